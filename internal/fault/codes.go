@@ -1,0 +1,350 @@
+package fault
+
+// Code names one cause. Codes are stable: applications and dashboards match on them.
+type Code string
+
+// The codes. Strings that OpenAI publishes are used where one exists.
+const (
+	CodeInternal Code = "internal_error"
+
+	CodeInvalidJSON      Code = "invalid_json"
+	CodeInvalidUTF8      Code = "invalid_utf8"
+	CodeInvalidType      Code = "invalid_type"
+	CodeInvalidValue     Code = "invalid_value"
+	CodeMissing          Code = "missing_required_parameter"
+	CodeUnsupported      Code = "unsupported_parameter"
+	CodeContextLength    Code = "context_length_exceeded"
+	CodeInvalidDocument  Code = "invalid_document"
+	CodeInvalidPolicy    Code = "invalid_policy"
+	CodeInvalidPriceBook Code = "invalid_price_book"
+	CodeReserved         Code = "reserved_marker"
+
+	CodeInvalidKey     Code = "invalid_api_key"
+	CodeExpiredKey     Code = "expired_api_key"
+	CodeInvalidLogin   Code = "invalid_login"
+	CodeInvalidSession Code = "invalid_session"
+
+	CodeNotAllowed      Code = "not_allowed"
+	CodeModelNotAllowed Code = "model_not_allowed"
+	CodeConflictingRole Code = "conflicting_roles"
+
+	CodeBlockedContent Code = "blocked_content"
+	CodeBlockedAnswer  Code = "blocked_answer"
+
+	CodeModelNotFound      Code = "model_not_found"
+	CodeCollectionNotFound Code = "collection_not_found"
+	CodeNotFound           Code = "not_found"
+	CodeMethodNotAllowed   Code = "method_not_allowed"
+
+	CodeConflict Code = "conflict"
+	CodeExists   Code = "already_exists"
+
+	CodeBodyTooLarge Code = "request_too_large"
+	CodeTooDeep      Code = "nesting_too_deep"
+
+	CodeRateLimited      Code = "rate_limit_exceeded"
+	CodeTokenRateLimited Code = "token_rate_limit_exceeded"
+	CodeConcurrency      Code = "concurrency_limit_exceeded"
+	CodeLoginThrottled   Code = "login_throttled"
+
+	CodeTenantBudget Code = "organization_spend_limit_exceeded"
+	CodeKeyBudget    Code = "project_spend_limit_exceeded"
+
+	CodeAuditUnavailable    Code = "audit_unavailable"
+	CodePolicyUnavailable   Code = "policy_unavailable"
+	CodeBillingUnavailable  Code = "billing_unavailable"
+	CodeIdentityUnavailable Code = "identity_unavailable"
+	CodeLimitUnavailable    Code = "limit_unavailable"
+	CodeEngineUnavailable   Code = "engine_unavailable"
+	CodeEngineOverloaded    Code = "engine_overloaded"
+	CodeUpstreamFailed      Code = "upstream_failed"
+	CodeRetrievalFailed     Code = "retrieval_unavailable"
+	CodeWorkflowUnavailable Code = "workflow_unavailable"
+	CodeDatabaseUnavailable Code = "database_unavailable"
+	CodeDraining            Code = "draining"
+
+	CodeTimeout         Code = "timeout"
+	CodeUpstreamTimeout Code = "upstream_timeout"
+)
+
+type row struct {
+	kind   Kind
+	en, zh string
+}
+
+func (r row) sentence(l Lang) string {
+	if l == Chinese {
+		return r.zh
+	}
+	return r.en
+}
+
+// table holds every code's kind and sentences. Both sentences take the same verbs in the same order; a test holds that, and
+// that every code has a row. %[n] indexes keep the order free inside a sentence.
+var table = map[Code]row{
+	CodeInternal: {
+		Internal,
+		"The server failed to process the request. Give the request id to your administrator.",
+		"服务器处理请求时出错。请将请求编号提供给管理员。",
+	},
+
+	CodeInvalidJSON: {
+		Invalid,
+		"The request body is not valid JSON (near byte %d). Check quotes, commas and brackets.",
+		"请求体不是合法的 JSON（第 %d 字节附近）。请检查引号、逗号和括号。",
+	},
+	CodeInvalidUTF8: {
+		Invalid,
+		"The request body is not valid UTF-8 (near byte %d). Send the text encoded as UTF-8.",
+		"请求体不是合法的 UTF-8 编码（第 %d 字节附近）。请使用 UTF-8 编码发送文本。",
+	},
+	CodeInvalidType: {
+		Invalid,
+		"Invalid type for '%s': expected %s.",
+		"参数 '%s' 的类型不正确：应为 %s。",
+	},
+	CodeInvalidValue: {
+		Invalid,
+		"Invalid value for '%s': %s.",
+		"参数 '%s' 的值不正确：%s。",
+	},
+	CodeMissing: {
+		Invalid,
+		"Missing required parameter: '%s'.",
+		"缺少必填参数：'%s'。",
+	},
+	CodeUnsupported: {
+		Invalid,
+		"The parameter '%s' is not supported here: %s.",
+		"此处不支持参数 '%s'：%s。",
+	},
+	CodeContextLength: {
+		Invalid,
+		"This model's maximum context length is %d tokens; the request needs %d. Shorten the messages or lower the completion limit.",
+		"该模型的上下文上限为 %d 个 token，本次请求需要 %d 个。请缩短消息或降低生成上限。",
+	},
+	CodeInvalidDocument: {
+		Invalid,
+		"The document '%s' cannot be read: %s.",
+		"无法读取文档 '%s'：%s。",
+	},
+	CodeInvalidPolicy: {
+		Invalid,
+		"The policy document is not valid at '%s': %s.",
+		"策略文档在 '%s' 处不合法：%s。",
+	},
+	CodeInvalidPriceBook: {
+		Invalid,
+		"The price book is not valid at '%s': %s.",
+		"价格表在 '%s' 处不合法：%s。",
+	},
+	CodeReserved: {
+		Invalid,
+		"The text in '%s' contains a marker that is reserved for masking. Remove the characters ⟦ and ⟧.",
+		"'%s' 中的文本包含脱敏保留的标记。请删除字符 ⟦ 和 ⟧。",
+	},
+
+	CodeInvalidKey: {
+		Unauthenticated,
+		"The API key is missing or not valid. Send it as 'Authorization: Bearer <key>'; keys are made in the console.",
+		"API 密钥缺失或无效。请以 'Authorization: Bearer <密钥>' 发送；密钥在控制台创建。",
+	},
+	CodeExpiredKey: {
+		Unauthenticated,
+		"The API key has expired or was revoked. Create a new one in the console.",
+		"API 密钥已过期或已吊销。请在控制台创建新的密钥。",
+	},
+	CodeInvalidLogin: {
+		Unauthenticated,
+		"The user name or the password is wrong.",
+		"用户名或密码错误。",
+	},
+	CodeInvalidSession: {
+		Unauthenticated,
+		"The session is missing or has ended. Sign in again.",
+		"会话不存在或已结束。请重新登录。",
+	},
+
+	CodeNotAllowed: {
+		Denied,
+		"This action needs the permission '%s', which your role does not grant. Ask an administrator.",
+		"此操作需要权限 '%s'，您的角色未被授予。请联系管理员。",
+	},
+	CodeModelNotAllowed: {
+		Denied,
+		"The policy of your tenant does not allow the model '%s'. Choose one that GET /v1/models lists.",
+		"您所在租户的策略不允许使用模型 '%s'。请选择 GET /v1/models 中列出的模型。",
+	},
+	CodeConflictingRole: {
+		Denied,
+		"The roles '%s' and '%s' exclude each other: one account may hold only one of them.",
+		"角色 '%s' 与 '%s' 互斥：同一账号只能持有其中之一。",
+	},
+
+	CodeBlockedContent: {
+		Blocked,
+		"The policy blocked the request: it contains data of the class '%s', which may not be sent. Remove it and try again.",
+		"策略已拦截请求：其中包含不允许发送的 '%s' 类数据。请删除后重试。",
+	},
+	CodeBlockedAnswer: {
+		Blocked,
+		"The policy blocked the answer: it contains data of the class '%s'.",
+		"策略已拦截回答：其中包含 '%s' 类数据。",
+	},
+
+	CodeModelNotFound: {
+		NotFound,
+		"The model '%s' does not exist or you do not have access to it. GET /v1/models lists the models you may use.",
+		"模型 '%s' 不存在或您无权使用。GET /v1/models 列出可用的模型。",
+	},
+	CodeCollectionNotFound: {
+		NotFound,
+		"The collection '%s' does not exist or you do not have access to it.",
+		"知识库 '%s' 不存在或您无权访问。",
+	},
+	CodeNotFound: {
+		NotFound,
+		"The %s '%s' does not exist or you do not have access to it.",
+		"%s '%s' 不存在或您无权访问。",
+	},
+	CodeMethodNotAllowed: {
+		NotFound,
+		"There is no %s %s. Check the method and the path.",
+		"不存在 %s %s。请检查方法和路径。",
+	},
+
+	CodeConflict: {
+		Conflict,
+		"The change conflicts with the current state: %s.",
+		"更改与当前状态冲突：%s。",
+	},
+	CodeExists: {
+		Conflict,
+		"The %s '%s' exists already. Choose another name.",
+		"%s '%s' 已存在。请使用其他名称。",
+	},
+
+	CodeBodyTooLarge: {
+		TooLarge,
+		"The request body is larger than %d bytes. Send less, or ask an administrator to raise the limit.",
+		"请求体超过 %d 字节。请减小请求，或联系管理员提高上限。",
+	},
+	CodeTooDeep: {
+		TooLarge,
+		"The request body nests deeper than %d levels. Flatten it.",
+		"请求体嵌套超过 %d 层。请减少嵌套。",
+	},
+
+	CodeRateLimited: {
+		RateLimited,
+		"The limit of %d requests per minute is reached. Wait as long as the Retry-After header says.",
+		"已达到每分钟 %d 次请求的上限。请按 Retry-After 响应头等待后重试。",
+	},
+	CodeTokenRateLimited: {
+		RateLimited,
+		"The limit of %d tokens per minute is reached. Wait as long as the Retry-After header says.",
+		"已达到每分钟 %d 个 token 的上限。请按 Retry-After 响应头等待后重试。",
+	},
+	CodeConcurrency: {
+		RateLimited,
+		"The limit of %d concurrent requests is reached. Wait for one to finish.",
+		"已达到 %d 个并发请求的上限。请等待其中之一完成。",
+	},
+	CodeLoginThrottled: {
+		RateLimited,
+		"Too many failed sign-ins. Wait as long as the Retry-After header says.",
+		"登录失败次数过多。请按 Retry-After 响应头等待后重试。",
+	},
+
+	CodeTenantBudget: {
+		Quota,
+		"The budget of tenant '%s' for this period is spent. Ask an administrator to raise it.",
+		"租户 '%s' 本期预算已用尽。请联系管理员提高预算。",
+	},
+	CodeKeyBudget: {
+		Quota,
+		"The budget of API key '%s' for this period is spent. Ask an administrator to raise it.",
+		"API 密钥 '%s' 本期预算已用尽。请联系管理员提高预算。",
+	},
+
+	CodeAuditUnavailable: {
+		Unavailable,
+		"The audit log cannot be written, so the request was refused. Try again; if it persists, the administrator should check the disk of the audit log.",
+		"审计日志无法写入，请求已被拒绝。请稍后重试；若持续出现，管理员应检查审计日志所在磁盘。",
+	},
+	CodePolicyUnavailable: {
+		Unavailable,
+		"No policy is in force, so the request was refused. An administrator must publish one.",
+		"当前没有生效的策略，请求已被拒绝。管理员需要发布策略。",
+	},
+	CodeBillingUnavailable: {
+		Unavailable,
+		"The budget cannot be checked now, so the request was refused. Try again.",
+		"当前无法核对预算，请求已被拒绝。请稍后重试。",
+	},
+	CodeIdentityUnavailable: {
+		Unavailable,
+		"Identities cannot be checked now, so the request was refused. Try again.",
+		"当前无法核验身份，请求已被拒绝。请稍后重试。",
+	},
+	CodeLimitUnavailable: {
+		Unavailable,
+		"The rate limits cannot be checked now, so the request was refused. Try again.",
+		"当前无法核对限流，请求已被拒绝。请稍后重试。",
+	},
+	CodeEngineUnavailable: {
+		Unavailable,
+		"The engine for model '%s' is not available. Try again.",
+		"模型 '%s' 的推理引擎不可用。请稍后重试。",
+	},
+	CodeEngineOverloaded: {
+		Unavailable,
+		"The engine for model '%s' is at its limit. Try again as the Retry-After header says.",
+		"模型 '%s' 的推理引擎已满载。请按 Retry-After 响应头等待后重试。",
+	},
+	CodeUpstreamFailed: {
+		Unavailable,
+		"The upstream engine for model '%s' failed. Try again.",
+		"模型 '%s' 的上游推理服务出错。请稍后重试。",
+	},
+	CodeRetrievalFailed: {
+		Unavailable,
+		"The documents of collection '%s' cannot be searched now. Try again.",
+		"当前无法检索知识库 '%s'。请稍后重试。",
+	},
+	CodeWorkflowUnavailable: {
+		Unavailable,
+		"The workflow service is not available. Requests to models go on; try this action again later.",
+		"工作流服务不可用。模型请求不受影响；请稍后重试此操作。",
+	},
+	CodeDatabaseUnavailable: {
+		Unavailable,
+		"The database is not available. Try again.",
+		"数据库不可用。请稍后重试。",
+	},
+	CodeDraining: {
+		Unavailable,
+		"The server is shutting down. Try again at once; another replica or the restarted server will answer.",
+		"服务器正在关闭。请立即重试，其他副本或重启后的服务器会应答。",
+	},
+
+	CodeTimeout: {
+		Timeout,
+		"The request took longer than %s. Ask for fewer tokens or try again.",
+		"请求耗时超过 %s。请减少生成长度或重试。",
+	},
+	CodeUpstreamTimeout: {
+		Timeout,
+		"The upstream engine for model '%s' did not answer in time. Try again.",
+		"模型 '%s' 的上游推理服务未及时响应。请稍后重试。",
+	},
+}
+
+// Codes returns every code; for tests and for the error-code table of the documentation.
+func Codes() []Code {
+	out := make([]Code, 0, len(table))
+	for c := range table {
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestTableIsComplete reads codes.go itself: every declared code has a row, no two share a string, and both sentences of a row
+// take the same verbs.
+func TestTableIsComplete(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[Code]string{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		id, ok := spec.Type.(*ast.Ident)
+		if !ok || id.Name != "Code" {
+			return true
+		}
+		s, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, dup := declared[Code(s)]; dup {
+			t.Errorf("%s and %s share the code %q", other, spec.Names[0].Name, s)
+		}
+		declared[Code(s)] = spec.Names[0].Name
+		return true
+	})
+	if len(declared) == 0 || len(declared) != len(table) {
+		t.Errorf("%d codes are declared, the table has %d rows", len(declared), len(table))
+	}
+	verbs := regexp.MustCompile(`%(\[\d+\])?[a-z]`)
+	for c, name := range declared {
+		r, ok := table[c]
+		if !ok {
+			t.Errorf("%s has no row", name)
+			continue
+		}
+		en, zh := fmt.Sprint(verbs.FindAllString(r.en, -1)), fmt.Sprint(verbs.FindAllString(r.zh, -1))
+		if en != zh {
+			t.Errorf("%s: English takes %s, Chinese takes %s", name, en, zh)
+		}
+		if r.en == "" || r.zh == "" || r.en == r.zh {
+			t.Errorf("%s: both sentences must be written", name)
+		}
+	}
+}
+
+func TestErrorWithoutCodeSaysNothing(t *testing.T) {
+	secret := errors.New("dial tcp 10.1.2.3: password hunter2")
+	if got := Public(fmt.Errorf("load policy: %w", secret)).Message(English); got != table[CodeInternal].en {
+		t.Errorf("public sentence = %q", got)
+	}
+	if KindOf(secret) != Internal {
+		t.Error("an error without a code must be Internal")
+	}
+}
+
+func TestOutermostErrorWins(t *testing.T) {
+	inner := New(CodeNotFound, "key", "k1")
+	outer := Wrap(fmt.Errorf("look up: %w", inner), CodeInvalidKey)
+	got := Public(fmt.Errorf("authenticate: %w", outer))
+	if got.Code() != CodeInvalidKey || got.Kind() != Unauthenticated {
+		t.Errorf("got %s/%s", got.Code(), got.Kind())
+	}
+	if !errors.Is(outer, inner) {
+		t.Error("the cause must stay reachable")
+	}
+	if !Is(outer, CodeInvalidKey) || Is(nil, CodeInvalidKey) {
+		t.Error("Is must match the outermost code only")
+	}
+}
+
+func TestWithReturnsCopies(t *testing.T) {
+	base := New(CodeMissing, "model")
+	p := base.WithParam("model").WithRetryAfter(time.Second)
+	if base.Param() != "" || base.RetryAfter() != 0 {
+		t.Error("With must not change the receiver")
+	}
+	if p.Param() != "model" || p.RetryAfter() != time.Second {
+		t.Error("With lost a value")
+	}
+	if got := p.Message(Chinese); got != "缺少必填参数：'model'。" {
+		t.Errorf("Chinese sentence = %q", got)
+	}
+}

@@ -1,0 +1,198 @@
+// Package dbtest runs a store test on every database Sluice supports.
+//
+// SQLite gets a fresh file. PostgreSQL is a real server: the one named by SLUICE_TEST_POSTGRES, or a private cluster that the
+// helper starts from the installed packages (initdb, pg_ctl) once per test binary, as another user when the tests run as root,
+// since initdb refuses root. Every test gets a database of its own. Without PostgreSQL the sub-test skips with a notice, unless
+// SLUICE_REQUIRE names "postgres": then it fails.
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations"
+)
+
+// Each runs test as the sub-tests "sqlite" and "postgres", each with an empty, migrated database that is closed at the end.
+func Each(t *testing.T, test func(t *testing.T, db *gorm.DB)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { test(t, SQLite(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, Postgres(t)) })
+}
+
+// SQLite returns a fresh migrated SQLite database.
+func SQLite(t testing.TB) *gorm.DB {
+	t.Helper()
+	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"))
+}
+
+// Postgres returns a fresh migrated database on a real PostgreSQL server.
+func Postgres(t testing.TB) *gorm.DB {
+	t.Helper()
+	return open(t, PostgresURL(t))
+}
+
+// PostgresURL returns the URL of a fresh, empty database on a real PostgreSQL server; it is dropped when the test ends.
+func PostgresURL(t testing.TB) string {
+	t.Helper()
+	base, err := server()
+	if err != nil {
+		if Required("postgres") {
+			t.Fatalf("PostgreSQL is required (SLUICE_REQUIRE) but cannot be used: %v", err)
+		}
+		t.Skipf("PostgreSQL is not available, this half of the test is skipped: %v", err)
+	}
+	admin, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(base), MaxConnections: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("t_%d_%d_%d", os.Getpid(), time.Now().UnixNano(), counter.Add(1))
+	if err := admin.Exec("CREATE DATABASE " + name).Error; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = admin.Exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)").Error
+		_ = database.Close(admin)
+	})
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// Required reports whether SLUICE_REQUIRE names part: then a missing part is a failure, not a skip.
+func Required(part string) bool {
+	return slices.Contains(strings.Split(os.Getenv("SLUICE_REQUIRE"), ","), part)
+}
+
+func open(t testing.TB, rawURL string) *gorm.DB {
+	t.Helper()
+	db, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(rawURL), MaxConnections: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = database.Close(db) })
+	if _, err := migrations.Apply(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+var (
+	counter atomic.Int64
+	server  = sync.OnceValues(startServer)
+	// lifeline is held here because a collected pipe would be closed.
+	lifeline io.Closer
+)
+
+// startServer returns the URL of the maintenance database. A cluster of our own lives as long as the test binary: a watchdog
+// shell stops it and removes its files when this process is gone, however it ended.
+func startServer() (string, error) {
+	if u := os.Getenv("SLUICE_TEST_POSTGRES"); u != "" {
+		return u, nil
+	}
+	bin, err := binDir()
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "sluice-pg-")
+	if err != nil {
+		return "", err
+	}
+	cred, err := unprivileged(dir)
+	if err != nil {
+		return "", err
+	}
+	run := func(name string, args ...string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...) //nolint:gosec // fixed program names
+		cmd.Dir = dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setpgid: true}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", name, err, out)
+		}
+		return nil
+	}
+	data := filepath.Join(dir, "data")
+	if err := run("initdb", "-D", data, "-U", "sluice", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"); err != nil {
+		return "", err
+	}
+	// Sockets only, in a directory of our own: no port to collide on.
+	opts := "-c listen_addresses='' -c unix_socket_directories=" + dir +
+		" -c fsync=off -c full_page_writes=off -c synchronous_commit=off -c max_connections=200 -c shared_buffers=32MB"
+	if err := run("pg_ctl", "-D", data, "-l", filepath.Join(dir, "log"), "-o", opts, "-w", "-t", "60", "start"); err != nil {
+		log, _ := os.ReadFile(filepath.Join(dir, "log")) //nolint:gosec // our own directory
+		return "", fmt.Errorf("%w\n%s", err, log)
+	}
+	// The watchdog reads a pipe whose other end only this process holds: it ends with the process, whatever ended that.
+	guard := exec.Command("sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", bin, dir) //nolint:gosec // fixed script
+	guard.Dir = dir
+	guard.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setsid: true}
+	if lifeline, err = guard.StdinPipe(); err != nil {
+		return "", fmt.Errorf("start watchdog: %w", err)
+	}
+	if err := guard.Start(); err != nil {
+		return "", fmt.Errorf("start watchdog: %w", err)
+	}
+	return "postgres://sluice@/postgres?host=" + url.QueryEscape(dir), nil
+}
+
+func binDir() (string, error) {
+	if p, err := exec.LookPath("pg_ctl"); err == nil {
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Dir(real), nil
+		}
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
+	if len(found) == 0 {
+		return "", errors.New("pg_ctl not found; on Debian: apt-get install postgresql")
+	}
+	slices.Sort(found)
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// unprivileged returns the credential to run the server as, nil for our own user, and gives dir to that user.
+func unprivileged(dir string) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		if err := os.Chown(dir, int(uid), int(gid)); err != nil {
+			return nil, err
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("running as root and neither the user postgres nor nobody exists")
+}
