@@ -35,7 +35,7 @@ func Open(path string) (*Ring, error) {
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
 		return nil, fmt.Errorf("open master key %s: mode %#o lets others read it; run chmod 600 %s", path, perm, path)
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the path is the operator's own configuration
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("open master key: %w", err)
 	}
@@ -56,7 +56,7 @@ func Create(path string) (*Ring, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create master key: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // operator's own path
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create master key: %w", err)
 	}

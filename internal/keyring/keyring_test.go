@@ -68,7 +68,7 @@ func TestSecretNeverShows(t *testing.T) {
 	const canary = "hunter2-canary"
 	s := struct{ Password keyring.Secret }{canary}
 	var log bytes.Buffer
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "password", s.Password, "all", s)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("m", slog.Any("password", s.Password), slog.Any("all", s))
 	js, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)

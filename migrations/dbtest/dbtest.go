@@ -103,7 +103,7 @@ var (
 	counter atomic.Int64
 	server  = sync.OnceValues(startServer)
 	// lifeline is held here because a collected pipe would be closed.
-	lifeline io.Closer
+	lifeline io.Closer //nolint:unused // held so that the pipe stays open
 )
 
 // startServer returns the URL of the maintenance database. A cluster of our own lives as long as the test binary: a watchdog
@@ -144,11 +144,11 @@ func startServer() (string, error) {
 	opts := "-c listen_addresses='' -c unix_socket_directories=" + dir +
 		" -c fsync=off -c full_page_writes=off -c synchronous_commit=off -c max_connections=200 -c shared_buffers=32MB"
 	if err := run("pg_ctl", "-D", data, "-l", filepath.Join(dir, "log"), "-o", opts, "-w", "-t", "60", "start"); err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, "log")) //nolint:gosec // our own directory
+		log, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return "", fmt.Errorf("%w\n%s", err, log)
 	}
 	// The watchdog reads a pipe whose other end only this process holds: it ends with the process, whatever ended that.
-	guard := exec.Command("sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", bin, dir) //nolint:gosec // fixed script
+	guard := exec.CommandContext(context.Background(), "sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", bin, dir)
 	guard.Dir = dir
 	guard.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setsid: true}
 	if lifeline, err = guard.StdinPipe(); err != nil {
@@ -162,8 +162,8 @@ func startServer() (string, error) {
 
 func binDir() (string, error) {
 	if p, err := exec.LookPath("pg_ctl"); err == nil {
-		if real, err := filepath.EvalSymlinks(p); err == nil {
-			return filepath.Dir(real), nil
+		if target, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Dir(target), nil
 		}
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")

@@ -1,0 +1,120 @@
+# Sluice: every command a newcomer or CI needs. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO            ?= go
+export CGO_ENABLED ?= 0
+VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS       := -s -w -X main.version=$(VERSION)
+ARGS          ?=
+
+# Tools run at a pinned version from the module cache; nothing is installed globally.
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+OAPI_CODEGEN  := github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
+
+# Packages with goroutines, run under the race detector (which needs cgo and a C compiler).
+RACE_PACKAGES := ./audit/... ./billing/... ./engine/native/... ./engine/remote/... ./gateway/... ./governance/... ./rag/... \
+                 ./server/... ./workflows/...
+
+# The console is built when npm is there; without it the server says that the console was left out.
+NPM  := $(shell command -v npm 2>/dev/null)
+TAGS := $(if $(NPM),console,)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+.PHONY: build
+build: console ## build bin/sluice, with the console when npm is installed
+	$(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/sluice ./server/cmd/sluice
+
+.PHONY: console
+console: ## build the web console into web/dist
+ifeq ($(NPM),)
+	@echo 'npm was not found: the server is built without the console. On Debian: apt-get install nodejs npm (Node 20)'
+else
+	@if [ ! -f web/dist/index.html ] || [ -n "$$(find web/src web/index.html web/package-lock.json web/vite.config.ts -newer web/dist/index.html -print -quit)" ]; then \
+	  cd web && npm ci --no-audit --no-fund && npm run build; fi
+endif
+
+.PHONY: run
+run: build ## build, fetch the default models and the Temporal CLI, and start everything (ARGS='…' goes to `sluice up`)
+	bin/sluice pull
+	exec bin/sluice up $(ARGS)
+
+.PHONY: pull
+pull: ## fetch the default models and the Temporal CLI (checked against their digests)
+	$(GO) run ./server/cmd/sluice pull
+
+.PHONY: test
+test: ## run the tests (unit, contract, end to end) on SQLite and PostgreSQL
+	$(GO) test -timeout 15m ./...
+
+.PHONY: test-long
+test-long: ## run the long suites too (crash loops, simulations, longer fuzzing)
+	SLUICE_LONG=1 $(GO) test -timeout 60m ./...
+	$(MAKE) fuzz FUZZTIME=60s
+
+.PHONY: test-race
+test-race: ## run the packages with goroutines under the race detector
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m $(RACE_PACKAGES)
+
+.PHONY: test-purego
+test-purego: ## run the kernels and the engine without assembly
+	$(GO) test -tags purego -short ./engine/kernel/... ./engine/gguf/...
+
+FUZZTIME ?= 10s
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go | sed 's/func //'); do \
+	    echo "== $$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; done; done
+
+.PHONY: test-console
+test-console: ## type-check, lint and unit-test the console
+	cd web && npm ci --no-audit --no-fund && npm run typecheck && npm run lint && npm test
+
+.PHONY: e2e-browser
+e2e-browser: build ## drive the real console in Chromium against a real server
+	$(GO) test -tags browser -count=1 -timeout 10m -run Browser ./server/...
+
+.PHONY: bench
+bench: ## print added gateway latency and engine tokens per second
+	$(GO) run ./bench $(ARGS)
+
+.PHONY: fmt
+fmt: ## format the Go code
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: check-fmt
+check-fmt:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted (run make fmt):"; echo "$$out"; exit 1; }
+
+.PHONY: vet
+vet: ## go vet, with every build tag
+	$(GO) vet ./...
+	$(GO) vet -tags browser ./server/...
+	GOARCH=arm64 $(GO) vet ./engine/kernel/...
+	GOARCH=loong64 $(GO) build ./...
+
+.PHONY: lint
+lint: ## run the linters of .golangci.yml
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+.PHONY: generate
+generate: ## regenerate the management API's Go and TypeScript types from openapi.yaml
+	$(GO) run $(OAPI_CODEGEN) -config server/adminapi/oapi-codegen.yaml server/adminapi/openapi.yaml
+	$(GO) run $(OAPI_CODEGEN) -config server/adminapi/client/oapi-codegen.yaml server/adminapi/openapi.yaml
+	@if [ -n '$(NPM)' ]; then cd web && { [ -d node_modules ] || npm ci --no-audit --no-fund; } && npm run generate; fi
+
+.PHONY: check-generated
+check-generated: generate ## fail when generated files differ from what is committed
+	@git diff --exit-code --stat -- server/adminapi web/src || { echo 'generated files are stale: run make generate and commit'; exit 1; }
+
+.PHONY: check
+check: check-fmt vet lint check-generated test-console build test test-race e2e-browser ## everything CI checks
+
+.PHONY: clean
+clean: ## remove what the build made (not your data, not downloads)
+	rm -rf bin web/dist web/node_modules
