@@ -1,0 +1,91 @@
+// Package energy is a leaf: it attributes electrical energy to requests by a declared power model, for machines without a meter.
+//
+// The operator declares what the machine draws when idle and when all its slots are busy. While one request occupies a slot it
+// causes
+//
+//	(busy − idle) ÷ max(slots, concurrent)
+//
+// milliwatts, and its share is that power times its time in the slot, in whole microjoules rounded down. The idle draw is nobody's
+// request; it stays unattributed. Since at most max(slots, concurrent) requests run at one instant, the shares of any window sum
+// to at most its dynamic energy, and with the idle part to at most [Model.Meter].
+//
+// The figures are declared, not measured, and [Model.Method] says so wherever they appear.
+package energy
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Config declares the power model. The zero value attributes nothing.
+type Config struct {
+	// IdleMilliwatts is the draw with the models loaded and no request running.
+	IdleMilliwatts int64 `koanf:"idle_milliwatts"`
+	// BusyMilliwatts is the draw with every slot busy.
+	BusyMilliwatts int64 `koanf:"busy_milliwatts"`
+	// Slots is the number of requests that run at once when the machine is busy; 0 means 1.
+	Slots int `koanf:"slots"`
+}
+
+// maxMilliwatts is a megawatt: far above one machine, far below overflow.
+const maxMilliwatts = 1_000_000_000
+
+// Validate reports what is wrong with the declaration.
+func (c Config) Validate() error {
+	if c.IdleMilliwatts < 0 || c.BusyMilliwatts > maxMilliwatts {
+		return errors.New("idle_milliwatts and busy_milliwatts: must lie between 0 and 1000000000")
+	}
+	if c.BusyMilliwatts < c.IdleMilliwatts {
+		return errors.New("busy_milliwatts: must not be less than idle_milliwatts")
+	}
+	if c.Slots < 0 || c.Slots > 1<<20 {
+		return errors.New("slots: must lie between 0 and 1048576")
+	}
+	return nil
+}
+
+// Model attributes energy. It is a value and safe for concurrent use.
+type Model struct {
+	dynamic, busy uint64 // milliwatts
+	slots         int
+}
+
+// New returns the model that cfg declares.
+func New(cfg Config) (Model, error) {
+	if err := cfg.Validate(); err != nil {
+		return Model{}, err
+	}
+	return Model{
+		dynamic: uint64(cfg.BusyMilliwatts - cfg.IdleMilliwatts), //nolint:gosec // Validate: not negative
+		busy:    uint64(cfg.BusyMilliwatts),                      //nolint:gosec // Validate: not negative
+		slots:   max(1, cfg.Slots),
+	}, nil
+}
+
+// Attribute returns the share, in microjoules, of a request that occupied a slot for busy while at most concurrent requests ran,
+// itself included. A busy time that is not positive has no share.
+func (m Model) Attribute(busy time.Duration, concurrent int) int64 {
+	return microjoules(m.dynamic, busy, max(1, m.slots, concurrent))
+}
+
+// Meter returns the most the machine draws over window, in microjoules: what a meter would read if every slot were busy.
+func (m Model) Meter(window time.Duration) int64 { return microjoules(m.busy, window, 1) }
+
+// Method returns the name that records carry beside the figure.
+func (Model) Method() string { return "declared" }
+
+// microjoules returns milliwatts × d ÷ share, rounded down: 1 mW × 1 ns is 10⁻⁶ µJ. The product is kept in 128 bits.
+func microjoules(milliwatts uint64, d time.Duration, share int) int64 {
+	if d <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(milliwatts, uint64(d))
+	divisor := 1_000_000 * uint64(share) //nolint:gosec // share is at least 1
+	if hi >= divisor {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, divisor)
+	return int64(min(q, math.MaxInt64)) //nolint:gosec // bounded
+}

@@ -1,0 +1,150 @@
+package price
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// MaxBytes bounds the size of a document.
+const MaxBytes = 1 << 20
+
+// Error says where a document is wrong and why.
+type Error struct{ Path, Reason string }
+
+// Error implements error.
+func (e *Error) Error() string { return e.Path + ": " + e.Reason }
+
+type document struct {
+	Schema        int     `yaml:"schema"`
+	Currency      string  `yaml:"currency"`
+	EffectiveFrom string  `yaml:"effective_from"`
+	Models        []model `yaml:"models"`
+}
+
+type model struct {
+	Model      string `yaml:"model"`
+	Prompt     *unit  `yaml:"prompt"`
+	Cached     *unit  `yaml:"cached_prompt"`
+	Completion *unit  `yaml:"completion"`
+	Embedding  *unit  `yaml:"embedding"`
+}
+
+// unit is a price of one token. Only a plain whole number is one: the YAML library would cut the fraction off a float.
+type unit int64
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (u *unit) UnmarshalYAML(n *yaml.Node) error {
+	if n.ShortTag() != "!!int" {
+		return fmt.Errorf("line %d: %q is not a whole number", n.Line, n.Value)
+	}
+	return n.Decode((*int64)(u))
+}
+
+// Parse reads a price book strictly: unknown keys, missing prices, fractions, repeated models and second documents are errors,
+// each an [*Error] that names its place.
+func Parse(doc []byte) (*Book, error) {
+	if len(doc) > MaxBytes {
+		return nil, &Error{"document", fmt.Sprintf("larger than %d bytes", MaxBytes)}
+	}
+	if !utf8.Valid(doc) {
+		return nil, &Error{"document", "not valid UTF-8"}
+	}
+	var d document
+	dec := yaml.NewDecoder(bytes.NewReader(doc))
+	dec.KnownFields(true)
+	if err := dec.Decode(&d); err != nil {
+		return nil, &Error{"document", reason(err)}
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, &Error{"document", "more than one YAML document"}
+	}
+	return d.book()
+}
+
+// reason flattens the messages of the YAML library into one line.
+func reason(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "empty"
+	}
+	return strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " ")
+}
+
+func (d document) book() (*Book, error) {
+	if d.Schema != 1 {
+		return nil, &Error{"schema", "must be 1"}
+	}
+	if !isCurrency(d.Currency) {
+		return nil, &Error{"currency", "must be three capital letters, such as CNY"}
+	}
+	from, err := time.Parse(time.RFC3339, d.EffectiveFrom)
+	if err != nil {
+		return nil, &Error{"effective_from", "must be a time with zone, such as 2026-01-01T00:00:00+08:00"}
+	}
+	if from.Year() < 1970 {
+		return nil, &Error{"effective_from", "must not lie before 1970"}
+	}
+	if len(d.Models) == 0 {
+		return nil, &Error{"models", "must list at least one model"}
+	}
+	b := &Book{Currency: d.Currency, EffectiveFrom: from.UTC()}
+	seen := map[string]bool{}
+	for i, m := range d.Models {
+		e, err := m.entry(fmt.Sprintf("models[%d]", i))
+		if err != nil {
+			return nil, err
+		}
+		if seen[e.pattern] {
+			return nil, &Error{fmt.Sprintf("models[%d].model", i), "listed twice"}
+		}
+		seen[e.pattern] = true
+		b.models = append(b.models, e)
+	}
+	return b, nil
+}
+
+func isCurrency(s string) bool {
+	if len(s) != 3 {
+		return false
+	}
+	for _, c := range s {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
+func (m model) entry(path string) (entry, error) {
+	if m.Model == "" || len(m.Model) > 200 {
+		return entry{}, &Error{path + ".model", "must name a model or a pattern with *, of at most 200 bytes"}
+	}
+	generate := 0
+	for _, p := range []struct {
+		name string
+		unit *unit
+	}{{"prompt", m.Prompt}, {"cached_prompt", m.Cached}, {"completion", m.Completion}, {"embedding", m.Embedding}} {
+		if p.unit == nil {
+			continue
+		}
+		if *p.unit < 0 || *p.unit > MaxUnit {
+			return entry{}, &Error{path + "." + p.name, fmt.Sprintf("must be a whole number from 0 to %d", MaxUnit)}
+		}
+		if p.name != "embedding" {
+			generate++
+		}
+	}
+	if generate != 0 && generate != 3 {
+		return entry{}, &Error{path, "prompt, cached_prompt and completion must be priced together; write 0 for a free class"}
+	}
+	if generate == 0 && m.Embedding == nil {
+		return entry{}, &Error{path, "has no price"}
+	}
+	return entry{m.Model, (*int64)(m.Prompt), (*int64)(m.Cached), (*int64)(m.Completion), (*int64)(m.Embedding)}, nil
+}
