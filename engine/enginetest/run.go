@@ -1,0 +1,494 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Options tell the suite which models of the engine under test to use.
+type Options struct {
+	Generate engine.ModelID // a model that generates; "" skips these tests
+	Embed    engine.ModelID // a model that embeds; "" skips these tests
+	// Ask is a message the model answers with at least a dozen tokens; "" means a question in English.
+	Ask string
+	// Limit is the time one test may take; 0 means 60 s.
+	Limit time.Duration
+}
+
+// Run holds an engine to the contract in package engine. open returns a fresh engine; Run closes it.
+func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
+	t.Helper()
+	for _, c := range []struct {
+		name string
+		test func(*suite)
+	}{
+		{"models", (*suite).models},
+		{"stream shape", (*suite).shape},
+		{"raw prompt", (*suite).rawPrompt},
+		{"choices", (*suite).choices},
+		{"max tokens", (*suite).maxTokens},
+		{"stop strings", (*suite).stop},
+		{"deterministic", (*suite).deterministic},
+		{"logprobs", (*suite).logprobs},
+		{"unknown model", (*suite).unknownModel},
+		{"context overflow", (*suite).overflow},
+		{"break stops", (*suite).breakStops},
+		{"cancel stops", (*suite).cancelStops},
+		{"cancelled before", (*suite).cancelledBefore},
+		{"concurrency", (*suite).concurrency},
+		{"embed", (*suite).embed},
+		{"embed cancelled", (*suite).embedCancelled},
+		{"close", (*suite).close},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, opt := open(t)
+			t.Cleanup(func() { _ = e.Close() })
+			if opt.Limit == 0 {
+				opt.Limit = time.Minute
+			}
+			if opt.Ask == "" {
+				opt.Ask = "Tell me a short story about a river and the town beside it."
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), opt.Limit)
+			defer cancel()
+			s := &suite{T: t, e: e, opt: opt, ctx: ctx}
+			s.load()
+			c.test(s)
+		})
+	}
+}
+
+type suite struct {
+	*testing.T
+	e        engine.Engine
+	opt      Options
+	ctx      context.Context //nolint:containedctx // the context of one test
+	all      []engine.Model
+	generate engine.Model
+	embedder engine.Model
+}
+
+func (s *suite) load() {
+	s.Helper()
+	all, err := s.e.Models(s.ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.all = all
+	for _, m := range all {
+		if m.ID == s.opt.Generate {
+			s.generate = m
+		}
+		if m.ID == s.opt.Embed {
+			s.embedder = m
+		}
+	}
+}
+
+func (s *suite) needGenerate() {
+	s.Helper()
+	if s.opt.Generate == "" {
+		s.Skip("the engine under test does not generate")
+	}
+}
+
+// request is a greedy question with a small answer.
+func (s *suite) request() *engine.Request {
+	return &engine.Request{
+		Model: s.opt.Generate, Messages: []engine.Message{{Role: "user", Content: s.opt.Ask}}, MaxTokens: 12, Logprobs: -1,
+	}
+}
+
+// result is a collected stream.
+type result struct {
+	text     map[int]string
+	finish   map[int]engine.Finish
+	logprobs map[int][]engine.TokenLogprob
+	usage    *engine.Usage
+	events   int
+	err      error
+}
+
+// collect runs req and checks everything the contract says about the order of events.
+func (s *suite) collect(ctx context.Context, req *engine.Request) result {
+	s.Helper()
+	r := result{text: map[int]string{}, finish: map[int]engine.Finish{}, logprobs: map[int][]engine.TokenLogprob{}}
+	for ev, err := range s.e.Generate(ctx, req) {
+		if r.err != nil || r.usage != nil {
+			s.Fatal("an event after the last one")
+		}
+		if err != nil {
+			if fmt.Sprint(ev) != fmt.Sprint(engine.Event{}) {
+				s.Errorf("the event beside an error must be zero, got %+v", ev)
+			}
+			r.err = err
+			continue
+		}
+		r.events++
+		if ev.Choice < 0 || ev.Choice >= max(1, req.Choices) {
+			s.Fatalf("choice %d", ev.Choice)
+		}
+		if r.finish[ev.Choice] != engine.FinishNone && (ev.Text != "" || ev.Finish != engine.FinishNone) {
+			s.Fatalf("choice %d goes on after its finish", ev.Choice)
+		}
+		if !utf8.ValidString(ev.Text) {
+			s.Errorf("text %q is not UTF-8", ev.Text)
+		}
+		r.text[ev.Choice] += ev.Text
+		r.logprobs[ev.Choice] = append(r.logprobs[ev.Choice], ev.Logprobs...)
+		if ev.Finish != engine.FinishNone {
+			r.finish[ev.Choice] = ev.Finish
+		}
+		r.usage = ev.Usage
+	}
+	return r
+}
+
+// ok collects req and fails unless it ended well.
+func (s *suite) ok(req *engine.Request) result {
+	s.Helper()
+	r := s.collect(s.ctx, req)
+	if r.err != nil {
+		s.Fatal(r.err)
+	}
+	if r.usage == nil {
+		s.Fatal("the stream ended without usage")
+	}
+	for i := range max(1, req.Choices) {
+		if f := r.finish[i]; f != engine.FinishStop && f != engine.FinishLength {
+			s.Errorf("choice %d: finish %q", i, f)
+		}
+	}
+	return r
+}
+
+func (s *suite) models() {
+	for i, m := range s.all {
+		if m.ID == "" || i > 0 && s.all[i-1].ID >= m.ID {
+			s.Errorf("models must be ordered by ID, without doubles: %v", s.all)
+		}
+		if m.CanEmbed != (m.EmbedDim > 0) {
+			s.Errorf("%s: CanEmbed and EmbedDim disagree", m.ID)
+		}
+		if !m.CanEmbed && !m.CanGenerate {
+			s.Errorf("%s can do nothing", m.ID)
+		}
+	}
+	if s.opt.Generate != "" && !s.generate.CanGenerate {
+		s.Errorf("%s is not listed as generating", s.opt.Generate)
+	}
+	if s.opt.Embed != "" && !s.embedder.CanEmbed {
+		s.Errorf("%s is not listed as embedding", s.opt.Embed)
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if _, err := s.e.Models(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		s.Errorf("Models with a cancelled context: %v", err)
+	}
+}
+
+func (s *suite) shape() {
+	s.needGenerate()
+	req := s.request()
+	r := s.ok(req)
+	if r.text[0] == "" {
+		s.Error("no text")
+	}
+	u := r.usage
+	if u.PromptTokens <= 0 || u.CompletionTokens <= 0 || u.CachedTokens < 0 || u.CachedTokens > u.PromptTokens || u.Model == "" {
+		s.Errorf("usage %+v", u)
+	}
+	count, err := s.e.Count(s.ctx, req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if count.Tokens < u.PromptTokens || count.Exact && count.Tokens != u.PromptTokens {
+		s.Errorf("Count said %+v, usage says %d", count, u.PromptTokens)
+	}
+}
+
+func (s *suite) rawPrompt() {
+	s.needGenerate()
+	req := s.request()
+	req.Messages, req.Prompt = nil, "Once upon a time there was"
+	r := s.ok(req)
+	if r.usage.PromptTokens <= 0 || r.text[0] == "" {
+		s.Errorf("usage %+v, %d bytes", r.usage, len(r.text[0]))
+	}
+}
+
+func (s *suite) choices() {
+	s.needGenerate()
+	req := s.request()
+	req.Choices = 3
+	r := s.ok(req)
+	for i := range 3 {
+		if r.text[i] == "" {
+			s.Errorf("choice %d is empty", i)
+		}
+	}
+	if r.usage.CompletionTokens < 3 {
+		s.Errorf("usage must count all choices: %+v", r.usage)
+	}
+}
+
+func (s *suite) maxTokens() {
+	s.needGenerate()
+	for _, n := range []int{1, 5} {
+		req := s.request()
+		req.MaxTokens = n
+		r := s.ok(req)
+		if r.usage.CompletionTokens > n || r.finish[0] == engine.FinishLength && r.usage.CompletionTokens != n && !r.usage.Estimated {
+			s.Errorf("max %d: finish %q with %d tokens", n, r.finish[0], r.usage.CompletionTokens)
+		}
+	}
+}
+
+// stop cuts a known greedy answer at a string taken from its own middle, and at one that spans pieces.
+func (s *suite) stop() {
+	s.needGenerate()
+	if !s.generate.Deterministic {
+		s.Skip("needs a deterministic model")
+	}
+	full := s.ok(s.request()).text[0]
+	runes := []rune(full)
+	if len(runes) < 8 {
+		s.Skipf("the answer has %d characters only", len(runes))
+	}
+	for _, width := range []int{1, 4} {
+		stop := string(runes[len(runes)/2 : len(runes)/2+width])
+		req := s.request()
+		req.Stop = []string{"\x00never\x00", stop}
+		r := s.ok(req)
+		want := full[:strings.Index(full, stop)]
+		if r.text[0] != want || r.finish[0] != engine.FinishStop {
+			s.Errorf("stop %q: got %q (%s), want %q", stop, r.text[0], r.finish[0], want)
+		}
+	}
+}
+
+func (s *suite) deterministic() {
+	s.needGenerate()
+	if !s.generate.Deterministic {
+		s.Skip("the model does not promise it")
+	}
+	seed := uint64(7)
+	for _, temperature := range []float64{0, 0.8} {
+		req := s.request()
+		req.Temperature, req.Seed = temperature, &seed
+		a, b := s.ok(req), s.ok(req)
+		if a.text[0] != b.text[0] {
+			s.Errorf("temperature %v: %q, then %q", temperature, a.text[0], b.text[0])
+		}
+	}
+}
+
+func (s *suite) logprobs() {
+	s.needGenerate()
+	if !s.generate.HasLogprobs {
+		s.Skip("the model has none")
+	}
+	req := s.request()
+	if r := s.ok(req); len(r.logprobs[0]) > 0 {
+		s.Error("log-probabilities that nobody asked for")
+	}
+	for _, top := range []int{0, 3} {
+		req.Logprobs = top
+		r := s.ok(req)
+		var text strings.Builder
+		for _, lp := range r.logprobs[0] {
+			text.Write(lp.Bytes)
+			if lp.Logprob > 0 || math.IsNaN(lp.Logprob) || len(lp.Top) != top {
+				s.Fatalf("top %d: %+v", top, lp)
+			}
+			for k := 1; k < len(lp.Top); k++ {
+				if lp.Top[k].Logprob > lp.Top[k-1].Logprob || lp.Top[k].Top != nil {
+					s.Errorf("alternatives must be ordered, best first, without alternatives: %+v", lp.Top)
+				}
+			}
+			if top > 0 && lp.Top[0].Logprob < lp.Logprob-1e-4 {
+				s.Errorf("an alternative must be at least as likely as the chosen token: %+v", lp)
+			}
+		}
+		// A special token that ends the answer may have an entry without being part of the text.
+		if !strings.HasPrefix(text.String(), strings.TrimRight(r.text[0], "\uFFFD")) {
+			s.Errorf("tokens spell %q, the text is %q", text.String(), r.text[0])
+		}
+	}
+}
+
+func (s *suite) unknownModel() {
+	s.needGenerate()
+	req := s.request()
+	req.Model = "no-such-model"
+	if r := s.collect(s.ctx, req); !fault.Is(r.err, fault.CodeModelNotFound) || r.events > 0 {
+		s.Errorf("Generate: %v", r.err)
+	}
+	if _, err := s.e.Count(s.ctx, req); !fault.Is(err, fault.CodeModelNotFound) {
+		s.Errorf("Count: %v", err)
+	}
+	if _, err := s.e.Embed(s.ctx, &engine.EmbedRequest{Model: "no-such-model", Input: []string{"a"}}); !fault.Is(err, fault.CodeModelNotFound) {
+		s.Errorf("Embed: %v", err)
+	}
+}
+
+func (s *suite) overflow() {
+	s.needGenerate()
+	if s.generate.ContextTokens == 0 {
+		s.Skip("the context length is unknown")
+	}
+	req := s.request()
+	req.Messages[0].Content = strings.Repeat("river ", 2*s.generate.ContextTokens)
+	r := s.collect(s.ctx, req)
+	if !fault.Is(r.err, fault.CodeContextLength) || r.events > 0 {
+		s.Errorf("%d events, error %v", r.events, r.err)
+	}
+}
+
+func (s *suite) breakStops() {
+	s.needGenerate()
+	req := s.request()
+	req.MaxTokens = 200
+	for range s.e.Generate(s.ctx, req) {
+		break
+	}
+	// What the request held is free again: a small engine answers as many more as it likes.
+	for range 3 {
+		for range s.e.Generate(s.ctx, req) {
+			break
+		}
+	}
+	s.ok(s.request())
+}
+
+func (s *suite) cancelStops() {
+	s.needGenerate()
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	req := s.request()
+	req.MaxTokens = 200
+	var last error
+	after := 0
+	finished := false
+	for ev, err := range s.e.Generate(ctx, req) {
+		if ctx.Err() != nil && err == nil {
+			after++
+		}
+		last = err
+		finished = finished || ev.Usage != nil
+		cancel()
+	}
+	if !errors.Is(last, context.Canceled) && !finished {
+		s.Errorf("after the cancellation: %v", last)
+	}
+	if after > 16 {
+		s.Errorf("%d events after the cancellation", after)
+	}
+	s.ok(s.request())
+}
+
+func (s *suite) cancelledBefore() {
+	s.needGenerate()
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	r := s.collect(ctx, s.request())
+	if r.events > 0 || !errors.Is(r.err, context.Canceled) {
+		s.Errorf("%d events, %v", r.events, r.err)
+	}
+}
+
+// concurrency runs more requests than a small engine has slots; a refusal must be an honest overload, and with a deterministic
+// model every answer equals the lone one.
+func (s *suite) concurrency() {
+	s.needGenerate()
+	want := s.ok(s.request()).text[0]
+	const n = 6
+	var wg sync.WaitGroup
+	results := make([]result, n)
+	for i := range n {
+		wg.Go(func() { results[i] = s.collect(s.ctx, s.request()) })
+	}
+	wg.Wait()
+	answered := 0
+	for i, r := range results {
+		switch {
+		case fault.Is(r.err, fault.CodeEngineOverloaded):
+		case r.err != nil:
+			s.Errorf("request %d: %v", i, r.err)
+		default:
+			answered++
+			if s.generate.Deterministic && r.text[0] != want {
+				s.Errorf("request %d: %q, alone %q", i, r.text[0], want)
+			}
+		}
+	}
+	if answered == 0 {
+		s.Error("nobody was answered")
+	}
+}
+
+func (s *suite) embed() {
+	if s.opt.Embed == "" {
+		s.Skip("the engine under test does not embed")
+	}
+	in := []string{"the river rises in spring", "银行账单", "the river rises in spring", "x"}
+	got, err := s.e.Embed(s.ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: in})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if len(got.Vectors) != len(in) || got.PromptTokens <= 0 || got.Model == "" {
+		s.Fatalf("%d vectors, %d tokens, model %q", len(got.Vectors), got.PromptTokens, got.Model)
+	}
+	dot := func(a, b []float32) (sum float64) {
+		for i := range a {
+			sum += float64(a[i]) * float64(b[i])
+		}
+		return sum
+	}
+	for i, v := range got.Vectors {
+		if len(v) != s.embedder.EmbedDim || math.Abs(dot(v, v)-1) > 1e-3 {
+			s.Errorf("vector %d: %d values, squared length %v", i, len(v), dot(v, v))
+		}
+	}
+	if same := dot(got.Vectors[0], got.Vectors[2]); same < 0.999 {
+		s.Errorf("equal texts: cosine %v", same)
+	}
+	if other := dot(got.Vectors[0], got.Vectors[1]); other > 0.99 {
+		s.Errorf("different texts: cosine %v", other)
+	}
+}
+
+func (s *suite) embedCancelled() {
+	if s.opt.Embed == "" {
+		s.Skip("the engine under test does not embed")
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if _, err := s.e.Embed(ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: []string{"a"}}); !errors.Is(err, context.Canceled) {
+		s.Errorf("got %v", err)
+	}
+}
+
+// close holds that requests in flight and later ones end with CodeEngineUnavailable.
+func (s *suite) close() {
+	s.needGenerate()
+	if err := s.e.Close(); err != nil {
+		s.Fatal(err)
+	}
+	if r := s.collect(s.ctx, s.request()); !fault.Is(r.err, fault.CodeEngineUnavailable) || r.events > 0 {
+		s.Errorf("after Close: %d events, %v", r.events, r.err)
+	}
+	if err := s.e.Close(); err != nil {
+		s.Errorf("second Close: %v", err)
+	}
+}

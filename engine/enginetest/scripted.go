@@ -1,0 +1,399 @@
+package enginetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Plan says how Scripted answers one generation. The zero value echoes the last message.
+type Plan struct {
+	Texts   []string        // the answer of each choice; missing ones echo
+	Err     error           // fail with this error
+	FailAt  int             // after this many text events; 0 fails before the first
+	Start   <-chan struct{} // wait for it before the first event
+	Step    <-chan struct{} // receive from it before every text event
+	Pieces  []int           // runes of the text events, cycled; nil means one token per event
+	NoUsage bool            // end without Usage, which breaks the contract: for tests of callers' defences
+}
+
+// Scripted is an engine for tests. It answers as its plan says, deterministically, and keeps a copy of everything it was given,
+// so that a test can assert what never reached a model. A token is a run of up to three runes. It passes the suite of this
+// package.
+type Scripted struct {
+	models []engine.Model
+	plan   func(n int, req *engine.Request) Plan
+
+	mu       sync.Mutex
+	requests []engine.Request
+	inputs   []engine.EmbedRequest
+	aborted  int
+	closed   chan struct{}
+	once     sync.Once
+}
+
+// NewScripted returns an engine with the given models; without any it has "scripted", which generates, and "scripted-embed".
+// plan is asked for each generation with its number, from 0; nil echoes always.
+func NewScripted(plan func(n int, req *engine.Request) Plan, models ...engine.Model) *Scripted {
+	if len(models) == 0 {
+		models = []engine.Model{
+			{
+				ID: "scripted", Digest: "sha256:" + strings.Repeat("0", 64), Precision: "none", ContextTokens: 4096,
+				CanGenerate: true, HasLogprobs: true, Deterministic: true,
+			},
+			{ID: "scripted-embed", ContextTokens: 512, EmbedDim: 32, CanEmbed: true, Deterministic: true},
+		}
+	}
+	if plan == nil {
+		plan = func(int, *engine.Request) Plan { return Plan{} }
+	}
+	return &Scripted{models: models, plan: plan, closed: make(chan struct{})}
+}
+
+// Requests returns copies of the generations asked for so far.
+func (s *Scripted) Requests() []engine.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Inputs returns copies of the embedding requests so far.
+func (s *Scripted) Inputs() []engine.EmbedRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.inputs)
+}
+
+// Aborted returns how many generations were stopped by their consumer or their context.
+func (s *Scripted) Aborted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.aborted
+}
+
+// Models implements engine.Engine.
+func (s *Scripted) Models(ctx context.Context) ([]engine.Model, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out := slices.Clone(s.models)
+	slices.SortFunc(out, func(a, b engine.Model) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return out, nil
+}
+
+func (s *Scripted) model(id engine.ModelID) (engine.Model, error) {
+	select {
+	case <-s.closed:
+		return engine.Model{}, fault.New(fault.CodeEngineUnavailable, string(id))
+	default:
+	}
+	for _, m := range s.models {
+		if m.ID == id {
+			return m, nil
+		}
+	}
+	return engine.Model{}, fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
+}
+
+// Count implements engine.Engine; it is exact.
+func (s *Scripted) Count(ctx context.Context, req *engine.Request) (engine.Count, error) {
+	if err := ctx.Err(); err != nil {
+		return engine.Count{}, err
+	}
+	if _, err := s.model(req.Model); err != nil {
+		return engine.Count{}, err
+	}
+	return engine.Count{Tokens: promptTokens(req), Exact: true}, nil
+}
+
+func promptTokens(req *engine.Request) int {
+	if req.Messages == nil {
+		return len(tokens(req.Prompt))
+	}
+	n := 1
+	for _, m := range req.Messages {
+		n += 2 + len(tokens(m.Content))
+	}
+	return n
+}
+
+// tokens cuts text into runs of up to three runes.
+func tokens(text string) []string {
+	return cut(text, []int{3})
+}
+
+func cut(text string, sizes []int) []string {
+	var out []string
+	for i := 0; text != ""; i++ {
+		end := 0
+		for range max(1, sizes[i%len(sizes)]) {
+			if end < len(text) {
+				_, w := utf8.DecodeRuneInString(text[end:])
+				end += w
+			}
+		}
+		out = append(out, text[:end])
+		text = text[end:]
+	}
+	return out
+}
+
+// Generate implements engine.Engine.
+func (s *Scripted) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		m, err := s.model(req.Model)
+		if err == nil && !m.CanGenerate {
+			err = fault.New(fault.CodeUnsupported, "model", "the model does not generate text").WithParam("model")
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			yield(engine.Event{}, err)
+			return
+		}
+		s.mu.Lock()
+		n := len(s.requests)
+		s.requests = append(s.requests, clone(req))
+		s.mu.Unlock()
+		g := &generation{s: s, m: m, req: req, plan: s.plan(n, req), yield: yield}
+		g.run(ctx)
+	}
+}
+
+func clone(req *engine.Request) engine.Request {
+	c := *req
+	c.Messages = slices.Clone(req.Messages)
+	c.Stop = slices.Clone(req.Stop)
+	return c
+}
+
+// generation is one run of a plan.
+type generation struct {
+	s     *Scripted
+	m     engine.Model
+	req   *engine.Request
+	plan  Plan
+	yield func(engine.Event, error) bool
+	sent  int // text events so far
+}
+
+// choice is the precomputed answer of one choice.
+type choice struct {
+	pieces []string
+	tokens int
+	finish engine.Finish
+}
+
+func (g *generation) run(ctx context.Context) {
+	prompt := promptTokens(g.req)
+	if prompt >= g.m.ContextTokens {
+		g.yield(engine.Event{}, fault.New(fault.CodeContextLength, g.m.ContextTokens, prompt))
+		return
+	}
+	choices := make([]choice, max(1, g.req.Choices))
+	longest := 0
+	for i := range choices {
+		choices[i] = g.answer(i, prompt)
+		longest = max(longest, len(choices[i].pieces))
+	}
+	if err := g.wait(ctx, g.plan.Start); err != nil {
+		g.fail(ctx, err)
+		return
+	}
+	usage := &engine.Usage{Model: engine.ReportedModel(g.m.ID), PromptTokens: prompt}
+	for _, c := range choices {
+		usage.CompletionTokens += c.tokens
+	}
+	if g.plan.NoUsage {
+		usage = nil
+	}
+	for step := range longest + 1 { // choices interleave
+		for i := range choices {
+			last := i == len(choices)-1 && step == longest
+			if !g.event(ctx, i, step, &choices[i], last, usage) {
+				return
+			}
+		}
+	}
+}
+
+// event yields the step-th event of a choice: a piece of text, or its finish, or nothing if it has finished before.
+func (g *generation) event(ctx context.Context, i, step int, c *choice, last bool, usage *engine.Usage) bool {
+	ev := engine.Event{Choice: i}
+	switch {
+	case step < len(c.pieces):
+		if g.plan.Err != nil && g.sent == g.plan.FailAt {
+			g.yield(engine.Event{}, g.plan.Err)
+			return false
+		}
+		if err := g.wait(ctx, g.plan.Step); err != nil {
+			return g.fail(ctx, err)
+		}
+		g.sent++
+		ev.Text = c.pieces[step]
+		if g.req.Logprobs >= 0 && g.m.HasLogprobs {
+			ev.Logprobs = logprobs(ev.Text, g.req.Logprobs)
+		}
+	case step == len(c.pieces):
+		if g.plan.Err != nil && g.sent <= g.plan.FailAt {
+			g.yield(engine.Event{}, g.plan.Err)
+			return false
+		}
+		ev.Finish = c.finish
+	}
+	if last {
+		ev.Usage = usage
+	}
+	if ev.Text == "" && ev.Finish == engine.FinishNone && ev.Usage == nil {
+		return true
+	}
+	if err := ctx.Err(); err != nil {
+		return g.fail(ctx, err)
+	}
+	if !g.yield(ev, nil) {
+		g.abort()
+		return false
+	}
+	return true
+}
+
+// wait returns once ch (nil never blocks) lets it, or with the reason to stop.
+func (g *generation) wait(ctx context.Context, ch <-chan struct{}) error {
+	if ch != nil {
+		select {
+		case <-ctx.Done():
+		case <-g.s.closed:
+		case <-ch:
+		}
+	}
+	select {
+	case <-g.s.closed:
+		return fault.New(fault.CodeEngineUnavailable, string(g.m.ID))
+	default:
+		return ctx.Err()
+	}
+}
+
+func (g *generation) fail(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		g.abort()
+	}
+	g.yield(engine.Event{}, err)
+	return false
+}
+
+func (g *generation) abort() {
+	g.s.mu.Lock()
+	g.s.aborted++
+	g.s.mu.Unlock()
+}
+
+// answer computes a choice: the planned text, cut at the earliest stop string and at the token limit.
+func (g *generation) answer(i, prompt int) choice {
+	text := g.req.Prompt
+	if n := len(g.req.Messages); n > 0 {
+		text = g.req.Messages[n-1].Content
+	}
+	if i < len(g.plan.Texts) {
+		text = g.plan.Texts[i]
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	for _, stop := range g.req.Stop {
+		if at := strings.Index(text, stop); stop != "" && at >= 0 {
+			text = text[:at]
+		}
+	}
+	limit := g.m.ContextTokens - prompt
+	if g.req.MaxTokens > 0 {
+		limit = min(limit, g.req.MaxTokens)
+	}
+	c := choice{finish: engine.FinishStop}
+	parts := tokens(text)
+	if len(parts) > limit {
+		parts, c.finish = parts[:limit], engine.FinishLength
+	}
+	c.tokens, c.pieces = len(parts), parts
+	if g.plan.Pieces != nil {
+		c.pieces = cut(strings.Join(parts, ""), g.plan.Pieces)
+	}
+	return c
+}
+
+// logprobs gives each token of text a value that depends on the token alone.
+func logprobs(text string, top int) []engine.TokenLogprob {
+	var out []engine.TokenLogprob
+	for _, t := range tokens(text) {
+		lp := engine.TokenLogprob{Token: t, Bytes: []byte(t), Logprob: -float64(len(t)) / 8}
+		for k := range top {
+			alt := engine.TokenLogprob{Token: t, Bytes: []byte(t), Logprob: lp.Logprob}
+			if k > 0 {
+				alt.Token = strings.Repeat("~", k)
+				alt.Bytes, alt.Logprob = []byte(alt.Token), lp.Logprob-float64(k)
+			}
+			lp.Top = append(lp.Top, alt)
+		}
+		out = append(out, lp)
+	}
+	return out
+}
+
+// Embed implements engine.Engine: a unit vector that is a function of the text.
+func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m, err := s.model(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	if !m.CanEmbed {
+		return nil, fault.New(fault.CodeUnsupported, "model", "the model does not embed").WithParam("model")
+	}
+	s.mu.Lock()
+	s.inputs = append(s.inputs, engine.EmbedRequest{Model: req.Model, Input: slices.Clone(req.Input)})
+	s.mu.Unlock()
+	out := &engine.Embeddings{Model: engine.ReportedModel(m.ID)}
+	for _, text := range req.Input {
+		n := len(tokens(text))
+		if n > m.ContextTokens {
+			return nil, fault.New(fault.CodeContextLength, m.ContextTokens, n)
+		}
+		out.PromptTokens += n
+		out.Vectors = append(out.Vectors, unit(text, m.EmbedDim))
+	}
+	return out, nil
+}
+
+func unit(text string, dim int) []float32 {
+	v := make([]float32, dim)
+	var norm float64
+	sum := sha256.Sum256([]byte(text))
+	for i := range v {
+		if i > 0 && i%8 == 0 {
+			sum = sha256.Sum256(sum[:])
+		}
+		x := float64(binary.LittleEndian.Uint32(sum[i%8*4:]))/(1<<31) - 1
+		v[i] = float32(x)
+		norm += x * x
+	}
+	for i := range v {
+		v[i] /= float32(math.Sqrt(norm))
+	}
+	return v
+}
+
+// Close implements engine.Engine.
+func (s *Scripted) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}

@@ -1,0 +1,228 @@
+package enginetest
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Upstream is an OpenAI-compatible server in front of an engine, as plain as such servers get. It checks nothing: its callers
+// are tests.
+type Upstream struct {
+	Engine engine.Engine
+	// HideUsage leaves the usage event out, as some servers do even when asked for it.
+	HideUsage bool
+	// Cut ends a stream after this many events without [DONE]; 0 never.
+	Cut int
+}
+
+// ServeHTTP implements http.Handler for the paths /v1/chat/completions, /v1/completions and /v1/embeddings.
+func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/v1/chat/completions", "/v1/completions":
+		u.generate(w, r)
+	case "/v1/embeddings":
+		u.embed(w, r)
+	default:
+		writeError(w, http.StatusNotFound, "not_found", 0)
+	}
+}
+
+func writeError(w http.ResponseWriter, status int, code string, retrySeconds int) {
+	if retrySeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(retrySeconds))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(openai.ErrorBody{Error: openai.ErrorDetail{Message: "upstream says no", Type: "x", Code: code}})
+}
+
+func writeFault(w http.ResponseWriter, err error) {
+	p := fault.Public(err)
+	status := http.StatusInternalServerError
+	switch p.Kind() {
+	case fault.Invalid:
+		status = http.StatusBadRequest
+	case fault.NotFound:
+		status = http.StatusNotFound
+	case fault.Unavailable:
+		status = http.StatusServiceUnavailable
+	case fault.Timeout:
+		status = http.StatusGatewayTimeout
+	}
+	writeError(w, status, string(p.Code()), int(p.RetryAfter().Seconds()))
+}
+
+// upstreamRequest is the union of the two generating bodies.
+type upstreamRequest struct {
+	openai.ChatRequest
+
+	Prompt   *string         `json:"prompt"`
+	Logprobs json.RawMessage `json:"logprobs"`
+}
+
+func (q *upstreamRequest) request() *engine.Request {
+	req := &engine.Request{
+		Model: engine.ModelID(q.Model), MaxTokens: q.MaxTokens, Choices: q.N, Temperature: q.Temperature, TopP: q.TopP,
+		Seed: q.Seed, Stop: q.Stop, Logprobs: -1,
+	}
+	for _, m := range q.Messages {
+		req.Messages = append(req.Messages, engine.Message{Role: m.Role, Content: m.Content, Name: m.Name})
+	}
+	if q.Prompt != nil {
+		req.Prompt = *q.Prompt
+		var n int
+		if json.Unmarshal(q.Logprobs, &n) == nil && string(q.Logprobs) != "null" {
+			req.Logprobs = n
+		}
+	} else if string(q.Logprobs) == "true" {
+		req.Logprobs = 0
+		if q.TopLogprobs != nil {
+			req.Logprobs = *q.TopLogprobs
+		}
+	}
+	return req
+}
+
+func (u *Upstream) generate(w http.ResponseWriter, r *http.Request) {
+	var q upstreamRequest
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || !q.Stream {
+		writeError(w, http.StatusBadRequest, "bad_request", 0)
+		return
+	}
+	out := &upstreamStream{u: u, w: w, model: q.Model, chat: q.Prompt == nil}
+	for ev, err := range u.Engine.Generate(r.Context(), q.request()) {
+		if err != nil {
+			out.fail(err)
+			return
+		}
+		if !out.event(ev) {
+			return
+		}
+	}
+	if q.StreamOptions != nil && q.StreamOptions.IncludeUsage && !u.HideUsage && out.usage != nil {
+		out.send(openai.ChatChunk{Choices: []openai.ChatChunkChoice{}, Usage: out.usage})
+	}
+	out.raw([]byte(openai.Done))
+}
+
+type upstreamStream struct {
+	u       *Upstream
+	w       http.ResponseWriter
+	model   string
+	chat    bool
+	started bool
+	sent    int
+	usage   json.RawMessage
+}
+
+func (s *upstreamStream) event(ev engine.Event) bool {
+	if ev.Usage != nil {
+		s.usage, _ = json.Marshal(openai.Usage{
+			PromptTokens: ev.Usage.PromptTokens, CompletionTokens: ev.Usage.CompletionTokens,
+			TotalTokens:   ev.Usage.PromptTokens + ev.Usage.CompletionTokens,
+			PromptDetails: &openai.PromptDetails{CachedTokens: ev.Usage.CachedTokens},
+		})
+	}
+	var finish *string
+	if ev.Finish != engine.FinishNone {
+		f := string(ev.Finish)
+		finish = &f
+	}
+	if s.chat {
+		c := openai.ChatChunkChoice{Index: ev.Choice, Delta: openai.Delta{Content: &ev.Text}, FinishReason: finish}
+		if len(ev.Logprobs) > 0 {
+			c.Logprobs = &openai.ChatLogprobs{Content: chatLogprobs(ev.Logprobs)}
+		}
+		s.send(openai.ChatChunk{Object: openai.ObjectChatChunk, Choices: []openai.ChatChunkChoice{c}})
+	} else {
+		c := openai.CompletionChoice{Index: ev.Choice, Text: ev.Text, FinishReason: finish}
+		if len(ev.Logprobs) > 0 {
+			c.Logprobs = columns(ev.Logprobs)
+		}
+		s.send(openai.Completion{Object: openai.ObjectCompletion, Choices: []openai.CompletionChoice{c}})
+	}
+	s.sent++
+	return s.u.Cut == 0 || s.sent < s.u.Cut
+}
+
+func chatLogprobs(in []engine.TokenLogprob) []openai.TokenLogprob {
+	var out []openai.TokenLogprob
+	for _, lp := range in {
+		t := openai.TokenLogprob{Token: lp.Token, Logprob: lp.Logprob, Bytes: lp.Bytes}
+		for _, a := range lp.Top {
+			t.TopLogprobs = append(t.TopLogprobs, openai.TopLogprob{Token: a.Token, Logprob: a.Logprob, Bytes: a.Bytes})
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func columns(in []engine.TokenLogprob) *openai.CompletionLogprobs {
+	out := &openai.CompletionLogprobs{}
+	for _, lp := range in {
+		out.Tokens = append(out.Tokens, lp.Token)
+		out.TokenLogprobs = append(out.TokenLogprobs, lp.Logprob)
+		top := map[string]float64{}
+		for _, a := range lp.Top {
+			top[a.Token] = a.Logprob
+		}
+		out.TopLogprobs = append(out.TopLogprobs, top)
+	}
+	return out
+}
+
+// fail answers with a status before the first byte and with an error event after it.
+func (s *upstreamStream) fail(err error) {
+	if !s.started {
+		writeFault(s.w, err)
+		return
+	}
+	p := fault.Public(err)
+	j, _ := json.Marshal(openai.ErrorBody{Error: openai.ErrorDetail{Message: "upstream says no", Type: "server_error", Code: string(p.Code())}})
+	s.raw(j)
+}
+
+func (s *upstreamStream) send(v any) {
+	j, err := json.Marshal(v)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	s.raw(j)
+}
+
+func (s *upstreamStream) raw(data []byte) {
+	if !s.started {
+		s.started = true
+		s.w.Header().Set("Content-Type", "text/event-stream")
+	}
+	if _, err := s.w.Write(openai.AppendEvent(nil, data)); err == nil {
+		_ = http.NewResponseController(s.w).Flush()
+	}
+}
+
+func (u *Upstream) embed(w http.ResponseWriter, r *http.Request) {
+	var q openai.EmbeddingRequest
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_request", 0)
+		return
+	}
+	got, err := u.Engine.Embed(r.Context(), &engine.EmbedRequest{Model: engine.ModelID(q.Model), Input: q.Input})
+	if err != nil {
+		if !errors.Is(err, r.Context().Err()) {
+			writeFault(w, err)
+		}
+		return
+	}
+	out := openai.EmbeddingList{Object: openai.ObjectList, Model: string(got.Model), Usage: openai.EmbeddingUsage{PromptTokens: got.PromptTokens, TotalTokens: got.PromptTokens}}
+	for i, v := range got.Vectors {
+		out.Data = append(out.Data, openai.Embedding{Object: openai.ObjectEmbedding, Index: i, Embedding: v})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out)
+}
