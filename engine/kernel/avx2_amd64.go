@@ -1,0 +1,59 @@
+//go:build !purego
+
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+// hasAVX2 reports the features the assembly uses. The vendor is never asked.
+func hasAVX2() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C }
+
+//go:noescape
+func q4x4AVX2(dst *float32, dstStride int, w *byte, blocks int, q *int8, qStride int, ds *float32, dsStride int)
+
+//go:noescape
+func q4x1AVX2(dst *float32, w *byte, panels, blocks int, q *int8, ds *float32)
+
+//go:noescape
+func q8x4AVX2(dst *float32, dstStride int, w *byte, blocks int, q *int8, qStride int, ds *float32, dsStride int)
+
+//go:noescape
+func q8x1AVX2(dst *float32, w *byte, panels, blocks int, q *int8, ds *float32)
+
+//go:noescape
+func f32x4AVX2(dst *float32, dstStride int, w *byte, cols int, x *float32, xStride int)
+
+//go:noescape
+func f16x4AVX2(dst *float32, dstStride int, w *byte, cols int, x *float32, xStride int)
+
+//go:noescape
+func f32x1AVX2(dst *float32, w *byte, panels, cols int, x *float32)
+
+//go:noescape
+func f16x1AVX2(dst *float32, w *byte, panels, cols int, x *float32)
+
+//go:noescape
+func quantizeAVX2(q *int8, ds, x *float32, blocks int)
+
+//go:noescape
+func sumSquaresAVX2(x *float32, n int, lanes *[8]float32)
+
+//go:noescape
+func scaleAVX2(dst, x, w *float32, n int, s float32)
+
+//go:noescape
+func addAVX2(dst, x *float32, n int)
+
+//go:noescape
+func expSumAVX2(x *float32, n int, top float32, lanes *[8]float32)
+
+//go:noescape
+func siluMulAVX2(dst, gate, up *float32, n int)
+
+//go:noescape
+func scoresAVX2(scores *float32, rows int, q *float32, n int, k *uint16, scale float32)
+
+//go:noescape
+func combineAVX2(dst *float32, n int, weights *float32, rows int, v *uint16, vStride int)
+
+//go:noescape
+func toHalfAVX2(dst *uint16, src *float32, n int)

@@ -1,0 +1,217 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// This file is the reference: always compiled, the oracle of the tests and what machines without a faster tier run.
+
+// fma returns x·y+z rounded once. math.FMA is for float64; going through it would round twice. Here the product is exact in
+// float64, and the sum is rounded to odd before the final rounding, which makes that one correct (Boldo and Melquiond).
+func fma(x, y, z float32) float32 {
+	p, c := float64(x)*float64(y), float64(z)
+	s := p + c
+	b := s - p
+	lost := (p - (s - b)) + (c - b)
+	if bits := math.Float64bits(s); lost != 0 && bits&1 == 0 && !math.IsInf(s, 0) && lost == lost {
+		if (lost > 0) == (s > 0) {
+			bits++
+		} else {
+			bits--
+		}
+		s = math.Float64frombits(bits)
+	}
+	return float32(s)
+}
+
+func sumLanes(l *[8]float32) float32 {
+	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
+}
+
+// The exponential: n = x·log2(e) to nearest, r = x − n·ln 2 in two steps, a polynomial for exp(r), times 2ⁿ.
+const (
+	expMax = 88
+	expMin = -87
+	log2e  = 1.44269504088896341
+	ln2Hi  = 0.693359375
+	ln2Lo  = -2.12194440e-4
+	expP0  = 1.9875691500e-4
+	expP1  = 1.3981999507e-3
+	expP2  = 8.3334519073e-3
+	expP3  = 4.1665795894e-2
+	expP4  = 1.6666665459e-1
+	expP5  = 5.0000001201e-1
+)
+
+// exp is zero below −87 and exp(88) above 88.
+func exp(x float32) float32 {
+	if x < expMin {
+		return 0
+	}
+	if !(x < expMax) {
+		x = expMax
+	}
+	n := float32(math.RoundToEven(float64(x * log2e)))
+	r := fma(-n, ln2Hi, x)
+	r = fma(-n, ln2Lo, r)
+	y := float32(expP0)
+	y = fma(y, r, expP1)
+	y = fma(y, r, expP2)
+	y = fma(y, r, expP3)
+	y = fma(y, r, expP4)
+	y = fma(y, r, expP5)
+	y = fma(y, float32(r*r), r)
+	y++
+	return y * math.Float32frombits(uint32(int32(n)+127)<<23)
+}
+
+func refQuantize(q []int8, ds, x []float32) {
+	for b := range len(x) / 32 {
+		blk, out := x[b*32:b*32+32], q[b*32:b*32+32]
+		top := float32(0)
+		for _, v := range blk {
+			top = max(top, float32(math.Abs(float64(v))))
+		}
+		if !(top >= smallestBlock) {
+			clear(out)
+			ds[2*b], ds[2*b+1] = 0, 0
+			continue
+		}
+		inv, sum := 127/top, int32(0)
+		for j, v := range blk {
+			r := int32(math.RoundToEven(float64(v * inv)))
+			out[j] = int8(min(max(r, -127), 127))
+			sum += int32(out[j])
+		}
+		ds[2*b] = top / 127
+		ds[2*b+1] = ds[2*b] * float32(sum)
+	}
+}
+
+// smallestBlock keeps 127/max|x| finite.
+const smallestBlock = 1.0 / (1 << 100)
+
+func refScores(scores, q []float32, rows []uint16, scale float32) {
+	for i := range scores {
+		var lanes [8]float32
+		for j, h := range rows[i*len(q) : (i+1)*len(q)] {
+			lanes[j&7] = fma(q[j], fromHalf(h), lanes[j&7])
+		}
+		scores[i] = sumLanes(&lanes) * scale
+	}
+}
+
+// refCombine writes the elements of dst from the index head on.
+func refCombine(dst []float32, head int, weights []float32, rows []uint16) {
+	for j := head; j < len(dst); j++ {
+		acc := float32(0)
+		for i, w := range weights {
+			acc = fma(w, fromHalf(rows[i*len(dst)+j]), acc)
+		}
+		dst[j] = acc
+	}
+}
+
+// refMul multiplies panel p by row t of a into dst[:8], without offsets kept apart.
+func (w *Matrix) refMul(dst []float32, p int, a *Activations, t int) {
+	panel := w.data[p*w.panelBytes : (p+1)*w.panelBytes]
+	var acc [8]float32
+	switch w.kind {
+	case kindQ4:
+		refQ4(&acc, panel, a.q[t*a.cols:(t+1)*a.cols], a.ds[t*2*a.blocks():])
+	case kindQ8:
+		refQ8(&acc, panel, a.q[t*a.cols:(t+1)*a.cols], a.ds[t*2*a.blocks():])
+	case kindF16:
+		for c, x := range a.Row(t) {
+			for r := range acc {
+				acc[r] = fma(fromHalf(binary.LittleEndian.Uint16(panel[c*16+2*r:])), x, acc[r])
+			}
+		}
+	default:
+		for c, x := range a.Row(t) {
+			for r := range acc {
+				acc[r] = fma(math.Float32frombits(binary.LittleEndian.Uint32(panel[c*32+4*r:])), x, acc[r])
+			}
+		}
+	}
+	copy(dst[:8], acc[:])
+	w.addOffsets(dst, p, a, t)
+}
+
+func refQ4(acc *[8]float32, panel []byte, q []int8, ds []float32) {
+	for b := range len(q) / 32 {
+		blk, x := panel[b*q4Block:(b+1)*q4Block], q[b*32:b*32+32]
+		for r := range acc {
+			sum := int32(0)
+			for g := range 4 {
+				for i := range 4 {
+					v := blk[32+g*32+r*4+i]
+					sum += int32(v&15)*int32(x[g*4+i]) + int32(v>>4)*int32(x[g*4+16+i])
+				}
+			}
+			d, m := fromHalf(binary.LittleEndian.Uint16(blk[2*r:])), fromHalf(binary.LittleEndian.Uint16(blk[16+2*r:]))
+			acc[r] = fma(float32(sum), float32(d*ds[2*b]), acc[r])
+			acc[r] = fma(m, ds[2*b+1], acc[r])
+		}
+	}
+}
+
+func refQ8(acc *[8]float32, panel []byte, q []int8, ds []float32) {
+	for b := range len(q) / 32 {
+		blk, x := panel[b*q8Block:(b+1)*q8Block], q[b*32:b*32+32]
+		for r := range acc {
+			sum := int32(0)
+			for g := range 8 {
+				for i := range 4 {
+					sum += int32(int8(blk[32+g*32+r*4+i])) * int32(x[g*4+i])
+				}
+			}
+			d := math.Float32frombits(binary.LittleEndian.Uint32(blk[4*r:]))
+			acc[r] = fma(float32(sum), float32(d*ds[2*b]), acc[r])
+		}
+	}
+}
+
+// addOffsets adds the offsets of a Q8 matrix that has them, after its products: acc = fma(m, sa, acc) block by block.
+func (w *Matrix) addOffsets(dst []float32, p int, a *Activations, t int) {
+	if w.offsets == nil {
+		return
+	}
+	n := w.blocks()
+	ds := a.ds[t*2*n : (t+1)*2*n]
+	for b := range n {
+		m := w.offsets[(p*n+b)*8 : (p*n+b)*8+8]
+		for r := range 8 {
+			dst[r] = fma(m[r], ds[2*b+1], dst[r])
+		}
+	}
+}
+
+// fromHalf converts a half-precision number, exactly.
+func fromHalf(h uint16) float32 {
+	sign, e, frac := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
+	switch e {
+	case 0:
+		return math.Float32frombits(math.Float32bits(float32(frac)*(1.0/(1<<24))) | sign)
+	case 31:
+		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	}
+	return math.Float32frombits(sign | (e+112)<<23 | frac<<13)
+}
+
+// toHalf rounds to half precision, to nearest even; too large becomes infinite, NaN stays NaN.
+func toHalf(f float32) uint16 {
+	b := math.Float32bits(f)
+	sign, abs := uint16(b>>16&0x8000), b&0x7fffffff
+	switch {
+	case abs > 0x7f800000:
+		return sign | 0x7e00
+	case abs >= 0x477ff000: // from 65520 on
+		return sign | 0x7c00
+	case abs < 0x38800000: // below 2⁻¹⁴ the result is subnormal: a multiple of 2⁻²⁴
+		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(abs))*(1<<24)))
+	}
+	// Drop 13 bits; adding 0xfff plus the lowest bit that stays rounds to nearest even and carries into the exponent.
+	return sign | uint16((abs+0xfff+(abs>>13&1)-112<<23)>>13)
+}
