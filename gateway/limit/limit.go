@@ -1,0 +1,274 @@
+// Package limit keeps one caller from starving the others: requests per minute, tokens per minute and concurrent requests, per API
+// key and per tenant.
+//
+// Rates follow the generic cell rate algorithm: a caller may burst up to a minute's worth, then goes on at the steady rate; the
+// state is one instant per rate, so nothing is swept and nothing resets at a window's edge. Tokens are taken by estimate when a
+// request starts and corrected when it ends.
+//
+// There are two stores with one behaviour: memory for a single process, and Redis for limits that hold over all replicas. If
+// Redis fails, requests are refused (CodeLimitUnavailable), unless the configuration says how many replicas share the limits;
+// then each falls back to its share in memory.
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Limits bounds one caller; zero means no bound.
+type Limits struct {
+	RequestsPerMinute int `koanf:"requests_per_minute"`
+	TokensPerMinute   int `koanf:"tokens_per_minute"`
+	Concurrent        int `koanf:"concurrent"`
+}
+
+// Config sets the limits of the installation.
+type Config struct {
+	// Key bounds every API key or user that has no limits of its own.
+	Key Limits `koanf:"key"`
+	// Tenant bounds all callers of one tenant together.
+	Tenant Limits `koanf:"tenant"`
+	// Fallback is the number of replicas that share the limits while Redis is unreachable: each grants its part from memory.
+	// 0 refuses instead.
+	Fallback int `koanf:"fallback"`
+	// Lease is how long a concurrent request counts when its replica dies; 0 means 15 minutes. It must not be shorter than the
+	// longest request. Only Redis needs it.
+	Lease time.Duration `koanf:"lease"`
+}
+
+// maxPerMinute keeps the smallest step of a rate at a microsecond or more.
+const maxPerMinute = 60_000_000
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	for name, l := range map[string]Limits{"key": c.Key, "tenant": c.Tenant} {
+		for field, v := range map[string]int{
+			"requests_per_minute": l.RequestsPerMinute, "tokens_per_minute": l.TokensPerMinute, "concurrent": l.Concurrent,
+		} {
+			if v < 0 || v > maxPerMinute {
+				return fmt.Errorf("%s.%s: must lie between 0 and %d", name, field, maxPerMinute)
+			}
+		}
+	}
+	if c.Fallback < 0 || c.Lease < 0 {
+		return errors.New("fallback and lease: must not be negative")
+	}
+	return nil
+}
+
+// Ask is one request that wants in.
+type Ask struct {
+	Tenant, Key string
+	Limits      Limits // the caller's own; zero fields take Config.Key
+	Tokens      int    // estimate of prompt and completion; more than the limit counts as the limit
+}
+
+// State is where a caller stands after a decision, for response headers. A zero limit means there is none.
+type State struct {
+	Requests, Tokens Level
+}
+
+// Level is where one rate stands: Remaining of Limit are free, and all are after Reset.
+type Level struct {
+	Limit, Remaining int
+	Reset            time.Duration
+}
+
+// store decides over charges; both implementations pass one suite.
+type store interface {
+	// take charges all or nothing. On refusal it returns the index of the first charge that does not fit and how long until it
+	// does. levels has one entry per charge: the distance of its instant from now, in microseconds, or the slots in use.
+	take(ctx context.Context, tenant, ticket string, now int64, charges []charge) (d decision, err error)
+	// settle adds delta microseconds to the rates and gives the slots back. It must not fail the caller.
+	settle(ctx context.Context, tenant, ticket string, now int64, charges []charge, delta []int64) error
+}
+
+// charge is what one request takes from one bounded thing.
+type charge struct {
+	key    string
+	slots  int64 // > 0: a bound on concurrency; then step and cost are zero
+	step   int64 // microseconds per unit of a rate
+	cost   int64 // microseconds this request takes
+	units  int   // the limit as configured
+	tokens bool
+	scope  string
+}
+
+type decision struct {
+	refused int // index, -1 if granted
+	wait    int64
+	levels  []int64
+}
+
+const window = int64(time.Minute / time.Microsecond)
+
+// Limiter grants and refuses. It is safe for concurrent use.
+type Limiter struct {
+	cfg      Config
+	store    store
+	local    store // fallback, or nil
+	log      *slog.Logger
+	now      func() time.Time
+	degraded atomic.Bool
+}
+
+// NewMemory returns a limiter for a single process.
+func NewMemory(cfg Config, log *slog.Logger) (*Limiter, error) {
+	return build(cfg, newMemory(), log)
+}
+
+func build(cfg Config, s store, log *slog.Logger) (*Limiter, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	l := &Limiter{cfg: cfg, store: s, log: log.With("component", "limit"), now: time.Now}
+	if _, remote := s.(*redisStore); remote && cfg.Fallback > 0 {
+		l.local = newMemory()
+	}
+	return l, nil
+}
+
+// Ticket is a granted request. Release it exactly when the request ends; more calls do nothing.
+type Ticket struct {
+	l       *Limiter
+	from    store
+	tenant  string
+	id      string
+	charges []charge
+	once    sync.Once
+}
+
+// Acquire takes one request, the estimated tokens and a slot, all or nothing. The state is valid on refusal too. Errors:
+// CodeRateLimited, CodeTokenRateLimited and CodeConcurrency with the time to wait; CodeLimitUnavailable.
+func (l *Limiter) Acquire(ctx context.Context, ask Ask) (*Ticket, State, error) {
+	t := &Ticket{l: l, from: l.store, tenant: ask.Tenant, id: uuid.NewString(), charges: l.charges(ask, 1)}
+	now := l.now()
+	if len(t.charges) == 0 {
+		return t, State{}, nil
+	}
+	d, err := t.from.take(ctx, t.tenant, t.id, now.UnixMicro(), t.charges)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, State{}, ctx.Err()
+		}
+		if l.local == nil {
+			return nil, State{}, fault.Wrap(err, fault.CodeLimitUnavailable).WithRetryAfter(time.Second)
+		}
+		if !l.degraded.Swap(true) {
+			l.log.Error("shared limits are unreachable; granting this replica's share", "replicas", l.cfg.Fallback, "error", err)
+		}
+		t.from, t.charges = l.local, l.charges(ask, l.cfg.Fallback)
+		if d, err = t.from.take(ctx, t.tenant, t.id, now.UnixMicro(), t.charges); err != nil {
+			return nil, State{}, fault.Wrap(err, fault.CodeLimitUnavailable)
+		}
+	} else if l.degraded.Swap(false) {
+		l.log.Info("shared limits are reachable again")
+	}
+	state := stateOf(t.charges, d)
+	if d.refused >= 0 {
+		return nil, state, refusal(t.charges[d.refused], d.wait)
+	}
+	return t, state, nil
+}
+
+func refusal(c charge, wait int64) error {
+	retry := max(time.Duration(wait)*time.Microsecond, time.Millisecond)
+	switch {
+	case c.slots > 0:
+		return fault.New(fault.CodeConcurrency, c.units).WithRetryAfter(time.Second)
+	case c.tokens:
+		return fault.New(fault.CodeTokenRateLimited, c.units).WithRetryAfter(retry)
+	default:
+		return fault.New(fault.CodeRateLimited, c.units).WithRetryAfter(retry)
+	}
+}
+
+// Release gives the slot back and corrects the estimate by the tokens really used.
+func (t *Ticket) Release(ctx context.Context, used int) {
+	t.once.Do(func() {
+		if len(t.charges) == 0 {
+			return
+		}
+		delta := make([]int64, len(t.charges))
+		for i, c := range t.charges {
+			if c.tokens {
+				delta[i] = int64(max(0, used))*c.step - c.cost
+			}
+		}
+		if err := t.from.settle(ctx, t.tenant, t.id, t.l.now().UnixMicro(), t.charges, delta); err != nil {
+			// The slot returns when its lease ends; rates are instants and recover by themselves.
+			t.l.log.Warn("limits not given back", "error", err)
+		}
+	})
+}
+
+// charges lists what ask takes, the key before the tenant, concurrency first since it is the cheapest to refuse. share divides
+// the limits between replicas that cannot see each other.
+func (l *Limiter) charges(ask Ask, share int) []charge {
+	own := ask.Limits
+	for _, f := range []struct{ have, fallback *int }{
+		{&own.RequestsPerMinute, &l.cfg.Key.RequestsPerMinute},
+		{&own.TokensPerMinute, &l.cfg.Key.TokensPerMinute},
+		{&own.Concurrent, &l.cfg.Key.Concurrent},
+	} {
+		if *f.have == 0 {
+			*f.have = *f.fallback
+		}
+	}
+	var out []charge
+	for _, s := range []struct {
+		scope, key string
+		l          Limits
+	}{{"key", "k:" + ask.Key, own}, {"tenant", "t", l.cfg.Tenant}} {
+		if n := s.l.Concurrent; n > 0 {
+			n = max(1, n/share)
+			out = append(out, charge{key: s.key + ":c", slots: int64(n), units: n, scope: s.scope})
+		}
+		if n := s.l.RequestsPerMinute; n > 0 {
+			n = min(max(1, n/share), maxPerMinute)
+			step := window / int64(n)
+			out = append(out, charge{key: s.key + ":r", step: step, cost: step, units: n, scope: s.scope})
+		}
+		if n := s.l.TokensPerMinute; n > 0 {
+			n = min(max(1, n/share), maxPerMinute)
+			step := window / int64(n)
+			cost := int64(min(max(ask.Tokens, 0), n)) * step
+			out = append(out, charge{key: s.key + ":n", step: step, cost: cost, units: n, tokens: true, scope: s.scope})
+		}
+	}
+	return out
+}
+
+// stateOf reports the key's own rates, or the tenant's where the key has none.
+func stateOf(charges []charge, d decision) State {
+	var s State
+	for i, c := range charges {
+		if c.slots > 0 || i >= len(d.levels) {
+			continue
+		}
+		l := &s.Requests
+		if c.tokens {
+			l = &s.Tokens
+		}
+		if l.Limit != 0 {
+			continue
+		}
+		used := min(max(d.levels[i], 0), math.MaxInt64/2)
+		*l = Level{
+			Limit:     c.units,
+			Remaining: int(min(max(0, (window-used)/c.step), int64(c.units))),
+			Reset:     time.Duration(used) * time.Microsecond,
+		}
+	}
+	return s
+}

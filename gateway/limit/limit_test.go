@@ -1,0 +1,295 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// clock is set by tests; limiters read it concurrently.
+type clock struct{ us atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.us.Store(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+	return c
+}
+func (c *clock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
+func (c *clock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// each runs a test on both stores. open may be called again: the limiters it returns share their state, like replicas.
+func each(t *testing.T, test func(t *testing.T, open func(Config) *Limiter, c *clock)) {
+	t.Run("memory", func(t *testing.T) {
+		c, m := newClock(), newMemory()
+		test(t, func(cfg Config) *Limiter {
+			l, err := build(cfg, m, quiet())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.now = c.now
+			return l
+		}, c)
+	})
+	t.Run("redis", func(t *testing.T) {
+		c, server := newClock(), miniredis.RunT(t)
+		test(t, func(cfg Config) *Limiter {
+			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			t.Cleanup(func() { _ = client.Close() })
+			l, err := NewRedis(cfg, client, quiet())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.now = c.now
+			return l
+		}, c)
+	})
+}
+
+func grant(t *testing.T, l *Limiter, a Ask) (*Ticket, State) {
+	t.Helper()
+	k, s, err := l.Acquire(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, s
+}
+
+func refuse(t *testing.T, l *Limiter, a Ask, code fault.Code) (time.Duration, State) {
+	t.Helper()
+	k, s, err := l.Acquire(t.Context(), a)
+	if k != nil || !fault.Is(err, code) {
+		t.Fatalf("got %v, %v; want %s", k, err, code)
+	}
+	return fault.Public(err).RetryAfter(), s
+}
+
+func TestRequestsPerMinute(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
+		l := open(Config{Key: Limits{RequestsPerMinute: 3}})
+		a := Ask{Tenant: "t", Key: "k"}
+		for i := range 3 {
+			_, s := grant(t, l, a)
+			if s.Requests.Limit != 3 || s.Requests.Remaining != 2-i || s.Requests.Reset != time.Duration(i+1)*20*time.Second {
+				t.Errorf("after %d: %+v", i+1, s.Requests)
+			}
+		}
+		wait, s := refuse(t, l, a, fault.CodeRateLimited)
+		if wait != 20*time.Second || s.Requests.Remaining != 0 || s.Requests.Limit != 3 {
+			t.Errorf("refused: wait %v, %+v", wait, s.Requests)
+		}
+		grant(t, l, Ask{Tenant: "t", Key: "other"})
+		grant(t, l, Ask{Tenant: "u", Key: "k"})
+		c.advance(wait - time.Microsecond)
+		refuse(t, l, a, fault.CodeRateLimited)
+		c.advance(time.Microsecond)
+		grant(t, l, a)
+		refuse(t, l, a, fault.CodeRateLimited)
+		c.advance(10 * time.Minute)
+		if _, s := grant(t, l, a); s.Requests.Remaining != 2 {
+			t.Errorf("a long pause must refill one minute's worth, no more: %+v", s.Requests)
+		}
+	})
+}
+
+func TestTokensAreCorrectedAfterwards(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
+		l := open(Config{})
+		a := Ask{Tenant: "t", Key: "k", Limits: Limits{TokensPerMinute: 1000}, Tokens: 600}
+		k, s := grant(t, l, a)
+		if s.Tokens.Remaining != 400 || s.Requests.Limit != 0 {
+			t.Errorf("%+v", s)
+		}
+		refuse(t, l, a, fault.CodeTokenRateLimited)
+		k.Release(t.Context(), 100)
+		k.Release(t.Context(), 100) // the second does nothing
+		k, s = grant(t, l, a)
+		if s.Tokens.Remaining != 300 {
+			t.Errorf("after the correction: %+v", s.Tokens)
+		}
+		k.Release(t.Context(), 900) // used more than the estimate: 100 + 900
+		if _, s := refuse(t, l, Ask{Tenant: "t", Key: "k", Limits: a.Limits, Tokens: 1}, fault.CodeTokenRateLimited); s.Tokens.Remaining != 0 {
+			t.Errorf("%+v", s.Tokens)
+		}
+	})
+}
+
+func TestEstimateAboveTheLimitCanRunAlone(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
+		l := open(Config{Key: Limits{TokensPerMinute: 100}})
+		k, s := grant(t, l, Ask{Tenant: "t", Key: "k", Tokens: 5000})
+		if s.Tokens.Remaining != 0 {
+			t.Errorf("%+v", s.Tokens)
+		}
+		k.Release(t.Context(), 50)
+		grant(t, l, Ask{Tenant: "t", Key: "k", Tokens: 50})
+	})
+}
+
+func TestConcurrent(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
+		l, replica := open(Config{Key: Limits{Concurrent: 2}}), open(Config{Key: Limits{Concurrent: 2}})
+		a := Ask{Tenant: "t", Key: "k"}
+		first, _ := grant(t, l, a)
+		grant(t, replica, a)
+		refuse(t, l, a, fault.CodeConcurrency)
+		c.advance(time.Minute)
+		refuse(t, replica, a, fault.CodeConcurrency)
+		first.Release(t.Context(), 0)
+		grant(t, replica, a)
+		refuse(t, l, a, fault.CodeConcurrency)
+	})
+}
+
+// TestRefusalTakesNothing: a request that the tenant's bound refuses leaves the key's rates and slots as they were.
+func TestRefusalTakesNothing(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, _ *clock) {
+		l := open(Config{Key: Limits{RequestsPerMinute: 10, Concurrent: 5}, Tenant: Limits{Concurrent: 1}})
+		k, s := grant(t, l, Ask{Tenant: "t", Key: "a"})
+		if s.Requests.Remaining != 9 {
+			t.Errorf("%+v", s)
+		}
+		for range 3 {
+			refuse(t, l, Ask{Tenant: "t", Key: "b"}, fault.CodeConcurrency)
+		}
+		k.Release(t.Context(), 0)
+		if _, s := grant(t, l, Ask{Tenant: "t", Key: "b"}); s.Requests.Remaining != 9 {
+			t.Errorf("refusals were charged: %+v", s)
+		}
+	})
+}
+
+// TestNeverAboveTheBound: whatever the interleaving, in any minute at most twice the limit is granted (a burst and a minute's
+// worth), and never more slots than there are.
+func TestNeverAboveTheBound(t *testing.T) {
+	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
+		const limit, slots = 30, 4
+		cfg := Config{Key: Limits{RequestsPerMinute: limit, Concurrent: slots}}
+		replicas := []*Limiter{open(cfg), open(cfg)}
+		var granted, running, most atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 40 {
+					k, _, err := replicas[rng.IntN(2)].Acquire(context.Background(), Ask{Tenant: "t", Key: "k"})
+					if err == nil {
+						granted.Add(1)
+						n := running.Add(1)
+						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+						}
+						running.Add(-1)
+						k.Release(context.Background(), 0)
+					}
+					c.advance(time.Duration(rng.IntN(400)) * time.Millisecond / 8)
+				}
+			})
+		}
+		wg.Wait()
+		if granted.Load() > 2*limit || granted.Load() < limit || most.Load() > slots {
+			t.Errorf("%d granted (limit %d), %d at once (bound %d)", granted.Load(), limit, most.Load(), slots)
+		}
+	})
+}
+
+func TestRedisLeaseOfDeadReplicaEnds(t *testing.T) {
+	c, server := newClock(), miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	l, err := NewRedis(Config{Key: Limits{Concurrent: 1}, Lease: time.Minute}, client, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.now = c.now
+	a := Ask{Tenant: "t", Key: "k"}
+	grant(t, l, a) // never released
+	refuse(t, l, a, fault.CodeConcurrency)
+	c.advance(time.Minute)
+	grant(t, l, a)
+}
+
+func TestRedisDown(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
+	defer client.Close()
+	closed, err := NewRedis(Config{Key: Limits{RequestsPerMinute: 10}}, client, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	share, err := NewRedis(Config{Key: Limits{RequestsPerMinute: 10}, Fallback: 5}, client, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, _ := grant(t, closed, Ask{Tenant: "t", Key: "k"})
+	server.Close()
+	k.Release(t.Context(), 0) // must not fail the caller
+	refuse(t, closed, Ask{Tenant: "t", Key: "k"}, fault.CodeLimitUnavailable)
+	for range 2 { // 10 / 5 replicas
+		grant(t, share, Ask{Tenant: "t", Key: "k"})
+	}
+	refuse(t, share, Ask{Tenant: "t", Key: "k"}, fault.CodeRateLimited)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := closed.Acquire(ctx, Ask{Tenant: "t", Key: "k"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if _, s := grant(t, share, Ask{Tenant: "t", Key: "new"}); s.Requests.Remaining != 9 {
+		t.Errorf("after the recovery: %+v", s)
+	}
+}
+
+// TestMemoryForgets: entries of callers that have recovered go away, so memory is bounded by recent callers.
+func TestMemoryForgets(t *testing.T) {
+	m, c := newMemory(), newClock()
+	l, err := build(Config{Key: Limits{RequestsPerMinute: 60}}, m, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.now = c.now
+	for i := range 20_000 {
+		grant(t, l, Ask{Tenant: "t", Key: string(rune('a'+i%26)) + time.Duration(i).String()})
+		c.advance(100 * time.Millisecond)
+	}
+	if n := len(m.shard("t").entries); n > 200 {
+		t.Errorf("%d entries after 20,000 callers, of which 10 are recent", n)
+	}
+}
+
+func TestNoLimits(t *testing.T) {
+	l, err := NewMemory(Config{}, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		k, s := grant(t, l, Ask{Tenant: "t", Key: "k", Tokens: 1 << 40})
+		if s != (State{}) {
+			t.Fatalf("%+v", s)
+		}
+		k.Release(t.Context(), 5)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []Config{
+		{Key: Limits{RequestsPerMinute: -1}}, {Tenant: Limits{TokensPerMinute: maxPerMinute + 1}}, {Fallback: -1}, {Lease: -1},
+	} {
+		if c.Validate() == nil {
+			t.Errorf("%+v passed", c)
+		}
+	}
+}
