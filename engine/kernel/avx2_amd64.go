@@ -57,3 +57,6 @@ func combineAVX2(dst *float32, n int, weights *float32, rows int, v *uint16, vSt
 
 //go:noescape
 func toHalfAVX2(dst *uint16, src *float32, n int)
+
+//go:noescape
+func offsetsAVX2(dst, offsets *float32, blocks int, ds *float32)

@@ -25,3 +25,4 @@ func siluMulAVX2(*float32, *float32, *float32, int)                 { panic(unre
 func scoresAVX2(*float32, int, *float32, int, *uint16, float32)     { panic(unreachable) }
 func combineAVX2(*float32, int, *float32, int, *uint16, int)        { panic(unreachable) }
 func toHalfAVX2(*uint16, *float32, int)                             { panic(unreachable) }
+func offsetsAVX2(*float32, *float32, int, *float32)                 { panic(unreachable) }

@@ -216,3 +216,10 @@ func (k Kernels) ToHalf(dst []uint16, src []float32) {
 		dst[i] = toHalf(src[i])
 	}
 }
+
+// addOffsets adds the offsets of panel p, if the matrix keeps them apart, to its product with row t.
+func (w *Matrix) addOffsets(dst []float32, p int, a *Activations, t int) {
+	if w.offsets != nil {
+		offsetsAVX2(&dst[:8][0], &w.panelOffsets(p)[0], w.blocks(), &a.scales(t)[0])
+	}
+}

@@ -176,6 +176,11 @@ func (w *Matrix) Row(r int, dst []float32) {
 	}
 }
 
+func (w *Matrix) panelOffsets(p int) []float32 {
+	n := w.blocks() * 8
+	return w.offsets[p*n : (p+1)*n]
+}
+
 // Activations holds rows of float32 and their quantised form. Rows may be written and quantised concurrently.
 type Activations struct {
 	rows, cols int
@@ -196,3 +201,5 @@ func NewActivations(rows, cols int) *Activations {
 func (a *Activations) Row(t int) []float32 { return a.x[t*a.cols : (t+1)*a.cols] }
 
 func (a *Activations) blocks() int { return a.cols / 32 }
+
+func (a *Activations) scales(t int) []float32 { return a.ds[t*2*a.blocks() : (t+1)*2*a.blocks()] }

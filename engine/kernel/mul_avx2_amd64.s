@@ -387,3 +387,23 @@ TEXT ·f16x1AVX2(SB), NOSPLIT, $0-40
 	SHLQ $4, R9
 	DENSE1(f16pair, f16pairColumn, f16one, f16oneColumn, f16done, VCVTPH2PS, 16)
 	RET
+
+// func offsetsAVX2(dst, offsets *float32, blocks int, ds *float32)
+// dst += offset·(scale·sum), block by block, for eight rows.
+TEXT ·offsetsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ offsets+8(FP), SI
+	MOVQ blocks+16(FP), CX
+	MOVQ ds+24(FP), DX
+	VMOVUPS (DI), Y0
+
+offsetsBlock:
+	VBROADCASTSS 4(DX), Y1
+	VFMADD231PS (SI), Y1, Y0
+	ADDQ $32, SI
+	ADDQ $8, DX
+	DECQ CX
+	JNZ  offsetsBlock
+	VMOVUPS Y0, (DI)
+	VZEROUPPER
+	RET

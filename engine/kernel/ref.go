@@ -8,13 +8,23 @@ import (
 // This file is the reference: always compiled, the oracle of the tests and what machines without a faster tier run.
 
 // fma returns x·y+z rounded once. math.FMA is for float64; going through it would round twice. Here the product is exact in
-// float64, and the sum is rounded to odd before the final rounding, which makes that one correct (Boldo and Melquiond).
+// float64; rounding the float64 sum again is right unless that sum lies halfway between two float32 numbers, or is so small that
+// they are spaced otherwise.
 func fma(x, y, z float32) float32 {
+	s := float64(x)*float64(y) + float64(z)
+	if math.Float64bits(s)&(1<<29-1) != 1<<28 && math.Abs(s) > 1.0/(1<<125) {
+		return float32(s)
+	}
+	return fmaSlow(x, y, z)
+}
+
+// fmaSlow rounds the float64 sum to odd, which makes the final rounding correct in every case (Boldo and Melquiond).
+func fmaSlow(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
 	b := s - p
 	lost := (p - (s - b)) + (c - b)
-	if bits := math.Float64bits(s); lost != 0 && bits&1 == 0 && !math.IsInf(s, 0) && lost == lost {
+	if bits := math.Float64bits(s); lost != 0 && bits&1 == 0 && !math.IsInf(s, 0) && !math.IsNaN(lost) {
 		if (lost > 0) == (s > 0) {
 			bits++
 		} else {
@@ -113,7 +123,7 @@ func refCombine(dst []float32, head int, weights []float32, rows []uint16) {
 	}
 }
 
-// refMul multiplies panel p by row t of a into dst[:8], without offsets kept apart.
+// refMul multiplies panel p by row t of a into dst[:8].
 func (w *Matrix) refMul(dst []float32, p int, a *Activations, t int) {
 	panel := w.data[p*w.panelBytes : (p+1)*w.panelBytes]
 	var acc [8]float32
@@ -136,7 +146,9 @@ func (w *Matrix) refMul(dst []float32, p int, a *Activations, t int) {
 		}
 	}
 	copy(dst[:8], acc[:])
-	w.addOffsets(dst, p, a, t)
+	if w.offsets != nil {
+		refOffsets(dst[:8], w.panelOffsets(p), a.scales(t))
+	}
 }
 
 func refQ4(acc *[8]float32, panel []byte, q []int8, ds []float32) {
@@ -173,17 +185,11 @@ func refQ8(acc *[8]float32, panel []byte, q []int8, ds []float32) {
 	}
 }
 
-// addOffsets adds the offsets of a Q8 matrix that has them, after its products: acc = fma(m, sa, acc) block by block.
-func (w *Matrix) addOffsets(dst []float32, p int, a *Activations, t int) {
-	if w.offsets == nil {
-		return
-	}
-	n := w.blocks()
-	ds := a.ds[t*2*n : (t+1)*2*n]
-	for b := range n {
-		m := w.offsets[(p*n+b)*8 : (p*n+b)*8+8]
-		for r := range 8 {
-			dst[r] = fma(m[r], ds[2*b+1], dst[r])
+// refOffsets adds the offsets of a panel after its products: acc = fma(m, sa, acc) block by block.
+func refOffsets(dst, offsets, ds []float32) {
+	for b := range len(offsets) / 8 {
+		for r := range dst {
+			dst[r] = fma(offsets[b*8+r], ds[2*b+1], dst[r])
 		}
 	}
 }
