@@ -1,0 +1,83 @@
+package billing
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/sluice-project/sluice/billing/price"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// BookVersion is a published price book.
+type BookVersion struct {
+	Version       string
+	Digest        string // hex SHA-256 of the document
+	Currency      string
+	EffectiveFrom time.Time
+	Actor         string
+	CreatedAt     time.Time
+	Document      string
+	InForce       bool // rates requests admitted now
+}
+
+// Publish stores a price book as a new version, which nobody can change any more. CodeInvalidPriceBook names what is wrong with
+// the document; CodeExists says that the newest version is the same document.
+func (l *Ledger) Publish(ctx context.Context, doc []byte, actor string) (BookVersion, error) {
+	row, err := l.store.publish(ctx, doc, actor, l.now())
+	if err != nil {
+		return BookVersion{}, err
+	}
+	if err := l.refresh(ctx); err != nil {
+		return BookVersion{}, err
+	}
+	return l.version(row), nil
+}
+
+// Books returns all price books, oldest first.
+func (l *Ledger) Books(ctx context.Context) ([]BookVersion, error) {
+	rows, err := l.store.bookRows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]BookVersion, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, l.version(r))
+	}
+	return out, nil
+}
+
+func (l *Ledger) version(r bookRow) BookVersion {
+	v := BookVersion{
+		Version: bookName(r.Version), Digest: r.Digest, Currency: r.Currency, EffectiveFrom: time.UnixMicro(r.EffectiveFrom).UTC(),
+		Actor: r.Actor, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), Document: r.Document,
+	}
+	if snap := l.snap.Load(); snap != nil {
+		b, ok := snap.inForce(l.now())
+		v.InForce = ok && b.version == r.Version
+	}
+	return v
+}
+
+// ValidateBook reports what is wrong with a price book, as Publish would, without storing it.
+func ValidateBook(doc []byte) error {
+	if _, err := price.Parse(doc); err != nil {
+		return invalidBook(err)
+	}
+	return nil
+}
+
+func invalidBook(err error) error {
+	var e *price.Error
+	if errors.As(err, &e) {
+		return fault.Wrap(err, fault.CodeInvalidPriceBook, e.Path, e.Reason)
+	}
+	return fault.Wrap(err, fault.CodeInvalidPriceBook, "document", "it cannot be read")
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,162 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+var (
+	errSpent = errors.New("budget spent")
+	errLost  = errors.New("lease lost")
+)
+
+// reapGrace is how long after its expiry a lease is taken away. It covers the difference between the clocks of two replicas.
+const reapGrace = 30 * time.Second
+
+// lease asks for a slice of a budget.
+type lease struct {
+	id, node, owner string
+	key             sliceKey
+	fresh           bool  // there is no row yet
+	need            Money // at least this much
+	now, expires    time.Time
+}
+
+type leaseRow struct {
+	ID        string `gorm:"column:id"`
+	Budget    string `gorm:"column:budget"`
+	Period    string `gorm:"column:period"`
+	Node      string `gorm:"column:node"`
+	Owner     string `gorm:"column:owner"`
+	Amount    int64  `gorm:"column:amount"`
+	ExpiresAt int64  `gorm:"column:expires_at"`
+}
+
+func (leaseRow) TableName() string { return "billing_leases" }
+
+// take moves part of what the budget has left into the lease and returns how much: what is needed, or an eighth of what is left
+// if that is more. The row of the budget is the lock. errSpent means that less than needed is left, errLost that the lease
+// expired.
+func (s store) take(ctx context.Context, q lease) (Money, error) {
+	var got Money
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		var b budgetRow
+		if err := forUpdate(tx).Select(b.columns()).Where("id = ?", q.key.budget).Take(&b).Error; err != nil {
+			return fmt.Errorf("lock budget: %w", err)
+		}
+		if err := reapBefore(tx.Where("budget = ? AND period = ?", q.key.budget, q.key.period), q.now); err != nil {
+			return err
+		}
+		used, err := committed(tx, q)
+		if err != nil {
+			return err
+		}
+		left := Money(b.Limit) - used
+		if left < q.need {
+			return errSpent
+		}
+		got = max(q.need, left/8)
+		return grant(tx, q, got)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return got, nil
+}
+
+// committed returns what is spent and leased. One statement reads both, so that it sees either all or nothing of a transaction
+// that moves an amount from the one to the other. A lease below zero comes from a charge above its reservation: spent has that
+// amount already, and only the lease itself may set it off, since its owner asks for so much more.
+func committed(tx *gorm.DB, q lease) (Money, error) {
+	var used int64
+	err := tx.Raw(`SELECT CAST(COALESCE((SELECT spent FROM billing_spend WHERE budget = ? AND period = ?), 0)
+		+ COALESCE((SELECT SUM(amount) FROM billing_leases WHERE budget = ? AND period = ? AND (amount > 0 OR id = ?)), 0) AS BIGINT)`,
+		q.key.budget, q.key.period, q.key.budget, q.key.period, q.id).Row().Scan(&used)
+	return Money(used), err
+}
+
+func grant(tx *gorm.DB, q lease, got Money) error {
+	if q.fresh {
+		return tx.Create(&leaseRow{
+			ID: q.id, Budget: q.key.budget, Period: q.key.period, Node: q.node, Owner: q.owner,
+			Amount: int64(got), ExpiresAt: q.expires.UnixMicro(),
+		}).Error
+	}
+	res := tx.Model(&leaseRow{}).Where("id = ?", q.id).
+		Updates(map[string]any{"amount": gorm.Expr("amount + ?", int64(got)), "expires_at": q.expires.UnixMicro()})
+	if res.Error == nil && res.RowsAffected == 0 {
+		return errLost
+	}
+	return res.Error
+}
+
+// giveBack returns amount from a lease to its budget.
+func (s store) giveBack(ctx context.Context, id string, amount Money) error {
+	return s.db.WithContext(ctx).Model(&leaseRow{}).Where("id = ?", id).
+		Update("amount", gorm.Expr("amount - ?", int64(amount))).Error
+}
+
+// drop deletes a lease; whatever was left in it returns to the budget.
+func (s store) drop(ctx context.Context, id string) error {
+	return s.db.WithContext(ctx).Where("id = ?", id).Delete(&leaseRow{}).Error
+}
+
+// renew extends the leases of owner and returns those that exist.
+func (s store) renew(ctx context.Context, owner string, expires time.Time) (map[string]bool, error) {
+	db := s.db.WithContext(ctx)
+	if err := db.Model(&leaseRow{}).Where("owner = ?", owner).Update("expires_at", expires.UnixMicro()).Error; err != nil {
+		return nil, err
+	}
+	var ids []string
+	if err := db.Model(&leaseRow{}).Where("owner = ?", owner).Pluck("id", &ids).Error; err != nil {
+		return nil, err
+	}
+	alive := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		alive[id] = true
+	}
+	return alive, nil
+}
+
+// reap deletes the leases whose owners stopped renewing them: what is left in them returns to the budgets.
+func (s store) reap(ctx context.Context, now time.Time) error {
+	return reapBefore(s.db.WithContext(ctx), now)
+}
+
+func reapBefore(tx *gorm.DB, now time.Time) error {
+	return tx.Where("expires_at < ?", now.Add(-reapGrace).UnixMicro()).Delete(&leaseRow{}).Error
+}
+
+// shrink moves cost out of one lease: it is spent now.
+func shrink(tx *gorm.DB, id string, cost Money) error {
+	return tx.Model(&leaseRow{}).Where("id = ?", id).Update("amount", gorm.Expr("amount - ?", int64(cost))).Error
+}
+
+// shrinkFormer moves up to cost out of the leases that an earlier process on the same node left behind.
+func shrinkFormer(tx *gorm.DB, key sliceKey, node, owner string, cost Money) error {
+	if node == "" {
+		return nil
+	}
+	var rows []leaseRow
+	err := forUpdate(tx).Select("id", "amount").
+		Where("budget = ? AND period = ? AND node = ? AND owner <> ? AND amount > 0", key.budget, key.period, node, owner).
+		Order("id").Find(&rows).Error
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		part := min(cost, Money(r.Amount))
+		if part == 0 {
+			return nil
+		}
+		if err := shrink(tx, r.ID, part); err != nil {
+			return err
+		}
+		cost -= part
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+	_ "time/tzdata" // budgets have time zones; the container image has no files
+
+	"github.com/sluice-project/sluice/billing/price"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Money is an amount in 10⁻⁹ currency unit.
+type Money int64
+
+// Tokens counts what one request used. Cached tokens are those of Prompt that a prefix cache served; they are part of Prompt.
+type Tokens = price.Tokens
+
+// Config sets up a ledger. The zero value is usable.
+type Config struct {
+	// Node names this replica, the same after a restart and different from every other replica's. It lets a restarted replica
+	// settle against the leases it held when it crashed. Empty means that it cannot.
+	Node string `koanf:"node"`
+	// Zone is the time zone of budgets that name none; empty means UTC.
+	Zone string `koanf:"zone"`
+	// Lease is how long a lease outlives its last renewal; 0 means 2 minutes.
+	Lease time.Duration `koanf:"lease"`
+	// Poll is how often changes of price books and budgets are looked for; 0 means 1 second.
+	Poll time.Duration `koanf:"poll"`
+	// ReservationTimeout is the age at which a reservation that nobody settled, or whose usage nobody recorded, is given up;
+	// 0 means 1 hour.
+	ReservationTimeout time.Duration `koanf:"reservation_timeout"`
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	if _, err := time.LoadLocation(c.Zone); err != nil {
+		return fmt.Errorf("zone: %q is not a time zone; use a name such as Asia/Shanghai", c.Zone)
+	}
+	if c.Lease != 0 && c.Lease < 10*time.Second {
+		return errors.New("lease: must be at least 10s")
+	}
+	if c.Poll < 0 || c.Poll > time.Second {
+		return errors.New("poll: must lie between 0 and 1s")
+	}
+	if c.ReservationTimeout < 0 {
+		return errors.New("reservation_timeout: must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Zone == "" {
+		c.Zone = "UTC"
+	}
+	if c.Lease == 0 {
+		c.Lease = 2 * time.Minute
+	}
+	if c.Poll == 0 {
+		c.Poll = time.Second
+	}
+	if c.ReservationTimeout == 0 {
+		c.ReservationTimeout = time.Hour
+	}
+	return c
+}
+
+// Ledger prices, reserves, settles, records and reports. It is safe for concurrent use.
+type Ledger struct {
+	cfg     Config
+	store   store
+	log     *slog.Logger
+	metrics *metrics
+	now     func() time.Time
+	owner   string // this process; differs at every start
+	snap    atomic.Pointer[snapshot]
+
+	mu      sync.Mutex
+	open    map[string]*Reservation // by request: not yet settled, or settled and not yet known to be recorded
+	slices  map[sliceKey]*slice     // slices that hand out
+	retired []*slice                // slices that only wait for what they already handed out
+}
+
+// Ask describes a request before it runs.
+type Ask struct {
+	Request, Tenant, Key, Model string
+	At                          time.Time // admission; decides the price book and the budget period
+	PromptTokens, MaxCompletion int64
+	Embed                       bool // rate as embedding
+}
+
+// Reserve sets the worst-case cost of the request aside in every budget that covers it. It refuses with CodeTenantBudget or
+// CodeKeyBudget when a budget has not that much left, and with CodeBillingUnavailable when a budget cannot be checked or the
+// model has no price. Every reservation must be settled or released.
+func (l *Ledger) Reserve(ctx context.Context, ask Ask) (*Reservation, error) {
+	r, err := l.reserve(ctx, ask)
+	l.metrics.reserved(err)
+	return r, err
+}
+
+func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
+	snap := l.snap.Load()
+	if snap == nil {
+		return nil, unavailable(errors.New("price books and budgets are not loaded"))
+	}
+	if ask.Request == "" || ask.Tenant == "" {
+		return nil, errors.New("reserve: request and tenant must be set")
+	}
+	if ask.At.IsZero() {
+		ask.At = l.now()
+	}
+	r, err := snap.quote(ask)
+	if err != nil {
+		return nil, err
+	}
+	r.ledger = l
+	if err := l.register(r); err != nil {
+		return nil, err
+	}
+	if r.worst == 0 {
+		return r, nil
+	}
+	for _, b := range snap.covering(ask.Tenant, ask.Key) {
+		s, err := l.hold(ctx, b, ask.At, r.worst)
+		if err != nil {
+			r.Release()
+			return nil, err
+		}
+		r.add(s)
+	}
+	return r, nil
+}
+
+// hold takes amount from the slice of b for the period that at lies in.
+func (l *Ledger) hold(ctx context.Context, b *budget, at time.Time, amount Money) (*slice, error) {
+	key := sliceKey{b.id, b.period.id(at, b.loc)}
+	for {
+		s := l.slice(key, b)
+		err := s.hold(ctx, l, amount)
+		if errors.Is(err, errRetired) {
+			continue // the map holds another one now, or will make one
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+func (l *Ledger) slice(key sliceKey, b *budget) *slice {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.slices[key]
+	if s == nil {
+		s = newSlice(key, b)
+		l.slices[key] = s
+	}
+	return s
+}
+
+func (l *Ledger) register(r *Reservation) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[r.request] != nil {
+		return fault.New(fault.CodeConflict, "the request id is in use")
+	}
+	l.open[r.request] = r
+	return nil
+}
+
+func (l *Ledger) forget(r *Reservation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[r.request] == r {
+		delete(l.open, r.request)
+	}
+}
+
+func (l *Ledger) reservation(request string) *Reservation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open[request]
+}
+
+// Ready reports whether requests can be priced.
+func (l *Ledger) Ready() error {
+	if l.snap.Load() == nil {
+		return unavailable(errors.New("price books and budgets are not loaded"))
+	}
+	return nil
+}
+
+func unavailable(cause error) error { return fault.Wrap(cause, fault.CodeBillingUnavailable) }

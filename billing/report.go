@@ -1,0 +1,97 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// ReportQuery selects usage. Empty fields select everything.
+type ReportQuery struct {
+	Tenant, Key, Model string
+	From, To           int64    // Unix microseconds of the admission, To excluded; 0: open
+	GroupBy            []string // of "tenant", "key", "model", "day" (UTC)
+}
+
+// Row is the exact sum of a group of requests. The fields it is not grouped by are empty.
+type Row struct {
+	Tenant, Key, Model, Day string
+	Requests, Estimated     int64 // Estimated: those whose token counts are estimates
+	Tokens                  Tokens
+	Cost                    Money
+	Energy                  int64 // microjoules
+}
+
+// Report is the answer to a query. Total is the sum of Rows.
+type Report struct {
+	Currency string
+	Rows     []Row
+	Total    Row
+}
+
+// maxRows bounds a report.
+const maxRows = 10_000
+
+// dayMicros is the length of a UTC day.
+const dayMicros = 24 * 3600 * 1_000_000
+
+// Report sums recorded usage. Totals are exact whatever the filter; a range of whole UTC days is answered from daily sums.
+func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
+	for _, g := range q.GroupBy {
+		if !slices.Contains([]string{"tenant", "key", "model", "day"}, g) {
+			return Report{}, fault.New(fault.CodeInvalidValue, "group_by", "must be tenant, key, model or day").WithParam("group_by")
+		}
+	}
+	if q.From < 0 || q.To < 0 || (q.To != 0 && q.To < q.From) {
+		return Report{}, fault.New(fault.CodeInvalidValue, "to", "must not lie before 'from'").WithParam("to")
+	}
+	rows, err := l.store.report(ctx, q)
+	if err != nil {
+		return Report{}, dbError("report usage", err)
+	}
+	if len(rows) > maxRows {
+		return Report{}, fault.New(fault.CodeInvalidValue, "group_by", "the report has too many rows; narrow the range or the grouping").WithParam("group_by")
+	}
+	rep := Report{Rows: rows}
+	for _, r := range rows {
+		if err := rep.Total.add(r); err != nil {
+			return Report{}, err
+		}
+	}
+	if snap := l.snap.Load(); snap != nil {
+		if b, ok := snap.inForce(l.now()); ok {
+			rep.Currency = b.Currency
+		}
+	}
+	return rep, nil
+}
+
+// add sums r into t and refuses to wrap around.
+func (t *Row) add(r Row) error {
+	var cost int64 = int64(t.Cost)
+	for _, p := range []struct {
+		sum  *int64
+		part int64
+	}{
+		{&t.Requests, r.Requests},
+		{&t.Estimated, r.Estimated},
+		{&t.Tokens.Prompt, r.Tokens.Prompt},
+		{&t.Tokens.Cached, r.Tokens.Cached},
+		{&t.Tokens.Completion, r.Tokens.Completion},
+		{&cost, int64(r.Cost)},
+		{&t.Energy, r.Energy},
+	} {
+		if p.part > math.MaxInt64-*p.sum {
+			return errors.New("report usage: a total exceeds 63 bits")
+		}
+		*p.sum += p.part
+	}
+	t.Cost = Money(cost)
+	return nil
+}
+
+// wholeDays reports whether the range begins and ends at UTC midnights.
+func (q ReportQuery) wholeDays() bool { return q.From%dayMicros == 0 && q.To%dayMicros == 0 }

@@ -1,0 +1,96 @@
+package billing
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/database"
+)
+
+// sums is one result row of a report.
+type sums struct {
+	Tenant     string `gorm:"column:tenant"`
+	Key        string `gorm:"column:api_key"`
+	Model      string `gorm:"column:model"`
+	Day        string `gorm:"column:day"`
+	Requests   int64  `gorm:"column:requests"`
+	Estimated  int64  `gorm:"column:estimated"`
+	Prompt     int64  `gorm:"column:prompt_tokens"`
+	Cached     int64  `gorm:"column:cached_tokens"`
+	Completion int64  `gorm:"column:completion_tokens"`
+	Cost       int64  `gorm:"column:cost"`
+	Energy     int64  `gorm:"column:energy"`
+}
+
+// report reads the sums, ordered by the grouping columns. More than maxRows rows are cut at one above it.
+func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
+	db := s.db.WithContext(ctx)
+	day, requests := "day", "requests"
+	if q.wholeDays() {
+		db = db.Table("billing_usage_daily")
+		db = between(db, "day", q.From, q.To, func(t int64) any { return time.UnixMicro(t).UTC().Format(time.DateOnly) })
+	} else {
+		day, requests = s.dayOf("at"), "1"
+		db = db.Table("billing_usage")
+		db = between(db, "at", q.From, q.To, func(t int64) any { return t })
+	}
+	for column, want := range map[string]string{"tenant": q.Tenant, "api_key": q.Key, "model": q.Model} {
+		if want != "" {
+			db = db.Where(column+" = ?", want)
+		}
+	}
+	var list []string
+	for _, c := range []struct{ name, column, expr string }{
+		{"tenant", "tenant", "tenant"}, {"key", "api_key", "api_key"}, {"model", "model", "model"}, {"day", "day", day},
+	} {
+		if !slices.Contains(q.GroupBy, c.name) {
+			list = append(list, "'' AS "+c.column)
+			continue
+		}
+		list = append(list, c.expr+" AS "+c.column)
+		db = db.Group(c.expr).Order(c.column)
+	}
+	for _, c := range []struct{ expr, column string }{
+		{requests, "requests"}, {"estimated", "estimated"}, {"prompt_tokens", "prompt_tokens"}, {"cached_tokens", "cached_tokens"},
+		{"completion_tokens", "completion_tokens"}, {"cost", "cost"}, {"energy", "energy"},
+	} {
+		list = append(list, "CAST(COALESCE(SUM("+c.expr+"), 0) AS BIGINT) AS "+c.column)
+	}
+	var found []sums
+	if err := db.Select(strings.Join(list, ", ")).Limit(maxRows + 1).Find(&found).Error; err != nil {
+		return nil, err
+	}
+	out := make([]Row, 0, len(found))
+	for _, r := range found {
+		if r.Requests == 0 { // the empty sum of an ungrouped report
+			continue
+		}
+		out = append(out, Row{
+			r.Tenant, r.Key, r.Model, r.Day, r.Requests, r.Estimated, Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion},
+			Money(r.Cost), r.Energy,
+		})
+	}
+	return out, nil
+}
+
+// dayOf is the SQL for the UTC day of a column with Unix microseconds.
+func (s store) dayOf(column string) string {
+	if database.IsSQLite(s.db) {
+		return "strftime('%Y-%m-%d', " + column + " / 1000000, 'unixepoch')"
+	}
+	return "to_char(to_timestamp(" + column + " / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+}
+
+func between(db *gorm.DB, column string, from, to int64, value func(int64) any) *gorm.DB {
+	if from != 0 {
+		db = db.Where(column+" >= ?", value(from))
+	}
+	if to != 0 {
+		db = db.Where(column+" < ?", value(to))
+	}
+	return db
+}

@@ -1,0 +1,230 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Load reads price books and budgets. On a database without a price book it stores the default one.
+func (l *Ledger) Load(ctx context.Context) error {
+	if err := l.seed(ctx); err != nil {
+		return err
+	}
+	return l.refresh(ctx)
+}
+
+// Run follows changes made by other replicas, renews leases, gives back what is not needed and reaps the leases of crashed
+// replicas, until ctx ends. Then it gives everything back that is free.
+func (l *Ledger) Run(ctx context.Context) error {
+	poll := time.NewTicker(l.cfg.Poll)
+	defer poll.Stop()
+	renew := time.NewTicker(l.cfg.Lease / 3)
+	defer renew.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeTimeout)
+			defer cancel()
+			l.report("give leases back", l.Close(end))
+			return nil
+		case <-poll.C:
+			l.report("follow changes", l.follow(ctx))
+			l.report("tidy leases", l.tidy(ctx, false))
+		case <-renew.C:
+			l.report("tidy leases", l.tidy(ctx, true))
+			l.report("renew leases", l.renew(ctx))
+			l.report("reap leases", l.store.reap(ctx, l.now()))
+		}
+	}
+}
+
+// Close gives back what no open reservation needs. The ledger can be used further; it leases anew.
+func (l *Ledger) Close(ctx context.Context) error {
+	l.retireAll(func(*slice) bool { return true })
+	return l.tidy(ctx, false)
+}
+
+// report logs an error of a loop; the next turn tries again.
+func (l *Ledger) report(step string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		l.log.Warn("billing: "+step+" failed; will be tried again", "error", err)
+	}
+}
+
+func (l *Ledger) follow(ctx context.Context) error {
+	version, err := l.store.version(ctx)
+	if err != nil {
+		return err
+	}
+	if snap := l.snap.Load(); snap != nil && snap.version == version {
+		return nil
+	}
+	return l.refresh(ctx)
+}
+
+func (l *Ledger) refresh(ctx context.Context) error {
+	snap, err := l.store.load(ctx)
+	if err != nil {
+		return fmt.Errorf("load price books and budgets: %w", err)
+	}
+	for {
+		old := l.snap.Load()
+		if old != nil && old.version >= snap.version {
+			return nil
+		}
+		if l.snap.CompareAndSwap(old, snap) {
+			return nil
+		}
+	}
+}
+
+// tidy forgets what is recorded, gives up what is too old, retires slices whose budget or period has passed, and returns what is
+// free in them. With idle set it also empties slices that nobody used since the last time.
+func (l *Ledger) tidy(ctx context.Context, idle bool) error {
+	err := l.reconcile(ctx)
+	snap, now := l.snap.Load(), l.now()
+	l.retireAll(func(s *slice) bool {
+		b := snap.current(s.budget.tenant, s.key.budget)
+		return b == nil || b.limit != s.budget.limit || b.period.id(now, b.loc) > s.key.period
+	})
+	active, retired := l.all()
+	for _, s := range retired {
+		err = errors.Join(err, l.giveBack(ctx, s, true), l.drop(ctx, s))
+	}
+	for _, s := range active {
+		if idle && s.idle() {
+			err = errors.Join(err, l.giveBack(ctx, s, false), l.drop(ctx, s))
+		}
+	}
+	return err
+}
+
+// reconcile finishes the reservations whose usage is committed, and gives up those that are too old.
+func (l *Ledger) reconcile(ctx context.Context) error {
+	var waiting []*Reservation
+	var old []*Reservation
+	limit := l.now().Add(-l.cfg.ReservationTimeout)
+	for _, r := range l.reservations() {
+		switch {
+		case r.waiting():
+			waiting = append(waiting, r)
+		case r.made.Before(limit):
+			old = append(old, r)
+		}
+	}
+	for _, r := range old {
+		l.log.Error("billing: a reservation was never settled or its usage never recorded; given up", "request", r.request)
+		l.metrics.abandoned.Inc()
+		r.expire()
+	}
+	const batch = 200
+	for len(waiting) > 0 {
+		part := waiting[:min(batch, len(waiting))]
+		waiting = waiting[len(part):]
+		ids := make([]string, len(part))
+		for i, r := range part {
+			ids[i] = r.request
+		}
+		recorded, err := l.store.recorded(ctx, ids)
+		if err != nil {
+			return fmt.Errorf("reconcile usage: %w", err)
+		}
+		for _, r := range part {
+			if recorded[r.request] {
+				r.finish()
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) reservations() []*Reservation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.metrics.open.Set(float64(len(l.open)))
+	out := make([]*Reservation, 0, len(l.open))
+	for _, r := range l.open {
+		out = append(out, r)
+	}
+	return out
+}
+
+// retireAll retires the active slices that when holds for.
+func (l *Ledger) retireAll(when func(*slice) bool) {
+	active, _ := l.all()
+	for _, s := range active {
+		if when(s) {
+			l.retire(s)
+		}
+	}
+}
+
+func (l *Ledger) all() (active, retired []*slice) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.slices {
+		active = append(active, s)
+	}
+	return active, append(retired, l.retired...)
+}
+
+// giveBack returns what is free in s. If the database cannot tell whether it took it, the slice retires: dropping its row
+// returns everything.
+func (l *Ledger) giveBack(ctx context.Context, s *slice, retire bool) error {
+	amount := s.surrender(retire)
+	if amount == 0 {
+		return nil
+	}
+	if err := l.store.giveBack(ctx, s.lease, amount); err != nil {
+		s.surrender(true)
+		l.retire(s)
+		return fmt.Errorf("give back lease: %w", err)
+	}
+	return nil
+}
+
+// drop deletes the row of a slice that nothing depends on.
+func (l *Ledger) drop(ctx context.Context, s *slice) error {
+	if !s.finished() {
+		return nil
+	}
+	l.retire(s)
+	if err := l.store.drop(ctx, s.lease); err != nil {
+		return fmt.Errorf("drop lease: %w", err)
+	}
+	l.remove(s)
+	return nil
+}
+
+func (l *Ledger) remove(s *slice) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = slices.DeleteFunc(l.retired, func(r *slice) bool { return r == s })
+}
+
+// renew extends every lease. One that is gone was reaped while this process could not reach the database; its slice retires.
+func (l *Ledger) renew(ctx context.Context) error {
+	active, retired := l.all()
+	active = slices.DeleteFunc(active, func(s *slice) bool { return !s.leased() })
+	expires := l.now().Add(l.cfg.Lease)
+	alive, err := l.store.renew(ctx, l.owner, expires)
+	if err != nil {
+		return fmt.Errorf("renew leases: %w", err)
+	}
+	for _, s := range active {
+		if !alive[s.lease] {
+			s.surrender(true)
+			l.retire(s)
+			l.metrics.lost.Inc()
+		}
+	}
+	for _, s := range append(active, retired...) {
+		if alive[s.lease] {
+			s.renewed(expires)
+		}
+	}
+	return nil
+}

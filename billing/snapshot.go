@@ -1,0 +1,86 @@
+package billing
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-project/sluice/billing/price"
+)
+
+// snapshot is what requests read: the price books and budgets as they were at one change of the database. It is never changed.
+type snapshot struct {
+	version int64
+	books   []book               // by effective time, then version
+	budgets map[string][]*budget // by tenant
+}
+
+type book struct {
+	version int64
+	*price.Book
+}
+
+func (b book) name() string { return bookName(b.version) }
+
+func bookName(version int64) string { return fmt.Sprintf("v%d", version) }
+
+type budget struct {
+	id, tenant, key string
+	period          Period
+	zone            string
+	loc             *time.Location
+	limit           Money
+}
+
+// inForce returns the book that rates requests admitted at that time.
+func (s *snapshot) inForce(at time.Time) (book, bool) {
+	for i := len(s.books) - 1; i >= 0; i-- {
+		if !s.books[i].EffectiveFrom.After(at) {
+			return s.books[i], true
+		}
+	}
+	return book{}, false
+}
+
+// quote rates the worst case of ask.
+func (s *snapshot) quote(ask Ask) (*Reservation, error) {
+	b, ok := s.inForce(ask.At)
+	if !ok {
+		return nil, unavailable(fmt.Errorf("no price book is in force at %s; publish one", ask.At.UTC().Format(time.RFC3339)))
+	}
+	find, purpose := b.Generate, "prompt, cached_prompt and completion"
+	if ask.Embed {
+		find, purpose = b.Embed, "embedding"
+	}
+	rate, ok := find(ask.Model)
+	if !ok {
+		return nil, unavailable(fmt.Errorf("price book %s has no %s price for model %q; publish a book that has", b.name(), purpose, ask.Model))
+	}
+	worst, ok := rate.Worst(ask.PromptTokens, ask.MaxCompletion)
+	if !ok {
+		return nil, fmt.Errorf("reserve: %d prompt and %d completion tokens are out of range", ask.PromptTokens, ask.MaxCompletion)
+	}
+	return &Reservation{
+		request: ask.Request, made: ask.At, rate: rate, worst: Money(worst), quote: Charge{Currency: b.Currency, PriceBook: b.name()},
+	}, nil
+}
+
+// covering returns the budgets that a request of the tenant and key counts against.
+func (s *snapshot) covering(tenant, key string) []*budget {
+	var out []*budget
+	for _, b := range s.budgets[tenant] {
+		if b.key == "" || b.key == key {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// current returns the budget with that id as it is now, nil if it is gone.
+func (s *snapshot) current(tenant, id string) *budget {
+	for _, b := range s.budgets[tenant] {
+		if b.id == id {
+			return b
+		}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package billing
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/sluice-project/sluice/billing/price"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+//go:embed default_prices.yaml
+var defaultBook []byte
+
+// New returns a ledger over db. Call [Ledger.Load] before the first request and keep [Ledger.Run] running. reg may be nil.
+func New(cfg Config, db *gorm.DB, log *slog.Logger, reg prometheus.Registerer) (*Ledger, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("billing: %w", err)
+	}
+	m, err := newMetrics(reg)
+	if err != nil {
+		return nil, fmt.Errorf("billing: %w", err)
+	}
+	return &Ledger{
+		cfg: cfg.withDefaults(), store: store{db}, log: log.With("component", "billing"), metrics: m,
+		now: time.Now, owner: uuid.NewString(), open: map[string]*Reservation{}, slices: map[sliceKey]*slice{},
+	}, nil
+}
+
+// store is the ledger's tables.
+type store struct{ db *gorm.DB }
+
+// dbError marks a failure of the database for callers outside the request path.
+func dbError(step string, err error) error {
+	if err == nil || fault.KindOf(err) != fault.Internal {
+		return err
+	}
+	return fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeDatabaseUnavailable)
+}
+
+type changeRow struct {
+	Name    string `gorm:"column:name"`
+	Version int64  `gorm:"column:version"`
+}
+
+func (changeRow) TableName() string { return "billing_changes" }
+
+// version returns the change counter: it grows with every change of price books and budgets.
+func (s store) version(ctx context.Context) (int64, error) {
+	var r changeRow
+	err := s.db.WithContext(ctx).Select("name", "version").Where("name = ?", "billing").Take(&r).Error
+	return r.Version, dbError("read change counter", err)
+}
+
+func bumpVersion(tx *gorm.DB) error {
+	return tx.Model(&changeRow{}).Where("name = ?", "billing").Update("version", gorm.Expr("version + 1")).Error
+}
+
+// load reads the whole snapshot. The counter is read first: a change in between makes the snapshot newer than its number, and the
+// next poll reads again.
+func (s store) load(ctx context.Context) (*snapshot, error) {
+	version, err := s.version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	snap := &snapshot{version: version, budgets: map[string][]*budget{}}
+	if snap.books, err = s.books(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := s.budgets(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		b, err := r.budget()
+		if err != nil {
+			return nil, err
+		}
+		snap.budgets[b.tenant] = append(snap.budgets[b.tenant], b)
+	}
+	return snap, nil
+}
+
+type bookRow struct {
+	Version       int64  `gorm:"column:version"`
+	Digest        string `gorm:"column:digest"`
+	Currency      string `gorm:"column:currency"`
+	EffectiveFrom int64  `gorm:"column:effective_from"`
+	Document      string `gorm:"column:document"`
+	Actor         string `gorm:"column:actor"`
+	CreatedAt     int64  `gorm:"column:created_at;autoCreateTime:false"`
+}
+
+func (bookRow) TableName() string { return "billing_books" }
+
+func (bookRow) columns() []string {
+	return []string{"version", "digest", "currency", "effective_from", "document", "actor", "created_at"}
+}
+
+func (s store) books(ctx context.Context) ([]book, error) {
+	var rows []bookRow
+	err := s.db.WithContext(ctx).Select(bookRow{}.columns()).Order("effective_from, version").Find(&rows).Error
+	if err != nil {
+		return nil, dbError("read price books", err)
+	}
+	out := make([]book, 0, len(rows))
+	for _, r := range rows {
+		b, err := price.Parse([]byte(r.Document))
+		if err != nil {
+			return nil, fmt.Errorf("stored price book %s: %w", bookName(r.Version), err)
+		}
+		out = append(out, book{r.Version, b})
+	}
+	return out, nil
+}
+
+// seed stores the default book if there is none. Of several replicas that start at once, one succeeds.
+func (l *Ledger) seed(ctx context.Context) error {
+	var n int64
+	if err := l.store.db.WithContext(ctx).Model(&bookRow{}).Count(&n).Error; err != nil {
+		return dbError("count price books", err)
+	}
+	if n > 0 {
+		return nil
+	}
+	_, err := l.store.publish(ctx, defaultBook, "system", l.now())
+	if errors.Is(err, gorm.ErrDuplicatedKey) {
+		return nil
+	}
+	return err
+}
+
+// publish appends a book. The counter row is the lock: publications happen one at a time.
+func (s store) publish(ctx context.Context, doc []byte, actor string, now time.Time) (bookRow, error) {
+	b, err := price.Parse(doc)
+	if err != nil {
+		return bookRow{}, invalidBook(err)
+	}
+	row := bookRow{
+		Digest: digest(doc), Currency: b.Currency, EffectiveFrom: b.EffectiveFrom.UnixMicro(), Document: string(doc), Actor: actor,
+		CreatedAt: now.UnixMicro(),
+	}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := bumpVersion(tx); err != nil {
+			return err
+		}
+		var last []bookRow
+		if err := tx.Select(row.columns()).Order("version DESC").Limit(1).Find(&last).Error; err != nil {
+			return err
+		}
+		row.Version = 1
+		if len(last) > 0 {
+			row.Version = last[0].Version + 1
+			if last[0].Digest == row.Digest {
+				return fault.New(fault.CodeExists, "price book", bookName(last[0].Version))
+			}
+		}
+		if len(last) > 0 && last[0].Currency != row.Currency {
+			if err := currencyMayChange(tx, last[0].Currency); err != nil {
+				return err
+			}
+		}
+		return tx.Create(&row).Error
+	})
+	return row, dbError("publish price book", err)
+}
+
+// currencyMayChange refuses another currency once amounts in the old one exist.
+func currencyMayChange(tx *gorm.DB, old string) error {
+	var usage, budgets int64
+	if err := tx.Model(&usageRow{}).Limit(1).Count(&usage).Error; err != nil {
+		return err
+	}
+	if err := tx.Model(&budgetRow{}).Limit(1).Count(&budgets).Error; err != nil {
+		return err
+	}
+	if usage > 0 || budgets > 0 {
+		return fault.New(fault.CodeInvalidPriceBook, "currency", "this installation already bills in "+old)
+	}
+	return nil
+}
+
+// forUpdate locks the rows a query reads until the transaction ends. SQLite ignores it: its transactions take the write lock at
+// their start.
+func forUpdate(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.Locking{Strength: "UPDATE"}) }
+
+// addOrInsert adds to a row, creating it first if need be. The insertion has a savepoint of its own, so that losing the race
+// against another transaction does not spoil this one.
+func addOrInsert(tx *gorm.DB, add func(*gorm.DB) *gorm.DB, insert func(*gorm.DB) error) error {
+	if res := add(tx); res.Error != nil || res.RowsAffected > 0 {
+		return res.Error
+	}
+	err := tx.Transaction(insert)
+	if !errors.Is(err, gorm.ErrDuplicatedKey) {
+		return err
+	}
+	res := add(tx)
+	if res.Error == nil && res.RowsAffected == 0 {
+		return errors.New("a row neither exists nor can be inserted")
+	}
+	return res.Error
+}
+
+func (s store) bookRows(ctx context.Context) ([]bookRow, error) {
+	var rows []bookRow
+	err := s.db.WithContext(ctx).Select(bookRow{}.columns()).Order("version").Find(&rows).Error
+	return rows, dbError("read price books", err)
+}
