@@ -1,0 +1,177 @@
+// Package access is a façade: may this principal do this here. It hides casbin behind one method, [Enforcer.Allow].
+//
+// The model is RBAC with domains, a tenant being a domain: allowed is what some rule allows and no rule denies; everything else,
+// an error of the matcher included, is refused. Roles come with the principal, from the identity snapshot, and are not copied
+// into casbin, so there is no second list that could be stale. An Enforcer is immutable; a new rule set is a new Enforcer.
+package access
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/casbin/casbin/v2"
+	"github.com/casbin/casbin/v2/model"
+
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const modelText = `
+[request_definition]
+r = roles, home, operator, dom, perm
+
+[policy_definition]
+p = role, scope, perm, eft
+
+[policy_effect]
+e = some(where (p.eft == allow)) && !some(where (p.eft == deny))
+
+[matchers]
+m = r.perm == p.perm && holds(r.roles, p.role) && reaches(p.scope, r.home, r.operator, r.dom)
+`
+
+// AllTenants is the domain of things that belong to no single tenant, such as the default policy.
+const AllTenants = "*"
+
+// Enforcer decides. It is safe for concurrent use.
+type Enforcer struct {
+	casbin *casbin.Enforcer
+	// Decisions for principals of one role, which is nearly every request: asked of casbin once, when the rules are built.
+	// Since an Enforcer never changes its rules, the table cannot be stale.
+	single map[question]bool
+}
+
+type question struct {
+	role               string
+	perm               Permission
+	own, operator, all bool // the asked tenant is the principal's; its tenant is the operator; AllTenants is asked
+}
+
+// New builds the enforcer for the built-in roles.
+func New() (*Enforcer, error) { return build(rules()) }
+
+func build(rules []rule) (*Enforcer, error) {
+	e, err := compile(rules)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.fill()
+}
+
+func compile(rules []rule) (*Enforcer, error) {
+	m, err := model.NewModelFromString(modelText)
+	if err != nil {
+		return nil, fmt.Errorf("access model: %w", err)
+	}
+	c, err := casbin.NewEnforcer(m)
+	if err != nil {
+		return nil, fmt.Errorf("access: %w", err)
+	}
+	c.AddFunction("holds", holds)
+	c.AddFunction("reaches", reaches)
+	for _, r := range rules {
+		if _, err := c.AddPolicy(r.role, string(r.scope), string(r.perm), r.effect); err != nil {
+			return nil, fmt.Errorf("access rule: %w", err)
+		}
+	}
+	return &Enforcer{casbin: c, single: map[question]bool{}}, nil
+}
+
+func (e *Enforcer) fill() error {
+	for _, role := range Roles() {
+		for _, perm := range Permissions() {
+			for bits := range 8 {
+				q := question{role.ID, perm, bits&1 != 0, bits&2 != 0, bits&4 != 0}
+				if q.own && q.all {
+					continue
+				}
+				dom := "other"
+				if q.own {
+					dom = "home"
+				}
+				if q.all {
+					dom = AllTenants
+				}
+				ok, err := e.casbin.Enforce(role.ID, "home", q.operator, dom, string(perm))
+				if err != nil {
+					return fmt.Errorf("access: %w", err)
+				}
+				e.single[q] = ok
+			}
+		}
+	}
+	return nil
+}
+
+// Allow returns nil if p may use perm in tenant ([AllTenants] for what belongs to none), else a Denied fault that names the
+// permission. The scopes of an API key narrow what its role grants.
+func (e *Enforcer) Allow(p identity.Principal, perm Permission, tenant string) error {
+	if p.Tenant == "" || p.Tenant == AllTenants || tenant == "" || len(p.Roles) == 0 {
+		return denied(perm, errors.New("principal without tenant or role, or no tenant asked"))
+	}
+	if len(p.Scopes) > 0 && !slices.Contains(p.Scopes, string(perm)) {
+		return denied(perm, errors.New("outside the scopes of the key"))
+	}
+	if len(p.Roles) == 1 {
+		q := question{p.Roles[0], perm, tenant == p.Tenant, p.Operator, tenant == AllTenants}
+		if !e.single[q] { // an unknown role or permission is not in the table
+			return denied(perm, nil)
+		}
+		return nil
+	}
+	for _, role := range p.Roles {
+		if strings.Contains(role, " ") { // the list is passed joined by spaces
+			return denied(perm, errors.New("malformed role"))
+		}
+	}
+	ok, err := e.casbin.Enforce(strings.Join(p.Roles, " "), p.Tenant, p.Operator, tenant, string(perm))
+	if err != nil || !ok {
+		return denied(perm, err)
+	}
+	return nil
+}
+
+func denied(perm Permission, cause error) error {
+	return fault.Wrap(cause, fault.CodeNotAllowed, string(perm))
+}
+
+// Conflicts reports roles that one account may not hold together, and unknown ones.
+func Conflicts(roles []string) error { return identity.CheckRoles(roles) }
+
+// holds(roles, role): roles is a space-separated list.
+func holds(args ...any) (any, error) {
+	if len(args) != 2 {
+		return false, errors.New("holds takes two arguments")
+	}
+	roles, ok1 := args[0].(string)
+	role, ok2 := args[1].(string)
+	if !ok1 || !ok2 || role == "" {
+		return false, errors.New("holds takes two strings")
+	}
+	return slices.Contains(strings.Split(roles, " "), role), nil
+}
+
+// reaches(scope, home, operator, dom)
+func reaches(args ...any) (any, error) {
+	if len(args) != 4 {
+		return false, errors.New("reaches takes four arguments")
+	}
+	s, ok1 := args[0].(string)
+	home, ok2 := args[1].(string)
+	operator, ok3 := args[2].(bool)
+	dom, ok4 := args[3].(string)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		return false, errors.New("reaches takes three strings and a flag")
+	}
+	switch scope(s) {
+	case ownTenant:
+		return home == dom, nil
+	case installation:
+		return operator && (home == dom || dom == AllTenants), nil
+	case everywhere:
+		return true, nil
+	}
+	return false, errors.New("unknown scope")
+}

@@ -1,0 +1,186 @@
+package access
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+func enforcer(t testing.TB) *Enforcer {
+	t.Helper()
+	e, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func holder(tenant string, roles ...string) identity.Principal {
+	return identity.Principal{Tenant: tenant, Kind: "user", ID: "u", Roles: roles}
+}
+
+// TestMatrix holds every role × permission × domain against the data that the console lists.
+func TestMatrix(t *testing.T) {
+	e := enforcer(t)
+	for _, role := range Roles() {
+		for _, perm := range Permissions() {
+			granted := slices.Contains(role.Permissions, perm)
+			platform := role.ID == identity.RolePlatformAdmin
+			for _, operator := range []bool{false, true} {
+				p := holder("acme", role.ID)
+				p.Operator = operator
+				check := func(tenant string, want bool) {
+					t.Helper()
+					err := e.Allow(p, perm, tenant)
+					if (err == nil) != want {
+						t.Errorf("%s (operator %v) %s in %q: %v, want allowed %v", role.ID, operator, perm, tenant, err, want)
+					}
+					if err != nil && !fault.Is(err, fault.CodeNotAllowed) {
+						t.Errorf("refusal has code %v", err)
+					}
+				}
+				check("acme", granted && (platform || operator || !Installation(perm)))
+				check("other", platform)
+				check(AllTenants, platform || granted && operator && Installation(perm))
+				check("", false)
+			}
+		}
+	}
+}
+
+// TestSeveralRoles takes the path through casbin itself and must agree with the table of single decisions.
+func TestSeveralRoles(t *testing.T) {
+	e := enforcer(t)
+	for _, role := range Roles() {
+		for _, perm := range Permissions() {
+			for _, tenant := range []string{"acme", "other", AllTenants} {
+				single := e.Allow(holder("acme", role.ID), perm, tenant) == nil
+				double := e.Allow(holder("acme", role.ID, "nobody"), perm, tenant) == nil
+				if single != double {
+					t.Errorf("%s %s in %s: table says %v, casbin says %v", role.ID, perm, tenant, single, double)
+				}
+			}
+		}
+	}
+	p := holder("acme", identity.RoleAuditor, identity.RoleDeveloper)
+	if e.Allow(p, AuditRead, "acme") != nil || e.Allow(p, InferenceGenerate, "acme") != nil || e.Allow(p, PolicyWrite, "acme") == nil {
+		t.Error("two roles must grant the union and no more")
+	}
+}
+
+func TestDenyWins(t *testing.T) {
+	extra := append(rules(), rule{identity.RoleAuditor, ownTenant, InferenceGenerate, "deny"})
+	e, err := build(extra)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Allow(holder("acme", identity.RoleDeveloper), InferenceGenerate, "acme") != nil {
+		t.Error("developer alone must be allowed")
+	}
+	if e.Allow(holder("acme", identity.RoleDeveloper, identity.RoleAuditor), InferenceGenerate, "acme") == nil {
+		t.Error("a deny rule must win over an allow rule of another role")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	e := enforcer(t)
+	narrowed := holder("acme", identity.RoleApplication)
+	narrowed.Scopes = []string{string(InferenceEmbed), string(PolicyWrite)}
+	cases := map[string]struct {
+		p      identity.Principal
+		perm   Permission
+		tenant string
+	}{
+		"zero principal":             {identity.Principal{}, ModelsRead, "acme"},
+		"no tenant":                  {holder("", identity.RolePlatformAdmin), ModelsRead, "acme"},
+		"tenant named star":          {holder("*", identity.RoleAuditor), ModelsRead, "*"},
+		"unknown role":               {holder("acme", "root"), ModelsRead, "acme"},
+		"role list, two strings":     {holder("acme", "root platform_admin", "x"), ModelsRead, "acme"},
+		"role list in one string":    {holder("acme", "root platform_admin"), ModelsRead, "acme"},
+		"unknown permission":         {holder("acme", identity.RolePlatformAdmin), "models.destroy", "acme"},
+		"scope left out":             {narrowed, InferenceGenerate, "acme"},
+		"scope the role lacks":       {narrowed, PolicyWrite, "acme"},
+		"developer in another realm": {holder("acme", identity.RoleDeveloper), ModelsRead, "acme2"},
+	}
+	for name, c := range cases {
+		if err := e.Allow(c.p, c.perm, c.tenant); !fault.Is(err, fault.CodeNotAllowed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := e.Allow(narrowed, InferenceEmbed, "acme"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMatcherErrorDenies(t *testing.T) {
+	broken := []rule{{identity.RoleDeveloper, "nonsense", ModelsRead, "allow"}}
+	if _, err := build(broken); err == nil {
+		t.Error("rules with an unknown scope must not build")
+	}
+	e, err := compile(append(rules(), broken...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := holder("acme", identity.RoleDeveloper, identity.RoleAuditor)
+	if err := e.Allow(p, ModelsRead, "acme"); !fault.Is(err, fault.CodeNotAllowed) {
+		t.Errorf("a failing matcher must deny: %v", err)
+	}
+}
+
+func TestPlatformAdminAloneReachesEverywhere(t *testing.T) {
+	for _, r := range rules() {
+		if (r.scope == everywhere) != (r.role == identity.RolePlatformAdmin) {
+			t.Errorf("%s holds %s with scope %s", r.role, r.perm, r.scope)
+		}
+		if r.role == "*" || r.perm == "*" {
+			t.Errorf("wildcard in rule %+v", r)
+		}
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	admins := []string{identity.RolePlatformAdmin, identity.RoleSystemAdmin, identity.RoleSecurityAdmin, identity.RoleAuditor}
+	for _, a := range admins {
+		for _, b := range admins {
+			if a != b && !fault.Is(Conflicts([]string{a, b}), fault.CodeConflictingRole) {
+				t.Errorf("%s and %s must exclude each other", a, b)
+			}
+		}
+		if err := Conflicts([]string{a, identity.RoleDeveloper}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := Conflicts([]string{identity.RoleDeveloper, identity.RoleApplication}); !fault.Is(err, fault.CodeConflictingRole) {
+		t.Errorf("an application is no person: %v", err)
+	}
+	for _, bad := range [][]string{nil, {"root"}, {identity.RoleDeveloper, identity.RoleDeveloper}} {
+		if Conflicts(bad) == nil {
+			t.Errorf("%v must be refused", bad)
+		}
+	}
+}
+
+func FuzzAllow(f *testing.F) {
+	e := enforcer(f)
+	f.Add("acme", "developer", "models.read", "acme")
+	f.Add("*", "platform_admin", "*", "*")
+	f.Add("a' || true || '", "auditor developer", "x", "r.home")
+	f.Fuzz(func(t *testing.T, tenant, role, perm, dom string) {
+		p := holder(tenant, role, "x")
+		if e.Allow(p, Permission(perm), dom) == nil && tenant != dom && role != identity.RolePlatformAdmin {
+			t.Errorf("%q of %q was allowed %q in %q", role, tenant, perm, dom)
+		}
+	})
+}
+
+func BenchmarkAllow(b *testing.B) {
+	e := enforcer(b)
+	p := holder("acme", identity.RoleApplication)
+	for b.Loop() {
+		if e.Allow(p, InferenceGenerate, "acme") != nil {
+			b.Fatal("refused")
+		}
+	}
+}

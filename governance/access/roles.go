@@ -1,0 +1,124 @@
+package access
+
+import (
+	"slices"
+
+	"github.com/sluice-project/sluice/governance/identity"
+)
+
+// Permission is what a route demands.
+type Permission string
+
+// The permissions.
+const (
+	InferenceGenerate Permission = "inference.generate"
+	InferenceEmbed    Permission = "inference.embed"
+	ModelsRead        Permission = "models.read"
+	ModelsWrite       Permission = "models.write"
+	RAGSearch         Permission = "rag.search"
+	RAGRead           Permission = "rag.read"
+	RAGWrite          Permission = "rag.write"
+	KeysRead          Permission = "keys.read"
+	KeysWrite         Permission = "keys.write"
+	UsersRead         Permission = "users.read"
+	UsersWrite        Permission = "users.write"
+	TenantsRead       Permission = "tenants.read"
+	TenantsWrite      Permission = "tenants.write"
+	PolicyRead        Permission = "policy.read"
+	PolicyWrite       Permission = "policy.write"
+	PriceRead         Permission = "price.read"
+	PriceWrite        Permission = "price.write"
+	BudgetRead        Permission = "budget.read"
+	BudgetWrite       Permission = "budget.write"
+	UsageRead         Permission = "usage.read"
+	AuditRead         Permission = "audit.read"
+	AuditVerify       Permission = "audit.verify"
+	RolloutRead       Permission = "rollout.read"
+	RolloutWrite      Permission = "rollout.write"
+	CapacityRead      Permission = "capacity.read"
+	CapacityWrite     Permission = "capacity.write"
+	SystemRead        Permission = "system.read"
+	MaskingPreview    Permission = "masking.preview"
+	PlaygroundUse     Permission = "playground.use"
+)
+
+// Permissions returns every permission, in the order of the documentation.
+func Permissions() []Permission {
+	return []Permission{
+		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, UsersRead,
+		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
+		AuditRead, AuditVerify, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview, PlaygroundUse,
+	}
+}
+
+// Role is a named set of permissions.
+type Role struct {
+	ID, TitleEN, TitleZH string
+	Permissions          []Permission // in the tenant of the holder, or, where marked by Installation, of the installation
+}
+
+// Roles returns every role.
+func Roles() []Role {
+	return []Role{
+		{identity.RolePlatformAdmin, "Platform administrator", "平台管理员", Permissions()},
+		{identity.RoleSystemAdmin, "System administrator", "系统管理员", []Permission{
+			ModelsRead, ModelsWrite, RAGRead, RAGWrite, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, PriceWrite, BudgetRead,
+			BudgetWrite, UsageRead, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
+		}},
+		{identity.RoleSecurityAdmin, "Security administrator", "安全管理员", []Permission{
+			ModelsRead, RAGRead, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
+		}},
+		{identity.RoleAuditor, "Auditor", "审计管理员", []Permission{
+			ModelsRead, RAGRead, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead, AuditVerify,
+			RolloutRead, CapacityRead, SystemRead,
+		}},
+		{identity.RoleDeveloper, "Developer", "开发者", []Permission{
+			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch, RAGRead, RAGWrite, UsageRead, MaskingPreview, PlaygroundUse,
+		}},
+		{identity.RoleApplication, "Application", "业务应用", []Permission{
+			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch,
+		}},
+	}
+}
+
+// Installation reports whether perm acts on the whole installation. Apart from the platform administrator only roles of the
+// operator tenant hold such a permission: a customer's system administrator must not change everybody's models or prices.
+func Installation(perm Permission) bool {
+	return slices.Contains([]Permission{
+		ModelsWrite, TenantsRead, TenantsWrite, PriceWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
+		AuditVerify,
+	}, perm)
+}
+
+// scope says in which tenants a rule holds.
+type scope string
+
+const (
+	ownTenant    scope = "tenant"
+	installation scope = "installation"
+	everywhere   scope = "everywhere" // the platform administrator's, and nobody else's
+)
+
+type rule struct {
+	role   string
+	scope  scope
+	perm   Permission
+	effect string // "allow" or "deny"
+}
+
+func rules() []rule {
+	var out []rule
+	for _, role := range Roles() {
+		for _, perm := range role.Permissions {
+			s := ownTenant
+			if Installation(perm) {
+				s = installation
+			}
+			if role.ID == identity.RolePlatformAdmin {
+				s = everywhere
+			}
+			out = append(out, rule{role.ID, s, perm, "allow"})
+		}
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package identity
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+func TestCredentialsAreWellFormedAndDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for range 200 {
+		id, credential := newCredential()
+		got, ok := parseCredential(credential)
+		if !ok || got != id || seen[id] {
+			t.Fatalf("id %q parsed as %q, %v", id, got, ok)
+		}
+		seen[id] = true
+	}
+}
+
+func TestRandomTextIsEven(t *testing.T) {
+	counts := map[rune]int{}
+	const n = 62 * 2000
+	for _, r := range randomText(n) {
+		counts[r]++
+	}
+	for r, c := range counts {
+		if math.Abs(float64(c)-2000) > 6*math.Sqrt(2000) {
+			t.Errorf("%q occurs %d times, want about 2000", r, c)
+		}
+	}
+	if len(counts) != 62 {
+		t.Errorf("%d characters occur", len(counts))
+	}
+}
+
+func FuzzParseCredential(f *testing.F) {
+	_, credential := newCredential()
+	f.Add(credential)
+	f.Add("sk-sluice-")
+	f.Add("sk-sluice-AAAAAAAAAAAA-" + strings.Repeat("'", keySecretSize))
+	f.Add("sk-sluice-AAAAAAAAAAAA\x00" + strings.Repeat("a", keySecretSize))
+	f.Add(strings.Repeat("é", 4000))
+	i := &Identity{cfg: Config{}.WithDefaults(), keys: digester{ring().Derive("x")}, now: time.Now}
+	i.current.Store(&snapshot{})
+	i.checked.Store(time.Now().UnixMicro())
+	f.Fuzz(func(t *testing.T, s string) {
+		id, ok := parseCredential(s)
+		if ok && (!isBase62(id) || s != keyHead+id+s[len(keyHead)+keyPrefixSize:] || len(s) != len(keyHead)+keyPrefixSize+1+keySecretSize) {
+			t.Errorf("accepted %q as key %q", s, id)
+		}
+		for _, plane := range []Plane{DataPlane, AdminPlane, "", "x"} {
+			_, err := i.Authenticate(context.Background(), plane, s)
+			if err == nil || fault.KindOf(err) != fault.Unauthenticated {
+				t.Errorf("plane %q: %v", plane, err)
+			}
+			if len(s) > 8 && strings.Contains(err.Error(), s) {
+				t.Error("the error holds the credential")
+			}
+		}
+	})
+}
+
+func TestPasswordHashes(t *testing.T) {
+	h := hashPassword(password)
+	if !verifyPassword(h, password) || verifyPassword(h, password+"x") || h == hashPassword(password) {
+		t.Error("hash of", h)
+	}
+	if verifyPassword(h, h) {
+		t.Error("the hash must not open the account")
+	}
+	if verifyPassword(unknownUserHash(), password) || verifyPassword(unknownUserHash(), "") {
+		t.Error("the unknown user has no password")
+	}
+	if a, b := strings.Split(h, "$"), strings.Split(unknownUserHash(), "$"); a[3] != b[3] {
+		t.Error("an unknown user must cost the same work")
+	}
+	for _, bad := range []string{
+		"", "$", password, strings.Replace(h, "argon2id", "argon2i", 1), strings.Replace(h, "m=19456", "m=99999999", 1),
+		strings.Replace(h, "t=2", "t=0", 1), strings.Replace(h, "p=1", "p=0", 1), h[:len(h)-4],
+	} {
+		if verifyPassword(bad, password) {
+			t.Errorf("accepted the hash %q", bad)
+		}
+	}
+}
+
+func TestThrottle(t *testing.T) {
+	th := &throttle{entries: map[attemptKey]*attempts{}}
+	now := time.Unix(1000, 0)
+	for n := range freePerUser {
+		if w := th.begin("u", "s", now); w != 0 {
+			t.Fatalf("attempt %d waits %s", n, w)
+		}
+	}
+	for _, want := range []time.Duration{1, 2, 4, 8} {
+		want *= time.Second
+		if w := th.begin("u", "s", now); w != want {
+			t.Errorf("wait %s, want %s", w, want)
+		}
+		if w := th.begin("u", "elsewhere", now); w != 0 {
+			t.Error("another source must not be locked out by this one")
+			_ = w
+		}
+		th.succeeded("u", "elsewhere")
+		now = now.Add(want)
+		if w := th.begin("u", "s", now); w != 0 {
+			t.Errorf("still %s after waiting", w)
+		}
+	}
+	for range 40 {
+		now = now.Add(maxDelay)
+		th.begin("u", "s", now)
+	}
+	if w := th.begin("u", "s", now); w != maxDelay {
+		t.Errorf("the delay is %s, want the cap", w)
+	}
+	now = now.Add(forgetAfter + time.Second)
+	if w := th.begin("u", "s", now); w != 0 {
+		t.Error("old failures must be forgotten")
+	}
+	th.succeeded("u", "s")
+	for n := range freePerUser {
+		if w := th.begin("u", "s", now); w != 0 {
+			t.Errorf("after a success attempt %d waits %s", n, w)
+		}
+	}
+}
+
+func TestThrottleCountsASprayAndStaysBounded(t *testing.T) {
+	th := &throttle{entries: map[attemptKey]*attempts{}}
+	now := time.Unix(1000, 0)
+	refused := false
+	for n := range 2 * maxTracked {
+		user := strings.Repeat("x", n%200) + string(rune('a'+n%26))
+		refused = th.begin(user, "one source", now) > 0 || refused
+		th.begin("victim", "attacker", now)
+		th.begin(user, user, now.Add(time.Duration(n)))
+	}
+	if !refused {
+		t.Error("many users from one source must be slowed down")
+	}
+	if len(th.entries) > maxTracked+1 {
+		t.Errorf("%d entries", len(th.entries))
+	}
+	if th.begin("victim", "attacker", now) == 0 {
+		t.Error("a flood washed out the account under attack")
+	}
+}

@@ -1,0 +1,9 @@
+// Package identity is a façade: who is calling. It holds tenants, users and API keys, and turns a credential into a [Principal].
+//
+// The request path runs no SQL: every replica keeps an immutable snapshot behind an atomic pointer. Each write bumps a counter
+// row in its own transaction; replicas read the counter every [Config.Poll] and reload when it moved, so a revocation is seen
+// everywhere within twice that time. Without a snapshot, or with one that could not be checked for [Config.MaxStale], every
+// credential is refused.
+//
+// There are two planes. API keys open the data plane only; session tokens of people open the admin plane only.
+package identity

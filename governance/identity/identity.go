@@ -1,0 +1,333 @@
+package identity
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// Config sets lifetimes. Zero values mean the defaults named at each field.
+type Config struct {
+	Issuer     string        `koanf:"issuer"`      // of session tokens; "sluice"
+	AccessTTL  time.Duration `koanf:"access_ttl"`  // of a session token; 15m, also the most
+	RefreshTTL time.Duration `koanf:"refresh_ttl"` // idle time after which a sign-in ends; 12h
+	SessionTTL time.Duration `koanf:"session_ttl"` // after which a sign-in ends in any case; 168h
+	KeyTTL     time.Duration `koanf:"key_ttl"`     // of an API key made without an expiry; 8760h
+	Poll       time.Duration `koanf:"poll"`        // between looks at the change counter; 1s, also the most
+	MaxStale   time.Duration `koanf:"max_stale"`   // how long to trust a snapshot that cannot be checked; 5m
+}
+
+const maxAccessTTL = 15 * time.Minute
+
+// WithDefaults fills the zero values.
+func (c Config) WithDefaults() Config {
+	if c.Issuer == "" {
+		c.Issuer = "sluice"
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.AccessTTL, maxAccessTTL},
+		{&c.RefreshTTL, 12 * time.Hour},
+		{&c.SessionTTL, 7 * 24 * time.Hour},
+		{&c.KeyTTL, 365 * 24 * time.Hour},
+		{&c.Poll, time.Second},
+		{&c.MaxStale, 5 * time.Minute},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	return c
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	var errs []error
+	for name, d := range map[string]time.Duration{
+		"access_ttl": c.AccessTTL, "refresh_ttl": c.RefreshTTL, "session_ttl": c.SessionTTL, "key_ttl": c.KeyTTL, "poll": c.Poll,
+		"max_stale": c.MaxStale,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
+		}
+	}
+	if c.AccessTTL > maxAccessTTL {
+		errs = append(errs, fmt.Errorf("access_ttl: must be at most %s", maxAccessTTL))
+	}
+	if c.Poll > time.Second {
+		errs = append(errs, errors.New("poll: must be at most 1s, or a revocation is not seen within 2 seconds"))
+	}
+	if c.MaxStale < 2*c.Poll {
+		errs = append(errs, errors.New("max_stale: must be at least twice poll"))
+	}
+	return errors.Join(errs...)
+}
+
+// Identity knows who may call. It is safe for concurrent use.
+type Identity struct {
+	cfg      Config
+	store    store
+	keys     digester
+	refresh  digester
+	signing  []byte
+	log      *slog.Logger
+	now      func() time.Time
+	throttle *throttle
+	hashing  chan struct{} // bounds the memory of concurrent password checks
+	nobody   string        // hash compared with when the user does not exist
+
+	current atomic.Pointer[snapshot]
+	checked atomic.Int64 // unix µs of the last successful look at the counter
+	loading sync.Mutex   // one load at a time, so an older one never replaces a newer one
+	used    sync.Map     // key id → last use, unix µs; not yet written
+}
+
+// New returns an identity service without a snapshot: it refuses everybody until [Identity.Load].
+func New(cfg Config, db *gorm.DB, keys *keyring.Ring, log *slog.Logger) (*Identity, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	return &Identity{
+		cfg:      cfg.WithDefaults(),
+		store:    store{db: db},
+		keys:     digester{keys.Derive("identity/api-key/v1")},
+		refresh:  digester{keys.Derive("identity/refresh-token/v1")},
+		signing:  keys.Derive("identity/session/v1"),
+		log:      log.With("component", "identity"),
+		now:      time.Now,
+		throttle: &throttle{entries: map[attemptKey]*attempts{}},
+		hashing:  make(chan struct{}, 4),
+		nobody:   unknownUserHash(),
+	}, nil
+}
+
+// snapshot is immutable.
+type snapshot struct {
+	version int64
+	keys    map[digest]keyEntry
+	users   map[string]userEntry
+	ended   map[string]struct{} // sign-in families ended before their session tokens expired
+}
+
+type keyEntry struct {
+	principal          Principal
+	expires, revokedAt int64
+}
+
+type userEntry struct {
+	principal Principal
+	epoch     int64
+	disabled  bool
+}
+
+// Load reads the snapshot. Call it once before serving.
+func (i *Identity) Load(ctx context.Context) error {
+	i.loading.Lock()
+	defer i.loading.Unlock()
+	now := i.now()
+	all, err := i.store.load(ctx, now.Add(-i.cfg.AccessTTL-time.Minute).UnixMicro())
+	if err != nil {
+		return err
+	}
+	s := &snapshot{
+		version: all.version,
+		keys:    make(map[digest]keyEntry, len(all.keys)),
+		users:   make(map[string]userEntry, len(all.users)),
+		ended:   make(map[string]struct{}, len(all.revoked)),
+	}
+	operator := map[string]bool{}
+	for _, t := range all.tenants {
+		operator[t.ID] = t.IsOperator != 0
+	}
+	for _, family := range all.revoked {
+		s.ended[family] = struct{}{}
+	}
+	// A row that cannot be read locks out its owner, not everybody.
+	for _, row := range all.users {
+		p, err := row.principal(operator[row.Tenant])
+		if err != nil {
+			i.log.Error("user row ignored", "user", row.ID, "error", err)
+			continue
+		}
+		s.users[row.ID] = userEntry{principal: p, epoch: row.Epoch, disabled: row.DisabledAt != 0}
+	}
+	for _, row := range all.keys {
+		var d digest
+		n, err := hex.Decode(d[:], []byte(row.Digest))
+		p, perr := row.principal(operator[row.Tenant])
+		if err := errors.Join(err, perr); err != nil || n != len(d) {
+			i.log.Error("key row ignored", "key", row.ID, "error", err)
+			continue
+		}
+		s.keys[d] = keyEntry{principal: p, expires: row.ExpiresAt, revokedAt: row.RevokedAt}
+	}
+	i.current.Store(s)
+	i.checked.Store(now.UnixMicro())
+	return nil
+}
+
+// Run keeps the snapshot fresh and writes last uses until ctx ends.
+func (i *Identity) Run(ctx context.Context) error {
+	tick := time.NewTicker(i.cfg.Poll)
+	defer tick.Stop()
+	const flushEvery = 15
+	failing := false
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			// What was seen last is still written, with a deadline of its own.
+			flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			return i.flushUses(flush)
+		case <-tick.C:
+		}
+		err := i.poll(ctx)
+		if n%flushEvery == 0 && err == nil {
+			err = i.flushUses(ctx)
+		}
+		if err != nil && ctx.Err() == nil && !failing {
+			i.log.Error("identities cannot be refreshed; the last snapshot stays in use for a while", "error", err, "max_stale", i.cfg.MaxStale)
+		}
+		failing = err != nil
+	}
+}
+
+// poll reloads if the counter moved.
+func (i *Identity) poll(ctx context.Context) error {
+	now := i.now()
+	v, err := i.store.version(ctx)
+	if err != nil {
+		return err
+	}
+	if s := i.current.Load(); s != nil && s.version == v {
+		i.checked.Store(now.UnixMicro())
+		return nil
+	}
+	return i.Load(ctx)
+}
+
+func (i *Identity) flushUses(ctx context.Context) error {
+	uses := map[string]int64{}
+	i.used.Range(func(id, at any) bool {
+		uses[id.(string)] = at.(*atomic.Int64).Load()
+		return true
+	})
+	if len(uses) == 0 {
+		return nil
+	}
+	if err := i.store.touchKeys(ctx, uses); err != nil {
+		return err
+	}
+	for id, at := range uses {
+		if v, ok := i.used.Load(id); ok && v.(*atomic.Int64).Load() == at {
+			i.used.Delete(id)
+		}
+	}
+	return nil
+}
+
+// reload makes a write of this replica visible to it at once; if that fails the poll will do it.
+func (i *Identity) reload(ctx context.Context) {
+	if err := i.Load(ctx); err != nil {
+		i.log.Error("reload after a change failed; the poll repeats it", "error", err)
+	}
+}
+
+// fresh returns the snapshot unless it is missing or too old to be trusted.
+func (i *Identity) fresh() (*snapshot, error) {
+	s := i.current.Load()
+	if s == nil {
+		return nil, fault.Wrap(errors.New("no snapshot"), fault.CodeIdentityUnavailable)
+	}
+	if age := time.Duration(i.now().UnixMicro()-i.checked.Load()) * time.Microsecond; age > i.cfg.MaxStale {
+		return nil, fault.Wrap(fmt.Errorf("snapshot not checked for %s", age), fault.CodeIdentityUnavailable)
+	}
+	return s, nil
+}
+
+// Authenticate returns the principal a credential stands for on a plane. It runs no SQL. Errors: CodeIdentityUnavailable;
+// CodeInvalidKey and CodeExpiredKey on the data plane; CodeInvalidSession on the admin plane. None of them holds the credential.
+func (i *Identity) Authenticate(_ context.Context, plane Plane, credential string) (Principal, error) {
+	s, err := i.fresh()
+	if err != nil {
+		return Principal{}, err
+	}
+	if plane == AdminPlane {
+		return i.authenticateSession(s, credential)
+	}
+	if plane != DataPlane {
+		return Principal{}, fault.New(fault.CodeInvalidKey)
+	}
+	return i.authenticateKey(s, credential)
+}
+
+func (i *Identity) authenticateKey(s *snapshot, credential string) (Principal, error) {
+	if len(credential) > maxCredential {
+		return Principal{}, fault.New(fault.CodeInvalidKey)
+	}
+	// The digest is computed for malformed credentials too: all refusals take the same work.
+	sum := i.keys.sum(credential)
+	id, wellFormed := parseCredential(credential)
+	entry, found := s.keys[sum]
+	if !wellFormed || !found || entry.principal.ID != id {
+		return Principal{}, fault.New(fault.CodeInvalidKey)
+	}
+	now := i.now().UnixMicro()
+	if entry.revokedAt != 0 || now >= entry.expires {
+		return Principal{}, fault.New(fault.CodeExpiredKey)
+	}
+	i.noteUse(id, now)
+	return entry.principal, nil
+}
+
+func (i *Identity) noteUse(id string, now int64) {
+	at, ok := i.used.Load(id)
+	if !ok {
+		at, _ = i.used.LoadOrStore(id, new(atomic.Int64))
+	}
+	at.(*atomic.Int64).Store(now)
+}
+
+func (r userRow) principal(operator bool) (Principal, error) {
+	roles, err1 := unpack(r.Roles)
+	labels, err2 := unpack(r.Labels)
+	if err := errors.Join(err1, err2); err != nil {
+		return Principal{}, err
+	}
+	return Principal{
+		Tenant: r.Tenant, Kind: "user", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Operator: operator,
+	}, nil
+}
+
+func (r keyRow) principal(operator bool) (Principal, error) {
+	labels, err1 := unpack(r.Labels)
+	scopes, err2 := unpack(r.Scopes)
+	models, err3 := unpack(r.Models)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return Principal{}, err
+	}
+	return Principal{
+		Tenant: r.Tenant, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Roles: []string{RoleApplication},
+		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: operator,
+		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
+	}, nil
+}
+
+func hasRole(packed, role string) bool {
+	roles, err := unpack(packed)
+	return err == nil && slices.Contains(roles, role)
+}

@@ -1,0 +1,98 @@
+package identity
+
+import (
+	"path"
+	"slices"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Plane says which door a credential was shown at.
+type Plane string
+
+// The planes.
+const (
+	DataPlane  Plane = "data"  // API keys
+	AdminPlane Plane = "admin" // session tokens
+)
+
+// The roles. What each may do is data in package access; here are the names and which of them exclude each other.
+const (
+	RolePlatformAdmin = "platform_admin" // bootstrap account of a trial: every permission in every tenant
+	RoleSystemAdmin   = "system_admin"   // runs the installation
+	RoleSecurityAdmin = "security_admin" // people, keys, policies
+	RoleAuditor       = "auditor"        // reads and verifies
+	RoleDeveloper     = "developer"      // tries models, fills collections
+	RoleApplication   = "application"    // API keys, and only they
+)
+
+// The label modes of a key.
+const (
+	LabelMetadata = "metadata" // header and extension object
+	LabelText     = "text"     // also a visible sentence
+)
+
+// Limits bounds what one key may ask; zero means the default of the installation.
+type Limits struct {
+	RequestsPerMinute int
+	TokensPerMinute   int
+	Concurrent        int
+}
+
+// Principal is an authenticated caller. It is a value; its slices are shared with the snapshot and must not be changed.
+type Principal struct {
+	Tenant, Project string
+	Kind            string // "key", "user" or "system"
+	ID              string // key id or user id
+	Name            string
+	Roles           []string
+	Labels          []string // access labels for documents
+	LabelMode       string   // LabelMetadata, LabelText, or "" for the default of the tenant's policy
+	Limits          Limits
+
+	Operator bool     // the tenant runs the installation; see package access
+	Scopes   []string // permissions the key is narrowed to; empty: all of its role
+	Models   []string // model patterns the key is narrowed to; empty: all the policy allows
+	Session  string   // sign-in the session token belongs to; "" for keys
+}
+
+// MayUse reports whether the principal's own allow-list permits a model. The tenant's policy is asked separately.
+func (p Principal) MayUse(model string) bool {
+	return len(p.Models) == 0 || slices.ContainsFunc(p.Models, func(pattern string) bool {
+		ok, err := path.Match(pattern, model)
+		return err == nil && ok
+	})
+}
+
+// CheckRoles reports unknown roles, an empty list, and roles that exclude each other: CodeInvalidValue or CodeConflictingRole.
+// No account may hold two administrator roles; an application is never a person.
+func CheckRoles(roles []string) error {
+	if len(roles) == 0 {
+		return fault.New(fault.CodeMissing, "roles").WithParam("roles")
+	}
+	known := []string{
+		RolePlatformAdmin, RoleSystemAdmin, RoleSecurityAdmin, RoleAuditor, RoleDeveloper, RoleApplication,
+	}
+	admins := known[:4]
+	first := ""
+	for i, r := range roles {
+		if !slices.Contains(known, r) || slices.Contains(roles[:i], r) {
+			return fault.New(fault.CodeInvalidValue, "roles", "unknown or repeated role").WithParam("roles")
+		}
+		if !slices.Contains(admins, r) {
+			continue
+		}
+		if first != "" {
+			return fault.New(fault.CodeConflictingRole, first, r).WithParam("roles")
+		}
+		first = r
+	}
+	if slices.Contains(roles, RoleApplication) && len(roles) > 1 {
+		other := roles[0]
+		if other == RoleApplication {
+			other = roles[1]
+		}
+		return fault.New(fault.CodeConflictingRole, RoleApplication, other).WithParam("roles")
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package identity
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const (
+	adminAudience = "sluice-admin"
+	refreshHead   = "sr-sluice-"
+	refreshSize   = 43
+)
+
+// Session is what a person holds after signing in. Access opens the admin plane until ExpiresAt; Refresh is spent to get the
+// next pair.
+type Session struct {
+	Access, Refresh string
+	ExpiresAt       time.Time
+	Principal       Principal
+}
+
+type claims struct {
+	jwt.RegisteredClaims
+	Family string `json:"sid"`
+	Epoch  int64  `json:"ep"`
+}
+
+// Login checks a password. source is where the caller is, such as its address: failures are counted per user and source.
+// Errors: CodeInvalidLogin, the same for an unknown, a disabled and a mistyped user; CodeLoginThrottled with a wait;
+// CodeDatabaseUnavailable.
+func (i *Identity) Login(ctx context.Context, user, password, source string) (Session, error) {
+	name := canonicalName(user)
+	if len(name) > 512 || len(password) > maxPassword {
+		return Session{}, fault.New(fault.CodeInvalidLogin)
+	}
+	if wait := i.throttle.begin(name, source, i.now()); wait > 0 {
+		return Session{}, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait)
+	}
+	row, ok, err := i.checkLogin(ctx, name, password)
+	if err != nil {
+		i.throttle.undone(name, source)
+		return Session{}, err
+	}
+	if !ok {
+		return Session{}, fault.New(fault.CodeInvalidLogin)
+	}
+	i.throttle.succeeded(name, source)
+	now := i.now()
+	refresh, sum := i.newRefresh()
+	session := sessionRow{
+		Digest: sum, Family: uuid.Must(uuid.NewV7()).String(), UserID: row.ID, Source: source, StartedAt: now.UnixMicro(),
+		ExpiresAt: now.Add(min(i.cfg.RefreshTTL, i.cfg.SessionTTL)).UnixMicro(),
+	}
+	// Spent and ended rows are kept a while: a stolen token shown late is still recognised.
+	if err := i.store.startSession(ctx, session, now.Add(-i.cfg.SessionTTL).UnixMicro()); err != nil {
+		return Session{}, err
+	}
+	return i.issue(ctx, row, session.Family, refresh, now)
+}
+
+// checkLogin does the same work whether or not the user exists.
+func (i *Identity) checkLogin(ctx context.Context, name, password string) (userRow, bool, error) {
+	row, found, err := i.store.userByName(ctx, name)
+	if err != nil {
+		return userRow{}, false, err
+	}
+	select {
+	case i.hashing <- struct{}{}:
+		defer func() { <-i.hashing }()
+	case <-ctx.Done():
+		return userRow{}, false, fmt.Errorf("login: %w", ctx.Err())
+	}
+	hash := i.nobody
+	if found {
+		hash = row.PasswordHash
+	}
+	match := verifyPassword(hash, password)
+	return row, match && found && row.DisabledAt == 0, nil
+}
+
+// Refresh spends a refresh token for a new pair. Showing a spent one again ends the whole sign-in. Error: CodeInvalidSession.
+func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error) {
+	if !wellFormedRefresh(refresh) {
+		return Session{}, fault.New(fault.CodeInvalidSession)
+	}
+	now := i.now()
+	next, sum := i.newRefresh()
+	row, ok, err := i.store.rotate(ctx, i.refreshDigest(refresh), sessionRow{
+		Digest: sum, ExpiresAt: now.Add(i.cfg.RefreshTTL).UnixMicro(),
+	}, now.UnixMicro(), i.cfg.SessionTTL.Microseconds())
+	if err != nil {
+		return Session{}, err
+	}
+	if !ok {
+		if row.UsedAt != 0 {
+			i.log.Warn("a spent refresh token was shown again; the sign-in was ended", "user", row.UserID, "session", row.Family)
+			i.reload(ctx)
+		}
+		return Session{}, fault.New(fault.CodeInvalidSession)
+	}
+	s, err := i.fresh()
+	if err != nil {
+		return Session{}, err
+	}
+	user, found := s.users[row.UserID]
+	if !found || user.disabled {
+		return Session{}, fault.New(fault.CodeInvalidSession)
+	}
+	return i.sign(user, row.Family, next, now)
+}
+
+// Logout ends the sign-in a refresh token belongs to; session tokens of it are refused at once here, within two polls elsewhere.
+// An unknown token is no error: the session is over either way.
+func (i *Identity) Logout(ctx context.Context, refresh string) error {
+	if !wellFormedRefresh(refresh) {
+		return nil
+	}
+	family, found, err := i.store.familyOf(ctx, i.refreshDigest(refresh))
+	if err != nil || !found {
+		return err
+	}
+	defer i.reload(ctx)
+	return i.store.endFamily(ctx, family, i.now().UnixMicro())
+}
+
+func (i *Identity) newRefresh() (token, sum string) {
+	token = refreshHead + randomText(refreshSize)
+	return token, i.refreshDigest(token)
+}
+
+func (i *Identity) refreshDigest(token string) string {
+	sum := i.refresh.sum(token)
+	return hex.EncodeToString(sum[:])
+}
+
+func wellFormedRefresh(token string) bool {
+	return len(token) == len(refreshHead)+refreshSize && token[:len(refreshHead)] == refreshHead && isBase62(token[len(refreshHead):])
+}
+
+func (i *Identity) issue(ctx context.Context, row userRow, family, refresh string, now time.Time) (Session, error) {
+	s, err := i.fresh()
+	if err != nil {
+		return Session{}, err
+	}
+	user, ok := s.users[row.ID]
+	if !ok || user.epoch != row.Epoch {
+		// The account changed on another replica within the last poll; the row is newer than the snapshot.
+		if err := i.Load(ctx); err != nil {
+			return Session{}, err
+		}
+		if user, ok = i.current.Load().users[row.ID]; !ok || user.disabled {
+			return Session{}, fault.New(fault.CodeInvalidLogin)
+		}
+	}
+	return i.sign(user, family, refresh, now)
+}
+
+func (i *Identity) sign(user userEntry, family, refresh string, now time.Time) (Session, error) {
+	expires := now.Add(i.cfg.AccessTTL)
+	access, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: i.cfg.Issuer, Audience: jwt.ClaimStrings{adminAudience}, Subject: user.principal.ID,
+			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires), ID: uuid.NewString(),
+		},
+		Family: family, Epoch: user.epoch,
+	}).SignedString(i.signing)
+	if err != nil {
+		return Session{}, fmt.Errorf("sign session: %w", err)
+	}
+	p := user.principal
+	p.Session = family
+	return Session{Access: access, Refresh: refresh, ExpiresAt: expires, Principal: p}, nil
+}
+
+func (i *Identity) authenticateSession(s *snapshot, token string) (Principal, error) {
+	refuse := func(cause error) (Principal, error) { return Principal{}, fault.Wrap(cause, fault.CodeInvalidSession) }
+	if len(token) > maxCredential {
+		return refuse(errors.New("token too long"))
+	}
+	var c claims
+	// Method, issuer, audience and expiry are all demanded: a token for another purpose under the same key opens nothing.
+	_, err := jwt.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return i.signing, nil },
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithIssuer(i.cfg.Issuer), jwt.WithAudience(adminAudience),
+		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(2*time.Second), jwt.WithTimeFunc(i.now), jwt.WithStrictDecoding())
+	if err != nil {
+		// The library's text may quote parts of the token: only its class is kept.
+		return refuse(sessionCause(err))
+	}
+	if c.ID == "" || c.IssuedAt == nil || c.ExpiresAt.Sub(c.IssuedAt.Time) > maxAccessTTL {
+		return refuse(errors.New("token lacks an id or lives too long"))
+	}
+	user, ok := s.users[c.Subject]
+	if !ok || user.disabled || user.epoch != c.Epoch {
+		return refuse(errors.New("account unknown, disabled or changed since"))
+	}
+	if _, ended := s.ended[c.Family]; ended || c.Family == "" {
+		return refuse(errors.New("sign-in ended"))
+	}
+	p := user.principal
+	p.Session = c.Family
+	return p, nil
+}
+
+func sessionCause(err error) error {
+	for _, known := range []error{
+		jwt.ErrTokenExpired, jwt.ErrTokenSignatureInvalid, jwt.ErrTokenInvalidAudience, jwt.ErrTokenInvalidIssuer,
+		jwt.ErrTokenUsedBeforeIssued, jwt.ErrTokenRequiredClaimMissing,
+	} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return jwt.ErrTokenMalformed
+}
