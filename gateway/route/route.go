@@ -1,0 +1,366 @@
+// Package route decides which version of a model answers a request, and on which engine.
+//
+// A model is a name that callers use; versions of it say what runs: an engine, a model in it, sampling defaults. An assignment
+// names a model's stable version and, during a rollout, a candidate with its share. A request falls on one side by a hash of the
+// rollout's salt and its conversation, so every turn and every retry of a conversation meets the same version, and who was in
+// a small share stays in every larger one.
+//
+// Picking reads an immutable snapshot and runs no SQL. Writes bump a counter; every replica looks at it each poll.
+package route
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Scale is the whole of a share: a basis of 4000 is 40 %.
+const Scale = 10_000
+
+// Config sets the router up. The zero value is usable.
+type Config struct {
+	Poll time.Duration `koanf:"poll"` // between looks at the change counter; 0 means 1 s, also the most
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	if c.Poll < 0 || c.Poll > time.Second {
+		return errors.New("poll: must lie between 0 and 1s")
+	}
+	return nil
+}
+
+// Defaults are the sampling values of a version for fields that a caller leaves unset.
+type Defaults struct {
+	Temperature *float64 `json:"temperature,omitempty"`
+	TopP        *float64 `json:"top_p,omitempty"`
+	MaxTokens   *int     `json:"max_tokens,omitempty"`
+}
+
+// Version is one way to run a model. Versions are never changed.
+type Version struct {
+	Model, Version string
+	Engine         string         // name of the engine in this installation
+	EngineModel    engine.ModelID // the model inside it
+	Defaults       Defaults
+	Digest         string // of the weights; "" takes what the engine says
+	Precision      string // precision plan; "" takes what the engine says
+	CreatedAt      int64  // UTC unix microseconds; Register fills a zero
+}
+
+// Assignment says which versions of a model answer.
+type Assignment struct {
+	Model     string
+	Stable    string
+	Candidate string // "" outside a rollout
+	Basis     int    // the candidate's share of conversations, 0..Scale
+	Rollout   string // id of the rollout, for audit
+	Salt      string // fixed for the life of a rollout
+}
+
+// The arms of a rollout.
+const (
+	ArmStable    = "stable"
+	ArmCandidate = "candidate"
+)
+
+// Need is what a request needs a model to do.
+type Need uint8
+
+// The needs.
+const (
+	Generate Need = iota
+	Embed
+)
+
+// Ask is a request that wants a model.
+type Ask struct {
+	Model string // "model" or "model@version", which is never diverted
+	Unit  string // what stays on one side: the conversation
+	Need  Need
+}
+
+// Choice is where a request goes.
+type Choice struct {
+	Version Version
+	Engine  engine.Engine
+	Info    engine.Model // what the engine says about the model
+	Rollout string       // "" outside a rollout
+	Arm     string       // ArmStable or ArmCandidate during a rollout, else ""
+}
+
+// Model is a name callers may ask for.
+type Model struct {
+	Name      string
+	Stable    string
+	CreatedAt int64 // of its first version, UTC unix microseconds
+	Need      Need  // what its stable version does
+}
+
+// Router picks. It is safe for concurrent use.
+type Router struct {
+	store   store
+	engines map[string]engine.Engine
+	poll    time.Duration
+	log     *slog.Logger
+	now     func() time.Time
+
+	current atomic.Pointer[snapshot]
+	reload  sync.Mutex // one load at a time, so that an older one never replaces a newer
+}
+
+// snapshot is immutable.
+type snapshot struct {
+	changes     int64
+	versions    map[string]map[string]Version // model → version
+	assignments map[string]Assignment
+	infos       map[string]map[engine.ModelID]engine.Model // engine → model; nil for an engine that does not answer
+}
+
+// Load reads the snapshot. Call it once before serving.
+func (r *Router) Load(ctx context.Context) error {
+	r.reload.Lock()
+	defer r.reload.Unlock()
+	s, err := r.store.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	s.infos = r.ask(ctx)
+	r.current.Store(s)
+	return nil
+}
+
+// ask collects what every engine can run now.
+func (r *Router) ask(ctx context.Context) map[string]map[engine.ModelID]engine.Model {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	out := map[string]map[engine.ModelID]engine.Model{}
+	for name, e := range r.engines {
+		all, err := e.Models(ctx)
+		if err != nil {
+			r.log.Warn("engine does not list its models", "engine", name, "error", err)
+			continue
+		}
+		out[name] = map[engine.ModelID]engine.Model{}
+		for _, m := range all {
+			out[name][m.ID] = m
+		}
+	}
+	return out
+}
+
+// Run keeps the snapshot fresh until ctx ends. While the database is away, the last snapshot stays.
+func (r *Router) Run(ctx context.Context) error {
+	tick := time.NewTicker(r.poll)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := r.refresh(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			r.log.Error("routes cannot be refreshed; the last ones stay in force", "error", err)
+		}
+		failing = err != nil
+	}
+}
+
+func (r *Router) refresh(ctx context.Context) error {
+	changes, err := r.store.changes(ctx)
+	if err != nil {
+		return err
+	}
+	if s := r.current.Load(); s == nil || s.changes != changes {
+		return r.Load(ctx)
+	}
+	r.reload.Lock()
+	defer r.reload.Unlock()
+	next := *r.current.Load()
+	if infos := r.ask(ctx); !maps.EqualFunc(infos, next.infos, maps.Equal[map[engine.ModelID]engine.Model, map[engine.ModelID]engine.Model]) {
+		next.infos = infos
+		r.current.Store(&next)
+	}
+	return nil
+}
+
+// Pick returns where the request goes. Errors: CodeModelNotFound, also for a model that cannot do what is needed;
+// CodeEngineUnavailable.
+func (r *Router) Pick(a Ask) (Choice, error) {
+	s := r.current.Load()
+	if s == nil {
+		return Choice{}, fault.New(fault.CodeEngineUnavailable, a.Model)
+	}
+	notFound := fault.New(fault.CodeModelNotFound, a.Model).WithParam("model")
+	model, pin, pinned := strings.Cut(a.Model, "@")
+	as, ok := s.assignments[model]
+	if !ok {
+		return Choice{}, notFound
+	}
+	c := Choice{}
+	name := as.Stable
+	switch {
+	case pinned:
+		name = pin
+	case as.Rollout != "" && as.Candidate != "":
+		c.Rollout, c.Arm = as.Rollout, ArmStable
+		if bucket(as.Salt, a.Unit) < as.Basis {
+			c.Arm, name = ArmCandidate, as.Candidate
+		}
+	}
+	if c.Version, ok = s.versions[model][name]; !ok {
+		return Choice{}, notFound
+	}
+	if c.Engine, ok = r.engines[c.Version.Engine]; !ok || s.infos[c.Version.Engine] == nil {
+		return Choice{}, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
+	}
+	if c.Info, ok = s.infos[c.Version.Engine][c.Version.EngineModel]; !ok {
+		return Choice{}, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
+	}
+	if a.Need == Generate && !c.Info.CanGenerate || a.Need == Embed && !c.Info.CanEmbed {
+		return Choice{}, notFound
+	}
+	if c.Version.Digest == "" {
+		c.Version.Digest = c.Info.Digest
+	}
+	if c.Version.Precision == "" {
+		c.Version.Precision = c.Info.Precision
+	}
+	return c, nil
+}
+
+// bucket spreads units over 0..Scale-1, differently for every salt. The bias of the modulus is below 10⁻¹⁵.
+func bucket(salt, unit string) int {
+	h := sha256.New()
+	h.Write([]byte(salt))
+	h.Write([]byte{0})
+	h.Write([]byte(unit))
+	return int(binary.BigEndian.Uint64(h.Sum(nil)) % Scale) //nolint:gosec // below Scale
+}
+
+// Models lists the names callers may ask for whose stable version can run now, ordered.
+func (r *Router) Models() []Model {
+	s := r.current.Load()
+	if s == nil {
+		return nil
+	}
+	var out []Model
+	for _, name := range slices.Sorted(maps.Keys(s.assignments)) {
+		v, ok := s.versions[name][s.assignments[name].Stable]
+		if !ok {
+			continue
+		}
+		info, ok := s.infos[v.Engine][v.EngineModel]
+		if !ok {
+			continue
+		}
+		m := Model{Name: name, Stable: v.Version, CreatedAt: v.CreatedAt, Need: Generate}
+		if !info.CanGenerate {
+			m.Need = Embed
+		}
+		for _, other := range s.versions[name] {
+			m.CreatedAt = min(m.CreatedAt, other.CreatedAt)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// Versions returns a model's versions, oldest first.
+func (r *Router) Versions(ctx context.Context, model string) ([]Version, error) {
+	s, err := r.store.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.SortedFunc(maps.Values(s.versions[model]), func(a, b Version) int {
+		if a.CreatedAt != b.CreatedAt {
+			return int(min(1, max(-1, a.CreatedAt-b.CreatedAt)))
+		}
+		return strings.Compare(a.Version, b.Version)
+	}), nil
+}
+
+// Assignment returns a model's assignment from the database. Error: CodeModelNotFound.
+func (r *Router) Assignment(ctx context.Context, model string) (Assignment, error) {
+	s, err := r.store.snapshot(ctx)
+	if err != nil {
+		return Assignment{}, err
+	}
+	a, ok := s.assignments[model]
+	if !ok {
+		return Assignment{}, fault.New(fault.CodeModelNotFound, model).WithParam("model")
+	}
+	return a, nil
+}
+
+// Register adds a version; the first of a model becomes its stable one. Registering the same version again changes nothing.
+// Errors: CodeInvalidValue, CodeExists if it exists with other content, CodeDatabaseUnavailable.
+func (r *Router) Register(ctx context.Context, v Version) error {
+	if v.CreatedAt == 0 {
+		v.CreatedAt = r.now().UnixMicro()
+	}
+	if err := v.check(); err != nil {
+		return err
+	}
+	if _, ok := r.engines[v.Engine]; !ok {
+		return fault.New(fault.CodeInvalidValue, "engine", "no engine of this name is configured").WithParam("engine")
+	}
+	if err := r.store.register(ctx, v); err != nil {
+		return err
+	}
+	return r.Load(ctx)
+}
+
+func (v Version) check() error {
+	for _, f := range []struct{ field, value string }{{"model", v.Model}, {"version", v.Version}, {"engine", v.Engine}, {"engine_model", string(v.EngineModel)}} {
+		if f.value == "" {
+			return fault.New(fault.CodeMissing, f.field).WithParam(f.field)
+		}
+		if len(f.value) > 200 || f.field != "engine_model" && strings.ContainsAny(f.value, "@\n\r\t ") {
+			return fault.New(fault.CodeInvalidValue, f.field, "must have at most 200 characters and neither '@' nor spaces").WithParam(f.field)
+		}
+	}
+	d := v.Defaults
+	if d.Temperature != nil && (*d.Temperature < 0 || *d.Temperature > 2) {
+		return fault.New(fault.CodeInvalidValue, "temperature", "must lie between 0 and 2").WithParam("defaults.temperature")
+	}
+	if d.TopP != nil && (*d.TopP <= 0 || *d.TopP > 1) {
+		return fault.New(fault.CodeInvalidValue, "top_p", "must lie between 0 and 1").WithParam("defaults.top_p")
+	}
+	if d.MaxTokens != nil && *d.MaxTokens < 1 {
+		return fault.New(fault.CodeInvalidValue, "max_tokens", "must be positive").WithParam("defaults.max_tokens")
+	}
+	return nil
+}
+
+// SetAssignment replaces a model's assignment; this replica follows at once, others within a poll. Errors: CodeInvalidValue,
+// CodeNotFound (version), CodeDatabaseUnavailable.
+func (r *Router) SetAssignment(ctx context.Context, a Assignment) error {
+	if a.Basis < 0 || a.Basis > Scale {
+		return fault.New(fault.CodeInvalidValue, "basis", fmt.Sprintf("must lie between 0 and %d", Scale)).WithParam("basis")
+	}
+	if a.Candidate != "" && (a.Rollout == "" || a.Salt == "") {
+		return fault.New(fault.CodeInvalidValue, "candidate", "needs a rollout and a salt").WithParam("candidate")
+	}
+	if a.Candidate == "" && a.Basis != 0 {
+		return fault.New(fault.CodeInvalidValue, "basis", "needs a candidate").WithParam("basis")
+	}
+	if err := r.store.assign(ctx, a, r.now().UnixMicro()); err != nil {
+		return err
+	}
+	return r.Load(ctx)
+}
