@@ -1,0 +1,71 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Config says where the log lives and how often it works. Zero values mean the defaults in brackets.
+type Config struct {
+	// Dir is the directory of the write-ahead log and the checkpoint files. Each replica needs its own, on a disk that keeps what
+	// was synced.
+	Dir string `koanf:"dir"`
+	// Origin names the log in its checkpoints, as a URL without scheme ["sluice.local/audit"]. It must never change.
+	Origin string `koanf:"origin"`
+	// SegmentBytes is the size at which a new segment file starts [16 MiB].
+	SegmentBytes int64 `koanf:"segment_bytes"`
+	// MaxBytes bounds the write-ahead log while the database is away [1 GiB]; beyond it requests are refused.
+	MaxBytes int64 `koanf:"max_bytes"`
+	// ShipEvery is the pause between moves to the database [200ms].
+	ShipEvery time.Duration `koanf:"ship_every"`
+	// CheckpointEvery is the pause between signed checkpoints, which are made only when the log grew [1s].
+	CheckpointEvery time.Duration `koanf:"checkpoint_every"`
+	// WriteDeadline is how long an append waits for the disk [5s]; a disk that hangs counts as one that fails.
+	WriteDeadline time.Duration `koanf:"write_deadline"`
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&c.ShipEvery, 200*time.Millisecond)
+	set(&c.CheckpointEvery, time.Second)
+	set(&c.WriteDeadline, 5*time.Second)
+	if c.Origin == "" {
+		c.Origin = "sluice.local/audit"
+	}
+	if c.SegmentBytes == 0 {
+		c.SegmentBytes = 16 << 20
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = 1 << 30
+	}
+	return c
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if c.Dir == "" {
+		errs = append(errs, errors.New("dir: must be set"))
+	}
+	if strings.ContainsFunc(c.Origin, unicode.IsSpace) || strings.Contains(c.Origin, "+") {
+		errs = append(errs, errors.New("origin: must not contain spaces or '+'"))
+	}
+	if c.SegmentBytes < 1<<16 || c.SegmentBytes > 1<<30 {
+		errs = append(errs, errors.New("segment_bytes: must lie between 64 KiB and 1 GiB"))
+	}
+	if c.MaxBytes < 2*c.SegmentBytes {
+		errs = append(errs, fmt.Errorf("max_bytes: must be at least twice segment_bytes (%d)", 2*c.SegmentBytes))
+	}
+	if c.ShipEvery < 0 || c.CheckpointEvery < 0 || c.WriteDeadline < 0 {
+		errs = append(errs, errors.New("ship_every, checkpoint_every, write_deadline: must not be negative"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,79 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// files is what the write-ahead log asks of the file system to write; tests inject failures here.
+type files interface {
+	Create(path string) (file, error) // fails if path exists
+	SyncDir(path string) error
+	Remove(path string) error
+}
+
+type file interface {
+	io.Writer
+	Sync() error
+	Truncate(size int64) error
+	Close() error
+}
+
+type diskFiles struct{}
+
+func (diskFiles) Create(path string) (file, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // inside our own directory
+}
+
+func (diskFiles) SyncDir(path string) error {
+	d, err := os.Open(path) //nolint:gosec // our own directory
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (diskFiles) Remove(path string) error { return os.Remove(path) }
+
+// lockDir takes dir for this process until the file is closed, so that two processes never write the same log.
+func lockDir(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // our own directory
+	if err != nil {
+		return nil, fmt.Errorf("lock audit directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // descriptors are small
+		holder, _ := io.ReadAll(io.LimitReader(f, 32))
+		_ = f.Close()
+		return nil, fmt.Errorf("lock audit directory %s: another process (pid %s) uses it; stop that process or give each replica its own directory: %w",
+			dir, strings.TrimSpace(string(holder)), err)
+	}
+	// The pid only serves the message above, so a full disk does not matter here.
+	if f.Truncate(0) == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return f, nil
+}
+
+// replaceFile writes b to path so that a reader, or a crash, sees the old content or the new one.
+func replaceFile(path string, b []byte) error {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // our own directory
+	if err != nil {
+		return err
+	}
+	_, werr := f.Write(b)
+	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return diskFiles{}.SyncDir(filepath.Dir(path))
+}

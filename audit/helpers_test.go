@@ -1,0 +1,107 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations"
+)
+
+func testKeys() *keyring.Ring { return keyring.FromBytes([]byte("0123456789abcdef0123456789abcdef")) }
+
+func testConfig(dir string) Config {
+	return Config{Dir: dir, SegmentBytes: 1 << 16, MaxBytes: 64 << 20, WriteDeadline: 5 * time.Second}
+}
+
+// openTest opens a log that the test closes, or that is closed at its end.
+func openTest(t testing.TB, cfg Config, db *gorm.DB, sink Sink, fsys files) *Log {
+	t.Helper()
+	l, err := open(cfg.withDefaults(), db, testKeys(), sink, slog.New(slog.DiscardHandler), newMetrics(nil), fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func sampleEvent(n int) Event {
+	return Event{
+		Request: fmt.Sprintf("req-%d", n), Stage: StageOutcome, Time: 1_700_000_000_000_000 + int64(n),
+		Tenant: "demo", Project: "p", Actor: Actor{Kind: "key", ID: "k1", Name: "app"}, Session: "s", Source: "10.0.0.1",
+		Action: "chat.completions", Resource: "r", Route: "v1", Dialect: "openai",
+		Model:  Model{Asked: "smollm2", Routed: "smollm2@1", Reported: "smollm2", Version: "1", Digest: "sha256:ab", Precision: "q4_1"},
+		Policy: "3", PolicyDigest: "sha256:cd", PriceBook: "2", Rollout: "ro-1", Arm: "stable",
+		Findings: []Finding{{"request", "mobile", "masked", 2}}, Decision: "allow", Documents: []string{"c/d@1#0"},
+		Usage: Usage{PromptTokens: 10, CompletionTokens: 20, Cost: 12345, Currency: "CNY", Energy: 99, EnergyMethod: "declared"},
+		Label: "l", PromptDigest: "aa", AnswerDigest: "bb", Outcome: "ok", ErrorCode: "none", Status: 200,
+		Latency: Latency{Admit: 100, FirstToken: 2000, Total: 9000}, Detail: map[string]string{"b": "2", "a": "1"},
+	}
+}
+
+func appendN(t testing.TB, l *Log, from, n int) []Receipt {
+	t.Helper()
+	out := make([]Receipt, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			r, err := l.Append(context.Background(), sampleEvent(from+i))
+			if err != nil {
+				t.Errorf("append: %v", err)
+			}
+			out[i] = r
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func flush(t testing.TB, l *Log) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := l.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func verify(t testing.TB, l *Log, db *gorm.DB) Report {
+	t.Helper()
+	r, err := Verify(context.Background(), VerifySource{Dir: l.cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func mustVerify(t testing.TB, l *Log, db *gorm.DB) Report {
+	t.Helper()
+	r := verify(t, l, db)
+	if !r.OK {
+		t.Fatalf("verify failed: %+v", r)
+	}
+	return r
+}
+
+var errInjected = errors.New("injected")
+
+func openMigrated(t testing.TB, path string) *gorm.DB {
+	t.Helper()
+	db, err := database.Open(context.Background(), database.Config{URL: keyring.Secret("sqlite:" + path)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrations.Apply(context.Background(), db); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = database.Close(db) })
+	return db
+}

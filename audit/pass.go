@@ -1,0 +1,181 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+const (
+	shipBatch      = 256
+	shipBatchBytes = 1 << 20
+)
+
+// pass moves what is durable into the database and, if seal is set, seals, pins and retires.
+func (l *Log) pass(ctx context.Context, seal bool) error {
+	l.work.Lock()
+	defer l.work.Unlock()
+	if err := l.ship(ctx); err != nil {
+		l.metrics.shipErrors.Inc()
+		return err
+	}
+	if !seal {
+		return nil
+	}
+	err := l.seal(ctx)
+	if err != nil && !errors.Is(err, errNotSealer) {
+		l.metrics.sealErrors.Inc()
+	}
+	if errors.Is(err, errRewritten) {
+		reason := err.Error()
+		l.rewritten.Store(&reason)
+	} else if err == nil {
+		l.rewritten.Store(nil)
+	}
+	return err
+}
+
+// ship sends every durable record that is not in the database yet, oldest segment first.
+func (l *Log) ship(ctx context.Context) error {
+	for _, s := range l.wal.snapshot() {
+		for s.shipped < s.size {
+			frames, next, err := readBatch(s)
+			if err != nil {
+				return err
+			}
+			if frames, err = l.unshipped(ctx, s, frames); err != nil {
+				return err
+			}
+			if err := l.shipFrames(ctx, s.writer, frames); err != nil {
+				return err
+			}
+			s.shipped = next
+			l.wal.shippedTo(s.path, next)
+		}
+	}
+	l.metrics.shipLag.Set(0)
+	return nil
+}
+
+func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) error {
+	if len(frames) == 0 {
+		return nil
+	}
+	if e, err := decode(frames[0].payload); err == nil {
+		l.metrics.shipLag.Set(max(0, l.now().Sub(time.UnixMicro(e.Time)).Seconds()))
+	}
+	unbooked, err := l.store.ship(ctx, writer, frames)
+	if err != nil {
+		return err
+	}
+	l.metrics.shipped.Add(float64(len(frames)))
+	if unbooked > 0 {
+		l.metrics.unbooked.Add(float64(unbooked))
+		l.log.Error("audit records were stored but their usage was refused; see audit_unbooked", "records", unbooked)
+	}
+	return nil
+}
+
+// unshipped leaves out the frames that the database held before this run. Only segments of earlier runs need the question.
+func (l *Log) unshipped(ctx context.Context, s segment, frames []frame) ([]frame, error) {
+	if s.writer == l.wal.writer {
+		return frames, nil
+	}
+	done, err := l.store.shippedUpTo(ctx, s.writer)
+	if err != nil {
+		return nil, err
+	}
+	for len(frames) > 0 && frames[0].seq <= done {
+		frames = frames[1:]
+	}
+	return frames, nil
+}
+
+// readBatch reads records from where the shipping of s stands, up to its durable end. It returns the offset behind them.
+func readBatch(s segment) ([]frame, int64, error) {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read audit segment: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	at := max(s.shipped, headerSize)
+	buf := make([]byte, min(s.size-at, shipBatchBytes+frameHead+maxPayload))
+	if _, err := f.ReadAt(buf, at); err != nil {
+		return nil, 0, fmt.Errorf("read audit segment %s: %w", s.path, err)
+	}
+	var frames []frame
+	for used := 0; len(buf) > 0 && len(frames) < shipBatch && used < shipBatchBytes; {
+		seq, payload, ok := readFrame(buf)
+		if !ok {
+			if len(frames) > 0 && at+int64(len(buf)) < s.size {
+				break // the frame reaches beyond the buffer
+			}
+			return nil, 0, fmt.Errorf("audit segment %s is damaged at byte %d: stop the server and run `sluice audit verify`", s.path, at)
+		}
+		n := frameHead + len(payload)
+		frames, buf, at, used = append(frames, frame{seq, payload}), buf[n:], at+int64(n), used+n
+	}
+	return frames, at, nil
+}
+
+// seal extends the tree if this replica may, pins the newest checkpoint whoever signed it, and retires segments behind it.
+func (l *Log) seal(ctx context.Context) error {
+	if err := l.pin(ctx); err != nil { // before extending: never sign over a database that was rolled back
+		return err
+	}
+	serr := l.extend(ctx)
+	if serr != nil && !errors.Is(serr, errNotSealer) {
+		return serr
+	}
+	if err := l.pin(ctx); err != nil {
+		return err
+	}
+	if err := l.retire(ctx); err != nil {
+		return err
+	}
+	return serr
+}
+
+func (l *Log) extend(ctx context.Context) error {
+	waiting, err := l.store.unsealed(ctx)
+	if err != nil || !waiting {
+		return err
+	}
+	for {
+		n, err := l.store.seal(ctx, l.signer, l.wal.writer, l.now())
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+func (l *Log) pin(ctx context.Context) error {
+	text, t, err := l.store.checkpoint(ctx, l.signer.verifier)
+	if err != nil {
+		return err
+	}
+	if err := l.pins.take(text, t, l.store.hashes(ctx)); err != nil {
+		return err
+	}
+	l.metrics.sealed.Set(float64(t.size))
+	return nil
+}
+
+// retire removes segments that are shipped, sealed, and under the checkpoint just pinned.
+func (l *Log) retire(ctx context.Context) error {
+	seen := map[string]bool{}
+	var writers []string
+	for _, s := range l.wal.snapshot() {
+		if !seen[s.writer] {
+			seen[s.writer] = true
+			writers = append(writers, s.writer)
+		}
+	}
+	sealed, err := l.store.sealedUpTo(ctx, writers, l.pins.latest.size)
+	if err != nil {
+		return err
+	}
+	return l.wal.retire(sealed)
+}

@@ -1,0 +1,246 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
+)
+
+const (
+	sealBatch = 2000
+	// A hash stored wrongly would make every later proof fail, so rows go in small batches that each database takes.
+	insertBatch = 500
+	leaseFor    = 10 * time.Second
+)
+
+// errNotSealer means that another replica seals now.
+var errNotSealer = errors.New("another replica holds the sealing lease")
+
+// hashReader reads stored tree hashes through tx and remembers them, with those a sealing pass is about to store.
+type hashReader struct {
+	tx   *gorm.DB
+	seen map[int64]tlog.Hash
+}
+
+func newHashReader(tx *gorm.DB) *hashReader { return &hashReader{tx: tx, seen: map[int64]tlog.Hash{}} }
+
+// ReadHashes implements tlog.HashReader.
+func (r *hashReader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	var need []int64
+	for _, i := range indexes {
+		if _, ok := r.seen[i]; !ok {
+			need = append(need, i)
+		}
+	}
+	if len(need) > 0 {
+		var rows []hashRow
+		if err := r.tx.Select("idx", "hash").Where("idx IN ?", need).Find(&rows).Error; err != nil {
+			return nil, fmt.Errorf("read tree hashes: %w", err)
+		}
+		for _, row := range rows {
+			if len(row.Hash) == tlog.HashSize {
+				r.seen[row.Idx] = tlog.Hash(row.Hash)
+			}
+		}
+	}
+	out := make([]tlog.Hash, len(indexes))
+	for n, i := range indexes {
+		h, ok := r.seen[i]
+		if !ok {
+			return nil, fmt.Errorf("%w: the stored tree hash %d is missing", errRewritten, i)
+		}
+		out[n] = h
+	}
+	return out, nil
+}
+
+func (s *store) hashes(ctx context.Context) tlog.HashReader {
+	return newHashReader(s.db.WithContext(ctx))
+}
+
+// latestCheckpoint returns the newest checkpoint, "" and an empty tree if there is none.
+func latestCheckpoint(db *gorm.DB, v verifier) (string, tree, error) {
+	var rows []checkpointRow
+	if err := db.Select("size", "note").Order("size DESC").Limit(1).Find(&rows).Error; err != nil {
+		return "", tree{}, fmt.Errorf("read checkpoint: %w", err)
+	}
+	if len(rows) == 0 {
+		root, err := tlog.TreeHash(0, nil)
+		return "", tree{root: root}, err
+	}
+	t, err := v.open(rows[0].Note)
+	if err != nil {
+		return "", tree{}, fmt.Errorf("%w: the newest checkpoint: %w", errRewritten, err)
+	}
+	if t.size != rows[0].Size {
+		return "", tree{}, fmt.Errorf("%w: the checkpoint of size %d is stored under size %d", errRewritten, t.size, rows[0].Size)
+	}
+	return rows[0].Note, t, nil
+}
+
+func (s *store) checkpoint(ctx context.Context, v verifier) (string, tree, error) {
+	return latestCheckpoint(s.db.WithContext(ctx), v)
+}
+
+// unsealed reports whether any record waits for its position, without taking a lock.
+func (s *store) unsealed(ctx context.Context) (bool, error) {
+	var n int64
+	err := s.db.WithContext(ctx).Model(&writerRow{}).Where("shipped > sealed").Count(&n).Error
+	if err != nil {
+		return false, fmt.Errorf("read audit writers: %w", err)
+	}
+	return n > 0, nil
+}
+
+// seal gives up to sealBatch records their positions, extends the tree and signs a checkpoint, in one transaction. The lease row
+// is locked for its length, so a paused sealer that wakes up late changes nothing; the lease itself only keeps the work with one
+// replica. It returns how many records it sealed and errNotSealer if another replica is at it.
+func (s *store) seal(ctx context.Context, sg signer, holder string, now time.Time) (n int, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := takeLease(tx, holder, now); err != nil {
+			return err
+		}
+		n, err = sealIn(tx, sg)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("seal audit records: %w", err)
+	}
+	return n, nil
+}
+
+func takeLease(tx *gorm.DB, holder string, now time.Time) error {
+	res := tx.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'seal' AND (holder = ? OR expires < ?)",
+		holder, now.Add(leaseFor).UnixMicro(), holder, now.UnixMicro())
+	if res.Error == nil && res.RowsAffected == 0 {
+		return errNotSealer
+	}
+	return res.Error
+}
+
+// releaseLease lets another replica seal at once.
+func (s *store) releaseLease(ctx context.Context, holder string) error {
+	err := s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = '', expires = 0 WHERE name = 'seal' AND holder = ?", holder).Error
+	if err != nil {
+		return fmt.Errorf("release sealing lease: %w", err)
+	}
+	return nil
+}
+
+func sealIn(tx *gorm.DB, sg signer) (int, error) {
+	hashes := newHashReader(tx)
+	base, err := sealedTree(tx, sg.verifier, hashes)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := nextRecords(tx)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	leaves := make([]leafRow, 0, len(rows))
+	var stored []hashRow
+	for i, r := range rows {
+		leaf := tlog.RecordHash(r.Payload)
+		if !bytes.Equal(leaf[:], r.LeafHash) {
+			return 0, fmt.Errorf("%w: record %s was changed before it was sealed", errRewritten, r.ID)
+		}
+		n := base.size + int64(i)
+		added, err := tlog.StoredHashesForRecordHash(n, leaf, hashes)
+		if err != nil {
+			return 0, err
+		}
+		at := tlog.StoredHashIndex(0, n)
+		for k, h := range added {
+			hashes.seen[at+int64(k)] = h
+			stored = append(stored, hashRow{Idx: at + int64(k), Hash: bytes.Clone(h[:])})
+		}
+		leaves = append(leaves, leafRow{Idx: n, Writer: r.Writer, Seq: r.Seq, LeafHash: r.LeafHash})
+	}
+	if err := tx.CreateInBatches(leaves, insertBatch).Error; err != nil {
+		return 0, err
+	}
+	if err := tx.CreateInBatches(stored, insertBatch).Error; err != nil {
+		return 0, err
+	}
+	if err := markSealed(tx, rows); err != nil {
+		return 0, err
+	}
+	return len(rows), sign(tx, sg, base.size+int64(len(rows)), hashes)
+}
+
+// sealedTree returns the tree to extend, after checking that the hashes to build on are those that were signed.
+func sealedTree(tx *gorm.DB, v verifier, hashes tlog.HashReader) (tree, error) {
+	_, t, err := latestCheckpoint(tx, v)
+	if err != nil {
+		return tree{}, err
+	}
+	var size int64
+	if err := tx.Model(&leafRow{}).Select("COALESCE(MAX(idx), -1) + 1").Scan(&size).Error; err != nil {
+		return tree{}, err
+	}
+	if size != t.size {
+		return tree{}, fmt.Errorf("%w: %d records have positions, the checkpoint says %d", errRewritten, size, t.size)
+	}
+	root, err := tlog.TreeHash(t.size, hashes)
+	if err != nil {
+		return tree{}, err
+	}
+	if root != t.root {
+		return tree{}, fmt.Errorf("%w: the stored hashes do not give the signed root of size %d", errRewritten, t.size)
+	}
+	return t, nil
+}
+
+// nextRecords returns the records to seal, by writer and sequence. A gap, such as a segment an operator had to give up, does not
+// stop the sealing of what follows: Verify reports it for ever.
+func nextRecords(tx *gorm.DB) ([]eventRow, error) {
+	var writers []writerRow
+	err := tx.Select("writer", "shipped", "sealed").Where("shipped > sealed").Order("writer").Find(&writers).Error
+	if err != nil {
+		return nil, err
+	}
+	var out []eventRow
+	for _, w := range writers {
+		room := sealBatch - len(out)
+		if room == 0 {
+			break
+		}
+		var rows []eventRow
+		err := tx.Select("writer", "seq", "id", "payload", "leaf_hash").
+			Where("writer = ? AND seq > ? AND seq <= ?", w.Writer, w.Sealed, w.Shipped).Order("seq").Limit(room).Find(&rows).Error
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+func markSealed(tx *gorm.DB, rows []eventRow) error {
+	for i, r := range rows {
+		if i+1 < len(rows) && rows[i+1].Writer == r.Writer {
+			continue
+		}
+		if err := tx.Model(&writerRow{}).Where("writer = ?", r.Writer).Update("sealed", r.Seq).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sign(tx *gorm.DB, sg signer, size int64, hashes tlog.HashReader) error {
+	root, err := tlog.TreeHash(size, hashes)
+	if err != nil {
+		return err
+	}
+	text, err := sg.checkpoint(tree{size: size, root: root})
+	if err != nil {
+		return err
+	}
+	return tx.Create(&checkpointRow{Size: size, Note: text}).Error
+}

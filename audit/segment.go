@@ -1,0 +1,231 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// A segment file is a header and frames. All integers are little endian; checksums are CRC-32C.
+//
+//	header: "SLUICEW1" | first sequence u64 | checksum u32 over magic, first, file name
+//	frame:  "SLWF" | payload length u32 | sequence u64 | checksum u32 over length, sequence, payload | payload
+//
+// The checksum of the header covers the file name, so swapped or renamed segments show. The frame magic lets a reader find good
+// frames behind a bad one: that is how a torn tail (nothing readable follows) is told from damage in the middle.
+const (
+	headerMagic = "SLUICEW1"
+	frameMagic  = "SLWF"
+	headerSize  = 8 + 8 + 4
+	frameHead   = 4 + 4 + 8 + 4
+)
+
+func checksum(parts ...[]byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	var sum uint32
+	for _, p := range parts {
+		sum = crc32.Update(sum, table, p)
+	}
+	return sum
+}
+
+func appendHeader(b []byte, name string, first uint64) []byte {
+	start := len(b)
+	b = append(b, headerMagic...)
+	b = binary.LittleEndian.AppendUint64(b, first)
+	return binary.LittleEndian.AppendUint32(b, checksum(b[start:], []byte(name)))
+}
+
+func appendFrame(b []byte, seq uint64, payload []byte) []byte {
+	b = append(b, frameMagic...)
+	head := len(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload))) //nolint:gosec // bounded by maxPayload
+	b = binary.LittleEndian.AppendUint64(b, seq)
+	b = binary.LittleEndian.AppendUint32(b, checksum(b[head:], payload))
+	return append(b, payload...)
+}
+
+// readFrame reads the frame at the start of b. ok is false if it is not whole and sound.
+func readFrame(b []byte) (seq uint64, payload []byte, ok bool) {
+	if len(b) < frameHead || string(b[:4]) != frameMagic {
+		return 0, nil, false
+	}
+	n := int64(binary.LittleEndian.Uint32(b[4:]))
+	if n > maxPayload || int64(len(b)) < frameHead+n {
+		return 0, nil, false
+	}
+	payload = b[frameHead : frameHead+n]
+	if checksum(b[4:16], payload) != binary.LittleEndian.Uint32(b[16:]) {
+		return 0, nil, false
+	}
+	return binary.LittleEndian.Uint64(b[8:]), payload, true
+}
+
+type frame struct {
+	seq     uint64
+	payload []byte
+}
+
+// damage says what follows the last good frame of a segment.
+type damage int
+
+const (
+	whole   damage = iota
+	torn           // an unfinished write: nothing readable follows
+	spoiled        // a frame of full length whose checksum fails, at the very end
+	corrupt        // good frames follow a bad one
+)
+
+// image is what the bytes of a segment say.
+type image struct {
+	first  uint64 // 0 if the header is unreadable
+	frames []frame
+	end    int64 // offset after the last good frame
+	damage damage
+}
+
+// parseSegment reads the bytes of the segment called name.
+func parseSegment(name string, b []byte) image {
+	if len(b) < headerSize {
+		return image{damage: torn}
+	}
+	first := binary.LittleEndian.Uint64(b[8:])
+	if string(b[:8]) != headerMagic || checksum(b[:16], []byte(name)) != binary.LittleEndian.Uint32(b[16:]) || first == 0 {
+		return image{damage: classify(b)}
+	}
+	img := image{first: first, end: headerSize}
+	for rest := b[headerSize:]; len(rest) > 0; rest = b[img.end:] {
+		seq, payload, ok := readFrame(rest)
+		if !ok || seq != first+uint64(len(img.frames)) {
+			img.damage = classify(rest)
+			return img
+		}
+		img.frames = append(img.frames, frame{seq, payload})
+		img.end += int64(frameHead + len(payload))
+	}
+	return img
+}
+
+// classify looks at the bytes from the first bad frame on.
+func classify(rest []byte) damage {
+	for at := 0; ; {
+		i := bytes.Index(rest[at:], []byte(frameMagic))
+		if i < 0 {
+			break
+		}
+		if _, _, ok := readFrame(rest[at+i:]); ok {
+			return corrupt
+		}
+		at += i + 1
+	}
+	if len(rest) >= frameHead && string(rest[:4]) == frameMagic &&
+		int64(len(rest)) == frameHead+int64(binary.LittleEndian.Uint32(rest[4:])) {
+		return spoiled
+	}
+	return torn
+}
+
+// segment is one file of the write-ahead log as the running process knows it.
+type segment struct {
+	path    string
+	writer  string
+	number  int
+	first   uint64 // sequence of the first record
+	last    uint64 // sequence of the last durable record; first-1 when there is none
+	size    int64  // durable bytes
+	shipped int64  // offset behind the last record known to be in the database
+}
+
+// stored is a segment file as found on the disk, with the frames that count: those the next segment of the writer voids are gone.
+type stored struct {
+	segment
+	frames []frame
+	damage damage // whole unless the segment is the writer's last, or damaged
+	cause  string
+	length int64 // bytes on the disk
+}
+
+var segmentName = regexp.MustCompile(`^([0-9a-f]{32})-([0-9]{8})\.log$`)
+
+func segmentPath(dir, writer string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s-%08d.log", writer, number))
+}
+
+// readSegments reads every segment under dir, grouped by writer, oldest first. A file that disappears meanwhile was retired by
+// the running process and is left out.
+func readSegments(dir string) ([]stored, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read write-ahead log: %w", err)
+	}
+	var out []stored
+	for _, e := range entries { // sorted by name, hence by writer and number
+		m := segmentName.FindStringSubmatch(e.Name())
+		if m == nil {
+			continue
+		}
+		number, err := strconv.Atoi(m[2])
+		if err != nil {
+			return nil, fmt.Errorf("read write-ahead log: %w", err)
+		}
+		path := filepath.Join(dir, e.Name())
+		b, err := os.ReadFile(path) //nolint:gosec // inside our own directory
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read write-ahead log: %w", err)
+		}
+		img := parseSegment(e.Name(), b)
+		out = append(out, stored{
+			segment: segment{path: path, writer: m[1], number: number, first: img.first, size: img.end},
+			frames:  img.frames, damage: img.damage, length: int64(len(b)),
+		})
+	}
+	for start := 0; start < len(out); {
+		end := start + 1
+		for end < len(out) && out[end].writer == out[start].writer {
+			end++
+		}
+		settle(out[start:end])
+		start = end
+	}
+	return out, nil
+}
+
+// settle decides, for the segments of one writer in order, which frames count. A segment that a later one takes over from is
+// whole if it reaches the take-over point; what lies behind that point is the remains of a failed write.
+func settle(segs []stored) {
+	limit := uint64(0) // first sequence of the next readable segment; 0 while there is none
+	for i := range slices.Backward(segs) {
+		s := &segs[i]
+		s.last = s.first + uint64(len(s.frames)) - 1
+		s.cause = fmt.Sprintf("the record behind sequence %d is unreadable (byte %d)", s.last, s.size)
+		if limit != 0 {
+			if s.first != 0 && s.first+uint64(len(s.frames)) >= limit && s.first <= limit {
+				s.frames, s.damage = s.frames[:limit-s.first], whole
+			} else if s.first != 0 || s.damage == corrupt {
+				s.damage = corrupt
+				s.cause = fmt.Sprintf("it ends at sequence %d but the next segment begins at %d", s.last, limit)
+			} else {
+				s.damage = whole // a header that never became durable: nothing was acknowledged here
+			}
+		}
+		if s.first == 0 {
+			s.cause = "the header is unreadable"
+			continue
+		}
+		s.last = s.first + uint64(len(s.frames)) - 1
+		s.size = headerSize
+		for _, f := range s.frames {
+			s.size += int64(frameHead + len(f.payload))
+		}
+		limit = s.first
+	}
+}

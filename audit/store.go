@@ -1,0 +1,254 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Sink writes what belongs to an event, such as its usage row, in the transaction that stores the event: exactly once per event.
+// An error of kind Conflict or Invalid is final: the event is stored, and listed as unbooked for reconciliation. Any other error
+// rolls the transaction back and is tried again. A Sink must not use another connection.
+type Sink func(tx *gorm.DB, e Event) error
+
+// store is the database side of the log.
+type store struct {
+	db   *gorm.DB
+	sink Sink
+}
+
+// eventRow is a row of audit_events: the payload, and columns copied out of it for searching.
+type eventRow struct {
+	Writer           string
+	Seq              int64
+	ID               string
+	Request          string
+	Stage            string
+	Time             int64
+	Tenant           string
+	Project          string
+	ActorKind        string
+	Actor            string
+	Session          string
+	Source           string
+	Action           string
+	Resource         string
+	Model            string
+	Routed           string
+	Version          string
+	Policy           string
+	Rollout          string
+	Arm              string
+	Decision         string
+	Outcome          string
+	ErrorCode        string
+	Status           int64
+	PromptTokens     int64
+	CompletionTokens int64
+	Cost             int64
+	FirstToken       int64
+	Total            int64
+	Payload          []byte
+	LeafHash         []byte
+}
+
+func (eventRow) TableName() string { return "audit_events" }
+
+type leafRow struct {
+	Idx      int64
+	Writer   string
+	Seq      int64
+	LeafHash []byte
+}
+
+func (leafRow) TableName() string { return "audit_leaves" }
+
+type hashRow struct {
+	Idx  int64
+	Hash []byte
+}
+
+func (hashRow) TableName() string { return "audit_hashes" }
+
+type checkpointRow struct {
+	Size int64
+	Note string
+}
+
+func (checkpointRow) TableName() string { return "audit_checkpoints" }
+
+type writerRow struct {
+	Writer  string
+	Shipped int64
+	Sealed  int64
+}
+
+func (writerRow) TableName() string { return "audit_writers" }
+
+type unbookedRow struct {
+	Writer string
+	Seq    int64
+	Cause  string
+}
+
+func (unbookedRow) TableName() string { return "audit_unbooked" }
+
+// rowOf builds the row for a payload. It is the only place that copies a payload into columns; Verify compares against it.
+func rowOf(writer string, seq uint64, payload []byte) (eventRow, Event, error) {
+	if seq > math.MaxInt64 {
+		return eventRow{}, Event{}, fmt.Errorf("sequence %d does not fit the database", seq)
+	}
+	e, err := decode(payload)
+	if err != nil {
+		return eventRow{}, Event{}, err
+	}
+	leaf := tlog.RecordHash(payload)
+	return eventRow{
+		Writer: writer, Seq: int64(seq), ID: column(e.ID), Request: column(e.Request), Stage: column(string(e.Stage)), Time: e.Time,
+		Tenant: column(e.Tenant), Project: column(e.Project), ActorKind: column(e.Actor.Kind), Actor: column(e.Actor.ID),
+		Session: column(e.Session), Source: column(e.Source), Action: column(e.Action), Resource: column(e.Resource),
+		Model: column(e.Model.Asked), Routed: column(e.Model.Routed), Version: column(e.Model.Version), Policy: column(e.Policy),
+		Rollout: column(e.Rollout), Arm: column(e.Arm), Decision: column(e.Decision), Outcome: column(e.Outcome),
+		ErrorCode: column(e.ErrorCode), Status: int64(e.Status), PromptTokens: e.Usage.PromptTokens,
+		CompletionTokens: e.Usage.CompletionTokens, Cost: e.Usage.Cost, FirstToken: e.Latency.FirstToken, Total: e.Latency.Total,
+		Payload: payload, LeafHash: leaf[:],
+	}, e, nil
+}
+
+// column makes s storable: PostgreSQL text takes no NUL, which the payload can hold.
+func column(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+// ship stores consecutive records of one writer, with their sinks, in one transaction. Records that are there already, since an
+// earlier attempt committed without our learning it, are compared and left alone. unbooked is how many sinks refused for good.
+func (s *store) ship(ctx context.Context, writer string, frames []frame) (unbooked int, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		unbooked, err = s.shipIn(tx, writer, frames, s.sink)
+		return err
+	})
+	if final(err) {
+		err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			unbooked, err = s.shipIn(tx, writer, frames, nil)
+			return err
+		})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("ship audit records: %w", err)
+	}
+	return unbooked, nil
+}
+
+// final reports a refusal that no retry changes.
+func final(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && (f.Kind() == fault.Conflict || f.Kind() == fault.Invalid)
+}
+
+// shipIn is one attempt. With a nil sink every sink call gets a savepoint of its own, so that one refusal costs one record its
+// booking and not the batch; that is slower and happens only after a refusal.
+func (s *store) shipIn(tx *gorm.DB, writer string, frames []frame, sink Sink) (int, error) {
+	rows, events, err := s.missing(tx, writer, frames)
+	if err != nil {
+		return 0, err
+	}
+	if len(rows) > 0 {
+		if err := tx.CreateInBatches(rows, 256).Error; err != nil {
+			return 0, err
+		}
+	}
+	unbooked := 0
+	for i, e := range events {
+		if s.sink == nil {
+			break
+		}
+		if sink != nil {
+			if err := sink(tx, e); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		err := tx.Transaction(func(tx *gorm.DB) error { return s.sink(tx, e) })
+		if err != nil && !final(err) {
+			return 0, err
+		}
+		if err != nil {
+			unbooked++
+			row := unbookedRow{Writer: writer, Seq: rows[i].Seq, Cause: column(string(fault.Public(err).Code()))}
+			if err := tx.Create(&row).Error; err != nil {
+				return 0, err
+			}
+		}
+	}
+	return unbooked, s.advance(tx, writer, frames[len(frames)-1].seq)
+}
+
+// missing returns the rows and events of the frames that the database does not hold yet.
+func (s *store) missing(tx *gorm.DB, writer string, frames []frame) ([]eventRow, []Event, error) {
+	var there []eventRow
+	err := tx.Select("seq", "payload").Where("writer = ? AND seq BETWEEN ? AND ?", writer, frames[0].seq, frames[len(frames)-1].seq).
+		Find(&there).Error
+	if err != nil {
+		return nil, nil, err
+	}
+	have := make(map[int64][]byte, len(there))
+	for _, r := range there {
+		have[r.Seq] = r.Payload
+	}
+	var rows []eventRow
+	var events []Event
+	for _, f := range frames {
+		row, e, err := rowOf(writer, f.seq, f.payload)
+		if err != nil {
+			return nil, nil, fmt.Errorf("record %s/%d: %w", writer, f.seq, err)
+		}
+		if old, ok := have[row.Seq]; ok {
+			if !bytes.Equal(old, f.payload) {
+				return nil, nil, fmt.Errorf("record %s/%d: the database holds another payload than the write-ahead log", writer, f.seq)
+			}
+			continue
+		}
+		rows, events = append(rows, row), append(events, e)
+	}
+	return rows, events, nil
+}
+
+// advance notes that the writer's records up to seq are in the database.
+func (s *store) advance(tx *gorm.DB, writer string, seq uint64) error {
+	res := tx.Model(&writerRow{}).Where("writer = ?", writer).
+		Update("shipped", gorm.Expr("CASE WHEN shipped < ? THEN ? ELSE shipped END", int64(seq), int64(seq))) //nolint:gosec // rowOf checked
+	if res.Error != nil || res.RowsAffected > 0 {
+		return res.Error
+	}
+	return tx.Create(&writerRow{Writer: writer, Shipped: int64(seq)}).Error //nolint:gosec // rowOf checked
+}
+
+// shippedUpTo returns the last sequence of writer in the database, 0 if there is none.
+func (s *store) shippedUpTo(ctx context.Context, writer string) (uint64, error) {
+	var row writerRow
+	err := s.db.WithContext(ctx).Select("shipped").Where("writer = ?", writer).Limit(1).Find(&row).Error
+	if err != nil {
+		return 0, fmt.Errorf("read audit writer: %w", err)
+	}
+	return uint64(max(row.Shipped, 0)), nil //nolint:gosec // not negative
+}
+
+// sealedUpTo returns, per writer, the last sequence that has a position below size in the tree.
+func (s *store) sealedUpTo(ctx context.Context, writers []string, size int64) (map[string]uint64, error) {
+	out := make(map[string]uint64, len(writers))
+	for _, w := range writers {
+		var last int64
+		err := s.db.WithContext(ctx).Model(&leafRow{}).Select("COALESCE(MAX(seq), 0)").Where("writer = ? AND idx < ?", w, size).Scan(&last).Error
+		if err != nil {
+			return nil, fmt.Errorf("read sealed records: %w", err)
+		}
+		out[w] = uint64(max(last, 0)) //nolint:gosec // not negative
+	}
+	return out, nil
+}

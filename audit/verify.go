@@ -1,0 +1,234 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Report is the result of [Verify]. OK means that no problem was found; findings do not count against it.
+type Report struct {
+	OK             bool      `json:"ok"`
+	Records        int64     `json:"records"`     // read from the database
+	Sealed         int64     `json:"sealed"`      // with a position under a signed checkpoint
+	Unsealed       int64     `json:"unsealed"`    // in the database, waiting for a position
+	WALRecords     int64     `json:"wal_records"` // read from the write-ahead log
+	CheckpointSize int64     `json:"checkpoint_size"`
+	Root           string    `json:"root"` // hex
+	Problems       []Problem `json:"problems"`
+	Findings       []Problem `json:"findings"`
+	// More is set if the lists were cut.
+	More bool `json:"more"`
+}
+
+// Problem names one thing that is wrong. Record is the id of the record, or writer/sequence if the id is lost; Index is its
+// position in the tree or a tree size, -1 if it has none.
+//
+// Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, gap, missing, extra, sequence, wal.
+// Findings: unfinished (admitted without outcome), unbooked, torn (an unfinished write at the end of a segment), unpinned (no
+// checkpoint outside the database).
+type Problem struct {
+	Kind   string `json:"kind"`
+	Record string `json:"record"`
+	Index  int64  `json:"index"`
+	Cause  string `json:"cause"`
+}
+
+// Verify checks a log from its payload bytes up, trusting nothing but the verifier key: every leaf, the whole tree, every
+// checkpoint, the copies of the checkpoints outside the database, gaps, search columns, and the write-ahead log. An error means
+// that it could not finish; what it found is in the report. progress may be nil.
+func Verify(ctx context.Context, src VerifySource, progress func(done, total int64)) (Report, error) {
+	v, err := newVerifier(src.VerifierKey)
+	if err != nil {
+		return Report{}, err
+	}
+	if progress == nil {
+		progress = func(int64, int64) {}
+	}
+	report := Report{Problems: []Problem{}, Findings: []Problem{}}
+	w := &walk{
+		db: src.DB, v: v, report: &report, progress: progress,
+		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]frame{},
+	}
+	// On a running log the order matters: what was read first can only have grown by the time the rest is read.
+	var latest tree
+	if src.Dir != "" {
+		if latest, err = w.pinned(pinDir(src.Dir)); err != nil {
+			return Report{}, err
+		}
+		if err := w.writeAheadLog(ctx, walDir(src.Dir)); err != nil {
+			return Report{}, err
+		}
+	}
+	if err := w.database(ctx, latest); err != nil {
+		return Report{}, fmt.Errorf("verify audit log: %w", err)
+	}
+	w.leftovers()
+	if src.Dir != "" && latest.size == 0 && report.Sealed > 0 {
+		w.finding("unpinned", "", report.Sealed, "no checkpoint is kept outside the database, so a cut end would not show")
+	}
+	report.OK = len(report.Problems) == 0
+	return report, nil
+}
+
+func (w *walk) problem(kind, record string, index int64, cause string) {
+	if len(w.report.Problems) == maxProblems {
+		w.report.More = true
+		return
+	}
+	w.report.Problems = append(w.report.Problems, Problem{kind, record, index, cause})
+}
+
+func (w *walk) finding(kind, record string, index int64, cause string) {
+	if len(w.report.Findings) == maxProblems {
+		w.report.More = true
+		return
+	}
+	w.report.Findings = append(w.report.Findings, Problem{kind, record, index, cause})
+}
+
+// pinned reads the checkpoints kept outside the database and returns the newest.
+func (w *walk) pinned(dir string) (latest tree, err error) {
+	take := func(text, where string) {
+		t, err := w.v.open(text)
+		if err != nil {
+			w.problem("checkpoint", "", -1, where+": "+err.Error())
+			return
+		}
+		if old, ok := w.expected[t.size]; ok && old != t.root {
+			w.problem("fork", "", t.size, where+" and another checkpoint file attest different roots for one size")
+		}
+		w.expected[t.size] = t.root
+		if t.size > latest.size {
+			latest = t
+		}
+	}
+	path := filepath.Join(dir, "latest")
+	text, err := os.ReadFile(path) //nolint:gosec // the operator's own directory
+	if err == nil {
+		take(string(text), path)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return tree{}, fmt.Errorf("read checkpoint files: %w", err)
+	}
+	path = filepath.Join(dir, "checkpoints.log")
+	f, err := os.Open(path) //nolint:gosec // the operator's own directory
+	if errors.Is(err, os.ErrNotExist) {
+		return latest, nil
+	}
+	if err != nil {
+		return tree{}, fmt.Errorf("read checkpoint files: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	lines := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil { // a line without its newline is one being written
+			return latest, nil
+		}
+		where := fmt.Sprintf("%s line %d", path, n)
+		var text string
+		if err := json.Unmarshal(line, &text); err != nil {
+			w.problem("checkpoint", "", -1, where+" is unreadable")
+			continue
+		}
+		take(text, where)
+	}
+}
+
+// writeAheadLog reads every segment and remembers the records, to be compared with those in the database.
+func (w *walk) writeAheadLog(ctx context.Context, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read write-ahead log: %w", err)
+	}
+	var writers []string
+	for _, e := range entries {
+		if m := segmentName.FindStringSubmatch(e.Name()); m != nil && !slices.Contains(writers, m[1]) {
+			writers = append(writers, m[1])
+		}
+	}
+	shipped, err := w.shipped(ctx, writers) // before the segments are read, see Verify
+	if err != nil {
+		return err
+	}
+	segments, err := readSegments(dir)
+	if err != nil {
+		return err
+	}
+	for i, s := range segments {
+		last := i+1 == len(segments) || segments[i+1].writer != s.writer
+		w.segment(ctx, s, last && shipped[s.writer] > int64(s.last)) //nolint:gosec // compared only
+	}
+	return nil
+}
+
+// segment checks one segment. lost says that the database holds records behind its last readable one.
+func (w *walk) segment(ctx context.Context, s stored, lost bool) {
+	name := filepath.Base(s.path)
+	switch {
+	case s.damage == corrupt || s.damage == spoiled || s.damage == torn && lost:
+		w.problem("wal", w.idOf(ctx, s.writer, s.last+1), -1, "write-ahead log segment "+name+" is damaged: "+s.cause)
+	case s.damage == torn:
+		w.finding("torn", "", -1, fmt.Sprintf("write-ahead log segment %s ends in an unfinished write (%d bytes), which was not acknowledged", name, s.length-s.size))
+	}
+	if w.logSeqs[s.writer] == nil {
+		w.logSeqs[s.writer] = map[uint64]frame{}
+	}
+	for _, f := range s.frames {
+		w.report.WALRecords++
+		w.logSeqs[s.writer][f.seq] = f
+		if _, err := decode(f.payload); err != nil {
+			w.problem("wal", fmt.Sprintf("%s/%d", s.writer, f.seq), -1, err.Error())
+		}
+	}
+}
+
+// leftovers looks at the records of the write-ahead log that the database does not have. Those behind the last shipped one are
+// on their way; the others were removed.
+func (w *walk) leftovers() {
+	for writer, seqs := range w.logSeqs {
+		for seq, f := range seqs {
+			if int64(seq) <= w.sealed[writer] { //nolint:gosec // compared only
+				e, _ := decode(f.payload) // reported before if unreadable
+				w.problem("missing", e.ID, -1, fmt.Sprintf("the record is in the write-ahead log (%s/%d) but was removed from the database", writer, seq))
+			}
+		}
+	}
+}
+
+// edge is the right edge of a growing RFC 6962 tree: the roots of its complete subtrees, largest first.
+type edge struct {
+	size  int64
+	roots []tlog.Hash
+}
+
+// add appends a leaf and returns the hashes it completes, the leaf first: those that sumdb/tlog stores for it, in order.
+func (e *edge) add(leaf tlog.Hash) []tlog.Hash {
+	out := []tlog.Hash{leaf}
+	h := leaf
+	for range bits.TrailingZeros64(uint64(e.size) + 1) { //nolint:gosec // not negative
+		h = tlog.NodeHash(e.roots[len(e.roots)-1], h)
+		e.roots = e.roots[:len(e.roots)-1]
+		out = append(out, h)
+	}
+	e.roots = append(e.roots, h)
+	e.size++
+	return out
+}
+
+// root returns the root of the tree so far; the tree must not be empty.
+func (e *edge) root() tlog.Hash {
+	h := e.roots[len(e.roots)-1]
+	for i := len(e.roots) - 2; i >= 0; i-- {
+		h = tlog.NodeHash(e.roots[i], h)
+	}
+	return h
+}

@@ -1,0 +1,405 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
+)
+
+// VerifySource says what to verify and with which public key. Everything is only read, so a running log can be verified. An empty
+// Dir leaves out the write-ahead log and the checkpoint files; the end of the log can then be cut without showing.
+type VerifySource struct {
+	Dir         string
+	DB          *gorm.DB
+	VerifierKey string
+}
+
+const (
+	verifyBatch = 500
+	maxProblems = 100
+)
+
+// recordRow is a position in the tree joined with the record that should be there; its columns are nil if it is gone.
+type recordRow struct {
+	Idx          int64
+	LeafWriter   string
+	LeafSeq      int64
+	PositionHash []byte
+	Found        *int64
+	Event        eventRow `gorm:"embedded"`
+}
+
+// walk is one verification of a database.
+type walk struct {
+	db       *gorm.DB
+	v        verifier
+	report   *Report
+	progress func(done, total int64)
+	total    int64
+	edge     edge                // the tree as recomputed so far
+	sealed   map[string]int64    // last sequence with a position, per writer
+	counted  map[string]int64    // positions per writer
+	expected map[int64]tlog.Hash // roots by size, from the checkpoints outside the database
+	badTree  bool
+	logSeqs  map[string]map[uint64]frame // records of the write-ahead log not yet met in the database
+}
+
+// database verifies everything in the database. latest is the newest checkpoint found outside it, files are all of those.
+func (w *walk) database(ctx context.Context, latest tree) error {
+	db := w.db.WithContext(ctx)
+	_, top, err := latestCheckpoint(db, w.v)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		w.problem("checkpoint", "", -1, err.Error())
+		if err := db.Model(&leafRow{}).Select("COALESCE(MAX(idx), -1) + 1").Scan(&top.size).Error; err != nil {
+			return err
+		}
+	}
+	w.report.CheckpointSize, w.report.Root = top.size, hex.EncodeToString(top.root[:])
+	if latest.size > top.size {
+		w.problem("truncated", "", top.size, fmt.Sprintf(
+			"the checkpoint file attests %d records, the database has %d: the newest were cut off or an older copy was restored", latest.size, top.size))
+	}
+	if err := db.Model(&eventRow{}).Count(&w.total).Error; err != nil {
+		return err
+	}
+	for at := int64(0); at < top.size; at += verifyBatch {
+		if err := w.batch(db, at, min(at+verifyBatch, top.size)); err != nil {
+			return err
+		}
+	}
+	if err := w.outside(db, top.size); err != nil {
+		return err
+	}
+	if err := w.unsealed(db); err != nil {
+		return err
+	}
+	return w.unfinished(db)
+}
+
+// batch checks the positions [lo, hi): records, leaf hashes, stored tree hashes, checkpoints.
+func (w *walk) batch(db *gorm.DB, lo, hi int64) error {
+	var rows []recordRow
+	err := db.Table("audit_leaves AS l").
+		Select("l.idx AS idx, l.writer AS leaf_writer, l.seq AS leaf_seq, l.leaf_hash AS position_hash, e.seq AS found, "+eventColumns("e")).
+		Joins("LEFT JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq").
+		Where("l.idx >= ? AND l.idx < ?", lo, hi).Order("l.idx").Find(&rows).Error
+	if err != nil {
+		return fmt.Errorf("read sealed records: %w", err)
+	}
+	stored, err := storedHashes(db, tlog.StoredHashIndex(0, lo), tlog.StoredHashIndex(0, hi))
+	if err != nil {
+		return err
+	}
+	notes, err := checkpointsIn(db, lo, hi)
+	if err != nil {
+		return err
+	}
+	for at := lo; at < hi; at++ {
+		if len(rows) == 0 || rows[0].Idx != at {
+			w.gap(at, stored)
+		} else {
+			w.position(rows[0], stored)
+			rows = rows[1:]
+		}
+		w.checkpoints(at+1, notes[at+1])
+		delete(notes, at+1)
+	}
+	for size := range notes {
+		w.problem("checkpoint", "", size, "a checkpoint is stored under a size it does not belong to")
+	}
+	w.progress(min(hi, w.total), w.total)
+	return nil
+}
+
+// gap handles a position without a row. The stored hash stands in, so that what follows is still checked.
+func (w *walk) gap(at int64, stored map[int64][]byte) {
+	w.problem("gap", "", at, "no record has this position")
+	var h tlog.Hash
+	copy(h[:], stored[tlog.StoredHashIndex(0, at)])
+	w.badTree = true
+	w.edge.add(h)
+}
+
+func (w *walk) position(r recordRow, stored map[int64][]byte) {
+	var leaf tlog.Hash
+	copy(leaf[:], r.PositionHash)
+	name := fmt.Sprintf("%s/%d", r.LeafWriter, r.LeafSeq)
+	w.sequence(r, name)
+	if r.Found == nil {
+		w.badTree = true
+		w.problem("missing", w.nameOf(r.LeafWriter, r.LeafSeq, name), r.Idx, "the record was removed from the database or its writer or sequence was changed")
+		delete(w.logSeqs[r.LeafWriter], uint64(r.LeafSeq)) //nolint:gosec // compared only
+	} else {
+		leaf = w.record(r.Event, r.Idx)
+		if !bytes.Equal(leaf[:], r.PositionHash) {
+			w.badTree = true
+			w.problem("leaf", r.Event.ID, r.Idx, "the payload does not have the leaf hash of its position")
+		}
+	}
+	at := tlog.StoredHashIndex(0, r.Idx)
+	for k, h := range w.edge.add(leaf) {
+		if bytes.Equal(stored[at+int64(k)], h[:]) {
+			continue
+		}
+		if k == 0 {
+			w.problem("tree", r.Event.ID, r.Idx, "the stored tree hash of this record is wrong")
+		} else if !w.badTree {
+			w.problem("tree", r.Event.ID, r.Idx, fmt.Sprintf("the stored tree hash over records %d to %d is wrong", r.Idx+1-1<<k, r.Idx))
+		}
+		w.badTree = true
+	}
+}
+
+// sequence checks that the records of one writer have positions in their order and without gaps.
+func (w *walk) sequence(r recordRow, name string) {
+	if r.LeafSeq != w.sealed[r.LeafWriter]+1 {
+		w.problem("sequence", w.nameOf(r.LeafWriter, r.LeafSeq, name), r.Idx, fmt.Sprintf("sequence %d of writer %s follows %d: records are missing or reordered",
+			r.LeafSeq, r.LeafWriter, w.sealed[r.LeafWriter]))
+	}
+	w.sealed[r.LeafWriter] = max(w.sealed[r.LeafWriter], r.LeafSeq)
+	w.counted[r.LeafWriter]++
+}
+
+// record checks one record against itself and the write-ahead log and returns the leaf hash of its payload.
+func (w *walk) record(r eventRow, idx int64) tlog.Hash {
+	w.report.Records++
+	leaf := tlog.RecordHash(r.Payload)
+	if f, ok := w.logSeqs[r.Writer][uint64(r.Seq)]; ok { //nolint:gosec // compared only
+		delete(w.logSeqs[r.Writer], uint64(r.Seq)) //nolint:gosec // compared only
+		if !bytes.Equal(f.payload, r.Payload) {
+			w.problem("wal", r.ID, idx, "the write-ahead log holds another payload for this record")
+		}
+	}
+	want, _, err := rowOf(r.Writer, uint64(r.Seq), r.Payload) //nolint:gosec // compared only
+	if err != nil {
+		w.problem("payload", r.ID, idx, err.Error())
+		return leaf
+	}
+	if bad := differing(r, want); len(bad) > 0 {
+		w.problem("column", want.ID, idx, "these columns differ from the payload: "+strings.Join(bad, ", "))
+	}
+	return leaf
+}
+
+// nameOf returns the id of a record that is gone from the database, if the write-ahead log still knows it.
+func (w *walk) nameOf(writer string, seq int64, fallback string) string {
+	if f, ok := w.logSeqs[writer][uint64(seq)]; ok { //nolint:gosec // compared only
+		if e, err := decode(f.payload); err == nil {
+			return e.ID
+		}
+	}
+	return fallback
+}
+
+// checkpoints compares what was signed for size, in the database and outside it, with the recomputed root.
+func (w *walk) checkpoints(size int64, text string) {
+	root := w.edge.root()
+	if text != "" {
+		t, err := w.v.open(text)
+		switch {
+		case err != nil:
+			w.problem("checkpoint", "", size, err.Error())
+		case t.size != size:
+			w.problem("checkpoint", "", size, "a checkpoint is stored under a size it does not belong to")
+		case t.root != root:
+			w.problem("root", "", size, fmt.Sprintf("the records 0 to %d do not give the root that was signed for them", size-1))
+		}
+	}
+	if want, ok := w.expected[size]; ok && want != root {
+		w.problem("fork", "", size, fmt.Sprintf("the records 0 to %d do not give the root that the checkpoint file attests", size-1))
+	}
+}
+
+// outside looks for evidence rows beyond the newest checkpoint and for records slipped in among the sealed ones.
+func (w *walk) outside(db *gorm.DB, size int64) error {
+	w.report.Sealed = size
+	var leaves []leafRow
+	err := db.Select("idx", "writer", "seq").Where("idx < 0 OR idx >= ?", size).Order("idx").Limit(maxProblems).Find(&leaves).Error
+	if err != nil {
+		return fmt.Errorf("read positions: %w", err)
+	}
+	_, now, err := latestCheckpoint(db, w.v) // a running log may have grown meanwhile
+	if err != nil {
+		now.size = size
+	}
+	for _, l := range leaves {
+		if l.Idx < 0 || l.Idx >= max(now.size, size) {
+			w.problem("leaf", fmt.Sprintf("%s/%d", l.Writer, l.Seq), l.Idx, "the position is not covered by any signed checkpoint")
+		}
+	}
+	for writer, last := range w.sealed {
+		var n int64
+		if err := db.Model(&eventRow{}).Where("writer = ? AND seq <= ?", writer, last).Count(&n).Error; err != nil {
+			return fmt.Errorf("count records: %w", err)
+		}
+		if n <= w.counted[writer] {
+			continue
+		}
+		var extra []eventRow
+		err := db.Table("audit_events AS e").Select("e.id", "e.writer", "e.seq").
+			Where("e.writer = ? AND e.seq <= ? AND NOT EXISTS (SELECT 1 FROM audit_leaves AS l WHERE l.writer = e.writer AND l.seq = e.seq)", writer, last).
+			Limit(maxProblems).Find(&extra).Error
+		if err != nil {
+			return fmt.Errorf("read records: %w", err)
+		}
+		for _, e := range extra {
+			w.problem("extra", e.ID, -1, "the record was put among sealed ones and has no position")
+		}
+	}
+	return nil
+}
+
+// unsealed checks the records that wait for their position.
+func (w *walk) unsealed(db *gorm.DB) error {
+	var writers []string
+	if err := db.Model(&eventRow{}).Distinct("writer").Order("writer").Pluck("writer", &writers).Error; err != nil {
+		return fmt.Errorf("read writers: %w", err)
+	}
+	for _, writer := range writers {
+		last := w.sealed[writer]
+		for {
+			var rows []eventRow
+			err := db.Select(eventColumns("audit_events")).Where("writer = ? AND seq > ?", writer, last).Order("seq").Limit(verifyBatch).Find(&rows).Error
+			if err != nil {
+				return fmt.Errorf("read records: %w", err)
+			}
+			for _, r := range rows {
+				if r.Seq != last+1 {
+					w.problem("sequence", r.ID, -1, fmt.Sprintf("sequence %d of writer %s follows %d: records are missing", r.Seq, writer, last))
+				}
+				last = r.Seq
+				leaf := w.record(r, -1)
+				if !bytes.Equal(leaf[:], r.LeafHash) { // rowOf compared it too; kept apart for the wording
+					w.problem("leaf", r.ID, -1, "the payload does not have the leaf hash beside it")
+				}
+				w.report.Unsealed++
+			}
+			w.progress(min(w.report.Records, w.total), w.total)
+			if len(rows) < verifyBatch {
+				break
+			}
+		}
+		w.sealed[writer] = last
+	}
+	return nil
+}
+
+// unfinished lists admitted requests without an outcome. On a running log these are the requests in progress.
+func (w *walk) unfinished(db *gorm.DB) error {
+	done := map[string]bool{}
+	for _, seqs := range w.logSeqs {
+		for _, f := range seqs {
+			if e, err := decode(f.payload); err == nil && e.Stage == StageOutcome {
+				done[e.Request] = true
+			}
+		}
+	}
+	var rows []eventRow
+	err := db.Table("audit_events AS a").Select("a.id", "a.request").
+		Where("a.stage = ? AND NOT EXISTS (SELECT 1 FROM audit_events AS o WHERE o.request = a.request AND o.stage = ?)", string(StageAdmitted), string(StageOutcome)).
+		Order("a.time").Limit(maxProblems).Find(&rows).Error
+	if err != nil {
+		return fmt.Errorf("read unfinished requests: %w", err)
+	}
+	for _, r := range rows {
+		if !done[r.Request] {
+			w.finding("unfinished", r.ID, -1, "request "+r.Request+" was admitted and has no outcome")
+		}
+	}
+	var unbooked []unbookedRow
+	if err := db.Select("writer", "seq", "cause").Order("writer, seq").Limit(maxProblems).Find(&unbooked).Error; err != nil {
+		return fmt.Errorf("read unbooked records: %w", err)
+	}
+	for _, u := range unbooked {
+		w.finding("unbooked", fmt.Sprintf("%s/%d", u.Writer, u.Seq), -1, "the ledger refused the usage of this record: "+u.Cause)
+	}
+	return nil
+}
+
+// shipped returns, per writer, the last sequence in the database.
+func (w *walk) shipped(ctx context.Context, writers []string) (map[string]int64, error) {
+	out := make(map[string]int64, len(writers))
+	for _, writer := range writers {
+		var last int64
+		err := w.db.WithContext(ctx).Model(&eventRow{}).Select("COALESCE(MAX(seq), 0)").Where("writer = ?", writer).Scan(&last).Error
+		if err != nil {
+			return nil, fmt.Errorf("read writers: %w", err)
+		}
+		out[writer] = last
+	}
+	return out, nil
+}
+
+// idOf names a record by its place: by its id if the database has it.
+func (w *walk) idOf(ctx context.Context, writer string, seq uint64) string {
+	var ids []string
+	err := w.db.WithContext(ctx).Model(&eventRow{}).Where("writer = ? AND seq = ?", writer, int64(seq)).Pluck("id", &ids).Error //nolint:gosec // compared only
+	if err != nil || len(ids) == 0 {
+		return fmt.Sprintf("%s/%d", writer, seq)
+	}
+	return ids[0]
+}
+
+func storedHashes(db *gorm.DB, from, to int64) (map[int64][]byte, error) {
+	var rows []hashRow
+	if err := db.Select("idx", "hash").Where("idx >= ? AND idx < ?", from, to).Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read tree hashes: %w", err)
+	}
+	out := make(map[int64][]byte, len(rows))
+	for _, r := range rows {
+		out[r.Idx] = r.Hash
+	}
+	return out, nil
+}
+
+func checkpointsIn(db *gorm.DB, lo, hi int64) (map[int64]string, error) {
+	var rows []checkpointRow
+	if err := db.Select("size", "note").Where("size > ? AND size <= ?", lo, hi).Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read checkpoints: %w", err)
+	}
+	out := make(map[int64]string, len(rows))
+	for _, r := range rows {
+		out[r.Size] = r.Note
+	}
+	return out, nil
+}
+
+// columnNames lists the columns of audit_events in the order of eventRow's fields.
+func columnNames() []string {
+	return []string{
+		"writer", "seq", "id", "request", "stage", "time", "tenant", "project", "actor_kind", "actor", "session", "source", "action",
+		"resource", "model", "routed", "version", "policy", "rollout", "arm", "decision", "outcome", "error_code", "status",
+		"prompt_tokens", "completion_tokens", "cost", "first_token", "total", "payload", "leaf_hash",
+	}
+}
+
+func eventColumns(table string) string {
+	names := columnNames()
+	for i, n := range names {
+		names[i] = table + "." + n + " AS " + n
+	}
+	return strings.Join(names, ", ")
+}
+
+// differing names the columns in which two rows differ. Going by the fields keeps a column added later from being forgotten.
+func differing(a, b eventRow) []string {
+	var out []string
+	names := columnNames()
+	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range va.NumField() {
+		x, y := va.Field(i).Interface(), vb.Field(i).Interface()
+		if !reflect.DeepEqual(x, y) {
+			out = append(out, names[i])
+		}
+	}
+	return out
+}
