@@ -58,6 +58,9 @@ func (s store) budgets(ctx context.Context, tenant string) ([]budgetRow, error) 
 // has used already; usage cannot be recorded meanwhile, so nothing is counted twice or not at all.
 func (s store) setBudget(ctx context.Context, want budgetRow, now time.Time) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := holdUsage(tx); err != nil {
+			return err
+		}
 		if err := bumpVersion(tx); err != nil { // also the lock against a second change
 			return err
 		}
@@ -81,12 +84,16 @@ func (s store) setBudget(ctx context.Context, want budgetRow, now time.Time) err
 	return dbError("set budget", err)
 }
 
-func insertBudget(tx *gorm.DB, row budgetRow, now time.Time) error {
-	if !database.IsSQLite(tx) {
-		if err := tx.Exec("LOCK TABLE billing_usage IN SHARE MODE").Error; err != nil {
-			return err
-		}
+// holdUsage keeps others from recording usage until tx ends. It comes first in a transaction: whoever records holds the table
+// before anything else. SQLite has one writer at a time anyway.
+func holdUsage(tx *gorm.DB) error {
+	if database.IsSQLite(tx) {
+		return nil
 	}
+	return tx.Exec("LOCK TABLE billing_usage IN SHARE MODE").Error
+}
+
+func insertBudget(tx *gorm.DB, row budgetRow, now time.Time) error {
 	row.ID, row.UpdatedAt = uuid.NewString(), now.UnixMicro()
 	b, err := row.budget()
 	if err != nil {

@@ -8,6 +8,9 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
+// registerer keeps the import in this file.
+type registerer = prometheus.Registerer
+
 type metrics struct {
 	reservations  *prometheus.CounterVec
 	usage         *prometheus.CounterVec
@@ -19,7 +22,7 @@ type metrics struct {
 	abandoned     prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg registerer) (*metrics, error) {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -21,7 +20,7 @@ import (
 var defaultBook []byte
 
 // New returns a ledger over db. Call [Ledger.Load] before the first request and keep [Ledger.Run] running. reg may be nil.
-func New(cfg Config, db *gorm.DB, log *slog.Logger, reg prometheus.Registerer) (*Ledger, error) {
+func New(cfg Config, db *gorm.DB, log *slog.Logger, reg registerer) (*Ledger, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("billing: %w", err)
 	}

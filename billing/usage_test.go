@@ -1,0 +1,198 @@
+package billing
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+func TestRecordUsageIsIdempotent(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		l := replica(t, db, "n", c)
+		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1_000_000})
+		u := usage("r1", c.now(), Tokens{Prompt: 5, Completion: 7}, Charge{Cost: 75, Currency: "CNY", PriceBook: "v2"})
+		var replicas sync.WaitGroup
+		for range 8 { // the same record, shipped by many at once
+			replicas.Go(func() { mustRecord(t, l, u) })
+		}
+		replicas.Wait()
+		other := u
+		other.Cost++
+		wantCode(t, record(t.Context(), l, other), fault.CodeConflict)
+		wantStanding(t, l, 75, 0)
+		rep, err := l.Report(t.Context(), ReportQuery{Tenant: "acme"})
+		if err != nil || rep.Total.Requests != 1 || rep.Total.Cost != 75 || rep.Currency != "CNY" {
+			t.Errorf("report %+v, %v", rep, err)
+		}
+	})
+}
+
+func TestConflictDoesNotSpoilTheTransaction(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		l := replica(t, db, "n", c)
+		u := usage("r1", c.now(), Tokens{Completion: 7}, Charge{Cost: 70})
+		mustRecord(t, l, u)
+		other, next := u, u
+		other.Cost, next.Request = 71, "r2"
+		err := db.Transaction(func(tx *gorm.DB) error { // the shipper may note the conflict and go on
+			wantCode(t, l.RecordUsage(tx, other), fault.CodeConflict)
+			return l.RecordUsage(tx, next)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep, err := l.Report(t.Context(), ReportQuery{}); err != nil || rep.Total.Cost != 140 {
+			t.Errorf("report %+v, %v", rep, err)
+		}
+	})
+}
+
+func TestRecordUsageRefusesNonsense(t *testing.T) {
+	db := dbtest.SQLite(t)
+	c := newClock()
+	l := replica(t, db, "n", c)
+	ok := usage("r", c.now(), Tokens{Prompt: 1}, Charge{})
+	if err := l.RecordUsage(db, ok); err == nil {
+		t.Error("recorded outside a transaction")
+	}
+	for name, change := range map[string]func(*Usage){
+		"no request":     func(u *Usage) { u.Request = "" },
+		"no tenant":      func(u *Usage) { u.Tenant = "" },
+		"negative":       func(u *Usage) { u.Tokens.Completion = -1 },
+		"cached > all":   func(u *Usage) { u.Tokens.Cached = 2 },
+		"negative cost":  func(u *Usage) { u.Cost = -1 },
+		"negative power": func(u *Usage) { u.Energy = -1 },
+		"no time":        func(u *Usage) { u.At = 0 },
+	} {
+		u := ok
+		change(&u)
+		if err := record(t.Context(), l, u); err == nil {
+			t.Errorf("%s: recorded", name)
+		}
+	}
+}
+
+// TestReportsAddUp records random usage and compares reports under random filters and groupings with sums made here. The parts of
+// every report add up to its total.
+func TestReportsAddUp(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		l := replica(t, db, "n", newClock())
+		base := time.Date(2026, 2, 27, 0, 0, 0, 0, time.UTC).UnixMicro()
+		pick := func(s ...string) string { return s[rng.IntN(len(s))] }
+		var all []Usage
+		err := db.Transaction(func(tx *gorm.DB) error {
+			for i := range 250 {
+				prompt := rng.Int64N(1000)
+				u := Usage{
+					Request: id(i), Tenant: pick("a", "b"), Key: pick("k1", "k2", ""), Model: pick("m1", "m2"),
+					At:     base + rng.Int64N(4*dayMicros),
+					Tokens: Tokens{Prompt: prompt, Cached: rng.Int64N(prompt + 1), Completion: rng.Int64N(1000)}, Estimated: rng.IntN(3) == 0,
+					Cost: Money(rng.Int64N(1 << 50)), Energy: rng.Int64N(1 << 40),
+				}
+				if i < 8 { // exactly at midnight
+					u.At = base + int64(i%4)*dayMicros
+				}
+				if err := l.RecordUsage(tx, u); err != nil {
+					return err
+				}
+				all = append(all, u)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 120 {
+			q := ReportQuery{Tenant: pick("", "a", "b", "none"), Key: pick("", "", "k1"), Model: pick("", "", "m2")}
+			if rng.IntN(2) == 0 {
+				q.From = base + rng.Int64N(3)*dayMicros
+				q.To = q.From + (1+rng.Int64N(3))*dayMicros
+			} else if rng.IntN(2) == 0 {
+				q.From, q.To = base+rng.Int64N(2*dayMicros), base+2*dayMicros+rng.Int64N(2*dayMicros)
+			}
+			for _, g := range []string{"tenant", "key", "model", "day"} {
+				if rng.IntN(2) == 0 {
+					q.GroupBy = append(q.GroupBy, g)
+				}
+			}
+			got, err := l.Report(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := fold(t, all, q)
+			if !slices.Equal(got.Rows, want.Rows) || got.Total != want.Total {
+				t.Fatalf("%+v:\ngot  %+v\nwant %+v", q, got, want)
+			}
+		}
+	})
+}
+
+func fold(t *testing.T, all []Usage, q ReportQuery) Report {
+	t.Helper()
+	groups := map[string]*Row{}
+	var out Report
+	for _, u := range all {
+		if q.Tenant != "" && u.Tenant != q.Tenant || q.Key != "" && u.Key != q.Key || q.Model != "" && u.Model != q.Model ||
+			u.At < q.From || q.To != 0 && u.At >= q.To {
+			continue
+		}
+		r := Row{Requests: 1, Tokens: u.Tokens, Cost: u.Cost, Energy: u.Energy}
+		if u.Estimated {
+			r.Estimated = 1
+		}
+		if err := out.Total.add(r); err != nil {
+			t.Fatal(err)
+		}
+		key := Row{}
+		for _, g := range q.GroupBy {
+			switch g {
+			case "tenant":
+				key.Tenant = u.Tenant
+			case "key":
+				key.Key = u.Key
+			case "model":
+				key.Model = u.Model
+			case "day":
+				key.Day = u.day()
+			}
+		}
+		name := fmt.Sprintf("%q", []string{key.Tenant, key.Key, key.Model, key.Day})
+		if groups[name] == nil {
+			groups[name] = &key
+		}
+		if err := groups[name].add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range groups {
+		out.Rows = append(out.Rows, *r)
+	}
+	slices.SortFunc(out.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Day, b.Day))
+	})
+	return out
+}
+
+func TestReportRefuses(t *testing.T) {
+	l := replica(t, dbtest.SQLite(t), "n", newClock())
+	for _, q := range []ReportQuery{{GroupBy: []string{"hour"}}, {From: 5, To: 4}, {From: -1}} {
+		_, err := l.Report(t.Context(), q)
+		wantCode(t, err, fault.CodeInvalidValue)
+	}
+	var r Row
+	if r.add(Row{Energy: 1<<63 - 1}) != nil || r.add(Row{Energy: 1}) == nil {
+		t.Error("a total wrapped around")
+	}
+}
