@@ -22,7 +22,6 @@ type BPE struct {
 	byteToken [256]int32
 	merges    map[pair]merge
 	special   matcher // control, unknown and user-defined tokens
-	always    matcher // user-defined tokens alone: part of plain text too
 
 	mu    sync.RWMutex
 	cache map[string][]int32 // words seen, short ones only; dropped when full
@@ -90,7 +89,7 @@ func (b *BPE) readTokens(v Vocab) (map[string]int32, error) {
 	}
 	ids := make(map[string]int32, n)
 	toRune, toByte := alphabet()
-	var special, always []entry
+	var special []entry
 	for i, text := range v.Tokens {
 		id := int32(i)
 		if other, twice := ids[text]; twice {
@@ -100,14 +99,13 @@ func (b *BPE) readTokens(v Vocab) (map[string]int32, error) {
 		switch b.types[i] {
 		case typeControl, typeUnknown:
 			b.names[i] = text
-			special = append(special, entry{text, id})
+			special = append(special, entry{text, id, true})
 			if endsGeneration(text) {
 				b.eog[id] = true
 			}
 		case typeUserDefined:
 			b.names[i], b.bytes[i] = text, text
-			special = append(special, entry{text, id})
-			always = append(always, entry{text, id})
+			special = append(special, entry{text, id, false})
 		case typeNormal, typeUnused, typeByte:
 			b.bytes[i] = fromAlphabet(text, toByte)
 			b.names[i] = b.bytes[i]
@@ -115,7 +113,7 @@ func (b *BPE) readTokens(v Vocab) (map[string]int32, error) {
 			return nil, fmt.Errorf("tokenizer: token %d has the unknown type %d", id, b.types[i])
 		}
 	}
-	b.special, b.always = newMatcher(special), newMatcher(always)
+	b.special = newMatcher(special)
 	for c := range b.byteToken {
 		b.byteToken[c] = None
 		if id, ok := ids[string(toRune[c])]; ok {
@@ -207,21 +205,24 @@ func (b *BPE) Decode(ids []int32) string {
 //
 // Bytes for which the vocabulary has no token are left out, as llama.cpp and the Hugging Face tokenizers do.
 func (b *BPE) Encode(text string, parseSpecial bool) []int32 {
-	m := &b.always
-	if parseSpecial {
-		m = &b.special
-	}
+	return b.EncodeParts([]Part{{text, parseSpecial}})
+}
+
+// EncodeParts returns the tokens of the joined parts. Borders between parts are no borders between words, so the tokens are those of
+// the whole text; but a control token is recognised only inside special parts, and never across a border to another kind.
+func (b *BPE) EncodeParts(parts []Part) []int32 {
+	text, special := join(parts)
 	ids := make([]int32, 0, len(text)/4+1)
-	for text != "" {
-		start, found := m.find(text)
-		for word := range b.words(text[:start]) {
+	for from := 0; from < len(text); {
+		start, found := b.special.find(text, from, special.cover)
+		for word := range b.words(text[from:start]) {
 			ids = b.appendWord(ids, word)
 		}
 		if found.text == "" {
 			break
 		}
 		ids = append(ids, found.id)
-		text = text[start+len(found.text):]
+		from = start + len(found.text)
 	}
 	return ids
 }

@@ -82,6 +82,26 @@ func TestPlainTextCannotForgeControlTokens(t *testing.T) {
 	}
 }
 
+func TestPartsAreOneTextWithControlTokensOnlyWhereAllowed(t *testing.T) {
+	b := mustBPE(t, byteVocab("gpt-2"))
+	for _, c := range []struct {
+		parts []Part
+		want  []string
+	}{
+		{[]Part{{"he", true}, {"llo", false}, {" hel", false}, {"lo", true}}, []string{"hello", " hello"}},
+		{[]Part{{"<|im_start|>a", true}, {"a<|im_end|>", false}, {"<|im_end|>", true}}, []string{"<|im_start|>", "aa", "<", "|", "i", "m", "_", "e", "n", "d", "|", ">", "<|im_end|>"}},
+		{[]Part{{"<|im_", true}, {"end|>", false}}, []string{"<", "|", "i", "m", "_", "e", "n", "d", "|", ">"}},
+		{[]Part{{"<|im_", false}, {"end|>", true}}, []string{"<", "|", "i", "m", "_", "e", "n", "d", "|", ">"}},
+		{[]Part{{"<|im_", true}, {"", false}, {"end|>", true}}, []string{"<|im_end|>"}},
+		{[]Part{{"<to", true}, {"ol>", false}}, []string{"<tool>"}},
+		{nil, []string{}},
+	} {
+		if got := names(b, b.EncodeParts(c.parts)); !slices.Equal(got, c.want) {
+			t.Errorf("%v: got %q, want %q", c.parts, got, c.want)
+		}
+	}
+}
+
 func TestControlTokensAddNoText(t *testing.T) {
 	b := mustBPE(t, byteVocab("smollm"))
 	ids := b.Encode("<|im_start|>hello<|im_end|>", true)
