@@ -193,7 +193,7 @@ func (k Kernels) Scores(scores, q []float32, rows []uint16, scale float32) {
 	refScores(scores, q, rows, scale)
 }
 
-// Combine writes the sum of weights[i]·row i to dst: len(weights) rows of len(dst) half-precision numbers one after the other.
+// Combine adds the sum of weights[i]·row i to dst, one row after the other: len(weights) rows of len(dst) half-precision numbers one after the other.
 func (k Kernels) Combine(dst, weights []float32, rows []uint16) {
 	check(len(rows) == len(weights)*len(dst), "Combine", len(dst), len(weights), len(rows))
 	head := 0

@@ -112,10 +112,10 @@ func refScores(scores, q []float32, rows []uint16, scale float32) {
 	}
 }
 
-// refCombine writes the elements of dst from the index head on.
+// refCombine adds to the elements of dst from the index head on.
 func refCombine(dst []float32, head int, weights []float32, rows []uint16) {
 	for j := head; j < len(dst); j++ {
-		acc := float32(0)
+		acc := dst[j]
 		for i, w := range weights {
 			acc = fma(w, fromHalf(rows[i*len(dst)+j]), acc)
 		}

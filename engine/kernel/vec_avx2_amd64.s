@@ -297,10 +297,10 @@ combine32:
 	MOVQ weights+16(FP), DX
 	MOVQ rows+24(FP), CX
 	MOVQ R8, SI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
 
 combine32row:
 	VBROADCASTSS (DX), Y4
@@ -331,7 +331,7 @@ combine8:
 	MOVQ weights+16(FP), DX
 	MOVQ rows+24(FP), CX
 	MOVQ R8, SI
-	VXORPS Y0, Y0, Y0
+	VMOVUPS (DI), Y0
 
 combine8row:
 	VBROADCASTSS (DX), Y4

@@ -1,0 +1,176 @@
+package native
+
+import (
+	"encoding/json"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/kernel"
+	"github.com/sluice-project/sluice/internal/testmodel"
+)
+
+type reference struct {
+	Cases []struct {
+		Name      string
+		Messages  []engine.Message
+		Prompt    string
+		PromptIDs []int32 `json:"prompt_ids"`
+		IDs       []int32
+		Text      string
+		Stop      string
+		FirstTop  []refToken `json:"first_top20"`
+		Steps     []refToken
+	}
+}
+
+type refToken struct {
+	ID              int32
+	Logprob, Margin float64
+}
+
+func readReference(t testing.TB, name string) reference {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r reference
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func loadPass(t testing.TB, k kernel.Kernels, threads int, exact bool) *pass {
+	t.Helper()
+	f, err := gguf.Open(testmodel.Path(t, testmodel.SmolLM2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := loadLlama(f, 1024, exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers := newPool(threads)
+	t.Cleanup(workers.close)
+	return newPass(m, k, workers)
+}
+
+// feed computes ids behind what c holds, chunk rows at a time, and returns the logits of the last wanted positions.
+func feed(p *pass, c *cache, ids []int32, chunk, wanted int) [][]float32 {
+	var out [][]float32
+	for at := 0; at < len(ids); at += chunk {
+		p.rows = p.rows[:0]
+		c.reserve(c.length + min(chunk, len(ids)-at))
+		for i := at; i < min(at+chunk, len(ids)); i++ {
+			p.rows = append(p.rows, row{token: ids[i], cache: c, pos: c.length, logits: i >= len(ids)-wanted})
+			c.length++
+		}
+		p.run()
+		for i := range p.wanted {
+			out = append(out, slices.Clone(p.result(i)))
+		}
+	}
+	return out
+}
+
+func logprob(logits []float32, id int32) float64 {
+	top := float64(slices.Max(logits))
+	sum := 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v) - top)
+	}
+	return float64(logits[id]) - top - math.Log(sum)
+}
+
+func argmax(x []float32) int32 {
+	best := 0
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}
+
+// teacherForced feeds the prompt and the reference's own tokens and returns the logits by which each of those was chosen.
+func teacherForced(p *pass, prompt, ids []int32) [][]float32 {
+	c := &cache{pool: p.pages}
+	defer c.release()
+	return feed(p, c, append(slices.Clone(prompt), ids[:len(ids)-1]...), 64, len(ids))
+}
+
+// The float32 path computes what an independent implementation computes.
+func TestFloat32PathEqualsExactAnswer(t *testing.T) {
+	if kernel.Detect(slog.Default()).ISA() == "generic" {
+		t.Skip("takes minutes on the reference kernels")
+	}
+	p := loadPass(t, kernel.Detect(slog.Default()), 2, true)
+	for _, c := range readReference(t, "smollm2-q4_1-numpy-fp32.json").Cases {
+		ids := c.IDs[:min(len(c.IDs), 24)]
+		for i, logits := range teacherForced(p, c.PromptIDs, ids) {
+			want := c.Steps[i]
+			if d := math.Abs(logprob(logits, want.ID) - want.Logprob); d > 0.01 {
+				t.Errorf("%s: step %d: log-probability off by %.4f", c.Name, i, d)
+			}
+			if want.Margin >= 0.02 && argmax(logits) != want.ID {
+				t.Errorf("%s: step %d: chose %d, want %d (margin %.3f)", c.Name, i, argmax(logits), want.ID, want.Margin)
+			}
+			if i == 0 {
+				compareTop(t, c.Name, logits, c.FirstTop, 0.01)
+			}
+		}
+	}
+}
+
+// The path that serves: four-bit blocks times eight-bit activations.
+func TestQuantisedPathIsCloseToExactAnswer(t *testing.T) {
+	p := loadPass(t, kernel.Detect(slog.Default()), 2, false)
+	for _, c := range readReference(t, "smollm2-q4_1-numpy-fp32.json").Cases {
+		sum, worst := 0.0, 0.0
+		for i, logits := range teacherForced(p, c.PromptIDs, c.IDs) {
+			want := c.Steps[i]
+			d := math.Abs(logprob(logits, want.ID) - want.Logprob)
+			sum, worst = sum+d, max(worst, d)
+			if i == 0 && want.Margin >= 0.3 && argmax(logits) != want.ID {
+				t.Errorf("%s: the first token is %d, want %d", c.Name, argmax(logits), want.ID)
+			}
+		}
+		mean := sum / float64(len(c.IDs))
+		t.Logf("%s: log-probabilities differ by %.4f on average, %.4f at most", c.Name, mean, worst)
+		if mean > 0.12 || worst > 0.35 {
+			t.Errorf("%s: log-probabilities differ by %.3f on average, %.3f at most", c.Name, mean, worst)
+		}
+	}
+}
+
+// The first choice and its five likeliest tokens agree with llama.cpp on the same file.
+func TestFirstTokensAgreeWithLlamaCpp(t *testing.T) {
+	p := loadPass(t, kernel.Detect(slog.Default()), 2, false)
+	for _, c := range readReference(t, "smollm2-q4_1-llamacpp.json").Cases {
+		logits := teacherForced(p, c.PromptIDs, c.IDs[:1])[0]
+		if len(c.FirstTop) == 0 {
+			continue // the file has probabilities for raw prompts only
+		}
+		if c.Steps[0].Margin >= 0.3 && argmax(logits) != c.IDs[0] {
+			t.Errorf("%s: the first token is %d, want %d", c.Name, argmax(logits), c.IDs[0])
+		}
+		compareTop(t, c.Name, logits, c.FirstTop, 0.35)
+	}
+}
+
+func compareTop(t *testing.T, name string, logits []float32, want []refToken, tolerance float64) {
+	t.Helper()
+	for _, w := range want[:5] {
+		if got := logprob(logits, w.ID); math.Abs(got-w.Logprob) > tolerance {
+			t.Errorf("%s: log-probability of token %d is %.4f, want %.4f", name, w.ID, got, w.Logprob)
+		}
+	}
+}
