@@ -1,0 +1,60 @@
+package workflows
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+)
+
+// Assignment says which share of a model's conversations which version answers.
+type Assignment struct {
+	Model, Stable, Candidate string
+	Basis                    int // share of the candidate, 0 to 10000
+	Rollout, Salt            string
+}
+
+// ArmStats is what one arm did: counts, and the newest latencies in microseconds.
+type ArmStats struct {
+	Requests, Errors  int64
+	FirstToken, Total []int64
+}
+
+// Record is one transition or capacity change for the audit log.
+type Record struct {
+	Actor    Actor
+	Action   string // "rollout.transition" or "capacity.change"
+	Resource string // model or capacity plan
+	Rollout  string
+	Detail   map[string]string
+}
+
+// Deps are the parts of the platform that workflows act on. The interfaces are small so that a test can make any of them fail.
+type Deps struct {
+	DB     *gorm.DB
+	Routes routes
+	Stats  stats
+	Audit  recorder
+	// Engine receives the concurrency of this process; nil in a process without an engine.
+	Engine engine
+}
+
+type routes interface {
+	// Assignment returns the assignment of model; one without a rollout has an empty Rollout.
+	Assignment(ctx context.Context, model string) (Assignment, error)
+	SetAssignment(ctx context.Context, a Assignment) error
+	HasVersion(ctx context.Context, model, version string) (bool, error)
+}
+
+type stats interface {
+	// ArmStats returns what the arms "stable" and "candidate" of a rollout did since a time in unix microseconds.
+	ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error)
+}
+
+type recorder interface {
+	// Append returns once the record is durable, with its id.
+	Append(ctx context.Context, r Record) (string, error)
+}
+
+type engine interface {
+	SetConcurrency(ctx context.Context, n int) error
+}

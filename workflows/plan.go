@@ -1,0 +1,153 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+	_ "time/tzdata" // the container's base is empty: the zones must come with the binary
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// The slots of a day.
+const (
+	Peak   = "peak"
+	Valley = "valley"
+)
+
+// Plan is the peak/valley schedule of the engine's concurrency. What no peak window covers is valley.
+type Plan struct {
+	// Timezone is the IANA name of the zone in which the windows are meant.
+	Timezone string `json:"timezone" koanf:"timezone"`
+	// Peak lists the windows with peak concurrency. They may overlap and may pass midnight.
+	Peak              []Window `json:"peak" koanf:"peak"`
+	PeakConcurrency   int      `json:"peak_concurrency" koanf:"peak_concurrency"`
+	ValleyConcurrency int      `json:"valley_concurrency" koanf:"valley_concurrency"`
+}
+
+// Window is a span of local time, From included, To excluded. If To is not after From, it ends on the next day.
+type Window struct {
+	// Days on which the window begins, 0 = Sunday; none means every day.
+	Days []int  `json:"days,omitempty" koanf:"days"`
+	From string `json:"from" koanf:"from"` // HH:MM
+	To   string `json:"to" koanf:"to"`     // HH:MM, 24:00 is the end of the day
+}
+
+// IsZero reports whether there is no plan.
+func (p Plan) IsZero() bool {
+	return p.Timezone == "" && len(p.Peak) == 0 && p.PeakConcurrency == 0 && p.ValleyConcurrency == 0
+}
+
+// Validate reports what is wrong with the plan.
+func (p Plan) Validate() error {
+	bad := func(field, want string) error { return fault.New(fault.CodeInvalidValue, field, want).WithParam(field) }
+	if _, err := p.zone(); err != nil {
+		return bad("timezone", "must be the IANA name of a time zone, such as Asia/Shanghai")
+	}
+	if p.PeakConcurrency < 1 || p.PeakConcurrency > 4096 {
+		return bad("peak_concurrency", "must lie between 1 and 4096")
+	}
+	if p.ValleyConcurrency < 1 || p.ValleyConcurrency > 4096 {
+		return bad("valley_concurrency", "must lie between 1 and 4096")
+	}
+	if len(p.Peak) > 32 {
+		return bad("peak", "must have at most 32 windows")
+	}
+	for i, w := range p.Peak {
+		field := fmt.Sprintf("peak[%d]", i)
+		from, err1 := minutes(w.From)
+		to, err2 := minutes(w.To)
+		switch {
+		case err1 != nil || from == 24*60:
+			return bad(field+".from", "must be a time from 00:00 to 23:59")
+		case err2 != nil:
+			return bad(field+".to", "must be a time from 00:00 to 24:00")
+		case from == to:
+			return bad(field, "must not be empty; a whole day is 00:00 to 24:00")
+		case slices.ContainsFunc(w.Days, func(d int) bool { return d < 0 || d > 6 }):
+			return bad(field+".days", "must be from 0 (Sunday) to 6")
+		}
+	}
+	return nil
+}
+
+// At returns the slot and the concurrency of the instant t. The wall clock of the plan's zone decides, so a window keeps its
+// local times over a change to or from summer time. A plan that is not valid is all valley.
+func (p Plan) At(t time.Time) (slot string, concurrency int) {
+	zone, err := p.zone()
+	if err != nil {
+		return Valley, p.ValleyConcurrency
+	}
+	t = t.In(zone)
+	minute, today := t.Hour()*60+t.Minute(), int(t.Weekday())
+	for _, w := range p.Peak {
+		if w.covers(minute, today) {
+			return Peak, p.PeakConcurrency
+		}
+	}
+	return Valley, p.ValleyConcurrency
+}
+
+// zone refuses the empty name and "Local", which would mean something else on every machine.
+func (p Plan) zone() (*time.Location, error) {
+	if p.Timezone == "" || p.Timezone == "Local" {
+		return nil, fmt.Errorf("time zone %q", p.Timezone)
+	}
+	return time.LoadLocation(p.Timezone)
+}
+
+func (w Window) covers(minute, day int) bool {
+	from, err1 := minutes(w.From)
+	to, err2 := minutes(w.To)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	yesterday := (day + 6) % 7
+	if from < to {
+		return w.begins(day) && minute >= from && minute < to
+	}
+	return w.begins(day) && minute >= from || w.begins(yesterday) && minute < to
+}
+
+func (w Window) begins(day int) bool { return len(w.Days) == 0 || slices.Contains(w.Days, day) }
+
+// edge is a local time at which the slot may change.
+type edge struct {
+	days   []int // none means every day
+	minute int   // of the day, 0 to 1439
+}
+
+// edges returns when the windows begin and end.
+func (p Plan) edges() []edge {
+	var out []edge
+	for _, w := range p.Peak {
+		from, err1 := minutes(w.From)
+		to, err2 := minutes(w.To)
+		if err1 != nil || err2 != nil {
+			continue
+		}
+		end := edge{days: w.Days, minute: to % (24 * 60)}
+		if to <= from || to == 24*60 {
+			end.days = nil
+			for _, d := range w.Days {
+				end.days = append(end.days, (d+1)%7)
+			}
+		}
+		out = append(out, edge{days: w.Days, minute: from}, end)
+	}
+	return out
+}
+
+// minutes reads HH:MM as minutes since midnight; 24:00 is allowed.
+func minutes(s string) (int, error) {
+	if len(s) != 5 || s[2] != ':' {
+		return 0, fmt.Errorf("time %q", s)
+	}
+	h, err1 := strconv.ParseUint(s[:2], 10, 8)
+	m, err2 := strconv.ParseUint(s[3:], 10, 8)
+	if err1 != nil || err2 != nil || m > 59 || h > 24 || h == 24 && m != 0 {
+		return 0, fmt.Errorf("time %q", s)
+	}
+	return int(h*60 + m), nil
+}

@@ -1,0 +1,264 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// patience is how long a caller waits for Temporal.
+const patience = 5 * time.Second
+
+// Service starts and steers rollouts and keeps the capacity plan. It is safe for concurrent use.
+type Service struct {
+	cfg    Config
+	deps   Deps
+	client client.Client
+	acts   *activities
+	store  *store
+	plan   *capacity
+	log    *slog.Logger
+	m      *metrics
+	now    func() time.Time
+}
+
+// New returns a service that is not connected yet: Temporal may be down now and later. [Service.Run] does the work.
+func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*Service, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("workflows: %w", err)
+	}
+	conn, err := cfg.connection()
+	if err != nil {
+		return nil, err
+	}
+	log = log.With("component", "workflows")
+	c, err := client.NewLazyClient(client.Options{
+		HostPort: cfg.Address, Namespace: cfg.Namespace, ConnectionOptions: conn, Logger: sdklog.NewStructuredLogger(log),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("workflows: %w", err)
+	}
+	s := &Service{
+		cfg: cfg, deps: deps, client: c, store: &store{db: deps.DB}, log: log, m: newMetrics(reg), now: time.Now,
+	}
+	s.plan = &capacity{deps: deps, store: s.store, now: s.now, log: log, m: s.m}
+	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, m: s.m}
+	return s, nil
+}
+
+// Close closes the connection. Call it after Run has returned.
+func (s *Service) Close() { s.client.Close() }
+
+// Ready reports whether Temporal answers.
+func (s *Service) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := s.client.CheckHealth(ctx, &client.CheckHealthRequest{})
+	return temporalError(err)
+}
+
+// StartRollout begins a rollout of spec.Candidate in place of the model's stable version. One rollout per model runs at a time.
+func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (State, error) {
+	spec = spec.withDefaults()
+	spec.SecondPerson = spec.SecondPerson || s.cfg.SecondPerson
+	if err := spec.check(); err != nil {
+		return State{}, err
+	}
+	cur, err := s.startable(ctx, spec)
+	if err != nil {
+		return State{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return State{}, fmt.Errorf("make rollout id: %w", err)
+	}
+	st := State{
+		ID: id.String(), Model: spec.Model, Stable: cur.Stable, Candidate: spec.Candidate, Spec: spec, Starter: starter,
+		Phase: PhaseStarting, Step: -1, StartedAt: s.now().UnixMicro(),
+	}
+	if err := s.store.create(ctx, st); err != nil {
+		return State{}, err
+	}
+	// The salt is new, so that it is not the same conversations that try every candidate first.
+	in := rolloutInput{Schema: 1, ID: st.ID, Stable: cur.Stable, Salt: uuid.NewString(), Spec: spec, Starter: starter}
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err = s.client.ExecuteWorkflow(wait, client.StartWorkflowOptions{
+		ID: workflowID(spec.Model), TaskQueue: s.cfg.TaskQueue, WorkflowExecutionErrorWhenAlreadyStarted: true,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+	}, rolloutName, in)
+	if err != nil {
+		// If Temporal has started it all the same, its first transition brings the row back to life.
+		err = errors.Join(temporalError(err), s.store.abandon(context.WithoutCancel(ctx), st.ID, s.now()))
+		return State{}, err
+	}
+	return st, nil
+}
+
+func workflowID(model string) string { return "rollout/" + model }
+
+// startable returns the model's assignment if the candidate can be rolled out now.
+func (s *Service) startable(ctx context.Context, spec Spec) (Assignment, error) {
+	cur, err := s.deps.Routes.Assignment(ctx, spec.Model)
+	if err != nil {
+		return cur, err
+	}
+	known, err := s.deps.Routes.HasVersion(ctx, spec.Model, spec.Candidate)
+	switch {
+	case err != nil:
+		return cur, err
+	case !known:
+		return cur, fault.New(fault.CodeNotFound, "version", spec.Model+"@"+spec.Candidate).WithParam("candidate")
+	case cur.Stable == "":
+		return cur, fault.New(fault.CodeConflict, "the model has no stable version to compare with")
+	case cur.Stable == spec.Candidate:
+		return cur, fault.New(fault.CodeConflict, "the candidate is the stable version already")
+	case cur.Rollout != "":
+		return cur, fault.New(fault.CodeConflict, "a rollout of this model is running; abort it first")
+	}
+	return cur, nil
+}
+
+// Approve lets a rollout leave its current step before the dwell is over, and opens a step that requires approval. It replaces
+// no evidence: the step is left when, and only when, the verdict is Pass.
+func (s *Service) Approve(ctx context.Context, id string, actor Actor, reason string) error {
+	st, err := s.running(ctx, id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	h, err := s.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: workflowID(st.Model), UpdateName: approveUpdate, WaitForStage: client.WorkflowUpdateStageCompleted,
+		Args: []any{command{Rollout: id, Actor: actor, Reason: reason}},
+	})
+	if err == nil {
+		err = h.Get(ctx, nil)
+	}
+	return temporalError(err)
+}
+
+// Abort sends all conversations of the rollout's model back to the stable version. If Temporal is away, it moves the assignment
+// itself; the workflow finds that later and ends.
+func (s *Service) Abort(ctx context.Context, id string, actor Actor, reason string) error {
+	st, err := s.running(ctx, id)
+	if err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err = temporalError(s.client.SignalWorkflow(wait, workflowID(st.Model), "", abortSignal, command{Rollout: id, Actor: actor, Reason: reason}))
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	s.log.Warn("the abort goes past Temporal", "rollout", id, "error", err)
+	return s.abortDirectly(ctx, st, actor, reason)
+}
+
+// abortDirectly performs the transition that the workflow would perform next, under the same id, so that the workflow's own
+// attempt is a repetition of it.
+func (s *Service) abortDirectly(ctx context.Context, st State, actor Actor, reason string) error {
+	seq, err := s.store.latest(ctx, st.ID)
+	if err != nil {
+		return err
+	}
+	t := Transition{
+		Seq: seq + 1, From: PhaseStarting, To: PhaseAborted, At: s.now().UnixMicro(), Actor: actor, Reason: reason,
+	}
+	t.ID = fmt.Sprintf("%s/%d", st.ID, t.Seq)
+	if n := len(st.History); n > 0 {
+		t.From = st.History[n-1].To
+	}
+	_, err = s.acts.Transition(ctx, transitionInput{
+		Rollout: st.ID, Model: st.Model, Stable: st.Stable, Candidate: st.Candidate, Transition: t,
+	})
+	return err
+}
+
+func (s *Service) running(ctx context.Context, id string) (State, error) {
+	st, err := s.store.get(ctx, id)
+	if err == nil && finished(st.Phase) {
+		err = fault.New(fault.CodeConflict, "the rollout is over: "+st.Phase)
+	}
+	return st, err
+}
+
+// Get returns one rollout with its history.
+func (s *Service) Get(ctx context.Context, id string) (State, error) {
+	st, err := s.store.get(ctx, id)
+	return s.live(st), err
+}
+
+// List returns rollouts without their history, newest first, and the cursor of the next page, "" on the last.
+func (s *Service) List(ctx context.Context, cursor string, limit int) (page []State, next string, err error) {
+	if limit < 1 || limit > 200 {
+		limit = 50
+	}
+	page, err = s.store.list(ctx, cursor, limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].ID
+	}
+	for i := range page {
+		page[i] = s.live(page[i])
+	}
+	return page, next, nil
+}
+
+// live fills what depends on the clock: a step whose evidence passes and whose dwell is over waits for a person.
+func (s *Service) live(st State) State {
+	stood := s.now().Sub(time.UnixMicro(st.EnteredAt))
+	st.Awaiting = !finished(st.Phase) && st.Decision.Outcome == Pass && stood >= st.Spec.Dwell && st.Spec.gated(st.Share)
+	return st
+}
+
+// Evidence returns the evidence and thresholds stored under the hash a transition carries; [Verdict] of them gives the decision
+// again.
+func (s *Service) Evidence(ctx context.Context, hash string) (Evidence, Thresholds, error) {
+	return s.store.evidence(ctx, hash)
+}
+
+// Capacity returns the plan and what is in force; the plan is zero when there is none.
+func (s *Service) Capacity(ctx context.Context) (Capacity, error) {
+	c, _, err := s.store.capacity(ctx)
+	return c, err
+}
+
+// SetCapacity replaces the plan. It is in force within seconds, also while Temporal is away.
+func (s *Service) SetCapacity(ctx context.Context, plan Plan, actor Actor, reason string) (Capacity, error) {
+	return s.plan.set(ctx, plan, actor, reason)
+}
+
+// temporalError gives an error of the SDK its code.
+func temporalError(err error) error {
+	var started *serviceerror.WorkflowExecutionAlreadyStarted
+	var app *temporal.ApplicationError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &started):
+		return fault.Wrap(err, fault.CodeConflict, "a rollout of this model is running; abort it first")
+	case errors.As(err, &app) && app.Type() == errDenied:
+		return fault.Wrap(err, fault.CodeNotAllowed, "a second person's approval")
+	case errors.As(err, &app) && app.Type() == errConflict:
+		return fault.Wrap(err, fault.CodeConflict, app.Message())
+	}
+	return fault.Wrap(err, fault.CodeWorkflowUnavailable).WithRetryAfter(patience)
+}

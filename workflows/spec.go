@@ -1,0 +1,158 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// The phases of a rollout. A rollout that is starting has its row and no transition yet.
+const (
+	PhaseStarting   = "starting"
+	PhaseBaseline   = "baseline"
+	PhaseCanary     = "canary"
+	PhaseCompleted  = "completed"
+	PhaseRolledBack = "rolled_back"
+	PhaseAborted    = "aborted"
+	PhaseFailed     = "failed"
+)
+
+// Spec asks for a rollout. The zero value of an optional field means its default.
+type Spec struct {
+	Model     string `json:"model"`
+	Candidate string `json:"candidate"` // version that shall become stable
+	// Steps are the shares in percent, rising, the last 100. Default 20, 40, 80, 100.
+	Steps []int `json:"steps"`
+	// RequireApproval lists the steps that a person must approve before they are left; 0 stands for the baseline.
+	RequireApproval []int `json:"require_approval,omitempty"`
+	// Dwell is the least time on a step. Default 10 minutes.
+	Dwell time.Duration `json:"dwell"`
+	// Deadline is the time on a step after which missing or undecided evidence takes the rollout back. Default 24 hours.
+	Deadline time.Duration `json:"deadline"`
+	// Poll is the time between two looks at the evidence. Default 10 seconds.
+	Poll       time.Duration `json:"poll"`
+	Thresholds Thresholds    `json:"thresholds"`
+	// Reason says, for the audit record, why this is done.
+	Reason string `json:"reason,omitempty"`
+	// SecondPerson demands that approvals come from somebody else than the starter. The installation's configuration sets it.
+	SecondPerson bool `json:"second_person,omitempty"`
+}
+
+// Actor is who caused a transition. The rollout itself acts as {system, rollout}.
+type Actor struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+}
+
+// State is a rollout as people see it.
+type State struct {
+	ID        string `json:"id"`
+	Model     string `json:"model"`
+	Stable    string `json:"stable"`
+	Candidate string `json:"candidate"`
+	Spec      Spec   `json:"spec"`
+	Starter   Actor  `json:"starter"`
+	Phase     string `json:"phase"`
+	// Step is the index into Spec.Steps while the phase is canary, -1 before.
+	Step int `json:"step"`
+	// Share is the percentage of conversations that the candidate answers.
+	Share    int      `json:"share"`
+	Decision Decision `json:"decision"`
+	// Awaiting is true while the evidence passes and a person must approve.
+	Awaiting bool `json:"awaiting"`
+	// Times are UTC unix microseconds; zero means not yet.
+	StartedAt  int64        `json:"started_at"`
+	EnteredAt  int64        `json:"entered_at"`
+	CheckedAt  int64        `json:"checked_at"`
+	FinishedAt int64        `json:"finished_at"`
+	History    []Transition `json:"history,omitempty"`
+}
+
+// Transition is one change of phase or share. Its id makes repeated attempts one.
+type Transition struct {
+	ID       string `json:"id"`
+	Seq      int    `json:"seq"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Share    int    `json:"share"`
+	At       int64  `json:"at"`
+	Actor    Actor  `json:"actor"`
+	Reason   string `json:"reason"`
+	Evidence string `json:"evidence,omitempty"` // hash
+	Audit    string `json:"audit,omitempty"`    // id of the audit record
+}
+
+// Holding reports whether the rollout stands still because evidence is missing or undecided, or because a person must approve.
+func (s State) Holding() bool {
+	running := s.Phase == PhaseBaseline || s.Phase == PhaseCanary
+	return running && (s.Awaiting || s.Decision.Outcome == NoData || s.Decision.Outcome == Inconclusive)
+}
+
+func (s Spec) withDefaults() Spec {
+	if len(s.Steps) == 0 {
+		s.Steps = []int{20, 40, 80, 100}
+	}
+	s.Dwell = or(s.Dwell, 10*time.Minute)
+	s.Deadline = or(s.Deadline, 24*time.Hour)
+	s.Poll = or(s.Poll, min(10*time.Second, s.Dwell))
+	s.Thresholds = s.Thresholds.withDefaults(len(s.Steps))
+	return s
+}
+
+// check refuses a specification that cannot run, naming the field.
+func (s Spec) check() error {
+	bad := func(field, want string) error { return fault.New(fault.CodeInvalidValue, field, want).WithParam(field) }
+	switch {
+	case s.Model == "" || len(s.Model) > 256:
+		return bad("model", "must have 1 to 256 characters")
+	case s.Candidate == "" || len(s.Candidate) > 256:
+		return bad("candidate", "must have 1 to 256 characters")
+	case len(s.Reason) > 1024:
+		return bad("reason", "must have at most 1024 characters")
+	case len(s.Steps) > 20:
+		return bad("steps", "must be at most 20")
+	case s.Steps[len(s.Steps)-1] != 100:
+		return bad("steps", "must end with 100")
+	case s.Poll < 100*time.Millisecond || s.Poll > time.Hour:
+		return bad("poll", "must lie between 100 ms and one hour")
+	case s.Dwell < s.Poll || s.Dwell > 30*24*time.Hour:
+		return bad("dwell", "must lie between poll and 30 days")
+	case s.Deadline <= s.Dwell || s.Deadline > 90*24*time.Hour:
+		return bad("deadline", "must be longer than dwell and at most 90 days")
+	}
+	for i, step := range s.Steps {
+		if step < 1 || step > 100 || i > 0 && step <= s.Steps[i-1] {
+			return bad(fmt.Sprintf("steps[%d]", i), "shares must rise, from 1 to 100")
+		}
+	}
+	for i, step := range s.RequireApproval {
+		if step != 0 && !slices.Contains(s.Steps, step) {
+			return bad(fmt.Sprintf("require_approval[%d]", i), "must be 0 or one of the steps")
+		}
+	}
+	if field, want := s.Thresholds.problem(); field != "" {
+		return bad("thresholds."+field, want)
+	}
+	return nil
+}
+
+// stageName is what a transition calls a stage: stage 0 is the baseline, stage i is step i-1.
+func (s Spec) stageName(stage int) string {
+	if stage == 0 {
+		return PhaseBaseline
+	}
+	return fmt.Sprintf("%s-%d", PhaseCanary, s.Steps[stage-1])
+}
+
+func (s Spec) share(stage int) int {
+	if stage == 0 {
+		return 0
+	}
+	return s.Steps[stage-1]
+}
+
+// gated reports whether a person must approve before the step with this share is left.
+func (s Spec) gated(share int) bool { return slices.Contains(s.RequireApproval, share) }

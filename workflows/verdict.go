@@ -1,0 +1,195 @@
+package workflows
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Outcome is what the evidence of a step says.
+type Outcome string
+
+// The outcomes. Only Pass promotes; only Fail takes a rollout back before its deadline.
+const (
+	Pass         Outcome = "pass"
+	Fail         Outcome = "fail"
+	Inconclusive Outcome = "inconclusive"
+	NoData       Outcome = "no_data"
+)
+
+// Thresholds say what a candidate must hold. The zero value of a field means its default.
+type Thresholds struct {
+	// MinRequests is what each arm must have answered in a step before it can pass. Default 200.
+	MinRequests int64 `json:"min_requests"`
+	// MaxErrorRate is the share of failed requests no candidate may exceed, whatever stable does. Default 0.10.
+	MaxErrorRate float64 `json:"max_error_rate"`
+	// ErrorMargin is how much higher than stable's the candidate's error rate may be. Default 0.05.
+	ErrorMargin float64 `json:"error_margin"`
+	// Quantile of the latencies that are compared. Default 0.95.
+	Quantile float64 `json:"quantile"`
+	// LatencyRatio is how many times stable's quantile the candidate's may be. Default 1.5.
+	LatencyRatio float64 `json:"latency_ratio"`
+	// LatencyFloor is a difference of latency that never counts. Default 50 ms.
+	LatencyFloor time.Duration `json:"latency_floor"`
+	// PromoteAlpha bounds the probability that a step passes although the candidate breaks a limit. Default 0.01.
+	PromoteAlpha float64 `json:"promote_alpha"`
+	// AbortAlpha bounds the probability that the whole rollout is taken back although the candidate holds every limit. Default 0.01.
+	AbortAlpha float64 `json:"abort_alpha"`
+	// Looks is the number of steps AbortAlpha is shared between; it is set from the steps of the rollout.
+	Looks int `json:"looks"`
+}
+
+func (t Thresholds) withDefaults(steps int) Thresholds {
+	t.MinRequests = or(t.MinRequests, 200)
+	t.MaxErrorRate = or(t.MaxErrorRate, 0.10)
+	t.ErrorMargin = or(t.ErrorMargin, 0.05)
+	t.Quantile = or(t.Quantile, 0.95)
+	t.LatencyRatio = or(t.LatencyRatio, 1.5)
+	t.LatencyFloor = or(t.LatencyFloor, 50*time.Millisecond)
+	t.PromoteAlpha = or(t.PromoteAlpha, 0.01)
+	t.AbortAlpha = or(t.AbortAlpha, 0.01)
+	t.Looks = steps
+	return t
+}
+
+func or[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+// problem names the first field that is out of range and what it should be; both are empty when all is well. NaN fails every
+// comparison below and is therefore refused.
+func (t Thresholds) problem() (field, want string) {
+	within := func(v, lo, hi float64) bool { return v > lo && v < hi }
+	switch {
+	case t.MinRequests < 1:
+		return "min_requests", "must be at least 1"
+	case !within(t.MaxErrorRate, 0, 1):
+		return "max_error_rate", "must lie between 0 and 1"
+	case !within(t.ErrorMargin, 0, 1):
+		return "error_margin", "must lie between 0 and 1"
+	case !(t.Quantile >= 0.5 && t.Quantile <= 0.999):
+		return "quantile", "must lie between 0.5 and 0.999"
+	case !(t.LatencyRatio >= 1 && t.LatencyRatio <= 100):
+		return "latency_ratio", "must lie between 1 and 100"
+	case t.LatencyFloor < 0 || t.LatencyFloor > time.Hour:
+		return "latency_floor", "must lie between 0 and one hour"
+	case !within(t.PromoteAlpha, 0, 0.5):
+		return "promote_alpha", "must lie between 0 and 0.5"
+	case !within(t.AbortAlpha, 0, 0.5):
+		return "abort_alpha", "must lie between 0 and 0.5"
+	case t.Looks < 1:
+		return "looks", "must be at least 1"
+	}
+	return "", ""
+}
+
+// Decision is a verdict with its reasons. Evidence is the hash of what it rests on.
+type Decision struct {
+	Outcome  Outcome `json:"outcome"`
+	Code     string  `json:"code"`
+	Reason   string  `json:"reason"`
+	Evidence string  `json:"evidence"`
+	Checks   []Check `json:"checks,omitempty"`
+}
+
+// Check is one comparison. Worse and Holds are p-values valid at any time: Worse small means that the limit is broken, Holds
+// small that it is kept.
+type Check struct {
+	Name      string  `json:"name"`
+	Stable    float64 `json:"stable"`    // error rate, or latency quantile in seconds
+	Candidate float64 `json:"candidate"` // the same
+	Worse     float64 `json:"worse"`
+	Holds     float64 `json:"holds"`
+}
+
+// Verdict decides a step from its evidence. It is pure: the same arguments give the same decision, in the workflow and at the
+// auditor's desk.
+//
+// Fail needs proof that a limit is broken, and is looked for before the minimum of requests is reached: five failures in five
+// requests are proof, one in one is not. The error probability AbortAlpha is shared evenly between the steps and the four rules,
+// so that it holds for the rollout as a whole. Pass needs proof that every limit is kept, each at PromoteAlpha; since all proofs
+// are needed, the probability of passing wrongly is at most PromoteAlpha without any sharing. What is neither is Inconclusive.
+func Verdict(ev Evidence, th Thresholds) Decision {
+	d := Decision{Evidence: ev.Hash()}
+	if field, want := th.problem(); field != "" {
+		return d.say(Inconclusive, "thresholds", "the threshold %s %s", field, want)
+	}
+	if !ev.Stable.sound() || !ev.Candidate.sound() {
+		return d.say(NoData, "evidence", "the evidence contradicts itself")
+	}
+	if ev.Phase == PhaseBaseline {
+		return baselineVerdict(d, ev.Stable, th)
+	}
+	d.Checks = checks(ev, th)
+	alpha := th.AbortAlpha / float64(th.Looks*len(d.Checks))
+	for _, c := range d.Checks {
+		if c.Worse <= alpha {
+			return d.say(Fail, c.Name, "%s: candidate %.4g, stable %.4g, limit broken (p %.2g)", c.Name, c.Candidate, c.Stable, c.Worse)
+		}
+	}
+	if n := min(ev.Stable.Requests, ev.Candidate.Requests); n < th.MinRequests {
+		return d.say(NoData, "too_few_requests", "%d requests of stable and %d of the candidate, %d of each needed",
+			ev.Stable.Requests, ev.Candidate.Requests, th.MinRequests)
+	}
+	for _, c := range d.Checks {
+		if !(c.Holds <= th.PromoteAlpha) {
+			return d.say(Inconclusive, c.Name, "%s: candidate %.4g, stable %.4g, not yet proven to hold (p %.2g)", c.Name, c.Candidate, c.Stable, c.Holds)
+		}
+	}
+	return d.say(Pass, "healthy", "every limit is proven to hold on %d requests of the candidate", ev.Candidate.Requests)
+}
+
+// baselineVerdict asks whether stable is a baseline at all: enough traffic, and not failing itself.
+func baselineVerdict(d Decision, stable Arm, th Thresholds) Decision {
+	if stable.Requests < th.MinRequests {
+		return d.say(NoData, "too_few_requests", "%d requests of stable, %d needed", stable.Requests, th.MinRequests)
+	}
+	if rate := float64(stable.Errors) / float64(stable.Requests); rate > th.MaxErrorRate {
+		return d.say(Inconclusive, "baseline_unhealthy", "stable itself fails %.4g of its requests, above the cap of %.4g", rate, th.MaxErrorRate)
+	}
+	return d.say(Pass, "healthy", "the baseline stands on %d requests", stable.Requests)
+}
+
+func checks(ev Evidence, th Thresholds) []Check {
+	s, c := newCoin(ev.Stable.Errors, ev.Stable.Requests), newCoin(ev.Candidate.Errors, ev.Candidate.Requests)
+	sr, cr := s.rate(0), c.rate(0)
+	limit := limit{ratio: th.LatencyRatio, floor: th.LatencyFloor.Microseconds()}
+	capHolds := 1.0 // below the cap by its point estimate is enough: the comparison with stable carries the proof
+	if c.n > 0 && cr <= th.MaxErrorRate {
+		capHolds = 0
+	}
+	return []Check{
+		{Name: "error_rate_cap", Stable: sr, Candidate: cr, Worse: pValue(c.above(th.MaxErrorRate)), Holds: capHolds},
+		{
+			Name: "error_rate", Stable: sr, Candidate: cr,
+			Worse: pValue(logWorse(c, s, th.ErrorMargin)), Holds: pValue(logNotWorse(c, s, th.ErrorMargin)),
+		},
+		latencyCheck("first_token_latency", ev.Candidate.FirstToken, ev.Stable.FirstToken, th.Quantile, limit),
+		latencyCheck("total_latency", ev.Candidate.Total, ev.Stable.Total, th.Quantile, limit),
+	}
+}
+
+func latencyCheck(name string, candidate, stable []Bin, q float64, l limit) Check {
+	seconds := func(b []Bin) float64 { return float64(newSeries(b).quantile(q)) / 1e6 }
+	return Check{
+		Name: name, Stable: seconds(stable), Candidate: seconds(candidate),
+		Worse: pValue(logSlower(candidate, stable, q, l)), Holds: pValue(logNotSlower(candidate, stable, q, l)),
+	}
+}
+
+// pValue turns log evidence into a p-value. Not a number, which no finite evidence gives, proves nothing.
+func pValue(logEvidence float64) float64 {
+	if math.IsNaN(logEvidence) {
+		return 1
+	}
+	return min(1, math.Exp(-logEvidence))
+}
+
+func (d Decision) say(o Outcome, code, format string, args ...any) Decision {
+	d.Outcome, d.Code, d.Reason = o, code, fmt.Sprintf(format, args...)
+	return d
+}

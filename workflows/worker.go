@@ -1,0 +1,142 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	capacityPoll = 2 * time.Second
+	maxBackoff   = 30 * time.Second
+)
+
+// Run polls Temporal for work and keeps the engine at the planned concurrency until ctx ends. Temporal may be away at any time:
+// Run tries again, and the capacity plan is followed without it.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.work(ctx) })
+	g.Go(func() error { return s.follow(ctx) })
+	return g.Wait()
+}
+
+// register tells a worker, or a replay, what there is to run.
+func register(r worker.Registry, a *activities) {
+	r.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: rolloutName})
+	r.RegisterWorkflowWithOptions(setCapacity, workflow.RegisterOptions{Name: capacityWorkflow})
+	r.RegisterActivityWithOptions(a.Transition, activity.RegisterOptions{Name: transitionName})
+	r.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: evaluateName})
+	r.RegisterActivityWithOptions(a.Capacity, activity.RegisterOptions{Name: capacityActivity})
+}
+
+// work runs one worker after the other: the first start fails while Temporal is away, and a worker that was told to go away
+// cannot be started again.
+func (s *Service) work(ctx context.Context) error {
+	wait := time.Second
+	for ctx.Err() == nil {
+		fatal := make(chan error, 1)
+		w := worker.New(s.client, s.cfg.TaskQueue, worker.Options{
+			// Rollouts are few and slow; the default of a thousand of everything would only hide a mistake.
+			MaxConcurrentActivityExecutionSize:     8,
+			MaxConcurrentWorkflowTaskExecutionSize: 8,
+			MaxConcurrentActivityTaskPollers:       2,
+			MaxConcurrentWorkflowTaskPollers:       2,
+			WorkerStopTimeout:                      15 * time.Second,
+			DisableRegistrationAliasing:            true,
+			OnFatalError: func(err error) {
+				select {
+				case fatal <- err:
+				default:
+				}
+			},
+		})
+		register(w, s.acts)
+		if err := w.Start(); err != nil {
+			s.log.Warn("cannot reach Temporal, trying again", "address", s.cfg.Address, "wait", wait, "error", err)
+			if pause(ctx, wait) != nil {
+				break
+			}
+			wait = min(wait*2, maxBackoff)
+			continue
+		}
+		wait = time.Second
+		s.m.connected.Set(1)
+		select {
+		case <-ctx.Done():
+			w.Stop()
+		case err := <-fatal:
+			s.log.Error("the Temporal worker stopped, starting another", "error", err)
+		}
+		s.m.connected.Set(0)
+	}
+	return nil
+}
+
+// follow seeds the plan, brings the row and this engine to it, and keeps the schedule in Temporal like the plan.
+func (s *Service) follow(ctx context.Context) error {
+	seeded, synced, waited := false, Plan{}, time.Duration(0)
+	for ; ctx.Err() == nil; _ = pause(ctx, capacityPoll) {
+		if !seeded {
+			if err := s.start(ctx); err != nil {
+				s.warn(ctx, "cannot read the capacity plan, trying again", err)
+				continue
+			}
+			seeded = true
+		}
+		have, err := s.plan.apply(ctx)
+		if err == nil && s.plan.overdue(have) {
+			_, err = s.plan.reconcile(ctx, "the scheduled change did not arrive")
+		}
+		if err != nil {
+			s.warn(ctx, "cannot follow the capacity plan, trying again", err)
+			continue
+		}
+		if waited -= capacityPoll; waited > 0 || have.Plan.IsZero() || samePlan(have.Plan, synced) {
+			continue
+		}
+		if err := s.sync(ctx, have.Plan); err != nil {
+			s.warn(ctx, "cannot write the schedule to Temporal, trying again", err)
+			waited = maxBackoff
+			continue
+		}
+		synced = have.Plan
+	}
+	return nil
+}
+
+func (s *Service) start(ctx context.Context) error {
+	if err := s.plan.seed(ctx, s.cfg.Capacity); err != nil {
+		return err
+	}
+	_, err := s.plan.reconcile(ctx, "the server started")
+	return err
+}
+
+func (s *Service) sync(ctx context.Context, p Plan) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return s.syncSchedule(ctx, p)
+}
+
+func (s *Service) warn(ctx context.Context, msg string, err error) {
+	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+		s.log.Warn(msg, "error", err)
+	}
+}
+
+// pause waits for d or for the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
