@@ -1,0 +1,106 @@
+// Package classify is a leaf: what is sensitive in this text. Detectors turn text into findings: a class and the byte range of
+// the original text, never the value.
+//
+// Detection runs on normalised text (see normalise.go) with hand-written scanners instead of patterns: neighbours are checked in
+// code, because a word boundary of the regexp package knows ASCII only and phone numbers stand next to Han. All work is linear in
+// the text.
+//
+// There is one algorithm for whole texts and for streams: a [Scanner] that is fed pieces and gives back segments. Every detector is
+// prefix-stable: on a prefix of a text it says yes, no, or open (more text could change the answer), and a yes or no never
+// changes when text is added. So the result depends on the text alone and not on how it was cut; [Set.Find] is a Scanner fed once.
+package classify
+
+import (
+	"slices"
+)
+
+// Class names a kind of sensitive value. Policies, audit records and tokens use these names.
+type Class string
+
+// The classes.
+const (
+	ResidentID Class = "cn_resident_id"
+	Mobile     Class = "cn_mobile"
+	Landline   Class = "cn_landline"
+	BankCard   Class = "bank_card"
+	Email      Class = "email"
+	IPv4       Class = "ipv4"
+	IPv6       Class = "ipv6"
+	Plate      Class = "cn_plate"
+	USCC       Class = "cn_uscc" // unified social credit code
+	Secret     Class = "api_secret"
+)
+
+// Classes returns every class, in a fixed order.
+func Classes() []Class {
+	return []Class{ResidentID, Mobile, Landline, BankCard, Email, IPv4, IPv6, Plate, USCC, Secret}
+}
+
+// Finding says that the bytes [Start, End) of a text hold a value of Class. Score in (0, 1] says how sure the detector is; where
+// findings overlapped, the range is their union and the class is that of the highest score.
+type Finding struct {
+	Class      Class
+	Start, End int
+	Score      float64
+}
+
+// Set is an immutable choice of detectors, safe for concurrent use.
+type Set struct{ on map[Class]bool }
+
+// New returns a set that looks for the given classes, for all if none is given. Unknown classes are ignored.
+func New(classes ...Class) *Set {
+	if len(classes) == 0 {
+		classes = Classes()
+	}
+	s := &Set{on: map[Class]bool{}}
+	for _, c := range classes {
+		s.on[c] = slices.Contains(Classes(), c)
+	}
+	return s
+}
+
+// Only returns the subset of s for which keep holds.
+func (s *Set) Only(keep func(Class) bool) *Set {
+	out := &Set{on: map[Class]bool{}}
+	for c, on := range s.on {
+		out.on[c] = on && keep(c)
+	}
+	return out
+}
+
+// Empty reports whether the set looks for nothing.
+func (s *Set) Empty() bool {
+	for _, on := range s.on {
+		if on {
+			return false
+		}
+	}
+	return true
+}
+
+// Find returns the findings of a text: ordered, apart from each other, inside the text, on rune boundaries.
+func (s *Set) Find(text string) []Finding {
+	var out []Finding
+	s.Each(text, func(seg Segment) {
+		if seg.Class != "" {
+			out = append(out, Finding{Class: seg.Class, Start: seg.Start, End: seg.Start + len(seg.Text), Score: seg.Score})
+		}
+	})
+	return out
+}
+
+// Each gives the segments of a text to fn, in order; together they are the text.
+func (s *Set) Each(text string, fn func(Segment)) {
+	const piece = 8 << 10 // bounds the scanner's memory; where the cut falls makes no difference
+	sc := s.Scanner()
+	for len(text) > 0 {
+		n := min(piece, len(text))
+		for _, seg := range sc.Write(text[:n]) {
+			fn(seg)
+		}
+		text = text[n:]
+	}
+	for _, seg := range sc.Close() {
+		fn(seg)
+	}
+}

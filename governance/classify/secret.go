@@ -1,0 +1,285 @@
+package classify
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// secretForm is a kind of credential that its beginning gives away.
+type secretForm struct {
+	head string // lower case
+	in   func(rune) bool
+	min  int  // characters behind the head
+	caps bool // the head is written in this case: upper
+}
+
+func isToken(r rune) bool { return isAlnum(r) || r == '-' || r == '_' }
+func isBearer(r rune) bool {
+	return isToken(r) || r == '.' || r == '~' || r == '+' || r == '/' || r == '='
+}
+func isJWT(r rune) bool     { return isToken(r) || r == '.' || r == '=' }
+func isValue(r rune) bool   { return r > ' ' && r < 0x7f && !strings.ContainsRune("\"'`,;<>(){}", r) }
+func isDSNText(r rune) bool { return r > ' ' && r < 0x7f && !strings.ContainsRune("/@\"'`<>", r) }
+
+var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
+	{"akia", isAlnum, 16, true}, {"asia", isAlnum, 16, true}, {"ltai", isAlnum, 12, false}, {"akid", isAlnum, 20, false},
+	{"ghp_", isAlnum, 30, false}, {"gho_", isAlnum, 30, false}, {"ghu_", isAlnum, 30, false}, {"ghs_", isAlnum, 30, false},
+	{"ghr_", isAlnum, 30, false}, {"github_pat_", isToken, 22, false}, {"glpat-", isToken, 20, false}, {"hf_", isAlnum, 30, false},
+	{"sk-", isToken, 16, false}, {"sk_live_", isAlnum, 16, false}, {"rk_live_", isAlnum, 16, false}, {"sk_test_", isAlnum, 16, false},
+	{"xoxb-", isToken, 10, false}, {"xoxp-", isToken, 10, false}, {"xoxa-", isToken, 10, false}, {"xoxs-", isToken, 10, false},
+	{"aiza", isToken, 35, false}, {"npm_", isAlnum, 36, false}, {"pypi-", isToken, 50, false}, {"dop_v1_", isAlnum, 40, false},
+}
+
+var schemes = []string{ //nolint:gochecknoglobals // a constant table
+	"postgres", "postgresql", "mysql", "mongodb", "mongodb+srv", "redis", "rediss", "amqp", "amqps", "http", "https", "ftp", "sftp",
+	"ssh", "jdbc:mysql", "jdbc:postgresql", "kafka", "nats", "ldap", "ldaps", "smtp", "smtps", "clickhouse", "sqlserver",
+}
+
+var secretWords = []string{ //nolint:gochecknoglobals // a constant table
+	"password", "passwd", "passphrase", "pwd", "secret", "token", "api_key", "apikey", "api-key", "access_key", "accesskey",
+	"access-key", "secret_key", "secretkey", "secret-key", "private_key", "client_secret", "credential",
+	"密码", "口令", "密钥", "令牌",
+}
+
+// secrets runs the detectors of credentials that may begin at cell i.
+func (d *decision) secrets(w *window, i int) {
+	r, left := lower(w.at(i)), w.at(i-1)
+	if r == '-' {
+		d.ask(pem(w, i))
+	}
+	if !isLetter(r) && r < 0x3400 {
+		return
+	}
+	if !isLetter(left) {
+		for _, word := range secretWords {
+			if first, _ := utf8.DecodeRuneInString(word); first == r {
+				d.ask(keyword(w, i, word))
+			}
+		}
+	}
+	if isAlnum(left) || left == '_' || r >= 0x3400 {
+		return
+	}
+	for _, f := range secretForms {
+		if rune(f.head[0]) == r {
+			d.ask(formed(w, i, f))
+		}
+	}
+	switch r {
+	case 'e':
+		d.ask(jwt(w, i))
+	case 'b':
+		d.ask(authorization(w, i, "bearer ", 16))
+		d.ask(authorization(w, i, "basic ", 12))
+	}
+	for _, s := range schemes {
+		if rune(s[0]) == r {
+			d.ask(dsn(w, i, s))
+		}
+	}
+}
+
+// token returns the end of a secret's characters from i on; more is set when it is longer than one piece.
+func (w *window) token(i int, in func(rune) bool) (end int, more *run, v verdict) {
+	end, v = w.while(i, maxSecret, in)
+	if v == yes && end-i == maxSecret {
+		more = &run{Secret, in}
+	}
+	return end, more, v
+}
+
+func formed(w *window, i int, f secretForm) (match, verdict) {
+	body, v := w.literal(i, f.head)
+	if v != yes {
+		return match{}, v
+	}
+	if f.caps && w.any(i, body, func(r rune) bool { return r >= 'a' && r <= 'z' }) {
+		return match{}, no
+	}
+	end, more, v := w.token(body, f.in)
+	if v == open {
+		return match{}, open
+	}
+	if end-body < f.min || !w.any(body, end, isDigit) {
+		return match{}, no
+	}
+	return match{class: Secret, start: i, end: end, score: 0.95, more: more}, yes
+}
+
+// jwt: three base64url parts; the first begins with the encoding of `{"`.
+func jwt(w *window, i int) (match, verdict) {
+	if _, v := w.literal(i, "eyj"); v != yes {
+		return match{}, v
+	}
+	end, more, v := w.token(i, isJWT)
+	if v == open {
+		return match{}, open
+	}
+	dots := 0
+	for _, c := range w.cells[i:end] {
+		if c.r == '.' {
+			dots++
+		}
+	}
+	if more == nil && (dots < 2 || end-i < 32) {
+		return match{}, no
+	}
+	return match{class: Secret, start: i, end: end, score: 0.95, more: more}, yes
+}
+
+func authorization(w *window, i int, scheme string, least int) (match, verdict) {
+	body, v := w.literal(i, scheme)
+	if v != yes {
+		return match{}, v
+	}
+	end, more, v := w.token(body, isBearer)
+	if v == open {
+		return match{}, open
+	}
+	if end-body < least || !w.any(body, end, isDigit) && !w.mixed(body, end) {
+		return match{}, no
+	}
+	return match{class: Secret, start: body, end: end, score: 0.9, more: more}, yes
+}
+
+// keyword finds the value behind a word such as password: after a colon or an equals sign, or 是 and 为 in Chinese; quotes and
+// spaces may stand between. The value needs six characters and something that is no plain word.
+func keyword(w *window, i int, word string) (match, verdict) {
+	k, v := w.literal(i, word)
+	if v != yes {
+		return match{}, v
+	}
+	k, v = w.assignment(k, word[0] >= 0x80)
+	if v != yes {
+		return match{}, v
+	}
+	end, more, v := w.token(k, isValue)
+	if v == open {
+		return match{}, open
+	}
+	if end-k < 6 || w.at(k) == '$' && end-k < 40 || !w.any(k, end, isDigit) && !w.mixed(k, end) && !w.any(k, end, isSymbol) {
+		return match{}, no
+	}
+	for _, scheme := range []string{"http://", "https://"} {
+		if _, v := w.literal(k, scheme); v == yes {
+			return match{}, no
+		}
+	}
+	return match{class: Secret, start: k, end: end, score: 0.7, more: more}, yes
+}
+
+// assignment returns where the value begins, no if nothing is assigned.
+func (w *window) assignment(k int, han bool) (int, verdict) {
+	signs := 0
+	for n := 0; n < 8; n++ {
+		switch r := w.at(k); {
+		case r == unknown:
+			return k, open
+		case r == ':' || r == '=' || han && (r == '是' || r == '为'):
+			signs++
+		case r == ' ' || r == '"' || r == '\'' || r == '`' || r == '>' && signs > 0:
+		default:
+			if signs == 0 {
+				return k, no
+			}
+			return k, yes
+		}
+		k++
+	}
+	if signs == 0 {
+		return k, no
+	}
+	return k, yes
+}
+
+func isSymbol(r rune) bool { return strings.ContainsRune("@#$%^&*!_-+=~?", r) && r > 0 }
+
+// mixed reports whether both cases of letters occur behind the first character.
+func (w *window) mixed(i, end int) bool {
+	return w.any(i+1, end, func(r rune) bool { return r >= 'A' && r <= 'Z' }) &&
+		w.any(i, end, func(r rune) bool { return r >= 'a' && r <= 'z' })
+}
+
+// dsn finds the password in scheme://user:password@host.
+func dsn(w *window, i int, scheme string) (match, verdict) {
+	k, v := w.literal(i, scheme)
+	if v != yes {
+		return match{}, v
+	}
+	if k, v = w.literal(k, "://"); v != yes {
+		return match{}, v
+	}
+	k, v = w.while(k, 64, func(r rune) bool { return isDSNText(r) && r != ':' })
+	if v == open {
+		return match{}, open
+	}
+	if r := w.at(k); r == unknown {
+		return match{}, open
+	} else if r != ':' {
+		return match{}, no
+	}
+	k++
+	end, v := w.while(k, maxSecret, isDSNText)
+	if v == open {
+		return match{}, open
+	}
+	if end-k == maxSecret { // undecided at the limit
+		return match{class: Secret, start: k, end: end, score: 0.5, more: &run{Secret, isDSNText}}, yes
+	}
+	if r := w.at(end); r == unknown {
+		return match{}, open
+	} else if r != '@' || end == k {
+		return match{}, no
+	}
+	return match{class: Secret, start: k, end: end, score: 0.9}, yes
+}
+
+// pem finds private keys from their begin mark to their end mark; without an end mark everything that follows belongs to it.
+func pem(w *window, i int) (match, verdict) {
+	k, v := w.literal(i, "-----begin ")
+	if v != yes {
+		return match{}, v
+	}
+	label, v := w.while(k, 40, func(r rune) bool { return isAlnum(r) || r == ' ' })
+	if v == open {
+		return match{}, open
+	}
+	if !strings.HasSuffix(strings.ToUpper(w.ascii(k, label)), "PRIVATE KEY") {
+		return match{}, no
+	}
+	m := match{class: Secret, start: i, score: 1}
+	end, last, v := w.pemPiece(i + 5)
+	if v == open {
+		return match{}, open
+	}
+	m.end = end
+	if !last {
+		m.more = &run{class: Secret}
+	}
+	return m, yes
+}
+
+// pemPiece looks for the end mark from i on.
+func (w *window) pemPiece(i int) (end int, last bool, v verdict) {
+	for k := i; k < i+maxPEM; k++ {
+		switch w.at(k) {
+		case unknown:
+			return 0, false, open
+		case edge:
+			return k, true, yes
+		case '-':
+			mark, v := w.literal(k, "-----end ")
+			if v == open {
+				return 0, false, open
+			}
+			if v == no {
+				continue
+			}
+			if end, v = w.while(mark, 40, func(r rune) bool { return isAlnum(r) || r == ' ' }); v == yes {
+				end, v = w.while(end, 5, func(r rune) bool { return r == '-' })
+			}
+			return end, true, v
+		}
+	}
+	return i + maxPEM, false, yes
+}

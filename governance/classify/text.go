@@ -1,0 +1,281 @@
+package classify
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// email finds local@domain with a top-level domain of letters. A run of local characters that reaches the limit without an @ is
+// undecided there and therefore masked, if it has letters at all.
+func email(w *window, i int) (match, verdict) {
+	left := w.at(i - 1)
+	if isAlnum(left) || left == '_' || isLocal(left) && isAlnum(w.at(i-2)) {
+		return match{}, no
+	}
+	m := match{class: Email, start: i, score: 0.9}
+	at, v := w.while(i, maxEmail, isLocal)
+	if v == open {
+		return match{}, open
+	}
+	if at-i == maxEmail {
+		if !w.any(i, i+64, isLetter) {
+			return match{}, no
+		}
+		m.end, m.score, m.more = at, 0.2, &run{Email, isLocal}
+		return m, yes
+	}
+	switch w.at(at) {
+	case unknown:
+		return match{}, open
+	case '@':
+	default:
+		return match{}, no
+	}
+	end, v := w.domain(at + 1)
+	if v != yes {
+		return match{}, v
+	}
+	m.end = end
+	return m, yes
+}
+
+func isLocal(r rune) bool {
+	return isAlnum(r) || r == '.' || r == '_' || r == '%' || r == '+' || r == '-'
+}
+
+// domain returns the end of the domain name at i: the longest prefix of at least two labels whose last is a top-level domain.
+func (w *window) domain(i int) (end int, v verdict) {
+	for labels, stop := 1, i+maxEmail; ; labels++ {
+		to, v := w.while(i, 64, func(r rune) bool { return isAlnum(r) || r == '-' })
+		if v == open {
+			return 0, open
+		}
+		if to == i {
+			break
+		}
+		if labels > 1 && w.topLevel(i, to) {
+			end = to
+		}
+		if w.at(to) == unknown {
+			return 0, open
+		}
+		if w.at(to) != '.' || to >= stop {
+			break
+		}
+		if w.at(to+1) == unknown {
+			return 0, open
+		}
+		i = to + 1
+	}
+	if end == 0 {
+		return 0, no
+	}
+	return end, yes
+}
+
+func (w *window) topLevel(i, end int) bool {
+	if end-i < 2 || end-i > 63 {
+		return false
+	}
+	if _, v := w.literal(i, "xn--"); v == yes && end-i > 4 {
+		return true
+	}
+	return end-i <= 24 && !w.any(i, end, func(r rune) bool { return !isLetter(r) })
+}
+
+func (w *window) any(i, end int, in func(rune) bool) bool {
+	for ; i < end && i < len(w.cells); i++ {
+		if in(w.cells[i].r) {
+			return true
+		}
+	}
+	return false
+}
+
+// ipv4 finds dotted quads. Version numbers (v1.2.3.4, 版本 1.2.3.4, five parts) and addresses that name nobody are left alone.
+func ipv4(w *window, i int) (match, verdict) {
+	left := w.at(i - 1)
+	if isDigit(left) || left == '.' && isDigit(w.at(i-2)) || lower(left) == 'v' && !isLetter(w.at(i-2)) {
+		return match{}, no
+	}
+	first, k := [4]int{}, i
+	for octet := range 4 {
+		end, v := w.while(k, 4, isDigit)
+		if v == open {
+			return match{}, open
+		}
+		value := 0
+		for _, c := range w.cells[k:end] {
+			value = value*10 + int(c.r-'0')
+		}
+		if size := end - k; size < 1 || size > 3 || value > 255 || size > 1 && w.at(k) == '0' {
+			return match{}, no
+		}
+		first[octet], k = value, end
+		if octet == 3 {
+			break
+		}
+		if r := w.at(k); r != '.' {
+			return match{}, no // an unknown one was open above
+		}
+		k++
+	}
+	if w.at(k) == '.' {
+		if next := w.at(k + 1); next == unknown {
+			return match{}, open
+		} else if isDigit(next) {
+			return match{}, no
+		}
+	}
+	if first[0] == 0 || first[0] == 127 || first == [4]int{255, 255, 255, 255} || w.cued(i, "版本", "version") {
+		return match{}, no
+	}
+	return match{class: IPv4, start: i, end: k, score: 0.8}, yes
+}
+
+// ipv6 finds addresses the standard library accepts, without those that name nobody and without scope operators of programs.
+func ipv6(w *window, i int) (match, verdict) {
+	if left := w.at(i - 1); isAlnum(left) || left == ':' || left == '.' || left == '_' {
+		return match{}, no
+	}
+	in := func(r rune) bool { return isHex(r) || r == ':' || r == '.' }
+	// A group has four digits at most: without a colon by then it is a word or a number.
+	head, v := w.while(i, 5, isHex)
+	if v == open {
+		return match{}, open
+	}
+	if r := w.at(head); r == unknown {
+		return match{}, open
+	} else if r != ':' {
+		return match{}, no
+	}
+	const longest = 46
+	end, v := w.while(i, longest, in)
+	if v == open {
+		return match{}, open
+	}
+	if next := w.at(end); next == unknown {
+		return match{}, open
+	} else if end-i == longest || isAlnum(next) || next == '_' {
+		return match{}, no
+	}
+	var b strings.Builder
+	for _, c := range w.cells[i:end] {
+		b.WriteRune(c.r)
+	}
+	text := strings.TrimRight(b.String(), ".")
+	if !strings.HasSuffix(text, "::") {
+		text = strings.TrimRight(text, ":")
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil || !addr.Is6() || addr.IsUnspecified() || addr.IsLoopback() || !strings.ContainsAny(text, "0123456789") {
+		return match{}, no
+	}
+	if groups := strings.FieldsFunc(text, func(r rune) bool { return r == ':' }); len(groups) < 3 && len(groups[0]) < 4 {
+		return match{}, no
+	}
+	return match{class: IPv6, start: i, end: i + len(text), score: 0.85}, yes
+}
+
+func isProvince(r rune) bool {
+	return strings.ContainsRune("京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼使领", r) && r > 0
+}
+
+// plate finds vehicle plates: province, letter, an optional dot, then five characters, or six for new-energy vehicles. The
+// letters I and O do not occur; at least two digits do, or 新 and 云 before a word would be plates.
+func plate(w *window, i int) (match, verdict) {
+	k := i + 1
+	if w.at(k) == ' ' {
+		k++
+	}
+	if r := upper(w.at(k)); r == unknown {
+		return match{}, open
+	} else if !isLetter(r) || r == 'I' {
+		return match{}, no
+	}
+	k++
+	if r := w.at(k); r == '·' || r == '.' || r == '-' || r == ' ' {
+		k++
+	}
+	end, v := w.while(k, 7, func(r rune) bool { return isAlnum(r) && upper(r) != 'I' && upper(r) != 'O' })
+	if v == open {
+		return match{}, open
+	}
+	tail := w.at(end)
+	if tail == unknown {
+		return match{}, open
+	}
+	digits := 0
+	var body []rune
+	for _, c := range w.cells[k:end] {
+		if isDigit(c.r) {
+			digits++
+		}
+		body = append(body, upper(c.r))
+	}
+	special := len(body) == 4 && strings.ContainsRune("学警挂港澳试超", tail)
+	if special {
+		end++
+	}
+	if isAlnum(tail) || digits < 2 || len(body) != 5 && !special && !(len(body) == 6 && newEnergy(body)) {
+		return match{}, no
+	}
+	return match{class: Plate, start: i, end: end, score: 0.8}, yes
+}
+
+// newEnergy: small cars have the letter first, large ones last.
+func newEnergy(body []rune) bool {
+	rest := body[2:]
+	if !isLetter(body[0]) {
+		rest = body[:5]
+		if body[5] != 'D' && body[5] != 'F' {
+			return false
+		}
+	} else if body[0] > 'K' {
+		return false
+	}
+	for _, r := range rest {
+		if !isDigit(r) {
+			return false
+		}
+	}
+	return true
+}
+
+const usccSymbols = "0123456789ABCDEFGHJKLMNPQRTUWXY"
+
+// uscc finds unified social credit codes (GB 32100) by their check character.
+func uscc(w *window, i int) (match, verdict) {
+	sum, weight := 0, 1
+	for k := range 18 {
+		r := w.at(i + k)
+		if r == unknown {
+			return match{}, open
+		}
+		value := strings.IndexRune(usccSymbols, upper(r))
+		if r < 0 || value < 0 || k >= 2 && k < 8 && !isDigit(r) {
+			return match{}, no
+		}
+		if k == 17 {
+			next := w.at(i + 18)
+			if next == unknown {
+				return match{}, open
+			}
+			if isAlnum(next) || (31-sum%31)%31 != value || !isProvinceCode(w.ascii(i+2, i+8)) {
+				return match{}, no
+			}
+			break
+		}
+		sum += value * weight
+		weight = weight * 3 % 31
+	}
+	return match{class: USCC, start: i, end: i + 18, score: 0.95}, yes
+}
+
+func (w *window) ascii(i, end int) string {
+	b := make([]byte, 0, end-i)
+	for _, c := range w.cells[i:end] {
+		b = append(b, byte(c.r))
+	}
+	return string(b)
+}

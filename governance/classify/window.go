@@ -1,0 +1,135 @@
+package classify
+
+import "strings"
+
+// verdict is a detector's answer on what it has seen. yes and no are final: more text does not change them.
+type verdict uint8
+
+const (
+	no verdict = iota
+	yes
+	open // more text could change the answer
+)
+
+// What window.at says where there is no cell.
+const (
+	edge    rune = -1 // before the beginning or behind the end of the text
+	unknown rune = -2 // not arrived yet
+)
+
+// window is the text a detector sees.
+type window struct {
+	cells []cell
+	final bool // nothing will follow
+}
+
+func (w *window) at(i int) rune {
+	switch {
+	case i < 0:
+		return edge
+	case i < len(w.cells):
+		return w.cells[i].r
+	case w.final:
+		return edge
+	}
+	return unknown
+}
+
+// literal compares the cells at i with a lower-case text, without regard to ASCII case.
+func (w *window) literal(i int, text string) (end int, v verdict) {
+	for _, want := range text {
+		got := w.at(i)
+		if got == unknown {
+			return i, open
+		}
+		if lower(got) != want {
+			return i, no
+		}
+		i++
+	}
+	return i, yes
+}
+
+// while returns the first index from i on whose rune is not in the set, at most limit cells further. v is open if the text ended
+// before that was known.
+func (w *window) while(i, limit int, in func(rune) bool) (end int, v verdict) {
+	for n := 0; n < limit; n++ {
+		r := w.at(i)
+		if r == unknown {
+			return i, open
+		}
+		if r == edge || !in(r) {
+			return i, yes
+		}
+		i++
+	}
+	return i, yes
+}
+
+// cued reports whether one of the words, in lower case, ends within 16 cells left of i.
+func (w *window) cued(i int, words ...string) bool {
+	var b strings.Builder
+	for k := max(0, i-16); k < i; k++ {
+		b.WriteRune(lower(w.cells[k].r))
+	}
+	for _, word := range words {
+		if strings.Contains(b.String(), word) {
+			return true
+		}
+	}
+	return false
+}
+
+// piece returns the end of the next piece of an over-long value that goes on at i, and whether it is the last one.
+func (w *window) piece(i int, r *run) (end int, last bool, v verdict) {
+	if r.in == nil {
+		return w.pemPiece(i)
+	}
+	end, v = w.while(i, maxSecret, r.in)
+	return end, end-i < maxSecret, v
+}
+
+func lower(r rune) rune {
+	if r >= 'A' && r <= 'Z' {
+		return r + 'a' - 'A'
+	}
+	return r
+}
+
+func upper(r rune) rune {
+	if r >= 'a' && r <= 'z' {
+		return r - 'a' + 'A'
+	}
+	return r
+}
+
+func isDigit(r rune) bool  { return r >= '0' && r <= '9' }
+func isLetter(r rune) bool { r = lower(r); return r >= 'a' && r <= 'z' }
+func isAlnum(r rune) bool  { return isDigit(r) || isLetter(r) }
+func isHex(r rune) bool    { r = lower(r); return isDigit(r) || r >= 'a' && r <= 'f' }
+
+// canonical returns the one form of a value that all its spellings share.
+func canonical(class Class, cells []cell) string {
+	var b strings.Builder
+	for _, c := range cells {
+		switch class {
+		case Mobile, Landline, BankCard:
+			if isDigit(c.r) {
+				b.WriteRune(c.r)
+			}
+		case ResidentID, USCC, Plate:
+			if isAlnum(c.r) || c.r >= 0x3400 {
+				b.WriteRune(upper(c.r))
+			}
+		case Email, IPv4, IPv6:
+			b.WriteRune(lower(c.r))
+		default:
+			b.WriteRune(c.r)
+		}
+	}
+	s := b.String()
+	if class == Mobile && len(s) > 11 {
+		s = s[len(s)-11:] // without the country code
+	}
+	return s
+}
