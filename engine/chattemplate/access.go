@@ -37,18 +37,27 @@ func item(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	if !key.IsInteger() {
 		return exec.AsValue(errors.New("an index is a number or a string"))
 	}
+	if x, ok := v.Interface().([]any); ok { // the messages, which a template may index in every round of a loop over them
+		if i, ok := position(key.Integer(), len(x)); ok {
+			return value(x[i])
+		}
+		return exec.AsValue(nil)
+	}
 	list, failed := elements(e, v)
 	if failed != nil {
 		return failed
 	}
-	i := key.Integer()
+	if i, ok := position(key.Integer(), len(list)); ok {
+		return list[i]
+	}
+	return exec.AsValue(nil)
+}
+
+func position(i, n int) (int, bool) {
 	if i < 0 {
-		i += len(list)
+		i += n
 	}
-	if i < 0 || i >= len(list) {
-		return exec.AsValue(nil)
-	}
-	return list[i]
+	return i, i >= 0 && i < n
 }
 
 // slice is x[start:stop:step].

@@ -36,20 +36,36 @@ func filters() map[string]exec.FilterFunction {
 	} {
 		all[name], _ = builtins.Filters.Get(name)
 	}
-	for name, f := range all {
-		all[name] = charged(f)
+	// These look at the elements of a list, not into them.
+	for _, name := range []string{
+		"count", "d", "default", "first", "items", "last", "length", "list", "map", "reject", "rejectattr", "reverse", "select", "selectattr",
+	} {
+		all[name] = charged(all[name], shallowSize)
+	}
+	for _, name := range []string{
+		"abs", "capitalize", "float", "int", "join", "lower", "max", "min", "replace", "round", "safe", "sort", "string", "title", "tojson",
+		"trim", "unique", "upper",
+	} {
+		all[name] = charged(all[name], sizeOf)
 	}
 	return all
 }
 
-func charged(f exec.FilterFunction) exec.FilterFunction {
+func charged(f exec.FilterFunction, size func(v *exec.Value, limit, depth int) int) exec.FilterFunction {
 	return func(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
 		b := budgetOf(e)
-		if err := b.spend(sizeOf(in, b.work, 0)); err != nil {
+		if err := b.spend(size(in, b.work, 0)); err != nil {
 			return b.fail(err)
 		}
 		return f(e, in, args)
 	}
+}
+
+func shallowSize(v *exec.Value, _, _ int) int {
+	if v == nil || v.IsNil() || !(v.IsString() || v.IsList() || v.IsDict()) {
+		return 1
+	}
+	return 1 + v.Len()
 }
 
 func onText(f func(string) string) exec.FilterFunction {
@@ -193,9 +209,26 @@ func (w *jsonWriter) text(s string) error {
 func tests() *exec.TestSet {
 	set := map[string]exec.TestFunction{}
 	for _, name := range testNames() {
-		set[name], _ = builtins.Tests.Get(name)
+		run, _ := builtins.Tests.Get(name)
+		set[name] = chargedTest(run)
 	}
 	return exec.NewTestSet(set)
+}
+
+func chargedTest(run exec.TestFunction) exec.TestFunction {
+	f, _ := run.(func(*exec.Context, *exec.Value, *exec.VarArgs) (bool, error))
+	return func(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) (bool, error) {
+		b := budgetOf(e)
+		size := shallowSize(in, 0, 0)
+		if len(args.Args) > 0 { // a comparison
+			size = sizeOf(in, b.work, 0) + sizeOf(args.Args[0], b.work, 0)
+		}
+		if err := b.spend(size); err != nil {
+			b.fail(err)
+			return false, err
+		}
+		return f(e.Environment.Context, in, args)
+	}
 }
 
 func testNames() []string {

@@ -15,8 +15,13 @@ func method(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	receiver, name := args.Args[0], args.Args[1].String()
 	rest := &exec.VarArgs{Args: args.Args[2:], KwArgs: args.KwArgs}
 	b := budgetOf(e)
-	if err := b.spend(sizeOf(receiver, b.work, 0)); err != nil {
+	if err := b.spend(shallowSize(receiver, 0, 0)); err != nil {
 		return b.fail(err)
+	}
+	for _, a := range rest.Args {
+		if err := b.spend(sizeOf(a, b.work, 0)); err != nil {
+			return b.fail(err)
+		}
 	}
 	if receiver.IsString() {
 		return stringMethod(b, receiver.String(), name, rest)

@@ -131,6 +131,9 @@ func (r *rewriter) expr(e nodes.Expression, weight *int) nodes.Expression {
 		if !isTest(n.Test.Name) {
 			r.fail("the template uses the test %q, which is not supported", n.Test.Name)
 		}
+		if s, ok := n.Expression.(*nodes.String); ok && n.Test.Name == "in" && s.Val != "" { // gonja reads x in y as a test
+			r.probes = append(r.probes, probe{text: s.Val})
+		}
 		r.arguments(n.Test.Args, n.Test.Kwargs, weight)
 	default:
 		r.fail("the template uses a construct that is not supported (line %d)", e.Position().Line)
@@ -165,10 +168,6 @@ func (r *rewriter) binary(n *nodes.BinaryExpression, weight *int) nodes.Expressi
 		return n
 	case tokens.Multiply, tokens.Power:
 		return call(n, fnNumbers+n.Operator.Token.Val, n.Left, n.Right)
-	case tokens.In:
-		if s, ok := n.Left.(*nodes.String); ok {
-			r.probes = append(r.probes, probe{text: s.Val})
-		}
 	}
 	n.Left, n.Right = r.deep(n.Left), r.deep(n.Right)
 	return n

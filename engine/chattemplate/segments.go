@@ -61,7 +61,8 @@ func (in Input) contains(s string) bool {
 	return strings.Contains(in.BOS, s) || strings.Contains(in.EOS, s)
 }
 
-// mark marks a text of a message. White space stays bare, so that trimming finds it; it cannot be part of a control token's name.
+// mark marks a text of a message. Where a template cuts a text at a literal, the mark of that literal may be left over, and if the
+// template writes the same literal right before it, that counts as text of the message: the safe side. White space stays bare, so that trimming finds it; it cannot be part of a control token's name.
 func (m marker) mark(s string, literals []probe) string {
 	var out strings.Builder
 	for s != "" {
