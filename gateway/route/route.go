@@ -199,7 +199,7 @@ func (r *Router) refresh(ctx context.Context) error {
 }
 
 // Pick returns where the request goes. Errors: CodeModelNotFound, also for a model that cannot do what is needed;
-// CodeEngineUnavailable.
+// CodeEngineUnavailable, whose choice still says which version and arm failed, so that a rollout can count it.
 func (r *Router) Pick(a Ask) (Choice, error) {
 	s := r.current.Load()
 	if s == nil {
@@ -226,10 +226,10 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 		return Choice{}, notFound
 	}
 	if c.Engine, ok = r.engines[c.Version.Engine]; !ok || s.infos[c.Version.Engine] == nil {
-		return Choice{}, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
+		return c, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
 	if c.Info, ok = s.infos[c.Version.Engine][c.Version.EngineModel]; !ok {
-		return Choice{}, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
+		return c, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
 	if a.Need == Generate && !c.Info.CanGenerate || a.Need == Embed && !c.Info.CanEmbed {
 		return Choice{}, notFound

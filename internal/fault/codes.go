@@ -62,6 +62,7 @@ const (
 	CodeWorkflowUnavailable Code = "workflow_unavailable"
 	CodeDatabaseUnavailable Code = "database_unavailable"
 	CodeDraining            Code = "draining"
+	CodeOverloaded          Code = "server_overloaded"
 
 	CodeTimeout         Code = "timeout"
 	CodeUpstreamTimeout Code = "upstream_timeout"
@@ -326,6 +327,12 @@ var table = map[Code]row{
 		Unavailable,
 		"The server is shutting down. Try again at once; another replica or the restarted server will answer.",
 		"服务器正在关闭。请立即重试，其他副本或重启后的服务器会应答。",
+	},
+
+	CodeOverloaded: {
+		Unavailable,
+		"The server holds as many request bytes as it may. Try again as the Retry-After header says.",
+		"服务器正在处理的请求数据量已达上限。请按 Retry-After 响应头等待后重试。",
 	},
 
 	CodeTimeout: {

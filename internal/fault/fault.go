@@ -38,6 +38,16 @@ func (k Kind) String() string {
 	return "internal"
 }
 
+var kindStatus = [...]int{500, 400, 401, 403, 403, 404, 409, 413, 429, 429, 503, 504}
+
+// Status returns the HTTP status of the kind; every dialect uses it, and audit records carry it.
+func (k Kind) Status() int {
+	if int(k) < len(kindStatus) {
+		return kindStatus[k]
+	}
+	return 500
+}
+
 // Lang selects the language of a public sentence.
 type Lang uint8
 

@@ -1,0 +1,171 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// Config bounds requests. Zero values mean the defaults named at each field.
+type Config struct {
+	// Timeout bounds a whole request; 0 means 10 minutes.
+	Timeout time.Duration `koanf:"timeout"`
+	// SettleTimeout bounds what is written after a request has ended; 0 means 10 seconds.
+	SettleTimeout time.Duration `koanf:"settle_timeout"`
+	// DefaultTokens is the completion limit of a request that names none, on a version without one; 0 means 1024.
+	DefaultTokens int `koanf:"default_tokens"`
+	// MaxTokens is the highest completion limit on a model whose context length is unknown; 0 means 8192.
+	MaxTokens int `koanf:"max_tokens"`
+	// PassageTokens is the room kept for retrieved passages; 0 means 2048. A model's context is never filled by more than half.
+	PassageTokens int `koanf:"passage_tokens"`
+	// TopK is the number of passages when the caller does not say; 0 means 4.
+	TopK int `koanf:"top_k"`
+}
+
+// MaxTopK is the most passages a caller may ask for.
+const MaxTopK = 20
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	if c.Timeout < 0 || c.SettleTimeout < 0 {
+		return errors.New("timeout and settle_timeout: must not be negative")
+	}
+	if c.DefaultTokens < 0 || c.MaxTokens < 0 || c.PassageTokens < 0 {
+		return errors.New("default_tokens, max_tokens and passage_tokens: must not be negative")
+	}
+	if c.TopK < 0 || c.TopK > MaxTopK {
+		return fmt.Errorf("top_k: must lie between 0 and %d", MaxTopK)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&c.DefaultTokens, 1024)
+	set(&c.MaxTokens, 8192)
+	set(&c.PassageTokens, 2048)
+	set(&c.TopK, 4)
+	if c.Timeout == 0 {
+		c.Timeout = 10 * time.Minute
+	}
+	if c.SettleTimeout == 0 {
+		c.SettleTimeout = 10 * time.Second
+	}
+	return c
+}
+
+// The collaborators: what each step needs, and no more, so that a test can make any step fail.
+type (
+	authenticator interface {
+		Authenticate(ctx context.Context, plane identity.Plane, credential string) (identity.Principal, error)
+	}
+	enforcer interface {
+		Allow(p identity.Principal, perm access.Permission, tenant string) error
+	}
+	limiter interface {
+		Acquire(ctx context.Context, ask limit.Ask) (*limit.Ticket, limit.State, error)
+	}
+	guard interface {
+		Admit(ctx context.Context, ask Inspect) (Admission, error)
+		Models(ctx context.Context, tenant string, all []string) []string
+	}
+	router interface {
+		Pick(ask route.Ask) (route.Choice, error)
+		Models() []route.Model
+	}
+	ledger interface {
+		Reserve(ctx context.Context, ask billing.Ask) (Reservation, error)
+	}
+	retriever interface {
+		Search(ctx context.Context, ask Lookup) ([]Passage, error)
+	}
+	recorder interface {
+		Append(ctx context.Context, e audit.Event) (audit.Receipt, error)
+	}
+	meter interface {
+		Attribute(busy time.Duration, concurrent int) int64
+		Method() string
+	}
+	labeler interface {
+		Make(request, tenant string, lang fault.Lang) (Label, error)
+	}
+)
+
+// Inspect asks the guard about the text of a call.
+type Inspect struct {
+	Request, Tenant, Session, Action, Model string
+	Fields                                  []Text
+}
+
+// Admission is the guard's yes; it holds the vault of this call.
+type Admission interface {
+	Policy() (version, digest string)
+	Findings() []audit.Finding // so far, ordered
+	Masked() bool
+	MaskPassage(text string) (string, error)
+	Release() Release
+	LabelText() bool // the policy asks for the visible label
+}
+
+// Release lets one choice's text out.
+type Release interface {
+	Write(s string) (string, error)
+	Close() (string, error)
+}
+
+// Reservation is a worst-case cost set aside.
+type Reservation interface {
+	Settle(t billing.Tokens) billing.Charge
+	Release()
+}
+
+// Lookup asks for passages.
+type Lookup struct {
+	Tenant, Collection string
+	Labels             []string
+	Text               string
+	TopK               int
+}
+
+// Deps are the parts a pipeline joins. All must be set, except Retriever in an installation without retrieval. Identity, access,
+// limits, router, audit log and energy model fit as they are; [FromGuard], [FromLedger], [FromRAG] and [FromLabels] adapt the
+// others.
+type Deps struct {
+	Identity  authenticator
+	Access    enforcer
+	Limits    limiter
+	Guard     guard
+	Router    router
+	Ledger    ledger
+	Retriever retriever
+	Audit     recorder
+	Energy    meter
+	Labels    labeler
+	Keys      *keyring.Ring
+	Log       *slog.Logger
+}
+
+// Pipeline answers calls. It is safe for concurrent use.
+type Pipeline struct {
+	deps    Deps
+	cfg     Config
+	metrics *metrics
+	now     func() time.Time
+	running atomic.Int64 // calls that an engine is working on
+}

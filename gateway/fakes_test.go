@@ -1,0 +1,317 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// world is a pipeline over fakes that fail on demand, and everything they saw.
+type world struct {
+	*Pipeline
+
+	engine    *enginetest.Scripted
+	principal identity.Principal
+	fail      map[string]error // by step
+	guard     *fakeGuard
+	ledger    *fakeLedger
+	log       *fakeAudit
+	rag       *fakeRAG
+	version   route.Version
+	rollout   [2]string
+}
+
+func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Plan) *world {
+	t.Helper()
+	w := &world{
+		engine: enginetest.NewScripted(plan), fail: map[string]error{}, ledger: &fakeLedger{}, rag: &fakeRAG{},
+		principal: identity.Principal{Tenant: "acme", Project: "p", Kind: "key", ID: "k1", Name: "shop", Labels: []string{"public"}, Limits: identity.Limits{Concurrent: 1}},
+		version:   route.Version{Model: "chat", Version: "v1", Engine: "native", EngineModel: "scripted", Digest: "sha256:w", Precision: "q4"},
+	}
+	w.guard, w.log = &fakeGuard{w: w}, &fakeAudit{w: w}
+	w.ledger.w, w.rag.w = w, w
+	limits, err := limit.NewMemory(limit.Config{}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Pipeline, err = New(Config{Timeout: time.Minute}, Deps{
+		Identity: w, Access: w, Limits: fakeLimits{w, limits}, Guard: w.guard, Router: w, Ledger: w.ledger, Retriever: w.rag,
+		Audit: w.log, Energy: fakeMeter{}, Labels: w, Keys: keyring.FromBytes(make([]byte, 32)),
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) Authenticate(_ context.Context, _ identity.Plane, credential string) (identity.Principal, error) {
+	if credential != "good" {
+		return identity.Principal{}, fault.New(fault.CodeInvalidKey)
+	}
+	return w.principal, w.fail["authenticate"]
+}
+
+func (w *world) Allow(_ identity.Principal, perm access.Permission, _ string) error {
+	if perm == "" {
+		return fault.New(fault.CodeNotAllowed, "none")
+	}
+	return w.fail["allow "+string(perm)]
+}
+
+func (w *world) Pick(a route.Ask) (route.Choice, error) {
+	if err := w.fail["route"]; err != nil {
+		return route.Choice{}, err
+	}
+	all, _ := w.engine.Models(context.Background())
+	v, info := w.version, all[0]
+	if a.Need == route.Embed {
+		v.EngineModel, info = "scripted-embed", all[1]
+	}
+	return route.Choice{Version: v, Engine: w.engine, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}, nil
+}
+
+func (w *world) Models() []route.Model {
+	return []route.Model{{Name: "chat"}, {Name: "hidden"}, {Name: "other"}}
+}
+
+func (w *world) Make(request, tenant string, _ fault.Lang) (Label, error) {
+	return Label{Header: "AIGC " + request, Object: []byte(`{"Label":"1"}`), Text: "(AI-generated content)"}, w.fail["label"]
+}
+
+type fakeLimits struct {
+	w    *world
+	real *limit.Limiter
+}
+
+func (f fakeLimits) Acquire(ctx context.Context, a limit.Ask) (*limit.Ticket, limit.State, error) {
+	if err := f.w.fail["limit"]; err != nil {
+		return nil, limit.State{}, err
+	}
+	return f.real.Acquire(ctx, a)
+}
+
+// fakeGuard masks the word SECRETn as ⟦n⟧ and restores it. An answer with the word FORBIDDEN is blocked.
+type fakeGuard struct {
+	w    *world
+	asks []Inspect
+}
+
+func (g *fakeGuard) Admit(_ context.Context, ask Inspect) (Admission, error) {
+	if err := g.w.fail["admit"]; err != nil {
+		return nil, err
+	}
+	g.asks = append(g.asks, ask)
+	a := &fakeAdmission{w: g.w}
+	for _, f := range ask.Fields {
+		*f.Text = a.mask(*f.Text)
+	}
+	return a, nil
+}
+
+func (g *fakeGuard) Models(_ context.Context, _ string, all []string) []string {
+	var out []string
+	for _, m := range all {
+		if m != "hidden" {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+type fakeAdmission struct {
+	w      *world
+	masked int
+}
+
+func (a *fakeAdmission) mask(s string) string {
+	for i := range 10 {
+		word := fmt.Sprintf("SECRET%d", i)
+		if n := strings.Count(s, word); n > 0 {
+			a.masked += n
+			s = strings.ReplaceAll(s, word, fmt.Sprintf("⟦%d⟧", i))
+		}
+	}
+	return s
+}
+
+func (a *fakeAdmission) Policy() (string, string) { return "policy-7", "digest" }
+func (a *fakeAdmission) Masked() bool             { return a.masked > 0 }
+func (a *fakeAdmission) LabelText() bool          { return false }
+func (a *fakeAdmission) Findings() []audit.Finding {
+	if a.masked == 0 {
+		return nil
+	}
+	return []audit.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.masked}}
+}
+
+func (a *fakeAdmission) MaskPassage(s string) (string, error) {
+	return a.mask(s), a.w.fail["mask passage"]
+}
+func (a *fakeAdmission) Release() Release { return &fakeRelease{} }
+
+type fakeRelease struct{ seen, open string }
+
+func (r *fakeRelease) Write(s string) (string, error) {
+	r.seen += s
+	r.open += s
+	if strings.Contains(r.seen, "FORBIDDEN") {
+		return "", fault.New(fault.CodeBlockedAnswer, "forbidden")
+	}
+	cut := len(r.open)
+	if i := strings.LastIndex(r.open, "⟦"); i >= 0 && !strings.Contains(r.open[i:], "⟧") {
+		cut = i
+	}
+	out := r.open[:cut]
+	r.open = r.open[cut:]
+	return restore(out), nil
+}
+
+func (r *fakeRelease) Close() (string, error) {
+	out := r.open
+	r.open = ""
+	return restore(out), nil
+}
+
+func restore(s string) string {
+	for i := range 10 {
+		s = strings.ReplaceAll(s, fmt.Sprintf("⟦%d⟧", i), fmt.Sprintf("SECRET%d", i))
+	}
+	return s
+}
+
+// fakeLedger prices a prompt token at 2 and a completion token at 5.
+type fakeLedger struct {
+	w        *world
+	mu       sync.Mutex
+	asks     []billing.Ask
+	settled  []billing.Tokens
+	released int
+}
+
+type fakeReservation struct {
+	l    *fakeLedger
+	done bool
+}
+
+func (l *fakeLedger) Reserve(_ context.Context, a billing.Ask) (Reservation, error) {
+	if err := l.w.fail["reserve"]; err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asks = append(l.asks, a)
+	return &fakeReservation{l: l}, nil
+}
+
+func (r *fakeReservation) Settle(t billing.Tokens) billing.Charge {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	if r.done {
+		panic("settled or released twice")
+	}
+	r.done = true
+	r.l.settled = append(r.l.settled, t)
+	return billing.Charge{Cost: billing.Money(2*t.Prompt + 5*t.Completion), Currency: "CNY", PriceBook: "b1"}
+}
+
+func (r *fakeReservation) Release() {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	if r.done {
+		panic("settled or released twice")
+	}
+	r.done = true
+	r.l.released++
+}
+
+type fakeAudit struct {
+	w      *world
+	mu     sync.Mutex
+	events []audit.Event
+	failAt map[audit.Stage]error
+}
+
+func (a *fakeAudit) Append(ctx context.Context, e audit.Event) (audit.Receipt, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return audit.Receipt{}, err
+	}
+	if err := a.failAt[e.Stage]; err != nil {
+		return audit.Receipt{}, err
+	}
+	a.events = append(a.events, e)
+	return audit.Receipt{ID: fmt.Sprintf("r%d", len(a.events))}, nil
+}
+
+// trail is the stages and outcomes so far, such as "admitted outcome/ok".
+func (a *fakeAudit) trail() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []string
+	for _, e := range a.events {
+		s := string(e.Stage)
+		if e.Outcome != "" {
+			s += "/" + e.Outcome
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, " ")
+}
+
+type fakeRAG struct {
+	w        *world
+	asks     []Lookup
+	passages []Passage
+}
+
+func (r *fakeRAG) Search(_ context.Context, ask Lookup) ([]Passage, error) {
+	r.asks = append(r.asks, ask)
+	return append([]Passage(nil), r.passages...), r.w.fail["retrieve"]
+}
+
+type fakeMeter struct{}
+
+func (fakeMeter) Attribute(busy time.Duration, _ int) int64 { return 1 + busy.Microseconds() }
+func (fakeMeter) Method() string                            { return "declared" }
+
+var errBroken = errors.New("broken")
+
+// call is a valid chat call.
+func call(text string) *Call {
+	return &Call{
+		Credential: "good", Plane: identity.DataPlane, Permission: access.InferenceGenerate, RequestID: "req-1", Source: "192.0.2.1",
+		Route: "POST /v1/chat/completions", Dialect: "openai", Action: ActionChat, Model: "chat",
+		Messages: []engine.Message{{Role: "user", Content: text}}, Logprobs: -1,
+	}
+}
+
+// slotFree reports whether the one slot of the key is free again.
+func (w *world) slotFree(t testing.TB) bool {
+	t.Helper()
+	w.fail["limit"] = nil
+	k, _, err := w.deps.Limits.Acquire(context.Background(), limit.Ask{Tenant: "acme", Key: "k1", Limits: limit.Limits{Concurrent: 1}})
+	if err != nil {
+		return false
+	}
+	k.Release(context.Background(), 0)
+	return true
+}

@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	requests   *prometheus.CounterVec
+	refusals   *prometheus.CounterVec
+	stages     *prometheus.HistogramVec
+	overhead   prometheus.Histogram
+	firstToken prometheus.Histogram
+	duration   *prometheus.HistogramVec
+	tokens     *prometheus.CounterVec
+	running    prometheus.Gauge
+	unrecorded prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	if reg == nil {
+		reg = prometheus.NewRegistry()
+	}
+	fast := []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1}
+	slow := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_gateway_requests_total", Help: "Calls by action and outcome; outcome unauthenticated is not audited.",
+		}, []string{"action", "outcome"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_gateway_refusals_total", Help: "Calls not answered, by error code.",
+		}, []string{"code"}),
+		stages: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sluice_gateway_stage_seconds", Help: "Time spent in each step before the engine is asked.", Buckets: fast,
+		}, []string{"stage"}),
+		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sluice_gateway_overhead_seconds", Help: "Time from the arrival of a call to the question to the engine.", Buckets: fast,
+		}),
+		firstToken: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sluice_gateway_first_token_seconds", Help: "Time from the arrival of a call to the first text.", Buckets: slow,
+		}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sluice_gateway_duration_seconds", Help: "Time from the arrival of a call to its end.", Buckets: slow,
+		}, []string{"action"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_gateway_tokens_total", Help: "Tokens by class.",
+		}, []string{"class"}),
+		running: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "sluice_gateway_running_requests", Help: "Calls that an engine is working on.",
+		}),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sluice_gateway_unrecorded_outcomes_total", Help: "Outcome records that could not be written; reconciliation closes them.",
+		}),
+	}
+	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded)
+	return m
+}
+
+// New returns a pipeline over its parts. reg may be nil.
+func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	if deps.Identity == nil || deps.Access == nil || deps.Limits == nil || deps.Guard == nil || deps.Router == nil || deps.Ledger == nil ||
+		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Keys == nil || deps.Log == nil {
+		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
+	}
+	deps.Log = deps.Log.With("component", "gateway")
+	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), now: time.Now}, nil
+}

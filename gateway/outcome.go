@@ -1,0 +1,258 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// The outcomes of a call.
+const (
+	outcomeOK      = "ok"
+	outcomeRefused = "refused" // a rule said no
+	outcomeFailed  = "failed"  // an engine or a part of ours broke; rollouts count these
+	outcomeAborted = "aborted" // the caller left
+
+	outcomeUnauthenticated = "unauthenticated" // in metrics only
+)
+
+const (
+	decisionAllow  = "allow"
+	decisionRefuse = "refuse"
+)
+
+// statusClientGone is what proxies log for a caller who left; nobody receives it.
+const statusClientGone = 499
+
+// ending says how a run ended.
+type ending struct {
+	outcome string
+	err     error
+}
+
+func endingOf(err error) ending { return ending{outcome: outcomeOf(err), err: err} }
+
+// outcomeOf tells the caller's end, a rule's no and a breakdown apart. What is unavailable before an engine is involved, such as
+// the budget, is a refusal: it says nothing about the model.
+func outcomeOf(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return outcomeAborted
+	}
+	p := fault.Public(err)
+	switch p.Code() {
+	case fault.CodeEngineUnavailable, fault.CodeEngineOverloaded, fault.CodeUpstreamFailed:
+		return outcomeFailed
+	}
+	switch p.Kind() {
+	case fault.Internal, fault.Timeout:
+		return outcomeFailed
+	default:
+		return outcomeRefused
+	}
+}
+
+// failed turns what stopped an engine into the error of the call: the caller's departure and our deadline are told apart from a
+// failure.
+func (r *run) failed(caller, bounded context.Context, err error) error {
+	switch {
+	case caller.Err() != nil:
+		return fmt.Errorf("the caller left: %w", context.Canceled)
+	case bounded.Err() != nil:
+		return fault.Wrap(err, fault.CodeTimeout, r.p.cfg.Timeout.String())
+	default:
+		return err
+	}
+}
+
+// refuse ends a run that did not reach the engine, and returns the error for the edge. If the refusal itself cannot be recorded,
+// that is the error.
+func (r *run) refuse(caller context.Context, err error) error {
+	if caller.Err() != nil {
+		err = fmt.Errorf("the caller left: %w", context.Canceled)
+	}
+	if !errors.Is(err, context.Canceled) {
+		r.p.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
+	}
+	if !r.known {
+		r.p.metrics.requests.WithLabelValues(string(r.call.Action), outcomeUnauthenticated).Inc()
+		return &Refusal{err: err}
+	}
+	receipt, lost := r.finish(endingOf(err))
+	if lost != nil {
+		err = fmt.Errorf("%w (while refusing: %s)", unrecorded(lost), fault.Public(err).Code())
+	}
+	return &Refusal{Receipt: receipt, Rate: r.rate, err: err}
+}
+
+// refusal is the error of a call that failed at the engine.
+func (r *run) refusal(err error) error {
+	return &Refusal{Receipt: r.receipt, Rate: r.rate, err: err}
+}
+
+// finish is step 12: it settles, gives back what the run holds and writes the outcome record, once, on a context that the
+// caller's departure does not end. It returns the record's id, or why there is none.
+func (r *run) finish(end ending) (receipt string, lost error) {
+	r.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), r.p.cfg.SettleTimeout)
+		defer cancel()
+		u := r.settle(end)
+		if r.ticket != nil {
+			r.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
+		}
+		e := r.event(audit.StageOutcome)
+		e.Outcome, e.Usage = end.outcome, u
+		e.Decision = decisionAllow
+		if end.outcome == outcomeRefused {
+			e.Decision = decisionRefuse
+		}
+		switch {
+		case end.outcome == outcomeAborted:
+			e.Status = statusClientGone
+		case end.err != nil:
+			p := fault.Public(end.err)
+			e.ErrorKind, e.ErrorCode, e.Status = p.Kind().String(), string(p.Code()), p.Kind().Status()
+		default:
+			e.Status = 200
+		}
+		got, err := r.p.deps.Audit.Append(ctx, e)
+		receipt, lost = got.ID, err
+		if err != nil {
+			r.p.metrics.unrecorded.Inc()
+			r.p.deps.Log.Error("outcome not recorded", "request", r.call.RequestID, "receipt", r.receipt, "outcome", end.outcome, "error", err)
+		}
+		if end.outcome == outcomeFailed {
+			r.p.deps.Log.Error("request failed", "request", r.call.RequestID, "tenant", r.principal.Tenant, "error", end.err)
+		}
+		r.observe(end, u)
+		r.mu.Lock()
+		r.final = Summary{Usage: u, Findings: e.Findings, LogprobsWithheld: r.withheld, Outcome: end.outcome}
+		r.mu.Unlock()
+	})
+	return receipt, lost
+}
+
+// settle counts and prices. What the engine did not report is counted here: one token per event with text, the prompt as the
+// engine counted it. A failure of ours costs the caller nothing; a caller who leaves, or an answer that a rule stops, costs what
+// was generated until then.
+func (r *run) settle(end ending) audit.Usage {
+	var u audit.Usage
+	switch {
+	case r.usage != nil:
+		u.PromptTokens, u.CachedTokens = int64(r.usage.PromptTokens), int64(r.usage.CachedTokens)
+		u.CompletionTokens, u.Estimated = int64(r.usage.CompletionTokens), r.usage.Estimated
+	case r.events > 0:
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.count.Tokens), int64(r.events), true
+	}
+	if r.reservation != nil {
+		if used := u.PromptTokens+u.CompletionTokens > 0; used && end.outcome != outcomeFailed {
+			c := r.reservation.Settle(billing.Tokens{Prompt: u.PromptTokens, Cached: u.CachedTokens, Completion: u.CompletionTokens})
+			u.Cost, u.Currency = int64(c.Cost), c.Currency
+			r.priceBook = c.PriceBook
+		} else {
+			r.reservation.Release()
+		}
+	}
+	if !r.asked.IsZero() {
+		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.busy(), max(r.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
+	}
+	return u
+}
+
+// busy is how long an engine worked on the run: what it says, else the time since it was asked.
+func (r *run) busy() time.Duration {
+	if r.usage != nil && r.usage.Prefill+r.usage.Decode > 0 {
+		return r.usage.Prefill + r.usage.Decode
+	}
+	return r.p.now().Sub(r.asked)
+}
+
+func (r *run) observe(end ending, u audit.Usage) {
+	m, action := r.p.metrics, string(r.call.Action)
+	m.requests.WithLabelValues(action, end.outcome).Inc()
+	m.duration.WithLabelValues(action).Observe(r.p.now().Sub(r.call.Received).Seconds())
+	if r.firstToken > 0 {
+		m.firstToken.Observe(r.firstToken.Seconds())
+	}
+	m.tokens.WithLabelValues("prompt").Add(float64(u.PromptTokens - u.CachedTokens))
+	m.tokens.WithLabelValues("cached").Add(float64(u.CachedTokens))
+	m.tokens.WithLabelValues("completion").Add(float64(u.CompletionTokens))
+}
+
+// event is everything known about the run at this moment, as an audit record.
+func (r *run) event(stage audit.Stage) audit.Event {
+	c, v := r.call, r.choice.Version
+	e := audit.Event{
+		Request: c.RequestID, Stage: stage, Tenant: r.principal.Tenant, Project: r.principal.Project,
+		Actor:   audit.Actor{Kind: r.principal.Kind, ID: r.principal.ID, Name: r.principal.Name},
+		Session: c.Session, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
+		Model: audit.Model{
+			Asked: string(c.Model), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
+			Template: r.choice.Info.Template, Engine: v.Engine,
+		},
+		Policy: r.policy[0], PolicyDigest: r.policy[1], PriceBook: r.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
+		Documents: r.documents, Label: r.label.Header, PromptDigest: r.promptDigest,
+		Latency: audit.Latency{Admit: r.admitTime.Microseconds()},
+	}
+	if e.Session == "" {
+		e.Session = r.unit
+	}
+	if c.RAG != nil {
+		e.Resource = c.RAG.Collection
+	}
+	if r.admission != nil {
+		e.Findings = r.admission.Findings()
+	}
+	if stage != audit.StageOutcome {
+		return e
+	}
+	if r.usage != nil {
+		e.Model.Reported = string(r.usage.Model)
+		e.Latency.Queue = r.usage.Queue.Microseconds()
+	}
+	e.Latency.FirstToken = r.firstToken.Microseconds()
+	e.Latency.Total = r.p.now().Sub(c.Received).Microseconds()
+	if len(r.released) > 0 {
+		e.AnswerDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.answer())
+	}
+	if r.withheld {
+		e.Detail = map[string]string{"logprobs": "withheld"}
+	}
+	return e
+}
+
+// answer spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
+// between them.
+func (r *run) answer() string {
+	parts := make([]string, len(r.released))
+	for i := range r.released {
+		parts[i] = r.released[i].String()
+	}
+	return strings.Join(parts, "\x00")
+}
+
+func (r *run) head() Head {
+	return Head{
+		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt, Policy: r.policy[0],
+		Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
+		Citations: r.citations, Overhead: r.overheadSoFar(),
+	}
+}
+
+func (r *run) overheadSoFar() time.Duration {
+	if r.overhead > 0 {
+		return r.overhead
+	}
+	return r.p.now().Sub(r.call.Received)
+}
+
+func (r *run) summary() Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.final
+}

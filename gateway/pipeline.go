@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Chat answers a chat or a completion. The numbers are the steps of the package comment. On refusal the error is a *Refusal.
+func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
+	r := p.begin(c, route.Generate) // 1: the edge has decoded the dialect
+	err := r.through(ctx,
+		step{"authenticate", r.authenticate}, // 2
+		step{"limit", r.limit},               // 3
+		step{"admit", r.admit},               // 4
+		//                                       5: no cache, see the package comment
+		step{"route", r.route},       // 6
+		step{"reserve", r.reserve},   // 7
+		step{"retrieve", r.retrieve}, // 8
+		step{"audit", r.admitted},    // 9
+	)
+	if err != nil {
+		return nil, r.refuse(ctx, err)
+	}
+	return r.generate(ctx), nil // 10, 11 and 12, as the events are consumed; 13 is the edge's
+}
+
+// Embed answers an embedding call by the same steps. Vectors are numbers: nothing is restored or labelled in them.
+func (p *Pipeline) Embed(ctx context.Context, c *Call) (*EmbedReply, error) {
+	r := p.begin(c, route.Embed) // 1
+	err := r.through(ctx,
+		step{"authenticate", r.authenticate}, // 2
+		step{"limit", r.limit},               // 3
+		step{"admit", r.admit},               // 4
+		step{"route", r.route},               // 6
+		step{"reserve", r.reserve},           // 7
+		step{"audit", r.admitted},            // 9
+	)
+	if err != nil {
+		return nil, r.refuse(ctx, err)
+	}
+	return r.embed(ctx) // 10 and 12
+}
+
+// Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. No engine is paid,
+// so nothing is routed or reserved.
+func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
+	r := p.begin(c, route.Embed) // 1
+	err := r.through(ctx,
+		step{"authenticate", r.authenticate}, // 2
+		step{"limit", r.limit},               // 3
+		step{"admit", r.admit},               // 4
+		step{"audit", r.admitted},            // 9
+	)
+	if err != nil {
+		return nil, r.refuse(ctx, err)
+	}
+	return r.search(ctx) // 8, 11 and 12
+}
+
+// Models lists the names the caller may ask for. Reading the list is not audited.
+func (p *Pipeline) Models(ctx context.Context, c *Call) ([]route.Model, error) {
+	r := p.begin(c, route.Generate)
+	if err := r.through(ctx, step{"authenticate", r.authenticate}); err != nil {
+		p.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
+		return nil, err
+	}
+	all := p.deps.Router.Models()
+	names := make([]string, len(all))
+	for i, m := range all {
+		names[i] = m.Name
+	}
+	allowed := map[string]bool{}
+	for _, name := range p.deps.Guard.Models(ctx, r.principal.Tenant, names) {
+		allowed[name] = r.principal.MayUse(name)
+	}
+	var out []route.Model
+	for _, m := range all {
+		if allowed[m.Name] {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// step is one named step before the engine is asked.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+// through takes the steps in order and stops at the first that refuses.
+func (r *run) through(ctx context.Context, steps ...step) error {
+	for _, s := range steps {
+		began := r.p.now()
+		err := s.do(ctx)
+		r.p.metrics.stages.WithLabelValues(s.name).Observe(r.p.now().Sub(began).Seconds())
+		if err == nil {
+			err = ctx.Err() // whoever has left is not worth another step
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generate returns the reply whose events run the engine.
+func (r *run) generate(ctx context.Context) *Reply {
+	reply := &Reply{Head: r.head(), run: r}
+	reply.events = func(yield func(engine.Event, error) bool) { r.stream(ctx, yield) }
+	return reply
+}
+
+// stream asks the engine (10), lets its events out (11) and settles before the last one (12).
+func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) {
+	defer r.finish(ending{outcome: outcomeAborted}) // for a consumer that stops or panics; else the outcome stands already
+	bounded, stop := context.WithTimeout(ctx, r.left())
+	defer stop()
+	defer r.ask()()
+
+	out := r.egress()
+	for ev, err := range r.choice.Engine.Generate(bounded, r.request) {
+		var last bool
+		if err == nil {
+			ev, last, err = out.pass(ev)
+		}
+		if err != nil {
+			err = r.failed(ctx, bounded, err)
+			r.finish(endingOf(err))
+			yield(engine.Event{}, err)
+			return
+		}
+		if last {
+			r.finish(ending{outcome: outcomeOK})
+		}
+		if empty(ev) {
+			continue
+		}
+		if !yield(ev, nil) || last {
+			return
+		}
+	}
+	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
+	r.finish(endingOf(err))
+	yield(engine.Event{}, err)
+}
+
+func empty(ev engine.Event) bool {
+	return ev.Text == "" && ev.Finish == engine.FinishNone && ev.Usage == nil && len(ev.Logprobs) == 0
+}
+
+// embed asks the engine for vectors (10) and settles (12).
+func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
+	defer r.finish(ending{outcome: outcomeAborted})
+	bounded, stop := context.WithTimeout(ctx, r.left())
+	defer stop()
+	defer r.ask()()
+
+	got, err := r.choice.Engine.Embed(bounded, &engine.EmbedRequest{Model: r.choice.Version.EngineModel, Input: r.call.Input})
+	if err == nil && len(got.Vectors) != len(r.call.Input) {
+		err = fault.Wrap(errors.New("the engine returned another number of vectors"), fault.CodeEngineUnavailable, string(r.call.Model))
+	}
+	if err != nil {
+		err = r.failed(ctx, bounded, err)
+		r.finish(endingOf(err))
+		return nil, r.refusal(err)
+	}
+	r.usage = &engine.Usage{Model: got.Model, PromptTokens: got.PromptTokens}
+	r.finish(ending{outcome: outcomeOK})
+	return &EmbedReply{Head: r.head(), Summary: r.summary(), Vectors: got.Vectors}, nil
+}
+
+// search looks passages up (8), lets their text out as an answer (11) and closes the record (12).
+func (r *run) search(ctx context.Context) (*SearchReply, error) {
+	defer r.finish(ending{outcome: outcomeAborted})
+	bounded, stop := context.WithTimeout(ctx, r.left())
+	defer stop()
+
+	passages, err := r.lookup(bounded, r.call.Query)
+	for i := range passages {
+		if err == nil {
+			passages[i].Text, err = r.show(passages[i].Text)
+		}
+	}
+	if err != nil {
+		err = r.failed(ctx, bounded, err)
+		r.finish(endingOf(err))
+		return nil, r.refusal(err)
+	}
+	r.finish(ending{outcome: outcomeOK})
+	return &SearchReply{Head: r.head(), Summary: r.summary(), Passages: passages}, nil
+}
+
+// ask marks that an engine works on the run, until the returned function is called.
+func (r *run) ask() (done func()) {
+	r.asked = r.p.now()
+	r.overhead = r.asked.Sub(r.call.Received)
+	r.p.metrics.overhead.Observe(r.overhead.Seconds())
+	r.peak = int(r.p.running.Add(1))
+	r.p.metrics.running.Inc()
+	return func() {
+		r.p.running.Add(-1)
+		r.p.metrics.running.Dec()
+	}
+}
+
+// left is the time the run may still take.
+func (r *run) left() time.Duration { return r.p.cfg.Timeout - r.p.now().Sub(r.call.Received) }

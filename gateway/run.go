@@ -1,0 +1,325 @@
+package gateway
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// run is one call on its way through the steps. One goroutine uses it, but for finish, which may race with Close.
+type run struct {
+	p    *Pipeline
+	call *Call
+	need route.Need
+
+	// Filled by the steps, in order.
+	principal    identity.Principal
+	known        bool // the principal is
+	ticket       *limit.Ticket
+	rate         limit.State
+	unit         string // the conversation
+	promptDigest string
+	admission    Admission
+	policy       [2]string // version and digest
+	choice       route.Choice
+	request      *engine.Request
+	count        engine.Count
+	allowance    int // tokens kept for passages
+	reservation  Reservation
+	citations    []Citation
+	documents    []string
+	label        Label
+	receipt      string
+	admitTime    time.Duration
+
+	// Filled while the engine works.
+	asked      time.Time
+	overhead   time.Duration
+	peak       int // runs at work when this one began, itself included
+	firstToken time.Duration
+	events     int // events with text
+	usage      *engine.Usage
+	released   []strings.Builder // text let out, by choice
+	withheld   bool              // log-probabilities
+	priceBook  string
+
+	once  sync.Once
+	mu    sync.Mutex
+	final Summary
+}
+
+func (p *Pipeline) begin(c *Call, need route.Need) *run {
+	if c.Received.IsZero() {
+		c.Received = p.now()
+	}
+	return &run{p: p, call: c, need: need}
+}
+
+// authenticate is step 2: who calls, and whether the route is open to them.
+func (r *run) authenticate(ctx context.Context) error {
+	var err error
+	if r.principal, err = r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.call.Credential); err != nil {
+		return err
+	}
+	r.known = true
+	r.call.Credential = ""
+	if err := r.p.deps.Access.Allow(r.principal, r.call.Permission, r.principal.Tenant); err != nil {
+		return err
+	}
+	if r.call.RAG != nil && r.call.Permission != access.RAGSearch {
+		if err := r.p.deps.Access.Allow(r.principal, access.RAGSearch, r.principal.Tenant); err != nil {
+			return err
+		}
+	}
+	if m := r.call.Model; m != "" && !r.principal.MayUse(m.name()) {
+		return fault.New(fault.CodeModelNotAllowed, string(m)).WithParam("model")
+	}
+	return nil
+}
+
+// name returns the model without a pinned version.
+func (m AskedModel) name() string {
+	name, _, _ := strings.Cut(string(m), "@")
+	return name
+}
+
+// limit is step 3. Tokens are taken by an estimate that needs no engine, and corrected at the end.
+func (r *run) limit(ctx context.Context) error {
+	l := r.principal.Limits
+	var err error
+	r.ticket, r.rate, err = r.p.deps.Limits.Acquire(ctx, limit.Ask{
+		Tenant: r.principal.Tenant, Key: r.principal.ID, Tokens: r.estimate(),
+		Limits: limit.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrent: l.Concurrent},
+	})
+	return err
+}
+
+// estimate is a quarter of the text's bytes, and the completion asked for.
+func (r *run) estimate() int {
+	n := 0
+	for _, f := range r.texts() {
+		n += len(*f.Text)
+	}
+	n = n/4 + 1
+	if r.need == route.Generate {
+		n += max(1, r.call.Choices) * r.completion(route.Defaults{})
+	}
+	return n
+}
+
+// completion is the limit of one choice: what the caller says, else the version, else the installation.
+func (r *run) completion(d route.Defaults) int {
+	switch {
+	case r.call.MaxTokens != nil:
+		return *r.call.MaxTokens
+	case d.MaxTokens != nil:
+		return *d.MaxTokens
+	default:
+		return r.p.cfg.DefaultTokens
+	}
+}
+
+// admit is step 4. What identifies the conversation and the prompt is taken before the guard rewrites the text.
+func (r *run) admit(ctx context.Context) error {
+	r.unit = r.conversation()
+	r.promptDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.call.prompt())
+	a, err := r.p.deps.Guard.Admit(ctx, Inspect{
+		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Action: string(r.call.Action),
+		Model: r.call.Model.name(), Fields: r.texts(),
+	})
+	if err != nil {
+		return err
+	}
+	r.admission = a
+	r.policy[0], r.policy[1] = a.Policy()
+	return nil
+}
+
+// texts lists every text-bearing field of the call.
+func (r *run) texts() []Text {
+	c := r.call
+	out := make([]Text, 0, 2*len(c.Messages)+len(c.Stop)+len(c.Input)+2)
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		path := "messages[" + strconv.Itoa(i) + "]"
+		out = append(out, Text{path + ".content", &m.Content})
+		if m.Name != "" {
+			out = append(out, Text{path + ".name", &m.Name})
+		}
+	}
+	if c.Prompt != "" {
+		out = append(out, Text{"prompt", &c.Prompt})
+	}
+	for i := range c.Stop {
+		out = append(out, Text{"stop[" + strconv.Itoa(i) + "]", &c.Stop[i]})
+	}
+	for i := range c.Input {
+		out = append(out, Text{"input[" + strconv.Itoa(i) + "]", &c.Input[i]})
+	}
+	if c.Query != "" {
+		out = append(out, Text{"query", &c.Query})
+	}
+	return out
+}
+
+// prompt spells the text of a call as its digest covers it: the one text of a call that has only one; roles and contents, and
+// inputs, each ended by a zero byte.
+func (c *Call) prompt() string {
+	switch {
+	case c.Query != "":
+		return c.Query
+	case c.Messages == nil && c.Input == nil:
+		return c.Prompt
+	}
+	var b strings.Builder
+	for _, m := range c.Messages {
+		b.WriteString(m.Role + "\x00" + m.Content + "\x00")
+	}
+	for _, s := range c.Input {
+		b.WriteString(s + "\x00")
+	}
+	return b.String()
+}
+
+// conversation names what rollouts keep on one side and pseudonyms are stable in: the caller's own session, else the system
+// message and the first user message, which every turn of a chat repeats, else the prompt. Embeddings of one key stay together,
+// since vectors of two versions do not compare. It is a keyed digest, bound to the caller.
+func (r *run) conversation() string {
+	kind, text := "session", []string{r.call.Session}
+	if r.call.Session == "" {
+		kind, text = "opening", nil
+		for _, m := range r.call.Messages {
+			if m.Role == "system" || m.Role == "user" {
+				text = append(text, m.Role, m.Content)
+			}
+			if m.Role == "user" {
+				break
+			}
+		}
+		if r.call.Action == ActionCompletion {
+			text = []string{r.call.Prompt}
+		}
+	}
+	parts := append([]string{r.principal.Tenant, r.principal.ID, kind}, text...)
+	return hex.EncodeToString(r.p.deps.Keys.MAC("gateway/conversation/v1", parts...)[:16])
+}
+
+// route is step 6; the version's defaults fill what the caller left unset.
+func (r *run) route(context.Context) error {
+	var err error
+	if r.choice, err = r.p.deps.Router.Pick(route.Ask{Model: string(r.call.Model), Unit: r.unit, Need: r.need}); err != nil {
+		return err
+	}
+	if r.need == route.Embed {
+		return nil
+	}
+	if r.call.Logprobs >= 0 && !r.choice.Info.HasLogprobs {
+		return fault.New(fault.CodeUnsupported, "logprobs", "the model does not give log-probabilities").WithParam("logprobs")
+	}
+	c, d := r.call, r.choice.Version.Defaults
+	r.request = &engine.Request{
+		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
+		Temperature: first(1, c.Temperature, d.Temperature), TopP: first(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
+	}
+	return nil
+}
+
+// first returns the first value that is set.
+func first(otherwise float64, values ...*float64) float64 {
+	for _, v := range values {
+		if v != nil {
+			return *v
+		}
+	}
+	return otherwise
+}
+
+// reserve is step 7: the prompt, the room for passages and the longest completion, priced.
+func (r *run) reserve(ctx context.Context) error {
+	ask := billing.Ask{
+		Request: r.call.RequestID, Tenant: r.principal.Tenant, Key: r.principal.ID, Model: r.choice.Version.Model, At: r.call.Received,
+		Embed: r.need == route.Embed,
+	}
+	if r.need == route.Embed {
+		for _, s := range r.call.Input {
+			r.count.Tokens += len(s) + 2 // a token has at least one byte; two mark the ends
+		}
+		ask.PromptTokens = int64(r.count.Tokens)
+	} else {
+		if err := r.size(ctx); err != nil {
+			return err
+		}
+		ask.PromptTokens = int64(r.count.Tokens + r.allowance)
+		ask.MaxCompletion = int64(r.request.MaxTokens) * int64(r.request.Choices)
+	}
+	var err error
+	r.reservation, err = r.p.deps.Ledger.Reserve(ctx, ask)
+	return err
+}
+
+// size counts the prompt and bounds the completion by what the context still holds.
+func (r *run) size(ctx context.Context) error {
+	var err error
+	if r.count, err = r.choice.Engine.Count(ctx, r.request); err != nil {
+		return err
+	}
+	limit, room := r.completion(r.choice.Version.Defaults), r.p.cfg.MaxTokens
+	if whole := r.choice.Info.ContextTokens; whole > 0 {
+		if r.call.RAG != nil {
+			r.allowance = min(r.p.cfg.PassageTokens, whole/2)
+		}
+		room = whole - r.count.Tokens - r.allowance
+		if room < 1 && r.count.Exact {
+			return fault.New(fault.CodeContextLength, whole, r.count.Tokens+r.allowance+1).WithParam("messages")
+		}
+		if room < 1 { // the count is a bound; the engine decides
+			room = limit
+			r.count.Tokens = min(r.count.Tokens, whole)
+		}
+	} else if r.call.RAG != nil {
+		r.allowance = r.p.cfg.PassageTokens
+	}
+	r.request.MaxTokens = min(limit, room)
+	return nil
+}
+
+// admitted is step 9.
+func (r *run) admitted(ctx context.Context) error {
+	if r.call.Action != ActionEmbed {
+		var err error
+		if r.label, err = r.p.deps.Labels.Make(r.call.RequestID, r.principal.Tenant, r.call.Language); err != nil {
+			return err
+		}
+	}
+	r.admitTime = r.p.now().Sub(r.call.Received)
+	e := r.event(audit.StageAdmitted)
+	e.Decision = decisionAllow
+	got, err := r.p.deps.Audit.Append(ctx, e)
+	if err != nil {
+		return unrecorded(err)
+	}
+	r.receipt = got.ID
+	return nil
+}
+
+// unrecorded gives a failure of the log its code, if it has none.
+func unrecorded(err error) error {
+	var coded *fault.Error
+	if errors.As(err, &coded) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fault.Wrap(err, fault.CodeAuditUnavailable)
+}
