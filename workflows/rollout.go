@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -380,7 +381,8 @@ func transitionOptions(ctx workflow.Context) workflow.Context {
 		StartToCloseTimeout: 10 * time.Second,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: time.Second, MaximumInterval: 15 * time.Second, NonRetryableErrorTypes: []string{errSuperseded, errRefused},
+			InitialInterval: time.Second, MaximumInterval: 15 * time.Second, MaximumAttempts: math.MaxInt32,
+			NonRetryableErrorTypes: []string{errSuperseded, errRefused},
 		},
 	})
 }

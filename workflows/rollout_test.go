@@ -1,0 +1,628 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+// world is the platform around the workflows: an assignment, an audit log, and traffic whose behaviour the test chooses. Each
+// part fails while its fail field says so.
+type world struct {
+	mu       sync.Mutex
+	cur      Assignment
+	moves    []Assignment
+	records  []Record
+	stats    func(rollout string, since int64) map[string]ArmStats
+	fail     struct{ routes, stats, audit error }
+	refuse   error // of every assignment that gives the candidate a share
+	versions []string
+	engine   []int
+}
+
+func newWorld() *world {
+	w := &world{cur: Assignment{Model: "m", Stable: "v1"}, versions: []string{"v1", "v2"}}
+	w.stats = w.traffic(500, sim0, sim0)
+	return w
+}
+
+// behaviour of one arm: failures in percent, latency in milliseconds.
+type behaviour struct{ failing, latency int64 }
+
+var sim0 = behaviour{0, 100}
+
+// traffic gives each arm its share of n requests, according to the assignment in force.
+func (w *world) traffic(n int64, stable, candidate behaviour) func(string, int64) map[string]ArmStats {
+	return func(rollout string, _ int64) map[string]ArmStats {
+		basis := int64(w.cur.Basis)
+		if rollout != w.cur.Rollout {
+			return nil
+		}
+		return map[string]ArmStats{
+			"stable": stable.stats(max(n*(10000-basis)/10000, 300)), "candidate": candidate.stats(n * basis / 10000 * 5),
+		}
+	}
+}
+
+func (b behaviour) stats(n int64) ArmStats {
+	s := ArmStats{Requests: n, Errors: n * b.failing / 100}
+	for range n {
+		s.FirstToken = append(s.FirstToken, b.latency*1000)
+		s.Total = append(s.Total, b.latency*10000)
+	}
+	return s
+}
+
+func (w *world) Assignment(context.Context, string) (Assignment, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cur, w.fail.routes
+}
+
+func (w *world) SetAssignment(_ context.Context, a Assignment) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail.routes != nil {
+		return w.fail.routes
+	}
+	if w.refuse != nil && a.Rollout != "" {
+		return w.refuse
+	}
+	w.cur = a
+	w.moves = append(w.moves, a)
+	return nil
+}
+
+func (w *world) HasVersion(_ context.Context, _, version string) (bool, error) {
+	return slices.Contains(w.versions, version), nil
+}
+
+func (w *world) ArmStats(_ context.Context, rollout string, since int64) (map[string]ArmStats, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail.stats != nil {
+		return nil, w.fail.stats
+	}
+	return w.stats(rollout, since), nil
+}
+
+func (w *world) Append(_ context.Context, r Record) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail.audit != nil {
+		return "", w.fail.audit
+	}
+	w.records = append(w.records, r)
+	return "audit-" + r.Detail["transition"], nil
+}
+
+func (w *world) SetConcurrency(_ context.Context, n int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.engine = append(w.engine, n)
+	return nil
+}
+
+func (w *world) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+// bases returns the shares the candidate had, one after the other.
+func (w *world) bases() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []int
+	for _, a := range w.moves {
+		out = append(out, a.Basis)
+	}
+	return out
+}
+
+func (w *world) deps(t testing.TB) Deps {
+	return Deps{DB: dbtest.SQLite(t), Routes: w, Stats: w, Audit: w, Engine: w}
+}
+
+// rehearsal runs the workflow in the SDK's test environment, whose clock skips all waiting.
+type rehearsal struct {
+	*testsuite.TestWorkflowEnvironment
+	t     *testing.T
+	w     *world
+	acts  *activities
+	input rolloutInput
+}
+
+func rehearse(t *testing.T, w *world, change func(*Spec)) *rehearsal {
+	t.Helper()
+	spec := Spec{Model: "m", Candidate: "v2", Dwell: 10 * time.Minute, Deadline: 2 * time.Hour, Reason: "try it"}
+	if change != nil {
+		change(&spec)
+	}
+	spec = spec.withDefaults()
+	if err := spec.check(); err != nil {
+		t.Fatal(err)
+	}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(2 * time.Minute)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
+	env.SetStartTime(time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC))
+	deps := w.deps(t)
+	a := &activities{deps: deps, store: &store{db: deps.DB}, now: env.Now, m: newMetrics(nil)}
+	a.plan = &capacity{deps: deps, store: a.store, now: env.Now, log: slog.New(slog.DiscardHandler), m: a.m}
+	env.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: rolloutName})
+	env.RegisterActivityWithOptions(a.Transition, activity.RegisterOptions{Name: transitionName})
+	env.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: evaluateName})
+	in := rolloutInput{Schema: 1, ID: "r-1", Stable: "v1", Salt: "salt", Spec: spec, Starter: Actor{Kind: "user", ID: "alice"}}
+	err := a.store.create(t.Context(), State{
+		ID: in.ID, Model: "m", Stable: "v1", Candidate: "v2", Spec: spec, Starter: in.Starter, Phase: PhaseStarting,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rehearsal{TestWorkflowEnvironment: env, t: t, w: w, acts: a, input: in}
+}
+
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}
+
+// run executes the workflow to its end and checks what must hold at every end.
+func (r *rehearsal) run() State {
+	r.t.Helper()
+	r.ExecuteWorkflow(rollout, r.input)
+	if err := r.GetWorkflowError(); err != nil {
+		r.t.Fatalf("workflow: %v", err)
+	}
+	var st State
+	if err := r.GetWorkflowResult(&st); err != nil {
+		r.t.Fatal(err)
+	}
+	r.check(st)
+	return st
+}
+
+// check holds the invariants: the assignment is free again and names the right version, every transition has one audit record
+// written under its id, the projection agrees with the workflow, and evidence that is referred to can be replayed.
+func (r *rehearsal) check(st State) {
+	r.t.Helper()
+	want := "v1"
+	if st.Phase == PhaseCompleted {
+		want = "v2"
+	}
+	if c := r.w.cur; c.Rollout != "" || c.Basis != 0 || c.Candidate != "" || c.Stable != want {
+		r.t.Errorf("the assignment at the end is %+v", c)
+	}
+	seen := map[string]int{}
+	for _, rec := range r.w.records {
+		seen[rec.Detail["transition"]]++
+	}
+	for _, h := range st.History {
+		if seen[h.ID] != 1 || h.Audit == "" {
+			r.t.Errorf("transition %s has %d audit records, receipt %q", h.ID, seen[h.ID], h.Audit)
+		}
+		if h.Evidence == "" {
+			continue
+		}
+		ev, th, err := r.acts.store.evidence(r.t.Context(), h.Evidence)
+		if err != nil || ev.Hash() != h.Evidence {
+			r.t.Errorf("evidence of %s: %v", h.ID, err)
+			continue
+		}
+		if d := Verdict(ev, th); h.To == PhaseCompleted && d.Outcome != Pass || strings.HasPrefix(h.To, PhaseCanary) && d.Outcome != Pass {
+			r.t.Errorf("%s was entered on the verdict %s", h.To, d.Outcome)
+		}
+	}
+	kept, err := r.acts.store.get(r.t.Context(), r.input.ID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if kept.Phase != st.Phase || kept.Share != st.Share || kept.FinishedAt == 0 || len(kept.History) < len(st.History) {
+		r.t.Errorf("the projection says %s %d %d with %d transitions, the workflow %s %d with %d", kept.Phase, kept.Share, kept.FinishedAt,
+			len(kept.History), st.Phase, st.Share, len(st.History))
+	}
+}
+
+func path(st State) string {
+	var out []string
+	for _, h := range st.History {
+		out = append(out, h.To)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestHealthyCandidateReachesEveryone(t *testing.T) {
+	t.Parallel()
+	r := rehearse(t, newWorld(), nil)
+	start := r.Now()
+	st := r.run()
+	if got, want := path(st), "baseline canary-20 canary-40 canary-80 canary-100 completed"; got != want {
+		t.Errorf("path %q, want %q", got, want)
+	}
+	if got, want := r.w.bases(), []int{0, 2000, 4000, 8000, 10000, 0}; !slices.Equal(got, want) {
+		t.Errorf("shares %v, want %v", got, want)
+	}
+	for _, m := range r.w.moves {
+		if m.Salt != "salt" {
+			t.Errorf("the salt changed to %q: conversations would change sides", m.Salt)
+		}
+	}
+	if took := r.Now().Sub(start); took < 50*time.Minute {
+		t.Errorf("five steps of ten minutes took %v", took)
+	}
+	for _, h := range st.History[1:] {
+		if h.Evidence == "" || h.Reason == "" || h.Actor.ID != "rollout" {
+			t.Errorf("%s was entered without evidence, reason or actor: %+v", h.To, h)
+		}
+	}
+	if a := st.History[0].Actor; a.ID != "alice" {
+		t.Errorf("the rollout was begun by %+v", a)
+	}
+}
+
+func TestFailingCandidateGoesBackQuickly(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]behaviour{"errors": {60, 100}, "latency": {0, 400}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.stats = w.traffic(500, sim0, bad)
+			r := rehearse(t, w, nil)
+			start := r.Now()
+			st := r.run()
+			if got, want := path(st), "baseline canary-20 rolled_back"; got != want {
+				t.Errorf("path %q, want %q", got, want)
+			}
+			if took := r.Now().Sub(start); took > 11*time.Minute {
+				t.Errorf("the abort waited for the dwell: %v", took)
+			}
+			if st.Decision.Outcome != Fail {
+				t.Errorf("decision %+v", st.Decision)
+			}
+		})
+	}
+}
+
+func TestCandidateThatBreaksUnderLoadGoesBackFromThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	good, bad := w.stats, w.traffic(500, sim0, behaviour{60, 100})
+	w.stats = func(id string, since int64) map[string]ArmStats {
+		if w.cur.Basis == 8000 {
+			return bad(id, since)
+		}
+		return good(id, since)
+	}
+	if got, want := path(rehearse(t, w, nil).run()), "baseline canary-20 canary-40 canary-80 rolled_back"; got != want {
+		t.Errorf("path %q, want %q", got, want)
+	}
+}
+
+func TestNoTrafficHoldsAndGoesBackAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		silentAt int
+		path     string
+	}{
+		"from the beginning": {0, "baseline rolled_back"},
+		"in the canary":      {2000, "baseline canary-20 rolled_back"},
+		"at the end":         {10000, "baseline canary-20 canary-40 canary-80 canary-100 rolled_back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			busy := w.stats
+			w.stats = func(id string, since int64) map[string]ArmStats {
+				if w.cur.Basis == tt.silentAt {
+					return nil
+				}
+				return busy(id, since)
+			}
+			r := rehearse(t, w, nil)
+			start := r.Now()
+			st := r.run()
+			if got := path(st); got != tt.path {
+				t.Errorf("path %q, want %q", got, tt.path)
+			}
+			if took := r.Now().Sub(start); took < 2*time.Hour {
+				t.Errorf("it did not hold: %v", took)
+			}
+			last := st.History[len(st.History)-1]
+			if !strings.HasPrefix(last.Reason, "deadline: ") || last.Evidence == "" || st.Decision.Outcome != NoData {
+				t.Errorf("it went back for %q with the verdict %s", last.Reason, st.Decision.Outcome)
+			}
+		})
+	}
+}
+
+func TestTrafficThatComesLateIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	busy := w.stats
+	r := rehearse(t, w, nil)
+	begin := r.Now()
+	w.stats = func(id string, since int64) map[string]ArmStats {
+		if r.Now().Sub(begin) < 90*time.Minute {
+			return nil
+		}
+		return busy(id, since)
+	}
+	if st := r.run(); st.Phase != PhaseCompleted {
+		t.Errorf("ended as %s: %s", st.Phase, path(st))
+	}
+}
+
+func TestAbort(t *testing.T) {
+	t.Parallel()
+	bob := Actor{Kind: "user", ID: "bob"}
+	for name, tt := range map[string]struct {
+		at   time.Duration
+		path string
+	}{
+		"in the baseline": {time.Minute, "baseline aborted"},
+		"in the canary":   {15 * time.Minute, "baseline canary-20 aborted"},
+		"at 80":           {35 * time.Minute, "baseline canary-20 canary-40 canary-80 aborted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rehearse(t, newWorld(), nil)
+			r.RegisterDelayedCallback(func() {
+				r.SignalWorkflow(abortSignal, command{Rollout: "another", Actor: bob, Reason: "stale"})
+			}, time.Second)
+			r.RegisterDelayedCallback(func() {
+				r.SignalWorkflow(abortSignal, command{Rollout: "r-1", Actor: bob, Reason: "phones ring"})
+			}, tt.at)
+			st := r.run()
+			if got := path(st); got != tt.path {
+				t.Errorf("path %q, want %q", got, tt.path)
+			}
+			last := st.History[len(st.History)-1]
+			if last.Actor != bob || last.Reason != "phones ring" {
+				t.Errorf("the abort is recorded as %+v", last)
+			}
+		})
+	}
+}
+
+// answer collects what an update returned.
+type answer struct{ rejected, failed error }
+
+func (a *answer) Accept()                 {}
+func (a *answer) Reject(err error)        { a.rejected = err }
+func (a *answer) Complete(_ any, e error) { a.failed = e }
+
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	carol := Actor{Kind: "user", ID: "carol"}
+	approve := func(r *rehearsal, at time.Duration, c command) *answer {
+		var a answer
+		r.RegisterDelayedCallback(func() { r.UpdateWorkflow(approveUpdate, at.String(), &a, c) }, at)
+		return &a
+	}
+	t.Run("a gate waits for a person past the deadline", func(t *testing.T) {
+		t.Parallel()
+		r := rehearse(t, newWorld(), func(s *Spec) { s.RequireApproval = []int{20} })
+		r.RegisterDelayedCallback(func() {
+			v, err := r.QueryWorkflow(stateQuery)
+			var st State
+			if err == nil {
+				err = v.Get(&st)
+			}
+			if err != nil || !st.Awaiting || !st.Holding() || st.Share != 20 {
+				t.Errorf("it should wait at 20: %+v %v", st, err)
+			}
+		}, 9*time.Hour)
+		a := approve(r, 10*time.Hour, command{Rollout: "r-1", Actor: carol, Reason: "looked at it"})
+		st := r.run()
+		if st.Phase != PhaseCompleted || a.rejected != nil {
+			t.Fatalf("ended as %s, answer %+v", st.Phase, a)
+		}
+		if h := st.History[2]; h.To != "canary-40" || h.Actor != carol || h.Reason != "looked at it" {
+			t.Errorf("the gate was passed by %+v", h)
+		}
+		if h := st.History[3]; h.Actor.ID != "rollout" {
+			t.Errorf("one approval opened two steps: %+v", h)
+		}
+	})
+	t.Run("cuts the dwell short", func(t *testing.T) {
+		t.Parallel()
+		r := rehearse(t, newWorld(), nil)
+		start := r.Now()
+		approve(r, time.Minute, command{Rollout: "r-1", Actor: carol, Reason: "go"})
+		st := r.run()
+		if at := time.UnixMicro(st.History[1].At).Sub(start); at > 2*time.Minute {
+			t.Errorf("the baseline was left after %v", at)
+		}
+	})
+	t.Run("does not replace evidence", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld()
+		w.stats = func(string, int64) map[string]ArmStats { return nil }
+		r := rehearse(t, w, nil)
+		approve(r, time.Minute, command{Rollout: "r-1", Actor: carol, Reason: "go"})
+		if st := r.run(); st.Phase != PhaseRolledBack {
+			t.Errorf("approval promoted without data: %s", path(st))
+		}
+	})
+	t.Run("is refused", func(t *testing.T) {
+		t.Parallel()
+		r := rehearse(t, newWorld(), func(s *Spec) { s.SecondPerson = true })
+		other := approve(r, time.Minute, command{Rollout: "r-0", Actor: carol})
+		self := approve(r, 2*time.Minute, command{Rollout: "r-1", Actor: Actor{Kind: "user", ID: "alice"}})
+		r.run()
+		if other.rejected == nil || self.rejected == nil {
+			t.Errorf("other rollout: %v, starter: %v", other.rejected, self.rejected)
+		}
+	})
+}
+
+func TestOutagesHoldTheRollout(t *testing.T) {
+	t.Parallel()
+	for name, part := range map[string]func(*world) *error{
+		"routes": func(w *world) *error { return &w.fail.routes },
+		"stats":  func(w *world) *error { return &w.fail.stats },
+		"audit":  func(w *world) *error { return &w.fail.audit },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			r := rehearse(t, w, nil)
+			r.RegisterDelayedCallback(func() { w.change(func() { *part(w) = errors.New("down") }) }, 9*time.Minute)
+			var during []int
+			r.RegisterDelayedCallback(func() { during = w.bases() }, 79*time.Minute)
+			r.RegisterDelayedCallback(func() { w.change(func() { *part(w) = nil }) }, 80*time.Minute)
+			st := r.run()
+			if st.Phase != PhaseCompleted {
+				t.Errorf("ended as %s", path(st))
+			}
+			if slices.Max(during) > 0 {
+				t.Errorf("the candidate got conversations during the outage: %v", during)
+			}
+		})
+	}
+}
+
+func TestOutageOfEvidenceEndsAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	r := rehearse(t, w, nil)
+	r.RegisterDelayedCallback(func() { w.change(func() { w.fail.stats = errors.New("down") }) }, 15*time.Minute)
+	if got, want := path(r.run()), "baseline canary-20 rolled_back"; got != want {
+		t.Errorf("path %q, want %q", got, want)
+	}
+}
+
+func TestAbortWorksDuringAnAuditOutage(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	r := rehearse(t, w, nil)
+	r.RegisterDelayedCallback(func() { w.change(func() { w.fail.audit = errors.New("down") }) }, 15*time.Minute)
+	r.RegisterDelayedCallback(func() {
+		r.SignalWorkflow(abortSignal, command{Rollout: "r-1", Actor: Actor{Kind: "user", ID: "bob"}, Reason: "stop"})
+	}, 16*time.Minute)
+	r.RegisterDelayedCallback(func() {
+		if b := w.bases(); b[len(b)-1] != 0 {
+			t.Errorf("the candidate still answers: %v", b)
+		}
+	}, 17*time.Minute)
+	r.RegisterDelayedCallback(func() { w.change(func() { w.fail.audit = nil }) }, 30*time.Minute)
+	if st := r.run(); st.Phase != PhaseAborted {
+		t.Errorf("ended as %s", path(st))
+	}
+}
+
+func TestOperatorWhoTakesTheAssignmentWins(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	r := rehearse(t, w, nil)
+	r.RegisterDelayedCallback(func() {
+		w.change(func() { w.cur = Assignment{Model: "m", Stable: "v1"} })
+	}, 15*time.Minute)
+	st := r.run()
+	if st.Phase != PhaseAborted {
+		t.Errorf("ended as %s", path(st))
+	}
+	if got, want := w.bases(), []int{0, 2000}; !slices.Equal(got, want) {
+		t.Errorf("it went on moving the assignment: %v", got)
+	}
+}
+
+func TestRefusedAssignmentFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.refuse = fault.New(fault.CodeNotFound, "version", "m@v2")
+	st := rehearse(t, w, nil).run()
+	if st.Phase != PhaseFailed || !strings.Contains(st.History[0].Reason, "m@v2") {
+		t.Errorf("ended as %s: %+v", st.Phase, st.History)
+	}
+}
+
+func TestCancelledWorkflowGoesBack(t *testing.T) {
+	t.Parallel()
+	r := rehearse(t, newWorld(), nil)
+	r.RegisterDelayedCallback(r.CancelWorkflow, 15*time.Minute)
+	st := r.run()
+	if got, want := path(st), "baseline canary-20 aborted"; got != want {
+		t.Errorf("path %q, want %q", got, want)
+	}
+}
+
+// TestTransitionIsRepeatable interrupts the activity after each of its effects and runs it again.
+func TestTransitionIsRepeatable(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(*world, error){
+		"audit":  func(w *world, err error) { w.fail.audit = err },
+		"routes": func(w *world, err error) { w.fail.routes = err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			r := rehearse(t, w, nil)
+			in := transitionInput{
+				Rollout: "r-1", Model: "m", Stable: "v1", Candidate: "v2", Salt: "s",
+				Transition: Transition{ID: "r-1/1", Seq: 1, To: PhaseBaseline, At: 5},
+			}
+			fail(w, errors.New("down"))
+			if _, err := r.acts.Transition(t.Context(), in); err == nil {
+				t.Fatal("the failure was swallowed")
+			}
+			if name == "audit" && len(w.moves) > 0 {
+				t.Error("it acted before it was audited")
+			}
+			fail(w, nil)
+			for range 3 {
+				if _, err := r.acts.Transition(t.Context(), in); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(w.records) != 1 {
+				t.Errorf("%d audit records for one transition", len(w.records))
+			}
+		})
+	}
+}
+
+// TestLateAttemptDoesNotUndoTheRetreat: an attempt that outlived its timeout finds that a later transition has begun.
+func TestLateAttemptDoesNotUndoTheRetreat(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	r := rehearse(t, w, nil)
+	do := func(seq int, to string, share int) {
+		t.Helper()
+		in := transitionInput{Rollout: "r-1", Model: "m", Stable: "v1", Candidate: "v2", Transition: Transition{
+			ID: "r-1/" + string(rune('0'+seq)), Seq: seq, To: to, Share: share, At: int64(seq),
+		}}
+		if _, err := r.acts.Transition(t.Context(), in); err != nil && seq > 1 && w.cur.Rollout != "" {
+			t.Fatal(err)
+		}
+	}
+	do(1, PhaseBaseline, 0)
+	do(2, "canary-20", 20)
+	do(4, PhaseRolledBack, 0)
+	do(3, "canary-40", 40)
+	if w.cur.Basis != 0 || w.cur.Rollout != "" {
+		t.Errorf("the late attempt moved the assignment: %+v", w.cur)
+	}
+	st, err := r.acts.store.get(t.Context(), "r-1")
+	if err != nil || st.Phase != PhaseRolledBack {
+		t.Errorf("the projection says %s, %v", st.Phase, err)
+	}
+}
