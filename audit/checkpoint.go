@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,6 +82,11 @@ func (v verifier) open(text string) (tree, error) {
 	n, err := note.Open([]byte(text), note.VerifierList(v.note))
 	if err != nil {
 		return tree{}, fmt.Errorf("open checkpoint: %w", err)
+	}
+	for _, s := range slices.Concat(n.Sigs, n.UnverifiedSigs) { // the note package ignores the unused bits of the last digit
+		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
+			return tree{}, errors.New("open checkpoint: the signature is not in its canonical form")
+		}
 	}
 	lines := strings.Split(n.Text, "\n")
 	if len(lines) < 4 || lines[0] != v.origin {

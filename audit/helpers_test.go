@@ -25,7 +25,7 @@ func testConfig(dir string) Config {
 // openTest opens a log that the test closes, or that is closed at its end.
 func openTest(t testing.TB, cfg Config, db *gorm.DB, sink Sink, fsys files) *Log {
 	t.Helper()
-	l, err := open(cfg.withDefaults(), db, testKeys(), sink, slog.New(slog.DiscardHandler), newMetrics(nil), fsys)
+	l, err := open(cfg.withDefaults(), db, testKeys(), sink, discard(), newMetrics(nil), fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,3 +105,7 @@ func openMigrated(t testing.TB, path string) *gorm.DB {
 	t.Cleanup(func() { _ = database.Close(db) })
 	return db
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func otherKeys() *keyring.Ring { return keyring.FromBytes([]byte("another master key of 32 bytes!!")) }

@@ -228,4 +228,9 @@ func settle(segs []stored) {
 		}
 		limit = s.first
 	}
+	for i := 1; i < len(segs); i++ { // a file whose header was never written holds nothing: the writer got as far as before it
+		if segs[i].first == 0 {
+			segs[i].last = segs[i-1].last
+		}
+	}
 }

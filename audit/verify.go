@@ -165,7 +165,8 @@ func (w *walk) writeAheadLog(ctx context.Context, dir string) error {
 	}
 	for i, s := range segments {
 		last := i+1 == len(segments) || segments[i+1].writer != s.writer
-		w.segment(ctx, s, last && shipped[s.writer] > int64(s.last)) //nolint:gosec // compared only
+		known := s.first != 0 || s.last != 0
+		w.segment(ctx, s, last && known && shipped[s.writer] > int64(s.last)) //nolint:gosec // compared only
 	}
 	return nil
 }
