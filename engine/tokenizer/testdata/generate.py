@@ -62,4 +62,5 @@ def main():
     json.dump(out, sys.stdout, ensure_ascii=True, separators=(",", ":"))
 
 
-main()
+if __name__ == "__main__":
+    main()
