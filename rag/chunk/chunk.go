@@ -1,0 +1,183 @@
+// Package chunk is a leaf: it splits a text into overlapping pieces for retrieval.
+//
+// A piece is a range of the text: text[Start:End], nothing added and nothing normalised, so that a citation can point at it. Pieces
+// follow the structure: none crosses a heading, and they end at paragraphs, else at sentences, else between characters.
+package chunk
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Heading marks the line of a text that opens a section.
+type Heading struct{ Start, End, Level int }
+
+// Config says how long pieces are, in characters. The zero value means 512 with an overlap of 64.
+type Config struct{ Size, Overlap int }
+
+// Chunk is one piece.
+type Chunk struct {
+	Start, End int    // bytes of the text; begins and ends with a character that is not white space
+	Section    string // the headings above it, from the highest, joined by " > "
+}
+
+// Split splits text. headings must be in order and must not overlap; those out of range or inside a character are ignored.
+func Split(text string, headings []Heading, cfg Config) []Chunk {
+	if cfg.Size <= 0 {
+		cfg.Size, cfg.Overlap = 512, 64
+	}
+	cfg.Overlap = max(0, min(cfg.Overlap, cfg.Size/2))
+	var out []Chunk
+	for _, s := range sections(text, headings) {
+		for _, p := range pack(units(text, s.start, s.end, cfg.Size), cfg) {
+			out = append(out, Chunk{p.start, p.end, s.path})
+		}
+	}
+	return out
+}
+
+type span struct{ start, end int }
+
+type section struct {
+	span
+	path string
+}
+
+// sections cuts the text at its headings. A heading without text of its own opens the section after it.
+func sections(text string, headings []Heading) []section {
+	var out []section
+	var above []Heading
+	var path string
+	start, body := 0, 0 // where the section begins, and where the text after its heading does
+	for _, h := range headings {
+		if h.Start < body || h.End <= h.Start || h.End > len(text) || !utf8.RuneStart(text[h.Start]) ||
+			h.End < len(text) && !utf8.RuneStart(text[h.End]) {
+			continue
+		}
+		if strings.TrimSpace(text[body:h.Start]) != "" {
+			out = append(out, section{span{start, h.Start}, path})
+			start = h.Start
+		}
+		for len(above) > 0 && above[len(above)-1].Level >= h.Level {
+			above = above[:len(above)-1]
+		}
+		above = append(above, h)
+		path = join(text, above)
+		body = h.End
+	}
+	return append(out, section{span{start, len(text)}, path})
+}
+
+func join(text string, path []Heading) string {
+	titles := make([]string, len(path))
+	for i, h := range path {
+		titles[i] = strings.Join(strings.Fields(text[h.Start:h.End]), " ")
+	}
+	return strings.Join(titles, " > ")
+}
+
+// unit is a sentence, or a part of one that is too long.
+type unit struct {
+	span
+	from, to int // the same in characters of the section
+	para     int // number of its paragraph
+}
+
+// units cuts a section into sentences of at most size characters.
+func units(text string, start, end, size int) []unit {
+	var out []unit
+	para, count := 0, 0 // count: characters before from
+	from, n := start, 0
+	flush := func(to int) {
+		if s := trim(text, from, to); s.start < s.end {
+			first := count + utf8.RuneCountInString(text[from:s.start])
+			out = append(out, unit{s, first, first + utf8.RuneCountInString(text[s.start:s.end]), para})
+		}
+		count += n
+		from, n = to, 0
+	}
+	for i := start; i < end; {
+		r, w := utf8.DecodeRuneInString(text[i:end])
+		i += w
+		n++
+		if r == '\n' && blankLine(text[i:end]) {
+			flush(i)
+			para++
+			continue
+		}
+		if r == '\n' || ends(r, text[i:end]) || n >= size && !continues(text[i:end]) || n >= 2*size {
+			flush(i)
+		}
+	}
+	flush(end)
+	return out
+}
+
+// blankLine reports whether the next line is empty.
+func blankLine(rest string) bool {
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(line) == ""
+}
+
+// ends reports whether r ends a sentence that rest follows.
+func ends(r rune, rest string) bool {
+	next, _ := utf8.DecodeRuneInString(rest)
+	switch r {
+	case '。', '！', '？', '；', '…':
+		return !strings.ContainsRune("。！？；…”’」』）", next)
+	case '.', '!', '?':
+		return unicode.IsSpace(next)
+	}
+	return false
+}
+
+// continues reports whether the next character belongs to the last one, as an accent does.
+func continues(rest string) bool {
+	r, _ := utf8.DecodeRuneInString(rest)
+	return unicode.Is(unicode.M, r)
+}
+
+func trim(text string, start, end int) span {
+	s := text[start:end]
+	lead := len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace))
+	if lead == len(s) {
+		return span{end, end}
+	}
+	return span{start + lead, start + len(strings.TrimRightFunc(s, unicode.IsSpace))}
+}
+
+// pack joins units to pieces of at most the configured size, each beginning with as many of the last piece's units as fit the
+// overlap. A piece that has reached half its size rather ends with a paragraph than inside one.
+func pack(us []unit, cfg Config) []span {
+	var out []span
+	for i := 0; i < len(us); {
+		j := i + 1
+		for j < len(us) && us[j].to-us[i].from <= cfg.Size {
+			j++
+		}
+		if j < len(us) {
+			j = paragraphEnd(us, i, j, cfg.Size/2)
+		}
+		out = append(out, span{us[i].start, us[j-1].end})
+		if j == len(us) {
+			break
+		}
+		k := j
+		for k-1 > i && us[j-1].to-us[k-1].from <= cfg.Overlap {
+			k--
+		}
+		i = k
+	}
+	return out
+}
+
+// paragraphEnd returns the last end of a paragraph in us[i:j] that leaves at least least characters, else j.
+func paragraphEnd(us []unit, i, j, least int) int {
+	for k := j - 1; k >= i && us[k].to-us[i].from >= least; k-- {
+		if us[k].para != us[k+1].para {
+			return k + 1
+		}
+	}
+	return j
+}
