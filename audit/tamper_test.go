@@ -223,11 +223,10 @@ func TestRewrites(t *testing.T) {
 			s.wants("unsealed", s.raw[1], -1, "missing")
 		},
 		"delete the last unsealed record": func(s *scene) {
-			// The write-ahead log has it, and verification takes it for one on its way; shipping finds out that it was there.
+			// Until more is shipped, this looks like a record on its way; then the gap shows.
 			must(s.t, s.db.Exec("DELETE FROM audit_events WHERE id = ?", s.raw[2]).Error)
-			if err := s.l.Flush(s.t.Context()); err == nil {
-				s.wants("sealed without it", s.raw[2], -1, "missing", "sequence")
-			}
+			flush(s.t, s.l)
+			s.wants("sealed without it", s.raw[2], -1, "missing")
 		},
 		"swap two records": func(s *scene) {
 			a, b := s.row(s.ids[3]), s.row(s.ids[4])

@@ -1,0 +1,257 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+func TestSearchPagesAndFilters(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		var all []string
+		for i := range 60 {
+			e := sampleEvent(i)
+			e.Time = 1000 + int64(i/7) // many share a time
+			if i%2 == 0 {
+				e.Tenant, e.Outcome = "other", "failed"
+			}
+			if i%3 == 0 {
+				e.Actor.ID, e.Model.Asked, e.Action = "k3", "m3", "a3"
+			}
+			if i == 59 {
+				e.Rollout, e.Stage, e.Request = "r9", StageAdmitted, "nul\x00byte"
+			}
+			r, err := l.Append(t.Context(), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r.ID)
+		}
+		flush(t, l)
+		mustVerify(t, l, db)
+		slices.Reverse(all)
+		for _, limit := range []int{1, 7, 60, 500} {
+			if got := searchIDs(t, l, Query{Limit: limit}); !slices.Equal(got, all) {
+				t.Errorf("pages of %d: wrong order or records", limit)
+			}
+		}
+		for _, c := range []struct {
+			q    Query
+			want int
+		}{
+			{Query{Tenant: "other"}, 30},
+			{Query{Tenant: "nobody"}, 0},
+			{Query{Outcome: "failed", Actor: "k3"}, 10},
+			{Query{Model: "m3"}, 20},
+			{Query{Action: "a3", Tenant: "demo"}, 10},
+			{Query{Request: "req-5"}, 1},
+			{Query{Request: "nul\x00byte"}, 1},
+			{Query{Rollout: "r9"}, 1},
+			{Query{Stage: StageAdmitted}, 1},
+			{Query{From: 1001, To: 1003}, 14},
+		} {
+			if got := searchIDs(t, l, c.q); len(got) != c.want {
+				t.Errorf("%+v: %d records, want %d", c.q, len(got), c.want)
+			}
+		}
+		for _, q := range []Query{{Limit: 501}, {Limit: -1}, {Cursor: "!"}, {Cursor: "eA"}} {
+			if _, err := l.Search(t.Context(), q); fault.KindOf(err) != fault.Invalid {
+				t.Errorf("%+v: %v", q, err)
+			}
+		}
+		if _, err := l.Get(t.Context(), "none"); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("get: %v", err)
+		}
+	})
+}
+
+func TestArmStats(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		add := func(n int, arm, outcome string, at int64, stage Stage) {
+			e := sampleEvent(n)
+			e.Arm, e.Outcome, e.Time, e.Stage = arm, outcome, at, stage
+			e.Latency = Latency{FirstToken: int64(n), Total: int64(10 * n)}
+			if _, err := l.Append(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(1, "stable", "ok", 100, StageOutcome)
+		add(2, "stable", "ok", 200, StageOutcome)
+		add(0, "stable", "ok", 150, StageOutcome) // no first token
+		add(3, "candidate", "failed", 100, StageOutcome)
+		add(4, "candidate", "ok", 100, StageOutcome)
+		add(5, "candidate", "refused", 100, StageOutcome)
+		add(6, "candidate", "aborted", 100, StageOutcome)
+		add(7, "candidate", "ok", 99, StageOutcome)
+		add(8, "candidate", "", 100, StageAdmitted)
+		flush(t, l)
+		got, err := l.ArmStats(t.Context(), "ro-1", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, c := got["stable"], got["candidate"]
+		if s.Requests != 3 || s.Errors != 0 || !slices.Equal(s.FirstToken, []int64{2, 1}) || !slices.Equal(s.Total, []int64{20, 0, 10}) {
+			t.Errorf("stable %+v", s)
+		}
+		if c.Requests != 3 || c.Errors != 1 || !slices.Equal(c.Total, []int64{40}) {
+			t.Errorf("candidate %+v", c)
+		}
+		if none, err := l.ArmStats(t.Context(), "unknown", 0); err != nil || len(none) != 0 {
+			t.Errorf("unknown rollout: %+v, %v", none, err)
+		}
+	})
+}
+
+// TestProofs takes proofs through JSON, as the API does, checks them against an independent walk, and flips every part.
+func TestProofs(t *testing.T) {
+	db := dbtest.SQLite(t)
+	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	receipts := appendN(t, l, 0, 13)
+	flush(t, l)
+	for _, r := range receipts {
+		p, err := l.Prove(t.Context(), r.ID)
+		must(t, err)
+		b, err := json.Marshal(p)
+		must(t, err)
+		var back Proof
+		must(t, json.Unmarshal(b, &back))
+		e, err := VerifyProof(l.VerifierKey(), back)
+		if err != nil || e.ID != r.ID {
+			t.Fatalf("proof of %s: %+v, %v", r.ID, e, err)
+		}
+		top, err := l.signer.verifier.open(p.Checkpoint)
+		must(t, err)
+		if got := climb(p, top.size); got != top.root {
+			t.Errorf("an independent walk of the proof gives another root")
+		}
+		for name, broken := range map[string]func(*Proof){
+			"record":     func(p *Proof) { p.Record = strings.Replace(p.Record, "demo", "dem0", 1) },
+			"index":      func(p *Proof) { p.Index ^= 1 },
+			"range":      func(p *Proof) { p.Index += 100 },
+			"negative":   func(p *Proof) { p.Index = -1 },
+			"hash":       func(p *Proof) { p.Hashes = slices.Clone(p.Hashes); p.Hashes[0][0] ^= 1 },
+			"short":      func(p *Proof) { p.Hashes = p.Hashes[1:] },
+			"checkpoint": func(p *Proof) { p.Checkpoint = strings.Replace(p.Checkpoint, "\n13\n", "\n14\n", 1) },
+		} {
+			q := p
+			broken(&q)
+			if _, err := VerifyProof(l.VerifierKey(), q); err == nil {
+				t.Errorf("a proof with another %s was accepted", name)
+			}
+		}
+		foreign, err := VerifierKey("", otherKeys())
+		must(t, err)
+		if _, err := VerifyProof(foreign, p); err == nil {
+			t.Error("a foreign key accepted the checkpoint")
+		}
+	}
+	r := appendN(t, l, 50, 1)[0]
+	if _, err := l.Prove(t.Context(), r.ID); !fault.Is(err, fault.CodeNotFound) {
+		t.Errorf("proof of a record that is not shipped: %v", err)
+	}
+	l.work.Lock()
+	must(t, l.ship(t.Context()))
+	l.work.Unlock()
+	if _, err := l.Prove(t.Context(), r.ID); !fault.Is(err, fault.CodeConflict) {
+		t.Errorf("proof of a record that is not sealed: %v", err)
+	}
+}
+
+// climb computes the root from an inclusion proof by RFC 9162 section 2.1.3.2, apart from the library under test.
+func climb(p Proof, size int64) tlog.Hash {
+	node := func(l, r []byte) []byte {
+		s := sha256.Sum256(slices.Concat([]byte{1}, l, r))
+		return s[:]
+	}
+	leaf := sha256.Sum256(append([]byte{0}, p.Record...))
+	h := leaf[:]
+	at, last := p.Index, size-1
+	for _, s := range p.Hashes {
+		if at&1 == 1 || at == last {
+			h = node(s[:], h)
+			for at&1 == 0 && at != 0 {
+				at, last = at>>1, last>>1
+			}
+		} else {
+			h = node(h, s[:])
+		}
+		at, last = at>>1, last>>1
+	}
+	return tlog.Hash(h)
+}
+
+// TestCheckpointFormat holds the C2SP tlog-checkpoint form: origin, decimal size, base64 root, blank line, one signature.
+func TestCheckpointFormat(t *testing.T) {
+	sg, key, err := newSigner("log.example/audit", testKeys())
+	must(t, err)
+	text, err := sg.checkpoint(tree{size: 7, root: tlog.RecordHash([]byte("x"))})
+	must(t, err)
+	golden(t, "testdata/checkpoint.txt", []byte(key+"\n"+text))
+	if again, _, err := newSigner("log.example/audit", testKeys()); err != nil || again.verifier.note.KeyHash() != sg.verifier.note.KeyHash() {
+		t.Error("the key is not stable")
+	}
+	for _, bad := range []string{"", "x", strings.Replace(text, "7", "07", 1), strings.Replace(text, "log.", "lag.", 1)} {
+		if _, err := sg.verifier.open(bad); err == nil {
+			t.Errorf("accepted %q", bad)
+		}
+	}
+	if _, err := newVerifier("nonsense"); err == nil {
+		t.Error("a malformed key was accepted")
+	}
+}
+
+func TestMetricsAreListed(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	newMetrics(reg)
+	families, err := reg.Gather()
+	must(t, err)
+	var out bytes.Buffer
+	for _, f := range families {
+		out.WriteString(f.GetName() + " " + f.GetType().String() + " " + f.GetHelp() + "\n")
+	}
+	golden(t, "testdata/metrics.txt", out.Bytes())
+}
+
+func TestConfigValidate(t *testing.T) {
+	if err := (Config{Dir: "x"}).Validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	err := Config{Origin: "a b", SegmentBytes: 1, MaxBytes: 1, ShipEvery: -1}.Validate()
+	for _, want := range []string{"dir:", "origin:", "segment_bytes:", "max_bytes:", "ship_every"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not reported: %v", want, err)
+		}
+	}
+}
+
+func TestDigestIsKeyed(t *testing.T) {
+	a := Digest(testKeys(), "t1", "hello")
+	if a != Digest(testKeys(), "t1", "hello") || len(a) != 64 {
+		t.Error("not stable")
+	}
+	if a == Digest(testKeys(), "t2", "hello") || a == Digest(otherKeys(), "t1", "hello") || a == Digest(testKeys(), "t1h", "ello") {
+		t.Error("the digest does not depend on key, tenant and text")
+	}
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	want, err := os.ReadFile(path) //nolint:gosec // test data
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: got\n%s", path, got)
+	}
+}
