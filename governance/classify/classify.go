@@ -44,39 +44,47 @@ type Finding struct {
 	Score      float64
 }
 
+// bits is a set of classes; bit n stands for the n-th of Classes.
+type bits uint16
+
+const (
+	onResidentID bits = 1 << iota
+	onMobile
+	onLandline
+	onBankCard
+	onEmail
+	onIPv4
+	onIPv6
+	onPlate
+	onUSCC
+	onSecret
+)
+
 // Set is an immutable choice of detectors, safe for concurrent use.
-type Set struct{ on map[Class]bool }
+type Set struct{ on bits }
 
 // New returns a set that looks for the given classes, for all if none is given. Unknown classes are ignored.
 func New(classes ...Class) *Set {
+	all := &Set{on: 1<<len(Classes()) - 1}
 	if len(classes) == 0 {
-		classes = Classes()
+		return all
 	}
-	s := &Set{on: map[Class]bool{}}
-	for _, c := range classes {
-		s.on[c] = slices.Contains(Classes(), c)
-	}
-	return s
+	return all.Only(func(c Class) bool { return slices.Contains(classes, c) })
 }
 
 // Only returns the subset of s for which keep holds.
 func (s *Set) Only(keep func(Class) bool) *Set {
-	out := &Set{on: map[Class]bool{}}
-	for c, on := range s.on {
-		out.on[c] = on && keep(c)
+	out := &Set{}
+	for n, c := range Classes() {
+		if bit := bits(1) << n; s.on&bit != 0 && keep(c) {
+			out.on |= bit
+		}
 	}
 	return out
 }
 
 // Empty reports whether the set looks for nothing.
-func (s *Set) Empty() bool {
-	for _, on := range s.on {
-		if on {
-			return false
-		}
-	}
-	return true
-}
+func (s *Set) Empty() bool { return s.on == 0 }
 
 // Find returns the findings of a text: ordered, apart from each other, inside the text, on rune boundaries.
 func (s *Set) Find(text string) []Finding {

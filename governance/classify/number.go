@@ -69,8 +69,8 @@ func (n *number) shape(from, to int) []int {
 func (n *number) text() string { return string(n.digit) }
 
 // numbers runs the detectors of digit values at cell i, which is a digit or a plus sign.
-func (d *decision) numbers(w *window, i int, on map[Class]bool) {
-	if !on[ResidentID] && !on[Mobile] && !on[Landline] && !on[BankCard] {
+func (d *decision) numbers(w *window, i int, on bits) {
+	if on&onResidentID == 0 && on&onMobile == 0 && on&onLandline == 0 && on&onBankCard == 0 {
 		return
 	}
 	first := i
@@ -90,16 +90,16 @@ func (d *decision) numbers(w *window, i int, on map[Class]bool) {
 		return
 	}
 	plus := first != i
-	if on[Mobile] {
+	if on&onMobile != 0 {
 		d.ask(mobile(&n, first, plus))
 	}
-	if on[Landline] {
+	if on&onLandline != 0 {
 		d.ask(landline(&n, first, plus))
 	}
-	if on[ResidentID] && !plus {
+	if on&onResidentID != 0 && !plus {
 		d.ask(residentID(&n, first))
 	}
-	if on[BankCard] && !plus {
+	if on&onBankCard != 0 && !plus {
 		d.ask(bankCard(&n, first))
 	}
 }

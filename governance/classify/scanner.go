@@ -29,7 +29,7 @@ type Segment struct {
 // Scanner finds sensitive values in text that arrives in pieces. It belongs to one goroutine.
 type Scanner struct {
 	w   window
-	on  map[Class]bool
+	on  bits
 	pos int // first cell not decided yet; an index into w.cells
 
 	buf  string // original text not given back yet
@@ -221,24 +221,24 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 	if isDigit(r) && !isDigit(left) || r == '+' {
 		d.numbers(w, i, s.on)
 	}
-	if isDigit(r) && s.on[IPv4] {
+	if isDigit(r) && s.on&onIPv4 != 0 {
 		d.ask(ipv4(w, i))
 	}
-	if s.on[IPv6] && (isHex(r) || r == ':') {
+	if s.on&onIPv6 != 0 && (isHex(r) || r == ':') {
 		d.ask(ipv6(w, i))
 	}
 	if isAlnum(r) {
-		if s.on[Email] {
+		if s.on&onEmail != 0 {
 			d.ask(email(w, i))
 		}
-		if s.on[USCC] && !isAlnum(left) {
+		if s.on&onUSCC != 0 && !isAlnum(left) {
 			d.ask(uscc(w, i))
 		}
 	}
-	if s.on[Plate] && isProvince(r) {
+	if s.on&onPlate != 0 && isProvince(r) {
 		d.ask(plate(w, i))
 	}
-	if s.on[Secret] {
+	if s.on&onSecret != 0 {
 		d.secrets(w, i)
 	}
 	if d.open {

@@ -1,0 +1,98 @@
+package mask
+
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/governance/classify"
+)
+
+// Action says what happens to a value of a class.
+type Action string
+
+// The actions.
+const (
+	ActionMask  Action = "mask"
+	ActionBlock Action = "block"
+	ActionPass  Action = "pass"
+)
+
+// BlockedError says that a stream was stopped because of a class. It holds no value.
+type BlockedError struct{ Class classify.Class }
+
+// Error implements error.
+func (e *BlockedError) Error() string { return "blocked: a value of class " + string(e.Class) }
+
+// Egress applies the rules of the answer direction to a stream and restores pseudonyms behind them. Rules see the stream as the
+// model wrote it, with pseudonyms in place of the caller's values: so values the model brings are masked, and those the caller
+// sent are not masked again. It belongs to one goroutine.
+type Egress struct {
+	scanner  *classify.Scanner // nil: every class passes
+	restorer *Restorer
+	action   func(classify.Class) Action
+	seen     func(classify.Class, Action)
+	failed   error
+}
+
+// NewEgress returns an egress at the beginning of a stream. Only classes whose action is not ActionPass are looked for; seen is
+// told of each value found and must not be nil.
+func NewEgress(set *classify.Set, v *Vault, action func(classify.Class) Action, seen func(classify.Class, Action)) *Egress {
+	e := &Egress{restorer: v.Restorer(), action: action, seen: seen}
+	if active := set.Only(func(c classify.Class) bool { return action(c) != ActionPass }); !active.Empty() {
+		e.scanner = active.Scanner()
+	}
+	return e
+}
+
+// Write takes a piece of the stream and returns what may be shown now. After a *BlockedError nothing more is shown.
+func (e *Egress) Write(text string) (string, error) {
+	if e.failed != nil {
+		return "", e.failed
+	}
+	if e.scanner == nil {
+		return e.restorer.Write(text), nil
+	}
+	return e.pass(e.scanner.Write(text))
+}
+
+// Close returns the rest.
+func (e *Egress) Close() (string, error) {
+	if e.failed != nil {
+		return "", e.failed
+	}
+	var out string
+	if e.scanner != nil {
+		var err error
+		if out, err = e.pass(e.scanner.Close()); err != nil {
+			return "", err
+		}
+	}
+	return out + e.restorer.Close(), nil
+}
+
+// Unknown returns how many pseudonyms of the stream nobody knows.
+func (e *Egress) Unknown() int { return e.restorer.Unknown() }
+
+func (e *Egress) pass(segments []classify.Segment) (string, error) {
+	var out strings.Builder
+	for _, s := range segments {
+		if s.Class == "" {
+			out.WriteString(e.restorer.Write(s.Text))
+			continue
+		}
+		action := e.action(s.Class)
+		e.seen(s.Class, action)
+		switch action {
+		case ActionPass:
+			out.WriteString(e.restorer.Write(s.Text))
+		case ActionBlock:
+			e.failed = &BlockedError{Class: s.Class}
+			return "", e.failed
+		default: // what is not known is masked
+			out.WriteString(e.restorer.Write(Redacted(s.Class)))
+		}
+	}
+	return out.String(), nil
+}
+
+// Redacted returns what stands in an answer for a value that must not be shown. It cannot be restored.
+func Redacted(c classify.Class) string { return "〔已屏蔽:" + Tag(c) + "〕" }

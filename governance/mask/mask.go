@@ -1,0 +1,98 @@
+package mask
+
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/governance/classify"
+)
+
+// Span is a masked range of a text, in bytes, with its class. It holds no value.
+type Span struct {
+	Class      classify.Class
+	Start, End int
+}
+
+// Mask replaces every value that set finds in text by its pseudonym, and everything that could be read as a pseudonym by one of its
+// own. spans are the values found, in bytes of the original text; restoring the result gives text back, byte for byte.
+func (v *Vault) Mask(set *classify.Set, text string) (masked string, spans []Span) {
+	var found []finding
+	set.Each(text, func(s classify.Segment) {
+		if s.Class != "" {
+			found = append(found, finding{s.Class, s.Value, s.Start, s.Start + len(s.Text)})
+		}
+	})
+	for _, f := range found {
+		spans = append(spans, Span{f.class, f.start, f.end})
+	}
+	found = unite(text, found, lookalikes(text))
+	if len(found) == 0 {
+		return text, nil
+	}
+	var b strings.Builder
+	from := 0
+	for _, f := range found {
+		b.WriteString(text[from:f.start])
+		b.WriteString(v.pseudonym(f.class, f.value, text[f.start:f.end]))
+		from = f.end
+	}
+	b.WriteString(text[from:])
+	return b.String(), spans
+}
+
+type finding struct {
+	class      classify.Class
+	value      string
+	start, end int
+}
+
+// unite merges values and lookalikes, both ordered. Where they overlap the range is their union and the value's class stays.
+func unite(text string, values, lookalikes []finding) []finding {
+	var out []finding
+	for len(values)+len(lookalikes) > 0 {
+		var next finding
+		if len(lookalikes) == 0 || len(values) > 0 && values[0].start <= lookalikes[0].start {
+			next, values = values[0], values[1:]
+		} else {
+			next, lookalikes = lookalikes[0], lookalikes[1:]
+		}
+		last := len(out) - 1
+		if last < 0 || next.start >= out[last].end {
+			out = append(out, next)
+			continue
+		}
+		if out[last].class == marker {
+			out[last].class = next.class
+		}
+		out[last].end = max(out[last].end, next.end)
+		out[last].value = text[out[last].start:out[last].end]
+	}
+	return out
+}
+
+// lookalikes returns the ranges of text that a Restorer could take for a pseudonym, whatever the vault holds: the marks, and tag
+// and code in any accepted spelling.
+func lookalikes(text string) []finding {
+	var out []finding
+	r := reader{text: text, final: true}
+	for _, tag := range allTags() {
+		for at := 0; ; {
+			n := strings.Index(text[at:], tag)
+			if n < 0 {
+				break
+			}
+			at += n
+			if end, _, v := r.tagged(at, tag); v == yes {
+				out = append(out, finding{marker, text[at:end], at, end})
+			}
+			at += len(tag)
+		}
+	}
+	for i, c := range text {
+		if c == openMark || c == closeMark {
+			end := i + len(string(c))
+			out = append(out, finding{marker, text[i:end], i, end})
+		}
+	}
+	sortFindings(out)
+	return unite(text, nil, out)
+}

@@ -1,0 +1,318 @@
+package mask
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/governance/classify"
+)
+
+var testKey = bytes.Repeat([]byte{3}, 32)
+
+func vault() *Vault { return NewVault(testKey, "session-1") }
+
+// samples hold values of every class and what looks like pseudonyms.
+func samples() []string {
+	return []string{
+		"", "没有敏感信息。", "我叫张三，电话13800138000，身份证11010519491231002X。", "13800138000和138 0013 8000是同一个号码",
+		"a@b.cn,a@b.cn;c@d.cn", "[13800138000]", "【13800138000】", "手机·13800138000", "⟦13800138000⟧", "手机 ⟦手机·13800138000",
+		"⟦手机·K7Q2F⟧", "手机·K7Q2F", "[手机·K7Q2F]", "手机:k7q2f 。", "⟦⟧⟦", "⟦IPv4·22222⟧和IPv4 22222", "标记·ABCDE",
+		"京A12345 2001:db8::8a2e:370:7334 203.0.113.9 4111111111111111 010-62345678",
+		"密码: hunter2!x ⟦密钥·ABCDE⟧", "password=手机·K7Q2F!x", "坏字节\xff\xfe13800138000\xe4\xb8", "１３８００１３８０００",
+	}
+}
+
+func TestUnmaskGivesBackTheText(t *testing.T) {
+	set := classify.New()
+	for _, text := range samples() {
+		v := vault()
+		masked, spans := v.Mask(set, text)
+		for _, f := range set.Find(text) {
+			if value := text[f.Start:f.End]; strings.Contains(masked, value) {
+				t.Errorf("%q still holds a value of class %s", masked, f.Class)
+			}
+		}
+		if len(spans) != len(set.Find(text)) {
+			t.Errorf("%q: %d spans", text, len(spans))
+		}
+		r := v.Restorer()
+		if got := r.Write(masked) + r.Close(); got != text {
+			t.Errorf("%q became %q and then %q", text, masked, got)
+		}
+		if r.Unknown() != 0 {
+			t.Errorf("%q: %d unknown pseudonyms", text, r.Unknown())
+		}
+	}
+}
+
+func TestPseudonymsAreStableAndApart(t *testing.T) {
+	set := classify.New()
+	text := "电话13800138000，邮箱zs@example.com"
+	first, _ := vault().Mask(set, text)
+	v := vault()
+	v.Mask(set, "先说别的：13900139000 和 13700137000") // another order, the same pseudonyms
+	if again, _ := v.Mask(set, text); again != first {
+		t.Errorf("%q, then %q", first, again)
+	}
+	otherSession, _ := NewVault(testKey, "session-2").Mask(set, text)
+	otherTenant, _ := NewVault(bytes.Repeat([]byte{4}, 32), "session-1").Mask(set, text)
+	if otherSession == first || otherTenant == first || otherSession == otherTenant {
+		t.Error("pseudonyms must not link sessions or tenants")
+	}
+	r := v.Restorer()
+	if got := r.Write(otherSession) + r.Close(); got != otherSession || r.Unknown() != 2 {
+		t.Errorf("a pseudonym of another session was restored: %q (%d unknown)", got, r.Unknown())
+	}
+	if fmt.Sprintf("%v %+v %#v", v, v, v) != "mask.Vault mask.Vault mask.Vault" {
+		t.Error("a printed vault shows values")
+	}
+}
+
+// TestNoPseudonymIsAPrefix masks many values, enough for codes to collide if they were shorter or kept when taken.
+func TestNoPseudonymIsAPrefix(t *testing.T) {
+	v := vault()
+	seen := map[string]bool{}
+	width := 0
+	for n := range 20000 {
+		value := fmt.Sprintf("user%d@example.com", n)
+		p := v.pseudonym(classify.Email, value, value)
+		if width == 0 {
+			width = len(p)
+		}
+		if seen[p] || len(p) != width {
+			t.Fatalf("pseudonym %s repeats or has another width", p)
+		}
+		seen[p] = true
+	}
+	if v.Len() != 20000 {
+		t.Errorf("%d entries", v.Len())
+	}
+}
+
+func TestTakenCodeIsResolved(t *testing.T) {
+	v := vault()
+	v.byCode[v.code(classify.Email, "a@b.cn", "a@b.cn", 0)] = entry{tag: "手机", text: "x"}
+	masked, _ := v.Mask(classify.New(), "a@b.cn")
+	r := v.Restorer()
+	if got := r.Write(masked) + r.Close(); got != "a@b.cn" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTagsArePrefixFree(t *testing.T) {
+	all := allTags()
+	for _, c := range classify.Classes() {
+		if Tag(c) == "敏感" {
+			t.Errorf("class %s has no tag", c)
+		}
+	}
+	for _, a := range all {
+		for _, b := range all {
+			if a != b && strings.HasPrefix(a, b) {
+				t.Errorf("%s is a prefix of %s", b, a)
+			}
+		}
+	}
+}
+
+func TestVariants(t *testing.T) {
+	v := vault()
+	p := v.pseudonym(classify.Mobile, "13800138000", "13800138000")
+	code := strings.TrimSuffix(strings.TrimPrefix(p, "⟦手机·"), "⟧")
+	const value = "13800138000"
+	restored := map[string]string{
+		p: value, "[手机·" + code + "]": value, "[[手机·" + code + "]]": value, "【手机·" + code + "】": value,
+		"手机·" + code: value, "⟦手机·" + code: value, "手机·" + code + "⟧。": value + "。", "⟦ 手机 · " + code + " ⟧": value,
+		"⟦手机:" + strings.ToLower(code) + "⟧": value, "⟦" + code + "⟧": value, "⟦手机号·" + code + "⟧": value, "〚手机·" + code + "〛": value,
+		"（手机-" + code + "）": "（" + value + "）", "手机·" + code + "手机·" + code: value + value, "[见手机·" + code + "]": "[见" + value + "]",
+		"⟦手机·" + code + "，": value + "，", "手机·" + code + " ⟧": value,
+	}
+	left := []string{
+		"⟦手机·ZZZZZ⟧", "手机·" + code + "X", "邮箱·" + code, code, "[" + code + "]", "手机" + code, "⟦手机·" + code[:4] + "⟧", "手机 号码",
+		"⟦⟧", "⟦", "[", "[[", "手", "手机·",
+	}
+	for in, want := range restored {
+		r := v.Restorer()
+		if got := r.Write(in) + r.Close(); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+	for _, in := range left {
+		r := v.Restorer()
+		got := r.Write(in) + r.Close()
+		if strings.Contains(got, value) || got != in {
+			t.Errorf("%q became %q", in, got)
+		}
+	}
+	r := v.Restorer()
+	r.Write("⟦手机·ZZZZZ⟧ ⟦邮箱·23456⟧")
+	if r.Unknown() != 2 {
+		t.Errorf("%d unknown", r.Unknown())
+	}
+}
+
+func pieces(r *Restorer, parts ...string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(r.Write(p))
+	}
+	return b.String() + r.Close()
+}
+
+// TestRestoreEverySplit cuts at every pair of bytes.
+func TestRestoreEverySplit(t *testing.T) {
+	v := vault()
+	p := v.pseudonym(classify.Mobile, "13800138000", "13800138000")
+	q := v.pseudonym(classify.IPv4, "203.0.113.9", "203.0.113.9")
+	code := strings.TrimSuffix(strings.TrimPrefix(p, "⟦手机·"), "⟧")
+	for _, text := range []string{
+		p, p + q, "打" + p + "吧", "[手机·" + code + "]", "[[手机 : " + code + "]]x", "手机·" + code, "手机·" + code + "9", "⟦ 手机 · " + code + "  ⟧",
+		"⟦手机⟦" + p, "⟦ZZZZZ⟧", "【手机·" + code, "IPv4 IPv4· IPv", "⟦" + code + " ⟧" + q,
+	} {
+		want := pieces(v.Restorer(), text)
+		if got := pieces(v.Restorer(), strings.Split(text, "")...); got != want {
+			t.Errorf("rune by rune: %q, want %q", got, want)
+		}
+		for i := range len(text) + 1 {
+			for j := i; j <= len(text); j++ {
+				if got := pieces(v.Restorer(), text[:i], text[i:j], text[j:]); got != want {
+					t.Fatalf("%q cut at %d, %d: %q, want %q", text, i, j, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestRestorerHoldsBackLittle(t *testing.T) {
+	v := vault()
+	v.pseudonym(classify.Mobile, "13800138000", "13800138000")
+	for _, text := range []string{"今天天气很好，我的手机坏了。", "see [1] and [[wiki]] links", "⟦" + strings.Repeat("很", 100)} {
+		r := v.Restorer()
+		worst := 0
+		for _, c := range text {
+			r.Write(string(c))
+			worst = max(worst, utf8.RuneCountInString(r.buf))
+		}
+		if worst > maxContent+4 {
+			t.Errorf("%q: %d runes held back", text, worst)
+		}
+	}
+	r := v.Restorer()
+	if r.Write("今天") != "今天" {
+		t.Error("plain text must pass at once")
+	}
+}
+
+func answerRules(c classify.Class) Action {
+	switch c {
+	case classify.Secret:
+		return ActionBlock
+	case classify.Email:
+		return ActionPass
+	}
+	return ActionMask
+}
+
+func egress(v *Vault, parts ...string) (string, map[classify.Class]int, error) {
+	seen := map[classify.Class]int{}
+	e := NewEgress(classify.New(), v, answerRules, func(c classify.Class, _ Action) { seen[c]++ })
+	var b strings.Builder
+	for _, p := range parts {
+		s, err := e.Write(p)
+		b.WriteString(s)
+		if err != nil {
+			return b.String(), seen, err
+		}
+	}
+	s, err := e.Close()
+	return b.String() + s, seen, err
+}
+
+// TestEgressMasksNewValuesOnly: what the caller sent comes back, what the model brings is masked, also when they stand side by side.
+func TestEgressMasksNewValuesOnly(t *testing.T) {
+	v := vault()
+	masked, _ := v.Mask(classify.New(), "13800138000")
+	answer := "您的" + masked + "，" + masked + "13900139000和" + masked + "1，邮箱a@b.cn。"
+	want := "您的13800138000，13800138000〔已屏蔽:手机〕和138001380001，邮箱a@b.cn。"
+	for i := range len(answer) + 1 {
+		for j := i; j <= len(answer); j++ {
+			got, seen, err := egress(v, answer[:i], answer[i:j], answer[j:])
+			if err != nil || got != want || seen[classify.Mobile] != 1 || seen[classify.Email] != 0 {
+				t.Fatalf("cut at %d, %d: %q %v %v", i, j, got, seen, err)
+			}
+		}
+	}
+}
+
+func TestEgressBlocks(t *testing.T) {
+	answer := "密钥是 sk-abcd1234efgh5678ijkl 请保存"
+	for i := range len(answer) {
+		got, _, err := egress(vault(), answer[:i], answer[i:])
+		var blocked *BlockedError
+		if !errors.As(err, &blocked) || blocked.Class != classify.Secret {
+			t.Fatalf("cut at %d: %v", i, err)
+		}
+		if strings.Contains(got, "sk-") || strings.Contains(err.Error(), "sk-") {
+			t.Fatalf("cut at %d: shown %q, error %v", i, got, err)
+		}
+	}
+	e := NewEgress(classify.New(), vault(), answerRules, func(classify.Class, Action) {})
+	if _, err := e.Write(answer + "。"); err == nil {
+		t.Fatal("not blocked")
+	}
+	if s, err := e.Write("more"); s != "" || err == nil {
+		t.Error("a blocked stream must stay blocked")
+	}
+	if s, err := e.Close(); s != "" || err == nil {
+		t.Error("a blocked stream must stay blocked")
+	}
+}
+
+func FuzzMaskThenRestore(f *testing.F) {
+	for n, s := range samples() {
+		f.Add(s, uint64(n*7919))
+	}
+	set := classify.New()
+	f.Fuzz(func(t *testing.T, text string, cuts uint64) {
+		v := vault()
+		masked, _ := v.Mask(set, text)
+		if got := pieces(v.Restorer(), chunks(masked, cuts)...); got != text {
+			t.Fatalf("%q became %q and then %q", text, masked, got)
+		}
+		// The answer direction: every way of cutting gives the same text, and no value of the model gets out.
+		want, _, werr := egress(v, text)
+		got, _, gerr := egress(v, chunks(text, cuts)...)
+		if (werr == nil) != (gerr == nil) || werr == nil && got != want {
+			t.Fatalf("answer %q, cut %q; %v, %v", want, got, werr, gerr)
+		}
+		if utf8.ValidString(text) && !utf8.ValidString(got) {
+			t.Fatal("the answer is no UTF-8")
+		}
+	})
+}
+
+// chunks cuts s into pieces whose sizes the bits of seed choose.
+func chunks(s string, seed uint64) []string {
+	var out []string
+	for len(s) > 0 {
+		seed = seed*6364136223846793005 + 1442695040888963407
+		n := min(len(s), 1+int(seed>>60))
+		out = append(out, s[:n])
+		s = s[n:]
+	}
+	return out
+}
+
+func BenchmarkRestore(b *testing.B) {
+	v := vault()
+	p := v.pseudonym(classify.Mobile, "13800138000", "13800138000")
+	tokens := chunks(strings.Repeat("您的电话"+p+"已登记，请保持畅通。", 20), 9)
+	b.ReportMetric(float64(len(tokens)), "tokens/op")
+	for b.Loop() {
+		pieces(v.Restorer(), tokens...)
+	}
+}

@@ -1,0 +1,160 @@
+// Package mask is a leaf over classify: it replaces sensitive values by pseudonyms and puts them back, also in the middle of a
+// stream.
+//
+// A pseudonym reads ⟦手机·K7Q2F⟧: the kind of value and a code of fixed width, so no pseudonym is a prefix of another. The code
+// depends on the tenant's key, the session, the class and the value: the same value keeps its pseudonym for the whole
+// conversation, and neither two tenants nor two sessions can be linked by it. The [Vault] that maps codes to values lives in one
+// request only and is never stored; since codes are deterministic, the next turn builds the same ones.
+//
+// A pseudonym that a user typed is data, not a reference: [Vault.Mask] replaces everything that could be read as one by a
+// pseudonym of its own, so that restoring gives back exactly what was typed.
+package mask
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"strings"
+	"sync"
+
+	"github.com/sluice-project/sluice/governance/classify"
+)
+
+const (
+	openMark  = '⟦'
+	closeMark = '⟧'
+	dot       = '·'
+	codeSize  = 5
+	alphabet  = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ" // no 0, 1, I, O
+)
+
+// marker is the class of text that looks like a pseudonym. It is no class of values: policies do not name it.
+const marker classify.Class = "marker"
+
+// tags name the classes inside pseudonyms. None is a prefix of another.
+func tags() map[classify.Class]string {
+	return map[classify.Class]string{
+		classify.ResidentID: "身份证", classify.Mobile: "手机", classify.Landline: "座机", classify.BankCard: "银行卡",
+		classify.Email: "邮箱", classify.IPv4: "IPv4", classify.IPv6: "IPv6", classify.Plate: "车牌", classify.USCC: "信用代码",
+		classify.Secret: "密钥", marker: "标记",
+	}
+}
+
+// Tag returns the short Chinese name of a class that its pseudonyms carry.
+func Tag(c classify.Class) string {
+	if t, ok := tags()[c]; ok {
+		return t
+	}
+	return "敏感"
+}
+
+// Vault holds the values of one request and their pseudonyms. It is safe for concurrent use. Nothing in it may be stored or
+// logged; it prints as its size.
+type Vault struct {
+	key []byte // of this tenant and session
+
+	mu      sync.RWMutex
+	byCode  map[string]entry
+	byValue map[surface]string // pseudonym
+	tags    map[string]bool    // in use
+}
+
+type surface struct {
+	class classify.Class
+	text  string
+}
+
+type entry struct {
+	tag  string
+	text string // what is put back
+}
+
+// NewVault returns an empty vault. key is the tenant's pseudonym key.
+func NewVault(key []byte, session string) *Vault {
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte(session))
+	return &Vault{
+		key: m.Sum(nil), byCode: map[string]entry{}, byValue: map[surface]string{}, tags: map[string]bool{},
+	}
+}
+
+// String keeps values out of logs.
+func (v *Vault) String() string { return "mask.Vault" }
+
+// GoString keeps values out of logs.
+func (v *Vault) GoString() string { return v.String() }
+
+// Len returns the number of pseudonyms.
+func (v *Vault) Len() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.byCode)
+}
+
+// pseudonym returns the pseudonym of a value spelled as text. Two spellings of one value get two pseudonyms, since each must be put
+// back as it was; the canonical spelling's depends on the value alone.
+func (v *Vault) pseudonym(class classify.Class, value, text string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p, ok := v.byValue[surface{class, text}]; ok {
+		return p
+	}
+	var code string
+	for n := uint64(0); ; n++ { // the next code if this one is taken
+		code = v.code(class, value, text, n)
+		if _, taken := v.byCode[code]; !taken {
+			break
+		}
+	}
+	tag := Tag(class)
+	p := string(openMark) + tag + string(dot) + code + string(closeMark)
+	v.byCode[code] = entry{tag: tag, text: strings.Clone(text)}
+	v.byValue[surface{class, strings.Clone(text)}] = p
+	v.tags[tag] = true
+	return p
+}
+
+func (v *Vault) code(class classify.Class, value, text string, n uint64) string {
+	m := hmac.New(sha256.New, v.key)
+	if text == value {
+		text = ""
+	}
+	for _, part := range []string{string(class), value, text} {
+		_ = binary.Write(m, binary.BigEndian, uint64(len(part))) // writing to a hash never fails
+		m.Write([]byte(part))
+	}
+	_ = binary.Write(m, binary.BigEndian, n)
+	bits := binary.BigEndian.Uint64(m.Sum(nil))
+	out := make([]byte, codeSize)
+	for i := range out {
+		out[i] = alphabet[bits%uint64(len(alphabet))]
+		bits /= uint64(len(alphabet))
+	}
+	return string(out)
+}
+
+func (v *Vault) lookUp(code string) (entry, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e, ok := v.byCode[code]
+	return e, ok
+}
+
+// liveTags returns the tags of the pseudonyms given out so far.
+func (v *Vault) liveTags() []string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	out := make([]string, 0, len(v.tags))
+	for t := range v.tags {
+		out = append(out, t)
+	}
+	return out
+}
+
+func allTags() []string {
+	var out []string
+	for _, t := range tags() {
+		out = append(out, t)
+	}
+	return out
+}
