@@ -1,0 +1,87 @@
+import { QueryClient, QueryClientProvider, useQueryClient } from '@tanstack/react-query';
+import { App as Kit, ConfigProvider, Spin, theme } from 'antd';
+import enUS from 'antd/locale/en_US';
+import zhCN from 'antd/locale/zh_CN';
+import { lazy, useEffect, useState } from 'react';
+import { createBrowserRouter, Navigate, RouterProvider } from 'react-router';
+
+import { toApiError } from './api/errors';
+import { Shell } from './components/Shell';
+import { useLanguage } from './i18n';
+import { useSession } from './lib/me';
+import { useDark } from './lib/media';
+import { Login } from './pages/Login';
+
+const Home = lazy(() => import('./pages/Home'));
+const Playground = lazy(() => import('./pages/Playground'));
+const Keys = lazy(() => import('./pages/Keys'));
+const Usage = lazy(() => import('./pages/Usage'));
+const Knowledge = lazy(() => import('./pages/Knowledge'));
+const Audit = lazy(() => import('./pages/Audit'));
+const Policies = lazy(() => import('./pages/Policies'));
+const Rollouts = lazy(() => import('./pages/Rollouts'));
+const Rollout = lazy(() => import('./pages/Rollout'));
+const System = lazy(() => import('./pages/System'));
+
+function newRouter() {
+  return createBrowserRouter(
+    [
+      {
+        element: <Shell />,
+        children: [
+          { path: '/', element: <Home /> },
+          { path: '/playground', element: <Playground /> },
+          { path: '/keys', element: <Keys /> },
+          { path: '/usage', element: <Usage /> },
+          { path: '/knowledge', element: <Knowledge /> },
+          { path: '/audit', element: <Audit /> },
+          { path: '/policies', element: <Policies /> },
+          { path: '/rollouts', element: <Rollouts /> },
+          { path: '/rollouts/:id', element: <Rollout /> },
+          { path: '/system', element: <System /> },
+          { path: '*', element: <Navigate to="/" replace /> },
+        ],
+      },
+    ],
+    { basename: new URL(document.baseURI).pathname.replace(/\/$/, '') || '/' },
+  );
+}
+
+function newQueryClient() {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 10_000,
+        refetchOnWindowFocus: false, // nothing refreshes unasked, except what says so
+        retry: (failures, error) => failures < 2 && ['client_network', 'client_reply'].includes(toApiError(error).code),
+      },
+    },
+  });
+}
+
+export function App() {
+  const [language] = useLanguage();
+  const dark = useDark();
+  const [queries] = useState(newQueryClient);
+  return (
+    <ConfigProvider
+      locale={language === 'zh' ? zhCN : enUS}
+      theme={{ algorithm: dark ? theme.darkAlgorithm : theme.defaultAlgorithm, token: { colorPrimary: '#1d5fd1', borderRadius: 6 } }}
+    >
+      <Kit>
+        <QueryClientProvider client={queries}>
+          <Gate />
+        </QueryClientProvider>
+      </Kit>
+    </ConfigProvider>
+  );
+}
+
+function Gate() {
+  const { status, me } = useSession();
+  const [router] = useState(newRouter);
+  const queries = useQueryClient();
+  useEffect(() => queries.clear(), [queries, me?.id]); // the next user must not see what the last one loaded
+  if (status === 'unknown') return <Spin fullscreen />;
+  return status === 'in' ? <RouterProvider router={router} /> : <Login />;
+}

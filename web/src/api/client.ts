@@ -1,0 +1,28 @@
+import createClient, { type FetchResponse } from 'openapi-fetch';
+
+import { ApiError, errorFromReply, isAbort, toApiError } from './errors';
+import type { components, paths } from './schema';
+import { session } from './session';
+
+export type Schema = components['schemas'];
+
+/** The management API, typed from its OpenAPI document. Wrap calls in [call]. */
+export const api = createClient<paths>({ baseUrl: `${location.origin}/api/v1`, fetch: (request) => session.fetch(request) });
+
+/** Awaits a call of the client and returns its body, or throws an ApiError. */
+export async function call<T extends Record<string | number, unknown>, O, M extends `${string}/${string}`>(
+  pending: Promise<FetchResponse<T, O, M>>,
+): Promise<NonNullable<FetchResponse<T, O, M>['data']>> {
+  let result: FetchResponse<T, O, M>;
+  try {
+    result = await pending;
+  } catch (error) {
+    throw isAbort(error) ? error : toApiError(error);
+  }
+  const { data, error, response } = result;
+  if (!response.ok) throw errorFromReply(response.status, error, response.headers.get('x-request-id') ?? '');
+  if (data === undefined && response.status !== 204 && response.headers.get('content-length') !== '0') {
+    throw new ApiError('client_reply', `HTTP ${response.status}`, response.status);
+  }
+  return data as NonNullable<FetchResponse<T, O, M>['data']>;
+}

@@ -1,0 +1,142 @@
+import { errorFromReply } from './errors';
+import type { components } from './schema';
+
+export type Me = components['schemas']['Me'];
+
+export interface SessionState {
+  status: 'unknown' | 'out' | 'in';
+  me?: Me;
+  ended?: boolean; // signed in before, so the login page says why it is back
+}
+
+const path = '/api/v1/session';
+
+/** Whether this browser signed in before: spares a visitor's first page a request that must fail. It proves nothing. */
+const hint = {
+  get: () => {
+    try {
+      return localStorage.getItem('sluice.session') !== null;
+    } catch {
+      return true; // storage is blocked: ask
+    }
+  },
+  set: (on: boolean) => {
+    try {
+      if (on) localStorage.setItem('sluice.session', '1');
+      else localStorage.removeItem('sluice.session');
+    } catch {
+      // see get
+    }
+  },
+};
+
+/**
+ * The signed-in user. The access token lives in memory only; the refresh token is a cookie that scripts cannot read. Renewals are
+ * one at a time over all tabs, because the server ends a session whose refresh token is used twice.
+ */
+class Session {
+  private state: SessionState = { status: 'unknown' };
+  private token = '';
+  private renewal?: Promise<boolean>;
+  private listeners = new Set<() => void>();
+  language = 'en';
+
+  subscribe = (listener: () => void) => {
+    this.listeners.add(listener);
+    return () => void this.listeners.delete(listener);
+  };
+  snapshot = () => this.state;
+
+  may(permission: string): boolean {
+    return this.state.me?.permissions.includes(permission) ?? false;
+  }
+
+  /** Sends a request as the signed-in user, renewing an expired token once. */
+  async fetch(request: Request): Promise<Response> {
+    const again = request.clone();
+    const used = this.token;
+    const reply = await fetch(this.authorize(request));
+    if (reply.status !== 401 || this.state.status === 'out') return reply;
+    if (this.token === used && !(await this.renew())) {
+      this.end(this.state.status === 'in');
+      return reply;
+    }
+    return fetch(this.authorize(again));
+  }
+
+  async login(user: string, password: string): Promise<void> {
+    const reply = await fetch(path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'accept-language': this.language },
+      body: JSON.stringify({ user, password }),
+    });
+    await this.accept(reply);
+    hint.set(true);
+    await this.loadMe();
+  }
+
+  /** Restores the session after a reload, if the cookie still allows it. */
+  async restore(): Promise<void> {
+    try {
+      if (hint.get() && (await this.renew())) return await this.loadMe();
+    } catch {
+      this.set({ status: 'out' }); // not reachable now; a reload may still restore
+      return;
+    }
+    this.end(false);
+  }
+
+  async logout(): Promise<void> {
+    this.end(false);
+    await fetch(path, { method: 'DELETE', headers: { 'accept-language': this.language } });
+  }
+
+  private renew(): Promise<boolean> {
+    this.renewal ??= this.exclusive(async () => {
+      const reply = await fetch(`${path}/refresh`, { method: 'POST', headers: { 'accept-language': this.language } });
+      if (reply.status === 401) return false;
+      await this.accept(reply);
+      return true;
+    }).finally(() => {
+      this.renewal = undefined;
+    });
+    return this.renewal;
+  }
+
+  private async exclusive(run: () => Promise<boolean>): Promise<boolean> {
+    // Locks exist on HTTPS and localhost only; elsewhere tabs are on their own.
+    return navigator.locks ? navigator.locks.request('sluice-session', run) : run();
+  }
+
+  private async accept(reply: Response): Promise<void> {
+    const body: unknown = await reply.json().catch(() => undefined);
+    if (!reply.ok) throw errorFromReply(reply.status, body, reply.headers.get('x-request-id') ?? '');
+    this.token = (body as components['schemas']['Session']).access_token;
+  }
+
+  private async loadMe(): Promise<void> {
+    const reply = await fetch(this.authorize(new Request(new URL('/api/v1/me', location.origin))));
+    const body: unknown = await reply.json().catch(() => undefined);
+    if (!reply.ok) throw errorFromReply(reply.status, body, reply.headers.get('x-request-id') ?? '');
+    this.set({ status: 'in', me: body as Me });
+  }
+
+  private authorize(request: Request): Request {
+    if (this.token) request.headers.set('authorization', `Bearer ${this.token}`);
+    request.headers.set('accept-language', this.language);
+    return request;
+  }
+
+  private end(ended: boolean) {
+    this.token = '';
+    hint.set(false);
+    this.set({ status: 'out', ended });
+  }
+
+  private set(state: SessionState) {
+    this.state = state;
+    this.listeners.forEach((listener) => listener());
+  }
+}
+
+export const session = new Session();

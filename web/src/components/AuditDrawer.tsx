@@ -1,0 +1,68 @@
+import { DownloadOutlined } from '@ant-design/icons';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { Alert, Button, Descriptions, Drawer, Flex, Skeleton, Tag, Typography } from 'antd';
+import { useTranslation } from 'react-i18next';
+
+import { api, call, type Schema } from '../api/client';
+import { useLabel, useLanguage } from '../i18n';
+import { download } from '../lib/csv';
+import { count, duration, energy, exactNano } from '../lib/format';
+import { Failure } from './Failure';
+import { Time } from './Time';
+import { Findings } from './TurnView';
+
+/** One record: the facts people ask for, then the record exactly as it was hashed. */
+export function AuditDrawer({ id, onClose, onRequest }: { id: string; onClose: () => void; onRequest: (request: string) => void }) {
+  const { t } = useTranslation();
+  const entry = useQuery({ queryKey: ['audit-event', id], queryFn: () => call(api.GET('/audit/events/{id}', { params: { path: { id } } })) });
+  const proof = useMutation({
+    mutationFn: () => call(api.GET('/audit/events/{id}/proof', { params: { path: { id } } })),
+    onSuccess: (p) => download(`proof-${id}.json`, 'application/json', JSON.stringify(p, null, 2)),
+  });
+  return (
+    <Drawer open size={720} title={t('audit.record')} onClose={onClose} extra={entry.data && <Button icon={<DownloadOutlined aria-hidden />} loading={proof.isPending} disabled={entry.data.index < 0} onClick={() => proof.mutate()}>{t('audit.proof')}</Button>}>
+      <Flex vertical gap={16}>
+        {entry.error && <Failure error={entry.error} retry={() => void entry.refetch()} />}
+        {proof.error && <Failure error={proof.error} />}
+        {entry.isPending && <Skeleton active />}
+        {entry.data && <Record entry={entry.data} onRequest={onRequest} />}
+      </Flex>
+    </Drawer>
+  );
+}
+
+function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: (request: string) => void }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const [language] = useLanguage();
+  const e = entry.event;
+  const facts: [string, React.ReactNode][] = [
+    [t('audit.time'), <Time at={e.time} />],
+    [t('audit.action'), e.action && `${label('action', e.action)} · ${label('stage', e.stage)}`],
+    [t('audit.actor'), e.actor && [e.actor.name, e.actor.id].filter(Boolean).join(' · ')],
+    [t('audit.tenant'), [e.tenant, e.project].filter(Boolean).join(' / ')],
+    [t('audit.source'), e.source],
+    [t('audit.request'), e.request && <Typography.Link onClick={() => onRequest(e.request!)}>{e.request}</Typography.Link>],
+    [t('audit.model'), e.model?.asked && [e.model.asked, e.model.version, e.model.precision].filter(Boolean).join(' · ')],
+    [t('audit.policy'), e.policy],
+    [t('audit.rollout'), e.rollout && `${e.rollout} · ${e.arm ?? ''}`],
+    [t('audit.outcome'), e.outcome && `${label('outcome', e.outcome)}${e.error_code ? ` · ${e.error_code}` : ''}`],
+    [t('audit.tokens'), e.usage?.currency && t('playground.tokenCounts', { prompt: count(e.usage.prompt_tokens ?? 0, language), completion: count(e.usage.completion_tokens ?? 0, language) })],
+    [t('audit.cost'), e.usage?.currency && `${exactNano(e.usage.cost ?? 0)} ${e.usage.currency}`],
+    [t('audit.energy'), e.usage?.energy && `${energy(e.usage.energy, language)} · ${label('method', e.usage.energy_method ?? '')}`],
+    [t('audit.latency'), e.latency?.total && duration(e.latency.total, language)],
+    [t('audit.documents'), e.documents?.map((d) => <div key={d}>{d}</div>)],
+    [t('audit.leaf'), entry.leaf_hash && <Typography.Text code copyable>{entry.leaf_hash}</Typography.Text>],
+  ];
+  return (
+    <>
+      {entry.index < 0 ? <Alert type="info" showIcon title={t('audit.unsealedNote')} /> : <Tag color="blue" style={{ alignSelf: 'flex-start' }}>{t('audit.sealed', { index: entry.index })}</Tag>}
+      <Descriptions bordered size="small" column={1} styles={{ label: { width: 140 }, content: { wordBreak: 'break-all' } }} items={facts.filter(([, v]) => v).map(([name, value]) => ({ key: name, label: name, children: value }))} />
+      {e.findings && e.findings.length > 0 && <Findings findings={e.findings} />}
+      <div>
+        <Typography.Text strong>{t('audit.canonical')}</Typography.Text>
+        <pre className="code" data-testid="canonical">{JSON.stringify(e, null, 2)}</pre>
+      </div>
+    </>
+  );
+}

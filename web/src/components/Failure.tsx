@@ -1,0 +1,68 @@
+import { Alert, Button, Space, Typography } from 'antd';
+import { Component, type ReactNode } from 'react';
+import { useTranslation } from 'react-i18next';
+
+import { type ApiError, toApiError } from '../api/errors';
+
+/** What went wrong, for people: the server's sentence (already in their language), the code, and the request id to hand on. */
+export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
+  const { t } = useTranslation();
+  const e = toApiError(error);
+  const detail = useDetail(e);
+  return (
+    <Alert
+      type="error"
+      showIcon
+      role="alert"
+      title={detail}
+      description={
+        <Space direction="vertical" size={2}>
+          {e.fields.map((f) => (
+            <span key={f.field + f.detail}>
+              <Typography.Text code>{f.field}</Typography.Text> {f.detail}
+            </span>
+          ))}
+          <Typography.Text type="secondary">
+            {t('failure.code')} <Typography.Text code>{e.code}</Typography.Text>
+          </Typography.Text>
+          {e.requestId && (
+            <Typography.Text type="secondary">
+              {t('failure.requestId')}{' '}
+              <Typography.Text code copyable={{ text: e.requestId, tooltips: false }}>
+                {e.requestId}
+              </Typography.Text>
+            </Typography.Text>
+          )}
+        </Space>
+      }
+      action={retry && <Button onClick={retry}>{t('failure.retry')}</Button>}
+    />
+  );
+}
+
+function useDetail(e: ApiError): string {
+  const { t } = useTranslation();
+  switch (e.code) {
+    case 'client_network':
+      return t('failure.network');
+    case 'client_stream':
+      return t('failure.stream');
+    case 'client_reply':
+      return t('failure.reply', { status: e.status });
+    case 'client_crash':
+      return t('failure.crash');
+    default:
+      return e.detail;
+  }
+}
+
+/** Keeps a crash inside its panel. */
+export class Boundary extends Component<{ children: ReactNode; fallback: (retry: () => void) => ReactNode }, { failed: boolean }> {
+  override state = { failed: false };
+  static getDerivedStateFromError() {
+    return { failed: true };
+  }
+  override render() {
+    return this.state.failed ? this.props.fallback(() => this.setState({ failed: false })) : this.props.children;
+  }
+}

@@ -1,0 +1,125 @@
+import {
+  AuditOutlined,
+  BarChartOutlined,
+  BranchesOutlined,
+  DashboardOutlined,
+  FileProtectOutlined,
+  GlobalOutlined,
+  KeyOutlined,
+  LogoutOutlined,
+  MessageOutlined,
+  ReadOutlined,
+  SettingOutlined,
+  UserOutlined,
+} from '@ant-design/icons';
+import { Button, Dropdown, Flex, Layout, Menu, Spin, theme, Typography } from 'antd';
+import { Suspense } from 'react';
+import { useTranslation } from 'react-i18next';
+import { Link, Outlet, useLocation } from 'react-router';
+
+import { ApiError } from '../api/errors';
+import { session } from '../api/session';
+import { useLabel, useLanguage } from '../i18n';
+import { useMe } from '../lib/me';
+import { Boundary, Failure } from './Failure';
+
+/** What the menu offers, and the permission without which it does not. */
+const entries = [
+  { path: '', key: 'home', icon: <DashboardOutlined />, permission: '' },
+  { path: 'playground', key: 'playground', icon: <MessageOutlined />, permission: 'playground.use' },
+  { path: 'keys', key: 'keys', icon: <KeyOutlined />, permission: 'keys.read' },
+  { path: 'usage', key: 'usage', icon: <BarChartOutlined />, permission: 'usage.read' },
+  { path: 'knowledge', key: 'knowledge', icon: <ReadOutlined />, permission: 'rag.read' },
+  { path: 'audit', key: 'audit', icon: <AuditOutlined />, permission: 'audit.read' },
+  { path: 'policies', key: 'policies', icon: <FileProtectOutlined />, permission: 'policy.read' },
+  { path: 'rollouts', key: 'rollouts', icon: <BranchesOutlined />, permission: 'rollout.read' },
+  { path: 'system', key: 'system', icon: <SettingOutlined />, permission: 'system.read' },
+] as const;
+
+const crash = new ApiError('client_crash', '');
+
+export function Shell() {
+  const { t } = useTranslation();
+  const me = useMe();
+  const location = useLocation();
+  const { token } = theme.useToken();
+  const current = location.pathname.split('/')[1] ?? '';
+  return (
+    <Layout style={{ minHeight: '100vh' }}>
+      <Layout.Sider
+        breakpoint="lg"
+        collapsedWidth={0}
+        width={208}
+        theme="light"
+        style={{ borderRight: `1px solid ${token.colorBorderSecondary}`, position: 'sticky', top: 0, height: '100vh', overflow: 'auto' }}
+      >
+        <Flex align="center" gap={10} style={{ padding: '16px 20px' }}>
+          <img src="./favicon.svg" alt="" width={26} height={26} />
+          <Typography.Text strong style={{ fontSize: 17 }}>
+            Sluice
+          </Typography.Text>
+        </Flex>
+        <nav aria-label={t('nav.label')}>
+          <Menu
+            mode="inline"
+            selectedKeys={[current]}
+            style={{ borderInlineEnd: 0 }}
+            items={entries
+              .filter((e) => !e.permission || me.permissions.includes(e.permission))
+              .map((e) => ({ key: e.path, icon: e.icon, label: <Link to={`/${e.path}`}>{t(`nav.${e.key}`)}</Link> }))}
+          />
+        </nav>
+      </Layout.Sider>
+      <Layout>
+        <Layout.Header
+          style={{ background: token.colorBgContainer, borderBottom: `1px solid ${token.colorBorderSecondary}`, padding: '0 24px', height: 56, lineHeight: 'normal' }}
+        >
+          <Flex justify="flex-end" align="center" gap={8} style={{ height: '100%' }}>
+            <LanguageSwitch />
+            <UserMenu />
+          </Flex>
+        </Layout.Header>
+        <Layout.Content style={{ padding: 24, maxWidth: 1440, width: '100%', margin: '0 auto' }}>
+          <Boundary key={location.pathname} fallback={(retry) => <Failure error={crash} retry={retry} />}>
+            <Suspense fallback={<Spin style={{ display: 'block', margin: '20vh auto' }} />}>
+              <Outlet />
+            </Suspense>
+          </Boundary>
+        </Layout.Content>
+      </Layout>
+    </Layout>
+  );
+}
+
+export function LanguageSwitch() {
+  const [language, setLanguage] = useLanguage();
+  // The button names the other language in that language, so that its readers find it.
+  return (
+    <Button type="text" icon={<GlobalOutlined aria-hidden />} lang={language === 'zh' ? 'en' : 'zh-CN'} onClick={() => setLanguage(language === 'zh' ? 'en' : 'zh')}>
+      {language === 'zh' ? 'English' : '中文'}
+    </Button>
+  );
+}
+
+function UserMenu() {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const me = useMe();
+  return (
+    <Dropdown
+      trigger={['click']}
+      menu={{
+        items: [
+          { key: 'tenant', disabled: true, label: `${t('user.tenant')} ${me.tenant}` },
+          { key: 'roles', disabled: true, label: me.roles.map((r) => label('role', r)).join(', ') },
+          { type: 'divider' },
+          { key: 'out', icon: <LogoutOutlined />, label: t('user.signOut'), onClick: () => void session.logout() },
+        ],
+      }}
+    >
+      <Button type="text" icon={<UserOutlined aria-hidden />} aria-label={t('user.menu', { name: me.name })}>
+        {me.name}
+      </Button>
+    </Dropdown>
+  );
+}

@@ -1,0 +1,92 @@
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { Alert, Button, Descriptions, Flex, Modal, Progress, Table, Typography } from 'antd';
+import { useTranslation } from 'react-i18next';
+
+import { api, call, type Schema } from '../api/client';
+import { errorFromReply } from '../api/errors';
+import { useLabel, useLanguage } from '../i18n';
+import { count } from '../lib/format';
+import { Failure } from './Failure';
+import { Time } from './Time';
+
+/** Starts a verification of the whole log, follows it, and shows its report. */
+export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onRecord: (id: string) => void }) {
+  const { t } = useTranslation();
+  const start = useMutation({ mutationFn: () => call(api.POST('/audit/verifications')) });
+  const id = start.data?.id;
+  const job = useQuery({
+    queryKey: ['verification', id],
+    queryFn: () => call(api.GET('/audit/verifications/{id}', { params: { path: { id: id! } } })),
+    enabled: id !== undefined,
+    initialData: start.data,
+    refetchInterval: (q) => (q.state.data?.status === 'running' ? 500 : false),
+    staleTime: 0,
+  });
+  const data = id ? job.data : undefined;
+  return (
+    <Modal
+      open
+      width={680}
+      title={t('verify.title')}
+      onCancel={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>{t('verify.close')}</Button>
+          <Button type="primary" onClick={() => start.mutate()} loading={start.isPending || data?.status === 'running'}>
+            {t(data ? 'verify.again' : 'verify.start')}
+          </Button>
+        </>
+      }
+    >
+      <Flex vertical gap={16}>
+        <Typography.Text type="secondary">{t('verify.note')}</Typography.Text>
+        {start.error && <Failure error={start.error} />}
+        {job.error && <Failure error={job.error} retry={() => void job.refetch()} />}
+        {data && data.status === 'running' && (
+          <Progress percent={data.total ? Math.floor((data.done / data.total) * 100) : 0} status="active" aria-label={t('verify.progress')} />
+        )}
+        {data?.problem && <Failure error={errorFromReply(data.problem.status, data.problem, data.problem.request_id)} />}
+        {data?.report && <Report report={data.report} at={data.finished_at} onRecord={onRecord} />}
+      </Flex>
+    </Modal>
+  );
+}
+
+function Report({ report, at, onRecord }: { report: Schema['VerificationReport']; at?: string; onRecord: (id: string) => void }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const numbers = (['records', 'sealed', 'unsealed', 'wal_records', 'checkpoint_size'] as const).map((k) => ({ key: k, label: t(`verify.${k}`), children: count(report[k], language) }));
+  return (
+    <>
+      <Alert
+        type={report.ok ? 'success' : 'error'}
+        showIcon
+        role="status"
+        title={report.ok ? t('verify.ok', { records: count(report.records, language) }) : t('verify.broken', { problems: count(report.problems.length, language) })}
+        description={at && <Time at={at} />}
+      />
+      <Descriptions bordered size="small" column={2} items={[...numbers, { key: 'root', label: t('verify.root'), span: 2, children: <Typography.Text copyable style={{ wordBreak: 'break-all' }}>{report.root}</Typography.Text> }]} />
+      {report.problems.length > 0 && <ProblemTable title={t('verify.problems')} problems={report.problems} onRecord={onRecord} />}
+      {report.findings && report.findings.length > 0 && <ProblemTable title={t('verify.findings')} problems={report.findings} onRecord={onRecord} />}
+    </>
+  );
+}
+
+function ProblemTable({ title, problems, onRecord }: { title: string; problems: Schema['VerificationProblem'][]; onRecord: (id: string) => void }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  return (
+    <Table
+      size="small"
+      title={() => title}
+      rowKey={(p) => `${p.kind}/${p.record ?? ''}/${p.index ?? ''}/${p.cause}`}
+      dataSource={problems}
+      pagination={problems.length > 20 ? { pageSize: 20 } : false}
+      columns={[
+        { title: t('verify.kind'), render: (_, p) => label('problem', p.kind) },
+        { title: t('verify.record'), render: (_, p) => (p.record ? <Typography.Link onClick={() => onRecord(p.record!)}>{p.record}</Typography.Link> : p.index) },
+        { title: t('verify.cause'), dataIndex: 'cause' },
+      ]}
+    />
+  );
+}

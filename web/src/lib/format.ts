@@ -1,0 +1,76 @@
+import type { Language } from '../i18n';
+
+const tag = (language: Language) => (language === 'zh' ? 'zh-CN' : 'en-US');
+
+/** An integer of 10⁻⁹ units as an exact decimal, for exports and hovers. */
+export function exactNano(nano: number): string {
+  return shift(nano, 9);
+}
+
+/** An integer of microjoules as exact joules. */
+export function exactJoules(microjoules: number): string {
+  return shift(microjoules, 6);
+}
+
+function shift(value: number, places: number): string {
+  const whole = BigInt(Math.trunc(value));
+  const digits = (whole < 0n ? -whole : whole).toString().padStart(places + 1, '0');
+  const fraction = digits.slice(-places).replace(/0+$/, '');
+  return `${whole < 0n ? '-' : ''}${digits.slice(0, -places)}${fraction && `.${fraction}`}`;
+}
+
+export function money(nano: number, currency: string, language: Language): string {
+  const value = nano / 1e9;
+  const fraction = value !== 0 && Math.abs(value) < 1 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 2 };
+  try {
+    return new Intl.NumberFormat(tag(language), { style: 'currency', currency, currencyDisplay: 'narrowSymbol', ...fraction }).format(value);
+  } catch {
+    return `${new Intl.NumberFormat(tag(language), fraction).format(value)} ${currency}`.trim(); // not an ISO code
+  }
+}
+
+export function energy(microjoules: number, language: Language): string {
+  const joules = microjoules / 1e6;
+  const [value, unit] = joules < 1000 ? [joules, 'J'] : joules < 3.6e6 ? [joules / 3600, 'Wh'] : [joules / 3.6e6, 'kWh'];
+  return `${new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 4 }).format(value)} ${unit}`;
+}
+
+export function count(value: number, language: Language): string {
+  return new Intl.NumberFormat(tag(language)).format(value);
+}
+
+/** 12.3K or 1.2万: for tiles and axes; show the exact value on hover. */
+export function compact(value: number, language: Language): string {
+  return new Intl.NumberFormat(tag(language), { notation: 'compact', maximumFractionDigits: 1 }).format(value);
+}
+
+export function percent(ratio: number, language: Language): string {
+  return new Intl.NumberFormat(tag(language), { style: 'percent', maximumFractionDigits: 2 }).format(ratio);
+}
+
+/** Microseconds as milliseconds or seconds. */
+export function duration(us: number, language: Language): string {
+  const ms = us / 1000;
+  const [value, unit] = ms < 1000 ? [ms, 'ms'] : [ms / 1000, 's'];
+  return `${new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 3 }).format(value)} ${unit}`;
+}
+
+/** A time in the reader's zone, which is named. Takes RFC 3339 text or Unix microseconds. */
+export function time(at: string | number, language: Language): string {
+  const date = toDate(at);
+  if (Number.isNaN(date.getTime())) return String(at);
+  return new Intl.DateTimeFormat(tag(language), { dateStyle: 'medium', timeStyle: 'medium' }).format(date);
+}
+
+export function zone(): string {
+  return Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+export function iso(at: string | number): string {
+  const date = toDate(at);
+  return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
+}
+
+function toDate(at: string | number): Date {
+  return typeof at === 'number' ? new Date(at / 1000) : new Date(at);
+}

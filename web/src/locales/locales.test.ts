@@ -1,0 +1,77 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { describe, expect, it } from 'vitest';
+
+import en from './en.json';
+import zh from './zh.json';
+
+type Tree = { [key: string]: string | Tree };
+
+function flatten(tree: Tree, prefix = ''): Map<string, string> {
+  const out = new Map<string, string>();
+  for (const [key, value] of Object.entries(tree)) {
+    if (typeof value === 'string') out.set(prefix + key, value);
+    else flatten(value, `${prefix}${key}.`).forEach((v, k) => out.set(k, v));
+  }
+  return out;
+}
+
+const english = flatten(en);
+const chinese = flatten(zh);
+const singular = /_(one|other)$/; // English has two plural forms, Chinese one
+const base = (keys: Iterable<string>) => new Set([...keys].map((k) => k.replace(singular, '')));
+
+function sources(): string {
+  const root = join(import.meta.dirname, '..');
+  return readdirSync(root, { recursive: true, encoding: 'utf8' })
+    .filter((f) => /\.tsx?$/.test(f) && !/\.test\.|schema\.d\.ts/.test(f))
+    .map((f) => readFileSync(join(root, f), 'utf8'))
+    .join('\n');
+}
+
+// t('a.b'), the same inside a choice, t(`a.${x}`) and label('group', …) are the only ways to name a text.
+function used(source: string) {
+  const literal = new Set([...source.matchAll(/'((?:[a-z][A-Za-z0-9]*\.)+[A-Za-z0-9_]+)'/g)].map((m) => m[1]!));
+  const groups = [...source.matchAll(/\bt\(`([a-zA-Z.]+\.)\$\{/g)].map((m) => m[1]!);
+  const labels = [...source.matchAll(/\blabel\('([a-zA-Z]+)',/g)].map((m) => `label.${m[1]}.`);
+  return { literal, groups: [...groups, ...labels] };
+}
+
+describe('texts', () => {
+  it('exist in both languages', () => {
+    expect([...base(chinese.keys())].sort()).toEqual([...base(english.keys())].sort());
+    for (const key of english.keys()) {
+      if (key.endsWith('_one')) expect(english.has(key.replace('_one', '_other')), key).toBe(true);
+    }
+  });
+
+  it('are translated', () => {
+    const words = (text: string) => /[A-Za-z]{2}/.test(text.replace(/\{\{.*?\}\}/g, ''));
+    const left = [...chinese].filter(([key, text]) => words(text) && !/\p{Script=Han}/u.test(text) && key !== 'usage.tokens');
+    expect(left).toEqual([]); // "Token" is the Chinese word too
+  });
+
+  it('take the same values', () => {
+    const values = (text: string) => new Set([...text.matchAll(/\{\{(\w+)\}\}/g)].map((m) => m[1]));
+    for (const [key, text] of chinese) {
+      const other = english.get(key) ?? '';
+      expect(values(text), key).toEqual(values(other));
+    }
+  });
+
+  it('are all used, and all that are used exist', () => {
+    const { literal, groups } = used(sources());
+    const keys = base(english.keys());
+    const unused = [...keys].filter((k) => !literal.has(k) && !groups.some((g) => k.startsWith(g)));
+    expect(unused).toEqual([]);
+    const named = [...sources().matchAll(/\bt\('([^']+)'/g)].map((m) => m[1]!);
+    expect(named.filter((k) => !keys.has(k))).toEqual([]);
+    expect(groups.filter((g) => ![...keys].some((k) => k.startsWith(g)))).toEqual([]);
+  });
+
+  it('never stand in the code', () => {
+    const han = sources().match(/^.*\p{Script=Han}.*$/gmu)?.filter((line) => !line.includes('中文') && !line.includes('1.2万') && !line.includes('[\\s,，、]'));
+    expect(han ?? []).toEqual([]);
+  });
+});

@@ -1,0 +1,141 @@
+import { SafetyCertificateOutlined } from '@ant-design/icons';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { Button, DatePicker, Flex, Input, Select, Tag, Typography } from 'antd';
+import dayjs from 'dayjs';
+import { useState } from 'react';
+import { useTranslation } from 'react-i18next';
+
+import { api, call, type Schema } from '../api/client';
+import { AuditDrawer } from '../components/AuditDrawer';
+import { type Column, DataTable } from '../components/DataTable';
+import { Page, Panel } from '../components/Panel';
+import { Time } from '../components/Time';
+import { VerifyModal } from '../components/VerifyModal';
+import { useLabel, useLanguage } from '../i18n';
+import { exactNano, iso, money } from '../lib/format';
+import { useMay } from '../lib/me';
+import { useFilters } from '../lib/url';
+
+type Entry = Schema['AuditEntry'];
+
+const stages = ['admitted', 'outcome', 'action'] as const;
+const outcomes = ['ok', 'refused', 'failed', 'aborted'] as const;
+const outcomeColors: Record<string, string> = { ok: 'success', refused: 'warning', failed: 'error', aborted: 'default' };
+
+export default function Audit() {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const [language] = useLanguage();
+  const mayVerify = useMay('audit.verify');
+  const [verifying, setVerifying] = useState(false);
+  const [f, setFilters] = useFilters({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '', cursor: '', event: '' });
+  const filter = (change: Partial<typeof f>) => setFilters({ ...change, cursor: '' }); // a cursor belongs to its filters
+  const query = {
+    from: f.from || undefined,
+    to: f.to || undefined,
+    request: f.request || undefined,
+    actor: f.actor || undefined,
+    action: f.action || undefined,
+    stage: stages.find((s) => s === f.stage),
+    outcome: outcomes.find((o) => o === f.outcome),
+    model: f.model || undefined,
+    rollout: f.rollout || undefined,
+    cursor: f.cursor || undefined,
+    limit: 50,
+  };
+  const page = useQuery({
+    queryKey: ['audit', query],
+    queryFn: () => call(api.GET('/audit/events', { params: { query } })),
+    placeholderData: keepPreviousData,
+  });
+  const older = page.data?.next;
+
+  const columns: Column<Entry>[] = [
+    { key: 'time', title: t('audit.time'), render: (e) => <Time at={e.event.time} />, csv: (e) => iso(e.event.time) },
+    { key: 'stage', title: t('audit.stage'), render: (e) => label('stage', e.event.stage), csv: (e) => e.event.stage },
+    {
+      key: 'action',
+      title: t('audit.action'),
+      render: (e) => (
+        <Typography.Link onClick={() => setFilters({ event: e.event.id })}>{label('action', e.event.action ?? '')}</Typography.Link>
+      ),
+      csv: (e) => e.event.action ?? '',
+    },
+    { key: 'actor', title: t('audit.actor'), render: (e) => e.event.actor?.name || e.event.actor?.id, csv: (e) => e.event.actor?.id ?? '' },
+    { key: 'model', title: t('audit.model'), render: (e) => e.event.model?.asked || e.event.resource, csv: (e) => e.event.model?.asked || e.event.resource || '' },
+    {
+      key: 'findings',
+      title: t('audit.findings'),
+      render: (e) => e.event.findings?.map((x) => <Tag key={x.direction + x.class + x.action}>{`${label('class', x.class)} ${x.count}`}</Tag>),
+      csv: (e) => e.event.findings?.map((x) => `${x.direction}:${x.class}:${x.action}:${x.count}`).join(' ') ?? '',
+    },
+    {
+      key: 'outcome',
+      title: t('audit.outcome'),
+      render: (e) => e.event.outcome && <Tag color={outcomeColors[e.event.outcome]}>{label('outcome', e.event.outcome)}</Tag>,
+      csv: (e) => e.event.outcome ?? '',
+    },
+    {
+      key: 'cost',
+      title: t('audit.cost'),
+      align: 'right',
+      render: (e) => (e.event.usage?.currency ? money(e.event.usage.cost ?? 0, e.event.usage.currency, language) : ''),
+      csv: (e) => (e.event.usage?.currency ? exactNano(e.event.usage.cost ?? 0) : ''),
+    },
+    {
+      key: 'index',
+      title: t('audit.index'),
+      align: 'right',
+      render: (e) => (e.index < 0 ? <Typography.Text type="secondary">{t('audit.unsealed')}</Typography.Text> : e.index),
+      csv: (e) => e.index,
+    },
+    { key: 'request', title: t('audit.request'), render: (e) => <Typography.Text code>{e.event.request}</Typography.Text>, csv: (e) => e.event.request ?? '' },
+  ];
+  const search = (name: 'request' | 'actor' | 'action' | 'model' | 'rollout') => (
+    <Input.Search key={name + f[name]} allowClear aria-label={t(`audit.${name}`)} placeholder={t(`audit.${name}`)} defaultValue={f[name]} onSearch={(v) => filter({ [name]: v.trim() })} style={{ width: 180 }} />
+  );
+
+  return (
+    <Page
+      title={t('nav.audit')}
+      note={t('audit.note')}
+      actions={
+        mayVerify && (
+          <Button type="primary" icon={<SafetyCertificateOutlined aria-hidden />} onClick={() => setVerifying(true)}>
+            {t('audit.verify')}
+          </Button>
+        )
+      }
+    >
+      <Flex gap={8} wrap role="search" aria-label={t('audit.filters')}>
+        <DatePicker.RangePicker
+          aria-label={t('audit.range')}
+          showTime
+          allowEmpty={[true, true]}
+          value={[f.from ? dayjs(f.from) : null, f.to ? dayjs(f.to) : null]}
+          onChange={(range) => filter({ from: range?.[0]?.toISOString() ?? '', to: range?.[1]?.toISOString() ?? '' })}
+        />
+        <Select aria-label={t('audit.stage')} placeholder={t('audit.stage')} allowClear style={{ width: 130 }} value={f.stage || undefined} onChange={(v?: string) => filter({ stage: v ?? '' })} options={stages.map((s) => ({ value: s, label: label('stage', s) }))} />
+        <Select aria-label={t('audit.outcome')} placeholder={t('audit.outcome')} allowClear style={{ width: 130 }} value={f.outcome || undefined} onChange={(v?: string) => filter({ outcome: v ?? '' })} options={outcomes.map((o) => ({ value: o, label: label('outcome', o) }))} />
+        {(['request', 'actor', 'action', 'model', 'rollout'] as const).map(search)}
+      </Flex>
+      <Panel>
+        <DataTable
+          name={t('nav.audit')}
+          columns={columns}
+          rows={page.data?.items}
+          rowKey={(e) => e.event.id}
+          loading={page.isFetching}
+          error={page.error}
+          reload={() => void page.refetch()}
+          empty={t('audit.empty')}
+          asOf={page.data?.as_of}
+          pages={{ older: older ? () => setFilters({ cursor: older }) : undefined, newest: f.cursor ? () => setFilters({ cursor: '' }) : undefined }}
+          onOpen={(e) => setFilters({ event: e.event.id })}
+        />
+      </Panel>
+      {f.event && <AuditDrawer id={f.event} onClose={() => setFilters({ event: '' })} onRequest={(request) => setFilters({ request, cursor: '', event: '' })} />}
+      {verifying && <VerifyModal onClose={() => setVerifying(false)} onRecord={(event) => setFilters({ event })} />}
+    </Page>
+  );
+}

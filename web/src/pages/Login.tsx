@@ -1,0 +1,61 @@
+import { LockOutlined, UserOutlined } from '@ant-design/icons';
+import { Alert, Button, Card, Flex, Form, Input, theme, Typography } from 'antd';
+import { useState } from 'react';
+import { useTranslation } from 'react-i18next';
+
+import { session } from '../api/session';
+import { Failure } from '../components/Failure';
+import { LanguageSwitch } from '../components/Shell';
+import { useSession } from '../lib/me';
+
+export function Login() {
+  const { t } = useTranslation();
+  const { token } = theme.useToken();
+  const { ended } = useSession();
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const submit = async ({ user, password }: { user: string; password: string }) => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await session.login(user, password);
+    } catch (e) {
+      setError(e);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Flex vertical align="center" justify="center" style={{ minHeight: '100vh', padding: 24, background: token.colorBgLayout }}>
+      <Card style={{ width: '100%', maxWidth: 400 }}>
+        <Flex justify="space-between" align="flex-start">
+          <Flex align="center" gap={12}>
+            <img src="./favicon.svg" alt="" width={36} height={36} />
+            <Typography.Title level={1} style={{ fontSize: 24, margin: 0 }}>
+              Sluice
+            </Typography.Title>
+          </Flex>
+          <LanguageSwitch />
+        </Flex>
+        <Typography.Paragraph type="secondary" style={{ margin: '12px 0 20px' }}>
+          {t('login.tagline')}
+        </Typography.Paragraph>
+        <Flex vertical gap={16}>
+          {ended && !error && <Alert type="info" showIcon title={t('login.ended')} />}
+          {error !== undefined && <Failure error={error} />}
+          <Form layout="vertical" onFinish={(v: { user: string; password: string }) => void submit(v)} requiredMark={false}>
+            <Form.Item name="user" label={t('login.user')} rules={[{ required: true, message: t('form.required') }]}>
+              <Input prefix={<UserOutlined aria-hidden />} autoComplete="username" autoFocus />
+            </Form.Item>
+            <Form.Item name="password" label={t('login.password')} rules={[{ required: true, message: t('form.required') }]}>
+              <Input.Password prefix={<LockOutlined aria-hidden />} autoComplete="current-password" />
+            </Form.Item>
+            <Button type="primary" htmlType="submit" block loading={busy}>
+              {t('login.submit')}
+            </Button>
+          </Form>
+        </Flex>
+      </Card>
+    </Flex>
+  );
+}

@@ -1,0 +1,128 @@
+import { ClearOutlined, PauseCircleOutlined, SendOutlined } from '@ant-design/icons';
+import { useQuery } from '@tanstack/react-query';
+import { Button, Col, Empty, Flex, Input, InputNumber, Row, Select, Tabs } from 'antd';
+import { useEffect, useRef, useState } from 'react';
+import { useTranslation } from 'react-i18next';
+
+import { api, call } from '../api/client';
+import { Failure } from '../components/Failure';
+import { MaskingPreview } from '../components/MaskingPreview';
+import { Page, Panel } from '../components/Panel';
+import { Governance, TurnView } from '../components/TurnView';
+import { useConversation } from '../lib/conversation';
+import { useMay } from '../lib/me';
+
+export default function Playground() {
+  const { t } = useTranslation();
+  const mayRag = useMay('rag.read');
+  const mayPreview = useMay('masking.preview');
+  const [model, setModel] = useState<string>();
+  const [collection, setCollection] = useState<string>();
+  const [maxTokens, setMaxTokens] = useState<number | null>(256);
+  const [temperature, setTemperature] = useState<number | null>(null);
+  const [draft, setDraft] = useState('');
+  const { turns, ask, stop, clear, busy } = useConversation();
+  const models = useQuery({ queryKey: ['playground-models'], queryFn: () => call(api.GET('/playground/models')) });
+  const collections = useQuery({ queryKey: ['collections'], queryFn: () => call(api.GET('/rag/collections')), enabled: mayRag });
+  const chosen = model ?? models.data?.items[0];
+  const end = useRef<HTMLDivElement>(null);
+  const last = turns.at(-1);
+  useEffect(() => end.current?.scrollIntoView({ block: 'nearest' }), [last?.answer, turns.length]);
+  useEffect(() => stop, [stop]); // leaving the page stops the model
+
+  const send = () => {
+    const question = draft.trim();
+    if (!question || busy || !chosen) return;
+    setDraft('');
+    void ask(
+      question,
+      { model: chosen, max_tokens: maxTokens ?? undefined, temperature: temperature ?? undefined, rag: collection ? { collection } : undefined },
+      turns,
+    );
+  };
+
+  return (
+    <Page title={t('nav.playground')} note={t('playground.note')}>
+      {models.error && <Failure error={models.error} retry={() => void models.refetch()} />}
+      <Row gutter={[16, 16]}>
+        <Col xs={24} xl={15}>
+          <Panel
+            title={
+              <Flex gap={8} wrap>
+                <Select
+                  aria-label={t('playground.model')}
+                  placeholder={t('playground.model')}
+                  style={{ minWidth: 200 }}
+                  loading={models.isPending}
+                  value={chosen}
+                  onChange={setModel}
+                  options={models.data?.items.map((m) => ({ value: m, label: m }))}
+                />
+                {mayRag && (
+                  <Select
+                    aria-label={t('playground.collection')}
+                    placeholder={t('playground.collection')}
+                    allowClear
+                    style={{ minWidth: 180 }}
+                    value={collection}
+                    onChange={setCollection}
+                    options={collections.data?.items.map((c) => ({ value: c.name, label: c.title || c.name }))}
+                    notFoundContent={t('playground.noCollections')}
+                  />
+                )}
+                <InputNumber aria-label={t('playground.maxTokens')} prefix={t('playground.maxTokens')} min={1} precision={0} value={maxTokens} onChange={setMaxTokens} style={{ width: 150 }} />
+                <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 130 }} />
+              </Flex>
+            }
+            extra={
+              <Button type="text" icon={<ClearOutlined aria-hidden />} onClick={clear} disabled={turns.length === 0}>
+                {t('playground.clear')}
+              </Button>
+            }
+          >
+            <Flex vertical gap={16} role="log" aria-label={t('playground.conversation')} style={{ height: '52vh', minHeight: 280, overflowY: 'auto', padding: 4 }}>
+              {turns.length === 0 && <Empty image={Empty.PRESENTED_IMAGE_SIMPLE} description={t('playground.empty')} style={{ margin: 'auto' }} />}
+              {turns.map((turn) => (
+                <TurnView key={turn.id} turn={turn} />
+              ))}
+              <div ref={end} />
+            </Flex>
+            <Flex gap={8} align="flex-end" style={{ marginTop: 12 }}>
+              <Input.TextArea
+                aria-label={t('playground.message')}
+                placeholder={t('playground.placeholder')}
+                autoSize={{ minRows: 2, maxRows: 8 }}
+                value={draft}
+                onChange={(e) => setDraft(e.target.value)}
+                onPressEnter={(e) => {
+                  if (e.shiftKey || e.nativeEvent.isComposing) return; // Enter inside an input method picks a word
+                  e.preventDefault();
+                  send();
+                }}
+              />
+              {busy ? (
+                <Button danger icon={<PauseCircleOutlined aria-hidden />} onClick={stop}>
+                  {t('playground.stop')}
+                </Button>
+              ) : (
+                <Button type="primary" icon={<SendOutlined aria-hidden />} onClick={send} disabled={!draft.trim() || !chosen}>
+                  {t('playground.send')}
+                </Button>
+              )}
+            </Flex>
+          </Panel>
+        </Col>
+        <Col xs={24} xl={9}>
+          <Panel>
+            <Tabs
+              items={[
+                { key: 'last', label: t('playground.governance'), children: <Governance turn={last} /> },
+                ...(mayPreview ? [{ key: 'masking', label: t('playground.masking'), children: <MaskingPreview text={draft || last?.question || ''} /> }] : []),
+              ]}
+            />
+          </Panel>
+        </Col>
+      </Row>
+    </Page>
+  );
+}

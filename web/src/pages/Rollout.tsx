@@ -1,0 +1,168 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Alert, Button, Descriptions, Flex, Form, Input, Modal, Skeleton, Steps, Tag, Timeline, Typography } from 'antd';
+import { useState } from 'react';
+import { useTranslation } from 'react-i18next';
+import { Link, useParams } from 'react-router';
+
+import { api, call, type Schema } from '../api/client';
+import { type Column, DataTable } from '../components/DataTable';
+import { Failure } from '../components/Failure';
+import { Page, Panel } from '../components/Panel';
+import { Time } from '../components/Time';
+import { PhaseTag, running, TrafficBar } from '../components/Traffic';
+import { useLabel, useLanguage } from '../i18n';
+import { count, duration, percent } from '../lib/format';
+import { useMay } from '../lib/me';
+
+type Metric = Schema['RolloutMetric'];
+const verdictColors = { better: 'success', same: 'success', worse: 'error', inconclusive: 'default' };
+
+export default function Rollout() {
+  const { t } = useTranslation();
+  const { id = '' } = useParams();
+  const mayWrite = useMay('rollout.write');
+  const [acting, setActing] = useState<'approve' | 'abort'>();
+  const rollout = useQuery({
+    queryKey: ['rollout', id],
+    queryFn: () => call(api.GET('/rollouts/{id}', { params: { path: { id } } })),
+    refetchInterval: (q) => (q.state.data && running(q.state.data.phase) ? 3000 : false), // pauses in hidden tabs
+  });
+  const r = rollout.data;
+  if (!r) return rollout.error ? <Failure error={rollout.error} retry={() => void rollout.refetch()} /> : <Skeleton active />;
+  return (
+    <Page
+      title={t('rollout.title', { model: r.model, candidate: r.candidate })}
+      note={<Link to="/rollouts">{t('rollout.all')}</Link>}
+      actions={
+        mayWrite &&
+        running(r.phase) && (
+          <>
+            <Button danger onClick={() => setActing('abort')}>
+              {t('rollout.abort')}
+            </Button>
+            <Button type="primary" onClick={() => setActing('approve')}>
+              {t('rollout.approve')}
+            </Button>
+          </>
+        )
+      }
+    >
+      {rollout.error && <Failure error={rollout.error} retry={() => void rollout.refetch()} />}
+      <Panel title={t('rollout.traffic')} extra={<PhaseTag phase={r.phase} />}>
+        <Flex vertical gap={20}>
+          <TrafficBar rollout={r} />
+          <Steps
+            size="small"
+            responsive
+            current={r.phase === 'completed' ? r.steps.length : r.step}
+            status={r.phase === 'rolled_back' || r.phase === 'failed' ? 'error' : r.phase === 'completed' ? 'finish' : 'process'}
+            items={r.steps.map((s) => ({ title: `${s} %` }))}
+          />
+          {r.reason && <Alert type={r.phase === 'rolled_back' || r.phase === 'failed' ? 'error' : 'info'} showIcon title={r.reason} />}
+          <Settings r={r} />
+        </Flex>
+      </Panel>
+      <Panel title={t('rollout.comparison')} extra={r.verdict && <VerdictTag verdict={r.verdict} />}>
+        <Comparison r={r} reload={() => void rollout.refetch()} loading={rollout.isFetching && !running(r.phase)} />
+      </Panel>
+      <Panel title={t('rollout.history')}>
+        <History history={r.history ?? []} />
+      </Panel>
+      {acting && <Act id={r.id} action={acting} onClose={() => setActing(undefined)} />}
+    </Page>
+  );
+}
+
+function Settings({ r }: { r: Schema['Rollout'] }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const items = [
+    { key: 'started', label: t('rollout.started'), children: <span><Time at={r.started_at} /> · {r.started_by}</span> },
+    ...(r.finished_at ? [{ key: 'finished', label: t('rollout.finished'), children: <Time at={r.finished_at} /> }] : []),
+    ...(r.min_requests !== undefined ? [{ key: 'min', label: t('rollout.min_requests'), children: count(r.min_requests, language) }] : []),
+    ...(r.max_error_rate_basis !== undefined ? [{ key: 'error', label: t('rollout.error_percent'), children: percent(r.max_error_rate_basis / 10000, language) }] : []),
+    ...(r.max_latency_ratio_percent !== undefined ? [{ key: 'latency', label: t('rollout.latency_percent'), children: percent(r.max_latency_ratio_percent / 100, language) }] : []),
+  ];
+  return <Descriptions size="small" column={{ xs: 1, md: 2, xl: 3 }} items={items} />;
+}
+
+function VerdictTag({ verdict }: { verdict: Schema['Verdict'] }) {
+  const label = useLabel();
+  return <Tag color={verdictColors[verdict]}>{label('verdict', verdict)}</Tag>;
+}
+
+function Comparison({ r, reload, loading }: { r: Schema['Rollout']; reload: () => void; loading: boolean }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const [language] = useLanguage();
+  const show = (m: Metric, value: number | undefined) => (value === undefined ? t('rollout.noSamples') : m.unit === 'us' ? duration(value, language) : percent(value, language));
+  const cell = (m: Metric, s: Schema['RolloutSample']) => (
+    <span>
+      {show(m, s.value)} <Typography.Text type="secondary">{t('rollout.samples', { count: s.samples })}</Typography.Text>
+    </span>
+  );
+  const columns: Column<Metric>[] = [
+    { key: 'name', title: t('rollout.metric'), render: (m) => label('metric', m.name), csv: (m) => `${m.name} (${m.unit})` },
+    { key: 'baseline', title: t('rollout.baseline', { version: r.stable }), align: 'right', render: (m) => cell(m, m.baseline), csv: (m) => m.baseline.value ?? '' },
+    { key: 'candidate', title: t('rollout.candidateColumn', { version: r.candidate }), align: 'right', render: (m) => cell(m, m.candidate), csv: (m) => m.candidate.value ?? '' },
+    { key: 'limit', title: t('rollout.limit'), align: 'right', render: (m) => (m.limit === undefined ? '–' : show(m, m.limit)), csv: (m) => m.limit ?? '' },
+    { key: 'verdict', title: t('rollout.verdict'), render: (m) => <VerdictTag verdict={m.verdict} />, csv: (m) => m.verdict },
+  ];
+  return <DataTable name={t('rollout.comparison')} columns={columns} rows={r.metrics ?? []} rowKey={(m) => m.name} empty={t('rollout.noMetrics')} reload={reload} loading={loading} />;
+}
+
+function History({ history }: { history: Schema['RolloutTransition'][] }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const [language] = useLanguage();
+  if (history.length === 0) return <Typography.Text type="secondary">{t('rollout.noHistory')}</Typography.Text>;
+  return (
+    <Timeline
+      items={[...history].reverse().map((h, i) => ({
+        key: i,
+        color: h.to === 'rolled_back' || h.to === 'failed' ? 'red' : h.to === 'completed' ? 'green' : 'blue',
+        content: (
+          <div>
+            <strong>
+              {h.from ? `${label('phase', h.from)} → ` : ''}
+              {label('phase', h.to)}
+            </strong>{' '}
+            · {percent(h.share_basis / 10000, language)}
+            <div>{h.reason}</div>
+            <Typography.Text type="secondary">
+              <Time at={h.at} /> · {h.actor}
+            </Typography.Text>
+          </div>
+        ),
+      }))}
+    />
+  );
+}
+
+function Act({ id, action, onClose }: { id: string; action: 'approve' | 'abort'; onClose: () => void }) {
+  const { t } = useTranslation();
+  const queries = useQueryClient();
+  const [form] = Form.useForm<{ reason: string }>();
+  const act = useMutation({
+    mutationFn: (body: { reason: string }) => {
+      const options = { params: { path: { id } }, body };
+      return action === 'approve' ? call(api.POST('/rollouts/{id}/approve', options)) : call(api.POST('/rollouts/{id}/abort', options));
+    },
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ['rollout', id] });
+      onClose();
+    },
+  });
+  const title = t(`rollout.${action}`);
+  return (
+    <Modal open title={title} okText={title} okButtonProps={{ danger: action === 'abort' }} onCancel={onClose} onOk={() => form.submit()} confirmLoading={act.isPending}>
+      {act.error && <Failure error={act.error} />}
+      <Typography.Paragraph>{t(`rollout.${action}Text`)}</Typography.Paragraph>
+      <Form form={form} layout="vertical" onFinish={(v) => act.mutate(v)}>
+        <Form.Item name="reason" label={t('rollout.reason')} rules={[{ required: true, whitespace: true, message: t('form.required') }]}>
+          <Input.TextArea autoFocus maxLength={1024} rows={3} />
+        </Form.Item>
+      </Form>
+    </Modal>
+  );
+}
