@@ -41,6 +41,8 @@ const (
 	fromAdmin  = "admin"
 	// edgeGrace is how long the schedule may be late before a process switches the slot by itself.
 	edgeGrace = 2 * time.Minute
+	// auditGrace is how long the process that made a change may take to audit it before another one does.
+	auditGrace = 10 * time.Second
 )
 
 // seed takes over the plan of the configuration, unless an administrator has set another.
@@ -81,6 +83,9 @@ func (c *capacity) reconcile(ctx context.Context, reason string) (Capacity, erro
 		return have, err
 	}
 	if have.audit == "" {
+		if c.age(have) <= auditGrace {
+			return have, nil
+		}
 		if have, err = c.record(ctx, have); err != nil {
 			return have, err
 		}
@@ -146,12 +151,14 @@ func (c *capacity) overdue(v Capacity) bool {
 		return false
 	}
 	if v.audit == "" {
-		return c.now().Sub(time.UnixMicro(v.At)) > edgeGrace
+		return c.age(v) > auditGrace
 	}
 	slot, _ := v.Plan.At(c.now())
 	before, _ := v.Plan.At(c.now().Add(-edgeGrace))
 	return slot != v.Slot && before == slot
 }
+
+func (c *capacity) age(v Capacity) time.Duration { return c.now().Sub(time.UnixMicro(v.At)) }
 
 func capacityActor() Actor { return Actor{Kind: "system", ID: "capacity"} }
 

@@ -18,9 +18,6 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// patience is how long a caller waits for Temporal.
-const patience = 5 * time.Second
-
 // Service starts and steers rollouts and keeps the capacity plan. It is safe for concurrent use.
 type Service struct {
 	cfg    Config
@@ -32,6 +29,9 @@ type Service struct {
 	log    *slog.Logger
 	m      *metrics
 	now    func() time.Time
+
+	patience time.Duration // how long a caller waits for Temporal
+	poll     time.Duration // how often the capacity plan is looked at
 }
 
 // New returns a service that is not connected yet: Temporal may be down now and later. [Service.Run] does the work.
@@ -53,6 +53,7 @@ func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*S
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, client: c, store: &store{db: deps.DB}, log: log, m: newMetrics(reg), now: time.Now,
+		patience: 5 * time.Second, poll: 2 * time.Second,
 	}
 	s.plan = &capacity{deps: deps, store: s.store, now: s.now, log: log, m: s.m}
 	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, m: s.m}
@@ -64,7 +65,7 @@ func (s *Service) Close() { s.client.Close() }
 
 // Ready reports whether Temporal answers.
 func (s *Service) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	_, err := s.client.CheckHealth(ctx, &client.CheckHealthRequest{})
 	return temporalError(err)
@@ -94,7 +95,7 @@ func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (S
 	}
 	// The salt is new, so that it is not the same conversations that try every candidate first.
 	in := rolloutInput{Schema: 1, ID: st.ID, Stable: cur.Stable, Salt: uuid.NewString(), Spec: spec, Starter: starter}
-	wait, cancel := context.WithTimeout(ctx, patience)
+	wait, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	_, err = s.client.ExecuteWorkflow(wait, client.StartWorkflowOptions{
 		ID: workflowID(spec.Model), TaskQueue: s.cfg.TaskQueue, WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -140,7 +141,7 @@ func (s *Service) Approve(ctx context.Context, id string, actor Actor, reason st
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	h, err := s.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: workflowID(st.Model), UpdateName: approveUpdate, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -159,7 +160,7 @@ func (s *Service) Abort(ctx context.Context, id string, actor Actor, reason stri
 	if err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, patience)
+	wait, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	err = temporalError(s.client.SignalWorkflow(wait, workflowID(st.Model), "", abortSignal, command{Rollout: id, Actor: actor, Reason: reason}))
 	if err == nil || ctx.Err() != nil {
@@ -260,5 +261,5 @@ func temporalError(err error) error {
 	case errors.As(err, &app) && app.Type() == errConflict:
 		return fault.Wrap(err, fault.CodeConflict, app.Message())
 	}
-	return fault.Wrap(err, fault.CodeWorkflowUnavailable).WithRetryAfter(patience)
+	return fault.Wrap(err, fault.CodeWorkflowUnavailable).WithRetryAfter(5 * time.Second)
 }

@@ -11,10 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-const (
-	capacityPoll = 2 * time.Second
-	maxBackoff   = 30 * time.Second
-)
+const maxBackoff = 30 * time.Second
 
 // Run polls Temporal for work and keeps the engine at the planned concurrency until ctx ends. Temporal may be away at any time:
 // Run tries again, and the capacity plan is followed without it.
@@ -80,7 +77,7 @@ func (s *Service) work(ctx context.Context) error {
 // follow seeds the plan, brings the row and this engine to it, and keeps the schedule in Temporal like the plan.
 func (s *Service) follow(ctx context.Context) error {
 	seeded, synced, waited := false, Plan{}, time.Duration(0)
-	for ; ctx.Err() == nil; _ = pause(ctx, capacityPoll) {
+	for ; ctx.Err() == nil; _ = pause(ctx, s.poll) {
 		if !seeded {
 			if err := s.start(ctx); err != nil {
 				s.warn(ctx, "cannot read the capacity plan, trying again", err)
@@ -96,7 +93,7 @@ func (s *Service) follow(ctx context.Context) error {
 			s.warn(ctx, "cannot follow the capacity plan, trying again", err)
 			continue
 		}
-		if waited -= capacityPoll; waited > 0 || have.Plan.IsZero() || samePlan(have.Plan, synced) {
+		if waited -= s.poll; waited > 0 || have.Plan.IsZero() || samePlan(have.Plan, synced) {
 			continue
 		}
 		if err := s.sync(ctx, have.Plan); err != nil {
@@ -118,7 +115,7 @@ func (s *Service) start(ctx context.Context) error {
 }
 
 func (s *Service) sync(ctx context.Context, p Plan) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	return s.syncSchedule(ctx, p)
 }

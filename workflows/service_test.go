@@ -1,0 +1,433 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/workflows/devserver"
+	"github.com/sluice-project/sluice/workflows/devserver/devtest"
+)
+
+var update = flag.Bool("update", false, "write testdata/rollout-v1-*.json from the histories of the integration test")
+
+var alice, bob = Actor{Kind: "user", ID: "alice", Name: "Alice"}, Actor{Kind: "user", ID: "bob", Name: "Bob"}
+
+// platform is a service on a real Temporal.
+type platform struct {
+	*Service
+	t      *testing.T
+	w      *world
+	server *devserver.Server
+	config devserver.Config
+}
+
+func newPlatform(t *testing.T, cfg Config) *platform {
+	t.Helper()
+	dev := devserver.Config{Binary: devtest.Binary(t), DBFile: filepath.Join(t.TempDir(), "temporal.db"), Namespace: "sluice"}
+	server, err := devserver.Start(t.Context(), dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	p := &platform{t: t, w: newWorld(), server: server, config: dev}
+	cfg.Address, cfg.Namespace = server.Address(), "sluice"
+	p.Service, err = New(cfg, p.w.deps(t), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.patience, p.poll = 2*time.Second, 100*time.Millisecond
+	t.Cleanup(p.Close)
+	return p
+}
+
+// serve runs the worker until the test ends or stop is called.
+func (p *platform) serve() (stop func()) {
+	ctx, cancel := context.WithCancel(p.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			p.t.Errorf("run: %v", err)
+		}
+	})
+	p.t.Cleanup(stop)
+	return stop
+}
+
+// quick is a rollout in seconds.
+func quick() Spec {
+	return Spec{
+		Model: "m", Candidate: "v2", Dwell: 300 * time.Millisecond, Poll: 200 * time.Millisecond, Deadline: time.Minute, Reason: "try it",
+	}
+}
+
+// wait polls the projection, as the console does, until the rollout is as ok says.
+func (p *platform) wait(id, what string, ok func(State) bool) State {
+	p.t.Helper()
+	var st State
+	until(p.t, what, func() bool {
+		var err error
+		if st, err = p.Get(p.t.Context(), id); err != nil {
+			p.t.Fatal(err)
+		}
+		return ok(st)
+	}, func() any { return st })
+	return st
+}
+
+// until polls because what it waits for happens in another process.
+func until(t *testing.T, what string, ok func() bool, describe func() any) {
+	t.Helper()
+	deadline := time.NewTimer(60 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("%s did not happen: %+v", what, describe())
+		case <-tick.C:
+		}
+	}
+}
+
+func in(phase string) func(State) bool { return func(s State) bool { return s.Phase == phase } }
+
+// record stores the history of the latest rollout of the model, if asked to.
+func (p *platform) record(name string) {
+	p.t.Helper()
+	if !*update {
+		return
+	}
+	var h history.History
+	it := p.client.GetWorkflowHistory(p.t.Context(), workflowID("m"), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		h.Events = append(h.Events, e)
+	}
+	body, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(&h)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("testdata", name), append(body, '\n'), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestRolloutsOnARealServer goes through the lives of rollouts one after the other on one Temporal.
+func TestRolloutsOnARealServer(t *testing.T) {
+	t.Parallel()
+	p := newPlatform(t, Config{})
+	p.serve()
+	start := func(spec Spec) State {
+		t.Helper()
+		p.w.change(func() { p.w.cur = Assignment{Model: "m", Stable: "v1"}; p.w.moves = nil })
+		var st State
+		until(t, "the end of the rollout before", func() bool { // its workflow ends a moment after its row
+			var err error
+			st, err = p.StartRollout(t.Context(), spec, alice)
+			if err != nil && !fault.Is(err, fault.CodeConflict) {
+				t.Fatal(err)
+			}
+			return err == nil
+		}, func() any { return spec })
+		return st
+	}
+
+	st := start(quick())
+	if _, err := p.StartRollout(t.Context(), quick(), bob); !fault.Is(err, fault.CodeConflict) {
+		t.Errorf("a second rollout of the model: %v", err)
+	}
+	done := p.wait(st.ID, "completion", in(PhaseCompleted))
+	if got, want := path(done), "baseline canary-20 canary-40 canary-80 canary-100 completed"; got != want {
+		t.Errorf("path %q, want %q", got, want)
+	}
+	if got, want := p.w.bases(), []int{0, 2000, 4000, 8000, 10000, 0}; !slices.Equal(got, want) || p.w.cur.Stable != "v2" {
+		t.Errorf("shares %v, want %v; then %+v", got, want, p.w.cur)
+	}
+	if err := p.Abort(t.Context(), st.ID, bob, "too late"); !fault.Is(err, fault.CodeConflict) {
+		t.Errorf("abort of a finished rollout: %v", err)
+	}
+	p.record("rollout-v1-completed.json")
+
+	p.w.change(func() { p.w.stats = p.w.traffic(500, sim0, behaviour{70, 100}) })
+	st = start(quick())
+	done = p.wait(st.ID, "rollback", in(PhaseRolledBack))
+	if got, want := path(done), "baseline canary-20 rolled_back"; got != want || done.Decision.Outcome != Fail {
+		t.Errorf("path %q with %s, want %q", got, done.Decision.Outcome, want)
+	}
+	p.record("rollout-v1-rolled-back.json")
+
+	p.w.change(func() { p.w.stats = p.w.traffic(500, sim0, sim0) })
+	gated := quick()
+	gated.RequireApproval, gated.SecondPerson = []int{20, 40}, true
+	st = start(gated)
+	p.wait(st.ID, "the first gate", func(s State) bool { return s.Awaiting && s.Share == 20 })
+	if err := p.Approve(t.Context(), st.ID, alice, "I trust myself"); fault.KindOf(err) != fault.Denied {
+		t.Errorf("the starter approved: %v", err)
+	}
+	if err := p.Approve(t.Context(), st.ID, bob, "looks good"); err != nil {
+		t.Errorf("approve: %v", err)
+	}
+	p.wait(st.ID, "the second gate", func(s State) bool { return s.Awaiting && s.Share == 40 })
+	if err := p.Abort(t.Context(), st.ID, bob, "phones ring"); err != nil {
+		t.Errorf("abort: %v", err)
+	}
+	done = p.wait(st.ID, "abort", in(PhaseAborted))
+	last := done.History[len(done.History)-1]
+	if last.Actor != bob || last.Reason != "phones ring" || done.History[2].Actor != bob || p.w.cur.Stable != "v1" || p.w.cur.Basis != 0 {
+		t.Errorf("aborted as %+v, then %+v", done.History, p.w.cur)
+	}
+	p.record("rollout-v1-aborted.json")
+
+	page, next, err := p.List(t.Context(), "", 2)
+	if err != nil || len(page) != 2 || page[0].ID != st.ID || next == "" {
+		t.Fatalf("list: %d, %q, %v", len(page), next, err)
+	}
+	if rest, next, err := p.List(t.Context(), next, 50); err != nil || len(rest) < 1 || next != "" {
+		t.Errorf("the rest: %d, %q, %v", len(rest), next, err)
+	}
+	ev, th, err := p.Evidence(t.Context(), done.History[1].Evidence)
+	if err != nil || Verdict(ev, th).Outcome != Pass {
+		t.Errorf("the evidence of the first step: %v", err)
+	}
+}
+
+// TestTemporalIsKilledDuringARollout: the assignment stays, the abort works past Temporal, and when Temporal is back the workflow
+// finds that it was taken back and ends without a second word.
+func TestTemporalIsKilledDuringARollout(t *testing.T) {
+	t.Parallel()
+	p := newPlatform(t, Config{})
+	p.serve()
+	p.w.change(func() { // everything passes, but the step at 20 goes on for ever
+		p.w.stats = p.w.traffic(500, sim0, sim0)
+	})
+	spec := quick()
+	spec.RequireApproval = []int{20}
+	st, err := p.StartRollout(t.Context(), spec, alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wait(st.ID, "the gate", func(s State) bool { return s.Awaiting })
+	if err := p.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if b := p.w.bases(); b[len(b)-1] != 2000 {
+		t.Errorf("the assignment moved when Temporal died: %v", b)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := p.Ready(ctx); !fault.Is(err, fault.CodeWorkflowUnavailable) {
+		t.Errorf("ready: %v", err)
+	}
+	if err := p.Approve(ctx, st.ID, bob, "go"); !fault.Is(err, fault.CodeWorkflowUnavailable) {
+		t.Errorf("approve: %v", err)
+	}
+	if err := p.Abort(ctx, st.ID, bob, "now"); err != nil {
+		t.Fatalf("abort without Temporal: %v", err)
+	}
+	if p.w.cur.Rollout != "" || p.w.cur.Basis != 0 || p.w.cur.Stable != "v1" {
+		t.Errorf("after the abort: %+v", p.w.cur)
+	}
+	if _, err := p.StartRollout(ctx, quick(), alice); !fault.Is(err, fault.CodeWorkflowUnavailable) {
+		t.Errorf("start: %v", err)
+	}
+	_, port, err := net.SplitHostPort(p.server.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.config.Port, err = strconv.Atoi(port); err != nil {
+		t.Fatal(err)
+	}
+	again, err := devserver.Start(t.Context(), p.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Close() })
+	until(t, "the end of the workflow", func() bool {
+		d, err := p.client.DescribeWorkflowExecution(t.Context(), workflowID("m"), "")
+		return err == nil && d.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	}, func() any { return nil })
+	done, err := p.Get(t.Context(), st.ID)
+	if err != nil || done.Phase != PhaseAborted || path(done) != "baseline canary-20 aborted" {
+		t.Errorf("the record says %q, %v", path(done), err)
+	}
+	n := 0
+	for _, r := range p.w.records {
+		if r.Detail["to"] == PhaseAborted {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d audit records of one abort", n)
+	}
+}
+
+// TestScheduleOnARealServer: the schedule has the plan's edges, and firing it brings the engine to the slot of the hour.
+func TestScheduleOnARealServer(t *testing.T) {
+	t.Parallel()
+	plan := office()
+	p := newPlatform(t, Config{Capacity: plan})
+	var mu sync.Mutex
+	clock := at(t, "Asia/Shanghai", "2026-11-02 06:59:00")
+	p.plan.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
+	p.serve()
+	engine := func(want ...int) {
+		t.Helper()
+		until(t, "the change of the engine", func() bool {
+			p.w.mu.Lock()
+			defer p.w.mu.Unlock()
+			return slices.Equal(p.w.engine, want)
+		}, func() any { return p.w.engine })
+	}
+	engine(3) // at the start, without waiting for an edge
+	h := p.client.ScheduleClient().GetHandle(t.Context(), capacityScheduleID)
+	var d *client.ScheduleDescription
+	describe := func(edges int) {
+		t.Helper()
+		until(t, "the schedule", func() bool {
+			var err error
+			d, err = h.Describe(t.Context())
+			return err == nil && len(d.Schedule.Spec.Calendars) == edges
+		}, func() any { return d })
+	}
+	describe(2)
+	if s := d.Schedule.Spec; s.TimeZoneName != "Asia/Shanghai" || d.Schedule.Policy.CatchupWindow != time.Minute ||
+		d.Schedule.Policy.Overlap != enums.SCHEDULE_OVERLAP_POLICY_SKIP {
+		t.Errorf("schedule %+v %+v", s, d.Schedule.Policy)
+	}
+	for _, next := range d.Info.NextActionTimes {
+		local := next.In(at(t, "Asia/Shanghai", "2026-11-02 00:00:00").Location())
+		if h := local.Hour(); local.Minute() != 0 || h != 7 && h != 22 || local.Weekday() == time.Sunday || local.Weekday() == time.Saturday {
+			t.Errorf("it would fire at %s", local)
+		}
+	}
+	mu.Lock()
+	clock = clock.Add(time.Minute)
+	mu.Unlock()
+	if err := h.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	engine(3, 8)
+	plan.Peak = append(plan.Peak, Window{Days: []int{6}, From: "10:00", To: "12:00"})
+	plan.PeakConcurrency = 9
+	if _, err := p.SetCapacity(t.Context(), plan, alice, "more on Saturdays"); err != nil {
+		t.Fatal(err)
+	}
+	engine(3, 8, 9)
+	describe(4)
+	if c, err := p.Capacity(t.Context()); err != nil || c.Slot != Peak || c.Concurrency != 9 || c.Source != fromAdmin {
+		t.Errorf("in force: %+v, %v", c, err)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	s, err := New(Config{Address: "127.0.0.1:1"}, w.deps(t), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	tests := map[string]struct {
+		spec  func(*Spec)
+		world func(*world)
+		want  fault.Code
+	}{
+		"no model":           {func(s *Spec) { s.Model = "" }, nil, fault.CodeInvalidValue},
+		"falling steps":      {func(s *Spec) { s.Steps = []int{40, 20, 100} }, nil, fault.CodeInvalidValue},
+		"not to the end":     {func(s *Spec) { s.Steps = []int{40, 80} }, nil, fault.CodeInvalidValue},
+		"nothing":            {func(s *Spec) { s.Steps = []int{0, 100} }, nil, fault.CodeInvalidValue},
+		"no time":            {func(s *Spec) { s.Deadline = s.Dwell }, nil, fault.CodeInvalidValue},
+		"gate nowhere":       {func(s *Spec) { s.RequireApproval = []int{30} }, nil, fault.CodeInvalidValue},
+		"alpha":              {func(s *Spec) { s.Thresholds.PromoteAlpha = 0.9 }, nil, fault.CodeInvalidValue},
+		"unknown version":    {func(s *Spec) { s.Candidate = "v9" }, nil, fault.CodeNotFound},
+		"stable itself":      {func(s *Spec) { s.Candidate = "v1" }, nil, fault.CodeConflict},
+		"another is running": {func(*Spec) {}, func(w *world) { w.cur.Rollout = "r-0" }, fault.CodeConflict},
+		"nothing to compare": {func(*Spec) {}, func(w *world) { w.cur.Stable = "" }, fault.CodeConflict},
+	}
+	for name, tt := range tests {
+		w.change(func() { w.cur = Assignment{Model: "m", Stable: "v1"} })
+		if tt.world != nil {
+			w.change(func() { tt.world(w) })
+		}
+		spec := quick()
+		tt.spec(&spec)
+		if _, err := s.StartRollout(t.Context(), spec, alice); !fault.Is(err, tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.change(func() { w.cur = Assignment{Model: "m", Stable: "v1"}; w.fail.routes = errors.New("down") })
+	if _, err := s.StartRollout(t.Context(), quick(), alice); err == nil {
+		t.Error("started without knowing the assignment")
+	}
+	if all, _, err := s.List(t.Context(), "", 10); err != nil || len(all) != 0 {
+		t.Errorf("refused rollouts are listed: %v %v", all, err)
+	}
+	if _, err := s.Get(t.Context(), "nobody"); !fault.Is(err, fault.CodeNotFound) {
+		t.Errorf("get: %v", err)
+	}
+}
+
+// TestStartWithoutTemporal: the caller is told within seconds, and the row says that nothing runs.
+func TestStartWithoutTemporal(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	s, err := New(Config{Address: "127.0.0.1:1"}, w.deps(t), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if _, err := s.StartRollout(t.Context(), quick(), alice); !fault.Is(err, fault.CodeWorkflowUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	all, _, err := s.List(t.Context(), "", 10)
+	if err != nil || len(all) != 1 || all[0].Phase != PhaseFailed || all[0].FinishedAt == 0 {
+		t.Errorf("listed: %+v %v", all, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	t.Parallel()
+	if err := (Config{Address: "temporal:7233", Capacity: office()}).Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := Config{Address: "temporal", TLSCert: "x", Capacity: Plan{Timezone: "UTC"}}
+	err := bad.Validate()
+	for _, want := range []string{"address", "tls_cert", "capacity"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if _, err := New(Config{Address: "a:1", TLSCA: "/nonexistent"}, newWorld().deps(t), slog.New(slog.DiscardHandler), nil); err == nil {
+		t.Error("a missing CA file was accepted")
+	}
+}
