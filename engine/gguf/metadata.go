@@ -162,6 +162,13 @@ func (f *File) Has(key string) bool {
 	return ok
 }
 
+// Value returns the metadata value of key as it was read: a number of the stored width, bool, string, or an array as []string,
+// []int64, []float64, []bool or, for nested arrays, []any. The caller must not change it.
+func (f *File) Value(key string) (any, bool) {
+	v, ok := f.meta[key]
+	return v, ok
+}
+
 // String returns a text value.
 func (f *File) String(key string) (string, error) {
 	return lookup(f, key, "text", func(v any) (string, bool) { s, ok := v.(string); return s, ok })

@@ -67,13 +67,13 @@ func (p *pass) grow(n int) {
 		return
 	}
 	m, y := p.m, &p.m.layers[0]
+	n = max(n, 2*p.room, chunkAlone)
 	p.room = n
 	p.x, p.tmp = make([]float32, n*m.dim), make([]float32, n*max(y.o.Stride(), y.down.Stride()))
 	p.q, p.kv = make([]float32, n*y.q.Stride()), make([]float32, 2*n*y.k.Stride())
 	p.ffn = make([]float32, 2*n*y.gate.Stride())
 	p.in, p.att = kernel.NewActivations(n, m.dim), kernel.NewActivations(n, m.heads*m.headDim)
 	p.hid, p.out = kernel.NewActivations(n, m.hidden), kernel.NewActivations(n, m.dim)
-	p.logits = make([]float32, n*m.head.Stride())
 }
 
 // run computes p.rows. Afterwards the i-th row that wants logits finds them in result(i).
@@ -111,6 +111,9 @@ func (p *pass) finish() {
 	}
 	if len(p.wanted) == 0 {
 		return
+	}
+	if need := len(p.wanted) * p.m.head.Stride(); len(p.logits) < need {
+		p.logits = make([]float32, need)
 	}
 	for i, from := range p.wanted {
 		p.addTmp(from, p.m.layers[len(p.m.layers)-1].down.Stride())

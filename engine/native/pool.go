@@ -10,6 +10,7 @@ import (
 // run, since the next one usually follows within microseconds, and then park, so an idle or crowded machine loses nothing.
 type pool struct {
 	threads int
+	begin   sync.Once
 	wait    sync.WaitGroup
 
 	// The current run.
@@ -37,17 +38,22 @@ const (
 	yields = 20
 )
 
-// newPool starts threads−1 workers; the caller of run is the last one.
+// newPool returns a pool that starts threads−1 workers when it is first used; the caller of run is the last one.
 func newPool(threads int) *pool {
 	p := &pool{threads: threads, done: make(chan struct{}, 1), workers: make([]worker, threads-1)}
 	for i := range p.workers {
 		p.workers[i].wake = make(chan struct{}, 1)
-		p.wait.Go(func() { p.work(i) })
 	}
 	return p
 }
 
-// close ends the workers and waits for them.
+func (p *pool) hire() {
+	for i := range p.workers {
+		p.wait.Go(func() { p.work(i) })
+	}
+}
+
+// close ends the workers and waits for them. The pool is not used afterwards.
 func (p *pool) close() {
 	p.closed.Store(true)
 	p.start()
@@ -63,6 +69,7 @@ func (p *pool) run(units, chunk int, fn func(worker, from, to int)) {
 		}
 		return
 	}
+	p.begin.Do(p.hire)
 	p.fn, p.units, p.chunk = fn, int64(units), int64(chunk)
 	p.next.Store(0)
 	p.pending.Store(int32(len(p.workers)))

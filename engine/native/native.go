@@ -1,0 +1,203 @@
+package native
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/kernel"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Engine runs models in this process.
+type Engine struct {
+	log        *slog.Logger
+	generators map[engine.ModelID]*generator
+	models     []engine.Model
+	loop       *loop
+	pool       *pool
+	closing    sync.Once
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("native engine: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	log = log.With("component", "engine")
+	k := kernel.Detect(log)
+	e := &Engine{log: log, generators: map[engine.ModelID]*generator{}, pool: newPool(cfg.Threads)}
+	e.loop = &loop{metrics: m, pool: e.pool, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
+	for _, mc := range cfg.Models {
+		start := time.Now()
+		if err := e.load(mc, cfg, k); err != nil {
+			return nil, fmt.Errorf("native engine: load model %s: %w", mc.ID, err)
+		}
+		log.Info("model loaded", "model", string(mc.ID), "isa", k.ISA(), "threads", cfg.Threads, "seconds", time.Since(start).Seconds())
+	}
+	slices.SortFunc(e.models, func(a, b engine.Model) int { return cmp.Compare(a.ID, b.ID) })
+	return e, nil
+}
+
+func (e *Engine) load(mc ModelConfig, cfg Config, k kernel.Kernels) error {
+	if mc.Kind != KindLlama {
+		return fmt.Errorf("the kind %q is not supported", mc.Kind)
+	}
+	g, err := loadGenerator(mc, cfg.ContextTokens, k, e.pool)
+	if err != nil {
+		return err
+	}
+	e.generators[mc.ID] = g
+	e.models = append(e.models, g.info)
+	return nil
+}
+
+// Models implements engine.Engine.
+func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, cancelled(err)
+	}
+	return slices.Clone(e.models), nil
+}
+
+// SetConcurrency changes how many sequences are computed at a time, at least one. Running ones go on.
+func (e *Engine) SetConcurrency(n int) { e.loop.setSlots(n) }
+
+// Count implements engine.Engine; the number is exact.
+func (e *Engine) Count(ctx context.Context, req *engine.Request) (engine.Count, error) {
+	if err := ctx.Err(); err != nil {
+		return engine.Count{}, cancelled(err)
+	}
+	g, err := e.generator(req.Model)
+	if err != nil {
+		return engine.Count{}, err
+	}
+	ids, err := g.encode(req)
+	if err != nil {
+		return engine.Count{}, err
+	}
+	return engine.Count{Tokens: len(ids), Exact: true}, nil
+}
+
+// Generate implements engine.Engine.
+func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		j, err := e.prepare(ctx, req)
+		if err == nil {
+			err = e.loop.submit(j)
+		}
+		if err != nil {
+			yield(engine.Event{}, err)
+			return
+		}
+		defer j.gone.Store(true)
+		j.stream(yield)
+	}
+}
+
+// prepare checks a request and tokenises its prompt.
+func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, cancelled(err)
+	}
+	g, err := e.generator(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRequest(req); err != nil {
+		return nil, err
+	}
+	ids, err := g.encode(req)
+	if err != nil {
+		return nil, err
+	}
+	room := g.info.ContextTokens - len(ids)
+	if room < 1 {
+		return nil, fault.New(fault.CodeContextLength, g.info.ContextTokens, len(ids)+1)
+	}
+	if req.MaxTokens > 0 {
+		room = min(room, req.MaxTokens)
+	}
+	seed := randomSeed()
+	if req.Seed != nil {
+		seed = *req.Seed
+	}
+	return &job{
+		ctx: ctx, model: g, prompt: ids, choices: max(1, req.Choices), limit: room, logprobs: req.Logprobs,
+		draw:  draw{temperature: req.Temperature, topP: req.TopP, seed: seed},
+		stops: slices.DeleteFunc(slices.Clone(req.Stop), func(s string) bool { return s == "" }), signal: make(chan struct{}, 1),
+	}, nil
+}
+
+func checkRequest(req *engine.Request) error {
+	invalid := func(field, cause string) error {
+		return fault.New(fault.CodeInvalidValue, field, cause).WithParam(field)
+	}
+	switch {
+	case req.MaxTokens < 0:
+		return invalid("max_tokens", "it must not be negative")
+	case req.Choices < 0 || req.Choices > maxChoices:
+		return invalid("n", fmt.Sprintf("this engine gives 1 to %d choices", maxChoices))
+	case !(req.Temperature >= 0) || math.IsInf(req.Temperature, 0):
+		return invalid("temperature", "it must be a number from 0 on")
+	case !(req.TopP >= 0 && req.TopP <= 1):
+		return invalid("top_p", "it must be between 0 and 1")
+	case req.Logprobs > maxLogprobs:
+		return invalid("top_logprobs", fmt.Sprintf("at most %d alternatives are given", maxLogprobs))
+	case len(req.Stop) > maxStops:
+		return invalid("stop", fmt.Sprintf("at most %d strings are allowed", maxStops))
+	}
+	return nil
+}
+
+func (e *Engine) generator(id engine.ModelID) (*generator, error) {
+	g, ok := e.generators[id]
+	if !ok {
+		return nil, e.missing(id, "it computes embeddings only")
+	}
+	return g, nil
+}
+
+// missing says why a model cannot be used: it does not exist, or it does something else.
+func (e *Engine) missing(id engine.ModelID, otherwise string) error {
+	if slices.ContainsFunc(e.models, func(m engine.Model) bool { return m.ID == id }) {
+		return fault.New(fault.CodeUnsupported, "model", otherwise).WithParam("model")
+	}
+	return fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
+}
+
+// Embed implements engine.Engine.
+func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, cancelled(err)
+	}
+	return nil, e.missing(req.Model, "it generates text only")
+}
+
+// Close implements engine.Engine.
+func (e *Engine) Close() error {
+	e.closing.Do(func() {
+		e.loop.close()
+		e.pool.close()
+	})
+	return nil
+}
+
+func cancelled(err error) error { return fmt.Errorf("native engine: %w", err) }
+
+func randomSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}

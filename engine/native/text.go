@@ -1,0 +1,120 @@
+package native
+
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/tokenizer"
+)
+
+// output turns the tokens of one choice into text: whole characters, cut before the first stop string. It holds back only what may
+// still turn out to be the beginning of a stop string. What it lets through does not depend on how text is split into tokens.
+type output struct {
+	stops   []string
+	stream  tokenizer.Stream
+	pending string
+	total   int // bytes of text so far, pending ones included
+	tokens  []tokenText
+}
+
+// tokenText remembers where the text of a token lies, while its log-probability waits.
+type tokenText struct {
+	start, end int
+	logprob    engine.TokenLogprob
+}
+
+// piece is what may be shown.
+type piece struct {
+	text     string
+	logprobs []engine.TokenLogprob
+	stopped  bool // a stop string was found; nothing more will come
+}
+
+// push adds a token. lp is nil when nobody asked for log-probabilities.
+func (o *output) push(token []byte, lp *engine.TokenLogprob) piece {
+	start := o.total
+	text := o.stream.Write(token)
+	o.pending += text
+	o.total += len(text)
+	if lp != nil {
+		o.tokens = append(o.tokens, tokenText{start, o.total, *lp})
+	}
+	if cut := o.firstStop(len(o.pending) - len(text)); cut >= 0 {
+		return o.stopAt(cut)
+	}
+	return o.release(len(o.pending) - o.held())
+}
+
+// close ends the text without a stop string and returns what was held back.
+func (o *output) close() piece {
+	text := o.stream.Close()
+	o.pending += text
+	o.total += len(text)
+	if cut := o.firstStop(len(o.pending) - len(text)); cut >= 0 {
+		return o.stopAt(cut)
+	}
+	p := o.release(len(o.pending))
+	for _, t := range o.tokens {
+		p.logprobs = append(p.logprobs, t.logprob)
+	}
+	o.tokens = nil
+	return p
+}
+
+// release lets the first n pending bytes through, with the tokens that end in them.
+func (o *output) release(n int) piece {
+	p := piece{text: o.pending[:n]}
+	o.pending = o.pending[n:]
+	shown := o.total - len(o.pending)
+	done := 0
+	for done < len(o.tokens) && o.tokens[done].end <= shown {
+		p.logprobs = append(p.logprobs, o.tokens[done].logprob)
+		done++
+	}
+	o.tokens = o.tokens[done:]
+	return p
+}
+
+// stopAt ends the text before the pending byte cut; a token that reaches over the cut still counts.
+func (o *output) stopAt(cut int) piece {
+	end := o.total - len(o.pending) + cut
+	p := o.release(cut)
+	for _, t := range o.tokens {
+		if t.start < end {
+			p.logprobs = append(p.logprobs, t.logprob)
+		}
+	}
+	p.stopped = true
+	o.tokens, o.pending = nil, ""
+	return p
+}
+
+// firstStop returns where the stop string begins that is complete first, or −1. Text before the byte fresh held none.
+func (o *output) firstStop(fresh int) int {
+	begin, end := -1, len(o.pending)+1
+	for _, s := range o.stops {
+		from := max(0, fresh-len(s)+1)
+		i := strings.Index(o.pending[from:], s)
+		if i < 0 {
+			continue
+		}
+		i += from
+		if i+len(s) < end || i+len(s) == end && i < begin {
+			begin, end = i, i+len(s)
+		}
+	}
+	return begin
+}
+
+// held returns the length of the longest ending of the pending text that begins a stop string.
+func (o *output) held() int {
+	longest := 0
+	for _, s := range o.stops {
+		for n := min(len(s)-1, len(o.pending)); n > longest; n-- {
+			if strings.HasSuffix(o.pending, s[:n]) {
+				longest = n
+			}
+		}
+	}
+	return longest
+}
