@@ -1,0 +1,174 @@
+package lexical_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/sluice-project/sluice/rag/lexical"
+)
+
+func TestTokens(t *testing.T) {
+	for in, want := range map[string]string{
+		"户口迁移":                "户 口 户口 迁 口迁 移 迁移",
+		"Running dogs' ran":   "run dog ran",
+		"钢Q235B，型号A-12":       "钢 q235b 型 号 型号 a-12 a 12",
+		"ＡＢＣ１２３ ｶﾅ":           "abc123 カ ナ カナ",
+		"v1.2.3 a--b x. 9:30": "v1.2.3 v1 2 3 a b x 9:30 9 30",
+		"don't it’s":          "don't don t it’s it s",
+		"ÉCOLE écoles":        "école écoles",
+		"办理OK了":               "办 理 办理 ok 了",
+		"，。!? \xff":           "",
+	} {
+		if got := strings.Join(lexical.Tokens(in), " "); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	if got := lexical.Tokens(strings.Repeat("x", 100)); len(got) != 0 {
+		t.Errorf("an endless word gave %v", got)
+	}
+}
+
+// TestTokensDoNotDependOnForm holds the invariants of folding: case and width change nothing.
+func TestTokensDoNotDependOnForm(t *testing.T) {
+	for _, s := range []string{"Hello World 12", "办理 ABC-9 证件", "gas pipe q235b"} {
+		wide := strings.Map(func(r rune) rune {
+			if r > ' ' && r < 0x7f && r != '-' {
+				return r + 0xfee0
+			}
+			return r
+		}, s)
+		want := lexical.Tokens(s)
+		for _, form := range []string{strings.ToUpper(s), strings.ToLower(s), wide} {
+			if got := lexical.Tokens(form); !slices.Equal(got, want) {
+				t.Errorf("%q gives %v, %q gives %v", form, got, s, want)
+			}
+		}
+	}
+}
+
+func all(n uint32) *roaring.Bitmap {
+	b := roaring.New()
+	b.AddRange(0, uint64(n))
+	return b
+}
+
+// TestScoresAreBM25 compares with the formula, written out.
+func TestScoresAreBM25(t *testing.T) {
+	x := lexical.New()
+	for i, s := range []string{"cat dog", "cat cat cat bird", "fish"} {
+		x.Add(uint32(i), s)
+	}
+	got := x.Search("cat bird", all(3), 10)
+	idf := func(df float64) float64 { return math.Log(1 + (3-df+0.5)/(df+0.5)) }
+	part := func(tf, length float64) float64 { return tf * 1.9 / (tf + 0.9*(0.6+0.4*length/(7.0/3))) }
+	want := []float64{idf(2)*part(3, 4) + idf(1)*part(1, 4), idf(2) * part(1, 2)}
+	if len(got) != 2 || got[0].ID != 1 || got[1].ID != 0 || math.Abs(got[0].Score-want[0]) > 1e-12 || math.Abs(got[1].Score-want[1]) > 1e-12 {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestFilterAndTies(t *testing.T) {
+	x := lexical.New()
+	for i := range uint32(9) {
+		x.Add(i, "same words")
+	}
+	ids := func(hits []lexical.Hit) (out []uint32) {
+		for _, h := range hits {
+			out = append(out, h.ID)
+		}
+		return out
+	}
+	if got := ids(x.Search("words", roaring.BitmapOf(7, 3, 5, 100), 2)); !slices.Equal(got, []uint32{3, 5}) {
+		t.Errorf("got %v", got)
+	}
+	for _, hits := range [][]lexical.Hit{x.Search("words", nil, 5), x.Search("words", roaring.New(), 5), x.Search("words", all(9), 0), x.Search("none", all(9), 5), x.Search("", all(9), 5)} {
+		if len(hits) != 0 {
+			t.Errorf("got %v", hits)
+		}
+	}
+}
+
+// TestChangesLeaveNoTrace applies random additions and removals and compares with an index built afresh.
+func TestChangesLeaveNoTrace(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	words := []string{"red", "green", "户口", "迁移", "A-12", "blue", "social", "insurance"}
+	text := func() string {
+		var s []string
+		for range rng.IntN(6) {
+			s = append(s, words[rng.IntN(len(words))])
+		}
+		return strings.Join(s, " ")
+	}
+	x, live := lexical.New(), map[uint32]string{}
+	for range 600 {
+		id := rng.Uint32N(40)
+		if rng.IntN(3) == 0 {
+			x.Remove(id)
+			delete(live, id)
+			continue
+		}
+		live[id] = text()
+		x.Add(id, live[id])
+	}
+	fresh := lexical.New()
+	for id, s := range live {
+		fresh.Add(id, s)
+	}
+	if x.Len() != len(live) {
+		t.Errorf("%d documents, want %d", x.Len(), len(live))
+	}
+	for range 100 {
+		q, n := text(), 1+rng.IntN(50)
+		if a, b := x.Search(q, all(40), n), fresh.Search(q, all(40), n); !reflect.DeepEqual(a, b) {
+			t.Fatalf("%q: %v, fresh %v", q, a, b)
+		}
+	}
+}
+
+func FuzzTokens(f *testing.F) {
+	f.Add("办理A-12户口 don't ＡＢ 1.2.3:4/5 éa\u0301 カー々")
+	f.Add("--__..''’’ a- -b a-_b \xff")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, tok := range lexical.Tokens(s) {
+			if tok == "" || !utf8.ValidString(tok) || len(tok) > 64 || strings.ContainsFunc(tok, unicode.IsSpace) {
+				t.Fatalf("token %q of %q", tok, s)
+			}
+		}
+		x := lexical.New()
+		x.Add(1, s)
+		x.Add(1, s+" more")
+		if hits := x.Search(s+" more", all(2), 3); len(hits) != 1 {
+			t.Fatalf("a text does not match itself: %v", hits)
+		}
+		x.Remove(1)
+		if hits := x.Search(s+" more", all(2), 3); len(hits) != 0 || x.Len() != 0 {
+			t.Fatalf("removed text matches: %v", hits)
+		}
+	})
+}
+
+func BenchmarkSearch(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	x := lexical.New()
+	const n = 20_000
+	for i := range uint32(n) {
+		var s strings.Builder
+		for range 60 {
+			fmt.Fprintf(&s, "%c", rune(0x4e00+int(rng.ExpFloat64()*300)))
+		}
+		x.Add(i, s.String())
+	}
+	allowed := all(n)
+	for b.Loop() {
+		x.Search("一个二十字左右的问题如何办理户口迁移手续", allowed, 100)
+	}
+}
