@@ -1,0 +1,233 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-project/sluice/engine/kernel"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/testmodel"
+)
+
+type sentence struct {
+	Text   string
+	Tokens int
+	Vector []float32
+}
+
+func sentences(t testing.TB) []sentence {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "minilm.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []sentence
+	if err := json.Unmarshal(data, &list); err != nil || len(list) < 12 {
+		t.Fatalf("%d sentences: %v", len(list), err)
+	}
+	return list
+}
+
+func miniLM(t testing.TB, k kernel.Kernels, threads int) *bert {
+	t.Helper()
+	b, err := loadBERT(testmodel.Path(t, testmodel.MiniLM), k, threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func cosine(a, b []float32) float64 {
+	var dot, aa, bb float64
+	for i := range a {
+		dot += float64(a[i]) * float64(b[i])
+		aa += float64(a[i]) * float64(a[i])
+		bb += float64(b[i]) * float64(b[i])
+	}
+	return dot / math.Sqrt(aa*bb)
+}
+
+func TestBERTEqualsReference(t *testing.T) {
+	b := miniLM(t, kernel.Detect(nil), 2)
+	list := sentences(t)
+	var texts []string
+	tokens := 0
+	for _, s := range list {
+		texts = append(texts, s.Text)
+		tokens += s.Tokens
+	}
+	vectors, n, err := b.embed(t.Context(), texts)
+	if err != nil || len(vectors) != len(list) || n != tokens {
+		t.Fatalf("%d vectors, %d tokens of %d, %v", len(vectors), n, tokens, err)
+	}
+	worst := 1.0
+	for i, s := range list {
+		c := cosine(vectors[i], s.Vector)
+		worst = min(worst, c)
+		if length := cosineLength(vectors[i]); c < 0.99999 || math.Abs(length-1) > 1e-5 || len(vectors[i]) != b.dim() {
+			t.Errorf("%.40q: cosine %.7f, length %.7f", s.Text, c, length)
+		}
+	}
+	t.Logf("smallest cosine to the reference: %.9f", worst)
+}
+
+func cosineLength(v []float32) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	return math.Sqrt(sum)
+}
+
+func TestBERTKnowsMeaning(t *testing.T) {
+	b := miniLM(t, kernel.Detect(nil), 2)
+	v, _, err := b.embed(t.Context(), []string{
+		"How do I reset my password?", "Steps to recover access to an account after forgetting the passphrase", "The recipe calls for two cups of flour and one egg.",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near, far := cosine(v[0], v[1]), cosine(v[0], v[2]); near < far+0.3 {
+		t.Errorf("related texts %.3f, unrelated ones %.3f", near, far)
+	}
+}
+
+// A vector is the same bits alone, in a batch, and on any number of threads.
+func TestBERTVectorsDoNotDependOnTheBatch(t *testing.T) {
+	texts := []string{"one", "two words", strings.Repeat("long text ", 100), "用中文", strings.Repeat("another long one ", 70), "last"}
+	batch, _, err := miniLM(t, kernel.Detect(nil), 3).embed(t.Context(), texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	single := miniLM(t, kernel.Detect(nil), 1)
+	for i, text := range texts {
+		alone, _, err := single.embed(t.Context(), []string{text})
+		if err != nil || !slices.Equal(alone[0], batch[i]) {
+			t.Errorf("%.20q differs alone: %v", text, err)
+		}
+	}
+}
+
+func TestBERTRefusesLongTexts(t *testing.T) {
+	b := miniLM(t, kernel.Detect(nil), 2)
+	if b.contextTokens() != 256 || !strings.HasPrefix(b.digest(), "sha256:53aa51172d14") {
+		t.Errorf("%d tokens, %s", b.contextTokens(), b.digest())
+	}
+	fits := strings.Repeat("a ", 254)
+	if _, n, err := b.embed(t.Context(), []string{fits}); err != nil || n != 256 {
+		t.Errorf("%d tokens, %v", n, err)
+	}
+	_, _, err := b.embed(t.Context(), []string{"short", fits + "a"})
+	if !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "input[1]" || !strings.Contains(err.Error(), "256") || !strings.Contains(err.Error(), "257") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestBERTStopsWhenCancelled(t *testing.T) {
+	b := miniLM(t, kernel.Detect(nil), 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := b.embed(ctx, []string{"x"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("before the start: %v", err)
+	}
+	b.gate <- struct{}{} // another call computes
+	ctx, cancel = context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, _, err := b.embed(ctx, []string{"x"})
+		done <- err
+	}()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("while waiting: %v", err)
+	}
+	<-b.gate
+	if err := b.forward(ctx, [][]int32{{101, 102}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("between layers: %v", err)
+	}
+	if v, _, err := b.embed(t.Context(), nil); err != nil || len(v) != 0 {
+		t.Errorf("no texts: %v, %v", v, err)
+	}
+}
+
+// modelWith copies the small files of the model and links its weights, with one file replaced.
+func modelWith(t *testing.T, name, content string) string {
+	t.Helper()
+	source, dir := testmodel.Path(t, testmodel.MiniLM), t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "1_Pooling"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"config.json", "tokenizer.json", "model.safetensors", "sentence_bert_config.json", "1_Pooling/config.json"} {
+		var err error
+		if f == name {
+			err = os.WriteFile(filepath.Join(dir, f), []byte(content), 0o600)
+		} else {
+			err = os.Symlink(filepath.Join(source, f), filepath.Join(dir, f))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestLoadBERTRefuses(t *testing.T) {
+	config := func(change string) string {
+		fields := map[string]any{
+			"model_type": "bert", "hidden_act": "gelu", "hidden_size": 384, "intermediate_size": 1536, "num_attention_heads": 12, "num_hidden_layers": 6,
+			"max_position_embeddings": 512, "type_vocab_size": 2, "vocab_size": 30522, "layer_norm_eps": 1e-12,
+		}
+		if err := json.Unmarshal([]byte(change), &fields); err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for i, c := range []struct{ file, content, want string }{
+		{"config.json", config(`{"model_type":"roberta"}`), "roberta"},
+		{"config.json", config(`{"hidden_act":"relu"}`), "relu"},
+		{"config.json", config(`{"num_attention_heads":7}`), "multiple"},
+		{"config.json", config(`{"hidden_size":0}`), "hidden_size"},
+		{"config.json", config(`{"hidden_size":768}`), "shape"},
+		{"config.json", config(`{"num_hidden_layers":7}`), "encoder.layer.6"},
+		{"config.json", config(`{"vocab_size":100}`), "30522"},
+		{"config.json", config(`{"layer_norm_eps":0}`), "layer_norm_eps"},
+		{"config.json", `{`, "config.json"},
+		{"tokenizer.json", `{}`, "tokenizer"},
+		{"model.safetensors", `short`, "safetensors"},
+		{"sentence_bert_config.json", `[]`, "sentence_bert_config.json"},
+		{"1_Pooling/config.json", `{"pooling_mode_cls_token":true}`, "mean"},
+	} {
+		if _, err := loadBERT(modelWith(t, c.file, c.content), kernel.Generic(), 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d, %s: error %v, want %q", i, c.file, err, c.want)
+		}
+	}
+	if _, err := loadBERT(t.TempDir(), kernel.Generic(), 1); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("empty directory: %v", err)
+	}
+}
+
+func BenchmarkBERT(b *testing.B) {
+	m := miniLM(b, kernel.Detect(nil), 0)
+	for _, words := range []int{8, 120, 250} {
+		b.Run(fmt.Sprint(words, " words"), func(b *testing.B) {
+			text := strings.Repeat("word ", words)
+			for b.Loop() {
+				if _, _, err := m.embed(b.Context(), []string{text}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
