@@ -3,7 +3,6 @@ package workflows
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -148,7 +148,9 @@ type rehearsal struct {
 
 func rehearse(t *testing.T, w *world, change func(*Spec)) *rehearsal {
 	t.Helper()
-	spec := Spec{Model: "m", Candidate: "v2", Dwell: 10 * time.Minute, Deadline: 2 * time.Hour, Reason: "try it"}
+	spec := Spec{
+		Model: "m", Candidate: "v2", Dwell: 10 * time.Minute, Deadline: 2 * time.Hour, Poll: time.Minute, Reason: "try it",
+	}
 	if change != nil {
 		change(&spec)
 	}
@@ -156,18 +158,8 @@ func rehearse(t *testing.T, w *world, change func(*Spec)) *rehearsal {
 	if err := spec.check(); err != nil {
 		t.Fatal(err)
 	}
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(2 * time.Minute)
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
-	env.SetStartTime(time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC))
 	deps := w.deps(t)
-	a := &activities{deps: deps, store: &store{db: deps.DB}, now: env.Now, m: newMetrics(nil)}
-	a.plan = &capacity{deps: deps, store: a.store, now: env.Now, log: slog.New(slog.DiscardHandler), m: a.m}
-	env.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: rolloutName})
-	env.RegisterActivityWithOptions(a.Transition, activity.RegisterOptions{Name: transitionName})
-	env.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: evaluateName})
+	a := &activities{deps: deps, store: &store{db: deps.DB}, now: time.Now, m: newMetrics(nil)}
 	in := rolloutInput{Schema: 1, ID: "r-1", Stable: "v1", Salt: "salt", Spec: spec, Starter: Actor{Kind: "user", ID: "alice"}}
 	err := a.store.create(t.Context(), State{
 		ID: in.ID, Model: "m", Stable: "v1", Candidate: "v2", Spec: spec, Starter: in.Starter, Phase: PhaseStarting,
@@ -175,6 +167,20 @@ func rehearse(t *testing.T, w *world, change func(*Spec)) *rehearsal {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rehearseOn(t, w, a, in)
+}
+
+func rehearseOn(t *testing.T, w *world, a *activities, in rolloutInput) *rehearsal {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(2 * time.Minute)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
+	env.SetStartTime(time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC))
+	env.RegisterWorkflowWithOptions(rollout, workflow.RegisterOptions{Name: rolloutName})
+	env.RegisterActivityWithOptions(a.Transition, activity.RegisterOptions{Name: transitionName})
+	env.RegisterActivityWithOptions(a.Evaluate, activity.RegisterOptions{Name: evaluateName})
 	return &rehearsal{TestWorkflowEnvironment: env, t: t, w: w, acts: a, input: in}
 }
 
@@ -429,8 +435,8 @@ func TestApproval(t *testing.T) {
 			if err != nil || !st.Awaiting || !st.Holding() || st.Share != 20 {
 				t.Errorf("it should wait at 20: %+v %v", st, err)
 			}
-		}, 9*time.Hour)
-		a := approve(r, 10*time.Hour, command{Rollout: "r-1", Actor: carol, Reason: "looked at it"})
+		}, 4*time.Hour)
+		a := approve(r, 5*time.Hour, command{Rollout: "r-1", Actor: carol, Reason: "looked at it"})
 		st := r.run()
 		if st.Phase != PhaseCompleted || a.rejected != nil {
 			t.Fatalf("ended as %s, answer %+v", st.Phase, a)
@@ -624,5 +630,46 @@ func TestLateAttemptDoesNotUndoTheRetreat(t *testing.T) {
 	st, err := r.acts.store.get(t.Context(), "r-1")
 	if err != nil || st.Phase != PhaseRolledBack {
 		t.Errorf("the projection says %s, %v", st.Phase, err)
+	}
+}
+
+// TestLongRolloutContinuesAsNew: when the history grows long the workflow goes on as a new run that remembers where it stood.
+func TestLongRolloutContinuesAsNew(t *testing.T) {
+	t.Parallel()
+	r := rehearse(t, newWorld(), func(s *Spec) { s.RequireApproval = []int{40} })
+	r.RegisterDelayedCallback(func() { r.SetContinueAsNewSuggested(true) }, 25*time.Minute)
+	r.ExecuteWorkflow(rollout, r.input)
+	var next *workflow.ContinueAsNewError
+	if err := r.GetWorkflowError(); !errors.As(err, &next) {
+		t.Fatalf("ended with %v", err)
+	}
+	var in rolloutInput
+	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
+		t.Fatal(err)
+	}
+	second := rehearseOn(t, r.w, r.acts, in)
+	second.SetStartTime(r.Now())
+	second.RegisterDelayedCallback(func() {
+		second.UpdateWorkflow(approveUpdate, "a", &answer{}, command{Rollout: "r-1", Actor: bob, Reason: "go"})
+	}, time.Hour)
+	st := second.run()
+	if got, want := path(st), "baseline canary-20 canary-40 canary-80 canary-100 completed"; got != want {
+		t.Errorf("path %q, want %q", got, want)
+	}
+	if got, want := r.w.bases(), []int{0, 2000, 4000, 8000, 10000, 0}; !slices.Equal(got, want) {
+		t.Errorf("shares %v, want %v", got, want)
+	}
+}
+
+// TestAbortIsNotLostByContinueAsNew: an abort that arrives with the last task of a run is obeyed.
+func TestAbortIsNotLostByContinueAsNew(t *testing.T) {
+	t.Parallel()
+	r := rehearse(t, newWorld(), nil)
+	r.RegisterDelayedCallback(func() {
+		r.SetContinueAsNewSuggested(true)
+		r.SignalWorkflow(abortSignal, command{Rollout: "r-1", Actor: bob, Reason: "stop"})
+	}, 15*time.Minute)
+	if st := r.run(); st.Phase != PhaseAborted {
+		t.Errorf("ended as %s", st.Phase)
 	}
 }

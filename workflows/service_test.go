@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ type platform struct {
 
 func newPlatform(t *testing.T, cfg Config) *platform {
 	t.Helper()
-	dev := devserver.Config{Binary: devtest.Binary(t), DBFile: filepath.Join(t.TempDir(), "temporal.db"), Namespace: "sluice"}
+	dev := devserver.Config{Binary: devtest.Binary(t), DBFile: filepath.Join(t.TempDir(), "temporal.db"), Namespace: "sluice", StopTimeout: 200 * time.Millisecond}
 	server, err := devserver.Start(t.Context(), dev)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +131,8 @@ func (p *platform) record(name string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join("testdata", name), append(body, '\n'), 0o600); err != nil {
+	body = regexp.MustCompile(`("identity": *)"[^"]*"`).ReplaceAll(body, []byte(`$1"worker"`)) // names the machine
+	if err := os.WriteFile(filepath.Join("testdata", name), append(body, '\n'), 0o644); err != nil {
 		p.t.Fatal(err)
 	}
 }
