@@ -16,10 +16,9 @@ func (k Kernels) ISA() string {
 	return generic
 }
 
-func check(ok bool, op string, lengths ...int) {
-	if !ok {
-		panic(fmt.Sprintf("kernel: %s: lengths do not fit: %v", op, lengths))
-	}
+// mismatch panics. Callers test first, so that the lengths are boxed on failure only.
+func mismatch(op string, lengths ...int) {
+	panic(fmt.Sprintf("kernel: %s: lengths do not fit: %v", op, lengths))
 }
 
 // tileTokens is the number of tokens for which a panel is unpacked once.
@@ -33,8 +32,9 @@ const chunkPanels = 64
 // ones read a.Row.
 func (k Kernels) Mul(dst []float32, w *Matrix, from, to int, a *Activations, n int) {
 	stride := w.Stride()
-	check(a.cols == w.cols && n <= a.rows && len(dst) >= n*stride && from >= 0 && from <= to && to <= w.Panels(),
-		"Mul", len(dst), w.rows, w.cols, from, to, a.cols, a.rows, n)
+	if a.cols != w.cols || n > a.rows || len(dst) < n*stride || from < 0 || from > to || to > w.Panels() {
+		mismatch("Mul", len(dst), w.rows, w.cols, from, to, a.cols, a.rows, n)
+	}
 	if n == 0 {
 		return
 	}
@@ -107,7 +107,9 @@ func (k Kernels) mul1(dst []float32, w *Matrix, from, to int, a *Activations, t 
 // Quantize writes row t of a as signed bytes, 32 elements under one scale: d = max|x|/127, q = x·(127/max|x|) rounded to nearest
 // even. Blocks whose largest magnitude is below 2⁻¹⁰⁰ become zero. a's columns must be a multiple of 32.
 func (k Kernels) Quantize(a *Activations, t int) {
-	check(a.cols%32 == 0 && t < a.rows, "Quantize", a.cols, t)
+	if a.cols%32 != 0 || t >= a.rows {
+		mismatch("Quantize", a.cols, t)
+	}
 	q, x, ds := a.q[t*a.cols:(t+1)*a.cols], a.Row(t), a.ds[t*2*a.blocks():(t+1)*2*a.blocks()]
 	if k.avx2 && len(x) > 0 {
 		quantizeAVX2(&q[0], &ds[0], &x[0], len(x)/32)
@@ -119,7 +121,9 @@ func (k Kernels) Quantize(a *Activations, t int) {
 // RMSNorm writes w·x/√(mean(x²)+eps). dst may be x.
 func (k Kernels) RMSNorm(dst, x, w []float32, eps float32) {
 	n := len(x)
-	check(len(dst) == n && len(w) == n && n > 0, "RMSNorm", len(dst), n, len(w))
+	if len(dst) != n || len(w) != n || n == 0 {
+		mismatch("RMSNorm", len(dst), n, len(w))
+	}
 	var lanes [8]float32
 	head := 0
 	if k.avx2 && n >= 8 {
@@ -143,7 +147,9 @@ func (k Kernels) RMSNorm(dst, x, w []float32, eps float32) {
 
 // Add adds x to dst.
 func (k Kernels) Add(dst, x []float32) {
-	check(len(dst) == len(x), "Add", len(dst), len(x))
+	if len(dst) != len(x) {
+		mismatch("Add", len(dst), len(x))
+	}
 	head := 0
 	if k.avx2 && len(x) >= 8 {
 		head = len(x) &^ 7
@@ -157,7 +163,9 @@ func (k Kernels) Add(dst, x []float32) {
 // SiLUMul writes gate/(1+exp(−gate))·up. dst may be gate or up.
 func (k Kernels) SiLUMul(dst, gate, up []float32) {
 	n := len(dst)
-	check(len(gate) == n && len(up) == n, "SiLUMul", n, len(gate), len(up))
+	if len(gate) != n || len(up) != n {
+		mismatch("SiLUMul", n, len(gate), len(up))
+	}
 	head := 0
 	if k.avx2 && n >= 8 {
 		head = n &^ 7
@@ -185,7 +193,9 @@ func (k Kernels) ExpSum(x []float32, top float32) float32 {
 
 // Scores writes scale·(q·row) for each row of rows: len(scores) rows of len(q) half-precision numbers one after the other.
 func (k Kernels) Scores(scores, q []float32, rows []uint16, scale float32) {
-	check(len(rows) == len(scores)*len(q), "Scores", len(scores), len(q), len(rows))
+	if len(rows) != len(scores)*len(q) {
+		mismatch("Scores", len(scores), len(q), len(rows))
+	}
 	if k.avx2 && len(q)%8 == 0 && len(rows) > 0 {
 		scoresAVX2(&scores[0], len(scores), &q[0], len(q)/8, &rows[0], scale)
 		return
@@ -195,7 +205,9 @@ func (k Kernels) Scores(scores, q []float32, rows []uint16, scale float32) {
 
 // Combine adds the sum of weights[i]·row i to dst, one row after the other: len(weights) rows of len(dst) half-precision numbers one after the other.
 func (k Kernels) Combine(dst, weights []float32, rows []uint16) {
-	check(len(rows) == len(weights)*len(dst), "Combine", len(dst), len(weights), len(rows))
+	if len(rows) != len(weights)*len(dst) {
+		mismatch("Combine", len(dst), len(weights), len(rows))
+	}
 	head := 0
 	if k.avx2 && len(dst) >= 8 && len(weights) > 0 {
 		head = len(dst) &^ 7
@@ -206,7 +218,9 @@ func (k Kernels) Combine(dst, weights []float32, rows []uint16) {
 
 // ToHalf rounds src to half precision, to nearest even.
 func (k Kernels) ToHalf(dst []uint16, src []float32) {
-	check(len(dst) == len(src), "ToHalf", len(dst), len(src))
+	if len(dst) != len(src) {
+		mismatch("ToHalf", len(dst), len(src))
+	}
 	head := 0
 	if k.avx2 && len(src) >= 8 {
 		head = len(src) &^ 7

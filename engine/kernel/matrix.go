@@ -33,7 +33,9 @@ type Matrix struct {
 // false: integers 0 to 15, and scales and offsets that are half-precision numbers. Otherwise integers are signed bytes, scales
 // and offsets float32. cols must be a multiple of 32.
 func NewQuantized(rows, cols int, wide bool) *Matrix {
-	check(rows > 0 && cols > 0 && cols%32 == 0, "NewQuantized", rows, cols)
+	if rows <= 0 || cols <= 0 || cols%32 != 0 {
+		mismatch("NewQuantized", rows, cols)
+	}
 	if wide {
 		return newMatrix(rows, cols, kindQ8, cols/32*q8Block)
 	}
@@ -42,7 +44,9 @@ func NewQuantized(rows, cols int, wide bool) *Matrix {
 
 // NewDense returns an empty matrix of float32, or of half-precision numbers if half is set.
 func NewDense(rows, cols int, half bool) *Matrix {
-	check(rows > 0 && cols > 0, "NewDense", rows, cols)
+	if rows <= 0 || cols <= 0 {
+		mismatch("NewDense", rows, cols)
+	}
 	if half {
 		return newMatrix(rows, cols, kindF16, cols*16)
 	}
@@ -94,7 +98,9 @@ func FitsQ4(q []int8, d, m []float32) bool {
 // concurrently, except the first time an offset of a Q8 matrix is not zero.
 func (w *Matrix) SetBlocks(r int, q []int8, d, m []float32) {
 	n := w.blocks()
-	check(w.Quantized() && r >= 0 && r < w.rows && len(q) == w.cols && len(d) >= n && len(m) >= n, "SetBlocks", r, len(q), len(d), len(m))
+	if !w.Quantized() || r < 0 || r >= w.rows || len(q) != w.cols || len(d) < n || len(m) < n {
+		mismatch("SetBlocks", r, len(q), len(d), len(m))
+	}
 	for b := range n {
 		if w.kind == kindQ4 {
 			w.setQ4(r, b, q[b*32:b*32+32], d[b], m[b])
@@ -137,7 +143,9 @@ func (w *Matrix) setQ8(r, b int, q []int8, d, m float32) {
 
 // SetRow stores row r of a dense matrix.
 func (w *Matrix) SetRow(r int, x []float32) {
-	check(!w.Quantized() && r >= 0 && r < w.rows && len(x) == w.cols, "SetRow", r, len(x))
+	if w.Quantized() || r < 0 || r >= w.rows || len(x) != w.cols {
+		mismatch("SetRow", r, len(x))
+	}
 	panel, lane := w.data[r/8*w.panelBytes:], r%8
 	for c, v := range x {
 		if w.kind == kindF16 {
@@ -150,7 +158,9 @@ func (w *Matrix) SetRow(r int, x []float32) {
 
 // Row writes row r as float32: the look-up in an embedding table.
 func (w *Matrix) Row(r int, dst []float32) {
-	check(r >= 0 && r < w.rows && len(dst) == w.cols, "Row", r, len(dst))
+	if r < 0 || r >= w.rows || len(dst) != w.cols {
+		mismatch("Row", r, len(dst))
+	}
 	panel, lane := w.data[r/8*w.panelBytes:], r%8
 	le := binary.LittleEndian
 	for c := range dst {
@@ -191,7 +201,9 @@ type Activations struct {
 
 // NewActivations returns room for rows of cols elements.
 func NewActivations(rows, cols int) *Activations {
-	check(rows > 0 && cols > 0, "NewActivations", rows, cols)
+	if rows <= 0 || cols <= 0 {
+		mismatch("NewActivations", rows, cols)
+	}
 	a := &Activations{rows: rows, cols: cols, x: make([]float32, rows*cols), q: make([]int8, rows*cols)}
 	a.ds = make([]float32, 2*rows*a.blocks())
 	return a

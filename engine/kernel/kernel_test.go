@@ -1,0 +1,549 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+// The suite compares every operation on every tier with the reference, bit for bit, over sizes, offsets in memory and kinds of
+// input. Each destination lies between guards.
+
+const guard = 0xA5
+
+// guarded returns n elements that begin off elements into an allocation, and a check that nothing around them was written.
+func guarded[T any](n, off int) ([]T, func() error) {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	const pad = 64
+	raw := make([]byte, (n+off)*size+2*pad*size)
+	for i := range raw {
+		raw[i] = guard
+	}
+	all := unsafe.Slice((*T)(unsafe.Pointer(&raw[0])), len(raw)/size)
+	from := pad/2 + off
+	return all[from : from+n : from+n], func() error {
+		for i, b := range raw {
+			if (i < from*size || i >= (from+n)*size) && b != guard {
+				return fmt.Errorf("byte %d outside the destination was written", i-from*size)
+			}
+		}
+		return nil
+	}
+}
+
+// input makes vectors of a certain kind.
+type input struct {
+	name string
+	next func(r *rand.Rand, i int) float32
+}
+
+func inputs() []input {
+	return []input{
+		{"normal", func(r *rand.Rand, _ int) float32 { return float32(r.NormFloat64()) }},
+		{"wide", func(r *rand.Rand, _ int) float32 { return float32(r.NormFloat64() * math.Exp(r.NormFloat64()*12)) }},
+		{"extremes", func(_ *rand.Rand, i int) float32 { return []float32{127, -127, 127, 63.5, 0, -0.5, 1e-30, -126.5}[i%8] }},
+		{"zeros", func(*rand.Rand, int) float32 { return 0 }},
+		{"outlier", func(r *rand.Rand, i int) float32 {
+			if i%37 == 5 {
+				return 5000
+			}
+			return float32(r.NormFloat64()) / 100
+		}},
+		{"tiny", func(r *rand.Rand, _ int) float32 { return float32(r.NormFloat64() * 1e-38) }},
+	}
+}
+
+func fill(r *rand.Rand, in input, x []float32) []float32 {
+	for i := range x {
+		x[i] = in.next(r, i)
+	}
+	return x
+}
+
+func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+func sizes() []int {
+	out := []int{576, 1536, 1001}
+	for n := 0; n <= 67; n++ {
+		out = append(out, n)
+	}
+	return out
+}
+
+// sameBits compares floats, zeros of both signs apart, NaN equal to NaN.
+func sameBits(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) && !(got[i] != got[i] && want[i] != want[i]) {
+			t.Fatalf("%s: element %d of %d is %v (%x), want %v (%x)", what, i, len(want), got[i], math.Float32bits(got[i]), want[i], math.Float32bits(want[i]))
+		}
+	}
+}
+
+// vectorOp runs one operation on copies of x and y and returns all it produced. dst is guarded.
+type vectorOp struct {
+	name string
+	run  func(k Kernels, dst, x, y []float32)
+}
+
+func vectorOps() []vectorOp {
+	return []vectorOp{
+		{"RMSNorm", func(k Kernels, dst, x, y []float32) {
+			if len(x) > 0 {
+				k.RMSNorm(dst, x, y, 1e-5)
+			}
+		}},
+		{"RMSNorm in place", func(k Kernels, dst, x, y []float32) {
+			if copy(dst, x); len(x) > 0 {
+				k.RMSNorm(dst, dst, y, 1e-5)
+			}
+		}},
+		{"Add", func(k Kernels, dst, x, y []float32) { copy(dst, y); k.Add(dst, x) }},
+		{"SiLUMul", func(k Kernels, dst, x, y []float32) { k.SiLUMul(dst, x, y) }},
+		{"SiLUMul in place", func(k Kernels, dst, x, y []float32) { copy(dst, x); k.SiLUMul(dst, dst, y) }},
+		{"ExpSum", func(k Kernels, dst, x, _ []float32) {
+			copy(dst, x)
+			sum := k.ExpSum(dst, 3)
+			if len(dst) > 0 {
+				dst[0] += sum
+			}
+		}},
+	}
+}
+
+func TestVectorsEqualReference(t *testing.T) {
+	r := source()
+	for _, op := range vectorOps() {
+		for _, in := range inputs() {
+			for _, n := range sizes() {
+				for _, off := range []int{0, 1, 7} {
+					x, y := fill(r, in, make([]float32, n)), fill(r, in, make([]float32, n))
+					want := make([]float32, n)
+					op.run(Generic(), want, x, y)
+					for _, k := range tiers(t) {
+						xo, _ := guarded[float32](n, off)
+						yo, _ := guarded[float32](n, (off+3)%8)
+						dst, intact := guarded[float32](n, off)
+						copy(xo, x)
+						copy(yo, y)
+						op.run(k, dst, xo, yo)
+						what := fmt.Sprintf("%s/%s/%s/%d+%d", op.name, k.ISA(), in.name, n, off)
+						sameBits(t, what, dst, want)
+						if err := intact(); err != nil {
+							t.Fatalf("%s: %v", what, err)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// activations returns rows of the given kind, quantised where that is possible, in memory that begins off elements late.
+func activations(k Kernels, r *rand.Rand, in input, rows, cols, off int) (*Activations, func() error) {
+	a := NewActivations(rows, cols)
+	var checks [3]func() error
+	a.x, checks[0] = guarded[float32](len(a.x), off)
+	a.q, checks[1] = guarded[int8](len(a.q), off)
+	a.ds, checks[2] = guarded[float32](len(a.ds), off)
+	fill(r, in, a.x)
+	for t := range rows {
+		if cols%32 == 0 {
+			k.Quantize(a, t)
+		}
+	}
+	return a, func() error {
+		for _, c := range checks {
+			if err := c(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func TestQuantizeEqualsReference(t *testing.T) {
+	for _, in := range inputs() {
+		for _, cols := range []int{32, 64, 96, 576} {
+			for _, off := range []int{0, 1, 5} {
+				want, _ := activations(Generic(), source(), in, 3, cols, 0)
+				for _, k := range tiers(t) {
+					got, intact := activations(k, source(), in, 3, cols, off)
+					what := fmt.Sprintf("%s/%s/%d+%d", k.ISA(), in.name, cols, off)
+					for i, q := range want.q {
+						if got.q[i] != q {
+							t.Fatalf("%s: element %d is %d, want %d", what, i, got.q[i], q)
+						}
+						if q == -128 {
+							t.Fatalf("%s: −128 breaks the product kernels", what)
+						}
+					}
+					sameBits(t, what, got.ds, want.ds)
+					if err := intact(); err != nil {
+						t.Fatalf("%s: %v", what, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Quantisation must be close to what it stands for, not only equal on all tiers.
+func TestQuantizeIsAccurate(t *testing.T) {
+	for _, in := range inputs() {
+		a, _ := activations(Generic(), source(), in, 1, 576, 0)
+		for i, x := range a.x {
+			d := a.ds[2*(i/32)]
+			if math.Abs(float64(d*float32(a.q[i])-x)) > float64(d)*0.501+1e-30 {
+				t.Fatalf("%s: %v became %d·%v", in.name, x, a.q[i], d)
+			}
+		}
+		for b := range a.blocks() {
+			sum := 0
+			for _, q := range a.q[b*32 : b*32+32] {
+				sum += int(q)
+			}
+			if a.ds[2*b+1] != a.ds[2*b]*float32(sum) {
+				t.Fatalf("%s: the sum of block %d is wrong", in.name, b)
+			}
+		}
+	}
+}
+
+type matrixKind struct {
+	name string
+	make func(r *rand.Rand, rows, cols int) *Matrix
+}
+
+// extreme integers come in runs, so that pairs of products add up to the largest sums a register must hold.
+func quantizedMatrix(wide, offsets bool) func(*rand.Rand, int, int) *Matrix {
+	return func(r *rand.Rand, rows, cols int) *Matrix {
+		w := NewQuantized(rows, cols, wide)
+		q, d, m := make([]int8, cols), make([]float32, cols/32), make([]float32, cols/32)
+		for row := range rows {
+			for i := range q {
+				q[i] = int8(r.IntN(256) - 128)
+				if row%3 == 0 {
+					q[i] = []int8{-128, 127, -127, 15}[row/3%4]
+				}
+				if !wide {
+					q[i] &= 15
+				}
+			}
+			for b := range d {
+				d[b], m[b] = fromHalf(toHalf(float32(r.NormFloat64()))), 0
+				if offsets {
+					m[b] = fromHalf(toHalf(float32(r.NormFloat64() * 8)))
+				}
+			}
+			w.SetBlocks(row, q, d, m)
+		}
+		return w
+	}
+}
+
+func denseMatrix(half bool) func(*rand.Rand, int, int) *Matrix {
+	return func(r *rand.Rand, rows, cols int) *Matrix {
+		w := NewDense(rows, cols, half)
+		for row := range rows {
+			w.SetRow(row, fill(r, inputs()[row%2], make([]float32, cols)))
+		}
+		return w
+	}
+}
+
+func matrixKinds() []matrixKind {
+	return []matrixKind{
+		{"q4", quantizedMatrix(false, true)}, {"q8", quantizedMatrix(true, false)}, {"q8 with offsets", quantizedMatrix(true, true)},
+		{"f16", denseMatrix(true)}, {"f32", denseMatrix(false)},
+	}
+}
+
+func TestMulEqualsReference(t *testing.T) {
+	for _, mk := range matrixKinds() {
+		for _, in := range inputs() {
+			for _, shape := range [][2]int{{8, 32}, {1, 64}, {13, 96}, {24, 576}, {40, 32}} {
+				checkMul(t, mk, in, shape[0], shape[1])
+			}
+		}
+	}
+	for _, mk := range matrixKinds()[3:] { // dense matrices take any width
+		for _, cols := range []int{1, 7, 172} {
+			checkMul(t, mk, inputs()[0], 11, cols)
+		}
+	}
+}
+
+func checkMul(t *testing.T, mk matrixKind, in input, rows, cols int) {
+	t.Helper()
+	w := mk.make(source(), rows, cols)
+	for _, n := range []int{1, 2, 4, 5, 8, 11} {
+		a, _ := activations(Generic(), source(), in, n, cols, 3)
+		want := make([]float32, n*w.Stride())
+		for i := range n {
+			for p := range w.Panels() {
+				w.refMul(want[i*w.Stride()+p*8:], p, a, i)
+			}
+		}
+		for _, k := range tiers(t) {
+			dst, intact := guarded[float32](n*w.Stride(), 1)
+			// In two parts, as two threads would.
+			k.Mul(dst, w, 0, w.Panels()/2, a, n)
+			k.Mul(dst, w, w.Panels()/2, w.Panels(), a, n)
+			what := fmt.Sprintf("%s/%s/%s/%d×%d×%d", mk.name, k.ISA(), in.name, rows, cols, n)
+			sameBits(t, what, dst, want)
+			if err := intact(); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+	}
+}
+
+// The reference itself: against float64 sums of the values that Row gives back, within the rounding of the order it states.
+func TestMulIsAProduct(t *testing.T) {
+	for _, mk := range matrixKinds() {
+		w := mk.make(source(), 21, 96)
+		a, _ := activations(Generic(), source(), inputs()[0], 2, 96, 0)
+		dst := make([]float32, 2*w.Stride())
+		Generic().Mul(dst, w, 0, w.Panels(), a, 2)
+		row := make([]float32, 96)
+		for i := range 2 {
+			for r := range 21 {
+				w.Row(r, row)
+				sum, size := 0.0, 0.0
+				for c, v := range row {
+					x := float64(a.Row(i)[c])
+					if w.Quantized() {
+						x = float64(a.ds[i*2*a.blocks()+2*(c/32)]) * float64(a.q[i*96+c])
+					}
+					sum += float64(v) * x
+					size += math.Abs(float64(v) * x)
+				}
+				if got := float64(dst[i*w.Stride()+r]); math.Abs(got-sum) > size*1e-5 {
+					t.Errorf("%s: row %d: %v, want %v", mk.name, r, got, sum)
+				}
+			}
+			for r := 21; r < w.Stride(); r++ {
+				if dst[i*w.Stride()+r] != 0 {
+					t.Errorf("%s: padding row %d is %v", mk.name, r, dst[i*w.Stride()+r])
+				}
+			}
+		}
+	}
+}
+
+func TestAttentionEqualsReference(t *testing.T) {
+	r := source()
+	for _, size := range []int{1, 5, 8, 12, 16, 40, 64, 128, 100} {
+		for _, rows := range []int{0, 1, 2, 3, 64} {
+			q := fill(r, inputs()[0], make([]float32, size))
+			cache, _ := guarded[uint16](rows*size, 1)
+			for i := range cache {
+				cache[i] = toHalf(float32(r.NormFloat64()))
+			}
+			wantScores, wantOut := make([]float32, rows), make([]float32, size)
+			refScores(wantScores, q, cache, 0.125)
+			copy(wantOut, q)
+			refCombine(wantOut, 0, wantScores, cache)
+			for _, k := range tiers(t) {
+				what := fmt.Sprintf("%s/%d×%d", k.ISA(), rows, size)
+				scores, scoresIntact := guarded[float32](rows, 3)
+				k.Scores(scores, q, cache, 0.125)
+				sameBits(t, what, scores, wantScores)
+				out, outIntact := guarded[float32](size, 3)
+				copy(out, q)
+				k.Combine(out, scores, cache)
+				sameBits(t, what, out, wantOut)
+				if err1, err2 := scoresIntact(), outIntact(); err1 != nil || err2 != nil {
+					t.Fatalf("%s: %v %v", what, err1, err2)
+				}
+			}
+		}
+	}
+}
+
+func TestToHalfEqualsReference(t *testing.T) {
+	special := []float32{0, 65504, 65519.9, 65520, 1e30, float32(math.Inf(1)), 6e-8, 2.98e-8, 2.99e-8, 6.1e-5, 5.96e-8, 1e-10, 1, 1.00048828125, 1.0009765625, 2049}
+	for _, n := range sizes() {
+		x := fill(source(), inputs()[1], make([]float32, n))
+		for i := range x {
+			if v := special[i%len(special)]; i%3 == 0 {
+				x[i] = v
+			} else if i%3 == 1 {
+				x[i] = -v
+			}
+		}
+		for _, k := range tiers(t) {
+			dst, intact := guarded[uint16](n, 1)
+			k.ToHalf(dst, x)
+			for i, v := range x {
+				if dst[i] != toHalf(v) {
+					t.Fatalf("%s: %v became %#x, want %#x", k.ISA(), v, dst[i], toHalf(v))
+				}
+			}
+			if err := intact(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestHalfRoundTrip(t *testing.T) {
+	for h := range 1 << 16 {
+		f := fromHalf(uint16(h))
+		if f != f {
+			continue
+		}
+		if got := toHalf(f); got != uint16(h) {
+			t.Fatalf("%#x became %v became %#x", h, f, got)
+		}
+	}
+}
+
+// fma is compared with exact arithmetic: math.FMA in float64 where the product is exact, then a check that no nearer float32 exists.
+func TestFMARoundsOnce(t *testing.T) {
+	r := source()
+	for range 200_000 {
+		x, y := math.Float32frombits(r.Uint32()), math.Float32frombits(r.Uint32())
+		z := float32(float64(x) * float64(y) * (r.Float64() - 0.5) * math.Exp2(float64(r.IntN(60)-30)))
+		if r.IntN(4) == 0 { // sums that lie halfway between two float32 numbers, moved by less than float64 sees
+			x, y = 1+float32(r.IntN(1<<12))/(1<<12), 1+float32(r.IntN(1<<12))/(1<<12)
+			z = float32(math.Ldexp(float64(1+r.IntN(3)), -26-r.IntN(40))) * float32(1-2*r.IntN(2))
+		}
+		if want := exactFMA(x, y, z); math.Float32bits(fma(x, y, z)) != math.Float32bits(want) && want == want {
+			t.Fatalf("fma(%v, %v, %v) = %v, want %v", x, y, z, fma(x, y, z), want)
+		}
+	}
+}
+
+func TestExpIsAccurate(t *testing.T) {
+	for x := float32(-87); x < 88; x += 0.00317 {
+		want := math.Exp(float64(x))
+		if got := float64(exp(x)); math.Abs(got-want) > 2e-7*want {
+			t.Fatalf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	if exp(-100) != 0 || exp(0) != 1 || exp(1000) != exp(88) {
+		t.Error("limits")
+	}
+}
+
+// NaN and infinities must not fault or write elsewhere; what they give is not specified.
+func TestNonFiniteInputIsHarmless(t *testing.T) {
+	bad := input{"bad", func(_ *rand.Rand, i int) float32 {
+		return []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1}[i%4]
+	}}
+	for _, k := range tiers(t) {
+		for _, op := range vectorOps() {
+			dst, intact := guarded[float32](67, 1)
+			op.run(k, dst, fill(source(), bad, make([]float32, 67)), fill(source(), bad, make([]float32, 67)))
+			if err := intact(); err != nil {
+				t.Errorf("%s: %v", op.name, err)
+			}
+		}
+		a, intact := activations(k, source(), bad, 5, 64, 1)
+		for _, mk := range matrixKinds() {
+			w := mk.make(source(), 9, 64)
+			k.Mul(make([]float32, 5*w.Stride()), w, 0, w.Panels(), a, 5)
+		}
+		if err := intact(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWrongLengthsPanic(t *testing.T) {
+	w, a := NewDense(8, 4, false), NewActivations(1, 4)
+	for name, f := range map[string]func(){
+		"short destination":  func() { Generic().Mul(make([]float32, 7), w, 0, 1, a, 1) },
+		"panel out of range": func() { Generic().Mul(make([]float32, 8), w, 0, 2, a, 1) },
+		"too many rows":      func() { Generic().Mul(make([]float32, 16), w, 0, 1, a, 2) },
+		"other width":        func() { Generic().Mul(make([]float32, 8), w, 0, 1, NewActivations(1, 5), 1) },
+		"add":                func() { Generic().Add(make([]float32, 2), make([]float32, 3)) },
+		"cache":              func() { Generic().Scores(make([]float32, 2), make([]float32, 8), make([]uint16, 15), 1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	for _, k := range tiers(t) {
+		a, _ := activations(k, source(), inputs()[0], 5, 64, 0)
+		w := quantizedMatrix(true, true)(source(), 16, 64)
+		w4 := quantizedMatrix(false, true)(source(), 16, 64)
+		dst, x, y, half := make([]float32, 5*16), make([]float32, 64), make([]float32, 64), make([]uint16, 64)
+		if n := testing.AllocsPerRun(10, func() {
+			k.Quantize(a, 0)
+			k.Mul(dst, w, 0, 2, a, 5)
+			k.Mul(dst, w4, 0, 2, a, 1)
+			k.RMSNorm(x, y, y, 1)
+			k.SiLUMul(x, x, y)
+			k.Add(x, y)
+			k.ToHalf(half, x)
+			k.Scores(dst[:1], x, half, 1)
+			k.Combine(x, dst[:1], half)
+			k.ExpSum(x, 1)
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", k.ISA(), n)
+		}
+	}
+}
+
+func FuzzMul(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 200, 255, 127, 128}, uint8(3), uint8(1))
+	f.Add([]byte{255}, uint8(8), uint8(4))
+	f.Fuzz(func(t *testing.T, data []byte, rows, tokens uint8) {
+		n, count := int(rows)%20+1, int(tokens)%9+1
+		at := 0
+		next := func() byte {
+			if len(data) == 0 {
+				return 77
+			}
+			at++
+			return data[at%len(data)]
+		}
+		for _, wide := range []bool{false, true} {
+			w := NewQuantized(n, 64, wide)
+			q, d, m := make([]int8, 64), make([]float32, 2), make([]float32, 2)
+			for r := range n {
+				for i := range q {
+					q[i] = int8(next())
+					if !wide {
+						q[i] &= 15
+					}
+				}
+				for b := range d {
+					// No infinities and NaN: their bits need not agree.
+					d[b] = fromHalf(binary.LittleEndian.Uint16([]byte{next(), next() & 0xBF}))
+					m[b] = fromHalf(binary.LittleEndian.Uint16([]byte{next(), next() & 0xBF}))
+				}
+				w.SetBlocks(r, q, d, m)
+			}
+			a := NewActivations(count, 64)
+			for i := range a.x {
+				a.x[i] = float32(int8(next())) * float32(math.Exp2(float64(int8(next())/8)))
+			}
+			for i := range count {
+				Generic().Quantize(a, i)
+			}
+			want := make([]float32, count*w.Stride())
+			Generic().Mul(want, w, 0, w.Panels(), a, count)
+			for _, k := range tiers(t) {
+				got := make([]float32, len(want))
+				k.Mul(got, w, 0, w.Panels(), a, count)
+				sameBits(t, k.ISA(), got, want)
+			}
+		}
+	})
+}
