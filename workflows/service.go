@@ -40,6 +40,9 @@ func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*S
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("workflows: %w", err)
 	}
+	if deps.DB == nil || deps.Routes == nil || deps.Stats == nil || deps.Audit == nil {
+		return nil, errors.New("workflows: the database, routes, statistics and audit log are needed")
+	}
 	conn, err := cfg.connection()
 	if err != nil {
 		return nil, err

@@ -433,3 +433,34 @@ func TestConfigValidate(t *testing.T) {
 		t.Error("a missing CA file was accepted")
 	}
 }
+
+// TestRunEndsWhileTemporalIsSilent: a front end that accepts connections and never answers does not keep the process from ending.
+func TestRunEndsWhileTemporalIsSilent(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	s, err := New(Config{Address: l.Addr().String(), Capacity: office()}, newWorld().deps(t), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	cancel()
+	begin := time.Now()
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	if took := time.Since(begin); took > 8*time.Second {
+		t.Errorf("it took %s to end", took)
+	}
+}
