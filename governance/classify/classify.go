@@ -99,6 +99,12 @@ func (s *Set) Find(text string) []Finding {
 
 // Each gives the segments of a text to fn, in order; together they are the text.
 func (s *Set) Each(text string, fn func(Segment)) {
+	if s.Empty() {
+		if text != "" {
+			fn(Segment{Text: text})
+		}
+		return
+	}
 	const piece = 8 << 10 // bounds the scanner's memory; where the cut falls makes no difference
 	sc := s.Scanner()
 	for len(text) > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -407,5 +408,27 @@ func BenchmarkFindEnglish(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		set.Find(text)
+	}
+}
+
+// TestWorkIsLinear: sixteen times the text takes some sixteen times as long for texts that are bad for each detector. The bound is
+// loose, because the machine may be busy; quadratic work would exceed it many times over.
+func TestWorkIsLinear(t *testing.T) {
+	set := New()
+	fastest := func(text string) time.Duration {
+		best := time.Hour
+		for range 3 {
+			start := time.Now()
+			set.Find(text)
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	for _, unit := range []string{"1 ", "1.2.", "a@", "a@b.cn", "password:", "https://a:", "-----BEGIN PRIVATE KEY-----", "京A1", "f:", "0086-", "a"} {
+		const n = 4000
+		small, large := fastest(strings.Repeat(unit, n/len(unit))), fastest(strings.Repeat(unit, 16*n/len(unit)))
+		if large > 160*max(small, 50*time.Microsecond) {
+			t.Errorf("%q: %s for %d bytes, %s for sixteen times as many", unit, small, n, large)
+		}
 	}
 }

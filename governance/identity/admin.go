@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"encoding/hex"
-	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -205,11 +204,6 @@ func (k NewKey) check(now time.Time) error {
 	}
 	if k.Limits.RequestsPerMinute < 0 || k.Limits.TokensPerMinute < 0 || k.Limits.Concurrent < 0 {
 		return fault.New(fault.CodeInvalidValue, "limits", "must not be negative").WithParam("limits")
-	}
-	for _, pattern := range k.Models {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return fault.New(fault.CodeInvalidValue, "models", "a pattern is malformed").WithParam("models")
-		}
 	}
 	for _, list := range []struct {
 		name   string

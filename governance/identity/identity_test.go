@@ -153,7 +153,7 @@ func TestKeyExpiryIsMandatory(t *testing.T) {
 		"far":       {Tenant: "acme", Name: "k", ExpiresAt: c.now().AddDate(9, 0, 0)},
 		"mode":      {Tenant: "acme", Name: "k", LabelMode: "none"},
 		"limits":    {Tenant: "acme", Name: "k", Limits: Limits{Concurrent: -1}},
-		"pattern":   {Tenant: "acme", Name: "k", Models: []string{"[a"}},
+		"pattern":   {Tenant: "acme", Name: "k", Models: []string{"a\n"}},
 		"project":   {Tenant: "acme", Name: "k", Project: "../x"},
 		"long name": {Tenant: "acme", Name: strings.Repeat("n", 200)},
 	} {
@@ -561,6 +561,21 @@ func BenchmarkAuthenticateKey(b *testing.B) {
 	for b.Loop() {
 		if _, err := i.Authenticate(b.Context(), DataPlane, credential); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestModelPatterns(t *testing.T) {
+	for _, c := range []struct {
+		pattern, model string
+		want           bool
+	}{
+		{"*", "org/model@v1", true}, {"smol*", "smollm2", true}, {"smollm2", "smollm2@v3", true}, {"smollm2@v3", "smollm2", false},
+		{"*-instruct", "a-instruct", true}, {"a*b*c", "aXbYc", true}, {"a*b*c", "acb", false}, {"ab*ba", "aba", false}, {"", "x", false},
+		{"s?", "sa", false}, {"[a]", "a", false}, {"a**", "a", true},
+	} {
+		if got := Matches([]string{c.pattern}, c.model); got != c.want {
+			t.Errorf("%q on %q: %v", c.pattern, c.model, got)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package identity
 
 import (
-	"path"
 	"slices"
+	"strings"
 
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -57,11 +57,33 @@ type Principal struct {
 }
 
 // MayUse reports whether the principal's own allow-list permits a model. The tenant's policy is asked separately.
-func (p Principal) MayUse(model string) bool {
-	return len(p.Models) == 0 || slices.ContainsFunc(p.Models, func(pattern string) bool {
-		ok, err := path.Match(pattern, model)
-		return err == nil && ok
-	})
+func (p Principal) MayUse(model string) bool { return len(p.Models) == 0 || Matches(p.Models, model) }
+
+// Matches reports whether one of the patterns fits the model name, or the name without its @version. A star stands for any text,
+// every other character for itself.
+func Matches(patterns []string, model string) bool {
+	base, _, _ := strings.Cut(model, "@")
+	return slices.ContainsFunc(patterns, func(p string) bool { return fits(p, model) || fits(p, base) })
+}
+
+func fits(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if last == 0 {
+		return pattern == name
+	}
+	name, ok := strings.CutPrefix(name, parts[0])
+	if !ok {
+		return false
+	}
+	for _, part := range parts[1:last] {
+		_, rest, found := strings.Cut(name, part) // the leftmost place leaves most for the parts behind
+		if !found {
+			return false
+		}
+		name = rest
+	}
+	return strings.HasSuffix(name, parts[last])
 }
 
 // CheckRoles reports unknown roles, an empty list, and roles that exclude each other: CodeInvalidValue or CodeConflictingRole.

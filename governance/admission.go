@@ -1,0 +1,233 @@
+package governance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/mask"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Ask is a request to be admitted.
+type Ask struct {
+	Request, Tenant string
+	Session         string // conversation; "" means the request stands alone
+	Action, Model   string
+	Purpose         string // demanded by policies that list purposes
+	Fields          []Field
+}
+
+// Field is a text of the request. Admit rewrites it in place.
+type Field struct {
+	Path string // such as "messages[2].content"
+	Text *string
+}
+
+// Finding counts values of one class that were treated in one way. It never holds a value.
+type Finding struct {
+	Direction, Class string
+	Action           string // "masked", "blocked", "passed"; "unknown" for pseudonyms in the answer that stand for nothing
+	Count            int
+}
+
+// Admission is an admitted request: its masked values and the rules for its answer. It is safe for concurrent use.
+type Admission struct {
+	guard *Guard
+	force inForce
+	vault *mask.Vault
+
+	mu     sync.Mutex
+	counts map[Finding]int // Count is zero in the keys
+}
+
+// Admit applies the tenant's policy: model, purpose, then every field is masked in place. When it fails no field has changed; if a
+// value was blocked, the admission is returned beside the error so that its findings can be recorded. Errors:
+// CodePolicyUnavailable, CodeModelNotAllowed, CodeNotAllowed (purpose), CodeBlockedContent naming class and field.
+func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
+	force, err := g.policy(ask.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	a := &Admission{guard: g, force: force, vault: g.vault(force.policy, ask.Tenant, ask.Session, ask.Request), counts: map[Finding]int{}}
+	if !force.policy.allowsModel(ask.Model) {
+		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
+	}
+	if p := force.policy.Purposes; len(p) > 0 && !slices.Contains(p, ask.Purpose) {
+		return a, fault.New(fault.CodeNotAllowed, "purpose").WithParam("purpose")
+	}
+	masked := make([]string, len(ask.Fields))
+	var blocked error
+	for i, f := range ask.Fields { // all of them, so that the findings of a refused request are complete
+		if f.Text == nil {
+			continue
+		}
+		text, err := a.maskText(*f.Text, DirectionRequest, f.Path)
+		if err != nil && blocked == nil {
+			blocked = err
+		}
+		masked[i] = text
+	}
+	if blocked != nil {
+		return a, blocked
+	}
+	for i, f := range ask.Fields {
+		if f.Text != nil {
+			*f.Text = masked[i]
+		}
+	}
+	return a, nil
+}
+
+// maskText masks one text. Classes that pass, are masked and are blocked are looked for apart: where values of two classes
+// overlap, the milder rule must not decide for both.
+func (a *Admission) maskText(text string, d Direction, path string) (string, error) {
+	p := a.force.policy
+	with := func(action mask.Action) *classify.Set {
+		return a.guard.detectors.Only(func(c classify.Class) bool { return p.action(c, d) == action })
+	}
+	for _, f := range with(mask.ActionPass).Find(text) {
+		a.count(d, f.Class, "passed", 1)
+	}
+	blocked := with(mask.ActionBlock).Find(text)
+	for _, f := range blocked {
+		a.count(d, f.Class, "blocked", 1)
+	}
+	masked, spans := a.vault.Mask(with(mask.ActionMask), text)
+	for _, s := range spans {
+		a.count(d, s.Class, "masked", 1)
+	}
+	if len(blocked) > 0 {
+		return "", fault.New(fault.CodeBlockedContent, string(blocked[0].Class)).WithParam(path)
+	}
+	return masked, nil
+}
+
+func (a *Admission) count(d Direction, c classify.Class, action string, n int) {
+	a.guard.metrics.values.WithLabelValues(string(d), string(c), action).Add(float64(n))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.counts[Finding{Direction: string(d), Class: string(c), Action: action}] += n
+}
+
+// MaskPassage masks a retrieved passage with the request's own pseudonyms. Call it before [Admission.Release]. Error:
+// CodeBlockedContent.
+func (a *Admission) MaskPassage(text string) (string, error) {
+	return a.maskText(text, DirectionPassage, "rag")
+}
+
+// Policy returns what the decision was made under.
+func (a *Admission) Policy() PolicyRef { return a.force.ref }
+
+// LabelMode returns how answers are labelled for a caller whose key asks for mode, or leaves it to the policy with "".
+func (a *Admission) LabelMode(mode string) string {
+	if mode == identity.LabelText || mode == identity.LabelMetadata {
+		return mode
+	}
+	return a.force.policy.Label
+}
+
+// AllowsCollection reports whether the policy lets answers draw on a document collection.
+func (a *Admission) AllowsCollection(name string) bool {
+	return identity.Matches(a.force.policy.Collections, name)
+}
+
+// Findings returns the totals so far, sorted by direction, class and action.
+func (a *Admission) Findings() []Finding {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]Finding, 0, len(a.counts))
+	for f, n := range a.counts {
+		f.Count = n
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(x, y Finding) int {
+		return cmp.Or(cmp.Compare(x.Direction, y.Direction), cmp.Compare(x.Class, y.Class), cmp.Compare(x.Action, y.Action))
+	})
+	return out
+}
+
+// Masked reports whether any value has a pseudonym.
+func (a *Admission) Masked() bool { return a.vault.Len() > 0 }
+
+// Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
+func (a *Admission) Release() *Release {
+	p := a.force.policy
+	return &Release{admission: a, egress: mask.NewEgress(a.guard.detectors, a.vault,
+		func(c classify.Class) mask.Action { return p.action(c, DirectionAnswer) },
+		func(c classify.Class, action mask.Action) {
+			done := "masked"
+			switch action {
+			case mask.ActionBlock:
+				done = "blocked"
+			case mask.ActionPass:
+				done = "passed"
+			case mask.ActionMask:
+			}
+			a.count(DirectionAnswer, c, done, 1)
+		})}
+}
+
+// Release applies the answer rules to a stream and puts the caller's values back, whatever the cuts between pieces.
+type Release struct {
+	admission *Admission
+	egress    *mask.Egress
+}
+
+// Write takes a piece of the model's text and returns what may be shown now; only what is still undecided is held back. Error:
+// CodeBlockedAnswer, after which nothing more is shown.
+func (r *Release) Write(s string) (string, error) {
+	out, err := r.egress.Write(s)
+	return out, answerFault(err)
+}
+
+// Close returns the rest. Call it once, when the choice has finished.
+func (r *Release) Close() (string, error) {
+	out, err := r.egress.Close()
+	if n := r.egress.Unknown(); n > 0 {
+		r.admission.guard.metrics.unknown.Add(float64(n))
+		r.admission.mu.Lock()
+		r.admission.counts[Finding{Direction: string(DirectionAnswer), Class: "pseudonym", Action: "unknown"}] += n
+		r.admission.mu.Unlock()
+	}
+	return out, answerFault(err)
+}
+
+func answerFault(err error) error {
+	var b *mask.BlockedError
+	if errors.As(err, &b) {
+		return fault.Wrap(err, fault.CodeBlockedAnswer, string(b.Class))
+	}
+	return err
+}
+
+// Span is a range of a previewed text, in bytes, and what the policy does to it.
+type Span struct {
+	Class      string
+	Start, End int
+	Action     string // "masked", "blocked" or "passed"
+}
+
+// Preview shows what the policy of a tenant would do to a text of a request. Nothing is recorded. Where the text would be blocked
+// it is shown with the value masked. Error: CodePolicyUnavailable.
+func (g *Guard) Preview(_ context.Context, tenant, text string) (masked string, spans []Span, err error) {
+	force, err := g.policy(tenant)
+	if err != nil {
+		return "", nil, err
+	}
+	done := map[mask.Action]string{mask.ActionMask: "masked", mask.ActionBlock: "blocked", mask.ActionPass: "passed"}
+	for action, name := range done {
+		set := g.detectors.Only(func(c classify.Class) bool { return force.policy.action(c, DirectionRequest) == action })
+		for _, f := range set.Find(text) {
+			spans = append(spans, Span{string(f.Class), f.Start, f.End, name})
+		}
+	}
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Class, b.Class)) })
+	hidden := g.detectors.Only(func(c classify.Class) bool { return force.policy.action(c, DirectionRequest) != mask.ActionPass })
+	masked, _ = g.vault(force.policy, tenant, "", "").Mask(hidden, text)
+	return masked, spans, nil
+}

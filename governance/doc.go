@@ -1,0 +1,9 @@
+// Package governance is a façade: admit a request, release a response. A [Guard] holds the policy documents in force and, per
+// request, decides which models may be used, masks or blocks sensitive values on their way to the model, and puts them back in
+// the answer.
+//
+// Policies are immutable versions. Every replica keeps those in force behind an atomic pointer and reads a change counter each
+// second; without a policy, or with one it cannot read, a tenant's requests are refused.
+//
+// No error, finding or log line of this package holds a value, only its class.
+package governance

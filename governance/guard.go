@@ -1,0 +1,271 @@
+package governance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/mask"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// EveryTenant is the tenant name under which the policy of all tenants without their own is published.
+const EveryTenant = "*"
+
+// Config sets how fresh policies are. Zero values mean the defaults named at each field.
+type Config struct {
+	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
+	MaxStale time.Duration `koanf:"max_stale"` // how long to trust policies that cannot be checked; 5m
+}
+
+// WithDefaults fills the zero values.
+func (c Config) WithDefaults() Config {
+	if c.Poll == 0 {
+		c.Poll = time.Second
+	}
+	if c.MaxStale == 0 {
+		c.MaxStale = 5 * time.Minute
+	}
+	return c
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	if c.Poll < 0 || c.Poll > time.Second {
+		return errors.New("poll: must be positive and at most 1s")
+	}
+	if c.MaxStale < 2*c.Poll {
+		return errors.New("max_stale: must be at least twice poll")
+	}
+	return nil
+}
+
+// Guard admits requests. It is safe for concurrent use.
+type Guard struct {
+	cfg       Config
+	store     *PolicyStore
+	keys      *keyring.Ring
+	detectors *classify.Set
+	log       *slog.Logger
+	metrics   *metrics
+	now       func() time.Time
+
+	current atomic.Pointer[policies]
+	checked atomic.Int64 // unix µs of the last successful look at the counter
+	loading sync.Mutex   // one load at a time, so an older one never replaces a newer one
+}
+
+// policies is an immutable snapshot.
+type policies struct {
+	counter int64
+	tenant  map[string]inForce
+}
+
+// inForce is a tenant's policy, or why it cannot be used.
+type inForce struct {
+	policy *policy
+	ref    PolicyRef
+	broken error
+}
+
+// PolicyRef names the policy a decision was made under.
+type PolicyRef struct {
+	Version string // tenant or *, @, number
+	Digest  string // SHA-256 of the canonical document, hex
+}
+
+// New returns a guard without policies: it refuses everything until [Guard.Load]. reg may be nil.
+func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify.Set, log *slog.Logger, reg prometheus.Registerer) (*Guard, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("governance: %w", err)
+	}
+	return &Guard{
+		cfg: cfg.WithDefaults(), store: store, keys: keys, detectors: detectors, log: log.With("component", "governance"),
+		metrics: newMetrics(reg), now: time.Now,
+	}, nil
+}
+
+// Load reads the policies in force. Call it once before serving.
+func (g *Guard) Load(ctx context.Context) error {
+	g.loading.Lock()
+	defer g.loading.Unlock()
+	now := g.now()
+	counter, err := g.store.counter(ctx) // before the rows: what slips in between is seen by the next poll
+	if err != nil {
+		return err
+	}
+	rows, err := g.store.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	next := &policies{counter: counter, tenant: map[string]inForce{}}
+	for _, r := range rows {
+		p, err := readCanonical(r.Canonical, r.Digest)
+		if err != nil {
+			// The tenant is refused; falling back to another policy could allow what its own forbids.
+			g.log.Error("a policy cannot be used; its tenant is refused", "tenant", r.Tenant, "version", r.Version, "error", err)
+		}
+		next.tenant[r.Tenant] = inForce{
+			policy: p, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
+		}
+	}
+	g.current.Store(next)
+	g.checked.Store(now.UnixMicro())
+	return nil
+}
+
+// Run keeps the policies fresh until ctx ends.
+func (g *Guard) Run(ctx context.Context) error {
+	tick := time.NewTicker(g.cfg.Poll)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := g.poll(ctx)
+		if err != nil && ctx.Err() == nil {
+			g.metrics.failures.Inc()
+			if !failing {
+				g.log.Error("policies cannot be refreshed; the last ones stay in force for a while", "error", err, "max_stale", g.cfg.MaxStale)
+			}
+		}
+		failing = err != nil
+	}
+}
+
+func (g *Guard) poll(ctx context.Context) error {
+	now := g.now()
+	counter, err := g.store.counter(ctx)
+	if err != nil {
+		return err
+	}
+	if p := g.current.Load(); p != nil && p.counter == counter {
+		g.checked.Store(now.UnixMicro())
+		return nil
+	}
+	return g.Load(ctx)
+}
+
+// policy returns what is in force for a tenant, or CodePolicyUnavailable.
+func (g *Guard) policy(tenant string) (inForce, error) {
+	all := g.current.Load()
+	if all == nil {
+		return inForce{}, fault.Wrap(errors.New("no policies loaded"), fault.CodePolicyUnavailable)
+	}
+	if age := time.Duration(g.now().UnixMicro()-g.checked.Load()) * time.Microsecond; age > g.cfg.MaxStale {
+		return inForce{}, fault.Wrap(fmt.Errorf("policies not checked for %s", age), fault.CodePolicyUnavailable)
+	}
+	p, ok := all.tenant[tenant]
+	if !ok {
+		p, ok = all.tenant[EveryTenant]
+	}
+	if !ok || tenant == "" {
+		return inForce{}, fault.Wrap(errors.New("none published for this tenant"), fault.CodePolicyUnavailable)
+	}
+	if p.broken != nil {
+		return inForce{}, fault.Wrap(p.broken, fault.CodePolicyUnavailable)
+	}
+	return p, nil
+}
+
+// Validate checks a policy document. Error: CodeInvalidPolicy with the path of what is wrong.
+func (g *Guard) Validate(source []byte) error {
+	_, err := parsePolicy(source)
+	return err
+}
+
+// Publish puts a document in force for a tenant, or for [EveryTenant]: at once here, within two polls elsewhere. Errors:
+// CodeInvalidPolicy, CodeInvalidValue (tenant), CodeDatabaseUnavailable.
+func (g *Guard) Publish(ctx context.Context, tenant string, source []byte, actor string) (Version, error) {
+	return g.publish(ctx, tenant, source, actor, false)
+}
+
+// EnsureDefault publishes [DefaultPolicy] for [EveryTenant] unless a document for it exists. created says whether it did.
+func (g *Guard) EnsureDefault(ctx context.Context, actor string) (created bool, err error) {
+	v, err := g.publish(ctx, EveryTenant, defaultPolicy, actor, true)
+	return err == nil && v.Version > 0, err
+}
+
+func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor string, onlyFirst bool) (Version, error) {
+	if tenant == "" || len(tenant) > 64 {
+		return Version{}, fault.New(fault.CodeInvalidValue, "tenant", "name a tenant, or * for all without their own").WithParam("tenant")
+	}
+	p, err := parsePolicy(source)
+	if err != nil {
+		return Version{}, err
+	}
+	text, digest := p.canonical()
+	row, err := g.store.publish(ctx, policyRow{
+		Tenant: tenant, Digest: digest, Name: p.Name, Source: string(source), Canonical: text, CreatedAt: g.now().UnixMicro(),
+		CreatedBy: actor,
+	}, onlyFirst)
+	if err != nil {
+		return Version{}, err
+	}
+	if err := g.Load(ctx); err != nil {
+		g.log.Error("reload after a publication failed; the poll repeats it", "error", err)
+	}
+	if row.Version == 0 {
+		return Version{}, nil
+	}
+	return row.version(), nil
+}
+
+// Versions lists a tenant's published documents, newest first.
+func (g *Guard) Versions(ctx context.Context, tenant string) ([]Version, error) {
+	rows, err := g.store.versions(ctx, tenant)
+	out := make([]Version, len(rows))
+	for i, r := range rows {
+		out[i] = r.version()
+	}
+	return out, err
+}
+
+// Get returns a published document as it was written. Error: CodeNotFound.
+func (g *Guard) Get(ctx context.Context, tenant string, version int64) (Version, []byte, error) {
+	row, err := g.store.get(ctx, tenant, version)
+	if err != nil {
+		return Version{}, nil, err
+	}
+	return row.version(), []byte(row.Source), nil
+}
+
+// Models returns those of all that the tenant's policy allows, in order; none without a policy.
+func (g *Guard) Models(_ context.Context, tenant string, all []string) []string {
+	p, err := g.policy(tenant)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, m := range all {
+		if p.policy.allowsModel(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// vault returns an empty vault whose pseudonyms last as long as the policy says.
+func (g *Guard) vault(p *policy, tenant, session, request string) *mask.Vault {
+	scope := "session/" + session
+	if session == "" || p.Pseudonyms == pseudonymsPerRequest {
+		scope = "request/" + request
+		if request == "" {
+			scope = "random/" + uuid.NewString()
+		}
+	}
+	return mask.NewVault(g.keys.MAC("governance/pseudonym/v1", tenant), scope)
+}

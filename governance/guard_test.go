@@ -1,0 +1,453 @@
+package governance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+const (
+	testPhone = "13800138000"
+	testID    = "11010519491231002X"
+)
+
+func newGuard(t *testing.T, db *gorm.DB, logTo *bytes.Buffer) *Guard {
+	t.Helper()
+	handler := slog.DiscardHandler
+	if logTo != nil {
+		handler = slog.NewTextHandler(logTo, nil)
+	}
+	keys := keyring.FromBytes(bytes.Repeat([]byte{5}, 32))
+	g, err := New(Config{}, NewPolicyStore(db), keys, classify.New(), slog.New(handler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func withDefault(t *testing.T) *Guard {
+	t.Helper()
+	g := newGuard(t, dbtest.SQLite(t), nil)
+	if created, err := g.EnsureDefault(t.Context(), "system"); err != nil || !created {
+		t.Fatal(created, err)
+	}
+	return g
+}
+
+func publish(t *testing.T, g *Guard, tenant, entities string) Version {
+	t.Helper()
+	doc := "schema: 1\nname: test\nmodels: [\"smol*\"]\ncollections: [faq]\nentities:\n" + entities
+	v, err := g.Publish(t.Context(), tenant, []byte(doc), "tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func ask(fields ...*string) Ask {
+	a := Ask{Request: "r1", Tenant: "acme", Session: "s1", Action: "chat.completions", Model: "smollm2"}
+	for i, f := range fields {
+		a.Fields = append(a.Fields, Field{Path: fmt.Sprintf("messages[%d].content", i), Text: f})
+	}
+	return a
+}
+
+func wantCode(t *testing.T, err error, code fault.Code) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		t.Errorf("error is %v, want code %s", err, code)
+	}
+}
+
+func TestAdmitAndRelease(t *testing.T) {
+	g := withDefault(t)
+	system, user := "你是客服。", "我的电话"+testPhone+"，身份证"+testID+"，邮箱zs@example.com"
+	before := user
+	a, err := g.Admit(t.Context(), ask(&system, nil, &user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{testPhone, testID, "zs@example.com"} {
+		if strings.Contains(user, secret) {
+			t.Errorf("the model would see a value: %q", user)
+		}
+	}
+	if system != "你是客服。" || !a.Masked() {
+		t.Error("plain fields must stay")
+	}
+	passage, err := a.MaskPassage("联系" + testPhone + "或13900139000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := user[strings.Index(user, "⟦手机"):]
+	token = token[:strings.Index(token, "⟧")+len("⟧")]
+	if !strings.Contains(passage, token) || strings.Contains(passage, "139001") {
+		t.Errorf("a passage must be masked in the same vault: %q", passage)
+	}
+	release := a.Release()
+	var shown strings.Builder
+	for _, c := range "原文：" + user + "；资料：" + passage + "；密钥sk-abcd1234efgh5678ijkl；⟦手机·ZZZZZ⟧" {
+		s, err := release.Write(string(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown.WriteString(s)
+	}
+	rest, err := release.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "原文：" + before + "；资料：联系" + testPhone + "或13900139000；密钥〔已屏蔽:密钥〕；⟦手机·ZZZZZ⟧"
+	if got := shown.String() + rest; got != want {
+		t.Errorf("shown %q\nwant  %q", got, want)
+	}
+	wantFindings := "[{answer api_secret masked 1} {answer pseudonym unknown 1} {passage cn_mobile masked 2} {request cn_mobile masked 1} " +
+		"{request cn_resident_id masked 1} {request email masked 1}]"
+	if got := fmt.Sprint(a.Findings()); got != wantFindings {
+		t.Errorf("findings %s\nwant     %s", got, wantFindings)
+	}
+	if a.Policy().Version != "*@1" || len(a.Policy().Digest) != 64 {
+		t.Errorf("policy %+v", a.Policy())
+	}
+}
+
+func TestPseudonymsFollowSessionAndPolicy(t *testing.T) {
+	g := withDefault(t)
+	admit := func(edit func(*Ask)) string {
+		text := testPhone
+		q := ask(&text)
+		edit(&q)
+		if _, err := g.Admit(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	base := admit(func(*Ask) {})
+	if admit(func(q *Ask) { q.Request = "r2" }) != base {
+		t.Error("another turn of the conversation must get the same pseudonym")
+	}
+	for name, other := range map[string]string{
+		"session": admit(func(q *Ask) { q.Session = "s2" }), "tenant": admit(func(q *Ask) { q.Tenant = "other" }),
+		"no session": admit(func(q *Ask) { q.Session = "" }), "nothing": admit(func(q *Ask) { q.Session, q.Request = "", "" }),
+		// A session named like a request must not share its pseudonyms.
+		"request": admit(func(q *Ask) { q.Session, q.Request = "", "s1" }),
+	} {
+		if other == base {
+			t.Errorf("%s: pseudonyms can be linked", name)
+		}
+	}
+	_, err := g.Publish(t.Context(), "acme", bytes.Replace(DefaultPolicy(), []byte("pseudonyms: session"), []byte("pseudonyms: request"), 1), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one, two := admit(func(*Ask) {}), admit(func(q *Ask) { q.Request = "r2" }); one == two {
+		t.Error("pseudonyms per request must differ between requests")
+	}
+}
+
+func TestModelsAndPurposes(t *testing.T) {
+	g := withDefault(t)
+	publish(t, g, "acme", "  default: {request: mask, passage: mask, answer: pass}\n")
+	q := ask()
+	q.Model = "gpt"
+	_, err := g.Admit(t.Context(), q)
+	wantCode(t, err, fault.CodeModelNotAllowed)
+	if got := g.Models(t.Context(), "acme", []string{"gpt", "smollm2", "smollm2@v1"}); fmt.Sprint(got) != "[smollm2 smollm2@v1]" {
+		t.Errorf("models %v", got)
+	}
+	if got := g.Models(t.Context(), "other", []string{"gpt"}); len(got) != 1 {
+		t.Errorf("the policy of one tenant acted on another: %v", got)
+	}
+	a, err := g.Admit(t.Context(), ask())
+	if err != nil || !a.AllowsCollection("faq") || a.AllowsCollection("secret") {
+		t.Errorf("collections: %v", err)
+	}
+	if a.LabelMode("") != "metadata" || a.LabelMode("text") != "text" {
+		t.Error("label mode")
+	}
+	doc := strings.Replace(string(DefaultPolicy()), "purposes: []", "purposes: [billing]", 1)
+	if _, err := g.Publish(t.Context(), "acme", []byte(doc), "x"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Admit(t.Context(), ask())
+	wantCode(t, err, fault.CodeNotAllowed)
+	q = ask()
+	q.Purpose = "billing"
+	if _, err = g.Admit(t.Context(), q); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBlockedContentChangesNothing(t *testing.T) {
+	g := withDefault(t)
+	publish(t, g, "acme", "  default: {request: mask, passage: block, answer: block}\n  cn_resident_id: {request: block}\n  email: {request: pass, answer: pass}\n")
+	first, second := "电话"+testPhone, "证件"+testID+"，zs@example.com"
+	wantFirst, wantSecond := first, second
+	a, err := g.Admit(t.Context(), ask(&first, &second))
+	wantCode(t, err, fault.CodeBlockedContent)
+	public := fault.Public(err)
+	if public.Param() != "messages[1].content" || !strings.Contains(public.Message(fault.Chinese), "cn_resident_id") || strings.Contains(err.Error(), testID) {
+		t.Errorf("error %v at %q", err, public.Param())
+	}
+	if first != wantFirst || second != wantSecond {
+		t.Error("a refused request must stay as it was")
+	}
+	want := "[{request cn_mobile masked 1} {request cn_resident_id blocked 1} {request email passed 1}]"
+	if got := fmt.Sprint(a.Findings()); got != want {
+		t.Errorf("findings %s, want %s", got, want)
+	}
+	text := "只有邮箱zs@example.com"
+	if a, err = g.Admit(t.Context(), ask(&text)); err != nil || a.Masked() || text != "只有邮箱zs@example.com" {
+		t.Errorf("%q, %v", text, err)
+	}
+	_, err = a.MaskPassage(testPhone)
+	wantCode(t, err, fault.CodeBlockedContent)
+	r := a.Release()
+	shown, err := r.Write("打" + testPhone + "。")
+	wantCode(t, err, fault.CodeBlockedAnswer)
+	if shown != "" || strings.Contains(err.Error(), testPhone) {
+		t.Errorf("shown %q, error %v", shown, err)
+	}
+}
+
+// TestMilderRuleDoesNotDecideForBoth: the password is masked although the address around it passes.
+func TestMilderRuleDoesNotDecideForBoth(t *testing.T) {
+	g := withDefault(t)
+	publish(t, g, "acme", "  default: {request: pass, passage: pass, answer: pass}\n  api_secret: {request: mask}\n")
+	text := "mysql://root:pw123456@db.example.com/x"
+	if _, err := g.Admit(t.Context(), ask(&text)); err != nil || strings.Contains(text, "pw123456") {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+func TestNoPolicyNoService(t *testing.T) {
+	db := dbtest.SQLite(t)
+	g := newGuard(t, db, nil)
+	_, err := g.Admit(t.Context(), ask())
+	wantCode(t, err, fault.CodePolicyUnavailable)
+	_, _, err = g.Preview(t.Context(), "acme", "x")
+	wantCode(t, err, fault.CodePolicyUnavailable)
+	if g.Models(t.Context(), "acme", []string{"m"}) != nil {
+		t.Error("no policy, no models")
+	}
+	publish(t, g, "acme", "  default: {request: mask, passage: mask, answer: pass}\n")
+	q := ask()
+	q.Tenant = "other"
+	_, err = g.Admit(t.Context(), q)
+	wantCode(t, err, fault.CodePolicyUnavailable)
+	q.Tenant = ""
+	_, err = g.Admit(t.Context(), q)
+	wantCode(t, err, fault.CodePolicyUnavailable)
+
+	unloaded, err := New(Config{}, NewPolicyStore(db), keyring.FromBytes(make([]byte, 32)), classify.New(), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = unloaded.Admit(t.Context(), ask())
+	wantCode(t, err, fault.CodePolicyUnavailable)
+
+	// The database goes away: the last policies hold for MaxStale, then nothing does.
+	start := time.Now()
+	g.now = func() time.Time { return start.Add(g.cfg.MaxStale - time.Minute) }
+	if err := database.Close(db); err != nil {
+		t.Fatal(err)
+	}
+	if g.poll(t.Context()) == nil {
+		t.Fatal("poll on a closed database must fail")
+	}
+	if _, err := g.Admit(t.Context(), ask()); err != nil {
+		t.Error(err)
+	}
+	g.now = func() time.Time { return start.Add(g.cfg.MaxStale + time.Minute) }
+	_, err = g.Admit(t.Context(), ask())
+	wantCode(t, err, fault.CodePolicyUnavailable)
+	_, err = g.Publish(t.Context(), "acme", DefaultPolicy(), "x")
+	wantCode(t, err, fault.CodeDatabaseUnavailable)
+}
+
+func TestPublishIsVersionedAndSeenByReplicas(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, b := newGuard(t, db, nil), newGuard(t, db, nil)
+		if created, err := a.EnsureDefault(t.Context(), "system"); err != nil || !created {
+			t.Fatal(created, err)
+		}
+		if created, err := a.EnsureDefault(t.Context(), "system"); err != nil || created {
+			t.Errorf("a second start must publish nothing: %v %v", created, err)
+		}
+		_, err := b.Admit(t.Context(), ask())
+		wantCode(t, err, fault.CodePolicyUnavailable)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- b.Run(ctx) }()
+		deadline, tick := time.After(2*time.Second), time.NewTicker(20*time.Millisecond)
+		defer tick.Stop()
+		for {
+			if _, err := b.Admit(ctx, ask()); err == nil {
+				break
+			}
+			select {
+			case <-deadline:
+				t.Fatal("the policy was not seen within 2 seconds")
+			case <-tick.C:
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+
+		errs := make(chan error)
+		for range 4 {
+			go func() {
+				_, err := a.Publish(t.Context(), "acme", DefaultPolicy(), "u1")
+				errs <- err
+			}()
+		}
+		for range 4 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		versions, err := a.Versions(t.Context(), "acme")
+		if err != nil || len(versions) != 4 || versions[0].Version != 4 || versions[0].CreatedBy != "u1" {
+			t.Fatalf("%+v %v", versions, err)
+		}
+		v, source, err := a.Get(t.Context(), "acme", 2)
+		if err != nil || v.Version != 2 || !bytes.Equal(source, DefaultPolicy()) {
+			t.Errorf("%+v %v", v, err)
+		}
+		_, _, err = a.Get(t.Context(), "acme", 9)
+		wantCode(t, err, fault.CodeNotFound)
+		adm, err := a.Admit(t.Context(), ask())
+		if err != nil || adm.Policy().Version != "acme@4" {
+			t.Errorf("%v", err)
+		}
+
+		for _, sql := range []string{"UPDATE policy_documents SET canonical = '{}'", "DELETE FROM policy_documents"} {
+			if db.Exec(sql).Error == nil {
+				t.Errorf("%s must be refused", sql)
+			}
+		}
+	})
+}
+
+// TestTamperedPolicyLocksItsTenant: a row that does not match its digest refuses the tenant, and does not fall back to the default.
+func TestTamperedPolicyLocksItsTenant(t *testing.T) {
+	db := dbtest.SQLite(t)
+	var logged bytes.Buffer
+	g := newGuard(t, db, &logged)
+	if _, err := g.EnsureDefault(t.Context(), "system"); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, g, "acme", "  default: {request: block, passage: block, answer: block}\n")
+	for _, sql := range []string{
+		"DROP TRIGGER policy_documents_no_update",
+		`UPDATE policy_documents SET canonical = REPLACE(canonical, 'block', 'pass') WHERE tenant = 'acme'`,
+	} {
+		if err := db.Exec(sql).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := g.Admit(t.Context(), ask())
+	wantCode(t, err, fault.CodePolicyUnavailable)
+	q := ask()
+	q.Tenant = "other"
+	if _, err := g.Admit(t.Context(), q); err != nil {
+		t.Error("other tenants must go on:", err)
+	}
+	if !strings.Contains(logged.String(), "tenant=acme") {
+		t.Error("a human must learn of it")
+	}
+}
+
+func TestPreview(t *testing.T) {
+	g := withDefault(t)
+	publish(t, g, "acme", "  default: {request: mask, passage: mask, answer: pass}\n  email: {request: pass}\n  api_secret: {request: block}\n")
+	text := "电话" + testPhone + " zs@example.com sk-abcd1234efgh5678ijkl"
+	masked, spans, err := g.Preview(t.Context(), "acme", text)
+	if err != nil || strings.Contains(masked, testPhone) || strings.Contains(masked, "sk-") || !strings.Contains(masked, "zs@example.com") {
+		t.Errorf("%q %v", masked, err)
+	}
+	var got []string
+	for _, s := range spans {
+		got = append(got, s.Class+" "+s.Action+" "+text[s.Start:s.End])
+	}
+	want := []string{"cn_mobile masked " + testPhone, "email passed zs@example.com", "api_secret blocked sk-abcd1234efgh5678ijkl"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestNothingSensitiveIsLogged drives every path with a log attached.
+func TestNothingSensitiveIsLogged(t *testing.T) {
+	var logged bytes.Buffer
+	g := newGuard(t, dbtest.SQLite(t), &logged)
+	publish(t, g, EveryTenant, "  default: {request: mask, passage: block, answer: block}\n")
+	text := testPhone
+	a, err := g.Admit(t.Context(), ask(&text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, perr := a.MaskPassage(testID)
+	_, aerr := a.Release().Write(testID + "。")
+	fmt.Fprintf(&logged, "%v %+v %#v %v", a.Findings(), a.Findings(), a.vault, errors.Join(perr, aerr))
+	if _, err := g.Publish(t.Context(), "acme", []byte("schema: 1\nname: "+testPhone+"\nmodels: "+testPhone+"\n"), "x"); err != nil {
+		fmt.Fprint(&logged, err)
+	}
+	for _, secret := range []string{testPhone, testID} {
+		if strings.Contains(logged.String(), secret) {
+			t.Errorf("a value was logged: %s", logged.String())
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := (Config{}).Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []Config{{Poll: time.Minute}, {Poll: -1}, {MaxStale: time.Millisecond}} {
+		if _, err := New(bad, nil, nil, nil, slog.New(slog.DiscardHandler), nil); err == nil {
+			t.Errorf("%+v must be refused", bad)
+		}
+	}
+}
+
+func BenchmarkAdmit(b *testing.B) {
+	db := dbtest.SQLite(b)
+	keys := keyring.FromBytes(make([]byte, 32))
+	g, err := New(Config{}, NewPolicyStore(db), keys, classify.New(), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := g.EnsureDefault(b.Context(), "x"); err != nil {
+		b.Fatal(err)
+	}
+	prompt := "市民张女士来电反映小区供暖不足，联系电话13800138000，希望尽快处理。Please answer in two sentences."
+	for b.Loop() {
+		text := prompt
+		if _, err := g.Admit(b.Context(), ask(&text)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

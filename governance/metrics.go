@@ -1,0 +1,30 @@
+package governance
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type metrics struct {
+	values   *prometheus.CounterVec
+	failures prometheus.Counter
+	unknown  prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	if reg == nil {
+		reg = prometheus.NewRegistry()
+	}
+	f := promauto.With(reg)
+	return &metrics{
+		values: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_governance_values_total", Help: "Sensitive values found, by direction, class and what was done.",
+		}, []string{"direction", "class", "action"}),
+		failures: f.NewCounter(prometheus.CounterOpts{
+			Name: "sluice_governance_policy_refresh_failures_total", Help: "Failed attempts to refresh the policies in force.",
+		}),
+		unknown: f.NewCounter(prometheus.CounterOpts{
+			Name: "sluice_governance_unknown_pseudonyms_total", Help: "Pseudonyms in answers that stand for no value of the request.",
+		}),
+	}
+}

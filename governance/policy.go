@@ -1,0 +1,311 @@
+package governance
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/mask"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const (
+	policySchema  = 1
+	maxPolicySize = 64 << 10
+
+	pseudonymsPerSession = "session"
+	pseudonymsPerRequest = "request"
+)
+
+//go:embed default_policy.yaml
+var defaultPolicy []byte //nolint:gochecknoglobals // embedded file
+
+// DefaultPolicy returns the document a new installation starts with.
+func DefaultPolicy() []byte { return bytes.Clone(defaultPolicy) }
+
+// Direction is where a text comes from.
+type Direction string
+
+// The directions.
+const (
+	DirectionRequest Direction = "request"
+	DirectionPassage Direction = "passage"
+	DirectionAnswer  Direction = "answer"
+)
+
+// policy is one immutable document. Its JSON form is the canonical one that the digest covers: never change it, raise the schema.
+type policy struct {
+	Schema      int                `json:"schema"`
+	Name        string             `json:"name"`
+	Models      []string           `json:"models"`
+	Purposes    []string           `json:"purposes"`
+	Pseudonyms  string             `json:"pseudonyms"`
+	Label       string             `json:"label"`
+	Collections []string           `json:"collections"`
+	Default     actions            `json:"default"`
+	Entities    map[string]actions `json:"entities"`
+}
+
+type actions struct {
+	Request mask.Action `json:"request"`
+	Passage mask.Action `json:"passage"`
+	Answer  mask.Action `json:"answer"`
+}
+
+func (p *policy) canonical() (text, digest string) {
+	b, _ := json.Marshal(p) // strings, lists and a map with string keys always marshal, keys sorted
+	sum := sha256.Sum256(b)
+	return string(b), hex.EncodeToString(sum[:])
+}
+
+// readCanonical reads the stored form back; the digest must be that of the text.
+func readCanonical(text, digest string) (*policy, error) {
+	sum := sha256.Sum256([]byte(text))
+	if hex.EncodeToString(sum[:]) != digest {
+		return nil, errors.New("the stored policy does not match its digest")
+	}
+	var p policy
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return nil, fmt.Errorf("read stored policy: %w", err)
+	}
+	if p.Schema != policySchema {
+		return nil, fmt.Errorf("the stored policy has schema %d, this program knows %d", p.Schema, policySchema)
+	}
+	return &p, nil
+}
+
+func (p *policy) action(c classify.Class, d Direction) mask.Action {
+	a, ok := p.Entities[string(c)]
+	if !ok {
+		a = p.Default
+	}
+	switch d {
+	case DirectionRequest:
+		return a.Request
+	case DirectionPassage:
+		return a.Passage
+	case DirectionAnswer:
+		return a.Answer
+	}
+	return mask.ActionBlock
+}
+
+func (p *policy) allowsModel(model string) bool { return identity.Matches(p.Models, model) }
+
+// parsePolicy reads a document strictly. Errors are CodeInvalidPolicy with the path of the first thing that is wrong; they never
+// quote values.
+func parsePolicy(source []byte) (*policy, error) {
+	if len(source) > maxPolicySize || !utf8.Valid(source) {
+		return nil, invalid("", fmt.Sprintf("must be UTF-8 text of at most %d bytes", maxPolicySize))
+	}
+	d := yaml.NewDecoder(bytes.NewReader(source))
+	var root yaml.Node
+	if err := d.Decode(&root); err != nil || len(root.Content) != 1 {
+		return nil, invalid("", "is no YAML document"+yamlLine(err))
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, invalid("", "must be a single YAML document")
+	}
+	p := &policy{Pseudonyms: pseudonymsPerSession, Label: identity.LabelMetadata, Purposes: []string{}, Entities: map[string]actions{}}
+	err := object(root.Content[0], "", []field{
+		{"schema", true, func(n *yaml.Node, path string) error { return p.readSchema(n, path) }},
+		{"name", true, text(&p.Name)},
+		{"models", true, list(&p.Models)},
+		{"purposes", false, list(&p.Purposes)},
+		{"pseudonyms", false, choice(&p.Pseudonyms, pseudonymsPerSession, pseudonymsPerRequest)},
+		{"label", false, choice(&p.Label, identity.LabelMetadata, identity.LabelText)},
+		{"collections", true, list(&p.Collections)},
+		{"entities", true, p.readEntities},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *policy) readSchema(n *yaml.Node, path string) error {
+	if n.Kind != yaml.ScalarNode || n.Value != strconv.Itoa(policySchema) {
+		return at(n, path, fmt.Sprintf("must be %d", policySchema))
+	}
+	p.Schema = policySchema
+	return nil
+}
+
+// readEntities reads the default first: classes inherit the directions they do not name.
+func (p *policy) readEntities(n *yaml.Node, path string) error {
+	fields := []field{{"default", true, func(n *yaml.Node, path string) error { return p.Default.read(n, path, true) }}}
+	for _, c := range classify.Classes() {
+		fields = append(fields, field{string(c), false, func(*yaml.Node, string) error { return nil }})
+	}
+	if err := object(n, path, fields); err != nil {
+		return err
+	}
+	for i := 1; i < len(fields); i++ {
+		name := fields[i].name
+		fields[i].read = func(n *yaml.Node, path string) error {
+			a := p.Default
+			err := a.read(n, path, false)
+			p.Entities[name] = a
+			return err
+		}
+	}
+	return object(n, path, fields)
+}
+
+func (a *actions) read(n *yaml.Node, path string, all bool) error {
+	values := []string{string(mask.ActionMask), string(mask.ActionBlock), string(mask.ActionPass)}
+	return object(n, path, []field{
+		{string(DirectionRequest), all, choice((*string)(&a.Request), values...)},
+		{string(DirectionPassage), all, choice((*string)(&a.Passage), values...)},
+		{string(DirectionAnswer), all, choice((*string)(&a.Answer), values...)},
+	})
+}
+
+// field is a key an object may have.
+type field struct {
+	name     string
+	required bool
+	read     func(n *yaml.Node, path string) error
+}
+
+func object(n *yaml.Node, path string, fields []field) error {
+	if err := simple(n, path); err != nil {
+		return err
+	}
+	if n.Kind != yaml.MappingNode {
+		return at(n, path, "must be a mapping")
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		k := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
+		if k < 0 || key.Kind != yaml.ScalarNode {
+			return at(key, path, "has an unknown key; known are "+names(fields))
+		}
+		if seen[key.Value] {
+			return at(key, join(path, key.Value), "is given twice")
+		}
+		seen[key.Value] = true
+		if err := fields[k].read(n.Content[i+1], join(path, key.Value)); err != nil {
+			return err
+		}
+	}
+	for _, f := range fields {
+		if f.required && !seen[f.name] {
+			return at(n, join(path, f.name), "is missing")
+		}
+	}
+	return nil
+}
+
+// simple refuses anchors and aliases: a document must say what it says.
+func simple(n *yaml.Node, path string) error {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		return at(n, path, "must not use anchors or aliases")
+	}
+	return nil
+}
+
+func text(to *string) func(*yaml.Node, string) error {
+	return func(n *yaml.Node, path string) error {
+		if err := simple(n, path); err != nil {
+			return err
+		}
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" || utf8.RuneCountInString(n.Value) > 128 ||
+			strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return at(n, path, "must be text of 1 to 128 printable characters")
+		}
+		*to = n.Value
+		return nil
+	}
+}
+
+func choice(to *string, values ...string) func(*yaml.Node, string) error {
+	return func(n *yaml.Node, path string) error {
+		if err := simple(n, path); err != nil {
+			return err
+		}
+		if n.Kind != yaml.ScalarNode || !slices.Contains(values, n.Value) {
+			return at(n, path, "must be one of "+strings.Join(values, ", "))
+		}
+		*to = n.Value
+		return nil
+	}
+}
+
+func list(to *[]string) func(*yaml.Node, string) error {
+	return func(n *yaml.Node, path string) error {
+		if err := simple(n, path); err != nil {
+			return err
+		}
+		if n.Kind != yaml.SequenceNode || len(n.Content) > 1000 {
+			return at(n, path, "must be a list of at most 1000 entries")
+		}
+		out := []string{}
+		for i, item := range n.Content {
+			var s string
+			if err := text(&s)(item, path+"["+strconv.Itoa(i)+"]"); err != nil {
+				return err
+			}
+			out = append(out, s)
+		}
+		*to = out
+		return nil
+	}
+}
+
+func names(fields []field) string {
+	var out []string
+	for _, f := range fields {
+		out = append(out, f.name)
+	}
+	sort.Strings(out)
+	return strings.Join(out, ", ")
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func at(n *yaml.Node, path, reason string) error {
+	return invalid(path, fmt.Sprintf("%s (line %d)", reason, n.Line))
+}
+
+func invalid(path, reason string) error {
+	if path == "" {
+		path = "document"
+	}
+	return fault.New(fault.CodeInvalidPolicy, path, reason).WithParam(path)
+}
+
+// yamlLine keeps the line of a syntax error and drops its text, which quotes the document.
+func yamlLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	_, rest, ok := strings.Cut(err.Error(), "line ")
+	number, _, _ := strings.Cut(rest, ":")
+	if _, nerr := strconv.Atoi(number); !ok || nerr != nil {
+		return ""
+	}
+	return " (line " + number + ")"
+}
