@@ -1,0 +1,191 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// SearchAudit implements GET /audit/events.
+func (s *Server) SearchAudit(c *gin.Context, params SearchAuditParams) {
+	q := audit.Query{
+		Tenant: tenantOf(c), Request: deref(params.Request), Actor: deref(params.Actor), Action: deref(params.Action),
+		Stage: audit.Stage(deref(params.Stage)), Outcome: string(deref(params.Outcome)), Model: deref(params.Model), Rollout: deref(params.Rollout),
+		Cursor: deref(params.Cursor), Limit: 50,
+	}
+	if params.Limit != nil {
+		q.Limit = *params.Limit
+	}
+	if params.From != nil {
+		q.From = params.From.UnixMicro()
+	}
+	if params.To != nil {
+		q.To = params.To.UnixMicro()
+	}
+	found, err := s.deps.Audit.Search(c.Request.Context(), q)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	out := AuditPage{Items: []AuditEntry{}, Next: optional(found.Next), AsOf: s.now().UTC().Truncate(time.Millisecond)}
+	for _, e := range found.Events {
+		view, err := entryView(e)
+		if err != nil {
+			s.Fail(c, err)
+			return
+		}
+		out.Items = append(out.Items, view)
+	}
+	s.reply(c, http.StatusOK, out, nil)
+}
+
+func entryView(e audit.Entry) (AuditEntry, error) {
+	raw, err := json.Marshal(e.Event)
+	return AuditEntry{Event: raw, Index: e.Index, LeafHash: optional(e.LeafHash)}, err
+}
+
+// entry returns a record of the tenant the permission was checked in; another tenant's is not found.
+func (s *Server) entry(c *gin.Context, id string) (audit.Entry, error) {
+	e, err := s.deps.Audit.Get(c.Request.Context(), id)
+	if err == nil && e.Event.Tenant != tenantOf(c) {
+		err = fault.New(fault.CodeNotFound, "record", id)
+	}
+	return e, err
+}
+
+// GetAuditEvent implements GET /audit/events/{id}.
+func (s *Server) GetAuditEvent(c *gin.Context, id IdPath, _ GetAuditEventParams) {
+	e, err := s.entry(c, id)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	view, err := entryView(e)
+	s.reply(c, http.StatusOK, view, err)
+}
+
+// ProveAuditEvent implements GET /audit/events/{id}/proof.
+func (s *Server) ProveAuditEvent(c *gin.Context, id IdPath, _ ProveAuditEventParams) {
+	e, err := s.entry(c, id)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	p, err := s.deps.Audit.Prove(c.Request.Context(), id)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	hashes := []string{}
+	for _, h := range p.Hashes {
+		hashes = append(hashes, h.String())
+	}
+	s.reply(c, http.StatusOK, AuditProof{
+		Id: id, Index: p.Index, LeafHash: e.LeafHash, Record: p.Record, Hashes: hashes, Checkpoint: p.Checkpoint, TreeSize: treeSize(p.Checkpoint),
+		VerifierKey: s.deps.Audit.VerifierKey(),
+	}, nil)
+}
+
+// treeSize reads the second line of a checkpoint.
+func treeSize(checkpoint string) int64 {
+	_, rest, _ := strings.Cut(checkpoint, "\n")
+	line, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.ParseInt(line, 10, 64)
+	return n
+}
+
+// GetCheckpoint implements GET /audit/checkpoint.
+func (s *Server) GetCheckpoint(c *gin.Context) {
+	note, err := s.deps.Audit.Checkpoint(c.Request.Context())
+	s.reply(c, http.StatusOK, Checkpoint{Note: note, VerifierKey: s.deps.Audit.VerifierKey()}, err)
+}
+
+// keptVerifications bounds how many finished jobs stay readable.
+const keptVerifications = 20
+
+// StartVerification implements POST /audit/verifications. One check runs at a time: a second caller gets the running one.
+func (s *Server) StartVerification(c *gin.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.Status == VerificationStatusRunning {
+			s.reply(c, http.StatusAccepted, *j, nil)
+			return
+		}
+	}
+	job := &Verification{Id: uuid.Must(uuid.NewV7()).String(), Status: VerificationStatusRunning, StartedAt: s.now().UTC()}
+	s.jobs = append(s.jobs, job)
+	if len(s.jobs) > keptVerifications {
+		s.jobs = s.jobs[len(s.jobs)-keptVerifications:]
+	}
+	about(c, job.Id, nil)
+	go s.verify(context.WithoutCancel(c.Request.Context()), job, language(c.GetHeader("Accept-Language")), c.GetString(KeyRequestID))
+	c.Header("Location", Prefix+"/audit/verifications/"+job.Id)
+	s.reply(c, http.StatusAccepted, *job, nil)
+}
+
+// verify runs a job; every field of job is written under the lock.
+func (s *Server) verify(ctx context.Context, job *Verification, lang fault.Lang, request string) {
+	update := func(change func()) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		change()
+	}
+	report, err := s.deps.Verify(ctx, func(done, total int64) {
+		update(func() { job.Done, job.Total = done, total })
+	})
+	update(func() {
+		at := s.now().UTC()
+		job.FinishedAt = &at
+		if err != nil {
+			public := fault.Public(err)
+			job.Status = VerificationStatusFailed
+			job.Problem = &Problem{
+				Type: "urn:sluice:problem:" + string(public.Code()), Title: "Verification could not be done", Status: statuses[public.Kind()],
+				Detail: public.Message(lang), Code: string(public.Code()), RequestId: request,
+			}
+			return
+		}
+		job.Status, job.Report = VerificationStatusFinished, reportView(report)
+	})
+	if err != nil {
+		s.log.ErrorContext(ctx, "verification could not be done", attr("job", job.Id), attr("error", err.Error()))
+	}
+}
+
+func reportView(r audit.Report) *VerificationReport {
+	out := &VerificationReport{
+		Ok: r.OK, Records: r.Records, Sealed: r.Sealed, Unsealed: r.Unsealed, WalRecords: r.WALRecords, CheckpointSize: r.CheckpointSize,
+		Root: r.Root, Problems: []VerificationProblem{},
+	}
+	for _, p := range r.Problems {
+		view := VerificationProblem{Kind: string(p.Kind), Record: optional(p.Record), Cause: p.Cause}
+		if p.Index >= 0 {
+			view.Index = &p.Index
+		}
+		out.Problems = append(out.Problems, view)
+	}
+	return out
+}
+
+// GetVerification implements GET /audit/verifications/{id}.
+func (s *Server) GetVerification(c *gin.Context, id IdPath) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.Id == id {
+			s.reply(c, http.StatusOK, *j, nil)
+			return
+		}
+	}
+	s.Fail(c, fault.New(fault.CodeNotFound, "verification", id))
+}

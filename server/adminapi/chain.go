@@ -1,0 +1,252 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Keys of values in the gin context. KeyRequestID is set by the HTTP edge before this package sees a request.
+const (
+	KeyRequestID = "request_id"
+	keyOperation = "admin.operation"
+	keyPrincipal = "admin.principal"
+	keyTenant    = "admin.tenant"
+	keyFailure   = "admin.failure"
+	keyResource  = "admin.resource"
+	keyDetail    = "admin.detail"
+)
+
+// auditDeadline bounds an append after the client may have gone.
+const auditDeadline = 10 * time.Second
+
+// chain is the middleware every operation passes; see the package comment for the order.
+func (s *Server) chain(c *gin.Context) {
+	op, ok := s.operations[c.Request.Method+" "+c.FullPath()]
+	if !ok {
+		s.Fail(c, fault.New(fault.CodeMethodNotAllowed, c.Request.Method, c.Request.URL.Path))
+		return
+	}
+	c.Set(keyOperation, op.id)
+	c.Header("Cache-Control", "no-store")
+
+	principal, err := s.authenticate(c, op)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	c.Set(keyPrincipal, principal)
+
+	body, err := s.readBody(c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	tenant := requestedTenant(c, body)
+	if tenant == "" {
+		tenant = principal.Tenant
+	}
+	c.Set(keyTenant, tenant)
+	if op.permission != "" {
+		if err := s.deps.Access.Allow(principal, op.permission, tenant); err != nil {
+			// A refused act is evidence too.
+			s.failRecorded(c, op, principal, tenant, err)
+			return
+		}
+	}
+	if err := s.validate(c, op, body); err != nil {
+		s.Fail(c, err)
+		return
+	}
+	if !op.recorded {
+		c.Next()
+		return
+	}
+	if err := s.record(c, op, principal, tenant, audit.StageAdmitted); err != nil {
+		s.Fail(c, err)
+		return
+	}
+	c.Next()
+	if err := s.record(c, op, principal, tenant, audit.StageOutcome); err != nil {
+		// The act is done and its admitted record is durable; the missing outcome is itself a finding of the verifier.
+		s.log.ErrorContext(c.Request.Context(), "audit outcome of an admin act was not written",
+			attr("operation", op.id), attr("request_id", c.GetString(KeyRequestID)), attr("error", err.Error()))
+	}
+}
+
+func (s *Server) authenticate(c *gin.Context, op operation) (identity.Principal, error) {
+	if op.public {
+		return identity.Principal{Kind: "anonymous"}, nil
+	}
+	token, ok := bearer(c)
+	if !ok {
+		return identity.Principal{}, fault.New(fault.CodeInvalidSession)
+	}
+	return s.deps.Identity.Authenticate(c.Request.Context(), identity.AdminPlane, token)
+}
+
+func bearer(c *gin.Context) (string, bool) {
+	return strings.CutPrefix(c.GetHeader("Authorization"), "Bearer ")
+}
+
+// readBody reads the bounded body and puts it back for the handler.
+func (s *Server) readBody(c *gin.Context) ([]byte, error) {
+	if c.Request.Body == nil || c.Request.Body == http.NoBody {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, s.cfg.MaxBodyBytes))
+	var tooBig *http.MaxBytesError
+	if errors.As(err, &tooBig) {
+		return nil, fault.New(fault.CodeBodyTooLarge, s.cfg.MaxBodyBytes)
+	}
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodeInvalidJSON, 0)
+	}
+	c.Request.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
+}
+
+// requestedTenant returns the tenant a request names in its query or body, "" if none. The permission is checked in it.
+func requestedTenant(c *gin.Context, body []byte) string {
+	if t := c.Query("tenant"); t != "" {
+		return t
+	}
+	var named struct {
+		Tenant string `json:"tenant"`
+	}
+	if len(body) > 0 && json.Unmarshal(body, &named) == nil {
+		return named.Tenant
+	}
+	return ""
+}
+
+// validate holds the request against the document.
+func (s *Server) validate(c *gin.Context, op operation, body []byte) error {
+	params := map[string]string{}
+	for _, p := range c.Params {
+		params[p.Key] = p.Value
+	}
+	in := &openapi3filter.RequestValidationInput{
+		Request:    c.Request,
+		PathParams: params,
+		Route:      &routers.Route{Spec: s.doc, Path: op.path, PathItem: op.item, Method: c.Request.Method, Operation: op.op},
+		Options:    &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: false},
+	}
+	err := openapi3filter.ValidateRequest(c.Request.Context(), in)
+	if body != nil {
+		c.Request.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if err == nil {
+		return nil
+	}
+	var re *openapi3filter.RequestError
+	if !errors.As(err, &re) {
+		return fault.Wrap(err, fault.CodeInvalidValue, "body", "it does not match the API description")
+	}
+	field, reason := "body", re.Reason
+	if re.Parameter != nil {
+		field = re.Parameter.Name
+	}
+	var schema *openapi3.SchemaError
+	if errors.As(re.Err, &schema) {
+		if p := strings.Join(schema.JSONPointer(), "."); p != "" {
+			if re.Parameter != nil {
+				p = field + "." + p
+			}
+			field = p
+		}
+		reason = schema.Reason // names the rule, never the value
+	}
+	var syntax *json.SyntaxError
+	if errors.As(re.Err, &syntax) {
+		return fault.Wrap(err, fault.CodeInvalidJSON, syntax.Offset)
+	}
+	if reason == "" {
+		reason = "it does not match the API description"
+	}
+	return fault.Wrap(err, fault.CodeInvalidValue, field, reason).WithParam(field)
+}
+
+// record writes one stage of an act. It runs on a context the client cannot cancel: an act that happened is recorded.
+func (s *Server) record(c *gin.Context, op operation, p identity.Principal, tenant string, stage audit.Stage) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), auditDeadline)
+	defer cancel()
+	e := audit.Event{
+		Request: c.GetString(KeyRequestID), Stage: stage, Tenant: tenant, Project: p.Project,
+		Actor: audit.Actor{Kind: p.Kind, ID: p.ID, Name: p.Name}, Source: c.ClientIP(),
+		Action: "admin." + op.id, Route: c.Request.Method + " " + Prefix + op.path, Dialect: "admin",
+		Resource: resource(c), Decision: "allow",
+	}
+	if d, ok := c.Get(keyDetail); ok {
+		e.Detail, _ = d.(map[string]string)
+	}
+	if stage == audit.StageOutcome {
+		e.Status, e.Outcome = c.Writer.Status(), "ok"
+		if f, ok := c.Get(keyFailure); ok {
+			public, _ := f.(*fault.Error)
+			e.Outcome, e.ErrorKind, e.ErrorCode = outcome(public), public.Kind().String(), string(public.Code())
+			if public.Kind() == fault.Denied {
+				e.Decision = "refuse"
+			}
+		}
+	}
+	if p.Kind == "anonymous" { // a sign-in: the claimed name is the actor
+		e.Actor = audit.Actor{Kind: "user", Name: c.GetString(keyResource)}
+	}
+	_, err := s.deps.Audit.Append(ctx, e)
+	return err
+}
+
+func outcome(e *fault.Error) string {
+	switch e.Kind() { //nolint:exhaustive // the rest are the caller's
+	case fault.Internal, fault.Unavailable, fault.Timeout:
+		return "failed"
+	default:
+		return "refused"
+	}
+}
+
+// failRecorded answers err and leaves one outcome record of the refusal. If that cannot be written the caller learns of the
+// audit log's failure instead.
+func (s *Server) failRecorded(c *gin.Context, op operation, p identity.Principal, tenant string, err error) {
+	c.Set(keyFailure, fault.Public(err))
+	if aerr := s.record(c, op, p, tenant, audit.StageOutcome); aerr != nil {
+		s.Fail(c, aerr)
+		return
+	}
+	s.Fail(c, err)
+}
+
+// resource names what an act was about: what the handler or chain set, else the path parameters.
+func resource(c *gin.Context) string {
+	if r := c.GetString(keyResource); r != "" {
+		return r
+	}
+	parts := make([]string, 0, len(c.Params))
+	for _, p := range c.Params {
+		parts = append(parts, p.Value)
+	}
+	return strings.Join(parts, "/")
+}
+
+// about names the resource of the act in its outcome record, with details that are neither personal nor secret.
+func about(c *gin.Context, resource string, detail map[string]string) {
+	c.Set(keyResource, resource)
+	if detail != nil {
+		c.Set(keyDetail, detail)
+	}
+}

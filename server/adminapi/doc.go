@@ -1,0 +1,9 @@
+// Package adminapi is the management API under /api/v1: everything administrators, compliance officers, the console and the command
+// line do. openapi.yaml is its source; api.gen.go is generated from it (make generate) and a test holds routes and document
+// together.
+//
+// One chain serves every operation, in this order: find the operation of the document, authenticate the session, check the
+// permission the document names in the tenant the request names, validate the request against the document, record the act in
+// the audit log before and after, then the handler. A route that the document does not know is refused. Errors are RFC 9457
+// problem documents.
+package adminapi

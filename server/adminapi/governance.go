@@ -1,0 +1,114 @@
+package adminapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// ListPolicies implements GET /policies: the tenant's own versions, then those for every tenant, which hold where it has none.
+func (s *Server) ListPolicies(c *gin.Context, params ListPoliciesParams) {
+	views := []Policy{}
+	for _, tenant := range policyScopes(tenantOf(c)) {
+		versions, err := s.deps.Guard.Versions(c.Request.Context(), tenant)
+		if err != nil {
+			s.Fail(c, err)
+			return
+		}
+		slices.SortFunc(versions, func(a, b governance.Version) int { return int(b.Version - a.Version) })
+		covered := len(views) > 0
+		for i, v := range versions {
+			views = append(views, policyView(v, i == 0 && !covered))
+		}
+	}
+	part, next, err := page(views, params.Cursor, params.Limit)
+	s.reply(c, http.StatusOK, PolicyPage{Items: list(part), Next: next}, err)
+}
+
+func policyScopes(tenant string) []string {
+	if tenant == governance.EveryTenant {
+		return []string{tenant}
+	}
+	return []string{tenant, governance.EveryTenant}
+}
+
+func policyView(v governance.Version, active bool) Policy {
+	return Policy{
+		Version: strconv.FormatInt(v.Version, 10), Tenant: v.Tenant, Digest: v.Digest, CreatedAt: v.CreatedAt.UTC(), CreatedBy: v.CreatedBy, Active: active,
+	}
+}
+
+// PublishPolicy implements POST /policies.
+func (s *Server) PublishPolicy(c *gin.Context) {
+	in, err := decode[NewPolicy](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	v, err := s.deps.Guard.Publish(c.Request.Context(), tenantOf(c), []byte(in.Yaml), caller(c).ID)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, v.Tenant+"/"+strconv.FormatInt(v.Version, 10), map[string]string{"digest": v.Digest})
+	s.reply(c, http.StatusCreated, policyView(v, true), nil)
+}
+
+// ValidatePolicy implements POST /policies/validations.
+func (s *Server) ValidatePolicy(c *gin.Context) {
+	in, err := decode[NewPolicy](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	out := PolicyValidation{Valid: true, Errors: []FieldError{}}
+	if err := s.deps.Guard.Validate([]byte(in.Yaml)); err != nil {
+		public := fault.Public(err)
+		if public.Kind() != fault.Invalid {
+			s.Fail(c, err)
+			return
+		}
+		out.Valid = false
+		out.Errors = []FieldError{{Field: public.Param(), Detail: public.Message(language(c.GetHeader("Accept-Language")))}}
+	}
+	s.reply(c, http.StatusOK, out, nil)
+}
+
+// GetPolicy implements GET /policies/{version}.
+func (s *Server) GetPolicy(c *gin.Context, version string, _ GetPolicyParams) {
+	n, err := strconv.ParseInt(version, 10, 64)
+	if err != nil {
+		s.Fail(c, fault.New(fault.CodeNotFound, "policy version", version))
+		return
+	}
+	v, source, err := s.deps.Guard.Get(c.Request.Context(), tenantOf(c), n)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	all, err := s.deps.Guard.Versions(c.Request.Context(), v.Tenant)
+	newest := !slices.ContainsFunc(all, func(o governance.Version) bool { return o.Version > v.Version })
+	view, text := policyView(v, newest), string(source)
+	view.Yaml = &text
+	s.reply(c, http.StatusOK, view, err)
+}
+
+// PreviewMasking implements POST /masking/preview.
+func (s *Server) PreviewMasking(c *gin.Context) {
+	in, err := decode[MaskingRequest](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	masked, spans, err := s.deps.Guard.Preview(c.Request.Context(), tenantOf(c), in.Text)
+	out := MaskingPreview{Masked: masked, Spans: []MaskingSpan{}}
+	for _, sp := range spans {
+		out.Spans = append(out.Spans, MaskingSpan{Start: sp.Start, End: sp.End, Class: sp.Class, Action: sp.Action})
+	}
+	s.reply(c, http.StatusOK, out, err)
+}

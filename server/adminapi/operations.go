@@ -1,0 +1,87 @@
+package adminapi
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/sluice-project/sluice/governance/access"
+)
+
+//go:embed openapi.yaml
+var document []byte
+
+// Prefix is where the API is mounted.
+const Prefix = "/api/v1"
+
+// operation is what the document says about one route.
+type operation struct {
+	id         string
+	permission access.Permission // "" when public or for any signed-in user
+	public     bool
+	recorded   bool // writes, and every read of the audit log, leave a record
+	item       *openapi3.PathItem
+	op         *openapi3.Operation
+	path       string // as in the document: /keys/{id}/revoke
+}
+
+// Route is one operation with what it needs, for the generated route × role test.
+type Route struct {
+	Method, Path, Operation string
+	Permission              access.Permission // "" if Public or for any signed-in user
+	Public                  bool
+}
+
+var pathParam = regexp.MustCompile(`\{([^}]+)\}`)
+
+// loadDocument parses the embedded document and indexes its operations by "METHOD gin-path".
+func loadDocument() (*openapi3.T, map[string]operation, error) {
+	loader := openapi3.NewLoader()
+	doc, err := loader.LoadFromData(document)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load openapi.yaml: %w", err)
+	}
+	ops := map[string]operation{}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			o := operation{id: op.OperationID, item: item, op: op, path: path}
+			if p, ok := op.Extensions["x-permission"].(string); ok {
+				o.permission = access.Permission(p)
+			}
+			o.public, _ = op.Extensions["x-public"].(bool)
+			authenticated, _ := op.Extensions["x-authenticated"].(bool)
+			if o.permission == "" && !o.public && !authenticated {
+				return nil, nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)
+			}
+			o.recorded = recorded(method, o)
+			ops[method+" "+Prefix+pathParam.ReplaceAllString(path, ":$1")] = o
+		}
+	}
+	return doc, ops, nil
+}
+
+// recorded decides which operations the interceptor writes to the audit log. The playground records itself: it runs the
+// gateway's pipeline. Renewing a session every few minutes is not an act.
+func recorded(method string, o operation) bool {
+	if o.id == "playgroundChat" || o.id == "refreshSession" {
+		return false
+	}
+	return method != "GET" || strings.HasPrefix(string(o.permission), "audit.")
+}
+
+// Routes lists every operation of the document.
+func Routes() ([]Route, error) {
+	_, ops, err := loadDocument()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Route, 0, len(ops))
+	for key, o := range ops {
+		method, path, _ := strings.Cut(key, " ")
+		out = append(out, Route{Method: method, Path: path, Operation: o.id, Permission: o.permission, Public: o.public})
+	}
+	return out, nil
+}

@@ -1,0 +1,137 @@
+package adminapi
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
+)
+
+// Managing a collection shows names and counts of everything in the tenant; searching it shows text, and passes the caller's own
+// access labels like any other retrieval.
+
+// ListCollections implements GET /rag/collections.
+func (s *Server) ListCollections(c *gin.Context, _ ListCollectionsParams) {
+	found, err := s.deps.RAG.AllCollections(c.Request.Context(), tenantOf(c))
+	out := CollectionList{Items: []Collection{}}
+	for _, x := range found {
+		out.Items = append(out.Items, collectionView(x))
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+func collectionView(x rag.Collection) Collection {
+	return Collection{Name: x.Name, Title: x.Title, Labels: list(x.Labels), Documents: int64(x.Documents), CreatedAt: x.CreatedAt.UTC()}
+}
+
+// CreateCollection implements POST /rag/collections.
+func (s *Server) CreateCollection(c *gin.Context) {
+	in, err := decode[NewCollection](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, in.Name, nil)
+	x := rag.Collection{Tenant: tenantOf(c), Name: in.Name, Title: deref(in.Title), Labels: deref(in.Labels)}
+	if x.Title == "" {
+		x.Title = x.Name
+	}
+	if err := s.deps.RAG.CreateCollection(c.Request.Context(), x); err != nil {
+		s.Fail(c, err)
+		return
+	}
+	x.CreatedAt = s.now()
+	s.reply(c, http.StatusCreated, collectionView(x), nil)
+}
+
+// DeleteCollection implements DELETE /rag/collections/{collection}.
+func (s *Server) DeleteCollection(c *gin.Context, collection CollectionPath, _ DeleteCollectionParams) {
+	s.reply(c, http.StatusNoContent, nil, s.deps.RAG.DeleteCollection(c.Request.Context(), tenantOf(c), collection))
+}
+
+// ListDocuments implements GET /rag/collections/{collection}/documents.
+func (s *Server) ListDocuments(c *gin.Context, collection CollectionPath, params ListDocumentsParams) {
+	found, err := s.deps.RAG.Documents(c.Request.Context(), tenantOf(c), collection)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	part, next, err := page(found, params.Cursor, params.Limit)
+	out := DocumentPage{Items: []Document{}, Next: next}
+	for _, d := range part {
+		out.Items = append(out.Items, Document{
+			Id: d.ID, Collection: collection, Name: d.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(d.Labels), CreatedAt: d.UpdatedAt.UTC(),
+		})
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+// IngestDocument implements POST /rag/collections/{collection}/documents.
+func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ IngestDocumentParams) {
+	in, err := decode[NewDocument](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	if (in.Text == nil) == (in.Content == nil) {
+		s.Fail(c, fault.New(fault.CodeInvalidValue, "text", "send exactly one of text and content").WithParam("text"))
+		return
+	}
+	body := []byte(deref(in.Text))
+	if in.Content != nil {
+		body = *in.Content
+	}
+	d, err := s.deps.RAG.Ingest(c.Request.Context(), rag.Document{
+		Tenant: tenantOf(c), Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Body: body,
+	})
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, collection+"/"+d.ID, map[string]string{"version": d.Version})
+	s.reply(c, http.StatusCreated, Document{
+		Id: d.ID, Collection: collection, Name: in.Name, Mime: deref(in.Mime), Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
+	}, nil)
+}
+
+// DeleteDocument implements DELETE /rag/collections/{collection}/documents/{id}.
+func (s *Server) DeleteDocument(c *gin.Context, collection CollectionPath, id IdPath, _ DeleteDocumentParams) {
+	ctx := c.Request.Context()
+	found, err := s.deps.RAG.Documents(ctx, tenantOf(c), collection)
+	i := slices.IndexFunc(found, func(d rag.DocumentInfo) bool { return d.ID == id })
+	if err == nil && i < 0 {
+		err = fault.New(fault.CodeNotFound, "document", id)
+	}
+	if err == nil {
+		err = s.deps.RAG.DeleteDocument(ctx, tenantOf(c), collection, found[i].Name)
+	}
+	s.reply(c, http.StatusNoContent, nil, err)
+}
+
+// PreviewSearch implements POST /rag/search.
+func (s *Server) PreviewSearch(c *gin.Context) {
+	in, err := decode[SearchRequest](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	topK := 5
+	if in.TopK != nil {
+		topK = *in.TopK
+	}
+	about(c, in.Collection, nil)
+	found, err := s.deps.RAG.Search(c.Request.Context(), rag.Query{
+		Tenant: tenantOf(c), Collection: in.Collection, Labels: caller(c).Labels, Text: in.Text, TopK: topK,
+	})
+	out := PassageList{Items: []Passage{}}
+	for _, p := range found {
+		out.Items = append(out.Items, Passage{
+			Collection: p.Collection, Document: p.Document, DocumentId: p.DocumentID, Version: p.Version, Chunk: p.Chunk, Text: p.Text,
+			Start: p.Start, End: p.End, Score: p.Score,
+		})
+	}
+	s.reply(c, http.StatusOK, out, err)
+}

@@ -1,0 +1,152 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/workflows"
+)
+
+// Config bounds the API.
+type Config struct {
+	// MaxBodyBytes bounds a request body; documents are sent in it, base64 encoded.
+	MaxBodyBytes int64
+	// SecureCookies marks the refresh cookie Secure; on when the public address is https.
+	SecureCookies bool
+}
+
+// Deps are the parts the API manages.
+type Deps struct {
+	Identity  *identity.Identity
+	Access    *access.Enforcer
+	Guard     *governance.Guard
+	Audit     *audit.Log
+	Verify    func(ctx context.Context, progress func(done, total int64)) (audit.Report, error)
+	Ledger    *billing.Ledger
+	Router    *route.Router
+	RAG       *rag.Service
+	Workflows *workflows.Service
+	Pipeline  *gateway.Pipeline
+	// Playground answers POST /v1/chat/completions on the admin plane.
+	Playground gin.HandlerFunc
+	// EnergyMethod names how energy figures of this installation come about.
+	EnergyMethod string
+	// System reports on the installation.
+	System func(ctx context.Context) System
+}
+
+// Server serves the management API. It is safe for concurrent use.
+type Server struct {
+	cfg        Config
+	deps       Deps
+	log        *slog.Logger
+	doc        *openapi3.T
+	operations map[string]operation
+	now        func() time.Time
+
+	mu   sync.Mutex // guards jobs
+	jobs []*Verification
+}
+
+var _ ServerInterface = (*Server)(nil)
+
+// New checks that routes and document agree and registers the API on r.
+func New(cfg Config, deps Deps, r gin.IRouter, log *slog.Logger) (*Server, error) {
+	doc, ops, err := loadDocument()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.MaxBodyBytes == 0 {
+		cfg.MaxBodyBytes = 16 << 20
+	}
+	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now}
+	group := r.Group("", s.chain)
+	RegisterHandlersWithOptions(group, s, GinServerOptions{
+		BaseURL: Prefix,
+		ErrorHandler: func(c *gin.Context, err error, _ int) {
+			s.Fail(c, fault.Wrap(err, fault.CodeInvalidValue, "request", "a parameter cannot be read"))
+		},
+	})
+	return s, nil
+}
+
+func attr(key, value string) slog.Attr { return slog.String(key, value) }
+
+func caller(c *gin.Context) identity.Principal {
+	p, _ := c.Get(keyPrincipal)
+	principal, _ := p.(identity.Principal)
+	return principal
+}
+
+func tenantOf(c *gin.Context) string { return c.GetString(keyTenant) }
+
+// decode reads the JSON body, which the chain has validated, into v.
+func decode[T any](c *gin.Context) (T, error) {
+	var v T
+	if err := c.ShouldBindJSON(&v); err != nil {
+		return v, fault.Wrap(err, fault.CodeInvalidValue, "body", "it does not match the API description")
+	}
+	return v, nil
+}
+
+func deref[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
+	}
+	return *p
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }
+
+// page cuts items, which are complete and in a stable order, at the cursor and the limit. Lists that a store pages itself do not
+// use it.
+func page[T any](items []T, cursor *string, limit *int) (out []T, next *string, err error) {
+	offset, n := 0, 50
+	if limit != nil {
+		n = *limit
+	}
+	if cursor != nil {
+		raw, derr := base64.RawURLEncoding.DecodeString(*cursor)
+		if derr == nil {
+			offset, derr = strconv.Atoi(string(raw))
+		}
+		if derr != nil || offset < 0 {
+			return nil, nil, fault.Wrap(errors.Join(derr), fault.CodeInvalidValue, "cursor", "it is not a cursor of this list").WithParam("cursor")
+		}
+	}
+	if offset >= len(items) {
+		return []T{}, nil, nil
+	}
+	out = items[offset:]
+	if len(out) > n {
+		out = out[:n]
+		c := base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(offset + n)))
+		next = &c
+	}
+	return out, next, nil
+}

@@ -1,0 +1,87 @@
+package adminapi
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// refreshCookie carries the refresh token. It is HttpOnly, same-site and sent to the session operations only.
+const refreshCookie = "sluice_refresh"
+
+// Login implements POST /session.
+func (s *Server) Login(c *gin.Context) {
+	in, err := decode[LoginRequest](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, in.User, nil)
+	session, err := s.deps.Identity.Login(c.Request.Context(), in.User, in.Password, c.ClientIP())
+	s.startSession(c, session, err)
+}
+
+// RefreshSession implements POST /session/refresh.
+func (s *Server) RefreshSession(c *gin.Context) {
+	token, err := c.Cookie(refreshCookie)
+	if err != nil {
+		s.Fail(c, fault.New(fault.CodeInvalidSession))
+		return
+	}
+	session, err := s.deps.Identity.Refresh(c.Request.Context(), token)
+	s.startSession(c, session, err)
+}
+
+func (s *Server) startSession(c *gin.Context, session identity.Session, err error) {
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	s.setRefreshCookie(c, session.Refresh, 0)
+	s.reply(c, http.StatusOK, Session{AccessToken: session.Access, TokenType: "Bearer", ExpiresAt: session.ExpiresAt.UTC()}, nil)
+}
+
+// Logout implements DELETE /session.
+func (s *Server) Logout(c *gin.Context) {
+	if token, err := c.Cookie(refreshCookie); err == nil {
+		if err := s.deps.Identity.Logout(c.Request.Context(), token); err != nil {
+			s.Fail(c, err)
+			return
+		}
+	}
+	s.setRefreshCookie(c, "", -1)
+	s.reply(c, http.StatusNoContent, nil, nil)
+}
+
+func (s *Server) setRefreshCookie(c *gin.Context, value string, maxAge int) {
+	http.SetCookie(c.Writer, &http.Cookie{
+		Name: refreshCookie, Value: value, Path: Prefix + "/session", MaxAge: maxAge,
+		HttpOnly: true, Secure: s.cfg.SecureCookies, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// GetMe implements GET /me.
+func (s *Server) GetMe(c *gin.Context) {
+	p := caller(c)
+	me := Me{Id: p.ID, Kind: p.Kind, Name: p.Name, Tenant: p.Tenant, Roles: p.Roles, Labels: list(p.Labels), Permissions: []string{}, Project: optional(p.Project)}
+	for _, perm := range access.Permissions() {
+		if s.deps.Access.Allow(p, perm, p.Tenant) == nil {
+			me.Permissions = append(me.Permissions, string(perm))
+		}
+	}
+	slices.Sort(me.Permissions)
+	s.reply(c, http.StatusOK, me, nil)
+}
+
+// list returns s, or an empty list for nil: the document promises an array.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
