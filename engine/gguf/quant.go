@@ -15,7 +15,7 @@ func dequantize(t Type, src []byte, dst []float32) {
 		}
 	case F16:
 		for i := range dst {
-			dst[i] = Half(le.Uint16(src[2*i:]))
+			dst[i] = fromHalf(le.Uint16(src[2*i:]))
 		}
 	case BF16:
 		for i := range dst {
@@ -61,25 +61,25 @@ func unpack(t Type, src []byte, q []int8, d, m []float32) {
 		blk := src[b*l.bytes : (b+1)*l.bytes]
 		switch t {
 		case Q4_0:
-			d[b] = Half(le.Uint16(blk))
+			d[b] = fromHalf(le.Uint16(blk))
 			m[b] = -8 * d[b]
 			nibbles(q[i:i+32], blk[2:18])
 		case Q4_1:
-			d[b], m[b] = Half(le.Uint16(blk)), Half(le.Uint16(blk[2:]))
+			d[b], m[b] = fromHalf(le.Uint16(blk)), fromHalf(le.Uint16(blk[2:]))
 			nibbles(q[i:i+32], blk[4:20])
 		case Q5_0:
-			d[b], m[b] = Half(le.Uint16(blk)), 0
+			d[b], m[b] = fromHalf(le.Uint16(blk)), 0
 			nibbles(q[i:i+32], blk[6:22])
 			fifthBits(q[i:i+32], le.Uint32(blk[2:]))
 			for j := range q[i : i+32] {
 				q[i+j] -= 16
 			}
 		case Q5_1:
-			d[b], m[b] = Half(le.Uint16(blk)), Half(le.Uint16(blk[2:]))
+			d[b], m[b] = fromHalf(le.Uint16(blk)), fromHalf(le.Uint16(blk[2:]))
 			nibbles(q[i:i+32], blk[8:24])
 			fifthBits(q[i:i+32], le.Uint32(blk[4:]))
 		case Q8_0:
-			d[b], m[b] = Half(le.Uint16(blk)), 0
+			d[b], m[b] = fromHalf(le.Uint16(blk)), 0
 			for j := range 32 {
 				q[i+j] = int8(blk[2+j])
 			}
@@ -105,7 +105,7 @@ func fifthBits(q []int8, bits uint32) {
 
 // unpackK reads a Q4_K or Q5_K block: eight groups of 32 with 6-bit scales and offsets.
 func unpackK(t Type, blk []byte, q []int8, d, m []float32) {
-	scale, offset := Half(binary.LittleEndian.Uint16(blk)), Half(binary.LittleEndian.Uint16(blk[2:]))
+	scale, offset := fromHalf(binary.LittleEndian.Uint16(blk)), fromHalf(binary.LittleEndian.Uint16(blk[2:]))
 	sc := blk[4:16]
 	low, high := blk[16:144], []byte(nil)
 	if t == Q5_K {
@@ -135,7 +135,7 @@ func groupScale(s []byte, g int) (scale, offset byte) {
 
 // dequantQ2K: 16 bytes of 4-bit scales and offsets, 64 bytes of 2-bit values, d, dmin; groups of 16.
 func dequantQ2K(blk []byte, y []float32) {
-	d, dmin := Half(binary.LittleEndian.Uint16(blk[80:])), Half(binary.LittleEndian.Uint16(blk[82:]))
+	d, dmin := fromHalf(binary.LittleEndian.Uint16(blk[80:])), fromHalf(binary.LittleEndian.Uint16(blk[82:]))
 	for g := range 16 {
 		scale, offset := d*float32(blk[g]&15), dmin*float32(blk[g]>>4)
 		half, shift, part := g/8, uint(g%8/2*2), g%2*16
@@ -148,7 +148,7 @@ func dequantQ2K(blk []byte, y []float32) {
 
 // dequantQ3K: 32 bytes of third bits (set means: do not subtract 4), 64 bytes of 2-bit values, 16 6-bit scales minus 32, d.
 func dequantQ3K(blk []byte, y []float32) {
-	d := Half(binary.LittleEndian.Uint16(blk[108:]))
+	d := fromHalf(binary.LittleEndian.Uint16(blk[108:]))
 	sc := blk[96:108]
 	for g := range 16 {
 		low := sc[g%8] >> (g / 8 * 4) & 15
@@ -165,7 +165,7 @@ func dequantQ3K(blk []byte, y []float32) {
 
 // dequantQ6K: 128 bytes of low halves, 64 bytes of high pairs, 16 int8 scales, d; values minus 32, groups of 16.
 func dequantQ6K(blk []byte, y []float32) {
-	d := Half(binary.LittleEndian.Uint16(blk[208:]))
+	d := fromHalf(binary.LittleEndian.Uint16(blk[208:]))
 	for i := range 256 {
 		half, k := i/128, i%128
 		low := blk[half*64+k%64] >> (k / 64 * 4) & 15
@@ -175,8 +175,8 @@ func dequantQ6K(blk []byte, y []float32) {
 	}
 }
 
-// Half converts an IEEE half-precision number, exactly.
-func Half(h uint16) float32 {
+// fromHalf converts an IEEE half-precision number, exactly.
+func fromHalf(h uint16) float32 {
 	sign, exp, frac := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
 	switch exp {
 	case 0:
