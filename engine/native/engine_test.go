@@ -29,7 +29,15 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 
 func TestConformance(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) {
-		return openEngine(t, Config{Concurrency: 4, ContextTokens: 512}), enginetest.Options{Generate: smol}
+		cfg := Config{Concurrency: 4, ContextTokens: 512, Threads: 2, Models: []ModelConfig{
+			{ID: smol, Kind: KindLlama, Path: testmodel.Path(t, testmodel.SmolLM2)},
+			{ID: "minilm", Kind: KindBERT, Path: testmodel.Path(t, testmodel.MiniLM)},
+		}}
+		e, err := New(cfg, slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e, enginetest.Options{Generate: smol, Embed: "minilm"}
 	})
 }
 

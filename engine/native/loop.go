@@ -73,6 +73,12 @@ func (l *loop) setSlots(n int) {
 	l.slots = max(1, n)
 }
 
+func (l *loop) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
 // close fails what is running and waits for the goroutine.
 func (l *loop) close() {
 	l.mu.Lock()

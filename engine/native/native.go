@@ -22,6 +22,7 @@ import (
 type Engine struct {
 	log        *slog.Logger
 	generators map[engine.ModelID]*generator
+	encoders   map[engine.ModelID]*bert
 	models     []engine.Model
 	loop       *loop
 	pool       *pool
@@ -37,7 +38,10 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	log = log.With("component", "engine")
 	k := kernel.Detect(log)
-	e := &Engine{log: log, generators: map[engine.ModelID]*generator{}, pool: newPool(cfg.Threads)}
+	e := &Engine{
+		log: log, pool: newPool(cfg.Threads),
+		generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*bert{},
+	}
 	e.loop = &loop{metrics: m, pool: e.pool, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
 	for _, mc := range cfg.Models {
 		start := time.Now()
@@ -51,8 +55,17 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 }
 
 func (e *Engine) load(mc ModelConfig, cfg Config, k kernel.Kernels) error {
-	if mc.Kind != KindLlama {
-		return fmt.Errorf("the kind %q is not supported", mc.Kind)
+	if mc.Kind == KindBERT {
+		b, err := loadBERT(mc.Path, k, cfg.Threads)
+		if err != nil {
+			return err
+		}
+		e.encoders[mc.ID] = b
+		e.models = append(e.models, engine.Model{
+			ID: mc.ID, Digest: b.digest(), Precision: "f32", ContextTokens: b.contextTokens(),
+			EmbedDim: b.dim(), CanEmbed: true, Deterministic: true,
+		})
+		return nil
 	}
 	g, err := loadGenerator(mc, cfg.ContextTokens, k, e.pool)
 	if err != nil {
@@ -182,7 +195,18 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	if err := ctx.Err(); err != nil {
 		return nil, cancelled(err)
 	}
-	return nil, e.missing(req.Model, "it generates text only")
+	b, ok := e.encoders[req.Model]
+	if !ok {
+		return nil, e.missing(req.Model, "it generates text only")
+	}
+	if e.loop.isClosed() {
+		return nil, fault.New(fault.CodeEngineUnavailable, string(req.Model))
+	}
+	vectors, tokens, err := b.embed(ctx, req.Input)
+	if err != nil {
+		return nil, err
+	}
+	return &engine.Embeddings{Vectors: vectors, PromptTokens: tokens, Model: engine.ReportedModel(req.Model)}, nil
 }
 
 // Close implements engine.Engine.
