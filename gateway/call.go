@@ -33,6 +33,7 @@ type Call struct {
 	Plane      identity.Plane
 	Permission access.Permission // what the route declares; "" is refused
 	RequestID  string
+	ClientID   string // the caller's own id for the request, recorded beside ours
 	Session    string // the caller's conversation, "" if it names none
 	Source     string // remote address
 	Route      string // such as "POST /v1/chat/completions"
@@ -57,6 +58,8 @@ type Call struct {
 	Seed        *uint64
 	Stop        []string
 	Logprobs    int // as in engine.Request: -1 none
+
+	Dimensions int // of the vectors, if the caller insists; 0 takes the model's
 }
 
 // RAG asks for passages.

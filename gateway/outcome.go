@@ -202,6 +202,9 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	if e.Session == "" {
 		e.Session = r.unit
 	}
+	if c.ClientID != "" {
+		e.Detail = map[string]string{"client_request": c.ClientID}
+	}
 	if c.RAG != nil {
 		e.Resource = c.RAG.Collection
 	}
@@ -221,7 +224,10 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		e.AnswerDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.answer())
 	}
 	if r.withheld {
-		e.Detail = map[string]string{"logprobs": "withheld"}
+		if e.Detail == nil {
+			e.Detail = map[string]string{}
+		}
+		e.Detail["logprobs"] = "withheld"
 	}
 	return e
 }

@@ -224,6 +224,9 @@ func (r *run) route(context.Context) error {
 		return err
 	}
 	if r.need == route.Embed {
+		if d := r.call.Dimensions; d != 0 && d != r.choice.Info.EmbedDim {
+			return fault.New(fault.CodeUnsupported, "dimensions", "the model's vectors have "+strconv.Itoa(r.choice.Info.EmbedDim)).WithParam("dimensions")
+		}
 		return nil
 	}
 	if r.call.Logprobs >= 0 && !r.choice.Info.HasLogprobs {

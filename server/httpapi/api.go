@@ -1,0 +1,221 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Config bounds what the edge accepts. Zero values mean the defaults named at each field.
+type Config struct {
+	// MaxBodyBytes bounds one request body; 0 means 4 MiB.
+	MaxBodyBytes int64 `koanf:"max_body_bytes"`
+	// MaxInFlightBytes bounds the bodies held at one time; beyond it requests are refused with 503. 0 means 256 MiB.
+	MaxInFlightBytes int64 `koanf:"max_in_flight_bytes"`
+	// MaxDepth bounds the nesting of a body; 0 means 64.
+	MaxDepth int `koanf:"max_depth"`
+	// MaxChoices bounds n; 0 means 16, and 128 is the most.
+	MaxChoices int `koanf:"max_choices"`
+	// KeepAlive is the silence after which a waiting stream gets a comment; 0 means 15 seconds.
+	KeepAlive time.Duration `koanf:"keep_alive"`
+	// WriteTimeout is how long a client may take to accept one event or reply; 0 means 30 seconds.
+	WriteTimeout time.Duration `koanf:"write_timeout"`
+	// TrustedProxies lists addresses or networks whose X-Forwarded-For is believed; empty believes nobody.
+	TrustedProxies []string `koanf:"trusted_proxies"`
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	if c.MaxBodyBytes < 0 || c.MaxInFlightBytes < 0 || c.MaxDepth < 0 || c.KeepAlive < 0 || c.WriteTimeout < 0 {
+		return errors.New("limits and times: must not be negative")
+	}
+	c = c.withDefaults()
+	if c.MaxChoices < 1 || c.MaxChoices > maxChoices {
+		return fmt.Errorf("max_choices: must lie between 1 and %d", maxChoices)
+	}
+	if c.MaxInFlightBytes < c.MaxBodyBytes {
+		return errors.New("max_in_flight_bytes: must not be less than max_body_bytes")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxBodyBytes == 0 {
+		c.MaxBodyBytes = 4 << 20
+	}
+	if c.MaxInFlightBytes == 0 {
+		c.MaxInFlightBytes = 256 << 20
+	}
+	if c.MaxDepth == 0 {
+		c.MaxDepth = 64
+	}
+	if c.MaxChoices == 0 {
+		c.MaxChoices = 16
+	}
+	if c.KeepAlive == 0 {
+		c.KeepAlive = 15 * time.Second
+	}
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = 30 * time.Second
+	}
+	return c
+}
+
+// Route is one row of the route table: what a request needs to be allowed to do.
+type Route struct {
+	Method, Path string
+	Permission   access.Permission
+}
+
+// Routes returns the route table of the data plane.
+func Routes() []Route {
+	rows := table()
+	out := make([]Route, len(rows))
+	for i, r := range rows {
+		out[i] = r.Route
+	}
+	return out
+}
+
+type row struct {
+	Route
+
+	handle func(*API, *gin.Context, *gateway.Call) error
+}
+
+func table() []row {
+	return []row{
+		{Route{http.MethodPost, "/v1/chat/completions", access.InferenceGenerate}, (*API).chat},
+		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, (*API).completion},
+		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, (*API).embedding},
+		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, (*API).models},
+		{Route{http.MethodGet, "/v1/models/*id", access.ModelsRead}, (*API).model},
+		{Route{http.MethodPost, "/v1/rag/search", access.RAGSearch}, (*API).search},
+	}
+}
+
+// pipeline is what the edge needs of gateway.Pipeline.
+type pipeline interface {
+	Chat(ctx context.Context, c *gateway.Call) (*gateway.Reply, error)
+	Embed(ctx context.Context, c *gateway.Call) (*gateway.EmbedReply, error)
+	Search(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
+	Models(ctx context.Context, c *gateway.Call) ([]route.Model, error)
+}
+
+// API serves the data plane. It is safe for concurrent use.
+type API struct {
+	cfg      Config
+	pipeline pipeline
+	log      *slog.Logger
+	metrics  *metrics
+	bodies   budget
+	now      func() time.Time
+}
+
+// New returns the edge of a pipeline. reg may be nil.
+func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*API, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	a := &API{cfg: cfg, pipeline: p, log: log.With("component", "http"), metrics: newMetrics(reg), now: time.Now}
+	a.bodies.limit = cfg.MaxInFlightBytes
+	return a, nil
+}
+
+// NewEngine returns a gin engine without default middleware, which trusts no proxy but the configured ones, with the edge's
+// middleware and the data plane's routes. Management routes may be added to it.
+func (a *API) NewEngine() (*gin.Engine, error) {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.HandleMethodNotAllowed = false // an unknown method and an unknown path are refused alike
+	e.RedirectTrailingSlash = false
+	e.ContextWithFallback = true
+	if err := e.SetTrustedProxies(a.cfg.TrustedProxies); err != nil {
+		return nil, fmt.Errorf("http: trusted_proxies: %w", err)
+	}
+	e.Use(a.Middleware())
+	e.NoRoute(a.NoRoute)
+	a.Register(e)
+	return e, nil
+}
+
+// Register adds the data plane's routes.
+func (a *API) Register(r gin.IRouter) {
+	for _, row := range table() {
+		r.Handle(row.Method, row.Path, func(c *gin.Context) {
+			call := a.call(c, row.Permission)
+			call.Plane = identity.DataPlane
+			call.Route = row.Method + " " + strings.TrimSuffix(row.Path, "/*id")
+			if err := row.handle(a, c, call); err != nil {
+				a.WriteError(c, err)
+			}
+		})
+	}
+}
+
+// Playground answers a chat on the admin plane, for a signed-in user. fail renders a refusal in the dialect of that plane; what
+// fails after the first byte is an error event as everywhere.
+func (a *API) Playground(fail func(*gin.Context, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		call := a.call(c, access.PlaygroundUse)
+		call.Plane = identity.AdminPlane
+		call.Route = c.Request.Method + " " + c.FullPath()
+		if err := a.chat(c, call); err != nil && !a.gone(c, err) {
+			headersOf(c, err)
+			fail(c, err)
+		}
+	}
+}
+
+// NoRoute refuses what no route answers.
+func (a *API) NoRoute(c *gin.Context) {
+	a.WriteError(c, fault.New(fault.CodeMethodNotAllowed, clip(c.Request.Method), clip(c.Request.URL.Path)))
+}
+
+func clip(s string) string {
+	if len(s) > 100 {
+		s = s[:100]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// call starts the gateway call of a request.
+func (a *API) call(c *gin.Context, perm access.Permission) *gateway.Call {
+	call := &gateway.Call{
+		Permission: perm, RequestID: c.GetString(keyRequestID), Source: c.ClientIP(), Dialect: "openai", Language: language(c),
+		Received: c.GetTime(keyReceived), Credential: bearer(c.Request), Logprobs: -1,
+	}
+	for _, h := range []string{"X-Client-Request-Id", "X-Request-Id"} {
+		if id := c.GetHeader(h); saneID(id, 64) {
+			call.ClientID = id
+			break
+		}
+	}
+	if s := c.GetHeader("X-Sluice-Session"); saneID(s, 128) {
+		call.Session = s
+	}
+	return call
+}
+
+// bearer returns the credential of a request, "" if it shows none.
+func bearer(r *http.Request) string {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}

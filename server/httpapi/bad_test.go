@@ -1,0 +1,220 @@
+package httpapi
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// TestBadInput: each case is refused with its status, code and param, and never reaches the engine.
+func TestBadInput(t *testing.T) {
+	const chat, completions, embeddings, search = "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rag/search"
+	msg := func(m string) string { return `{"model":"chat","messages":[` + m + `]}` }
+	cases := []struct {
+		name, path, body string
+		status           int
+		code, param      string
+	}{
+		{"empty body", chat, ``, 400, "invalid_json", ""},
+		{"cut JSON", chat, `{"model":"chat"`, 400, "invalid_json", ""},
+		{"trailing text", chat, hello + "} x", 400, "invalid_json", ""},
+		{"an array", chat, `[]`, 400, "invalid_type", ""},
+		{"null", chat, `null`, 400, "invalid_type", ""},
+		{"invalid UTF-8", chat, "{\"model\":\"\xff\"}", 400, "invalid_utf8", ""},
+		{"10,000 deep", chat, `{"x":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, 413, "nesting_too_deep", ""},
+		{"10,000 deep and open", chat, strings.Repeat(`{"a":`, 10_000), 413, "nesting_too_deep", ""},
+		{"no model", chat, `{"messages":[{"role":"user","content":"x"}]}`, 400, "missing_required_parameter", "model"},
+		{"null model", chat, `{"model":null,"messages":[]}`, 400, "missing_required_parameter", "model"},
+		{"model is a number", chat, `{"model":5,"messages":[]}`, 400, "invalid_type", "model"},
+		{"unknown model", chat, `{"model":"nope","messages":[{"role":"user","content":"x"}]}`, 404, "model_not_found", "model"},
+		{"long model", chat, `{"model":"` + strings.Repeat("m", 201) + `","messages":[{"role":"user","content":"x"}]}`, 400, "invalid_value", "model"},
+		{"no messages", chat, `{"model":"chat"}`, 400, "missing_required_parameter", "messages"},
+		{"empty messages", chat, msg(``), 400, "invalid_value", "messages"},
+		{"messages is text", chat, `{"model":"chat","messages":"hi"}`, 400, "invalid_type", "messages"},
+		{"message is text", chat, msg(`"hi"`), 400, "invalid_type", "messages[0]"},
+		{"message is null", chat, msg(`null`), 400, "invalid_type", "messages[0]"},
+		{"no role", chat, msg(`{"content":"x"}`), 400, "missing_required_parameter", "messages[0].role"},
+		{"unknown role", chat, msg(`{"role":"root","content":"x"}`), 400, "invalid_value", "messages[0].role"},
+		{"no content", chat, msg(`{"role":"user","content":"x"},{"role":"user"}`), 400, "missing_required_parameter", "messages[1].content"},
+		{"content is a number", chat, msg(`{"role":"user","content":5}`), 400, "invalid_type", "messages[0].content"},
+		{"content without parts", chat, msg(`{"role":"user","content":[]}`), 400, "invalid_value", "messages[0].content"},
+		{"image part", chat, msg(`{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"http://10.0.0.1"}}]}`), 400, "unsupported_parameter", "messages[0].content[1].type"},
+		{"text part without text", chat, msg(`{"role":"user","content":[{"type":"text"}]}`), 400, "missing_required_parameter", "messages[0].content[0].text"},
+		{"tool calls", chat, msg(`{"role":"assistant","content":"x","tool_calls":[{"id":"1"}]}`), 400, "unsupported_parameter", "messages[0].tool_calls"},
+		{"long name", chat, msg(`{"role":"user","content":"x","name":"` + strings.Repeat("n", 65) + `"}`), 400, "invalid_value", "messages[0].name"},
+		{"temperature text", chat, hello + `,"temperature":"hot"}`, 400, "invalid_type", "temperature"},
+		{"temperature high", chat, hello + `,"temperature":2.1}`, 400, "invalid_value", "temperature"},
+		{"top_p negative", chat, hello + `,"top_p":-0.1}`, 400, "invalid_value", "top_p"},
+		{"n zero", chat, hello + `,"n":0}`, 400, "invalid_value", "n"},
+		{"n many", chat, hello + `,"n":17}`, 400, "invalid_value", "n"},
+		{"n fraction", chat, hello + `,"n":1.5}`, 400, "invalid_type", "n"},
+		{"n text", chat, hello + `,"n":"1"}`, 400, "invalid_type", "n"},
+		{"n huge", chat, hello + `,"n":99999999999999999999}`, 400, "invalid_value", "n"},
+		{"max_tokens negative", chat, hello + `,"max_tokens":-1}`, 400, "invalid_value", "max_tokens"},
+		{"max tokens conflict", chat, hello + `,"max_tokens":5,"max_completion_tokens":6}`, 400, "invalid_value", "max_completion_tokens"},
+		{"five stops", chat, hello + `,"stop":["a","b","c","d","e"]}`, 400, "invalid_value", "stop"},
+		{"empty stop", chat, hello + `,"stop":""}`, 400, "invalid_value", "stop"},
+		{"stop number", chat, hello + `,"stop":[1]}`, 400, "invalid_type", "stop"},
+		{"top_logprobs alone", chat, hello + `,"top_logprobs":2}`, 400, "invalid_value", "top_logprobs"},
+		{"top_logprobs many", chat, hello + `,"logprobs":true,"top_logprobs":21}`, 400, "invalid_value", "top_logprobs"},
+		{"logprobs number", chat, hello + `,"logprobs":2}`, 400, "invalid_type", "logprobs"},
+		{"stream text", chat, hello + `,"stream":"yes"}`, 400, "invalid_type", "stream"},
+		{"stream_options alone", chat, hello + `,"stream_options":{"include_usage":true}}`, 400, "invalid_value", "stream_options"},
+		{"include_usage text", chat, hello + `,"stream":true,"stream_options":{"include_usage":1}}`, 400, "invalid_type", "stream_options.include_usage"},
+		{"seed text", chat, hello + `,"seed":"x"}`, 400, "invalid_type", "seed"},
+		{"tools", chat, hello + `,"tools":[{"type":"function"}]}`, 400, "unsupported_parameter", "tools"},
+		{"tool_choice", chat, hello + `,"tool_choice":{"type":"function"}}`, 400, "unsupported_parameter", "tool_choice"},
+		{"json mode", chat, hello + `,"response_format":{"type":"json_object"}}`, 400, "unsupported_parameter", "response_format.type"},
+		{"penalty", chat, hello + `,"presence_penalty":0.5}`, 400, "unsupported_parameter", "presence_penalty"},
+		{"logit_bias", chat, hello + `,"logit_bias":{"5":1}}`, 400, "unsupported_parameter", "logit_bias"},
+		{"audio out", chat, hello + `,"modalities":["text","audio"]}`, 400, "unsupported_parameter", "modalities"},
+		{"user number", chat, hello + `,"user":5}`, 400, "invalid_type", "user"},
+		{"metadata value", chat, hello + `,"metadata":{"a":{}}}`, 400, "invalid_type", "metadata.a"},
+		{"conversation id", chat, hello + `,"metadata":{"conversation_id":"a b"}}`, 400, "invalid_value", "metadata.conversation_id"},
+		{"rag without collection", chat, hello + `,"rag":{}}`, 400, "missing_required_parameter", "rag.collection"},
+		{"rag top_k", chat, hello + `,"rag":{"collection":"c","top_k":21}}`, 400, "invalid_value", "rag.top_k"},
+		{"long prompt", chat, msg(`{"role":"user","content":"` + strings.Repeat("word ", 5000) + `"}`), 400, "context_length_exceeded", "messages"},
+		{"no prompt", completions, `{"model":"chat"}`, 400, "missing_required_parameter", "prompt"},
+		{"two prompts", completions, `{"model":"chat","prompt":["a","b"]}`, 400, "invalid_value", "prompt"},
+		{"token prompt", completions, `{"model":"chat","prompt":[1,2]}`, 400, "invalid_type", "prompt"},
+		{"echo", completions, `{"model":"chat","prompt":"a","echo":true}`, 400, "unsupported_parameter", "echo"},
+		{"suffix", completions, `{"model":"chat","prompt":"a","suffix":"b"}`, 400, "unsupported_parameter", "suffix"},
+		{"best_of", completions, `{"model":"chat","prompt":"a","best_of":3}`, 400, "unsupported_parameter", "best_of"},
+		{"logprobs many", completions, `{"model":"chat","prompt":"a","logprobs":6}`, 400, "invalid_value", "logprobs"},
+		{"no input", embeddings, `{"model":"embed"}`, 400, "missing_required_parameter", "input"},
+		{"empty input", embeddings, `{"model":"embed","input":["a",""]}`, 400, "invalid_value", "input[1]"},
+		{"token input", embeddings, `{"model":"embed","input":[[1,2]]}`, 400, "invalid_type", "input"},
+		{"format", embeddings, `{"model":"embed","input":"a","encoding_format":"hex"}`, 400, "invalid_value", "encoding_format"},
+		{"chat model embeds", embeddings, `{"model":"chat","input":"a"}`, 404, "model_not_found", "model"},
+		{"no query", search, `{"collection":"docs"}`, 400, "missing_required_parameter", "query"},
+	}
+	k := newKit(t, Config{}, nil)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			resp, body := k.post(t, c.path, c.body)
+			got := decode[openai.ErrorBody](t, body).Error
+			param := ""
+			if got.Param != nil {
+				param = *got.Param
+			}
+			if resp.StatusCode != c.status || got.Code != c.code || param != c.param || got.Message == "" || strings.Contains(got.Message, "%!") {
+				t.Errorf("%d %s", resp.StatusCode, body)
+			}
+			for _, key := range []string{`"message":`, `"type":`, `"param":`, `"code":`} {
+				if !strings.Contains(body, key) {
+					t.Errorf("%s is missing in %s", key, body)
+				}
+			}
+		})
+	}
+	if n := len(k.engine.Requests()) + len(k.engine.Inputs()); n != 0 {
+		t.Errorf("the engine was asked %d times", n)
+	}
+}
+
+func TestAcceptedInput(t *testing.T) {
+	k := newKit(t, Config{}, nil)
+	for name, body := range map[string]string{
+		"unknown fields":    hello + `,"foo":{"bar":[1]},"x-y":null}`,
+		"harmless fields":   hello + `,"user":"u","store":false,"metadata":{"conversation_id":"c-1"},"service_tier":"auto","parallel_tool_calls":true,"tools":[],"tool_choice":"none","presence_penalty":0,"logit_bias":{},"response_format":{"type":"text"},"reasoning_effort":"low","modalities":["text"]}`,
+		"nulls":             hello + `,"temperature":null,"stop":null,"n":null,"stream":null,"max_tokens":null,"tools":null,"response_format":null,"seed":null}`,
+		"parts and roles":   `{"model":"chat","messages":[{"role":"developer","content":"be kind"},{"role":"assistant","content":"ok","tool_calls":[],"refusal":null},{"role":"tool","content":"5","tool_call_id":"x"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}`,
+		"both limits equal": hello + `,"max_tokens":5,"max_completion_tokens":5,"top_p":0,"seed":-1,"n":16}`,
+		"empty content":     `{"model":"chat","messages":[{"role":"user","content":""}]}`,
+		"duplicate key":     `{"model":"nope","model":"chat","messages":[{"role":"user","content":"x"}]}`,
+	} {
+		if resp, got := k.post(t, "/v1/chat/completions", body); resp.StatusCode != 200 {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, got)
+		}
+	}
+	for _, q := range k.engine.Requests() {
+		if len(q.Messages) == 4 && (q.Messages[0].Role != "system" || q.Messages[3].Content != "a\nb") {
+			t.Errorf("%+v", q.Messages)
+		}
+	}
+}
+
+func TestBodyBounds(t *testing.T) {
+	k := newKit(t, Config{MaxBodyBytes: 200, MaxInFlightBytes: 300}, nil)
+	big := hello + `,"user":"` + strings.Repeat("x", 200) + `"}`
+	for name, body := range map[string]io.Reader{"known length": strings.NewReader(big), "chunked": io.MultiReader(strings.NewReader(big))} {
+		if resp, got := k.do(t, http.MethodPost, "/v1/chat/completions", body); resp.StatusCode != 413 || !strings.Contains(got, "request_too_large") {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, got)
+		}
+	}
+	if resp, got := k.post(t, "/v1/chat/completions", hello+"}", "Content-Encoding", "gzip"); resp.StatusCode != 400 {
+		t.Errorf("gzip: %d %s", resp.StatusCode, got)
+	}
+	if !k.api.bodies.take(250) {
+		t.Fatal("budget")
+	}
+	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 503 || !strings.Contains(got, "server_overloaded") || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("budget spent: %d %s", resp.StatusCode, got)
+	}
+	k.api.bodies.give(250)
+	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 200 || k.api.bodies.used.Load() != 0 {
+		t.Errorf("%d %s, %d bytes held", resp.StatusCode, got, k.api.bodies.used.Load())
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []Config{{MaxBodyBytes: -1}, {MaxChoices: 129}, {MaxBodyBytes: 10, MaxInFlightBytes: 5}, {KeepAlive: -1}} {
+		if c.Validate() == nil {
+			t.Errorf("%+v passed", c)
+		}
+	}
+}
+
+// FuzzDecode: no body panics; a refusal has a code for callers; what is accepted is within bounds and valid UTF-8.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{
+		hello + "}", hello + `,"n":2,"stop":["a"],"stream":true,"stream_options":{"include_usage":true},"rag":{"collection":"c"}}`,
+		`{"model":"m","prompt":["x"],"logprobs":1}`, `{"model":"m","input":["a","b"],"encoding_format":"base64"}`, `{"collection":"c","query":"q"}`,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\ud800"}]}]}`, `{"a":"\\\"[{"}`, "\xff", `[`, `{"model":`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for i := range 4 {
+			c := &gateway.Call{Logprobs: -1}
+			fs, err := parse(body, 64)
+			if err == nil {
+				switch i {
+				case 0:
+					_, err = chatCall(fs, 16, c)
+				case 1:
+					_, err = completionCall(fs, 16, c)
+				case 2:
+					_, err = embeddingCall(fs, c)
+				case 3:
+					err = searchCall(fs, c)
+				}
+			}
+			if err != nil {
+				if k := fault.KindOf(err); k != fault.Invalid && k != fault.TooLarge {
+					t.Fatalf("%v", err)
+				}
+				if msg := fault.Public(err).Message(fault.English); strings.Contains(msg, "%!") {
+					t.Fatal(msg)
+				}
+				continue
+			}
+			if i < 3 && c.Model == "" || i == 0 && len(c.Messages) == 0 || i == 1 && c.Prompt == "" || i == 2 && len(c.Input) == 0 || i == 3 && c.Query == "" {
+				t.Fatalf("accepted without its text: %+v", c)
+			}
+			if c.Choices > 16 || c.Choices < 0 || c.MaxTokens != nil && *c.MaxTokens < 1 || c.Logprobs < -1 || c.Logprobs > 20 || len(c.Stop) > 4 {
+				t.Fatalf("out of bounds: %+v", c)
+			}
+			if !utf8.ValidString(fmt.Sprint(c.Messages, c.Prompt, c.Input, c.Query, c.Stop)) {
+				t.Fatal("invalid UTF-8 was let in")
+			}
+		}
+	})
+}

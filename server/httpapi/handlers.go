@@ -1,0 +1,186 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// chat answers POST /v1/chat/completions.
+func (a *API) chat(c *gin.Context, call *gateway.Call) error {
+	return a.generate(c, call, chatCall, chatShape{})
+}
+
+// completion answers POST /v1/completions.
+func (a *API) completion(c *gin.Context, call *gateway.Call) error {
+	return a.generate(c, call, completionCall, completionShape{})
+}
+
+type decoder func(f *fields, choices int, c *gateway.Call) (options, error)
+
+func (a *API) generate(c *gin.Context, call *gateway.Call, decode decoder, s shape) error {
+	f, done, err := a.body(c)
+	defer done()
+	if err != nil {
+		return err
+	}
+	opt, err := decode(f, a.cfg.MaxChoices, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Chat(c.Request.Context(), call)
+	if err != nil {
+		return err
+	}
+	defer reply.Close()
+	if opt.stream {
+		return a.streamed(c, reply, s, opt)
+	}
+	answer, err := reply.Collect()
+	if err != nil {
+		return &withHead{reply.Head, err}
+	}
+	headHeaders(c, reply.Head)
+	a.writeJSON(c, http.StatusOK, s.whole(reply, answer))
+	return nil
+}
+
+// streamed renders the events as they come. The last chunk with choices carries our extension.
+func (a *API) streamed(c *gin.Context, reply *gateway.Reply, s shape, opt options) error {
+	out := a.stream(c, reply.Head)
+	defer out.close()
+	r := s.renderer(reply, opt)
+	for ev, err := range reply.Events() {
+		if err != nil {
+			return out.fail(&withHead{reply.Head, err})
+		}
+		if ev.Text != "" || len(ev.Logprobs) > 0 || ev.Finish == engine.FinishNone {
+			if !out.send(r.text(ev)) {
+				return nil
+			}
+		}
+		if ev.Finish != engine.FinishNone && !out.send(r.finish(ev)) {
+			return nil
+		}
+		if ev.Usage != nil && opt.includeUsage && !out.send(r.usage(*ev.Usage)) {
+			return nil
+		}
+	}
+	out.raw([]byte(openai.Done))
+	return nil
+}
+
+// withHead is a failure of an admitted call: it carries the receipt and the limits to the error's headers.
+type withHead struct {
+	head gateway.Head
+	err  error
+}
+
+func (w *withHead) Error() string { return w.err.Error() }
+func (w *withHead) Unwrap() error { return w.err }
+
+// embedding answers POST /v1/embeddings.
+func (a *API) embedding(c *gin.Context, call *gateway.Call) error {
+	f, done, err := a.body(c)
+	defer done()
+	if err != nil {
+		return err
+	}
+	opt, err := embeddingCall(f, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Embed(c.Request.Context(), call)
+	if err != nil {
+		return err
+	}
+	n := int(reply.Usage.PromptTokens)
+	out := openai.EmbeddingList{
+		Object: openai.ObjectList, Model: string(call.Model), Usage: openai.EmbeddingUsage{PromptTokens: n, TotalTokens: n},
+		Data: make([]openai.Embedding, len(reply.Vectors)), Sluice: extend(reply.Head, reply.Summary),
+	}
+	for i, v := range reply.Vectors {
+		out.Data[i] = openai.Embedding{Object: openai.ObjectEmbedding, Index: i, Embedding: vector(v, opt.base64)}
+	}
+	headHeaders(c, reply.Head)
+	a.writeJSON(c, http.StatusOK, out)
+	return nil
+}
+
+// hit is one passage of a search reply.
+type hit struct {
+	gateway.Citation
+
+	Text string `json:"text"`
+}
+
+// search answers POST /v1/rag/search.
+func (a *API) search(c *gin.Context, call *gateway.Call) error {
+	f, done, err := a.body(c)
+	defer done()
+	if err != nil {
+		return err
+	}
+	if err := searchCall(f, call); err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Search(c.Request.Context(), call)
+	if err != nil {
+		return err
+	}
+	hits := make([]hit, len(reply.Passages))
+	for i, p := range reply.Passages {
+		hits[i] = hit{Citation: reply.Citations[i], Text: p.Text}
+	}
+	reply.Citations = nil // the hits carry them
+	headHeaders(c, reply.Head)
+	a.writeJSON(c, http.StatusOK, struct {
+		Object string     `json:"object"`
+		Data   []hit      `json:"data"`
+		Sluice *extension `json:"sluice"`
+	}{openai.ObjectList, hits, extend(reply.Head, reply.Summary)})
+	return nil
+}
+
+// models answers GET /v1/models.
+func (a *API) models(c *gin.Context, call *gateway.Call) error {
+	call.Action = gateway.ActionModels
+	all, err := a.pipeline.Models(c.Request.Context(), call)
+	if err != nil {
+		return err
+	}
+	out := openai.ModelList{Object: openai.ObjectList, Data: make([]openai.Model, len(all))}
+	for i, m := range all {
+		out.Data[i] = modelOf(m)
+	}
+	a.writeJSON(c, http.StatusOK, out)
+	return nil
+}
+
+// model answers GET /v1/models/{id}; ids may hold slashes.
+func (a *API) model(c *gin.Context, call *gateway.Call) error {
+	call.Action = gateway.ActionModels
+	all, err := a.pipeline.Models(c.Request.Context(), call)
+	if err != nil {
+		return err
+	}
+	id := strings.TrimPrefix(c.Param("id"), "/")
+	for _, m := range all {
+		if m.Name == id {
+			a.writeJSON(c, http.StatusOK, modelOf(m))
+			return nil
+		}
+	}
+	return fault.New(fault.CodeModelNotFound, clip(id)).WithParam("model")
+}
+
+func modelOf(m route.Model) openai.Model {
+	return openai.Model{ID: m.Name, Object: openai.ObjectModel, Created: m.CreatedAt / 1_000_000, OwnedBy: "sluice"}
+}

@@ -1,0 +1,281 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+const (
+	goodKey = "sk-sluice-planted-key"
+	secret  = "SECRET1"
+)
+
+// kit is a server over a real pipeline with small fakes around it.
+type kit struct {
+	*httptest.Server
+
+	api    *API
+	engine *enginetest.Scripted
+	logs   *lockedBuffer
+	fail   map[string]error
+	deny   access.Permission
+
+	mu     sync.Mutex
+	events []audit.Event
+	ended  chan struct{} // one value per outcome
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func newKit(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan) *kit {
+	t.Helper()
+	k := &kit{engine: enginetest.NewScripted(plan), logs: &lockedBuffer{}, fail: map[string]error{}, ended: make(chan struct{}, 1000)}
+	log := slog.New(slog.NewTextHandler(k.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	limits, err := limit.NewMemory(limit.Config{Key: limit.Limits{RequestsPerMinute: 100_000, TokensPerMinute: 50_000_000}}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := gateway.New(gateway.Config{}, gateway.Deps{
+		Identity: k, Access: k, Limits: limits, Guard: kitGuard{k}, Router: k, Ledger: kitLedger{k}, Retriever: kitRAG{}, Audit: k,
+		Energy: kitMeter{}, Labels: kitLabels{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.api, err = New(cfg, p, log, nil); err != nil {
+		t.Fatal(err)
+	}
+	handler, err := k.api.NewEngine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Server = httptest.NewServer(handler)
+	t.Cleanup(k.Close)
+	return k
+}
+
+func (k *kit) Authenticate(_ context.Context, _ identity.Plane, credential string) (identity.Principal, error) {
+	if credential != goodKey {
+		return identity.Principal{}, fault.New(fault.CodeInvalidKey)
+	}
+	return identity.Principal{Tenant: "acme", Kind: "key", ID: "k1"}, nil
+}
+
+func (k *kit) Allow(_ identity.Principal, perm access.Permission, _ string) error {
+	if perm == "" || perm == k.deny {
+		return fault.New(fault.CodeNotAllowed, string(perm))
+	}
+	return nil
+}
+
+func (k *kit) Pick(a route.Ask) (route.Choice, error) {
+	all, err := k.engine.Models(context.Background())
+	if err != nil {
+		return route.Choice{}, err
+	}
+	v := route.Version{Model: a.Model, Version: "v1", Engine: "native", EngineModel: "scripted", Precision: "q4"}
+	switch {
+	case a.Model == "chat" && a.Need == route.Generate:
+		return route.Choice{Version: v, Engine: k.engine, Info: all[0]}, nil
+	case a.Model == "embed" && a.Need == route.Embed:
+		v.EngineModel = "scripted-embed"
+		return route.Choice{Version: v, Engine: k.engine, Info: all[1]}, nil
+	}
+	return route.Choice{}, fault.New(fault.CodeModelNotFound, a.Model).WithParam("model")
+}
+
+func (k *kit) Models() []route.Model {
+	return []route.Model{{Name: "chat", CreatedAt: 1_700_000_000_000_000}, {Name: "org/embed"}}
+}
+
+func (k *kit) Append(_ context.Context, e audit.Event) (audit.Receipt, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail["audit"]; err != nil {
+		return audit.Receipt{}, err
+	}
+	k.events = append(k.events, e)
+	if e.Stage == audit.StageOutcome {
+		k.ended <- struct{}{}
+	}
+	return audit.Receipt{ID: fmt.Sprintf("receipt-%d", len(k.events))}, nil
+}
+
+func (k *kit) last() audit.Event {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.events[len(k.events)-1]
+}
+
+type kitGuard struct{ k *kit }
+
+func (g kitGuard) Admit(_ context.Context, ask gateway.Inspect) (gateway.Admission, error) {
+	if err := g.k.fail["admit"]; err != nil {
+		return nil, err
+	}
+	a := &kitAdmission{}
+	for _, f := range ask.Fields {
+		*f.Text, _ = a.MaskPassage(*f.Text)
+	}
+	return a, nil
+}
+
+func (kitGuard) Models(_ context.Context, _ string, all []string) []string { return all }
+
+type kitAdmission struct{ n int }
+
+func (a *kitAdmission) Policy() (string, string) { return "policy-7", "d" }
+func (a *kitAdmission) Masked() bool             { return a.n > 0 }
+func (a *kitAdmission) LabelText() bool          { return false }
+func (a *kitAdmission) Release() gateway.Release { return &kitRelease{} }
+func (a *kitAdmission) MaskPassage(s string) (string, error) {
+	a.n += strings.Count(s, secret)
+	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
+}
+
+func (a *kitAdmission) Findings() []audit.Finding {
+	if a.n == 0 {
+		return nil
+	}
+	return []audit.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.n}}
+}
+
+// kitRelease restores; it holds back from an open bracket on.
+type kitRelease struct{ open string }
+
+func (r *kitRelease) Write(s string) (string, error) {
+	r.open += s
+	cut := len(r.open)
+	if i := strings.LastIndex(r.open, "⟦"); i >= 0 && !strings.Contains(r.open[i:], "⟧") {
+		cut = i
+	}
+	out := r.open[:cut]
+	r.open = r.open[cut:]
+	return strings.ReplaceAll(out, "⟦1⟧", secret), nil
+}
+
+func (r *kitRelease) Close() (string, error) { return r.open, nil }
+
+type kitLedger struct{ k *kit }
+type kitReservation struct{}
+
+func (l kitLedger) Reserve(context.Context, billing.Ask) (gateway.Reservation, error) {
+	return kitReservation{}, l.k.fail["reserve"]
+}
+
+func (kitReservation) Settle(t billing.Tokens) billing.Charge {
+	return billing.Charge{Cost: billing.Money(t.Prompt + t.Completion), Currency: "CNY", PriceBook: "b"}
+}
+func (kitReservation) Release() {}
+
+type kitRAG struct{}
+
+func (kitRAG) Search(_ context.Context, ask gateway.Lookup) ([]gateway.Passage, error) {
+	if ask.Collection != "docs" {
+		return nil, fault.New(fault.CodeCollectionNotFound, ask.Collection)
+	}
+	return []gateway.Passage{{Collection: "docs", Document: "Fees", DocumentID: "d1", Version: "1", Chunk: 2, Text: "5 <b>", Start: 3, End: 8, Score: 0.5}}, nil
+}
+
+type kitMeter struct{}
+
+func (kitMeter) Attribute(time.Duration, int) int64 { return 42 }
+func (kitMeter) Method() string                     { return "declared" }
+
+type kitLabels struct{}
+
+func (kitLabels) Make(string, string, fault.Lang) (gateway.Label, error) {
+	return gateway.Label{Header: `{"Label":"1"}`, Object: json.RawMessage(`{"Label":"1","ProduceID":"x"}`)}, nil
+}
+
+// post sends a body with the good key and returns the reply with its body read.
+func (k *kit) post(t testing.TB, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	return k.do(t, http.MethodPost, path, strings.NewReader(body), headers...)
+}
+
+func (k *kit) do(t testing.TB, method, path string, body io.Reader, headers ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, k.URL+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+goodKey)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+func decode[T any](t testing.TB, body string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return v
+}
+
+// events splits a stream; the last entry is "[DONE]" when it ended well.
+func events(t testing.TB, body string) []string {
+	t.Helper()
+	r := openai.NewEventReader(strings.NewReader(body), 1<<20)
+	var out []string
+	for {
+		ev, err := r.Next()
+		if err == io.EOF { //nolint:errorlint // as returned
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(ev.Data))
+	}
+}

@@ -1,0 +1,207 @@
+package httpapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/limit"
+)
+
+// Our own response headers.
+const (
+	headerReceipt  = "X-Sluice-Receipt"
+	headerLabel    = "X-Sluice-Label"
+	headerOverhead = "X-Sluice-Overhead-Ms"
+)
+
+// extension is the object "sluice" of a reply: what this answer was, under which rules, and what it cost.
+type extension struct {
+	RequestID        string             `json:"request_id"`
+	Receipt          string             `json:"receipt"`
+	Policy           string             `json:"policy"`
+	Model            *modelInfo         `json:"model,omitempty"`
+	Label            json.RawMessage    `json:"label,omitempty"`
+	Findings         []audit.Finding    `json:"findings"`
+	Citations        []gateway.Citation `json:"citations,omitempty"`
+	Cost             *cost              `json:"cost,omitempty"`
+	Energy           *energy            `json:"energy,omitempty"`
+	Estimated        bool               `json:"usage_estimated,omitempty"`
+	LogprobsWithheld bool               `json:"logprobs_withheld,omitempty"`
+}
+
+type modelInfo struct {
+	Version   string `json:"version"`
+	Precision string `json:"precision,omitempty"`
+	Rollout   string `json:"rollout,omitempty"`
+	Arm       string `json:"arm,omitempty"`
+}
+
+// cost is an amount in 10⁻⁹ of the currency's unit.
+type cost struct {
+	Nano     int64  `json:"nano"`
+	Currency string `json:"currency"`
+}
+
+type energy struct {
+	Microjoules int64  `json:"microjoules"`
+	Method      string `json:"method"`
+}
+
+func extend(h gateway.Head, s gateway.Summary) *extension {
+	e := &extension{
+		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Label: h.Label.Object, Findings: s.Findings, Citations: h.Citations,
+		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld,
+	}
+	if e.Findings == nil {
+		e.Findings = []audit.Finding{}
+	}
+	if h.Version.Version != "" {
+		e.Model = &modelInfo{Version: h.Version.Version, Precision: h.Version.Precision, Rollout: h.Rollout, Arm: h.Arm}
+	}
+	if s.Usage.Currency != "" {
+		e.Cost = &cost{Nano: s.Usage.Cost, Currency: s.Usage.Currency}
+	}
+	if s.Usage.EnergyMethod != "" {
+		e.Energy = &energy{Microjoules: s.Usage.Energy, Method: s.Usage.EnergyMethod}
+	}
+	return e
+}
+
+// headHeaders adds what is known before the first byte.
+func headHeaders(c *gin.Context, head gateway.Head) {
+	h := c.Writer.Header()
+	h.Set(headerReceipt, head.Receipt)
+	if head.Label.Header != "" {
+		h.Set(headerLabel, head.Label.Header)
+	}
+	h.Set(headerOverhead, strconv.FormatFloat(float64(head.Overhead.Microseconds())/1000, 'f', 3, 64))
+	rateHeaders(h, head.Rate)
+}
+
+// rateHeaders adds the published rate headers; the resets are durations, not instants.
+func rateHeaders(h http.Header, s limit.State) {
+	for name, l := range map[string]limit.Level{"Requests": s.Requests, "Tokens": s.Tokens} {
+		if l.Limit == 0 {
+			continue
+		}
+		h.Set("X-Ratelimit-Limit-"+name, strconv.Itoa(l.Limit))
+		h.Set("X-Ratelimit-Remaining-"+name, strconv.Itoa(l.Remaining))
+		h.Set("X-Ratelimit-Reset-"+name, l.Reset.Round(time.Millisecond).String())
+	}
+}
+
+// encode renders JSON on one line, without escaping HTML characters, which belong to code and prose.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func (a *API) writeJSON(c *gin.Context, status int, v any) {
+	b, err := encode(v)
+	if err != nil { // every value rendered here can be encoded, so this is a bug of ours
+		a.log.Error("encode reply", "request", c.GetString(keyRequestID), "error", err)
+		c.Status(http.StatusInternalServerError)
+		return
+	}
+	a.deadline(c)
+	c.Data(status, "application/json; charset=utf-8", b)
+}
+
+// deadline gives the client a fresh time to accept what is written next.
+func (a *API) deadline(c *gin.Context) {
+	// A writer without deadlines, as in tests, is bounded by its server.
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(a.now().Add(a.cfg.WriteTimeout))
+}
+
+func answerID(prefix, request string) string {
+	return prefix + "-" + strings.ReplaceAll(request, "-", "")
+}
+
+// fingerprint names what answered, so that a caller can notice a change.
+func fingerprint(h gateway.Head) string {
+	v := h.Version
+	sum := sha256.Sum256([]byte(v.Model + "\x00" + v.Version + "\x00" + v.Digest + "\x00" + v.Precision))
+	return "fp_" + hex.EncodeToString(sum[:6])
+}
+
+func usageOf(u engine.Usage) *openai.Usage {
+	return &openai.Usage{
+		PromptTokens: u.PromptTokens, CompletionTokens: u.CompletionTokens, TotalTokens: u.PromptTokens + u.CompletionTokens,
+		PromptDetails: &openai.PromptDetails{CachedTokens: u.CachedTokens}, CompletionDetail: &openai.CompletionDetails{},
+	}
+}
+
+func chatLogprobsOf(in []engine.TokenLogprob) *openai.ChatLogprobs {
+	if len(in) == 0 {
+		return nil
+	}
+	out := &openai.ChatLogprobs{Content: make([]openai.TokenLogprob, len(in))}
+	for i, lp := range in {
+		t := openai.TokenLogprob{Token: lp.Token, Logprob: finite(lp.Logprob), Bytes: lp.Bytes, TopLogprobs: []openai.TopLogprob{}}
+		for _, a := range lp.Top {
+			t.TopLogprobs = append(t.TopLogprobs, openai.TopLogprob{Token: a.Token, Logprob: finite(a.Logprob), Bytes: a.Bytes})
+		}
+		out.Content[i] = t
+	}
+	return out
+}
+
+// finite is the published stand-in for "very unlikely": JSON has no infinities.
+func finite(lp float64) float64 {
+	if math.IsNaN(lp) || lp < -9999 {
+		return -9999
+	}
+	return lp
+}
+
+// columns renders the older form; offset is the length of the choice's text so far, in characters, and is moved on.
+func columns(in []engine.TokenLogprob, offset *int) *openai.CompletionLogprobs {
+	if len(in) == 0 {
+		return nil
+	}
+	out := &openai.CompletionLogprobs{}
+	for _, lp := range in {
+		top := make(map[string]float64, len(lp.Top))
+		for _, a := range lp.Top {
+			top[a.Token] = finite(a.Logprob)
+		}
+		out.Tokens = append(out.Tokens, lp.Token)
+		out.TokenLogprobs = append(out.TokenLogprobs, finite(lp.Logprob))
+		out.TopLogprobs = append(out.TopLogprobs, top)
+		out.TextOffset = append(out.TextOffset, *offset)
+		*offset += len([]rune(lp.Token))
+	}
+	return out
+}
+
+// vector renders an embedding; clients that ask for base64 read little-endian float32.
+func vector(v []float32, asBase64 bool) any {
+	if !asBase64 {
+		return v
+	}
+	b := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}

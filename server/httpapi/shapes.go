@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"encoding/json"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/gateway"
+)
+
+// shape is the form of one endpoint's answers.
+type shape interface {
+	whole(r *gateway.Reply, a *gateway.Answer) any
+	renderer(r *gateway.Reply, opt options) renderer
+}
+
+// renderer turns the events of one stream into chunks.
+type renderer interface {
+	text(ev engine.Event) any
+	finish(ev engine.Event) any // with the extension when ev ends the answer
+	usage(u engine.Usage) any   // the extra chunk without choices
+}
+
+// noUsage is what other chunks carry when the caller asked for a usage chunk.
+func noUsage(opt options) json.RawMessage {
+	if opt.includeUsage {
+		return json.RawMessage("null")
+	}
+	return nil
+}
+
+func rawUsage(u engine.Usage) json.RawMessage {
+	j, err := json.Marshal(usageOf(u))
+	if err != nil { // integers only
+		return json.RawMessage("null")
+	}
+	return j
+}
+
+type chatShape struct{}
+
+func (chatShape) whole(r *gateway.Reply, a *gateway.Answer) any {
+	out := openai.Chat{
+		ID: answerID("chatcmpl", r.Request), Object: openai.ObjectChat, Created: r.Created.Unix(), Model: string(r.Model),
+		Usage: usageOf(a.Usage), SystemFingerprint: fingerprint(r.Head), Sluice: extend(r.Head, r.Summary()),
+	}
+	for i, c := range a.Choices {
+		out.Choices = append(out.Choices, openai.ChatChoice{
+			Index: i, Message: openai.AnswerMessage{Role: "assistant", Content: c.Text}, Logprobs: chatLogprobsOf(c.Logprobs),
+			FinishReason: string(c.Finish),
+		})
+	}
+	return out
+}
+
+func (chatShape) renderer(r *gateway.Reply, opt options) renderer {
+	return &chatRenderer{r: r, opt: opt, spoken: map[int]bool{}, base: openai.ChatChunk{
+		ID: answerID("chatcmpl", r.Request), Object: openai.ObjectChatChunk, Created: r.Created.Unix(), Model: string(r.Model),
+		SystemFingerprint: fingerprint(r.Head), Usage: noUsage(opt),
+	}}
+}
+
+type chatRenderer struct {
+	r      *gateway.Reply
+	opt    options
+	base   openai.ChatChunk
+	spoken map[int]bool // choices whose role was told
+}
+
+func (c *chatRenderer) delta(choice int, d openai.Delta) openai.ChatChunk {
+	if !c.spoken[choice] {
+		c.spoken[choice] = true
+		d.Role = "assistant"
+		if d.Content == nil {
+			d.Content = new(string)
+		}
+	}
+	out := c.base
+	out.Choices = []openai.ChatChunkChoice{{Index: choice, Delta: d}}
+	return out
+}
+
+func (c *chatRenderer) text(ev engine.Event) any {
+	out := c.delta(ev.Choice, openai.Delta{Content: &ev.Text})
+	out.Choices[0].Logprobs = chatLogprobsOf(ev.Logprobs)
+	return out
+}
+
+func (c *chatRenderer) finish(ev engine.Event) any {
+	out := c.delta(ev.Choice, openai.Delta{})
+	reason := string(ev.Finish)
+	out.Choices[0].FinishReason = &reason
+	if ev.Usage != nil {
+		out.Sluice = extend(c.r.Head, c.r.Summary())
+	}
+	return out
+}
+
+func (c *chatRenderer) usage(u engine.Usage) any {
+	out := c.base
+	out.Choices, out.Usage = []openai.ChatChunkChoice{}, rawUsage(u)
+	return out
+}
+
+type completionShape struct{}
+
+func (completionShape) whole(r *gateway.Reply, a *gateway.Answer) any {
+	out := openai.Completion{
+		ID: answerID("cmpl", r.Request), Object: openai.ObjectCompletion, Created: r.Created.Unix(), Model: string(r.Model),
+		Usage: rawUsage(a.Usage), SystemFingerprint: fingerprint(r.Head), Sluice: extend(r.Head, r.Summary()),
+	}
+	for i, c := range a.Choices {
+		reason, offset := string(c.Finish), 0
+		out.Choices = append(out.Choices, openai.CompletionChoice{Index: i, Text: c.Text, Logprobs: columns(c.Logprobs, &offset), FinishReason: &reason})
+	}
+	return out
+}
+
+func (completionShape) renderer(r *gateway.Reply, opt options) renderer {
+	return &completionRenderer{r: r, offsets: map[int]*int{}, base: openai.Completion{
+		ID: answerID("cmpl", r.Request), Object: openai.ObjectCompletion, Created: r.Created.Unix(), Model: string(r.Model),
+		SystemFingerprint: fingerprint(r.Head), Usage: noUsage(opt),
+	}}
+}
+
+type completionRenderer struct {
+	r       *gateway.Reply
+	base    openai.Completion
+	offsets map[int]*int
+}
+
+func (c *completionRenderer) text(ev engine.Event) any {
+	if c.offsets[ev.Choice] == nil {
+		c.offsets[ev.Choice] = new(int)
+	}
+	out := c.base
+	out.Choices = []openai.CompletionChoice{{Index: ev.Choice, Text: ev.Text, Logprobs: columns(ev.Logprobs, c.offsets[ev.Choice])}}
+	return out
+}
+
+func (c *completionRenderer) finish(ev engine.Event) any {
+	out := c.base
+	reason := string(ev.Finish)
+	out.Choices = []openai.CompletionChoice{{Index: ev.Choice, FinishReason: &reason}}
+	if ev.Usage != nil {
+		out.Sluice = extend(c.r.Head, c.r.Summary())
+	}
+	return out
+}
+
+func (c *completionRenderer) usage(u engine.Usage) any {
+	out := c.base
+	out.Choices, out.Usage = []openai.CompletionChoice{}, rawUsage(u)
+	return out
+}

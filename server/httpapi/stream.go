@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/gateway"
+)
+
+// sse writes one event stream: one write and one flush per event. Until the first event or comment nothing is sent, so that an
+// early failure still gets its status.
+type sse struct {
+	a    *API
+	c    *gin.Context
+	head gateway.Head
+	buf  []byte
+
+	mu      sync.Mutex // guards the writer against the keep-alive timer
+	started bool
+	closed  bool
+	timer   *time.Timer
+	err     error
+}
+
+func (a *API) stream(c *gin.Context, head gateway.Head) *sse {
+	s := &sse{a: a, c: c, head: head}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(a.cfg.KeepAlive, s.keepAlive)
+	return s
+}
+
+// keepAlive writes a comment when nothing else was written for a while; proxies and clients then know that we live.
+func (s *sse) keepAlive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.err != nil {
+		return
+	}
+	s.write(openai.AppendComment(s.buf[:0], "keep-alive"))
+	s.timer.Reset(s.a.cfg.KeepAlive)
+}
+
+// send writes v as one event. It reports whether the client is still there.
+func (s *sse) send(v any) bool {
+	j, err := encode(v)
+	if err != nil {
+		s.a.log.Error("encode event", "request", s.head.Request, "error", err)
+		return false
+	}
+	return s.raw(j)
+}
+
+func (s *sse) raw(data []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buf = openai.AppendEvent(s.buf[:0], data)
+	s.write(s.buf)
+	s.timer.Reset(s.a.cfg.KeepAlive)
+	return s.err == nil
+}
+
+// write needs the lock.
+func (s *sse) write(b []byte) {
+	if !s.started {
+		s.started = true
+		h := s.c.Writer.Header()
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache, no-transform")
+		h.Set("X-Accel-Buffering", "no")
+		headHeaders(s.c, s.head)
+		s.c.Writer.WriteHeader(http.StatusOK)
+	}
+	s.a.deadline(s.c)
+	if _, s.err = s.c.Writer.Write(b); s.err == nil {
+		s.err = http.NewResponseController(s.c.Writer).Flush()
+	}
+}
+
+// fail ends the stream with an error: with a status if nothing was sent, else with an event and without the end marker.
+func (s *sse) fail(err error) error {
+	s.mu.Lock()
+	started := s.started
+	s.mu.Unlock()
+	if !started {
+		return err
+	}
+	if !s.a.gone(s.c, err) {
+		s.a.log.Warn("stream failed", "request", s.head.Request, "error", err)
+		s.send(errorBody(err, language(s.c)))
+	}
+	return nil
+}
+
+// close stops the keep-alive; nothing is written after it returns.
+func (s *sse) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.timer.Stop()
+}
