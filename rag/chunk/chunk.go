@@ -72,9 +72,20 @@ func sections(text string, headings []Heading) []section {
 func join(text string, path []Heading) string {
 	titles := make([]string, len(path))
 	for i, h := range path {
-		titles[i] = strings.Join(strings.Fields(text[h.Start:h.End]), " ")
+		titles[i] = short(strings.Join(strings.Fields(text[h.Start:h.End]), " "))
 	}
 	return strings.Join(titles, " > ")
+}
+
+// short cuts what is too long for a heading: every chunk of the section repeats it.
+func short(s string) string {
+	n := 0
+	for i := range s {
+		if n++; n > 120 {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }
 
 // unit is a sentence, or a part of one that is too long.

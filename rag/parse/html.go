@@ -20,7 +20,10 @@ func hypertext(body []byte) (Document, error) {
 	w.block()
 	d := Document{Title: w.title, Text: w.out.String(), Headings: w.headings}
 	if d.Title == "" && len(d.Headings) > 0 && d.Headings[0].Level == 1 {
-		d.Title = d.Text[d.Headings[0].Start:d.Headings[0].End]
+		d.Title = strings.Join(strings.Fields(d.Text[d.Headings[0].Start:d.Headings[0].End]), " ")
+	}
+	if r := []rune(d.Title); len(r) > 200 {
+		d.Title = string(r[:200]) + "…"
 	}
 	return d, nil
 }

@@ -1,0 +1,190 @@
+package rag
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Collection is a set of documents of one tenant.
+type Collection struct {
+	Tenant, Name, Title string
+	Labels              []string // a principal needs one of these; empty: every principal of the tenant
+	Documents           int      // set by lists
+	CreatedAt           time.Time
+}
+
+// CreateCollection creates an empty collection. Its name, unique in the tenant, consists of letters, digits and . _ -
+func (s *Service) CreateCollection(ctx context.Context, c Collection) error {
+	if c.Tenant == "" {
+		return fault.New(fault.CodeMissing, "tenant").WithParam("tenant")
+	}
+	if !validName(c.Name, 64, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r) }) {
+		return fault.New(fault.CodeInvalidValue, "name", "must be 1 to 64 letters, digits, dots, dashes or underscores").WithParam("name")
+	}
+	if !utf8.ValidString(c.Title) || len(c.Title) > 400 || strings.ContainsFunc(c.Title, unicode.IsControl) {
+		return fault.New(fault.CodeInvalidValue, "title", "must be one line of at most 400 bytes").WithParam("title")
+	}
+	labels, err := cleanLabels(c.Labels)
+	if err != nil {
+		return err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	row, err := s.store.createCollection(ctx, c, encodeLabels(labels), s.now())
+	if err != nil {
+		return err
+	}
+	sh, err := newShelf(row, s.embedder.ID(), s.newIndex(s.embedder.Dim()))
+	if err != nil {
+		return err
+	}
+	sh.revision = row.Revision
+	s.replace(sh.key, sh)
+	return nil
+}
+
+// Collections returns those of the tenant that a principal with these labels may see, by name.
+func (s *Service) Collections(_ context.Context, tenant string, labels []string) ([]Collection, error) {
+	return s.collections(tenant, func(sh *shelf) bool { return permits(sh.labels, labels) }, func(b *book) bool { return permits(b.labels, labels) })
+}
+
+// AllCollections returns all of the tenant, by name, for those who manage them.
+func (s *Service) AllCollections(_ context.Context, tenant string) ([]Collection, error) {
+	return s.collections(tenant, func(*shelf) bool { return true }, func(*book) bool { return true })
+}
+
+func (s *Service) collections(tenant string, seen func(*shelf) bool, counted func(*book) bool) ([]Collection, error) {
+	all := s.shelves.Load()
+	if all == nil {
+		return nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
+	}
+	var out []Collection
+	for key, sh := range *all {
+		if tenant == "" || key.tenant != tenant || !seen(sh) {
+			continue
+		}
+		c := Collection{
+			Tenant: key.tenant, Name: key.name, Title: sh.title, Labels: slices.Clone(sh.labels), CreatedAt: time.UnixMicro(sh.created).UTC(),
+		}
+		for _, b := range sh.list() {
+			if counted(b) {
+				c.Documents++
+			}
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b Collection) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// DeleteCollection deletes a collection with all its documents. The next search does not find it.
+func (s *Service) DeleteCollection(ctx context.Context, tenant, name string) error {
+	sh, err := s.managed(ctx, tenant, name)
+	if err != nil {
+		return err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.store.deleteCollection(ctx, sh.id); err != nil {
+		return err
+	}
+	s.replace(sh.key, nil)
+	if err := sh.empty(); err != nil {
+		s.log.Warn("rag: closing the index of a deleted collection failed", "error", err)
+	}
+	return nil
+}
+
+// DocumentInfo describes a document.
+type DocumentInfo struct {
+	ID, Name, Title, MIME, Version string
+	Labels                         []string
+	Chunks, Bytes                  int // Bytes of the extracted text
+	Digest                         string
+	CreatedAt, UpdatedAt           time.Time
+}
+
+// Documents returns all documents of a collection, by name, for those who manage them.
+func (s *Service) Documents(ctx context.Context, tenant, collection string) ([]DocumentInfo, error) {
+	sh, err := s.managed(ctx, tenant, collection)
+	if err != nil {
+		return nil, err
+	}
+	var out []DocumentInfo
+	for _, b := range sh.list() {
+		out = append(out, DocumentInfo{
+			ID: b.ID, Name: b.Name, Title: b.Title, MIME: b.MIME, Version: versionName(b.Version), Labels: slices.Clone(b.labels),
+			Chunks: len(b.chunks), Bytes: len(b.Content), Digest: b.Digest,
+			CreatedAt: time.UnixMicro(b.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(b.UpdatedAt).UTC(),
+		})
+	}
+	slices.SortFunc(out, func(a, b DocumentInfo) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// DeleteDocument deletes a document by name, with its text and vectors. The next search does not find it.
+func (s *Service) DeleteDocument(ctx context.Context, tenant, collection, name string) error {
+	sh, err := s.managed(ctx, tenant, collection)
+	if err != nil {
+		return err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	id, err := s.store.deleteDocument(ctx, sh.id, name)
+	if err != nil {
+		return err
+	}
+	if err := sh.remove(ctx, id); err != nil {
+		s.log.Warn("rag: removing a document from the index failed", "error", err)
+	}
+	return nil
+}
+
+func (sh *shelf) list() []*book {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	out := make([]*book, 0, len(sh.docs))
+	for _, b := range sh.docs {
+		out = append(out, b)
+	}
+	return out
+}
+
+// known returns the ids of all documents, also of those that cannot be read.
+func (sh *shelf) known() []string {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return slices.AppendSeq(slices.Collect(maps.Keys(sh.docs)), maps.Keys(sh.broken))
+}
+
+func versionName(n int64) string { return fmt.Sprintf("v%d", n) }
+
+func validName(s string, most int, ok func(rune) bool) bool {
+	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return !ok(r) })
+}
+
+// cleanLabels sorts labels and drops repeated ones.
+func cleanLabels(labels []string) ([]string, error) {
+	out := append([]string{}, labels...)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	for _, l := range out {
+		if !validName(l, 64, func(r rune) bool {
+			return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-:/", r)
+		}) {
+			return nil, fault.New(fault.CodeInvalidValue, "labels", "must each be 1 to 64 letters, digits, or . _ - : /").WithParam("labels")
+		}
+	}
+	if len(out) > 64 {
+		return nil, fault.New(fault.CodeInvalidValue, "labels", "must be at most 64").WithParam("labels")
+	}
+	return out, nil
+}

@@ -1,0 +1,20 @@
+// Package rag is a façade: it takes documents in and finds the passages of them that a principal may see, with citations.
+//
+// # Who sees what
+//
+// A collection belongs to one tenant. It and each of its documents may carry labels; a principal sees a document if the principal
+// has one of the collection's labels and one of the document's. No labels on a collection mean every principal of the tenant, no
+// labels on a document those of the collection. The filter is applied before anything is scored. A collection that does not exist
+// and one that the principal may not see give the same answer, as does a request without a tenant.
+//
+// # Search
+//
+// BM25 and vectors propose candidates, which reciprocal rank fusion (k = 60) merges. The candidates are ordered by the mean of
+// both scores, each scaled to 0…1 among the candidates; equal scores by document id and chunk. Term statistics are those of the
+// collection.
+//
+// # Storage
+//
+// Tables hold everything; memory holds what searching needs, so that no search runs SQL. [Service.Load] builds it and
+// [Service.Run] follows the changes of other replicas within the poll interval. Changes made here are visible to the next search.
+package rag

@@ -1,0 +1,268 @@
+package rag
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+	"github.com/sluice-project/sluice/rag/index"
+	"github.com/sluice-project/sluice/rag/index/flat"
+)
+
+// long returns a text of many chunks that all contain word.
+func long(word string) string {
+	return strings.Repeat(strings.Repeat(word+" filler text. ", 20)+"\n\n", 80)
+}
+
+func TestIngestIsAtomic(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		e := newHashed()
+		s := service(t, db, e)
+		create(t, s, "acme", "kb")
+		ingest(t, s, "kb", "a.txt", "old words")
+		replaceFails := func(code fault.Code) {
+			t.Helper()
+			_, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte(long("new"))})
+			wantCode(t, err, code)
+			wantTexts(t, find(t, s, "kb", "old new"), "old words")
+			wantTexts(t, find(t, service(t, db, newHashed()), "kb", "old new"), "old words")
+		}
+		e.failAt(2) // the second batch
+		replaceFails(fault.CodeRetrievalFailed)
+		e.wrong = true
+		_, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("new")})
+		wantCode(t, err, fault.CodeRetrievalFailed)
+		e.wrong = false
+
+		inserts := 0
+		name := "test:fail"
+		if err := db.Callback().Create().Before("gorm:create").Register(name, func(tx *gorm.DB) {
+			if tx.Statement.Table == "rag_chunks" {
+				if inserts++; inserts == 2 { // the second batch of chunks
+					_ = tx.AddError(errInjected)
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		body := long("new") + long("new") + long("new")
+		_, err = s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte(body)})
+		wantCode(t, err, fault.CodeDatabaseUnavailable)
+		if inserts < 2 {
+			t.Errorf("only %d batches were written", inserts)
+		}
+		wantTexts(t, find(t, s, "kb", "old new"), "old words")
+		wantTexts(t, find(t, service(t, db, newHashed()), "kb", "old new"), "old words")
+		if err := db.Callback().Create().Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if in := ingest(t, s, "kb", "a.txt", long("new")); in.Version != "v2" || in.Chunks < 40 {
+			t.Errorf("ingested %+v", in)
+		}
+		for _, p := range find(t, s, "kb", "old new") {
+			if p.Version != "v2" {
+				t.Errorf("found %+v", p)
+			}
+		}
+	})
+}
+
+// failing is an index whose operations fail on demand.
+type failing struct {
+	*flat.Index
+	mu                     sync.Mutex
+	upsert, remove, search bool
+}
+
+func (f *failing) on(flag *bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if *flag {
+		return errInjected
+	}
+	return nil
+}
+
+func (f *failing) set(flag *bool, v bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*flag = v
+}
+
+func (f *failing) Upsert(ctx context.Context, e []index.Entry) error {
+	if err := f.on(&f.upsert); err != nil {
+		return err
+	}
+	return f.Index.Upsert(ctx, e)
+}
+
+func (f *failing) Delete(ctx context.Context, ids []uint32) error {
+	if err := f.on(&f.remove); err != nil {
+		return err
+	}
+	return f.Index.Delete(ctx, ids)
+}
+
+func (f *failing) Search(ctx context.Context, q index.Query) ([]index.Hit, error) {
+	if err := f.on(&f.search); err != nil {
+		return nil, err
+	}
+	return f.Index.Search(ctx, q)
+}
+
+func TestErrorsAreNotEmptyAnswers(t *testing.T) {
+	db := dbtest.SQLite(t)
+	e := newHashed()
+	s := service(t, db, e)
+	f := &failing{Index: flat.New(e.dim)}
+	s.newIndex = func(int) index.Index { return f }
+	create(t, s, "acme", "kb")
+	ingest(t, s, "kb", "a.txt", "first words")
+	q := Query{Tenant: "acme", Collection: "kb", Text: "words"}
+
+	f.set(&f.search, true)
+	_, err := s.Search(t.Context(), q)
+	wantCode(t, err, fault.CodeRetrievalFailed)
+	f.set(&f.search, false)
+	e.failAt(1)
+	_, err = s.Search(t.Context(), q)
+	wantCode(t, err, fault.CodeRetrievalFailed)
+
+	f.set(&f.upsert, true)
+	_, err = s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("second words")})
+	wantCode(t, err, fault.CodeRetrievalFailed)
+	wantTexts(t, find(t, s, "kb", "words"), "first words")
+	if err := s.follow(t.Context()); err == nil {
+		t.Error("following succeeded without the index")
+	}
+	f.set(&f.upsert, false)
+	follow(t, s) // the table has the new version
+	wantTexts(t, find(t, s, "kb", "words"), "second words")
+
+	f.set(&f.remove, true) // the index keeps the vectors; the document is gone all the same
+	if err := s.DeleteDocument(t.Context(), "acme", "kb", "a.txt"); err != nil {
+		t.Fatal(err)
+	}
+	ingest(t, s, "kb", "b.txt", "third words")
+	wantTexts(t, find(t, s, "kb", "words"), "third words")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = s.Search(ctx, q)
+	wantCode(t, err, fault.CodeRetrievalFailed)
+}
+
+func TestDamagedRowsFailClosed(t *testing.T) {
+	for name, sql := range map[string]string{
+		"labels null":  "UPDATE rag_documents SET labels = 'null' WHERE name = 'a.txt'",
+		"labels empty": "UPDATE rag_documents SET labels = '' WHERE name = 'a.txt'",
+		"offsets":      "UPDATE rag_chunks SET end_at = 999 WHERE document = (SELECT id FROM rag_documents WHERE name = 'a.txt')",
+		"vector":       "UPDATE rag_chunks SET vector = X'010203' WHERE document = (SELECT id FROM rag_documents WHERE name = 'a.txt')",
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := dbtest.SQLite(t)
+			s := service(t, db, newHashed())
+			create(t, s, "acme", "kb")
+			ingest(t, s, "kb", "a.txt", "private words", "board")
+			ingest(t, s, "kb", "b.txt", "public words")
+			if err := db.Exec(sql).Error; err != nil {
+				t.Fatal(err)
+			}
+			s = service(t, db, newHashed())
+			_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words"})
+			wantCode(t, err, fault.CodeRetrievalFailed)
+			ingest(t, s, "kb", "a.txt", "private words", "board") // the remedy
+			wantTexts(t, find(t, s, "kb", "words"), "public words")
+			if err := db.Exec(sql).Error; err != nil {
+				t.Fatal(err)
+			}
+			s = service(t, db, newHashed())
+			if err := s.DeleteDocument(t.Context(), "acme", "kb", "a.txt"); err != nil { // the other remedy
+				t.Fatal(err)
+			}
+			wantTexts(t, find(t, s, "kb", "words"), "public words")
+		})
+	}
+}
+
+func TestVectorsOfAnotherModelAreNotCompared(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	ingest(t, s, "kb", "a.txt", "some words")
+	ingest(t, s, "kb", "b.txt", "board words", "board")
+	s = service(t, db, &hashed{dim: 64, model: "hashed-64"})
+	_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words"})
+	wantCode(t, err, fault.CodeRetrievalFailed)
+	ingest(t, s, "kb", "a.txt", "some words")
+	wantTexts(t, find(t, s, "kb", "words"), "some words") // what the principal may see is complete
+	_, err = s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "words", Labels: []string{"board"}})
+	wantCode(t, err, fault.CodeRetrievalFailed)
+}
+
+// TestConcurrentUse ingests, deletes, searches and follows at once. A search sees one version of a document, whole.
+func TestConcurrentUse(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s, other := service(t, db, newHashed()), service(t, db, newHashed())
+	create(t, s, "acme", "kb")
+	follow(t, other)
+	body := func(v int) []byte {
+		return []byte(fmt.Sprintf("# one\n\nversion %d common\n\n# two\n\nversion %d common\n", v, v))
+	}
+	stop := make(chan struct{})
+	var readers, writers sync.WaitGroup
+	for _, r := range []*Service{s, other, s} {
+		readers.Go(func() {
+			for {
+				got, err := r.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "common version"})
+				if err != nil {
+					t.Errorf("search: %v", err)
+					return
+				}
+				if n := len(got); n != 0 && n != 2 || n == 2 && got[0].Version != got[1].Version {
+					t.Errorf("saw half a document: %+v", got)
+					return
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	readers.Go(func() {
+		for {
+			if err := other.follow(t.Context()); err != nil && !strings.Contains(err.Error(), errChanged.Error()) {
+				t.Errorf("follow: %v", err)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for w := range 2 {
+		writers.Go(func() {
+			for i := range 15 {
+				if i%5 == 4 {
+					_ = s.DeleteDocument(t.Context(), "acme", "kb", "d.md") // may be gone already
+					continue
+				}
+				if _, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "d.md", Body: body(w*100 + i)}); err != nil {
+					t.Errorf("ingest: %v", err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
+}

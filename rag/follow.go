@@ -1,0 +1,115 @@
+package rag
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// follow brings memory up to date with the tables: collections and documents whose revision differs are read again, those that are
+// gone are removed. What one collection fails at does not keep the others behind, and is tried again next time.
+func (s *Service) follow(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	version, err := s.store.version(ctx) // first: a change in between is seen next time
+	if err != nil {
+		return err
+	}
+	if s.shelves.Load() != nil && version == s.version {
+		return nil
+	}
+	rows, err := s.store.collections(ctx)
+	if err != nil {
+		return err
+	}
+	if s.shelves.Load() == nil {
+		s.shelves.Store(&shelves{})
+	}
+	s.removeGone(rows)
+	var failed error
+	for _, row := range rows {
+		if err := s.followCollection(ctx, row); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("collection %s: %w", row.ID, err))
+		}
+	}
+	if failed == nil {
+		s.version = version
+	}
+	return failed
+}
+
+func (s *Service) removeGone(rows []collectionRow) {
+	alive := map[string]bool{}
+	for _, r := range rows {
+		alive[r.ID] = true
+	}
+	for key, sh := range *s.shelves.Load() {
+		if !alive[sh.id] {
+			s.replace(key, nil)
+			if err := sh.empty(); err != nil {
+				s.log.Warn("rag: closing the index of a deleted collection failed", "error", err)
+			}
+		}
+	}
+}
+
+// followCollection reads the documents that changed. A new collection appears when it is complete.
+func (s *Service) followCollection(ctx context.Context, row collectionRow) error {
+	key := shelfKey{row.Tenant, row.Name}
+	sh := (*s.shelves.Load())[key]
+	if sh != nil && sh.revision == row.Revision {
+		return nil
+	}
+	fresh := sh == nil
+	if fresh {
+		var err error
+		if sh, err = newShelf(row, s.embedder.ID(), s.newIndex(s.embedder.Dim())); err != nil {
+			return err
+		}
+	}
+	if err := s.followDocuments(ctx, sh); err != nil {
+		return err
+	}
+	sh.revision = row.Revision
+	if fresh {
+		s.replace(key, sh)
+	}
+	return nil
+}
+
+func (s *Service) followDocuments(ctx context.Context, sh *shelf) error {
+	revisions, order, err := s.store.revisions(ctx, sh.id)
+	if err != nil {
+		return err
+	}
+	have := map[string]int64{}
+	for _, b := range sh.list() {
+		have[b.ID] = b.Revision
+	}
+	for _, id := range sh.known() {
+		if _, ok := revisions[id]; !ok {
+			if err := sh.remove(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range order {
+		if have[id] == revisions[id] {
+			continue
+		}
+		b, err := s.store.document(ctx, id)
+		if errors.Is(err, errDamaged) {
+			if sh.damaged(id) {
+				s.log.Error("rag: a stored document cannot be read; its collection cannot be searched", "document", id, "error", err)
+			}
+			continue
+		}
+		if err != nil { // errChanged: the change counter has moved on, the next turn sees it
+			return err
+		}
+		if err := sh.put(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}

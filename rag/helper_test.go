@@ -1,0 +1,129 @@
+package rag
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+var errInjected = errors.New("injected fault")
+
+// hashed embeds a text as the counts of its character pairs, hashed into a few components. It knows nothing of meaning, but texts
+// that share wording are near, the same in every run.
+type hashed struct {
+	dim   int
+	model string
+
+	mu    sync.Mutex
+	fails int // calls until the one that fails; 0: never
+	wrong bool
+}
+
+func newHashed() *hashed { return &hashed{dim: 128, model: "hashed-128"} }
+
+func (h *hashed) Dim() int   { return h.dim }
+func (h *hashed) ID() string { return h.model }
+
+// failAt makes the n-th call from now fail.
+func (h *hashed) failAt(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fails = n
+}
+
+func (h *hashed) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fails > 0 {
+		if h.fails--; h.fails == 0 {
+			return nil, errInjected
+		}
+	}
+	out := make([][]float32, len(texts))
+	for i, s := range texts {
+		v := make([]float32, h.dim)
+		runes := []rune(s)
+		for j := range len(runes) - 1 {
+			f := fnv.New32a()
+			_, _ = f.Write([]byte(string(runes[j : j+2])))
+			v[f.Sum32()%uint32(h.dim)]++
+		}
+		out[i] = v
+	}
+	if h.wrong {
+		out = out[:len(out)-1]
+	}
+	return out, nil
+}
+
+func service(t *testing.T, db *gorm.DB, e Embedder) *Service {
+	t.Helper()
+	s, err := New(Config{}, db, e, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func create(t *testing.T, s *Service, tenant, name string, labels ...string) {
+	t.Helper()
+	if err := s.CreateCollection(t.Context(), Collection{Tenant: tenant, Name: name, Title: "T " + name, Labels: labels}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ingest(t *testing.T, s *Service, collection, name, body string, labels ...string) Ingested {
+	t.Helper()
+	in, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: collection, Name: name, Labels: labels, Body: []byte(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func find(t *testing.T, s *Service, collection, text string, labels ...string) []Passage {
+	t.Helper()
+	out, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: collection, Text: text, Labels: labels, TopK: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func follow(t *testing.T, s *Service) {
+	t.Helper()
+	if err := s.follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantCode(t *testing.T, err error, code fault.Code) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		t.Errorf("got %v, want code %s", err, code)
+	}
+}
+
+// wantTexts checks which texts a search finds, best first.
+func wantTexts(t *testing.T, got []Passage, want ...string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("found %d passages %+v, want %q", len(got), got, want)
+		return
+	}
+	for i, w := range want {
+		if got[i].Text != w {
+			t.Errorf("passage %d is %q, want %q", i, got[i].Text, w)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package rag
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/chunk"
+	"github.com/sluice-project/sluice/rag/parse"
+)
+
+// Document is a file to take in.
+type Document struct {
+	Tenant, Collection, Name string
+	MIME                     string   // text/plain, text/markdown or text/html; empty: by the ending of the name
+	Labels                   []string // a principal needs one of these, and one of the collection's; empty: those of the collection
+	Body                     []byte
+}
+
+// Ingested says what became of a document.
+type Ingested struct {
+	ID, Version string
+	Chunks      int
+}
+
+// Ingest stores a document, as a new version if the collection has one of that name. The next search finds the new version and
+// not the old one; if anything fails, the old one and nothing of the new. CodeInvalidDocument says why a document cannot be read.
+func (s *Service) Ingest(ctx context.Context, d Document) (Ingested, error) {
+	out, err := s.ingest(ctx, d)
+	s.metrics.ingested(err)
+	return out, err
+}
+
+func (s *Service) ingest(ctx context.Context, d Document) (Ingested, error) {
+	sh, err := s.managed(ctx, d.Tenant, d.Collection)
+	if err != nil {
+		return Ingested{}, err
+	}
+	b, err := s.read(d)
+	if err != nil {
+		return Ingested{}, err
+	}
+	texts := make([]string, len(b.chunks))
+	for i := range b.chunks {
+		texts[i] = b.indexed(i)
+	}
+	vectors, err := s.embed(ctx, texts) // may take long: before the lock
+	if err != nil {
+		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.Collection)
+	}
+	for i, v := range vectors {
+		b.chunks[i].Vector = encodeVector(v)
+	}
+
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	b.Collection = sh.id
+	if err := s.store.saveDocument(ctx, &b.documentRow, b.chunks, s.now()); err != nil {
+		return Ingested{}, err
+	}
+	if err := sh.put(context.WithoutCancel(ctx), b); err != nil { // stored, but not searchable: following the tables tries again
+		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.Collection)
+	}
+	return Ingested{ID: b.ID, Version: versionName(b.Version), Chunks: len(b.chunks)}, nil
+}
+
+// read extracts and splits the text.
+func (s *Service) read(d Document) (*book, error) {
+	if strings.TrimSpace(d.Name) == "" || !validName(d.Name, 200, func(r rune) bool { return unicode.IsPrint(r) && r != '#' && r != '@' }) {
+		return nil, fault.New(fault.CodeInvalidValue, "name", "must be 1 to 200 printable characters without # and @").WithParam("name")
+	}
+	labels, err := cleanLabels(d.Labels)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.Body) > s.cfg.MaxBytes {
+		return nil, invalidDocument(d.Name, fmt.Errorf("it is larger than %d bytes; split it", s.cfg.MaxBytes))
+	}
+	kind, err := parse.Kind(d.MIME, d.Name)
+	if err != nil {
+		return nil, invalidDocument(d.Name, err)
+	}
+	text, err := parse.Parse(kind, d.Body)
+	if err != nil {
+		return nil, invalidDocument(d.Name, err)
+	}
+	sum := sha256.Sum256(d.Body)
+	b := &book{
+		documentRow: documentRow{
+			Name: d.Name, MIME: kind, Title: text.Title, Labels: encodeLabels(labels), Digest: hex.EncodeToString(sum[:]),
+			Embedder: s.embedder.ID(), Content: text.Text,
+		},
+		labels: labels,
+	}
+	var headings []chunk.Heading
+	for _, h := range text.Headings {
+		headings = append(headings, chunk.Heading(h))
+	}
+	for i, c := range chunk.Split(text.Text, headings, s.cfg.chunks()) {
+		b.chunks = append(b.chunks, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
+	}
+	if len(b.chunks) == 0 {
+		return nil, invalidDocument(d.Name, errors.New("it contains no text"))
+	}
+	return b, nil
+}
+
+func invalidDocument(name string, err error) error {
+	return fault.Wrap(err, fault.CodeInvalidDocument, name, err.Error())
+}

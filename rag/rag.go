@@ -1,0 +1,183 @@
+package rag
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/chunk"
+	"github.com/sluice-project/sluice/rag/index"
+)
+
+// Embedder turns texts into vectors. ID names the model and everything else that changes its vectors.
+type Embedder interface {
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	Dim() int
+	ID() string
+}
+
+// Config sets up a service. The zero value is usable.
+type Config struct {
+	// MaxBytes is the size of the largest document; 0 means 8 MiB.
+	MaxBytes int `koanf:"max_bytes"`
+	// ChunkSize and ChunkOverlap are in characters; a ChunkSize of 0 means 512 with an overlap of 64.
+	ChunkSize    int `koanf:"chunk_size"`
+	ChunkOverlap int `koanf:"chunk_overlap"`
+	// TopK is the number of passages when a query does not say; 0 means 5. MaxTopK is the most a query may ask for; 0 means 50.
+	TopK    int `koanf:"top_k"`
+	MaxTopK int `koanf:"max_top_k"`
+	// Poll is how often changes by other replicas are looked for; 0 means 1 second.
+	Poll time.Duration `koanf:"poll"`
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	switch {
+	case c.MaxBytes < 0 || c.MaxBytes > 1<<30:
+		return errors.New("max_bytes: must lie between 0 and 1073741824")
+	case c.ChunkSize < 0 || c.ChunkSize > 0 && c.ChunkSize < 32 || c.ChunkSize > 8192:
+		return errors.New("chunk_size: must be 0 or lie between 32 and 8192")
+	case c.ChunkOverlap < 0 || c.ChunkOverlap > c.ChunkSize/2:
+		return errors.New("chunk_overlap: must lie between 0 and half of chunk_size")
+	case c.TopK < 0 || c.MaxTopK < 0 || c.MaxTopK > 1000 || c.TopK > c.withDefaults().MaxTopK:
+		return errors.New("top_k and max_top_k: must lie between 0 and 1000, top_k at most max_top_k")
+	case c.Poll < 0 || c.Poll > time.Minute:
+		return errors.New("poll: must lie between 0 and 1m")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxBytes == 0 {
+		c.MaxBytes = 8 << 20
+	}
+	if c.TopK == 0 {
+		c.TopK = 5
+	}
+	if c.MaxTopK == 0 {
+		c.MaxTopK = 50
+	}
+	if c.Poll == 0 {
+		c.Poll = time.Second
+	}
+	return c
+}
+
+func (c Config) chunks() chunk.Config {
+	return chunk.Config{Size: c.ChunkSize, Overlap: c.ChunkOverlap}
+}
+
+// Service holds the collections of all tenants. It is safe for concurrent use.
+type Service struct {
+	cfg      Config
+	store    store
+	embedder Embedder
+	log      *slog.Logger
+	metrics  *metrics
+	now      func() time.Time
+	newIndex func(dim int) index.Index
+
+	// changing is held while tables and memory change together: by every change made here, and while following others'. Without it
+	// a reader of the tables could bring back what was deleted meanwhile.
+	changing sync.Mutex
+	version  int64 // change counter of the tables when they were last followed; guarded by changing
+
+	shelves atomic.Pointer[shelves]
+}
+
+// shelves is an immutable view of all collections.
+type shelves map[shelfKey]*shelf
+
+type shelfKey struct{ tenant, name string }
+
+// Load reads everything into memory.
+func (s *Service) Load(ctx context.Context) error {
+	if err := s.follow(ctx); err != nil {
+		return fmt.Errorf("load collections: %w", err)
+	}
+	return nil
+}
+
+// Ready reports whether collections can be searched.
+func (s *Service) Ready() error {
+	if s.shelves.Load() == nil {
+		return errors.New("collections are not loaded")
+	}
+	return nil
+}
+
+// Run follows the changes of other replicas until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.cfg.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.follow(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("rag: following changes failed; will be tried again", "error", err)
+			}
+		}
+	}
+}
+
+// shelf returns the collection if it exists.
+func (s *Service) shelf(tenant, name string) (*shelf, error) {
+	if all := s.shelves.Load(); all != nil && tenant != "" {
+		if sh := (*all)[shelfKey{tenant, name}]; sh != nil {
+			return sh, nil
+		}
+	}
+	return nil, fault.New(fault.CodeCollectionNotFound, name)
+}
+
+// managed returns the collection, also if another replica created it a moment ago.
+func (s *Service) managed(ctx context.Context, tenant, name string) (*shelf, error) {
+	if sh, err := s.shelf(tenant, name); err == nil {
+		return sh, nil
+	}
+	if err := s.follow(ctx); err != nil {
+		return nil, err
+	}
+	return s.shelf(tenant, name)
+}
+
+// visible returns the collection if the principal may see it.
+func (s *Service) visible(tenant, name string, labels []string) (*shelf, error) {
+	sh, err := s.shelf(tenant, name)
+	if err != nil {
+		return nil, err
+	}
+	if !permits(sh.labels, labels) {
+		return nil, fault.New(fault.CodeCollectionNotFound, name)
+	}
+	return sh, nil
+}
+
+// permits reports whether a principal with the labels have may see what needs one of the labels want.
+func permits(want, have []string) bool {
+	return len(want) == 0 || slices.ContainsFunc(want, func(l string) bool { return slices.Contains(have, l) })
+}
+
+// replace publishes a view in which one collection is set, or removed if sh is nil. The caller holds changing.
+func (s *Service) replace(key shelfKey, sh *shelf) {
+	next := shelves{}
+	if old := s.shelves.Load(); old != nil {
+		for k, v := range *old {
+			next[k] = v
+		}
+	}
+	if sh == nil {
+		delete(next, key)
+	} else {
+		next[key] = sh
+	}
+	s.shelves.Store(&next)
+}

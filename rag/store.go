@@ -1,0 +1,323 @@
+package rag
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/index"
+	"github.com/sluice-project/sluice/rag/index/flat"
+)
+
+// New returns a service over db that embeds with embed. Call [Service.Load] before the first request and keep [Service.Run]
+// running. reg may be nil.
+func New(cfg Config, db *gorm.DB, embed Embedder, log *slog.Logger, reg registerer) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("rag: %w", err)
+	}
+	if embed == nil {
+		return nil, errors.New("rag: no embedder")
+	}
+	m, err := newMetrics(reg)
+	if err != nil {
+		return nil, fmt.Errorf("rag: %w", err)
+	}
+	return &Service{
+		cfg: cfg.withDefaults(), store: store{db}, embedder: embed, log: log.With("component", "rag"), metrics: m, now: time.Now,
+		newIndex: func(dim int) index.Index { return flat.New(dim) },
+	}, nil
+}
+
+// store is the tables.
+type store struct{ db *gorm.DB }
+
+type changeRow struct {
+	Name    string `gorm:"column:name"`
+	Version int64  `gorm:"column:version"`
+}
+
+func (changeRow) TableName() string { return "rag_changes" }
+
+type collectionRow struct {
+	ID        string `gorm:"column:id"`
+	Tenant    string `gorm:"column:tenant"`
+	Name      string `gorm:"column:name"`
+	Title     string `gorm:"column:title"`
+	Labels    string `gorm:"column:labels"`
+	Revision  int64  `gorm:"column:revision"`
+	CreatedAt int64  `gorm:"column:created_at;autoCreateTime:false"`
+}
+
+func (collectionRow) TableName() string { return "rag_collections" }
+
+func (collectionRow) columns() []string {
+	return []string{"id", "tenant", "name", "title", "labels", "revision", "created_at"}
+}
+
+type documentRow struct {
+	ID         string `gorm:"column:id"`
+	Collection string `gorm:"column:collection"`
+	Name       string `gorm:"column:name"`
+	MIME       string `gorm:"column:mime"`
+	Title      string `gorm:"column:title"`
+	Labels     string `gorm:"column:labels"`
+	Version    int64  `gorm:"column:version"`
+	Revision   int64  `gorm:"column:revision"`
+	Digest     string `gorm:"column:digest"`
+	Embedder   string `gorm:"column:embedder"`
+	Content    string `gorm:"column:content"`
+	Chunks     int    `gorm:"column:chunks"`
+	CreatedAt  int64  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt  int64  `gorm:"column:updated_at;autoUpdateTime:false"`
+}
+
+func (documentRow) TableName() string { return "rag_documents" }
+
+func (documentRow) columns() []string {
+	return []string{
+		"id", "collection", "name", "mime", "title", "labels", "version", "revision", "digest", "embedder", "content", "chunks",
+		"created_at", "updated_at",
+	}
+}
+
+type chunkRow struct {
+	Document string `gorm:"column:document"`
+	Version  int64  `gorm:"column:version"`
+	Chunk    int    `gorm:"column:chunk"`
+	Section  string `gorm:"column:section"`
+	Start    int    `gorm:"column:start_at"`
+	End      int    `gorm:"column:end_at"`
+	Vector   []byte `gorm:"column:vector"`
+}
+
+func (chunkRow) TableName() string { return "rag_chunks" }
+
+// dbError marks a failure of the database.
+func dbError(step string, err error) error {
+	if err == nil || fault.KindOf(err) != fault.Internal {
+		return err
+	}
+	return fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeDatabaseUnavailable)
+}
+
+func (s store) version(ctx context.Context) (int64, error) {
+	var r changeRow
+	err := s.db.WithContext(ctx).Select("name", "version").Where("name = ?", "rag").Take(&r).Error
+	return r.Version, dbError("read change counter", err)
+}
+
+// bump advances the change counter and returns it. Its row is locked until tx ends: changes happen one at a time, and revisions
+// become visible in order.
+func bump(tx *gorm.DB) (int64, error) {
+	err := tx.Model(&changeRow{}).Where("name = ?", "rag").Update("version", gorm.Expr("version + 1")).Error
+	if err != nil {
+		return 0, err
+	}
+	return store{tx}.version(tx.Statement.Context)
+}
+
+func forUpdate(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.Locking{Strength: "UPDATE"}) }
+
+func (s store) createCollection(ctx context.Context, c Collection, labels string, now time.Time) (collectionRow, error) {
+	row := collectionRow{
+		ID: uuid.NewString(), Tenant: c.Tenant, Name: c.Name, Title: c.Title, Labels: labels, CreatedAt: now.UnixMicro(),
+	}
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
+		if row.Revision, err = bump(tx); err != nil {
+			return err
+		}
+		return tx.Create(&row).Error
+	})
+	if errors.Is(err, gorm.ErrDuplicatedKey) {
+		return row, fault.New(fault.CodeExists, "collection", c.Name)
+	}
+	return row, dbError("create collection", err)
+}
+
+func (s store) collections(ctx context.Context) ([]collectionRow, error) {
+	var rows []collectionRow
+	err := s.db.WithContext(ctx).Select(collectionRow{}.columns()).Order("id").Find(&rows).Error
+	return rows, dbError("read collections", err)
+}
+
+func (s store) deleteCollection(ctx context.Context, id string) error {
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if _, err := bump(tx); err != nil {
+			return err
+		}
+		docs := tx.Model(&documentRow{}).Select("id").Where("collection = ?", id)
+		if err := tx.Where("document IN (?)", docs).Delete(&chunkRow{}).Error; err != nil {
+			return err
+		}
+		if err := tx.Where("collection = ?", id).Delete(&documentRow{}).Error; err != nil {
+			return err
+		}
+		return tx.Where("id = ?", id).Delete(&collectionRow{}).Error
+	})
+	return dbError("delete collection", err)
+}
+
+// touch advances the counter and the revision of a collection, which must still exist.
+func touch(tx *gorm.DB, collection string) (int64, error) {
+	revision, err := bump(tx)
+	if err != nil {
+		return 0, err
+	}
+	res := tx.Model(&collectionRow{}).Where("id = ?", collection).Update("revision", revision)
+	if res.Error == nil && res.RowsAffected == 0 {
+		return 0, fault.New(fault.CodeConflict, "the collection was deleted meanwhile")
+	}
+	return revision, res.Error
+}
+
+// saveDocument stores a document in place of its last version, and completes doc and chunks.
+func (s store) saveDocument(ctx context.Context, doc *documentRow, chunks []chunkRow, now time.Time) error {
+	doc.Chunks, doc.CreatedAt, doc.UpdatedAt = len(chunks), now.UnixMicro(), now.UnixMicro()
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
+		if doc.Revision, err = touch(tx, doc.Collection); err != nil {
+			return err
+		}
+		doc.ID, doc.Version = uuid.NewString(), 1
+		var old []documentRow
+		err = forUpdate(tx).Select("id", "version", "created_at").Where("collection = ? AND name = ?", doc.Collection, doc.Name).Find(&old).Error
+		if err != nil {
+			return err
+		}
+		if len(old) > 0 {
+			doc.ID, doc.Version, doc.CreatedAt = old[0].ID, old[0].Version+1, old[0].CreatedAt
+			if err := deleteRows(tx, doc.ID); err != nil {
+				return err
+			}
+		}
+		if err := tx.Create(doc).Error; err != nil {
+			return err
+		}
+		for i := range chunks {
+			chunks[i].Document, chunks[i].Version = doc.ID, doc.Version
+		}
+		return tx.CreateInBatches(chunks, 200).Error
+	})
+	return dbError("save document", err)
+}
+
+func deleteRows(tx *gorm.DB, document string) error {
+	if err := tx.Where("document = ?", document).Delete(&chunkRow{}).Error; err != nil {
+		return err
+	}
+	return tx.Where("id = ?", document).Delete(&documentRow{}).Error
+}
+
+// deleteDocument returns the id that the document had.
+func (s store) deleteDocument(ctx context.Context, collection, name string) (id string, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if _, err := touch(tx, collection); err != nil {
+			return err
+		}
+		var rows []documentRow
+		if err := tx.Select("id").Where("collection = ? AND name = ?", collection, name).Find(&rows).Error; err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return fault.New(fault.CodeNotFound, "document", name)
+		}
+		id = rows[0].ID
+		return deleteRows(tx, id)
+	})
+	return id, dbError("delete document", err)
+}
+
+// revisions returns the revision of every document of a collection, and their ids in order.
+func (s store) revisions(ctx context.Context, collection string) (map[string]int64, []string, error) {
+	var rows []documentRow
+	err := s.db.WithContext(ctx).Select("id", "revision").Where("collection = ?", collection).Order("id").Find(&rows).Error
+	if err != nil {
+		return nil, nil, dbError("read documents", err)
+	}
+	out, order := make(map[string]int64, len(rows)), make([]string, len(rows))
+	for i, r := range rows {
+		out[r.ID], order[i] = r.Revision, r.ID
+	}
+	return out, order, nil
+}
+
+var (
+	errChanged = errors.New("document changed while it was read")
+	errDamaged = errors.New("stored document is damaged; ingest it again, or delete it")
+)
+
+// document reads one document with its chunks.
+func (s store) document(ctx context.Context, id string) (*book, error) {
+	db := s.db.WithContext(ctx)
+	var rows []documentRow
+	if err := db.Select(documentRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil {
+		return nil, dbError("read document", err)
+	}
+	if len(rows) == 0 {
+		return nil, errChanged
+	}
+	b := &book{documentRow: rows[0]}
+	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").
+		Where("document = ? AND version = ?", id, b.Version).Order("chunk").Find(&b.chunks).Error
+	if err != nil {
+		return nil, dbError("read chunks", err)
+	}
+	if len(b.chunks) != b.Chunks {
+		return nil, errChanged
+	}
+	if b.labels, err = decodeLabels(b.Labels); err != nil {
+		return nil, errors.Join(errDamaged, err)
+	}
+	for _, c := range b.chunks {
+		if c.Start < 0 || c.Start > c.End || c.End > len(b.Content) || len(c.Vector)%4 != 0 {
+			return nil, fmt.Errorf("%w: chunk %d", errDamaged, c.Chunk)
+		}
+	}
+	return b, nil
+}
+
+func encodeLabels(labels []string) string {
+	if len(labels) == 0 {
+		return "[]"
+	}
+	b, err := json.Marshal(labels)
+	if err != nil { // strings always encode
+		return "[]"
+	}
+	return string(b)
+}
+
+// decodeLabels fails on anything but a list of strings: no labels would mean that everybody may see.
+func decodeLabels(s string) ([]string, error) {
+	var out []string
+	if err := json.Unmarshal([]byte(s), &out); err != nil || out == nil {
+		return nil, fmt.Errorf("labels are damaged: %w", errors.Join(err, errors.New("not a list")))
+	}
+	return out, nil
+}
+
+// encodeVector writes little-endian float32.
+func encodeVector(v []float32) []byte {
+	out := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+	}
+	return out
+}
+
+func decodeVector(b []byte) []float32 {
+	out := make([]float32, len(b)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return out
+}
