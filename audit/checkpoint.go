@@ -62,7 +62,7 @@ func newSigner(origin string, keys *keyring.Ring) (signer, string, error) {
 func newVerifier(key string) (verifier, error) {
 	v, err := note.NewVerifier(strings.TrimSpace(key))
 	if err != nil {
-		return verifier{}, fmt.Errorf("read verifier key: want the text that `sluice audit key` prints, name+hash+base64: %w", err)
+		return verifier{}, fmt.Errorf("read verifier key: want name+hash+base64, as the owner of the log publishes it: %w", err)
 	}
 	return verifier{origin: v.Name(), note: v}, nil
 }

@@ -129,7 +129,7 @@ func killOnce(t *testing.T, dir, path string) []string {
 		t.Fatal(err)
 	}
 	var ids []string
-	stop := 1 + rand.IntN(200) //nolint:gosec // any moment will do
+	stop := 1 + rand.IntN(100) //nolint:gosec // any moment will do
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		ids = append(ids, lines.Text())
 		if len(ids) == stop {

@@ -211,12 +211,18 @@ func testWriteFailure(t *testing.T, op string, m mode, n int, dirty bool) {
 // TestFailedRecordIsNotShipped keeps the process running after the failure: a batch that was refused must not reach the
 // database from the same run, whether or not its bytes are in the file.
 func TestFailedRecordIsNotShipped(t *testing.T) {
-	for _, m := range []mode{failsBefore, failsAfter} {
+	for _, c := range []struct {
+		op   string
+		mode mode
+		size int64 // of a segment: small ones make the failing append start a new one
+	}{{"sync", failsBefore, 1 << 16}, {"sync", failsAfter, 1 << 16}, {"sync", failsAfter, 10}, {"syncdir", failsBefore, 10}} {
 		db := dbtest.SQLite(t)
 		disk := &faultyFiles{}
-		l := openTest(t, testConfig(t.TempDir()), db, nil, disk)
+		cfg := testConfig(t.TempDir())
+		cfg.SegmentBytes = c.size
+		l := openTest(t, cfg, db, nil, disk)
 		first := appendN(t, l, 0, 3)
-		disk.set(once("sync", 1, m, true))
+		disk.set(once(c.op, 1, c.mode, true))
 		if _, err := l.Append(t.Context(), sampleEvent(3)); !errors.Is(err, errInjected) {
 			t.Fatalf("append: %v", err)
 		}
@@ -232,6 +238,13 @@ func TestFailedRecordIsNotShipped(t *testing.T) {
 			if !slices.Contains(ids, r.ID) {
 				t.Errorf("record %s is missing", r.ID)
 			}
+		}
+		must(t, l.Close())
+		l = openTest(t, cfg, db, nil, diskFiles{}) // what the failed write left must not come to life again
+		mustVerify(t, l, db)
+		flush(t, l)
+		if r := mustVerify(t, l, db); r.Records != 6 {
+			t.Errorf("%d records after reopening", r.Records)
 		}
 	}
 }

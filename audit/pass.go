@@ -37,15 +37,13 @@ func (l *Log) pass(ctx context.Context, seal bool) error {
 	return err
 }
 
-// ship sends every durable record that is not in the database yet, oldest segment first.
+// ship sends every durable record that this run has not sent, oldest segment first. What an earlier run sent already is found and
+// skipped by the store, which asks for the records themselves and not for a note about them.
 func (l *Log) ship(ctx context.Context) error {
 	for _, s := range l.wal.snapshot() {
 		for s.shipped < s.size {
 			frames, next, err := readBatch(s)
 			if err != nil {
-				return err
-			}
-			if frames, err = l.unshipped(ctx, s, frames); err != nil {
 				return err
 			}
 			if err := l.shipFrames(ctx, s.writer, frames); err != nil {
@@ -60,9 +58,6 @@ func (l *Log) ship(ctx context.Context) error {
 }
 
 func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) error {
-	if len(frames) == 0 {
-		return nil
-	}
 	if e, err := decode(frames[0].payload); err == nil {
 		l.metrics.shipLag.Set(max(0, l.now().Sub(time.UnixMicro(e.Time)).Seconds()))
 	}
@@ -76,21 +71,6 @@ func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) err
 		l.log.Error("audit records were stored but their usage was refused; see audit_unbooked", "records", unbooked)
 	}
 	return nil
-}
-
-// unshipped leaves out the frames that the database held before this run. Only segments of earlier runs need the question.
-func (l *Log) unshipped(ctx context.Context, s segment, frames []frame) ([]frame, error) {
-	if s.writer == l.wal.writer {
-		return frames, nil
-	}
-	done, err := l.store.shippedUpTo(ctx, s.writer)
-	if err != nil {
-		return nil, err
-	}
-	for len(frames) > 0 && frames[0].seq <= done {
-		frames = frames[1:]
-	}
-	return frames, nil
 }
 
 // readBatch reads records from where the shipping of s stands, up to its durable end. It returns the offset behind them.

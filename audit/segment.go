@@ -90,6 +90,16 @@ type image struct {
 	damage damage
 }
 
+func (i image) ends() []int64 {
+	out := make([]int64, len(i.frames))
+	at := int64(headerSize)
+	for n, f := range i.frames {
+		at += int64(frameHead + len(f.payload))
+		out[n] = at
+	}
+	return out
+}
+
 // parseSegment reads the bytes of the segment called name.
 func parseSegment(name string, b []byte) image {
 	if len(b) < headerSize {
@@ -142,11 +152,12 @@ type segment struct {
 	shipped int64  // offset behind the last record known to be in the database
 }
 
-// stored is a segment file as found on the disk, with the frames that count: those the next segment of the writer voids are gone.
+// stored is a segment file as found on the disk. It knows where the frames that count end, those that the next segment of the
+// writer voids being gone, and holds no payloads: after an outage there may be a gigabyte of them.
 type stored struct {
 	segment
-	frames []frame
-	damage damage // whole unless the segment is the writer's last, or damaged
+	ends   []int64 // offset behind each record
+	damage damage  // whole unless the segment is the writer's last, or damaged
 	cause  string
 	length int64 // bytes on the disk
 }
@@ -185,7 +196,7 @@ func readSegments(dir string) ([]stored, error) {
 		img := parseSegment(e.Name(), b)
 		out = append(out, stored{
 			segment: segment{path: path, writer: m[1], number: number, first: img.first, size: img.end},
-			frames:  img.frames, damage: img.damage, length: int64(len(b)),
+			ends:    img.ends(), damage: img.damage, length: int64(len(b)),
 		})
 	}
 	for start := 0; start < len(out); {
@@ -205,11 +216,11 @@ func settle(segs []stored) {
 	limit := uint64(0) // first sequence of the next readable segment; 0 while there is none
 	for i := range slices.Backward(segs) {
 		s := &segs[i]
-		s.last = s.first + uint64(len(s.frames)) - 1
+		s.last = s.first + uint64(len(s.ends)) - 1
 		s.cause = fmt.Sprintf("the record behind sequence %d is unreadable (byte %d)", s.last, s.size)
 		if limit != 0 {
-			if s.first != 0 && s.first+uint64(len(s.frames)) >= limit && s.first <= limit {
-				s.frames, s.damage = s.frames[:limit-s.first], whole
+			if s.first != 0 && s.first+uint64(len(s.ends)) >= limit && s.first <= limit {
+				s.ends, s.damage = s.ends[:limit-s.first], whole
 			} else if s.first != 0 || s.damage == corrupt {
 				s.damage = corrupt
 				s.cause = fmt.Sprintf("it ends at sequence %d but the next segment begins at %d", s.last, limit)
@@ -221,10 +232,10 @@ func settle(segs []stored) {
 			s.cause = "the header is unreadable"
 			continue
 		}
-		s.last = s.first + uint64(len(s.frames)) - 1
+		s.last = s.first + uint64(len(s.ends)) - 1
 		s.size = headerSize
-		for _, f := range s.frames {
-			s.size += int64(frameHead + len(f.payload))
+		if n := len(s.ends); n > 0 {
+			s.size = s.ends[n-1]
 		}
 		limit = s.first
 	}

@@ -196,7 +196,7 @@ func TestVerifyWhileRunning(t *testing.T) {
 		all.Go(func() { _ = l.Run(ctx) })
 		for w := range 2 {
 			all.Go(func() {
-				for n := 0; ctx.Err() == nil; n++ {
+				for n := 0; n < 400; n++ {
 					if _, err := l.Append(context.WithoutCancel(ctx), sampleEvent(w*1000+n)); err != nil {
 						t.Error(err)
 						return

@@ -229,16 +229,6 @@ func (s *store) advance(tx *gorm.DB, writer string, seq uint64) error {
 	return tx.Create(&writerRow{Writer: writer, Shipped: int64(seq)}).Error //nolint:gosec // rowOf checked
 }
 
-// shippedUpTo returns the last sequence of writer in the database, 0 if there is none.
-func (s *store) shippedUpTo(ctx context.Context, writer string) (uint64, error) {
-	var row writerRow
-	err := s.db.WithContext(ctx).Select("shipped").Where("writer = ?", writer).Limit(1).Find(&row).Error
-	if err != nil {
-		return 0, fmt.Errorf("read audit writer: %w", err)
-	}
-	return uint64(max(row.Shipped, 0)), nil //nolint:gosec // not negative
-}
-
 // sealedUpTo returns, per writer, the last sequence that has a position below size in the tree.
 func (s *store) sealedUpTo(ctx context.Context, writers []string, size int64) (map[string]uint64, error) {
 	out := make(map[string]uint64, len(writers))

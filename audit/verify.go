@@ -56,7 +56,7 @@ func Verify(ctx context.Context, src VerifySource, progress func(done, total int
 	report := Report{Problems: []Problem{}, Findings: []Problem{}}
 	w := &walk{
 		db: src.DB, v: v, report: &report, progress: progress,
-		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]frame{},
+		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]logRecord{},
 	}
 	// On a running log the order matters: what was read first can only have grown by the time the rest is read.
 	var latest tree
@@ -166,13 +166,15 @@ func (w *walk) writeAheadLog(ctx context.Context, dir string) error {
 	for i, s := range segments {
 		last := i+1 == len(segments) || segments[i+1].writer != s.writer
 		known := s.first != 0 || s.last != 0
-		w.segment(ctx, s, last && known && shipped[s.writer] > int64(s.last)) //nolint:gosec // compared only
+		if err := w.segment(ctx, s, last && known && shipped[s.writer] > int64(s.last)); err != nil { //nolint:gosec // compared only
+			return err
+		}
 	}
 	return nil
 }
 
 // segment checks one segment. lost says that the database holds records behind its last readable one.
-func (w *walk) segment(ctx context.Context, s stored, lost bool) {
+func (w *walk) segment(ctx context.Context, s stored, lost bool) error {
 	name := filepath.Base(s.path)
 	switch {
 	case s.damage == corrupt || s.damage == spoiled || s.damage == torn && lost:
@@ -181,25 +183,49 @@ func (w *walk) segment(ctx context.Context, s stored, lost bool) {
 		w.finding("torn", "", -1, fmt.Sprintf("write-ahead log segment %s ends in an unfinished write (%d bytes), which was not acknowledged", name, s.length-s.size))
 	}
 	if w.logSeqs[s.writer] == nil {
-		w.logSeqs[s.writer] = map[uint64]frame{}
+		w.logSeqs[s.writer] = map[uint64]logRecord{}
 	}
-	for _, f := range s.frames {
+	return w.logRecords(s)
+}
+
+// logRecords reads the records of a segment again and keeps what is needed to compare them.
+func (w *walk) logRecords(s stored) error {
+	b, err := os.ReadFile(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // retired by the running process: sealed
+	}
+	if err != nil {
+		return fmt.Errorf("read write-ahead log: %w", err)
+	}
+	frames := parseSegment(filepath.Base(s.path), b).frames
+	for _, f := range frames[:min(len(frames), len(s.ends))] {
 		w.report.WALRecords++
-		w.logSeqs[s.writer][f.seq] = f
-		if _, err := decode(f.payload); err != nil {
+		e, err := decode(f.payload)
+		if err != nil {
 			w.problem("wal", fmt.Sprintf("%s/%d", s.writer, f.seq), -1, err.Error())
 		}
+		r := logRecord{leaf: tlog.RecordHash(f.payload), id: e.ID}
+		if e.Stage == StageOutcome {
+			r.outcome = e.Request
+		}
+		w.logSeqs[s.writer][f.seq] = r
 	}
+	return nil
+}
+
+// logRecord is what a record of the write-ahead log is compared by; outcome is the request it ends, if it does.
+type logRecord struct {
+	leaf        tlog.Hash
+	id, outcome string
 }
 
 // leftovers looks at the records of the write-ahead log that the database does not have. Those behind the last shipped one are
 // on their way; the others were removed.
 func (w *walk) leftovers() {
 	for writer, seqs := range w.logSeqs {
-		for seq, f := range seqs {
+		for seq, r := range seqs {
 			if int64(seq) <= w.sealed[writer] { //nolint:gosec // compared only
-				e, _ := decode(f.payload) // reported before if unreadable
-				w.problem("missing", e.ID, -1, fmt.Sprintf("the record is in the write-ahead log (%s/%d) but was removed from the database", writer, seq))
+				w.problem("missing", r.id, -1, fmt.Sprintf("the record is in the write-ahead log (%s/%d) but was removed from the database", writer, seq))
 			}
 		}
 	}

@@ -154,11 +154,15 @@ func (w *wal) commitAll() {
 		w.mu.Unlock()
 
 		seg, n, err := w.write(seg, first, batch)
+		var left *segment
 		if err != nil {
-			w.discard(seg)
+			left = w.discard(seg)
 		}
 
 		w.mu.Lock()
+		if left != nil {
+			w.segments = append(w.segments, left)
+		}
 		w.finish(seg, first, n, len(batch), err)
 		w.mu.Unlock()
 		for i, p := range batch {
@@ -235,9 +239,11 @@ func (w *wal) create(first uint64) (*segment, error) {
 // about the pages this one lost. What it held before stays; what the failed batch left is void once a later segment starts.
 func (w *wal) finish(seg *segment, first uint64, bytes int64, records int, err error) {
 	if err != nil {
+		if w.failed == nil { // said once, not for every request while the disk is full
+			w.log.Error("audit records cannot be made durable; requests are refused until the disk takes writes again", "err", err)
+		}
 		w.failed = err
 		w.metrics.failures.Inc()
-		w.log.Error("audit records could not be made durable and were refused", "records", records, "err", err)
 		w.active = nil
 		return
 	}
@@ -259,18 +265,21 @@ func (w *wal) finish(seg *segment, first uint64, bytes int64, records int, err e
 }
 
 // discard frees the space of a failed batch where the disk allows; correctness does not depend on it. It runs without the lock,
-// since a disk in trouble may hang here too.
-func (w *wal) discard(seg *segment) {
+// since a disk in trouble may hang here too. A fresh segment that could not be removed is returned: its void records must go
+// before the segment that voids them does, so it is retired like the others.
+func (w *wal) discard(seg *segment) (left *segment) {
 	if seg == nil || w.file == nil {
-		return
+		return nil
 	}
 	if seg == w.active {
 		_ = w.file.Truncate(seg.size)
 	} else if w.files.Remove(seg.path) != nil {
 		_ = w.file.Truncate(0)
+		left = seg
 	}
 	_ = w.file.Close()
 	w.file = nil
+	return left
 }
 
 // recover takes over the segments that earlier runs left under dir. A torn tail is cut; anything else that cannot be read stops
@@ -291,7 +300,7 @@ func (w *wal) recover() error {
 		if err := w.cut(s); err != nil {
 			return err
 		}
-		if len(s.frames) == 0 {
+		if len(s.ends) == 0 {
 			if err := w.files.Remove(s.path); err != nil {
 				return fmt.Errorf("remove empty audit segment: %w", err)
 			}
