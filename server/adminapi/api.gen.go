@@ -407,10 +407,25 @@ type DocumentPage struct {
 
 // Extension What Sluice adds to an answer, in the field `sluice`
 type Extension struct {
-	Citations *[]Citation             `json:"citations,omitempty"`
-	Findings  *[]Finding              `json:"findings,omitempty"`
-	Label     *map[string]interface{} `json:"label,omitempty"`
-	Policy    *string                 `json:"policy,omitempty"`
+	Citations *[]Citation `json:"citations,omitempty"`
+	Cost      *struct {
+		Currency string `json:"currency"`
+		Nano     int64  `json:"nano"`
+	} `json:"cost,omitempty"`
+	Energy *struct {
+		Method      string `json:"method"`
+		Microjoules int64  `json:"microjoules"`
+	} `json:"energy,omitempty"`
+	Findings *[]Finding              `json:"findings,omitempty"`
+	Label    *map[string]interface{} `json:"label,omitempty"`
+	Model    *struct {
+		// Arm stable or candidate
+		Arm       *string `json:"arm,omitempty"`
+		Precision *string `json:"precision,omitempty"`
+		Rollout   *string `json:"rollout,omitempty"`
+		Version   string  `json:"version"`
+	} `json:"model,omitempty"`
+	Policy *string `json:"policy,omitempty"`
 
 	// Receipt Id of the audit record
 	Receipt              *string                `json:"receipt,omitempty"`
@@ -1008,14 +1023,20 @@ type VerificationProblem struct {
 
 // VerificationReport defines model for VerificationReport.
 type VerificationReport struct {
-	CheckpointSize int64                 `json:"checkpoint_size"`
-	Ok             bool                  `json:"ok"`
-	Problems       []VerificationProblem `json:"problems"`
-	Records        int64                 `json:"records"`
-	Root           string                `json:"root"`
-	Sealed         int64                 `json:"sealed"`
-	Unsealed       int64                 `json:"unsealed"`
-	WalRecords     int64                 `json:"wal_records"`
+	CheckpointSize int64 `json:"checkpoint_size"`
+
+	// Findings Worth a look, but no damage
+	Findings *[]VerificationProblem `json:"findings,omitempty"`
+
+	// More The lists were cut
+	More       *bool                 `json:"more,omitempty"`
+	Ok         bool                  `json:"ok"`
+	Problems   []VerificationProblem `json:"problems"`
+	Records    int64                 `json:"records"`
+	Root       string                `json:"root"`
+	Sealed     int64                 `json:"sealed"`
+	Unsealed   int64                 `json:"unsealed"`
+	WalRecords int64                 `json:"wal_records"`
 }
 
 // CollectionPath defines model for CollectionPath.
@@ -1451,6 +1472,22 @@ func (a *Extension) UnmarshalJSON(b []byte) error {
 		delete(object, "citations")
 	}
 
+	if raw, found := object["cost"]; found {
+		err = json.Unmarshal(raw, &a.Cost)
+		if err != nil {
+			return fmt.Errorf("error reading 'cost': %w", err)
+		}
+		delete(object, "cost")
+	}
+
+	if raw, found := object["energy"]; found {
+		err = json.Unmarshal(raw, &a.Energy)
+		if err != nil {
+			return fmt.Errorf("error reading 'energy': %w", err)
+		}
+		delete(object, "energy")
+	}
+
 	if raw, found := object["findings"]; found {
 		err = json.Unmarshal(raw, &a.Findings)
 		if err != nil {
@@ -1465,6 +1502,14 @@ func (a *Extension) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'label': %w", err)
 		}
 		delete(object, "label")
+	}
+
+	if raw, found := object["model"]; found {
+		err = json.Unmarshal(raw, &a.Model)
+		if err != nil {
+			return fmt.Errorf("error reading 'model': %w", err)
+		}
+		delete(object, "model")
 	}
 
 	if raw, found := object["policy"]; found {
@@ -1517,6 +1562,20 @@ func (a Extension) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Cost != nil {
+		object["cost"], err = json.Marshal(a.Cost)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'cost': %w", err)
+		}
+	}
+
+	if a.Energy != nil {
+		object["energy"], err = json.Marshal(a.Energy)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'energy': %w", err)
+		}
+	}
+
 	if a.Findings != nil {
 		object["findings"], err = json.Marshal(a.Findings)
 		if err != nil {
@@ -1528,6 +1587,13 @@ func (a Extension) MarshalJSON() ([]byte, error) {
 		object["label"], err = json.Marshal(a.Label)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'label': %w", err)
+		}
+	}
+
+	if a.Model != nil {
+		object["model"], err = json.Marshal(a.Model)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'model': %w", err)
 		}
 	}
 

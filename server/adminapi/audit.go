@@ -163,16 +163,21 @@ func (s *Server) verify(ctx context.Context, job *Verification, lang fault.Lang,
 }
 
 func reportView(r audit.Report) *VerificationReport {
-	out := &VerificationReport{
+	findings := problemViews(r.Findings)
+	return &VerificationReport{
 		Ok: r.OK, Records: r.Records, Sealed: r.Sealed, Unsealed: r.Unsealed, WalRecords: r.WALRecords, CheckpointSize: r.CheckpointSize,
-		Root: r.Root, Problems: []VerificationProblem{},
+		Root: r.Root, Problems: problemViews(r.Problems), Findings: &findings, More: &r.More,
 	}
-	for _, p := range r.Problems {
-		view := VerificationProblem{Kind: string(p.Kind), Record: optional(p.Record), Cause: p.Cause}
+}
+
+func problemViews(problems []audit.Problem) []VerificationProblem {
+	out := []VerificationProblem{}
+	for _, p := range problems {
+		view := VerificationProblem{Kind: p.Kind, Record: optional(p.Record), Cause: p.Cause}
 		if p.Index >= 0 {
 			view.Index = &p.Index
 		}
-		out.Problems = append(out.Problems, view)
+		out = append(out, view)
 	}
 	return out
 }

@@ -7,7 +7,11 @@ import { session } from './session';
 export type Schema = components['schemas'];
 
 /** The management API, typed from its OpenAPI document. Wrap calls in [call]. */
-export const api = createClient<paths>({ baseUrl: `${location.origin}/api/v1`, fetch: (request) => session.fetch(request) });
+export const api = createClient<paths>({
+  baseUrl: `${location.origin}/api/v1`,
+  fetch: (request) => session.fetch(request),
+  querySerializer: { array: { style: 'form', explode: false } }, // as the document says: group_by=day,model
+});
 
 /** Awaits a call of the client and returns its body, or throws an ApiError. */
 export async function call<T extends Record<string | number, unknown>, O, M extends `${string}/${string}`>(
@@ -21,7 +25,7 @@ export async function call<T extends Record<string | number, unknown>, O, M exte
   }
   const { data, error, response } = result;
   if (!response.ok) throw errorFromReply(response.status, error, response.headers.get('x-request-id') ?? '');
-  if (data === undefined && response.status !== 204 && response.headers.get('content-length') !== '0') {
+  if (data === undefined && response.status <= 201) {
     throw new ApiError('client_reply', `HTTP ${response.status}`, response.status);
   }
   return data as NonNullable<FetchResponse<T, O, M>['data']>;

@@ -1381,6 +1381,23 @@ export interface components {
                 [key: string]: unknown;
             };
             citations?: components["schemas"]["Citation"][];
+            model?: {
+                version: string;
+                precision?: string;
+                rollout?: string;
+                /** @description stable or candidate */
+                arm?: string;
+            };
+            cost?: {
+                /** Format: int64 */
+                nano: number;
+                currency: string;
+            };
+            energy?: {
+                /** Format: int64 */
+                microjoules: number;
+                method: string;
+            };
         } & {
             [key: string]: unknown;
         };

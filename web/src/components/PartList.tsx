@@ -20,7 +20,7 @@ export function PartList({ parts }: { parts: Schema['SystemPart'][] }) {
           <Flex gap={8} align="baseline">
             {marks[p.status]}
             <span style={{ minWidth: 110 }}>{label('part', p.name)}</span>
-            <span style={{ minWidth: 60 }}>{label('status', p.status)}</span>
+            <span style={{ minWidth: 76 }}>{label('status', p.status)}</span>
             <Typography.Text type="secondary">{p.detail}</Typography.Text>
           </Flex>
         </li>

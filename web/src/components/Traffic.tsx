@@ -30,7 +30,7 @@ export function TrafficBar({ rollout, small }: { rollout: Pick<Schema['Rollout']
   const share = rollout.share_basis / 10000;
   const text = t('rollout.split', { stable: rollout.stable, stableShare: percent(1 - share, language), candidate: rollout.candidate, candidateShare: percent(share, language) });
   const bar = (
-    <div role="img" aria-label={text} title={text} style={{ display: 'flex', height: small ? 8 : 20, borderRadius: 6, overflow: 'hidden', background: token.colorFillSecondary, flex: 1, minWidth: 80 }}>
+    <div role="img" aria-label={text} title={text} style={{ display: 'flex', height: small ? 8 : 20, borderRadius: 6, overflow: 'hidden', background: token.colorFillSecondary, flex: small ? 1 : undefined, minWidth: 80 }}>
       <div style={{ width: `${share * 100}%`, background: token.colorPrimary, transition: 'width 400ms' }} />
     </div>
   );

@@ -6,7 +6,7 @@ import { Link } from 'react-router';
 import type { Schema } from '../api/client';
 import { useLabel, useLanguage } from '../i18n';
 import type { Turn } from '../lib/conversation';
-import { count } from '../lib/format';
+import { count, energy, exactNano, money } from '../lib/format';
 import { useMay } from '../lib/me';
 import { Failure } from './Failure';
 
@@ -57,6 +57,7 @@ function Receipt({ id }: { id?: string }) {
 /** What governance did to one answer: findings by class, label, policy, citations, tokens. */
 export function Governance({ turn }: { turn: Turn | undefined }) {
   const { t } = useTranslation();
+  const label = useLabel();
   const [language] = useLanguage();
   const x = turn?.extension;
   if (!turn || !x) return <Empty image={Empty.PRESENTED_IMAGE_SIMPLE} description={t(turn?.state === 'running' ? 'playground.governanceLater' : 'playground.governanceEmpty')} />;
@@ -88,6 +89,9 @@ export function Governance({ turn }: { turn: Turn | undefined }) {
           ...(turn.usage
             ? [{ key: 'tokens', label: t('playground.tokens'), children: t('playground.tokenCounts', { prompt: count(turn.usage.prompt_tokens, language), completion: count(turn.usage.completion_tokens, language) }) }]
             : []),
+          ...(x.model ? [{ key: 'version', label: t('playground.version'), children: [x.model.version, x.model.precision, x.model.arm].filter(Boolean).join(' · ') }] : []),
+          ...(x.cost ? [{ key: 'cost', label: t('playground.cost'), children: <span title={`${exactNano(x.cost.nano)} ${x.cost.currency}`}>{money(x.cost.nano, x.cost.currency, language)}</span> }] : []),
+          ...(x.energy ? [{ key: 'energy', label: t('playground.energy'), children: `${energy(x.energy.microjoules, language)} · ${label('method', x.energy.method)}` }] : []),
           ...(x.receipt ? [{ key: 'receipt', label: t('playground.receiptId'), children: <Typography.Text copyable style={{ wordBreak: 'break-all' }}>{x.receipt}</Typography.Text> }] : []),
           ...(x.label ? [{ key: 'label', label: t('playground.label'), children: <pre className="code">{JSON.stringify(x.label, null, 2)}</pre> }] : []),
         ]}

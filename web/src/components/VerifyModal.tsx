@@ -65,7 +65,13 @@ function Report({ report, at, onRecord }: { report: Schema['VerificationReport']
         title={report.ok ? t('verify.ok', { records: count(report.records, language) }) : t('verify.broken', { problems: count(report.problems.length, language) })}
         description={at && <Time at={at} />}
       />
-      <Descriptions bordered size="small" column={2} items={[...numbers, { key: 'root', label: t('verify.root'), span: 2, children: <Typography.Text copyable style={{ wordBreak: 'break-all' }}>{report.root}</Typography.Text> }]} />
+      <Descriptions size="small" column={{ xs: 1, sm: 3 }} items={numbers} />
+      <div>
+        <Typography.Text type="secondary">{t('verify.root')}</Typography.Text>{' '}
+        <Typography.Text code copyable style={{ wordBreak: 'break-all' }}>
+          {report.root}
+        </Typography.Text>
+      </div>
       {report.problems.length > 0 && <ProblemTable title={t('verify.problems')} problems={report.problems} onRecord={onRecord} />}
       {report.findings && report.findings.length > 0 && <ProblemTable title={t('verify.findings')} problems={report.findings} onRecord={onRecord} />}
     </>

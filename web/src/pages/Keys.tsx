@@ -1,6 +1,6 @@
 import { PlusOutlined } from '@ant-design/icons';
 import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
-import { Alert, App, Button, DatePicker, Form, Input, InputNumber, Modal, Radio, Select, Tag, Typography } from 'antd';
+import { Alert, App, Button, DatePicker, Flex, Form, Input, InputNumber, Modal, Radio, Select, Tag, Typography } from 'antd';
 import dayjs, { type Dayjs } from 'dayjs';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -170,13 +170,15 @@ function CreateKey({ onClose }: { onClose: () => void }) {
         <Form.Item name="labels" label={t('keys.labels')} extra={t('keys.labelsHelp')}>
           <Select mode="tags" open={false} suffixIcon={null} />
         </Form.Item>
-        <Form.Item label={t('keys.limits')} extra={t('keys.limitsHelp')} style={{ marginBottom: 0 }}>
+        <Typography.Text>{t('keys.limits')}</Typography.Text>
+        <Typography.Paragraph type="secondary">{t('keys.limitsHelp')}</Typography.Paragraph>
+        <Flex gap={12}>
           {(['requests', 'tokens', 'concurrent'] as const).map((name) => (
-            <Form.Item key={name} name={name} label={t(`keys.${name}`)} layout="horizontal" style={{ marginBottom: 8 }}>
-              <InputNumber min={0} precision={0} style={{ width: 160 }} />
+            <Form.Item key={name} name={name} label={t(`keys.${name}`)} style={{ flex: 1, marginBottom: 0 }}>
+              <InputNumber min={0} precision={0} style={{ width: '100%' }} />
             </Form.Item>
           ))}
-        </Form.Item>
+        </Flex>
       </Form>
     </Modal>
   );

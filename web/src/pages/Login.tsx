@@ -50,7 +50,7 @@ export function Login() {
             <Form.Item name="password" label={t('login.password')} rules={[{ required: true, message: t('form.required') }]}>
               <Input.Password prefix={<LockOutlined aria-hidden />} autoComplete="current-password" />
             </Form.Item>
-            <Button type="primary" htmlType="submit" block loading={busy}>
+            <Button type="primary" htmlType="submit" block loading={busy} aria-label={t('login.submit')}>
               {t('login.submit')}
             </Button>
           </Form>

@@ -27,7 +27,9 @@ export default function Playground() {
   const chosen = model ?? models.data?.items[0];
   const end = useRef<HTMLDivElement>(null);
   const last = turns.at(-1);
-  useEffect(() => end.current?.scrollIntoView({ block: 'nearest' }), [last?.answer, turns.length]);
+  useEffect(() => {
+    end.current?.scrollIntoView({ block: 'nearest' }); // newer browsers return a promise here, which is no clean-up
+  }, [last?.answer, turns.length]);
   useEffect(() => stop, [stop]); // leaving the page stops the model
 
   const send = () => {
@@ -46,40 +48,35 @@ export default function Playground() {
       {models.error && <Failure error={models.error} retry={() => void models.refetch()} />}
       <Row gutter={[16, 16]}>
         <Col xs={24} xl={15}>
-          <Panel
-            title={
-              <Flex gap={8} wrap>
+          <Panel>
+            <Flex gap={8} wrap align="center" style={{ marginBottom: 8 }}>
+              <Select
+                aria-label={t('playground.model')}
+                placeholder={t('playground.model')}
+                style={{ minWidth: 200 }}
+                loading={models.isPending}
+                value={chosen}
+                onChange={setModel}
+                options={models.data?.items.map((m) => ({ value: m, label: m }))}
+              />
+              {mayRag && (
                 <Select
-                  aria-label={t('playground.model')}
-                  placeholder={t('playground.model')}
-                  style={{ minWidth: 200 }}
-                  loading={models.isPending}
-                  value={chosen}
-                  onChange={setModel}
-                  options={models.data?.items.map((m) => ({ value: m, label: m }))}
+                  aria-label={t('playground.collection')}
+                  placeholder={t('playground.collection')}
+                  allowClear
+                  style={{ minWidth: 180 }}
+                  value={collection}
+                  onChange={setCollection}
+                  options={collections.data?.items.map((c) => ({ value: c.name, label: c.title || c.name }))}
+                  notFoundContent={t('playground.noCollections')}
                 />
-                {mayRag && (
-                  <Select
-                    aria-label={t('playground.collection')}
-                    placeholder={t('playground.collection')}
-                    allowClear
-                    style={{ minWidth: 180 }}
-                    value={collection}
-                    onChange={setCollection}
-                    options={collections.data?.items.map((c) => ({ value: c.name, label: c.title || c.name }))}
-                    notFoundContent={t('playground.noCollections')}
-                  />
-                )}
-                <InputNumber aria-label={t('playground.maxTokens')} prefix={t('playground.maxTokens')} min={1} precision={0} value={maxTokens} onChange={setMaxTokens} style={{ width: 150 }} />
-                <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 130 }} />
-              </Flex>
-            }
-            extra={
-              <Button type="text" icon={<ClearOutlined aria-hidden />} onClick={clear} disabled={turns.length === 0}>
-                {t('playground.clear')}
-              </Button>
-            }
-          >
+              )}
+              <InputNumber aria-label={t('playground.maxTokens')} prefix={t('playground.maxTokens')} min={1} precision={0} value={maxTokens} onChange={setMaxTokens} style={{ width: 150 }} />
+              <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 130 }} />
+              <Button type="text" style={{ marginInlineStart: 'auto' }} icon={<ClearOutlined aria-hidden />} onClick={clear} disabled={turns.length === 0}>
+              {t('playground.clear')}
+            </Button>
+            </Flex>
             <Flex vertical gap={16} role="log" aria-label={t('playground.conversation')} style={{ height: '52vh', minHeight: 280, overflowY: 'auto', padding: 4 }}>
               {turns.length === 0 && <Empty image={Empty.PRESENTED_IMAGE_SIMPLE} description={t('playground.empty')} style={{ margin: 'auto' }} />}
               {turns.map((turn) => (

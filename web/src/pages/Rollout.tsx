@@ -115,6 +115,7 @@ function History({ history }: { history: Schema['RolloutTransition'][] }) {
   const { t } = useTranslation();
   const label = useLabel();
   const [language] = useLanguage();
+  const mayAudit = useMay('audit.read');
   if (history.length === 0) return <Typography.Text type="secondary">{t('rollout.noHistory')}</Typography.Text>;
   return (
     <Timeline
@@ -124,13 +125,19 @@ function History({ history }: { history: Schema['RolloutTransition'][] }) {
         content: (
           <div>
             <strong>
-              {h.from ? `${label('phase', h.from)} → ` : ''}
+              {h.from && h.from !== h.to ? `${label('phase', h.from)} → ` : ''}
               {label('phase', h.to)}
             </strong>{' '}
             · {percent(h.share_basis / 10000, language)}
             <div>{h.reason}</div>
             <Typography.Text type="secondary">
               <Time at={h.at} /> · {h.actor}
+              {h.receipt && mayAudit && (
+                <>
+                  {' · '}
+                  <Link to={`/audit?event=${encodeURIComponent(h.receipt)}`}>{t('playground.receipt')}</Link>
+                </>
+              )}
             </Typography.Text>
           </div>
         ),

@@ -76,6 +76,7 @@ interface Fields {
   deadline_minutes: number;
   error_percent: number;
   latency_percent: number;
+  reason?: string;
 }
 
 const stepsOf = (text: string) => text.split(/[\s,，、]+/).filter(Boolean).map(Number);
@@ -102,6 +103,7 @@ function StartRollout({ onClose }: { onClose: () => void }) {
             deadline_seconds: f.deadline_minutes * 60,
             max_error_rate_basis: Math.round(f.error_percent * 100),
             max_latency_ratio_percent: f.latency_percent,
+            reason: f.reason || undefined,
           },
         }),
       ),
@@ -127,6 +129,9 @@ function StartRollout({ onClose }: { onClose: () => void }) {
         </Form.Item>
         <Form.Item name="steps" label={t('rollout.steps')} extra={t('rollout.stepsHelp')} rules={[{ validator: (_, v: string) => (rising(stepsOf(v ?? '')) ? Promise.resolve() : Promise.reject(new Error(t('rollout.stepsWrong')))) }]}>
           <Input />
+        </Form.Item>
+        <Form.Item name="reason" label={t('rollout.reason')}>
+          <Input maxLength={1024} />
         </Form.Item>
         <Flex gap={16} wrap>
           {(['min_requests', 'dwell_seconds', 'deadline_minutes', 'error_percent', 'latency_percent'] as const).map((name) => (
