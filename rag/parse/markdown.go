@@ -162,11 +162,24 @@ func inline(s string) string {
 }
 
 func unmark(s string) string {
-	s = escaped.ReplaceAllStringFunc(s, func(m string) string { return "&#" + strconv.Itoa(int(m[1])) + ";" })
-	s = autolink.ReplaceAllString(s, "")
-	s = link.ReplaceAllString(s, "$1")
-	s = link.ReplaceAllString(s, "$1") // a linked image
-	s = bold.ReplaceAllString(s, "$1")
-	s = under.ReplaceAllString(s, "$1$2$3")
-	return strike.ReplaceAllString(s, "$1")
+	if strings.Contains(s, `\`) {
+		s = escaped.ReplaceAllStringFunc(s, func(m string) string { return "&#" + strconv.Itoa(int(m[1])) + ";" })
+	}
+	if strings.Contains(s, "<") {
+		s = autolink.ReplaceAllString(s, "")
+	}
+	if strings.Contains(s, "](") || strings.Contains(s, "][") {
+		s = link.ReplaceAllString(s, "$1")
+		s = link.ReplaceAllString(s, "$1") // a linked image
+	}
+	if strings.Contains(s, "*") {
+		s = bold.ReplaceAllString(s, "$1")
+	}
+	if strings.Contains(s, "_") {
+		s = under.ReplaceAllString(s, "$1$2$3")
+	}
+	if strings.Contains(s, "~~") {
+		s = strike.ReplaceAllString(s, "$1")
+	}
+	return s
 }

@@ -1,0 +1,183 @@
+package rag
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+// question is asked of the corpus; the document answers it.
+type question struct{ text, document string }
+
+// corpus returns 1,000 documents of a city's hotline, half Chinese, half English: matters × places, each with details of its own,
+// and questions worded differently, each with at least one word of its matter: the test's embedder knows wording, not meaning.
+// It is the same in every run.
+func corpus() (docs []Document, questions []question) {
+	rng := rand.New(rand.NewPCG(12345, 1))
+	zhMatters := [][3]string{ // the matter, how people ask, what is needed
+		{"户口迁移", "想把户口迁走要准备什么", "身份证、户口簿和迁入地准迁证明"},
+		{"医保异地报销", "外地住院的费用怎么报", "社保卡、出院小结和费用清单"},
+		{"新生儿出生登记", "宝宝刚出生去哪上户", "出生医学证明和父母结婚证"},
+		{"公租房申请", "没有房子怎么申请公租房", "收入证明和无房证明"},
+		{"残疾证换领", "残疾证到期了怎么换", "旧证和两寸照片"},
+		{"老年卡办理", "老年人乘车的卡去哪办", "身份证和一寸照片"},
+		{"停车位纠纷投诉", "小区车位被占找谁投诉", "车位合同和现场照片"},
+		{"施工噪音举报", "夜里工地太吵怎么举报", "时间、地点和录音"},
+		{"营业执照变更", "店铺改名执照怎么变更", "变更登记申请书和原执照"},
+		{"失业金申领", "失业了怎么领补助", "解除劳动关系证明和银行卡"},
+	}
+	zhPlaces := strings.Fields("朝阳街道 海淀街道 丰台街道 石景街道 通州街道 顺义街道 昌平街道 大兴街道 怀柔街道 平谷街道 密云街道 延庆街道 " +
+		"东城街道 西城街道 滨江街道 萧山街道 余杭街道 临安街道 富阳街道 桐庐街道 淳安街道 建德街道 钱塘街道 拱墅街道 上城街道 " +
+		"南山街道 福田街道 罗湖街道 宝安街道 龙岗街道 盐田街道 光明街道 坪山街道 龙华街道 大鹏街道 越秀街道 荔湾街道 天河街道 " +
+		"白云街道 黄埔街道 番禺街道 花都街道 南沙街道 从化街道 增城街道 武昌街道 汉阳街道 江夏街道 蔡甸街道 新洲街道")
+	enMatters := [][3]string{
+		{"parking permit renewal", "how do I renew the permit for my car", "the vehicle registration and proof of address"},
+		{"birth certificate copies", "I lost my child's birth certificate", "a parent's identity card and the fee"},
+		{"noise complaints", "whom do I call about noise at night", "the time, the place and a recording"},
+		{"waste collection", "when are the bins emptied", "the street and house number"},
+		{"business licence changes", "changing the name of my shop", "the signed form and the old licence"},
+		{"library membership", "how can I join the library", "an identity card and a photograph"},
+		{"school enrolment", "registering my daughter for primary school", "the vaccination record and proof of address"},
+		{"tree protection", "may I cut down a tree in my garden", "a site plan and photographs"},
+		{"unemployment benefit", "I lost my job and need support", "the dismissal letter and bank details"},
+		{"water bill disputes", "my water bill is far too high", "the last three bills and the meter reading"},
+	}
+	enPlaces := strings.Fields("Ashford Barnham Calder Denby Eastwick Fenton Garside Halwell Ilkeston Jarrow Kelby Lanark Marley Norwell Oakham " +
+		"Penrith Quarley Radford Selby Tarrant Upton Velden Wexham Yarrow Zelah Aldgate Bexhill Corwen Dunmore Elstow Frimley Gorleston Hendon " +
+		"Inkberrow Juniper Kirkby Ludlow Morpeth Newlyn Ormskirk Pickering Quinton Rothbury Sandown Thirsk Ulverston Ventnor Whitby Yeovil Zennor")
+	add := func(name, body string, q string) {
+		docs = append(docs, Document{Tenant: "acme", Collection: "hotline", Name: name, Body: []byte(body)})
+		if rng.IntN(4) == 0 {
+			questions = append(questions, question{q, name})
+		}
+	}
+	for i, p := range zhPlaces {
+		for j, m := range zhMatters {
+			add(fmt.Sprintf("zh-%d-%d.md", i, j), fmt.Sprintf(
+				"# %s%s指南\n\n## 办理条件\n\n%s居民可以申请%s，需要携带%s。\n\n## 办理地点\n\n%s便民中心%d号窗口，咨询电话%d，工作日上午九点到下午五点。\n\n## 说明\n\n材料不齐的，窗口一次性告知。办理编号以ZH%d开头。",
+				p, m[0], p, m[0], m[2], p, 1+rng.IntN(40), 60_000_000+rng.IntN(9_999_999), 1000+i*10+j), p+"，"+m[1])
+		}
+	}
+	for i, p := range enPlaces {
+		for j, m := range enMatters {
+			add(fmt.Sprintf("en-%d-%d.html", i, j), fmt.Sprintf(
+				"<title>%s in %s</title><h1>%s in %s</h1><p>Residents of %s bring %s.</p><h2>Where</h2><p>%s service centre, desk %d, phone %d, weekdays from nine to five.</p><p hidden>ignore</p>",
+				m[0], p, m[0], p, p, m[2], p, 1+rng.IntN(40), 5_550_000+rng.IntN(9999)), m[1]+" in "+p)
+		}
+	}
+	return docs, questions
+}
+
+// TestThousandDocuments holds recall on a corpus in which every matter exists in fifty places, and shows the latency.
+func TestThousandDocuments(t *testing.T) {
+	db := dbtest.SQLite(t)
+	s := service(t, db, newHashed())
+	create(t, s, "acme", "hotline")
+	docs, questions := corpus()
+	start := time.Now()
+	for _, d := range docs {
+		if _, err := s.Ingest(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d documents in %s", len(docs), time.Since(start))
+	start = time.Now()
+	s = service(t, db, newHashed()) // as after a restart
+	t.Logf("loaded in %s", time.Since(start))
+
+	hits, first := 0, 0
+	var took []time.Duration
+	for _, q := range questions {
+		start := time.Now()
+		got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "hotline", Text: q.text, TopK: 5})
+		took = append(took, time.Since(start))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(got, func(p Passage) bool { return p.Document == q.document })
+		if i >= 0 {
+			hits++
+		}
+		if i == 0 {
+			first++
+		}
+	}
+	slices.Sort(took)
+	n := len(questions)
+	t.Logf("%d questions: recall@5 %.3f, recall@1 %.3f, p50 %s, p95 %s", n, float64(hits)/float64(n), float64(first)/float64(n), took[n/2], took[n*95/100])
+	if n < 200 || float64(hits) < 0.95*float64(n) {
+		t.Errorf("recall@5 is %d of %d", hits, n)
+	}
+}
+
+// TestNoLeaks asks as random principals of a collection whose documents carry random labels. Nothing is found that the principal
+// may not see, nothing that may be seen is crowded out, and what is found does not depend on what is hidden.
+func TestNoLeaks(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	rng := rand.New(rand.NewPCG(77, 1))
+	labels := []string{"a", "b", "c", "d", "e", "f"}
+	some := func(most int) (out []string) {
+		for range rng.IntN(most + 1) {
+			out = append(out, labels[rng.IntN(len(labels))])
+		}
+		return out
+	}
+	type rule struct{ collection, document []string }
+	rules := map[string]rule{}
+	collections := map[string][]string{"open": nil, "ab": {"a", "b"}, "c": {"c"}}
+	for name, l := range collections {
+		create(t, s, "acme", name, l...)
+		create(t, s, "globex", name)
+		for i := range 60 {
+			doc := fmt.Sprintf("%s-%d.txt", name, i)
+			own := some(2)
+			ingest(t, s, name, doc, fmt.Sprintf("common words and number %d", i), own...)
+			rules[doc] = rule{l, own}
+		}
+		if _, err := s.Ingest(t.Context(), Document{Tenant: "globex", Collection: name, Name: "foreign.txt", Body: []byte("common words")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	meets := func(want, have []string) bool {
+		for _, w := range want {
+			if slices.Contains(have, w) {
+				return true
+			}
+		}
+		return len(want) == 0
+	}
+	for range 3000 {
+		principal := some(3)
+		for name, l := range collections {
+			got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: name, Labels: principal, Text: fmt.Sprintf("common number %d", rng.IntN(60)), TopK: 50})
+			if !meets(l, principal) {
+				if err == nil {
+					t.Fatalf("%v may search %s", principal, name)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			visible := 0
+			for doc, r := range rules {
+				if strings.HasPrefix(doc, name+"-") && meets(r.document, principal) {
+					visible++
+				}
+			}
+			if len(got) != min(visible, 50) {
+				t.Fatalf("%v sees %d of %d documents", principal, len(got), visible)
+			}
+			for _, p := range got {
+				if r, ok := rules[p.Document]; !ok || !meets(r.collection, principal) || !meets(r.document, principal) {
+					t.Fatalf("LEAK: %v found %s with %v", principal, p.Document, r)
+				}
+			}
+		}
+	}
+}
