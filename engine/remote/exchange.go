@@ -1,0 +1,160 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+var (
+	errClosed = errors.New("the engine was closed")
+	errSilent = errors.New("the upstream was silent for too long")
+)
+
+// exchange is one request to the upstream and its reply, with a watch that ends it when the upstream falls silent.
+type exchange struct {
+	e      *Engine
+	caller context.Context //nolint:containedctx // lives as long as the call
+	ctx    context.Context //nolint:containedctx // ends with the caller, the engine, or the watch
+	model  string
+	needs  int // tokens the request may need, for a context overflow
+	limit  int // the model's context
+
+	cancel context.CancelCauseFunc
+	stop   func() bool
+	watch  *time.Timer
+	body   io.ReadCloser
+}
+
+// post sends body and returns the exchange once the upstream has answered 200.
+func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, needs int) (*exchange, error) {
+	x := &exchange{e: e, caller: caller, model: m.ID, needs: needs, limit: m.ContextTokens}
+	x.ctx, x.cancel = context.WithCancelCause(caller)
+	x.stop = context.AfterFunc(e.closed, func() { x.cancel(errClosed) })
+	x.watch = time.AfterFunc(e.cfg.FirstByteTimeout, func() { x.cancel(errSilent) })
+	if err := x.send(path, body); err != nil {
+		x.end()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *exchange) send(path string, body any) error {
+	j, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode upstream request: %w", err)
+	}
+	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.e.base+path, bytes.NewReader(j))
+	if err != nil {
+		return fmt.Errorf("build upstream request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "sluice")
+	if key := x.e.cfg.APIKey.Reveal(); key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	resp, err := x.e.client.Do(req)
+	if err != nil {
+		return x.failure(err)
+	}
+	x.body = resp.Body
+	if resp.StatusCode != http.StatusOK {
+		return x.refusal(resp)
+	}
+	return nil
+}
+
+// end frees everything the exchange holds; the connection is closed unless its reply was read to the end.
+func (x *exchange) end() {
+	x.watch.Stop()
+	x.stop()
+	x.cancel(nil)
+	if x.body != nil {
+		_ = x.body.Close()
+	}
+}
+
+// failure classifies an error of the connection.
+func (x *exchange) failure(err error) error {
+	var timeout net.Error
+	cause := context.Cause(x.ctx)
+	switch {
+	case x.caller.Err() != nil:
+		return fmt.Errorf("ask upstream: %w", x.caller.Err())
+	case errors.Is(cause, errClosed):
+		return fault.Wrap(cause, fault.CodeEngineUnavailable, x.model)
+	case errors.Is(cause, errSilent):
+		return fault.Wrap(cause, fault.CodeUpstreamTimeout, x.model)
+	case errors.Is(err, errAddress):
+		return fault.Wrap(err, fault.CodeEngineUnavailable, x.model)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fault.Wrap(err, fault.CodeUpstreamTimeout, x.model)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return fault.Wrap(err, fault.CodeEngineUnavailable, x.model).WithRetryAfter(time.Second)
+	}
+	return fault.Wrap(err, fault.CodeUpstreamFailed, x.model)
+}
+
+// refusal classifies a reply that is no 200. Only identifiers of its body are kept: its sentences may repeat the prompt.
+func (x *exchange) refusal(resp *http.Response) error {
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	var body openai.ErrorBody
+	if json.Unmarshal(raw, &body) != nil || body.Error.Type == "" && body.Error.Code == nil {
+		_ = json.Unmarshal(raw, &body.Error) // some servers leave the envelope out
+	}
+	return x.refused(resp.StatusCode, body.Error, wait(resp.Header.Get("Retry-After")))
+}
+
+func (x *exchange) refused(status int, d openai.ErrorDetail, retry time.Duration) error {
+	code := fmt.Sprint(d.Code)
+	cause := fmt.Errorf("the upstream answered %d (type %q, code %q)", status, identifier(d.Type), identifier(code))
+	switch {
+	// vLLM and its relatives tell an overflow by their sentence only.
+	case code == "context_length_exceeded" || status == http.StatusBadRequest && strings.Contains(d.Message, "maximum context length"):
+		return fault.Wrap(cause, fault.CodeContextLength, x.limit, x.needs).WithParam("messages")
+	case status == http.StatusNotFound:
+		return fault.Wrap(cause, fault.CodeModelNotFound, x.model).WithParam("model")
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && retry > 0:
+		return fault.Wrap(cause, fault.CodeEngineOverloaded, x.model).WithRetryAfter(max(retry, time.Second))
+	case status == http.StatusServiceUnavailable, status == http.StatusBadGateway:
+		return fault.Wrap(cause, fault.CodeEngineUnavailable, x.model).WithRetryAfter(time.Second)
+	case status == http.StatusGatewayTimeout, status == http.StatusRequestTimeout:
+		return fault.Wrap(cause, fault.CodeUpstreamTimeout, x.model)
+	default:
+		return fault.Wrap(cause, fault.CodeUpstreamFailed, x.model)
+	}
+}
+
+// identifier keeps what looks like a code and drops everything else.
+func identifier(s string) string {
+	if len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.')
+	}) {
+		return "withheld"
+	}
+	return s
+}
+
+// wait reads a Retry-After header: seconds or a date, at most an hour.
+func wait(header string) time.Duration {
+	d := time.Duration(0)
+	if s, err := strconv.ParseFloat(header, 64); err == nil && s > 0 && s < 3600 {
+		d = time.Duration(s * float64(time.Second))
+	} else if t, err := http.ParseTime(header); err == nil {
+		d = time.Until(t)
+	}
+	return min(max(d, 0), time.Hour)
+}

@@ -1,0 +1,290 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Generate implements engine.Engine.
+func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		m, err := e.model(ctx, req.Model, false)
+		if err != nil {
+			yield(engine.Event{}, err)
+			return
+		}
+		path, body := wire(m, req)
+		began := time.Now()
+		x, err := e.post(ctx, m, path, body, promptBytes(req)/4+req.MaxTokens)
+		if err != nil {
+			yield(engine.Event{}, err)
+			return
+		}
+		defer x.end()
+		s := &stream{
+			x: x, req: req, model: engine.ReportedModel(m.Upstream), began: began, finished: make([]bool, max(1, req.Choices)),
+			events: openai.NewEventReader(x.body, e.cfg.MaxEventBytes),
+		}
+		s.run(yield)
+	}
+}
+
+// wire turns a request into the upstream's dialect.
+func wire(m ModelConfig, req *engine.Request) (path string, body any) {
+	var seed *uint64
+	if req.Seed != nil {
+		s := *req.Seed & math.MaxInt64 // the dialect's seeds are signed
+		seed = &s
+	}
+	n := 0
+	if req.Choices > 1 {
+		n = req.Choices
+	}
+	options := &openai.StreamOptions{IncludeUsage: true}
+	if req.Messages == nil {
+		c := openai.CompletionRequest{
+			Model: m.Upstream, Prompt: req.Prompt, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: req.TopP,
+			Seed: seed, Stop: req.Stop, Stream: true, StreamOptions: options,
+		}
+		if req.Logprobs >= 0 && m.Logprobs {
+			c.Logprobs = &req.Logprobs
+		}
+		return "/completions", c
+	}
+	c := openai.ChatRequest{
+		Model: m.Upstream, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: req.TopP, Seed: seed, Stop: req.Stop,
+		Stream: true, StreamOptions: options,
+	}
+	for _, msg := range req.Messages {
+		c.Messages = append(c.Messages, openai.ChatMessage{Role: msg.Role, Content: msg.Content, Name: msg.Name})
+	}
+	if req.Logprobs >= 0 && m.Logprobs {
+		c.Logprobs = true
+		if req.Logprobs > 0 {
+			c.TopLogprobs = &req.Logprobs
+		}
+	}
+	return "/chat/completions", c
+}
+
+// stream reads one answer.
+type stream struct {
+	x        *exchange
+	req      *engine.Request
+	events   *openai.EventReader
+	model    engine.ReportedModel
+	began    time.Time
+	first    time.Time
+	finished []bool
+	pieces   int // texts, each at least one token
+	bytes    int
+	usage    *openai.Usage
+}
+
+// chunk is the union of what both endpoints stream.
+type chunk struct {
+	Model   string              `json:"model"`
+	Choices []chunkChoice       `json:"choices"`
+	Usage   *openai.Usage       `json:"usage"`
+	Error   *openai.ErrorDetail `json:"error"`
+}
+
+type chunkChoice struct {
+	Index        int             `json:"index"`
+	Text         string          `json:"text"`
+	Delta        openai.Delta    `json:"delta"`
+	Logprobs     json.RawMessage `json:"logprobs"`
+	FinishReason *string         `json:"finish_reason"`
+}
+
+// run yields the events. The watch is stopped while the consumer works: only the upstream's silence counts.
+func (s *stream) run(yield func(engine.Event, error) bool) {
+	for {
+		ev, err := s.events.Next()
+		s.x.watch.Stop()
+		switch {
+		case errors.Is(err, io.EOF) && !slices.Contains(s.finished, false), err == nil && string(ev.Data) == openai.Done:
+			s.end(yield)
+			return
+		case errors.Is(err, io.EOF):
+			err = fault.Wrap(errors.New("the stream ended early"), fault.CodeUpstreamFailed, s.x.model)
+		case err != nil:
+			err = s.x.failure(err)
+		default:
+			var ok bool
+			if ok, err = s.chunk(ev.Data, yield); err == nil && !ok {
+				return
+			}
+		}
+		if err != nil {
+			yield(engine.Event{}, err)
+			return
+		}
+		s.x.watch.Reset(s.x.e.cfg.IdleTimeout)
+	}
+}
+
+// chunk yields what one event holds. It is false when the consumer has had enough.
+func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool, error) {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		// The error of the decoder may quote the data, so it is not kept.
+		return false, fault.Wrap(fmt.Errorf("an event of %d bytes is no chunk", len(data)), fault.CodeUpstreamFailed, s.x.model)
+	}
+	if c.Error != nil {
+		return false, s.x.refused(0, *c.Error, 0)
+	}
+	if c.Model != "" {
+		s.model = engine.ReportedModel(c.Model)
+	}
+	if c.Usage != nil {
+		s.usage = c.Usage
+	}
+	for i := range c.Choices {
+		ev, err := s.choice(&c.Choices[i])
+		if err != nil {
+			return false, err
+		}
+		if ev.Text == "" && ev.Finish == engine.FinishNone && len(ev.Logprobs) == 0 {
+			continue
+		}
+		if s.x.caller.Err() != nil {
+			return false, fmt.Errorf("ask upstream: %w", s.x.caller.Err())
+		}
+		if !yield(ev, nil) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
+	if c.Index < 0 || c.Index >= len(s.finished) {
+		return engine.Event{}, fault.Wrap(fmt.Errorf("the upstream sent choice %d of %d", c.Index, len(s.finished)), fault.CodeUpstreamFailed, s.x.model)
+	}
+	if s.finished[c.Index] {
+		return engine.Event{}, nil // some servers repeat the finish beside the usage
+	}
+	ev := engine.Event{Choice: c.Index, Text: c.Text}
+	if c.Delta.Content != nil {
+		ev.Text = *c.Delta.Content
+	}
+	if ev.Text != "" {
+		s.pieces++
+		s.bytes += len(ev.Text)
+		if s.first.IsZero() {
+			s.first = time.Now()
+		}
+	}
+	if s.req.Logprobs >= 0 {
+		lps, err := logprobs(c.Logprobs, s.req.Logprobs)
+		if err != nil {
+			return engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model)
+		}
+		ev.Logprobs = lps
+	}
+	if c.FinishReason != nil && *c.FinishReason != "" {
+		s.finished[c.Index] = true
+		ev.Finish = engine.FinishStop
+		if *c.FinishReason == string(engine.FinishLength) {
+			ev.Finish = engine.FinishLength
+		}
+	}
+	return ev, nil
+}
+
+// end yields the finish of choices that the end marker finished, and the usage.
+func (s *stream) end(yield func(engine.Event, error) bool) {
+	for i, done := range s.finished {
+		if !done && !yield(engine.Event{Choice: i, Finish: engine.FinishStop}, nil) {
+			return
+		}
+	}
+	u := s.count()
+	now := time.Now()
+	if s.first.IsZero() {
+		s.first = now
+	}
+	// Queueing at the upstream cannot be told from its prefill.
+	u.Prefill, u.Decode = s.first.Sub(s.began), now.Sub(s.first)
+	yield(engine.Event{Usage: &u}, nil)
+}
+
+// count is what the upstream reported, or an estimate: a token per piece or per four bytes of text, whichever is more, within the
+// limit that was set.
+func (s *stream) count() engine.Usage {
+	u := engine.Usage{Model: s.model}
+	if s.usage != nil {
+		u.PromptTokens, u.CompletionTokens = max(0, s.usage.PromptTokens), max(0, s.usage.CompletionTokens)
+		if d := s.usage.PromptDetails; d != nil {
+			u.CachedTokens = min(max(0, d.CachedTokens), u.PromptTokens)
+		}
+		return u
+	}
+	u.Estimated = true
+	u.PromptTokens = promptBytes(s.req)/4 + 4*len(s.req.Messages) + 1
+	u.CompletionTokens = max(s.pieces, s.bytes/4)
+	if limit := s.req.MaxTokens * len(s.finished); limit > 0 {
+		u.CompletionTokens = min(u.CompletionTokens, limit)
+	}
+	return u
+}
+
+// logprobs reads either form: the list of the chat endpoint, or the columns of the other.
+func logprobs(raw json.RawMessage, top int) ([]engine.TokenLogprob, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var both struct {
+		openai.ChatLogprobs
+		openai.CompletionLogprobs
+	}
+	if err := json.Unmarshal(raw, &both); err != nil {
+		return nil, errors.New("log-probabilities of an unknown form")
+	}
+	var out []engine.TokenLogprob
+	for _, t := range both.Content {
+		lp := entry(t.Token, t.Bytes, t.Logprob)
+		for _, a := range t.TopLogprobs[:min(top, len(t.TopLogprobs))] {
+			lp.Top = append(lp.Top, entry(a.Token, a.Bytes, a.Logprob))
+		}
+		out = append(out, lp)
+	}
+	for i, token := range both.Tokens {
+		lp := entry(token, nil, 0)
+		if i < len(both.TokenLogprobs) {
+			lp.Logprob = both.TokenLogprobs[i]
+		}
+		if i < len(both.TopLogprobs) {
+			for t, v := range both.TopLogprobs[i] {
+				lp.Top = append(lp.Top, entry(t, nil, v))
+			}
+			slices.SortFunc(lp.Top, func(a, b engine.TokenLogprob) int {
+				return cmp.Or(cmp.Compare(b.Logprob, a.Logprob), strings.Compare(a.Token, b.Token))
+			})
+			lp.Top = lp.Top[:min(top, len(lp.Top))]
+		}
+		out = append(out, lp)
+	}
+	return out, nil
+}
+
+func entry(token string, raw []byte, lp float64) engine.TokenLogprob {
+	if raw == nil {
+		raw = []byte(token)
+	}
+	return engine.TokenLogprob{Token: token, Bytes: raw, Logprob: min(lp, 0)}
+}

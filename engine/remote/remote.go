@@ -1,0 +1,259 @@
+// Package remote implements the engine contract over an OpenAI-compatible upstream: vLLM, SGLang, MindIE, LMDeploy, another
+// installation of this product, or any other server of that dialect.
+//
+// An upstream comes from the administrator's configuration only. Its addresses are checked after name resolution, at every
+// connection: private, loopback and link-local ranges are refused unless listed. Redirects are not followed, proxies of the
+// environment are not used, and no header of a caller is passed on. What an upstream says in an error reaches neither callers nor
+// the log; its status, type and code do.
+//
+// Models are what the configuration lists, not what the upstream offers.
+package remote
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// Config describes one upstream. Zero durations mean the defaults named at each field.
+type Config struct {
+	// BaseURL is the root of the dialect, such as "https://gpu-1.example.com/v1".
+	BaseURL string `koanf:"base_url"`
+	// APIKey is sent as a bearer token; empty sends none.
+	APIKey keyring.Secret `koanf:"api_key"`
+	// Models lists what may be used of the upstream.
+	Models []ModelConfig `koanf:"models"`
+	// AllowPrivate lists the networks (such as "10.2.0.0/16" or "127.0.0.1/32") in which an otherwise refused address is allowed.
+	AllowPrivate []string `koanf:"allow_private"`
+	// ConnectTimeout bounds connecting and the TLS handshake; 0 means 5 seconds.
+	ConnectTimeout time.Duration `koanf:"connect_timeout"`
+	// FirstByteTimeout bounds the wait for the first event; 0 means 2 minutes.
+	FirstByteTimeout time.Duration `koanf:"first_byte_timeout"`
+	// IdleTimeout bounds the silence between two events; 0 means 1 minute.
+	IdleTimeout time.Duration `koanf:"idle_timeout"`
+	// MaxEventBytes bounds one event; 0 means 1 MiB.
+	MaxEventBytes int `koanf:"max_event_bytes"`
+}
+
+// ModelConfig describes one model of an upstream, as far as the upstream does not tell.
+type ModelConfig struct {
+	ID            string `koanf:"id"`       // name inside this installation
+	Upstream      string `koanf:"upstream"` // name at the upstream; "" means ID
+	ContextTokens int    `koanf:"context_tokens"`
+	EmbedDim      int    `koanf:"embed_dim"` // > 0 makes it an embedding model
+	Logprobs      bool   `koanf:"logprobs"`
+	Deterministic bool   `koanf:"deterministic"`
+	Digest        string `koanf:"digest"`
+	Precision     string `koanf:"precision"`
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("base_url: must be an http or https address without user, query or fragment")
+	}
+	if len(c.Models) == 0 {
+		return errors.New("models: list at least one")
+	}
+	seen := map[string]bool{}
+	for i, m := range c.Models {
+		if m.ID == "" || seen[m.ID] {
+			return fmt.Errorf("models[%d].id: must be set, and only once", i)
+		}
+		seen[m.ID] = true
+		if m.ContextTokens < 0 || m.EmbedDim < 0 {
+			return fmt.Errorf("models[%d]: context_tokens and embed_dim must not be negative", i)
+		}
+	}
+	if _, err := prefixes(c.AllowPrivate); err != nil {
+		return err
+	}
+	if c.ConnectTimeout < 0 || c.FirstByteTimeout < 0 || c.IdleTimeout < 0 || c.MaxEventBytes < 0 {
+		return errors.New("timeouts and max_event_bytes: must not be negative")
+	}
+	return nil
+}
+
+func prefixes(list []string) ([]netip.Prefix, error) {
+	out := make([]netip.Prefix, len(list))
+	for i, s := range list {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("allow_private[%d]: %q is no network; write it as 10.2.0.0/16", i, s)
+		}
+		out[i] = p.Masked()
+	}
+	return out, nil
+}
+
+// Engine asks one upstream. It is safe for concurrent use.
+type Engine struct {
+	cfg    Config
+	base   string
+	client *http.Client
+	models []ModelConfig // ordered by ID
+
+	closed context.Context //nolint:containedctx // ends when the engine is closed
+	close  context.CancelFunc
+	once   sync.Once
+}
+
+// New returns an engine over the upstream of cfg. It does not connect.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("remote engine: %w", err)
+	}
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&cfg.ConnectTimeout, 5*time.Second)
+	set(&cfg.FirstByteTimeout, 2*time.Minute)
+	set(&cfg.IdleTimeout, time.Minute)
+	if cfg.MaxEventBytes == 0 {
+		cfg.MaxEventBytes = 1 << 20
+	}
+	allowed, err := prefixes(cfg.AllowPrivate)
+	if err != nil {
+		return nil, fmt.Errorf("remote engine: %w", err)
+	}
+	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+		return checkAddress(address, allowed)
+	}}
+	e := &Engine{
+		cfg: cfg, base: strings.TrimSuffix(cfg.BaseURL, "/"),
+		models: slices.SortedFunc(slices.Values(cfg.Models), func(a, b ModelConfig) int { return cmp.Compare(a.ID, b.ID) }),
+		client: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				DialContext: dialer.DialContext, TLSHandshakeTimeout: cfg.ConnectTimeout, ForceAttemptHTTP2: true,
+				DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second,
+			},
+		},
+	}
+	e.closed, e.close = context.WithCancel(context.Background())
+	return e, nil
+}
+
+// errAddress is why a connection was not made.
+var errAddress = errors.New("the address lies in a private range that the configuration does not list")
+
+// checkAddress runs on the address a name has resolved to, so a name that changes its mind later is checked again.
+func checkAddress(address string, allowed []netip.Prefix) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("connect to %q: %w", address, err)
+	}
+	a := ap.Addr().Unmap().WithZone("")
+	if public(a) || slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		return nil
+	}
+	return fmt.Errorf("connect to %s: %w", a, errAddress)
+}
+
+// public reports whether an address is an ordinary one of the Internet.
+func public(a netip.Addr) bool {
+	if !a.IsGlobalUnicast() || a.IsPrivate() {
+		return false
+	}
+	for _, special := range []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "240.0.0.0/4", // not of the Internet
+		"64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", // carry an IPv4 address that is not looked at
+	} {
+		if netip.MustParsePrefix(special).Contains(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// Models implements engine.Engine.
+func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out := make([]engine.Model, len(e.models))
+	for i, m := range e.models {
+		out[i] = engine.Model{
+			ID: engine.ModelID(m.ID), Digest: m.Digest, Precision: m.Precision, ContextTokens: m.ContextTokens, EmbedDim: m.EmbedDim,
+			CanGenerate: m.EmbedDim == 0, CanEmbed: m.EmbedDim > 0, HasLogprobs: m.Logprobs && m.EmbedDim == 0, Deterministic: m.Deterministic,
+		}
+	}
+	return out, nil
+}
+
+// model finds a model that does what is needed, or says why not.
+func (e *Engine) model(ctx context.Context, id engine.ModelID, embeds bool) (ModelConfig, error) {
+	if e.closed.Err() != nil {
+		return ModelConfig{}, fault.New(fault.CodeEngineUnavailable, string(id))
+	}
+	if err := ctx.Err(); err != nil {
+		return ModelConfig{}, err
+	}
+	i := slices.IndexFunc(e.models, func(m ModelConfig) bool { return m.ID == string(id) })
+	if i < 0 {
+		return ModelConfig{}, fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
+	}
+	m := e.models[i]
+	if (m.EmbedDim > 0) != embeds {
+		what := "the model does not embed"
+		if !embeds {
+			what = "the model does not generate text"
+		}
+		return ModelConfig{}, fault.New(fault.CodeUnsupported, "model", what).WithParam("model")
+	}
+	if m.Upstream == "" {
+		m.Upstream = m.ID
+	}
+	return m, nil
+}
+
+// The bounds of tokens that chat templates add: most add under ten a message, and some put a system message of their own first.
+const (
+	templateTokens = 64
+	messageTokens  = 16
+)
+
+// Count implements engine.Engine. It is a bound: a token has at least one byte.
+func (e *Engine) Count(ctx context.Context, req *engine.Request) (engine.Count, error) {
+	if _, err := e.model(ctx, req.Model, false); err != nil {
+		return engine.Count{}, err
+	}
+	return engine.Count{Tokens: promptBytes(req) + templateTokens + messageTokens*len(req.Messages)}, nil
+}
+
+func promptBytes(req *engine.Request) int {
+	if req.Messages == nil {
+		return len(req.Prompt)
+	}
+	n := 0
+	for _, m := range req.Messages {
+		n += len(m.Role) + len(m.Content) + len(m.Name)
+	}
+	return n
+}
+
+// Close implements engine.Engine.
+func (e *Engine) Close() error {
+	e.once.Do(func() {
+		e.close()
+		e.client.CloseIdleConnections()
+	})
+	return nil
+}
