@@ -307,8 +307,10 @@ func scanPieces(set *Set, pieces ...string) string {
 func TestEverySplit(t *testing.T) {
 	set := New()
 	var texts []string
+	values := map[string]bool{}
 	for _, e := range positives() {
 		text, _, _ := e.parse()
+		values[text] = true
 		texts = append(texts, text, "请"+text, text+"1")
 	}
 	for _, text := range append(texts, negatives()...) {
@@ -316,7 +318,7 @@ func TestEverySplit(t *testing.T) {
 		if got := scanPieces(set, strings.Split(text, "")...); got != want {
 			t.Errorf("rune by rune: %s\nwant %s", got, want)
 		}
-		if len(text) > 60 {
+		if len(text) > 60 || !values[text] { // pairs of cuts only where they are few
 			for i := range len(text) {
 				if got := scanPieces(set, text[:i], text[i:]); got != want {
 					t.Errorf("cut at %d: %s\nwant %s", i, got, want)
@@ -425,7 +427,7 @@ func TestWorkIsLinear(t *testing.T) {
 		return best
 	}
 	for _, unit := range []string{"1 ", "1.2.", "a@", "a@b.cn", "password:", "https://a:", "-----BEGIN PRIVATE KEY-----", "京A1", "f:", "0086-", "a"} {
-		const n = 4000
+		const n = 1600
 		small, large := fastest(strings.Repeat(unit, n/len(unit))), fastest(strings.Repeat(unit, 16*n/len(unit)))
 		if large > 160*max(small, 50*time.Microsecond) {
 			t.Errorf("%q: %s for %d bytes, %s for sixteen times as many", unit, small, n, large)

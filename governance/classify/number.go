@@ -14,11 +14,10 @@ type number struct {
 
 func isSeparator(r rune) bool { return strings.ContainsRune(" -._·()", r) }
 
-// gather reads the number that begins at cell i. It is open until a character shows that it has ended, or maxDigits are read.
+// gather reads the number that begins at cell i. It is open until a character shows that it has ended, or maxDigits are read. The
+// number is valid until the next call.
 func gather(w *window, i int) (n number, v verdict) {
-	n.w = w
-	n.digit = make([]byte, 0, maxDigits)
-	n.at = make([]int, 0, maxDigits)
+	n.w, n.digit, n.at = w, w.digit[:0], w.digitAt[:0]
 	for gap := 0; len(n.digit) < maxDigits; i++ {
 		r := w.at(i)
 		switch {
@@ -37,16 +36,10 @@ func gather(w *window, i int) (n number, v verdict) {
 	return n, yes
 }
 
-// whole reports whether a group ends with digit k-1, so that the first k digits may stand for themselves.
-func (n *number) whole(k int) (bool, verdict) {
-	if k < 1 || k > len(n.digit) {
-		return false, yes
-	}
-	next := n.w.at(n.at[k-1] + 1)
-	if next == unknown {
-		return false, open
-	}
-	return !isDigit(next), yes
+// whole reports whether a group ends with digit k-1, so that the first k digits may stand for themselves. What stands behind is
+// known for every k below maxDigits, since gather has read on.
+func (n *number) whole(k int) bool {
+	return k >= 1 && k <= len(n.digit) && k < maxDigits && !isDigit(n.w.at(n.at[k-1]+1))
 }
 
 // gap reports whether a separator stands between digits k-1 and k.
@@ -130,12 +123,8 @@ func mobile(n *number, first int, plus bool) (match, verdict) {
 		if len(n.digit) < to || n.digit[from] != '1' || n.digit[from+1] < '3' {
 			continue
 		}
-		ok, v := n.whole(to)
-		if v == open {
-			return match{}, open
-		}
 		shape := n.shape(from, to)
-		if ok && slices.ContainsFunc(mobileShapes, func(s []int) bool { return slices.Equal(s, shape) }) {
+		if n.whole(to) && slices.ContainsFunc(mobileShapes, func(s []int) bool { return slices.Equal(s, shape) }) {
 			return match{class: Mobile, start: first, end: n.at[to-1] + 1, score: 0.8}, yes
 		}
 	}
@@ -156,11 +145,7 @@ func landline(n *number, first int, plus bool) (match, verdict) {
 			if area == 0 || local == 7 && area == 2 || to > len(n.digit) || s[area] < '2' || s[area] > '8' {
 				continue
 			}
-			ok, v := n.whole(to)
-			if v == open {
-				return match{}, open
-			}
-			if !ok || !landlineShape(n.shape(len(p)+area, to)) || slices.Contains(n.shape(len(p), len(p)+area), 1) {
+			if !n.whole(to) || !landlineShape(n.shape(len(p)+area, to)) || slices.Contains(n.shape(len(p), len(p)+area), 1) {
 				continue
 			}
 			end, v := n.extension(to)
@@ -232,11 +217,7 @@ func residentID(n *number, first int) (match, verdict) {
 		}
 		return match{}, no
 	}
-	ok, v := n.whole(15)
-	if v == open {
-		return match{}, open
-	}
-	if ok && validDate("19"+s[6:12]) && n.w.cued(first, "身份证", "证件号", "公民身份") {
+	if n.whole(15) && validDate("19"+s[6:12]) && n.w.cued(first, "身份证", "证件号", "公民身份") {
 		return match{class: ResidentID, start: first, end: n.at[14] + 1, score: 0.7}, yes
 	}
 	return match{}, no
@@ -245,15 +226,11 @@ func residentID(n *number, first int) (match, verdict) {
 // residentBody returns the 18 characters if the number has that length, alone or as 17 digits and an X.
 func (n *number) residentBody() (end int, body string, v verdict) {
 	s := n.text()
-	ok, v := n.whole(18)
-	if v == open || ok {
-		if !ok {
-			return 0, "", v
-		}
+	if n.whole(18) {
 		return n.at[17] + 1, s[:18], yes
 	}
-	if ok, v = n.whole(17); v == open || !ok {
-		return 0, "", v
+	if !n.whole(17) {
+		return 0, "", yes
 	}
 	x := n.at[16] + 1
 	if isSeparator(n.w.at(x)) {
@@ -320,11 +297,7 @@ func bankCard(n *number, first int) (match, verdict) {
 	}
 	cue := -1 // not looked up yet
 	for size := min(len(s), 19); size >= 12; size-- {
-		ok, v := n.whole(size)
-		if v == open {
-			return match{}, open
-		}
-		if !ok || !cardShape(n.shape(0, size)) {
+		if !n.whole(size) || !cardShape(n.shape(0, size)) {
 			continue
 		}
 		m := match{class: BankCard, start: first, end: n.at[size-1] + 1, score: 0.85}

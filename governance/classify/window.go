@@ -21,6 +21,9 @@ const (
 type window struct {
 	cells []cell
 	final bool // nothing will follow
+
+	digit   [maxDigits]byte // of the number being looked at
+	digitAt [maxDigits]int
 }
 
 func (w *window) at(i int) rune {

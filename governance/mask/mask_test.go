@@ -248,6 +248,21 @@ func TestEgressMasksNewValuesOnly(t *testing.T) {
 	}
 }
 
+// TestEgressKeepsTheOrder: what the restorer holds back stays in front of a masked value.
+func TestEgressKeepsTheOrder(t *testing.T) {
+	v := vault()
+	v.Mask(classify.New(), "13800138000")
+	for answer, want := range map[string]string{
+		"[13900139000]": "[〔已屏蔽:手机〕]", "⟦13900139000⟧": "⟦〔已屏蔽:手机〕⟧", "手13900139000机·": "手〔已屏蔽:手机〕机·", "手机·13900139000": "手机·〔已屏蔽:手机〕",
+	} {
+		for i := range len(answer) {
+			if got, _, err := egress(v, answer[:i], answer[i:]); err != nil || got != want {
+				t.Errorf("%q cut at %d: %q, want %q; %v", answer, i, got, want, err)
+			}
+		}
+	}
+}
+
 func TestEgressBlocks(t *testing.T) {
 	answer := "密钥是 sk-abcd1234efgh5678ijkl 请保存"
 	for i := range len(answer) {
