@@ -53,18 +53,21 @@ func budgetOf(e *exec.Evaluator) *budget {
 	return b
 }
 
+// valueCost is the work of handling a value of any size, through reflection as gonja does.
+const valueCost = 16
+
 // sizeOf estimates what printing or comparing v costs, nested values included; it stops counting at limit.
 func sizeOf(v *exec.Value, limit, depth int) int {
 	if v == nil || v.IsNil() {
-		return 1
+		return valueCost
 	}
 	if v.IsString() {
-		return 1 + len(v.Interface().(string))
+		return valueCost + len(v.Interface().(string))
 	}
 	if depth > maxDepth {
 		return limit + 1 // so deep only by containing itself
 	}
-	n := 1
+	n := valueCost
 	for _, item := range children(v) {
 		n += sizeOf(item, limit-n, depth+1)
 		if n > limit {

@@ -85,3 +85,17 @@ func checkGolden(t *testing.T, tpl *Template, c goldenCase) {
 		}
 	}
 }
+
+func BenchmarkRenderSegments(b *testing.B) {
+	for _, name := range []string{"smollm2.jinja", "qwen3.jinja"} {
+		tpl := mustParse(b, source(b, name))
+		in := Input{Messages: []Message{{Role: "user", Content: strings.Repeat("What is the capital of France? ", 10)}}, AddGenerationPrompt: true}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := tpl.RenderSegments(in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

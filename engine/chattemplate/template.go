@@ -21,7 +21,7 @@ const (
 	maxNesting = 200 // brackets and blocks open at once
 	maxOutput  = 16 << 20
 	maxDepth   = 40 // macros calling macros
-	maxTime    = 5 * time.Second
+	maxTime    = 10 * time.Second
 	baseWork   = 4 << 20
 	workFactor = 200 // work per byte of the chat
 )
