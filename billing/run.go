@@ -84,8 +84,11 @@ func (l *Ledger) refresh(ctx context.Context) error {
 // tidy forgets what is recorded, gives up what is too old, retires slices whose budget or period has passed, and returns what is
 // free in them. With idle set it also empties slices that nobody used since the last time.
 func (l *Ledger) tidy(ctx context.Context, idle bool) error {
-	err := l.reconcile(ctx)
 	snap, now := l.snap.Load(), l.now()
+	if snap == nil {
+		return nil // not loaded, so nothing was handed out
+	}
+	err := l.reconcile(ctx)
 	l.retireAll(func(s *slice) bool {
 		b := snap.current(s.budget.tenant, s.key.budget)
 		return b == nil || b.limit != s.budget.limit || b.period.id(now, b.loc) > s.key.period

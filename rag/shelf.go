@@ -67,82 +67,111 @@ func newShelf(row collectionRow, embedder string, near index.Index) (*shelf, err
 	}, nil
 }
 
-// put places a document, instead of its last version. Searches see the one or the other.
+// put places a document, instead of its last version. Searches see the one or the other, and go on while the new one is indexed:
+// until its numbers are in a group, the filter hides them. Only one change runs at a time.
 func (sh *shelf) put(ctx context.Context, b *book) error {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	numbers := sh.take(len(b.chunks))
 	entries := make([]index.Entry, len(b.chunks))
 	for i, c := range b.chunks {
-		b.numbers = append(b.numbers, sh.number())
-		entries[i] = index.Entry{ID: b.numbers[i], Vector: decodeVector(c.Vector)}
+		entries[i] = index.Entry{ID: numbers[i], Vector: decodeVector(c.Vector)}
 	}
 	if b.Embedder != sh.embedder {
 		entries = nil // not comparable, perhaps of another dimension; searches that may see the document fail
 	}
 	if err := sh.near.Upsert(ctx, entries); err != nil {
-		sh.vacant = append(sh.vacant, b.numbers...)
-		b.numbers = nil
+		sh.free(numbers)
 		return fmt.Errorf("index document %s: %w", b.ID, err)
 	}
-	for i, n := range b.numbers {
-		sh.pieces[n] = piece{b, i}
+	for i, n := range numbers {
 		sh.words.Add(n, b.indexed(i))
 		b.chunks[i].Vector = nil // the index has it
 	}
+	b.numbers = numbers
+	return sh.drop(ctx, sh.swap(b))
+}
+
+// swap makes a document visible instead of its last version, which it returns.
+func (sh *shelf) swap(b *book) *book {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for i, n := range b.numbers {
+		sh.pieces[n] = piece{b, i}
+	}
+	old := sh.docs[b.ID]
+	sh.hide(old)
 	g := sh.groups[b.group()]
 	if g == nil {
 		g = &group{b.labels, roaring.New()}
 		sh.groups[b.group()] = g
 	}
 	g.numbers.AddMany(b.numbers)
-	old := sh.docs[b.ID]
 	sh.docs[b.ID] = b
 	delete(sh.broken, b.ID)
-	return sh.clear(ctx, old)
+	return old
 }
-
-func (b *book) group() groupKey { return groupKey{b.Labels, b.Embedder} }
 
 // remove takes a document away. It is gone for searches even if the index fails to forget its vectors.
 func (sh *shelf) remove(ctx context.Context, id string) error {
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	old := sh.docs[id]
+	sh.hide(old)
 	delete(sh.docs, id)
 	delete(sh.broken, id)
-	return sh.clear(ctx, old)
+	sh.mu.Unlock()
+	return sh.drop(ctx, old)
 }
 
-// clear frees the numbers of a document that is no longer on the shelf.
-func (sh *shelf) clear(ctx context.Context, b *book) error {
+// hide takes a document out of its group. The caller holds mu.
+func (sh *shelf) hide(b *book) {
 	if b == nil {
-		return nil
+		return
 	}
 	g := sh.groups[b.group()]
 	for _, n := range b.numbers {
 		g.numbers.Remove(n)
-		sh.words.Remove(n)
 		sh.pieces[n] = piece{}
 	}
 	if g.numbers.IsEmpty() {
 		delete(sh.groups, b.group())
 	}
+}
+
+// drop lets the indexes forget a hidden document, and frees its numbers.
+func (sh *shelf) drop(ctx context.Context, b *book) error {
+	if b == nil {
+		return nil
+	}
+	for _, n := range b.numbers {
+		sh.words.Remove(n)
+	}
 	if err := sh.near.Delete(context.WithoutCancel(ctx), b.numbers); err != nil {
 		return fmt.Errorf("forget document %s: %w", b.ID, err) // the numbers stay taken: their vectors may still be there
 	}
-	sh.vacant = append(sh.vacant, b.numbers...)
+	sh.free(b.numbers)
 	return nil
 }
 
-func (sh *shelf) number() uint32 {
-	if n := len(sh.vacant); n > 0 {
-		num := sh.vacant[n-1]
-		sh.vacant = sh.vacant[:n-1]
-		return num
+// take returns n numbers that nothing uses.
+func (sh *shelf) take(n int) []uint32 {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	reused := min(n, len(sh.vacant))
+	out := slices.Clone(sh.vacant[len(sh.vacant)-reused:])
+	sh.vacant = sh.vacant[:len(sh.vacant)-reused]
+	for len(out) < n {
+		out = append(out, uint32(len(sh.pieces))) //nolint:gosec // memory ends first
+		sh.pieces = append(sh.pieces, piece{})
 	}
-	sh.pieces = append(sh.pieces, piece{})
-	return uint32(len(sh.pieces) - 1) //nolint:gosec // memory ends first
+	return out
 }
+
+func (sh *shelf) free(numbers []uint32) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.vacant = append(sh.vacant, numbers...)
+}
+
+func (b *book) group() groupKey { return groupKey{b.Labels, b.Embedder} }
 
 // indexed is the text under which a chunk is found: what it says, and where it stands.
 func (b *book) indexed(i int) string { return withContext(b.Title, b.chunks[i].Section, b.text(i)) }
