@@ -54,7 +54,7 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 		return nil, err
 	}
 	a := &Admission{guard: g, force: force, vault: g.vault(force.policy, ask.Tenant, ask.Session, ask.Request), counts: map[Finding]int{}}
-	if !force.policy.allowsModel(ask.Model) {
+	if ask.Model != "" && !force.policy.allowsModel(ask.Model) { // a search asks no model
 		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
 	}
 	if p := force.policy.Purposes; len(p) > 0 && !slices.Contains(p, ask.Purpose) {
