@@ -35,6 +35,7 @@ type Call struct {
 	RequestID  string
 	ClientID   string // the caller's own id for the request, recorded beside ours
 	Session    string // the caller's conversation, "" if it names none
+	Purpose    string // what the caller wants it for; policies may demand one
 	Source     string // remote address
 	Route      string // such as "POST /v1/chat/completions"
 	Dialect    string
@@ -66,10 +67,4 @@ type Call struct {
 type RAG struct {
 	Collection string
 	TopK       int // 0 means Config.TopK
-}
-
-// Text is one text-bearing field of a call; the guard rewrites it in place.
-type Text struct {
-	Path string
-	Text *string
 }

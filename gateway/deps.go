@@ -12,10 +12,12 @@ import (
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
-	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/rag"
 )
 
 // Config bounds requests. Zero values mean the defaults named at each field.
@@ -82,7 +84,8 @@ type (
 		Acquire(ctx context.Context, ask limit.Ask) (*limit.Ticket, limit.State, error)
 	}
 	guard interface {
-		Admit(ctx context.Context, ask Inspect) (Admission, error)
+		// Admit returns an admission beside CodeBlockedContent too, for its findings.
+		Admit(ctx context.Context, ask governance.Ask) (Admission, error)
 		Models(ctx context.Context, tenant string, all []string) []string
 	}
 	router interface {
@@ -93,7 +96,7 @@ type (
 		Reserve(ctx context.Context, ask billing.Ask) (Reservation, error)
 	}
 	retriever interface {
-		Search(ctx context.Context, ask Lookup) ([]Passage, error)
+		Search(ctx context.Context, ask rag.Query) ([]rag.Passage, error)
 	}
 	recorder interface {
 		Append(ctx context.Context, e audit.Event) (audit.Receipt, error)
@@ -103,24 +106,19 @@ type (
 		Method() string
 	}
 	labeler interface {
-		Make(request, tenant string, lang fault.Lang) (Label, error)
+		Make(request, tenant string) label.Label
 	}
 )
 
-// Inspect asks the guard about the text of a call.
-type Inspect struct {
-	Request, Tenant, Session, Action, Model string
-	Fields                                  []Text
-}
-
 // Admission is the guard's yes; it holds the vault of this call.
 type Admission interface {
-	Policy() (version, digest string)
-	Findings() []audit.Finding // so far, ordered
+	Policy() governance.PolicyRef
+	Findings() []governance.Finding // so far, ordered
 	Masked() bool
 	MaskPassage(text string) (string, error)
 	Release() Release
-	LabelText() bool // the policy asks for the visible label
+	LabelMode(asked string) string
+	AllowsCollection(name string) bool
 }
 
 // Release lets one choice's text out.
@@ -135,17 +133,9 @@ type Reservation interface {
 	Release()
 }
 
-// Lookup asks for passages.
-type Lookup struct {
-	Tenant, Collection string
-	Labels             []string
-	Text               string
-	TopK               int
-}
-
-// Deps are the parts a pipeline joins. All must be set, except Retriever in an installation without retrieval. Identity, access,
-// limits, router, audit log and energy model fit as they are; [FromGuard], [FromLedger], [FromRAG] and [FromLabels] adapt the
-// others.
+// Deps are the parts a pipeline joins. All must be set, except Retriever in an installation without retrieval. They fit as they
+// are, but for the guard and the ledger, which [FromGuard] and [FromLedger] adapt: what those return is an interface here, so
+// that tests can make it fail.
 type Deps struct {
 	Identity  authenticator
 	Access    enforcer

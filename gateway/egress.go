@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -94,7 +95,7 @@ func (e *egress) text(ev engine.Event, out *engine.Event) error {
 		e.r.withheld = true
 	}
 	if ev.Finish != engine.FinishNone && e.r.labelText() {
-		out.Text += "\n\n" + e.r.label.Text
+		out.Text += label.Text(e.r.released[ev.Choice].String()+out.Text)
 	}
 	return nil
 }
@@ -124,8 +125,5 @@ func (o *outlet) logprobs(ev engine.Event, out string) []engine.TokenLogprob {
 }
 
 func (r *run) labelText() bool {
-	if r.principal.LabelMode != "" {
-		return r.principal.LabelMode == identity.LabelText
-	}
-	return r.admission.LabelText()
+	return r.admission.LabelMode(r.principal.LabelMode) == identity.LabelText
 }

@@ -17,10 +17,13 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/rag"
 )
 
 // world is a pipeline over fakes that fail on demand, and everything they saw.
@@ -92,8 +95,8 @@ func (w *world) Models() []route.Model {
 	return []route.Model{{Name: "chat"}, {Name: "hidden"}, {Name: "other"}}
 }
 
-func (w *world) Make(request, tenant string, _ fault.Lang) (Label, error) {
-	return Label{Header: "AIGC " + request, Object: []byte(`{"Label":"1"}`), Text: "(AI-generated content)"}, w.fail["label"]
+func (w *world) Make(request, _ string) label.Label {
+	return label.Label{Label: "1", ProduceID: request}
 }
 
 type fakeLimits struct {
@@ -111,15 +114,19 @@ func (f fakeLimits) Acquire(ctx context.Context, a limit.Ask) (*limit.Ticket, li
 // fakeGuard masks the word SECRETn as ⟦n⟧ and restores it. An answer with the word FORBIDDEN is blocked.
 type fakeGuard struct {
 	w    *world
-	asks []Inspect
+	asks []governance.Ask
 }
 
-func (g *fakeGuard) Admit(_ context.Context, ask Inspect) (Admission, error) {
+func (g *fakeGuard) Admit(_ context.Context, ask governance.Ask) (Admission, error) {
+	a := &fakeAdmission{w: g.w}
 	if err := g.w.fail["admit"]; err != nil {
+		if fault.Is(err, fault.CodeBlockedContent) {
+			a.masked = 1
+			return a, err
+		}
 		return nil, err
 	}
 	g.asks = append(g.asks, ask)
-	a := &fakeAdmission{w: g.w}
 	for _, f := range ask.Fields {
 		*f.Text = a.mask(*f.Text)
 	}
@@ -152,14 +159,17 @@ func (a *fakeAdmission) mask(s string) string {
 	return s
 }
 
-func (a *fakeAdmission) Policy() (string, string) { return "policy-7", "digest" }
-func (a *fakeAdmission) Masked() bool             { return a.masked > 0 }
-func (a *fakeAdmission) LabelText() bool          { return false }
-func (a *fakeAdmission) Findings() []audit.Finding {
+func (a *fakeAdmission) Policy() governance.PolicyRef {
+	return governance.PolicyRef{Version: "policy-7", Digest: "digest"}
+}
+func (a *fakeAdmission) Masked() bool                   { return a.masked > 0 }
+func (a *fakeAdmission) LabelMode(m string) string      { return m }
+func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden" }
+func (a *fakeAdmission) Findings() []governance.Finding {
 	if a.masked == 0 {
 		return nil
 	}
-	return []audit.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.masked}}
+	return []governance.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.masked}}
 }
 
 func (a *fakeAdmission) MaskPassage(s string) (string, error) {
@@ -279,13 +289,13 @@ func (a *fakeAudit) trail() string {
 
 type fakeRAG struct {
 	w        *world
-	asks     []Lookup
-	passages []Passage
+	asks     []rag.Query
+	passages []rag.Passage
 }
 
-func (r *fakeRAG) Search(_ context.Context, ask Lookup) ([]Passage, error) {
+func (r *fakeRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {
 	r.asks = append(r.asks, ask)
-	return append([]Passage(nil), r.passages...), r.w.fail["retrieve"]
+	return append([]rag.Passage(nil), r.passages...), r.w.fail["retrieve"]
 }
 
 type fakeMeter struct{}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -195,9 +196,12 @@ func (r *run) event(stage audit.Stage) audit.Event {
 			Asked: string(c.Model), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
 			Template: r.choice.Info.Template, Engine: v.Engine,
 		},
-		Policy: r.policy[0], PolicyDigest: r.policy[1], PriceBook: r.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
-		Documents: r.documents, Label: r.label.Header, PromptDigest: r.promptDigest,
+		Policy: r.policy.Version, PolicyDigest: r.policy.Digest, PriceBook: r.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
+		Documents: r.documents, PromptDigest: r.promptDigest,
 		Latency: audit.Latency{Admit: r.admitTime.Microseconds()},
+	}
+	if r.label != (label.Label{}) {
+		e.Label = r.label.HeaderValue()
 	}
 	if e.Session == "" {
 		e.Session = r.unit
@@ -209,7 +213,9 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		e.Resource = c.RAG.Collection
 	}
 	if r.admission != nil {
-		e.Findings = r.admission.Findings()
+		for _, f := range r.admission.Findings() {
+			e.Findings = append(e.Findings, audit.Finding(f))
+		}
 	}
 	if stage != audit.StageOutcome {
 		return e
@@ -244,7 +250,7 @@ func (r *run) answer() string {
 
 func (r *run) head() Head {
 	return Head{
-		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt, Policy: r.policy[0],
+		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt, Policy: r.policy.Version,
 		Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
 		Citations: r.citations, Overhead: r.overheadSoFar(),
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
 )
 
 // retrieve is step 8: it puts what the caller may see in front of the model, masked, numbered and marked as data.
@@ -47,7 +48,7 @@ func (r *run) retrieve(ctx context.Context) error {
 }
 
 // lookup searches with the caller's labels and remembers what it found.
-func (r *run) lookup(ctx context.Context, query string) ([]Passage, error) {
+func (r *run) lookup(ctx context.Context, query string) ([]rag.Passage, error) {
 	ask := r.call.RAG
 	unavailable := func(err error) error { return fault.Wrap(err, fault.CodeRetrievalFailed, ask.Collection) }
 	if r.p.deps.Retriever == nil {
@@ -57,7 +58,7 @@ func (r *run) lookup(ctx context.Context, query string) ([]Passage, error) {
 	if k == 0 {
 		k = r.p.cfg.TopK
 	}
-	found, err := r.p.deps.Retriever.Search(ctx, Lookup{
+	found, err := r.p.deps.Retriever.Search(ctx, rag.Query{
 		Tenant: r.principal.Tenant, Collection: ask.Collection, Labels: r.principal.Labels, Text: query, TopK: k,
 	})
 	if err != nil {
@@ -69,20 +70,16 @@ func (r *run) lookup(ctx context.Context, query string) ([]Passage, error) {
 	}
 	for i, p := range found {
 		r.citations = append(r.citations, Citation{
-			Number: i + 1, Collection: p.Collection, Document: p.Document, DocumentID: p.DocumentID, Version: p.Version,
-			Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score,
+			Number: i + 1, Collection: p.Collection, Document: p.Document, Title: p.Title, Section: p.Section, DocumentID: p.DocumentID,
+			Version: p.Version, Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score,
 		})
 		r.documents = append(r.documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))
 	}
 	return found, nil
 }
 
-// show lets a passage out to a person: masked as input, then released as an answer is.
-func (r *run) show(text string) (string, error) {
-	masked, err := r.admission.MaskPassage(text)
-	if err != nil {
-		return "", err
-	}
+// show lets a masked passage out to a person, as an answer is released.
+func (r *run) show(masked string) (string, error) {
 	rel := r.admission.Release()
 	out, err := rel.Write(masked)
 	if err != nil {
@@ -109,7 +106,7 @@ const (
 )
 
 // withPassages returns the messages with the passages in the leading system message, where every chat template accepts them.
-func withPassages(messages []engine.Message, query string, passages []Passage) []engine.Message {
+func withPassages(messages []engine.Message, query string, passages []rag.Passage) []engine.Message {
 	intro, nothing := passagesEN, nothingEN
 	if strings.ContainsFunc(query, func(c rune) bool { return unicode.Is(unicode.Han, c) }) {
 		intro, nothing = passagesZH, nothingZH

@@ -182,6 +182,11 @@ func (r *run) search(ctx context.Context) (*SearchReply, error) {
 	defer stop()
 
 	passages, err := r.lookup(bounded, r.call.Query)
+	for i := range passages { // all are masked before any is released: the vault must know every value
+		if err == nil {
+			passages[i].Text, err = r.admission.MaskPassage(passages[i].Text)
+		}
+	}
 	for i := range passages {
 		if err == nil {
 			passages[i].Text, err = r.show(passages[i].Text)

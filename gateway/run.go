@@ -14,8 +14,10 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -33,7 +35,7 @@ type run struct {
 	unit         string // the conversation
 	promptDigest string
 	admission    Admission
-	policy       [2]string // version and digest
+	policy       governance.PolicyRef
 	choice       route.Choice
 	request      *engine.Request
 	count        engine.Count
@@ -41,7 +43,7 @@ type run struct {
 	reservation  Reservation
 	citations    []Citation
 	documents    []string
-	label        Label
+	label        label.Label
 	receipt      string
 	admitTime    time.Duration
 
@@ -84,16 +86,10 @@ func (r *run) authenticate(ctx context.Context) error {
 			return err
 		}
 	}
-	if m := r.call.Model; m != "" && !r.principal.MayUse(m.name()) {
+	if m := r.call.Model; m != "" && !r.principal.MayUse(string(m)) {
 		return fault.New(fault.CodeModelNotAllowed, string(m)).WithParam("model")
 	}
 	return nil
-}
-
-// name returns the model without a pinned version.
-func (m AskedModel) name() string {
-	name, _, _ := strings.Cut(string(m), "@")
-	return name
 }
 
 // limit is step 3. Tokens are taken by an estimate that needs no engine, and corrected at the end.
@@ -136,41 +132,42 @@ func (r *run) completion(d route.Defaults) int {
 func (r *run) admit(ctx context.Context) error {
 	r.unit = r.conversation()
 	r.promptDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.call.prompt())
-	a, err := r.p.deps.Guard.Admit(ctx, Inspect{
+	a, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
 		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Action: string(r.call.Action),
-		Model: r.call.Model.name(), Fields: r.texts(),
+		Model: string(r.call.Model), Purpose: r.call.Purpose, Fields: r.texts(),
 	})
-	if err != nil {
-		return err
+	if a != nil {
+		r.admission, r.policy = a, a.Policy()
 	}
-	r.admission = a
-	r.policy[0], r.policy[1] = a.Policy()
-	return nil
+	if err == nil && r.call.RAG != nil && !a.AllowsCollection(r.call.RAG.Collection) {
+		err = fault.New(fault.CodeCollectionNotFound, r.call.RAG.Collection)
+	}
+	return err
 }
 
 // texts lists every text-bearing field of the call.
-func (r *run) texts() []Text {
+func (r *run) texts() []governance.Field {
 	c := r.call
-	out := make([]Text, 0, 2*len(c.Messages)+len(c.Stop)+len(c.Input)+2)
+	out := make([]governance.Field, 0, 2*len(c.Messages)+len(c.Stop)+len(c.Input)+2)
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		path := "messages[" + strconv.Itoa(i) + "]"
-		out = append(out, Text{path + ".content", &m.Content})
+		out = append(out, governance.Field{Path: path + ".content", Text: &m.Content})
 		if m.Name != "" {
-			out = append(out, Text{path + ".name", &m.Name})
+			out = append(out, governance.Field{Path: path + ".name", Text: &m.Name})
 		}
 	}
 	if c.Prompt != "" {
-		out = append(out, Text{"prompt", &c.Prompt})
+		out = append(out, governance.Field{Path: "prompt", Text: &c.Prompt})
 	}
 	for i := range c.Stop {
-		out = append(out, Text{"stop[" + strconv.Itoa(i) + "]", &c.Stop[i]})
+		out = append(out, governance.Field{Path: "stop[" + strconv.Itoa(i) + "]", Text: &c.Stop[i]})
 	}
 	for i := range c.Input {
-		out = append(out, Text{"input[" + strconv.Itoa(i) + "]", &c.Input[i]})
+		out = append(out, governance.Field{Path: "input[" + strconv.Itoa(i) + "]", Text: &c.Input[i]})
 	}
 	if c.Query != "" {
-		out = append(out, Text{"query", &c.Query})
+		out = append(out, governance.Field{Path: "query", Text: &c.Query})
 	}
 	return out
 }
@@ -302,10 +299,7 @@ func (r *run) size(ctx context.Context) error {
 // admitted is step 9.
 func (r *run) admitted(ctx context.Context) error {
 	if r.call.Action != ActionEmbed {
-		var err error
-		if r.label, err = r.p.deps.Labels.Make(r.call.RequestID, r.principal.Tenant, r.call.Language); err != nil {
-			return err
-		}
+		r.label = r.p.deps.Labels.Make(r.call.RequestID, r.principal.Tenant)
 	}
 	r.admitTime = r.p.now().Sub(r.call.Received)
 	e := r.event(audit.StageAdmitted)

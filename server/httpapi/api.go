@@ -208,6 +208,9 @@ func (a *API) call(c *gin.Context, perm access.Permission) *gateway.Call {
 	if s := c.GetHeader("X-Sluice-Session"); saneID(s, 128) {
 		call.Session = s
 	}
+	if s := c.GetHeader("X-Sluice-Purpose"); saneID(s, 128) {
+		call.Purpose = s
+	}
 	return call
 }
 

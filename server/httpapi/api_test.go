@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -54,19 +55,19 @@ func TestChatReply(t *testing.T) {
 	ext := got["sluice"].(map[string]any)
 	finding := ext["findings"].([]any)[0].(map[string]any)
 	if ext["receipt"] != "receipt-1" || ext["policy"] != "policy-7" || finding["class"] != "secret" || finding["count"] != 1.0 ||
-		ext["label"].(map[string]any)["ProduceID"] != "x" || ext["model"].(map[string]any)["version"] != "v1" ||
+		ext["label"].(map[string]any)["AIGC"].(map[string]any)["ProduceID"] != "x" || ext["model"].(map[string]any)["version"] != "v1" ||
 		ext["energy"].(map[string]any)["microjoules"] != 42.0 || ext["cost"].(map[string]any)["currency"] != "CNY" || ext["request_id"] != resp.Header.Get("X-Request-Id") {
 		t.Errorf("extension %v", ext)
 	}
 	for h, want := range map[string]string{
-		"X-Sluice-Receipt": "receipt-1", "X-Sluice-Label": `{"Label":"1"}`, "X-Ratelimit-Limit-Requests": "100000",
+		"X-Sluice-Receipt": "receipt-1", "X-Ratelimit-Limit-Requests": "100000",
 		"X-Ratelimit-Remaining-Requests": "99999", "X-Content-Type-Options": "nosniff", "Content-Type": "application/json; charset=utf-8",
 	} {
 		if got := resp.Header.Get(h); got != want {
 			t.Errorf("%s: %q, want %q", h, got, want)
 		}
 	}
-	for _, h := range []string{"X-Sluice-Overhead-Ms", "X-Ratelimit-Reset-Tokens", "X-Request-Id"} {
+	for _, h := range []string{"X-Sluice-Overhead-Ms", "X-Ratelimit-Reset-Tokens", "X-Request-Id", label.Header} {
 		if resp.Header.Get(h) == "" {
 			t.Errorf("%s is missing", h)
 		}
@@ -79,7 +80,7 @@ func TestChatReply(t *testing.T) {
 func TestStream(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	resp, body := k.post(t, "/v1/chat/completions", `{"model":"chat","messages":[{"role":"user","content":"one two three SECRET1"}],"n":2,"stream":true,"stream_options":{"include_usage":true}}`)
-	if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") || resp.Header.Get("X-Accel-Buffering") != "no" || resp.Header.Get("X-Sluice-Label") == "" {
+	if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") || resp.Header.Get("X-Accel-Buffering") != "no" || resp.Header.Get(label.Header) == "" {
 		t.Fatalf("%d %v", resp.StatusCode, resp.Header)
 	}
 	evs := events(t, body)

@@ -22,10 +22,13 @@ import (
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/rag"
 )
 
 const (
@@ -147,7 +150,7 @@ func (k *kit) last() audit.Event {
 
 type kitGuard struct{ k *kit }
 
-func (g kitGuard) Admit(_ context.Context, ask gateway.Inspect) (gateway.Admission, error) {
+func (g kitGuard) Admit(_ context.Context, ask governance.Ask) (gateway.Admission, error) {
 	if err := g.k.fail["admit"]; err != nil {
 		return nil, err
 	}
@@ -162,20 +165,23 @@ func (kitGuard) Models(_ context.Context, _ string, all []string) []string { ret
 
 type kitAdmission struct{ n int }
 
-func (a *kitAdmission) Policy() (string, string) { return "policy-7", "d" }
-func (a *kitAdmission) Masked() bool             { return a.n > 0 }
-func (a *kitAdmission) LabelText() bool          { return false }
-func (a *kitAdmission) Release() gateway.Release { return &kitRelease{} }
+func (a *kitAdmission) Policy() governance.PolicyRef {
+	return governance.PolicyRef{Version: "policy-7"}
+}
+func (a *kitAdmission) Masked() bool                 { return a.n > 0 }
+func (a *kitAdmission) LabelMode(m string) string    { return m }
+func (a *kitAdmission) AllowsCollection(string) bool { return true }
+func (a *kitAdmission) Release() gateway.Release     { return &kitRelease{} }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
 }
 
-func (a *kitAdmission) Findings() []audit.Finding {
+func (a *kitAdmission) Findings() []governance.Finding {
 	if a.n == 0 {
 		return nil
 	}
-	return []audit.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.n}}
+	return []governance.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.n}}
 }
 
 // kitRelease restores; it holds back from an open bracket on.
@@ -208,11 +214,11 @@ func (kitReservation) Release() {}
 
 type kitRAG struct{}
 
-func (kitRAG) Search(_ context.Context, ask gateway.Lookup) ([]gateway.Passage, error) {
+func (kitRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {
 	if ask.Collection != "docs" {
 		return nil, fault.New(fault.CodeCollectionNotFound, ask.Collection)
 	}
-	return []gateway.Passage{{Collection: "docs", Document: "Fees", DocumentID: "d1", Version: "1", Chunk: 2, Text: "5 <b>", Start: 3, End: 8, Score: 0.5}}, nil
+	return []rag.Passage{{Collection: "docs", Document: "Fees", DocumentID: "d1", Version: "1", Chunk: 2, Text: "5 <b>", Start: 3, End: 8, Score: 0.5}}, nil
 }
 
 type kitMeter struct{}
@@ -222,9 +228,7 @@ func (kitMeter) Method() string                     { return "declared" }
 
 type kitLabels struct{}
 
-func (kitLabels) Make(string, string, fault.Lang) (gateway.Label, error) {
-	return gateway.Label{Header: `{"Label":"1"}`, Object: json.RawMessage(`{"Label":"1","ProduceID":"x"}`)}, nil
-}
+func (kitLabels) Make(string, string) label.Label { return label.Label{Label: "1", ProduceID: "x"} }
 
 // post sends a body with the good key and returns the reply with its body read.
 func (k *kit) post(t testing.TB, path, body string, headers ...string) (*http.Response, string) {

@@ -20,12 +20,12 @@ import (
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/governance/label"
 )
 
 // Our own response headers.
 const (
 	headerReceipt  = "X-Sluice-Receipt"
-	headerLabel    = "X-Sluice-Label"
 	headerOverhead = "X-Sluice-Overhead-Ms"
 )
 
@@ -35,7 +35,7 @@ type extension struct {
 	Receipt          string             `json:"receipt"`
 	Policy           string             `json:"policy"`
 	Model            *modelInfo         `json:"model,omitempty"`
-	Label            json.RawMessage    `json:"label,omitempty"`
+	Label            *label.Extension   `json:"label,omitempty"`
 	Findings         []audit.Finding    `json:"findings"`
 	Citations        []gateway.Citation `json:"citations,omitempty"`
 	Cost             *cost              `json:"cost,omitempty"`
@@ -64,8 +64,12 @@ type energy struct {
 
 func extend(h gateway.Head, s gateway.Summary) *extension {
 	e := &extension{
-		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Label: h.Label.Object, Findings: s.Findings, Citations: h.Citations,
+		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Findings: s.Findings, Citations: h.Citations,
 		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld,
+	}
+	if h.Label != (label.Label{}) {
+		x := h.Label.Extension()
+		e.Label = &x
 	}
 	if e.Findings == nil {
 		e.Findings = []audit.Finding{}
@@ -86,8 +90,8 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 func headHeaders(c *gin.Context, head gateway.Head) {
 	h := c.Writer.Header()
 	h.Set(headerReceipt, head.Receipt)
-	if head.Label.Header != "" {
-		h.Set(headerLabel, head.Label.Header)
+	if head.Label != (label.Label{}) {
+		h.Set(label.Header, head.Label.HeaderValue())
 	}
 	h.Set(headerOverhead, strconv.FormatFloat(float64(head.Overhead.Microseconds())/1000, 'f', 3, 64))
 	rateHeaders(h, head.Rate)
