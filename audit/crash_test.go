@@ -117,7 +117,7 @@ func killOnce(t *testing.T, dir, path string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // this binary
+	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), crashChild+"="+dir+"|"+path)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -129,7 +129,7 @@ func killOnce(t *testing.T, dir, path string) []string {
 		t.Fatal(err)
 	}
 	var ids []string
-	stop := 1 + rand.IntN(100) //nolint:gosec // any moment will do
+	stop := 1 + rand.IntN(100)
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		ids = append(ids, lines.Text())
 		if len(ids) == stop {

@@ -31,7 +31,6 @@ const (
 	failsAfter       // fails, but persisted
 	failsShort       // writes half and reports it without an error
 	failsHalf        // writes half, then no space
-	hangs            // waits for release, then works
 )
 
 func (f *faultyFiles) set(plan func(op string) mode) {
@@ -97,8 +96,9 @@ func (f *faultyFile) Write(b []byte) (int, error) {
 	case failsHalf:
 		n, _ := f.file.Write(b[:len(b)/2])
 		return n, syscall.ENOSPC
+	default:
+		return f.file.Write(b)
 	}
-	return f.file.Write(b)
 }
 
 func (f *faultyFile) Sync() error {
@@ -108,8 +108,9 @@ func (f *faultyFile) Sync() error {
 	case failsAfter:
 		_ = f.file.Sync()
 		return errInjected
+	default:
+		return f.file.Sync()
 	}
-	return f.file.Sync()
 }
 
 func (f *faultyFile) Truncate(size int64) error {
@@ -387,7 +388,7 @@ func TestTornTail(t *testing.T) {
 	b = appendHeader(b, name, 1)
 	var ends []int
 	for seq := range uint64(4) {
-		payload, err := encode(sampleEvent(int(seq))) //nolint:gosec // small
+		payload, err := encode(sampleEvent(int(seq)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -459,7 +460,7 @@ func FuzzParseSegment(f *testing.F) {
 			t.Fatalf("%d of %d bytes, damage %d", img.end, len(b), img.damage)
 		}
 		for i, fr := range img.frames {
-			if fr.seq != img.first+uint64(i) { //nolint:gosec // small
+			if fr.seq != img.first+uint64(i) {
 				t.Fatal("sequence is not contiguous")
 			}
 		}

@@ -28,7 +28,7 @@ type file interface {
 type diskFiles struct{}
 
 func (diskFiles) Create(path string) (file, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // inside our own directory
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 func (diskFiles) SyncDir(path string) error {
@@ -44,11 +44,11 @@ func (diskFiles) Remove(path string) error { return os.Remove(path) }
 // lockDir takes dir for this process until the file is closed, so that two processes never write the same log.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // our own directory
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock audit directory: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // descriptors are small
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder, _ := io.ReadAll(io.LimitReader(f, 32))
 		_ = f.Close()
 		return nil, fmt.Errorf("lock audit directory %s: another process (pid %s) uses it; stop that process or give each replica its own directory: %w",
@@ -72,7 +72,7 @@ func replaceFile(path string, b []byte) error {
 	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := os.Rename(tmp, path); err != nil { //nolint:gosec // our own directory, named by the operator
 		return err
 	}
 	return diskFiles{}.SyncDir(filepath.Dir(path))

@@ -125,7 +125,7 @@ func (l *Log) Run(ctx context.Context) error {
 		}
 		pause = min(max(2*pause, l.cfg.ShipEvery), maxBackoff)
 		resume = now.Add(pause)
-		l.log.Error("audit records wait in the write-ahead log", "err", err, "retry_in", pause)
+		l.log.Error("audit records wait in the write-ahead log", slog.String("error", err.Error()), slog.Duration("retry_in", pause))
 	}
 }
 
@@ -181,7 +181,7 @@ func (l *Log) Close() error {
 	defer cancel()
 	err := l.wal.close(ctx)
 	if rerr := l.store.releaseLease(ctx, l.wal.writer); rerr != nil {
-		l.log.Warn("the sealing lease stays until it expires", "err", rerr)
+		l.log.Warn("the sealing lease stays until it expires", slog.String("error", rerr.Error()))
 	}
 	return errors.Join(err, l.lock.Close())
 }

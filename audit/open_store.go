@@ -23,7 +23,7 @@ func Open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
-	l, err := open(cfg.withDefaults(), db, keys, sink, log.With("component", "audit"), newMetrics(reg), diskFiles{})
+	l, err := open(cfg.withDefaults(), db, keys, sink, log.With(slog.String("component", "audit")), newMetrics(reg), diskFiles{})
 	if err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
@@ -58,7 +58,7 @@ func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	}
 	writer := hex.EncodeToString(id[:])
 	if err := replaceFile(filepath.Join(cfg.Dir, "writer"), []byte(writer+"\n")); err != nil {
-		log.Warn("the writer id could not be noted; it only serves people who look", "err", err)
+		log.Warn("the writer id could not be noted; it only serves people who look", slog.String("error", err.Error()))
 	}
 	w := &wal{
 		dir: dir, writer: writer, segmentBytes: cfg.SegmentBytes, maxBytes: cfg.MaxBytes, deadline: cfg.WriteDeadline,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 )
@@ -68,7 +69,7 @@ func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) err
 	l.metrics.shipped.Add(float64(len(frames)))
 	if unbooked > 0 {
 		l.metrics.unbooked.Add(float64(unbooked))
-		l.log.Error("audit records were stored but their usage was refused; see audit_unbooked", "records", unbooked)
+		l.log.Error("audit records were stored but their usage was refused; see audit_unbooked", slog.Int("records", unbooked))
 	}
 	return nil
 }

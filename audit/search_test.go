@@ -249,7 +249,7 @@ func TestDigestIsKeyed(t *testing.T) {
 
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
-	want, err := os.ReadFile(path) //nolint:gosec // test data
+	want, err := os.ReadFile(path)
 	must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s: got\n%s", path, got)

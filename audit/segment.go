@@ -45,7 +45,7 @@ func appendHeader(b []byte, name string, first uint64) []byte {
 func appendFrame(b []byte, seq uint64, payload []byte) []byte {
 	b = append(b, frameMagic...)
 	head := len(b)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload))) //nolint:gosec // bounded by maxPayload
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
 	b = binary.LittleEndian.AppendUint64(b, seq)
 	b = binary.LittleEndian.AppendUint32(b, checksum(b[head:], payload))
 	return append(b, payload...)
@@ -186,7 +186,7 @@ func readSegments(dir string) ([]stored, error) {
 			return nil, fmt.Errorf("read write-ahead log: %w", err)
 		}
 		path := filepath.Join(dir, e.Name())
-		b, err := os.ReadFile(path) //nolint:gosec // inside our own directory
+		b, err := os.ReadFile(path)
 		if os.IsNotExist(err) {
 			continue
 		}

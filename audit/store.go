@@ -222,11 +222,11 @@ func (s *store) missing(tx *gorm.DB, writer string, frames []frame) ([]eventRow,
 // advance notes that the writer's records up to seq are in the database.
 func (s *store) advance(tx *gorm.DB, writer string, seq uint64) error {
 	res := tx.Model(&writerRow{}).Where("writer = ?", writer).
-		Update("shipped", gorm.Expr("CASE WHEN shipped < ? THEN ? ELSE shipped END", int64(seq), int64(seq))) //nolint:gosec // rowOf checked
+		Update("shipped", gorm.Expr("CASE WHEN shipped < ? THEN ? ELSE shipped END", int64(seq), int64(seq)))
 	if res.Error != nil || res.RowsAffected > 0 {
 		return res.Error
 	}
-	return tx.Create(&writerRow{Writer: writer, Shipped: int64(seq)}).Error //nolint:gosec // rowOf checked
+	return tx.Create(&writerRow{Writer: writer, Shipped: int64(seq)}).Error
 }
 
 // sealedUpTo returns, per writer, the last sequence that has a position below size in the tree.
@@ -238,7 +238,7 @@ func (s *store) sealedUpTo(ctx context.Context, writers []string, size int64) (m
 		if err != nil {
 			return nil, fmt.Errorf("read sealed records: %w", err)
 		}
-		out[w] = uint64(max(last, 0)) //nolint:gosec // not negative
+		out[w] = uint64(max(last, 0))
 	}
 	return out, nil
 }

@@ -123,6 +123,7 @@ func flipped(b []byte, at int) []byte {
 
 // TestEveryColumnIsCovered changes each column of a sealed and of an unsealed record.
 func TestEveryColumnIsCovered(t *testing.T) {
+	skipShort(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := newScene(t, db)
 		for _, id := range []string{s.ids[7], s.raw[1]} {
@@ -152,6 +153,7 @@ func TestEveryColumnIsCovered(t *testing.T) {
 }
 
 func TestTreeTablesAreCovered(t *testing.T) {
+	skipShort(t)
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := newScene(t, db)
 		for _, at := range []int64{0, 7, 19} {
@@ -248,7 +250,7 @@ func TestRewrites(t *testing.T) {
 		"change a record and all its hashes": func(s *scene) {
 			r := s.row(s.ids[7])
 			payload := bytes.Replace(r.Payload, []byte("demo"), []byte("DEMO"), 1)
-			forged, _, err := rowOf(r.Writer, uint64(r.Seq), payload) //nolint:gosec // positive
+			forged, _, err := rowOf(r.Writer, uint64(r.Seq), payload)
 			must(s.t, err)
 			must(s.t, s.db.Exec("UPDATE audit_events SET payload = ?, leaf_hash = ?, tenant = ? WHERE id = ?", payload, forged.LeafHash, "DEMO", r.ID).Error)
 			must(s.t, s.db.Exec("UPDATE audit_leaves SET leaf_hash = ? WHERE idx = 7", forged.LeafHash).Error)
@@ -346,6 +348,7 @@ func TestForkIsRefused(t *testing.T) {
 
 // TestFilesAreCovered flips bytes of the write-ahead log and of the checkpoint files.
 func TestFilesAreCovered(t *testing.T) {
+	skipShort(t)
 	s := newScene(t, dbtest.SQLite(t))
 	segs := s.l.wal.snapshot()
 	seg := segs[len(segs)-1]
@@ -409,4 +412,12 @@ func TestTriggersGuardEvidence(t *testing.T) {
 		}
 		mustVerify(t, l, db)
 	})
+}
+
+// skipShort leaves out the byte-by-byte tests in the race run: they have one goroutine and verify hundreds of times.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("single goroutine, long under the race detector")
+	}
 }

@@ -112,14 +112,14 @@ func (w *walk) pinned(dir string) (latest tree, err error) {
 		}
 	}
 	path := filepath.Join(dir, "latest")
-	text, err := os.ReadFile(path) //nolint:gosec // the operator's own directory
+	text, err := os.ReadFile(path)
 	if err == nil {
 		take(string(text), path)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return tree{}, fmt.Errorf("read checkpoint files: %w", err)
 	}
 	path = filepath.Join(dir, "checkpoints.log")
-	f, err := os.Open(path) //nolint:gosec // the operator's own directory
+	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return latest, nil
 	}
@@ -166,7 +166,7 @@ func (w *walk) writeAheadLog(ctx context.Context, dir string) error {
 	for i, s := range segments {
 		last := i+1 == len(segments) || segments[i+1].writer != s.writer
 		known := s.first != 0 || s.last != 0
-		if err := w.segment(ctx, s, last && known && shipped[s.writer] > int64(s.last)); err != nil { //nolint:gosec // compared only
+		if err := w.segment(ctx, s, last && known && shipped[s.writer] > int64(s.last)); err != nil {
 			return err
 		}
 	}
@@ -224,7 +224,7 @@ type logRecord struct {
 func (w *walk) leftovers() {
 	for writer, seqs := range w.logSeqs {
 		for seq, r := range seqs {
-			if int64(seq) <= w.sealed[writer] { //nolint:gosec // compared only
+			if int64(seq) <= w.sealed[writer] {
 				w.problem("missing", r.id, -1, fmt.Sprintf("the record is in the write-ahead log (%s/%d) but was removed from the database", writer, seq))
 			}
 		}
@@ -241,7 +241,7 @@ type edge struct {
 func (e *edge) add(leaf tlog.Hash) []tlog.Hash {
 	out := []tlog.Hash{leaf}
 	h := leaf
-	for range bits.TrailingZeros64(uint64(e.size) + 1) { //nolint:gosec // not negative
+	for range bits.TrailingZeros64(uint64(e.size) + 1) {
 		h = tlog.NodeHash(e.roots[len(e.roots)-1], h)
 		e.roots = e.roots[:len(e.roots)-1]
 		out = append(out, h)

@@ -138,7 +138,7 @@ func (w *walk) position(r recordRow, stored map[int64][]byte) {
 	if r.Found == nil {
 		w.badTree = true
 		w.problem("missing", w.nameOf(r.LeafWriter, r.LeafSeq, name), r.Idx, "the record was removed from the database or its writer or sequence was changed")
-		delete(w.logSeqs[r.LeafWriter], uint64(r.LeafSeq)) //nolint:gosec // compared only
+		delete(w.logSeqs[r.LeafWriter], uint64(r.LeafSeq))
 	} else {
 		leaf = w.record(r.Event, r.Idx)
 		if !bytes.Equal(leaf[:], r.PositionHash) {

@@ -240,7 +240,7 @@ func (w *wal) create(first uint64) (*segment, error) {
 func (w *wal) finish(seg *segment, first uint64, bytes int64, records int, err error) {
 	if err != nil {
 		if w.failed == nil { // said once, not for every request while the disk is full
-			w.log.Error("audit records cannot be made durable; requests are refused until the disk takes writes again", "err", err)
+			w.log.Error("audit records cannot be made durable; requests are refused until the disk takes writes again", slog.String("error", err.Error()))
 		}
 		w.failed = err
 		w.metrics.failures.Inc()
@@ -295,7 +295,8 @@ func (w *wal) recover() error {
 			return fmt.Errorf("audit segment %s is damaged: %s; restore the file from a copy, or move it away and accept that `sluice audit verify` reports its records as missing", s.path, s.cause)
 		}
 		if s.length != s.size {
-			w.log.Warn("audit segment ends in an unfinished write, which is cut", "segment", s.path, "bytes", s.length-s.size, "last", s.last)
+			w.log.Warn("audit segment ends in an unfinished write, which is cut",
+				slog.String("segment", s.path), slog.Int64("bytes", s.length-s.size), slog.Uint64("last", s.last))
 		}
 		if err := w.cut(s); err != nil {
 			return err
