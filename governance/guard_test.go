@@ -399,6 +399,49 @@ func TestPreview(t *testing.T) {
 	}
 }
 
+// TestChoicesInterleave: several choices of one answer are released at once, each from its own goroutine.
+func TestChoicesInterleave(t *testing.T) {
+	g := withDefault(t)
+	text := testPhone
+	a, err := g.Admit(t.Context(), ask(&text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan string)
+	const choices = 8
+	for n := range choices {
+		go func() {
+			r := a.Release()
+			shown := ""
+			for _, c := range fmt.Sprintf("%d号：%s，sk-abcd1234efgh5678ijkl。", n, text) {
+				s, err := r.Write(string(c))
+				if err != nil {
+					s = err.Error()
+				}
+				shown += s
+				a.Findings()
+			}
+			rest, err := r.Close()
+			if err != nil {
+				rest = err.Error()
+			}
+			results <- shown + rest
+		}()
+	}
+	seen := map[string]bool{}
+	for range choices {
+		seen[<-results] = true
+	}
+	for n := range choices {
+		if want := fmt.Sprintf("%d号：%s，〔已屏蔽:密钥〕。", n, testPhone); !seen[want] {
+			t.Errorf("no choice reads %q: %v", want, seen)
+		}
+	}
+	if f := a.Findings(); f[0].Class != "api_secret" || f[0].Count != choices {
+		t.Errorf("findings %+v", f)
+	}
+}
+
 // TestNothingSensitiveIsLogged drives every path with a log attached.
 func TestNothingSensitiveIsLogged(t *testing.T) {
 	var logged bytes.Buffer

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -131,21 +132,31 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-func TestThrottleCountsASprayAndStaysBounded(t *testing.T) {
+func TestThrottleCountsASpray(t *testing.T) {
 	th := &throttle{entries: map[attemptKey]*attempts{}}
 	now := time.Unix(1000, 0)
-	refused := false
-	for n := range 2 * maxTracked {
-		user := strings.Repeat("x", n%200) + string(rune('a'+n%26))
-		refused = th.begin(user, "one source", now) > 0 || refused
-		th.begin("victim", "attacker", now)
-		th.begin(user, user, now.Add(time.Duration(n)))
+	for n := range freePerSource {
+		if w := th.begin(fmt.Sprint("user", n), "one source", now); w != 0 {
+			t.Fatalf("attempt %d waits %s", n, w)
+		}
 	}
-	if !refused {
+	if th.begin("another", "one source", now) == 0 {
 		t.Error("many users from one source must be slowed down")
 	}
-	if len(th.entries) > maxTracked+1 {
-		t.Errorf("%d entries", len(th.entries))
+}
+
+// TestThrottleFlood: invented names fill the table, but cannot wash out the account under attack.
+func TestThrottleFlood(t *testing.T) {
+	th := &throttle{entries: map[attemptKey]*attempts{}}
+	now := time.Unix(1000, 0)
+	for range freePerUser {
+		th.begin("victim", "attacker", now)
+	}
+	for n := range 2 * maxTracked {
+		th.begin(fmt.Sprint("user", n), fmt.Sprint("source", n), now)
+		if len(th.entries) > maxTracked+1 {
+			t.Fatalf("%d entries", len(th.entries))
+		}
 	}
 	if th.begin("victim", "attacker", now) == 0 {
 		t.Error("a flood washed out the account under attack")

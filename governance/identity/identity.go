@@ -192,7 +192,10 @@ func (i *Identity) Run(ctx context.Context) error {
 			// What was seen last is still written, with a deadline of its own.
 			flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 			defer cancel()
-			return i.flushUses(flush)
+			if err := i.flushUses(flush); err != nil {
+				i.log.Warn("the last uses of some keys were not written", "error", err)
+			}
+			return nil
 		case <-tick.C:
 		}
 		err := i.poll(ctx)

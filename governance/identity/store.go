@@ -53,7 +53,7 @@ type sessionRow struct {
 
 func (sessionRow) TableName() string { return "identity_sessions" }
 
-var (
+var ( //nolint:gochecknoglobals // constant lists
 	tenantColumns  = []string{"id", "name", "is_operator", "created_at"}
 	userColumns    = []string{"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at"}
 	sessionColumns = []string{"digest", "family", "user_id", "source", "started_at", "expires_at", "used_at", "revoked_at"}
