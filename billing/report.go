@@ -71,7 +71,7 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 
 // add sums r into t and refuses to wrap around.
 func (t *Row) add(r Row) error {
-	var cost int64 = int64(t.Cost)
+	cost := int64(t.Cost)
 	for _, p := range []struct {
 		sum  *int64
 		part int64

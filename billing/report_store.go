@@ -55,8 +55,13 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 		db = db.Group(c.expr).Order(c.column)
 	}
 	for _, c := range []struct{ expr, column string }{
-		{requests, "requests"}, {"estimated", "estimated"}, {"prompt_tokens", "prompt_tokens"}, {"cached_tokens", "cached_tokens"},
-		{"completion_tokens", "completion_tokens"}, {"cost", "cost"}, {"energy", "energy"},
+		{requests, "requests"},
+		{"estimated", "estimated"},
+		{"prompt_tokens", "prompt_tokens"},
+		{"cached_tokens", "cached_tokens"},
+		{"completion_tokens", "completion_tokens"},
+		{"cost", "cost"},
+		{"energy", "energy"},
 	} {
 		list = append(list, "CAST(COALESCE(SUM("+c.expr+"), 0) AS BIGINT) AS "+c.column)
 	}
@@ -70,7 +75,8 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 			continue
 		}
 		out = append(out, Row{
-			r.Tenant, r.Key, r.Model, r.Day, r.Requests, r.Estimated, Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion},
+			r.Tenant, r.Key, r.Model, r.Day, r.Requests, r.Estimated,
+			Tokens{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion},
 			Money(r.Cost), r.Energy,
 		})
 	}

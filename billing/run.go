@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 )
@@ -50,7 +51,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 // report logs an error of a loop; the next turn tries again.
 func (l *Ledger) report(step string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		l.log.Warn("billing: "+step+" failed; will be tried again", "error", err)
+		l.log.Warn("billing: "+step+" failed; will be tried again", slog.Any("error", err))
 	}
 }
 
@@ -119,7 +120,7 @@ func (l *Ledger) reconcile(ctx context.Context) error {
 		}
 	}
 	for _, r := range old {
-		l.log.Error("billing: a reservation was never settled or its usage never recorded; given up", "request", r.request)
+		l.log.Error("billing: a reservation was never settled or its usage never recorded; given up", slog.String("request", r.request))
 		l.metrics.abandoned.Inc()
 		r.expire()
 	}

@@ -29,7 +29,7 @@ func New(cfg Config, db *gorm.DB, log *slog.Logger, reg registerer) (*Ledger, er
 		return nil, fmt.Errorf("billing: %w", err)
 	}
 	return &Ledger{
-		cfg: cfg.withDefaults(), store: store{db}, log: log.With("component", "billing"), metrics: m,
+		cfg: cfg.withDefaults(), store: store{db}, log: log.With(slog.String("component", "billing")), metrics: m,
 		now: time.Now, owner: uuid.NewString(), open: map[string]*Reservation{}, slices: map[sliceKey]*slice{},
 	}, nil
 }

@@ -3,6 +3,7 @@ package rag
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -98,7 +99,7 @@ func (s *Service) DeleteCollection(ctx context.Context, tenant, name string) err
 	}
 	s.replace(sh.key, nil)
 	if err := sh.empty(); err != nil {
-		s.log.Warn("rag: closing the index of a deleted collection failed", "error", err)
+		s.log.Warn("rag: closing the index of a deleted collection failed", slog.Any("error", err))
 	}
 	return nil
 }
@@ -143,7 +144,7 @@ func (s *Service) DeleteDocument(ctx context.Context, tenant, collection, name s
 		return err
 	}
 	if err := sh.remove(ctx, id); err != nil {
-		s.log.Warn("rag: removing a document from the index failed", "error", err)
+		s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 )
 
 // follow brings memory up to date with the tables: collections and documents whose revision differs are read again, those that are
@@ -47,7 +48,7 @@ func (s *Service) removeGone(rows []collectionRow) {
 		if !alive[sh.id] {
 			s.replace(key, nil)
 			if err := sh.empty(); err != nil {
-				s.log.Warn("rag: closing the index of a deleted collection failed", "error", err)
+				s.log.Warn("rag: closing the index of a deleted collection failed", slog.Any("error", err))
 			}
 		}
 	}
@@ -100,7 +101,7 @@ func (s *Service) followDocuments(ctx context.Context, sh *shelf) error {
 		b, err := s.store.document(ctx, id)
 		if errors.Is(err, errDamaged) {
 			if sh.damaged(id) {
-				s.log.Error("rag: a stored document cannot be read; its collection cannot be searched", "document", id, "error", err)
+				s.log.Error("rag: a stored document cannot be read; its collection cannot be searched", slog.String("document", id), slog.Any("error", err))
 			}
 			continue
 		}

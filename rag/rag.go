@@ -122,7 +122,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.follow(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("rag: following changes failed; will be tried again", "error", err)
+				s.log.Warn("rag: following changes failed; will be tried again", slog.Any("error", err))
 			}
 		}
 	}

@@ -189,8 +189,14 @@ func TestRefusals(t *testing.T) {
 	create(t, s, "acme", "kb")
 	wantCode(t, s.CreateCollection(t.Context(), Collection{Tenant: "acme", Name: "kb"}), fault.CodeExists)
 	for _, c := range []Collection{
-		{Name: "x"}, {Tenant: "a"}, {Tenant: "a", Name: "a/b"}, {Tenant: "a", Name: "a b"}, {Tenant: "a", Name: strings.Repeat("x", 65)},
-		{Tenant: "a", Name: "x", Title: "a\nb"}, {Tenant: "a", Name: "x", Labels: []string{""}}, {Tenant: "a", Name: "x", Labels: []string{"a b"}},
+		{Name: "x"},
+		{Tenant: "a"},
+		{Tenant: "a", Name: "a/b"},
+		{Tenant: "a", Name: "a b"},
+		{Tenant: "a", Name: strings.Repeat("x", 65)},
+		{Tenant: "a", Name: "x", Title: "a\nb"},
+		{Tenant: "a", Name: "x", Labels: []string{""}},
+		{Tenant: "a", Name: "x", Labels: []string{"a b"}},
 	} {
 		if err := s.CreateCollection(t.Context(), c); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%+v: %v", c, err)

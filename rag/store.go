@@ -33,7 +33,7 @@ func New(cfg Config, db *gorm.DB, embed Embedder, log *slog.Logger, reg register
 		return nil, fmt.Errorf("rag: %w", err)
 	}
 	return &Service{
-		cfg: cfg.withDefaults(), store: store{db}, embedder: embed, log: log.With("component", "rag"), metrics: m, now: time.Now,
+		cfg: cfg.withDefaults(), store: store{db}, embedder: embed, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		newIndex: func(dim int) index.Index { return flat.New(dim) },
 	}, nil
 }

@@ -58,8 +58,8 @@ func New(cfg Config) (Model, error) {
 		return Model{}, err
 	}
 	return Model{
-		dynamic: uint64(cfg.BusyMilliwatts - cfg.IdleMilliwatts), //nolint:gosec // Validate: not negative
-		busy:    uint64(cfg.BusyMilliwatts),                      //nolint:gosec // Validate: not negative
+		dynamic: uint64(cfg.BusyMilliwatts - cfg.IdleMilliwatts),
+		busy:    uint64(cfg.BusyMilliwatts),
 		slots:   max(1, cfg.Slots),
 	}, nil
 }
@@ -82,10 +82,10 @@ func microjoules(milliwatts uint64, d time.Duration, share int) int64 {
 		return 0
 	}
 	hi, lo := bits.Mul64(milliwatts, uint64(d))
-	divisor := 1_000_000 * uint64(share) //nolint:gosec // share is at least 1
+	divisor := 1_000_000 * uint64(share)
 	if hi >= divisor {
 		return math.MaxInt64
 	}
 	q, _ := bits.Div64(hi, lo, divisor)
-	return int64(min(q, math.MaxInt64)) //nolint:gosec // bounded
+	return int64(min(q, math.MaxInt64))
 }

@@ -183,7 +183,7 @@ func pack(us []unit, cfg Config) []span {
 	return out
 }
 
-// paragraphEnd returns the last end of a paragraph in us[i:j] that leaves at least least characters, else j.
+// paragraphEnd returns the last end of a paragraph in us[i:j] after which the piece has least characters or more, else j.
 func paragraphEnd(us []unit, i, j, least int) int {
 	for k := j - 1; k >= i && us[k].to-us[i].from >= least; k-- {
 		if us[k].para != us[k+1].para {

@@ -56,7 +56,7 @@ func (x *Index) Add(id uint32, text string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.remove(id)
-	d := document{make([]string, 0, len(counts)), uint32(len(tokens))} //nolint:gosec // a text has fewer than 2^32 bytes
+	d := document{make([]string, 0, len(counts)), uint32(len(tokens))}
 	for t, n := range counts {
 		d.terms = append(d.terms, t)
 		list := x.postings[t]
@@ -153,7 +153,7 @@ func (x *Index) Search(query string, allowed *roaring.Bitmap, n int) []Hit {
 func best(scores []float64, n int) []Hit {
 	var h worstFirst
 	for id, s := range scores {
-		hit := Hit{uint32(id), s} //nolint:gosec // ids are 32 bits
+		hit := Hit{uint32(id), s}
 		switch {
 		case s <= 0:
 		case len(h) < n:
@@ -176,7 +176,7 @@ type worstFirst []Hit
 func (h worstFirst) Len() int           { return len(h) }
 func (h worstFirst) Less(i, j int) bool { return compare(h[i], h[j]) > 0 }
 func (h worstFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *worstFirst) Push(x any)        { *h = append(*h, x.(Hit)) } //nolint:forcetypeassert // our own heap
+func (h *worstFirst) Push(x any)        { *h = append(*h, x.(Hit)) }
 func (h *worstFirst) Pop() any {
 	old := *h
 	last := old[len(old)-1]

@@ -173,8 +173,9 @@ func isInline(a atom.Atom) bool {
 		atom.Font, atom.I, atom.Ins, atom.Kbd, atom.Label, atom.Mark, atom.Q, atom.Rp, atom.Rt, atom.Ruby, atom.S, atom.Samp,
 		atom.Small, atom.Span, atom.Strike, atom.Strong, atom.Sub, atom.Sup, atom.Time, atom.Tt, atom.U, atom.Var, atom.Wbr:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // hidden reports whether a reader of the page would not see the element.
@@ -185,8 +186,9 @@ func hidden(n *html.Node) bool {
 		return true
 	case atom.Dialog:
 		return !has(n, "open")
+	default:
+		return has(n, "hidden") || hiddenStyle(attr(n, "style"))
 	}
-	return has(n, "hidden") || hiddenStyle(attr(n, "style"))
 }
 
 // hiddenStyle reports whether an inline style makes text invisible.

@@ -76,9 +76,16 @@ func TestRefusals(t *testing.T) {
 
 func TestKind(t *testing.T) {
 	for _, c := range []struct{ mime, name, want string }{
-		{"", "a.TXT", parse.Text}, {"", "a.md", parse.Markdown}, {"", "x/y.htm", parse.HTML}, {"", "a.pdf", ""}, {"", "README", ""},
-		{"text/html; charset=UTF-8", "a.txt", parse.HTML}, {"text/html; charset=gbk", "a", ""}, {"text/x-markdown", "a", parse.Markdown},
-		{"application/pdf", "a.txt", ""}, {"not a type", "a.txt", ""},
+		{"", "a.TXT", parse.Text},
+		{"", "a.md", parse.Markdown},
+		{"", "x/y.htm", parse.HTML},
+		{"", "a.pdf", ""},
+		{"", "README", ""},
+		{"text/html; charset=UTF-8", "a.txt", parse.HTML},
+		{"text/html; charset=gbk", "a", ""},
+		{"text/x-markdown", "a", parse.Markdown},
+		{"application/pdf", "a.txt", ""},
+		{"not a type", "a.txt", ""},
 	} {
 		if got, err := parse.Kind(c.mime, c.name); got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%+v: got %q, %v", c, got, err)

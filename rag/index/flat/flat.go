@@ -195,7 +195,7 @@ func (h *nearest) offer(hit index.Hit, n int) {
 func (h nearest) Len() int           { return len(h) }
 func (h nearest) Less(i, j int) bool { return compare(h[i], h[j]) > 0 }
 func (h nearest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *nearest) Push(v any)        { *h = append(*h, v.(index.Hit)) } //nolint:forcetypeassert // our own heap
+func (h *nearest) Push(v any)        { *h = append(*h, v.(index.Hit)) }
 func (h *nearest) Pop() any {
 	old := *h
 	last := old[len(old)-1]

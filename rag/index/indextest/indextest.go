@@ -83,7 +83,7 @@ func fill(t *testing.T, x index.Index, rng *rand.Rand, n, dim int) map[uint32][]
 	all := map[uint32][]float32{}
 	var batch []index.Entry
 	for i := range n {
-		id := uint32(i * 3) //nolint:gosec // small
+		id := uint32(i * 3)
 		all[id] = vector(rng, dim)
 		batch = append(batch, index.Entry{ID: id, Vector: slices.Clone(all[id])})
 	}
