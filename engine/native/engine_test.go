@@ -2,7 +2,7 @@ package native
 
 import (
 	"log/slog"
-	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
@@ -12,16 +12,33 @@ import (
 
 const smol = engine.ModelID("smollm2")
 
-// openEngine loads the real model; cfg.Models is filled in.
+// loaded holds the real models; weights are immutable, so all tests share them.
+var loaded sync.Map
+
+// openEngine returns an engine of its own with the real models, which are loaded once for all tests.
 func openEngine(t testing.TB, cfg Config) *Engine {
 	t.Helper()
-	cfg.Models = []ModelConfig{{ID: smol, Kind: KindLlama, Path: testmodel.Path(t, testmodel.SmolLM2)}}
+	cfg.Models = []ModelConfig{
+		{ID: smol, Kind: KindLlama, Path: testmodel.Path(t, testmodel.SmolLM2)},
+		{ID: "minilm", Kind: KindBERT, Path: testmodel.Path(t, testmodel.MiniLM)},
+	}
 	if cfg.Threads == 0 {
 		cfg.Threads = 2
 	}
-	e, err := New(cfg, slog.New(slog.DiscardHandler), nil)
+	load, _ := loaded.LoadOrStore(cfg.ContextTokens, sync.OnceValues(func() (*Engine, error) {
+		return New(Config{Models: cfg.Models, ContextTokens: cfg.ContextTokens}, slog.New(slog.DiscardHandler), nil)
+	}))
+	first, err := load.(func() (*Engine, error))()
 	if err != nil {
 		t.Fatal(err)
+	}
+	cfg = cfg.withDefaults()
+	e := &Engine{log: first.log, models: first.models, encoders: first.encoders, pool: newPool(cfg.Threads), generators: map[engine.ModelID]*generator{}}
+	e.loop = &loop{metrics: newMetrics(nil), pool: e.pool, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
+	for id, g := range first.generators {
+		own := *g
+		own.pass, own.sampler = newPass(g.pass.m, g.pass.k, e.pool), newSampler(g.pass.k, g.pass.m.vocab)
+		e.generators[id] = &own
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e
@@ -29,48 +46,6 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 
 func TestConformance(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) {
-		cfg := Config{Concurrency: 4, ContextTokens: 512, Threads: 2, Models: []ModelConfig{
-			{ID: smol, Kind: KindLlama, Path: testmodel.Path(t, testmodel.SmolLM2)},
-			{ID: "minilm", Kind: KindBERT, Path: testmodel.Path(t, testmodel.MiniLM)},
-		}}
-		e, err := New(cfg, slog.New(slog.DiscardHandler), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e, enginetest.Options{Generate: smol, Embed: "minilm"}
+		return openEngine(t, Config{Concurrency: 4, ContextTokens: 512}), enginetest.Options{Generate: smol, Embed: "minilm"}
 	})
-}
-
-// answer is a collected choice 0.
-type answer struct {
-	text     string
-	finish   engine.Finish
-	logprobs []engine.TokenLogprob
-	usage    engine.Usage
-	err      error
-}
-
-func ask(t testing.TB, e *Engine, req *engine.Request) answer {
-	t.Helper()
-	req.Model = smol
-	var a answer
-	var text strings.Builder
-	for ev, err := range e.Generate(t.Context(), req) {
-		if err != nil {
-			a.err = err
-			break
-		}
-		if ev.Choice == 0 {
-			text.WriteString(ev.Text)
-			a.logprobs = append(a.logprobs, ev.Logprobs...)
-			if ev.Finish != "" {
-				a.finish = ev.Finish
-			}
-		}
-		if ev.Usage != nil {
-			a.usage = *ev.Usage
-		}
-	}
-	a.text = text.String()
-	return a
 }
