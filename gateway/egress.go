@@ -95,7 +95,7 @@ func (e *egress) text(ev engine.Event, out *engine.Event) error {
 		e.r.withheld = true
 	}
 	if ev.Finish != engine.FinishNone && e.r.labelText() {
-		out.Text += label.Text(e.r.released[ev.Choice].String()+out.Text)
+		out.Text += label.Text(e.r.released[ev.Choice].String() + out.Text)
 	}
 	return nil
 }

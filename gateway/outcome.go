@@ -225,7 +225,10 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		e.Latency.Queue = r.usage.Queue.Microseconds()
 	}
 	e.Latency.FirstToken = r.firstToken.Microseconds()
-	e.Latency.Total = r.p.now().Sub(c.Received).Microseconds()
+	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget
+	// period that the reservation was taken from.
+	e.Time = r.p.now().UnixMicro()
+	e.Latency.Total = e.Time - c.Received.UnixMicro()
 	if len(r.released) > 0 {
 		e.AnswerDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.answer())
 	}

@@ -63,7 +63,8 @@ func TestChat(t *testing.T) {
 		t.Errorf("admitted %+v", in)
 	}
 	if out.Request != in.Request || u.PromptTokens == 0 || u.CompletionTokens == 0 || u.Estimated || u.Cost != 2*u.PromptTokens+5*u.CompletionTokens ||
-		u.Energy == 0 || u.EnergyMethod != "declared" || out.PriceBook != "b1" || out.Model.Reported != "scripted" || out.Status != 200 || out.Latency.Total < out.Latency.FirstToken {
+		u.Energy == 0 || u.EnergyMethod != "declared" || out.PriceBook != "b1" || out.Model.Reported != "scripted" || out.Status != 200 || out.Latency.Total < out.Latency.FirstToken ||
+		out.Time-out.Latency.Total != w.ledger.asks[0].At.UnixMicro() {
 		t.Errorf("outcome %+v", out)
 	}
 	if want := audit.Digest(w.deps.Keys, "acme", a.Choices[0].Text); out.AnswerDigest != want {
