@@ -18,6 +18,7 @@
 //	<dir>/lock                        held by the one process that may write here
 //	<dir>/writer                      the writer id of the current run
 //	<dir>/wal/<writer>-<n>.log        segments, removed once shipped, sealed, signed and pinned
+//	<dir>/wal/<writer>-<n>.log.cut    a whole frame with a wrong checksum that recovery cut off, kept for inspection
 //	<dir>/checkpoints/latest          the newest checkpoint this replica has seen
 //	<dir>/checkpoints/checkpoints.log every checkpoint this replica has seen, one JSON string per line
 //

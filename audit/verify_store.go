@@ -174,13 +174,13 @@ func (w *walk) sequence(r recordRow, name string) {
 func (w *walk) record(r eventRow, idx int64) tlog.Hash {
 	w.report.Records++
 	leaf := tlog.RecordHash(r.Payload)
-	if f, ok := w.logSeqs[r.Writer][uint64(r.Seq)]; ok { //nolint:gosec // compared only
-		delete(w.logSeqs[r.Writer], uint64(r.Seq)) //nolint:gosec // compared only
+	if f, ok := w.logSeqs[r.Writer][uint64(r.Seq)]; ok {
+		delete(w.logSeqs[r.Writer], uint64(r.Seq))
 		if f.leaf != leaf {
 			w.problem("wal", r.ID, idx, "the write-ahead log holds another payload for this record")
 		}
 	}
-	want, _, err := rowOf(r.Writer, uint64(r.Seq), r.Payload) //nolint:gosec // compared only
+	want, _, err := rowOf(r.Writer, uint64(r.Seq), r.Payload)
 	if err != nil {
 		w.problem("payload", r.ID, idx, err.Error())
 		return leaf
