@@ -117,7 +117,7 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.ledger = l
+	r.ledger, r.made = l, l.now()
 	if err := l.register(r); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -233,6 +234,11 @@ func TestAbandonedReservationsExpire(t *testing.T) {
 	never := reserve(t, l, "never-settled", 40)
 	lost := reserve(t, l, "never-recorded", 40)
 	lost.Settle(Tokens{Completion: 40})
+	refused := reserve(t, l, "rolled-back", 10)
+	u := usage("rolled-back", c.now(), Tokens{Completion: 10}, refused.Settle(Tokens{Completion: 10}))
+	if err := l.store.db.Transaction(func(tx *gorm.DB) error { return errors.Join(l.RecordUsage(tx, u), errInjected) }); err == nil {
+		t.Fatal("no rollback")
+	}
 	c.advance(2 * time.Hour)
 	if err := l.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -108,26 +108,17 @@ func (l *Ledger) tidy(ctx context.Context, idle bool) error {
 
 // reconcile finishes the reservations whose usage is committed, and gives up those that are too old.
 func (l *Ledger) reconcile(ctx context.Context) error {
-	var waiting []*Reservation
-	var old []*Reservation
-	limit := l.now().Add(-l.cfg.ReservationTimeout)
+	var waiting, open []*Reservation
 	for _, r := range l.reservations() {
-		switch {
-		case r.waiting():
+		if r.waiting() {
 			waiting = append(waiting, r)
-		case r.made.Before(limit):
-			old = append(old, r)
+		} else {
+			open = append(open, r)
 		}
 	}
-	for _, r := range old {
-		l.log.Error("billing: a reservation was never settled or its usage never recorded; given up", slog.String("request", r.request))
-		l.metrics.abandoned.Inc()
-		r.expire()
-	}
+	l.abandon(open)
 	const batch = 200
-	for len(waiting) > 0 {
-		part := waiting[:min(batch, len(waiting))]
-		waiting = waiting[len(part):]
+	for part := range slices.Chunk(waiting, batch) {
 		ids := make([]string, len(part))
 		for i, r := range part {
 			ids[i] = r.request
@@ -136,13 +127,29 @@ func (l *Ledger) reconcile(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reconcile usage: %w", err)
 		}
+		open = open[:0]
 		for _, r := range part {
 			if recorded[r.request] {
 				r.finish()
+			} else {
+				open = append(open, r) // the transaction has not ended, or was rolled back
 			}
 		}
+		l.abandon(open)
 	}
 	return nil
+}
+
+// abandon gives up those of the reservations that are too old.
+func (l *Ledger) abandon(open []*Reservation) {
+	limit := l.now().Add(-l.cfg.ReservationTimeout)
+	for _, r := range open {
+		if r.made.Before(limit) {
+			l.log.Error("billing: a reservation was never settled or its usage never recorded; given up", slog.String("request", r.request))
+			l.metrics.abandoned.Inc()
+			r.expire()
+		}
+	}
 }
 
 func (l *Ledger) reservations() []*Reservation {

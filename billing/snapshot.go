@@ -60,7 +60,7 @@ func (s *snapshot) quote(ask Ask) (*Reservation, error) {
 		return nil, fmt.Errorf("reserve: %d prompt and %d completion tokens are out of range", ask.PromptTokens, ask.MaxCompletion)
 	}
 	return &Reservation{
-		request: ask.Request, made: ask.At, rate: rate, worst: Money(worst), quote: Charge{Currency: b.Currency, PriceBook: b.name()},
+		request: ask.Request, rate: rate, worst: Money(worst), quote: Charge{Currency: b.Currency, PriceBook: b.name()},
 	}, nil
 }
 

@@ -54,8 +54,9 @@ type dailyRow struct {
 func (dailyRow) TableName() string { return "billing_usage_daily" }
 
 // RecordUsage writes the usage, its daily sums and what it spends of the budgets inside tx, which must be a transaction. The same
-// usage again changes nothing; another payload for the same request is CodeConflict and changes nothing. If tx is rolled back, all
-// of it is, and RecordUsage must be called again.
+// usage again changes nothing; another payload for the same request is CodeConflict and changes nothing. Token counts that no
+// engine can mean are recorded as they were rated: bounded. If tx is rolled back, all of it is, and RecordUsage must be called
+// again.
 func (l *Ledger) RecordUsage(tx *gorm.DB, u Usage) error {
 	result, err := l.record(tx, u)
 	l.metrics.usage.WithLabelValues(result).Inc()
@@ -70,6 +71,7 @@ func (l *Ledger) record(tx *gorm.DB, u Usage) (result string, err error) {
 		return "failed", fmt.Errorf("record usage: %w", err)
 	}
 	row, err := u.row(l.now())
+	u.Tokens = u.Tokens.Bounded()
 	if err != nil {
 		return "failed", fmt.Errorf("record usage: %w", err)
 	}
@@ -102,6 +104,7 @@ func (u Usage) row(now time.Time) (usageRow, error) {
 	if u.Estimated {
 		estimated = 1
 	}
+	u.Tokens = u.Tokens.Bounded()
 	return usageRow{
 		Request: u.Request, Digest: d, Tenant: u.Tenant, Project: u.Project, Key: u.Key, Actor: u.Actor, Action: u.Action,
 		Model: u.Model, Version: u.Version, At: u.At, Prompt: u.Tokens.Prompt, Cached: u.Tokens.Cached,

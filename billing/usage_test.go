@@ -69,8 +69,6 @@ func TestRecordUsageRefusesNonsense(t *testing.T) {
 	for name, change := range map[string]func(*Usage){
 		"no request":     func(u *Usage) { u.Request = "" },
 		"no tenant":      func(u *Usage) { u.Tenant = "" },
-		"negative":       func(u *Usage) { u.Tokens.Completion = -1 },
-		"cached > all":   func(u *Usage) { u.Tokens.Cached = 2 },
 		"negative cost":  func(u *Usage) { u.Cost = -1 },
 		"negative power": func(u *Usage) { u.Energy = -1 },
 		"no time":        func(u *Usage) { u.At = 0 },
@@ -80,6 +78,21 @@ func TestRecordUsageRefusesNonsense(t *testing.T) {
 		if err := record(t.Context(), l, u); err == nil {
 			t.Errorf("%s: recorded", name)
 		}
+	}
+}
+
+// TestImpossibleCountsAreRecordedAsRated records what a faulty engine reports: it must not keep the audit log from being shipped.
+func TestImpossibleCountsAreRecordedAsRated(t *testing.T) {
+	c := newClock()
+	l := replica(t, dbtest.SQLite(t), "n", c)
+	tok := Tokens{Prompt: 3, Cached: 7, Completion: -5}
+	charge := reserve(t, l, "r1", 5).Settle(tok)
+	u := usage("r1", c.now(), tok, charge)
+	mustRecord(t, l, u)
+	mustRecord(t, l, u)
+	rep, err := l.Report(t.Context(), ReportQuery{})
+	if want := (Tokens{Prompt: 3, Cached: 3}); err != nil || rep.Total.Tokens != want || rep.Total.Cost != charge.Cost || charge.Cost != 0 {
+		t.Errorf("charged %+v, reported %+v, %v", charge, rep.Total, err)
 	}
 }
 

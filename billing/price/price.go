@@ -96,12 +96,17 @@ func match(pattern, s string) bool {
 	return p == len(pattern)
 }
 
-// Cost rates t exactly. Counts outside 0…[MaxTokens] are moved to the nearer end, and Cached to at most Prompt, so that a faulty
-// engine can neither earn the caller money nor overflow.
+// Bounded returns t with counts outside 0…[MaxTokens] moved to the nearer end, and Cached to at most Prompt: what a faulty engine
+// reports can neither earn the caller money nor overflow.
+func (t Tokens) Bounded() Tokens {
+	prompt := clamp(t.Prompt, MaxTokens)
+	return Tokens{Prompt: prompt, Cached: clamp(t.Cached, prompt), Completion: clamp(t.Completion, MaxTokens)}
+}
+
+// Cost rates t, bounded, exactly.
 func (r Rate) Cost(t Tokens) int64 {
-	prompt, completion := clamp(t.Prompt, MaxTokens), clamp(t.Completion, MaxTokens)
-	cached := clamp(t.Cached, prompt)
-	return (prompt-cached)*r.Prompt + cached*r.Cached + completion*r.Completion
+	t = t.Bounded()
+	return (t.Prompt-t.Cached)*r.Prompt + t.Cached*r.Cached + t.Completion*r.Completion
 }
 
 // Worst returns the highest cost of a request with at most these counts, whatever share of the prompt a cache serves. It is
