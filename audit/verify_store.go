@@ -193,7 +193,7 @@ func (w *walk) record(r eventRow, idx int64) tlog.Hash {
 
 // nameOf returns the id of a record that is gone from the database, if the write-ahead log still knows it.
 func (w *walk) nameOf(writer string, seq int64, fallback string) string {
-	if f, ok := w.logSeqs[writer][uint64(seq)]; ok { //nolint:gosec // compared only
+	if f, ok := w.logSeqs[writer][uint64(seq)]; ok {
 		return f.id
 	}
 	return fallback
@@ -343,7 +343,7 @@ func (w *walk) shipped(ctx context.Context, writers []string) (map[string]int64,
 // idOf names a record by its place: by its id if the database has it.
 func (w *walk) idOf(ctx context.Context, writer string, seq uint64) string {
 	var ids []string
-	err := w.db.WithContext(ctx).Model(&eventRow{}).Where("writer = ? AND seq = ?", writer, int64(seq)).Pluck("id", &ids).Error //nolint:gosec // compared only
+	err := w.db.WithContext(ctx).Model(&eventRow{}).Where("writer = ? AND seq = ?", writer, int64(seq)).Pluck("id", &ids).Error
 	if err != nil || len(ids) == 0 {
 		return fmt.Sprintf("%s/%d", writer, seq)
 	}
