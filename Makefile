@@ -77,7 +77,7 @@ test-console: ## type-check, lint and unit-test the console
 
 .PHONY: e2e-browser
 e2e-browser: build ## drive the real console in Chromium against a real server
-	$(GO) test -tags browser -count=1 -timeout 10m -run Browser ./server/...
+	$(GO) test -tags 'browser console' -count=1 -timeout 10m -run Browser ./server/...
 
 .PHONY: bench
 bench: ## print added gateway latency and engine tokens per second
@@ -94,7 +94,7 @@ check-fmt:
 .PHONY: vet
 vet: ## go vet, with every build tag
 	$(GO) vet ./...
-	$(GO) vet -tags browser ./server/...
+	$(GO) vet -tags 'browser' ./server/...
 	GOARCH=arm64 $(GO) vet ./engine/kernel/...
 	GOARCH=loong64 $(GO) build ./...
 
@@ -105,7 +105,6 @@ lint: ## run the linters of .golangci.yml
 .PHONY: generate
 generate: ## regenerate the management API's Go and TypeScript types from openapi.yaml
 	$(GO) run $(OAPI_CODEGEN) -config server/adminapi/oapi-codegen.yaml server/adminapi/openapi.yaml
-	$(GO) run $(OAPI_CODEGEN) -config server/adminapi/client/oapi-codegen.yaml server/adminapi/openapi.yaml
 	@if [ -n '$(NPM)' ]; then cd web && { [ -d node_modules ] || npm ci --no-audit --no-fund; } && npm run generate; fi
 
 .PHONY: check-generated

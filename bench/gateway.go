@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const prompt = "Please summarise the status of order 48213 in one sentence. My name is Wang and my phone number is 13800138000."
+
+// pair collects, per round, what the gateway added to one measure.
+type pair struct {
+	added []float64
+}
+
+func (p *pair) add(direct, through float64) { p.added = append(p.added, through-direct) }
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)/2]
+}
+
+func spread(v []float64) string {
+	if len(v) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f (%.3f…%.3f)", median(v), slices.Min(v), slices.Max(v))
+}
+
+func benchGateway(ctx context.Context, binary string, rounds int, length time.Duration) error {
+	dir, err := os.MkdirTemp("", "sluice-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	up, stopUpstream, err := startUpstream(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopUpstream()
+	gw, pid, stopGateway, err := startSluice(ctx, binary, dir, up)
+	if err != nil {
+		return err
+	}
+	defer stopGateway()
+
+	direct := target{name: "upstream", url: up, key: "none"}
+	fmt.Printf("\ngateway, governed, one request = HTTP + key + limits + masking of a phone number + budget check + 2 durable audit records; upstream answers at once\n")
+	fmt.Printf("%-12s %-28s %-28s %14s %14s %12s\n", "connections", "added p50 ms (min…max)", "added p99 ms (min…max)", "requests/s", "upstream alone", "CPU s/1000")
+	for _, connections := range []int{1, 16, 64} {
+		var p50, p99 pair
+		var rates, directRates, cpu []float64
+		for range rounds {
+			d, err := load(ctx, direct, connections, length, body(false), false)
+			if err != nil {
+				return err
+			}
+			before, _, err := cpuSeconds(pid)
+			if err != nil {
+				return err
+			}
+			g, err := load(ctx, gw, connections, length, body(false), false)
+			if err != nil {
+				return err
+			}
+			after, _, err := cpuSeconds(pid)
+			if err != nil {
+				return err
+			}
+			p50.add(ms(d.quantile(.5)), ms(g.quantile(.5)))
+			p99.add(ms(d.quantile(.99)), ms(g.quantile(.99)))
+			rates, directRates = append(rates, g.rate()), append(directRates, d.rate())
+			cpu = append(cpu, (after-before)/float64(len(g.latencies))*1000)
+		}
+		fmt.Printf("%-12d %-28s %-28s %14.0f %14.0f %12.2f\n", connections, spread(p50.added), spread(p99.added), median(rates), median(directRates), median(cpu))
+	}
+
+	var first, chunk pair
+	for range rounds {
+		d, err := load(ctx, direct, 1, length, body(true), true)
+		if err != nil {
+			return err
+		}
+		g, err := load(ctx, gw, 1, length, body(true), true)
+		if err != nil {
+			return err
+		}
+		first.add(ms(quantile(d.firstToken, .5)), ms(quantile(g.firstToken, .5)))
+		perChunk := func(s sample) float64 { return ms(s.quantile(.5)-quantile(s.firstToken, .5)) / words }
+		chunk.add(perChunk(d), perChunk(g))
+	}
+	_, peak, err := cpuSeconds(pid)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("streaming, 1 connection, masked: added first byte p50 ms %s, added per chunk ms %s\n", spread(first.added), spread(chunk.added))
+	fmt.Printf("peak resident set of the gateway: %d MiB\n", peak)
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func body(stream bool) []byte {
+	raw, err := json.Marshal(map[string]any{
+		"model": "scripted", "stream": stream, "max_tokens": 64, "messages": []map[string]string{{"role": "user", "content": prompt}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func startUpstream(ctx context.Context) (string, func(), error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "upstream")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop := func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", nil, fmt.Errorf("start upstream: %w", err)
+	}
+	return strings.TrimSpace(line), stop, nil
+}
+
+// startSluice starts the binary as an operator would, with the upstream as its only engine.
+func startSluice(ctx context.Context, binary, dir, upstreamURL string) (target, int, func(), error) {
+	config := filepath.Join(dir, "sluice.yaml")
+	text := fmt.Sprintf(`log: {level: error}
+engines:
+  native: {models: []}
+  remote:
+    - {name: scripted, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: [{id: scripted}]}
+rag: {embedding_model: ""}
+`, upstreamURL)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return target{}, 0, nil, err
+	}
+	ready := filepath.Join(dir, "ready.json")
+	if err := syscall.Mkfifo(ready, 0o600); err != nil {
+		return target{}, 0, nil, err
+	}
+	cmd := exec.CommandContext(ctx, binary, "up", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
+		"--no-temporal", "--no-console", "--ready-file", ready)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return target{}, 0, nil, fmt.Errorf("start %s (run `make build` first): %w", binary, err)
+	}
+	stop := func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() }
+	raw, err := os.ReadFile(ready) // a named pipe: returns when the server has written it
+	var started struct {
+		BaseURL string `json:"base_url"`
+		APIKey  string `json:"api_key"`
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &started)
+	}
+	if err != nil {
+		stop()
+		return target{}, 0, nil, fmt.Errorf("start sluice: %w", err)
+	}
+	return target{name: "gateway", url: strings.TrimSuffix(started.BaseURL, "/v1"), key: started.APIKey}, cmd.Process.Pid, stop, nil
+}

@@ -1,0 +1,41 @@
+//go:build browser
+
+package server_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/migrations/dbtest"
+	"github.com/sluice-project/sluice/web"
+)
+
+// TestBrowser drives the embedded console in a real Chromium against a real server with the real model, in both languages.
+// It needs the tags browser and console, a built console and npm's packages in web/node_modules.
+func TestBrowser(t *testing.T) {
+	chromium := os.Getenv("SLUICE_TEST_CHROMIUM")
+	if chromium == "" {
+		chromium, _ = exec.LookPath("chromium")
+	}
+	if chromium == "" || !web.Included() {
+		if dbtest.Required("chromium") {
+			t.Fatal("chromium and the built console (-tags console) are required (SLUICE_REQUIRE)")
+		}
+		t.Skip("chromium or the console is missing")
+	}
+	in := startNative(t, map[string]any{"console": true})
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", "e2e")
+	cmd.Dir = "../web"
+	cmd.Env = append(os.Environ(), "CONSOLE_URL="+in.started.ConsoleURL, "ADMIN_USER="+in.started.Welcome.AdminUser,
+		"ADMIN_PASSWORD="+in.started.Welcome.AdminPassword.Reveal(), "CHROMIUM="+chromium)
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatalf("the browser test failed: %v", err)
+	}
+}

@@ -1,0 +1,284 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/remote"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations"
+	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/server/config"
+	"github.com/sluice-project/sluice/workflows"
+	"github.com/sluice-project/sluice/workflows/devserver"
+)
+
+// nativeEngine is the name under which model versions refer to the engine of this process.
+const nativeEngine = "native"
+
+// parts are the built parts of an installation, in dependency order. There is no container: this is the graph.
+type parts struct {
+	cfg *config.Config
+	log *slog.Logger
+	reg *prometheus.Registry
+
+	keys     *keyring.Ring
+	db       *gorm.DB
+	identity *identity.Identity
+	access   *access.Enforcer
+	guard    *governance.Guard
+	ledger   *billing.Ledger
+	audit    *audit.Log
+	native   *native.Engine // nil without native models
+	engines  map[string]engine.Engine
+	rag      *rag.Service // nil without an embedding model
+	router   *route.Router
+	limits   *limit.Limiter
+	energy   energy.Model
+	labels   *label.Labeler
+	pipeline *gateway.Pipeline
+	flows    *workflows.Service // nil when switched off
+	temporal *devserver.Server  // nil unless embedded
+
+	closers []func() error
+}
+
+// loop is one background task of a part.
+type loop struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// build constructs every part and loads its first snapshot. It starts nothing. On error, what was built is closed again.
+func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *parts, err error) {
+	p = &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry(), engines: map[string]engine.Engine{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	for _, step := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"data", p.buildData},
+		{"governance", p.buildGovernance},
+		{"billing", p.buildBilling},
+		{"audit", p.buildAudit},
+		{"engines", p.buildEngines},
+		{"retrieval", p.buildRetrieval},
+		{"gateway", p.buildGateway},
+		{"workflows", p.buildWorkflows},
+	} {
+		if err := step.do(ctx); err != nil {
+			return nil, fmt.Errorf("start %s: %w", step.name, err)
+		}
+	}
+	return p, nil
+}
+
+// buildData opens the master key and the database, whose schema must be the one this binary knows.
+func (p *parts) buildData(ctx context.Context) error {
+	var err error
+	if p.keys, err = keyring.Open(p.cfg.MasterKeyFile); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%w; a new installation is set up by `sluice up`", err)
+		}
+		return err
+	}
+	if p.db, err = database.Open(ctx, p.cfg.Database); err != nil {
+		return err
+	}
+	p.closers = append(p.closers, func() error { return database.Close(p.db) })
+	st, err := migrations.Check(ctx, p.db)
+	if err != nil {
+		return err
+	}
+	if st.Current < st.Latest {
+		return fmt.Errorf("the database has schema version %d, this binary needs %d; run `sluice migrate`", st.Current, st.Latest)
+	}
+	return nil
+}
+
+func (p *parts) buildGovernance(ctx context.Context) error {
+	var err error
+	if p.identity, err = identity.New(p.cfg.Identity, p.db, p.keys, p.log); err != nil {
+		return err
+	}
+	if p.access, err = access.New(); err != nil {
+		return err
+	}
+	if p.guard, err = governance.New(p.cfg.Governance, governance.NewPolicyStore(p.db), p.keys, classify.New(), p.log, p.reg); err != nil {
+		return err
+	}
+	if p.labels, err = label.New(p.cfg.Label, p.keys); err != nil {
+		return err
+	}
+	return errors.Join(p.identity.Load(ctx), p.guard.Load(ctx))
+}
+
+func (p *parts) buildBilling(ctx context.Context) error {
+	var err error
+	if p.energy, err = energy.New(p.cfg.Energy); err != nil {
+		return err
+	}
+	cfg := p.cfg.Billing
+	if cfg.Node == "" {
+		if cfg.Node, err = nodeID(p.cfg.Data); err != nil {
+			return err
+		}
+	}
+	if p.ledger, err = billing.New(cfg, p.db, p.log, p.reg); err != nil {
+		return err
+	}
+	p.closers = append(p.closers, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return p.ledger.Close(ctx)
+	})
+	return p.ledger.Load(ctx)
+}
+
+// buildAudit opens the log. Recovery of what a crash left behind happens here, before any request is answered.
+func (p *parts) buildAudit(context.Context) error {
+	var err error
+	if p.audit, err = audit.Open(p.cfg.Audit, p.db, p.keys, p.recordUsage, p.log, p.reg); err != nil {
+		return err
+	}
+	p.closers = append(p.closers, p.audit.Close)
+	return nil
+}
+
+// recordUsage is the audit log's sink: the usage row of a request is written in the transaction that ships its outcome, so audit
+// and billing cannot disagree, and neither happens twice.
+func (p *parts) recordUsage(tx *gorm.DB, e audit.Event) error {
+	if e.Stage != audit.StageOutcome || e.PriceBook == "" {
+		return nil // admin acts, and requests that never reached an engine
+	}
+	return p.ledger.RecordUsage(tx, billing.Usage{
+		Request: e.Request, Tenant: e.Tenant, Project: e.Project, Key: e.Actor.ID, Actor: e.Actor.Name, Action: e.Action,
+		Model: modelName(e.Model.Asked), Version: e.Model.Version, At: e.Time - e.Latency.Total,
+		Tokens:    billing.Tokens{Prompt: e.Usage.PromptTokens, Cached: e.Usage.CachedTokens, Completion: e.Usage.CompletionTokens},
+		Estimated: e.Usage.Estimated, Cost: billing.Money(e.Usage.Cost), Currency: e.Usage.Currency, PriceBook: e.PriceBook,
+		Energy: e.Usage.Energy, EnergyMethod: e.Usage.EnergyMethod, Outcome: e.Outcome,
+	})
+}
+
+func (p *parts) buildEngines(context.Context) error {
+	if len(p.cfg.Engines.Native.Models) > 0 {
+		cfg := p.cfg.Engines.Native
+		cfg.Models = append([]native.ModelConfig(nil), cfg.Models...)
+		for i, m := range cfg.Models {
+			if !filepath.IsAbs(m.Path) {
+				cfg.Models[i].Path = filepath.Join(p.cfg.Downloads, "models", m.Path)
+			}
+		}
+		e, err := native.New(cfg, p.log, p.reg)
+		if err != nil {
+			return err
+		}
+		p.native = e
+		p.engines[nativeEngine] = e
+		p.closers = append(p.closers, e.Close)
+	}
+	for _, cfg := range p.cfg.Engines.Remote {
+		if _, taken := p.engines[cfg.Name]; taken {
+			return fmt.Errorf("engines.remote: the name %q is taken", cfg.Name)
+		}
+		e, err := remote.New(cfg.Config)
+		if err != nil {
+			return fmt.Errorf("engine %s: %w", cfg.Name, err)
+		}
+		p.engines[cfg.Name] = e
+		p.closers = append(p.closers, e.Close)
+	}
+	if len(p.engines) == 0 {
+		return errors.New("no engine is configured: set engines.native.models or engines.remote")
+	}
+	return nil
+}
+
+func (p *parts) buildRetrieval(ctx context.Context) error {
+	if p.cfg.RAG.EmbeddingModel == "" || p.native == nil {
+		return nil
+	}
+	e, err := newEmbedder(ctx, p.native, engine.ModelID(p.cfg.RAG.EmbeddingModel))
+	if err != nil {
+		return err
+	}
+	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, e, p.log, p.reg); err != nil {
+		return err
+	}
+	return p.rag.Load(ctx)
+}
+
+func (p *parts) buildGateway(ctx context.Context) error {
+	var err error
+	if p.router, err = route.New(p.cfg.Route, p.db, p.engines, p.log); err != nil {
+		return err
+	}
+	if err := p.router.Load(ctx); err != nil {
+		return err
+	}
+	if p.limits, err = newLimiter(p.cfg.Limits, p); err != nil {
+		return err
+	}
+	deps := gateway.Deps{
+		Identity: p.identity, Access: p.access, Limits: p.limits, Guard: gateway.FromGuard(p.guard), Router: p.router,
+		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Keys: p.keys, Log: p.log,
+	}
+	if p.rag != nil {
+		deps.Retriever = p.rag
+	}
+	p.pipeline, err = gateway.New(p.cfg.Gateway, deps, p.reg)
+	return err
+}
+
+// loops lists the background tasks of the built parts.
+func (p *parts) loops() []loop {
+	out := []loop{
+		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"route", p.router.Run},
+	}
+	if p.rag != nil {
+		out = append(out, loop{"retrieval", p.rag.Run})
+	}
+	if p.temporal != nil {
+		out = append(out, loop{"temporal", p.temporal.Run})
+	}
+	if p.flows != nil {
+		out = append(out, loop{"workflows", p.flows.Run})
+	}
+	return out
+}
+
+// close releases everything in reverse order.
+func (p *parts) close() error {
+	var errs []error
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		errs = append(errs, p.closers[i]())
+	}
+	p.closers = nil
+	return errors.Join(errs...)
+}

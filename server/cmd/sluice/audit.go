@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "audit", Short: "Verify the audit log / 校验审计日志"}
+	var verifier string
+	var asJSON bool
+	verify := &cobra.Command{
+		Use: "verify", Short: "Check every record, the tree and the checkpoints / 校验每条记录、树与检查点", Args: exactly(0),
+		Long: `Works on a running and on a stopped installation and changes nothing. Exit code 3: problems were found.
+With --key the checkpoints are verified with that key alone, so an auditor need not trust the installation's own.
+可在运行中或停止的安装上执行，不做任何更改。退出码 3 表示发现问题。`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			if verifier == "" {
+				keys, err := keyring.Open(cfg.MasterKeyFile)
+				if errors.Is(err, fs.ErrNotExist) {
+					return fmt.Errorf("no master key at %s: is --data right? Or give the verifier key with --key", cfg.MasterKeyFile)
+				}
+				if err != nil {
+					return err
+				}
+				if verifier, err = audit.VerifierKey(cfg.Audit.Origin, keys); err != nil {
+					return err
+				}
+			}
+			db, err := database.Open(cmd.Context(), cfg.Database)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = database.Close(db) }()
+			progress := func(int64, int64) {}
+			if isTerminal(a.env.stderr) {
+				progress = func(done, total int64) { fmt.Fprintf(a.env.stderr, "\rverified %d of %d records", done, total) }
+			}
+			report, err := audit.Verify(cmd.Context(), audit.VerifySource{Dir: cfg.Audit.Dir, DB: db, VerifierKey: verifier}, progress)
+			if isTerminal(a.env.stderr) {
+				fmt.Fprintln(a.env.stderr)
+			}
+			if err != nil {
+				return err
+			}
+			return a.printReport(report, asJSON)
+		},
+	}
+	verify.Flags().StringVar(&verifier, "key", "", "verifier key of the checkpoints, as `sluice audit key` printed it")
+	verify.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+
+	key := &cobra.Command{
+		Use: "key", Short: "Print the public key that verifies checkpoints; give it to the auditor / 打印校验公钥", Args: exactly(0),
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			keys, err := keyring.Open(cfg.MasterKeyFile)
+			if err != nil {
+				return err
+			}
+			k, err := audit.VerifierKey(cfg.Audit.Origin, keys)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.env.stdout, k)
+			return nil
+		},
+	}
+	cmd.AddCommand(verify, key)
+	return cmd
+}
+
+func (a *app) printReport(r audit.Report, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(a.env.stdout)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	} else {
+		verdict := "OK: nothing was altered, removed, reordered or cut off"
+		if !r.OK {
+			verdict = fmt.Sprintf("FAILED: %d problems", len(r.Problems))
+		}
+		fmt.Fprintf(a.env.stdout, "%s\nrecords %d (sealed %d, waiting %d, in the write-ahead log %d), checkpoint size %d, root %s\n",
+			verdict, r.Records, r.Sealed, r.Unsealed, r.WALRecords, r.CheckpointSize, r.Root)
+		for _, p := range r.Problems {
+			fmt.Fprintf(a.env.stdout, "  %s: record %s, index %d: %s\n", p.Kind, p.Record, p.Index, p.Cause)
+		}
+	}
+	if !r.OK {
+		return errFindings
+	}
+	return nil
+}

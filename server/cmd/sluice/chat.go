@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/engine/openai"
+)
+
+func (a *app) chatCommand() *cobra.Command {
+	var base, model string
+	var maxTokens int
+	cmd := &cobra.Command{
+		Use:   "chat [TEXT]",
+		Short: "Chat with a running server; without TEXT, line by line / 与运行中的服务器对话",
+		Args:  cobra.MaximumNArgs(1),
+		Long:  "The API key comes from SLUICE_API_KEY. API 密钥取自 SLUICE_API_KEY。",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key := a.env.get("SLUICE_API_KEY")
+			if key == "" {
+				return usageError{errors.New("no API key: set SLUICE_API_KEY (make one with: sluice key create NAME)")}
+			}
+			c := conversation{base: strings.TrimSuffix(base, "/"), key: key, request: openai.ChatRequest{
+				Model: model, MaxTokens: maxTokens, Stream: true, Temperature: 0.7,
+			}}
+			if len(args) == 1 {
+				return c.say(cmd.Context(), args[0], a.env.stdout, a.env.stderr)
+			}
+			lines := bufio.NewScanner(a.env.stdin)
+			for prompt := isTerminal(a.env.stdin); ; {
+				if prompt {
+					fmt.Fprint(a.env.stderr, "> ")
+				}
+				if !lines.Scan() {
+					return lines.Err()
+				}
+				if strings.TrimSpace(lines.Text()) == "" {
+					continue
+				}
+				if err := c.say(cmd.Context(), lines.Text(), a.env.stdout, a.env.stderr); err != nil {
+					return err
+				}
+			}
+		},
+	}
+	def := a.env.get("SLUICE_URL")
+	if def == "" {
+		def = "http://127.0.0.1:8080"
+	}
+	cmd.Flags().StringVar(&base, "url", def, "server address (SLUICE_URL) / 服务器地址")
+	cmd.Flags().StringVar(&model, "model", "smollm2-135m-instruct", "model / 模型")
+	cmd.Flags().IntVar(&maxTokens, "max-tokens", 512, "longest answer / 最长回答")
+	return cmd
+}
+
+// conversation keeps the turns, so that the session's pseudonyms and the rollout arm stay the same.
+type conversation struct {
+	base, key string
+	request   openai.ChatRequest
+}
+
+func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writer) error {
+	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "user", Content: text})
+	body, err := json.Marshal(c.request)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	req.Header.Set("Accept-Language", os.Getenv("LANG"))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("the server does not answer; is it running? (%w)", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+		var e openai.ErrorBody
+		if json.Unmarshal(raw, &e) == nil && e.Error.Message != "" {
+			return fmt.Errorf("%s (request %s)", e.Error.Message, res.Header.Get("X-Request-Id"))
+		}
+		return fmt.Errorf("the server answered %s", res.Status)
+	}
+	answer, err := copyAnswer(res.Body, out)
+	fmt.Fprintln(out)
+	if err != nil {
+		return err
+	}
+	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "assistant", Content: answer})
+	if receipt := res.Header.Get("X-Sluice-Receipt"); receipt != "" {
+		fmt.Fprintf(errOut, "[receipt %s]\n", receipt)
+	}
+	return nil
+}
+
+// copyAnswer prints the stream's text as it comes and returns it whole.
+func copyAnswer(body io.Reader, out io.Writer) (string, error) {
+	var answer strings.Builder
+	events := openai.NewEventReader(body, 1<<20)
+	for {
+		event, err := events.Next()
+		if errors.Is(err, io.EOF) {
+			return answer.String(), errors.New("the stream ended early")
+		}
+		if err != nil {
+			return answer.String(), err
+		}
+		if string(event.Data) == openai.Done {
+			return answer.String(), nil
+		}
+		var chunk openai.ChatChunk
+		if err := json.Unmarshal(event.Data, &chunk); err != nil {
+			return answer.String(), fmt.Errorf("decode event: %w", err)
+		}
+		if chunk.Error != nil {
+			return answer.String(), errors.New(chunk.Error.Message)
+		}
+		for _, choice := range chunk.Choices {
+			if choice.Delta.Content == nil {
+				continue
+			}
+			answer.WriteString(*choice.Delta.Content)
+			if _, err := io.WriteString(out, *choice.Delta.Content); err != nil {
+				return answer.String(), err
+			}
+		}
+	}
+}

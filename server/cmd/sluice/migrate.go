@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/migrations"
+)
+
+func (a *app) migrateCommand() *cobra.Command {
+	var check bool
+	cmd := &cobra.Command{
+		Use: "migrate", Short: "Bring the database schema up to date / 升级数据库结构", Args: exactly(0),
+		Long: "Replicas may run while it does: the release before works on the new schema. 升级期间副本可以继续运行。",
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			db, err := database.Open(cmd.Context(), cfg.Database)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = database.Close(db) }()
+			var st migrations.Status
+			if check {
+				st, err = migrations.Check(cmd.Context(), db)
+			} else {
+				st, err = migrations.Apply(cmd.Context(), db)
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stdout, "schema version %d of %d\n", st.Current, st.Latest)
+			if check && st.Current != st.Latest {
+				return errFindings
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "only say which version it has; exit code 3 if it is not the newest")
+	return cmd
+}

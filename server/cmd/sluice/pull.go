@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/engine/modelstore"
+	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/server/config"
+)
+
+func (a *app) pullCommand() *cobra.Command {
+	var from string
+	cmd := &cobra.Command{
+		Use: "pull [NAME…]", Short: "Fetch models and programs, checked against their digests / 下载模型与程序",
+		Long: `Without names it fetches what the configuration needs and is not there yet: the default models and the Temporal CLI.
+Each artefact has several sources; the first that answers wins and the digest decides. On a closed network, copy the file
+over and use --from file:/path.
+不带名称时下载配置所需且尚不存在的内容。每个工件有多个来源，以最先响应者为准，由摘要判定。离线环境请用 --from file:/路径。`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			store := modelstore.Open(cfg.Downloads)
+			names := args
+			if len(names) == 0 {
+				names = needed(cfg)
+			}
+			if from != "" && len(names) != 1 {
+				return usageError{fmt.Errorf("--from fetches one artefact; name it")}
+			}
+			bar := modelstore.NewBar(a.env.stderr)
+			for _, name := range names {
+				if from != "" {
+					err = store.PullFrom(cmd.Context(), name, from, bar.Update)
+				} else {
+					err = store.Pull(cmd.Context(), name, bar.Update)
+				}
+				if err != nil {
+					return err
+				}
+				path, err := store.Path(name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.env.stdout, "%s: %s\n", name, path)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "take the artefact from this source, such as file:/media/usb/model.gguf")
+	return cmd
+}
+
+func (a *app) modelsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "models", Short: "List and check the artefacts of this machine / 本机模型与程序"}
+	list := &cobra.Command{
+		Use: "list", Short: "List the catalogue and what is here / 列出", Args: exactly(0),
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			store := modelstore.Open(cfg.Downloads)
+			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tKIND\tVERSION\tLICENCE\tSIZE\tHERE")
+			for _, e := range modelstore.Catalogue() {
+				here := "no"
+				if path, err := store.Path(e.Name); err == nil {
+					here = path
+				}
+				var size int64
+				for _, f := range e.Files {
+					size += f.Size
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f MB\t%s\n", e.Name, e.Kind, e.Version, e.Licence, float64(size)/1e6, here)
+			}
+			return w.Flush()
+		},
+	}
+	verify := &cobra.Command{
+		Use: "verify [NAME…]", Short: "Check the digests of what is here / 校验摘要",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			store := modelstore.Open(cfg.Downloads)
+			if len(args) == 0 {
+				for _, e := range modelstore.Catalogue() {
+					if _, err := store.Path(e.Name); err == nil {
+						args = append(args, e.Name)
+					}
+				}
+			}
+			for _, name := range args {
+				if err := store.Verify(cmd.Context(), name); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.env.stdout, "%s: ok\n", name)
+			}
+			return nil
+		},
+	}
+	cmd.AddCommand(list, verify)
+	return cmd
+}
+
+// needed lists the catalogue entries that the configuration uses: those whose path a native model has, and the Temporal CLI when
+// it is to be supervised and is not on PATH.
+func needed(cfg *config.Config) []string {
+	var out []string
+	for _, e := range modelstore.Catalogue() {
+		used := slices.ContainsFunc(cfg.Engines.Native.Models, func(m native.ModelConfig) bool { return "models/"+m.Path == e.Path })
+		if e.Name == "temporal" {
+			_, err := exec.LookPath("temporal")
+			used = cfg.Workflows.Enabled && cfg.Workflows.Address == "" && cfg.Workflows.Embedded.Binary == "" && err != nil
+		}
+		if used {
+			out = append(out, e.Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+// remote is a signed-in client of the management API. The commands that change a running server use it: they pass the same
+// permissions and leave the same audit records as the console.
+type remote struct {
+	base, token string
+	http        *http.Client
+}
+
+// remoteFlags are the flags of commands that talk to a server.
+type remoteFlags struct{ url, user string }
+
+func (f *remoteFlags) register(cmd *cobra.Command, env environment) {
+	base := env.get("SLUICE_URL")
+	if base == "" {
+		base = "http://127.0.0.1:8080"
+	}
+	user := env.get("SLUICE_ADMIN_USER")
+	if user == "" {
+		user = "admin"
+	}
+	cmd.PersistentFlags().StringVar(&f.url, "url", base, "server address (SLUICE_URL) / 服务器地址")
+	cmd.PersistentFlags().StringVar(&f.user, "user", user, "user to sign in as (SLUICE_ADMIN_USER) / 登录用户")
+}
+
+// login signs in. The password comes from SLUICE_ADMIN_PASSWORD or from the terminal, never from a flag: flags show in process
+// lists.
+func (a *app) login(ctx context.Context, f remoteFlags) (*remote, error) {
+	password := a.env.get("SLUICE_ADMIN_PASSWORD")
+	if password == "" {
+		file, ok := a.env.stdin.(*os.File)
+		if !ok || !isTerminal(file) {
+			return nil, usageError{errors.New("no password: set SLUICE_ADMIN_PASSWORD or run in a terminal")}
+		}
+		fmt.Fprintf(a.env.stderr, "Password of %s: ", f.user)
+		raw, err := term.ReadPassword(int(file.Fd()))
+		fmt.Fprintln(a.env.stderr)
+		if err != nil {
+			return nil, fmt.Errorf("read password: %w", err)
+		}
+		password = string(raw)
+	}
+	r := &remote{base: strings.TrimSuffix(f.url, "/") + adminapi.Prefix, http: &http.Client{Timeout: 2 * time.Minute}}
+	var s adminapi.Session
+	if err := r.call(ctx, http.MethodPost, "/session", adminapi.LoginRequest{User: f.user, Password: password}, &s); err != nil {
+		return nil, fmt.Errorf("sign in at %s: %w", f.url, err)
+	}
+	r.token = s.AccessToken
+	return r, nil
+}
+
+// call sends in as JSON and decodes the answer into out; either may be nil. A problem document becomes an error with its
+// sentence, code and request id.
+func (r *remote) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	res, err := r.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("the server does not answer; is it running? (%w)", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	if err != nil {
+		return err
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		var p adminapi.Problem
+		if json.Unmarshal(raw, &p) == nil && p.Detail != "" {
+			return fmt.Errorf("%s (code %s, request %s)", p.Detail, p.Code, p.RequestId)
+		}
+		return fmt.Errorf("the server answered %s", res.Status)
+	}
+	if out == nil || len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("decode answer: %w", err)
+	}
+	return nil
+}
+
+// query builds a query string from pairs, leaving empty values out.
+func query(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}

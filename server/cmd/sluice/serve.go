@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/config"
+)
+
+// serveFlags are shared by up and serve.
+type serveFlags struct {
+	listen, readyFile     string
+	noTemporal, noConsole bool
+}
+
+func (f *serveFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.listen, "listen", "", "address of the API and the console (default 127.0.0.1:8080) / 监听地址")
+	cmd.Flags().StringVar(&f.readyFile, "ready-file", "", "write addresses, and on the first start the secrets, to this file as JSON (mode 0600) / 就绪文件")
+	cmd.Flags().BoolVar(&f.noTemporal, "no-temporal", false, "run without workflows: no rollouts, no capacity schedule / 不启动工作流")
+	cmd.Flags().BoolVar(&f.noConsole, "no-console", false, "do not serve the web console / 不提供控制台")
+}
+
+func (f *serveFlags) overrides() map[string]any {
+	out := map[string]any{}
+	if f.listen != "" {
+		out["listen"] = f.listen
+	}
+	if f.noTemporal {
+		out["workflows.enabled"] = false
+	}
+	if f.noConsole {
+		out["console"] = false
+	}
+	return out
+}
+
+func (a *app) upCommand() *cobra.Command {
+	var flags serveFlags
+	cmd := &cobra.Command{
+		Use: "up", Short: "Set up if needed and serve: one machine, nothing else required / 一条命令启动", Args: exactly(0),
+		Long: `Creates the data directory, the master key, the schema and a demo tenant on the first start, then serves.
+The administrator password and the API key are shown once. Ctrl-C drains running requests and stops everything.
+首次启动时创建数据目录、主密钥、数据库结构和演示租户，然后提供服务。管理员密码和 API 密钥只显示一次。`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, flags, true) },
+	}
+	flags.register(cmd)
+	return cmd
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var flags serveFlags
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Serve an installation that is set up; never downloads or migrates / 提供服务", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, flags, false) },
+	}
+	flags.register(cmd)
+	return cmd
+}
+
+func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
+	cfg, err := a.load(flags.overrides())
+	if err != nil {
+		return err
+	}
+	if err := checkModels(cfg); err != nil {
+		return err
+	}
+	log, err := server.NewLogger(cfg.Log, a.env.stderr)
+	if err != nil {
+		return err
+	}
+	var readyErr error
+	err = server.Run(cmd.Context(), cfg, server.Options{
+		Version: version, Setup: setup, Log: log,
+		Ready: func(s server.Started) {
+			a.greet(s, cfg)
+			if flags.readyFile != "" {
+				readyErr = writeReady(flags.readyFile, s)
+			}
+		},
+	})
+	return errors.Join(err, readyErr)
+}
+
+// checkModels finds missing model files before anything is started, with the remedy.
+func checkModels(cfg *config.Config) error {
+	for _, m := range cfg.Engines.Native.Models {
+		path := m.Path
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cfg.Downloads, "models", path)
+		}
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("model %s is not at %s; fetch the default models with: sluice pull", m.ID, path)
+		}
+	}
+	return nil
+}
+
+// greet prints how to use the server: on a terminal for people, on stdout in any case. Logs go to stderr.
+func (a *app) greet(s server.Started, cfg *config.Config) {
+	out := a.env.stdout
+	fmt.Fprintf(out, "\nSluice is ready / 已就绪\n\n  API      %s\n", s.BaseURL)
+	switch {
+	case s.ConsoleURL != "":
+		fmt.Fprintf(out, "  Console  %s\n", s.ConsoleURL)
+	case cfg.Console:
+		fmt.Fprintln(out, "  Console  left out: this binary was built without it (Node was missing) / 未包含控制台")
+	}
+	if s.Welcome.APIKey == "" {
+		fmt.Fprintf(out, "\n  Data in %s was kept; secrets are shown on the first start only. / 已沿用现有数据，秘密仅在首次启动时显示。\n\n", cfg.Data)
+		return
+	}
+	fmt.Fprintf(out, `
+  Shown once; store them now / 仅显示一次，请立即保存:
+  User      %s
+  Password  %s
+  API key   %s
+`, s.Welcome.AdminUser, s.Welcome.AdminPassword.Reveal(), s.Welcome.APIKey.Reveal())
+	if s.Model != "" {
+		fmt.Fprintf(out, `
+  Try / 试一试:
+  curl -N %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
+    -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"My number is 13800138000. What is the capital of France?"}]}'
+
+`, s.BaseURL, s.Welcome.APIKey.Reveal(), s.Model)
+	}
+}
+
+// writeReady writes the ready file in one rename, readable by its owner only; a named pipe is written in place.
+func writeReady(path string, s server.Started) error {
+	raw, err := json.MarshalIndent(map[string]string{
+		"base_url": s.BaseURL, "console_url": s.ConsoleURL, "admin_user": s.Welcome.AdminUser,
+		"admin_password": s.Welcome.AdminPassword.Reveal(), "api_key": s.Welcome.APIKey.Reveal(),
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	raw = append(raw, '\n')
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return os.WriteFile(path, raw, 0o600)
+	}
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+		return fmt.Errorf("write ready file: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("write ready file: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+// Package config is the one configuration tree of Sluice. The types of its branches belong to the packages that use them; this
+// package gives them names, defaults and a strict loader.
+//
+// Precedence: command-line flag > SLUICE_* environment > file > default. The environment variable of a key is SLUICE_ and the key in
+// upper case with underscores: `http.max_body_bytes` is SLUICE_HTTP_MAX_BODY_BYTES. Lists can only be set in the file.
+package config
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/energy"
+	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/remote"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/server/httpapi"
+	"github.com/sluice-project/sluice/workflows"
+)
+
+// Example is the annotated example file: every key with its default.
+//
+//go:embed sluice.example.yaml
+var Example string
+
+// Config is the tree.
+type Config struct {
+	Data          string // data directory
+	MasterKeyFile string // 64 hex digits, mode 0600
+	Downloads     string // where `sluice pull` puts models and programs
+	Listen        string // business API, and everything else unless AdminListen is set
+	AdminListen   string // management API, console and metrics on an address of their own
+	PublicURL     string // how browsers and applications reach Listen
+	DrainTimeout  time.Duration
+	Console       bool
+	TLS           TLS
+	Log           Log
+	Database      database.Config
+	HTTP          httpapi.Config
+	Identity      identity.Config
+	Governance    governance.Config
+	Label         label.Config
+	Audit         audit.Config
+	Billing       billing.Config
+	Energy        energy.Config
+	Limits        Limits
+	Gateway       gateway.Config
+	Route         route.Config
+	Engines       Engines
+	RAG           RAG
+	Workflows     Workflows
+}
+
+// TLS names the certificate files of the listeners; both empty means plain HTTP.
+type TLS struct {
+	CertFile, KeyFile string
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string // debug, info, warn, error
+	Format string // json or text
+}
+
+// Limits are the rate limits, and the Redis that shares them between replicas.
+type Limits struct {
+	limit.Config `koanf:",squash"`
+
+	RedisURL keyring.Secret // redis://user:password@host:6379/0; empty: limits hold per process
+}
+
+// Engines lists what runs models.
+type Engines struct {
+	Native native.Config
+	Remote []Remote
+}
+
+// Remote is one upstream and the name under which model versions refer to it.
+type Remote struct {
+	remote.Config `koanf:",squash"`
+
+	Name string
+}
+
+// RAG sets retrieval up.
+type RAG struct {
+	rag.Config `koanf:",squash"`
+
+	// EmbeddingModel is the native model that embeds documents and queries; empty switches retrieval off.
+	EmbeddingModel string
+}
+
+// Workflows says where Temporal is.
+type Workflows struct {
+	workflows.Config `koanf:",squash"`
+
+	Enabled  bool
+	Embedded Embedded
+}
+
+// Embedded sets up the Temporal development server that is supervised when Workflows.Address is empty.
+type Embedded struct {
+	Binary string // empty: `temporal` on PATH, else the pulled one
+	Port   int    // 0: any free port
+}
+
+// Default returns the defaults.
+func Default() Config {
+	return Config{
+		Data:         DefaultData(),
+		Downloads:    defaultDownloads(),
+		Listen:       "127.0.0.1:8080",
+		DrainTimeout: 30 * time.Second,
+		Console:      true,
+		Log:          Log{Level: "info", Format: "json"},
+		// A small two-socket-less server under load; declare your own for figures that mean something.
+		Energy: energy.Config{IdleMilliwatts: 20_000, BusyMilliwatts: 65_000, Slots: 8},
+		Limits: Limits{Config: limit.Config{
+			Key:    limit.Limits{RequestsPerMinute: 6000, TokensPerMinute: 2_000_000, Concurrent: 256},
+			Tenant: limit.Limits{RequestsPerMinute: 60_000, TokensPerMinute: 20_000_000, Concurrent: 1024},
+		}},
+		Engines: Engines{Native: native.Config{Models: []native.ModelConfig{
+			{ID: "smollm2-135m-instruct", Kind: native.KindLlama, Path: "smollm2-135m-instruct-q4_1.gguf"},
+			{ID: "all-minilm-l6-v2", Kind: native.KindBERT, Path: "all-minilm-l6-v2"},
+		}}},
+		RAG:       RAG{EmbeddingModel: "all-minilm-l6-v2"},
+		Workflows: Workflows{Enabled: true},
+	}
+}
+
+// DefaultData returns the default data directory: $XDG_DATA_HOME/sluice or ~/.local/share/sluice.
+func DefaultData() string { return userDir("XDG_DATA_HOME", ".local/share") }
+
+func defaultDownloads() string { return userDir("XDG_CACHE_HOME", ".cache") }
+
+func userDir(variable, fallback string) string {
+	if dir := os.Getenv(variable); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "sluice")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "."
+	}
+	return filepath.Join(home, fallback, "sluice")
+}
+
+// resolve fills what depends on other keys.
+func (c *Config) resolve() {
+	set := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	set(&c.MasterKeyFile, filepath.Join(c.Data, "keys", "master.key"))
+	set(&c.Audit.Dir, filepath.Join(c.Data, "audit"))
+	if c.Database.URL == "" {
+		c.Database.URL = keyring.Secret("sqlite:" + filepath.Join(c.Data, "sluice.db"))
+	}
+	if c.Engines.Native.Threads == 0 {
+		c.Engines.Native.Threads = runtime.NumCPU()
+	}
+}
+
+// Validate reports everything that is wrong, each with its path.
+func (c Config) Validate() error {
+	var errs []error
+	add := func(path string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s.%w", path, err))
+		}
+	}
+	key := func(name string, ok bool, message string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %s", name, message))
+		}
+	}
+	key("data", filepath.IsAbs(c.Data), "must be an absolute path")
+	for name, address := range map[string]string{"listen": c.Listen, "admin_listen": c.AdminListen} {
+		if address == "" && name == "admin_listen" {
+			continue
+		}
+		_, _, err := net.SplitHostPort(address)
+		key(name, err == nil, "must be host:port, such as 127.0.0.1:8080")
+	}
+	if c.PublicURL != "" {
+		u, err := url.Parse(c.PublicURL)
+		key("public_url", err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "must be an http or https address")
+	}
+	key("drain_timeout", c.DrainTimeout > 0, "must be positive")
+	key("tls", (c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "set both cert_file and key_file, or neither")
+	key("log.level", c.Log.Level == "debug" || c.Log.Level == "info" || c.Log.Level == "warn" || c.Log.Level == "error", "must be debug, info, warn or error")
+	key("log.format", c.Log.Format == "json" || c.Log.Format == "text", "must be json or text")
+	add("database", c.Database.Validate())
+	add("http", c.HTTP.Validate())
+	add("identity", c.Identity.Validate())
+	add("governance", c.Governance.Validate())
+	add("label", c.Label.Validate())
+	add("audit", c.Audit.Validate())
+	add("billing", c.Billing.Validate())
+	add("energy", c.Energy.Validate())
+	add("limits", c.Limits.Validate())
+	add("gateway", c.Gateway.Validate())
+	add("route", c.Route.Validate())
+	if len(c.Engines.Native.Models) > 0 {
+		add("engines.native", c.Engines.Native.Validate())
+	}
+	for i, r := range c.Engines.Remote {
+		key(fmt.Sprintf("engines.remote[%d].name", i), r.Name != "", "must be set: model versions refer to it")
+		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
+	}
+	add("rag", c.RAG.Validate())
+	if c.Workflows.Enabled && c.Workflows.Address != "" {
+		add("workflows", c.Workflows.Validate())
+	}
+	key("workflows.embedded.port", c.Workflows.Embedded.Port >= 0 && c.Workflows.Embedded.Port < 65536, "must be a port number")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,141 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
+
+	"github.com/sluice-project/sluice/server/config"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestExampleIsTheDefault: the annotated example sets every key, each to its default, and loads to what no file at all gives.
+func TestExampleIsTheDefault(t *testing.T) {
+	data := t.TempDir()
+	overrides := map[string]any{"data": data, "downloads": data}
+	want, err := config.Load("", nil, overrides)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Load(write(t, config.Example), nil, overrides)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Print(), got.Print()); diff != "" {
+		t.Errorf("the example differs from the defaults (-default +example):\n%s", diff)
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal([]byte(config.Example), &tree); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range config.Keys() {
+		if !has(tree, strings.Split(key, ".")) {
+			t.Errorf("the example does not set %s", key)
+		}
+	}
+}
+
+func has(tree map[string]any, path []string) bool {
+	v, ok := tree[path[0]]
+	if !ok || len(path) == 1 {
+		return ok
+	}
+	sub, ok := v.(map[string]any)
+	return ok && has(sub, path[1:])
+}
+
+// TestEveryKeyIsExplained: every line of the example that sets a key has a comment on it or in the block above.
+func TestEveryKeyIsExplained(t *testing.T) {
+	commented := false
+	for i, line := range strings.Split(config.Example, "\n") {
+		text := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(text, "#"):
+			commented = true
+		case text == "":
+			commented = false
+		case !commented && !strings.Contains(line, " # ") && !strings.HasSuffix(text, ":"):
+			t.Errorf("line %d has no comment: %s", i+1, line)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := write(t, "listen: 127.0.0.1:1\nlog: {level: warn}\ndrain_timeout: 7s\n")
+	c, err := config.Load(file, []string{"SLUICE_LISTEN=127.0.0.1:2", "SLUICE_LOG_LEVEL=error", "SLUICE_TEST_X=1", "HOME=/"}, map[string]any{"listen": "127.0.0.1:3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:3" || c.Log.Level != "error" || c.DrainTimeout.Seconds() != 7 || c.Log.Format != "json" {
+		t.Errorf("got %s %s %s %s", c.Listen, c.Log.Level, c.DrainTimeout, c.Log.Format)
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		env  []string
+		want []string
+	}{
+		"unknown key":              {"lissten: x\n", nil, []string{`unknown key "lissten"`, `"listen"`}},
+		"unknown nested key":       {"http: {max_bodybytes: 1}\n", nil, []string{`"http.max_bodybytes"`, `"http.max_body_bytes"`}},
+		"unknown key in a list":    {"engines: {native: {models: [{id: m, pth: x}]}}\n", nil, []string{"pth"}},
+		"unknown variable":         {"", []string{"SLUICE_LISEN=x"}, []string{"SLUICE_LISEN", "SLUICE_LISTEN"}},
+		"wrong type":               {"drain_timeout: soon\n", nil, []string{"drain_timeout"}},
+		"several faults, all told": {"listen: nowhere\nlog: {level: loud}\ntls: {cert_file: a}\n", nil, []string{"listen:", "log.level:", "tls:"}},
+		"not YAML":                 {"listen: [\n", nil, []string{"sluice.yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.Load(write(t, tc.file), tc.env, nil)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q lacks %q", err, want)
+				}
+			}
+		})
+	}
+	if _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil); err == nil || !strings.Contains(err.Error(), "sluice config example") {
+		t.Errorf("a missing file must say how to make one: %v", err)
+	}
+}
+
+func TestPrintHidesSecrets(t *testing.T) {
+	c, err := config.Load("", []string{"SLUICE_DATABASE_URL=postgres://u:canary-password@h/d", "SLUICE_LIMITS_REDIS_URL=redis://:canary-password@h:6379/0"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := yaml.Marshal(c.Print())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(raw), "canary") {
+		t.Errorf("a secret is printed:\n%s", raw)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add("listen: 127.0.0.1:1\n")
+	f.Add("engines: {remote: [{name: a}]}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Skip()
+		}
+		_, _ = config.Load(path, nil, nil) // must not panic
+	})
+}

@@ -1,0 +1,236 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/migrations"
+	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/httpapi"
+	"github.com/sluice-project/sluice/web"
+)
+
+const consolePrefix = "/console/"
+
+// addresses are how the listeners are reached from outside.
+type addresses struct{ main, admin string }
+
+// edge is the HTTP face of an installation: the business API on the main listener, the management API, the console and the
+// metrics beside it, or on a listener of their own.
+type edge struct {
+	parts     *parts
+	version   string
+	addresses addresses
+	startedAt time.Time
+	draining  atomic.Bool
+
+	main, admin http.Handler // admin is nil without a listener of its own
+}
+
+func newEdge(p *parts, version string, a addresses) (*edge, error) {
+	e := &edge{parts: p, version: version, addresses: a, startedAt: time.Now().UTC()}
+	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	api, err := httpapi.New(p.cfg.HTTP, p.pipeline, p.log, p.reg)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := api.NewEngine()
+	if err != nil {
+		return nil, err
+	}
+	mainMux := e.mux(engine)
+	if p.cfg.AdminListen == "" {
+		if err := e.mountAdmin(api, engine, mainMux); err != nil {
+			return nil, err
+		}
+		e.main = mainMux
+		return e, nil
+	}
+	adminEngine := gin.New()
+	adminEngine.HandleMethodNotAllowed = false
+	adminEngine.RedirectTrailingSlash = false
+	adminEngine.ContextWithFallback = true
+	if err := adminEngine.SetTrustedProxies(p.cfg.HTTP.TrustedProxies); err != nil {
+		return nil, err
+	}
+	adminEngine.Use(api.Middleware())
+	adminEngine.NoRoute(api.NoRoute)
+	adminMux := e.mux(adminEngine)
+	if err := e.mountAdmin(api, adminEngine, adminMux); err != nil {
+		return nil, err
+	}
+	e.main, e.admin = mainMux, adminMux
+	return e, nil
+}
+
+// mux answers the probes itself, without access lines, and hands everything else to gin.
+func (e *edge) mux(engine http.Handler) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /readyz", e.ready)
+	mux.Handle("/", engine)
+	return mux
+}
+
+func (e *edge) mountAdmin(api *httpapi.API, engine *gin.Engine, mux *http.ServeMux) error {
+	p := e.parts
+	var admin *adminapi.Server
+	admin, err := adminapi.New(adminapi.Config{SecureCookies: len(e.addresses.admin) > 5 && e.addresses.admin[:5] == "https"}, adminapi.Deps{
+		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Ledger: p.ledger, Router: p.router, RAG: p.rag,
+		Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
+		Playground: api.Playground(func(c *gin.Context, err error) { admin.Fail(c, err) }),
+		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
+			return audit.Verify(ctx, audit.VerifySource{Dir: p.cfg.Audit.Dir, DB: p.db, VerifierKey: p.audit.VerifierKey()}, progress)
+		},
+	}, engine, p.log)
+	if err != nil {
+		return err
+	}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(p.reg, promhttp.HandlerOpts{}))
+	if !p.cfg.Console {
+		return nil
+	}
+	console, err := web.Handler(consolePrefix)
+	if err != nil {
+		return err
+	}
+	mux.Handle(consolePrefix, console)
+	mux.Handle("GET /{$}", http.RedirectHandler(consolePrefix, http.StatusFound))
+	return nil
+}
+
+func (e *edge) consoleURL() string {
+	if !e.parts.cfg.Console || !web.Included() {
+		return ""
+	}
+	return e.addresses.admin + consolePrefix
+}
+
+// exampleModel names a model that generates, for the first words of a newcomer.
+func (e *edge) exampleModel(context.Context) string {
+	for _, m := range e.parts.router.Models() {
+		if m.Need == route.Generate {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// drain makes the readiness probe fail, so that load balancers send no more.
+func (e *edge) drain() { e.draining.Store(true) }
+
+// checks returns the state of every part a request needs, and of those it does not.
+func (e *edge) checks(ctx context.Context) []adminapi.SystemPart {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	p := e.parts
+	out := []adminapi.SystemPart{}
+	add := func(name string, err error, needed bool) {
+		part := adminapi.SystemPart{Name: name, Status: adminapi.SystemPartStatusOk}
+		if err != nil {
+			part.Status = adminapi.SystemPartStatusFailed
+			if !needed {
+				part.Status = adminapi.SystemPartStatusDegraded
+			}
+			text := err.Error()
+			part.Detail = &text
+		}
+		out = append(out, part)
+	}
+	pool, err := p.db.DB()
+	if err == nil {
+		err = pool.PingContext(ctx)
+	}
+	// The write-ahead log bridges an outage of the database, so only its own word counts for readiness.
+	add("database", err, true)
+	add("audit", p.audit.Ready(), true)
+	add("billing", p.ledger.Ready(), true)
+	alive, lastErr := false, error(nil)
+	for name, eng := range p.engines {
+		_, merr := eng.Models(ctx)
+		add("engine "+name, merr, false)
+		alive = alive || merr == nil
+		if merr != nil {
+			lastErr = merr
+		}
+	}
+	if !alive {
+		add("engines", lastErr, true)
+	}
+	switch {
+	case p.flows != nil:
+		add("workflows", p.flows.Ready(ctx), false)
+	default:
+		out = append(out, adminapi.SystemPart{Name: "workflows", Status: adminapi.SystemPartStatusOff})
+	}
+	if p.rag == nil {
+		out = append(out, adminapi.SystemPart{Name: "retrieval", Status: adminapi.SystemPartStatusOff})
+	}
+	return out
+}
+
+// ready answers the readiness probe. It names parts and states; details are for signed-in administrators.
+func (e *edge) ready(w http.ResponseWriter, r *http.Request) {
+	type part struct {
+		Name   string `json:"name"`
+		Status string `json:"status"`
+	}
+	answer := struct {
+		Ready    bool   `json:"ready"`
+		Draining bool   `json:"draining"`
+		Parts    []part `json:"parts"`
+	}{Ready: !e.draining.Load(), Draining: e.draining.Load(), Parts: []part{}}
+	for _, c := range e.checks(r.Context()) {
+		answer.Parts = append(answer.Parts, part{c.Name, string(c.Status)})
+		answer.Ready = answer.Ready && c.Status != adminapi.SystemPartStatusFailed
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !answer.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// system describes the installation for its administrators.
+func (e *edge) system(ctx context.Context) adminapi.System {
+	s := adminapi.System{
+		Version: e.version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Console: web.Included(),
+		StartedAt: e.startedAt, Parts: e.checks(ctx),
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, kv := range info.Settings {
+			switch kv.Key {
+			case "vcs.revision":
+				s.Commit = kv.Value
+			case "vcs.time":
+				s.BuiltAt = &kv.Value
+			}
+		}
+	}
+	if st, err := migrations.Check(ctx, e.parts.db); err == nil {
+		kind := "postgres"
+		if database.IsSQLite(e.parts.db) {
+			kind = "sqlite"
+		}
+		text := kind + " schema " + strconv.FormatInt(st.Current, 10)
+		s.Installation = &text
+	}
+	return s
+}

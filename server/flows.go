@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine/modelstore"
+	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/server/config"
+	"github.com/sluice-project/sluice/workflows"
+	"github.com/sluice-project/sluice/workflows/devserver"
+)
+
+// newLimiter returns the rate limiter: shared through Redis if one is configured.
+func newLimiter(cfg config.Limits, p *parts) (*limit.Limiter, error) {
+	if cfg.RedisURL == "" {
+		return limit.NewMemory(cfg.Config, p.log)
+	}
+	opts, err := redis.ParseURL(cfg.RedisURL.Reveal())
+	if err != nil {
+		return nil, errors.New("limits.redis_url: must look like redis://user:password@host:6379/0") // the cause holds the password
+	}
+	client := redis.NewClient(opts)
+	p.closers = append(p.closers, client.Close)
+	return limit.NewRedis(cfg.Config, client, p.log)
+}
+
+// buildWorkflows connects the workflow service. The embedded server is started by serve; here only its address is fixed.
+func (p *parts) buildWorkflows(ctx context.Context) error {
+	cfg := p.cfg.Workflows
+	if !cfg.Enabled {
+		return nil
+	}
+	if cfg.Address == "" {
+		binary, err := temporalBinary(cfg.Embedded.Binary, p.cfg.Downloads)
+		if err != nil {
+			return err
+		}
+		if p.temporal, err = devserver.Start(ctx, devserver.Config{
+			Binary: binary, DBFile: filepath.Join(p.cfg.Data, "temporal.db"), Port: cfg.Embedded.Port, Log: p.log,
+		}); err != nil {
+			return err
+		}
+		p.closers = append(p.closers, p.temporal.Close)
+		cfg.Address = p.temporal.Address()
+	}
+	deps := workflows.Deps{DB: p.db, Routes: flowRoutes{p.router}, Stats: flowStats{p.audit}, Audit: flowRecorder{p.audit}}
+	if p.native != nil {
+		deps.Engine = flowEngine{p.native}
+	}
+	var err error
+	p.flows, err = workflows.New(cfg.Config, deps, p.log, p.reg)
+	return err
+}
+
+// temporalBinary finds the Temporal CLI: the configured one, one on PATH, or the pulled one.
+func temporalBinary(configured, downloads string) (string, error) {
+	if configured != "" {
+		return configured, nil
+	}
+	if path, err := exec.LookPath(modelstore.Temporal); err == nil {
+		return path, nil
+	}
+	path, err := modelstore.Open(downloads).Path(modelstore.Temporal)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the Temporal CLI was not found; run `sluice pull`, or start with --no-temporal: %w", err)
+	}
+	return path, nil
+}
+
+// flowRoutes lets rollouts move traffic.
+type flowRoutes struct{ router *route.Router }
+
+func (f flowRoutes) Assignment(ctx context.Context, model string) (workflows.Assignment, error) {
+	a, err := f.router.Assignment(ctx, model)
+	return workflows.Assignment{Model: a.Model, Stable: a.Stable, Candidate: a.Candidate, Basis: a.Basis, Rollout: a.Rollout, Salt: a.Salt}, err
+}
+
+func (f flowRoutes) SetAssignment(ctx context.Context, a workflows.Assignment) error {
+	return f.router.SetAssignment(ctx, route.Assignment{
+		Model: a.Model, Stable: a.Stable, Candidate: a.Candidate, Basis: a.Basis, Rollout: a.Rollout, Salt: a.Salt,
+	})
+}
+
+func (f flowRoutes) HasVersion(ctx context.Context, model, version string) (bool, error) {
+	versions, err := f.router.Versions(ctx, model)
+	if fault.Is(err, fault.CodeModelNotFound) {
+		return false, nil
+	}
+	for _, v := range versions {
+		if v.Version == version {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// flowStats reads a rollout's evidence from the audit log.
+type flowStats struct{ log *audit.Log }
+
+func (f flowStats) ArmStats(ctx context.Context, rollout string, since int64) (map[string]workflows.ArmStats, error) {
+	arms, err := f.log.ArmStats(ctx, rollout, since)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]workflows.ArmStats, len(arms))
+	for arm, s := range arms {
+		out[arm] = workflows.ArmStats{Requests: s.Requests, Errors: s.Errors, FirstToken: s.FirstToken, Total: s.Total}
+	}
+	return out, nil
+}
+
+// flowRecorder writes transitions to the audit log. They belong to the installation, hence to the operator's tenant.
+type flowRecorder struct{ log *audit.Log }
+
+func (f flowRecorder) Append(ctx context.Context, r workflows.Record) (string, error) {
+	receipt, err := f.log.Append(ctx, audit.Event{
+		Stage: audit.StageAction, Tenant: operatorTenant, Actor: audit.Actor{Kind: r.Actor.Kind, ID: r.Actor.ID, Name: r.Actor.Name},
+		Action: r.Action, Resource: r.Resource, Rollout: r.Rollout, Detail: r.Detail, Dialect: "workflow", Decision: "allow", Outcome: "ok",
+	})
+	return receipt.ID, err
+}
+
+// flowEngine applies the capacity plan to this process.
+type flowEngine struct{ engine *native.Engine }
+
+func (f flowEngine) SetConcurrency(_ context.Context, n int) error {
+	f.engine.SetConcurrency(n)
+	return nil
+}

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// listen opens a TCP listener, with TLS if cert files are given. A port in use is reported with the remedy.
+func listen(ctx context.Context, address string, certFile, keyFile string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: the port is in use; stop the other process or choose another address with --listen", address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	if certFile == "" {
+		return l, nil
+	}
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("read TLS certificate (tls.cert_file, tls.key_file): %w", err)
+	}
+	return tls.NewListener(l, &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"},
+	}), nil
+}
+
+// httpServer returns a server with the timeouts that bound slow clients. Answers have no write timeout: a stream lasts as long
+// as its generation, and the handler sets a deadline per write.
+func httpServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       2 * time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // handshake noise of scanners
+	}
+}
+
+// serveHTTP serves l until ctx ends, then drains: no new connections, running requests may finish until the deadline.
+func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.Duration) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if err := s.Shutdown(deadline); err != nil {
+		_ = s.Close() // cut what did not finish; its audit outcome is still written
+		return fmt.Errorf("drain HTTP: %w: requests still ran after %s and were cut", err, drain)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/httpapi"
+)
+
+// TestRouteRoleMatrix asks every route of both planes as every role, and as nobody, against a running server. Who lacks the
+// declared permission gets 403 (401 without or with the wrong kind of credential); who has it gets anything else.
+func TestRouteRoleMatrix(t *testing.T) {
+	in := start(t, setup{extra: "limits: {key: {requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0}, tenant: {requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0}}\n"})
+	admin, err := adminapi.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(admin) < 40 {
+		t.Fatalf("only %d management routes", len(admin))
+	}
+	granted := map[string]map[access.Permission]bool{}
+	tokens := map[string]string{}
+	for _, role := range access.Roles() {
+		granted[role.ID] = map[access.Permission]bool{}
+		for _, p := range role.Permissions {
+			granted[role.ID][p] = true
+		}
+		if role.ID == "application" {
+			continue // keys hold it
+		}
+		tokens[role.ID] = in.signIn(role.ID)
+	}
+	key := in.started.Welcome.APIKey.Reveal()
+	for _, route := range admin {
+		path := fill(route.Path)
+		check := func(who, credential string, allowed, known bool) {
+			t.Helper()
+			got := in.send(route.Method, path, credential, bodyFor(route.Method)).status
+			switch {
+			case route.Public:
+				if got == http.StatusForbidden {
+					t.Errorf("%s %s as %s: 403 on a public route", route.Method, path, who)
+				}
+			case !known && got != http.StatusUnauthorized:
+				t.Errorf("%s %s as %s: %d, want 401", route.Method, path, who, got)
+			case known && !allowed && got != http.StatusForbidden:
+				t.Errorf("%s %s as %s: %d, want 403", route.Method, path, who, got)
+			case known && allowed && (got == http.StatusForbidden || got == http.StatusUnauthorized):
+				t.Errorf("%s %s as %s: %d although the role grants %s", route.Method, path, who, got, route.Permission)
+			}
+		}
+		if route.Operation == "logout" {
+			continue // it would end the sessions of this test
+		}
+		check("nobody", "", false, false)
+		check("an API key", key, false, false)
+		for role, token := range tokens {
+			check(role, token, route.Permission == "" || granted[role][route.Permission], true)
+		}
+	}
+	for _, route := range httpapi.Routes() {
+		path := strings.ReplaceAll(route.Path, "*id", "scripted")
+		if got := in.send(route.Method, path, "", bodyFor(route.Method)).status; got != http.StatusUnauthorized {
+			t.Errorf("%s %s as nobody: %d, want 401", route.Method, path, got)
+		}
+		for role, token := range tokens {
+			if got := in.send(route.Method, path, token, bodyFor(route.Method)).status; got != http.StatusUnauthorized {
+				t.Errorf("%s %s with a session of %s: %d, want 401: sessions are not for the data plane", route.Method, path, role, got)
+			}
+		}
+		if got := in.send(route.Method, path, key, bodyFor(route.Method)).status; got == http.StatusUnauthorized || got == http.StatusForbidden {
+			t.Errorf("%s %s with a key: %d", route.Method, path, got)
+		}
+	}
+}
+
+// signIn makes a user of the role and returns a session of theirs.
+func (in *installation) signIn(role string) string {
+	in.t.Helper()
+	if role == "platform_admin" {
+		in.admin(http.MethodGet, "/me", nil, new(any))
+		return in.token
+	}
+	name, password := "user-"+strings.ReplaceAll(role, "_", "-"), "correct horse battery staple"
+	in.admin(http.MethodPost, "/users", map[string]any{"name": name, "password": password, "roles": []string{role}}, new(any))
+	var s struct {
+		AccessToken string `json:"access_token"`
+	}
+	in.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": name, "password": password}).decode(in.t, &s)
+	return s.AccessToken
+}
+
+// fill puts a name nobody has into path parameters.
+func fill(path string) string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		if strings.HasPrefix(p, ":") {
+			parts[i] = "none"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// bodyFor returns a body that no operation accepts: the matrix is about who may ask, and must change nothing.
+func bodyFor(method string) any {
+	if method == http.MethodGet || method == http.MethodDelete {
+		return nil
+	}
+	return map[string]int{"nothing": 1}
+}
+
+// TestUnknownRoutesAreRefused: there is no way around the table.
+func TestUnknownRoutesAreRefused(t *testing.T) {
+	in := start(t, setup{})
+	for _, path := range []string{"/v1/../api/v1/keys", "/api/v1/keys/", "/api/v1//keys", "/api/v2/keys", "/v1/chat/completions/x", "/debug/pprof/", "/api/v1/keys/x/y/z"} {
+		r := in.send(http.MethodGet, path, in.started.Welcome.APIKey.Reveal(), nil)
+		if r.status != http.StatusNotFound && r.status != http.StatusUnauthorized && r.status != http.StatusMovedPermanently && r.status != http.StatusTemporaryRedirect {
+			t.Errorf("GET %s: %d %s", path, r.status, fmt.Sprintf("%.100s", r.body))
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-project/sluice/server/config"
+)
+
+// Options are what the command line decides beside the configuration.
+type Options struct {
+	Version string
+	// Setup makes this a `sluice up`: directories, key, schema and first contents are created when missing. Without it they must
+	// exist.
+	Setup bool
+	Log   *slog.Logger
+	// Ready is called once the listeners accept requests.
+	Ready func(Started)
+}
+
+// Started says how to reach a server that is ready.
+type Started struct {
+	BaseURL    string // of the business API, with /v1
+	ConsoleURL string // "" without the console
+	Welcome    Welcome
+	Model      string // a model to try, "" if none generates
+}
+
+// Run builds an installation and serves it until ctx ends; then it drains: readiness fails, no connection is accepted, running
+// requests finish or are cut at the deadline, loops stop, the audit log is flushed, everything is closed. It returns nil after a
+// clean stop.
+func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
+	if opts.Setup {
+		if err := prepare(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	// The listeners come first: a port in use is found before anything else is done.
+	main, err := listen(ctx, cfg.Listen, cfg.TLS.CertFile, cfg.TLS.KeyFile)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = main.Close() }()
+	var admin net.Listener
+	if cfg.AdminListen != "" {
+		if admin, err = listen(ctx, cfg.AdminListen, cfg.TLS.CertFile, cfg.TLS.KeyFile); err != nil {
+			return err
+		}
+		defer func() { _ = admin.Close() }()
+	}
+
+	p, err := build(ctx, cfg, opts.Log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	var welcome Welcome
+	if opts.Setup {
+		if welcome, err = p.bootstrap(ctx); err != nil {
+			return err
+		}
+	}
+	edge, err := newEdge(p, opts.Version, addresses{main: baseURL(cfg, main), admin: adminURL(cfg, main, admin)})
+	if err != nil {
+		return err
+	}
+	return p.serve(ctx, edge, main, admin, func() {
+		opts.Ready(Started{
+			BaseURL: edge.addresses.main + "/v1", ConsoleURL: edge.consoleURL(), Welcome: welcome, Model: edge.exampleModel(ctx),
+		})
+	})
+}
+
+// serve runs listeners and loops until ctx ends or one of them fails, then drains in order.
+func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener, ready func()) error {
+	loopCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLoops()
+	serveCtx, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+
+	var loops errgroup.Group
+	for _, l := range p.loops() {
+		loops.Go(func() error {
+			err := l.run(loopCtx)
+			if err == nil || (errors.Is(err, context.Canceled) && loopCtx.Err() != nil) {
+				return nil
+			}
+			stopServing() // a part that cannot go on ends the process: a supervisor restarts it whole
+			return fmt.Errorf("%s: %w", l.name, err)
+		})
+	}
+	var listeners errgroup.Group
+	start := func(handler http.Handler, l net.Listener) {
+		listeners.Go(func() error {
+			defer stopServing()
+			return serveHTTP(serveCtx, httpServer(handler, p.log), l, p.cfg.DrainTimeout)
+		})
+	}
+	start(edge.main, main)
+	if admin != nil {
+		start(edge.admin, admin)
+	}
+	context.AfterFunc(serveCtx, edge.drain)
+	ready()
+
+	lerr := listeners.Wait()
+	p.log.LogAttrs(ctx, slog.LevelInfo, "requests drained, stopping")
+	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := p.audit.Flush(flushCtx); err != nil {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "records wait in the write-ahead log for the next start", slog.String("error", err.Error()))
+	}
+	stopLoops()
+	return errors.Join(lerr, loops.Wait())
+}
+
+func baseURL(cfg *config.Config, l net.Listener) string {
+	if cfg.PublicURL != "" {
+		return cfg.PublicURL
+	}
+	return localURL(cfg, l)
+}
+
+func adminURL(cfg *config.Config, main, admin net.Listener) string {
+	if admin == nil {
+		return baseURL(cfg, main)
+	}
+	return localURL(cfg, admin)
+}
+
+func localURL(cfg *config.Config, l net.Listener) string {
+	scheme := "http"
+	if cfg.TLS.CertFile != "" {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return scheme + "://" + l.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
