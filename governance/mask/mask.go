@@ -73,7 +73,7 @@ func unite(text string, values, lookalikes []finding) []finding {
 // and code in any accepted spelling.
 func lookalikes(text string) []finding {
 	var out []finding
-	r := reader{text: text, final: true}
+	r := reader{text: text, final: true, loose: true}
 	for _, tag := range allTags() {
 		for at := 0; ; {
 			n := strings.Index(text[at:], tag)
@@ -88,7 +88,7 @@ func lookalikes(text string) []finding {
 		}
 	}
 	for i, c := range text {
-		if c == openMark || c == closeMark {
+		if strings.ContainsRune("⟦⟧〚〛", c) {
 			end := i + len(string(c))
 			out = append(out, finding{marker, text[i:end], i, end})
 		}

@@ -28,6 +28,7 @@ const maxContent = 24
 type reader struct {
 	text  string
 	final bool // nothing will follow
+	loose bool // a code may be the beginning of a longer word: what follows it may yet be masked away
 }
 
 func (r *reader) at(i int) (c rune, size int) {
@@ -94,7 +95,7 @@ func (r *reader) code(i int) (end int, code string, v verdict) {
 	if next == unknown {
 		return 0, "", open
 	}
-	if isAlnum(next) {
+	if isAlnum(next) && !r.loose {
 		return 0, "", no
 	}
 	return i, b.String(), yes
