@@ -206,6 +206,36 @@ func TestVectorsOfAnotherModelAreNotCompared(t *testing.T) {
 	wantCode(t, err, fault.CodeRetrievalFailed)
 }
 
+// TestTextsLongerThanTheModelTakes embeds chunks and queries that exceed the model's context, among others that do not. What stands
+// at the end of a chunk counts like the rest.
+func TestTextsLongerThanTheModelTakes(t *testing.T) {
+	e := newHashed()
+	e.limit = 40
+	s := service(t, dbtest.SQLite(t), e)
+	create(t, s, "acme", "kb")
+	ingest(t, s, "kb", "long.txt", strings.Repeat("一二三四五六七八九十", 30)+"户口迁移")
+	ingest(t, s, "kb", "short.md", "# a\n\nshort\n\n# b\n\n"+strings.Repeat("long text of words ", 9)+"\n\n# c\n\nshort again")
+	if got := find(t, s, "kb", strings.Repeat("户口迁移", 40)); got[0].Document != "long.txt" {
+		t.Errorf("found %+v", got[0])
+	}
+	vectors, err := s.embed(t.Context(), []string{"户口", strings.Repeat("一二三四五六七八九十", 7) + "户口户口户口户口户口户口户口"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	together := float32(0)
+	for i := range vectors[0] {
+		together += vectors[0][i] * vectors[1][i]
+	}
+	if together <= 0 {
+		t.Error("the end of a long text was left out")
+	}
+	e.limit = 1
+	e.failAt(0)
+	if _, err := s.embed(t.Context(), []string{"ab"}); err != nil {
+		t.Errorf("single characters fit: %v", err)
+	}
+}
+
 // TestConcurrentUse ingests, deletes, searches and follows at once. A search sees one version of a document, whole.
 func TestConcurrentUse(t *testing.T) {
 	db := dbtest.SQLite(t)

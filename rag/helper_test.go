@@ -24,6 +24,7 @@ type hashed struct {
 	mu    sync.Mutex
 	fails int // calls until the one that fails; 0: never
 	wrong bool
+	limit int // characters of the longest text; 0: any
 }
 
 func newHashed() *hashed { return &hashed{dim: 128, model: "hashed-128"} }
@@ -48,6 +49,9 @@ func (h *hashed) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	}
 	out := make([][]float32, len(texts))
 	for i, s := range texts {
+		if n := len([]rune(s)); h.limit > 0 && n > h.limit {
+			return nil, fault.New(fault.CodeContextLength, h.limit, n)
+		}
 		v := make([]float32, h.dim)
 		runes := []rune(s)
 		for j := range len(runes) - 1 {

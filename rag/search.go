@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag/index"
 )
 
 // Query asks for passages.
@@ -75,21 +78,75 @@ const embedBatch = 32
 // embed returns one vector per text, and checks what the embedder promised.
 func (s *Service) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, 0, len(texts))
-	for from := 0; from < len(texts); from += embedBatch {
-		part := texts[from:min(from+embedBatch, len(texts))]
-		vectors, err := s.embedder.Embed(ctx, part)
+	for part := range slices.Chunk(texts, embedBatch) {
+		vectors, err := s.embedWhole(ctx, part)
 		if err != nil {
 			return nil, fmt.Errorf("embed: %w", err)
-		}
-		if len(vectors) != len(part) {
-			return nil, errors.New("embed: the embedder returned another number of vectors")
-		}
-		for _, v := range vectors {
-			if len(v) != s.embedder.Dim() {
-				return nil, fmt.Errorf("embed: a vector has %d components instead of %d", len(v), s.embedder.Dim())
-			}
 		}
 		out = append(out, vectors...)
 	}
 	return out, nil
+}
+
+// embedWhole embeds texts of any length. How many tokens a text has depends on the model and the language, so too long a text is
+// what the embedder says it is: it is halved, and its vector is the mean of its parts' directions. Nothing is left out.
+func (s *Service) embedWhole(ctx context.Context, texts []string) ([][]float32, error) {
+	vectors, err := s.embedder.Embed(ctx, texts)
+	switch {
+	case err == nil:
+		return vectors, s.checkVectors(vectors, len(texts))
+	case !fault.Is(err, fault.CodeContextLength):
+		return nil, err
+	case len(texts) > 1:
+		half := len(texts) / 2
+		first, err := s.embedWhole(ctx, texts[:half])
+		if err != nil {
+			return nil, err
+		}
+		second, err := s.embedWhole(ctx, texts[half:])
+		return append(first, second...), err
+	}
+	runes := []rune(texts[0])
+	if len(runes) < 2 {
+		return nil, err
+	}
+	parts, err := s.embedWhole(ctx, []string{string(runes[:len(runes)/2]), string(runes[len(runes)/2:])})
+	if err != nil {
+		return nil, err
+	}
+	return [][]float32{mean(parts)}, nil
+}
+
+func (s *Service) checkVectors(vectors [][]float32, want int) error {
+	if len(vectors) != want {
+		return errors.New("the embedder returned another number of vectors")
+	}
+	for _, v := range vectors {
+		if err := index.Check(v, s.embedder.Dim()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mean returns the mean of the vectors' directions.
+func mean(vectors [][]float32) []float32 {
+	sum := make([]float64, len(vectors[0]))
+	for _, v := range vectors {
+		var length float64
+		for _, c := range v {
+			length += float64(c) * float64(c)
+		}
+		if length == 0 {
+			continue
+		}
+		for i, c := range v {
+			sum[i] += float64(c) / math.Sqrt(length)
+		}
+	}
+	out := make([]float32, len(sum))
+	for i, c := range sum {
+		out[i] = float32(c / float64(len(vectors)))
+	}
+	return out
 }
