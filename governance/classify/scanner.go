@@ -39,6 +39,7 @@ type Scanner struct {
 	found []match // decided, not given back; by start
 	run   *run    // a value longer than one piece, or nil
 	runAt int     // cell where its next piece begins
+	block int     // cell behind the last PEM block; none begins inside another
 }
 
 // match is a decided finding in cells.
@@ -47,6 +48,7 @@ type match struct {
 	start, end int
 	score      float64
 	more       *run // the value goes on behind end
+	block      bool // a PEM block
 }
 
 // run says what belongs to the rest of an over-long value.
@@ -101,6 +103,9 @@ func (s *Scanner) scan() {
 		}
 		for _, m := range found {
 			s.add(m)
+			if m.block {
+				s.block = m.end
+			}
 			if m.more != nil && s.run == nil {
 				s.run, s.runAt = m.more, m.end
 			}
@@ -206,6 +211,7 @@ func (s *Scanner) forget(from, cut int) {
 	s.w.cells = append(s.w.cells[:0], s.w.cells[drop:]...)
 	s.pos -= drop
 	s.runAt -= drop
+	s.block -= drop
 	for i := range s.found {
 		s.found[i].start -= drop
 		s.found[i].end -= drop
@@ -239,6 +245,9 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 		d.ask(plate(w, i))
 	}
 	if s.on&onSecret != 0 {
+		if r == '-' && i >= s.block {
+			d.ask(pem(w, i))
+		}
 		d.secrets(w, i)
 	}
 	if d.open {

@@ -41,12 +41,9 @@ var secretWords = []string{ //nolint:gochecknoglobals // a constant table
 	"密码", "口令", "密钥", "令牌",
 }
 
-// secrets runs the detectors of credentials that may begin at cell i.
+// secrets runs the detectors of credentials that may begin at cell i, apart from private keys.
 func (d *decision) secrets(w *window, i int) {
 	r, left := lower(w.at(i)), w.at(i-1)
-	if r == '-' {
-		d.ask(pem(w, i))
-	}
 	if !isLetter(r) && r < 0x3400 {
 		return
 	}
@@ -247,7 +244,7 @@ func pem(w *window, i int) (match, verdict) {
 	if !strings.HasSuffix(strings.ToUpper(w.ascii(k, label)), "PRIVATE KEY") {
 		return match{}, no
 	}
-	m := match{class: Secret, start: i, score: 1}
+	m := match{class: Secret, start: i, score: 1, block: true}
 	end, last, v := w.pemPiece(i + 5)
 	if v == open {
 		return match{}, open
