@@ -62,10 +62,10 @@ func charged(f exec.FilterFunction, size func(v *exec.Value, limit, depth int) i
 }
 
 func shallowSize(v *exec.Value, _, _ int) int {
-	if v == nil || v.IsNil() || !(v.IsString() || v.IsList() || v.IsDict()) {
-		return 1
+	if v != nil && !v.IsNil() && (v.IsString() || v.IsList() || v.IsDict()) {
+		return 1 + v.Len()
 	}
-	return 1 + v.Len()
+	return 1
 }
 
 func onText(f func(string) string) exec.FilterFunction {
@@ -224,7 +224,7 @@ func chargedTest(run exec.TestFunction) exec.TestFunction {
 			size = sizeOf(in, b.work, 0) + sizeOf(args.Args[0], b.work, 0)
 		}
 		if err := b.spend(size); err != nil {
-			b.fail(err)
+			_ = b.fail(err) // remembered; a test returns its error
 			return false, err
 		}
 		return f(e.Environment.Context, in, args)

@@ -19,23 +19,22 @@ const (
 	fnNumbers   = "\x00numbers"
 )
 
-type function = func(e *exec.Evaluator, args *exec.VarArgs) *exec.Value
-
+// functions are what a template can call by name, and what rewritten expressions call.
 func functions() map[string]any {
 	return map[string]any{
-		fnCharge:          function(charge),
-		fnRounds:          function(rounds),
-		fnAttribute:       function(attribute),
-		fnItem:            function(item),
-		fnSlice:           function(slice),
-		fnMethod:          function(method),
-		fnNumbers + "*":   function(multiply),
-		fnNumbers + "**":  function(power),
-		"raise_exception": function(raise),
-		"strftime_now":    function(strftimeNow),
-		"namespace":       function(namespace),
-		"dict":            function(namespace),
-		"range":           function(rangeList),
+		fnCharge:          charge,
+		fnRounds:          rounds,
+		fnAttribute:       attribute,
+		fnItem:            item,
+		fnSlice:           slice,
+		fnMethod:          method,
+		fnNumbers + "*":   multiply,
+		fnNumbers + "**":  power,
+		"raise_exception": raise,
+		"strftime_now":    strftimeNow,
+		"namespace":       namespace,
+		"dict":            namespace,
+		"range":           rangeList,
 	}
 }
 

@@ -163,10 +163,11 @@ func (r *rewriter) bound(at nodes.Node, n nodes.Node, weight *int) nodes.Express
 
 func (r *rewriter) binary(n *nodes.BinaryExpression, weight *int) nodes.Expression {
 	n.Left, n.Right = r.expr(n.Left, weight), r.expr(n.Right, weight)
-	switch n.Operator.Token.Type {
-	case tokens.And, tokens.Or:
+	kind := n.Operator.Token.Type
+	if kind == tokens.And || kind == tokens.Or {
 		return n
-	case tokens.Multiply, tokens.Power:
+	}
+	if kind == tokens.Multiply || kind == tokens.Power {
 		return call(n, fnNumbers+n.Operator.Token.Val, n.Left, n.Right)
 	}
 	n.Left, n.Right = r.deep(n.Left), r.deep(n.Right)

@@ -27,12 +27,15 @@ func archiveKind(name string) (kind, error) {
 		return plainFile, err
 	}
 	var head [4]byte
-	_, err = io.ReadFull(f, head[:])
-	if err := f.Close(); err != nil {
+	n, err := io.ReadFull(f, head[:])
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) { // shorter than any archive
+		err = nil
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return plainFile, err
 	}
 	switch {
-	case err != nil: // shorter than any archive
+	case n < len(head):
 		return plainFile, nil
 	case string(head[:]) == "PK\x03\x04":
 		return zipFile, nil
@@ -56,8 +59,9 @@ func extract(ctx context.Context, archive, member, target string, limit int64, p
 		return extractZip(archive, member, write)
 	case tarGzip:
 		return extractTar(ctx, archive, member, write)
+	default:
+		return errors.New("what the source sent is neither a zip nor a tar.gz archive")
 	}
-	return errors.New("what the source sent is neither a zip nor a tar.gz archive")
 }
 
 func extractZip(archive, member string, write func(io.Reader) error) (err error) {

@@ -69,7 +69,7 @@ func (s *Store) downloadOnce(ctx context.Context, address, path string, size int
 	if err != nil {
 		return false, stalled(ctx, err)
 	}
-	defer resp.Body.Close()
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	if have, err = position(resp, have, size); err != nil {
 		if errors.Is(err, errRestart) {
 			err = errors.Join(err, os.Remove(path))

@@ -106,7 +106,7 @@ func (b *Bar) Update(p Progress) {
 	fresh = fresh && (p.Total == 0 || p.Total > 1e6)
 	if now := b.now(); fresh || p.Finished || now.Sub(b.printed) >= 10*time.Second {
 		b.printed = now
-		fmt.Fprintf(b.w, "%s  %s  %s\n", p.File, figures(p), p.Source)
+		_, _ = fmt.Fprintf(b.w, "%s  %s  %s\n", p.File, figures(p), p.Source)
 	}
 }
 
@@ -122,10 +122,10 @@ func (b *Bar) line(p Progress) {
 		text = string([]rune(text)[:width])
 	}
 	n := len([]rune(text))
-	fmt.Fprintf(b.w, "\r%s%s", text, strings.Repeat(" ", max(0, b.width-n)))
+	_, _ = fmt.Fprintf(b.w, "\r%s%s", text, strings.Repeat(" ", max(0, b.width-n)))
 	b.width = n
 	if p.Finished {
-		fmt.Fprintln(b.w)
+		_, _ = fmt.Fprintln(b.w)
 		b.width = 0
 	}
 }

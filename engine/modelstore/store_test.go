@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -376,6 +378,52 @@ func TestAStalledServerIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkFile(t, s, body)
+}
+
+// slowBody gives one piece after each pause; its pauses end early when the request is given up.
+type slowBody struct {
+	ctx    context.Context
+	pause  time.Duration
+	pieces [][]byte
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if len(b.pieces) == 0 {
+		return 0, io.EOF
+	}
+	select {
+	case <-time.After(b.pause):
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	}
+	n := copy(p, b.pieces[0])
+	b.pieces = b.pieces[1:]
+	return n, nil
+}
+
+func (b *slowBody) Close() error { return nil }
+
+type answer func(*http.Request) *http.Response
+
+func (a answer) RoundTrip(r *http.Request) (*http.Response, error) { return a(r), nil }
+
+// A slow server is not a dead one: only the time without a byte counts.
+func TestASlowServerIsWaitedFor(t *testing.T) {
+	body := content(1000)
+	for pause, alive := range map[time.Duration]bool{stallTimeout - time.Second: true, stallTimeout + time.Second: false} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			s := testStore(t, one(body, "https://slow.test/x"))
+			s.dir = dir
+			s.client = &http.Client{Transport: answer(func(r *http.Request) *http.Response {
+				pieces := [][]byte{body[:300], body[300:600], body[600:]}
+				return &http.Response{StatusCode: 200, Request: r, ContentLength: 1000, Body: &slowBody{r.Context(), pause, pieces}}
+			})}
+			if err := s.Pull(t.Context(), "one", nil); (err == nil) != alive || (!alive && !strings.Contains(err.Error(), "stopped sending")) {
+				t.Errorf("pauses of %s: %v", pause, err)
+			}
+		})
+	}
 }
 
 func TestTwoPullsAtOnceFetchOnce(t *testing.T) {

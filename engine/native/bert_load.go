@@ -41,8 +41,12 @@ func (c bertConfig) validate() error {
 		value     int
 		low, high int
 	}{
-		{"hidden_size", c.Width, 8, 1 << 13}, {"intermediate_size", c.Hidden, 8, 1 << 15}, {"num_attention_heads", c.Heads, 1, 256},
-		{"num_hidden_layers", c.Layers, 1, 256}, {"max_position_embeddings", c.Positions, 2, 1 << 16}, {"type_vocab_size", c.TokenTypes, 1, 64},
+		{"hidden_size", c.Width, 8, 1 << 13},
+		{"intermediate_size", c.Hidden, 8, 1 << 15},
+		{"num_attention_heads", c.Heads, 1, 256},
+		{"num_hidden_layers", c.Layers, 1, 256},
+		{"max_position_embeddings", c.Positions, 2, 1 << 16},
+		{"type_vocab_size", c.TokenTypes, 1, 64},
 		{"vocab_size", c.Vocab, 4, 1 << 22},
 	} {
 		if f.value < f.low || f.value > f.high {
@@ -119,12 +123,12 @@ func bertLimit(dir string, positions int) (int, error) {
 	return max(2, limit), nil
 }
 
-func (b *bert) readWeights(path string, c bertConfig) error {
+func (b *bert) readWeights(path string, c bertConfig) (err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	r := &bertReader{file: f}
 	b.words = r.tensor("embeddings.word_embeddings.weight", c.Vocab, c.Width)
 	b.positions = r.tensor("embeddings.position_embeddings.weight", c.Positions, c.Width)
@@ -193,33 +197,33 @@ func (r *bertReader) layer(prefix string, c bertConfig) bertLayer {
 // maxJSON bounds the small files beside the weights.
 const maxJSON = 1 << 20
 
-func readJSON(dir, name string, into any) error {
+func readJSON(dir, name string, into any) (err error) {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := json.NewDecoder(io.LimitReader(f, maxJSON)).Decode(into); err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	return nil
 }
 
-func readWordPiece(path string) (*tokenizer.WordPiece, error) {
+func readWordPiece(path string) (w *tokenizer.WordPiece, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	return tokenizer.ReadWordPiece(f)
 }
 
-func fileDigest(path string) (string, error) {
+func fileDigest(path string) (digest string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("read %s: %w", path, err)

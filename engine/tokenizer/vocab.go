@@ -128,7 +128,7 @@ func (m *metadata) id(key string) int32 {
 	if !ok {
 		return None
 	}
-	n := int64(math.MinInt64)
+	var n int64
 	switch v := v.(type) {
 	case uint32:
 		n = int64(v)
