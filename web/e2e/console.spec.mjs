@@ -77,6 +77,7 @@ async function chat(page, w, tag) {
   await page.getByText(w.masked).first().waitFor();
   await page.getByRole('tab').first().click();
   await picture(page, `${tag}-playground`);
+  await page.waitForTimeout(1000); // a record becomes searchable a moment after it was written
   await page.getByRole('log').getByRole('link', { name: w.receipt }).click();
   const record = page.getByTestId('canonical');
   await record.waitFor({ timeout: wait });

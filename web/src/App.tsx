@@ -60,7 +60,21 @@ function newQueryClient() {
 }
 
 // Contrast on the tinted backgrounds of tags and menus is at least 4.5:1 with these; the kit's own colours are paler.
-const lightTokens = { colorPrimary: '#1d5fd1', colorInfo: '#1d5fd1', colorLink: '#1d5fd1', colorSuccess: '#237a14', colorWarning: '#9a5b00', colorError: '#c5221f', borderRadius: 6 };
+const lightTokens = {
+  colorPrimary: '#1d5fd1',
+  colorInfo: '#1d5fd1',
+  colorLink: '#1d5fd1',
+  colorSuccess: '#237a14',
+  colorSuccessBg: '#f0faeb',
+  colorSuccessBorder: '#b5dfa5',
+  colorWarning: '#9a5b00',
+  colorWarningBg: '#fff8e6',
+  colorWarningBorder: '#f2d795',
+  colorError: '#c5221f',
+  colorErrorBg: '#fff2f0',
+  colorErrorBorder: '#f5bdb8',
+  borderRadius: 6,
+};
 const darkTokens = { colorPrimary: '#4d8dff', colorInfo: '#4d8dff', colorLink: '#7fb0ff', colorSuccess: '#58c322', colorWarning: '#e8a21c', colorError: '#ff5c5c', borderRadius: 6 };
 
 export function App() {

@@ -32,5 +32,5 @@ export function errorFromReply(status: number, body: unknown, requestId: string)
 }
 
 export function isAbort(error: unknown): boolean {
-  return error instanceof DOMException && error.name === 'AbortError';
+  return typeof error === 'object' && error !== null && 'name' in error && error.name === 'AbortError';
 }

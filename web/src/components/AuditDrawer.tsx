@@ -4,6 +4,7 @@ import { Alert, Button, Descriptions, Drawer, Flex, Skeleton, Tag, Typography } 
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
+import { toApiError } from '../api/errors';
 import { useLabel, useLanguage } from '../i18n';
 import { download } from '../lib/csv';
 import { count, duration, energy, exactNano } from '../lib/format';
@@ -14,7 +15,13 @@ import { Findings } from './TurnView';
 /** One record: the facts people ask for, then the record exactly as it was hashed. */
 export function AuditDrawer({ id, onClose, onRequest }: { id: string; onClose: () => void; onRequest: (request: string) => void }) {
   const { t } = useTranslation();
-  const entry = useQuery({ queryKey: ['audit-event', id], queryFn: () => call(api.GET('/audit/events/{id}', { params: { path: { id } } })) });
+  const entry = useQuery({
+    queryKey: ['audit-event', id],
+    queryFn: () => call(api.GET('/audit/events/{id}', { params: { path: { id } } })),
+    // a record that was just written becomes searchable a moment later
+    retry: (failures, error) => failures < 4 && toApiError(error).code === 'not_found',
+    retryDelay: 500,
+  });
   const proof = useMutation({
     mutationFn: () => call(api.GET('/audit/events/{id}/proof', { params: { path: { id } } })),
     onSuccess: (p) => download(`proof-${id}.json`, 'application/json', JSON.stringify(p, null, 2)),

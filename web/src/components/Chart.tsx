@@ -13,6 +13,8 @@ install([BarChart, GridComponent, LegendComponent, TooltipComponent, AriaCompone
 registerLocale('ZH', langZH);
 registerLocale('EN', langEN);
 
+const palette = ['#3d7be0', '#1f9e82', '#d9772b', '#8a5cc7', '#c9a21a', '#cc4b7c', '#5b8796'];
+
 /** A chart for the eye; screen readers get the label, and every chart has its table beside it. */
 export function Chart({ option, label, height = 300 }: { option: EChartsCoreOption; label: string; height?: number }) {
   const box = useRef<HTMLDivElement>(null);
@@ -22,7 +24,7 @@ export function Chart({ option, label, height = 300 }: { option: EChartsCoreOpti
     const element = box.current;
     if (!element) return;
     const chart = init(element, dark ? 'dark' : undefined, { locale: language === 'zh' ? 'ZH' : 'EN' });
-    chart.setOption({ backgroundColor: 'transparent', animationDuration: 300, ...option, aria: { enabled: true, decal: { show: true }, label: { description: label } } });
+    chart.setOption({ color: palette, backgroundColor: 'transparent', animationDuration: 300, ...option, aria: { enabled: true, decal: { show: true }, label: { description: label } } });
     const observer = new ResizeObserver(() => chart.resize());
     observer.observe(element);
     return () => {

@@ -16,7 +16,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
       role="alert"
       title={detail}
       description={
-        <Space direction="vertical" size={2}>
+        <Space orientation="vertical" size={2}>
           {e.fields.map((f) => (
             <span key={f.field + f.detail}>
               <Typography.Text code>{f.field}</Typography.Text> {f.detail}

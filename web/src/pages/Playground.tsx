@@ -53,7 +53,7 @@ export default function Playground() {
               <Select
                 aria-label={t('playground.model')}
                 placeholder={t('playground.model')}
-                style={{ minWidth: 200 }}
+                style={{ minWidth: 170 }}
                 loading={models.isPending}
                 value={chosen}
                 onChange={setModel}
@@ -64,7 +64,7 @@ export default function Playground() {
                   aria-label={t('playground.collection')}
                   placeholder={t('playground.collection')}
                   allowClear
-                  style={{ minWidth: 180 }}
+                  style={{ minWidth: 160 }}
                   value={collection}
                   onChange={setCollection}
                   options={collections.data?.items.map((c) => ({ value: c.name, label: c.title || c.name }))}
@@ -72,10 +72,16 @@ export default function Playground() {
                 />
               )}
               <InputNumber aria-label={t('playground.maxTokens')} prefix={t('playground.maxTokens')} min={1} precision={0} value={maxTokens} onChange={setMaxTokens} style={{ width: 150 }} />
-              <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 130 }} />
-              <Button type="text" style={{ marginInlineStart: 'auto' }} icon={<ClearOutlined aria-hidden />} onClick={clear} disabled={turns.length === 0}>
-              {t('playground.clear')}
-            </Button>
+              <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 120 }} />
+              <Button
+                type="text"
+                style={{ marginInlineStart: 'auto' }}
+                icon={<ClearOutlined aria-hidden />}
+                aria-label={t('playground.clear')}
+                title={t('playground.clear')}
+                onClick={clear}
+                disabled={turns.length === 0}
+              />
             </Flex>
             <Flex vertical gap={16} role="log" aria-label={t('playground.conversation')} style={{ height: '52vh', minHeight: 280, overflowY: 'auto', padding: 4 }}>
               {turns.length === 0 && <Empty image={Empty.PRESENTED_IMAGE_SIMPLE} description={t('playground.empty')} style={{ margin: 'auto' }} />}
