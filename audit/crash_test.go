@@ -115,7 +115,7 @@ func TestKillAtRandomMoments(t *testing.T) {
 // killOnce runs the child, kills it after a random number of acknowledgements, and returns the acknowledged ids.
 func killOnce(t *testing.T, dir, path string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), crashChild+"="+dir+"|"+path)

@@ -19,7 +19,7 @@ import (
 func testKeys() *keyring.Ring { return keyring.FromBytes([]byte("0123456789abcdef0123456789abcdef")) }
 
 func testConfig(dir string) Config {
-	return Config{Dir: dir, SegmentBytes: 1 << 16, MaxBytes: 64 << 20, WriteDeadline: 5 * time.Second}
+	return Config{Dir: dir, SegmentBytes: 1 << 16, MaxBytes: 64 << 20, WriteDeadline: time.Minute}
 }
 
 // openTest opens a log that the test closes, or that is closed at its end.
@@ -66,7 +66,7 @@ func appendN(t testing.TB, l *Log, from, n int) []Receipt {
 
 func flush(t testing.TB, l *Log) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := l.Flush(ctx); err != nil {
 		t.Fatal(err)
