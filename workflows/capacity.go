@@ -141,7 +141,8 @@ func (c *capacity) apply(ctx context.Context) (Capacity, error) {
 	}
 	c.applied.Store(have.version)
 	c.m.concurrency.Set(float64(have.Concurrency))
-	c.log.Info("engine concurrency set", "concurrency", have.Concurrency, "slot", have.Slot, "reason", have.Reason)
+	c.log.LogAttrs(ctx, slog.LevelInfo, "engine concurrency set", slog.Int("concurrency", have.Concurrency),
+		slog.String("slot", have.Slot), slog.String("reason", have.Reason))
 	return have, nil
 }
 

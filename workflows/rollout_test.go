@@ -535,6 +535,28 @@ func TestAbortWorksDuringAnAuditOutage(t *testing.T) {
 	}
 }
 
+// TestAbortDuringATransition: the abandoned step has begun and has its row; the abort that follows must not be taken for it.
+func TestAbortDuringATransition(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	r := rehearse(t, w, nil)
+	r.RegisterDelayedCallback(func() { w.change(func() { w.fail.audit = errors.New("down") }) }, 19*time.Minute)
+	r.RegisterDelayedCallback(func() {
+		r.SignalWorkflow(abortSignal, command{Rollout: "r-1", Actor: bob, Reason: "stop"})
+	}, 25*time.Minute)
+	r.RegisterDelayedCallback(func() { w.change(func() { w.fail.audit = nil }) }, 30*time.Minute)
+	st := r.run()
+	if got, want := path(st), "baseline canary-20 aborted"; got != want {
+		t.Errorf("path %q, want %q", got, want)
+	}
+	if got, want := w.bases(), []int{0, 2000, 0}; !slices.Equal(got, want) {
+		t.Errorf("shares %v, want %v", got, want)
+	}
+	if last := w.records[len(w.records)-1]; last.Detail["to"] != PhaseAborted || last.Actor != bob {
+		t.Errorf("the last record is %+v", last)
+	}
+}
+
 func TestOperatorWhoTakesTheAssignmentWins(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

@@ -47,7 +47,7 @@ func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*S
 	if err != nil {
 		return nil, err
 	}
-	log = log.With("component", "workflows")
+	log = log.With(slog.String("component", "workflows"))
 	c, err := client.NewLazyClient(client.Options{
 		HostPort: cfg.Address, Namespace: cfg.Namespace, ConnectionOptions: conn, Logger: sdklog.NewStructuredLogger(log),
 	})
@@ -169,7 +169,7 @@ func (s *Service) Abort(ctx context.Context, id string, actor Actor, reason stri
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	s.log.Warn("the abort goes past Temporal", "rollout", id, "error", err)
+	s.log.LogAttrs(ctx, slog.LevelWarn, "the abort goes past Temporal", slog.String("rollout", id), slog.String("error", err.Error()))
 	return s.abortDirectly(ctx, st, actor, reason)
 }
 

@@ -44,6 +44,7 @@ func TestVerdict(t *testing.T) {
 		{"every request fails, stable silent", "canary-20", Arm{}, arm(8, 8, 100*ms, 900*ms), Fail, "error_rate_cap"},
 		{"errors above the margin, below the cap", "canary-40", good(4000), arm(2000, 180, 100*ms, 900*ms), Fail, "error_rate"},
 		{"errors near the margin", "canary-40", good(400), arm(400, 14, 100*ms, 900*ms), Inconclusive, "error_rate"},
+		{"four of four, not proof for sixteen looks", "canary-20", Arm{}, arm(4, 4, 100*ms, 900*ms), NoData, "too_few_requests"},
 		{"both arms fail", "canary-40", arm(500, 200, 100*ms, 900*ms), arm(500, 200, 100*ms, 900*ms), Fail, "error_rate_cap"},
 		{"slow first token", "canary-20", good(400), arm(400, 0, 200*ms, 900*ms), Fail, "first_token_latency"},
 		{"slow in total", "canary-20", good(400), arm(400, 0, 100*ms, 1800*ms), Fail, "total_latency"},

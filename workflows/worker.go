@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -54,7 +55,8 @@ func (s *Service) work(ctx context.Context) error {
 		})
 		register(w, s.acts)
 		if err := w.Start(); err != nil {
-			s.log.Warn("cannot reach Temporal, trying again", "address", s.cfg.Address, "wait", wait, "error", err)
+			s.log.LogAttrs(ctx, slog.LevelWarn, "cannot reach Temporal, trying again", slog.String("address", s.cfg.Address),
+				slog.Duration("wait", wait), slog.String("error", err.Error()))
 			if pause(ctx, wait) != nil {
 				break
 			}
@@ -67,7 +69,7 @@ func (s *Service) work(ctx context.Context) error {
 		case <-ctx.Done():
 			w.Stop()
 		case err := <-fatal:
-			s.log.Error("the Temporal worker stopped, starting another", "error", err)
+			s.log.LogAttrs(ctx, slog.LevelError, "the Temporal worker stopped, starting another", slog.String("error", err.Error()))
 		}
 		s.m.connected.Set(0)
 	}
@@ -122,7 +124,7 @@ func (s *Service) sync(ctx context.Context, p Plan) error {
 
 func (s *Service) warn(ctx context.Context, msg string, err error) {
 	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-		s.log.Warn(msg, "error", err)
+		s.log.LogAttrs(ctx, slog.LevelWarn, msg, slog.String("error", err.Error()))
 	}
 }
 

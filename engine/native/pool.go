@@ -6,26 +6,36 @@ import (
 	"sync/atomic"
 )
 
-// pool runs one function on several goroutines at a time. Only one goroutine may call run. Workers spin for a moment after each
-// run, since the next one usually follows within microseconds, and then park, so an idle or crowded machine loses nothing.
+// pool runs one function on several goroutines at a time. Only one goroutine may call run.
+//
+// Workers spin for a moment after each run, since the next one usually follows within microseconds, and then park. The caller
+// works too and waits for nobody who did not begin: on a crowded machine, where a worker gets no processor, it does everything
+// itself instead of waiting at every barrier.
 type pool struct {
 	threads int
 	begin   sync.Once
 	wait    sync.WaitGroup
 
-	// The current run.
-	fn      func(worker, from, to int)
-	units   int64
-	chunk   int64
-	next    atomic.Int64
-	pending atomic.Int32
+	// The current run; written while it is closed and nobody is inside.
+	fn    func(worker, from, to int)
+	units int64
+	chunk int64
+	next  atomic.Int64
 
-	epoch   atomic.Uint32 // counts runs
-	closed  atomic.Bool
+	// state is the number of the run, whether workers may still enter it, and how many are inside.
+	state   atomic.Uint64
+	ending  atomic.Bool
 	waiting atomic.Bool // the caller parked
 	done    chan struct{}
 	workers []worker
 }
+
+// The parts of state.
+const (
+	stateInside = 1<<31 - 1
+	stateOpen   = 1 << 31
+	stateRun    = 1 << 32 // one run further
+)
 
 type worker struct {
 	parked atomic.Bool
@@ -55,8 +65,8 @@ func (p *pool) hire() {
 
 // close ends the workers and waits for them. The pool is not used afterwards.
 func (p *pool) close() {
-	p.closed.Store(true)
-	p.start()
+	p.ending.Store(true)
+	p.wake()
 	p.wait.Wait()
 }
 
@@ -72,16 +82,15 @@ func (p *pool) run(units, chunk int, fn func(worker, from, to int)) {
 	p.begin.Do(p.hire)
 	p.fn, p.units, p.chunk = fn, int64(units), int64(chunk)
 	p.next.Store(0)
-	p.pending.Store(int32(len(p.workers)))
-	p.start()
+	p.state.Store(p.state.Load()&^(stateRun-1) + stateRun | stateOpen)
+	p.wake()
 	p.take(0)
 	p.finish()
 }
 
-func (p *pool) start() {
-	p.epoch.Add(1)
+func (p *pool) wake() {
 	for i := range p.workers {
-		if w := &p.workers[i]; w.parked.CompareAndSwap(true, false) {
+		if w := &p.workers[i]; w.parked.Load() && w.parked.CompareAndSwap(true, false) {
 			w.wake <- struct{}{}
 		}
 	}
@@ -99,58 +108,83 @@ func (p *pool) take(worker int) {
 	}
 }
 
-// finish waits until every worker is through.
+// finish lets nobody enter any more and waits until those inside are through.
 func (p *pool) finish() {
+	if p.state.And(^uint64(stateOpen))&stateInside == 0 {
+		return
+	}
 	for range spins {
-		if p.pending.Load() == 0 {
+		if p.state.Load()&stateInside == 0 {
 			return
 		}
 	}
 	for range yields {
 		runtime.Gosched()
-		if p.pending.Load() == 0 {
+		if p.state.Load()&stateInside == 0 {
 			return
 		}
 	}
 	p.waiting.Store(true)
-	if p.pending.Load() == 0 && p.waiting.CompareAndSwap(true, false) {
+	if p.state.Load()&stateInside == 0 && p.waiting.CompareAndSwap(true, false) {
 		return
 	}
 	<-p.done
 }
 
 func (p *pool) work(i int) {
-	var seen uint32
+	var seen uint64 // the last run this worker knows
 	for {
-		seen = p.await(i, seen)
-		if p.closed.Load() {
+		s, found := p.await(i, seen)
+		if p.ending.Load() {
 			return
 		}
+		seen = s / stateRun
+		if !found || !p.enter(s) {
+			continue
+		}
 		p.take(i + 1)
-		if p.pending.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
+		if p.state.Add(^uint64(0))&(stateOpen|stateInside) == 0 && p.waiting.CompareAndSwap(true, false) {
 			p.done <- struct{}{}
 		}
 	}
 }
 
-// await returns the number of the next run.
-func (p *pool) await(i int, seen uint32) uint32 {
+// enter counts a worker as inside the run of s; it fails when the run is closed.
+func (p *pool) enter(s uint64) bool {
+	for {
+		if s&stateOpen == 0 {
+			return false
+		}
+		if p.state.CompareAndSwap(s, s+1) {
+			return true
+		}
+		if now := p.state.Load(); now/stateRun == s/stateRun {
+			s = now
+			continue
+		}
+		return false
+	}
+}
+
+// await waits for a run after seen. It may also return without one.
+func (p *pool) await(i int, seen uint64) (state uint64, found bool) {
 	for range spins {
-		if e := p.epoch.Load(); e != seen {
-			return e
+		if s := p.state.Load(); s/stateRun != seen {
+			return s, true
 		}
 	}
 	for range yields {
 		runtime.Gosched()
-		if e := p.epoch.Load(); e != seen {
-			return e
+		if s := p.state.Load(); s/stateRun != seen {
+			return s, true
 		}
 	}
 	w := &p.workers[i]
 	w.parked.Store(true)
-	if p.epoch.Load() != seen && w.parked.CompareAndSwap(true, false) {
-		return p.epoch.Load()
+	if s := p.state.Load(); (s/stateRun != seen || p.ending.Load()) && w.parked.CompareAndSwap(true, false) {
+		return s, s/stateRun != seen
 	}
 	<-w.wake
-	return p.epoch.Load()
+	s := p.state.Load()
+	return s, s/stateRun != seen
 }

@@ -62,12 +62,12 @@ type Server struct {
 
 // Start launches the server and returns when it answers. The caller must call [Server.Run], or [Server.Close].
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	cfg, err := prepare(cfg)
+	cfg, err := prepare(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Log.With("component", "temporal"), addr: net.JoinHostPort(cfg.IP, strconv.Itoa(cfg.Port)),
+		cfg: cfg, log: cfg.Log.With(slog.String("component", "temporal")), addr: net.JoinHostPort(cfg.IP, strconv.Itoa(cfg.Port)),
 	}
 	c, err := s.launch()
 	if err != nil {
@@ -76,11 +76,11 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := s.await(ctx, c); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.log.Info("embedded Temporal is ready", "address", s.addr, "database", cfg.DBFile)
+	s.log.LogAttrs(ctx, slog.LevelInfo, "embedded Temporal is ready", slog.String("address", s.addr), slog.String("database", cfg.DBFile))
 	return s, nil
 }
 
-func prepare(cfg Config) (Config, error) {
+func prepare(ctx context.Context, cfg Config) (Config, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -110,20 +110,20 @@ func prepare(cfg Config) (Config, error) {
 	if err := os.MkdirAll(filepath.Dir(cfg.DBFile), 0o700); err != nil {
 		return cfg, fmt.Errorf("make the directory of Temporal's database: %w", err)
 	}
-	cfg.Port, err = freePort(cfg.IP, cfg.Port)
+	cfg.Port, err = freePort(ctx, cfg.IP, cfg.Port)
 	return cfg, err
 }
 
 // freePort checks that port can be listened on, and chooses one if it is 0.
-func freePort(ip string, port int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
+func freePort(ctx context.Context, ip string, port int) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return 0, fmt.Errorf("port %d on %s, meant for the embedded Temporal, is in use: stop the program that uses it, or choose another port (0 takes a free one)", port, ip)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("listen on %s for the embedded Temporal: %w", ip, err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
@@ -149,9 +149,10 @@ func (s *Server) Run(ctx context.Context) error {
 		if time.Since(c.started) > stable {
 			wait = firstBackoff
 		}
-		s.log.Warn("embedded Temporal ended, starting it again", "error", c.err, "wait", wait, "output", c.tail.String())
+		s.log.LogAttrs(ctx, slog.LevelWarn, "embedded Temporal ended, starting it again", slog.String("error", c.err.Error()),
+			slog.Duration("wait", wait), slog.String("output", c.tail.String()))
 		if err := s.restart(ctx, wait); err != nil {
-			s.log.Error("cannot start the embedded Temporal, trying again", "error", err)
+			s.log.LogAttrs(ctx, slog.LevelError, "cannot start the embedded Temporal, trying again", slog.String("error", err.Error()))
 		}
 		wait = min(wait*2, lastBackoff)
 	}
@@ -183,7 +184,7 @@ func (s *Server) restart(ctx context.Context, wait time.Duration) error {
 		}
 		return nil
 	}
-	s.log.Info("embedded Temporal is ready again", "address", s.addr)
+	s.log.LogAttrs(ctx, slog.LevelInfo, "embedded Temporal is ready again", slog.String("address", s.addr))
 	return nil
 }
 
@@ -267,7 +268,8 @@ func start(cfg Config, log *slog.Logger) (*child, error) {
 		args = append(args, "--headless")
 	}
 	out, in := io.Pipe()
-	c := &child{cmd: exec.Command(cfg.Binary, args...), started: time.Now(), tail: &tail{}, done: make(chan struct{})} //nolint:gosec // the operator's own binary
+	c := &child{started: time.Now(), tail: &tail{}, done: make(chan struct{})}
+	c.cmd = exec.Command(cfg.Binary, args...) //nolint:noctx // a context would kill it; it is stopped gently instead
 	c.cmd.Env = environment(os.Environ())
 	c.cmd.Stdout, c.cmd.Stderr = in, in
 	c.cmd.WaitDelay = time.Second
@@ -340,7 +342,7 @@ func (t *tail) follow(r io.Reader, log *slog.Logger) {
 	for {
 		line, _, err := lines.ReadLine() // a longer line comes in pieces
 		if text := strings.TrimSpace(string(line)); text != "" {
-			log.Debug("temporal", "line", text)
+			log.Debug("temporal", slog.String("line", text))
 			t.mu.Lock()
 			t.lines = append(t.lines[max(0, len(t.lines)-4):], text[:min(len(text), 400)])
 			t.mu.Unlock()

@@ -212,7 +212,7 @@ func script(t *testing.T, body string) string {
 func TestStubbornChildIsKilled(t *testing.T) {
 	t.Parallel()
 	ready := filepath.Join(t.TempDir(), "ready")
-	cfg, err := prepare(Config{
+	cfg, err := prepare(t.Context(), Config{
 		Binary: script(t, "trap '' TERM; touch "+ready+"; while :; do sleep 1; done"), DBFile: filepath.Join(t.TempDir(), "x.db"),
 	})
 	if err != nil {
@@ -232,7 +232,7 @@ func TestStubbornChildIsKilled(t *testing.T) {
 func TestSupervisorBacksOff(t *testing.T) {
 	t.Parallel()
 	var buf lockedBuffer
-	cfg, err := prepare(Config{
+	cfg, err := prepare(t.Context(), Config{
 		Binary: script(t, "exit 1"), DBFile: filepath.Join(t.TempDir(), "x.db"), Log: slog.New(slog.NewTextHandler(&buf, nil)),
 	})
 	if err != nil {
