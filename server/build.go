@@ -72,13 +72,8 @@ type loop struct {
 }
 
 // build constructs every part and loads its first snapshot. It starts nothing. On error, what was built is closed again.
-func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *parts, err error) {
-	p = &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry(), engines: map[string]engine.Engine{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.close())
-		}
-	}()
+func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, error) {
+	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry(), engines: map[string]engine.Engine{}}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -93,7 +88,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *parts,
 		{"workflows", p.buildWorkflows},
 	} {
 		if err := step.do(ctx); err != nil {
-			return nil, fmt.Errorf("start %s: %w", step.name, err)
+			return nil, errors.Join(fmt.Errorf("start %s: %w", step.name, err), p.close())
 		}
 	}
 	return p, nil
