@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -41,6 +42,8 @@ type setup struct {
 	models   []engine.Model
 	extra    string // YAML appended to the configuration
 	upstream func(u *enginetest.Upstream)
+
+	overrides map[string]any // of the configuration, as the command line's
 }
 
 // start runs a server in this process on a free port, as `sluice up` does.
@@ -62,6 +65,7 @@ func start(t *testing.T, s setup) *installation {
 	if s.database != "" {
 		overrides["database.url"] = s.database
 	}
+	maps.Copy(overrides, s.overrides)
 	names := "[{id: scripted}]"
 	if len(s.models) > 0 {
 		var ids []string

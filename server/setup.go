@@ -140,9 +140,11 @@ func (p *parts) registerModels(ctx context.Context) error {
 
 func (p *parts) registerModel(ctx context.Context, engineName string, m engine.Model) error {
 	name := string(m.ID)
-	err := p.router.Register(ctx, route.Version{
-		Model: name, Version: firstVersion, Engine: engineName, EngineModel: m.ID, Digest: m.Digest, Precision: m.Precision,
-	})
+	v := route.Version{Model: name, Version: firstVersion, Engine: engineName, EngineModel: m.ID, Digest: m.Digest, Precision: m.Precision}
+	if engineName == nativeEngine && m.CanGenerate {
+		v.Defaults = calm()
+	}
+	err := p.router.Register(ctx, v)
 	if err != nil && !fault.Is(err, fault.CodeExists) {
 		return err
 	}
@@ -150,6 +152,13 @@ func (p *parts) registerModel(ctx context.Context, engineName string, m engine.M
 		return nil
 	}
 	return p.router.SetAssignment(ctx, route.Assignment{Model: name, Stable: firstVersion})
+}
+
+// calm is the sampling of native models for callers who do not say: the wire format's own default, temperature 1, makes models
+// small enough for a CPU ramble.
+func calm() route.Defaults {
+	temperature, topP := 0.2, 0.9
+	return route.Defaults{Temperature: &temperature, TopP: &topP}
 }
 
 type settingRow struct {

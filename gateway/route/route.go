@@ -9,6 +9,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -55,8 +56,8 @@ type Version struct {
 	Engine         string         // name of the engine in this installation
 	EngineModel    engine.ModelID // the model inside it
 	Defaults       Defaults
-	Digest         string // of the weights; "" takes what the engine says
-	Precision      string // precision plan; "" takes what the engine says
+	Digest         string // of the weights; Register fills "" with what the engine says
+	Precision      string // precision plan; Register fills "" with what the engine says
 	CreatedAt      int64  // UTC unix microseconds; Register fills a zero
 }
 
@@ -139,7 +140,34 @@ func (r *Router) Load(ctx context.Context) error {
 	}
 	s.infos = r.ask(ctx)
 	r.current.Store(s)
+	r.report(ctx, s)
 	return nil
+}
+
+// report tells the operator about versions that cannot run, and models that nobody can ask for.
+func (r *Router) report(ctx context.Context, s *snapshot) {
+	type place struct {
+		engine string
+		model  engine.ModelID
+	}
+	used := map[place]bool{}
+	for _, versions := range s.versions {
+		for _, v := range versions {
+			used[place{v.Engine, v.EngineModel}] = true
+			if info, ok := s.infos[v.Engine][v.EngineModel]; ok && changed(v, info) {
+				r.log.LogAttrs(ctx, slog.LevelError, "the weights of a model version have changed, it is refused; put the old file back or register a new version",
+					slog.String("model", v.Model), slog.String("version", v.Version), slog.String("registered", v.Digest), slog.String("found", info.Digest))
+			}
+		}
+	}
+	for name, models := range s.infos {
+		for id := range models {
+			if len(s.versions) > 0 && !used[place{name, id}] {
+				r.log.LogAttrs(ctx, slog.LevelWarn, "an engine has a model that no version names; register one to make it callable",
+					slog.String("engine", name), slog.String("engine_model", string(id)))
+			}
+		}
+	}
 }
 
 // ask collects what every engine can run now.
@@ -150,7 +178,7 @@ func (r *Router) ask(ctx context.Context) map[string]map[engine.ModelID]engine.M
 	for name, e := range r.engines {
 		all, err := e.Models(ctx)
 		if err != nil {
-			r.log.Warn("engine does not list its models", "engine", name, "error", err)
+			r.log.Warn("engine does not list its models", slog.String("engine", name), slog.Any("error", err))
 			continue
 		}
 		out[name] = map[engine.ModelID]engine.Model{}
@@ -174,7 +202,7 @@ func (r *Router) Run(ctx context.Context) error {
 		}
 		err := r.refresh(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
-			r.log.Error("routes cannot be refreshed; the last ones stay in force", "error", err)
+			r.log.Error("routes cannot be refreshed; the last ones stay in force", slog.Any("error", err))
 		}
 		failing = err != nil
 	}
@@ -194,6 +222,7 @@ func (r *Router) refresh(ctx context.Context) error {
 	if infos := r.ask(ctx); !maps.EqualFunc(infos, next.infos, maps.Equal[map[engine.ModelID]engine.Model, map[engine.ModelID]engine.Model]) {
 		next.infos = infos
 		r.current.Store(&next)
+		r.report(ctx, &next)
 	}
 	return nil
 }
@@ -234,6 +263,9 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if a.Need == Generate && !c.Info.CanGenerate || a.Need == Embed && !c.Info.CanEmbed {
 		return Choice{}, notFound
 	}
+	if changed(c.Version, c.Info) {
+		return c, fault.Wrap(fmt.Errorf("the weights are not those that version %s was registered with", name), fault.CodeEngineUnavailable, a.Model)
+	}
 	if c.Version.Digest == "" {
 		c.Version.Digest = c.Info.Digest
 	}
@@ -243,13 +275,19 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	return c, nil
 }
 
+// changed reports whether the engine now runs other weights under the version's name: evidence and audit records would be about a
+// model that is gone.
+func changed(v Version, info engine.Model) bool {
+	return v.Digest != "" && info.Digest != "" && v.Digest != info.Digest
+}
+
 // bucket spreads units over 0..Scale-1, differently for every salt. The bias of the modulus is below 10⁻¹⁵.
 func bucket(salt, unit string) int {
 	h := sha256.New()
 	h.Write([]byte(salt))
 	h.Write([]byte{0})
 	h.Write([]byte(unit))
-	return int(binary.BigEndian.Uint64(h.Sum(nil)) % Scale) //nolint:gosec // below Scale
+	return int(binary.BigEndian.Uint64(h.Sum(nil)) % Scale)
 }
 
 // Models lists the names callers may ask for whose stable version can run now, ordered.
@@ -318,6 +356,13 @@ func (r *Router) Register(ctx context.Context, v Version) error {
 	}
 	if _, ok := r.engines[v.Engine]; !ok {
 		return fault.New(fault.CodeInvalidValue, "engine", "no engine of this name is configured").WithParam("engine")
+	}
+	if s := r.current.Load(); s != nil {
+		info := s.infos[v.Engine][v.EngineModel]
+		if changed(v, info) {
+			return fault.New(fault.CodeInvalidValue, "digest", "is not that of the weights the engine has ("+info.Digest+")").WithParam("digest")
+		}
+		v.Digest, v.Precision = cmp.Or(v.Digest, info.Digest), cmp.Or(v.Precision, info.Precision)
 	}
 	if err := r.store.register(ctx, v); err != nil {
 		return err

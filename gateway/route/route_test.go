@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"testing"
@@ -20,7 +19,7 @@ import (
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func open(t testing.TB, db *gorm.DB, engines map[string]engine.Engine) *route.Router {
 	t.Helper()
@@ -60,7 +59,7 @@ func TestRegisterAndAssign(t *testing.T) {
 		ok(t, r.Register(t.Context(), v1))
 		ok(t, r.Register(t.Context(), version("v2")))
 		other := v1
-		other.Digest = "sha256:other"
+		other.Precision = "q8_0"
 		if err := r.Register(t.Context(), other); !fault.Is(err, fault.CodeExists) {
 			t.Errorf("changed version: %v", err)
 		}
@@ -185,6 +184,28 @@ func TestPickRefuses(t *testing.T) {
 		if r.Register(t.Context(), v) == nil {
 			t.Errorf("%+v was registered", v)
 		}
+	}
+}
+
+// TestWeightsThatChanged: a file swapped under a version's name must not answer for it.
+func TestWeightsThatChanged(t *testing.T) {
+	db := dbtest.SQLite(t)
+	weights := func(digest string) map[string]engine.Engine {
+		return map[string]engine.Engine{"native": enginetest.NewScripted(nil, engine.Model{ID: "scripted", Digest: digest, Precision: "q4_1", CanGenerate: true})}
+	}
+	r := open(t, db, weights("sha256:aa"))
+	foreign := version("v0")
+	foreign.Digest = "sha256:bb"
+	if err := r.Register(t.Context(), foreign); !fault.Is(err, fault.CodeInvalidValue) {
+		t.Errorf("registered with a foreign digest: %v", err)
+	}
+	ok(t, r.Register(t.Context(), version("v1")))
+	if c, err := r.Pick(route.Ask{Model: "chat"}); err != nil || c.Version.Digest != "sha256:aa" || c.Version.Precision != "q4_1" {
+		t.Errorf("%+v, %v", c.Version, err)
+	}
+	swapped := open(t, db, weights("sha256:bb"))
+	if c, err := swapped.Pick(route.Ask{Model: "chat"}); !fault.Is(err, fault.CodeEngineUnavailable) || c.Version.Version != "v1" {
+		t.Errorf("swapped weights: %+v, %v", c.Version, err)
 	}
 }
 

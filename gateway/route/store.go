@@ -24,7 +24,7 @@ func New(cfg Config, db *gorm.DB, engines map[string]engine.Engine, log *slog.Lo
 	if poll == 0 {
 		poll = time.Second
 	}
-	return &Router{store: store{db}, engines: engines, poll: poll, log: log.With("component", "route"), now: time.Now}, nil
+	return &Router{store: store{db}, engines: engines, poll: poll, log: log.With(slog.String("component", "route")), now: time.Now}, nil
 }
 
 type store struct{ db *gorm.DB }

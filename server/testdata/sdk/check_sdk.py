@@ -44,7 +44,8 @@ def _():
     assert 0 < r.usage.completion_tokens <= 24
     assert raw.headers["x-request-id"] and raw.headers["x-sluice-receipt"] and raw.headers["x-sluice-ai-label"]
     ext = r.model_extra["sluice"]
-    assert ext["receipt"] == raw.headers["x-sluice-receipt"] and ext["label"] and ext["cost_nano"] > 0, ext
+    assert ext["receipt"] == raw.headers["x-sluice-receipt"] and ext["label"], ext
+    assert ext["cost"]["nano"] > 0 and ext["cost"]["currency"] and ext["energy"]["method"] == "declared", ext
 
 
 @check("chat, streamed, equals blocking at temperature 0")

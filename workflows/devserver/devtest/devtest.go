@@ -16,7 +16,8 @@ func Binary(t testing.TB) string {
 	t.Helper()
 	tries := []string{os.Getenv("SLUICE_TEST_TEMPORAL"), "temporal"}
 	if home, err := os.UserHomeDir(); err == nil {
-		tries = append(tries, filepath.Join(home, ".cache", "sluice", "temporal", "temporal"))
+		pulled, _ := filepath.Glob(filepath.Join(home, ".cache", "sluice", "programs", "temporal-*", "temporal"))
+		tries = append(tries, pulled...)
 	}
 	for _, name := range tries {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
