@@ -14,7 +14,12 @@ func NewLogger(cfg config.Log, w io.Writer) (*slog.Logger, error) {
 	if err := l.UnmarshalText([]byte(cfg.Level)); err != nil {
 		return nil, err
 	}
-	opts := &slog.HandlerOptions{Level: l}
+	opts := &slog.HandlerOptions{Level: l, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // JSON would show nanoseconds without saying so
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}
 	if cfg.Format == "text" {
 		return slog.New(slog.NewTextHandler(w, opts)), nil
 	}

@@ -140,7 +140,6 @@ func (r *Router) Load(ctx context.Context) error {
 	}
 	s.infos = r.ask(ctx)
 	r.current.Store(s)
-	r.report(ctx, s)
 	return nil
 }
 
@@ -162,7 +161,7 @@ func (r *Router) report(ctx context.Context, s *snapshot) {
 	}
 	for name, models := range s.infos {
 		for id := range models {
-			if len(s.versions) > 0 && !used[place{name, id}] {
+			if !used[place{name, id}] {
 				r.log.LogAttrs(ctx, slog.LevelWarn, "an engine has a model that no version names; register one to make it callable",
 					slog.String("engine", name), slog.String("engine_model", string(id)))
 			}
@@ -193,6 +192,9 @@ func (r *Router) ask(ctx context.Context) map[string]map[engine.ModelID]engine.M
 func (r *Router) Run(ctx context.Context) error {
 	tick := time.NewTicker(r.poll)
 	defer tick.Stop()
+	if s := r.current.Load(); s != nil {
+		r.report(ctx, s)
+	}
 	failing := false
 	for {
 		select {

@@ -126,7 +126,7 @@ func (a *app) greet(s server.Started, cfg *config.Config) {
 		fmt.Fprintf(out, `
   Try / 试一试:
   curl -N %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
-    -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"My number is 13800138000. What is the capital of France?"}]}'
+    -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"My phone number is 13800138000. What is my phone number?"}]}'
 
 `, s.BaseURL, s.Welcome.APIKey.Reveal(), s.Model)
 	}
