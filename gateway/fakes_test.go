@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -50,14 +49,14 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 	}
 	w.guard, w.log = &fakeGuard{w: w}, &fakeAudit{w: w}
 	w.ledger.w, w.rag.w = w, w
-	limits, err := limit.NewMemory(limit.Config{}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	limits, err := limit.NewMemory(limit.Config{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Pipeline, err = New(Config{Timeout: time.Minute}, Deps{
 		Identity: w, Access: w, Limits: fakeLimits{w, limits}, Guard: w.guard, Router: w, Ledger: w.ledger, Retriever: w.rag,
 		Audit: w.log, Energy: fakeMeter{}, Labels: w, Keys: keyring.FromBytes(make([]byte, 32)),
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: slog.New(slog.DiscardHandler),
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +69,6 @@ func New(cfg Config, deps Deps, reg prometheus.Registerer) (*Pipeline, error) {
 		deps.Audit == nil || deps.Energy == nil || deps.Labels == nil || deps.Keys == nil || deps.Log == nil {
 		return nil, errors.New("gateway: a part is missing: without it requests would go on unchecked")
 	}
-	deps.Log = deps.Log.With("component", "gateway")
+	deps.Log = deps.Log.With(slog.String("component", "gateway"))
 	return &Pipeline{deps: deps, cfg: cfg.withDefaults(), metrics: newMetrics(reg), now: time.Now}, nil
 }

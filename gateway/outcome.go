@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,16 +48,11 @@ func outcomeOf(err error) string {
 		return outcomeAborted
 	}
 	p := fault.Public(err)
-	switch p.Code() {
-	case fault.CodeEngineUnavailable, fault.CodeEngineOverloaded, fault.CodeUpstreamFailed:
+	engines := []fault.Code{fault.CodeEngineUnavailable, fault.CodeEngineOverloaded, fault.CodeUpstreamFailed}
+	if slices.Contains(engines, p.Code()) || p.Kind() == fault.Internal || p.Kind() == fault.Timeout {
 		return outcomeFailed
 	}
-	switch p.Kind() {
-	case fault.Internal, fault.Timeout:
-		return outcomeFailed
-	default:
-		return outcomeRefused
-	}
+	return outcomeRefused
 }
 
 // failed turns what stopped an engine into the error of the call: the caller's departure and our deadline are told apart from a
@@ -84,11 +81,11 @@ func (r *run) refuse(caller context.Context, err error) error {
 		r.p.metrics.requests.WithLabelValues(string(r.call.Action), outcomeUnauthenticated).Inc()
 		return &Refusal{err: err}
 	}
-	receipt, lost := r.finish(endingOf(err))
-	if lost != nil {
-		err = fmt.Errorf("%w (while refusing: %s)", unrecorded(lost), fault.Public(err).Code())
+	r.finish(caller, endingOf(err))
+	if r.lost != nil {
+		err = fmt.Errorf("%w (while refusing: %s)", unrecorded(r.lost), fault.Public(err).Code())
 	}
-	return &Refusal{Receipt: receipt, Rate: r.rate, err: err}
+	return &Refusal{Receipt: r.closing, Rate: r.rate, err: err}
 }
 
 // refusal is the error of a call that failed at the engine.
@@ -97,10 +94,12 @@ func (r *run) refusal(err error) error {
 }
 
 // finish is step 12: it settles, gives back what the run holds and writes the outcome record, once, on a context that the
-// caller's departure does not end. It returns the record's id, or why there is none.
-func (r *run) finish(end ending) (receipt string, lost error) {
+// caller's departure does not end. A record that cannot be written undoes nothing, since the answer may be out already: it is
+// logged and counted, and the admitted record without an outcome is what reconciliation looks for. Only a refusal turns it into
+// its own error.
+func (r *run) finish(caller context.Context, end ending) {
 	r.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), r.p.cfg.SettleTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
 		defer cancel()
 		u := r.settle(end)
 		if r.ticket != nil {
@@ -122,20 +121,21 @@ func (r *run) finish(end ending) (receipt string, lost error) {
 			e.Status = 200
 		}
 		got, err := r.p.deps.Audit.Append(ctx, e)
-		receipt, lost = got.ID, err
+		r.closing, r.lost = got.ID, err
 		if err != nil {
 			r.p.metrics.unrecorded.Inc()
-			r.p.deps.Log.Error("outcome not recorded", "request", r.call.RequestID, "receipt", r.receipt, "outcome", end.outcome, "error", err)
+			r.p.deps.Log.Error("outcome not recorded", slog.String("request", r.call.RequestID), slog.String("receipt", r.receipt),
+				slog.String("outcome", end.outcome), slog.Any("error", err))
 		}
 		if end.outcome == outcomeFailed {
-			r.p.deps.Log.Error("request failed", "request", r.call.RequestID, "tenant", r.principal.Tenant, "error", end.err)
+			r.p.deps.Log.Error("request failed", slog.String("request", r.call.RequestID), slog.String("tenant", r.principal.Tenant),
+				slog.Any("error", end.err))
 		}
 		r.observe(end, u)
 		r.mu.Lock()
 		r.final = Summary{Usage: u, Findings: e.Findings, LogprobsWithheld: r.withheld, Outcome: end.outcome}
 		r.mu.Unlock()
 	})
-	return receipt, lost
 }
 
 // settle counts and prices. What the engine did not report is counted here: one token per event with text, the prompt as the

@@ -112,13 +112,14 @@ func (r *run) through(ctx context.Context, steps ...step) error {
 // generate returns the reply whose events run the engine.
 func (r *run) generate(ctx context.Context) *Reply {
 	reply := &Reply{Head: r.head(), run: r}
+	reply.abort = func() { r.finish(ctx, ending{outcome: outcomeAborted}) }
 	reply.events = func(yield func(engine.Event, error) bool) { r.stream(ctx, yield) }
 	return reply
 }
 
 // stream asks the engine (10), lets its events out (11) and settles before the last one (12).
 func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) {
-	defer r.finish(ending{outcome: outcomeAborted}) // for a consumer that stops or panics; else the outcome stands already
+	defer r.finish(ctx, ending{outcome: outcomeAborted}) // for a consumer that stops or panics; else the outcome stands already
 	bounded, stop := context.WithTimeout(ctx, r.left())
 	defer stop()
 	defer r.ask()()
@@ -131,12 +132,12 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 		}
 		if err != nil {
 			err = r.failed(ctx, bounded, err)
-			r.finish(endingOf(err))
+			r.finish(ctx, endingOf(err))
 			yield(engine.Event{}, err)
 			return
 		}
 		if last {
-			r.finish(ending{outcome: outcomeOK})
+			r.finish(ctx, ending{outcome: outcomeOK})
 		}
 		if empty(ev) {
 			continue
@@ -146,7 +147,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 		}
 	}
 	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
-	r.finish(endingOf(err))
+	r.finish(ctx, endingOf(err))
 	yield(engine.Event{}, err)
 }
 
@@ -156,7 +157,7 @@ func empty(ev engine.Event) bool {
 
 // embed asks the engine for vectors (10) and settles (12).
 func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
-	defer r.finish(ending{outcome: outcomeAborted})
+	defer r.finish(ctx, ending{outcome: outcomeAborted})
 	bounded, stop := context.WithTimeout(ctx, r.left())
 	defer stop()
 	defer r.ask()()
@@ -167,17 +168,17 @@ func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
 	}
 	if err != nil {
 		err = r.failed(ctx, bounded, err)
-		r.finish(endingOf(err))
+		r.finish(ctx, endingOf(err))
 		return nil, r.refusal(err)
 	}
 	r.usage = &engine.Usage{Model: got.Model, PromptTokens: got.PromptTokens}
-	r.finish(ending{outcome: outcomeOK})
+	r.finish(ctx, ending{outcome: outcomeOK})
 	return &EmbedReply{Head: r.head(), Summary: r.summary(), Vectors: got.Vectors}, nil
 }
 
 // search looks passages up (8), lets their text out as an answer (11) and closes the record (12).
 func (r *run) search(ctx context.Context) (*SearchReply, error) {
-	defer r.finish(ending{outcome: outcomeAborted})
+	defer r.finish(ctx, ending{outcome: outcomeAborted})
 	bounded, stop := context.WithTimeout(ctx, r.left())
 	defer stop()
 
@@ -194,10 +195,10 @@ func (r *run) search(ctx context.Context) (*SearchReply, error) {
 	}
 	if err != nil {
 		err = r.failed(ctx, bounded, err)
-		r.finish(endingOf(err))
+		r.finish(ctx, endingOf(err))
 		return nil, r.refusal(err)
 	}
-	r.finish(ending{outcome: outcomeOK})
+	r.finish(ctx, ending{outcome: outcomeOK})
 	return &SearchReply{Head: r.head(), Summary: r.summary(), Passages: passages}, nil
 }
 

@@ -58,6 +58,7 @@ type Reply struct {
 
 	run    *run
 	events iter.Seq2[engine.Event, error]
+	abort  func()
 }
 
 // Events returns the answer as the caller may see it: restored text, checked, labelled. The sequence is consumed once. Its last
@@ -68,7 +69,7 @@ func (r *Reply) Events() iter.Seq2[engine.Event, error] { return r.events }
 func (r *Reply) Summary() Summary { return r.run.summary() }
 
 // Close ends a reply whose events nobody wants any more. After the events have ended it does nothing.
-func (r *Reply) Close() { r.run.finish(ending{outcome: outcomeAborted}) }
+func (r *Reply) Close() { r.abort() }
 
 // Answer is a whole answer.
 type Answer struct {

@@ -58,9 +58,12 @@ type run struct {
 	withheld   bool              // log-probabilities
 	priceBook  string
 
-	once  sync.Once
-	mu    sync.Mutex
-	final Summary
+	// Filled once, at the end.
+	once    sync.Once
+	closing string // id of the outcome record
+	lost    error  // why there is none
+	mu      sync.Mutex
+	final   Summary
 }
 
 func (p *Pipeline) begin(c *Call, need route.Need) *run {

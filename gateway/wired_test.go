@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -63,7 +62,7 @@ func ok(t testing.TB, err error) {
 
 func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired {
 	t.Helper()
-	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
+	ctx, log := t.Context(), slog.New(slog.DiscardHandler)
 	w := &wired{db: dbtest.SQLite(t), engine: enginetest.NewScripted(plan), dir: t.TempDir()}
 	keys := keyring.FromBytes([]byte(strings.Repeat("k", 32)))
 

@@ -91,15 +91,15 @@ func (a *Admission) maskText(text string, d Direction, path string) (string, err
 		return a.guard.detectors.Only(func(c classify.Class) bool { return p.action(c, d) == action })
 	}
 	for _, f := range with(mask.ActionPass).Find(text) {
-		a.count(d, f.Class, "passed", 1)
+		a.count(d, f.Class, "passed")
 	}
 	blocked := with(mask.ActionBlock).Find(text)
 	for _, f := range blocked {
-		a.count(d, f.Class, "blocked", 1)
+		a.count(d, f.Class, "blocked")
 	}
 	masked, spans := a.vault.Mask(with(mask.ActionMask), text)
 	for _, s := range spans {
-		a.count(d, s.Class, "masked", 1)
+		a.count(d, s.Class, "masked")
 	}
 	if len(blocked) > 0 {
 		return "", fault.New(fault.CodeBlockedContent, string(blocked[0].Class)).WithParam(path)
@@ -107,11 +107,11 @@ func (a *Admission) maskText(text string, d Direction, path string) (string, err
 	return masked, nil
 }
 
-func (a *Admission) count(d Direction, c classify.Class, action string, n int) {
-	a.guard.metrics.values.WithLabelValues(string(d), string(c), action).Add(float64(n))
+func (a *Admission) count(d Direction, c classify.Class, action string) {
+	a.guard.metrics.values.WithLabelValues(string(d), string(c), action).Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.counts[Finding{Direction: string(d), Class: string(c), Action: action}] += n
+	a.counts[Finding{Direction: string(d), Class: string(c), Action: action}]++
 }
 
 // MaskPassage masks a retrieved passage with the request's own pseudonyms. Call it before [Admission.Release]. Error:
@@ -168,7 +168,7 @@ func (a *Admission) Release() *Release {
 				done = "passed"
 			case mask.ActionMask:
 			}
-			a.count(DirectionAnswer, c, done, 1)
+			a.count(DirectionAnswer, c, done)
 		})}
 }
 

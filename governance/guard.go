@@ -90,7 +90,7 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 		return nil, fmt.Errorf("governance: %w", err)
 	}
 	return &Guard{
-		cfg: cfg.WithDefaults(), store: store, keys: keys, detectors: detectors, log: log.With("component", "governance"),
+		cfg: cfg.WithDefaults(), store: store, keys: keys, detectors: detectors, log: log.With(slog.String("component", "governance")),
 		metrics: newMetrics(reg), now: time.Now,
 	}, nil
 }
@@ -113,7 +113,7 @@ func (g *Guard) Load(ctx context.Context) error {
 		p, err := readCanonical(r.Canonical, r.Digest)
 		if err != nil {
 			// The tenant is refused; falling back to another policy could allow what its own forbids.
-			g.log.Error("a policy cannot be used; its tenant is refused", "tenant", r.Tenant, "version", r.Version, "error", err)
+			g.log.Error("a policy cannot be used; its tenant is refused", slog.String("tenant", r.Tenant), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
 		next.tenant[r.Tenant] = inForce{
 			policy: p, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
@@ -139,7 +139,7 @@ func (g *Guard) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			g.metrics.failures.Inc()
 			if !failing {
-				g.log.Error("policies cannot be refreshed; the last ones stay in force for a while", "error", err, "max_stale", g.cfg.MaxStale)
+				g.log.Error("policies cannot be refreshed; the last ones stay in force for a while", slog.Any("error", err), slog.Duration("max_stale", g.cfg.MaxStale))
 			}
 		}
 		failing = err != nil
@@ -216,7 +216,7 @@ func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor
 		return Version{}, err
 	}
 	if err := g.Load(ctx); err != nil {
-		g.log.Error("reload after a publication failed; the poll repeats it", "error", err)
+		g.log.Error("reload after a publication failed; the poll repeats it", slog.Any("error", err))
 	}
 	if row.Version == 0 {
 		return Version{}, nil

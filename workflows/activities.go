@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -125,11 +126,8 @@ func (a *activities) assign(ctx context.Context, in transitionInput) error {
 		return err // a later transition was begun: this is an attempt that outlived its timeout
 	}
 	err = a.deps.Routes.SetAssignment(ctx, next)
-	switch fault.KindOf(err) {
-	case fault.Invalid, fault.NotFound, fault.Denied:
-		if forward && err != nil {
-			return temporal.NewNonRetryableApplicationError(fault.Public(err).Message(fault.English), errRefused, nil)
-		}
+	if forward && err != nil && slices.Contains([]fault.Kind{fault.Invalid, fault.NotFound, fault.Denied}, fault.KindOf(err)) {
+		return temporal.NewNonRetryableApplicationError(fault.Public(err).Message(fault.English), errRefused, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("set assignment: %w", err)

@@ -77,28 +77,28 @@ func (c *capacity) set(ctx context.Context, plan Plan, actor Actor, reason strin
 }
 
 // reconcile brings the row to the slot of this instant. A step that fires late therefore cannot set the wrong slot.
-func (c *capacity) reconcile(ctx context.Context, reason string) (Capacity, error) {
+func (c *capacity) reconcile(ctx context.Context, reason string) error {
 	have, found, err := c.store.capacity(ctx)
 	if err != nil || !found {
-		return have, err
+		return err
 	}
 	if have.audit == "" {
 		if c.age(have) <= auditGrace {
-			return have, nil
+			return nil
 		}
 		if have, err = c.record(ctx, have); err != nil {
-			return have, err
+			return err
 		}
 	}
 	slot, n := have.Plan.At(c.now())
 	if slot == have.Slot && n == have.Concurrency {
-		return have, nil
+		return nil
 	}
-	next, err := c.change(ctx, have, Capacity{Plan: have.Plan, Source: have.Source, Actor: capacityActor(), Reason: reason})
+	_, err = c.change(ctx, have, Capacity{Plan: have.Plan, Source: have.Source, Actor: capacityActor(), Reason: reason})
 	if fault.Is(err, fault.CodeConflict) { // another process was faster
-		return have, nil
+		return nil
 	}
-	return next, err
+	return err
 }
 
 // change writes the next version of the row and audits it. Engines take a version only once it carries its audit record.

@@ -57,7 +57,7 @@ func TestCapacityFollowsThePlan(t *testing.T) {
 		}
 		apply(3)
 		p.clock = p.clock.Add(time.Hour)
-		_, err := p.reconcile(t.Context(), "edge")
+		err := p.reconcile(t.Context(), "edge")
 		p.must(t, err)
 		apply(3, 8)
 		_, err = p.set(t.Context(), Plan{Timezone: "UTC", PeakConcurrency: 9, ValleyConcurrency: 5}, Actor{Kind: "user", ID: "alice"}, "night shift")
@@ -102,7 +102,7 @@ func TestReplicasAgree(t *testing.T) {
 			p := newProcess(t, db, "2026-11-02 07:00:00")
 			all = append(all, p)
 			wg.Go(func() {
-				if _, err := p.reconcile(t.Context(), "edge"); err != nil {
+				if err := p.reconcile(t.Context(), "edge"); err != nil {
 					t.Error(err)
 				}
 			})
@@ -136,7 +136,7 @@ func TestNoUnauditedChangeReachesTheEngine(t *testing.T) {
 	p.must(t, p.seed(t.Context(), office()))
 	p.clock = p.clock.Add(time.Hour)
 	p.w.fail.audit = errors.New("down")
-	if _, err := p.reconcile(t.Context(), "edge"); err == nil {
+	if err := p.reconcile(t.Context(), "edge"); err == nil {
 		t.Fatal("the failure was swallowed")
 	}
 	have, err := p.apply(t.Context())
@@ -148,7 +148,7 @@ func TestNoUnauditedChangeReachesTheEngine(t *testing.T) {
 		t.Error("an unaudited change is never repaired")
 	}
 	p.w.fail.audit = nil
-	_, err = p.reconcile(t.Context(), "repair")
+	err = p.reconcile(t.Context(), "repair")
 	p.must(t, err)
 	if _, err = p.apply(t.Context()); err != nil || !slices.Equal(p.w.engine, []int{8}) || len(p.w.records) != 2 {
 		t.Errorf("the engine got %v with %d records, %v", p.w.engine, len(p.w.records), err)

@@ -34,8 +34,7 @@ func setCapacity(ctx workflow.Context, _ capacityInput) error {
 
 // Capacity is the activity of [setCapacity].
 func (a *activities) Capacity(ctx context.Context) error {
-	_, err := a.plan.reconcile(ctx, "the schedule reached the edge of a window")
-	return err
+	return a.plan.reconcile(ctx, "the schedule reached the edge of a window")
 }
 
 // scheduleSpec has one calendar entry per edge, in the plan's zone.

@@ -63,13 +63,13 @@ func or[T comparable](v, fallback T) T {
 // problem names the first field that is out of range and what it should be; both are empty when all is well. NaN fails every
 // comparison below and is therefore refused.
 func (t Thresholds) problem() (field, want string) {
-	within := func(v, lo, hi float64) bool { return v > lo && v < hi }
+	below := func(v, limit float64) bool { return v > 0 && v < limit }
 	switch {
 	case t.MinRequests < 1:
 		return "min_requests", "must be at least 1"
-	case !within(t.MaxErrorRate, 0, 1):
+	case !below(t.MaxErrorRate, 1):
 		return "max_error_rate", "must lie between 0 and 1"
-	case !within(t.ErrorMargin, 0, 1):
+	case !below(t.ErrorMargin, 1):
 		return "error_margin", "must lie between 0 and 1"
 	case !(t.Quantile >= 0.5 && t.Quantile <= 0.999):
 		return "quantile", "must lie between 0.5 and 0.999"
@@ -77,9 +77,9 @@ func (t Thresholds) problem() (field, want string) {
 		return "latency_ratio", "must lie between 1 and 100"
 	case t.LatencyFloor < 0 || t.LatencyFloor > time.Hour:
 		return "latency_floor", "must lie between 0 and one hour"
-	case !within(t.PromoteAlpha, 0, 0.5):
+	case !below(t.PromoteAlpha, 0.5):
 		return "promote_alpha", "must lie between 0 and 0.5"
-	case !within(t.AbortAlpha, 0, 0.5):
+	case !below(t.AbortAlpha, 0.5):
 		return "abort_alpha", "must lie between 0 and 0.5"
 	case t.Looks < 1:
 		return "looks", "must be at least 1"

@@ -57,9 +57,7 @@ func (s *Service) work(ctx context.Context) error {
 		if err := w.Start(); err != nil {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "cannot reach Temporal, trying again", slog.String("address", s.cfg.Address),
 				slog.Duration("wait", wait), slog.String("error", err.Error()))
-			if pause(ctx, wait) != nil {
-				break
-			}
+			_ = pause(ctx, wait) // the loop asks ctx
 			wait = min(wait*2, maxBackoff)
 			continue
 		}
@@ -89,7 +87,7 @@ func (s *Service) follow(ctx context.Context) error {
 		}
 		have, err := s.plan.apply(ctx)
 		if err == nil && s.plan.overdue(have) {
-			_, err = s.plan.reconcile(ctx, "the scheduled change did not arrive")
+			err = s.plan.reconcile(ctx, "the scheduled change did not arrive")
 		}
 		if err != nil {
 			s.warn(ctx, "cannot follow the capacity plan, trying again", err)
@@ -112,8 +110,7 @@ func (s *Service) start(ctx context.Context) error {
 	if err := s.plan.seed(ctx, s.cfg.Capacity); err != nil {
 		return err
 	}
-	_, err := s.plan.reconcile(ctx, "the server started")
-	return err
+	return s.plan.reconcile(ctx, "the server started")
 }
 
 func (s *Service) sync(ctx context.Context, p Plan) error {

@@ -60,7 +60,7 @@ func charge(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 func rounds(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	b := budgetOf(e)
 	v, body := args.Args[0], args.Args[1].Integer()
-	n := 0
+	var n int
 	if v.IsString() {
 		n = len(v.String())
 	} else {

@@ -54,6 +54,7 @@ func writeFault(w http.ResponseWriter, err error) {
 		status = http.StatusServiceUnavailable
 	case fault.Timeout:
 		status = http.StatusGatewayTimeout
+	default: // an upstream that breaks
 	}
 	writeError(w, status, string(p.Code()), int(p.RetryAfter().Seconds()))
 }

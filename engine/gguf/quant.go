@@ -85,6 +85,7 @@ func unpack(t Type, src []byte, q []int8, d, m []float32) {
 			}
 		case Q4_K, Q5_K:
 			unpackK(t, blk, q[i:i+256], d[8*b:8*b+8], m[8*b:8*b+8])
+		default: // not in blocks: see HasBlocks
 		}
 	}
 }

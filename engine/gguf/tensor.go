@@ -76,8 +76,9 @@ func (t Type) HasBlocks() bool {
 	switch t {
 	case Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // size returns the bytes of a tensor, or an error when the type is not supported or rows do not divide into blocks.

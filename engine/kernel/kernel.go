@@ -27,7 +27,7 @@ const tileTokens = 4
 // chunkPanels bounds the work of one assembly call.
 const chunkPanels = 64
 
-// Mul multiplies panels from (inclusive) to to (exclusive) of w by the first n rows of a. Row t of the product goes to
+// Mul multiplies the panels [from, to) of w by the first n rows of a. Row t of the product goes to
 // dst[t·w.Stride():]; only the columns of these panels are written. Quantised matrices read what [Kernels.Quantize] wrote, dense
 // ones read a.Row.
 func (k Kernels) Mul(dst []float32, w *Matrix, from, to int, a *Activations, n int) {
@@ -79,7 +79,7 @@ func (k Kernels) mulPanel(dst []float32, stride int, w *Matrix, p int, a *Activa
 	}
 }
 
-// mul1 multiplies panels from to to by row t into dst, which begins at the first of them.
+// mul1 multiplies the panels [from, to) by row t into dst, which begins at the first of them.
 func (k Kernels) mul1(dst []float32, w *Matrix, from, to int, a *Activations, t int) {
 	if !k.avx2 {
 		for p := from; p < to; p++ {

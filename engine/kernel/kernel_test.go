@@ -258,8 +258,11 @@ func denseMatrix(half bool) func(*rand.Rand, int, int) *Matrix {
 
 func matrixKinds() []matrixKind {
 	return []matrixKind{
-		{"q4", quantizedMatrix(false, true)}, {"q8", quantizedMatrix(true, false)}, {"q8 with offsets", quantizedMatrix(true, true)},
-		{"f16", denseMatrix(true)}, {"f32", denseMatrix(false)},
+		{"q4", quantizedMatrix(false, true)},
+		{"q8", quantizedMatrix(true, false)},
+		{"q8 with offsets", quantizedMatrix(true, true)},
+		{"f16", denseMatrix(true)},
+		{"f32", denseMatrix(false)},
 	}
 }
 

@@ -22,7 +22,7 @@ const Variable = "SLUICE_ISA"
 func Detect(log *slog.Logger) Kernels {
 	k, warning := choose(os.Getenv(Variable), hasAVX2(), func(k Kernels) error { return k.selfTest() })
 	if warning != "" {
-		log.Warn(warning, "tier", k.ISA())
+		log.Warn(warning, slog.String("tier", k.ISA()))
 	}
 	return k
 }

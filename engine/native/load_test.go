@@ -81,8 +81,12 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 
 func TestConfigValidate(t *testing.T) {
 	err := Config{Threads: -1, Concurrency: 1 << 20, Models: []ModelConfig{
-		{}, {ID: "a", Kind: "llama", Path: "x"}, {ID: "a", Kind: "llama", Path: "x"}, {ID: "b", Kind: "llama"},
-		{ID: "c", Kind: "gpt", Path: "x"}, {ID: "d", Kind: "llama", Path: "x", Precision: "int3"},
+		{},
+		{ID: "a", Kind: "llama", Path: "x"},
+		{ID: "a", Kind: "llama", Path: "x"},
+		{ID: "b", Kind: "llama"},
+		{ID: "c", Kind: "gpt", Path: "x"},
+		{ID: "d", Kind: "llama", Path: "x", Precision: "int3"},
 	}}.Validate()
 	for _, want := range []string{"threads is -1", "concurrency is 1048576", "models[0] has no id", `"a" occurs twice`, "(b) has no path", `kind "gpt"`, `precision "int3"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -36,7 +36,7 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 		return nil, fmt.Errorf("native engine: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	log = log.With("component", "engine")
+	log = log.With(slog.String("component", "engine"))
 	k := kernel.Detect(log)
 	e := &Engine{
 		log: log, pool: newPool(cfg.Threads),
@@ -48,7 +48,8 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 		if err := e.load(mc, cfg, k); err != nil {
 			return nil, fmt.Errorf("native engine: load model %s: %w", mc.ID, err)
 		}
-		log.Info("model loaded", "model", string(mc.ID), "isa", k.ISA(), "threads", cfg.Threads, "seconds", time.Since(start).Seconds())
+		log.Info("model loaded", slog.String("model", string(mc.ID)), slog.String("isa", k.ISA()),
+			slog.Int("threads", cfg.Threads), slog.Float64("seconds", time.Since(start).Seconds()))
 	}
 	slices.SortFunc(e.models, func(a, b engine.Model) int { return cmp.Compare(a.ID, b.ID) })
 	return e, nil

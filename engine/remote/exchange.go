@@ -41,7 +41,7 @@ type exchange struct {
 func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, needs int) (*exchange, error) {
 	x := &exchange{e: e, caller: caller, model: m.ID, needs: needs, limit: m.ContextTokens}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
-	x.stop = context.AfterFunc(e.closed, func() { x.cancel(errClosed) })
+	x.stop = context.AfterFunc(e.closed, func() { x.cancel(errClosed) }) //nolint:contextcheck // the engine has a life of its own
 	x.watch = time.AfterFunc(e.cfg.FirstByteTimeout, func() { x.cancel(errSilent) })
 	if err := x.send(path, body); err != nil {
 		x.end()
@@ -64,7 +64,7 @@ func (x *exchange) send(path string, body any) error {
 	if key := x.e.cfg.APIKey.Reveal(); key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
-	resp, err := x.e.client.Do(req)
+	resp, err := x.e.client.Do(req) //nolint:bodyclose // end closes it
 	if err != nil {
 		return x.failure(err)
 	}

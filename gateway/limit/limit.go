@@ -131,7 +131,7 @@ func build(cfg Config, s store, log *slog.Logger) (*Limiter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("limits: %w", err)
 	}
-	l := &Limiter{cfg: cfg, store: s, log: log.With("component", "limit"), now: time.Now}
+	l := &Limiter{cfg: cfg, store: s, log: log.With(slog.String("component", "limit")), now: time.Now}
 	if _, remote := s.(*redisStore); remote && cfg.Fallback > 0 {
 		l.local = newMemory()
 	}
@@ -165,7 +165,7 @@ func (l *Limiter) Acquire(ctx context.Context, ask Ask) (*Ticket, State, error) 
 			return nil, State{}, fault.Wrap(err, fault.CodeLimitUnavailable).WithRetryAfter(time.Second)
 		}
 		if !l.degraded.Swap(true) {
-			l.log.Error("shared limits are unreachable; granting this replica's share", "replicas", l.cfg.Fallback, "error", err)
+			l.log.Error("shared limits are unreachable; granting this replica's share", slog.Int("replicas", l.cfg.Fallback), slog.Any("error", err))
 		}
 		t.from, t.charges = l.local, l.charges(ask, l.cfg.Fallback)
 		if d, err = t.from.take(ctx, t.tenant, t.id, now.UnixMicro(), t.charges); err != nil {
@@ -207,7 +207,7 @@ func (t *Ticket) Release(ctx context.Context, used int) {
 		}
 		if err := t.from.settle(ctx, t.tenant, t.id, t.l.now().UnixMicro(), t.charges, delta); err != nil {
 			// The slot returns when its lease ends; rates are instants and recover by themselves.
-			t.l.log.Warn("limits not given back", "error", err)
+			t.l.log.Warn("limits not given back", slog.Any("error", err))
 		}
 	})
 }

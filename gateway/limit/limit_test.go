@@ -3,7 +3,6 @@ package limit
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -28,7 +27,7 @@ func newClock() *clock {
 func (c *clock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
 func (c *clock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // each runs a test on both stores. open may be called again: the limiters it returns share their state, like replicas.
 func each(t *testing.T, test func(t *testing.T, open func(Config) *Limiter, c *clock)) {

@@ -196,13 +196,29 @@ func TestNeighbours(t *testing.T) {
 		left, right string
 		want        bool
 	}{
-		{Mobile, "a", "b", true}, {Mobile, "1", "", false}, {Mobile, "", "1", false}, {Mobile, "２", "", false},
-		{ResidentID, "a", "", true}, {ResidentID, "9", "", false}, {ResidentID, "", "9", false}, {ResidentID, "", "a", false},
-		{BankCard, "a", "b", true}, {BankCard, "1", "", false}, {BankCard, "", "1", false},
-		{IPv4, "a", "b", true}, {IPv4, "1", "1", false}, {IPv4, "v", "", false}, {IPv4, "", ".5", false},
-		{IPv6, "", "g", false}, {IPv6, "a", "", false},
-		{Plate, "", "9", false}, {Plate, "a", "", true}, {USCC, "a", "", false}, {USCC, "", "a", false},
-		{Secret, "a", "", false}, {Landline, "", "9", false},
+		{Mobile, "a", "b", true},
+		{Mobile, "1", "", false},
+		{Mobile, "", "1", false},
+		{Mobile, "２", "", false},
+		{ResidentID, "a", "", true},
+		{ResidentID, "9", "", false},
+		{ResidentID, "", "9", false},
+		{ResidentID, "", "a", false},
+		{BankCard, "a", "b", true},
+		{BankCard, "1", "", false},
+		{BankCard, "", "1", false},
+		{IPv4, "a", "b", true},
+		{IPv4, "1", "1", false},
+		{IPv4, "v", "", false},
+		{IPv4, "", ".5", false},
+		{IPv6, "", "g", false},
+		{IPv6, "a", "", false},
+		{Plate, "", "9", false},
+		{Plate, "a", "", true},
+		{USCC, "a", "", false},
+		{USCC, "", "a", false},
+		{Secret, "a", "", false},
+		{Landline, "", "9", false},
 	} {
 		if got := New(c.class).Find(c.left + values[c.class] + c.right); (len(got) > 0) != c.want {
 			t.Errorf("%s between %q and %q: found %v, want %v", c.class, c.left, c.right, got, c.want)

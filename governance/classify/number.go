@@ -111,8 +111,21 @@ func (n *number) country(plus bool) []string {
 }
 
 var mobileShapes = [][]int{ //nolint:gochecknoglobals // a constant table
-	{11}, {3, 4, 4}, {3, 8}, {7, 4}, {4, 4, 3}, {4, 3, 4}, {3, 3, 5}, {5, 6}, {6, 5}, {3, 4, 2, 2}, {2, 3, 3, 3}, {1, 10},
-	{1, 3, 3, 4}, {1, 2, 4, 4}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+	{11},
+	{3, 4, 4},
+	{3, 8},
+	{7, 4},
+	{4, 4, 3},
+	{4, 3, 4},
+	{3, 3, 5},
+	{5, 6},
+	{6, 5},
+	{3, 4, 2, 2},
+	{2, 3, 3, 3},
+	{1, 10},
+	{1, 3, 3, 4},
+	{1, 2, 4, 4},
+	{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
 }
 
 // mobile finds 1[3-9] and nine digits in a usual grouping, with or without the country code. A digit on either side of the

@@ -268,5 +268,6 @@ func (d *decision) ask(m match, v verdict) {
 		d.found = append(d.found, m)
 	case open:
 		d.open = true
+	case no:
 	}
 }

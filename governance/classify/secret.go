@@ -22,12 +22,30 @@ func isValue(r rune) bool   { return r > ' ' && r < 0x7f && !strings.ContainsRun
 func isDSNText(r rune) bool { return r > ' ' && r < 0x7f && !strings.ContainsRune("/@\"'`<>", r) }
 
 var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
-	{"akia", isAlnum, 16, true}, {"asia", isAlnum, 16, true}, {"ltai", isAlnum, 12, false}, {"akid", isAlnum, 20, false},
-	{"ghp_", isAlnum, 30, false}, {"gho_", isAlnum, 30, false}, {"ghu_", isAlnum, 30, false}, {"ghs_", isAlnum, 30, false},
-	{"ghr_", isAlnum, 30, false}, {"github_pat_", isToken, 22, false}, {"glpat-", isToken, 20, false}, {"hf_", isAlnum, 30, false},
-	{"sk-", isToken, 16, false}, {"sk_live_", isAlnum, 16, false}, {"rk_live_", isAlnum, 16, false}, {"sk_test_", isAlnum, 16, false},
-	{"xoxb-", isToken, 10, false}, {"xoxp-", isToken, 10, false}, {"xoxa-", isToken, 10, false}, {"xoxs-", isToken, 10, false},
-	{"aiza", isToken, 35, false}, {"npm_", isAlnum, 36, false}, {"pypi-", isToken, 50, false}, {"dop_v1_", isAlnum, 40, false},
+	{"akia", isAlnum, 16, true},
+	{"asia", isAlnum, 16, true},
+	{"ltai", isAlnum, 12, false},
+	{"akid", isAlnum, 20, false},
+	{"ghp_", isAlnum, 30, false},
+	{"gho_", isAlnum, 30, false},
+	{"ghu_", isAlnum, 30, false},
+	{"ghs_", isAlnum, 30, false},
+	{"ghr_", isAlnum, 30, false},
+	{"github_pat_", isToken, 22, false},
+	{"glpat-", isToken, 20, false},
+	{"hf_", isAlnum, 30, false},
+	{"sk-", isToken, 16, false},
+	{"sk_live_", isAlnum, 16, false},
+	{"rk_live_", isAlnum, 16, false},
+	{"sk_test_", isAlnum, 16, false},
+	{"xoxb-", isToken, 10, false},
+	{"xoxp-", isToken, 10, false},
+	{"xoxa-", isToken, 10, false},
+	{"xoxs-", isToken, 10, false},
+	{"aiza", isToken, 35, false},
+	{"npm_", isAlnum, 36, false},
+	{"pypi-", isToken, 50, false},
+	{"dop_v1_", isAlnum, 40, false},
 }
 
 var schemes = []string{ //nolint:gochecknoglobals // a constant table

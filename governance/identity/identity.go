@@ -107,7 +107,7 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, log *slog.Logger) (*Identi
 		keys:     digester{keys.Derive("identity/api-key/v1")},
 		refresh:  digester{keys.Derive("identity/refresh-token/v1")},
 		signing:  keys.Derive("identity/session/v1"),
-		log:      log.With("component", "identity"),
+		log:      log.With(slog.String("component", "identity")),
 		now:      time.Now,
 		throttle: &throttle{entries: map[attemptKey]*attempts{}},
 		hashing:  make(chan struct{}, 4),
@@ -160,7 +160,7 @@ func (i *Identity) Load(ctx context.Context) error {
 	for _, row := range all.users {
 		p, err := row.principal(operator[row.Tenant])
 		if err != nil {
-			i.log.Error("user row ignored", "user", row.ID, "error", err)
+			i.log.Error("user row ignored", slog.String("user", row.ID), slog.Any("error", err))
 			continue
 		}
 		s.users[row.ID] = userEntry{principal: p, epoch: row.Epoch, disabled: row.DisabledAt != 0}
@@ -170,7 +170,7 @@ func (i *Identity) Load(ctx context.Context) error {
 		n, err := hex.Decode(d[:], []byte(row.Digest))
 		p, perr := row.principal(operator[row.Tenant])
 		if err := errors.Join(err, perr); err != nil || n != len(d) {
-			i.log.Error("key row ignored", "key", row.ID, "error", err)
+			i.log.Error("key row ignored", slog.String("key", row.ID), slog.Any("error", err))
 			continue
 		}
 		s.keys[d] = keyEntry{principal: p, expires: row.ExpiresAt, revokedAt: row.RevokedAt}
@@ -193,7 +193,7 @@ func (i *Identity) Run(ctx context.Context) error {
 			flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 			defer cancel()
 			if err := i.flushUses(flush); err != nil {
-				i.log.Warn("the last uses of some keys were not written", "error", err)
+				i.log.Warn("the last uses of some keys were not written", slog.Any("error", err))
 			}
 			return nil
 		case <-tick.C:
@@ -203,7 +203,7 @@ func (i *Identity) Run(ctx context.Context) error {
 			err = i.flushUses(ctx)
 		}
 		if err != nil && ctx.Err() == nil && !failing {
-			i.log.Error("identities cannot be refreshed; the last snapshot stays in use for a while", "error", err, "max_stale", i.cfg.MaxStale)
+			i.log.Error("identities cannot be refreshed; the last snapshot stays in use for a while", slog.Any("error", err), slog.Duration("max_stale", i.cfg.MaxStale))
 		}
 		failing = err != nil
 	}
@@ -246,7 +246,7 @@ func (i *Identity) flushUses(ctx context.Context) error {
 // reload makes a write of this replica visible to it at once; if that fails the poll will do it.
 func (i *Identity) reload(ctx context.Context) {
 	if err := i.Load(ctx); err != nil {
-		i.log.Error("reload after a change failed; the poll repeats it", "error", err)
+		i.log.Error("reload after a change failed; the poll repeats it", slog.Any("error", err))
 	}
 }
 

@@ -570,9 +570,18 @@ func TestModelPatterns(t *testing.T) {
 		pattern, model string
 		want           bool
 	}{
-		{"*", "org/model@v1", true}, {"smol*", "smollm2", true}, {"smollm2", "smollm2@v3", true}, {"smollm2@v3", "smollm2", false},
-		{"*-instruct", "a-instruct", true}, {"a*b*c", "aXbYc", true}, {"a*b*c", "acb", false}, {"ab*ba", "aba", false}, {"", "x", false},
-		{"s?", "sa", false}, {"[a]", "a", false}, {"a**", "a", true},
+		{"*", "org/model@v1", true},
+		{"smol*", "smollm2", true},
+		{"smollm2", "smollm2@v3", true},
+		{"smollm2@v3", "smollm2", false},
+		{"*-instruct", "a-instruct", true},
+		{"a*b*c", "aXbYc", true},
+		{"a*b*c", "acb", false},
+		{"ab*ba", "aba", false},
+		{"", "x", false},
+		{"s?", "sa", false},
+		{"[a]", "a", false},
+		{"a**", "a", true},
 	} {
 		if got := Matches([]string{c.pattern}, c.model); got != c.want {
 			t.Errorf("%q on %q: %v", c.pattern, c.model, got)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -101,7 +102,8 @@ func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error)
 	}
 	if !ok {
 		if row.UsedAt != 0 {
-			i.log.Warn("a spent refresh token was shown again; the sign-in was ended", "user", row.UserID, "session", row.Family)
+			i.log.Warn("a spent refresh token was shown again; the sign-in was ended",
+				slog.String("user", row.UserID), slog.String("session", row.Family))
 			i.reload(ctx)
 		}
 		return Session{}, fault.New(fault.CodeInvalidSession)

@@ -169,10 +169,10 @@ func (r *reader) marked(i int) (m match, v verdict) {
 	start := i
 	for n := 0; n <= maxContent; n++ {
 		c, size := r.at(i)
-		switch {
-		case c == unknown:
+		switch c {
+		case unknown:
 			return m, open
-		case c == closeMark || c == '〛':
+		case closeMark, '〛':
 			content := []rune(strings.TrimRight(r.text[start:i], " "))
 			k := len(content) - codeSize
 			if k < 0 || k > 0 && isAlnum(content[k-1]) {
@@ -183,7 +183,7 @@ func (r *reader) marked(i int) (m match, v verdict) {
 				return m, no
 			}
 			return match{end: i + size, code: code, exact: true}, yes
-		case c == edge || c == '\n' || c == openMark:
+		case edge, '\n', openMark:
 			return m, no
 		}
 		i += size
@@ -206,6 +206,7 @@ func (r *reader) named(i, most int, closers string, tags []string) (m match, v v
 			return match{end: end, code: code, tag: tag}, yes
 		case open:
 			v = open
+		case no:
 		}
 	}
 	return m, v

@@ -127,7 +127,7 @@ func startServer() (string, error) {
 	run := func(name string, args ...string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...) //nolint:gosec // fixed program names
+		cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
 		cmd.Dir = dir
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setpgid: true}
 		out, err := cmd.CombinedOutput()

@@ -7,6 +7,7 @@ package lexical
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -25,26 +26,24 @@ type Hit struct {
 	Score float64
 }
 
-// Index scores documents. It is safe for concurrent use. Use small ids without large gaps: a search needs memory for the largest.
+// Index scores documents. It is safe for concurrent use. Use small ids without large gaps: memory is needed up to the largest.
 type Index struct {
 	mu       sync.RWMutex
 	postings map[string][]posting // by term; ordered by id
-	docs     map[uint32]document
-	length   int64 // terms of all documents
-	limit    uint32
+	docs     []document           // by id
+	count    int                  // documents that are present
 }
 
 type posting struct{ id, count uint32 }
 
 type document struct {
-	terms  []string // distinct
-	length uint32
+	present bool
+	terms   []string // distinct
+	length  uint32
 }
 
 // New returns an empty index.
-func New() *Index {
-	return &Index{postings: map[string][]posting{}, docs: map[uint32]document{}}
-}
+func New() *Index { return &Index{postings: map[string][]posting{}} }
 
 // Add indexes text as document id, in place of what id was before.
 func (x *Index) Add(id uint32, text string) {
@@ -56,7 +55,10 @@ func (x *Index) Add(id uint32, text string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.remove(id)
-	d := document{make([]string, 0, len(counts)), uint32(len(tokens))}
+	for uint32(len(x.docs)) <= id {
+		x.docs = append(x.docs, document{})
+	}
+	d := document{present: true, terms: make([]string, 0, len(counts)), length: uint32(len(tokens))}
 	for t, n := range counts {
 		d.terms = append(d.terms, t)
 		list := x.postings[t]
@@ -64,8 +66,7 @@ func (x *Index) Add(id uint32, text string) {
 		x.postings[t] = slices.Insert(list, i, posting{id, n})
 	}
 	x.docs[id] = d
-	x.length += int64(d.length)
-	x.limit = max(x.limit, id+1)
+	x.count++
 }
 
 // Remove forgets document id.
@@ -76,11 +77,10 @@ func (x *Index) Remove(id uint32) {
 }
 
 func (x *Index) remove(id uint32) {
-	d, ok := x.docs[id]
-	if !ok {
+	if int(id) >= len(x.docs) || !x.docs[id].present {
 		return
 	}
-	for _, t := range d.terms {
+	for _, t := range x.docs[id].terms {
 		list := x.postings[t]
 		if i, found := find(list, id); found {
 			list = slices.Delete(list, i, i+1)
@@ -91,8 +91,8 @@ func (x *Index) remove(id uint32) {
 			x.postings[t] = list
 		}
 	}
-	delete(x.docs, id)
-	x.length -= int64(d.length)
+	x.docs[id] = document{}
+	x.count--
 }
 
 func find(list []posting, id uint32) (int, bool) {
@@ -103,42 +103,42 @@ func find(list []posting, id uint32) (int, bool) {
 func (x *Index) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return len(x.docs)
+	return x.count
 }
 
-// Search returns the n documents of allowed that match query best: highest score first, equal scores by id. Documents outside
-// allowed are not scored; nil allows none. Documents that share no term with the query do not match.
-func (x *Index) Search(query string, allowed *roaring.Bitmap, n int) []Hit {
-	if allowed == nil || n <= 0 {
-		return nil
+// Rank scores the documents of allowed; nil allows none. It is as if the others did not exist: they are not scored, and how often
+// terms occur and how long documents are is taken from those allowed.
+func (x *Index) Rank(query string, allowed *roaring.Bitmap) Ranking {
+	if allowed == nil {
+		return Ranking{}
 	}
 	counts := map[string]int{}
 	for _, t := range Tokens(query) {
 		counts[t]++
 	}
-	terms := make([]string, 0, len(counts))
-	for t := range counts {
-		terms = append(terms, t)
-	}
-	slices.Sort(terms) // floating-point sums depend on the order
+	terms := slices.Sorted(maps.Keys(counts)) // floating-point sums depend on the order
 
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if len(x.docs) == 0 {
-		return nil
-	}
-	visible := make([]bool, x.limit)
+	visible, n, length := make([]bool, len(x.docs)), 0, 0
 	for it := allowed.Iterator(); it.HasNext(); {
-		if id := it.Next(); id < x.limit {
+		id := int(it.Next())
+		if id < len(x.docs) && x.docs[id].present {
 			visible[id] = true
+			n++
+			length += int(x.docs[id].length)
 		}
 	}
-	average := max(1, float64(x.length)/float64(len(x.docs)))
-	scores := make([]float64, x.limit)
+	average := max(1, float64(length)/max(1, float64(n)))
+	scores := make([]float64, len(x.docs))
 	for _, t := range terms {
-		list := x.postings[t]
-		df := float64(len(list))
-		weight := float64(counts[t]) * math.Log(1+(float64(len(x.docs))-df+0.5)/(df+0.5))
+		list, df := x.postings[t], 0.0
+		for _, p := range list {
+			if visible[p.id] {
+				df++
+			}
+		}
+		weight := float64(counts[t]) * math.Log(1+(float64(n)-df+0.5)/(df+0.5))
 		for _, p := range list {
 			if visible[p.id] {
 				tf := float64(p.count)
@@ -146,7 +146,27 @@ func (x *Index) Search(query string, allowed *roaring.Bitmap, n int) []Hit {
 			}
 		}
 	}
-	return best(scores, n)
+	return Ranking{scores}
+}
+
+// Ranking is what a query found.
+type Ranking struct{ scores []float64 } // by id
+
+// Score returns the score of a document, 0 if it shares no term with the query or was not allowed.
+func (r Ranking) Score(id uint32) float64 {
+	if int(id) >= len(r.scores) {
+		return 0
+	}
+	return r.scores[id]
+}
+
+// Best returns the n documents that match best: highest score first, equal scores by id. Documents that share no term with the
+// query do not match.
+func (r Ranking) Best(n int) []Hit {
+	if n <= 0 {
+		return nil
+	}
+	return best(r.scores, n)
 }
 
 // best returns the n highest positive scores.

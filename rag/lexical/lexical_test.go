@@ -67,7 +67,7 @@ func TestScoresAreBM25(t *testing.T) {
 	for i, s := range []string{"cat dog", "cat bird cat, cat", "fish"} {
 		x.Add(uint32(i), s)
 	}
-	got := x.Search("cat bird", all(3), 10)
+	got := x.Rank("cat bird", all(3)).Best(10)
 	idf := func(df float64) float64 { return math.Log(1 + (3-df+0.5)/(df+0.5)) }
 	part := func(tf, length float64) float64 { return tf * 1.9 / (tf + 0.9*(0.6+0.4*length/(7.0/3))) }
 	want := []float64{idf(2)*part(3, 4) + idf(1)*part(1, 4), idf(2) * part(1, 2)}
@@ -87,10 +87,10 @@ func TestFilterAndTies(t *testing.T) {
 		}
 		return out
 	}
-	if got := ids(x.Search("words", roaring.BitmapOf(7, 3, 5, 100), 2)); !slices.Equal(got, []uint32{3, 5}) {
+	if got := ids(x.Rank("words", roaring.BitmapOf(7, 3, 5, 100)).Best(2)); !slices.Equal(got, []uint32{3, 5}) {
 		t.Errorf("got %v", got)
 	}
-	for _, hits := range [][]lexical.Hit{x.Search("words", nil, 5), x.Search("words", roaring.New(), 5), x.Search("words", all(9), 0), x.Search("none", all(9), 5), x.Search("", all(9), 5)} {
+	for _, hits := range [][]lexical.Hit{x.Rank("words", nil).Best(5), x.Rank("words", roaring.New()).Best(5), x.Rank("words", all(9)).Best(0), x.Rank("none", all(9)).Best(5), x.Rank("", all(9)).Best(5)} {
 		if len(hits) != 0 {
 			t.Errorf("got %v", hits)
 		}
@@ -128,7 +128,7 @@ func TestChangesLeaveNoTrace(t *testing.T) {
 	}
 	for range 100 {
 		q, n := text(), 1+rng.IntN(50)
-		if a, b := x.Search(q, all(40), n), fresh.Search(q, all(40), n); !reflect.DeepEqual(a, b) {
+		if a, b := x.Rank(q, all(40)).Best(n), fresh.Rank(q, all(40)).Best(n); !reflect.DeepEqual(a, b) {
 			t.Fatalf("%q: %v, fresh %v", q, a, b)
 		}
 	}
@@ -146,11 +146,11 @@ func FuzzTokens(f *testing.F) {
 		x := lexical.New()
 		x.Add(1, s)
 		x.Add(1, s+" more")
-		if hits := x.Search(s+" more", all(2), 3); len(hits) != 1 {
+		if hits := x.Rank(s+" more", all(2)).Best(3); len(hits) != 1 {
 			t.Fatalf("a text does not match itself: %v", hits)
 		}
 		x.Remove(1)
-		if hits := x.Search(s+" more", all(2), 3); len(hits) != 0 || x.Len() != 0 {
+		if hits := x.Rank(s+" more", all(2)).Best(3); len(hits) != 0 || x.Len() != 0 {
 			t.Fatalf("removed text matches: %v", hits)
 		}
 	})
@@ -169,6 +169,6 @@ func BenchmarkSearch(b *testing.B) {
 	}
 	allowed := all(n)
 	for b.Loop() {
-		x.Search("一个二十字左右的问题如何办理户口迁移手续", allowed, 100)
+		x.Rank("一个二十字左右的问题如何办理户口迁移手续", allowed).Best(100)
 	}
 }

@@ -212,10 +212,10 @@ func (s *Server) record(c *gin.Context, op operation, p identity.Principal, tena
 }
 
 func outcome(e *fault.Error) string {
-	switch e.Kind() { //nolint:exhaustive // the rest are the caller's
+	switch e.Kind() {
 	case fault.Internal, fault.Unavailable, fault.Timeout:
 		return "failed"
-	default:
+	default: // the rest are the caller's
 		return "refused"
 	}
 }

@@ -57,7 +57,7 @@ func (s *Server) Fail(c *gin.Context, err error) {
 		p.Errors = &[]FieldError{{Field: public.Param(), Detail: p.Detail}}
 	}
 	if d := public.RetryAfter(); d > 0 {
-		c.Header("Retry-After", strconv.Itoa(int((d.Seconds())+0.999)))
+		c.Header("Retry-After", strconv.Itoa(int(d.Seconds()+0.999)))
 	}
 	if public.Kind() == fault.Unauthenticated {
 		c.Header("WWW-Authenticate", "Bearer")

@@ -59,7 +59,7 @@ func (s *Server) Logout(c *gin.Context) {
 }
 
 func (s *Server) setRefreshCookie(c *gin.Context, value string, maxAge int) {
-	http.SetCookie(c.Writer, &http.Cookie{
+	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure follows the public address: a trial on plain http must keep its session
 		Name: refreshCookie, Value: value, Path: Prefix + "/session", MaxAge: maxAge,
 		HttpOnly: true, Secure: s.cfg.SecureCookies, SameSite: http.SameSiteStrictMode,
 	})

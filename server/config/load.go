@@ -167,7 +167,7 @@ func printable(v reflect.Value) any {
 	case time.Duration:
 		return x.String()
 	}
-	switch v.Kind() { //nolint:exhaustive // every other kind prints as it is
+	switch v.Kind() {
 	case reflect.Slice:
 		out := make([]any, v.Len())
 		for i := range out {

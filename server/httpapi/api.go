@@ -131,7 +131,7 @@ func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	a := &API{cfg: cfg, pipeline: p, log: log.With("component", "http"), metrics: newMetrics(reg), now: time.Now}
+	a := &API{cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg), now: time.Now}
 	a.bodies.limit = cfg.MaxInFlightBytes
 	return a, nil
 }

@@ -91,7 +91,9 @@ func (f *fields) wrongType(field, want string) { f.fail(fault.CodeInvalidType, f
 func (f *fields) invalid(field, why string, a ...any) {
 	f.fail(fault.CodeInvalidValue, field, fmt.Sprintf(why, a...))
 }
+
 func (f *fields) unsupported(field, instead string) { f.fail(fault.CodeUnsupported, field, instead) }
+
 func (f *fields) raw(field string) (json.RawMessage, bool) {
 	v, ok := f.m[field]
 	return v, ok && f.err == nil && !bytes.Equal(v, []byte("null"))

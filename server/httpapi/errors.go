@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"strconv"
 	"time"
@@ -53,7 +54,7 @@ func (a *API) WriteError(c *gin.Context, err error) {
 	}
 	p := fault.Public(err)
 	if k := p.Kind(); k == fault.Internal || k == fault.Unavailable || k == fault.Timeout {
-		a.log.Warn("refused", "request", c.GetString(keyRequestID), "code", string(p.Code()), "error", err)
+		a.log.Warn("refused", slog.String("request", c.GetString(keyRequestID)), slog.String("code", string(p.Code())), slog.Any("error", err))
 	}
 	headersOf(c, err)
 	a.writeJSON(c, p.Kind().Status(), errorBody(err, language(c)))
@@ -97,6 +98,7 @@ func headersOf(c *gin.Context, err error) {
 		h.Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	case fault.Quota: // a 429 that waiting does not mend
 		h.Set("X-Should-Retry", "false")
+	default:
 	}
 }
 

@@ -200,8 +200,10 @@ func (r *kitRelease) Write(s string) (string, error) {
 
 func (r *kitRelease) Close() (string, error) { return r.open, nil }
 
-type kitLedger struct{ k *kit }
-type kitReservation struct{}
+type (
+	kitLedger      struct{ k *kit }
+	kitReservation struct{}
+)
 
 func (l kitLedger) Reserve(context.Context, billing.Ask) (gateway.Reservation, error) {
 	return kitReservation{}, l.k.fail["reserve"]

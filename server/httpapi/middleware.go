@@ -56,7 +56,7 @@ func (a *API) finish(c *gin.Context, began time.Time, id string) {
 	}
 	if v != nil {
 		// The value and the stack go to the log only; both may name code, neither holds a request's text by our own doing.
-		a.log.Error("panic", "request", id, "panic", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+		a.log.Error("panic", slog.String("request", id), slog.String("panic", fmt.Sprintf("%T", v)), slog.String("stack", string(debug.Stack())))
 		if !c.Writer.Written() {
 			a.WriteError(c, fault.New(fault.CodeInternal))
 		}

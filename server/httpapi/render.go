@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -123,7 +124,7 @@ func encode(v any) ([]byte, error) {
 func (a *API) writeJSON(c *gin.Context, status int, v any) {
 	b, err := encode(v)
 	if err != nil { // every value rendered here can be encoded, so this is a bug of ours
-		a.log.Error("encode reply", "request", c.GetString(keyRequestID), "error", err)
+		a.log.Error("encode reply", slog.String("request", c.GetString(keyRequestID)), slog.Any("error", err))
 		c.Status(http.StatusInternalServerError)
 		return
 	}

@@ -221,7 +221,7 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 		*c.TopP = 1e-9
 	}
 	if s := f.integer("seed", -1<<63, 1<<63-1); s != nil {
-		u := uint64(*s) //nolint:gosec // a seed is bits, not a quantity
+		u := uint64(*s) // a seed is bits, not a quantity
 		c.Seed = &u
 	}
 	if n := f.integer("n", 1, int64(min(choices, maxChoices))); n != nil {

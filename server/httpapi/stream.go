@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -49,7 +50,7 @@ func (s *sse) keepAlive() {
 func (s *sse) send(v any) bool {
 	j, err := encode(v)
 	if err != nil {
-		s.a.log.Error("encode event", "request", s.head.Request, "error", err)
+		s.a.log.Error("encode event", slog.String("request", s.head.Request), slog.Any("error", err))
 		return false
 	}
 	return s.raw(j)
@@ -90,7 +91,7 @@ func (s *sse) fail(err error) error {
 		return err
 	}
 	if !s.a.gone(s.c, err) {
-		s.a.log.Warn("stream failed", "request", s.head.Request, "error", err)
+		s.a.log.Warn("stream failed", slog.String("request", s.head.Request), slog.Any("error", err))
 		s.send(errorBody(err, language(s.c)))
 	}
 	return nil

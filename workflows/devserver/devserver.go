@@ -179,8 +179,7 @@ func (s *Server) restart(ctx context.Context, wait time.Duration) error {
 	}
 	if err := s.await(ctx, c); err != nil {
 		if ctx.Err() == nil {
-			c.stop(s.cfg.StopTimeout)
-			return err
+			return errors.Join(err, c.stop(s.cfg.StopTimeout))
 		}
 		return nil
 	}
