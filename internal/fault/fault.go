@@ -3,6 +3,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -116,7 +117,7 @@ func (e *Error) Error() string {
 	if e.cause == nil {
 		return e.Message(English)
 	}
-	return e.Message(English) + ": " + e.cause.Error()
+	return strings.TrimSuffix(e.Message(English), ".") + ": " + e.cause.Error()
 }
 
 // Unwrap returns the cause.
