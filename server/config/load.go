@@ -84,14 +84,14 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 	return &cfg, nil
 }
 
-var fieldName = regexp.MustCompile(`'[A-Za-z0-9_.\[\]]+'`)
+var fieldName = regexp.MustCompile(`'[A-Za-z0-9_.\[\]]+'`) // such as 'HTTP.MaxBodyBytes'
 
-func snakePath(path string) string {
-	parts := strings.Split(path, ".")
+func snakePath(quoted string) string {
+	parts := strings.Split(strings.Trim(quoted, "'"), ".")
 	for i, p := range parts {
 		parts[i] = snake(p)
 	}
-	return strings.Join(parts, ".")
+	return "'" + strings.Join(parts, ".") + "'"
 }
 
 func fromEnv(environ, known []string) (map[string]any, error) {
