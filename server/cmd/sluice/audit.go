@@ -39,6 +39,9 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 					return err
 				}
 			}
+			if err := databaseThere(cfg); err != nil {
+				return err
+			}
 			db, err := database.Open(cmd.Context(), cfg.Database)
 			if err != nil {
 				return err
@@ -84,6 +87,18 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 	return cmd
 }
 
+// describe puts a problem into one line, without the names it does not have.
+func describe(p audit.Problem) string {
+	text := p.Kind
+	if p.Record != "" {
+		text += ", record " + p.Record
+	}
+	if p.Index >= 0 {
+		text += fmt.Sprintf(", index %d", p.Index)
+	}
+	return text + ": " + p.Cause
+}
+
 func (a *app) printReport(r audit.Report, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(a.env.stdout)
@@ -94,12 +109,18 @@ func (a *app) printReport(r audit.Report, asJSON bool) error {
 	} else {
 		verdict := "OK: nothing was altered, removed, reordered or cut off"
 		if !r.OK {
-			verdict = fmt.Sprintf("FAILED: %d problems", len(r.Problems))
+			verdict = fmt.Sprintf("FAILED: problems found: %d", len(r.Problems))
 		}
 		fmt.Fprintf(a.env.stdout, "%s\nrecords %d (sealed %d, waiting %d, in the write-ahead log %d), checkpoint size %d, root %s\n",
 			verdict, r.Records, r.Sealed, r.Unsealed, r.WALRecords, r.CheckpointSize, r.Root)
 		for _, p := range r.Problems {
-			fmt.Fprintf(a.env.stdout, "  %s: record %s, index %d: %s\n", p.Kind, p.Record, p.Index, p.Cause)
+			fmt.Fprintf(a.env.stdout, "  %s\n", describe(p))
+		}
+		for _, p := range r.Findings {
+			fmt.Fprintf(a.env.stdout, "  note, not a failure: %s\n", describe(p))
+		}
+		if r.More {
+			fmt.Fprintln(a.env.stdout, "  and more of the same")
 		}
 	}
 	if !r.OK {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,20 +20,20 @@ func (a *app) chatCommand() *cobra.Command {
 	var base, model string
 	var maxTokens int
 	cmd := &cobra.Command{
-		Use:   "chat [TEXT]",
+		Use:   "chat [TEXT…]",
 		Short: "Chat with a running server; without TEXT, line by line / 与运行中的服务器对话",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  cobra.ArbitraryArgs,
 		Long:  "The API key comes from SLUICE_API_KEY. API 密钥取自 SLUICE_API_KEY。",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key := a.env.get("SLUICE_API_KEY")
 			if key == "" {
 				return usageError{errors.New("no API key: set SLUICE_API_KEY (make one with: sluice key create NAME)")}
 			}
-			c := conversation{base: strings.TrimSuffix(base, "/"), key: key, request: openai.ChatRequest{
+			c := conversation{base: strings.TrimSuffix(base, "/"), key: key, lang: a.env.language(), request: openai.ChatRequest{
 				Model: model, MaxTokens: maxTokens, Stream: true, Temperature: 0.7,
 			}}
-			if len(args) == 1 {
-				return c.say(cmd.Context(), args[0], a.env.stdout, a.env.stderr)
+			if len(args) > 0 {
+				return c.say(cmd.Context(), strings.Join(args, " "), a.env.stdout, a.env.stderr)
 			}
 			lines := bufio.NewScanner(a.env.stdin)
 			for prompt := isTerminal(a.env.stdin); ; {
@@ -65,8 +64,8 @@ func (a *app) chatCommand() *cobra.Command {
 
 // conversation keeps the turns, so that the session's pseudonyms and the rollout arm stay the same.
 type conversation struct {
-	base, key string
-	request   openai.ChatRequest
+	base, key, lang string
+	request         openai.ChatRequest
 }
 
 func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writer) error {
@@ -81,7 +80,7 @@ func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writ
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+c.key)
-	req.Header.Set("Accept-Language", os.Getenv("LANG"))
+	req.Header.Set("Accept-Language", c.lang)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return fmt.Errorf("the server does not answer; is it running? (%w)", err)

@@ -2,19 +2,24 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
@@ -30,6 +35,7 @@ type check struct {
 
 func (a *app) doctorCommand() *cobra.Command {
 	var url string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check what an installation needs; exit code 3 if something is wrong / 自检", Args: exactly(0),
 		Long: "Changes nothing. With --url it also asks a running server whether it is ready. 不做任何更改。",
@@ -41,42 +47,76 @@ func (a *app) doctorCommand() *cobra.Command {
 			checks := []check{
 				{"data directory", checkData, false}, {"free space", checkSpace, false}, {"master key", checkKey, false},
 				{"database", checkDatabase, false}, {"models", func(_ context.Context, c *config.Config) (string, error) { return "", checkModels(c) }, false},
-				{"listen address", checkListen, true},
+				{"temporal", checkTemporal, false}, {"listen address", checkListen, true},
 			}
 			if url != "" {
 				checks = append(checks, check{"server", func(ctx context.Context, _ *config.Config) (string, error) { return askReady(ctx, url) }, false})
 			}
-			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
-			failed := false
-			for _, c := range checks {
-				detail, err := c.run(cmd.Context(), cfg)
-				state := "ok"
-				if err != nil {
-					state, detail = "FAILED", err.Error()
-					if c.warn {
-						state = "warning"
-					}
-					failed = failed || !c.warn
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\n", state, c.name, detail)
-			}
-			if err := w.Flush(); err != nil {
+			results, ok := examine(cmd.Context(), cfg, checks)
+			if err := a.printChecks(results, ok, asJSON); err != nil {
 				return err
 			}
-			if failed {
+			if !ok {
 				return errFindings
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "also ask this running server, such as http://127.0.0.1:8080")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON: {ok, checks: [{name, state, detail}]}")
 	return cmd
+}
+
+// checked is the result of one check. State is "ok", "warning" or "failed".
+type checked struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Detail string `json:"detail"`
+}
+
+func examine(ctx context.Context, cfg *config.Config, checks []check) (results []checked, ok bool) {
+	ok = true
+	for _, c := range checks {
+		detail, err := c.run(ctx, cfg)
+		state := "ok"
+		switch {
+		case err != nil && c.warn:
+			state, detail = "warning", err.Error()
+		case err != nil:
+			state, detail, ok = "failed", err.Error(), false
+		}
+		results = append(results, checked{c.name, state, detail})
+	}
+	return results, ok
+}
+
+func (a *app) printChecks(results []checked, ok, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(a.env.stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(map[string]any{"ok": ok, "checks": results})
+	}
+	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+	for _, r := range results {
+		state := r.State
+		if state == "failed" {
+			state = "FAILED"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", state, r.Name, r.Detail)
+	}
+	return w.Flush()
 }
 
 func checkData(_ context.Context, cfg *config.Config) (string, error) {
 	info, err := os.Stat(cfg.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s does not exist; is --data right? `sluice up` sets a new installation up", cfg.Data)
+	}
 	if err != nil {
-		return "", fmt.Errorf("%w; `sluice up` creates it", err)
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("%s is a file; choose a directory with --data", cfg.Data)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return "", fmt.Errorf("%s is readable by others (mode %#o); run chmod 700 %s", cfg.Data, info.Mode().Perm(), cfg.Data)
@@ -109,10 +149,28 @@ func checkSpace(_ context.Context, cfg *config.Config) (string, error) {
 
 func checkKey(_ context.Context, cfg *config.Config) (string, error) {
 	_, err := keyring.Open(cfg.MasterKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s does not exist; restore it from your backup, or, for a new installation, run `sluice up`", cfg.MasterKeyFile)
+	}
 	return cfg.MasterKeyFile, err
 }
 
+// databaseThere refuses to look at an SQLite database that does not exist: opening it would create it.
+func databaseThere(cfg *config.Config) error {
+	path, ok := strings.CutPrefix(cfg.Database.URL.Reveal(), "sqlite:")
+	if !ok {
+		return nil
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no database at %s; is --data right? `sluice up` sets a new installation up", path)
+	}
+	return nil
+}
+
 func checkDatabase(ctx context.Context, cfg *config.Config) (string, error) {
+	if err := databaseThere(cfg); err != nil {
+		return "", err
+	}
 	db, err := database.Open(ctx, cfg.Database)
 	if err != nil {
 		return "", err
@@ -128,6 +186,22 @@ func checkDatabase(ctx context.Context, cfg *config.Config) (string, error) {
 	return fmt.Sprintf("%s, schema version %d", db.Name(), st.Current), nil
 }
 
+// checkTemporal looks for the program that `sluice up` supervises.
+func checkTemporal(_ context.Context, cfg *config.Config) (string, error) {
+	switch {
+	case !cfg.Workflows.Enabled:
+		return "workflows are switched off", nil
+	case cfg.Workflows.Address != "":
+		return "cluster at " + cfg.Workflows.Address, nil
+	case cfg.Workflows.Embedded.Binary != "":
+		return exec.LookPath(cfg.Workflows.Embedded.Binary)
+	}
+	if path, err := exec.LookPath(modelstore.Temporal); err == nil {
+		return path, nil
+	}
+	return modelstore.Open(cfg.Downloads).Path(modelstore.Temporal)
+}
+
 func checkListen(ctx context.Context, cfg *config.Config) (string, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
@@ -140,18 +214,19 @@ func checkListen(ctx context.Context, cfg *config.Config) (string, error) {
 func askReady(ctx context.Context, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/readyz", nil)
 	if err != nil {
 		return "", err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("the server does not answer; is it running? (%w)", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	text := strings.TrimSpace(string(body))
 	if err == nil && res.StatusCode != http.StatusOK {
-		err = errors.New("not ready: " + string(body))
+		err = errors.New("not ready: " + text)
 	}
-	return string(body), err
+	return text, err
 }

@@ -19,6 +19,9 @@ func (a *app) migrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := databaseThere(cfg); err != nil {
+				return err
+			}
 			db, err := database.Open(cmd.Context(), cfg.Database)
 			if err != nil {
 				return err

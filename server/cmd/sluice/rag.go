@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/sluice-project/sluice/server/adminapi"
 )
+
+var errNoCollection = usageError{errors.New("name the collection with --collection; sluice rag list shows them")}
 
 func (a *app) ragCommand() *cobra.Command {
 	var flags remoteFlags
@@ -26,6 +29,9 @@ func (a *app) ragCommand() *cobra.Command {
 	ingest := &cobra.Command{
 		Use: "ingest FILE…", Short: "Add text, Markdown or HTML files to a collection / 导入文件", Args: atLeast(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if collection == "" {
+				return errNoCollection
+			}
 			r, err := a.login(cmd.Context(), flags)
 			if err != nil {
 				return err
@@ -61,7 +67,6 @@ func (a *app) ragCommand() *cobra.Command {
 	ingest.Flags().StringVar(&collection, "collection", "", "collection to add to (required)")
 	ingest.Flags().StringSliceVar(&labels, "label", nil, "access label of the documents (repeatable)")
 	ingest.Flags().BoolVar(&create, "create", false, "create the collection first")
-	_ = ingest.MarkFlagRequired("collection")
 
 	list := &cobra.Command{
 		Use: "list", Short: "List collections / 列出知识库", Args: exactly(0),
@@ -87,6 +92,9 @@ func (a *app) ragCommand() *cobra.Command {
 	search := &cobra.Command{
 		Use: "search QUERY", Short: "Search a collection / 检索", Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if collection == "" {
+				return errNoCollection
+			}
 			r, err := a.login(cmd.Context(), flags)
 			if err != nil {
 				return err
@@ -107,7 +115,6 @@ func (a *app) ragCommand() *cobra.Command {
 	}
 	search.Flags().StringVar(&collection, "collection", "", "collection to search (required)")
 	search.Flags().IntVar(&topK, "top", 5, "number of passages")
-	_ = search.MarkFlagRequired("collection")
 	cmd.AddCommand(ingest, list, search)
 	return cmd
 }

@@ -22,8 +22,8 @@ import (
 // remote is a signed-in client of the management API. The commands that change a running server use it: they pass the same
 // permissions and leave the same audit records as the console.
 type remote struct {
-	base, token string
-	http        *http.Client
+	base, token, lang string
+	http              *http.Client
 }
 
 // remoteFlags are the flags of commands that talk to a server.
@@ -59,7 +59,7 @@ func (a *app) login(ctx context.Context, f remoteFlags) (*remote, error) {
 		}
 		password = string(raw)
 	}
-	r := &remote{base: strings.TrimSuffix(f.url, "/") + adminapi.Prefix, http: &http.Client{Timeout: 2 * time.Minute}}
+	r := &remote{base: strings.TrimSuffix(f.url, "/") + adminapi.Prefix, lang: a.env.language(), http: &http.Client{Timeout: 2 * time.Minute}}
 	var s adminapi.Session
 	if err := r.call(ctx, http.MethodPost, "/session", adminapi.LoginRequest{User: f.user, Password: password}, &s); err != nil {
 		return nil, fmt.Errorf("sign in at %s: %w", f.url, err)
@@ -86,6 +86,7 @@ func (r *remote) call(ctx context.Context, method, path string, in, out any) err
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	req.Header.Set("Accept-Language", r.lang)
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/sluice-project/sluice/server/config"
 )
@@ -27,6 +28,19 @@ func (e environment) get(name string) string {
 		}
 	}
 	return ""
+}
+
+// language returns what to ask a server to answer in: SLUICE_LANG, else the locale's language.
+func (e environment) language() string {
+	for _, name := range []string{"SLUICE_LANG", "LC_ALL", "LC_MESSAGES", "LANG"} {
+		if v := e.get(name); v != "" {
+			if strings.HasPrefix(v, "zh") {
+				return "zh-CN"
+			}
+			break
+		}
+	}
+	return "en"
 }
 
 // app is the state the commands share.
@@ -51,13 +65,48 @@ Start with: sluice pull && sluice up`,
 	}
 	root.PersistentFlags().StringVar(&a.configPath, "config", env.get("SLUICE_CONFIG"), "configuration file (YAML) / 配置文件")
 	root.PersistentFlags().StringVar(&a.data, "data", "", "data directory / 数据目录 (default "+config.DefaultData()+")")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	// A command that only groups others takes no line of its own in the usage text.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.AddCommand(
 		a.upCommand(), a.serveCommand(), a.pullCommand(), a.modelsCommand(), a.chatCommand(), a.keyCommand(), a.ragCommand(),
 		a.auditCommand(), a.migrateCommand(), a.configCommand(), a.rolloutCommand(), a.versionCommand(), a.doctorCommand(),
 	)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	group(root)
 	return root
+}
+
+// group makes every command that only holds others print its help when called alone, and refuse a word it does not know. Left to
+// itself the library prints the help and reports success.
+func group(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		switch sub.Name() {
+		case "help":
+			sub.Short += " / 查看帮助"
+		case "completion":
+			sub.Short = "Print the completion script of a shell / 打印命令补全脚本"
+		}
+		group(sub)
+	}
+	if !cmd.HasSubCommands() || cmd.Runnable() {
+		return
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		hint := "see " + cmd.CommandPath() + " --help"
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "did you mean " + near[0] + "? " + hint
+		}
+		return usageError{fmt.Errorf("unknown command %q; %s", args[0], hint)}
+	}
 }
 
 // load reads the configuration with the command-line overrides.
@@ -79,8 +128,8 @@ func (a *app) load(overrides map[string]any) (*config.Config, error) {
 // exactly returns an argument check whose error is a usage error.
 func exactly(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := cobra.ExactArgs(n)(cmd, args); err != nil {
-			return usageError{err}
+		if len(args) != n {
+			return usageError{fmt.Errorf("%d words given; usage: %s", len(args), cmd.UseLine())}
 		}
 		return nil
 	}
@@ -89,8 +138,8 @@ func exactly(n int) cobra.PositionalArgs {
 // atLeast returns an argument check whose error is a usage error.
 func atLeast(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := cobra.MinimumNArgs(n)(cmd, args); err != nil {
-			return usageError{err}
+		if len(args) < n {
+			return usageError{fmt.Errorf("%d words given; usage: %s", len(args), cmd.UseLine())}
 		}
 		return nil
 	}
@@ -98,9 +147,5 @@ func atLeast(n int) cobra.PositionalArgs {
 
 func isTerminal(f any) bool {
 	file, ok := f.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(file.Fd()))
 }
