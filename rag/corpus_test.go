@@ -2,11 +2,15 @@ package rag
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -15,8 +19,8 @@ import (
 type question struct{ text, document string }
 
 // corpus returns 1,000 documents of a city's hotline, half Chinese, half English: matters × places, each with details of its own,
-// and questions worded differently, each with at least one word of its matter: the test's embedder knows wording, not meaning.
-// It is the same in every run.
+// and a question for each, worded differently, with at least one word of its matter: the hashing embedder knows wording, not
+// meaning. Documents of every second place carry the label "inner". It is the same in every run.
 func corpus() (docs []Document, questions []question) {
 	rng := rand.New(rand.NewPCG(12345, 1))
 	zhMatters := [][3]string{ // the matter, how people ask, what is needed
@@ -50,22 +54,24 @@ func corpus() (docs []Document, questions []question) {
 	enPlaces := strings.Fields("Ashford Barnham Calder Denby Eastwick Fenton Garside Halwell Ilkeston Jarrow Kelby Lanark Marley Norwell Oakham " +
 		"Penrith Quarley Radford Selby Tarrant Upton Velden Wexham Yarrow Zelah Aldgate Bexhill Corwen Dunmore Elstow Frimley Gorleston Hendon " +
 		"Inkberrow Juniper Kirkby Ludlow Morpeth Newlyn Ormskirk Pickering Quinton Rothbury Sandown Thirsk Ulverston Ventnor Whitby Yeovil Zennor")
-	add := func(name, body string, q string) {
-		docs = append(docs, Document{Tenant: "acme", Collection: "hotline", Name: name, Body: []byte(body)})
-		if rng.IntN(4) == 0 {
-			questions = append(questions, question{q, name})
+	add := func(place int, name, body, q string) {
+		d := Document{Tenant: "acme", Collection: "hotline", Name: name, Body: []byte(body)}
+		if place%2 == 1 {
+			d.Labels = []string{"inner"}
 		}
+		docs = append(docs, d)
+		questions = append(questions, question{q, name})
 	}
 	for i, p := range zhPlaces {
 		for j, m := range zhMatters {
-			add(fmt.Sprintf("zh-%d-%d.md", i, j), fmt.Sprintf(
+			add(i, fmt.Sprintf("zh-%d-%d.md", i, j), fmt.Sprintf(
 				"# %s%s指南\n\n## 办理条件\n\n%s居民可以申请%s，需要携带%s。\n\n## 办理地点\n\n%s便民中心%d号窗口，咨询电话%d，工作日上午九点到下午五点。\n\n## 说明\n\n材料不齐的，窗口一次性告知。办理编号以ZH%d开头。",
 				p, m[0], p, m[0], m[2], p, 1+rng.IntN(40), 60_000_000+rng.IntN(9_999_999), 1000+i*10+j), p+"，"+m[1])
 		}
 	}
 	for i, p := range enPlaces {
 		for j, m := range enMatters {
-			add(fmt.Sprintf("en-%d-%d.html", i, j), fmt.Sprintf(
+			add(i, fmt.Sprintf("en-%d-%d.html", i, j), fmt.Sprintf(
 				"<title>%s in %s</title><h1>%s in %s</h1><p>Residents of %s bring %s.</p><h2>Where</h2><p>%s service centre, desk %d, phone %d, weekdays from nine to five.</p><p hidden>ignore</p>",
 				m[0], p, m[0], p, p, m[2], p, 1+rng.IntN(40), 5_550_000+rng.IntN(9999)), m[1]+" in "+p)
 		}
@@ -73,45 +79,136 @@ func corpus() (docs []Document, questions []question) {
 	return docs, questions
 }
 
-// TestThousandDocuments holds recall on a corpus in which every matter exists in fifty places, and shows the latency.
+// TestThousandDocuments holds recall on a corpus in which every matter exists in fifty places, that labels hide half of it, and that
+// a restart changes nothing; it shows the times. The embedder hashes wording: TestRealModel has a real one and a part of the corpus.
 func TestThousandDocuments(t *testing.T) {
-	db := dbtest.SQLite(t)
-	s := service(t, db, newHashed())
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := service(t, db, newHashed())
+		create(t, s, "acme", "hotline")
+		docs, questions := corpus()
+		start := time.Now()
+		inner := map[string]bool{}
+		for _, d := range docs {
+			if _, err := s.Ingest(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			inner[d.Name] = d.Labels != nil
+		}
+		t.Logf("%d documents in %s", len(docs), time.Since(start))
+		if len(docs) != 1000 {
+			t.Errorf("%d documents", len(docs))
+		}
+		asked := slices.Collect(every(4, questions))
+		all := ask(t, s, asked, "inner")
+		all.want(t, "everything", 250, 0.98, 0.93)
+
+		var open []question
+		for _, q := range asked {
+			if !inner[q.document] {
+				open = append(open, q)
+			}
+		}
+		outside := ask(t, s, open)
+		outside.want(t, "the open half", 120, 0.98, 0.93)
+		for _, p := range slices.Concat(outside.found...) {
+			if inner[p.Document] {
+				t.Fatalf("LEAK: %s was found without its label", p.Document)
+			}
+		}
+
+		start = time.Now()
+		s = service(t, db, newHashed()) // as after a restart
+		t.Logf("loaded in %s", time.Since(start))
+		if again := ask(t, s, asked, "inner"); !reflect.DeepEqual(all.found, again.found) {
+			t.Error("after a restart the same questions find something else")
+		}
+	})
+}
+
+// TestRealModel has the model that the product ships: 100 documents of the corpus, their questions, and questions that share no word
+// with the document that answers them.
+func TestRealModel(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), miniLM(t))
 	create(t, s, "acme", "hotline")
 	docs, questions := corpus()
-	start := time.Now()
-	for _, d := range docs {
+	var zh, en []question
+	start, n := time.Now(), 0
+	for i, d := range docs {
+		if i/10%10 != 0 {
+			continue
+		}
 		if _, err := s.Ingest(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
+		n++
+		if strings.HasPrefix(d.Name, "zh") {
+			zh = append(zh, questions[i])
+		} else {
+			en = append(en, questions[i])
+		}
 	}
-	t.Logf("%d documents in %s", len(docs), time.Since(start))
-	start = time.Now()
-	s = service(t, db, newHashed()) // as after a restart
-	t.Logf("loaded in %s", time.Since(start))
+	t.Logf("%d documents in %s", n, time.Since(start))
+	ask(t, s, zh).want(t, "Chinese, which the model does not understand", 50, 1, 0.98)
+	ask(t, s, en).want(t, "English", 50, 0.98, 0.94)
+	// BM25 alone puts none of these first.
+	ask(t, s, []question{
+		{"Ashford garbage pickup", "en-0-3.html"},
+		{"Ashford: my neighbours play loud music", "en-0-2.html"},
+		{"Ashford, permission to fell an oak", "en-0-7.html"},
+		{"Upton: borrowing books and novels", "en-20-5.html"},
+		{"Upton: fired by my employer, financial help", "en-20-8.html"},
+		{"Kelby: proof of when my baby was delivered", "en-10-1.html"},
+	}).want(t, "only the meaning", 6, 1, 0.6)
+}
 
-	hits, first := 0, 0
-	var took []time.Duration
+func every[T any](n int, all []T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for i := 0; i < len(all); i += n {
+			if !yield(all[i]) {
+				return
+			}
+		}
+	}
+}
+
+// answers is what questions found.
+type answers struct {
+	found       [][]Passage
+	took        []time.Duration
+	hits, first int // the document that answers is among the first five, is the first
+}
+
+func ask(t *testing.T, s *Service, questions []question, labels ...string) answers {
+	t.Helper()
+	var a answers
 	for _, q := range questions {
 		start := time.Now()
-		got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "hotline", Text: q.text, TopK: 5})
-		took = append(took, time.Since(start))
+		got, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "hotline", Labels: labels, Text: q.text, TopK: 5})
+		a.took = append(a.took, time.Since(start))
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(got, func(p Passage) bool { return p.Document == q.document })
-		if i >= 0 {
-			hits++
-		}
-		if i == 0 {
-			first++
+		a.found = append(a.found, got)
+		switch i := slices.IndexFunc(got, func(p Passage) bool { return p.Document == q.document }); {
+		case i == 0:
+			a.first++
+			a.hits++
+		case i > 0:
+			a.hits++
 		}
 	}
-	slices.Sort(took)
-	n := len(questions)
-	t.Logf("%d questions: recall@5 %.3f, recall@1 %.3f, p50 %s, p95 %s", n, float64(hits)/float64(n), float64(first)/float64(n), took[n/2], took[n*95/100])
-	if n < 200 || float64(hits) < 0.95*float64(n) {
-		t.Errorf("recall@5 is %d of %d", hits, n)
+	return a
+}
+
+// want checks recall at 5 and at 1.
+func (a answers) want(t *testing.T, what string, questions int, at5, at1 float64) {
+	t.Helper()
+	n := len(a.found)
+	took := slices.Sorted(slices.Values(a.took))
+	five, one := float64(a.hits)/float64(n), float64(a.first)/float64(n)
+	t.Logf("%s: %d questions, recall@5 %.3f, recall@1 %.3f, p50 %s, p95 %s", what, n, five, one, took[n/2], took[n*95/100])
+	if n < questions || five < at5 || one < at1 {
+		t.Errorf("%s: recall@5 %.3f of %d, want %.2f of %d; recall@1 %.3f, want %.2f", what, five, n, at5, questions, one, at1)
 	}
 }
 
@@ -178,6 +275,37 @@ func TestNoLeaks(t *testing.T) {
 					t.Fatalf("LEAK: %v found %s with %v", principal, p.Document, r)
 				}
 			}
+		}
+	}
+}
+
+// TestHiddenDocumentsDoNotCount compares a collection that hides documents with one that never had them: not even a score differs.
+func TestHiddenDocumentsDoNotCount(t *testing.T) {
+	s := service(t, dbtest.SQLite(t), newHashed())
+	create(t, s, "acme", "whole")
+	create(t, s, "acme", "part")
+	rng := rand.New(rand.NewPCG(9, 4))
+	for i := range 40 {
+		name, text := fmt.Sprintf("%d.md", i), randomText(rng)
+		if i%3 == 0 {
+			ingest(t, s, "whole", name, text, "board")
+			continue
+		}
+		ingest(t, s, "whole", name, text)
+		ingest(t, s, "part", name, text)
+	}
+	key := func(p Passage) string { return fmt.Sprintf("%s#%d %v", p.Document, p.Chunk, p.Score) }
+	for range 50 {
+		q := "x " + strings.ToValidUTF8(randomText(rng)[:20], "")
+		var whole, part []string
+		for _, p := range find(t, s, "whole", q, "staff") {
+			whole = append(whole, key(p))
+		}
+		for _, p := range find(t, s, "part", q, "staff") {
+			part = append(part, key(p))
+		}
+		if len(part) == 0 || !slices.Equal(slices.Sorted(slices.Values(whole)), slices.Sorted(slices.Values(part))) {
+			t.Fatalf("%q: with hidden documents\n%v\nwithout\n%v", q, whole, part)
 		}
 	}
 }

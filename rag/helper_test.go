@@ -10,7 +10,10 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
 var errInjected = errors.New("injected fault")
@@ -65,6 +68,32 @@ func (h *hashed) Embed(_ context.Context, texts []string) ([][]float32, error) {
 		out = out[:len(out)-1]
 	}
 	return out, nil
+}
+
+// encoder embeds with the real model.
+type encoder struct{ *native.Engine }
+
+func miniLM(t *testing.T) encoder {
+	t.Helper()
+	e, err := native.New(native.Config{Models: []native.ModelConfig{
+		{ID: testmodel.MiniLM, Kind: native.KindBERT, Path: testmodel.Path(t, testmodel.MiniLM)},
+	}}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return encoder{e}
+}
+
+func (encoder) Dim() int   { return 384 }
+func (encoder) ID() string { return testmodel.MiniLM }
+
+func (e encoder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	out, err := e.Engine.Embed(ctx, &engine.EmbedRequest{Model: testmodel.MiniLM, Input: texts})
+	if err != nil {
+		return nil, err
+	}
+	return out.Vectors, nil
 }
 
 func service(t *testing.T, db *gorm.DB, e Embedder) *Service {

@@ -247,19 +247,27 @@ func (sh *shelf) search(ctx context.Context, text string, vector []float32, labe
 	if err != nil || allowed.IsEmpty() {
 		return nil, err
 	}
-	words := sh.words.Search(text, allowed, candidates)
+	ranking := sh.words.Rank(text, allowed)
+	words := ranking.Best(candidates)
 	near, err := sh.near.Search(ctx, index.Query{Vector: vector, Allowed: allowed, TopK: candidates})
 	if err != nil {
 		return nil, fmt.Errorf("search vectors: %w", err)
 	}
 	chosen := fuse(words, near)
 	// Both scores of every finalist, also of those that only one ranking proposed.
-	words = sh.words.Search(text, chosen, finalists)
 	near, err = sh.near.Search(ctx, index.Query{Vector: vector, Allowed: chosen, TopK: finalists})
 	if err != nil {
 		return nil, fmt.Errorf("search vectors: %w", err)
 	}
-	out := sh.passages(blend(chosen, words, near))
+	best := 0.0
+	if len(words) > 0 {
+		best = words[0].Score
+	}
+	scores := make(map[uint32]float64, len(near))
+	for _, h := range near {
+		scores[h.ID] = blend(ranking.Score(h.ID), best, float64(h.Score))
+	}
+	out := sh.passages(scores)
 	return out[:min(topK, len(out))], nil
 }
 
@@ -280,46 +288,15 @@ func fuse(words []lexical.Hit, near []index.Hit) *roaring.Bitmap {
 	return roaring.BitmapOf(ids[:min(finalists, len(ids))]...)
 }
 
-// blend returns the weighted sum of both scores of the finalists, each scaled to 0…1 among them.
-func blend(chosen *roaring.Bitmap, words []lexical.Hit, near []index.Hit) map[uint32]float64 {
-	lex, dense := map[uint32]float64{}, map[uint32]float64{}
-	for _, id := range chosen.ToArray() {
-		lex[id], dense[id] = 0, 0 // without a common term BM25 is 0
+// blend returns the score of a passage from its BM25 score, the highest BM25 score of all, and the cosine of its vector with the
+// query's. The cosine counts as it is: stretched over the candidates, differences that mean nothing would decide whenever the model
+// does not understand the language.
+func blend(bm25, best, cosine float64) float64 {
+	score := denseShare * max(0, min(1, cosine))
+	if best > 0 {
+		score += (1 - denseShare) * bm25 / best
 	}
-	for _, h := range words {
-		lex[h.ID] = h.Score
-	}
-	for _, h := range near {
-		dense[h.ID] = float64(h.Score)
-	}
-	scale(lex)
-	scale(dense)
-	out := make(map[uint32]float64, len(lex))
-	for id := range lex {
-		out[id] = denseShare*dense[id] + (1-denseShare)*lex[id]
-	}
-	return out
-}
-
-// scale maps scores linearly to 0…1. Equal scores all become 1, unless they say nothing.
-func scale(scores map[uint32]float64) {
-	low, high, first := 0.0, 0.0, true
-	for _, s := range scores {
-		if first {
-			low, high, first = s, s, false
-		}
-		low, high = min(low, s), max(high, s)
-	}
-	for id, s := range scores {
-		switch {
-		case high > low:
-			scores[id] = (s - low) / (high - low)
-		case high > 0:
-			scores[id] = 1
-		default:
-			scores[id] = 0
-		}
-	}
+	return score
 }
 
 // passages returns the pieces with these scores, best first.
