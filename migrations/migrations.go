@@ -24,10 +24,27 @@ var files embed.FS
 type Status struct {
 	Current int64 // version of the database
 	Latest  int64 // version this binary brings
+	Floor   int64 // oldest version whose binaries still run on the schema, as its migrations say; 0 before they do
 }
 
+// Usable says why this binary cannot run on the schema, and what to do about it. A newer schema is usable as long as its
+// migrations say so: replicas of the release before go on, and come back after a crash, while a release is rolled out.
+func (s Status) Usable() error {
+	switch {
+	case s.Current < s.Latest:
+		return fmt.Errorf("the database has schema version %d, this binary needs %d; run `sluice migrate`", s.Current, s.Latest)
+	case s.Latest < s.Floor:
+		return fmt.Errorf("the database has schema version %d, which a newer release made; this binary knows %d and cannot run on it: install the newer release again, or restore the copy of the database made before the upgrade",
+			s.Current, s.Latest)
+	}
+	return nil
+}
+
+// floorVersion is the migration that brings the floor.
+const floorVersion = 9
+
 // Apply brings the schema of db to the latest version. Concurrent calls are safe: PostgreSQL takes a session lock, SQLite its
-// write lock. It returns the status after the call.
+// write lock. A schema that is newer is left as it is. It returns the status after the call.
 func Apply(ctx context.Context, db *gorm.DB) (Status, error) {
 	p, err := provider(db)
 	if err != nil {
@@ -36,7 +53,7 @@ func Apply(ctx context.Context, db *gorm.DB) (Status, error) {
 	if _, err := p.Up(ctx); err != nil {
 		return Status{}, fmt.Errorf("apply migrations: %w", err)
 	}
-	return status(ctx, p)
+	return status(ctx, p, db)
 }
 
 // Check reads the status without changing anything.
@@ -45,7 +62,7 @@ func Check(ctx context.Context, db *gorm.DB) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return status(ctx, p)
+	return status(ctx, p, db)
 }
 
 func provider(db *gorm.DB) (*goose.Provider, error) {
@@ -75,10 +92,17 @@ func provider(db *gorm.DB) (*goose.Provider, error) {
 	return p, nil
 }
 
-func status(ctx context.Context, p *goose.Provider) (Status, error) {
+func status(ctx context.Context, p *goose.Provider, db *gorm.DB) (Status, error) {
 	current, latest, err := p.GetVersions(ctx)
 	if err != nil {
 		return Status{}, fmt.Errorf("read schema version: %w", err)
 	}
-	return Status{Current: current, Latest: latest}, nil
+	s := Status{Current: current, Latest: latest}
+	if current < floorVersion {
+		return s, nil
+	}
+	if err := db.WithContext(ctx).Raw("SELECT floor FROM installation_compatibility").Row().Scan(&s.Floor); err != nil {
+		return Status{}, fmt.Errorf("read schema version: %w", err)
+	}
+	return s, nil
 }

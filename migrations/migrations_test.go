@@ -87,8 +87,38 @@ func TestApplyTwiceAndConcurrently(t *testing.T) {
 			}
 		}
 		st, err := migrations.Check(t.Context(), db)
-		if err != nil || st.Current != st.Latest || st.Latest == 0 {
+		if err != nil || st.Current != st.Latest || st.Latest == 0 || st.Floor == 0 || st.Usable() != nil {
 			t.Errorf("status %+v, %v", st, err)
+		}
+	})
+}
+
+// TestNewerSchema: a schema of a later release is used as long as its floor allows, and is never touched.
+func TestNewerSchema(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		st, err := migrations.Check(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newer := st.Latest + 3
+		if err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, ?)", newer, true).Error; err != nil {
+			t.Fatal(err)
+		}
+		for _, floor := range []int64{st.Latest, st.Latest + 1} {
+			if err := db.Exec("UPDATE installation_compatibility SET floor = ?", floor).Error; err != nil {
+				t.Fatal(err)
+			}
+			got, err := migrations.Apply(t.Context(), db)
+			if err != nil || got.Current != newer || got.Latest != st.Latest || got.Floor != floor {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			err = got.Usable()
+			if floor == st.Latest && err != nil {
+				t.Errorf("the release before must run on: %v", err)
+			}
+			if floor > st.Latest && (err == nil || !strings.Contains(err.Error(), "newer release")) {
+				t.Errorf("a schema that breaks this binary is used: %v", err)
+			}
 		}
 	})
 }

@@ -111,8 +111,12 @@ func (p *parts) buildData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if st.Current < st.Latest {
-		return fmt.Errorf("the database has schema version %d, this binary needs %d; run `sluice migrate`", st.Current, st.Latest)
+	if err := st.Usable(); err != nil {
+		return err
+	}
+	if st.Current > st.Latest {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "the database was upgraded by a newer release; install that release here too",
+			slog.Int64("schema", st.Current), slog.Int64("known", st.Latest))
 	}
 	return nil
 }

@@ -37,11 +37,6 @@ type Started struct {
 // requests finish or are cut at the deadline, loops stop, the audit log is flushed, everything is closed. It returns nil after a
 // clean stop.
 func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
-	if opts.Setup {
-		if err := prepare(ctx, cfg); err != nil {
-			return err
-		}
-	}
 	// The listeners come first: a port in use is found before anything else is done.
 	main, err := listen(ctx, cfg.Listen, cfg.TLS.CertFile, cfg.TLS.KeyFile)
 	if err != nil {
@@ -56,6 +51,11 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 		defer func() { _ = admin.Close() }()
 	}
 
+	if opts.Setup {
+		if err := prepare(ctx, cfg); err != nil {
+			return err
+		}
+	}
 	p, err := build(ctx, cfg, opts.Log)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"time"
@@ -42,18 +43,54 @@ type Welcome struct {
 
 // prepare makes the directories, the master key and the schema; `serve` never does.
 func prepare(ctx context.Context, cfg *config.Config) error {
-	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
-		return fmt.Errorf("create data directory: %w", err)
-	}
-	if _, err := keyring.OpenOrCreate(cfg.MasterKeyFile); err != nil {
+	if err := writable(cfg.Data); err != nil {
 		return err
 	}
 	db, err := database.Open(ctx, cfg.Database)
 	if err != nil {
 		return err
 	}
-	_, err = migrations.Apply(ctx, db)
+	st, err := migrations.Apply(ctx, db)
+	if err == nil {
+		err = st.Usable()
+	}
+	if err == nil {
+		err = prepareKey(ctx, cfg, db)
+	}
 	return errors.Join(err, database.Close(db))
+}
+
+// writable makes the data directory if it is missing and tries it with a file, so that the first thing that fails is said plainly.
+func writable(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		var probe *os.File
+		if probe, err = os.CreateTemp(dir, ".probe-*"); err == nil {
+			err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the data directory %s cannot be written: %w; give this user the right to write there, or choose another directory with --data", dir, err)
+	}
+	return nil
+}
+
+// prepareKey opens the master key, or makes it for a new installation. An installation that has lost its key gets no other: with
+// another, every stored digest would be void and the audit log would not verify.
+func prepareKey(ctx context.Context, cfg *config.Config, db *gorm.DB) error {
+	_, err := keyring.Open(cfg.MasterKeyFile)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	done, serr := setting(ctx, db, settingInitialised)
+	if serr != nil {
+		return serr
+	}
+	if done != "" {
+		return fmt.Errorf("the database is in use since %s but its master key %s is missing; restore that file from your backup", done, cfg.MasterKeyFile)
+	}
+	_, err = keyring.Create(cfg.MasterKeyFile)
+	return err
 }
 
 // bootstrap fills an empty installation: the demo tenant with an administrator and a key, the default policy and price book, and

@@ -180,8 +180,8 @@ func checkDatabase(ctx context.Context, cfg *config.Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if st.Current != st.Latest {
-		return "", fmt.Errorf("schema version %d, this binary brings %d; run `sluice migrate`", st.Current, st.Latest)
+	if err := st.Usable(); err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("%s, schema version %d", db.Name(), st.Current), nil
 }

@@ -37,10 +37,10 @@ func (a *app) migrateCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.env.stdout, "schema version %d of %d\n", st.Current, st.Latest)
-			if check && st.Current != st.Latest {
+			if check && st.Current < st.Latest {
 				return errFindings
 			}
-			return nil
+			return st.Usable()
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "only say which version it has; exit code 3 if it is not the newest")

@@ -71,6 +71,9 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 	if err := checkModels(cfg); err != nil {
 		return err
 	}
+	if info, err := os.Stat(flags.readyFile); err == nil && info.Mode().IsRegular() {
+		_ = os.Remove(flags.readyFile) // what an earlier start wrote is not ready yet
+	}
 	log, err := server.NewLogger(cfg.Log, a.env.stderr)
 	if err != nil {
 		return err
