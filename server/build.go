@@ -152,7 +152,7 @@ func (p *parts) buildBilling(ctx context.Context) error {
 	if p.ledger, err = billing.New(cfg, p.db, p.log, p.reg); err != nil {
 		return err
 	}
-	p.closers = append(p.closers, func() error {
+	p.closers = append(p.closers, func() error { //nolint:contextcheck // at closing time the context has ended
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		return p.ledger.Close(ctx)

@@ -41,8 +41,8 @@ func serveChild(file string) int {
 	if err == nil {
 		err = server.Run(context.Background(), cfg, server.Options{
 			Version: "test", Setup: true, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-			Ready: func(s server.Started) {
-				_ = json.NewEncoder(os.Stdout).Encode(childReady{
+			Ready: func(s server.Started) error {
+				return json.NewEncoder(os.Stdout).Encode(childReady{
 					BaseURL: s.BaseURL, User: s.Welcome.AdminUser, Password: s.Welcome.AdminPassword.Reveal(), Key: s.Welcome.APIKey.Reveal(),
 				})
 			},

@@ -100,7 +100,7 @@ func (in *installation) run(cfg *config.Config) {
 	go func() {
 		done <- server.Run(ctx, cfg, server.Options{
 			Version: "test", Setup: true, Log: slog.New(slog.NewJSONHandler(in.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-			Ready: func(s server.Started) { ready <- s },
+			Ready: func(s server.Started) error { ready <- s; return nil },
 		})
 	}()
 	in.stop = sync.OnceValue(func() error {

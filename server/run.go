@@ -21,8 +21,8 @@ type Options struct {
 	// exist.
 	Setup bool
 	Log   *slog.Logger
-	// Ready is called once the listeners accept requests.
-	Ready func(Started)
+	// Ready is called once the listeners accept requests; an error ends the server.
+	Ready func(Started) error
 }
 
 // Started says how to reach a server that is ready.
@@ -67,19 +67,19 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 			return err
 		}
 	}
-	edge, err := newEdge(p, opts.Version, addresses{main: baseURL(cfg, main), admin: adminURL(cfg, main, admin)})
+	edge, err := newEdge(p, opts.Version, addresses{main: baseURL(cfg, main), admin: adminURL(cfg, main, admin)}) //nolint:contextcheck // every request brings its own
 	if err != nil {
 		return err
 	}
-	return p.serve(ctx, edge, main, admin, func() {
-		opts.Ready(Started{
+	return p.serve(ctx, edge, main, admin, func() error {
+		return opts.Ready(Started{
 			BaseURL: edge.addresses.main + "/v1", ConsoleURL: edge.consoleURL(), Welcome: welcome, Model: edge.exampleModel(ctx),
 		})
 	})
 }
 
 // serve runs listeners and loops until ctx ends or one of them fails, then drains in order.
-func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener, ready func()) error {
+func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener, ready func() error) error {
 	loopCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLoops()
 	serveCtx, stopServing := context.WithCancel(ctx)
@@ -89,7 +89,10 @@ func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener,
 	for _, l := range p.loops() {
 		loops.Go(func() error {
 			err := l.run(loopCtx)
-			if err == nil || (errors.Is(err, context.Canceled) && loopCtx.Err() != nil) {
+			if errors.Is(err, context.Canceled) && loopCtx.Err() != nil {
+				err = nil // it was told to stop
+			}
+			if err == nil {
 				return nil
 			}
 			stopServing() // a part that cannot go on ends the process: a supervisor restarts it whole
@@ -108,9 +111,12 @@ func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener,
 		start(edge.admin, admin)
 	}
 	context.AfterFunc(serveCtx, edge.drain)
-	ready()
+	readyErr := ready()
+	if readyErr != nil {
+		stopServing()
+	}
 
-	lerr := listeners.Wait()
+	lerr := errors.Join(readyErr, listeners.Wait())
 	p.log.LogAttrs(ctx, slog.LevelInfo, "requests drained, stopping")
 	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -38,7 +38,7 @@ func main() {
 
 // run executes one command and returns the exit code. Errors are printed once, here.
 func run(ctx context.Context, env environment) int {
-	root := newRoot(env)
+	root := newRoot(env) //nolint:contextcheck // the context travels inside cobra's command
 	root.SetArgs(env.args)
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)

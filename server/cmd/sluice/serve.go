@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,17 +77,16 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 	if err != nil {
 		return err
 	}
-	var readyErr error
-	err = server.Run(cmd.Context(), cfg, server.Options{
+	return server.Run(cmd.Context(), cfg, server.Options{
 		Version: version, Setup: setup, Log: log,
-		Ready: func(s server.Started) {
+		Ready: func(s server.Started) error {
 			a.greet(s, cfg)
-			if flags.readyFile != "" {
-				readyErr = writeReady(flags.readyFile, s)
+			if flags.readyFile == "" {
+				return nil
 			}
+			return writeReady(flags.readyFile, s)
 		},
 	})
-	return errors.Join(err, readyErr)
 }
 
 // checkModels finds missing model files before anything is started, with the remedy.
