@@ -60,6 +60,7 @@ const (
 	CodeUpstreamFailed      Code = "upstream_failed"
 	CodeRetrievalFailed     Code = "retrieval_unavailable"
 	CodeWorkflowUnavailable Code = "workflow_unavailable"
+	CodeWorkflowsOff        Code = "workflows_off"
 	CodeDatabaseUnavailable Code = "database_unavailable"
 	CodeDraining            Code = "draining"
 	CodeOverloaded          Code = "server_overloaded"
@@ -317,6 +318,11 @@ var table = map[Code]row{
 		Unavailable,
 		"The workflow service is not available. Requests to models go on; try this action again later.",
 		"工作流服务不可用。模型请求不受影响；请稍后重试此操作。",
+	},
+	CodeWorkflowsOff: {
+		Conflict,
+		"Workflows are switched off here, so there are no rollouts and no capacity schedule. Restart the server without --no-temporal, or set workflows.enabled to true.",
+		"此安装已关闭工作流，因此没有灰度发布和容量计划。请去掉 --no-temporal 或将 workflows.enabled 设为 true 后重启服务器。",
 	},
 	CodeDatabaseUnavailable: {
 		Unavailable,

@@ -800,9 +800,20 @@ type RoleList struct {
 
 // Rollout defines model for Rollout.
 type Rollout struct {
-	Candidate              string               `json:"candidate"`
-	DeadlineSeconds        *int                 `json:"deadline_seconds,omitempty"`
-	DwellSeconds           *int                 `json:"dwell_seconds,omitempty"`
+	// AwaitingApproval The evidence passes and a person must approve
+	AwaitingApproval *bool  `json:"awaiting_approval,omitempty"`
+	Candidate        string `json:"candidate"`
+
+	// CheckedAt When the evidence was looked at last
+	CheckedAt       *time.Time `json:"checked_at,omitempty"`
+	DeadlineSeconds *int       `json:"deadline_seconds,omitempty"`
+	DwellSeconds    *int       `json:"dwell_seconds,omitempty"`
+
+	// EnteredAt When the current step began
+	EnteredAt *time.Time `json:"entered_at,omitempty"`
+
+	// Evidence What both versions answered on the current step so far, or on the last step of a rollout that is over
+	Evidence               *RolloutEvidence     `json:"evidence,omitempty"`
 	FinishedAt             *time.Time           `json:"finished_at,omitempty"`
 	History                *[]RolloutTransition `json:"history,omitempty"`
 	Id                     string               `json:"id"`
@@ -812,11 +823,20 @@ type Rollout struct {
 	MinRequests            *int                 `json:"min_requests,omitempty"`
 	Model                  string               `json:"model"`
 
-	// Phase holding = too little evidence or a person must decide
+	// Phase baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
 	Phase RolloutPhase `json:"phase"`
+
+	// PollSeconds Time between two looks at the evidence
+	PollSeconds *int `json:"poll_seconds,omitempty"`
 
 	// Reason Why it stands where it stands, for people
 	Reason *string `json:"reason,omitempty"`
+
+	// ReasonCode The same as a code: too_few_requests, healthy, baseline_unhealthy, unavailable, evidence, or the name of the metric that decides
+	ReasonCode *string `json:"reason_code,omitempty"`
+
+	// RequireApproval Steps, in percent, that a person must approve before they are left; 0 is the baseline
+	RequireApproval *[]int `json:"require_approval,omitempty"`
 
 	// ShareBasis Share of the candidate now, 0 to 10000
 	ShareBasis int       `json:"share_basis"`
@@ -825,9 +845,24 @@ type Rollout struct {
 	StartedBy  string    `json:"started_by"`
 
 	// Step Index into steps
-	Step    int      `json:"step"`
-	Steps   []int    `json:"steps"`
+	Step  int   `json:"step"`
+	Steps []int `json:"steps"`
+
+	// Verdict same = proven to hold every limit; worse = proven to break one
 	Verdict *Verdict `json:"verdict,omitempty"`
+}
+
+// RolloutArm defines model for RolloutArm.
+type RolloutArm struct {
+	// Errors Failures of the engine; refusals are not counted
+	Errors   int64 `json:"errors"`
+	Requests int64 `json:"requests"`
+}
+
+// RolloutEvidence What both versions answered on the current step so far, or on the last step of a rollout that is over
+type RolloutEvidence struct {
+	Candidate RolloutArm `json:"candidate"`
+	Stable    RolloutArm `json:"stable"`
 }
 
 // RolloutMetric defines model for RolloutMetric.
@@ -838,10 +873,12 @@ type RolloutMetric struct {
 	// Limit The candidate breaches above this value
 	Limit *float64 `json:"limit,omitempty"`
 
-	// Name error_rate, first_token_p50, first_token_p95, total_p50, total_p95
-	Name    string            `json:"name"`
-	Unit    RolloutMetricUnit `json:"unit"`
-	Verdict Verdict           `json:"verdict"`
+	// Name error_rate_cap, error_rate, first_token_latency, total_latency; latencies are 95th percentiles
+	Name string            `json:"name"`
+	Unit RolloutMetricUnit `json:"unit"`
+
+	// Verdict same = proven to hold every limit; worse = proven to break one
+	Verdict Verdict `json:"verdict"`
 }
 
 // RolloutMetricUnit defines model for RolloutMetric.Unit.
@@ -853,7 +890,7 @@ type RolloutPage struct {
 	Next  *string   `json:"next,omitempty"`
 }
 
-// RolloutPhase holding = too little evidence or a person must decide
+// RolloutPhase baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
 type RolloutPhase string
 
 // RolloutSample defines model for RolloutSample.
@@ -991,7 +1028,7 @@ type UserPage struct {
 	Next  *string `json:"next,omitempty"`
 }
 
-// Verdict defines model for Verdict.
+// Verdict same = proven to hold every limit; worse = proven to break one
 type Verdict string
 
 // Verification defines model for Verification.
@@ -1740,7 +1777,7 @@ type ServerInterface interface {
 	// AbortRollout Send all traffic back to the stable version
 	// (POST /rollouts/{id}/abort)
 	AbortRollout(c *gin.Context, id IdPath)
-	// ApproveRollout Promote to the next step now
+	// ApproveRollout Promote to the next step as soon as the evidence passes
 	// (POST /rollouts/{id}/approve)
 	ApproveRollout(c *gin.Context, id IdPath)
 	// Logout Sign out

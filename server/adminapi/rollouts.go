@@ -1,12 +1,14 @@
 package adminapi
 
 import (
+	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -15,13 +17,26 @@ func actorOf(c *gin.Context) workflows.Actor {
 	return workflows.Actor{Kind: p.Kind, ID: p.ID, Name: p.Name}
 }
 
+// flows returns the workflow service, or fails the request where workflows are switched off.
+func (s *Server) flows(c *gin.Context) (*workflows.Service, bool) {
+	if s.deps.Workflows == nil {
+		s.Fail(c, fault.New(fault.CodeWorkflowsOff))
+		return nil, false
+	}
+	return s.deps.Workflows, true
+}
+
 // ListRollouts implements GET /rollouts.
 func (s *Server) ListRollouts(c *gin.Context, params ListRolloutsParams) {
+	flows, ok := s.flows(c)
+	if !ok {
+		return
+	}
 	limit := 50
 	if params.Limit != nil {
 		limit = *params.Limit
 	}
-	found, next, err := s.deps.Workflows.List(c.Request.Context(), deref(params.Cursor), limit)
+	found, next, err := flows.List(c.Request.Context(), deref(params.Cursor), limit)
 	out := RolloutPage{Items: []Rollout{}, Next: optional(next)}
 	for _, st := range found {
 		view := rolloutView(st)
@@ -33,6 +48,10 @@ func (s *Server) ListRollouts(c *gin.Context, params ListRolloutsParams) {
 
 // StartRollout implements POST /rollouts.
 func (s *Server) StartRollout(c *gin.Context) {
+	flows, ok := s.flows(c)
+	if !ok {
+		return
+	}
 	in, err := decode[NewRollout](c)
 	if err != nil {
 		s.Fail(c, err)
@@ -46,7 +65,7 @@ func (s *Server) StartRollout(c *gin.Context) {
 	spec.Thresholds.MinRequests = int64(deref(in.MinRequests))
 	spec.Thresholds.MaxErrorRate = float64(deref(in.MaxErrorRateBasis)) / 10_000
 	spec.Thresholds.LatencyRatio = float64(deref(in.MaxLatencyRatioPercent)) / 100
-	st, err := s.deps.Workflows.StartRollout(c.Request.Context(), spec, actorOf(c))
+	st, err := flows.StartRollout(c.Request.Context(), spec, actorOf(c))
 	if err != nil {
 		s.Fail(c, err)
 		return
@@ -59,37 +78,99 @@ func seconds(n *int) time.Duration { return time.Duration(deref(n)) * time.Secon
 
 // GetRollout implements GET /rollouts/{id}.
 func (s *Server) GetRollout(c *gin.Context, id IdPath) {
-	st, err := s.deps.Workflows.Get(c.Request.Context(), id)
+	flows, ok := s.flows(c)
+	if !ok {
+		return
+	}
+	st, err := flows.Get(c.Request.Context(), id)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
 	view := rolloutView(st)
-	if st.Decision.Evidence != "" {
-		// The counts stand in the recorded evidence; without it the figures are still true, so its absence is no error.
-		if ev, _, err := s.deps.Workflows.Evidence(c.Request.Context(), st.Decision.Evidence); err == nil {
-			for i := range *view.Metrics {
-				(*view.Metrics)[i].Baseline.Samples, (*view.Metrics)[i].Candidate.Samples = ev.Stable.Requests, ev.Candidate.Requests
-			}
+	if view.Evidence, err = s.evidence(c.Request.Context(), st); err != nil {
+		s.Fail(c, err)
+		return
+	}
+	if view.Evidence != nil {
+		for i := range *view.Metrics {
+			m := &(*view.Metrics)[i]
+			m.Baseline.Samples, m.Candidate.Samples = view.Evidence.Stable.Requests, view.Evidence.Candidate.Requests
 		}
 	}
 	s.reply(c, http.StatusOK, view, nil)
 }
 
+// evidence counts what both versions have answered: on the step that runs, as of now, so that people see the sample grow; for a
+// rollout that is over, what its last verdict rests on. It is nil where nothing was judged.
+func (s *Server) evidence(ctx context.Context, st workflows.State) (*RolloutEvidence, error) {
+	if st.FinishedAt > 0 {
+		if st.Decision.Evidence == "" {
+			return nil, nil
+		}
+		ev, _, err := s.deps.Workflows.Evidence(ctx, st.Decision.Evidence)
+		if err != nil {
+			return nil, err
+		}
+		return &RolloutEvidence{
+			Stable:    RolloutArm{Requests: ev.Stable.Requests, Errors: ev.Stable.Errors},
+			Candidate: RolloutArm{Requests: ev.Candidate.Requests, Errors: ev.Candidate.Errors},
+		}, nil
+	}
+	if st.EnteredAt == 0 {
+		return nil, nil
+	}
+	arms, err := s.deps.Audit.ArmStats(ctx, st.ID, st.EnteredAt)
+	if err != nil {
+		return nil, err
+	}
+	out := &RolloutEvidence{Candidate: armView(arms["candidate"]), Stable: armView(arms["stable"])}
+	if since := stableSince(st); since != st.EnteredAt {
+		if arms, err = s.deps.Audit.ArmStats(ctx, st.ID, since); err != nil {
+			return nil, err
+		}
+		out.Stable = armView(arms["stable"])
+	}
+	return out, nil
+}
+
+// stableSince is since when stable's answers count: on the last step, where it answers nothing any more, since the canary began.
+func stableSince(st workflows.State) int64 {
+	if st.Share < 100 {
+		return st.EnteredAt
+	}
+	for _, t := range st.History {
+		if t.Share > 0 && t.Share < 100 {
+			return t.At
+		}
+	}
+	return st.StartedAt
+}
+
+func armView(a audit.ArmStats) RolloutArm { return RolloutArm{Requests: a.Requests, Errors: a.Errors} }
+
 // ApproveRollout implements POST /rollouts/{id}/approve.
 func (s *Server) ApproveRollout(c *gin.Context, id IdPath) {
+	flows, ok := s.flows(c)
+	if !ok {
+		return
+	}
 	in, err := decode[Reason](c)
 	if err == nil {
-		err = s.deps.Workflows.Approve(c.Request.Context(), id, actorOf(c), in.Reason)
+		err = flows.Approve(c.Request.Context(), id, actorOf(c), in.Reason)
 	}
 	s.reply(c, http.StatusAccepted, nil, err)
 }
 
 // AbortRollout implements POST /rollouts/{id}/abort.
 func (s *Server) AbortRollout(c *gin.Context, id IdPath) {
+	flows, ok := s.flows(c)
+	if !ok {
+		return
+	}
 	in, err := decode[Reason](c)
 	if err == nil {
-		err = s.deps.Workflows.Abort(c.Request.Context(), id, actorOf(c), in.Reason)
+		err = flows.Abort(c.Request.Context(), id, actorOf(c), in.Reason)
 	}
 	s.reply(c, http.StatusAccepted, nil, err)
 }
@@ -109,16 +190,17 @@ func phase(st workflows.State) RolloutPhase {
 func rolloutView(st workflows.State) Rollout {
 	th := st.Spec.Thresholds
 	minRequests, dwell, deadline := int(th.MinRequests), int(st.Spec.Dwell/time.Second), int(st.Spec.Deadline/time.Second)
+	poll := int(st.Spec.Poll / time.Second)
 	errorBasis, ratio := int(th.MaxErrorRate*10_000+0.5), int(th.LatencyRatio*100+0.5)
 	out := Rollout{
 		Id: st.ID, Model: st.Model, Stable: st.Stable, Candidate: st.Candidate, Phase: phase(st), Step: max(st.Step, 0),
 		ShareBasis: st.Share * 100, Steps: list(st.Spec.Steps), MinRequests: &minRequests, DwellSeconds: &dwell, DeadlineSeconds: &deadline,
 		MaxErrorRateBasis: &errorBasis, MaxLatencyRatioPercent: &ratio, StartedAt: micros(st.StartedAt), StartedBy: name(st.Starter),
-		Reason: optional(st.Decision.Reason),
+		Reason: optional(st.Decision.Reason), ReasonCode: optional(st.Decision.Code), PollSeconds: &poll, AwaitingApproval: &st.Awaiting,
+		EnteredAt: instant(st.EnteredAt), CheckedAt: instant(st.CheckedAt), FinishedAt: instant(st.FinishedAt),
 	}
-	if st.FinishedAt > 0 {
-		at := micros(st.FinishedAt)
-		out.FinishedAt = &at
+	if len(st.Spec.RequireApproval) > 0 {
+		out.RequireApproval = &st.Spec.RequireApproval
 	}
 	if st.Decision.Outcome != "" {
 		v := verdictOf(st.Decision.Outcome)
@@ -126,7 +208,7 @@ func rolloutView(st workflows.State) Rollout {
 	}
 	metrics := []RolloutMetric{}
 	for _, check := range st.Decision.Checks {
-		metrics = append(metrics, metricView(check, th))
+		metrics = append(metrics, metricView(check, th, len(st.Decision.Checks)))
 	}
 	out.Metrics = &metrics
 	history := []RolloutTransition{}
@@ -160,19 +242,28 @@ func verdictOf(o workflows.Outcome) Verdict {
 	}
 }
 
-// metricView shows one check: worse when its abort test is significant, same when it is shown to hold its limit.
-func metricView(check workflows.Check, th workflows.Thresholds) RolloutMetric {
-	unit, scale := Ratio, 1.0
-	if !strings.HasPrefix(check.Name, "error_rate") {
-		unit, scale = Us, 1e6
+// metricView shows one of n checks: worse when its abort test is significant, same when it is shown to hold its limit, by the error
+// probabilities of the verdict itself.
+func metricView(check workflows.Check, th workflows.Thresholds, n int) RolloutMetric {
+	m := RolloutMetric{Name: check.Name, Unit: Ratio, Verdict: Inconclusive}
+	limit, scale := th.MaxErrorRate, 1.0
+	switch check.Name {
+	case "error_rate_cap":
+	case "error_rate":
+		limit = check.Stable + th.ErrorMargin
+	default:
+		m.Unit, scale = Us, 1e6
+		limit = max(check.Stable*th.LatencyRatio, check.Stable+th.LatencyFloor.Seconds())
 	}
-	baseline, candidate := check.Stable*scale, check.Candidate*scale
-	m := RolloutMetric{
-		Name: check.Name, Unit: unit, Verdict: Inconclusive,
-		Baseline: RolloutSample{Value: &baseline}, Candidate: RolloutSample{Value: &candidate},
+	baseline, candidate, bound := check.Stable*scale, check.Candidate*scale, limit*scale
+	if m.Unit == Ratio || baseline > 0 { // a latency of zero means that nothing was answered
+		m.Baseline.Value, m.Limit = &baseline, &bound
+	}
+	if m.Unit == Ratio || candidate > 0 {
+		m.Candidate.Value = &candidate
 	}
 	switch {
-	case check.Worse <= th.AbortAlpha:
+	case check.Worse <= th.AbortAlpha/float64(max(th.Looks*n, 1)):
 		m.Verdict = Worse
 	case check.Holds <= th.PromoteAlpha:
 		m.Verdict = Same
@@ -180,14 +271,30 @@ func metricView(check workflows.Check, th workflows.Thresholds) RolloutMetric {
 	return m
 }
 
+func instant(t int64) *time.Time {
+	if t == 0 {
+		return nil
+	}
+	at := micros(t)
+	return &at
+}
+
 // GetCapacity implements GET /capacity.
 func (s *Server) GetCapacity(c *gin.Context) {
-	now, err := s.deps.Workflows.Capacity(c.Request.Context())
+	flows, ok := s.flows(c)
+	if !ok {
+		return
+	}
+	now, err := flows.Capacity(c.Request.Context())
 	s.reply(c, http.StatusOK, capacityView(now), err)
 }
 
 // SetCapacity implements PUT /capacity.
 func (s *Server) SetCapacity(c *gin.Context) {
+	flows, ok := s.flows(c)
+	if !ok {
+		return
+	}
 	in, err := decode[CapacitySchedule](c)
 	if err != nil {
 		s.Fail(c, err)
@@ -198,7 +305,7 @@ func (s *Server) SetCapacity(c *gin.Context) {
 		plan.Peak = append(plan.Peak, workflows.Window{Days: deref(w.Days), From: w.From, To: w.To})
 	}
 	about(c, "capacity", nil)
-	now, err := s.deps.Workflows.SetCapacity(c.Request.Context(), plan, actorOf(c), "set through the management API")
+	now, err := flows.SetCapacity(c.Request.Context(), plan, actorOf(c), "set through the management API")
 	s.reply(c, http.StatusOK, capacityView(now), err)
 }
 

@@ -42,7 +42,7 @@ type Deps struct {
 	Ledger    *billing.Ledger
 	Router    *route.Router
 	RAG       *rag.Service
-	Workflows *workflows.Service
+	Workflows *workflows.Service // nil when switched off
 	Pipeline  *gateway.Pipeline
 	// Playground answers POST /v1/chat/completions on the admin plane.
 	Playground gin.HandlerFunc

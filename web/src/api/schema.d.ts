@@ -496,7 +496,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Promote to the next step now */
+        /**
+         * Promote to the next step as soon as the evidence passes
+         * @description Opens a step that waits for a person, and spares the rest of the least time on it. It replaces no evidence.
+         */
         post: operations["approveRollout"];
         delete?: never;
         options?: never;
@@ -1190,26 +1193,48 @@ export interface components {
             deadline_seconds?: number;
             max_error_rate_basis?: number;
             max_latency_ratio_percent?: number;
+            /** @description Time between two looks at the evidence */
+            poll_seconds?: number;
+            /** @description Steps, in percent, that a person must approve before they are left; 0 is the baseline */
+            require_approval?: number[];
+            /** @description The evidence passes and a person must approve */
+            awaiting_approval?: boolean;
             /** Format: date-time */
             started_at: string;
             started_by: string;
+            /**
+             * Format: date-time
+             * @description When the current step began
+             */
+            entered_at?: string;
+            /**
+             * Format: date-time
+             * @description When the evidence was looked at last
+             */
+            checked_at?: string;
             /** Format: date-time */
             finished_at?: string;
+            evidence?: components["schemas"]["RolloutEvidence"];
             verdict?: components["schemas"]["Verdict"];
             /** @description Why it stands where it stands, for people */
             reason?: string;
+            /** @description The same as a code: too_few_requests, healthy, baseline_unhealthy, unavailable, evidence, or the name of the metric that decides */
+            reason_code?: string;
             metrics?: components["schemas"]["RolloutMetric"][];
             history?: components["schemas"]["RolloutTransition"][];
         };
         /**
-         * @description holding = too little evidence or a person must decide
+         * @description baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
          * @enum {string}
          */
         RolloutPhase: "baseline" | "canary" | "holding" | "completed" | "rolled_back" | "aborted" | "failed";
-        /** @enum {string} */
+        /**
+         * @description same = proven to hold every limit; worse = proven to break one
+         * @enum {string}
+         */
         Verdict: "better" | "same" | "worse" | "inconclusive";
         RolloutMetric: {
-            /** @description error_rate, first_token_p50, first_token_p95, total_p50, total_p95 */
+            /** @description error_rate_cap, error_rate, first_token_latency, total_latency; latencies are 95th percentiles */
             name: string;
             /** @enum {string} */
             unit: "ratio" | "us";
@@ -1221,6 +1246,20 @@ export interface components {
              */
             limit?: number;
             verdict: components["schemas"]["Verdict"];
+        };
+        /** @description What both versions answered on the current step so far, or on the last step of a rollout that is over */
+        RolloutEvidence: {
+            stable: components["schemas"]["RolloutArm"];
+            candidate: components["schemas"]["RolloutArm"];
+        };
+        RolloutArm: {
+            /** Format: int64 */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Failures of the engine; refusals are not counted
+             */
+            errors: number;
         };
         RolloutSample: {
             /**
