@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/internal/testmodel"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
 )
@@ -31,17 +32,19 @@ type installation struct {
 	scripted *enginetest.Scripted
 	logs     *lockedBuffer
 	stop     func() error
+	cfg      *config.Config
 	token    string // of the administrator
 }
 
 // setup says what differs from the plain installation.
 type setup struct {
-	dir      string // data directory; "" makes one
-	database string // URL; "" is SQLite
-	plan     func(n int, req *engine.Request) enginetest.Plan
-	models   []engine.Model
-	extra    string // YAML appended to the configuration
-	upstream func(u *enginetest.Upstream)
+	dir       string // data directory; "" makes one
+	database  string // URL; "" is SQLite
+	plan      func(n int, req *engine.Request) enginetest.Plan
+	models    []engine.Model
+	extra     string // YAML appended to the configuration
+	upstream  func(u *enginetest.Upstream)
+	retrieval bool // with the real embedding model; the test is skipped without it
 
 	overrides map[string]any // of the configuration, as the command line's
 }
@@ -74,13 +77,18 @@ func start(t *testing.T, s setup) *installation {
 		}
 		names = "[" + strings.Join(ids, ", ") + "]"
 	}
+	native, embedding := "", `""`
+	if s.retrieval {
+		native = fmt.Sprintf("{id: %s, kind: bert, path: %q}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM))
+		embedding = testmodel.MiniLM
+	}
 	file := filepath.Join(in.dir, "sluice.yaml")
 	text := fmt.Sprintf(`engines:
-  native: {models: []}
+  native: {models: [%s]}
   remote:
     - {name: upstream, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: %s}
-rag: {embedding_model: ""}
-%s`, upstream.URL, names, s.extra)
+rag: {embedding_model: %s}
+%s`, native, upstream.URL, names, embedding, s.extra)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +100,21 @@ rag: {embedding_model: ""}
 	return in
 }
 
+// restart stops the server and starts it on the same data. The secrets of the first start stay valid.
+func (in *installation) restart() {
+	in.t.Helper()
+	if err := in.stop(); err != nil {
+		in.t.Fatalf("stop: %v", err)
+	}
+	welcome := in.started.Welcome
+	in.run(in.cfg)
+	in.started.Welcome = welcome
+}
+
 // run serves cfg until the test ends or stop is called.
 func (in *installation) run(cfg *config.Config) {
 	in.t.Helper()
+	in.cfg = cfg
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan server.Started, 1), make(chan error, 1)
 	go func() {

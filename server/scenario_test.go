@@ -23,8 +23,12 @@ import (
 //	config.yaml   keys appended to the configuration
 //	policy.yaml   a policy the administrator publishes first
 //	setup.http    management API requests made first, blank line between: METHOD PATH then a JSON line
+//	retrieval     (its content does not matter) documents are embedded by the real model; without it the scenario is skipped
+//	keys.json     keys made first: their names, and what the management API is sent for each
 //	plan.json     what the scripted engine does, one object per generation: {"text": "…"} or {"fail": "code"}; absent: it echoes
-//	N.request     method and path, headers, blank line, body; the first key is used unless there is an Authorization header
+//	N.restart     (its content does not matter) the server is stopped and started on its data before request N
+//	N.request     method and path, headers, blank line, body; the first key is used unless there is an Authorization header:
+//	              a credential, "none", or "key " and a name of keys.json
 //	N.response    status, headers to match, blank line, body to match
 //	engine.jsonl  what the engine was given, one request a line
 //	forbidden     strings that neither engine, nor log, nor audit record may contain
@@ -57,7 +61,8 @@ func runScenario(t *testing.T, archive *txtar.Archive) {
 	for _, f := range archive.Files {
 		s[f.Name] = string(f.Data)
 	}
-	in := start(t, setup{extra: s["config.yaml"], plan: s.plan(t)})
+	_, retrieval := s["retrieval"]
+	in := start(t, setup{extra: s["config.yaml"], plan: s.plan(t), retrieval: retrieval})
 	if doc := s["policy.yaml"]; doc != "" {
 		in.admin(http.MethodPost, "/policies", map[string]string{"yaml": doc}, new(any))
 	}
@@ -67,10 +72,14 @@ func runScenario(t *testing.T, archive *txtar.Archive) {
 			in.admin(method, path, body, new(any))
 		}
 	}
+	keys := s.keys(t, in)
 	var requests []string
 	for n := 1; s[strconv.Itoa(n)+".request"] != ""; n++ {
 		name := strconv.Itoa(n)
-		answer := in.raw(s[name+".request"])
+		if _, ok := s[name+".restart"]; ok {
+			in.restart()
+		}
+		answer := in.raw(s[name+".request"], keys)
 		if id := answer.header.Get("X-Request-Id"); id != "" {
 			requests = append(requests, id)
 		} else {
@@ -98,6 +107,21 @@ func runScenario(t *testing.T, archive *txtar.Archive) {
 	if v := in.verify(); v.Status != "finished" || !v.Report.OK {
 		t.Errorf("the audit log does not verify: %+v", v)
 	}
+}
+
+// keys makes the keys and returns their credentials by name.
+func (s scenario) keys(t *testing.T, in *installation) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	if s["keys.json"] == "" {
+		return out
+	}
+	for name, body := range parse(t, "keys.json", s["keys.json"]).(map[string]any) {
+		var made struct{ Secret string }
+		in.admin(http.MethodPost, "/keys", body, &made)
+		out[name] = made.Secret
+	}
+	return out
 }
 
 func (s scenario) plan(t *testing.T) func(int, *engine.Request) enginetest.Plan {
@@ -171,7 +195,7 @@ func (s scenario) checkForbidden(t *testing.T, in *installation, requests []stri
 }
 
 // raw sends a request written as text.
-func (in *installation) raw(text string) reply {
+func (in *installation) raw(text string, keys map[string]string) reply {
 	head, body, _ := strings.Cut(text, "\n\n")
 	lines := strings.Split(strings.TrimSpace(head), "\n")
 	method, path, _ := strings.Cut(lines[0], " ")
@@ -181,6 +205,9 @@ func (in *installation) raw(text string) reply {
 		name, value, _ := strings.Cut(line, ": ")
 		if name == "Authorization" {
 			credential = strings.TrimPrefix(value, "none")
+			if key, ok := strings.CutPrefix(value, "key "); ok {
+				credential = keys[key]
+			}
 			continue
 		}
 		header = append(header, name, value)
