@@ -26,8 +26,9 @@ type project struct {
 }
 
 type service struct {
-	Image string
-	Build *struct {
+	Image      string
+	PullPolicy string `yaml:"pull_policy"`
+	Build      *struct {
 		Context, Dockerfile string
 		Args                map[string]string
 	}
@@ -145,6 +146,9 @@ func TestComposeKeepsEverythingButSluiceInside(t *testing.T) {
 	p := compose(t)
 	for name, s := range p.Services {
 		ours := strings.HasPrefix(s.Image, "sluice:")
+		if ours && s.Build == nil && s.PullPolicy != "never" {
+			t.Errorf("%s would ask a registry for an image that is built here", name)
+		}
 		if name != "sluice" && len(s.Ports) > 0 {
 			t.Errorf("%s is published: %v", name, s.Ports)
 		}

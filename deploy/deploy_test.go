@@ -212,6 +212,9 @@ func TestImageIsEmptyAndUnprivileged(t *testing.T) {
 			if !strings.Contains(in.flags, "--from=") {
 				t.Errorf("the final stage copies from the checkout: %s", in.rest)
 			}
+			if strings.HasSuffix(in.rest, " /var/lib/sluice") && !strings.Contains(in.flags, "--chmod=0700 ") {
+				t.Errorf("others may read the data directory, which `sluice doctor` calls a failure: COPY %s%s", in.flags, in.rest)
+			}
 		}
 	}
 	if got["FROM"] != "scratch" {

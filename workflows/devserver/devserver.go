@@ -319,12 +319,15 @@ func (c *child) stop(patience time.Duration) error {
 	return nil
 }
 
-// environment drops the variables by which a user's own Temporal settings would reach the server.
+// environment drops the variables by which a user's own Temporal settings would reach the server, and names a user and a home if there is
+// none: the server refuses to start as an account it finds neither there nor in /etc/passwd, as in many containers.
 func environment(env []string) []string {
-	var out []string
+	out := []string{"USER=sluice", "HOME=/"}
 	for _, kv := range env {
-		if !strings.HasPrefix(kv, "TEMPORAL_") {
-			out = append(out, kv)
+		switch {
+		case strings.HasPrefix(kv, "TEMPORAL_"), kv == "USER=", kv == "HOME=":
+		default:
+			out = append(out, kv) // of two values the later one counts
 		}
 	}
 	return out
@@ -343,13 +346,22 @@ func (t *tail) follow(r io.Reader, log *slog.Logger) {
 		if text := strings.TrimSpace(string(line)); text != "" {
 			log.Debug("temporal", slog.String("line", text))
 			t.mu.Lock()
-			t.lines = append(t.lines[max(0, len(t.lines)-4):], text[:min(len(text), 400)])
+			t.lines = append(t.lines[max(0, len(t.lines)-4):], ends(text))
 			t.mu.Unlock()
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// ends shortens a long line to its two ends: errors of nested starts hold the cause at the very end.
+func ends(line string) string {
+	const part = 200
+	if len(line) <= 2*part {
+		return line
+	}
+	return strings.ToValidUTF8(line[:part], "") + " … " + strings.ToValidUTF8(line[len(line)-part:], "")
 }
 
 func (t *tail) String() string {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.temporal.io/sdk/client"
 
@@ -272,8 +273,21 @@ func (l *lockedBuffer) String() string {
 func TestEnvironmentKeepsTheUsersTemporalSettingsOut(t *testing.T) {
 	t.Parallel()
 	got := environment([]string{"PATH=/bin", "TEMPORAL_ADDRESS=elsewhere", "TEMPORAL_ENV=prod", "TZ=UTC"})
-	if strings.Join(got, " ") != "PATH=/bin TZ=UTC" {
+	if strings.Join(got, " ") != "USER=sluice HOME=/ PATH=/bin TZ=UTC" {
 		t.Errorf("got %v", got)
+	}
+	// A process takes the last value of a name.
+	if got := environment([]string{"USER=ops", "USER="}); got[len(got)-1] != "USER=ops" {
+		t.Errorf("the user became %v", got)
+	}
+}
+
+// TestLastWordsKeepTheCause: the server reports a failed start as one line of kilobytes whose end says why.
+func TestLastWordsKeepTheCause(t *testing.T) {
+	t.Parallel()
+	got := ends("could not start: " + strings.Repeat("é, because of ", 500) + "no user")
+	if !strings.HasPrefix(got, "could not start") || !strings.HasSuffix(got, "no user") || len(got) > 410 || !utf8.ValidString(got) {
+		t.Errorf("%d bytes: %s", len(got), got)
 	}
 }
 
