@@ -186,6 +186,7 @@ func (in *installation) send(method, path, credential string, body any, header .
 	if err != nil {
 		in.t.Fatal(err)
 	}
+	conform(in.t, req, res, raw)
 	return reply{status: res.StatusCode, header: res.Header, body: raw}
 }
 

@@ -41,6 +41,8 @@ func TestRouteRoleMatrix(t *testing.T) {
 			t.Helper()
 			got := in.send(route.Method, path, credential, bodyFor(route.Method)).status
 			switch {
+			case got == http.StatusInternalServerError:
+				t.Errorf("%s %s as %s: an internal error", route.Method, path, who)
 			case route.Public:
 				if got == http.StatusForbidden {
 					t.Errorf("%s %s as %s: 403 on a public route", route.Method, path, who)

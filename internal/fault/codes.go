@@ -60,6 +60,7 @@ const (
 	CodeUpstreamFailed      Code = "upstream_failed"
 	CodeRetrievalFailed     Code = "retrieval_unavailable"
 	CodeWorkflowUnavailable Code = "workflow_unavailable"
+	CodeRetrievalOff        Code = "retrieval_off"
 	CodeWorkflowsOff        Code = "workflows_off"
 	CodeDatabaseUnavailable Code = "database_unavailable"
 	CodeDraining            Code = "draining"
@@ -318,6 +319,11 @@ var table = map[Code]row{
 		Unavailable,
 		"The workflow service is not available. Requests to models go on; try this action again later.",
 		"工作流服务不可用。模型请求不受影响；请稍后重试此操作。",
+	},
+	CodeRetrievalOff: {
+		Conflict,
+		"Retrieval is switched off in this installation. Ask its operator to set rag.embedding_model to a model of the native engine.",
+		"此安装未启用检索。请运维人员将 rag.embedding_model 设为本机引擎的向量模型。",
 	},
 	CodeWorkflowsOff: {
 		Conflict,

@@ -150,7 +150,7 @@ func (s *Server) verify(ctx context.Context, job *Verification, lang fault.Lang,
 			public := fault.Public(err)
 			job.Status = VerificationStatusFailed
 			job.Problem = &Problem{
-				Type: "urn:sluice:problem:" + string(public.Code()), Title: "Verification could not be done", Status: statuses[public.Kind()],
+				Type: "urn:sluice:problem:" + string(public.Code()), Title: "Verification could not be done", Status: public.Kind().Status(),
 				Detail: public.Message(lang), Code: string(public.Code()), RequestId: request,
 			}
 			return

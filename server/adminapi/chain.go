@@ -36,6 +36,7 @@ const auditDeadline = 10 * time.Second
 
 // chain is the middleware every operation passes; see the package comment for the order.
 func (s *Server) chain(c *gin.Context) {
+	defer s.panicked(c)
 	op, ok := s.operations[c.Request.Method+" "+c.FullPath()]
 	if !ok {
 		s.Fail(c, fault.New(fault.CodeMethodNotAllowed, c.Request.Method, c.Request.URL.Path))
@@ -68,6 +69,10 @@ func (s *Server) chain(c *gin.Context) {
 			return
 		}
 	}
+	if s.deps.RAG == nil && strings.HasPrefix(op.path, "/rag/") {
+		s.Fail(c, fault.New(fault.CodeRetrievalOff))
+		return
+	}
 	if err := s.validate(c, op, body); err != nil {
 		s.Fail(c, err)
 		return
@@ -86,6 +91,18 @@ func (s *Server) chain(c *gin.Context) {
 		s.log.ErrorContext(c.Request.Context(), "audit outcome of an admin act was not written",
 			attr("operation", op.id), attr("request_id", c.GetString(KeyRequestID)), attr("error", err.Error()))
 	}
+}
+
+// panicked renders a panic as this plane does and passes it on to the HTTP edge, which logs it.
+func (s *Server) panicked(c *gin.Context) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if !c.Writer.Written() {
+		s.Fail(c, fault.New(fault.CodeInternal))
+	}
+	panic(v)
 }
 
 func (s *Server) authenticate(c *gin.Context, op operation) (identity.Principal, error) {

@@ -12,13 +12,6 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// statuses maps kinds to HTTP statuses and titles.
-var statuses = map[fault.Kind]int{
-	fault.Internal: 500, fault.Invalid: 400, fault.Unauthenticated: 401, fault.Denied: 403, fault.Blocked: 403,
-	fault.NotFound: 404, fault.Conflict: 409, fault.TooLarge: 413, fault.RateLimited: 429, fault.Quota: 429,
-	fault.Unavailable: 503, fault.Timeout: 504,
-}
-
 // language picks the language of the answer: Chinese if Accept-Language names it before English.
 func language(accept string) fault.Lang {
 	for part := range strings.SplitSeq(strings.ToLower(accept), ",") {
@@ -37,7 +30,7 @@ func language(accept string) fault.Lang {
 // are logged with their private text, once.
 func (s *Server) Fail(c *gin.Context, err error) {
 	public := fault.Public(err)
-	status := statuses[public.Kind()]
+	status := public.Kind().Status()
 	if public.Code() == fault.CodeMethodNotAllowed {
 		status = http.StatusNotFound
 	}
