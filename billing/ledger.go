@@ -169,6 +169,7 @@ func (l *Ledger) register(r *Reservation) error {
 		return fault.New(fault.CodeConflict, "the request id is in use")
 	}
 	l.open[r.request] = r
+	l.metrics.open.Set(float64(len(l.open)))
 	return nil
 }
 
@@ -177,6 +178,7 @@ func (l *Ledger) forget(r *Reservation) {
 	defer l.mu.Unlock()
 	if l.open[r.request] == r {
 		delete(l.open, r.request)
+		l.metrics.open.Set(float64(len(l.open)))
 	}
 }
 

@@ -155,7 +155,6 @@ func (l *Ledger) abandon(open []*Reservation) {
 func (l *Ledger) reservations() []*Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.metrics.open.Set(float64(len(l.open)))
 	out := make([]*Reservation, 0, len(l.open))
 	for _, r := range l.open {
 		out = append(out, r)
