@@ -16,9 +16,10 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
-// TestScenarios runs testdata/e2e/*.txtar, each against a fresh installation, over HTTP only. The sections of a file:
+// TestScenarios runs testdata/e2e/*.txtar, each against fresh installations on both databases, over HTTP only. The sections of a file:
 //
 //	config.yaml   keys appended to the configuration
 //	policy.yaml   a policy the administrator publishes first
@@ -49,20 +50,25 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			runScenario(t, txtar.Parse(raw))
+			for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					runScenario(t, txtar.Parse(raw), database(t))
+				})
+			}
 		})
 	}
 }
 
 type scenario map[string]string
 
-func runScenario(t *testing.T, archive *txtar.Archive) {
+func runScenario(t *testing.T, archive *txtar.Archive, database string) {
 	s := scenario{}
 	for _, f := range archive.Files {
 		s[f.Name] = string(f.Data)
 	}
 	_, retrieval := s["retrieval"]
-	in := start(t, setup{extra: s["config.yaml"], plan: s.plan(t), retrieval: retrieval})
+	in := start(t, setup{database: database, extra: s["config.yaml"], plan: s.plan(t), retrieval: retrieval})
 	if doc := s["policy.yaml"]; doc != "" {
 		in.admin(http.MethodPost, "/policies", map[string]string{"yaml": doc}, new(any))
 	}
