@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -28,8 +29,9 @@ type Ingested struct {
 	Chunks      int
 }
 
-// Ingest stores a document, as a new version if the collection has one of that name. The next search finds the new version and
-// not the old one; if anything fails, the old one and nothing of the new. CodeInvalidDocument says why a document cannot be read.
+// Ingest stores a document, as a new version if the collection has one of that name that differs from it. The next search finds the
+// new version and not the old one; if anything fails, the old one and nothing of the new. CodeInvalidDocument says why a document
+// cannot be read.
 func (s *Service) Ingest(ctx context.Context, d Document) (Ingested, error) {
 	out, err := s.ingest(ctx, d)
 	s.metrics.ingested(err)
@@ -44,6 +46,14 @@ func (s *Service) ingest(ctx context.Context, d Document) (Ingested, error) {
 	b, err := s.read(d)
 	if err != nil {
 		return Ingested{}, err
+	}
+	if sh.same(b) != nil {
+		if err := s.follow(ctx); err != nil { // another replica may have replaced it
+			return Ingested{}, err
+		}
+		if old := sh.same(b); old != nil {
+			return old.ingested(), nil
+		}
 	}
 	texts := make([]string, len(b.chunks))
 	for i := range b.chunks {
@@ -66,7 +76,28 @@ func (s *Service) ingest(ctx context.Context, d Document) (Ingested, error) {
 	if err := sh.put(context.WithoutCancel(ctx), b); err != nil { // stored, but not searchable: following the tables tries again
 		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.Collection)
 	}
-	return Ingested{ID: b.ID, Version: versionName(b.Version), Chunks: len(b.chunks)}, nil
+	return b.ingested(), nil
+}
+
+func (b *book) ingested() Ingested {
+	return Ingested{ID: b.ID, Version: versionName(b.Version), Chunks: len(b.chunks)}
+}
+
+// same returns the document on the shelf that storing b would not change in anything: its file, labels, text, passages and model.
+func (sh *shelf) same(b *book) *book {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	for _, old := range sh.docs {
+		if old.Name == b.Name && old.Digest == b.Digest && old.MIME == b.MIME && old.Title == b.Title && old.Labels == b.Labels &&
+			old.Embedder == b.Embedder && old.Content == b.Content && slices.EqualFunc(old.chunks, b.chunks, sameRange) {
+			return old
+		}
+	}
+	return nil
+}
+
+func sameRange(a, b chunkRow) bool {
+	return a.Chunk == b.Chunk && a.Section == b.Section && a.Start == b.Start && a.End == b.End
 }
 
 // read extracts and splits the text.

@@ -73,6 +73,45 @@ func TestIngestSearchDelete(t *testing.T) {
 	})
 }
 
+// TestUnchangedDocumentsStay ingests the same again: nothing is embedded and no version made, unless something differs, here or in
+// what another replica stored meanwhile.
+func TestUnchangedDocumentsStay(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		e := newHashed()
+		s, other := service(t, db, e), service(t, db, newHashed())
+		create(t, s, "acme", "kb")
+		follow(t, other)
+		first := ingest(t, s, "kb", "a.md", "# one\n\ntext", "x", "y")
+		e.failAt(1) // embedding would fail
+		if again := ingest(t, s, "kb", "a.md", "# one\n\ntext", "y", "x"); again != first {
+			t.Errorf("the same again is %+v, was %+v", again, first)
+		}
+		e.failAt(0)
+		for i, c := range []struct {
+			body   string
+			labels []string
+		}{{"# one\n\ntext.", []string{"x", "y"}}, {"# one\n\ntext.", nil}, {"# two\n\ntext.", nil}} {
+			if in := ingest(t, s, "kb", "a.md", c.body, c.labels...); in.Version != versionName(int64(i+2)) {
+				t.Errorf("change %d gave %+v", i, in)
+			}
+		}
+		ingest(t, other, "kb", "a.md", "# three")
+		if in := ingest(t, s, "kb", "a.md", "# two\n\ntext."); in.Version != "v6" {
+			t.Errorf("going back gave %+v", in)
+		}
+		s = service(t, db, &hashed{dim: 64, model: "hashed-64"})
+		if in := ingest(t, s, "kb", "a.md", "# two\n\ntext."); in.Version != "v7" {
+			t.Errorf("another model gave %+v", in)
+		}
+		s.cfg.ChunkSize, s.cfg.ChunkOverlap = 32, 0
+		ingest(t, s, "kb", "b.txt", strings.Repeat("many words ", 10))
+		s.cfg.ChunkSize = 64
+		if in := ingest(t, s, "kb", "b.txt", strings.Repeat("many words ", 10)); in.Version != "v2" {
+			t.Errorf("other chunks gave %+v", in)
+		}
+	})
+}
+
 func TestRestartFindsTheSame(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		s := service(t, db, newHashed())
