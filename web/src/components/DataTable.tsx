@@ -5,7 +5,7 @@ import { useTranslation } from 'react-i18next';
 
 import { useLanguage } from '../i18n';
 import { downloadCsv } from '../lib/csv';
-import { time } from '../lib/format';
+import { time, zone } from '../lib/format';
 import { Failure } from './Failure';
 
 export interface Column<T> {
@@ -69,7 +69,7 @@ export function DataTable<T extends object>(props: Props<T>) {
       />
       <Flex justify="space-between" align="center" gap={8} wrap style={{ marginTop: 8 }}>
         <Typography.Text type="secondary" style={{ fontSize: 12 }}>
-          {props.asOf && t('table.asOf', { time: time(props.asOf, language) })}
+          {props.asOf && t('table.asOf', { time: time(props.asOf, language), zone: zone() })}
         </Typography.Text>
         <Flex gap={8}>
           {props.pages && (

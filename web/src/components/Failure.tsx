@@ -9,6 +9,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   const { t } = useTranslation();
   const e = toApiError(error);
   const detail = useDetail(e);
+  if (e.code === 'workflows_off') return <Alert type="info" showIcon title={detail} />; // as somebody has chosen, not a failure
   return (
     <Alert
       type="error"

@@ -15,16 +15,19 @@ export function PartList({ parts }: { parts: Schema['SystemPart'][] }) {
   const label = useLabel();
   return (
     <Flex vertical gap={6} component="ul" style={{ listStyle: 'none', margin: 0, padding: 0 }}>
-      {parts.map((p) => (
-        <li key={p.name}>
-          <Flex gap={8} align="baseline">
-            {marks[p.status]}
-            <span style={{ minWidth: 110 }}>{label('part', p.name)}</span>
-            <span style={{ minWidth: 76 }}>{label('status', p.status)}</span>
-            <Typography.Text type="secondary">{p.detail}</Typography.Text>
-          </Flex>
-        </li>
-      ))}
+      {parts.map((p) => {
+        const [part, ...names] = p.name.split(' '); // "engine native": what it is, and which one
+        return (
+          <li key={p.name}>
+            <Flex gap={8} align="baseline">
+              {marks[p.status]}
+              <span style={{ minWidth: 110 }}>{[label('part', part!), ...names].join(' ')}</span>
+              <span style={{ minWidth: 76 }}>{label('status', p.status)}</span>
+              <Typography.Text type="secondary">{p.detail}</Typography.Text>
+            </Flex>
+          </li>
+        );
+      })}
     </Flex>
   );
 }

@@ -7,13 +7,14 @@ import {
   GlobalOutlined,
   KeyOutlined,
   LogoutOutlined,
+  MenuOutlined,
   MessageOutlined,
   ReadOutlined,
   SettingOutlined,
   UserOutlined,
 } from '@ant-design/icons';
-import { Button, Dropdown, Flex, Layout, Menu, Spin, theme, Typography } from 'antd';
-import { Suspense } from 'react';
+import { Button, Drawer, Dropdown, Flex, Layout, Menu, Spin, theme, Typography } from 'antd';
+import { Suspense, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, Outlet, useLocation } from 'react-router';
 
@@ -21,6 +22,7 @@ import { ApiError } from '../api/errors';
 import { session } from '../api/session';
 import { useLabel, useLanguage } from '../i18n';
 import { useMe } from '../lib/me';
+import { useMedia } from '../lib/media';
 import { Boundary, Failure } from './Failure';
 
 /** What the menu offers, and the permission without which it does not. */
@@ -40,46 +42,43 @@ const crash = new ApiError('client_crash', '');
 
 export function Shell() {
   const { t } = useTranslation();
-  const me = useMe();
   const location = useLocation();
   const { token } = theme.useToken();
-  const current = location.pathname.split('/')[1] ?? '';
+  const wide = useMedia('(min-width: 992px)');
+  const [menu, setMenu] = useState(false);
   return (
     <Layout style={{ minHeight: '100vh' }}>
-      <Layout.Sider
-        breakpoint="lg"
-        collapsedWidth={0}
-        width={208}
-        theme="light"
-        style={{ borderRight: `1px solid ${token.colorBorderSecondary}`, position: 'sticky', top: 0, height: '100vh', overflow: 'auto' }}
-      >
-        <Flex align="center" gap={10} style={{ padding: '16px 20px' }}>
-          <img src="./favicon.svg" alt="" width={26} height={26} />
-          <Typography.Text strong style={{ fontSize: 17 }}>
-            Sluice
-          </Typography.Text>
-        </Flex>
-        <nav aria-label={t('nav.label')}>
-          <Menu
-            mode="inline"
-            selectedKeys={[current]}
-            style={{ borderInlineEnd: 0 }}
-            items={entries
-              .filter((e) => !e.permission || me.permissions.includes(e.permission))
-              .map((e) => ({ key: e.path, icon: e.icon, label: <Link to={`/${e.path}`}>{t(`nav.${e.key}`)}</Link> }))}
-          />
-        </nav>
-      </Layout.Sider>
+      <a className="skip" href="#content">
+        {t('nav.skip')}
+      </a>
+      {wide ? (
+        <Layout.Sider width={208} theme="light" style={{ borderRight: `1px solid ${token.colorBorderSecondary}`, position: 'sticky', top: 0, height: '100vh', overflow: 'auto' }}>
+          <div style={{ padding: '16px 20px' }}>
+            <Brand />
+          </div>
+          <Navigation />
+        </Layout.Sider>
+      ) : (
+        <Drawer open={menu} placement="left" size={264} title={<Brand />} onClose={() => setMenu(false)} styles={{ body: { padding: 0 } }}>
+          <Navigation onChosen={() => setMenu(false)} />
+        </Drawer>
+      )}
       <Layout>
         <Layout.Header
-          style={{ background: token.colorBgContainer, borderBottom: `1px solid ${token.colorBorderSecondary}`, padding: '0 24px', height: 56, lineHeight: 'normal' }}
+          style={{ background: token.colorBgContainer, borderBottom: `1px solid ${token.colorBorderSecondary}`, padding: wide ? '0 24px' : '0 12px', height: 56, lineHeight: 'normal' }}
         >
           <Flex justify="flex-end" align="center" gap={8} style={{ height: '100%' }}>
+            {!wide && (
+              <Flex align="center" gap={4} style={{ marginInlineEnd: 'auto' }}>
+                <Button type="text" icon={<MenuOutlined aria-hidden />} aria-label={t('nav.open')} aria-expanded={menu} onClick={() => setMenu(true)} />
+                <Brand />
+              </Flex>
+            )}
             <LanguageSwitch />
             <UserMenu />
           </Flex>
         </Layout.Header>
-        <Layout.Content style={{ padding: 24, maxWidth: 1440, width: '100%', margin: '0 auto' }}>
+        <Layout.Content id="content" tabIndex={-1} style={{ padding: wide ? 24 : 12, maxWidth: 1440, width: '100%', margin: '0 auto', outline: 'none' }}>
           <Boundary key={location.pathname} fallback={(retry) => <Failure error={crash} retry={retry} />}>
             <Suspense fallback={<Spin style={{ display: 'block', margin: '20vh auto' }} />}>
               <Outlet />
@@ -88,6 +87,36 @@ export function Shell() {
         </Layout.Content>
       </Layout>
     </Layout>
+  );
+}
+
+function Brand() {
+  return (
+    <Flex align="center" gap={10}>
+      <img src="./favicon.svg" alt="" width={26} height={26} />
+      <Typography.Text strong style={{ fontSize: 17 }}>
+        Sluice
+      </Typography.Text>
+    </Flex>
+  );
+}
+
+function Navigation({ onChosen }: { onChosen?: () => void }) {
+  const { t } = useTranslation();
+  const me = useMe();
+  const current = useLocation().pathname.split('/')[1] ?? '';
+  return (
+    <nav aria-label={t('nav.label')}>
+      <Menu
+        mode="inline"
+        selectedKeys={[current]}
+        style={{ borderInlineEnd: 0 }}
+        onClick={onChosen}
+        items={entries
+          .filter((e) => !e.permission || me.permissions.includes(e.permission))
+          .map((e) => ({ key: e.path, icon: e.icon, label: <Link to={`/${e.path}`}>{t(`nav.${e.key}`)}</Link> }))}
+      />
+    </nav>
   );
 }
 

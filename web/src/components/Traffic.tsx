@@ -17,6 +17,16 @@ const phases: Record<Schema['RolloutPhase'], string> = {
 
 export const running = (phase: Schema['RolloutPhase']) => phase === 'baseline' || phase === 'canary' || phase === 'holding';
 
+/** The names of a rollout's stages: a phase, or canary-20 for the step with that share. */
+export function useStageName() {
+  const { t } = useTranslation();
+  const label = useLabel();
+  return (stage: string) => {
+    const share = /^canary-(\d+)$/.exec(stage)?.[1];
+    return share ? t('rollout.canaryAt', { share }) : label('phase', stage);
+  };
+}
+
 export function PhaseTag({ phase }: { phase: Schema['RolloutPhase'] }) {
   const label = useLabel();
   return <Tag color={phases[phase]}>{label('phase', phase)}</Tag>;

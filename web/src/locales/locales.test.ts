@@ -70,6 +70,14 @@ describe('texts', () => {
     expect(groups.filter((g) => ![...keys].some((k) => k.startsWith(g)))).toEqual([]);
   });
 
+  it('name every act that the management API records', () => {
+    const doc = readFileSync(join(import.meta.dirname, '../../../server/adminapi/openapi.yaml'), 'utf8');
+    const unrecorded = ['refreshSession', 'playgroundChat'];
+    const acts = [...doc.matchAll(/^ {4}(post|put|delete):\n {6}operationId: (\w+)/gm)].map((m) => m[2]!).filter((id) => !unrecorded.includes(id));
+    expect(acts.length).toBeGreaterThan(15);
+    expect(acts.filter((id) => !english.has(`label.action.admin_${id}`))).toEqual([]);
+  });
+
   it('never stand in the code', () => {
     const han = sources().match(/^.*\p{Script=Han}.*$/gmu)?.filter((line) => !line.includes('中文') && !line.includes('1.2万') && !line.includes('[\\s,，、]'));
     expect(han ?? []).toEqual([]);

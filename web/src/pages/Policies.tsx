@@ -8,14 +8,14 @@ import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
-import { useMay } from '../lib/me';
+import { useMay, useMe } from '../lib/me';
 import { useFilters } from '../lib/url';
 
 type Policy = Schema['Policy'];
 
 export default function Policies() {
   const { t } = useTranslation();
-  const [f, setFilters] = useFilters({ version: '' });
+  const [f, setFilters] = useFilters({ scope: '', version: '' });
   const versions = useInfiniteQuery({
     queryKey: ['policies'],
     queryFn: ({ pageParam }) => call(api.GET('/policies', { params: { query: { cursor: pageParam } } })),
@@ -23,14 +23,14 @@ export default function Policies() {
     getNextPageParam: (page) => page.next,
   });
   const rows = versions.data?.pages.flatMap((p) => p.items);
-  const chosen = rows?.find((p) => p.version === f.version) ?? rows?.find((p) => p.active) ?? rows?.[0];
+  const chosen = rows?.find((p) => p.version === f.version && (!f.scope || p.tenant === f.scope)) ?? rows?.find((p) => p.active) ?? rows?.[0];
   const columns: Column<Policy>[] = [
     {
       key: 'version',
       title: t('policy.version'),
       render: (p) => (
         <Flex gap={8}>
-          <Typography.Link strong={p === chosen} onClick={() => setFilters({ version: p.version })}>
+          <Typography.Link strong={p === chosen} onClick={() => setFilters({ scope: p.tenant, version: p.version })}>
             {p.version}
           </Typography.Link>
           {p.active && <Tag color="success">{t('policy.active')}</Tag>}
@@ -38,6 +38,7 @@ export default function Policies() {
       ),
       csv: (p) => p.version,
     },
+    { key: 'scope', title: t('policy.scope'), render: (p) => (p.tenant === '*' ? t('policy.everyTenant') : p.tenant), csv: (p) => p.tenant },
     { key: 'created', title: t('policy.published'), render: (p) => <Time at={p.created_at} />, csv: (p) => p.created_at },
     { key: 'by', title: t('policy.by'), render: (p) => p.created_by, csv: (p) => p.created_by },
   ];
@@ -50,7 +51,7 @@ export default function Policies() {
               name={t('policy.versions')}
               columns={columns}
               rows={rows}
-              rowKey={(p) => p.version}
+              rowKey={(p) => `${p.tenant}/${p.version}`}
               loading={versions.isFetching}
               error={versions.error}
               reload={() => void versions.refetch()}
@@ -64,28 +65,29 @@ export default function Policies() {
           </Panel>
         </Col>
         <Col xs={24} xl={15}>
-          {rows && <Document key={chosen?.version ?? ''} version={chosen?.version} onPublished={(version) => setFilters({ version })} />}
+          {rows && <Document key={`${chosen?.tenant}/${chosen?.version}`} chosen={chosen} onPublished={(p) => setFilters({ scope: p.tenant, version: p.version })} />}
         </Col>
       </Row>
     </Page>
   );
 }
 
-function Document({ version, onPublished }: { version: string | undefined; onPublished: (version: string) => void }) {
+function Document({ chosen, onPublished }: { chosen: Policy | undefined; onPublished: (published: Policy) => void }) {
   const policy = useQuery({
-    queryKey: ['policy', version],
-    queryFn: () => call(api.GET('/policies/{version}', { params: { path: { version: version! } } })),
-    enabled: version !== undefined,
+    queryKey: ['policy', chosen?.tenant, chosen?.version],
+    queryFn: () => call(api.GET('/policies/{version}', { params: { path: { version: chosen!.version }, query: { tenant: chosen!.tenant } } })),
+    enabled: chosen !== undefined,
   });
   if (policy.error) return <Failure error={policy.error} retry={() => void policy.refetch()} />;
-  if (version !== undefined && !policy.data) return <Skeleton active />;
+  if (chosen && !policy.data) return <Skeleton active />;
   return <Editor published={policy.data} onPublished={onPublished} />;
 }
 
-function Editor({ published, onPublished }: { published: Policy | undefined; onPublished: (version: string) => void }) {
+function Editor({ published, onPublished }: { published: Policy | undefined; onPublished: (published: Policy) => void }) {
   const { t } = useTranslation();
   const { modal } = App.useApp();
   const mayWrite = useMay('policy.write');
+  const { tenant } = useMe();
   const queries = useQueryClient();
   const [yaml, setYaml] = useState(published?.yaml ?? '');
   const changed = yaml !== (published?.yaml ?? '');
@@ -94,10 +96,10 @@ function Editor({ published, onPublished }: { published: Policy | undefined; onP
     mutationFn: () => call(api.POST('/policies', { body: { yaml } })),
     onSuccess: async (p) => {
       await queries.invalidateQueries({ queryKey: ['policies'] });
-      onPublished(p.version);
+      onPublished(p);
     },
   });
-  const confirm = () => modal.confirm({ title: t('policy.publishTitle'), content: t('policy.publishText'), okText: t('policy.publish'), onOk: () => publish.mutateAsync().catch(() => undefined) });
+  const confirm = () => modal.confirm({ title: t('policy.publishTitle'), content: t('policy.publishText', { tenant }), okText: t('policy.publish'), onOk: () => publish.mutateAsync().catch(() => undefined) });
   return (
     <Panel
       title={published ? t('policy.document', { version: published.version }) : t('policy.new')}

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Alert, Button, Descriptions, Flex, Form, Input, Modal, Skeleton, Steps, Tag, Timeline, Typography } from 'antd';
+import { Alert, App, Button, Descriptions, Flex, Form, Input, Modal, Progress, Skeleton, Steps, Tag, Timeline, Typography } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useParams } from 'react-router';
@@ -9,7 +9,7 @@ import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
-import { PhaseTag, running, TrafficBar } from '../components/Traffic';
+import { PhaseTag, running, TrafficBar, useStageName } from '../components/Traffic';
 import { useLabel, useLanguage } from '../i18n';
 import { count, duration, percent } from '../lib/format';
 import { useMay } from '../lib/me';
@@ -19,6 +19,7 @@ const verdictColors = { better: 'success', same: 'success', worse: 'error', inco
 
 export default function Rollout() {
   const { t } = useTranslation();
+  const label = useLabel();
   const { id = '' } = useParams();
   const mayWrite = useMay('rollout.write');
   const [acting, setActing] = useState<'approve' | 'abort'>();
@@ -54,11 +55,12 @@ export default function Rollout() {
           <Steps
             size="small"
             responsive
-            current={r.phase === 'completed' ? r.steps.length : r.step}
-            status={r.phase === 'rolled_back' || r.phase === 'failed' ? 'error' : r.phase === 'completed' ? 'finish' : 'process'}
-            items={r.steps.map((s) => ({ title: `${s} %` }))}
+            current={stageIndex(r)}
+            status={r.phase === 'rolled_back' || r.phase === 'failed' || r.phase === 'aborted' ? 'error' : r.phase === 'completed' ? 'finish' : 'process'}
+            items={[label('phase', 'baseline'), ...r.steps.map((s) => `${s} %`)].map((title) => ({ title }))}
           />
-          {r.reason && <Alert type={r.phase === 'rolled_back' || r.phase === 'failed' ? 'error' : 'info'} showIcon title={r.reason} />}
+          <Standing r={r} />
+          {running(r.phase) && <Sample r={r} />}
           <Settings r={r} />
         </Flex>
       </Panel>
@@ -73,11 +75,58 @@ export default function Rollout() {
   );
 }
 
+/** The stage a rollout is on, or was on when it ended: 0 is the baseline. */
+function stageIndex(r: Schema['Rollout']): number {
+  if (r.phase === 'completed') return r.steps.length + 1;
+  const shares = (r.history ?? []).filter((h) => h.to === 'baseline' || h.to.startsWith('canary')).map((h) => h.share_basis / 100);
+  return r.steps.indexOf(shares.at(-1) ?? 0) + 1;
+}
+
+/** Why it stands where it stands, and who must do something. */
+function Standing({ r }: { r: Schema['Rollout'] }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const ended = r.phase === 'rolled_back' || r.phase === 'failed';
+  if (r.awaiting_approval) return <Alert type="warning" showIcon role="status" title={t('rollout.awaiting')} description={r.reason} />;
+  if (r.phase === 'failed' && !r.history?.length) return <Alert type="error" showIcon title={t('rollout.neverStarted')} />;
+  if (!r.reason) return running(r.phase) ? <Alert type="info" showIcon role="status" title={t(r.history?.length ? 'rollout.notJudged' : 'rollout.starting')} /> : null;
+  return <Alert type={ended ? 'error' : r.phase === 'holding' ? 'warning' : 'info'} showIcon role="status" title={r.reason_code ? label('reason', r.reason_code) : r.reason} description={r.reason_code ? <span lang="en">{r.reason}</span> : undefined} />;
+}
+
+/** How far the sample of the current step has grown; it is counted again with every refresh. */
+function Sample({ r }: { r: Schema['Rollout'] }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  if (!r.evidence || !r.min_requests) return null;
+  const arms = [
+    { name: t('rollout.baseline', { version: r.stable }), arm: r.evidence.stable, shown: true },
+    { name: t('rollout.candidateColumn', { version: r.candidate }), arm: r.evidence.candidate, shown: r.share_basis > 0 },
+  ].filter((a) => a.shown);
+  return (
+    <Flex gap={24} wrap>
+      {arms.map(({ name, arm }) => (
+        <div key={name} style={{ flex: '1 1 260px' }}>
+          <Flex justify="space-between" gap={8} wrap>
+            <span>{name}</span>
+            <span>{t('rollout.sample', { requests: count(arm.requests, language), needed: count(r.min_requests!, language), errors: count(arm.errors, language) })}</span>
+          </Flex>
+          <Progress percent={Math.min(100, (arm.requests / r.min_requests!) * 100)} showInfo={false} size="small" aria-label={name} />
+        </div>
+      ))}
+    </Flex>
+  );
+}
+
 function Settings({ r }: { r: Schema['Rollout'] }) {
   const { t } = useTranslation();
+  const label = useLabel();
   const [language] = useLanguage();
   const items = [
     { key: 'started', label: t('rollout.started'), children: <span><Time at={r.started_at} /> · {r.started_by}</span> },
+    ...(r.entered_at && running(r.phase) ? [{ key: 'entered', label: t('rollout.entered'), children: <Time at={r.entered_at} /> }] : []),
+    ...(r.checked_at ? [{ key: 'checked', label: t('rollout.checked'), children: <span><Time at={r.checked_at} />{running(r.phase) && r.poll_seconds ? ` · ${t('rollout.everySeconds', { seconds: r.poll_seconds })}` : ''}</span> }] : []),
+    ...(r.dwell_seconds !== undefined ? [{ key: 'dwell', label: t('rollout.dwell'), children: duration(r.dwell_seconds * 1e6, language) }] : []),
+    ...(r.require_approval?.length ? [{ key: 'approval', label: t('rollout.approval'), children: r.require_approval.map((s) => (s === 0 ? label('phase', 'baseline') : `${s} %`)).join(', ') }] : []),
     ...(r.finished_at ? [{ key: 'finished', label: t('rollout.finished'), children: <Time at={r.finished_at} /> }] : []),
     ...(r.min_requests !== undefined ? [{ key: 'min', label: t('rollout.min_requests'), children: count(r.min_requests, language) }] : []),
     ...(r.max_error_rate_basis !== undefined ? [{ key: 'error', label: t('rollout.error_percent'), children: percent(r.max_error_rate_basis / 10000, language) }] : []),
@@ -98,7 +147,7 @@ function Comparison({ r, reload, loading }: { r: Schema['Rollout']; reload: () =
   const show = (m: Metric, value: number | undefined) => (value === undefined ? t('rollout.noSamples') : m.unit === 'us' ? duration(value, language) : percent(value, language));
   const cell = (m: Metric, s: Schema['RolloutSample']) => (
     <span>
-      {show(m, s.value)} <Typography.Text type="secondary">{t('rollout.samples', { count: s.samples })}</Typography.Text>
+      {show(m, s.value)} <Typography.Text type="secondary">{t('rollout.samples', { n: count(s.samples, language) })}</Typography.Text>
     </span>
   );
   const columns: Column<Metric>[] = [
@@ -113,7 +162,7 @@ function Comparison({ r, reload, loading }: { r: Schema['Rollout']; reload: () =
 
 function History({ history }: { history: Schema['RolloutTransition'][] }) {
   const { t } = useTranslation();
-  const label = useLabel();
+  const stageName = useStageName();
   const [language] = useLanguage();
   const mayAudit = useMay('audit.read');
   if (history.length === 0) return <Typography.Text type="secondary">{t('rollout.noHistory')}</Typography.Text>;
@@ -125,13 +174,13 @@ function History({ history }: { history: Schema['RolloutTransition'][] }) {
         content: (
           <div>
             <strong>
-              {h.from && h.from !== h.to ? `${label('phase', h.from)} → ` : ''}
-              {label('phase', h.to)}
+              {h.from && h.from !== h.to ? `${stageName(h.from)} → ` : ''}
+              {stageName(h.to)}
             </strong>{' '}
             · {percent(h.share_basis / 10000, language)}
             <div>{h.reason}</div>
             <Typography.Text type="secondary">
-              <Time at={h.at} /> · {h.actor}
+              <Time at={h.at} /> · {h.actor === 'rollout' ? t('rollout.itself') : h.actor}
               {h.receipt && mayAudit && (
                 <>
                   {' · '}
@@ -149,6 +198,7 @@ function History({ history }: { history: Schema['RolloutTransition'][] }) {
 function Act({ id, action, onClose }: { id: string; action: 'approve' | 'abort'; onClose: () => void }) {
   const { t } = useTranslation();
   const queries = useQueryClient();
+  const { message } = App.useApp();
   const [form] = Form.useForm<{ reason: string }>();
   const act = useMutation({
     mutationFn: (body: { reason: string }) => {
@@ -157,6 +207,7 @@ function Act({ id, action, onClose }: { id: string; action: 'approve' | 'abort';
     },
     onSuccess: () => {
       void queries.invalidateQueries({ queryKey: ['rollout', id] });
+      void message.success(t(`rollout.${action}Done`));
       onClose();
     },
   });

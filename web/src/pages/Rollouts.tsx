@@ -6,11 +6,13 @@ import { useTranslation } from 'react-i18next';
 import { Link, useNavigate } from 'react-router';
 
 import { api, call, type Schema } from '../api/client';
+import { toApiError } from '../api/errors';
 import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
 import { Page, Panel } from '../components/Panel';
-import { PhaseTag, TrafficBar } from '../components/Traffic';
+import { PhaseTag, running, TrafficBar } from '../components/Traffic';
 import { Time } from '../components/Time';
+import { useLabel } from '../i18n';
 import { useMay } from '../lib/me';
 
 type Rollout = Schema['Rollout'];
@@ -24,7 +26,9 @@ export default function Rollouts() {
     queryFn: ({ pageParam }) => call(api.GET('/rollouts', { params: { query: { cursor: pageParam } } })),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next,
+    refetchInterval: (q) => (q.state.data?.pages.length === 1 && q.state.data.pages[0]?.items.some((r) => running(r.phase)) ? 5000 : false), // pauses in hidden tabs
   });
+  const off = rollouts.error && toApiError(rollouts.error).code === 'workflows_off';
   const columns: Column<Rollout>[] = [
     { key: 'model', title: t('rollout.model'), render: (r) => <Link to={`/rollouts/${encodeURIComponent(r.id)}`}>{r.model}</Link>, csv: (r) => r.model },
     { key: 'versions', title: t('rollout.versions'), render: (r) => `${r.stable} → ${r.candidate}`, csv: (r) => `${r.stable} → ${r.candidate}` },
@@ -38,23 +42,30 @@ export default function Rollouts() {
       title={t('nav.rollouts')}
       note={t('rollout.note')}
       actions={
-        mayWrite && (
+        mayWrite && !off && (
           <Button type="primary" icon={<PlusOutlined aria-hidden />} onClick={() => setStarting(true)}>
             {t('rollout.start')}
           </Button>
         )
       }
     >
+      {off ? (
+        <Failure error={rollouts.error} />
+      ) : (
       <Panel>
         <DataTable
           name={t('nav.rollouts')}
           columns={columns}
           rows={rollouts.data?.pages.flatMap((p) => p.items)}
           rowKey={(r) => r.id}
-          loading={rollouts.isFetching}
+          loading={rollouts.isPending}
           error={rollouts.error}
           reload={() => void rollouts.refetch()}
-          empty={t('rollout.empty')}
+          empty={
+            <>
+              {t('rollout.empty')} <Link to="/system">{t('models.title')}</Link>
+            </>
+          }
         />
         {rollouts.hasNextPage && (
           <Button block onClick={() => void rollouts.fetchNextPage()} style={{ marginTop: 8 }}>
@@ -62,6 +73,7 @@ export default function Rollouts() {
           </Button>
         )}
       </Panel>
+      )}
       {starting && <StartRollout onClose={() => setStarting(false)} />}
     </Page>
   );
@@ -76,6 +88,7 @@ interface Fields {
   deadline_minutes: number;
   error_percent: number;
   latency_percent: number;
+  approval?: number[];
   reason?: string;
 }
 
@@ -85,8 +98,10 @@ const rising = (steps: number[]) => steps.length > 0 && steps.at(-1) === 100 && 
 function StartRollout({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
+  const label = useLabel();
   const [form] = Form.useForm<Fields>();
   const model = Form.useWatch('model', form);
+  const steps = stepsOf(Form.useWatch('steps', form) ?? '');
   const models = useQuery({ queryKey: ['models'], queryFn: () => call(api.GET('/models')) });
   const chosen = models.data?.items.find((m) => m.name === model);
   const candidates = chosen?.versions.filter((v) => v.version !== chosen.stable) ?? [];
@@ -103,6 +118,7 @@ function StartRollout({ onClose }: { onClose: () => void }) {
             deadline_seconds: f.deadline_minutes * 60,
             max_error_rate_basis: Math.round(f.error_percent * 100),
             max_latency_ratio_percent: f.latency_percent,
+            require_approval: f.approval?.length ? f.approval : undefined,
             reason: f.reason || undefined,
           },
         }),
@@ -125,13 +141,13 @@ function StartRollout({ onClose }: { onClose: () => void }) {
           <Select options={models.data?.items.map((m) => ({ value: m.name, label: m.name }))} onChange={() => form.resetFields(['candidate'])} />
         </Form.Item>
         <Form.Item name="candidate" label={t('rollout.candidate')} rules={[required]} extra={chosen?.stable && <Typography.Text type="secondary">{t('rollout.stableNow', { version: chosen.stable })}</Typography.Text>}>
-          <Select disabled={!chosen} notFoundContent={t('rollout.noCandidates')} options={candidates.map((v) => ({ value: v.version, label: [v.version, v.precision].filter(Boolean).join(' · ') }))} />
+          <Select disabled={!chosen} notFoundContent={<>{t('rollout.noCandidates')} <Link to="/system">{t('models.register')}</Link></>} options={candidates.map((v) => ({ value: v.version, label: [v.version, v.precision].filter(Boolean).join(' · ') }))} />
         </Form.Item>
         <Form.Item name="steps" label={t('rollout.steps')} extra={t('rollout.stepsHelp')} rules={[{ validator: (_, v: string) => (rising(stepsOf(v ?? '')) ? Promise.resolve() : Promise.reject(new Error(t('rollout.stepsWrong')))) }]}>
           <Input />
         </Form.Item>
-        <Form.Item name="reason" label={t('rollout.reason')}>
-          <Input maxLength={1024} />
+        <Form.Item name="approval" label={t('rollout.approval')} extra={t('rollout.approvalHelp')}>
+          <Select mode="multiple" allowClear options={[{ value: 0, label: label('phase', 'baseline') }, ...(rising(steps) ? steps : []).map((s) => ({ value: s, label: `${s} %` }))]} />
         </Form.Item>
         <Flex gap={16} wrap>
           {(['min_requests', 'dwell_seconds', 'deadline_minutes', 'error_percent', 'latency_percent'] as const).map((name) => (
@@ -140,6 +156,9 @@ function StartRollout({ onClose }: { onClose: () => void }) {
             </Form.Item>
           ))}
         </Flex>
+        <Form.Item name="reason" label={t('rollout.reason')} extra={t('rollout.reasonHelp')}>
+          <Input.TextArea rows={2} maxLength={1024} />
+        </Form.Item>
       </Form>
     </Modal>
   );

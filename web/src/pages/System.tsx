@@ -29,12 +29,12 @@ export default function System() {
                 column={1}
                 items={[
                   { key: 'version', label: t('system.version'), children: s.version },
-                  { key: 'commit', label: t('system.commit'), children: <Typography.Text code>{s.commit}</Typography.Text> },
+                  ...(s.commit ? [{ key: 'commit', label: t('system.commit'), children: <Typography.Text code>{s.commit}</Typography.Text> }] : []),
                   ...(s.built_at ? [{ key: 'built', label: t('system.built'), children: <Time at={s.built_at} /> }] : []),
                   { key: 'go', label: t('system.runtime'), children: `${s.go} · ${s.platform}` },
                   { key: 'console', label: t('system.console'), children: t(s.console ? 'system.included' : 'system.notIncluded') },
                   { key: 'started', label: t('system.started'), children: <Time at={s.started_at} /> },
-                  ...(s.installation ? [{ key: 'installation', label: t('system.installation'), children: <Typography.Text copyable>{s.installation}</Typography.Text> }] : []),
+                  ...(s.installation ? [{ key: 'installation', label: t('system.storage'), children: s.installation }] : []),
                 ]}
               />
             ) : (

@@ -19,14 +19,15 @@ type Row = Schema['UsageRow'];
 type Dimension = 'tenant' | 'key' | 'model' | 'day';
 const dimensions: Dimension[] = ['day', 'model', 'key', 'tenant'];
 const utcDay = 'YYYY-MM-DD';
+const utcToday = () => dayjs(new Date().toISOString().slice(0, 10));
 
 export default function Usage() {
   const { t } = useTranslation();
   const label = useLabel();
   const [language] = useLanguage();
   const [filters, setFilters] = useFilters({
-    from: dayjs().subtract(6, 'day').format(utcDay),
-    to: dayjs().format(utcDay),
+    from: utcToday().subtract(6, 'day').format(utcDay),
+    to: utcToday().format(utcDay),
     group: 'day,model',
     key: '',
     model: '',
@@ -92,7 +93,7 @@ export default function Usage() {
           aria-label={t('usage.range')}
           allowClear={false}
           value={[dayjs(filters.from), dayjs(filters.to)]}
-          presets={[1, 7, 30, 90].map((days) => ({ label: t('usage.lastDays', { count: days }), value: [dayjs().subtract(days - 1, 'day'), dayjs()] }))}
+          presets={[1, 7, 30, 90].map((days) => ({ label: t('usage.lastDays', { count: days }), value: [utcToday().subtract(days - 1, 'day'), utcToday()] }))}
           onChange={(range) => range?.[0] && range[1] && setFilters({ from: range[0].format(utcDay), to: range[1].format(utcDay) })}
         />
         <Select
