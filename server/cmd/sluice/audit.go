@@ -61,8 +61,8 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			return a.printReport(report, asJSON)
 		},
 	}
-	verify.Flags().StringVar(&verifier, "key", "", "verifier key of the checkpoints, as `sluice audit key` printed it")
-	verify.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	verify.Flags().StringVar(&verifier, "key", "", "verifier `KEY` of the checkpoints, as sluice audit key printed it / 校验公钥")
+	verify.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON / 以 JSON 输出报告")
 
 	key := &cobra.Command{
 		Use: "key", Short: "Print the public key that verifies checkpoints; give it to the auditor / 打印校验公钥", Args: exactly(0),

@@ -62,8 +62,8 @@ func (a *app) doctorCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "", "also ask this running server, such as http://127.0.0.1:8080")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON: {ok, checks: [{name, state, detail}]}")
+	cmd.Flags().StringVar(&url, "url", "", "also ask this running server, such as http://127.0.0.1:8080 / 同时询问运行中的服务器")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON: {ok, checks: [{name, state, detail}]} / 以 JSON 输出")
 	return cmd
 }
 

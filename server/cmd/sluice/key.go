@@ -48,8 +48,8 @@ func (a *app) keyCommand() *cobra.Command {
 			return nil
 		},
 	}
-	create.Flags().IntVar(&days, "days", 0, "days until it expires (default: the installation's)")
-	create.Flags().StringSliceVar(&labels, "label", nil, "access label for knowledge bases (repeatable)")
+	create.Flags().IntVar(&days, "days", 0, "days until it expires (default: the installation's) / 有效天数")
+	create.Flags().StringSliceVar(&labels, "label", nil, "access label for knowledge bases (repeatable) / 知识库访问标签")
 
 	list := &cobra.Command{
 		Use: "list", Short: "List keys / 列出密钥", Args: exactly(0),

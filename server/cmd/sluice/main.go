@@ -40,9 +40,6 @@ func main() {
 func run(ctx context.Context, env environment) int {
 	root := newRoot(env) //nolint:contextcheck // the context travels inside cobra's command
 	root.SetArgs(env.args)
-	root.SetIn(env.stdin)
-	root.SetOut(env.stdout)
-	root.SetErr(env.stderr)
 	err := root.ExecuteContext(ctx)
 	switch usage := (usageError{}); {
 	case err == nil:

@@ -43,6 +43,6 @@ func (a *app) migrateCommand() *cobra.Command {
 			return st.Usable()
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "only say which version it has; exit code 3 if it is not the newest")
+	cmd.Flags().BoolVar(&check, "check", false, "only say which version it has; exit code 3 if it is not the newest / 仅查看版本，退出码 3 表示不是最新")
 	return cmd
 }

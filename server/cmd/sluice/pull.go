@@ -53,7 +53,7 @@ over and use --from file:/path.
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "take the artefact from this source, such as file:/media/usb/model.gguf")
+	cmd.Flags().StringVar(&from, "from", "", "take the artefact from this source, such as file:/media/usb/model.gguf / 指定来源")
 	return cmd
 }
 

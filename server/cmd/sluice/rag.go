@@ -64,9 +64,9 @@ func (a *app) ragCommand() *cobra.Command {
 			return nil
 		},
 	}
-	ingest.Flags().StringVar(&collection, "collection", "", "collection to add to (required)")
-	ingest.Flags().StringSliceVar(&labels, "label", nil, "access label of the documents (repeatable)")
-	ingest.Flags().BoolVar(&create, "create", false, "create the collection first")
+	ingest.Flags().StringVar(&collection, "collection", "", "collection to add to (required) / 目标知识库（必填）")
+	ingest.Flags().StringSliceVar(&labels, "label", nil, "access label of the documents (repeatable) / 文档访问标签")
+	ingest.Flags().BoolVar(&create, "create", false, "create the collection first / 先创建知识库")
 
 	list := &cobra.Command{
 		Use: "list", Short: "List collections / 列出知识库", Args: exactly(0),
@@ -113,8 +113,8 @@ func (a *app) ragCommand() *cobra.Command {
 			return nil
 		},
 	}
-	search.Flags().StringVar(&collection, "collection", "", "collection to search (required)")
-	search.Flags().IntVar(&topK, "top", 5, "number of passages")
+	search.Flags().StringVar(&collection, "collection", "", "collection to search (required) / 要检索的知识库（必填）")
+	search.Flags().IntVar(&topK, "top", 5, "number of passages / 段落数")
 	cmd.AddCommand(ingest, list, search)
 	return cmd
 }

@@ -41,9 +41,9 @@ func (a *app) rolloutCommand() *cobra.Command {
 			return a.printRollout(out)
 		},
 	}
-	start.Flags().IntVar(&minRequests, "min-requests", 0, "requests each arm needs before a step is judged")
-	start.Flags().IntVar(&dwell, "dwell", 0, "least seconds on a step")
-	start.Flags().IntVar(&deadline, "deadline", 0, "seconds after which an undecided step is rolled back")
+	start.Flags().IntVar(&minRequests, "min-requests", 0, "requests each arm needs before a step is judged / 每组判定所需请求数")
+	start.Flags().IntVar(&dwell, "dwell", 0, "least seconds on a step / 每步最短秒数")
+	start.Flags().IntVar(&deadline, "deadline", 0, "seconds after which an undecided step is rolled back / 每步超时秒数，超时回滚")
 
 	list := &cobra.Command{
 		Use: "list", Short: "List rollouts / 列出", Args: exactly(0),

@@ -58,11 +58,17 @@ func newRoot(env environment) *cobra.Command {
 		Long: `Sluice runs models behind a gateway with roles, masking, labels, audit and budgets.
 Sluice 在具备权限、脱敏、标识、审计和预算的网关之后运行模型。
 
-Start with: sluice pull && sluice up`,
+Start with: sluice pull && sluice up
+
+Exit codes: 0 done, 1 failed, 2 called in a wrong way, 3 a check ran and found problems.
+退出码：0 成功，1 失败，2 用法错误，3 检查发现问题。`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       version,
 	}
+	root.SetIn(env.stdin)
+	root.SetOut(env.stdout)
+	root.SetErr(env.stderr)
 	root.PersistentFlags().StringVar(&a.configPath, "config", env.get("SLUICE_CONFIG"), "configuration file (YAML) / 配置文件")
 	root.PersistentFlags().StringVar(&a.data, "data", "", "data directory / 数据目录 (default "+config.DefaultData()+")")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

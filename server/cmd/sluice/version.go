@@ -30,6 +30,6 @@ func (a *app) versionCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON / 以 JSON 输出")
 	return cmd
 }
