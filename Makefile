@@ -27,7 +27,7 @@ help: ## list the targets
 
 .PHONY: build
 build: console ## build bin/sluice, with the console when npm is installed
-	$(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/sluice ./server/cmd/sluice
+	$(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/sluice ./server/cmd/sluice
 
 .PHONY: console
 console: ## build the web console into web/dist
@@ -52,8 +52,8 @@ test: ## run the tests (unit, contract, end to end) on SQLite and PostgreSQL
 	$(GO) test -timeout 15m ./...
 
 .PHONY: test-long
-test-long: ## run the long suites too (crash loops, simulations, longer fuzzing)
-	SLUICE_LONG=1 $(GO) test -timeout 60m ./...
+test-long: ## run the tests, then every fuzz target for a minute
+	$(GO) test -timeout 60m ./...
 	$(MAKE) fuzz FUZZTIME=60s
 
 .PHONY: test-race

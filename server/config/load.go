@@ -25,7 +25,7 @@ const envPrefix = "SLUICE_"
 // otherEnv are variables with our prefix that are not configuration keys: they steer the CLI's client side, the kernels and tests.
 var otherEnv = []string{
 	"SLUICE_CONFIG", "SLUICE_URL", "SLUICE_API_KEY", "SLUICE_ADMIN_USER", "SLUICE_ADMIN_PASSWORD", "SLUICE_ISA", "SLUICE_REQUIRE",
-	"SLUICE_LONG", "SLUICE_LANG",
+	"SLUICE_LANG",
 }
 
 // Load reads the configuration: defaults, then the YAML file at path (none if path is empty), then SLUICE_* environment
