@@ -68,6 +68,27 @@ type Error struct {
 	cause      error
 }
 
+// Phrase is a piece of a sentence in both languages: an argument of New and Wrap that says what is wrong, such as "must be
+// positive". A plain string argument is for what has no language, such as a name or a number.
+type Phrase struct {
+	english, chinese string
+	args             []any
+}
+
+// Say returns a Phrase; args fill the verbs of both sentences.
+func Say(english, chinese string, args ...any) Phrase { return Phrase{english, chinese, args} }
+
+func (p Phrase) in(l Lang) string {
+	text := p.english
+	if l == Chinese {
+		text = p.chinese
+	}
+	if len(p.args) == 0 {
+		return text
+	}
+	return fmt.Sprintf(text, p.args...)
+}
+
 // New returns an error for code. args fill the verbs of the code's sentences, in order.
 func New(code Code, args ...any) *Error { return &Error{code: code, args: args} }
 
@@ -109,7 +130,14 @@ func (e *Error) Message(l Lang) string {
 		row = table[CodeInternal]
 		return row.sentence(l)
 	}
-	return fmt.Sprintf(row.sentence(l), e.args...)
+	args := make([]any, len(e.args))
+	for i, a := range e.args {
+		if p, ok := a.(Phrase); ok {
+			a = p.in(l)
+		}
+		args[i] = a
+	}
+	return fmt.Sprintf(row.sentence(l), args...)
 }
 
 // Error implements error with the private form: the English sentence, then the cause.

@@ -97,3 +97,16 @@ func TestWithReturnsCopies(t *testing.T) {
 		t.Errorf("Chinese sentence = %q", got)
 	}
 }
+
+func TestPhraseSpeaksTheSentencesLanguage(t *testing.T) {
+	e := New(CodeInvalidValue, "top_k", Say("must lie between %d and %d", "须在 %d 与 %d 之间", 1, 50))
+	if got := e.Message(English); got != "Invalid value for 'top_k': must lie between 1 and 50." {
+		t.Error(got)
+	}
+	if got := e.Message(Chinese); got != "参数 'top_k' 的值不正确：须在 1 与 50 之间。" {
+		t.Error(got)
+	}
+	if got := Wrap(errors.New("why"), CodeInvalidValue, "x", Say("is 100%", "是 100%")).Error(); got != "Invalid value for 'x': is 100%: why" {
+		t.Error(got)
+	}
+}
