@@ -98,19 +98,31 @@ func (s *Service) StartRollout(ctx context.Context, spec Spec, starter Actor) (S
 	}
 	// The salt is new, so that it is not the same conversations that try every candidate first.
 	in := rolloutInput{Schema: 1, ID: st.ID, Stable: cur.Stable, Salt: uuid.NewString(), Spec: spec, Starter: starter}
-	wait, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	_, err = s.client.ExecuteWorkflow(wait, client.StartWorkflowOptions{
-		ID: workflowID(spec.Model), TaskQueue: s.cfg.TaskQueue, WorkflowExecutionErrorWhenAlreadyStarted: true,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-	}, rolloutName, in)
-	if err != nil {
+	if err := s.launch(ctx, in); err != nil {
 		// If Temporal has started it all the same, its first transition brings the row back to life.
-		err = errors.Join(temporalError(err), s.store.abandon(context.WithoutCancel(ctx), st.ID, s.now()))
-		return State{}, err
+		return State{}, errors.Join(err, s.store.abandon(context.WithoutCancel(ctx), st.ID, s.now()))
 	}
 	return st, nil
+}
+
+// launch starts the workflow. The model's last rollout may show its end a moment before its own workflow is over: as long as
+// nothing owns the assignment, launch waits for that.
+func (s *Service) launch(ctx context.Context, in rolloutInput) error {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	for {
+		_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: workflowID(in.Spec.Model), TaskQueue: s.cfg.TaskQueue, WorkflowExecutionErrorWhenAlreadyStarted: true,
+			WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+			WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		}, rolloutName, in)
+		if err = temporalError(err); !fault.Is(err, fault.CodeConflict) {
+			return err
+		}
+		if _, taken := s.startable(ctx, in.Spec); taken != nil || pause(ctx, 50*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 func workflowID(model string) string { return "rollout/" + model }
