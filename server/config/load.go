@@ -46,6 +46,9 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 			if err := checkKnown(key, known); err != nil {
 				return nil, fmt.Errorf("configuration file %s: %w", path, err)
 			}
+			if fileKeys.Get(key) == nil {
+				fileKeys.Delete(key) // null keeps the default
+			}
 		}
 		if err := k.Merge(fileKeys); err != nil {
 			return nil, fmt.Errorf("configuration file %s: %w", path, err)
