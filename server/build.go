@@ -185,7 +185,7 @@ func (p *parts) recordUsage(tx *gorm.DB, e audit.Event) error {
 	})
 }
 
-func (p *parts) buildEngines(context.Context) error {
+func (p *parts) buildEngines(ctx context.Context) error {
 	if len(p.cfg.Engines.Native.Models) > 0 {
 		cfg := p.cfg.Engines.Native
 		cfg.Models = append([]native.ModelConfig(nil), cfg.Models...)
@@ -201,6 +201,9 @@ func (p *parts) buildEngines(context.Context) error {
 		p.native = e
 		p.engines[nativeEngine] = e
 		p.closers = append(p.closers, e.Close)
+		if err := checkWeights(ctx, e, p.cfg.Engines.Native.Models); err != nil {
+			return err
+		}
 	}
 	for _, cfg := range p.cfg.Engines.Remote {
 		if _, taken := p.engines[cfg.Name]; taken {

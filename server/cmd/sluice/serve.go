@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
 )
@@ -89,15 +90,24 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 	})
 }
 
-// checkModels finds missing model files before anything is started, with the remedy.
+// checkModels finds missing and cut-off model files before anything is started, with the remedy.
 func checkModels(cfg *config.Config) error {
+	store := modelstore.Open(cfg.Downloads)
 	for _, m := range cfg.Engines.Native.Models {
+		for _, e := range modelstore.Catalogue() {
+			if e.Path != modelstore.Models+"/"+m.Path {
+				continue
+			}
+			if _, err := store.Path(e.Name); err != nil {
+				return fmt.Errorf("model %s: %w", m.ID, err)
+			}
+		}
 		path := m.Path
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(cfg.Downloads, "models", path)
 		}
 		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("model %s is not at %s; fetch the default models with: sluice pull", m.ID, path)
+			return fmt.Errorf("model %s is not at %s; put the file there, or correct engines.native.models", m.ID, path)
 		}
 	}
 	return nil
