@@ -31,7 +31,7 @@ over and use --from file:/path.
 			if len(names) == 0 {
 				names = needed(cfg)
 			}
-			if from != "" && len(names) != 1 {
+			if from != "" && len(args) != 1 {
 				return usageError{fmt.Errorf("--from fetches one artefact; name it")}
 			}
 			bar := modelstore.NewBar(a.env.stderr)
