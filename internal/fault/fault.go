@@ -75,8 +75,11 @@ type Phrase struct {
 	args             []any
 }
 
-// Say returns a Phrase; args fill the verbs of both sentences.
+// Say returns a Phrase; args, which may be phrases themselves, fill the verbs of both sentences.
 func Say(english, chinese string, args ...any) Phrase { return Phrase{english, chinese, args} }
+
+// String returns the English form, for logs.
+func (p Phrase) String() string { return p.in(English) }
 
 func (p Phrase) in(l Lang) string {
 	text := p.english
@@ -86,7 +89,19 @@ func (p Phrase) in(l Lang) string {
 	if len(p.args) == 0 {
 		return text
 	}
-	return fmt.Sprintf(text, p.args...)
+	return fmt.Sprintf(text, speak(p.args, l)...)
+}
+
+// speak returns args with every phrase in the language l.
+func speak(args []any, l Lang) []any {
+	out := make([]any, len(args))
+	for i, a := range args {
+		if p, ok := a.(Phrase); ok {
+			a = p.in(l)
+		}
+		out[i] = a
+	}
+	return out
 }
 
 // New returns an error for code. args fill the verbs of the code's sentences, in order.
@@ -130,14 +145,7 @@ func (e *Error) Message(l Lang) string {
 		row = table[CodeInternal]
 		return row.sentence(l)
 	}
-	args := make([]any, len(e.args))
-	for i, a := range e.args {
-		if p, ok := a.(Phrase); ok {
-			a = p.in(l)
-		}
-		args[i] = a
-	}
-	return fmt.Sprintf(row.sentence(l), args...)
+	return fmt.Sprintf(row.sentence(l), speak(e.args, l)...)
 }
 
 // Error implements error with the private form: the English sentence, then the cause.
