@@ -24,7 +24,7 @@ export function TurnView({ turn }: { turn: Turn }) {
         {turn.state === 'running' && <Spin size="small" style={{ marginInlineStart: 8 }} aria-label={t('playground.running')} />}
       </Bubble>
       <Flex gap={4} wrap>
-        {turn.state === 'done' && <Tag color="success">{t('playground.done')}</Tag>}
+        {turn.state === 'done' && turn.finish !== 'length' && <Tag color="success">{t('playground.done')}</Tag>}
         {turn.state === 'stopped' && <Tag>{t('playground.stopped')}</Tag>}
         {turn.finish === 'length' && <Tag color="warning">{t('playground.length')}</Tag>}
         {masked > 0 && <Tag color="blue">{t('playground.maskedCount', { count: masked })}</Tag>}
@@ -93,9 +93,16 @@ export function Governance({ turn }: { turn: Turn | undefined }) {
           ...(x.cost ? [{ key: 'cost', label: t('playground.cost'), children: <span title={`${exactNano(x.cost.nano)} ${x.cost.currency}`}>{money(x.cost.nano, x.cost.currency, language)}</span> }] : []),
           ...(x.energy ? [{ key: 'energy', label: t('playground.energy'), children: `${energy(x.energy.microjoules, language)} · ${label('method', x.energy.method)}` }] : []),
           ...(x.receipt ? [{ key: 'receipt', label: t('playground.receiptId'), children: <Typography.Text copyable style={{ wordBreak: 'break-all' }}>{x.receipt}</Typography.Text> }] : []),
-          ...(x.label ? [{ key: 'label', label: t('playground.label'), children: <pre className="code">{JSON.stringify(x.label, null, 2)}</pre> }] : []),
         ]}
       />
+      {x.label && (
+        <div>
+          <Typography.Text strong>{t('playground.label')}</Typography.Text>
+          <pre className="code" tabIndex={0} aria-label={t('playground.label')}>
+            {JSON.stringify(x.label, null, 2)}
+          </pre>
+        </div>
+      )}
     </Flex>
   );
 }

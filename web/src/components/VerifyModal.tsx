@@ -1,3 +1,4 @@
+import { DownloadOutlined } from '@ant-design/icons';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { Alert, Button, Descriptions, Flex, Modal, Progress, Table, Typography } from 'antd';
 import { useTranslation } from 'react-i18next';
@@ -5,6 +6,7 @@ import { useTranslation } from 'react-i18next';
 import { api, call, type Schema } from '../api/client';
 import { errorFromReply } from '../api/errors';
 import { useLabel, useLanguage } from '../i18n';
+import { download } from '../lib/csv';
 import { count } from '../lib/format';
 import { Failure } from './Failure';
 import { Time } from './Time';
@@ -13,6 +15,10 @@ import { Time } from './Time';
 export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onRecord: (id: string) => void }) {
   const { t } = useTranslation();
   const start = useMutation({ mutationFn: () => call(api.POST('/audit/verifications')) });
+  const keep = useMutation({
+    mutationFn: () => call(api.GET('/audit/checkpoint')),
+    onSuccess: (c) => download(`checkpoint-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.json`, 'application/json', JSON.stringify(c, null, 2)),
+  });
   const id = start.data?.id;
   const job = useQuery({
     queryKey: ['verification', id],
@@ -31,6 +37,9 @@ export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onReco
       onCancel={onClose}
       footer={
         <>
+          <Button icon={<DownloadOutlined aria-hidden />} onClick={() => keep.mutate()} loading={keep.isPending} style={{ float: 'inline-start' }}>
+            {t('verify.checkpoint')}
+          </Button>
           <Button onClick={onClose}>{t('verify.close')}</Button>
           <Button type="primary" onClick={() => start.mutate()} loading={start.isPending || data?.status === 'running'}>
             {t(data ? 'verify.again' : 'verify.start')}
@@ -40,6 +49,8 @@ export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onReco
     >
       <Flex vertical gap={16}>
         <Typography.Text type="secondary">{t('verify.note')}</Typography.Text>
+        <Typography.Text type="secondary">{t('verify.keep')}</Typography.Text>
+        {keep.error && <Failure error={keep.error} />}
         {start.error && <Failure error={start.error} />}
         {job.error && <Failure error={job.error} retry={() => void job.refetch()} />}
         {data && data.status === 'running' && (

@@ -22,6 +22,13 @@ const stages = ['admitted', 'outcome', 'action'] as const;
 const outcomes = ['ok', 'refused', 'failed', 'aborted'] as const;
 const outcomeColors: Record<string, string> = { ok: 'success', refused: 'warning', failed: 'error', aborted: 'default' };
 
+/** The acts that have a name, as the log writes them. */
+function useActions(): string[] {
+  const { i18n } = useTranslation();
+  const names = i18n.getResource('en', 'translation', 'label.action') as Record<string, string>;
+  return Object.keys(names).map((name) => name.replace('_', '.')); // the first mark only: names of operations have none
+}
+
 export default function Audit() {
   const { t } = useTranslation();
   const label = useLabel();
@@ -49,6 +56,8 @@ export default function Audit() {
     placeholderData: keepPreviousData,
   });
   const older = page.data?.next;
+  const actions = useActions();
+  const filtered = [f.from, f.to, f.request, f.actor, f.action, f.stage, f.outcome, f.model, f.rollout].some(Boolean);
 
   const columns: Column<Entry>[] = [
     { key: 'time', title: t('audit.time'), render: (e) => <Time at={e.event.time} />, csv: (e) => iso(e.event.time) },
@@ -62,11 +71,11 @@ export default function Audit() {
       csv: (e) => e.event.action ?? '',
     },
     { key: 'actor', title: t('audit.actor'), render: (e) => e.event.actor?.name || e.event.actor?.id, csv: (e) => e.event.actor?.id ?? '' },
-    { key: 'model', title: t('audit.model'), render: (e) => e.event.model?.asked || e.event.resource, csv: (e) => e.event.model?.asked || e.event.resource || '' },
+    { key: 'object', title: t('audit.object'), width: 220, render: (e) => <span style={{ wordBreak: 'break-all' }}>{e.event.model?.asked || e.event.resource}</span>, csv: (e) => e.event.model?.asked || e.event.resource || '' },
     {
       key: 'findings',
       title: t('audit.findings'),
-      render: (e) => e.event.findings?.map((x) => <Tag key={x.direction + x.class + x.action}>{`${label('class', x.class)} ${x.count}`}</Tag>),
+      render: (e) => e.event.findings?.map((x) => <Tag key={x.direction + x.class + x.action} color={x.action === 'blocked' ? 'error' : x.action === 'masked' ? 'blue' : 'default'} title={`${label('direction', x.direction)} · ${label('finding', x.action)}`}>{`${label('class', x.class)} × ${x.count}`}</Tag>),
       csv: (e) => e.event.findings?.map((x) => `${x.direction}:${x.class}:${x.action}:${x.count}`).join(' ') ?? '',
     },
     {
@@ -89,9 +98,9 @@ export default function Audit() {
       render: (e) => (e.index < 0 ? <Typography.Text type="secondary">{t('audit.unsealed')}</Typography.Text> : e.index),
       csv: (e) => e.index,
     },
-    { key: 'request', title: t('audit.request'), render: (e) => <Typography.Text code>{e.event.request}</Typography.Text>, csv: (e) => e.event.request ?? '' },
+    { key: 'request', title: t('audit.request'), render: (e) => e.event.request && <Typography.Text code>{e.event.request}</Typography.Text>, csv: (e) => e.event.request ?? '' },
   ];
-  const search = (name: 'request' | 'actor' | 'action' | 'model' | 'rollout') => (
+  const search = (name: 'request' | 'actor' | 'model' | 'rollout') => (
     <Input.Search key={name + f[name]} allowClear aria-label={t(`audit.${name}`)} placeholder={t(`audit.${name}`)} defaultValue={f[name]} onSearch={(v) => filter({ [name]: v.trim() })} style={{ width: 180 }} />
   );
 
@@ -117,7 +126,19 @@ export default function Audit() {
         />
         <Select aria-label={t('audit.stage')} placeholder={t('audit.stage')} allowClear style={{ width: 130 }} value={f.stage || undefined} onChange={(v?: string) => filter({ stage: v ?? '' })} options={stages.map((s) => ({ value: s, label: label('stage', s) }))} />
         <Select aria-label={t('audit.outcome')} placeholder={t('audit.outcome')} allowClear style={{ width: 130 }} value={f.outcome || undefined} onChange={(v?: string) => filter({ outcome: v ?? '' })} options={outcomes.map((o) => ({ value: o, label: label('outcome', o) }))} />
-        {(['request', 'actor', 'action', 'model', 'rollout'] as const).map(search)}
+        <Select
+          aria-label={t('audit.action')}
+          placeholder={t('audit.action')}
+          allowClear
+          showSearch={{ optionFilterProp: 'label' }}
+          popupMatchSelectWidth={false}
+          style={{ width: 180 }}
+          value={f.action || undefined}
+          onChange={(v?: string) => filter({ action: v ?? '' })}
+          options={actions.map((a) => ({ value: a, label: label('action', a) }))}
+        />
+        {(['request', 'actor', 'model', 'rollout'] as const).map(search)}
+        {filtered && <Button onClick={() => filter({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '' })}>{t('usage.clear')}</Button>}
       </Flex>
       <Panel>
         <DataTable

@@ -90,7 +90,13 @@ function Standing({ r }: { r: Schema['Rollout'] }) {
   if (r.awaiting_approval) return <Alert type="warning" showIcon role="status" title={t('rollout.awaiting')} description={r.reason} />;
   if (r.phase === 'failed' && !r.history?.length) return <Alert type="error" showIcon title={t('rollout.neverStarted')} />;
   if (!r.reason) return running(r.phase) ? <Alert type="info" showIcon role="status" title={t(r.history?.length ? 'rollout.notJudged' : 'rollout.starting')} /> : null;
-  return <Alert type={ended ? 'error' : r.phase === 'holding' ? 'warning' : 'info'} showIcon role="status" title={r.reason_code ? label('reason', r.reason_code) : r.reason} description={r.reason_code ? <span lang="en">{r.reason}</span> : undefined} />;
+  const metric = r.metrics?.find((m) => m.name === r.reason_code);
+  const says = metric
+    ? t(r.verdict === 'worse' ? 'rollout.broken' : 'rollout.unproven', { metric: label('metric', metric.name) })
+    : r.reason_code
+      ? label('reason', r.reason_code)
+      : undefined;
+  return <Alert type={ended ? 'error' : r.phase === 'holding' ? 'warning' : 'info'} showIcon role="status" title={says ?? r.reason} description={says && <span lang="en">{r.reason}</span>} />;
 }
 
 /** How far the sample of the current step has grown; it is counted again with every refresh. */
@@ -126,6 +132,7 @@ function Settings({ r }: { r: Schema['Rollout'] }) {
     ...(r.entered_at && running(r.phase) ? [{ key: 'entered', label: t('rollout.entered'), children: <Time at={r.entered_at} /> }] : []),
     ...(r.checked_at ? [{ key: 'checked', label: t('rollout.checked'), children: <span><Time at={r.checked_at} />{running(r.phase) && r.poll_seconds ? ` · ${t('rollout.everySeconds', { seconds: r.poll_seconds })}` : ''}</span> }] : []),
     ...(r.dwell_seconds !== undefined ? [{ key: 'dwell', label: t('rollout.dwell'), children: duration(r.dwell_seconds * 1e6, language) }] : []),
+    ...(r.deadline_seconds !== undefined ? [{ key: 'deadline', label: t('rollout.deadline_minutes'), children: count(r.deadline_seconds / 60, language) }] : []),
     ...(r.require_approval?.length ? [{ key: 'approval', label: t('rollout.approval'), children: r.require_approval.map((s) => (s === 0 ? label('phase', 'baseline') : `${s} %`)).join(', ') }] : []),
     ...(r.finished_at ? [{ key: 'finished', label: t('rollout.finished'), children: <Time at={r.finished_at} /> }] : []),
     ...(r.min_requests !== undefined ? [{ key: 'min', label: t('rollout.min_requests'), children: count(r.min_requests, language) }] : []),

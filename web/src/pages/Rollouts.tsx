@@ -151,7 +151,7 @@ function StartRollout({ onClose }: { onClose: () => void }) {
         </Form.Item>
         <Flex gap={16} wrap>
           {(['min_requests', 'dwell_seconds', 'deadline_minutes', 'error_percent', 'latency_percent'] as const).map((name) => (
-            <Form.Item key={name} name={name} label={t(`rollout.${name}`)} rules={[required]} style={{ flex: '1 1 200px', marginBottom: 8 }}>
+            <Form.Item key={name} name={name} label={t(`rollout.${name}`)} extra={name === 'min_requests' && t('rollout.minHelp')} rules={[required]} style={{ flex: '1 1 200px', marginBottom: 8 }}>
               <InputNumber min={name === 'latency_percent' ? 100 : 0} max={name === 'error_percent' ? 100 : undefined} precision={name === 'error_percent' ? 2 : 0} style={{ width: '100%' }} />
             </Form.Item>
           ))}
