@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,11 @@ func (a *app) chatCommand() *cobra.Command {
 			c := conversation{base: strings.TrimSuffix(base, "/"), key: key, lang: a.env.language(), request: openai.ChatRequest{
 				Model: model, MaxTokens: maxTokens, Stream: true, Temperature: 0.7,
 			}}
+			if !cmd.Flags().Changed("model") {
+				if err := c.chooseModel(cmd.Context()); err != nil {
+					return err
+				}
+			}
 			if len(args) > 0 {
 				return c.say(cmd.Context(), strings.Join(args, " "), a.env.stdout, a.env.stderr)
 			}
@@ -57,7 +63,7 @@ func (a *app) chatCommand() *cobra.Command {
 		def = "http://127.0.0.1:8080"
 	}
 	cmd.Flags().StringVar(&base, "url", def, "server address (SLUICE_URL) / 服务器地址")
-	cmd.Flags().StringVar(&model, "model", "smollm2-135m-instruct", "model / 模型")
+	cmd.Flags().StringVar(&model, "model", "smollm2-135m-instruct", "model; without it also the only one you may use / 模型")
 	cmd.Flags().IntVar(&maxTokens, "max-tokens", 512, "longest answer / 最长回答")
 	return cmd
 }
@@ -68,32 +74,67 @@ type conversation struct {
 	request         openai.ChatRequest
 }
 
-func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writer) error {
-	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "user", Content: text})
-	body, err := json.Marshal(c.request)
+// chooseModel keeps the default model if the caller may use it, else takes the only one there is.
+func (c *conversation) chooseModel(ctx context.Context) error {
+	res, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/v1/chat/completions", bytes.NewReader(body))
+	defer func() { _ = res.Body.Close() }()
+	var list openai.ModelList
+	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&list); err != nil {
+		return fmt.Errorf("decode the list of models: %w", err)
+	}
+	names := make([]string, len(list.Data))
+	for i, m := range list.Data {
+		names[i] = m.ID
+	}
+	switch {
+	case slices.Contains(names, c.request.Model):
+	case len(names) == 1:
+		c.request.Model = names[0]
+	default:
+		return usageError{fmt.Errorf("choose a model with --model; yours are: %s", strings.Join(names, ", "))}
+	}
+	return nil
+}
+
+// send sends a request as the holder of the key. An answer other than 200 is an error with the server's sentence.
+func (c *conversation) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	req.Header.Set("Accept-Language", c.lang)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("the server does not answer; is it running? (%w)", err)
+		return nil, fmt.Errorf("the server does not answer; is it running? (%w)", err)
+	}
+	if res.StatusCode == http.StatusOK {
+		return res, nil
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-		var e openai.ErrorBody
-		if json.Unmarshal(raw, &e) == nil && e.Error.Message != "" {
-			return fmt.Errorf("%s (request %s)", e.Error.Message, res.Header.Get("X-Request-Id"))
-		}
-		return fmt.Errorf("the server answered %s", res.Status)
+	raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	var e openai.ErrorBody
+	if json.Unmarshal(raw, &e) == nil && e.Error.Message != "" {
+		return nil, fmt.Errorf("%s (request %s)", e.Error.Message, res.Header.Get("X-Request-Id"))
 	}
+	return nil, fmt.Errorf("the server answered %s", res.Status)
+}
+
+func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writer) error {
+	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "user", Content: text})
+	body, err := json.Marshal(c.request)
+	if err != nil {
+		return err
+	}
+	res, err := c.send(ctx, http.MethodPost, "/v1/chat/completions", body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
 	answer, err := copyAnswer(res.Body, out)
 	fmt.Fprintln(out)
 	if err != nil {

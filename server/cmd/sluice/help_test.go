@@ -47,7 +47,9 @@ func TestHelpIsGolden(t *testing.T) {
 
 // TestHelpSpeaksBothLanguages: every command and every flag of ours is explained in English and in Chinese.
 func TestHelpSpeaksBothLanguages(t *testing.T) {
-	han := func(s string) bool { return strings.ContainsFunc(s, func(r rune) bool { return unicode.Is(unicode.Han, r) }) }
+	han := func(s string) bool {
+		return strings.ContainsFunc(s, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+	}
 	eachCommand(newRoot(environment{stdout: io.Discard}), func(cmd *cobra.Command) {
 		if cmd.HasParent() && cmd.Parent().Name() == "completion" {
 			return // the library's
