@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -103,22 +102,22 @@ func sameRange(a, b chunkRow) bool {
 // read extracts and splits the text.
 func (s *Service) read(d Document) (*book, error) {
 	if strings.TrimSpace(d.Name) == "" || !validName(d.Name, 200, func(r rune) bool { return unicode.IsPrint(r) && r != '#' && r != '@' }) {
-		return nil, fault.New(fault.CodeInvalidValue, "name", "must be 1 to 200 printable characters without # and @").WithParam("name")
+		return nil, fault.New(fault.CodeInvalidValue, "name", fault.Say("must be 1 to 200 printable characters without # and @", "须为 1 至 200 个可见字符，且不含 # 和 @")).WithParam("name")
 	}
 	labels, err := cleanLabels(d.Labels)
 	if err != nil {
 		return nil, err
 	}
 	if len(d.Body) > s.cfg.MaxBytes {
-		return nil, invalidDocument(d.Name, fmt.Errorf("it is larger than %d bytes; split it", s.cfg.MaxBytes))
+		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("it is larger than %d bytes; split it", "超过 %d 字节，请拆分", s.cfg.MaxBytes))
 	}
 	kind, err := parse.Kind(d.MIME, d.Name)
 	if err != nil {
-		return nil, invalidDocument(d.Name, err)
+		return nil, unreadable(d.Name, err)
 	}
 	text, err := parse.Parse(kind, d.Body)
 	if err != nil {
-		return nil, invalidDocument(d.Name, err)
+		return nil, unreadable(d.Name, err)
 	}
 	sum := sha256.Sum256(d.Body)
 	b := &book{
@@ -136,11 +135,15 @@ func (s *Service) read(d Document) (*book, error) {
 		b.chunks = append(b.chunks, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
 	}
 	if len(b.chunks) == 0 {
-		return nil, invalidDocument(d.Name, errors.New("it contains no text"))
+		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("it contains no text", "不含任何文字"))
 	}
 	return b, nil
 }
 
-func invalidDocument(name string, err error) error {
-	return fault.Wrap(err, fault.CodeInvalidDocument, name, err.Error())
+func unreadable(name string, err error) error {
+	var e *parse.Error
+	if errors.As(err, &e) {
+		return fault.New(fault.CodeInvalidDocument, name, fault.Say(e.Reason, e.Chinese))
+	}
+	return err
 }

@@ -53,13 +53,13 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 		q.TopK = s.cfg.TopK
 	}
 	if q.TopK < 0 || q.TopK > s.cfg.MaxTopK {
-		return nil, fault.New(fault.CodeInvalidValue, "top_k", fmt.Sprintf("must lie between 1 and %d", s.cfg.MaxTopK)).WithParam("top_k")
+		return nil, fault.New(fault.CodeInvalidValue, "top_k", fault.Say("must lie between 1 and %d", "须在 1 到 %d 之间", s.cfg.MaxTopK)).WithParam("top_k")
 	}
 	if strings.TrimSpace(q.Text) == "" {
 		return nil, fault.New(fault.CodeMissing, "query").WithParam("query")
 	}
 	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) {
-		return nil, fault.New(fault.CodeInvalidValue, "query", fmt.Sprintf("must be UTF-8 text of at most %d bytes", maxQuery)).WithParam("query")
+		return nil, fault.New(fault.CodeInvalidValue, "query", fault.Say("must be UTF-8 text of at most %d bytes", "须为不超过 %d 字节的 UTF-8 文本", maxQuery)).WithParam("query")
 	}
 	vectors, err := s.embed(ctx, []string{q.Text})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 func hypertext(body []byte) (Document, error) {
 	root, err := html.Parse(bytes.NewReader(body))
 	if err != nil {
-		return Document{}, &Error{"its elements are nested too deeply"}
+		return Document{}, &Error{"its elements are nested too deeply", "元素嵌套过深"}
 	}
 	w := &writer{}
 	w.children(root)

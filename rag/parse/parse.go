@@ -25,8 +25,8 @@ type Heading struct {
 	Level      int // 1 is the highest
 }
 
-// Error says why a document cannot be read.
-type Error struct{ Reason string }
+// Error says why a document cannot be read, in both languages.
+type Error struct{ Reason, Chinese string }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Reason }
@@ -49,14 +49,14 @@ func Kind(mimeType, name string) (string, error) {
 		case ".html", ".htm", ".xhtml":
 			return HTML, nil
 		}
-		return "", &Error{"its type is not known; declare text/plain, text/markdown or text/html"}
+		return "", &Error{"files with this ending are not supported; add text (.txt), Markdown (.md) or HTML (.html), or declare the type", "不支持此扩展名；请提供文本（.txt）、Markdown（.md）或 HTML（.html），或声明类型"}
 	}
 	kind, params, err := mime.ParseMediaType(mimeType)
 	if err != nil {
-		return "", &Error{"its declared type is malformed"}
+		return "", &Error{"its declared type is malformed", "声明的类型格式有误"}
 	}
 	if cs := strings.ToLower(params["charset"]); cs != "" && cs != "utf-8" && cs != "utf8" && cs != "us-ascii" {
-		return "", &Error{"its character set is not UTF-8; convert it"}
+		return "", &Error{"its character set is not UTF-8; convert it", "字符集不是 UTF-8，请先转换"}
 	}
 	switch kind {
 	case Text, HTML:
@@ -66,17 +66,17 @@ func Kind(mimeType, name string) (string, error) {
 	case "application/xhtml+xml":
 		return HTML, nil
 	}
-	return "", &Error{"this type is not supported; send plain text, Markdown or HTML"}
+	return "", &Error{"this type is not supported; send plain text, Markdown or HTML", "不支持此类型；请提供纯文本、Markdown 或 HTML"}
 }
 
 // Parse extracts the text of body, a document of that kind. Every failure is an [*Error].
 func Parse(kind string, body []byte) (Document, error) {
 	body = []byte(strings.TrimPrefix(string(body), "\ufeff"))
 	if !utf8.Valid(body) {
-		return Document{}, &Error{"it is not valid UTF-8; convert it"}
+		return Document{}, &Error{"it is not valid UTF-8; convert it", "不是合法的 UTF-8，请先转换"}
 	}
 	if isBinary(body) {
-		return Document{}, &Error{"it is not text"}
+		return Document{}, &Error{"it is not text", "不是文本"}
 	}
 	var d Document
 	var err error
@@ -88,13 +88,13 @@ func Parse(kind string, body []byte) (Document, error) {
 	case HTML:
 		d, err = hypertext(body)
 	default:
-		err = &Error{"this type is not supported; send plain text, Markdown or HTML"}
+		err = &Error{"this type is not supported; send plain text, Markdown or HTML", "不支持此类型；请提供纯文本、Markdown 或 HTML"}
 	}
 	if err != nil {
 		return Document{}, err
 	}
 	if strings.TrimSpace(d.Text) == "" {
-		return Document{}, &Error{"it contains no text"}
+		return Document{}, &Error{"it contains no text", "不含任何文字"}
 	}
 	return d, nil
 }
