@@ -104,7 +104,7 @@ var table = map[Code]row{
 	CodeInvalidType: {
 		Invalid,
 		"Invalid type for '%s': expected %s.",
-		"参数 '%s' 的类型不正确：应为 %s。",
+		"参数 '%s' 的类型不正确：应为%s。",
 	},
 	CodeInvalidValue: {
 		Invalid,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,7 +14,11 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// TestBadInput: each case is refused with its status, code and param, and never reaches the engine.
+// englishPhrase matches what no Chinese sentence may hold: two English words in a row.
+var englishPhrase = regexp.MustCompile(`[a-z]{2,} [a-z]{2,}`)
+
+// TestBadInput: each case is refused with its status, code and param, wholly in the caller's language, and never reaches the
+// engine.
 func TestBadInput(t *testing.T) {
 	const chat, completions, embeddings, search = "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rag/search"
 	msg := func(m string) string { return `{"model":"chat","messages":[` + m + `]}` }
@@ -111,6 +116,10 @@ func TestBadInput(t *testing.T) {
 				if !strings.Contains(body, key) {
 					t.Errorf("%s is missing in %s", key, body)
 				}
+			}
+			_, body = k.post(t, c.path, c.body, "Accept-Language", "zh-CN")
+			if m := decode[openai.ErrorBody](t, body).Error.Message; m == got.Message || englishPhrase.MatchString(m) {
+				t.Errorf("in Chinese: %s", m)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"unicode/utf8"
 
@@ -34,7 +33,7 @@ func parse(body []byte, maxDepth int) (*fields, error) {
 	case errors.As(err, &syntax):
 		return nil, fault.New(fault.CodeInvalidJSON, syntax.Offset)
 	case err != nil || f.m == nil:
-		return nil, fault.New(fault.CodeInvalidType, "body", "an object")
+		return nil, fault.New(fault.CodeInvalidType, "body", fault.Say("an object", "对象"))
 	}
 	return f, nil
 }
@@ -80,19 +79,30 @@ func (f *fields) name(field string) string {
 	return f.path + "." + field
 }
 
-func (f *fields) fail(code fault.Code, field string, args ...any) {
-	if f.err == nil {
-		name := f.name(field)
-		f.err = fault.New(code, append([]any{name}, args...)...).WithParam(name)
+// fail keeps the first error: code, about field, for the reasons that the sentences of code take.
+func (f *fields) fail(code fault.Code, field string, reasons ...fault.Phrase) {
+	if f.err != nil {
+		return
 	}
+	name := f.name(field)
+	args := []any{name}
+	for _, r := range reasons {
+		args = append(args, r)
+	}
+	f.err = fault.New(code, args...).WithParam(name)
 }
 
-func (f *fields) wrongType(field, want string) { f.fail(fault.CodeInvalidType, field, want) }
-func (f *fields) invalid(field, why string, a ...any) {
-	f.fail(fault.CodeInvalidValue, field, fmt.Sprintf(why, a...))
+func (f *fields) wrongType(field string, want fault.Phrase) {
+	f.fail(fault.CodeInvalidType, field, want)
 }
 
-func (f *fields) unsupported(field, instead string) { f.fail(fault.CodeUnsupported, field, instead) }
+func (f *fields) invalid(field string, why fault.Phrase) {
+	f.fail(fault.CodeInvalidValue, field, why)
+}
+
+func (f *fields) unsupported(field string, instead fault.Phrase) {
+	f.fail(fault.CodeUnsupported, field, instead)
+}
 
 func (f *fields) raw(field string) (json.RawMessage, bool) {
 	v, ok := f.m[field]
@@ -100,7 +110,7 @@ func (f *fields) raw(field string) (json.RawMessage, bool) {
 }
 
 // get decodes a member into v, which must be a pointer to a type that JSON values of one kind fill.
-func (f *fields) get(field, want string, v any) bool {
+func (f *fields) get(field string, want fault.Phrase, v any) bool {
 	raw, ok := f.raw(field)
 	if !ok {
 		return false
@@ -113,7 +123,7 @@ func (f *fields) get(field, want string, v any) bool {
 }
 
 func (f *fields) text(field string) (s string, ok bool) {
-	ok = f.get(field, "a string", &s)
+	ok = f.get(field, fault.Say("a string", "字符串"), &s)
 	return s, ok
 }
 
@@ -127,18 +137,18 @@ func (f *fields) needText(field string) string {
 }
 
 func (f *fields) flag(field string) (b bool) {
-	f.get(field, "a boolean", &b)
+	f.get(field, fault.Say("a boolean", "布尔值"), &b)
 	return b
 }
 
 // number reads a number within bounds.
 func (f *fields) number(field string, low, high float64) *float64 {
 	var v float64
-	if !f.get(field, "a number", &v) {
+	if !f.get(field, fault.Say("a number", "数字"), &v) {
 		return nil
 	}
 	if v < low || v > high {
-		f.invalid(field, "must lie between %v and %v", low, high)
+		f.invalid(field, fault.Say("must lie between %v and %v", "须在 %v 与 %v 之间", low, high))
 		return nil
 	}
 	return &v
@@ -152,16 +162,16 @@ func (f *fields) integer(field string, low, high int64) *int64 {
 		return nil
 	}
 	if raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
-		f.wrongType(field, "an integer")
+		f.wrongType(field, fault.Say("an integer", "整数"))
 		return nil
 	}
 	v, err := strconv.ParseInt(n.String(), 10, 64)
 	if errors.Is(err, strconv.ErrSyntax) {
-		f.wrongType(field, "an integer")
+		f.wrongType(field, fault.Say("an integer", "整数"))
 		return nil
 	}
 	if err != nil || v < low || v > high {
-		f.invalid(field, "must lie between %d and %d", low, high)
+		f.invalid(field, fault.Say("must lie between %d and %d", "须在 %d 与 %d 之间", low, high))
 		return nil
 	}
 	return &v
@@ -169,14 +179,14 @@ func (f *fields) integer(field string, low, high int64) *int64 {
 
 // list reads an array.
 func (f *fields) list(field string) (items []json.RawMessage, ok bool) {
-	ok = f.get(field, "an array", &items)
+	ok = f.get(field, fault.Say("an array", "数组"), &items)
 	return items, ok
 }
 
 // object reads a nested object; its first error becomes f's when the caller calls join.
 func (f *fields) object(field string) (*fields, bool) {
 	sub := &fields{path: f.name(field)}
-	ok := f.get(field, "an object", &sub.m)
+	ok := f.get(field, fault.Say("an object", "对象"), &sub.m)
 	return sub, ok
 }
 
@@ -184,7 +194,7 @@ func (f *fields) object(field string) (*fields, bool) {
 func (f *fields) item(field string, i int, raw json.RawMessage) *fields {
 	sub := &fields{path: f.name(field) + "[" + strconv.Itoa(i) + "]"}
 	if f.err == nil && (json.Unmarshal(raw, &sub.m) != nil || sub.m == nil) {
-		f.fail(fault.CodeInvalidType, field+"["+strconv.Itoa(i)+"]", "an object")
+		f.fail(fault.CodeInvalidType, field+"["+strconv.Itoa(i)+"]", fault.Say("an object", "对象"))
 	}
 	return sub
 }
@@ -196,7 +206,7 @@ func (f *fields) join(sub *fields) {
 }
 
 // strings reads a string or an array of strings, of at most limit items.
-func (f *fields) strings(field, want string, limit int) []string {
+func (f *fields) strings(field string, want fault.Phrase, limit int) []string {
 	raw, ok := f.raw(field)
 	if !ok {
 		return nil
@@ -210,7 +220,7 @@ func (f *fields) strings(field, want string, limit int) []string {
 		return nil
 	}
 	if len(out) > limit {
-		f.invalid(field, "must have at most %d items", limit)
+		f.invalid(field, fault.Say("must have at most %d items", "最多 %d 项", limit))
 	}
 	return out
 }

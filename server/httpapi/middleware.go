@@ -110,7 +110,7 @@ func (b *budget) give(n int64) { b.used.Add(-n) }
 func (a *API) body(c *gin.Context) (f *fields, done func(), err error) {
 	none := func() {}
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return nil, none, fault.New(fault.CodeUnsupported, "Content-Encoding", "send the body uncompressed").WithParam("Content-Encoding")
+		return nil, none, fault.New(fault.CodeUnsupported, "Content-Encoding", fault.Say("send the body uncompressed", "请发送未压缩的请求体")).WithParam("Content-Encoding")
 	}
 	size := c.Request.ContentLength
 	if size > a.cfg.MaxBodyBytes {

@@ -47,16 +47,16 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	refuseTools(f)
 	if rf, ok := f.object("response_format"); ok {
 		if kind, _ := rf.text("type"); kind != "text" {
-			rf.unsupported("type", "only 'text' is; ask for JSON in the prompt")
+			rf.unsupported("type", fault.Say("only 'text' is; ask for JSON in the prompt", "仅支持 'text'；如需 JSON，请在提示词中说明"))
 		}
 		f.join(rf)
 	}
 	if list, ok := f.list("modalities"); ok && (len(list) != 1 || string(list[0]) != `"text"`) {
-		f.unsupported("modalities", "only text is generated")
+		f.unsupported("modalities", fault.Say("only text is generated", "仅生成文本"))
 	}
 	for _, field := range []string{"audio", "prediction", "web_search_options"} {
 		if _, ok := f.raw(field); ok {
-			f.unsupported(field, "leave it out")
+			f.unsupported(field, fault.Say("leave it out", "请去掉此参数"))
 		}
 	}
 	for _, field := range []string{"reasoning_effort", "verbosity", "prompt_cache_key", "safety_identifier"} {
@@ -69,8 +69,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	c.Action = gateway.ActionCompletion
 	c.Model = model(f)
-	const want = "a string, or an array with one string"
-	prompts := f.strings("prompt", want, 1)
+	prompts := f.strings("prompt", fault.Say("a string, or an array with one string", "字符串，或只含一个字符串的数组"), 1)
 	if len(prompts) != 1 || prompts[0] == "" {
 		f.fail(fault.CodeMissing, "prompt")
 	} else {
@@ -81,16 +80,16 @@ func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 		c.Logprobs = int(*n)
 	}
 	if f.flag("echo") {
-		f.unsupported("echo", "the prompt is not repeated")
+		f.unsupported("echo", fault.Say("the prompt is not repeated", "不会重复输出提示词"))
 	}
 	if s, _ := f.text("suffix"); s != "" {
-		f.unsupported("suffix", "only continuations are generated")
+		f.unsupported("suffix", fault.Say("only continuations are generated", "仅生成续写内容"))
 	}
 	if n := f.integer("best_of", 1, maxChoices); n != nil && *n > int64(max(1, c.Choices)) {
-		f.unsupported("best_of", "use n and choose yourself")
+		f.unsupported("best_of", fault.Say("use n and choose yourself", "请使用 n 并自行选择"))
 	}
 	if _, ok := f.raw("rag"); ok {
-		f.unsupported("rag", "use /v1/chat/completions")
+		f.unsupported("rag", fault.Say("use /v1/chat/completions", "请使用 /v1/chat/completions"))
 	}
 	conversation(f, c)
 	return o, f.err
@@ -100,13 +99,14 @@ func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 	c.Action = gateway.ActionEmbed
 	c.Model = model(f)
-	c.Input = f.strings("input", "a string or an array of strings (arrays of tokens are not supported)", maxInputs)
+	c.Input = f.strings("input", fault.Say(
+		"a string or an array of strings (arrays of tokens are not supported)", "字符串或字符串数组（不支持 token 数组）"), maxInputs)
 	if len(c.Input) == 0 {
 		f.fail(fault.CodeMissing, "input")
 	}
 	for i, s := range c.Input {
 		if s == "" {
-			f.invalid("input["+strconv.Itoa(i)+"]", "must not be empty")
+			f.invalid("input["+strconv.Itoa(i)+"]", fault.Say("must not be empty", "不能为空"))
 		}
 	}
 	var o options
@@ -114,7 +114,7 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 	case format == "base64":
 		o.base64 = true
 	case ok && format != "float":
-		f.invalid("encoding_format", "must be 'float' or 'base64'")
+		f.invalid("encoding_format", fault.Say("must be 'float' or 'base64'", "须为 'float' 或 'base64'"))
 	}
 	if d := f.integer("dimensions", 1, 1<<20); d != nil {
 		c.Dimensions = int(*d)
@@ -137,7 +137,7 @@ func searchCall(f *fields, c *gateway.Call) error {
 func model(f *fields) gateway.AskedModel {
 	m := f.needText("model")
 	if len(m) > maxModelName || strings.ContainsFunc(m, func(r rune) bool { return r < ' ' }) {
-		f.invalid("model", "must have at most %d printable characters", maxModelName)
+		f.invalid("model", fault.Say("must have at most %d printable characters", "最多 %d 个可打印字符", maxModelName))
 	}
 	return gateway.AskedModel(m)
 }
@@ -149,7 +149,7 @@ func messages(f *fields) []engine.Message {
 	if !ok {
 		f.fail(fault.CodeMissing, "messages")
 	} else if len(items) == 0 {
-		f.invalid("messages", "must not be empty")
+		f.invalid("messages", fault.Say("must not be empty", "不能为空"))
 	}
 	out := make([]engine.Message, 0, len(items))
 	for i, raw := range items {
@@ -160,16 +160,16 @@ func messages(f *fields) []engine.Message {
 			role = "system"
 		case "system", "user", "assistant", "tool":
 		default:
-			m.invalid("role", "must be system, developer, user, assistant or tool")
+			m.invalid("role", fault.Say("must be system, developer, user, assistant or tool", "须为 system、developer、user、assistant 或 tool"))
 		}
 		for _, field := range []string{"tool_calls", "function_call", "audio"} {
 			if raw, ok := m.raw(field); ok && string(raw) != "[]" {
-				m.unsupported(field, "tools are not available yet")
+				m.unsupported(field, fault.Say("tools are not available yet", "暂不支持工具调用"))
 			}
 		}
 		name, _ := m.text("name")
 		if len(name) > maxNameBytes {
-			m.invalid("name", "must have at most %d bytes", maxNameBytes)
+			m.invalid("name", fault.Say("must have at most %d bytes", "最多 %d 字节", maxNameBytes))
 		}
 		out = append(out, engine.Message{Role: role, Content: content(m), Name: name})
 		f.join(m)
@@ -191,17 +191,17 @@ func content(m *fields) string {
 		return s
 	}
 	var items []json.RawMessage
-	if !m.get("content", "a string or an array of parts", &items) {
+	if !m.get("content", fault.Say("a string or an array of parts", "字符串或内容片段数组"), &items) {
 		return ""
 	}
 	if len(items) == 0 {
-		m.invalid("content", "must not be empty")
+		m.invalid("content", fault.Say("must not be empty", "不能为空"))
 	}
 	texts := make([]string, len(items))
 	for j, item := range items {
 		part := m.item("content", j, item)
 		if kind := part.needText("type"); kind != "text" {
-			part.unsupported("type", "only text parts are")
+			part.unsupported("type", fault.Say("only text parts are", "仅支持文本片段"))
 		}
 		s, ok := part.text("text")
 		if !ok {
@@ -228,25 +228,25 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 		c.Choices = int(*n)
 	}
 	tokenLimit(f, c)
-	c.Stop = f.strings("stop", "a string or an array of strings", maxStops)
+	c.Stop = f.strings("stop", fault.Say("a string or an array of strings", "字符串或字符串数组"), maxStops)
 	for _, s := range c.Stop {
 		if s == "" || len(s) > maxStopBytes {
-			f.invalid("stop", "each string must have 1 to %d bytes", maxStopBytes)
+			f.invalid("stop", fault.Say("each string must have 1 to %d bytes", "每个字符串须为 1 至 %d 字节", maxStopBytes))
 		}
 	}
 	for _, field := range []string{"presence_penalty", "frequency_penalty"} {
 		if p := f.number(field, -2, 2); p != nil && *p != 0 {
-			f.unsupported(field, "leave it out or set it to 0")
+			f.unsupported(field, fault.Say("leave it out or set it to 0", "请去掉此参数或设为 0"))
 		}
 	}
 	if bias, ok := f.object("logit_bias"); ok && len(bias.m) > 0 {
-		f.unsupported("logit_bias", "leave it out")
+		f.unsupported("logit_bias", fault.Say("leave it out", "请去掉此参数"))
 	}
 	c.Logprobs = -1
 	o := options{stream: f.flag("stream")}
 	if so, ok := f.object("stream_options"); ok {
 		if !o.stream {
-			f.invalid("stream_options", "is allowed only with stream: true")
+			f.invalid("stream_options", fault.Say("is allowed only with stream: true", "仅在 stream: true 时可用"))
 		}
 		o.includeUsage = so.flag("include_usage")
 		so.flag("include_obfuscation")
@@ -259,7 +259,7 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 func tokenLimit(f *fields, c *gateway.Call) {
 	older, newer := f.integer("max_tokens", 1, maxTokens), f.integer("max_completion_tokens", 1, maxTokens)
 	if older != nil && newer != nil && *older != *newer {
-		f.invalid("max_completion_tokens", "differs from max_tokens; send one of the two")
+		f.invalid("max_completion_tokens", fault.Say("differs from max_tokens; send one of the two", "与 max_tokens 不一致；请只发送其中一个"))
 		return
 	}
 	if newer == nil {
@@ -276,7 +276,7 @@ func chatLogprobs(f *fields, c *gateway.Call) {
 	top := f.integer("top_logprobs", 0, maxTopLogprobs)
 	switch {
 	case top != nil && !on:
-		f.invalid("top_logprobs", "needs logprobs: true")
+		f.invalid("top_logprobs", fault.Say("needs logprobs: true", "需要 logprobs: true"))
 	case top != nil:
 		c.Logprobs = int(*top)
 	case on:
@@ -292,7 +292,7 @@ func conversation(f *fields, c *gateway.Call) {
 		}
 		if id, ok := md.text("conversation_id"); ok && c.Session == "" {
 			if !saneID(id, 128) {
-				md.invalid("conversation_id", "must have 1 to 128 letters, digits, dots, dashes or underscores")
+				md.invalid("conversation_id", fault.Say("must have 1 to 128 letters, digits, dots, dashes or underscores", "须为 1 至 128 个字母、数字、点、短横线或下划线"))
 			}
 			c.Session = id
 		}
@@ -306,11 +306,11 @@ func conversation(f *fields, c *gateway.Call) {
 func refuseTools(f *fields) {
 	for _, field := range []string{"tools", "functions"} {
 		if list, ok := f.list(field); ok && len(list) > 0 {
-			f.unsupported(field, "tools are not available yet")
+			f.unsupported(field, fault.Say("tools are not available yet", "暂不支持工具调用"))
 		}
 	}
 	if raw, ok := f.raw("tool_choice"); ok && string(raw) != `"none"` && string(raw) != `"auto"` {
-		f.unsupported("tool_choice", "tools are not available yet")
+		f.unsupported("tool_choice", fault.Say("tools are not available yet", "暂不支持工具调用"))
 	}
 }
 
