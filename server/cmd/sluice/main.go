@@ -28,6 +28,7 @@ var errFindings = errors.New("problems were found")
 type usageError struct{ error }
 
 func main() {
+	syscall.Umask(0o077) // what an installation writes is for its own user
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, environment{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
