@@ -5,116 +5,201 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
 var errNoCollection = usageError{errors.New("name the collection with --collection; sluice rag list shows them")}
 
-func (a *app) ragCommand() *cobra.Command {
-	var flags remoteFlags
-	var tenant string
-	cmd := &cobra.Command{Use: "rag", Short: "Fill and search knowledge bases / 管理知识库"}
-	flags.register(cmd, a.env)
-	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
+// ragFlags are what the commands about knowledge bases share.
+type ragFlags struct {
+	remoteFlags
 
-	var collection string
-	var labels []string
-	var create bool
-	ingest := &cobra.Command{
-		Use: "ingest FILE…", Short: "Add text, Markdown or HTML files to a collection / 导入文件", Args: atLeast(1),
+	tenant, collection string
+	labels             []string
+}
+
+func (f *ragFlags) collectionFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.collection, "collection", "", "name of the collection / 知识库名称")
+}
+
+// path returns the path of the documents of the collection, or of one of them.
+func (f *ragFlags) path(document string) string {
+	p := "/rag/collections/" + url.PathEscape(f.collection) + "/documents"
+	if document != "" {
+		p += "/" + url.PathEscape(document)
+	}
+	return p + query("tenant", f.tenant)
+}
+
+func (a *app) ragCommand() *cobra.Command {
+	f := &ragFlags{}
+	cmd := &cobra.Command{Use: "rag", Short: "Fill and search knowledge bases / 管理知识库"}
+	f.register(cmd, a.env)
+	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", "tenant (default: your own) / 租户")
+	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f))
+	return cmd
+}
+
+func (a *app) ragCreateCommand(f *ragFlags) *cobra.Command {
+	var title string
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Create an empty collection / 创建知识库", Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if collection == "" {
-				return errNoCollection
-			}
-			r, err := a.login(cmd.Context(), flags)
+			r, err := a.login(cmd.Context(), f.remoteFlags)
 			if err != nil {
 				return err
 			}
-			if create {
-				in := adminapi.NewCollection{Name: collection}
-				if tenant != "" {
-					in.Tenant = &tenant
-				}
-				if err := r.call(cmd.Context(), http.MethodPost, "/rag/collections", in, nil); err != nil {
-					return err
-				}
+			f.collection = args[0]
+			if err := r.call(cmd.Context(), http.MethodPost, "/rag/collections", f.newCollection(title), nil); err != nil {
+				return err
 			}
-			path := "/rag/collections/" + url.PathEscape(collection) + "/documents" + query("tenant", tenant)
-			for i, file := range args {
-				content, err := os.ReadFile(file)
-				if err != nil {
-					return err
-				}
-				in := adminapi.NewDocument{Name: filepath.Base(file), Content: &content}
-				if len(labels) > 0 {
-					in.Labels = &labels
-				}
-				var out adminapi.Document
-				if err := r.call(cmd.Context(), http.MethodPost, path, in, &out); err != nil {
-					return fmt.Errorf("%s (%d of %d were added): %w", file, i, len(args), err)
-				}
-				fmt.Fprintf(a.env.stdout, "[%d/%d] %s: %d chunks, version %s\n", i+1, len(args), out.Name, out.Chunks, out.Version)
-			}
+			fmt.Fprintf(a.env.stdout, a.say("Created %s. Add documents: sluice rag ingest FOLDER --collection %s\n", "已创建 %s。导入文档：sluice rag ingest FOLDER --collection %s\n"), args[0], args[0])
 			return nil
 		},
 	}
-	ingest.Flags().StringVar(&collection, "collection", "", "collection to add to (required) / 目标知识库（必填）")
-	ingest.Flags().StringSliceVar(&labels, "label", nil, "access label of the documents (repeatable) / 文档访问标签")
-	ingest.Flags().BoolVar(&create, "create", false, "create the collection first / 先创建知识库")
+	cmd.Flags().StringVar(&title, "title", "", "title for people / 标题")
+	cmd.Flags().StringSliceVar(&f.labels, "label", nil, "readers need one of these access labels; none: everybody of the tenant (repeatable) / 访问标签")
+	return cmd
+}
 
-	list := &cobra.Command{
-		Use: "list", Short: "List collections / 列出知识库", Args: exactly(0),
+func (f *ragFlags) newCollection(title string) adminapi.NewCollection {
+	in := adminapi.NewCollection{Name: f.collection}
+	if title != "" {
+		in.Title = &title
+	}
+	if len(f.labels) > 0 {
+		in.Labels = &f.labels
+	}
+	if f.tenant != "" {
+		in.Tenant = &f.tenant
+	}
+	return in
+}
+
+func (a *app) ragListCommand(f *ragFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List collections, or the documents of one / 列出知识库或其中的文档", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.login(cmd.Context(), flags)
+			r, err := a.login(cmd.Context(), f.remoteFlags)
 			if err != nil {
 				return err
 			}
-			var out adminapi.CollectionList
-			if err := r.call(cmd.Context(), http.MethodGet, "/rag/collections"+query("tenant", tenant), nil, &out); err != nil {
+			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+			if f.collection == "" {
+				var out adminapi.CollectionList
+				if err := r.call(cmd.Context(), http.MethodGet, "/rag/collections"+query("tenant", f.tenant), nil, &out); err != nil {
+					return err
+				}
+				fmt.Fprintln(w, "NAME\tDOCUMENTS\tLABELS\tTITLE")
+				for _, c := range out.Items {
+					fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", c.Name, c.Documents, dash(c.Labels), c.Title)
+				}
+				return w.Flush()
+			}
+			docs, err := r.documents(cmd.Context(), f)
+			if err != nil {
 				return err
 			}
-			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tTITLE\tDOCUMENTS\tLABELS")
-			for _, c := range out.Items {
-				fmt.Fprintf(w, "%s\t%s\t%d\t%v\n", c.Name, c.Title, c.Documents, c.Labels)
+			fmt.Fprintln(w, "NAME\tVERSION\tCHUNKS\tLABELS\tSINCE")
+			for _, d := range docs {
+				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", d.Name, d.Version, d.Chunks, dash(d.Labels), d.CreatedAt.Local().Format("2006-01-02 15:04"))
 			}
 			return w.Flush()
 		},
 	}
+	f.collectionFlag(cmd)
+	return cmd
+}
 
+func dash(labels []string) string {
+	if len(labels) == 0 {
+		return "-"
+	}
+	return strings.Join(labels, ",")
+}
+
+func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 	var topK int
-	search := &cobra.Command{
-		Use: "search QUERY", Short: "Search a collection / 检索", Args: exactly(1),
+	cmd := &cobra.Command{
+		Use: "search QUERY", Short: "Search a collection with your own access labels / 检索", Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if collection == "" {
+			if f.collection == "" {
 				return errNoCollection
 			}
-			r, err := a.login(cmd.Context(), flags)
+			r, err := a.login(cmd.Context(), f.remoteFlags)
 			if err != nil {
 				return err
 			}
-			in := adminapi.SearchRequest{Collection: collection, Text: args[0], TopK: &topK}
-			if tenant != "" {
-				in.Tenant = &tenant
+			in := adminapi.SearchRequest{Collection: f.collection, Text: args[0], TopK: &topK}
+			if f.tenant != "" {
+				in.Tenant = &f.tenant
 			}
 			var out adminapi.PassageList
-			if err := r.call(cmd.Context(), http.MethodPost, "/rag/search", in, &out); err != nil {
+			err = r.call(cmd.Context(), http.MethodPost, "/rag/search", in, &out)
+			if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeCollectionNotFound) {
+				return fmt.Errorf("%w\n%s", err, a.say("A search sees what your user's access labels allow; sluice rag list shows what exists and which labels it needs.",
+					"检索范围由您账号的访问标签决定；sluice rag list 列出现有知识库及其所需标签。"))
+			}
+			if err != nil {
 				return err
 			}
+			if len(out.Items) == 0 {
+				fmt.Fprintln(a.env.stdout, a.say("Nothing: the collection has no documents that your access labels allow.", "没有结果：该知识库中没有您的访问标签可见的文档。"))
+			}
 			for _, p := range out.Items {
-				fmt.Fprintf(a.env.stdout, "%.3f  %s [%d:%d]\n%s\n\n", p.Score, p.Document, p.Start, p.End, p.Text)
+				fmt.Fprintf(a.env.stdout, "%.3f  %s %s [%d:%d]\n%s\n\n", p.Score, p.Document, p.Version, p.Start, p.End, p.Text)
 			}
 			return nil
 		},
 	}
-	search.Flags().StringVar(&collection, "collection", "", "collection to search (required) / 要检索的知识库（必填）")
-	search.Flags().IntVar(&topK, "top", 5, "number of passages / 段落数")
-	cmd.AddCommand(ingest, list, search)
+	f.collectionFlag(cmd)
+	cmd.Flags().IntVar(&topK, "top", 5, "number of passages, at most 50 / 返回段落数")
 	return cmd
+}
+
+func (a *app) ragDeleteCommand(f *ragFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete DOCUMENT…", Short: "Delete documents from a collection, by name / 删除文档", Args: atLeast(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.collection == "" {
+				return errNoCollection
+			}
+			r, err := a.login(cmd.Context(), f.remoteFlags)
+			if err != nil {
+				return err
+			}
+			docs, err := r.documents(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				i := slices.IndexFunc(docs, func(d adminapi.Document) bool { return d.Name == name })
+				if i < 0 {
+					return fmt.Errorf("%s: no such document; sluice rag list --collection %s shows them", name, f.collection)
+				}
+				if err := r.call(cmd.Context(), http.MethodDelete, f.path(docs[i].Id), nil, nil); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				fmt.Fprintf(a.env.stdout, a.say("%s: deleted\n", "%s：已删除\n"), name)
+			}
+			return nil
+		},
+	}
+	f.collectionFlag(cmd)
+	return cmd
+}
+
+// say returns the sentence in the language of the environment.
+func (a *app) say(english, chinese string) string {
+	if a.env.language() == "zh-CN" {
+		return chinese
+	}
+	return english
 }

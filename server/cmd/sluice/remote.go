@@ -23,6 +23,7 @@ import (
 // permissions and leave the same audit records as the console.
 type remote struct {
 	base, token, lang string
+	credentials       adminapi.LoginRequest
 	http              *http.Client
 }
 
@@ -60,17 +61,49 @@ func (a *app) login(ctx context.Context, f remoteFlags) (*remote, error) {
 		password = string(raw)
 	}
 	r := &remote{base: strings.TrimSuffix(f.url, "/") + adminapi.Prefix, lang: a.env.language(), http: &http.Client{Timeout: 2 * time.Minute}}
-	var s adminapi.Session
-	if err := r.call(ctx, http.MethodPost, "/session", adminapi.LoginRequest{User: f.user, Password: password}, &s); err != nil {
+	r.credentials = adminapi.LoginRequest{User: f.user, Password: password}
+	if err := r.signIn(ctx); err != nil {
 		return nil, fmt.Errorf("sign in at %s: %w", f.url, err)
 	}
-	r.token = s.AccessToken
 	return r, nil
 }
 
-// call sends in as JSON and decodes the answer into out; either may be nil. A problem document becomes an error with its
-// sentence, code and request id.
+func (r *remote) signIn(ctx context.Context) error {
+	var s adminapi.Session
+	r.token = ""
+	if err := r.call(ctx, http.MethodPost, "/session", r.credentials, &s); err != nil {
+		return err
+	}
+	r.token = s.AccessToken
+	return nil
+}
+
+// problemError is a problem document that the server answered with.
+type problemError struct {
+	adminapi.Problem
+
+	status int
+}
+
+// Error implements error with the sentence, the code and the request id.
+func (p *problemError) Error() string {
+	return fmt.Sprintf("%s (code %s, request %s)", p.Detail, p.Code, p.RequestId)
+}
+
+// call sends in as JSON and decodes the answer into out; either may be nil. A problem document becomes a [problemError]. A session
+// that ended during a long command is begun anew.
 func (r *remote) call(ctx context.Context, method, path string, in, out any) error {
+	err := r.callOnce(ctx, method, path, in, out)
+	if p := (*problemError)(nil); errors.As(err, &p) && p.status == http.StatusUnauthorized && r.token != "" {
+		if err := r.signIn(ctx); err != nil {
+			return err
+		}
+		return r.callOnce(ctx, method, path, in, out)
+	}
+	return err
+}
+
+func (r *remote) callOnce(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		raw, err := json.Marshal(in)
@@ -102,7 +135,7 @@ func (r *remote) call(ctx context.Context, method, path string, in, out any) err
 	if res.StatusCode >= http.StatusBadRequest {
 		var p adminapi.Problem
 		if json.Unmarshal(raw, &p) == nil && p.Detail != "" {
-			return fmt.Errorf("%s (code %s, request %s)", p.Detail, p.Code, p.RequestId)
+			return &problemError{Problem: p, status: res.StatusCode}
 		}
 		return fmt.Errorf("the server answered %s", res.Status)
 	}

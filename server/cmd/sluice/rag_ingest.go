@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+func (a *app) ragIngestCommand(f *ragFlags) *cobra.Command {
+	var create bool
+	cmd := &cobra.Command{
+		Use: "ingest PATH…", Short: "Add text, Markdown and HTML files and folders of them / 导入文件或文件夹", Args: atLeast(1),
+		Long: `Adds files to a collection. Of a folder it takes every .txt, .text, .md, .markdown, .html, .htm and .xhtml file, also in
+folders below, except hidden ones; their names in the collection are their paths inside the folder. Run it again after
+changes or an interruption: what is unchanged is left alone, what differs becomes a new version.
+
+将文件导入知识库。文件夹会递归导入其中的文本、Markdown 与 HTML 文件（隐藏文件除外）。可重复执行：未变化的文档保持不变，
+有变化的文档成为新版本。`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.collection == "" {
+				return errNoCollection
+			}
+			found, err := collect(args)
+			if err != nil {
+				return err
+			}
+			r, err := a.login(cmd.Context(), f.remoteFlags)
+			if err != nil {
+				return err
+			}
+			if create {
+				in := *f
+				in.labels = nil // those of the documents
+				err := r.call(cmd.Context(), http.MethodPost, "/rag/collections", in.newCollection(""), nil)
+				if p := (*problemError)(nil); err != nil && (!errors.As(err, &p) || p.Code != string(fault.CodeExists)) {
+					return err
+				}
+			}
+			return a.ingest(cmd.Context(), r, f, found)
+		},
+	}
+	f.collectionFlag(cmd)
+	cmd.Flags().StringSliceVar(&f.labels, "label", nil, "readers need one of these access labels, besides the collection's (repeatable) / 文档访问标签")
+	cmd.Flags().BoolVar(&create, "create", false, "create the collection if it does not exist / 知识库不存在时创建")
+	return cmd
+}
+
+// sources are the files to add.
+type sources struct {
+	files []source
+	other int // files in the folders of types that cannot be added
+}
+
+type source struct{ path, name string }
+
+// collect lists the files that args name. A file is taken whatever its type: the server says what is wrong with it.
+func collect(args []string) (sources, error) {
+	var out sources
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return sources{}, err
+		}
+		if !info.IsDir() {
+			out.files = append(out.files, source{arg, filepath.Base(arg)})
+			continue
+		}
+		if err := out.walk(arg); err != nil {
+			return sources{}, err
+		}
+	}
+	slices.SortFunc(out.files, func(x, y source) int { return strings.Compare(x.name, y.name) })
+	for i := 1; i < len(out.files); i++ {
+		if x, y := out.files[i-1], out.files[i]; x.name == y.name && x.path != y.path {
+			return sources{}, usageError{fmt.Errorf("%s and %s would both be the document %q; add the folder above them instead", x.path, y.path, x.name)}
+		}
+	}
+	out.files = slices.Compact(out.files)
+	if len(out.files) == 0 {
+		return sources{}, fmt.Errorf("no text, Markdown or HTML files in %s", strings.Join(args, ", "))
+	}
+	return out, nil
+}
+
+func (s *sources) walk(folder string) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path != folder && strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return nil
+		}
+		switch strings.ToLower(filepath.Ext(path)) {
+		case ".txt", ".text", ".md", ".markdown", ".html", ".htm", ".xhtml":
+			name, err := filepath.Rel(folder, path)
+			s.files = append(s.files, source{path, filepath.ToSlash(name)})
+			return err
+		}
+		s.other++
+		return nil
+	})
+}
+
+// ingest adds the files one after the other and tells how each went. A file that cannot be read does not keep the others back.
+func (a *app) ingest(ctx context.Context, r *remote, f *ragFlags, found sources) error {
+	before, err := r.documents(ctx, f)
+	if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeCollectionNotFound) {
+		return fmt.Errorf("%w\n%s", err, a.say("Create it with --create, or with labels by sluice rag create.", "可使用 --create 创建；如需访问标签，请用 sluice rag create。"))
+	}
+	if err != nil {
+		return err
+	}
+	versions := map[string]string{}
+	for _, d := range before {
+		versions[d.Name] = d.Version
+	}
+	r.http = &http.Client{} // a long document takes as long as it takes to embed
+	var added, updated, unchanged int
+	var failed []string
+	for i, file := range found.files {
+		fmt.Fprintf(a.env.stdout, "[%d/%d] %s … ", i+1, len(found.files), file.name)
+		start := time.Now()
+		d, err := r.add(ctx, f, file)
+		took := time.Since(start).Round(10 * time.Millisecond)
+		switch {
+		case err != nil && !ofFile(err):
+			fmt.Fprintln(a.env.stdout)
+			return fmt.Errorf("%s: %w\n%s", file.name, err, fmt.Sprintf(a.say("%d of %d files were handled; run it again to go on.", "已处理 %d/%d 个文件；再次执行即可继续。"), i, len(found.files)))
+		case err != nil:
+			failed = append(failed, file.name)
+			fmt.Fprintf(a.env.stdout, a.say("NOT ADDED: %v\n", "未导入：%v\n"), err)
+		case versions[d.Name] == "":
+			added++
+			fmt.Fprintf(a.env.stdout, a.say("new, chunks: %d (%s)\n", "新增，分块：%d（%s）\n"), d.Chunks, took)
+		case versions[d.Name] == d.Version:
+			unchanged++
+			fmt.Fprintln(a.env.stdout, a.say("unchanged", "未变化"))
+		default:
+			updated++
+			fmt.Fprintf(a.env.stdout, a.say("%s → %s, chunks: %d (%s)\n", "%s → %s，分块：%d（%s）\n"), versions[d.Name], d.Version, d.Chunks, took)
+		}
+	}
+	fmt.Fprintf(a.env.stdout, a.say("%s: %d new, %d updated, %d unchanged, %d not added; %d files of other types left out\n",
+		"%s：新增 %d，更新 %d，未变化 %d，未导入 %d；另有 %d 个其他类型的文件被略过\n"), f.collection, added, updated, unchanged, len(failed), found.other)
+	if len(failed) > 0 {
+		return fmt.Errorf(a.say("not added (%d): %s", "未导入（%d）：%s"), len(failed), strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// ofFile reports whether an error concerns one file only.
+func ofFile(err error) bool {
+	var p *problemError
+	if errors.As(err, &p) {
+		return p.Code != string(fault.CodeCollectionNotFound) && (p.status == http.StatusBadRequest || p.status == http.StatusRequestEntityTooLarge)
+	}
+	var unreadable *fs.PathError
+	return errors.As(err, &unreadable)
+}
+
+func (r *remote) add(ctx context.Context, f *ragFlags, file source) (adminapi.Document, error) {
+	content, err := os.ReadFile(file.path)
+	if err != nil {
+		return adminapi.Document{}, err
+	}
+	in := adminapi.NewDocument{Name: file.name, Content: &content}
+	if len(f.labels) > 0 {
+		in.Labels = &f.labels
+	}
+	var out adminapi.Document
+	return out, r.call(ctx, http.MethodPost, f.path(""), in, &out)
+}
+
+// documents lists a collection.
+func (r *remote) documents(ctx context.Context, f *ragFlags) ([]adminapi.Document, error) {
+	var out []adminapi.Document
+	for cursor := ""; ; {
+		var page adminapi.DocumentPage
+		path := "/rag/collections/" + url.PathEscape(f.collection) + "/documents" + query("tenant", f.tenant, "cursor", cursor, "limit", "200")
+		if err := r.call(ctx, http.MethodGet, path, nil, &page); err != nil {
+			return nil, err
+		}
+		out = append(out, page.Items...)
+		if page.Next == nil || *page.Next == "" {
+			return out, nil
+		}
+		cursor = *page.Next
+	}
+}

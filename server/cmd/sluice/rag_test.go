@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-project/sluice/internal/testmodel"
+)
+
+// TestRAGCommands fills a knowledge base from a folder as an operator does: once, again, after changes, with files that cannot be
+// added, in both languages; and searches it.
+func TestRAGCommands(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil, "")
+	raw, err := os.ReadFile(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(strings.NewReplacer(
+		"models: []}", fmt.Sprintf("models: [{id: %s, kind: bert, path: %q}]}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM)),
+		`rag: {embedding_model: ""}`, "rag: {embedding_model: "+testmodel.MiniLM+"}").Replace(string(raw)))
+	s.env = s.up("--no-temporal", "--no-console").client()
+
+	folder := filepath.Join(s.dir, "docs")
+	file := func(name, content string) {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("停车.md", "# 停车\n\n居民到7号窗口换领停车证。\n")
+	file("bins.html", "<h1>Bins</h1><p>They are emptied on Tuesday.")
+	file("sub/bins.html", "<p>Other bins.")
+	file(".git/note.txt", "hidden")
+	file("photo.jpg", "no text")
+
+	s.run("rag", "ingest", folder).wants(t, exitUsage, "--collection")
+	s.run("rag", "ingest", folder, "--collection", "kb").wants(t, exitFailed, "kb", "--create")
+	s.run("rag", "ingest", filepath.Join(s.dir, "none"), "--collection", "kb").wants(t, exitFailed, "none", "no such file")
+	s.run("rag", "ingest", filepath.Join(folder, ".git"), "--collection", "kb", "--create").wants(t, exitOK, "note.txt … new")
+	s.run("rag", "ingest", filepath.Join(folder, "bins.html"), filepath.Join(folder, "sub", "bins.html"), "--collection", "kb").
+		wants(t, exitUsage, "bins.html", "the folder above")
+
+	s.run("rag", "ingest", folder, "--collection", "kb", "--create").
+		wants(t, exitOK, "[1/3] bins.html … new, chunks: 1", "sub/bins.html … new", "kb: 3 new, 0 updated, 0 unchanged, 0 not added; 1 files of other types")
+	file("bins.html", "<h1>Bins</h1><p>They are emptied on Monday.")
+	file("bad.txt", "\xff\xfe")
+	s.run("rag", "ingest", folder, "--collection", "kb").
+		wants(t, exitFailed, "bins.html … v1 → v2", "停车.md … unchanged", "not valid UTF-8", "kb: 0 new, 1 updated, 2 unchanged, 1 not added", "not added (1): bad.txt")
+	s.env = append(s.env, "LANG=zh_CN.UTF-8")
+	s.run("rag", "ingest", folder, "--collection", "kb").wants(t, exitFailed, "未变化", "不是合法的 UTF-8", "kb：新增 0，更新 0，未变化 3，未导入 1")
+	s.env = s.env[:len(s.env)-1]
+
+	s.run("rag", "search", "Monday", "--collection", "kb", "--top", "1").wants(t, exitOK, "bins.html v2 [0:33]", "emptied on Monday")
+	s.run("rag", "search", "停车证在哪里换", "--collection", "kb", "--top", "1").wants(t, exitOK, "停车.md v1 [", "7号窗口")
+	s.run("rag", "delete", "停车.md", "nothing.md", "--collection", "kb").wants(t, exitFailed, "停车.md: deleted", "nothing.md: no such document")
+	s.run("rag", "list", "--collection", "kb").wants(t, exitOK, "sub/bins.html", "v2")
+	s.run("rag", "create", "private", "--label", "staff", "--title", "Private").wants(t, exitOK, "sluice rag ingest")
+	s.run("rag", "list").wants(t, exitOK, "kb", "private", "staff", "Private")
+	s.run("rag", "search", "x", "--collection", "private").wants(t, exitFailed, "access labels", "sluice rag list")
+}
