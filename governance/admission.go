@@ -58,7 +58,7 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
 	}
 	if p := force.policy.Purposes; len(p) > 0 && !slices.Contains(p, ask.Purpose) {
-		return a, fault.New(fault.CodeNotAllowed, "purpose").WithParam("purpose")
+		return a, fault.New(fault.CodeNotAllowed, fault.Say("purpose", "用途")).WithParam("purpose")
 	}
 	masked := make([]string, len(ask.Fields))
 	var blocked error

@@ -112,15 +112,15 @@ func (p *policy) allowsModel(model string) bool { return identity.Matches(p.Mode
 // quote values.
 func parsePolicy(source []byte) (*policy, error) {
 	if len(source) > maxPolicySize || !utf8.Valid(source) {
-		return nil, invalid("", fmt.Sprintf("must be UTF-8 text of at most %d bytes", maxPolicySize))
+		return nil, invalid("", fault.Say("must be UTF-8 text of at most %d bytes", "须为不超过 %d 字节的 UTF-8 文本", maxPolicySize))
 	}
 	d := yaml.NewDecoder(bytes.NewReader(source))
 	var root yaml.Node
 	if err := d.Decode(&root); err != nil || len(root.Content) != 1 {
-		return nil, invalid("", "is no YAML document"+yamlLine(err))
+		return nil, invalid("", onLine(fault.Say("is no YAML document", "不是 YAML 文档"), yamlLine(err)))
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, invalid("", "must be a single YAML document")
+		return nil, invalid("", fault.Say("must be a single YAML document", "只能含一个 YAML 文档"))
 	}
 	p := &policy{Pseudonyms: pseudonymsPerSession, Label: identity.LabelMetadata, Purposes: []string{}, Entities: map[string]actions{}}
 	err := object(root.Content[0], "", []field{
@@ -141,7 +141,7 @@ func parsePolicy(source []byte) (*policy, error) {
 
 func (p *policy) readSchema(n *yaml.Node, path string) error {
 	if n.Kind != yaml.ScalarNode || n.Value != strconv.Itoa(policySchema) {
-		return at(n, path, fmt.Sprintf("must be %d", policySchema))
+		return at(n, path, fault.Say("must be %d", "须为 %d", policySchema))
 	}
 	p.Schema = policySchema
 	return nil
@@ -189,17 +189,17 @@ func object(n *yaml.Node, path string, fields []field) error {
 		return err
 	}
 	if n.Kind != yaml.MappingNode {
-		return at(n, path, "must be a mapping")
+		return at(n, path, fault.Say("must be a mapping", "须为映射（键值对）"))
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		k := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		if k < 0 || key.Kind != yaml.ScalarNode {
-			return at(key, path, "has an unknown key; known are "+names(fields))
+			return at(key, path, fault.Say("has an unknown key; known are %s", "含有未知的键；可用的键为 %s", names(fields)))
 		}
 		if seen[key.Value] {
-			return at(key, join(path, key.Value), "is given twice")
+			return at(key, join(path, key.Value), fault.Say("is given twice", "重复出现"))
 		}
 		seen[key.Value] = true
 		if err := fields[k].read(n.Content[i+1], join(path, key.Value)); err != nil {
@@ -208,7 +208,7 @@ func object(n *yaml.Node, path string, fields []field) error {
 	}
 	for _, f := range fields {
 		if f.required && !seen[f.name] {
-			return at(n, join(path, f.name), "is missing")
+			return at(n, join(path, f.name), fault.Say("is missing", "缺失"))
 		}
 	}
 	return nil
@@ -217,7 +217,7 @@ func object(n *yaml.Node, path string, fields []field) error {
 // simple refuses anchors and aliases: a document must say what it says.
 func simple(n *yaml.Node, path string) error {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		return at(n, path, "must not use anchors or aliases")
+		return at(n, path, fault.Say("must not use anchors or aliases", "不能使用锚点或别名"))
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func text(to *string) func(*yaml.Node, string) error {
 		}
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" || utf8.RuneCountInString(n.Value) > 128 ||
 			strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return at(n, path, "must be text of 1 to 128 printable characters")
+			return at(n, path, fault.Say("must be text of 1 to 128 printable characters", "须为 1 至 128 个可打印字符的文本"))
 		}
 		*to = n.Value
 		return nil
@@ -242,7 +242,7 @@ func choice(to *string, values ...string) func(*yaml.Node, string) error {
 			return err
 		}
 		if n.Kind != yaml.ScalarNode || !slices.Contains(values, n.Value) {
-			return at(n, path, "must be one of "+strings.Join(values, ", "))
+			return at(n, path, fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(values, ", ")))
 		}
 		*to = n.Value
 		return nil
@@ -255,7 +255,7 @@ func list(to *[]string) func(*yaml.Node, string) error {
 			return err
 		}
 		if n.Kind != yaml.SequenceNode || len(n.Content) > 1000 {
-			return at(n, path, "must be a list of at most 1000 entries")
+			return at(n, path, fault.Say("must be a list of at most 1000 entries", "须为不超过 1000 项的列表"))
 		}
 		out := []string{}
 		for i, item := range n.Content {
@@ -286,26 +286,32 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func at(n *yaml.Node, path, reason string) error {
-	return invalid(path, fmt.Sprintf("%s (line %d)", reason, n.Line))
+func at(n *yaml.Node, path string, reason fault.Phrase) error {
+	return invalid(path, onLine(reason, n.Line))
 }
 
-func invalid(path, reason string) error {
+// onLine adds the line of the document to a reason; 0 is an unknown line.
+func onLine(reason fault.Phrase, line int) fault.Phrase {
+	if line == 0 {
+		return reason
+	}
+	return fault.Say("%s (line %d)", "%s（第 %d 行）", reason, line)
+}
+
+func invalid(path string, reason fault.Phrase) error {
 	if path == "" {
 		path = "document"
 	}
 	return fault.New(fault.CodeInvalidPolicy, path, reason).WithParam(path)
 }
 
-// yamlLine keeps the line of a syntax error and drops its text, which quotes the document.
-func yamlLine(err error) string {
+// yamlLine keeps the line of a syntax error and drops its text, which quotes the document; 0 if it names no line.
+func yamlLine(err error) int {
 	if err == nil {
-		return ""
+		return 0
 	}
-	_, rest, ok := strings.Cut(err.Error(), "line ")
+	_, rest, _ := strings.Cut(err.Error(), "line ")
 	number, _, _ := strings.Cut(rest, ":")
-	if _, nerr := strconv.Atoi(number); !ok || nerr != nil {
-		return ""
-	}
-	return " (line " + number + ")"
+	line, _ := strconv.Atoi(number)
+	return line
 }

@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -90,6 +91,9 @@ func TestInvalidPoliciesNameThePath(t *testing.T) {
 		_, err := parsePolicy([]byte(c.doc))
 		if !fault.Is(err, fault.CodeInvalidPolicy) || fault.Public(err).Param() != c.path {
 			t.Errorf("%s: %v at %q, want path %q", name, err, fault.Public(err).Param(), c.path)
+		}
+		if m := fault.Public(err).Message(fault.Chinese); regexp.MustCompile(`[a-z]{2,} [a-z]{2,}`).MatchString(m) {
+			t.Errorf("in Chinese: %s", m)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (i *Identity) userRow(u NewUser) (userRow, error) {
 	}
 	for _, r := range u.Roles {
 		if r == RoleApplication {
-			return userRow{}, fault.New(fault.CodeInvalidValue, "roles", "application is the role of API keys").WithParam("roles")
+			return userRow{}, invalid("roles", fault.Say("application is the role of API keys", "application 是 API 密钥的角色"))
 		}
 	}
 	if err := checkList("labels", u.Labels); err != nil {
@@ -197,13 +197,13 @@ func (k NewKey) check(now time.Time) error {
 		}
 	}
 	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.AddDate(5, 0, 0)) {
-		return fault.New(fault.CodeInvalidValue, "expires_at", "choose a time within the next five years").WithParam("expires_at")
+		return invalid("expires_at", fault.Say("choose a time within the next five years", "请选择五年之内的时间"))
 	}
 	if k.LabelMode != "" && k.LabelMode != LabelMetadata && k.LabelMode != LabelText {
-		return fault.New(fault.CodeInvalidValue, "label_mode", "use 'metadata' or 'text'").WithParam("label_mode")
+		return invalid("label_mode", fault.Say("use 'metadata' or 'text'", "须为 'metadata' 或 'text'"))
 	}
 	if k.Limits.RequestsPerMinute < 0 || k.Limits.TokensPerMinute < 0 || k.Limits.Concurrent < 0 {
-		return fault.New(fault.CodeInvalidValue, "limits", "must not be negative").WithParam("limits")
+		return invalid("limits", fault.Say("must not be negative", "不能为负数"))
 	}
 	for _, list := range []struct {
 		name   string
@@ -264,6 +264,10 @@ func at(micros int64) time.Time {
 
 func canonicalName(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
+func invalid(param string, why fault.Phrase) error {
+	return fault.New(fault.CodeInvalidValue, param, why).WithParam(param)
+}
+
 // checkID accepts identifiers that are safe in paths, policies and logs.
 func checkID(param, id string) error {
 	ok := len(id) > 0 && len(id) <= 64 && id[0] != '-' && id[0] != '.'
@@ -272,7 +276,7 @@ func checkID(param, id string) error {
 		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.')
 	}
 	if !ok {
-		return fault.New(fault.CodeInvalidValue, param, "use 1 to 64 of a-z, 0-9, '-', '_' and '.'").WithParam(param)
+		return invalid(param, fault.Say("use 1 to 64 of a-z, 0-9, '-', '_' and '.'", "须为 1 至 64 个 a-z、0-9、'-'、'_' 或 '.'"))
 	}
 	return nil
 }
@@ -282,14 +286,14 @@ func checkText(param, s string) error {
 		return fault.New(fault.CodeMissing, param).WithParam(param)
 	}
 	if utf8.RuneCountInString(s) > 128 || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fault.New(fault.CodeInvalidValue, param, "use at most 128 printable characters").WithParam(param)
+		return invalid(param, fault.Say("use at most 128 printable characters", "最多 128 个可打印字符"))
 	}
 	return nil
 }
 
 func checkList(param string, list []string) error {
 	if len(list) > 100 {
-		return fault.New(fault.CodeInvalidValue, param, "use at most 100 entries").WithParam(param)
+		return invalid(param, fault.Say("use at most 100 entries", "最多 100 项"))
 	}
 	for _, s := range list {
 		if err := checkText(param, s); err != nil {

@@ -28,8 +28,8 @@ const (
 
 func checkPassword(password string) error {
 	if n := utf8.RuneCountInString(password); n < minPassword || len(password) > maxPassword || !utf8.ValidString(password) {
-		return fault.New(fault.CodeInvalidValue, "password",
-			fmt.Sprintf("use %d characters or more, at most %d bytes", minPassword, maxPassword)).WithParam("password")
+		return invalid("password",
+			fault.Say("use %d characters or more, at most %d bytes", "至少 %d 个字符，最多 %d 字节", minPassword, maxPassword))
 	}
 	return nil
 }

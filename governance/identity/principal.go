@@ -99,7 +99,7 @@ func CheckRoles(roles []string) error {
 	first := ""
 	for i, r := range roles {
 		if !slices.Contains(known, r) || slices.Contains(roles[:i], r) {
-			return fault.New(fault.CodeInvalidValue, "roles", "unknown or repeated role").WithParam("roles")
+			return invalid("roles", fault.Say("unknown or repeated role", "角色未知或重复"))
 		}
 		if !slices.Contains(admins, r) {
 			continue

@@ -149,13 +149,13 @@ func one[T any](q *gorm.DB, columns []string) (row T, found bool, err error) {
 func tenantExists(tx *gorm.DB, id string) error {
 	_, found, err := one[tenantRow](tx.Where("id = ?", id), tenantColumns)
 	if err == nil && !found {
-		return fault.New(fault.CodeNotFound, "tenant", id)
+		return fault.New(fault.CodeNotFound, fault.Say("tenant", "租户"), id)
 	}
 	return err
 }
 
 // insert creates a row; a broken unique index is the caller's choice of a name that is taken.
-func insert(tx *gorm.DB, row any, what, name string) error {
+func insert(tx *gorm.DB, row any, what fault.Phrase, name string) error {
 	err := tx.Create(row).Error
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return fault.Wrap(err, fault.CodeExists, what, name)
@@ -164,7 +164,7 @@ func insert(tx *gorm.DB, row any, what, name string) error {
 }
 
 func (s store) createTenant(ctx context.Context, row tenantRow) error {
-	return s.change(ctx, "create tenant", func(tx *gorm.DB) error { return insert(tx, &row, "tenant", row.ID) })
+	return s.change(ctx, "create tenant", func(tx *gorm.DB) error { return insert(tx, &row, fault.Say("tenant", "租户"), row.ID) })
 }
 
 func (s store) createUser(ctx context.Context, row userRow) error {
@@ -172,7 +172,7 @@ func (s store) createUser(ctx context.Context, row userRow) error {
 		if err := tenantExists(tx, row.Tenant); err != nil {
 			return err
 		}
-		return insert(tx, &row, "user", row.Name)
+		return insert(tx, &row, fault.Say("user", "用户"), row.Name)
 	})
 }
 
@@ -212,7 +212,7 @@ func (s store) disableUser(ctx context.Context, tenant, id string, now int64) er
 			return err
 		}
 		if !found {
-			return fault.New(fault.CodeNotFound, "user", id)
+			return fault.New(fault.CodeNotFound, fault.Say("user", "用户"), id)
 		}
 		if row.DisabledAt != 0 {
 			return nil
@@ -224,7 +224,7 @@ func (s store) disableUser(ctx context.Context, tenant, id string, now int64) er
 			return err
 		}
 		if hasRole(row.Roles, RolePlatformAdmin) && others == 0 {
-			return fault.New(fault.CodeConflict, "this is the last platform administrator")
+			return fault.New(fault.CodeConflict, fault.Say("this is the last platform administrator", "这是最后一位平台管理员"))
 		}
 		if err := tx.Exec("UPDATE identity_users SET disabled_at = ?, epoch = epoch + 1 WHERE id = ?", now, id).Error; err != nil {
 			return err
@@ -240,7 +240,7 @@ func (s store) setPassword(ctx context.Context, tenant, id, hash string, now int
 			return res.Error
 		}
 		if res.RowsAffected == 0 {
-			return fault.New(fault.CodeNotFound, "user", id)
+			return fault.New(fault.CodeNotFound, fault.Say("user", "用户"), id)
 		}
 		return tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE user_id = ? AND revoked_at = 0", now, id).Error
 	})
@@ -251,7 +251,7 @@ func (s store) createKey(ctx context.Context, row keyRow) error {
 		if err := tenantExists(tx, row.Tenant); err != nil {
 			return err
 		}
-		return insert(tx, &row, "key", row.ID)
+		return insert(tx, &row, fault.Say("key", "密钥"), row.ID)
 	})
 }
 
@@ -263,7 +263,7 @@ func (s store) revokeKey(ctx context.Context, tenant, id string, now int64) erro
 			return err
 		}
 		if !found {
-			return fault.New(fault.CodeNotFound, "key", id)
+			return fault.New(fault.CodeNotFound, fault.Say("key", "密钥"), id)
 		}
 		if row.RevokedAt != 0 {
 			return nil
