@@ -41,20 +41,20 @@ func (l *Ledger) SetBudget(ctx context.Context, b Budget) error {
 }
 
 func (b Budget) check() error {
-	invalid := func(param, why string) error {
+	invalid := func(param string, why fault.Phrase) error {
 		return fault.New(fault.CodeInvalidValue, param, why).WithParam(param)
 	}
 	if b.Tenant == "" {
 		return fault.New(fault.CodeMissing, "tenant").WithParam("tenant")
 	}
 	if !b.Period.valid() {
-		return invalid("period", "must be day, month or total")
+		return invalid("period", fault.Say("must be day, month or total", "须为 day、month 或 total"))
 	}
 	if b.Limit < 0 || b.Limit > 1<<60 {
-		return invalid("limit", "must be a whole number from 0 to 2^60")
+		return invalid("limit", fault.Say("must be a whole number from 0 to 2^60", "须为 0 至 2^60 的整数"))
 	}
 	if _, err := time.LoadLocation(b.Zone); err != nil || b.Zone == "Local" {
-		return invalid("zone", "must be a time zone such as Asia/Shanghai")
+		return invalid("zone", fault.Say("must be a time zone such as Asia/Shanghai", "须为时区，例如 Asia/Shanghai"))
 	}
 	return nil
 }

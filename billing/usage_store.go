@@ -127,7 +127,7 @@ func insertUsage(tx *gorm.DB, row usageRow) (fresh bool, err error) {
 		return false, err
 	}
 	if have.Digest != row.Digest {
-		return false, fault.New(fault.CodeConflict, "other usage is recorded for request "+row.Request)
+		return false, fault.New(fault.CodeConflict, fault.Say("other usage is recorded for request %s", "请求 %s 已记录了其他用量", row.Request))
 	}
 	return false, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/billing/price"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 const good = `
@@ -96,10 +97,27 @@ func TestParseRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := price.Parse([]byte(c.doc))
 			var e *price.Error
-			if !errors.As(err, &e) || e.Path != c.path || e.Reason == "" {
+			if !errors.As(err, &e) || e.Path != c.path || e.Reason.String() == "" {
 				t.Errorf("got %v, want an error at %s", err, c.path)
 			}
 		})
+	}
+}
+
+func TestReasonsInChinese(t *testing.T) {
+	for doc, want := range map[string]string{
+		strings.Replace(good, "prompt: 7", "prompt: 7.5", 1): "不是整数",
+		strings.Replace(good, "prompt: 7", "pr: 7", 1):       "不符合价格表格式（",
+		strings.Replace(good, "schema: 1", "schema: 2", 1):   "须为 1",
+	} {
+		_, err := price.Parse([]byte(doc))
+		var e *price.Error
+		if !errors.As(err, &e) {
+			t.Fatal(err)
+		}
+		if m := fault.New(fault.CodeInvalidPriceBook, e.Path, e.Reason).Message(fault.Chinese); !strings.Contains(m, want) {
+			t.Error(m)
+		}
 	}
 }
 
