@@ -41,18 +41,20 @@ func (p Plan) IsZero() bool {
 
 // Validate reports what is wrong with the plan.
 func (p Plan) Validate() error {
-	bad := func(field, want string) error { return fault.New(fault.CodeInvalidValue, field, want).WithParam(field) }
+	bad := func(field string, want fault.Phrase) error {
+		return fault.New(fault.CodeInvalidValue, field, want).WithParam(field)
+	}
 	if _, err := p.zone(); err != nil {
-		return bad("timezone", "must be the IANA name of a time zone, such as Asia/Shanghai")
+		return bad("timezone", fault.Say("must be the IANA name of a time zone, such as Asia/Shanghai", "须为 IANA 时区名，例如 Asia/Shanghai"))
 	}
 	if p.PeakConcurrency < 1 || p.PeakConcurrency > 4096 {
-		return bad("peak_concurrency", "must lie between 1 and 4096")
+		return bad("peak_concurrency", fault.Say("must lie between 1 and 4096", "须在 1 与 4096 之间"))
 	}
 	if p.ValleyConcurrency < 1 || p.ValleyConcurrency > 4096 {
-		return bad("valley_concurrency", "must lie between 1 and 4096")
+		return bad("valley_concurrency", fault.Say("must lie between 1 and 4096", "须在 1 与 4096 之间"))
 	}
 	if len(p.Peak) > 32 {
-		return bad("peak", "must have at most 32 windows")
+		return bad("peak", fault.Say("must have at most 32 windows", "最多 32 个时段"))
 	}
 	for i, w := range p.Peak {
 		field := fmt.Sprintf("peak[%d]", i)
@@ -60,13 +62,13 @@ func (p Plan) Validate() error {
 		to, err2 := minutes(w.To)
 		switch {
 		case err1 != nil || from == 24*60:
-			return bad(field+".from", "must be a time from 00:00 to 23:59")
+			return bad(field+".from", fault.Say("must be a time from 00:00 to 23:59", "须为 00:00 至 23:59 的时间"))
 		case err2 != nil:
-			return bad(field+".to", "must be a time from 00:00 to 24:00")
+			return bad(field+".to", fault.Say("must be a time from 00:00 to 24:00", "须为 00:00 至 24:00 的时间"))
 		case from == to:
-			return bad(field, "must not be empty; a whole day is 00:00 to 24:00")
+			return bad(field, fault.Say("must not be empty; a whole day is 00:00 to 24:00", "时段不能为空；全天为 00:00 至 24:00"))
 		case slices.ContainsFunc(w.Days, func(d int) bool { return d < 0 || d > 6 }):
-			return bad(field+".days", "must be from 0 (Sunday) to 6")
+			return bad(field+".days", fault.Say("must be from 0 (Sunday) to 6", "须为 0（星期日）至 6"))
 		}
 	}
 	return nil

@@ -151,7 +151,7 @@ func (r *run) mayApprove(_ workflow.Context, c command) error {
 	case c.Rollout != r.in.ID:
 		return temporal.NewApplicationError("another rollout of this model is running", errConflict)
 	case r.State.Phase != PhaseBaseline && r.State.Phase != PhaseCanary:
-		return temporal.NewApplicationError("the rollout is in the phase "+r.State.Phase, errConflict)
+		return temporal.NewApplicationError("the rollout is in the phase "+r.State.Phase, errConflict, r.State.Phase)
 	case r.in.Spec.SecondPerson && c.Actor.ID == r.in.Starter.ID:
 		return temporal.NewApplicationError("the person who started the rollout may not approve it", errDenied)
 	}

@@ -138,13 +138,13 @@ func (s *Service) startable(ctx context.Context, spec Spec) (Assignment, error) 
 	case err != nil:
 		return cur, err
 	case !known:
-		return cur, fault.New(fault.CodeNotFound, "version", spec.Model+"@"+spec.Candidate).WithParam("candidate")
+		return cur, fault.New(fault.CodeNotFound, fault.Say("version", "版本"), spec.Model+"@"+spec.Candidate).WithParam("candidate")
 	case cur.Stable == "":
-		return cur, fault.New(fault.CodeConflict, "the model has no stable version to compare with")
+		return cur, fault.New(fault.CodeConflict, fault.Say("the model has no stable version to compare with", "该模型没有可供对比的稳定版本"))
 	case cur.Stable == spec.Candidate:
-		return cur, fault.New(fault.CodeConflict, "the candidate is the stable version already")
+		return cur, fault.New(fault.CodeConflict, fault.Say("the candidate is the stable version already", "候选版本已是稳定版本"))
 	case cur.Rollout != "":
-		return cur, fault.New(fault.CodeConflict, "a rollout of this model is running; abort it first")
+		return cur, fault.New(fault.CodeConflict, fault.Say("a rollout of this model is running; abort it first", "该模型有灰度发布正在进行；请先中止"))
 	}
 	return cur, nil
 }
@@ -208,7 +208,7 @@ func (s *Service) abortDirectly(ctx context.Context, st State, actor Actor, reas
 func (s *Service) running(ctx context.Context, id string) (State, error) {
 	st, err := s.store.get(ctx, id)
 	if err == nil && finished(st.Phase) {
-		err = fault.New(fault.CodeConflict, "the rollout is over: "+st.Phase)
+		err = fault.New(fault.CodeConflict, fault.Say("the rollout is over: %s", "灰度发布已结束：%s", st.Phase))
 	}
 	return st, err
 }
@@ -270,11 +270,20 @@ func temporalError(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &started):
-		return fault.Wrap(err, fault.CodeConflict, "a rollout of this model is running; abort it first")
+		return fault.Wrap(err, fault.CodeConflict, fault.Say("a rollout of this model is running; abort it first", "该模型有灰度发布正在进行；请先中止"))
 	case errors.As(err, &app) && app.Type() == errDenied:
-		return fault.Wrap(err, fault.CodeNotAllowed, "a second person's approval")
+		return fault.Wrap(err, fault.CodeNotAllowed, fault.Say("a second person's approval", "另一人的批准"))
 	case errors.As(err, &app) && app.Type() == errConflict:
-		return fault.Wrap(err, fault.CodeConflict, app.Message())
+		return fault.Wrap(err, fault.CodeConflict, conflict(app))
 	}
 	return fault.Wrap(err, fault.CodeWorkflowUnavailable).WithRetryAfter(5 * time.Second)
+}
+
+// conflict says why the rollout refused an approval.
+func conflict(app *temporal.ApplicationError) fault.Phrase {
+	var phase string
+	if app.HasDetails() && app.Details(&phase) == nil {
+		return fault.Say("the rollout is in the phase %s", "灰度发布处于 %s 阶段", phase)
+	}
+	return fault.Say("another rollout of this model is running", "该模型的另一次灰度发布正在进行")
 }

@@ -214,7 +214,7 @@ func (s *store) evidence(ctx context.Context, hash string) (Evidence, Thresholds
 		return Evidence{}, Thresholds{}, unavailable("read evidence", err)
 	}
 	if len(rows) == 0 {
-		return Evidence{}, Thresholds{}, fault.New(fault.CodeNotFound, "evidence", hash)
+		return Evidence{}, Thresholds{}, fault.New(fault.CodeNotFound, fault.Say("evidence", "证据"), hash)
 	}
 	var ev Evidence
 	var th Thresholds
@@ -232,7 +232,7 @@ func (s *store) get(ctx context.Context, id string) (State, error) {
 		return State{}, unavailable("read rollout", err)
 	}
 	if len(rows) == 0 {
-		return State{}, fault.New(fault.CodeNotFound, "rollout", id)
+		return State{}, fault.New(fault.CodeNotFound, fault.Say("rollout", "灰度发布"), id)
 	}
 	st, err := rows[0].state()
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // Outcome is what the evidence of a step says.
@@ -60,31 +62,31 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-// problem names the first field that is out of range and what it should be; both are empty when all is well. NaN fails every
+// problem names the first field that is out of range and what it should be; the name is empty when all is well. NaN fails every
 // comparison below and is therefore refused.
-func (t Thresholds) problem() (field, want string) {
+func (t Thresholds) problem() (field string, want fault.Phrase) {
 	below := func(v, limit float64) bool { return v > 0 && v < limit }
 	switch {
 	case t.MinRequests < 1:
-		return "min_requests", "must be at least 1"
+		return "min_requests", fault.Say("must be at least 1", "至少为 1")
 	case !below(t.MaxErrorRate, 1):
-		return "max_error_rate", "must lie between 0 and 1"
+		return "max_error_rate", fault.Say("must lie between 0 and 1", "须在 0 与 1 之间")
 	case !below(t.ErrorMargin, 1):
-		return "error_margin", "must lie between 0 and 1"
+		return "error_margin", fault.Say("must lie between 0 and 1", "须在 0 与 1 之间")
 	case !(t.Quantile >= 0.5 && t.Quantile <= 0.999):
-		return "quantile", "must lie between 0.5 and 0.999"
+		return "quantile", fault.Say("must lie between 0.5 and 0.999", "须在 0.5 与 0.999 之间")
 	case !(t.LatencyRatio >= 1 && t.LatencyRatio <= 100):
-		return "latency_ratio", "must lie between 1 and 100"
+		return "latency_ratio", fault.Say("must lie between 1 and 100", "须在 1 与 100 之间")
 	case t.LatencyFloor < 0 || t.LatencyFloor > time.Hour:
-		return "latency_floor", "must lie between 0 and one hour"
+		return "latency_floor", fault.Say("must lie between 0 and one hour", "须在 0 与一小时之间")
 	case !below(t.PromoteAlpha, 0.5):
-		return "promote_alpha", "must lie between 0 and 0.5"
+		return "promote_alpha", fault.Say("must lie between 0 and 0.5", "须在 0 与 0.5 之间")
 	case !below(t.AbortAlpha, 0.5):
-		return "abort_alpha", "must lie between 0 and 0.5"
+		return "abort_alpha", fault.Say("must lie between 0 and 0.5", "须在 0 与 0.5 之间")
 	case t.Looks < 1:
-		return "looks", "must be at least 1"
+		return "looks", fault.Say("must be at least 1", "至少为 1")
 	}
-	return "", ""
+	return "", fault.Phrase{}
 }
 
 // Decision is a verdict with its reasons. Evidence is the hash of what it rests on.
