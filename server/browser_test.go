@@ -11,10 +11,11 @@ import (
 
 	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/web"
+	"github.com/sluice-project/sluice/workflows/devserver/devtest"
 )
 
 // TestBrowser drives the embedded console in a real Chromium against a real server with the real model, in both languages.
-// It needs the tags browser and console, a built console and npm's packages in web/node_modules.
+// It needs the tags browser and console, a built console, npm's packages in web/node_modules and the Temporal CLI.
 func TestBrowser(t *testing.T) {
 	chromium := os.Getenv("SLUICE_TEST_CHROMIUM")
 	if chromium == "" {
@@ -26,7 +27,8 @@ func TestBrowser(t *testing.T) {
 		}
 		t.Skip("chromium or the console is missing")
 	}
-	in := startNative(t, map[string]any{"console": true})
+	temporal := devtest.Binary(t)
+	in := startNative(t, map[string]any{"console": true, "workflows.enabled": true, "workflows.embedded.binary": temporal})
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", "e2e")

@@ -16,8 +16,8 @@ const pictures = process.env.SCREENSHOTS;
 if (pictures) mkdirSync(pictures, { recursive: true });
 
 const words = {
-  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: 'Complete', masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build' },
-  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: '已完成', masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', home: '概览', account: '的账号', out: '退出登录', build: '构建信息' },
+  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: /^(Complete|Cut at the token limit)$/, masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build', request: 'Request', maxTokens: 'Max tokens', total: 'Total', tokens: 'Tokens', register: 'Register version', version: 'Version', startRollout: 'Start rollout', model: 'Model', candidate: 'Candidate version', minRequests: /^Requests per version/, reason: 'Reason', promote: 'Promote', abort: 'Abort', aborted: 'Aborted', baseline: 'Baseline', history: 'History', ended: 'Your session has ended. Sign in again.' },
+  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: /^(已完成|达到 token 上限而截断)$/, masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', home: '概览', account: '的账号', out: '退出登录', build: '构建信息', request: '请求', maxTokens: '最大 token', total: '合计', tokens: 'Token', register: '登记版本', version: '版本', startRollout: '发起灰度', model: '模型', candidate: '候选版本', minRequests: /^评判前/, reason: '理由', promote: '推进', abort: '中止', aborted: '已中止', baseline: '基线', history: '历史', ended: '会话已结束，请重新登录。' },
 };
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {typeof words.en} Words */
@@ -71,9 +71,12 @@ async function chat(page, w, tag) {
   const masked = page.getByTestId('masked');
   await masked.waitFor();
   assert.ok(!(await masked.innerText()).includes('13812345678'), 'the preview shows the number to the model');
+  await page.getByLabel(w.maxTokens, { exact: true }).fill('48');
   await page.getByLabel(w.message, { exact: true }).fill('Repeat my phone number 13812345678 in one short sentence.');
   await page.getByRole('button', { name: w.send, exact: true }).click();
-  await page.getByText(w.done, { exact: true }).waitFor({ timeout: wait });
+  await page.getByText(w.done).waitFor({ timeout: wait });
+  const shown = await page.getByRole('log').innerText();
+  assert.ok(shown.includes('13812345678') && !shown.includes('⟦'), 'the user sees what they typed, and no pseudonym');
   await page.getByText(w.masked).first().waitFor();
   await page.getByRole('tab').first().click();
   await picture(page, `${tag}-playground`);
@@ -87,7 +90,12 @@ async function chat(page, w, tag) {
   assert.ok(!text.includes('13812345678'), 'the audit record holds the number');
   assert.ok(event.findings?.some((/** @type {{ class: string, count: number }} */ f) => f.class.includes('mobile') && f.count > 0), 'the record names the class and count');
   await picture(page, `${tag}-audit-record`);
-  await page.keyboard.press('Escape');
+  // both records of the request are found by its id
+  await page.getByRole('dialog').getByText(event.request, { exact: true }).first().click();
+  await page.waitForURL((url) => url.searchParams.get('request') === event.request);
+  const rows = page.getByRole('region', { name: w.audit }).getByRole('row').filter({ hasText: event.request });
+  await rows.nth(1).waitFor();
+  assert.equal(await rows.count(), 2, 'admitted and outcome');
 }
 
 /** @param {Page} page @param {Words} w @param {string} tag */
@@ -128,37 +136,119 @@ async function keys(page, w, tag) {
 
 /** @param {Page} page @param {Words} w @param {string} tag */
 async function others(page, w, tag) {
+  await open(page, w.usage);
+  await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor({ timeout: wait });
+  await page.getByRole('row').filter({ hasText: w.total }).waitFor();
+  await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
   for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
     await page.waitForLoadState('networkidle');
-    assert.equal(await page.getByRole('alert').filter({ hasText: 'client_' }).count(), 0, `${name} shows an error`);
+    assert.equal(await page.locator('.ant-alert-error').count(), 0, `${name} shows an error`);
     await picture(page, `${tag}-${name}`);
   }
-  const rollout = page.getByRole('table').getByRole('link').first();
+}
+
+/**
+ * Registers a version, starts a rollout of it and sees it move; an auditor sees the same without the buttons; then aborts it.
+ * @param {Page} page @param {Words} w @param {string} tag
+ */
+async function rollouts(page, w, tag) {
+  const version = `e2e-${tag}`;
+  await open(page, w.system);
+  await page.getByRole('button', { name: w.register }).click();
+  const form = page.getByRole('dialog');
+  await form.getByLabel(w.model, { exact: true }).fill('smollm2-135m-instruct');
+  await form.getByLabel(w.version, { exact: true }).fill(version);
+  await form.locator('#engine_model').fill('smollm2-135m-instruct');
+  await form.locator('#precision').fill('q4_1');
+  await picture(page, `${tag}-version-form`);
+  await form.getByRole('button', { name: w.register }).click();
+  await page.getByRole('cell', { name: version, exact: true }).waitFor();
+
   await open(page, w.rollouts);
-  await heading(page, w.rollouts);
-  await page.waitForLoadState('networkidle');
-  if (await rollout.count()) {
-    await rollout.click();
-    await page.waitForLoadState('networkidle');
-    await picture(page, `${tag}-rollout`);
+  await page.getByRole('button', { name: w.startRollout }).first().click();
+  await choose(page, w.model, 'smollm2-135m-instruct');
+  await choose(page, w.candidate, version);
+  await form.getByLabel(w.minRequests).fill('10');
+  await picture(page, `${tag}-rollout-form`);
+  await form.getByRole('button', { name: w.startRollout }).click();
+  await page.getByRole('region', { name: w.history }).getByText(w.baseline).waitFor({ timeout: wait });
+  await page.getByRole('button', { name: w.promote, exact: true }).waitFor();
+  await picture(page, `${tag}-rollout`);
+
+  await asAuditor(page.url(), w, tag);
+
+  await page.getByRole('button', { name: w.abort, exact: true }).click();
+  await form.getByLabel(w.reason).fill('seen enough');
+  await form.getByRole('button', { name: w.abort, exact: true }).click();
+  await page.getByRole('region', { name: w.history }).getByText(w.aborted).waitFor({ timeout: wait });
+  await page.getByRole('button', { name: w.abort, exact: true }).waitFor({ state: 'detached' });
+  assert.equal(await page.getByRole('button', { name: w.promote, exact: true }).count(), 0, 'a rollout that is over can be promoted');
+  await picture(page, `${tag}-rollout-aborted`);
+}
+
+/** @param {Page} page @param {string} label @param {string} value */
+async function choose(page, label, value) {
+  await page.getByRole('dialog').getByLabel(label, { exact: true }).click();
+  await page.locator('.ant-select-dropdown:visible').getByText(value).last().click();
+}
+
+/** Signs a new auditor in and opens the rollout at url. @param {string} url @param {Words} w @param {string} tag */
+async function asAuditor(url, w, tag) {
+  /** @param {string} path @param {unknown} body @param {string} [token] */
+  const post = async (path, body, token) => {
+    const reply = await fetch(new URL(`/api/v1${path}`, base), { method: 'POST', headers: { 'content-type': 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) }, body: JSON.stringify(body) });
+    assert.ok(reply.ok, `${path}: ${reply.status}`);
+    return /** @type {{ access_token: string }} */ (await reply.json());
+  };
+  const auditor = { name: `auditor-${tag}`, password: 'a long enough password' };
+  await post('/users', { ...auditor, roles: ['auditor'] }, (await post('/session', { user, password })).access_token);
+  const context = await browser.newContext({ locale: tag === 'zh' ? 'zh-CN' : 'en-US', viewport: { width: 1440, height: 900 } });
+  try {
+    const page = watched(await context.newPage(), tag);
+    await page.goto(url);
+    await page.getByLabel(w.user, { exact: true }).fill(auditor.name);
+    await page.getByLabel(w.password, { exact: true }).fill(auditor.password);
+    await page.getByRole('button', { name: w.signIn, exact: true }).click();
+    await page.getByRole('region', { name: w.history }).getByText(w.baseline).waitFor({ timeout: wait });
+    assert.equal(await page.getByRole('button', { name: w.promote, exact: true }).count(), 0, 'an auditor sees Promote');
+    assert.equal(await page.getByRole('button', { name: w.abort, exact: true }).count(), 0, 'an auditor sees Abort');
+    assert.equal(await page.getByRole('navigation').getByRole('link', { name: w.playground }).count(), 0, 'an auditor sees the playground');
+  } finally {
+    await context.close();
   }
+}
+
+/** Notes everything that must not happen on a page: requests elsewhere, errors, crashes. @param {Page} page @param {string} tag */
+function watched(page, tag) {
+  page.setDefaultTimeout(20_000);
+  page.on('request', (r) => {
+    const url = new URL(r.url());
+    if (url.origin !== new URL(base).origin && !['data:', 'blob:'].includes(url.protocol)) trouble.push(`${tag}: request to ${url.origin}`);
+  });
+  page.on('console', (m) => {
+    if (m.type() === 'error' && !(expectRefusal && m.text().includes('401'))) trouble.push(`${tag}: console: ${m.text()} ${m.location().url}`);
+  });
+  page.on('pageerror', (e) => trouble.push(`${tag}: ${e}`));
+  return page;
+}
+
+/** A session that ends behind the console's back leads to the sign-in page, which says so. @param {Page} page @param {Words} w */
+async function expire(page, w) {
+  await page.evaluate(() => fetch('/api/v1/session', { method: 'DELETE' }));
+  await page.context().clearCookies();
+  expectRefusal = true;
+  await page.route('**/api/v1/usage?*', (route) => route.continue({ headers: { ...route.request().headers(), authorization: 'Bearer expired' } }));
+  await open(page, w.usage);
+  await page.getByText(w.ended).waitFor();
+  expectRefusal = false;
 }
 
 /** @param {'en' | 'zh'} language @param {'light' | 'dark'} colorScheme */
 async function run(language, colorScheme) {
   const context = await browser.newContext({ locale: language === 'zh' ? 'zh-CN' : 'en-US', colorScheme, viewport: { width: 1440, height: 900 } });
-  const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
-  page.on('request', (r) => {
-    const url = new URL(r.url());
-    if (url.origin !== new URL(base).origin && !['data:', 'blob:'].includes(url.protocol)) trouble.push(`${language}: request to ${url.origin}`);
-  });
-  page.on('console', (m) => {
-    if (m.type() === 'error' && !(expectRefusal && m.text().includes('401'))) trouble.push(`${language}: console: ${m.text()}`);
-  });
-  page.on('pageerror', (e) => trouble.push(`${language}: ${e}`));
+  const page = watched(await context.newPage(), language);
   const w = words[language];
   try {
     await signIn(page, w, language);
@@ -167,6 +257,7 @@ async function run(language, colorScheme) {
     await audit(page, w, language);
     await keys(page, w, language);
     await others(page, w, language);
+    if (!mock) await rollouts(page, w, language);
     // a reload keeps the session through the cookie, and a chosen language stays
     await page.reload();
     await page.getByRole('navigation').waitFor();
@@ -178,6 +269,14 @@ async function run(language, colorScheme) {
     await page.getByRole('button', { name: other.account }).click();
     await page.getByRole('menuitem', { name: other.out }).click();
     await page.getByLabel(other.user, { exact: true }).waitFor();
+    if (language === 'en' && !mock) {
+      await page.getByLabel(other.user, { exact: true }).fill(user);
+      await page.getByLabel(other.password, { exact: true }).fill(password);
+      await page.getByRole('button', { name: other.signIn, exact: true }).click();
+      await page.getByRole('navigation').waitFor({ timeout: wait });
+      await page.waitForLoadState('networkidle');
+      await expire(page, other);
+    }
   } catch (error) {
     await picture(page, `${language}-failed`);
     throw new Error(`${language}: ${error instanceof Error ? error.message : error}\n${trouble.join('\n')}`, { cause: error });
@@ -191,7 +290,7 @@ try {
   await run('en', 'light');
   await run('zh', 'dark');
   assert.deepEqual(trouble, []);
-  console.log('console: signed in, chatted, followed the receipt, verified, created and revoked a key in both languages');
+  console.log('console: signed in, chatted, followed the receipt, verified, created and revoked a key, started and aborted a rollout in both languages');
 } catch (error) {
   failed = true;
   console.error(error);

@@ -96,7 +96,7 @@ function Standing({ r }: { r: Schema['Rollout'] }) {
     : r.reason_code
       ? label('reason', r.reason_code)
       : undefined;
-  return <Alert type={ended ? 'error' : r.phase === 'holding' ? 'warning' : 'info'} showIcon role="status" title={says ?? r.reason} description={says && <span lang="en">{r.reason}</span>} />;
+  return <Alert type={ended ? 'error' : r.phase === 'completed' ? 'success' : r.phase === 'holding' ? 'warning' : 'info'} showIcon role="status" title={says ?? r.reason} description={says && <span lang="en">{r.reason}</span>} />;
 }
 
 /** How far the sample of the current step has grown; it is counted again with every refresh. */
