@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -48,8 +49,19 @@ func httpServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// serveHTTP serves l until ctx ends, then drains: no new connections, running requests may finish until the deadline.
+// settleTime is how long a request that was cut may take to write its outcome.
+const settleTime = 15 * time.Second
+
+// serveHTTP serves l until ctx ends, then drains: no new connections, running requests may finish until the deadline. It returns
+// when no handler runs any more, so that what they write on leaving finds the parts open.
 func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.Duration) error {
+	var running sync.WaitGroup
+	next := s.Handler
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running.Add(1)
+		defer running.Done()
+		next.ServeHTTP(w, r)
+	})
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()
 	select {
@@ -60,7 +72,13 @@ func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.D
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	if err := s.Shutdown(deadline); err != nil {
-		_ = s.Close() // cut what did not finish; its audit outcome is still written
+		_ = s.Close() // cut what did not finish
+		left := make(chan struct{})
+		go func() { running.Wait(); close(left) }()
+		select {
+		case <-left:
+		case <-time.After(settleTime):
+		}
 		return fmt.Errorf("drain HTTP: %w: requests still ran after %s and were cut", err, drain)
 	}
 	return nil
