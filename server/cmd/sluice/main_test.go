@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -203,6 +204,21 @@ func (p *process) eventually(what string, ok func() bool) {
 		case <-deadline:
 			p.t.Fatalf("waited 60 s for %s", what)
 		}
+	}
+}
+
+// register makes another version of the scripted model known to a running server.
+func (s *site) register(model, version string) {
+	s.t.Helper()
+	a := &app{env: environment{environ: s.env, stdin: strings.NewReader("")}}
+	f := remoteFlags{url: a.env.get("SLUICE_URL"), user: a.env.get("SLUICE_ADMIN_USER")}
+	r, err := a.login(s.t.Context(), f)
+	if err == nil {
+		body := map[string]any{"model": model, "version": version, "engine": "upstream", "engine_model": "scripted"}
+		err = r.call(s.t.Context(), http.MethodPost, "/model-versions", body, nil)
+	}
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -87,7 +87,11 @@ func (a *app) rolloutCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return r.call(cmd.Context(), http.MethodPost, "/rollouts/"+url.PathEscape(args[0])+"/"+verb, adminapi.Reason{Reason: args[1]}, nil)
+				if err := r.call(cmd.Context(), http.MethodPost, "/rollouts/"+url.PathEscape(args[0])+"/"+verb, adminapi.Reason{Reason: args[1]}, nil); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.env.stdout, "told the rollout to %s; see how it goes with: sluice rollout get %s\n", verb, args[0])
+				return nil
 			},
 		}
 		cmd.AddCommand(act)
