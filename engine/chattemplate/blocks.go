@@ -253,7 +253,11 @@ func (s *setBlock) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) err
 	if err != nil {
 		return err
 	}
+	b := budgetOf(r.Evaluator())
 	if s.target == nil {
+		if err := b.storable(value(v), nil, 0); err != nil {
+			return b.fail(err)
+		}
 		r.Environment.Context.Set(s.name, v)
 		return nil
 	}
@@ -264,6 +268,9 @@ func (s *setBlock) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) err
 	ns, ok := target.Interface().(map[string]any)
 	if !ok {
 		return errors.New("set assigns to fields of a namespace only")
+	}
+	if err := b.storable(value(v), ns, 0); err != nil {
+		return b.fail(err)
 	}
 	ns[s.name] = v
 	return nil

@@ -2,6 +2,7 @@ package chattemplate
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/nikolalohinski/gonja/v2/exec"
@@ -75,6 +76,26 @@ func sizeOf(v *exec.Value, limit, depth int) int {
 		}
 	}
 	return n
+}
+
+// storable refuses a value that nests too deeply, or that holds the dictionary into which it is to be put. Without this check a
+// template could build a value without end, and gonja, which follows values by recursion, would end the process: nothing recovers
+// from an overflow of the stack.
+func (b *budget) storable(v *exec.Value, into map[string]any, depth int) error {
+	list := children(v)
+	if err := b.spend(len(list)); err != nil {
+		return err
+	}
+	m, ok := v.Interface().(map[string]any)
+	if depth > maxDepth || ok && into != nil && reflect.ValueOf(m).Pointer() == reflect.ValueOf(into).Pointer() {
+		return &limitError{"nesting", fmt.Sprintf("values %d levels deep", maxDepth)}
+	}
+	for _, item := range list {
+		if err := b.storable(item, into, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // children returns the elements of a list, or the keys and values of a dictionary.

@@ -57,6 +57,11 @@ func charged(f exec.FilterFunction, size func(v *exec.Value, limit, depth int) i
 		if err := b.spend(size(in, b.work, 0)); err != nil {
 			return b.fail(err)
 		}
+		for _, a := range args.Args {
+			if err := b.spend(sizeOf(a, b.work, 0)); err != nil {
+				return b.fail(err)
+			}
+		}
 		return f(e, in, args)
 	}
 }
