@@ -57,16 +57,6 @@ func Open(path string) (*File, error) {
 // Close closes the file.
 func (f *File) Close() error { return f.closer.Close() }
 
-// Names returns the names of the tensors, sorted.
-func (f *File) Names() []string {
-	names := make([]string, 0, len(f.tensors))
-	for name := range f.tensors {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // Float32 reads a tensor of the given shape, converting from F16 and BF16.
 func (f *File) Float32(name string, shape ...int) ([]float32, error) {
 	t, ok := f.tensors[name]

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,22 +65,6 @@ func ReadWordPiece(r io.Reader) (*WordPiece, error) {
 		w.stripAccents = *n.StripAccents
 	}
 	return w, w.resolve(m.Unknown)
-}
-
-// ReadWordPieceVocab reads a vocab.txt, one token a line, of an uncased BERT model.
-func ReadWordPieceVocab(r io.Reader) (*WordPiece, error) {
-	w := &WordPiece{
-		ids: map[string]int32{}, prefix: "##", longest: 100,
-		lowercase: true, stripAccents: true, chineseSpaces: true, cleanText: true,
-	}
-	lines := bufio.NewScanner(io.LimitReader(r, maxVocabulary))
-	for lines.Scan() {
-		w.ids[strings.TrimSuffix(lines.Text(), "\r")] = int32(len(w.ids))
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("tokenizer: read vocab.txt: %w", err)
-	}
-	return w, w.resolve("[UNK]")
 }
 
 func (w *WordPiece) resolve(unknown string) error {

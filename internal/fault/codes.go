@@ -17,7 +17,6 @@ const (
 	CodeInvalidDocument  Code = "invalid_document"
 	CodeInvalidPolicy    Code = "invalid_policy"
 	CodeInvalidPriceBook Code = "invalid_price_book"
-	CodeReserved         Code = "reserved_marker"
 
 	CodeInvalidKey     Code = "invalid_api_key"
 	CodeExpiredKey     Code = "expired_api_key"
@@ -63,7 +62,6 @@ const (
 	CodeRetrievalOff        Code = "retrieval_off"
 	CodeWorkflowsOff        Code = "workflows_off"
 	CodeDatabaseUnavailable Code = "database_unavailable"
-	CodeDraining            Code = "draining"
 	CodeOverloaded          Code = "server_overloaded"
 
 	CodeTimeout         Code = "timeout"
@@ -140,11 +138,6 @@ var table = map[Code]row{
 		Invalid,
 		"The price book is not valid at '%s': %s.",
 		"价格表在 '%s' 处不合法：%s。",
-	},
-	CodeReserved: {
-		Invalid,
-		"The text in '%s' contains a marker that is reserved for masking. Remove the characters ⟦ and ⟧.",
-		"'%s' 中的文本包含脱敏保留的标记。请删除字符 ⟦ 和 ⟧。",
 	},
 
 	CodeInvalidKey: {
@@ -334,11 +327,6 @@ var table = map[Code]row{
 		Unavailable,
 		"The database is not available. Try again.",
 		"数据库不可用。请稍后重试。",
-	},
-	CodeDraining: {
-		Unavailable,
-		"The server is shutting down. Try again at once; another replica or the restarted server will answer.",
-		"服务器正在关闭。请立即重试，其他副本或重启后的服务器会应答。",
 	},
 
 	CodeOverloaded: {

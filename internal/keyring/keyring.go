@@ -14,7 +14,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -65,15 +64,6 @@ func Create(path string) (*Ring, error) {
 		return nil, fmt.Errorf("create master key: %w", err)
 	}
 	return &Ring{master: master}, nil
-}
-
-// OpenOrCreate opens the key at path, or makes it if the file does not exist.
-func OpenOrCreate(path string) (*Ring, error) {
-	r, err := Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Create(path)
-	}
-	return r, err
 }
 
 // FromBytes returns a ring over a given master key, for tests and for key services. It panics unless master has 32 bytes.

@@ -15,11 +15,11 @@ import (
 
 func TestCreateThenOpenGivesTheSameKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys", "master.key")
-	a, err := keyring.OpenOrCreate(path)
+	a, err := keyring.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := keyring.OpenOrCreate(path)
+	b, err := keyring.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
