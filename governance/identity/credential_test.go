@@ -132,6 +132,25 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
+// TestThrottleCountsNetworks: the addresses of one IPv6 subscriber are one source.
+func TestThrottleCountsNetworks(t *testing.T) {
+	for source, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "::ffff:192.0.2.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64", "": "", "unix": "unix",
+	} {
+		if got := network(source); got != want {
+			t.Errorf("network(%q) is %q, want %q", source, got, want)
+		}
+	}
+	th := &throttle{entries: map[attemptKey]*attempts{}}
+	now := time.Unix(1000, 0)
+	for range freePerUser {
+		th.begin("u", "s", now)
+	}
+	if th.wait("u", "s", now) != time.Second || th.wait("u", "s", now) != time.Second || th.wait("u", "other", now) != 0 {
+		t.Error("looking must show the wait and not count")
+	}
+}
+
 func TestThrottleCountsASpray(t *testing.T) {
 	th := &throttle{entries: map[attemptKey]*attempts{}}
 	now := time.Unix(1000, 0)

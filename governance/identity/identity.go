@@ -117,10 +117,11 @@ func New(cfg Config, db *gorm.DB, keys *keyring.Ring, log *slog.Logger) (*Identi
 
 // snapshot is immutable.
 type snapshot struct {
-	version int64
-	keys    map[digest]keyEntry
-	users   map[string]userEntry
-	ended   map[string]struct{} // sign-in families ended before their session tokens expired
+	version  int64
+	operator string // the tenant that runs the installation
+	keys     map[digest]keyEntry
+	users    map[string]userEntry
+	ended    map[string]struct{} // sign-in families ended before their session tokens expired
 }
 
 type keyEntry struct {
@@ -152,6 +153,9 @@ func (i *Identity) Load(ctx context.Context) error {
 	operator := map[string]bool{}
 	for _, t := range all.tenants {
 		operator[t.ID] = t.IsOperator != 0
+		if operator[t.ID] {
+			s.operator = t.ID
+		}
 	}
 	for _, family := range all.revoked {
 		s.ended[family] = struct{}{}

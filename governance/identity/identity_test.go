@@ -449,6 +449,63 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 	})
 }
 
+// TestSignInMeetsAPasswordChange: a password that was right when it was checked opens nothing once it was changed.
+func TestSignInMeetsAPasswordChange(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		i, c := withTenant(t, db)
+		u, err := i.CreateUser(t.Context(), NewUser{Tenant: "acme", Name: "dev", Password: password, Roles: []string{RoleDeveloper}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked, ok, err := i.checkLogin(t.Context(), "dev", password)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if err := i.SetPassword(t.Context(), "acme", u.ID, "a new long password"); err != nil {
+			t.Fatal(err)
+		}
+		token, sum := i.newRefresh()
+		row := sessionRow{Digest: sum, Family: "f", UserID: u.ID, StartedAt: c.now().UnixMicro(), ExpiresAt: c.now().Add(time.Hour).UnixMicro()}
+		wantCode(t, i.store.startSession(t.Context(), row, checked.Epoch, 0), fault.CodeInvalidLogin)
+		_, err = i.Refresh(t.Context(), token)
+		wantCode(t, err, fault.CodeInvalidSession)
+		_, err = i.issue(t.Context(), checked, "f", token, c.now())
+		wantCode(t, err, fault.CodeInvalidLogin)
+	})
+}
+
+// TestWhoSignsIn: audit records of sign-ins name accounts, never what somebody typed.
+func TestWhoSignsIn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		i, _ := withTenant(t, db)
+		if _, err := i.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {
+			t.Fatal(err)
+		}
+		u, err := i.CreateUser(t.Context(), NewUser{Tenant: "acme", Name: "dev", Password: password, Roles: []string{RoleDeveloper}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := i.Claimed(" DEV"); p.ID != u.ID || p.Tenant != "acme" {
+			t.Errorf("claimed %+v", p)
+		}
+		if p := i.Claimed("hunter2"); p.ID != "" || p.Name != "" || p.Tenant != "demo" {
+			t.Errorf("an unknown name gives %+v", p)
+		}
+		s, err := i.Login(t.Context(), "dev", password, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, found, err := i.Holder(t.Context(), s.Refresh); err != nil || !found || p.ID != u.ID || p.Session != s.Principal.Session {
+			t.Errorf("holder %+v %v %v", p, found, err)
+		}
+		for _, token := range []string{"", "x", refreshHead + strings.Repeat("x", refreshSize)} {
+			if _, found, err := i.Holder(t.Context(), token); found || err != nil {
+				t.Errorf("%q: %v %v", token, found, err)
+			}
+		}
+	})
+}
+
 func TestLastPlatformAdminStays(t *testing.T) {
 	i, _ := replica(t, dbtest.SQLite(t))
 	if _, err := i.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {

@@ -38,22 +38,22 @@ type claims struct {
 // Errors: CodeInvalidLogin, the same for an unknown, a disabled and a mistyped user; CodeLoginThrottled with a wait;
 // CodeDatabaseUnavailable.
 func (i *Identity) Login(ctx context.Context, user, password, source string) (Session, error) {
-	name := canonicalName(user)
+	name, origin := canonicalName(user), network(source)
 	if len(name) > 512 || len(password) > maxPassword {
 		return Session{}, fault.New(fault.CodeInvalidLogin)
 	}
-	if wait := i.throttle.begin(name, source, i.now()); wait > 0 {
+	if wait := i.throttle.begin(name, origin, i.now()); wait > 0 {
 		return Session{}, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait)
 	}
 	row, ok, err := i.checkLogin(ctx, name, password)
 	if err != nil {
-		i.throttle.undone(name, source)
+		i.throttle.undone(name, origin)
 		return Session{}, err
 	}
 	if !ok {
 		return Session{}, fault.New(fault.CodeInvalidLogin)
 	}
-	i.throttle.succeeded(name, source)
+	i.throttle.succeeded(name, origin)
 	now := i.now()
 	refresh, sum := i.newRefresh()
 	session := sessionRow{
@@ -61,10 +61,49 @@ func (i *Identity) Login(ctx context.Context, user, password, source string) (Se
 		ExpiresAt: now.Add(min(i.cfg.RefreshTTL, i.cfg.SessionTTL)).UnixMicro(),
 	}
 	// Spent and ended rows are kept a while: a stolen token shown late is still recognised.
-	if err := i.store.startSession(ctx, session, now.Add(-i.cfg.SessionTTL).UnixMicro()); err != nil {
+	if err := i.store.startSession(ctx, session, row.Epoch, now.Add(-i.cfg.SessionTTL).UnixMicro()); err != nil {
 		return Session{}, err
 	}
 	return i.issue(ctx, row, session.Family, refresh, now)
+}
+
+// LoginWait returns how long Login would make this user and source wait, without counting an attempt: what is refused anyway need
+// not be recorded each time.
+func (i *Identity) LoginWait(user, source string) time.Duration {
+	return i.throttle.wait(canonicalName(user), network(source), i.now())
+}
+
+// Claimed returns the account of a name that somebody wants to sign in with, for the audit record. A name that nobody has is not
+// repeated, since people type passwords into the wrong field: the principal then has no id, and the tenant is the operator's.
+func (i *Identity) Claimed(user string) Principal {
+	s := i.current.Load()
+	if s == nil {
+		return Principal{Kind: "user"}
+	}
+	name := canonicalName(user)
+	for _, u := range s.users {
+		if u.principal.Name == name {
+			return u.principal
+		}
+	}
+	return Principal{Kind: "user", Tenant: s.operator}
+}
+
+// Holder returns whose sign-in a refresh token belongs to; found is false for an unknown token. It spends nothing.
+func (i *Identity) Holder(ctx context.Context, refresh string) (p Principal, found bool, err error) {
+	if !wellFormedRefresh(refresh) {
+		return Principal{}, false, nil
+	}
+	row, found, err := i.store.session(ctx, i.refreshDigest(refresh))
+	if err != nil || !found {
+		return Principal{}, false, err
+	}
+	p = Principal{Kind: "user", ID: row.UserID}
+	if s := i.current.Load(); s != nil && s.users[row.UserID].principal.ID != "" {
+		p = s.users[row.UserID].principal
+	}
+	p.Session = row.Family
+	return p, true, nil
 }
 
 // checkLogin does the same work whether or not the user exists.
@@ -125,12 +164,12 @@ func (i *Identity) Logout(ctx context.Context, refresh string) error {
 	if !wellFormedRefresh(refresh) {
 		return nil
 	}
-	family, found, err := i.store.familyOf(ctx, i.refreshDigest(refresh))
+	row, found, err := i.store.session(ctx, i.refreshDigest(refresh))
 	if err != nil || !found {
 		return err
 	}
 	defer i.reload(ctx)
-	return i.store.endFamily(ctx, family, i.now().UnixMicro())
+	return i.store.endFamily(ctx, row.Family, i.now().UnixMicro())
 }
 
 func (i *Identity) newRefresh() (token, sum string) {
@@ -154,11 +193,12 @@ func (i *Identity) issue(ctx context.Context, row userRow, family, refresh strin
 	}
 	user, ok := s.users[row.ID]
 	if !ok || user.epoch != row.Epoch {
-		// The account changed on another replica within the last poll; the row is newer than the snapshot.
+		// The account changed on another replica within the last poll, or while the password was checked: only what the password
+		// was checked against may sign in.
 		if err := i.Load(ctx); err != nil {
 			return Session{}, err
 		}
-		if user, ok = i.current.Load().users[row.ID]; !ok || user.disabled {
+		if user, ok = i.current.Load().users[row.ID]; !ok || user.disabled || user.epoch != row.Epoch {
 			return Session{}, fault.New(fault.CodeInvalidLogin)
 		}
 	}

@@ -286,9 +286,26 @@ func (s store) touchKeys(ctx context.Context, used map[string]int64) error {
 	return unavailable("record key use", err)
 }
 
-// startSession stores a refresh token and drops those long expired.
-func (s store) startSession(ctx context.Context, row sessionRow, prune int64) error {
+// queue puts a transaction in line with those of change, without a change: a password set or a user disabled at the same moment
+// comes wholly before or wholly after, so no session slips between the check and the end of all sessions.
+func queue(tx *gorm.DB) error {
+	return tx.Exec("UPDATE identity_changes SET version = version WHERE name = 'identity'").Error
+}
+
+// startSession stores a refresh token and drops those long expired. It refuses with CodeInvalidLogin if the account is no longer
+// the one of that epoch, whose password was checked.
+func (s store) startSession(ctx context.Context, row sessionRow, epoch, prune int64) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := queue(tx); err != nil {
+			return err
+		}
+		_, same, err := one[userRow](tx.Where("id = ? AND epoch = ? AND disabled_at = 0", row.UserID, epoch), userColumns)
+		if err != nil {
+			return err
+		}
+		if !same {
+			return fault.New(fault.CodeInvalidLogin)
+		}
 		if err := tx.Exec("DELETE FROM identity_sessions WHERE expires_at < ?", prune).Error; err != nil {
 			return err
 		}
@@ -303,6 +320,9 @@ func (s store) startSession(ctx context.Context, row sessionRow, prune int64) er
 func (s store) rotate(ctx context.Context, old string, next sessionRow, now, life int64) (row sessionRow, ok bool, err error) {
 	reused := false
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := queue(tx); err != nil {
+			return err
+		}
 		res := tx.Exec("UPDATE identity_sessions SET used_at = ? WHERE digest = ? AND used_at = 0 AND revoked_at = 0 AND expires_at > ?",
 			now, old, now)
 		if res.Error != nil {
@@ -337,9 +357,9 @@ func (s store) endFamily(ctx context.Context, family string, now int64) error {
 	})
 }
 
-func (s store) familyOf(ctx context.Context, digest string) (string, bool, error) {
+func (s store) session(ctx context.Context, digest string) (sessionRow, bool, error) {
 	row, found, err := one[sessionRow](s.db.WithContext(ctx).Where("digest = ?", digest), sessionColumns)
-	return row.Family, found, unavailable("find session", err)
+	return row, found, unavailable("find session", err)
 }
 
 // pack and unpack keep lists of identifiers in text columns.

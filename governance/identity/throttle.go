@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -42,6 +43,31 @@ func (t *throttle) begin(user, source string, now time.Time) (wait time.Duration
 	one.count(freePerUser, now)
 	all.count(freePerSource, now)
 	return 0
+}
+
+// wait returns how long an attempt would have to wait, without counting one.
+func (t *throttle) wait(user, source string, now time.Time) (wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range []attemptKey{{user, source}, {"", source}} {
+		if e := t.entries[k]; e != nil {
+			wait = max(wait, e.until.Sub(now))
+		}
+	}
+	return wait
+}
+
+// network is what attempts are counted by: an IPv6 subscriber has 2^64 addresses, so all of a /64 count as one.
+func network(source string) string {
+	a, err := netip.ParseAddr(source)
+	if err != nil || a.Unmap().Is4() {
+		return source
+	}
+	p, err := a.WithZone("").Prefix(64)
+	if err != nil {
+		return source
+	}
+	return p.String()
 }
 
 // succeeded takes back the attempt and forgets the user's failures from this source.
