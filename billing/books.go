@@ -61,14 +61,6 @@ func (l *Ledger) version(r bookRow) BookVersion {
 	return v
 }
 
-// ValidateBook reports what is wrong with a price book, as Publish would, without storing it.
-func ValidateBook(doc []byte) error {
-	if _, err := price.Parse(doc); err != nil {
-		return invalidBook(err)
-	}
-	return nil
-}
-
 func invalidBook(err error) error {
 	var e *price.Error
 	if errors.As(err, &e) {

@@ -11,21 +11,6 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 )
 
-// sums is one result row of a report.
-type sums struct {
-	Tenant     string `gorm:"column:tenant"`
-	Key        string `gorm:"column:api_key"`
-	Model      string `gorm:"column:model"`
-	Day        string `gorm:"column:day"`
-	Requests   int64  `gorm:"column:requests"`
-	Estimated  int64  `gorm:"column:estimated"`
-	Prompt     int64  `gorm:"column:prompt_tokens"`
-	Cached     int64  `gorm:"column:cached_tokens"`
-	Completion int64  `gorm:"column:completion_tokens"`
-	Cost       int64  `gorm:"column:cost"`
-	Energy     int64  `gorm:"column:energy"`
-}
-
 // report reads the sums, ordered by the grouping columns. More than maxRows rows are cut at one above it.
 func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 	db := s.db.WithContext(ctx)
@@ -65,7 +50,7 @@ func (s store) report(ctx context.Context, q ReportQuery) ([]Row, error) {
 	} {
 		list = append(list, "CAST(COALESCE(SUM("+c.expr+"), 0) AS BIGINT) AS "+c.column)
 	}
-	var found []sums
+	var found []dailyRow
 	if err := db.Select(strings.Join(list, ", ")).Limit(maxRows + 1).Find(&found).Error; err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ type usageRow struct {
 
 func (usageRow) TableName() string { return "billing_usage" }
 
+// dailyRow is what one group used: stored by day, and the result of a report.
 type dailyRow struct {
 	Tenant     string `gorm:"column:tenant"`
 	Key        string `gorm:"column:api_key"`
