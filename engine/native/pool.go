@@ -124,11 +124,17 @@ func (p *pool) finish() {
 			return
 		}
 	}
-	p.waiting.Store(true)
-	if p.state.Load()&stateInside == 0 && p.waiting.CompareAndSwap(true, false) {
-		return
+	for {
+		p.waiting.Store(true)
+		if p.state.Load()&stateInside == 0 && p.waiting.CompareAndSwap(true, false) {
+			return
+		}
+		<-p.done
+		// The signal may come from a worker that was the last one of an earlier run and lost its processor before it sent it.
+		if p.state.Load()&stateInside == 0 {
+			return
+		}
 	}
-	<-p.done
 }
 
 func (p *pool) work(i int) {

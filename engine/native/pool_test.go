@@ -58,3 +58,35 @@ func TestPoolWakesParkedWorkers(t *testing.T) {
 	}
 	newPool(4).close() // never used
 }
+
+// A worker that was the last one of an earlier run may be late with its signal, and send it in the middle of this one.
+func TestPoolOutlivesALateSignal(t *testing.T) {
+	p := newPool(2)
+	entered, release, returned := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		p.run(2, 1, func(worker, _, _ int) {
+			if worker == 1 {
+				close(entered)
+				<-release
+				return
+			}
+			<-entered // so that one unit is left to the worker
+		})
+		close(returned)
+	}()
+	for !p.waiting.CompareAndSwap(true, false) {
+		runtime.Gosched()
+	}
+	p.done <- struct{}{}
+	for !p.waiting.Load() {
+		select {
+		case <-returned:
+			t.Fatal("the run ended with a worker inside")
+		default:
+			runtime.Gosched()
+		}
+	}
+	close(release)
+	<-returned
+	p.close()
+}
