@@ -26,12 +26,22 @@ export function Models() {
       return { ...v, share };
     }),
   );
+  const defaults = (v: Version) =>
+    [
+      [t('models.temperature'), v.defaults?.temperature],
+      [t('models.topP'), v.defaults?.top_p],
+      [t('models.maxTokens'), v.defaults?.max_tokens],
+    ]
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `${name} ${value}`)
+      .join(', ');
   const columns: Column<Version>[] = [
     { key: 'model', title: t('models.model'), render: (v) => v.model, csv: (v) => v.model },
     { key: 'version', title: t('models.version'), render: (v) => v.version, csv: (v) => v.version },
     { key: 'share', title: t('models.traffic'), align: 'right', render: (v) => v.share, csv: (v) => v.share },
     { key: 'precision', title: t('models.precision'), render: (v) => v.precision, csv: (v) => v.precision },
     { key: 'engine', title: t('models.engine'), render: (v) => `${v.engine} · ${v.engine_model}`, csv: (v) => `${v.engine} ${v.engine_model}` },
+    { key: 'defaults', title: t('models.defaultsColumn'), render: (v) => defaults(v) || t('models.engineDefaults'), csv: defaults },
     { key: 'digest', title: t('models.digest'), render: (v) => v.digest && <Typography.Text code copyable={{ text: v.digest }}>{v.digest.slice(0, 16)}</Typography.Text>, csv: (v) => v.digest },
     { key: 'created', title: t('models.registered'), render: (v) => <Time at={v.created_at} />, csv: (v) => v.created_at },
   ];
@@ -51,6 +61,9 @@ export function Models() {
     </Panel>
   );
 }
+
+/** Where a version comes from: most new versions of a model share it. */
+const origin = (v: Version | undefined) => v && { model: v.model, engine: v.engine, engine_model: v.engine_model, precision: v.precision };
 
 type Fields = Omit<Schema['NewModelVersion'], 'defaults'> & Schema['ModelDefaults'];
 
@@ -72,9 +85,9 @@ function Register({ known, onClose }: { known: Version[]; onClose: () => void })
   return (
     <Modal open title={t('models.register')} okText={t('models.register')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={register.isPending}>
       {register.error && <Failure error={register.error} />}
-      <Form form={form} layout="vertical" style={{ marginTop: 16 }} initialValues={known[0] && { model: known[0].model, engine: known[0].engine, engine_model: known[0].engine_model, precision: known[0].precision }} onFinish={(f) => register.mutate(f)}>
+      <Form form={form} layout="vertical" style={{ marginTop: 16 }} initialValues={origin(known[0])} onFinish={(f) => register.mutate(f)}>
         <Form.Item name="model" label={t('models.model')} rules={[required]}>
-          <AutoComplete options={options('model')} />
+          <AutoComplete options={options('model')} onSelect={(model: string) => form.setFieldsValue(origin(known.find((v) => v.model === model)) ?? {})} />
         </Form.Item>
         <Form.Item name="version" label={t('models.version')} rules={[required]}>
           <Input autoFocus maxLength={64} />

@@ -19,6 +19,14 @@ function shift(value: number, places: number): string {
   return `${whole < 0n ? '-' : ''}${digits.slice(0, -places)}${fraction && `.${fraction}`}`;
 }
 
+/** The inverse of [exactNano]: a decimal as an integer of 10⁻⁹ units; undefined if it is none, or none that a number holds exactly. */
+export function toNano(text: string): number | undefined {
+  const parts = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text.trim());
+  if (!parts) return undefined;
+  const nano = Number(parts[1]) * 1e9 + Number((parts[2] ?? '').padEnd(9, '0'));
+  return Number.isSafeInteger(nano) ? nano : undefined;
+}
+
 export function money(nano: number, currency: string, language: Language): string {
   const value = nano / 1e9;
   const fraction = value !== 0 && Math.abs(value) < 1 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 2 };

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { Schema } from '../api/client';
 import { csvLine } from './csv';
-import { duration, energy, exactJoules, exactNano, iso, money } from './format';
+import { duration, energy, exactJoules, exactNano, iso, money, toNano } from './format';
 import { cutAtSpans } from './spans';
 import { daysBetween, usageOption } from './usage-chart';
 
@@ -14,6 +14,11 @@ describe('numbers', () => {
     expect(exactNano(-1_000_000_001)).toBe('-1.000000001');
     expect(exactNano(Number.MAX_SAFE_INTEGER)).toBe('9007199.254740991');
     expect(exactJoules(2_500_000)).toBe('2.5');
+  });
+
+  it('reads back the money it shows, and nothing else', () => {
+    for (const nano of [0, 1, 1_500_000_000, 999_999_999, 9_007_199_254_740_991]) expect(toNano(exactNano(nano))).toBe(nano);
+    for (const wrong of ['', '-1', '1e3', '1.0000000001', '9007199.254740993', '1,5', 'x']) expect(toNano(wrong), wrong).toBeUndefined();
   });
 
   it('shows small sums with three digits that matter', () => {

@@ -7,6 +7,7 @@ import { Link } from 'react-router';
 
 import { api, call, type Schema } from '../api/client';
 import { Failure } from '../components/Failure';
+import { SetBudget } from '../components/SetBudget';
 import { Page, Panel } from '../components/Panel';
 import { PartList } from '../components/PartList';
 import { UsageTiles } from '../components/UsageTiles';
@@ -21,6 +22,8 @@ export default function Home() {
   const maySystem = useMay('system.read');
   const mayUsage = useMay('usage.read');
   const mayBudget = useMay('budget.read');
+  const mayLimit = useMay('budget.write');
+  const [limiting, setLimiting] = useState(false);
   const system = useQuery({ queryKey: ['system'], queryFn: () => call(api.GET('/system')), enabled: maySystem });
   const usage = useQuery({
     queryKey: ['usage', 'today', today],
@@ -49,7 +52,7 @@ export default function Home() {
       <Row gutter={[16, 16]}>
         {mayBudget && (
           <Col xs={24} lg={12}>
-            <Panel title={t('home.budgets')}>
+            <Panel title={t('home.budgets')} extra={mayLimit && budgets.data && <Button size="small" onClick={() => setLimiting(true)}>{t('budget.set')}</Button>}>
               {budgets.error ? (
                 <Failure error={budgets.error} retry={() => void budgets.refetch()} />
               ) : budgets.data ? (
@@ -74,6 +77,7 @@ export default function Home() {
           </Col>
         )}
       </Row>
+      {limiting && <SetBudget onClose={() => setLimiting(false)} />}
     </Page>
   );
 }

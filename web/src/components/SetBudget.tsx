@@ -1,0 +1,53 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Form, InputNumber, Modal, Select } from 'antd';
+import { useTranslation } from 'react-i18next';
+
+import { api, call, type Schema } from '../api/client';
+import { useLabel } from '../i18n';
+import { toNano } from '../lib/format';
+import { useMay } from '../lib/me';
+import { Failure } from './Failure';
+
+const periods = ['day', 'month', 'total'] as const;
+
+interface Fields {
+  key?: string;
+  period: Schema['BudgetPeriod'];
+  limit: string;
+}
+
+/** Sets or replaces the budget of the tenant or of one key. */
+export function SetBudget({ onClose }: { onClose: () => void }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const queries = useQueryClient();
+  const [form] = Form.useForm<Fields>();
+  const mayKeys = useMay('keys.read');
+  const mayPrices = useMay('price.read');
+  const keys = useQuery({ queryKey: ['keys', 'names'], queryFn: () => call(api.GET('/keys', { params: { query: { limit: 200 } } })), enabled: mayKeys });
+  const books = useQuery({ queryKey: ['price-books'], queryFn: () => call(api.GET('/price-books')), enabled: mayPrices });
+  const currency = books.data?.items.find((b) => b.active)?.currency;
+  const save = useMutation({
+    mutationFn: (f: Fields) => call(api.PUT('/budgets', { body: { key: f.key, period: f.period, limit_nano: toNano(f.limit)! } })),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ['budgets'] });
+      onClose();
+    },
+  });
+  return (
+    <Modal open title={t('budget.set')} okText={t('budget.set')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={save.isPending}>
+      {save.error && <Failure error={save.error} />}
+      <Form form={form} layout="vertical" style={{ marginTop: 16 }} initialValues={{ period: 'month' }} onFinish={(f) => save.mutate(f)}>
+        <Form.Item name="key" label={t('budget.for')} extra={t('budget.forHelp')}>
+          <Select allowClear placeholder={t('budget.wholeTenant')} options={keys.data?.items.filter((k) => !k.revoked_at).map((k) => ({ value: k.id, label: `${k.name} · ${k.prefix}…` }))} />
+        </Form.Item>
+        <Form.Item name="period" label={t('budget.period')}>
+          <Select options={periods.map((p) => ({ value: p, label: label('period', p) }))} />
+        </Form.Item>
+        <Form.Item name="limit" label={t('budget.limit')} extra={t('budget.limitHelp')} rules={[{ validator: (_, v: unknown) => (toNano(String(v ?? '')) === undefined ? Promise.reject(new Error(t('budget.limitWrong'))) : Promise.resolve()) }]}>
+          <InputNumber stringMode min="0" autoFocus suffix={currency} style={{ width: '100%' }} />
+        </Form.Item>
+      </Form>
+    </Modal>
+  );
+}
