@@ -225,12 +225,12 @@ func (r *run) route(context.Context) error {
 	}
 	if r.need == route.Embed {
 		if d := r.call.Dimensions; d != 0 && d != r.choice.Info.EmbedDim {
-			return fault.New(fault.CodeUnsupported, "dimensions", "the model's vectors have "+strconv.Itoa(r.choice.Info.EmbedDim)).WithParam("dimensions")
+			return fault.New(fault.CodeUnsupported, "dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", r.choice.Info.EmbedDim)).WithParam("dimensions")
 		}
 		return nil
 	}
 	if r.call.Logprobs >= 0 && !r.choice.Info.HasLogprobs {
-		return fault.New(fault.CodeUnsupported, "logprobs", "the model does not give log-probabilities").WithParam("logprobs")
+		return fault.New(fault.CodeUnsupported, "logprobs", fault.Say("the model does not give log-probabilities", "该模型不提供对数概率")).WithParam("logprobs")
 	}
 	c, d := r.call, r.choice.Version.Defaults
 	r.request = &engine.Request{

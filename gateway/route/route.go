@@ -357,12 +357,12 @@ func (r *Router) Register(ctx context.Context, v Version) error {
 		return err
 	}
 	if _, ok := r.engines[v.Engine]; !ok {
-		return fault.New(fault.CodeInvalidValue, "engine", "no engine of this name is configured").WithParam("engine")
+		return invalid("engine", fault.Say("no engine of this name is configured", "未配置此名称的推理引擎"))
 	}
 	if s := r.current.Load(); s != nil {
 		info := s.infos[v.Engine][v.EngineModel]
 		if changed(v, info) {
-			return fault.New(fault.CodeInvalidValue, "digest", "is not that of the weights the engine has ("+info.Digest+")").WithParam("digest")
+			return invalid("digest", fault.Say("is not that of the weights the engine has (%s)", "与引擎所持权重的摘要（%s）不符", info.Digest))
 		}
 		v.Digest, v.Precision = cmp.Or(v.Digest, info.Digest), cmp.Or(v.Precision, info.Precision)
 	}
@@ -372,24 +372,28 @@ func (r *Router) Register(ctx context.Context, v Version) error {
 	return r.Load(ctx)
 }
 
+func invalid(field string, why fault.Phrase) *fault.Error {
+	return fault.New(fault.CodeInvalidValue, field, why).WithParam(field)
+}
+
 func (v Version) check() error {
 	for _, f := range []struct{ field, value string }{{"model", v.Model}, {"version", v.Version}, {"engine", v.Engine}, {"engine_model", string(v.EngineModel)}} {
 		if f.value == "" {
 			return fault.New(fault.CodeMissing, f.field).WithParam(f.field)
 		}
 		if len(f.value) > 200 || f.field != "engine_model" && strings.ContainsAny(f.value, "@\n\r\t ") {
-			return fault.New(fault.CodeInvalidValue, f.field, "must have at most 200 characters and neither '@' nor spaces").WithParam(f.field)
+			return invalid(f.field, fault.Say("must have at most 200 characters and neither '@' nor spaces", "最多 200 个字符，且不含 '@' 和空白"))
 		}
 	}
 	d := v.Defaults
 	if d.Temperature != nil && (*d.Temperature < 0 || *d.Temperature > 2) {
-		return fault.New(fault.CodeInvalidValue, "temperature", "must lie between 0 and 2").WithParam("defaults.temperature")
+		return invalid("temperature", fault.Say("must lie between 0 and 2", "须在 0 与 2 之间")).WithParam("defaults.temperature")
 	}
 	if d.TopP != nil && (*d.TopP <= 0 || *d.TopP > 1) {
-		return fault.New(fault.CodeInvalidValue, "top_p", "must lie between 0 and 1").WithParam("defaults.top_p")
+		return invalid("top_p", fault.Say("must lie between 0 and 1", "须在 0 与 1 之间")).WithParam("defaults.top_p")
 	}
 	if d.MaxTokens != nil && *d.MaxTokens < 1 {
-		return fault.New(fault.CodeInvalidValue, "max_tokens", "must be positive").WithParam("defaults.max_tokens")
+		return invalid("max_tokens", fault.Say("must be positive", "须为正数")).WithParam("defaults.max_tokens")
 	}
 	return nil
 }
@@ -398,13 +402,13 @@ func (v Version) check() error {
 // CodeNotFound (version), CodeDatabaseUnavailable.
 func (r *Router) SetAssignment(ctx context.Context, a Assignment) error {
 	if a.Basis < 0 || a.Basis > Scale {
-		return fault.New(fault.CodeInvalidValue, "basis", fmt.Sprintf("must lie between 0 and %d", Scale)).WithParam("basis")
+		return invalid("basis", fault.Say("must lie between 0 and %d", "须在 0 与 %d 之间", Scale))
 	}
 	if a.Candidate != "" && (a.Rollout == "" || a.Salt == "") {
-		return fault.New(fault.CodeInvalidValue, "candidate", "needs a rollout and a salt").WithParam("candidate")
+		return invalid("candidate", fault.Say("needs a rollout and a salt", "需要 rollout 与 salt"))
 	}
 	if a.Candidate == "" && a.Basis != 0 {
-		return fault.New(fault.CodeInvalidValue, "basis", "needs a candidate").WithParam("basis")
+		return invalid("basis", fault.Say("needs a candidate", "需要候选版本"))
 	}
 	if err := r.store.assign(ctx, a, r.now().UnixMicro()); err != nil {
 		return err
