@@ -26,7 +26,7 @@ func (l *Log) Prove(ctx context.Context, id string) (Proof, error) {
 		return Proof{}, err
 	}
 	if row.Idx == nil {
-		return Proof{}, fault.New(fault.CodeConflict, "the record is not sealed yet, ask again in a moment").WithRetryAfter(l.cfg.CheckpointEvery)
+		return Proof{}, fault.New(fault.CodeConflict, fault.Say("the record is not sealed yet, ask again in a moment", "该记录尚未封存，请稍后再试")).WithRetryAfter(l.cfg.CheckpointEvery)
 	}
 	text, t, err := l.store.checkpoint(ctx, l.signer.verifier)
 	if err != nil {

@@ -53,7 +53,7 @@ func (l *Log) Search(ctx context.Context, q Query) (Page, error) {
 		q.Limit = 50
 	}
 	if q.Limit < 1 || q.Limit > maxPage {
-		return Page{}, fault.New(fault.CodeInvalidValue, "limit", "use 1 to "+strconv.Itoa(maxPage)).WithParam("limit")
+		return Page{}, fault.New(fault.CodeInvalidValue, "limit", fault.Say("use 1 to %d", "须为 1 至 %d", maxPage)).WithParam("limit")
 	}
 	db, err := filtered(l.store.entries(ctx), q)
 	if err != nil {
@@ -118,7 +118,7 @@ func filtered(db *gorm.DB, q Query) (*gorm.DB, error) {
 }
 
 func parseCursor(c string) (int64, string, error) {
-	bad := fault.New(fault.CodeInvalidValue, "cursor", "use the value of the page before").WithParam("cursor")
+	bad := fault.New(fault.CodeInvalidValue, "cursor", fault.Say("use the value of the page before", "请使用上一页返回的值")).WithParam("cursor")
 	b, err := base64.RawURLEncoding.DecodeString(c)
 	if err != nil {
 		return 0, "", bad
@@ -158,7 +158,7 @@ func (s *store) entry(ctx context.Context, id string) (entryRow, error) {
 		return entryRow{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
 	if len(rows) == 0 {
-		return entryRow{}, fault.New(fault.CodeNotFound, "audit record", id)
+		return entryRow{}, fault.New(fault.CodeNotFound, fault.Say("audit record", "审计记录"), id)
 	}
 	return rows[0], nil
 }
