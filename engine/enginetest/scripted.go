@@ -152,7 +152,7 @@ func (s *Scripted) Generate(ctx context.Context, req *engine.Request) iter.Seq2[
 	return func(yield func(engine.Event, error) bool) {
 		m, err := s.model(req.Model)
 		if err == nil && !m.CanGenerate {
-			err = fault.New(fault.CodeUnsupported, "model", "the model does not generate text").WithParam("model")
+			err = fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not generate text", "该模型不生成文本")).WithParam("model")
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -357,7 +357,7 @@ func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine
 		return nil, err
 	}
 	if !m.CanEmbed {
-		return nil, fault.New(fault.CodeUnsupported, "model", "the model does not embed").WithParam("model")
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not embed", "该模型不生成向量")).WithParam("model")
 	}
 	s.mu.Lock()
 	s.inputs = append(s.inputs, engine.EmbedRequest{Model: req.Model, Input: slices.Clone(req.Input)})

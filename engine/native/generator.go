@@ -97,7 +97,7 @@ func (g *generator) encode(req *engine.Request) ([]int32, error) {
 		return ids, nil
 	}
 	if g.template == nil {
-		return nil, fault.New(fault.CodeUnsupported, "messages", "the model has no chat template")
+		return nil, fault.New(fault.CodeUnsupported, "messages", fault.Say("the model has no chat template", "该模型没有对话模板"))
 	}
 	in := chattemplate.Input{AddGenerationPrompt: true, BOS: g.name(g.bos), EOS: g.name(g.eos)}
 	for _, m := range req.Messages {
@@ -105,7 +105,7 @@ func (g *generator) encode(req *engine.Request) ([]int32, error) {
 	}
 	segments, err := g.template.RenderSegments(in)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.CodeInvalidValue, "messages", "the model's chat template refuses this conversation")
+		return nil, fault.Wrap(err, fault.CodeInvalidValue, "messages", fault.Say("the model's chat template refuses this conversation", "该模型的对话模板不接受这段对话"))
 	}
 	parts := make([]tokenizer.Part, len(segments))
 	for i, s := range segments {

@@ -155,22 +155,22 @@ func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error)
 }
 
 func checkRequest(req *engine.Request) error {
-	invalid := func(field, cause string) error {
+	invalid := func(field string, cause fault.Phrase) error {
 		return fault.New(fault.CodeInvalidValue, field, cause).WithParam(field)
 	}
 	switch {
 	case req.MaxTokens < 0:
-		return invalid("max_tokens", "it must not be negative")
+		return invalid("max_tokens", fault.Say("it must not be negative", "不能为负数"))
 	case req.Choices < 0 || req.Choices > maxChoices:
-		return invalid("n", fmt.Sprintf("this engine gives 1 to %d choices", maxChoices))
+		return invalid("n", fault.Say("this engine gives 1 to %d choices", "此引擎可生成 1 至 %d 个结果", maxChoices))
 	case !(req.Temperature >= 0) || math.IsInf(req.Temperature, 0):
-		return invalid("temperature", "it must be a number from 0 on")
+		return invalid("temperature", fault.Say("it must be a number from 0 on", "须为不小于 0 的数"))
 	case !(req.TopP >= 0 && req.TopP <= 1):
-		return invalid("top_p", "it must be between 0 and 1")
+		return invalid("top_p", fault.Say("it must be between 0 and 1", "须在 0 与 1 之间"))
 	case req.Logprobs > maxLogprobs:
-		return invalid("top_logprobs", fmt.Sprintf("at most %d alternatives are given", maxLogprobs))
+		return invalid("top_logprobs", fault.Say("at most %d alternatives are given", "最多给出 %d 个候选 token", maxLogprobs))
 	case len(req.Stop) > maxStops:
-		return invalid("stop", fmt.Sprintf("at most %d strings are allowed", maxStops))
+		return invalid("stop", fault.Say("at most %d strings are allowed", "最多 %d 个字符串", maxStops))
 	}
 	return nil
 }
@@ -178,13 +178,13 @@ func checkRequest(req *engine.Request) error {
 func (e *Engine) generator(id engine.ModelID) (*generator, error) {
 	g, ok := e.generators[id]
 	if !ok {
-		return nil, e.missing(id, "it computes embeddings only")
+		return nil, e.missing(id, fault.Say("it computes embeddings only", "该模型仅生成向量"))
 	}
 	return g, nil
 }
 
 // missing says why a model cannot be used: it does not exist, or it does something else.
-func (e *Engine) missing(id engine.ModelID, otherwise string) error {
+func (e *Engine) missing(id engine.ModelID, otherwise fault.Phrase) error {
 	if slices.ContainsFunc(e.models, func(m engine.Model) bool { return m.ID == id }) {
 		return fault.New(fault.CodeUnsupported, "model", otherwise).WithParam("model")
 	}
@@ -198,7 +198,7 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	}
 	b, ok := e.encoders[req.Model]
 	if !ok {
-		return nil, e.missing(req.Model, "it generates text only")
+		return nil, e.missing(req.Model, fault.Say("it generates text only", "该模型仅生成文本"))
 	}
 	if e.loop.isClosed() {
 		return nil, fault.New(fault.CodeEngineUnavailable, string(req.Model))

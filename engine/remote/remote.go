@@ -212,9 +212,9 @@ func (e *Engine) model(ctx context.Context, id engine.ModelID, embeds bool) (Mod
 	}
 	m := e.models[i]
 	if (m.EmbedDim > 0) != embeds {
-		what := "the model does not embed"
+		what := fault.Say("the model does not embed", "该模型不生成向量")
 		if !embeds {
-			what = "the model does not generate text"
+			what = fault.Say("the model does not generate text", "该模型不生成文本")
 		}
 		return ModelConfig{}, fault.New(fault.CodeUnsupported, "model", what).WithParam("model")
 	}
