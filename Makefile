@@ -80,7 +80,7 @@ e2e-browser: build ## drive the real console in Chromium against a real server
 	$(GO) test -tags 'browser console' -count=1 -timeout 10m -run Browser ./server/...
 
 .PHONY: bench
-bench: ## print added gateway latency and engine tokens per second
+bench: build ## print added gateway latency and engine tokens per second
 	$(GO) run ./bench $(ARGS)
 
 .PHONY: fmt

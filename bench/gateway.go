@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -153,14 +154,14 @@ engines:
   remote:
     - {name: scripted, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: [{id: scripted}]}
 rag: {embedding_model: ""}
+limits: # counted, never reached
+  key: {requests_per_minute: 60000000, tokens_per_minute: 60000000, concurrent: 10000}
+  tenant: {requests_per_minute: 60000000, tokens_per_minute: 60000000, concurrent: 10000}
 `, upstreamURL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return target{}, 0, nil, err
 	}
 	ready := filepath.Join(dir, "ready.json")
-	if err := syscall.Mkfifo(ready, 0o600); err != nil {
-		return target{}, 0, nil, err
-	}
 	cmd := exec.CommandContext(ctx, binary, "up", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
 		"--no-temporal", "--no-console", "--ready-file", ready)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -168,8 +169,16 @@ rag: {embedding_model: ""}
 	if err := cmd.Start(); err != nil {
 		return target{}, 0, nil, fmt.Errorf("start %s (run `make build` first): %w", binary, err)
 	}
-	stop := func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() }
-	raw, err := os.ReadFile(ready) // a named pipe: returns when the server has written it
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	stop := func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-ended
+	}
+	raw, err := await(ready, ended)
 	var started struct {
 		BaseURL string `json:"base_url"`
 		APIKey  string `json:"api_key"`
@@ -182,4 +191,21 @@ rag: {embedding_model: ""}
 		return target{}, 0, nil, fmt.Errorf("start sluice: %w", err)
 	}
 	return target{name: "gateway", url: strings.TrimSuffix(started.BaseURL, "/v1"), key: started.APIKey}, cmd.Process.Pid, stop, nil
+}
+
+// await reads the ready file once it is there, or fails when the process has ended.
+func await(path string, ended <-chan struct{}) ([]byte, error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		raw, err := os.ReadFile(path)
+		if err == nil || !errors.Is(err, os.ErrNotExist) {
+			return raw, err
+		}
+		select {
+		case <-ended:
+			return nil, errors.New("the server ended; its reason stands above")
+		case <-tick.C:
+		}
+	}
 }

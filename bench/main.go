@@ -32,7 +32,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	fmt.Printf("machine: %s, %d CPUs, %s, GOAMD64 %s\n", cpuName(), runtime.NumCPU(), runtime.Version(), os.Getenv("GOAMD64"))
+	fmt.Printf("machine: %s, %d CPUs, %s\n", cpuName(), runtime.NumCPU(), runtime.Version())
 	if *only != "engine" {
 		if err := benchGateway(ctx, *binary, *rounds, *length); err != nil {
 			exit(fmt.Errorf("gateway: %w", err))
