@@ -57,7 +57,7 @@ func entryView(e audit.Entry) (AuditEntry, error) {
 func (s *Server) entry(c *gin.Context, id string) (audit.Entry, error) {
 	e, err := s.deps.Audit.Get(c.Request.Context(), id)
 	if err == nil && e.Event.Tenant != tenantOf(c) {
-		err = fault.New(fault.CodeNotFound, "record", id)
+		err = fault.New(fault.CodeNotFound, fault.Say("record", "记录"), id)
 	}
 	return e, err
 }
@@ -192,5 +192,5 @@ func (s *Server) GetVerification(c *gin.Context, id IdPath) {
 			return
 		}
 	}
-	s.Fail(c, fault.New(fault.CodeNotFound, "verification", id))
+	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("verification", "校验任务"), id))
 }

@@ -65,6 +65,14 @@ func (s *Server) Fail(c *gin.Context, err error) {
 	c.Data(status, "application/problem+json; charset=utf-8", body)
 }
 
+// mismatch says that a request does not match the document, with the reason of the library, if any, which it knows in English only.
+func mismatch(reason string) fault.Phrase {
+	if reason == "" {
+		return fault.Say("it does not match the API description", "不符合 API 描述")
+	}
+	return fault.Say("%s", "不符合 API 描述（%s）", reason)
+}
+
 // reply renders v with status, or err as a problem.
 func (s *Server) reply(c *gin.Context, status int, v any, err error) {
 	if err != nil {

@@ -81,7 +81,7 @@ func New(cfg Config, deps Deps, r gin.IRouter, log *slog.Logger) (*Server, error
 	RegisterHandlersWithOptions(group, s, GinServerOptions{
 		BaseURL: Prefix,
 		ErrorHandler: func(c *gin.Context, err error, _ int) {
-			s.Fail(c, fault.Wrap(err, fault.CodeInvalidValue, "request", "a parameter cannot be read"))
+			s.Fail(c, fault.Wrap(err, fault.CodeInvalidValue, "request", fault.Say("a parameter cannot be read", "有参数无法解析")))
 		},
 	})
 	return s, nil
@@ -101,7 +101,7 @@ func tenantOf(c *gin.Context) string { return c.GetString(keyTenant) }
 func decode[T any](c *gin.Context) (T, error) {
 	var v T
 	if err := c.ShouldBindJSON(&v); err != nil {
-		return v, fault.Wrap(err, fault.CodeInvalidValue, "body", "it does not match the API description")
+		return v, fault.Wrap(err, fault.CodeInvalidValue, "body", mismatch(""))
 	}
 	return v, nil
 }
@@ -136,7 +136,7 @@ func page[T any](items []T, cursor *string, limit *int) (out []T, next *string, 
 			offset, derr = strconv.Atoi(string(raw))
 		}
 		if derr != nil || offset < 0 {
-			return nil, nil, fault.Wrap(errors.Join(derr), fault.CodeInvalidValue, "cursor", "it is not a cursor of this list").WithParam("cursor")
+			return nil, nil, fault.Wrap(errors.Join(derr), fault.CodeInvalidValue, "cursor", fault.Say("it is not a cursor of this list", "不是此列表的游标")).WithParam("cursor")
 		}
 	}
 	if offset >= len(items) {
