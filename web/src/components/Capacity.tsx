@@ -81,7 +81,7 @@ function EditSchedule({ schedule, now, onClose }: { schedule: Schedule | undefin
   const required = { required: true, message: t('form.required') };
   return (
     <Modal open title={t('capacity.edit')} okText={t('capacity.save')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={save.isPending}>
-      {save.error && <Failure error={save.error} />}
+      {save.error && <Failure error={save.error} reveal />}
       <Form form={form} layout="vertical" initialValues={start} onFinish={(v) => save.mutate({ ...v, peak: v.peak ?? [] })} style={{ marginTop: 16 }}>
         <Form.Item name="timezone" label={t('capacity.zone')} rules={[required]}>
           <Input maxLength={64} />

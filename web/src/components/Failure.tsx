@@ -1,43 +1,49 @@
 import { Alert, Button, Space, Typography } from 'antd';
-import { Component, type ReactNode } from 'react';
+import { Component, type ReactNode, useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { type ApiError, toApiError } from '../api/errors';
 
 /** What went wrong, for people: the server's sentence (already in their language), the code, and the request id to hand on. */
-export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
+export function Failure({ error, retry, reveal }: { error: unknown; retry?: () => void; reveal?: boolean }) {
   const { t } = useTranslation();
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (reveal) box.current?.scrollIntoView({ block: 'nearest' }); // the answer to a press of a button far below
+  }, [error, reveal]);
   const e = toApiError(error);
   const detail = useDetail(e);
   if (e.code === 'workflows_off') return <Alert type="info" showIcon title={detail} />; // as somebody has chosen, not a failure
   return (
-    <Alert
-      type="error"
-      showIcon
-      role="alert"
-      title={detail}
-      description={
-        <Space orientation="vertical" size={2}>
-          {e.fields.map((f) => (
-            <span key={f.field + f.detail}>
-              <Typography.Text code>{f.field}</Typography.Text> {f.detail}
-            </span>
-          ))}
-          <Typography.Text type="secondary">
-            {t('failure.code')} <Typography.Text code>{e.code}</Typography.Text>
-          </Typography.Text>
-          {e.requestId && (
+    <div ref={box}>
+      <Alert
+        type="error"
+        showIcon
+        role="alert"
+        title={detail}
+        description={
+          <Space orientation="vertical" size={2}>
+            {e.fields.map((f) => (
+              <span key={f.field + f.detail}>
+                <Typography.Text code>{f.field}</Typography.Text> {f.detail}
+              </span>
+            ))}
             <Typography.Text type="secondary">
-              {t('failure.requestId')}{' '}
-              <Typography.Text code copyable={{ text: e.requestId, tooltips: false }}>
-                {e.requestId}
-              </Typography.Text>
+              {t('failure.code')} <Typography.Text code>{e.code}</Typography.Text>
             </Typography.Text>
-          )}
-        </Space>
-      }
-      action={retry && <Button onClick={retry}>{t('failure.retry')}</Button>}
-    />
+            {e.requestId && (
+              <Typography.Text type="secondary">
+                {t('failure.requestId')}{' '}
+                <Typography.Text code copyable={{ text: e.requestId, tooltips: false }}>
+                  {e.requestId}
+                </Typography.Text>
+              </Typography.Text>
+            )}
+          </Space>
+        }
+        action={retry && <Button onClick={retry}>{t('failure.retry')}</Button>}
+      />
+    </div>
   );
 }
 

@@ -84,7 +84,7 @@ function Register({ known, onClose }: { known: Version[]; onClose: () => void })
   const required = { required: true, whitespace: true, message: t('form.required') };
   return (
     <Modal open title={t('models.register')} okText={t('models.register')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={register.isPending}>
-      {register.error && <Failure error={register.error} />}
+      {register.error && <Failure error={register.error} reveal />}
       <Form form={form} layout="vertical" style={{ marginTop: 16 }} initialValues={origin(known[0])} onFinish={(f) => register.mutate(f)}>
         <Form.Item name="model" label={t('models.model')} rules={[required]}>
           <AutoComplete options={options('model')} onSelect={(model: string) => form.setFieldsValue(origin(known.find((v) => v.model === model)) ?? {})} />

@@ -36,7 +36,7 @@ export function SetBudget({ onClose }: { onClose: () => void }) {
   });
   return (
     <Modal open title={t('budget.set')} okText={t('budget.set')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={save.isPending}>
-      {save.error && <Failure error={save.error} />}
+      {save.error && <Failure error={save.error} reveal />}
       <Form form={form} layout="vertical" style={{ marginTop: 16 }} initialValues={{ period: 'month' }} onFinish={(f) => save.mutate(f)}>
         <Form.Item name="key" label={t('budget.for')} extra={t('budget.forHelp')}>
           <Select allowClear placeholder={t('budget.wholeTenant')} options={keys.data?.items.filter((k) => !k.revoked_at).map((k) => ({ value: k.id, label: `${k.name} · ${k.prefix}…` }))} />

@@ -153,7 +153,7 @@ function CreateKey({ onClose }: { onClose: () => void }) {
   }
   return (
     <Modal open title={t('keys.create')} onCancel={onClose} okText={t('keys.create')} onOk={() => form.submit()} confirmLoading={create.isPending}>
-      {create.error && <Failure error={create.error} />}
+      {create.error && <Failure error={create.error} reveal />}
       <Form form={form} layout="vertical" initialValues={{ label_mode: 'metadata' }} onFinish={(f) => create.mutate(f)} style={{ marginTop: 16 }}>
         <Form.Item name="name" label={t('keys.name')} rules={[{ required: true, message: t('form.required') }]}>
           <Input autoFocus maxLength={128} />

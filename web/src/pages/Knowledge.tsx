@@ -239,7 +239,7 @@ function CreateCollection({ onClose }: { onClose: (created?: string) => void }) 
   });
   return (
     <Modal open title={t('knowledge.create')} okText={t('knowledge.create')} onCancel={() => onClose()} onOk={() => form.submit()} confirmLoading={create.isPending}>
-      {create.error && <Failure error={create.error} />}
+      {create.error && <Failure error={create.error} reveal />}
       <Form form={form} layout="vertical" onFinish={(v) => create.mutate(v)} style={{ marginTop: 16 }}>
         <Form.Item name="name" label={t('knowledge.name')} extra={t('knowledge.nameHelp')} rules={[{ required: true, pattern: /^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$/, message: t('knowledge.nameHelp') }]}>
           <Input autoFocus />

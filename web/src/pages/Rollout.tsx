@@ -221,7 +221,7 @@ function Act({ id, action, onClose }: { id: string; action: 'approve' | 'abort';
   const title = t(`rollout.${action}`);
   return (
     <Modal open title={title} okText={title} okButtonProps={{ danger: action === 'abort' }} onCancel={onClose} onOk={() => form.submit()} confirmLoading={act.isPending}>
-      {act.error && <Failure error={act.error} />}
+      {act.error && <Failure error={act.error} reveal />}
       <Typography.Paragraph>{t(`rollout.${action}Text`)}</Typography.Paragraph>
       <Form form={form} layout="vertical" onFinish={(v) => act.mutate(v)}>
         <Form.Item name="reason" label={t('rollout.reason')} rules={[{ required: true, whitespace: true, message: t('form.required') }]}>

@@ -128,7 +128,7 @@ function StartRollout({ onClose }: { onClose: () => void }) {
   const required = { required: true, message: t('form.required') };
   return (
     <Modal open title={t('rollout.start')} okText={t('rollout.start')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={start.isPending}>
-      {start.error && <Failure error={start.error} />}
+      {start.error && <Failure error={start.error} reveal />}
       {models.error && <Failure error={models.error} retry={() => void models.refetch()} />}
       <Form
         form={form}
