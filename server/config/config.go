@@ -225,8 +225,12 @@ func (c Config) Validate() error {
 		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
 	}
 	add("rag", c.RAG.Validate())
-	if c.Workflows.Enabled && c.Workflows.Address != "" {
-		add("workflows", c.Workflows.Validate())
+	if c.Workflows.Enabled {
+		w := c.Workflows.Config
+		if w.Address == "" {
+			w.Address = "127.0.0.1:0" // of the embedded server: known once that runs
+		}
+		add("workflows", w.Validate())
 	}
 	key("workflows.embedded.port", c.Workflows.Embedded.Port >= 0 && c.Workflows.Embedded.Port < 65536, "must be a port number")
 	return errors.Join(errs...)

@@ -95,6 +95,10 @@ func TestMistakesAreNamed(t *testing.T) {
 		"unknown variable":         {"", []string{"SLUICE_LISEN=x"}, []string{"SLUICE_LISEN", "SLUICE_LISTEN"}},
 		"wrong type":               {"drain_timeout: soon\n", nil, []string{"drain_timeout"}},
 		"several faults, all told": {"listen: nowhere\nlog: {level: loud}\ntls: {cert_file: a}\n", nil, []string{"listen:", "log.level:", "tls:"}},
+		"a duration without unit":  {"drain_timeout: 30\n", nil, []string{"drain_timeout", "30s"}},
+		"one in a list":            {"engines: {remote: [{name: a, base_url: https://h/v1, models: [{id: m}], idle_timeout: 60}]}\n", nil, []string{"idle_timeout", "60s"}},
+		"a typo like a service":    {"", []string{"SLUICE_WORKFLOW_EMBEDDED_PORT=7233"}, []string{"SLUICE_WORKFLOWS_EMBEDDED_PORT"}},
+		"a plan for the embedded":  {"workflows: {capacity: {timezone: Asia/Nowhere, peak_concurrency: 8, valley_concurrency: 2}}\n", nil, []string{"workflows.capacity", "timezone"}},
 		"not YAML":                 {"listen: [\n", nil, []string{"sluice.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +118,19 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
+// TestKubernetesLinks: the variables of a service with our name are no configuration.
+func TestKubernetesLinks(t *testing.T) {
+	if _, err := config.Load("", []string{
+		"SLUICE_SERVICE_HOST=10.0.0.7", "SLUICE_SERVICE_PORT=8080", "SLUICE_SERVICE_PORT_HTTP=8080", "SLUICE_PORT=tcp://10.0.0.7:8080",
+		"SLUICE_PORT_8080_TCP=tcp://10.0.0.7:8080", "SLUICE_PORT_8080_TCP_PROTO=tcp", "SLUICE_PORT_8080_TCP_PORT=8080",
+		"SLUICE_PORT_8080_TCP_ADDR=10.0.0.7", "SLUICE_POSTGRES_SERVICE_HOST=10.0.0.8", "SLUICE_POSTGRES_PORT=tcp://10.0.0.8:5432",
+	}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPrintHidesSecrets(t *testing.T) {
-	c, err := config.Load("", []string{"SLUICE_DATABASE_URL=postgres://u:canary-password@h/d", "SLUICE_LIMITS_REDIS_URL=redis://:canary-password@h:6379/0"}, nil)
+	c, err := config.Load(write(t, "engines: {remote: [{name: a, base_url: https://h/v1, api_key: canary-key, models: [{id: m}]}]}\n"), []string{"SLUICE_DATABASE_URL=postgres://u:canary-password@h/d", "SLUICE_LIMITS_REDIS_URL=redis://:canary-password@h:6379/0"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +146,7 @@ func TestPrintHidesSecrets(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	f.Add("listen: 127.0.0.1:1\n")
 	f.Add("engines: {remote: [{name: a}]}\n")
+	f.Add("engines: {remote: [{name: a, idle_timeout: null, connect_timeout: [], first_byte_timeout: {}}]}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(t.TempDir(), "f.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

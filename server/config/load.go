@@ -72,6 +72,7 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 		TagName:          "koanf",
 		MatchName:        func(key, field string) bool { return key == field || key == snake(field) },
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
+			wholeDuration,
 			mapstructure.StringToTimeDurationHookFunc(),
 			mapstructure.StringToSliceHookFunc(","),
 		),
@@ -87,6 +88,14 @@ func Load(path string, environ []string, overrides map[string]any) (*Config, err
 	return &cfg, nil
 }
 
+// wholeDuration refuses a number without a unit, which the decoder would take for nanoseconds.
+func wholeDuration(from, to reflect.Type, value any) (any, error) {
+	if to != reflect.TypeFor[time.Duration]() || from == to || from.Kind() == reflect.String || reflect.ValueOf(value).IsZero() {
+		return value, nil
+	}
+	return nil, fmt.Errorf("%v has no unit; write %vs for seconds", value, value)
+}
+
 var fieldName = regexp.MustCompile(`'[A-Za-z0-9_.\[\]]+'`) // such as 'HTTP.MaxBodyBytes'
 
 func snakePath(quoted string) string {
@@ -96,6 +105,9 @@ func snakePath(quoted string) string {
 	}
 	return "'" + strings.Join(parts, ".") + "'"
 }
+
+// serviceLink matches the variables that Kubernetes sets in every pod beside a service called sluice or sluice-something.
+var serviceLink = regexp.MustCompile(`^SLUICE_(?:[A-Z0-9_]+_)?(?:SERVICE_HOST=|SERVICE_PORT(?:_[A-Z0-9_]+)?=\d+$|PORT(?:_\d+_(?:TCP|UDP|SCTP))?=[a-z]+://|PORT_\d+_(?:TCP|UDP|SCTP)_(?:PROTO|PORT|ADDR)=)`)
 
 func fromEnv(environ, known []string) (map[string]any, error) {
 	byName := map[string]string{}
@@ -109,6 +121,9 @@ func fromEnv(environ, known []string) (map[string]any, error) {
 			continue
 		}
 		key, ok := byName[name]
+		if !ok && serviceLink.MatchString(kv) {
+			continue
+		}
 		if !ok {
 			names := make([]string, 0, len(byName))
 			for n := range byName {
