@@ -24,8 +24,8 @@ type Document struct {
 
 // Ingested says what became of a document.
 type Ingested struct {
-	ID, Version string
-	Chunks      int
+	ID, Version, MIME string
+	Chunks            int
 }
 
 // Ingest stores a document, as a new version if the collection has one of that name that differs from it. The next search finds the
@@ -79,7 +79,7 @@ func (s *Service) ingest(ctx context.Context, d Document) (Ingested, error) {
 }
 
 func (b *book) ingested() Ingested {
-	return Ingested{ID: b.ID, Version: versionName(b.Version), Chunks: len(b.chunks)}
+	return Ingested{ID: b.ID, Version: versionName(b.Version), MIME: b.MIME, Chunks: len(b.chunks)}
 }
 
 // same returns the document on the shelf that storing b would not change in anything: its file, labels, text, passages and model.

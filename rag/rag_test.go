@@ -20,7 +20,7 @@ func TestIngestSearchDelete(t *testing.T) {
 		s := service(t, db, newHashed())
 		create(t, s, "acme", "kb")
 		in := ingest(t, s, "kb", "户籍.md", "# 户籍\n\n## 迁移\n\n户口迁移需要身份证和户口本。\n\n## 注销\n\n注销户口需要死亡证明。\n")
-		if in.Version != "v1" || in.Chunks != 2 || in.ID == "" {
+		if in.Version != "v1" || in.Chunks != 2 || in.ID == "" || in.MIME != "text/markdown" {
 			t.Errorf("ingested %+v", in)
 		}
 		ingest(t, s, "kb", "pay.txt", "Parking fees are paid at the machine.")

@@ -72,8 +72,9 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	return out, nil
 }
 
-// embedBatch is the number of texts embedded by one call.
-const embedBatch = 32
+// embedBatch is the number of texts embedded by one call. Larger batches are no faster on a CPU, and the question of a search waits
+// for the batch of a document that is being embedded.
+const embedBatch = 8
 
 // embed returns one vector per text, and checks what the embedder promised.
 func (s *Service) embed(ctx context.Context, texts []string) ([][]float32, error) {

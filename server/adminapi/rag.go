@@ -77,7 +77,7 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		return
 	}
 	if (in.Text == nil) == (in.Content == nil) {
-		s.Fail(c, fault.New(fault.CodeInvalidValue, "text", "send exactly one of text and content").WithParam("text"))
+		s.Fail(c, fault.New(fault.CodeInvalidValue, "text", fault.Say("send exactly one of text and content", "text 与 content 须且只能提供一个")).WithParam("text"))
 		return
 	}
 	body := []byte(deref(in.Text))
@@ -93,7 +93,7 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 	}
 	about(c, collection+"/"+d.ID, map[string]string{"version": d.Version})
 	s.reply(c, http.StatusCreated, Document{
-		Id: d.ID, Collection: collection, Name: in.Name, Mime: deref(in.Mime), Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
+		Id: d.ID, Collection: collection, Name: in.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
 	}, nil)
 }
 
@@ -103,7 +103,7 @@ func (s *Server) DeleteDocument(c *gin.Context, collection CollectionPath, id Id
 	found, err := s.deps.RAG.Documents(ctx, tenantOf(c), collection)
 	i := slices.IndexFunc(found, func(d rag.DocumentInfo) bool { return d.ID == id })
 	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, "document", id)
+		err = fault.New(fault.CodeNotFound, fault.Say("document", "文档"), id)
 	}
 	if err == nil {
 		err = s.deps.RAG.DeleteDocument(ctx, tenantOf(c), collection, found[i].Name)

@@ -137,6 +137,9 @@ func (a *app) ingest(ctx context.Context, r *remote, f *ragFlags, found sources)
 	var failed []string
 	for i, file := range found.files {
 		fmt.Fprintf(a.env.stdout, "[%d/%d] %s … ", i+1, len(found.files), file.name)
+		if info, err := os.Stat(file.path); err == nil && info.Size() > 256<<10 {
+			fmt.Fprintf(a.env.stdout, a.say("%d KiB, may take minutes … ", "%d KiB，可能需要几分钟 … "), info.Size()>>10)
+		}
 		start := time.Now()
 		d, err := r.add(ctx, f, file)
 		took := time.Since(start).Round(10 * time.Millisecond)

@@ -78,6 +78,8 @@ func (r *remote) signIn(ctx context.Context) error {
 	return nil
 }
 
+var errInterrupted = errors.New("interrupted")
+
 // problemError is a problem document that the server answered with.
 type problemError struct {
 	adminapi.Problem
@@ -124,6 +126,9 @@ func (r *remote) callOnce(ctx context.Context, method, path string, in, out any)
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	res, err := r.http.Do(req)
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
 	if err != nil {
 		return fmt.Errorf("the server does not answer; is it running? (%w)", err)
 	}
