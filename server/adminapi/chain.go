@@ -52,9 +52,13 @@ func (s *Server) chain(c *gin.Context) {
 	}
 	c.Set(keyPrincipal, principal)
 
-	body, err := s.readBody(c)
+	body, err := s.readBody(c, op)
 	if err != nil {
 		s.Fail(c, err)
+		return
+	}
+	if op.public {
+		s.public(c, op, body)
 		return
 	}
 	tenant := requestedTenant(c, body)
@@ -64,8 +68,10 @@ func (s *Server) chain(c *gin.Context) {
 	c.Set(keyTenant, tenant)
 	if op.permission != "" {
 		if err := s.deps.Access.Allow(principal, op.permission, tenant); err != nil {
-			// A refused act is evidence too.
-			s.failRecorded(c, op, principal, tenant, err)
+			// A refused act is evidence too. It belongs to the log of whoever tried: nobody writes into that of a tenant where he
+			// may do nothing.
+			c.Set(keyDetail, map[string]string{"tenant": clip(tenant)})
+			s.failRecorded(c, op, principal, principal.Tenant, err)
 			return
 		}
 	}
@@ -81,6 +87,48 @@ func (s *Server) chain(c *gin.Context) {
 		c.Next()
 		return
 	}
+	s.act(c, op, principal, tenant)
+}
+
+// public serves an operation that needs no session. Strangers must not be able to fill the audit log: a throttled sign-in and the
+// end of a session that does not exist leave no record. The others are recorded in the tenant of the account.
+func (s *Server) public(c *gin.Context, op operation, body []byte) {
+	if err := s.validate(c, op, body); err != nil {
+		s.Fail(c, err)
+		return
+	}
+	switch op.id {
+	case "login":
+		var in LoginRequest
+		if err := json.Unmarshal(body, &in); err != nil {
+			s.Fail(c, fault.Wrap(err, fault.CodeInvalidJSON, 0))
+			return
+		}
+		if wait := s.deps.Identity.LoginWait(in.User, c.ClientIP()); wait > 0 {
+			s.Fail(c, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait))
+			return
+		}
+		p := s.deps.Identity.Claimed(in.User)
+		c.Set(keyResource, p.ID)
+		s.act(c, op, p, p.Tenant)
+	case "logout":
+		token, _ := c.Cookie(refreshCookie)
+		p, found, err := s.deps.Identity.Holder(c.Request.Context(), token)
+		switch {
+		case err != nil:
+			s.Fail(c, err)
+		case found:
+			s.act(c, op, p, p.Tenant)
+		default:
+			c.Next()
+		}
+	default:
+		c.Next()
+	}
+}
+
+// act performs a recorded operation between its two records.
+func (s *Server) act(c *gin.Context, op operation, principal identity.Principal, tenant string) {
 	if err := s.record(c, op, principal, tenant, audit.StageAdmitted); err != nil {
 		s.Fail(c, err)
 		return
@@ -120,21 +168,36 @@ func bearer(c *gin.Context) (string, bool) {
 	return strings.CutPrefix(c.GetHeader("Authorization"), "Bearer ")
 }
 
+// maxPublicBody bounds what a stranger may send: a name and a password.
+const maxPublicBody = 16 << 10
+
 // readBody reads the bounded body and puts it back for the handler.
-func (s *Server) readBody(c *gin.Context) ([]byte, error) {
+func (s *Server) readBody(c *gin.Context, op operation) ([]byte, error) {
 	if c.Request.Body == nil || c.Request.Body == http.NoBody {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, s.cfg.MaxBodyBytes))
+	limit := s.cfg.MaxBodyBytes
+	if op.public {
+		limit = min(limit, maxPublicBody)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit))
 	var tooBig *http.MaxBytesError
 	if errors.As(err, &tooBig) {
-		return nil, fault.New(fault.CodeBodyTooLarge, s.cfg.MaxBodyBytes)
+		return nil, fault.New(fault.CodeBodyTooLarge, limit)
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeInvalidJSON, 0)
 	}
 	c.Request.Body = io.NopCloser(bytes.NewReader(body))
 	return body, nil
+}
+
+// clip cuts what a caller named to the length of a name.
+func clip(s string) string {
+	if len(s) > 64 {
+		s = s[:64]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 // requestedTenant returns the tenant a request names in its query or body, "" if none. The permission is checked in it.
@@ -172,7 +235,7 @@ func (s *Server) validate(c *gin.Context, op operation, body []byte) error {
 	}
 	var re *openapi3filter.RequestError
 	if !errors.As(err, &re) {
-		return fault.Wrap(err, fault.CodeInvalidValue, "body", "it does not match the API description")
+		return fault.Wrap(err, fault.CodeInvalidValue, "body", mismatch(""))
 	}
 	field, reason := "body", re.Reason
 	if re.Parameter != nil {
@@ -192,10 +255,7 @@ func (s *Server) validate(c *gin.Context, op operation, body []byte) error {
 	if errors.As(re.Err, &syntax) {
 		return fault.Wrap(err, fault.CodeInvalidJSON, syntax.Offset)
 	}
-	if reason == "" {
-		reason = "it does not match the API description"
-	}
-	return fault.Wrap(err, fault.CodeInvalidValue, field, reason).WithParam(field)
+	return fault.Wrap(err, fault.CodeInvalidValue, field, mismatch(reason)).WithParam(field)
 }
 
 // record writes one stage of an act. It runs on a context the client cannot cancel: an act that happened is recorded.
@@ -220,9 +280,6 @@ func (s *Server) record(c *gin.Context, op operation, p identity.Principal, tena
 				e.Decision = "refuse"
 			}
 		}
-	}
-	if p.Kind == "anonymous" { // a sign-in: the claimed name is the actor
-		e.Actor = audit.Actor{Kind: "user", Name: c.GetString(keyResource)}
 	}
 	_, err := s.deps.Audit.Append(ctx, e)
 	return err

@@ -50,7 +50,7 @@ func (s *Server) CreateTenant(c *gin.Context) {
 	tenants, err := s.deps.Identity.ListTenants(c.Request.Context())
 	i := slices.IndexFunc(tenants, func(t identity.Tenant) bool { return t.ID == in.Id })
 	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, "tenant", in.Id)
+		err = fault.New(fault.CodeNotFound, fault.Say("tenant", "租户"), in.Id)
 	}
 	if err != nil {
 		s.Fail(c, err)
@@ -87,6 +87,13 @@ func (s *Server) CreateUser(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
+	// A platform administrator may do everything everywhere: only another one makes one.
+	if slices.Contains(in.Roles, identity.RolePlatformAdmin) {
+		if err := s.deps.Access.Allow(caller(c), access.UsersWrite, access.AllTenants); err != nil {
+			s.Fail(c, err)
+			return
+		}
+	}
 	u, err := s.deps.Identity.CreateUser(c.Request.Context(), identity.NewUser{
 		Tenant: tenantOf(c), Name: in.Name, Password: in.Password, Roles: in.Roles, Labels: deref(in.Labels), CreatedBy: caller(c).ID,
 	})
@@ -102,7 +109,7 @@ func (s *Server) CreateUser(c *gin.Context) {
 func (s *Server) DisableUser(c *gin.Context, id IdPath, _ DisableUserParams) {
 	ctx := c.Request.Context()
 	if id == caller(c).ID {
-		s.Fail(c, fault.New(fault.CodeConflict, "you cannot disable the account you are signed in with"))
+		s.Fail(c, fault.New(fault.CodeConflict, fault.Say("you cannot disable the account you are signed in with", "不能停用当前登录的账号")))
 		return
 	}
 	if err := s.deps.Identity.DisableUser(ctx, tenantOf(c), id); err != nil {
@@ -112,7 +119,7 @@ func (s *Server) DisableUser(c *gin.Context, id IdPath, _ DisableUserParams) {
 	users, err := s.deps.Identity.ListUsers(ctx, tenantOf(c))
 	i := slices.IndexFunc(users, func(u identity.User) bool { return u.ID == id })
 	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, "user", id)
+		err = fault.New(fault.CodeNotFound, fault.Say("user", "用户"), id)
 	}
 	if err != nil {
 		s.Fail(c, err)
@@ -205,7 +212,7 @@ func (s *Server) RevokeKey(c *gin.Context, id IdPath, _ RevokeKeyParams) {
 	keys, err := s.deps.Identity.ListKeys(ctx, tenantOf(c))
 	i := slices.IndexFunc(keys, func(k identity.Key) bool { return k.ID == id })
 	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, "key", id)
+		err = fault.New(fault.CodeNotFound, fault.Say("key", "密钥"), id)
 	}
 	if err != nil {
 		s.Fail(c, err)

@@ -21,7 +21,6 @@ func (s *Server) Login(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	about(c, in.User, nil)
 	session, err := s.deps.Identity.Login(c.Request.Context(), in.User, in.Password, c.ClientIP())
 	s.startSession(c, session, err)
 }
