@@ -47,7 +47,7 @@ func (p *parts) buildWorkflows(ctx context.Context) error {
 			return err
 		}
 		if p.temporal, err = devserver.Start(ctx, devserver.Config{
-			Binary: binary, DBFile: filepath.Join(p.cfg.Data, "temporal.db"), Port: cfg.Embedded.Port, Log: p.log,
+			Binary: binary, DBFile: filepath.Join(p.cfg.Data, "temporal.db"), Port: cfg.Embedded.Port, Namespace: cfg.Namespace, Log: p.log,
 		}); err != nil {
 			return err
 		}

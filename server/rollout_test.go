@@ -50,7 +50,7 @@ func TestRollouts(t *testing.T) {
 			return enginetest.Plan{Texts: []string{"from " + string(req.Model)}}
 		},
 		extra: "limits: {key: {requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0}, tenant: {requests_per_minute: 0, tokens_per_minute: 0, concurrent: 0}}\n" +
-			"workflows: {enabled: true, embedded: {binary: \"" + binary + "\"}}\n",
+			"workflows: {enabled: true, namespace: trials, embedded: {binary: \"" + binary + "\"}}\n",
 		overrides: map[string]any{"workflows.enabled": true},
 	})
 	for version, model := range map[string]string{"v2": "faulty", "v3": "better"} {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
@@ -66,11 +67,11 @@ func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*S
 // Close closes the connection. Call it after Run has returned.
 func (s *Service) Close() { s.client.Close() }
 
-// Ready reports whether Temporal answers.
+// Ready reports whether Temporal answers and has our namespace.
 func (s *Service) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	_, err := s.client.CheckHealth(ctx, &client.CheckHealthRequest{})
+	_, err := s.client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: s.cfg.Namespace})
 	return temporalError(err)
 }
 

@@ -227,6 +227,17 @@ func TestTemporalIsKilledDuringARollout(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.wait(st.ID, "the gate", func(s State) bool { return s.Awaiting })
+	if err := p.Ready(t.Context()); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+	stray, err := New(Config{Address: p.server.Address(), Namespace: "elsewhere"}, p.w.deps(t), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stray.Close()
+	if err := stray.Ready(t.Context()); !fault.Is(err, fault.CodeWorkflowUnavailable) {
+		t.Errorf("ready without its namespace: %v", err)
+	}
 	if err := p.server.Close(); err != nil {
 		t.Fatal(err)
 	}
