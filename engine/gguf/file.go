@@ -137,7 +137,7 @@ func (f *File) place(r *reader, infos []tensorInfo) error {
 			return r.errorf("tensor %.60q starts at an offset that is not a multiple of %d", in.name, alignment)
 		}
 		if base > size || in.offset > size-base || length > size-base-in.offset {
-			return r.errorf("the file is cut short: tensor %.60q needs %d bytes at offset %d, the file has %d bytes",
+			return r.errorf("the file is cut short: tensor %.60q needs %d bytes at offset %d, the file has %d bytes; fetch or copy it again",
 				in.name, length, base+in.offset, size)
 		}
 		if _, twice := f.tensors[in.name]; twice {
@@ -226,7 +226,7 @@ func (r *reader) bytes(n uint64) []byte {
 		return nil
 	}
 	if n > uint64(len(r.data)-r.pos) {
-		r.fail("the file is cut short")
+		r.fail("the file is cut short; fetch or copy it again")
 		return nil
 	}
 	b := r.data[r.pos : r.pos+int(n)]
