@@ -30,6 +30,7 @@ type usageError struct{ error }
 func main() {
 	syscall.Umask(0o077) // what an installation writes is for its own user
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the first signal asks to end, a second one ends at once
 	code := run(ctx, environment{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 	})
