@@ -27,6 +27,7 @@ type outlet struct {
 	tokens  []engine.TokenLogprob
 	credit  int // bytes that came out and are not yet spelled by an entry
 	changed bool
+	done    bool // it has finished: nothing may follow
 }
 
 func (r *run) egress() *egress {
@@ -43,6 +44,9 @@ func (e *egress) pass(ev engine.Event) (out engine.Event, last bool, err error) 
 	if ev.Choice < 0 || ev.Choice >= len(e.choices) {
 		return engine.Event{}, false, fault.Wrap(errors.New("the engine sent a choice nobody asked for"), fault.CodeEngineUnavailable, string(e.r.call.Model))
 	}
+	if o := &e.choices[ev.Choice]; o.done && (ev.Text != "" || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0) {
+		return engine.Event{}, false, fault.Wrap(errors.New("the engine went on after the end of a choice"), fault.CodeEngineUnavailable, string(e.r.call.Model))
+	}
 	out = engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}
 	if ev.Text != "" {
 		e.r.events++
@@ -55,6 +59,7 @@ func (e *egress) pass(ev engine.Event) (out engine.Event, last bool, err error) 
 	}
 	if ev.Finish != engine.FinishNone {
 		e.open--
+		e.choices[ev.Choice].done = true
 	}
 	e.r.released[out.Choice].WriteString(out.Text)
 	if e.held != nil { // only usage can follow the last finish

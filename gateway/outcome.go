@@ -185,13 +185,14 @@ func (r *run) observe(end ending, u audit.Usage) {
 	m.tokens.WithLabelValues("completion").Add(float64(u.CompletionTokens))
 }
 
-// event is everything known about the run at this moment, as an audit record.
+// event is everything known about the run at this moment, as an audit record. Its session is a digest: what callers name their
+// conversations by may be somebody's number.
 func (r *run) event(stage audit.Stage) audit.Event {
 	c, v := r.call, r.choice.Version
 	e := audit.Event{
 		Request: c.RequestID, Stage: stage, Tenant: r.principal.Tenant, Project: r.principal.Project,
 		Actor:   audit.Actor{Kind: r.principal.Kind, ID: r.principal.ID, Name: r.principal.Name},
-		Session: c.Session, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
+		Session: r.unit, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
 		Model: audit.Model{
 			Asked: string(c.Model), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
 			Template: r.choice.Info.Template, Engine: v.Engine,
@@ -203,11 +204,12 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	if r.label != (label.Label{}) {
 		e.Label = r.label.HeaderValue()
 	}
-	if e.Session == "" {
-		e.Session = r.unit
-	}
+	e.Detail = map[string]string{}
 	if c.ClientID != "" {
-		e.Detail = map[string]string{"client_request": c.ClientID}
+		e.Detail["client_request"] = c.ClientID
+	}
+	if r.policy.Purpose != "" {
+		e.Detail["purpose"] = r.policy.Purpose
 	}
 	if c.RAG != nil {
 		e.Resource = c.RAG.Collection
@@ -233,9 +235,6 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		e.AnswerDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.answer())
 	}
 	if r.withheld {
-		if e.Detail == nil {
-			e.Detail = map[string]string{}
-		}
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e

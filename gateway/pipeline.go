@@ -93,8 +93,24 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// through takes the steps in order and stops at the first that refuses.
+// through takes the steps in order and stops at the first that refuses. A step that panics ends the run too: what it holds goes
+// back and its outcome is recorded, while the panic goes on to the edge.
 func (r *run) through(ctx context.Context, steps ...step) error {
+	returned := false
+	defer func() {
+		if !returned && r.known {
+			r.finish(ctx, broken())
+		}
+	}()
+	err := r.take(ctx, steps)
+	returned = true
+	return err
+}
+
+// broken is the ending of a run that a panic unwinds.
+func broken() ending { return endingOf(fault.Wrap(errors.New("panic"), fault.CodeInternal)) }
+
+func (r *run) take(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		began := r.p.now()
 		err := s.do(ctx)
@@ -119,7 +135,8 @@ func (r *run) generate(ctx context.Context) *Reply {
 
 // stream asks the engine (10), lets its events out (11) and settles before the last one (12).
 func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) {
-	defer r.finish(ctx, ending{outcome: outcomeAborted}) // for a consumer that stops or panics; else the outcome stands already
+	end := broken() // of what comes next; where the outcome stands already it changes nothing
+	defer func() { r.finish(ctx, end) }()
 	bounded, stop := context.WithTimeout(ctx, r.left())
 	defer stop()
 	defer r.ask()()
@@ -142,9 +159,11 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 		if empty(ev) {
 			continue
 		}
+		end = ending{outcome: outcomeAborted} // for a consumer that stops or panics
 		if !yield(ev, nil) || last {
 			return
 		}
+		end = broken()
 	}
 	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
 	r.finish(ctx, endingOf(err))
@@ -157,7 +176,7 @@ func empty(ev engine.Event) bool {
 
 // embed asks the engine for vectors (10) and settles (12).
 func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
-	defer r.finish(ctx, ending{outcome: outcomeAborted})
+	defer r.finish(ctx, broken())
 	bounded, stop := context.WithTimeout(ctx, r.left())
 	defer stop()
 	defer r.ask()()
@@ -178,7 +197,7 @@ func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
 
 // search looks passages up (8), lets their text out as an answer (11) and closes the record (12).
 func (r *run) search(ctx context.Context) (*SearchReply, error) {
-	defer r.finish(ctx, ending{outcome: outcomeAborted})
+	defer r.finish(ctx, broken())
 	bounded, stop := context.WithTimeout(ctx, r.left())
 	defer stop()
 

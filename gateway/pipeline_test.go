@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -277,6 +279,120 @@ func TestEngineFails(t *testing.T) {
 		if w.ledger.released != 1 || len(w.ledger.settled) != 0 || !w.slotFree(t) {
 			t.Error("a failure of ours must cost nothing")
 		}
+	}
+}
+
+// bursting is an engine whose code panics: when it counts, or after some events.
+type bursting struct {
+	engine.Engine
+
+	count  bool
+	events int
+}
+
+func (b bursting) Count(ctx context.Context, r *engine.Request) (engine.Count, error) {
+	if b.count {
+		panic("count")
+	}
+	return b.Engine.Count(ctx, r)
+}
+
+func (b bursting) Generate(context.Context, *engine.Request) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		for range b.events {
+			if !yield(engine.Event{Text: "x"}, nil) {
+				return
+			}
+		}
+		panic("generate")
+	}
+}
+
+type burstingRouter struct {
+	*world
+
+	engine bursting
+}
+
+func (r burstingRouter) Pick(a route.Ask) (route.Choice, error) {
+	c, err := r.world.Pick(a)
+	r.engine.Engine = c.Engine
+	c.Engine = r.engine
+	return c, err
+}
+
+// TestPanicKeepsNothing: whatever panics, the slot and the reservation go back, the record is closed as our failure, and nothing
+// is charged.
+func TestPanicKeepsNothing(t *testing.T) {
+	for name, b := range map[string]bursting{"before the engine": {count: true}, "at once": {}, "in the stream": {events: 3}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.deps.Router = burstingRouter{w, b}
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic did not reach the edge")
+					}
+				}()
+				r, err := w.Chat(t.Context(), call("hello"))
+				if err == nil {
+					_, err = r.Collect()
+				}
+				t.Errorf("came back with %v", err)
+			}()
+			want := "admitted outcome/failed"
+			if b.count {
+				want = "outcome/failed"
+			}
+			if got := w.log.trail(); got != want || len(w.ledger.settled) != 0 || w.ledger.released != len(w.ledger.asks) || !w.slotFree(t) {
+				t.Errorf("trail %q, settled %v, released %d of %d", got, w.ledger.settled, w.ledger.released, len(w.ledger.asks))
+			}
+			if e := w.log.events[len(w.log.events)-1]; e.ErrorCode != "internal" && e.ErrorCode != string(fault.CodeInternal) {
+				t.Errorf("recorded as %q", e.ErrorCode)
+			}
+		})
+	}
+}
+
+// TestNothingFollowsTheEndOfAChoice: text behind a finish would have passed no rule.
+func TestNothingFollowsTheEndOfAChoice(t *testing.T) {
+	for _, late := range []engine.Event{{Text: "late"}, {Finish: engine.FinishStop}, {Logprobs: []engine.TokenLogprob{{Token: "late"}}}} {
+		w := newWorld(t, nil)
+		c := call("hello")
+		c.Choices = 2
+		r, err := w.Chat(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := r.run.egress()
+		if _, _, err := out.pass(engine.Event{Text: "a", Finish: engine.FinishStop}); err != nil {
+			t.Fatal(err)
+		}
+		if ev, _, err := out.pass(late); !fault.Is(err, fault.CodeEngineUnavailable) || ev.Text != "" {
+			t.Errorf("%+v: %+v, %v", late, ev, err)
+		}
+		r.Close()
+	}
+}
+
+// TestSessionIsRecordedAsADigest: callers name their conversations by account and telephone numbers.
+func TestSessionIsRecordedAsADigest(t *testing.T) {
+	w := newWorld(t, nil)
+	var seen []string
+	for _, session := range []string{"13812345678", "13812345678", "other"} {
+		c := call("hello")
+		c.Session = session
+		chat(t, w, c)
+		seen = append(seen, w.log.events[len(w.log.events)-1].Session)
+	}
+	w.fail["limit"] = fault.New(fault.CodeRateLimited, 1)
+	c := call("hello")
+	c.Session = "13812345678"
+	if _, err := w.Chat(t.Context(), c); err == nil {
+		t.Fatal("admitted")
+	}
+	if seen[0] != seen[1] || seen[0] == seen[2] || seen[0] == "" || strings.Contains(fmt.Sprint(w.log.events), "13812345678") {
+		t.Errorf("sessions %q", seen)
 	}
 }
 

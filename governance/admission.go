@@ -57,8 +57,11 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	if ask.Model != "" && !force.policy.allowsModel(ask.Model) { // a search asks no model
 		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
 	}
-	if p := force.policy.Purposes; len(p) > 0 && !slices.Contains(p, ask.Purpose) {
-		return a, fault.New(fault.CodeNotAllowed, fault.Say("purpose", "用途")).WithParam("purpose")
+	if p := force.policy.Purposes; len(p) > 0 {
+		if !slices.Contains(p, ask.Purpose) {
+			return a, fault.New(fault.CodeNotAllowed, fault.Say("purpose", "用途")).WithParam("purpose")
+		}
+		a.force.ref.Purpose = ask.Purpose
 	}
 	masked := make([]string, len(ask.Fields))
 	var blocked error

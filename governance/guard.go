@@ -82,6 +82,7 @@ type inForce struct {
 type PolicyRef struct {
 	Version string // tenant or *, @, number
 	Digest  string // SHA-256 of the canonical document, hex
+	Purpose string // which of the purposes the policy lists the caller stated; "" where it lists none
 }
 
 // New returns a guard without policies: it refuses everything until [Guard.Load]. reg may be nil.

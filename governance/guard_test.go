@@ -190,8 +190,12 @@ func TestModelsAndPurposes(t *testing.T) {
 	wantCode(t, err, fault.CodeNotAllowed)
 	q = ask()
 	q.Purpose = "billing"
-	if _, err = g.Admit(t.Context(), q); err != nil {
-		t.Error(err)
+	if a, err = g.Admit(t.Context(), q); err != nil || a.Policy().Purpose != "billing" {
+		t.Errorf("%+v, %v", a.Policy(), err)
+	}
+	q.Tenant = "other" // whose policy lists none: what a caller makes up is not recorded
+	if a, err = g.Admit(t.Context(), q); err != nil || a.Policy().Purpose != "" {
+		t.Errorf("%+v, %v", a.Policy(), err)
 	}
 }
 

@@ -124,7 +124,18 @@ type Limiter struct {
 
 // NewMemory returns a limiter for a single process.
 func NewMemory(cfg Config, log *slog.Logger) (*Limiter, error) {
-	return build(cfg, newMemory(), log)
+	l, err := build(cfg, newMemory(), log)
+	if err != nil {
+		return nil, err
+	}
+	l.now = steady(time.Now())
+	return l, nil
+}
+
+// steady returns a clock that starts right and never goes back: nothing expires in memory, so setting the wall clock back an hour
+// would lock every busy caller out for that long. Replicas that share a store need the wall clock; Redis expires by its own.
+func steady(start time.Time) func() time.Time {
+	return func() time.Time { return start.Add(time.Since(start)) }
 }
 
 func build(cfg Config, s store, log *slog.Logger) (*Limiter, error) {

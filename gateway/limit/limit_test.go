@@ -75,6 +75,21 @@ func refuse(t *testing.T, l *Limiter, a Ask, code fault.Code) (time.Duration, St
 	return fault.Public(err).RetryAfter(), s
 }
 
+// TestMemoryClock: the limiter of one process counts on a clock that follows the monotonic one from a right start.
+func TestMemoryClock(t *testing.T) {
+	l, err := NewMemory(Config{}, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := l.now(), l.now()
+	if b.Before(a) || a.Sub(time.Now()).Abs() > time.Minute {
+		t.Errorf("%s, then %s", a, b)
+	}
+	if wall := a.Round(0); wall.UnixMicro() != a.UnixMicro() {
+		t.Errorf("the wall reading %s is not the steady one %s", wall, a)
+	}
+}
+
 func TestRequestsPerMinute(t *testing.T) {
 	each(t, func(t *testing.T, open func(Config) *Limiter, c *clock) {
 		l := open(Config{Key: Limits{RequestsPerMinute: 3}})
