@@ -450,6 +450,35 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// TestPanicCutsAStream: what stops in the middle must not look like an answer that came to its end.
+func TestPanicCutsAStream(t *testing.T) {
+	k := newKit(t, Config{}, nil)
+	e := gin.New()
+	e.Use(k.api.Middleware())
+	e.GET("/half", func(c *gin.Context) {
+		c.String(http.StatusOK, "data: half\n\n")
+		c.Writer.Flush()
+		panic("secret prompt text")
+	})
+	s := httptest.NewServer(e)
+	defer s.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/half", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("the cut stream %q ended like a whole one", got)
+	}
+	if logs := k.logs.String(); !strings.Contains(logs, "stack=") || strings.Contains(logs, "secret prompt") || !strings.Contains(logs, "route=/half") {
+		t.Errorf("logged %s", logs)
+	}
+}
+
 func TestPlayground(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	e := gin.New()

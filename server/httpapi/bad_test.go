@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
@@ -170,6 +173,44 @@ func TestBodyBounds(t *testing.T) {
 	k.api.bodies.give(250)
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 200 || k.api.bodies.used.Load() != 0 {
 		t.Errorf("%d %s, %d bytes held", resp.StatusCode, got, k.api.bodies.used.Load())
+	}
+}
+
+// arriving is a body that looks at what is held for it when it is first read.
+type arriving struct {
+	io.Reader
+
+	look func()
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	if a.look != nil {
+		a.look()
+		a.look = nil
+	}
+	return a.Reader.Read(p)
+}
+
+// TestABodyCountsAsItArrives: a client that announces much and sends little must not keep others out.
+func TestABodyCountsAsItArrives(t *testing.T) {
+	k := newKit(t, Config{MaxBodyBytes: 200, MaxInFlightBytes: 200}, nil)
+	body := &arriving{Reader: strings.NewReader(hello + "}"), look: func() {
+		if n := k.api.bodies.used.Load(); n != 0 {
+			t.Errorf("%d bytes are held before any has come", n)
+		}
+		if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != http.StatusOK {
+			t.Errorf("another caller got %d %s", resp.StatusCode, got)
+		}
+	}}
+	c, _ := gin.CreateTestContext(httptest.NewRecorder())
+	c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
+	_, done, err := k.api.body(c)
+	if want := int64(len(hello) + 1); err != nil || k.api.bodies.used.Load() != want {
+		t.Errorf("%v, %d bytes held, want %d", err, k.api.bodies.used.Load(), want)
+	}
+	done()
+	if n := k.api.bodies.used.Load(); n != 0 {
+		t.Errorf("%d bytes were not given back", n)
 	}
 }
 

@@ -57,8 +57,11 @@ func (a *API) finish(c *gin.Context, began time.Time, id string) {
 	if v != nil {
 		// The value and the stack go to the log only; both may name code, neither holds a request's text by our own doing.
 		a.log.Error("panic", slog.String("request", id), slog.String("panic", fmt.Sprintf("%T", v)), slog.String("stack", string(debug.Stack())))
-		if !c.Writer.Written() {
+		switch {
+		case !c.Writer.Written():
 			a.WriteError(c, fault.New(fault.CodeInternal))
+		case c.Writer.Status() < http.StatusInternalServerError:
+			defer panic(http.ErrAbortHandler) // cuts the connection: nobody may take the beginning of an answer for the whole
 		}
 	}
 	path := c.FullPath()
@@ -105,6 +108,24 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) give(n int64) { b.used.Add(-n) }
 
+var errBusy = errors.New("the budget of body bytes is spent")
+
+// metered counts what has arrived of a body against the budget: a client that announces much and sends little holds little.
+type metered struct {
+	from   io.Reader
+	budget *budget
+	held   int64
+}
+
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.from.Read(p)
+	if !m.budget.take(int64(n)) {
+		return 0, errBusy
+	}
+	m.held += int64(n)
+	return n, err
+}
+
 // body reads the request body within its bounds and parses it. done gives its bytes back to the budget; the caller calls it when
 // the request has ended. It is never nil.
 func (a *API) body(c *gin.Context) (f *fields, done func(), err error) {
@@ -116,20 +137,20 @@ func (a *API) body(c *gin.Context) (f *fields, done func(), err error) {
 	if size > a.cfg.MaxBodyBytes {
 		return nil, none, fault.New(fault.CodeBodyTooLarge, a.cfg.MaxBodyBytes)
 	}
-	if size < 0 {
-		size = a.cfg.MaxBodyBytes // a chunked body may grow to this
-	}
-	if !a.bodies.take(size) {
+	if size > a.bodies.limit-a.bodies.used.Load() { // what cannot fit need not arrive
 		return nil, none, fault.New(fault.CodeOverloaded).WithRetryAfter(time.Second)
 	}
-	a.metrics.bodies.Add(float64(size))
+	in := &metered{from: http.MaxBytesReader(c.Writer, c.Request.Body, a.cfg.MaxBodyBytes), budget: &a.bodies}
+	raw, err := io.ReadAll(in)
+	a.metrics.bodies.Add(float64(in.held))
 	done = func() {
-		a.bodies.give(size)
-		a.metrics.bodies.Sub(float64(size))
+		a.bodies.give(in.held)
+		a.metrics.bodies.Sub(float64(in.held))
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, a.cfg.MaxBodyBytes))
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.Is(err, errBusy):
+		return nil, done, fault.New(fault.CodeOverloaded).WithRetryAfter(time.Second)
 	case errors.As(err, &tooLarge):
 		return nil, done, fault.New(fault.CodeBodyTooLarge, a.cfg.MaxBodyBytes)
 	case err != nil: // the connection broke; nobody reads this

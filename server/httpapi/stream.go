@@ -86,6 +86,7 @@ func (s *sse) write(b []byte) {
 func (s *sse) fail(err error) error {
 	s.mu.Lock()
 	started := s.started
+	s.closed = !started // a keep-alive must not get in before the status
 	s.mu.Unlock()
 	if !started {
 		return err
