@@ -53,6 +53,9 @@ type evaluateOutput struct {
 func (a *activities) Transition(ctx context.Context, in transitionInput) (string, error) {
 	t := in.Transition
 	known, err := a.store.transition(ctx, in.Rollout, t)
+	if errors.Is(err, errOvertaken) {
+		return "", temporal.NewNonRetryableApplicationError(err.Error(), errSuperseded, nil)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -652,6 +653,33 @@ func TestLateAttemptDoesNotUndoTheRetreat(t *testing.T) {
 	st, err := r.acts.store.get(t.Context(), "r-1")
 	if err != nil || st.Phase != PhaseRolledBack {
 		t.Errorf("the projection says %s, %v", st.Phase, err)
+	}
+}
+
+// TestAbortBeforeTheFirstTransition: an abort past Temporal, before the workflow has done anything, is not undone by its first
+// transition, which has the same number.
+func TestAbortBeforeTheFirstTransition(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	r := rehearse(t, w, nil)
+	do := func(to string) error {
+		_, err := r.acts.Transition(t.Context(), transitionInput{
+			Rollout: "r-1", Model: "m", Stable: "v1", Candidate: "v2", Transition: Transition{ID: "r-1/1", Seq: 1, To: to, At: 1},
+		})
+		return err
+	}
+	if err := do(PhaseAborted); err != nil {
+		t.Fatal(err)
+	}
+	var app *temporal.ApplicationError
+	if err := do(PhaseBaseline); !errors.As(err, &app) || app.Type() != errSuperseded {
+		t.Errorf("the first transition after the abort: %v", err)
+	}
+	if w.cur.Rollout != "" || len(w.moves) > 0 {
+		t.Errorf("the assignment moved: %+v", w.cur)
+	}
+	if err := do(PhaseRolledBack); err != nil {
+		t.Errorf("going back twice: %v", err)
 	}
 }
 

@@ -97,6 +97,9 @@ func (s *store) abandon(ctx context.Context, id string, at time.Time) error {
 	return nil
 }
 
+// errOvertaken says that a forward transition's number went to the abort that was performed while Temporal was away.
+var errOvertaken = errors.New("the rollout was aborted before this transition began")
+
 // transition makes sure that t has its row and returns the id of its audit record, "" before there is one.
 func (s *store) transition(ctx context.Context, rollout string, t Transition) (string, error) {
 	actor, err := encode(t.Actor)
@@ -110,15 +113,21 @@ func (s *store) transition(ctx context.Context, rollout string, t Transition) (s
 	var audit string
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		var have []transitionRow
-		if err := tx.Select("id", "audit").Where("id = ?", t.ID).Limit(1).Find(&have).Error; err != nil {
+		if err := tx.Select("id", "to_phase", "audit").Where("id = ?", t.ID).Limit(1).Find(&have).Error; err != nil {
 			return err
 		}
 		if len(have) == 1 {
+			if have[0].ToPhase != t.To && !finished(phaseOf(t.To)) {
+				return errOvertaken
+			}
 			audit = have[0].Audit
 			return nil
 		}
 		return tx.Create(&row).Error
 	})
+	if errors.Is(err, errOvertaken) {
+		return "", err
+	}
 	if errors.Is(err, gorm.ErrDuplicatedKey) { // a twin of this attempt was faster; the next attempt finds its row
 		return "", fmt.Errorf("insert transition %s: %w", t.ID, err)
 	}
