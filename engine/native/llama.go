@@ -104,6 +104,9 @@ func (m *llama) readShape(f *gguf.File, context int) error {
 	return m.fillRope(r)
 }
 
+// maxRope bounds the table of rotations, 1 GiB: a file may claim any context before a single weight of it has been seen.
+const maxRope = 1 << 28
+
 // fillRope tabulates the rotations: pair i of a head turns by position·base^(−2i/rotated).
 func (m *llama) fillRope(r *shapeReader) error {
 	base, factor := 10000.0, 1.0
@@ -139,6 +142,10 @@ func (m *llama) fillRope(r *shapeReader) error {
 	}
 	if r.err != nil || !(base > 0) || !(factor > 0) {
 		return errors.Join(r.err, fmt.Errorf("the rotation base %v and factor %v must be positive", base, factor))
+	}
+	if m.context*m.rotated > maxRope {
+		return fmt.Errorf("a context of %d tokens with %d rotated numbers takes more memory than this build gives it; lower engines.native.context_tokens",
+			m.context, m.rotated)
 	}
 	m.rope = make([]float32, m.context*m.rotated)
 	for i, d := range divisors {

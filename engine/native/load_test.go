@@ -24,16 +24,19 @@ func TestUnusableModelsAreNamed(t *testing.T) {
 		change func(*tiny)
 		want   string
 	}{
-		"architecture":     {set("general.architecture", "mamba"), `the architecture "mamba" is not supported`},
-		"no architecture":  {func(f *tiny) { f.meta = f.meta[1:] }, `"general.architecture": the metadata key is missing`},
-		"missing tensor":   {drop("blk.1.ffn_up.weight"), `has no tensor "blk.1.ffn_up.weight"`},
-		"missing norm":     {drop("output_norm.weight"), `has no tensor "output_norm.weight"`},
-		"missing layer":    {set("llama.block_count", uint32(3)), `has no tensor "blk.2.`},
-		"surplus layer":    {set("llama.block_count", uint32(1)), `"blk.1.`},
-		"shape":            {set("llama.feed_forward_length", uint32(768)), `tensor "blk.0.ffn_gate.weight" has the shape [256 512]`},
-		"heads":            {set("llama.attention.head_count_kv", uint32(3)), "4 attention heads do not divide into 3"},
-		"no layers":        {set("llama.block_count", uint32(0)), "llama.block_count = 0 is outside"},
-		"huge":             {set("llama.context_length", uint32(1<<31)), "outside"},
+		"architecture":    {set("general.architecture", "mamba"), `the architecture "mamba" is not supported`},
+		"no architecture": {func(f *tiny) { f.meta = f.meta[1:] }, `"general.architecture": the metadata key is missing`},
+		"missing tensor":  {drop("blk.1.ffn_up.weight"), `has no tensor "blk.1.ffn_up.weight"`},
+		"missing norm":    {drop("output_norm.weight"), `has no tensor "output_norm.weight"`},
+		"missing layer":   {set("llama.block_count", uint32(3)), `has no tensor "blk.2.`},
+		"surplus layer":   {set("llama.block_count", uint32(1)), `"blk.1.`},
+		"shape":           {set("llama.feed_forward_length", uint32(768)), `tensor "blk.0.ffn_gate.weight" has the shape [256 512]`},
+		"heads":           {set("llama.attention.head_count_kv", uint32(3)), "4 attention heads do not divide into 3"},
+		"no layers":       {set("llama.block_count", uint32(0)), "llama.block_count = 0 is outside"},
+		"huge":            {set("llama.context_length", uint32(1<<31)), "outside"},
+		"long context": {func(f *tiny) {
+			f.set("llama.context_length", uint32(1<<22)).set("llama.attention.key_length", uint32(4096)).set("llama.attention.value_length", uint32(4096)).set("llama.rope.dimension_count", uint32(4096))
+		}, "context_tokens"},
 		"odd rotation":     {set("llama.rope.dimension_count", uint32(3)), "rotated dimension 3 is odd"},
 		"rotation base":    {set("llama.rope.freq_base", float32(-1)), "must be positive"},
 		"position scaling": {set("llama.rope.scaling.type", "yarn"), `"yarn" is not supported`},
