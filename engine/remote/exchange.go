@@ -151,8 +151,8 @@ func identifier(s string) string {
 // wait reads a Retry-After header: seconds or a date, at most an hour.
 func wait(header string) time.Duration {
 	d := time.Duration(0)
-	if s, err := strconv.ParseFloat(header, 64); err == nil && s > 0 && s < 3600 {
-		d = time.Duration(s * float64(time.Second))
+	if s, err := strconv.ParseFloat(header, 64); err == nil && s > 0 {
+		d = time.Duration(min(s, 3600) * float64(time.Second))
 	} else if t, err := http.ParseTime(header); err == nil {
 		d = time.Until(t)
 	}

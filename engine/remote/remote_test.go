@@ -114,6 +114,7 @@ func TestRefusals(t *testing.T) {
 		{404, ``, "", fault.CodeModelNotFound, 0},
 		{408, ``, "", fault.CodeUpstreamTimeout, 0},
 		{429, leak, "7", fault.CodeEngineOverloaded, 7 * time.Second},
+		{429, ``, "7200", fault.CodeEngineOverloaded, time.Hour},
 		{429, ``, "x", fault.CodeEngineOverloaded, time.Second},
 		{500, `{"error":{"message":"m","type":"` + leak + `","code":"` + leak + `"}}`, "", fault.CodeUpstreamFailed, 0},
 		{502, `<html>`, "", fault.CodeEngineUnavailable, time.Second},
