@@ -194,7 +194,7 @@ func (g *Guard) Publish(ctx context.Context, tenant string, source []byte, actor
 	return g.publish(ctx, tenant, source, actor, false)
 }
 
-// EnsureDefault publishes [DefaultPolicy] for [EveryTenant] unless a document for it exists. created says whether it did.
+// EnsureDefault publishes the embedded default document for [EveryTenant] unless a document for it exists. created says whether it did.
 func (g *Guard) EnsureDefault(ctx context.Context, actor string) (created bool, err error) {
 	v, err := g.publish(ctx, EveryTenant, defaultPolicy, actor, true)
 	return err == nil && v.Version > 0, err

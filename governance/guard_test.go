@@ -153,7 +153,7 @@ func TestPseudonymsFollowSessionAndPolicy(t *testing.T) {
 			t.Errorf("%s: pseudonyms can be linked", name)
 		}
 	}
-	_, err := g.Publish(t.Context(), "acme", bytes.Replace(DefaultPolicy(), []byte("pseudonyms: session"), []byte("pseudonyms: request"), 1), "x")
+	_, err := g.Publish(t.Context(), "acme", bytes.Replace(defaultPolicy, []byte("pseudonyms: session"), []byte("pseudonyms: request"), 1), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestModelsAndPurposes(t *testing.T) {
 	if a.LabelMode("") != "metadata" || a.LabelMode("text") != "text" {
 		t.Error("label mode")
 	}
-	doc := strings.Replace(string(DefaultPolicy()), "purposes: []", "purposes: [billing]", 1)
+	doc := strings.Replace(string(defaultPolicy), "purposes: []", "purposes: [billing]", 1)
 	if _, err := g.Publish(t.Context(), "acme", []byte(doc), "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestNoPolicyNoService(t *testing.T) {
 	g.now = func() time.Time { return start.Add(g.cfg.MaxStale + time.Minute) }
 	_, err = g.Admit(t.Context(), ask())
 	wantCode(t, err, fault.CodePolicyUnavailable)
-	_, err = g.Publish(t.Context(), "acme", DefaultPolicy(), "x")
+	_, err = g.Publish(t.Context(), "acme", defaultPolicy, "x")
 	wantCode(t, err, fault.CodeDatabaseUnavailable)
 }
 
@@ -321,7 +321,7 @@ func TestPublishIsVersionedAndSeenByReplicas(t *testing.T) {
 		errs := make(chan error)
 		for range 4 {
 			go func() {
-				_, err := a.Publish(t.Context(), "acme", DefaultPolicy(), "u1")
+				_, err := a.Publish(t.Context(), "acme", defaultPolicy, "u1")
 				errs <- err
 			}()
 		}
@@ -335,7 +335,7 @@ func TestPublishIsVersionedAndSeenByReplicas(t *testing.T) {
 			t.Fatalf("%+v %v", versions, err)
 		}
 		v, source, err := a.Get(t.Context(), "acme", 2)
-		if err != nil || v.Version != 2 || !bytes.Equal(source, DefaultPolicy()) {
+		if err != nil || v.Version != 2 || !bytes.Equal(source, defaultPolicy) {
 			t.Errorf("%+v %v", v, err)
 		}
 		_, _, err = a.Get(t.Context(), "acme", 9)

@@ -34,9 +34,6 @@ const (
 //go:embed default_policy.yaml
 var defaultPolicy []byte //nolint:gochecknoglobals // embedded file
 
-// DefaultPolicy returns the document a new installation starts with.
-func DefaultPolicy() []byte { return bytes.Clone(defaultPolicy) }
-
 // Direction is where a text comes from.
 type Direction string
 

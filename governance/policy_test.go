@@ -11,7 +11,7 @@ import (
 )
 
 func TestDefaultPolicy(t *testing.T) {
-	p, err := parsePolicy(DefaultPolicy())
+	p, err := parsePolicy(defaultPolicy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestDefaultPolicy(t *testing.T) {
 		if p.action(c, DirectionRequest) != mask.ActionMask || p.action(c, DirectionPassage) != mask.ActionMask || p.action(c, DirectionAnswer) != wantAnswer {
 			t.Errorf("%s: %+v", c, p.Entities[string(c)])
 		}
-		if !strings.Contains(string(DefaultPolicy()), string(c)) {
+		if !strings.Contains(string(defaultPolicy), string(c)) {
 			t.Errorf("the comments of the default policy do not name %s", c)
 		}
 	}
@@ -57,7 +57,7 @@ func TestCanonicalForm(t *testing.T) {
 }
 
 func TestInvalidPoliciesNameThePath(t *testing.T) {
-	good := string(DefaultPolicy())
+	good := string(defaultPolicy)
 	edit := func(old, new string) string {
 		if !strings.Contains(good, old) {
 			t.Fatalf("the default policy has no %q", old)
@@ -99,7 +99,7 @@ func TestInvalidPoliciesNameThePath(t *testing.T) {
 }
 
 func FuzzParsePolicy(f *testing.F) {
-	f.Add(DefaultPolicy())
+	f.Add(defaultPolicy)
 	f.Add([]byte("a: &a [*a]"))
 	f.Add([]byte("? {a: b}\n: c"))
 	f.Add([]byte("schema: !!int 1\nname: \"\\x00\"\n"))
