@@ -32,7 +32,7 @@ type Report struct {
 // Problem names one thing that is wrong. Record is the id of the record, or writer/sequence if the id is lost; Index is its
 // position in the tree or a tree size, -1 if it has none.
 //
-// Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, gap, missing, extra, sequence, wal.
+// Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, gap, missing, extra, sequence, wal, storage.
 // Findings: unfinished (admitted without outcome), unbooked, torn (an unfinished write at the end of a segment), unpinned (no
 // checkpoint outside the database).
 type Problem struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -83,7 +84,39 @@ func (w *walk) database(ctx context.Context, latest tree) error {
 	if err := w.unsealed(db); err != nil {
 		return err
 	}
+	if err := w.indexes(db); err != nil {
+		return err
+	}
 	return w.unfinished(db)
+}
+
+var rowMissing = regexp.MustCompile(`^row ([0-9]+) missing from index`)
+
+// indexes compares the tables with the indexes through which they were just read: SQLite takes a value from an index where it can,
+// so a changed copy in the table would not show. PostgreSQL reads the table.
+func (w *walk) indexes(db *gorm.DB) error {
+	if db.Name() != "sqlite" {
+		return nil
+	}
+	for _, table := range []string{"audit_events", "audit_leaves", "audit_hashes", "audit_checkpoints"} {
+		var lines []string
+		if err := db.Raw("PRAGMA integrity_check(" + table + ")").Scan(&lines).Error; err != nil {
+			return fmt.Errorf("check the indexes of %s: %w", table, err)
+		}
+		for _, line := range lines {
+			if line == "ok" {
+				continue
+			}
+			var ids []string
+			if m := rowMissing.FindStringSubmatch(line); m != nil && table == "audit_events" {
+				if err := db.Raw("SELECT id FROM audit_events NOT INDEXED WHERE rowid = ?", m[1]).Scan(&ids).Error; err != nil {
+					return fmt.Errorf("read record: %w", err)
+				}
+			}
+			w.problem("storage", strings.Join(ids, " "), -1, "the database file is damaged or was changed, table "+table+": "+line)
+		}
+	}
+	return nil
 }
 
 // batch checks the positions [lo, hi): records, leaf hashes, stored tree hashes, checkpoints.
