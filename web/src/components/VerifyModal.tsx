@@ -25,7 +25,8 @@ export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onReco
     queryFn: () => call(api.GET('/audit/verifications/{id}', { params: { path: { id: id! } } })),
     enabled: id !== undefined,
     initialData: start.data,
-    refetchInterval: (q) => (q.state.data?.status === 'running' ? 500 : false),
+    // every look is recorded, so a long check is looked at less and less often
+    refetchInterval: (q) => (q.state.data?.status === 'running' ? Math.min(5000, 500 * 1.5 ** q.state.dataUpdateCount) : false),
     staleTime: 0,
   });
   const data = id ? job.data : undefined;

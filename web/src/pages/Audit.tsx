@@ -71,7 +71,12 @@ export default function Audit() {
       csv: (e) => e.event.action ?? '',
     },
     { key: 'actor', title: t('audit.actor'), render: (e) => e.event.actor?.name || e.event.actor?.id, csv: (e) => e.event.actor?.id ?? '' },
-    { key: 'object', title: t('audit.object'), render: (e) => <span style={{ display: 'inline-block', maxWidth: 220, overflowWrap: 'anywhere' }}>{e.event.model?.asked || e.event.resource}</span>, csv: (e) => e.event.model?.asked || e.event.resource || '' },
+    { key: 'object', title: t('audit.object'), render: (e) => (
+        <Typography.Text ellipsis style={{ maxWidth: 200 }} title={e.event.model?.asked || e.event.resource}>
+          {e.event.model?.asked || e.event.resource}
+        </Typography.Text>
+      ),
+      csv: (e) => e.event.model?.asked || e.event.resource || '' },
     {
       key: 'findings',
       title: t('audit.findings'),

@@ -64,15 +64,15 @@ export default function Playground() {
                   aria-label={t('playground.collection')}
                   placeholder={t('playground.collection')}
                   allowClear
-                  style={{ minWidth: 160 }}
+                  style={{ minWidth: 150 }}
                   value={collection}
                   onChange={setCollection}
                   options={collections.data?.items.map((c) => ({ value: c.name, label: c.title || c.name }))}
                   notFoundContent={t('playground.noCollections')}
                 />
               )}
-              <InputNumber aria-label={t('playground.maxTokens')} prefix={t('playground.maxTokens')} min={1} precision={0} value={maxTokens} onChange={setMaxTokens} style={{ width: 150 }} />
-              <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 120 }} />
+              <InputNumber aria-label={t('playground.maxTokens')} prefix={t('playground.maxTokens')} min={1} precision={0} value={maxTokens} onChange={setMaxTokens} style={{ width: 140 }} />
+              <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 104 }} />
               <Button
                 type="text"
                 style={{ marginInlineStart: 'auto' }}
