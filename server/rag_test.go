@@ -97,3 +97,34 @@ func TestCitationsCutTheText(t *testing.T) {
 		t.Errorf("the engine was asked %d times", len(in.scripted.Requests()))
 	}
 }
+
+// TestSearchOfTheManagementPlane: it follows the tenant's policy and leaves the records of any search, nothing more.
+func TestSearchOfTheManagementPlane(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{retrieval: true})
+	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "kb"}, new(any))
+	in.admin(http.MethodPost, "/rag/collections/kb/documents", map[string]string{"name": "a.txt", "text": "Ask Ms Li, 13800138000, about trees."}, new(any))
+	search := func(tenant string) reply {
+		return in.admin(http.MethodPost, "/rag/search", map[string]any{"collection": "kb", "text": "trees", "tenant": tenant}, nil)
+	}
+	r := search("demo")
+	if r.status != http.StatusOK || !strings.Contains(string(r.body), "13800138000") {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	trail := ""
+	for _, e := range in.records(r.header.Get("X-Request-Id"), 2) {
+		trail += e.Stage + " " + e.Action + " " + e.Actor.Kind + ", "
+	}
+	if want := "admitted rag.search user, outcome rag.search user, "; trail != want {
+		t.Errorf("records %q, want %q", trail, want)
+	}
+	in.admin(http.MethodPost, "/tenants", map[string]any{"id": "bank", "name": "Bank"}, new(any))
+	if r := search("bank"); r.status != http.StatusBadRequest {
+		t.Errorf("in another tenant: %d %s", r.status, r.body)
+	}
+	const policy = "schema: 1\nname: strict\nmodels: [\"*\"]\ncollections: [\"*\"]\nentities:\n  default: {request: mask, passage: block, answer: mask}\n"
+	in.admin(http.MethodPost, "/policies", map[string]string{"tenant": "demo", "yaml": policy}, new(any))
+	if r := search("demo"); r.status != http.StatusForbidden || strings.Contains(string(r.body), "13800138000") {
+		t.Errorf("a passage the policy blocks was shown: %d %s", r.status, r.body)
+	}
+}

@@ -63,10 +63,10 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 	return doc, ops, nil
 }
 
-// recorded decides which operations the interceptor writes to the audit log. The playground records itself: it runs the
-// gateway's pipeline. Renewing a session every few minutes is not an act.
+// recorded decides which operations the interceptor writes to the audit log. The playground and the search record themselves: they
+// run the gateway's pipeline. Renewing a session every few minutes is not an act.
 func recorded(method string, o operation) bool {
-	if o.id == "playgroundChat" || o.id == "refreshSession" {
+	if o.id == "playgroundChat" || o.id == "previewSearch" || o.id == "refreshSession" {
 		return false
 	}
 	return method != "GET" || strings.HasPrefix(string(o.permission), "audit.")

@@ -6,6 +6,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -111,7 +114,8 @@ func (s *Server) DeleteDocument(c *gin.Context, collection CollectionPath, id Id
 	s.reply(c, http.StatusNoContent, nil, err)
 }
 
-// PreviewSearch implements POST /rag/search.
+// PreviewSearch implements POST /rag/search. It is the gateway's own search, with its limits, policy and records: the management
+// plane is no way around them. Since it sees what the signed-in user may see, it stays in that user's tenant.
 func (s *Server) PreviewSearch(c *gin.Context) {
 	in, err := decode[SearchRequest](c)
 	if err != nil {
@@ -122,16 +126,27 @@ func (s *Server) PreviewSearch(c *gin.Context) {
 	if in.TopK != nil {
 		topK = *in.TopK
 	}
-	about(c, in.Collection, nil)
-	found, err := s.deps.RAG.Search(c.Request.Context(), rag.Query{
-		Tenant: tenantOf(c), Collection: in.Collection, Labels: caller(c).Labels, Text: in.Text, TopK: topK,
+	if tenantOf(c) != caller(c).Tenant {
+		s.Fail(c, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("search in your own tenant: a search sees what your account may see",
+			"只能在自己的租户中检索：检索范围由您的账号决定")).WithParam("tenant"))
+		return
+	}
+	token, _ := bearer(c)
+	found, err := s.deps.Pipeline.Search(c.Request.Context(), &gateway.Call{
+		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGSearch, RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
+		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Purpose: c.GetHeader("X-Sluice-Purpose"),
+		Action: gateway.ActionSearch, Query: in.Text, RAG: &gateway.RAG{Collection: in.Collection, TopK: topK},
 	})
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
 	out := PassageList{Items: []Passage{}}
-	for _, p := range found {
+	for _, p := range found.Passages {
 		out.Items = append(out.Items, Passage{
 			Collection: p.Collection, Document: p.Document, DocumentId: p.DocumentID, Version: p.Version, Chunk: p.Chunk, Text: p.Text,
 			Start: p.Start, End: p.End, Score: p.Score,
 		})
 	}
-	s.reply(c, http.StatusOK, out, err)
+	s.reply(c, http.StatusOK, out, nil)
 }
