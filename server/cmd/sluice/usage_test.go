@@ -37,7 +37,7 @@ func TestExitCodes(t *testing.T) {
 		{"key revoke a b", exitUsage, []string{"usage: sluice key revoke ID"}},
 		{"rollout start a", exitUsage, []string{"usage: sluice rollout start MODEL CANDIDATE"}},
 		{"rag ingest x", exitUsage, []string{"--collection"}},
-		{"rag ingest", exitUsage, []string{"usage: sluice rag ingest FILE…"}},
+		{"rag ingest", exitUsage, []string{"usage: sluice rag ingest PATH…"}},
 		{"rag search x", exitUsage, []string{"--collection"}},
 		{"pull --from file:/x", exitUsage, []string{"name it"}},
 		{"chat hello", exitUsage, []string{"SLUICE_API_KEY", "sluice key create"}},
