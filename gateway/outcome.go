@@ -194,7 +194,7 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		Actor:   audit.Actor{Kind: r.principal.Kind, ID: r.principal.ID, Name: r.principal.Name},
 		Session: r.unit, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
 		Model: audit.Model{
-			Asked: string(c.Model), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
+			Asked: recordedModel(string(c.Model), v.Model != ""), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
 			Template: r.choice.Info.Template, Engine: v.Engine,
 		},
 		Policy: r.policy.Version, PolicyDigest: r.policy.Digest, PriceBook: r.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
@@ -269,4 +269,16 @@ func (r *run) summary() Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.final
+}
+
+// recordedModel returns what the record says of the model asked for. A name that exists is recorded as it is; one that does not
+// may be anything a caller put there, a piece of a prompt too, so only what looks like a name is.
+func recordedModel(asked string, exists bool) string {
+	odd := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/@+-", r))
+	}
+	if !exists && strings.ContainsFunc(asked, odd) {
+		return "(not a model name)"
+	}
+	return asked
 }
