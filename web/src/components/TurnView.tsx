@@ -84,6 +84,7 @@ export function Governance({ turn }: { turn: Turn | undefined }) {
         size="small"
         column={1}
         bordered
+        styles={{ label: { whiteSpace: 'nowrap' } }}
         items={[
           ...(x.policy ? [{ key: 'policy', label: t('playground.policy'), children: <Typography.Text code>{x.policy}</Typography.Text> }] : []),
           ...(turn.usage
