@@ -45,9 +45,13 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			checks := []check{
-				{"data directory", checkData, false}, {"free space", checkSpace, false}, {"master key", checkKey, false},
-				{"database", checkDatabase, false}, {"models", func(_ context.Context, c *config.Config) (string, error) { return "", checkModels(c) }, false},
-				{"temporal", checkTemporal, false}, {"listen address", checkListen, true},
+				{"data directory", checkData, false},
+				{"free space", checkSpace, false},
+				{"master key", checkKey, false},
+				{"database", checkDatabase, false},
+				{"models", func(_ context.Context, c *config.Config) (string, error) { return "", checkModels(c) }, false},
+				{"temporal", checkTemporal, false},
+				{"listen address", checkListen, true},
 			}
 			if url != "" {
 				checks = append(checks, check{"server", func(ctx context.Context, _ *config.Config) (string, error) { return askReady(ctx, url) }, false})
@@ -139,7 +143,7 @@ func checkSpace(_ context.Context, cfg *config.Config) (string, error) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return "", err
 	}
-	free := int64(st.Bavail) * st.Bsize //nolint:unconvert // the width differs between architectures
+	free := int64(st.Bavail) * st.Bsize
 	text := fmt.Sprintf("%.1f GiB free at %s", float64(free)/(1<<30), dir)
 	if free < lowSpace {
 		return "", fmt.Errorf("only %s; without room for the audit log every request is refused", text)

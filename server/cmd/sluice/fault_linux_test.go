@@ -109,7 +109,6 @@ func sizeLimit(t *testing.T, _ *site) (fill, free func(p *process)) {
 				step.put.Max = old.Max
 				step.put.Cur = min(soft, old.Max)
 			}
-			//nolint:gosec // the call takes two structures
 			_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(p.cmd.Process.Pid), fileSize,
 				uintptr(unsafe.Pointer(step.put)), uintptr(unsafe.Pointer(step.get)), 0, 0)
 			if errno != 0 {

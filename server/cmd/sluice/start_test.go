@@ -192,7 +192,7 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 func TestUnwritableData(t *testing.T) {
 	s := newSite(t, nil, quiet)
 	for _, dir := range []string{s.dir, filepath.Dir(s.dir), filepath.Dir(filepath.Dir(s.dir))} {
-		_ = os.Chmod(dir, 0o755) //nolint:gosec // another user must get there
+		_ = os.Chmod(dir, 0o755) // another user must get there
 	}
 	if err := os.Mkdir(s.data, 0o500); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func copyProgram(t *testing.T, dir string) string {
 	}
 	defer func() { _ = from.Close() }()
 	path := filepath.Join(dir, "sluice.test")
-	to, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755) //nolint:gosec // to be run
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err != nil {
 		t.Fatal(err)
 	}
