@@ -2,7 +2,11 @@ package parse
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"strings"
+	"sync/atomic"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -10,8 +14,35 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-func hypertext(body []byte) (Document, error) {
-	root, err := html.Parse(bytes.NewReader(body))
+// maxTime bounds the parser. Some hostile pages take it quadratic time, such as text between tags that it ignores, which it adds to
+// the text before piece by piece; an honest page of the largest size takes less than a second.
+const maxTime = 10 * time.Second
+
+var errSlow = errors.New("the page takes too long to read")
+
+// bounded ends a reader when its time is up.
+type bounded struct {
+	io.Reader
+	late atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.late.Load() {
+		return 0, errSlow
+	}
+	return b.Reader.Read(p)
+}
+
+func hypertext(body []byte) (Document, error) { return hypertextWithin(body, maxTime) }
+
+func hypertextWithin(body []byte, limit time.Duration) (Document, error) {
+	in := &bounded{Reader: bytes.NewReader(body)}
+	defer time.AfterFunc(limit, func() { in.late.Store(true) }).Stop()
+	root, err := html.Parse(in)
+	if errors.Is(err, errSlow) {
+		return Document{}, &Error{"its elements are nested or repeated in a way that takes too long to read", "元素的嵌套或重复方式使读取耗时过长"}
+	}
 	if err != nil {
 		return Document{}, &Error{"its elements are nested too deeply", "元素嵌套过深"}
 	}
