@@ -102,6 +102,9 @@ func TestBERTKnowsMeaning(t *testing.T) {
 
 // A vector is the same bits alone, in a batch, and on any number of threads.
 func TestBERTVectorsDoNotDependOnTheBatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long under the race detector")
+	}
 	texts := []string{"one", "two words", strings.Repeat("long text ", 100), "用中文", strings.Repeat("another long one ", 70), "last"}
 	batch, _, err := miniLM(t, kernel.Detect(nil), 3).embed(t.Context(), texts)
 	if err != nil {

@@ -132,6 +132,9 @@ func TestFloat32PathEqualsExactAnswer(t *testing.T) {
 
 // The path that serves: four-bit blocks times eight-bit activations.
 func TestQuantisedPathIsCloseToExactAnswer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long under the race detector")
+	}
 	p := loadPass(t, kernel.Detect(slog.Default()), 2, false)
 	for _, c := range readReference(t, "smollm2-q4_1-numpy-fp32.json").Cases {
 		sum, worst := 0.0, 0.0
@@ -157,7 +160,9 @@ func TestQuantisedPathIsCloseToExactAnswer(t *testing.T) {
 func TestAnswersAgreeWithLlamaCpp(t *testing.T) {
 	e := openEngine(t, Config{})
 	g := e.generators[smol]
-	p := loadPass(t, kernel.Detect(slog.Default()), 2, false)
+	workers := newPool(2)
+	t.Cleanup(workers.close)
+	p := newPass(g.pass.m, g.pass.k, workers)
 	cases, chats, ranked := readReference(t, "smollm2-q4_1-llamacpp.json").Cases, 0, 0
 	for _, c := range cases {
 		req := &engine.Request{Model: smol, Messages: c.Messages, MaxTokens: 1, Logprobs: 5}
