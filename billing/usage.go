@@ -2,9 +2,10 @@ package billing
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // Usage is what one request used. The request id identifies it.
@@ -20,16 +21,20 @@ type Usage struct {
 	Outcome                                                      string
 }
 
+// check refuses for good what no retry mends: the audit log then ships the record unbooked instead of waiting for ever.
 func (u Usage) check() error {
+	why := ""
 	switch {
 	case u.Request == "" || u.Tenant == "":
-		return errors.New("usage without request or tenant")
+		why = "lacks request or tenant"
 	case u.Cost < 0 || u.Energy < 0:
-		return fmt.Errorf("usage of request %s: cost and energy must not be negative", u.Request)
+		why = "has a negative cost or energy"
 	case u.At <= 0 || u.At >= maxTime:
-		return fmt.Errorf("usage of request %s: no admission time", u.Request)
+		why = "has no admission time"
+	default:
+		return nil
 	}
-	return nil
+	return fault.New(fault.CodeInvalidValue, "usage of request "+u.Request, why)
 }
 
 // digest tells two payloads of one request apart.

@@ -75,8 +75,8 @@ func TestRecordUsageRefusesNonsense(t *testing.T) {
 	} {
 		u := ok
 		change(&u)
-		if err := record(t.Context(), l, u); err == nil {
-			t.Errorf("%s: recorded", name)
+		if err := record(t.Context(), l, u); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s: %v, want a refusal that is final for the audit log", name, err)
 		}
 	}
 }

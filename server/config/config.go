@@ -6,6 +6,7 @@
 package config
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -216,6 +217,10 @@ func (c Config) Validate() error {
 	add("energy", c.Energy.Validate())
 	add("limits", c.Limits.Validate())
 	add("gateway", c.Gateway.Validate())
+	// What is set aside for a request must outlive it: whoever lets a slow request go uncounted lets it overspend.
+	longest := cmp.Or(c.Gateway.Timeout, 10*time.Minute)
+	key("billing.reservation_timeout", cmp.Or(c.Billing.ReservationTimeout, time.Hour) > longest, "must be longer than gateway.timeout")
+	key("limits.lease", c.Limits.RedisURL == "" || cmp.Or(c.Limits.Lease, 15*time.Minute) > longest, "must be longer than gateway.timeout")
 	add("route", c.Route.Validate())
 	if len(c.Engines.Native.Models) > 0 {
 		add("engines.native", c.Engines.Native.Validate())

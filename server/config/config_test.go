@@ -99,7 +99,10 @@ func TestMistakesAreNamed(t *testing.T) {
 		"one in a list":            {"engines: {remote: [{name: a, base_url: https://h/v1, models: [{id: m}], idle_timeout: 60}]}\n", nil, []string{"idle_timeout", "60s"}},
 		"a typo like a service":    {"", []string{"SLUICE_WORKFLOW_EMBEDDED_PORT=7233"}, []string{"SLUICE_WORKFLOWS_EMBEDDED_PORT"}},
 		"a plan for the embedded":  {"workflows: {capacity: {timezone: Asia/Nowhere, peak_concurrency: 8, valley_concurrency: 2}}\n", nil, []string{"workflows.capacity", "timezone"}},
-		"not YAML":                 {"listen: [\n", nil, []string{"sluice.yaml"}},
+		"requests outlive what is set aside": {
+			"gateway: {timeout: 2h}\nlimits: {redis_url: 'redis://h:6379/0'}\n", nil, []string{"billing.reservation_timeout", "limits.lease", "gateway.timeout"},
+		},
+		"not YAML": {"listen: [\n", nil, []string{"sluice.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := config.Load(write(t, tc.file), tc.env, nil)
