@@ -46,8 +46,9 @@ func (a *app) chatCommand() *cobra.Command {
 				if prompt {
 					fmt.Fprint(a.env.stderr, "> ")
 				}
-				if !lines.Scan() {
-					return lines.Err()
+				more, err := unlessDone(cmd.Context(), func() (bool, error) { return lines.Scan(), lines.Err() }, func() {})
+				if err != nil || !more {
+					return err
 				}
 				if strings.TrimSpace(lines.Text()) == "" {
 					continue

@@ -53,7 +53,7 @@ func (a *app) login(ctx context.Context, f remoteFlags) (*remote, error) {
 			return nil, usageError{errors.New("no password: set SLUICE_ADMIN_PASSWORD or run in a terminal")}
 		}
 		fmt.Fprintf(a.env.stderr, "Password of %s: ", f.user)
-		raw, err := term.ReadPassword(int(file.Fd()))
+		raw, err := readPassword(ctx, int(file.Fd()))
 		fmt.Fprintln(a.env.stderr)
 		if err != nil {
 			return nil, fmt.Errorf("read password: %w", err)
@@ -66,6 +66,37 @@ func (a *app) login(ctx context.Context, f remoteFlags) (*remote, error) {
 		return nil, fmt.Errorf("sign in at %s: %w", f.url, err)
 	}
 	return r, nil
+}
+
+// readPassword reads a line that the terminal does not show. Ctrl-C ends it, and gives the terminal its echo back.
+func readPassword(ctx context.Context, terminal int) ([]byte, error) {
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return nil, err
+	}
+	return unlessDone(ctx, func() ([]byte, error) { return term.ReadPassword(terminal) }, func() { _ = term.Restore(terminal, before) })
+}
+
+// unlessDone returns what read returns, or when ctx ends, after undo, that it was interrupted: a read from a terminal cannot be
+// called off, so it is left behind for the end of the process.
+func unlessDone[T any](ctx context.Context, read func() (T, error), undo func()) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		undo()
+		var none T
+		return none, errInterrupted
+	}
 }
 
 func (r *remote) signIn(ctx context.Context) error {
