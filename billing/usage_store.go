@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -116,12 +117,9 @@ func (u Usage) row(now time.Time) (usageRow, error) {
 
 // insertUsage reports whether the row is new. The unique key decides, also between two transactions that race.
 func insertUsage(tx *gorm.DB, row usageRow) (fresh bool, err error) {
-	err = tx.Transaction(func(tx *gorm.DB) error { return tx.Create(&row).Error })
-	if err == nil {
-		return true, nil
-	}
-	if !errors.Is(err, gorm.ErrDuplicatedKey) {
-		return false, err
+	created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+	if created.Error != nil || created.RowsAffected == 1 {
+		return created.Error == nil, created.Error
 	}
 	var have usageRow
 	if err := tx.Select("request", "digest").Where("request = ?", row.Request).Take(&have).Error; err != nil {
