@@ -53,7 +53,7 @@ func newPlatform(t *testing.T, cfg Config) *platform {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.patience, p.poll = 2*time.Second, 100*time.Millisecond
+	p.patience, p.poll = 30*time.Second, 100*time.Millisecond // the machine may be busy
 	t.Cleanup(p.Close)
 	return p
 }
@@ -216,6 +216,7 @@ func TestRolloutsOnARealServer(t *testing.T) {
 func TestTemporalIsKilledDuringARollout(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, Config{})
+	p.patience = 3 * time.Second // every call after the outage waits it out
 	p.serve()
 	p.w.change(func() { // everything passes, but the step at 20 goes on for ever
 		p.w.stats = p.w.traffic(500, sim0, sim0)
