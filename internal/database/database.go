@@ -59,7 +59,6 @@ func Open(ctx context.Context, cfg Config) (*gorm.DB, error) {
 	db, err := gorm.Open(dial, &gorm.Config{
 		Logger:                 gormlog.Discard, // errors are returned; statements could hold personal data
 		SkipDefaultTransaction: true,
-		PrepareStmt:            true, // parsing takes SQLite as long as running most statements
 		TranslateError:         true,
 		NowFunc:                func() time.Time { return time.Now().UTC() },
 	})
