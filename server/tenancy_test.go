@@ -38,6 +38,11 @@ func TestTenantsStayApart(t *testing.T) {
 		t.Errorf("a user was made in another tenant: %d %s", foreign.status, foreign.body)
 	}
 
+	long := in.send(http.MethodPost, "/api/v1/rollouts/"+strings.Repeat("x", 50_000)+"/approve", guard, map[string]string{"reason": "x"})
+	if long.status != http.StatusForbidden {
+		t.Errorf("a refusal of an act on a long name: %d %.200s", long.status, long.body)
+	}
+
 	checker, _ := signIn("checker")
 	events := func(query string) string {
 		return string(in.send(http.MethodGet, "/api/v1/audit/events?limit=200&"+query, checker, nil).body)
@@ -46,6 +51,7 @@ func TestTenantsStayApart(t *testing.T) {
 	eventually(t, "the refusal in the log of whoever tried", func() bool {
 		return strings.Contains(events(request(foreign)), `"tenant":"demo"`)
 	})
+	eventually(t, "the refusal of an act on a long name", func() bool { return strings.Contains(events(request(long)), `"not_allowed"`) })
 	eventually(t, "the sign-in in the log of its tenant", func() bool {
 		got := events(request(login))
 		return strings.Contains(got, `"admin.login"`) && strings.Contains(got, `"ok"`) && strings.Contains(got, `"guard"`)

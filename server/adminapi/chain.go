@@ -70,7 +70,7 @@ func (s *Server) chain(c *gin.Context) {
 		if err := s.deps.Access.Allow(principal, op.permission, tenant); err != nil {
 			// A refused act is evidence too. It belongs to the log of whoever tried: nobody writes into that of a tenant where he
 			// may do nothing.
-			c.Set(keyDetail, map[string]string{"tenant": clip(tenant)})
+			c.Set(keyDetail, map[string]string{"tenant": clip(tenant, maxTenant)})
 			s.failRecorded(c, op, principal, principal.Tenant, err)
 			return
 		}
@@ -192,10 +192,15 @@ func (s *Server) readBody(c *gin.Context, op operation) ([]byte, error) {
 	return body, nil
 }
 
-// clip cuts what a caller named to the length of a name.
-func clip(s string) string {
-	if len(s) > 64 {
-		s = s[:64]
+// What a record repeats of what a caller named is no longer than a name can be: else a refusal would not fit its record.
+const (
+	maxTenant   = 64
+	maxResource = 256
+)
+
+func clip(s string, limit int) string {
+	if len(s) > limit {
+		s = s[:limit]
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
@@ -312,7 +317,7 @@ func resource(c *gin.Context) string {
 	}
 	parts := make([]string, 0, len(c.Params))
 	for _, p := range c.Params {
-		parts = append(parts, p.Value)
+		parts = append(parts, clip(p.Value, maxResource))
 	}
 	return strings.Join(parts, "/")
 }

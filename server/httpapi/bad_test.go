@@ -101,6 +101,8 @@ func TestBadInput(t *testing.T) {
 		{"token input", embeddings, `{"model":"embed","input":[[1,2]]}`, 400, "invalid_type", "input"},
 		{"format", embeddings, `{"model":"embed","input":"a","encoding_format":"hex"}`, 400, "invalid_value", "encoding_format"},
 		{"chat model embeds", embeddings, `{"model":"chat","input":"a"}`, 404, "model_not_found", "model"},
+		{"a collection that fills a record", search, `{"collection":"` + strings.Repeat("c", 70_000) + `","query":"q"}`, 400, "invalid_value", "collection"},
+		{"prose for a collection", chat, hello + `,"rag":{"collection":"call me at 138"}}`, 400, "invalid_value", "rag.collection"},
 		{"no query", search, `{"collection":"docs"}`, 400, "missing_required_parameter", "query"},
 	}
 	k := newKit(t, Config{}, nil)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway"
@@ -37,7 +39,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	o := sampling(f, choices, c)
 	chatLogprobs(f, c)
 	if rag, ok := f.object("rag"); ok {
-		c.RAG = &gateway.RAG{Collection: rag.needText("collection")}
+		c.RAG = &gateway.RAG{Collection: collection(rag)}
 		if k := rag.integer("top_k", 1, gateway.MaxTopK); k != nil {
 			c.RAG.TopK = int(*k)
 		}
@@ -126,12 +128,24 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 // searchCall decodes POST /v1/rag/search.
 func searchCall(f *fields, c *gateway.Call) error {
 	c.Action = gateway.ActionSearch
-	c.RAG = &gateway.RAG{Collection: f.needText("collection")}
+	c.RAG = &gateway.RAG{Collection: collection(f)}
 	c.Query = f.needText("query")
 	if k := f.integer("top_k", 1, gateway.MaxTopK); k != nil {
 		c.RAG.TopK = int(*k)
 	}
 	return f.err
+}
+
+// collection reads the name of a collection. Audit records repeat it, so nothing else passes: neither prose nor more than a record
+// holds.
+func collection(f *fields) string {
+	name := f.needText("collection")
+	if utf8.RuneCountInString(name) > maxNameBytes || strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
+	}) {
+		f.invalid("collection", fault.Say("must be 1 to %d letters, digits, dots, dashes or underscores", "须为 1 至 %d 个字母、数字、点、短横线或下划线", maxNameBytes))
+	}
+	return name
 }
 
 func model(f *fields) gateway.AskedModel {
