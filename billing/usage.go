@@ -23,18 +23,18 @@ type Usage struct {
 
 // check refuses for good what no retry mends: the audit log then ships the record unbooked instead of waiting for ever.
 func (u Usage) check() error {
-	why := ""
+	var why fault.Phrase
 	switch {
 	case u.Request == "" || u.Tenant == "":
-		why = "lacks request or tenant"
+		why = fault.Say("request and tenant must be set", "必须有请求和租户")
 	case u.Cost < 0 || u.Energy < 0:
-		why = "has a negative cost or energy"
+		why = fault.Say("cost and energy must not be negative", "费用和能耗不能为负数")
 	case u.At <= 0 || u.At >= maxTime:
-		why = "has no admission time"
+		why = fault.Say("the admission time is missing", "缺少受理时间")
 	default:
 		return nil
 	}
-	return fault.New(fault.CodeInvalidValue, "usage of request "+u.Request, why)
+	return fmt.Errorf("request %s: %w", u.Request, fault.New(fault.CodeInvalidValue, "usage", why))
 }
 
 // digest tells two payloads of one request apart.
