@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -85,6 +86,7 @@ func (a *app) modelsCommand() *cobra.Command {
 	}
 	verify := &cobra.Command{
 		Use: "verify [NAME…]", Short: "Check the digests of what is here / 校验摘要",
+		Long: "Exit code 3: a file was damaged or replaced. 退出码 3 表示文件已损坏或被替换。",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {
@@ -98,13 +100,21 @@ func (a *app) modelsCommand() *cobra.Command {
 					}
 				}
 			}
+			var problems error
 			for _, name := range args {
-				if err := store.Verify(cmd.Context(), name); err != nil {
+				err := store.Verify(cmd.Context(), name)
+				var wrong *modelstore.DigestError
+				switch {
+				case errors.As(err, &wrong):
+					fmt.Fprintf(a.env.stdout, "%s: FAILED: %v\n", name, err)
+					problems = errFindings
+				case err != nil:
 					return err
+				default:
+					fmt.Fprintf(a.env.stdout, "%s: ok\n", name)
 				}
-				fmt.Fprintf(a.env.stdout, "%s: ok\n", name)
 			}
-			return nil
+			return problems
 		},
 	}
 	cmd.AddCommand(list, verify)
