@@ -168,6 +168,9 @@ func (r *bertReader) norm(name string, width int) layerNorm {
 
 // linear reads layers of the same input into one matrix, one below the other.
 func (r *bertReader) linear(rows, cols int, names ...string) linear {
+	if r.err != nil { // what config.json claims is no reason to take memory
+		return linear{}
+	}
 	l := linear{w: kernel.NewDense(rows*len(names), cols, false)}
 	for i, name := range names {
 		w, bias := r.tensor(name+".weight", rows, cols), r.tensor(name+".bias", rows)
