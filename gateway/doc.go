@@ -22,6 +22,6 @@
 // caller that cannot be authenticated is counted and not audited: strangers must not be able to fill the log.
 //
 // The last event of an answer is passed on only after the outcome record is durable, so a caller who saw the end of an answer
-// can ask for its proof. If that one record cannot be written, the answer still goes out: its admitted record exists, and
-// reconciliation finds it open.
+// can ask for its proof. If that one record cannot be written, the answer still goes out: its admitted record exists, the
+// verifier lists it as unfinished, and its usage is not booked: a counter and a log line tell the operator.
 package gateway

@@ -53,7 +53,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sluice_gateway_running_requests", Help: "Calls that an engine is working on.",
 		}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sluice_gateway_unrecorded_outcomes_total", Help: "Outcome records that could not be written; reconciliation closes them.",
+			Name: "sluice_gateway_unrecorded_outcomes_total", Help: "Outcome records that could not be written: their usage is not booked, the verifier lists them as unfinished.",
 		}),
 	}
 	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded)

@@ -95,8 +95,8 @@ func (r *run) refusal(err error) error {
 
 // finish is step 12: it settles, gives back what the run holds and writes the outcome record, once, on a context that the
 // caller's departure does not end. A record that cannot be written undoes nothing, since the answer may be out already: it is
-// logged and counted, and the admitted record without an outcome is what reconciliation looks for. Only a refusal turns it into
-// its own error.
+// logged and counted, the verifier lists the admitted record without an outcome, and the usage stays unbooked. Only a refusal turns
+// it into its own error.
 func (r *run) finish(caller context.Context, end ending) {
 	r.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
