@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,12 +157,17 @@ func writeReady(path string, s server.Started) error {
 	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		return os.WriteFile(path, raw, 0o600)
 	}
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+	// A name of its own: what lies at a foreseeable one might be somebody else's, and readable by them.
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".ready-*")
+	if err != nil {
 		return fmt.Errorf("write ready file: %w", err)
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("write ready file: %w", err)
+	_, err = tmp.Write(raw)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write ready file: %w", errors.Join(err, os.Remove(tmp.Name())))
 	}
 	return nil
 }

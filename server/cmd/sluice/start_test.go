@@ -113,7 +113,7 @@ func TestDamagedModel(t *testing.T) {
 	s := newSite(t, nil, "")
 	modelConfig(testmodel.SmolLM2, raw)(t, s)
 	file := filepath.Join(s.dir, modelstore.Models, testmodel.SmolLM2)
-	s.run("models", "verify", name).wants(t, exitFailed, "wrong checksum", "damaged or was replaced", "sluice pull "+name)
+	s.run("models", "verify", name).wants(t, exitFindings, "wrong checksum", "damaged or was replaced", "sluice pull "+name)
 	s.run("up").wants(t, exitFailed, "model m", "wrong checksum", "sluice pull "+name)
 
 	copied := filepath.Join(t.TempDir(), "copy.gguf")
