@@ -73,9 +73,24 @@ const lightTokens = {
   colorError: '#c5221f',
   colorErrorBg: '#fff2f0',
   colorErrorBorder: '#f5bdb8',
+  colorTextDescription: '#5f5f5f',
+  colorTextTertiary: '#5f5f5f',
+  colorTextPlaceholder: '#6b6b6b',
   borderRadius: 6,
 };
-const darkTokens = { colorPrimary: '#4d8dff', colorInfo: '#4d8dff', colorLink: '#7fb0ff', colorSuccess: '#58c322', colorWarning: '#e8a21c', colorError: '#ff5c5c', borderRadius: 6 };
+const darkTokens = {
+  colorPrimary: '#437de0',
+  colorInfo: '#437de0',
+  colorLink: '#7fb0ff',
+  colorSuccess: '#58c322',
+  colorWarning: '#e8a21c',
+  colorError: '#ff7373',
+  colorTextDescription: '#a6a6a6',
+  colorTextTertiary: '#a6a6a6',
+  colorTextPlaceholder: '#909090',
+  borderRadius: 6,
+};
+const darkComponents = { Menu: { itemSelectedColor: '#bcd4ff' }, Tabs: { itemSelectedColor: '#7fb0ff', itemHoverColor: '#9cc2ff' } };
 
 export function App() {
   const [language] = useLanguage();
@@ -85,7 +100,7 @@ export function App() {
     <ConfigProvider
       locale={language === 'zh' ? zhCN : enUS}
       button={{ autoInsertSpace: false }}
-      theme={{ algorithm: dark ? theme.darkAlgorithm : theme.defaultAlgorithm, token: dark ? darkTokens : lightTokens }}
+      theme={{ algorithm: dark ? theme.darkAlgorithm : theme.defaultAlgorithm, token: dark ? darkTokens : lightTokens, components: dark ? darkComponents : {} }}
     >
       <Kit>
         <QueryClientProvider client={queries}>

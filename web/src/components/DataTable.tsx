@@ -1,6 +1,6 @@
 import { DownloadOutlined, ReloadOutlined } from '@ant-design/icons';
 import { Button, Empty, Flex, Table, Typography } from 'antd';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { useLanguage } from '../i18n';
@@ -37,13 +37,18 @@ export function DataTable<T extends object>(props: Props<T>) {
   const { t } = useTranslation();
   const [language] = useLanguage();
   const { columns, rows, total } = props;
+  const box = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const content = box.current?.querySelector('.ant-table-content'); // a wide table is scrolled with the keyboard too
+    content?.setAttribute('tabindex', '0');
+  }, []);
   const exported = columns.filter((c) => c.csv);
   const save = () => {
     const all = total ? [...(rows ?? []), total] : (rows ?? []);
     downloadCsv(props.name, [exported.map((c) => c.title), ...all.map((row) => exported.map((c) => c.csv!(row)))]);
   };
   return (
-    <section aria-label={props.name}>
+    <section ref={box} aria-label={props.name}>
       {props.error ? <Failure error={props.error} retry={props.reload} /> : null}
       <Table<T>
         size="small"

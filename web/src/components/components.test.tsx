@@ -37,6 +37,12 @@ describe('Failure', () => {
     expect(retry).toHaveBeenCalledOnce();
   });
 
+  it('shows workflows that are switched off as a fact, not as an error', () => {
+    render(<Failure error={new ApiError('workflows_off', 'Workflows are switched off here.', 409, 'req_8')} retry={() => {}} />);
+    expect(screen.getByRole('alert').className).toContain('ant-alert-info');
+    expect(screen.queryByRole('button')).toBeNull();
+  });
+
   it('says in Chinese that the server cannot be reached', async () => {
     await setUpLanguage('zh');
     render(<Failure error={new TypeError('Failed to fetch')} />);

@@ -191,7 +191,7 @@ function History({ history }: { history: Schema['RolloutTransition'][] }) {
               {h.receipt && mayAudit && (
                 <>
                   {' · '}
-                  <Link to={`/audit?event=${encodeURIComponent(h.receipt)}`}>{t('playground.receipt')}</Link>
+                  <Link to={`/audit?event=${encodeURIComponent(h.receipt)}`} style={{ textDecoration: 'underline' }}>{t('playground.receipt')}</Link>
                 </>
               )}
             </Typography.Text>
