@@ -128,6 +128,9 @@ func TestThousandDocuments(t *testing.T) {
 // TestRealModel has the model that the product ships: 80 documents of the corpus, their questions, and questions that share no word
 // with the document that answers them.
 func TestRealModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long under the race detector")
+	}
 	s := service(t, dbtest.SQLite(t), miniLM(t))
 	create(t, s, "acme", "hotline")
 	docs, questions := corpus()
