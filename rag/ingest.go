@@ -99,6 +99,9 @@ func sameRange(a, b chunkRow) bool {
 	return a.Chunk == b.Chunk && a.Section == b.Section && a.Start == b.Start && a.End == b.End
 }
 
+// maxChunks bounds what one document costs: every passage is embedded, and all are written in one transaction.
+const maxChunks = 20_000
+
 // read extracts and splits the text.
 func (s *Service) read(d Document) (*book, error) {
 	if strings.TrimSpace(d.Name) == "" || !validName(d.Name, 200, func(r rune) bool { return unicode.IsPrint(r) && r != '#' && r != '@' }) {
@@ -133,6 +136,9 @@ func (s *Service) read(d Document) (*book, error) {
 	}
 	for i, c := range chunk.Split(text.Text, headings, s.cfg.chunks()) {
 		b.chunks = append(b.chunks, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
+	}
+	if len(b.chunks) > maxChunks {
+		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("it has %d passages, more than %d; split it", "含 %d 个段落，超过 %d 个，请拆分", len(b.chunks), maxChunks))
 	}
 	if len(b.chunks) == 0 {
 		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("it contains no text", "不含任何文字"))

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -55,11 +55,11 @@ const settleTime = 15 * time.Second
 // serveHTTP serves l until ctx ends, then drains: no new connections, running requests may finish until the deadline. It returns
 // when no handler runs any more, so that what they write on leaving finds the parts open.
 func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.Duration) error {
-	var running sync.WaitGroup
+	var running atomic.Int64
 	next := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		running.Add(1)
-		defer running.Done()
+		defer running.Add(-1)
 		next.ServeHTTP(w, r)
 	})
 	failed := make(chan error, 1)
@@ -73,11 +73,10 @@ func serveHTTP(ctx context.Context, s *http.Server, l net.Listener, drain time.D
 	defer cancel()
 	if err := s.Shutdown(deadline); err != nil {
 		_ = s.Close() // cut what did not finish
-		left := make(chan struct{})
-		go func() { running.Wait(); close(left) }()
-		select {
-		case <-left:
-		case <-time.After(settleTime):
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for cut := time.Now(); running.Load() > 0 && time.Since(cut) < settleTime; {
+			<-tick.C
 		}
 		return fmt.Errorf("drain HTTP: %w: requests still ran after %s and were cut", err, drain)
 	}
