@@ -256,7 +256,9 @@ func TestRefusals(t *testing.T) {
 		"empty":      {func(d *Document) { d.Body = nil }, fault.CodeInvalidDocument},
 		"utf-8":      {func(d *Document) { d.Body = []byte{0xff} }, fault.CodeInvalidDocument},
 		"size":       {func(d *Document) { d.Body = make([]byte, 8<<20+1) }, fault.CodeInvalidDocument},
-		"passages":   {func(d *Document) { d.MIME, d.Body = "text/markdown", []byte(strings.Repeat("# a\n\nb\n\n", maxChunks+1)) }, fault.CodeInvalidDocument},
+		"passages": {func(d *Document) {
+			d.MIME, d.Body = "text/markdown", []byte(strings.Repeat("# a\n\nb\n\n", maxChunks+1))
+		}, fault.CodeInvalidDocument},
 	} {
 		d := ok
 		c.change(&d)
