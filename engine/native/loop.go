@@ -245,14 +245,14 @@ func (l *loop) advance(j *job, s *sequence, logits []float32) {
 	finish := engine.FinishNone
 	var p piece
 	if m.tokens.IsEOG(id) {
-		p, finish = s.out.close(), engine.FinishStop
+		p, finish = s.out.close(false), engine.FinishStop
 	} else {
 		p = s.out.push(m.tokens.Bytes(id), m.logprob(logits, id, j.logprobs))
 		switch {
 		case p.stopped:
 			finish = engine.FinishStop
 		case s.step >= j.limit:
-			p, finish = join(p, s.out.close()), engine.FinishLength
+			p, finish = join(p, s.out.close(true)), engine.FinishLength
 		}
 	}
 	s.next = id

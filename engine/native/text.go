@@ -45,9 +45,13 @@ func (o *output) push(token []byte, lp *engine.TokenLogprob) piece {
 	return o.release(len(o.pending) - o.held())
 }
 
-// close ends the text without a stop string and returns what was held back.
-func (o *output) close() piece {
+// close ends the text without a stop string and returns what was held back. The bytes of an unfinished character are shown as
+// U+FFFD when the model ended there, and dropped when a limit cut it off: the rest of it was never asked for.
+func (o *output) close(cut bool) piece {
 	text := o.stream.Close()
+	if cut {
+		text = ""
+	}
 	o.pending += text
 	o.total += len(text)
 	if cut := o.firstStop(len(o.pending) - len(text)); cut >= 0 {

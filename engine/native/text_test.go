@@ -26,8 +26,17 @@ func runOutput(stops []string, tokens [][]byte) (text string, stopped bool, show
 			return text, stopped, shown, logprobs
 		}
 	}
-	add(o.close())
+	add(o.close(false))
 	return text, stopped, shown, logprobs
+}
+
+// TestOutputCutByALimit: what a limit cuts off mid-character is dropped, what waited for a stop string is not.
+func TestOutputCutByALimit(t *testing.T) {
+	o := output{stops: []string{"END"}}
+	p := o.push([]byte("E\xe9\x95"), nil)
+	if last := o.close(true); p.text+last.text != "E" || last.stopped {
+		t.Errorf("%q, then %q", p.text, last.text)
+	}
 }
 
 func bytesOf(tokens ...string) [][]byte {
