@@ -299,7 +299,9 @@ func TestClientLeaves(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 		<-k.ended
-		if e := k.last(); e.Outcome != "aborted" || e.Usage.CompletionTokens != 3 || !e.Usage.Estimated || k.engine.Aborted() != 1 {
+		e := k.last()
+		n := e.Usage.CompletionTokens // the third may lose the race against the departure
+		if e.Outcome != "aborted" || n < 2 || n > 3 || !e.Usage.Estimated || k.engine.Aborted() != 1 {
 			t.Errorf("stream %v: %+v, aborted %d", stream, e, k.engine.Aborted())
 		}
 	}
