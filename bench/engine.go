@@ -23,8 +23,8 @@ func defaultModel() string {
 	return filepath.Join(cache, "sluice", "models", "smollm2-135m-instruct-q4_1.gguf")
 }
 
-// benchEngine prints the speed of the native engine beside the memory bandwidth of the same moment: generation reads every
-// weight once per token, so bandwidth ÷ file size bounds it.
+// benchEngine prints the speed of the native engine beside a yardstick of the same moment: generation reads every weight once per
+// token, as a plain loop over a block of the file's size does.
 func benchEngine(ctx context.Context, path string, rounds int) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -57,11 +57,11 @@ func benchEngine(ctx context.Context, path string, rounds int) error {
 		}
 		eight = append(eight, rate)
 	}
-	bound := median(bandwidth) * 1e9 / float64(info.Size())
+	passes := median(bandwidth) * 1e9 / float64(info.Size())
 	fmt.Printf("\nengine, %s, %d threads, medians of %d rounds (min…max), tokens/s\n", filepath.Base(path), threads, rounds)
 	fmt.Printf("  prompt of 128      %s\n  prompt of 512      %s\n  generation of 128  %s\n  8 at once, 128 in + 64 out, generated in all  %s\n",
 		spread(prompt128), spread(prompt512), spread(single), spread(eight))
-	fmt.Printf("  memory reads in the same rounds: %s GB/s, which bounds generation at %.0f tokens/s\n", spread(bandwidth), bound)
+	fmt.Printf("  a plain loop that only reads a block of the model's size, in the same rounds: %s GB/s, or %.0f times a second\n", spread(bandwidth), passes)
 	return nil
 }
 
@@ -103,8 +103,8 @@ func together(ctx context.Context, e engine.Engine, clients int) (float64, error
 	return float64(total) / time.Since(started).Seconds(), first
 }
 
-// readBandwidth returns GB/s of reading a block of the model's size over and over on all threads: what generation would reach if
-// computing took no time. Caches count, as they do for the model.
+// readBandwidth returns GB/s of a plain loop that reads a block of the model's size over and over on all threads. Caches count, as they do
+// for the model. It is no bound: vector loads with prefetching can be faster.
 func readBandwidth(threads int, size int64) float64 {
 	words := int(size / 8)
 	data := make([]uint64, words)

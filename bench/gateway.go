@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +88,12 @@ func benchGateway(ctx context.Context, binary string, rounds int, length time.Du
 		fmt.Printf("%-12d %-28s %-28s %14.0f %14.0f %12.2f\n", connections, spread(p50.added), spread(p99.added), median(rates), median(directRates), median(cpu))
 	}
 
+	behind, err := unshipped(ctx, gw)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("audit records not yet in the database when the load ended: %.0f (durable in the write-ahead log)\n", behind)
+
 	var first, chunk pair
 	for range rounds {
 		d, err := load(ctx, direct, 1, length, body(true), true)
@@ -108,6 +115,26 @@ func benchGateway(ctx context.Context, binary string, rounds int, length time.Du
 	fmt.Printf("streaming, 1 connection, masked: added first byte p50 ms %s, added per chunk ms %s\n", spread(first.added), spread(chunk.added))
 	fmt.Printf("peak resident set of the gateway: %d MiB\n", peak)
 	return nil
+}
+
+// unshipped is how many durable records still wait for the database.
+func unshipped(ctx context.Context, t target) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var appended, shipped float64
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		_, _ = fmt.Sscanf(lines.Text(), "sluice_audit_records_appended_total %g", &appended)
+		_, _ = fmt.Sscanf(lines.Text(), "sluice_audit_records_shipped_total %g", &shipped)
+	}
+	return appended - shipped, lines.Err()
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
