@@ -1,0 +1,59 @@
+package server_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTLS: with certificate files the listener speaks HTTPS only, in a version of today, and says so in its address.
+func TestTLS(t *testing.T) {
+	lent := httptest.NewTLSServer(http.NotFoundHandler()) // its certificate for 127.0.0.1 saves making one
+	defer lent.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(lent.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: lent.Certificate().Raw}, "key.pem": {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := start(t, setup{overrides: map[string]any{"tls.cert_file": filepath.Join(dir, "cert.pem"), "tls.key_file": filepath.Join(dir, "key.pem")}})
+	if !strings.HasPrefix(in.started.BaseURL, "https://127.0.0.1:") {
+		t.Fatalf("the address is %s", in.started.BaseURL)
+	}
+	get := func(url string, cfg *tls.Config) (*http.Response, error) {
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: cfg}}
+		defer client.CloseIdleConnections()
+		res, err := client.Get(url)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+		return res, err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(lent.Certificate())
+	health := strings.TrimSuffix(in.started.BaseURL, "/v1") + "/healthz"
+	res, err := get(health, &tls.Config{RootCAs: trusted})
+	if err != nil || res.StatusCode != http.StatusOK || res.TLS.Version < tls.VersionTLS12 {
+		t.Errorf("%v, %v", res, err)
+	}
+	if _, err := get(health, &tls.Config{RootCAs: trusted, MaxVersion: tls.VersionTLS11}); err == nil {
+		t.Error("TLS 1.1 was accepted")
+	}
+	if res, err := get(strings.Replace(health, "https:", "http:", 1), nil); err == nil && res.StatusCode == http.StatusOK {
+		t.Error("plain HTTP was answered")
+	}
+}
