@@ -32,7 +32,8 @@ type Report struct {
 // Problem names one thing that is wrong. Record is the id of the record, or writer/sequence if the id is lost; Index is its
 // position in the tree or a tree size, -1 if it has none.
 //
-// Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, gap, missing, extra, sequence, wal, storage.
+// Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, gap, missing, extra, sequence, wal, storage, usage (the
+// books and the record disagree).
 // Findings: unfinished (admitted without outcome), unbooked, torn (an unfinished write at the end of a segment), unpinned (no
 // checkpoint outside the database).
 type Problem struct {
@@ -55,7 +56,7 @@ func Verify(ctx context.Context, src VerifySource, progress func(done, total int
 	}
 	report := Report{Problems: []Problem{}, Findings: []Problem{}}
 	w := &walk{
-		db: src.DB, v: v, report: &report, progress: progress,
+		db: src.DB, v: v, report: &report, progress: progress, books: src.Books,
 		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]logRecord{},
 	}
 	// On a running log the order matters: what was read first can only have grown by the time the rest is read.

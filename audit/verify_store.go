@@ -20,6 +20,17 @@ type VerifySource struct {
 	Dir         string
 	DB          *gorm.DB
 	VerifierKey string
+	// Books, if set, compares what the [Sink] wrote with the records.
+	Books Books
+}
+
+// Books reads what a [Sink] wrote. Both methods are called after the records they are compared with were read, so what was written in
+// one transaction with a record is there.
+type Books interface {
+	// Differences returns, by record id, what is missing or differs from what these outcome records say.
+	Differences(db *gorm.DB, events []Event) (map[string]string, error)
+	// Surplus returns the requests of at most limit entries that no outcome record stands for.
+	Surplus(db *gorm.DB, limit int) ([]string, error)
 }
 
 const (
@@ -50,6 +61,14 @@ type walk struct {
 	expected map[int64]tlog.Hash // roots by size, from the checkpoints outside the database
 	badTree  bool
 	logSeqs  map[string]map[uint64]logRecord // records of the write-ahead log not yet met in the database
+	books    Books
+	refused  map[string]bool // writer/sequence of the records whose usage the ledger refused
+	due      []booked        // records to be compared with the books
+}
+
+type booked struct {
+	event Event
+	index int64
 }
 
 // database verifies everything in the database. latest is the newest checkpoint found outside it, files are all of those.
@@ -73,6 +92,9 @@ func (w *walk) database(ctx context.Context, latest tree) error {
 	if err := db.Model(&eventRow{}).Count(&w.total).Error; err != nil {
 		return err
 	}
+	if err := w.readRefused(db); err != nil {
+		return err
+	}
 	for at := int64(0); at < top.size; at += verifyBatch {
 		if err := w.batch(db, at, min(at+verifyBatch, top.size)); err != nil {
 			return err
@@ -87,7 +109,63 @@ func (w *walk) database(ctx context.Context, latest tree) error {
 	if err := w.indexes(db); err != nil {
 		return err
 	}
+	if err := w.surplus(db); err != nil {
+		return err
+	}
 	return w.unfinished(db)
+}
+
+// readRefused reads which records are known to be unbooked; they are findings, not problems.
+func (w *walk) readRefused(db *gorm.DB) error {
+	if w.books == nil {
+		return nil
+	}
+	var rows []unbookedRow
+	if err := db.Select("writer", "seq").Find(&rows).Error; err != nil {
+		return fmt.Errorf("read unbooked records: %w", err)
+	}
+	w.refused = make(map[string]bool, len(rows))
+	for _, r := range rows {
+		w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] = true
+	}
+	return nil
+}
+
+// compareBooks compares the records read since the last call with the books.
+func (w *walk) compareBooks(db *gorm.DB) error {
+	if len(w.due) == 0 {
+		return nil
+	}
+	events := make([]Event, len(w.due))
+	for i, b := range w.due {
+		events[i] = b.event
+	}
+	differences, err := w.books.Differences(db, events)
+	if err != nil {
+		return fmt.Errorf("compare the books: %w", err)
+	}
+	for _, b := range w.due {
+		if cause := differences[b.event.ID]; cause != "" {
+			w.problem("usage", b.event.ID, b.index, cause)
+		}
+	}
+	w.due = w.due[:0]
+	return nil
+}
+
+// surplus looks for entries of the books without a record.
+func (w *walk) surplus(db *gorm.DB) error {
+	if w.books == nil {
+		return nil
+	}
+	requests, err := w.books.Surplus(db, maxProblems)
+	if err != nil {
+		return fmt.Errorf("compare the books: %w", err)
+	}
+	for _, r := range requests {
+		w.problem("usage", "", -1, "usage of request "+r+" is booked and no outcome record says so")
+	}
+	return nil
 }
 
 var rowMissing = regexp.MustCompile(`^row ([0-9]+) missing from index`)
@@ -151,7 +229,7 @@ func (w *walk) batch(db *gorm.DB, lo, hi int64) error {
 		w.problem("checkpoint", "", size, "a checkpoint is stored under a size it does not belong to")
 	}
 	w.progress(min(hi, w.total), w.total)
-	return nil
+	return w.compareBooks(db)
 }
 
 // gap handles a position without a row. The stored hash stands in, so that what follows is still checked.
@@ -213,10 +291,13 @@ func (w *walk) record(r eventRow, idx int64) tlog.Hash {
 			w.problem("wal", r.ID, idx, "the write-ahead log holds another payload for this record")
 		}
 	}
-	want, _, err := rowOf(r.Writer, uint64(r.Seq), r.Payload)
+	want, e, err := rowOf(r.Writer, uint64(r.Seq), r.Payload)
 	if err != nil {
 		w.problem("payload", r.ID, idx, err.Error())
 		return leaf
+	}
+	if w.books != nil && e.Stage == StageOutcome && !w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] {
+		w.due = append(w.due, booked{e, idx})
 	}
 	if bad := differing(r, want); len(bad) > 0 {
 		w.problem("column", want.ID, idx, "these columns differ from the payload: "+strings.Join(bad, ", "))
@@ -318,6 +399,9 @@ func (w *walk) unsealed(db *gorm.DB) error {
 					w.problem("leaf", r.ID, -1, "the payload does not have the leaf hash beside it")
 				}
 				w.report.Unsealed++
+			}
+			if err := w.compareBooks(db); err != nil {
+				return err
 			}
 			w.progress(min(w.report.Records, w.total), w.total)
 			if len(rows) < verifyBatch {

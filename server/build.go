@@ -170,21 +170,6 @@ func (p *parts) buildAudit(context.Context) error {
 	return nil
 }
 
-// recordUsage is the audit log's sink: the usage row of a request is written in the transaction that ships its outcome, so audit
-// and billing cannot disagree, and neither happens twice.
-func (p *parts) recordUsage(tx *gorm.DB, e audit.Event) error {
-	if e.Stage != audit.StageOutcome || e.PriceBook == "" {
-		return nil // admin acts, and requests that never reached an engine
-	}
-	return p.ledger.RecordUsage(tx, billing.Usage{
-		Request: e.Request, Tenant: e.Tenant, Project: e.Project, Key: e.Actor.ID, Actor: e.Actor.Name, Action: e.Action,
-		Model: modelName(e.Model.Asked), Version: e.Model.Version, At: e.Time - e.Latency.Total,
-		Tokens:    billing.Tokens{Prompt: e.Usage.PromptTokens, Cached: e.Usage.CachedTokens, Completion: e.Usage.CompletionTokens},
-		Estimated: e.Usage.Estimated, Cost: billing.Money(e.Usage.Cost), Currency: e.Usage.Currency, PriceBook: e.PriceBook,
-		Energy: e.Usage.Energy, EnergyMethod: e.Usage.EnergyMethod, Outcome: e.Outcome,
-	})
-}
-
 func (p *parts) buildEngines(ctx context.Context) error {
 	if len(p.cfg.Engines.Native.Models) > 0 {
 		cfg := p.cfg.Engines.Native

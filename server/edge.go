@@ -96,7 +96,7 @@ func (e *edge) mountAdmin(api *httpapi.API, engine *gin.Engine, mux *http.ServeM
 		Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
 		Playground: api.Playground(func(c *gin.Context, err error) { admin.Fail(c, err) }),
 		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
-			return audit.Verify(ctx, audit.VerifySource{Dir: p.cfg.Audit.Dir, DB: p.db, VerifierKey: p.audit.VerifierKey()}, progress)
+			return audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
 		},
 	}, engine, p.log)
 	if err != nil {

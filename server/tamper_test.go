@@ -15,16 +15,18 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
+	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
 )
 
-// evidence are the tables that the audit log vouches for. Everything else in the database may change without its notice: other
-// concerns' tables, the bookkeeping of shipping, indexes, triggers, free pages and old copies in the slack of pages.
+// evidence are the tables that the audit log vouches for. Everything else in the database may change without its notice, but
+// for booked usage, which is compared with the records: other concerns' tables, the bookkeeping of shipping, indexes, triggers, free pages and old copies in the slack of pages.
 var evidence = []string{"audit_events", "audit_leaves", "audit_hashes", "audit_checkpoints"}
 
 // TestTamper: after real requests the log verifies while the server runs and after it stopped, on both databases; one changed byte
@@ -73,6 +75,7 @@ func tamper(t *testing.T, s setup) {
 			t.Fatal(err)
 		}
 	}
+	tamperWithUsage(t, in.cfg, db)
 	for _, id := range receipts {
 		var payload []byte
 		if err := db.Raw("SELECT payload FROM audit_events WHERE id = ?", id).Row().Scan(&payload); err != nil {
@@ -91,6 +94,45 @@ func tamper(t *testing.T, s setup) {
 			if r.OK != step.ok || !step.ok && !names(r, id) {
 				t.Errorf("record %s, intact %v: %+v", id, step.ok, r)
 			}
+		}
+	}
+}
+
+// tamperWithUsage edits the ledger behind the records' backs.
+func tamperWithUsage(t *testing.T, cfg *config.Config, db *gorm.DB) {
+	t.Helper()
+	var request, outcome string
+	if err := db.Raw("SELECT u.request, e.id FROM billing_usage u JOIN audit_events e ON e.request = u.request AND e.stage = 'outcome' ORDER BY u.request LIMIT 1").
+		Row().Scan(&request, &outcome); err != nil {
+		t.Fatal(err)
+	}
+	columns := "digest, tenant, project, api_key, actor, action, model, model_version, at, prompt_tokens, cached_tokens, completion_tokens, " +
+		"estimated, cost, currency, price_book, energy, energy_method, outcome, recorded_at"
+	insert := "INSERT INTO billing_usage (request, " + columns + ") SELECT ?, " + columns + " FROM billing_usage WHERE request = ?"
+	for _, c := range []struct {
+		name, record, cause string
+		do, undo            string
+		doArgs, undoArgs    []any
+	}{
+		{"cost", outcome, "cost", "UPDATE billing_usage SET cost = cost - 1 WHERE request = ?", "UPDATE billing_usage SET cost = cost + 1 WHERE request = ?", []any{request}, []any{request}},
+		{"tenant", outcome, "tenant", "UPDATE billing_usage SET tenant = tenant || 'x' WHERE request = ?", "UPDATE billing_usage SET tenant = 'demo' WHERE request = ?", []any{request}, []any{request}},
+		{"invented", "", "invented", insert, "DELETE FROM billing_usage WHERE request = ?", []any{"invented", request}, []any{"invented"}},
+		{"moved", outcome, "not booked", "UPDATE billing_usage SET request = ? WHERE request = ?", "UPDATE billing_usage SET request = ? WHERE request = ?", []any{"moved", request}, []any{request, "moved"}},
+	} {
+		if err := db.Exec(c.do, c.doArgs...).Error; err != nil {
+			t.Fatal(err)
+		}
+		r := check(t, cfg)
+		if !slices.ContainsFunc(r.Problems, func(p audit.Problem) bool {
+			return p.Kind == "usage" && p.Record == c.record && strings.Contains(p.Cause, c.cause)
+		}) || r.OK {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+		if err := db.Exec(c.undo, c.undoArgs...).Error; err != nil {
+			t.Fatal(err)
+		}
+		if r := check(t, cfg); !r.OK {
+			t.Errorf("%s undone: %+v", c.name, r.Problems)
 		}
 	}
 }
@@ -251,7 +293,7 @@ func verifyFiles(t *testing.T, cfg *config.Config) (audit.Report, error) {
 		return audit.Report{}, err
 	}
 	defer func() { _ = database.Close(db) }()
-	return audit.Verify(t.Context(), audit.VerifySource{Dir: cfg.Audit.Dir, DB: db, VerifierKey: verifier}, nil)
+	return audit.Verify(t.Context(), server.VerifySource(cfg, db, verifier), nil)
 }
 
 func check(t *testing.T, cfg *config.Config) audit.Report {

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/server"
 )
 
 func (a *app) auditCommand() *cobra.Command {
@@ -51,7 +52,7 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			if isTerminal(a.env.stderr) {
 				progress = func(done, total int64) { fmt.Fprintf(a.env.stderr, "\rverified %d of %d records", done, total) }
 			}
-			report, err := audit.Verify(cmd.Context(), audit.VerifySource{Dir: cfg.Audit.Dir, DB: db, VerifierKey: verifier}, progress)
+			report, err := audit.Verify(cmd.Context(), server.VerifySource(cfg, db, verifier), progress)
 			if isTerminal(a.env.stderr) {
 				fmt.Fprintln(a.env.stderr)
 			}
