@@ -51,6 +51,8 @@ type command struct {
 	Rollout string `json:"rollout"`
 	Actor   Actor  `json:"actor"`
 	Reason  string `json:"reason"`
+	// Share is the percentage at which an approval was decided; nil approves whatever step stands.
+	Share *int `json:"share,omitempty"`
 }
 
 // run is one execution of the workflow. Workflow code is single-threaded, so nothing here needs a lock.
@@ -152,6 +154,8 @@ func (r *run) mayApprove(_ workflow.Context, c command) error {
 		return temporal.NewApplicationError("another rollout of this model is running", errConflict)
 	case r.State.Phase != PhaseBaseline && r.State.Phase != PhaseCanary:
 		return temporal.NewApplicationError("the rollout is in the phase "+r.State.Phase, errConflict, r.State.Phase)
+	case c.Share != nil && *c.Share != r.State.Share: // the evidence that was looked at was another step's
+		return temporal.NewApplicationError("the rollout has moved on", errConflict, r.State.History[len(r.State.History)-1].To)
 	case r.in.Spec.SecondPerson && c.Actor.ID == r.in.Starter.ID:
 		return temporal.NewApplicationError("the person who started the rollout may not approve it", errDenied)
 	}

@@ -151,8 +151,9 @@ func (s *Service) startable(ctx context.Context, spec Spec) (Assignment, error) 
 }
 
 // Approve lets a rollout leave its current step before the dwell is over, and opens a step that requires approval. It replaces
-// no evidence: the step is left when, and only when, the verdict is Pass.
-func (s *Service) Approve(ctx context.Context, id string, actor Actor, reason string) error {
+// no evidence: the step is left when, and only when, the verdict is Pass. share is the percentage of the step that was looked at;
+// if the rollout has moved on since, the answer is CodeConflict. nil approves whatever step stands.
+func (s *Service) Approve(ctx context.Context, id string, actor Actor, reason string, share *int) error {
 	st, err := s.running(ctx, id)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (s *Service) Approve(ctx context.Context, id string, actor Actor, reason st
 	defer cancel()
 	h, err := s.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: workflowID(st.Model), UpdateName: approveUpdate, WaitForStage: client.WorkflowUpdateStageCompleted,
-		Args: []any{command{Rollout: id, Actor: actor, Reason: reason}},
+		Args: []any{command{Rollout: id, Actor: actor, Reason: reason, Share: share}},
 	})
 	if err == nil {
 		err = h.Get(ctx, nil)

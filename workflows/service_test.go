@@ -181,10 +181,14 @@ func TestRolloutsOnARealServer(t *testing.T) {
 	gated.RequireApproval, gated.SecondPerson = []int{20, 40}, true
 	st = start(gated)
 	p.wait(st.ID, "the first gate", func(s State) bool { return s.Awaiting && s.Share == 20 })
-	if err := p.Approve(t.Context(), st.ID, alice, "I trust myself"); fault.KindOf(err) != fault.Denied {
+	if err := p.Approve(t.Context(), st.ID, alice, "I trust myself", nil); fault.KindOf(err) != fault.Denied {
 		t.Errorf("the starter approved: %v", err)
 	}
-	if err := p.Approve(t.Context(), st.ID, bob, "looks good"); err != nil {
+	stale, now := 40, 20
+	if err := p.Approve(t.Context(), st.ID, bob, "looked at another step", &stale); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("an approval of another step: %v", err)
+	}
+	if err := p.Approve(t.Context(), st.ID, bob, "looks good", &now); err != nil {
 		t.Errorf("approve: %v", err)
 	}
 	p.wait(st.ID, "the second gate", func(s State) bool { return s.Awaiting && s.Share == 40 })
@@ -250,7 +254,7 @@ func TestTemporalIsKilledDuringARollout(t *testing.T) {
 	if err := p.Ready(ctx); !fault.Is(err, fault.CodeWorkflowUnavailable) {
 		t.Errorf("ready: %v", err)
 	}
-	if err := p.Approve(ctx, st.ID, bob, "go"); !fault.Is(err, fault.CodeWorkflowUnavailable) {
+	if err := p.Approve(ctx, st.ID, bob, "go", nil); !fault.Is(err, fault.CodeWorkflowUnavailable) {
 		t.Errorf("approve: %v", err)
 	}
 	if err := p.Abort(ctx, st.ID, bob, "now"); err != nil {

@@ -259,6 +259,14 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	}
 }
 
+// Approval defines model for Approval.
+type Approval struct {
+	Reason string `json:"reason"`
+
+	// ShareBasis The share the decision was made at, 0 to 10000. The approval is refused when the rollout has moved on since.
+	ShareBasis *int `json:"share_basis,omitempty"`
+}
+
 // AuditEntry defines model for AuditEntry.
 type AuditEntry struct {
 	// Event The canonical record exactly as it was hashed. Text of prompts and answers is not in it. Fields without a value may be absent.
@@ -1309,7 +1317,7 @@ type StartRolloutJSONRequestBody = NewRollout
 type AbortRolloutJSONRequestBody = Reason
 
 // ApproveRolloutJSONRequestBody defines body for ApproveRollout for application/json ContentType.
-type ApproveRolloutJSONRequestBody = Reason
+type ApproveRolloutJSONRequestBody = Approval
 
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest

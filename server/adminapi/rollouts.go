@@ -155,9 +155,14 @@ func (s *Server) ApproveRollout(c *gin.Context, id IdPath) {
 	if !ok {
 		return
 	}
-	in, err := decode[Reason](c)
+	in, err := decode[Approval](c)
 	if err == nil {
-		err = flows.Approve(c.Request.Context(), id, actorOf(c), in.Reason)
+		var share *int
+		if in.ShareBasis != nil {
+			percent := *in.ShareBasis / 100
+			share = &percent
+		}
+		err = flows.Approve(c.Request.Context(), id, actorOf(c), in.Reason, share)
 	}
 	s.reply(c, http.StatusAccepted, nil, err)
 }

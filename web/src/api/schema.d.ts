@@ -1291,6 +1291,11 @@ export interface components {
         Reason: {
             reason: string;
         };
+        Approval: {
+            reason: string;
+            /** @description The share the decision was made at, 0 to 10000. The approval is refused when the rollout has moved on since. */
+            share_basis?: number;
+        };
         PeakWindow: {
             /** @description 0 = Sunday; absent = every day */
             days?: number[];
@@ -2357,7 +2362,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Reason"];
+                "application/json": components["schemas"]["Approval"];
             };
         };
         responses: {

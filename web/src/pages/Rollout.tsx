@@ -70,7 +70,7 @@ export default function Rollout() {
       <Panel title={t('rollout.history')}>
         <History history={r.history ?? []} />
       </Panel>
-      {acting && <Act id={r.id} action={acting} onClose={() => setActing(undefined)} />}
+      {acting && <Act id={r.id} share={r.share_basis} action={acting} onClose={() => setActing(undefined)} />}
     </Page>
   );
 }
@@ -202,15 +202,18 @@ function History({ history }: { history: Schema['RolloutTransition'][] }) {
   );
 }
 
-function Act({ id, action, onClose }: { id: string; action: 'approve' | 'abort'; onClose: () => void }) {
+function Act({ id, share, action, onClose }: { id: string; share: number; action: 'approve' | 'abort'; onClose: () => void }) {
   const { t } = useTranslation();
   const queries = useQueryClient();
   const { message } = App.useApp();
   const [form] = Form.useForm<{ reason: string }>();
+  const [seen] = useState(share); // the step the decision is about, whatever comes while the form is open
   const act = useMutation({
     mutationFn: (body: { reason: string }) => {
-      const options = { params: { path: { id } }, body };
-      return action === 'approve' ? call(api.POST('/rollouts/{id}/approve', options)) : call(api.POST('/rollouts/{id}/abort', options));
+      const params = { path: { id } };
+      return action === 'approve'
+        ? call(api.POST('/rollouts/{id}/approve', { params, body: { ...body, share_basis: seen } }))
+        : call(api.POST('/rollouts/{id}/abort', { params, body }));
     },
     onSuccess: () => {
       void queries.invalidateQueries({ queryKey: ['rollout', id] });
