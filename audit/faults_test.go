@@ -278,7 +278,10 @@ func TestDiskFullThenSpace(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+	flush(t, l) // the segment that the probe began has a header and no record yet
 	appendN(t, l, 2, 1)
+	flush(t, l)
+	mustVerify(t, l, l.store.db)
 }
 
 // TestHungDevice returns within the deadline, refuses at once while the device hangs, and recovers when it answers.

@@ -42,7 +42,7 @@ func (l *Log) pass(ctx context.Context, seal bool) error {
 // skipped by the store, which asks for the records themselves and not for a note about them.
 func (l *Log) ship(ctx context.Context) error {
 	for _, s := range l.wal.snapshot() {
-		for s.shipped < s.size {
+		for s.waiting() {
 			frames, next, err := readBatch(s)
 			if err != nil {
 				return err

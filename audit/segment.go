@@ -149,8 +149,12 @@ type segment struct {
 	first   uint64 // sequence of the first record
 	last    uint64 // sequence of the last durable record; first-1 when there is none
 	size    int64  // durable bytes
-	shipped int64  // offset behind the last record known to be in the database
+	shipped int64  // offset behind the last record known to be in the database; 0 before the first
 }
+
+// waiting reports whether the segment has durable records that are not known to be in the database. A segment may be a header
+// alone: the one that proved, after a failed write, that the disk takes writes again.
+func (s *segment) waiting() bool { return max(s.shipped, headerSize) < s.size }
 
 // stored is a segment file as found on the disk. It knows where the frames that count end, those that the next segment of the
 // writer voids being gone, and holds no payloads: after an outage there may be a gigabyte of them.

@@ -377,7 +377,7 @@ func (w *wal) retire(sealed map[string]uint64) error {
 	w.mu.Lock()
 	var done []*segment
 	for _, s := range w.segments {
-		if s != w.active && s.shipped >= s.size && s.last <= sealed[s.writer] {
+		if s != w.active && !s.waiting() && s.last <= sealed[s.writer] {
 			done = append(done, s)
 		}
 	}
