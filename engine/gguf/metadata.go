@@ -32,71 +32,106 @@ var metaSize = [...]uint64{
 	metaU8: 1, metaI8: 1, metaU16: 2, metaI16: 2, metaU32: 4, metaI32: 4, metaF32: 4, metaBool: 1, metaU64: 8, metaI64: 8, metaF64: 8,
 }
 
-// value reads one metadata value: a Go number, bool, string, []string, []int64, []float64, []bool or, for arrays of arrays, []any.
-func (r *reader) value(kind uint32, depth int) any {
+// entry is a metadata value as it lies in the file, checked by skip.
+type entry struct {
+	kind uint32
+	raw  []byte
+}
+
+// skip walks over one metadata value and checks every length in it. The format has no references, so values cannot be cyclic, only
+// deep.
+func (r *reader) skip(kind uint32, depth int) {
 	switch {
 	case r.err != nil:
-		return nil
 	case kind == metaString:
-		return r.string()
+		r.bytes(r.u64())
 	case kind == metaArray:
-		return r.array(depth)
+		r.skipArray(depth)
 	case kind >= uint32(len(metaSize)):
-		r.fail(fmt.Sprintf("a metadata value has the unknown type %d", kind))
-		return nil
+		r.fail("a metadata value has the unknown type %d", kind)
+	default:
+		r.bytes(metaSize[kind])
+	}
+}
+
+func (r *reader) skipArray(depth int) {
+	if depth >= maxArrayDepth {
+		r.fail("metadata arrays are nested deeper than %d", maxArrayDepth)
+		return
+	}
+	kind, n := r.u32(), r.u64()
+	switch {
+	case r.err != nil:
+		return
+	case kind >= uint32(len(metaSize)):
+		r.fail("a metadata array has the unknown type %d", kind)
+		return
+	case n > r.left()/leastSize(kind):
+		r.fail("a metadata array announces %d elements, more than the file holds", n)
+		return
+	case metaSize[kind] > 0:
+		r.bytes(n * metaSize[kind])
+		return
+	}
+	for i := uint64(0); i < n && r.err == nil; i++ {
+		r.skip(kind, depth+1)
+	}
+}
+
+// leastSize returns the fewest bytes that an array element of the kind takes.
+func leastSize(kind uint32) uint64 {
+	switch kind {
+	case metaString:
+		return 8
+	case metaArray:
+		return 12
+	}
+	return metaSize[kind]
+}
+
+// value decodes a value that skip has accepted.
+func (e entry) value() any {
+	r := &reader{data: e.raw}
+	return r.value(e.kind)
+}
+
+func (r *reader) value(kind uint32) any {
+	switch kind {
+	case metaString:
+		return r.string()
+	case metaArray:
+		return r.array()
 	}
 	return scalar(kind, r.bytes(metaSize[kind]))
 }
 
-func (r *reader) array(depth int) any {
-	if depth >= maxArrayDepth {
-		r.fail("metadata arrays are nested too deep")
-		return nil
-	}
+func (r *reader) array() any {
 	kind, n := r.u32(), r.u64()
-	if r.err != nil {
-		return nil
-	}
-	if kind >= uint32(len(metaSize)) {
-		r.fail(fmt.Sprintf("a metadata array has the unknown type %d", kind))
-		return nil
-	}
-	least := metaSize[kind]
+	size := metaSize[kind]
 	switch kind {
 	case metaString:
-		least = 8
+		return readArray(n, r.string)
 	case metaArray:
-		least = 12
-	}
-	if n > uint64(len(r.data)-r.pos)/least {
-		r.fail(fmt.Sprintf("a metadata array announces %d elements, more than the file holds", n))
-		return nil
-	}
-	switch kind {
-	case metaString:
-		return readArray(r, n, func() string { return r.string() })
-	case metaArray:
-		return readArray(r, n, func() any { return r.array(depth + 1) })
+		return readArray(n, r.array)
 	case metaBool:
-		return readArray(r, n, func() bool { v, _ := scalar(kind, r.bytes(1)).(bool); return v })
+		return readArray(n, func() bool { v, _ := scalar(kind, r.bytes(1)).(bool); return v })
 	case metaF32, metaF64:
-		return readArray(r, n, func() float64 { v, _ := toFloat(scalar(kind, r.bytes(least))); return v })
+		return readArray(n, func() float64 { v, _ := toFloat(scalar(kind, r.bytes(size))); return v })
 	}
-	return readArray(r, n, func() int64 { v, _ := toInt(scalar(kind, r.bytes(least))); return v })
+	return readArray(n, func() int64 { v, _ := toInt(scalar(kind, r.bytes(size))); return v })
 }
 
-func readArray[T any](r *reader, n uint64, next func() T) []T {
-	out := make([]T, 0, n)
-	for i := uint64(0); i < n && r.err == nil; i++ {
-		out = append(out, next())
+func readArray[T any](n uint64, next func() T) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = next()
 	}
 	return out
 }
 
+func (r *reader) string() string { return string(r.bytes(r.u64())) }
+
 func scalar(kind uint32, b []byte) any {
-	if b == nil {
-		return nil
-	}
 	le := binary.LittleEndian
 	switch kind {
 	case metaU8:
@@ -162,11 +197,14 @@ func (f *File) Has(key string) bool {
 	return ok
 }
 
-// Value returns the metadata value of key as it was read: a number of the stored width, bool, string, or an array as []string,
-// []int64, []float64, []bool or, for nested arrays, []any. The caller must not change it.
+// Value returns the metadata value of key: a number of the stored width, bool, string, or an array as []string, []int64,
+// []float64, []bool or, for nested arrays, []any. Arrays are decoded anew at every call.
 func (f *File) Value(key string) (any, bool) {
-	v, ok := f.meta[key]
-	return v, ok
+	e, ok := f.meta[key]
+	if !ok {
+		return nil, false
+	}
+	return e.value(), true
 }
 
 // String returns a text value.
@@ -185,24 +223,24 @@ func (f *File) Bool(key string) (bool, error) {
 	return lookup(f, key, "a truth value", func(v any) (bool, bool) { b, ok := v.(bool); return b, ok })
 }
 
-// Strings returns an array of texts. The caller must not change it.
+// Strings returns an array of texts.
 func (f *File) Strings(key string) ([]string, error) {
 	return lookup(f, key, "an array of texts", func(v any) ([]string, bool) { s, ok := v.([]string); return s, ok })
 }
 
-// Ints returns an array of integers of any stored width. The caller must not change it.
+// Ints returns an array of integers of any stored width.
 func (f *File) Ints(key string) ([]int64, error) {
 	return lookup(f, key, "an array of integers", func(v any) ([]int64, bool) { s, ok := v.([]int64); return s, ok })
 }
 
-// Floats returns an array of numbers. The caller must not change it.
+// Floats returns an array of numbers.
 func (f *File) Floats(key string) ([]float64, error) {
 	return lookup(f, key, "an array of numbers", func(v any) ([]float64, bool) { s, ok := v.([]float64); return s, ok })
 }
 
 func lookup[T any](f *File, key, want string, as func(any) (T, bool)) (T, error) {
 	var zero T
-	v, ok := f.meta[key]
+	v, ok := f.Value(key)
 	if !ok {
 		return zero, fmt.Errorf("%s: %q: %w", f.name, key, ErrMissing)
 	}
