@@ -17,7 +17,7 @@ const (
 	maxAlignment     = 1 << 20
 	maxDimensions    = 4
 	maxArrayDepth    = 4
-	maxPairs         = 1 << 16
+	maxPairs         = 1 << 14
 	maxTensors       = 1 << 17
 	maxKey           = 1<<16 - 1
 	maxName          = 255
@@ -28,8 +28,14 @@ const (
 // parse reads the header of data.
 func parse(name string, data []byte) (*File, error) {
 	r := &reader{file: name, data: data}
-	f := &File{name: name, data: data, meta: map[string]entry{}, tensors: map[string]*Tensor{}}
 	tensorCount, metaCount := r.header()
+	if r.err != nil {
+		return nil, r.err
+	}
+	f := &File{
+		name: name, data: data,
+		keys: make([]string, 0, metaCount), meta: make(map[string]entry, metaCount), tensors: make(map[string]*Tensor, tensorCount),
+	}
 	for i := uint64(0); i < metaCount && r.err == nil; i++ {
 		f.readPair(r)
 	}
@@ -170,7 +176,7 @@ func (r *reader) tensorInfos(count uint64) []tensorInfo {
 	if r.err != nil {
 		return nil
 	}
-	infos := make([]tensorInfo, 0, min(count, r.left()/leastInfo))
+	infos := make([]tensorInfo, 0, count)
 	for i := uint64(0); i < count && r.err == nil; i++ {
 		infos = append(infos, r.tensorInfo())
 	}

@@ -106,32 +106,15 @@ func fifthBits(q []int8, bits uint32) {
 
 // unpackK reads a Q4_K or Q5_K block: eight groups of 32 with 6-bit scales and offsets.
 func unpackK(t Type, blk []byte, q []int8, d, m []float32) {
-	scale, offset := fromHalf(binary.LittleEndian.Uint16(blk)), fromHalf(binary.LittleEndian.Uint16(blk[2:]))
-	sc := blk[4:16]
-	low, high := blk[16:144], []byte(nil)
-	if t == Q5_K {
-		high, low = blk[16:48], blk[48:176]
-	}
+	var k KBlock
+	k.Decode(t, blk)
+	scale, offset := fromHalf(k.D), fromHalf(k.DMin)
 	for g := range 8 {
-		s, o := groupScale(sc, g)
-		d[g], m[g] = scale*float32(s), -(offset * float32(o))
-		shift := uint(g&1) * 4
-		for j := range 32 {
-			v := low[g/2*32+j] >> shift & 15
-			if high != nil {
-				v |= high[j] >> g & 1 << 4
-			}
-			q[g*32+j] = int8(v)
-		}
+		d[g], m[g] = scale*float32(k.Scales[g]), -(offset * float32(k.Offsets[g]))
 	}
-}
-
-// groupScale reads the g-th pair of 6-bit numbers from the 12 bytes of a Q4_K or Q5_K block.
-func groupScale(s []byte, g int) (scale, offset byte) {
-	if g < 4 {
-		return s[g] & 63, s[g+4] & 63
+	for i, v := range k.Q {
+		q[i] = int8(v)
 	}
-	return s[g+4]&15 | s[g-4]>>6<<4, s[g+4]>>4 | s[g]>>6<<4
 }
 
 // dequantQ2K: 16 bytes of 4-bit scales and offsets, 64 bytes of 2-bit values, d, dmin; groups of 16.
@@ -164,15 +147,15 @@ func dequantQ3K(blk []byte, y []float32) {
 	}
 }
 
-// dequantQ6K: 128 bytes of low halves, 64 bytes of high pairs, 16 int8 scales, d; values minus 32, groups of 16.
 func dequantQ6K(blk []byte, y []float32) {
-	d := fromHalf(binary.LittleEndian.Uint16(blk[208:]))
-	for i := range 256 {
-		half, k := i/128, i%128
-		low := blk[half*64+k%64] >> (k / 64 * 4) & 15
-		high := blk[128+half*32+k%32] >> (k / 32 * 2) & 3
-		scale := float32(d * float32(int8(blk[192+i/16])))
-		y[i] = scale * float32(int(low|high<<4)-32)
+	var k Q6KBlock
+	k.Decode(blk)
+	d := fromHalf(k.D)
+	for g, sc := range k.Scales {
+		scale := float32(d * float32(sc))
+		for i := g * 16; i < g*16+16; i++ {
+			y[i] = scale * float32(k.Q[i])
+		}
 	}
 }
 

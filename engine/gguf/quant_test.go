@@ -1,7 +1,9 @@
 package gguf
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -88,21 +90,40 @@ func TestDequantizeByHand(t *testing.T) {
 	}
 }
 
+// The hashes are of what the reference implementation of the format makes of the same random blocks, negative zeros made positive.
+func TestDequantizeEqualsReference(t *testing.T) {
+	for kind, want := range map[Type]string{
+		F16: "6354dce8", BF16: "02f39481", Q8_0: "099d5659", Q4_0: "1483e78d", Q4_1: "fec34085", Q5_0: "8af27708", Q5_1: "44efb885",
+		Q2_K: "1936af60", Q3_K: "881ab3a8", Q4_K: "06742b49", Q5_K: "b1c884a9", Q6_K: "7a4d02f2",
+	} {
+		elements, size := kind.Block()
+		n := 16
+		if elements == 1 {
+			n = 16 * 256
+		}
+		data := make([]byte, n*size)
+		for i, seed := 0, uint64(11); i < len(data); i++ {
+			seed = seed*6364136223846793005 + 1442695040888963407
+			data[i] = byte(seed >> 56)
+		}
+		finiteScales(kind, data)
+		out := make([]float32, n*elements)
+		dequantize(kind, data, out)
+		hash := sha256.New()
+		for _, x := range out {
+			hash.Write(f32s(x + 0))
+		}
+		if got := hex.EncodeToString(hash.Sum(nil)[:4]); got != want {
+			t.Errorf("%v: %s, want %s", kind, got, want)
+		}
+	}
+}
+
 // Blocks and Row tell the same values, for random blocks of every type that has both, over several rows.
 func TestBlocksEqualRow(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
 	for _, kind := range []Type{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K} {
-		l, _ := kind.layout()
 		const cols, rows = 768, 3
-		data := make([]byte, rows*cols/l.elements*l.bytes)
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		for i := 0; i < len(data); i += l.bytes { // finite scales
-			data[i+1] &= 0xbf
-			data[i+3] &= 0xbf
-		}
-		tensor := newTensor(tensorInfo{shape: []int{cols, rows}, kind: kind}, data)
+		tensor := randomTensor(kind, cols, rows, 1)
 		row, q, d, m := make([]float32, cols), make([]int8, cols), make([]float32, cols/32), make([]float32, cols/32)
 		for i := range rows {
 			tensor.Row(i, row)
@@ -114,4 +135,78 @@ func TestBlocksEqualRow(t *testing.T) {
 			}
 		}
 	}
+}
+
+// randomTensor has random blocks with finite scales.
+func randomTensor(kind Type, cols, rows int, seed uint64) *Tensor {
+	r := rand.New(rand.NewPCG(seed, 2))
+	data := make([]byte, kind.rowBytes(cols)*rows)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	finiteScales(kind, data)
+	return newTensor(tensorInfo{name: "random", shape: []int{cols, rows}, kind: kind}, data)
+}
+
+// finiteScales clears a bit in every half-precision number of the blocks, so that none is infinite or NaN.
+func finiteScales(kind Type, data []byte) {
+	_, size := kind.Block()
+	at := map[Type][]int{F16: {1}, BF16: {1}, F32: {3}, Q8_0: {1}, Q2_K: {81, 83}, Q3_K: {109}, Q6_K: {209}}[kind]
+	if at == nil {
+		at = []int{1, 3}
+	}
+	for i := 0; i < len(data); i += size {
+		for _, j := range at {
+			data[i+j] &= 0xbf
+		}
+	}
+}
+
+// The parts of a super-block make the values that Row gives.
+func TestSuperBlocksEqualRow(t *testing.T) {
+	const cols, rows = 768, 5
+	row := make([]float32, cols)
+	for _, kind := range []Type{Q4_K, Q5_K, Q6_K} {
+		tensor := randomTensor(kind, cols, rows, 7)
+		_, size := kind.Block()
+		for r := range rows {
+			tensor.Row(r, row)
+			raw := tensor.Raw(r)
+			if len(raw) != cols/256*size {
+				t.Fatalf("%v: a row of %d bytes", kind, len(raw))
+			}
+			for b := range cols / 256 {
+				got := superValues(t, kind, raw[b*size:])
+				for i, want := range row[b*256 : b*256+256] {
+					if got[i] != want {
+						t.Fatalf("%v: row %d block %d element %d: %v, want %v", kind, r, b, i, got[i], want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func superValues(t *testing.T, kind Type, src []byte) (out [256]float32) {
+	if kind == Q6_K {
+		var k Q6KBlock
+		k.Decode(src)
+		for i, q := range k.Q {
+			if q < -32 || q > 31 {
+				t.Fatalf("element %d is %d", i, q)
+			}
+			out[i] = float32(fromHalf(k.D)*float32(k.Scales[i/16])) * float32(q)
+		}
+		return out
+	}
+	var k KBlock
+	k.Decode(kind, src)
+	for i, q := range k.Q {
+		g := i / 32
+		if k.Scales[g] > 63 || k.Offsets[g] > 63 || q > 31 || (kind == Q4_K && q > 15) {
+			t.Fatalf("element %d: %d, scale %d, offset %d", i, q, k.Scales[g], k.Offsets[g])
+		}
+		out[i] = float32(float32(fromHalf(k.D)*float32(k.Scales[g]))*float32(q)) - fromHalf(k.DMin)*float32(k.Offsets[g])
+	}
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Type is a tensor's storage format, with the numbers of the file format.
@@ -81,6 +82,18 @@ func (t Type) HasBlocks() bool {
 	}
 }
 
+// Block returns how many elements a block of the type has and how many bytes it takes, 0 and 0 for an unknown type.
+func (t Type) Block() (elements, bytes int) {
+	l, _ := t.layout()
+	return l.elements, l.bytes
+}
+
+// rowBytes returns the bytes of a row of whole blocks.
+func (t Type) rowBytes(cols int) int {
+	l, _ := t.layout()
+	return cols / l.elements * l.bytes
+}
+
 // size returns the bytes of a tensor, or an error when the type is not supported or rows do not divide into blocks.
 func (t Type) size(shape []int) (uint64, error) {
 	l, ok := t.layout()
@@ -90,7 +103,7 @@ func (t Type) size(shape []int) (uint64, error) {
 	if shape[0]%l.elements != 0 {
 		return 0, fmt.Errorf("rows of %d elements do not divide into %v blocks of %d", shape[0], t, l.elements)
 	}
-	n := uint64(shape[0] / l.elements * l.bytes)
+	n := uint64(shape[0]/l.elements) * uint64(l.bytes)
 	for _, d := range shape[1:] {
 		if n > math.MaxInt64/uint64(d) {
 			return 0, errors.New("its size overflows")
@@ -112,9 +125,11 @@ type Tensor struct {
 }
 
 func newTensor(in tensorInfo, data []byte) *Tensor {
-	l, _ := in.kind.layout()
-	return &Tensor{Name: in.name, Type: in.kind, Shape: in.shape, data: data, rowBytes: in.shape[0] / l.elements * l.bytes}
+	return &Tensor{Name: in.name, Type: in.kind, Shape: in.shape, data: data, rowBytes: in.kind.rowBytes(in.shape[0])}
 }
+
+// Format returns the name of the type in small letters: "f16", "q4_1".
+func (t *Tensor) Format() string { return strings.ToLower(t.Type.String()) }
 
 // Cols returns the elements of a row.
 func (t *Tensor) Cols() int { return t.Shape[0] }
@@ -122,13 +137,20 @@ func (t *Tensor) Cols() int { return t.Shape[0] }
 // Rows returns the number of rows over all outer dimensions.
 func (t *Tensor) Rows() int { return len(t.data) / t.rowBytes }
 
+// Raw returns the bytes of row i as they are stored. They belong to the file and must not be changed. It panics when i is out of
+// range, like indexing.
+func (t *Tensor) Raw(i int) []byte {
+	end := (i + 1) * t.rowBytes
+	return t.data[i*t.rowBytes : end : end]
+}
+
 // Row dequantises row i into dst, which has Cols elements. It panics when i or dst is out of range, like indexing.
 func (t *Tensor) Row(i int, dst []float32) {
-	dequantize(t.Type, t.data[i*t.rowBytes:(i+1)*t.rowBytes], dst[:t.Cols()])
+	dequantize(t.Type, t.Raw(i), dst[:t.Cols()])
 }
 
 // Blocks reads row i as blocks of 32 elements: element j has the value d[j/32]·q[j] + m[j/32]. It works for types with HasBlocks;
 // q has Cols elements, d and m a 32nd of them. It panics when an argument is out of range, like indexing.
 func (t *Tensor) Blocks(i int, q []int8, d, m []float32) {
-	unpack(t.Type, t.data[i*t.rowBytes:(i+1)*t.rowBytes], q[:t.Cols()], d, m)
+	unpack(t.Type, t.Raw(i), q[:t.Cols()], d, m)
 }
