@@ -8,16 +8,16 @@ import "golang.org/x/sys/cpu"
 func hasAVX2() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C }
 
 //go:noescape
-func q4x4AVX2(dst *float32, dstStride int, w *byte, blocks int, q *int8, qStride int, ds *float32, dsStride int)
+func q4x4AVX2(dst *float32, dstStride int, w *byte, blocks int, q *int8, qStride int, ds *blockScale, dsStride int)
 
 //go:noescape
-func q4x1AVX2(dst *float32, w *byte, panels, blocks int, q *int8, ds *float32)
+func q4x1AVX2(dst *float32, w *byte, panels, blocks int, q *int8, ds *blockScale)
 
 //go:noescape
-func q8x4AVX2(dst *float32, dstStride int, w *byte, blocks int, q *int8, qStride int, ds *float32, dsStride int)
+func q8x4AVX2(dst *float32, dstStride int, w *byte, blocks int, q *int8, qStride int, ds *blockScale, dsStride int)
 
 //go:noescape
-func q8x1AVX2(dst *float32, w *byte, panels, blocks int, q *int8, ds *float32)
+func q8x1AVX2(dst *float32, w *byte, panels, blocks int, q *int8, ds *blockScale)
 
 //go:noescape
 func f32x4AVX2(dst *float32, dstStride int, w *byte, cols int, x *float32, xStride int)
@@ -59,4 +59,4 @@ func combineAVX2(dst *float32, n int, weights *float32, rows int, v *uint16, vSt
 func toHalfAVX2(dst *uint16, src *float32, n int)
 
 //go:noescape
-func offsetsAVX2(dst, offsets *float32, blocks int, ds *float32)
+func offsetsAVX2(dst, offsets *float32, blocks int, ds *blockScale)

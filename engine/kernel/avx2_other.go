@@ -8,21 +8,21 @@ const unreachable = "kernel: the AVX2 tier is not part of this build"
 
 func hasAVX2() bool { return false }
 
-func q4x4AVX2(*float32, int, *byte, int, *int8, int, *float32, int) { panic(unreachable) }
-func q4x1AVX2(*float32, *byte, int, int, *int8, *float32)           { panic(unreachable) }
-func q8x4AVX2(*float32, int, *byte, int, *int8, int, *float32, int) { panic(unreachable) }
-func q8x1AVX2(*float32, *byte, int, int, *int8, *float32)           { panic(unreachable) }
-func f32x4AVX2(*float32, int, *byte, int, *float32, int)            { panic(unreachable) }
-func f16x4AVX2(*float32, int, *byte, int, *float32, int)            { panic(unreachable) }
-func f32x1AVX2(*float32, *byte, int, int, *float32)                 { panic(unreachable) }
-func f16x1AVX2(*float32, *byte, int, int, *float32)                 { panic(unreachable) }
-func quantizeAVX2(*int8, *float32, *float32, int)                   { panic(unreachable) }
-func sumSquaresAVX2(*float32, int, *[8]float32)                     { panic(unreachable) }
-func scaleAVX2(*float32, *float32, *float32, int, float32)          { panic(unreachable) }
-func addAVX2(*float32, *float32, int)                               { panic(unreachable) }
-func expSumAVX2(*float32, int, float32, *[8]float32)                { panic(unreachable) }
-func siluMulAVX2(*float32, *float32, *float32, int)                 { panic(unreachable) }
-func scoresAVX2(*float32, int, *float32, int, *uint16, float32)     { panic(unreachable) }
-func combineAVX2(*float32, int, *float32, int, *uint16, int)        { panic(unreachable) }
-func toHalfAVX2(*uint16, *float32, int)                             { panic(unreachable) }
-func offsetsAVX2(*float32, *float32, int, *float32)                 { panic(unreachable) }
+func q4x4AVX2(*float32, int, *byte, int, *int8, int, *blockScale, int) { panic(unreachable) }
+func q4x1AVX2(*float32, *byte, int, int, *int8, *blockScale)           { panic(unreachable) }
+func q8x4AVX2(*float32, int, *byte, int, *int8, int, *blockScale, int) { panic(unreachable) }
+func q8x1AVX2(*float32, *byte, int, int, *int8, *blockScale)           { panic(unreachable) }
+func f32x4AVX2(*float32, int, *byte, int, *float32, int)               { panic(unreachable) }
+func f16x4AVX2(*float32, int, *byte, int, *float32, int)               { panic(unreachable) }
+func f32x1AVX2(*float32, *byte, int, int, *float32)                    { panic(unreachable) }
+func f16x1AVX2(*float32, *byte, int, int, *float32)                    { panic(unreachable) }
+func quantizeAVX2(*int8, *float32, *float32, int)                      { panic(unreachable) }
+func sumSquaresAVX2(*float32, int, *[8]float32)                        { panic(unreachable) }
+func scaleAVX2(*float32, *float32, *float32, int, float32)             { panic(unreachable) }
+func addAVX2(*float32, *float32, int)                                  { panic(unreachable) }
+func expSumAVX2(*float32, int, float32, *[8]float32)                   { panic(unreachable) }
+func siluMulAVX2(*float32, *float32, *float32, int)                    { panic(unreachable) }
+func scoresAVX2(*float32, int, *float32, int, *uint16, float32)        { panic(unreachable) }
+func combineAVX2(*float32, int, *float32, int, *uint16, int)           { panic(unreachable) }
+func toHalfAVX2(*uint16, *float32, int)                                { panic(unreachable) }
+func offsetsAVX2(*float32, *float32, int, *blockScale)                 { panic(unreachable) }

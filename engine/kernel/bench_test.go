@@ -11,15 +11,14 @@ func BenchmarkMul(b *testing.B) {
 	const rows, cols = 1536, 576
 	for name, w := range map[string]*Matrix{"q4": p.quantized(rows, cols, false), "q8": p.quantized(rows, cols, true), "f32": p.dense(rows, cols, false)} {
 		for _, tokens := range []int{1, 4, 64} {
-			a := NewActivations(tokens, cols)
+			x, q := NewActivations(Dense, tokens, cols, nil), NewActivations(Block, tokens, cols, nil)
 			for t := range tokens {
-				copy(a.Row(t), p.vector(cols, 1))
+				copy(x.Row(t), p.vector(cols, 1))
+				Generic().Quantize(q, t, x.Row(t))
 			}
+			a := pick(w, x, q)
 			for _, k := range tiers(b) {
 				b.Run(fmt.Sprintf("%s/%d/%s", name, tokens, k.ISA()), func(b *testing.B) {
-					for t := range tokens {
-						k.Quantize(a, t)
-					}
 					dst := make([]float32, tokens*w.Stride())
 					for b.Loop() {
 						k.Mul(dst, w, 0, w.Panels(), a, tokens)

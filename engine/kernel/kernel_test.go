@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -144,45 +145,72 @@ func TestVectorsEqualReference(t *testing.T) {
 }
 
 // activations returns rows of the given kind, quantised where that is possible, in memory that begins off elements late.
-func activations(k Kernels, r *rand.Rand, in input, rows, cols, off int) (*Activations, func() error) {
-	a := NewActivations(rows, cols)
-	var checks [3]func() error
-	a.x, checks[0] = guarded[float32](len(a.x), off)
-	a.q, checks[1] = guarded[int8](len(a.q), off)
-	a.ds, checks[2] = guarded[float32](len(a.ds), off)
-	fill(r, in, a.x)
+func activations(k Kernels, r *rand.Rand, in input, rows, cols, off int) (x, q *Activations, intact func() error) {
+	x, c := both(rows, cols, off)
 	for t := range rows {
-		if cols%32 == 0 {
-			k.Quantize(a, t)
+		fill(r, in, x.Row(t))
+		if c.a != nil {
+			k.Quantize(c.a, t, x.Row(t))
 		}
 	}
-	return a, func() error {
-		for _, c := range checks {
-			if err := c(); err != nil {
-				return err
+	return x, c.a, c.check
+}
+
+type checked struct {
+	a     *Activations
+	check func() error
+}
+
+// both returns rows as float32 and, where blocks fit, quantised ones, which are guarded and begin off elements late.
+func both(rows, cols, off int) (*Activations, checked) {
+	x := NewActivations(Dense, rows, cols, nil)
+	if cols%32 != 0 {
+		return x, checked{check: func() error { return nil }}
+	}
+	raw := alignedBytes(ActivationsBytes(Block, rows, cols) + 16*off + 64)
+	for i := range raw {
+		raw[i] = guard
+	}
+	from, to := 16*off, len(raw)-64
+	return x, checked{NewActivations(Block, rows, cols, raw[from:to]), func() error {
+		for i, b := range raw {
+			if (i < from || i >= to) && b != guard {
+				return fmt.Errorf("byte %d outside the activations was written", i-from)
 			}
 		}
 		return nil
+	}}
+}
+
+// pick returns the activations that w reads.
+func pick(w *Matrix, x, q *Activations) *Activations {
+	if w.Quantized() {
+		return q
 	}
+	return x
 }
 
 func TestQuantizeEqualsReference(t *testing.T) {
 	for _, in := range inputs() {
 		for _, cols := range []int{32, 64, 96, 576} {
 			for _, off := range []int{0, 1, 5} {
-				want, _ := activations(Generic(), source(), in, 3, cols, 0)
+				_, want, _ := activations(Generic(), source(), in, 3, cols, 0)
 				for _, k := range tiers(t) {
-					got, intact := activations(k, source(), in, 3, cols, off)
+					_, got, intact := activations(k, source(), in, 3, cols, off)
 					what := fmt.Sprintf("%s/%s/%d+%d", k.ISA(), in.name, cols, off)
-					for i, q := range want.q {
-						if got.q[i] != q {
-							t.Fatalf("%s: element %d is %d, want %d", what, i, got.q[i], q)
+					for row := range 3 {
+						for i, q := range want.codes(row) {
+							if got.codes(row)[i] != q {
+								t.Fatalf("%s: element %d is %d, want %d", what, i, got.codes(row)[i], q)
+							}
+							if q == -128 {
+								t.Fatalf("%s: −128 breaks the product kernels", what)
+							}
 						}
-						if q == -128 {
-							t.Fatalf("%s: −128 breaks the product kernels", what)
+						if !slices.Equal(got.scales(row), want.scales(row)) {
+							t.Fatalf("%s: scales are %v, want %v", what, got.scales(row), want.scales(row))
 						}
 					}
-					sameBits(t, what, got.ds, want.ds)
 					if err := intact(); err != nil {
 						t.Fatalf("%s: %v", what, err)
 					}
@@ -195,20 +223,21 @@ func TestQuantizeEqualsReference(t *testing.T) {
 // Quantisation must be close to what it stands for, not only equal on all tiers.
 func TestQuantizeIsAccurate(t *testing.T) {
 	for _, in := range inputs() {
-		a, _ := activations(Generic(), source(), in, 1, 576, 0)
-		for i, x := range a.x {
-			d := a.ds[2*(i/32)]
-			if math.Abs(float64(d*float32(a.q[i])-x)) > float64(d)*0.501+1e-30 {
-				t.Fatalf("%s: %v became %d·%v", in.name, x, a.q[i], d)
+		dense, a, _ := activations(Generic(), source(), in, 1, 576, 0)
+		for i, x := range dense.Row(0) {
+			d := a.scales(0)[i/32].d
+			if math.Abs(float64(d*float32(a.codes(0)[i])-x)) > float64(d)*0.501+1e-30 {
+				t.Fatalf("%s: %v became %d·%v", in.name, x, a.codes(0)[i], d)
 			}
 		}
-		for b := range a.blocks() {
-			sum := 0
-			for _, q := range a.q[b*32 : b*32+32] {
-				sum += int(q)
+		for b, s := range a.scales(0) {
+			var half [2]int
+			for i, q := range a.codes(0)[b*32 : b*32+32] {
+				half[i/16] += int(q)
 			}
-			if a.ds[2*b+1] != a.ds[2*b]*float32(sum) {
-				t.Fatalf("%s: the sum of block %d is wrong", in.name, b)
+			sum := half[0] + half[1]
+			if s.sum != s.d*float32(sum) || s.zero != int32(-128*sum) || int(s.half[0]) != half[0] || int(s.half[1]) != half[1] {
+				t.Fatalf("%s: the sums of block %d are wrong", in.name, b)
 			}
 		}
 	}
@@ -285,7 +314,8 @@ func checkMul(t *testing.T, mk matrixKind, in input, rows, cols int) {
 	t.Helper()
 	w := mk.make(source(), rows, cols)
 	for _, n := range []int{1, 2, 4, 5, 8, 11} {
-		a, _ := activations(Generic(), source(), in, n, cols, 3)
+		x, q, _ := activations(Generic(), source(), in, n, cols, 3)
+		a := pick(w, x, q)
 		want := make([]float32, n*w.Stride())
 		for i := range n {
 			for p := range w.Panels() {
@@ -310,7 +340,8 @@ func checkMul(t *testing.T, mk matrixKind, in input, rows, cols int) {
 func TestMulIsAProduct(t *testing.T) {
 	for _, mk := range matrixKinds() {
 		w := mk.make(source(), 21, 96)
-		a, _ := activations(Generic(), source(), inputs()[0], 2, 96, 0)
+		dense, q, _ := activations(Generic(), source(), inputs()[0], 2, 96, 0)
+		a := pick(w, dense, q)
 		dst := make([]float32, 2*w.Stride())
 		Generic().Mul(dst, w, 0, w.Panels(), a, 2)
 		row := make([]float32, 96)
@@ -319,9 +350,9 @@ func TestMulIsAProduct(t *testing.T) {
 				w.Row(r, row)
 				sum, size := 0.0, 0.0
 				for c, v := range row {
-					x := float64(a.Row(i)[c])
+					x := float64(dense.Row(i)[c])
 					if w.Quantized() {
-						x = float64(a.ds[i*2*a.blocks()+2*(c/32)]) * float64(a.q[i*96+c])
+						x = float64(q.scales(i)[c/32].d) * float64(q.codes(i)[c])
 					}
 					sum += float64(v) * x
 					size += math.Abs(float64(v) * x)
@@ -448,10 +479,10 @@ func TestNonFiniteInputIsHarmless(t *testing.T) {
 				t.Errorf("%s: %v", op.name, err)
 			}
 		}
-		a, intact := activations(k, source(), bad, 5, 64, 1)
+		x, q, intact := activations(k, source(), bad, 5, 64, 1)
 		for _, mk := range matrixKinds() {
 			w := mk.make(source(), 9, 64)
-			k.Mul(make([]float32, 5*w.Stride()), w, 0, w.Panels(), a, 5)
+			k.Mul(make([]float32, 5*w.Stride()), w, 0, w.Panels(), pick(w, x, q), 5)
 		}
 		if err := intact(); err != nil {
 			t.Error(err)
@@ -460,12 +491,12 @@ func TestNonFiniteInputIsHarmless(t *testing.T) {
 }
 
 func TestWrongLengthsPanic(t *testing.T) {
-	w, a := NewDense(8, 4, false), NewActivations(1, 4)
+	w, a := NewDense(8, 4, false), NewActivations(Dense, 1, 4, nil)
 	for name, f := range map[string]func(){
 		"short destination":  func() { Generic().Mul(make([]float32, 7), w, 0, 1, a, 1) },
 		"panel out of range": func() { Generic().Mul(make([]float32, 8), w, 0, 2, a, 1) },
 		"too many rows":      func() { Generic().Mul(make([]float32, 16), w, 0, 1, a, 2) },
-		"other width":        func() { Generic().Mul(make([]float32, 8), w, 0, 1, NewActivations(1, 5), 1) },
+		"other width":        func() { Generic().Mul(make([]float32, 8), w, 0, 1, NewActivations(Dense, 1, 5, nil), 1) },
 		"add":                func() { Generic().Add(make([]float32, 2), make([]float32, 3)) },
 		"cache":              func() { Generic().Scores(make([]float32, 2), make([]float32, 8), make([]uint16, 15), 1) },
 	} {
@@ -482,12 +513,12 @@ func TestWrongLengthsPanic(t *testing.T) {
 
 func TestNoAllocations(t *testing.T) {
 	for _, k := range tiers(t) {
-		a, _ := activations(k, source(), inputs()[0], 5, 64, 0)
+		v, a, _ := activations(k, source(), inputs()[0], 5, 64, 0)
 		w := quantizedMatrix(true, true)(source(), 16, 64)
 		w4 := quantizedMatrix(false, true)(source(), 16, 64)
 		dst, x, y, half := make([]float32, 5*16), make([]float32, 64), make([]float32, 64), make([]uint16, 64)
 		if n := testing.AllocsPerRun(10, func() {
-			k.Quantize(a, 0)
+			k.Quantize(a, 0, v.Row(0))
 			k.Mul(dst, w, 0, 2, a, 5)
 			k.Mul(dst, w4, 0, 2, a, 1)
 			k.RMSNorm(x, y, y, 1)
@@ -533,12 +564,12 @@ func FuzzMul(f *testing.F) {
 				}
 				w.SetBlocks(r, q, d, m)
 			}
-			a := NewActivations(count, 64)
-			for i := range a.x {
-				a.x[i] = float32(int8(next())) * float32(math.Exp2(float64(int8(next())/8)))
-			}
+			a, x := NewActivations(Block, count, 64, nil), make([]float32, 64)
 			for i := range count {
-				Generic().Quantize(a, i)
+				for j := range x {
+					x[j] = float32(int8(next())) * float32(math.Exp2(float64(int8(next())/8)))
+				}
+				Generic().Quantize(a, i, x)
 			}
 			want := make([]float32, count*w.Stride())
 			Generic().Mul(want, w, 0, w.Panels(), a, count)

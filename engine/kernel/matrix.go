@@ -190,28 +190,3 @@ func (w *Matrix) panelOffsets(p int) []float32 {
 	n := w.blocks() * 8
 	return w.offsets[p*n : (p+1)*n]
 }
-
-// Activations holds rows of float32 and their quantised form. Rows may be written and quantised concurrently.
-type Activations struct {
-	rows, cols int
-	x          []float32
-	q          []int8
-	ds         []float32 // scale and scale·Σq of each block
-}
-
-// NewActivations returns room for rows of cols elements.
-func NewActivations(rows, cols int) *Activations {
-	if rows <= 0 || cols <= 0 {
-		mismatch("NewActivations", rows, cols)
-	}
-	a := &Activations{rows: rows, cols: cols, x: make([]float32, rows*cols), q: make([]int8, rows*cols)}
-	a.ds = make([]float32, 2*rows*a.blocks())
-	return a
-}
-
-// Row is row t, to be written before Quantize or Mul.
-func (a *Activations) Row(t int) []float32 { return a.x[t*a.cols : (t+1)*a.cols] }
-
-func (a *Activations) blocks() int { return a.cols / 32 }
-
-func (a *Activations) scales(t int) []float32 { return a.ds[t*2*a.blocks() : (t+1)*2*a.blocks()] }

@@ -11,7 +11,7 @@ const chunkPanels = 64
 // ones read a.Row.
 func (k Kernels) Mul(dst []float32, w *Matrix, from, to int, a *Activations, n int) {
 	stride := w.Stride()
-	if a.cols != w.cols || n > a.rows || len(dst) < n*stride || from < 0 || from > to || to > w.Panels() {
+	if (a.in == Block) != w.Quantized() || a.in == Row || a.cols != w.cols || n > a.rows || len(dst) < n*stride || from < 0 || from > to || to > w.Panels() {
 		mismatch("Mul", len(dst), w.rows, w.cols, from, to, a.cols, a.rows, n)
 	}
 	if n == 0 {
@@ -41,13 +41,13 @@ func (k Kernels) mulPanel(dst []float32, stride int, w *Matrix, p int, a *Activa
 		d := &dst[t*stride]
 		switch w.kind {
 		case kindQ4:
-			q4x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.blocks(), &a.q[t*a.cols], a.cols, &a.ds[t*2*a.blocks()], 8*a.blocks())
+			q4x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.blocks(), &a.codes(t)[0], a.stride, &a.scales(t)[0], a.stride)
 		case kindQ8:
-			q8x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.blocks(), &a.q[t*a.cols], a.cols, &a.ds[t*2*a.blocks()], 8*a.blocks())
+			q8x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.blocks(), &a.codes(t)[0], a.stride, &a.scales(t)[0], a.stride)
 		case kindF16:
-			f16x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.cols, &a.x[t*a.cols], a.cols*4)
+			f16x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.cols, &a.Row(t)[0], a.stride)
 		default:
-			f32x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.cols, &a.x[t*a.cols], a.cols*4)
+			f32x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.cols, &a.Row(t)[0], a.stride)
 		}
 		for i := t; i < t+tileTokens; i++ {
 			w.addOffsets(dst[i*stride:], p, a, i)
@@ -70,13 +70,13 @@ func (k Kernels) mul1(dst []float32, w *Matrix, from, to int, a *Activations, t 
 	data := &w.data[from*w.panelBytes]
 	switch w.kind {
 	case kindQ4:
-		q4x1AVX2(&dst[0], data, to-from, w.blocks(), &a.q[t*a.cols], &a.ds[t*2*a.blocks()])
+		q4x1AVX2(&dst[0], data, to-from, w.blocks(), &a.codes(t)[0], &a.scales(t)[0])
 	case kindQ8:
-		q8x1AVX2(&dst[0], data, to-from, w.blocks(), &a.q[t*a.cols], &a.ds[t*2*a.blocks()])
+		q8x1AVX2(&dst[0], data, to-from, w.blocks(), &a.codes(t)[0], &a.scales(t)[0])
 	case kindF16:
-		f16x1AVX2(&dst[0], data, to-from, w.cols, &a.x[t*a.cols])
+		f16x1AVX2(&dst[0], data, to-from, w.cols, &a.Row(t)[0])
 	default:
-		f32x1AVX2(&dst[0], data, to-from, w.cols, &a.x[t*a.cols])
+		f32x1AVX2(&dst[0], data, to-from, w.cols, &a.Row(t)[0])
 	}
 	for p := from; p < to; p++ {
 		w.addOffsets(dst[(p-from)*8:], p, a, t)

@@ -87,7 +87,7 @@ q4x4block:
 	Q4TOKEN((SI)(R9*1), (DX)(R11*1), Y11)
 	ADDQ $160, DI
 	ADDQ $32, SI
-	ADDQ $8, DX
+	ADDQ $16, DX
 	DECQ CX
 	JNZ  q4x4block
 
@@ -122,7 +122,7 @@ q4x1block:
 	Q4TOKEN((SI), (DX), Y8)
 	ADDQ $160, DI
 	ADDQ $32, SI
-	ADDQ $8, DX
+	ADDQ $16, DX
 	DECQ CX
 	JNZ  q4x1block
 
@@ -197,7 +197,7 @@ q8x4block:
 	Q8FOLD(Y7, (DX)(R11*1), Y11)
 	ADDQ $288, DI
 	ADDQ $32, SI
-	ADDQ $8, DX
+	ADDQ $16, DX
 	DECQ CX
 	JNZ  q8x4block
 
@@ -250,7 +250,7 @@ q8x1block:
 	Q8FOLD(Y4, (DX), Y8)
 	ADDQ $288, DI
 	ADDQ $32, SI
-	ADDQ $8, DX
+	ADDQ $16, DX
 	DECQ CX
 	JNZ  q8x1block
 
@@ -401,7 +401,7 @@ offsetsBlock:
 	VBROADCASTSS 4(DX), Y1
 	VFMADD231PS (SI), Y1, Y0
 	ADDQ $32, SI
-	ADDQ $8, DX
+	ADDQ $16, DX
 	DECQ CX
 	JNZ  offsetsBlock
 	VMOVUPS Y0, (DI)

@@ -14,9 +14,9 @@ func (w *Matrix) refMul(dst []float32, p int, a *Activations, t int) {
 	var acc [8]float32
 	switch w.kind {
 	case kindQ4:
-		refQ4(&acc, panel, a.q[t*a.cols:(t+1)*a.cols], a.ds[t*2*a.blocks():])
+		refQ4(&acc, panel, a.codes(t), a.scales(t))
 	case kindQ8:
-		refQ8(&acc, panel, a.q[t*a.cols:(t+1)*a.cols], a.ds[t*2*a.blocks():])
+		refQ8(&acc, panel, a.codes(t), a.scales(t))
 	case kindF16:
 		for c, x := range a.Row(t) {
 			for r := range acc {
@@ -36,7 +36,7 @@ func (w *Matrix) refMul(dst []float32, p int, a *Activations, t int) {
 	}
 }
 
-func refQ4(acc *[8]float32, panel []byte, q []int8, ds []float32) {
+func refQ4(acc *[8]float32, panel []byte, q []int8, ds []blockScale) {
 	for b := range len(q) / 32 {
 		blk, x := panel[b*q4Block:(b+1)*q4Block], q[b*32:b*32+32]
 		for r := range acc {
@@ -48,13 +48,13 @@ func refQ4(acc *[8]float32, panel []byte, q []int8, ds []float32) {
 				}
 			}
 			d, m := fromHalf(binary.LittleEndian.Uint16(blk[2*r:])), fromHalf(binary.LittleEndian.Uint16(blk[16+2*r:]))
-			acc[r] = fma(float32(sum), float32(d*ds[2*b]), acc[r])
-			acc[r] = fma(m, ds[2*b+1], acc[r])
+			acc[r] = fma(float32(sum), float32(d*ds[b].d), acc[r])
+			acc[r] = fma(m, ds[b].sum, acc[r])
 		}
 	}
 }
 
-func refQ8(acc *[8]float32, panel []byte, q []int8, ds []float32) {
+func refQ8(acc *[8]float32, panel []byte, q []int8, ds []blockScale) {
 	for b := range len(q) / 32 {
 		blk, x := panel[b*q8Block:(b+1)*q8Block], q[b*32:b*32+32]
 		for r := range acc {
@@ -65,16 +65,16 @@ func refQ8(acc *[8]float32, panel []byte, q []int8, ds []float32) {
 				}
 			}
 			d := math.Float32frombits(binary.LittleEndian.Uint32(blk[4*r:]))
-			acc[r] = fma(float32(sum), float32(d*ds[2*b]), acc[r])
+			acc[r] = fma(float32(sum), float32(d*ds[b].d), acc[r])
 		}
 	}
 }
 
 // refOffsets adds the offsets of a panel after its products: acc = fma(m, sa, acc) block by block.
-func refOffsets(dst, offsets, ds []float32) {
+func refOffsets(dst, offsets []float32, ds []blockScale) {
 	for b := range len(offsets) / 8 {
 		for r := range dst {
-			dst[r] = fma(offsets[b*8+r], ds[2*b+1], dst[r])
+			dst[r] = fma(offsets[b*8+r], ds[b].sum, dst[r])
 		}
 	}
 }

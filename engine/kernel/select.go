@@ -85,33 +85,37 @@ func (p *probe) vector(n int, scale float32) []float32 {
 
 func (p *probe) run(k Kernels) {
 	const n, rows, tokens = 96, 24, 6
-	a := NewActivations(tokens, n)
+	x, a := NewActivations(Dense, tokens, n, nil), NewActivations(Block, tokens, n, nil)
 	for t := range tokens {
-		copy(a.Row(t), p.vector(n, float32(t*t+1)))
-		k.Quantize(a, t)
+		copy(x.Row(t), p.vector(n, float32(t*t+1)))
+		k.Quantize(a, t, x.Row(t))
 	}
 	for _, w := range []*Matrix{p.quantized(rows, n, false), p.quantized(rows, n, true), p.dense(rows, n, true), p.dense(rows, n, false)} {
 		for _, count := range []int{1, tokens} {
 			dst := make([]float32, count*w.Stride())
-			k.Mul(dst, w, 0, w.Panels(), a, count)
+			in := x
+			if w.Quantized() {
+				in = a
+			}
+			k.Mul(dst, w, 0, w.Panels(), in, count)
 			p.out = append(p.out, dst...)
 		}
 	}
-	x, y := p.vector(n+5, 3), p.vector(n+5, 60)
-	k.Add(y, x)
+	v, y := p.vector(n+5, 3), p.vector(n+5, 60)
+	k.Add(y, v)
 	p.out = append(p.out, y...)
-	k.SiLUMul(y, x, y)
+	k.SiLUMul(y, v, y)
 	p.out = append(p.out, y...)
-	k.RMSNorm(y, x, y, 1e-5)
+	k.RMSNorm(y, v, y, 1e-5)
 	p.out = append(p.out, y...)
 	half := make([]uint16, 64*5)
 	k.ToHalf(half, p.vector(len(half), 2))
 	scores := make([]float32, 5)
-	k.Scores(scores, x[:64], half, 0.125)
+	k.Scores(scores, v[:64], half, 0.125)
 	p.out = append(p.out, scores...)
 	p.out = append(p.out, k.ExpSum(scores, scores[0]))
-	k.Combine(x[:64], scores, half)
-	p.out = append(append(p.out, scores...), x...)
+	k.Combine(v[:64], scores, half)
+	p.out = append(append(p.out, scores...), v...)
 	p.out = append(p.out, k.ExpSum(y, 1))
 	p.out = append(p.out, y...)
 }

@@ -2,20 +2,6 @@ package kernel
 
 import "math"
 
-// Quantize writes row t of a as signed bytes, 32 elements under one scale: d = max|x|/127, q = x·(127/max|x|) rounded to nearest
-// even. Blocks whose largest magnitude is below 2⁻¹⁰⁰ become zero. a's columns must be a multiple of 32.
-func (k Kernels) Quantize(a *Activations, t int) {
-	if a.cols%32 != 0 || t >= a.rows {
-		mismatch("Quantize", a.cols, t)
-	}
-	q, x, ds := a.q[t*a.cols:(t+1)*a.cols], a.Row(t), a.ds[t*2*a.blocks():(t+1)*2*a.blocks()]
-	if k.avx2 && len(x) > 0 {
-		quantizeAVX2(&q[0], &ds[0], &x[0], len(x)/32)
-		return
-	}
-	refQuantize(q, ds, x)
-}
-
 // RMSNorm writes w·x/√(mean(x²)+eps). dst may be x.
 func (k Kernels) RMSNorm(dst, x, w []float32, eps float32) {
 	n := len(x)

@@ -74,32 +74,6 @@ func exp(x float32) float32 {
 	return y * math.Float32frombits(uint32(int32(n)+127)<<23)
 }
 
-func refQuantize(q []int8, ds, x []float32) {
-	for b := range len(x) / 32 {
-		blk, out := x[b*32:b*32+32], q[b*32:b*32+32]
-		top := float32(0)
-		for _, v := range blk {
-			top = max(top, float32(math.Abs(float64(v))))
-		}
-		if !(top >= smallestBlock) {
-			clear(out)
-			ds[2*b], ds[2*b+1] = 0, 0
-			continue
-		}
-		inv, sum := 127/top, int32(0)
-		for j, v := range blk {
-			r := int32(math.RoundToEven(float64(v * inv)))
-			out[j] = int8(min(max(r, -127), 127))
-			sum += int32(out[j])
-		}
-		ds[2*b] = top / 127
-		ds[2*b+1] = ds[2*b] * float32(sum)
-	}
-}
-
-// smallestBlock keeps 127/max|x| finite.
-const smallestBlock = 1.0 / (1 << 100)
-
 func refScores(scores, q []float32, rows []uint16, scale float32) {
 	for i := range scores {
 		var lanes [8]float32

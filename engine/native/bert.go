@@ -317,7 +317,7 @@ func gelu(dst, x, bias []float32) {
 func (b *bert) newScratch() *bertScratch {
 	rows, size := b.limit, b.width/b.heads
 	return &bertScratch{
-		x: kernel.NewActivations(rows, b.width), mix: kernel.NewActivations(rows, b.width), hidden: kernel.NewActivations(rows, b.hidden),
+		x: kernel.NewActivations(kernel.Dense, rows, b.width, nil), mix: kernel.NewActivations(kernel.Dense, rows, b.width, nil), hidden: kernel.NewActivations(kernel.Dense, rows, b.hidden, nil),
 		wide: make([]float32, rows*max(3*b.width, b.hidden)), narrow: make([]float32, rows*b.width),
 		keys: make([]uint16, b.heads*rows*size), values: make([]uint16, b.heads*rows*size), scores: make([]float32, b.heads*rows),
 	}

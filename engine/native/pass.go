@@ -27,8 +27,8 @@ type pass struct {
 
 	x, tmp        []float32 // residual stream; output of a matrix
 	q, kv, ffn    []float32
-	in, att, hid  *kernel.Activations // inputs of: q, k, v and gate, up; o; down
-	out           *kernel.Activations // inputs of the head
+	in, att, hid  input // of: q, k, v and gate, up; o; down
+	out           input // of the head
 	logits        []float32
 	wanted        []int       // rows whose logits are wanted
 	scores        [][]float32 // per worker
@@ -47,8 +47,27 @@ type pass struct {
 // product is one matrix product of a parallel region.
 type product struct {
 	w   *kernel.Matrix
-	in  *kernel.Activations
+	in  *input
 	dst []float32
+}
+
+// input holds rows of floats and, where blocks fit, their quantised form.
+type input struct{ x, q *kernel.Activations }
+
+func newInput(rows, cols int) input {
+	in := input{x: kernel.NewActivations(kernel.Dense, rows, cols, nil)}
+	if cols%32 == 0 {
+		in.q = kernel.NewActivations(kernel.Block, rows, cols, nil)
+	}
+	return in
+}
+
+// of returns the form that w reads.
+func (in *input) of(w *kernel.Matrix) *kernel.Activations {
+	if w.Quantized() {
+		return in.q
+	}
+	return in.x
 }
 
 func newPass(m *llama, k kernel.Kernels, workers *pool) *pass {
@@ -72,8 +91,8 @@ func (p *pass) grow(n int) {
 	p.x, p.tmp = make([]float32, n*m.dim), make([]float32, n*max(y.o.Stride(), y.down.Stride()))
 	p.q, p.kv = make([]float32, n*y.q.Stride()), make([]float32, 2*n*y.k.Stride())
 	p.ffn = make([]float32, 2*n*y.gate.Stride())
-	p.in, p.att = kernel.NewActivations(n, m.dim), kernel.NewActivations(n, m.heads*m.headDim)
-	p.hid, p.out = kernel.NewActivations(n, m.hidden), kernel.NewActivations(n, m.dim)
+	p.in, p.att = newInput(n, m.dim), newInput(n, m.heads*m.headDim)
+	p.hid, p.out = newInput(n, m.hidden), newInput(n, m.dim)
 }
 
 // run computes p.rows. Afterwards the i-th row that wants logits finds them in result(i).
@@ -87,16 +106,16 @@ func (p *pass) run() {
 		y := &m.layers[p.layer]
 		p.each(p.fnNormIn)
 		kv := y.k.Stride()
-		p.multiply(product{y.q, p.in, p.q}, product{y.k, p.in, p.kv[:n*kv]}, product{y.v, p.in, p.kv[n*kv : 2*n*kv]})
+		p.multiply(product{y.q, &p.in, p.q}, product{y.k, &p.in, p.kv[:n*kv]}, product{y.v, &p.in, p.kv[n*kv : 2*n*kv]})
 		p.each(p.fnRope)
 		p.pool.run(n*m.heads, max(1, n*m.heads/(4*p.pool.threads)), p.fnAttend)
 		p.each(p.fnQuantizeAtt)
-		p.multiply(product{y.o, p.att, p.tmp})
+		p.multiply(product{y.o, &p.att, p.tmp})
 		p.each(p.fnNormFFN)
 		ffn := y.gate.Stride()
-		p.multiply(product{y.gate, p.in, p.ffn[:n*ffn]}, product{y.up, p.in, p.ffn[n*ffn : 2*n*ffn]})
+		p.multiply(product{y.gate, &p.in, p.ffn[:n*ffn]}, product{y.up, &p.in, p.ffn[n*ffn : 2*n*ffn]})
 		p.each(p.fnGate)
-		p.multiply(product{y.down, p.hid, p.tmp})
+		p.multiply(product{y.down, &p.hid, p.tmp})
 	}
 	p.finish()
 }
@@ -117,12 +136,12 @@ func (p *pass) finish() {
 	}
 	for i, from := range p.wanted {
 		p.addTmp(from, p.m.layers[len(p.m.layers)-1].down.Stride())
-		p.k.RMSNorm(p.out.Row(i), p.x[from*p.m.dim:(from+1)*p.m.dim], p.m.norm, p.m.eps)
+		p.k.RMSNorm(p.out.x.Row(i), p.x[from*p.m.dim:(from+1)*p.m.dim], p.m.norm, p.m.eps)
 		if p.m.head.Quantized() {
-			p.k.Quantize(p.out, i)
+			p.k.Quantize(p.out.q, i, p.out.x.Row(i))
 		}
 	}
-	p.multiplyRows(len(p.wanted), product{p.m.head, p.out, p.logits})
+	p.multiplyRows(len(p.wanted), product{p.m.head, &p.out, p.logits})
 }
 
 // result returns the logits of the i-th row that wanted them, valid until the next run.
@@ -156,7 +175,7 @@ func (p *pass) mul(_, from, to int) {
 		q := &p.products[i]
 		n := q.w.Panels()
 		if from < n && from < to {
-			p.k.Mul(q.dst, q.w, from, min(to, n), q.in, p.count)
+			p.k.Mul(q.dst, q.w, from, min(to, n), q.in.of(q.w), p.count)
 		}
 		from, to = max(0, from-n), to-n
 	}
@@ -171,9 +190,9 @@ func (p *pass) normIn(_, from, to int) {
 		if p.layer > 0 {
 			p.addTmp(i, p.m.layers[p.layer-1].down.Stride())
 		}
-		p.k.RMSNorm(p.in.Row(i), p.residual(i), y.attnNorm, p.m.eps)
+		p.k.RMSNorm(p.in.x.Row(i), p.residual(i), y.attnNorm, p.m.eps)
 		if y.quantIn {
-			p.k.Quantize(p.in, i)
+			p.k.Quantize(p.in.q, i, p.in.x.Row(i))
 		}
 	}
 }
@@ -218,7 +237,7 @@ func (p *pass) attend(worker, from, to int) {
 		i, h := u/m.heads, u%m.heads
 		r := &p.rows[i]
 		query := p.q[i*m.layers[p.layer].q.Stride()+h*m.headDim:][:m.headDim]
-		out := p.att.Row(i)[h*m.headDim : (h+1)*m.headDim]
+		out := p.att.x.Row(i)[h*m.headDim : (h+1)*m.headDim]
 		group := h / (m.heads / m.kvHeads)
 		scores := p.scores[worker][:r.pos+1]
 		for at := 0; at < len(scores); at += pagePositions {
@@ -254,7 +273,7 @@ func (p *pass) quantizeAtt(_, from, to int) {
 		return
 	}
 	for i := from; i < to; i++ {
-		p.k.Quantize(p.att, i)
+		p.k.Quantize(p.att.q, i, p.att.x.Row(i))
 	}
 }
 
@@ -263,9 +282,9 @@ func (p *pass) normFFN(_, from, to int) {
 	y := &p.m.layers[p.layer]
 	for i := from; i < to; i++ {
 		p.addTmp(i, y.o.Stride())
-		p.k.RMSNorm(p.in.Row(i), p.residual(i), y.ffnNorm, p.m.eps)
+		p.k.RMSNorm(p.in.x.Row(i), p.residual(i), y.ffnNorm, p.m.eps)
 		if y.quantFFN {
-			p.k.Quantize(p.in, i)
+			p.k.Quantize(p.in.q, i, p.in.x.Row(i))
 		}
 	}
 }
@@ -276,9 +295,9 @@ func (p *pass) gateUp(_, from, to int) {
 	s := y.gate.Stride()
 	for i := from; i < to; i++ {
 		gate, up := p.ffn[i*s:i*s+p.m.hidden], p.ffn[(n+i)*s:(n+i)*s+p.m.hidden]
-		p.k.SiLUMul(p.hid.Row(i), gate, up)
+		p.k.SiLUMul(p.hid.x.Row(i), gate, up)
 		if y.quantDownI {
-			p.k.Quantize(p.hid, i)
+			p.k.Quantize(p.hid.q, i, p.hid.x.Row(i))
 		}
 	}
 }
