@@ -31,13 +31,14 @@ func Quantize(t Type, dst []byte, src []float32) error {
 			binary.LittleEndian.PutUint16(dst[2*i:], toBrain(x))
 		}
 		return nil
-	}
-	for i := 0; i < len(src); i += l.elements {
-		if err := quantizeBlock(t, dst[i/l.elements*l.bytes:], src[i:i+l.elements]); err != nil {
-			return fmt.Errorf("gguf: values %d to %d: %w", i, i+l.elements-1, err)
+	default:
+		for i := 0; i < len(src); i += l.elements {
+			if err := quantizeBlock(t, dst[i/l.elements*l.bytes:], src[i:i+l.elements]); err != nil {
+				return fmt.Errorf("gguf: values %d to %d: %w", i, i+l.elements-1, err)
+			}
 		}
+		return nil
 	}
-	return nil
 }
 
 func (t Type) writable() bool {
@@ -164,7 +165,7 @@ func toHalf(x float32) uint16 {
 // toBrain rounds to bfloat16, to nearest, ties to even; NaN stays NaN.
 func toBrain(x float32) uint16 {
 	bits := math.Float32bits(x)
-	if x != x { //nolint:staticcheck // the usual test for NaN
+	if x != x {
 		return uint16(bits>>16) | 64
 	}
 	return uint16(shiftEven(bits, 16))

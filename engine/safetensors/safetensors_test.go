@@ -1,8 +1,11 @@
 package safetensors
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -19,11 +22,16 @@ func file(header string, data []byte) []byte {
 	return append(append(out, header...), data...)
 }
 
-func open(b []byte) (*File, error) { return read(bytes.NewReader(b), int64(len(b))) }
+func open(b []byte) (*File, error) {
+	tensors, err := parse(b)
+	return &File{name: "test", tensors: tensors}, err
+}
 
-const twoTensors = `{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[8,12]},"c":{"dtype":"F16","shape":[3],"data_offsets":[12,18]},"d":{"dtype":"I64","shape":[],"data_offsets":[18,26]}}   `
+const manyTensors = `{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[8,12]},` +
+	`"c":{"dtype":"F16","shape":[3],"data_offsets":[12,18]},"d":{"dtype":"I64","shape":[],"data_offsets":[18,26]},"e":{"dtype":"I8","shape":[2,1,2],"data_offsets":[26,30]},` +
+	`"f":{"dtype":"U8","shape":[2],"data_offsets":[30,32]},"g":{"dtype":"F4","shape":[2],"data_offsets":[32,33]}}   `
 
-func twoTensorsData() []byte {
+func manyTensorsData() []byte {
 	var d []byte
 	for _, f := range []float32{1.5, -2} {
 		d = binary.LittleEndian.AppendUint32(d, math.Float32bits(f))
@@ -31,33 +39,52 @@ func twoTensorsData() []byte {
 	for _, h := range []uint16{0x3f80, 0xc000, 0x3c00, 0x8001, 0x7c00} { // 1, −2; 1, −2⁻²⁴, ∞
 		d = binary.LittleEndian.AppendUint16(d, h)
 	}
-	return append(d, make([]byte, 8)...)
+	d = append(d, make([]byte, 8)...)
+	return append(d, 0xff, 0x80, 3, 4, 0xff, 5, 0x77)
 }
 
-func TestFloat32(t *testing.T) {
-	f, err := open(file(twoTensors, twoTensorsData()))
+func TestTensors(t *testing.T) {
+	f, err := open(file(manyTensors, manyTensorsData()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := slices.Sorted(maps.Keys(f.tensors)); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
+	if got := f.Tensors(); !slices.Equal(got, []string{"a", "b", "c", "d", "e", "f", "g"}) || !f.HasTensor("d") || f.HasTensor("x") {
 		t.Errorf("names %v", got)
 	}
 	for name, c := range map[string]struct {
-		shape []int
-		want  []float32
+		shape  []int
+		format string
+		want   []float32
 	}{
-		"a": {[]int{1, 2}, []float32{1.5, -2}},
-		"b": {[]int{2}, []float32{1, -2}},
-		"c": {[]int{3}, []float32{1, -0x1p-24, float32(math.Inf(1))}},
+		"a": {[]int{1, 2}, "f32", []float32{1.5, -2}},
+		"b": {[]int{2}, "bf16", []float32{1, -2}},
+		"c": {[]int{3}, "f16", []float32{1, -0x1p-24, float32(math.Inf(1))}},
+		"e": {[]int{2, 1, 2}, "i8", []float32{-1, -128, 3, 4}},
+		"f": {[]int{2}, "u8", []float32{255, 5}},
 	} {
 		if got, err := f.Float32(name, c.shape...); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		x, err := f.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []float32
+		var raw []byte
+		for i := range x.Rows() {
+			row := make([]float32, x.Cols())
+			x.Row(i, row)
+			rows, raw = append(rows, row...), append(raw, x.Raw(i)...)
+		}
+		if !slices.Equal(rows, c.want) || !slices.Equal(raw, x.data) || x.Format() != c.format || x.Cols() != c.shape[len(c.shape)-1] || x.Name != name {
+			t.Errorf("%s: %v in rows of %d, %s", x.Name, rows, x.Cols(), x.Format())
 		}
 	}
 	for want, read := range map[string]func() ([]float32, error){
 		"no tensor":     func() ([]float32, error) { return f.Float32("x") },
 		"expected [2]":  func() ([]float32, error) { return f.Float32("a", 2) },
 		"the type I64;": func() ([]float32, error) { return f.Float32("d") },
+		"the type F4;":  func() ([]float32, error) { return f.Float32("g", 2) },
 	} {
 		if _, err := read(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -86,56 +113,113 @@ func TestHalfMatchesDefinition(t *testing.T) {
 	}
 }
 
-func TestDamagedFilesAreRefused(t *testing.T) {
-	data := twoTensorsData()
-	good := file(twoTensors, data)
-	for n := range good {
-		if _, err := open(good[:n]); err == nil {
-			t.Fatalf("a file cut to %d of %d bytes was accepted", n, len(good))
+// write puts files into a fresh directory.
+func write(t *testing.T, files map[string][]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for name, c := range map[string]struct{ old, new, want string }{
-		"more data than file": {`[18,26]`, `[18,34]`, "do not fit"},
-		"overlap":             {`[12,18]`, `[8,14]`, "overlap"},
-		"gap":                 {`[8,12]`, `[9,13]`, "gap"},
-		"negative":            {`[0,8]`, `[-8,0]`, "do not fit"},
-		"reversed":            {`[0,8]`, `[8,0]`, "do not fit"},
-		"huge shape":          {`[1,2]`, `[4611686018427387904,4]`, "out of range"},
-		"negative shape":      {`[1,2]`, `[-1,-2]`, "out of range"},
-		"unknown type":        {`"F32"`, `"F31"`, "unknown"},
-		"twice":               {`"b":`, `"a":`, "twice"},
-		"one offset":          {`[8,12]`, `[8]`, "two offsets"},
-		"no object":           {`{"__meta`, `["__meta`, "no JSON object"},
-		"metadata":            {`{"format":"pt"}`, `{"format":1}`, "__metadata__"},
-		"text after":          {`}   `, `} x `, "after"},
-	} {
-		_, err := open(file(strings.Replace(twoTensors, c.old, c.new, 1), data))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", name, err, c.want)
+	return dir
+}
+
+// one is a file with one F32 tensor of one element.
+func one(name string, value float32) []byte {
+	return file(fmt.Sprintf(`{%q:{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, name), binary.LittleEndian.AppendUint32(nil, math.Float32bits(value)))
+}
+
+func digest(parts ...[]byte) string {
+	sum := sha256.Sum256(slices.Concat(parts...))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func TestOpen(t *testing.T) {
+	single := file(manyTensors, manyTensorsData())
+	dir := write(t, map[string][]byte{singleName: single, "short.safetensors": []byte("short"), "empty.safetensors": nil})
+	for _, path := range []string{dir, filepath.Join(dir, singleName)} {
+		f, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Digest() != digest(single) || len(f.Tensors()) != 7 {
+			t.Errorf("%s: %s, %v", path, f.Digest(), f.Tensors())
+		}
+		if err := errors.Join(f.Close(), f.Close()); err != nil {
+			t.Error(err)
 		}
 	}
-	if _, err := open(append(good, 0)); err == nil {
-		t.Error("a byte too many was accepted")
+	for _, name := range []string{"short.safetensors", "empty.safetensors", "missing.safetensors"} {
+		if _, err := Open(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("error %v", err)
+		}
 	}
-	if _, err := open(binary.LittleEndian.AppendUint64(nil, math.MaxUint64)); err == nil {
-		t.Error("an absurd header was accepted")
+	if _, err := Open(write(t, nil)); err == nil || !strings.Contains(err.Error(), singleName) {
+		t.Errorf("an empty directory: %v", err)
 	}
 }
 
-func TestOpenNamesTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "weights.safetensors")
-	if err := os.WriteFile(path, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
+func TestShards(t *testing.T) {
+	first, second := one("a", 1), file(
+		`{"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"extra":{"dtype":"U8","shape":[1],"data_offsets":[8,9]}}`,
+		binary.LittleEndian.AppendUint32(make([]byte, 4, 9), math.Float32bits(7))[:9])
+	index := []byte(`{"metadata":{"total_size":8,"x":[1,{"y":null}]},"weight_map":{"b":"m-2.safetensors","a":"m-1.safetensors"}}` + "\n")
+	dir := write(t, map[string][]byte{indexName: index, "m-1.safetensors": first, "m-2.safetensors": second})
+	for _, path := range []string{dir, filepath.Join(dir, indexName)} {
+		f, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Tensors(); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("tensors %v", got)
+		}
+		// a is in both files; the index says which one counts.
+		if v, err := f.Float32("a", 1); err != nil || v[0] != 1 {
+			t.Error(v, err)
+		}
+		if want := digest(index, first, second); f.Digest() != want {
+			t.Errorf("digest %s, want %s", f.Digest(), want)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
 	}
-	for _, p := range []string{path, path + ".missing"} {
-		if _, err := Open(p); err == nil || !strings.Contains(err.Error(), p) {
-			t.Errorf("error %v", err)
+}
+
+func TestBadShardsAreRefused(t *testing.T) {
+	deep := strings.Repeat("[", 100000) + strings.Repeat("]", 100000)
+	for name, c := range map[string]struct{ index, want string }{
+		"no map":           {`{"metadata":{}}`, "no weight_map"},
+		"empty map":        {`{"weight_map":{}}`, "no weight_map"},
+		"two maps":         {`{"weight_map":{"a":"m.safetensors"},"weight_map":{"a":"m.safetensors"}}`, "weight_map occurs twice"},
+		"tensor twice":     {`{"weight_map":{"a":"m.safetensors","a":"m.safetensors"}}`, `"a" occurs twice`},
+		"tensor twice (2)": {`{"weight_map":{"a":"m.safetensors","\u0061":"m.safetensors"}}`, `"a" occurs twice`},
+		"missing file":     {`{"weight_map":{"a":"n.safetensors"}}`, "n.safetensors"},
+		"missing tensor":   {`{"weight_map":{"b":"m.safetensors"}}`, `the tensor "b", and it has not`},
+		"path up":          {`{"weight_map":{"a":"../m.safetensors"}}`, "not the plain name"},
+		"absolute path":    {`{"weight_map":{"a":"/etc/m.safetensors"}}`, "not the plain name"},
+		"folder":           {`{"weight_map":{"a":"x/m.safetensors"}}`, "not the plain name"},
+		"backslash":        {`{"weight_map":{"a":"..\\m.safetensors"}}`, "not the plain name"},
+		"other file":       {`{"weight_map":{"a":"model.safetensors.index.json"}}`, "not the plain name"},
+		"no name":          {`{"weight_map":{"a":""}}`, "not the plain name"},
+		"number":           {`{"weight_map":{"a":1}}`, "a text is missing"},
+		"damaged shard":    {`{"weight_map":{"a":"bad.safetensors"}}`, "bad.safetensors: the file has 5 bytes"},
+		"array":            {`["weight_map"]`, "missing"},
+		"text after":       {`{"weight_map":{"a":"m.safetensors"}} x`, "text follows"},
+		"not UTF-8":        {"{\"weight_map\":{\"\xff\":\"m.safetensors\"}}", "not valid UTF-8"},
+		"deep":             {`{"metadata":` + deep + `,"weight_map":{"a":"m.safetensors"}}`, "nested deeper"},
+		"no value":         {`{"metadata":nul,"weight_map":{"a":"m.safetensors"}}`, `"nul" is not a value`},
+	} {
+		dir := write(t, map[string][]byte{indexName: []byte(c.index), "m.safetensors": one("a", 1), "bad.safetensors": []byte("short")})
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
 
 func TestMiniLM(t *testing.T) {
-	f, err := Open(filepath.Join(testmodel.Path(t, testmodel.MiniLM), "model.safetensors"))
+	f, err := Open(testmodel.Path(t, testmodel.MiniLM))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,24 +227,21 @@ func TestMiniLM(t *testing.T) {
 	if n := len(f.tensors); n != 104 {
 		t.Errorf("%d tensors", n)
 	}
-	if v, err := f.Float32("embeddings.word_embeddings.weight", 30522, 384); err != nil || len(v) != 30522*384 {
-		t.Errorf("%d values, %v", len(v), err)
+	v, err := f.Float32("embeddings.word_embeddings.weight", 30522, 384)
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func FuzzRead(f *testing.F) {
-	f.Add(file(twoTensors, twoTensorsData()))
-	f.Add(file(`{}`, nil))
-	f.Add(file(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`, nil))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		w, err := open(b)
-		if err != nil {
-			return
+	x, err := f.Tensor("embeddings.word_embeddings.weight")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := make([]float32, x.Cols())
+	for _, i := range []int{0, 101, 30521} {
+		if x.Row(i, row); !slices.Equal(row, v[i*384:(i+1)*384]) {
+			t.Errorf("row %d differs", i)
 		}
-		for name, x := range w.tensors {
-			if v, err := w.Float32(name, x.shape...); err == nil && len(v) != x.elements {
-				t.Fatalf("%s: %d of %d values", name, len(v), x.elements)
-			}
-		}
-	})
+	}
+	if names := slices.Sorted(maps.Keys(f.tensors)); !slices.Equal(names, f.Tensors()) {
+		t.Error("names are not sorted")
+	}
 }
