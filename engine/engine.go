@@ -115,6 +115,9 @@ type Usage struct {
 	CachedTokens     int
 	CompletionTokens int  // all choices
 	Estimated        bool // counted by us because the upstream did not say
+	// Replay names everything beside the request that decided the answer, the seed included: the same request with the same replay
+	// token gets the same answer. It is "" when the engine cannot promise that.
+	Replay string
 
 	Queue   time.Duration // waiting for a slot
 	Prefill time.Duration // computing the prompt

@@ -133,7 +133,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.mu.Lock()
-		r.final = Summary{Usage: u, Findings: e.Findings, LogprobsWithheld: r.withheld, Outcome: end.outcome}
+		r.final = Summary{Usage: u, Findings: e.Findings, LogprobsWithheld: r.withheld, Outcome: end.outcome, Replay: e.Detail["replay"]}
 		r.mu.Unlock()
 	})
 }
@@ -236,6 +236,9 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	}
 	if r.withheld {
 		e.Detail["logprobs"] = "withheld"
+	}
+	if r.usage != nil && r.usage.Replay != "" {
+		e.Detail["replay"] = r.usage.Replay
 	}
 	return e
 }

@@ -50,6 +50,7 @@ type Summary struct {
 	Findings         []audit.Finding
 	LogprobsWithheld bool // asked for, but they would have shown what the answer hides
 	Outcome          string
+	Replay           string // see engine.Usage; "" when the engine cannot promise the same answer again
 }
 
 // Reply is an admitted answer. Its events must be consumed or the reply closed; both settle it.

@@ -43,6 +43,7 @@ type extension struct {
 	Energy           *energy            `json:"energy,omitempty"`
 	Estimated        bool               `json:"usage_estimated,omitempty"`
 	LogprobsWithheld bool               `json:"logprobs_withheld,omitempty"`
+	Replay           string             `json:"replay,omitempty"`
 }
 
 type modelInfo struct {
@@ -66,7 +67,7 @@ type energy struct {
 func extend(h gateway.Head, s gateway.Summary) *extension {
 	e := &extension{
 		RequestID: h.Request, Receipt: h.Receipt, Policy: h.Policy, Findings: s.Findings, Citations: h.Citations,
-		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld,
+		Estimated: s.Usage.Estimated, LogprobsWithheld: s.LogprobsWithheld, Replay: s.Replay,
 	}
 	if h.Label != (label.Label{}) {
 		x := h.Label.Extension()
