@@ -14,7 +14,7 @@ import (
 // generator is a model that generates text. The loop alone uses pass, sampler and targets; the rest is immutable.
 type generator struct {
 	info     engine.Model
-	tokens   *tokenizer.BPE
+	tokens   tokenizer.Tokenizer
 	template *chattemplate.Template // nil if the file has none
 	bos, eos int32
 
@@ -48,21 +48,11 @@ func loadGenerator(cfg ModelConfig, context int, k kernel.Kernels, workers *pool
 }
 
 func (g *generator) loadTokenizer(f *gguf.File, vocab int) error {
-	v, err := tokenizer.FromMetadata(func(key string) (any, bool) {
-		value, ok := f.Value(key)
-		if ints, is := value.([]int64); is {
-			narrow := make([]int32, len(ints))
-			for i, n := range ints {
-				narrow[i] = int32(n)
-			}
-			return narrow, ok
-		}
-		return value, ok
-	})
+	v, err := tokenizer.FromMetadata(f.Value)
 	if err != nil {
 		return err
 	}
-	if g.tokens, err = tokenizer.NewBPE(v); err != nil {
+	if g.tokens, err = tokenizer.New(v); err != nil {
 		return err
 	}
 	if g.tokens.Size() != vocab {
@@ -141,7 +131,8 @@ func (g *generator) logprob(logits []float32, id int32, n int) *engine.TokenLogp
 
 func (g *generator) describe(id int32, logprob float64) engine.TokenLogprob {
 	b := g.tokens.Bytes(id)
-	text := g.tokens.Decode([]int32{id})
+	var stream tokenizer.Stream // not Decode: that would take off the space with which a word begins
+	text := stream.Write(b) + stream.Close()
 	if len(b) == 0 {
 		text = g.tokens.Name(id) // a control token
 	}

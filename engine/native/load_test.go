@@ -40,7 +40,7 @@ func TestUnusableModelsAreNamed(t *testing.T) {
 		"odd rotation":     {set("llama.rope.dimension_count", uint32(3)), "rotated dimension 3 is odd"},
 		"rotation base":    {set("llama.rope.freq_base", float32(-1)), "must be positive"},
 		"position scaling": {set("llama.rope.scaling.type", "yarn"), `"yarn" is not supported`},
-		"tokenizer":        {set("tokenizer.ggml.model", "llama"), `"llama" is not supported`},
+		"tokenizer":        {set("tokenizer.ggml.model", "rwkv"), `"rwkv" is not supported`},
 		"few tokens": {func(f *tiny) {
 			tokens, types := byteTokens()
 			f.set("tokenizer.ggml.tokens", tokens[:259]).set("tokenizer.ggml.token_type", types[:259])

@@ -147,7 +147,7 @@ func TestNewBPERefuses(t *testing.T) {
 		change func(*Vocab)
 		want   string
 	}{
-		"unknown pre-tokenizer": {func(v *Vocab) { v.Pre = "tekken" }, `"tekken"`},
+		"unknown pre-tokenizer": {func(v *Vocab) { v.Pre = "falcon" }, `"falcon"`},
 		"no tokens":             {func(v *Vocab) { v.Tokens, v.Types = nil, nil }, "0 tokens"},
 		"types too short":       {func(v *Vocab) { v.Types = v.Types[:5] }, "5 token types"},
 		"unknown type":          {func(v *Vocab) { v.Types[7] = 9 }, "type 9"},
@@ -201,7 +201,7 @@ type oracleCase struct {
 func TestWordsEqualOracle(t *testing.T) {
 	for _, c := range readJSON[[]oracleCase](t, "oracle.json") {
 		for pre, want := range c.Words {
-			if got := slices.Collect(splitters()[pre](c.Text)); !slices.Equal(got, want) {
+			if got := slices.Collect(preTokenizers()[pre].words(c.Text)); !slices.Equal(got, want) {
 				t.Errorf("%s: %q:\n got  %q\n want %q", pre, c.Text, got, want)
 			}
 		}

@@ -1,11 +1,64 @@
 package tokenizer
 
-// symbol is a token of a word in the making, in a doubly linked list; id is None for a byte without a token and for a symbol that
-// was merged into its left neighbour (then dead is set).
+import "slices"
+
+// pair is two tokens side by side.
+type pair struct{ left, right int32 }
+
+// merge is what a pair becomes; the lowest rank goes first.
+type merge struct{ rank, id int32 }
+
+// symbol is a token of a text in the making, in a doubly linked list; id is None for a piece without a token. A symbol that was
+// merged into its left neighbour is dead.
 type symbol struct {
 	id         int32
+	at         int32 // where it begins in the text
 	prev, next int32
 	dead       bool
+}
+
+type symbols []symbol
+
+func newSymbols(n int) symbols { return make(symbols, 0, n) }
+
+// add appends a symbol that begins at a place in the text.
+func (s symbols) add(id int32, at int) symbols {
+	n := int32(len(s))
+	if n > 0 {
+		s[n-1].next = n
+	}
+	return append(s, symbol{id: id, at: int32(at), prev: n - 1, next: -1})
+}
+
+// merge applies the merge with the lowest rank, the leftmost of equals, until none is left. of says what a symbol and its right
+// neighbour become. The time is n·log n: candidates wait in a heap, and those that are no longer current are skipped there.
+func (s symbols) merge(of func(left, right int32) (merge, bool)) {
+	var queue mergeQueue
+	propose := func(left int32) {
+		if m, ok := of(left, s[left].next); ok {
+			queue.push(candidate{rank: m.rank, left: left, ids: pair{s[left].id, s[s[left].next].id}, into: m.id})
+		}
+	}
+	for i := range len(s) - 1 {
+		propose(int32(i))
+	}
+	for len(queue) > 0 {
+		c := queue.pop()
+		left := &s[c.left]
+		if left.dead || left.next < 0 || (pair{left.id, s[left.next].id}) != c.ids {
+			continue // one of the two has been merged since
+		}
+		right := &s[left.next]
+		left.id, left.next = c.into, right.next
+		right.dead = true
+		if left.next >= 0 {
+			s[left.next].prev = c.left
+			propose(c.left)
+		}
+		if left.prev >= 0 {
+			propose(left.prev)
+		}
+	}
 }
 
 // candidate is a possible merge of the symbol at left with its neighbour. ids tell whether it is still current.
@@ -17,61 +70,6 @@ type candidate struct {
 
 func (c candidate) before(d candidate) bool {
 	return c.rank < d.rank || (c.rank == d.rank && c.left < d.left)
-}
-
-// appendMerged encodes one word: starting from single bytes, the merge with the lowest rank, the leftmost of equals, is applied
-// until none is left.
-func (b *BPE) appendMerged(ids []int32, word string) []int32 {
-	if id, ok := b.wholeWord[word]; ok {
-		return append(ids, id)
-	}
-	if len(word) == 1 {
-		return appendToken(ids, b.byteToken[word[0]])
-	}
-	list := make([]symbol, len(word))
-	var queue mergeQueue
-	for i := range len(word) {
-		list[i] = symbol{id: b.byteToken[word[i]], prev: int32(i) - 1, next: int32(i) + 1}
-	}
-	list[len(word)-1].next = -1
-	for i := range len(word) - 1 {
-		b.propose(&queue, list, int32(i))
-	}
-	for len(queue) > 0 {
-		c := queue.pop()
-		left := &list[c.left]
-		if left.dead || left.next < 0 || (pair{left.id, list[left.next].id}) != c.ids {
-			continue // one of the two has been merged since
-		}
-		right := &list[left.next]
-		left.id, left.next = c.into, right.next
-		right.dead = true
-		if left.next >= 0 {
-			list[left.next].prev = c.left
-			b.propose(&queue, list, c.left)
-		}
-		if left.prev >= 0 {
-			b.propose(&queue, list, left.prev)
-		}
-	}
-	for i := int32(0); i >= 0; i = list[i].next {
-		ids = appendToken(ids, list[i].id)
-	}
-	return ids
-}
-
-func appendToken(ids []int32, id int32) []int32 {
-	if id == None {
-		return ids
-	}
-	return append(ids, id)
-}
-
-func (b *BPE) propose(q *mergeQueue, list []symbol, left int32) {
-	ids := pair{list[left].id, list[list[left].next].id}
-	if m, ok := b.merges[ids]; ok {
-		q.push(candidate{rank: m.rank, left: left, ids: ids, into: m.id})
-	}
 }
 
 // mergeQueue is a binary heap, best candidate first. container/heap would box every element.
@@ -114,4 +112,17 @@ func (q *mergeQueue) pop() candidate {
 	}
 	*q = h
 	return top
+}
+
+// ranksOf turns scores into ranks: the highest score has the rank 0, equal scores have equal ranks.
+func ranksOf(scores []float32) []int32 {
+	order := slices.Clone(scores)
+	slices.Sort(order)
+	order = slices.Compact(order)
+	ranks := make([]int32, len(scores))
+	for i, s := range scores {
+		n, _ := slices.BinarySearch(order, s)
+		ranks[i] = int32(len(order) - 1 - n)
+	}
+	return ranks
 }

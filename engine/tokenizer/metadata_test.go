@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"io"
+	"math"
 	"os"
 	"testing"
 )
@@ -55,8 +56,10 @@ func (g ggufReader) value(kind uint64) any {
 		return uint8(g.number(1))
 	case 2, 3:
 		return uint16(g.number(2))
-	case 4, 6:
+	case 4:
 		return uint32(g.number(4))
+	case 6:
+		return math.Float32frombits(uint32(g.number(4)))
 	case 5:
 		return int32(g.number(4))
 	case 7:
@@ -74,15 +77,26 @@ func (g ggufReader) value(kind uint64) any {
 	item, n := g.number(4), int(g.number(8))
 	var texts []string
 	var numbers []int32
+	var scores []float32
+	var small []byte
 	for range n {
 		switch v := g.value(item).(type) {
 		case string:
 			texts = append(texts, v)
 		case int32:
 			numbers = append(numbers, v)
+		case float32:
+			scores = append(scores, v)
+		case uint8:
+			small = append(small, v)
 		}
 	}
-	if item == 8 {
+	switch item {
+	case 0, 1:
+		return small
+	case 6:
+		return scores
+	case 8:
 		return texts
 	}
 	return numbers

@@ -1,8 +1,6 @@
 package tokenizer
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 )
 
@@ -15,36 +13,38 @@ type entry struct {
 
 // matcher finds such tokens in text.
 type matcher struct {
-	byFirst [256][]entry // by first byte, longest text first
-	any     bool
+	list []entry
+	tree *trie // values are places in list
 }
 
-func newMatcher(entries []entry) matcher {
-	var m matcher
-	for _, e := range entries {
-		if e.text == "" {
-			continue
-		}
-		m.byFirst[e.text[0]] = append(m.byFirst[e.text[0]], e)
-		m.any = true
+func newMatcher(list []entry) matcher {
+	keys := make([]keyValue, len(list))
+	for i, e := range list {
+		keys[i] = keyValue{e.text, int32(i)}
 	}
-	for _, list := range m.byFirst {
-		slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(len(b.text), len(a.text)) })
-	}
-	return m
+	return matcher{list, newTrie(keys)}
 }
 
 // find returns the leftmost token in text that begins at or after from, of those that start there the longest. Control tokens count
 // only where allowed says so. Without a token it returns the length of text.
 func (m *matcher) find(text string, from int, allowed func(start, end int) bool) (int, entry) {
-	if !m.any {
+	if len(m.list) == 0 {
 		return len(text), entry{}
 	}
 	for i := from; i < len(text); i++ {
-		for _, e := range m.byFirst[text[i]] {
-			if strings.HasPrefix(text[i:], e.text) && (!e.control || allowed(i, i+len(e.text))) {
-				return i, e
+		found := None
+		node := m.tree.child(0, text[i])
+		for end := i + 1; node != 0; end++ {
+			if v := m.tree.nodes[node].value; v != None && (!m.list[v].control || allowed(i, end)) {
+				found = v
 			}
+			if end == len(text) {
+				break
+			}
+			node = m.tree.child(node, text[end])
+		}
+		if found != None {
+			return i, m.list[found]
 		}
 	}
 	return len(text), entry{}
@@ -80,7 +80,7 @@ func join(parts []Part) (string, spans) {
 	return text.String(), list
 }
 
-// cover reports whether start to end lies inside one span. Questions come in order, so spans that lie behind are dropped.
+// cover reports whether start to end lies inside one span. Starts come in order, so spans that lie behind are dropped.
 func (s *spans) cover(start, end int) bool {
 	for len(*s) > 0 && (*s)[0].end <= start {
 		*s = (*s)[1:]

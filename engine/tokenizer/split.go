@@ -2,26 +2,91 @@ package tokenizer
 
 import (
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// splitters returns the pre-tokenizers by the name GGUF files give them. Each cuts a text into words that are encoded one by one;
-// merges never cross words. They are scanners by hand, since the originals need look-ahead, which package regexp does not have.
+// splitter cuts a text into words.
+type splitter func(text string) iter.Seq[string]
+
+// preTokenizer cuts a text into words that are encoded one by one; merges never cross words.
+type preTokenizer struct {
+	words      splitter
+	wholeWords bool // a word that is a token is taken whole, before any merge
+	addBOS     bool // files that do not say want BOS
+}
+
+// preTokenizers returns the pre-tokenizers by the names GGUF files give them. They are scanners by hand, since the originals need
+// look-ahead, which package regexp does not have.
 //
 // An empty name is that of old GPT-2 files.
-func splitters() map[string]func(string) iter.Seq[string] {
-	return map[string]func(string) iter.Seq[string]{
-		"":          sequence(wordGPT2),
-		"gpt-2":     sequence(wordGPT2),
-		"smollm":    splitSmolLM,
-		"llama-bpe": sequence(func(s string) int { return wordLlama3(s, 3) }),
-		"qwen2":     sequence(func(s string) int { return wordLlama3(s, 1) }),
+func preTokenizers() map[string]preTokenizer {
+	gpt2 := preTokenizer{words: sequence(wordGPT2)}
+	llama3 := preTokenizer{words: sequence(func(s string) int { return wordLlama3(s, 3) }), wholeWords: true, addBOS: true}
+	qwen2 := preTokenizer{words: sequence(func(s string) int { return wordLlama3(s, 1) })}
+	return map[string]preTokenizer{
+		"": gpt2, "gpt-2": gpt2,
+		"default":   {words: refine(refine(isolate(punctuation), sequence(wordGPT2)), refine(isolate(numberRun), isolate(threeDigits)))},
+		"smollm":    {words: splitSmolLM},
+		"llama-bpe": llama3, "llama3": llama3, "llama-v3": llama3,
+		"qwen2": qwen2, "deepseek-r1-qwen": qwen2,
+		"tekken":      {words: sequence(wordTekken), wholeWords: true, addBOS: true},
+		"deepseek-v3": {words: refine(refine(isolate(threeNumbers), isolate(cjkRun)), isolate(wordDeepSeek))},
+	}
+}
+
+// preNames lists the supported pre-tokenizers for people.
+func preNames() []string {
+	names := slices.Sorted(maps.Keys(preTokenizers()))
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// refine cuts the words of one splitter with another.
+func refine(first, then splitter) splitter {
+	return func(text string) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for piece := range first(text) {
+				for word := range then(piece) {
+					if !yield(word) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// isolate turns a function that measures a match at the beginning of a text, 0 if there is none, into a splitter: the matches are
+// words, and what lies between them.
+func isolate(match func(text string) int) splitter {
+	return func(text string) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			gap := 0
+			for i := 0; i < len(text); {
+				n := match(text[i:])
+				if n == 0 {
+					_, size := utf8.DecodeRuneInString(text[i:])
+					i += size
+					continue
+				}
+				if gap < i && !yield(text[gap:i]) || !yield(text[i:i+n]) {
+					return
+				}
+				i += n
+				gap = i
+			}
+			if gap < len(text) {
+				yield(text[gap:])
+			}
+		}
 	}
 }
 
 // sequence turns a function that measures the first word of a text into a splitter.
-func sequence(first func(text string) int) func(string) iter.Seq[string] {
+func sequence(first func(text string) int) splitter {
 	return func(text string) iter.Seq[string] {
 		return func(yield func(string) bool) {
 			for text := text; text != ""; {
@@ -141,7 +206,7 @@ func wordLlama3(text string, digits int) int {
 			return size + n
 		}
 	}
-	if n := symbols(text); n > 0 {
+	if n := marks(text, "\r\n"); n > 0 {
 		return n
 	}
 	if n := lines(text); n > 0 {
@@ -188,8 +253,8 @@ func numbers(text string, limit int) int {
 	return len(text)
 }
 
-// symbols measures  ?[^\s\p{L}\p{N}]+[\r\n]*
-func symbols(text string) int {
+// marks measures  ?[^\s\p{L}\p{N}]+ and what follows of the characters after.
+func marks(text, after string) int {
 	prefix := 0
 	if text[0] == ' ' {
 		prefix = 1
@@ -199,7 +264,7 @@ func symbols(text string) int {
 		return 0
 	}
 	n += prefix
-	for n < len(text) && (text[n] == '\r' || text[n] == '\n') {
+	for n < len(text) && strings.IndexByte(after, text[n]) >= 0 {
 		n++
 	}
 	return n

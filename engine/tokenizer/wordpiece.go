@@ -67,6 +67,33 @@ func ReadWordPiece(r io.Reader) (*WordPiece, error) {
 	return w, w.resolve(m.Unknown)
 }
 
+// newWordPiece builds a tokenizer from a vocabulary of the model "bert". GGUF files write the first piece of a word with U+2581 in
+// front and the others bare; what else a tokenizer.json says is, for want of a key, as in every BERT.
+func newWordPiece(v Vocab) (*WordPiece, error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	w := &WordPiece{
+		ids: make(map[string]int32, len(v.Tokens)), prefix: "##", longest: 100,
+		lowercase: v.Lowercase, stripAccents: v.Lowercase, chineseSpaces: true, cleanText: true,
+	}
+	for i, text := range v.Tokens {
+		bare, first := strings.CutPrefix(text, spaceMark)
+		if !first && v.kind(int32(i)) == typeNormal && !(strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]")) {
+			bare = w.prefix + text
+		}
+		if other, twice := w.ids[bare]; twice {
+			return nil, fmt.Errorf("tokenizer: the tokens %d and %d have the same text", other, i)
+		}
+		w.ids[bare] = int32(i)
+	}
+	unknown := "[UNK]"
+	if v.Unknown != None {
+		unknown = v.Tokens[v.Unknown]
+	}
+	return w, w.resolve(unknown)
+}
+
 func (w *WordPiece) resolve(unknown string) error {
 	var missing []error
 	find := func(token string) int32 {

@@ -1,0 +1,170 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Unigram is the tokenizer of XLM-RoBERTa and the encoders made from it: the pieces whose scores have the greatest sum. It is
+// immutable and safe for concurrent use.
+type Unigram struct {
+	pieces        *trie
+	scores        []float32
+	size          int
+	unknown       int32
+	unknownScore  float64
+	before, after []int32 // special tokens around the text
+	chars         *charsmap
+
+	prefix, mergeSpaces, oneSpace, anySpace bool // see Vocab
+}
+
+// unknownPenalty is how much worse an unknown character is than the worst piece.
+const unknownPenalty = 10
+
+// NewUnigram builds a tokenizer from a vocabulary of the model "t5". Text becomes normal pieces only; the special tokens around it are
+// BOS and EOS, where the vocabulary adds them.
+func NewUnigram(v Vocab) (*Unigram, error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	if err := v.checkScores(); err != nil {
+		return nil, err
+	}
+	if v.Unknown == None {
+		return nil, fmt.Errorf("tokenizer: the vocabulary names no unknown token; Unigram needs one (tokenizer.ggml.unknown_token_id or unk_id)")
+	}
+	if _, err := v.ids(); err != nil {
+		return nil, err
+	}
+	chars, err := readCharsmap(v.Charsmap)
+	if err != nil {
+		return nil, err
+	}
+	u := &Unigram{
+		scores: v.Scores, size: len(v.Tokens), unknown: v.Unknown, chars: chars,
+		prefix: v.SpacePrefix, mergeSpaces: v.MergeSpaces, oneSpace: v.oneSpace, anySpace: v.anySpace,
+	}
+	if v.AddBOS && v.BOS != None {
+		u.before = []int32{v.BOS}
+	}
+	if v.AddEOS && v.EOS != None {
+		u.after = []int32{v.EOS}
+	}
+	u.readPieces(v)
+	return u, nil
+}
+
+func (u *Unigram) readPieces(v Vocab) {
+	var entries []keyValue
+	worst := math.Inf(1)
+	for i, text := range v.Tokens {
+		switch v.kind(int32(i)) {
+		case typeNormal:
+			worst = min(worst, float64(v.Scores[i]))
+		case typeUserDefined, typeUnused:
+		default:
+			continue
+		}
+		entries = append(entries, keyValue{text, int32(i)})
+	}
+	if math.IsInf(worst, 1) {
+		worst = 0
+	}
+	u.unknownScore = worst - unknownPenalty
+	u.pieces = newTrie(entries)
+}
+
+// Size returns the number of tokens.
+func (u *Unigram) Size() int { return u.size }
+
+// Encode returns the tokens of text between the model's first and last token. A text that spells "</s>" is just text.
+func (u *Unigram) Encode(text string) []int32 {
+	text = u.mark(string(u.chars.normalize(make([]byte, 0, len(text)+len(text)/8), text)))
+	ids := u.appendBest(append(make([]int32, 0, len(text)/4+2), u.before...), text)
+	return append(ids, u.after...)
+}
+
+// mark writes spaces as pieces have them.
+func (u *Unigram) mark(text string) string {
+	if !u.mergeSpaces {
+		if u.prefix && text != "" && !(u.oneSpace && startsWithSpace(text)) {
+			text = " " + text
+		}
+		return strings.ReplaceAll(text, " ", spaceMark)
+	}
+	var out strings.Builder
+	out.Grow(len(text) + len(text)/4 + len(spaceMark))
+	words := strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || u.anySpace && unicode.IsSpace(r) })
+	for word := range words {
+		if out.Len() > 0 || u.prefix {
+			out.WriteString(spaceMark)
+		}
+		out.WriteString(word)
+	}
+	return out.String()
+}
+
+// step is the best way to write a text up to a place: its last piece and where that begins.
+type step struct {
+	score float64
+	from  int32
+	id    int32
+}
+
+// appendBest finds the pieces with the greatest sum of scores (Viterbi). Sums of float32 scores are exact in float64, so the result
+// does not depend on where in a text a word stands. Of equal sums the one found first, with the shorter pieces in front, wins.
+func (u *Unigram) appendBest(ids []int32, text string) []int32 {
+	if text == "" {
+		return ids
+	}
+	best := make([]step, len(text)+1)
+	for i := range best {
+		best[i] = step{score: math.Inf(-1)}
+	}
+	best[0].score = 0
+	for at := 0; at < len(text); {
+		length := min(charLength(text[at]), len(text)-at)
+		if !u.extend(best, text, at, at+length) {
+			best[at+length].offer(best[at].score+u.unknownScore, at, u.unknown)
+		}
+		at += length
+	}
+	n := len(ids)
+	for at := len(text); at > 0; at = int(best[at].from) {
+		// Neighbouring unknown characters make one unknown token.
+		if id := best[at].id; id != u.unknown || len(ids) == n || ids[len(ids)-1] != u.unknown {
+			ids = append(ids, id)
+		}
+	}
+	slices.Reverse(ids[n:])
+	return ids
+}
+
+// extend offers the pieces that begin at a place to the places where they end. It reports whether one ends at single.
+func (u *Unigram) extend(best []step, text string, at, single int) (found bool) {
+	node := int32(0)
+	for end := at; end < len(text); {
+		node = u.pieces.child(node, text[end])
+		if node == 0 {
+			break
+		}
+		end++
+		id := u.pieces.nodes[node].value
+		if id == None {
+			continue
+		}
+		found = found || end == single
+		best[end].offer(best[at].score+float64(u.scores[id]), at, id)
+	}
+	return found
+}
+
+func (s *step) offer(score float64, from int, id int32) {
+	if score > s.score {
+		*s = step{score, int32(from), id}
+	}
+}

@@ -1,0 +1,99 @@
+package tokenizer
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestVocabulariesByHand compares real vocabularies, too large to ship, with ids computed by other tokenizers. It runs where
+// SLUICE_VOCABULARIES names a folder of answers; testdata/README.md says how to make one.
+func TestVocabulariesByHand(t *testing.T) {
+	dir := os.Getenv("SLUICE_VOCABULARIES")
+	if dir == "" {
+		t.Skip("SLUICE_VOCABULARIES names no folder")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.answers.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no answers in %s: %v", dir, err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) { compareVocabulary(t, name) })
+	}
+}
+
+type answers struct {
+	Path  string // the GGUF file or directory
+	Cases []struct {
+		Hex                  string // the text
+		Plain, Special, Full []int32
+	}
+}
+
+func compareVocabulary(t *testing.T, name string) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a answers
+	if err := json.Unmarshal(data, &a); err != nil {
+		t.Fatal(err)
+	}
+	text, encoder := open(t, a.Path)
+	differ := 0
+	report := func(kind, in string, got, want []int32) {
+		if slices.Equal(got, want) {
+			return
+		}
+		if differ++; differ <= 20 {
+			t.Errorf("%s %q:\n got  %v\n want %v", kind, in, got, want)
+		}
+	}
+	for _, c := range a.Cases {
+		raw, err := hex.DecodeString(c.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := string(raw)
+		if encoder != nil {
+			report("full", in, encoder.Encode(in), c.Full)
+			continue
+		}
+		report("plain", in, text.Encode(in, false), c.Plain)
+		report("special", in, text.Encode(in, true), c.Special)
+	}
+	t.Logf("%s: %d texts, %d differences", a.Path, len(a.Cases), differ)
+}
+
+// open reads a GGUF file or a directory.
+func open(t *testing.T, path string) (Tokenizer, Encoder) {
+	t.Helper()
+	if !strings.HasSuffix(path, ".gguf") {
+		d, err := Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Text, d.Encoder
+	}
+	values := readMetadata(t, path)
+	v, err := FromMetadata(func(key string) (any, bool) { x, ok := values[key]; return x, ok })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Model == "bert" || v.Model == "t5" {
+		e, err := NewEncoder(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nil, e
+	}
+	text, err := New(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text, nil
+}
