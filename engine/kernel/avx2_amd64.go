@@ -32,31 +32,4 @@ func f32x1AVX2(dst *float32, w *byte, panels, cols int, x *float32)
 func f16x1AVX2(dst *float32, w *byte, panels, cols int, x *float32)
 
 //go:noescape
-func quantizeAVX2(q *int8, ds, x *float32, blocks int)
-
-//go:noescape
-func sumSquaresAVX2(x *float32, n int, lanes *[8]float32)
-
-//go:noescape
-func scaleAVX2(dst, x, w *float32, n int, s float32)
-
-//go:noescape
-func addAVX2(dst, x *float32, n int)
-
-//go:noescape
-func expSumAVX2(x *float32, n int, top float32, lanes *[8]float32)
-
-//go:noescape
-func siluMulAVX2(dst, gate, up *float32, n int)
-
-//go:noescape
-func scoresAVX2(scores *float32, rows int, q *float32, n int, k *uint16, scale float32)
-
-//go:noescape
-func combineAVX2(dst *float32, n int, weights *float32, rows int, v *uint16, vStride int)
-
-//go:noescape
-func toHalfAVX2(dst *uint16, src *float32, n int)
-
-//go:noescape
 func offsetsAVX2(dst, offsets *float32, blocks int, ds *blockScale)

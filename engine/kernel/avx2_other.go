@@ -16,13 +16,4 @@ func f32x4AVX2(*float32, int, *byte, int, *float32, int)               { panic(u
 func f16x4AVX2(*float32, int, *byte, int, *float32, int)               { panic(unreachable) }
 func f32x1AVX2(*float32, *byte, int, int, *float32)                    { panic(unreachable) }
 func f16x1AVX2(*float32, *byte, int, int, *float32)                    { panic(unreachable) }
-func quantizeAVX2(*int8, *float32, *float32, int)                      { panic(unreachable) }
-func sumSquaresAVX2(*float32, int, *[8]float32)                        { panic(unreachable) }
-func scaleAVX2(*float32, *float32, *float32, int, float32)             { panic(unreachable) }
-func addAVX2(*float32, *float32, int)                                  { panic(unreachable) }
-func expSumAVX2(*float32, int, float32, *[8]float32)                   { panic(unreachable) }
-func siluMulAVX2(*float32, *float32, *float32, int)                    { panic(unreachable) }
-func scoresAVX2(*float32, int, *float32, int, *uint16, float32)        { panic(unreachable) }
-func combineAVX2(*float32, int, *float32, int, *uint16, int)           { panic(unreachable) }
-func toHalfAVX2(*uint16, *float32, int)                                { panic(unreachable) }
 func offsetsAVX2(*float32, *float32, int, *blockScale)                 { panic(unreachable) }

@@ -2,102 +2,134 @@ package kernel
 
 import "math"
 
-// RMSNorm writes w·x/√(mean(x²)+eps). dst may be x.
-func (k Kernels) RMSNorm(dst, x, w []float32, eps float32) {
-	n := len(x)
-	if len(dst) != n || len(w) != n || n == 0 {
-		mismatch("RMSNorm", len(dst), n, len(w))
-	}
-	var lanes [8]float32
-	head := 0
-	if k.avx2 && n >= 8 {
-		head = n &^ 7
-		sumSquaresAVX2(&x[0], head/8, &lanes)
-	}
-	for i := head; i < n; i++ {
-		lanes[i&7] = fma(x[i], x[i], lanes[i&7])
-	}
-	mean := float32(sumLanes(&lanes)/float32(n)) + eps
-	inv := float32(1 / math.Sqrt(float64(mean)))
-	head = 0
-	if k.avx2 && n >= 8 {
-		head = n &^ 7
-		scaleAVX2(&dst[0], &x[0], &w[0], head/8, inv)
-	}
-	for i := head; i < n; i++ {
-		dst[i] = float32(x[i]*inv) * w[i]
-	}
-}
+// The vector kernels. Assembly works on blocks of sixteen elements; what is left over goes through a block of its own, filled up
+// with elements that change nothing.
+
+const blockLen = 16
+
+// element is an operation on one element, or on two of the same place.
+type element uint8
+
+const (
+	opAdd element = iota
+	opMul
+	opSiLUMul
+	opGELUTanhMul
+	opSiLU
+	opGELU
+	opGELUTanh
+	opSigmoid
+	opTanh
+)
 
 // Add adds x to dst.
-func (k Kernels) Add(dst, x []float32) {
-	if len(dst) != len(x) {
-		mismatch("Add", len(dst), len(x))
-	}
-	head := 0
-	if k.avx2 && len(x) >= 8 {
-		head = len(x) &^ 7
-		addAVX2(&dst[0], &x[0], head/8)
-	}
-	for i := head; i < len(x); i++ {
-		dst[i] += x[i]
-	}
-}
+func (k Kernels) Add(dst, x []float32) { k.apply("Add", opAdd, dst, dst, x) }
+
+// MulVec writes x·y. dst may be x or y.
+func (k Kernels) MulVec(dst, x, y []float32) { k.apply("MulVec", opMul, dst, x, y) }
 
 // SiLUMul writes gate/(1+exp(−gate))·up. dst may be gate or up.
-func (k Kernels) SiLUMul(dst, gate, up []float32) {
+func (k Kernels) SiLUMul(dst, gate, up []float32) { k.apply("SiLUMul", opSiLUMul, dst, gate, up) }
+
+// GELUTanhMul writes gelu(gate)·up with the approximation of [Kernels.GELUTanh]. dst may be gate or up.
+func (k Kernels) GELUTanhMul(dst, gate, up []float32) {
+	k.apply("GELUTanhMul", opGELUTanhMul, dst, gate, up)
+}
+
+// SiLU writes x/(1+exp(−x)). dst may be x.
+func (k Kernels) SiLU(dst, x []float32) { k.apply("SiLU", opSiLU, dst, x, x) }
+
+// GELU writes x·Φ(x), within 1e-6 of the exact value where |x| < 16, exact beyond. dst may be x.
+func (k Kernels) GELU(dst, x []float32) { k.apply("GELU", opGELU, dst, x, x) }
+
+// GELUTanh writes ½·x·(1+tanh(√(2/π)·(x+0.044715·x³))), computed as x/(1+exp(−2…)). dst may be x.
+func (k Kernels) GELUTanh(dst, x []float32) { k.apply("GELUTanh", opGELUTanh, dst, x, x) }
+
+// Sigmoid writes 1/(1+exp(−x)). dst may be x.
+func (k Kernels) Sigmoid(dst, x []float32) { k.apply("Sigmoid", opSigmoid, dst, x, x) }
+
+// Tanh writes the hyperbolic tangent, with a relative error below 3e-7. dst may be x.
+func (k Kernels) Tanh(dst, x []float32) { k.apply("Tanh", opTanh, dst, x, x) }
+
+// ReLU writes x where it is positive and zero elsewhere. dst may be x.
+func (k Kernels) ReLU(dst, x []float32) {
+	if len(dst) != len(x) {
+		mismatch("ReLU", len(dst), len(x))
+	}
+	for i, v := range x {
+		if !(v > 0) {
+			v = 0
+		}
+		dst[i] = v
+	}
+}
+
+func (k Kernels) apply(name string, op element, dst, x, y []float32) {
 	n := len(dst)
-	if len(gate) != n || len(up) != n {
-		mismatch("SiLUMul", n, len(gate), len(up))
+	if len(x) != n || len(y) != n {
+		mismatch(name, n, len(x), len(y))
 	}
-	head := 0
-	if k.avx2 && n >= 8 {
-		head = n &^ 7
-		siluMulAVX2(&dst[0], &gate[0], &up[0], head/8)
-	}
-	for i := head; i < n; i++ {
-		dst[i] = float32(gate[i]/float32(1+exp(-gate[i]))) * up[i]
-	}
-}
-
-// ExpSum replaces x by exp(x−top) and returns the sum; top is meant to be the largest element.
-func (k Kernels) ExpSum(x []float32, top float32) float32 {
-	var lanes [8]float32
-	head := 0
-	if k.avx2 && len(x) >= 8 {
-		head = len(x) &^ 7
-		expSumAVX2(&x[0], head/8, top, &lanes)
-	}
-	for i := head; i < len(x); i++ {
-		x[i] = exp(x[i] - top)
-		lanes[i&7] += x[i]
-	}
-	return sumLanes(&lanes)
-}
-
-// Scores writes scale·(q·row) for each row of rows: len(scores) rows of len(q) half-precision numbers one after the other.
-func (k Kernels) Scores(scores, q []float32, rows []uint16, scale float32) {
-	if len(rows) != len(scores)*len(q) {
-		mismatch("Scores", len(scores), len(q), len(rows))
-	}
-	if k.avx2 && len(q)%8 == 0 && len(rows) > 0 {
-		scoresAVX2(&scores[0], len(scores), &q[0], len(q)/8, &rows[0], scale)
+	if !k.avx2 {
+		refApply(op, dst, x, y)
 		return
 	}
-	refScores(scores, q, rows, scale)
+	if n >= blockLen {
+		k.applyBlocks(op, &dst[0], &x[0], &y[0], n/blockLen)
+	}
+	if head := n &^ (blockLen - 1); head < n {
+		var d, a, b [blockLen]float32
+		copy(a[:], x[head:])
+		copy(b[:], y[head:])
+		k.applyBlocks(op, &d[0], &a[0], &b[0], 1)
+		copy(dst[head:], d[:])
+	}
 }
 
-// Combine adds the sum of weights[i]·row i to dst, one row after the other: len(weights) rows of len(dst) half-precision numbers one after the other.
-func (k Kernels) Combine(dst, weights []float32, rows []uint16) {
-	if len(rows) != len(weights)*len(dst) {
-		mismatch("Combine", len(dst), len(weights), len(rows))
+// applyBlocks does not take the operation as a function: through one, its arguments would escape to the heap.
+func (k Kernels) applyBlocks(op element, dst, x, y *float32, blocks int) {
+	if k.avx512 {
+		switch op {
+		case opAdd:
+			addAVX512(dst, x, y, blocks)
+		case opMul:
+			mulAVX512(dst, x, y, blocks)
+		case opSiLUMul:
+			siluMulAVX512(dst, x, y, blocks)
+		case opGELUTanhMul:
+			geluTanhMulAVX512(dst, x, y, blocks)
+		case opSiLU:
+			siluAVX512(dst, x, blocks)
+		case opGELU:
+			geluAVX512(dst, x, blocks)
+		case opGELUTanh:
+			geluTanhAVX512(dst, x, blocks)
+		case opSigmoid:
+			sigmoidAVX512(dst, x, blocks)
+		case opTanh:
+			tanhAVX512(dst, x, blocks)
+		}
+		return
 	}
-	head := 0
-	if k.avx2 && len(dst) >= 8 && len(weights) > 0 {
-		head = len(dst) &^ 7
-		combineAVX2(&dst[0], head/8, &weights[0], len(weights), &rows[0], len(dst)*2)
+	switch op {
+	case opAdd:
+		addAVX2(dst, x, y, blocks)
+	case opMul:
+		mulAVX2(dst, x, y, blocks)
+	case opSiLUMul:
+		siluMulAVX2(dst, x, y, blocks)
+	case opGELUTanhMul:
+		geluTanhMulAVX2(dst, x, y, blocks)
+	case opSiLU:
+		siluAVX2(dst, x, blocks)
+	case opGELU:
+		geluAVX2(dst, x, blocks)
+	case opGELUTanh:
+		geluTanhAVX2(dst, x, blocks)
+	case opSigmoid:
+		sigmoidAVX2(dst, x, blocks)
+	case opTanh:
+		tanhAVX2(dst, x, blocks)
 	}
-	refCombine(dst, head, weights, rows)
 }
 
 // ToHalf rounds src to half precision, to nearest even.
@@ -106,11 +138,131 @@ func (k Kernels) ToHalf(dst []uint16, src []float32) {
 		mismatch("ToHalf", len(dst), len(src))
 	}
 	head := 0
-	if k.avx2 && len(src) >= 8 {
-		head = len(src) &^ 7
-		toHalfAVX2(&dst[0], &src[0], head/8)
+	if k.avx2 && len(src) >= blockLen {
+		head = len(src) &^ (blockLen - 1)
+		toHalfAVX2(&dst[0], &src[0], head/blockLen)
 	}
 	for i := head; i < len(src); i++ {
 		dst[i] = toHalf(src[i])
+	}
+}
+
+// FromHalf converts half precision, exactly.
+func (k Kernels) FromHalf(dst []float32, src []uint16) {
+	if len(dst) != len(src) {
+		mismatch("FromHalf", len(dst), len(src))
+	}
+	head := 0
+	if k.avx2 && len(src) >= blockLen {
+		head = len(src) &^ (blockLen - 1)
+		fromHalfAVX2(&dst[0], &src[0], head/blockLen)
+	}
+	for i := head; i < len(src); i++ {
+		dst[i] = fromHalf(src[i])
+	}
+}
+
+// Rope rotates the first rotated elements of each of the heads, dim elements apart, by one position: table holds the cosine and the
+// sine of each pair. Pair i is the elements 2i and 2i+1 or, with neox, i and i+rotated/2: a·cos − b·sin and a·sin + b·cos, each
+// product rounded.
+func (k Kernels) Rope(x []float32, heads, dim, rotated int, table []float32, neox bool) {
+	if rotated < 0 || rotated%2 != 0 || rotated > dim || len(table) < rotated || !fit(len(x), dim, heads, rotated) {
+		mismatch("Rope", len(x), heads, dim, rotated, len(table))
+	}
+	switch {
+	case heads == 0 || rotated == 0:
+	case k.avx2 && !neox && rotated%8 == 0:
+		ropePairsAVX2(&x[0], heads, 4*dim, rotated/8, &table[0])
+	case k.avx2 && neox && rotated%16 == 0:
+		ropeHalvesAVX2(&x[0], heads, 4*dim, rotated/16, &table[0])
+	default:
+		refRope(x, heads, dim, rotated, table, neox)
+	}
+}
+
+// RMSNorm writes w·x/√(mean(x²)+eps). dst may be x.
+func (k Kernels) RMSNorm(dst, x, w []float32, eps float32) {
+	n := len(x)
+	if len(dst) != n || len(w) != n || n == 0 {
+		mismatch("RMSNorm", len(dst), n, len(w))
+	}
+	inv := inverseRoot(k.sum(sumOfSquares, x, 0), n, eps)
+	if !k.avx2 {
+		for i, v := range x {
+			dst[i] = float32(v*inv) * w[i]
+		}
+		return
+	}
+	if n >= blockLen {
+		k.scaleMul(&dst[0], &x[0], &w[0], n/blockLen, inv)
+	}
+	if head := n &^ (blockLen - 1); head < n {
+		var d, a, b [blockLen]float32
+		copy(a[:], x[head:])
+		copy(b[:], w[head:])
+		k.scaleMul(&d[0], &a[0], &b[0], 1, inv)
+		copy(dst[head:], d[:])
+	}
+}
+
+func (k Kernels) scaleMul(dst, x, w *float32, blocks int, s float32) {
+	if k.avx512 {
+		scaleMulAVX512(dst, x, w, blocks, s)
+	} else {
+		scaleMulAVX2(dst, x, w, blocks, s)
+	}
+}
+
+// LayerNorm writes fma((x−mean)·s, w, b) with s = 1/√(mean((x−mean)²)+eps). dst may be x.
+func (k Kernels) LayerNorm(dst, x, w, b []float32, eps float32) {
+	n := len(x)
+	if len(dst) != n || len(w) != n || len(b) != n || n == 0 {
+		mismatch("LayerNorm", len(dst), n, len(w), len(b))
+	}
+	mean := k.sum(sumOfElements, x, 0) / float32(n)
+	inv := inverseRoot(k.sum(sumOfDeviations, x, mean), n, eps)
+	if !k.avx2 {
+		for i, v := range x {
+			dst[i] = fma(float32(v-mean)*inv, w[i], b[i])
+		}
+		return
+	}
+	if n >= blockLen {
+		k.shiftScaleMul(&dst[0], &x[0], &w[0], &b[0], n/blockLen, mean, inv)
+	}
+	if head := n &^ (blockLen - 1); head < n {
+		var d, xs, ws, bs [blockLen]float32
+		copy(xs[:], x[head:])
+		copy(ws[:], w[head:])
+		copy(bs[:], b[head:])
+		k.shiftScaleMul(&d[0], &xs[0], &ws[0], &bs[0], 1, mean, inv)
+		copy(dst[head:], d[:])
+	}
+}
+
+func (k Kernels) shiftScaleMul(dst, x, w, b *float32, blocks int, mean, s float32) {
+	if k.avx512 {
+		shiftScaleMulAVX512(dst, x, w, b, blocks, mean, s)
+	} else {
+		shiftScaleMulAVX2(dst, x, w, b, blocks, mean, s)
+	}
+}
+
+func inverseRoot(sum float32, n int, eps float32) float32 {
+	return float32(1 / math.Sqrt(float64(float32(sum/float32(n))+eps)))
+}
+
+// Scale writes x·s. dst may be x.
+func (k Kernels) Scale(dst, x []float32, s float32) {
+	if len(dst) != len(x) {
+		mismatch("Scale", len(dst), len(x))
+	}
+	head := 0
+	if k.avx2 && len(x) >= blockLen {
+		head = len(x) &^ (blockLen - 1)
+		scaleAVX2(&dst[0], &x[0], head/blockLen, s)
+	}
+	for i := head; i < len(x); i++ {
+		dst[i] = x[i] * s
 	}
 }

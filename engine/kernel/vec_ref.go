@@ -33,10 +33,6 @@ func fmaSlow(x, y, z float32) float32 {
 	return float32(s)
 }
 
-func sumLanes(l *[8]float32) float32 {
-	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
-}
-
 // The exponential: n = x·log2(e) to nearest, r = x − n·ln 2 in two steps, a polynomial for exp(r), times 2ⁿ.
 const (
 	expMax = 88
@@ -74,27 +70,6 @@ func exp(x float32) float32 {
 	return y * math.Float32frombits(uint32(int32(n)+127)<<23)
 }
 
-func refScores(scores, q []float32, rows []uint16, scale float32) {
-	for i := range scores {
-		var lanes [8]float32
-		for j, h := range rows[i*len(q) : (i+1)*len(q)] {
-			lanes[j&7] = fma(q[j], fromHalf(h), lanes[j&7])
-		}
-		scores[i] = sumLanes(&lanes) * scale
-	}
-}
-
-// refCombine adds to the elements of dst from the index head on.
-func refCombine(dst []float32, head int, weights []float32, rows []uint16) {
-	for j := head; j < len(dst); j++ {
-		acc := dst[j]
-		for i, w := range weights {
-			acc = fma(w, fromHalf(rows[i*len(dst)+j]), acc)
-		}
-		dst[j] = acc
-	}
-}
-
 // fromHalf converts a half-precision number, exactly.
 func fromHalf(h uint16) float32 {
 	sign, e, frac := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
@@ -121,4 +96,137 @@ func toHalf(f float32) uint16 {
 	}
 	// Drop 13 bits; adding 0xfff plus the lowest bit that stays rounds to nearest even and carries into the exponent.
 	return sign | uint16((abs+0xfff+(abs>>13&1)-112<<23)>>13)
+}
+
+// refApply does one operation on every element.
+func refApply(op element, dst, x, y []float32) {
+	for i := range dst {
+		dst[i] = refElement(op, x[i], y[i])
+	}
+}
+
+func refElement(op element, x, y float32) float32 {
+	switch op {
+	case opAdd:
+		return x + y
+	case opMul:
+		return x * y
+	case opSiLUMul:
+		return float32(x/float32(1+exp(-x))) * y
+	case opGELUTanhMul:
+		return geluTanh(x) * y
+	case opSiLU:
+		return x / float32(1+exp(-x))
+	case opGELU:
+		return gelu(x)
+	case opGELUTanh:
+		return geluTanh(x)
+	case opSigmoid:
+		return 1 / float32(1+exp(-x))
+	default:
+		return tanh(x)
+	}
+}
+
+// The two constants of −2√(2/π)·(1+0.044715·x²).
+const (
+	geluT0 = -1.5957691216057308
+	geluT1 = geluT0 * 0.044715
+)
+
+func geluTanh(x float32) float32 {
+	return x / float32(1+exp(x*fma(float32(x*x), geluT1, geluT0)))
+}
+
+// The complementary error function by formula 7.1.26 of Abramowitz and Stegun, for |x|/√2 and halved: Φ(−|x|) =
+// t·(erf1+t·(…))·exp(−x²/2) with t = 1/(1+erfP·|x|). Its error is below 1e-7.
+const (
+	erfP = 0.3275911 * math.Sqrt2 / 2
+	erf1 = 0.5 * 0.254829592
+	erf2 = 0.5 * -0.284496736
+	erf3 = 0.5 * 1.421413741
+	erf4 = 0.5 * -1.453152027
+	erf5 = 0.5 * 1.061405429
+)
+
+// gelu is max(x, 0) − |x|·Φ(−|x|), which keeps the relative precision of the negative side.
+func gelu(x float32) float32 {
+	size := float32(math.Abs(float64(x)))
+	t := 1 / fma(size, erfP, 1)
+	h := float32(erf5)
+	h = fma(h, t, erf4)
+	h = fma(h, t, erf3)
+	h = fma(h, t, erf2)
+	h = fma(h, t, erf1)
+	h = float32(h*t) * exp(float32(x*x)*-0.5)
+	return fma(-size, h, positive(x))
+}
+
+// positive is x, or zero where x is not above it.
+func positive(x float32) float32 {
+	if x > 0 {
+		return x
+	}
+	return 0
+}
+
+// The hyperbolic tangent: x+x³·P(x²) below 0.625 (from Cephes), (1−e)/(1+e) with e = exp(−2|x|) from there on.
+const (
+	tanhSmall = 0.625
+	tanh0     = -3.33332819422e-1
+	tanh1     = 1.33314422036e-1
+	tanh2     = -5.37397155531e-2
+	tanh3     = 2.06390887954e-2
+	tanh4     = -5.70498872745e-3
+)
+
+func tanh(x float32) float32 {
+	size := float32(math.Abs(float64(x)))
+	if size < tanhSmall {
+		z := x * x
+		p := float32(tanh4)
+		p = fma(p, z, tanh3)
+		p = fma(p, z, tanh2)
+		p = fma(p, z, tanh1)
+		p = fma(p, z, tanh0)
+		return fma(float32(p*z), x, x)
+	}
+	e := exp(-2 * size)
+	return float32(math.Copysign(float64((1-e)/(1+e)), float64(x)))
+}
+
+func refRope(x []float32, heads, dim, rotated int, table []float32, neox bool) {
+	for h := range heads {
+		v := x[h*dim:][:rotated]
+		for i := range rotated / 2 {
+			ia, ib := 2*i, 2*i+1
+			if neox {
+				ia, ib = i, i+rotated/2
+			}
+			a, b, cos, sin := v[ia], v[ib], table[2*i], table[2*i+1]
+			v[ia] = float32(a*cos) - float32(b*sin)
+			v[ib] = float32(a*sin) + float32(b*cos)
+		}
+	}
+}
+
+func refReduce(op reduction, x []float32, arg float32, lanes *[blockLen]float32) {
+	for i, v := range x {
+		l := &lanes[i%blockLen]
+		switch op {
+		case sumOfElements:
+			*l += v
+		case sumOfSquares:
+			*l = fma(v, v, *l)
+		case sumOfDeviations:
+			*l = fma(v-arg, v-arg, *l)
+		case sumOfExponentials:
+			x[i] = exp(v - arg)
+			*l += x[i]
+		case largestElement:
+			*l = max(*l, v)
+		case largestMagnitude:
+			*l = max(*l, float32(math.Abs(float64(v))))
+		}
+	}
 }
