@@ -52,8 +52,8 @@ test: ## run the tests (unit, contract, end to end) on SQLite and PostgreSQL
 	$(GO) test -timeout 15m ./...
 
 .PHONY: test-long
-test-long: ## run the tests, then every fuzz target for a minute
-	$(GO) test -timeout 60m ./...
+test-long: ## run the tests with their long forms, then every fuzz target for a minute
+	SLUICE_TEST_LONG=1 $(GO) test -timeout 60m ./...
 	$(MAKE) fuzz FUZZTIME=60s
 
 .PHONY: test-race

@@ -54,6 +54,9 @@ func (r *Runner) ISA() string { return r.gen.pass.k.ISA() }
 // Vocab is the number of tokens.
 func (r *Runner) Vocab() int { return r.gen.tokens.Size() }
 
+// Begin is the token that the model wants in front of every text; false if it does without.
+func (r *Runner) Begin() (int32, bool) { return r.gen.tokens.BOS() }
+
 // Encode returns the tokens of a text, with a begin token where the model wants one.
 func (r *Runner) Encode(text string) ([]int32, error) {
 	return r.gen.encode(&engine.Request{Prompt: text})

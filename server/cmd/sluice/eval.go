@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/eval"
+	"github.com/sluice-project/sluice/engine/kernel"
+	"github.com/sluice-project/sluice/engine/native"
+)
+
+// evalSeed draws the intervals: the same figures whenever the same is measured.
+const evalSeed = 1
+
+// evalFlags are what the commands that measure share.
+type evalFlags struct {
+	model, plan, against, againstModel string
+	data, field                        string
+	context, stride, limit, threads    int
+	asJSON                             bool
+}
+
+func (a *app) evalCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "eval", Short: "Measure what a precision plan costs in quality / 评测精度方案的质量",
+		Long: `Measures a model file on a text: on your own with --data, else on a short one in English and Chinese that comes with the
+program. Plans: native (the file's own), int8, int8-kv8, f16, f32. Every figure has a 95 % confidence interval; --json prints all
+of them with what they were measured on.
+
+在文本上评测模型文件：用 --data 指定自己的文本，缺省使用内置的中英文短文。精度方案：native（文件自身）、int8、int8-kv8、f16、f32。
+每个数值都带 95 % 置信区间；--json 输出全部数值及其评测条件。`,
+	}
+	cmd.AddCommand(
+		a.evalText("perplexity", "How well the model predicts the text / 困惑度", `Without --against only the model itself is measured. 不带 --against 时只评测模型本身。`, "",
+			eval.Perplexity, eval.BaselinePerplexity, eval.PerplexityChange),
+		a.evalText("kld", "How far the predictions move from a baseline / 与基准的 KL 散度", "", "f32",
+			eval.MeanKLD, eval.KLD99, eval.MaxKLD, eval.RMSDeltaP, eval.MeanDeltaLogprob, eval.MaxDeltaLogprob),
+		a.evalText("agreement", "How often the likeliest token is the baseline's / 首选词元一致率", "", "f32",
+			eval.Agreement, eval.RMSDeltaP, eval.PerplexityChange),
+		a.evalEmbeddings(),
+	)
+	return cmd
+}
+
+func (f *evalFlags) register(cmd *cobra.Command, against string) {
+	cmd.Flags().StringVar(&f.model, "model", "", "model file, or the folder of an encoder / 模型文件或目录")
+	cmd.Flags().StringVar(&f.plan, "plan", "native", "precision plan to measure / 待评测的精度方案")
+	cmd.Flags().StringVar(&f.against, "against", against, "precision plan of the baseline / 基准的精度方案")
+	cmd.Flags().StringVar(&f.againstModel, "against-model", "", "model of the baseline (default: the same) / 基准模型")
+	cmd.Flags().StringVar(&f.data, "data", "", "UTF-8 text, or JSON objects line by line (.jsonl) (default: built in) / 文本或 JSONL 文件")
+	cmd.Flags().StringVar(&f.field, "field", "", "field of the objects that holds the text (default: text) / JSONL 中的文本字段")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads that compute; 0: all processors / 计算线程数")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "as JSON, all figures / 以 JSON 输出全部数值")
+}
+
+func (a *app) evalText(name, short, long, against string, shown ...string) *cobra.Command {
+	f := &evalFlags{}
+	cmd := &cobra.Command{
+		Use: name + " --model FILE", Short: short, Long: long, Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			data, err := f.check()
+			if err != nil {
+				return err
+			}
+			if f.againstModel != "" && f.against == "" {
+				f.against = "f32"
+			}
+			report, err := a.measureText(cmd.Context(), f, data)
+			if err != nil {
+				return interrupted(err)
+			}
+			report.Metric = name
+			return a.printEvaluation(report, f.asJSON, shown)
+		},
+	}
+	f.register(cmd, against)
+	cmd.Flags().IntVar(&f.context, "context", 512, "tokens of a window / 窗口词元数")
+	cmd.Flags().IntVar(&f.stride, "stride", 0, "tokens from one window to the next (default: half a window) / 窗口步长")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "tokens to score; 0: all / 评测词元数上限")
+	return cmd
+}
+
+// check reads the text before a model is loaded: mistakes in the call should not take long.
+func (f *evalFlags) check() (eval.Data, error) {
+	if f.model == "" {
+		return eval.Data{}, usageError{errors.New("name the model file with --model; sluice models list shows those that are here")}
+	}
+	if f.data == "" {
+		if f.field != "" {
+			return eval.Data{}, usageError{errors.New("--field is for a file; name it with --data")}
+		}
+		return eval.Builtin(), nil
+	}
+	return eval.Load(f.data, f.field)
+}
+
+// planName turns the name that people give the file's own plan into the configuration's.
+func planName(plan string) string {
+	if plan == "native" {
+		return native.PrecisionFile
+	}
+	return plan
+}
+
+// interrupted names the end by a signal as other commands do.
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
+	return err
+}
+
+func (a *app) measureText(ctx context.Context, f *evalFlags, data eval.Data) (eval.Report, error) {
+	open := func(path, plan string) (*native.Runner, eval.Subject, error) {
+		r, err := native.OpenRunner(native.RunnerConfig{Path: path, Plan: planName(plan), Threads: f.threads, Context: f.context})
+		if err != nil {
+			return nil, eval.Subject{}, err
+		}
+		return r, subject(path, plan, r.Info()), nil
+	}
+	start := time.Now()
+	measured, model, err := open(f.model, f.plan)
+	if err != nil {
+		return eval.Report{}, err
+	}
+	defer func() { _ = measured.Close() }()
+	cfg := eval.Config{
+		Measured: eval.Native(measured), Data: data, Context: f.context, Stride: f.stride, Limit: f.limit, Seed: evalSeed,
+		Progress: a.progress("tokens", "词元"),
+	}
+	report := f.report(model, data, measured.ISA(), start)
+	if f.against != "" {
+		path := f.againstModel
+		if path == "" {
+			path = f.model
+		}
+		baseline, subject, err := open(path, f.against)
+		if err != nil {
+			return eval.Report{}, fmt.Errorf("baseline: %w", err)
+		}
+		defer func() { _ = baseline.Close() }()
+		cfg.Baseline, report.Baseline = eval.Native(baseline), &subject
+	}
+	result, err := eval.Run(ctx, cfg)
+	report.Tokens, report.Context, report.Stride, report.Figures = result.Items, result.Context, result.Stride, result.Figures
+	report.Seconds = time.Since(start).Seconds()
+	return report, err
+}
+
+func subject(path, plan string, info engine.Model) eval.Subject {
+	return eval.Subject{File: filepath.Base(filepath.Clean(path)), Digest: info.Digest, Plan: plan, Precision: info.Precision, Template: info.Template}
+}
+
+func (f *evalFlags) report(model eval.Subject, data eval.Data, isa string, start time.Time) eval.Report {
+	threads := f.threads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return eval.Report{
+		Format: eval.Format, Model: model, Engine: eval.Engine{Version: version, ISA: isa, Threads: threads},
+		Data: eval.Source{Name: data.Name, Digest: data.Digest, Documents: len(data.Documents)}, Seed: evalSeed, Time: start.UTC().Truncate(time.Second),
+	}
+}
+
+func (a *app) evalEmbeddings() *cobra.Command {
+	f := &evalFlags{}
+	cmd := &cobra.Command{
+		Use: "embeddings --model DIR", Short: "How far an encoder's vectors turn from a baseline's / 向量与基准的余弦相似度", Args: exactly(0),
+		Long: `Compares the vectors of each passage: of a text the paragraphs, which end at empty lines. Passages that are too long for the
+model are left out and counted. 逐段比较向量：文本按空行分段，超出模型长度的段落会被略过并计数。`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			data, err := f.check()
+			if err != nil {
+				return err
+			}
+			report, err := a.measureVectors(cmd.Context(), f, data)
+			if err != nil {
+				return interrupted(err)
+			}
+			report.Metric = "embeddings"
+			return a.printEvaluation(report, f.asJSON, []string{eval.MeanCosine, eval.MinCosine})
+		},
+	}
+	f.register(cmd, "f32")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "passages to compare; 0: all / 段落数上限")
+	return cmd
+}
+
+func (a *app) measureVectors(ctx context.Context, f *evalFlags, data eval.Data) (eval.Report, error) {
+	if f.limit < 0 {
+		return eval.Report{}, usageError{fmt.Errorf("--limit is %d; use a positive number, or 0 for all", f.limit)}
+	}
+	log := slog.New(slog.DiscardHandler)
+	var engines []*native.Engine
+	defer func() {
+		for _, e := range engines {
+			_ = e.Close()
+		}
+	}()
+	open := func(path, plan string) (eval.Embed, eval.Subject, error) {
+		const id = engine.ModelID("model")
+		e, err := native.New(native.Config{Threads: f.threads, Models: []native.ModelConfig{
+			{ID: id, Kind: native.KindBERT, Path: path, Precision: planName(plan)},
+		}}, log, nil)
+		if err != nil {
+			return nil, eval.Subject{}, err
+		}
+		engines = append(engines, e)
+		infos, err := e.Models(ctx)
+		if err != nil {
+			return nil, eval.Subject{}, err
+		}
+		return func(ctx context.Context, texts []string) ([][]float32, error) {
+			out, err := e.Embed(ctx, &engine.EmbedRequest{Model: id, Input: texts})
+			if err != nil {
+				return nil, err
+			}
+			return out.Vectors, nil
+		}, subject(path, plan, infos[0]), nil
+	}
+	start := time.Now()
+	measured, model, err := open(f.model, f.plan)
+	if err != nil {
+		return eval.Report{}, err
+	}
+	path := f.againstModel
+	if path == "" {
+		path = f.model
+	}
+	baseline, base, err := open(path, f.against)
+	if err != nil {
+		return eval.Report{}, fmt.Errorf("baseline: %w", err)
+	}
+	report := f.report(model, data, kernel.Detect(log).ISA(), start)
+	report.Baseline = &base
+	result, err := eval.Vectors(ctx, eval.VectorConfig{
+		Measured: measured, Baseline: baseline, Data: data, Limit: f.limit, Seed: evalSeed, Progress: a.progress("texts", "段"),
+	})
+	report.Texts, report.Skipped, report.Figures, report.Seconds = result.Items, result.Skipped, result.Figures, time.Since(start).Seconds()
+	return report, err
+}
+
+// progress returns a function that keeps one line of a terminal up to date, or nil where nobody looks.
+func (a *app) progress(english, chinese string) func(done, total int) {
+	if !isTerminal(a.env.stderr) {
+		return nil
+	}
+	start := time.Now()
+	return progressLine(a.env.stderr, a.say(english, chinese), func() time.Duration { return time.Since(start) })
+}
+
+func progressLine(w io.Writer, unit string, elapsed func() time.Duration) func(done, total int) {
+	return func(done, total int) {
+		if done >= total {
+			fmt.Fprintf(w, "\r%-60s\r", "")
+			return
+		}
+		text := fmt.Sprintf("%3d%%  %d/%d %s", done*100/total, done, total, unit)
+		if took := elapsed().Seconds(); done > 0 && took > 1 {
+			left := int(took * float64(total-done) / float64(done))
+			text += fmt.Sprintf("  %.0f/s  %d:%02d", float64(done)/took, left/60, left%60)
+		}
+		fmt.Fprintf(w, "\r%-60s", text)
+	}
+}
