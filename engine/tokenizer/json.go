@@ -323,7 +323,8 @@ func (f *jsonFile) readUnigram(v *Vocab) error {
 	}
 	v.Unknown = *f.Model.UnknownID
 	v.Types[v.Unknown] = typeUnknown
-	if err := f.readUnigramNormalizer(v); err != nil {
+	stripped, err := f.readUnigramNormalizer(v)
+	if err != nil {
 		return err
 	}
 	unknown := fmt.Errorf("tokenizer: tokenizer.json cuts text with %s; for Unigram this build knows WhitespaceSplit and Metaspace", describe(f.PreTokenizer.flat()))
@@ -331,7 +332,7 @@ func (f *jsonFile) readUnigram(v *Vocab) error {
 	for _, s := range f.PreTokenizer.flat() {
 		switch {
 		case s.Type == "WhitespaceSplit" && !marked:
-			v.MergeSpaces, v.anySpace = true, true
+			v.MergeSpaces, v.anySpace, v.keepLast = true, true, false
 		case s.Type == "Metaspace" && s.Replacement == spaceMark && !marked:
 			marked, v.oneSpace = true, true
 			v.SpacePrefix, _ = s.prepends()
@@ -339,28 +340,30 @@ func (f *jsonFile) readUnigram(v *Vocab) error {
 			return unknown
 		}
 	}
-	if !marked {
+	if !marked || stripped && !v.MergeSpaces {
 		return unknown
 	}
 	return nil
 }
 
 // readUnigramNormalizer knows the normalisers that the converters write: the precompiled map of SentencePiece, and steps that take
-// superfluous spaces out.
-func (f *jsonFile) readUnigramNormalizer(v *Vocab) error {
+// superfluous spaces out. stripped says that none is left at the end.
+func (f *jsonFile) readUnigramNormalizer(v *Vocab) (stripped bool, err error) {
 	for i, s := range f.Normalizer.flat() {
 		text, regex := s.pattern()
 		switch {
 		case s.Type == "Precompiled" && i == 0:
 			v.Charsmap = s.Charsmap
 		case s.Type == "Strip" && unlessFalse(s.Right):
+			stripped = true
 		case s.Type == "Replace" && text == "" && regex == " {2,}" && (s.Content == " " || s.Content == spaceMark):
 			v.MergeSpaces = true
 		default:
-			return fmt.Errorf("tokenizer: tokenizer.json normalises with %s; for Unigram this build knows Precompiled, Strip and Replace of several spaces", describe(f.Normalizer.flat()))
+			return false, fmt.Errorf("tokenizer: tokenizer.json normalises with %s; for Unigram this build knows Precompiled, Strip and Replace of several spaces", describe(f.Normalizer.flat()))
 		}
 	}
-	return nil
+	v.keepLast = v.MergeSpaces && !stripped
+	return stripped, nil
 }
 
 // readScored reads [["piece", score], …].

@@ -19,7 +19,7 @@ type Unigram struct {
 	before, after []int32 // special tokens around the text
 	chars         *charsmap
 
-	prefix, mergeSpaces, oneSpace, anySpace bool // see Vocab
+	prefix, mergeSpaces, keepLast, oneSpace, anySpace bool // see Vocab
 }
 
 // unknownPenalty is how much worse an unknown character is than the worst piece.
@@ -46,7 +46,7 @@ func NewUnigram(v Vocab) (*Unigram, error) {
 	}
 	u := &Unigram{
 		scores: v.Scores, size: len(v.Tokens), unknown: v.Unknown, chars: chars,
-		prefix: v.SpacePrefix, mergeSpaces: v.MergeSpaces, oneSpace: v.oneSpace, anySpace: v.anySpace,
+		prefix: v.SpacePrefix, mergeSpaces: v.MergeSpaces, keepLast: v.keepLast, oneSpace: v.oneSpace, anySpace: v.anySpace,
 	}
 	if v.AddBOS && v.BOS != None {
 		u.before = []int32{v.BOS}
@@ -100,10 +100,15 @@ func (u *Unigram) mark(text string) string {
 	out.Grow(len(text) + len(text)/4 + len(spaceMark))
 	words := strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || u.anySpace && unicode.IsSpace(r) })
 	for word := range words {
-		if out.Len() > 0 || u.prefix {
+		first := out.Len() == 0
+		marked := u.oneSpace && strings.HasPrefix(word, spaceMark) && (u.anySpace || first && strings.HasPrefix(text, spaceMark))
+		if !marked && (u.prefix || !first) {
 			out.WriteString(spaceMark)
 		}
 		out.WriteString(word)
+	}
+	if u.keepLast && strings.HasSuffix(text, " ") {
+		out.WriteString(spaceMark)
 	}
 	return out.String()
 }

@@ -43,6 +43,7 @@ type Vocab struct {
 	firstOnly  bool // SpacePrefix holds at the beginning of the whole text only; llama
 	ranked     bool // Merges decide instead of Scores; llama
 	anySpace   bool // every white space separates words, not just U+0020; t5
+	keepLast   bool // MergeSpaces keeps one space at the end; t5
 }
 
 // Bounds on what a file may ask for: far above any real vocabulary, low enough for the tables to fit into memory.

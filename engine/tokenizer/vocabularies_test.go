@@ -26,6 +26,18 @@ func TestVocabulariesByHand(t *testing.T) {
 	}
 }
 
+// TestSmallVocabularies compares the vocabularies under testdata/small with the ids of llama.cpp, sentencepiece and the Hugging Face
+// tokenizers.
+func TestSmallVocabularies(t *testing.T) {
+	files, err := filepath.Glob("testdata/small/*.answers.json")
+	if err != nil || len(files) != 16 {
+		t.Fatalf("%d files of answers: %v", len(files), err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) { compareVocabulary(t, name) })
+	}
+}
+
 type answers struct {
 	Path  string // the GGUF file or directory
 	Cases []struct {
@@ -42,6 +54,9 @@ func compareVocabulary(t *testing.T, name string) {
 	var a answers
 	if err := json.Unmarshal(data, &a); err != nil {
 		t.Fatal(err)
+	}
+	if !filepath.IsAbs(a.Path) {
+		a.Path = filepath.Join(filepath.Dir(name), a.Path)
 	}
 	text, encoder := open(t, a.Path)
 	differ := 0
@@ -64,6 +79,9 @@ func compareVocabulary(t *testing.T, name string) {
 			continue
 		}
 		report("plain", in, text.Encode(in, false), c.Plain)
+		if c.Special == nil {
+			c.Special = c.Plain
+		}
 		report("special", in, text.Encode(in, true), c.Special)
 	}
 	t.Logf("%s: %d texts, %d differences", a.Path, len(a.Cases), differ)
