@@ -3,21 +3,21 @@ package kernel
 import "unsafe"
 
 // PageScores8 writes the scores of n query rows against the first count positions of a page of byte keys, [dim/4][64][4], whose
-// scales are kd. Row t of the queries is q[t·qStride:][:dim] with the scale qd[t] and the sum qsum[t], as [Kernels.QuantizeRow]
-// gives them; no byte is −128. Row t of the result is scores[t·sStride:][:64], of which the scores from count on are not specified.
+// scales are kd. Row t of the queries is q[t·dim:][:dim] with the scale qd[t] and the sum qsum[t], as [Kernels.QuantizeRow] gives
+// them; no byte is −128. Row t of the result is scores[t·sStride:][:64], of which the scores from count on are not specified.
 // One score is float32(S)·(kd·(qd·scale)), with S the exact sum of the products. dim is a multiple of four.
-func (k Kernels) PageScores8(scores []float32, sStride int, q []int8, qStride int, qd []float32, qsum []int32, n, dim int, keys []int8, kd []float32, count int, scale float32) {
-	if !fit(len(scores), sStride, n, PagePositions) || !fit(len(q), qStride, n, dim) || len(qd) < n || len(qsum) < n || dim < 4 || dim%4 != 0 ||
+func (k Kernels) PageScores8(scores []float32, sStride int, q []int8, qd []float32, qsum []int32, n, dim int, keys []int8, kd []float32, count int, scale float32) {
+	if !fit(len(scores), sStride, n, PagePositions) || !fit(len(q), dim, n, dim) || len(qd) < n || len(qsum) < n || dim < 4 || dim%4 != 0 ||
 		len(keys) < dim*PagePositions || len(kd) < PagePositions || uint(count) > PagePositions {
-		mismatch("PageScores8", len(scores), sStride, len(q), qStride, len(qd), len(qsum), n, dim, len(keys), len(kd), count)
+		mismatch("PageScores8", len(scores), sStride, len(q), len(qd), len(qsum), n, dim, len(keys), len(kd), count)
 	}
 	if !k.avx2 {
-		refPageScores8(scores, sStride, q, qStride, qd, n, dim, keys, kd, count, scale)
+		refPageScores8(scores, sStride, q, qd, n, dim, keys, kd, count, scale)
 		return
 	}
 	for at := 0; at < n && count > 0; at += maxRows {
 		args := pageArgs{
-			out: &scores[at*sStride], outStride: 4 * sStride, left: unsafe.Pointer(&q[at*qStride]), leftStride: qStride,
+			out: &scores[at*sStride], outStride: 4 * sStride, left: unsafe.Pointer(&q[at*dim]), leftStride: dim,
 			page: unsafe.Pointer(&keys[0]), depth: dim / 4, rows: min(maxRows, n-at), scale: scale,
 			scales: &qd[at], sums: &qsum[at], columnScale: &kd[0],
 		}
@@ -29,8 +29,11 @@ func (k Kernels) PageScores8(scores []float32, sStride int, q []int8, qStride in
 	}
 }
 
-// combineRows is the number of rows whose weights are scaled together.
-const combineRows = 12
+// combineRows is the number of rows whose weights are scaled together, fewRows that of a step that adds one token.
+const (
+	combineRows = 12
+	fewRows     = 3
+)
 
 // PageCombine8 adds to n rows of out the first count rows of a page of byte values, [64][dim], whose scales are vd: with w' = w·vd,
 // rounded, out = fma(w', v, out) in the order of the positions. See [Kernels.PageCombine] for the rows.
@@ -38,23 +41,35 @@ func (k Kernels) PageCombine8(out []float32, oStride int, w []float32, wStride, 
 	if !fit(len(out), oStride, n, dim) || !fit(len(w), wStride, n, count) || dim < 1 || len(values) < dim*PagePositions || len(vd) < PagePositions || uint(count) > PagePositions {
 		mismatch("PageCombine8", len(out), oStride, len(w), wStride, n, dim, len(values), len(vd), count)
 	}
-	var scaled [combineRows * PagePositions]float32
-	for at := 0; at < n && count > 0; at += combineRows {
-		rows := min(combineRows, n-at)
-		for t := range rows {
-			k.MulVec(scaled[t*PagePositions:][:count], w[(at+t)*wStride:][:count], vd[:count])
-		}
-		head := 0
-		if k.avx2 && dim >= 8 {
-			head = dim &^ 7
-			args := pageArgs{
-				out: &out[at*oStride], outStride: 4 * oStride, left: unsafe.Pointer(&scaled[0]), leftStride: 4 * PagePositions,
-				page: unsafe.Pointer(&values[0]), pageStride: dim, depth: count, rows: rows, keep: 1,
-			}
-			k.bytePage(args, head)
-		}
-		refPageCombine8(out[at*oStride:], oStride, scaled[:], rows, dim, head, values, count)
+	if n <= fewRows { // a small array is cleared faster
+		var scaled [fewRows * PagePositions]float32
+		k.combine8(out, oStride, w, wStride, n, dim, values, vd[:count], scaled[:])
+		return
 	}
+	var scaled [combineRows * PagePositions]float32
+	for at := 0; at < n; at += combineRows {
+		k.combine8(out[at*oStride:], oStride, w[at*wStride:], wStride, min(combineRows, n-at), dim, values, vd[:count], scaled[:])
+	}
+}
+
+// combine8 is PageCombine8 for as many rows as scaled has room for.
+func (k Kernels) combine8(out []float32, oStride int, w []float32, wStride, n, dim int, values []int8, vd, scaled []float32) {
+	count := len(vd)
+	if n == 0 || count == 0 {
+		return
+	}
+	for t := range n {
+		k.apply("PageCombine8", opMul, scaled[t*PagePositions:][:count], w[t*wStride:][:count], vd)
+	}
+	head := 0
+	if k.avx2 && dim >= 8 {
+		head = dim &^ 7
+		k.bytePage(pageArgs{
+			out: &out[0], outStride: 4 * oStride, left: unsafe.Pointer(&scaled[0]), leftStride: 4 * PagePositions,
+			page: unsafe.Pointer(&values[0]), pageStride: dim, depth: count, rows: n, keep: 1,
+		}, head)
+	}
+	refPageCombine8(out, oStride, scaled, n, dim, head, values, count)
 }
 
 // bytePage runs the page kernel of bytes over cols columns, as halfPage does.

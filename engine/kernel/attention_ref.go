@@ -29,9 +29,9 @@ func refPageCombine(out []float32, oStride int, w []float32, wStride, n, dim, he
 	}
 }
 
-func refPageScores8(scores []float32, sStride int, q []int8, qStride int, qd []float32, n, dim int, keys []int8, kd []float32, count int, scale float32) {
+func refPageScores8(scores []float32, sStride int, q []int8, qd []float32, n, dim int, keys []int8, kd []float32, count int, scale float32) {
 	for t := range n {
-		row, s := q[t*qStride:][:dim], float32(qd[t]*scale)
+		row, s := q[t*dim:][:dim], float32(qd[t]*scale)
 		for p := range count {
 			sum := int32(0)
 			for d, x := range row {

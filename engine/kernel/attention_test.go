@@ -98,20 +98,20 @@ func TestBytePagesEqualReference(t *testing.T) {
 func checkBytePage(t *testing.T, extreme bool, dim, n, count, off int) {
 	t.Helper()
 	r := source()
-	qStride, sStride, oStride := dim+off, PagePositions+off*3, dim+2*off
-	q := fillBytes(r, extreme, make([]int8, n*qStride))
+	sStride, oStride := PagePositions+off*3, dim+2*off
+	q := fillBytes(r, extreme, make([]int8, n*dim))
 	page := fillBytes(r, extreme, make([]int8, dim*PagePositions))
 	qd, qsum, d := make([]float32, n), make([]int32, n), fill(r, inputs()[0], make([]float32, PagePositions))
 	for i := range n {
 		qd[i] = r.Float32()
-		for _, v := range q[i*qStride:][:dim] {
+		for _, v := range q[i*dim:][:dim] {
 			qsum[i] += int32(v)
 		}
 	}
 	w := fill(r, inputs()[0], make([]float32, n*sStride))
 	out := fill(r, inputs()[0], make([]float32, n*oStride))
 	wantS, wantO := make([]float32, n*sStride), append([]float32(nil), out...)
-	Generic().PageScores8(wantS, sStride, q, qStride, qd, qsum, n, dim, page, d, count, 0.125)
+	Generic().PageScores8(wantS, sStride, q, qd, qsum, n, dim, page, d, count, 0.125)
 	Generic().PageCombine8(wantO, oStride, w, sStride, n, dim, page, d, count)
 	for _, k := range vectorTiers() {
 		what := fmt.Sprintf("%s/%d×%d of %d+%d", tierName(k), n, dim, count, off)
@@ -122,7 +122,7 @@ func checkBytePage(t *testing.T, extreme bool, dim, n, count, off int) {
 		gotS, intactS := guarded[float32](len(wantS), off)
 		gotO, intactO := guarded[float32](len(out), off)
 		copy(gotO, out)
-		k.PageScores8(gotS, sStride, qo, qStride, qd, qsum, n, dim, po, d, count, 0.125)
+		k.PageScores8(gotS, sStride, qo, qd, qsum, n, dim, po, d, count, 0.125)
 		k.PageCombine8(gotO, oStride, w, sStride, n, dim, po, d, count)
 		for i := range n {
 			sameBits(t, what+" scores", gotS[i*sStride:][:count], wantS[i*sStride:][:count])
@@ -156,7 +156,7 @@ func TestPagesAreAttention(t *testing.T) {
 	}
 	s, s8 := make([]float32, n*PagePositions), make([]float32, n*PagePositions)
 	k.PageScores(s, PagePositions, q, dim, n, dim, keys, count, 0.5)
-	k.PageScores8(s8, PagePositions, q8, dim, qd, qsum, n, dim, keys8, kd, count, 0.5)
+	k.PageScores8(s8, PagePositions, q8, qd, qsum, n, dim, keys8, kd, count, 0.5)
 	out, out8 := make([]float32, n*dim), make([]float32, n*dim)
 	k.PageCombine(out, dim, s, PagePositions, n, dim, values, count)
 	k.PageCombine8(out8, dim, s, PagePositions, n, dim, values8, vd, count)
@@ -272,7 +272,7 @@ func TestPagesNonFiniteAndStale(t *testing.T) {
 		}
 		k.PageScores(s, PagePositions, q, dim, n, dim, page, 63, 1)
 		k.PageCombine(out, dim, s, PagePositions, n, dim, page, 63)
-		k.PageScores8(s, PagePositions, q8, dim, qd, qsum, n, dim, page8, d, 63, 1)
+		k.PageScores8(s, PagePositions, q8, qd, qsum, n, dim, page8, d, 63, 1)
 		k.PageCombine8(out, dim, s, PagePositions, n, dim, page8, d, 63)
 		if err1, err2 := sIntact(), outIntact(); err1 != nil || err2 != nil {
 			t.Errorf("%s: %v %v", tierName(k), err1, err2)
@@ -292,7 +292,7 @@ func TestPagesAllocateNothing(t *testing.T) {
 			k.StoreValue8(page8, d, 3, q[:dim])
 			k.PageScores(s, PagePositions, q, dim, n, dim, page, 63, 1)
 			k.PageCombine(q, dim, s, PagePositions, n, dim, page, 63)
-			k.PageScores8(s, PagePositions, q8, dim, d, qsum, n, dim, page8, d, 63, 1)
+			k.PageScores8(s, PagePositions, q8, d, qsum, n, dim, page8, d, 63, 1)
 			k.PageCombine8(q, dim, s, PagePositions, n, dim, page8, d, 63)
 		}); got != 0 {
 			t.Errorf("%s: %v allocations", tierName(k), got)
@@ -313,8 +313,8 @@ func TestPageLengthsPanic(t *testing.T) {
 		"negative rows":     func() { k.PageCombine(f, dim, f, PagePositions, -1, dim, h, 1) },
 		"negative stride":   func() { k.PageCombine(f, -8, f, PagePositions, 2, dim, h, 1) },
 		"short weights":     func() { k.PageCombine(f, dim, f[:131], PagePositions, 3, dim, h, 4) },
-		"odd byte keys":     func() { k.PageScores8(f, PagePositions, q, 6, f, s, 1, 6, q, f, 1, 1) },
-		"few sums":          func() { k.PageScores8(f, PagePositions, q, dim, f, s[:2], 3, dim, q, f, 1, 1) },
+		"odd byte keys":     func() { k.PageScores8(f, PagePositions, q, f, s, 1, 6, q, f, 1, 1) },
+		"few sums":          func() { k.PageScores8(f, PagePositions, q, f, s[:2], 3, dim, q, f, 1, 1) },
 		"few value scales":  func() { k.PageCombine8(f, dim, f, PagePositions, 3, dim, q, f[:63], 1) },
 		"position":          func() { k.StoreKey(h, 64, f[:dim]) },
 		"negative position": func() { k.StoreValue8(q, f, -1, f[:dim]) },

@@ -1,8 +1,10 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -69,6 +71,29 @@ func TestQuantizeKeepsItsWord(t *testing.T) {
 			if s.half != half || s.zero != -128*all || s.sum != s.d*float32(all) {
 				t.Errorf("%s: block %d is %+v, its halves sum up to %v", in.name, b, s, half)
 			}
+		}
+	}
+}
+
+func TestQuantizeWritesRows(t *testing.T) {
+	const cols = 128
+	r := source()
+	x := fill(r, inputs()[0], make([]float32, cols))
+	for _, k := range vectorTiers() {
+		whole, parts := NewActivations(Block, 2, cols, nil), NewActivations(Block, 2, cols, nil)
+		k.Quantize(whole, 1, x)
+		k.QuantizeBlocks(parts, 1, 96, x[96:])
+		k.QuantizeBlocks(parts, 1, 0, x[:64])
+		k.QuantizeBlocks(parts, 1, 64, x[64:96])
+		if !bytes.Equal(whole.data, parts.data) {
+			t.Errorf("%s: a row in parts differs", tierName(k))
+		}
+		row := NewActivations(Row, 2, cols, nil)
+		k.Quantize(row, 1, x)
+		q := make([]int8, cols)
+		d, sum := k.QuantizeRow(q, x)
+		if s := row.scales(1)[0]; s != (blockScale{d: d, sum: d * float32(sum), zero: -128 * sum}) || !slices.Equal(row.codes(1), q) {
+			t.Errorf("%s: row %+v", tierName(k), s)
 		}
 	}
 }

@@ -25,8 +25,8 @@ const (
 // Add adds x to dst.
 func (k Kernels) Add(dst, x []float32) { k.apply("Add", opAdd, dst, dst, x) }
 
-// MulVec writes x·y. dst may be x or y.
-func (k Kernels) MulVec(dst, x, y []float32) { k.apply("MulVec", opMul, dst, x, y) }
+// MulVec multiplies dst by x.
+func (k Kernels) MulVec(dst, x []float32) { k.apply("MulVec", opMul, dst, dst, x) }
 
 // SiLUMul writes gate/(1+exp(−gate))·up. dst may be gate or up.
 func (k Kernels) SiLUMul(dst, gate, up []float32) { k.apply("SiLUMul", opSiLUMul, dst, gate, up) }
@@ -50,6 +50,13 @@ func (k Kernels) Sigmoid(dst, x []float32) { k.apply("Sigmoid", opSigmoid, dst, 
 
 // Tanh writes the hyperbolic tangent, with a relative error below 3e-7. dst may be x.
 func (k Kernels) Tanh(dst, x []float32) { k.apply("Tanh", opTanh, dst, x, x) }
+
+// SoftCap replaces x by limit·tanh(x/limit), with x·(1/limit) for the quotient.
+func (k Kernels) SoftCap(x []float32, limit float32) {
+	k.Scale(x, x, 1/limit)
+	k.Tanh(x, x)
+	k.Scale(x, x, limit)
+}
 
 // ReLU writes x where it is positive and zero elsewhere. dst may be x.
 func (k Kernels) ReLU(dst, x []float32) {

@@ -51,8 +51,8 @@ func vecCases() []vecCase {
 	}
 	return []vecCase{
 		{"Add", func(k Kernels, dst, x, y, _ []float32) { copy(dst, y); k.Add(dst, x) }},
-		{"MulVec", func(k Kernels, dst, x, y, _ []float32) { k.MulVec(dst, x, y) }},
-		{"MulVec in place", func(k Kernels, dst, x, y, _ []float32) { copy(dst, y); k.MulVec(dst, x, dst) }},
+		{"MulVec", func(k Kernels, dst, x, y, _ []float32) { copy(dst, y); k.MulVec(dst, x) }},
+		{"SoftCap", func(k Kernels, dst, x, _, _ []float32) { copy(dst, x); k.SoftCap(dst, 30) }},
 		{"SiLUMul", func(k Kernels, dst, x, y, _ []float32) { k.SiLUMul(dst, x, y) }},
 		{"SiLUMul in place", func(k Kernels, dst, x, y, _ []float32) {
 			inPlace(func(d, a, b []float32) { k.SiLUMul(d, a, b) })(dst, x, y)
@@ -292,7 +292,7 @@ func TestVecAllocatesNothing(t *testing.T) {
 		x, y, z, q, half := make([]float32, 67), make([]float32, 67), make([]float32, 67), make([]int8, 67), make([]uint16, 67)
 		if n := testing.AllocsPerRun(10, func() {
 			k.Add(x, y)
-			k.MulVec(x, y, z)
+			k.MulVec(x, y)
 			k.SiLUMul(x, y, z)
 			k.GELUTanhMul(x, y, z)
 			k.GELU(x, y)
