@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -182,14 +181,6 @@ func both(rows, cols, off int) (*Activations, checked) {
 	}}
 }
 
-// pick returns the activations that w reads.
-func pick(w *Matrix, x, q *Activations) *Activations {
-	if w.Quantized() {
-		return q
-	}
-	return x
-}
-
 func TestQuantizeEqualsReference(t *testing.T) {
 	for _, in := range inputs() {
 		for _, cols := range []int{32, 64, 96, 576} {
@@ -238,133 +229,6 @@ func TestQuantizeIsAccurate(t *testing.T) {
 			sum := half[0] + half[1]
 			if s.sum != s.d*float32(sum) || s.zero != int32(-128*sum) || int(s.half[0]) != half[0] || int(s.half[1]) != half[1] {
 				t.Fatalf("%s: the sums of block %d are wrong", in.name, b)
-			}
-		}
-	}
-}
-
-type matrixKind struct {
-	name string
-	make func(r *rand.Rand, rows, cols int) *Matrix
-}
-
-// extreme integers come in runs, so that pairs of products add up to the largest sums a register must hold.
-func quantizedMatrix(wide, offsets bool) func(*rand.Rand, int, int) *Matrix {
-	return func(r *rand.Rand, rows, cols int) *Matrix {
-		w := NewQuantized(rows, cols, wide)
-		q, d, m := make([]int8, cols), make([]float32, cols/32), make([]float32, cols/32)
-		for row := range rows {
-			for i := range q {
-				q[i] = int8(r.IntN(256) - 128)
-				if row%3 == 0 {
-					q[i] = []int8{-128, 127, -127, 15}[row/3%4]
-				}
-				if !wide {
-					q[i] &= 15
-				}
-			}
-			for b := range d {
-				d[b], m[b] = fromHalf(toHalf(float32(r.NormFloat64()))), 0
-				if offsets {
-					m[b] = fromHalf(toHalf(float32(r.NormFloat64() * 8)))
-				}
-			}
-			w.SetBlocks(row, q, d, m)
-		}
-		return w
-	}
-}
-
-func denseMatrix(half bool) func(*rand.Rand, int, int) *Matrix {
-	return func(r *rand.Rand, rows, cols int) *Matrix {
-		w := NewDense(rows, cols, half)
-		for row := range rows {
-			w.SetRow(row, fill(r, inputs()[row%2], make([]float32, cols)))
-		}
-		return w
-	}
-}
-
-func matrixKinds() []matrixKind {
-	return []matrixKind{
-		{"q4", quantizedMatrix(false, true)},
-		{"q8", quantizedMatrix(true, false)},
-		{"q8 with offsets", quantizedMatrix(true, true)},
-		{"f16", denseMatrix(true)},
-		{"f32", denseMatrix(false)},
-	}
-}
-
-func TestMulEqualsReference(t *testing.T) {
-	for _, mk := range matrixKinds() {
-		for _, in := range inputs() {
-			for _, shape := range [][2]int{{8, 32}, {1, 64}, {13, 96}, {24, 576}, {40, 32}} {
-				checkMul(t, mk, in, shape[0], shape[1])
-			}
-		}
-	}
-	for _, mk := range matrixKinds()[3:] { // dense matrices take any width
-		for _, cols := range []int{1, 7, 172} {
-			checkMul(t, mk, inputs()[0], 11, cols)
-		}
-	}
-}
-
-func checkMul(t *testing.T, mk matrixKind, in input, rows, cols int) {
-	t.Helper()
-	w := mk.make(source(), rows, cols)
-	for _, n := range []int{1, 2, 4, 5, 8, 11} {
-		x, q, _ := activations(Generic(), source(), in, n, cols, 3)
-		a := pick(w, x, q)
-		want := make([]float32, n*w.Stride())
-		for i := range n {
-			for p := range w.Panels() {
-				w.refMul(want[i*w.Stride()+p*8:], p, a, i)
-			}
-		}
-		for _, k := range tiers(t) {
-			dst, intact := guarded[float32](n*w.Stride(), 1)
-			// In two parts, as two threads would.
-			k.Mul(dst, w, 0, w.Panels()/2, a, n)
-			k.Mul(dst, w, w.Panels()/2, w.Panels(), a, n)
-			what := fmt.Sprintf("%s/%s/%s/%d×%d×%d", mk.name, k.ISA(), in.name, rows, cols, n)
-			sameBits(t, what, dst, want)
-			if err := intact(); err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-		}
-	}
-}
-
-// The reference itself: against float64 sums of the values that Row gives back, within the rounding of the order it states.
-func TestMulIsAProduct(t *testing.T) {
-	for _, mk := range matrixKinds() {
-		w := mk.make(source(), 21, 96)
-		dense, q, _ := activations(Generic(), source(), inputs()[0], 2, 96, 0)
-		a := pick(w, dense, q)
-		dst := make([]float32, 2*w.Stride())
-		Generic().Mul(dst, w, 0, w.Panels(), a, 2)
-		row := make([]float32, 96)
-		for i := range 2 {
-			for r := range 21 {
-				w.Row(r, row)
-				sum, size := 0.0, 0.0
-				for c, v := range row {
-					x := float64(dense.Row(i)[c])
-					if w.Quantized() {
-						x = float64(q.scales(i)[c/32].d) * float64(q.codes(i)[c])
-					}
-					sum += float64(v) * x
-					size += math.Abs(float64(v) * x)
-				}
-				if got := float64(dst[i*w.Stride()+r]); math.Abs(got-sum) > size*1e-5 {
-					t.Errorf("%s: row %d: %v, want %v", mk.name, r, got, sum)
-				}
-			}
-			for r := 21; r < w.Stride(); r++ {
-				if dst[i*w.Stride()+r] != 0 {
-					t.Errorf("%s: padding row %d is %v", mk.name, r, dst[i*w.Stride()+r])
-				}
 			}
 		}
 	}
@@ -479,11 +343,7 @@ func TestNonFiniteInputIsHarmless(t *testing.T) {
 				t.Errorf("%s: %v", op.name, err)
 			}
 		}
-		x, q, intact := activations(k, source(), bad, 5, 64, 1)
-		for _, mk := range matrixKinds() {
-			w := mk.make(source(), 9, 64)
-			k.Mul(make([]float32, 5*w.Stride()), w, 0, w.Panels(), pick(w, x, q), 5)
-		}
+		_, _, intact := activations(k, source(), bad, 5, 64, 1)
 		if err := intact(); err != nil {
 			t.Error(err)
 		}
@@ -491,14 +351,9 @@ func TestNonFiniteInputIsHarmless(t *testing.T) {
 }
 
 func TestWrongLengthsPanic(t *testing.T) {
-	w, a := NewDense(8, 4, false), NewActivations(Dense, 1, 4, nil)
 	for name, f := range map[string]func(){
-		"short destination":  func() { Generic().Mul(make([]float32, 7), w, 0, 1, a, 1) },
-		"panel out of range": func() { Generic().Mul(make([]float32, 8), w, 0, 2, a, 1) },
-		"too many rows":      func() { Generic().Mul(make([]float32, 16), w, 0, 1, a, 2) },
-		"other width":        func() { Generic().Mul(make([]float32, 8), w, 0, 1, NewActivations(Dense, 1, 5, nil), 1) },
-		"add":                func() { Generic().Add(make([]float32, 2), make([]float32, 3)) },
-		"cache":              func() { Generic().Scores(make([]float32, 2), make([]float32, 8), make([]uint16, 15), 1) },
+		"add":   func() { Generic().Add(make([]float32, 2), make([]float32, 3)) },
+		"cache": func() { Generic().Scores(make([]float32, 2), make([]float32, 8), make([]uint16, 15), 1) },
 	} {
 		func() {
 			defer func() {
@@ -514,13 +369,9 @@ func TestWrongLengthsPanic(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	for _, k := range tiers(t) {
 		v, a, _ := activations(k, source(), inputs()[0], 5, 64, 0)
-		w := quantizedMatrix(true, true)(source(), 16, 64)
-		w4 := quantizedMatrix(false, true)(source(), 16, 64)
 		dst, x, y, half := make([]float32, 5*16), make([]float32, 64), make([]float32, 64), make([]uint16, 64)
 		if n := testing.AllocsPerRun(10, func() {
 			k.Quantize(a, 0, v.Row(0))
-			k.Mul(dst, w, 0, 2, a, 5)
-			k.Mul(dst, w4, 0, 2, a, 1)
 			k.RMSNorm(x, y, y, 1)
 			k.SiLUMul(x, x, y)
 			k.Add(x, y)
@@ -532,52 +383,4 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%s: %v allocations", k.ISA(), n)
 		}
 	}
-}
-
-func FuzzMul(f *testing.F) {
-	f.Add([]byte{1, 2, 3, 200, 255, 127, 128}, uint8(3), uint8(1))
-	f.Add([]byte{255}, uint8(8), uint8(4))
-	f.Fuzz(func(t *testing.T, data []byte, rows, tokens uint8) {
-		n, count := int(rows)%20+1, int(tokens)%9+1
-		at := 0
-		next := func() byte {
-			if len(data) == 0 {
-				return 77
-			}
-			at++
-			return data[at%len(data)]
-		}
-		for _, wide := range []bool{false, true} {
-			w := NewQuantized(n, 64, wide)
-			q, d, m := make([]int8, 64), make([]float32, 2), make([]float32, 2)
-			for r := range n {
-				for i := range q {
-					q[i] = int8(next())
-					if !wide {
-						q[i] &= 15
-					}
-				}
-				for b := range d {
-					// No infinities and NaN: their bits need not agree.
-					d[b] = fromHalf(binary.LittleEndian.Uint16([]byte{next(), next() & 0xBF}))
-					m[b] = fromHalf(binary.LittleEndian.Uint16([]byte{next(), next() & 0xBF}))
-				}
-				w.SetBlocks(r, q, d, m)
-			}
-			a, x := NewActivations(Block, count, 64, nil), make([]float32, 64)
-			for i := range count {
-				for j := range x {
-					x[j] = float32(int8(next())) * float32(math.Exp2(float64(int8(next())/8)))
-				}
-				Generic().Quantize(a, i, x)
-			}
-			want := make([]float32, count*w.Stride())
-			Generic().Mul(want, w, 0, w.Panels(), a, count)
-			for _, k := range tiers(t) {
-				got := make([]float32, len(want))
-				k.Mul(got, w, 0, w.Panels(), a, count)
-				sameBits(t, k.ISA(), got, want)
-			}
-		}
-	})
 }

@@ -3,60 +3,40 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+	"unsafe"
 )
 
-type kind uint8
+// panelRows is the number of rows of a panel: one 64-byte vector holds a float32 of each.
+const panelRows = 16
 
-const (
-	kindF32 kind = iota
-	kindF16
-	kindQ8
-	kindQ4
-)
-
-// Bytes of one block (32 columns of 8 rows).
-const (
-	q4Block = 16 + 16 + 128
-	q8Block = 32 + 256
-)
-
-// Matrix is a weight matrix in panels of eight rows. After it is filled it is immutable and safe for concurrent use.
+// Matrix is a weight matrix in panels of sixteen rows. After it is filled it is immutable and safe for concurrent use.
 type Matrix struct {
 	rows, cols int
-	kind       kind
+	format     Format
+	layout     layout
 	panelBytes int
 	data       []byte
-	offsets    []float32 // of a Q8 matrix: 8 per panel and block; nil when all are zero
 }
 
-// NewQuantized returns an empty matrix of blocks of 32 columns, each with a scale and an offset. It is a Q4 matrix when wide is
-// false: integers 0 to 15, and scales and offsets that are half-precision numbers. Otherwise integers are signed bytes, scales
-// and offsets float32. cols must be a multiple of 32.
-func NewQuantized(rows, cols int, wide bool) *Matrix {
-	if rows <= 0 || cols <= 0 || cols%32 != 0 {
-		mismatch("NewQuantized", rows, cols)
-	}
-	if wide {
-		return newMatrix(rows, cols, kindQ8, cols/32*q8Block)
-	}
-	return newMatrix(rows, cols, kindQ4, cols/32*q4Block)
+// MatrixBytes is the memory that NewMatrix needs.
+func MatrixBytes(f Format, rows, cols int) int {
+	return (rows + panelRows - 1) / panelRows * f.panelBytes(cols)
 }
 
-// NewDense returns an empty matrix of float32, or of half-precision numbers if half is set.
-func NewDense(rows, cols int, half bool) *Matrix {
-	if rows <= 0 || cols <= 0 {
-		mismatch("NewDense", rows, cols)
+// NewMatrix returns a matrix in mem, of MatrixBytes bytes, which may be read-only if it is filled already; with nil it takes memory
+// of its own, all zero. cols must be a multiple of the format's Columns.
+func NewMatrix(f Format, rows, cols int, mem []byte) *Matrix {
+	if rows <= 0 || cols <= 0 || f > Q8X || cols%f.Columns() != 0 {
+		mismatch("NewMatrix", int(f), rows, cols)
 	}
-	if half {
-		return newMatrix(rows, cols, kindF16, cols*16)
+	need := MatrixBytes(f, rows, cols)
+	if mem == nil {
+		mem = alignedBytes(need)
 	}
-	return newMatrix(rows, cols, kindF32, cols*32)
-}
-
-func newMatrix(rows, cols int, k kind, panelBytes int) *Matrix {
-	m := &Matrix{rows: rows, cols: cols, kind: k, panelBytes: panelBytes}
-	m.data = make([]byte, m.Panels()*panelBytes)
-	return m
+	if len(mem) != need || uintptr(unsafe.Pointer(&mem[0]))%4 != 0 {
+		mismatch("NewMatrix", int(f), rows, cols, len(mem), need)
+	}
+	return &Matrix{rows: rows, cols: cols, format: f, layout: f.layout(cols), panelBytes: f.panelBytes(cols), data: mem}
 }
 
 // Rows and Cols give the size without padding.
@@ -65,95 +45,29 @@ func (w *Matrix) Rows() int { return w.rows }
 // Cols gives the number of columns.
 func (w *Matrix) Cols() int { return w.cols }
 
-// Stride is the number of rows with padding: the length of one product.
-func (w *Matrix) Stride() int { return (w.rows + 7) &^ 7 }
+// Stride is the number of rows with padding: the least length of one product.
+func (w *Matrix) Stride() int { return w.Panels() * panelRows }
 
 // Panels is the number of panels.
-func (w *Matrix) Panels() int { return (w.rows + 7) / 8 }
+func (w *Matrix) Panels() int { return (w.rows + panelRows - 1) / panelRows }
 
-// Bytes is the memory one product reads.
-func (w *Matrix) Bytes() int { return len(w.data) + 4*len(w.offsets) }
+// Format returns how the weights are stored.
+func (w *Matrix) Format() Format { return w.format }
 
-// Quantized reports whether products read quantised activations.
-func (w *Matrix) Quantized() bool { return w.kind == kindQ4 || w.kind == kindQ8 }
+// Bytes is the matrix's memory: what a product reads once, and what NewMatrix accepts again.
+func (w *Matrix) Bytes() []byte { return w.data }
 
-func (w *Matrix) blocks() int { return w.cols / 32 }
-
-// FitsQ4 reports whether a row of blocks can be stored exactly in a Q4 matrix.
-func FitsQ4(q []int8, d, m []float32) bool {
-	for _, v := range q {
-		if v < 0 || v > 15 {
-			return false
-		}
-	}
-	for i := range d {
-		if fromHalf(toHalf(d[i])) != d[i] || fromHalf(toHalf(m[i])) != m[i] {
-			return false
-		}
-	}
-	return true
+// panel is the panel that row r is in, lane its place there.
+func (w *Matrix) panel(r int) (panel []byte, lane int) {
+	p := r / panelRows
+	return w.data[p*w.panelBytes : (p+1)*w.panelBytes], r % panelRows
 }
 
-// SetBlocks stores row r of a quantised matrix: the value of column j is d[j/32]·q[j] + m[j/32]. Different panels may be filled
-// concurrently, except the first time an offset of a Q8 matrix is not zero.
-func (w *Matrix) SetBlocks(r int, q []int8, d, m []float32) {
-	n := w.blocks()
-	if !w.Quantized() || r < 0 || r >= w.rows || len(q) != w.cols || len(d) < n || len(m) < n {
-		mismatch("SetBlocks", r, len(q), len(d), len(m))
-	}
-	for b := range n {
-		if w.kind == kindQ4 {
-			w.setQ4(r, b, q[b*32:b*32+32], d[b], m[b])
-		} else {
-			w.setQ8(r, b, q[b*32:b*32+32], d[b], m[b])
-		}
-	}
-}
-
-func (w *Matrix) setQ4(r, b int, q []int8, d, m float32) {
-	at := r/8*w.panelBytes + b*q4Block
-	blk, lane := w.data[at:at+q4Block], r%8
-	binary.LittleEndian.PutUint16(blk[2*lane:], toHalf(d))
-	binary.LittleEndian.PutUint16(blk[16+2*lane:], toHalf(m))
-	for g := range 4 {
-		v := blk[32+g*32+lane*4:][:4]
-		for i := range v {
-			v[i] = byte(q[g*4+i])&15 | byte(q[g*4+16+i])<<4
-		}
-	}
-}
-
-func (w *Matrix) setQ8(r, b int, q []int8, d, m float32) {
-	at := r/8*w.panelBytes + b*q8Block
-	blk, lane := w.data[at:at+q8Block], r%8
-	binary.LittleEndian.PutUint32(blk[4*lane:], math.Float32bits(d))
-	for g := range 8 {
-		v := blk[32+g*32+lane*4:][:4]
-		for i := range v {
-			v[i] = byte(q[g*4+i])
-		}
-	}
-	if m != 0 && w.offsets == nil {
-		w.offsets = make([]float32, w.Panels()*w.blocks()*8)
-	}
-	if w.offsets != nil {
-		w.offsets[(r/8*w.blocks()+b)*8+lane] = m
-	}
-}
-
-// SetRow stores row r of a dense matrix.
-func (w *Matrix) SetRow(r int, x []float32) {
-	if w.Quantized() || r < 0 || r >= w.rows || len(x) != w.cols {
-		mismatch("SetRow", r, len(x))
-	}
-	panel, lane := w.data[r/8*w.panelBytes:], r%8
-	for c, v := range x {
-		if w.kind == kindF16 {
-			binary.LittleEndian.PutUint16(panel[c*16+2*lane:], toHalf(v))
-		} else {
-			binary.LittleEndian.PutUint32(panel[c*32+4*lane:], math.Float32bits(v))
-		}
-	}
+// stream returns block b of the row's panel and the row's place.
+func (w *Matrix) stream(r, b int) (blk []byte, lane int) {
+	panel, lane := w.panel(r)
+	at := w.layout.head + b*w.layout.bytes
+	return panel[at : at+w.layout.bytes], lane
 }
 
 // Row writes row r as float32: the look-up in an embedding table.
@@ -161,32 +75,113 @@ func (w *Matrix) Row(r int, dst []float32) {
 	if r < 0 || r >= w.rows || len(dst) != w.cols {
 		mismatch("Row", r, len(dst))
 	}
-	panel, lane := w.data[r/8*w.panelBytes:], r%8
-	le := binary.LittleEndian
-	for c := range dst {
-		b, j := c/32, c%32
-		switch w.kind {
-		case kindF32:
-			dst[c] = math.Float32frombits(le.Uint32(panel[c*32+4*lane:]))
-		case kindF16:
-			dst[c] = fromHalf(le.Uint16(panel[c*16+2*lane:]))
-		case kindQ8:
-			blk := panel[b*q8Block:]
-			d := math.Float32frombits(le.Uint32(blk[4*lane:]))
-			dst[c] = d * float32(int8(blk[32+j/4*32+lane*4+j%4]))
-			if w.offsets != nil {
-				dst[c] += w.offsets[(r/8*w.blocks()+b)*8+lane]
+	panel, lane := w.panel(r)
+	switch w.format {
+	case F32:
+		for c := range dst {
+			dst[c] = math.Float32frombits(le.Uint32(panel[c*64+4*lane:]))
+		}
+	case F16:
+		for c := range dst {
+			dst[c] = fromHalf(le.Uint16(panel[c*32+2*lane:]))
+		}
+	default:
+		var b block
+		for i := range w.cols / 32 {
+			w.decode(r, i, &b)
+			out := dst[i*32 : i*32+32]
+			for j := range out {
+				out[j] = float32(b.d*float32(b.q[j]*b.scale[j/16])) + b.m
 			}
-		case kindQ4:
-			blk := panel[b*q4Block:]
-			d, m := fromHalf(le.Uint16(blk[2*lane:])), fromHalf(le.Uint16(blk[16+2*lane:]))
-			v := blk[32+j/4%4*32+lane*4+j%4] >> (j / 16 * 4) & 15
-			dst[c] = float32(d*float32(v)) + m
 		}
 	}
 }
 
-func (w *Matrix) panelOffsets(p int) []float32 {
-	n := w.blocks() * 8
-	return w.offsets[p*n : (p+1)*n]
+var le = binary.LittleEndian
+
+// block is 32 columns of one row taken apart: the value of column j is d·scale[j/16]·q[j] + m.
+type block struct {
+	q     [32]int32
+	scale [2]int32
+	d, m  float32
+}
+
+// decode takes block b (32 columns) of row r of a quantised matrix apart.
+func (w *Matrix) decode(r, b int, out *block) {
+	out.scale, out.m = [2]int32{1, 1}, 0
+	switch w.format {
+	case Q4:
+		blk, lane := w.stream(r, b)
+		out.d, out.m = half(blk, lane), half(blk[32:], lane)
+		getNibbles(out, blk[64:], lane)
+	case Q5:
+		blk, lane := w.stream(r, b)
+		out.d, out.m = half(blk, lane), half(blk[32:], lane)
+		getNibbles(out, blk[64:], lane)
+		getHigh(out, blk[320:], lane, 1)
+	case Q4K, Q5K:
+		blk, lane := w.stream(r, b/8)
+		own := blk[64+b%8*32:]
+		out.d = half(blk, lane) * float32(own[lane])
+		out.m = -(half(blk[32:], lane) * float32(own[16+lane]))
+		if w.format == Q4K {
+			getNibbles(out, blk[superHead+b%8*256:], lane)
+			return
+		}
+		getNibbles(out, blk[superHead+b%8*320:], lane)
+		getHigh(out, blk[superHead+b%8*320+256:], lane, 1)
+	case Q6K:
+		blk, lane := w.stream(r, b/8)
+		own := blk[64+b%8*32+2*lane:]
+		out.d, out.scale = half(blk, lane), [2]int32{int32(int8(own[0])), int32(int8(own[1]))}
+		getNibbles(out, blk[superHead+b%8*384:], lane)
+		getHigh(out, blk[superHead+b%8*384+256:], lane, 2)
+		for j := range out.q {
+			out.q[j] -= 32
+		}
+	case Q8:
+		blk, lane := w.stream(r, b)
+		panel, _ := w.panel(r)
+		out.d = half(panel[b*32:], lane)
+		getBytes(out, blk, lane)
+	case I8:
+		blk, lane := w.stream(r, b)
+		panel, _ := w.panel(r)
+		out.d = math.Float32frombits(le.Uint32(panel[4*lane:]))
+		getBytes(out, blk, lane)
+	default:
+		blk, lane := w.stream(r, b)
+		out.d, out.m = math.Float32frombits(le.Uint32(blk[4*lane:])), math.Float32frombits(le.Uint32(blk[64+4*lane:]))
+		getBytes(out, blk[128:], lane)
+	}
+}
+
+func half(v []byte, lane int) float32 { return fromHalf(le.Uint16(v[2*lane:])) }
+
+// getNibbles reads four vectors: the low halves are columns 0 to 15.
+func getNibbles(out *block, v []byte, lane int) {
+	for g := range 4 {
+		for i, b := range v[64*g+4*lane : 64*g+4*lane+4] {
+			out.q[4*g+i], out.q[4*g+16+i] = int32(b&15), int32(b>>4)
+		}
+	}
+}
+
+// getHigh adds the bits above the nibbles: each vector holds so many bits of 8/bits column groups.
+func getHigh(out *block, v []byte, lane, bits int) {
+	per := 8 / bits
+	for g := range 8 {
+		for i, b := range v[64*(g/per)+4*lane:][:4] {
+			out.q[4*g+i] |= int32(b>>(g%per*bits)) & (1<<bits - 1) << 4
+		}
+	}
+}
+
+// getBytes reads eight vectors of bytes that have 128 added.
+func getBytes(out *block, v []byte, lane int) {
+	for g := range 8 {
+		for i, b := range v[64*g+4*lane : 64*g+4*lane+4] {
+			out.q[4*g+i] = int32(b) - 128
+		}
+	}
 }

@@ -1,91 +1,99 @@
 package kernel
 
-// tileTokens is the number of tokens for which a panel is unpacked once.
-const tileTokens = 4
-
-// chunkPanels bounds the work of one assembly call.
-const chunkPanels = 64
-
-// Mul multiplies the panels [from, to) of w by the first n rows of a. Row t of the product goes to
-// dst[t·w.Stride():]; only the columns of these panels are written. Quantised matrices read what [Kernels.Quantize] wrote, dense
-// ones read a.Row.
-func (k Kernels) Mul(dst []float32, w *Matrix, from, to int, a *Activations, n int) {
-	stride := w.Stride()
-	if (a.in == Block) != w.Quantized() || a.in == Row || a.cols != w.cols || n > a.rows || len(dst) < n*stride || from < 0 || from > to || to > w.Panels() {
-		mismatch("Mul", len(dst), w.rows, w.cols, from, to, a.cols, a.rows, n)
-	}
-	if n == 0 {
-		return
-	}
-	if n > 1 {
-		for p := from; p < to; p++ {
-			k.mulPanel(dst[p*8:], stride, w, p, a, n)
-		}
-		return
-	}
-	for p := from; p < to; p += chunkPanels {
-		k.mul1(dst[p*8:], w, p, min(p+chunkPanels, to), a, 0)
-	}
+// mulArgs are the arguments of the assembly; strides are in bytes. The assembly knows the offsets.
+type mulArgs struct {
+	dst        *float32
+	dstStride  int
+	w          *byte // the first panel
+	panelBytes int
+	panels     int
+	blocks     int   // of 32 columns; dense matrices: columns
+	x          *byte // row of the first token
+	xStride    int
+	scales     *byte // of the first token
+	head       int   // bytes before the panel's first block
+	bias       *float32
+	add        int
 }
 
-// mulPanel multiplies one panel by n rows, in tiles.
-func (k Kernels) mulPanel(dst []float32, stride int, w *Matrix, p int, a *Activations, n int) {
-	t := 0
-	for ; t+tileTokens <= n; t += tileTokens {
-		if !k.avx2 {
-			for i := t; i < t+tileTokens; i++ {
-				w.refMul(dst[i*stride:], p, a, i)
-			}
-			continue
-		}
-		d := &dst[t*stride]
-		switch w.kind {
-		case kindQ4:
-			q4x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.blocks(), &a.codes(t)[0], a.stride, &a.scales(t)[0], a.stride)
-		case kindQ8:
-			q8x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.blocks(), &a.codes(t)[0], a.stride, &a.scales(t)[0], a.stride)
-		case kindF16:
-			f16x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.cols, &a.Row(t)[0], a.stride)
-		default:
-			f32x4AVX2(d, stride*4, &w.data[p*w.panelBytes], w.cols, &a.Row(t)[0], a.stride)
-		}
-		for i := t; i < t+tileTokens; i++ {
-			w.addOffsets(dst[i*stride:], p, a, i)
-		}
+// Mul multiplies the panels [from, to) of w by the first n rows of a, which must have the format's Input. Row t of the result goes
+// to dst[t·stride:]; only the columns of these panels are written, padding included. The result is the product, plus bias if that
+// is not nil, plus what dst held if add is set; each addition rounds once, in this order. bias has w.Rows or w.Stride elements.
+func (k Kernels) Mul(dst []float32, stride int, w *Matrix, from, to int, a *Activations, n int, add bool, bias []float32) {
+	if a.in != w.format.Input() || a.cols != w.cols || uint(n) > uint(a.rows) || from < 0 || from > to || to > w.Panels() {
+		mismatch("Mul", int(a.in), int(w.format), a.cols, w.cols, a.rows, n, from, to)
 	}
-	for ; t < n; t++ {
-		k.mul1(dst[t*stride:], w, p, p+1, a, t)
+	if n == 0 || from == to {
+		return
 	}
-}
-
-// mul1 multiplies the panels [from, to) by row t into dst, which begins at the first of them.
-func (k Kernels) mul1(dst []float32, w *Matrix, from, to int, a *Activations, t int) {
+	if stride < to*panelRows || len(dst) < (n-1)*stride+to*panelRows || (bias != nil && len(bias) < w.rows) {
+		mismatch("Mul", len(dst), stride, to*panelRows, len(bias), w.rows)
+	}
+	if bias != nil && len(bias) < to*panelRows { // the last panel reaches past the bias
+		to--
+		w.refPanel(dst[to*panelRows:], stride, to, a, 0, n, add, bias)
+	}
 	if !k.avx2 {
 		for p := from; p < to; p++ {
-			w.refMul(dst[(p-from)*8:], p, a, t)
+			w.refPanel(dst[p*panelRows:], stride, p, a, 0, n, add, bias)
 		}
 		return
 	}
-	_ = dst[(to-from)*8-1]
-	data := &w.data[from*w.panelBytes]
-	switch w.kind {
-	case kindQ4:
-		q4x1AVX2(&dst[0], data, to-from, w.blocks(), &a.codes(t)[0], &a.scales(t)[0])
-	case kindQ8:
-		q8x1AVX2(&dst[0], data, to-from, w.blocks(), &a.codes(t)[0], &a.scales(t)[0])
-	case kindF16:
-		f16x1AVX2(&dst[0], data, to-from, w.cols, &a.Row(t)[0])
-	default:
-		f32x1AVX2(&dst[0], data, to-from, w.cols, &a.Row(t)[0])
+	k.mulTiles(dst, stride, w, from, to, a, n, add, bias)
+}
+
+// Bounds of one call of the assembly, so that it stays short: multiplications of a tile, bytes of one token.
+const (
+	tileWork  = 4 << 20
+	tokenWork = 512 << 10
+)
+
+// mulTiles goes through a few panels at a time, which stay in the first cache while all tokens pass by.
+func (k Kernels) mulTiles(dst []float32, stride int, w *Matrix, from, to int, a *Activations, n int, add bool, bias []float32) {
+	args := mulArgs{
+		dstStride: 4 * stride, panelBytes: w.panelBytes, blocks: w.cols / 32, xStride: a.stride, head: w.layout.head,
 	}
-	for p := from; p < to; p++ {
-		w.addOffsets(dst[(p-from)*8:], p, a, t)
+	if w.format.Input() == Dense {
+		args.blocks = w.cols
+	}
+	if add {
+		args.add = 1
+	}
+	group := max(1, tileWork/(w.cols*panelRows*refTokens))
+	if n > 1 {
+		group = min(group, max(1, panelCache/w.panelBytes))
+	} else {
+		group = max(1, tokenWork/w.panelBytes)
+	}
+	for p := from; p < to; p += group {
+		args.panels = min(group, to-p)
+		args.w = &w.data[p*w.panelBytes]
+		if bias != nil {
+			args.bias = &bias[p*panelRows]
+		}
+		for t := 0; t < n; {
+			args.dst = &dst[t*stride+p*panelRows]
+			row := a.row(t)
+			args.x, args.scales = &row[0], &row[0]
+			if a.in != Dense {
+				args.scales = &row[a.cols]
+			}
+			t += k.tile(w.format, n-t, &args)
+		}
 	}
 }
 
-// addOffsets adds the offsets of panel p, if the matrix keeps them apart, to its product with row t.
-func (w *Matrix) addOffsets(dst []float32, p int, a *Activations, t int) {
-	if w.offsets != nil {
-		offsetsAVX2(&dst[:8][0], &w.panelOffsets(p)[0], w.blocks(), &a.scales(t)[0])
+// panelCache is how many bytes of panels pass all tokens together.
+const panelCache = 24 << 10
+
+// tile multiplies with the largest tile that the tokens left fill, and returns its tokens.
+func (k Kernels) tile(f Format, left int, args *mulArgs) int {
+	for n := 16; ; n /= 2 {
+		if n > left {
+			continue
+		}
+		if k.avx512 && tileAVX512(f, n, args) || !k.avx512 && tileAVX2(f, n, args) {
+			return n
+		}
 	}
 }

@@ -3,43 +3,61 @@ package kernel
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
-// The tests of AVX2 must not pass silently on the reference.
-func TestAVX2IsSelectedWhereRequired(t *testing.T) {
-	if !testmodel.Required(avx2) {
-		t.Skip("SLUICE_REQUIRE does not name avx2")
-	}
-	t.Setenv(Variable, "")
-	if got := Detect(slog.Default()).ISA(); got != avx2 {
-		t.Fatalf("SLUICE_REQUIRE names avx2, but the tier is %s", got)
+// The tests of a tier must not pass silently on a lower one.
+func TestTierIsSelectedWhereRequired(t *testing.T) {
+	for i, tier := range []string{avx2, avx512} {
+		t.Run(tier, func(t *testing.T) {
+			if !testmodel.Required(tier) {
+				t.Skipf("SLUICE_REQUIRE does not name %s", tier)
+			}
+			t.Setenv(Variable, "")
+			if got := Detect(slog.Default()); len(ladder(got)) < i+2 {
+				t.Fatalf("SLUICE_REQUIRE names %s, but the tier is %s", tier, got.ISA())
+			}
+		})
 	}
 }
 
 func TestChoose(t *testing.T) {
 	ok := func(Kernels) error { return nil }
 	bad := func(Kernels) error { return errors.New("result 3 differs") }
+	bad512 := func(k Kernels) error {
+		if k.avx512 {
+			return errors.New("result 4 differs")
+		}
+		return nil
+	}
+	one, two := Kernels{avx2: true}, Kernels{avx2: true, avx512: true}
 	for _, c := range []struct {
 		name, mask string
-		has        bool
+		best       Kernels
 		test       func(Kernels) error
 		want, warn string
 	}{
-		{"present", "", true, ok, avx2, ""},
-		{"absent", "", false, ok, generic, ""},
-		{"masked", "generic", true, ok, generic, ""},
-		{"asked", "avx2", true, ok, avx2, ""},
-		{"asked but absent", "avx2", false, ok, generic, "lacks AVX2"},
-		{"misspelt", "avx3", true, ok, generic, `"avx3" names no tier`},
-		{"broken", "", true, bad, generic, "failed its self-test"},
+		{"present", "", one, ok, avx2, ""},
+		{"best", "", two, ok, avx512, ""},
+		{"absent", "", Kernels{}, ok, generic, ""},
+		{"masked", "generic", two, ok, generic, ""},
+		{"masked from above", "avx2", two, ok, avx2, ""},
+		{"asked", "avx2", one, ok, avx2, ""},
+		{"asked for the best", "avx512", two, ok, avx512, ""},
+		{"asked but absent", "avx2", Kernels{}, ok, generic, "lacks"},
+		{"asked for more than there is", "avx512", one, ok, avx2, "lacks"},
+		{"misspelt", "avx3", two, ok, generic, `"avx3" names no tier`},
+		{"broken", "", one, bad, generic, "avx2 failed its self-test"},
+		{"best broken", "", two, bad512, avx2, "avx512 failed its self-test"},
+		{"all broken", "", two, bad, generic, "avx2 failed its self-test"},
 	} {
-		k, warning := choose(c.mask, c.has, c.test)
-		if k.ISA() != c.want || !strings.Contains(warning, c.warn) || (warning == "") != (c.warn == "") {
-			t.Errorf("%s: got %s, warning %q", c.name, k.ISA(), warning)
+		k, warnings := choose(c.mask, c.best, c.test)
+		if all := strings.Join(warnings, "; "); k.ISA() != c.want || !strings.Contains(all, c.warn) || (all == "") != (c.warn == "") {
+			t.Errorf("%s: got %s, warning %q", c.name, k.ISA(), all)
 		}
 	}
 }
@@ -52,10 +70,9 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
+// tiers returns every tier of this machine, the reference first.
 func tiers(testing.TB) []Kernels {
-	all := []Kernels{Generic()}
-	if hasAVX2() {
-		all = append(all, Kernels{avx2: true})
-	}
+	all := ladder(detect())
+	slices.Reverse(all)
 	return all
 }

@@ -5,31 +5,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"golang.org/x/sys/cpu"
 )
 
-// vectorTiers returns the tiers this processor can run.
-func vectorTiers() []Kernels {
-	all := []Kernels{Generic()}
-	if hasAVX2() {
-		all = append(all, Kernels{avx2: true})
-		if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
-			all = append(all, Kernels{avx2: true, avx512: true})
-		}
-	}
-	return all
-}
+func vectorTiers() []Kernels { return tiers(nil) }
 
-func tierName(k Kernels) string {
-	switch {
-	case k.avx512:
-		return "avx512"
-	case k.avx2:
-		return "avx2"
-	}
-	return "generic"
-}
+func tierName(k Kernels) string { return k.ISA() }
 
 // vecCase runs one kernel on x, y, z, which it may change, and writes what it gives to dst.
 type vecCase struct {

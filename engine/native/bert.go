@@ -186,7 +186,7 @@ func (b *bert) join(norm *layerNorm, bias []float32, rows int) {
 }
 
 func (b *bert) multiply(dst []float32, l *linear, a *kernel.Activations, rows int) {
-	b.parallel(l.w.Panels(), func(from, to int) { b.kernels.Mul(dst, l.w, from, to, a, rows) })
+	b.parallel(l.w.Panels(), func(from, to int) { b.kernels.Mul(dst, l.w.Stride(), l.w, from, to, a, rows, false, nil) })
 }
 
 // attend mixes the rows of one text: n rows from first on, each head by itself.

@@ -171,7 +171,7 @@ func (r *bertReader) linear(rows, cols int, names ...string) linear {
 	if r.err != nil { // what config.json claims is no reason to take memory
 		return linear{}
 	}
-	l := linear{w: kernel.NewDense(rows*len(names), cols, false)}
+	l := linear{w: kernel.NewMatrix(kernel.F32, rows*len(names), cols, nil)}
 	for i, name := range names {
 		w, bias := r.tensor(name+".weight", rows, cols), r.tensor(name+".bias", rows)
 		if r.err != nil {

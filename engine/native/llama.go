@@ -230,9 +230,8 @@ func (m *llama) readLayer(l *loader, prefix string) layer {
 		return y
 	}
 	y.qkv, y.gateUp = []*kernel.Matrix{y.q, y.k, y.v}, []*kernel.Matrix{y.gate, y.up}
-	y.quantIn = slices.ContainsFunc(y.qkv, (*kernel.Matrix).Quantized)
-	y.quantFFN = slices.ContainsFunc(y.gateUp, (*kernel.Matrix).Quantized)
-	y.quantO, y.quantDownI = y.o.Quantized(), y.down.Quantized()
+	y.quantIn, y.quantFFN = slices.ContainsFunc(y.qkv, readsBlocks), slices.ContainsFunc(y.gateUp, readsBlocks)
+	y.quantO, y.quantDownI = readsBlocks(y.o), readsBlocks(y.down)
 	return y
 }
 
@@ -278,14 +277,20 @@ func (l *loader) matrix(name string, rows, cols int) *kernel.Matrix {
 	case t == nil:
 		return nil
 	case l.exact || !t.Type.HasBlocks():
-		m := kernel.NewDense(rows, cols, !l.exact && t.Type == gguf.F16)
+		f := kernel.F32
+		if !l.exact && t.Type == gguf.F16 {
+			f = kernel.F16
+		}
+		m := kernel.NewMatrix(f, rows, cols, nil)
 		l.group.Go(func() error { fillDense(m, t); return nil })
 		return m
 	}
-	m := kernel.NewQuantized(rows, cols, !fitsQ4(t))
+	m := kernel.NewMatrix(blockFormat(t), rows, cols, nil)
 	l.group.Go(func() error { fillBlocks(m, t); return nil })
 	return m
 }
+
+func readsBlocks(m *kernel.Matrix) bool { return m.Format().Input() == kernel.Block }
 
 func (l *loader) wait() error {
 	return errors.Join(l.err, l.group.Wait())
@@ -307,17 +312,25 @@ func fillBlocks(m *kernel.Matrix, t *gguf.Tensor) {
 	}
 }
 
-// fitsQ4 reports whether every row of t can be kept in four bits exactly.
-func fitsQ4(t *gguf.Tensor) bool {
-	if t.Type != gguf.Q4_0 && t.Type != gguf.Q4_1 {
-		return false
+// blockFormat returns the smallest format that holds every row of t exactly.
+func blockFormat(t *gguf.Tensor) kernel.Format {
+	f := kernel.Q8X
+	switch t.Type {
+	case gguf.Q4_0, gguf.Q4_1:
+		f = kernel.Q4
+	case gguf.Q5_0, gguf.Q5_1:
+		f = kernel.Q5
+	case gguf.Q8_0:
+		f = kernel.Q8
+	default:
+		return f
 	}
 	q, d, o := make([]int8, t.Cols()), make([]float32, t.Cols()/32), make([]float32, t.Cols()/32)
 	for r := range t.Rows() {
 		t.Blocks(r, q, d, o)
-		if !kernel.FitsQ4(q, d, o) {
-			return false
+		if !kernel.Fits(f, q, d, o) {
+			return kernel.Q8X
 		}
 	}
-	return true
+	return f
 }

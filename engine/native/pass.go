@@ -64,7 +64,7 @@ func newInput(rows, cols int) input {
 
 // of returns the form that w reads.
 func (in *input) of(w *kernel.Matrix) *kernel.Activations {
-	if w.Quantized() {
+	if readsBlocks(w) {
 		return in.q
 	}
 	return in.x
@@ -137,7 +137,7 @@ func (p *pass) finish() {
 	for i, from := range p.wanted {
 		p.addTmp(from, p.m.layers[len(p.m.layers)-1].down.Stride())
 		p.k.RMSNorm(p.out.x.Row(i), p.x[from*p.m.dim:(from+1)*p.m.dim], p.m.norm, p.m.eps)
-		if p.m.head.Quantized() {
+		if readsBlocks(p.m.head) {
 			p.k.Quantize(p.out.q, i, p.out.x.Row(i))
 		}
 	}
@@ -175,7 +175,7 @@ func (p *pass) mul(_, from, to int) {
 		q := &p.products[i]
 		n := q.w.Panels()
 		if from < n && from < to {
-			p.k.Mul(q.dst, q.w, from, min(to, n), q.in.of(q.w), p.count)
+			p.k.Mul(q.dst, q.w.Stride(), q.w, from, min(to, n), q.in.of(q.w), p.count, false, nil)
 		}
 		from, to = max(0, from-n), to-n
 	}

@@ -1,0 +1,428 @@
+package main
+
+import "fmt"
+
+// The AVX2 tiles work on halves of a panel: eight rows. One or two tokens take both halves of a block before the next block, so
+// that weights are read in order; four tokens take one half through all columns, then the other.
+//
+// Registers: weights Y0 to Y7, sums of tokens Y8 to Y11, scales Y12, offsets Y13, temporary Y14 and Y15.
+
+// format2 is what the frame of the block formats needs to know; h is the half.
+type format2 struct {
+	name   string
+	bytes  int // of a block of 32 columns in the stream of weights
+	head   int // bytes per block in the panel's head, if any
+	super  int // bytes before every eighth block
+	block  func(a *asm, h, tokens, acc int)
+	before func(a *asm)
+}
+
+func (a *asm) avx2() {
+	a.constant("low4", 0x0f0f0f0f)
+	a.constant("bit5", 0x10101010)
+	a.constant("bits56", 0x30303030)
+	a.constant("top", 0x80808080)
+	a.constant("ones", 0x00010001)
+	for _, f := range formats2() {
+		for _, n := range []int{1, 2, 4} {
+			a.blocks2(&f, n)
+		}
+	}
+	for _, n := range []int{1, 2, 4} {
+		a.rows2(n)
+	}
+	for _, f := range []string{"f32", "f16"} {
+		for _, n := range []int{1, 2, 4} {
+			a.dense2(f, n)
+		}
+	}
+}
+
+func formats2() []format2 {
+	return []format2{
+		{name: "q4", bytes: 320, block: func(a *asm, h, n, acc int) {
+			a.nibbles2(h, 64, 0, 1, 2, 3)
+			a.nibbles2(h, 64, 4, 5, 6, 7)
+			a.halves2(h)
+			a.tokens2q4(n, acc, "VFMADD231PS")
+		}},
+		{name: "q4k", bytes: 256, super: 320, block: func(a *asm, h, n, acc int) {
+			a.nibbles2(h, 0, 0, 1, 2, 3)
+			a.nibbles2(h, 0, 4, 5, 6, 7)
+			a.scalesK2(h)
+			a.tokens2q4(n, acc, "VFNMADD231PS")
+		}},
+		{name: "q5", bytes: 384, block: func(a *asm, h, n, acc int) {
+			a.tokens2q5(h, n, acc, 64, 320, "VFMADD231PS", func() { a.halves2(h) })
+		}},
+		{name: "q5k", bytes: 320, super: 320, block: func(a *asm, h, n, acc int) {
+			a.tokens2q5(h, n, acc, 0, 256, "VFNMADD231PS", func() { a.scalesK2(h) })
+		}},
+		{name: "q6k", bytes: 384, super: 320, block: func(a *asm, h, n, acc int) { a.tokens2q6(h, n, acc) }},
+		{name: "q8", bytes: 512, head: 32, before: func(a *asm) { a.op("VMOVDQU ones<>(SB), Y13") }, block: func(a *asm, h, n, acc int) {
+			a.tokens2q8(h, n, 0)
+			a.op("VCVTPH2PS %d(BX), Y12", 16*h)
+			a.fold2(n, acc, "", "")
+		}},
+		{name: "q8x", bytes: 640, before: func(a *asm) { a.op("VMOVDQU ones<>(SB), Y13") }, block: func(a *asm, h, n, acc int) {
+			a.tokens2q8(h, n, 128)
+			a.op("VMOVUPS %d(DI), Y12", 32*h)
+			a.op("VMOVUPS %d(DI), Y1", 64+32*h)
+			a.fold2(n, acc, "VFMADD231PS", "Y1")
+		}},
+	}
+}
+
+// blocks2 is a tile of a block format.
+func (a *asm) blocks2(f *format2, tokens int) {
+	a.begin(f.name, "AVX2", tokens, fmt.Sprintf("Panels of %s times %d tokens.", f.name, tokens))
+	if f.before != nil {
+		f.before(a)
+	}
+	a.panelLoop()
+	passes := [][]int{{0, 1}}
+	if tokens == 4 {
+		passes = [][]int{{0}, {1}}
+	}
+	for _, halves := range passes {
+		a.point(tokens, f.head > 0, true)
+		a.zero2(8, tokens*len(halves))
+		loop, done, super := a.fresh(f.name+"block"), a.fresh(f.name+"done"), ""
+		if f.super > 0 {
+			super = a.fresh("super")
+			a.label(super)
+			a.op("MOVQ DI, R13")
+			a.op("LEAQ 64(DI), BX")
+			a.op("ADDQ $%d, DI", f.super)
+		}
+		a.label(loop)
+		if tokens <= 2 {
+			a.prefetch(f.bytes)
+		}
+		for i, h := range halves {
+			f.block(a, h, tokens, 8+i*tokens)
+		}
+		a.step(tokens, f.bytes, f.head, f.super, loop, super, done)
+		a.label(done)
+		a.store2(tokens, halves)
+	}
+	a.end()
+}
+
+func (a *asm) zero2(acc, n int) {
+	for i := range n {
+		a.op("VXORPS Y%d, Y%d, Y%d", acc+i, acc+i, acc+i)
+	}
+}
+
+func (a *asm) store2(tokens int, halves []int) {
+	var outs []out
+	for i, h := range halves {
+		for t := range tokens {
+			outs = append(outs, out{fmt.Sprintf("Y%d", 8+i*tokens+t), t, 32 * h})
+		}
+	}
+	a.store(tokens, outs)
+}
+
+// nibbles2 unpacks column groups from the vectors at off(DI) into the registers of the same numbers modulo 8.
+func (a *asm) nibbles2(h, off int, groups ...int) {
+	for _, g := range groups {
+		src := off + 64*(g%4) + 32*h
+		if g < 4 {
+			a.op("VMOVDQU %d(DI), Y%d", src, g)
+			continue
+		}
+		a.op("VPSRLW $4, Y%d, Y%d", g-4, g)
+	}
+	if groups[0] == 0 {
+		return // the high halves still need the registers
+	}
+	a.op("VMOVDQU low4<>(SB), Y15")
+	for g := range 8 {
+		a.op("VPAND Y15, Y%d, Y%d", g, g)
+	}
+}
+
+// halves2 loads scales and offsets of half precision.
+func (a *asm) halves2(h int) {
+	a.op("VCVTPH2PS %d(DI), Y12", 16*h)
+	a.op("VCVTPH2PS %d(DI), Y13", 32+16*h)
+}
+
+// scalesK2 multiplies the block's 6-bit scales by those of the super-block at R13: exact products.
+func (a *asm) scalesK2(h int) {
+	for i, r := range []string{"Y12", "Y13"} {
+		a.op("VPMOVZXBD %d(BX), %s", 16*i+8*h, r)
+		a.op("VCVTDQ2PS %s, %s", r, r)
+		a.op("VCVTPH2PS %d(R13), Y14", 32*i+16*h)
+		a.op("VMULPS Y14, %s, %s", r, r)
+	}
+}
+
+// tokens2q4 sums all 32 products in 16 bits: eight pairs give at most 8·2·15·127 = 30,480.
+func (a *asm) tokens2q4(tokens, acc int, offset string) {
+	for t := range tokens {
+		for g := range 8 {
+			r := "Y15"
+			if g > 0 {
+				r = "Y14"
+			}
+			a.op("VPBROADCASTD %s, Y14", x(t, 4*g))
+			a.op("VPMADDUBSW Y14, Y%d, %s", g, r)
+			if g > 0 {
+				a.op("VPADDW Y14, Y15, Y15")
+			}
+		}
+		a.op("VPMADDWD ones<>(SB), Y15, Y15")
+		a.op("VCVTDQ2PS Y15, Y15")
+		a.op("VBROADCASTSS %s, Y14", sc(t, 0))
+		a.op("VMULPS Y14, Y12, Y14")
+		a.op("VFMADD231PS Y14, Y15, Y%d", acc+t)
+		a.op("VBROADCASTSS %s, Y14", sc(t, 4))
+		a.op("%s Y14, Y13, Y%d", offset, acc+t)
+	}
+}
+
+// high2 adds bits from the vector at off(DI), shifted left by the given number, to a register.
+func (a *asm) high2(off, by, dst int, mask string) {
+	a.op("VMOVDQU %d(DI), Y14", off)
+	if by > 0 {
+		a.op("VPSLLW $%d, Y14, Y14", by)
+	} else if by < 0 {
+		a.op("VPSRLW $%d, Y14, Y14", -by)
+	}
+	a.op("VPAND %s<>(SB), Y14, Y14", mask)
+	a.op("VPOR Y14, Y%d, Y%d", dst, dst)
+}
+
+// quarter2 loads column groups 0 to 3 or 4 to 7 as nibbles into Y0 to Y3.
+func (a *asm) quarter2(h, off, part int) {
+	a.op("VMOVDQU low4<>(SB), Y15")
+	for v := range 4 {
+		if part == 0 {
+			a.op("VPAND %d(DI), Y15, Y%d", off+64*v+32*h, v)
+			continue
+		}
+		a.op("VMOVDQU %d(DI), Y%d", off+64*v+32*h, v)
+		a.op("VPSRLW $4, Y%d, Y%d", v, v)
+		a.op("VPAND Y15, Y%d, Y%d", v, v)
+	}
+}
+
+// tokens2q5 has sums of four pairs in 16 bits (4·2·31·127 = 31,496), so it takes 16 columns at a time; integers are in Y4 to Y7.
+func (a *asm) tokens2q5(h, tokens, acc, off, bits int, offset string, scales func()) {
+	for part := range 2 {
+		a.quarter2(h, off, part)
+		for v := range 4 {
+			a.high2(bits+32*h, 4-(4*part+v), v, "bit5")
+		}
+		for t := range tokens {
+			for v := range 4 {
+				r := "Y15"
+				if v > 0 {
+					r = "Y14"
+				}
+				a.op("VPBROADCASTD %s, Y14", x(t, 16*part+4*v))
+				a.op("VPMADDUBSW Y14, Y%d, %s", v, r)
+				if v > 0 {
+					a.op("VPADDW Y14, Y15, Y15")
+				}
+			}
+			if part == 0 {
+				a.op("VPMADDWD ones<>(SB), Y15, Y%d", 4+t)
+				continue
+			}
+			a.op("VPMADDWD ones<>(SB), Y15, Y15")
+			a.op("VPADDD Y15, Y%d, Y%d", 4+t, 4+t)
+		}
+	}
+	scales()
+	a.fold2(tokens, acc, offset, "Y13")
+}
+
+// fold2 adds the integers in Y4 to Y7, times both scales, and the offsets, if there are any, with the given instruction.
+func (a *asm) fold2(tokens, acc int, offset, offsets string) {
+	for t := range tokens {
+		a.op("VCVTDQ2PS Y%d, Y%d", 4+t, 4+t)
+		a.op("VBROADCASTSS %s, Y14", sc(t, 0))
+		a.op("VMULPS Y14, Y12, Y14")
+		a.op("VFMADD231PS Y14, Y%d, Y%d", 4+t, acc+t)
+		if offset != "" {
+			a.op("VBROADCASTSS %s, Y14", sc(t, 4))
+			a.op("%s Y14, %s, Y%d", offset, offsets, acc+t)
+		}
+	}
+}
+
+// tokens2q6 has two scales per block and sums of two pairs in 16 bits (2·2·63·127 = 32,004). sc0·S0 + sc1·S1 is exact in float32, as
+// are the steps to it; it grows in Y4 to Y7. The sums of the activations times 32·sc are subtracted for the 32 that each weight
+// has too much.
+func (a *asm) tokens2q6(h, tokens, acc int) {
+	a.say("Y12: the first scale of each row; Y13: 32 times both, in pairs.")
+	a.op("VPMOVSXBW %d(BX), Y13", 16*h)
+	a.op("VPSLLD $16, Y13, Y12")
+	a.op("VPSRAD $16, Y12, Y12")
+	a.op("VCVTDQ2PS Y12, Y12")
+	a.op("VPSLLW $5, Y13, Y13")
+	for part := range 2 {
+		a.quarter2(h, 0, part)
+		for v := range 4 {
+			a.high2(256+64*part+32*h, 4-2*v, v, "bits56")
+		}
+		if part == 1 {
+			a.say("Y12: the second scale.")
+			a.op("VPMOVSXBW %d(BX), Y12", 16*h)
+			a.op("VPSRAD $16, Y12, Y12")
+			a.op("VCVTDQ2PS Y12, Y12")
+			a.op("VCVTPH2PS %d(R13), Y13", 16*h)
+		}
+		for t := range tokens {
+			if part == 0 {
+				a.op("VPBROADCASTD %s, Y14", sc(t, 12))
+				a.op("VPMADDWD Y14, Y13, Y14")
+				a.op("VCVTDQ2PS Y14, Y%d", 4+t)
+			}
+			for v := range 4 {
+				r := "Y14"
+				if v == 0 {
+					r = "Y15"
+				}
+				a.op("VPBROADCASTD %s, Y14", x(t, 16*part+4*v))
+				a.op("VPMADDUBSW Y14, Y%d, %s", v, r)
+				switch v {
+				case 1:
+					a.op("VPADDW Y14, Y15, Y15")
+					a.op("VPMADDWD ones<>(SB), Y15, Y15")
+				case 2, 3:
+					a.op("VPMADDWD ones<>(SB), Y14, Y14")
+					a.op("VPADDD Y14, Y15, Y15")
+				}
+			}
+			a.op("VCVTDQ2PS Y15, Y15")
+			if part == 0 {
+				a.op("VFMSUB231PS Y15, Y12, Y%d", 4+t)
+			} else {
+				a.op("VFMADD231PS Y15, Y12, Y%d", 4+t)
+				a.op("VBROADCASTSS %s, Y14", sc(t, 0))
+				a.op("VMULPS Y14, Y13, Y14")
+				a.op("VFMADD231PS Y14, Y%d, Y%d", 4+t, acc+t)
+			}
+		}
+	}
+}
+
+// tokens2q8 sums one block of signed weights into Y4 to Y7: the weight's sign moves to the activation, so pairs of products give at
+// most 2·128·127 = 32,512. Weights are stored with 128 added.
+func (a *asm) tokens2q8(h, tokens, off int) {
+	for t := range tokens {
+		a.op("VPXOR Y%d, Y%d, Y%d", 4+t, 4+t, 4+t)
+	}
+	for g := range 8 {
+		a.signed2(off+64*g+32*h, 0)
+		for t := range tokens {
+			a.op("VPBROADCASTD %s, Y14", x(t, 4*g))
+			a.multiply2(0, 4+t)
+		}
+	}
+}
+
+// signed2 loads weights into register w and their magnitudes into the next.
+func (a *asm) signed2(off, w int) {
+	a.op("VMOVDQU top<>(SB), Y%d", w)
+	a.op("VPXOR %d(DI), Y%d, Y%d", off, w, w)
+	a.op("VPABSB Y%d, Y%d", w, w+1)
+}
+
+// multiply2 adds the products of the weights in w and the activations in Y14.
+func (a *asm) multiply2(w, acc int) {
+	a.op("VPSIGNB Y%d, Y14, Y15", w)
+	a.op("VPMADDUBSW Y15, Y%d, Y15", w+1)
+	a.op("VPMADDWD Y13, Y15, Y15")
+	a.op("VPADDD Y15, Y%d, Y%d", acc, acc)
+}
+
+// rows2 is the tile with one scale per row on both sides: integers to the end. Both halves share the broadcast activations.
+func (a *asm) rows2(tokens int) {
+	a.begin("i8", "AVX2", tokens, fmt.Sprintf("Panels of i8 times %d tokens.", tokens))
+	a.op("VMOVDQU ones<>(SB), Y13")
+	a.panelLoop()
+	a.point(tokens, true, true)
+	a.zero2(4, 2*tokens)
+	loop := a.fresh("i8block")
+	a.label(loop)
+	if tokens <= 2 {
+		a.prefetch(512)
+	}
+	for g := range 8 {
+		a.signed2(64*g, 0)
+		a.signed2(64*g+32, 2)
+		for t := range tokens {
+			a.op("VPBROADCASTD %s, Y14", x(t, 4*g))
+			a.multiply2(0, 4+t)
+			a.multiply2(2, 4+tokens+t)
+		}
+	}
+	a.op("ADDQ $512, DI")
+	a.op("ADDQ $32, SI")
+	a.op("DECQ CX")
+	a.op("JNZ %s", loop)
+	var outs []out
+	for h := range 2 {
+		for t := range tokens {
+			r := 4 + h*tokens + t
+			a.op("VCVTDQ2PS Y%d, Y%d", r, r)
+			a.op("VBROADCASTSS %s, Y14", sc(t, 0))
+			a.op("VMULPS %d(BX), Y14, Y14", 32*h)
+			a.op("VMULPS Y14, Y%d, Y%d", r, r)
+			outs = append(outs, out{fmt.Sprintf("Y%d", r), t, 32 * h})
+		}
+	}
+	a.store(tokens, outs)
+	a.end()
+}
+
+// dense2 goes column by column. With few tokens several panels at a time hide the latency of the sums.
+func (a *asm) dense2(format string, tokens int) {
+	panels, bytes, load := 4/tokens, 64, "VMOVUPS"
+	if format == "f16" {
+		bytes, load = 32, "VCVTPH2PS"
+	}
+	a.begin(format, "AVX2", tokens, fmt.Sprintf("Panels of %s times %d tokens.", format, tokens))
+	a.severalPanels(panels, func(panels int) {
+		a.point(tokens, false, false)
+		if panels > 1 {
+			a.op("MOVQ %d(AX), R13", argPanelBytes)
+			a.op("LEAQ (R13)(R13*2), BX")
+		}
+		a.zero2(8, 2*panels*tokens)
+		loop := a.fresh(format + "column")
+		a.label(loop)
+		for t := range tokens {
+			a.op("VBROADCASTSS %s, Y%d", x(t, 0), 4+t)
+		}
+		for p := range panels {
+			for h := range 2 {
+				r := 2*(p%2) + h
+				a.op("%s %d%s, Y%d", load, bytes/2*h, [4]string{"(DI)", "(DI)(R13*1)", "(DI)(R13*2)", "(DI)(BX*1)"}[p], r)
+				for t := range tokens {
+					a.op("VFMADD231PS Y%d, Y%d, Y%d", 4+t, r, 8+(2*p+h)*tokens+t)
+				}
+			}
+		}
+		a.op("ADDQ $%d, DI", bytes)
+		a.op("ADDQ $4, SI")
+		a.op("DECQ CX")
+		a.op("JNZ %s", loop)
+		var outs []out
+		for p := range panels {
+			for h := range 2 {
+				for t := range tokens {
+					outs = append(outs, out{fmt.Sprintf("Y%d", 8+(2*p+h)*tokens+t), t, 64*p + 32*h})
+				}
+			}
+		}
+		a.store(tokens, outs)
+		a.next(panels)
+	})
+}
