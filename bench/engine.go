@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginebench"
 	"github.com/sluice-project/sluice/engine/native"
 )
 
@@ -23,45 +24,42 @@ func defaultModel() string {
 	return filepath.Join(cache, "sluice", "models", "smollm2-135m-instruct-q4_1.gguf")
 }
 
-// benchEngine prints the speed of the native engine beside a yardstick of the same moment: generation reads every weight once per
-// token, as a plain loop over a block of the file's size does.
-func benchEngine(ctx context.Context, path string, rounds int) error {
-	info, err := os.Stat(path)
-	if err != nil {
+// workerCommand starts a measuring process of the built program; set adds to its environment.
+func workerCommand(binary string, set ...string) enginebench.Command {
+	return enginebench.Command{Args: []string{binary, "bench", "worker"}, Env: append(os.Environ(), set...)}
+}
+
+// benchEngine prints what `sluice bench engine` prints, and how requests fare that run together.
+func benchEngine(ctx context.Context, binary, path string, rounds int) error {
+	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("%w (run `make pull` first)", err)
 	}
 	threads := runtime.NumCPU()
+	r, err := enginebench.Run(ctx, enginebench.Config{
+		Worker: workerCommand(binary), Path: path, Threads: []int{threads}, Prompts: []int{128, 512}, Depths: []int{0, 1024}, Generate: 128,
+		Rounds: rounds,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("\nengine")
+	if err := r.Print(os.Stdout); err != nil {
+		return err
+	}
 	e, err := native.New(native.Config{Models: []native.ModelConfig{{ID: "m", Kind: native.KindLlama, Path: path}}, Threads: threads, Concurrency: 8}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = e.Close() }()
-	var bandwidth, prompt128, prompt512, single, eight []float64
+	var eight []float64
 	for range rounds {
-		bandwidth = append(bandwidth, readBandwidth(threads, info.Size()))
-		for n, out := range map[int]*[]float64{128: &prompt128, 512: &prompt512} {
-			u, err := generate(ctx, e, n, 1)
-			if err != nil {
-				return err
-			}
-			*out = append(*out, float64(u.PromptTokens)/u.Prefill.Seconds())
-		}
-		u, err := generate(ctx, e, 16, 128)
-		if err != nil {
-			return err
-		}
-		single = append(single, float64(u.CompletionTokens)/u.Decode.Seconds())
 		rate, err := together(ctx, e, 8)
 		if err != nil {
 			return err
 		}
 		eight = append(eight, rate)
 	}
-	passes := median(bandwidth) * 1e9 / float64(info.Size())
-	fmt.Printf("\nengine, %s, %d threads, medians of %d rounds (min…max), tokens/s\n", filepath.Base(path), threads, rounds)
-	fmt.Printf("  prompt of 128      %s\n  prompt of 512      %s\n  generation of 128  %s\n  8 at once, 128 in + 64 out, generated in all  %s\n",
-		spread(prompt128), spread(prompt512), spread(single), spread(eight))
-	fmt.Printf("  a plain loop that only reads a block of the model's size, in the same rounds: %s GB/s, or %.0f times a second\n", spread(bandwidth), passes)
+	fmt.Printf("\n8 requests at once, 128 tokens in and 64 out, generated in all: %v tokens/s, prompts included in the time\n", enginebench.SpreadOf(eight))
 	return nil
 }
 
@@ -101,38 +99,4 @@ func together(ctx context.Context, e engine.Engine, clients int) (float64, error
 	}
 	wg.Wait()
 	return float64(total) / time.Since(started).Seconds(), first
-}
-
-// readBandwidth returns GB/s of a plain loop that reads a block of the model's size over and over on all threads. Caches count, as they do
-// for the model. It is no bound: vector loads with prefetching can be faster.
-func readBandwidth(threads int, size int64) float64 {
-	words := int(size / 8)
-	data := make([]uint64, words)
-	for i := range data {
-		data[i] = uint64(i)
-	}
-	var wg sync.WaitGroup
-	sums := make([]uint64, threads*8) // kept apart by a cache line, and used, so that the reads stay
-	passes := 0
-	started := time.Now()
-	for ; time.Since(started) < 500*time.Millisecond; passes++ {
-		for t := range threads {
-			part := data[t*words/threads : (t+1)*words/threads]
-			wg.Go(func() { sums[t*8] += sum(part) })
-		}
-		wg.Wait()
-	}
-	return float64(passes) * float64(words*8) / time.Since(started).Seconds() / 1e9
-}
-
-func sum(part []uint64) uint64 {
-	var a, b, c, d uint64
-	for ; len(part) >= 8; part = part[8:] {
-		p := (*[8]uint64)(part)
-		a += p[0] + p[1]
-		b += p[2] + p[3]
-		c += p[4] + p[5]
-		d += p[6] + p[7]
-	}
-	return a + b + c + d
 }

@@ -145,13 +145,3 @@ func cpuSeconds(pid int) (seconds float64, peakMiB int, err error) {
 	}
 	return (user + system) / 100, peakMiB, nil // USER_HZ is 100 on Linux
 }
-
-func cpuName() string {
-	info, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(info)) {
-		if name, ok := strings.CutPrefix(line, "model name"); ok {
-			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
-		}
-	}
-	return "unknown CPU"
-}

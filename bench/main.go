@@ -6,6 +6,7 @@
 //
 //	go run ./bench            everything
 //	go run ./bench -only gateway|engine
+//	go run ./bench compare    the engine against llama.cpp, alternating (see peer.go for where that comes from)
 package main
 
 import (
@@ -14,13 +15,19 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"time"
+
+	"github.com/sluice-project/sluice/engine/enginebench"
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "upstream" {
 		exit(upstream(os.Stdout))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "compare" {
+		exit(compare(ctx, os.Args[2:]))
 	}
 	var (
 		only   = flag.String("only", "", "gateway or engine")
@@ -30,16 +37,15 @@ func main() {
 		model  = flag.String("model", defaultModel(), "GGUF file for the engine")
 	)
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	fmt.Printf("machine: %s, %d CPUs, %s\n", cpuName(), runtime.NumCPU(), runtime.Version())
+	m := enginebench.ThisMachine()
+	fmt.Printf("machine: %s, %d CPUs, %s\n", m.CPU, m.Processors, m.Go)
 	if *only != "engine" {
 		if err := benchGateway(ctx, *binary, *rounds, *length); err != nil {
 			exit(fmt.Errorf("gateway: %w", err))
 		}
 	}
 	if *only != "gateway" {
-		if err := benchEngine(ctx, *model, *rounds); err != nil {
+		if err := benchEngine(ctx, *binary, *model, *rounds); err != nil {
 			exit(fmt.Errorf("engine: %w", err))
 		}
 	}

@@ -1,0 +1,135 @@
+package enginebench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-project/sluice/engine/kernel"
+)
+
+const (
+	limitTime    = 150 * time.Millisecond // of each limit
+	smallestRead = 16 << 20               // below that a block lives in a core's own cache
+)
+
+func measureLimits(threads int, block int64, _ kernel.Kernels) Limits {
+	return Limits{ReadGBs: readRate(threads, max(block, smallestRead)), HandOver: handOver()}
+}
+
+// readRate returns the GB/s that threads read together from a block, each from its own part. Caches count, as they do for weights.
+func readRate(threads int, block int64) float64 {
+	words := int(block / 8)
+	data := make([]uint64, words)
+	for i := range data {
+		data[i] = uint64(i) // pages that were never written are all one page
+	}
+	var (
+		wg   sync.WaitGroup
+		read atomic.Int64
+		sink atomic.Uint64 // uses the sums, so that the reads stay
+	)
+	started := time.Now()
+	for t := range threads {
+		wg.Go(func() {
+			part := data[t*words/threads : (t+1)*words/threads]
+			for time.Since(started) < limitTime {
+				sink.Add(sum(part))
+				read.Add(int64(len(part)) * 8)
+			}
+		})
+	}
+	wg.Wait()
+	return float64(read.Load()) / time.Since(started).Seconds() / 1e9
+}
+
+func sum(part []uint64) uint64 {
+	var a, b, c, d uint64
+	for ; len(part) >= 8; part = part[8:] {
+		p := (*[8]uint64)(part)
+		a += p[0] + p[1]
+		b += p[2] + p[3]
+		c += p[4] + p[5]
+		d += p[6] + p[7]
+	}
+	return a + b + c + d
+}
+
+// handOver returns the nanoseconds from one thread to another and back: the median of short series. It is 0 on a single processor, where
+// there is no such thing.
+func handOver() float64 {
+	if runtime.GOMAXPROCS(0) < 2 || runtime.NumCPU() < 2 {
+		return 0
+	}
+	const series, trips = 21, 500
+	var ball atomic.Int64
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		runtime.LockOSThread()
+		for i := range int64(series * trips) {
+			await(&ball, 2*i+1)
+			ball.Store(2*i + 2)
+		}
+	})
+	wg.Add(1)
+	times := make([]float64, 0, series)
+	go func() {
+		defer wg.Done()
+		runtime.LockOSThread()
+		n := int64(0)
+		for range series {
+			started := time.Now()
+			for range trips {
+				ball.Store(2*n + 1)
+				await(&ball, 2*n+2)
+				n++
+			}
+			times = append(times, float64(time.Since(started).Nanoseconds())/trips)
+		}
+	}()
+	wg.Wait()
+	slices.Sort(times)
+	return times[series/2]
+}
+
+// await spins; now and then it lets others run, since the other side may have lost its processor.
+func await(ball *atomic.Int64, want int64) {
+	for i := 1; ball.Load() != want; i++ {
+		if i%10_000 == 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// memory reads a status file of the Linux proc file system.
+func memory(path string) (Memory, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return Memory{}, fmt.Errorf("read how much memory is used (Linux only): %w", err)
+	}
+	var m Memory
+	found := 0
+	for line := range bytes.Lines(raw) {
+		name, rest, _ := bytes.Cut(line, []byte(":"))
+		into := map[string]*int64{"VmHWM": &m.Peak, "RssAnon": &m.Anonymous, "RssFile": &m.File}[string(name)]
+		if into == nil {
+			continue
+		}
+		kib, err := strconv.ParseInt(string(bytes.TrimSuffix(bytes.TrimSpace(rest), []byte(" kB"))), 10, 64)
+		if err != nil {
+			return Memory{}, fmt.Errorf("%s: %s is not a number of kB", path, line)
+		}
+		*into = kib << 10
+		found++
+	}
+	if found != 3 {
+		return Memory{}, fmt.Errorf("%s lacks VmHWM, RssAnon or RssFile", path)
+	}
+	return m, nil
+}

@@ -1,0 +1,286 @@
+package enginebench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Config says what to measure.
+type Config struct {
+	Worker   Command // starts a worker
+	Path     string  // of a GGUF file
+	Plan     string  // precision plan; "" is the engine's own choice
+	Threads  []int
+	Prompts  []int // lengths of prompts
+	Depths   []int // tokens before a generation
+	Generate int   // tokens of a generation
+	Rounds   int
+}
+
+const (
+	mostThreads = 256
+	mostTokens  = 1 << 20
+	mostRounds  = 1000
+)
+
+// Validate reports every fault of the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	within := func(name string, low, high int, values ...int) {
+		for _, v := range values {
+			if v < low || v > high {
+				errs = append(errs, fmt.Errorf("%s is %d, allowed are %d to %d", name, v, low, high))
+			}
+		}
+	}
+	within("threads", 1, mostThreads, c.Threads...)
+	within("prompt", 1, mostTokens, c.Prompts...)
+	within("depth", 0, mostTokens, c.Depths...)
+	within("gen", 0, mostTokens, c.Generate)
+	within("rounds", 1, mostRounds, c.Rounds)
+	if c.Path == "" {
+		errs = append(errs, errors.New("no model file was named"))
+	}
+	if len(c.Threads) == 0 {
+		errs = append(errs, errors.New("no number of threads was named"))
+	}
+	if len(c.Prompts) == 0 && !c.generates() {
+		errs = append(errs, errors.New("there is neither a prompt nor a generation to measure"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) generates() bool { return c.Generate > 0 && len(c.Depths) > 0 }
+
+// context is the length that sequences reach.
+func (c Config) context() int {
+	n := 1
+	for _, p := range c.Prompts {
+		n = max(n, p)
+	}
+	if c.generates() {
+		n = max(n, slices.Max(c.Depths)+c.Generate)
+	}
+	return n
+}
+
+// Report is what [Run] found. Its JSON form is for programs.
+type Report struct {
+	Machine Machine     `json:"machine"`
+	Model   string      `json:"model"` // name of the file
+	Bytes   int64       `json:"bytes"` // of the file
+	Work    Work        `json:"work"`
+	Plan    string      `json:"plan"`
+	Rounds  int         `json:"rounds"`
+	Runs    []ThreadRun `json:"runs"`
+}
+
+// ThreadRun is what one number of threads reached.
+type ThreadRun struct {
+	Threads    int          `json:"threads"`
+	ISA        string       `json:"isa"`
+	Load       Spread       `json:"load_seconds"` // from the start of reading to the first token, each in a fresh process
+	Memory     Memory       `json:"memory"`       // after the first round
+	Limits     LimitSpreads `json:"limits"`
+	Prompt     []Speed      `json:"prompt"`
+	Generation []Speed      `json:"generation"`
+}
+
+// LimitSpreads are the limits over the rounds; one that could not be measured is absent.
+type LimitSpreads struct {
+	Read     Spread `json:"read_gb_per_second"`
+	Multiply Spread `json:"int8_gmac_per_second,omitzero"`
+	HandOver Spread `json:"hand_over_nanoseconds,omitzero"`
+}
+
+// Speed is one row: a prompt, or a generation at a depth.
+type Speed struct {
+	Tokens          int    `json:"tokens"`
+	Depth           int    `json:"depth,omitempty"`
+	TokensPerSecond Spread `json:"tokens_per_second"`
+	// Share is the part of a limit of the same round that was reached: of the multiply rate by a prompt, of the read rate by a generation,
+	// weights alone. It is absent when the limit is unknown.
+	Share Spread `json:"share_of_limit,omitzero"`
+}
+
+// Run measures. Each round visits every number of threads, and measures the limits right before.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	work, err := ReadWork(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx) // ends the workers whatever happens
+	defer stop()
+	limits, err := Start(ctx, c.Worker)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = limits.Close() }()
+	b := bench{Config: c, work: work, limits: limits}
+	defer b.close()
+	for _, t := range c.Threads {
+		if err := b.open(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	for range c.Rounds {
+		for _, m := range b.machines {
+			if err := b.round(ctx, m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r := &Report{Machine: ThisMachine(), Model: filepath.Base(c.Path), Bytes: info.Size(), Work: work, Plan: c.Plan, Rounds: c.Rounds}
+	for _, m := range b.machines {
+		r.Runs = append(r.Runs, m.sum())
+	}
+	return r, nil
+}
+
+// bench is a measurement under way.
+type bench struct {
+	Config
+	work     Work
+	limits   *Worker
+	machines []*series
+}
+
+// series is one number of threads: its worker and what was measured so far.
+type series struct {
+	worker                         *Worker
+	model                          Model
+	out                            ThreadRun
+	load, read, multiply, handOver []float64
+	prompts, generations           []points
+}
+
+type points struct {
+	speed         Speed
+	rates, shares []float64
+}
+
+func (p *points) add(rate, share float64) {
+	p.rates = append(p.rates, rate)
+	if share > 0 {
+		p.shares = append(p.shares, share)
+	}
+}
+
+func (b *bench) close() {
+	for _, s := range b.machines {
+		_ = s.worker.Close()
+	}
+}
+
+// open starts the worker of a number of threads and lets it warm up.
+func (b *bench) open(ctx context.Context, threads int) error {
+	w, err := Start(ctx, b.Worker)
+	if err != nil {
+		return err
+	}
+	s := &series{worker: w, model: Model{Path: b.Path, Plan: b.Plan, Threads: threads, Context: b.context()}}
+	b.machines = append(b.machines, s)
+	opened, err := w.Open(s.model)
+	if err != nil {
+		return err
+	}
+	s.out = ThreadRun{Threads: threads, ISA: opened.ISA}
+	for _, n := range b.Prompts {
+		s.prompts = append(s.prompts, points{speed: Speed{Tokens: n}})
+	}
+	if b.generates() {
+		for _, d := range b.Depths {
+			s.generations = append(s.generations, points{speed: Speed{Tokens: b.Generate, Depth: d}})
+		}
+	}
+	_, err = w.Prompt(min(b.context(), 32))
+	return err
+}
+
+func (b *bench) round(ctx context.Context, s *series) error {
+	if err := s.loadAgain(ctx, b.Worker); err != nil {
+		return err
+	}
+	l, err := b.limits.Limits(s.model.Threads, b.work.WeightBytes)
+	if err != nil {
+		return err
+	}
+	s.read, s.multiply, s.handOver = append(s.read, l.ReadGBs), append(s.multiply, l.MultiplyG), append(s.handOver, l.HandOver)
+	for i := range s.prompts {
+		p := &s.prompts[i]
+		d, err := s.worker.Prompt(p.speed.Tokens)
+		if err != nil {
+			return err
+		}
+		p.add(float64(p.speed.Tokens)/d.Seconds(), ratio(b.work.PromptMACs(p.speed.Tokens)/d.Seconds(), l.MultiplyG*1e9))
+	}
+	for i := range s.generations {
+		g := &s.generations[i]
+		d, err := s.worker.Generate(g.speed.Tokens, g.speed.Depth)
+		if err != nil {
+			return err
+		}
+		rate := float64(g.speed.Tokens) / d.Seconds()
+		share := 0.0
+		if b.ownWeights() {
+			share = ratio(rate*float64(b.work.WeightBytes), l.ReadGBs*1e9)
+		}
+		g.add(rate, share)
+	}
+	if s.out.Memory == (Memory{}) {
+		s.out.Memory, err = s.worker.Memory()
+	}
+	return err
+}
+
+// ownWeights reports whether the engine reads the weights in the file's own formats, so that the file tells how many bytes that is.
+func (b *bench) ownWeights() bool { return b.Plan == "" || b.Plan == "native" }
+
+// loadAgain measures a load in a process that has done nothing else.
+func (s *series) loadAgain(ctx context.Context, c Command) error {
+	w, err := Start(ctx, c)
+	if err != nil {
+		return err
+	}
+	opened, err := w.Open(s.model)
+	if err != nil {
+		return errors.Join(err, w.Close())
+	}
+	s.load = append(s.load, opened.Seconds)
+	return w.Close()
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func (s *series) sum() ThreadRun {
+	s.out.Load = SpreadOf(s.load)
+	s.out.Limits = LimitSpreads{Read: SpreadOf(s.read), Multiply: SpreadOf(s.multiply), HandOver: SpreadOf(s.handOver)}
+	for _, p := range s.prompts {
+		s.out.Prompt = append(s.out.Prompt, p.sum())
+	}
+	for _, g := range s.generations {
+		s.out.Generation = append(s.out.Generation, g.sum())
+	}
+	return s.out
+}
+
+func (p points) sum() Speed {
+	p.speed.TokensPerSecond, p.speed.Share = SpreadOf(p.rates), SpreadOf(p.shares)
+	return p.speed
+}
