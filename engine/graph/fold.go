@@ -6,24 +6,21 @@ const maxFolded = 1 << 20
 // fold computes what depends on constants only, and merges scales into each other and into the embedding.
 func fold(g *Graph, r *Report) error {
 	var failed error
-	rewrite(g, func(u *uses, n *Node) bool {
+	rewrite(g, func(e *editor, n *Node) {
 		if failed != nil {
-			return false
+			return
 		}
-		done, err := u.foldConstant(n)
-		if err != nil {
-			failed = err
-		}
-		if done = done || u.foldScale(n); done {
+		done, err := e.foldConstant(n)
+		failed = err
+		if done || e.foldScale(n) {
 			r.applied("fold")
 		}
-		return done
 	})
 	return failed
 }
 
 // foldConstant replaces a node whose operands are all numbers that the graph holds.
-func (u *uses) foldConstant(n *Node) (bool, error) {
+func (e *editor) foldConstant(n *Node) (bool, error) {
 	switch n.Op {
 	case OpEmbed, OpRope, OpAttention, OpSelect, OpPool, OpQuantize, OpConv2D, OpMaxPool2D, OpAvgPool2D:
 		return false, nil // these depend on the tokens of a step, or need operands that a constant cannot be
@@ -33,44 +30,34 @@ func (u *uses) foldConstant(n *Node) (bool, error) {
 			return false, nil
 		}
 	}
-	if size := n.Out.Type.elements(); n.Out.Type.Elem != F32 || size == 0 || size > maxFolded || u.returned(n.Out) {
+	if size := n.Out.Type.elements(); n.Out.Type.Elem != F32 || size == 0 || size > maxFolded || e.returned[n.Out] {
 		return false, nil
 	}
-	e := &evaluator{values: map[*Value]Tensor{}}
-	t, err := e.node(n)
+	t, err := (&evaluator{}).node(n)
 	if err != nil {
 		return false, err
 	}
 	class := n.In[0].Weight.Class
 	v := &Value{Name: n.Out.Name, Type: n.Out.Type, Weight: &Weight{Class: class, Data: t.Data}}
-	u.g.replace(n.Out, v)
-	u.g.remove(n)
+	e.replace(n.Out, v)
+	e.remove(n)
 	return true, nil
 }
 
-func (u *uses) returned(v *Value) bool {
-	for _, o := range u.g.Outputs {
-		if o == v {
-			return true
-		}
-	}
-	return false
-}
-
 // foldScale drops a scale by one, and multiplies a scale into the scale or embedding that feeds it.
-func (u *uses) foldScale(n *Node) bool {
-	if n.Op != OpScale || u.returned(n.Out) {
+func (e *editor) foldScale(n *Node) bool {
+	if n.Op != OpScale || e.returned[n.Out] {
 		return false
 	}
 	by, x := n.Attrs.Float("by", 1), n.In[0]
 	if by == 1 {
-		u.g.replace(n.Out, x)
-		u.g.remove(n)
+		e.replace(n.Out, x)
+		e.remove(n)
 		return true
 	}
-	from, key := u.made(x, OpScale), "by"
+	from, key := e.made(x, OpScale), "by"
 	if from == nil {
-		from, key = u.made(x, OpEmbed), "scale"
+		from, key = e.made(x, OpEmbed), "scale"
 	}
 	if from == nil {
 		return false
@@ -81,7 +68,7 @@ func (u *uses) foldScale(n *Node) bool {
 		return false // it overflows
 	}
 	from.Attrs.Set(key, product)
-	u.g.replace(n.Out, x)
-	u.g.remove(n)
+	e.replace(n.Out, x)
+	e.remove(n)
 	return true
 }

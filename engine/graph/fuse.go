@@ -7,41 +7,32 @@ import (
 
 // fuseRope moves the rotation and the norms of query and key heads into attention.
 func fuseRope(g *Graph, r *Report) error {
-	rewrite(g, func(u *uses, n *Node) bool {
+	rewrite(g, func(e *editor, n *Node) {
 		if n.Op != OpAttention || n.Attrs.Flag("packed") {
-			return false
+			return
 		}
 		where := fmt.Sprintf("rope of layer %d", n.Attrs.Int("layer", 0))
-		done := false
-		if n.Attrs.Text("rope") == "" && n.Attrs.Get("eps") == nil {
-			done = u.absorbRope(n, where, r)
-			if done {
-				u = usesOf(g)
-			}
-		}
+		done := e.absorbRope(n, where, r)
 		for i, name := range []string{"qnorm", "knorm"} {
-			if u.absorbHeadNorm(n, i, name, where, r) {
-				done, u = true, usesOf(g)
-			}
+			done = e.absorbHeadNorm(n, i, name, where, r) || done
 		}
-		if g.pack(n) {
-			done = true
-		}
-		if done {
+		if e.pack(n) || done {
 			r.applied("rope")
 		}
-		return done
 	})
 	return nil
 }
 
 // absorbRope takes the two rotations if they are the same.
-func (u *uses) absorbRope(n *Node, where string, r *Report) bool {
-	q, k := u.producer[n.In[0]], u.producer[n.In[1]]
+func (e *editor) absorbRope(n *Node, where string, r *Report) bool {
+	if n.Attrs.Text("rope") != "" || n.Attrs.Get("eps") != nil {
+		return false // attention rotates already, or norms what was rotated before
+	}
+	q, k := e.producer[n.In[0]], e.producer[n.In[1]]
 	if q == nil || k == nil || q.Op != OpRope && k.Op != OpRope {
 		return false
 	}
-	if u.made(n.In[0], OpRope) == nil || u.made(n.In[1], OpRope) == nil {
+	if e.made(n.In[0], OpRope) == nil || e.made(n.In[1], OpRope) == nil {
 		r.skip("rope", where, "rotated value used elsewhere", "or only one of q and k is rotated")
 		return false
 	}
@@ -57,18 +48,19 @@ func (u *uses) absorbRope(n *Node, where string, r *Report) bool {
 			n.Attrs.Set(key, v)
 		}
 	}
+	in := append([]*Value{q.In[0], k.In[0]}, n.In[2:]...)
 	if f := q.Operand("freqs"); f != nil {
-		n.In = append(n.In, f)
+		in = append(in, f)
 	}
-	n.In[0], n.In[1] = q.In[0], k.In[0]
-	u.g.remove(q, k)
+	e.read(n, in...)
+	e.removeUnused(q, k)
 	return true
 }
 
 // absorbHeadNorm takes the norm of operand i, q or k, whose weight becomes the operand name. Attention norms before it rotates, so a norm of what an earlier
 // pass left rotated stays where it is.
-func (u *uses) absorbHeadNorm(n *Node, i int, name, where string, r *Report) bool {
-	norm := u.made(n.In[i], OpRMSNorm)
+func (e *editor) absorbHeadNorm(n *Node, i int, name, where string, r *Report) bool {
+	norm := e.made(n.In[i], OpRMSNorm)
 	if norm == nil || n.Attrs.Flag(name) {
 		return false
 	}
@@ -83,62 +75,60 @@ func (u *uses) absorbHeadNorm(n *Node, i int, name, where string, r *Report) boo
 	}
 	n.Attrs.Set("eps", eps)
 	n.Attrs.Set(name, true)
-	at := slices.Index(n.Operands(), name)
-	n.In = slices.Insert(n.In, at, norm.In[1])
-	n.In[i] = norm.In[0]
-	u.g.remove(norm)
+	in := slices.Insert(slices.Clone(n.In), slices.Index(n.Operands(), name), norm.In[1])
+	in[i] = norm.In[0]
+	e.read(n, in...)
+	e.removeUnused(norm)
 	return true
 }
 
 // fuseResidual adds a residual where the other summand is made: in a product, or in the norm after it.
 func fuseResidual(g *Graph, r *Report) error {
-	rewrite(g, func(u *uses, n *Node) bool {
+	rewrite(g, func(e *editor, n *Node) {
 		if n.Op != OpAdd || n.Attrs.Text("quant") != "" || !n.In[0].Type.Equal(n.In[1].Type) {
-			return false
+			return
 		}
 		for _, i := range []int{1, 0} {
-			made, other := u.made(n.In[i], OpMatMul), n.In[1-i]
+			made, other := e.made(n.In[i], OpMatMul), n.In[1-i]
 			if made == nil {
-				made = u.made(n.In[i], OpRMSNorm)
+				made = e.made(n.In[i], OpRMSNorm)
 			}
 			if made == nil || made.Attrs.Flag("residual") || made.Out.Type.Elem != F32 || other.Weight != nil {
 				continue
 			}
-			n.Op, n.In, n.Attrs = made.Op, append(slices.Clone(made.In), other), slices.Clone(made.Attrs)
-			n.Attrs.Set("residual", true)
-			g.remove(made)
+			attrs := slices.Clone(made.Attrs)
+			attrs.Set("residual", true)
+			e.become(n, made.Op, attrs, append(slices.Clone(made.In), other)...)
+			e.removeUnused(made)
 			r.applied("residual")
-			return true
+			return
 		}
-		return false
 	})
 	return nil
 }
 
 // fuseQuantize lets the producer of a value write it as int8 if nothing reads it as float32.
 func fuseQuantize(g *Graph, r *Report) error {
-	rewrite(g, func(u *uses, n *Node) bool {
+	rewrite(g, func(e *editor, n *Node) {
 		if n.Op != OpQuantize {
-			return false
+			return
 		}
-		from := u.producer[n.In[0]]
+		from := e.producer[n.In[0]]
 		where := "quantise of " + n.In[0].ref()
 		switch {
 		case from == nil:
 			r.skip("normquant", where, "an input of the graph", "")
-			return false
+			return
 		case !quantises(from.Op):
 			r.skip("normquant", where, "producer cannot quantise", string(from.Op))
-			return false
-		case !u.once(n.In[0]):
+			return
+		case !e.once(n.In[0]):
 			r.skip("normquant", where, "also used as float32", "")
-			return false
+			return
 		}
 		from.Attrs.Set("quant", n.Attrs.Text("per"))
-		from.Out = n.Out
-		g.remove(n)
+		e.produce(from, n.Out)
 		r.applied("normquant")
-		return true
 	})
 	return nil
 }

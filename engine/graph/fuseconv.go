@@ -4,13 +4,10 @@ import "math"
 
 // fuseConv multiplies a batch-norm into the convolution before it, and lets the convolution apply the activation that follows.
 func fuseConv(g *Graph, r *Report) error {
-	rewrite(g, func(u *uses, n *Node) bool {
-		if len(n.In) == 0 {
-			return false
-		}
-		conv := u.made(n.In[0], OpConv2D)
+	rewrite(g, func(e *editor, n *Node) {
+		conv := e.made(n.In[0], OpConv2D)
 		if conv == nil || conv.Attrs.Text("fn") != "" {
-			return false
+			return
 		}
 		switch {
 		case n.Op == OpAct && n.Attrs.Text("quant") == "":
@@ -18,16 +15,14 @@ func fuseConv(g *Graph, r *Report) error {
 		case n.Op == OpBatchNorm:
 			if !constant(n.In[1:]) || !constant(conv.In[1:]) {
 				r.skip("convact", "batch-norm "+n.Out.ref(), "weights are not constants of the graph", "")
-				return false
+				return
 			}
-			u.foldBatchNorm(conv, n)
+			e.foldBatchNorm(conv, n)
 		default:
-			return false
+			return
 		}
-		conv.Out = n.Out
-		g.remove(n)
+		e.produce(conv, n.Out)
 		r.applied("convact")
-		return true
 	})
 	return nil
 }
@@ -42,7 +37,7 @@ func constant(values []*Value) bool {
 }
 
 // foldBatchNorm gives the convolution weights w·γ/√(var+eps) and the bias β + (bias−mean)·γ/√(var+eps).
-func (u *uses) foldBatchNorm(conv, norm *Node) {
+func (e *editor) foldBatchNorm(conv, norm *Node) {
 	old := conv.In[1]
 	gamma, beta, mean, variance := norm.In[1].Weight.Data, norm.In[2].Weight.Data, norm.In[3].Weight.Data, norm.In[4].Weight.Data
 	channels := len(gamma)
@@ -59,10 +54,8 @@ func (u *uses) foldBatchNorm(conv, norm *Node) {
 		}
 		b[c] = float32(float64(beta[c]) + (bias-float64(mean[c]))*factor)
 	}
-	conv.In = []*Value{
-		conv.In[0],
-		{Name: u.fresh(old.Name + ".bn"), Type: old.Type, Weight: &Weight{Class: old.Weight.Class, Data: w}},
-		{Name: u.fresh(old.Name + ".bn.bias"), Type: Type{F32, []Dim{Size(channels)}}, Weight: &Weight{Class: ClassBias, Data: b}},
-	}
 	conv.Attrs.Set("bias", true)
+	e.read(conv, conv.In[0],
+		&Value{Name: e.fresh(old.Name + ".bn"), Type: old.Type, Weight: &Weight{Class: old.Weight.Class, Data: w}},
+		&Value{Name: e.fresh(old.Name + ".bn.bias"), Type: Type{F32, []Dim{Size(channels)}}, Weight: &Weight{Class: ClassBias, Data: b}})
 }

@@ -37,23 +37,23 @@ type opSpec struct {
 	infer    func(n *Node) (Type, error)
 }
 
-func count(key string) attrSpec {
+func countAttr(key string) attrSpec {
 	return attrSpec{key: key, kind: kindInt, need: true, min: 1, max: maxDim}
 }
 
-func index(key string) attrSpec {
+func indexAttr(key string) attrSpec {
 	return attrSpec{key: key, kind: kindInt, need: true, min: 0, max: maxDim}
 }
 
-func number(key string, lo, hi float64) attrSpec {
+func numberAttr(key string, lo, hi float64) attrSpec {
 	return attrSpec{key: key, kind: kindFloat, need: true, min: lo, max: hi}
 }
 
-func text(key string, values ...string) attrSpec {
+func textAttr(key string, values ...string) attrSpec {
 	return attrSpec{key: key, kind: kindText, need: true, values: values}
 }
 
-func flag(key string) attrSpec { return attrSpec{key: key, kind: kindFlag} }
+func flagAttr(key string) attrSpec { return attrSpec{key: key, kind: kindFlag} }
 
 func (a attrSpec) optional() attrSpec {
 	a.need = false
@@ -61,19 +61,19 @@ func (a attrSpec) optional() attrSpec {
 }
 
 // quantAttr asks an op to write its result as int8: "block" (q8b) or "row" (q8r).
-func quantAttr() attrSpec { return text("quant", "block", "row").optional() }
+func quantAttr() attrSpec { return textAttr("quant", "block", "row").optional() }
 
 func fnAttr() attrSpec {
-	return text("fn", "silu", "gelu", "gelu_tanh", "relu", "tanh", "sigmoid")
+	return textAttr("fn", "silu", "gelu", "gelu_tanh", "relu", "tanh", "sigmoid")
 }
 
-func epsAttr() attrSpec { return number("eps", 0, 1) }
+func epsAttr() attrSpec { return numberAttr("eps", 0, 1) }
 
 // ropeAttrs are shared by rope and by attention that has absorbed it: the rotation of the first `rotated` columns of every head.
 func ropeAttrs() []attrSpec {
 	return []attrSpec{
-		text("rope", "interleaved", "neox"), count("rotated"), number("rope_base", math.SmallestNonzeroFloat64, math.MaxFloat64),
-		number("rope_factor", math.SmallestNonzeroFloat64, math.MaxFloat64).optional(),
+		textAttr("rope", "interleaved", "neox"), countAttr("rotated"), numberAttr("rope_base", math.SmallestNonzeroFloat64, math.MaxFloat64),
+		numberAttr("rope_factor", math.SmallestNonzeroFloat64, math.MaxFloat64).optional(),
 	}
 }
 
@@ -93,7 +93,7 @@ func specOf(op Op) (opSpec, bool) {
 	case OpEmbed:
 		return opSpec{
 			doc: "row ids+offset (0) of the table, times scale (1)", operands: []string{"ids", "@table"},
-			attrs: []attrSpec{number("scale", -anyNumber, anyNumber).optional(), index("offset").optional()}, infer: inferEmbed,
+			attrs: []attrSpec{numberAttr("scale", -anyNumber, anyNumber).optional(), indexAttr("offset").optional()}, infer: inferEmbed,
 		}, true
 	case OpMatMul:
 		return opSpec{
@@ -102,7 +102,7 @@ func specOf(op Op) (opSpec, bool) {
 	case OpRMSNorm:
 		return opSpec{
 			doc: "w·x/√(mean x² + eps) in each of groups (1) equal parts of a row, + residual", operands: []string{"x", "@w"}, optional: []string{"residual"},
-			attrs: []attrSpec{epsAttr(), count("groups").optional(), quantAttr()}, infer: inferRMSNorm,
+			attrs: []attrSpec{epsAttr(), countAttr("groups").optional(), quantAttr()}, infer: inferRMSNorm,
 		}, true
 	case OpLayerNorm:
 		return opSpec{
@@ -112,7 +112,7 @@ func specOf(op Op) (opSpec, bool) {
 	case OpRope:
 		return opSpec{
 			doc:      "rotates each head by the token's position / rope_factor (1); freqs divides the frequencies",
-			operands: []string{"x"}, optional: []string{"@freqs"}, attrs: append(ropeAttrs(), count("heads"), count("dim")), infer: inferRope,
+			operands: []string{"x"}, optional: []string{"@freqs"}, attrs: append(ropeAttrs(), countAttr("heads"), countAttr("dim")), infer: inferRope,
 		}, true
 	case OpAttention:
 		return attentionSpec(), true
@@ -125,8 +125,8 @@ func attentionSpec() opSpec {
 		doc: "softmax(scale·q·kᵀ)·v over the tokens of the same sequence; q, k and v are one operand qkv when packed; with qnorm and knorm each head is rms-normed " +
 			"first, with rope then rotated; causal: only earlier positions, k and v of layer are kept; window (0: all) positions back; softcap (0: none) of the scores",
 		operands: []string{"q", "k", "v"}, optional: []string{"@qnorm", "@knorm", "@freqs"},
-		attrs: append(optionalAll(ropeAttrs()), index("layer"), count("heads"), count("kv"), count("dim"), number("scale", -anyNumber, anyNumber), flag("causal"),
-			index("window").optional(), number("softcap", 0, anyNumber).optional(), flag("packed"), epsAttr().optional(), quantAttr()),
+		attrs: append(optionalAll(ropeAttrs()), indexAttr("layer"), countAttr("heads"), countAttr("kv"), countAttr("dim"), numberAttr("scale", -anyNumber, anyNumber), flagAttr("causal"),
+			indexAttr("window").optional(), numberAttr("softcap", 0, anyNumber).optional(), flagAttr("packed"), epsAttr().optional(), quantAttr()),
 		infer: inferAttention,
 	}
 }
@@ -143,19 +143,19 @@ func specOfSimple(op Op) (opSpec, bool) {
 			doc: "a+b or a·b; b has a's shape, or is one row used for all", operands: []string{"a", "b"}, attrs: []attrSpec{quantAttr()}, infer: inferBinary,
 		}, true
 	case OpScale:
-		return opSpec{doc: "x·by", operands: []string{"x"}, attrs: []attrSpec{number("by", -anyNumber, anyNumber)}, infer: inferSame}, true
+		return opSpec{doc: "x·by", operands: []string{"x"}, attrs: []attrSpec{numberAttr("by", -anyNumber, anyNumber)}, infer: inferSame}, true
 	case OpSoftcap:
 		return opSpec{
-			doc: "by·tanh(x/by)", operands: []string{"x"}, attrs: []attrSpec{number("by", math.SmallestNonzeroFloat64, anyNumber)}, infer: inferSame,
+			doc: "by·tanh(x/by)", operands: []string{"x"}, attrs: []attrSpec{numberAttr("by", math.SmallestNonzeroFloat64, anyNumber)}, infer: inferSame,
 		}, true
 	case OpSlice:
-		return opSpec{doc: "columns from..to (to excluded)", operands: []string{"x"}, attrs: []attrSpec{index("from"), count("to")}, infer: inferSlice}, true
+		return opSpec{doc: "columns from..to (to excluded)", operands: []string{"x"}, attrs: []attrSpec{indexAttr("from"), countAttr("to")}, infer: inferSlice}, true
 	case OpSelect:
 		return opSpec{doc: "the rows of x with these numbers", operands: []string{"x", "rows"}, infer: inferSelect}, true
 	case OpPool:
 		return opSpec{
 			doc: "one row for each sequence: the mean, the first (cls) or the last of its tokens' rows", operands: []string{"x"},
-			attrs: []attrSpec{text("kind", "mean", "cls", "last")}, infer: inferPool,
+			attrs: []attrSpec{textAttr("kind", "mean", "cls", "last")}, infer: inferPool,
 		}, true
 	case OpNormalize:
 		return opSpec{doc: "row / its Euclidean length", operands: []string{"x"}, infer: inferSame}, true
@@ -163,7 +163,7 @@ func specOfSimple(op Op) (opSpec, bool) {
 		return opSpec{doc: "softmax of each row", operands: []string{"x"}, infer: inferSame}, true
 	case OpQuantize:
 		return opSpec{
-			doc: "int8 with one scale for 32 columns (block) or for a row", operands: []string{"x"}, attrs: []attrSpec{text("per", "block", "row")},
+			doc: "int8 with one scale for 32 columns (block) or for a row", operands: []string{"x"}, attrs: []attrSpec{textAttr("per", "block", "row")},
 			infer: inferQuantize,
 		}, true
 	}
@@ -172,14 +172,14 @@ func specOfSimple(op Op) (opSpec, bool) {
 
 // specOfImage holds the operations on images: batch, channels, height, width.
 func specOfImage(op Op) (opSpec, bool) {
-	window := []attrSpec{count("kernel"), count("stride"), index("pad").optional()}
+	window := []attrSpec{countAttr("kernel"), countAttr("stride"), indexAttr("pad").optional()}
 	switch op {
 	case OpConv2D:
 		return opSpec{
 			doc:      "fn(x∗w + bias) with w [out, in/groups, height, width]; stride (1), pad (0, zeros on all sides), dilation (1), groups (1)",
 			operands: []string{"x", "@w"}, optional: []string{"@bias"},
 			attrs: []attrSpec{
-				count("stride").optional(), index("pad").optional(), count("dilation").optional(), count("groups").optional(), fnAttr().optional(),
+				countAttr("stride").optional(), indexAttr("pad").optional(), countAttr("dilation").optional(), countAttr("groups").optional(), fnAttr().optional(),
 			},
 			infer: inferConv2D,
 		}, true
@@ -193,7 +193,7 @@ func specOfImage(op Op) (opSpec, bool) {
 	case OpAvgPool2D:
 		return opSpec{
 			doc: "the mean of each window: of the cells inside the image, or with include_pad of all", operands: []string{"x"},
-			attrs: append(window, flag("include_pad")), infer: inferPool2D,
+			attrs: append(window, flagAttr("include_pad")), infer: inferPool2D,
 		}, true
 	case OpGlobalAvgPool:
 		return opSpec{doc: "the mean of each channel", operands: []string{"x"}, infer: inferGlobalPool}, true
@@ -243,7 +243,7 @@ func (s opSpec) spec(key string) (attrSpec, bool) {
 		}
 	}
 	if slices.Contains(s.optional, key) || slices.Contains(s.optional, "@"+key) {
-		return flag(key), true
+		return flagAttr(key), true
 	}
 	return attrSpec{}, false
 }

@@ -3,6 +3,8 @@ package graph
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -37,7 +39,7 @@ type Arena struct {
 
 const (
 	alignment  = 64
-	scaleBytes = 12 // the scale of a block or row, and two sums that go with it
+	scaleBytes = 16 // the scale of a block or row, and the sums that go with it
 	maxArena   = 1 << 56
 )
 
@@ -163,27 +165,43 @@ func (n *Node) overwritten(slots map[*Value]*slot, last map[*Value]int, i int, b
 	return nil
 }
 
-// place gives every slot an offset: the largest first, each into the tightest gap between those already placed that are live at the same time.
+// place gives every slot an offset, in the order of those tried here that needs the least memory: the largest first, or as the steps come.
 func place(all []*slot) []Arena {
-	order := slices.Clone(all)
-	slices.SortStableFunc(order, func(a, b *slot) int {
+	bySize := func(a, b *slot) int {
 		return cmp.Or(cmp.Compare(b.buffer.RowBytes, a.buffer.RowBytes), cmp.Compare(a.from, b.from))
-	})
-	placed := map[string][]*slot{} // in order of offsets
-	ends := map[string]int{}
-	for _, s := range order {
-		symbol := s.buffer.Symbol
-		s.buffer.Offset = tightest(placed[symbol], s)
-		ends[symbol] = max(ends[symbol], s.buffer.Offset+s.buffer.RowBytes)
-		at, _ := slices.BinarySearchFunc(placed[symbol], s, func(a, b *slot) int { return cmp.Compare(a.buffer.Offset, b.buffer.Offset) })
-		placed[symbol] = slices.Insert(placed[symbol], at, s)
+	}
+	bySteps := func(a, b *slot) int { return cmp.Compare(a.from, b.from) }
+	byLife := func(a, b *slot) int { return cmp.Or(cmp.Compare(b.to-b.from, a.to-a.from), bySize(a, b)) }
+	slots := map[string][]*slot{}
+	for _, s := range all {
+		slots[s.buffer.Symbol] = append(slots[s.buffer.Symbol], s)
 	}
 	var arenas []Arena
-	for symbol, end := range ends {
-		arenas = append(arenas, Arena{symbol, end})
+	for _, symbol := range slices.Sorted(maps.Keys(slots)) {
+		best, least := bySize, math.MaxInt
+		for _, order := range []func(a, b *slot) int{bySize, byLife, bySteps} {
+			if end := placeIn(slots[symbol], order); end < least {
+				best, least = order, end
+			}
+		}
+		arenas = append(arenas, Arena{symbol, placeIn(slots[symbol], best)})
 	}
-	slices.SortFunc(arenas, func(a, b Arena) int { return cmp.Compare(a.Symbol, b.Symbol) })
 	return arenas
+}
+
+// placeIn puts each slot into the tightest gap between those already placed that are live at the same time, and returns the end of the last.
+func placeIn(slots []*slot, order func(a, b *slot) int) int {
+	slots = slices.Clone(slots)
+	slices.SortStableFunc(slots, order)
+	var placed []*slot // in order of offsets
+	end := 0
+	for _, s := range slots {
+		s.buffer.Offset = tightest(placed, s)
+		end = max(end, s.buffer.Offset+s.buffer.RowBytes)
+		at, _ := slices.BinarySearchFunc(placed, s, func(a, b *slot) int { return cmp.Compare(a.buffer.Offset, b.buffer.Offset) })
+		placed = slices.Insert(placed, at, s)
+	}
+	return end
 }
 
 // tightest is the offset of the smallest gap that fits s, or the end of all that is live together with it.

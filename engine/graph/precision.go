@@ -115,9 +115,9 @@ func (p Precision) assign(g *Graph, r *Report) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	u := usesOf(g)
+	e := edit(g)
 	for _, w := range g.Weights {
-		if w.Type.Elem != F32 || len(w.Type.Shape) != 2 || !u.onlyMatrix(w) {
+		if w.Type.Elem != F32 || len(w.Type.Shape) != 2 || !e.onlyMatrix(w) {
 			continue
 		}
 		format, reason := p.Format(w)
@@ -129,14 +129,15 @@ func (p Precision) assign(g *Graph, r *Report) error {
 		}
 		w.Type.Elem = format
 	}
-	mergeTied(g)
-	p.quantise(g)
+	e.mergeTied()
+	p.quantise(e)
+	e.finish()
 	return nil
 }
 
 // onlyMatrix reports whether a weight is read only as the matrix of products and as the table of embeddings.
-func (u *uses) onlyMatrix(w *Value) bool {
-	for _, n := range u.users[w] {
+func (e *editor) onlyMatrix(w *Value) bool {
+	for _, n := range e.users[w] {
 		for i, v := range n.In {
 			if v == w && (i != 1 || n.Op != OpMatMul && n.Op != OpEmbed) {
 				return false
@@ -147,9 +148,9 @@ func (u *uses) onlyMatrix(w *Value) bool {
 }
 
 // mergeTied makes weights with the same content and type one.
-func mergeTied(g *Graph) {
+func (e *editor) mergeTied() {
 	first := map[string]*Value{}
-	for _, w := range g.Weights {
+	for _, w := range e.g.Weights {
 		if w.Weight.Data != nil {
 			continue
 		}
@@ -158,16 +159,14 @@ func mergeTied(g *Graph) {
 			first[key] = w
 			continue
 		}
-		g.replace(w, first[key])
+		e.replace(w, first[key])
 	}
-	g.orderWeights()
 }
 
 // quantise inserts one quantise node for all the products that read the same value as int8.
-func (p Precision) quantise(g *Graph) {
+func (p Precision) quantise(e *editor) {
 	made := map[[2]string]*Value{}
-	u := usesOf(g)
-	for _, n := range slices.Clone(g.Nodes) {
+	for _, n := range e.g.Nodes {
 		if n.Op != OpMatMul || n.In[0].Type.Elem != F32 {
 			continue
 		}
@@ -184,9 +183,9 @@ func (p Precision) quantise(g *Graph) {
 		x := n.In[0]
 		key := [2]string{x.Name, per}
 		if made[key] == nil {
-			made[key] = &Value{Name: u.fresh(x.Name + "." + string(want)), Type: Type{want, x.Type.Shape}}
-			g.insertBefore(n, &Node{Op: OpQuantize, In: []*Value{x}, Attrs: attrsOf(A{"per": per}), Out: made[key]})
+			made[key] = &Value{Name: e.fresh(x.Name + "." + string(want)), Type: Type{want, x.Type.Shape}}
+			e.insertBefore(n, &Node{Op: OpQuantize, In: []*Value{x}, Attrs: attrsOf(A{"per": per}), Out: made[key]})
 		}
-		n.In[0] = made[key]
+		e.read(n, append([]*Value{made[key]}, n.In[1:]...)...)
 	}
 }

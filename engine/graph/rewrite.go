@@ -5,96 +5,156 @@ import (
 	"strconv"
 )
 
-// uses answers the questions of passes about a graph. It is stale once the graph has changed.
-type uses struct {
+// editor changes a graph and knows at every moment who reads and who produces each value. The list of nodes is put together again at the end, so that a large
+// graph takes time in proportion to its size.
+type editor struct {
 	g        *Graph
-	users    map[*Value][]*Node
+	users    map[*Value][]*Node // once for each operand
 	producer map[*Value]*Node
+	place    map[*Node]int // in the order of the nodes; an inserted node has the place of the one it stands before
+	before   map[*Node][]*Node
 	names    map[string]bool
+	returned map[*Value]bool
 }
 
-func usesOf(g *Graph) *uses {
-	u := &uses{g: g, users: map[*Value][]*Node{}, producer: map[*Value]*Node{}, names: map[string]bool{}}
+func edit(g *Graph) *editor {
+	e := &editor{
+		g: g, users: map[*Value][]*Node{}, producer: map[*Value]*Node{}, place: map[*Node]int{}, before: map[*Node][]*Node{}, names: map[string]bool{},
+		returned: map[*Value]bool{},
+	}
 	for _, v := range slices.Concat(g.Inputs, g.Weights) {
-		u.names[v.Name] = true
+		e.names[v.Name] = true
 	}
+	for i, n := range g.Nodes {
+		e.place[n] = i
+		e.names[n.Out.Name] = true
+		e.add(n)
+	}
+	for _, v := range g.Outputs {
+		e.returned[v] = true
+	}
+	return e
+}
+
+// rewrite offers every node that is still there to match.
+func rewrite(g *Graph, match func(e *editor, n *Node)) {
+	e := edit(g)
 	for _, n := range g.Nodes {
-		u.producer[n.Out] = n
-		u.names[n.Out.Name] = true
-		for _, v := range n.In {
-			u.users[v] = append(u.users[v], n)
+		if e.has(n) {
+			match(e, n)
 		}
 	}
-	return u
+	e.finish()
 }
 
-// rewrite offers every node to match, which may change the graph and says whether it did.
-func rewrite(g *Graph, match func(u *uses, n *Node) bool) {
-	u := usesOf(g)
-	for _, n := range slices.Clone(g.Nodes) {
-		if u.producer[n.Out] == n && match(u, n) {
-			g.orderWeights()
-			u = usesOf(g)
+func (e *editor) finish() {
+	var nodes []*Node
+	for _, n := range e.g.Nodes {
+		for _, b := range append(e.before[n], n) {
+			if e.has(b) {
+				nodes = append(nodes, b)
+			}
+		}
+	}
+	e.g.Nodes = nodes
+	e.g.orderWeights()
+}
+
+func (e *editor) has(n *Node) bool { return e.producer[n.Out] == n }
+
+// add makes a node known that is in the graph or will be.
+func (e *editor) add(n *Node) {
+	e.producer[n.Out] = n
+	for _, v := range n.In {
+		e.users[v] = append(e.users[v], n)
+	}
+}
+
+// insertBefore adds a new node in front of another.
+func (e *editor) insertBefore(at, n *Node) {
+	e.before[at] = append(e.before[at], n)
+	e.place[n] = e.place[at]
+	e.add(n)
+}
+
+func (e *editor) remove(n *Node) {
+	e.become(n, n.Op, n.Attrs)
+	delete(e.producer, n.Out)
+}
+
+// removeUnused removes those of the nodes, one after the other, whose result nobody reads any more.
+func (e *editor) removeUnused(nodes ...*Node) {
+	for _, n := range nodes {
+		if e.has(n) && len(e.users[n.Out]) == 0 && !e.returned[n.Out] {
+			e.remove(n)
 		}
 	}
 }
 
-// made is the node of this operation that produces v, if v is used only once: fusing it then changes nothing for others.
-func (u *uses) made(v *Value, op Op) *Node {
-	n := u.producer[v]
-	if n == nil || n.Op != op || !u.once(v) {
+// become turns a node into another operation with the same result.
+func (e *editor) become(n *Node, op Op, attrs Attrs, in ...*Value) {
+	for _, v := range n.In {
+		i := slices.Index(e.users[v], n)
+		e.users[v] = slices.Delete(e.users[v], i, i+1)
+	}
+	n.Op, n.Attrs, n.In = op, attrs, in
+	for _, v := range in {
+		e.users[v] = append(e.users[v], n)
+	}
+}
+
+// read gives a node other operands.
+func (e *editor) read(n *Node, in ...*Value) { e.become(n, n.Op, n.Attrs, in...) }
+
+// produce lets a node produce v, whose producer goes.
+func (e *editor) produce(n *Node, v *Value) {
+	e.remove(e.producer[v])
+	delete(e.producer, n.Out)
+	n.Out = v
+	e.producer[v] = n
+}
+
+// replace lets every reader of old read v.
+func (e *editor) replace(old, v *Value) {
+	for _, n := range slices.Clone(e.users[old]) {
+		if i := slices.Index(n.In, old); i >= 0 {
+			in := slices.Clone(n.In)
+			for j := range in {
+				if in[j] == old {
+					in[j] = v
+				}
+			}
+			e.read(n, in...)
+		}
+	}
+	for i := range e.g.Outputs {
+		if e.g.Outputs[i] == old {
+			e.g.Outputs[i] = v
+			e.returned[v] = true
+		}
+	}
+}
+
+// once reports whether v is read exactly once and not returned: fusing it then changes nothing for others.
+func (e *editor) once(v *Value) bool { return len(e.users[v]) == 1 && !e.returned[v] }
+
+// made is the node of this operation that produces v, if v is used only once.
+func (e *editor) made(v *Value, op Op) *Node {
+	n := e.producer[v]
+	if n == nil || n.Op != op || !e.once(v) {
 		return nil
 	}
 	return n
 }
 
-// once reports whether v is read exactly once and not returned.
-func (u *uses) once(v *Value) bool {
-	return len(u.users[v]) == 1 && !slices.Contains(u.g.Outputs, v)
-}
-
 // fresh makes a name that nothing has yet.
-func (u *uses) fresh(name string) string {
+func (e *editor) fresh(name string) string {
 	unique := name
-	for i := 2; u.names[unique]; i++ {
+	for i := 2; e.names[unique]; i++ {
 		unique = name + "." + strconv.Itoa(i)
 	}
-	u.names[unique] = true
+	e.names[unique] = true
 	return unique
-}
-
-func (g *Graph) remove(dead ...*Node) {
-	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool { return slices.Contains(dead, n) })
-}
-
-// removeUnused removes those of the nodes whose result nobody reads any more.
-func (g *Graph) removeUnused(nodes ...*Node) {
-	for _, n := range nodes {
-		u := usesOf(g)
-		if n != nil && len(u.users[n.Out]) == 0 && !slices.Contains(g.Outputs, n.Out) {
-			g.remove(n)
-		}
-	}
-}
-
-func (g *Graph) insertBefore(at, n *Node) {
-	g.Nodes = slices.Insert(g.Nodes, slices.Index(g.Nodes, at), n)
-}
-
-// replace lets every reader of old read v.
-func (g *Graph) replace(old, v *Value) {
-	for _, n := range g.Nodes {
-		for i := range n.In {
-			if n.In[i] == old {
-				n.In[i] = v
-			}
-		}
-	}
-	for i := range g.Outputs {
-		if g.Outputs[i] == old {
-			g.Outputs[i] = v
-		}
-	}
 }
 
 // attrsOf builds attributes in the order of their keys.

@@ -1,13 +1,14 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
 // stackable says why products of one input cannot become one product, or "".
-func (u *uses) stackable(parallel []*Node) (reason, detail string) {
+func (e *editor) stackable(parallel []*Node) (reason, detail string) {
 	first := parallel[0]
 	var formats []string
 	for i, n := range parallel {
@@ -24,7 +25,7 @@ func (u *uses) stackable(parallel []*Node) (reason, detail string) {
 			return "some have a bias", ""
 		}
 		for _, c := range n.In[1:] {
-			if len(u.users[c]) != 1 {
+			if len(e.users[c]) != 1 {
 				return "weight used elsewhere", c.ref()
 			}
 			if (c.Weight.Data == nil) != (first.In[1].Weight.Data == nil) {
@@ -41,15 +42,10 @@ func (u *uses) stackable(parallel []*Node) (reason, detail string) {
 }
 
 // stack replaces parallel products by one and a slice of it for each.
-func (u *uses) stack(parallel []*Node, name string) {
+func (e *editor) stack(parallel []*Node, name string) {
 	prefix := commonPrefix(parallel)
-	first := parallel[0]
-	for _, n := range u.g.Nodes { // the earliest: its operands are defined there
-		if slices.Contains(parallel, n) {
-			first = n
-			break
-		}
-	}
+	// before the earliest, where the operands are already defined
+	first := slices.MinFunc(parallel, func(a, b *Node) int { return cmp.Compare(e.place[a], e.place[b]) })
 	out := &Node{Op: OpMatMul, In: []*Value{parallel[0].In[0]}}
 	for i := range parallel[0].In[1:] {
 		column := make([]*Value, len(parallel))
@@ -60,18 +56,18 @@ func (u *uses) stack(parallel []*Node, name string) {
 		if i > 0 {
 			suffix = ".bias"
 		}
-		out.In = append(out.In, stackWeights(column, u.fresh(prefix+name+suffix)))
+		out.In = append(out.In, stackWeights(column, e.fresh(prefix+name+suffix)))
 	}
 	if parallel[0].Attrs.Flag("bias") {
 		out.Attrs.Set("bias", true)
 	}
 	total := out.In[1].Type.Shape[0]
-	out.Out = &Value{Name: u.fresh(parallel[0].Out.Name + "." + name), Type: Type{F32, []Dim{parallel[0].Out.Type.Shape[0], total}}}
-	u.g.insertBefore(first, out)
+	out.Out = &Value{Name: e.fresh(parallel[0].Out.Name + "." + name), Type: Type{F32, []Dim{parallel[0].Out.Type.Shape[0], total}}}
+	e.insertBefore(first, out)
 	from := 0
 	for _, n := range parallel {
 		width := n.In[1].Type.Shape[0].N
-		n.Op, n.In, n.Attrs = OpSlice, []*Value{out.Out}, attrsOf(A{"from": from, "to": from + width})
+		e.become(n, OpSlice, attrsOf(A{"from": from, "to": from + width}), out.Out)
 		from += width
 	}
 }
@@ -107,117 +103,111 @@ func stackWeights(parts []*Value, name string) *Value {
 
 // fuseQKV makes the products that feed one attention's queries, keys and values one product, and lets attention read its result where nothing lies between.
 func fuseQKV(g *Graph, r *Report) error {
-	rewrite(g, func(u *uses, n *Node) bool {
-		if n.Op != OpAttention || n.Attrs.Flag("packed") {
-			return false
+	rewrite(g, func(e *editor, n *Node) {
+		if n.Op != OpAttention || n.Attrs.Flag("packed") || e.pack(n) {
+			return
 		}
 		where := fmt.Sprintf("qkv of layer %d", n.Attrs.Int("layer", 0))
 		var parallel []*Node
-		for i := range 3 {
-			m := u.behind(n.In[i])
-			if m == nil || m.Op == OpSlice {
-				return u.g.pack(n)
+		for _, v := range n.In[:3] {
+			m := e.behind(v)
+			if m != nil && m.Op == OpSlice {
+				return // stacked already; what lies between keeps attention from reading it packed
 			}
-			if m.Op != OpMatMul {
-				r.skip("qkv", where, "not a product", m.Out.ref())
-				return false
+			if m == nil || m.Op != OpMatMul {
+				r.skip("qkv", where, "not a product", v.ref())
+				return
 			}
 			parallel = append(parallel, m)
 		}
-		if reason, detail := u.stackable(parallel); reason != "" {
+		if reason, detail := e.stackable(parallel); reason != "" {
 			r.skip("qkv", where, reason, detail)
-			return false
+			return
 		}
-		u.stack(parallel, "qkv")
-		g.pack(n)
+		e.stack(parallel, "qkv")
+		e.pack(n)
 		r.applied("qkv")
-		return true
 	})
 	return nil
 }
 
 // behind is the node that produces v, seen through rope and the norms of heads.
-func (u *uses) behind(v *Value) *Node {
-	n := u.producer[v]
+func (e *editor) behind(v *Value) *Node {
+	n := e.producer[v]
 	for n != nil && (n.Op == OpRope || n.Op == OpRMSNorm && !n.Attrs.Flag("residual")) {
-		n = u.producer[n.In[0]]
+		n = e.producer[n.In[0]]
 	}
 	return n
 }
 
 // pack lets attention read q, k and v as one operand if they are the slices of one value that follow each other.
-func (g *Graph) pack(n *Node) bool {
+func (e *editor) pack(n *Node) bool {
 	if n.Attrs.Flag("packed") {
 		return false
 	}
-	u := usesOf(g)
-	var slicesOf [3]*Node
+	var thirds [3]*Node
 	at := 0
-	for i := range slicesOf {
-		s := u.producer[n.In[i]]
-		if s == nil || s.Op != OpSlice || s.Attrs.Int("from", -1) != at || i > 0 && s.In[0] != slicesOf[0].In[0] {
+	for i := range thirds {
+		s := e.producer[n.In[i]]
+		if s == nil || s.Op != OpSlice || s.Attrs.Int("from", -1) != at || i > 0 && s.In[0] != thirds[0].In[0] {
 			return false
 		}
-		slicesOf[i] = s
+		thirds[i] = s
 		at = s.Attrs.Int("to", 0)
 	}
-	whole := slicesOf[0].In[0]
+	whole := thirds[0].In[0]
 	if whole.Type.last() != at {
 		return false
 	}
-	n.In = slices.Concat([]*Value{whole}, n.In[3:])
 	n.Attrs.Set("packed", true)
-	g.removeUnused(slicesOf[:]...)
+	e.read(n, slices.Concat([]*Value{whole}, n.In[3:])...)
+	e.removeUnused(thirds[:]...)
 	return true
 }
 
 // fuseGateUp makes the two products of a gated feed-forward one product, and fn(gate)·up one operation.
 func fuseGateUp(g *Graph, r *Report) error {
-	rewrite(g, func(u *uses, n *Node) bool {
+	rewrite(g, func(e *editor, n *Node) {
 		if n.Op != OpMul {
-			return false
+			return
 		}
-		act, up := u.made(n.In[0], OpAct), n.In[1]
+		act, up := e.made(n.In[0], OpAct), n.In[1]
 		if act == nil {
-			act, up = u.made(n.In[1], OpAct), n.In[0]
+			act, up = e.made(n.In[1], OpAct), n.In[0]
 		}
 		if act == nil || act.Attrs.Text("quant") != "" {
-			return false
+			return
 		}
-		parallel := []*Node{u.made(act.In[0], OpMatMul), u.made(up, OpMatMul)}
+		parallel := []*Node{e.made(act.In[0], OpMatMul), e.made(up, OpMatMul)}
 		if parallel[0] != nil && parallel[1] != nil {
-			if reason, detail := u.stackable(parallel); reason != "" {
+			if reason, detail := e.stackable(parallel); reason != "" {
 				r.skip("gateup", "gate and up of "+n.Out.ref(), reason, detail)
-				return false
+				return
 			}
-			u.stack(parallel, "gateup")
+			e.stack(parallel, "gateup")
 		}
-		done := g.absorbHalves(n, act, up)
-		if done {
+		if e.absorbHalves(n, act, up) {
 			r.applied("gateup")
 		}
-		return done
 	})
 	return nil
 }
 
 // absorbHalves turns act(x[first half])·x[second half] into glu(x).
-func (g *Graph) absorbHalves(n, act *Node, up *Value) bool {
-	u := usesOf(g)
-	a, b := u.producer[act.In[0]], u.producer[up]
+func (e *editor) absorbHalves(n, act *Node, up *Value) bool {
+	a, b := e.producer[act.In[0]], e.producer[up]
 	if a == nil || b == nil || a.Op != OpSlice || b.Op != OpSlice || a.In[0] != b.In[0] {
 		return false
 	}
-	half := a.Attrs.Int("to", 0)
-	if a.Attrs.Int("from", -1) != 0 || b.Attrs.Int("from", 0) != half || b.Attrs.Int("to", 0) != 2*half || a.In[0].Type.last() != 2*half || len(a.In[0].Type.Shape) != 2 {
+	whole, half := a.In[0], a.Attrs.Int("to", 0)
+	if a.Attrs.Int("from", -1) != 0 || b.Attrs.Int("from", 0) != half || b.Attrs.Int("to", 0) != 2*half || whole.Type.last() != 2*half || len(whole.Type.Shape) != 2 {
 		return false
 	}
-	fn, quant := act.Attrs.Text("fn"), n.Attrs.Text("quant")
-	n.Op, n.In, n.Attrs = OpGLU, []*Value{a.In[0]}, attrsOf(A{"fn": fn})
-	if quant != "" {
-		n.Attrs.Set("quant", quant)
+	attrs := attrsOf(A{"fn": act.Attrs.Text("fn")})
+	if quant := n.Attrs.Text("quant"); quant != "" {
+		attrs.Set("quant", quant)
 	}
-	g.removeUnused(act)
-	g.removeUnused(a, b)
+	e.become(n, OpGLU, attrs, whole)
+	e.removeUnused(act, a, b)
 	return true
 }

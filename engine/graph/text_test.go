@@ -35,3 +35,14 @@ func TestRoundTripTiny(t *testing.T) {
 		t.Fatal(g)
 	}
 }
+
+func roundTrip(t testing.TB, g *Graph) {
+	t.Helper()
+	back, err := Parse(g.String())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, g)
+	}
+	if !reflect.DeepEqual(g, back) {
+		t.Fatalf("differs:\n%s\n%s", g, back)
+	}
+}
