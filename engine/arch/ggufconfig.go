@@ -39,6 +39,9 @@ func readGGUF(f *gguf.File) (*Config, error) {
 	if err := errors.Join(err, r.err); err != nil {
 		return nil, err
 	}
+	if n := r.intOr("expert_count", 0); n > 0 {
+		return nil, fmt.Errorf("the model mixes %d experts (%s.expert_count), which is not supported", n, arch)
+	}
 	if err := r.shape(c); err != nil {
 		return nil, err
 	}

@@ -240,6 +240,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		"feed-forward":    {"llama", map[string]any{"llama.feed_forward_length": uint32(96)}, "", "", `tensor "blk.0.ffn_gate.weight" has the shape [64 32], the model's numbers call for [96 32]`},
 		"odd rotation":    {"llama", map[string]any{"llama.rope.dimension_count": uint32(3)}, "", "", "rotated dimension 3"},
 		"rotation base":   {"llama", map[string]any{"llama.rope.freq_base": float32(-1)}, "", "", "rotation base -1"},
+		"experts":         {"llama", map[string]any{"llama.expert_count": uint32(8)}, "", "", "the model mixes 8 experts (llama.expert_count)"},
 		"yarn":            {"llama", map[string]any{"llama.rope.scaling.type": "yarn"}, "", "", `the position scaling "yarn" is not supported (supported: none, linear, llama3)`},
 		"value length":    {"qwen3", map[string]any{"qwen3.attention.value_length": uint32(8)}, "", "", "keys and values of different length"},
 		"kind of number":  {"qwen3", map[string]any{"qwen3.attention.key_length": "16"}, "", "", "qwen3.attention.key_length"},
@@ -293,7 +294,10 @@ func TestHarmlessVariantsAreAccepted(t *testing.T) {
 		"pooling by name": {"xlm-roberta", func(dir string) {
 			edit(t, dir, "1_Pooling/config.json", `"pooling_mode_cls_token": true`, `"pooling_mode": "cls"`)
 		}},
-		"no generation": {"qwen3", func(dir string) { remove(t, filepath.Join(dir, "generation_config.json")) }},
+		"untold layers":  {"qwen2", func(dir string) { edit(t, dir, "config.json", `"layer_types"`, `"x"`) }},
+		"untold pattern": {"gemma3", func(dir string) { edit(t, dir, "config.json", `"layer_types"`, `"x"`) }},
+		"repeated head":  {"qwen3", func(dir string) { repeatHead(t, dir) }},
+		"no generation":  {"qwen3", func(dir string) { remove(t, filepath.Join(dir, "generation_config.json")) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := copyDir(t, c.family)
@@ -301,6 +305,29 @@ func TestHarmlessVariantsAreAccepted(t *testing.T) {
 			checkGolden(t, open(t, dir), readExpected(t, c.family))
 		})
 	}
+}
+
+// repeatHead adds the embedding again as the head, as some files do although they say that the two are one.
+func repeatHead(t *testing.T, dir string) {
+	t.Helper()
+	s := readStore(t, dir)
+	var e struct {
+		Type    string `json:"dtype"`
+		Shape   []int  `json:"shape"`
+		Offsets []int  `json:"data_offsets"`
+	}
+	if err := json.Unmarshal(s.header["model.embed_tokens.weight"], &e); err != nil {
+		t.Fatal(err)
+	}
+	from, to := e.Offsets[0], e.Offsets[1]
+	e.Offsets = []int{len(s.data), len(s.data) + to - from}
+	s.data = append(s.data, s.data[from:to]...)
+	head, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.header["lm_head.weight"] = head
+	s.write(t, dir)
 }
 
 func gammaBeta(t *testing.T, dir string) {
