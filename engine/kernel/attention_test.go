@@ -45,8 +45,8 @@ func checkPage(t *testing.T, in input, dim, n, count, off int) {
 	wantS, wantO := make([]float32, n*sStride), append([]float32(nil), out...)
 	Generic().PageScores(wantS, sStride, q, qStride, n, dim, keys, count, 0.125)
 	Generic().PageCombine(wantO, oStride, w, sStride, n, dim, keys, count)
-	for _, k := range vectorTiers() {
-		what := fmt.Sprintf("%s/%s/%d×%d of %d+%d", tierName(k), in.name, n, dim, count, off)
+	for _, k := range tiers(t) {
+		what := fmt.Sprintf("%s/%s/%d×%d of %d+%d", k.ISA(), in.name, n, dim, count, off)
 		qo, _ := guarded[float32](len(q), off)
 		ko, _ := guarded[uint16](len(keys), off)
 		copy(qo, q)
@@ -113,8 +113,8 @@ func checkBytePage(t *testing.T, extreme bool, dim, n, count, off int) {
 	wantS, wantO := make([]float32, n*sStride), append([]float32(nil), out...)
 	Generic().PageScores8(wantS, sStride, q, qd, qsum, n, dim, page, d, count, 0.125)
 	Generic().PageCombine8(wantO, oStride, w, sStride, n, dim, page, d, count)
-	for _, k := range vectorTiers() {
-		what := fmt.Sprintf("%s/%d×%d of %d+%d", tierName(k), n, dim, count, off)
+	for _, k := range tiers(t) {
+		what := fmt.Sprintf("%s/%d×%d of %d+%d", k.ISA(), n, dim, count, off)
 		qo, _ := guarded[int8](len(q), off)
 		po, _ := guarded[int8](len(page), off)
 		copy(qo, q)
@@ -138,7 +138,7 @@ func checkBytePage(t *testing.T, extreme bool, dim, n, count, off int) {
 func TestPagesAreAttention(t *testing.T) {
 	const dim, n, count = 80, 5, 50
 	r := source()
-	k := vectorTiers()[len(vectorTiers())-1]
+	k := tiers(t)[len(tiers(t))-1]
 	q := fill(r, inputs()[0], make([]float32, n*dim))
 	keys, values := make([]uint16, dim*PagePositions), make([]uint16, dim*PagePositions)
 	keys8, values8, kd, vd := make([]int8, dim*PagePositions), make([]int8, dim*PagePositions), make([]float32, PagePositions), make([]float32, PagePositions)
@@ -192,12 +192,12 @@ func TestStoreEqualsReference(t *testing.T) {
 		for _, in := range inputs() {
 			for _, pos := range []int{0, 7, 63} {
 				var want []float32
-				for _, k := range vectorTiers() {
+				for _, k := range tiers(t) {
 					got, intact := storeAll(k, fill(source(), in, make([]float32, dim)), pos)
 					if want == nil {
 						want = got
 					}
-					sameBits(t, fmt.Sprintf("%s/%s/%d at %d", tierName(k), in.name, dim, pos), got, want)
+					sameBits(t, fmt.Sprintf("%s/%s/%d at %d", k.ISA(), in.name, dim, pos), got, want)
 					if err := intact(); err != nil {
 						t.Fatal(err)
 					}
@@ -240,7 +240,7 @@ func TestPageRowsAreIndependent(t *testing.T) {
 	const n, dim = 29, 96
 	r := source()
 	q, keys := fill(r, inputs()[0], make([]float32, n*dim)), fillHalf(r, inputs()[0], make([]uint16, dim*PagePositions))
-	for _, k := range vectorTiers() {
+	for _, k := range tiers(t) {
 		s, out := make([]float32, n*PagePositions), make([]float32, n*dim)
 		k.PageScores(s, PagePositions, q, dim, n, dim, keys, 64, 1)
 		k.PageCombine(out, dim, s, PagePositions, n, dim, keys, 64)
@@ -256,7 +256,7 @@ func TestPageRowsAreIndependent(t *testing.T) {
 
 func TestPagesNonFiniteAndStale(t *testing.T) {
 	const n, dim = 13, 72
-	for _, k := range vectorTiers() {
+	for _, k := range tiers(t) {
 		q, page, page8, d := make([]float32, n*dim), make([]uint16, dim*PagePositions), make([]int8, dim*PagePositions), make([]float32, PagePositions)
 		for i := range q {
 			q[i] = []float32{float32(math.NaN()), float32(math.Inf(1)), 1, math.MaxFloat32}[i%4]
@@ -275,14 +275,14 @@ func TestPagesNonFiniteAndStale(t *testing.T) {
 		k.PageScores8(s, PagePositions, q8, qd, qsum, n, dim, page8, d, 63, 1)
 		k.PageCombine8(out, dim, s, PagePositions, n, dim, page8, d, 63)
 		if err1, err2 := sIntact(), outIntact(); err1 != nil || err2 != nil {
-			t.Errorf("%s: %v %v", tierName(k), err1, err2)
+			t.Errorf("%s: %v %v", k.ISA(), err1, err2)
 		}
 	}
 }
 
 func TestPagesAllocateNothing(t *testing.T) {
 	const n, dim = 13, 72
-	for _, k := range vectorTiers() {
+	for _, k := range tiers(t) {
 		q, page, page8, d := make([]float32, n*dim), make([]uint16, dim*PagePositions), make([]int8, dim*PagePositions), make([]float32, PagePositions)
 		s, q8, qsum := make([]float32, n*PagePositions), make([]int8, n*dim), make([]int32, n)
 		if got := testing.AllocsPerRun(5, func() {
@@ -295,7 +295,7 @@ func TestPagesAllocateNothing(t *testing.T) {
 			k.PageScores8(s, PagePositions, q8, d, qsum, n, dim, page8, d, 63, 1)
 			k.PageCombine8(q, dim, s, PagePositions, n, dim, page8, d, 63)
 		}); got != 0 {
-			t.Errorf("%s: %v allocations", tierName(k), got)
+			t.Errorf("%s: %v allocations", k.ISA(), got)
 		}
 	}
 }

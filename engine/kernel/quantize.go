@@ -54,9 +54,7 @@ func (k Kernels) QuantizeRow(q []int8, x []float32) (d float32, sum int32) {
 
 // rowScale returns the scale of a row and its inverse: zeros for a row that becomes zero.
 func (k Kernels) rowScale(x []float32) (d, inverse float32) {
-	var lanes [blockLen]float32
-	k.reduce(largestMagnitude, x, 0, &lanes)
-	top := foldMax(&lanes)
+	top := k.reduce(largestMagnitude, x, 0)
 	if !(top >= smallestBlock) {
 		return 0, 0
 	}

@@ -16,11 +16,11 @@ func TestQuantizeBlocksEqualReference(t *testing.T) {
 				fill(source(), in, x)
 				q, scales := make([]int8, len(x)), make([]blockScale, blocks)
 				refQuantizeBlocks(q, scales, x)
-				for _, k := range vectorTiers() {
+				for _, k := range tiers(t) {
 					got, intact := guarded[int8](len(x), off)
 					gotScales, scalesIntact := guarded[blockScale](blocks, 0)
 					k.quantizeBlocks(got, gotScales, x)
-					what := fmt.Sprintf("%s/%s/%d+%d", tierName(k), in.name, blocks, off)
+					what := fmt.Sprintf("%s/%s/%d+%d", k.ISA(), in.name, blocks, off)
 					for i, v := range q {
 						if got[i] != v || v == -128 {
 							t.Fatalf("%s: element %d is %d, want %d", what, i, got[i], v)
@@ -79,21 +79,21 @@ func TestQuantizeWritesRows(t *testing.T) {
 	const cols = 128
 	r := source()
 	x := fill(r, inputs()[0], make([]float32, cols))
-	for _, k := range vectorTiers() {
+	for _, k := range tiers(t) {
 		whole, parts := NewActivations(Block, 2, cols, nil), NewActivations(Block, 2, cols, nil)
 		k.Quantize(whole, 1, x)
 		k.QuantizeBlocks(parts, 1, 96, x[96:])
 		k.QuantizeBlocks(parts, 1, 0, x[:64])
 		k.QuantizeBlocks(parts, 1, 64, x[64:96])
 		if !bytes.Equal(whole.data, parts.data) {
-			t.Errorf("%s: a row in parts differs", tierName(k))
+			t.Errorf("%s: a row in parts differs", k.ISA())
 		}
 		row := NewActivations(Row, 2, cols, nil)
 		k.Quantize(row, 1, x)
 		q := make([]int8, cols)
 		d, sum := k.QuantizeRow(q, x)
 		if s := row.scales(1)[0]; s != (blockScale{d: d, sum: d * float32(sum), zero: -128 * sum}) || !slices.Equal(row.codes(1), q) {
-			t.Errorf("%s: row %+v", tierName(k), s)
+			t.Errorf("%s: row %+v", k.ISA(), s)
 		}
 	}
 }

@@ -193,7 +193,7 @@ func (k Kernels) RMSNorm(dst, x, w []float32, eps float32) {
 	if len(dst) != n || len(w) != n || n == 0 {
 		mismatch("RMSNorm", len(dst), n, len(w))
 	}
-	inv := inverseRoot(k.sum(sumOfSquares, x, 0), n, eps)
+	inv := inverseRoot(k.reduce(sumOfSquares, x, 0), n, eps)
 	if !k.avx2 {
 		for i, v := range x {
 			dst[i] = float32(v*inv) * w[i]
@@ -226,8 +226,8 @@ func (k Kernels) LayerNorm(dst, x, w, b []float32, eps float32) {
 	if len(dst) != n || len(w) != n || len(b) != n || n == 0 {
 		mismatch("LayerNorm", len(dst), n, len(w), len(b))
 	}
-	mean := k.sum(sumOfElements, x, 0) / float32(n)
-	inv := inverseRoot(k.sum(sumOfDeviations, x, mean), n, eps)
+	mean := k.reduce(sumOfElements, x, 0) / float32(n)
+	inv := inverseRoot(k.reduce(sumOfDeviations, x, mean), n, eps)
 	if !k.avx2 {
 		for i, v := range x {
 			dst[i] = fma(float32(v-mean)*inv, w[i], b[i])

@@ -30,28 +30,25 @@ func sigmoidAVX2(dst, x *float32, blocks int)
 func tanhAVX2(dst, x *float32, blocks int)
 
 //go:noescape
-func sumAVX2(x *float32, blocks int, lanes *[16]float32)
+func sumAVX2(x *float32, n int) float32
 
 //go:noescape
-func sumSquaresAVX2(x *float32, blocks int, lanes *[16]float32)
+func sumSquaresAVX2(x *float32, n int) float32
 
 //go:noescape
-func sumDeviationsAVX2(x *float32, blocks int, mean float32, lanes *[16]float32)
+func sumDeviationsAVX2(x *float32, n int, mean float32) float32
 
 //go:noescape
-func expSumAVX2(x *float32, blocks int, top float32, lanes *[16]float32)
+func expSumAVX2(x *float32, n int, top float32) float32
 
 //go:noescape
-func maxAVX2(x *float32, blocks int, lanes *[16]float32)
+func maxAVX2(x *float32, n int) float32
 
 //go:noescape
-func maxMagnitudeAVX2(x *float32, blocks int, lanes *[16]float32)
+func maxMagnitudeAVX2(x *float32, n int) float32
 
 //go:noescape
 func scaleMulAVX2(dst, x, w *float32, blocks int, s float32)
-
-//go:noescape
-func scaleAVX2(dst, x *float32, blocks int, s float32)
 
 //go:noescape
 func shiftScaleMulAVX2(dst, x, w, b *float32, blocks int, mean, s float32)
@@ -61,6 +58,9 @@ func quantizeBlocksAVX2(q *int8, scales *blockScale, x *float32, blocks int)
 
 //go:noescape
 func codesAVX2(q *int8, x *float32, blocks int, inverse float32, sums *[8]int32)
+
+//go:noescape
+func scaleAVX2(dst, x *float32, blocks int, s float32)
 
 //go:noescape
 func toHalfAVX2(dst *uint16, x *float32, blocks int)
@@ -102,22 +102,22 @@ func sigmoidAVX512(dst, x *float32, blocks int)
 func tanhAVX512(dst, x *float32, blocks int)
 
 //go:noescape
-func sumAVX512(x *float32, blocks int, lanes *[16]float32)
+func sumAVX512(x *float32, n int) float32
 
 //go:noescape
-func sumSquaresAVX512(x *float32, blocks int, lanes *[16]float32)
+func sumSquaresAVX512(x *float32, n int) float32
 
 //go:noescape
-func sumDeviationsAVX512(x *float32, blocks int, mean float32, lanes *[16]float32)
+func sumDeviationsAVX512(x *float32, n int, mean float32) float32
 
 //go:noescape
-func expSumAVX512(x *float32, blocks int, top float32, lanes *[16]float32)
+func expSumAVX512(x *float32, n int, top float32) float32
 
 //go:noescape
-func maxAVX512(x *float32, blocks int, lanes *[16]float32)
+func maxAVX512(x *float32, n int) float32
 
 //go:noescape
-func maxMagnitudeAVX512(x *float32, blocks int, lanes *[16]float32)
+func maxMagnitudeAVX512(x *float32, n int) float32
 
 //go:noescape
 func scaleMulAVX512(dst, x, w *float32, blocks int, s float32)

@@ -147,6 +147,15 @@ DATA expP5<>+20(SB)/4, $0x3f000000
 DATA expP5<>+24(SB)/4, $0x3f000000
 DATA expP5<>+28(SB)/4, $0x3f000000
 GLOBL expP5<>(SB), RODATA|NOPTR, $32
+DATA least<>+0(SB)/4, $0xff800000
+DATA least<>+4(SB)/4, $0xff800000
+DATA least<>+8(SB)/4, $0xff800000
+DATA least<>+12(SB)/4, $0xff800000
+DATA least<>+16(SB)/4, $0xff800000
+DATA least<>+20(SB)/4, $0xff800000
+DATA least<>+24(SB)/4, $0xff800000
+DATA least<>+28(SB)/4, $0xff800000
+GLOBL least<>(SB), RODATA|NOPTR, $32
 DATA geluT0<>+0(SB)/4, $0xbfcc422a
 DATA geluT0<>+4(SB)/4, $0xbfcc422a
 DATA geluT0<>+8(SB)/4, $0xbfcc422a
@@ -300,6 +309,23 @@ DATA smallest<>+20(SB)/4, $0x0d800000
 DATA smallest<>+24(SB)/4, $0x0d800000
 DATA smallest<>+28(SB)/4, $0x0d800000
 GLOBL smallest<>(SB), RODATA|NOPTR, $32
+DATA tailMask<>+0(SB)/8, $-1
+DATA tailMask<>+8(SB)/8, $-1
+DATA tailMask<>+16(SB)/8, $-1
+DATA tailMask<>+24(SB)/8, $-1
+DATA tailMask<>+32(SB)/8, $-1
+DATA tailMask<>+40(SB)/8, $-1
+DATA tailMask<>+48(SB)/8, $-1
+DATA tailMask<>+56(SB)/8, $-1
+DATA tailMask<>+64(SB)/8, $0
+DATA tailMask<>+72(SB)/8, $0
+DATA tailMask<>+80(SB)/8, $0
+DATA tailMask<>+88(SB)/8, $0
+DATA tailMask<>+96(SB)/8, $0
+DATA tailMask<>+104(SB)/8, $0
+DATA tailMask<>+112(SB)/8, $0
+DATA tailMask<>+120(SB)/8, $0
+GLOBL tailMask<>(SB), RODATA|NOPTR, $128
 
 // dst = x + y
 //
@@ -921,90 +947,175 @@ block9:
 	VZEROUPPER
 	RET
 
-// lanes += x
+// The sum of x.
 //
-// func sumAVX2(x *float32, blocks int, lanes *[16]float32)
-TEXT ·sumAVX2(SB), NOSPLIT, $0-24
+// func sumAVX2(x *float32, n int) float32
+TEXT ·sumAVX2(SB), NOSPLIT, $0-20
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+16(FP), DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
+	MOVQ n+8(FP), BX
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest10
 
-block10:
+block12:
 	VMOVUPS (SI), Y0
 	VADDPS Y0, Y8, Y8
 	VMOVUPS 32(SI), Y0
 	VADDPS Y0, Y9, Y9
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block10
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
-	VZEROUPPER
-	RET
-
-// lanes += x²
-//
-// func sumSquaresAVX2(x *float32, blocks int, lanes *[16]float32)
-TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-24
-	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+16(FP), DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
-
-block11:
-	VMOVUPS (SI), Y0
-	VFMADD231PS Y0, Y0, Y8
-	VMOVUPS 32(SI), Y0
-	VFMADD231PS Y0, Y0, Y9
-	ADDQ $64, SI
-	DECQ CX
-	JNZ block11
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
-	VZEROUPPER
-	RET
-
-// lanes += (x−mean)²
-//
-// func sumDeviationsAVX2(x *float32, blocks int, mean float32, lanes *[16]float32)
-TEXT ·sumDeviationsAVX2(SB), NOSPLIT, $0-32
-	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+24(FP), DI
-	VBROADCASTSS mean+16(FP), Y6
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
-
-block12:
-	VMOVUPS (SI), Y0
-	VSUBPS Y6, Y0, Y0
-	VFMADD231PS Y0, Y0, Y8
-	VMOVUPS 32(SI), Y0
-	VSUBPS Y6, Y0, Y0
-	VFMADD231PS Y0, Y0, Y9
-	ADDQ $64, SI
-	DECQ CX
 	JNZ block12
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
+
+rest10:
+	ANDQ $15, BX
+	JZ done11
+	LEAQ tailMask<>+64(SB), DX
+	SHLQ $2, BX
+	SUBQ BX, DX
+	VMOVUPS (DX), Y7
+	VMASKMOVPS (SI), Y7, Y0
+	VMOVAPS Y8, Y10
+	VADDPS Y0, Y10, Y10
+	VBLENDVPS Y7, Y10, Y8, Y8
+	VMOVUPS 32(DX), Y7
+	VMASKMOVPS 32(SI), Y7, Y0
+	VMOVAPS Y9, Y10
+	VADDPS Y0, Y10, Y10
+	VBLENDVPS Y7, Y10, Y9, Y9
+
+done11:
+	VADDPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VADDPS X9, X8, X8
+	VMOVSS X8, ret+16(FP)
 	VZEROUPPER
 	RET
 
-// x = exp(x−top), lanes += x
+// The sum of x².
 //
-// func expSumAVX2(x *float32, blocks int, top float32, lanes *[16]float32)
-TEXT ·expSumAVX2(SB), NOSPLIT, $0-32
+// func sumSquaresAVX2(x *float32, n int) float32
+TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-20
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+24(FP), DI
-	VBROADCASTSS top+16(FP), Y6
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
+	MOVQ n+8(FP), BX
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest13
 
-block13:
+block15:
+	VMOVUPS (SI), Y0
+	VFMADD231PS Y0, Y0, Y8
+	VMOVUPS 32(SI), Y0
+	VFMADD231PS Y0, Y0, Y9
+	ADDQ $64, SI
+	DECQ CX
+	JNZ block15
+
+rest13:
+	ANDQ $15, BX
+	JZ done14
+	LEAQ tailMask<>+64(SB), DX
+	SHLQ $2, BX
+	SUBQ BX, DX
+	VMOVUPS (DX), Y7
+	VMASKMOVPS (SI), Y7, Y0
+	VMOVAPS Y8, Y10
+	VFMADD231PS Y0, Y0, Y10
+	VBLENDVPS Y7, Y10, Y8, Y8
+	VMOVUPS 32(DX), Y7
+	VMASKMOVPS 32(SI), Y7, Y0
+	VMOVAPS Y9, Y10
+	VFMADD231PS Y0, Y0, Y10
+	VBLENDVPS Y7, Y10, Y9, Y9
+
+done14:
+	VADDPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VADDPS X9, X8, X8
+	VMOVSS X8, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// The sum of (x−mean)².
+//
+// func sumDeviationsAVX2(x *float32, n int, mean float32) float32
+TEXT ·sumDeviationsAVX2(SB), NOSPLIT, $0-28
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), BX
+	VBROADCASTSS mean+16(FP), Y6
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest16
+
+block18:
+	VMOVUPS (SI), Y0
+	VSUBPS Y6, Y0, Y0
+	VFMADD231PS Y0, Y0, Y8
+	VMOVUPS 32(SI), Y0
+	VSUBPS Y6, Y0, Y0
+	VFMADD231PS Y0, Y0, Y9
+	ADDQ $64, SI
+	DECQ CX
+	JNZ block18
+
+rest16:
+	ANDQ $15, BX
+	JZ done17
+	LEAQ tailMask<>+64(SB), DX
+	SHLQ $2, BX
+	SUBQ BX, DX
+	VMOVUPS (DX), Y7
+	VMASKMOVPS (SI), Y7, Y0
+	VSUBPS Y6, Y0, Y0
+	VMOVAPS Y8, Y10
+	VFMADD231PS Y0, Y0, Y10
+	VBLENDVPS Y7, Y10, Y8, Y8
+	VMOVUPS 32(DX), Y7
+	VMASKMOVPS 32(SI), Y7, Y0
+	VSUBPS Y6, Y0, Y0
+	VMOVAPS Y9, Y10
+	VFMADD231PS Y0, Y0, Y10
+	VBLENDVPS Y7, Y10, Y9, Y9
+
+done17:
+	VADDPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VADDPS X9, X8, X8
+	VMOVSS X8, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// x = exp(x−top), and the sum.
+//
+// func expSumAVX2(x *float32, n int, top float32) float32
+TEXT ·expSumAVX2(SB), NOSPLIT, $0-28
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), BX
+	VBROADCASTSS top+16(FP), Y6
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest19
+
+block21:
 	VMOVUPS (SI), Y0
 	VSUBPS Y6, Y0, Y0
 	VMOVUPS expMin<>(SB), Y1
@@ -1059,46 +1170,151 @@ block13:
 	VADDPS Y0, Y9, Y9
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block13
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
+	JNZ block21
+
+rest19:
+	ANDQ $15, BX
+	JZ done20
+	LEAQ tailMask<>+64(SB), DX
+	SHLQ $2, BX
+	SUBQ BX, DX
+	VMOVUPS (DX), Y7
+	VMASKMOVPS (SI), Y7, Y0
+	VSUBPS Y6, Y0, Y0
+	VMOVUPS expMin<>(SB), Y1
+	VCMPPS $13, Y1, Y0, Y4
+	VMINPS expMax<>(SB), Y0, Y0
+	VMAXPS expMin<>(SB), Y0, Y0
+	VMULPS log2e<>(SB), Y0, Y1
+	VROUNDPS $0, Y1, Y1
+	VFNMADD231PS ln2Hi<>(SB), Y1, Y0
+	VFNMADD231PS ln2Lo<>(SB), Y1, Y0
+	VMOVUPS expP0<>(SB), Y2
+	VFMADD213PS expP1<>(SB), Y0, Y2
+	VFMADD213PS expP2<>(SB), Y0, Y2
+	VFMADD213PS expP3<>(SB), Y0, Y2
+	VFMADD213PS expP4<>(SB), Y0, Y2
+	VFMADD213PS expP5<>(SB), Y0, Y2
+	VMULPS Y0, Y0, Y3
+	VFMADD213PS Y0, Y3, Y2
+	VADDPS one<>(SB), Y2, Y2
+	VCVTPS2DQ Y1, Y1
+	VPADDD bias<>(SB), Y1, Y1
+	VPSLLD $23, Y1, Y1
+	VMULPS Y1, Y2, Y0
+	VANDPS Y4, Y0, Y0
+	VMASKMOVPS Y0, Y7, (SI)
+	VMOVAPS Y8, Y10
+	VADDPS Y0, Y10, Y10
+	VBLENDVPS Y7, Y10, Y8, Y8
+	VMOVUPS 32(DX), Y7
+	VMASKMOVPS 32(SI), Y7, Y0
+	VSUBPS Y6, Y0, Y0
+	VMOVUPS expMin<>(SB), Y1
+	VCMPPS $13, Y1, Y0, Y4
+	VMINPS expMax<>(SB), Y0, Y0
+	VMAXPS expMin<>(SB), Y0, Y0
+	VMULPS log2e<>(SB), Y0, Y1
+	VROUNDPS $0, Y1, Y1
+	VFNMADD231PS ln2Hi<>(SB), Y1, Y0
+	VFNMADD231PS ln2Lo<>(SB), Y1, Y0
+	VMOVUPS expP0<>(SB), Y2
+	VFMADD213PS expP1<>(SB), Y0, Y2
+	VFMADD213PS expP2<>(SB), Y0, Y2
+	VFMADD213PS expP3<>(SB), Y0, Y2
+	VFMADD213PS expP4<>(SB), Y0, Y2
+	VFMADD213PS expP5<>(SB), Y0, Y2
+	VMULPS Y0, Y0, Y3
+	VFMADD213PS Y0, Y3, Y2
+	VADDPS one<>(SB), Y2, Y2
+	VCVTPS2DQ Y1, Y1
+	VPADDD bias<>(SB), Y1, Y1
+	VPSLLD $23, Y1, Y1
+	VMULPS Y1, Y2, Y0
+	VANDPS Y4, Y0, Y0
+	VMASKMOVPS Y0, Y7, 32(SI)
+	VMOVAPS Y9, Y10
+	VADDPS Y0, Y10, Y10
+	VBLENDVPS Y7, Y10, Y9, Y9
+
+done20:
+	VADDPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VADDPS X9, X8, X8
+	VMOVSS X8, ret+24(FP)
 	VZEROUPPER
 	RET
 
-// lanes = max(lanes, x)
+// The largest of x; a zero is positive.
 //
-// func maxAVX2(x *float32, blocks int, lanes *[16]float32)
-TEXT ·maxAVX2(SB), NOSPLIT, $0-24
+// func maxAVX2(x *float32, n int) float32
+TEXT ·maxAVX2(SB), NOSPLIT, $0-20
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+16(FP), DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
+	MOVQ n+8(FP), BX
+	VMOVUPS least<>(SB), Y8
+	VMOVUPS least<>(SB), Y9
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest22
 
-block14:
+block24:
 	VMOVUPS (SI), Y0
 	VMAXPS Y8, Y0, Y8
 	VMOVUPS 32(SI), Y0
 	VMAXPS Y9, Y0, Y9
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block14
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
+	JNZ block24
+
+rest22:
+	ANDQ $15, BX
+	JZ done23
+	LEAQ tailMask<>+64(SB), DX
+	SHLQ $2, BX
+	SUBQ BX, DX
+	VMOVUPS (DX), Y7
+	VMASKMOVPS (SI), Y7, Y0
+	VMOVAPS Y8, Y10
+	VMAXPS Y10, Y0, Y10
+	VBLENDVPS Y7, Y10, Y8, Y8
+	VMOVUPS 32(DX), Y7
+	VMASKMOVPS 32(SI), Y7, Y0
+	VMOVAPS Y9, Y10
+	VMAXPS Y10, Y0, Y10
+	VBLENDVPS Y7, Y10, Y9, Y9
+
+done23:
+	VMAXPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VMAXPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VMAXPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VMAXPS X9, X8, X8
+	// −0+0 is 0: which zero came first does not matter.
+	VXORPS X9, X9, X9
+	VADDSS X9, X8, X8
+	VMOVSS X8, ret+16(FP)
 	VZEROUPPER
 	RET
 
-// lanes = max(lanes, |x|)
+// The largest of |x|.
 //
-// func maxMagnitudeAVX2(x *float32, blocks int, lanes *[16]float32)
-TEXT ·maxMagnitudeAVX2(SB), NOSPLIT, $0-24
+// func maxMagnitudeAVX2(x *float32, n int) float32
+TEXT ·maxMagnitudeAVX2(SB), NOSPLIT, $0-20
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+16(FP), DI
-	VMOVUPS (DI), Y8
-	VMOVUPS 32(DI), Y9
+	MOVQ n+8(FP), BX
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest25
 
-block15:
+block27:
 	VMOVUPS (SI), Y0
 	VANDPS magnitude<>(SB), Y0, Y0
 	VMAXPS Y8, Y0, Y8
@@ -1107,9 +1323,36 @@ block15:
 	VMAXPS Y9, Y0, Y9
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block15
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
+	JNZ block27
+
+rest25:
+	ANDQ $15, BX
+	JZ done26
+	LEAQ tailMask<>+64(SB), DX
+	SHLQ $2, BX
+	SUBQ BX, DX
+	VMOVUPS (DX), Y7
+	VMASKMOVPS (SI), Y7, Y0
+	VANDPS magnitude<>(SB), Y0, Y0
+	VMOVAPS Y8, Y10
+	VMAXPS Y10, Y0, Y10
+	VBLENDVPS Y7, Y10, Y8, Y8
+	VMOVUPS 32(DX), Y7
+	VMASKMOVPS 32(SI), Y7, Y0
+	VANDPS magnitude<>(SB), Y0, Y0
+	VMOVAPS Y9, Y10
+	VMAXPS Y10, Y0, Y10
+	VBLENDVPS Y7, Y10, Y9, Y9
+
+done26:
+	VMAXPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VMAXPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VMAXPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VMAXPS X9, X8, X8
+	VMOVSS X8, ret+16(FP)
 	VZEROUPPER
 	RET
 
@@ -1123,7 +1366,7 @@ TEXT ·scaleMulAVX2(SB), NOSPLIT, $0-36
 	MOVQ blocks+24(FP), CX
 	VBROADCASTSS s+32(FP), Y6
 
-block16:
+block28:
 	VMULPS (SI), Y6, Y0
 	VMULPS (DX), Y0, Y0
 	VMOVUPS Y0, (DI)
@@ -1134,7 +1377,7 @@ block16:
 	ADDQ $64, DX
 	ADDQ $64, DI
 	DECQ CX
-	JNZ block16
+	JNZ block28
 	VZEROUPPER
 	RET
 
@@ -1150,7 +1393,7 @@ TEXT ·shiftScaleMulAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSS mean+40(FP), Y6
 	VBROADCASTSS s+44(FP), Y7
 
-block17:
+block29:
 	VMOVUPS (SI), Y0
 	VSUBPS Y6, Y0, Y0
 	VMULPS Y7, Y0, Y0
@@ -1168,7 +1411,7 @@ block17:
 	ADDQ $64, R8
 	ADDQ $64, DI
 	DECQ CX
-	JNZ block17
+	JNZ block29
 	VZEROUPPER
 	RET
 
@@ -1186,7 +1429,7 @@ TEXT ·quantizeBlocksAVX2(SB), NOSPLIT, $0-32
 	VPACKUSWB Y11, Y11, Y12
 	// Y11 = words of 1, Y12 = bytes of 1.
 
-block18:
+block30:
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 	VMOVUPS 64(SI), Y2
@@ -1206,7 +1449,7 @@ block18:
 	VMAXSS X5, X4, X4
 	// X4 = largest magnitude. Too small: the block is zero.
 	VUCOMISS smallest<>(SB), X4
-	JCS zero19
+	JCS zero31
 	VDIVSS X4, X13, X5
 	VBROADCASTSS X5, Y5
 	VDIVSS X13, X4, X4
@@ -1246,20 +1489,20 @@ block18:
 	VMOVSS X4, (DX)
 	VMOVSS X3, 4(DX)
 
-next20:
+next32:
 	ADDQ $128, SI
 	ADDQ $32, DI
 	ADDQ $16, DX
 	DECQ CX
-	JNZ block18
+	JNZ block30
 	VZEROUPPER
 	RET
 
-zero19:
+zero31:
 	VPXOR Y0, Y0, Y0
 	VMOVDQU Y0, (DI)
 	VMOVDQU X0, (DX)
-	JMP next20
+	JMP next32
 
 // Blocks of 16 elements: q = x·inverse to nearest even; sums += q, in some order.
 //
@@ -1272,7 +1515,7 @@ TEXT ·codesAVX2(SB), NOSPLIT, $0-40
 	MOVQ sums+32(FP), DX
 	VMOVDQU (DX), Y7
 
-block21:
+block33:
 	VMULPS (SI), Y6, Y0
 	VCVTPS2DQ Y0, Y0
 	VMULPS 32(SI), Y6, Y1
@@ -1287,7 +1530,7 @@ block21:
 	ADDQ $16, DI
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block21
+	JNZ block33
 	VMOVDQU Y7, (DX)
 	VZEROUPPER
 	RET
@@ -1301,7 +1544,7 @@ TEXT ·scaleAVX2(SB), NOSPLIT, $0-28
 	MOVQ blocks+16(FP), CX
 	VBROADCASTSS s+24(FP), Y6
 
-block22:
+block34:
 	VMULPS (SI), Y6, Y0
 	VMOVUPS Y0, (DI)
 	VMULPS 32(SI), Y6, Y0
@@ -1309,7 +1552,7 @@ block22:
 	ADDQ $64, SI
 	ADDQ $64, DI
 	DECQ CX
-	JNZ block22
+	JNZ block34
 	VZEROUPPER
 	RET
 
@@ -1321,7 +1564,7 @@ TEXT ·toHalfAVX2(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), SI
 	MOVQ blocks+16(FP), CX
 
-block23:
+block35:
 	VMOVUPS (SI), Y0
 	VCVTPS2PH $0, Y0, (DI)
 	VMOVUPS 32(SI), Y0
@@ -1329,7 +1572,7 @@ block23:
 	ADDQ $32, DI
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block23
+	JNZ block35
 	VZEROUPPER
 	RET
 
@@ -1341,7 +1584,7 @@ TEXT ·fromHalfAVX2(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), SI
 	MOVQ blocks+16(FP), CX
 
-block24:
+block36:
 	VCVTPH2PS (SI), Y0
 	VMOVUPS Y0, (DI)
 	VCVTPH2PS 16(SI), Y0
@@ -1349,7 +1592,7 @@ block24:
 	ADDQ $32, SI
 	ADDQ $64, DI
 	DECQ CX
-	JNZ block24
+	JNZ block36
 	VZEROUPPER
 	RET
 
@@ -1361,12 +1604,12 @@ TEXT ·ropePairsAVX2(SB), NOSPLIT, $0-40
 	MOVQ heads+8(FP), BX
 	MOVQ stride+16(FP), R8
 
-head25:
+head37:
 	MOVQ DI, SI
 	MOVQ eights+24(FP), CX
 	MOVQ table+32(FP), DX
 
-four26:
+four38:
 	VMOVUPS (SI), Y0
 	VPERMILPS $0xb1, Y0, Y1
 	VMOVSLDUP (DX), Y2
@@ -1378,10 +1621,10 @@ four26:
 	ADDQ $32, SI
 	ADDQ $32, DX
 	DECQ CX
-	JNZ four26
+	JNZ four38
 	ADDQ R8, DI
 	DECQ BX
-	JNZ head25
+	JNZ head37
 	VZEROUPPER
 	RET
 
@@ -1395,12 +1638,12 @@ TEXT ·ropeHalvesAVX2(SB), NOSPLIT, $0-40
 	MOVQ eights+24(FP), R9
 	SHLQ $5, R9
 
-head27:
+head39:
 	MOVQ DI, SI
 	MOVQ eights+24(FP), CX
 	MOVQ table+32(FP), DX
 
-eight28:
+eight40:
 	VMOVUPS (DX), Y2
 	VSHUFPS $0xdd, 32(DX), Y2, Y3
 	VSHUFPS $0x88, 32(DX), Y2, Y2
@@ -1419,9 +1662,9 @@ eight28:
 	ADDQ $32, SI
 	ADDQ $64, DX
 	DECQ CX
-	JNZ eight28
+	JNZ eight40
 	ADDQ R8, DI
 	DECQ BX
-	JNZ head27
+	JNZ head39
 	VZEROUPPER
 	RET

@@ -35,6 +35,8 @@ DATA expP4<>+0(SB)/4, $0x3e2aaaaa
 GLOBL expP4<>(SB), RODATA|NOPTR, $4
 DATA expP5<>+0(SB)/4, $0x3f000000
 GLOBL expP5<>(SB), RODATA|NOPTR, $4
+DATA least<>+0(SB)/4, $0xff800000
+GLOBL least<>(SB), RODATA|NOPTR, $4
 DATA geluT0<>+0(SB)/4, $0xbfcc422a
 GLOBL geluT0<>(SB), RODATA|NOPTR, $4
 DATA geluT1<>+0(SB)/4, $0xbd922279
@@ -421,76 +423,154 @@ block9:
 	VZEROUPPER
 	RET
 
-// lanes += x
+// The sum of x.
 //
-// func sumAVX512(x *float32, blocks int, lanes *[16]float32)
-TEXT ·sumAVX512(SB), NOSPLIT, $0-24
+// func sumAVX512(x *float32, n int) float32
+TEXT ·sumAVX512(SB), NOSPLIT, $0-20
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+16(FP), DI
-	VMOVUPS (DI), Z8
+	MOVQ n+8(FP), BX
+	VPXORD Z8, Z8, Z8
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest10
 
-block10:
+block12:
 	VMOVUPS (SI), Z0
 	VADDPS Z0, Z8, Z8
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block10
-	VMOVUPS Z8, (DI)
+	JNZ block12
+
+rest10:
+	ANDQ $15, BX
+	JZ done11
+	MOVQ BX, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K2
+	VMOVUPS.Z (SI), K2, Z0
+	VMOVAPS Z8, Z9
+	VADDPS Z0, Z9, Z9
+	VMOVAPS Z9, K2, Z8
+
+done11:
+	VEXTRACTF64X4 $1, Z8, Y9
+	VADDPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VADDPS X9, X8, X8
+	VMOVSS X8, ret+16(FP)
 	VZEROUPPER
 	RET
 
-// lanes += x²
+// The sum of x².
 //
-// func sumSquaresAVX512(x *float32, blocks int, lanes *[16]float32)
-TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-24
+// func sumSquaresAVX512(x *float32, n int) float32
+TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-20
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+16(FP), DI
-	VMOVUPS (DI), Z8
+	MOVQ n+8(FP), BX
+	VPXORD Z8, Z8, Z8
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest13
 
-block11:
+block15:
 	VMOVUPS (SI), Z0
 	VFMADD231PS Z0, Z0, Z8
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block11
-	VMOVUPS Z8, (DI)
+	JNZ block15
+
+rest13:
+	ANDQ $15, BX
+	JZ done14
+	MOVQ BX, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K2
+	VMOVUPS.Z (SI), K2, Z0
+	VMOVAPS Z8, Z9
+	VFMADD231PS Z0, Z0, Z9
+	VMOVAPS Z9, K2, Z8
+
+done14:
+	VEXTRACTF64X4 $1, Z8, Y9
+	VADDPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VADDPS X9, X8, X8
+	VMOVSS X8, ret+16(FP)
 	VZEROUPPER
 	RET
 
-// lanes += (x−mean)²
+// The sum of (x−mean)².
 //
-// func sumDeviationsAVX512(x *float32, blocks int, mean float32, lanes *[16]float32)
-TEXT ·sumDeviationsAVX512(SB), NOSPLIT, $0-32
+// func sumDeviationsAVX512(x *float32, n int, mean float32) float32
+TEXT ·sumDeviationsAVX512(SB), NOSPLIT, $0-28
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+24(FP), DI
+	MOVQ n+8(FP), BX
 	VBROADCASTSS mean+16(FP), Z6
-	VMOVUPS (DI), Z8
+	VPXORD Z8, Z8, Z8
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest16
 
-block12:
+block18:
 	VMOVUPS (SI), Z0
 	VSUBPS Z6, Z0, Z0
 	VFMADD231PS Z0, Z0, Z8
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block12
-	VMOVUPS Z8, (DI)
+	JNZ block18
+
+rest16:
+	ANDQ $15, BX
+	JZ done17
+	MOVQ BX, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K2
+	VMOVUPS.Z (SI), K2, Z0
+	VSUBPS Z6, Z0, Z0
+	VMOVAPS Z8, Z9
+	VFMADD231PS Z0, Z0, Z9
+	VMOVAPS Z9, K2, Z8
+
+done17:
+	VEXTRACTF64X4 $1, Z8, Y9
+	VADDPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VADDPS X9, X8, X8
+	VMOVSS X8, ret+24(FP)
 	VZEROUPPER
 	RET
 
-// x = exp(x−top), lanes += x
+// x = exp(x−top), and the sum.
 //
-// func expSumAVX512(x *float32, blocks int, top float32, lanes *[16]float32)
-TEXT ·expSumAVX512(SB), NOSPLIT, $0-32
+// func expSumAVX512(x *float32, n int, top float32) float32
+TEXT ·expSumAVX512(SB), NOSPLIT, $0-28
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+24(FP), DI
+	MOVQ n+8(FP), BX
 	VBROADCASTSS top+16(FP), Z6
-	VMOVUPS (DI), Z8
+	VPXORD Z8, Z8, Z8
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest19
 
-block13:
+block21:
 	VMOVUPS (SI), Z0
 	VSUBPS Z6, Z0, Z0
 	VCMPPS.BCST $13, expMin<>(SB), Z0, K1
@@ -514,47 +594,143 @@ block13:
 	VADDPS Z0, Z8, Z8
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block13
-	VMOVUPS Z8, (DI)
+	JNZ block21
+
+rest19:
+	ANDQ $15, BX
+	JZ done20
+	MOVQ BX, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K2
+	VMOVUPS.Z (SI), K2, Z0
+	VSUBPS Z6, Z0, Z0
+	VCMPPS.BCST $13, expMin<>(SB), Z0, K1
+	VMINPS.BCST expMax<>(SB), Z0, Z0
+	VMAXPS.BCST expMin<>(SB), Z0, Z0
+	VMULPS.BCST log2e<>(SB), Z0, Z1
+	VRNDSCALEPS $0, Z1, Z1
+	VFNMADD231PS.BCST ln2Hi<>(SB), Z1, Z0
+	VFNMADD231PS.BCST ln2Lo<>(SB), Z1, Z0
+	VBROADCASTSS expP0<>(SB), Z2
+	VFMADD213PS.BCST expP1<>(SB), Z0, Z2
+	VFMADD213PS.BCST expP2<>(SB), Z0, Z2
+	VFMADD213PS.BCST expP3<>(SB), Z0, Z2
+	VFMADD213PS.BCST expP4<>(SB), Z0, Z2
+	VFMADD213PS.BCST expP5<>(SB), Z0, Z2
+	VMULPS Z0, Z0, Z3
+	VFMADD213PS Z0, Z3, Z2
+	VADDPS.BCST one<>(SB), Z2, Z2
+	VSCALEFPS.Z Z1, Z2, K1, Z0
+	VMOVUPS Z0, K2, (SI)
+	VMOVAPS Z8, Z9
+	VADDPS Z0, Z9, Z9
+	VMOVAPS Z9, K2, Z8
+
+done20:
+	VEXTRACTF64X4 $1, Z8, Y9
+	VADDPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VADDPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VADDPS X9, X8, X8
+	VMOVSS X8, ret+24(FP)
 	VZEROUPPER
 	RET
 
-// lanes = max(lanes, x)
+// The largest of x; a zero is positive.
 //
-// func maxAVX512(x *float32, blocks int, lanes *[16]float32)
-TEXT ·maxAVX512(SB), NOSPLIT, $0-24
+// func maxAVX512(x *float32, n int) float32
+TEXT ·maxAVX512(SB), NOSPLIT, $0-20
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+16(FP), DI
-	VMOVUPS (DI), Z8
+	MOVQ n+8(FP), BX
+	VBROADCASTSS least<>(SB), Z8
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest22
 
-block14:
+block24:
 	VMOVUPS (SI), Z0
 	VMAXPS Z8, Z0, Z8
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block14
-	VMOVUPS Z8, (DI)
+	JNZ block24
+
+rest22:
+	ANDQ $15, BX
+	JZ done23
+	MOVQ BX, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K2
+	VMOVUPS.Z (SI), K2, Z0
+	VMOVAPS Z8, Z9
+	VMAXPS Z9, Z0, Z9
+	VMOVAPS Z9, K2, Z8
+
+done23:
+	VEXTRACTF64X4 $1, Z8, Y9
+	VMAXPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VMAXPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VMAXPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VMAXPS X9, X8, X8
+	// −0+0 is 0: which zero came first does not matter.
+	VXORPS X9, X9, X9
+	VADDSS X9, X8, X8
+	VMOVSS X8, ret+16(FP)
 	VZEROUPPER
 	RET
 
-// lanes = max(lanes, |x|)
+// The largest of |x|.
 //
-// func maxMagnitudeAVX512(x *float32, blocks int, lanes *[16]float32)
-TEXT ·maxMagnitudeAVX512(SB), NOSPLIT, $0-24
+// func maxMagnitudeAVX512(x *float32, n int) float32
+TEXT ·maxMagnitudeAVX512(SB), NOSPLIT, $0-20
 	MOVQ x+0(FP), SI
-	MOVQ blocks+8(FP), CX
-	MOVQ lanes+16(FP), DI
-	VMOVUPS (DI), Z8
+	MOVQ n+8(FP), BX
+	VPXORD Z8, Z8, Z8
+	MOVQ BX, CX
+	SHRQ $4, CX
+	JZ rest25
 
-block15:
+block27:
 	VMOVUPS (SI), Z0
 	VANDPS.BCST magnitude<>(SB), Z0, Z0
 	VMAXPS Z8, Z0, Z8
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block15
-	VMOVUPS Z8, (DI)
+	JNZ block27
+
+rest25:
+	ANDQ $15, BX
+	JZ done26
+	MOVQ BX, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K2
+	VMOVUPS.Z (SI), K2, Z0
+	VANDPS.BCST magnitude<>(SB), Z0, Z0
+	VMOVAPS Z8, Z9
+	VMAXPS Z9, Z0, Z9
+	VMOVAPS Z9, K2, Z8
+
+done26:
+	VEXTRACTF64X4 $1, Z8, Y9
+	VMAXPS Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VMAXPS X9, X8, X8
+	VPERMILPS $0x4e, X8, X9
+	VMAXPS X9, X8, X8
+	VPERMILPS $0xb1, X8, X9
+	VMAXPS X9, X8, X8
+	VMOVSS X8, ret+16(FP)
 	VZEROUPPER
 	RET
 
@@ -568,7 +744,7 @@ TEXT ·scaleMulAVX512(SB), NOSPLIT, $0-36
 	MOVQ blocks+24(FP), CX
 	VBROADCASTSS s+32(FP), Z6
 
-block16:
+block28:
 	VMULPS (SI), Z6, Z0
 	VMULPS (DX), Z0, Z0
 	VMOVUPS Z0, (DI)
@@ -576,7 +752,7 @@ block16:
 	ADDQ $64, DX
 	ADDQ $64, DI
 	DECQ CX
-	JNZ block16
+	JNZ block28
 	VZEROUPPER
 	RET
 
@@ -592,7 +768,7 @@ TEXT ·shiftScaleMulAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSS mean+40(FP), Z6
 	VBROADCASTSS s+44(FP), Z7
 
-block17:
+block29:
 	VMOVUPS (SI), Z0
 	VSUBPS Z6, Z0, Z0
 	VMULPS Z7, Z0, Z0
@@ -604,7 +780,7 @@ block17:
 	ADDQ $64, R8
 	ADDQ $64, DI
 	DECQ CX
-	JNZ block17
+	JNZ block29
 	VZEROUPPER
 	RET
 
@@ -622,7 +798,7 @@ TEXT ·quantizeBlocksAVX512(SB), NOSPLIT, $0-32
 	VPACKUSWB Y11, Y11, Y12
 	// Y11 = words of 1, Y12 = bytes of 1.
 
-block18:
+block30:
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VANDPS.BCST magnitude<>(SB), Z0, Z4
@@ -638,7 +814,7 @@ block18:
 	VMAXSS X5, X4, X4
 	// X4 = largest magnitude. Too small: the block is zero.
 	VUCOMISS smallest<>(SB), X4
-	JCS zero19
+	JCS zero31
 	VDIVSS X4, X13, X5
 	VBROADCASTSS X5, Z5
 	VDIVSS X13, X4, X4
@@ -671,20 +847,20 @@ block18:
 	VMOVSS X4, (DX)
 	VMOVSS X3, 4(DX)
 
-next20:
+next32:
 	ADDQ $128, SI
 	ADDQ $32, DI
 	ADDQ $16, DX
 	DECQ CX
-	JNZ block18
+	JNZ block30
 	VZEROUPPER
 	RET
 
-zero19:
+zero31:
 	VPXOR Y0, Y0, Y0
 	VMOVDQU Y0, (DI)
 	VMOVDQU X0, (DX)
-	JMP next20
+	JMP next32
 
 // Blocks of 16 elements: q = x·inverse to nearest even; sums += q, in some order.
 //
@@ -697,7 +873,7 @@ TEXT ·codesAVX512(SB), NOSPLIT, $0-40
 	MOVQ sums+32(FP), DX
 	VMOVDQU (DX), Y7
 
-block21:
+block33:
 	VMULPS (SI), Z6, Z0
 	VCVTPS2DQ Z0, Z0
 	VEXTRACTI64X4 $1, Z0, Y1
@@ -708,7 +884,7 @@ block21:
 	ADDQ $16, DI
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block21
+	JNZ block33
 	VMOVDQU Y7, (DX)
 	VZEROUPPER
 	RET

@@ -210,7 +210,13 @@ func refRope(x []float32, heads, dim, rotated int, table []float32, neox bool) {
 	}
 }
 
-func refReduce(op reduction, x []float32, arg float32, lanes *[blockLen]float32) {
+func refReduce(op reduction, x []float32, arg float32) float32 {
+	var lanes [blockLen]float32
+	if op == largestElement {
+		for i := range lanes {
+			lanes[i] = float32(math.Inf(-1))
+		}
+	}
 	for i, v := range x {
 		l := &lanes[i%blockLen]
 		switch op {
@@ -229,4 +235,19 @@ func refReduce(op reduction, x []float32, arg float32, lanes *[blockLen]float32)
 			*l = max(*l, float32(math.Abs(float64(v))))
 		}
 	}
+	return foldLanes(op, &lanes)
+}
+
+// foldLanes joins the upper half of the lanes with the lower one until one is left.
+func foldLanes(op reduction, l *[blockLen]float32) float32 {
+	for n := blockLen / 2; n > 0; n /= 2 {
+		for i := range n {
+			if op == largestElement || op == largestMagnitude {
+				l[i] = max(l[i], l[i+n])
+			} else {
+				l[i] += l[i+n]
+			}
+		}
+	}
+	return l[0] + 0 // of the largest element, −0 becomes 0: the order does not decide
 }

@@ -7,10 +7,6 @@ import (
 	"testing"
 )
 
-func vectorTiers() []Kernels { return tiers(nil) }
-
-func tierName(k Kernels) string { return k.ISA() }
-
 // vecCase runs one kernel on x, y, z, which it may change, and writes what it gives to dst.
 type vecCase struct {
 	name string
@@ -109,13 +105,20 @@ func ropeShape(n int) (heads, dim int) {
 	return 1, n
 }
 
+// vecInputs adds zeros of both signs: which of them is the largest must not depend on the order.
+func vecInputs() []input {
+	return append(inputs(), input{"signed zeros", func(r *rand.Rand, _ int) float32 {
+		return float32(math.Copysign(0, float64(r.IntN(2))-0.5))
+	}})
+}
+
 func TestVecEqualsReference(t *testing.T) {
 	ns := []int{95, 96, 97, 192, 576, 1001}
 	for n := range 67 {
 		ns = append(ns, n)
 	}
 	for _, op := range vecCases() {
-		for _, in := range inputs() {
+		for _, in := range vecInputs() {
 			for _, n := range ns {
 				checkVec(t, op, in, n, n%9)
 			}
@@ -132,7 +135,7 @@ func checkVec(t *testing.T, op vecCase, in input, n, off int) {
 	}
 	want := make([]float32, n)
 	op.run(Generic(), want, append([]float32(nil), v[0]...), v[1], v[2])
-	for _, k := range vectorTiers() {
+	for _, k := range tiers(t) {
 		var at [3][]float32
 		for i := range at {
 			at[i], _ = guarded[float32](n, (off+i)%8)
@@ -141,7 +144,7 @@ func checkVec(t *testing.T, op vecCase, in input, n, off int) {
 		dst, intact := guarded[float32](n, off)
 		clear(dst)
 		op.run(k, dst, at[0], at[1], at[2])
-		what := fmt.Sprintf("%s/%s/%s/%d+%d", op.name, tierName(k), in.name, n, off)
+		what := fmt.Sprintf("%s/%s/%s/%d+%d", op.name, k.ISA(), in.name, n, off)
 		sameBits(t, what, dst, want)
 		if err := intact(); err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -252,7 +255,7 @@ func TestVecNonFiniteInputIsHarmless(t *testing.T) {
 	bad := input{"bad", func(_ *rand.Rand, i int) float32 {
 		return []float32{nan, inf, -inf, 1, math.MaxFloat32, -math.MaxFloat32, 1e-45}[i%7]
 	}}
-	for _, k := range vectorTiers() {
+	for _, k := range tiers(t) {
 		for _, op := range vecCases() {
 			for _, n := range []int{5, 16, 67} {
 				dst, intact := guarded[float32](n, 1)
@@ -268,7 +271,7 @@ func TestVecNonFiniteInputIsHarmless(t *testing.T) {
 }
 
 func TestVecAllocatesNothing(t *testing.T) {
-	for _, k := range vectorTiers() {
+	for _, k := range tiers(t) {
 		x, y, z, q, half := make([]float32, 67), make([]float32, 67), make([]float32, 67), make([]int8, 67), make([]uint16, 67)
 		if n := testing.AllocsPerRun(10, func() {
 			k.Add(x, y)
@@ -286,7 +289,7 @@ func TestVecAllocatesNothing(t *testing.T) {
 			k.Rope(x, 1, 64, 64, y, true)
 			k.QuantizeRow(q, x)
 		}); n != 0 {
-			t.Errorf("%s: %v allocations", tierName(k), n)
+			t.Errorf("%s: %v allocations", k.ISA(), n)
 		}
 	}
 }
@@ -313,7 +316,7 @@ func FuzzVec(f *testing.F) {
 		n := int(size) % 70
 		v := [3][]float32{fill(nil, in, make([]float32, n)), fill(nil, in, make([]float32, n)), fill(nil, in, make([]float32, n))}
 		var first []float32
-		for _, k := range vectorTiers() {
+		for _, k := range tiers(t) {
 			dst := make([]float32, n)
 			op.run(k, dst, append([]float32(nil), v[0]...), v[1], v[2])
 			if first == nil {
@@ -325,7 +328,7 @@ func FuzzVec(f *testing.F) {
 					return // overflowed on the way: not specified
 				}
 				if math.Float32bits(w) != math.Float32bits(dst[i]) {
-					t.Fatalf("%s/%s: element %d of %d is %v, want %v", op.name, tierName(k), i, n, dst[i], w)
+					t.Fatalf("%s/%s: element %d of %d is %v, want %v", op.name, k.ISA(), i, n, dst[i], w)
 				}
 			}
 		}

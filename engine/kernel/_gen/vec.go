@@ -10,12 +10,15 @@ func vectors(a *asm) {
 		{"magnitude", "0x7fffffff"}, {"signbit", "0x80000000"}, {"one", "0x3f800000"}, {"bias", "127"}, {"minusHalf", "0xbf000000"},
 		{"expMax", "0x42b00000"}, {"expMin", "0xc2ae0000"}, {"log2e", "0x3fb8aa3b"}, {"ln2Hi", "0x3f318000"}, {"ln2Lo", "0xb95e8083"},
 		{"expP0", "0x39506967"}, {"expP1", "0x3ab743ce"}, {"expP2", "0x3c088908"}, {"expP3", "0x3d2aa9c1"}, {"expP4", "0x3e2aaaaa"},
-		{"expP5", "0x3f000000"},
+		{"expP5", "0x3f000000"}, {"least", "0xff800000"},
 	} {
 		a.constant(c.name, c.bits)
 	}
 	for _, c := range floats {
 		a.constant(c.name, fmt.Sprintf("0x%08x", bits(c.value)))
+	}
+	if a.lanes == 8 {
+		a.tailMask()
 	}
 	a.binary("add", "dst = x + y", func(x, y, dst string) { a.op("VADDPS", y, x, dst) })
 	a.binary("mul", "dst = x·y", func(x, y, dst string) { a.op("VMULPS", y, x, dst) })
@@ -51,6 +54,14 @@ func (a *asm) constant(name, bits string) {
 		fmt.Fprintf(&a.b, "DATA %s<>+%d(SB)/4, $%s\n", name, 4*i, bits)
 	}
 	fmt.Fprintf(&a.b, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n", name, 4*n)
+}
+
+// tailMask is a table: the mask of n lanes begins n numbers before its middle.
+func (a *asm) tailMask() {
+	for i := range 16 {
+		fmt.Fprintf(&a.b, "DATA tailMask<>+%d(SB)/8, $%d\n", 8*i, map[bool]int{true: -1}[i < 8])
+	}
+	a.b.WriteString("GLOBL tailMask<>(SB), RODATA|NOPTR, $128\n")
 }
 
 // con writes an instruction whose first operand is a constant.
@@ -241,53 +252,138 @@ func (a *asm) tanh(x, dst string) {
 
 func (a *asm) zero(r string) { a.op("VPXOR"+a.d(), r, r, r) }
 
-// lanesIn and lanesOut read and write the sixteen accumulators at DI: registers 8 and, for AVX2, 9.
-func (a *asm) lanesIn() {
-	a.halfBlocks(func(i, offset int) { a.op("VMOVUPS", at("DI", offset), a.v(8+i)) })
+// reduction folds what f makes of the elements into sixteen accumulators, element i into accumulator i mod 16, and these by halves
+// into one. f finds its element in register 0 and may use 1 to 6, of which 6 holds arg; store writes the element back.
+type reduction struct {
+	name, comment, arg string
+	f                  func(a *asm)
+	fold               func(a *asm, x, acc string) // acc = fold(acc, x)
+	combine            string                      // the instruction that joins two accumulators
+	least, store       bool                        // begin at −∞; write back
 }
 
-func (a *asm) lanesOut() {
-	a.halfBlocks(func(i, offset int) { a.op("VMOVUPS", a.v(8+i), at("DI", offset)) })
-}
-
-// reductions add to sixteen accumulators: element i to accumulator i mod 16.
 func (a *asm) reductions() {
-	sum := func(name, comment, extra string, frame, lanes int, prepare func(), f func(acc string, offset int)) {
-		a.text(name, "(x *float32, blocks int, "+extra+"lanes *[16]float32)", comment, frame)
-		a.op("MOVQ", "x+0(FP)", "SI")
-		a.op("MOVQ", "blocks+8(FP)", "CX")
-		a.op("MOVQ", fmt.Sprintf("lanes+%d(FP)", lanes), "DI")
-		prepare()
-		a.lanesIn()
-		a.loop(func() {
-			a.halfBlocks(func(i, offset int) {
-				a.op("VMOVUPS", at("SI", offset), a.v(0))
-				f(a.v(8+i), offset)
-			})
-		}, "SI")
-		a.lanesOut()
-		a.ret()
+	nothing := func(*asm) {}
+	add := func(a *asm, x, acc string) { a.op("VADDPS", x, acc, acc) }
+	square := func(a *asm, x, acc string) { a.op("VFMADD231PS", x, x, acc) }
+	top := func(a *asm, x, acc string) { a.op("VMAXPS", acc, x, acc) }
+	for _, r := range []reduction{
+		{name: "sum", comment: "The sum of x.", f: nothing, fold: add, combine: "VADDPS"},
+		{name: "sumSquares", comment: "The sum of x².", f: nothing, fold: square, combine: "VADDPS"},
+		{
+			name: "sumDeviations", comment: "The sum of (x−mean)².", arg: "mean", fold: square, combine: "VADDPS",
+			f: func(a *asm) { a.op("VSUBPS", a.v(6), a.v(0), a.v(0)) },
+		},
+		{
+			name: "expSum", comment: "x = exp(x−top), and the sum.", arg: "top", fold: add, combine: "VADDPS", store: true,
+			f: func(a *asm) {
+				a.op("VSUBPS", a.v(6), a.v(0), a.v(0))
+				a.exp()
+			},
+		},
+		{name: "max", comment: "The largest of x; a zero is positive.", f: nothing, fold: top, combine: "VMAXPS", least: true},
+		{
+			name: "maxMagnitude", comment: "The largest of |x|.", fold: top, combine: "VMAXPS",
+			f: func(a *asm) { a.con("VANDPS", "magnitude", a.v(0), a.v(0)) },
+		},
+	} {
+		a.reduction(r)
 	}
-	x := a.v(0)
-	sum("sum", "lanes += x", "", 24, 16, func() {}, func(acc string, _ int) { a.op("VADDPS", x, acc, acc) })
-	sum("sumSquares", "lanes += x²", "", 24, 16, func() {}, func(acc string, _ int) { a.op("VFMADD231PS", x, x, acc) })
-	sum("sumDeviations", "lanes += (x−mean)²", "mean float32, ", 32, 24, func() { a.op("VBROADCASTSS", "mean+16(FP)", a.v(6)) },
-		func(acc string, _ int) {
-			a.op("VSUBPS", a.v(6), x, x)
-			a.op("VFMADD231PS", x, x, acc)
-		})
-	sum("expSum", "x = exp(x−top), lanes += x", "top float32, ", 32, 24, func() { a.op("VBROADCASTSS", "top+16(FP)", a.v(6)) },
-		func(acc string, offset int) {
-			a.op("VSUBPS", a.v(6), x, x)
-			a.exp()
-			a.op("VMOVUPS", x, at("SI", offset))
-			a.op("VADDPS", x, acc, acc)
-		})
-	sum("max", "lanes = max(lanes, x)", "", 24, 16, func() {}, func(acc string, _ int) { a.op("VMAXPS", acc, x, acc) })
-	sum("maxMagnitude", "lanes = max(lanes, |x|)", "", 24, 16, func() {}, func(acc string, _ int) {
-		a.con("VANDPS", "magnitude", x, x)
-		a.op("VMAXPS", acc, x, acc)
+}
+
+func (a *asm) reduction(r reduction) {
+	signature, result := "(x *float32, n int) float32", 16
+	if r.arg != "" {
+		signature, result = "(x *float32, n int, "+r.arg+" float32) float32", 24
+	}
+	a.text(r.name, signature, r.comment, result+4)
+	a.op("MOVQ", "x+0(FP)", "SI")
+	a.op("MOVQ", "n+8(FP)", "BX")
+	if r.arg != "" {
+		a.op("VBROADCASTSS", r.arg+"+16(FP)", a.v(6))
+	}
+	a.halfBlocks(func(i, _ int) {
+		if r.least {
+			a.all("least", a.v(8+i))
+		} else {
+			a.zero(a.v(8 + i))
+		}
 	})
+	rest, done := a.fresh("rest"), a.fresh("done")
+	a.op("MOVQ", "BX", "CX")
+	a.op("SHRQ", "$4", "CX")
+	a.op("JZ", rest)
+	a.loop(func() {
+		a.halfBlocks(func(i, offset int) {
+			a.op("VMOVUPS", at("SI", offset), a.v(0))
+			r.f(a)
+			if r.store {
+				a.op("VMOVUPS", a.v(0), at("SI", offset))
+			}
+			r.fold(a, a.v(0), a.v(8+i))
+		})
+	}, "SI")
+	a.label(rest)
+	a.op("ANDQ", "$15", "BX")
+	a.op("JZ", done)
+	a.rest(r)
+	a.label(done)
+	a.foldLanes(r)
+	a.op("VMOVSS", "X8", fmt.Sprintf("ret+%d(FP)", result))
+	a.ret()
+}
+
+// rest folds the last BX elements, fewer than sixteen; the lanes beyond them stay as they are.
+func (a *asm) rest(r reduction) {
+	if a.lanes == 16 {
+		a.op("MOVQ", "BX", "CX")
+		a.op("MOVL", "$1", "AX")
+		a.op("SHLL", "CX", "AX")
+		a.op("DECL", "AX")
+		a.op("KMOVW", "AX", "K2")
+		a.op("VMOVUPS.Z", "(SI)", "K2", "Z0")
+		r.f(a)
+		if r.store {
+			a.op("VMOVUPS", "Z0", "K2", "(SI)")
+		}
+		a.op("VMOVAPS", "Z8", "Z9")
+		r.fold(a, "Z0", "Z9")
+		a.op("VMOVAPS", "Z9", "K2", "Z8")
+		return
+	}
+	a.op("LEAQ", "tailMask<>+64(SB)", "DX")
+	a.op("SHLQ", "$2", "BX")
+	a.op("SUBQ", "BX", "DX")
+	a.halfBlocks(func(i, offset int) {
+		a.op("VMOVUPS", at("DX", offset), "Y7")
+		a.op("VMASKMOVPS", at("SI", offset), "Y7", "Y0")
+		r.f(a)
+		if r.store {
+			a.op("VMASKMOVPS", "Y0", "Y7", at("SI", offset))
+		}
+		a.op("VMOVAPS", a.v(8+i), "Y10")
+		r.fold(a, "Y0", "Y10")
+		a.op("VBLENDVPS", "Y7", "Y10", a.v(8+i), a.v(8+i))
+	})
+}
+
+// foldLanes leaves the result in X8.
+func (a *asm) foldLanes(r reduction) {
+	if a.lanes == 16 {
+		a.op("VEXTRACTF64X4", "$1", "Z8", "Y9")
+	}
+	a.op(r.combine, "Y9", "Y8", "Y8")
+	a.op("VEXTRACTF128", "$1", "Y8", "X9")
+	a.op(r.combine, "X9", "X8", "X8")
+	a.op("VPERMILPS", "$0x4e", "X8", "X9")
+	a.op(r.combine, "X9", "X8", "X8")
+	a.op("VPERMILPS", "$0xb1", "X8", "X9")
+	a.op(r.combine, "X9", "X8", "X8")
+	if r.least {
+		a.say("−0+0 is 0: which zero came first does not matter.")
+		a.op("VXORPS", "X9", "X9", "X9")
+		a.op("VADDSS", "X9", "X8", "X8")
+	}
 }
 
 // norms write the normalised vectors.
