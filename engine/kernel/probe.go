@@ -25,6 +25,7 @@ func (p *probe) vector(n int, scale float32) []float32 {
 func (p *probe) run(k Kernels) {
 	p.products(k)
 	p.vectors(k)
+	p.pages(k)
 }
 
 // products runs a tile of every width in every format, in several panels.
@@ -49,27 +50,6 @@ func (p *probe) products(k Kernels) {
 		k.Mul(dst, w.Stride(), w, 4, w.Panels(), a, tokens, true, bias)
 		p.out = append(p.out, dst...)
 	}
-}
-
-func (p *probe) vectors(k Kernels) {
-	const n = 96
-	v, y := p.vector(n+5, 3), p.vector(n+5, 60)
-	k.Add(y, v)
-	p.out = append(p.out, y...)
-	k.SiLUMul(y, v, y)
-	p.out = append(p.out, y...)
-	k.RMSNorm(y, v, y, 1e-5)
-	p.out = append(p.out, y...)
-	half := make([]uint16, 64*5)
-	k.ToHalf(half, p.vector(len(half), 2))
-	scores := make([]float32, 5)
-	k.Scores(scores, v[:64], half, 0.125)
-	p.out = append(p.out, scores...)
-	p.out = append(p.out, k.ExpSum(scores, scores[0]))
-	k.Combine(v[:64], scores, half)
-	p.out = append(append(p.out, scores...), v...)
-	p.out = append(p.out, k.ExpSum(y, 1))
-	p.out = append(p.out, y...)
 }
 
 // matrix returns a matrix with extreme integers, scales of both signs and half precision.
