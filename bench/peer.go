@@ -160,7 +160,7 @@ func (p *peer) cmake(ctx context.Context) (string, error) {
 	if err := p.command(ctx, "tools", "python3", "-m", "venv", env); err != nil {
 		return "", err
 	}
-	return path, p.command(ctx, "tools", filepath.Join(env, "bin", "pip"), "install", "--quiet", "cmake", "ninja")
+	return path, p.command(ctx, "tools", filepath.Join(env, "bin", "pip"), "install", "--quiet", "cmake")
 }
 
 // command runs a step of the preparation; what it says goes to a file that an error names.
