@@ -110,7 +110,7 @@ func TestPruningSomethingChangesSomething(t *testing.T) {
 	}
 }
 
-// With a calibration, what never fires goes first although its weights are the largest; the weights alone cannot see that.
+// With a calibration, what never fires goes first although its weights are the largest.
 func TestCalibrationFindsSilentUnits(t *testing.T) {
 	tokens := []int{1, 7, 3, 39, 20, 7, 11, 30}
 	f := newTiny(gguf.F32)
@@ -161,10 +161,45 @@ func TestCalibrationFindsSilentUnits(t *testing.T) {
 	if got := forward(t, out, tokens, nil); !slices.Equal(got, want) {
 		t.Errorf("by heads the result changes by %g", distance(got, want))
 	}
-	opt.Importance = nil
+	// The opposite order changes the result: it is the calibration that decides.
+	for i := range im.Layers {
+		for _, energies := range [][]float64{im.Layers[i].Attention, im.Layers[i].FFN} {
+			for j, e := range energies {
+				energies[j] = 1 / (1e-3 + e)
+			}
+		}
+	}
 	out, _ = mustPrune(t, in, opt)
-	if got := forward(t, out, tokens, nil); slices.Equal(got, want) {
-		t.Error("the weights alone found the silent channels: the test shows nothing")
+	if got := forward(t, out, tokens, nil); distance(got, want) < 0.01 {
+		t.Error("the opposite calibration leaves the same units")
+	}
+}
+
+// Without a calibration, channels whose gate and up point the same way stay, however small their rows are.
+func TestWeightsKeepAlignedChannels(t *testing.T) {
+	f := newTiny(gguf.F32)
+	m := &model{}
+	aligned := []int{5, 17, 90}
+	for i := range tinyLayers {
+		gate, up := f.tensors[m.name(i, "ffn_gate.weight")], f.tensors[m.name(i, "ffn_up.weight")]
+		for _, c := range aligned {
+			for j := range tinyDim {
+				up.v[c*tinyDim+j] = -0.01 * gate.v[c*tinyDim+j]
+			}
+		}
+	}
+	in := f.write(t)
+	out, _ := mustPrune(t, in, Options{FFN: 3})
+	file, err := gguf.Open(out)
+	must(t, err)
+	defer file.Close()
+	for i := range tinyLayers {
+		got := load(t, file, m.name(i, "ffn_up.weight"))
+		for j, c := range aligned {
+			if want := f.tensors[m.name(i, "ffn_up.weight")].row(c); !slices.Equal(got.row(j), want) {
+				t.Errorf("layer %d: channel %d is not kept in place %d", i, c, j)
+			}
+		}
 	}
 }
 
