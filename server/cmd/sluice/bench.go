@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,16 +80,16 @@ func (a *app) benchWorkerCommand() *cobra.Command {
 	}
 }
 
-// defaultModel returns the file of the first model of the configuration that generates text.
+// defaultModel returns the first GGUF file of the configuration.
 func (a *app) defaultModel() (string, error) {
 	cfg, err := a.load(nil)
 	if err != nil {
 		return "", err
 	}
 	models := cfg.Engines.Native.Models
-	i := slices.IndexFunc(models, func(m native.ModelConfig) bool { return m.Kind == native.KindLlama })
+	i := slices.IndexFunc(models, func(m native.ModelConfig) bool { return filepath.Ext(m.Path) == ".gguf" })
 	if i < 0 {
-		return "", usageError{fmt.Errorf("the configuration has no model that generates text; name a file with --model")}
+		return "", usageError{errors.New("the configuration has no GGUF file; name one with --model")}
 	}
 	path := models[i].Path
 	if !filepath.IsAbs(path) {
