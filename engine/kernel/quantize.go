@@ -29,6 +29,10 @@ func (k Kernels) Quantize(a *Activations, t int, x []float32) {
 // quantizeBlocks quantises blocks of 32.
 func (k Kernels) quantizeBlocks(q []int8, scales []blockScale, x []float32) {
 	switch {
+	case k.avx512 && len(scales) >= 4:
+		quantizeFoursAVX512(&q[0], &scales[0], &x[0], len(scales))
+	case k.avx2 && len(scales) >= 4:
+		quantizeFoursAVX2(&q[0], &scales[0], &x[0], len(scales))
 	case k.avx512:
 		quantizeBlocksAVX512(&q[0], &scales[0], &x[0], len(scales))
 	case k.avx2:

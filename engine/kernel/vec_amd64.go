@@ -57,6 +57,9 @@ func shiftScaleMulAVX2(dst, x, w, b *float32, blocks int, mean, s float32)
 func quantizeBlocksAVX2(q *int8, scales *blockScale, x *float32, blocks int)
 
 //go:noescape
+func quantizeFoursAVX2(q *int8, scales *blockScale, x *float32, blocks int)
+
+//go:noescape
 func codesAVX2(q *int8, x *float32, blocks int, inverse float32, sums *[8]int32)
 
 //go:noescape
@@ -127,6 +130,9 @@ func shiftScaleMulAVX512(dst, x, w, b *float32, blocks int, mean, s float32)
 
 //go:noescape
 func quantizeBlocksAVX512(q *int8, scales *blockScale, x *float32, blocks int)
+
+//go:noescape
+func quantizeFoursAVX512(q *int8, scales *blockScale, x *float32, blocks int)
 
 //go:noescape
 func codesAVX512(q *int8, x *float32, blocks int, inverse float32, sums *[8]int32)

@@ -71,6 +71,23 @@ DATA c127<>+0(SB)/4, $0x42fe0000
 GLOBL c127<>(SB), RODATA|NOPTR, $4
 DATA smallest<>+0(SB)/4, $0x0d800000
 GLOBL smallest<>(SB), RODATA|NOPTR, $4
+DATA packOrder<>+0(SB)/4, $0
+DATA packOrder<>+4(SB)/4, $4
+DATA packOrder<>+8(SB)/4, $8
+DATA packOrder<>+12(SB)/4, $12
+DATA packOrder<>+16(SB)/4, $1
+DATA packOrder<>+20(SB)/4, $5
+DATA packOrder<>+24(SB)/4, $9
+DATA packOrder<>+28(SB)/4, $13
+DATA packOrder<>+32(SB)/4, $2
+DATA packOrder<>+36(SB)/4, $6
+DATA packOrder<>+40(SB)/4, $10
+DATA packOrder<>+44(SB)/4, $14
+DATA packOrder<>+48(SB)/4, $3
+DATA packOrder<>+52(SB)/4, $7
+DATA packOrder<>+56(SB)/4, $11
+DATA packOrder<>+60(SB)/4, $15
+GLOBL packOrder<>(SB), RODATA|NOPTR, $64
 
 // dst = x + y
 //
@@ -862,6 +879,147 @@ zero31:
 	VMOVDQU X0, (DX)
 	JMP next32
 
+// At least four blocks of 32 elements, as quantizeBlocks does.
+//
+// func quantizeFoursAVX512(q *int8, scales *blockScale, x *float32, blocks int)
+TEXT ·quantizeFoursAVX512(SB), NOSPLIT, $16-32
+	MOVQ q+0(FP), DI
+	MOVQ scales+8(FP), DX
+	MOVQ x+16(FP), SI
+	MOVQ blocks+24(FP), CX
+	VPCMPEQD Y12, Y12, Y12
+	VPSRLW $15, Y12, Y12
+	VPACKUSWB Y12, Y12, Y13
+	VPBROADCASTD X13, Z13
+	VMOVUPS packOrder<>(SB), Z14
+	VPXORD Z15, Z15, Z15
+
+four33:
+	// The largest magnitude of each of four blocks, one lane each.
+	VBROADCASTSS magnitude<>(SB), Z12
+	VANDPS (SI), Z12, Z0
+	VANDPS 64(SI), Z12, Z4
+	VMAXPS Z4, Z0, Z0
+	VANDPS 128(SI), Z12, Z1
+	VANDPS 192(SI), Z12, Z4
+	VMAXPS Z4, Z1, Z1
+	VANDPS 256(SI), Z12, Z2
+	VANDPS 320(SI), Z12, Z4
+	VMAXPS Z4, Z2, Z2
+	VANDPS 384(SI), Z12, Z3
+	VANDPS 448(SI), Z12, Z4
+	VMAXPS Z4, Z3, Z3
+	VUNPCKLPS Z1, Z0, Z4
+	VUNPCKHPS Z1, Z0, Z5
+	VMAXPS Z4, Z5, Z0
+	VUNPCKLPS Z3, Z2, Z4
+	VUNPCKHPS Z3, Z2, Z5
+	VMAXPS Z4, Z5, Z2
+	VUNPCKLPD Z2, Z0, Z4
+	VUNPCKHPD Z2, Z0, Z5
+	VMAXPS Z4, Z5, Z0
+	VEXTRACTF64X4 $1, Z0, Y1
+	VMAXPS Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VMAXPS X1, X0, X0
+	VBROADCASTSS smallest<>(SB), X1
+	VCMPPS $13, X1, X0, X1
+	VBROADCASTSS c127<>(SB), X2
+	VDIVPS X0, X2, X3
+	VDIVPS X2, X0, X8
+	VANDPS X1, X3, X3
+	VANDPS X1, X8, X8
+	VMOVUPS X3, 0(SP)
+	// The bytes. Packing interleaves quarters: lane k holds quarter k of each of four registers.
+	VBROADCASTSS 0(SP), Z0
+	VMULPS (SI), Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VBROADCASTSS 0(SP), Z1
+	VMULPS 64(SI), Z1, Z1
+	VCVTPS2DQ Z1, Z1
+	VBROADCASTSS 4(SP), Z2
+	VMULPS 128(SI), Z2, Z2
+	VCVTPS2DQ Z2, Z2
+	VBROADCASTSS 4(SP), Z3
+	VMULPS 192(SI), Z3, Z3
+	VCVTPS2DQ Z3, Z3
+	VPACKSSDW Z1, Z0, Z0
+	VPACKSSDW Z3, Z2, Z2
+	VPACKSSWB Z2, Z0, Z0
+	VPERMD Z0, Z14, Z1
+	VMOVDQU32 Z1, (DI)
+	VMOVDQA32 Z15, Z9
+	VPDPBUSD Z0, Z13, Z9
+	VEXTRACTI64X4 $1, Z9, Y1
+	VPADDD Y1, Y9, Y9
+	VEXTRACTI128 $1, Y9, X1
+	VPADDD X1, X9, X9
+	VBROADCASTSS 8(SP), Z0
+	VMULPS 256(SI), Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VBROADCASTSS 8(SP), Z1
+	VMULPS 320(SI), Z1, Z1
+	VCVTPS2DQ Z1, Z1
+	VBROADCASTSS 12(SP), Z2
+	VMULPS 384(SI), Z2, Z2
+	VCVTPS2DQ Z2, Z2
+	VBROADCASTSS 12(SP), Z3
+	VMULPS 448(SI), Z3, Z3
+	VCVTPS2DQ Z3, Z3
+	VPACKSSDW Z1, Z0, Z0
+	VPACKSSDW Z3, Z2, Z2
+	VPACKSSWB Z2, Z0, Z0
+	VPERMD Z0, Z14, Z1
+	VMOVDQU32 Z1, 64(DI)
+	VMOVDQA32 Z15, Z10
+	VPDPBUSD Z0, Z13, Z10
+	VEXTRACTI64X4 $1, Z10, Y1
+	VPADDD Y1, Y10, Y10
+	VEXTRACTI128 $1, Y10, X1
+	VPADDD X1, X10, X10
+	// X0 = first halves, X1 = last halves, X2 = their sums; then one struct each.
+	VSHUFPS $0x88, X10, X9, X0
+	VSHUFPS $0xdd, X10, X9, X1
+	VPADDD X1, X0, X2
+	VPSLLD $16, X1, X1
+	VPBLENDW $0x55, X0, X1, X3
+	VCVTDQ2PS X2, X1
+	VMULPS X8, X1, X1
+	VPSLLD $7, X2, X2
+	VPXOR X0, X0, X0
+	VPSUBD X2, X0, X2
+	VUNPCKLPS X1, X8, X4
+	VUNPCKHPS X1, X8, X5
+	VUNPCKLPS X3, X2, X6
+	VUNPCKHPS X3, X2, X7
+	VUNPCKLPD X6, X4, X0
+	VUNPCKHPD X6, X4, X1
+	VMOVUPS X0, (DX)
+	VMOVUPS X1, 16(DX)
+	VUNPCKLPD X7, X5, X0
+	VUNPCKHPD X7, X5, X1
+	VMOVUPS X0, 32(DX)
+	VMOVUPS X1, 48(DX)
+	SUBQ $4, CX
+	JZ done34
+	// On by four blocks, or by the fewer that are left.
+	MOVQ $4, AX
+	CMPQ CX, AX
+	CMOVQLT CX, AX
+	SUBQ AX, CX
+	ADDQ $4, CX
+	SHLQ $4, AX
+	ADDQ AX, DX
+	SHLQ $1, AX
+	ADDQ AX, DI
+	SHLQ $2, AX
+	ADDQ AX, SI
+	JMP four33
+
+done34:
+	VZEROUPPER
+	RET
+
 // Blocks of 16 elements: q = x·inverse to nearest even; sums += q, in some order.
 //
 // func codesAVX512(q *int8, x *float32, blocks int, inverse float32, sums *[8]int32)
@@ -873,7 +1031,7 @@ TEXT ·codesAVX512(SB), NOSPLIT, $0-40
 	MOVQ sums+32(FP), DX
 	VMOVDQU (DX), Y7
 
-block33:
+block35:
 	VMULPS (SI), Z6, Z0
 	VCVTPS2DQ Z0, Z0
 	VEXTRACTI64X4 $1, Z0, Y1
@@ -884,7 +1042,7 @@ block33:
 	ADDQ $16, DI
 	ADDQ $64, SI
 	DECQ CX
-	JNZ block33
+	JNZ block35
 	VMOVDQU Y7, (DX)
 	VZEROUPPER
 	RET

@@ -22,6 +22,7 @@ func shiftScaleMulAVX2(*float32, *float32, *float32, *float32, int, float32, flo
 	panic(unreachable)
 }
 func quantizeBlocksAVX2(*int8, *blockScale, *float32, int)      { panic(unreachable) }
+func quantizeFoursAVX2(*int8, *blockScale, *float32, int)       { panic(unreachable) }
 func codesAVX2(*int8, *float32, int, float32, *[8]int32)        { panic(unreachable) }
 func scaleAVX2(*float32, *float32, int, float32)                { panic(unreachable) }
 func toHalfAVX2(*uint16, *float32, int)                         { panic(unreachable) }
@@ -48,6 +49,7 @@ func shiftScaleMulAVX512(*float32, *float32, *float32, *float32, int, float32, f
 	panic(unreachable)
 }
 func quantizeBlocksAVX512(*int8, *blockScale, *float32, int)    { panic(unreachable) }
+func quantizeFoursAVX512(*int8, *blockScale, *float32, int)     { panic(unreachable) }
 func codesAVX512(*int8, *float32, int, float32, *[8]int32)      { panic(unreachable) }
 func scoresAVX2(*float32, int, *float32, int, *uint16, float32) { panic(unreachable) }
 func combineAVX2(*float32, int, *float32, int, *uint16, int)    { panic(unreachable) }

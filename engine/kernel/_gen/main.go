@@ -46,6 +46,7 @@ type asm struct {
 	width
 	b      strings.Builder
 	labels int
+	frame  int // bytes of local memory of the next function
 }
 
 func (a *asm) header() {
@@ -76,12 +77,12 @@ func (a *asm) fresh(stem string) string {
 	return fmt.Sprintf("%s%d", stem, a.labels)
 }
 
-// text begins a function; frame is the size of its arguments.
-func (a *asm) text(name, signature, comment string, frame int) {
+// text begins a function; args is the size of its arguments.
+func (a *asm) text(name, signature, comment string, args int) {
 	for _, line := range strings.Split(strings.TrimSpace(comment), "\n") {
 		fmt.Fprintf(&a.b, "\n// %s", strings.TrimSpace(line))
 	}
-	fmt.Fprintf(&a.b, "\n//\n// func %s%s%s\nTEXT ·%s%s(SB), NOSPLIT, $0-%d\n", name, a.suffix, signature, name, a.suffix, frame)
+	fmt.Fprintf(&a.b, "\n//\n// func %s%s%s\nTEXT ·%s%s(SB), NOSPLIT, $%d-%d\n", name, a.suffix, signature, name, a.suffix, a.frame, args)
 }
 
 func (a *asm) ret() {

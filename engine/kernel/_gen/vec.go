@@ -19,7 +19,9 @@ func vectors(a *asm) {
 	}
 	if a.lanes == 8 {
 		a.tailMask()
+		a.constant("words1", "0x00010001")
 	}
+	a.packOrder()
 	a.binary("add", "dst = x + y", func(x, y, dst string) { a.op("VADDPS", y, x, dst) })
 	a.binary("mul", "dst = x·y", func(x, y, dst string) { a.op("VMULPS", y, x, dst) })
 	a.binary("siluMul", "dst = x/(1+exp(−x))·y", func(x, y, dst string) {
