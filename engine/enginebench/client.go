@@ -22,6 +22,7 @@ type Worker struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	replies *json.Decoder
+	ended   bool
 }
 
 // Start starts a worker. It ends when ctx does, or with [Worker.Close].
@@ -72,13 +73,21 @@ func (w *Worker) Memory() (Memory, error) {
 	return r.Memory, err
 }
 
-// Close ends the worker and waits for its end.
+// Close ends the worker and waits for its end. A worker that went away before, about which an error told, is not mentioned again.
 func (w *Worker) Close() error {
-	_ = w.in.Close()
-	if err := w.cmd.Wait(); err != nil {
+	if w.ended {
+		return nil
+	}
+	if err := w.end(); err != nil {
 		return fmt.Errorf("the measuring process ended with: %w", err)
 	}
 	return nil
+}
+
+func (w *Worker) end() error {
+	w.ended = true
+	_ = w.in.Close()
+	return w.cmd.Wait()
 }
 
 func (w *Worker) ask(q question) (reply, error) {
@@ -101,8 +110,7 @@ func (w *Worker) ask(q question) (reply, error) {
 
 // gone says why a worker does not answer: how it ended tells more than a broken pipe.
 func (w *Worker) gone(doing string, err error) error {
-	_ = w.in.Close()
-	if end := w.cmd.Wait(); end != nil {
+	if end := w.end(); end != nil {
 		err = end
 	}
 	return fmt.Errorf("the measuring process went away during %q (%w); see what it wrote, and whether the memory suffices", doing, err)

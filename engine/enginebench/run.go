@@ -25,6 +25,7 @@ const (
 	mostThreads = 256
 	mostTokens  = 1 << 20
 	mostRounds  = 1000
+	mostLoads   = 5
 )
 
 // Validate reports every fault of the configuration.
@@ -107,7 +108,8 @@ type Speed struct {
 	Share Spread `json:"share_of_limit,omitzero"`
 }
 
-// Run measures. Each round visits every number of threads, and measures the limits right before.
+// Run measures: for each number of threads some loads in processes of their own, then rounds in the last of these. Only one model is in
+// memory at a time. Each round begins with the limits of the moment.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -127,44 +129,28 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	defer func() { _ = limits.Close() }()
-	b := bench{Config: c, work: work, limits: limits}
-	defer b.close()
+	r := &Report{Machine: ThisMachine(), Model: filepath.Base(c.Path), Bytes: info.Size(), Work: work, Plan: c.Plan, Rounds: c.Rounds}
 	for _, t := range c.Threads {
-		if err := b.open(ctx, t); err != nil {
+		s := newSeries(c, work, t)
+		if err := s.measure(ctx, limits); err != nil {
 			return nil, err
 		}
-	}
-	for range c.Rounds {
-		for _, m := range b.machines {
-			if err := b.round(ctx, m); err != nil {
-				return nil, err
-			}
-		}
-	}
-	r := &Report{Machine: ThisMachine(), Model: filepath.Base(c.Path), Bytes: info.Size(), Work: work, Plan: c.Plan, Rounds: c.Rounds}
-	for _, m := range b.machines {
-		r.Runs = append(r.Runs, m.sum())
+		r.Runs = append(r.Runs, s.sum())
 	}
 	return r, nil
 }
 
-// bench is a measurement under way.
-type bench struct {
-	Config
-	work     Work
-	limits   *Worker
-	machines []*series
-}
-
-// series is one number of threads: its worker and what was measured so far.
+// series is the measurement with one number of threads.
 type series struct {
-	worker                         *Worker
+	Config
+	work                           Work
 	model                          Model
 	out                            ThreadRun
 	load, read, multiply, handOver []float64
 	prompts, generations           []points
 }
 
+// points are the rounds of one row.
 type points struct {
 	speed         Speed
 	rates, shares []float64
@@ -177,88 +163,94 @@ func (p *points) add(rate, share float64) {
 	}
 }
 
-func (b *bench) close() {
-	for _, s := range b.machines {
-		_ = s.worker.Close()
-	}
-}
-
-// open starts the worker of a number of threads and lets it warm up.
-func (b *bench) open(ctx context.Context, threads int) error {
-	w, err := Start(ctx, b.Worker)
-	if err != nil {
-		return err
-	}
-	s := &series{worker: w, model: Model{Path: b.Path, Plan: b.Plan, Threads: threads, Context: b.context()}}
-	b.machines = append(b.machines, s)
-	opened, err := w.Open(s.model)
-	if err != nil {
-		return err
-	}
-	s.out = ThreadRun{Threads: threads, ISA: opened.ISA}
-	for _, n := range b.Prompts {
+func newSeries(c Config, work Work, threads int) *series {
+	s := &series{Config: c, work: work, model: Model{Path: c.Path, Plan: c.Plan, Threads: threads, Context: c.context()}}
+	s.out.Threads = threads
+	for _, n := range c.Prompts {
 		s.prompts = append(s.prompts, points{speed: Speed{Tokens: n}})
 	}
-	if b.generates() {
-		for _, d := range b.Depths {
-			s.generations = append(s.generations, points{speed: Speed{Tokens: b.Generate, Depth: d}})
+	if c.generates() {
+		for _, d := range c.Depths {
+			s.generations = append(s.generations, points{speed: Speed{Tokens: c.Generate, Depth: d}})
 		}
 	}
-	_, err = w.Prompt(min(b.context(), 32))
-	return err
+	return s
 }
 
-func (b *bench) round(ctx context.Context, s *series) error {
-	if err := s.loadAgain(ctx, b.Worker); err != nil {
+func (s *series) measure(ctx context.Context, limits *Worker) error {
+	w, err := s.loads(ctx)
+	if err != nil {
 		return err
 	}
-	l, err := b.limits.Limits(s.model.Threads, b.work.WeightBytes)
+	if _, err := w.Prompt(min(s.context(), 32)); err != nil { // warms up
+		return errors.Join(err, w.Close())
+	}
+	for i := range s.Rounds {
+		if err := s.round(w, limits); err != nil {
+			return errors.Join(err, w.Close())
+		}
+		if i == 0 {
+			if s.out.Memory, err = w.Memory(); err != nil {
+				return errors.Join(err, w.Close())
+			}
+		}
+	}
+	return w.Close()
+}
+
+// loads opens the model in one fresh process after another and returns the last.
+func (s *series) loads(ctx context.Context) (*Worker, error) {
+	for {
+		w, err := Start(ctx, s.Worker)
+		if err != nil {
+			return nil, err
+		}
+		opened, err := w.Open(s.model)
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		s.load, s.out.ISA = append(s.load, opened.Seconds), opened.ISA
+		if len(s.load) == min(s.Rounds, mostLoads) {
+			return w, nil
+		}
+		if err := w.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *series) round(w, limits *Worker) error {
+	l, err := limits.Limits(s.model.Threads, s.work.WeightBytes)
 	if err != nil {
 		return err
 	}
 	s.read, s.multiply, s.handOver = append(s.read, l.ReadGBs), append(s.multiply, l.MultiplyG), append(s.handOver, l.HandOver)
 	for i := range s.prompts {
 		p := &s.prompts[i]
-		d, err := s.worker.Prompt(p.speed.Tokens)
+		d, err := w.Prompt(p.speed.Tokens)
 		if err != nil {
 			return err
 		}
-		p.add(float64(p.speed.Tokens)/d.Seconds(), ratio(b.work.PromptMACs(p.speed.Tokens)/d.Seconds(), l.MultiplyG*1e9))
+		p.add(float64(p.speed.Tokens)/d.Seconds(), ratio(s.work.PromptMACs(p.speed.Tokens)/d.Seconds(), l.MultiplyG*1e9))
 	}
 	for i := range s.generations {
 		g := &s.generations[i]
-		d, err := s.worker.Generate(g.speed.Tokens, g.speed.Depth)
+		d, err := w.Generate(g.speed.Tokens, g.speed.Depth)
 		if err != nil {
 			return err
 		}
-		rate := float64(g.speed.Tokens) / d.Seconds()
-		share := 0.0
-		if b.ownWeights() {
-			share = ratio(rate*float64(b.work.WeightBytes), l.ReadGBs*1e9)
+		rate, share := float64(g.speed.Tokens)/d.Seconds(), 0.0
+		if s.ownWeights() {
+			share = ratio(rate*float64(s.work.WeightBytes), l.ReadGBs*1e9)
 		}
 		g.add(rate, share)
 	}
-	if s.out.Memory == (Memory{}) {
-		s.out.Memory, err = s.worker.Memory()
-	}
-	return err
+	return nil
 }
 
 // ownWeights reports whether the engine reads the weights in the file's own formats, so that the file tells how many bytes that is.
-func (b *bench) ownWeights() bool { return b.Plan == "" || b.Plan == "native" }
-
-// loadAgain measures a load in a process that has done nothing else.
-func (s *series) loadAgain(ctx context.Context, c Command) error {
-	w, err := Start(ctx, c)
-	if err != nil {
-		return err
-	}
-	opened, err := w.Open(s.model)
-	if err != nil {
-		return errors.Join(err, w.Close())
-	}
-	s.load = append(s.load, opened.Seconds)
-	return w.Close()
+func (c Config) ownWeights() bool {
+	return c.Plan == "" || c.Plan == "native" || c.Plan == "native-kv8"
 }
 
 func ratio(a, b float64) float64 {
