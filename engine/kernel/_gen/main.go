@@ -17,15 +17,21 @@ func main() {
 	if len(os.Args) > 1 {
 		dir = os.Args[1]
 	}
+	files := map[string]string{}
+	var all []declaration
 	for _, w := range []width{avx2, avx512} {
 		for name, emit := range map[string]func(*asm){"attention": attention, "vec": vectors} {
 			a := &asm{width: w}
 			a.header()
 			emit(a)
-			path := filepath.Join(dir, name+"_"+w.file+"_amd64.s")
-			if err := os.WriteFile(path, []byte(a.b.String()), 0o644); err != nil {
-				log.Fatal(err)
-			}
+			files[name+"_"+w.file+"_amd64.s"] = a.b.String()
+			all = append(all, a.declared...)
+		}
+	}
+	files["vec_amd64.go"], files["vec_other.go"] = declarations(all)
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			log.Fatal(err)
 		}
 	}
 }
@@ -47,6 +53,8 @@ type asm struct {
 	b      strings.Builder
 	labels int
 	frame  int // bytes of local memory of the next function
+
+	declared []declaration
 }
 
 func (a *asm) header() {
@@ -79,6 +87,7 @@ func (a *asm) fresh(stem string) string {
 
 // text begins a function; args is the size of its arguments.
 func (a *asm) text(name, signature, comment string, args int) {
+	a.declared = append(a.declared, declaration{name + a.suffix, signature})
 	for _, line := range strings.Split(strings.TrimSpace(comment), "\n") {
 		fmt.Fprintf(&a.b, "\n// %s", strings.TrimSpace(line))
 	}
