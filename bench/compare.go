@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,7 +178,7 @@ func (c *comparison) findVariants(ctx context.Context) error {
 	}
 	tiers := []variant{{tier: best}}
 	wanted := c.tiers
-	if wanted == nil {
+	if wanted == nil && runtime.GOARCH == "amd64" {
 		wanted = []string{"avx2"}
 	}
 	for _, t := range wanted {

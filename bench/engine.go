@@ -46,7 +46,7 @@ func benchEngine(ctx context.Context, binary, path string, rounds int) error {
 	if err := r.Print(os.Stdout); err != nil {
 		return err
 	}
-	e, err := native.New(native.Config{Models: []native.ModelConfig{{ID: "m", Kind: native.KindLlama, Path: path}}, Threads: threads, Concurrency: 8}, slog.New(slog.DiscardHandler), nil)
+	e, err := native.New(native.Config{Models: []native.ModelConfig{{ID: "m", Path: path}}, Threads: threads, Concurrency: 8}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}
