@@ -117,6 +117,7 @@ func hostileCases() []hostile {
 		{"tensor twice", testmodel.GGUF(nil, []testmodel.Tensor{vector, vector}), `tensor "v" occurs twice`},
 		{"same place", head(2, 0).info("a", F32, 0, 8).info("b", F32, 0, 8).data(64), `"a" and "b" overlap`},
 		{"overlap", head(2, 0).info("a", F32, 32, 8).info("b", F32, 0, 9).data(96), `"b" and "a" overlap`},
+		{"overlap of one byte", head(2, 1).alignment(1).info("a", F32, 0, 1).info("b", F32, 3, 1).zeros(64).b, `"a" and "b" overlap`},
 		{"one within another", head(3, 0).info("a", F32, 0, 64).info("b", F32, 64, 8).info("c", F32, 256, 8).data(512), `"a" and "b" overlap`},
 	}
 }

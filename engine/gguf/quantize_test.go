@@ -152,12 +152,35 @@ func TestQuantizeRefuses(t *testing.T) {
 			t.Errorf("%v: %v, want %q", c.kind, err, c.want)
 		}
 	}
-	// What the smallest numbers become must not depend on the sign of an infinite inverse.
-	for _, kind := range []Type{Q8_0, Q4_0, Q4_1, Q5_0, Q5_1} {
-		out := make([]float32, 32)
-		dequantize(kind, mustQuantize(t, kind, block(math.SmallestNonzeroFloat32)), out)
-		if slices.ContainsFunc(out, func(x float32) bool { return x != 0 }) {
-			t.Errorf("%v: %v", kind, out)
+}
+
+// Numbers whose scale has no finite inverse become the block of zeros, whatever the machine makes of an infinite integer.
+func TestQuantizeVanishing(t *testing.T) {
+	for kind, scales := range map[Type]int{Q8_0: 2, Q4_0: 2, Q4_1: 4, Q5_0: 2, Q5_1: 4} { // bytes of scales, which may be negative zeros
+		zeros := mustQuantize(t, kind, make([]float32, 32))
+		for _, v := range []float32{math.SmallestNonzeroFloat32, 1e-40, -1e-38} {
+			x := make([]float32, 32)
+			x[7] = v
+			got := mustQuantize(t, kind, x)
+			if !slices.Equal(got[scales:], zeros[scales:]) {
+				t.Errorf("%v of %v: %x, want %x", kind, v, got, zeros)
+			}
+			out := make([]float32, 32)
+			dequantize(kind, got, out)
+			if slices.ContainsFunc(out, func(x float32) bool { return x != 0 }) {
+				t.Errorf("%v of %v: %v", kind, v, out)
+			}
+		}
+	}
+}
+
+// Halves go away from zero, as in the format's reference.
+func TestQuantizeTies(t *testing.T) {
+	x := []float32{127, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 126.5}
+	got := mustQuantize(t, Q8_0, append(x, make([]float32, 24)...))
+	for i, want := range []int8{127, 1, -1, 2, -2, 3, -3, 127} {
+		if int8(got[2+i]) != want {
+			t.Errorf("%v became %d, want %d", x[i], int8(got[2+i]), want)
 		}
 	}
 }

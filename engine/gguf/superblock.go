@@ -63,10 +63,14 @@ func (k *Q6KBlock) Decode(src []byte) {
 		k.Scales[i] = int8(v)
 	}
 	k.D = binary.LittleEndian.Uint16(src[208:])
-	for i := range k.Q { // two halves of 128, each four runs of 32
-		half, at := i/128, i%128
-		nibble := low[half*64+at%64] >> (at / 64 * 4) & 15
-		pair := high[half*32+at%32] >> (at / 32 * 2) & 3
-		k.Q[i] = int8(nibble|pair<<4) - 32
+	for half := range 2 { // each four runs of 32
+		low, high, q := low[half*64:half*64+64], high[half*32:half*32+32], k.Q[half*128:half*128+128]
+		for j, h := range high {
+			a, b := low[j], low[j+32]
+			q[j] = int8(a&15|h<<4&0x30) - 32
+			q[j+32] = int8(b&15|h<<2&0x30) - 32
+			q[j+64] = int8(a>>4|h&0x30) - 32
+			q[j+96] = int8(b>>4|h>>2&0x30) - 32
+		}
 	}
 }

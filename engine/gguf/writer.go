@@ -117,7 +117,7 @@ func (w *Writer) AddRaw(name string, t Type, shape []int, row func(i int, dst []
 	}
 	p := pending{tensorInfo: tensorInfo{name: name, shape: slices.Clone(shape), kind: t, end: size}, row: row}
 	p.rowBytes = t.rowBytes(shape[0])
-	p.rows = int(size) / p.rowBytes
+	p.rows = int(size / uint64(p.rowBytes))
 	w.names[name] = true
 	w.tensors = append(w.tensors, p)
 	return nil

@@ -22,6 +22,7 @@ type model struct {
 type axis struct {
 	unit    byte // 'q' query heads, 'k' key heads, 'v' value heads, 'o' output of heads, 'f' channels; 0: nothing goes
 	columns bool // else rows
+	vector  bool
 }
 
 // roles are the tensors of a layer that pruning knows.
@@ -36,15 +37,17 @@ func roles(suffix string) (axis, bool) {
 	case "ffn_gate.weight", "ffn_up.weight":
 		return axis{unit: 'f'}, true
 	case "attn_q.bias":
-		return axis{unit: 'q', columns: true}, true
+		return axis{unit: 'q', columns: true, vector: true}, true
 	case "attn_k.bias":
-		return axis{unit: 'k', columns: true}, true
+		return axis{unit: 'k', columns: true, vector: true}, true
 	case "attn_v.bias":
-		return axis{unit: 'v', columns: true}, true
+		return axis{unit: 'v', columns: true, vector: true}, true
 	case "attn_output.weight":
 		return axis{unit: 'o', columns: true}, true
-	case "ffn_down.weight", "ffn_gate.bias", "ffn_up.bias":
+	case "ffn_down.weight":
 		return axis{unit: 'f', columns: true}, true
+	case "ffn_gate.bias", "ffn_up.bias":
+		return axis{unit: 'f', columns: true, vector: true}, true
 	case "attn_norm.weight", "ffn_norm.weight", "attn_q_norm.weight", "attn_k_norm.weight", "attn_output.bias", "ffn_down.bias",
 		"post_attention_norm.weight", "post_ffw_norm.weight", "rope_freqs.weight":
 		return axis{}, true
@@ -151,7 +154,7 @@ func (m *model) checkShape(t *gguf.Tensor, role axis) error {
 	switch {
 	case role.unit == 0:
 		return nil
-	case role.columns && len(t.Shape) == 1:
+	case role.vector:
 		rows, cols = 1, size
 	case role.columns:
 		rows, cols = m.dim, size

@@ -2,6 +2,7 @@ package prune
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math"
 	"os"
@@ -203,6 +204,24 @@ func TestWeightsKeepAlignedChannels(t *testing.T) {
 	}
 }
 
+func TestWholeBlocks(t *testing.T) {
+	for _, c := range []struct {
+		indices  []int
+		elements int
+		want     bool
+	}{
+		{[]int{4, 9, 2}, 1, true},
+		{[]int{0, 1, 6, 7}, 2, true},
+		{[]int{0, 3, 6, 7}, 2, false}, // from two blocks
+		{[]int{1, 2, 6, 7}, 2, false}, // across a border
+		{[]int{0, 1, 2}, 2, false},    // part of a block
+	} {
+		if got := wholeBlocks(c.indices, c.elements); got != c.want {
+			t.Errorf("%v by %d: %v", c.indices, c.elements, got)
+		}
+	}
+}
+
 func TestPruneIsDeterministicAndDescribesItself(t *testing.T) {
 	in := newTiny(gguf.Q8_0).write(t)
 	a, first := mustPrune(t, in, Options{Heads: 2, FFN: 64})
@@ -276,6 +295,7 @@ func TestPruneRefuses(t *testing.T) {
 		"layers":             {with(func(f *tiny) { f.extra["llama.block_count"] = uint64(1 << 62) }), Options{FFN: 32}, "out of range"},
 		"heads per layer":    {with(func(f *tiny) { f.extra["llama.attention.head_count"] = []int32{6, 6} }), Options{FFN: 32}, "is not an integer"},
 		"uneven groups":      {with(func(f *tiny) { f.extra["llama.attention.head_count_kv"] = uint32(4) }), Options{FFN: 32}, "do not divide"},
+		"flat weights":       {with(func(f *tiny) { f.add("blk.0.ffn_down.weight", matrix{1, tinyHidden, make([]float32, tinyHidden)}) }), Options{FFN: 32}, "the model's numbers call for [96 32]"},
 		"shape":              {with(func(f *tiny) { f.extra["llama.feed_forward_length"] = uint32(90) }), Options{FFN: 32}, "the model's numbers call for"},
 		"calibration layers": {plain, Options{FFN: 32, Importance: NewImportance(3)}, "of 3 layers, the model has 2"},
 		"calibration heads":  {plain, Options{FFN: 32, Importance: calibration(5, tinyHidden)}, "5 attention values"},
@@ -296,6 +316,40 @@ func TestPruneRefuses(t *testing.T) {
 	if _, err := Prune(plain, plain, Options{FFN: 32}); err == nil || !strings.Contains(err.Error(), "would be overwritten") {
 		t.Error(err)
 	}
+}
+
+// FuzzPrune: a model file with whatever numbers and damage is refused or becomes a file that opens and agrees with itself.
+func FuzzPrune(f *testing.F) {
+	data, err := os.ReadFile(newTiny(gguf.Q8_0).write(f))
+	must(f, err)
+	keys := []string{"head_count", "head_count_kv", "feed_forward_length", "block_count", "embedding_length", "key_length", "value_length"}
+	f.Add(0, uint32(0), 0, byte(0), 4, 64)
+	for i := range keys {
+		for _, v := range []uint32{0, 1, 2, 3, 12, 32, 96, 1 << 24, math.MaxUint32} {
+			f.Add(i, v, 0, byte(0), 2, 32)
+		}
+	}
+	for at := range 60 {
+		f.Add(-1, uint32(0), at*47, byte(1), 4, 33)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, key int, value uint32, at int, flip byte, heads, ffn int) {
+		in, out := filepath.Join(dir, "in.gguf"), filepath.Join(dir, "out.gguf")
+		damaged := slices.Clone(data)
+		if key >= 0 {
+			// The value of a key follows its name and four bytes of type.
+			name := []byte("." + keys[key%len(keys)] + "\x04\x00\x00\x00")
+			if i := bytes.Index(damaged, name); i >= 0 {
+				binary.LittleEndian.PutUint32(damaged[i+len(name):], value)
+			}
+		}
+		damaged[(at%len(damaged)+len(damaged))%len(damaged)] ^= flip
+		must(t, os.WriteFile(in, damaged, 0o600))
+		report, err := Prune(in, out, Options{Heads: heads, FFN: ffn})
+		if err == nil && (report.After.FFN > report.Before.FFN || report.After.Heads > report.Before.Heads || report.After.Parameters >= report.Before.Parameters) {
+			t.Fatalf("%+v became %+v", report.Before, report.After)
+		}
+	})
 }
 
 // The real model gets smaller, its shapes agree with its numbers (Prune reads it back and checks every tensor), and rows that stay

@@ -84,6 +84,7 @@ func hostileCases() []hostile {
 		hostile{"header longer than the file", length(65, 64), "claims 65 bytes, the file has 64"},
 		hostile{"header of nothing", length(0, 0), "missing"},
 		hostile{"header of zeros", length(64, 64), "missing"},
+		hostile{"gap at the start", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, make([]byte, 8)), "gap"},
 		hostile{"a web page", []byte("<!DOCTYPE html><html>not found</html>"), "the header claims"},
 	)
 }
