@@ -27,42 +27,55 @@ func Load(dir string) (*Directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: read tokenizer.json: %w", err)
 	}
+	c, err := readConfigs(dir)
+	if err != nil {
+		return nil, err
+	}
+	d, err := assemble(data, c)
+	if err != nil || d.Text == nil {
+		return d, err
+	}
+	d.ChatTemplate, err = c.template(dir)
+	return d, err
+}
+
+// assemble builds the tokenizer of a tokenizer.json.
+func assemble(data []byte, c *jsonConfigs) (*Directory, error) {
 	var file jsonFile
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, fmt.Errorf("tokenizer: read tokenizer.json: %w", err)
 	}
-	var d Directory
 	if file.Model.Type == "WordPiece" {
-		d.Encoder, err = ReadWordPiece(bytes.NewReader(data))
-		return &d, err
+		w, err := ReadWordPiece(bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		return &Directory{Encoder: w}, nil
 	}
 	v, err := file.vocab()
-	if err != nil {
-		return nil, err
-	}
-	c, err := readConfigs(dir)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.apply(&v, file.Post); err != nil {
 		return nil, err
 	}
+	var d Directory
 	if v.Model == "t5" {
 		d.Encoder, err = NewEncoder(v)
-		return &d, err
+	} else {
+		d.Text, err = New(v)
 	}
-	if d.ChatTemplate, err = c.template(dir); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	d.Text, err = New(v)
-	return &d, err
+	return &d, nil
 }
 
 // maxConfig bounds the files beside tokenizer.json; some list all added tokens again.
 const maxConfig = 16 << 20
 
 func readFile(dir, name string, limit int64) (data []byte, err error) {
-	f, err := os.Open(filepath.Join(dir, name))
+	f, err := os.Open(filepath.Join(dir, name)) //nolint:gosec // the operator chooses the directory; links in it may lead elsewhere
 	if err != nil {
 		return nil, err
 	}

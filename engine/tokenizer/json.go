@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -123,9 +124,10 @@ func (f *jsonFile) vocab() (Vocab, error) {
 
 // addTokens puts the added tokens into the vocabulary, beside or in place of those of the model.
 func (f *jsonFile) addTokens(v *Vocab) error {
+	end := min(len(v.Tokens)+len(f.Added), maxTokens)
 	for _, t := range f.Added {
-		if t.ID < 0 || int(t.ID) >= len(v.Tokens)+len(f.Added) {
-			return fmt.Errorf("tokenizer: tokenizer.json adds a token with the id %d to %d tokens", t.ID, len(v.Tokens))
+		if t.ID < 0 || int(t.ID) >= end {
+			return fmt.Errorf("tokenizer: tokenizer.json adds a token with the id %d; expected one below %d", t.ID, end)
 		}
 		if (t.Left || t.Right || t.Single) && v.Model != "t5" {
 			return fmt.Errorf("tokenizer: tokenizer.json adds the token %q, which takes white space around it along or wants to stand alone (lstrip, rstrip, single_word); this build does not support that", t.Content)
@@ -190,16 +192,21 @@ func (f *jsonFile) readBPE(v *Vocab) error {
 
 // readJSONMerges reads merges in both forms: "left right" and ["left", "right"].
 func (v *Vocab) readJSONMerges(data json.RawMessage) error {
-	if err := json.Unmarshal(data, &v.Merges); err == nil {
+	const white = " \t\r\n"
+	first := bytes.TrimLeft(bytes.TrimPrefix(bytes.TrimLeft(data, white), []byte("[")), white)
+	if !bytes.HasPrefix(first, []byte("[")) {
+		if err := json.Unmarshal(data, &v.Merges); err != nil {
+			return fmt.Errorf("tokenizer: read the merges of tokenizer.json: %w", err)
+		}
 		return nil
 	}
-	var pairs [][]string
+	var pairs [][2]string
 	if err := json.Unmarshal(data, &pairs); err != nil {
 		return fmt.Errorf("tokenizer: read the merges of tokenizer.json: %w", err)
 	}
 	v.Merges = make([]string, len(pairs))
 	for i, p := range pairs {
-		if len(p) != 2 || strings.Contains(p[0]+p[1], " ") {
+		if p[0] == "" || p[1] == "" || strings.Contains(p[0]+p[1], " ") {
 			return fmt.Errorf("tokenizer: merge %d of tokenizer.json is not two tokens without spaces", i)
 		}
 		v.Merges[i] = p[0] + " " + p[1]
@@ -315,8 +322,12 @@ func (f *jsonFile) readByteLevel(v *Vocab) error {
 }
 
 func (f *jsonFile) readUnigram(v *Vocab) error {
-	if err := readScored(f.Model.Vocab, v); err != nil {
-		return err
+	var pieces []scored
+	if err := json.Unmarshal(f.Model.Vocab, &pieces); err != nil {
+		return fmt.Errorf("tokenizer: read the vocabulary of tokenizer.json: %w", err)
+	}
+	for _, p := range pieces {
+		v.Tokens, v.Types, v.Scores = append(v.Tokens, p.piece), append(v.Types, typeNormal), append(v.Scores, p.score)
 	}
 	if f.Model.UnknownID == nil || *f.Model.UnknownID < 0 || int(*f.Model.UnknownID) >= len(v.Tokens) || f.Model.ByteFallback {
 		return fmt.Errorf("tokenizer: the Unigram model of tokenizer.json has no unknown token (unk_id) or falls back to bytes; this build does not support that")
@@ -366,38 +377,22 @@ func (f *jsonFile) readUnigramNormalizer(v *Vocab) (stripped bool, err error) {
 	return stripped, nil
 }
 
-// readScored reads [["piece", score], …].
-func readScored(data json.RawMessage, v *Vocab) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	expect := func(delim json.Delim) error {
-		t, err := d.Token()
-		if err == nil && t != delim {
-			err = fmt.Errorf("%v where %v is due", t, delim)
-		}
-		return err
+// scored is ["piece", score].
+type scored struct {
+	piece string
+	score float32
+}
+
+// UnmarshalJSON reads the pair, by hand since there are hundreds of thousands.
+func (s *scored) UnmarshalJSON(data []byte) error {
+	comma := bytes.LastIndexByte(data, ',')
+	if comma < 0 || data[0] != '[' {
+		return fmt.Errorf("%.40q is not a piece with its score", data)
 	}
-	fail := func(err error) error {
-		return fmt.Errorf("tokenizer: read the vocabulary of tokenizer.json: piece %d: %w", len(v.Tokens), err)
+	score, err := strconv.ParseFloat(string(bytes.TrimSpace(data[comma+1:len(data)-1])), 64)
+	if err != nil {
+		return fmt.Errorf("the score of a piece is %.40q", data[comma+1:len(data)-1])
 	}
-	if err := expect('['); err != nil {
-		return fail(err)
-	}
-	for d.More() {
-		var piece string
-		var score float64
-		if err := expect('['); err != nil {
-			return fail(err)
-		}
-		if err := d.Decode(&piece); err != nil {
-			return fail(err)
-		}
-		if err := d.Decode(&score); err != nil {
-			return fail(err)
-		}
-		if err := expect(']'); err != nil {
-			return fail(err)
-		}
-		v.Tokens, v.Types, v.Scores = append(v.Tokens, piece), append(v.Types, typeNormal), append(v.Scores, float32(score))
-	}
-	return nil
+	s.score = float32(score)
+	return json.Unmarshal(data[1:comma], &s.piece)
 }

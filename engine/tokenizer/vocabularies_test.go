@@ -88,7 +88,7 @@ func compareVocabulary(t *testing.T, name string) {
 }
 
 // open reads a GGUF file or a directory.
-func open(t *testing.T, path string) (Tokenizer, Encoder) {
+func open(t testing.TB, path string) (Tokenizer, Encoder) {
 	t.Helper()
 	if !strings.HasSuffix(path, ".gguf") {
 		d, err := Load(path)

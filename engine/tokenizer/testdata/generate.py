@@ -14,6 +14,16 @@ LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
+TEKKEN = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+DEEPSEEK = [
+    r"\p{N}{1,3}",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+]
+
 
 def split(pattern):
     return pre_tokenizers.Split(Regex(pattern), "isolated")
@@ -25,6 +35,8 @@ PRE = {
     "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), BYTES]),
     "llama-bpe": split(LLAMA3),
     "qwen2": split(LLAMA3.replace("{1,3}", "")),
+    "tekken": split(TEKKEN),
+    "deepseek-v3": pre_tokenizers.Sequence([split(p) for p in DEEPSEEK]),
 }
 
 TEXTS = [
@@ -36,6 +48,12 @@ TEXTS = [
     "👩‍👩‍👧‍👦 🚀🔥 ✅ é 🇨🇳", "हिन्दी में पाठ", "ภาษาไทย", "עברית عربى ١٢٣", "https://example.com/a?b=c&d=%20#e", "user@example.com, 13800138000",
     "def fibonacci(n):\n    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)\n", "<|im_start|>user\nhi<|im_end|>", "a" * 300, " " * 100 + "x",
     "=" * 80, "ab" * 200, "The quick brown fox jumps over the lazy dog.", "x²+y³≠∞", "_snake_case__", "$1,234.56 (−5%)", "“‘nested’”", "ſ'ſ 'K K",
+]
+
+# For the pre-tokenizers that tell capital letters, marks and punctuation apart.
+CASES = [
+    "中AB", "中AB文cD", "ABc中", "XMLHttpRequest", "camelCaseID", "ǅx ǅX Xǅ", "ʰAʰB", "\u0301AB", "a\u0301B\u0301c", "-AB -Ab -ab", " AB Ab", "\u0301\u0301", "!\u0301A", "a/b//\n/c", "?//\r\n/x", "$x #y _z @Ab1",
+    "\x01a\x02\x03 b\x7f", "«a» “B” —c", "カタカナひらがな漢字abc", "12345中6789", "ª º Ⅷ ⓐ", "\u200dA\u200db", "e\u0301\n\u0301", "+x=<y>|z",
 ]
 
 
@@ -52,7 +70,7 @@ def main():
     bpe.pre_tokenizer = PRE["smollm"]
     rng = random.Random(20261121)
     out = []
-    for text in TEXTS + [noise(rng) for _ in range(300)]:
+    for text in TEXTS + [noise(rng) for _ in range(300)] + CASES:
         words = {}
         for name, pre in PRE.items():
             spans = [span for _, span in pre.pre_tokenize_str(text)]

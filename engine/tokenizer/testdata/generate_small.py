@@ -16,7 +16,7 @@ import tempfile
 
 import gguf
 import sentencepiece
-from generate import LLAMA3, TEXTS, noise
+from generate import LLAMA3, TEKKEN, TEXTS, noise
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "small")
@@ -205,8 +205,6 @@ def hugging_pieces(tokens, types, scores):
 def byte_level():
     """Llama 3, Qwen, SmolLM2, Mistral (tekken) and GPT-2: one vocabulary, five ways to cut text."""
     split = lambda pattern: pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-    tekken = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-              r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
     bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = bytes_only
@@ -219,7 +217,7 @@ def byte_level():
         ("hf-llama3", split(LLAMA3), True, None),
         ("hf-qwen", split(LLAMA3.replace("{1,3}", "")), False, normalizers.NFC()),
         ("hf-smollm", pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), bytes_only]), False, None),
-        ("hf-tekken", split(tekken), True, None),
+        ("hf-tekken", split(TEKKEN), True, None),
         ("hf-gpt2", bytes_only, False, None),
     ):
         bpe.pre_tokenizer = pre
