@@ -144,7 +144,7 @@ func (m *model) headScores(layer int, im *Importance) ([]float64, error) {
 	}
 	scores := make([]float64, m.kvHeads)
 	for i, e := range out {
-		scores[i/(m.valueDim*m.group())] += e * energy(i)
+		scores[i/(m.valueDim*m.group())] += float64(e * energy(i))
 	}
 	return scores, finite(scores, layer)
 }
@@ -188,7 +188,7 @@ func (m *model) channelEnergies(layer int) ([]float64, error) {
 		var uu, gg, ug float64
 		for j, s := range scale {
 			a, b := float64(u[j])*float64(s), float64(g[j])*float64(s)
-			uu, gg, ug = uu+a*a, gg+b*b, ug+a*b
+			uu, gg, ug = uu+float64(a*a), gg+float64(b*b), ug+float64(a*b) // rounded alike on every machine
 		}
 		if uu > 0 && gg > 0 {
 			out[i] = ug * ug / (uu * gg)
@@ -245,7 +245,7 @@ func (m *model) rowEnergies(layer int, name, norm string) ([]float64, error) {
 		t.Row(i, row)
 		for j, v := range row {
 			x := float64(v) * float64(scale[j])
-			sum[i] += x * x
+			sum[i] += float64(x * x)
 		}
 	}
 	return sum, nil
