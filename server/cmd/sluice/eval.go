@@ -52,7 +52,6 @@ of them with what they were measured on.
 }
 
 func (f *evalFlags) register(cmd *cobra.Command, against string) {
-	cmd.Flags().StringVar(&f.model, "model", "", "model file, or the folder of an encoder / 模型文件或目录")
 	cmd.Flags().StringVar(&f.plan, "plan", "native", "precision plan to measure / 待评测的精度方案")
 	cmd.Flags().StringVar(&f.against, "against", against, "precision plan of the baseline / 基准的精度方案")
 	cmd.Flags().StringVar(&f.againstModel, "against-model", "", "model of the baseline (default: the same) / 基准模型")
@@ -65,11 +64,16 @@ func (f *evalFlags) register(cmd *cobra.Command, against string) {
 func (a *app) evalText(name, short, long, against string, shown ...string) *cobra.Command {
 	f := &evalFlags{}
 	cmd := &cobra.Command{
-		Use: name + " --model FILE", Short: short, Long: long, Args: exactly(0),
+		Use: name, Short: short, Long: long, Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			data, err := f.check()
 			if err != nil {
 				return err
+			}
+			if f.model == "" {
+				if f.model, err = a.defaultModel(); err != nil {
+					return err
+				}
 			}
 			if f.againstModel != "" && f.against == "" {
 				f.against = "f32"
@@ -83,6 +87,7 @@ func (a *app) evalText(name, short, long, against string, shown ...string) *cobr
 		},
 	}
 	f.register(cmd, against)
+	cmd.Flags().StringVar(&f.model, "model", "", "model file; without it the model of the configuration / 模型文件，默认取配置中的模型")
 	cmd.Flags().IntVar(&f.context, "context", 512, "tokens of a window / 窗口词元数")
 	cmd.Flags().IntVar(&f.stride, "stride", 0, "tokens from one window to the next (default: half a window) / 窗口步长")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "tokens to score; 0: all / 评测词元数上限")
@@ -91,9 +96,6 @@ func (a *app) evalText(name, short, long, against string, shown ...string) *cobr
 
 // check reads the text before a model is loaded: mistakes in the call should not take long.
 func (f *evalFlags) check() (eval.Data, error) {
-	if f.model == "" {
-		return eval.Data{}, usageError{errors.New("name the model file with --model; sluice models list shows those that are here")}
-	}
 	if f.data == "" {
 		if f.field != "" {
 			return eval.Data{}, usageError{errors.New("--field is for a file; name it with --data")}
@@ -103,7 +105,7 @@ func (f *evalFlags) check() (eval.Data, error) {
 	return eval.Load(f.data, f.field)
 }
 
-// planName turns the name that people give the file's own plan into the configuration's.
+// planName is the plan as the engine calls it.
 func planName(plan string) string {
 	if plan == "native" {
 		return native.PrecisionFile
@@ -178,6 +180,9 @@ func (a *app) evalEmbeddings() *cobra.Command {
 		Long: `Compares the vectors of each passage: of a text the paragraphs, which end at empty lines. Passages that are too long for the
 model are left out and counted. 逐段比较向量：文本按空行分段，超出模型长度的段落会被略过并计数。`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.model == "" {
+				return usageError{errors.New("name the encoder's directory with --model; sluice models list shows those that are here")}
+			}
 			data, err := f.check()
 			if err != nil {
 				return err
@@ -191,6 +196,7 @@ model are left out and counted. 逐段比较向量：文本按空行分段，超
 		},
 	}
 	f.register(cmd, "f32")
+	cmd.Flags().StringVar(&f.model, "model", "", "directory of the encoder / 向量模型的目录")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "passages to compare; 0: all / 段落数上限")
 	return cmd
 }

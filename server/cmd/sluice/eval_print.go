@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -14,9 +13,7 @@ import (
 // printEvaluation prints the figures in the order of shown, or all of them as JSON.
 func (a *app) printEvaluation(r eval.Report, asJSON bool, shown []string) error {
 	if asJSON {
-		enc := json.NewEncoder(a.env.stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return printJSON(a.env.stdout, r)
 	}
 	head := [][]string{{a.say("model", "模型"), describeSubject(r.Model)}}
 	if r.Baseline != nil {

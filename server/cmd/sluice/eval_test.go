@@ -63,8 +63,9 @@ func TestEvalRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{exitUsage, []string{"kld"}, "--model"},
-		{exitUsage, []string{"kld", "model.gguf"}, "eval kld --model FILE"},
+		{exitUsage, []string{"embeddings"}, "--model"},
+		{exitFailed, []string{"kld", "--config", empty + ".yaml"}, "does not exist"},
+		{exitUsage, []string{"kld", "model.gguf"}, "eval kld [flags]"},
 		{exitUsage, []string{"kld", "--model", "x", "--field", "text"}, "--data"},
 		{exitUsage, []string{"embeddings", "--model", "x", "--limit", "-1"}, "--limit"},
 		{exitFailed, []string{"kld", "--model", "x", "--data", empty}, "no text"},
