@@ -257,6 +257,7 @@ func (e *evaluator) compute(n *Node, out []float32, shape []int) error {
 		return e.embed(n, out)
 	case OpMatMul:
 		return e.matmul(n, out)
+	default:
 	}
 	in := make([][]float32, len(n.In))
 	for i := range n.In {

@@ -24,6 +24,7 @@ func (e *editor) foldConstant(n *Node) (bool, error) {
 	switch n.Op {
 	case OpEmbed, OpRope, OpAttention, OpSelect, OpPool, OpQuantize, OpConv2D, OpMaxPool2D, OpAvgPool2D:
 		return false, nil // these depend on the tokens of a step, or need operands that a constant cannot be
+	default:
 	}
 	for _, v := range n.In {
 		if v.Weight == nil || v.Weight.Data == nil {

@@ -121,8 +121,9 @@ func Reads(format Elem) Elem {
 		return Q8B
 	case "i8":
 		return Q8R
+	default:
+		return F32
 	}
-	return F32
 }
 
 func inferMatMul(n *Node) (Type, error) {

@@ -116,8 +116,9 @@ func specOf(op Op) (opSpec, bool) {
 		}, true
 	case OpAttention:
 		return attentionSpec(), true
+	default:
+		return specOfSimple(op)
 	}
-	return specOfSimple(op)
 }
 
 func attentionSpec() opSpec {
@@ -166,8 +167,9 @@ func specOfSimple(op Op) (opSpec, bool) {
 			doc: "int8 with one scale for 32 columns (block) or for a row", operands: []string{"x"}, attrs: []attrSpec{textAttr("per", "block", "row")},
 			infer: inferQuantize,
 		}, true
+	default:
+		return specOfImage(op)
 	}
-	return specOfImage(op)
 }
 
 // specOfImage holds the operations on images: batch, channels, height, width.
@@ -197,8 +199,9 @@ func specOfImage(op Op) (opSpec, bool) {
 		}, true
 	case OpGlobalAvgPool:
 		return opSpec{doc: "the mean of each channel", operands: []string{"x"}, infer: inferGlobalPool}, true
+	default:
+		return opSpec{}, false
 	}
-	return opSpec{}, false
 }
 
 // Operands names the operands that the node's attributes call for, in order.

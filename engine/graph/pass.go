@@ -51,6 +51,7 @@ func Passes(p Precision) []Pass {
 		{"infer", infer},
 		{"fold", fold},
 		{"dce", deadCode},
+		{"rows", selectEarly},
 		{"precision", p.assign},
 		{"qkv", fuseQKV},
 		{"gateup", fuseGateUp},

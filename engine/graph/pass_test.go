@@ -46,6 +46,7 @@ func TestPassesKeepMeaning(t *testing.T) {
 		want := s.eval(t, s.g)
 		for _, p := range plans(t) {
 			g, r := s.g.Clone(), &Report{}
+			before := g.String()
 			for _, pass := range Passes(p) {
 				if err := pass.Run(g, r); err != nil {
 					t.Errorf("%s: %v", pass.Name, err)
@@ -55,6 +56,11 @@ func TestPassesKeepMeaning(t *testing.T) {
 					t.Errorf("after %s: %v\n%s", pass.Name, err, g)
 					return
 				}
+				after := g.String()
+				if after == before {
+					continue
+				}
+				before = after
 				if err := closeTo(want, s.eval(t, g), 1e-5); err != nil {
 					t.Errorf("after %s of plan %s: %v\n%s", pass.Name, p.Name, err, g)
 					return

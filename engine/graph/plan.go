@@ -120,6 +120,7 @@ func rowBytes(t Type) int {
 		n = cols + cols/32*scaleBytes
 	case Q8R:
 		n = cols + scaleBytes
+	default:
 	}
 	return (n + alignment - 1) / alignment * alignment
 }
@@ -136,8 +137,9 @@ func (n *Node) inPlace() []string {
 		return []string{"residual", "x"}
 	case OpLayerNorm, OpAct, OpScale, OpSoftcap, OpNormalize, OpSoftmax, OpRope:
 		return []string{"x"}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // mayOverwrite reports whether the node's result may take the place of v: an operand it reads in one role only, of the same type.

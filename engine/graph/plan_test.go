@@ -193,7 +193,8 @@ func TestPlanText(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, after, _ := strings.Cut(string(text), "-- after --\n")
-	g, err := Parse(after)
+	after, _, _ = strings.Cut(after, "\n}\n")
+	g, err := Parse(after + "\n}\n")
 	if err != nil {
 		t.Fatal(err)
 	}

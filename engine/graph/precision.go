@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Native, as the format of a class, keeps what the model file has.
+// Native is the format of a class that keeps what the model file has.
 const Native Elem = "native"
 
 // Precision chooses the format of every matrix.
@@ -59,8 +59,9 @@ func assignable(e Elem) bool {
 	switch e {
 	case Native, F32, F16, "i8", "q8":
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // native is the packed format that holds a file's format exactly.

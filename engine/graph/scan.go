@@ -183,6 +183,7 @@ func attrValue(kind attrKind, word string) (any, error) {
 			return nil, fmt.Errorf("%.20q is not an integer", word)
 		}
 		return v, nil
+	default:
 	}
 	v, err := strconv.ParseFloat(word, 64)
 	if err != nil {

@@ -239,8 +239,14 @@ func TestPrecisionOverrides(t *testing.T) {
 		cols   int
 		want   Elem
 	}{
-		{ClassHead, "q8_0", 64, "i8"}, {ClassFFN, "q8_0", 64, "i8"}, {ClassAttention, "q5_1", 64, "q5"}, {ClassEmbed, "f16", 64, "q8"}, {ClassOther, "f32", 64, F16},
-		{ClassAttention, "Q6_K", 512, "q6k"}, {ClassAttention, "q6_k", 128, F16}, {ClassFFN, "f32", 48, F16},
+		{ClassHead, "q8_0", 64, "i8"},
+		{ClassFFN, "q8_0", 64, "i8"},
+		{ClassAttention, "q5_1", 64, "q5"},
+		{ClassEmbed, "f16", 64, "q8"},
+		{ClassOther, "f32", 64, F16},
+		{ClassAttention, "Q6_K", 512, "q6k"},
+		{ClassAttention, "q6_k", 128, F16},
+		{ClassFFN, "f32", 48, F16},
 	} {
 		w := &Value{Name: "w", Type: Type{F32, []Dim{Size(8), Size(c.cols)}}, Weight: &Weight{Class: c.class, Stored: c.stored}}
 		if got, _ := p.Format(w); got != c.want {

@@ -93,8 +93,9 @@ func knownElem(e Elem) bool {
 	switch e {
 	case F32, F16, I32, Q8B, Q8R, "q4", "q4k", "q5", "q5k", "q6k", "q8", "i8":
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // knownClass reports whether c is one of the weight classes.
