@@ -102,6 +102,18 @@ func TestLoadReadsTheFilesBeside(t *testing.T) {
 	}
 }
 
+// GPT-2 and its kin name their end of text as the unknown token too, which byte-level BPE never needs.
+func TestUnknownTokenMayEndTheText(t *testing.T) {
+	d, err := Load(directory(t, "hf-gpt2", []string{`"unk_token":null`, `"unk_token":"<|im_end|>"`}, map[string]string{"tokenizer_config.json": "{}"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := d.Text.Encode("<|im_end|>", true)
+	if len(ids) != 1 || !d.Text.IsEOG(ids[0]) || len(d.Text.Encode("<|im_end|>", false)) < 5 {
+		t.Errorf("<|im_end|> became %v", ids)
+	}
+}
+
 func TestLoadEncoders(t *testing.T) {
 	post := `{"type":"RobertaProcessing","sep":["</s>",2],"cls":["<s>",0],"trim_offsets":true,"add_prefix_space":true}`
 	data, err := os.ReadFile("testdata/small/hf-xlmr/tokenizer.json")

@@ -193,6 +193,9 @@ func TestMissingByteTokensAreUnknown(t *testing.T) {
 }
 
 func TestLongPiecesTakeLinearTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("encodes 24 MiB")
+	}
 	const n = 1 << 20
 	small, _ := open(t, "testdata/small/llama.gguf")
 	for name, s := range map[string]Tokenizer{"pieces": mustSentencePiece(t, pieceVocab()), "trained": small} {

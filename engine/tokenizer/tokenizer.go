@@ -90,13 +90,11 @@ func newTable(v Vocab, plain func(id int32, text string) string) (table, error) 
 		id := int32(i)
 		t.names[i] = text
 		switch v.kind(id) {
-		case typeControl:
+		case typeControl, typeUnknown:
 			special = append(special, entry{text, id, true})
 			if endsGeneration(text) {
 				t.eog[id] = true
 			}
-		case typeUnknown:
-			special = append(special, entry{text, id, true})
 		case typeUserDefined:
 			t.bytes[i] = text
 			special = append(special, entry{text, id, false})

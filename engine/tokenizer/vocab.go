@@ -98,7 +98,7 @@ func (v *Vocab) kind(id int32) int32 {
 	}
 	kind := v.Types[id]
 	// Files that call such tokens user-defined would let a caller's text end the turn.
-	if kind == typeUserDefined && endsGeneration(v.Tokens[id]) {
+	if kind == typeUserDefined && (id == v.BOS || id == v.EOS || endsGeneration(v.Tokens[id])) {
 		return typeControl
 	}
 	return kind
