@@ -52,7 +52,7 @@ func (p *probe) pages(k Kernels) {
 	for t := range n {
 		qd[t], qsum[t] = k.QuantizeRow(q8[t*dim:][:dim], q[t*dim:][:dim])
 	}
-	for _, rows := range []int{1, n} {
+	for _, rows := range []int{1, 2, 3, n} {
 		s, out := make([]float32, rows*PagePositions), make([]float32, rows*dim)
 		k.PageScores(s, PagePositions, q, dim, rows, dim, half, count, 0.125)
 		k.PageCombine(out, dim, s, PagePositions, rows, dim, values, count)

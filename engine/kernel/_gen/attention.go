@@ -126,9 +126,9 @@ func pageProduct(a *asm, l load) {
 			return []int{6, 3, 1} // the rest of a head: no tile for every count
 		}
 		if a.lanes == 16 {
-			return []int{12, 6, 3, 2, 1}
+			return []int{12, 6, 4, 3, 2, 1}
 		}
-		return []int{6, 3, 2, 1}
+		return []int{6, 4, 3, 2, 1}
 	}
 	rowLoop(a, widths, rows, func(cols, rows int) {
 		vectors := 4
@@ -238,7 +238,7 @@ func pageDots(a *asm) {
 	}
 	a.op("MOVQ", "$0x80808080", "R11")
 	a.op("VPBROADCASTD", "R11", "Z31")
-	rowLoop(a, []int{64}, func(int) []int { return []int{6, 3, 2, 1} }, func(_, rows int) {
+	rowLoop(a, []int{64}, func(int) []int { return []int{6, 4, 3, 2, 1} }, func(_, rows int) {
 		dotTile(a, tile{rows, 4, 64}, 0)
 	})
 }
