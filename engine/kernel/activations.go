@@ -92,6 +92,9 @@ func (a *Activations) scales(t int) []blockScale {
 // alignedBytes returns n bytes that begin at a multiple of 64.
 func alignedBytes(n int) []byte {
 	b := make([]byte, n+63)
-	skip := int(-uintptr(unsafe.Pointer(&b[0])) & 63)
+	skip := alignedAt(b)
 	return b[skip : skip+n : skip+n]
 }
+
+// alignedAt is where b reaches a multiple of 64.
+func alignedAt(b []byte) int { return int(-uintptr(unsafe.Pointer(&b[0])) & 63) }

@@ -14,6 +14,7 @@ type mulArgs struct {
 	head       int   // bytes before the panel's first block
 	bias       *float32
 	add        int
+	sums       *float32 // wide tiles: the sums so far, 64 bytes each, or nil
 }
 
 // Mul multiplies the panels [from, to) of w by the first n rows of a, which must have the format's Input. Row t of the result goes
@@ -37,6 +38,10 @@ func (k Kernels) Mul(dst []float32, stride int, w *Matrix, from, to int, a *Acti
 		for p := from; p < to; p++ {
 			w.refPanel(dst[p*panelRows:], stride, p, a, 0, n, add, bias)
 		}
+		return
+	}
+	if n >= wideTokens && k.unpacks(w.format) {
+		k.mulWide(dst, stride, w, from, to, a, n, add, bias)
 		return
 	}
 	k.mulTiles(dst, stride, w, from, to, a, n, add, bias)
@@ -88,12 +93,22 @@ const panelCache = 24 << 10
 
 // tile multiplies with the largest tile that the tokens left fill, and returns its tokens.
 func (k Kernels) tile(f Format, left int, args *mulArgs) int {
-	for n := 16; ; n /= 2 {
-		if n > left {
+	for _, n := range [...]int{16, 12, 8, 6, 4, 2} {
+		if n > left || n == 12 && left >= 16 && left < 20 { // twice 8 is better than 12 and 4
 			continue
 		}
-		if k.avx512 && tileAVX512(f, n, args) || !k.avx512 && tileAVX2(f, n, args) {
+		if k.tileOf(f, n, args) {
 			return n
 		}
 	}
+	k.tileOf(f, 1, args)
+	return 1
+}
+
+// tileOf multiplies with the tile for so many tokens and reports whether the tier has one. All have one for a single token.
+func (k Kernels) tileOf(f Format, tokens int, args *mulArgs) bool {
+	if k.avx512 {
+		return tileAVX512(f, tokens, args)
+	}
+	return tileAVX2(f, tokens, args)
 }

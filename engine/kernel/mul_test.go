@@ -38,17 +38,25 @@ func TestMulEqualsReference(t *testing.T) {
 			for j, cols := range columns(f) {
 				// Panels and a part of one; enough of them for the kernels that take several at once.
 				rows := []int{16, 1, 5*16 + 13}[(i+j)%3]
-				checkMul(t, f, in, rows, cols)
+				checkMul(t, f, in, rows, cols, 1, 2, 3, 4, 7, 8, 16, 25)
 			}
 		}
 	}
 }
 
-func checkMul(t *testing.T, f Format, in input, rows, cols int) {
+// Many tokens and more columns than are unpacked at a time.
+func TestWideMulEqualsReference(t *testing.T) {
+	for _, f := range formats() {
+		cols := max(1056, 6*f.Columns())
+		checkMul(t, f, inputs()[1], 17, cols, wideSums+9, wideTokens, 2*wideSums)
+	}
+}
+
+func checkMul(t *testing.T, f Format, in input, rows, cols int, tokens ...int) {
 	t.Helper()
 	p := newProbe()
 	w := p.matrix(f, rows, cols)
-	for _, n := range []int{1, 2, 3, 4, 7, 8, 16, 25} {
+	for _, n := range tokens {
 		a, intact := rowsOf(f, source(), in, n, cols, n%4)
 		stride := w.Stride() + 3*(n%2)
 		bias := [][]float32{nil, p.vector(rows, 1), p.vector(w.Stride(), 1)}[n%3]

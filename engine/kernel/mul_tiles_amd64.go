@@ -49,10 +49,24 @@ func tileAVX2(f Format, tokens int, a *mulArgs) bool {
 		q8xx2AVX2(a)
 	case int(Q8X)<<8 | 4:
 		q8xx4AVX2(a)
+	case int(wide)<<8 | 1:
+		widex1AVX2(a)
+	case int(wide)<<8 | 2:
+		widex2AVX2(a)
+	case int(wide)<<8 | 4:
+		widex4AVX2(a)
+	case int(wide)<<8 | 6:
+		widex6AVX2(a)
+	case int(wide5)<<8 | 1:
+		wide5x1AVX2(a)
 	case int(I8)<<8 | 1:
 		i8x1AVX2(a)
+	case int(wide5)<<8 | 2:
+		wide5x2AVX2(a)
 	case int(I8)<<8 | 2:
 		i8x2AVX2(a)
+	case int(wide5)<<8 | 4:
+		wide5x4AVX2(a)
 	case int(I8)<<8 | 4:
 		i8x4AVX2(a)
 	case int(F32)<<8 | 1:
@@ -67,6 +81,23 @@ func tileAVX2(f Format, tokens int, a *mulArgs) bool {
 		f16x2AVX2(a)
 	case int(F16)<<8 | 4:
 		f16x4AVX2(a)
+	default:
+		return false
+	}
+	return true
+}
+
+// unpackAVX2 writes blocks of a panel as the wide tiles read them and reports whether the format has such a form.
+func unpackAVX2(f Format, dst, w *byte, blocks int) bool {
+	switch f {
+	case Q4:
+		unpackQ4AVX2(dst, w, blocks)
+	case Q4K:
+		unpackQ4KAVX2(dst, w, blocks)
+	case Q5:
+		unpackQ5AVX2(dst, w, blocks)
+	case Q5K:
+		unpackQ5KAVX2(dst, w, blocks)
 	default:
 		return false
 	}
@@ -137,10 +168,31 @@ func q8xx2AVX2(a *mulArgs)
 func q8xx4AVX2(a *mulArgs)
 
 //go:noescape
+func widex1AVX2(a *mulArgs)
+
+//go:noescape
+func widex2AVX2(a *mulArgs)
+
+//go:noescape
+func widex4AVX2(a *mulArgs)
+
+//go:noescape
+func widex6AVX2(a *mulArgs)
+
+//go:noescape
+func wide5x1AVX2(a *mulArgs)
+
+//go:noescape
 func i8x1AVX2(a *mulArgs)
 
 //go:noescape
+func wide5x2AVX2(a *mulArgs)
+
+//go:noescape
 func i8x2AVX2(a *mulArgs)
+
+//go:noescape
+func wide5x4AVX2(a *mulArgs)
 
 //go:noescape
 func i8x4AVX2(a *mulArgs)
@@ -163,6 +215,18 @@ func f16x2AVX2(a *mulArgs)
 //go:noescape
 func f16x4AVX2(a *mulArgs)
 
+//go:noescape
+func unpackQ4AVX2(dst, w *byte, blocks int)
+
+//go:noescape
+func unpackQ4KAVX2(dst, w *byte, blocks int)
+
+//go:noescape
+func unpackQ5AVX2(dst, w *byte, blocks int)
+
+//go:noescape
+func unpackQ5KAVX2(dst, w *byte, blocks int)
+
 // tileAVX512 multiplies with the tile for so many tokens and reports whether there is one.
 func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 	switch int(f)<<8 | tokens {
@@ -174,8 +238,8 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q4x4AVX512(a)
 	case int(Q4)<<8 | 8:
 		q4x8AVX512(a)
-	case int(Q4)<<8 | 16:
-		q4x16AVX512(a)
+	case int(Q4)<<8 | 12:
+		q4x12AVX512(a)
 	case int(Q5)<<8 | 1:
 		q5x1AVX512(a)
 	case int(Q5)<<8 | 2:
@@ -184,8 +248,8 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q5x4AVX512(a)
 	case int(Q5)<<8 | 8:
 		q5x8AVX512(a)
-	case int(Q5)<<8 | 16:
-		q5x16AVX512(a)
+	case int(Q5)<<8 | 12:
+		q5x12AVX512(a)
 	case int(Q4K)<<8 | 1:
 		q4kx1AVX512(a)
 	case int(Q4K)<<8 | 2:
@@ -210,8 +274,8 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q8x4AVX512(a)
 	case int(Q8)<<8 | 8:
 		q8x8AVX512(a)
-	case int(Q8)<<8 | 16:
-		q8x16AVX512(a)
+	case int(Q8)<<8 | 12:
+		q8x12AVX512(a)
 	case int(Q8X)<<8 | 1:
 		q8xx1AVX512(a)
 	case int(Q8X)<<8 | 2:
@@ -220,6 +284,18 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q8xx4AVX512(a)
 	case int(Q8X)<<8 | 8:
 		q8xx8AVX512(a)
+	case int(Q8X)<<8 | 12:
+		q8xx12AVX512(a)
+	case int(wide)<<8 | 1:
+		widex1AVX512(a)
+	case int(wide)<<8 | 2:
+		widex2AVX512(a)
+	case int(wide)<<8 | 4:
+		widex4AVX512(a)
+	case int(wide)<<8 | 8:
+		widex8AVX512(a)
+	case int(wide)<<8 | 12:
+		widex12AVX512(a)
 	case int(Q6K)<<8 | 1:
 		q6kx1AVX512(a)
 	case int(Q6K)<<8 | 2:
@@ -264,6 +340,23 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 	return true
 }
 
+// unpackAVX512 writes blocks of a panel as the wide tiles read them and reports whether the format has such a form.
+func unpackAVX512(f Format, dst, w *byte, blocks int) bool {
+	switch f {
+	case Q4:
+		unpackQ4AVX512(dst, w, blocks)
+	case Q5:
+		unpackQ5AVX512(dst, w, blocks)
+	case Q4K:
+		unpackQ4KAVX512(dst, w, blocks)
+	case Q5K:
+		unpackQ5KAVX512(dst, w, blocks)
+	default:
+		return false
+	}
+	return true
+}
+
 //go:noescape
 func q4x1AVX512(a *mulArgs)
 
@@ -277,7 +370,7 @@ func q4x4AVX512(a *mulArgs)
 func q4x8AVX512(a *mulArgs)
 
 //go:noescape
-func q4x16AVX512(a *mulArgs)
+func q4x12AVX512(a *mulArgs)
 
 //go:noescape
 func q5x1AVX512(a *mulArgs)
@@ -292,7 +385,7 @@ func q5x4AVX512(a *mulArgs)
 func q5x8AVX512(a *mulArgs)
 
 //go:noescape
-func q5x16AVX512(a *mulArgs)
+func q5x12AVX512(a *mulArgs)
 
 //go:noescape
 func q4kx1AVX512(a *mulArgs)
@@ -331,7 +424,7 @@ func q8x4AVX512(a *mulArgs)
 func q8x8AVX512(a *mulArgs)
 
 //go:noescape
-func q8x16AVX512(a *mulArgs)
+func q8x12AVX512(a *mulArgs)
 
 //go:noescape
 func q8xx1AVX512(a *mulArgs)
@@ -344,6 +437,24 @@ func q8xx4AVX512(a *mulArgs)
 
 //go:noescape
 func q8xx8AVX512(a *mulArgs)
+
+//go:noescape
+func q8xx12AVX512(a *mulArgs)
+
+//go:noescape
+func widex1AVX512(a *mulArgs)
+
+//go:noescape
+func widex2AVX512(a *mulArgs)
+
+//go:noescape
+func widex4AVX512(a *mulArgs)
+
+//go:noescape
+func widex8AVX512(a *mulArgs)
+
+//go:noescape
+func widex12AVX512(a *mulArgs)
 
 //go:noescape
 func q6kx1AVX512(a *mulArgs)
@@ -401,3 +512,15 @@ func f16x8AVX512(a *mulArgs)
 
 //go:noescape
 func f16x16AVX512(a *mulArgs)
+
+//go:noescape
+func unpackQ4AVX512(dst, w *byte, blocks int)
+
+//go:noescape
+func unpackQ5AVX512(dst, w *byte, blocks int)
+
+//go:noescape
+func unpackQ4KAVX512(dst, w *byte, blocks int)
+
+//go:noescape
+func unpackQ5KAVX512(dst, w *byte, blocks int)

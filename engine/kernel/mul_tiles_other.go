@@ -6,3 +6,6 @@ package kernel
 
 func tileAVX2(Format, int, *mulArgs) bool   { panic(unreachable) }
 func tileAVX512(Format, int, *mulArgs) bool { panic(unreachable) }
+
+func unpackAVX2(Format, *byte, *byte, int) bool   { panic(unreachable) }
+func unpackAVX512(Format, *byte, *byte, int) bool { panic(unreachable) }

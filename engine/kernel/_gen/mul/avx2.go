@@ -13,8 +13,9 @@ type format2 struct {
 	bytes  int // of a block of 32 columns in the stream of weights
 	head   int // bytes per block in the panel's head, if any
 	super  int // bytes before every eighth block
-	block  func(a *asm, h, tokens, acc int)
 	before func(a *asm)
+	block  func(a *asm, h, tokens, acc int)
+	unpack func(a *asm, h int) // writes bytes to 128(SI), leaves scales in Y12 and offsets in Y13
 }
 
 func (a *asm) avx2() {
@@ -23,13 +24,23 @@ func (a *asm) avx2() {
 	a.constant("bits56", 0x30303030)
 	a.constant("top", 0x80808080)
 	a.constant("ones", 0x00010001)
+	a.constant("sign", 0x80000000)
 	for _, f := range formats2() {
 		for _, n := range []int{1, 2, 4} {
 			a.blocks2(&f, n)
 		}
 	}
+	for _, n := range []int{1, 2, 4, 6} {
+		a.wide2(n)
+	}
 	for _, n := range []int{1, 2, 4} {
+		a.wide2five(n)
 		a.rows2(n)
+	}
+	for _, f := range formats2() {
+		if unpacked(f.name) {
+			a.unpack2(&f)
+		}
 	}
 	for _, f := range []string{"f32", "f16"} {
 		for _, n := range []int{1, 2, 4} {
@@ -45,19 +56,19 @@ func formats2() []format2 {
 			a.nibbles2(h, 64, 4, 5, 6, 7)
 			a.halves2(h)
 			a.tokens2q4(n, acc, "VFMADD231PS")
-		}},
+		}, unpack: func(a *asm, h int) { a.bytes2(h, 64, -1); a.halves2(h) }},
 		{name: "q4k", bytes: 256, super: 320, block: func(a *asm, h, n, acc int) {
 			a.nibbles2(h, 0, 0, 1, 2, 3)
 			a.nibbles2(h, 0, 4, 5, 6, 7)
 			a.scalesK2(h)
 			a.tokens2q4(n, acc, "VFNMADD231PS")
-		}},
+		}, unpack: func(a *asm, h int) { a.bytes2(h, 0, -1); a.scalesK2(h) }},
 		{name: "q5", bytes: 384, block: func(a *asm, h, n, acc int) {
 			a.tokens2q5(h, n, acc, 64, 320, "VFMADD231PS", func() { a.halves2(h) })
-		}},
+		}, unpack: func(a *asm, h int) { a.bytes2(h, 64, 320); a.halves2(h) }},
 		{name: "q5k", bytes: 320, super: 320, block: func(a *asm, h, n, acc int) {
 			a.tokens2q5(h, n, acc, 0, 256, "VFNMADD231PS", func() { a.scalesK2(h) })
-		}},
+		}, unpack: func(a *asm, h int) { a.bytes2(h, 0, 256); a.scalesK2(h) }},
 		{name: "q6k", bytes: 384, super: 320, block: func(a *asm, h, n, acc int) { a.tokens2q6(h, n, acc) }},
 		{name: "q8", bytes: 512, head: 32, before: func(a *asm) { a.op("VMOVDQU ones<>(SB), Y13") }, block: func(a *asm, h, n, acc int) {
 			a.tokens2q8(h, n, 0)
@@ -91,9 +102,7 @@ func (a *asm) blocks2(f *format2, tokens int) {
 		if f.super > 0 {
 			super = a.fresh("super")
 			a.label(super)
-			a.op("MOVQ DI, R13")
-			a.op("LEAQ 64(DI), BX")
-			a.op("ADDQ $%d, DI", f.super)
+			a.super2(f.super)
 		}
 		a.label(loop)
 		if tokens <= 2 {
@@ -425,4 +434,127 @@ func (a *asm) dense2(format string, tokens int) {
 		a.store(tokens, outs)
 		a.next(panels)
 	})
+}
+
+// bytes2 unpacks half the weights of a block, with fifth bits at high(DI) unless that is negative.
+func (a *asm) bytes2(h, off, high int) {
+	for part := range 2 {
+		a.quarter2(h, off, part)
+		for v := range 4 {
+			if high >= 0 {
+				a.high2(high+32*h, 4-(4*part+v), v, "bit5")
+			}
+			a.op("VMOVDQU Y%d, %d(SI)", v, 128+64*(4*part+v)+32*h)
+		}
+	}
+}
+
+// unpack2 writes the blocks of a panel as the wide tiles read them: float32 scales and offsets, then bytes.
+func (a *asm) unpack2(f *format2) {
+	loop, done := a.unpackBegin(f.name, "AVX2")
+	super := ""
+	if f.super > 0 {
+		super = a.fresh("super")
+		a.label(super)
+		a.super2(f.super)
+	}
+	a.label(loop)
+	for h := range 2 {
+		f.unpack(a, h)
+		if f.super > 0 {
+			a.op("VXORPS sign<>(SB), Y13, Y13")
+		}
+		a.op("VMOVUPS Y12, %d(SI)", 32*h)
+		a.op("VMOVUPS Y13, %d(SI)", 64+32*h)
+	}
+	a.unpackEnd(f.bytes, f.super, loop, super, done)
+}
+
+// super2 starts a super-block: R13 points to its scales, BX to the blocks' own.
+func (a *asm) super2(bytes int) {
+	a.op("MOVQ DI, R13")
+	a.op("LEAQ 64(DI), BX")
+	a.op("ADDQ $%d, DI", bytes)
+}
+
+// wide2 is a tile of unpacked nibbles, one half at a time: 16-bit sums Y3 to Y8, sums of the tokens from Y9 on; scales and offsets
+// come from memory.
+func (a *asm) wide2(tokens int) {
+	a.wideFrame2("wide", tokens, 9, func(h int) {
+		for g := range 8 {
+			a.op("VMOVDQU %d(DI), Y0", 128+64*g+32*h)
+			for t := range tokens {
+				a.op("VPBROADCASTD %s, Y%d", x(t, 4*g), 1+t%2)
+				if g == 0 {
+					a.op("VPMADDUBSW Y%d, Y0, Y%d", 1+t%2, 3+t)
+					continue
+				}
+				a.op("VPMADDUBSW Y%d, Y0, Y%d", 1+t%2, 1+t%2)
+				a.op("VPADDW Y%d, Y%d, Y%d", 1+t%2, 3+t, 3+t)
+			}
+		}
+		for t := range tokens {
+			a.op("VPMADDWD Y15, Y%d, Y%d", 3+t, 3+t)
+			a.wideFold2(h, t, 3+t, 9+t, 1+t%2)
+		}
+	})
+}
+
+// wideFold2 adds an integer sum times both scales, and the offset.
+func (a *asm) wideFold2(h, t, sum, acc, tmp int) {
+	a.op("VCVTDQ2PS Y%d, Y%d", sum, sum)
+	a.op("VBROADCASTSS %s, Y%d", sc(t, 0), tmp)
+	a.op("VMULPS %d(DI), Y%d, Y%d", 32*h, tmp, tmp)
+	a.op("VFMADD231PS Y%d, Y%d, Y%d", tmp, sum, acc)
+	a.op("VBROADCASTSS %s, Y%d", sc(t, 4), tmp)
+	a.op("VFMADD231PS %d(DI), Y%d, Y%d", 64+32*h, tmp, acc)
+}
+
+// wide2five is the same with five bits, of which 16-bit sums hold half: 32-bit sums in Y7 to Y10, sums of the tokens from Y11 on.
+func (a *asm) wide2five(tokens int) {
+	a.wideFrame2("wide5", tokens, 11, func(h int) {
+		for g := range 8 {
+			a.op("VMOVDQU %d(DI), Y0", 128+64*g+32*h)
+			for t := range tokens {
+				a.op("VPBROADCASTD %s, Y%d", x(t, 4*g), 1+t%2)
+				if g%4 == 0 {
+					a.op("VPMADDUBSW Y%d, Y0, Y%d", 1+t%2, 3+t)
+				} else {
+					a.op("VPMADDUBSW Y%d, Y0, Y%d", 1+t%2, 1+t%2)
+					a.op("VPADDW Y%d, Y%d, Y%d", 1+t%2, 3+t, 3+t)
+				}
+				switch g {
+				case 3:
+					a.op("VPMADDWD Y15, Y%d, Y%d", 3+t, 7+t)
+				case 7:
+					a.op("VPMADDWD Y15, Y%d, Y%d", 3+t, 3+t)
+					a.op("VPADDD Y%d, Y%d, Y%d", 3+t, 7+t, 7+t)
+				}
+			}
+		}
+		for t := range tokens {
+			a.wideFold2(h, t, 7+t, 11+t, 1+t%2)
+		}
+	})
+}
+
+func (a *asm) wideFrame2(name string, tokens, acc int, block func(h int)) {
+	a.begin(name, "AVX2", tokens, fmt.Sprintf("Unpacked panels times %d tokens.", tokens))
+	a.op("VMOVDQU ones<>(SB), Y15")
+	a.panelLoop()
+	for h := range 2 {
+		a.point(tokens, false, true)
+		a.zero2(acc, tokens)
+		a.resume("Y", acc, tokens, 32*h)
+		loop := a.fresh(name + "block")
+		a.label(loop)
+		block(h)
+		a.step(tokens, 640, 0, 0, loop, "", "")
+		var outs []out
+		for t := range tokens {
+			outs = append(outs, out{fmt.Sprintf("Y%d", acc+t), t, 32 * h})
+		}
+		a.store(tokens, outs)
+	}
+	a.end()
 }

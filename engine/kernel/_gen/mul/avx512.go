@@ -2,49 +2,54 @@ package main
 
 import "fmt"
 
-// Registers of the AVX-512 tiles. Up to eight tokens: integer sums Z0 to Z7, sums of tokens Z16 to Z23, weights Z24 to Z31. With
-// sixteen: weights Z0 to Z7, integer sums Z10 to Z13, sums of tokens from Z16 on.
-type plan512 struct {
-	tokens, group   int // group: tokens in flight
-	sum, acc, w     int // first registers
-	d, m, tmp, mask int
-}
-
-func plan(tokens int) plan512 {
-	p := plan512{tokens: tokens, group: min(tokens, 8), sum: 0, acc: 16, w: 24, d: 8, m: 9, tmp: 10, mask: 15}
-	if tokens > 8 {
-		p.group, p.sum, p.w, p.tmp = 4, 10, 0, 14
-	}
-	return p
-}
+// Registers of the AVX-512 tiles. Integer sums of the tokens Z0 to Z11, all of them in flight at once, which hides their latency;
+// Z12 to Z14 weights, made when they are needed; Z15 the mask of nibbles, Z16 scales, Z17 offsets, Z18 temporary; from Z20 on the
+// sums of the tokens. Tiles of super-blocks have at most eight tokens, and the super-block's scales in Z8 and Z9.
+const (
+	zWeight  = 12
+	zMask    = 15
+	zScale   = 16
+	zOffset  = 17
+	zTmp     = 18
+	zAcc     = 20
+	zSuper   = 8
+	zSuperOf = 9
+)
 
 // format512 is what the frame of the block formats needs to know.
 type format512 struct {
-	name    string
-	bytes   int  // of a block of 32 columns in the stream of weights
-	head    int  // bytes per block in the panel's head, if any
-	super   int  // bytes before every eighth block
-	signed  bool // weights are stored with 128 added
-	offset  bool // products have an offset
-	most    int  // tokens
-	loadK   func(a *asm)
-	unpack  func(a *asm, p plan512)
-	comment string
+	name   string
+	bytes  int  // of a block of 32 columns in the stream of weights
+	head   int  // bytes per block in the panel's head, if any
+	super  int  // bytes before every eighth block
+	signed bool // weights are stored with 128 added
+	offset bool // products have an offset
+	most   int  // tokens
+	resume bool // sums begin with what an earlier part of the columns gave
+	scales func(a *asm)
+	// weights makes the i-th group of four columns, in an order of its own: the register and the group.
+	weights func(a *asm, i int) (reg, group int)
 }
 
 func (a *asm) avx512() {
 	a.constant("low4", 0x0f0f0f0f)
 	a.constant("bit5", 0x10101010)
 	a.constant("bits56", 0x30303030)
+	a.constant("sign", 0x80000000)
 	for _, f := range formats512() {
-		for _, n := range []int{1, 2, 4, 8, 16} {
+		for _, n := range []int{1, 2, 4, 8, 12} {
 			if n <= f.most {
-				a.blocks512(&f, plan(n))
+				a.blocks512(&f, n)
 			}
 		}
 	}
 	for _, n := range []int{1, 2, 4, 8} {
-		a.q6k512(plan(n))
+		a.q6k512(n)
+	}
+	for _, f := range formats512() {
+		if unpacked(f.name) {
+			a.unpack512(&f)
+		}
 	}
 	for _, n := range []int{1, 2, 4, 8, 16} {
 		a.rows512(n)
@@ -57,57 +62,53 @@ func (a *asm) avx512() {
 }
 
 func formats512() []format512 {
+	halves := func(a *asm) {
+		a.op("VCVTPH2PS (DI), Z%d", zScale)
+		a.op("VCVTPH2PS 32(DI), Z%d", zOffset)
+	}
+	floats := func(a *asm) {
+		a.op("VMOVUPS (DI), Z%d", zScale)
+		a.op("VMOVUPS 64(DI), Z%d", zOffset)
+	}
+	nibbles := func(off int) func(*asm, int) (int, int) {
+		return func(a *asm, i int) (int, int) { return a.nibbles512(off, i) }
+	}
+	five := func(off, bits int) func(*asm, int) (int, int) {
+		return func(a *asm, i int) (int, int) {
+			reg, g := a.nibbles512(off, i)
+			a.shift512(4-g, bits, 14)
+			a.op("VPTERNLOGD.BCST $0xf8, bit5<>(SB), Z14, Z%d", reg)
+			return reg, g
+		}
+	}
+	bytes := func(off int) func(*asm, int) (int, int) {
+		return func(a *asm, i int) (int, int) {
+			a.op("VMOVDQU64 %d(DI), Z%d", off+64*i, zWeight+i%3)
+			return zWeight + i%3, i
+		}
+	}
 	return []format512{
-		{name: "q4", bytes: 320, offset: true, most: 16, unpack: func(a *asm, p plan512) {
-			a.nibbles512(p, 64)
-			a.op("VCVTPH2PS (DI), Z%d", p.d)
-			a.op("VCVTPH2PS 32(DI), Z%d", p.m)
-		}},
-		{name: "q5", bytes: 384, offset: true, most: 16, unpack: func(a *asm, p plan512) {
-			a.nibbles512(p, 64)
-			a.fifth512(p, 320)
-			a.op("VCVTPH2PS (DI), Z%d", p.d)
-			a.op("VCVTPH2PS 32(DI), Z%d", p.m)
-		}},
-		{name: "q4k", bytes: 256, super: 320, offset: true, most: 8, unpack: func(a *asm, p plan512) {
-			a.nibbles512(p, 0)
-			a.scalesK512(p)
-		}},
-		{name: "q5k", bytes: 320, super: 320, offset: true, most: 8, unpack: func(a *asm, p plan512) {
-			a.nibbles512(p, 0)
-			a.fifth512(p, 256)
-			a.scalesK512(p)
-		}},
-		{name: "q8", bytes: 512, head: 32, signed: true, most: 16, unpack: func(a *asm, p plan512) {
-			a.bytes512(p, 0)
-			a.op("VCVTPH2PS (BX), Z%d", p.d)
-		}},
-		{name: "q8x", bytes: 640, signed: true, offset: true, most: 8, unpack: func(a *asm, p plan512) {
-			a.bytes512(p, 128)
-			a.op("VMOVUPS (DI), Z%d", p.d)
-			a.op("VMOVUPS 64(DI), Z%d", p.m)
-		}},
+		{name: "q4", bytes: 320, offset: true, most: 12, scales: halves, weights: nibbles(64)},
+		{name: "q5", bytes: 384, offset: true, most: 12, scales: halves, weights: five(64, 320)},
+		{name: "q4k", bytes: 256, super: 320, offset: true, most: 8, scales: (*asm).scalesK512, weights: nibbles(0)},
+		{name: "q5k", bytes: 320, super: 320, offset: true, most: 8, scales: (*asm).scalesK512, weights: five(0, 256)},
+		{name: "q8", bytes: 512, head: 32, signed: true, most: 12, weights: bytes(0),
+			scales: func(a *asm) { a.op("VCVTPH2PS (BX), Z%d", zScale) }},
+		{name: "q8x", bytes: 640, signed: true, offset: true, most: 12, scales: floats, weights: bytes(128)},
+		{name: "wide", bytes: 640, offset: true, most: 12, resume: true, scales: floats, weights: bytes(128)},
 	}
 }
 
 // nibbles512 unpacks four vectors at off(DI): the low halves are column groups 0 to 3, the high ones 4 to 7.
-func (a *asm) nibbles512(p plan512, off int) {
-	for v := range 4 {
-		a.op("VPSRLW $4, %d(DI), Z%d", off+64*v, p.w+4+v)
-		a.op("VPANDD %d(DI), Z%d, Z%d", off+64*v, p.mask, p.w+v)
+func (a *asm) nibbles512(off, i int) (reg, group int) {
+	v := i / 2
+	if i%2 == 0 {
+		a.op("VPANDD %d(DI), Z%d, Z%d", off+64*v, zMask, zWeight)
+		return zWeight, v
 	}
-	for v := range 4 {
-		a.op("VPANDD Z%d, Z%d, Z%d", p.mask, p.w+4+v, p.w+4+v)
-	}
-}
-
-// fifth512 adds the fifth bits at off(DI): bit g of a byte belongs to column group g.
-func (a *asm) fifth512(p plan512, off int) {
-	for g := range 8 {
-		t := p.sum + g%4
-		a.shift512(4-g, off, t)
-		a.op("VPTERNLOGD.BCST $0xf8, bit5<>(SB), Z%d, Z%d", t, p.w+g)
-	}
+	a.op("VPSRLW $4, %d(DI), Z%d", off+64*v, zWeight+1)
+	a.op("VPANDD Z%d, Z%d, Z%d", zMask, zWeight+1, zWeight+1)
+	return zWeight + 1, v + 4
 }
 
 // shift512 loads a vector and shifts its 16-bit lanes left, or right if by is negative.
@@ -122,20 +123,14 @@ func (a *asm) shift512(by, off, dst int) {
 	}
 }
 
-func (a *asm) bytes512(p plan512, off int) {
-	for v := range 8 {
-		a.op("VMOVDQU64 %d(DI), Z%d", off+64*v, p.w+v)
-	}
-}
-
-// scalesK512 multiplies the block's 6-bit scales by those of the super-block in Z11 and Z12: exact products.
-func (a *asm) scalesK512(p plan512) {
-	a.op("VPMOVZXBD (BX), Z%d", p.d)
-	a.op("VPMOVZXBD 16(BX), Z%d", p.m)
-	a.op("VCVTDQ2PS Z%d, Z%d", p.d, p.d)
-	a.op("VCVTDQ2PS Z%d, Z%d", p.m, p.m)
-	a.op("VMULPS Z11, Z%d, Z%d", p.d, p.d)
-	a.op("VMULPS Z12, Z%d, Z%d", p.m, p.m)
+// scalesK512 multiplies the block's 6-bit scales by those of the super-block: exact products.
+func (a *asm) scalesK512() {
+	a.op("VPMOVZXBD (BX), Z%d", zScale)
+	a.op("VPMOVZXBD 16(BX), Z%d", zOffset)
+	a.op("VCVTDQ2PS Z%d, Z%d", zScale, zScale)
+	a.op("VCVTDQ2PS Z%d, Z%d", zOffset, zOffset)
+	a.op("VMULPS Z%d, Z%d, Z%d", zSuper, zScale, zScale)
+	a.op("VMULPS Z%d, Z%d, Z%d", zSuperOf, zOffset, zOffset)
 }
 
 func (a *asm) zero512(acc, n int) {
@@ -145,40 +140,69 @@ func (a *asm) zero512(acc, n int) {
 }
 
 // blocks512 is a tile of a format with one scale per block.
-func (a *asm) blocks512(f *format512, p plan512) {
-	a.begin(f.name, "AVX512", p.tokens, fmt.Sprintf("Panels of %s times %d tokens.", f.name, p.tokens))
-	if !f.signed {
-		a.op("VPBROADCASTD low4<>(SB), Z%d", p.mask)
+func (a *asm) blocks512(f *format512, tokens int) {
+	a.begin(f.name, "AVX512", tokens, fmt.Sprintf("Panels of %s times %d tokens.", f.name, tokens))
+	if f.bytes < 512 {
+		a.op("VPBROADCASTD low4<>(SB), Z%d", zMask)
 	}
 	a.panelLoop()
-	a.point(p.tokens, f.head > 0, true)
-	a.zero512(p.acc, p.tokens)
+	a.point(tokens, f.head > 0, true)
+	a.zero512(zAcc, tokens)
+	if f.resume {
+		a.resume("Z", zAcc, tokens, 0)
+	}
 	loop, done := a.fresh(f.name+"block"), a.fresh(f.name+"done")
 	super := a.super512(f.super, true)
 	a.label(loop)
-	if p.tokens <= 2 {
+	if tokens <= 2 && !f.resume {
 		a.prefetch(f.bytes)
 	}
-	f.unpack(a, p)
-	for t := 0; t < p.tokens; t += p.group {
-		a.group512(f, p, t)
-	}
-	a.step(p.tokens, f.bytes, f.head, f.super, loop, super, done)
+	a.block512(f, tokens)
+	a.step(tokens, f.bytes, f.head, f.super, loop, super, done)
 	a.label(done)
-	a.store512(p)
+	a.store512(tokens)
 	a.end()
 }
 
-// super512 starts a super-block: scales to Z11, offsets, where there are any, to Z12, and BX to the blocks' own.
+// block512 folds one block of all tokens.
+func (a *asm) block512(f *format512, tokens int) {
+	for t := range tokens {
+		if f.signed {
+			a.op("VPBROADCASTD %s, Z%d", sc(t, 8), t)
+		} else {
+			a.op("VPXOR X%d, X%d, X%d", t, t, t)
+		}
+	}
+	for i := range 8 {
+		w, g := f.weights(a, i)
+		for t := range tokens {
+			a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(t, 4*g), w, t)
+		}
+	}
+	f.scales(a)
+	for t := range tokens {
+		a.op("VCVTDQ2PS Z%d, Z%d", t, t)
+		a.op("VMULPS.BCST %s, Z%d, Z%d", sc(t, 0), zScale, zTmp)
+		a.op("VFMADD231PS Z%d, Z%d, Z%d", zTmp, t, zAcc+t)
+		switch {
+		case f.super > 0:
+			a.op("VFNMADD231PS.BCST %s, Z%d, Z%d", sc(t, 4), zOffset, zAcc+t)
+		case f.offset:
+			a.op("VFMADD231PS.BCST %s, Z%d, Z%d", sc(t, 4), zOffset, zAcc+t)
+		}
+	}
+}
+
+// super512 starts a super-block: its scales, its offsets, where there are any, and BX to the blocks' own.
 func (a *asm) super512(bytes int, offsets bool) string {
 	if bytes == 0 {
 		return ""
 	}
 	l := a.fresh("super")
 	a.label(l)
-	a.op("VCVTPH2PS (DI), Z11")
+	a.op("VCVTPH2PS (DI), Z%d", zSuper)
 	if offsets {
-		a.op("VCVTPH2PS 32(DI), Z12")
+		a.op("VCVTPH2PS 32(DI), Z%d", zSuperOf)
 	}
 	a.op("LEAQ 64(DI), BX")
 	a.op("ADDQ $%d, DI", bytes)
@@ -197,17 +221,7 @@ func (a *asm) step(tokens, bytes, head, super int, loop, superLoop, done string)
 	if head > 0 {
 		a.op("ADDQ $%d, BX", head)
 	}
-	if super == 0 {
-		a.op("DECQ CX")
-		a.op("JNZ %s", loop)
-		return
-	}
-	a.op("ADDQ $32, BX")
-	a.op("DECQ CX")
-	a.op("JZ %s", done)
-	a.op("TESTQ $7, CX")
-	a.op("JNZ %s", loop)
-	a.op("JMP %s", superLoop)
+	a.advance(super, loop, superLoop, done)
 }
 
 // prefetch asks for the lines that a single token will need soon.
@@ -217,101 +231,70 @@ func (a *asm) prefetch(bytes int) {
 	}
 }
 
-const prefetchAhead = 2048
+// prefetchAhead is how far ahead a single token asks for weights: nearer gave 5 to 15 % less where unpacking takes long.
+const prefetchAhead = 8192
 
-// group512 folds one block of some tokens: all their integer sums are in flight at once.
-func (a *asm) group512(f *format512, p plan512, first int) {
-	for t := range p.group {
-		if f.signed {
-			a.op("VPBROADCASTD %s, Z%d", sc(first+t, 8), p.sum+t)
-		} else {
-			a.op("VPXOR X%d, X%d, X%d", p.sum+t, p.sum+t, p.sum+t)
-		}
-	}
-	for g := range 8 {
-		for t := range p.group {
-			a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(first+t, 4*g), p.w+g, p.sum+t)
-		}
-	}
-	for t := range p.group {
-		acc := p.acc + first + t
-		a.op("VCVTDQ2PS Z%d, Z%d", p.sum+t, p.sum+t)
-		a.op("VMULPS.BCST %s, Z%d, Z%d", sc(first+t, 0), p.d, p.tmp)
-		a.op("VFMADD231PS Z%d, Z%d, Z%d", p.tmp, p.sum+t, acc)
-		switch {
-		case f.super > 0:
-			a.op("VFNMADD231PS.BCST %s, Z%d, Z%d", sc(first+t, 4), p.m, acc)
-		case f.offset:
-			a.op("VFMADD231PS.BCST %s, Z%d, Z%d", sc(first+t, 4), p.m, acc)
-		}
-	}
-}
-
-func (a *asm) store512(p plan512) {
+func (a *asm) store512(tokens int) {
 	var outs []out
-	for t := range p.tokens {
-		outs = append(outs, out{fmt.Sprintf("Z%d", p.acc+t), t, 0})
+	for t := range tokens {
+		outs = append(outs, out{fmt.Sprintf("Z%d", zAcc+t), t, 0})
 	}
-	a.store(p.tokens, outs)
+	a.store(tokens, outs)
 }
 
 // q6k512 has two scales per block: sc0·S0 + sc1·S1 is exact in float32, as are the steps to it. The sums of the activations times
-// −32·sc are subtracted for the 32 that each weight has too much.
-func (a *asm) q6k512(p plan512) {
-	a.begin("q6k", "AVX512", p.tokens, fmt.Sprintf("Panels of q6k times %d tokens.", p.tokens))
-	a.op("VPBROADCASTD low4<>(SB), Z%d", p.mask)
+// 32·sc are subtracted for the 32 that each weight has too much. Four tokens at a time have three sums each in Z0 to Z7 and Z28 to
+// Z31; both scales are in Z10 and Z11, 32 times them, in pairs, in Z16.
+func (a *asm) q6k512(tokens int) {
+	a.begin("q6k", "AVX512", tokens, fmt.Sprintf("Panels of q6k times %d tokens.", tokens))
+	a.op("VPBROADCASTD low4<>(SB), Z%d", zMask)
 	a.panelLoop()
-	a.point(p.tokens, false, true)
-	a.zero512(p.acc, p.tokens)
+	a.point(tokens, false, true)
+	a.zero512(zAcc, tokens)
 	loop, done := a.fresh("q6kblock"), a.fresh("q6kdone")
 	super := a.super512(320, false)
 	a.label(loop)
-	if p.tokens <= 2 {
+	if tokens <= 2 {
 		a.prefetch(384)
 	}
-	a.nibbles512(p, 0)
-	for g := range 8 {
-		a.shift512(4-2*(g%4), 256+64*(g/4), g%4)
-		a.op("VPTERNLOGD.BCST $0xf8, bits56<>(SB), Z%d, Z%d", g%4, p.w+g)
-	}
-	a.say("Z8, Z9: both scales of each row; Z12: 32 times them, in pairs.")
-	a.op("VPMOVSXBW (BX), Z12")
-	a.op("VPSRAD $16, Z12, Z9")
-	a.op("VPSLLD $16, Z12, Z8")
-	a.op("VPSRAD $16, Z8, Z8")
-	a.op("VCVTDQ2PS Z8, Z8")
-	a.op("VCVTDQ2PS Z9, Z9")
-	a.op("VPSLLW $5, Z12, Z12")
-	for first := 0; first < p.tokens; first += 2 {
-		n := min(2, p.tokens-first)
-		for t := range n {
-			for s := range 3 {
-				a.op("VPXOR X%d, X%d, X%d", 3*t+s, 3*t+s, 3*t+s)
-			}
+	a.op("VPMOVSXBW (BX), Z16")
+	a.op("VPSRAD $16, Z16, Z11")
+	a.op("VPSLLD $16, Z16, Z10")
+	a.op("VPSRAD $16, Z10, Z10")
+	a.op("VCVTDQ2PS Z10, Z10")
+	a.op("VCVTDQ2PS Z11, Z11")
+	a.op("VPSLLW $5, Z16, Z16")
+	for first := 0; first < tokens; first += 4 {
+		n := min(4, tokens-first)
+		for r := range 2 * n {
+			a.op("VPXOR X%d, X%d, X%d", r, r, r)
 		}
-		for g := range 4 {
+		a.zero512(28, n)
+		for i := range 8 {
+			w, g := a.nibbles512(0, i)
+			a.shift512(4-2*(g%4), 256+64*(g/4), 14)
+			a.op("VPTERNLOGD.BCST $0xf8, bits56<>(SB), Z14, Z%d", w)
 			for t := range n {
-				a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(first+t, 4*g), p.w+g, 3*t)
-				a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(first+t, 16+4*g), p.w+4+g, 3*t+1)
+				a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(first+t, 4*g), w, 2*t+g/4)
 			}
 		}
 		for t := range n {
-			a.op("VPDPWSSD.BCST %s, Z12, Z%d", sc(first+t, 12), 3*t+2)
+			a.op("VPDPWSSD.BCST %s, Z16, Z%d", sc(first+t, 12), 28+t)
 		}
 		for t := range n {
-			u0, u1, c := 3*t, 3*t+1, 3*t+2
+			u0, u1, c := 2*t, 2*t+1, 28+t
 			a.op("VCVTDQ2PS Z%d, Z%d", u0, u0)
 			a.op("VCVTDQ2PS Z%d, Z%d", u1, u1)
 			a.op("VCVTDQ2PS Z%d, Z%d", c, c)
-			a.op("VFMSUB213PS Z%d, Z8, Z%d", c, u0)
-			a.op("VFMADD231PS Z%d, Z9, Z%d", u1, u0)
-			a.op("VMULPS.BCST %s, Z11, Z%d", sc(first+t, 0), u1)
-			a.op("VFMADD231PS Z%d, Z%d, Z%d", u1, u0, p.acc+first+t)
+			a.op("VFMSUB213PS Z%d, Z10, Z%d", c, u0)
+			a.op("VFMADD231PS Z%d, Z11, Z%d", u1, u0)
+			a.op("VMULPS.BCST %s, Z%d, Z%d", sc(first+t, 0), zSuper, u1)
+			a.op("VFMADD231PS Z%d, Z%d, Z%d", u1, u0, zAcc+first+t)
 		}
 	}
-	a.step(p.tokens, 384, 0, 320, loop, super, done)
+	a.step(tokens, 384, 0, 320, loop, super, done)
 	a.label(done)
-	a.store512(p)
+	a.store512(tokens)
 	a.end()
 }
 
@@ -340,8 +323,8 @@ func (a *asm) rows512(tokens int) {
 	if tokens <= 2 {
 		a.prefetch(512)
 	}
-	a.bytes512(plan512{w: w}, 0)
 	for g := range 8 {
+		a.op("VMOVDQU64 %d(DI), Z%d", 64*g, w+g)
 		for t := range tokens {
 			a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(t, 4*g), w+g, acc+g%max(chains, 1)*tokens+t)
 		}
@@ -364,7 +347,11 @@ func (a *asm) rows512(tokens int) {
 		a.op("VMULPS.BCST %s, Z8, Z9", sc(t, 0))
 		a.op("VMULPS Z9, Z%d, Z%d", acc+t, acc+t)
 	}
-	a.store512(plan512{tokens: tokens, acc: acc})
+	var outs []out
+	for t := range tokens {
+		outs = append(outs, out{fmt.Sprintf("Z%d", acc+t), t, 0})
+	}
+	a.store(tokens, outs)
 	a.end()
 }
 
@@ -437,4 +424,23 @@ func (a *asm) severalPanels(panels int, body func(panels int)) {
 	}
 	a.op("VZEROUPPER")
 	a.op("RET")
+}
+
+// unpack512 writes the blocks of a panel as the wide tiles read them: float32 scales and offsets, then bytes.
+func (a *asm) unpack512(f *format512) {
+	loop, done := a.unpackBegin(f.name, "AVX512")
+	a.op("VPBROADCASTD low4<>(SB), Z%d", zMask)
+	super := a.super512(f.super, true)
+	a.label(loop)
+	for i := range 8 {
+		w, g := f.weights(a, i)
+		a.op("VMOVDQU64 Z%d, %d(SI)", w, 128+64*g)
+	}
+	f.scales(a)
+	if f.super > 0 {
+		a.op("VPXORD.BCST sign<>(SB), Z%d, Z%d", zOffset, zOffset)
+	}
+	a.op("VMOVUPS Z%d, (SI)", zScale)
+	a.op("VMOVUPS Z%d, 64(SI)", zOffset)
+	a.unpackEnd(f.bytes, f.super, loop, super, done)
 }
