@@ -231,10 +231,13 @@ func TestCacheDoesNotChangeAnswers(t *testing.T) {
 
 // Hostile inputs: a quadratic scanner or merge would need minutes for these.
 func TestLongInputsTakeLinearTime(t *testing.T) {
-	const n = 1 << 18
-	for _, pre := range []string{"gpt-2", "smollm", "llama-bpe", "qwen2"} {
+	for _, pre := range []string{"gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "deepseek-v3", "default"} {
 		b := mustBPE(t, byteVocab(pre))
-		for _, unit := range []string{"a", " ", "\n", " \n", "1", "'", "\u3000", "\xff", "<", "<|im_end|", "é", "ab ", " 1"} {
+		n := 1 << 17
+		if pre == "gpt-2" {
+			n = 1 << 20
+		}
+		for _, unit := range []string{"a", " ", "\n", " \n", "1", "'", "\u3000", "\xff", "<", "<|im_end|", "é", "ab ", " 1", "A", "中A", "\u0301A", "/", "-", "\x01"} {
 			text := strings.Repeat(unit, n/len(unit))
 			start := time.Now()
 			b.Encode(text, true)
@@ -250,7 +253,7 @@ func FuzzBPE(f *testing.F) {
 		f.Add(s)
 	}
 	var all []*BPE
-	for _, pre := range []string{"gpt-2", "smollm", "llama-bpe", "qwen2"} {
+	for pre := range preTokenizers() {
 		all = append(all, mustBPE(f, byteVocab(pre)))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
