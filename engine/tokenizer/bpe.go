@@ -107,7 +107,7 @@ func (b *BPE) EncodeParts(parts []Part) []int32 {
 	ids := []int32{}
 	b.fragments(parts, func(text string, _ int) {
 		if b.compose {
-			text = norm.NFC.String(text)
+			text = composed(text)
 		}
 		ids = slices.Grow(ids, len(text)/4+1)
 		for word := range b.words(text) {
@@ -115,6 +115,18 @@ func (b *BPE) EncodeParts(parts []Part) []int32 {
 		}
 	}, func(id int32) { ids = append(ids, id) })
 	return ids
+}
+
+// joiner is what package norm writes into runs of more than 30 combining marks.
+const joiner = "\u034F"
+
+// composed returns the text in NFC.
+func composed(text string) string {
+	c := norm.NFC.String(text)
+	if c != text && !strings.Contains(text, joiner) {
+		c = strings.ReplaceAll(c, joiner, "")
+	}
+	return c
 }
 
 func (b *BPE) appendWord(ids []int32, word string) []int32 {

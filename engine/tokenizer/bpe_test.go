@@ -129,6 +129,17 @@ func TestUnknownBytesAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestComposed(t *testing.T) {
+	marks := strings.Repeat("\u0301", 70)
+	for text, want := range map[string]string{
+		"e\u0301\xff": "é\xff", "a" + marks: "á" + marks[2:], "a\u034F\u0301": "a\u034F\u0301", "\u1100\u1161\u11a8": "각", "": "",
+	} {
+		if got := composed(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestWholeWordsBeforeMerges(t *testing.T) {
 	v := byteVocab("llama-bpe")
 	v.Tokens = append(v.Tokens, "xyz") // a token that no merge makes
