@@ -29,10 +29,7 @@ func (e *editor) selectedBy(n *Node) *Value {
 		}
 		rows = user.In[1]
 	}
-	if rows == nil || e.producer[rows] != nil { // the rows must be known wherever a selection may move
-		return nil
-	}
-	return rows
+	return rows // an input of the graph, as no operation makes integers: known wherever the selection may move
 }
 
 // rowwise reports whether each row of the result needs only the same row of the operands.
