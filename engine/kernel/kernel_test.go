@@ -234,36 +234,6 @@ func TestQuantizeIsAccurate(t *testing.T) {
 	}
 }
 
-func TestAttentionEqualsReference(t *testing.T) {
-	r := source()
-	for _, size := range []int{1, 5, 8, 12, 16, 40, 64, 128, 100} {
-		for _, rows := range []int{0, 1, 2, 3, 64} {
-			q := fill(r, inputs()[0], make([]float32, size))
-			cache, _ := guarded[uint16](rows*size, 1)
-			for i := range cache {
-				cache[i] = toHalf(float32(r.NormFloat64()))
-			}
-			wantScores, wantOut := make([]float32, rows), make([]float32, size)
-			refScores(wantScores, q, cache, 0.125)
-			copy(wantOut, q)
-			refCombine(wantOut, 0, wantScores, cache)
-			for _, k := range tiers(t) {
-				what := fmt.Sprintf("%s/%d×%d", k.ISA(), rows, size)
-				scores, scoresIntact := guarded[float32](rows, 3)
-				k.Scores(scores, q, cache, 0.125)
-				sameBits(t, what, scores, wantScores)
-				out, outIntact := guarded[float32](size, 3)
-				copy(out, q)
-				k.Combine(out, scores, cache)
-				sameBits(t, what, out, wantOut)
-				if err1, err2 := scoresIntact(), outIntact(); err1 != nil || err2 != nil {
-					t.Fatalf("%s: %v %v", what, err1, err2)
-				}
-			}
-		}
-	}
-}
-
 func TestToHalfEqualsReference(t *testing.T) {
 	special := []float32{0, 65504, 65519.9, 65520, 1e30, float32(math.Inf(1)), 6e-8, 2.98e-8, 2.99e-8, 6.1e-5, 5.96e-8, 1e-10, 1, 1.00048828125, 1.0009765625, 2049}
 	for _, n := range sizes() {
@@ -352,8 +322,7 @@ func TestNonFiniteInputIsHarmless(t *testing.T) {
 
 func TestWrongLengthsPanic(t *testing.T) {
 	for name, f := range map[string]func(){
-		"add":   func() { Generic().Add(make([]float32, 2), make([]float32, 3)) },
-		"cache": func() { Generic().Scores(make([]float32, 2), make([]float32, 8), make([]uint16, 15), 1) },
+		"add": func() { Generic().Add(make([]float32, 2), make([]float32, 3)) },
 	} {
 		func() {
 			defer func() {
@@ -369,15 +338,13 @@ func TestWrongLengthsPanic(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	for _, k := range tiers(t) {
 		v, a, _ := activations(k, source(), inputs()[0], 5, 64, 0)
-		dst, x, y, half := make([]float32, 5*16), make([]float32, 64), make([]float32, 64), make([]uint16, 64)
+		x, y, half := make([]float32, 64), make([]float32, 64), make([]uint16, 64)
 		if n := testing.AllocsPerRun(10, func() {
 			k.Quantize(a, 0, v.Row(0))
 			k.RMSNorm(x, y, y, 1)
 			k.SiLUMul(x, x, y)
 			k.Add(x, y)
 			k.ToHalf(half, x)
-			k.Scores(dst[:1], x, half, 1)
-			k.Combine(x, dst[:1], half)
 			k.ExpSum(x, 1)
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", k.ISA(), n)
