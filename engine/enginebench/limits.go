@@ -19,34 +19,51 @@ const (
 	smallestRead = 16 << 20               // below that a block lives in a core's own cache
 )
 
-func measureLimits(threads int, block int64, _ kernel.Kernels) Limits {
-	return Limits{ReadGBs: readRate(threads, max(block, smallestRead)), HandOver: handOver()}
+func measureLimits(threads int, block int64, k kernel.Kernels) Limits {
+	read, multiply, each := loops(k)
+	l := Limits{ReadGBs: readRate(threads, max(block, smallestRead), read), HandOver: handOver()}
+	if multiply != nil {
+		const n = 20_000 // some ten microseconds: assembly is not interrupted
+		l.MultiplyG = together(threads, func(int) int { multiply(n); return n * each })
+	}
+	return l
 }
 
 // readRate returns the GB/s that threads read together from a block, each from its own part. Caches count, as they do for weights.
-func readRate(threads int, block int64) float64 {
+func readRate(threads int, block int64, read func([]uint64)) float64 {
 	words := int(block / 8)
 	data := make([]uint64, words)
 	for i := range data {
 		data[i] = uint64(i) // pages that were never written are all one page
 	}
-	var (
-		wg   sync.WaitGroup
-		read atomic.Int64
-		sink atomic.Uint64 // uses the sums, so that the reads stay
-	)
+	return together(threads, func(t int) int {
+		part := data[t*words/threads : (t+1)*words/threads]
+		read(part)
+		return len(part) * 8
+	})
+}
+
+// together has threads do work over and over for a while. Work returns how much it did; the result is 10⁹ of that per second.
+func together(threads int, work func(thread int) int) float64 {
+	var wg sync.WaitGroup
+	var done atomic.Int64
 	started := time.Now()
 	for t := range threads {
 		wg.Go(func() {
-			part := data[t*words/threads : (t+1)*words/threads]
 			for time.Since(started) < limitTime {
-				sink.Add(sum(part))
-				read.Add(int64(len(part)) * 8)
+				done.Add(int64(work(t)))
 			}
 		})
 	}
 	wg.Wait()
-	return float64(read.Load()) / time.Since(started).Seconds() / 1e9
+	return float64(done.Load()) / time.Since(started).Seconds() / 1e9
+}
+
+// readPlain reads words without vectors. Its sum has to go somewhere, or the reads would not be made.
+func readPlain(part []uint64) {
+	if sum(part) == 1<<63+1 {
+		runtime.Gosched()
+	}
 }
 
 func sum(part []uint64) uint64 {

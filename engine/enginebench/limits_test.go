@@ -1,0 +1,56 @@
+package enginebench
+
+import (
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/engine/kernel"
+)
+
+// TestLimitsAreOfThisMachine: figures that a processor of our days can have, and a multiply rate wherever a vector tier runs.
+func TestLimitsAreOfThisMachine(t *testing.T) {
+	t.Parallel()
+	k := kernel.Detect(slog.New(slog.DiscardHandler))
+	l := measureLimits(1, 1, k)
+	if l.ReadGBs < .05 || l.ReadGBs > 2000 {
+		t.Errorf("reading: %g GB/s", l.ReadGBs)
+	}
+	if vector := k.ISA() == "avx2" || k.ISA() == "avx512"; vector != (l.MultiplyG > 0) || l.MultiplyG > 5000 {
+		t.Errorf("%s multiplies at %g GMAC/s", k.ISA(), l.MultiplyG)
+	}
+	if runtime.NumCPU() > 1 && (l.HandOver < 5 || l.HandOver > 1e8) {
+		t.Errorf("hand-over: %g ns", l.HandOver)
+	}
+	if l := measureLimits(1, 1, kernel.Generic()); l.MultiplyG != 0 || l.ReadGBs <= 0 {
+		t.Errorf("the generic tier: %+v", l)
+	}
+}
+
+// TestLoopsTakeAnyLength: parts of a block need not divide into pieces, and are read to within the last 32 words.
+func TestLoopsTakeAnyLength(t *testing.T) {
+	t.Parallel()
+	read, multiply, each := loops(kernel.Detect(slog.New(slog.DiscardHandler)))
+	data := make([]uint64, 100_000)
+	for _, n := range []int{0, 1, 31, 32, 33, 32 << 10, 32<<10 + 1, 64<<10 + 31, len(data)} {
+		read(data[len(data)-n:])
+	}
+	if multiply != nil {
+		multiply(1)
+		if each <= 0 {
+			t.Errorf("each %d", each)
+		}
+	}
+}
+
+// TestTogetherCounts: what threads did adds up.
+func TestTogetherCounts(t *testing.T) {
+	t.Parallel()
+	started := time.Now()
+	calls := make([]int, 3)
+	rate := together(3, func(i int) int { calls[i]++; time.Sleep(time.Millisecond); return 1000 })
+	if total := float64(calls[0]+calls[1]+calls[2]) * 1000; rate < total/time.Since(started).Seconds()/1e9 || rate > total/limitTime.Seconds()/1e9 {
+		t.Errorf("%g for %v calls", rate, calls)
+	}
+}
