@@ -35,7 +35,7 @@ func (k Kernels) PageScores(scores []float32, sStride int, q []float32, qStride,
 	if !fit(len(scores), sStride, n, PagePositions) || !fit(len(q), qStride, n, dim) || dim < 1 || len(keys) < dim*PagePositions || uint(count) > PagePositions {
 		mismatch("PageScores", len(scores), sStride, len(q), qStride, n, dim, len(keys), count)
 	}
-	if !k.avx2 {
+	if k.reference() {
 		refPageScores(scores, sStride, q, qStride, n, dim, keys, count, scale)
 		return
 	}
@@ -56,7 +56,7 @@ func (k Kernels) PageCombine(out []float32, oStride int, w []float32, wStride, n
 		mismatch("PageCombine", len(out), oStride, len(w), wStride, n, dim, len(values), count)
 	}
 	head := 0
-	if k.avx2 && n > 0 && count > 0 {
+	if !k.reference() && n > 0 && count > 0 {
 		head = dim &^ 7
 	}
 	for at := 0; at < n && head > 0; at += maxRows {
@@ -76,6 +76,10 @@ func fit(length, stride, n, width int) bool {
 
 // halfPage runs the page kernel of half-precision elements over cols columns, a multiple of eight, in the widest blocks that fit.
 func (k Kernels) halfPage(args pageArgs, cols int) {
+	if args.cols = cols; k.neon {
+		halfPageNEON(&args)
+		return
+	}
 	for at := 0; at < cols; {
 		block := args // written back into args, the pointers would count as escaping
 		block.cols = k.pageBlock(cols - at)

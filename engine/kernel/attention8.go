@@ -11,7 +11,7 @@ func (k Kernels) PageScores8(scores []float32, sStride int, q []int8, qd []float
 		len(keys) < dim*PagePositions || len(kd) < PagePositions || uint(count) > PagePositions {
 		mismatch("PageScores8", len(scores), sStride, len(q), len(qd), len(qsum), n, dim, len(keys), len(kd), count)
 	}
-	if !k.avx2 {
+	if k.reference() {
 		refPageScores8(scores, sStride, q, qd, n, dim, keys, kd, count, scale)
 		return
 	}
@@ -21,9 +21,14 @@ func (k Kernels) PageScores8(scores []float32, sStride int, q []int8, qd []float
 			page: unsafe.Pointer(&keys[0]), depth: dim / 4, rows: min(maxRows, n-at), scale: scale,
 			scales: &qd[at], sums: &qsum[at], columnScale: &kd[0],
 		}
-		if k.avx512 {
+		switch {
+		case k.dot:
+			dotPageNEONDot(&args)
+		case k.neon:
+			dotPageNEON(&args)
+		case k.avx512:
 			dotPageAVX512(&args)
-		} else {
+		default:
 			dotPageAVX2(&args)
 		}
 	}
@@ -62,7 +67,7 @@ func (k Kernels) combine8(out []float32, oStride int, w []float32, wStride, n, d
 		k.apply("PageCombine8", opMul, scaled[t*PagePositions:][:count], w[t*wStride:][:count], vd)
 	}
 	head := 0
-	if k.avx2 && dim >= 8 {
+	if !k.reference() && dim >= 8 {
 		head = dim &^ 7
 		k.bytePage(pageArgs{
 			out: &out[0], outStride: 4 * oStride, left: unsafe.Pointer(&scaled[0]), leftStride: 4 * PagePositions,
@@ -74,6 +79,10 @@ func (k Kernels) combine8(out []float32, oStride int, w []float32, wStride, n, d
 
 // bytePage runs the page kernel of bytes over cols columns, as halfPage does.
 func (k Kernels) bytePage(args pageArgs, cols int) {
+	if args.cols = cols; k.neon {
+		bytePageNEON(&args)
+		return
+	}
 	for at := 0; at < cols; {
 		block := args // written back into args, the pointers would count as escaping
 		block.cols = k.pageBlock(cols - at)

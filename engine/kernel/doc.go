@@ -1,5 +1,5 @@
 // Package kernel is a leaf: the numeric kernels of the native engine, a Go reference for each and assembly for the hot ones: AVX2
-// and AVX-512 with VNNI.
+// and AVX-512 with VNNI on amd64, NEON with and without dot product on arm64.
 //
 // # One result everywhere
 //

@@ -13,8 +13,15 @@ func TestAssemblyIsCurrent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the generator")
 	}
+	for _, generator := range []string{"./_gen", "./_gen/mul", "./_gen/neon"} {
+		t.Run(generator, func(t *testing.T) { isCurrent(t, generator) })
+	}
+}
+
+func isCurrent(t *testing.T, generator string) {
+	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "run", "./_gen", dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "run", generator, dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))

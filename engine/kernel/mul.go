@@ -34,7 +34,7 @@ func (k Kernels) Mul(dst []float32, stride int, w *Matrix, from, to int, a *Acti
 		to--
 		w.refPanel(dst[to*panelRows:], stride, to, a, 0, n, add, bias)
 	}
-	if !k.avx2 {
+	if k.reference() {
 		for p := from; p < to; p++ {
 			w.refPanel(dst[p*panelRows:], stride, p, a, 0, n, add, bias)
 		}
@@ -105,9 +105,14 @@ func (k Kernels) tile(f Format, left int, args *mulArgs) int {
 	return 1
 }
 
-// tileOf multiplies with the tile for so many tokens and reports whether the tier has one. All have one for a single token.
+// tileOf multiplies with the tile for so many tokens and reports whether the tier has one.
 func (k Kernels) tileOf(f Format, tokens int, args *mulArgs) bool {
-	if k.avx512 {
+	switch {
+	case k.dot:
+		return tileNEONDot(f, tokens, args)
+	case k.neon:
+		return tileNEON(f, tokens, args)
+	case k.avx512:
 		return tileAVX512(f, tokens, args)
 	}
 	return tileAVX2(f, tokens, args)

@@ -33,6 +33,8 @@ func (k Kernels) quantizeBlocks(q []int8, scales []blockScale, x []float32) {
 		quantizeFoursAVX512(&q[0], &scales[0], &x[0], len(scales))
 	case k.avx2 && len(scales) >= 4:
 		quantizeFoursAVX2(&q[0], &scales[0], &x[0], len(scales))
+	case k.neon:
+		quantizeBlocksNEON(&q[0], &scales[0], &x[0], len(scales))
 	case k.avx512:
 		quantizeBlocksAVX512(&q[0], &scales[0], &x[0], len(scales))
 	case k.avx2:
@@ -67,7 +69,7 @@ func (k Kernels) rowScale(x []float32) (d, inverse float32) {
 
 // codes writes x·inverse, rounded to nearest even, and returns the sum.
 func (k Kernels) codes(q []int8, x []float32, inverse float32) int32 {
-	if !k.avx2 {
+	if k.reference() {
 		return refCodes(q, x, inverse)
 	}
 	var sums [8]int32
@@ -89,9 +91,12 @@ func (k Kernels) codes(q []int8, x []float32, inverse float32) int32 {
 }
 
 func (k Kernels) codeBlocks(q *int8, x *float32, blocks int, inverse float32, sums *[8]int32) {
-	if k.avx512 {
+	switch {
+	case k.neon:
+		codesNEON(q, x, blocks, inverse, sums)
+	case k.avx512:
 		codesAVX512(q, x, blocks, inverse, sums)
-	} else {
+	default:
 		codesAVX2(q, x, blocks, inverse, sums)
 	}
 }

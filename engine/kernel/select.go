@@ -8,14 +8,17 @@ import (
 	"slices"
 )
 
-// The tiers, each of which needs all that the ones before need.
+// The tiers. Of one architecture, each needs all that the ones before need.
 const (
 	generic = "generic"
-	avx2    = "avx2"   // AVX2, FMA, F16C
-	avx512  = "avx512" // AVX-512 F, BW, DQ, VL and VNNI
+	avx2    = "avx2"     // AVX2, FMA, F16C
+	avx512  = "avx512"   // AVX-512 F, BW, DQ, VL and VNNI
+	neon    = "neon"     // arm64
+	neonDot = "neon-dot" // with the dot product of ARMv8.2
 )
 
-// Variable is the environment variable that holds the tier to use at most: "generic", "avx2" or "avx512". It exists to test one
+// Variable is the environment variable that holds the tier to use at most: "generic", "avx2", "avx512", "neon" or "neon-dot". It
+// exists to test one
 // tier on a machine that has a better one, and as a remedy when a tier misbehaves in the field.
 const Variable = "SLUICE_ISA"
 
@@ -39,6 +42,10 @@ func ladder(best Kernels) []Kernels {
 		return []Kernels{best, {avx2: true}, {}}
 	case best.avx2:
 		return []Kernels{best, {}}
+	case best.dot:
+		return []Kernels{best, {neon: true}, {}}
+	case best.neon:
+		return []Kernels{best, {}}
 	default:
 		return []Kernels{{}}
 	}
@@ -49,7 +56,7 @@ func choose(mask string, best Kernels, test func(Kernels) error) (Kernels, []str
 	tiers := ladder(best)
 	switch mask {
 	case "":
-	case generic, avx2, avx512:
+	case generic, avx2, avx512, neon, neonDot:
 		at := slices.IndexFunc(tiers, func(k Kernels) bool { return k.ISA() == mask })
 		if at < 0 {
 			at = 0
@@ -57,7 +64,7 @@ func choose(mask string, best Kernels, test func(Kernels) error) (Kernels, []str
 		}
 		tiers = tiers[at:]
 	default:
-		return Generic(), []string{fmt.Sprintf("%s=%q names no tier; known are %q, %q and %q", Variable, mask, generic, avx2, avx512)}
+		return Generic(), []string{fmt.Sprintf("%s=%q names no tier; known are %q", Variable, mask, []string{generic, avx2, avx512, neon, neonDot})}
 	}
 	for _, k := range tiers[:len(tiers)-1] {
 		err := test(k)

@@ -12,13 +12,14 @@ import (
 
 // The tests of a tier must not pass silently on a lower one.
 func TestTierIsSelectedWhereRequired(t *testing.T) {
-	for i, tier := range []string{avx2, avx512} {
+	for _, tier := range []string{avx2, avx512, neon, neonDot} {
 		t.Run(tier, func(t *testing.T) {
 			if !testmodel.Required(tier) {
 				t.Skipf("SLUICE_REQUIRE does not name %s", tier)
 			}
 			t.Setenv(Variable, "")
-			if got := Detect(slog.Default()); len(ladder(got)) < i+2 {
+			got := Detect(slog.Default())
+			if !slices.ContainsFunc(ladder(got), func(k Kernels) bool { return k.ISA() == tier }) {
 				t.Fatalf("SLUICE_REQUIRE names %s, but the tier is %s", tier, got.ISA())
 			}
 		})
@@ -35,6 +36,7 @@ func TestChoose(t *testing.T) {
 		return nil
 	}
 	one, two := Kernels{avx2: true}, Kernels{avx2: true, avx512: true}
+	arm := Kernels{neon: true, dot: true}
 	for _, c := range []struct {
 		name, mask string
 		best       Kernels
@@ -53,6 +55,11 @@ func TestChoose(t *testing.T) {
 		{"misspelt", "avx3", two, ok, generic, `"avx3" names no tier`},
 		{"broken", "", one, bad, generic, "avx2 failed its self-test"},
 		{"best broken", "", two, bad512, avx2, "avx512 failed its self-test"},
+		{"arm64", "", arm, ok, neonDot, ""},
+		{"arm64 masked", "neon", arm, ok, neon, ""},
+		{"arm64 without dot product", "", Kernels{neon: true}, ok, neon, ""},
+		{"arm64 asked for the other architecture", "avx2", arm, ok, neonDot, "lacks"},
+		{"arm64 broken", "", arm, bad, generic, "neon-dot failed its self-test"},
 		{"all broken", "", two, bad, generic, "avx2 failed its self-test"},
 	} {
 		k, warnings := choose(c.mask, c.best, c.test)

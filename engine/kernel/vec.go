@@ -76,7 +76,7 @@ func (k Kernels) apply(name string, op element, dst, x, y []float32) {
 	if len(x) != n || len(y) != n {
 		mismatch(name, n, len(x), len(y))
 	}
-	if !k.avx2 {
+	if k.reference() {
 		refApply(op, dst, x, y)
 		return
 	}
@@ -94,6 +94,10 @@ func (k Kernels) apply(name string, op element, dst, x, y []float32) {
 
 // applyBlocks does not take the operation as a function: through one, its arguments would escape to the heap.
 func (k Kernels) applyBlocks(op element, dst, x, y *float32, blocks int) {
+	if k.neon {
+		applyNEON(op, dst, x, y, blocks)
+		return
+	}
 	if k.avx512 {
 		switch op {
 		case opAdd:
@@ -145,9 +149,13 @@ func (k Kernels) ToHalf(dst []uint16, src []float32) {
 		mismatch("ToHalf", len(dst), len(src))
 	}
 	head := 0
-	if k.avx2 && len(src) >= blockLen {
+	if !k.reference() && len(src) >= blockLen {
 		head = len(src) &^ (blockLen - 1)
-		toHalfAVX2(&dst[0], &src[0], head/blockLen)
+		if k.neon {
+			toHalfNEON(&dst[0], &src[0], head/blockLen)
+		} else {
+			toHalfAVX2(&dst[0], &src[0], head/blockLen)
+		}
 	}
 	for i := head; i < len(src); i++ {
 		dst[i] = toHalf(src[i])
@@ -160,9 +168,13 @@ func (k Kernels) FromHalf(dst []float32, src []uint16) {
 		mismatch("FromHalf", len(dst), len(src))
 	}
 	head := 0
-	if k.avx2 && len(src) >= blockLen {
+	if !k.reference() && len(src) >= blockLen {
 		head = len(src) &^ (blockLen - 1)
-		fromHalfAVX2(&dst[0], &src[0], head/blockLen)
+		if k.neon {
+			fromHalfNEON(&dst[0], &src[0], head/blockLen)
+		} else {
+			fromHalfAVX2(&dst[0], &src[0], head/blockLen)
+		}
 	}
 	for i := head; i < len(src); i++ {
 		dst[i] = fromHalf(src[i])
@@ -178,6 +190,10 @@ func (k Kernels) Rope(x []float32, heads, dim, rotated int, table []float32, neo
 	}
 	switch {
 	case heads == 0 || rotated == 0:
+	case k.neon && !neox && rotated%8 == 0:
+		ropePairsNEON(&x[0], heads, 4*dim, rotated/8, &table[0])
+	case k.neon && neox && rotated%16 == 0:
+		ropeHalvesNEON(&x[0], heads, 4*dim, rotated/16, &table[0])
 	case k.avx2 && !neox && rotated%8 == 0:
 		ropePairsAVX2(&x[0], heads, 4*dim, rotated/8, &table[0])
 	case k.avx2 && neox && rotated%16 == 0:
@@ -194,7 +210,7 @@ func (k Kernels) RMSNorm(dst, x, w []float32, eps float32) {
 		mismatch("RMSNorm", len(dst), n, len(w))
 	}
 	inv := inverseRoot(k.reduce(sumOfSquares, x, 0), n, eps)
-	if !k.avx2 {
+	if k.reference() {
 		for i, v := range x {
 			dst[i] = float32(v*inv) * w[i]
 		}
@@ -213,9 +229,12 @@ func (k Kernels) RMSNorm(dst, x, w []float32, eps float32) {
 }
 
 func (k Kernels) scaleMul(dst, x, w *float32, blocks int, s float32) {
-	if k.avx512 {
+	switch {
+	case k.neon:
+		scaleMulNEON(dst, x, w, blocks, s)
+	case k.avx512:
 		scaleMulAVX512(dst, x, w, blocks, s)
-	} else {
+	default:
 		scaleMulAVX2(dst, x, w, blocks, s)
 	}
 }
@@ -228,7 +247,7 @@ func (k Kernels) LayerNorm(dst, x, w, b []float32, eps float32) {
 	}
 	mean := k.reduce(sumOfElements, x, 0) / float32(n)
 	inv := inverseRoot(k.reduce(sumOfDeviations, x, mean), n, eps)
-	if !k.avx2 {
+	if k.reference() {
 		for i, v := range x {
 			dst[i] = fma(float32(v-mean)*inv, w[i], b[i])
 		}
@@ -248,9 +267,12 @@ func (k Kernels) LayerNorm(dst, x, w, b []float32, eps float32) {
 }
 
 func (k Kernels) shiftScaleMul(dst, x, w, b *float32, blocks int, mean, s float32) {
-	if k.avx512 {
+	switch {
+	case k.neon:
+		shiftScaleMulNEON(dst, x, w, b, blocks, mean, s)
+	case k.avx512:
 		shiftScaleMulAVX512(dst, x, w, b, blocks, mean, s)
-	} else {
+	default:
 		shiftScaleMulAVX2(dst, x, w, b, blocks, mean, s)
 	}
 }
@@ -265,9 +287,13 @@ func (k Kernels) Scale(dst, x []float32, s float32) {
 		mismatch("Scale", len(dst), len(x))
 	}
 	head := 0
-	if k.avx2 && len(x) >= blockLen {
+	if !k.reference() && len(x) >= blockLen {
 		head = len(x) &^ (blockLen - 1)
-		scaleAVX2(&dst[0], &x[0], head/blockLen, s)
+		if k.neon {
+			scaleNEON(&dst[0], &x[0], head/blockLen, s)
+		} else {
+			scaleAVX2(&dst[0], &x[0], head/blockLen, s)
+		}
 	}
 	for i := head; i < len(x); i++ {
 		dst[i] = x[i] * s

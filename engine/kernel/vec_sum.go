@@ -21,8 +21,10 @@ func (k Kernels) Max(x []float32) float32 { return k.reduce(largestElement, x, 0
 
 func (k Kernels) reduce(op reduction, x []float32, arg float32) float32 {
 	switch {
-	case !k.avx2 || len(x) == 0:
+	case k.reference() || len(x) == 0:
 		return refReduce(op, x, arg)
+	case k.neon:
+		return reduceNEON(op, x, arg)
 	case k.avx512:
 		return reduceAVX512(op, &x[0], len(x), arg)
 	}
