@@ -93,7 +93,7 @@ func (c *checker) weight(v *Value) error {
 	switch {
 	case elements == 0:
 		return fmt.Errorf("%s is %s: weights have constant shapes", v.ref(), v.Type)
-	case v.Type.Elem == I32 || v.Type.Elem == Q8B || v.Type.Elem == Q8R:
+	case v.Type.Elem == I32 || quantisedElem(v.Type.Elem):
 		return fmt.Errorf("%s: weights are not stored as %s", v.ref(), v.Type.Elem)
 	case !knownClass(w.Class):
 		return fmt.Errorf("%s: unknown class %q", v.ref(), w.Class)

@@ -89,11 +89,15 @@ func (n *Node) quantised(t Type, per string) (Type, error) {
 		return t, nil
 	case "row":
 		t.Elem = Q8R
+	case "row2":
+		t.Elem = Q8R2
 	case "block":
 		t.Elem = Q8B
-		if t.last()%32 != 0 {
-			return t, fmt.Errorf("blocks of 32 columns do not divide %s", t)
-		}
+	case "block2":
+		t.Elem = Q8B2
+	}
+	if (t.Elem == Q8B || t.Elem == Q8B2) && t.last()%32 != 0 {
+		return t, fmt.Errorf("blocks of 32 columns do not divide %s", t)
 	}
 	if t.last() == 0 || len(t.Shape) != 2 {
 		return t, fmt.Errorf("only rows of constant width can be quantised, not %s", t)
@@ -126,12 +130,27 @@ func Reads(format Elem) Elem {
 	}
 }
 
+// quantisedElem reports whether values of this type are signed bytes with scales.
+func quantisedElem(e Elem) bool { return e == Q8B || e == Q8R || e == Q8B2 || e == Q8R2 }
+
+// oneTerm is the type of the first term of a value.
+func oneTerm(e Elem) Elem {
+	switch e {
+	case Q8B2:
+		return Q8B
+	case Q8R2:
+		return Q8R
+	default:
+		return e
+	}
+}
+
 func inferMatMul(n *Node) (Type, error) {
 	x, w := n.In[0].Type, n.In[1].Type
-	if len(w.Shape) != 2 || w.elements() == 0 || w.Elem == I32 || w.Elem == Q8B || w.Elem == Q8R {
+	if len(w.Shape) != 2 || w.elements() == 0 || w.Elem == I32 || quantisedElem(w.Elem) {
 		return Type{}, fmt.Errorf("operand w (%s) is %s, not a matrix", n.In[1].ref(), w)
 	}
-	if want := Reads(w.Elem); x.Elem != want && (w.Elem != "i8" || x.Elem != Q8B) {
+	if want := Reads(w.Elem); oneTerm(x.Elem) != want && (w.Elem != "i8" || oneTerm(x.Elem) != Q8B) {
 		return Type{}, fmt.Errorf("operand x (%s) is %s, but weights in %s (%s) read %s", n.In[0].ref(), x.Elem, w.Elem, n.In[1].ref(), want)
 	}
 	if len(x.Shape) != 2 || x.Shape[1] != w.Shape[1] {

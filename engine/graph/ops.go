@@ -60,8 +60,8 @@ func (a attrSpec) optional() attrSpec {
 	return a
 }
 
-// quantAttr asks an op to write its result as int8: "block" (q8b) or "row" (q8r).
-func quantAttr() attrSpec { return textAttr("quant", "block", "row").optional() }
+// quantAttr asks an op to write its result as int8: "block" (q8b) or "row" (q8r), in two terms "block2" (q8b2) or "row2" (q8r2).
+func quantAttr() attrSpec { return textAttr("quant", "block", "row", "block2", "row2").optional() }
 
 func fnAttr() attrSpec {
 	return textAttr("fn", "silu", "gelu", "gelu_tanh", "relu", "tanh", "sigmoid")
@@ -164,7 +164,7 @@ func specOfSimple(op Op) (opSpec, bool) {
 		return opSpec{doc: "softmax of each row", operands: []string{"x"}, infer: inferSame}, true
 	case OpQuantize:
 		return opSpec{
-			doc: "int8 with one scale for 32 columns (block) or for a row", operands: []string{"x"}, attrs: []attrSpec{textAttr("per", "block", "row")},
+			doc: "int8 with one scale for 32 columns (block) or for a row; block2, row2: in two terms", operands: []string{"x"}, attrs: []attrSpec{textAttr("per", "block", "row", "block2", "row2")},
 			infer: inferQuantize,
 		}, true
 	default:

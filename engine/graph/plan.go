@@ -116,13 +116,17 @@ func rowBytes(t Type) int {
 	}
 	n := 4 * cols
 	switch t.Elem {
-	case Q8B:
+	case Q8B, Q8B2:
 		n = cols + cols/32*scaleBytes
-	case Q8R:
+	case Q8R, Q8R2:
 		n = cols + scaleBytes
 	default:
 	}
-	return (n + alignment - 1) / alignment * alignment
+	n = (n + alignment - 1) / alignment * alignment
+	if oneTerm(t.Elem) != t.Elem {
+		n *= 2
+	}
+	return n
 }
 
 // inPlace names the operands whose place the result may take. Every element of the result then depends on the same element of that operand, or on its row, which

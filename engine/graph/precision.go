@@ -17,6 +17,8 @@ type Precision struct {
 	Classes map[Class]Elem // native, f32, f16, i8 or q8
 	// Blocks lets i8 weights read activations with one scale per 32 columns instead of one per row.
 	Blocks bool
+	// Wide names the classes whose weights read activations in two terms: products cost twice as much and lose next to nothing.
+	Wide map[Class]bool
 }
 
 // NewPrecision returns a plan by name: native (or ""), int8 (attention and feed-forward in int8, embedding and head in half precision), int8-kv8 (the same for
@@ -180,6 +182,9 @@ func (p Precision) quantise(e *editor) {
 		}
 		if want == Q8R {
 			per = "row"
+		}
+		if p.Wide[n.In[1].Weight.Class] {
+			want, per = want+"2", per+"2"
 		}
 		x := n.In[0]
 		key := [2]string{x.Name, per}

@@ -2,9 +2,11 @@ package graph
 
 import (
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -255,53 +257,105 @@ func TestPrecisionOverrides(t *testing.T) {
 	}
 }
 
-// Any text is read in time and memory that its length bounds; what is read prints as something that reads back the same, and passes and plans work on it.
-func FuzzParse(f *testing.F) {
+// passGraphs are the graphs of the pass tests, before and after.
+func passGraphs(t testing.TB) []string {
+	t.Helper()
 	files, err := filepath.Glob("testdata/passes/*.txt")
 	if err != nil || len(files) == 0 {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
+	var graphs []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			f.Fatal(err)
+			t.Fatal(err)
 		}
 		_, rest, _ := strings.Cut(string(text), "-- before --\n")
 		before, after, _ := strings.Cut(rest, "-- after --\n")
 		graph, _, _ := strings.Cut(after, "\n}\n")
-		f.Add(before)
-		f.Add(graph + "\n}\n")
+		graphs = append(graphs, before, graph+"\n}\n")
+	}
+	return graphs
+}
+
+// tryText demands that any text is read in time and memory that its length bounds, that what is read prints as something that reads back the same, and that
+// passes and plans work on it. It says whether the text was a graph.
+func tryText(t *testing.T, text string, precision Precision) bool {
+	begin := time.Now()
+	g, err := Parse(text)
+	if took := time.Since(begin); took > time.Second+time.Duration(len(text))*20*time.Microsecond {
+		t.Fatalf("%d bytes took %v", len(text), took)
+	}
+	if err != nil {
+		return false
+	}
+	again, err := Parse(g.String())
+	if err != nil || again.String() != g.String() {
+		t.Fatalf("%v\n%s", err, g)
+	}
+	if _, err := NewPlan(g); err != nil && !strings.Contains(err.Error(), "cannot be laid out") {
+		t.Fatalf("%v\n%s", err, g)
+	}
+	if _, err := Optimize(g, precision); err != nil {
+		t.Fatalf("%v\n%s", err, g)
+	}
+	p, err := NewPlan(g)
+	if err != nil {
+		return true
+	}
+	if err := p.Check(); err != nil {
+		t.Fatalf("%v\n%s", err, p)
+	}
+	return true
+}
+
+func mixed(t testing.TB) Precision {
+	p, err := NewPrecision("native", map[string]string{"ffn": "i8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Graphs that differ from sensible ones in a few words or lines: many are graphs still, of shapes that nobody would build.
+func TestParseNearMisses(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	words := []*regexp.Regexp{regexp.MustCompile(`%[A-Za-z0-9_.]+`), regexp.MustCompile(`@[A-Za-z0-9_.]+`), regexp.MustCompile(`\b[0-9]+\b`), regexp.MustCompile(`\b[a-z][a-z0-9_]*\b`)}
+	types := regexp.MustCompile(`(?m)^(  %.*) : [a-z0-9]+\[.*$`) // inferred when left out, so that more of the texts make sense
+	texts, read := passGraphs(t), 0
+	for i := range texts {
+		texts[i] = types.ReplaceAllString(texts[i], "$1")
+	}
+	for range 6000 {
+		text := pick(r, texts...)
+		for range 1 + r.IntN(2) {
+			found := pick(r, words...).FindAllStringIndex(text, -1) // a word takes the place of one of its kind
+			if len(found) == 0 {
+				continue
+			}
+			a, b := pick(r, found...), pick(r, found...)
+			text = text[:a[0]] + text[b[0]:b[1]] + text[a[1]:]
+		}
+		if r.IntN(4) == 0 {
+			lines := strings.SplitAfter(text, "\n")
+			i := 1 + r.IntN(len(lines)-2)
+			lines[i], lines[i-1] = lines[i-1], lines[i]
+			text = strings.Join(lines, "")
+		}
+		if tryText(t, text, mixed(t)) {
+			read++
+		}
+	}
+	if read < 800 {
+		t.Fatalf("only %d of the texts were graphs", read)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range passGraphs(f) {
+		f.Add(text)
 	}
 	f.Add("graph \"\" {\n symbol T in 0..0\n input %\"a b\" : f32[2*T, 1] # c\n return %\"a b\"\n}")
-	precision, err := NewPrecision("native", map[string]string{"ffn": "i8"})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		begin := time.Now()
-		g, err := Parse(text)
-		if took := time.Since(begin); took > time.Second+time.Duration(len(text))*20*time.Microsecond {
-			t.Fatalf("%d bytes took %v", len(text), took)
-		}
-		if err != nil {
-			return
-		}
-		again, err := Parse(g.String())
-		if err != nil || again.String() != g.String() {
-			t.Fatalf("%v\n%s", err, g)
-		}
-		if _, err := NewPlan(g); err != nil && !strings.Contains(err.Error(), "cannot be laid out") {
-			t.Fatalf("%v\n%s", err, g)
-		}
-		if _, err := Optimize(g, precision); err != nil {
-			t.Fatalf("%v\n%s", err, g)
-		}
-		p, err := NewPlan(g)
-		if err != nil {
-			return
-		}
-		if err := p.Check(); err != nil {
-			t.Fatalf("%v\n%s", err, p)
-		}
-	})
+	precision := mixed(f)
+	f.Fuzz(func(t *testing.T, text string) { tryText(t, text, precision) })
 }

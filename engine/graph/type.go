@@ -91,7 +91,7 @@ func (t Type) check() error {
 // knownElem reports whether e is an element type of values or a packed format of weights.
 func knownElem(e Elem) bool {
 	switch e {
-	case F32, F16, I32, Q8B, Q8R, "q4", "q4k", "q5", "q5k", "q6k", "q8", "i8":
+	case F32, F16, I32, Q8B, Q8R, Q8B2, Q8R2, "q4", "q4k", "q5", "q5k", "q6k", "q8", "i8":
 		return true
 	default:
 		return false
