@@ -21,6 +21,7 @@ const (
 	Q8X
 	wide  // not stored: what products of many tokens unpack to, up to four bits
 	wide5 // the same, up to five
+	wide6 // the same, Q6K
 )
 
 var formatNames = [...]string{"f32", "f16", "q4", "q4k", "q5", "q5k", "q6k", "q8", "i8", "q8x"}

@@ -93,11 +93,8 @@ const panelCache = 24 << 10
 
 // tile multiplies with the largest tile that the tokens left fill, and returns its tokens.
 func (k Kernels) tile(f Format, left int, args *mulArgs) int {
-	for _, n := range [...]int{16, 12, 8, 6, 4, 2} {
-		if n > left || n == 12 && left >= 16 && left < 20 { // twice 8 is better than 12 and 4
-			continue
-		}
-		if k.tileOf(f, n, args) {
+	for _, n := range [...]int{16, 12, 8, 7, 6, 5, 4, 3, 2} {
+		if n <= left && k.tileOf(f, n, args) {
 			return n
 		}
 	}

@@ -11,74 +11,106 @@ func tileAVX2(f Format, tokens int, a *mulArgs) bool {
 		q4x1AVX2(a)
 	case int(Q4)<<8 | 2:
 		q4x2AVX2(a)
+	case int(Q4)<<8 | 3:
+		q4x3AVX2(a)
 	case int(Q4)<<8 | 4:
 		q4x4AVX2(a)
 	case int(Q4K)<<8 | 1:
 		q4kx1AVX2(a)
 	case int(Q4K)<<8 | 2:
 		q4kx2AVX2(a)
+	case int(Q4K)<<8 | 3:
+		q4kx3AVX2(a)
 	case int(Q4K)<<8 | 4:
 		q4kx4AVX2(a)
 	case int(Q5)<<8 | 1:
 		q5x1AVX2(a)
 	case int(Q5)<<8 | 2:
 		q5x2AVX2(a)
+	case int(Q5)<<8 | 3:
+		q5x3AVX2(a)
 	case int(Q5)<<8 | 4:
 		q5x4AVX2(a)
 	case int(Q5K)<<8 | 1:
 		q5kx1AVX2(a)
 	case int(Q5K)<<8 | 2:
 		q5kx2AVX2(a)
+	case int(Q5K)<<8 | 3:
+		q5kx3AVX2(a)
 	case int(Q5K)<<8 | 4:
 		q5kx4AVX2(a)
 	case int(Q6K)<<8 | 1:
 		q6kx1AVX2(a)
 	case int(Q6K)<<8 | 2:
 		q6kx2AVX2(a)
+	case int(Q6K)<<8 | 3:
+		q6kx3AVX2(a)
 	case int(Q6K)<<8 | 4:
 		q6kx4AVX2(a)
 	case int(Q8)<<8 | 1:
 		q8x1AVX2(a)
 	case int(Q8)<<8 | 2:
 		q8x2AVX2(a)
+	case int(Q8)<<8 | 3:
+		q8x3AVX2(a)
 	case int(Q8)<<8 | 4:
 		q8x4AVX2(a)
 	case int(Q8X)<<8 | 1:
 		q8xx1AVX2(a)
 	case int(Q8X)<<8 | 2:
 		q8xx2AVX2(a)
+	case int(Q8X)<<8 | 3:
+		q8xx3AVX2(a)
 	case int(Q8X)<<8 | 4:
 		q8xx4AVX2(a)
 	case int(wide)<<8 | 1:
 		widex1AVX2(a)
 	case int(wide)<<8 | 2:
 		widex2AVX2(a)
+	case int(wide)<<8 | 3:
+		widex3AVX2(a)
 	case int(wide)<<8 | 4:
 		widex4AVX2(a)
 	case int(wide)<<8 | 6:
 		widex6AVX2(a)
 	case int(wide5)<<8 | 1:
 		wide5x1AVX2(a)
+	case int(wide6)<<8 | 1:
+		wide6x1AVX2(a)
 	case int(I8)<<8 | 1:
 		i8x1AVX2(a)
 	case int(wide5)<<8 | 2:
 		wide5x2AVX2(a)
+	case int(wide6)<<8 | 2:
+		wide6x2AVX2(a)
 	case int(I8)<<8 | 2:
 		i8x2AVX2(a)
+	case int(wide5)<<8 | 3:
+		wide5x3AVX2(a)
+	case int(wide6)<<8 | 3:
+		wide6x3AVX2(a)
+	case int(I8)<<8 | 3:
+		i8x3AVX2(a)
 	case int(wide5)<<8 | 4:
 		wide5x4AVX2(a)
+	case int(wide6)<<8 | 4:
+		wide6x4AVX2(a)
 	case int(I8)<<8 | 4:
 		i8x4AVX2(a)
 	case int(F32)<<8 | 1:
 		f32x1AVX2(a)
 	case int(F32)<<8 | 2:
 		f32x2AVX2(a)
+	case int(F32)<<8 | 3:
+		f32x3AVX2(a)
 	case int(F32)<<8 | 4:
 		f32x4AVX2(a)
 	case int(F16)<<8 | 1:
 		f16x1AVX2(a)
 	case int(F16)<<8 | 2:
 		f16x2AVX2(a)
+	case int(F16)<<8 | 3:
+		f16x3AVX2(a)
 	case int(F16)<<8 | 4:
 		f16x4AVX2(a)
 	default:
@@ -98,6 +130,8 @@ func unpackAVX2(f Format, dst, w *byte, blocks int) bool {
 		unpackQ5AVX2(dst, w, blocks)
 	case Q5K:
 		unpackQ5KAVX2(dst, w, blocks)
+	case Q6K:
+		unpackQ6KAVX2(dst, w, blocks)
 	default:
 		return false
 	}
@@ -111,6 +145,9 @@ func q4x1AVX2(a *mulArgs)
 func q4x2AVX2(a *mulArgs)
 
 //go:noescape
+func q4x3AVX2(a *mulArgs)
+
+//go:noescape
 func q4x4AVX2(a *mulArgs)
 
 //go:noescape
@@ -118,6 +155,9 @@ func q4kx1AVX2(a *mulArgs)
 
 //go:noescape
 func q4kx2AVX2(a *mulArgs)
+
+//go:noescape
+func q4kx3AVX2(a *mulArgs)
 
 //go:noescape
 func q4kx4AVX2(a *mulArgs)
@@ -129,6 +169,9 @@ func q5x1AVX2(a *mulArgs)
 func q5x2AVX2(a *mulArgs)
 
 //go:noescape
+func q5x3AVX2(a *mulArgs)
+
+//go:noescape
 func q5x4AVX2(a *mulArgs)
 
 //go:noescape
@@ -136,6 +179,9 @@ func q5kx1AVX2(a *mulArgs)
 
 //go:noescape
 func q5kx2AVX2(a *mulArgs)
+
+//go:noescape
+func q5kx3AVX2(a *mulArgs)
 
 //go:noescape
 func q5kx4AVX2(a *mulArgs)
@@ -147,6 +193,9 @@ func q6kx1AVX2(a *mulArgs)
 func q6kx2AVX2(a *mulArgs)
 
 //go:noescape
+func q6kx3AVX2(a *mulArgs)
+
+//go:noescape
 func q6kx4AVX2(a *mulArgs)
 
 //go:noescape
@@ -154,6 +203,9 @@ func q8x1AVX2(a *mulArgs)
 
 //go:noescape
 func q8x2AVX2(a *mulArgs)
+
+//go:noescape
+func q8x3AVX2(a *mulArgs)
 
 //go:noescape
 func q8x4AVX2(a *mulArgs)
@@ -165,6 +217,9 @@ func q8xx1AVX2(a *mulArgs)
 func q8xx2AVX2(a *mulArgs)
 
 //go:noescape
+func q8xx3AVX2(a *mulArgs)
+
+//go:noescape
 func q8xx4AVX2(a *mulArgs)
 
 //go:noescape
@@ -172,6 +227,9 @@ func widex1AVX2(a *mulArgs)
 
 //go:noescape
 func widex2AVX2(a *mulArgs)
+
+//go:noescape
+func widex3AVX2(a *mulArgs)
 
 //go:noescape
 func widex4AVX2(a *mulArgs)
@@ -183,16 +241,34 @@ func widex6AVX2(a *mulArgs)
 func wide5x1AVX2(a *mulArgs)
 
 //go:noescape
+func wide6x1AVX2(a *mulArgs)
+
+//go:noescape
 func i8x1AVX2(a *mulArgs)
 
 //go:noescape
 func wide5x2AVX2(a *mulArgs)
 
 //go:noescape
+func wide6x2AVX2(a *mulArgs)
+
+//go:noescape
 func i8x2AVX2(a *mulArgs)
 
 //go:noescape
+func wide5x3AVX2(a *mulArgs)
+
+//go:noescape
+func wide6x3AVX2(a *mulArgs)
+
+//go:noescape
+func i8x3AVX2(a *mulArgs)
+
+//go:noescape
 func wide5x4AVX2(a *mulArgs)
+
+//go:noescape
+func wide6x4AVX2(a *mulArgs)
 
 //go:noescape
 func i8x4AVX2(a *mulArgs)
@@ -204,6 +280,9 @@ func f32x1AVX2(a *mulArgs)
 func f32x2AVX2(a *mulArgs)
 
 //go:noescape
+func f32x3AVX2(a *mulArgs)
+
+//go:noescape
 func f32x4AVX2(a *mulArgs)
 
 //go:noescape
@@ -211,6 +290,9 @@ func f16x1AVX2(a *mulArgs)
 
 //go:noescape
 func f16x2AVX2(a *mulArgs)
+
+//go:noescape
+func f16x3AVX2(a *mulArgs)
 
 //go:noescape
 func f16x4AVX2(a *mulArgs)
@@ -227,6 +309,9 @@ func unpackQ5AVX2(dst, w *byte, blocks int)
 //go:noescape
 func unpackQ5KAVX2(dst, w *byte, blocks int)
 
+//go:noescape
+func unpackQ6KAVX2(dst, w *byte, blocks int)
+
 // tileAVX512 multiplies with the tile for so many tokens and reports whether there is one.
 func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 	switch int(f)<<8 | tokens {
@@ -234,8 +319,16 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q4x1AVX512(a)
 	case int(Q4)<<8 | 2:
 		q4x2AVX512(a)
+	case int(Q4)<<8 | 3:
+		q4x3AVX512(a)
 	case int(Q4)<<8 | 4:
 		q4x4AVX512(a)
+	case int(Q4)<<8 | 5:
+		q4x5AVX512(a)
+	case int(Q4)<<8 | 6:
+		q4x6AVX512(a)
+	case int(Q4)<<8 | 7:
+		q4x7AVX512(a)
 	case int(Q4)<<8 | 8:
 		q4x8AVX512(a)
 	case int(Q4)<<8 | 12:
@@ -244,8 +337,16 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q5x1AVX512(a)
 	case int(Q5)<<8 | 2:
 		q5x2AVX512(a)
+	case int(Q5)<<8 | 3:
+		q5x3AVX512(a)
 	case int(Q5)<<8 | 4:
 		q5x4AVX512(a)
+	case int(Q5)<<8 | 5:
+		q5x5AVX512(a)
+	case int(Q5)<<8 | 6:
+		q5x6AVX512(a)
+	case int(Q5)<<8 | 7:
+		q5x7AVX512(a)
 	case int(Q5)<<8 | 8:
 		q5x8AVX512(a)
 	case int(Q5)<<8 | 12:
@@ -254,24 +355,48 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q4kx1AVX512(a)
 	case int(Q4K)<<8 | 2:
 		q4kx2AVX512(a)
+	case int(Q4K)<<8 | 3:
+		q4kx3AVX512(a)
 	case int(Q4K)<<8 | 4:
 		q4kx4AVX512(a)
+	case int(Q4K)<<8 | 5:
+		q4kx5AVX512(a)
+	case int(Q4K)<<8 | 6:
+		q4kx6AVX512(a)
+	case int(Q4K)<<8 | 7:
+		q4kx7AVX512(a)
 	case int(Q4K)<<8 | 8:
 		q4kx8AVX512(a)
 	case int(Q5K)<<8 | 1:
 		q5kx1AVX512(a)
 	case int(Q5K)<<8 | 2:
 		q5kx2AVX512(a)
+	case int(Q5K)<<8 | 3:
+		q5kx3AVX512(a)
 	case int(Q5K)<<8 | 4:
 		q5kx4AVX512(a)
+	case int(Q5K)<<8 | 5:
+		q5kx5AVX512(a)
+	case int(Q5K)<<8 | 6:
+		q5kx6AVX512(a)
+	case int(Q5K)<<8 | 7:
+		q5kx7AVX512(a)
 	case int(Q5K)<<8 | 8:
 		q5kx8AVX512(a)
 	case int(Q8)<<8 | 1:
 		q8x1AVX512(a)
 	case int(Q8)<<8 | 2:
 		q8x2AVX512(a)
+	case int(Q8)<<8 | 3:
+		q8x3AVX512(a)
 	case int(Q8)<<8 | 4:
 		q8x4AVX512(a)
+	case int(Q8)<<8 | 5:
+		q8x5AVX512(a)
+	case int(Q8)<<8 | 6:
+		q8x6AVX512(a)
+	case int(Q8)<<8 | 7:
+		q8x7AVX512(a)
 	case int(Q8)<<8 | 8:
 		q8x8AVX512(a)
 	case int(Q8)<<8 | 12:
@@ -280,8 +405,16 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q8xx1AVX512(a)
 	case int(Q8X)<<8 | 2:
 		q8xx2AVX512(a)
+	case int(Q8X)<<8 | 3:
+		q8xx3AVX512(a)
 	case int(Q8X)<<8 | 4:
 		q8xx4AVX512(a)
+	case int(Q8X)<<8 | 5:
+		q8xx5AVX512(a)
+	case int(Q8X)<<8 | 6:
+		q8xx6AVX512(a)
+	case int(Q8X)<<8 | 7:
+		q8xx7AVX512(a)
 	case int(Q8X)<<8 | 8:
 		q8xx8AVX512(a)
 	case int(Q8X)<<8 | 12:
@@ -290,8 +423,16 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		widex1AVX512(a)
 	case int(wide)<<8 | 2:
 		widex2AVX512(a)
+	case int(wide)<<8 | 3:
+		widex3AVX512(a)
 	case int(wide)<<8 | 4:
 		widex4AVX512(a)
+	case int(wide)<<8 | 5:
+		widex5AVX512(a)
+	case int(wide)<<8 | 6:
+		widex6AVX512(a)
+	case int(wide)<<8 | 7:
+		widex7AVX512(a)
 	case int(wide)<<8 | 8:
 		widex8AVX512(a)
 	case int(wide)<<8 | 12:
@@ -300,38 +441,88 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 		q6kx1AVX512(a)
 	case int(Q6K)<<8 | 2:
 		q6kx2AVX512(a)
+	case int(Q6K)<<8 | 3:
+		q6kx3AVX512(a)
 	case int(Q6K)<<8 | 4:
 		q6kx4AVX512(a)
+	case int(Q6K)<<8 | 5:
+		q6kx5AVX512(a)
+	case int(Q6K)<<8 | 6:
+		q6kx6AVX512(a)
+	case int(Q6K)<<8 | 7:
+		q6kx7AVX512(a)
 	case int(Q6K)<<8 | 8:
 		q6kx8AVX512(a)
+	case int(wide6)<<8 | 1:
+		wide6x1AVX512(a)
+	case int(wide6)<<8 | 2:
+		wide6x2AVX512(a)
+	case int(wide6)<<8 | 3:
+		wide6x3AVX512(a)
+	case int(wide6)<<8 | 4:
+		wide6x4AVX512(a)
+	case int(wide6)<<8 | 8:
+		wide6x8AVX512(a)
+	case int(wide6)<<8 | 12:
+		wide6x12AVX512(a)
 	case int(I8)<<8 | 1:
 		i8x1AVX512(a)
 	case int(I8)<<8 | 2:
 		i8x2AVX512(a)
+	case int(I8)<<8 | 3:
+		i8x3AVX512(a)
 	case int(I8)<<8 | 4:
 		i8x4AVX512(a)
+	case int(I8)<<8 | 5:
+		i8x5AVX512(a)
+	case int(I8)<<8 | 6:
+		i8x6AVX512(a)
+	case int(I8)<<8 | 7:
+		i8x7AVX512(a)
 	case int(I8)<<8 | 8:
 		i8x8AVX512(a)
+	case int(I8)<<8 | 12:
+		i8x12AVX512(a)
 	case int(I8)<<8 | 16:
 		i8x16AVX512(a)
 	case int(F32)<<8 | 1:
 		f32x1AVX512(a)
 	case int(F32)<<8 | 2:
 		f32x2AVX512(a)
+	case int(F32)<<8 | 3:
+		f32x3AVX512(a)
 	case int(F32)<<8 | 4:
 		f32x4AVX512(a)
+	case int(F32)<<8 | 5:
+		f32x5AVX512(a)
+	case int(F32)<<8 | 6:
+		f32x6AVX512(a)
+	case int(F32)<<8 | 7:
+		f32x7AVX512(a)
 	case int(F32)<<8 | 8:
 		f32x8AVX512(a)
+	case int(F32)<<8 | 12:
+		f32x12AVX512(a)
 	case int(F32)<<8 | 16:
 		f32x16AVX512(a)
 	case int(F16)<<8 | 1:
 		f16x1AVX512(a)
 	case int(F16)<<8 | 2:
 		f16x2AVX512(a)
+	case int(F16)<<8 | 3:
+		f16x3AVX512(a)
 	case int(F16)<<8 | 4:
 		f16x4AVX512(a)
+	case int(F16)<<8 | 5:
+		f16x5AVX512(a)
+	case int(F16)<<8 | 6:
+		f16x6AVX512(a)
+	case int(F16)<<8 | 7:
+		f16x7AVX512(a)
 	case int(F16)<<8 | 8:
 		f16x8AVX512(a)
+	case int(F16)<<8 | 12:
+		f16x12AVX512(a)
 	case int(F16)<<8 | 16:
 		f16x16AVX512(a)
 	default:
@@ -343,6 +534,8 @@ func tileAVX512(f Format, tokens int, a *mulArgs) bool {
 // unpackAVX512 writes blocks of a panel as the wide tiles read them and reports whether the format has such a form.
 func unpackAVX512(f Format, dst, w *byte, blocks int) bool {
 	switch f {
+	case Q6K:
+		unpackQ6KAVX512(dst, w, blocks)
 	case Q4:
 		unpackQ4AVX512(dst, w, blocks)
 	case Q5:
@@ -364,7 +557,19 @@ func q4x1AVX512(a *mulArgs)
 func q4x2AVX512(a *mulArgs)
 
 //go:noescape
+func q4x3AVX512(a *mulArgs)
+
+//go:noescape
 func q4x4AVX512(a *mulArgs)
+
+//go:noescape
+func q4x5AVX512(a *mulArgs)
+
+//go:noescape
+func q4x6AVX512(a *mulArgs)
+
+//go:noescape
+func q4x7AVX512(a *mulArgs)
 
 //go:noescape
 func q4x8AVX512(a *mulArgs)
@@ -379,7 +584,19 @@ func q5x1AVX512(a *mulArgs)
 func q5x2AVX512(a *mulArgs)
 
 //go:noescape
+func q5x3AVX512(a *mulArgs)
+
+//go:noescape
 func q5x4AVX512(a *mulArgs)
+
+//go:noescape
+func q5x5AVX512(a *mulArgs)
+
+//go:noescape
+func q5x6AVX512(a *mulArgs)
+
+//go:noescape
+func q5x7AVX512(a *mulArgs)
 
 //go:noescape
 func q5x8AVX512(a *mulArgs)
@@ -394,7 +611,19 @@ func q4kx1AVX512(a *mulArgs)
 func q4kx2AVX512(a *mulArgs)
 
 //go:noescape
+func q4kx3AVX512(a *mulArgs)
+
+//go:noescape
 func q4kx4AVX512(a *mulArgs)
+
+//go:noescape
+func q4kx5AVX512(a *mulArgs)
+
+//go:noescape
+func q4kx6AVX512(a *mulArgs)
+
+//go:noescape
+func q4kx7AVX512(a *mulArgs)
 
 //go:noescape
 func q4kx8AVX512(a *mulArgs)
@@ -406,7 +635,19 @@ func q5kx1AVX512(a *mulArgs)
 func q5kx2AVX512(a *mulArgs)
 
 //go:noescape
+func q5kx3AVX512(a *mulArgs)
+
+//go:noescape
 func q5kx4AVX512(a *mulArgs)
+
+//go:noescape
+func q5kx5AVX512(a *mulArgs)
+
+//go:noescape
+func q5kx6AVX512(a *mulArgs)
+
+//go:noescape
+func q5kx7AVX512(a *mulArgs)
 
 //go:noescape
 func q5kx8AVX512(a *mulArgs)
@@ -418,7 +659,19 @@ func q8x1AVX512(a *mulArgs)
 func q8x2AVX512(a *mulArgs)
 
 //go:noescape
+func q8x3AVX512(a *mulArgs)
+
+//go:noescape
 func q8x4AVX512(a *mulArgs)
+
+//go:noescape
+func q8x5AVX512(a *mulArgs)
+
+//go:noescape
+func q8x6AVX512(a *mulArgs)
+
+//go:noescape
+func q8x7AVX512(a *mulArgs)
 
 //go:noescape
 func q8x8AVX512(a *mulArgs)
@@ -433,7 +686,19 @@ func q8xx1AVX512(a *mulArgs)
 func q8xx2AVX512(a *mulArgs)
 
 //go:noescape
+func q8xx3AVX512(a *mulArgs)
+
+//go:noescape
 func q8xx4AVX512(a *mulArgs)
+
+//go:noescape
+func q8xx5AVX512(a *mulArgs)
+
+//go:noescape
+func q8xx6AVX512(a *mulArgs)
+
+//go:noescape
+func q8xx7AVX512(a *mulArgs)
 
 //go:noescape
 func q8xx8AVX512(a *mulArgs)
@@ -448,7 +713,19 @@ func widex1AVX512(a *mulArgs)
 func widex2AVX512(a *mulArgs)
 
 //go:noescape
+func widex3AVX512(a *mulArgs)
+
+//go:noescape
 func widex4AVX512(a *mulArgs)
+
+//go:noescape
+func widex5AVX512(a *mulArgs)
+
+//go:noescape
+func widex6AVX512(a *mulArgs)
+
+//go:noescape
+func widex7AVX512(a *mulArgs)
 
 //go:noescape
 func widex8AVX512(a *mulArgs)
@@ -463,10 +740,40 @@ func q6kx1AVX512(a *mulArgs)
 func q6kx2AVX512(a *mulArgs)
 
 //go:noescape
+func q6kx3AVX512(a *mulArgs)
+
+//go:noescape
 func q6kx4AVX512(a *mulArgs)
 
 //go:noescape
+func q6kx5AVX512(a *mulArgs)
+
+//go:noescape
+func q6kx6AVX512(a *mulArgs)
+
+//go:noescape
+func q6kx7AVX512(a *mulArgs)
+
+//go:noescape
 func q6kx8AVX512(a *mulArgs)
+
+//go:noescape
+func wide6x1AVX512(a *mulArgs)
+
+//go:noescape
+func wide6x2AVX512(a *mulArgs)
+
+//go:noescape
+func wide6x3AVX512(a *mulArgs)
+
+//go:noescape
+func wide6x4AVX512(a *mulArgs)
+
+//go:noescape
+func wide6x8AVX512(a *mulArgs)
+
+//go:noescape
+func wide6x12AVX512(a *mulArgs)
 
 //go:noescape
 func i8x1AVX512(a *mulArgs)
@@ -475,10 +782,25 @@ func i8x1AVX512(a *mulArgs)
 func i8x2AVX512(a *mulArgs)
 
 //go:noescape
+func i8x3AVX512(a *mulArgs)
+
+//go:noescape
 func i8x4AVX512(a *mulArgs)
 
 //go:noescape
+func i8x5AVX512(a *mulArgs)
+
+//go:noescape
+func i8x6AVX512(a *mulArgs)
+
+//go:noescape
+func i8x7AVX512(a *mulArgs)
+
+//go:noescape
 func i8x8AVX512(a *mulArgs)
+
+//go:noescape
+func i8x12AVX512(a *mulArgs)
 
 //go:noescape
 func i8x16AVX512(a *mulArgs)
@@ -490,10 +812,25 @@ func f32x1AVX512(a *mulArgs)
 func f32x2AVX512(a *mulArgs)
 
 //go:noescape
+func f32x3AVX512(a *mulArgs)
+
+//go:noescape
 func f32x4AVX512(a *mulArgs)
 
 //go:noescape
+func f32x5AVX512(a *mulArgs)
+
+//go:noescape
+func f32x6AVX512(a *mulArgs)
+
+//go:noescape
+func f32x7AVX512(a *mulArgs)
+
+//go:noescape
 func f32x8AVX512(a *mulArgs)
+
+//go:noescape
+func f32x12AVX512(a *mulArgs)
 
 //go:noescape
 func f32x16AVX512(a *mulArgs)
@@ -505,13 +842,31 @@ func f16x1AVX512(a *mulArgs)
 func f16x2AVX512(a *mulArgs)
 
 //go:noescape
+func f16x3AVX512(a *mulArgs)
+
+//go:noescape
 func f16x4AVX512(a *mulArgs)
+
+//go:noescape
+func f16x5AVX512(a *mulArgs)
+
+//go:noescape
+func f16x6AVX512(a *mulArgs)
+
+//go:noescape
+func f16x7AVX512(a *mulArgs)
 
 //go:noescape
 func f16x8AVX512(a *mulArgs)
 
 //go:noescape
+func f16x12AVX512(a *mulArgs)
+
+//go:noescape
 func f16x16AVX512(a *mulArgs)
+
+//go:noescape
+func unpackQ6KAVX512(dst, w *byte, blocks int)
 
 //go:noescape
 func unpackQ4AVX512(dst, w *byte, blocks int)

@@ -1,12 +1,12 @@
 package kernel
 
 // With many tokens it pays to unpack the weights of a panel once, some columns at a time, to a form that tiles read without
-// further ado.
+// further ado. The operations on numbers and their order stay the same, so the results do.
 const (
-	wideTokens = 24  // from how many tokens on
+	wideTokens = 20  // from how many tokens on
 	wideBlocks = 24  // blocks of 32 columns unpacked at a time: a multiple of those of a super-block
 	wideSums   = 96  // tokens whose sums wait for the next columns
-	wideBytes  = 640 // of an unpacked block: float32 scales and offsets, bytes
+	wideBytes  = 768 // of an unpacked block at most
 )
 
 // wideScratch is room on the stack; only a part that begins at a multiple of 64 bytes is used.
@@ -59,7 +59,9 @@ func (k Kernels) mulWide(dst []float32, stride int, w *Matrix, from, to int, a *
 // unpacked is the format that the products of many tokens unpack f to, where the tier does so.
 func (k Kernels) unpacked(f Format) Format {
 	switch {
-	case f == Q4 || f == Q4K || k.avx512 && (f == Q5 || f == Q5K):
+	case f == Q6K:
+		return wide6
+	case f == Q4 || f == Q4K || k.avx512:
 		return wide
 	default:
 		return wide5
@@ -67,7 +69,7 @@ func (k Kernels) unpacked(f Format) Format {
 }
 
 func (k Kernels) unpacks(f Format) bool {
-	return k.avx2 && (f == Q4 || f == Q4K || f == Q5 || f == Q5K)
+	return k.avx2 && (f == Q4 || f == Q4K || f == Q5 || f == Q5K || f == Q6K)
 }
 
 func (k Kernels) unpack(f Format, dst, w *byte, blocks int) {

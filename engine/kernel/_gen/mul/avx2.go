@@ -3,7 +3,7 @@ package main
 import "fmt"
 
 // The AVX2 tiles work on halves of a panel: eight rows. One or two tokens take both halves of a block before the next block, so
-// that weights are read in order; four tokens take one half through all columns, then the other.
+// that weights are read in order; more take one half through all columns, then the other.
 //
 // Registers: weights Y0 to Y7, sums of tokens Y8 to Y11, scales Y12, offsets Y13, temporary Y14 and Y15.
 
@@ -26,15 +26,16 @@ func (a *asm) avx2() {
 	a.constant("ones", 0x00010001)
 	a.constant("sign", 0x80000000)
 	for _, f := range formats2() {
-		for _, n := range []int{1, 2, 4} {
+		for _, n := range []int{1, 2, 3, 4} {
 			a.blocks2(&f, n)
 		}
 	}
-	for _, n := range []int{1, 2, 4, 6} {
+	for _, n := range []int{1, 2, 3, 4, 6} {
 		a.wide2(n)
 	}
-	for _, n := range []int{1, 2, 4} {
+	for _, n := range []int{1, 2, 3, 4} {
 		a.wide2five(n)
+		a.wide2six(n)
 		a.rows2(n)
 	}
 	for _, f := range formats2() {
@@ -42,8 +43,9 @@ func (a *asm) avx2() {
 			a.unpack2(&f)
 		}
 	}
+	a.unpack2q6()
 	for _, f := range []string{"f32", "f16"} {
-		for _, n := range []int{1, 2, 4} {
+		for _, n := range []int{1, 2, 3, 4} {
 			a.dense2(f, n)
 		}
 	}
@@ -69,7 +71,7 @@ func formats2() []format2 {
 		{name: "q5k", bytes: 320, super: 320, block: func(a *asm, h, n, acc int) {
 			a.tokens2q5(h, n, acc, 0, 256, "VFNMADD231PS", func() { a.scalesK2(h) })
 		}, unpack: func(a *asm, h int) { a.bytes2(h, 0, 256); a.scalesK2(h) }},
-		{name: "q6k", bytes: 384, super: 320, block: func(a *asm, h, n, acc int) { a.tokens2q6(h, n, acc) }},
+		{name: "q6k", bytes: 384, super: 320, block: func(a *asm, h, n, acc int) { a.tokens2q6(a.packed6(h), n, acc) }},
 		{name: "q8", bytes: 512, head: 32, before: func(a *asm) { a.op("VMOVDQU ones<>(SB), Y13") }, block: func(a *asm, h, n, acc int) {
 			a.tokens2q8(h, n, 0)
 			a.op("VCVTPH2PS %d(BX), Y12", 16*h)
@@ -92,7 +94,7 @@ func (a *asm) blocks2(f *format2, tokens int) {
 	}
 	a.panelLoop()
 	passes := [][]int{{0, 1}}
-	if tokens == 4 {
+	if tokens > 2 {
 		passes = [][]int{{0}, {1}}
 	}
 	for _, halves := range passes {
@@ -264,27 +266,89 @@ func (a *asm) fold2(tokens, acc int, offset, offsets string) {
 	}
 }
 
+// source6 says where the tile of q6k gets a half block from.
+type source6 struct {
+	pairs, first, second, scale func()         // to Y13: 32 times both scales, in pairs; to Y12: the first, the second; to Y13: d
+	weights                     func(part int) // column groups 0 to 3 or 4 to 7 to Y0 to Y3
+}
+
+// packed6 reads the packed form: BX at the block's scales, R13 at the super-block's.
+func (a *asm) packed6(h int) source6 {
+	signed := func(left int) func() {
+		return func() {
+			a.op("VPMOVSXBW %d(BX), Y12", 16*h)
+			if left > 0 {
+				a.op("VPSLLD $16, Y12, Y12")
+			}
+			a.op("VPSRAD $16, Y12, Y12")
+			a.op("VCVTDQ2PS Y12, Y12")
+		}
+	}
+	return source6{
+		pairs: func() {
+			a.op("VPMOVSXBW %d(BX), Y13", 16*h)
+			a.op("VPSLLW $5, Y13, Y13")
+		},
+		first: signed(16), second: signed(0),
+		scale: func() { a.op("VCVTPH2PS %d(R13), Y13", 16*h) },
+		weights: func(part int) {
+			a.quarter2(h, 0, part)
+			for v := range 4 {
+				a.high2(256+64*part+32*h, 4-2*v, v, "bits56")
+			}
+		},
+	}
+}
+
+// unpacked6 reads what unpack2q6 writes.
+func (a *asm) unpacked6(h int) source6 {
+	load := func(off int, reg string) func() {
+		return func() { a.op("VMOVUPS %d(DI), %s", off+32*h, reg) }
+	}
+	return source6{
+		pairs: load(128, "Y13"), first: load(0, "Y12"), second: load(64, "Y12"), scale: load(192, "Y13"),
+		weights: func(part int) {
+			for v := range 4 {
+				a.op("VMOVDQU %d(DI), Y%d", 256+64*(4*part+v)+32*h, v)
+			}
+		},
+	}
+}
+
+// unpack2q6 writes blocks of q6k as the wide tile reads them: both scales as float32, 32 times them in pairs, d, bytes.
+func (a *asm) unpack2q6() {
+	loop, done := a.unpackBegin("q6k", "AVX2")
+	super := a.fresh("super")
+	a.label(super)
+	a.super2(320)
+	a.label(loop)
+	for h := range 2 {
+		src := a.packed6(h)
+		for part := range 2 {
+			src.weights(part)
+			for v := range 4 {
+				a.op("VMOVDQU Y%d, %d(SI)", v, 256+64*(4*part+v)+32*h)
+			}
+		}
+		for i, get := range []func(){src.first, src.second, src.pairs, src.scale} {
+			get()
+			a.op("VMOVUPS Y%d, %d(SI)", 12+i/2, 64*i+32*h)
+		}
+	}
+	a.unpackEnd(384, 768, 320, loop, super, done)
+}
+
 // tokens2q6 has two scales per block and sums of two pairs in 16 bits (2·2·63·127 = 32,004). sc0·S0 + sc1·S1 is exact in float32, as
 // are the steps to it; it grows in Y4 to Y7. The sums of the activations times 32·sc are subtracted for the 32 that each weight
 // has too much.
-func (a *asm) tokens2q6(h, tokens, acc int) {
-	a.say("Y12: the first scale of each row; Y13: 32 times both, in pairs.")
-	a.op("VPMOVSXBW %d(BX), Y13", 16*h)
-	a.op("VPSLLD $16, Y13, Y12")
-	a.op("VPSRAD $16, Y12, Y12")
-	a.op("VCVTDQ2PS Y12, Y12")
-	a.op("VPSLLW $5, Y13, Y13")
+func (a *asm) tokens2q6(src source6, tokens, acc int) {
+	src.pairs()
+	src.first()
 	for part := range 2 {
-		a.quarter2(h, 0, part)
-		for v := range 4 {
-			a.high2(256+64*part+32*h, 4-2*v, v, "bits56")
-		}
+		src.weights(part)
 		if part == 1 {
-			a.say("Y12: the second scale.")
-			a.op("VPMOVSXBW %d(BX), Y12", 16*h)
-			a.op("VPSRAD $16, Y12, Y12")
-			a.op("VCVTDQ2PS Y12, Y12")
-			a.op("VCVTPH2PS %d(R13), Y13", 16*h)
+			src.second()
+			src.scale()
 		}
 		for t := range tokens {
 			if part == 0 {
@@ -292,33 +356,38 @@ func (a *asm) tokens2q6(h, tokens, acc int) {
 				a.op("VPMADDWD Y14, Y13, Y14")
 				a.op("VCVTDQ2PS Y14, Y%d", 4+t)
 			}
-			for v := range 4 {
-				r := "Y14"
-				if v == 0 {
-					r = "Y15"
-				}
-				a.op("VPBROADCASTD %s, Y14", x(t, 16*part+4*v))
-				a.op("VPMADDUBSW Y14, Y%d, %s", v, r)
-				switch v {
-				case 1:
-					a.op("VPADDW Y14, Y15, Y15")
-					a.op("VPMADDWD ones<>(SB), Y15, Y15")
-				case 2, 3:
-					a.op("VPMADDWD ones<>(SB), Y14, Y14")
-					a.op("VPADDD Y14, Y15, Y15")
-				}
-			}
-			a.op("VCVTDQ2PS Y15, Y15")
+			a.sum2q6(t, 16*part)
 			if part == 0 {
 				a.op("VFMSUB231PS Y15, Y12, Y%d", 4+t)
-			} else {
-				a.op("VFMADD231PS Y15, Y12, Y%d", 4+t)
-				a.op("VBROADCASTSS %s, Y14", sc(t, 0))
-				a.op("VMULPS Y14, Y13, Y14")
-				a.op("VFMADD231PS Y14, Y%d, Y%d", 4+t, acc+t)
+				continue
 			}
+			a.op("VFMADD231PS Y15, Y12, Y%d", 4+t)
+			a.op("VBROADCASTSS %s, Y14", sc(t, 0))
+			a.op("VMULPS Y14, Y13, Y14")
+			a.op("VFMADD231PS Y14, Y%d, Y%d", 4+t, acc+t)
 		}
 	}
+}
+
+// sum2q6 sums the products of Y0 to Y3 with 16 activations to Y15, as float32.
+func (a *asm) sum2q6(t, off int) {
+	for v := range 4 {
+		r := "Y14"
+		if v == 0 {
+			r = "Y15"
+		}
+		a.op("VPBROADCASTD %s, Y14", x(t, off+4*v))
+		a.op("VPMADDUBSW Y14, Y%d, %s", v, r)
+		switch v {
+		case 1:
+			a.op("VPADDW Y14, Y15, Y15")
+			a.op("VPMADDWD ones<>(SB), Y15, Y15")
+		case 2, 3:
+			a.op("VPMADDWD ones<>(SB), Y14, Y14")
+			a.op("VPADDD Y14, Y15, Y15")
+		}
+	}
+	a.op("VCVTDQ2PS Y15, Y15")
 }
 
 // tokens2q8 sums one block of signed weights into Y4 to Y7: the weight's sign moves to the activation, so pairs of products give at
@@ -400,10 +469,7 @@ func (a *asm) dense2(format string, tokens int) {
 	a.begin(format, "AVX2", tokens, fmt.Sprintf("Panels of %s times %d tokens.", format, tokens))
 	a.severalPanels(panels, func(panels int) {
 		a.point(tokens, false, false)
-		if panels > 1 {
-			a.op("MOVQ %d(AX), R13", argPanelBytes)
-			a.op("LEAQ (R13)(R13*2), BX")
-		}
+		a.panelStrides(panels)
 		a.zero2(8, 2*panels*tokens)
 		loop := a.fresh(format + "column")
 		a.label(loop)
@@ -413,7 +479,7 @@ func (a *asm) dense2(format string, tokens int) {
 		for p := range panels {
 			for h := range 2 {
 				r := 2*(p%2) + h
-				a.op("%s %d%s, Y%d", load, bytes/2*h, [4]string{"(DI)", "(DI)(R13*1)", "(DI)(R13*2)", "(DI)(BX*1)"}[p], r)
+				a.op("%s %s, Y%d", load, panelAt(p, panels, bytes/2*h), r)
 				for t := range tokens {
 					a.op("VFMADD231PS Y%d, Y%d, Y%d", 4+t, r, 8+(2*p+h)*tokens+t)
 				}
@@ -467,7 +533,7 @@ func (a *asm) unpack2(f *format2) {
 		a.op("VMOVUPS Y12, %d(SI)", 32*h)
 		a.op("VMOVUPS Y13, %d(SI)", 64+32*h)
 	}
-	a.unpackEnd(f.bytes, f.super, loop, super, done)
+	a.unpackEnd(f.bytes, 640, f.super, loop, super, done)
 }
 
 // super2 starts a super-block: R13 points to its scales, BX to the blocks' own.
@@ -480,7 +546,7 @@ func (a *asm) super2(bytes int) {
 // wide2 is a tile of unpacked nibbles, one half at a time: 16-bit sums Y3 to Y8, sums of the tokens from Y9 on; scales and offsets
 // come from memory.
 func (a *asm) wide2(tokens int) {
-	a.wideFrame2("wide", tokens, 9, func(h int) {
+	a.wideFrame2("wide", tokens, 9, 640, func(h int) {
 		for g := range 8 {
 			a.op("VMOVDQU %d(DI), Y0", 128+64*g+32*h)
 			for t := range tokens {
@@ -512,7 +578,7 @@ func (a *asm) wideFold2(h, t, sum, acc, tmp int) {
 
 // wide2five is the same with five bits, of which 16-bit sums hold half: 32-bit sums in Y7 to Y10, sums of the tokens from Y11 on.
 func (a *asm) wide2five(tokens int) {
-	a.wideFrame2("wide5", tokens, 11, func(h int) {
+	a.wideFrame2("wide5", tokens, 11, 640, func(h int) {
 		for g := range 8 {
 			a.op("VMOVDQU %d(DI), Y0", 128+64*g+32*h)
 			for t := range tokens {
@@ -538,18 +604,25 @@ func (a *asm) wide2five(tokens int) {
 	})
 }
 
-func (a *asm) wideFrame2(name string, tokens, acc int, block func(h int)) {
+// wide2six is the tile of unpacked blocks of q6k.
+func (a *asm) wide2six(tokens int) {
+	a.wideFrame2("wide6", tokens, 8, 768, func(h int) { a.tokens2q6(a.unpacked6(h), tokens, 8) })
+}
+
+func (a *asm) wideFrame2(name string, tokens, acc, bytes int, block func(h int)) {
 	a.begin(name, "AVX2", tokens, fmt.Sprintf("Unpacked panels times %d tokens.", tokens))
-	a.op("VMOVDQU ones<>(SB), Y15")
 	a.panelLoop()
 	for h := range 2 {
+		if name != "wide6" { // which needs Y15
+			a.op("VMOVDQU ones<>(SB), Y15")
+		}
 		a.point(tokens, false, true)
 		a.zero2(acc, tokens)
 		a.resume("Y", acc, tokens, 32*h)
 		loop := a.fresh(name + "block")
 		a.label(loop)
 		block(h)
-		a.step(tokens, 640, 0, 0, loop, "", "")
+		a.step(tokens, bytes, 0, 0, loop, "", "")
 		var outs []out
 		for t := range tokens {
 			outs = append(outs, out{fmt.Sprintf("Y%d", acc+t), t, 32 * h})

@@ -36,26 +36,31 @@ func (a *asm) avx512() {
 	a.constant("bit5", 0x10101010)
 	a.constant("bits56", 0x30303030)
 	a.constant("sign", 0x80000000)
+	small := []int{1, 2, 3, 4, 5, 6, 7, 8}
 	for _, f := range formats512() {
-		for _, n := range []int{1, 2, 4, 8, 12} {
+		for _, n := range append(small, 12) {
 			if n <= f.most {
 				a.blocks512(&f, n)
 			}
 		}
 	}
-	for _, n := range []int{1, 2, 4, 8} {
+	for _, n := range small {
 		a.q6k512(n)
 	}
+	for _, n := range []int{1, 2, 3, 4, 8, 12} {
+		a.wide6(n)
+	}
+	a.unpack512q6()
 	for _, f := range formats512() {
 		if unpacked(f.name) {
 			a.unpack512(&f)
 		}
 	}
-	for _, n := range []int{1, 2, 4, 8, 16} {
+	for _, n := range append(small, 12, 16) {
 		a.rows512(n)
 	}
 	for _, f := range []string{"f32", "f16"} {
-		for _, n := range []int{1, 2, 4, 8, 16} {
+		for _, n := range append(small, 12, 16) {
 			a.dense512(f, n)
 		}
 	}
@@ -243,8 +248,7 @@ func (a *asm) store512(tokens int) {
 }
 
 // q6k512 has two scales per block: sc0·S0 + sc1·S1 is exact in float32, as are the steps to it. The sums of the activations times
-// 32·sc are subtracted for the 32 that each weight has too much. Four tokens at a time have three sums each in Z0 to Z7 and Z28 to
-// Z31; both scales are in Z10 and Z11, 32 times them, in pairs, in Z16.
+// 32·sc are subtracted for the 32 that each weight has too much.
 func (a *asm) q6k512(tokens int) {
 	a.begin("q6k", "AVX512", tokens, fmt.Sprintf("Panels of q6k times %d tokens.", tokens))
 	a.op("VPBROADCASTD low4<>(SB), Z%d", zMask)
@@ -257,6 +261,21 @@ func (a *asm) q6k512(tokens int) {
 	if tokens <= 2 {
 		a.prefetch(384)
 	}
+	a.scales512q6()
+	a.tokens512q6(tokens, zSuper, func(i int) (int, int) {
+		w, g := a.nibbles512(0, i)
+		a.shift512(4-2*(g%4), 256+64*(g/4), 14)
+		a.op("VPTERNLOGD.BCST $0xf8, bits56<>(SB), Z14, Z%d", w)
+		return w, g
+	})
+	a.step(tokens, 384, 0, 320, loop, super, done)
+	a.label(done)
+	a.store512(tokens)
+	a.end()
+}
+
+// scales512q6 loads both scales of each row to Z10 and Z11 and 32 times them, in pairs, to Z16.
+func (a *asm) scales512q6() {
 	a.op("VPMOVSXBW (BX), Z16")
 	a.op("VPSRAD $16, Z16, Z11")
 	a.op("VPSLLD $16, Z16, Z10")
@@ -264,38 +283,82 @@ func (a *asm) q6k512(tokens int) {
 	a.op("VCVTDQ2PS Z10, Z10")
 	a.op("VCVTDQ2PS Z11, Z11")
 	a.op("VPSLLW $5, Z16, Z16")
+}
+
+// tokens512q6 folds one block: four tokens at a time have three sums each, in Z0 to Z7 and, up to eight tokens, Z28 to Z31 or else
+// Z8 to Z11. The scales are in Z10 and Z11 or Z17 and Z18, 32 times them in Z16.
+func (a *asm) tokens512q6(tokens, d int, weights func(i int) (reg, group int)) {
+	third, s0, s1 := 28, 10, 11
+	if d != zSuper {
+		third, s0, s1 = 8, 17, 18
+	}
 	for first := 0; first < tokens; first += 4 {
 		n := min(4, tokens-first)
-		for r := range 2 * n {
-			a.op("VPXOR X%d, X%d, X%d", r, r, r)
+		for t := range n {
+			for _, r := range []int{2 * t, 2*t + 1, third + t} {
+				a.op("VPXORD Z%d, Z%d, Z%d", r, r, r)
+			}
 		}
-		a.zero512(28, n)
 		for i := range 8 {
-			w, g := a.nibbles512(0, i)
-			a.shift512(4-2*(g%4), 256+64*(g/4), 14)
-			a.op("VPTERNLOGD.BCST $0xf8, bits56<>(SB), Z14, Z%d", w)
+			w, g := weights(i)
 			for t := range n {
 				a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(first+t, 4*g), w, 2*t+g/4)
 			}
 		}
 		for t := range n {
-			a.op("VPDPWSSD.BCST %s, Z16, Z%d", sc(first+t, 12), 28+t)
+			a.op("VPDPWSSD.BCST %s, Z16, Z%d", sc(first+t, 12), third+t)
 		}
 		for t := range n {
-			u0, u1, c := 2*t, 2*t+1, 28+t
+			u0, u1, c := 2*t, 2*t+1, third+t
 			a.op("VCVTDQ2PS Z%d, Z%d", u0, u0)
 			a.op("VCVTDQ2PS Z%d, Z%d", u1, u1)
 			a.op("VCVTDQ2PS Z%d, Z%d", c, c)
-			a.op("VFMSUB213PS Z%d, Z10, Z%d", c, u0)
-			a.op("VFMADD231PS Z%d, Z11, Z%d", u1, u0)
-			a.op("VMULPS.BCST %s, Z%d, Z%d", sc(first+t, 0), zSuper, u1)
+			a.op("VFMSUB213PS Z%d, Z%d, Z%d", c, s0, u0)
+			a.op("VFMADD231PS Z%d, Z%d, Z%d", u1, s1, u0)
+			a.op("VMULPS.BCST %s, Z%d, Z%d", sc(first+t, 0), d, u1)
 			a.op("VFMADD231PS Z%d, Z%d, Z%d", u1, u0, zAcc+first+t)
 		}
 	}
-	a.step(tokens, 384, 0, 320, loop, super, done)
-	a.label(done)
+}
+
+// wide6 is the tile of unpacked blocks of q6k: both scales as float32, 32 times them in pairs, the super-block's scale, bytes.
+func (a *asm) wide6(tokens int) {
+	a.begin("wide6", "AVX512", tokens, fmt.Sprintf("Unpacked panels of q6k times %d tokens.", tokens))
+	a.panelLoop()
+	a.point(tokens, false, true)
+	a.zero512(zAcc, tokens)
+	a.resume("Z", zAcc, tokens, 0)
+	loop := a.fresh("wide6block")
+	a.label(loop)
+	for i, r := range []int{17, 18, 16, 19} {
+		a.op("VMOVUPS %d(DI), Z%d", 64*i, r)
+	}
+	a.tokens512q6(tokens, 19, func(i int) (int, int) {
+		a.op("VMOVDQU64 %d(DI), Z%d", 256+64*i, zWeight+i%3)
+		return zWeight + i%3, i
+	})
+	a.step(tokens, 768, 0, 0, loop, "", "")
 	a.store512(tokens)
 	a.end()
+}
+
+// unpack512q6 writes blocks of q6k as wide6 reads them.
+func (a *asm) unpack512q6() {
+	loop, done := a.unpackBegin("q6k", "AVX512")
+	a.op("VPBROADCASTD low4<>(SB), Z%d", zMask)
+	super := a.super512(320, false)
+	a.label(loop)
+	for i := range 8 {
+		w, g := a.nibbles512(0, i)
+		a.shift512(4-2*(g%4), 256+64*(g/4), 14)
+		a.op("VPTERNLOGD.BCST $0xf8, bits56<>(SB), Z14, Z%d", w)
+		a.op("VMOVDQU64 Z%d, %d(SI)", w, 256+64*g)
+	}
+	a.scales512q6()
+	for i, r := range []int{10, 11, 16, zSuper} {
+		a.op("VMOVUPS Z%d, %d(SI)", r, 64*i)
+	}
+	a.unpackEnd(384, 768, 320, loop, super, done)
 }
 
 // rows512 is the tile with one scale per row on both sides: integers to the end.
@@ -304,11 +367,9 @@ func (a *asm) rows512(tokens int) {
 	a.begin("i8", "AVX512", tokens, fmt.Sprintf("Panels of i8 times %d tokens.", tokens))
 	a.panelLoop()
 	a.point(tokens, true, true)
-	chains := 1
-	if tokens <= 4 {
-		chains = 8 / tokens / 2
-	}
-	for c := range max(chains, 1) {
+	// So many sums for each token that about a dozen are in flight.
+	chains := [...]int{0, 8, 8, 4, 4, 2, 2, 2, 2, 0, 0, 0, 1, 0, 0, 0, 1}[tokens]
+	for c := range chains {
 		for t := range tokens {
 			r := acc + c*tokens + t
 			if c == 0 {
@@ -326,7 +387,7 @@ func (a *asm) rows512(tokens int) {
 	for g := range 8 {
 		a.op("VMOVDQU64 %d(DI), Z%d", 64*g, w+g)
 		for t := range tokens {
-			a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(t, 4*g), w+g, acc+g%max(chains, 1)*tokens+t)
+			a.op("VPDPBUSD.BCST %s, Z%d, Z%d", x(t, 4*g), w+g, acc+g%chains*tokens+t)
 		}
 	}
 	a.op("ADDQ $512, DI")
@@ -357,31 +418,28 @@ func (a *asm) rows512(tokens int) {
 
 // dense512 goes column by column. With few tokens several panels at a time hide the latency of the sums.
 func (a *asm) dense512(format string, tokens int) {
-	panels, bytes, load := max(1, 4/tokens), 64, "VMOVUPS"
+	bytes, load := 64, "VMOVUPS"
 	if format == "f16" {
 		bytes, load = 32, "VCVTPH2PS"
 	}
 	a.begin(format, "AVX512", tokens, fmt.Sprintf("Panels of %s times %d tokens.", format, tokens))
 	body := func(panels int) {
 		a.point(tokens, false, false)
-		if panels > 1 {
-			a.op("MOVQ %d(AX), R13", argPanelBytes)
-			a.op("LEAQ (R13)(R13*2), BX")
-		}
+		a.panelStrides(panels)
 		a.zero512(16, panels*tokens)
 		loop := a.fresh(format + "column")
 		a.label(loop)
 		for p := range panels {
-			a.op("%s %s, Z%d", load, [4]string{"(DI)", "(DI)(R13*1)", "(DI)(R13*2)", "(DI)(BX*1)"}[p], p)
+			a.op("%s %s, Z%d", load, panelAt(p, panels, 0), p)
 		}
 		for t := range tokens {
 			if panels == 1 {
 				a.op("VFMADD231PS.BCST %s, Z0, Z%d", x(t, 0), 16+t)
 				continue
 			}
-			a.op("VBROADCASTSS %s, Z4", x(t, 0))
+			a.op("VBROADCASTSS %s, Z%d", x(t, 0), 8+t)
 			for p := range panels {
-				a.op("VFMADD231PS Z4, Z%d, Z%d", p, 16+p*tokens+t)
+				a.op("VFMADD231PS Z%d, Z%d, Z%d", 8+t, p, 16+p*tokens+t)
 			}
 		}
 		a.op("ADDQ $%d, DI", bytes)
@@ -400,30 +458,7 @@ func (a *asm) dense512(format string, tokens int) {
 		a.store(tokens, outs)
 		a.next(panels)
 	}
-	a.severalPanels(panels, body)
-}
-
-// severalPanels runs body for several panels as long as there are as many, then for single ones.
-func (a *asm) severalPanels(panels int, body func(panels int)) {
-	single, done := a.frame+"single", a.frame+"done"
-	if panels > 1 {
-		a.op("CMPQ panels-32(SP), $%d", panels)
-		a.op("JLT %s", single)
-		a.panelLoop()
-		body(panels)
-		a.op("CMPQ panels-32(SP), $%d", panels)
-		a.op("JGE %s", a.frame)
-		a.op("CMPQ panels-32(SP), $0")
-		a.op("JEQ %s", done)
-	}
-	a.label(single)
-	body(1)
-	a.op("JNZ %s", single)
-	if panels > 1 {
-		a.label(done)
-	}
-	a.op("VZEROUPPER")
-	a.op("RET")
+	a.severalPanels([...]int{8, 4, 2, 2, 1}[min(tokens, 5)-1], body)
 }
 
 // unpack512 writes the blocks of a panel as the wide tiles read them: float32 scales and offsets, then bytes.
@@ -442,5 +477,5 @@ func (a *asm) unpack512(f *format512) {
 	}
 	a.op("VMOVUPS Z%d, (SI)", zScale)
 	a.op("VMOVUPS Z%d, 64(SI)", zOffset)
-	a.unpackEnd(f.bytes, f.super, loop, super, done)
+	a.unpackEnd(f.bytes, 640, f.super, loop, super, done)
 }

@@ -224,9 +224,9 @@ func (a *asm) unpackBegin(format, isa string) (loop, done string) {
 	return a.fresh(format + "block"), a.fresh(format + "done")
 }
 
-func (a *asm) unpackEnd(bytes, super int, loop, superLoop, done string) {
+func (a *asm) unpackEnd(bytes, out, super int, loop, superLoop, done string) {
 	a.op("ADDQ $%d, DI", bytes)
-	a.op("ADDQ $640, SI")
+	a.op("ADDQ $%d, SI", out)
 	a.advance(super, loop, superLoop, done)
 	a.label(done)
 	a.op("VZEROUPPER")
@@ -253,6 +253,48 @@ func (a *asm) end() {
 	a.op("JNZ %s", a.frame)
 	a.op("VZEROUPPER")
 	a.op("RET")
+}
+
+// severalPanels runs body for several panels as long as there are as many, then for single ones.
+func (a *asm) severalPanels(panels int, body func(panels int)) {
+	single, done := a.frame+"single", a.frame+"done"
+	if panels > 1 {
+		a.op("CMPQ panels-32(SP), $%d", panels)
+		a.op("JLT %s", single)
+		a.panelLoop()
+		body(panels)
+		a.op("CMPQ panels-32(SP), $%d", panels)
+		a.op("JGE %s", a.frame)
+		a.op("CMPQ panels-32(SP), $0")
+		a.op("JEQ %s", done)
+	}
+	a.label(single)
+	body(1)
+	a.op("JNZ %s", single)
+	if panels > 1 {
+		a.label(done)
+	}
+	a.op("VZEROUPPER")
+	a.op("RET")
+}
+
+// panelStrides prepares the registers of panelAt: eight panels take those of the tokens' strides, which a single token leaves free.
+func (a *asm) panelStrides(panels int) {
+	switch {
+	case panels == 8:
+		a.strides(argPanelBytes, panels)
+	case panels > 1:
+		a.op("MOVQ %d(AX), R13", argPanelBytes)
+		a.op("LEAQ (R13)(R13*2), BX")
+	}
+}
+
+// panelAt is the address of the weights of the p-th of some panels, disp bytes on.
+func panelAt(p, panels, disp int) string {
+	if panels == 8 {
+		return at("DI", "", p, disp)
+	}
+	return fmt.Sprintf("%d%s", disp, [4]string{"(DI)", "(DI)(R13*1)", "(DI)(R13*2)", "(DI)(BX*1)"}[p])
 }
 
 // constant is a number that every 32-bit lane of a register can hold.
