@@ -32,11 +32,11 @@ func (k Kernels) Mul(dst []float32, stride int, w *Matrix, from, to int, a *Acti
 	}
 	if bias != nil && len(bias) < to*panelRows { // the last panel reaches past the bias
 		to--
-		w.refPanel(dst[to*panelRows:], stride, to, a, 0, n, add, bias)
+		w.portablePanel(dst[to*panelRows:], stride, to, a, n, add, bias)
 	}
 	if k.reference() {
 		for p := from; p < to; p++ {
-			w.refPanel(dst[p*panelRows:], stride, p, a, 0, n, add, bias)
+			w.portablePanel(dst[p*panelRows:], stride, p, a, n, add, bias)
 		}
 		return
 	}
