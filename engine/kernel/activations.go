@@ -30,10 +30,12 @@ type Activations struct {
 	data               []byte
 }
 
-// ActivationsBytes is the memory that NewActivations needs: rows times the same multiple of 64.
-func ActivationsBytes(in Input, rows, cols int) int { return rows * activationsStride(in, cols) }
+// ActivationsBytes is the memory that NewActivations is best given: rows times an odd multiple of 64, so that the same column of
+// several rows, which a product reads together, does not compete for one set of the cache.
+func ActivationsBytes(in Input, rows, cols int) int { return rows * (activationsRow(in, cols) | 64) }
 
-func activationsStride(in Input, cols int) int {
+// activationsRow is the least size of a row.
+func activationsRow(in Input, cols int) int {
 	switch in {
 	case Block:
 		return align(cols + cols/32*scaleBytes)
@@ -47,15 +49,15 @@ func activationsStride(in Input, cols int) int {
 func align(n int) int { return (n + 63) &^ 63 }
 
 // NewActivations returns room for rows of cols elements, in mem or, if that is nil, in memory of its own. mem must have rows
-// times a multiple of 64 bytes, at least ActivationsBytes. Quantised rows need a multiple of 32 columns.
+// times a multiple of 64 bytes, enough for the elements and scales. Quantised rows need a multiple of 32 columns.
 func NewActivations(in Input, rows, cols int, mem []byte) *Activations {
 	if rows <= 0 || cols <= 0 || in > Row || (in != Dense && cols%32 != 0) {
 		mismatch("NewActivations", int(in), rows, cols)
 	}
-	need := ActivationsBytes(in, rows, cols)
 	if mem == nil {
-		mem = alignedBytes(need)
+		mem = alignedBytes(ActivationsBytes(in, rows, cols))
 	}
+	need := rows * activationsRow(in, cols)
 	if len(mem) < need || len(mem)%(64*rows) != 0 || uintptr(unsafe.Pointer(&mem[0]))%16 != 0 {
 		mismatch("NewActivations", int(in), rows, cols, len(mem), need)
 	}

@@ -40,21 +40,40 @@ func (k Kernels) Mul(dst []float32, stride int, w *Matrix, from, to int, a *Acti
 		}
 		return
 	}
-	if n >= wideTokens && k.unpacks(w.format) {
-		k.mulWide(dst, stride, w, from, to, a, n, add, bias)
-		return
+	chunk := tokenChunk(a.stride, n)
+	for t := 0; t < n; t += chunk {
+		count := min(chunk, n-t)
+		if count >= wideTokens && k.unpacks(w.format) {
+			k.mulWide(dst[t*stride:], stride, w, from, to, a, t, count, add, bias)
+		} else {
+			k.mulTiles(dst[t*stride:], stride, w, from, to, a, t, count, add, bias)
+		}
 	}
-	k.mulTiles(dst, stride, w, from, to, a, n, add, bias)
 }
 
-// Bounds of one call of the assembly, so that it stays short: multiplications of a tile, bytes of one token.
+// Tokens that pass all panels together should stay in the second cache; reading the weights again for the next ones costs little.
 const (
-	tileWork  = 4 << 20
-	tokenWork = 512 << 10
+	tokenCache = 384 << 10
+	leastChunk = 48
 )
 
-// mulTiles goes through a few panels at a time, which stay in the first cache while all tokens pass by.
-func (k Kernels) mulTiles(dst []float32, stride int, w *Matrix, from, to int, a *Activations, n int, add bool, bias []float32) {
+// tokenChunk splits n tokens with rows of so many bytes into equal parts, whole tiles each.
+func tokenChunk(rowBytes, n int) int {
+	most := max(leastChunk, tokenCache/rowBytes)
+	parts := (n + most - 1) / most
+	return ((n+parts-1)/parts + 11) / 12 * 12
+}
+
+// Bounds of one call of the assembly, so that it stays short: multiplications of a tile, bytes of one token. Panels that pass all
+// tokens together should stay in the first cache.
+const (
+	tileWork   = 4 << 20
+	tokenWork  = 512 << 10
+	panelCache = 24 << 10
+)
+
+// mulTiles multiplies rows first, first+1, … of a: n of them.
+func (k Kernels) mulTiles(dst []float32, stride int, w *Matrix, from, to int, a *Activations, first, n int, add bool, bias []float32) {
 	args := mulArgs{
 		dstStride: 4 * stride, panelBytes: w.panelBytes, blocks: w.cols / 32, xStride: a.stride, head: w.layout.head,
 	}
@@ -64,11 +83,9 @@ func (k Kernels) mulTiles(dst []float32, stride int, w *Matrix, from, to int, a 
 	if add {
 		args.add = 1
 	}
-	group := max(1, tileWork/(w.cols*panelRows*refTokens))
+	group := max(1, tokenWork/w.panelBytes)
 	if n > 1 {
-		group = min(group, max(1, panelCache/w.panelBytes))
-	} else {
-		group = max(1, tokenWork/w.panelBytes)
+		group = max(1, min(tileWork/(w.cols*panelRows*refTokens), panelCache/w.panelBytes))
 	}
 	for p := from; p < to; p += group {
 		args.panels = min(group, to-p)
@@ -78,18 +95,20 @@ func (k Kernels) mulTiles(dst []float32, stride int, w *Matrix, from, to int, a 
 		}
 		for t := 0; t < n; {
 			args.dst = &dst[t*stride+p*panelRows]
-			row := a.row(t)
-			args.x, args.scales = &row[0], &row[0]
-			if a.in != Dense {
-				args.scales = &row[a.cols]
-			}
+			args.x, args.scales = a.at(first+t, 0)
 			t += k.tile(w.format, n-t, &args)
 		}
 	}
 }
 
-// panelCache is how many bytes of panels pass all tokens together.
-const panelCache = 24 << 10
+// at points to block b of row t and to its scale.
+func (a *Activations) at(t, b int) (x, scale *byte) {
+	row := a.row(t)
+	if a.in == Dense {
+		return &row[0], nil
+	}
+	return &row[b*32], &row[a.cols+b*scaleBytes]
+}
 
 // tile multiplies with the largest tile that the tokens left fill, and returns its tokens.
 func (k Kernels) tile(f Format, left int, args *mulArgs) int {

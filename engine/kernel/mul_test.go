@@ -13,7 +13,7 @@ func formats() []Format { return []Format{F32, F16, Q4, Q4K, Q5, Q5K, Q6K, Q8, I
 // them was written.
 func rowsOf(f Format, r *rand.Rand, in input, rows, cols, off int) (*Activations, func() error) {
 	mem, intact := guarded[byte](ActivationsBytes(f.Input(), rows, cols), 16*off)
-	a := &Activations{in: f.Input(), rows: rows, cols: cols, stride: activationsStride(f.Input(), cols), data: mem}
+	a := &Activations{in: f.Input(), rows: rows, cols: cols, stride: len(mem) / rows, data: mem}
 	for t := range rows {
 		Generic().Quantize(a, t, fill(r, in, make([]float32, cols)))
 	}

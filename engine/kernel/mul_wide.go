@@ -15,7 +15,8 @@ type wideScratch struct {
 	sums   [wideSums * panelRows]float32
 }
 
-func (k Kernels) mulWide(dst []float32, stride int, w *Matrix, from, to int, a *Activations, n int, add bool, bias []float32) {
+// mulWide multiplies rows first, first+1, … of a: n of them.
+func (k Kernels) mulWide(dst []float32, stride int, w *Matrix, from, to int, a *Activations, first, n int, add bool, bias []float32) {
 	var room wideScratch
 	scratch := &room.blocks[alignedAt(room.blocks[:])]
 	blocks := w.cols / 32
@@ -39,8 +40,7 @@ func (k Kernels) mulWide(dst []float32, stride int, w *Matrix, from, to int, a *
 					args.bias = &bias[p*panelRows]
 				}
 				for t := 0; t < count; {
-					row := a.row(t0 + t)
-					args.x, args.scales = &row[b*32], &row[a.cols+b*scaleBytes]
+					args.x, args.scales = a.at(first+t0+t, b)
 					if b > 0 {
 						args.sums = &room.sums[t*panelRows]
 					}
