@@ -76,7 +76,7 @@ type encoder struct{ *native.Engine }
 func miniLM(t *testing.T) encoder {
 	t.Helper()
 	e, err := native.New(native.Config{Models: []native.ModelConfig{
-		{ID: testmodel.MiniLM, Kind: native.KindBERT, Path: testmodel.Path(t, testmodel.MiniLM)},
+		{ID: testmodel.MiniLM, Path: testmodel.Path(t, testmodel.MiniLM)},
 	}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)

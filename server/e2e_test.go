@@ -79,7 +79,7 @@ func start(t *testing.T, s setup) *installation {
 	}
 	native, embedding := "", `""`
 	if s.retrieval {
-		native = fmt.Sprintf("{id: %s, kind: bert, path: %q}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM))
+		native = fmt.Sprintf("{id: %s, path: %q}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM))
 		embedding = testmodel.MiniLM
 	}
 	file := filepath.Join(in.dir, "sluice.yaml")

@@ -22,7 +22,7 @@ func startNative(t *testing.T, overrides map[string]any) *installation {
 	encoder := testmodel.Path(t, "all-minilm-l6-v2")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sluice.yaml")
-	text := "engines:\n  native:\n    models:\n      - {id: smollm2-135m-instruct, kind: llama, path: " + llm + "}\n      - {id: all-minilm-l6-v2, kind: bert, path: " + encoder + "}\n"
+	text := "engines:\n  native:\n    models:\n      - {id: smollm2-135m-instruct, path: " + llm + "}\n      - {id: all-minilm-l6-v2, path: " + encoder + "}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

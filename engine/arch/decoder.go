@@ -55,7 +55,7 @@ func (b *builder) decoderLayer(i int, x *graph.Value) *graph.Value {
 	up := b.matmul(at("up"), n, name("ffn_up"), graph.ClassFFN, c.Hidden, c.Dim, maybeBias)
 	act := b.Add(graph.OpAct, at("act"), graph.A{"fn": c.Act}, gate)
 	y = b.Add(graph.OpMul, at("glu"), nil, act, up)
-	y = b.matmul(at("down"), y, name("ffn_down"), graph.ClassFFN, c.Dim, c.Hidden, maybeBias)
+	y = b.matmul(at("down"), y, name("ffn_down"), graph.ClassDown, c.Dim, c.Hidden, maybeBias)
 	if c.Arch == Gemma3 {
 		y = b.rmsnorm(at("down_norm"), y, name("post_ffw_norm"), c.Dim, 1)
 	}

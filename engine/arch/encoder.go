@@ -39,6 +39,6 @@ func (b *builder) encoderLayer(i int, x *graph.Value) *graph.Value {
 	x = b.layernorm(at("attn_norm"), b.add(at("x_attn"), x, y), name("attn_output_norm"))
 	y = b.matmul(at("up"), x, name("ffn_up"), graph.ClassFFN, c.Hidden, c.Dim, withBias)
 	y = b.Add(graph.OpAct, at("act"), graph.A{"fn": c.Act}, y)
-	y = b.matmul(at("down"), y, name("ffn_down"), graph.ClassFFN, c.Dim, c.Hidden, withBias)
+	y = b.matmul(at("down"), y, name("ffn_down"), graph.ClassDown, c.Dim, c.Hidden, withBias)
 	return b.layernorm(at("x"), b.add(at("x_ffn"), x, y), name("layer_output_norm"))
 }

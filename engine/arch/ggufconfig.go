@@ -234,15 +234,23 @@ func (r *metadata) encoder(c *Config) {
 // tokens reads which tokens begin a text and end an answer.
 func (r *metadata) tokens(c *Config) {
 	t := &metadata{file: r.file, prefix: "tokenizer.ggml."}
-	c.BOS = t.intOr("bos_token_id", -1)
+	c.BOS = t.token("bos_token_id")
 	for _, key := range []string{"eos_token_id", "eot_token_id", "eom_token_id"} {
-		if t.has(key) {
-			c.EOS = appendNew(c.EOS, t.int(key))
+		if id := t.token(key); id >= 0 {
+			c.EOS = appendNew(c.EOS, id)
 		}
 	}
 	if t.err != nil {
 		r.fail(t.err)
 	}
+}
+
+// token reads a token, −1 where the file has none. Files say that, too, by the largest number of 32 bits.
+func (r *metadata) token(key string) int {
+	if v, err := r.file.Int(r.prefix + key); err == nil && v == math.MaxUint32 {
+		return -1
+	}
+	return r.intOr(key, -1)
 }
 
 // appendNew appends a token that the list lacks.

@@ -25,7 +25,7 @@ var gates = []struct {
 	rise          float64 // of the perplexity, upwards
 	kld, top1     float64
 }{
-	{plan: native.PrecisionFile, against: native.PrecisionExact, change: 0.005, kld: 0.005, top1: 0.94},
+	{plan: native.PlanNative, against: native.PlanF32, change: 0.005, kld: 0.005, top1: 0.94},
 }
 
 // vectorGates are the same for all-MiniLM-L6-v2: the least cosine of any passage.
@@ -33,7 +33,7 @@ var vectorGates = []struct {
 	plan, against string
 	cosine        float64
 }{
-	{plan: native.PrecisionFile, against: native.PrecisionExact, cosine: 0.999999},
+	{plan: native.PlanNative, against: native.PlanF32, cosine: 0.999999},
 }
 
 // tokens is how many tokens of the built-in text the gates look at: all with SLUICE_TEST_LONG, which make test-long sets.
@@ -99,7 +99,7 @@ func TestVectorsKeepTheirGates(t *testing.T) {
 	}
 	embed := func(plan string) eval.Embed {
 		e, err := native.New(native.Config{Models: []native.ModelConfig{
-			{ID: "encoder", Kind: native.KindBERT, Path: testmodel.Path(t, testmodel.MiniLM), Precision: plan},
+			{ID: "encoder", Path: testmodel.Path(t, testmodel.MiniLM), Precision: plan},
 		}}, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -149,13 +149,13 @@ func TestPlansComeCloseToTheExactAnswer(t *testing.T) {
 		plan        string
 		mean, worst float64 // over all tokens; of any
 	}{
-		{native.PrecisionFile, 0.06, 0.35},
-		{native.PrecisionExact, 0.002, 0.01},
+		{native.PlanNative, 0.06, 0.35},
+		{native.PlanF32, 0.002, 0.01},
 	} {
 		m := eval.Native(open(t, p.plan))
 		sum, worst, n := 0.0, 0.0, 0
 		for _, c := range reference.Cases {
-			if p.plan == native.PrecisionExact && os.Getenv("SLUICE_TEST_LONG") == "" {
+			if p.plan == native.PlanF32 && os.Getenv("SLUICE_TEST_LONG") == "" {
 				c.IDs = c.IDs[:min(12, len(c.IDs))]
 			}
 			s := m.Start()

@@ -55,6 +55,7 @@ const (
 	ClassBias      Class = "bias"
 	ClassAttention Class = "attention"
 	ClassFFN       Class = "ffn"
+	ClassDown      Class = "down" // what leads out of a feed-forward; its input has the largest outliers
 	ClassOther     Class = "other"
 )
 

@@ -24,21 +24,24 @@ type Precision struct {
 // NewPrecision returns a plan by name: native (or ""), int8 (attention and feed-forward in int8, embedding and head in half precision), int8-kv8 (the same for
 // weights), f16 or f32. Overrides give single classes another format: {"head": "i8"}.
 func NewPrecision(plan string, overrides map[string]string) (Precision, error) {
-	p := Precision{Name: plan, Classes: map[Class]Elem{}}
+	p := Precision{Name: plan, Classes: map[Class]Elem{}, Wide: map[Class]bool{}}
 	switch plan {
 	case "", "native":
 		p.Name, p.Default = "native", Native
+		p.Wide[ClassHead], p.Wide[ClassAttention] = true, true
 	case "f16", "f32":
 		p.Default = Elem(plan)
 	case "int8", "int8-kv8":
 		p.Default = F16
-		p.Classes[ClassAttention], p.Classes[ClassFFN] = "i8", "i8"
+		for _, class := range []Class{ClassAttention, ClassFFN, ClassDown} {
+			p.Classes[class], p.Wide[class] = "i8", true
+		}
 	default:
 		return p, fmt.Errorf("unknown precision plan %q; there are native, int8, int8-kv8, f16 and f32", plan)
 	}
 	for _, class := range slices.Sorted(maps.Keys(overrides)) {
 		if !knownClass(Class(class)) {
-			return p, fmt.Errorf("precision of class %q: there are the classes embed, head, attention, ffn and other", class)
+			return p, fmt.Errorf("precision of class %q: there are the classes embed, head, attention, ffn, down and other", class)
 		}
 		p.Classes[Class(class)] = Elem(overrides[class])
 	}
@@ -183,7 +186,11 @@ func (p Precision) quantise(e *editor) {
 		if want == Q8R {
 			per = "row"
 		}
-		if p.Wide[n.In[1].Weight.Class] {
+		class := n.In[1].Weight.Class
+		if class == ClassEmbed {
+			class = ClassHead // an embedding that is multiplied with is a head that the model ties to it
+		}
+		if p.Wide[class] {
 			want, per = want+"2", per+"2"
 		}
 		x := n.In[0]

@@ -101,7 +101,7 @@ func knownElem(e Elem) bool {
 // knownClass reports whether c is one of the weight classes.
 func knownClass(c Class) bool {
 	switch c {
-	case ClassEmbed, ClassHead, ClassNorm, ClassBias, ClassAttention, ClassFFN, ClassOther:
+	case ClassEmbed, ClassHead, ClassNorm, ClassBias, ClassAttention, ClassFFN, ClassDown, ClassOther:
 		return true
 	}
 	return false

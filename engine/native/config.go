@@ -8,18 +8,6 @@ import (
 	"github.com/sluice-project/sluice/engine"
 )
 
-// Kinds of models.
-const (
-	KindLlama = "llama" // generates text: a GGUF file
-	KindBERT  = "bert"  // computes embeddings: a directory with safetensors weights and a tokenizer
-)
-
-// Precisions of a Llama model.
-const (
-	PrecisionFile  = ""    // as the file stores it
-	PrecisionExact = "f32" // weights and activations in float32: slow, large, for comparisons
-)
-
 // Config describes what the engine runs.
 type Config struct {
 	Models        []ModelConfig
@@ -27,14 +15,20 @@ type Config struct {
 	Concurrency   int // sequences computed at a time; 0 means 8
 	QueueLimit    int // requests that may wait for a slot; 0 means 64
 	ContextTokens int // bound on prompt plus completion; 0 means each model's own
+
+	// CacheDir keeps packed weights, so that later loads map them; "" packs them at every load.
+	CacheDir string
+	// KVMemoryMiB bounds the memory for keys and values of one model; 0 means a quarter of the machine's. A request waits until
+	// what it may need at most is free.
+	KVMemoryMiB int
 }
 
-// ModelConfig names one model.
+// ModelConfig names one model: a GGUF file, or a directory with config.json, tokenizer.json and safetensors. What it can do follows
+// from its architecture.
 type ModelConfig struct {
 	ID        engine.ModelID
-	Kind      string
 	Path      string
-	Precision string
+	Precision string // precision plan; "" is native
 }
 
 const (
@@ -57,6 +51,7 @@ func (c Config) Validate() error {
 	bound("threads", c.Threads, maxThreads)
 	bound("concurrency", c.Concurrency, maxSlots)
 	bound("queue_limit", c.QueueLimit, maxWaiting)
+	bound("kv_memory_mib", c.KVMemoryMiB, 1<<30)
 	bound("context_tokens", c.ContextTokens, 1<<22)
 	seen := map[engine.ModelID]bool{}
 	for i, m := range c.Models {
@@ -67,12 +62,11 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("models[%d]: the id %q occurs twice", i, m.ID))
 		case m.Path == "":
 			errs = append(errs, fmt.Errorf("models[%d] (%s) has no path", i, m.ID))
-		case m.Kind != KindLlama && m.Kind != KindBERT:
-			errs = append(errs, fmt.Errorf("models[%d] (%s): the kind %q is unknown, use %q or %q", i, m.ID, m.Kind, KindLlama, KindBERT))
-		case m.Precision != PrecisionFile && m.Precision != PrecisionExact:
-			errs = append(errs, fmt.Errorf("models[%d] (%s): the precision %q is unknown, use %q or nothing", i, m.ID, m.Precision, PrecisionExact))
 		}
 		seen[m.ID] = true
+		if _, err := parsePlan(m.Precision); err != nil {
+			errs = append(errs, fmt.Errorf("models[%d] (%s): %w", i, m.ID, err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -89,3 +83,6 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// unknownMemory stands for the memory of a machine that does not tell.
+const unknownMemory = 8 << 30

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
@@ -19,8 +20,8 @@ var loaded sync.Map
 func openEngine(t testing.TB, cfg Config) *Engine {
 	t.Helper()
 	cfg.Models = []ModelConfig{
-		{ID: smol, Kind: KindLlama, Path: testmodel.Path(t, testmodel.SmolLM2)},
-		{ID: "minilm", Kind: KindBERT, Path: testmodel.Path(t, testmodel.MiniLM)},
+		{ID: smol, Path: testmodel.Path(t, testmodel.SmolLM2)},
+		{ID: "minilm", Path: testmodel.Path(t, testmodel.MiniLM)},
 	}
 	if cfg.Threads == 0 {
 		cfg.Threads = 2
@@ -33,12 +34,18 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 		t.Fatal(err)
 	}
 	cfg = cfg.withDefaults()
-	e := &Engine{log: first.log, models: first.models, encoders: first.encoders, pool: newPool(cfg.Threads), generators: map[engine.ModelID]*generator{}}
+	e := &Engine{log: first.log, models: first.models, pool: exec.NewPool(cfg.Threads), generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{}}
 	e.loop = &loop{metrics: newMetrics(nil), pool: e.pool, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
 	for id, g := range first.generators {
 		own := *g
-		own.pass, own.sampler = newPass(g.pass.m, g.pass.k, e.pool), newSampler(g.pass.k, g.pass.m.vocab)
+		own.pass, own.sampler = g.prog.NewPass(g.pass.Kernels(), e.pool), newSampler(g.pass.Kernels(), g.tokens.Size())
 		e.generators[id] = &own
+	}
+	for id, enc := range first.encoders {
+		own := *enc
+		own.pool, own.gate = exec.NewPool(cfg.Threads), make(chan struct{}, 1)
+		own.pass = enc.prog.NewPass(enc.pass.Kernels(), own.pool)
+		e.encoders[id] = &own
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e

@@ -5,8 +5,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/chattemplate"
-	"github.com/sluice-project/sluice/engine/gguf"
-	"github.com/sluice-project/sluice/engine/kernel"
+	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/engine/tokenizer"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -18,56 +17,56 @@ type generator struct {
 	template *chattemplate.Template // nil if the file has none
 	bos, eos int32
 
-	pass    *pass
+	prog    *exec.Program
+	pass    *exec.Pass
 	sampler *sampler
 	targets []target
+
+	pages    int // of keys and values that may exist
+	reserved int // of those, what admitted jobs may need
 }
 
-func loadGenerator(cfg ModelConfig, context int, k kernel.Kernels, workers *pool) (*generator, error) {
-	f, err := gguf.Open(cfg.Path)
+// generator makes a generator of a compiled model whose passes run on the threads of pool.
+func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
+	tokens, source, err := generatorTokens(c.files)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // read only, and everything was copied
-	weights, err := loadLlama(f, context, cfg.Precision == PrecisionExact)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", cfg.Path, err)
+	// Files pad the embedding with rows that no token has.
+	if vocab := c.prog.Outputs(); tokens.Size() > vocab {
+		return nil, fmt.Errorf("the tokenizer has %d tokens, the embedding %d", tokens.Size(), vocab)
 	}
-	g := &generator{pass: newPass(weights, k, workers), sampler: newSampler(k, weights.vocab)}
-	if err := g.loadTokenizer(f, weights.vocab); err != nil {
-		return nil, fmt.Errorf("%s: %w", cfg.Path, err)
-	}
-	g.info = engine.Model{
-		ID: cfg.ID, Digest: f.Digest(), Precision: weights.precision, ContextTokens: weights.context,
-		CanGenerate: true, HasLogprobs: true, Deterministic: true,
-	}
-	if g.template != nil {
+	pages := o.keyValuePages(c.prog)
+	c.info.ContextTokens = min(c.info.ContextTokens, exec.Positions(pages))
+	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, pass: c.pass(o.kernels, pool), sampler: newSampler(o.kernels, tokens.Size())}
+	g.bos, _ = tokens.BOS()
+	g.eos = tokens.EOS()
+	if source != "" {
+		if g.template, err = chattemplate.Parse(source); err != nil {
+			return nil, err
+		}
 		g.info.Template = g.template.Digest()
 	}
+	g.info.CanGenerate, g.info.HasLogprobs = true, true
 	return g, nil
 }
 
-func (g *generator) loadTokenizer(f *gguf.File, vocab int) error {
-	v, err := tokenizer.FromMetadata(f.Value)
-	if err != nil {
-		return err
+// logits returns those of the i-th wanted row of the last run, one for each token.
+func (g *generator) logits(i int) []float32 { return g.pass.Result(i)[:g.tokens.Size()] }
+
+// needed is the number of pages that a job may take: choices share the full pages of the prompt.
+func needed(prompt, limit, choices int) int {
+	return exec.Needed(prompt+limit) + (choices-1)*(exec.Needed(limit)+1)
+}
+
+// keyValuePages is how many pages of keys and values a model may have: what the configuration says, or a quarter of the memory of
+// this machine.
+func (o *opener) keyValuePages(p *exec.Program) int {
+	bytes := o.cfg.KVMemoryMiB << 20
+	if bytes == 0 {
+		bytes = memory() / 4
 	}
-	if g.tokens, err = tokenizer.New(v); err != nil {
-		return err
-	}
-	if g.tokens.Size() != vocab {
-		return fmt.Errorf("the tokenizer has %d tokens, the embedding %d", g.tokens.Size(), vocab)
-	}
-	g.bos, g.eos = v.BOS, v.EOS
-	if !f.Has("tokenizer.chat_template") {
-		return nil
-	}
-	source, err := f.String("tokenizer.chat_template")
-	if err != nil {
-		return err
-	}
-	g.template, err = chattemplate.Parse(source)
-	return err
+	return max(1, bytes/p.PageBytes())
 }
 
 // encode returns the prompt tokens of a request.

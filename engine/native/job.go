@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native/exec"
 )
 
 // job is one request on its way through the loop.
@@ -19,12 +20,13 @@ type job struct {
 	draw     draw
 	logprobs int
 	stops    []string
+	pages    int // of keys and values, at most
 
 	gone atomic.Bool // the caller left
 
 	// The loop's.
 	fed       int // prompt tokens computed
-	cache     *cache
+	cache     *exec.Cache
 	sequences []*sequence
 	running   int // sequences without an end
 	produced  int // completion tokens
@@ -43,12 +45,15 @@ type job struct {
 // sequence is one choice of a job.
 type sequence struct {
 	choice int
-	cache  *cache
+	cache  *exec.Cache
 	next   int32 // the token to compute next
 	step   int   // tokens produced
 	out    output
 	ended  bool
 }
+
+// fits reports whether the memory for keys and values is free that the job may need.
+func (j *job) fits() bool { return j.model.reserved+j.pages <= j.model.pages }
 
 // dropped reports whether nobody waits for the job any more.
 func (j *job) dropped() bool { return j.gone.Load() || j.ctx.Err() != nil }
@@ -117,11 +122,11 @@ func (j *job) stream(yield func(engine.Event, error) bool) {
 // release gives the memory of the job back. Only the loop calls it.
 func (j *job) release() {
 	if j.cache != nil {
-		j.cache.release()
+		j.cache.Release()
 		j.cache = nil
 	}
 	for _, s := range j.sequences {
-		s.cache.release()
+		s.cache.Release()
 	}
 	j.sequences = nil
 }

@@ -24,32 +24,28 @@ func TestUnusableModelsAreNamed(t *testing.T) {
 		change func(*tiny)
 		want   string
 	}{
-		"architecture":    {set("general.architecture", "mamba"), `the architecture "mamba" is not supported`},
-		"no architecture": {func(f *tiny) { f.meta = f.meta[1:] }, `"general.architecture": the metadata key is missing`},
-		"missing tensor":  {drop("blk.1.ffn_up.weight"), `has no tensor "blk.1.ffn_up.weight"`},
-		"missing norm":    {drop("output_norm.weight"), `has no tensor "output_norm.weight"`},
-		"missing layer":   {set("llama.block_count", uint32(3)), `has no tensor "blk.2.`},
-		"surplus layer":   {set("llama.block_count", uint32(1)), `"blk.1.`},
-		"shape":           {set("llama.feed_forward_length", uint32(768)), `tensor "blk.0.ffn_gate.weight" has the shape [256 512]`},
-		"heads":           {set("llama.attention.head_count_kv", uint32(3)), "4 attention heads do not divide into 3"},
-		"no layers":       {set("llama.block_count", uint32(0)), "llama.block_count = 0 is outside"},
-		"huge":            {set("llama.context_length", uint32(1<<31)), "outside"},
-		"long context": {func(f *tiny) {
-			f.set("llama.context_length", uint32(1<<22)).set("llama.attention.key_length", uint32(4096)).set("llama.attention.value_length", uint32(4096)).set("llama.rope.dimension_count", uint32(4096))
-		}, "context_tokens"},
-		"odd rotation":     {set("llama.rope.dimension_count", uint32(3)), "rotated dimension 3 is odd"},
+		"architecture":     {set("general.architecture", "mamba"), `the architecture "mamba" is not supported`},
+		"no architecture":  {func(f *tiny) { f.meta = f.meta[1:] }, `"general.architecture": the metadata key is missing`},
+		"missing tensor":   {drop("blk.1.ffn_up.weight"), `has no tensor "blk.1.ffn_up.weight"`},
+		"missing norm":     {drop("output_norm.weight"), `has no tensor "output_norm.weight"`},
+		"missing layer":    {set("llama.block_count", uint32(3)), `has no tensor "blk.2.`},
+		"surplus layer":    {set("llama.block_count", uint32(1)), `"blk.1.`},
+		"shape":            {set("llama.feed_forward_length", uint32(768)), `tensor "blk.0.ffn_gate.weight" has the shape [512 256]`},
+		"heads":            {set("llama.attention.head_count_kv", uint32(3)), "4 attention heads do not divide into 3"},
+		"no layers":        {set("llama.block_count", uint32(0)), "the number of layers is 0, outside 1 to 1024"},
+		"huge":             {set("llama.context_length", uint32(1<<31)), "outside"},
+		"odd rotation":     {set("llama.rope.dimension_count", uint32(3)), "the rotated dimension 3 must be even"},
 		"rotation base":    {set("llama.rope.freq_base", float32(-1)), "must be positive"},
 		"position scaling": {set("llama.rope.scaling.type", "yarn"), `"yarn" is not supported`},
 		"tokenizer":        {set("tokenizer.ggml.model", "rwkv"), `"rwkv" is not supported`},
-		"few tokens": {func(f *tiny) {
+		"many tokens": {func(f *tiny) {
 			tokens, types := byteTokens()
-			f.set("tokenizer.ggml.tokens", tokens[:259]).set("tokenizer.ggml.token_type", types[:259])
-			f.set("tokenizer.ggml.eos_token_id", uint32(258))
-		}, "the tokenizer has 259 tokens, the embedding 260"},
+			f.set("tokenizer.ggml.tokens", append(tokens, "more")).set("tokenizer.ggml.token_type", append(types, 1))
+		}, "the tokenizer has 261 tokens, the embedding 260"},
 		"template": {set("tokenizer.chat_template", "{% for %}"), "chattemplate"},
 		"bias": {func(f *tiny) {
 			f.tensors = append(f.tensors, testmodel.Tensor{Name: "blk.0.attn_q.bias", Shape: []int{1}, Data: make([]byte, 4)})
-		}, `"blk.0.attn_q.bias", which the architecture llama`},
+		}, `tensor "blk.0.attn_q.bias" has the shape [1 1]`},
 	} {
 		f := newTiny(gguf.Q8_0)
 		c.change(f)
@@ -59,7 +55,7 @@ func TestUnusableModelsAreNamed(t *testing.T) {
 
 func checkRefused(t *testing.T, name, path, want string) {
 	t.Helper()
-	e, err := New(Config{Models: []ModelConfig{{ID: tinyID, Kind: KindLlama, Path: path}}}, slog.New(slog.DiscardHandler), nil)
+	e, err := New(Config{Models: []ModelConfig{{ID: tinyID, Path: path}}}, slog.New(slog.DiscardHandler), nil)
 	if err == nil {
 		_ = e.Close()
 	}
@@ -85,13 +81,12 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	err := Config{Threads: -1, Concurrency: 1 << 20, Models: []ModelConfig{
 		{},
-		{ID: "a", Kind: "llama", Path: "x"},
-		{ID: "a", Kind: "llama", Path: "x"},
-		{ID: "b", Kind: "llama"},
-		{ID: "c", Kind: "gpt", Path: "x"},
-		{ID: "d", Kind: "llama", Path: "x", Precision: "int3"},
+		{ID: "a", Path: "x"},
+		{ID: "a", Path: "x"},
+		{ID: "b"},
+		{ID: "d", Path: "x", Precision: "int3"},
 	}}.Validate()
-	for _, want := range []string{"threads is -1", "concurrency is 1048576", "models[0] has no id", `"a" occurs twice`, "(b) has no path", `kind "gpt"`, `precision "int3"`} {
+	for _, want := range []string{"threads is -1", "concurrency is 1048576", "models[0] has no id", `"a" occurs twice`, "(b) has no path", `precision plan "int3"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}
@@ -108,7 +103,7 @@ func TestModelDescription(t *testing.T) {
 		t.Fatal(models, err)
 	}
 	m := models[0]
-	if m.Precision != "q5_1" || m.ContextTokens != 100 || !strings.HasPrefix(m.Digest, "sha256:") || !strings.HasPrefix(m.Template, "sha256:") ||
+	if m.Precision != "native" || m.ContextTokens != 100 || !strings.HasPrefix(m.Digest, "sha256:") || !strings.HasPrefix(m.Template, "sha256:") ||
 		!m.CanGenerate || !m.HasLogprobs || !m.Deterministic || m.CanEmbed {
 		t.Errorf("%+v", m)
 	}

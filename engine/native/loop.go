@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -18,7 +19,7 @@ const (
 // loop computes jobs, step by step, in one goroutine that runs while there is something to do.
 type loop struct {
 	metrics *metrics
-	pool    *pool
+	pool    *exec.Pool
 
 	mu      sync.Mutex
 	slots   int // sequences that may run at a time
@@ -109,6 +110,7 @@ func (l *loop) admit() bool {
 			j.fail(fault.New(fault.CodeEngineUnavailable, string(j.model.info.ID)))
 		}
 		l.used -= j.choices
+		j.model.reserved -= j.pages
 		l.perJob += (time.Since(j.admitted) - l.perJob) / 8
 		j.release()
 		return true
@@ -119,14 +121,16 @@ func (l *loop) admit() bool {
 		}
 	}
 	l.queue = slices.DeleteFunc(l.queue, func(j *job) bool { return l.closed || j.dropped() })
-	// A job with more choices than there are slots runs alone.
-	for len(l.queue) > 0 && (l.used == 0 || l.used+l.queue[0].choices <= l.slots) {
+	// A job with more choices than there are slots runs alone. None begins before the memory is free that it may need at most, so
+	// that nothing that has begun can run out of it.
+	for len(l.queue) > 0 && (l.used == 0 || l.used+l.queue[0].choices <= l.slots) && l.queue[0].fits() {
 		j := l.queue[0]
 		l.queue = l.queue[1:]
 		l.used += j.choices
+		j.model.reserved += j.pages
 		j.admitted = time.Now()
 		j.running = j.choices
-		j.cache = &cache{pool: j.model.pass.pages}
+		j.cache = j.model.pass.Pages().NewCache()
 		l.active = append(l.active, j)
 	}
 	l.metrics.queued.Set(float64(len(l.queue)))
@@ -155,34 +159,34 @@ type target struct {
 func (l *loop) step(m *generator) {
 	begin, picked := time.Now(), l.picked
 	p := m.pass
-	p.rows, m.targets = p.rows[:0], m.targets[:0]
+	p.Rows, m.targets = p.Rows[:0], m.targets[:0]
 	for _, j := range l.active {
 		if j.model != m {
 			continue
 		}
 		for _, s := range j.sequences {
 			if !s.ended {
-				s.cache.reserve(s.cache.length + 1)
-				p.rows = append(p.rows, row{token: s.next, cache: s.cache, pos: s.cache.length, logits: true})
-				s.cache.length++
+				s.cache.Reserve(1)
+				p.Rows = append(p.Rows, exec.Row{Token: s.next, Cache: s.cache, Pos: s.cache.Len(), Wanted: true})
+				s.cache.Advance(1)
 				m.targets = append(m.targets, target{j, s})
 			}
 		}
 	}
 	budget := chunkAlone
-	if len(p.rows) > 0 {
+	if len(p.Rows) > 0 {
 		budget = chunkBeside
 	}
 	prompt := l.addPrompts(m, budget)
-	if len(p.rows) == 0 {
+	if len(p.Rows) == 0 {
 		return
 	}
-	p.run()
+	p.Run()
 	for i, t := range m.targets {
 		if t.seq == nil {
-			l.begin(t.job, p.result(i))
+			l.begin(t.job, m.logits(i))
 		} else {
-			l.advance(t.job, t.seq, p.result(i))
+			l.advance(t.job, t.seq, m.logits(i))
 		}
 	}
 	l.metrics.step(time.Since(begin), prompt, l.picked-picked)
@@ -202,11 +206,11 @@ func (l *loop) addPrompts(m *generator, budget int) int {
 		if n == 0 {
 			continue
 		}
-		j.cache.reserve(j.cache.length + n)
+		j.cache.Reserve(n)
 		for range n {
 			last := j.fed == len(j.prompt)-1
-			m.pass.rows = append(m.pass.rows, row{token: j.prompt[j.fed], cache: j.cache, pos: j.cache.length, logits: last})
-			j.cache.length++
+			m.pass.Rows = append(m.pass.Rows, exec.Row{Token: j.prompt[j.fed], Cache: j.cache, Pos: j.cache.Len(), Wanted: last})
+			j.cache.Advance(1)
 			j.fed++
 			if last {
 				m.targets = append(m.targets, target{job: j})
@@ -224,7 +228,7 @@ func (l *loop) begin(j *job, logits []float32) {
 	for i := range j.choices {
 		s := &sequence{choice: i, cache: j.cache, out: output{stops: j.stops}}
 		if i > 0 {
-			s.cache = j.cache.fork()
+			s.cache = j.cache.Fork()
 		}
 		j.sequences = append(j.sequences, s)
 	}
@@ -281,6 +285,7 @@ func (l *loop) deliver(j *job, choice int, p piece, finish engine.Finish) {
 			Model:            engine.ReportedModel(j.model.info.ID),
 			PromptTokens:     len(j.prompt),
 			CompletionTokens: j.produced,
+			Replay:           replayToken(j.model.info, j.draw.seed),
 			Queue:            j.admitted.Sub(j.submitted),
 			Prefill:          j.prefilled.Sub(j.admitted),
 			Decode:           time.Since(j.prefilled),

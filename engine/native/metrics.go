@@ -5,6 +5,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/graph"
+	"github.com/sluice-project/sluice/engine/native/exec"
 )
 
 type metrics struct {
@@ -12,6 +16,9 @@ type metrics struct {
 	queued prometheus.Gauge
 	tokens *prometheus.CounterVec
 	steps  prometheus.Histogram
+	plans  *prometheus.CounterVec
+	fused  *prometheus.CounterVec
+	missed *prometheus.CounterVec
 }
 
 // New loads the models of cfg. It starts no goroutine: the threads begin with the first request. reg may be nil.
@@ -38,7 +45,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: []float64{.001, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .2, .5, 1, 2, 5},
 		}),
 	}
-	reg.MustRegister(m.active, m.queued, m.tokens, m.steps)
+	m.plans = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_engine_packed_weights_total",
+		Help: "Models loaded, by where their packed weights came from: hit (mapped from the cache), built, rebuilt (the file could not be used), off (not kept).",
+	}, []string{"model", "result"})
+	m.fused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_engine_plan_rewrites_total", Help: "Rewrites that the passes of the compiler made, by pass.",
+	}, []string{"pass"})
+	m.missed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_engine_plan_fallbacks_total", Help: "Rewrites and formats that the compiler had to do without, by pass and reason.",
+	}, []string{"pass", "reason"})
+	reg.MustRegister(m.active, m.queued, m.tokens, m.steps, m.plans, m.fused, m.missed)
 	return m
 }
 
@@ -46,4 +63,17 @@ func (m *metrics) step(d time.Duration, prompt, completion int) {
 	m.steps.Observe(d.Seconds())
 	m.tokens.WithLabelValues("prompt").Add(float64(prompt))
 	m.tokens.WithLabelValues("completion").Add(float64(completion))
+}
+
+func (m *metrics) compiled(id engine.ModelID, r exec.Report) {
+	m.plans.WithLabelValues(string(id), r.Cache).Inc()
+}
+
+func (m *metrics) optimized(r *graph.Report) {
+	for pass, n := range r.Applied {
+		m.fused.WithLabelValues(pass).Add(float64(n))
+	}
+	for _, s := range r.Skipped {
+		m.missed.WithLabelValues(s.Pass, s.Reason).Inc()
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/kernel"
+	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -22,10 +24,10 @@ import (
 type Engine struct {
 	log        *slog.Logger
 	generators map[engine.ModelID]*generator
-	encoders   map[engine.ModelID]*bert
+	encoders   map[engine.ModelID]*encoder
 	models     []engine.Model
 	loop       *loop
-	pool       *pool
+	pool       *exec.Pool
 	closing    sync.Once
 }
 
@@ -37,43 +39,45 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	log = log.With(slog.String("component", "engine"))
-	k := kernel.Detect(log)
 	e := &Engine{
-		log: log, pool: newPool(cfg.Threads),
-		generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*bert{},
+		log: log, pool: exec.NewPool(cfg.Threads),
+		generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{},
 	}
 	e.loop = &loop{metrics: m, pool: e.pool, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
+	o := &opener{cfg: cfg, kernels: kernel.Detect(log), log: log, metrics: m}
 	for _, mc := range cfg.Models {
-		start := time.Now()
-		if err := e.load(mc, cfg, k); err != nil {
-			return nil, fmt.Errorf("native engine: load model %s: %w", mc.ID, err)
+		if err := e.load(o, mc); err != nil {
+			return nil, errors.Join(fmt.Errorf("native engine: load model %s: %w", mc.ID, err), e.Close())
 		}
-		log.Info("model loaded", slog.String("model", string(mc.ID)), slog.String("isa", k.ISA()),
-			slog.Int("threads", cfg.Threads), slog.Float64("seconds", time.Since(start).Seconds()))
 	}
 	slices.SortFunc(e.models, func(a, b engine.Model) int { return cmp.Compare(a.ID, b.ID) })
 	return e, nil
 }
 
-func (e *Engine) load(mc ModelConfig, cfg Config, k kernel.Kernels) error {
-	if mc.Kind == KindBERT {
-		b, err := loadBERT(mc.Path, k, cfg.Threads)
-		if err != nil {
-			return err
-		}
-		e.encoders[mc.ID] = b
-		e.models = append(e.models, engine.Model{
-			ID: mc.ID, Digest: b.digest(), Precision: "f32", ContextTokens: b.contextTokens(),
-			EmbedDim: b.dim(), CanEmbed: true, Deterministic: true,
-		})
-		return nil
-	}
-	g, err := loadGenerator(mc, cfg.ContextTokens, k, e.pool)
+func (e *Engine) load(o *opener, mc ModelConfig) error {
+	begin := time.Now()
+	c, err := o.open(mc)
 	if err != nil {
 		return err
 	}
-	e.generators[mc.ID] = g
-	e.models = append(e.models, g.info)
+	var info engine.Model
+	if c.files.Config.Encoder() {
+		enc, encErr := o.encoder(c)
+		if err = encErr; err == nil {
+			e.encoders[mc.ID], info = enc, enc.info
+		}
+	} else {
+		g, genErr := o.generator(c, e.pool)
+		if err = genErr; err == nil {
+			e.generators[mc.ID], info = g, g.info
+		}
+	}
+	if err = errors.Join(err, c.files.Close()); err != nil {
+		return errors.Join(err, c.prog.Close())
+	}
+	e.models = append(e.models, info)
+	o.log.Info("model loaded", slog.String("model", string(mc.ID)), slog.String("plan", info.Precision), slog.String("isa", o.kernels.ISA()),
+		slog.Int("threads", o.cfg.Threads), slog.Float64("seconds", time.Since(begin).Seconds()))
 	return nil
 }
 
@@ -143,12 +147,17 @@ func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error)
 	if req.MaxTokens > 0 {
 		room = min(room, req.MaxTokens)
 	}
+	pages := needed(len(ids), room, max(1, req.Choices))
+	if pages > g.pages {
+		return nil, fault.New(fault.CodeInvalidValue, "n", fault.Say("the engine's memory holds %d tokens, %d choices of up to %d take more; ask for fewer choices or set max_tokens",
+			"引擎内存可容纳 %d 个 token，%d 个结果、每个最多 %d 个 token 超出容量；请减少结果数或设置 max_tokens", exec.Positions(g.pages), req.Choices, room)).WithParam("n")
+	}
 	seed := randomSeed()
 	if req.Seed != nil {
 		seed = *req.Seed
 	}
 	return &job{
-		ctx: ctx, model: g, prompt: ids, choices: max(1, req.Choices), limit: room, logprobs: req.Logprobs,
+		ctx: ctx, model: g, prompt: ids, choices: max(1, req.Choices), limit: room, logprobs: req.Logprobs, pages: pages,
 		draw:  draw{temperature: req.Temperature, topP: req.TopP, seed: seed},
 		stops: slices.DeleteFunc(slices.Clone(req.Stop), func(s string) bool { return s == "" }), signal: make(chan struct{}, 1),
 	}, nil
@@ -212,11 +221,18 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 
 // Close implements engine.Engine.
 func (e *Engine) Close() error {
+	var err error
 	e.closing.Do(func() {
 		e.loop.close()
-		e.pool.close()
+		e.pool.Close()
+		for _, enc := range e.encoders {
+			err = errors.Join(err, enc.close())
+		}
+		for _, g := range e.generators {
+			err = errors.Join(err, g.prog.Close())
+		}
 	})
-	return nil
+	return err
 }
 
 func cancelled(err error) error { return fmt.Errorf("native engine: %w", err) }

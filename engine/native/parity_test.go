@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
-	"github.com/sluice-project/sluice/engine/gguf"
 	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
@@ -47,38 +46,15 @@ func readReference(t testing.TB, name string) reference {
 	return r
 }
 
-func loadPass(t testing.TB, k kernel.Kernels, threads int, exact bool) *pass {
+// loadRunner opens the real model.
+func loadRunner(t testing.TB, threads int, plan string) *Runner {
 	t.Helper()
-	f, err := gguf.Open(testmodel.Path(t, testmodel.SmolLM2))
+	r, err := OpenRunner(RunnerConfig{Path: testmodel.Path(t, testmodel.SmolLM2), Plan: plan, Threads: threads, Context: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	m, err := loadLlama(f, 1024, exact)
-	if err != nil {
-		t.Fatal(err)
-	}
-	workers := newPool(threads)
-	t.Cleanup(workers.close)
-	return newPass(m, k, workers)
-}
-
-// feed computes ids behind what c holds, chunk rows at a time, and returns the logits of the last wanted positions.
-func feed(p *pass, c *cache, ids []int32, chunk, wanted int) [][]float32 {
-	var out [][]float32
-	for at := 0; at < len(ids); at += chunk {
-		p.rows = p.rows[:0]
-		c.reserve(c.length + min(chunk, len(ids)-at))
-		for i := at; i < min(at+chunk, len(ids)); i++ {
-			p.rows = append(p.rows, row{token: ids[i], cache: c, pos: c.length, logits: i >= len(ids)-wanted})
-			c.length++
-		}
-		p.run()
-		for i := range p.wanted {
-			out = append(out, slices.Clone(p.result(i)))
-		}
-	}
-	return out
+	t.Cleanup(func() { _ = r.Close() })
+	return r
 }
 
 func logprob(logits []float32, id int32) float64 {
@@ -101,10 +77,18 @@ func argmax(x []float32) int32 {
 }
 
 // teacherForced feeds the prompt and the reference's own tokens and returns the logits by which each of those was chosen.
-func teacherForced(p *pass, prompt, ids []int32) [][]float32 {
-	c := &cache{pool: p.pages}
-	defer c.release()
-	return feed(p, c, append(slices.Clone(prompt), ids[:len(ids)-1]...), 64, len(ids))
+func teacherForced(t *testing.T, r *Runner, prompt, ids []int32) [][]float32 {
+	t.Helper()
+	s := r.NewSequence()
+	defer s.Release()
+	var out [][]float32
+	err := r.Feed(s, append(slices.Clone(prompt), ids[:len(ids)-1]...), 64, len(prompt)-1, func(_ int, logits []float32) {
+		out = append(out, slices.Clone(logits))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // The float32 path computes what an independent implementation computes.
@@ -112,10 +96,10 @@ func TestFloat32PathEqualsExactAnswer(t *testing.T) {
 	if testing.Short() || kernel.Detect(slog.Default()).ISA() == "generic" {
 		t.Skip("takes minutes on the reference kernels and long under the race detector")
 	}
-	p := loadPass(t, kernel.Detect(slog.Default()), 2, true)
+	r := loadRunner(t, 2, PlanF32)
 	for _, c := range readReference(t, "smollm2-q4_1-numpy-fp32.json").Cases {
 		ids := c.IDs[:min(len(c.IDs), 24)]
-		for i, logits := range teacherForced(p, c.PromptIDs, ids) {
+		for i, logits := range teacherForced(t, r, c.PromptIDs, ids) {
 			want := c.Steps[i]
 			if d := math.Abs(logprob(logits, want.ID) - want.Logprob); d > 0.01 {
 				t.Errorf("%s: step %d: log-probability off by %.4f", c.Name, i, d)
@@ -135,10 +119,10 @@ func TestQuantisedPathIsCloseToExactAnswer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long under the race detector")
 	}
-	p := loadPass(t, kernel.Detect(slog.Default()), 2, false)
+	r := loadRunner(t, 2, "")
 	for _, c := range readReference(t, "smollm2-q4_1-numpy-fp32.json").Cases {
 		sum, worst := 0.0, 0.0
-		for i, logits := range teacherForced(p, c.PromptIDs, c.IDs) {
+		for i, logits := range teacherForced(t, r, c.PromptIDs, c.IDs) {
 			want := c.Steps[i]
 			d := math.Abs(logprob(logits, want.ID) - want.Logprob)
 			sum, worst = sum+d, max(worst, d)
@@ -160,9 +144,7 @@ func TestQuantisedPathIsCloseToExactAnswer(t *testing.T) {
 func TestAnswersAgreeWithLlamaCpp(t *testing.T) {
 	e := openEngine(t, Config{})
 	g := e.generators[smol]
-	workers := newPool(2)
-	t.Cleanup(workers.close)
-	p := newPass(g.pass.m, g.pass.k, workers)
+	r := loadRunner(t, 2, "")
 	cases, chats, ranked := readReference(t, "smollm2-q4_1-llamacpp.json").Cases, 0, 0
 	for _, c := range cases {
 		req := &engine.Request{Model: smol, Messages: c.Messages, MaxTokens: 1, Logprobs: 5}
@@ -180,7 +162,7 @@ func TestAnswersAgreeWithLlamaCpp(t *testing.T) {
 			t.Errorf("%s: %+v", c.Name, got)
 			continue
 		}
-		logits, choice := teacherForced(p, c.PromptIDs, c.IDs[:1])[0], got.logprobs[0][0]
+		logits, choice := teacherForced(t, r, c.PromptIDs, c.IDs[:1])[0], got.logprobs[0][0]
 		if want := g.tokens.Name(c.IDs[0]); choice.Token != want && choice.Logprob-logprob(logits, c.IDs[0]) >= 0.3 {
 			t.Errorf("%s: the first token is %q with %.3f, want %q, which has %.3f", c.Name, choice.Token, choice.Logprob, want, logprob(logits, c.IDs[0]))
 		}

@@ -165,7 +165,7 @@ func (f *tiny) write(t testing.TB) string {
 // openTiny returns an engine with the tiny model.
 func openTiny(t testing.TB, f *tiny, cfg Config) *Engine {
 	t.Helper()
-	cfg.Models = []ModelConfig{{ID: tinyID, Kind: KindLlama, Path: f.write(t)}}
+	cfg.Models = []ModelConfig{{ID: tinyID, Path: f.write(t)}}
 	if cfg.Threads == 0 {
 		cfg.Threads = 2
 	}

@@ -137,8 +137,8 @@ func Default() Config {
 			Tenant: limit.Limits{RequestsPerMinute: 60_000, TokensPerMinute: 20_000_000, Concurrent: 1024},
 		}},
 		Engines: Engines{Native: native.Config{Models: []native.ModelConfig{
-			{ID: "smollm2-135m-instruct", Kind: native.KindLlama, Path: "smollm2-135m-instruct-q4_1.gguf"},
-			{ID: "all-minilm-l6-v2", Kind: native.KindBERT, Path: "all-minilm-l6-v2"},
+			{ID: "smollm2-135m-instruct", Path: "smollm2-135m-instruct-q4_1.gguf"},
+			{ID: "all-minilm-l6-v2", Path: "all-minilm-l6-v2"},
 		}}},
 		RAG:       RAG{EmbeddingModel: "all-minilm-l6-v2"},
 		Workflows: Workflows{Enabled: true},
@@ -170,6 +170,7 @@ func (c *Config) resolve() {
 	}
 	set(&c.MasterKeyFile, filepath.Join(c.Data, "keys", "master.key"))
 	set(&c.Audit.Dir, filepath.Join(c.Data, "audit"))
+	set(&c.Engines.Native.CacheDir, filepath.Join(c.Downloads, "packed"))
 	if c.Database.URL == "" {
 		c.Database.URL = keyring.Secret("sqlite:" + filepath.Join(c.Data, "sluice.db"))
 	}

@@ -108,7 +108,7 @@ func (f *evalFlags) check() (eval.Data, error) {
 // planName is the plan as the engine calls it.
 func planName(plan string) string {
 	if plan == "native" {
-		return native.PrecisionFile
+		return native.PlanNative
 	}
 	return plan
 }
@@ -215,7 +215,7 @@ func (a *app) measureVectors(ctx context.Context, f *evalFlags, data eval.Data) 
 	open := func(path, plan string) (eval.Embed, eval.Subject, error) {
 		const id = engine.ModelID("model")
 		e, err := native.New(native.Config{Threads: f.threads, Models: []native.ModelConfig{
-			{ID: id, Kind: native.KindBERT, Path: path, Precision: planName(plan)},
+			{ID: id, Path: path, Precision: planName(plan)},
 		}}, log, nil)
 		if err != nil {
 			return nil, eval.Subject{}, err

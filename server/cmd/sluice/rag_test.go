@@ -20,7 +20,7 @@ func TestRAGCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.write(strings.NewReplacer(
-		"models: []}", fmt.Sprintf("models: [{id: %s, kind: bert, path: %q}]}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM)),
+		"models: []}", fmt.Sprintf("models: [{id: %s, path: %q}]}", testmodel.MiniLM, testmodel.Path(t, testmodel.MiniLM)),
 		`rag: {embedding_model: ""}`, "rag: {embedding_model: "+testmodel.MiniLM+"}").Replace(string(raw)))
 	s.env = s.up("--no-temporal", "--no-console").client()
 

@@ -94,7 +94,7 @@ func TestStartMistakes(t *testing.T) {
 func modelConfig(file string, content []byte) func(*testing.T, *site) {
 	return func(t *testing.T, s *site) {
 		s.write("data: " + s.data + "\ndownloads: " + s.dir + "\nlisten: 127.0.0.1:0\n" + quiet +
-			"rag: {embedding_model: \"\"}\nengines: {native: {models: [{id: m, kind: llama, path: " + file + "}]}}\n")
+			"rag: {embedding_model: \"\"}\nengines: {native: {models: [{id: m, path: " + file + "}]}}\n")
 		if content != nil {
 			writeFile(t, filepath.Join(s.dir, modelstore.Models, file), content)
 		}

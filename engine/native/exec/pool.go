@@ -1,4 +1,4 @@
-package native
+package exec
 
 import (
 	"runtime"
@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// pool runs one function on several goroutines at a time. Only one goroutine may call run.
+// Pool runs one function on several goroutines at a time. Only one goroutine may call run.
 //
 // Workers spin for a moment after each run, since the next one usually follows within microseconds, and then park. The caller
 // works too and waits for nobody who did not begin: on a crowded machine, where a worker gets no processor, it does everything
 // itself instead of waiting at every barrier.
-type pool struct {
+type Pool struct {
 	threads int
 	begin   sync.Once
 	wait    sync.WaitGroup
@@ -48,23 +48,23 @@ const (
 	yields = 20
 )
 
-// newPool returns a pool that starts threads−1 workers when it is first used; the caller of run is the last one.
-func newPool(threads int) *pool {
-	p := &pool{threads: threads, done: make(chan struct{}, 1), workers: make([]worker, threads-1)}
+// NewPool returns a pool that starts threads−1 workers when it is first used; the caller of run is the last one.
+func NewPool(threads int) *Pool {
+	p := &Pool{threads: threads, done: make(chan struct{}, 1), workers: make([]worker, threads-1)}
 	for i := range p.workers {
 		p.workers[i].wake = make(chan struct{}, 1)
 	}
 	return p
 }
 
-func (p *pool) hire() {
+func (p *Pool) hire() {
 	for i := range p.workers {
 		p.wait.Go(func() { p.work(i) })
 	}
 }
 
-// close ends the workers and waits for them. The pool is not used afterwards.
-func (p *pool) close() {
+// Close ends the workers and waits for them. The pool is not used afterwards.
+func (p *Pool) Close() {
 	p.ending.Store(true)
 	p.wake()
 	p.wait.Wait()
@@ -72,7 +72,7 @@ func (p *pool) close() {
 
 // run calls fn for the units 0 to units−1 in pieces of chunk, spread over the workers, and returns when all are done. fn must be
 // a value that exists already: making a closure here would allocate at every step.
-func (p *pool) run(units, chunk int, fn func(worker, from, to int)) {
+func (p *Pool) run(units, chunk int, fn func(worker, from, to int)) {
 	if units <= chunk || p.threads == 1 {
 		if units > 0 {
 			fn(0, 0, units)
@@ -88,7 +88,7 @@ func (p *pool) run(units, chunk int, fn func(worker, from, to int)) {
 	p.finish()
 }
 
-func (p *pool) wake() {
+func (p *Pool) wake() {
 	for i := range p.workers {
 		if w := &p.workers[i]; w.parked.Load() && w.parked.CompareAndSwap(true, false) {
 			w.wake <- struct{}{}
@@ -97,7 +97,7 @@ func (p *pool) wake() {
 }
 
 // take works off pieces until none is left.
-func (p *pool) take(worker int) {
+func (p *Pool) take(worker int) {
 	for {
 		to := p.next.Add(p.chunk)
 		from := to - p.chunk
@@ -109,7 +109,7 @@ func (p *pool) take(worker int) {
 }
 
 // finish lets nobody enter any more and waits until those inside are through.
-func (p *pool) finish() {
+func (p *Pool) finish() {
 	if p.state.And(^uint64(stateOpen))&stateInside == 0 {
 		return
 	}
@@ -137,7 +137,7 @@ func (p *pool) finish() {
 	}
 }
 
-func (p *pool) work(i int) {
+func (p *Pool) work(i int) {
 	var seen uint64 // the last run this worker knows
 	for {
 		s, found := p.await(i, seen)
@@ -156,7 +156,7 @@ func (p *pool) work(i int) {
 }
 
 // enter counts a worker as inside the run of s; it fails when the run is closed.
-func (p *pool) enter(s uint64) bool {
+func (p *Pool) enter(s uint64) bool {
 	for {
 		if s&stateOpen == 0 {
 			return false
@@ -173,7 +173,7 @@ func (p *pool) enter(s uint64) bool {
 }
 
 // await waits for a run after seen. It may also return without one.
-func (p *pool) await(i int, seen uint64) (state uint64, found bool) {
+func (p *Pool) await(i int, seen uint64) (state uint64, found bool) {
 	for range spins {
 		if s := p.state.Load(); s/stateRun != seen {
 			return s, true

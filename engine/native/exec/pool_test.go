@@ -1,4 +1,4 @@
-package native
+package exec
 
 import (
 	"runtime"
@@ -8,7 +8,7 @@ import (
 
 func TestPoolDoesEveryUnitOnce(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 8} {
-		p := newPool(threads)
+		p := NewPool(threads)
 		for _, units := range []int{0, 1, 2, 7, 100} {
 			for _, chunk := range []int{1, 3, 100} {
 				counts := make([]atomic.Int32, units)
@@ -31,13 +31,13 @@ func TestPoolDoesEveryUnitOnce(t *testing.T) {
 				}
 			}
 		}
-		p.close()
+		p.Close()
 	}
 }
 
 // Workers that have parked wake up again, and closing wakes them for good.
 func TestPoolWakesParkedWorkers(t *testing.T) {
-	p := newPool(3)
+	p := NewPool(3)
 	var n atomic.Int32
 	work := func(_, from, to int) { n.Add(int32(to - from)) }
 	for range 20 {
@@ -52,16 +52,16 @@ func TestPoolWakesParkedWorkers(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	p.close()
+	p.Close()
 	if n.Load() != 600 {
 		t.Errorf("%d units", n.Load())
 	}
-	newPool(4).close() // never used
+	NewPool(4).Close() // never used
 }
 
 // A worker that was the last one of an earlier run may be late with its signal, and send it in the middle of this one.
 func TestPoolOutlivesALateSignal(t *testing.T) {
-	p := newPool(2)
+	p := NewPool(2)
 	entered, release, returned := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		p.run(2, 1, func(worker, _, _ int) {
@@ -88,5 +88,5 @@ func TestPoolOutlivesALateSignal(t *testing.T) {
 	}
 	close(release)
 	<-returned
-	p.close()
+	p.Close()
 }

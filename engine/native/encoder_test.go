@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
@@ -36,13 +36,21 @@ func sentences(t testing.TB) []sentence {
 	return list
 }
 
-func miniLM(t testing.TB, k kernel.Kernels, threads int) *bert {
+func miniLM(t testing.TB, threads int) *encoder {
 	t.Helper()
-	b, err := loadBERT(testmodel.Path(t, testmodel.MiniLM), k, threads)
+	e := openMiniLM(t, testmodel.Path(t, testmodel.MiniLM), threads, "")
+	return e
+}
+
+// openMiniLM opens an encoder of its own.
+func openMiniLM(t testing.TB, path string, threads int, plan string) *encoder {
+	t.Helper()
+	e, err := New(Config{Threads: threads, Models: []ModelConfig{{ID: "minilm", Path: path, Precision: plan}}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	t.Cleanup(func() { _ = e.Close() })
+	return e.encoders["minilm"]
 }
 
 func cosine(a, b []float32) float64 {
@@ -56,7 +64,7 @@ func cosine(a, b []float32) float64 {
 }
 
 func TestBERTEqualsReference(t *testing.T) {
-	b := miniLM(t, kernel.Detect(nil), 2)
+	b := miniLM(t, 2)
 	list := sentences(t)
 	var texts []string
 	tokens := 0
@@ -72,7 +80,7 @@ func TestBERTEqualsReference(t *testing.T) {
 	for i, s := range list {
 		c := cosine(vectors[i], s.Vector)
 		worst = min(worst, c)
-		if length := cosineLength(vectors[i]); c < 0.99999 || math.Abs(length-1) > 1e-5 || len(vectors[i]) != b.dim() {
+		if length := cosineLength(vectors[i]); c < 0.99999 || math.Abs(length-1) > 1e-5 || len(vectors[i]) != b.info.EmbedDim {
 			t.Errorf("%.40q: cosine %.7f, length %.7f", s.Text, c, length)
 		}
 	}
@@ -88,7 +96,7 @@ func cosineLength(v []float32) float64 {
 }
 
 func TestBERTKnowsMeaning(t *testing.T) {
-	b := miniLM(t, kernel.Detect(nil), 2)
+	b := miniLM(t, 2)
 	v, _, err := b.embed(t.Context(), []string{
 		"How do I reset my password?", "Steps to recover access to an account after forgetting the passphrase", "The recipe calls for two cups of flour and one egg.",
 	})
@@ -106,11 +114,11 @@ func TestBERTVectorsDoNotDependOnTheBatch(t *testing.T) {
 		t.Skip("takes long under the race detector")
 	}
 	texts := []string{"one", "two words", strings.Repeat("long text ", 100), "用中文", strings.Repeat("another long one ", 70), "last"}
-	batch, _, err := miniLM(t, kernel.Detect(nil), 3).embed(t.Context(), texts)
+	batch, _, err := miniLM(t, 3).embed(t.Context(), texts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	single := miniLM(t, kernel.Detect(nil), 1)
+	single := miniLM(t, 1)
 	for i, text := range texts {
 		alone, _, err := single.embed(t.Context(), []string{text})
 		if err != nil || !slices.Equal(alone[0], batch[i]) {
@@ -120,9 +128,9 @@ func TestBERTVectorsDoNotDependOnTheBatch(t *testing.T) {
 }
 
 func TestBERTRefusesLongTexts(t *testing.T) {
-	b := miniLM(t, kernel.Detect(nil), 2)
-	if b.contextTokens() != 256 || !strings.HasPrefix(b.digest(), "sha256:53aa51172d14") {
-		t.Errorf("%d tokens, %s", b.contextTokens(), b.digest())
+	b := miniLM(t, 2)
+	if b.info.ContextTokens != 256 || !strings.HasPrefix(b.info.Digest, "sha256:c65303602302") {
+		t.Errorf("%d tokens, %s", b.info.ContextTokens, b.info.Digest)
 	}
 	fits := strings.Repeat("a ", 254)
 	if _, n, err := b.embed(t.Context(), []string{fits}); err != nil || n != 256 {
@@ -135,7 +143,7 @@ func TestBERTRefusesLongTexts(t *testing.T) {
 }
 
 func TestBERTStopsWhenCancelled(t *testing.T) {
-	b := miniLM(t, kernel.Detect(nil), 2)
+	b := miniLM(t, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := b.embed(ctx, []string{"x"}); !errors.Is(err, context.Canceled) {
@@ -153,9 +161,6 @@ func TestBERTStopsWhenCancelled(t *testing.T) {
 		t.Errorf("while waiting: %v", err)
 	}
 	<-b.gate
-	if err := b.forward(ctx, [][]int32{{101, 102}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("between layers: %v", err)
-	}
 	if v, _, err := b.embed(t.Context(), nil); err != nil || len(v) != 0 {
 		t.Errorf("no texts: %v, %v", v, err)
 	}
@@ -199,30 +204,34 @@ func TestLoadBERTRefuses(t *testing.T) {
 	}
 	for i, c := range []struct{ file, content, want string }{
 		{"config.json", config(`{"model_type":"roberta"}`), "roberta"},
-		{"config.json", config(`{"hidden_act":"relu"}`), "relu"},
-		{"config.json", config(`{"num_attention_heads":7}`), "multiple"},
-		{"config.json", config(`{"hidden_size":0}`), "hidden_size"},
+		{"config.json", config(`{"hidden_act":"mish"}`), "mish"},
+		{"config.json", config(`{"num_attention_heads":7}`), "[378 384]"},
+		{"config.json", config(`{"hidden_size":0}`), "the width is 0"},
 		{"config.json", config(`{"hidden_size":768}`), "shape"},
 		{"config.json", config(`{"num_hidden_layers":7}`), "encoder.layer.6"},
 		{"config.json", config(`{"vocab_size":100}`), "30522"},
-		{"config.json", config(`{"layer_norm_eps":0}`), "layer_norm_eps"},
+		{"config.json", config(`{"layer_norm_eps":0}`), "epsilon of the norms is 0"},
 		{"config.json", `{`, "config.json"},
 		{"tokenizer.json", `{}`, "tokenizer"},
 		{"model.safetensors", `short`, "safetensors"},
 		{"sentence_bert_config.json", `[]`, "sentence_bert_config.json"},
-		{"1_Pooling/config.json", `{"pooling_mode_cls_token":true}`, "mean"},
+		{"1_Pooling/config.json", `{"pooling_mode_weightedmean_tokens":true}`, "pooling"},
 	} {
-		if _, err := loadBERT(modelWith(t, c.file, c.content), kernel.Generic(), 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		e, err := New(Config{Models: []ModelConfig{{ID: "m", Path: modelWith(t, c.file, c.content)}}}, slog.New(slog.DiscardHandler), nil)
+		if err == nil {
+			_ = e.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d, %s: error %v, want %q", i, c.file, err, c.want)
 		}
 	}
-	if _, err := loadBERT(t.TempDir(), kernel.Generic(), 1); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(Config{Models: []ModelConfig{{ID: "m", Path: t.TempDir()}}}, slog.New(slog.DiscardHandler), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("empty directory: %v", err)
 	}
 }
 
 func BenchmarkBERT(b *testing.B) {
-	m := miniLM(b, kernel.Detect(nil), 0)
+	m := miniLM(b, 0)
 	for _, words := range []int{8, 120, 250} {
 		b.Run(fmt.Sprint(words, " words"), func(b *testing.B) {
 			text := strings.Repeat("word ", words)

@@ -1,0 +1,193 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/graph"
+	"github.com/sluice-project/sluice/engine/kernel"
+)
+
+// Tensor is a weight as a model file stores it: rows of numbers that are converted when they are asked for.
+type Tensor interface {
+	Rows() int
+	Cols() int
+	Row(i int, dst []float32)
+}
+
+// newConstant says how a weight of the graph is packed: its parts one below the other.
+func newConstant(w *graph.Value, tensors func(name string) (Tensor, error), threads int) (constant, error) {
+	rows, cols := 1, w.Type.Cols()
+	if isMatrix(w) {
+		rows = w.Type.Shape[0].N
+	} else {
+		cols = w.Type.Shape[0].N
+	}
+	s := &stack{rows: rows, cols: cols}
+	if w.Weight.Data != nil {
+		s.parts = []Tensor{data{cols: cols, x: w.Weight.Data}}
+	}
+	for _, name := range w.Weight.Parts {
+		t, err := tensors(name)
+		if err != nil {
+			return constant{}, fmt.Errorf("weight %q: %w", w.Name, err)
+		}
+		s.parts = append(s.parts, t)
+	}
+	if err := s.check(); err != nil {
+		return constant{}, fmt.Errorf("weight %q: %w", w.Name, err)
+	}
+	if !isMatrix(w) {
+		return constant{name: w.Name, bytes: 4 * cols, fill: func(mem []byte) error { s.vector(mem); return nil }}, nil
+	}
+	f, err := kernelFormat(w)
+	if err != nil {
+		return constant{}, err
+	}
+	return constant{name: w.Name, bytes: kernel.MatrixBytes(f, rows, cols), fill: func(mem []byte) error {
+		return s.pack(kernel.NewMatrix(f, rows, cols, mem), threads)
+	}}, nil
+}
+
+// view makes a weight of packed bytes.
+func view(w *graph.Value, mem []byte) (packed, error) {
+	if !isMatrix(w) {
+		return packed{vector: unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), len(mem)/4)}, nil
+	}
+	f, err := kernelFormat(w)
+	if err != nil {
+		return packed{}, err
+	}
+	return packed{matrix: kernel.NewMatrix(f, w.Type.Shape[0].N, w.Type.Cols(), mem)}, nil
+}
+
+// data is a tensor whose numbers the graph holds itself.
+type data struct {
+	cols int
+	x    []float32
+}
+
+func (d data) Rows() int                { return len(d.x) / d.cols }
+func (d data) Cols() int                { return d.cols }
+func (d data) Row(i int, dst []float32) { copy(dst, d.x[i*d.cols:(i+1)*d.cols]) }
+
+// stack is tensors one below the other. A vector may be made of several parts, too: they follow one another.
+type stack struct {
+	rows, cols int
+	parts      []Tensor
+}
+
+func (s *stack) check() error {
+	rows, cells := 0, 0
+	for _, t := range s.parts {
+		rows, cells = rows+t.Rows(), cells+t.Rows()*t.Cols()
+		if s.rows > 1 && t.Cols() != s.cols {
+			return fmt.Errorf("a part has rows of %d, not %d", t.Cols(), s.cols)
+		}
+	}
+	if cells != s.rows*s.cols {
+		return fmt.Errorf("its parts have %d elements, not %d", cells, s.rows*s.cols)
+	}
+	return nil
+}
+
+// vector writes all parts one after the other.
+func (s *stack) vector(mem []byte) {
+	dst := unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), len(mem)/4)
+	for _, t := range s.parts {
+		for r := range t.Rows() {
+			t.Row(r, dst[:t.Cols()])
+			dst = dst[t.Cols():]
+		}
+	}
+}
+
+// panelRows is the number of rows that one goroutine packs at a time: a panel must not be written by two.
+const panelRows = 64
+
+// pack fills a matrix, several panels at a time.
+func (s *stack) pack(m *kernel.Matrix, threads int) error {
+	var group errgroup.Group
+	group.SetLimit(max(1, threads))
+	for from := 0; from < s.rows; from += panelRows {
+		group.Go(func() error {
+			p := packer{m: m, cols: s.cols}
+			for r := from; r < min(from+panelRows, s.rows); r++ {
+				t, i := s.find(r)
+				if err := p.row(r, t, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// find returns the tensor that holds a row of the stack, and which of its rows that is.
+func (s *stack) find(r int) (Tensor, int) {
+	for _, t := range s.parts {
+		if n := t.Rows(); r >= n {
+			r -= n
+			continue
+		}
+		return t, r
+	}
+	panic("exec: row outside the stack")
+}
+
+// packer converts rows with scratch memory of its own.
+type packer struct {
+	m    *kernel.Matrix
+	cols int
+	x    []float32
+	q    []int8
+	d, o []float32
+}
+
+func (p *packer) row(r int, t Tensor, i int) error {
+	switch p.m.Format() {
+	case kernel.F32, kernel.F16, kernel.I8:
+		if p.x == nil {
+			p.x = make([]float32, p.cols)
+		}
+		t.Row(i, p.x)
+		p.m.SetRow(r, p.x)
+		return nil
+	}
+	blocks, ok := t.(*gguf.Tensor)
+	if !ok {
+		return errors.New("it is not stored in blocks")
+	}
+	switch p.m.Format() {
+	case kernel.Q4K, kernel.Q5K:
+		var k gguf.KBlock
+		raw := blocks.Raw(i)
+		for b := range p.cols / 256 {
+			k.Decode(blocks.Type, raw[b*len(raw)/(p.cols/256):])
+			p.m.SetK(r, b, k.D, k.DMin, &k.Scales, &k.Offsets, &k.Q)
+		}
+		return nil
+	case kernel.Q6K:
+		var k gguf.Q6KBlock
+		raw := blocks.Raw(i)
+		for b := range p.cols / 256 {
+			k.Decode(raw[b*len(raw)/(p.cols/256):])
+			p.m.SetQ6K(r, b, k.D, &k.Scales, &k.Q)
+		}
+		return nil
+	}
+	if p.q == nil {
+		p.q, p.d, p.o = make([]int8, p.cols), make([]float32, p.cols/32), make([]float32, p.cols/32)
+	}
+	blocks.Blocks(i, p.q, p.d, p.o)
+	if !kernel.Fits(p.m.Format(), p.q, p.d, p.o) {
+		return fmt.Errorf("row %d of tensor %q has scales that %v weights cannot hold", i, blocks.Name, p.m.Format())
+	}
+	p.m.SetBlocks(r, p.q, p.d, p.o)
+	return nil
+}

@@ -1,0 +1,275 @@
+package exec
+
+import (
+	"math"
+
+	"github.com/sluice-project/sluice/engine/graph"
+	"github.com/sluice-project/sluice/engine/kernel"
+)
+
+// Row is one token to be computed: the token, the cache it belongs to and its position there. Rows of one cache follow one another
+// in the order of their positions, and the cache has room for them.
+type Row struct {
+	Token  int32
+	Cache  *Cache
+	Pos    int
+	Wanted bool // whether the output of this row is wanted
+}
+
+// Pass runs a program for batches of rows. It owns the arena; one goroutine uses it.
+type Pass struct {
+	prog  *Program
+	k     kernel.Kernels
+	pool  *Pool
+	pages *Pages
+
+	// Rows is the batch: the caller fills it before Run.
+	Rows []Row
+	// Observe, where set, sees each input of every product that reads float32, with the name of the matrix: for calibration.
+	Observe func(matrix string, input []float32)
+
+	wanted []int // rows whose output is wanted
+	groups []group
+	blocks []block
+	count  [arenas]int
+	room   [arenas]int
+	mem    [arenas][]byte
+	acts   []activations
+	tables [][]float32 // cosine and sine by position
+	work   []scratch   // per worker
+	step   *step
+	n      int
+
+	fnMul, fnNorm, fnRows, fnPrepare, fnAttend, fnQuantize func(worker, from, to int)
+}
+
+// activations is what a product reads: one term, or two.
+type activations struct{ high, low *kernel.Activations }
+
+// group is the rows of one sequence in a batch.
+type group struct {
+	first, count int
+	cache        *Cache
+}
+
+// block is some neighbouring rows of one group: what one unit of attention computes.
+type block struct {
+	first, count int
+	cache        *Cache
+}
+
+// scratch is the memory of one worker.
+type scratch struct {
+	scores  []float32
+	inverse [blockRows]float32
+	row     []float32
+	q       []int8 // queries in eight bits
+	qs      [blockRows]float32
+	qsum    [blockRows]int32
+}
+
+// cachedBytes of weights stay in the second-level cache of every processor that is worth running on.
+const cachedBytes = 128 << 10
+
+// blockRows is how many rows of a sequence share the pages they read.
+const blockRows = 16
+
+// NewPass returns a pass of the program on the threads of pool.
+func (g *Program) NewPass(k kernel.Kernels, pool *Pool) *Pass {
+	p := &Pass{
+		prog: g, k: k, pool: pool, pages: newPages(g.cacheLayers, g.kvHeads, g.headDim, g.kv8),
+		acts: make([]activations, len(g.acts)), tables: make([][]float32, len(g.rotations)), work: make([]scratch, pool.threads),
+	}
+	p.fnMul, p.fnNorm, p.fnRows = p.mul, p.norm, p.rowwise
+	p.fnPrepare, p.fnAttend, p.fnQuantize = p.prepare, p.attend, p.quantizeHeads
+	return p
+}
+
+// Kernels returns what the pass computes with.
+func (p *Pass) Kernels() kernel.Kernels { return p.k }
+
+// Pages returns the pages of the pass.
+func (p *Pass) Pages() *Pages { return p.pages }
+
+// Wanted returns the indices of the rows whose output was wanted in the last run.
+func (p *Pass) Wanted() []int { return p.wanted }
+
+// Run computes Rows. Afterwards the i-th row that wants output finds it in Result(i).
+func (p *Pass) Run() {
+	p.bind()
+	for i := range p.prog.steps {
+		s := &p.prog.steps[i]
+		p.step, p.n = s, p.count[s.out.arena]
+		if p.n > 0 {
+			p.run(s)
+		}
+	}
+}
+
+// Result returns the output of the i-th wanted row, or, of an encoder, of the i-th sequence. It is valid until the next run.
+func (p *Pass) Result(i int) []float32 {
+	o := &p.prog.output
+	x := floats(p.mem[o.arena], o, p.count[o.arena])
+	s := o.rowBytes / 4
+	return x[i*s : i*s+o.cols]
+}
+
+// bind counts rows, finds sequences, and makes room.
+func (p *Pass) bind() {
+	p.wanted, p.groups, p.blocks = p.wanted[:0], p.groups[:0], p.blocks[:0]
+	longest := 0
+	for i := range p.Rows {
+		r := &p.Rows[i]
+		if r.Wanted {
+			p.wanted = append(p.wanted, i)
+		}
+		longest = max(longest, r.Pos+1)
+		if n := len(p.groups); n > 0 && p.groups[n-1].cache == r.Cache {
+			p.groups[n-1].count++
+		} else {
+			p.groups = append(p.groups, group{first: i, count: 1, cache: r.Cache})
+		}
+	}
+	for _, g := range p.groups {
+		for at := 0; at < g.count; at += blockRows {
+			p.blocks = append(p.blocks, block{first: g.first + at, count: min(blockRows, g.count-at), cache: g.cache})
+		}
+	}
+	counts := [arenas]int{len(p.Rows), len(p.wanted), len(p.groups)}
+	changed := counts != p.count
+	p.count = counts
+	for a, n := range counts {
+		if n > p.room[a] {
+			p.room[a] = max(n, 2*p.room[a])
+			p.mem[a] = slab(p.room[a] * p.prog.arena[a])
+			changed = true
+		}
+	}
+	if changed {
+		for i, o := range p.prog.acts {
+			n := p.count[o.arena]
+			if n == 0 {
+				continue
+			}
+			mem := p.mem[o.arena][o.offset*n:][:o.rowBytes*n]
+			if o.wide {
+				p.acts[i].low = kernel.NewActivations(o.input, n, o.cols, mem[len(mem)/2:])
+				mem = mem[:len(mem)/2]
+			}
+			p.acts[i].high = kernel.NewActivations(o.input, n, o.cols, mem)
+		}
+	}
+	p.growScratch(longest)
+	for i := range p.tables {
+		p.growTable(i, longest)
+	}
+}
+
+func (p *Pass) growScratch(longest int) {
+	n := Needed(longest) * pagePositions * blockRows
+	if len(p.work[0].scores) >= n {
+		return
+	}
+	n = max(n, 2*len(p.work[0].scores))
+	for i := range p.work {
+		p.work[i].scores = make([]float32, n)
+		if p.prog.kv8 {
+			p.work[i].q = make([]int8, blockRows*p.prog.headDim)
+		}
+	}
+}
+
+// growTable makes the rotations of the first positions: pair i of a head turns by position·base^(−2i/rotated).
+func (p *Pass) growTable(i, positions int) {
+	r := p.prog.rotations[i]
+	have := len(p.tables[i]) / r.rotated
+	if positions <= have {
+		return
+	}
+	positions = min(max(positions, 2*have, 256), max(positions, p.prog.context))
+	table := make([]float32, positions*r.rotated)
+	copy(table, p.tables[i])
+	for pair := range r.rotated / 2 {
+		freq := math.Pow(r.base, -2*float64(pair)/float64(r.rotated)) / r.factor
+		if r.divisors != nil {
+			freq /= float64(r.divisors[pair])
+		}
+		for pos := have; pos < positions; pos++ {
+			sin, cos := math.Sincos(float64(pos) * freq)
+			table[pos*r.rotated+2*pair], table[pos*r.rotated+2*pair+1] = float32(cos), float32(sin)
+		}
+	}
+	p.tables[i] = table
+}
+
+// run does one step.
+func (p *Pass) run(s *step) {
+	switch s.op {
+	case graph.OpMatMul:
+		p.observe(s)
+		p.copyResidual(s)
+		units := s.w.Panels()
+		p.pool.run(units, max(1, units/(4*p.pool.threads)), p.fnMul)
+	case graph.OpAttention:
+		p.each(p.fnPrepare)
+		p.pool.run(len(p.blocks)*s.att.heads, p.attendChunk(s.att), p.fnAttend)
+		if s.quant && !s.att.quantizeInPlace {
+			p.each(p.fnQuantize)
+		}
+	case graph.OpRMSNorm, graph.OpLayerNorm:
+		p.each(p.fnNorm)
+	default:
+		p.each(p.fnRows)
+	}
+}
+
+// attendChunk keeps heads that share keys together where that leaves every worker its share.
+func (p *Pass) attendChunk(a *attention) int {
+	units, share := len(p.blocks)*a.heads, a.heads/a.kv
+	if units < 4*p.pool.threads*share {
+		return (units + p.pool.threads - 1) / p.pool.threads
+	}
+	return units / (4 * p.pool.threads * share) * share
+}
+
+// each runs fn over the rows. A single row is done in place, without waking anybody.
+func (p *Pass) each(fn func(worker, from, to int)) {
+	p.pool.run(p.n, max(1, p.n/(2*p.pool.threads)), fn)
+}
+
+// row returns row i of an operand in float32, without padding.
+func (p *Pass) row(o *operand, i int) []float32 {
+	s := o.rowBytes / 4
+	return floats(p.mem[o.arena], o, p.count[o.arena])[i*s : i*s+o.cols]
+}
+
+// copyResidual brings what is added to a product to where the product goes; the plan usually has put it there already.
+func (p *Pass) copyResidual(s *step) {
+	if s.residual < 0 {
+		return
+	}
+	from := &s.in[s.residual]
+	if from.arena == s.out.arena && from.offset == s.out.offset {
+		return
+	}
+	for i := range p.n {
+		copy(p.row(&s.out, i), p.row(from, i))
+	}
+}
+
+// mul computes panels of a product.
+func (p *Pass) mul(_, from, to int) {
+	s := p.step
+	dst, stride := floats(p.mem[s.out.arena], &s.out, p.n), s.out.rowBytes/4
+	a := &p.acts[s.in[0].act]
+	if a.low == nil {
+		p.k.Mul(dst, stride, s.w, from, to, a.high, p.n, s.residual >= 0, s.bias)
+		return
+	}
+	some := max(1, cachedBytes*s.w.Panels()/len(s.w.Bytes())) // panels that are still in the cache for the second term
+	for ; from < to; from += some {
+		end := min(from+some, to)
+		p.k.Mul(dst, stride, s.w, from, end, a.high, p.n, s.residual >= 0, s.bias)
+		p.k.Mul(dst, stride, s.w, from, end, a.low, p.n, true, nil)
+	}
+}

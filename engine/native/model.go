@@ -1,0 +1,138 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/arch"
+	"github.com/sluice-project/sluice/engine/graph"
+	"github.com/sluice-project/sluice/engine/kernel"
+	"github.com/sluice-project/sluice/engine/native/exec"
+)
+
+// opener loads models.
+type opener struct {
+	cfg     Config
+	kernels kernel.Kernels
+	log     *slog.Logger
+	metrics *metrics
+}
+
+// compiled is a model that is ready to run, and the files its tokenizer comes from.
+type compiled struct {
+	files *arch.Model
+	prog  *exec.Program
+	plan  plan
+	info  engine.Model
+}
+
+// open reads a model and compiles it, or maps what was compiled before. The caller closes files when it has read the tokenizer.
+func (o *opener) open(mc ModelConfig) (*compiled, error) {
+	begin := time.Now()
+	pl, err := parsePlan(mc.Precision)
+	if err != nil {
+		return nil, err
+	}
+	files, err := arch.Open(mc.Path)
+	if err != nil {
+		return nil, err
+	}
+	c, report, err := o.compile(files, pl)
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	c.info.ID = mc.ID
+	o.metrics.compiled(mc.ID, report)
+	o.log.Info("model compiled", slog.String("model", string(mc.ID)), slog.String("plan", pl.name), slog.String("isa", o.kernels.ISA()),
+		slog.String("packed_weights", report.Cache), slog.String("reason", report.Reason), slog.Int("weight_bytes", report.Bytes),
+		slog.Float64("seconds", time.Since(begin).Seconds()))
+	return c, nil
+}
+
+func (o *opener) compile(files *arch.Model, pl plan) (*compiled, exec.Report, error) {
+	digest, err := files.Digest()
+	if err != nil {
+		return nil, exec.Report{}, err
+	}
+	g := files.Graph
+	passes, err := graph.Optimize(g, pl.policy)
+	if err != nil {
+		return nil, exec.Report{}, err
+	}
+	o.metrics.optimized(passes)
+	context := files.Config.Context
+	if o.cfg.ContextTokens > 0 {
+		context = min(context, o.cfg.ContextTokens)
+	}
+	prog, report, err := exec.Compile(g, func(name string) (exec.Tensor, error) { return files.Tensor(name) }, exec.Options{
+		Model: digest, Plan: pl.name, KV8: pl.kv8, Context: context, ISA: o.kernels.ISA(), Threads: o.cfg.Threads, CacheDir: o.cfg.CacheDir,
+	})
+	if err != nil {
+		return nil, report, err
+	}
+	return &compiled{files: files, prog: prog, plan: pl, info: engine.Model{
+		Digest: digest, Precision: pl.name, ContextTokens: context, Deterministic: true,
+	}}, report, nil
+}
+
+// pass returns a pass of the model on the threads of pool.
+func (c *compiled) pass(k kernel.Kernels, pool *exec.Pool) *exec.Pass { return c.prog.NewPass(k, pool) }
+
+// CompileConfig says what to compile.
+type CompileConfig struct {
+	Path     string
+	Plan     string // precision plan; "" is native
+	Threads  int    // 0 means all processors
+	CacheDir string // where the packed weights go
+	Log      *slog.Logger
+}
+
+// CompileReport says what Compile made.
+type CompileReport struct {
+	Digest string
+	Plan   string
+	ISA    string
+	Cache  string // "hit", "built" or "rebuilt"
+	Reason string // why a file that was there could not be used
+	Bytes  int    // of packed weights
+	Steps  string // the steps with their places in the arena
+	Took   time.Duration
+}
+
+// Compile packs the weights of a model ahead of time, so that its first load maps them.
+func Compile(cfg CompileConfig) (CompileReport, error) {
+	begin := time.Now()
+	if cfg.CacheDir == "" {
+		return CompileReport{}, errors.New("compile: there is no directory for packed weights")
+	}
+	log := cfg.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	o := &opener{cfg: Config{Threads: cfg.Threads, CacheDir: cfg.CacheDir}.withDefaults(), kernels: kernel.Detect(log), log: log, metrics: newMetrics(nil)}
+	pl, err := parsePlan(cfg.Plan)
+	if err != nil {
+		return CompileReport{}, fmt.Errorf("compile: %w", err)
+	}
+	files, err := arch.Open(cfg.Path)
+	if err != nil {
+		return CompileReport{}, fmt.Errorf("compile: %w", err)
+	}
+	c, report, err := o.compile(files, pl)
+	if err != nil {
+		return CompileReport{}, errors.Join(fmt.Errorf("compile %s: %w", cfg.Path, err), files.Close())
+	}
+	out := CompileReport{
+		Digest: c.info.Digest, Plan: pl.name, ISA: o.kernels.ISA(), Cache: report.Cache, Reason: report.Reason, Bytes: report.Bytes,
+		Steps: c.prog.String(),
+	}
+	err = errors.Join(c.prog.Close(), files.Close())
+	if err == nil && report.Cache == exec.CacheOff {
+		err = fmt.Errorf("compile %s: the packed weights cannot be kept: %s", cfg.Path, report.Reason)
+	}
+	out.Took = time.Since(begin)
+	return out, err
+}

@@ -1,0 +1,90 @@
+package native
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-project/sluice/engine/graph"
+)
+
+// Precision plans: how weights, activations, and keys and values are stored.
+const (
+	PlanNative    = "native"     // weights as the file has them; where those are in blocks, activations in eight bits per 32
+	PlanNativeKV8 = "native-kv8" // the same, keys and values in eight bits
+	PlanInt8      = "int8"       // attention and feed-forward in eight bits, one scale per row; embedding and head in half precision
+	PlanInt8KV8   = "int8-kv8"   // the same, keys and values in eight bits
+	PlanF16       = "f16"        // weights in half precision, activations in float32
+	PlanF32       = "f32"        // all but keys and values in float32: exact and slow, for comparisons
+)
+
+// Plans lists the names of the precision plans.
+func Plans() []string {
+	return []string{PlanNative, PlanNativeKV8, PlanInt8, PlanInt8KV8, PlanF16, PlanF32}
+}
+
+// plan is a precision plan.
+type plan struct {
+	name   string
+	policy graph.Precision
+	kv8    bool
+}
+
+// parsePlan reads a plan: one of the names, "" for native, and behind it, separated by commas, other formats for single classes of
+// weights, as in "int8,head=i8", and the classes that read activations in two terms of eight bits, as in "native,wide=head+attention",
+// "wide=all" or "wide=none".
+func parsePlan(text string) (plan, error) {
+	name, rest, _ := strings.Cut(text, ",")
+	if name == "" {
+		name = PlanNative
+	}
+	base, kv8 := strings.CutSuffix(name, "-kv8")
+	overrides := map[string]string{}
+	var wide map[graph.Class]bool
+	for _, item := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' }) {
+		class, format, ok := strings.Cut(item, "=")
+		if !ok {
+			return plan{}, fmt.Errorf("the precision plan %q: %q is not of the form class=format", text, item)
+		}
+		if class == "wide" {
+			var err error
+			if wide, err = parseWide(format); err != nil {
+				return plan{}, fmt.Errorf("the precision plan %q: %w", text, err)
+			}
+			continue
+		}
+		overrides[class] = format
+	}
+	policy, err := graph.NewPrecision(base, overrides)
+	if err != nil {
+		return plan{}, fmt.Errorf("the precision plan %q (use one of %s): %w", text, strings.Join(Plans(), ", "), err)
+	}
+	if wide != nil {
+		policy.Wide = wide
+	}
+	full := name
+	if rest != "" {
+		full += "," + rest
+	}
+	return plan{name: full, policy: policy, kv8: kv8}, nil
+}
+
+// parseWide reads classes of weights, joined by plus signs.
+func parseWide(text string) (map[graph.Class]bool, error) {
+	all := []graph.Class{graph.ClassHead, graph.ClassAttention, graph.ClassFFN, graph.ClassDown}
+	wide := map[graph.Class]bool{}
+	for _, name := range strings.Split(text, "+") {
+		switch class := graph.Class(name); {
+		case name == "none":
+		case name == "all":
+			for _, c := range all {
+				wide[c] = true
+			}
+		case slices.Contains(all, class):
+			wide[class] = true
+		default:
+			return nil, fmt.Errorf("%q reads no activations in two terms; use head, attention, ffn, down, all or none", name)
+		}
+	}
+	return wide, nil
+}

@@ -1,0 +1,26 @@
+package native
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-project/sluice/engine"
+)
+
+// replayProfile changes when the same model, plan and seed may give another answer than before: when the order of a sum, the
+// rounding, or the drawing of random numbers changes.
+const replayProfile = 2
+
+// replayToken names what decides an answer beside the request: the profile, the model's weights, the precision plan, the chat
+// template, the adapter (none yet) and the seed. Digests are cut to 48 bits: the audit record has them whole.
+func replayToken(m engine.Model, seed uint64) string {
+	return fmt.Sprintf("r%d.%s.%s.%s.-.%016x", replayProfile, short(m.Digest), m.Precision, short(m.Template), seed)
+}
+
+func short(digest string) string {
+	hex := strings.TrimPrefix(digest, "sha256:")
+	if hex == "" {
+		return "-"
+	}
+	return hex[:min(12, len(hex))]
+}
