@@ -48,11 +48,15 @@ func TestMulEqualsReference(t *testing.T) {
 	}
 }
 
-// Many tokens and more columns than are unpacked at a time.
+// Many tokens and more columns than are unpacked at a time: every tile goes on with the sums of earlier columns, and what is left
+// over needs every small one. Then more tokens than sums can wait.
 func TestWideMulEqualsReference(t *testing.T) {
 	for _, f := range formats() {
-		cols := max(1056, 6*f.Columns())
-		checkMul(t, f, inputs()[1], 17, cols, wideSums+9, wideTokens, 2*wideSums)
+		cols := max(800, 4*f.Columns())
+		for n := wideTokens; n < wideTokens+12; n++ {
+			checkMul(t, f, inputs()[0], 5, cols, n)
+		}
+		checkMul(t, f, inputs()[1], 17, cols, wideSums+9, 2*wideSums)
 	}
 }
 
@@ -63,27 +67,31 @@ func checkMul(t *testing.T, f Format, in input, rows, cols int, tokens ...int) {
 	for _, n := range tokens {
 		a, intact := rowsOf(f, source(), in, n, cols, n%4)
 		stride := w.Stride() + 3*(n%2)
-		bias := [][]float32{nil, p.vector(rows, 1), p.vector(w.Stride(), 1)}[n%3]
-		add := n%2 == 0
-		before := p.vector(n*stride, 1)
-		want := append([]float32(nil), before...)
-		for panel := range w.Panels() {
-			w.refPanel(want[panel*panelRows:], stride, panel, a, 0, n, add, bias)
-		}
-		for _, k := range tiers(t) {
-			dst, whole := guarded[float32](n*stride, n%5)
-			copy(dst, before)
-			// In two parts, as two threads would.
-			k.Mul(dst, stride, w, 0, w.Panels()/2, a, n, add, bias)
-			k.Mul(dst, stride, w, w.Panels()/2, w.Panels(), a, n, add, bias)
-			what := fmt.Sprintf("%s/%s/%s/%d×%d×%d", f, k.ISA(), in.name, rows, cols, n)
-			sameBits(t, what, dst, want)
-			if err := whole(); err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-		}
+		checkProduct(t, w, in.name, a, n, p.vector(n*stride, 1), stride, n%2 == 0, nil)
+		checkProduct(t, w, in.name, a, n, p.vector(n*stride, 1), stride, n%2 == 1, p.vector([]int{rows, w.Stride()}[n/2%2], 1))
 		if err := intact(); err != nil {
 			t.Fatalf("%s: activations: %v", f, err)
+		}
+	}
+}
+
+// checkProduct compares all tiers with the reference; the destination holds before.
+func checkProduct(t *testing.T, w *Matrix, in string, a *Activations, n int, before []float32, stride int, add bool, bias []float32) {
+	t.Helper()
+	want := append([]float32(nil), before...)
+	for panel := range w.Panels() {
+		w.refPanel(want[panel*panelRows:], stride, panel, a, 0, n, add, bias)
+	}
+	for _, k := range tiers(t) {
+		dst, whole := guarded[float32](n*stride, n%5)
+		copy(dst, before)
+		// In two parts, as two threads would.
+		k.Mul(dst, stride, w, 0, w.Panels()/2, a, n, add, bias)
+		k.Mul(dst, stride, w, w.Panels()/2, w.Panels(), a, n, add, bias)
+		what := fmt.Sprintf("%s/%s/%s/%d×%d×%d", w.format, k.ISA(), in, w.rows, w.cols, n)
+		sameBits(t, what, dst, want)
+		if err := whole(); err != nil {
+			t.Fatalf("%s: %v", what, err)
 		}
 	}
 }
