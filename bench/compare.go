@@ -79,11 +79,11 @@ func (v variant) name() string {
 	return v.tier + ", plan " + v.plan
 }
 
-func (v variant) command(binary string, set ...string) enginebench.Command {
+func (v variant) command(binary string) enginebench.Command {
 	if v.masked {
-		set = append(set, kernel.Variable+"="+v.tier)
+		return workerCommand(binary, kernel.Variable+"="+v.tier)
 	}
-	return workerCommand(binary, set...)
+	return workerCommand(binary)
 }
 
 // comparison is one under way.
@@ -96,8 +96,8 @@ type comparison struct {
 	settings [][]setting // per row: those of the peer that still compete
 	theirs   []track     // per row
 	ours     map[ourKey]*ourTrack
-	limits   *enginebench.Worker
-	machine  map[int]*limitTrack // per number of threads
+	limits   map[string]*enginebench.Worker // per tier
+	machine  map[limitKey]*limitTrack
 	process  []processRow
 	rounds   int // completed
 }
@@ -109,6 +109,11 @@ type ourKey struct {
 }
 
 type ourTrack struct{ rates, shares []float64 }
+
+type limitKey struct {
+	threads int
+	tier    string
+}
 
 type limitTrack struct{ read, multiply, handOver []float64 }
 
@@ -126,7 +131,7 @@ func compare(ctx context.Context, args []string) error {
 	}
 	ctx, stop := context.WithCancel(ctx) // ends the workers
 	defer stop()
-	c := &comparison{options: o, ours: map[ourKey]*ourTrack{}, machine: map[int]*limitTrack{}}
+	c := &comparison{options: o, ours: map[ourKey]*ourTrack{}, limits: map[string]*enginebench.Worker{}, machine: map[limitKey]*limitTrack{}}
 	if c.work, err = enginebench.ReadWork(o.model); err != nil {
 		return err
 	}
@@ -154,7 +159,6 @@ func (c *comparison) prepare(ctx context.Context) error {
 				c.rows = append(c.rows, r)
 			}
 		}
-		c.machine[t] = &limitTrack{}
 	}
 	for _, r := range c.rows {
 		if _, err := c.peer.form(ctx, c.model, r.form); err != nil {
@@ -165,9 +169,20 @@ func (c *comparison) prepare(ctx context.Context) error {
 	if len(c.rows) == 0 && !strings.Contains("process", c.options.rows) {
 		return fmt.Errorf("no row contains %q", c.options.rows)
 	}
-	var err error
-	c.limits, err = enginebench.Start(ctx, workerCommand(c.binary))
-	return err
+	for _, v := range c.variants {
+		if c.limits[v.tier] != nil {
+			continue
+		}
+		w, err := enginebench.Start(ctx, v.command(c.binary))
+		if err != nil {
+			return err
+		}
+		c.limits[v.tier] = w
+		for _, t := range c.threads {
+			c.machine[limitKey{t, v.tier}] = &limitTrack{}
+		}
+	}
+	return nil
 }
 
 // findVariants asks a worker which tier it gets, with and without a mask.
@@ -252,7 +267,7 @@ func (c *comparison) openWorkers(ctx context.Context) (map[workerKey]*enginebenc
 			if err != nil {
 				return nil, err
 			}
-			if _, err := w.Open(enginebench.Model{Path: c.model, Plan: v.plan, Threads: t, Context: 1024 + max(c.generate, 512)}); err != nil {
+			if _, err := w.Open(enginebench.Model{Path: c.model, Plan: v.plan, Threads: t, Context: 1024 + max(c.generate, 512), Packed: filepath.Join(c.cache, "packed")}); err != nil {
 				return nil, err
 			}
 			if _, err := w.Prompt(64); err != nil {
@@ -301,7 +316,7 @@ func (c *comparison) round(ctx context.Context, n int, workers map[workerKey]*en
 
 // hopeless is how long a run of the peer may take at most; other settings get a few times what the fastest took. On a machine whose
 // processors are not its own, a build that spins at its barriers can take minutes.
-const hopeless = 2 * time.Minute
+const hopeless = time.Minute
 
 func (c *comparison) peerRow(ctx context.Context, n, i int) error {
 	r := c.rows[i]
@@ -327,12 +342,16 @@ func (c *comparison) peerRow(ctx context.Context, n, i int) error {
 }
 
 func (c *comparison) ourTest(r row, workers map[workerKey]*enginebench.Worker) error {
-	l, err := c.limits.Limits(r.threads, c.work.WeightBytes)
-	if err != nil {
-		return err
+	limits := map[string]enginebench.Limits{}
+	for tier, w := range c.limits {
+		l, err := w.Limits(r.threads, c.work.WeightBytes)
+		if err != nil {
+			return err
+		}
+		m := c.machine[limitKey{r.threads, tier}]
+		m.read, m.multiply, m.handOver = append(m.read, l.ReadGBs), append(m.multiply, l.MultiplyG), append(m.handOver, l.HandOver)
+		limits[tier] = l
 	}
-	m := c.machine[r.threads]
-	m.read, m.multiply, m.handOver = append(m.read, l.ReadGBs), append(m.multiply, l.MultiplyG), append(m.handOver, l.HandOver)
 	for _, v := range c.variants {
 		rate, err := measure(workers[workerKey{r.threads, v}], r.test)
 		if err != nil {
@@ -344,7 +363,7 @@ func (c *comparison) ourTest(r row, workers map[workerKey]*enginebench.Worker) e
 		}
 		t := c.ours[k]
 		t.rates = append(t.rates, rate)
-		if s := c.share(r.test, rate, l); s > 0 && v.plan == "" {
+		if s := c.share(r.test, rate, limits[v.tier]); s > 0 && v.plan == "" {
 			t.shares = append(t.shares, s)
 		}
 	}

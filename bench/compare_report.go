@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +52,8 @@ type reportProcess struct {
 }
 
 type reportLimit struct {
-	Threads int `json:"threads"`
+	Threads int    `json:"threads"`
+	ISA     string `json:"isa"`
 	enginebench.LimitSpreads
 }
 
@@ -82,10 +84,12 @@ func (c *comparison) report(started time.Time) report {
 		})
 	}
 	for _, t := range c.threads {
-		if m := c.machine[t]; len(m.read) > 0 {
-			r.Limits = append(r.Limits, reportLimit{t, enginebench.LimitSpreads{
-				Read: enginebench.SpreadOf(m.read), Multiply: enginebench.SpreadOf(m.multiply), HandOver: enginebench.SpreadOf(m.handOver),
-			}})
+		for _, tier := range slices.Sorted(maps.Keys(c.limits)) {
+			if m := c.machine[limitKey{t, tier}]; len(m.read) > 0 {
+				r.Limits = append(r.Limits, reportLimit{t, tier, enginebench.LimitSpreads{
+					Read: enginebench.SpreadOf(m.read), Multiply: enginebench.SpreadOf(m.multiply), HandOver: enginebench.SpreadOf(m.handOver),
+				}})
+			}
 		}
 	}
 	return r
@@ -145,10 +149,10 @@ func (r report) markdown(w io.Writer) {
 	}
 	r.markdownProcess(w)
 	if len(r.Limits) > 0 {
-		fmt.Fprintln(w, "\nLimits measured between the rows\n\n| threads | reading, GB/s | int8 multiplying, GMAC/s | hand-over and back, ns |\n|---|---|---|---|")
+		fmt.Fprintln(w, "\nLimits measured between the rows\n\n| threads | tier | reading, GB/s | int8 multiplying, GMAC/s | hand-over and back, ns |\n|---|---|---|---|---|")
 	}
 	for _, l := range r.Limits {
-		fmt.Fprintf(w, "| %d | %v | %s | %s |\n", l.Threads, l.Read, known(l.Multiply), known(l.HandOver))
+		fmt.Fprintf(w, "| %d | %s | %v | %s | %s |\n", l.Threads, l.ISA, l.Read, known(l.Multiply), known(l.HandOver))
 	}
 }
 
@@ -165,7 +169,7 @@ func (r report) markdownProcess(w io.Writer) {
 			fmt.Fprintf(w, "| %d | %s | %v | %v | %.2f× |\n", p.Threads, what, ours, theirs, theirs.Median/ours.Median)
 		}
 		line("load to the first token, seconds", p.Load, p.PeerLoad)
-		line("the same, nothing cached by an earlier load", p.FirstLoad, p.PeerLoad)
+		line("the same, nothing kept by an earlier load", p.FirstLoad, p.PeerLoad)
 		line("peak of memory over prompt 512 and a generation, MiB", mib(p.Memory), mib(p.PeerMemory))
 	}
 }

@@ -113,7 +113,7 @@ func TestMarkdown(t *testing.T) {
 			{Threads: 1, Row: "prompt 512", Ours: "avx2", Theirs: "AVX2", Rate: three(450), Peer: three(225), Ratio: three(2)},
 		},
 		Process: []reportProcess{{Threads: 2, Load: three(1), FirstLoad: three(2), PeerLoad: three(4), Memory: three(100 << 20), PeerMemory: three(200 << 20)}},
-		Limits:  []reportLimit{{Threads: 2, LimitSpreads: enginebench.LimitSpreads{Read: three(30)}}},
+		Limits:  []reportLimit{{Threads: 2, ISA: "avx2", LimitSpreads: enginebench.LimitSpreads{Read: three(30)}}},
 	}
 	var out strings.Builder
 	r.markdown(&out)
@@ -122,9 +122,9 @@ func TestMarkdown(t *testing.T) {
 		"| prompt 512 | avx2 | 900 (900…900) | 60 % | 400 (400…400) | native | **2.25×** (1.75…2.75) | 2.0×, 3.5× | floor |",
 		"| – | 225 (224…226) | AVX2 |",
 		"| 2 | load to the first token, seconds | 1.00 (0.50…1.50) | 4.00 (3.50…4.50) | 4.00× |",
-		"cached by an earlier load | 2.00 (1.50…2.50) | 4.00 (3.50…4.50) | 2.00× |",
+		"kept by an earlier load | 2.00 (1.50…2.50) | 4.00 (3.50…4.50) | 2.00× |",
 		"MiB | 100 (100…100) | 200 (200…200) | 2.00× |",
-		"| 2 | 30.0 (29.5…30.5) | – | – |",
+		"| 2 | avx2 | 30.0 (29.5…30.5) | – | – |",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, &out)

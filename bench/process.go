@@ -13,7 +13,7 @@ import (
 type processRow struct {
 	threads              int
 	ourLoad, theirLoad   []float64 // seconds from the start of the process, over the first token, to its end
-	ourFirst             []float64 // the same with nothing cached from an earlier load
+	ourFirst             []float64 // the same with nothing kept by an earlier load
 	ourMemory, peerBytes []float64 // most bytes resident over a prompt of 512 and a generation
 }
 
@@ -57,21 +57,22 @@ func (c *comparison) peerProcess(ctx context.Context, p *processRow) error {
 
 func (c *comparison) ourProcess(ctx context.Context, p *processRow) error {
 	v := c.variants[0]
-	empty, err := os.MkdirTemp("", "sluice-bench-")
+	empty, err := os.MkdirTemp(c.cache, "packed-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(empty) }()
-	first, err := c.load(ctx, v.command(c.binary, "XDG_CACHE_HOME="+empty), p.threads, nil)
+	m := enginebench.Model{Path: c.model, Plan: v.plan, Threads: p.threads, Context: 512 + c.generate, Packed: empty}
+	first, err := loadOnce(ctx, v.command(c.binary), m, nil)
 	if err != nil {
 		return err
 	}
-	again, err := c.load(ctx, v.command(c.binary), p.threads, nil)
+	again, err := loadOnce(ctx, v.command(c.binary), m, nil)
 	if err != nil {
 		return err
 	}
 	p.ourFirst, p.ourLoad = append(p.ourFirst, first), append(p.ourLoad, again)
-	_, err = c.load(ctx, v.command(c.binary), p.threads, func(w *enginebench.Worker) error {
+	_, err = loadOnce(ctx, v.command(c.binary), m, func(w *enginebench.Worker) error {
 		_, err1 := w.Prompt(512)
 		_, err2 := w.Generate(c.generate, 0)
 		m, err3 := w.Memory()
@@ -81,14 +82,14 @@ func (c *comparison) ourProcess(ctx context.Context, p *processRow) error {
 	return err
 }
 
-// load starts a process that loads the model and computes a token, has it do more if asked, and waits for its end.
-func (c *comparison) load(ctx context.Context, command enginebench.Command, threads int, more func(*enginebench.Worker) error) (seconds float64, err error) {
+// loadOnce starts a process that loads the model and computes a token, has it do more if asked, and waits for its end.
+func loadOnce(ctx context.Context, command enginebench.Command, m enginebench.Model, more func(*enginebench.Worker) error) (seconds float64, err error) {
 	started := time.Now()
 	w, err := enginebench.Start(ctx, command)
 	if err != nil {
 		return 0, err
 	}
-	if _, err = w.Open(enginebench.Model{Path: c.model, Plan: c.variants[0].plan, Threads: threads, Context: 512 + c.generate}); err == nil && more != nil {
+	if _, err = w.Open(m); err == nil && more != nil {
 		err = more(w)
 	}
 	err = errors.Join(err, w.Close())

@@ -150,7 +150,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	c := Config{
 		Worker: command(t, "worker"), Path: tinyModel(t, true), Threads: []int{1, 2}, Prompts: []int{5, 40}, Depths: []int{0, 30},
-		Generate: 4, Rounds: 3,
+		Generate: 4, Rounds: 3, Scratch: t.TempDir(),
 	}
 	r, err := Run(t.Context(), c)
 	if err != nil {
@@ -170,6 +170,7 @@ func TestRun(t *testing.T) {
 			t.Fatalf("%+v", run)
 		}
 		sane("load", run.Load)
+		sane("first load", Spread{run.FirstLoad, run.FirstLoad, run.FirstLoad})
 		sane("reading", run.Limits.Read)
 		for _, s := range append(run.Prompt, run.Generation...) {
 			sane("speed", s.TokensPerSecond)
@@ -178,6 +179,9 @@ func TestRun(t *testing.T) {
 		if m := run.Memory; m.Peak < m.Anonymous || m.Anonymous <= 0 || m.Peak > 4<<30 {
 			t.Errorf("memory %+v", m)
 		}
+	}
+	if left, err := os.ReadDir(c.Scratch); err != nil || len(left) > 0 {
+		t.Errorf("packed weights were left behind: %v, %v", left, err)
 	}
 	if g := r.Runs[0].Generation[1]; g.Depth != 30 || g.Tokens != 4 {
 		t.Errorf("%+v", g)

@@ -31,16 +31,17 @@ func (r *Report) Print(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(w, "threads\tload, s\tpeak of memory\treading, GB/s\tint8, GMAC/s\thand-over, ns")
+	fmt.Fprintln(w, "threads\tfirst load, s\tload, s\tpeak of memory\treading, GB/s\tint8, GMAC/s\thand-over, ns")
 	for _, run := range r.Runs {
-		fmt.Fprintf(w, "%d\t%v\t%d MiB\t%v\t%s\t%s\n", run.Threads, run.Load, run.Memory.Peak>>20, run.Limits.Read,
+		fmt.Fprintf(w, "%d\t%.3f\t%v\t%d MiB\t%v\t%s\t%s\n", run.Threads, run.FirstLoad, run.Load, run.Memory.Peak>>20, run.Limits.Read,
 			known(run.Limits.Multiply), known(run.Limits.HandOver))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, `
-load: a fresh process from opening the file to the first token. peak: most that was resident, mapped files included.
+load: a fresh process from opening the file to the first token; the first one also packs the weights and keeps them for the others.
+peak: most that was resident, mapped files included.
 reading: a loop over a block of the weights' size, on all threads. hand-over: from one thread to another and back;
 below 100 ns the processors may be two halves of one core, and a second thread then adds little.`)
 	return err

@@ -20,6 +20,7 @@ type Model struct {
 	Plan    string `json:"plan"` // precision plan; "" is the engine's own choice for the file
 	Threads int    `json:"threads"`
 	Context int    `json:"context"` // tokens that a sequence must hold
+	Packed  string `json:"packed"`  // directory that keeps packed weights between loads; "" keeps none
 }
 
 // Opened is what opening a model told.
@@ -123,7 +124,7 @@ func warnings() *slog.Logger {
 // open loads the model and computes one token, which is when it is of use.
 func (s *server) open(m Model) (Opened, error) {
 	started := time.Now()
-	r, err := native.OpenRunner(native.RunnerConfig{Path: m.Path, Plan: m.Plan, Threads: m.Threads, Context: m.Context, Log: warnings()})
+	r, err := native.OpenRunner(native.RunnerConfig{Path: m.Path, Plan: m.Plan, Threads: m.Threads, Context: m.Context, CacheDir: m.Packed, Log: warnings()})
 	if err != nil {
 		return Opened{}, err
 	}

@@ -47,6 +47,9 @@ with nothing else to do. SLUICE_ISA masks a tier of kernels.
 				return fmt.Errorf("find this program: %w", err)
 			}
 			c.Worker = enginebench.Command{Args: []string{self, "bench", "worker"}, Env: a.env.environ}
+			if cache, err := os.UserCacheDir(); err == nil && os.MkdirAll(cache, 0o700) == nil {
+				c.Scratch = cache // large models do not fit where temporary files go
+			}
 			r, err := enginebench.Run(cmd.Context(), c)
 			if err != nil {
 				return err
