@@ -64,6 +64,10 @@ test-race: ## run the packages with goroutines under the race detector
 test-purego: ## run the kernels and the engine without assembly
 	$(GO) test -tags purego -short ./engine/kernel/... ./engine/gguf/...
 
+.PHONY: test-emulated
+test-emulated: ## run the kernels' tests for arm64 and loong64 under QEMU (Debian: qemu-user)
+	$(GO) test -tags qemu -count=1 -timeout 15m -run Emulated ./engine/kernel
+
 FUZZTIME ?= 10s
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME
@@ -99,6 +103,7 @@ check-fmt:
 vet: ## go vet, with every build tag
 	$(GO) vet ./...
 	$(GO) vet -tags 'browser' ./server/...
+	$(GO) vet -tags 'qemu' ./engine/kernel/...
 	GOARCH=arm64 $(GO) vet ./engine/kernel/...
 	GOARCH=loong64 $(GO) build ./...
 
@@ -116,7 +121,7 @@ check-generated: generate ## fail when generated files differ from what is commi
 	@git diff --exit-code --stat -- server/adminapi web/src || { echo 'generated files are stale: run make generate and commit'; exit 1; }
 
 .PHONY: check
-check: check-fmt vet lint check-generated test-console build test test-race e2e-browser ## everything CI checks
+check: check-fmt vet lint check-generated test-console build test test-emulated test-race e2e-browser ## everything CI checks
 
 .PHONY: clean
 clean: ## remove what the build made (not your data, not downloads)
