@@ -158,12 +158,19 @@ func (w *Matrix) decode(r, b int, out *block) {
 
 func half(v []byte, lane int) float32 { return fromHalf(le.Uint16(v[2*lane:])) }
 
+// The bytes of four neighbouring columns go through one register.
+
+func (b *block) put4(at int, v uint32) {
+	q := b.q[at : at+4]
+	q[0], q[1], q[2], q[3] = int32(v&255), int32(v>>8&255), int32(v>>16&255), int32(v>>24)
+}
+
 // getNibbles reads four vectors: the low halves are columns 0 to 15.
 func getNibbles(out *block, v []byte, lane int) {
 	for g := range 4 {
-		for i, b := range v[64*g+4*lane : 64*g+4*lane+4] {
-			out.q[4*g+i], out.q[4*g+16+i] = int32(b&15), int32(b>>4)
-		}
+		n := le.Uint32(v[64*g+4*lane:])
+		out.put4(4*g, n&0x0f0f0f0f)
+		out.put4(4*g+16, n>>4&0x0f0f0f0f)
 	}
 }
 
@@ -180,8 +187,8 @@ func getHigh(out *block, v []byte, lane, bits int) {
 // getBytes reads eight vectors of bytes that have 128 added.
 func getBytes(out *block, v []byte, lane int) {
 	for g := range 8 {
-		for i, b := range v[64*g+4*lane : 64*g+4*lane+4] {
-			out.q[4*g+i] = int32(b) - 128
-		}
+		n := le.Uint32(v[64*g+4*lane:]) ^ 0x80808080
+		q := out.q[4*g : 4*g+4]
+		q[0], q[1], q[2], q[3] = int32(int8(n)), int32(int8(n>>8)), int32(int8(n>>16)), int32(int8(n>>24))
 	}
 }

@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Fits reports whether a format with blocks of 32 columns (Q4, Q5, Q8, Q8X) holds a row exactly: the value of column j is
 // d[j/32]·q[j] + m[j/32]. Q5 takes integers from −16 to 15 when the offsets are zero.
@@ -59,7 +62,7 @@ func (w *Matrix) SetBlocks(r int, q []int8, d, m []float32) {
 		mismatch("SetBlocks", r, len(q), len(d), len(m))
 	}
 	// Q5_0 has integers with a sign: they are stored with 16 added.
-	lift := int8(0)
+	lift := uint8(0)
 	if w.format == Q5 {
 		for _, v := range q {
 			if v < 0 {
@@ -69,18 +72,21 @@ func (w *Matrix) SetBlocks(r int, q []int8, d, m []float32) {
 	}
 	for b := range n {
 		blk, lane := w.stream(r, b)
-		in := q[b*32 : b*32+32]
+		in := unsigned(q[b*32 : b*32+32])
 		switch w.format {
 		case Q4, Q5:
 			le.PutUint16(blk[2*lane:], toHalf(d[b]))
 			le.PutUint16(blk[32+2*lane:], toHalf(m[b]-float32(lift)*d[b]))
-			var u [32]uint8
-			for j, v := range in {
-				u[j] = uint8(v + lift)
+			if lift != 0 {
+				var u [32]uint8
+				for j, v := range in {
+					u[j] = v + lift
+				}
+				in = u[:]
 			}
-			putNibbles(blk[64:], lane, u[:])
+			putNibbles(blk[64:], lane, in)
 			if w.format == Q5 {
-				putHigh(blk[320:], lane, 1, u[:])
+				putHigh(blk[320:], lane, 1, in)
 			}
 		case Q8:
 			panel, _ := w.panel(r)
@@ -169,32 +175,43 @@ func (w *Matrix) SetScaledRow(r int, q []int8, d float32) {
 	le.PutUint32(panel[4*lane:], math.Float32bits(d))
 	for b := range w.cols / 32 {
 		blk, _ := w.stream(r, b)
-		putBytes(blk, lane, q[b*32:b*32+32])
+		putBytes(blk, lane, unsigned(q[b*32:b*32+32]))
 	}
 }
+
+// The bytes of four neighbouring columns go through one register.
 
 func putNibbles(v []byte, lane int, q []uint8) {
+	v, q = v[4*lane:], q[:32]
 	for g := range 4 {
-		for i := range 4 {
-			v[64*g+4*lane+i] = q[4*g+i]&15 | q[4*g+16+i]<<4
-		}
+		le.PutUint32(v[64*g:], le.Uint32(q[4*g:])&0x0f0f0f0f|le.Uint32(q[4*g+16:])&0x0f0f0f0f<<4)
 	}
 }
 
+// putHigh stores the bits above the nibbles: each vector holds so many bits of 8/bits column groups.
 func putHigh(v []byte, lane, bits int, q []uint8) {
-	per := 8 / bits
-	for g := range 8 {
-		for i := range 4 {
-			at, shift := 64*(g/per)+4*lane+i, g%per*bits
-			v[at] = v[at]&^((1<<bits-1)<<shift) | q[4*g+i]>>4<<shift
+	v, q = v[4*lane:], q[:32]
+	per, mask := 8/bits, uint32(0x01010101)
+	if bits == 2 {
+		mask = 0x03030303
+	}
+	for at := range bits {
+		all := uint32(0)
+		for g := range per {
+			all |= le.Uint32(q[4*(at*per+g):]) >> 4 & mask << (g * bits)
 		}
+		le.PutUint32(v[64*at:], all)
 	}
 }
 
-func putBytes(v []byte, lane int, q []int8) {
+func putBytes(v []byte, lane int, q []uint8) {
+	v, q = v[4*lane:], q[:32]
 	for g := range 8 {
-		for i := range 4 {
-			v[64*g+4*lane+i] = uint8(q[4*g+i]) ^ 0x80
-		}
+		le.PutUint32(v[64*g:], le.Uint32(q[4*g:])^0x80808080)
 	}
+}
+
+// unsigned is the same memory.
+func unsigned(q []int8) []uint8 {
+	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(q))), len(q))
 }

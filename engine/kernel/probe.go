@@ -30,8 +30,12 @@ func (p *probe) run(k Kernels) {
 
 // products runs a tile of every width in every format, in several panels.
 func (p *probe) products(k Kernels) {
-	const rows, tokens = 5*panelRows + 3, 16 + 8 + 4 + 2 + 1
+	const tokens = 16 + 8 + 4 + 2 + 1
 	for f := F32; f <= Q8X; f++ {
+		rows, few := 2*panelRows+3, 1
+		if f.Input() == Dense { // a token takes up to eight panels at once
+			rows, few = 9*panelRows+3, 10
+		}
 		cols := max(40, f.Columns())
 		if cols%f.Columns() != 0 {
 			cols = 2 * f.Columns()
@@ -41,13 +45,13 @@ func (p *probe) products(k Kernels) {
 			k.Quantize(a, t, p.vector(cols, float32(t*t+1)))
 		}
 		bias := p.vector(rows, 1)
-		for _, n := range []int{1, 2, 4} {
+		for n := 1; n <= 8; n++ {
 			dst := make([]float32, n*w.Stride())
-			k.Mul(dst, w.Stride(), w, 0, w.Panels(), a, n, false, nil)
+			k.Mul(dst, w.Stride(), w, 0, few, a, n, false, nil)
 			p.out = append(p.out, dst...)
 		}
 		dst := p.vector(tokens*w.Stride(), 1)
-		k.Mul(dst, w.Stride(), w, 4, w.Panels(), a, tokens, true, bias)
+		k.Mul(dst, w.Stride(), w, w.Panels()-2, w.Panels(), a, tokens, true, bias)
 		p.out = append(p.out, dst...)
 	}
 }
