@@ -24,9 +24,10 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 )
 
-// TestMain lets the test binary act as the program, for tests that need a process: signals, limits, children.
+// TestMain lets the test binary act as the program, for tests that need a process: signals, limits, children. So it does when a
+// command under test starts its own executable again: running the tests instead would start it once more, without end.
 func TestMain(m *testing.M) {
-	if os.Getenv("SLUICE_TEST_CLI") != "" {
+	if os.Getenv("SLUICE_TEST_CLI") != "" || (len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-")) {
 		main()
 	}
 	os.Exit(m.Run())
