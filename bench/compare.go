@@ -90,7 +90,6 @@ func (v variant) command(binary string) enginebench.Command {
 type comparison struct {
 	options
 	peer     *peer
-	work     enginebench.Work
 	variants []variant
 	rows     []row
 	settings [][]setting // per row: those of the peer that still compete
@@ -98,6 +97,7 @@ type comparison struct {
 	ours     map[ourKey]*ourTrack
 	limits   map[string]*enginebench.Worker // per tier
 	machine  map[limitKey]*limitTrack
+	block    int64 // bytes of the weights, the size of what the limits read
 	process  []processRow
 	rounds   int // completed
 }
@@ -109,6 +109,12 @@ type ourKey struct {
 }
 
 type ourTrack struct{ rates, shares []float64 }
+
+// ourWorker is a process of ours with the model open.
+type ourWorker struct {
+	*enginebench.Worker
+	work enginebench.Work
+}
 
 type limitKey struct {
 	threads int
@@ -132,9 +138,6 @@ func compare(ctx context.Context, args []string) error {
 	ctx, stop := context.WithCancel(ctx) // ends the workers
 	defer stop()
 	c := &comparison{options: o, ours: map[ourKey]*ourTrack{}, limits: map[string]*enginebench.Worker{}, machine: map[limitKey]*limitTrack{}}
-	if c.work, err = enginebench.ReadWork(o.model); err != nil {
-		return err
-	}
 	if c.peer, err = preparePeer(ctx, o.cache); err != nil {
 		return err
 	}
@@ -225,6 +228,7 @@ func (c *comparison) tier(ctx context.Context, v variant) (string, error) {
 		return "", err
 	}
 	opened, err := w.Open(enginebench.Model{Path: c.model, Threads: 1, Context: 16})
+	c.block = opened.Work.WeightBytes
 	return opened.ISA, errors.Join(err, w.Close())
 }
 
@@ -256,8 +260,8 @@ type workerKey struct {
 	variant variant
 }
 
-func (c *comparison) openWorkers(ctx context.Context) (map[workerKey]*enginebench.Worker, error) {
-	workers := map[workerKey]*enginebench.Worker{}
+func (c *comparison) openWorkers(ctx context.Context) (map[workerKey]ourWorker, error) {
+	workers := map[workerKey]ourWorker{}
 	if len(c.rows) == 0 {
 		return workers, nil
 	}
@@ -267,20 +271,21 @@ func (c *comparison) openWorkers(ctx context.Context) (map[workerKey]*enginebenc
 			if err != nil {
 				return nil, err
 			}
-			if _, err := w.Open(enginebench.Model{Path: c.model, Plan: v.plan, Threads: t, Context: 1024 + max(c.generate, 512), Packed: filepath.Join(c.cache, "packed")}); err != nil {
+			opened, err := w.Open(enginebench.Model{Path: c.model, Plan: v.plan, Threads: t, Context: 1024 + max(c.generate, 512), Packed: filepath.Join(c.cache, "packed")})
+			if err != nil {
 				return nil, err
 			}
 			if _, err := w.Prompt(64); err != nil {
 				return nil, err
 			}
-			workers[workerKey{t, v}] = w
+			workers[workerKey{t, v}] = ourWorker{w, opened.Work}
 		}
 	}
 	return workers, nil
 }
 
 // round measures every row once. Ours and theirs follow each other directly, and take turns in who is first.
-func (c *comparison) round(ctx context.Context, n int, workers map[workerKey]*enginebench.Worker) error {
+func (c *comparison) round(ctx context.Context, n int, workers map[workerKey]ourWorker) error {
 	if strings.Contains("process", c.options.rows) {
 		if err := c.processRound(ctx, n); err != nil {
 			return err
@@ -341,10 +346,10 @@ func (c *comparison) peerRow(ctx context.Context, n, i int) error {
 	return nil
 }
 
-func (c *comparison) ourTest(r row, workers map[workerKey]*enginebench.Worker) error {
+func (c *comparison) ourTest(r row, workers map[workerKey]ourWorker) error {
 	limits := map[string]enginebench.Limits{}
 	for tier, w := range c.limits {
-		l, err := w.Limits(r.threads, c.work.WeightBytes)
+		l, err := w.Limits(r.threads, c.block)
 		if err != nil {
 			return err
 		}
@@ -353,7 +358,8 @@ func (c *comparison) ourTest(r row, workers map[workerKey]*enginebench.Worker) e
 		limits[tier] = l
 	}
 	for _, v := range c.variants {
-		rate, err := measure(workers[workerKey{r.threads, v}], r.test)
+		w := workers[workerKey{r.threads, v}]
+		rate, err := measure(w.Worker, r.test)
 		if err != nil {
 			return err
 		}
@@ -363,7 +369,7 @@ func (c *comparison) ourTest(r row, workers map[workerKey]*enginebench.Worker) e
 		}
 		t := c.ours[k]
 		t.rates = append(t.rates, rate)
-		if s := c.share(r.test, rate, limits[v.tier]); s > 0 && v.plan == "" {
+		if s := share(r.test, w.work, rate, limits[v.tier]); s > 0 {
 			t.shares = append(t.shares, s)
 		}
 	}
@@ -371,14 +377,14 @@ func (c *comparison) ourTest(r row, workers map[workerKey]*enginebench.Worker) e
 }
 
 // share is the part of the limit of the moment that a rate is.
-func (c *comparison) share(t test, rate float64, l enginebench.Limits) float64 {
+func share(t test, work enginebench.Work, rate float64, l enginebench.Limits) float64 {
 	if t.prompt == 0 {
-		return rate * float64(c.work.WeightBytes) / (l.ReadGBs * 1e9)
+		return rate * float64(work.WeightBytes) / (l.ReadGBs * 1e9)
 	}
 	if l.MultiplyG == 0 {
 		return 0
 	}
-	return rate * c.work.PromptMACs(t.prompt) / float64(t.prompt) / (l.MultiplyG * 1e9)
+	return rate * work.PromptMACs(t.prompt) / float64(t.prompt) / (l.MultiplyG * 1e9)
 }
 
 // measure returns the tokens per second of a test, over as many repetitions as the peer makes.

@@ -121,29 +121,35 @@ func tinyModel(t *testing.T, tied bool) string {
 	return path
 }
 
-// TestWork: a table that is also the head is read for the scores, a table that is not is not, and norms do not count.
+// TestWork: every matrix counts once; a table that is also the head is read for the scores.
 func TestWork(t *testing.T) {
 	t.Parallel()
-	layer := int64(2*dim*dim + dim*dim*2*kvHeads/heads + 3*dim*hidden)
-	want := Work{WeightBytes: 4 * (layers*layer + dim*vocab), LayerMACs: layers * layer, HeadMACs: dim * vocab}
+	macs := int64(layers*(2*dim*dim+dim*dim*2*kvHeads/heads+3*dim*hidden) + dim*vocab)
 	for _, tied := range []bool{true, false} {
-		got, err := ReadWork(tinyModel(t, tied))
-		if err != nil || got != want {
-			t.Errorf("tied %v: %+v, %v; want %+v", tied, got, err, want)
+		if w := open(t, tinyModel(t, tied)); w.TokenMACs+w.LastMACs != macs || w.LastMACs < dim*vocab || w.WeightBytes < 4*macs || w.WeightBytes > 5*macs {
+			t.Errorf("tied %v: %+v; want %d multiply-accumulates in float32", tied, w, macs)
 		}
 	}
 }
 
-// TestWorkOfTheDefaultModel: the figures that the documentation names.
+// TestWorkOfTheDefaultModel: the figures that the documentation names, with scales that may be packed wider than in the file.
 func TestWorkOfTheDefaultModel(t *testing.T) {
 	t.Parallel()
-	got, err := ReadWork(testmodel.Path(t, testmodel.SmolLM2))
+	w := open(t, testmodel.Path(t, testmodel.SmolLM2))
+	if w.TokenMACs+w.LastMACs != 106_168_320+49152*576 || w.WeightBytes < 96_300_000 || w.WeightBytes > 120_000_000 {
+		t.Errorf("%+v", w)
+	}
+}
+
+func open(t *testing.T, path string) Work {
+	t.Helper()
+	s := server{}
+	t.Cleanup(s.close)
+	o, err := s.open(Model{Path: path, Threads: 1, Context: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.LayerMACs != 106_168_320 || got.HeadMACs != 49152*576 || got.WeightBytes < 96_300_000 || got.WeightBytes > 96_700_000 {
-		t.Errorf("%+v", got)
-	}
+	return o.Work
 }
 
 func TestRun(t *testing.T) {
@@ -156,7 +162,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Model != "tiny.gguf" || r.Bytes == 0 || r.Rounds != 3 || r.Machine.Processors == 0 || len(r.Runs) != 2 {
+	if r.Model != "tiny.gguf" || r.Work.WeightBytes == 0 || r.Rounds != 3 || r.Machine.Processors == 0 || len(r.Runs) != 2 {
 		t.Fatalf("%+v", r)
 	}
 	sane := func(what string, s Spread) {

@@ -13,7 +13,7 @@ import (
 // Config says what to measure.
 type Config struct {
 	Worker   Command // starts a worker
-	Path     string  // of a GGUF file
+	Path     string  // of a GGUF file or a model directory
 	Plan     string  // precision plan; "" is the engine's own choice
 	Threads  []int
 	Prompts  []int // lengths of prompts
@@ -75,7 +75,6 @@ func (c Config) context() int {
 type Report struct {
 	Machine Machine     `json:"machine"`
 	Model   string      `json:"model"` // name of the file
-	Bytes   int64       `json:"bytes"` // of the file
 	Work    Work        `json:"work"`
 	Plan    string      `json:"plan"`
 	Rounds  int         `json:"rounds"`
@@ -117,12 +116,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(c.Path)
-	if err != nil {
-		return nil, err
-	}
-	work, err := ReadWork(c.Path)
-	if err != nil {
+	if _, err := os.Stat(c.Path); err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx) // ends the workers whatever happens
@@ -137,14 +131,14 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(packed) }()
-	r := &Report{Machine: ThisMachine(), Model: filepath.Base(c.Path), Bytes: info.Size(), Work: work, Plan: c.Plan, Rounds: c.Rounds}
+	r := &Report{Machine: ThisMachine(), Model: filepath.Base(c.Path), Plan: c.Plan, Rounds: c.Rounds}
 	for i, t := range c.Threads {
-		s := newSeries(c, work, t)
+		s := newSeries(c, t)
 		s.model.Packed = filepath.Join(packed, strconv.Itoa(i)) // each begins with nothing
 		if err := s.measure(ctx, limits); err != nil {
 			return nil, err
 		}
-		r.Runs = append(r.Runs, s.sum())
+		r.Runs, r.Work = append(r.Runs, s.sum()), s.work
 	}
 	return r, nil
 }
@@ -172,8 +166,8 @@ func (p *points) add(rate, share float64) {
 	}
 }
 
-func newSeries(c Config, work Work, threads int) *series {
-	s := &series{Config: c, work: work, model: Model{Path: c.Path, Plan: c.Plan, Threads: threads, Context: c.context()}}
+func newSeries(c Config, threads int) *series {
+	s := &series{Config: c, model: Model{Path: c.Path, Plan: c.Plan, Threads: threads, Context: c.context()}}
 	s.out.Threads = threads
 	for _, n := range c.Prompts {
 		s.prompts = append(s.prompts, points{speed: Speed{Tokens: n}})
@@ -219,7 +213,7 @@ func (s *series) loads(ctx context.Context) (*Worker, error) {
 			return nil, errors.Join(err, w.Close())
 		}
 		if s.out.ISA == "" {
-			s.out.FirstLoad, s.out.ISA = opened.Seconds, opened.ISA
+			s.out.FirstLoad, s.out.ISA, s.work = opened.Seconds, opened.ISA, opened.Work
 		} else if s.load = append(s.load, opened.Seconds); len(s.load) == min(s.Rounds, mostLoads) {
 			return w, nil
 		}
@@ -249,18 +243,10 @@ func (s *series) round(w, limits *Worker) error {
 		if err != nil {
 			return err
 		}
-		rate, share := float64(g.speed.Tokens)/d.Seconds(), 0.0
-		if s.ownWeights() {
-			share = ratio(rate*float64(s.work.WeightBytes), l.ReadGBs*1e9)
-		}
-		g.add(rate, share)
+		rate := float64(g.speed.Tokens) / d.Seconds()
+		g.add(rate, ratio(rate*float64(s.work.WeightBytes), l.ReadGBs*1e9))
 	}
 	return nil
-}
-
-// ownWeights reports whether the engine reads the weights in the file's own formats, so that the file tells how many bytes that is.
-func (c Config) ownWeights() bool {
-	return c.Plan == "" || c.Plan == "native" || c.Plan == "native-kv8"
 }
 
 func ratio(a, b float64) float64 {

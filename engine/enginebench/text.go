@@ -13,8 +13,8 @@ func (r *Report) Print(out io.Writer) error {
 		plan = "default"
 	}
 	fmt.Fprintf(out, "machine  %s, %d processors, %s, %s\n", r.Machine.CPU, r.Machine.Processors, r.Machine.Platform, r.Machine.Go)
-	fmt.Fprintf(out, "model    %s, %.1f MB; a token reads %.1f MB of weights and takes %.1f M multiply-accumulates, its scores %.1f M more\n",
-		r.Model, float64(r.Bytes)/1e6, float64(r.Work.WeightBytes)/1e6, float64(r.Work.LayerMACs)/1e6, float64(r.Work.HeadMACs)/1e6)
+	fmt.Fprintf(out, "model    %s; a token reads %.1f MB of packed weights and takes %.1f M multiply-accumulates, the last of a prompt %.1f M more\n",
+		r.Model, float64(r.Work.WeightBytes)/1e6, float64(r.Work.TokenMACs)/1e6, float64(r.Work.LastMACs)/1e6)
 	fmt.Fprintf(out, "plan     %s; %d rounds; every figure is the median (least…most) of them\n\n", plan, r.Rounds)
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "threads\ttier\tmeasured\ttokens/s\tshare of the limit")

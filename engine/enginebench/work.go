@@ -1,47 +1,20 @@
 package enginebench
 
-import (
-	"github.com/sluice-project/sluice/engine/gguf"
-)
+import "github.com/sluice-project/sluice/engine/native"
 
-// Work is what a model file asks for per token, counted from its matrices. Attention over earlier tokens comes on top.
+// Work is what a model asks for under its plan, counted from its matrices. Attention over earlier tokens comes on top.
 type Work struct {
-	WeightBytes int64 `json:"weight_bytes_per_token"` // of the file, read once to generate a token
-	LayerMACs   int64 `json:"layer_macs_per_token"`   // multiply-accumulates of the layers
-	HeadMACs    int64 `json:"head_macs"`              // and of the scores, which a prompt needs once
+	WeightBytes int64 `json:"weight_bytes_per_token"` // as packed, read once to generate a token
+	TokenMACs   int64 `json:"macs_per_token"`         // multiply-accumulates of every token of a prompt
+	LastMACs    int64 `json:"macs_of_last_token"`     // and those that only the token whose scores are wanted takes on top
 }
 
-// ReadWork counts the matrices of a GGUF file.
-func ReadWork(path string) (Work, error) {
-	f, err := gguf.Open(path)
-	if err != nil {
-		return Work{}, err
-	}
-	defer func() { _ = f.Close() }()
-	head := "output.weight"
-	if !f.HasTensor(head) {
-		head = "token_embd.weight" // tied: the table is read as a whole for the scores
-	}
-	var w Work
-	for t := range f.All() {
-		elements := int64(t.Rows()) * int64(t.Cols())
-		switch {
-		case t.Rows() == 1: // norms and biases
-			continue
-		case t.Name == head:
-			w.HeadMACs += elements
-		case t.Name == "token_embd.weight": // a row of it per token
-			continue
-		default:
-			w.LayerMACs += elements
-		}
-		per, bytes := t.Type.Block()
-		w.WeightBytes += elements / int64(per) * int64(bytes)
-	}
-	return w, nil
+func workOf(r *native.Runner) Work {
+	macs, bytes, wantedMACs, wantedBytes := r.Products()
+	return Work{WeightBytes: int64(bytes + wantedBytes), TokenMACs: int64(macs), LastMACs: int64(wantedMACs)}
 }
 
 // PromptMACs returns the multiply-accumulates of a prompt.
 func (w Work) PromptMACs(tokens int) float64 {
-	return float64(tokens)*float64(w.LayerMACs) + float64(w.HeadMACs)
+	return float64(tokens)*float64(w.TokenMACs) + float64(w.LastMACs)
 }

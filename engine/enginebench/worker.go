@@ -27,6 +27,7 @@ type Model struct {
 type Opened struct {
 	ISA     string  `json:"isa"`     // tier of the kernels
 	Seconds float64 `json:"seconds"` // to read, check and pack the weights and to compute a first token
+	Work    Work    `json:"work"`
 }
 
 // Limits is what the machine gives at one moment, with nothing of an engine in it.
@@ -132,7 +133,7 @@ func (s *server) open(m Model) (Opened, error) {
 	if _, err := s.prompt(1); err != nil {
 		return Opened{}, err
 	}
-	return Opened{ISA: r.ISA(), Seconds: time.Since(started).Seconds()}, nil
+	return Opened{ISA: r.ISA(), Seconds: time.Since(started).Seconds(), Work: workOf(r)}, nil
 }
 
 func (s *server) prompt(n int) (time.Duration, error) {

@@ -64,6 +64,9 @@ func (r *Runner) Info() engine.Model { return r.gen.info }
 // ISA is the tier of the kernels.
 func (r *Runner) ISA() string { return r.gen.pass.Kernels().ISA() }
 
+// Products is what [exec.Program.Products] says of the model: multiplications per token and bytes of weights they read.
+func (r *Runner) Products() (macs, bytes, wantedMACs, wantedBytes int) { return r.gen.prog.Products() }
+
 // Vocab is the number of tokens.
 func (r *Runner) Vocab() int { return r.gen.tokens.Size() }
 
