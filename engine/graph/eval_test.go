@@ -131,7 +131,7 @@ func TestEvalQuantize(t *testing.T) {
 		for i, v := range row {
 			row[i] = float32(math.Round(float64(v)/top*127) * top / 127)
 		}
-		if per != "row" {
+		if per != "row2" {
 			t.Errorf("per %q", per)
 		}
 	}

@@ -18,9 +18,9 @@ type Config struct {
 
 	// CacheDir keeps packed weights, so that later loads map them; "" packs them at every load.
 	CacheDir string
-	// KVMemoryMiB bounds the memory for keys and values of one model; 0 means a quarter of the machine's. A request waits until
+	// KVMemoryMebibytes bounds the memory for keys and values of one model; 0 means a quarter of the machine's. A request waits until
 	// what it may need at most is free.
-	KVMemoryMiB int
+	KVMemoryMebibytes int
 }
 
 // ModelConfig names one model: a GGUF file, or a directory with config.json, tokenizer.json and safetensors. What it can do follows
@@ -51,7 +51,7 @@ func (c Config) Validate() error {
 	bound("threads", c.Threads, maxThreads)
 	bound("concurrency", c.Concurrency, maxSlots)
 	bound("queue_limit", c.QueueLimit, maxWaiting)
-	bound("kv_memory_mib", c.KVMemoryMiB, 1<<30)
+	bound("kv_memory_mebibytes", c.KVMemoryMebibytes, 1<<30)
 	bound("context_tokens", c.ContextTokens, 1<<22)
 	seen := map[engine.ModelID]bool{}
 	for i, m := range c.Models {

@@ -62,7 +62,7 @@ func needed(prompt, limit, choices int) int {
 // keyValuePages is how many pages of keys and values a model may have: what the configuration says, or a quarter of the memory of
 // this machine.
 func (o *opener) keyValuePages(p *exec.Program) int {
-	bytes := o.cfg.KVMemoryMiB << 20
+	bytes := o.cfg.KVMemoryMebibytes << 20
 	if bytes == 0 {
 		bytes = memory() / 4
 	}

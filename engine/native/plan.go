@@ -23,6 +23,12 @@ func Plans() []string {
 	return []string{PlanNative, PlanNativeKV8, PlanInt8, PlanInt8KV8, PlanF16, PlanF32}
 }
 
+// Precision returns what a plan asks of the compiler.
+func Precision(name string) (graph.Precision, error) {
+	p, err := parsePlan(name)
+	return p.policy, err
+}
+
 // plan is a precision plan.
 type plan struct {
 	name   string

@@ -42,11 +42,11 @@ func TestInt8IsTheSameEverywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tokens := 24
+			tokens, prompts := 24, profilePrompts()
 			if c.isa == "generic" {
-				tokens = 4 // slow; its beginning must be the beginning of the others
+				tokens, prompts = 3, prompts[:2] // slow; its beginning must be the beginning of the others
 			}
-			got := profileAnswers(t, e, tokens)
+			got := profileAnswers(t, e, tokens, prompts)
 			if want == nil {
 				want = got
 			}
@@ -63,9 +63,12 @@ func TestInt8IsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-func profileAnswers(t *testing.T, e *Engine, tokens int) []collected {
+func profilePrompts() []string {
+	return []string{"The capital of", "Water boils", "def add(a, b):", strings.Repeat("one two three ", 30)}
+}
+
+func profileAnswers(t *testing.T, e *Engine, tokens int, prompts []string) []collected {
 	t.Helper()
-	prompts := []string{"The capital of France is", "Water boils at", "def add(a, b):", strings.Repeat("one two three ", 30)}
 	got := make([]collected, len(prompts))
 	var wg sync.WaitGroup
 	for i, p := range prompts {
