@@ -33,7 +33,7 @@ func newSampler(k kernel.Kernels, vocab int) *sampler {
 
 // pick returns the likeliest token at temperature 0, of equals the one with the lowest id; otherwise a random one.
 func (s *sampler) pick(logits []float32, d draw) int32 {
-	best := likeliest(logits)
+	best := s.likeliest(logits)
 	if d.temperature <= 0 {
 		return best
 	}
@@ -87,20 +87,15 @@ func walk(otherwise int32, target float64, n int, at func(int) (int32, float32))
 	return last
 }
 
-func likeliest(logits []float32) int32 {
-	best, top := 0, float32(math.Inf(-1))
-	for i, v := range logits {
-		if v > top {
-			best, top = i, v
-		}
-	}
-	return int32(best)
+// likeliest returns the first of the largest logits.
+func (s *sampler) likeliest(logits []float32) int32 {
+	return int32(max(0, slices.Index(logits, s.k.Max(logits)))) // none is the largest when some are not numbers
 }
 
 // logprobs returns the natural logarithm of the probability of id, and the n likeliest tokens, best first, of equals the lowest id
 // first.
 func (s *sampler) logprobs(logits []float32, id int32, n int) (chosen float64, top []candidateLog) {
-	best := logits[likeliest(logits)]
+	best := logits[s.likeliest(logits)]
 	copy(s.scratch, logits)
 	base := float64(best) + math.Log(float64(s.k.ExpSum(s.scratch, best)))
 	for i, v := range logits {
