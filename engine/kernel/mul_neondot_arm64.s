@@ -258,72 +258,70 @@ block7:
 	MOVD R3, R7
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
 	ADD R5, R7
+	WORD $0x4f00e40c // movi v12.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e40d // movi v13.16b, #0
+	FLDPQ (R7), (F20, F21)
+	ADD R5, R7
+	WORD $0x4f00e40e // movi v14.16b, #0
+	FLDPQ (R7), (F22, F23)
+	WORD $0x4f00e40f // movi v15.16b, #0
+	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
+	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
+	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
+	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
+	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
+	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
+	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
+	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
+	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
+	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
+	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
+	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
+	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
+	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
+	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
+	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
+	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
+	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
+	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
+	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
+	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
+	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
+	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
+	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf08 // fmla v8.4s, v24.4s, v29.4s
+	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
 	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf09 // fmla v9.4s, v24.4s, v29.4s
+	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
 	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0a // fmla v10.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
 	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0b // fmla v11.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
 	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
 	ADD $320, R1
 	ADD $32, R3
@@ -703,72 +701,70 @@ block19:
 	MOVD R3, R7
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
 	ADD R5, R7
+	WORD $0x4f00e40c // movi v12.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e40d // movi v13.16b, #0
+	FLDPQ (R7), (F20, F21)
+	ADD R5, R7
+	WORD $0x4f00e40e // movi v14.16b, #0
+	FLDPQ (R7), (F22, F23)
+	WORD $0x4f00e40f // movi v15.16b, #0
+	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
+	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
+	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
+	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
+	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
+	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
+	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
+	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
+	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
+	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
+	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
+	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
+	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
+	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
+	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
+	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
+	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
+	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
+	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
+	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
+	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
+	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
+	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
+	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf08 // fmla v8.4s, v24.4s, v29.4s
+	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
 	WORD $0x4fbc5368 // fmls v8.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf09 // fmla v9.4s, v24.4s, v29.4s
+	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
 	WORD $0x4fbc5369 // fmls v9.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0a // fmla v10.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
 	WORD $0x4fbc536a // fmls v10.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0b // fmla v11.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
 	WORD $0x4fbc536b // fmls v11.4s, v27.4s, v28.s[1]
 	ADD $256, R1
 	ADD $32, R3
@@ -1209,72 +1205,70 @@ block31:
 	MOVD R3, R7
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
 	ADD R5, R7
+	WORD $0x4f00e40c // movi v12.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e40d // movi v13.16b, #0
+	FLDPQ (R7), (F20, F21)
+	ADD R5, R7
+	WORD $0x4f00e40e // movi v14.16b, #0
+	FLDPQ (R7), (F22, F23)
+	WORD $0x4f00e40f // movi v15.16b, #0
+	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
+	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
+	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
+	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
+	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
+	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
+	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
+	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
+	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
+	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
+	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
+	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
+	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
+	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
+	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
+	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
+	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
+	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
+	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
+	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
+	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
+	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
+	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
+	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf08 // fmla v8.4s, v24.4s, v29.4s
+	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
 	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf09 // fmla v9.4s, v24.4s, v29.4s
+	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
 	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0a // fmla v10.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
 	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0b // fmla v11.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
 	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
 	ADD $384, R1
 	ADD $32, R3
@@ -1777,72 +1771,70 @@ block43:
 	MOVD R3, R7
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
 	ADD R5, R7
+	WORD $0x4f00e40c // movi v12.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e40d // movi v13.16b, #0
+	FLDPQ (R7), (F20, F21)
+	ADD R5, R7
+	WORD $0x4f00e40e // movi v14.16b, #0
+	FLDPQ (R7), (F22, F23)
+	WORD $0x4f00e40f // movi v15.16b, #0
+	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
+	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
+	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
+	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
+	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
+	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
+	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
+	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
+	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
+	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
+	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
+	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
+	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
+	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
+	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
+	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
+	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
+	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
+	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
+	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
+	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
+	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
+	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
+	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf08 // fmla v8.4s, v24.4s, v29.4s
+	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
 	WORD $0x4fbc5368 // fmls v8.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf09 // fmla v9.4s, v24.4s, v29.4s
+	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
 	WORD $0x4fbc5369 // fmls v9.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0a // fmla v10.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
 	WORD $0x4fbc536a // fmls v10.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0b // fmla v11.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
 	WORD $0x4fbc536b // fmls v11.4s, v27.4s, v28.s[1]
 	ADD $320, R1
 	ADD $32, R3
@@ -2768,69 +2760,67 @@ block68:
 	MOVD R3, R7
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
 	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
-	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf08 // fmla v8.4s, v24.4s, v29.4s
-	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
+	WORD $0x4f00e40c // movi v12.16b, #0
+	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
-	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf09 // fmla v9.4s, v24.4s, v29.4s
-	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
+	WORD $0x4f00e40d // movi v13.16b, #0
+	FLDPQ (R7), (F20, F21)
 	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
-	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0a // fmla v10.4s, v24.4s, v29.4s
-	FLDPQ (R7), (F16, F17)
+	WORD $0x4f00e40e // movi v14.16b, #0
+	FLDPQ (R7), (F22, F23)
+	WORD $0x4f00e40f // movi v15.16b, #0
+	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
+	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
+	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
+	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
+	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
+	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
+	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
+	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
+	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
+	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
+	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
+	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
+	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
+	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
+	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
+	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
+	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
+	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
+	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
+	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
+	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
+	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
+	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
+	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0b // fmla v11.4s, v24.4s, v29.4s
+	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
+	FMOVQ (R8), F28
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
 	ADD $512, R1
 	ADD $32, R3
 	ADD $16, R4
@@ -3161,72 +3151,70 @@ block79:
 	MOVD R3, R7
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
 	ADD R5, R7
+	WORD $0x4f00e40c // movi v12.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e40d // movi v13.16b, #0
+	FLDPQ (R7), (F20, F21)
+	ADD R5, R7
+	WORD $0x4f00e40e // movi v14.16b, #0
+	FLDPQ (R7), (F22, F23)
+	WORD $0x4f00e40f // movi v15.16b, #0
+	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
+	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
+	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
+	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
+	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
+	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
+	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
+	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
+	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
+	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
+	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
+	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
+	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
+	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
+	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
+	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
+	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
+	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
+	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
+	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
+	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
+	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
+	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
+	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf08 // fmla v8.4s, v24.4s, v29.4s
+	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
 	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf09 // fmla v9.4s, v24.4s, v29.4s
+	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
 	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
 	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0a // fmla v10.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
 	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
-	FLDPQ (R7), (F16, F17)
 	FMOVQ (R8), F28
-	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcf0b // fmla v11.4s, v24.4s, v29.4s
+	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
 	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
 	ADD $640, R1
 	ADD $32, R3
@@ -3547,61 +3535,44 @@ block89:
 	MOVD R3, R7
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
 	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4eb88508 // add v8.4s, v8.4s, v24.4s
-	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
+	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4eb88529 // add v9.4s, v9.4s, v24.4s
-	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
+	FLDPQ (R7), (F20, F21)
 	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4eb8854a // add v10.4s, v10.4s, v24.4s
-	FLDPQ (R7), (F16, F17)
-	FMOVQ (R8), F28
-	ADD R5, R7
-	ADD R5, R8
-	WORD $0x4f00e418 // movi v24.16b, #0
-	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
-	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
-	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
-	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
-	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
-	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
-	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
-	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
-	WORD $0x4eb8856b // add v11.4s, v11.4s, v24.4s
+	FLDPQ (R7), (F22, F23)
+	WORD $0x4f90e008 // sdot v8.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e009 // sdot v9.4s, v0.16b, v18.4b[0]
+	WORD $0x4f94e00a // sdot v10.4s, v0.16b, v20.4b[0]
+	WORD $0x4f96e00b // sdot v11.4s, v0.16b, v22.4b[0]
+	WORD $0x4fb0e028 // sdot v8.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e029 // sdot v9.4s, v1.16b, v18.4b[1]
+	WORD $0x4fb4e02a // sdot v10.4s, v1.16b, v20.4b[1]
+	WORD $0x4fb6e02b // sdot v11.4s, v1.16b, v22.4b[1]
+	WORD $0x4f90e848 // sdot v8.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e849 // sdot v9.4s, v2.16b, v18.4b[2]
+	WORD $0x4f94e84a // sdot v10.4s, v2.16b, v20.4b[2]
+	WORD $0x4f96e84b // sdot v11.4s, v2.16b, v22.4b[2]
+	WORD $0x4fb0e868 // sdot v8.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e869 // sdot v9.4s, v3.16b, v18.4b[3]
+	WORD $0x4fb4e86a // sdot v10.4s, v3.16b, v20.4b[3]
+	WORD $0x4fb6e86b // sdot v11.4s, v3.16b, v22.4b[3]
+	WORD $0x4f91e088 // sdot v8.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e089 // sdot v9.4s, v4.16b, v19.4b[0]
+	WORD $0x4f95e08a // sdot v10.4s, v4.16b, v21.4b[0]
+	WORD $0x4f97e08b // sdot v11.4s, v4.16b, v23.4b[0]
+	WORD $0x4fb1e0a8 // sdot v8.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0a9 // sdot v9.4s, v5.16b, v19.4b[1]
+	WORD $0x4fb5e0aa // sdot v10.4s, v5.16b, v21.4b[1]
+	WORD $0x4fb7e0ab // sdot v11.4s, v5.16b, v23.4b[1]
+	WORD $0x4f91e8c8 // sdot v8.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8c9 // sdot v9.4s, v6.16b, v19.4b[2]
+	WORD $0x4f95e8ca // sdot v10.4s, v6.16b, v21.4b[2]
+	WORD $0x4f97e8cb // sdot v11.4s, v6.16b, v23.4b[2]
+	WORD $0x4fb1e8e8 // sdot v8.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8e9 // sdot v9.4s, v7.16b, v19.4b[3]
+	WORD $0x4fb5e8ea // sdot v10.4s, v7.16b, v21.4b[3]
+	WORD $0x4fb7e8eb // sdot v11.4s, v7.16b, v23.4b[3]
 	ADD $512, R1
 	ADD $32, R3
 	SUB $1, R6

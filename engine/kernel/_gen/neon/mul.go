@@ -10,14 +10,15 @@ import (
 // all columns, then the next one: weights are unpacked once for all tokens.
 //
 // Vector registers: weights 0 to 7 (one per column group), sums of tokens 8 to 15 (of quarters with one token), activations 16 and
-// 17 (with one token and without dot product, each group repeated, 16 to 23), integer sums 24, 25, scale 26, offset 27, the block's
-// activation scale 28, temporary 29, masks 30, 31.
+// 17 (with one token and without dot product, each group repeated, 16 to 23; with four tokens and dot product, all of theirs, 16 to
+// 23, and their integer sums 12 to 15), integer sums 24, 25, scale 26, offset 27, the block's activation scale 28, temporary 29,
+// masks 30, 31.
 //
 // General registers: R0 arguments; R10 panel, R11 destination, R12 bias, R13 panels left, R15 quarter; R1 weights, R2 scales of half
 // precision, R9 a super-block's byte scales; R3 and R4 bytes and scales of the first token, R7 and R8 those of the token at hand,
 // R5 their stride, R6 blocks left.
 const (
-	acc, xs           = 8, 16
+	acc, sums, xs     = 8, 12, 16
 	lo, hi            = 24, 25
 	scale, offset, sc = 26, 27, 28
 	tmp, low4, mask   = 29, 30, 31
@@ -283,9 +284,14 @@ func (a *asm) blocks(f *format, tokens int) {
 			f.unpack(a, 0)
 			a.op("MOVD R3, R7")
 			a.op("MOVD R4, R8")
-			for t := range tokens {
-				a.activations(f)
-				a.fold(f, acc+t, 0, t == 0)
+			if a.dot && !f.pair {
+				a.together(tokens, sums)
+				a.foldTogether(f, tokens)
+			} else {
+				for t := range tokens {
+					a.activations(f)
+					a.fold(f, acc+t, 0, t == 0)
+				}
 			}
 		}
 		a.step(f, loop, super, done)
@@ -418,6 +424,40 @@ func (a *asm) sum(f *format, from, to int) {
 	a.v3(addp4, lo, lo, hi)
 }
 
+// together adds the products of four tokens to integer sums from register to on: what one waits for is done between.
+func (a *asm) together(tokens, to int) {
+	for t := range tokens {
+		a.op("FLDPQ (R7), (F%d, F%d)", xs+2*t, xs+2*t+1)
+		if t < tokens-1 {
+			a.op("ADD R5, R7")
+		}
+		if to != acc {
+			a.zero(to + t)
+		}
+	}
+	for g := range 8 {
+		for t := range tokens {
+			a.sdot(to+t, g, xs+2*t+g/4, g%4)
+		}
+	}
+}
+
+// foldTogether adds a block of four tokens to their sums.
+func (a *asm) foldTogether(f *format, tokens int) {
+	for t := range tokens {
+		a.op("FMOVQ (R8), F%d", sc)
+		if t < tokens-1 {
+			a.op("ADD R5, R8")
+		}
+		a.v2(scvtf, sums+t, sums+t)
+		a.byElement("fmul", tmp, scale, sc, 0)
+		a.v3(fmla, acc+t, sums+t, tmp)
+		if f.offset != "" {
+			a.byElement(f.offset, acc+t, offset, sc, 1)
+		}
+	}
+}
+
 // fold adds a block of one token to its sum. The first of several tokens prepares what all share.
 func (a *asm) fold(f *format, acc, q int, first bool) {
 	if f.pair {
@@ -481,10 +521,14 @@ func (a *asm) rows(tokens int) {
 			a.codes(0)
 			a.op("MOVD R3, R7")
 			a.op("MOVD R4, R8")
-			for t := range tokens {
-				a.activations(&f)
-				a.sum(&f, 0, 8)
-				a.v3(add4, acc+t, acc+t, lo)
+			if a.dot {
+				a.together(tokens, acc)
+			} else {
+				for t := range tokens {
+					a.activations(&f)
+					a.sum(&f, 0, 8)
+					a.v3(add4, acc+t, acc+t, lo)
+				}
 			}
 		}
 		a.op("ADD $512, R1")
