@@ -1,5 +1,10 @@
 package kernel
 
+import "unsafe"
+
+// aheadBytes is what a tile fetches ahead for each block.
+const aheadBytes = 128
+
 // mulArgs are the arguments of the assembly; strides are in bytes. The assembly knows the offsets.
 type mulArgs struct {
 	dst        *float32
@@ -15,6 +20,7 @@ type mulArgs struct {
 	bias       *float32
 	add        int
 	sums       *float32 // wide tiles: the sums so far, 64 bytes each, or nil
+	ahead      uintptr  // what to fetch into the cache, 128 bytes for each block; it may lie past the end
 }
 
 // Mul multiplies the panels [from, to) of w by the first n rows of a, which must have the format's Input. Row t of the result goes
@@ -90,6 +96,7 @@ func (k Kernels) mulTiles(dst []float32, stride int, w *Matrix, from, to int, a 
 	for p := from; p < to; p += group {
 		args.panels = min(group, to-p)
 		args.w = &w.data[p*w.panelBytes]
+		args.ahead = uintptr(unsafe.Pointer(args.w)) + uintptr(args.panels*w.panelBytes)
 		if bias != nil {
 			args.bias = &bias[p*panelRows]
 		}
@@ -97,6 +104,7 @@ func (k Kernels) mulTiles(dst []float32, stride int, w *Matrix, from, to int, a 
 			args.dst = &dst[t*stride+p*panelRows]
 			args.x, args.scales = a.at(first+t, 0)
 			t += k.tile(w.format, n-t, &args)
+			args.ahead += uintptr(aheadBytes * args.panels * args.blocks)
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package kernel
 
+import "unsafe"
+
 // With many tokens it pays to unpack the weights of a panel once, some columns at a time, to a form that tiles read without
 // further ado. The operations on numbers and their order stay the same, so the results do.
 const (
@@ -18,42 +20,60 @@ type wideScratch struct {
 // mulWide multiplies rows first, first+1, … of a: n of them.
 func (k Kernels) mulWide(dst []float32, stride int, w *Matrix, from, to int, a *Activations, first, n int, add bool, bias []float32) {
 	var room wideScratch
-	scratch := &room.blocks[alignedAt(room.blocks[:])]
-	blocks := w.cols / 32
-	step := w.wideStep()
-	group := n
+	blocks, step, group := w.cols/32, w.wideStep(), n
 	if step < blocks {
 		group = wideSums
 	}
 	for p := from; p < to; p++ {
-		panel := w.data[p*w.panelBytes:]
-		for t0 := 0; t0 < n; t0 += group {
-			count := min(group, n-t0)
+		for t := 0; t < n; t += group {
+			count := min(group, n-t)
 			for b := 0; b < blocks; b += step {
-				args := mulArgs{w: scratch, panels: 1, blocks: min(step, blocks-b), xStride: a.stride}
-				k.unpack(w.format, scratch, &panel[b*w.layout.bytes/(w.layout.cols/32)], args.blocks)
-				last := b+step >= blocks
-				if last && add {
+				args := mulArgs{panels: 1, blocks: min(step, blocks-b), xStride: a.stride}
+				k.unpack(w, p, b, &room, &args)
+				if b+step < blocks {
+					k.wideTiles(nil, 0, b, a, first+t, count, w.format, &room, &args)
+					continue
+				}
+				if add {
 					args.add = 1
 				}
-				if last && bias != nil {
+				if bias != nil {
 					args.bias = &bias[p*panelRows]
 				}
-				for t := 0; t < count; {
-					args.x, args.scales = a.at(first+t0+t, b)
-					if b > 0 {
-						args.sums = &room.sums[t*panelRows]
-					}
-					if last {
-						args.dst, args.dstStride = &dst[(t0+t)*stride+p*panelRows], 4*stride
-					} else {
-						args.dst, args.dstStride = &room.sums[t*panelRows], 4*panelRows
-					}
-					t += k.tile(k.unpacked(w.format), count-t, &args)
-				}
+				k.wideTiles(dst[t*stride+p*panelRows:], stride, b, a, first+t, count, w.format, &room, &args)
 			}
 		}
 	}
+}
+
+// wideTiles multiplies the unpacked columns from block b on by n rows. The results go to dst or, if that is nil, wait in room.
+func (k Kernels) wideTiles(dst []float32, stride, b int, a *Activations, first, n int, f Format, room *wideScratch, args *mulArgs) {
+	for t := 0; t < n; {
+		args.x, args.scales = a.at(first+t, b)
+		if b > 0 {
+			args.sums = &room.sums[t*panelRows]
+		}
+		if dst != nil {
+			args.dst, args.dstStride = &dst[t*stride], 4*stride
+		} else {
+			args.dst, args.dstStride = &room.sums[t*panelRows], 4*panelRows
+		}
+		t += k.tile(k.unpacked(f), n-t, args)
+		args.ahead += uintptr(aheadBytes * args.blocks)
+	}
+}
+
+// unpack unpacks blocks of panel p from b on and lets what follows them be fetched.
+func (k Kernels) unpack(w *Matrix, p, b int, room *wideScratch, args *mulArgs) {
+	args.w = &room.blocks[alignedAt(room.blocks[:])]
+	per := w.layout.bytes * 32 / w.layout.cols
+	packed := &w.data[p*w.panelBytes+b*per]
+	if k.avx512 {
+		unpackAVX512(w.format, args.w, packed, args.blocks)
+	} else {
+		unpackAVX2(w.format, args.w, packed, args.blocks)
+	}
+	args.ahead = uintptr(unsafe.Pointer(packed)) + uintptr(args.blocks*per)
 }
 
 // unpacked is the format that the products of many tokens unpack f to, where the tier does so.
@@ -70,14 +90,6 @@ func (k Kernels) unpacked(f Format) Format {
 
 func (k Kernels) unpacks(f Format) bool {
 	return k.avx2 && (f == Q4 || f == Q4K || f == Q5 || f == Q5K || f == Q6K)
-}
-
-func (k Kernels) unpack(f Format, dst, w *byte, blocks int) {
-	if k.avx512 {
-		unpackAVX512(f, dst, w, blocks)
-	} else {
-		unpackAVX2(f, dst, w, blocks)
-	}
 }
 
 // wideStep splits the blocks into equal parts, of whole super-blocks if the format has them.

@@ -621,6 +621,9 @@ func (a *asm) wideFrame2(name string, tokens, acc, bytes int, block func(h int))
 		a.resume("Y", acc, tokens, 32*h)
 		loop := a.fresh(name + "block")
 		a.label(loop)
+		if h == 0 {
+			a.fetchAhead()
+		}
 		block(h)
 		a.step(tokens, bytes, 0, 0, loop, "", "")
 		var outs []out

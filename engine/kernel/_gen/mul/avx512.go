@@ -159,7 +159,10 @@ func (a *asm) blocks512(f *format512, tokens int) {
 	loop, done := a.fresh(f.name+"block"), a.fresh(f.name+"done")
 	super := a.super512(f.super, true)
 	a.label(loop)
-	if tokens <= 2 && !f.resume {
+	switch {
+	case fetches(f.name, tokens):
+		a.fetchAhead()
+	case tokens <= 2:
 		a.prefetch(f.bytes)
 	}
 	a.block512(f, tokens)
@@ -330,6 +333,7 @@ func (a *asm) wide6(tokens int) {
 	a.resume("Z", zAcc, tokens, 0)
 	loop := a.fresh("wide6block")
 	a.label(loop)
+	a.fetchAhead()
 	for i, r := range []int{17, 18, 16, 19} {
 		a.op("VMOVUPS %d(DI), Z%d", 64*i, r)
 	}
@@ -381,7 +385,10 @@ func (a *asm) rows512(tokens int) {
 	}
 	loop := a.fresh("i8block")
 	a.label(loop)
-	if tokens <= 2 {
+	switch {
+	case fetches("i8", tokens):
+		a.fetchAhead()
+	case tokens <= 2:
 		a.prefetch(512)
 	}
 	for g := range 8 {

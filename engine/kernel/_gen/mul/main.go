@@ -53,6 +53,7 @@ const (
 	argBias
 	argAdd
 	argSums
+	argAhead
 )
 
 // tile is one generated function.
@@ -63,7 +64,7 @@ type tile struct {
 
 // asm collects the text of one file. Of the general registers AX holds the arguments, DI the weights, SI and DX the bytes and
 // scales of token 0 (R12 and R13 of token 8), R8 to R11 one, three, five and seven strides, CX the blocks left; BX and, up to
-// eight tokens, R12 and R13 are free for a format's own use.
+// eight tokens, R12 and R13 are free for a format's own use. R15 is what to fetch ahead.
 type asm struct {
 	b       strings.Builder
 	width   int // bytes of a register
@@ -125,7 +126,21 @@ func (a *asm) begin(format, isa string, tokens int, comment string) {
 		a.op("MOVQ %d(AX), CX", arg)
 		a.op("MOVQ CX, %s-%d(SP)", [4]string{"w", "dst", "bias", "panels"}[i], 8*i+8)
 	}
+	if fetches(format, tokens) {
+		a.op("MOVQ %d(AX), R15", argAhead)
+	}
 	a.frame = name + "panel"
+}
+
+// fetches tells which tiles ask for weights ahead.
+func fetches(format string, tokens int) bool {
+	switch format {
+	case "wide", "wide5", "wide6":
+		return true
+	case "q8", "q8x", "i8":
+		return tokens >= 8
+	}
+	return false
 }
 
 func (a *asm) panelLoop() { a.label(a.frame) }
@@ -210,6 +225,14 @@ func (a *asm) resume(reg string, acc, tokens, disp int) {
 	}
 	a.label(first)
 	a.op("MOVQ %d(AX), CX", argBlocks)
+}
+
+// fetchAhead asks for two lines of the weights that come next: multiplying leaves the memory idle, and what comes next would wait
+// for it. Tiles of few tokens have enough of the memory as it is.
+func (a *asm) fetchAhead() {
+	a.op("PREFETCHT1 (R15)")
+	a.op("PREFETCHT1 64(R15)")
+	a.op("ADDQ $128, R15")
 }
 
 // unpackBegin opens a function that unpacks a panel: CX blocks at DI to SI.
