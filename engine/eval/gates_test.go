@@ -18,14 +18,19 @@ import (
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
-// gates are the bounds that a precision plan of SmolLM2 keeps against another one. A plan that the engine learns takes one line.
+// gates are the bounds that a precision plan of SmolLM2 keeps against another one on the built-in text. A plan that the engine learns
+// takes one line. The first choice is the exact plan's at 98 % of places in answers, see [TestPlansChooseTheExactPlansTokens]; in the
+// text, where people chose the words, more places are close calls.
 var gates = []struct {
 	plan, against string
 	change        float64 // of the perplexity, either way; 0 means no bound
 	rise          float64 // of the perplexity, upwards
 	kld, top1     float64
+	long          bool // takes a minute, and the whole text to be sure
 }{
-	{plan: native.PlanNative, against: native.PlanF32, change: 0.005, kld: 0.005, top1: 0.94},
+	{plan: native.PlanNative, against: native.PlanF32, change: 0.005, kld: 0.005, top1: 0.95},
+	{plan: native.PlanNativeKV8, against: native.PlanNative, rise: 0.002, kld: 0.005, top1: 0.94, long: true},
+	{plan: native.PlanInt8, against: native.PlanF32, rise: 0.01, kld: 0.005, top1: 0.94, long: true}, // 0.005 is aimed at: its weights have one scale for a row
 }
 
 // vectorGates are the same for all-MiniLM-L6-v2: the least cosine of any passage.
@@ -64,6 +69,9 @@ func open(t *testing.T, plan string) *native.Runner {
 func TestPlansKeepTheirGates(t *testing.T) {
 	needsTime(t)
 	for _, g := range gates {
+		if g.long && tokens() > 0 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%s against %s", cmp.Or(g.plan, "native"), g.against), func(t *testing.T) {
 			r, err := eval.Run(t.Context(), eval.Config{
 				Measured: eval.Native(open(t, g.plan)), Baseline: eval.Native(open(t, g.against)),

@@ -71,19 +71,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	var documents [][]int32
-	for _, text := range cfg.Data.Documents {
-		if text == "" {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return Result{}, err
-		}
-		ids, err := tokens(text, cfg.Measured, cfg.Baseline)
-		if err != nil {
-			return Result{}, err
-		}
-		documents = append(documents, ids)
+	documents, err := split(ctx, cfg.Data, cfg.Measured, cfg.Baseline)
+	if err != nil {
+		return Result{}, err
 	}
 	todo, total := c.windows(documents)
 	if total == 0 {

@@ -21,6 +21,8 @@ type bigram struct {
 	vocab   int
 	fail    error
 	open    *int // sequences that were not released
+
+	fed, scored int
 }
 
 func (b *bigram) Encode(text string) ([]int32, error) {
@@ -52,7 +54,9 @@ func (w *walk) Release() { *w.b.open-- }
 func (w *walk) Feed(tokens []int32, from int, visit func(int, []float32)) error {
 	for i, id := range tokens {
 		w.seen = append(w.seen, id)
+		w.b.fed++
 		if i >= from {
+			w.b.scored++
 			visit(i, w.b.scores(w.seen))
 		}
 	}
@@ -181,6 +185,34 @@ func TestRunRefuses(t *testing.T) {
 		if *measured.open != 0 {
 			t.Errorf("%s: %d sequences were not released", name, *measured.open)
 		}
+	}
+}
+
+// TestReadFeedsEachTokenOnce: a calibration sees what the model would, in windows of their own, up to its last layer.
+func TestReadFeedsEachTokenOnce(t *testing.T) {
+	m, _ := pair(7)
+	m.context = 100
+	data := Data{Documents: []string{prose[:250], "", prose[:30]}}
+	last := 0
+	if err := Read(t.Context(), m, data, 0, func(done, total int) {
+		if done <= last || total != 280 {
+			t.Errorf("%d of %d", done, total)
+		}
+		last = done
+	}); err != nil || last != 280 || m.fed != 280+4 || m.scored != m.fed || *m.open != 0 {
+		t.Errorf("%d tokens of 280 with 4 begin tokens, %d scored, %d open, %v", m.fed, m.scored, *m.open, err)
+	}
+	m.fed = 0
+	if err := Read(t.Context(), m, data, 120, nil); err != nil || m.fed != 120+2 {
+		t.Errorf("%d tokens, %v", m.fed, err)
+	}
+	m.fail = errors.New("broken")
+	if err := Read(t.Context(), m, data, 0, nil); !errors.Is(err, m.fail) || *m.open != 0 {
+		t.Error(err)
+	}
+	m.begin = -1
+	if err := Read(t.Context(), m, Data{Documents: []string{"x"}}, 0, nil); err == nil || !strings.Contains(err.Error(), "too short") {
+		t.Error(err)
 	}
 }
 

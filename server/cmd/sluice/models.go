@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-project/sluice/engine/arch"
 	"github.com/sluice-project/sluice/engine/graph"
 	"github.com/sluice-project/sluice/engine/modelstore"
+	"github.com/sluice-project/sluice/engine/native"
 )
 
 func (a *app) modelsInspectCommand() *cobra.Command {
@@ -22,7 +23,7 @@ func (a *app) modelsInspectCommand() *cobra.Command {
 		Use: "inspect MODEL", Short: "Show what a model file is and how it is computed / 查看模型文件及其计算图", Args: exactly(1),
 		Long: `MODEL is a GGUF file, a directory with config.json and safetensors, or a name of sluice models list. Nothing is computed.
 With --graph it prints the model's graph: as the file describes it, or, with --plan, after the passes for that precision plan
-(native, int8, int8-kv8, f16, f32). --steps prints the flat steps that remain and where their results lie.
+(native, int8, f16, f32; "int8,head=i8" for single classes). --steps prints the flat steps that remain and where their results lie.
 
 MODEL 可以是 GGUF 文件、含 config.json 与 safetensors 的目录，或 sluice models list 中的名称。不做任何计算。
 --graph 打印计算图；再加 --plan 则打印该精度方案优化之后的图。--steps 打印最终步骤及其结果在内存中的位置。`,
@@ -89,7 +90,7 @@ type inspection struct {
 
 // optimised runs the passes, if a plan was asked for.
 func (in inspection) optimised(plan string) (*graph.Graph, *graph.Report, error) {
-	p, err := graph.NewPrecision(plan, nil)
+	p, err := native.Precision(plan)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,4 +85,68 @@ func TestModelsInspectRefuses(t *testing.T) {
 	inspect(t, model, "--graph", "--plan", "int7").wants(t, exitUsage, "int7")
 	inspect(t, model, "--graph", "--plan", "int8", "--without", "fuse").wants(t, exitUsage, `"fuse"`)
 	inspect(t, model, "--graph", "--without", "qkv").wants(t, exitUsage, "--plan")
+}
+
+func TestModelsPrune(t *testing.T) {
+	t.Parallel()
+	prune := func(args ...string) result {
+		return runCommand(t.Context(), nil, "", append([]string{"models", "prune"}, args...)...)
+	}
+	prune("m.gguf", "--ffn", "64").wants(t, exitUsage, "--out")
+	prune("m.gguf", "--out", "n.gguf").wants(t, exitUsage, "--heads or --ffn")
+	prune("no-such-model", "--out", "n.gguf", "--ffn", "64").wants(t, exitFailed, "no-such-model is no file")
+	if testing.Short() {
+		t.Skip("writes and computes with a real model")
+	}
+	model, out := testmodel.Path(t, testmodel.SmolLM2), filepath.Join(t.TempDir(), "small.gguf")
+	prune(model, "--out", out, "--ffn", "1600").wants(t, exitFailed, "1600 feed-forward channels")
+	prune(model, "--out", out, "--ffn", "1440", "--measure", "40").wants(t, exitOK, "1536 → 1440", "-6.2 %", "perplexity", "by weights", "sha256:")
+	inspect(t, out).wants(t, exitOK, "feed-forward 1440")
+	text := filepath.Join(t.TempDir(), "text.txt")
+	if err := os.WriteFile(text, []byte("The reservoir above the town was built when the mill still ran. Today it feeds two turbines and a fish ladder."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	byWeights := prune(model, "--out", out, "--heads", "6", "--measure", "300", "--json")
+	byText := prune(model, "--out", out, "--heads", "6", "--measure", "300", "--json", "--calibrate", text)
+	var weights, calibrated struct {
+		Importance string
+		After      float64 `json:"perplexity_after"`
+	}
+	if err := errors.Join(json.Unmarshal([]byte(byWeights.out), &weights), json.Unmarshal([]byte(byText.out), &calibrated)); err != nil {
+		t.Fatal(err, byWeights, byText)
+	}
+	if weights.Importance != "weights" || calibrated.Importance != "calibration" || calibrated.After <= 0 || calibrated.After == weights.After {
+		t.Errorf("by weights %+v, by text %+v", weights, calibrated)
+	}
+	t.Logf("perplexity %.1f by weights, %.1f by a calibration", weights.After, calibrated.After)
+	prune(model, "--out", model, "--ffn", "1440").wants(t, exitFailed, "would be overwritten")
+}
+
+func TestModelsCompile(t *testing.T) {
+	t.Parallel()
+	compile := func(dir string, args ...string) result {
+		env := []string{"SLUICE_ENGINES_NATIVE_CACHE_DIR=" + dir}
+		return runCommand(t.Context(), env, "", append([]string{"models", "compile"}, args...)...)
+	}
+	compile(t.TempDir(), "no-such-model").wants(t, exitFailed, "no-such-model is no file")
+	compile(t.TempDir(), "no-such-model", "--plan", "int7").wants(t, exitUsage, `"int7"`, "native-kv8")
+	if testing.Short() {
+		t.Skip("packs a real model")
+	}
+	model, dir := testmodel.Path(t, testmodel.SmolLM2), filepath.Join(t.TempDir(), "packed")
+	compile(dir, model).wants(t, exitOK, "sha256:b179c9523d0e", "native,", "built", dir)
+	r := compile(dir, model, "--json")
+	r.wants(t, exitOK, `"cache": "hit"`)
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	path := filepath.Join(dir, files[0].Name())
+	info, err := files[0].Info()
+	if err := errors.Join(err, os.Truncate(path, info.Size()/2)); err != nil {
+		t.Fatal(err)
+	}
+	compile(dir, model).wants(t, exitOK, "built again: ")
+	compile(dir, model).wants(t, exitOK, "was there and is good")
+	compile(path, model).wants(t, exitFailed, "cannot be kept")
 }

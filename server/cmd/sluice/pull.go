@@ -117,7 +117,7 @@ func (a *app) modelsCommand() *cobra.Command {
 			return problems
 		},
 	}
-	cmd.AddCommand(list, verify, a.modelsInspectCommand())
+	cmd.AddCommand(list, verify, a.modelsInspectCommand(), a.modelsCompileCommand(), a.modelsPruneCommand())
 	return cmd
 }
 

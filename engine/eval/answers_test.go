@@ -1,0 +1,143 @@
+package eval_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/eval"
+	"github.com/sluice-project/sluice/engine/native"
+)
+
+var update = flag.Bool("update", false, "write testdata/answers.json anew, with the exact plan")
+
+// answersFile holds what the exact plan answers, greedily, to questions of many kinds, as token ids.
+var answersFile = filepath.Join("testdata", "answers.json")
+
+type answer struct {
+	Question string  `json:"question"`
+	Prompt   []int32 `json:"prompt"`
+	Tokens   []int32 `json:"tokens"`
+}
+
+// TestPlansChooseTheExactPlansTokens: at how many places of the exact plan's own greedy answers a plan would go on with the same token.
+// This is what users of greedy decoding meet. In texts that people wrote the share is lower, because many more places are close calls
+// there; the gates of the text know that.
+func TestPlansChooseTheExactPlansTokens(t *testing.T) {
+	needsTime(t)
+	if *update {
+		writeAnswers(t)
+	}
+	raw, err := os.ReadFile(answersFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers []answer
+	if err := json.Unmarshal(raw, &answers); err != nil || len(answers) < 20 {
+		t.Fatalf("%d answers: %v", len(answers), err)
+	}
+	for _, p := range []struct {
+		plan  string
+		share float64
+	}{
+		{native.PlanNative, 0.98},
+		{native.PlanInt8, 0.96},
+	} {
+		m := eval.Native(open(t, p.plan))
+		same, n := 0, 0
+		for _, a := range answers {
+			s := m.Start()
+			fed := slices.Concat(a.Prompt, a.Tokens[:len(a.Tokens)-1])
+			err := s.Feed(fed, len(a.Prompt)-1, func(i int, logits []float32) {
+				if likeliest(logits) == a.Tokens[i-len(a.Prompt)+1] {
+					same++
+				}
+				n++
+			})
+			s.Release()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		share := float64(same) / float64(n)
+		t.Logf("plan %s: %d of %d tokens, %.2f %%", cmp.Or(p.plan, "native"), same, n, 100*share)
+		if share < p.share || n < 1000 {
+			t.Errorf("plan %s chooses the same token at %.2f %% of %d places, at least %.2f %% are needed", cmp.Or(p.plan, "native"), 100*share, n, 100*p.share)
+		}
+	}
+}
+
+func likeliest(logits []float32) int32 {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}
+
+func writeAnswers(t *testing.T) {
+	questions := []string{
+		"What is the capital of Norway, and what is it known for?",
+		"Explain in three sentences why the sky is blue.",
+		"Write a short e-mail that asks a supplier for a later delivery date.",
+		"List five things to check before a machine is switched on after maintenance.",
+		"What is the difference between a virus and a bacterium?",
+		"Summarise: The meeting was moved from Tuesday to Thursday because the projector was broken and two people were ill.",
+		"How do I remove duplicate lines from a text file on Linux?",
+		"Write a Python function that returns the largest number of a list.",
+		"Tell me a very short story about a lighthouse keeper and a gull.",
+		"Who wrote Romeo and Juliet, and when?",
+		"Give me a recipe for pancakes.",
+		"What should a contract between two companies contain?",
+		"Translate into French: Good morning, how are you today?",
+		"Why do leaves change colour in autumn?",
+		"What are the symptoms of dehydration?",
+		"Explain what a database index is to a beginner.",
+		"Make this sentence more polite: Send me the report now.",
+		"What is 17 times 6? Show the steps.",
+		"Name three renewable sources of energy and one drawback of each.",
+		"How does a bicycle stay upright?",
+		"Write a haiku about rain.",
+		"What is photosynthesis?",
+		"Give advice to someone who starts a new job on Monday.",
+		"Describe how to change a flat tyre.",
+	}
+	r := open(t, native.PlanF32)
+	eog := func(id int32) bool { return r.Decode([]int32{id}) == "" } // a control token
+	var out []answer
+	for _, q := range questions {
+		prompt, err := r.EncodeChat([]engine.Message{{Role: "user", Content: q}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := answer{Question: q, Prompt: prompt}
+		s := r.NewSequence()
+		for next := prompt; len(a.Tokens) < 64; next = a.Tokens[len(a.Tokens)-1:] {
+			if err := r.Feed(s, next, 0, len(next)-1, func(_ int, logits []float32) { a.Tokens = append(a.Tokens, likeliest(logits)) }); err != nil {
+				t.Fatal(err)
+			}
+			if eog(a.Tokens[len(a.Tokens)-1]) {
+				break
+			}
+		}
+		s.Release()
+		out = append(out, a)
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll("testdata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(answersFile, append(raw, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

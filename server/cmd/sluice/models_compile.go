@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/engine/native"
+)
+
+func (a *app) modelsCompileCommand() *cobra.Command {
+	var plan string
+	var threads int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "compile MODEL", Short: "Pack a model's weights ahead of the first load / 预先编译模型", Args: exactly(1),
+		Long: `Compiles a model under a precision plan for the processor of this machine and keeps the packed weights where the server looks for
+them, so that its first load only maps them. A server does the same by itself at the first load. Run it again after an update: what
+is still good is kept.
+
+按精度方案和本机处理器编译模型，并将打包后的权重存放在服务器查找的位置，使首次加载只需映射文件。服务器首次加载时也会自动完成。
+升级后可再次执行：仍然有效的结果会保留。`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if base, _, _ := strings.Cut(plan, ","); !slices.Contains(native.Plans(), base) {
+				return usageError{fmt.Errorf("unknown precision plan %q; there are %s", plan, strings.Join(native.Plans(), ", "))}
+			}
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			path, err := a.modelPath(args[0])
+			if err != nil {
+				return err
+			}
+			r, err := native.Compile(native.CompileConfig{Path: path, Plan: plan, Threads: threads, CacheDir: cfg.Engines.Native.CacheDir})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a.env.stdout, map[string]any{
+					"digest": r.Digest, "plan": r.Plan, "isa": r.ISA, "cache": r.Cache, "reason": r.Reason, "bytes": r.Bytes, "directory": cfg.Engines.Native.CacheDir,
+					"seconds": r.Took.Seconds(),
+				})
+			}
+			result := map[string]string{
+				"hit": a.say("was there and is good", "已存在且有效"), "built": a.say("built", "已生成"), "rebuilt": a.say("built again: ", "已重新生成：") + r.Reason,
+			}[r.Cache]
+			printColumns(a.env.stdout, [][]string{
+				{a.say("model", "模型"), r.Digest},
+				{a.say("plan", "精度方案"), r.Plan + ", " + r.ISA},
+				{a.say("packed weights", "打包权重"), fmt.Sprintf("%.1f MB, %s, %.2f s", float64(r.Bytes)/1e6, result, r.Took.Seconds())},
+				{a.say("directory", "目录"), cfg.Engines.Native.CacheDir},
+			})
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&plan, "plan", native.PlanNative, "precision plan / 精度方案")
+	f.IntVar(&threads, "threads", 0, "threads that work; 0: all processors / 线程数")
+	f.BoolVar(&asJSON, "json", false, "as JSON / 以 JSON 输出")
+	return cmd
+}
