@@ -36,7 +36,7 @@ func (k Kernels) PageScores(scores []float32, sStride int, q []float32, qStride,
 		mismatch("PageScores", len(scores), sStride, len(q), qStride, n, dim, len(keys), count)
 	}
 	if k.reference() {
-		refPageScores(scores, sStride, q, qStride, n, dim, keys, count, scale)
+		portablePageScores(scores, sStride, q, qStride, n, dim, keys, count, scale)
 		return
 	}
 	for at := 0; at < n && count > 0; at += maxRows {
@@ -55,8 +55,12 @@ func (k Kernels) PageCombine(out []float32, oStride int, w []float32, wStride, n
 	if !fit(len(out), oStride, n, dim) || !fit(len(w), wStride, n, count) || dim < 1 || len(values) < dim*PagePositions || uint(count) > PagePositions {
 		mismatch("PageCombine", len(out), oStride, len(w), wStride, n, dim, len(values), count)
 	}
+	if k.reference() {
+		portablePageCombine(out, oStride, w, wStride, n, dim, values, nil, count)
+		return
+	}
 	head := 0
-	if !k.reference() && n > 0 && count > 0 {
+	if n > 0 && count > 0 {
 		head = dim &^ 7
 	}
 	for at := 0; at < n && head > 0; at += maxRows {

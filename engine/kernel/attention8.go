@@ -66,8 +66,12 @@ func (k Kernels) combine8(out []float32, oStride int, w []float32, wStride, n, d
 	for t := range n {
 		k.apply("PageCombine8", opMul, scaled[t*PagePositions:][:count], w[t*wStride:][:count], vd)
 	}
+	if k.reference() {
+		portablePageCombine(out, oStride, scaled, PagePositions, n, dim, nil, values, count)
+		return
+	}
 	head := 0
-	if !k.reference() && dim >= 8 {
+	if dim >= 8 {
 		head = dim &^ 7
 		k.bytePage(pageArgs{
 			out: &out[0], outStride: 4 * oStride, left: unsafe.Pointer(&scaled[0]), leftStride: 4 * PagePositions,

@@ -43,8 +43,8 @@ func checkPage(t *testing.T, in input, dim, n, count, off int) {
 	w := fill(r, in, make([]float32, n*sStride))
 	out := fill(r, in, make([]float32, n*oStride))
 	wantS, wantO := make([]float32, n*sStride), append([]float32(nil), out...)
-	Generic().PageScores(wantS, sStride, q, qStride, n, dim, keys, count, 0.125)
-	Generic().PageCombine(wantO, oStride, w, sStride, n, dim, keys, count)
+	refPageScores(wantS, sStride, q, qStride, n, dim, keys, count, 0.125)
+	refPageCombine(wantO, oStride, w, sStride, n, dim, 0, keys, count)
 	for _, k := range tiers(t) {
 		what := fmt.Sprintf("%s/%s/%d×%d of %d+%d", k.ISA(), in.name, n, dim, count, off)
 		qo, _ := guarded[float32](len(q), off)
@@ -69,6 +69,17 @@ func checkPage(t *testing.T, in input, dim, n, count, off int) {
 			t.Fatalf("%s: %v %v", what, err1, err2)
 		}
 	}
+}
+
+// scaleRows multiplies the weights of each row by d, and leaves rows of a page's length.
+func scaleRows(w []float32, stride, n int, d []float32) []float32 {
+	scaled := make([]float32, n*PagePositions)
+	for t := range n {
+		for i, s := range d {
+			scaled[t*PagePositions+i] = w[t*stride+i] * s
+		}
+	}
+	return scaled
 }
 
 // Bytes that make the largest sums: runs of ±127 of equal and of opposite signs.
@@ -111,8 +122,8 @@ func checkBytePage(t *testing.T, extreme bool, dim, n, count, off int) {
 	w := fill(r, inputs()[0], make([]float32, n*sStride))
 	out := fill(r, inputs()[0], make([]float32, n*oStride))
 	wantS, wantO := make([]float32, n*sStride), append([]float32(nil), out...)
-	Generic().PageScores8(wantS, sStride, q, qd, qsum, n, dim, page, d, count, 0.125)
-	Generic().PageCombine8(wantO, oStride, w, sStride, n, dim, page, d, count)
+	refPageScores8(wantS, sStride, q, qd, n, dim, page, d, count, 0.125)
+	refPageCombine8(wantO, oStride, scaleRows(w, sStride, n, d[:count]), n, dim, 0, page, count)
 	for _, k := range tiers(t) {
 		what := fmt.Sprintf("%s/%d×%d of %d+%d", k.ISA(), n, dim, count, off)
 		qo, _ := guarded[int8](len(q), off)

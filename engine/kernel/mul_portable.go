@@ -137,7 +137,7 @@ func (acc *sums) fma(x *sums, y float64) {
 		if b := math.Float64bits(s); certain(b) {
 			acc[r] = math.Float64frombits((b + 1<<28) &^ (1<<29 - 1))
 		} else {
-			acc[r] = float64(fmaSlow(float32(x[r]), float32(y), float32(acc[r])))
+			acc[r] = uncertain(s, x[r], y, acc[r])
 		}
 	}
 }
@@ -150,9 +150,17 @@ func (acc *sums) fold(whole *[panelRows]int32, d *sums, scale float32) {
 		if b := math.Float64bits(s); certain(b) {
 			acc[r] = math.Float64frombits((b + 1<<28) &^ (1<<29 - 1))
 		} else {
-			acc[r] = float64(fmaSlow(float32(whole[r]), float32(f), float32(acc[r])))
+			acc[r] = uncertain(s, float64(whole[r]), f, acc[r])
 		}
 	}
+}
+
+// uncertain rounds s = x·y+z in the other cases. Zeros are frequent: padding.
+func uncertain(s, x, y, z float64) float64 {
+	if s == 0 {
+		return s
+	}
+	return float64(fmaSlow(float32(x), float32(y), float32(z)))
 }
 
 // certain reports whether the bits of a float64 sum decide to what float32 number the exact sum rounds, and that number is neither
