@@ -333,14 +333,17 @@ func TestWrongProductsPanic(t *testing.T) {
 }
 
 func TestProductsDoNotAllocate(t *testing.T) {
+	const tokens = wideTokens + 1
 	for _, f := range formats() {
 		cols := columns(f)[1]
 		w := newProbe().matrix(f, 35, cols)
-		a, _ := rowsOf(f, source(), inputs()[0], 7, cols, 0)
-		dst, bias := make([]float32, 7*w.Stride()), make([]float32, 35)
+		a, _ := rowsOf(f, source(), inputs()[0], tokens, cols, 0)
+		dst, bias := make([]float32, tokens*w.Stride()), make([]float32, 35)
 		for _, k := range tiers(t) {
-			if n := testing.AllocsPerRun(5, func() { k.Mul(dst, w.Stride(), w, 0, w.Panels(), a, 7, true, bias) }); n != 0 {
-				t.Errorf("%s/%s: %v allocations", f, k.ISA(), n)
+			for _, n := range []int{1, 7, tokens} {
+				if n := testing.AllocsPerRun(3, func() { k.Mul(dst, w.Stride(), w, 0, w.Panels(), a, n, true, bias) }); n != 0 {
+					t.Errorf("%s/%s: %v allocations", f, k.ISA(), n)
+				}
 			}
 		}
 	}
@@ -351,9 +354,10 @@ func FuzzMul(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 200, 255, 127, 128}, uint8(3), uint8(1), uint8(2))
 	f.Add([]byte{255}, uint8(8), uint8(4), uint8(6))
 	f.Add([]byte{0, 60, 129}, uint8(40), uint8(17), uint8(7))
+	f.Add([]byte{3, 61, 190, 77, 5}, uint8(20), uint8(wideTokens+2), uint8(5))
 	f.Fuzz(func(t *testing.T, data []byte, rows, tokens, format uint8) {
 		kind := formats()[int(format)%len(formats())]
-		n, count, cols := int(rows)%40+1, int(tokens)%19+1, columns(kind)[0]
+		n, count, cols := int(rows)%40+1, int(tokens)%(wideTokens+4)+1, columns(kind)[0]
 		if len(data) == 0 {
 			data = []byte{77}
 		}

@@ -29,9 +29,10 @@ func (k Kernels) mulWide(dst []float32, stride int, w *Matrix, from, to int, a *
 			count := min(group, n-t)
 			for b := 0; b < blocks; b += step {
 				args := mulArgs{panels: 1, blocks: min(step, blocks-b), xStride: a.stride}
-				k.unpack(w, p, b, &room, &args)
+				args.w = &room.blocks[alignedAt(room.blocks[:])]
+				args.ahead = k.unpack(args.w, w, p, b, args.blocks)
 				if b+step < blocks {
-					k.wideTiles(nil, 0, b, a, first+t, count, w.format, &room, &args)
+					k.wideTiles(nil, 0, b, a, first+t, count, w.format, &room, args)
 					continue
 				}
 				if add {
@@ -40,14 +41,15 @@ func (k Kernels) mulWide(dst []float32, stride int, w *Matrix, from, to int, a *
 				if bias != nil {
 					args.bias = &bias[p*panelRows]
 				}
-				k.wideTiles(dst[t*stride+p*panelRows:], stride, b, a, first+t, count, w.format, &room, &args)
+				k.wideTiles(dst[t*stride+p*panelRows:], stride, b, a, first+t, count, w.format, &room, args)
 			}
 		}
 	}
 }
 
-// wideTiles multiplies the unpacked columns from block b on by n rows. The results go to dst or, if that is nil, wait in room.
-func (k Kernels) wideTiles(dst []float32, stride, b int, a *Activations, first, n int, f Format, room *wideScratch, args *mulArgs) {
+// wideTiles multiplies the unpacked columns from block b on by n rows. The results go to dst or, if that is nil, wait in room. (args
+// is a copy, since a pointer to it would move room to the heap.)
+func (k Kernels) wideTiles(dst []float32, stride, b int, a *Activations, first, n int, f Format, room *wideScratch, args mulArgs) {
 	for t := 0; t < n; {
 		args.x, args.scales = a.at(first+t, b)
 		if b > 0 {
@@ -58,22 +60,21 @@ func (k Kernels) wideTiles(dst []float32, stride, b int, a *Activations, first, 
 		} else {
 			args.dst, args.dstStride = &room.sums[t*panelRows], 4*panelRows
 		}
-		t += k.tile(k.unpacked(f), n-t, args)
+		t += k.tile(k.unpacked(f), n-t, &args)
 		args.ahead += uintptr(aheadBytes * args.blocks)
 	}
 }
 
-// unpack unpacks blocks of panel p from b on and lets what follows them be fetched.
-func (k Kernels) unpack(w *Matrix, p, b int, room *wideScratch, args *mulArgs) {
-	args.w = &room.blocks[alignedAt(room.blocks[:])]
+// unpack unpacks blocks of panel p from b on and returns where the ones that follow are.
+func (k Kernels) unpack(dst *byte, w *Matrix, p, b, blocks int) (next uintptr) {
 	per := w.layout.bytes * 32 / w.layout.cols
 	packed := &w.data[p*w.panelBytes+b*per]
 	if k.avx512 {
-		unpackAVX512(w.format, args.w, packed, args.blocks)
+		unpackAVX512(w.format, dst, packed, blocks)
 	} else {
-		unpackAVX2(w.format, args.w, packed, args.blocks)
+		unpackAVX2(w.format, dst, packed, blocks)
 	}
-	args.ahead = uintptr(unsafe.Pointer(packed)) + uintptr(args.blocks*per)
+	return uintptr(unsafe.Pointer(packed)) + uintptr(blocks*per)
 }
 
 // unpacked is the format that the products of many tokens unpack f to, where the tier does so.
