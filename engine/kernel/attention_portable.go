@@ -58,14 +58,14 @@ func portablePageCombine(out []float32, oStride int, w []float32, wStride, n, di
 }
 
 // halves converts at most sixteen half-precision numbers.
-func (s *sums) halves(h []uint16) {
+func (acc *sums) halves(h []uint16) {
 	for i, v := range h {
-		s[i] = float64(fromHalf(v))
+		acc[i] = float64(fromHalf(v))
 	}
 }
 
-func (s *sums) bytes(b []int8) {
+func (acc *sums) bytes(b []int8) {
 	for i, v := range b {
-		s[i] = float64(v)
+		acc[i] = float64(v)
 	}
 }

@@ -42,6 +42,8 @@
 //
 // AVX2 multiplies pairs into 16 bits, where nothing may saturate: 16 products of Q4 give at most 8·2·15·127 = 30,480, eight of Q5
 // 4·2·31·127 = 31,496, four of Q6K 2·2·63·127 = 32,004. Bytes move the weight's sign to the activation: 2·128·127 = 32,512.
+// NEON without dot product adds single products in 16 bits: eight of Q4 and Q5 (8·31·127 = 31,496), four of Q6K with 32 taken off
+// (4·32·127 = 16,256), two of bytes (32,512).
 //
 // # Rules
 //

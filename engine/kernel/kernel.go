@@ -21,7 +21,7 @@ func (k Kernels) ISA() string {
 	}
 }
 
-// reference reports whether only the reference serves.
+// reference reports whether there is no assembly: the reference serves, or what is written in Go to be faster and equal.
 func (k Kernels) reference() bool { return !k.avx2 && !k.neon }
 
 // unreachable is the panic of kernels that another processor has.

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// This file is the reference of the matrix products: always compiled, the oracle of the tests and what machines without a faster
-// tier run.
+// This file is the reference of the matrix products: always compiled, the oracle of the tests. Machines without a faster tier run
+// mul_portable.go.
 
 // refTokens is how many tokens a row of weights is taken apart for at once.
 const refTokens = 16

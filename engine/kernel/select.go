@@ -32,7 +32,7 @@ func Detect(log *slog.Logger) Kernels {
 	return k
 }
 
-// Generic returns the reference tier.
+// Generic returns the tier without assembly.
 func Generic() Kernels { return Kernels{} }
 
 // ladder returns the tiers a processor has, the best one first.
