@@ -209,10 +209,10 @@ unbiased5:
 	CBNZ R13, q4x1panel
 	RET
 
-// Panels of q4 times 4 tokens.
+// Panels of q4 times 2 tokens.
 //
-// func q4x4NEONDot(a *mulArgs)
-TEXT ·q4x4NEONDot(SB), NOSPLIT, $0-8
+// func q4x2NEONDot(a *mulArgs)
+TEXT ·q4x2NEONDot(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD 16(R0), R10
 	MOVD 0(R0), R11
@@ -221,7 +221,7 @@ TEXT ·q4x4NEONDot(SB), NOSPLIT, $0-8
 	MOVD 56(R0), R5
 	WORD $0x4f00e5fe // movi v30.16b, #15
 
-q4x4panel:
+q4x2panel:
 	MOVD $0, R15
 
 quarter6:
@@ -235,8 +235,6 @@ quarter6:
 	MOVD 40(R0), R6
 	WORD $0x4f00e408 // movi v8.16b, #0
 	WORD $0x4f00e409 // movi v9.16b, #0
-	WORD $0x4f00e40a // movi v10.16b, #0
-	WORD $0x4f00e40b // movi v11.16b, #0
 
 block7:
 	FMOVQ 64(R1), F0
@@ -259,70 +257,42 @@ block7:
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
 	ADD R5, R7
-	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
 	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	WORD $0x4f00e40d // movi v13.16b, #0
-	FLDPQ (R7), (F20, F21)
-	ADD R5, R7
-	WORD $0x4f00e40e // movi v14.16b, #0
-	FLDPQ (R7), (F22, F23)
-	WORD $0x4f00e40f // movi v15.16b, #0
-	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
-	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
-	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
-	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
-	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
-	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
-	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
-	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
-	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
-	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
-	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
-	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
-	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
-	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
-	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
-	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
-	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
-	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
-	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
-	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
-	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
-	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
-	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
-	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
-	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
-	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
-	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
-	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
-	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
-	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
-	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
-	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
 	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
 	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
-	FMOVQ (R8), F28
-	ADD R5, R8
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
-	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
-	FMOVQ (R8), F28
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
-	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
 	ADD $320, R1
 	ADD $32, R3
 	ADD $16, R4
@@ -339,12 +309,183 @@ done8:
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
-	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
-	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
 bias9:
 	MOVD 88(R0), R8
 	CBZ R8, add10
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+
+add10:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter6
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased11
+	ADD $64, R12
+
+unbiased11:
+	SUB $1, R13
+	CBNZ R13, q4x2panel
+	RET
+
+// Panels of q4 times 4 tokens.
+//
+// func q4x4NEONDot(a *mulArgs)
+TEXT ·q4x4NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+
+q4x4panel:
+	MOVD $0, R15
+
+quarter12:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+
+block13:
+	FMOVQ 64(R1), F0
+	FMOVQ 128(R1), F1
+	FMOVQ 192(R1), F2
+	FMOVQ 256(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 32(R2), F27
+	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
+	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
+	ADD $320, R1
+	ADD $32, R3
+	ADD $16, R4
+	ADD $320, R2
+	SUB $1, R6
+	CBNZ R6, block13
+
+done14:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias15
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+
+bias15:
+	MOVD 88(R0), R8
+	CBZ R8, add16
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -359,7 +500,7 @@ bias9:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD R7, R8
 
-add10:
+add16:
 	FMOVQ F8, (R1)
 	ADD R7, R1
 	FMOVQ F9, (R1)
@@ -370,16 +511,303 @@ add10:
 	ADD R7, R1
 	ADD $1, R15
 	CMP $4, R15
-	BLT quarter6
+	BLT quarter12
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased11
+	CBZ R12, unbiased17
 	ADD $64, R12
 
-unbiased11:
+unbiased17:
 	SUB $1, R13
 	CBNZ R13, q4x4panel
+	RET
+
+// Panels of q4 times 8 tokens.
+//
+// func q4x8NEONDot(a *mulArgs)
+TEXT ·q4x8NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+
+q4x8panel:
+	MOVD $0, R15
+
+quarter18:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e40d // movi v13.16b, #0
+	WORD $0x4f00e40e // movi v14.16b, #0
+	WORD $0x4f00e40f // movi v15.16b, #0
+
+block19:
+	FMOVQ 64(R1), F0
+	FMOVQ 128(R1), F1
+	FMOVQ 192(R1), F2
+	FMOVQ 256(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 32(R2), F27
+	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
+	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8c // fmla v12.4s, v20.4s, v29.4s
+	WORD $0x4fbc136c // fmla v12.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecd // fmla v13.4s, v22.4s, v29.4s
+	WORD $0x4fbc136d // fmla v13.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8e // fmla v14.4s, v20.4s, v29.4s
+	WORD $0x4fbc136e // fmla v14.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecf // fmla v15.4s, v22.4s, v29.4s
+	WORD $0x4fbc136f // fmla v15.4s, v27.4s, v28.s[1]
+	ADD $320, R1
+	ADD $32, R3
+	ADD $16, R4
+	ADD $320, R2
+	SUB $1, R6
+	CBNZ R6, block19
+
+done20:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias21
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+
+bias21:
+	MOVD 88(R0), R8
+	CBZ R8, add22
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	ADD R7, R8
+
+add22:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	FMOVQ F10, (R1)
+	ADD R7, R1
+	FMOVQ F11, (R1)
+	ADD R7, R1
+	FMOVQ F12, (R1)
+	ADD R7, R1
+	FMOVQ F13, (R1)
+	ADD R7, R1
+	FMOVQ F14, (R1)
+	ADD R7, R1
+	FMOVQ F15, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter18
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased23
+	ADD $64, R12
+
+unbiased23:
+	SUB $1, R13
+	CBNZ R13, q4x8panel
 	RET
 
 // Panels of q4k times 1 tokens.
@@ -406,12 +834,12 @@ q4kx1panel:
 	WORD $0x4f00e40a // movi v10.16b, #0
 	WORD $0x4f00e40b // movi v11.16b, #0
 
-super14:
+super26:
 	MOVD R1, R2
 	ADD $64, R1, R9
 	ADD $320, R1
 
-block12:
+block24:
 	PRFM 2048(R1), PLDL1KEEP
 	PRFM 2112(R1), PLDL1KEEP
 	PRFM 2176(R1), PLDL1KEEP
@@ -579,15 +1007,15 @@ block12:
 	ADD $16, R4
 	SUB $1, R6
 	ADD $32, R9
-	CBZ R6, done13
+	CBZ R6, done25
 	AND $7, R6, R16
-	CBNZ R16, block12
-	B super14
+	CBNZ R16, block24
+	B super26
 
-done13:
+done25:
 	MOVD 8(R0), R7
 	MOVD R11, R1
-	CBZ R12, bias15
+	CBZ R12, bias27
 	FMOVQ 0(R12), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 	FMOVQ 16(R12), F29
@@ -597,9 +1025,9 @@ done13:
 	FMOVQ 48(R12), F29
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias15:
+bias27:
 	MOVD 88(R0), R8
-	CBZ R8, add16
+	CBZ R8, add28
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -614,7 +1042,7 @@ bias15:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD $16, R8
 
-add16:
+add28:
 	FMOVQ F8, (R1)
 	ADD $16, R1
 	FMOVQ F9, (R1)
@@ -626,18 +1054,18 @@ add16:
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased17
+	CBZ R12, unbiased29
 	ADD $64, R12
 
-unbiased17:
+unbiased29:
 	SUB $1, R13
 	CBNZ R13, q4kx1panel
 	RET
 
-// Panels of q4k times 4 tokens.
+// Panels of q4k times 2 tokens.
 //
-// func q4kx4NEONDot(a *mulArgs)
-TEXT ·q4kx4NEONDot(SB), NOSPLIT, $0-8
+// func q4kx2NEONDot(a *mulArgs)
+TEXT ·q4kx2NEONDot(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD 16(R0), R10
 	MOVD 0(R0), R11
@@ -646,10 +1074,10 @@ TEXT ·q4kx4NEONDot(SB), NOSPLIT, $0-8
 	MOVD 56(R0), R5
 	WORD $0x4f00e5fe // movi v30.16b, #15
 
-q4kx4panel:
+q4kx2panel:
 	MOVD $0, R15
 
-quarter18:
+quarter30:
 	MOVD R10, R2
 	MOVD 72(R0), R1
 	ADD R10, R1
@@ -660,10 +1088,8 @@ quarter18:
 	MOVD 40(R0), R6
 	WORD $0x4f00e408 // movi v8.16b, #0
 	WORD $0x4f00e409 // movi v9.16b, #0
-	WORD $0x4f00e40a // movi v10.16b, #0
-	WORD $0x4f00e40b // movi v11.16b, #0
 
-super21:
+super33:
 	MOVD R1, R2
 	ADD $64, R1, R9
 	SUB R15<<3, R2
@@ -671,7 +1097,7 @@ super21:
 	ADD R15<<2, R9
 	ADD $320, R1
 
-block19:
+block31:
 	FMOVQ 0(R1), F0
 	FMOVQ 64(R1), F1
 	FMOVQ 128(R1), F2
@@ -702,85 +1128,249 @@ block19:
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
 	ADD R5, R7
-	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
 	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	WORD $0x4f00e40d // movi v13.16b, #0
-	FLDPQ (R7), (F20, F21)
-	ADD R5, R7
-	WORD $0x4f00e40e // movi v14.16b, #0
-	FLDPQ (R7), (F22, F23)
-	WORD $0x4f00e40f // movi v15.16b, #0
-	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
-	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
-	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
-	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
-	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
-	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
-	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
-	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
-	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
-	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
-	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
-	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
-	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
-	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
-	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
-	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
-	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
-	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
-	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
-	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
-	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
-	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
-	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
-	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
-	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
-	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
-	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
-	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
-	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
-	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
-	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
-	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
 	WORD $0x4fbc5368 // fmls v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
 	WORD $0x4fbc5369 // fmls v9.4s, v27.4s, v28.s[1]
+	ADD $256, R1
+	ADD $32, R3
+	ADD $16, R4
+	SUB $1, R6
+	ADD $32, R9
+	CBZ R6, done32
+	AND $7, R6, R16
+	CBNZ R16, block31
+	B super33
+
+done32:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias34
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+
+bias34:
+	MOVD 88(R0), R8
+	CBZ R8, add35
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+
+add35:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter30
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased36
+	ADD $64, R12
+
+unbiased36:
+	SUB $1, R13
+	CBNZ R13, q4kx2panel
+	RET
+
+// Panels of q4k times 4 tokens.
+//
+// func q4kx4NEONDot(a *mulArgs)
+TEXT ·q4kx4NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+
+q4kx4panel:
+	MOVD $0, R15
+
+quarter37:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+
+super40:
+	MOVD R1, R2
+	ADD $64, R1, R9
+	SUB R15<<3, R2
+	SUB R15<<4, R9
+	ADD R15<<2, R9
+	ADD $320, R1
+
+block38:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 32(R2), F27
+	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
+	FMOVS 0(R9), F29
+	WORD $0x2f08a7bd // uxtl v29.8h, v29.8b
+	WORD $0x2f10a7bd // uxtl v29.4s, v29.4h
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e3ddf5a // fmul v26.4s, v26.4s, v29.4s
+	FMOVS 16(R9), F29
+	WORD $0x2f08a7bd // uxtl v29.8h, v29.8b
+	WORD $0x2f10a7bd // uxtl v29.4s, v29.4h
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
-	WORD $0x4fbc536a // fmls v10.4s, v27.4s, v28.s[1]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc5368 // fmls v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc5369 // fmls v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc536a // fmls v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
 	WORD $0x4fbc536b // fmls v11.4s, v27.4s, v28.s[1]
 	ADD $256, R1
 	ADD $32, R3
 	ADD $16, R4
 	SUB $1, R6
 	ADD $32, R9
-	CBZ R6, done20
+	CBZ R6, done39
 	AND $7, R6, R16
-	CBNZ R16, block19
-	B super21
+	CBNZ R16, block38
+	B super40
 
-done20:
+done39:
 	MOVD 8(R0), R7
 	MOVD R11, R1
 	ADD R15<<4, R1
-	CBZ R12, bias22
+	CBZ R12, bias41
 	ADD R15<<4, R12, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -788,9 +1378,9 @@ done20:
 	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias22:
+bias41:
 	MOVD 88(R0), R8
-	CBZ R8, add23
+	CBZ R8, add42
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -805,7 +1395,7 @@ bias22:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD R7, R8
 
-add23:
+add42:
 	FMOVQ F8, (R1)
 	ADD R7, R1
 	FMOVQ F9, (R1)
@@ -816,16 +1406,324 @@ add23:
 	ADD R7, R1
 	ADD $1, R15
 	CMP $4, R15
-	BLT quarter18
+	BLT quarter37
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased24
+	CBZ R12, unbiased43
 	ADD $64, R12
 
-unbiased24:
+unbiased43:
 	SUB $1, R13
 	CBNZ R13, q4kx4panel
+	RET
+
+// Panels of q4k times 8 tokens.
+//
+// func q4kx8NEONDot(a *mulArgs)
+TEXT ·q4kx8NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+
+q4kx8panel:
+	MOVD $0, R15
+
+quarter44:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e40d // movi v13.16b, #0
+	WORD $0x4f00e40e // movi v14.16b, #0
+	WORD $0x4f00e40f // movi v15.16b, #0
+
+super47:
+	MOVD R1, R2
+	ADD $64, R1, R9
+	SUB R15<<3, R2
+	SUB R15<<4, R9
+	ADD R15<<2, R9
+	ADD $320, R1
+
+block45:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 32(R2), F27
+	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
+	FMOVS 0(R9), F29
+	WORD $0x2f08a7bd // uxtl v29.8h, v29.8b
+	WORD $0x2f10a7bd // uxtl v29.4s, v29.4h
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e3ddf5a // fmul v26.4s, v26.4s, v29.4s
+	FMOVS 16(R9), F29
+	WORD $0x2f08a7bd // uxtl v29.8h, v29.8b
+	WORD $0x2f10a7bd // uxtl v29.4s, v29.4h
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc5368 // fmls v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc5369 // fmls v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc536a // fmls v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
+	WORD $0x4fbc536b // fmls v11.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8c // fmla v12.4s, v20.4s, v29.4s
+	WORD $0x4fbc536c // fmls v12.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecd // fmla v13.4s, v22.4s, v29.4s
+	WORD $0x4fbc536d // fmls v13.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8e // fmla v14.4s, v20.4s, v29.4s
+	WORD $0x4fbc536e // fmls v14.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecf // fmla v15.4s, v22.4s, v29.4s
+	WORD $0x4fbc536f // fmls v15.4s, v27.4s, v28.s[1]
+	ADD $256, R1
+	ADD $32, R3
+	ADD $16, R4
+	SUB $1, R6
+	ADD $32, R9
+	CBZ R6, done46
+	AND $7, R6, R16
+	CBNZ R16, block45
+	B super47
+
+done46:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias48
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+
+bias48:
+	MOVD 88(R0), R8
+	CBZ R8, add49
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	ADD R7, R8
+
+add49:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	FMOVQ F10, (R1)
+	ADD R7, R1
+	FMOVQ F11, (R1)
+	ADD R7, R1
+	FMOVQ F12, (R1)
+	ADD R7, R1
+	FMOVQ F13, (R1)
+	ADD R7, R1
+	FMOVQ F14, (R1)
+	ADD R7, R1
+	FMOVQ F15, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter44
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased50
+	ADD $64, R12
+
+unbiased50:
+	SUB $1, R13
+	CBNZ R13, q4kx8panel
 	RET
 
 // Panels of q5 times 1 tokens.
@@ -853,7 +1751,7 @@ q5x1panel:
 	WORD $0x4f00e40a // movi v10.16b, #0
 	WORD $0x4f00e40b // movi v11.16b, #0
 
-block25:
+block51:
 	PRFM 2048(R1), PLDL1KEEP
 	PRFM 2112(R1), PLDL1KEEP
 	PRFM 2176(R1), PLDL1KEEP
@@ -1079,12 +1977,12 @@ block25:
 	ADD $16, R4
 	ADD $384, R2
 	SUB $1, R6
-	CBNZ R6, block25
+	CBNZ R6, block51
 
-done26:
+done52:
 	MOVD 8(R0), R7
 	MOVD R11, R1
-	CBZ R12, bias27
+	CBZ R12, bias53
 	FMOVQ 0(R12), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 	FMOVQ 16(R12), F29
@@ -1094,9 +1992,9 @@ done26:
 	FMOVQ 48(R12), F29
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias27:
+bias53:
 	MOVD 88(R0), R8
-	CBZ R8, add28
+	CBZ R8, add54
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -1111,7 +2009,7 @@ bias27:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD $16, R8
 
-add28:
+add54:
 	FMOVQ F8, (R1)
 	ADD $16, R1
 	FMOVQ F9, (R1)
@@ -1123,18 +2021,18 @@ add28:
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased29
+	CBZ R12, unbiased55
 	ADD $64, R12
 
-unbiased29:
+unbiased55:
 	SUB $1, R13
 	CBNZ R13, q5x1panel
 	RET
 
-// Panels of q5 times 4 tokens.
+// Panels of q5 times 2 tokens.
 //
-// func q5x4NEONDot(a *mulArgs)
-TEXT ·q5x4NEONDot(SB), NOSPLIT, $0-8
+// func q5x2NEONDot(a *mulArgs)
+TEXT ·q5x2NEONDot(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD 16(R0), R10
 	MOVD 0(R0), R11
@@ -1144,10 +2042,10 @@ TEXT ·q5x4NEONDot(SB), NOSPLIT, $0-8
 	WORD $0x4f00e5fe // movi v30.16b, #15
 	WORD $0x4f00e61f // movi v31.16b, #16
 
-q5x4panel:
+q5x2panel:
 	MOVD $0, R15
 
-quarter30:
+quarter56:
 	MOVD R10, R2
 	MOVD 72(R0), R1
 	ADD R10, R1
@@ -1158,10 +2056,8 @@ quarter30:
 	MOVD 40(R0), R6
 	WORD $0x4f00e408 // movi v8.16b, #0
 	WORD $0x4f00e409 // movi v9.16b, #0
-	WORD $0x4f00e40a // movi v10.16b, #0
-	WORD $0x4f00e40b // movi v11.16b, #0
 
-block31:
+block57:
 	FMOVQ 64(R1), F0
 	FMOVQ 128(R1), F1
 	FMOVQ 192(R1), F2
@@ -1206,82 +2102,250 @@ block31:
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
 	ADD R5, R7
-	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
 	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	WORD $0x4f00e40d // movi v13.16b, #0
-	FLDPQ (R7), (F20, F21)
-	ADD R5, R7
-	WORD $0x4f00e40e // movi v14.16b, #0
-	FLDPQ (R7), (F22, F23)
-	WORD $0x4f00e40f // movi v15.16b, #0
-	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
-	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
-	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
-	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
-	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
-	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
-	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
-	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
-	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
-	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
-	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
-	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
-	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
-	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
-	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
-	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
-	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
-	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
-	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
-	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
-	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
-	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
-	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
-	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
-	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
-	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
-	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
-	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
-	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
-	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
-	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
-	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
 	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
 	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
+	ADD $384, R1
+	ADD $32, R3
+	ADD $16, R4
+	ADD $384, R2
+	SUB $1, R6
+	CBNZ R6, block57
+
+done58:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias59
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+
+bias59:
+	MOVD 88(R0), R8
+	CBZ R8, add60
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+
+add60:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter56
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased61
+	ADD $64, R12
+
+unbiased61:
+	SUB $1, R13
+	CBNZ R13, q5x2panel
+	RET
+
+// Panels of q5 times 4 tokens.
+//
+// func q5x4NEONDot(a *mulArgs)
+TEXT ·q5x4NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f00e61f // movi v31.16b, #16
+
+q5x4panel:
+	MOVD $0, R15
+
+quarter62:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+
+block63:
+	FMOVQ 64(R1), F0
+	FMOVQ 128(R1), F1
+	FMOVQ 192(R1), F2
+	FMOVQ 256(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVQ 320(R1), F25
+	WORD $0x4f0c573d // shl v29.16b, v25.16b, #4
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c00 // orr v0.16b, v0.16b, v29.16b
+	WORD $0x4f0b573d // shl v29.16b, v25.16b, #3
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c21 // orr v1.16b, v1.16b, v29.16b
+	WORD $0x4f0a573d // shl v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c42 // orr v2.16b, v2.16b, v29.16b
+	WORD $0x4f09573d // shl v29.16b, v25.16b, #1
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c63 // orr v3.16b, v3.16b, v29.16b
+	WORD $0x4e3f1f3d // and v29.16b, v25.16b, v31.16b
+	WORD $0x4ebd1c84 // orr v4.16b, v4.16b, v29.16b
+	WORD $0x6f0f073d // ushr v29.16b, v25.16b, #1
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ca5 // orr v5.16b, v5.16b, v29.16b
+	WORD $0x6f0e073d // ushr v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1cc6 // orr v6.16b, v6.16b, v29.16b
+	WORD $0x6f0d073d // ushr v29.16b, v25.16b, #3
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ce7 // orr v7.16b, v7.16b, v29.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 32(R2), F27
+	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
-	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
 	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
 	ADD $384, R1
 	ADD $32, R3
 	ADD $16, R4
 	ADD $384, R2
 	SUB $1, R6
-	CBNZ R6, block31
+	CBNZ R6, block63
 
-done32:
+done64:
 	MOVD 8(R0), R7
 	MOVD R11, R1
 	ADD R15<<4, R1
-	CBZ R12, bias33
+	CBZ R12, bias65
 	ADD R15<<4, R12, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -1289,9 +2353,9 @@ done32:
 	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias33:
+bias65:
 	MOVD 88(R0), R8
-	CBZ R8, add34
+	CBZ R8, add66
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -1306,7 +2370,7 @@ bias33:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD R7, R8
 
-add34:
+add66:
 	FMOVQ F8, (R1)
 	ADD R7, R1
 	FMOVQ F9, (R1)
@@ -1317,16 +2381,328 @@ add34:
 	ADD R7, R1
 	ADD $1, R15
 	CMP $4, R15
-	BLT quarter30
+	BLT quarter62
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased35
+	CBZ R12, unbiased67
 	ADD $64, R12
 
-unbiased35:
+unbiased67:
 	SUB $1, R13
 	CBNZ R13, q5x4panel
+	RET
+
+// Panels of q5 times 8 tokens.
+//
+// func q5x8NEONDot(a *mulArgs)
+TEXT ·q5x8NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f00e61f // movi v31.16b, #16
+
+q5x8panel:
+	MOVD $0, R15
+
+quarter68:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e40d // movi v13.16b, #0
+	WORD $0x4f00e40e // movi v14.16b, #0
+	WORD $0x4f00e40f // movi v15.16b, #0
+
+block69:
+	FMOVQ 64(R1), F0
+	FMOVQ 128(R1), F1
+	FMOVQ 192(R1), F2
+	FMOVQ 256(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVQ 320(R1), F25
+	WORD $0x4f0c573d // shl v29.16b, v25.16b, #4
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c00 // orr v0.16b, v0.16b, v29.16b
+	WORD $0x4f0b573d // shl v29.16b, v25.16b, #3
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c21 // orr v1.16b, v1.16b, v29.16b
+	WORD $0x4f0a573d // shl v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c42 // orr v2.16b, v2.16b, v29.16b
+	WORD $0x4f09573d // shl v29.16b, v25.16b, #1
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c63 // orr v3.16b, v3.16b, v29.16b
+	WORD $0x4e3f1f3d // and v29.16b, v25.16b, v31.16b
+	WORD $0x4ebd1c84 // orr v4.16b, v4.16b, v29.16b
+	WORD $0x6f0f073d // ushr v29.16b, v25.16b, #1
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ca5 // orr v5.16b, v5.16b, v29.16b
+	WORD $0x6f0e073d // ushr v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1cc6 // orr v6.16b, v6.16b, v29.16b
+	WORD $0x6f0d073d // ushr v29.16b, v25.16b, #3
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ce7 // orr v7.16b, v7.16b, v29.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 32(R2), F27
+	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
+	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8c // fmla v12.4s, v20.4s, v29.4s
+	WORD $0x4fbc136c // fmla v12.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecd // fmla v13.4s, v22.4s, v29.4s
+	WORD $0x4fbc136d // fmla v13.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8e // fmla v14.4s, v20.4s, v29.4s
+	WORD $0x4fbc136e // fmla v14.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecf // fmla v15.4s, v22.4s, v29.4s
+	WORD $0x4fbc136f // fmla v15.4s, v27.4s, v28.s[1]
+	ADD $384, R1
+	ADD $32, R3
+	ADD $16, R4
+	ADD $384, R2
+	SUB $1, R6
+	CBNZ R6, block69
+
+done70:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias71
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+
+bias71:
+	MOVD 88(R0), R8
+	CBZ R8, add72
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	ADD R7, R8
+
+add72:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	FMOVQ F10, (R1)
+	ADD R7, R1
+	FMOVQ F11, (R1)
+	ADD R7, R1
+	FMOVQ F12, (R1)
+	ADD R7, R1
+	FMOVQ F13, (R1)
+	ADD R7, R1
+	FMOVQ F14, (R1)
+	ADD R7, R1
+	FMOVQ F15, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter68
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased73
+	ADD $64, R12
+
+unbiased73:
+	SUB $1, R13
+	CBNZ R13, q5x8panel
 	RET
 
 // Panels of q5k times 1 tokens.
@@ -1354,12 +2730,12 @@ q5kx1panel:
 	WORD $0x4f00e40a // movi v10.16b, #0
 	WORD $0x4f00e40b // movi v11.16b, #0
 
-super38:
+super76:
 	MOVD R1, R2
 	ADD $64, R1, R9
 	ADD $320, R1
 
-block36:
+block74:
 	PRFM 2048(R1), PLDL1KEEP
 	PRFM 2112(R1), PLDL1KEEP
 	PRFM 2176(R1), PLDL1KEEP
@@ -1624,15 +3000,15 @@ block36:
 	ADD $16, R4
 	SUB $1, R6
 	ADD $32, R9
-	CBZ R6, done37
+	CBZ R6, done75
 	AND $7, R6, R16
-	CBNZ R16, block36
-	B super38
+	CBNZ R16, block74
+	B super76
 
-done37:
+done75:
 	MOVD 8(R0), R7
 	MOVD R11, R1
-	CBZ R12, bias39
+	CBZ R12, bias77
 	FMOVQ 0(R12), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 	FMOVQ 16(R12), F29
@@ -1642,9 +3018,9 @@ done37:
 	FMOVQ 48(R12), F29
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias39:
+bias77:
 	MOVD 88(R0), R8
-	CBZ R8, add40
+	CBZ R8, add78
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -1659,7 +3035,7 @@ bias39:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD $16, R8
 
-add40:
+add78:
 	FMOVQ F8, (R1)
 	ADD $16, R1
 	FMOVQ F9, (R1)
@@ -1671,18 +3047,18 @@ add40:
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased41
+	CBZ R12, unbiased79
 	ADD $64, R12
 
-unbiased41:
+unbiased79:
 	SUB $1, R13
 	CBNZ R13, q5kx1panel
 	RET
 
-// Panels of q5k times 4 tokens.
+// Panels of q5k times 2 tokens.
 //
-// func q5kx4NEONDot(a *mulArgs)
-TEXT ·q5kx4NEONDot(SB), NOSPLIT, $0-8
+// func q5kx2NEONDot(a *mulArgs)
+TEXT ·q5kx2NEONDot(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD 16(R0), R10
 	MOVD 0(R0), R11
@@ -1692,10 +3068,10 @@ TEXT ·q5kx4NEONDot(SB), NOSPLIT, $0-8
 	WORD $0x4f00e5fe // movi v30.16b, #15
 	WORD $0x4f00e61f // movi v31.16b, #16
 
-q5kx4panel:
+q5kx2panel:
 	MOVD $0, R15
 
-quarter42:
+quarter80:
 	MOVD R10, R2
 	MOVD 72(R0), R1
 	ADD R10, R1
@@ -1706,10 +3082,8 @@ quarter42:
 	MOVD 40(R0), R6
 	WORD $0x4f00e408 // movi v8.16b, #0
 	WORD $0x4f00e409 // movi v9.16b, #0
-	WORD $0x4f00e40a // movi v10.16b, #0
-	WORD $0x4f00e40b // movi v11.16b, #0
 
-super45:
+super83:
 	MOVD R1, R2
 	ADD $64, R1, R9
 	SUB R15<<3, R2
@@ -1717,7 +3091,7 @@ super45:
 	ADD R15<<2, R9
 	ADD $320, R1
 
-block43:
+block81:
 	FMOVQ 0(R1), F0
 	FMOVQ 64(R1), F1
 	FMOVQ 128(R1), F2
@@ -1772,85 +3146,274 @@ block43:
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
 	ADD R5, R7
-	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
 	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	WORD $0x4f00e40d // movi v13.16b, #0
-	FLDPQ (R7), (F20, F21)
-	ADD R5, R7
-	WORD $0x4f00e40e // movi v14.16b, #0
-	FLDPQ (R7), (F22, F23)
-	WORD $0x4f00e40f // movi v15.16b, #0
-	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
-	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
-	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
-	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
-	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
-	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
-	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
-	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
-	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
-	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
-	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
-	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
-	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
-	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
-	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
-	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
-	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
-	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
-	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
-	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
-	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
-	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
-	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
-	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
-	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
-	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
-	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
-	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
-	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
-	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
-	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
-	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
 	WORD $0x4fbc5368 // fmls v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
 	WORD $0x4fbc5369 // fmls v9.4s, v27.4s, v28.s[1]
+	ADD $320, R1
+	ADD $32, R3
+	ADD $16, R4
+	SUB $1, R6
+	ADD $32, R9
+	CBZ R6, done82
+	AND $7, R6, R16
+	CBNZ R16, block81
+	B super83
+
+done82:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias84
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+
+bias84:
+	MOVD 88(R0), R8
+	CBZ R8, add85
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+
+add85:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter80
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased86
+	ADD $64, R12
+
+unbiased86:
+	SUB $1, R13
+	CBNZ R13, q5kx2panel
+	RET
+
+// Panels of q5k times 4 tokens.
+//
+// func q5kx4NEONDot(a *mulArgs)
+TEXT ·q5kx4NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f00e61f // movi v31.16b, #16
+
+q5kx4panel:
+	MOVD $0, R15
+
+quarter87:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+
+super90:
+	MOVD R1, R2
+	ADD $64, R1, R9
+	SUB R15<<3, R2
+	SUB R15<<4, R9
+	ADD R15<<2, R9
+	ADD $320, R1
+
+block88:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVQ 256(R1), F25
+	WORD $0x4f0c573d // shl v29.16b, v25.16b, #4
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c00 // orr v0.16b, v0.16b, v29.16b
+	WORD $0x4f0b573d // shl v29.16b, v25.16b, #3
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c21 // orr v1.16b, v1.16b, v29.16b
+	WORD $0x4f0a573d // shl v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c42 // orr v2.16b, v2.16b, v29.16b
+	WORD $0x4f09573d // shl v29.16b, v25.16b, #1
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c63 // orr v3.16b, v3.16b, v29.16b
+	WORD $0x4e3f1f3d // and v29.16b, v25.16b, v31.16b
+	WORD $0x4ebd1c84 // orr v4.16b, v4.16b, v29.16b
+	WORD $0x6f0f073d // ushr v29.16b, v25.16b, #1
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ca5 // orr v5.16b, v5.16b, v29.16b
+	WORD $0x6f0e073d // ushr v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1cc6 // orr v6.16b, v6.16b, v29.16b
+	WORD $0x6f0d073d // ushr v29.16b, v25.16b, #3
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ce7 // orr v7.16b, v7.16b, v29.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 32(R2), F27
+	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
+	FMOVS 0(R9), F29
+	WORD $0x2f08a7bd // uxtl v29.8h, v29.8b
+	WORD $0x2f10a7bd // uxtl v29.4s, v29.4h
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e3ddf5a // fmul v26.4s, v26.4s, v29.4s
+	FMOVS 16(R9), F29
+	WORD $0x2f08a7bd // uxtl v29.8h, v29.8b
+	WORD $0x2f10a7bd // uxtl v29.4s, v29.4h
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
-	WORD $0x4fbc536a // fmls v10.4s, v27.4s, v28.s[1]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc5368 // fmls v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc5369 // fmls v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc536a // fmls v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
 	WORD $0x4fbc536b // fmls v11.4s, v27.4s, v28.s[1]
 	ADD $320, R1
 	ADD $32, R3
 	ADD $16, R4
 	SUB $1, R6
 	ADD $32, R9
-	CBZ R6, done44
+	CBZ R6, done89
 	AND $7, R6, R16
-	CBNZ R16, block43
-	B super45
+	CBNZ R16, block88
+	B super90
 
-done44:
+done89:
 	MOVD 8(R0), R7
 	MOVD R11, R1
 	ADD R15<<4, R1
-	CBZ R12, bias46
+	CBZ R12, bias91
 	ADD R15<<4, R12, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -1858,9 +3421,9 @@ done44:
 	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias46:
+bias91:
 	MOVD 88(R0), R8
-	CBZ R8, add47
+	CBZ R8, add92
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -1875,7 +3438,7 @@ bias46:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD R7, R8
 
-add47:
+add92:
 	FMOVQ F8, (R1)
 	ADD R7, R1
 	FMOVQ F9, (R1)
@@ -1886,16 +3449,349 @@ add47:
 	ADD R7, R1
 	ADD $1, R15
 	CMP $4, R15
-	BLT quarter42
+	BLT quarter87
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased48
+	CBZ R12, unbiased93
 	ADD $64, R12
 
-unbiased48:
+unbiased93:
 	SUB $1, R13
 	CBNZ R13, q5kx4panel
+	RET
+
+// Panels of q5k times 8 tokens.
+//
+// func q5kx8NEONDot(a *mulArgs)
+TEXT ·q5kx8NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f00e61f // movi v31.16b, #16
+
+q5kx8panel:
+	MOVD $0, R15
+
+quarter94:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e40d // movi v13.16b, #0
+	WORD $0x4f00e40e // movi v14.16b, #0
+	WORD $0x4f00e40f // movi v15.16b, #0
+
+super97:
+	MOVD R1, R2
+	ADD $64, R1, R9
+	SUB R15<<3, R2
+	SUB R15<<4, R9
+	ADD R15<<2, R9
+	ADD $320, R1
+
+block95:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVQ 256(R1), F25
+	WORD $0x4f0c573d // shl v29.16b, v25.16b, #4
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c00 // orr v0.16b, v0.16b, v29.16b
+	WORD $0x4f0b573d // shl v29.16b, v25.16b, #3
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c21 // orr v1.16b, v1.16b, v29.16b
+	WORD $0x4f0a573d // shl v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c42 // orr v2.16b, v2.16b, v29.16b
+	WORD $0x4f09573d // shl v29.16b, v25.16b, #1
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c63 // orr v3.16b, v3.16b, v29.16b
+	WORD $0x4e3f1f3d // and v29.16b, v25.16b, v31.16b
+	WORD $0x4ebd1c84 // orr v4.16b, v4.16b, v29.16b
+	WORD $0x6f0f073d // ushr v29.16b, v25.16b, #1
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ca5 // orr v5.16b, v5.16b, v29.16b
+	WORD $0x6f0e073d // ushr v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1cc6 // orr v6.16b, v6.16b, v29.16b
+	WORD $0x6f0d073d // ushr v29.16b, v25.16b, #3
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ce7 // orr v7.16b, v7.16b, v29.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 32(R2), F27
+	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
+	FMOVS 0(R9), F29
+	WORD $0x2f08a7bd // uxtl v29.8h, v29.8b
+	WORD $0x2f10a7bd // uxtl v29.4s, v29.4h
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e3ddf5a // fmul v26.4s, v26.4s, v29.4s
+	FMOVS 16(R9), F29
+	WORD $0x2f08a7bd // uxtl v29.8h, v29.8b
+	WORD $0x2f10a7bd // uxtl v29.4s, v29.4h
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc5368 // fmls v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc5369 // fmls v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc536a // fmls v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
+	WORD $0x4fbc536b // fmls v11.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8c // fmla v12.4s, v20.4s, v29.4s
+	WORD $0x4fbc536c // fmls v12.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecd // fmla v13.4s, v22.4s, v29.4s
+	WORD $0x4fbc536d // fmls v13.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8e // fmla v14.4s, v20.4s, v29.4s
+	WORD $0x4fbc536e // fmls v14.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecf // fmla v15.4s, v22.4s, v29.4s
+	WORD $0x4fbc536f // fmls v15.4s, v27.4s, v28.s[1]
+	ADD $320, R1
+	ADD $32, R3
+	ADD $16, R4
+	SUB $1, R6
+	ADD $32, R9
+	CBZ R6, done96
+	AND $7, R6, R16
+	CBNZ R16, block95
+	B super97
+
+done96:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias98
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+
+bias98:
+	MOVD 88(R0), R8
+	CBZ R8, add99
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	ADD R7, R8
+
+add99:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	FMOVQ F10, (R1)
+	ADD R7, R1
+	FMOVQ F11, (R1)
+	ADD R7, R1
+	FMOVQ F12, (R1)
+	ADD R7, R1
+	FMOVQ F13, (R1)
+	ADD R7, R1
+	FMOVQ F14, (R1)
+	ADD R7, R1
+	FMOVQ F15, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter94
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased100
+	ADD $64, R12
+
+unbiased100:
+	SUB $1, R13
+	CBNZ R13, q5kx8panel
 	RET
 
 // Panels of q6k times 1 tokens.
@@ -1923,12 +3819,12 @@ q6kx1panel:
 	WORD $0x4f00e40a // movi v10.16b, #0
 	WORD $0x4f00e40b // movi v11.16b, #0
 
-super51:
+super103:
 	MOVD R1, R2
 	ADD $64, R1, R9
 	ADD $320, R1
 
-block49:
+block101:
 	PRFM 2048(R1), PLDL1KEEP
 	PRFM 2112(R1), PLDL1KEEP
 	PRFM 2176(R1), PLDL1KEEP
@@ -2210,15 +4106,15 @@ block49:
 	ADD $16, R4
 	SUB $1, R6
 	ADD $32, R9
-	CBZ R6, done50
+	CBZ R6, done102
 	AND $7, R6, R16
-	CBNZ R16, block49
-	B super51
+	CBNZ R16, block101
+	B super103
 
-done50:
+done102:
 	MOVD 8(R0), R7
 	MOVD R11, R1
-	CBZ R12, bias52
+	CBZ R12, bias104
 	FMOVQ 0(R12), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 	FMOVQ 16(R12), F29
@@ -2228,9 +4124,9 @@ done50:
 	FMOVQ 48(R12), F29
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias52:
+bias104:
 	MOVD 88(R0), R8
-	CBZ R8, add53
+	CBZ R8, add105
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -2245,7 +4141,7 @@ bias52:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD $16, R8
 
-add53:
+add105:
 	FMOVQ F8, (R1)
 	ADD $16, R1
 	FMOVQ F9, (R1)
@@ -2257,12 +4153,190 @@ add53:
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased54
+	CBZ R12, unbiased106
 	ADD $64, R12
 
-unbiased54:
+unbiased106:
 	SUB $1, R13
 	CBNZ R13, q6kx1panel
+	RET
+
+// Panels of q6k times 2 tokens.
+//
+// func q6kx2NEONDot(a *mulArgs)
+TEXT ·q6kx2NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f01e61f // movi v31.16b, #48
+
+q6kx2panel:
+	MOVD $0, R15
+
+quarter107:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+
+super110:
+	MOVD R1, R2
+	ADD $64, R1, R9
+	SUB R15<<3, R2
+	SUB R15<<3, R9
+	ADD $320, R1
+
+block108:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVQ 256(R1), F25
+	WORD $0x4f0c573d // shl v29.16b, v25.16b, #4
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c00 // orr v0.16b, v0.16b, v29.16b
+	WORD $0x4f0a573d // shl v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c21 // orr v1.16b, v1.16b, v29.16b
+	WORD $0x4e3f1f3d // and v29.16b, v25.16b, v31.16b
+	WORD $0x4ebd1c42 // orr v2.16b, v2.16b, v29.16b
+	WORD $0x6f0e073d // ushr v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c63 // orr v3.16b, v3.16b, v29.16b
+	FMOVQ 320(R1), F25
+	WORD $0x4f0c573d // shl v29.16b, v25.16b, #4
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c84 // orr v4.16b, v4.16b, v29.16b
+	WORD $0x4f0a573d // shl v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ca5 // orr v5.16b, v5.16b, v29.16b
+	WORD $0x4e3f1f3d // and v29.16b, v25.16b, v31.16b
+	WORD $0x4ebd1cc6 // orr v6.16b, v6.16b, v29.16b
+	WORD $0x6f0e073d // ushr v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ce7 // orr v7.16b, v7.16b, v29.16b
+	WORD $0x4f01e419 // movi v25.16b, #32
+	WORD $0x6e398400 // sub v0.16b, v0.16b, v25.16b
+	WORD $0x6e398421 // sub v1.16b, v1.16b, v25.16b
+	WORD $0x6e398442 // sub v2.16b, v2.16b, v25.16b
+	WORD $0x6e398463 // sub v3.16b, v3.16b, v25.16b
+	WORD $0x6e398484 // sub v4.16b, v4.16b, v25.16b
+	WORD $0x6e3984a5 // sub v5.16b, v5.16b, v25.16b
+	WORD $0x6e3984c6 // sub v6.16b, v6.16b, v25.16b
+	WORD $0x6e3984e7 // sub v7.16b, v7.16b, v25.16b
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 0(R9), F21
+	WORD $0x0f08a6b5 // sxtl v21.8h, v21.8b
+	WORD $0x4f3056b4 // shl v20.4s, v21.4s, #16
+	WORD $0x4f300694 // sshr v20.4s, v20.4s, #16
+	WORD $0x4f3006b5 // sshr v21.4s, v21.4s, #16
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcee8 // fmla v8.4s, v23.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcee9 // fmla v9.4s, v23.4s, v29.4s
+	ADD $384, R1
+	ADD $32, R3
+	ADD $16, R4
+	SUB $1, R6
+	ADD $32, R9
+	CBZ R6, done109
+	AND $7, R6, R16
+	CBNZ R16, block108
+	B super110
+
+done109:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias111
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+
+bias111:
+	MOVD 88(R0), R8
+	CBZ R8, add112
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+
+add112:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter107
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased113
+	ADD $64, R12
+
+unbiased113:
+	SUB $1, R13
+	CBNZ R13, q6kx2panel
 	RET
 
 // Panels of q6k times 4 tokens.
@@ -2281,7 +4355,7 @@ TEXT ·q6kx4NEONDot(SB), NOSPLIT, $0-8
 q6kx4panel:
 	MOVD $0, R15
 
-quarter55:
+quarter114:
 	MOVD R10, R2
 	MOVD 72(R0), R1
 	ADD R10, R1
@@ -2295,14 +4369,14 @@ quarter55:
 	WORD $0x4f00e40a // movi v10.16b, #0
 	WORD $0x4f00e40b // movi v11.16b, #0
 
-super58:
+super117:
 	MOVD R1, R2
 	ADD $64, R1, R9
 	SUB R15<<3, R2
 	SUB R15<<3, R9
 	ADD $320, R1
 
-block56:
+block115:
 	FMOVQ 0(R1), F0
 	FMOVQ 64(R1), F1
 	FMOVQ 128(R1), F2
@@ -2438,16 +4512,16 @@ block56:
 	ADD $16, R4
 	SUB $1, R6
 	ADD $32, R9
-	CBZ R6, done57
+	CBZ R6, done116
 	AND $7, R6, R16
-	CBNZ R16, block56
-	B super58
+	CBNZ R16, block115
+	B super117
 
-done57:
+done116:
 	MOVD 8(R0), R7
 	MOVD R11, R1
 	ADD R15<<4, R1
-	CBZ R12, bias59
+	CBZ R12, bias118
 	ADD R15<<4, R12, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -2455,9 +4529,9 @@ done57:
 	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias59:
+bias118:
 	MOVD 88(R0), R8
-	CBZ R8, add60
+	CBZ R8, add119
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -2472,7 +4546,7 @@ bias59:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD R7, R8
 
-add60:
+add119:
 	FMOVQ F8, (R1)
 	ADD R7, R1
 	FMOVQ F9, (R1)
@@ -2483,16 +4557,350 @@ add60:
 	ADD R7, R1
 	ADD $1, R15
 	CMP $4, R15
-	BLT quarter55
+	BLT quarter114
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased61
+	CBZ R12, unbiased120
 	ADD $64, R12
 
-unbiased61:
+unbiased120:
 	SUB $1, R13
 	CBNZ R13, q6kx4panel
+	RET
+
+// Panels of q6k times 8 tokens.
+//
+// func q6kx8NEONDot(a *mulArgs)
+TEXT ·q6kx8NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f01e61f // movi v31.16b, #48
+
+q6kx8panel:
+	MOVD $0, R15
+
+quarter121:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e40d // movi v13.16b, #0
+	WORD $0x4f00e40e // movi v14.16b, #0
+	WORD $0x4f00e40f // movi v15.16b, #0
+
+super124:
+	MOVD R1, R2
+	ADD $64, R1, R9
+	SUB R15<<3, R2
+	SUB R15<<3, R9
+	ADD $320, R1
+
+block122:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
+	WORD $0x4e3e1c00 // and v0.16b, v0.16b, v30.16b
+	WORD $0x6f0c0425 // ushr v5.16b, v1.16b, #4
+	WORD $0x4e3e1c21 // and v1.16b, v1.16b, v30.16b
+	WORD $0x6f0c0446 // ushr v6.16b, v2.16b, #4
+	WORD $0x4e3e1c42 // and v2.16b, v2.16b, v30.16b
+	WORD $0x6f0c0467 // ushr v7.16b, v3.16b, #4
+	WORD $0x4e3e1c63 // and v3.16b, v3.16b, v30.16b
+	FMOVQ 256(R1), F25
+	WORD $0x4f0c573d // shl v29.16b, v25.16b, #4
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c00 // orr v0.16b, v0.16b, v29.16b
+	WORD $0x4f0a573d // shl v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c21 // orr v1.16b, v1.16b, v29.16b
+	WORD $0x4e3f1f3d // and v29.16b, v25.16b, v31.16b
+	WORD $0x4ebd1c42 // orr v2.16b, v2.16b, v29.16b
+	WORD $0x6f0e073d // ushr v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c63 // orr v3.16b, v3.16b, v29.16b
+	FMOVQ 320(R1), F25
+	WORD $0x4f0c573d // shl v29.16b, v25.16b, #4
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1c84 // orr v4.16b, v4.16b, v29.16b
+	WORD $0x4f0a573d // shl v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ca5 // orr v5.16b, v5.16b, v29.16b
+	WORD $0x4e3f1f3d // and v29.16b, v25.16b, v31.16b
+	WORD $0x4ebd1cc6 // orr v6.16b, v6.16b, v29.16b
+	WORD $0x6f0e073d // ushr v29.16b, v25.16b, #2
+	WORD $0x4e3f1fbd // and v29.16b, v29.16b, v31.16b
+	WORD $0x4ebd1ce7 // orr v7.16b, v7.16b, v29.16b
+	WORD $0x4f01e419 // movi v25.16b, #32
+	WORD $0x6e398400 // sub v0.16b, v0.16b, v25.16b
+	WORD $0x6e398421 // sub v1.16b, v1.16b, v25.16b
+	WORD $0x6e398442 // sub v2.16b, v2.16b, v25.16b
+	WORD $0x6e398463 // sub v3.16b, v3.16b, v25.16b
+	WORD $0x6e398484 // sub v4.16b, v4.16b, v25.16b
+	WORD $0x6e3984a5 // sub v5.16b, v5.16b, v25.16b
+	WORD $0x6e3984c6 // sub v6.16b, v6.16b, v25.16b
+	WORD $0x6e3984e7 // sub v7.16b, v7.16b, v25.16b
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	FMOVD 0(R9), F21
+	WORD $0x0f08a6b5 // sxtl v21.8h, v21.8b
+	WORD $0x4f3056b4 // shl v20.4s, v21.4s, #16
+	WORD $0x4f300694 // sshr v20.4s, v20.4s, #16
+	WORD $0x4f3006b5 // sshr v21.4s, v21.4s, #16
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcee8 // fmla v8.4s, v23.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcee9 // fmla v9.4s, v23.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dceea // fmla v10.4s, v23.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dceeb // fmla v11.4s, v23.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dceec // fmla v12.4s, v23.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dceed // fmla v13.4s, v23.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dceee // fmla v14.4s, v23.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	FMOVQ (R8), F28
+	ADD R5, R7
+	ADD R5, R8
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f90e018 // sdot v24.4s, v0.16b, v16.4b[0]
+	WORD $0x4fb0e038 // sdot v24.4s, v1.16b, v16.4b[1]
+	WORD $0x4f90e858 // sdot v24.4s, v2.16b, v16.4b[2]
+	WORD $0x4fb0e878 // sdot v24.4s, v3.16b, v16.4b[3]
+	WORD $0x4eb49f17 // mul v23.4s, v24.4s, v20.4s
+	WORD $0x4f00e418 // movi v24.16b, #0
+	WORD $0x4f91e098 // sdot v24.4s, v4.16b, v17.4b[0]
+	WORD $0x4fb1e0b8 // sdot v24.4s, v5.16b, v17.4b[1]
+	WORD $0x4f91e8d8 // sdot v24.4s, v6.16b, v17.4b[2]
+	WORD $0x4fb1e8f8 // sdot v24.4s, v7.16b, v17.4b[3]
+	WORD $0x4eb59717 // mla v23.4s, v24.4s, v21.4s
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dceef // fmla v15.4s, v23.4s, v29.4s
+	ADD $384, R1
+	ADD $32, R3
+	ADD $16, R4
+	SUB $1, R6
+	ADD $32, R9
+	CBZ R6, done123
+	AND $7, R6, R16
+	CBNZ R16, block122
+	B super124
+
+done123:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias125
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+
+bias125:
+	MOVD 88(R0), R8
+	CBZ R8, add126
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	ADD R7, R8
+
+add126:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	FMOVQ F10, (R1)
+	ADD R7, R1
+	FMOVQ F11, (R1)
+	ADD R7, R1
+	FMOVQ F12, (R1)
+	ADD R7, R1
+	FMOVQ F13, (R1)
+	ADD R7, R1
+	FMOVQ F14, (R1)
+	ADD R7, R1
+	FMOVQ F15, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter121
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased127
+	ADD $64, R12
+
+unbiased127:
+	SUB $1, R13
+	CBNZ R13, q6kx8panel
 	RET
 
 // Panels of q8 times 1 tokens.
@@ -2520,7 +4928,7 @@ q8x1panel:
 	WORD $0x4f00e40a // movi v10.16b, #0
 	WORD $0x4f00e40b // movi v11.16b, #0
 
-block62:
+block128:
 	PRFM 2048(R1), PLDL1KEEP
 	PRFM 2112(R1), PLDL1KEEP
 	PRFM 2176(R1), PLDL1KEEP
@@ -2656,12 +5064,12 @@ block62:
 	ADD $16, R4
 	ADD $32, R2
 	SUB $1, R6
-	CBNZ R6, block62
+	CBNZ R6, block128
 
-done63:
+done129:
 	MOVD 8(R0), R7
 	MOVD R11, R1
-	CBZ R12, bias64
+	CBZ R12, bias130
 	FMOVQ 0(R12), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 	FMOVQ 16(R12), F29
@@ -2671,9 +5079,9 @@ done63:
 	FMOVQ 48(R12), F29
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias64:
+bias130:
 	MOVD 88(R0), R8
-	CBZ R8, add65
+	CBZ R8, add131
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -2688,7 +5096,7 @@ bias64:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD $16, R8
 
-add65:
+add131:
 	FMOVQ F8, (R1)
 	ADD $16, R1
 	FMOVQ F9, (R1)
@@ -2700,18 +5108,18 @@ add65:
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased66
+	CBZ R12, unbiased132
 	ADD $64, R12
 
-unbiased66:
+unbiased132:
 	SUB $1, R13
 	CBNZ R13, q8x1panel
 	RET
 
-// Panels of q8 times 4 tokens.
+// Panels of q8 times 2 tokens.
 //
-// func q8x4NEONDot(a *mulArgs)
-TEXT ·q8x4NEONDot(SB), NOSPLIT, $0-8
+// func q8x2NEONDot(a *mulArgs)
+TEXT ·q8x2NEONDot(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD 16(R0), R10
 	MOVD 0(R0), R11
@@ -2721,10 +5129,10 @@ TEXT ·q8x4NEONDot(SB), NOSPLIT, $0-8
 	WORD $0x4f00e5fe // movi v30.16b, #15
 	WORD $0x4f04e41f // movi v31.16b, #128
 
-q8x4panel:
+q8x2panel:
 	MOVD $0, R15
 
-quarter67:
+quarter133:
 	MOVD R10, R2
 	MOVD 72(R0), R1
 	ADD R10, R1
@@ -2735,10 +5143,8 @@ quarter67:
 	MOVD 40(R0), R6
 	WORD $0x4f00e408 // movi v8.16b, #0
 	WORD $0x4f00e409 // movi v9.16b, #0
-	WORD $0x4f00e40a // movi v10.16b, #0
-	WORD $0x4f00e40b // movi v11.16b, #0
 
-block68:
+block134:
 	FMOVQ 0(R1), F0
 	FMOVQ 64(R1), F1
 	FMOVQ 128(R1), F2
@@ -2761,78 +5167,222 @@ block68:
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
 	ADD R5, R7
-	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
 	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	WORD $0x4f00e40d // movi v13.16b, #0
-	FLDPQ (R7), (F20, F21)
-	ADD R5, R7
-	WORD $0x4f00e40e // movi v14.16b, #0
-	FLDPQ (R7), (F22, F23)
-	WORD $0x4f00e40f // movi v15.16b, #0
-	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
-	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
-	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
-	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
-	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
-	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
-	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
-	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
-	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
-	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
-	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
-	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
-	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
-	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
-	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
-	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
-	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
-	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
-	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
-	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
-	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
-	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
-	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
-	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
-	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
-	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
-	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
-	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
-	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
-	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
-	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
-	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
-	FMOVQ (R8), F28
-	ADD R5, R8
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
-	FMOVQ (R8), F28
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
 	ADD $512, R1
 	ADD $32, R3
 	ADD $16, R4
 	ADD $32, R2
 	SUB $1, R6
-	CBNZ R6, block68
+	CBNZ R6, block134
 
-done69:
+done135:
 	MOVD 8(R0), R7
 	MOVD R11, R1
 	ADD R15<<4, R1
-	CBZ R12, bias70
+	CBZ R12, bias136
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+
+bias136:
+	MOVD 88(R0), R8
+	CBZ R8, add137
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+
+add137:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter133
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased138
+	ADD $64, R12
+
+unbiased138:
+	SUB $1, R13
+	CBNZ R13, q8x2panel
+	RET
+
+// Panels of q8 times 4 tokens.
+//
+// func q8x4NEONDot(a *mulArgs)
+TEXT ·q8x4NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f04e41f // movi v31.16b, #128
+
+q8x4panel:
+	MOVD $0, R15
+
+quarter139:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+
+block140:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	FMOVQ 256(R1), F4
+	FMOVQ 320(R1), F5
+	FMOVQ 384(R1), F6
+	FMOVQ 448(R1), F7
+	WORD $0x6e3f1c00 // eor v0.16b, v0.16b, v31.16b
+	WORD $0x6e3f1c21 // eor v1.16b, v1.16b, v31.16b
+	WORD $0x6e3f1c42 // eor v2.16b, v2.16b, v31.16b
+	WORD $0x6e3f1c63 // eor v3.16b, v3.16b, v31.16b
+	WORD $0x6e3f1c84 // eor v4.16b, v4.16b, v31.16b
+	WORD $0x6e3f1ca5 // eor v5.16b, v5.16b, v31.16b
+	WORD $0x6e3f1cc6 // eor v6.16b, v6.16b, v31.16b
+	WORD $0x6e3f1ce7 // eor v7.16b, v7.16b, v31.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
+	ADD $512, R1
+	ADD $32, R3
+	ADD $16, R4
+	ADD $32, R2
+	SUB $1, R6
+	CBNZ R6, block140
+
+done141:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias142
 	ADD R15<<4, R12, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -2840,9 +5390,9 @@ done69:
 	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias70:
+bias142:
 	MOVD 88(R0), R8
-	CBZ R8, add71
+	CBZ R8, add143
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -2857,7 +5407,7 @@ bias70:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD R7, R8
 
-add71:
+add143:
 	FMOVQ F8, (R1)
 	ADD R7, R1
 	FMOVQ F9, (R1)
@@ -2868,16 +5418,298 @@ add71:
 	ADD R7, R1
 	ADD $1, R15
 	CMP $4, R15
-	BLT quarter67
+	BLT quarter139
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased72
+	CBZ R12, unbiased144
 	ADD $64, R12
 
-unbiased72:
+unbiased144:
 	SUB $1, R13
 	CBNZ R13, q8x4panel
+	RET
+
+// Panels of q8 times 8 tokens.
+//
+// func q8x8NEONDot(a *mulArgs)
+TEXT ·q8x8NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f04e41f // movi v31.16b, #128
+
+q8x8panel:
+	MOVD $0, R15
+
+quarter145:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e40d // movi v13.16b, #0
+	WORD $0x4f00e40e // movi v14.16b, #0
+	WORD $0x4f00e40f // movi v15.16b, #0
+
+block146:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	FMOVQ 256(R1), F4
+	FMOVQ 320(R1), F5
+	FMOVQ 384(R1), F6
+	FMOVQ 448(R1), F7
+	WORD $0x6e3f1c00 // eor v0.16b, v0.16b, v31.16b
+	WORD $0x6e3f1c21 // eor v1.16b, v1.16b, v31.16b
+	WORD $0x6e3f1c42 // eor v2.16b, v2.16b, v31.16b
+	WORD $0x6e3f1c63 // eor v3.16b, v3.16b, v31.16b
+	WORD $0x6e3f1c84 // eor v4.16b, v4.16b, v31.16b
+	WORD $0x6e3f1ca5 // eor v5.16b, v5.16b, v31.16b
+	WORD $0x6e3f1cc6 // eor v6.16b, v6.16b, v31.16b
+	WORD $0x6e3f1ce7 // eor v7.16b, v7.16b, v31.16b
+	FMOVD 0(R2), F26
+	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8c // fmla v12.4s, v20.4s, v29.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecd // fmla v13.4s, v22.4s, v29.4s
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8e // fmla v14.4s, v20.4s, v29.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecf // fmla v15.4s, v22.4s, v29.4s
+	ADD $512, R1
+	ADD $32, R3
+	ADD $16, R4
+	ADD $32, R2
+	SUB $1, R6
+	CBNZ R6, block146
+
+done147:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias148
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+
+bias148:
+	MOVD 88(R0), R8
+	CBZ R8, add149
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	ADD R7, R8
+
+add149:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	FMOVQ F10, (R1)
+	ADD R7, R1
+	FMOVQ F11, (R1)
+	ADD R7, R1
+	FMOVQ F12, (R1)
+	ADD R7, R1
+	FMOVQ F13, (R1)
+	ADD R7, R1
+	FMOVQ F14, (R1)
+	ADD R7, R1
+	FMOVQ F15, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter145
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased150
+	ADD $64, R12
+
+unbiased150:
+	SUB $1, R13
+	CBNZ R13, q8x8panel
 	RET
 
 // Panels of q8x times 1 tokens.
@@ -2905,7 +5737,7 @@ q8xx1panel:
 	WORD $0x4f00e40a // movi v10.16b, #0
 	WORD $0x4f00e40b // movi v11.16b, #0
 
-block73:
+block151:
 	PRFM 2048(R1), PLDL1KEEP
 	PRFM 2112(R1), PLDL1KEEP
 	PRFM 2176(R1), PLDL1KEEP
@@ -3047,12 +5879,12 @@ block73:
 	ADD $16, R4
 	ADD $640, R2
 	SUB $1, R6
-	CBNZ R6, block73
+	CBNZ R6, block151
 
-done74:
+done152:
 	MOVD 8(R0), R7
 	MOVD R11, R1
-	CBZ R12, bias75
+	CBZ R12, bias153
 	FMOVQ 0(R12), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 	FMOVQ 16(R12), F29
@@ -3062,9 +5894,9 @@ done74:
 	FMOVQ 48(R12), F29
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias75:
+bias153:
 	MOVD 88(R0), R8
-	CBZ R8, add76
+	CBZ R8, add154
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -3079,7 +5911,7 @@ bias75:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD $16, R8
 
-add76:
+add154:
 	FMOVQ F8, (R1)
 	ADD $16, R1
 	FMOVQ F9, (R1)
@@ -3091,18 +5923,18 @@ add76:
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased77
+	CBZ R12, unbiased155
 	ADD $64, R12
 
-unbiased77:
+unbiased155:
 	SUB $1, R13
 	CBNZ R13, q8xx1panel
 	RET
 
-// Panels of q8x times 4 tokens.
+// Panels of q8x times 2 tokens.
 //
-// func q8xx4NEONDot(a *mulArgs)
-TEXT ·q8xx4NEONDot(SB), NOSPLIT, $0-8
+// func q8xx2NEONDot(a *mulArgs)
+TEXT ·q8xx2NEONDot(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD 16(R0), R10
 	MOVD 0(R0), R11
@@ -3112,10 +5944,10 @@ TEXT ·q8xx4NEONDot(SB), NOSPLIT, $0-8
 	WORD $0x4f00e5fe // movi v30.16b, #15
 	WORD $0x4f04e41f // movi v31.16b, #128
 
-q8xx4panel:
+q8xx2panel:
 	MOVD $0, R15
 
-quarter78:
+quarter156:
 	MOVD R10, R2
 	MOVD 72(R0), R1
 	ADD R10, R1
@@ -3126,10 +5958,8 @@ quarter78:
 	MOVD 40(R0), R6
 	WORD $0x4f00e408 // movi v8.16b, #0
 	WORD $0x4f00e409 // movi v9.16b, #0
-	WORD $0x4f00e40a // movi v10.16b, #0
-	WORD $0x4f00e40b // movi v11.16b, #0
 
-block79:
+block157:
 	FMOVQ 128(R1), F0
 	FMOVQ 192(R1), F1
 	FMOVQ 256(R1), F2
@@ -3152,82 +5982,228 @@ block79:
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
 	ADD R5, R7
-	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
 	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	WORD $0x4f00e40d // movi v13.16b, #0
-	FLDPQ (R7), (F20, F21)
-	ADD R5, R7
-	WORD $0x4f00e40e // movi v14.16b, #0
-	FLDPQ (R7), (F22, F23)
-	WORD $0x4f00e40f // movi v15.16b, #0
-	WORD $0x4f90e00c // sdot v12.4s, v0.16b, v16.4b[0]
-	WORD $0x4f92e00d // sdot v13.4s, v0.16b, v18.4b[0]
-	WORD $0x4f94e00e // sdot v14.4s, v0.16b, v20.4b[0]
-	WORD $0x4f96e00f // sdot v15.4s, v0.16b, v22.4b[0]
-	WORD $0x4fb0e02c // sdot v12.4s, v1.16b, v16.4b[1]
-	WORD $0x4fb2e02d // sdot v13.4s, v1.16b, v18.4b[1]
-	WORD $0x4fb4e02e // sdot v14.4s, v1.16b, v20.4b[1]
-	WORD $0x4fb6e02f // sdot v15.4s, v1.16b, v22.4b[1]
-	WORD $0x4f90e84c // sdot v12.4s, v2.16b, v16.4b[2]
-	WORD $0x4f92e84d // sdot v13.4s, v2.16b, v18.4b[2]
-	WORD $0x4f94e84e // sdot v14.4s, v2.16b, v20.4b[2]
-	WORD $0x4f96e84f // sdot v15.4s, v2.16b, v22.4b[2]
-	WORD $0x4fb0e86c // sdot v12.4s, v3.16b, v16.4b[3]
-	WORD $0x4fb2e86d // sdot v13.4s, v3.16b, v18.4b[3]
-	WORD $0x4fb4e86e // sdot v14.4s, v3.16b, v20.4b[3]
-	WORD $0x4fb6e86f // sdot v15.4s, v3.16b, v22.4b[3]
-	WORD $0x4f91e08c // sdot v12.4s, v4.16b, v17.4b[0]
-	WORD $0x4f93e08d // sdot v13.4s, v4.16b, v19.4b[0]
-	WORD $0x4f95e08e // sdot v14.4s, v4.16b, v21.4b[0]
-	WORD $0x4f97e08f // sdot v15.4s, v4.16b, v23.4b[0]
-	WORD $0x4fb1e0ac // sdot v12.4s, v5.16b, v17.4b[1]
-	WORD $0x4fb3e0ad // sdot v13.4s, v5.16b, v19.4b[1]
-	WORD $0x4fb5e0ae // sdot v14.4s, v5.16b, v21.4b[1]
-	WORD $0x4fb7e0af // sdot v15.4s, v5.16b, v23.4b[1]
-	WORD $0x4f91e8cc // sdot v12.4s, v6.16b, v17.4b[2]
-	WORD $0x4f93e8cd // sdot v13.4s, v6.16b, v19.4b[2]
-	WORD $0x4f95e8ce // sdot v14.4s, v6.16b, v21.4b[2]
-	WORD $0x4f97e8cf // sdot v15.4s, v6.16b, v23.4b[2]
-	WORD $0x4fb1e8ec // sdot v12.4s, v7.16b, v17.4b[3]
-	WORD $0x4fb3e8ed // sdot v13.4s, v7.16b, v19.4b[3]
-	WORD $0x4fb5e8ee // sdot v14.4s, v7.16b, v21.4b[3]
-	WORD $0x4fb7e8ef // sdot v15.4s, v7.16b, v23.4b[3]
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcd88 // fmla v8.4s, v12.4s, v29.4s
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
 	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcda9 // fmla v9.4s, v13.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
 	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
+	ADD $640, R1
+	ADD $32, R3
+	ADD $16, R4
+	ADD $640, R2
+	SUB $1, R6
+	CBNZ R6, block157
+
+done158:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias159
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+
+bias159:
+	MOVD 88(R0), R8
+	CBZ R8, add160
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+
+add160:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter156
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased161
+	ADD $64, R12
+
+unbiased161:
+	SUB $1, R13
+	CBNZ R13, q8xx2panel
+	RET
+
+// Panels of q8x times 4 tokens.
+//
+// func q8xx4NEONDot(a *mulArgs)
+TEXT ·q8xx4NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f04e41f // movi v31.16b, #128
+
+q8xx4panel:
+	MOVD $0, R15
+
+quarter162:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+
+block163:
+	FMOVQ 128(R1), F0
+	FMOVQ 192(R1), F1
+	FMOVQ 256(R1), F2
+	FMOVQ 320(R1), F3
+	FMOVQ 384(R1), F4
+	FMOVQ 448(R1), F5
+	FMOVQ 512(R1), F6
+	FMOVQ 576(R1), F7
+	WORD $0x6e3f1c00 // eor v0.16b, v0.16b, v31.16b
+	WORD $0x6e3f1c21 // eor v1.16b, v1.16b, v31.16b
+	WORD $0x6e3f1c42 // eor v2.16b, v2.16b, v31.16b
+	WORD $0x6e3f1c63 // eor v3.16b, v3.16b, v31.16b
+	WORD $0x6e3f1c84 // eor v4.16b, v4.16b, v31.16b
+	WORD $0x6e3f1ca5 // eor v5.16b, v5.16b, v31.16b
+	WORD $0x6e3f1cc6 // eor v6.16b, v6.16b, v31.16b
+	WORD $0x6e3f1ce7 // eor v7.16b, v7.16b, v31.16b
+	FMOVQ 0(R1), F26
+	FMOVQ 64(R1), F27
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
 	FMOVQ (R8), F28
 	ADD R5, R8
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdca // fmla v10.4s, v14.4s, v29.4s
-	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
 	FMOVQ (R8), F28
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
 	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
-	WORD $0x4e3dcdeb // fmla v11.4s, v15.4s, v29.4s
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
 	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
 	ADD $640, R1
 	ADD $32, R3
 	ADD $16, R4
 	ADD $640, R2
 	SUB $1, R6
-	CBNZ R6, block79
+	CBNZ R6, block163
 
-done80:
+done164:
 	MOVD 8(R0), R7
 	MOVD R11, R1
 	ADD R15<<4, R1
-	CBZ R12, bias81
+	CBZ R12, bias165
 	ADD R15<<4, R12, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -3235,9 +6211,9 @@ done80:
 	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias81:
+bias165:
 	MOVD 88(R0), R8
-	CBZ R8, add82
+	CBZ R8, add166
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -3252,7 +6228,7 @@ bias81:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD R7, R8
 
-add82:
+add166:
 	FMOVQ F8, (R1)
 	ADD R7, R1
 	FMOVQ F9, (R1)
@@ -3263,16 +6239,306 @@ add82:
 	ADD R7, R1
 	ADD $1, R15
 	CMP $4, R15
-	BLT quarter78
+	BLT quarter162
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased83
+	CBZ R12, unbiased167
 	ADD $64, R12
 
-unbiased83:
+unbiased167:
 	SUB $1, R13
 	CBNZ R13, q8xx4panel
+	RET
+
+// Panels of q8x times 8 tokens.
+//
+// func q8xx8NEONDot(a *mulArgs)
+TEXT ·q8xx8NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f00e5fe // movi v30.16b, #15
+	WORD $0x4f04e41f // movi v31.16b, #128
+
+q8xx8panel:
+	MOVD $0, R15
+
+quarter168:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e40d // movi v13.16b, #0
+	WORD $0x4f00e40e // movi v14.16b, #0
+	WORD $0x4f00e40f // movi v15.16b, #0
+
+block169:
+	FMOVQ 128(R1), F0
+	FMOVQ 192(R1), F1
+	FMOVQ 256(R1), F2
+	FMOVQ 320(R1), F3
+	FMOVQ 384(R1), F4
+	FMOVQ 448(R1), F5
+	FMOVQ 512(R1), F6
+	FMOVQ 576(R1), F7
+	WORD $0x6e3f1c00 // eor v0.16b, v0.16b, v31.16b
+	WORD $0x6e3f1c21 // eor v1.16b, v1.16b, v31.16b
+	WORD $0x6e3f1c42 // eor v2.16b, v2.16b, v31.16b
+	WORD $0x6e3f1c63 // eor v3.16b, v3.16b, v31.16b
+	WORD $0x6e3f1c84 // eor v4.16b, v4.16b, v31.16b
+	WORD $0x6e3f1ca5 // eor v5.16b, v5.16b, v31.16b
+	WORD $0x6e3f1cc6 // eor v6.16b, v6.16b, v31.16b
+	WORD $0x6e3f1ce7 // eor v7.16b, v7.16b, v31.16b
+	FMOVQ 0(R1), F26
+	FMOVQ 64(R1), F27
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce88 // fmla v8.4s, v20.4s, v29.4s
+	WORD $0x4fbc1368 // fmla v8.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcec9 // fmla v9.4s, v22.4s, v29.4s
+	WORD $0x4fbc1369 // fmla v9.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8a // fmla v10.4s, v20.4s, v29.4s
+	WORD $0x4fbc136a // fmla v10.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecb // fmla v11.4s, v22.4s, v29.4s
+	WORD $0x4fbc136b // fmla v11.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8c // fmla v12.4s, v20.4s, v29.4s
+	WORD $0x4fbc136c // fmla v12.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecd // fmla v13.4s, v22.4s, v29.4s
+	WORD $0x4fbc136d // fmla v13.4s, v27.4s, v28.s[1]
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dce8e // fmla v14.4s, v20.4s, v29.4s
+	WORD $0x4fbc136e // fmla v14.4s, v27.4s, v28.s[1]
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	FMOVQ (R8), F28
+	ADD R5, R8
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e3dcecf // fmla v15.4s, v22.4s, v29.4s
+	WORD $0x4fbc136f // fmla v15.4s, v27.4s, v28.s[1]
+	ADD $640, R1
+	ADD $32, R3
+	ADD $16, R4
+	ADD $640, R2
+	SUB $1, R6
+	CBNZ R6, block169
+
+done170:
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias171
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+
+bias171:
+	MOVD 88(R0), R8
+	CBZ R8, add172
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	ADD R7, R8
+
+add172:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	FMOVQ F10, (R1)
+	ADD R7, R1
+	FMOVQ F11, (R1)
+	ADD R7, R1
+	FMOVQ F12, (R1)
+	ADD R7, R1
+	FMOVQ F13, (R1)
+	ADD R7, R1
+	FMOVQ F14, (R1)
+	ADD R7, R1
+	FMOVQ F15, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter168
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased173
+	ADD $64, R12
+
+unbiased173:
+	SUB $1, R13
+	CBNZ R13, q8xx8panel
 	RET
 
 // Panels of i8 times 1 tokens.
@@ -3299,7 +6565,7 @@ i8x1panel:
 	WORD $0x4f00e40a // movi v10.16b, #0
 	WORD $0x4f00e40b // movi v11.16b, #0
 
-block84:
+block174:
 	PRFM 2048(R1), PLDL1KEEP
 	PRFM 2112(R1), PLDL1KEEP
 	PRFM 2176(R1), PLDL1KEEP
@@ -3417,7 +6683,7 @@ block84:
 	ADD $512, R1
 	ADD $32, R3
 	SUB $1, R6
-	CBNZ R6, block84
+	CBNZ R6, block174
 	FMOVQ 0(R2), F26
 	FMOVS (R4), F28
 	ADD R5, R4
@@ -3438,7 +6704,7 @@ block84:
 	WORD $0x6e3ddd6b // fmul v11.4s, v11.4s, v29.4s
 	MOVD 8(R0), R7
 	MOVD R11, R1
-	CBZ R12, bias85
+	CBZ R12, bias175
 	FMOVQ 0(R12), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 	FMOVQ 16(R12), F29
@@ -3448,9 +6714,9 @@ block84:
 	FMOVQ 48(R12), F29
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias85:
+bias175:
 	MOVD 88(R0), R8
-	CBZ R8, add86
+	CBZ R8, add176
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -3465,7 +6731,7 @@ bias85:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD $16, R8
 
-add86:
+add176:
 	FMOVQ F8, (R1)
 	ADD $16, R1
 	FMOVQ F9, (R1)
@@ -3477,18 +6743,18 @@ add86:
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased87
+	CBZ R12, unbiased177
 	ADD $64, R12
 
-unbiased87:
+unbiased177:
 	SUB $1, R13
 	CBNZ R13, i8x1panel
 	RET
 
-// Panels of i8 times 4 tokens.
+// Panels of i8 times 2 tokens.
 //
-// func i8x4NEONDot(a *mulArgs)
-TEXT ·i8x4NEONDot(SB), NOSPLIT, $0-8
+// func i8x2NEONDot(a *mulArgs)
+TEXT ·i8x2NEONDot(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD 16(R0), R10
 	MOVD 0(R0), R11
@@ -3497,10 +6763,10 @@ TEXT ·i8x4NEONDot(SB), NOSPLIT, $0-8
 	MOVD 56(R0), R5
 	WORD $0x4f04e41f // movi v31.16b, #128
 
-i8x4panel:
+i8x2panel:
 	MOVD $0, R15
 
-quarter88:
+quarter178:
 	MOVD R10, R2
 	MOVD 72(R0), R1
 	ADD R10, R1
@@ -3512,10 +6778,8 @@ quarter88:
 	ADD R15<<3, R2
 	WORD $0x4f00e408 // movi v8.16b, #0
 	WORD $0x4f00e409 // movi v9.16b, #0
-	WORD $0x4f00e40a // movi v10.16b, #0
-	WORD $0x4f00e40b // movi v11.16b, #0
 
-block89:
+block179:
 	FMOVQ 0(R1), F0
 	FMOVQ 64(R1), F1
 	FMOVQ 128(R1), F2
@@ -3536,47 +6800,195 @@ block89:
 	MOVD R4, R8
 	FLDPQ (R7), (F16, F17)
 	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
 	FLDPQ (R7), (F18, F19)
 	ADD R5, R7
-	FLDPQ (R7), (F20, F21)
-	ADD R5, R7
-	FLDPQ (R7), (F22, F23)
-	WORD $0x4f90e008 // sdot v8.4s, v0.16b, v16.4b[0]
-	WORD $0x4f92e009 // sdot v9.4s, v0.16b, v18.4b[0]
-	WORD $0x4f94e00a // sdot v10.4s, v0.16b, v20.4b[0]
-	WORD $0x4f96e00b // sdot v11.4s, v0.16b, v22.4b[0]
-	WORD $0x4fb0e028 // sdot v8.4s, v1.16b, v16.4b[1]
-	WORD $0x4fb2e029 // sdot v9.4s, v1.16b, v18.4b[1]
-	WORD $0x4fb4e02a // sdot v10.4s, v1.16b, v20.4b[1]
-	WORD $0x4fb6e02b // sdot v11.4s, v1.16b, v22.4b[1]
-	WORD $0x4f90e848 // sdot v8.4s, v2.16b, v16.4b[2]
-	WORD $0x4f92e849 // sdot v9.4s, v2.16b, v18.4b[2]
-	WORD $0x4f94e84a // sdot v10.4s, v2.16b, v20.4b[2]
-	WORD $0x4f96e84b // sdot v11.4s, v2.16b, v22.4b[2]
-	WORD $0x4fb0e868 // sdot v8.4s, v3.16b, v16.4b[3]
-	WORD $0x4fb2e869 // sdot v9.4s, v3.16b, v18.4b[3]
-	WORD $0x4fb4e86a // sdot v10.4s, v3.16b, v20.4b[3]
-	WORD $0x4fb6e86b // sdot v11.4s, v3.16b, v22.4b[3]
-	WORD $0x4f91e088 // sdot v8.4s, v4.16b, v17.4b[0]
-	WORD $0x4f93e089 // sdot v9.4s, v4.16b, v19.4b[0]
-	WORD $0x4f95e08a // sdot v10.4s, v4.16b, v21.4b[0]
-	WORD $0x4f97e08b // sdot v11.4s, v4.16b, v23.4b[0]
-	WORD $0x4fb1e0a8 // sdot v8.4s, v5.16b, v17.4b[1]
-	WORD $0x4fb3e0a9 // sdot v9.4s, v5.16b, v19.4b[1]
-	WORD $0x4fb5e0aa // sdot v10.4s, v5.16b, v21.4b[1]
-	WORD $0x4fb7e0ab // sdot v11.4s, v5.16b, v23.4b[1]
-	WORD $0x4f91e8c8 // sdot v8.4s, v6.16b, v17.4b[2]
-	WORD $0x4f93e8c9 // sdot v9.4s, v6.16b, v19.4b[2]
-	WORD $0x4f95e8ca // sdot v10.4s, v6.16b, v21.4b[2]
-	WORD $0x4f97e8cb // sdot v11.4s, v6.16b, v23.4b[2]
-	WORD $0x4fb1e8e8 // sdot v8.4s, v7.16b, v17.4b[3]
-	WORD $0x4fb3e8e9 // sdot v9.4s, v7.16b, v19.4b[3]
-	WORD $0x4fb5e8ea // sdot v10.4s, v7.16b, v21.4b[3]
-	WORD $0x4fb7e8eb // sdot v11.4s, v7.16b, v23.4b[3]
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	WORD $0x4eb48508 // add v8.4s, v8.4s, v20.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	WORD $0x4eb68529 // add v9.4s, v9.4s, v22.4s
 	ADD $512, R1
 	ADD $32, R3
 	SUB $1, R6
-	CBNZ R6, block89
+	CBNZ R6, block179
+	FMOVQ (R2), F26
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3ddd08 // fmul v8.4s, v8.4s, v29.4s
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x6e3ddd29 // fmul v9.4s, v9.4s, v29.4s
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias180
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+
+bias180:
+	MOVD 88(R0), R8
+	CBZ R8, add181
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+
+add181:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter178
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased182
+	ADD $64, R12
+
+unbiased182:
+	SUB $1, R13
+	CBNZ R13, i8x2panel
+	RET
+
+// Panels of i8 times 4 tokens.
+//
+// func i8x4NEONDot(a *mulArgs)
+TEXT ·i8x4NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f04e41f // movi v31.16b, #128
+
+i8x4panel:
+	MOVD $0, R15
+
+quarter183:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	ADD R15<<3, R2
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+
+block184:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	FMOVQ 256(R1), F4
+	FMOVQ 320(R1), F5
+	FMOVQ 384(R1), F6
+	FMOVQ 448(R1), F7
+	WORD $0x6e3f1c00 // eor v0.16b, v0.16b, v31.16b
+	WORD $0x6e3f1c21 // eor v1.16b, v1.16b, v31.16b
+	WORD $0x6e3f1c42 // eor v2.16b, v2.16b, v31.16b
+	WORD $0x6e3f1c63 // eor v3.16b, v3.16b, v31.16b
+	WORD $0x6e3f1c84 // eor v4.16b, v4.16b, v31.16b
+	WORD $0x6e3f1ca5 // eor v5.16b, v5.16b, v31.16b
+	WORD $0x6e3f1cc6 // eor v6.16b, v6.16b, v31.16b
+	WORD $0x6e3f1ce7 // eor v7.16b, v7.16b, v31.16b
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	WORD $0x4eb48508 // add v8.4s, v8.4s, v20.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	WORD $0x4eb68529 // add v9.4s, v9.4s, v22.4s
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	WORD $0x4eb4854a // add v10.4s, v10.4s, v20.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	WORD $0x4eb6856b // add v11.4s, v11.4s, v22.4s
+	ADD $512, R1
+	ADD $32, R3
+	SUB $1, R6
+	CBNZ R6, block184
 	FMOVQ (R2), F26
 	FMOVS (R4), F28
 	ADD R5, R4
@@ -3601,7 +7013,7 @@ block89:
 	MOVD 8(R0), R7
 	MOVD R11, R1
 	ADD R15<<4, R1
-	CBZ R12, bias90
+	CBZ R12, bias185
 	ADD R15<<4, R12, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -3609,9 +7021,9 @@ block89:
 	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
-bias90:
+bias185:
 	MOVD 88(R0), R8
-	CBZ R8, add91
+	CBZ R8, add186
 	MOVD R1, R8
 	FMOVQ (R8), F29
 	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
@@ -3626,7 +7038,7 @@ bias90:
 	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 	ADD R7, R8
 
-add91:
+add186:
 	FMOVQ F8, (R1)
 	ADD R7, R1
 	FMOVQ F9, (R1)
@@ -3637,14 +7049,299 @@ add91:
 	ADD R7, R1
 	ADD $1, R15
 	CMP $4, R15
-	BLT quarter88
+	BLT quarter183
 	MOVD 24(R0), R1
 	ADD R1, R10
 	ADD $64, R11
-	CBZ R12, unbiased92
+	CBZ R12, unbiased187
 	ADD $64, R12
 
-unbiased92:
+unbiased187:
 	SUB $1, R13
 	CBNZ R13, i8x4panel
+	RET
+
+// Panels of i8 times 8 tokens.
+//
+// func i8x8NEONDot(a *mulArgs)
+TEXT ·i8x8NEONDot(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD 16(R0), R10
+	MOVD 0(R0), R11
+	MOVD 80(R0), R12
+	MOVD 32(R0), R13
+	MOVD 56(R0), R5
+	WORD $0x4f04e41f // movi v31.16b, #128
+
+i8x8panel:
+	MOVD $0, R15
+
+quarter188:
+	MOVD R10, R2
+	MOVD 72(R0), R1
+	ADD R10, R1
+	ADD R15<<4, R1
+	ADD R15<<3, R2
+	MOVD 48(R0), R3
+	MOVD 64(R0), R4
+	MOVD 40(R0), R6
+	ADD R15<<3, R2
+	WORD $0x4f00e408 // movi v8.16b, #0
+	WORD $0x4f00e409 // movi v9.16b, #0
+	WORD $0x4f00e40a // movi v10.16b, #0
+	WORD $0x4f00e40b // movi v11.16b, #0
+	WORD $0x4f00e40c // movi v12.16b, #0
+	WORD $0x4f00e40d // movi v13.16b, #0
+	WORD $0x4f00e40e // movi v14.16b, #0
+	WORD $0x4f00e40f // movi v15.16b, #0
+
+block189:
+	FMOVQ 0(R1), F0
+	FMOVQ 64(R1), F1
+	FMOVQ 128(R1), F2
+	FMOVQ 192(R1), F3
+	FMOVQ 256(R1), F4
+	FMOVQ 320(R1), F5
+	FMOVQ 384(R1), F6
+	FMOVQ 448(R1), F7
+	WORD $0x6e3f1c00 // eor v0.16b, v0.16b, v31.16b
+	WORD $0x6e3f1c21 // eor v1.16b, v1.16b, v31.16b
+	WORD $0x6e3f1c42 // eor v2.16b, v2.16b, v31.16b
+	WORD $0x6e3f1c63 // eor v3.16b, v3.16b, v31.16b
+	WORD $0x6e3f1c84 // eor v4.16b, v4.16b, v31.16b
+	WORD $0x6e3f1ca5 // eor v5.16b, v5.16b, v31.16b
+	WORD $0x6e3f1cc6 // eor v6.16b, v6.16b, v31.16b
+	WORD $0x6e3f1ce7 // eor v7.16b, v7.16b, v31.16b
+	MOVD R3, R7
+	MOVD R4, R8
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	WORD $0x4eb48508 // add v8.4s, v8.4s, v20.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	WORD $0x4eb68529 // add v9.4s, v9.4s, v22.4s
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	WORD $0x4eb4854a // add v10.4s, v10.4s, v20.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	WORD $0x4eb6856b // add v11.4s, v11.4s, v22.4s
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	WORD $0x4eb4858c // add v12.4s, v12.4s, v20.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	WORD $0x4eb685ad // add v13.4s, v13.4s, v22.4s
+	FLDPQ (R7), (F16, F17)
+	ADD R5, R7
+	WORD $0x4f00e414 // movi v20.16b, #0
+	WORD $0x4f00e415 // movi v21.16b, #0
+	FLDPQ (R7), (F18, F19)
+	ADD R5, R7
+	WORD $0x4f00e416 // movi v22.16b, #0
+	WORD $0x4f00e417 // movi v23.16b, #0
+	WORD $0x4f90e014 // sdot v20.4s, v0.16b, v16.4b[0]
+	WORD $0x4f92e016 // sdot v22.4s, v0.16b, v18.4b[0]
+	WORD $0x4fb0e035 // sdot v21.4s, v1.16b, v16.4b[1]
+	WORD $0x4fb2e037 // sdot v23.4s, v1.16b, v18.4b[1]
+	WORD $0x4f90e854 // sdot v20.4s, v2.16b, v16.4b[2]
+	WORD $0x4f92e856 // sdot v22.4s, v2.16b, v18.4b[2]
+	WORD $0x4fb0e875 // sdot v21.4s, v3.16b, v16.4b[3]
+	WORD $0x4fb2e877 // sdot v23.4s, v3.16b, v18.4b[3]
+	WORD $0x4f91e094 // sdot v20.4s, v4.16b, v17.4b[0]
+	WORD $0x4f93e096 // sdot v22.4s, v4.16b, v19.4b[0]
+	WORD $0x4fb1e0b5 // sdot v21.4s, v5.16b, v17.4b[1]
+	WORD $0x4fb3e0b7 // sdot v23.4s, v5.16b, v19.4b[1]
+	WORD $0x4f91e8d4 // sdot v20.4s, v6.16b, v17.4b[2]
+	WORD $0x4f93e8d6 // sdot v22.4s, v6.16b, v19.4b[2]
+	WORD $0x4fb1e8f5 // sdot v21.4s, v7.16b, v17.4b[3]
+	WORD $0x4fb3e8f7 // sdot v23.4s, v7.16b, v19.4b[3]
+	WORD $0x4eb58694 // add v20.4s, v20.4s, v21.4s
+	WORD $0x4eb485ce // add v14.4s, v14.4s, v20.4s
+	WORD $0x4eb786d6 // add v22.4s, v22.4s, v23.4s
+	WORD $0x4eb685ef // add v15.4s, v15.4s, v22.4s
+	ADD $512, R1
+	ADD $32, R3
+	SUB $1, R6
+	CBNZ R6, block189
+	FMOVQ (R2), F26
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3ddd08 // fmul v8.4s, v8.4s, v29.4s
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x6e3ddd29 // fmul v9.4s, v9.4s, v29.4s
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x6e3ddd4a // fmul v10.4s, v10.4s, v29.4s
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e3ddd6b // fmul v11.4s, v11.4s, v29.4s
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x6e3ddd8c // fmul v12.4s, v12.4s, v29.4s
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x6e3dddad // fmul v13.4s, v13.4s, v29.4s
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x6e3dddce // fmul v14.4s, v14.4s, v29.4s
+	FMOVS (R4), F28
+	ADD R5, R4
+	WORD $0x4f9c935d // fmul v29.4s, v26.4s, v28.s[0]
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x6e3dddef // fmul v15.4s, v15.4s, v29.4s
+	MOVD 8(R0), R7
+	MOVD R11, R1
+	ADD R15<<4, R1
+	CBZ R12, bias190
+	ADD R15<<4, R12, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+
+bias190:
+	MOVD 88(R0), R8
+	CBZ R8, add191
+	MOVD R1, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd529 // fadd v9.4s, v9.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd54a // fadd v10.4s, v10.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ce // fadd v14.4s, v14.4s, v29.4s
+	ADD R7, R8
+	FMOVQ (R8), F29
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	ADD R7, R8
+
+add191:
+	FMOVQ F8, (R1)
+	ADD R7, R1
+	FMOVQ F9, (R1)
+	ADD R7, R1
+	FMOVQ F10, (R1)
+	ADD R7, R1
+	FMOVQ F11, (R1)
+	ADD R7, R1
+	FMOVQ F12, (R1)
+	ADD R7, R1
+	FMOVQ F13, (R1)
+	ADD R7, R1
+	FMOVQ F14, (R1)
+	ADD R7, R1
+	FMOVQ F15, (R1)
+	ADD R7, R1
+	ADD $1, R15
+	CMP $4, R15
+	BLT quarter188
+	MOVD 24(R0), R1
+	ADD R1, R10
+	ADD $64, R11
+	CBZ R12, unbiased192
+	ADD $64, R12
+
+unbiased192:
+	SUB $1, R13
+	CBNZ R13, i8x8panel
 	RET

@@ -118,36 +118,68 @@ func tileNEONDot(f Format, tokens int, a *mulArgs) bool {
 	switch int(f)<<8 | tokens {
 	case int(Q4)<<8 | 1:
 		q4x1NEONDot(a)
+	case int(Q4)<<8 | 2:
+		q4x2NEONDot(a)
 	case int(Q4)<<8 | 4:
 		q4x4NEONDot(a)
+	case int(Q4)<<8 | 8:
+		q4x8NEONDot(a)
 	case int(Q4K)<<8 | 1:
 		q4kx1NEONDot(a)
+	case int(Q4K)<<8 | 2:
+		q4kx2NEONDot(a)
 	case int(Q4K)<<8 | 4:
 		q4kx4NEONDot(a)
+	case int(Q4K)<<8 | 8:
+		q4kx8NEONDot(a)
 	case int(Q5)<<8 | 1:
 		q5x1NEONDot(a)
+	case int(Q5)<<8 | 2:
+		q5x2NEONDot(a)
 	case int(Q5)<<8 | 4:
 		q5x4NEONDot(a)
+	case int(Q5)<<8 | 8:
+		q5x8NEONDot(a)
 	case int(Q5K)<<8 | 1:
 		q5kx1NEONDot(a)
+	case int(Q5K)<<8 | 2:
+		q5kx2NEONDot(a)
 	case int(Q5K)<<8 | 4:
 		q5kx4NEONDot(a)
+	case int(Q5K)<<8 | 8:
+		q5kx8NEONDot(a)
 	case int(Q6K)<<8 | 1:
 		q6kx1NEONDot(a)
+	case int(Q6K)<<8 | 2:
+		q6kx2NEONDot(a)
 	case int(Q6K)<<8 | 4:
 		q6kx4NEONDot(a)
+	case int(Q6K)<<8 | 8:
+		q6kx8NEONDot(a)
 	case int(Q8)<<8 | 1:
 		q8x1NEONDot(a)
+	case int(Q8)<<8 | 2:
+		q8x2NEONDot(a)
 	case int(Q8)<<8 | 4:
 		q8x4NEONDot(a)
+	case int(Q8)<<8 | 8:
+		q8x8NEONDot(a)
 	case int(Q8X)<<8 | 1:
 		q8xx1NEONDot(a)
+	case int(Q8X)<<8 | 2:
+		q8xx2NEONDot(a)
 	case int(Q8X)<<8 | 4:
 		q8xx4NEONDot(a)
+	case int(Q8X)<<8 | 8:
+		q8xx8NEONDot(a)
 	case int(I8)<<8 | 1:
 		i8x1NEONDot(a)
+	case int(I8)<<8 | 2:
+		i8x2NEONDot(a)
 	case int(I8)<<8 | 4:
 		i8x4NEONDot(a)
+	case int(I8)<<8 | 8:
+		i8x8NEONDot(a)
 	default:
 		return tileNEON(f, tokens, a)
 	}
@@ -158,46 +190,94 @@ func tileNEONDot(f Format, tokens int, a *mulArgs) bool {
 func q4x1NEONDot(a *mulArgs)
 
 //go:noescape
+func q4x2NEONDot(a *mulArgs)
+
+//go:noescape
 func q4x4NEONDot(a *mulArgs)
+
+//go:noescape
+func q4x8NEONDot(a *mulArgs)
 
 //go:noescape
 func q4kx1NEONDot(a *mulArgs)
 
 //go:noescape
+func q4kx2NEONDot(a *mulArgs)
+
+//go:noescape
 func q4kx4NEONDot(a *mulArgs)
+
+//go:noescape
+func q4kx8NEONDot(a *mulArgs)
 
 //go:noescape
 func q5x1NEONDot(a *mulArgs)
 
 //go:noescape
+func q5x2NEONDot(a *mulArgs)
+
+//go:noescape
 func q5x4NEONDot(a *mulArgs)
+
+//go:noescape
+func q5x8NEONDot(a *mulArgs)
 
 //go:noescape
 func q5kx1NEONDot(a *mulArgs)
 
 //go:noescape
+func q5kx2NEONDot(a *mulArgs)
+
+//go:noescape
 func q5kx4NEONDot(a *mulArgs)
+
+//go:noescape
+func q5kx8NEONDot(a *mulArgs)
 
 //go:noescape
 func q6kx1NEONDot(a *mulArgs)
 
 //go:noescape
+func q6kx2NEONDot(a *mulArgs)
+
+//go:noescape
 func q6kx4NEONDot(a *mulArgs)
+
+//go:noescape
+func q6kx8NEONDot(a *mulArgs)
 
 //go:noescape
 func q8x1NEONDot(a *mulArgs)
 
 //go:noescape
+func q8x2NEONDot(a *mulArgs)
+
+//go:noescape
 func q8x4NEONDot(a *mulArgs)
+
+//go:noescape
+func q8x8NEONDot(a *mulArgs)
 
 //go:noescape
 func q8xx1NEONDot(a *mulArgs)
 
 //go:noescape
+func q8xx2NEONDot(a *mulArgs)
+
+//go:noescape
 func q8xx4NEONDot(a *mulArgs)
+
+//go:noescape
+func q8xx8NEONDot(a *mulArgs)
 
 //go:noescape
 func i8x1NEONDot(a *mulArgs)
 
 //go:noescape
+func i8x2NEONDot(a *mulArgs)
+
+//go:noescape
 func i8x4NEONDot(a *mulArgs)
+
+//go:noescape
+func i8x8NEONDot(a *mulArgs)

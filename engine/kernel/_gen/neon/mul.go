@@ -10,15 +10,15 @@ import (
 // all columns, then the next one: weights are unpacked once for all tokens.
 //
 // Vector registers: weights 0 to 7 (one per column group), sums of tokens 8 to 15 (of quarters with one token), activations 16 and
-// 17 (with one token and without dot product, each group repeated, 16 to 23; with four tokens and dot product, all of theirs, 16 to
-// 23, and their integer sums 12 to 15), integer sums 24, 25, scale 26, offset 27, the block's activation scale 28, temporary 29,
-// masks 30, 31.
+// 17 (with one token and without dot product, each group repeated, 16 to 23; with several tokens and dot product, those of two
+// tokens, 16 to 19, and their integer sums, 20 to 23), integer sums 24, 25, scale 26, offset 27, the block's activation scale 28,
+// temporary 29, masks 30, 31.
 //
 // General registers: R0 arguments; R10 panel, R11 destination, R12 bias, R13 panels left, R15 quarter; R1 weights, R2 scales of half
 // precision, R9 a super-block's byte scales; R3 and R4 bytes and scales of the first token, R7 and R8 those of the token at hand,
 // R5 their stride, R6 blocks left.
 const (
-	acc, sums, xs     = 8, 12, 16
+	acc, xs, sums     = 8, 16, 20
 	lo, hi            = 24, 25
 	scale, offset, sc = 26, 27, 28
 	tmp, low4, mask   = 29, 30, 31
@@ -96,12 +96,16 @@ func formats() []format {
 }
 
 func (a *asm) products() {
+	widths := []int{1, 4}
+	if a.dot {
+		widths = []int{1, 2, 4, 8}
+	}
 	for _, f := range formats() {
-		for _, n := range []int{1, 4} {
+		for _, n := range widths {
 			a.blocks(&f, n)
 		}
 	}
-	for _, n := range []int{1, 4} {
+	for _, n := range widths {
 		a.rows(n)
 	}
 	if a.dot {
@@ -112,6 +116,14 @@ func (a *asm) products() {
 			a.dense(f, n)
 		}
 	}
+}
+
+// registers is how many sums a tile has: the quarters of one token, or one quarter of each token.
+func registers(tokens int) int {
+	if tokens == 1 {
+		return 4
+	}
+	return tokens
 }
 
 // nibbles unpacks all eight groups of a quarter.
@@ -262,7 +274,7 @@ func (a *asm) blocks(f *format, tokens int) {
 	a.label(panel)
 	a.quarters(all, func() {
 		a.point(all, true)
-		for i := range max(tokens, 4) {
+		for i := range registers(tokens) {
 			a.zero(acc + i)
 		}
 		loop, done := a.fresh("block"), a.fresh("done")
@@ -285,8 +297,7 @@ func (a *asm) blocks(f *format, tokens int) {
 			a.op("MOVD R3, R7")
 			a.op("MOVD R4, R8")
 			if a.dot && !f.pair {
-				a.together(tokens, sums)
-				a.foldTogether(f, tokens)
+				a.together(tokens, func(t, sum int) { a.foldOne(f, acc+t, sum) })
 			} else {
 				for t := range tokens {
 					a.activations(f)
@@ -424,37 +435,37 @@ func (a *asm) sum(f *format, from, to int) {
 	a.v3(addp4, lo, lo, hi)
 }
 
-// together adds the products of four tokens to integer sums from register to on: what one waits for is done between.
-func (a *asm) together(tokens, to int) {
-	for t := range tokens {
-		a.op("FLDPQ (R7), (F%d, F%d)", xs+2*t, xs+2*t+1)
-		if t < tokens-1 {
+// together multiplies tokens two by two, each with two integer sums, so that a processor that issues in order need not wait for one;
+// each token's sum goes to f.
+func (a *asm) together(tokens int, f func(t, sum int)) {
+	for first := 0; first < tokens; first += 2 {
+		for t := range 2 {
+			a.op("FLDPQ (R7), (F%d, F%d)", xs+2*t, xs+2*t+1)
 			a.op("ADD R5, R7")
+			a.zero(sums + 2*t)
+			a.zero(sums + 2*t + 1)
 		}
-		if to != acc {
-			a.zero(to + t)
+		for g := range 8 {
+			for t := range 2 {
+				a.sdot(sums+2*t+g%2, g, xs+2*t+g/4, g%4)
+			}
 		}
-	}
-	for g := range 8 {
-		for t := range tokens {
-			a.sdot(to+t, g, xs+2*t+g/4, g%4)
+		for t := range 2 {
+			a.v3(add4, sums+2*t, sums+2*t, sums+2*t+1)
+			f(first+t, sums+2*t)
 		}
 	}
 }
 
-// foldTogether adds a block of four tokens to their sums.
-func (a *asm) foldTogether(f *format, tokens int) {
-	for t := range tokens {
-		a.op("FMOVQ (R8), F%d", sc)
-		if t < tokens-1 {
-			a.op("ADD R5, R8")
-		}
-		a.v2(scvtf, sums+t, sums+t)
-		a.byElement("fmul", tmp, scale, sc, 0)
-		a.v3(fmla, acc+t, sums+t, tmp)
-		if f.offset != "" {
-			a.byElement(f.offset, acc+t, offset, sc, 1)
-		}
+// foldOne adds a block of the token at R8.
+func (a *asm) foldOne(f *format, acc, sum int) {
+	a.op("FMOVQ (R8), F%d", sc)
+	a.op("ADD R5, R8")
+	a.v2(scvtf, sum, sum)
+	a.byElement("fmul", tmp, scale, sc, 0)
+	a.v3(fmla, acc, sum, tmp)
+	if f.offset != "" {
+		a.byElement(f.offset, acc, offset, sc, 1)
 	}
 }
 
@@ -504,7 +515,7 @@ func (a *asm) rows(tokens int) {
 		if !all {
 			a.op("ADD R15<<3, R2") // scales are of single precision
 		}
-		for i := range max(tokens, 4) {
+		for i := range registers(tokens) {
 			a.zero(acc + i)
 		}
 		loop := a.fresh("block")
@@ -522,7 +533,7 @@ func (a *asm) rows(tokens int) {
 			a.op("MOVD R3, R7")
 			a.op("MOVD R4, R8")
 			if a.dot {
-				a.together(tokens, acc)
+				a.together(tokens, func(t, sum int) { a.v3(add4, acc+t, acc+t, sum) })
 			} else {
 				for t := range tokens {
 					a.activations(&f)
@@ -535,7 +546,7 @@ func (a *asm) rows(tokens int) {
 		a.op("ADD $32, R3")
 		a.op("SUB $1, R6")
 		a.op("CBNZ R6, %s", loop)
-		for i := range max(tokens, 4) {
+		for i := range registers(tokens) {
 			if all {
 				a.op("FMOVQ %d(R2), F%d", 16*i, scale)
 			} else if i == 0 {
@@ -568,7 +579,7 @@ func (a *asm) store(tokens int) {
 		a.op("ADD R15<<4, R12, R8")
 		a.op("FMOVQ (R8), F%d", tmp)
 	}
-	for i := range max(tokens, 4) {
+	for i := range registers(tokens) {
 		if all {
 			a.op("FMOVQ %d(R12), F%d", 16*i, tmp)
 		}
@@ -578,13 +589,13 @@ func (a *asm) store(tokens int) {
 	a.op("MOVD %d(R0), R8", argAdd)
 	a.op("CBZ R8, %s", add)
 	a.op("MOVD R1, R8")
-	for i := range max(tokens, 4) {
+	for i := range registers(tokens) {
 		a.op("FMOVQ (R8), F%d", tmp)
 		a.v3(fadd, acc+i, acc+i, tmp)
 		a.nextOut(all, "R8")
 	}
 	a.label(add)
-	for i := range max(tokens, 4) {
+	for i := range registers(tokens) {
 		a.op("FMOVQ F%d, (R1)", acc+i)
 		a.nextOut(all, "R1")
 	}
