@@ -36,6 +36,7 @@ type Pass struct {
 	mem    [arenas][]byte
 	acts   []activations
 	tables [][]float32 // cosine and sine by position
+	both   []float32   // products of both terms of few rows
 	work   []scratch   // per worker
 	step   *step
 	n      int
@@ -43,8 +44,8 @@ type Pass struct {
 	fnMul, fnNorm, fnRows, fnPrepare, fnAttend, fnQuantize func(worker, from, to int)
 }
 
-// activations is what a product reads: one term, or two.
-type activations struct{ high, low *kernel.Activations }
+// activations is what a product reads: one term, or two, of which both sees the rows one after the other.
+type activations struct{ high, low, both *kernel.Activations }
 
 // group is the rows of one sequence in a batch.
 type group struct {
@@ -68,6 +69,10 @@ type scratch struct {
 	qsum    [blockRows]int32
 }
 
+// togetherRows is up to how many rows both terms are multiplied in one go, which reads and unpacks the weights once: products of few
+// rows wait for the weights.
+const togetherRows = 4
+
 // cachedBytes of weights stay in the second-level cache of every processor that is worth running on.
 const cachedBytes = 128 << 10
 
@@ -80,6 +85,13 @@ func (g *Program) NewPass(k kernel.Kernels, pool *Pool) *Pass {
 		prog: g, k: k, pool: pool, pages: newPages(g.cacheLayers, g.kvHeads, g.headDim, g.kv8),
 		acts: make([]activations, len(g.acts)), tables: make([][]float32, len(g.rotations)), work: make([]scratch, pool.threads),
 	}
+	widest := 0
+	for i := range g.steps {
+		if s := &g.steps[i]; s.op == graph.OpMatMul && s.in[0].wide {
+			widest = max(widest, s.out.rowBytes/4)
+		}
+	}
+	p.both = make([]float32, 2*togetherRows*widest)
 	p.fnMul, p.fnNorm, p.fnRows = p.mul, p.norm, p.rowwise
 	p.fnPrepare, p.fnAttend, p.fnQuantize = p.prepare, p.attend, p.quantizeHeads
 	return p
@@ -154,6 +166,7 @@ func (p *Pass) bind() {
 			mem := p.mem[o.arena][o.offset*n:][:o.rowBytes*n]
 			if o.wide {
 				p.acts[i].low = kernel.NewActivations(o.input, n, o.cols, mem[len(mem)/2:])
+				p.acts[i].both = kernel.NewActivations(o.input, 2*n, o.cols, mem)
 				mem = mem[:len(mem)/2]
 			}
 			p.acts[i].high = kernel.NewActivations(o.input, n, o.cols, mem)
@@ -266,10 +279,36 @@ func (p *Pass) mul(_, from, to int) {
 		p.k.Mul(dst, stride, s.w, from, to, a.high, p.n, s.residual >= 0, s.bias)
 		return
 	}
+	if p.n <= togetherRows {
+		p.mulTogether(s, dst, stride, from, to)
+		return
+	}
 	some := max(1, cachedBytes*s.w.Panels()/len(s.w.Bytes())) // panels that are still in the cache for the second term
 	for ; from < to; from += some {
 		end := min(from+some, to)
 		p.k.Mul(dst, stride, s.w, from, end, a.high, p.n, s.residual >= 0, s.bias)
 		p.k.Mul(dst, stride, s.w, from, end, a.low, p.n, true, nil)
+	}
+}
+
+// mulTogether multiplies both terms as if they were rows of their own, and adds the products as two multiplications would: what is
+// there, the first term with its bias, the second term.
+func (p *Pass) mulTogether(s *step, dst []float32, stride, from, to int) {
+	a, n := &p.acts[s.in[0].act], p.n
+	both := p.both[:2*n*stride]
+	p.k.Mul(both, stride, s.w, from, to, a.both, 2*n, false, nil)
+	panel := s.w.Stride() / s.w.Panels()
+	first, last := from*panel, to*panel
+	for i := range n {
+		out, high, low := dst[i*stride:][first:last], both[i*stride:][first:last], both[(n+i)*stride:][first:last]
+		if s.bias != nil {
+			p.k.Add(high, s.bias[first:last])
+		}
+		if s.residual >= 0 {
+			p.k.Add(out, high)
+		} else {
+			copy(out, high)
+		}
+		p.k.Add(out, low)
 	}
 }
