@@ -12,7 +12,7 @@ import (
 
 // Prompt tokens per step: alone, and beside sequences that wait for their next token.
 const (
-	chunkAlone  = 64
+	chunkAlone  = 128
 	chunkBeside = 32
 )
 

@@ -10,17 +10,20 @@ import (
 
 // Precision plans: how weights, activations, and keys and values are stored.
 const (
-	PlanNative    = "native"     // weights as the file has them; where those are in blocks, activations in eight bits per 32
-	PlanNativeKV8 = "native-kv8" // the same, keys and values in eight bits
-	PlanInt8      = "int8"       // attention and feed-forward in eight bits, one scale per row; embedding and head in half precision
-	PlanInt8KV8   = "int8-kv8"   // the same, keys and values in eight bits
-	PlanF16       = "f16"        // weights in half precision, activations in float32
-	PlanF32       = "f32"        // all but keys and values in float32: exact and slow, for comparisons
+	// Weights as the file has them; where those are in blocks, activations in eight bits per 32, in two such terms before attention
+	// and the head, where rounding costs most.
+	PlanNative     = "native"
+	PlanNativeKV8  = "native-kv8"  // the same, keys and values in eight bits
+	PlanNativeWide = "native-wide" // all activations in two terms: next to exact; prompts take half as long again
+	PlanInt8       = "int8"        // attention and feed-forward in eight bits, one scale per row; embedding and head in half precision
+	PlanInt8KV8    = "int8-kv8"    // the same, keys and values in eight bits
+	PlanF16        = "f16"         // weights in half precision, activations in float32
+	PlanF32        = "f32"         // all but keys and values in float32: exact and slow, for comparisons
 )
 
 // Plans lists the names of the precision plans.
 func Plans() []string {
-	return []string{PlanNative, PlanNativeKV8, PlanInt8, PlanInt8KV8, PlanF16, PlanF32}
+	return []string{PlanNative, PlanNativeKV8, PlanNativeWide, PlanInt8, PlanInt8KV8, PlanF16, PlanF32}
 }
 
 // Precision returns what a plan asks of the compiler.
@@ -47,6 +50,9 @@ func parsePlan(text string) (plan, error) {
 	base, kv8 := strings.CutSuffix(name, "-kv8")
 	overrides := map[string]string{}
 	var wide map[graph.Class]bool
+	if base == PlanNativeWide {
+		base, wide = PlanNative, map[graph.Class]bool{graph.ClassHead: true, graph.ClassAttention: true, graph.ClassFFN: true, graph.ClassDown: true}
+	}
 	for _, item := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' }) {
 		class, format, ok := strings.Cut(item, "=")
 		if !ok {
