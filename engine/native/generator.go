@@ -22,6 +22,8 @@ type generator struct {
 	sampler *sampler
 	targets []target
 
+	promptRows int // prompt tokens of a step that computes nothing else
+
 	pages    int // of keys and values that may exist
 	reserved int // of those, what admitted jobs may need
 }
@@ -39,6 +41,8 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 	pages := o.keyValuePages(c.prog)
 	c.info.ContextTokens = min(c.info.ContextTokens, exec.Positions(pages))
 	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, pass: c.pass(o.kernels, pool), sampler: newSampler(o.kernels, tokens.Size())}
+	t := o.tuning(c)
+	g.promptRows, g.pass.FewThreads = t.PromptRows, t.GenerationThreads
 	g.bos, _ = tokens.BOS()
 	g.eos = tokens.EOS()
 	if source != "" {

@@ -25,6 +25,9 @@ type Pass struct {
 
 	// Rows is the batch: the caller fills it before Run.
 	Rows []Row
+	// FewThreads is how many threads compute steps of few rows, 0 for all: what they read has to come from memory, which a part of the
+	// threads may keep busy already.
+	FewThreads int
 	// Observe, where set, sees each input of every product that reads float32, with the name of the matrix: for calibration.
 	Observe func(matrix string, input []float32)
 
@@ -109,6 +112,11 @@ func (p *Pass) Wanted() []int { return p.wanted }
 // Run computes Rows. Afterwards the i-th row that wants output finds it in Result(i).
 func (p *Pass) Run() {
 	p.bind()
+	threads := p.pool.threads
+	if p.FewThreads > 0 && len(p.Rows) <= togetherRows {
+		threads = p.FewThreads
+	}
+	p.pool.use(threads)
 	for i := range p.prog.steps {
 		s := &p.prog.steps[i]
 		p.step, p.n = s, p.count[s.out.arena]
@@ -222,7 +230,7 @@ func (p *Pass) run(s *step) {
 		p.observe(s)
 		p.copyResidual(s)
 		units := s.w.Panels()
-		p.pool.run(units, max(1, units/(4*p.pool.threads)), p.fnMul)
+		p.pool.run(units, max(1, units/(4*p.pool.inUse())), p.fnMul)
 	case graph.OpAttention:
 		p.each(p.fnPrepare)
 		p.pool.run(len(p.blocks)*s.att.heads, p.attendChunk(s.att), p.fnAttend)
@@ -239,15 +247,15 @@ func (p *Pass) run(s *step) {
 // attendChunk keeps heads that share keys together where that leaves every worker its share.
 func (p *Pass) attendChunk(a *attention) int {
 	units, share := len(p.blocks)*a.heads, a.heads/a.kv
-	if units < 4*p.pool.threads*share {
-		return (units + p.pool.threads - 1) / p.pool.threads
+	if units < 4*p.pool.inUse()*share {
+		return (units + p.pool.inUse() - 1) / p.pool.inUse()
 	}
-	return units / (4 * p.pool.threads * share) * share
+	return units / (4 * p.pool.inUse() * share) * share
 }
 
 // each runs fn over the rows. A single row is done in place, without waking anybody.
 func (p *Pass) each(fn func(worker, from, to int)) {
-	p.pool.run(p.n, max(1, p.n/(2*p.pool.threads)), fn)
+	p.pool.run(p.n, max(1, p.n/(2*p.pool.inUse())), fn)
 }
 
 // row returns row i of an operand in float32, without padding.

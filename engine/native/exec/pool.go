@@ -13,6 +13,7 @@ import (
 // itself instead of waiting at every barrier.
 type Pool struct {
 	threads int
+	active  atomic.Int32 // threads that work on a run, the caller included
 	begin   sync.Once
 	wait    sync.WaitGroup
 
@@ -51,6 +52,7 @@ const (
 // NewPool returns a pool that starts threads−1 workers when it is first used; the caller of run is the last one.
 func NewPool(threads int) *Pool {
 	p := &Pool{threads: threads, done: make(chan struct{}, 1), workers: make([]worker, threads-1)}
+	p.active.Store(int32(threads))
 	for i := range p.workers {
 		p.workers[i].wake = make(chan struct{}, 1)
 	}
@@ -63,9 +65,19 @@ func (p *Pool) hire() {
 	}
 }
 
+// Threads is the number of threads, the caller of run included.
+func (p *Pool) Threads() int { return p.threads }
+
+// use lets n threads work on the runs that follow, at least one and at most all; the others park.
+func (p *Pool) use(n int) { p.active.Store(int32(min(max(1, n), p.threads))) }
+
+// inUse is the number of threads that work on a run.
+func (p *Pool) inUse() int { return int(p.active.Load()) }
+
 // Close ends the workers and waits for them. The pool is not used afterwards.
 func (p *Pool) Close() {
 	p.ending.Store(true)
+	p.use(p.threads)
 	p.wake()
 	p.wait.Wait()
 }
@@ -73,7 +85,7 @@ func (p *Pool) Close() {
 // run calls fn for the units 0 to units−1 in pieces of chunk, spread over the workers, and returns when all are done. fn must be
 // a value that exists already: making a closure here would allocate at every step.
 func (p *Pool) run(units, chunk int, fn func(worker, from, to int)) {
-	if units <= chunk || p.threads == 1 {
+	if units <= chunk || p.inUse() == 1 {
 		if units > 0 {
 			fn(0, 0, units)
 		}
@@ -89,7 +101,7 @@ func (p *Pool) run(units, chunk int, fn func(worker, from, to int)) {
 }
 
 func (p *Pool) wake() {
-	for i := range p.workers {
+	for i := range p.inUse() - 1 {
 		if w := &p.workers[i]; w.parked.Load() && w.parked.CompareAndSwap(true, false) {
 			w.wake <- struct{}{}
 		}
@@ -172,25 +184,30 @@ func (p *Pool) enter(s uint64) bool {
 	}
 }
 
+// due reports whether the state is that of a run after seen which worker i is to work on.
+func (p *Pool) due(i int, state, seen uint64) bool {
+	return state/stateRun != seen && i+1 < p.inUse()
+}
+
 // await waits for a run after seen. It may also return without one.
 func (p *Pool) await(i int, seen uint64) (state uint64, found bool) {
 	for range spins {
-		if s := p.state.Load(); s/stateRun != seen {
+		if s := p.state.Load(); p.due(i, s, seen) {
 			return s, true
 		}
 	}
 	for range yields {
 		runtime.Gosched()
-		if s := p.state.Load(); s/stateRun != seen {
+		if s := p.state.Load(); p.due(i, s, seen) {
 			return s, true
 		}
 	}
 	w := &p.workers[i]
 	w.parked.Store(true)
-	if s := p.state.Load(); (s/stateRun != seen || p.ending.Load()) && w.parked.CompareAndSwap(true, false) {
-		return s, s/stateRun != seen
+	if s := p.state.Load(); (p.due(i, s, seen) || p.ending.Load()) && w.parked.CompareAndSwap(true, false) {
+		return s, p.due(i, s, seen)
 	}
 	<-w.wake
 	s := p.state.Load()
-	return s, s/stateRun != seen
+	return s, p.due(i, s, seen)
 }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestPoolDoesEveryUnitOnce(t *testing.T) {
@@ -90,3 +91,90 @@ func TestPoolOutlivesALateSignal(t *testing.T) {
 	<-returned
 	p.Close()
 }
+
+// Workers that are not to be used do nothing and park, and come back when they are to be used again.
+func TestPoolUsesAPartOfItsThreads(t *testing.T) {
+	p := NewPool(4)
+	defer p.Close()
+	for round := range 200 {
+		n := 1 + round%4
+		p.use(n)
+		var units atomic.Int32
+		var wrong atomic.Bool
+		p.run(64, 1, func(worker, from, to int) {
+			units.Add(int32(to - from))
+			if worker >= 4 {
+				wrong.Store(true)
+			}
+		})
+		if units.Load() != 64 || wrong.Load() {
+			t.Fatalf("%d threads: %d units", n, units.Load())
+		}
+	}
+	p.use(1)
+	p.run(8, 1, func(int, int, int) {})
+	p.use(2)
+	for parked := 0; parked < 2; { // workers 1 and 2 of 0 to 2
+		p.run(8, 1, func(int, int, int) {})
+		parked = 0
+		for i := 1; i < 3; i++ {
+			if p.workers[i].parked.Load() {
+				parked++
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+// On a machine with more threads than processors, and with other work, many threads are not slower than one by more than what
+// switching costs: nobody waits for a worker that has no processor. The margin is wide on purpose.
+func TestPoolOnACrowdedMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures time")
+	}
+	procs := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(procs)
+	runtime.GOMAXPROCS(4 * procs)
+	stop := make(chan struct{})
+	defer close(stop)
+	for range procs { // others who compute
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	measure := func(threads int) time.Duration {
+		p := NewPool(threads)
+		defer p.Close()
+		work := func(_, from, to int) {
+			x := uint64(from)
+			for range (to - from) * 20_000 {
+				x = x*6364136223846793005 + 1
+			}
+			if x == 0 {
+				sink.Add(1)
+			}
+		}
+		best := time.Hour
+		for range 5 {
+			begin := time.Now()
+			for range 100 {
+				p.run(8, 1, work)
+			}
+			best = min(best, time.Since(begin))
+		}
+		return best
+	}
+	one, many := measure(1), measure(4*procs)
+	t.Logf("one thread %v, %d threads %v", one, 4*procs, many)
+	if many > 6*one {
+		t.Errorf("%d threads take %v, one takes %v", 4*procs, many, one)
+	}
+}
+
+var sink atomic.Int64
