@@ -181,7 +181,9 @@ func (l *loop) step(m *generator) {
 	if len(p.Rows) == 0 {
 		return
 	}
+	layouts := p.Layouts()
 	p.Run()
+	l.metrics.layouts.Add(float64(p.Layouts() - layouts))
 	for i, t := range m.targets {
 		if t.seq == nil {
 			l.begin(t.job, m.logits(i))

@@ -19,6 +19,8 @@ type metrics struct {
 	plans  *prometheus.CounterVec
 	fused  *prometheus.CounterVec
 	missed *prometheus.CounterVec
+
+	layouts prometheus.Counter
 }
 
 // New loads the models of cfg. It starts no goroutine: the threads begin with the first request. reg may be nil.
@@ -55,7 +57,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.missed = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_engine_plan_fallbacks_total", Help: "Rewrites and formats that the compiler had to do without, by pass and reason.",
 	}, []string{"pass", "reason"})
-	reg.MustRegister(m.active, m.queued, m.tokens, m.steps, m.plans, m.fused, m.missed)
+	m.layouts = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "sluice_engine_plan_specialisations_total", Help: "Times a plan was laid out for another number of rows than the step before had.",
+	})
+	reg.MustRegister(m.layouts, m.active, m.queued, m.tokens, m.steps, m.plans, m.fused, m.missed)
 	return m
 }
 

@@ -31,18 +31,19 @@ type Pass struct {
 	// Observe, where set, sees each input of every product that reads float32, with the name of the matrix: for calibration.
 	Observe func(matrix string, input []float32)
 
-	wanted []int // rows whose output is wanted
-	groups []group
-	blocks []block
-	count  [arenas]int
-	room   [arenas]int
-	mem    [arenas][]byte
-	acts   []activations
-	tables [][]float32 // cosine and sine by position
-	both   []float32   // products of both terms of few rows
-	work   []scratch   // per worker
-	step   *step
-	n      int
+	layouts int
+	wanted  []int // rows whose output is wanted
+	groups  []group
+	blocks  []block
+	count   [arenas]int
+	room    [arenas]int
+	mem     [arenas][]byte
+	acts    []activations
+	tables  [][]float32 // cosine and sine by position
+	both    []float32   // products of both terms of few rows
+	work    []scratch   // per worker
+	step    *step
+	n       int
 
 	fnMul, fnNorm, fnRows, fnPrepare, fnAttend, fnQuantize func(worker, from, to int)
 }
@@ -106,6 +107,9 @@ func (p *Pass) Kernels() kernel.Kernels { return p.k }
 // Pages returns the pages of the pass.
 func (p *Pass) Pages() *Pages { return p.pages }
 
+// Layouts counts how often the plan was laid out for other numbers of rows, tokens or sequences than the run before had.
+func (p *Pass) Layouts() int { return p.layouts }
+
 // Wanted returns the indices of the rows whose output was wanted in the last run.
 func (p *Pass) Wanted() []int { return p.wanted }
 
@@ -166,6 +170,7 @@ func (p *Pass) bind() {
 		}
 	}
 	if changed {
+		p.layouts++
 		for i, o := range p.prog.acts {
 			n := p.count[o.arena]
 			if n == 0 {
