@@ -178,6 +178,9 @@ func (p *parts) buildEngines(ctx context.Context) error {
 			if !filepath.IsAbs(m.Path) {
 				cfg.Models[i].Path = filepath.Join(p.cfg.Downloads, "models", m.Path)
 			}
+			if m.Calibration != "" && !filepath.IsAbs(m.Calibration) {
+				cfg.Models[i].Calibration = filepath.Join(p.cfg.Downloads, "models", m.Calibration)
+			}
 		}
 		e, err := native.New(cfg, p.log, p.reg)
 		if err != nil {

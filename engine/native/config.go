@@ -29,6 +29,9 @@ type ModelConfig struct {
 	ID        engine.ModelID
 	Path      string
 	Precision string // precision plan; "" is native
+	// Calibration is a file of text like what the model will read, for which weights of eight bits are rounded; "" rounds them by
+	// themselves. The text is read when the weights are packed.
+	Calibration string
 }
 
 const (
@@ -64,8 +67,11 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("models[%d] (%s) has no path", i, m.ID))
 		}
 		seen[m.ID] = true
-		if _, err := parsePlan(m.Precision); err != nil {
+		pl, err := parsePlan(m.Precision)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("models[%d] (%s): %w", i, m.ID, err))
+		} else if m.Calibration != "" && !pl.calibrates() {
+			errs = append(errs, fmt.Errorf("models[%d] (%s): %w", i, m.ID, pl.notCalibrated()))
 		}
 	}
 	return errors.Join(errs...)

@@ -36,11 +36,16 @@ func (o *opener) open(mc ModelConfig) (*compiled, error) {
 	if err != nil {
 		return nil, err
 	}
+	text, err := readCalibration(mc.Calibration)
+	if err != nil {
+		return nil, err
+	}
 	files, err := arch.Open(mc.Path)
 	if err != nil {
 		return nil, err
 	}
-	c, report, err := o.compile(files, pl)
+	pl = pl.calibrated(text)
+	c, report, err := o.compile(files, pl, o.options(text, mc.Path))
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
@@ -52,7 +57,7 @@ func (o *opener) open(mc ModelConfig) (*compiled, error) {
 	return c, nil
 }
 
-func (o *opener) compile(files *arch.Model, pl plan) (*compiled, exec.Report, error) {
+func (o *opener) compile(files *arch.Model, pl plan, calibration *exec.Calibration) (*compiled, exec.Report, error) {
 	digest, err := files.Digest()
 	if err != nil {
 		return nil, exec.Report{}, err
@@ -69,6 +74,7 @@ func (o *opener) compile(files *arch.Model, pl plan) (*compiled, exec.Report, er
 	}
 	prog, report, err := exec.Compile(g, func(name string) (exec.Tensor, error) { return files.Tensor(name) }, exec.Options{
 		Model: digest, Plan: pl.name, KV8: pl.kv8, Context: context, ISA: o.kernels.ISA(), Threads: o.cfg.Threads, CacheDir: o.cfg.CacheDir,
+		Calibration: calibration,
 	})
 	if err != nil {
 		return nil, report, err
@@ -83,11 +89,13 @@ func (c *compiled) pass(k kernel.Kernels, pool *exec.Pool) *exec.Pass { return c
 
 // CompileConfig says what to compile.
 type CompileConfig struct {
-	Path     string
-	Plan     string // precision plan; "" is native
-	Threads  int    // 0 means all processors
-	CacheDir string // where the packed weights go
-	Log      *slog.Logger
+	Path string
+	Plan string // precision plan; "" is native
+	// Calibration is a file of text for which weights of eight bits are rounded; "": none.
+	Calibration string
+	Threads     int    // 0 means all processors
+	CacheDir    string // where the packed weights go
+	Log         *slog.Logger
 }
 
 // CompileReport says what Compile made.
@@ -117,11 +125,19 @@ func Compile(cfg CompileConfig) (CompileReport, error) {
 	if err != nil {
 		return CompileReport{}, fmt.Errorf("compile: %w", err)
 	}
+	text, err := readCalibration(cfg.Calibration)
+	if err == nil && text != nil && !pl.calibrates() {
+		err = pl.notCalibrated()
+	}
+	if err != nil {
+		return CompileReport{}, fmt.Errorf("compile: %w", err)
+	}
+	pl = pl.calibrated(text)
 	files, err := arch.Open(cfg.Path)
 	if err != nil {
 		return CompileReport{}, fmt.Errorf("compile: %w", err)
 	}
-	c, report, err := o.compile(files, pl)
+	c, report, err := o.compile(files, pl, o.options(text, cfg.Path))
 	if err != nil {
 		return CompileReport{}, errors.Join(fmt.Errorf("compile %s: %w", cfg.Path, err), files.Close())
 	}

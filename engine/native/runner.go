@@ -26,12 +26,14 @@ type RunnerConfig struct {
 	Log     *slog.Logger
 
 	CacheDir string // where packed weights are kept; "" packs them in memory
+
+	Calibration string // file of text for which weights of eight bits are rounded; "": none
 }
 
 // OpenRunner loads a model that generates text.
 func OpenRunner(cfg RunnerConfig) (*Runner, error) {
 	c := Config{Threads: cfg.Threads, ContextTokens: cfg.Context, CacheDir: cfg.CacheDir, Models: []ModelConfig{
-		{ID: "model", Path: cfg.Path, Precision: cfg.Plan},
+		{ID: "model", Path: cfg.Path, Precision: cfg.Plan, Calibration: cfg.Calibration},
 	}}
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -38,6 +38,8 @@ type Options struct {
 	ISA      string
 	Threads  int
 	CacheDir string // where packed weights are kept; "" keeps them in memory only
+
+	Calibration *Calibration // nil: none
 }
 
 // How packed weights came about.
@@ -149,6 +151,9 @@ type packed struct {
 func (p *Program) loadWeights(g *graph.Graph, tensors func(name string) (Tensor, error), opt Options) (map[*graph.Value]packed, Report, error) {
 	sum := sha256.Sum256([]byte(g.String()))
 	key := Key{Version: storeVersion, Model: opt.Model, Plan: opt.Plan, ISA: opt.ISA, Graph: hex.EncodeToString(sum[:])}
+	if opt.Calibration != nil {
+		key.Calibration = opt.Calibration.Digest
+	}
 	constants := make([]constant, 0, len(g.Weights))
 	for _, w := range g.Weights {
 		c, err := newConstant(w, tensors, opt.Threads)
@@ -157,6 +162,10 @@ func (p *Program) loadWeights(g *graph.Graph, tensors func(name string) (Tensor,
 		}
 		constants = append(constants, c)
 		p.bytes += c.bytes
+	}
+	if opt.Calibration != nil {
+		c := calibrator{from: opt.Calibration, threads: opt.Threads, stacks: map[string]*stack{}, done: map[string][]byte{}}
+		constants = c.constants(constants)
 	}
 	data, report, err := p.openOrPack(key, constants, opt)
 	if err != nil {

@@ -48,8 +48,8 @@ func newConstant(w *graph.Value, tensors func(name string) (Tensor, error), thre
 	if err != nil {
 		return constant{}, err
 	}
-	return constant{name: w.Name, bytes: kernel.MatrixBytes(f, rows, cols), fill: func(mem []byte) error {
-		return s.pack(kernel.NewMatrix(f, rows, cols, mem), threads)
+	return constant{name: w.Name, bytes: kernel.MatrixBytes(f, rows, cols), format: f, stack: s, fill: func(mem []byte) error {
+		return s.pack(kernel.NewMatrix(f, rows, cols, mem), nil, threads)
 	}}, nil
 }
 
@@ -109,13 +109,13 @@ func (s *stack) vector(mem []byte) {
 // panelRows is the number of rows that one goroutine packs at a time: a panel must not be written by two.
 const panelRows = 64
 
-// pack fills a matrix, several panels at a time.
-func (s *stack) pack(m *kernel.Matrix, threads int) error {
+// pack fills a matrix, several panels at a time. energy weighs the errors of the columns of eight-bit weights; nil: all alike.
+func (s *stack) pack(m *kernel.Matrix, energy []float32, threads int) error {
 	var group errgroup.Group
 	group.SetLimit(max(1, threads))
 	for from := 0; from < s.rows; from += panelRows {
 		group.Go(func() error {
-			p := packer{m: m, cols: s.cols}
+			p := packer{m: m, cols: s.cols, fitter: fitter{energy: energy}}
 			for r := from; r < min(from+panelRows, s.rows); r++ {
 				t, i := s.find(r)
 				if err := p.row(r, t, i); err != nil {
@@ -142,24 +142,41 @@ func (s *stack) find(r int) (Tensor, int) {
 
 // packer converts rows with scratch memory of its own.
 type packer struct {
-	m    *kernel.Matrix
-	cols int
-	x    []float32
-	q    []int8
-	d, o []float32
+	m      *kernel.Matrix
+	cols   int
+	fitter fitter
+	x      []float32
+	q      []int8
+	d, o   []float32
+}
+
+// plain returns a row in float32.
+func (p *packer) plain(t Tensor, i int) []float32 {
+	if p.x == nil {
+		p.x = make([]float32, p.cols)
+	}
+	t.Row(i, p.x)
+	return p.x
 }
 
 func (p *packer) row(r int, t Tensor, i int) error {
 	switch p.m.Format() {
-	case kernel.F32, kernel.F16, kernel.I8:
-		if p.x == nil {
-			p.x = make([]float32, p.cols)
+	case kernel.F32, kernel.F16:
+		p.m.SetRow(r, p.plain(t, i))
+		return nil
+	case kernel.I8:
+		x := p.plain(t, i)
+		if p.q == nil {
+			p.q = make([]int8, p.cols)
 		}
-		t.Row(i, p.x)
-		p.m.SetRow(r, p.x)
+		p.m.SetScaledRow(r, p.q, p.fitter.fit(p.q, x))
 		return nil
 	}
 	blocks, ok := t.(*gguf.Tensor)
+	if p.m.Format() == kernel.Q8 && (!ok || !blocks.Type.HasBlocks()) {
+		p.requantize(r, p.plain(t, i))
+		return nil
+	}
 	if !ok {
 		return errors.New("it is not stored in blocks")
 	}
@@ -181,13 +198,49 @@ func (p *packer) row(r int, t Tensor, i int) error {
 		}
 		return nil
 	}
-	if p.q == nil {
-		p.q, p.d, p.o = make([]int8, p.cols), make([]float32, p.cols/32), make([]float32, p.cols/32)
-	}
+	p.growBlocks()
 	blocks.Blocks(i, p.q, p.d, p.o)
-	if !kernel.Fits(p.m.Format(), p.q, p.d, p.o) {
+	switch {
+	case kernel.Fits(p.m.Format(), p.q, p.d, p.o):
+	case p.m.Format() == kernel.Q8:
+		p.requantize(r, p.plain(t, i))
+		return nil
+	default:
 		return fmt.Errorf("row %d of tensor %q has scales that %v weights cannot hold", i, blocks.Name, p.m.Format())
 	}
 	p.m.SetBlocks(r, p.q, p.d, p.o)
 	return nil
+}
+
+func (p *packer) growBlocks() {
+	if p.d == nil {
+		p.q, p.d, p.o = make([]int8, p.cols), make([]float32, p.cols/32), make([]float32, p.cols/32)
+	}
+}
+
+// maxHalf is the largest number of half precision.
+const maxHalf = 65504
+
+// requantize stores a row in Q8 that the file has in another format: each block under the scale max|x|/127 in half precision.
+func (p *packer) requantize(r int, x []float32) {
+	p.growBlocks()
+	clear(p.o)
+	half := make([]uint16, len(p.d))
+	for b := range p.d {
+		top := float32(0)
+		for _, v := range x[b*32 : b*32+32] {
+			top = max(top, magnitude(v))
+		}
+		p.d[b] = min(top/127, maxHalf)
+	}
+	k := kernel.Generic()
+	k.ToHalf(half, p.d)
+	k.FromHalf(p.d, half)
+	for i, v := range x {
+		p.q[i] = 0
+		if d := p.d[i/32]; d > 0 {
+			p.q[i] = int8(code(v / d))
+		}
+	}
+	p.m.SetBlocks(r, p.q, p.d, p.o)
 }

@@ -12,8 +12,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-project/sluice/engine/kernel"
 )
 
 // The file that keeps packed weights: the magic, the length of the header and its SHA-256, the header in JSON, then each constant at
@@ -23,7 +26,7 @@ const (
 	storeMagic   = "SLUICEPACK\x00\x01"
 	storeAlign   = 64
 	maxHeader    = 64 << 20
-	storeVersion = 1 // changes with the layout of any packed format
+	storeVersion = 2 // changes with the layout of any packed format, and with how weights are rounded
 )
 
 // Key says what a packed file was made from.
@@ -33,13 +36,15 @@ type Key struct {
 	Plan    string `json:"plan"`
 	ISA     string `json:"isa"`
 	Graph   string `json:"graph"` // digest of the compiled graph
+	// Calibration is the digest of the text for which weights were rounded.
+	Calibration string `json:"calibration,omitempty"`
 }
 
 // name is the file's name: whoever looks into the directory should see what is what.
 func (k Key) name() string {
 	data, _ := json.Marshal(k) //nolint:errcheck // strings and a number
 	sum := sha256.Sum256(data)
-	return fmt.Sprintf("%s-%s-%s.pack", k.Plan, k.ISA, hex.EncodeToString(sum[:12]))
+	return fmt.Sprintf("%s-%s-%s.pack", strings.ReplaceAll(k.Plan, ":", "-"), k.ISA, hex.EncodeToString(sum[:12]))
 }
 
 type storeHeader struct {
@@ -133,9 +138,11 @@ func align(n int) int { return (n + storeAlign - 1) &^ (storeAlign - 1) }
 
 // constant is something to be packed.
 type constant struct {
-	name  string
-	bytes int
-	fill  func(mem []byte) error // mem is zero
+	name   string
+	bytes  int
+	fill   func(mem []byte) error // mem is zero
+	format kernel.Format
+	stack  *stack // of a matrix: what it is packed from
 }
 
 // writeStore packs constants one after the other into the file of a key, so that only one of them is in memory at a time. The file

@@ -24,7 +24,7 @@ const evalSeed = 1
 // evalFlags are what the commands that measure share.
 type evalFlags struct {
 	model, plan, against, againstModel string
-	data, field                        string
+	data, field, calibration           string
 	context, stride, limit, threads    int
 	asJSON                             bool
 }
@@ -55,6 +55,7 @@ func (f *evalFlags) register(cmd *cobra.Command, against string) {
 	cmd.Flags().StringVar(&f.plan, "plan", "native", "precision plan to measure / 待评测的精度方案")
 	cmd.Flags().StringVar(&f.against, "against", against, "precision plan of the baseline / 基准的精度方案")
 	cmd.Flags().StringVar(&f.againstModel, "against-model", "", "model of the baseline (default: the same) / 基准模型")
+	cmd.Flags().StringVar(&f.calibration, "calibration", "", "text file by which int8 weights of --plan are rounded / 校准文本文件")
 	cmd.Flags().StringVar(&f.data, "data", "", "UTF-8 text, or JSON objects line by line (.jsonl) (default: built in) / 文本或 JSONL 文件")
 	cmd.Flags().StringVar(&f.field, "field", "", "field of the objects that holds the text (default: text) / JSONL 中的文本字段")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads that compute; 0: all processors / 计算线程数")
@@ -122,15 +123,15 @@ func interrupted(err error) error {
 }
 
 func (a *app) measureText(ctx context.Context, f *evalFlags, data eval.Data) (eval.Report, error) {
-	open := func(path, plan string) (*native.Runner, eval.Subject, error) {
-		r, err := native.OpenRunner(native.RunnerConfig{Path: path, Plan: planName(plan), Threads: f.threads, Context: f.context})
+	open := func(path, plan, calibration string) (*native.Runner, eval.Subject, error) {
+		r, err := native.OpenRunner(native.RunnerConfig{Path: path, Plan: planName(plan), Threads: f.threads, Context: f.context, Calibration: calibration})
 		if err != nil {
 			return nil, eval.Subject{}, err
 		}
 		return r, subject(path, plan, r.Info()), nil
 	}
 	start := time.Now()
-	measured, model, err := open(f.model, f.plan)
+	measured, model, err := open(f.model, f.plan, f.calibration)
 	if err != nil {
 		return eval.Report{}, err
 	}
@@ -145,7 +146,7 @@ func (a *app) measureText(ctx context.Context, f *evalFlags, data eval.Data) (ev
 		if path == "" {
 			path = f.model
 		}
-		baseline, subject, err := open(path, f.against)
+		baseline, subject, err := open(path, f.against, "")
 		if err != nil {
 			return eval.Report{}, fmt.Errorf("baseline: %w", err)
 		}
@@ -212,10 +213,10 @@ func (a *app) measureVectors(ctx context.Context, f *evalFlags, data eval.Data) 
 			_ = e.Close()
 		}
 	}()
-	open := func(path, plan string) (eval.Embed, eval.Subject, error) {
+	open := func(path, plan, calibration string) (eval.Embed, eval.Subject, error) {
 		const id = engine.ModelID("model")
 		e, err := native.New(native.Config{Threads: f.threads, Models: []native.ModelConfig{
-			{ID: id, Path: path, Precision: planName(plan)},
+			{ID: id, Path: path, Precision: planName(plan), Calibration: calibration},
 		}}, log, nil)
 		if err != nil {
 			return nil, eval.Subject{}, err
@@ -234,7 +235,7 @@ func (a *app) measureVectors(ctx context.Context, f *evalFlags, data eval.Data) 
 		}, subject(path, plan, infos[0]), nil
 	}
 	start := time.Now()
-	measured, model, err := open(f.model, f.plan)
+	measured, model, err := open(f.model, f.plan, f.calibration)
 	if err != nil {
 		return eval.Report{}, err
 	}
@@ -242,7 +243,7 @@ func (a *app) measureVectors(ctx context.Context, f *evalFlags, data eval.Data) 
 	if path == "" {
 		path = f.model
 	}
-	baseline, base, err := open(path, f.against)
+	baseline, base, err := open(path, f.against, "")
 	if err != nil {
 		return eval.Report{}, fmt.Errorf("baseline: %w", err)
 	}

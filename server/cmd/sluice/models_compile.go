@@ -11,17 +11,19 @@ import (
 )
 
 func (a *app) modelsCompileCommand() *cobra.Command {
-	var plan string
+	var plan, calibration string
 	var threads int
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "compile MODEL", Short: "Pack a model's weights ahead of the first load / 预先编译模型", Args: exactly(1),
 		Long: `Compiles a model under a precision plan for the processor of this machine and keeps the packed weights where the server looks for
 them, so that its first load only maps them. A server does the same by itself at the first load. Run it again after an update: what
-is still good is kept.
+is still good is kept. With --calibration, the weights of plan int8 are rounded so that they suit that text, which takes a minute for
+some hundred million of them; name the same file in the server's configuration (engines.native.models, calibration).
 
 按精度方案和本机处理器编译模型，并将打包后的权重存放在服务器查找的位置，使首次加载只需映射文件。服务器首次加载时也会自动完成。
-升级后可再次执行：仍然有效的结果会保留。`,
+升级后可再次执行：仍然有效的结果会保留。使用 --calibration 时，int8 方案的权重按该文本舍入（每数亿参数约需一分钟）；服务器配置
+（engines.native.models 的 calibration）须指定同一文件。`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if base, _, _ := strings.Cut(plan, ","); !slices.Contains(native.Plans(), base) {
 				return usageError{fmt.Errorf("unknown precision plan %q; there are %s", plan, strings.Join(native.Plans(), ", "))}
@@ -34,7 +36,7 @@ is still good is kept.
 			if err != nil {
 				return err
 			}
-			r, err := native.Compile(native.CompileConfig{Path: path, Plan: plan, Threads: threads, CacheDir: cfg.Engines.Native.CacheDir})
+			r, err := native.Compile(native.CompileConfig{Path: path, Plan: plan, Calibration: calibration, Threads: threads, CacheDir: cfg.Engines.Native.CacheDir})
 			if err != nil {
 				return err
 			}
@@ -58,6 +60,7 @@ is still good is kept.
 	}
 	f := cmd.Flags()
 	f.StringVar(&plan, "plan", native.PlanNative, "precision plan / 精度方案")
+	f.StringVar(&calibration, "calibration", "", "text file by which int8 weights are rounded / 校准文本文件")
 	f.IntVar(&threads, "threads", 0, "threads that work; 0: all processors / 线程数")
 	f.BoolVar(&asJSON, "json", false, "as JSON / 以 JSON 输出")
 	return cmd
