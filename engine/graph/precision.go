@@ -21,8 +21,8 @@ type Precision struct {
 	Wide map[Class]bool
 }
 
-// NewPrecision returns a plan by name: native (or ""), int8 (attention and feed-forward in int8, embedding and head in half precision), int8-kv8 (the same for
-// weights), f16 or f32. Overrides give single classes another format: {"head": "i8"}.
+// NewPrecision returns a plan by name: native (or ""), int8 (attention and feed-forward in int8 with one scale per row, their last matrix with one per 32
+// columns, embedding and head in half precision), int8-kv8 (the same for weights), f16 or f32. Overrides give single classes another format: {"head": "i8"}.
 func NewPrecision(plan string, overrides map[string]string) (Precision, error) {
 	p := Precision{Name: plan, Classes: map[Class]Elem{}, Wide: map[Class]bool{}}
 	switch plan {
@@ -33,9 +33,12 @@ func NewPrecision(plan string, overrides map[string]string) (Precision, error) {
 		p.Default = Elem(plan)
 	case "int8", "int8-kv8":
 		p.Default = F16
-		for _, class := range []Class{ClassAttention, ClassFFN, ClassDown} {
+		for _, class := range []Class{ClassAttention, ClassFFN} {
 			p.Classes[class], p.Wide[class] = "i8", true
 		}
+		// The weights that read what an activation lets through are of very different sizes: one scale for a row of them costs more than
+		// all other rounding.
+		p.Classes[ClassDown], p.Wide[ClassDown] = "q8", true
 	default:
 		return p, fmt.Errorf("unknown precision plan %q; there are native, int8, int8-kv8, f16 and f32", plan)
 	}
@@ -76,7 +79,7 @@ func native(stored string) (Elem, bool) {
 		return "q4", true
 	case "q5_0", "q5_1":
 		return "q5", true
-	case "q8_0":
+	case "q8_0", "q2_k", "q3_k": // the last two have no form of their own and are rounded again, to far more bits than they have
 		return "q8", true
 	case "q4_k":
 		return "q4k", true

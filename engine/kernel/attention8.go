@@ -104,7 +104,7 @@ func (k Kernels) bytePage(args pageArgs, cols int) {
 // storeLen is how many elements of a key are converted at a time before they are scattered.
 const storeLen = 64
 
-// StoreKey rounds x to half precision into position pos of a page of keys, [len(x)][64].
+// StoreKey rounds x to half precision, the largest number at most, into position pos of a page of keys, [len(x)][64].
 func (k Kernels) StoreKey(keys []uint16, pos int, x []float32) {
 	if len(keys) < len(x)*PagePositions || uint(pos) >= PagePositions {
 		mismatch("StoreKey", len(keys), len(x), pos)
@@ -115,17 +115,30 @@ func (k Kernels) StoreKey(keys []uint16, pos int, x []float32) {
 		k.ToHalf(half[:n], x[at:at+n])
 		to := keys[at*PagePositions+pos:]
 		for d, h := range half[:n] {
-			to[d*PagePositions] = h
+			to[d*PagePositions] = bounded(h)
 		}
 	}
 }
 
-// StoreValue rounds x to half precision into position pos of a page of values, [64][len(x)].
+// StoreValue rounds x to half precision, the largest number at most, into position pos of a page of values, [64][len(x)].
 func (k Kernels) StoreValue(values []uint16, pos int, x []float32) {
 	if len(values) < len(x)*PagePositions || uint(pos) >= PagePositions {
 		mismatch("StoreValue", len(values), len(x), pos)
 	}
-	k.ToHalf(values[pos*len(x):][:len(x)], x)
+	to := values[pos*len(x):][:len(x)]
+	k.ToHalf(to, x)
+	for d, h := range to {
+		to[d] = bounded(h)
+	}
+}
+
+// bounded turns what is too large for half precision, or no number, into the largest one of its sign. An infinite value would make
+// positions that a row does not look at count, since zero times infinity is no number.
+func bounded(h uint16) uint16 {
+	if h&0x7c00 == 0x7c00 {
+		return h&0x8000 | 0x7bff
+	}
+	return h
 }
 
 // StoreKey8 quantises x under one scale, as [Kernels.QuantizeRow] does, into position pos of a page of byte keys, [len(x)/4][64][4],

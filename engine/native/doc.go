@@ -1,11 +1,11 @@
-// Package native implements engine.Engine in this process: it loads Llama-family models from GGUF files and BERT encoders from
-// their directories, and computes on the processor.
+// Package native implements engine.Engine in this process: it loads the architectures of package arch from GGUF files and Hugging
+// Face directories, compiles them to plans (package exec), and computes on the processor.
 //
 // # How a request runs
 //
 // Generate renders and tokenises the prompt, then queues a job. One goroutine, the loop, owns everything that is being computed:
 // it admits jobs while slots are free, and makes one step after the other. A step takes the next token of every running sequence
-// and one chunk of one prompt, and passes all of them through the weights together (pass.go); then it samples (sampler.go), cuts
+// and a chunk of the prompts, and passes all of them through the weights together; then it samples (sampler.go), cuts
 // text at stop strings (text.go) and hands events to the requests. A job's events wait in its own buffer, so a slow reader never
 // stops the loop. The caller going away is seen between two steps.
 //

@@ -43,7 +43,7 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 	}
 	for id, enc := range first.encoders {
 		own := *enc
-		own.pool, own.gate = exec.NewPool(cfg.Threads), make(chan struct{}, 1)
+		own.pool, own.gate, own.closed = exec.NewPool(cfg.Threads), make(chan struct{}, 1), make(chan struct{})
 		own.pass = enc.prog.NewPass(enc.pass.Kernels(), own.pool)
 		e.encoders[id] = &own
 	}

@@ -2,6 +2,7 @@ package native
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/chattemplate"
@@ -38,8 +39,15 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 	if vocab := c.prog.Outputs(); tokens.Size() > vocab {
 		return nil, fmt.Errorf("the tokenizer has %d tokens, the embedding %d", tokens.Size(), vocab)
 	}
-	pages := o.keyValuePages(c.prog)
-	c.info.ContextTokens = min(c.info.ContextTokens, exec.Positions(pages))
+	pages, err := o.keyValuePages(c.prog)
+	if err != nil {
+		return nil, err
+	}
+	if fit := exec.Positions(pages); fit < c.info.ContextTokens {
+		o.log.Warn("the memory for keys and values holds less than the model's context; raise engines.native.kv_memory_mebibytes or use a plan with -kv8",
+			slog.String("model", string(c.info.ID)), slog.Int("context_tokens", c.info.ContextTokens), slog.Int("tokens_that_fit", fit))
+		c.info.ContextTokens = fit
+	}
 	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, pass: c.pass(o.kernels, pool), sampler: newSampler(o.kernels, tokens.Size())}
 	t := o.tuning(c)
 	g.promptRows, g.pass.FewThreads = t.PromptRows, t.GenerationThreads
@@ -63,14 +71,18 @@ func needed(prompt, limit, choices int) int {
 	return exec.Needed(prompt+limit) + (choices-1)*(exec.Needed(limit)+1)
 }
 
-// keyValuePages is how many pages of keys and values a model may have: what the configuration says, or a quarter of the memory of
-// this machine.
-func (o *opener) keyValuePages(p *exec.Program) int {
+// keyValuePages is how many pages of keys and values a model may have: what the configuration says, or its share of a quarter of the
+// memory that this process may use.
+func (o *opener) keyValuePages(p *exec.Program) (int, error) {
 	bytes := o.cfg.KVMemoryMebibytes << 20
 	if bytes == 0 {
-		bytes = memory() / 4
+		bytes = memory() / 4 / max(1, len(o.cfg.Models))
 	}
-	return max(1, bytes/p.PageBytes())
+	if bytes < p.PageBytes() {
+		return 0, fmt.Errorf("keys and values may take %d bytes, but %d tokens alone take %d; raise engines.native.kv_memory_mebibytes or use a plan with -kv8",
+			bytes, exec.Positions(1), p.PageBytes())
+	}
+	return bytes / p.PageBytes(), nil
 }
 
 // encode returns the prompt tokens of a request.

@@ -32,9 +32,10 @@ type loop struct {
 	perJob  time.Duration // recent mean time of a job in a slot, for the retry time
 
 	// The goroutine's own.
-	active []*job
-	turn   int
-	picked int // tokens sampled so far
+	active  []*job
+	blocked []*generator
+	turn    int
+	picked  int // tokens sampled so far
 }
 
 // submit queues a job or refuses it.
@@ -123,16 +124,24 @@ func (l *loop) admit() bool {
 	l.queue = slices.DeleteFunc(l.queue, func(j *job) bool { return l.closed || j.dropped() })
 	// A job with more choices than there are slots runs alone. None begins before the memory is free that it may need at most, so
 	// that nothing that has begun can run out of it.
-	for len(l.queue) > 0 && (l.used == 0 || l.used+l.queue[0].choices <= l.slots) && l.queue[0].fits() {
-		j := l.queue[0]
-		l.queue = l.queue[1:]
+	slots, blocked := true, l.blocked[:0] // jobs of models whose memory is taken wait, those behind them of other models need not
+	l.queue = slices.DeleteFunc(l.queue, func(j *job) bool {
+		if slots = slots && (l.used == 0 || l.used+j.choices <= l.slots); !slots || slices.Contains(blocked, j.model) {
+			return false
+		}
+		if !j.fits() {
+			blocked = append(blocked, j.model)
+			return false
+		}
 		l.used += j.choices
 		j.model.reserved += j.pages
 		j.admitted = time.Now()
 		j.running = j.choices
 		j.cache = j.model.pass.Pages().NewCache()
 		l.active = append(l.active, j)
-	}
+		return true
+	})
+	l.blocked = blocked
 	l.metrics.queued.Set(float64(len(l.queue)))
 	l.metrics.active.Set(float64(l.used))
 	l.running = len(l.active) > 0

@@ -51,6 +51,10 @@ func (o *opener) open(mc ModelConfig) (*compiled, error) {
 	}
 	c.info.ID = mc.ID
 	o.metrics.compiled(mc.ID, report)
+	if report.Cache == exec.CacheOff && o.cfg.CacheDir != "" {
+		o.log.Warn("the packed weights cannot be kept, so that every start packs them again; look at engines.native.cache_dir and the space on its disk",
+			slog.String("model", string(mc.ID)), slog.String("directory", o.cfg.CacheDir), slog.String("reason", report.Reason))
+	}
 	o.log.Info("model compiled", slog.String("model", string(mc.ID)), slog.String("plan", pl.name), slog.String("isa", o.kernels.ISA()),
 		slog.String("packed_weights", report.Cache), slog.String("reason", report.Reason), slog.Int("weight_bytes", report.Bytes),
 		slog.Float64("seconds", time.Since(begin).Seconds()))
@@ -103,10 +107,11 @@ type CompileReport struct {
 	Digest string
 	Plan   string
 	ISA    string
-	Cache  string // "hit", "built" or "rebuilt"
-	Reason string // why a file that was there could not be used
-	Bytes  int    // of packed weights
-	Steps  string // the steps with their places in the arena
+	Cache  string  // "hit", "built" or "rebuilt"
+	Reason string  // why a file that was there could not be used
+	Bytes  int     // of packed weights
+	Steps  string  // the steps with their places in the arena
+	Tuning *Tuning // what was measured to be fastest, of a model that generates
 	Took   time.Duration
 }
 
@@ -145,7 +150,10 @@ func Compile(cfg CompileConfig) (CompileReport, error) {
 		Digest: c.info.Digest, Plan: pl.name, ISA: o.kernels.ISA(), Cache: report.Cache, Reason: report.Reason, Bytes: report.Bytes,
 		Steps: c.prog.String(),
 	}
-	err = errors.Join(c.prog.Close(), files.Close())
+	if err = files.Close(); err == nil && report.Cache != exec.CacheOff && !c.files.Config.Encoder() {
+		out.Tuning, err = o.tune(c)
+	}
+	err = errors.Join(err, c.prog.Close())
 	if err == nil && report.Cache == exec.CacheOff {
 		err = fmt.Errorf("compile %s: the packed weights cannot be kept: %s", cfg.Path, report.Reason)
 	}

@@ -9,7 +9,7 @@ import (
 
 // replayProfile changes when the same model, plan and seed may give another answer than before: when the order of a sum, the
 // rounding, or the drawing of random numbers changes.
-const replayProfile = 2
+const replayProfile = 3
 
 // replayToken names what decides an answer beside the request: the profile, the model's weights, the precision plan, the chat
 // template, the adapter (none yet) and the seed. Digests are cut to 48 bits: the audit record has them whole.

@@ -110,7 +110,7 @@ func (r *Runner) Feed(s *Sequence, tokens []int32, chunk, wantFrom int, logits f
 		return fault.New(fault.CodeContextLength, r.gen.info.ContextTokens, have)
 	}
 	if chunk <= 0 {
-		chunk = chunkAlone
+		chunk = r.gen.promptRows
 	}
 	for at := 0; at < len(tokens); at += chunk {
 		end := min(at+chunk, len(tokens))

@@ -81,6 +81,9 @@ func Compile(g *graph.Graph, tensors func(name string) (Tensor, error), opt Opti
 		}
 		p.arena[a] = from.RowBytes
 	}
+	if p.kv8 && p.headDim%4 != 0 {
+		return nil, report, errors.Join(fmt.Errorf("heads of %d numbers cannot be kept in eight bits; use the plan without -kv8", p.headDim), p.Close())
+	}
 	last := p.steps[len(p.steps)-1]
 	p.output = last.out
 	p.vocab = last.out.cols
@@ -186,7 +189,7 @@ func (p *Program) loadWeights(g *graph.Graph, tensors func(name string) (Tensor,
 func (p *Program) openOrPack(key Key, constants []constant, opt Options) (map[string][]byte, Report, error) {
 	report := Report{Cache: CacheOff}
 	if opt.CacheDir != "" {
-		s, err := openStore(opt.CacheDir, key, opt.Threads)
+		s, err := openStore(opt.CacheDir, key, constants, opt.Threads)
 		if err == nil {
 			p.store = s
 			return s.data, Report{Cache: CacheHit}, nil
@@ -196,7 +199,7 @@ func (p *Program) openOrPack(key Key, constants []constant, opt Options) (map[st
 			report.Cache, report.Reason = CacheRebuilt, err.Error()
 		}
 		if err = writeStore(opt.CacheDir, key, constants); err == nil {
-			s, err = openStore(opt.CacheDir, key, opt.Threads)
+			s, err = openStore(opt.CacheDir, key, constants, opt.Threads)
 		}
 		if err == nil {
 			p.store = s

@@ -4,7 +4,7 @@
 // # From a file to a step
 //
 // [Compile] applies the passes of package graph under a precision plan, packs the weights into the panels of package kernel, and
-// keeps them in a file that later loads map into memory ([Store]). A [Pass] owns an arena and runs the program for batches of rows:
+// keeps them in a file that later loads map into memory. A [Pass] owns an arena and runs the program for batches of rows:
 // tokens of any number of sequences, each at its own position.
 //
 // # Determinism

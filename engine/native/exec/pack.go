@@ -206,7 +206,7 @@ func (p *packer) row(r int, t Tensor, i int) error {
 		p.requantize(r, p.plain(t, i))
 		return nil
 	default:
-		return fmt.Errorf("row %d of tensor %q has scales that %v weights cannot hold", i, blocks.Name, p.m.Format())
+		return fmt.Errorf("row %d of tensor %q has scales that %v weights cannot hold; use the plan f16", i, blocks.Name, p.m.Format())
 	}
 	p.m.SetBlocks(r, p.q, p.d, p.o)
 	return nil

@@ -220,6 +220,9 @@ func (p *Pass) growTable(i, positions int) {
 		if r.divisors != nil {
 			freq /= float64(r.divisors[pair])
 		}
+		// Processors differ in the last bits of a power, and the sine of a large angle in float32 with them: 41 bits are the same
+		// on all of them.
+		freq = math.Float64frombits((math.Float64bits(freq) + 1<<11) &^ (1<<12 - 1))
 		for pos := have; pos < positions; pos++ {
 			sin, cos := math.Sincos(float64(pos) * freq)
 			table[pos*r.rotated+2*pair], table[pos*r.rotated+2*pair+1] = float32(cos), float32(sin)

@@ -6,38 +6,33 @@ import (
 	"github.com/sluice-project/sluice/engine/graph"
 )
 
-// norm computes rows of a norm.
+// norm computes rows of a norm. What is added, or quantised afterwards, is computed beside the output, whose place may be that of an
+// operand.
 func (p *Pass) norm(worker, from, to int) {
 	s := p.step
 	for i := from; i < to; i++ {
-		x := p.row(&s.in[0], i)
-		dst := x
-		if s.quant {
+		x, dst := p.row(&s.in[0], i), []float32(nil)
+		if s.quant || s.residual >= 0 {
 			dst = p.temp(worker, len(x))
 		} else {
 			dst = p.row(&s.out, i)
 		}
-		switch {
-		case s.op == graph.OpLayerNorm:
+		if s.op == graph.OpLayerNorm {
 			p.k.LayerNorm(dst, x, s.vec, s.bias, s.eps)
-		case s.groups > 1:
+		} else {
 			n := len(x) / s.groups
 			for g := range s.groups {
 				p.k.RMSNorm(dst[g*n:(g+1)*n], x[g*n:(g+1)*n], s.vec, s.eps)
 			}
-		case s.residual >= 0:
-			t := p.temp(worker, len(x))
-			p.k.RMSNorm(t, x, s.vec, s.eps)
-			r := p.row(&s.in[s.residual], i)
-			if &r[0] != &dst[0] {
-				copy(dst, r)
-			}
-			p.k.Add(dst, t)
-		default:
-			p.k.RMSNorm(dst, x, s.vec, s.eps)
 		}
-		if s.quant {
+		if s.residual >= 0 {
+			p.k.Add(dst, p.row(&s.in[s.residual], i))
+		}
+		switch {
+		case s.quant:
 			p.quantize(i, dst)
+		case s.residual >= 0:
+			copy(p.row(&s.out, i), dst)
 		}
 	}
 }

@@ -69,20 +69,21 @@ type store struct {
 	free func() error
 }
 
-// openStore maps the file of a key and verifies it: a missing file is fs.ErrNotExist, anything else that is wrong another error.
-func openStore(dir string, key Key, threads int) (*store, error) {
+// openStore maps the file of a key and verifies it: a missing file is fs.ErrNotExist, anything else that is wrong another error. It
+// must hold the constants that are wanted, each of its size, and nothing else.
+func openStore(dir string, key Key, wanted []constant, threads int) (*store, error) {
 	mem, free, err := mapFile(filepath.Join(dir, key.name()))
 	if err != nil {
 		return nil, err
 	}
 	s := &store{mem: mem, data: map[string][]byte{}, free: free}
-	if err := s.read(key, threads); err != nil {
+	if err := s.read(key, wanted, threads); err != nil {
 		return nil, errors.Join(err, free())
 	}
 	return s, nil
 }
 
-func (s *store) read(key Key, threads int) error {
+func (s *store) read(key Key, wanted []constant, threads int) error {
 	header, body, err := splitStore(s.mem)
 	if err != nil {
 		return err
@@ -90,7 +91,13 @@ func (s *store) read(key Key, threads int) error {
 	if header.Key != key {
 		return errStale
 	}
-	for _, c := range header.Constants {
+	if len(header.Constants) != len(wanted) {
+		return fmt.Errorf("it holds %d constants, not %d", len(header.Constants), len(wanted))
+	}
+	for i, c := range header.Constants {
+		if c.Name != wanted[i].name || c.Bytes != int64(wanted[i].bytes) {
+			return fmt.Errorf("it holds %q with %d bytes in the place of %q with %d", c.Name, c.Bytes, wanted[i].name, wanted[i].bytes)
+		}
 		if c.Offset < 0 || c.Bytes < 0 || c.Offset%storeAlign != 0 || c.Offset > int64(len(body)) || c.Bytes > int64(len(body))-c.Offset {
 			return fmt.Errorf("the constant %q lies outside the file", c.Name)
 		}

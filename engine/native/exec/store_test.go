@@ -25,6 +25,11 @@ func testConstants(sizes ...int) (constants []constant, want map[string][]byte) 
 	return constants, want
 }
 
+func testWanted() []constant {
+	constants, _ := testConstants(1, 64, 100, 4096, 0, 63)
+	return constants
+}
+
 func writtenStore(t *testing.T) (dir, path string, want map[string][]byte) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "plans")
@@ -37,7 +42,7 @@ func writtenStore(t *testing.T) (dir, path string, want map[string][]byte) {
 
 func TestStoreGivesBackWhatWasPacked(t *testing.T) {
 	dir, _, want := writtenStore(t)
-	s, err := openStore(dir, testKey, 2)
+	s, err := openStore(dir, testKey, testWanted(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +72,7 @@ func TestStoreNoticesEveryAlteration(t *testing.T) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := openStore(dir, testKey, 1)
+		s, err := openStore(dir, testKey, testWanted(), 1)
 		if err != nil {
 			return false
 		}
@@ -98,14 +103,33 @@ func TestStoreOfAnotherKeyIsNotUsed(t *testing.T) {
 	dir, path, _ := writtenStore(t)
 	other := testKey
 	other.Model = "sha256:22"
-	if _, err := openStore(dir, other, 1); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := openStore(dir, other, testWanted(), 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("another model: %v", err)
 	}
 	if err := os.Rename(path, filepath.Join(dir, other.name())); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStore(dir, other, 1); !errors.Is(err, errStale) {
+	if _, err := openStore(dir, other, testWanted(), 1); !errors.Is(err, errStale) {
 		t.Errorf("a file under the wrong name: %v", err)
+	}
+}
+
+// A file that is whole in itself but holds something else than what is wanted is not used, nor one that others may write.
+func TestStoreOfOtherConstantsIsNotUsed(t *testing.T) {
+	dir, path, _ := writtenStore(t)
+	for _, sizes := range [][]int{{}, {1, 64, 100, 4096, 0}, {1, 64, 100, 4096, 0, 64}, {1, 64, 100, 4096, 0, 63, 1}} {
+		wanted, _ := testConstants(sizes...)
+		if s, err := openStore(dir, testKey, wanted, 1); err == nil {
+			_ = s.free()
+			t.Errorf("used for %v", sizes)
+		}
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := openStore(dir, testKey, testWanted(), 1); err == nil {
+		_ = s.free()
+		t.Error("a file that everybody may write was used")
 	}
 }
 
@@ -128,6 +152,6 @@ func FuzzSplitStore(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		s := &store{mem: data, data: map[string][]byte{}}
-		_ = s.read(testKey, 1)
+		_ = s.read(testKey, testWanted(), 1)
 	})
 }
