@@ -46,7 +46,7 @@ func TestPlansChooseTheExactPlansTokens(t *testing.T) {
 		share float64
 	}{
 		{native.PlanNative, 0.98},
-		{native.PlanInt8, 0.96},
+		{native.PlanInt8, 0.98},
 	} {
 		m := eval.Native(open(t, p.plan))
 		same, n := 0, 0

@@ -26,20 +26,28 @@ var gates = []struct {
 	change        float64 // of the perplexity, either way; 0 means no bound
 	rise          float64 // of the perplexity, upwards
 	kld, top1     float64
-	long          bool // takes a minute, and the whole text to be sure
+	long          bool   // takes a minute, and the whole text to be sure
+	calibration   string // text for which the plan's weights are rounded
 }{
 	{plan: native.PlanNative, against: native.PlanF32, change: 0.005, kld: 0.005, top1: 0.95},
 	{plan: native.PlanNativeKV8, against: native.PlanNative, rise: 0.002, kld: 0.005, top1: 0.94, long: true},
-	{plan: native.PlanInt8, against: native.PlanF32, rise: 0.01, kld: 0.005, top1: 0.94, long: true}, // 0.005 is aimed at: its weights have one scale for a row
+	{plan: native.PlanInt8, against: native.PlanF32, rise: 0.005, kld: 0.004, top1: 0.95, long: true},
+	{plan: native.PlanInt8, against: native.PlanF32, rise: 0.005, kld: 0.0025, top1: 0.96, long: true, calibration: calibrationFile},
 }
 
 // vectorGates are the same for all-MiniLM-L6-v2: the least cosine of any passage.
 var vectorGates = []struct {
 	plan, against string
 	cosine        float64
+	calibration   string
 }{
 	{plan: native.PlanNative, against: native.PlanF32, cosine: 0.999999},
+	{plan: native.PlanInt8, against: native.PlanF32, cosine: 0.999},
+	{plan: native.PlanInt8, against: native.PlanF32, cosine: 0.9993, calibration: calibrationFile},
 }
+
+// calibrationFile is none of the texts that are measured.
+var calibrationFile = filepath.Join("testdata", "calibration.txt")
 
 // tokens is how many tokens of the built-in text the gates look at: all with SLUICE_TEST_LONG, which make test-long sets.
 func tokens() int {
@@ -58,7 +66,14 @@ func needsTime(t *testing.T) {
 
 func open(t *testing.T, plan string) *native.Runner {
 	t.Helper()
-	r, err := native.OpenRunner(native.RunnerConfig{Path: testmodel.Path(t, testmodel.SmolLM2), Plan: plan, Context: 512})
+	return openCalibrated(t, plan, "")
+}
+
+func openCalibrated(t *testing.T, plan, calibration string) *native.Runner {
+	t.Helper()
+	r, err := native.OpenRunner(native.RunnerConfig{
+		Path: testmodel.Path(t, testmodel.SmolLM2), Plan: plan, Context: 512, Calibration: calibration,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,9 +87,9 @@ func TestPlansKeepTheirGates(t *testing.T) {
 		if g.long && tokens() > 0 {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s against %s", cmp.Or(g.plan, "native"), g.against), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s%s against %s", cmp.Or(g.plan, "native"), calibrated(g.calibration), g.against), func(t *testing.T) {
 			r, err := eval.Run(t.Context(), eval.Config{
-				Measured: eval.Native(open(t, g.plan)), Baseline: eval.Native(open(t, g.against)),
+				Measured: eval.Native(openCalibrated(t, g.plan, g.calibration)), Baseline: eval.Native(open(t, g.against)),
 				Data: eval.Builtin(), Context: 512, Stride: 512, Limit: tokens(), Seed: 1,
 			})
 			if err != nil {
@@ -100,14 +115,21 @@ func TestPlansKeepTheirGates(t *testing.T) {
 	}
 }
 
+func calibrated(file string) string {
+	if file == "" {
+		return ""
+	}
+	return ", calibrated,"
+}
+
 // TestVectorsKeepTheirGates compares each passage's vector between plans of the encoder.
 func TestVectorsKeepTheirGates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for seconds with a real model")
 	}
-	embed := func(plan string) eval.Embed {
+	embed := func(plan, calibration string) eval.Embed {
 		e, err := native.New(native.Config{Models: []native.ModelConfig{
-			{ID: "encoder", Path: testmodel.Path(t, testmodel.MiniLM), Precision: plan},
+			{ID: "encoder", Path: testmodel.Path(t, testmodel.MiniLM), Precision: plan, Calibration: calibration},
 		}}, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -122,14 +144,15 @@ func TestVectorsKeepTheirGates(t *testing.T) {
 		}
 	}
 	for _, g := range vectorGates {
-		r, err := eval.Vectors(t.Context(), eval.VectorConfig{Measured: embed(g.plan), Baseline: embed(g.against), Data: eval.Builtin(), Seed: 1})
+		r, err := eval.Vectors(t.Context(), eval.VectorConfig{Measured: embed(g.plan, g.calibration), Baseline: embed(g.against, ""), Data: eval.Builtin(), Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		least, _ := r.Get(eval.MinCosine)
-		t.Logf("%s against %s: smallest cosine %.7f of %d passages", cmp.Or(g.plan, "native"), g.against, least.Value, r.Items)
+		name := cmp.Or(g.plan, "native") + calibrated(g.calibration)
+		t.Logf("%s against %s: smallest cosine %.7f of %d passages", name, g.against, least.Value, r.Items)
 		if least.Value < g.cosine || r.Items < 20 || r.Skipped > 0 {
-			t.Errorf("%s against %s: %+v", cmp.Or(g.plan, "native"), g.against, r)
+			t.Errorf("%s against %s: %+v", name, g.against, r)
 		}
 	}
 }

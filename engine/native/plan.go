@@ -15,7 +15,7 @@ const (
 	PlanNative     = "native"
 	PlanNativeKV8  = "native-kv8"  // the same, keys and values in eight bits
 	PlanNativeWide = "native-wide" // all activations in two terms: next to exact; prompts take half as long again
-	PlanInt8       = "int8"        // attention and feed-forward in eight bits, one scale per row; embedding and head in half precision
+	PlanInt8       = "int8"        // attention and feed-forward in eight bits, one scale per row, in their last matrix one per 32; embedding and head in half precision
 	PlanInt8KV8    = "int8-kv8"    // the same, keys and values in eight bits
 	PlanF16        = "f16"         // weights in half precision, activations in float32
 	PlanF32        = "f32"         // all but keys and values in float32: exact and slow, for comparisons

@@ -16,7 +16,7 @@ import (
 // itself, but of itself less what the columns before it have left over. (This is what is known as GPTQ or LDLQ.)
 
 // damping is added to the diagonal of H in proportion: it stands for all texts that the calibration did not see.
-const damping = 0.02
+const damping = 0.1
 
 // maxCompensated bounds the columns of matrices whose errors are compensated: the factor takes 8 bytes for each pair of them. Beyond
 // it only the energy of each column counts.
