@@ -74,6 +74,7 @@ func (p plan) notCalibrated() error {
 func (p plan) calibrated(c *calibration) plan {
 	if c != nil {
 		p.name += "+cal:" + c.digest[:8]
+		p.packed += "+cal:" + c.digest[:8]
 	}
 	return p
 }

@@ -34,8 +34,8 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 		t.Fatal(err)
 	}
 	cfg = cfg.withDefaults()
-	e := &Engine{log: first.log, models: first.models, pool: exec.NewPool(cfg.Threads), generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{}}
-	e.loop = &loop{metrics: newMetrics(nil), pool: e.pool, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
+	e := &Engine{models: first.models, pool: exec.NewPool(cfg.Threads), generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{}}
+	e.loop = &loop{metrics: newMetrics(nil), slots: cfg.Concurrency, waiting: cfg.QueueLimit}
 	for id, g := range first.generators {
 		own := *g
 		own.pass, own.sampler = g.prog.NewPass(g.pass.Kernels(), e.pool), newSampler(g.pass.Kernels(), g.tokens.Size())

@@ -19,7 +19,6 @@ const (
 // loop computes jobs, step by step, in one goroutine that runs while there is something to do.
 type loop struct {
 	metrics *metrics
-	pool    *exec.Pool
 
 	mu      sync.Mutex
 	slots   int // sequences that may run at a time

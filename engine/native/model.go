@@ -77,7 +77,7 @@ func (o *opener) compile(files *arch.Model, pl plan, calibration *exec.Calibrati
 		context = min(context, o.cfg.ContextTokens)
 	}
 	prog, report, err := exec.Compile(g, func(name string) (exec.Tensor, error) { return files.Tensor(name) }, exec.Options{
-		Model: digest, Plan: pl.name, KV8: pl.kv8, Context: context, ISA: o.kernels.ISA(), Threads: o.cfg.Threads, CacheDir: o.cfg.CacheDir,
+		Model: digest, Plan: pl.packed, KV8: pl.kv8, Context: context, ISA: o.kernels.ISA(), Threads: o.cfg.Threads, CacheDir: o.cfg.CacheDir,
 		Calibration: calibration,
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func Compile(cfg CompileConfig) (CompileReport, error) {
 		Steps: c.prog.String(),
 	}
 	if err = files.Close(); err == nil && report.Cache != exec.CacheOff && !c.files.Config.Encoder() {
-		out.Tuning, err = o.tune(c)
+		out.Tuning, err = o.tune(c, report.Cache)
 	}
 	err = errors.Join(err, c.prog.Close())
 	if err == nil && report.Cache == exec.CacheOff {

@@ -22,7 +22,6 @@ import (
 
 // Engine runs models in this process.
 type Engine struct {
-	log        *slog.Logger
 	generators map[engine.ModelID]*generator
 	encoders   map[engine.ModelID]*encoder
 	models     []engine.Model
@@ -40,10 +39,10 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	log = log.With(slog.String("component", "engine"))
 	e := &Engine{
-		log: log, pool: exec.NewPool(cfg.Threads),
+		pool:       exec.NewPool(cfg.Threads),
 		generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{},
 	}
-	e.loop = &loop{metrics: m, pool: e.pool, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
+	e.loop = &loop{metrics: m, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
 	o := &opener{cfg: cfg, kernels: kernel.Detect(log), log: log, metrics: m}
 	for _, mc := range cfg.Models {
 		if err := e.load(o, mc); err != nil {

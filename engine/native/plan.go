@@ -35,6 +35,7 @@ func Precision(name string) (graph.Precision, error) {
 // plan is a precision plan.
 type plan struct {
 	name   string
+	packed string // name of what the weights are packed for: plans that differ in keys and values alone share a file
 	policy graph.Precision
 	kv8    bool
 }
@@ -48,16 +49,22 @@ func parsePlan(text string) (plan, error) {
 		name = PlanNative
 	}
 	base, kv8 := strings.CutSuffix(name, "-kv8")
+	if strings.HasSuffix(base, "-kv8") || base == "" {
+		return plan{}, fmt.Errorf("the precision plan %q is none of %s", text, strings.Join(Plans(), ", "))
+	}
 	overrides := map[string]string{}
 	var wide map[graph.Class]bool
 	if base == PlanNativeWide {
 		base, wide = PlanNative, map[graph.Class]bool{graph.ClassHead: true, graph.ClassAttention: true, graph.ClassFFN: true, graph.ClassDown: true}
 	}
-	for _, item := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' }) {
+	items := strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' })
+	seen := map[string]bool{}
+	for _, item := range items {
 		class, format, ok := strings.Cut(item, "=")
-		if !ok {
-			return plan{}, fmt.Errorf("the precision plan %q: %q is not of the form class=format", text, item)
+		if !ok || seen[class] {
+			return plan{}, fmt.Errorf("the precision plan %q: %q is not of the form class=format, or its class occurs twice", text, item)
 		}
+		seen[class] = true
 		if class == "wide" {
 			var err error
 			if wide, err = parseWide(format); err != nil {
@@ -74,11 +81,10 @@ func parsePlan(text string) (plan, error) {
 	if wide != nil {
 		policy.Wide = wide
 	}
-	full := name
-	if rest != "" {
-		full += "," + rest
-	}
-	return plan{name: full, policy: policy, kv8: kv8}, nil
+	slices.Sort(items)
+	p := plan{name: strings.Join(append([]string{name}, items...), ","), policy: policy, kv8: kv8}
+	p.packed = strings.Replace(p.name, "-kv8", "", 1)
+	return p, nil
 }
 
 // parseWide reads classes of weights, joined by plus signs.

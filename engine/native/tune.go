@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,6 +25,9 @@ type Tuning struct {
 // tuningFile lies beside the packed weights: processor and model → tuning.
 const tuningFile = "tuning.json"
 
+// maxTunings bounds the file.
+const maxTunings = 1 << 20
+
 // tuningKey names what a tuning is for.
 func tuningKey(c *compiled, isa string, threads int) string {
 	return strings.Join([]string{processor(), c.info.Digest, c.info.Precision, isa, "threads=" + strconv.Itoa(threads)}, " | ")
@@ -32,8 +36,12 @@ func tuningKey(c *compiled, isa string, threads int) string {
 // readTunings returns all tunings; none when the file is missing or unusable, since they decide speed alone.
 func readTunings(dir string) map[string]Tuning {
 	all := map[string]Tuning{}
-	data, err := os.ReadFile(filepath.Join(dir, tuningFile))
-	if err != nil || json.Unmarshal(data, &all) != nil {
+	f, err := os.Open(filepath.Join(dir, tuningFile))
+	if err != nil {
+		return all
+	}
+	defer func() { _ = f.Close() }()
+	if json.NewDecoder(io.LimitReader(f, maxTunings)).Decode(&all) != nil || all == nil {
 		return map[string]Tuning{}
 	}
 	return all
@@ -79,12 +87,17 @@ func writeTuning(dir, key string, t Tuning) (err error) {
 	return err
 }
 
-// tune measures a compiled model and keeps the result.
-func (o *opener) tune(c *compiled) (*Tuning, error) {
+// tune measures a compiled model and keeps the result. What was measured for the same weights before is kept, unless they were packed
+// anew.
+func (o *opener) tune(c *compiled, cache string) (*Tuning, error) {
+	key := tuningKey(c, o.kernels.ISA(), o.cfg.Threads)
+	if have, ok := readTunings(o.cfg.CacheDir)[key]; ok && cache == exec.CacheHit {
+		return &have, nil
+	}
 	pool := exec.NewPool(o.cfg.Threads)
 	defer pool.Close()
 	t := measure(c, c.pass(o.kernels, pool), o.cfg.Threads)
-	return &t, writeTuning(o.cfg.CacheDir, tuningKey(c, o.kernels.ISA(), o.cfg.Threads), t)
+	return &t, writeTuning(o.cfg.CacheDir, key, t)
 }
 
 // Bounds of measuring: a big model is not measured for minutes.

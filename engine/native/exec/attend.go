@@ -1,7 +1,5 @@
 package exec
 
-import "math"
-
 // prepare normalises and turns queries and keys by their positions, and stores keys and values.
 func (p *Pass) prepare(_, from, to int) {
 	s := p.step
@@ -119,9 +117,7 @@ func (p *Pass) attendBlock(worker int, b *block, head, heads int) {
 			row, h = b.first+i, head
 		}
 		x := q[i*step : i*step+a.dim]
-		for j := range x {
-			x[j] *= w.inverse[i]
-		}
+		p.k.Scale(x, x, w.inverse[i])
 		p.emitHead(row, h, x)
 	}
 }
@@ -139,9 +135,7 @@ func (p *Pass) weigh(scores []float32, pos, last, base int, a *attention) float3
 	}
 	x := scores[begin-base : end-base]
 	if a.softcap > 0 {
-		for i, v := range x {
-			x[i] = float32(math.Tanh(float64(v/a.softcap))) * a.softcap
-		}
+		p.k.SoftCap(x, a.softcap)
 	}
 	sum := p.k.ExpSum(x, p.k.Max(x))
 	clear(scores[:begin-base])

@@ -89,9 +89,8 @@ func (p *Pass) compute(s *step, i int, dst []float32) {
 			dst[j] = v * s.by
 		}
 	case graph.OpSoftcap:
-		for j, v := range p.row(&s.in[0], i) {
-			dst[j] = float32(math.Tanh(float64(v/s.by))) * s.by
-		}
+		copy(dst, p.row(&s.in[0], i))
+		p.k.SoftCap(dst, s.by)
 	case graph.OpSlice:
 		copy(dst, p.row(&s.in[0], i)[s.from:])
 	case graph.OpSelect:

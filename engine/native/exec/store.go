@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -158,6 +159,7 @@ func writeStore(dir string, key Key, constants []constant) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	sweep(dir)
 	f, err := os.CreateTemp(dir, ".pack-*")
 	if err != nil {
 		return err
@@ -204,6 +206,16 @@ func writeStore(dir string, key Key, constants []constant) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), filepath.Join(dir, key.name()))
+}
+
+// sweep removes what processes left that ended while they packed.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, ".pack-*")) //nolint:errcheck // the pattern is good
+	for _, path := range left {
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.Remove(path) // somebody else may have been faster
+		}
+	}
 }
 
 func frameOf(h storeHeader) ([]byte, error) {

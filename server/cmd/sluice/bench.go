@@ -39,6 +39,11 @@ with nothing else to do. SLUICE_ISA masks a tier of kernels.
 				}
 				c.Path = path
 			}
+			path, err := a.modelPath(c.Path)
+			if err != nil {
+				return err
+			}
+			c.Path = path
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -63,7 +68,7 @@ with nothing else to do. SLUICE_ISA masks a tier of kernels.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.Path, "model", "", "GGUF file; without it the model of the configuration / 模型文件，默认取配置中的模型")
+	f.StringVar(&c.Path, "model", "", "model file, or its name in sluice models list; without it the model of the configuration / 模型文件或名称，默认取配置中的模型")
 	f.StringVar(&c.Plan, "plan", "", "precision plan; without it the engine's own choice / 精度方案，默认由引擎决定")
 	f.IntSliceVar(&c.Threads, "threads", []int{runtime.NumCPU()}, "numbers of threads; without it all processors / 线程数，可用逗号分隔多个，默认取全部处理器")
 	f.IntSliceVar(&c.Prompts, "prompt", []int{128, 512}, "lengths of prompts / 提示的长度，可用逗号分隔多个")

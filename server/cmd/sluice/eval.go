@@ -72,9 +72,15 @@ func (a *app) evalText(name, short, long, against string, shown ...string) *cobr
 				return err
 			}
 			if f.model == "" {
-				if f.model, err = a.defaultModel(); err != nil {
-					return err
-				}
+				f.model, err = a.defaultModel()
+			} else {
+				f.model, err = a.modelPath(f.model)
+			}
+			if err == nil && f.againstModel != "" {
+				f.againstModel, err = a.modelPath(f.againstModel)
+			}
+			if err != nil {
+				return err
 			}
 			if f.againstModel != "" && f.against == "" {
 				f.against = "f32"
@@ -88,7 +94,7 @@ func (a *app) evalText(name, short, long, against string, shown ...string) *cobr
 		},
 	}
 	f.register(cmd, against)
-	cmd.Flags().StringVar(&f.model, "model", "", "model file; without it the model of the configuration / 模型文件，默认取配置中的模型")
+	cmd.Flags().StringVar(&f.model, "model", "", "model file, or its name in sluice models list; without it the model of the configuration / 模型文件或名称，默认取配置中的模型")
 	cmd.Flags().IntVar(&f.context, "context", 512, "tokens of a window / 窗口词元数")
 	cmd.Flags().IntVar(&f.stride, "stride", 0, "tokens from one window to the next (default: half a window) / 窗口步长")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "tokens to score; 0: all / 评测词元数上限")
@@ -106,14 +112,6 @@ func (f *evalFlags) check() (eval.Data, error) {
 	return eval.Load(f.data, f.field)
 }
 
-// planName is the plan as the engine calls it.
-func planName(plan string) string {
-	if plan == "native" {
-		return native.PlanNative
-	}
-	return plan
-}
-
 // interrupted names the end by a signal as other commands do.
 func interrupted(err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -124,7 +122,7 @@ func interrupted(err error) error {
 
 func (a *app) measureText(ctx context.Context, f *evalFlags, data eval.Data) (eval.Report, error) {
 	open := func(path, plan, calibration string) (*native.Runner, eval.Subject, error) {
-		r, err := native.OpenRunner(native.RunnerConfig{Path: path, Plan: planName(plan), Threads: f.threads, Context: f.context, Calibration: calibration})
+		r, err := native.OpenRunner(native.RunnerConfig{Path: path, Plan: plan, Threads: f.threads, Context: f.context, Calibration: calibration})
 		if err != nil {
 			return nil, eval.Subject{}, err
 		}
@@ -184,6 +182,16 @@ model are left out and counted. 逐段比较向量：文本按空行分段，超
 			if f.model == "" {
 				return usageError{errors.New("name the encoder's directory with --model; sluice models list shows those that are here")}
 			}
+			path, err := a.modelPath(f.model)
+			if err != nil {
+				return err
+			}
+			f.model = path
+			if f.againstModel != "" {
+				if f.againstModel, err = a.modelPath(f.againstModel); err != nil {
+					return err
+				}
+			}
 			data, err := f.check()
 			if err != nil {
 				return err
@@ -197,7 +205,7 @@ model are left out and counted. 逐段比较向量：文本按空行分段，超
 		},
 	}
 	f.register(cmd, "f32")
-	cmd.Flags().StringVar(&f.model, "model", "", "directory of the encoder / 向量模型的目录")
+	cmd.Flags().StringVar(&f.model, "model", "", "directory of the encoder, or its name in sluice models list / 向量模型的目录或名称")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "passages to compare; 0: all / 段落数上限")
 	return cmd
 }
@@ -216,7 +224,7 @@ func (a *app) measureVectors(ctx context.Context, f *evalFlags, data eval.Data) 
 	open := func(path, plan, calibration string) (eval.Embed, eval.Subject, error) {
 		const id = engine.ModelID("model")
 		e, err := native.New(native.Config{Threads: f.threads, Models: []native.ModelConfig{
-			{ID: id, Path: path, Precision: planName(plan), Calibration: calibration},
+			{ID: id, Path: path, Precision: plan, Calibration: calibration},
 		}}, log, nil)
 		if err != nil {
 			return nil, eval.Subject{}, err

@@ -67,10 +67,10 @@ func TestEvalRefuses(t *testing.T) {
 		{exitFailed, []string{"kld", "--config", empty + ".yaml"}, "does not exist"},
 		{exitUsage, []string{"kld", "model.gguf"}, "eval kld [flags]"},
 		{exitUsage, []string{"kld", "--model", "x", "--field", "text"}, "--data"},
-		{exitUsage, []string{"embeddings", "--model", "x", "--limit", "-1"}, "--limit"},
+		{exitUsage, []string{"embeddings", "--model", empty, "--limit", "-1"}, "--limit"},
 		{exitFailed, []string{"kld", "--model", "x", "--data", empty}, "no text"},
 		{exitFailed, []string{"kld", "--model", "x", "--data", "none.txt"}, "none.txt"},
-		{exitFailed, []string{"kld", "--model", empty + "x"}, "no such file"},
+		{exitFailed, []string{"kld", "--model", empty + "x"}, "is no file or directory, and no model that is here"},
 		{exitUsage, []string{"kdl"}, "kld"},
 	} {
 		runCommand(t.Context(), nil, "", append([]string{"eval"}, c.args...)...).wants(t, c.code, c.want)
