@@ -83,6 +83,16 @@ def _():
     assert len(content) == p.usage.completion_tokens and all(len(t.top_logprobs) == 3 and t.logprob <= 0 for t in content)
 
 
+@check("an answer comes again with the seed of its replay token")
+def _():
+    first = client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=16, temperature=1)
+    token = first.model_extra["sluice"]["replay"]
+    again = client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=16, temperature=1, seed=int(token.split(".")[-1], 16) % 2**63)
+    if int(token.split(".")[-1], 16) < 2**63:  # what the API takes as a seed
+        assert again.choices[0].message.content == first.choices[0].message.content
+        assert again.model_extra["sluice"]["replay"] == token
+
+
 @check("completions")
 def _():
     r = client.completions.create(model=MODEL, prompt="The capital of France is", max_tokens=4, temperature=0)
