@@ -19,7 +19,7 @@ const (
 	maxCalibration     = 4 << 20 // bytes of a calibration text
 	calibrationTokens  = 2048    // how many tokens of it are computed, together
 	calibrationContext = 512     // how many of them follow one another
-	calibrationVersion = 1       // changes with what is computed from a text
+	calibrationVersion = 2       // changes with what is computed from a text
 )
 
 // calibration is a text for which the weights of a plan are rounded.
@@ -55,11 +55,8 @@ func readCalibration(path string) (*calibration, error) {
 
 // calibrates reports whether a plan has weights whose rounding a calibration changes.
 func (p plan) calibrates() bool {
-	if p.policy.Default == "i8" {
-		return true
-	}
 	for _, e := range p.policy.Classes {
-		if e == "i8" {
+		if e == "i8" || e == "q8" {
 			return true
 		}
 	}
@@ -67,7 +64,7 @@ func (p plan) calibrates() bool {
 }
 
 func (p plan) notCalibrated() error {
-	return fmt.Errorf("a calibration has no effect with the precision plan %q, which has no weights of eight bits per row; use int8 or leave it out", p.name)
+	return fmt.Errorf("a calibration has no effect with the precision plan %q, which rounds no weights to eight bits; use int8 or leave it out", p.name)
 }
 
 // calibrated gives the plan the name it has with a calibration.

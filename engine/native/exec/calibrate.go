@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/sluice-project/sluice/engine/gguf"
 	"github.com/sluice-project/sluice/engine/kernel"
 )
 
@@ -23,7 +24,7 @@ type Calibration struct {
 type calibrator struct {
 	from    *Calibration
 	threads int
-	stacks  map[string]*stack
+	weights map[string]constant
 	once    sync.Once
 	done    map[string][]byte
 	err     error
@@ -35,10 +36,10 @@ func (c *calibrator) constants(all []constant) []constant {
 	out := make([]constant, len(all))
 	for i, from := range all {
 		out[i] = from
-		if from.stack == nil || from.format != kernel.I8 {
+		if from.stack == nil || from.format != kernel.I8 && (from.format != kernel.Q8 || from.stack.stores(gguf.Q8_0)) {
 			continue
 		}
-		c.stacks[from.name] = from.stack
+		c.weights[from.name] = from
 		out[i].fill = func(mem []byte) error { return c.fill(from, mem) }
 	}
 	return out
@@ -64,7 +65,8 @@ func (c *calibrator) fill(w constant, mem []byte) error {
 
 // see collects the inputs of a matrix and packs it after the last.
 func (c *calibrator) see(matrix string, input []float32, of int) {
-	s := c.stacks[matrix]
+	w := c.weights[matrix]
+	s := w.stack
 	if s == nil || s.cols != len(input) || c.err != nil {
 		return
 	}
@@ -73,8 +75,8 @@ func (c *calibrator) see(matrix string, input []float32, of int) {
 	if c.in.rows < of {
 		return
 	}
-	mem := slab(kernel.MatrixBytes(kernel.I8, s.rows, s.cols))
-	if err := c.pack(s, kernel.NewMatrix(kernel.I8, s.rows, s.cols, mem)); err != nil {
+	mem := slab(w.bytes)
+	if err := c.pack(s, kernel.NewMatrix(w.format, s.rows, s.cols, mem)); err != nil {
 		c.err = fmt.Errorf("weight %q: %w", matrix, err)
 	}
 	c.done[matrix] = mem
@@ -97,7 +99,7 @@ func (c *calibrator) pack(s *stack, m *kernel.Matrix) error {
 	}
 	units := (s.rows + panelRows - 1) / panelRows
 	return parallel(units, c.threads, func(from, to int) error {
-		s.compensate(m, newCompensator(f, c.from.Kernels), from*panelRows, min(to*panelRows, s.rows))
+		s.compensate(m, newCompensator(f, c.from.Kernels, m.Format()), from*panelRows, min(to*panelRows, s.rows))
 		return nil
 	})
 }
@@ -112,7 +114,17 @@ func (s *stack) compensate(m *kernel.Matrix, c *compensator, from, to int) {
 		}
 		c.round(n)
 		for r := range n {
-			m.SetScaledRow(from+r, c.codes[r], c.scales[r])
+			c.store(m, from+r, r)
 		}
 	}
+}
+
+// stores reports whether the file has all rows in one format: what the packed format holds exactly is not rounded.
+func (s *stack) stores(t gguf.Type) bool {
+	for _, part := range s.parts {
+		if p, ok := part.(*gguf.Tensor); !ok || p.Type != t {
+			return false
+		}
+	}
+	return true
 }

@@ -235,27 +235,37 @@ const (
 type compensator struct {
 	f       *factor
 	k       kernel.Kernels
+	format  kernel.Format
+	width   int // columns that share a scale
 	fitter  fitter
+	energy  []float32           // what the fitter weighs the columns with
 	rows    [together][]float32 // to be filled before round
 	codes   [together][]int8    // the result: integers
-	scales  [together]float32   // and the scale of each row
-	carried []float32           // what is carried into a block, blockColumns for each row
-	left    []byte              // what each column has left over: activations in the order of the factor
+	scales  [together][]float32 // and the scales of each row
+	zero    []float32           // the offsets of blocks
+	half    []uint16
+	carried []float32 // what is carried into a block, blockColumns for each row
+	left    []byte    // what each column has left over: activations in the order of the factor
 	near    [blockColumns][lanes]float64
 }
 
-func newCompensator(f *factor, k kernel.Kernels) *compensator {
+func newCompensator(f *factor, k kernel.Kernels, format kernel.Format) *compensator {
 	sums, all := make([]float64, f.n), 0.0
 	for i, c := range f.order {
 		sums[c] = f.d[i]
 		all += f.d[i]
 	}
 	c := &compensator{
-		f: f, k: k, fitter: fitter{energy: normalized(sums, all)}, carried: make([]float32, together*blockColumns),
+		f: f, k: k, format: format, width: f.n, energy: normalized(sums, all), carried: make([]float32, together*blockColumns),
 		left: slab(kernel.ActivationsBytes(kernel.Dense, together, f.n)),
 	}
+	if format == kernel.Q8 {
+		c.width = 32
+	}
+	n := f.n / c.width
+	c.zero, c.half = make([]float32, n), make([]uint16, n)
 	for r := range c.rows {
-		c.rows[r], c.codes[r] = make([]float32, f.n), make([]int8, f.n)
+		c.rows[r], c.codes[r], c.scales[r] = make([]float32, f.n), make([]int8, f.n), make([]float32, n)
 	}
 	return c
 }
@@ -263,7 +273,7 @@ func newCompensator(f *factor, k kernel.Kernels) *compensator {
 // round quantises the first n rows.
 func (c *compensator) round(n int) {
 	for r := range n {
-		c.scales[r] = c.fitter.fit(c.codes[r], c.rows[r])
+		c.fit(r)
 	}
 	left := kernel.NewActivations(kernel.Dense, together, c.f.n, c.left)
 	for i := range c.f.blocks {
@@ -279,6 +289,27 @@ func (c *compensator) round(n int) {
 	}
 }
 
+// fit finds the scales of a row.
+func (c *compensator) fit(r int) {
+	for i := range c.scales[r] {
+		from, to := i*c.width, (i+1)*c.width
+		c.fitter.energy = c.energy[from:to]
+		c.scales[r][i] = c.fitter.fit(c.codes[r][from:to], c.rows[r][from:to])
+	}
+	if c.format == kernel.Q8 {
+		roundToHalf(c.scales[r], c.half)
+	}
+}
+
+// store writes a row that was rounded.
+func (c *compensator) store(m *kernel.Matrix, row, r int) {
+	if c.format == kernel.Q8 {
+		m.SetBlocks(row, c.codes[r], c.scales[r], c.zero)
+		return
+	}
+	m.SetScaledRow(row, c.codes[r], c.scales[r][0])
+}
+
 // block rounds the columns of a block of some rows.
 func (c *compensator) block(b *factorBlock, left *kernel.Activations, from, to int) {
 	for k := b.from; k < b.to; k++ {
@@ -289,7 +320,7 @@ func (c *compensator) block(b *factorBlock, left *kernel.Activations, from, to i
 		}
 		carry(&want, c.near[:at], b.near[at*blockColumns:])
 		for r := from; r < to; r++ {
-			v, d := 0.0, float64(c.scales[r])
+			v, d := 0.0, float64(c.scales[r][column/c.width])
 			if d > 0 {
 				v = max(-127, min(127, math.RoundToEven(want[r-from]/d)))
 			}

@@ -167,7 +167,7 @@ func (p *Program) loadWeights(g *graph.Graph, tensors func(name string) (Tensor,
 		p.bytes += c.bytes
 	}
 	if opt.Calibration != nil {
-		c := calibrator{from: opt.Calibration, threads: opt.Threads, stacks: map[string]*stack{}, done: map[string][]byte{}}
+		c := calibrator{from: opt.Calibration, threads: opt.Threads, weights: map[string]constant{}, done: map[string][]byte{}}
 		constants = c.constants(constants)
 	}
 	data, report, err := p.openOrPack(key, constants, opt)

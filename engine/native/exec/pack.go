@@ -160,55 +160,57 @@ func (p *packer) plain(t Tensor, i int) []float32 {
 }
 
 func (p *packer) row(r int, t Tensor, i int) error {
-	switch p.m.Format() {
-	case kernel.F32, kernel.F16:
+	blocks, ok := t.(*gguf.Tensor)
+	switch f := p.m.Format(); {
+	case f == kernel.F32 || f == kernel.F16:
 		p.m.SetRow(r, p.plain(t, i))
-		return nil
-	case kernel.I8:
+	case f == kernel.I8:
 		x := p.plain(t, i)
 		if p.q == nil {
 			p.q = make([]int8, p.cols)
 		}
 		p.m.SetScaledRow(r, p.q, p.fitter.fit(p.q, x))
-		return nil
-	}
-	blocks, ok := t.(*gguf.Tensor)
-	if p.m.Format() == kernel.Q8 && (!ok || !blocks.Type.HasBlocks()) {
+	case f == kernel.Q8 && (!ok || !blocks.Type.HasBlocks()):
 		p.requantize(r, p.plain(t, i))
-		return nil
-	}
-	if !ok {
+	case !ok:
 		return errors.New("it is not stored in blocks")
+	default:
+		return p.stored(r, blocks, i)
 	}
+	return nil
+}
+
+// stored packs a row whose integers the file has.
+func (p *packer) stored(r int, t *gguf.Tensor, i int) error {
 	switch p.m.Format() {
 	case kernel.Q4K, kernel.Q5K:
 		var k gguf.KBlock
-		raw := blocks.Raw(i)
+		raw := t.Raw(i)
 		for b := range p.cols / 256 {
-			k.Decode(blocks.Type, raw[b*len(raw)/(p.cols/256):])
+			k.Decode(t.Type, raw[b*len(raw)/(p.cols/256):])
 			p.m.SetK(r, b, k.D, k.DMin, &k.Scales, &k.Offsets, &k.Q)
 		}
 		return nil
 	case kernel.Q6K:
 		var k gguf.Q6KBlock
-		raw := blocks.Raw(i)
+		raw := t.Raw(i)
 		for b := range p.cols / 256 {
 			k.Decode(raw[b*len(raw)/(p.cols/256):])
 			p.m.SetQ6K(r, b, k.D, &k.Scales, &k.Q)
 		}
 		return nil
+	default:
 	}
 	p.growBlocks()
-	blocks.Blocks(i, p.q, p.d, p.o)
+	t.Blocks(i, p.q, p.d, p.o)
 	switch {
 	case kernel.Fits(p.m.Format(), p.q, p.d, p.o):
+		p.m.SetBlocks(r, p.q, p.d, p.o)
 	case p.m.Format() == kernel.Q8:
 		p.requantize(r, p.plain(t, i))
-		return nil
 	default:
-		return fmt.Errorf("row %d of tensor %q has scales that %v weights cannot hold; use the plan f16", i, blocks.Name, p.m.Format())
+		return fmt.Errorf("row %d of tensor %q has scales that %v weights cannot hold; use the plan f16", i, t.Name, p.m.Format())
 	}
-	p.m.SetBlocks(r, p.q, p.d, p.o)
 	return nil
 }
 
@@ -221,6 +223,16 @@ func (p *packer) growBlocks() {
 // maxHalf is the largest number of half precision.
 const maxHalf = 65504
 
+// roundToHalf makes scales what half precision can store; half is room for them.
+func roundToHalf(d []float32, half []uint16) {
+	for i, v := range d {
+		d[i] = min(v, maxHalf)
+	}
+	k := kernel.Generic()
+	k.ToHalf(half, d)
+	k.FromHalf(d, half)
+}
+
 // requantize stores a row in Q8 that the file has in another format: each block under the scale max|x|/127 in half precision.
 func (p *packer) requantize(r int, x []float32) {
 	p.growBlocks()
@@ -231,11 +243,9 @@ func (p *packer) requantize(r int, x []float32) {
 		for _, v := range x[b*32 : b*32+32] {
 			top = max(top, magnitude(v))
 		}
-		p.d[b] = min(top/127, maxHalf)
+		p.d[b] = top / 127
 	}
-	k := kernel.Generic()
-	k.ToHalf(half, p.d)
-	k.FromHalf(p.d, half)
+	roundToHalf(p.d, half)
 	for i, v := range x {
 		p.q[i] = 0
 		if d := p.d[i/32]; d > 0 {

@@ -86,9 +86,11 @@ func (f *fitter) clipped(ratio float32) float32 {
 // rounder, added to a small number and taken away again, leaves it rounded to the nearest even integer.
 const rounder = 3 << 22
 
+func whole(steps float32) float32 { return float32(steps+rounder) - rounder }
+
 // code is a number of steps rounded to the nearest even integer in range.
 func code(steps float32) float32 {
-	c := float32(steps+rounder) - rounder
+	c := whole(steps)
 	if c > 127 {
 		return 127
 	}
@@ -99,30 +101,50 @@ func code(steps float32) float32 {
 }
 
 // loss is the weighted squared error of the row at a scale. The conversions keep compilers from fusing, so that it is the same
-// everywhere.
+// everywhere. Most columns cannot be clipped: all are rounded without a limit first, then those that it may concern once more.
 func (f *fitter) loss(ratio float32) float32 {
 	inverse := 1 / ratio
-	var even, odd float32
-	if f.energy == nil {
-		u := f.u
-		for ; len(u) >= 2; u = u[2:] {
-			a, b := u[0], u[1]
-			a -= float32(ratio * code(float32(a*inverse)))
-			b -= float32(ratio * code(float32(b*inverse)))
-			even += float32(a * a)
-			odd += float32(b * b)
+	sum := f.unlimited(ratio, inverse)
+	for _, i := range f.large {
+		a := f.u[i]
+		steps := float32(a * inverse)
+		free, held := a-float32(ratio*whole(steps)), a-float32(ratio*code(steps))
+		more := float32(held*held) - float32(free*free)
+		if f.energy != nil {
+			more *= f.energy[i]
 		}
-		for _, a := range u {
-			a -= float32(ratio * code(float32(a*inverse)))
-			even += float32(a * a)
+		sum += more
+	}
+	return sum
+}
+
+func (f *fitter) unlimited(ratio, inverse float32) float32 {
+	var s0, s1, s2, s3 float32
+	u := f.u
+	if e := f.energy; e != nil {
+		e = e[:len(u)]
+		for i, a := range u {
+			a -= float32(ratio * whole(float32(a*inverse)))
+			s0 += float32(float32(a*a) * e[i])
 		}
-		return even + odd
+		return s0
 	}
-	for i, a := range f.u {
-		a -= float32(ratio * code(float32(a*inverse)))
-		even += float32(float32(a*a) * f.energy[i])
+	for ; len(u) >= 4; u = u[4:] {
+		a, b, c, d := u[0], u[1], u[2], u[3]
+		a -= float32(ratio * whole(float32(a*inverse)))
+		b -= float32(ratio * whole(float32(b*inverse)))
+		c -= float32(ratio * whole(float32(c*inverse)))
+		d -= float32(ratio * whole(float32(d*inverse)))
+		s0 += float32(a * a)
+		s1 += float32(b * b)
+		s2 += float32(c * c)
+		s3 += float32(d * d)
 	}
-	return even
+	for _, a := range u {
+		a -= float32(ratio * whole(float32(a*inverse)))
+		s0 += float32(a * a)
+	}
+	return (s0 + s1) + (s2 + s3)
 }
 
 // refine sets q for a scale and returns the best scale for these integers, in steps of the one that clips nothing.

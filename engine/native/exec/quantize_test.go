@@ -186,10 +186,10 @@ func outputError(m *kernel.Matrix, want data, in *inputs) float64 {
 	return sum
 }
 
-func calibratedMatrix(t *testing.T, w data, in *inputs, k kernel.Kernels, threads int) *kernel.Matrix {
+func calibratedMatrix(t *testing.T, f kernel.Format, w data, in *inputs, k kernel.Kernels, threads int) *kernel.Matrix {
 	t.Helper()
 	s := &stack{rows: w.Rows(), cols: w.cols, parts: []Tensor{w}}
-	m := kernel.NewMatrix(kernel.I8, s.rows, s.cols, nil)
+	m := kernel.NewMatrix(f, s.rows, s.cols, nil)
 	c := &calibrator{from: &Calibration{Kernels: k}, threads: threads, in: *in}
 	if err := c.pack(s, m); err != nil {
 		t.Fatal(err)
@@ -209,16 +209,18 @@ func TestCompensationMakesProductsBetter(t *testing.T) {
 		for r := range rows {
 			w.x = append(w.x, drawnRow(rng, cols, r%3)...)
 		}
-		plain := kernel.NewMatrix(kernel.I8, rows, cols, nil)
-		if err := (&stack{rows: rows, cols: cols, parts: []Tensor{w}}).pack(plain, nil, 1); err != nil {
-			t.Fatal(err)
-		}
-		m := calibratedMatrix(t, w, seen, kernel.Generic(), 2)
-		for name, x := range map[string]*inputs{"seen": seen, "fresh": fresh} {
-			before, after := outputError(plain, w, x), outputError(m, w, x)
-			t.Logf("%d×%d, %s inputs: %.3f of the error is left", rows, cols, name, after/before)
-			if after > 0.5*before {
-				t.Errorf("%d×%d, %s inputs: error %g, without compensation %g", rows, cols, name, after, before)
+		for _, f := range []kernel.Format{kernel.I8, kernel.Q8} {
+			plain := kernel.NewMatrix(f, rows, cols, nil)
+			if err := (&stack{rows: rows, cols: cols, parts: []Tensor{w}}).pack(plain, nil, 1); err != nil {
+				t.Fatal(err)
+			}
+			m := calibratedMatrix(t, f, w, seen, kernel.Generic(), 2)
+			for name, x := range map[string]*inputs{"seen": seen, "fresh": fresh} {
+				before, after := outputError(plain, w, x), outputError(m, w, x)
+				t.Logf("%v, %d×%d, %s inputs: %.3f of the error is left", f, rows, cols, name, after/before)
+				if after > 0.5*before {
+					t.Errorf("%v, %d×%d, %s inputs: error %g, without compensation %g", f, rows, cols, name, after, before)
+				}
 			}
 		}
 	}
@@ -231,11 +233,13 @@ func TestCompensationIsTheSameEverywhere(t *testing.T) {
 	for r := range 100 {
 		w.x = append(w.x, drawnRow(rng, 192, r)...)
 	}
-	want := calibratedMatrix(t, w, in, kernel.Generic(), 1).Bytes()
-	for _, k := range tiers() {
-		for _, threads := range []int{1, 2, 3, 8} {
-			if got := calibratedMatrix(t, w, in, k, threads).Bytes(); !bytes.Equal(got, want) {
-				t.Errorf("%s, %d threads: other bytes", k.ISA(), threads)
+	for _, f := range []kernel.Format{kernel.I8, kernel.Q8} {
+		want := calibratedMatrix(t, f, w, in, kernel.Generic(), 1).Bytes()
+		for _, k := range tiers() {
+			for _, threads := range []int{1, 2, 3, 8} {
+				if got := calibratedMatrix(t, f, w, in, k, threads).Bytes(); !bytes.Equal(got, want) {
+					t.Errorf("%v, %s, %d threads: other bytes", f, k.ISA(), threads)
+				}
 			}
 		}
 	}
