@@ -1,13 +1,9 @@
 package arch
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -29,7 +25,7 @@ func (m *Model) openDirectory(dir string) error {
 	}
 	m.Config, m.Dir = *c, dir
 	m.closers = append(m.closers, f.Close)
-	m.digest = sync.OnceValues(func() (string, error) { return digestDirectory(dir, f) })
+	m.digest = sync.OnceValue(f.Digest)
 	m.tensors = map[string]Tensor{}
 	if len(divisors) > 0 {
 		m.tensors[ropeFreqs] = computed(divisors)
@@ -75,30 +71,4 @@ func (m *Model) level(name string, t Tensor) Tensor {
 		return plusOne{t}
 	}
 	return t
-}
-
-// settingsFiles decide, with the weights, what a model answers. They stand in the order of their names.
-func settingsFiles() []string {
-	return []string{
-		"1_Pooling/config.json", "chat_template.jinja", "config.json", "generation_config.json", "modules.json", "sentence_bert_config.json", "special_tokens_map.json",
-		"tokenizer.json", "tokenizer_config.json",
-	}
-}
-
-// digestDirectory is the SHA-256 of a list of digests and names, as sha256sum prints it: the weights, then the settings that are there.
-func digestDirectory(dir string, weights *safetensors.File) (string, error) {
-	list := sha256.New()
-	fmt.Fprintf(list, "%s  model.safetensors\n", strings.TrimPrefix(weights.Digest(), "sha256:"))
-	for _, name := range settingsFiles() {
-		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("digest of the model: %w", err)
-		}
-		sum := sha256.Sum256(data)
-		fmt.Fprintf(list, "%s  %s\n", hex.EncodeToString(sum[:]), name)
-	}
-	return "sha256:" + hex.EncodeToString(list.Sum(nil)), nil
 }

@@ -21,7 +21,7 @@ type Model struct {
 
 	tensors map[string]Tensor
 	closers []func() error
-	digest  func() (string, error)
+	digest  func() string
 }
 
 // Open reads a model: a GGUF file, or a directory with config.json and safetensors. Nothing but headers is read. The caller closes it.
@@ -65,9 +65,9 @@ func (m *Model) original(name string) string {
 	return namesOf(m.Config.Arch).original(name)
 }
 
-// Digest is "sha256:" and the SHA-256 in hexadecimal digits of a GGUF file, or, for a directory, of the list that sha256sum prints for
-// the weights and the settings that decide what the model answers. It reads them all the first time.
-func (m *Model) Digest() (string, error) { return m.digest() }
+// Digest is "sha256:" and the SHA-256 in hexadecimal digits of the weights: of a GGUF file, of model.safetensors, or, where the weights
+// are split, of the index and then the files. It reads them all the first time.
+func (m *Model) Digest() string { return m.digest() }
 
 // Close ends the use of the files. Tensors must not be read afterwards.
 func (m *Model) Close() error {
@@ -86,7 +86,7 @@ func (m *Model) openFile(path string) error {
 	}
 	m.File = f
 	m.closers = append(m.closers, f.Close)
-	m.digest = sync.OnceValues(func() (string, error) { return f.Digest(), nil })
+	m.digest = sync.OnceValue(f.Digest)
 	c, err := readGGUF(f)
 	if err != nil {
 		return err

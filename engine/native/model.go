@@ -62,10 +62,7 @@ func (o *opener) open(mc ModelConfig) (*compiled, error) {
 }
 
 func (o *opener) compile(files *arch.Model, pl plan, calibration *exec.Calibration) (*compiled, exec.Report, error) {
-	digest, err := files.Digest()
-	if err != nil {
-		return nil, exec.Report{}, err
-	}
+	digest := files.Digest()
 	g := files.Graph
 	passes, err := graph.Optimize(g, pl.policy)
 	if err != nil {

@@ -89,10 +89,8 @@ func (in inspection) summary() (summary, error) {
 		Path: in.path, Format: "safetensors", Architecture: c.Arch, Name: c.Name,
 		Numbers: numbersOf(c), Tokenizer: tokenizerFacts{Tokens: c.Vocab, BOS: c.BOS, EOS: c.EOS},
 	}
+	s.Digest = in.model.Digest()
 	var err error
-	if s.Digest, err = in.model.Digest(); err != nil {
-		return s, err
-	}
 	if s.Tensors, err = in.tensors(); err != nil {
 		return s, err
 	}
