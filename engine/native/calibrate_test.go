@@ -94,6 +94,11 @@ func TestCalibration(t *testing.T) {
 			t.Errorf("%s: the same %v, want %v; %d packed files, want %d", c.name, !c.same, c.same, files(), c.files)
 		}
 	}
+	t.Setenv("SLUICE_ISA", "generic")
+	cfg.Threads, cfg.CacheDir, cfg.Calibration = 2, "", calibrationFile(t, text)
+	if got, _ := tinyLogits(t, cfg); !slices.Equal(got, calibrated) {
+		t.Error("the reference kernels round other weights")
+	}
 }
 
 func TestCalibrationRefuses(t *testing.T) {

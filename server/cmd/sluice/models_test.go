@@ -133,6 +133,18 @@ func TestModelsCompile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packs a real model")
 	}
+	t.Run("calibration", func(t *testing.T) {
+		encoder, dir := testmodel.Path(t, testmodel.MiniLM), t.TempDir()
+		text := filepath.Join(dir, "text.txt")
+		if err := os.WriteFile(text, []byte("The reservoir above the town feeds two turbines.\n\nThe mill has been closed for years."), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		compile(dir, encoder, "--plan", "native", "--calibration", text).wants(t, exitFailed, "a calibration has no effect")
+		compile(dir, encoder, "--plan", "int8", "--calibration", text+"x").wants(t, exitFailed, "read the calibration text")
+		compile(dir, encoder, "--plan", "int8", "--calibration", text).wants(t, exitOK, "int8+cal:", "built")
+		compile(dir, encoder, "--plan", "int8", "--calibration", text).wants(t, exitOK, "was there and is good")
+		compile(dir, encoder, "--plan", "int8").wants(t, exitOK, "int8,", "built")
+	})
 	model, dir := testmodel.Path(t, testmodel.SmolLM2), filepath.Join(t.TempDir(), "packed")
 	compile(dir, model).wants(t, exitOK, "sha256:b179c9523d0e", "native,", "built", dir)
 	r := compile(dir, model, "--json")
