@@ -190,7 +190,7 @@ func processor() string {
 		if ok && slices.Contains([]string{"model name", "cpu family", "model", "cpu implementer", "cpu part"}, key) {
 			parts = append(parts, strings.TrimSpace(value))
 		}
-		if ok && key == "flags" || len(bytes.TrimSpace([]byte(line))) == 0 {
+		if ok && key == "flags" || len(bytes.TrimSpace(line)) == 0 {
 			break // the first processor is enough
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/gguf"
 )
 
@@ -26,7 +25,7 @@ func TestTuningIsKeptAndUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = e.Close() })
-		return e.generators[engine.ModelID(tinyID)]
+		return e.generators[tinyID]
 	}
 	if g := load(); g.promptRows != report.Tuning.PromptRows || g.pass.FewThreads != report.Tuning.GenerationThreads {
 		t.Errorf("loaded with %d rows and %d threads, measured %+v", g.promptRows, g.pass.FewThreads, report.Tuning)

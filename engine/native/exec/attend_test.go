@@ -105,8 +105,14 @@ func someTokens(n int) []int32 {
 func TestAttentionOverPages(t *testing.T) {
 	ids := someTokens(200)
 	for _, c := range []small{
-		{heads: 4, kv: 2, dim: 8}, {heads: 4, kv: 2, dim: 16, window: 1}, {heads: 2, kv: 1, dim: 32, window: 63}, {heads: 3, kv: 3, dim: 8, window: 64},
-		{heads: 4, kv: 2, dim: 8, window: 65}, {heads: 4, kv: 4, dim: 8, window: 130, softcap: 3}, {heads: 20, kv: 1, dim: 8}, {heads: 34, kv: 2, dim: 4, window: 100},
+		{heads: 4, kv: 2, dim: 8},
+		{heads: 4, kv: 2, dim: 16, window: 1},
+		{heads: 2, kv: 1, dim: 32, window: 63},
+		{heads: 3, kv: 3, dim: 8, window: 64},
+		{heads: 4, kv: 2, dim: 8, window: 65},
+		{heads: 4, kv: 4, dim: 8, window: 130, softcap: 3},
+		{heads: 20, kv: 1, dim: 8},
+		{heads: 34, kv: 2, dim: 4, window: 100},
 	} {
 		for _, kv8 := range []bool{false, true} {
 			c.plan, c.kv8 = "f32", kv8

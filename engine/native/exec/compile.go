@@ -23,7 +23,6 @@ type Program struct {
 	kv8                           bool
 	vocab, context                int
 	bytes                         int
-	macs                          int
 	text                          string
 
 	store *store

@@ -84,21 +84,21 @@ const cachedBytes = 128 << 10
 const blockRows = 16
 
 // NewPass returns a pass of the program on the threads of pool.
-func (g *Program) NewPass(k kernel.Kernels, pool *Pool) *Pass {
-	p := &Pass{
-		prog: g, k: k, pool: pool, pages: newPages(g.cacheLayers, g.kvHeads, g.headDim, g.kv8),
-		acts: make([]activations, len(g.acts)), tables: make([][]float32, len(g.rotations)), work: make([]scratch, pool.threads),
+func (p *Program) NewPass(k kernel.Kernels, pool *Pool) *Pass {
+	pass := &Pass{
+		prog: p, k: k, pool: pool, pages: newPages(p.cacheLayers, p.kvHeads, p.headDim, p.kv8),
+		acts: make([]activations, len(p.acts)), tables: make([][]float32, len(p.rotations)), work: make([]scratch, pool.threads),
 	}
 	widest := 0
-	for i := range g.steps {
-		if s := &g.steps[i]; s.op == graph.OpMatMul && s.in[0].wide {
+	for i := range p.steps {
+		if s := &p.steps[i]; s.op == graph.OpMatMul && s.in[0].wide {
 			widest = max(widest, s.out.rowBytes/4)
 		}
 	}
-	p.both = make([]float32, 2*togetherRows*widest)
-	p.fnMul, p.fnNorm, p.fnRows = p.mul, p.norm, p.rowwise
-	p.fnPrepare, p.fnAttend, p.fnQuantize = p.prepare, p.attend, p.quantizeHeads
-	return p
+	pass.both = make([]float32, 2*togetherRows*widest)
+	pass.fnMul, pass.fnNorm, pass.fnRows = pass.mul, pass.norm, pass.rowwise
+	pass.fnPrepare, pass.fnAttend, pass.fnQuantize = pass.prepare, pass.attend, pass.quantizeHeads
+	return pass
 }
 
 // Kernels returns what the pass computes with.

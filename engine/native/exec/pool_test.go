@@ -135,16 +135,12 @@ func TestPoolOnACrowdedMachine(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(procs)
 	runtime.GOMAXPROCS(4 * procs)
-	stop := make(chan struct{})
-	defer close(stop)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	for range procs { // others who compute
 		go func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
+				sink.Add(1)
 			}
 		}()
 	}

@@ -11,10 +11,9 @@ import (
 func (p *Pass) norm(worker, from, to int) {
 	s := p.step
 	for i := from; i < to; i++ {
-		x, dst := p.row(&s.in[0], i), []float32(nil)
-		if s.quant || s.residual >= 0 {
-			dst = p.temp(worker, len(x))
-		} else {
+		x := p.row(&s.in[0], i)
+		dst := p.temp(worker, len(x))
+		if !s.quant && s.residual < 0 {
 			dst = p.row(&s.out, i)
 		}
 		if s.op == graph.OpLayerNorm {

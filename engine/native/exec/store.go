@@ -43,7 +43,7 @@ type Key struct {
 
 // name is the file's name: whoever looks into the directory should see what is what.
 func (k Key) name() string {
-	data, _ := json.Marshal(k) //nolint:errcheck // strings and a number
+	data, _ := json.Marshal(k)
 	sum := sha256.Sum256(data)
 	return fmt.Sprintf("%s-%s-%s.pack", strings.ReplaceAll(k.Plan, ":", "-"), k.ISA, hex.EncodeToString(sum[:12]))
 }
@@ -210,7 +210,7 @@ func writeStore(dir string, key Key, constants []constant) (err error) {
 
 // sweep removes what processes left that ended while they packed.
 func sweep(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, ".pack-*")) //nolint:errcheck // the pattern is good
+	left, _ := filepath.Glob(filepath.Join(dir, ".pack-*"))
 	for _, path := range left {
 		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
 			_ = os.Remove(path) // somebody else may have been faster
