@@ -56,6 +56,10 @@ test-long: ## run the tests with their long forms, then every fuzz target for a 
 	SLUICE_TEST_LONG=1 $(GO) test -timeout 60m ./...
 	$(MAKE) fuzz FUZZTIME=60s
 
+.PHONY: test-gates
+test-gates: ## hold every precision plan to its quality gates, on the whole evaluation text
+	SLUICE_TEST_LONG=1 $(GO) test -count=1 -timeout 30m ./engine/eval
+
 .PHONY: test-race
 test-race: ## run the packages with goroutines under the race detector
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m $(RACE_PACKAGES)
@@ -121,7 +125,7 @@ check-generated: generate ## fail when generated files differ from what is commi
 	@git diff --exit-code --stat -- server/adminapi web/src || { echo 'generated files are stale: run make generate and commit'; exit 1; }
 
 .PHONY: check
-check: check-fmt vet lint check-generated test-console build test test-emulated test-race e2e-browser ## everything CI checks
+check: check-fmt vet lint check-generated test-console build test test-emulated test-gates test-race e2e-browser ## everything CI checks
 
 .PHONY: clean
 clean: ## remove what the build made (not your data, not downloads)

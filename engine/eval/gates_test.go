@@ -31,6 +31,7 @@ var gates = []struct {
 	calibration   string // text for which the plan's weights are rounded
 }{
 	{plan: native.PlanNative, against: native.PlanF32, change: 0.005, kld: 0.005, top1: 0.95},
+	{plan: native.PlanNativeWide, against: native.PlanF32, change: 0.001, kld: 0.0001, top1: 0.99},
 	{plan: native.PlanNativeKV8, against: native.PlanNative, rise: 0.002, kld: 0.005, top1: 0.94, long: true},
 	{plan: native.PlanInt8, against: native.PlanF32, rise: 0.005, kld: 0.004, top1: 0.95, long: true},
 	{plan: native.PlanInt8, against: native.PlanF32, rise: 0.005, kld: 0.002, top1: 0.965, long: true, calibration: calibrationFile},
