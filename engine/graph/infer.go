@@ -118,7 +118,7 @@ func inferEmbed(n *Node) (Type, error) {
 }
 
 // Reads is the element type of the values that products with weights of this format read: q8b for the block formats, f32 for f32 and f16.
-// Weights in i8 read q8r; they can read q8b too.
+// Weights in i8 read q8r.
 func Reads(format Elem) Elem {
 	switch format {
 	case "q4", "q4k", "q5", "q5k", "q6k", "q8":
@@ -150,7 +150,7 @@ func inferMatMul(n *Node) (Type, error) {
 	if len(w.Shape) != 2 || w.elements() == 0 || w.Elem == I32 || quantisedElem(w.Elem) {
 		return Type{}, fmt.Errorf("operand w (%s) is %s, not a matrix", n.In[1].ref(), w)
 	}
-	if want := Reads(w.Elem); oneTerm(x.Elem) != want && (w.Elem != "i8" || oneTerm(x.Elem) != Q8B) {
+	if want := Reads(w.Elem); oneTerm(x.Elem) != want {
 		return Type{}, fmt.Errorf("operand x (%s) is %s, but weights in %s (%s) read %s", n.In[0].ref(), x.Elem, w.Elem, n.In[1].ref(), want)
 	}
 	if len(x.Shape) != 2 || x.Shape[1] != w.Shape[1] {

@@ -23,12 +23,11 @@ func plans(t testing.TB) []Precision {
 		}
 		out = append(out, p)
 	}
-	blocks, err := NewPrecision("int8", map[string]string{"head": "i8"})
+	head, err := NewPrecision("int8", map[string]string{"head": "i8"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks.Blocks = true
-	return append(out, blocks)
+	return append(out, head)
 }
 
 // Every pass keeps the meaning of every graph, alone and after the passes before it.

@@ -15,8 +15,6 @@ type Precision struct {
 	Name    string
 	Default Elem           // of the classes that Classes leaves out
 	Classes map[Class]Elem // native, f32, f16, i8 or q8
-	// Blocks lets i8 weights read activations with one scale per 32 columns instead of one per row.
-	Blocks bool
 	// Wide names the classes whose weights read activations in two terms: products cost twice as much and lose next to nothing.
 	Wide map[Class]bool
 }
@@ -182,9 +180,6 @@ func (p Precision) quantise(e *editor) {
 		want, per := Reads(n.In[1].Type.Elem), "block"
 		if want == F32 {
 			continue
-		}
-		if want == Q8R && p.Blocks {
-			want = Q8B
 		}
 		if want == Q8R {
 			per = "row"

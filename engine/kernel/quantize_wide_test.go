@@ -9,7 +9,7 @@ import (
 )
 
 // The tiers agree on both terms, and the terms together are within a 2⁻¹⁵ of the largest magnitude of their block or row.
-func TestQuantizeWide(t *testing.T) {
+func TestQuantizeInTwoTerms(t *testing.T) {
 	for _, in := range []Input{Block, Row} {
 		for _, cols := range []int{32, 96, 576, 1536} {
 			for _, kind := range inputs() {

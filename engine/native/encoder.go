@@ -40,7 +40,7 @@ func (o *opener) encoder(c *compiled) (*encoder, error) {
 	}
 	c.info.CanEmbed, c.info.EmbedDim = true, c.prog.Outputs()
 	e := &encoder{info: c.info, tokens: tokens, prog: c.prog, pool: exec.NewPool(o.cfg.Threads), gate: make(chan struct{}, 1), closed: make(chan struct{})}
-	e.pass = c.pass(o.kernels, e.pool)
+	e.pass = c.prog.NewPass(o.kernels, e.pool)
 	return e, nil
 }
 

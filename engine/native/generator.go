@@ -48,7 +48,7 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 			slog.String("model", string(c.info.ID)), slog.Int("context_tokens", c.info.ContextTokens), slog.Int("tokens_that_fit", fit))
 		c.info.ContextTokens = fit
 	}
-	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, pass: c.pass(o.kernels, pool), sampler: newSampler(o.kernels, tokens.Size())}
+	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, pass: c.prog.NewPass(o.kernels, pool), sampler: newSampler(o.kernels, tokens.Size())}
 	t := o.tuning(c)
 	g.promptRows, g.pass.FewThreads = t.PromptRows, t.GenerationThreads
 	g.bos, _ = tokens.BOS()

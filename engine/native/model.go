@@ -25,40 +25,50 @@ type opener struct {
 type compiled struct {
 	files *arch.Model
 	prog  *exec.Program
-	plan  plan
 	info  engine.Model
 }
 
-// open reads a model and compiles it, or maps what was compiled before. The caller closes files when it has read the tokenizer.
+// open loads a model and says how it went.
 func (o *opener) open(mc ModelConfig) (*compiled, error) {
 	begin := time.Now()
-	pl, err := parsePlan(mc.Precision)
+	c, report, err := o.load(mc)
 	if err != nil {
 		return nil, err
 	}
-	text, err := readCalibration(mc.Calibration)
-	if err != nil {
-		return nil, err
-	}
-	files, err := arch.Open(mc.Path)
-	if err != nil {
-		return nil, err
-	}
-	pl = pl.calibrated(text)
-	c, report, err := o.compile(files, pl, o.options(text, mc.Path))
-	if err != nil {
-		return nil, errors.Join(err, files.Close())
-	}
-	c.info.ID = mc.ID
 	o.metrics.compiled(mc.ID, report)
 	if report.Cache == exec.CacheOff && o.cfg.CacheDir != "" {
 		o.log.Warn("the packed weights cannot be kept, so that every start packs them again; look at engines.native.cache_dir and the space on its disk",
 			slog.String("model", string(mc.ID)), slog.String("directory", o.cfg.CacheDir), slog.String("reason", report.Reason))
 	}
-	o.log.Info("model compiled", slog.String("model", string(mc.ID)), slog.String("plan", pl.name), slog.String("isa", o.kernels.ISA()),
+	o.log.Info("model compiled", slog.String("model", string(mc.ID)), slog.String("plan", c.info.Precision), slog.String("isa", o.kernels.ISA()),
 		slog.String("packed_weights", report.Cache), slog.String("reason", report.Reason), slog.Int("weight_bytes", report.Bytes),
 		slog.Float64("seconds", time.Since(begin).Seconds()))
 	return c, nil
+}
+
+// load reads a model and compiles it, or maps what was compiled before. The caller closes files when it has read the tokenizer.
+func (o *opener) load(mc ModelConfig) (*compiled, exec.Report, error) {
+	pl, err := parsePlan(mc.Precision)
+	if err != nil {
+		return nil, exec.Report{}, err
+	}
+	text, err := readCalibration(mc.Calibration)
+	if err == nil && text != nil && !pl.calibrates() {
+		err = pl.notCalibrated()
+	}
+	if err != nil {
+		return nil, exec.Report{}, err
+	}
+	files, err := arch.Open(mc.Path)
+	if err != nil {
+		return nil, exec.Report{}, err
+	}
+	c, report, err := o.compile(files, pl.calibrated(text), o.options(text, mc.Path))
+	if err != nil {
+		return nil, report, errors.Join(err, files.Close())
+	}
+	c.info.ID = mc.ID
+	return c, report, nil
 }
 
 func (o *opener) compile(files *arch.Model, pl plan, calibration *exec.Calibration) (*compiled, exec.Report, error) {
@@ -80,13 +90,10 @@ func (o *opener) compile(files *arch.Model, pl plan, calibration *exec.Calibrati
 	if err != nil {
 		return nil, report, err
 	}
-	return &compiled{files: files, prog: prog, plan: pl, info: engine.Model{
+	return &compiled{files: files, prog: prog, info: engine.Model{
 		Digest: digest, Precision: pl.name, ContextTokens: context, Deterministic: true,
 	}}, report, nil
 }
-
-// pass returns a pass of the model on the threads of pool.
-func (c *compiled) pass(k kernel.Kernels, pool *exec.Pool) *exec.Pass { return c.prog.NewPass(k, pool) }
 
 // CompileConfig says what to compile.
 type CompileConfig struct {
@@ -107,7 +114,6 @@ type CompileReport struct {
 	Cache  string  // "hit", "built" or "rebuilt"
 	Reason string  // why a file that was there could not be used
 	Bytes  int     // of packed weights
-	Steps  string  // the steps with their places in the arena
 	Tuning *Tuning // what was measured to be fastest, of a model that generates
 	Took   time.Duration
 }
@@ -123,31 +129,14 @@ func Compile(cfg CompileConfig) (CompileReport, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	o := &opener{cfg: Config{Threads: cfg.Threads, CacheDir: cfg.CacheDir}.withDefaults(), kernels: kernel.Detect(log), log: log, metrics: newMetrics(nil)}
-	pl, err := parsePlan(cfg.Plan)
+	c, report, err := o.load(ModelConfig{Path: cfg.Path, Precision: cfg.Plan, Calibration: cfg.Calibration})
 	if err != nil {
-		return CompileReport{}, fmt.Errorf("compile: %w", err)
-	}
-	text, err := readCalibration(cfg.Calibration)
-	if err == nil && text != nil && !pl.calibrates() {
-		err = pl.notCalibrated()
-	}
-	if err != nil {
-		return CompileReport{}, fmt.Errorf("compile: %w", err)
-	}
-	pl = pl.calibrated(text)
-	files, err := arch.Open(cfg.Path)
-	if err != nil {
-		return CompileReport{}, fmt.Errorf("compile: %w", err)
-	}
-	c, report, err := o.compile(files, pl, o.options(text, cfg.Path))
-	if err != nil {
-		return CompileReport{}, errors.Join(fmt.Errorf("compile %s: %w", cfg.Path, err), files.Close())
+		return CompileReport{}, fmt.Errorf("compile %s: %w", cfg.Path, err)
 	}
 	out := CompileReport{
-		Digest: c.info.Digest, Plan: pl.name, ISA: o.kernels.ISA(), Cache: report.Cache, Reason: report.Reason, Bytes: report.Bytes,
-		Steps: c.prog.String(),
+		Digest: c.info.Digest, Plan: c.info.Precision, ISA: o.kernels.ISA(), Cache: report.Cache, Reason: report.Reason, Bytes: report.Bytes,
 	}
-	if err = files.Close(); err == nil && report.Cache != exec.CacheOff && !c.files.Config.Encoder() {
+	if err = c.files.Close(); err == nil && report.Cache != exec.CacheOff && !c.files.Config.Encoder() {
 		out.Tuning, err = o.tune(c, report.Cache)
 	}
 	err = errors.Join(err, c.prog.Close())

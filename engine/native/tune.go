@@ -1,19 +1,17 @@
 package native
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/engine/native/exec"
+	"github.com/sluice-project/sluice/internal/cpuname"
 )
 
 // Tuning is what was measured to be fastest for a model and plan on a processor. It decides speed alone: results are the same bits.
@@ -30,7 +28,7 @@ const maxTunings = 1 << 20
 
 // tuningKey names what a tuning is for.
 func tuningKey(c *compiled, isa string, threads int) string {
-	return strings.Join([]string{processor(), c.info.Digest, c.info.Precision, isa, "threads=" + strconv.Itoa(threads)}, " | ")
+	return strings.Join([]string{cpuname.Read(), c.info.Digest, c.info.Precision, isa, "threads=" + strconv.Itoa(threads)}, " | ")
 }
 
 // readTunings returns all tunings; none when the file is missing or unusable, since they decide speed alone.
@@ -96,7 +94,7 @@ func (o *opener) tune(c *compiled, cache string) (*Tuning, error) {
 	}
 	pool := exec.NewPool(o.cfg.Threads)
 	defer pool.Close()
-	t := measure(c, c.pass(o.kernels, pool), o.cfg.Threads)
+	t := measure(c, c.prog.NewPass(o.kernels, pool), o.cfg.Threads)
 	return &t, writeTuning(o.cfg.CacheDir, key, t)
 }
 
@@ -175,27 +173,4 @@ func feed(p *exec.Pass, c *compiled, n, rows, depth int) float64 {
 		step(min(rows, n-done))
 	}
 	return float64(n) / time.Since(begin).Seconds()
-}
-
-// processor names this machine's processor model, as far as the system tells.
-func processor() string {
-	data, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOOS + "/" + runtime.GOARCH
-	}
-	var parts []string
-	for line := range bytes.Lines(data) {
-		key, value, ok := strings.Cut(string(line), ":")
-		key = strings.ToLower(strings.TrimSpace(key))
-		if ok && slices.Contains([]string{"model name", "cpu family", "model", "cpu implementer", "cpu part"}, key) {
-			parts = append(parts, strings.TrimSpace(value))
-		}
-		if ok && key == "flags" || len(bytes.TrimSpace(line)) == 0 {
-			break // the first processor is enough
-		}
-	}
-	if len(parts) == 0 {
-		return runtime.GOOS + "/" + runtime.GOARCH
-	}
-	return strings.Join(parts, " ")
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/sluice-project/sluice/engine/graph"
 	"github.com/sluice-project/sluice/engine/kernel"
@@ -21,9 +20,7 @@ type Program struct {
 
 	cacheLayers, kvHeads, headDim int
 	kv8                           bool
-	vocab, context                int
-	bytes                         int
-	text                          string
+	context                       int
 
 	store *store
 }
@@ -62,7 +59,7 @@ func Compile(g *graph.Graph, tensors func(name string) (Tensor, error), opt Opti
 	if err != nil {
 		return nil, Report{}, err
 	}
-	p := &Program{kv8: opt.KV8, context: opt.Context, text: plan.String()}
+	p := &Program{kv8: opt.KV8, context: opt.Context}
 	weights, report, err := p.loadWeights(g, tensors, opt)
 	if err != nil {
 		return nil, report, err
@@ -83,9 +80,7 @@ func Compile(g *graph.Graph, tensors func(name string) (Tensor, error), opt Opti
 	if p.kv8 && p.headDim%4 != 0 {
 		return nil, report, errors.Join(fmt.Errorf("heads of %d numbers cannot be kept in eight bits; use the plan without -kv8", p.headDim), p.Close())
 	}
-	last := p.steps[len(p.steps)-1]
-	p.output = last.out
-	p.vocab = last.out.cols
+	p.output = p.steps[len(p.steps)-1].out
 	return p, report, nil
 }
 
@@ -98,9 +93,6 @@ func (p *Program) Close() error {
 	p.store = nil
 	return free()
 }
-
-// Bytes is the memory of all packed weights.
-func (p *Program) Bytes() int { return p.bytes }
 
 // Products is how many multiplications with weights one row takes, and how many bytes of weights they read. Of a decoder, those
 // of rows whose output is wanted come on top: wantedMACs and wantedBytes.
@@ -126,10 +118,7 @@ func (p *Program) PageBytes() int {
 }
 
 // Outputs is the length of one result: the size of the vocabulary, or of an embedding.
-func (p *Program) Outputs() int { return p.vocab }
-
-// String lists the steps with their places in the arena.
-func (p *Program) String() string { return p.text }
+func (p *Program) Outputs() int { return p.output.cols }
 
 func arenaOf(symbol string) (int, error) {
 	switch symbol {
@@ -156,14 +145,14 @@ func (p *Program) loadWeights(g *graph.Graph, tensors func(name string) (Tensor,
 	if opt.Calibration != nil {
 		key.Calibration = opt.Calibration.Digest
 	}
-	constants := make([]constant, 0, len(g.Weights))
+	constants, bytes := make([]constant, 0, len(g.Weights)), 0
 	for _, w := range g.Weights {
 		c, err := newConstant(w, tensors, opt.Threads)
 		if err != nil {
 			return nil, Report{}, err
 		}
 		constants = append(constants, c)
-		p.bytes += c.bytes
+		bytes += c.bytes
 	}
 	if opt.Calibration != nil {
 		c := calibrator{from: opt.Calibration, threads: opt.Threads, weights: map[string]constant{}, done: map[string][]byte{}}
@@ -173,7 +162,7 @@ func (p *Program) loadWeights(g *graph.Graph, tensors func(name string) (Tensor,
 	if err != nil {
 		return nil, report, err
 	}
-	report.Bytes = p.bytes
+	report.Bytes = bytes
 	out := map[*graph.Value]packed{}
 	for i, w := range g.Weights {
 		if out[w], err = view(w, data[constants[i].name]); err != nil {
@@ -227,7 +216,7 @@ type assembler struct {
 func (b *assembler) add(from *graph.Step) error {
 	n := from.Node
 	s := step{
-		op: n.Op, name: n.Out.Name, residual: -1, groups: n.Attrs.Int("groups", 1), fn: n.Attrs.Text("fn"), from: n.Attrs.Int("from", 0),
+		op: n.Op, residual: -1, groups: n.Attrs.Int("groups", 1), fn: n.Attrs.Text("fn"), from: n.Attrs.Int("from", 0),
 		eps: float32(n.Attrs.Float("eps", 0)), by: float32(n.Attrs.Float("by", 1)),
 	}
 	var vectors [][]float32
@@ -265,12 +254,10 @@ func (b *assembler) add(from *graph.Step) error {
 // operand locates a value.
 func (b *assembler) operand(v *graph.Value, at graph.Buffer) (operand, error) {
 	switch v.Name {
-	case "tokens":
-		return operand{source: sourceTokens, act: -1}, nil
+	case "tokens", "rows": // the batch has them
+		return operand{act: -1}, nil
 	case "positions":
-		return operand{source: sourcePositions, act: -1}, nil
-	case "rows":
-		return operand{source: sourceWanted, act: -1}, nil
+		return operand{positions: true, act: -1}, nil
 	}
 	a, err := arenaOf(at.Symbol)
 	if err != nil {
@@ -412,6 +399,4 @@ func kernelFormat(w *graph.Value) (kernel.Format, error) {
 	return f, nil
 }
 
-func isMatrix(w *graph.Value) bool {
-	return len(w.Type.Shape) == 2 && !strings.HasPrefix(string(w.Weight.Class), string(graph.ClassNorm))
-}
+func isMatrix(w *graph.Value) bool { return len(w.Type.Shape) == 2 }

@@ -117,7 +117,7 @@ func (p *Pass) compute(s *step, i int, dst []float32) {
 
 func (p *Pass) lookUp(s *step, i int, dst []float32) {
 	id := int(p.Rows[i].Token)
-	if s.in[0].source == sourcePositions {
+	if s.in[0].positions {
 		id = p.Rows[i].Pos + s.from
 	}
 	s.w.Row(id, dst)

@@ -17,30 +17,19 @@ const (
 
 // operand says where the rows of a value lie.
 type operand struct {
-	arena    int
-	offset   int // bytes for each row that is computed
-	rowBytes int
-	cols     int
-	input    kernel.Input // how the elements are stored
-	wide     bool         // in two terms: the second one behind the first
-	act      int          // of a value that products read: index into Pass.acts; otherwise −1
-	source   source       // of an input of the graph: which one
+	arena     int
+	offset    int // bytes for each row that is computed
+	rowBytes  int
+	cols      int
+	input     kernel.Input // how the elements are stored
+	wide      bool         // in two terms: the second one behind the first
+	act       int          // of a value that products read: index into Pass.acts; otherwise −1
+	positions bool         // not a value, but the positions of the rows
 }
-
-// source is an input of the graph.
-type source int
-
-const (
-	noSource source = iota
-	sourceTokens
-	sourcePositions
-	sourceWanted
-)
 
 // step is one instruction of a program.
 type step struct {
 	op       graph.Op
-	name     string // of the value it computes, for errors and profiles
 	in       []operand
 	out      operand
 	w        *kernel.Matrix

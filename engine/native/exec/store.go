@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-project/sluice/internal/mapfile"
+
 	"github.com/sluice-project/sluice/engine/kernel"
 )
 
@@ -73,7 +75,7 @@ type store struct {
 // openStore maps the file of a key and verifies it: a missing file is fs.ErrNotExist, anything else that is wrong another error. It
 // must hold the constants that are wanted, each of its size, and nothing else.
 func openStore(dir string, key Key, wanted []constant, threads int) (*store, error) {
-	mem, free, err := mapFile(filepath.Join(dir, key.name()))
+	mem, free, err := mapfile.OpenOwn(filepath.Join(dir, key.name()))
 	if err != nil {
 		return nil, err
 	}

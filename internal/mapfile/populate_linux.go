@@ -1,7 +1,7 @@
 //go:build linux
 
-package exec
+package mapfile
 
 import "golang.org/x/sys/unix"
 
-const mapPopulate = unix.MAP_POPULATE
+const populate = unix.MAP_POPULATE

@@ -1,5 +1,0 @@
-//go:build unix && !linux
-
-package exec
-
-const mapPopulate = 0
