@@ -6,6 +6,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"time"
 )
@@ -29,8 +30,11 @@ type Engine interface {
 	// U+FFFD.
 	Generate(ctx context.Context, req *Request) iter.Seq2[Event, error]
 
-	// Embed returns one vector per input, in order, each of the model's EmbedDim and of length one.
+	// Embed returns one vector per input, in order, each of the asked dimensions and of length one.
 	Embed(ctx context.Context, req *EmbedRequest) (*Embeddings, error)
+
+	// Score says how well each document answers the query, in order.
+	Score(ctx context.Context, req *ScoreRequest) (*Scores, error)
 
 	// Close releases the engine's resources. Requests in flight end with CodeEngineUnavailable.
 	Close() error
@@ -52,9 +56,18 @@ type Model struct {
 	ContextTokens int    // prompt plus completion; 0 when unknown
 	EmbedDim      int    // 0 unless it can embed
 
+	// Base is the model that an adapter changes, and Adapter the adapter's digest; "" for a model of its own.
+	Base    ModelID
+	Adapter string
+
 	CanGenerate bool
 	CanEmbed    bool
+	CanScore    bool
 	HasLogprobs bool
+	HasFormats  bool // honours Request.Format
+	HasTools    bool // honours Request.Tools
+	HasHooks    bool // honours Request.Hook
+	HasSampling bool // honours TopK, MinP, MinTokens, the penalties, LogitBias and Echo
 	// Deterministic: the same request with the same seed gives the same text, whatever else the engine is doing.
 	Deterministic bool
 }
@@ -65,29 +78,138 @@ type Request struct {
 	Messages []Message
 	Prompt   string // used when Messages is nil
 
-	MaxTokens   int     // completion tokens per choice; 0 means as many as the context holds
-	Choices     int     // number of independent completions; 0 means 1
-	Temperature float64 // 0 is greedy
-	TopP        float64 // 0 means 1
-	Seed        *uint64 // nil draws a random seed
-	Stop        []string
-	Logprobs    int // -1: none; 0: the chosen token's only; n: also the n likeliest alternatives (at most 20)
+	// Tools are functions that the model may call; ToolChoice says whether it may or must. ParallelTools allows several calls in
+	// one answer. They need Messages.
+	Tools         []Tool
+	ToolChoice    ToolChoice
+	ParallelTools bool
+
+	// Who asks, and how urgently. The server fills these; no field of a client reaches Tenant.
+	Tenant   string    // whose fair share, cached prefixes and adapters it is; "" is a tenant like any other
+	Class    Class     // "" is ClassStandard
+	Priority int       // among the tenant's requests of the class: higher goes first
+	Deadline time.Time // a first token after it is worth nothing: the engine refuses what cannot make it; zero: none
+	// SharedPrefix lets keys and values of the prompt be shared with other tenants whose requests say so too: who shares learns by
+	// timing what others asked, so a policy has to allow it.
+	SharedPrefix bool
+
+	MaxTokens int  // completion tokens per choice; 0 means as many as the context holds
+	MinTokens int  // before these, neither an end-of-text token nor a stop string ends a choice
+	Choices   int  // number of independent completions; 0 means 1
+	Echo      bool // the text begins with the prompt; needs Prompt
+
+	// Sampling, in this order: LogitBias and the penalties change logits; Format's grammar and MinTokens forbid tokens; then
+	// Temperature, TopK, TopP and MinP; then Hook; then one token is drawn.
+	Temperature       float64 // 0 is greedy
+	TopP              float64 // 0 means 1
+	TopK              int     // 0 means all
+	MinP              float64 // least probability as a share of the likeliest token's; 0 means none
+	RepetitionPenalty float64 // divides positive and multiplies negative logits of tokens of the prompt and the completion; 0 means 1
+	FrequencyPenalty  float64 // taken off the logit for each occurrence in the completion
+	PresencePenalty   float64 // taken off once
+	LogitBias         map[int32]float64
+	Seed              *uint64 // nil draws a random seed
+	Stop              []string
+	Logprobs          int // -1: none; 0: the chosen token's only; n: also the n likeliest alternatives (at most 20)
+
+	Format *Format // nil: free text
+	Hook   Hook    // nil: none
+}
+
+// Class is a queue class: how long a token may take.
+type Class string
+
+// The classes, most urgent first.
+const (
+	ClassInteractive Class = "interactive" // somebody watches the text appear
+	ClassStandard    Class = "standard"
+	ClassBatch       Class = "batch" // takes what the others leave
+)
+
+// Format constrains a completion. One field is set. An invalid or too costly one is refused with CodeInvalidValue.
+type Format struct {
+	JSONObject bool            // any JSON object
+	JSONSchema json.RawMessage // JSON that satisfies this schema
+	GBNF       string          // text of this grammar
+	Regex      string          // text that this expression (RE2 syntax) matches as a whole
+	Choice     []string        // one of these texts
+}
+
+// Hook sees the tokens of which one is about to be drawn and may change their weights: a watermark, for instance. An error ends the
+// choice's request with it. It is called by the engine's own goroutine, so it must be quick; requests may share one.
+type Hook func(*Draw) error
+
+// Draw is one token about to be drawn. It is valid during the call.
+type Draw struct {
+	Choice     int
+	Prompt     []int32     // tokens of the prompt, not to be changed
+	Completion []int32     // tokens of the choice so far, not to be changed
+	Candidates []Candidate // with a weight above zero, in the order of their IDs; a hook changes weights in place
+}
+
+// Candidate is a token with its weight: its probability but for a common factor. At temperature 0 the heaviest is taken.
+type Candidate struct {
+	Token  int32
+	Weight float32
+}
+
+// Tool is a function that the model may call.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  json.RawMessage // JSON schema of the arguments object; nil: none
+	Strict      bool            // arguments are held to the schema
+}
+
+// ToolChoice says whether tools are called.
+type ToolChoice struct {
+	Mode ToolMode // "" is ToolAuto
+	Name string   // of ToolFunction
+}
+
+// ToolMode is what a ToolChoice asks for.
+type ToolMode string
+
+// The modes.
+const (
+	ToolAuto     ToolMode = "auto"     // the model decides
+	ToolNone     ToolMode = "none"     // no calls
+	ToolRequired ToolMode = "required" // at least one call
+	ToolFunction ToolMode = "function" // a call of the named tool
+)
+
+// ToolCall is a call that the model made in an earlier turn.
+type ToolCall struct {
+	ID        string
+	Name      string
+	Arguments string // a JSON object
 }
 
 // Message is one turn of a chat.
 type Message struct {
-	Role    string // "system", "user", "assistant", "tool"
-	Content string
-	Name    string
+	Role       string // "system", "user", "assistant", "tool"
+	Content    string
+	Name       string
+	ToolCalls  []ToolCall // of an assistant's turn
+	ToolCallID string     // of a tool's turn: the call it answers
 }
 
 // Event is one step of a generation.
 type Event struct {
 	Choice   int
 	Text     string         // new text; may be empty
+	Calls    []ToolDelta    // new parts of tool calls
 	Logprobs []TokenLogprob // of the tokens that ended in this event, when asked for
 	Finish   Finish         // set on the last event of a choice
 	Usage    *Usage         // set on the last event of the request
+}
+
+// ToolDelta is a new part of a tool call. The parts of one call have its Index; ID and Name come with the first, and the Arguments
+// of all of them together are a JSON object.
+type ToolDelta struct {
+	Index     int
+	ID, Name  string
+	Arguments string
 }
 
 // Finish says why a choice ended.
@@ -98,6 +220,7 @@ const (
 	FinishNone   Finish = ""
 	FinishStop   Finish = "stop"   // end-of-text token or a stop string (which is not part of the text)
 	FinishLength Finish = "length" // MaxTokens or the context is used up
+	FinishTools  Finish = "tool_calls"
 )
 
 // TokenLogprob is a token with its natural-log probability under the model's own distribution (before temperature and top-p).
@@ -132,13 +255,43 @@ type Count struct {
 
 // EmbedRequest asks for the vectors of some texts.
 type EmbedRequest struct {
-	Model ModelID
-	Input []string
+	Model  ModelID
+	Input  []string
+	Tenant string
+	Class  Class
+	// Role says what the texts are to models that tell queries from passages by a prefix; "" adds none.
+	Role       InputRole
+	Dimensions int // of the vectors: the first of the model's, scaled to length one; 0 means all
 }
+
+// InputRole is what an embedded text is.
+type InputRole string
+
+// The roles.
+const (
+	RoleQuery   InputRole = "query"
+	RolePassage InputRole = "passage"
+)
 
 // Embeddings answers an EmbedRequest.
 type Embeddings struct {
 	Vectors      [][]float32
+	PromptTokens int
+	Model        ReportedModel
+}
+
+// ScoreRequest asks how well documents answer a query.
+type ScoreRequest struct {
+	Model     ModelID
+	Query     string
+	Documents []string
+	Tenant    string
+	Class     Class
+}
+
+// Scores answers a ScoreRequest.
+type Scores struct {
+	Scores       []float64 // of each document, in order: higher is better, from 0 to 1
 	PromptTokens int
 	Model        ReportedModel
 }

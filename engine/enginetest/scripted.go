@@ -347,6 +347,33 @@ func logprobs(text string, top int) []engine.TokenLogprob {
 	return out
 }
 
+// Score implements engine.Engine: the share of the query's tokens that a document has.
+func (s *Scripted) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m, err := s.model(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	if !m.CanScore {
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not score documents", "该模型不支持文档打分")).WithParam("model")
+	}
+	query := tokens(req.Query)
+	out := &engine.Scores{Model: engine.ReportedModel(m.ID)}
+	for _, d := range req.Documents {
+		n := 0
+		for _, t := range query {
+			if strings.Contains(d, t) {
+				n++
+			}
+		}
+		out.Scores = append(out.Scores, float64(n)/float64(max(1, len(query))))
+		out.PromptTokens += len(query) + len(tokens(d))
+	}
+	return out, nil
+}
+
 // Embed implements engine.Engine: a unit vector that is a function of the text.
 func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
 	if err := ctx.Err(); err != nil {

@@ -218,6 +218,14 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	return &engine.Embeddings{Vectors: vectors, PromptTokens: tokens, Model: engine.ReportedModel(req.Model)}, nil
 }
 
+// Score implements engine.Engine.
+func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, cancelled(err)
+	}
+	return nil, e.missing(req.Model, fault.Say("it does not score documents", "该模型不支持文档打分"))
+}
+
 // Close implements engine.Engine.
 func (e *Engine) Close() error {
 	var err error

@@ -84,3 +84,11 @@ func unit(v []float32) bool {
 	}
 	return true
 }
+
+// Score implements engine.Engine.
+func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
+	if _, err := e.model(ctx, req.Model, true); err != nil {
+		return nil, err
+	}
+	return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not score documents", "该模型不支持文档打分")).WithParam("model")
+}
