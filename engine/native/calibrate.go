@@ -118,7 +118,7 @@ func (o *opener) calibrate(text, path string, see func(matrix string, input []fl
 	p := prog.NewPass(o.kernels, pool)
 	for _, ids := range texts {
 		cache := p.Pages().NewCache()
-		cache.Reserve(len(ids))
+		reserve(cache, len(ids))
 		for pos, id := range ids {
 			p.Rows = append(p.Rows, exec.Row{Token: id, Cache: cache, Pos: pos})
 		}

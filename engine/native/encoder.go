@@ -116,7 +116,7 @@ func (e *encoder) compute(vectors [][]float32, ids [][]int32) [][]float32 {
 	caches := make([]*exec.Cache, len(ids))
 	for i, text := range ids {
 		caches[i] = p.Pages().NewCache()
-		caches[i].Reserve(len(text))
+		reserve(caches[i], len(text))
 		for pos, id := range text {
 			p.Rows = append(p.Rows, exec.Row{Token: id, Cache: caches[i], Pos: pos})
 		}

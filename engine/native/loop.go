@@ -174,7 +174,7 @@ func (l *loop) step(m *generator) {
 		}
 		for _, s := range j.sequences {
 			if !s.ended {
-				s.cache.Reserve(1)
+				reserve(s.cache, 1)
 				p.Rows = append(p.Rows, exec.Row{Token: s.next, Cache: s.cache, Pos: s.cache.Len(), Wanted: true})
 				s.cache.Advance(1)
 				m.targets = append(m.targets, target{j, s})
@@ -202,6 +202,14 @@ func (l *loop) step(m *generator) {
 	l.metrics.step(time.Since(begin), prompt, l.picked-picked)
 }
 
+// reserve takes the pages for n more positions where they are known to be free: there is no bound on the pages, or nothing begins
+// before there is room for all that it may need.
+func reserve(c *exec.Cache, n int) {
+	if !c.Reserve(n) {
+		panic("native: a page is missing that was counted as free")
+	}
+}
+
 // addPrompts adds up to budget prompt tokens to the batch. Jobs take turns at being first, so a long prompt delays no other for
 // long.
 func (l *loop) addPrompts(m *generator, budget int) int {
@@ -216,7 +224,7 @@ func (l *loop) addPrompts(m *generator, budget int) int {
 		if n == 0 {
 			continue
 		}
-		j.cache.Reserve(n)
+		reserve(j.cache, n)
 		for range n {
 			last := j.fed == len(j.prompt)-1
 			m.pass.Rows = append(m.pass.Rows, exec.Row{Token: j.prompt[j.fed], Cache: j.cache, Pos: j.cache.Len(), Wanted: last})

@@ -114,7 +114,9 @@ func (r *Runner) Feed(s *Sequence, tokens []int32, chunk, wantFrom int, logits f
 	}
 	for at := 0; at < len(tokens); at += chunk {
 		end := min(at+chunk, len(tokens))
-		s.cache.Reserve(end - at)
+		if !s.cache.Reserve(end - at) {
+			return fmt.Errorf("no page is free for %d tokens behind %d; release a sequence first", end-at, s.cache.Len())
+		}
 		p.Rows = p.Rows[:0]
 		for i := at; i < end; i++ {
 			if t := tokens[i]; t < 0 || int(t) >= r.Vocab() {

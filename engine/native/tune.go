@@ -157,7 +157,7 @@ func feed(p *exec.Pass, c *compiled, n, rows, depth int) float64 {
 	cache := p.Pages().NewCache()
 	defer cache.Release()
 	step := func(k int) {
-		cache.Reserve(k)
+		reserve(cache, k)
 		p.Rows = p.Rows[:0]
 		for i := range k {
 			p.Rows = append(p.Rows, exec.Row{Token: int32((cache.Len() + 1) * 37 % c.prog.Outputs()), Cache: cache, Pos: cache.Len(), Wanted: i == k-1})

@@ -26,7 +26,7 @@ func (p *Pass) prepare(_, from, to int) {
 			p.k.Rope(q, a.heads, a.dim, a.rope.rotated, turn, a.rope.neox)
 			p.k.Rope(keys, a.kv, a.dim, a.rope.rotated, turn, a.rope.neox)
 		}
-		pg, at := r.Cache.pages[r.Pos/pagePositions], r.Pos%pagePositions
+		pg, at := r.Cache.pages[r.Pos/PagePositions], r.Pos%PagePositions
 		for h := range a.kv {
 			key, value := keys[h*a.dim:(h+1)*a.dim], values[h*a.dim:(h+1)*a.dim]
 			if p.prog.kv8 {
@@ -77,15 +77,15 @@ func (p *Pass) attendBlock(worker int, b *block, head, heads int) {
 	if a.window > 0 {
 		first = max(0, p.Rows[b.first].Pos+1-a.window)
 	}
-	from, to := first/pagePositions, last/pagePositions+1
-	width := (to - from) * pagePositions
+	from, to := first/PagePositions, last/PagePositions+1
+	width := (to - from) * PagePositions
 	group := head / (a.heads / a.kv)
 	if p.prog.kv8 {
 		p.quantizeQueries(w, q, step, rows, a.dim)
 	}
 	for pg := from; pg < to; pg++ {
-		count := min(pagePositions, last+1-pg*pagePositions)
-		at := w.scores[(pg-from)*pagePositions:]
+		count := min(PagePositions, last+1-pg*PagePositions)
+		at := w.scores[(pg-from)*PagePositions:]
 		if p.prog.kv8 {
 			keys, scales := p.pages.eights(b.cache.pages[pg], a.layer, group, 0)
 			p.k.PageScores8(at, width, w.q, w.qs[:], w.qsum[:], rows, a.dim, keys, scales, count, a.scale)
@@ -98,12 +98,12 @@ func (p *Pass) attendBlock(worker int, b *block, head, heads int) {
 		if heads == 1 {
 			row += i
 		}
-		w.inverse[i] = p.weigh(w.scores[i*width:(i+1)*width], p.Rows[row].Pos, last, from*pagePositions, a)
+		w.inverse[i] = p.weigh(w.scores[i*width:(i+1)*width], p.Rows[row].Pos, last, from*PagePositions, a)
 		clear(q[i*step : i*step+a.dim])
 	}
 	for pg := from; pg < to; pg++ {
-		count := min(pagePositions, last+1-pg*pagePositions)
-		at := w.scores[(pg-from)*pagePositions:]
+		count := min(PagePositions, last+1-pg*PagePositions)
+		at := w.scores[(pg-from)*PagePositions:]
 		if p.prog.kv8 {
 			values, scales := p.pages.eights(b.cache.pages[pg], a.layer, group, 1)
 			p.k.PageCombine8(q, step, at, width, rows, a.dim, values, scales, count)

@@ -192,7 +192,7 @@ func (p *Pass) bind() {
 }
 
 func (p *Pass) growScratch(longest int) {
-	n := Needed(longest) * pagePositions * blockRows
+	n := Needed(longest) * PagePositions * blockRows
 	if len(p.work[0].scores) >= n {
 		return
 	}

@@ -86,7 +86,9 @@ func run(t *testing.T, prog *Program, k kernel.Kernels, threads, chunk int, text
 		for i, text := range texts {
 			c := caches[i]
 			n := min(chunk, len(text)-c.Len())
-			c.Reserve(n)
+			if !c.Reserve(n) {
+				t.Fatal("no page is free")
+			}
 			for range n {
 				p.Rows = append(p.Rows, Row{Token: text[c.Len()], Cache: c, Pos: c.Len(), Wanted: true})
 				from = append(from, i)
