@@ -19,6 +19,9 @@ func (k Kernels) ExpSum(x []float32, top float32) float32 { return k.reduce(sumO
 // Max returns the largest element, or −∞ if there is none. A zero is positive.
 func (k Kernels) Max(x []float32) float32 { return k.reduce(largestElement, x, 0) }
 
+// Sum returns the sum of the elements. It is not a number if one of them is none.
+func (k Kernels) Sum(x []float32) float32 { return k.reduce(sumOfElements, x, 0) }
+
 func (k Kernels) reduce(op reduction, x []float32, arg float32) float32 {
 	switch {
 	case k.reference() || len(x) == 0:

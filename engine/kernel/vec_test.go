@@ -71,6 +71,7 @@ func vecCases() []vecCase {
 			k.ExpSum(dst, k.Max(dst))
 		}},
 		{"Max", func(k Kernels, dst, x, _, _ []float32) { scalar(dst, k.Max(x)) }},
+		{"Sum", func(k Kernels, dst, x, _, _ []float32) { scalar(dst, k.Sum(x)) }},
 		{"halves", func(k Kernels, dst, x, _, _ []float32) {
 			h := make([]uint16, len(x))
 			k.ToHalf(h, x)

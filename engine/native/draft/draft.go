@@ -1,0 +1,97 @@
+package draft
+
+import "math"
+
+// Drafter guesses for one sequence. Its guesses depend on the tokens, on what came of earlier guesses and on the index, and on
+// nothing else.
+type Drafter struct {
+	index     *Index
+	namespace string
+	own       *window
+	rate      float64 // share of the guessed tokens that were right, lately
+	pause     int     // calls of Propose to let pass before the next attempt
+	patience  int     // the pause after the next attempt that fails
+}
+
+const (
+	startRate = 0.7
+	learning  = 0.2  // weight of the newest token in the rate
+	leastRate = 0.12 // below it guessing stops for a while
+	probeRate = 0.3  // the rate that an attempt after a pause begins with
+	firstPace = 8    // the first pause
+	lastPace  = 256  // the longest
+	ownLimit  = 1 << 17
+)
+
+// NewDrafter returns a Drafter for a sequence whose texts may come from the namespace of index; without an index, from the sequence
+// alone.
+func NewDrafter(index *Index, namespace string) *Drafter {
+	return &Drafter{index: index, namespace: namespace, own: newWindow(ownGram, ownLimit), rate: startRate, patience: firstPace}
+}
+
+// Propose appends to dst up to most tokens that may follow tokens: the whole sequence so far, which only ever grows at its end.
+func (d *Drafter) Propose(dst, tokens []int32, most int) []int32 {
+	for _, t := range tokens[min(d.own.end, len(tokens)):] {
+		d.own.add(t)
+	}
+	if most <= 0 {
+		return dst
+	}
+	if d.pause > 0 {
+		d.pause--
+		return dst
+	}
+	most = min(most, d.length())
+	m := d.own.find(tokens, ownEnough)
+	if d.index != nil && m.length < ownEnough {
+		if out := d.index.propose(dst, d.namespace, tokens, m.length, most); len(out) > len(dst) {
+			return out
+		}
+	}
+	if m.length == 0 {
+		return dst
+	}
+	return d.repeat(dst, m.place, most)
+}
+
+// repeat continues the sequence as it went on at place. When that reaches the end of the sequence, what has been guessed goes on
+// repeating: the text has a period.
+func (d *Drafter) repeat(dst []int32, place, most int) []int32 {
+	from := len(dst)
+	dst = d.own.follow(dst, place, most)
+	for period := d.own.end - place; len(dst)-from < most; {
+		dst = append(dst, dst[len(dst)-period])
+	}
+	return dst
+}
+
+// length returns how many tokens are worth guessing: about twice as many as are expected to be right.
+func (d *Drafter) length() int {
+	return 1 + int(math.Round(2*d.rate/(1-min(d.rate, 0.97))))
+}
+
+// Accept says how many of the proposed tokens, from the first on, were right. Tokens that were proposed but never checked do not
+// count as proposed.
+func (d *Drafter) Accept(proposed, accepted int) {
+	if proposed <= 0 {
+		return
+	}
+	for range min(accepted, proposed) {
+		d.rate += learning * (1 - d.rate)
+	}
+	if accepted >= proposed {
+		d.patience = firstPace
+		return
+	}
+	if accepted > 0 {
+		d.patience = firstPace
+	}
+	d.rate -= learning * d.rate
+	if d.rate < leastRate {
+		d.rate, d.pause = probeRate, d.patience
+		d.patience = min(2*d.patience, lastPace)
+	}
+}
+
+// Rate returns the share of the guessed tokens that were right lately, from 0 to 1.
+func (d *Drafter) Rate() float64 { return d.rate }
