@@ -53,6 +53,11 @@ type Config struct {
 	Pooling                  string
 	TokenTypes               int
 	Positions, FirstPosition int
+	// Scores: the model reads two texts, a query and a document, and gives one number instead of a vector: the larger, the better the
+	// document answers.
+	Scores bool
+	// QueryPrefix and PassagePrefix stand before texts of such a role; "" where the files ask for none.
+	QueryPrefix, PassagePrefix string
 
 	// EOS are the tokens that end an answer; BOS begins a text. BOS is −1 where the file names none.
 	BOS int
@@ -66,8 +71,11 @@ type Rope struct {
 	Divided      bool
 }
 
-// Encoder reports whether the model turns texts into vectors instead of continuing them.
+// Encoder reports whether the model turns texts into vectors or scores instead of continuing them.
 func (c *Config) Encoder() bool { return c.Arch == BERT }
+
+// Segments reports whether the model is told of every token which of two texts it belongs to.
+func (c *Config) Segments() bool { return c.Scores && c.TokenTypes > 1 }
 
 // window is the window of a layer, 0 for none.
 func (c *Config) window(layer int) int {

@@ -45,11 +45,20 @@ func decoderTensors(family string) map[string]string {
 	return names
 }
 
-func encoderTensors() map[string]string {
+func encoderTensors(family string) map[string]string {
 	names := map[string]string{
 		"embeddings.word_embeddings.weight": "token_embd.weight", "embeddings.position_embeddings.weight": "position_embd.weight",
 		"embeddings.token_type_embeddings.weight": "token_types.weight",
 		"embeddings.LayerNorm.weight":             "token_embd_norm.weight", "embeddings.LayerNorm.bias": "token_embd_norm.bias",
+	}
+	head := map[string]string{"pooler.dense": "cls", "classifier": "cls.output"}
+	if family == "xlm-roberta-rerank" {
+		head = map[string]string{"classifier.dense": "cls", "classifier.out_proj": "cls.output"}
+	}
+	for hf, to := range head {
+		for _, kind := range []string{"weight", "bias"} {
+			names[hf+"."+kind] = to + "." + kind
+		}
 	}
 	for hf, to := range map[string]string{
 		"attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v", "attention.output.dense": "attn_output",
@@ -75,7 +84,7 @@ func toGGUF(t testing.TB, family string) string {
 	c := converter{t: t, w: gguf.NewWriter(), c: &m.Config, from: from}
 	names := decoderTensors(family)
 	if m.Config.Encoder() {
-		names = encoderTensors()
+		names = encoderTensors(family)
 		c.encoderMeta()
 	} else {
 		c.decoderMeta(family)
@@ -158,7 +167,11 @@ func (c *converter) encoderMeta() {
 	c.commonMeta()
 	c.set("attention.layer_norm_epsilon", float32(c.c.Eps))
 	c.set("attention.causal", false)
-	c.set("pooling_type", map[string]uint32{"mean": 1, "cls": 2}[c.c.Pooling])
+	pooling := map[string]uint32{"mean": 1, "cls": 2}[c.c.Pooling]
+	if c.c.Scores {
+		pooling = 4
+	}
+	c.set("pooling_type", pooling)
 	c.set("tokenizer.ggml.token_type_count", uint32(c.c.TokenTypes))
 }
 
@@ -182,6 +195,9 @@ func (c *converter) tensor(family, name string, names map[string]string) {
 	old, err := c.from.Tensor(name)
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	if c.c.Scores {
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "bert."), "roberta.")
 	}
 	to := names[name]
 	for i := range c.c.Layers {
@@ -210,7 +226,7 @@ func (c *converter) tensor(family, name string, names map[string]string) {
 				dst[j]++
 			}
 		}
-	case family == "xlm-roberta" && strings.Contains(name, "position"):
+	case strings.HasPrefix(family, "xlm-roberta") && strings.Contains(name, "position"):
 		shape[1] -= 2
 		row = func(i int, dst []float32) { old.Row(i+2, dst) }
 	}

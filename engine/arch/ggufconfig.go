@@ -220,6 +220,8 @@ func (r *metadata) encoder(c *Config) {
 	}
 	c.TokenTypes, c.Positions = types.Rows(), c.Context
 	switch kind := r.intOr("pooling_type", 1); kind {
+	case 4: // a score instead of a vector
+		c.Pooling, c.Scores = "cls", true
 	case 1:
 		c.Pooling = "mean"
 	case 2:
@@ -227,7 +229,7 @@ func (r *metadata) encoder(c *Config) {
 	case 3:
 		c.Pooling = "last"
 	default:
-		r.fail(fmt.Errorf("the pooling of type %d is not supported (supported: 1 mean, 2 cls, 3 last)", kind))
+		r.fail(fmt.Errorf("the pooling of type %d is not supported (supported: 1 mean, 2 cls, 3 last, 4 rank)", kind))
 	}
 }
 

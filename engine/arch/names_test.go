@@ -9,7 +9,7 @@ import (
 func TestNamesLeadBack(t *testing.T) {
 	for _, family := range families() {
 		m := open(t, filepath.Join("testdata", family))
-		names := namesOf(m.Config.Arch)
+		names := m.Config.names()
 		for _, w := range m.Graph.Weights {
 			for _, part := range w.Weight.Parts {
 				if part == ropeFreqs {

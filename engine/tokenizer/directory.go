@@ -205,6 +205,9 @@ func (c *jsonConfigs) surround(v *Vocab, post *jsonPost) error {
 	if len(after) == 1 && v.Model == "t5" {
 		v.EOS, v.AddEOS = after[0], true
 	}
+	if v.Model == "t5" {
+		v.between, v.noPair = post.between(before, after)
+	}
 	if c.Tokenizer.AddBOS != nil && v.Model != "t5" {
 		v.AddBOS = *c.Tokenizer.AddBOS
 	}
@@ -272,6 +275,14 @@ type jsonPost struct {
 			ID string `json:"id"`
 		} `json:"SpecialToken"`
 	} `json:"single"`
+	Pair []struct {
+		Special *struct {
+			ID string `json:"id"`
+		} `json:"SpecialToken"`
+		Sequence *struct {
+			ID string `json:"id"`
+		} `json:"Sequence"`
+	} `json:"pair"`
 	Tokens map[string]struct {
 		IDs []int32 `json:"ids"`
 	} `json:"special_tokens"`
@@ -322,4 +333,28 @@ func (p *jsonPost) around() (before, after []int32, err error) {
 		return nil, nil, fmt.Errorf("tokenizer: tokenizer.json has the post_processor %q; this build knows TemplateProcessing, RobertaProcessing, BertProcessing and ByteLevel", p.Type)
 	}
 	return before, after, nil
+}
+
+// between returns the tokens between two texts, which stand between what stands around a single one; nil where the file does not say.
+// unknown says that two texts are joined in another way, as in files that nobody joins texts with.
+func (p *jsonPost) between(before, after []int32) (between []int32, unknown bool) {
+	if p == nil || p.Type != "TemplateProcessing" || len(p.Pair) == 0 {
+		return nil, false
+	}
+	var around [3][]int32 // before, between and after the texts
+	at := 0
+	for _, item := range p.Pair {
+		switch {
+		case item.Special != nil:
+			around[at] = append(around[at], p.Tokens[item.Special.ID].IDs...)
+		case item.Sequence != nil && at < 2 && item.Sequence.ID == "AB"[at:at+1]:
+			at++
+		default:
+			return nil, true
+		}
+	}
+	if at != 2 || !slices.Equal(around[0], before) || !slices.Equal(around[2], after) {
+		return nil, true
+	}
+	return append([]int32{}, around[1]...), false
 }

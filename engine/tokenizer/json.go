@@ -343,7 +343,7 @@ func (f *jsonFile) readUnigram(v *Vocab) error {
 	for _, s := range f.PreTokenizer.flat() {
 		switch {
 		case s.Type == "WhitespaceSplit" && !marked:
-			v.MergeSpaces, v.anySpace, v.keepLast = true, true, false
+			v.MergeSpaces, v.anySpace, v.KeepLastSpace = true, true, false
 		case s.Type == "Metaspace" && s.Replacement == spaceMark && !marked:
 			marked, v.oneSpace = true, true
 			v.SpacePrefix, _ = s.prepends()
@@ -373,7 +373,7 @@ func (f *jsonFile) readUnigramNormalizer(v *Vocab) (stripped bool, err error) {
 			return false, fmt.Errorf("tokenizer: tokenizer.json normalises with %s; for Unigram this build knows Precompiled, Strip and Replace of several spaces", describe(f.Normalizer.flat()))
 		}
 	}
-	v.keepLast = v.MergeSpaces && !stripped
+	v.KeepLastSpace = v.MergeSpaces && !stripped
 	return stripped, nil
 }
 

@@ -37,6 +37,13 @@ type Encoder interface {
 	Size() int
 	// Encode returns the tokens of text between the model's first and last token. Text that spells a special token is just text.
 	Encode(text string) []int32
+	// Pieces returns the tokens of text alone.
+	Pieces(text string) []int32
+	// Pair returns the tokens of two texts, given by their pieces, as models read them that compare texts, and where those begin that
+	// belong to the second one. Around the pieces it puts always as many tokens: PairMarks, which is 0 where the files do not say how two
+	// texts are joined.
+	Pair(first, second []int32) (ids []int32, from int)
+	PairMarks() int
 }
 
 // New builds the tokenizer of a vocabulary that generates text.

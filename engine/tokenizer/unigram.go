@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -16,8 +17,11 @@ type Unigram struct {
 	size          int
 	unknown       int32
 	unknownScore  float64
-	before, after []int32 // special tokens around the text
+	before, after []int32 // special tokens around the text,
+	between       []int32 // and between two
+	noPair        bool
 	chars         *charsmap
+	characters    map[rune]string
 
 	prefix, mergeSpaces, keepLast, oneSpace, anySpace bool // see Vocab
 }
@@ -44,15 +48,25 @@ func NewUnigram(v Vocab) (*Unigram, error) {
 	if err != nil {
 		return nil, err
 	}
+	if chars != nil && v.Characters != nil {
+		return nil, errors.New("tokenizer: the vocabulary has a precompiled charsmap and a table of characters, too")
+	}
 	u := &Unigram{
-		scores: v.Scores, size: len(v.Tokens), unknown: v.Unknown, chars: chars,
-		prefix: v.SpacePrefix, mergeSpaces: v.MergeSpaces, keepLast: v.keepLast, oneSpace: v.oneSpace, anySpace: v.anySpace,
+		scores: v.Scores, size: len(v.Tokens), unknown: v.Unknown, chars: chars, characters: v.Characters,
+		prefix: v.SpacePrefix, mergeSpaces: v.MergeSpaces, keepLast: v.KeepLastSpace, oneSpace: v.oneSpace, anySpace: v.anySpace,
 	}
 	if v.AddBOS && v.BOS != None {
 		u.before = []int32{v.BOS}
 	}
 	if v.AddEOS && v.EOS != None {
 		u.after = []int32{v.EOS}
+	}
+	// RoBERTa ends the first text and begins the second with the same token.
+	switch u.between, u.noPair = v.between, v.noPair; {
+	case u.between == nil && len(u.before) > 0 && len(u.after) > 0:
+		u.between = []int32{v.EOS, v.EOS}
+	case u.between == nil:
+		u.between = u.after
 	}
 	u.readPieces(v)
 	return u, nil
@@ -83,9 +97,47 @@ func (u *Unigram) Size() int { return u.size }
 
 // Encode returns the tokens of text between the model's first and last token. A text that spells "</s>" is just text.
 func (u *Unigram) Encode(text string) []int32 {
-	text = u.mark(string(u.chars.normalize(make([]byte, 0, len(text)+len(text)/8), text)))
-	ids := u.appendBest(append(make([]int32, 0, len(text)/4+2), u.before...), text)
-	return append(ids, u.after...)
+	return append(u.appendPieces(append(make([]int32, 0, len(text)/4+2), u.before...), text), u.after...)
+}
+
+// Pieces returns the tokens of text alone.
+func (u *Unigram) Pieces(text string) []int32 { return u.appendPieces(nil, text) }
+
+// Pair returns two texts with the model's tokens before, between and after them, and where the second text begins.
+func (u *Unigram) Pair(first, second []int32) (ids []int32, from int) {
+	ids = append(make([]int32, 0, len(first)+len(second)+u.PairMarks()), u.before...)
+	ids = append(append(ids, first...), u.between...)
+	from = len(ids)
+	return append(append(ids, second...), u.after...), from
+}
+
+// PairMarks is how many tokens Pair puts around the texts; 0 where the vocabulary does not say how to join them.
+func (u *Unigram) PairMarks() int {
+	if u.noPair {
+		return 0
+	}
+	return len(u.before) + len(u.between) + len(u.after)
+}
+
+func (u *Unigram) appendPieces(ids []int32, text string) []int32 {
+	return u.appendBest(ids, u.mark(u.normalize(text)))
+}
+
+// normalize replaces characters.
+func (u *Unigram) normalize(text string) string {
+	if u.characters == nil {
+		return string(u.chars.normalize(make([]byte, 0, len(text)+len(text)/8), text))
+	}
+	var out strings.Builder
+	out.Grow(len(text))
+	for _, r := range text {
+		if to, ok := u.characters[r]; ok {
+			out.WriteString(to)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
 }
 
 // mark writes spaces as pieces have them.

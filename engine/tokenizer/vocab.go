@@ -33,17 +33,21 @@ type Vocab struct {
 	AddBOS, AddEOS         bool    // a prompt begins with BOS; what an encoder reads ends with EOS
 	SpacePrefix            bool    // a text begins with a space; llama and t5
 	MergeSpaces            bool    // spaces at the ends are dropped, several in a row count as one; t5
+	KeepLastSpace          bool    // MergeSpaces keeps one space at the end; t5
 	Charsmap               []byte  // SentencePiece's precompiled normalisation; t5
-	Lowercase              bool    // text is turned into lower case without accents; bert
+	// Characters says what stands in the place of single characters, instead of Charsmap; t5.
+	Characters map[rune]string
+	Lowercase  bool // text is turned into lower case without accents; bert
 
 	// What only tokenizer.json says.
-	compose    bool // normalise to NFC; gpt2
-	wholeWords bool // a word that is a token is taken whole, before any merge; gpt2
-	oneSpace   bool // SpacePrefix adds no space where one is; llama and t5
-	firstOnly  bool // SpacePrefix holds at the beginning of the whole text only; llama
-	ranked     bool // Merges decide instead of Scores; llama
-	anySpace   bool // every white space separates words, not just U+0020; t5
-	keepLast   bool // MergeSpaces keeps one space at the end; t5
+	compose    bool    // normalise to NFC; gpt2
+	wholeWords bool    // a word that is a token is taken whole, before any merge; gpt2
+	oneSpace   bool    // SpacePrefix adds no space where one is; llama and t5
+	firstOnly  bool    // SpacePrefix holds at the beginning of the whole text only; llama
+	ranked     bool    // Merges decide instead of Scores; llama
+	anySpace   bool    // every white space separates words, not just U+0020; t5
+	between    []int32 // tokens between two texts; t5. nil: as RoBERTa has them
+	noPair     bool    // two texts are joined in a way that is not known; t5
 }
 
 // Bounds on what a file may ask for: far above any real vocabulary, low enough for the tables to fit into memory.
@@ -70,7 +74,7 @@ func (v *Vocab) check() error {
 			return fmt.Errorf("tokenizer: token %d has %d bytes, the tokens up to it %d; at most %d and %d are supported", i, len(text), total, maxTokenBytes, maxTextBytes)
 		}
 	}
-	for _, id := range slices.Concat([]int32{v.BOS, v.EOS, v.Pad, v.Unknown}, v.EOG) {
+	for _, id := range slices.Concat([]int32{v.BOS, v.EOS, v.Pad, v.Unknown}, v.EOG, v.between) {
 		if id < None || int(id) >= n {
 			return fmt.Errorf("tokenizer: a special token has the id %d, but the vocabulary has %d tokens", id, n)
 		}
@@ -155,6 +159,9 @@ func FromMetadata(lookup func(key string) (any, bool)) (Vocab, error) {
 		v.AddEOS = r.flag("add_eos_token", true)
 		v.Charsmap = r.blob("precompiled_charsmap")
 		v.orDefault(None, 1, 2)
+		if sep := r.id("seperator_token_id"); sep != None && v.EOS != None { // the format spells it like this
+			v.between = []int32{v.EOS, sep}
+		}
 	case "bert":
 		v.Lowercase = r.flag("normalizer.lowercase", true)
 	default:

@@ -121,7 +121,24 @@ func (w *WordPiece) Size() int { return len(w.ids) }
 // Encode returns the tokens of text between [CLS] and [SEP]. A text that spells "[SEP]" is just text: only Encode itself writes these
 // two.
 func (w *WordPiece) Encode(text string) []int32 {
-	ids := append(make([]int32, 0, len(text)/4+2), w.cls)
+	return append(w.appendPieces(append(make([]int32, 0, len(text)/4+2), w.cls), text), w.sep)
+}
+
+// Pieces returns the tokens of text alone.
+func (w *WordPiece) Pieces(text string) []int32 { return w.appendPieces(nil, text) }
+
+// Pair returns [CLS] first [SEP] second [SEP], and where the second text begins.
+func (w *WordPiece) Pair(first, second []int32) (ids []int32, from int) {
+	ids = append(make([]int32, 0, len(first)+len(second)+w.PairMarks()), w.cls)
+	ids = append(append(ids, first...), w.sep)
+	from = len(ids)
+	return append(append(ids, second...), w.sep), from
+}
+
+// PairMarks is how many tokens Pair puts around the texts.
+func (w *WordPiece) PairMarks() int { return 3 }
+
+func (w *WordPiece) appendPieces(ids []int32, text string) []int32 {
 	text = w.normalize(text)
 	start := -1 // of the open word
 	flush := func(end int) {
@@ -142,7 +159,7 @@ func (w *WordPiece) Encode(text string) []int32 {
 		}
 	}
 	flush(len(text))
-	return append(ids, w.sep)
+	return ids
 }
 
 // normalize follows BERT: control characters out, Chinese characters apart, accents off, lower case.

@@ -131,3 +131,32 @@ encoder("bert", tf.BertModel(tf.BertConfig(**ENCODER, max_position_embeddings=40
 # XLM-R: positions begin behind the padding token's id; the first token stands for the text.
 encoder("xlm-roberta", tf.XLMRobertaModel(tf.XLMRobertaConfig(**ENCODER, max_position_embeddings=42, type_vocab_size=1, layer_norm_eps=1e-5,
     pad_token_id=1, bos_token_id=0, eos_token_id=2), add_pooling_layer=False), 7, torch.bfloat16, "cls")
+
+
+def reranker(name, config, kind, seed, dtype, separators):
+    """A model that gives one number for two texts: those of TEXTS, joined as the makers of the architecture do."""
+    config.num_labels = 1
+    model = kind(config)
+    randomise(model, seed)
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    model.to(dtype).save_pretrained(folder)
+    stored = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    rows = []
+    for first, second in [TEXTS, TEXTS[::-1]]:
+        begin, middle, end = separators
+        ids = begin + first + middle + second + end
+        segments = [0] * (len(begin + first + middle)) + [1] * (len(second + end))
+        types = segments if config.type_vocab_size > 1 else [0] * len(ids)
+        with torch.no_grad():
+            logit = stored(torch.tensor([ids]), token_type_ids=torch.tensor([types])).logits
+        assert logit.shape == (1, 1)
+        rows.append(json.dumps({"tokens": ids, "segments": segments, "score": float(f"{logit.item():.7g}")}))
+    (folder / "expected.json").write_text("[\n" + ",\n".join(rows) + "\n]\n")
+
+
+# Cross-encoders: BERT with its pooler, and XLM-R with a head of its own.
+reranker("bert-rerank", tf.BertConfig(**ENCODER, max_position_embeddings=40, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0),
+    tf.BertForSequenceClassification, 8, torch.float32, ([1], [2], [2]))
+reranker("xlm-roberta-rerank", tf.XLMRobertaConfig(**ENCODER, max_position_embeddings=42, type_vocab_size=1, layer_norm_eps=1e-5,
+    pad_token_id=1, bos_token_id=0, eos_token_id=2), tf.XLMRobertaForSequenceClassification, 9, torch.bfloat16, ([0], [2, 2], [2]))
