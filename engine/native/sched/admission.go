@@ -4,16 +4,15 @@ import "time"
 
 // Backlog is what stands between a request and its first token.
 type Backlog struct {
-	Class           int
-	Running         [Classes]int // admitted sequences
-	Context         int          // positions a running sequence attends to, on average
-	PrefillAhead    int          // prompt tokens to be computed before the request's: of admitted ones and of those ahead in the queue
-	SequencesAhead  int          // sequences ahead in the queue
-	Prompt          int          // the request's own prompt tokens, less those in the cache
-	CompletionMean  float64      // completion tokens of a sequence, on average
-	Sequences       int          // the request's own sequences, at least 1
-	AdmittedAtMost  int          // sequences the loop admits at a time (MaxSequences, or what memory allows)
-	CompletionsLeft float64      // completion tokens the running sequences still want, on average; 0: half the mean
+	Class          int
+	Running        [Classes]int // admitted sequences, less those that would be preempted for the request
+	Context        int          // positions a running sequence attends to, on average
+	PrefillAhead   int          // prompt tokens to be computed before the request's: of admitted sequences and of requests ahead in the queue
+	SequencesAhead int          // sequences ahead in the queue
+	Prompt         int          // the request's own prompt tokens, less those in the cache
+	Sequences      int          // the request's own sequences, at least 1
+	AdmittedAtMost int          // sequences the loop admits at a time (MaxSequences, or what memory allows); 0: the configuration's bound
+	CompletionMean float64      // completion tokens of a sequence, on average
 }
 
 // Estimate returns how long the request waits for its first token, as far as the controller knows the machine: the time until there is

@@ -1,6 +1,9 @@
 package sched
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Coefficients say how long a step takes, in microseconds: Step + Decode·decode tokens + Prefill·(prefill and draft tokens) +
 // Context·positions attended to.
@@ -17,77 +20,183 @@ type ControllerConfig struct {
 	MaxSequences int                    // sequences admitted at a time, at most; default 64
 	PromptRows   int                    // prompt tokens of a step that are computed best; default 128
 	FreeRows     int                    // rows that a step computes in about the time of one; default 1
-	MinPrefill   int                    // prompt tokens that go into every step while prompts wait; default 4, at most 8
+	MinPrefill   int                    // prompt tokens that go into every step while prompts wait, 1 to 8; default 4
 	Prior        Coefficients           // expected before anything is measured; default 500, 800, 800 and 0.5
 }
 
+func (cfg ControllerConfig) withDefaults() ControllerConfig {
+	for i, t := range [Classes]time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
+		if cfg.Targets[i] <= 0 {
+			cfg.Targets[i] = t
+		}
+	}
+	whole := func(v *int, otherwise int) {
+		if *v <= 0 {
+			*v = otherwise
+		}
+	}
+	whole(&cfg.MaxSequences, 64)
+	whole(&cfg.PromptRows, 128)
+	whole(&cfg.FreeRows, 1)
+	whole(&cfg.MinPrefill, 4)
+	cfg.MinPrefill = min(cfg.MinPrefill, 8)
+	positive := func(v *float64, otherwise float64) {
+		if !(*v > 0) || math.IsInf(*v, 0) {
+			*v = otherwise
+		}
+	}
+	positive(&cfg.Prior.Step, 500)
+	positive(&cfg.Prior.Decode, 800)
+	positive(&cfg.Prior.Prefill, 800)
+	positive(&cfg.Prior.Context, 0.5)
+	return cfg
+}
+
+// The outer correction: the margin is the share of a target that is planned with.
+const (
+	gapWindow   = 512  // gaps the observed P99 is taken from
+	gapsBetween = 128  // gaps between two corrections
+	firstMargin = 0.9  // before gaps are observed
+	leastMargin = 0.3  // below, machines without a chance would compute prompts ever more slowly
+	marginCut   = 0.85 // when the P99 is over the target
+	marginRaise = 0.02 // when it is comfortably under
+	comfortable = 0.92 // share of the target
+)
+
+// stretch is how much longer than the predicted P99 of one sequence alone a target must be, to be worth aiming at.
+const stretch = 1.5
+
 // Controller decides per step how many sequences, prompt tokens and draft tokens go in, so that 99 in 100 tokens come within the
 // target of their class. There is one per model.
+//
+// The inner loop is the fit: predicted time × spread ≤ target × margin. The outer one is the margin: gaps observed longer than the
+// target cut it, gaps comfortably shorter raise it. A target that the machine cannot meet even for one sequence alone is replaced by
+// half as much again as that sequence takes, since holding everybody else back would not meet it either.
 type Controller struct {
-	cfg ControllerConfig
+	cfg     ControllerConfig
+	fit     fit
+	classes [Classes]classControl
+	took    time.Duration // of the latest step
+	state   struct {
+		demand   Demand
+		decision Decision
+	}
+}
+
+// classControl is what a controller remembers of a class.
+type classControl struct {
+	margin    float64
+	gaps      window        // milliseconds
+	fresh     int           // gaps since the latest correction
+	effective time.Duration // target, or what is aimed at in its stead
+	owed      float64       // sequences that are due
+	skipped   int           // steps since its decoding sequences had a row
+	held      int           // steps since its prompts had a row
+	most      int           // latest answer of MaxSequences
 }
 
 // NewController returns a controller that expects the machine of the configuration's prior.
-func NewController(cfg ControllerConfig) *Controller { return &Controller{cfg: cfg.withDefaults()} }
-
-func (cfg ControllerConfig) withDefaults() ControllerConfig { return cfg }
-
-// Plan decides what goes into the next step. It counts as that step: guarantees of the kind "once in eight steps" count calls, so the
-// loop calls it once per step.
-func (c *Controller) Plan(d Demand) Decision {
-	var out Decision
-	left := c.cfg.PromptRows
-	for i, q := range d.Classes {
-		n := min(left, q.Prefill)
-		out.Classes[i] = ClassDecision{Decode: q.Decoding, Prefill: n}
-		left -= n
+func NewController(cfg ControllerConfig) *Controller {
+	c := &Controller{cfg: cfg.withDefaults()}
+	c.fit = newFit(c.cfg.Prior)
+	for i := range c.classes {
+		c.classes[i] = classControl{margin: firstMargin, gaps: newWindow(gapWindow), effective: c.cfg.Targets[i]}
 	}
-	return out
+	return c
 }
 
 // Observe tells how long a step took: from the beginning of its planning to the end of its sampling, since that is what a token waits.
 // The load is what the step really carried.
-func (c *Controller) Observe(l Load, took time.Duration) { _, _ = l, took }
+func (c *Controller) Observe(l Load, took time.Duration) {
+	c.fit.observe(l, took)
+	c.took = took
+}
 
-// ObserveGap tells the time between two tokens of a sequence of the class.
-func (c *Controller) ObserveGap(class int, gap time.Duration) { _, _ = class, gap }
+// ObserveGap tells the time between two tokens of a sequence of the class. Where a step brings a sequence several tokens, their gap is
+// that of the step, once.
+func (c *Controller) ObserveGap(class int, gap time.Duration) {
+	k := &c.classes[class]
+	k.gaps.add(milliseconds(gap))
+	if k.fresh++; k.fresh < gapsBetween {
+		return
+	}
+	k.fresh = 0
+	switch p99, target := k.gaps.quantile(0.99), milliseconds(k.effective); {
+	case p99 > target:
+		k.margin = max(leastMargin, k.margin*marginCut)
+		k.gaps.clear() // the next correction is from what comes after this one
+	case p99 < comfortable*target:
+		k.margin = min(1, k.margin+marginRaise)
+	}
+}
 
 // Predict returns how long a step will take on average, and what 99 in 100 such steps stay under.
-func (c *Controller) Predict(l Load) (mean, p99 time.Duration) { _ = l; return 0, 0 }
+func (c *Controller) Predict(l Load) (mean, p99 time.Duration) {
+	t := c.fit.predict(l)
+	return microseconds(t), microseconds(t * c.fit.p99())
+}
+
+// spread is the one that is planned with.
+func (c *Controller) spread() float64 { return min(c.fit.p99(), mostSpread) }
+
+// aim sets the effective targets for sequences that attend to that many positions.
+func (c *Controller) aim(context float64) {
+	k := c.fit.coefficients()
+	alone := k.Step + k.Decode + k.Context*context + float64(c.cfg.MinPrefill)*k.Prefill
+	least := microseconds(stretch * alone * c.spread())
+	for i := range c.classes {
+		c.classes[i].effective = max(c.cfg.Targets[i], least)
+	}
+}
+
+// budget returns the microseconds that a step may take on average for the target of a class.
+func (c *Controller) budget(class int, beside time.Duration) float64 {
+	k := &c.classes[class]
+	t := max(k.effective-beside, k.effective/4)
+	return float64(t) / float64(time.Microsecond) * k.margin / c.spread()
+}
+
+// share returns the part of the steps, of length in microseconds, that a sequence of the class must be in: twice per target, so that
+// it is in time although steps are uneven.
+func (c *Controller) share(class int, step float64) float64 {
+	k := &c.classes[class]
+	return min(1, 2*step/(float64(k.effective)/float64(time.Microsecond)*k.margin))
+}
 
 // MaxSequences answers how many sequences of a class may be admitted beside the running ones of the other classes (running counts
 // admitted sequences; that of the class itself is ignored), so that the predicted P99 of a step that only decodes and computes the
-// least share of prompts stays within the targets. context is the positions a sequence attends to, on average. The answer is at least 1
-// and at most the configuration's bound; the bound on the sum of all classes is the caller's to keep.
+// least share of prompts stays within the targets. Sequences of less urgent classes weigh less, since they need not be in every step.
+// context is the positions a sequence attends to, on average. The answer is at least 1 and at most the configuration's bound; the bound
+// on the sum of all classes is the caller's to keep.
 func (c *Controller) MaxSequences(class int, running [Classes]int, context int) int {
-	_, _, _ = class, running, context
-	return c.cfg.MaxSequences
+	c.aim(float64(context))
+	running[class] = 1
+	tight := 0
+	for running[tight] == 0 {
+		tight++
+	}
+	k := c.fit.coefficients()
+	step := c.budget(tight, c.state.demand.Beside)
+	each := max(k.Decode+k.Context*float64(context), 1e-3)
+	room := (step - k.Step - float64(c.cfg.MinPrefill)*k.Prefill) / each
+	weight := func(other int) float64 {
+		if other == tight {
+			return 1
+		}
+		return c.share(other, step)
+	}
+	for other, n := range running {
+		if other != class {
+			room -= float64(n) * weight(other)
+		}
+	}
+	n := int(min(max(room/weight(class), 1), float64(c.cfg.MaxSequences)))
+	c.classes[class].most = n
+	return n
 }
 
-// ClassState is what a controller knows of one class.
-type ClassState struct {
-	Class           string  `json:"class"`
-	TargetMs        float64 `json:"target_ms"`
-	EffectiveMs     float64 `json:"effective_target_ms"` // longer than the target where the machine cannot do that even for one sequence
-	Margin          float64 `json:"margin"`              // share of the target that is planned with
-	ObservedP99Ms   float64 `json:"observed_p99_ms"`
-	ObservedGaps    int     `json:"observed_gaps"` // in the window of the P99
-	MaxSequences    int     `json:"max_sequences"` // at the last demand
-	SkippedSteps    int     `json:"skipped_steps"` // since its decoding sequences last had a row
-	PrefillHeldBack int     `json:"prefill_held_back_steps"`
-}
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// State is everything a controller knows, for metrics and people.
-type State struct {
-	Coefficients Coefficients        `json:"coefficients"`
-	Spread       float64             `json:"spread"`         // 99 in 100 steps take at most this times the predicted mean
-	PlannedWith  float64             `json:"planned_spread"` // the same, bounded: smaller steps do not help against pauses
-	Steps        int                 `json:"steps_observed"`
-	Outliers     int                 `json:"outliers"` // steps that were much longer or shorter than predicted
-	Classes      [Classes]ClassState `json:"classes"`
-	Demand       Demand              `json:"last_demand"`
-	Decision     Decision            `json:"last_decision"`
+func microseconds(t float64) time.Duration {
+	return time.Duration(min(t, 1e12) * float64(time.Microsecond))
 }
-
-// State returns what the controller knows; the value shares nothing with it.
-func (c *Controller) State() State { return State{} }

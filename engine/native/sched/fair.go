@@ -1,16 +1,43 @@
 package sched
 
-import "time"
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
 
-// FairConfig says what a token counts. Zero fields take the defaults.
+// FairConfig says what a token counts. Zero fields take the defaults; negative ones count nothing.
 type FairConfig struct {
 	Weights  map[string]float64 // shares of tenants; default 1
 	Prefill  float64            // what a prompt token counts; default 1
 	Cached   float64            // a prompt token found in the cache; default 0
 	Decode   float64            // a completion token; default 2
+	Quantum  float64            // tenants whose counters differ by less are even: then who has fewer open requests goes first; default 2048
 	Tenants  int                // tenants remembered that have no open request; default 1024
 	MaxWait  time.Duration      // a class whose oldest request waits longer is late; default 10 s
-	MinShare float64            // of the tokens that late classes get whatever more urgent ones want; default 1/16
+	MinShare float64            // of the tokens that go to more urgent classes, a late class may start as many; default 1/16
+}
+
+func (cfg FairConfig) withDefaults() FairConfig {
+	number := func(v *float64, otherwise float64) {
+		if *v == 0 || math.IsNaN(*v) || math.IsInf(*v, 0) {
+			*v = otherwise
+		}
+		*v = max(0, *v)
+	}
+	number(&cfg.Prefill, 1)
+	number(&cfg.Cached, 0)
+	number(&cfg.Decode, 2)
+	number(&cfg.Quantum, 2048)
+	number(&cfg.MinShare, 1.0/16)
+	if cfg.Tenants <= 0 {
+		cfg.Tenants = 1024
+	}
+	if cfg.MaxWait <= 0 {
+		cfg.MaxWait = 10 * time.Second
+	}
+	return cfg
 }
 
 // Candidate is a request, or a sequence, that waits for its turn.
@@ -22,48 +49,197 @@ type Candidate struct {
 	Tokens   int       // prompt tokens still to be computed
 }
 
-// Fair keeps a virtual counter per tenant: the tokens computed for it, divided by its weight. Whose is smallest goes first. A tenant
-// that comes back after a pause is lifted to the smallest counter of those that wait, so that nothing is gained by pausing.
+// Fair keeps a virtual counter per tenant: the tokens computed for it, divided by its weight. The smallest goes first, after the virtual
+// token counters of Sheng et al., "Fairness in Serving Large Language Models" (arXiv 2401.00588).
+//
+// A tenant that comes back after a pause is lifted to the smallest counter of those that wait; when nobody waits there is no
+// contention, and it is lifted to the largest of those that run. So a pause gains nothing, and what somebody computed while nobody else
+// wanted to is not held against them.
+//
+// Between tenants that always have requests waiting, the tokens computed differ, by weight, by no more than the quantum and what is
+// running at a time.
 type Fair struct {
-	cfg FairConfig
+	cfg     FairConfig
+	weights map[string]float64
+	tenants map[string]*tenant
+	idle    int              // tenants without an open request
+	level   float64          // where a newcomer begins when nobody has an open request
+	late    [Classes]bool    // at the latest Order, the class' oldest candidate had waited too long
+	debt    [Classes]float64 // tokens that a late class may start before more urgent ones
 }
+
+// tenant is the account of one tenant.
+type tenant struct {
+	counter          float64
+	waiting, running int
+}
+
+func (t *tenant) open() int { return t.waiting + t.running }
+
+// maxDebt bounds what a late class is owed, and what it owes.
+const maxDebt = 4096
 
 // NewFair returns counters for no tenants.
-func NewFair(cfg FairConfig) *Fair { return &Fair{cfg: cfg} }
-
-// SetWeight changes the share of a tenant; weights that are not positive count as 1.
-func (f *Fair) SetWeight(tenant string, weight float64) { _, _ = tenant, weight }
-
-// Arrive tells that a request of the tenant begins to wait: a new one, or one that was preempted.
-func (f *Fair) Arrive(tenant string) { _ = tenant }
-
-// Start tells that a waiting request of the tenant runs.
-func (f *Fair) Start(tenant string) { _ = tenant }
-
-// Leave tells that a request of the tenant ended: one that ran, or one that still waited. A preempted one leaves as running and
-// arrives again.
-func (f *Fair) Leave(tenant string, waiting bool) { _, _ = tenant, waiting }
-
-// Charge books computed tokens. Cached tokens are those that did not have to be computed.
-func (f *Fair) Charge(tenant string, class, prefill, cached, decode int) {
-	_, _, _, _, _ = tenant, class, prefill, cached, decode
+func NewFair(cfg FairConfig) *Fair {
+	f := &Fair{cfg: cfg.withDefaults(), weights: map[string]float64{}, tenants: map[string]*tenant{}}
+	for name, w := range cfg.Weights {
+		f.SetWeight(name, w)
+	}
+	return f
 }
 
-// Order returns the indices of the first limit candidates in the order of their turns: by class, then the tenant's counter, then
-// priority within the tenant, then arrival. What is ahead in the order is counted as if computed, so tenants alternate. Late classes
-// get their least share first. Give all at once: sequences whose prompt is being computed and requests that wait to be admitted.
-func (f *Fair) Order(dst []int, candidates []Candidate, now time.Time, limit int) []int {
-	_ = now
-	for i := range min(limit, len(candidates)) {
-		dst = append(dst, i)
+// SetWeight changes the share of a tenant from now on; weights that are not positive numbers count as 1.
+func (f *Fair) SetWeight(name string, weight float64) {
+	if !(weight > 0) || math.IsInf(weight, 0) || weight == 1 {
+		delete(f.weights, name)
+		return
 	}
-	return dst
+	f.weights[name] = weight
+}
+
+func (f *Fair) weight(name string) float64 {
+	if w, ok := f.weights[name]; ok {
+		return w
+	}
+	return 1
+}
+
+// Arrive tells that a request of the tenant begins to wait: a new one, or one that was preempted.
+func (f *Fair) Arrive(name string) {
+	t := f.tenants[name]
+	if t == nil {
+		t = &tenant{}
+		f.tenants[name] = t
+		f.idle++
+	}
+	if t.open() == 0 {
+		f.idle--
+	}
+	if t.waiting == 0 {
+		t.counter = max(t.counter, f.lift())
+	}
+	t.waiting++
+}
+
+// lift returns the counter a tenant is given at least when it begins to wait.
+func (f *Fair) lift() float64 {
+	least, most := math.Inf(1), f.level
+	for _, t := range f.tenants {
+		if t.waiting > 0 {
+			least = min(least, t.counter)
+		}
+		if t.running > 0 {
+			most = max(most, t.counter)
+		}
+	}
+	if !math.IsInf(least, 1) {
+		return least
+	}
+	return most
+}
+
+// Start tells that a waiting candidate is admitted and runs.
+func (f *Fair) Start(c Candidate) {
+	t := f.tenants[c.Tenant]
+	if t == nil || t.waiting == 0 {
+		return
+	}
+	t.waiting--
+	t.running++
+	if f.late[c.Class] {
+		f.debt[c.Class] = max(-maxDebt, f.debt[c.Class]-f.cfg.Prefill*float64(c.Tokens))
+	}
+}
+
+// Leave tells that a request of the tenant ended: one that still waited, or one that ran. A preempted one leaves as running and
+// arrives again.
+func (f *Fair) Leave(name string, waiting bool) {
+	t := f.tenants[name]
+	switch {
+	case t == nil:
+		return
+	case waiting && t.waiting > 0:
+		t.waiting--
+	case !waiting && t.running > 0:
+		t.running--
+	default:
+		return
+	}
+	if t.open() > 0 {
+		return
+	}
+	if f.idle++; f.idle == len(f.tenants) {
+		f.level = max(f.level, t.counter)
+	}
+	if f.idle > f.cfg.Tenants {
+		f.forget()
+	}
+}
+
+// forget drops idle tenants: those that a return would lift anyway, of whom nothing is lost, and if they are not enough, those with the
+// smallest counters, who gain least by being forgotten.
+func (f *Fair) forget() {
+	floor := f.lift()
+	var above []string
+	for name, t := range f.tenants {
+		if t.open() > 0 {
+			continue
+		}
+		if t.counter > floor {
+			above = append(above, name)
+			continue
+		}
+		delete(f.tenants, name)
+		f.idle--
+	}
+	slices.SortFunc(above, func(a, b string) int { return cmp.Compare(f.tenants[a].counter, f.tenants[b].counter) })
+	for _, name := range above[:max(0, len(above)-f.cfg.Tenants*3/4)] {
+		delete(f.tenants, name)
+		f.idle--
+	}
+}
+
+// Charge books tokens that were computed for a request that runs. Cached tokens are those that did not have to be.
+func (f *Fair) Charge(name string, class, prefill, cached, decode int) {
+	cost := f.cfg.Prefill*float64(prefill) + f.cfg.Cached*float64(cached) + f.cfg.Decode*float64(decode)
+	if t := f.tenants[name]; t != nil {
+		t.counter += cost / f.weight(name)
+	}
+	for k := class + 1; k < Classes; k++ {
+		if f.late[k] {
+			f.debt[k] = min(maxDebt, f.debt[k]+f.cfg.MinShare*cost)
+		}
+	}
+}
+
+// Counter returns the tenant's virtual counter, in weighted tokens.
+func (f *Fair) Counter(name string) float64 {
+	if t := f.tenants[name]; t != nil {
+		return t.counter
+	}
+	return f.lift()
 }
 
 // Victim returns the index of the running candidate to preempt: of the least urgent class, then of the tenant with the largest
-// counter, then the newest; −1 when there is none.
-func (f *Fair) Victim(running []Candidate) int { return len(running) - 1 }
+// counter, then of the lowest priority, then the newest; −1 when there is none.
+func (f *Fair) Victim(running []Candidate) int {
+	victim := -1
+	for i, c := range running {
+		if victim < 0 || f.comparePain(c, running[victim]) > 0 {
+			victim = i
+		}
+	}
+	return victim
+}
+
+func (f *Fair) comparePain(a, b Candidate) int {
+	order := cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(f.Counter(a.Tenant), f.Counter(b.Tenant)))
+	if a.Tenant == b.Tenant {
+		order = cmp.Or(order, cmp.Compare(b.Priority, a.Priority))
+	}
+	return cmp.Or(order, a.Arrived.Compare(b.Arrived))
+}
 
 // MayPreempt reports whether a waiting candidate is worth preempting a running one: only one of a less urgent class. Within a class
-// nobody is preempted for another's turn; work already done would be thrown away in turns.
+// nobody is preempted for another's turn; they would throw away each other's work in turns.
 func MayPreempt(waiting, running Candidate) bool { return waiting.Class < running.Class }

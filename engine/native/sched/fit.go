@@ -1,0 +1,157 @@
+package sched
+
+import (
+	"math"
+	"time"
+)
+
+// How the fit behaves. Residuals are relative: measured ÷ predicted − 1.
+const (
+	forgetting   = 0.99 // weight of a step relative to the next one's: about the latest hundred count
+	hold         = 0.02 // pull of a coefficient to where it was, relative to what a hundred steps told about it
+	outlier      = 5.0  // times the usual residual: a pause, a noisy neighbour
+	outlierRun   = 3    // so many on one side in a row are no accident: the machine has changed
+	leastScatter = 0.02 // the usual residual is taken as at least this
+	positions    = 1000 // unit of the context coefficient inside the fit, so that the coefficients are of one order
+
+	spreadWindow  = 256  // steps the spread is taken from
+	spreadEnough  = 32   // from so many on it is believed
+	defaultSpread = 1.25 // before
+	mostSpread    = 2.0  // planned with at most: pauses do not get shorter in smaller steps
+)
+
+// fit estimates t ≈ Step + Decode·d + Prefill·p + Context·c online: least squares of the relative residuals, with forgetting, without
+// negative coefficients. It is recursive least squares in its information form, which keeps the sums of products instead of their
+// inverse: so coefficients that have no evidence (no prompt for an hour) can be held where they were instead of drifting with the noise.
+type fit struct {
+	theta    [4]float64    // microseconds
+	info     [4][4]float64 // Σ weight · x xᵀ
+	rhs      [4]float64    // Σ weight · x y
+	most     [4]float64    // largest diagonals of info lately
+	scatter  float64       // usual size of a residual
+	run      int           // outliers in a row: positive of long steps, negative of short ones
+	steps    int
+	outliers int
+	spread   window // measured ÷ predicted, of steps in which something decodes
+}
+
+func newFit(prior Coefficients) fit {
+	f := fit{
+		theta:   [4]float64{prior.Step, prior.Decode, prior.Prefill, prior.Context * positions},
+		scatter: 0.1,
+		spread:  newWindow(spreadWindow),
+	}
+	for i, t := range f.theta { // as if one step had told a quarter of its time about each
+		f.info[i][i] = 1 / math.Pow(4*max(t, 1), 2)
+		f.most[i] = f.info[i][i]
+		f.rhs[i] = f.info[i][i] * t
+	}
+	return f
+}
+
+func features(l Load) [4]float64 {
+	return [4]float64{1, float64(l.Decode), float64(l.Prefill + l.Drafts), float64(l.Context) / positions}
+}
+
+// predict returns microseconds.
+func (f *fit) predict(l Load) float64 {
+	var t float64
+	for i, x := range features(l) {
+		t += f.theta[i] * x
+	}
+	return max(t, 1)
+}
+
+func (f *fit) coefficients() Coefficients {
+	return Coefficients{Step: f.theta[0], Decode: f.theta[1], Prefill: f.theta[2], Context: f.theta[3] / positions}
+}
+
+// p99 returns the spread: how many times the predicted mean 99 in 100 steps stay under.
+func (f *fit) p99() float64 {
+	if f.spread.len() < spreadEnough {
+		return max(defaultSpread, f.spread.quantile(0.99))
+	}
+	return max(1, f.spread.quantile(0.99))
+}
+
+func (f *fit) observe(l Load, took time.Duration) {
+	if l.Rows() <= 0 || took <= 0 {
+		return
+	}
+	f.steps++
+	y := float64(took) / float64(time.Microsecond)
+	predicted := f.predict(l)
+	if l.Decode > 0 {
+		f.spread.add(y / predicted)
+	}
+	if f.isAccident(y/predicted - 1) {
+		return
+	}
+	// A step counts by its relative error, since machines are late in proportion. Far from the truth its own time is the better measure.
+	unit := min(max(predicted, y/4), y*4)
+	x := features(l)
+	for i := range x {
+		x[i] /= unit
+	}
+	y /= unit
+	for i := range x {
+		for j := range x {
+			f.info[i][j] = forgetting*f.info[i][j] + x[i]*x[j]
+		}
+		f.rhs[i] = forgetting*f.rhs[i] + x[i]*y
+		f.most[i] = max(f.info[i][i], 0.9999*f.most[i])
+	}
+	f.solve()
+}
+
+// isAccident tells single outliers, which say nothing about the machine, from a run of them: then what was learned before counts little
+// any more.
+func (f *fit) isAccident(residual float64) bool {
+	size := math.Abs(residual)
+	far := size > outlier*f.scatter
+	f.scatter = max(leastScatter, f.scatter+(min(size, 4*f.scatter)-f.scatter)/32)
+	if !far {
+		f.run = 0
+		return false
+	}
+	f.outliers++
+	if residual > 0 {
+		f.run = max(f.run, 0) + 1
+	} else {
+		f.run = min(f.run, 0) - 1
+	}
+	if max(f.run, -f.run) < outlierRun {
+		return true
+	}
+	for i := range f.info {
+		for j := range f.info {
+			f.info[i][j] /= 4
+		}
+		f.rhs[i] /= 4
+	}
+	f.spread.clear()
+	return false
+}
+
+// solve minimises the sum of squares plus the pull to where the coefficients were, coordinate by coordinate, none below zero.
+func (f *fit) solve() {
+	before := f.theta
+	for range 50 {
+		var moved float64
+		for i := range f.theta {
+			pull := hold * f.most[i]
+			sum := f.rhs[i] + pull*before[i]
+			for j := range f.theta {
+				if j != i {
+					sum -= f.info[i][j] * f.theta[j]
+				}
+			}
+			next := max(0, sum/(f.info[i][i]+pull))
+			moved = max(moved, math.Abs(next-f.theta[i])/(1+next))
+			f.theta[i] = next
+		}
+		if moved < 1e-6 {
+			return
+		}
+	}
+}
