@@ -114,7 +114,7 @@ func (p *Program) Products() (macs, bytes, wantedMACs, wantedBytes int) {
 
 // PageBytes is the memory of a page of keys and values.
 func (p *Program) PageBytes() int {
-	return newPages(p.cacheLayers, p.kvHeads, p.headDim, p.kv8).Bytes()
+	return NewPages(p.cacheLayers, p.kvHeads, p.headDim, p.kv8).Bytes()
 }
 
 // Outputs is the length of one result: the size of the vocabulary, or of an embedding.

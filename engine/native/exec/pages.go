@@ -41,7 +41,9 @@ type Pages struct {
 // keptPages bounds the memory that is kept for reuse.
 const keptPages = 64
 
-func newPages(layers, heads, dim int, eight bool) *Pages {
+// NewPages returns the pages of a model with so many layers, key-value heads and dimensions of a head, in half precision or in eight
+// bits. Those of a pass are its own.
+func NewPages(layers, heads, dim int, eight bool) *Pages {
 	return &Pages{layers: layers, heads: heads, dim: dim, eight: eight, limit: math.MaxInt}
 }
 
@@ -66,6 +68,9 @@ func Positions(pages int) int { return pages * PagePositions }
 // SetLimit bounds the pages that may be held at a time; at first there is no bound. Below what is held already, none is free until
 // enough were given back.
 func (p *Pages) SetLimit(n int) { p.limit = n }
+
+// Limit is the bound on pages.
+func (p *Pages) Limit() int { return p.limit }
 
 // InUse is the number of pages that somebody holds.
 func (p *Pages) InUse() int { return p.used }

@@ -22,7 +22,7 @@ func fill(t *testing.T, p *Pages, n int) *Cache {
 }
 
 func TestForksShareUntilTheyWrite(t *testing.T) {
-	p := newPages(1, 1, 2, false)
+	p := NewPages(1, 1, 2, false)
 	a := fill(t, p, PagePositions+3)
 	b := a.Fork()
 	if p.InUse() != 2 || b.Len() != a.Len() || !slices.Equal(a.pages, b.pages) {
@@ -50,7 +50,7 @@ func TestForksShareUntilTheyWrite(t *testing.T) {
 }
 
 func TestForkOfFullPagesNeedsNoCopy(t *testing.T) {
-	p := newPages(1, 1, 2, false)
+	p := NewPages(1, 1, 2, false)
 	a := fill(t, p, PagePositions)
 	b := a.Fork()
 	if b.Lacks(1) != 1 || !b.Reserve(1) || b.pages[0] != a.pages[0] || len(b.pages) != 2 {
@@ -59,7 +59,7 @@ func TestForkOfFullPagesNeedsNoCopy(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	p := newPages(1, 1, 2, false)
+	p := NewPages(1, 1, 2, false)
 	p.SetLimit(3)
 	a := fill(t, p, 2*PagePositions)
 	b := a.Fork()
@@ -84,7 +84,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestTruncate(t *testing.T) {
-	p := newPages(1, 1, 2, false)
+	p := NewPages(1, 1, 2, false)
 	a := fill(t, p, 3*PagePositions)
 	third := a.pages[2]
 	a.Reserve(1)
@@ -106,7 +106,7 @@ func TestTruncate(t *testing.T) {
 }
 
 func TestHandles(t *testing.T) {
-	p := newPages(2, 1, 4, true)
+	p := NewPages(2, 1, 4, true)
 	a := fill(t, p, 2*PagePositions)
 	kept := a.Page(0)
 	p.Hold(kept)
@@ -151,7 +151,7 @@ func mustPanic(t *testing.T, name string, f func()) {
 
 func TestPagesAreClearedBeforeReuse(t *testing.T) {
 	for _, eight := range []bool{false, true} {
-		p := newPages(2, 2, 4, eight)
+		p := NewPages(2, 2, 4, eight)
 		pg := p.Take()
 		for i := range pg.mem {
 			pg.mem[i] = 0xff
@@ -168,7 +168,7 @@ func TestPagesAreClearedBeforeReuse(t *testing.T) {
 }
 
 func TestKeysAndValuesDoNotOverlap(t *testing.T) {
-	p := newPages(2, 3, 4, false)
+	p := NewPages(2, 3, 4, false)
 	pg := p.Take()
 	mark := uint16(0)
 	for layer := range 2 {
@@ -194,7 +194,7 @@ func TestKeysAndValuesDoNotOverlap(t *testing.T) {
 // Whatever caches share, fork, cut and drop, each sees what it wrote, and no page is lost.
 func TestCachesAreIsolated(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	p := newPages(1, 1, 2, false)
+	p := NewPages(1, 1, 2, false)
 	p.SetLimit(12)
 	type sequence struct {
 		cache *Cache

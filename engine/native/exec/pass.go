@@ -86,7 +86,7 @@ const blockRows = 16
 // NewPass returns a pass of the program on the threads of pool.
 func (p *Program) NewPass(k kernel.Kernels, pool *Pool) *Pass {
 	pass := &Pass{
-		prog: p, k: k, pool: pool, pages: newPages(p.cacheLayers, p.kvHeads, p.headDim, p.kv8),
+		prog: p, k: k, pool: pool, pages: NewPages(p.cacheLayers, p.kvHeads, p.headDim, p.kv8),
 		acts: make([]activations, len(p.acts)), tables: make([][]float32, len(p.rotations)), work: make([]scratch, pool.threads),
 	}
 	widest := 0
