@@ -1,0 +1,129 @@
+package grammar
+
+import (
+	"errors"
+	"regexp/syntax"
+	"unicode"
+)
+
+// ParseRegexp returns the expression of the texts that re, in RE2 syntax, matches as a whole. Capturing and laziness mean nothing;
+// word and line borders (\b, \B, and ^ and $ under (?m)) are refused.
+func ParseRegexp(re string) (Regexp, error) { return parseRegexp(re, false) }
+
+// ParseSearch returns the expression of the texts in which re, in RE2 syntax, matches somewhere, as regexp.MatchString does.
+func ParseSearch(re string) (Regexp, error) { return parseRegexp(re, true) }
+
+func parseRegexp(re string, search bool) (Regexp, error) {
+	parsed, err := syntax.Parse(re, syntax.Perl)
+	if err != nil {
+		return Regexp{}, regexError(err)
+	}
+	t, err := fromSyntax(parsed)
+	if err != nil {
+		return Regexp{}, err
+	}
+	if search {
+		anything := newRepeat(AnyChar().t, 0, -1)
+		t = newConcat(anything, t, anything)
+	}
+	t = withoutAnchors(t)
+	if t.err != nil {
+		return Regexp{}, t.err
+	}
+	return Regexp{t}, nil
+}
+
+func regexError(err error) error {
+	var e *syntax.Error
+	if !errors.As(err, &e) {
+		return wrong("the regular expression cannot be read; use RE2 syntax", "无法解析正则表达式；请使用 RE2 语法")
+	}
+	switch e.Code {
+	case syntax.ErrInvalidRepeatSize:
+		return exceeded("Nodes", "the regular expression repeats more than 1000 times, nested counts multiplied; use smaller counts, or no upper bound",
+			"正则表达式的重复次数（嵌套相乘）超过 1000；请减小次数，或不设上限")
+	case syntax.ErrNestingDepth:
+		return exceeded("Depth", "the regular expression nests too deep; flatten it", "正则表达式嵌套过深；请减少嵌套")
+	case syntax.ErrLarge:
+		return exceeded("Nodes", "the regular expression is too large; use smaller counts and classes", "正则表达式过大；请减小重复次数与字符类")
+	case syntax.ErrInvalidUTF8:
+		return wrong("the regular expression is not valid UTF-8; send it as UTF-8", "正则表达式不是有效的 UTF-8；请使用 UTF-8 编码")
+	default:
+		return wrong("the regular expression is wrong: %s; use RE2 syntax", "正则表达式有误：%s；请使用 RE2 语法", string(e.Code))
+	}
+}
+
+// fromSyntax translates an expression; the depth of what the parser returns is bounded by the parser.
+func fromSyntax(re *syntax.Regexp) (*tree, error) {
+	switch re.Op {
+	case syntax.OpNoMatch:
+		return noneTree, nil
+	case syntax.OpEmptyMatch:
+		return emptyTree, nil
+	case syntax.OpLiteral:
+		return literal(re.Rune, re.Flags&syntax.FoldCase != 0), nil
+	case syntax.OpCharClass:
+		var rs []Range
+		for i := 0; i+1 < len(re.Rune); i += 2 {
+			rs = append(rs, Range{re.Rune[i], re.Rune[i+1]})
+		}
+		return Chars(rs...).t, nil
+	case syntax.OpAnyCharNotNL:
+		return NotChars(Range{'\n', '\n'}).t, nil
+	case syntax.OpAnyChar:
+		return AnyChar().t, nil
+	case syntax.OpBeginText:
+		return beginTree, nil
+	case syntax.OpEndText:
+		return endTree, nil
+	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return nil, wrong("%s is not supported in a regular expression here; spell out which characters may stand there", "此处的正则表达式不支持 %s；请写明该处允许的字符",
+			re.String())
+	case syntax.OpCapture:
+		return fromSyntax(re.Sub[0])
+	default:
+		return fromCompound(re)
+	}
+}
+
+func fromCompound(re *syntax.Regexp) (*tree, error) {
+	sub := make([]*tree, len(re.Sub))
+	for i, s := range re.Sub {
+		t, err := fromSyntax(s)
+		if err != nil {
+			return nil, err
+		}
+		sub[i] = t
+	}
+	switch re.Op {
+	case syntax.OpConcat:
+		return newConcat(sub...), nil
+	case syntax.OpAlternate:
+		return newAlt(sub...), nil
+	case syntax.OpStar:
+		return newRepeat(sub[0], 0, -1), nil
+	case syntax.OpPlus:
+		return newRepeat(sub[0], 1, -1), nil
+	case syntax.OpQuest:
+		return newRepeat(sub[0], 0, 1), nil
+	case syntax.OpRepeat:
+		return newRepeat(sub[0], re.Min, re.Max), nil
+	default:
+		return nil, wrong("the regular expression contains something unknown; use RE2 syntax", "正则表达式包含未知内容；请使用 RE2 语法")
+	}
+}
+
+func literal(rs []rune, fold bool) *tree {
+	if !fold {
+		return Text(string(rs)).t
+	}
+	sub := make([]*tree, len(rs))
+	for i, r := range rs {
+		all := []Range{{r, r}}
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			all = append(all, Range{f, f})
+		}
+		sub[i] = Chars(all...).t
+	}
+	return newConcat(sub...)
+}
