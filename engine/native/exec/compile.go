@@ -258,6 +258,8 @@ func (b *assembler) operand(v *graph.Value, at graph.Buffer) (operand, error) {
 		return operand{act: -1}, nil
 	case "positions":
 		return operand{positions: true, act: -1}, nil
+	case "segments":
+		return operand{segments: true, act: -1}, nil
 	}
 	a, err := arenaOf(at.Symbol)
 	if err != nil {

@@ -14,6 +14,8 @@ type Row struct {
 	Cache  *Cache
 	Pos    int
 	Wanted bool // whether the output of this row is wanted
+	// Segment says which of two texts the token belongs to, for models that are told.
+	Segment int32
 }
 
 // Pass runs a program for batches of rows. It owns the arena; one goroutine uses it.
@@ -44,6 +46,7 @@ type Pass struct {
 	work    []scratch   // per worker
 	step    *step
 	n       int
+	next    int // step of the run that Continue goes on with
 
 	fnMul, fnNorm, fnRows, fnPrepare, fnAttend, fnQuantize func(worker, from, to int)
 }
@@ -115,19 +118,37 @@ func (p *Pass) Wanted() []int { return p.wanted }
 
 // Run computes Rows. Afterwards the i-th row that wants output finds it in Result(i).
 func (p *Pass) Run() {
+	p.Begin()
+	p.Continue(nil)
+}
+
+// Begin takes Rows for a run that Continue computes. Rows and their caches stay as they are until it is done.
+func (p *Pass) Begin() {
 	p.bind()
+	p.next = 0
+}
+
+// Continue computes the steps of the run that Begin began, and reports whether all are done. It stops early, after one step at least,
+// when pause says so; nil: never. In between, other passes may run on the same threads. Where it stops does not change a result.
+func (p *Pass) Continue(pause func() bool) (done bool) {
 	threads := p.pool.threads
 	if p.FewThreads > 0 && len(p.Rows) <= togetherRows {
 		threads = p.FewThreads
 	}
 	p.pool.use(threads)
-	for i := range p.prog.steps {
-		s := &p.prog.steps[i]
+	for p.next < len(p.prog.steps) {
+		s := &p.prog.steps[p.next]
 		p.step, p.n = s, p.count[s.out.arena]
-		if p.n > 0 {
-			p.run(s)
+		p.next++
+		if p.n == 0 {
+			continue
+		}
+		p.run(s)
+		if pause != nil && p.next < len(p.prog.steps) && pause() {
+			return false
 		}
 	}
+	return true
 }
 
 // Result returns the output of the i-th wanted row, or, of an encoder, of the i-th sequence. It is valid until the next run.

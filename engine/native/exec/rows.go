@@ -117,8 +117,11 @@ func (p *Pass) compute(s *step, i int, dst []float32) {
 
 func (p *Pass) lookUp(s *step, i int, dst []float32) {
 	id := int(p.Rows[i].Token)
-	if s.in[0].positions {
+	switch {
+	case s.in[0].positions:
 		id = p.Rows[i].Pos + s.from
+	case s.in[0].segments:
+		id = int(p.Rows[i].Segment)
 	}
 	s.w.Row(id, dst)
 	if s.by != 1 {

@@ -25,6 +25,7 @@ type operand struct {
 	wide      bool         // in two terms: the second one behind the first
 	act       int          // of a value that products read: index into Pass.acts; otherwise −1
 	positions bool         // not a value, but the positions of the rows
+	segments  bool         // nor is this: the segments of the rows
 }
 
 // step is one instruction of a program.
