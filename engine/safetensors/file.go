@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -80,10 +81,21 @@ func (f *File) Close() error {
 // of their names.
 func (f *File) Digest() string {
 	h := sha256.New()
-	for _, p := range f.parts {
-		h.Write(p.data)
-	}
+	_, _ = f.WriteTo(h) // a hash takes everything
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// WriteTo writes the bytes that [File.Digest] covers, in its order.
+func (f *File) WriteTo(w io.Writer) (int64, error) {
+	var written int64
+	for _, p := range f.parts {
+		n, err := w.Write(p.data)
+		written += int64(n)
+		if err != nil {
+			return written, fmt.Errorf("safetensors: %w", err)
+		}
+	}
+	return written, nil
 }
 
 // Tensors returns the names of all tensors, sorted, those of types that this build does not read among them.
