@@ -65,7 +65,9 @@ func (s *Sampler) candidates(narrowed bool) {
 	for _, k := range s.keys {
 		out = append(out, engine.Candidate{Token: token(k), Weight: float32(weight(k))})
 	}
-	slices.SortFunc(out, func(a, b engine.Candidate) int { return cmp.Compare(a.Token, b.Token) })
+	if narrowed {
+		slices.SortFunc(out, func(a, b engine.Candidate) int { return cmp.Compare(a.Token, b.Token) })
+	}
 	s.ids = s.ids[:0]
 	for _, c := range out {
 		s.ids = append(s.ids, c.Token)

@@ -19,23 +19,31 @@ func (s *Sampler) Logprobs(logits []float32, id int32, n int) (chosen float64, t
 	best := s.k.Max(logits)
 	copy(s.scratch, logits)
 	base := float64(best) + math.Log(float64(s.k.ExpSum(s.scratch, best)))
-	top = s.top[:0]
-	for i, v := range logits {
-		if len(top) == n && (n == 0 || v <= top[n-1].logit) {
-			continue
-		}
-		at := len(top)
-		for at > 0 && v > top[at-1].logit {
-			at--
-		}
-		if len(top) == n {
-			top = top[:n-1]
-		}
-		top = slices.Insert(top, at, Logprob{Token: int32(i), logit: v})
-	}
+	top = s.likeliestOf(logits, n)
 	for i := range top {
 		top[i].Logprob = min(0, float64(top[i].logit)-base)
 	}
-	s.top = top
 	return min(0, float64(logits[id])-base), top
+}
+
+// likeliestOf returns the n tokens with the largest logits.
+func (s *Sampler) likeliestOf(logits []float32, n int) []Logprob {
+	s.top = s.top[:0]
+	if n <= 0 {
+		return s.top
+	}
+	for i, v := range logits {
+		if len(s.top) == n {
+			if v <= s.top[n-1].logit {
+				continue
+			}
+			s.top = s.top[:n-1]
+		}
+		at := len(s.top)
+		for at > 0 && v > s.top[at-1].logit {
+			at--
+		}
+		s.top = slices.Insert(s.top, at, Logprob{Token: int32(i), logit: v})
+	}
+	return s.top
 }

@@ -36,7 +36,8 @@ type Sampler struct {
 	k       kernel.Kernels
 	scratch []float32
 	mask    []uint64
-	keys    []uint64
+	keys    []uint64 // candidates
+	spare   []uint64
 	buckets []float64
 	ids     []int32
 	draw    engine.Draw
