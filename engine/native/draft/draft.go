@@ -9,7 +9,7 @@ type Drafter struct {
 	namespace string
 	own       *window
 	rate      float64 // share of the guessed tokens that were right, lately
-	pause     int     // calls of Propose to let pass before the next attempt
+	pause     int     // calls of Propose to let pass before the next attempt; long matches shorten it
 	patience  int     // the pause after the next attempt that fails
 }
 
@@ -17,9 +17,10 @@ const (
 	startRate = 0.7
 	learning  = 0.2  // weight of the newest token in the rate
 	leastRate = 0.12 // below it guessing stops for a while
-	probeRate = 0.3  // the rate that an attempt after a pause begins with
+	probeRate = 0.14 // the rate after a pause: the next attempt is one token, and the only one if it is wrong
 	firstPace = 8    // the first pause
-	lastPace  = 256  // the longest
+	lastPace  = 128  // the longest
+	strong    = 4    // what a match of full length takes off a pause
 	ownLimit  = 1 << 17
 )
 
@@ -37,12 +38,15 @@ func (d *Drafter) Propose(dst, tokens []int32, most int) []int32 {
 	if most <= 0 {
 		return dst
 	}
+	m := d.own.find(tokens, ownEnough)
 	if d.pause > 0 {
 		d.pause--
+		if m.length == ownEnough {
+			d.pause = max(0, d.pause+1-strong)
+		}
 		return dst
 	}
 	most = min(most, d.length())
-	m := d.own.find(tokens, ownEnough)
 	if d.index != nil && m.length < ownEnough {
 		if out := d.index.propose(dst, d.namespace, tokens, m.length, most); len(out) > len(dst) {
 			return out
