@@ -8,21 +8,67 @@ import (
 )
 
 // attribute is x.name: a key of a dictionary, or a field of the loop variable. What does not exist is undefined, as in Jinja.
-func attribute(_ *exec.Evaluator, args *exec.VarArgs) *exec.Value {
-	return field(args.Args[0], args.Args[1].String())
+func attribute(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
+	return field(budgetOf(e), args.Args[0], args.Args[1].String())
 }
 
-func field(v *exec.Value, name string) *exec.Value {
+func field(b *budget, v *exec.Value, name string) *exec.Value {
+	found, _ := lookUp(b, v, name)
+	return found
+}
+
+// lookUp also says whether the key is there.
+func lookUp(b *budget, v *exec.Value, name string) (*exec.Value, bool) {
+	name = b.bare(name)
 	switch x := v.Interface().(type) {
 	case map[string]any:
-		return value(x[name])
+		found, ok := x[name]
+		return value(found), ok
 	case *exec.Dict:
-		return x.Get(exec.AsValue(name))
+		if err := b.spend(len(x.Pairs)); err != nil {
+			return b.fail(err), false
+		}
+		for _, p := range x.Pairs {
+			if p.Key.IsString() && b.bare(p.Key.String()) == name {
+				return p.Value, true
+			}
+		}
 	case exec.AttributeGetter: // the loop variable
 		found, _ := x.GetAttribute(name)
-		return found
+		return found, !found.IsNil()
 	}
-	return exec.AsValue(nil)
+	return exec.AsValue(nil), false
+}
+
+// variableTest is "x is none", "x is defined" and the like of a variable: its value, its name and the test's.
+func variableTest(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
+	return tested(args.Args[0], e.Environment.Context.Has(args.Args[1].String()), args.Args[2].String())
+}
+
+// presenceTest is such a test of x.key: x, the key and the test's name.
+func presenceTest(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
+	holder, key := args.Args[0], args.Args[1]
+	if key.IsString() {
+		v, exists := lookUp(budgetOf(e), holder, key.String())
+		return tested(v, exists, args.Args[2].String())
+	}
+	v := exec.AsValue(nil)
+	if !holder.IsNil() {
+		v = item(e, args)
+	}
+	return tested(v, !v.IsNil() && !v.IsError(), args.Args[2].String())
+}
+
+func tested(v *exec.Value, exists bool, test string) *exec.Value {
+	switch test {
+	case "defined":
+		return exec.AsValue(exists)
+	case "undefined":
+		return exec.AsValue(!exists)
+	case "iterable", "sequence": // what is undefined is an empty one
+		return exec.AsValue(!exists || v.IsIterable())
+	}
+	return exec.AsValue(exists && v.IsNil())
 }
 
 // item is x[key]. Negative indexes count from the end.
@@ -32,7 +78,7 @@ func item(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 		return exec.AsValue(errors.New("an undefined value has no items"))
 	}
 	if key.IsString() {
-		return field(v, key.String())
+		return field(budgetOf(e), v, key.String())
 	}
 	if !key.IsInteger() {
 		return exec.AsValue(errors.New("an index is a number or a string"))
@@ -112,9 +158,12 @@ func elements(e *exec.Evaluator, v *exec.Value) ([]*exec.Value, *exec.Value) {
 		if err := b.spend(16 * len(s)); err != nil {
 			return nil, b.fail(err)
 		}
-		out := make([]*exec.Value, 0, utf8.RuneCountInString(s))
-		for _, r := range s {
-			out = append(out, exec.AsValue(string(r)))
+		t := b.text(s)
+		out := make([]*exec.Value, 0, utf8.RuneCountInString(t.bare))
+		for i := 0; i < len(t.bare); {
+			_, n := utf8.DecodeRuneInString(t.bare[i:])
+			out = append(out, exec.AsValue(t.cut(i, i+n)))
+			i += n
 		}
 		return out, nil
 	}

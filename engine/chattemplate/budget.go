@@ -14,6 +14,8 @@ type budget struct {
 	depth  int
 	until  time.Time
 	now    func() time.Time
+	date   time.Time // what strftime_now says
+	mark   string    // stands before every character of a caller's text; "" where nothing is marked
 	ticks  int
 	failed error // the first error of ours
 }
@@ -63,7 +65,7 @@ func sizeOf(v *exec.Value, limit, depth int) int {
 		return valueCost
 	}
 	if v.IsString() {
-		return valueCost + len(v.Interface().(string))
+		return valueCost + len(v.String())
 	}
 	if depth > maxDepth {
 		return limit + 1 // so deep only by containing itself

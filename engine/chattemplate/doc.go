@@ -10,10 +10,19 @@
 // exceeds it, or the limits on size, output, recursion or time, ends with an error. Loading other templates is not possible. Errors
 // never carry text of the chat.
 //
-// # Special tokens in messages
+// # Special tokens in texts of callers
 //
-// A caller may write "<|im_end|>" into a message to forge a turn. [Template.RenderSegments] therefore says of every part of the
-// prompt whether the template wrote it or a message did, and only the template's parts may become control tokens. It renders twice:
-// once as it is, and once with an invisible mark before every character of the messages. The second text without its marks must equal
-// the first, otherwise the chat is refused; so a template can neither lose nor move a mark unnoticed.
+// A caller may write "<|im_end|>" into a message, a tool's description or an argument of a call to forge a turn.
+// [Template.RenderSegments] therefore says of every part of the prompt whether the template wrote it or a caller did, and only the
+// template's parts may become control tokens. It renders twice: once as it is, and once with an invisible mark before every character
+// that a caller wrote. The functions of the sandbox see texts without marks and cut them with their marks, so that the template does
+// the same both times; should the second text without its marks differ from the first all the same, the chat is refused. What tojson
+// writes counts as a caller's as a whole.
+//
+// # Tools
+//
+// A template sees tools, calls and results as Hugging Face documents them: {"type": "function", "function": {…}} with the keys of a
+// JSON schema in the caller's order, and arguments as a dictionary. Templates differ, so a call is first rendered on trial: one that
+// wants arguments as JSON text, or no content instead of an empty one, gets that. IDs that a template of Mistral's would refuse for
+// their length become digests of nine characters.
 package chattemplate

@@ -1,11 +1,11 @@
 package chattemplate
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nikolalohinski/gonja/v2/builtins"
 	"github.com/nikolalohinski/gonja/v2/exec"
@@ -14,27 +14,34 @@ import (
 // filters are ours where gonja's differ from Jinja or can grow data, and gonja's for the rest. Each pays for its input.
 func filters() map[string]exec.FilterFunction {
 	all := map[string]exec.FilterFunction{
-		"capitalize": onText(capitalize),
+		"capitalize": mapping(capitalize),
 		"count":      length,
+		"dictsort":   dictSort,
 		"items": func(_ *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
 			return exec.AsValue(zip(pairs(in)))
 		},
 		"join":    joinFilter,
 		"length":  length,
 		"list":    listFilter,
-		"lower":   onText(strings.ToLower),
+		"lower":   mapping(strings.ToLower),
 		"replace": replaceFilter,
-		"string":  onText(func(s string) string { return s }),
-		"title":   onText(title),
+		"string":  onText(func(_ *budget, s string) string { return s }),
+		"title":   mapping(title),
 		"tojson":  toJSON,
-		"trim":    onText(func(s string) string { return strings.TrimFunc(s, isSpace) }),
-		"upper":   onText(strings.ToUpper),
+		"trim":    onText(func(b *budget, s string) string { return trim(b.text(s), isSpace, true, true) }),
+		"upper":   mapping(strings.ToUpper),
 	}
 	for _, name := range []string{
 		"abs", "d", "default", "first", "float", "int", "last", "map", "max", "min", "reject", "rejectattr", "reverse", "round", "safe",
 		"select", "selectattr", "sort", "unique",
 	} {
 		all[name], _ = builtins.Filters.Get(name)
+	}
+	for _, name := range []string{"float", "int"} {
+		all[name] = onBare(all[name])
+	}
+	for _, name := range []string{"first", "last", "reverse"} {
+		all[name] = onElements(all[name])
 	}
 	// These look at the elements of a list, not into them.
 	for _, name := range []string{
@@ -44,7 +51,7 @@ func filters() map[string]exec.FilterFunction {
 	}
 	for _, name := range []string{
 		"abs", "capitalize", "float", "int", "join", "lower", "max", "min", "replace", "round", "safe", "sort", "string", "title", "tojson",
-		"trim", "unique", "upper",
+		"trim", "unique", "upper", "dictsort",
 	} {
 		all[name] = charged(all[name], sizeOf)
 	}
@@ -73,17 +80,46 @@ func shallowSize(v *exec.Value, _, _ int) int {
 	return 1
 }
 
-func onText(f func(string) string) exec.FilterFunction {
-	return func(_ *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
+func onText(f func(b *budget, s string) string) exec.FilterFunction {
+	return func(e *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
 		if in.IsError() {
 			return in
 		}
-		return exec.AsValue(f(in.String()))
+		return exec.AsValue(f(budgetOf(e), in.String()))
 	}
 }
 
-func length(_ *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
-	if in.IsString() || in.IsList() || in.IsDict() {
+// mapping is a filter that changes a text character by character.
+func mapping(f func(string) string) exec.FilterFunction {
+	return onText(func(b *budget, s string) string { return b.mapped(s, f) })
+}
+
+// onBare is gonja's filter on a value without marks.
+func onBare(f exec.FilterFunction) exec.FilterFunction {
+	return func(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
+		return f(e, budgetOf(e).bareValue(in), args)
+	}
+}
+
+// onElements is gonja's filter, for which a text is the list of its characters.
+func onElements(f exec.FilterFunction) exec.FilterFunction {
+	return func(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
+		if !in.IsString() || budgetOf(e).mark == "" {
+			return f(e, in, args)
+		}
+		list, failed := elements(e, in)
+		if failed != nil {
+			return failed
+		}
+		return f(e, exec.AsValue(exec.ValuesList(list)), args)
+	}
+}
+
+func length(e *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
+	if in.IsString() {
+		return exec.AsValue(utf8.RuneCountInString(budgetOf(e).bare(in.String())))
+	}
+	if in.IsList() || in.IsDict() {
 		return exec.AsValue(in.Len())
 	}
 	return exec.AsValue(errors.New("only texts, lists and dictionaries have a length"))
@@ -101,6 +137,20 @@ func listFilter(e *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value 
 	return exec.AsValue(exec.ValuesList(list))
 }
 
+// dictSort is the pairs of a dictionary, ordered by key whatever its case.
+func dictSort(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
+	if !in.IsDict() || len(args.Args)+len(args.KwArgs) > 0 {
+		return exec.AsValue(errors.New("dictsort takes a dictionary and no arguments"))
+	}
+	b := budgetOf(e)
+	list := zip(pairs(in))
+	name := func(pair *exec.Value) string {
+		return strings.ToLower(b.bare(pair.Interface().(exec.ValuesList)[0].String()))
+	}
+	slices.SortStableFunc(list, func(x, y *exec.Value) int { return cmp.Compare(name(x), name(y)) })
+	return exec.AsValue(list)
+}
+
 func joinFilter(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
 	sep := ""
 	if len(args.Args) > 0 {
@@ -113,101 +163,38 @@ func replaceFilter(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.
 	if len(args.Args) != 2 {
 		return exec.AsValue(errors.New("replace takes two arguments"))
 	}
-	return replace(budgetOf(e), in.String(), args.Args[0].String(), args.Args[1].String())
+	b := budgetOf(e)
+	return replace(b, b.text(in.String()), b.bare(args.Args[0].String()), args.Args[1].String())
 }
 
 // toJSON writes what Python's json.dumps does, without escaping other scripts, as Hugging Face renders.
 func toJSON(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
-	indent := 0
+	w := &jsonWriter{b: budgetOf(e)}
 	if v, ok := args.KwArgs["indent"]; ok && v.IsInteger() {
-		indent = min(max(v.Integer(), 0), 16)
+		w.indent = min(max(v.Integer(), 0), 16)
 	}
-	w := &jsonWriter{indent: indent, b: budgetOf(e)}
+	if v, ok := args.KwArgs["sort_keys"]; ok {
+		w.sorted = v.IsTrue()
+	}
+	if v, ok := args.KwArgs["ensure_ascii"]; ok {
+		w.ascii = v.IsTrue()
+	}
+	w.comma, w.colon = ", ", ": "
+	if w.indent > 0 {
+		w.comma = ","
+	}
+	if v, ok := args.KwArgs["separators"]; ok {
+		if parts := children(v); len(parts) == 2 {
+			w.comma, w.colon = parts[0].String(), parts[1].String()
+		}
+	}
 	if err := w.value(in, 0); err != nil {
 		return exec.AsValue(err)
 	}
-	return exec.AsValue(w.out.String())
-}
-
-type jsonWriter struct {
-	out    strings.Builder
-	indent int
-	b      *budget
-}
-
-func (w *jsonWriter) value(v *exec.Value, depth int) error {
-	if err := w.b.spend(depth * w.indent); err != nil || depth > maxDepth {
-		return errors.Join(err, errors.New("the value nests too deeply"))
+	if err := w.b.spend(w.out.Len()); err != nil {
+		return w.b.fail(err)
 	}
-	switch {
-	case v.IsNil():
-		w.out.WriteString("null")
-	case v.IsString():
-		return w.text(v.String())
-	case v.IsBool():
-		w.out.WriteString(strconv.FormatBool(v.Bool()))
-	case v.IsInteger():
-		w.out.WriteString(strconv.Itoa(v.Integer()))
-	case v.IsFloat():
-		w.out.WriteString(strconv.FormatFloat(v.Float(), 'g', -1, 64))
-	case v.IsDict():
-		keys, values := pairs(v)
-		return w.list("{", "}", keys, values, depth)
-	case v.IsList():
-		return w.list("[", "]", nil, children(v), depth)
-	default:
-		return errors.New("the value has no JSON form")
-	}
-	return nil
-}
-
-func (w *jsonWriter) list(open, end string, keys, values []*exec.Value, depth int) error {
-	w.out.WriteString(open)
-	for i, v := range values {
-		if i > 0 {
-			w.out.WriteString(",")
-		}
-		w.line(depth+1, i > 0)
-		if keys != nil {
-			if err := w.text(keys[i].String()); err != nil {
-				return err
-			}
-			w.out.WriteString(": ")
-		}
-		if err := w.value(v, depth+1); err != nil {
-			return err
-		}
-	}
-	if len(values) > 0 {
-		w.line(depth, false)
-	}
-	w.out.WriteString(end)
-	return nil
-}
-
-// line begins a line, or writes the space after a comma when there is no indentation.
-func (w *jsonWriter) line(depth int, afterComma bool) {
-	if w.indent > 0 {
-		w.out.WriteString("\n" + strings.Repeat(" ", depth*w.indent))
-	} else if afterComma {
-		w.out.WriteString(" ")
-	}
-}
-
-func (w *jsonWriter) text(s string) error {
-	if err := w.b.spend(len(s)); err != nil {
-		return err
-	}
-	var line strings.Builder
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		return err
-	}
-	// Go escapes the two line separators; Python with ensure_ascii=False writes them as they are.
-	out := strings.NewReplacer(`\u2028`, "\u2028", `\u2029`, "\u2029").Replace(strings.TrimSuffix(line.String(), "\n"))
-	w.out.WriteString(out)
-	return nil
+	return exec.AsValue(w.b.cover(w.out.String())) // as a whole: an escape has tokens of its own
 }
 
 // tests are gonja's that say something about a value without running anything else.
@@ -232,7 +219,11 @@ func chargedTest(run exec.TestFunction) exec.TestFunction {
 			_ = b.fail(err) // remembered; a test returns its error
 			return false, err
 		}
-		return f(e.Environment.Context, in, args)
+		bare := &exec.VarArgs{KwArgs: args.KwArgs}
+		for _, a := range args.Args {
+			bare.Args = append(bare.Args, b.bareValue(a))
+		}
+		return f(e.Environment.Context, b.bareValue(in), bare)
 	}
 }
 

@@ -11,23 +11,29 @@ import (
 // Names of the functions that rewritten expressions call. No template can write them.
 const (
 	fnCharge    = "\x00charge"
+	fnCompared  = "\x00compared"
 	fnRounds    = "\x00rounds"
 	fnAttribute = "\x00attribute"
 	fnItem      = "\x00item"
 	fnSlice     = "\x00slice"
 	fnMethod    = "\x00method"
 	fnNumbers   = "\x00numbers"
+	fnVariable  = "\x00variable"
+	fnPresence  = "\x00presence"
 )
 
 // functions are what a template can call by name, and what rewritten expressions call.
 func functions() map[string]any {
 	return map[string]any{
 		fnCharge:          charge,
+		fnCompared:        compared,
 		fnRounds:          rounds,
 		fnAttribute:       attribute,
 		fnItem:            item,
 		fnSlice:           slice,
 		fnMethod:          method,
+		fnVariable:        variableTest,
+		fnPresence:        presenceTest,
 		fnNumbers + "*":   multiply,
 		fnNumbers + "**":  power,
 		"raise_exception": raise,
@@ -56,16 +62,27 @@ func charge(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	return v
 }
 
+// compared pays for a value that is compared, and takes its marks out.
+func compared(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
+	v := charge(e, args)
+	if v.IsError() {
+		return v
+	}
+	return budgetOf(e).bareValue(v)
+}
+
 // rounds pays for a loop over its first argument whose body costs the second.
 func rounds(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	b := budgetOf(e)
 	v, body := args.Args[0], args.Args[1].Integer()
-	var n int
 	if v.IsString() {
-		n = len(v.String())
-	} else {
-		n = len(children(v))
+		list, failed := elements(e, v)
+		if failed != nil {
+			return failed
+		}
+		v = exec.AsValue(exec.ValuesList(list))
 	}
+	n := len(children(v))
 	if body <= 0 || n > b.work/body {
 		return b.fail(b.spend(b.work + 1))
 	}
@@ -160,7 +177,7 @@ func rangeList(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	return exec.AsValue(list)
 }
 
-// strftimeNow formats the current time in UTC, with the directives chat templates use.
+// strftimeNow formats the time of the rendering in UTC, with the directives chat templates use.
 func strftimeNow(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	if len(args.Args) != 1 || !args.Args[0].IsString() {
 		return exec.AsValue(errors.New("strftime_now takes one format"))
@@ -170,7 +187,7 @@ func strftimeNow(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	if err := b.spend(16 * len(format)); err != nil {
 		return b.fail(err)
 	}
-	now := b.now().UTC()
+	now := b.date.UTC()
 	var out []byte
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' || i+1 == len(format) {

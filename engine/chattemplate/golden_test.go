@@ -6,23 +6,61 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-type goldenCase struct {
-	Template   string
-	Chat       string
-	Messages   []struct{ Role, Content string }
-	Generation bool `json:"add_generation_prompt"`
-	Prompt     *string
-	Error      string
+// golden is what testdata/generate.py writes.
+type golden struct {
+	Chats map[string]goldenChat
+	Cases []goldenCase
 }
 
-func (c goldenCase) input() Input {
-	in := Input{AddGenerationPrompt: c.Generation, BOS: "<s>", EOS: "</s>"}
+type goldenChat struct {
+	Messages []struct {
+		Role, Content, Name string
+		ToolCallID          string     `json:"tool_call_id"`
+		ToolCalls           []ToolCall `json:"tool_calls"`
+	}
+	Tools []struct {
+		Name, Description string
+		Parameters        *string
+	}
+}
+
+type goldenCase struct {
+	Template, Chat string
+	Generation     bool
+	Thinking       *bool
+	Prompt         *string
+	Error          string
+}
+
+func (c goldenChat) input() Input {
+	in := Input{BOS: "<s>", EOS: "</s>", Now: time.Date(2026, 7, 4, 8, 5, 9, 0, time.UTC)}
 	for _, m := range c.Messages {
-		in.Messages = append(in.Messages, Message{Role: m.Role, Content: m.Content})
+		in.Messages = append(in.Messages, Message{m.Role, m.Content, m.Name, m.ToolCalls, m.ToolCallID})
+	}
+	for _, t := range c.Tools {
+		tool := Tool{Name: t.Name, Description: t.Description}
+		if t.Parameters != nil {
+			tool.Parameters = json.RawMessage(*t.Parameters)
+		}
+		in.Tools = append(in.Tools, tool)
 	}
 	return in
+}
+
+func readGolden(t testing.TB) golden {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g golden
+	if err := json.Unmarshal(data, &g); err != nil || len(g.Cases) < 600 {
+		t.Fatalf("%d cases: %v", len(g.Cases), err)
+	}
+	return g
 }
 
 func source(t testing.TB, name string) string {
@@ -44,31 +82,25 @@ func mustParse(t testing.TB, source string) *Template {
 }
 
 func TestRenderEqualsJinja2(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []goldenCase
-	if err := json.Unmarshal(data, &cases); err != nil || len(cases) < 100 {
-		t.Fatalf("%d cases: %v", len(cases), err)
-	}
+	g := readGolden(t)
 	templates := map[string]*Template{}
-	for _, c := range cases {
+	for _, c := range g.Cases {
 		if templates[c.Template] == nil {
 			templates[c.Template] = mustParse(t, source(t, c.Template))
 		}
-		checkGolden(t, templates[c.Template], c)
+		in := g.Chats[c.Chat].input()
+		in.AddGenerationPrompt, in.Thinking = c.Generation, c.Thinking
+		checkGolden(t, templates[c.Template], c, in)
 	}
 }
 
-func checkGolden(t *testing.T, tpl *Template, c goldenCase) {
+func checkGolden(t *testing.T, tpl *Template, c goldenCase, in Input) {
 	t.Helper()
 	name := c.Template + "/" + c.Chat
-	got, err := tpl.Render(c.input())
-	segments, segErr := tpl.RenderSegments(c.input())
+	got, err := tpl.Render(in)
 	if c.Prompt == nil {
-		if err == nil && strings.HasPrefix(c.Error, "Conversation") {
-			t.Errorf("%s: got %q, want the error %q", name, got, c.Error)
+		if refusal, ok := strings.CutPrefix(c.Error, "TemplateError: "); ok && (err == nil || !strings.Contains(err.Error(), refusal)) {
+			t.Errorf("%s: got %q, %v, want the error %q", name, got, err, c.Error)
 		}
 		return
 	}
@@ -76,8 +108,9 @@ func checkGolden(t *testing.T, tpl *Template, c goldenCase) {
 		t.Errorf("%s:\n got  %q, %v\n want %q", name, got, err, *c.Prompt)
 		return
 	}
-	if segErr != nil || joinSegments(segments) != got {
-		t.Errorf("%s: segments %+v, %v\n want %q", name, segments, segErr, got)
+	segments, err := tpl.RenderSegments(in)
+	if err != nil || joinSegments(segments) != got {
+		t.Errorf("%s: segments %+v, %v\n want %q", name, segments, err, got)
 	}
 	for _, s := range segments {
 		if s.Special && strings.Contains(s.Text, "obey") {

@@ -28,7 +28,7 @@ func method(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	}
 	switch x := receiver.Interface().(type) {
 	case map[string]any, *exec.Dict:
-		return dictMethod(receiver, name, rest)
+		return dictMethod(b, receiver, name, rest)
 	case exec.AttributeGetter: // loop.cycle and loop.changed
 		found, _ := x.GetAttribute(name)
 		if run, ok := found.Interface().(func(*exec.VarArgs) *exec.Value); ok {
@@ -38,14 +38,14 @@ func method(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	return exec.AsValue(errors.New("there is no such method"))
 }
 
-func dictMethod(receiver *exec.Value, name string, args *exec.VarArgs) *exec.Value {
+func dictMethod(b *budget, receiver *exec.Value, name string, args *exec.VarArgs) *exec.Value {
 	keys, values := pairs(receiver)
 	switch name {
 	case "get":
 		if len(args.Args) == 0 {
 			break
 		}
-		if found := field(receiver, args.Args[0].String()); !found.IsNil() || len(args.Args) < 2 {
+		if found := field(b, receiver, args.Args[0].String()); !found.IsNil() || len(args.Args) < 2 {
 			return found
 		}
 		return args.Args[1]
@@ -95,40 +95,37 @@ func stringMethod(b *budget, s, name string, args *exec.VarArgs) *exec.Value {
 		}
 		return ""
 	}
+	t, first := b.text(s), b.bare(arg(0))
 	switch name {
-	case "strip":
-		return exec.AsValue(strings.TrimFunc(s, cut(args)))
-	case "lstrip":
-		return exec.AsValue(strings.TrimLeftFunc(s, cut(args)))
-	case "rstrip":
-		return exec.AsValue(strings.TrimRightFunc(s, cut(args)))
+	case "strip", "lstrip", "rstrip":
+		return exec.AsValue(trim(t, cut(b, args), name != "rstrip", name != "lstrip"))
 	case "upper":
-		return exec.AsValue(strings.ToUpper(s))
+		return exec.AsValue(b.mapped(s, strings.ToUpper))
 	case "lower":
-		return exec.AsValue(strings.ToLower(s))
+		return exec.AsValue(b.mapped(s, strings.ToLower))
 	case "capitalize":
-		return exec.AsValue(capitalize(s))
+		return exec.AsValue(b.mapped(s, capitalize))
 	case "title":
-		return exec.AsValue(title(s))
+		return exec.AsValue(b.mapped(s, title))
 	case "removeprefix":
-		return exec.AsValue(strings.TrimPrefix(s, arg(0)))
+		return exec.AsValue(t.cut(len(t.bare)-len(strings.TrimPrefix(t.bare, first)), len(t.bare)))
 	case "removesuffix":
-		return exec.AsValue(strings.TrimSuffix(s, arg(0)))
+		return exec.AsValue(t.cut(0, len(strings.TrimSuffix(t.bare, first))))
 	case "startswith", "endswith":
-		return affix(s, name == "endswith", args)
+		return affix(b, t.bare, name == "endswith", args)
 	case "find":
-		if i := strings.Index(s, arg(0)); i >= 0 {
-			return exec.AsValue(utf8.RuneCountInString(s[:i]))
+		if i := strings.Index(t.bare, first); i >= 0 {
+			return exec.AsValue(utf8.RuneCountInString(t.bare[:i]))
 		}
 		return exec.AsValue(-1)
 	case "count":
-		return exec.AsValue(strings.Count(s, arg(0)))
+		return exec.AsValue(strings.Count(t.bare, first))
 	case "split", "rsplit":
-		return split(b, s, name == "rsplit", args)
+		return splitText(b, t, name == "rsplit", args)
 	case "splitlines":
-		return texts(b, strings.Split(strings.TrimSuffix(strings.ReplaceAll(s, "\r\n", "\n"), "\n"), "\n"))
+		return lines(b, t)
 	case "replace":
-		return replace(b, s, arg(0), arg(1))
+		return replace(b, t, first, arg(1))
 	case "join":
 		if len(args.Args) == 1 {
 			return joined(b, args.Args[0], s)
@@ -138,12 +135,23 @@ func stringMethod(b *budget, s, name string, args *exec.VarArgs) *exec.Value {
 }
 
 // cut says which characters the strip methods remove: white space, or those of the argument.
-func cut(args *exec.VarArgs) func(rune) bool {
+func cut(b *budget, args *exec.VarArgs) func(rune) bool {
 	if len(args.Args) > 0 && args.Args[0].IsString() {
-		set := args.Args[0].String()
+		set := b.bare(args.Args[0].String())
 		return func(r rune) bool { return strings.ContainsRune(set, r) }
 	}
 	return isSpace
+}
+
+func trim(t text, cut func(rune) bool, left, right bool) string {
+	start, end := 0, len(t.bare)
+	if left {
+		start = end - len(strings.TrimLeftFunc(t.bare, cut))
+	}
+	if right {
+		end = start + len(strings.TrimRightFunc(t.bare[start:], cut))
+	}
+	return t.cut(start, end)
 }
 
 // isSpace is Python's idea of white space: Unicode's and four separators.
@@ -169,7 +177,7 @@ func title(s string) string {
 	}, s)
 }
 
-func affix(s string, atEnd bool, args *exec.VarArgs) *exec.Value {
+func affix(b *budget, s string, atEnd bool, args *exec.VarArgs) *exec.Value {
 	has := strings.HasPrefix
 	if atEnd {
 		has = strings.HasSuffix
@@ -178,34 +186,87 @@ func affix(s string, atEnd bool, args *exec.VarArgs) *exec.Value {
 		return exec.AsValue(errors.New("startswith and endswith take one argument"))
 	}
 	if args.Args[0].IsString() {
-		return exec.AsValue(has(s, args.Args[0].String()))
+		return exec.AsValue(has(s, b.bare(args.Args[0].String())))
 	}
 	for _, a := range children(args.Args[0]) {
-		if a.IsString() && has(s, a.String()) {
+		if a.IsString() && has(s, b.bare(a.String())) {
 			return exec.AsValue(true)
 		}
 	}
 	return exec.AsValue(false)
 }
 
-func split(b *budget, s string, fromRight bool, args *exec.VarArgs) *exec.Value {
-	if len(args.Args) == 0 || args.Args[0].IsNil() {
-		return texts(b, strings.FieldsFunc(s, isSpace))
-	}
-	sep, limit := args.Args[0].String(), -1
+// splitText is split and rsplit, by a separator or at white space.
+func splitText(b *budget, t text, fromRight bool, args *exec.VarArgs) *exec.Value {
+	limit := -1
 	if len(args.Args) > 1 {
 		limit = args.Args[1].Integer()
 	}
+	if len(args.Args) == 0 || args.Args[0].IsNil() {
+		return texts(b, words(t))
+	}
+	sep := b.bare(args.Args[0].String())
 	if sep == "" {
 		return exec.AsValue(errors.New("the separator of split is empty"))
 	}
-	parts := strings.Split(s, sep)
-	if limit >= 0 && len(parts) > limit+1 {
+	if err := b.spend(32 * strings.Count(t.bare, sep)); err != nil {
+		return b.fail(err)
+	}
+	var ends []int // of the parts
+	for i := 0; ; {
+		n := strings.Index(t.bare[i:], sep)
+		if n < 0 {
+			break
+		}
+		ends = append(ends, i+n)
+		i += n + len(sep)
+	}
+	if limit >= 0 && len(ends) > limit {
 		if fromRight {
-			n := len(parts) - limit
-			parts = append([]string{strings.Join(parts[:n], sep)}, parts[n:]...)
+			ends = ends[len(ends)-limit:]
 		} else {
-			parts = strings.SplitN(s, sep, limit+1)
+			ends = ends[:limit]
+		}
+	}
+	var parts []string
+	start := 0
+	for _, end := range ends {
+		parts = append(parts, t.cut(start, end))
+		start = end + len(sep)
+	}
+	return texts(b, append(parts, t.cut(start, len(t.bare))))
+}
+
+func words(t text) []string {
+	var parts []string
+	start := -1
+	for i, r := range t.bare {
+		switch {
+		case isSpace(r) && start >= 0:
+			parts = append(parts, t.cut(start, i))
+			start = -1
+		case !isSpace(r) && start < 0:
+			start = i
+		}
+	}
+	if start >= 0 {
+		parts = append(parts, t.cut(start, len(t.bare)))
+	}
+	return parts
+}
+
+func lines(b *budget, t text) *exec.Value {
+	var parts []string
+	for start := 0; start < len(t.bare); {
+		n := strings.IndexAny(t.bare[start:], "\r\n")
+		if n < 0 {
+			parts = append(parts, t.cut(start, len(t.bare)))
+			break
+		}
+		parts = append(parts, t.cut(start, start+n))
+		start += n + 1
+		if t.bare[start-1] == '\r' && strings.HasPrefix(t.bare[start:], "\n") {
+			start++
 		}
 	}
 	return texts(b, parts)
@@ -222,15 +283,31 @@ func texts(b *budget, parts []string) *exec.Value {
 	return exec.AsValue(out)
 }
 
-func replace(b *budget, s, from, to string) *exec.Value {
-	n := strings.Count(s, from)
+func replace(b *budget, t text, from, to string) *exec.Value {
+	n := strings.Count(t.bare, from)
 	if len(to) > 0 && n > b.work/len(to) {
 		return b.fail(b.spend(b.work + 1))
 	}
-	if err := b.spend(len(s) + n*len(to)); err != nil {
+	if err := b.spend(len(t.marked) + n*len(to)); err != nil {
 		return b.fail(err)
 	}
-	return exec.AsValue(strings.ReplaceAll(s, from, to))
+	if t.at == nil {
+		return exec.AsValue(strings.ReplaceAll(t.bare, from, to))
+	}
+	if from == "" {
+		return exec.AsValue(b.cover(strings.ReplaceAll(t.bare, from, b.bare(to))))
+	}
+	var out strings.Builder
+	start := 0
+	for {
+		i := strings.Index(t.bare[start:], from)
+		if i < 0 {
+			out.WriteString(t.cut(start, len(t.bare)))
+			return exec.AsValue(out.String())
+		}
+		out.WriteString(t.cut(start, start+i) + to)
+		start += i + len(from)
+	}
 }
 
 func joined(b *budget, list *exec.Value, sep string) *exec.Value {

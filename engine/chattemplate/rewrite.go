@@ -2,6 +2,7 @@ package chattemplate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nikolalohinski/gonja/v2/nodes"
 	"github.com/nikolalohinski/gonja/v2/tokens"
@@ -10,15 +11,8 @@ import (
 // rewriter replaces what the sandbox does not trust in parsed expressions by calls of its own functions, whose names no template
 // can write. It keeps the first error.
 type rewriter struct {
-	err    error
-	depth  int
-	probes []probe
-}
-
-// probe is a literal that the template looks for in texts, such as '</think>' in content.split('</think>').
-type probe struct {
-	text  string
-	atEnd bool // by endswith
+	err   error
+	depth int
 }
 
 func (r *rewriter) fail(format string, args ...any) {
@@ -127,18 +121,37 @@ func (r *rewriter) expr(e nodes.Expression, weight *int) nodes.Expression {
 			r.arguments(f.Args, f.Kwargs, weight)
 		}
 	case *nodes.TestExpression:
+		if c := r.presence(n, weight); c != nil {
+			return c
+		}
 		n.Expression = r.expr(n.Expression, weight)
 		if !isTest(n.Test.Name) {
 			r.fail("the template uses the test %q, which is not supported", n.Test.Name)
-		}
-		if s, ok := n.Expression.(*nodes.String); ok && n.Test.Name == "in" && s.Val != "" { // gonja reads x in y as a test
-			r.probes = append(r.probes, probe{text: s.Val})
 		}
 		r.arguments(n.Test.Args, n.Test.Kwargs, weight)
 	default:
 		r.fail("the template uses a construct that is not supported (line %d)", e.Position().Line)
 	}
 	return e
+}
+
+// presence replaces tests that tell none from undefined, which are one to gonja. It returns nil for all others.
+func (r *rewriter) presence(n *nodes.TestExpression, weight *int) nodes.Expression {
+	if !slices.Contains([]string{"none", "defined", "undefined", "iterable", "sequence"}, n.Test.Name) {
+		return nil
+	}
+	text := func(s string) nodes.Expression { return &nodes.String{Location: n.Position(), Val: s} }
+	switch x := n.Expression.(type) {
+	case *nodes.Name:
+		return call(n, fnVariable, x, text(x.Name.Val), text(n.Test.Name))
+	case *nodes.GetAttribute:
+		if x.Attribute != "" {
+			return call(n, fnPresence, r.expr(x.Node, weight), text(x.Attribute), text(n.Test.Name))
+		}
+	case *nodes.GetItem:
+		return call(n, fnPresence, r.expr(x.Node, weight), r.expr(x.Arg, weight), text(n.Test.Name))
+	}
+	return nil
 }
 
 func (r *rewriter) list(list []nodes.Expression, weight *int) {
@@ -170,8 +183,18 @@ func (r *rewriter) binary(n *nodes.BinaryExpression, weight *int) nodes.Expressi
 	if kind == tokens.Multiply || kind == tokens.Power {
 		return call(n, fnNumbers+n.Operator.Token.Val, n.Left, n.Right)
 	}
+	if comparisons[kind] {
+		n.Left, n.Right = call(n.Left, fnCompared, n.Left), call(n.Right, fnCompared, n.Right)
+		return n
+	}
 	n.Left, n.Right = r.deep(n.Left), r.deep(n.Right)
 	return n
+}
+
+// comparisons are the operators whose result depends on a text without its marks.
+var comparisons = map[tokens.Type]bool{
+	tokens.Equals: true, tokens.Ne: true, tokens.LowerThan: true, tokens.LowerThanOrEqual: true, tokens.GreaterThan: true,
+	tokens.GreaterThanOrEqual: true, tokens.In: true,
 }
 
 func (r *rewriter) attribute(n *nodes.GetAttribute, weight *int) nodes.Expression {
@@ -193,7 +216,6 @@ func (r *rewriter) call(n *nodes.Call, weight *int) nodes.Expression {
 		if f.Attribute == "" {
 			break
 		}
-		r.probe(f.Attribute, n.Args)
 		c := call(n, fnMethod, r.expr(f.Node, weight), &nodes.String{Location: n.Position(), Val: f.Attribute})
 		c.Args = append(c.Args, n.Args...)
 		c.Kwargs = n.Kwargs
@@ -201,17 +223,4 @@ func (r *rewriter) call(n *nodes.Call, weight *int) nodes.Expression {
 	}
 	r.fail("the template calls a value that is no function or method (line %d)", n.Position().Line)
 	return n
-}
-
-func (r *rewriter) probe(method string, args []nodes.Expression) {
-	if len(args) == 0 {
-		return
-	}
-	switch s, ok := args[0].(*nodes.String); {
-	case !ok || s.Val == "":
-	case method == "endswith" || method == "removesuffix":
-		r.probes = append(r.probes, probe{s.Val, true})
-	case method == "startswith" || method == "removeprefix" || method == "split" || method == "replace" || method == "find":
-		r.probes = append(r.probes, probe{text: s.Val})
-	}
 }

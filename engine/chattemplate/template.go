@@ -3,11 +3,13 @@ package chattemplate
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nikolalohinski/gonja/v2/config"
@@ -28,16 +30,33 @@ const (
 
 // Message is one turn of a chat. Roles are plain words, such as "user".
 type Message struct {
-	Role    string
-	Content string
-	Name    string
+	Role       string
+	Content    string
+	Name       string
+	ToolCalls  []ToolCall // of an assistant's turn
+	ToolCallID string     // of a tool's turn: the call it answers
+}
+
+// ToolCall is a call in an earlier turn.
+type ToolCall struct {
+	ID, Name  string
+	Arguments string // a JSON object; "" is an empty one
+}
+
+// Tool is a function that the model may call.
+type Tool struct {
+	Name, Description string
+	Parameters        json.RawMessage // JSON schema of the arguments object; nil: none
 }
 
 // Input is what a template sees.
 type Input struct {
 	Messages            []Message
+	Tools               []Tool
 	AddGenerationPrompt bool
-	BOS, EOS            string // texts of the model's tokens
+	Thinking            *bool     // enable_thinking; nil: as the template has it
+	BOS, EOS            string    // texts of the model's tokens
+	Now                 time.Time // what templates that write the date take it from, in UTC; zero: the clock
 }
 
 // Segment is a part of a prompt. Special says that the template wrote it: text such as "<|im_end|>" in it is a control token. In the
@@ -51,10 +70,11 @@ type Segment struct {
 type Template struct {
 	compiled *exec.Template
 	weight   int
-	literals []probe
 	source   string
 	digest   string
 	now      func() time.Time
+	shortIDs bool // it refuses IDs of calls that have not nine characters
+	style    func() callStyle
 }
 
 // Parse compiles a template. It refuses templates that use what the sandbox does not offer.
@@ -74,7 +94,7 @@ func Parse(source string) (t *Template, err error) {
 	cfg := config.New()
 	cfg.TrimBlocks, cfg.LeftStripBlocks = true, true // as Hugging Face and llama.cpp render
 	rw := &rewriter{}
-	compiled, err := exec.NewTemplate(templateName, cfg, loader{source}, environment(rw))
+	compiled, err := exec.NewTemplate(templateName, cfg, loader{inlineConditions(source)}, environment(rw))
 	if err != nil {
 		return nil, fmt.Errorf("chattemplate: the template cannot be parsed: %s", shorten(err))
 	}
@@ -83,14 +103,16 @@ func Parse(source string) (t *Template, err error) {
 		return nil, fmt.Errorf("chattemplate: %w", rw.err)
 	}
 	sum := sha256.Sum256([]byte(source))
-	return &Template{
+	t = &Template{
 		compiled: compiled,
 		weight:   weight,
-		literals: rw.probes,
 		source:   source,
 		digest:   "sha256:" + hex.EncodeToString(sum[:]),
 		now:      time.Now,
-	}, nil
+		shortIDs: nineCharacters.MatchString(source),
+	}
+	t.style = sync.OnceValue(t.probeStyle)
+	return t, nil
 }
 
 // Digest returns the identity of the template: "sha256:" and the hexadecimal SHA-256 of its source.
@@ -101,7 +123,7 @@ func (t *Template) Render(in Input) (string, error) {
 	if err := in.check(); err != nil {
 		return "", err
 	}
-	return t.render(in)
+	return t.render(in, func(s string) string { return s }, "")
 }
 
 // roleName keeps control tokens out of roles: those cannot be marked, since templates compare them.
@@ -119,13 +141,32 @@ func (in Input) check() error {
 func (in Input) size() int {
 	n := 0
 	for _, m := range in.Messages {
-		n += len(m.Role) + len(m.Content) + len(m.Name) + 32
+		n += len(m.Role) + len(m.Content) + len(m.Name) + len(m.ToolCallID) + 32
+		for _, c := range m.ToolCalls {
+			n += len(c.ID) + len(c.Name) + len(c.Arguments) + 32
+		}
+	}
+	for _, tool := range in.Tools {
+		n += len(tool.Name) + len(tool.Description) + len(tool.Parameters) + 32
 	}
 	return n
 }
 
-func (t *Template) render(in Input) (text string, err error) {
-	b := &budget{work: baseWork + workFactor*in.size(), until: t.now().Add(maxTime), now: t.now}
+// render runs the template. mine gets every text of the callers; mark is what it puts before their characters, if anything.
+func (t *Template) render(in Input, mine func(string) string, mark string) (string, error) {
+	return t.renderStyle(in, t.styleOf(in), mine, mark)
+}
+
+func (t *Template) renderStyle(in Input, style callStyle, mine func(string) string, mark string) (text string, err error) {
+	b := &budget{work: baseWork + workFactor*in.size(), until: t.now().Add(maxTime), now: t.now, date: in.Now, mark: mark}
+	if in.Now.IsZero() {
+		b.date = t.now()
+	}
+	vars, err := t.variables(in, values{mine, style, t.callID})
+	if err != nil {
+		return "", err
+	}
+	vars[budgetName] = b
 	out := &output{}
 	// Division by zero and the like panic inside gonja. The value may hold text of the chat, so it is dropped.
 	defer func() {
@@ -136,7 +177,7 @@ func (t *Template) render(in Input) (text string, err error) {
 	if err := b.spend(t.weight); err != nil {
 		return "", t.public(err)
 	}
-	err = t.compiled.Execute(out, exec.NewContext(t.variables(in, b)))
+	err = t.compiled.Execute(out, exec.NewContext(vars))
 	if b.failed != nil { // known even where gonja went on or lost the type
 		return "", t.public(b.failed)
 	}
@@ -146,22 +187,27 @@ func (t *Template) render(in Input) (text string, err error) {
 	return out.text.String(), nil
 }
 
-func (t *Template) variables(in Input, b *budget) map[string]any {
-	messages := make([]any, len(in.Messages))
-	for i, m := range in.Messages {
-		message := map[string]any{"role": m.Role, "content": m.Content}
-		if m.Name != "" {
-			message["name"] = m.Name
-		}
-		messages[i] = message
+func (t *Template) variables(in Input, v values) (map[string]any, error) {
+	messages, err := v.messages(in.Messages)
+	if err != nil {
+		return nil, err
 	}
-	return map[string]any{
+	tools, err := v.tools(in.Tools)
+	if err != nil {
+		return nil, err
+	}
+	vars := map[string]any{
 		"messages":              messages,
+		"tools":                 tools,
+		"documents":             nil, // defined as None, as Hugging Face has it
 		"add_generation_prompt": in.AddGenerationPrompt,
 		"bos_token":             in.BOS,
 		"eos_token":             in.EOS,
-		budgetName:              b,
 	}
+	if in.Thinking != nil {
+		vars["enable_thinking"] = *in.Thinking
+	}
+	return vars, nil
 }
 
 // errFailed stands for every error of gonja, whose texts quote the values they are about.
