@@ -232,6 +232,23 @@ func TestEarlierTextsOfTheNamespaceOnly(t *testing.T) {
 	}
 }
 
+// The longer match wins, and of equals the sequence's own.
+func TestLongerMatchWins(t *testing.T) {
+	x := NewIndex(Config{})
+	x.Add("a", []int32{9, 1, 2, 3, 50})
+	for _, c := range []struct{ tokens, want []int32 }{
+		{[]int32{2, 3, 60, 1, 2, 3}, []int32{50}},
+		{[]int32{1, 2, 3, 60, 1, 2, 3}, []int32{60}},
+		{[]int32{5, 1, 2, 3, 60, 5, 1, 2, 3}, []int32{60}},
+		{[]int32{1, 2, 3, 60, 9, 1, 2, 3}, []int32{50}},
+		{[]int32{2, 3, 60, 2, 3, 61, 2, 3}, []int32{61}},
+	} {
+		if got := NewDrafter(x, "a").Propose(nil, c.tokens, 1); !slices.Equal(got, c.want) {
+			t.Errorf("after %v: %v, want %v", c.tokens, got, c.want)
+		}
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	x := NewIndex(Config{Tokens: 1000, Namespaces: 3}) // rounded up to 1024
@@ -243,9 +260,8 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 	}
-	if last = random(r, 2000, 1<<15); true {
-		x.Add("3", last)
-	}
+	last = random(r, 2000, 1<<15)
+	x.Add("3", last)
 	if got := NewDrafter(x, "3").Propose(nil, last[1990:1995], 4); !slices.Equal(got, last[1995:1999]) {
 		t.Errorf("the newest text: %v", got)
 	}
@@ -262,6 +278,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		if got := NewDrafter(y, namespace).Propose(nil, []int32{1, 2, 3}, 1); len(got) != want {
 			t.Errorf("%s: %v", namespace, got)
 		}
+	}
+	y.Add("a", []int32{1, 2, 3, 4})
+	y.Add("d", []int32{1, 2, 3, 4})
+	if got := NewDrafter(y, "a").Propose(nil, []int32{1, 2, 3}, 1); len(got) != 1 {
+		t.Error("a namespace that was just added to is gone")
 	}
 	// A sequence longer than any window.
 	w := newWindow(2, smallest)

@@ -1,5 +1,4 @@
-// Package sample is a leaf that picks the next token from one row of logits: the whole chain that engine.Request describes, in its
-// order. Bias and penalties change logits, the grammar and the least length forbid tokens, temperature, top-k, top-p and min-p
+// Package sample picks the next token from one row of logits: the whole chain that engine.Request describes, in its order. Bias and penalties change logits, the grammar and the least length forbid tokens, temperature, top-k, top-p and min-p
 // narrow the choice, a hook may weigh what is left, and one token is drawn.
 //
 // The random number of a draw is a hash of seed, choice and step, and every sum has a fixed order: the same logits give the same

@@ -84,6 +84,24 @@ func TestHookDecides(t *testing.T) {
 	}
 }
 
+// At every temperature the likeliest token weighs 1, and no token more.
+func TestHookWeightsAtExtremes(t *testing.T) {
+	s := New(kernel.Generic(), 4)
+	for _, temperature := range []float64{0, 1e-300, 1e-40, 1, 1e30, 1e300} {
+		hook := func(d *engine.Draw) error {
+			for _, c := range d.Candidates {
+				if c.Token == 2 && c.Weight != 1 || c.Weight > 1 || c.Token == 3 {
+					t.Errorf("temperature %v: %+v", temperature, c)
+				}
+			}
+			return nil
+		}
+		if _, err := s.Pick([]float32{1, -5, 30, float32(math.Inf(-1))}, rules(t, &engine.Request{Temperature: temperature, Hook: hook}, 1, 4), &Position{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestFailingHooksAreErrors(t *testing.T) {
 	broken := errors.New("key store is down")
 	all := func(w float32) engine.Hook {

@@ -112,6 +112,33 @@ func TestGreedyAsksForTheMaskOnlyWhenItMust(t *testing.T) {
 	}
 }
 
+// Of equals at the border of top-k the lowest ids stay; at that of min-p all do.
+func TestTies(t *testing.T) {
+	for _, c := range []struct {
+		req  engine.Request
+		want []int32
+	}{
+		{engine.Request{Temperature: 1, TopK: 2}, []int32{1, 2}},
+		{engine.Request{Temperature: 1, TopK: 4}, []int32{1, 2, 4, 5}},
+		{engine.Request{Temperature: 1, MinP: 1}, []int32{1, 2, 4, 5, 6}},
+		{engine.Request{Temperature: 1, TopP: 0.5}, []int32{1, 2, 4}},
+	} {
+		s, drawn := New(kernel.Generic(), 8), map[int32]bool{}
+		for step := range 500 {
+			id, err := s.Pick([]float32{0, 3, 3, -9, 3, 3, 3, 1}, rules(t, &c.req, 1, 8), &Position{Step: step})
+			if err != nil {
+				t.Fatal(err)
+			}
+			drawn[id] = true
+		}
+		for id := range int32(8) {
+			if drawn[id] != slices.Contains(c.want, id) {
+				t.Errorf("top-k %d, top-p %v, min-p %v: drawn %v, want %v", c.req.TopK, c.req.TopP, c.req.MinP, drawn, c.want)
+			}
+		}
+	}
+}
+
 // What the settings promise, for random logits.
 func TestSettingsDoWhatTheySay(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
@@ -234,9 +261,11 @@ func TestHistory(t *testing.T) {
 	for _, id := range completion[40:] {
 		grown.Add(id)
 	}
-	for range 100 {
-		other.Add(29)
+	for i := range int32(100) {
+		other.Add(29 + i)
 	}
+	grown.Add(100) // new to both
+	completion = append(completion, 100)
 	rebuilt := NewHistory(prompt, completion)
 	if !slices.Equal(grown.seen, rebuilt.seen) {
 		t.Errorf("%v\n%v", grown.seen, rebuilt.seen)
