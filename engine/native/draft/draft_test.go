@@ -54,6 +54,13 @@ func TestFindEqualsAFullSearch(t *testing.T) {
 			}
 		}
 	}
+	w := newWindow(2, smallest) // matches do not reach past the oldest token
+	for range 1000 {
+		w.add(7)
+	}
+	if got := w.find(slices.Repeat([]int32{7}, 1000), 300); got != (match{999, smallest - 1}) {
+		t.Errorf("%+v", got)
+	}
 	if found < 10_000 {
 		t.Errorf("only %d matches were compared", found)
 	}
@@ -279,6 +286,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Errorf("%s: %v", namespace, got)
 		}
 	}
+	NewDrafter(y, "c").Propose(nil, []int32{1, 2, 3}, 1)
 	y.Add("a", []int32{1, 2, 3, 4})
 	y.Add("d", []int32{1, 2, 3, 4})
 	if got := NewDrafter(y, "a").Propose(nil, []int32{1, 2, 3}, 1); len(got) != 1 {
