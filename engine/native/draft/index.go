@@ -8,7 +8,7 @@ import (
 // Config bounds an Index. Memory is at most about 16 bytes × Tokens × Namespaces, and what is used of it grows with the texts.
 type Config struct {
 	Tokens     int // kept of each namespace, rounded up to a power of two; 0 means 65,536
-	Namespaces int // 0 means 256
+	Namespaces int // 0 means 64: with the default of tokens, 64 MiB
 }
 
 // Index remembers texts by namespace: the newest tokens of each, and of the namespaces those used last. Nothing found in one ever
@@ -45,7 +45,7 @@ func NewIndex(cfg Config) *Index {
 		cfg.Tokens = 1 << 16
 	}
 	if cfg.Namespaces <= 0 {
-		cfg.Namespaces = 256
+		cfg.Namespaces = 64
 	}
 	return &Index{limit: 1 << bits.Len(uint(max(cfg.Tokens, smallest)-1)), most: cfg.Namespaces, spaces: map[string]*space{}}
 }
