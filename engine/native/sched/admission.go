@@ -1,6 +1,9 @@
 package sched
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Backlog is what stands between a request and its first token.
 type Backlog struct {
@@ -15,9 +18,45 @@ type Backlog struct {
 	CompletionMean float64      // completion tokens of a sequence, on average
 }
 
-// Estimate returns how long the request waits for its first token, as far as the controller knows the machine: the time until there is
-// room for its sequences, then the time of the prompts ahead and of its own, shared with sequences that decode.
-func (c *Controller) Estimate(b Backlog) time.Duration { _ = b; return 0 }
+// Estimate returns how long the request waits for its first token, as far as the controller knows the machine: the steps until enough
+// sequences have ended that there is room for its own, or until the prompts ahead are computed, whichever are more; those of its own
+// prompt; and the time of all these tokens. It is an estimate of the mean, so a request is refused only when it is more likely than not to be late.
+func (c *Controller) Estimate(b Backlog) time.Duration {
+	c.aim(float64(b.Context))
+	k := c.fit.coefficients()
+	tight := b.Class
+	for i := Classes - 1; i >= 0; i-- {
+		if b.Running[i] > 0 {
+			tight = min(tight, i)
+		}
+	}
+	budget := c.budget(tight, c.state.demand.Beside)
+	if b.Running == [Classes]int{} {
+		budget *= newcomer
+	}
+	running, decoding := 0, 0.0 // decoding: sequences in a step, on average
+	for i, n := range b.Running {
+		running += n
+		if i <= b.Class {
+			decoding += float64(n)
+		} else {
+			decoding += float64(n) * c.share(i, budget)
+		}
+	}
+	each := k.Prefill + k.Context*float64(b.Prompt)/2
+	fixed := k.Step + decoding*(k.Decode+k.Context*float64(b.Context))
+	chunk := min(max((budget-fixed)/max(each, 1e-3), float64(c.cfg.MinPrefill)), float64(c.cfg.PromptRows))
+	most := c.cfg.MaxSequences
+	if b.AdmittedAtMost > 0 {
+		most = min(most, b.AdmittedAtMost)
+	}
+	steps := math.Ceil(float64(b.PrefillAhead) / chunk) // until the request's own prompt begins
+	if over := running + b.SequencesAhead + max(b.Sequences, 1) - most; over > 0 && decoding > 0 {
+		steps = max(steps, float64(over)*max(b.CompletionMean, 1)/decoding)
+	}
+	steps += math.Ceil(float64(b.Prompt) / chunk)
+	return microseconds(steps*fixed + float64(b.PrefillAhead+b.Prompt)*each)
+}
 
 // Verdict is the answer to a request with a deadline.
 type Verdict struct {
@@ -27,11 +66,27 @@ type Verdict struct {
 	Never      bool          // not admitted, and the deadline is too short even for an idle engine: a longer one must be asked for
 }
 
-// Decide says whether a request whose first token is worth nothing after patience is admitted. estimate is that of its backlog, idle that
-// of the same request alone. RetryAfter is honest: by then the backlog has drained so far that the estimate is within the same patience.
-func Decide(estimate, idle, patience time.Duration) Verdict {
-	_, _ = idle, patience
-	return Verdict{Admit: true, Estimate: estimate}
+// The bounds of RetryAfter.
+const (
+	leastRetry = time.Second
+	mostRetry  = time.Minute
+)
+
+// Decide says whether a request whose first token is worth nothing after patience is admitted. estimate is that of its backlog, alone
+// that of the same request without one. RetryAfter is honest: by then the backlog has drained so far that the same request would be
+// admitted, if nobody else comes, up to the bound of a minute.
+func Decide(estimate, alone, patience time.Duration) Verdict {
+	v := Verdict{Admit: estimate <= patience, Estimate: estimate}
+	if v.Admit {
+		return v
+	}
+	v.Never = alone > patience
+	v.RetryAfter = estimate - patience // a backlog loses a second per second
+	if v.Never {
+		v.RetryAfter = estimate - alone // when it is served as soon as it can be
+	}
+	v.RetryAfter = min(max((v.RetryAfter+time.Second-1).Truncate(time.Second), leastRetry), mostRetry)
+	return v
 }
 
 // Bounds limit what waits. Zero fields do not limit.
@@ -56,14 +111,57 @@ const (
 
 // Occupancy counts what waits. The zero value with bounds is ready.
 type Occupancy struct {
-	Bounds Bounds
+	Bounds  Bounds
+	total   amount
+	tenants map[string]amount
 }
 
-// Admit counts a request in, or answers what is full for it and counts nothing.
+type amount struct{ requests, tokens, bytes int }
+
+func (a amount) plus(b amount) amount {
+	return amount{a.requests + b.requests, a.tokens + b.tokens, a.bytes + b.bytes}
+}
+
+// Admit counts a request in, or answers what is full for it and counts nothing. A request whose own tokens or bytes are above a bound
+// never fits, however empty the queue is.
 func (o *Occupancy) Admit(tenant string, tokens, bytes int) Bound {
-	_, _, _ = tenant, tokens, bytes
+	add := amount{1, tokens, bytes}
+	total, own := o.total.plus(add), o.tenants[tenant].plus(add)
+	for _, c := range []struct {
+		bound      Bound
+		have, most int
+	}{
+		{BoundRequests, total.requests, o.Bounds.Requests},
+		{BoundTokens, total.tokens, o.Bounds.Tokens},
+		{BoundBytes, total.bytes, o.Bounds.Bytes},
+		{BoundTenantRequests, own.requests, o.Bounds.TenantRequests},
+		{BoundTenantTokens, own.tokens, o.Bounds.TenantTokens},
+		{BoundTenantBytes, own.bytes, o.Bounds.TenantBytes},
+	} {
+		if c.most > 0 && c.have > c.most {
+			return c.bound
+		}
+	}
+	if o.tenants == nil {
+		o.tenants = map[string]amount{}
+	}
+	o.total, o.tenants[tenant] = total, own
 	return BoundNone
 }
 
 // Release counts a request out, with what it was admitted with.
-func (o *Occupancy) Release(tenant string, tokens, bytes int) { _, _, _ = tenant, tokens, bytes }
+func (o *Occupancy) Release(tenant string, tokens, bytes int) {
+	less := amount{-1, -tokens, -bytes}
+	o.total = o.total.plus(less)
+	own := o.tenants[tenant].plus(less)
+	if own.requests <= 0 {
+		delete(o.tenants, tenant)
+		return
+	}
+	o.tenants[tenant] = own
+}
+
+// Waiting returns how many requests, tokens and bytes are counted in.
+func (o *Occupancy) Waiting() (requests, tokens, bytes int) {
+	return o.total.requests, o.total.tokens, o.total.bytes
+}

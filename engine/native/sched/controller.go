@@ -121,7 +121,7 @@ func (c *Controller) ObserveGap(class int, gap time.Duration) {
 		return
 	}
 	k.fresh = 0
-	switch p99, target := k.gaps.quantile(0.99), milliseconds(k.effective); {
+	switch p99, target := k.gaps.p99(), milliseconds(k.effective); {
 	case p99 > target:
 		k.margin = max(leastMargin, k.margin*marginCut)
 		k.gaps.clear() // the next correction is from what comes after this one

@@ -41,12 +41,22 @@ func newFit(prior Coefficients) fit {
 		scatter: 0.1,
 		spread:  newWindow(spreadWindow),
 	}
-	for i, t := range f.theta { // as if one step had told a quarter of its time about each
-		f.info[i][i] = 1 / math.Pow(4*max(t, 1), 2)
-		f.most[i] = f.info[i][i]
-		f.rhs[i] = f.info[i][i] * t
-	}
 	return f
+}
+
+// begin takes the first step as telling how fast this machine is against that of the prior, so that a prior for another machine still
+// has the proportions right, and the proportions as a twentieth of what a usual step tells.
+func (f *fit) begin(ratio float64) {
+	usual := Load{Decode: 4, Prefill: 16, Context: 2 * positions}
+	for i := range f.theta {
+		f.theta[i] *= ratio
+	}
+	all := f.predict(usual)
+	for i, x := range features(usual) {
+		f.info[i][i] = 0.05 * math.Pow(x/all, 2)
+		f.most[i] = f.info[i][i]
+		f.rhs[i] = f.info[i][i] * f.theta[i]
+	}
 }
 
 func features(l Load) [4]float64 {
@@ -69,17 +79,19 @@ func (f *fit) coefficients() Coefficients {
 // p99 returns the spread: how many times the predicted mean 99 in 100 steps stay under.
 func (f *fit) p99() float64 {
 	if f.spread.len() < spreadEnough {
-		return max(defaultSpread, f.spread.quantile(0.99))
+		return max(defaultSpread, f.spread.p99())
 	}
-	return max(1, f.spread.quantile(0.99))
+	return max(1, f.spread.p99())
 }
 
 func (f *fit) observe(l Load, took time.Duration) {
 	if l.Rows() <= 0 || took <= 0 {
 		return
 	}
-	f.steps++
 	y := float64(took) / float64(time.Microsecond)
+	if f.steps++; f.steps == 1 {
+		f.begin(min(max(y/f.predict(l), 1e-4), 1e4))
+	}
 	predicted := f.predict(l)
 	if l.Decode > 0 {
 		f.spread.add(y / predicted)

@@ -58,6 +58,7 @@ type ClassDecision struct {
 // Reason says what bounded a step.
 type Reason string
 
+// What can bound a step.
 const (
 	ReasonIdle   Reason = "idle"   // nothing waits
 	ReasonAll    Reason = "all"    // everything that waits goes in

@@ -7,7 +7,7 @@ import (
 
 // Order appends the indices of the first limit candidates in the order of their turns: by class, then the tenant's counter, then
 // priority within the tenant, then arrival. What is ahead in the order is counted as if computed, so tenants alternate in it. A late
-// class gets its least share first: its oldest candidates, as long as it is owed tokens.
+// class comes first as long as it is owed tokens: so none starves.
 //
 // Give the sequences whose prompts are being computed and the requests that wait to be admitted together, or each for itself.
 func (f *Fair) Order(dst []int, candidates []Candidate, now time.Time, limit int) []int {
@@ -68,8 +68,10 @@ func (f *Fair) gather(candidates []Candidate, now time.Time) *ordering {
 		}
 	}
 	for class, list := range o.classes {
-		f.late[class] = len(list) > 0 && now.Sub(oldest[class]) > f.cfg.MaxWait
-		if !f.late[class] {
+		if len(list) == 0 {
+			continue
+		}
+		if f.late[class] = now.Sub(oldest[class]) > f.cfg.MaxWait; !f.late[class] {
 			f.debt[class], o.debt[class] = 0, 0
 		}
 		for _, b := range list {

@@ -55,7 +55,7 @@ func (c *Controller) State() State {
 			TargetMs:      milliseconds(c.cfg.Targets[i]),
 			EffectiveMs:   milliseconds(k.effective),
 			Margin:        k.margin,
-			ObservedP99Ms: k.gaps.quantile(0.99),
+			ObservedP99Ms: k.gaps.p99(),
 			ObservedGaps:  k.gaps.len(),
 			MaxSequences:  k.most,
 			SkippedSteps:  k.skipped,

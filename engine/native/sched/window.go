@@ -37,11 +37,10 @@ func (w *window) clear() { w.ring, w.sorted, w.next = w.ring[:0], w.sorted[:0], 
 
 func (w *window) len() int { return len(w.ring) }
 
-// quantile returns the smallest value that a share of q of the values does not exceed; 0 of none.
-func (w *window) quantile(q float64) float64 {
+// p99 returns the smallest value that 99 in 100 of the values do not exceed; 0 of none.
+func (w *window) p99() float64 {
 	if len(w.sorted) == 0 {
 		return 0
 	}
-	at := int(math.Ceil(q*float64(len(w.sorted)))) - 1
-	return w.sorted[min(max(at, 0), len(w.sorted)-1)]
+	return w.sorted[(99*len(w.sorted)+99)/100-1]
 }

@@ -1,0 +1,289 @@
+package sched
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// settled returns a controller that knows the machine.
+func settled(t *testing.T, cfg ControllerConfig, truth func(Load) float64) *Controller {
+	t.Helper()
+	c, rng := NewController(cfg), rand.New(rand.NewPCG(1, 1))
+	for range 400 {
+		l := randomLoad(rng)
+		c.Observe(l, microseconds(truth(l)))
+	}
+	return c
+}
+
+func randomDemand(rng *rand.Rand) Demand {
+	var d Demand
+	for i := range d.Classes {
+		q := &d.Classes[i]
+		if rng.IntN(2) == 0 {
+			q.Decoding = rng.IntN(1 << rng.IntN(7))
+			q.Context = q.Decoding * rng.IntN(3000)
+			q.Drafts = q.Decoding * rng.IntN(5)
+		}
+		if rng.IntN(2) == 0 {
+			q.Prefill = rng.IntN(1 << rng.IntN(13))
+			q.PrefillContext = q.Prefill * rng.IntN(3000)
+		}
+		q.Waiting = rng.IntN(3)
+	}
+	d.Acceptance = rng.Float64()
+	d.Beside = time.Duration(rng.IntN(30)) * time.Millisecond
+	return d
+}
+
+func TestPlanKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		c := NewController(ControllerConfig{PromptRows: 16 + rng.IntN(200), MinPrefill: 1 + rng.IntN(8), FreeRows: rng.IntN(8)})
+		truth := linear(rng.Float64()*5000, rng.Float64()*2000, rng.Float64()*2000, rng.Float64())
+		var d Demand
+		var skipped, held [Classes]int
+		for step := range 2000 {
+			if rng.IntN(10) == 0 {
+				d = randomDemand(rng)
+			}
+			got := c.Plan(d)
+			if got.Load.Rows() > 0 {
+				c.Observe(got.Load, microseconds(truth(got.Load)))
+			}
+			checkPlan(t, c, d, got)
+			for i, q := range d.Classes {
+				skipped[i], held[i] = count(skipped[i], q.Decoding, got.Classes[i].Decode), count(held[i], q.Prefill, got.Classes[i].Prefill)
+				if skipped[i] >= patience || held[i] >= 2*patience {
+					t.Fatalf("seed %d, step %d: %s was left out for %d steps, its prompts for %d: %+v", seed, step, ClassName(i), skipped[i], held[i], got)
+				}
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d:\n%+v\n%+v", seed, step, d, got)
+			}
+		}
+	}
+}
+
+func checkPlan(t *testing.T, c *Controller, d Demand, got Decision) {
+	t.Helper()
+	urgent, prompts, wanted := Classes, 0, 0
+	for i, q := range d.Classes {
+		k := got.Classes[i]
+		if k.Decode < 0 || k.Decode > q.Decoding || k.Prefill < 0 || k.Prefill > q.Prefill || k.Drafts < 0 || k.Drafts > q.Drafts {
+			t.Errorf("%s gets what it does not want", ClassName(i))
+		}
+		if urgent == Classes && q.Decoding+q.Prefill > 0 {
+			urgent = i
+			if k.Decode < q.Decoding {
+				t.Errorf("sequences of the most urgent class are left out")
+			}
+		}
+		wanted += q.Prefill
+		prompts += k.Prefill
+	}
+	if prompts > c.cfg.PromptRows || wanted > 0 && prompts < min(wanted, c.cfg.MinPrefill) && prompts == 0 {
+		t.Errorf("%d prompt tokens go in, %d wait", prompts, wanted)
+	}
+	if wanted > 0 && got.Load.Drafts > 0 {
+		t.Errorf("drafts go in while prompts wait")
+	}
+	if (urgent == Classes) != (got.Reason == ReasonIdle) || (got.Load.Rows() == 0) != (urgent == Classes) {
+		t.Errorf("reason %q with %d rows", got.Reason, got.Load.Rows())
+	}
+	if got.Reason != ReasonIdle && got.Reason != ReasonFloor && got.Mean > got.Budget+got.Budget/50+2*time.Millisecond {
+		t.Errorf("the step is to take %v, its budget is %v, its reason %q", got.Mean, got.Budget, got.Reason)
+	}
+}
+
+func TestPlanReasons(t *testing.T) {
+	t.Parallel()
+	truth := linear(1000, 800, 800, 0.1)
+	cases := []struct {
+		name   string
+		demand [Classes]ClassDemand
+		reason Reason
+		check  func(Decision) bool
+	}{
+		{"nothing", [Classes]ClassDemand{}, ReasonIdle, func(d Decision) bool { return d.Load.Rows() == 0 }},
+		{
+			"a lone prompt that fits", [Classes]ClassDemand{{Prefill: 50}}, ReasonAll,
+			func(d Decision) bool { return d.Classes[0].Prefill == 50 },
+		},
+		{
+			"a long prompt while nothing decodes", [Classes]ClassDemand{{}, {Prefill: 5000}}, ReasonChunk,
+			func(d Decision) bool { return d.Classes[1].Prefill == 128 },
+		},
+		{
+			"a long interactive prompt leaves time for newcomers", [Classes]ClassDemand{{Prefill: 5000}}, ReasonChunk,
+			func(d Decision) bool { return d.Classes[0].Prefill > 50 && d.Classes[0].Prefill < 100 },
+		},
+		{
+			"a long prompt beside an interactive sequence", [Classes]ClassDemand{{Decoding: 1, Context: 100}, {}, {Prefill: 5000}}, ReasonTarget,
+			func(d Decision) bool {
+				return d.Classes[0].Decode == 1 && d.Classes[2].Prefill >= 10 && d.Classes[2].Prefill <= 21
+			},
+		},
+		{
+			"batch sequences are left out", [Classes]ClassDemand{{Decoding: 4, Context: 400}, {}, {Decoding: 60, Context: 60}}, ReasonSkip,
+			func(d Decision) bool { return d.Classes[0].Decode == 4 && d.Classes[2].Decode < 20 },
+		},
+		{
+			"batch sequences all run where only batch runs", [Classes]ClassDemand{{}, {}, {Decoding: 60, Context: 60}}, ReasonAll,
+			func(d Decision) bool { return d.Classes[2].Decode == 60 },
+		},
+		{
+			"more interactive sequences than the target allows", [Classes]ClassDemand{{Decoding: 60, Context: 60}, {}, {Prefill: 300}}, ReasonFloor,
+			func(d Decision) bool { return d.Classes[0].Decode == 60 && d.Classes[2].Prefill == 4 },
+		},
+		{
+			"an interactive prompt before batch tokens that are not due", [Classes]ClassDemand{{Prefill: 5000}, {}, {Decoding: 10, Context: 10}}, ReasonSkip,
+			func(d Decision) bool { return d.Classes[0].Prefill > 50 && d.Classes[2].Decode < 10 },
+		},
+	}
+	for _, k := range cases {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			c := settled(t, ControllerConfig{}, truth)
+			if got := c.Plan(Demand{Classes: k.demand}); got.Reason != k.reason || !k.check(got) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestPlanDrafts(t *testing.T) {
+	t.Parallel()
+	plan := func(d Demand) Decision {
+		return settled(t, ControllerConfig{FreeRows: 3}, linear(4000, 800, 800, 0.1)).Plan(d)
+	}
+	one := Demand{Acceptance: 0.8}
+	one.Classes[Interactive] = ClassDemand{Decoding: 1, Context: 10, Drafts: 4}
+	if got := plan(one); got.Load.Drafts != 4 {
+		t.Errorf("drafts that pay are left out: %+v", got)
+	}
+	one.Acceptance = 0.05
+	if got := plan(one); got.Load.Drafts != 2 {
+		t.Errorf("drafts that do not pay go into %d rows, two are free", got.Load.Drafts)
+	}
+	many := Demand{Acceptance: 0.6}
+	many.Classes[Batch] = ClassDemand{Decoding: 40, Context: 40, Drafts: 100}
+	if got := plan(many); got.Load.Drafts != 0 {
+		t.Errorf("drafts go in though sequences use the time better: %+v", got)
+	}
+	busy := Demand{Acceptance: 1}
+	busy.Classes[Interactive] = ClassDemand{Decoding: 8, Context: 10, Drafts: 64}
+	if got := plan(busy); got.Load.Drafts == 0 || got.P99 > 21*time.Millisecond {
+		t.Errorf("drafts are not what is left of the budget: %+v", got)
+	}
+}
+
+// A machine that cannot meet the target even for one sequence serves all the same, and its prompts do not wait for ever.
+func TestMachineTooSlowForTheTarget(t *testing.T) {
+	t.Parallel()
+	s := newSimulation(1, linear(90e3, 4000, 8000, 5), &ControllerConfig{}, 0)
+	s.add(3, simClient{class: Interactive, prompt: 100, output: 30, think: time.Second})
+	s.until(300 * time.Second)
+	if first := quantile(s.first[Interactive], 0.5); first > 6*time.Second || len(s.first[Interactive]) < 20 {
+		t.Errorf("a prompt of 100 tokens takes %v, of 100 tokens alone 0.9 s; %d came", first, len(s.first[Interactive]))
+	}
+	if p99 := quantile(s.gaps[Interactive], 0.99); p99 > 250*time.Millisecond {
+		t.Errorf("P99 is %v, one sequence alone takes 95 ms", p99)
+	}
+	if e := s.c.State().Classes[Interactive].EffectiveMs; e < 120 || e > 400 {
+		t.Errorf("the effective target is %v ms", e)
+	}
+}
+
+func TestOtherWorkComesOffTheTarget(t *testing.T) {
+	t.Parallel()
+	c := settled(t, ControllerConfig{}, linear(1000, 800, 800, 0.1))
+	d := Demand{}
+	d.Classes[Interactive] = ClassDemand{Decoding: 1, Context: 100, Prefill: 1000}
+	alone := c.Plan(d).Load.Prefill
+	d.Beside = 8 * time.Millisecond
+	if beside := c.Plan(d).Load.Prefill; alone-beside < 6 || beside < 4 {
+		t.Errorf("%d prompt tokens, beside work of 8 ms %d", alone, beside)
+	}
+}
+
+func TestMarginFollowsObservedGaps(t *testing.T) {
+	t.Parallel()
+	c := NewController(ControllerConfig{})
+	margin := func() float64 { return c.State().Classes[Interactive].Margin }
+	for range 10 * gapsBetween {
+		c.ObserveGap(Interactive, 10*time.Millisecond)
+	}
+	if margin() != 1 {
+		t.Errorf("after short gaps the margin is %v", margin())
+	}
+	for i := range gapsBetween { // in the window of 512, one in 51 is over
+		c.ObserveGap(Interactive, time.Duration(10+30*(i%12/11))*time.Millisecond)
+	}
+	if m := margin(); m >= 1 || m < 0.8 {
+		t.Errorf("after one P99 over the target the margin is %v", m)
+	}
+	for range 100 * gapsBetween {
+		c.ObserveGap(Interactive, 30*time.Millisecond)
+	}
+	if margin() != leastMargin {
+		t.Errorf("after long gaps the margin is %v", margin())
+	}
+	if other := c.State().Classes[Batch].Margin; other != firstMargin {
+		t.Errorf("the margin of another class moved to %v", other)
+	}
+	c.ObserveGap(Interactive, time.Hour)
+	for range 2 * gapWindow {
+		c.ObserveGap(Interactive, 19*time.Millisecond)
+	}
+	if m := margin(); m != leastMargin {
+		t.Errorf("gaps just under the target moved the margin to %v", m)
+	}
+}
+
+func TestMaxSequences(t *testing.T) {
+	t.Parallel()
+	c := settled(t, ControllerConfig{MaxSequences: 100}, linear(1000, 800, 800, 0.5))
+	none := [Classes]int{}
+	alone := [Classes]int{c.MaxSequences(Interactive, none, 100), c.MaxSequences(Standard, none, 100), c.MaxSequences(Batch, none, 100)}
+	if alone[0] < 10 || alone[0] > 18 || alone[1] < 35 || alone[1] > 55 || alone[2] != 100 {
+		t.Errorf("alone %v may run", alone)
+	}
+	for class := range Classes {
+		most := 1 << 30
+		for n := range 120 {
+			for _, context := range []int{100, 2000, 100000} {
+				got := c.MaxSequences(class, [Classes]int{n, n / 2, n}, context)
+				if got < 1 || got > 100 {
+					t.Fatalf("%d may run", got)
+				}
+				if context == 100 {
+					if n > 0 && got > most {
+						t.Fatalf("%s: the more run, the more may", ClassName(class))
+					}
+					if n > 0 {
+						most = got
+					}
+				}
+			}
+		}
+	}
+	few, many := c.MaxSequences(Interactive, [Classes]int{0, 0, 8}, 100), c.MaxSequences(Interactive, [Classes]int{0, 8, 0}, 100)
+	if few < many || few < alone[0]-3 {
+		t.Errorf("batch sequences weigh too much: %d beside batch, %d beside standard, %d alone", few, many, alone[0])
+	}
+	if deep := c.MaxSequences(Interactive, none, 4000); deep >= alone[0] {
+		t.Errorf("%d long sequences may run, %d short ones", deep, alone[0])
+	}
+	if got := c.State().Classes[Interactive].MaxSequences; got < 1 {
+		t.Errorf("the state does not tell the bound")
+	}
+	// With as many as may run, the target holds.
+	d := Demand{}
+	d.Classes[Interactive] = ClassDemand{Decoding: alone[0], Context: alone[0] * 100, Prefill: 1000}
+	if got := c.Plan(d); got.P99 > 20*time.Millisecond {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,362 @@
+package sched
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// machine is a simulated computer: how long it takes to compute a step.
+type machine struct {
+	rng    *rand.Rand
+	noise  float64 // standard deviation of the logarithm
+	pause  float64 // probability of a pause of 5 ms in a step
+	slower func(now time.Duration) float64
+	truth  func(l Load) float64 // microseconds
+}
+
+// linear is a machine as the controller believes them to be.
+func linear(a, b, c, d float64) func(Load) float64 {
+	return func(l Load) float64 {
+		return a + b*float64(l.Decode) + c*float64(l.Prefill+l.Drafts) + d*float64(l.Context)
+	}
+}
+
+// roofline is one as they are: bound by memory for few rows, by arithmetic for many, rows computed in panels of four.
+func roofline(l Load) float64 {
+	rows := (l.Rows() + 3) / 4 * 4
+	return 200 + max(3300, 750*float64(rows)) + 0.6*float64(l.Context)
+}
+
+func (m *machine) run(l Load, now time.Duration) time.Duration {
+	t := m.truth(l) * math.Exp(m.noise*m.rng.NormFloat64())
+	if m.slower != nil {
+		t *= m.slower(now)
+	}
+	if m.rng.Float64() < m.pause {
+		t += 5000
+	}
+	return time.Duration(t * float64(time.Microsecond))
+}
+
+// simSequence is one sequence in the simulated engine.
+type simSequence struct {
+	class          int
+	client         int
+	prompt, output int
+	computed       int // of the prompt
+	produced       int
+	arrived        time.Duration
+	last           time.Duration // when the latest token came
+	stepped        int           // the latest step it was in
+}
+
+// simClient sends requests: one after the other, with pauses between, or at random times.
+type simClient struct {
+	class          int
+	prompt, output int
+	think          time.Duration // mean pause between the end of one and the beginning of the next, or between arrivals
+	poisson        bool          // requests come at random times, whether earlier ones have ended or not
+	next           time.Duration
+	busy           bool
+}
+
+// simulation is an engine whose computer is simulated.
+type simulation struct {
+	m       *machine
+	plan    func(Demand) Decision
+	c       *Controller // observes, when there is one
+	bound   bool        // MaxSequences decides who is admitted
+	clients []*simClient
+	now     time.Duration
+	step    int
+	waiting []*simSequence
+	active  []*simSequence
+
+	gaps     [Classes][]time.Duration // after warm up
+	first    [Classes][]time.Duration
+	tokens   [Classes]int // rows computed
+	longest  [Classes]int // steps that a decoding sequence was left out, at most
+	busyTime time.Duration
+	warm     time.Duration
+	most     int // sequences at a time
+}
+
+func (s *simulation) arrivals() {
+	for i, k := range s.clients {
+		for !k.busy && k.next <= s.now {
+			k.busy = !k.poisson
+			k.next += time.Duration(s.m.rng.ExpFloat64() * float64(k.think))
+			s.waiting = append(s.waiting, &simSequence{class: k.class, client: i, prompt: k.prompt, output: k.output, arrived: s.now})
+		}
+	}
+	slices.SortStableFunc(s.waiting, func(a, b *simSequence) int { return a.class - b.class })
+	for len(s.waiting) > 0 {
+		q := s.waiting[0]
+		var running [Classes]int
+		context := 0
+		for _, a := range s.active {
+			running[a.class]++
+			context += a.computed + a.produced
+		}
+		if s.bound && running[q.class] >= s.c.MaxSequences(q.class, running, context/max(1, len(s.active))) {
+			return
+		}
+		s.active, s.waiting = append(s.active, q), s.waiting[1:]
+	}
+}
+
+func (s *simulation) demand() Demand {
+	var d Demand
+	for _, q := range s.waiting {
+		d.Classes[q.class].Waiting++
+	}
+	for _, q := range s.active {
+		k := &d.Classes[q.class]
+		if rest := q.prompt - q.computed; rest > 0 {
+			k.Prefill += rest
+			k.PrefillContext += ChunkContext(q.computed, rest)
+		} else {
+			k.Decoding++
+			k.Context += ChunkContext(q.computed+q.produced, 1)
+		}
+	}
+	return d
+}
+
+// turn computes one step.
+func (s *simulation) turn() {
+	s.arrivals()
+	s.step++
+	d := s.demand()
+	decision := s.plan(d)
+	slices.SortStableFunc(s.active, func(a, b *simSequence) int { return a.stepped - b.stepped })
+	var load Load
+	var sampled []*simSequence
+	left := decision.Classes
+	for _, q := range s.active {
+		k := &left[q.class]
+		rest := q.prompt - q.computed
+		if rest == 0 {
+			if k.Decode > 0 {
+				k.Decode--
+				load.Decode++
+				load.Context += ChunkContext(q.computed+q.produced, 1)
+				if q.produced > 1 {
+					s.longest[q.class] = max(s.longest[q.class], s.step-q.stepped)
+				}
+				q.stepped = s.step
+				sampled = append(sampled, q)
+			}
+			continue
+		}
+	}
+	oldest := slices.Clone(s.active)
+	slices.SortStableFunc(oldest, func(a, b *simSequence) int { return int(a.arrived - b.arrived) })
+	for _, q := range oldest {
+		k := &left[q.class]
+		if n := min(q.prompt-q.computed, k.Prefill); n > 0 {
+			k.Prefill -= n
+			load.Prefill += n
+			load.Context += ChunkContext(q.computed, n)
+			q.computed += n
+			q.stepped = s.step
+			if q.computed == q.prompt {
+				sampled = append(sampled, q)
+			}
+			if s.now > s.warm {
+				s.tokens[q.class] += n
+			}
+		}
+	}
+	if load.Rows() == 0 {
+		s.now += time.Millisecond
+		return
+	}
+	took := s.m.run(load, s.now)
+	s.now += took
+	if s.now > s.warm {
+		s.busyTime += took
+	}
+	if s.c != nil {
+		s.c.Observe(load, took)
+	}
+	for _, q := range sampled {
+		s.sample(q)
+	}
+	s.active = slices.DeleteFunc(s.active, func(q *simSequence) bool { return q.produced >= q.output })
+}
+
+func (s *simulation) sample(q *simSequence) {
+	if q.produced > 0 {
+		gap := s.now - q.last
+		if s.c != nil {
+			s.c.ObserveGap(q.class, gap)
+		}
+		if s.now > s.warm {
+			s.gaps[q.class] = append(s.gaps[q.class], gap)
+			s.tokens[q.class]++
+		}
+	} else if s.now > s.warm {
+		s.first[q.class] = append(s.first[q.class], s.now-q.arrived)
+	}
+	q.last = s.now
+	if q.produced++; q.produced >= q.output {
+		if k := s.clients[q.client]; !k.poisson {
+			k.busy = false
+			k.next = s.now + time.Duration(s.m.rng.ExpFloat64()*float64(k.think))
+		}
+	}
+}
+
+func (s *simulation) until(end time.Duration) {
+	for s.now < end {
+		s.turn()
+	}
+}
+
+// rate returns the rows computed per second.
+func (s *simulation) rate() float64 {
+	total := 0
+	for _, n := range s.tokens {
+		total += n
+	}
+	return float64(total) / s.busyTime.Seconds()
+}
+
+func quantile(all []time.Duration, q float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// fixed is an engine without a controller: everybody decodes, beside a chunk of prompts that is always the same.
+func fixed(chunk int) func(Demand) Decision {
+	return func(d Demand) Decision {
+		var out Decision
+		left := chunk
+		for i, q := range d.Classes {
+			n := min(left, q.Prefill)
+			left -= n
+			out.Classes[i] = ClassDecision{Decode: q.Decoding, Prefill: n}
+		}
+		return out
+	}
+}
+
+func newSimulation(seed uint64, truth func(Load) float64, cfg *ControllerConfig, chunk int) *simulation {
+	s := &simulation{
+		m:    &machine{rng: rand.New(rand.NewPCG(seed, 1)), noise: 0.06, pause: 0.003, truth: truth},
+		warm: 5 * time.Second,
+	}
+	if cfg == nil {
+		s.plan = fixed(chunk)
+		return s
+	}
+	s.c = NewController(*cfg)
+	s.plan, s.bound = s.c.Plan, true
+	return s
+}
+
+func (s *simulation) add(n int, k simClient) {
+	for i := range n {
+		one := k
+		one.next = time.Duration(i) * 7 * time.Millisecond
+		s.clients = append(s.clients, &one)
+	}
+}
+
+// machines are the truths the controller is tried on; it knows none of them.
+var machines = map[string]func(Load) float64{
+	"as believed": linear(500, 800, 800, 0.5),
+	"fast":        linear(300, 400, 350, 0.2),
+	"roofline":    roofline,
+}
+
+// saturated is the mixed load: batch work for more than the machine can do, and one interactive client that talks.
+func saturated(s *simulation) {
+	s.add(16, simClient{class: Batch, prompt: 400, output: 64})
+	s.add(1, simClient{class: Interactive, prompt: 100, output: 100, think: 200 * time.Millisecond})
+}
+
+const interactiveTarget = 20 * time.Millisecond
+
+func TestInteractiveTargetWhileBatchSaturates(t *testing.T) {
+	t.Parallel()
+	for name, truth := range machines {
+		for seed := range uint64(3) {
+			without := newSimulation(seed, truth, nil, 128)
+			saturated(without)
+			without.until(45 * time.Second)
+			with := newSimulation(seed, truth, &ControllerConfig{}, 0)
+			saturated(with)
+			with.until(45 * time.Second)
+
+			late, early := quantile(without.gaps[Interactive], 0.99), quantile(with.gaps[Interactive], 0.99)
+			if late <= interactiveTarget*13/10 {
+				t.Errorf("%s, seed %d: without the controller the P99 is %v: the load does not show what it is to show", name, seed, late)
+			}
+			if early > interactiveTarget*13/10 {
+				t.Errorf("%s, seed %d: P99 between interactive tokens is %v, target %v", name, seed, early, interactiveTarget)
+			}
+			if batch := quantile(with.gaps[Batch], 0.99); batch > 500*time.Millisecond {
+				t.Errorf("%s, seed %d: P99 between batch tokens is %v", name, seed, batch)
+			}
+			if share := with.rate() / without.rate(); share < 0.85 {
+				t.Errorf("%s, seed %d: the machine computes %.0f %% of what it could", name, seed, 100*share)
+			}
+			t.Logf("%s, seed %d: P99 %v, without the controller %v; rate %.0f %%; first token %v, without %v", name, seed, early, late,
+				100*with.rate()/without.rate(), quantile(with.first[Interactive], 0.5), quantile(without.first[Interactive], 0.5))
+		}
+	}
+}
+
+func TestTargetsWhileTheMachineChanges(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(time.Duration) float64{
+		"half the speed midway": func(now time.Duration) float64 {
+			if now > 40*time.Second {
+				return 2
+			}
+			return 1
+		},
+		"threads share a core now and then": func(now time.Duration) float64 {
+			if int(now/(11*time.Second))%2 == 1 {
+				return 1.7
+			}
+			return 1
+		},
+		"slower and slower": func(now time.Duration) float64 { return 1 + float64(now)/float64(80*time.Second) },
+	}
+	for name, slower := range changes {
+		for seed := range uint64(3) {
+			run := func(cfg *ControllerConfig) *simulation {
+				s := newSimulation(seed, linear(300, 400, 350, 0.2), cfg, 128)
+				s.m.slower = slower
+				s.add(12, simClient{class: Batch, prompt: 300, output: 80})
+				s.add(1, simClient{class: Interactive, prompt: 60, output: 120, think: 900 * time.Millisecond, poisson: true})
+				s.add(1, simClient{class: Standard, prompt: 200, output: 50, think: 1500 * time.Millisecond, poisson: true})
+				s.until(80 * time.Second)
+				return s
+			}
+			with, without := run(&ControllerConfig{}), run(nil)
+			for class, most := range [Classes]time.Duration{26 * time.Millisecond, 65 * time.Millisecond, 650 * time.Millisecond} {
+				if p99 := quantile(with.gaps[class], 0.99); p99 > most {
+					t.Errorf("%s, seed %d: P99 of %s is %v", name, seed, ClassName(class), p99)
+				}
+			}
+			if p99 := quantile(without.gaps[Interactive], 0.99); p99 < 26*time.Millisecond {
+				t.Errorf("%s, seed %d: without the controller P99 is %v: the load does not show what it is to show", name, seed, p99)
+			}
+			if share := with.rate() / without.rate(); share < 0.85 {
+				t.Errorf("%s, seed %d: the machine computes %.0f %% of what it could", name, seed, 100*share)
+			}
+			t.Logf("%s, seed %d: P99 %v %v %v, rate %.0f %%, first %v", name, seed, quantile(with.gaps[0], 0.99), quantile(with.gaps[1], 0.99), quantile(with.gaps[2], 0.99),
+				100*with.rate()/without.rate(), quantile(with.first[0], 0.5))
+		}
+	}
+}
