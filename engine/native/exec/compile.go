@@ -15,7 +15,8 @@ type Program struct {
 	steps     []step
 	acts      []operand
 	rotations []*rotation
-	arena     [arenas]int // bytes for each row
+	targets   map[string][]target // by the name of a weight of the model file: the products with it
+	arena     [arenas]int         // bytes for each row
 	output    operand
 
 	cacheLayers, kvHeads, headDim int
@@ -59,7 +60,7 @@ func Compile(g *graph.Graph, tensors func(name string) (Tensor, error), opt Opti
 	if err != nil {
 		return nil, Report{}, err
 	}
-	p := &Program{kv8: opt.KV8, context: opt.Context}
+	p := &Program{kv8: opt.KV8, context: opt.Context, targets: map[string][]target{}}
 	weights, report, err := p.loadWeights(g, tensors, opt)
 	if err != nil {
 		return nil, report, err
@@ -136,6 +137,7 @@ func arenaOf(symbol string) (int, error) {
 type packed struct {
 	matrix *kernel.Matrix
 	vector []float32
+	parts  []int // of a matrix: the rows of what it is stacked from
 }
 
 // loadWeights maps the packed weights, or packs them.
@@ -165,9 +167,12 @@ func (p *Program) loadWeights(g *graph.Graph, tensors func(name string) (Tensor,
 	report.Bytes = bytes
 	out := map[*graph.Value]packed{}
 	for i, w := range g.Weights {
-		if out[w], err = view(w, data[constants[i].name]); err != nil {
+		weight, err := view(w, data[constants[i].name])
+		if err != nil {
 			return nil, report, errors.Join(err, p.Close())
 		}
+		weight.parts = constants[i].stack.heights()
+		out[w] = weight
 	}
 	return out, report, nil
 }
@@ -216,7 +221,7 @@ type assembler struct {
 func (b *assembler) add(from *graph.Step) error {
 	n := from.Node
 	s := step{
-		op: n.Op, residual: -1, groups: n.Attrs.Int("groups", 1), fn: n.Attrs.Text("fn"), from: n.Attrs.Int("from", 0),
+		op: n.Op, index: len(b.p.steps), residual: -1, groups: n.Attrs.Int("groups", 1), fn: n.Attrs.Text("fn"), from: n.Attrs.Int("from", 0),
 		eps: float32(n.Attrs.Float("eps", 0)), by: float32(n.Attrs.Float("by", 1)),
 	}
 	var vectors [][]float32
@@ -311,6 +316,7 @@ func (b *assembler) details(s *step, n *graph.Node, vectors [][]float32) error {
 			return fmt.Errorf("weights in %v read %v activations, the graph gives %v", s.w.Format(), want, s.in[0].input)
 		}
 		s.in[0].act, s.matrix = b.act(s.in[0]), n.In[1].Name
+		b.aim(n, b.weights[n.In[1]])
 		if n.Attrs.Flag("bias") {
 			s.bias = pad(take(), s.w.Stride())
 		}

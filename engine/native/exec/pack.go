@@ -95,6 +95,18 @@ func (s *stack) check() error {
 	return nil
 }
 
+// heights are the rows of the parts.
+func (s *stack) heights() []int {
+	if s == nil {
+		return nil
+	}
+	rows := make([]int, len(s.parts))
+	for i, t := range s.parts {
+		rows[i] = t.Rows()
+	}
+	return rows
+}
+
 // vector writes all parts one after the other.
 func (s *stack) vector(mem []byte) {
 	dst := unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), len(mem)/4)

@@ -16,6 +16,8 @@ type Row struct {
 	Wanted bool // whether the output of this row is wanted
 	// Segment says which of two texts the token belongs to, for models that are told.
 	Segment int32
+	// Adapter is what the row's sequence adds to products; nil: nothing.
+	Adapter *Adapter
 }
 
 // Pass runs a program for batches of rows. It owns the arena; one goroutine uses it.
@@ -47,6 +49,7 @@ type Pass struct {
 	step    *step
 	n       int
 	next    int // step of the run that Continue goes on with
+	low     adapting
 
 	fnMul, fnNorm, fnRows, fnPrepare, fnAttend, fnQuantize func(worker, from, to int)
 }
@@ -148,6 +151,7 @@ func (p *Pass) Continue(pause func() bool) (done bool) {
 			return false
 		}
 	}
+	p.forgetAdapters()
 	return true
 }
 
@@ -206,6 +210,7 @@ func (p *Pass) bind() {
 			p.acts[i].high = kernel.NewActivations(o.input, n, o.cols, mem)
 		}
 	}
+	p.bindAdapters()
 	p.growScratch(longest)
 	for i := range p.tables {
 		p.growTable(i, longest)
@@ -260,6 +265,7 @@ func (p *Pass) run(s *step) {
 		p.copyResidual(s)
 		units := s.w.Panels()
 		p.pool.run(units, max(1, units/(4*p.pool.inUse())), p.fnMul)
+		p.adapt(s)
 	case graph.OpAttention:
 		p.each(p.fnPrepare)
 		p.pool.run(len(p.blocks)*s.att.heads, p.attendChunk(s.att), p.fnAttend)

@@ -49,6 +49,12 @@ func tiers() []kernel.Kernels {
 
 func compileFamily(t *testing.T, family, plan string, kv8 bool, without ...string) *Program {
 	t.Helper()
+	return compileChanged(t, family, plan, kv8, func(_ string, x Tensor) Tensor { return x }, without...)
+}
+
+// compileChanged compiles a family with other weights than it has.
+func compileChanged(t *testing.T, family, plan string, kv8 bool, change func(name string, x Tensor) Tensor, without ...string) *Program {
+	t.Helper()
 	m, err := arch.Open(filepath.Join("..", "..", "arch", "testdata", family))
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +67,14 @@ func compileFamily(t *testing.T, family, plan string, kv8 bool, without ...strin
 	if _, err := graph.Optimize(m.Graph, policy, without...); err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := Compile(m.Graph, func(name string) (Tensor, error) { return m.Tensor(name) }, Options{KV8: kv8, Context: m.Config.Context, Threads: 2})
+	tensors := func(name string) (Tensor, error) {
+		x, err := m.Tensor(name)
+		if err != nil {
+			return nil, err
+		}
+		return change(name, x), nil
+	}
+	p, _, err := Compile(m.Graph, tensors, Options{KV8: kv8, Context: m.Config.Context, Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

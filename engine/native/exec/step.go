@@ -31,6 +31,7 @@ type operand struct {
 // step is one instruction of a program.
 type step struct {
 	op       graph.Op
+	index    int // among the steps of the program
 	in       []operand
 	out      operand
 	w        *kernel.Matrix
