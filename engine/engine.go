@@ -84,7 +84,8 @@ type Request struct {
 	ToolChoice    ToolChoice
 	ParallelTools bool
 
-	// Who asks, and how urgently. The server fills these; no field of a client reaches Tenant.
+	// Who asks, and how urgently. The server fills these; no field of a client reaches ID and Tenant.
+	ID       string    // names the request in the log of steps; "" is given a name
 	Tenant   string    // whose fair share, cached prefixes and adapters it is; "" is a tenant like any other
 	Class    Class     // "" is ClassStandard
 	Priority int       // among the tenant's requests of the class: higher goes first
@@ -227,7 +228,7 @@ const (
 type TokenLogprob struct {
 	Token   string // text; U+FFFD for bytes that are no character of their own
 	Bytes   []byte
-	Logprob float64
+	Logprob float64        // NaN: the model says nothing of it, as of the first token of an echoed prompt
 	Top     []TokenLogprob // the likeliest tokens, best first; their Top is nil
 }
 
