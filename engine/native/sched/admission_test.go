@@ -191,3 +191,38 @@ func TestOccupancyReturnsToZero(t *testing.T) {
 		t.Errorf("left are %+v and %d tenants", o.total, len(o.tenants))
 	}
 }
+
+// Who is refused and comes back when told to, and nobody else has come meanwhile, is admitted: and then does have its token in time.
+func TestRetryAfterIsHonest(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		for _, patience := range []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second} {
+			s := newSimulation(seed, linear(500, 800, 800, 0.3), &ControllerConfig{MaxSequences: 8}, 0)
+			s.warm = 0
+			s.add(60, simClient{class: Standard, tenant: "before", prompt: 200, output: 60, think: 1000 * time.Hour})
+			s.until(2 * time.Second)
+			backlog := func() Backlog {
+				b := Backlog{Class: Standard, Prompt: 100, Sequences: 1, AdmittedAtMost: 8, CompletionMean: 60, SequencesAhead: len(s.waiting)}
+				for _, q := range s.active {
+					b.Running[q.class]++
+					b.Context += (q.computed + q.produced) / len(s.active)
+					b.PrefillAhead += q.prompt - q.computed
+				}
+				for _, q := range s.waiting {
+					b.PrefillAhead += q.prompt
+				}
+				return b
+			}
+			alone := s.c.Estimate(Backlog{Class: Standard, Prompt: 100, Sequences: 1})
+			first := Decide(s.c.Estimate(backlog()), alone, patience)
+			if first.Admit || first.Never || first.RetryAfter < 5*time.Second {
+				t.Fatalf("seed %d, patience %v: behind 60 requests %+v", seed, patience, first)
+			}
+			s.until(s.now + first.RetryAfter)
+			again := Decide(s.c.Estimate(backlog()), alone, patience)
+			if !again.Admit && again.RetryAfter > time.Second {
+				t.Errorf("seed %d, patience %v: first %+v, when it came back %+v", seed, patience, first, again)
+			}
+		}
+	}
+}

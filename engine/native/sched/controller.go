@@ -63,6 +63,10 @@ const (
 	comfortable = 0.92 // share of the target
 )
 
+// promptShare is the part of a step's tokens that MaxSequences leaves for prompts, by the class whose target bounds the step. With a half, the
+// first token of a newcomer takes about twice as long as on an idle machine. Batch leaves little: nobody waits for its first token.
+var promptShare = [Classes]float64{0.5, 0.5, 0.1}
+
 // stretch is how much longer than the predicted P99 of one sequence alone a target must be, to be worth aiming at.
 const stretch = 1.5
 
@@ -164,8 +168,8 @@ func (c *Controller) share(class int, step float64) float64 {
 }
 
 // MaxSequences answers how many sequences of a class may be admitted beside the running ones of the other classes (running counts
-// admitted sequences; that of the class itself is ignored), so that the predicted P99 of a step that only decodes and computes the
-// least share of prompts stays within the targets. Sequences of less urgent classes weigh less, since they need not be in every step.
+// admitted sequences; that of the class itself is ignored), so that the predicted P99 of a step that decodes them all stays within
+// the target of the most urgent one, and half of its tokens' time is left for the prompts of newcomers (a tenth where all are batch). Sequences of less urgent classes weigh less, since they need not be in every step.
 // context is the positions a sequence attends to, on average. The answer is at least 1 and at most the configuration's bound; the bound
 // on the sum of all classes is the caller's to keep.
 func (c *Controller) MaxSequences(class int, running [Classes]int, context int) int {
@@ -178,7 +182,8 @@ func (c *Controller) MaxSequences(class int, running [Classes]int, context int) 
 	k := c.fit.coefficients()
 	step := c.budget(tight, c.state.demand.Beside)
 	each := max(k.Decode+k.Context*float64(context), 1e-3)
-	room := (step - k.Step - float64(c.cfg.MinPrefill)*k.Prefill) / each
+	room := step - k.Step
+	room = (room - max(room*promptShare[tight], float64(c.cfg.MinPrefill)*k.Prefill)) / each
 	weight := func(other int) float64 {
 		if other == tight {
 			return 1

@@ -220,26 +220,51 @@ func (f *Fair) Counter(name string) float64 {
 	return f.lift()
 }
 
-// Victim returns the index of the running candidate to preempt: of the least urgent class, then of the tenant with the largest
-// counter, then of the lowest priority, then the newest; −1 when there is none.
+// MayStart reports whether a waiting candidate may be admitted beside running sequences of all classes, where bound is the controller's
+// MaxSequences for the class (with running counted as that does) and hard what the engine can hold. A tenant of which nothing runs may
+// go a quarter above the bound, so that a tenant with many requests cannot make it wait for one of them to end.
+func (f *Fair) MayStart(c Candidate, running, bound, hard int) bool {
+	if t := f.tenants[c.Tenant]; t == nil || t.running == 0 {
+		bound += max(1, bound/4)
+	}
+	return running < min(bound, hard)
+}
+
+// Victim returns the index of the running candidate to preempt when memory runs out: of the least urgent class, then of the tenant with
+// the largest counter, then of the lowest priority, then the newest; −1 when there is none.
 func (f *Fair) Victim(running []Candidate) int {
+	return f.victim(running, func(Candidate) bool { return true })
+}
+
+// VictimFor returns the index of the running candidate that a waiting one is worth preempting, or −1: one of a less urgent class, or in
+// the same class, when nothing of the waiting one's tenant runs, one of a tenant of which several run. Otherwise nobody is preempted for
+// another's turn: they would throw away each other's work for ever.
+func (f *Fair) VictimFor(waiting Candidate, running []Candidate) int {
+	own := f.tenants[waiting.Tenant]
+	return f.victim(running, func(c Candidate) bool {
+		if c.Class != waiting.Class {
+			return c.Class > waiting.Class
+		}
+		t := f.tenants[c.Tenant]
+		return (own == nil || own.running == 0) && t != nil && t.running > 1
+	})
+}
+
+func (f *Fair) victim(running []Candidate, may func(Candidate) bool) int {
 	victim := -1
 	for i, c := range running {
-		if victim < 0 || f.comparePain(c, running[victim]) > 0 {
+		if may(c) && (victim < 0 || f.compareHarm(c, running[victim]) > 0) {
 			victim = i
 		}
 	}
 	return victim
 }
 
-func (f *Fair) comparePain(a, b Candidate) int {
+// compareHarm is positive where preempting a does less harm.
+func (f *Fair) compareHarm(a, b Candidate) int {
 	order := cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(f.Counter(a.Tenant), f.Counter(b.Tenant)))
 	if a.Tenant == b.Tenant {
 		order = cmp.Or(order, cmp.Compare(b.Priority, a.Priority))
 	}
 	return cmp.Or(order, a.Arrived.Compare(b.Arrived))
 }
-
-// MayPreempt reports whether a waiting candidate is worth preempting a running one: only one of a less urgent class. Within a class
-// nobody is preempted for another's turn; they would throw away each other's work in turns.
-func MayPreempt(waiting, running Candidate) bool { return waiting.Class < running.Class }

@@ -327,8 +327,59 @@ func TestVictim(t *testing.T) {
 	if f.Victim(running) != -1 {
 		t.Errorf("a victim of nobody")
 	}
-	if MayPreempt(Candidate{Class: Batch}, Candidate{Class: Batch}) || !MayPreempt(Candidate{Class: Interactive}, Candidate{Class: Batch}) {
-		t.Errorf("only a more urgent class may preempt")
+}
+
+func TestVictimFor(t *testing.T) {
+	t.Parallel()
+	f := NewFair(FairConfig{})
+	start := func(name string, n int) {
+		for range n {
+			f.Arrive(name)
+			f.Start(Candidate{Tenant: name})
+		}
+	}
+	start("many", 3)
+	start("one", 1)
+	f.Arrive("none")
+	many, one := Candidate{Tenant: "many", Class: Standard}, Candidate{Tenant: "one", Class: Standard}
+	batch := Candidate{Tenant: "one", Class: Batch}
+	for _, k := range []struct {
+		tenant  string
+		class   int
+		running []Candidate
+		want    int
+	}{
+		{"none", Standard, []Candidate{one, many, one}, 1},
+		{"none", Standard, []Candidate{one, many, batch}, 2},
+		{"none", Standard, []Candidate{one, one}, -1},
+		{"none", Batch, []Candidate{one, many}, -1},
+		{"none", Interactive, []Candidate{one}, 0},
+		{"one", Standard, []Candidate{many, many}, -1}, // something of it runs
+		{"one", Interactive, []Candidate{many, one}, 1},
+		{"stranger", Standard, []Candidate{many}, 0},
+		{"none", Interactive, nil, -1},
+	} {
+		f.Charge("one", Standard, 10, 0, 0)
+		if got := f.VictimFor(Candidate{Tenant: k.tenant, Class: k.class}, k.running); got != k.want {
+			t.Errorf("for %s, %s, the victim of %+v is %d, want %d", k.tenant, ClassName(k.class), k.running, got, k.want)
+		}
+	}
+	for _, k := range []struct {
+		tenant               string
+		running, bound, hard int
+		want                 bool
+	}{
+		{"many", 3, 4, 8, true},
+		{"many", 4, 4, 8, false},
+		{"none", 4, 4, 8, true},
+		{"none", 5, 4, 8, false},
+		{"none", 4, 4, 4, false},
+		{"stranger", 9, 8, 20, true},
+		{"stranger", 10, 8, 20, false},
+	} {
+		if got := f.MayStart(Candidate{Tenant: k.tenant}, k.running, k.bound, k.hard); got != k.want {
+			t.Errorf("%+v: %v", k, got)
+		}
 	}
 }
 

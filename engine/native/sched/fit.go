@@ -53,7 +53,7 @@ func (f *fit) begin(ratio float64) {
 	}
 	all := f.predict(usual)
 	for i, x := range features(usual) {
-		f.info[i][i] = 0.05 * math.Pow(x/all, 2)
+		f.info[i][i] = 0.05 * (x / all) * (x / all)
 		f.most[i] = f.info[i][i]
 		f.rhs[i] = f.info[i][i] * f.theta[i]
 	}

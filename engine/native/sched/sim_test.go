@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -45,6 +46,7 @@ func (m *machine) run(l Load, now time.Duration) time.Duration {
 type simSequence struct {
 	class          int
 	client         int
+	tenant         string
 	prompt, output int
 	computed       int // of the prompt
 	produced       int
@@ -56,6 +58,7 @@ type simSequence struct {
 // simClient sends requests: one after the other, with pauses between, or at random times.
 type simClient struct {
 	class          int
+	tenant         string
 	prompt, output int
 	think          time.Duration // mean pause between the end of one and the beginning of the next, or between arrivals
 	poisson        bool          // requests come at random times, whether earlier ones have ended or not
@@ -69,6 +72,7 @@ type simulation struct {
 	plan    func(Demand) Decision
 	c       *Controller // observes, when there is one
 	bound   bool        // MaxSequences decides who is admitted
+	f       *Fair       // whose turn it is, when there is one; otherwise who came first
 	clients []*simClient
 	now     time.Duration
 	step    int
@@ -81,7 +85,7 @@ type simulation struct {
 	longest  [Classes]int // steps that a decoding sequence was left out, at most
 	busyTime time.Duration
 	warm     time.Duration
-	most     int // sequences at a time
+	single   []time.Duration // first tokens of the tenant "single"
 }
 
 func (s *simulation) arrivals() {
@@ -89,23 +93,55 @@ func (s *simulation) arrivals() {
 		for !k.busy && k.next <= s.now {
 			k.busy = !k.poisson
 			k.next += time.Duration(s.m.rng.ExpFloat64() * float64(k.think))
-			s.waiting = append(s.waiting, &simSequence{class: k.class, client: i, prompt: k.prompt, output: k.output, arrived: s.now})
+			s.waiting = append(s.waiting, &simSequence{class: k.class, client: i, tenant: k.tenant, prompt: k.prompt, output: k.output, arrived: s.now})
+			if s.f != nil {
+				s.f.Arrive(k.tenant)
+			}
 		}
 	}
-	slices.SortStableFunc(s.waiting, func(a, b *simSequence) int { return a.class - b.class })
 	for len(s.waiting) > 0 {
-		q := s.waiting[0]
+		i := s.whose(s.waiting)[0]
+		q := s.waiting[i]
 		var running [Classes]int
 		context := 0
 		for _, a := range s.active {
 			running[a.class]++
 			context += a.computed + a.produced
 		}
-		if s.bound && running[q.class] >= s.c.MaxSequences(q.class, running, context/max(1, len(s.active))) {
-			return
+		if s.bound {
+			most := s.c.MaxSequences(q.class, running, context/max(1, len(s.active)))
+			if s.f == nil && running[q.class] >= most || s.f != nil && !s.f.MayStart(q.candidate(), running[q.class], most, 64) {
+				return
+			}
 		}
-		s.active, s.waiting = append(s.active, q), s.waiting[1:]
+		if s.f != nil {
+			s.f.Start(q.candidate())
+		}
+		s.active, s.waiting = append(s.active, q), slices.Delete(s.waiting, i, i+1)
 	}
+}
+
+func (q *simSequence) candidate() Candidate {
+	return Candidate{Tenant: q.tenant, Class: q.class, Arrived: epoch.Add(q.arrived), Tokens: q.prompt - q.computed}
+}
+
+// whose returns the indices of sequences in the order of their turns.
+func (s *simulation) whose(all []*simSequence) []int {
+	var order []int
+	if s.f != nil {
+		var candidates []Candidate
+		for _, q := range all {
+			candidates = append(candidates, q.candidate())
+		}
+		return s.f.Order(nil, candidates, epoch.Add(s.now), len(all))
+	}
+	for i := range all {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(all[i].class-all[j].class, int(all[i].arrived-all[j].arrived))
+	})
+	return order
 }
 
 func (s *simulation) demand() Demand {
@@ -149,13 +185,13 @@ func (s *simulation) turn() {
 				}
 				q.stepped = s.step
 				sampled = append(sampled, q)
+				s.charge(q, 0, 1)
 			}
 			continue
 		}
 	}
-	oldest := slices.Clone(s.active)
-	slices.SortStableFunc(oldest, func(a, b *simSequence) int { return int(a.arrived - b.arrived) })
-	for _, q := range oldest {
+	for _, i := range s.whose(s.active) {
+		q := s.active[i]
 		k := &left[q.class]
 		if n := min(q.prompt-q.computed, k.Prefill); n > 0 {
 			k.Prefill -= n
@@ -163,6 +199,7 @@ func (s *simulation) turn() {
 			load.Context += ChunkContext(q.computed, n)
 			q.computed += n
 			q.stepped = s.step
+			s.charge(q, n, 0)
 			if q.computed == q.prompt {
 				sampled = append(sampled, q)
 			}
@@ -189,6 +226,12 @@ func (s *simulation) turn() {
 	s.active = slices.DeleteFunc(s.active, func(q *simSequence) bool { return q.produced >= q.output })
 }
 
+func (s *simulation) charge(q *simSequence, prefill, decode int) {
+	if s.f != nil {
+		s.f.Charge(q.tenant, q.class, prefill, 0, decode)
+	}
+}
+
 func (s *simulation) sample(q *simSequence) {
 	if q.produced > 0 {
 		gap := s.now - q.last
@@ -201,9 +244,15 @@ func (s *simulation) sample(q *simSequence) {
 		}
 	} else if s.now > s.warm {
 		s.first[q.class] = append(s.first[q.class], s.now-q.arrived)
+		if q.tenant == "single" {
+			s.single = append(s.single, s.now-q.arrived)
+		}
 	}
 	q.last = s.now
 	if q.produced++; q.produced >= q.output {
+		if s.f != nil {
+			s.f.Leave(q.tenant, false)
+		}
 		if k := s.clients[q.client]; !k.poisson {
 			k.busy = false
 			k.next = s.now + time.Duration(s.m.rng.ExpFloat64()*float64(k.think))
@@ -357,6 +406,39 @@ func TestTargetsWhileTheMachineChanges(t *testing.T) {
 			}
 			t.Logf("%s, seed %d: P99 %v %v %v, rate %.0f %%, first %v", name, seed, quantile(with.gaps[0], 0.99), quantile(with.gaps[1], 0.99), quantile(with.gaps[2], 0.99),
 				100*with.rate()/without.rate(), quantile(with.first[0], 0.5))
+		}
+	}
+}
+
+// One tenant has 50 open requests, another one at a time: that one's first token comes within twice the time it takes on an idle
+// machine. Without fair turns it waits behind the others.
+func TestSingleRequestBesideFifty(t *testing.T) {
+	t.Parallel()
+	for name, truth := range machines {
+		for class := range Classes {
+			run := func(many int, fair bool) (first, p90, p99 time.Duration) {
+				s := newSimulation(2, truth, &ControllerConfig{}, 0)
+				if fair {
+					s.f = NewFair(FairConfig{})
+				}
+				s.add(many, simClient{class: class, tenant: "many", prompt: 128, output: 64})
+				s.add(1, simClient{class: class, tenant: "single", prompt: 128, output: 64, think: 800 * time.Millisecond})
+				s.until(90 * time.Second)
+				return quantile(s.single, 0.5), quantile(s.single, 0.9), quantile(s.gaps[class], 0.99)
+			}
+			idle, _, _ := run(0, true)
+			busy, p90, p99 := run(50, true)
+			unfair, _, _ := run(50, false)
+			if busy > 2*idle || p90 > 3*idle {
+				t.Errorf("%s, %s: the first token of the single request takes %v, P90 %v, on an idle machine %v", name, ClassName(class), busy, p90, idle)
+			}
+			if unfair <= 2*idle {
+				t.Errorf("%s, %s: without fair turns %v: the load does not show what it is to show", name, ClassName(class), unfair)
+			}
+			if p99 > [Classes]time.Duration{26 * time.Millisecond, 65 * time.Millisecond, 650 * time.Millisecond}[class] {
+				t.Errorf("%s, %s: P99 between tokens %v", name, ClassName(class), p99)
+			}
+			t.Logf("%s, %s: first token %v, P90 %v, idle %v, unfair %v, P99 between tokens %v", name, ClassName(class), busy, p90, idle, unfair, p99)
 		}
 	}
 }
