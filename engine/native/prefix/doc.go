@@ -25,8 +25,9 @@
 // the directory cannot be made or written, or the space not be had, there is no such tier; a failed write (disk full, quota, input or
 // output error) or a fault while reading ends it. The tree works on without, and [Tree.SpillErr] says why.
 //
-// Writing and reading are done by the caller's goroutine, so each call moves a few pages only ([Config.SpillMoves]) each way: of more evicted pages
-// the rest is dropped, of more wanted pages the rest comes with the next calls.
+// Writing and reading are done by the caller's goroutine, about half a millisecond for a page of a small model. So each call moves a few
+// pages only ([Config.SpillMoves]) each way: of more evicted pages those at the ends of prompts are dropped, of more wanted pages the
+// rest comes with the next calls.
 //
 // # Concurrency
 //

@@ -1,8 +1,8 @@
 package prefix
 
 import (
+	"bytes"
 	"encoding/binary"
-	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -16,13 +16,24 @@ func newPages() *exec.Pages { return exec.NewPages(1, 1, 4, false) }
 
 const positionBytes = 16
 
-// content is what the tests write for the last of some tokens: like real keys and values it depends on all of them and on the
+// contents is what the tests write for tokens: like real keys and values it depends on all tokens up to the position and on the
 // namespace.
-func content(id NamespaceID, tokens []int32) []byte {
-	h := fnv.New128a()
-	h.Write(id[:])
-	binary.Write(h, binary.LittleEndian, tokens)
-	return h.Sum(nil)
+func contents(id NamespaceID, tokens []int32) [][]byte {
+	state, out, all := binary.LittleEndian.Uint64(id[:])+1, make([][]byte, len(tokens)), make([]byte, 0, len(tokens)*positionBytes)
+	for i, v := range tokens {
+		state = mix(state ^ mix(uint64(v)))
+		all = binary.LittleEndian.AppendUint64(all, state)
+		all = binary.LittleEndian.AppendUint64(all, mix(state))
+		out[i] = all[i*positionBytes:]
+	}
+	return out
+}
+
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 func position(c *exec.Cache, i int) []byte {
@@ -41,8 +52,9 @@ func compute(t testing.TB, id NamespaceID, tokens []int32, c *exec.Cache) {
 			t.Fatal("a fresh page holds what others computed")
 		}
 	}
+	want := contents(id, tokens)
 	for i := from; i < len(tokens); i++ {
-		copy(position(c, i), content(id, tokens[:i+1]))
+		copy(position(c, i), want[i])
 	}
 	c.Advance(len(tokens) - from)
 }
@@ -50,8 +62,8 @@ func compute(t testing.TB, id NamespaceID, tokens []int32, c *exec.Cache) {
 // verify checks every position of a cache.
 func verify(t testing.TB, id NamespaceID, tokens []int32, c *exec.Cache) {
 	t.Helper()
-	for i := range c.Len() {
-		if !slices.Equal(position(c, i), content(id, tokens[:i+1])) {
+	for i, want := range contents(id, tokens[:c.Len()]) {
+		if !bytes.Equal(position(c, i), want[:positionBytes]) {
 			t.Fatalf("position %d of %d is not that of these tokens", i, c.Len())
 		}
 	}
@@ -87,7 +99,8 @@ func check(t testing.TB, tree *Tree) {
 		}
 	}
 	if len(slots) != spilled || resident != tree.resident.len || spilled != tree.spilled.len || resident > tree.bound {
-		t.Fatalf("%d nodes in memory, listed %d, at most %d; %d on disk in %d slots, listed %d", resident, tree.resident.len, tree.bound, spilled, len(slots), tree.spilled.len)
+		t.Fatalf("%d nodes in memory, listed %d, at most %d; %d on disk in %d slots, listed %d",
+			resident, tree.resident.len, tree.bound, spilled, len(slots), tree.spilled.len)
 	}
 	if sp := tree.spill; sp != nil {
 		if len(sp.unused)+spilled != sp.slots {
@@ -103,7 +116,8 @@ func check(t testing.TB, tree *Tree) {
 	for id, s := range tree.spaces {
 		inSpaces += s.resident.len + s.spilled.len
 		if s.id != id || s.root.children.len == 0 || s.resident.len > tree.quota || s.spilled.len > max(1, tree.spillQuota) {
-			t.Fatalf("a namespace with %d branches, %d pages of %d in memory, %d of %d on disk", s.root.children.len, s.resident.len, tree.quota, s.spilled.len, tree.spillQuota)
+			t.Fatalf("a namespace with %d branches, %d pages of %d in memory, %d of %d on disk",
+				s.root.children.len, s.resident.len, tree.quota, s.spilled.len, tree.spillQuota)
 		}
 		ordered(t, &s.resident)
 		ordered(t, &s.spilled)
@@ -259,6 +273,12 @@ func randomUse(t *testing.T, r *rand.Rand, cfg Config, limit int, damage, exact 
 		switch op := r.IntN(20); {
 		case op < 10: // a prompt comes
 			id, tokens := spaces[r.IntN(len(spaces))], source.next()
+			if r.IntN(5) == 0 && exec.Needed(len(tokens)) <= pages.Free() { // at the same time as another that begins so
+				c := pages.NewCache()
+				compute(t, id, tokens, c)
+				running = append(running, sequence{id, tokens, c})
+				break
+			}
 			c, n, more := tree.Match(id, tokens)
 			for more { // at most as often as there are pages
 				again, m, moreStill := tree.Match(id, tokens)

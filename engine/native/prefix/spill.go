@@ -74,10 +74,8 @@ func newSeal() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// bind ties what is sealed to its slot and write.
-func (at slot) bind() []byte {
-	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(at.at)), at.write)
-}
+// bind ties what is sealed to its write, so that nothing else from the file passes for it, be it older or another slot's.
+func (at slot) bind() []byte { return binary.LittleEndian.AppendUint64(nil, at.write) }
 
 // write puts a page into a slot; there is one that is not used.
 func (s *spill) write(page []byte) (slot, error) {
@@ -99,7 +97,6 @@ func (s *spill) read(at slot, page []byte) error {
 	}
 	opened, err := s.aead.Open(page[:0], nil, s.scratch, at.bind())
 	if err != nil || len(opened) != len(page) {
-		clear(page)
 		return errDamaged
 	}
 	return nil

@@ -144,7 +144,8 @@ func TestNamespacesAreApart(t *testing.T) {
 	}
 	// By policy two tenants use one namespace.
 	learn(t, tree, Namespace(key, Scope{Tenant: "handbook", Shared: true}), tokens)
-	if known(t, tree, Namespace(key, Scope{Tenant: "handbook", Shared: true}), tokens) != 3*full-1 || known(t, tree, Namespace(key, Scope{Tenant: "handbook"}), tokens) != 0 {
+	shared, tenant := Namespace(key, Scope{Tenant: "handbook", Shared: true}), Namespace(key, Scope{Tenant: "handbook"})
+	if known(t, tree, shared, tokens) != 3*full-1 || known(t, tree, tenant, tokens) != 0 {
 		t.Error("a shared namespace is not shared, or a tenant of its name gets in")
 	}
 	tree.Forget(Namespace(key, base))
@@ -206,12 +207,12 @@ func TestQuota(t *testing.T) {
 	if st := tree.Stats(); st.Pages != 7 || known(t, tree, mine, words(19, 2*full+1)) != 2*full || known(t, tree, mine, words(18, 2*full+1)) != 2*full {
 		t.Errorf("%+v: the last prompts are not there", st)
 	}
-	learn(t, tree, mine, words(30, 6*full+1)) // more than the quota: its beginning stays
-	if got := known(t, tree, mine, words(30, 6*full+1)); got != 4*full {
+	learn(t, tree, mine, words(30, 9*full+1)) // more than the quota, and more than is left in all: its beginning stays
+	if got := known(t, tree, mine, words(30, 9*full+1)); got != 4*full {
 		t.Errorf("%d tokens of a prompt above the quota", got)
 	}
-	if st := tree.Stats(); st.Refused != 2 {
-		t.Errorf("%+v", st)
+	if st := tree.Stats(); st.Refused != 5 || known(t, tree, theirs, words(9, 3*full+1)) != 3*full {
+		t.Errorf("%+v: a prompt above the quota pushes out those of others", st)
 	}
 }
 
@@ -222,6 +223,17 @@ func TestInsertKeepsWhatItGrowsOn(t *testing.T) {
 	learn(t, tree, id, words(1, full))
 	learn(t, tree, id, words(1, 2*full))
 	learn(t, tree, id, words(1, 5*full))
+	if got := known(t, tree, id, words(1, 5*full)); got != 2*full {
+		t.Errorf("%d tokens", got)
+	}
+	// The same, of a sequence that computed everything itself: the pages of the tree are not held by it.
+	tree.Clear()
+	learn(t, tree, id, words(1, full))
+	c := tree.pages.NewCache()
+	compute(t, id, words(1, 5*full), c)
+	tree.Insert(id, words(1, 5*full), c)
+	check(t, tree)
+	c.Release()
 	if got := known(t, tree, id, words(1, 5*full)); got != 2*full {
 		t.Errorf("%d tokens", got)
 	}
