@@ -1,8 +1,17 @@
 package grammar
 
-// Grammar is a language of texts. It is immutable to its users and safe for concurrent use.
+import (
+	"errors"
+	"sync"
+)
+
+// Grammar is a language of texts. It is immutable to its users and safe for concurrent use: what it learns about its states is shared
+// by all matchers of a vocabulary and guarded by one lock for each, so calls of two such matchers wait for each other.
 type Grammar struct {
 	src *source
+
+	mu     sync.Mutex
+	fitted map[*Vocabulary]*fitting
 }
 
 // source is what a grammar is made of.
@@ -13,38 +22,53 @@ type source struct {
 	start  int32
 }
 
-func newGrammar(src *source, strict bool) (*Grammar, error) {
-	return &Grammar{src: src}, nil
+// fitting is a grammar made ready for a vocabulary, once.
+type fitting struct {
+	once sync.Once
+	a    *automaton
+	err  error
 }
 
-// Vocabulary is the byte trie of a tokenizer's tokens.
-type Vocabulary struct{}
+// maxFitted bounds the vocabularies that a grammar is kept ready for.
+const maxFitted = 8
 
-// NewVocabulary lays out the tokens 0 to size-1 of a tokenizer. bytes returns what a token adds to a text, nothing for control
-// tokens; eog are the tokens that end a text. Make it once per model: it is immutable and safe for concurrent use.
-func NewVocabulary(bytes func(id int32) []byte, size int, eog []int32) *Vocabulary { return nil }
+// newGrammar checks src by making it ready for a vocabulary that can spell everything.
+func newGrammar(src *source, strict bool) (*Grammar, error) {
+	if _, err := newAutomaton(src, nil, strict); err != nil {
+		return nil, err
+	}
+	return &Grammar{src: src, fitted: map[*Vocabulary]*fitting{}}, nil
+}
 
-// Matcher follows one text through a grammar. It serves one goroutine at a time.
-type Matcher struct{}
+// Fit makes the grammar ready for a vocabulary, which Matcher would do otherwise. It takes about as long as Build. An error means that
+// the vocabulary cannot spell any text of the grammar.
+func (g *Grammar) Fit(v *Vocabulary) error { return g.fit(v).err }
 
-// Matcher returns a matcher at the beginning of a text.
-func (g *Grammar) Matcher(v *Vocabulary) *Matcher { return nil }
+func (g *Grammar) fit(v *Vocabulary) *fitting {
+	g.mu.Lock()
+	f := g.fitted[v]
+	if f == nil {
+		if len(g.fitted) >= maxFitted {
+			clear(g.fitted)
+		}
+		f = &fitting{}
+		g.fitted[v] = f
+	}
+	g.mu.Unlock()
+	f.once.Do(func() {
+		f.a, f.err = newAutomaton(g.src, v, false)
+		if e := (*Error)(nil); errors.As(f.err, &e) && e.Limit == "" {
+			f.err = wrong("the model's tokens cannot spell any text of it; allow other characters", "模型的词元无法拼写出任何符合要求的文本；请允许其他字符")
+		}
+	})
+	return f
+}
 
-// Mask sets dst, with a bit for each token of the vocabulary, to the tokens that may come next. Tokens that end the text are allowed
-// where it may end.
-func (m *Matcher) Mask(dst []uint64) error { return nil }
-
-// Allows reports whether token may come next; it is much cheaper than Mask.
-func (m *Matcher) Allows(token int32) bool { return false }
-
-// Accept moves on by token, which must be allowed.
-func (m *Matcher) Accept(token int32) error { return nil }
-
-// Forced appends to dst tokens for the bytes that are the only way on.
-func (m *Matcher) Forced(dst []int32) []int32 { return dst }
-
-// Clone returns a matcher at the same place that moves on by itself.
-func (m *Matcher) Clone() *Matcher { return nil }
-
-// Done reports whether the text is complete and nothing may follow.
-func (m *Matcher) Done() bool { return false }
+// Matcher returns a matcher at the beginning of a text. What Fit would report, its Mask does.
+func (g *Grammar) Matcher(v *Vocabulary) *Matcher {
+	f := g.fit(v)
+	if f.err != nil {
+		return &Matcher{err: f.err, words: v.Words()}
+	}
+	return &Matcher{a: f.a, at: f.a.first, words: v.Words()}
+}
