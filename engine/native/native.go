@@ -204,18 +204,11 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	if err := ctx.Err(); err != nil {
 		return nil, cancelled(err)
 	}
-	b, ok := e.encoders[req.Model]
+	m, ok := e.encoders[req.Model]
 	if !ok {
 		return nil, e.missing(req.Model, fault.Say("it generates text only", "该模型仅生成文本"))
 	}
-	if e.loop.isClosed() {
-		return nil, fault.New(fault.CodeEngineUnavailable, string(req.Model))
-	}
-	vectors, tokens, err := b.embed(ctx, req.Input)
-	if err != nil {
-		return nil, err
-	}
-	return &engine.Embeddings{Vectors: vectors, PromptTokens: tokens, Model: engine.ReportedModel(req.Model)}, nil
+	return m.embed(ctx, req)
 }
 
 // Score implements engine.Engine.
@@ -223,7 +216,11 @@ func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.S
 	if err := ctx.Err(); err != nil {
 		return nil, cancelled(err)
 	}
-	return nil, e.missing(req.Model, fault.Say("it does not score documents", "该模型不支持文档打分"))
+	m, ok := e.encoders[req.Model]
+	if !ok {
+		return nil, e.missing(req.Model, fault.Say("it generates text only", "该模型仅生成文本"))
+	}
+	return m.score(ctx, req)
 }
 
 // Close implements engine.Engine.

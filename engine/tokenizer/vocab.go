@@ -159,7 +159,7 @@ func FromMetadata(lookup func(key string) (any, bool)) (Vocab, error) {
 		v.AddEOS = r.flag("add_eos_token", true)
 		v.Charsmap = r.blob("precompiled_charsmap")
 		v.orDefault(None, 1, 2)
-		if sep := r.id("seperator_token_id"); sep != None && v.EOS != None { // the format spells it like this
+		if sep := r.id("seperator_token_id"); sep != None && v.EOS != None { //nolint:misspell // as the format spells it
 			v.between = []int32{v.EOS, sep}
 		}
 	case "bert":

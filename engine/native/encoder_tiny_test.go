@@ -1,0 +1,392 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/kernel"
+	"github.com/sluice-project/sluice/engine/native/exec"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Each way of pooling gives what the graph means, to the precision of keys and values.
+func TestPoolings(t *testing.T) {
+	for name, pooling := range map[string]uint32{"mean": poolMean, "cls": poolCLS, "last": poolLast} {
+		path := tinyEncoder(t, pooling, gguf.F32)
+		e := openEncoder(t, path, "f32", 2)
+		got, n, err := vectorsOf(t.Context(), e, "abc de f", "")
+		if err != nil || n != 10 {
+			t.Fatalf("%s: %d tokens, %v", name, n, err)
+		}
+		for i, ids := range [][]int32{slices.Concat([]int32{2}, letters("abc", "de", "f"), []int32{3}), {2, 3}} {
+			want := oracle(t, path, ids, len(ids))
+			if c := cosine(got[i], want); c < 0.999999 || math.Abs(cosineLength(got[i])-1) > 1e-5 {
+				t.Errorf("%s, text %d: cosine %.7f", name, i, c)
+			}
+		}
+	}
+}
+
+// The first numbers of a vector, scaled to length one.
+func TestDimensions(t *testing.T) {
+	e := openEncoder(t, tinyEncoder(t, poolMean, gguf.F32), "", 1)
+	embed := func(n int) ([]float32, error) {
+		out, err := e.embed(t.Context(), &engine.EmbedRequest{Input: []string{"some text"}, Dimensions: n})
+		if err != nil {
+			return nil, err
+		}
+		return out.Vectors[0], nil
+	}
+	whole, err := embed(0)
+	if err != nil || len(whole) != tinyEncoderDim {
+		t.Fatal(len(whole), err)
+	}
+	for _, n := range []int{1, 16, 63, 64} {
+		v, err := embed(n)
+		if err != nil || len(v) != n || math.Abs(cosineLength(v)-1) > 1e-6 || cosine(v, whole[:n]) < 0.999999 {
+			t.Errorf("%d numbers: %v, %v", n, v, err)
+		}
+	}
+	for _, n := range []int{-1, 65} {
+		if _, err := embed(n); !fault.Is(err, fault.CodeInvalidValue) || fault.Public(err).Param() != "dimensions" || !strings.Contains(err.Error(), "64") {
+			t.Errorf("%d numbers: %v", n, err)
+		}
+	}
+}
+
+// A role puts the model's prefix, or the configured one, before the text.
+func TestRoles(t *testing.T) {
+	path := tinyEncoder(t, poolMean, gguf.F32)
+	all, err := New(Config{Threads: 1, Models: []ModelConfig{{ID: "encoder", Path: path, QueryPrefix: "query: "}}}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = all.Close() })
+	embed := func(role engine.InputRole, text string) []float32 {
+		out, err := all.Embed(t.Context(), &engine.EmbedRequest{Model: "encoder", Input: []string{text}, Role: role})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Vectors[0]
+	}
+	if !slices.Equal(embed(engine.RoleQuery, "abc"), embed("", "query: abc")) || slices.Equal(embed(engine.RoleQuery, "abc"), embed("", "abc")) {
+		t.Error("a query does not have its prefix")
+	}
+	if !slices.Equal(embed(engine.RolePassage, "abc"), embed("", "abc")) {
+		t.Error("a passage has a prefix that nobody asked for")
+	}
+}
+
+func TestEncoderRefusals(t *testing.T) {
+	embedder := openEncoder(t, tinyEncoder(t, poolMean, gguf.F32), "", 1)
+	scorer := openEncoder(t, tinyEncoder(t, poolRank, gguf.F32), "", 1)
+	long := strings.Repeat("a", tinyEncoderContext-1)
+	_, err := embedder.embed(t.Context(), &engine.EmbedRequest{Input: []string{"a", long}})
+	if !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "input[1]" {
+		t.Error("a long text:", err)
+	}
+	if _, err := scorer.embed(t.Context(), &engine.EmbedRequest{Input: []string{"a"}}); !fault.Is(err, fault.CodeUnsupported) {
+		t.Error("a scorer embeds:", err)
+	}
+	if _, err := embedder.score(t.Context(), &engine.ScoreRequest{Query: "a", Documents: []string{"a"}}); !fault.Is(err, fault.CodeUnsupported) {
+		t.Error("an embedder scores:", err)
+	}
+	if _, err := scorer.score(t.Context(), &engine.ScoreRequest{Query: long, Documents: []string{"a"}}); !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "query" {
+		t.Error("a long query:", err)
+	}
+	none, err := scorer.score(t.Context(), &engine.ScoreRequest{Query: long})
+	if err != nil || len(none.Scores) != 0 || none.PromptTokens != 0 {
+		t.Error("no documents:", none, err)
+	}
+	if v, n, err := vectorsOf(t.Context(), embedder); err != nil || len(v) != 0 || n != 0 {
+		t.Error("no texts:", v, err)
+	}
+}
+
+// Scores are those of the graph, whatever else is scored with them, and stay between 0 and 1.
+func TestScores(t *testing.T) {
+	for _, kind := range []gguf.Type{gguf.F32, gguf.Q4_0} {
+		path := tinyEncoder(t, poolRank, kind)
+		e := openEncoder(t, path, "", 2)
+		if !e.info.CanScore || e.info.CanEmbed || e.info.EmbedDim != 0 {
+			t.Fatalf("%+v", e.info)
+		}
+		documents := []string{"ab", "", "a b c d", "the same", strings.Repeat("z", 40)}
+		got, err := e.score(t.Context(), &engine.ScoreRequest{Query: "ab c", Documents: documents})
+		if err != nil || len(got.Scores) != len(documents) {
+			t.Fatal(got, err)
+		}
+		within := 1e-3
+		if kind != gguf.F32 {
+			within = 0.05
+		}
+		tokens := 0
+		for i, d := range documents {
+			query, words := letters("ab", "c"), letters(strings.Fields(d)...)
+			ids := slices.Concat([]int32{2}, query, []int32{3}, words, []int32{3})
+			tokens += len(ids)
+			want := 1 / (1 + math.Exp(-float64(oracle(t, path, ids, len(query)+2)[0])))
+			if s := got.Scores[i]; math.Abs(s-want) > within || !(s > 0 && s < 1) {
+				t.Errorf("%v, %q: %.5f, want %.5f", kind, d, s, want)
+			}
+			alone, err := e.score(t.Context(), &engine.ScoreRequest{Query: "ab c", Documents: []string{d}})
+			if err != nil || alone.Scores[0] != got.Scores[i] {
+				t.Errorf("%v, %q: %v alone, %v among others, %v", kind, d, alone, got.Scores[i], err)
+			}
+		}
+		if got.PromptTokens != tokens {
+			t.Errorf("%d tokens, want %d", got.PromptTokens, tokens)
+		}
+	}
+}
+
+// A document that is too long counts as far as there is room.
+func TestLongDocumentsAreCut(t *testing.T) {
+	e := openEncoder(t, tinyEncoder(t, poolRank, gguf.F32), "", 1)
+	score := func(query, document string) (float64, int) {
+		out, err := e.score(t.Context(), &engine.ScoreRequest{Query: query, Documents: []string{document}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Scores[0], out.PromptTokens
+	}
+	const room = tinyEncoderContext - 3
+	half := strings.Repeat("q", room/2)
+	cut, n := score(half, strings.Repeat("a b c ", 1000))
+	fits, m := score(half, strings.Repeat("a b c ", 1000)[:2*(room-room/2)])
+	other, _ := score(half, strings.Repeat("a b c ", 1000)[:2*(room-room/2-1)])
+	if cut != fits || n != tinyEncoderContext || m != n || cut == other {
+		t.Errorf("%v of %d tokens, %v of %d, one less %v", cut, n, fits, m, other)
+	}
+	if _, n := score(half+strings.Repeat("q", room-room/2-1), "a"); n != tinyEncoderContext {
+		t.Errorf("a long query with a short document has %d tokens", n)
+	}
+}
+
+// The compiled heads of cross-encoders give what transformers computes.
+func TestScoresEqualTransformers(t *testing.T) {
+	for _, family := range []string{"bert-rerank", "xlm-roberta-rerank"} {
+		dir := filepath.Join("..", "arch", "testdata", family)
+		data, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cases []struct {
+			Tokens, Segments []int32
+			Score            float32
+		}
+		if err := json.Unmarshal(data, &cases); err != nil || len(cases) != 2 {
+			t.Fatal(cases, err)
+		}
+		cfg := Config{Threads: 2}.withDefaults()
+		o := &opener{cfg: cfg, kernels: kernel.Detect(slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler), metrics: newMetrics(nil)}
+		c, _, err := o.load(ModelConfig{ID: "m", Path: dir, Precision: "f32"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &encoder{info: c.info, prog: c.prog, pool: exec.NewPool(2)}
+		e.queue.init("m", e.compute)
+		e.pass = c.prog.NewPass(o.kernels, e.pool)
+		call := newEncoderCall(t.Context(), "", "", len(cases))
+		for i, x := range cases {
+			call.add(encoderText{index: i, ids: x.Tokens, second: slices.Index(x.Segments, 1)})
+		}
+		if err := e.queue.run(call); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range cases {
+			if d := math.Abs(float64(call.results[i][0] - x.Score)); !(d < 5e-3) {
+				t.Errorf("%s, %d: %v, want %v", family, i, call.results[i], x.Score)
+			}
+		}
+		if err := errors.Join(c.files.Close(), e.close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Where a batch is interrupted, and what is computed in between on the same threads, changes no bit of a result.
+func TestSlicesChangeNothing(t *testing.T) {
+	path := tinyEncoder(t, poolMean, gguf.Q4_0)
+	texts := []string{"abc", "d", strings.Repeat("long ", 9), "", "x y z"}
+	want, _, err := vectorsOf(t.Context(), openEncoder(t, path, "", 1), texts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, other := sharing(openEncoder(t, path, "", 1), 2), openEncoder(t, path, "", 1)
+	defer e.pool.Close()
+	e.queue.wake = func() {}
+	between := &encoder{info: e.info, tokens: e.tokens, prog: other.prog, pass: other.prog.NewPass(e.pass.Kernels(), e.pool)}
+	between.queue.init("between", func() { between.work(1000, nil) })
+	for _, every := range []int{1, 3, 1000} {
+		call := newEncoderCall(t.Context(), "", "", len(texts))
+		for i, text := range texts {
+			ids := e.tokens.Encode(text)
+			call.add(encoderText{index: i, ids: ids, second: len(ids)})
+		}
+		if err := e.queue.submit(call); err != nil {
+			t.Fatal(err)
+		}
+		slices, steps, rows := 0, 0, 0
+		for pending := true; pending; _, pending = e.pending() {
+			rows += e.work(20, func() bool { steps++; return steps%every == 0 })
+			slices++
+			if v, _, err := vectorsOf(t.Context(), between, "abc"); err != nil || fmt.Sprint(v[0]) != fmt.Sprint(want[0]) {
+				t.Fatal("between two slices:", err)
+			}
+		}
+		<-call.done
+		for i := range texts {
+			if fmt.Sprint(call.results[i]) != fmt.Sprint(want[i]) {
+				t.Errorf("in slices of %d steps, text %d differs", every, i)
+			}
+		}
+		if every == 1 && slices < 20 || rows != call.tokens || e.pass.Pages().InUse() != 0 {
+			t.Errorf("%d slices, %d rows of %d, %d pages", slices, rows, call.tokens, e.pass.Pages().InUse())
+		}
+	}
+}
+
+// Calls of many tenants at a time, some of which leave, give the same bits as alone, and every page comes back.
+func TestRandomEncoderCalls(t *testing.T) {
+	path := tinyEncoder(t, poolMean, gguf.Q4_0)
+	e := openEncoder(t, path, "", 2)
+	texts := make([]string, 60)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range texts {
+		var b strings.Builder
+		for range r.IntN(tinyEncoderContext - 2) {
+			b.WriteByte(byte('a' + r.IntN(26)))
+		}
+		texts[i] = b.String()
+	}
+	want := make([][]float32, len(texts))
+	alone := openEncoder(t, path, "", 1)
+	for i, text := range texts {
+		v, _, err := vectorsOf(t.Context(), alone, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[i] = v[0]
+	}
+	classes := []engine.Class{"", engine.ClassInteractive, engine.ClassStandard, engine.ClassBatch}
+	calls := 400
+	if testing.Short() {
+		calls = 60
+	}
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 7))
+			for range calls {
+				ctx, cancel := context.WithCancel(t.Context())
+				which := r.Perm(len(texts))[:1+r.IntN(20)]
+				req := &engine.EmbedRequest{Tenant: fmt.Sprint(r.IntN(3)), Class: classes[r.IntN(4)]}
+				for _, i := range which {
+					req.Input = append(req.Input, texts[i])
+				}
+				leaves := r.IntN(4) == 0
+				if leaves {
+					go cancel()
+				}
+				out, err := e.embed(ctx, req)
+				cancel()
+				switch {
+				case err != nil && !(leaves && errors.Is(err, context.Canceled)):
+					t.Error(err)
+				case err == nil:
+					for at, i := range which {
+						if !slices.Equal(out.Vectors[at], want[i]) {
+							t.Errorf("text %d differs", i)
+						}
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	e.queue.ended.Wait()
+	if _, ok := e.pending(); ok || e.pass.Pages().InUse() != 0 || e.queue.tokens != 0 || len(e.queue.running) != 0 {
+		t.Errorf("pending %v, %d pages, %d tokens", ok, e.pass.Pages().InUse(), e.queue.tokens)
+	}
+}
+
+// Nobody waits for what nobody wants any more: a batch whose callers left is given up at the next step.
+func TestAbandonedBatches(t *testing.T) {
+	e := sharing(openEncoder(t, tinyEncoder(t, poolMean, gguf.F32), "", 1), 1)
+	defer e.pool.Close()
+	woken := make(chan struct{}, 1)
+	e.queue.wake = func() { woken <- struct{}{} }
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, _, err := vectorsOf(ctx, e, "abc", "def")
+		left <- err
+	}()
+	<-woken
+	if rows := e.work(100, func() bool { return true }); rows != 0 {
+		t.Fatalf("%d rows after one step", rows)
+	}
+	if class, ok := e.pending(); !ok || class != engine.ClassStandard {
+		t.Error("what is being computed is not pending:", class, ok)
+	}
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, ok := e.pending(); !ok {
+		t.Error("an abandoned batch has to be ended")
+	}
+	steps := 0
+	if rows := e.work(100, func() bool { steps++; return false }); rows != 10 || steps != 0 || e.pass.Pages().InUse() != 0 {
+		t.Errorf("%d rows, %d further steps, %d pages", rows, steps, e.pass.Pages().InUse())
+	}
+	if _, ok := e.pending(); ok {
+		t.Error("something is left")
+	}
+}
+
+func TestClosedEncoders(t *testing.T) {
+	path := tinyEncoder(t, poolMean, gguf.F32)
+	e := openEncoder(t, path, "", 1)
+	woken := make(chan struct{}, 3)
+	e.queue.wake = func() { woken <- struct{}{} } // nobody computes
+	ended := make(chan error)
+	for range 3 {
+		go func() {
+			_, _, err := vectorsOf(t.Context(), e, "abc", "def")
+			ended <- err
+		}()
+	}
+	for range 3 {
+		<-woken
+	}
+	e.work(1, func() bool { return true })
+	if err := e.close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := <-ended; !fault.Is(err, fault.CodeEngineUnavailable) {
+			t.Error(err)
+		}
+	}
+	if _, _, err := vectorsOf(t.Context(), e, "abc"); !fault.Is(err, fault.CodeEngineUnavailable) {
+		t.Error(err)
+	}
+	if e.work(1, nil) != 5 || e.pass.Pages().InUse() != 0 {
+		t.Error("a batch is left behind")
+	}
+}
