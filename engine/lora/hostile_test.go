@@ -143,6 +143,7 @@ func TestPEFTRefusals(t *testing.T) {
 		{"scale without end", small().as(`{"peft_type":"LORA","r":2,"lora_alpha":1e300}`), "scale"},
 		{"not a number", bad(math.NaN()), "not finite"},
 		{"infinite", bad(math.Inf(-1)), "not finite"},
+		{"absurdly large", bad(1e7), "not finite, or beyond"},
 		{"integers", ints(), "whose scale nothing tells"},
 		{"unknown product", small().with(layer("mlp.experts.0.lora_A.weight"), 2, 32), "does not have"},
 		{"layer with two spellings", small().with("base_model.model.layers.0.self_attn.q_proj.lora_A.weight", 2, 32), "twice"},

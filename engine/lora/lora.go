@@ -51,6 +51,7 @@ const (
 	maxFactors  = 1 << 14
 	maxElements = 1 << 30 // of all factors
 	maxScale    = 1e6
+	maxNumber   = 1e6 // of a factor
 )
 
 // Open reads the adapter at path, a GGUF file or a directory of peft, for a model. The caller closes it when it took the factors.
@@ -241,8 +242,8 @@ func finite(factors []Factor) error {
 			for i := range m.Rows() {
 				m.Row(i, row)
 				for _, v := range row {
-					if v-v != 0 {
-						return fmt.Errorf("weight %.120q: its factors have numbers that are not finite", f.Target)
+					if !(v >= -maxNumber && v <= maxNumber) {
+						return fmt.Errorf("weight %.120q: its factors have numbers that are not finite, or beyond %v", f.Target, maxNumber)
 					}
 				}
 			}

@@ -3,6 +3,8 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/sluice-project/sluice/engine/graph"
 	"github.com/sluice-project/sluice/engine/kernel"
@@ -49,9 +51,9 @@ func (b *assembler) aim(n *graph.Node, w packed) {
 // Bytes is the memory of the adapter.
 func (a *Adapter) Bytes() int { return a.bytes }
 
-// NewAdapter packs the factors of an adapter, each number as it is: in half precision where a factor fits it exactly, otherwise in
-// float32. The factors are not used afterwards. It is an error when the program multiplies with no such weight, or with one of another
-// shape.
+// NewAdapter packs the factors of an adapter, in half precision unless the program keeps the weight itself in float32: then in float32,
+// where half precision does not hold the factor exactly. The factors are not used afterwards. It is an error when the program
+// multiplies with no such weight, or with one of another shape.
 func (p *Program) NewAdapter(factors []lora.Factor) (*Adapter, error) {
 	if len(factors) == 0 {
 		return nil, errors.New("the adapter changes nothing")
@@ -72,10 +74,7 @@ func (p *Program) NewAdapter(factors []lora.Factor) (*Adapter, error) {
 				f.Target, f.B.Rows(), f.A.Cols(), places[0].rows, places[0].cols)
 		}
 		seen[f.Target] = true
-		r := lowRank{a: a.pack(f.A, 0, f.A.Rows()), scale: f.Scale}
-		for from := 0; from < f.B.Rows(); from += tileRows {
-			r.b = append(r.b, a.pack(f.B, from, min(from+tileRows, f.B.Rows())))
-		}
+		r := a.pack(f, p.steps[places[0].step].w.Format() == kernel.F32)
 		for _, at := range places {
 			r.from = at.from
 			a.steps[at.step] = append(a.steps[at.step], r)
@@ -84,34 +83,68 @@ func (p *Program) NewAdapter(factors []lora.Factor) (*Adapter, error) {
 	return a, nil
 }
 
-// pack makes a matrix of the rows [from, to).
-func (a *Adapter) pack(m lora.Matrix, from, to int) *kernel.Matrix {
-	row, half := make([]float32, m.Cols()), make([]uint16, m.Cols())
-	format := kernel.F16
-	for i := from; i < to && format == kernel.F16; i++ {
+// pack makes the matrices of a pair of factors.
+func (a *Adapter) pack(f lora.Factor, exact bool) lowRank {
+	down, up := choose(f.A, exact), choose(f.B, exact)
+	r := lowRank{a: a.matrix(f.A, 0, f.A.Rows(), down), scale: f.Scale / down.by / up.by}
+	for from := 0; from < f.B.Rows(); from += tileRows {
+		r.b = append(r.b, a.matrix(f.B, from, min(from+tileRows, f.B.Rows()), up))
+	}
+	return r
+}
+
+// packing is how a factor is kept: its numbers times a power of two, which the scale takes off again.
+type packing struct {
+	format kernel.Format
+	by     float32
+}
+
+// The largest number of a factor in half precision comes near the top of that format, so that small ones keep their digits, too: factors
+// that were trained in sixteen bits lose nothing.
+const (
+	topExponent = 14
+	mostShift   = 40
+)
+
+// choose finds the packing of a factor. exact: no number may be rounded.
+func choose(m lora.Matrix, exact bool) packing {
+	row, top := make([]float32, m.Cols()), float32(0)
+	for i := range m.Rows() {
 		m.Row(i, row)
-		if !fitsHalf(row, half) {
-			format = kernel.F32
+		for _, v := range row {
+			top = max(top, magnitude(v))
 		}
 	}
-	a.bytes += kernel.MatrixBytes(format, to-from, m.Cols())
-	out := kernel.NewMatrix(format, to-from, m.Cols(), nil)
+	p := packing{kernel.F16, 1}
+	if top > 0 {
+		_, exponent := math.Frexp(float64(top))
+		p.by = float32(math.Ldexp(1, min(max(topExponent-exponent, -mostShift), mostShift)))
+	}
+	if !exact {
+		return p
+	}
+	half, back := make([]uint16, m.Cols()), make([]float32, m.Cols())
+	for i := range m.Rows() {
+		m.Row(i, row)
+		kernel.Generic().Scale(row, row, p.by)
+		kernel.Generic().ToHalf(half, row)
+		kernel.Generic().FromHalf(back, half)
+		if !slices.Equal(row, back) {
+			return packing{kernel.F32, 1}
+		}
+	}
+	return p
+}
+
+// matrix packs the rows [from, to) of a factor.
+func (a *Adapter) matrix(m lora.Matrix, from, to int, p packing) *kernel.Matrix {
+	row := make([]float32, m.Cols())
+	a.bytes += kernel.MatrixBytes(p.format, to-from, m.Cols())
+	out := kernel.NewMatrix(p.format, to-from, m.Cols(), nil)
 	for i := from; i < to; i++ {
 		m.Row(i, row)
+		kernel.Generic().Scale(row, row, p.by)
 		out.SetRow(i-from, row)
 	}
 	return out
-}
-
-// fitsHalf reports whether half precision holds a row exactly.
-func fitsHalf(row []float32, half []uint16) bool {
-	k, back := kernel.Generic(), make([]float32, len(row))
-	k.ToHalf(half, row)
-	k.FromHalf(back, half)
-	for i, v := range row {
-		if back[i] != v {
-			return false
-		}
-	}
-	return true
 }
