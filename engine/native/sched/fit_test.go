@@ -71,6 +71,9 @@ func TestFitFollowsAMachineThatChanges(t *testing.T) {
 			}
 			f.observe(l, microseconds(now(l)*math.Exp(0.05*rng.NormFloat64())))
 		}
+		if p := f.p99(); p > 1.6 {
+			t.Errorf("forty steps after the change the spread is still %.2f", p)
+		}
 		if e := worst(&f, slow); e > 0.15 {
 			t.Errorf("forty steps after the machine took %.1f times as long, predictions are off by %.0f %%", factor, 100*e)
 		}

@@ -22,47 +22,36 @@ func (f *Fair) Order(dst []int, candidates []Candidate, now time.Time, limit int
 type ordering struct {
 	f          *Fair
 	candidates []Candidate
-	classes    [Classes][]*bucket
+	classes    [Classes][]*turn // the tenants that have candidates of the class
 	debt       [Classes]float64
 }
 
 // turn is a tenant during one call.
 type turn struct {
 	name    string
+	weight  float64
 	counter float64 // with what is ahead in the order
 	open    int
-}
-
-// bucket is what a tenant has in a class.
-type bucket struct {
-	*turn
-	heap []int // indices of candidates, the first one at the top
+	heaps   [Classes][]int // indices of its candidates by class, the first one at the top
 }
 
 func (f *Fair) gather(candidates []Candidate, now time.Time) *ordering {
 	o := &ordering{f: f, candidates: candidates, debt: f.debt}
-	type place struct {
-		name  string
-		class int
-	}
-	turns, buckets := map[string]*turn{}, map[place]*bucket{}
+	turns := map[string]*turn{}
 	var oldest [Classes]time.Time
 	for i, c := range candidates {
-		b := buckets[place{c.Tenant, c.Class}]
-		if b == nil {
-			t := turns[c.Tenant]
-			if t == nil {
-				t = &turn{name: c.Tenant, counter: f.Counter(c.Tenant)}
-				if known := f.tenants[c.Tenant]; known != nil {
-					t.open = known.open()
-				}
-				turns[c.Tenant] = t
+		t := turns[c.Tenant]
+		if t == nil {
+			t = &turn{name: c.Tenant, weight: f.weight(c.Tenant), counter: f.Counter(c.Tenant)}
+			if known := f.tenants[c.Tenant]; known != nil {
+				t.open = known.open()
 			}
-			b = &bucket{turn: t}
-			buckets[place{c.Tenant, c.Class}] = b
-			o.classes[c.Class] = append(o.classes[c.Class], b)
+			turns[c.Tenant] = t
 		}
-		b.heap = append(b.heap, i)
+		if len(t.heaps[c.Class]) == 0 {
+			o.classes[c.Class] = append(o.classes[c.Class], t)
+		}
+		t.heaps[c.Class] = append(t.heaps[c.Class], i)
 		if oldest[c.Class].IsZero() || c.Arrived.Before(oldest[c.Class]) {
 			oldest[c.Class] = c.Arrived
 		}
@@ -74,9 +63,9 @@ func (f *Fair) gather(candidates []Candidate, now time.Time) *ordering {
 		if f.late[class] = now.Sub(oldest[class]) > f.cfg.MaxWait; !f.late[class] {
 			f.debt[class], o.debt[class] = 0, 0
 		}
-		for _, b := range list {
-			for i := len(b.heap)/2 - 1; i >= 0; i-- {
-				o.sink(b.heap, i)
+		for _, t := range list {
+			for i := len(t.heaps[class])/2 - 1; i >= 0; i-- {
+				o.sink(t.heaps[class], i)
 			}
 		}
 	}
@@ -85,8 +74,14 @@ func (f *Fair) gather(candidates []Candidate, now time.Time) *ordering {
 
 // before orders the candidates of one tenant and class.
 func (o *ordering) before(i, j int) bool {
-	a, b := o.candidates[i], o.candidates[j]
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Arrived.Compare(b.Arrived), cmp.Compare(i, j)) < 0
+	a, b := &o.candidates[i], &o.candidates[j]
+	if a.Priority != b.Priority {
+		return a.Priority > b.Priority
+	}
+	if !a.Arrived.Equal(b.Arrived) {
+		return a.Arrived.Before(b.Arrived)
+	}
+	return i < j
 }
 
 // sink restores the heap below i.
@@ -126,32 +121,32 @@ func (o *ordering) next() int {
 func (o *ordering) take(class int) int {
 	list := o.classes[class]
 	least := list[0].counter
-	for _, b := range list[1:] {
-		least = min(least, b.counter)
+	for _, t := range list[1:] {
+		least = min(least, t.counter)
 	}
 	at := -1
-	for i, b := range list {
-		if b.counter <= least+o.f.cfg.Quantum && (at < 0 || o.sooner(b, list[at])) {
+	for i, t := range list {
+		if t.counter <= least+o.f.cfg.Quantum && (at < 0 || o.sooner(t, list[at], class)) {
 			at = i
 		}
 	}
-	b := list[at]
-	first := b.heap[0]
-	b.counter += o.f.cfg.Prefill * float64(o.candidates[first].Tokens) / o.f.weight(b.name)
-	last := len(b.heap) - 1
-	b.heap[0] = b.heap[last]
-	b.heap = b.heap[:last]
+	t := list[at]
+	heap := t.heaps[class]
+	first, last := heap[0], len(heap)-1
+	t.counter += o.f.cfg.Prefill * float64(o.candidates[first].Tokens) / t.weight
+	heap[0] = heap[last]
+	t.heaps[class] = heap[:last]
 	if last == 0 {
 		list[at] = list[len(list)-1]
 		o.classes[class] = list[:len(list)-1]
 	} else {
-		o.sink(b.heap, 0)
+		o.sink(t.heaps[class], 0)
 	}
 	return first
 }
 
 // sooner orders tenants whose counters are about even.
-func (o *ordering) sooner(a, b *bucket) bool {
-	x, y := o.candidates[a.heap[0]], o.candidates[b.heap[0]]
+func (o *ordering) sooner(a, b *turn, class int) bool {
+	x, y := o.candidates[a.heaps[class][0]], o.candidates[b.heaps[class][0]]
 	return cmp.Or(cmp.Compare(a.open, b.open), cmp.Compare(a.counter, b.counter), x.Arrived.Compare(y.Arrived), cmp.Compare(a.name, b.name)) < 0
 }

@@ -303,3 +303,40 @@ func TestMaxSequences(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// While interactive prompts keep coming, sequences of less urgent classes compute their tokens as often as their own targets ask, and
+// batch not more often than about twice that.
+func TestOthersTokensAreInTimeBesideUrgentPrompts(t *testing.T) {
+	t.Parallel()
+	for _, class := range []int{Standard, Batch} {
+		truth := linear(1000, 800, 800, 0.1)
+		c := settled(t, ControllerConfig{}, truth)
+		const n = 10
+		d := Demand{}
+		d.Classes[Interactive] = ClassDemand{Prefill: 1 << 20}
+		d.Classes[class] = ClassDemand{Decoding: n, Context: n * 100}
+		var last [n]time.Duration
+		var now, most time.Duration
+		total := 0
+		for range 500 {
+			got := c.Plan(d)
+			took := microseconds(truth(got.Load))
+			c.Observe(got.Load, took)
+			now += took
+			for range got.Classes[class].Decode {
+				gap := now - last[total%n]
+				most = max(most, gap)
+				c.ObserveGap(class, gap)
+				last[total%n] = now
+				total++
+			}
+		}
+		target := c.cfg.Targets[class]
+		if most > target {
+			t.Errorf("%s: a token took %v, the target is %v", ClassName(class), most, target)
+		}
+		if asked := n * int(now/target); class == Batch && (total < asked || total > 3*asked) {
+			t.Errorf("%d tokens of batch in %v, its target asks for %d", total, now, asked)
+		}
+	}
+}

@@ -366,6 +366,9 @@ func TestInteractiveTargetWhileBatchSaturates(t *testing.T) {
 
 func TestTargetsWhileTheMachineChanges(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("simulates many minutes")
+	}
 	changes := map[string]func(time.Duration) float64{
 		"half the speed midway": func(now time.Duration) float64 {
 			if now > 40*time.Second {
@@ -414,6 +417,9 @@ func TestTargetsWhileTheMachineChanges(t *testing.T) {
 // machine. Without fair turns it waits behind the others.
 func TestSingleRequestBesideFifty(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("simulates many minutes")
+	}
 	for name, truth := range machines {
 		for class := range Classes {
 			run := func(many int, fair bool) (first, p90, p99 time.Duration) {
