@@ -1,0 +1,171 @@
+package jsonschema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// alternative is one way to satisfy a place: nodes whose own demands must all hold, without repetition, by id.
+type alternative struct {
+	nodes []*node
+	types types
+	done  []ref // demands that it is known to satisfy
+}
+
+// with returns the alternative with n's own demands added; ok is false when no type is left.
+func (a alternative) with(n *node) (alternative, bool) {
+	if n.never || a.types&n.types == 0 {
+		return a, false
+	}
+	i, found := slices.BinarySearchFunc(a.nodes, n, func(x, y *node) int { return x.id - y.id })
+	if !found && n.own() {
+		a.nodes = slices.Insert(slices.Clone(a.nodes), i, n)
+	}
+	a.types &= n.types
+	return a, true
+}
+
+func (a alternative) key() string {
+	var b strings.Builder
+	for _, n := range a.nodes {
+		b.WriteString(ref{node: n}.key())
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// expand writes the conjunction of the demands as alternatives of plain nodes: a disjunctive normal form.
+func (c *compiler) expand(demands []ref) ([]alternative, error) {
+	alts := []alternative{{types: typeAny}}
+	var err error
+	for _, d := range demands {
+		if alts, err = c.add(alts, d); err != nil {
+			return nil, err
+		}
+	}
+	return alts, nil
+}
+
+// add returns the alternatives that satisfy d besides.
+func (c *compiler) add(alts []alternative, d ref) ([]alternative, error) {
+	if len(alts) == 0 {
+		return nil, nil
+	}
+	if c.open[d] {
+		return nil, refuse(d.node.at, fault.Say("this schema refers to itself without a property or item in between, so it says nothing: break the circle",
+			"该模式未经属性或元素就引用了自身，没有意义：请打破循环"))
+	}
+	c.open[d] = true
+	defer delete(c.open, d)
+	var out, rest []alternative
+	for _, a := range alts {
+		if slices.Contains(a.done, d) {
+			out = append(out, a)
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	if len(rest) == 0 {
+		return out, nil
+	}
+	more, err := c.addNode(rest, d)
+	for _, a := range more {
+		a.done = append(a.done[:len(a.done):len(a.done)], d)
+		out = append(out, a)
+	}
+	return out, err
+}
+
+func (c *compiler) addNode(alts []alternative, d ref) ([]alternative, error) {
+	n := d.node
+	if d.not {
+		return c.addOpposite(alts, n)
+	}
+	var out []alternative
+	for _, a := range alts {
+		if a, ok := a.with(n); ok {
+			out = append(out, a)
+		}
+	}
+	alts = out
+	err := c.work(len(alts)+1, n.at)
+	for i := 0; i < len(n.all) && err == nil; i++ {
+		alts, err = c.add(alts, n.all[i])
+	}
+	for i := 0; i < len(n.any) && err == nil; i++ {
+		alts, err = c.choose(alts, n.at, single(n.any[i]))
+	}
+	for i := 0; i < len(n.conds) && err == nil; i++ {
+		k := n.conds[i]
+		alts, err = c.choose(alts, n.at, [][]ref{{k.when, k.then}, {k.when.negated(), k.otherwise}})
+	}
+	for i := 0; i < len(n.one) && err == nil; i++ {
+		alts, err = c.chooseOne(alts, n.one[i])
+	}
+	return alts, err
+}
+
+// single makes a list of conjunctions of one demand each.
+func single(demands []ref) [][]ref {
+	out := make([][]ref, len(demands))
+	for i, d := range demands {
+		out[i] = []ref{d}
+	}
+	return out
+}
+
+// choose returns the alternatives that satisfy one of the conjunctions besides.
+func (c *compiler) choose(alts []alternative, at string, conjunctions [][]ref) ([]alternative, error) {
+	var out []alternative
+	seen := map[string]bool{}
+	for _, conjunction := range conjunctions {
+		some := alts
+		for _, d := range conjunction {
+			var err error
+			if some, err = c.add(some, d); err != nil {
+				return nil, err
+			}
+		}
+		for _, a := range some {
+			if key := a.key(); !seen[key] {
+				seen[key] = true
+				out = append(out, a)
+			}
+		}
+		if len(out) > c.opt.Limits.Alternatives {
+			return nil, refuse(at, fault.Say("anyOf, oneOf and their like combine in more than %d ways here: use fewer branches, or nest them in properties",
+				"anyOf、oneOf 等在此处的组合超过 %d 种：请减少分支，或放到属性中", c.opt.Limits.Alternatives))
+		}
+	}
+	return out, nil
+}
+
+// chooseOne returns the alternatives that satisfy exactly one branch. Branches that provably share no value need no more than a
+// choice; others must fail where one holds.
+func (c *compiler) chooseOne(alts []alternative, one oneOf) ([]alternative, error) {
+	conjunctions := make([][]ref, len(one.branches))
+	for i, b := range one.branches {
+		conjunctions[i] = []ref{b}
+		for j, other := range one.branches {
+			if i == j {
+				continue
+			}
+			apart, err := c.disjoint(b, other)
+			if err != nil {
+				return nil, err
+			}
+			if !apart {
+				conjunctions[i] = append(conjunctions[i], other.negated())
+			}
+		}
+	}
+	out, err := c.choose(alts, one.at, conjunctions)
+	if why := asOpposite(err); why != nil {
+		return nil, refuse(one.at, fault.Say(
+			"its branches may overlap, and that only one holds cannot be enforced (%s: %s): use anyOf, or give every branch a required property with a const of its own",
+			"各分支可能重叠，无法保证只有一个成立（%s：%s）：请使用 anyOf，或为每个分支设置取值各异的必填 const 属性", why.Pointer, why.Problem))
+	}
+	return out, err
+}

@@ -1,0 +1,198 @@
+package jsonschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+type kind uint8
+
+const (
+	kindNull kind = iota
+	kindBool
+	kindNumber
+	kindString
+	kindArray
+	kindObject
+)
+
+// value is a JSON value that keeps the order of its members and the spelling of its numbers.
+type value struct {
+	kind   kind
+	yes    bool     // of a bool
+	text   string   // of a string, decoded; of a number, as spelled
+	num    *big.Rat // of a number
+	items  []*value // of an array; of an object, the members' values
+	names  []string // of an object
+	parent *value   // nil at the root
+	step   string   // the name or index that leads here from the parent
+}
+
+// at is the JSON pointer of v, as a URI fragment without percent-encoding.
+func (v *value) at() string {
+	if v.parent == nil {
+		return "#"
+	}
+	return v.parent.at() + "/" + escapeStep(v.step)
+}
+
+func escapeStep(s string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(s) }
+
+// member returns an object's member, or nil.
+func (v *value) member(name string) *value {
+	for i, n := range v.names {
+		if n == name {
+			return v.items[i]
+		}
+	}
+	return nil
+}
+
+// same reports whether two values are equal as JSON Schema means it: numbers by value, objects without regard to order.
+func (v *value) same(w *value) bool {
+	if v.kind != w.kind || len(v.items) != len(w.items) {
+		return false
+	}
+	switch v.kind {
+	case kindBool:
+		return v.yes == w.yes
+	case kindString:
+		return v.text == w.text
+	case kindNumber:
+		return v.num.Cmp(w.num) == 0
+	case kindObject:
+		for i, name := range v.names {
+			if o := w.member(name); o == nil || !v.items[i].same(o) {
+				return false
+			}
+		}
+	default:
+		for i := range v.items {
+			if !v.items[i].same(w.items[i]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// decode reads text as one JSON value within the limits on bytes and depth.
+func decode(text json.RawMessage, lim Limits) (*value, error) {
+	if len(text) > lim.Bytes {
+		return nil, refuse("#", fault.Say("the schema has %d bytes, at most %d are allowed: shorten it, or share parts through $defs",
+			"模式有 %d 字节，最多允许 %d 字节：请缩短，或用 $defs 共享重复部分", len(text), lim.Bytes))
+	}
+	if !utf8.Valid(text) {
+		return nil, refuse("#", fault.Say("the schema is not valid UTF-8: encode it as UTF-8", "模式不是合法的 UTF-8：请以 UTF-8 编码"))
+	}
+	d := &decoder{json: json.NewDecoder(bytes.NewReader(text)), depth: lim.Depth}
+	d.json.UseNumber()
+	v, err := d.value(nil, "", 1)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.json.Token(); !errors.Is(err, io.EOF) {
+		return nil, refuse("#", fault.Say("something follows the schema's JSON value: remove it", "模式的 JSON 值之后还有内容：请删除"))
+	}
+	return v, nil
+}
+
+type decoder struct {
+	json  *json.Decoder
+	depth int
+}
+
+func (d *decoder) value(parent *value, step string, depth int) (*value, error) {
+	t, err := d.json.Token()
+	if err != nil {
+		return nil, d.syntax()
+	}
+	v := &value{parent: parent, step: step}
+	if depth > d.depth {
+		return nil, refuse("#", fault.Say("the schema nests deeper than %d levels: move inner parts to $defs and refer to them",
+			"模式嵌套超过 %d 层：请把内层移到 $defs 并引用", d.depth))
+	}
+	switch t := t.(type) {
+	case nil:
+	case bool:
+		v.kind, v.yes = kindBool, t
+	case string:
+		v.kind, v.text = kindString, t
+	case json.Number:
+		v.kind, v.text = kindNumber, t.String()
+		if v.num = parseNumber(v.text); v.num == nil {
+			return nil, refuse(v.at(), fault.Say("this number has too many digits or too large an exponent (at most %d): write a shorter one",
+				"该数字的位数或指数过大（最多 %d）：请写较短的数字", maxDigits))
+		}
+	case json.Delim:
+		return v, d.children(v, t, depth)
+	}
+	return v, nil
+}
+
+// children reads what follows an opening bracket, up to the closing one.
+func (d *decoder) children(v *value, open json.Delim, depth int) error {
+	v.kind = kindArray
+	if open == '{' {
+		v.kind = kindObject
+	}
+	seen := map[string]bool{}
+	for d.json.More() {
+		step := strconv.Itoa(len(v.items))
+		if v.kind == kindObject {
+			t, err := d.json.Token()
+			if err != nil {
+				return d.syntax()
+			}
+			step, _ = t.(string)
+			if seen[step] {
+				return refuse(v.at()+"/"+escapeStep(step), fault.Say("this name occurs twice in its object: keep one", "该名称在对象中重复出现：请只保留一个"))
+			}
+			seen[step] = true
+			v.names = append(v.names, step)
+		}
+		c, err := d.value(v, step, depth+1)
+		if err != nil {
+			return err
+		}
+		v.items = append(v.items, c)
+	}
+	if _, err := d.json.Token(); err != nil {
+		return d.syntax()
+	}
+	return nil
+}
+
+func (d *decoder) syntax() error {
+	return refuse("#", fault.Say("the schema is not valid JSON near byte %d: check quotes, commas and brackets",
+		"模式不是合法的 JSON（第 %d 字节附近）：请检查引号、逗号和括号", d.json.InputOffset()))
+}
+
+// maxDigits bounds the digits and the exponent of a schema's numbers; without it, 1e999999999 would fill the memory.
+const maxDigits = 60
+
+// parseNumber returns the exact value of a JSON number, or nil if it is out of bounds.
+func parseNumber(s string) *big.Rat {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(s), "e")
+	if len(mantissa) > maxDigits {
+		return nil
+	}
+	if exponent != "" {
+		if e, err := strconv.Atoi(exponent); err != nil || e > maxDigits || e < -maxDigits {
+			return nil
+		}
+	}
+	r, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return nil
+	}
+	return r
+}
