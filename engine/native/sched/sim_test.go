@@ -337,13 +337,13 @@ const interactiveTarget = 20 * time.Millisecond
 func TestInteractiveTargetWhileBatchSaturates(t *testing.T) {
 	t.Parallel()
 	for name, truth := range machines {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			without := newSimulation(seed, truth, nil, 128)
 			saturated(without)
-			without.until(45 * time.Second)
+			without.until(30 * time.Second)
 			with := newSimulation(seed, truth, &ControllerConfig{}, 0)
 			saturated(with)
-			with.until(45 * time.Second)
+			with.until(30 * time.Second)
 
 			late, early := quantile(without.gaps[Interactive], 0.99), quantile(with.gaps[Interactive], 0.99)
 			if late <= interactiveTarget*13/10 {
@@ -385,7 +385,7 @@ func TestTargetsWhileTheMachineChanges(t *testing.T) {
 		"slower and slower": func(now time.Duration) float64 { return 1 + float64(now)/float64(80*time.Second) },
 	}
 	for name, slower := range changes {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			run := func(cfg *ControllerConfig) *simulation {
 				s := newSimulation(seed, linear(300, 400, 350, 0.2), cfg, 128)
 				s.m.slower = slower
@@ -429,7 +429,7 @@ func TestSingleRequestBesideFifty(t *testing.T) {
 				}
 				s.add(many, simClient{class: class, tenant: "many", prompt: 128, output: 64})
 				s.add(1, simClient{class: class, tenant: "single", prompt: 128, output: 64, think: 800 * time.Millisecond})
-				s.until(90 * time.Second)
+				s.until(45 * time.Second)
 				return quantile(s.single, 0.5), quantile(s.single, 0.9), quantile(s.gaps[class], 0.99)
 			}
 			idle, _, _ := run(0, true)
