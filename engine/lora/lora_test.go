@@ -191,6 +191,28 @@ func TestBothFormatsFitBothModels(t *testing.T) {
 	}
 }
 
+// What llama.cpp's own converter made of an adapter of peft has the same factors.
+func TestFilesOfTheConverter(t *testing.T) {
+	for _, family := range []string{"llama", "gemma3"} {
+		for _, file := range []bool{false, true} {
+			base := baseOf(t, family, file)
+			want, got := open(t, filepath.Join("testdata", family), base).Factors(), open(t, filepath.Join("testdata", family+".gguf"), base).Factors()
+			if len(got) != len(want) {
+				t.Fatalf("%s: %d factors, want %d", family, len(got), len(want))
+			}
+			for i, x := range want {
+				same := func(a, b lora.Matrix) bool { return slices.EqualFunc(rows(a), rows(b), slices.Equal[[]float32]) }
+				if got[i].Target != x.Target || !same(got[i].A, x.A) || !same(got[i].B, x.B) {
+					t.Errorf("%s, model in a file %v: %s differs", family, file, x.Target)
+				}
+				if got[i].Scale != x.Scale && x.Target != "blk.0.ffn_down.weight" {
+					t.Errorf("%s: %s has the scale %v, want %v", family, x.Target, got[i].Scale, x.Scale)
+				}
+			}
+		}
+	}
+}
+
 // A GGUF file without alpha has the scale 1, as llama.cpp has it.
 func TestGGUFWithoutAlpha(t *testing.T) {
 	base := baseOf(t, "qwen2", false)
