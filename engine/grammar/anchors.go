@@ -5,33 +5,46 @@ package grammar
 // number of times, and nowhere else.
 
 var (
-	beginTree = &tree{op: opBegin, weight: 1, depth: 1}
-	endTree   = &tree{op: opEnd, weight: 1, depth: 1}
+	beginTree = &tree{op: opBegin, weight: 1, depth: 1, begins: true}
+	endTree   = &tree{op: opEnd, weight: 1, depth: 1, finishes: true}
 )
 
+// anchorSteps bounds the rewriting, which copies what stands beside an anchor.
+const anchorSteps = 100_000
+
 func withoutAnchors(t *tree) *tree {
-	t = anchors{op: opBegin}.border(t)
-	return anchors{op: opEnd}.border(t)
+	steps := anchorSteps
+	t = anchors{opBegin, &steps}.border(t)
+	t = anchors{opEnd, &steps}.border(t)
+	if steps <= 0 && t.err == nil {
+		t = &tree{op: opAlt, depth: 1, err: exceeded("BuildSteps", "the regular expression has too many ^ and $ inside groups; put them at its ends only",
+			"正则表达式的分组内 ^ 与 $ 过多；请只写在首尾")}
+	}
+	return t
 }
 
 // anchors rewrites one kind of anchor. In the comments "first" is the side of the text where the anchor holds.
-type anchors struct{ op op }
+type anchors struct {
+	op    op
+	steps *int // left; below zero, results mean nothing
+}
 
 func (a anchors) has(t *tree) bool {
-	if t.op == a.op {
-		return true
+	if a.op == opBegin {
+		return t.begins
 	}
-	for _, s := range t.sub {
-		if a.has(s) {
-			return true
-		}
-	}
-	return false
+	return t.finishes
+}
+
+// spent counts a step and reports whether there are none left.
+func (a anchors) spent() bool {
+	*a.steps--
+	return *a.steps <= 0
 }
 
 // border is t where the text's border is at its first side.
 func (a anchors) border(t *tree) *tree {
-	if !a.has(t) {
+	if !a.has(t) || a.spent() {
 		return t
 	}
 	switch t.op {
@@ -75,7 +88,7 @@ func (a anchors) borderRepeat(t *tree) *tree {
 
 // inside is t where something stands at its first side: the anchor never holds.
 func (a anchors) inside(t *tree) *tree {
-	if !a.has(t) {
+	if !a.has(t) || a.spent() {
 		return t
 	}
 	switch t.op {
@@ -92,6 +105,9 @@ func (a anchors) inside(t *tree) *tree {
 
 // nothing is how t matches the empty text at the border: not at all, unconditionally, or where the other anchor holds.
 func (a anchors) nothing(t *tree) *tree {
+	if a.spent() {
+		return noneTree
+	}
 	switch t.op {
 	case opText, opChars:
 		if t.null {
@@ -101,7 +117,7 @@ func (a anchors) nothing(t *tree) *tree {
 	case opAlt:
 		return a.weakest(each(t.sub, a.nothing))
 	case opConcat:
-		var other *tree = emptyTree
+		other := emptyTree
 		for _, s := range t.sub {
 			switch n := a.nothing(s); n {
 			case noneTree:
@@ -140,7 +156,7 @@ func (a anchors) weakest(ts []*tree) *tree {
 
 // something is t without the empty text; t has no anchor of this kind left.
 func (a anchors) something(t *tree) *tree {
-	if !t.null && !(anchors{other(a.op)}).has(t) {
+	if !t.null && !a.mirror().has(t) || a.spent() {
 		return t
 	}
 	switch t.op {
@@ -173,11 +189,11 @@ func (a anchors) something(t *tree) *tree {
 	}
 }
 
-func other(o op) op {
-	if o == opBegin {
-		return opEnd
+func (a anchors) mirror() anchors {
+	if a.op == opBegin {
+		return anchors{opEnd, a.steps}
 	}
-	return opBegin
+	return anchors{opBegin, a.steps}
 }
 
 // split takes the first of the parts off.

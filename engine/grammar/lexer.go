@@ -26,6 +26,7 @@ type state struct {
 	next    []*state // by byte class
 	clamped *state
 	scan    *scan
+	runs    [sliceRest]run
 }
 
 // accept is a set of lexemes that may end at one place.

@@ -35,11 +35,12 @@ type tree struct {
 	sub      []*tree
 	min, max int
 
-	err    error
-	depth  int
-	weight int // about how many byte-level nodes it becomes; saturates
-	wide   int // repetitions of large character classes: where a text may stay for long
-	null   bool
+	err              error
+	depth            int
+	weight           int // about how many byte-level nodes it becomes; saturates
+	wide             int // repetitions of large character classes: where a text may stay for long
+	null             bool
+	begins, finishes bool // contains opBegin, opEnd
 }
 
 const (
@@ -151,6 +152,8 @@ func combine(o op, sub []*tree) *tree {
 		t.depth = max(t.depth, s.depth)
 		t.weight = min(weightMax, t.weight+s.weight)
 		t.wide = min(weightMax, t.wide+s.wide)
+		t.begins = t.begins || s.begins
+		t.finishes = t.finishes || s.finishes
 	}
 	t.depth++
 	return t

@@ -1,6 +1,9 @@
 package grammar
 
-import "slices"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // tokens is a set of tokens: a list while there are few, else a mask.
 type tokens struct {
@@ -45,21 +48,49 @@ type exit struct {
 // maxRemainders bounds the exits of a state.
 const maxRemainders = 30_000
 
-// scanner finds scans by walking the vocabulary's trie.
+// scanner finds scans by walking the vocabulary's tries.
 type scanner struct {
 	*lexer
-	trie  *trie
-	long  int32
-	path  []*state // by depth
-	spell []byte
-	marks []uint64
+	voc     *Vocabulary
+	long    int32
+	members []byteSet            // of each byte class
+	plain   [sliceRest][]byteSeq // the characters of each kind of slice
+	path    []*state             // by depth
+	spell   []byte               // the bytes that led there
+	marks   []uint64
+	ended   []int32 // depths on the path at which a lexeme may have ended
+	rests   map[*accept][]entry
+	visited int
+	beyond  int // entries of rests
 }
 
 func newScanner(l *lexer, v *Vocabulary) *scanner {
-	return &scanner{
-		lexer: l, trie: v.trie, long: v.trie.deep, path: make([]*state, v.trie.deep+1), spell: make([]byte, v.trie.deep+1),
-		marks: make([]uint64, v.Words()),
+	long := v.trie.deep
+	sc := &scanner{
+		lexer: l, voc: v, long: long, path: make([]*state, long+1), spell: make([]byte, long+1),
+		marks: make([]uint64, v.Words()), members: make([]byteSet, l.count),
 	}
+	for b := range 256 {
+		sc.members[l.of[b]].add(byte(b))
+	}
+	var ascii byteSet
+	for b := range byte(utf8.RuneSelf) {
+		if plainByte(b) {
+			ascii.add(b)
+		}
+	}
+	sc.plain[sliceASCII] = []byteSeq{{ascii.and(v.units.bytes)}}
+	sc.plain[sliceText] = sc.plain[sliceASCII]
+	for _, seq := range byteSeqs([]Range{{utf8.RuneSelf, utf8.MaxRune}}) {
+		spelt := make(byteSeq, len(seq))
+		for i, set := range seq {
+			spelt[i] = set.and(v.units.bytes)
+		}
+		if !slices.ContainsFunc(spelt, byteSet.empty) {
+			sc.plain[sliceText] = append(sc.plain[sliceText], spelt)
+		}
+	}
+	return sc
 }
 
 // of is the scan of a state. States of one lexeme share it if what remains of the lexeme is the same.
@@ -83,14 +114,33 @@ func (sc *scanner) of(s *state) *scan {
 }
 
 func (sc *scanner) walk(start *state) *scan {
-	t := sc.trie
 	clear(sc.marks)
 	sc.path[0] = start
-	rests := map[*accept][]entry{}
-	var ended []int32 // depths on the path at which a lexeme may have ended
-	remainders, visited, count := 0, 0, 0
+	sc.rests, sc.visited, sc.beyond = map[*accept][]entry{}, 0, 0
+	count := 0
+	for i := range sc.voc.slices {
+		sl := &sc.voc.slices[i]
+		if sl.kind != sliceRest && sc.holds(start, sl.kind, sl.chars) {
+			sl.tokens.addTo(sc.marks)
+			count += sl.count
+			continue
+		}
+		n, ok := sc.walkTrie(sl.trie)
+		if !ok {
+			return &scan{wide: true}
+		}
+		count += n
+	}
+	sc.spend(sc.visited/8 + 4*sc.beyond)
+	return sc.result(start, newTokens(sc.marks, count))
+}
+
+// walkTrie marks the tokens of t that stay inside the lexemes and collects the remainders of the others. It gives up when there are
+// too many of those.
+func (sc *scanner) walkTrie(t *trie) (count int, ok bool) {
+	ended := sc.ended[:0]
 	for i := int32(0); int(i) < len(t.bytes); {
-		visited++
+		sc.visited++
 		d := t.depth[i]
 		b := t.bytes[i]
 		at := sc.path[d-1]
@@ -108,13 +158,9 @@ func (sc *scanner) walk(start *state) *scan {
 		}
 		if next == sc.dead {
 			for _, e := range ended {
-				a := sc.path[e].accept
-				before := len(rests[a])
-				rests[a] = sc.remainders(rests[a], i, e)
-				remainders += len(rests[a]) - before
-			}
-			if remainders > maxRemainders {
-				return &scan{wide: true}
+				if !sc.remainders(t, i, e) {
+					return 0, false
+				}
 			}
 			i = t.skip[i]
 			continue
@@ -124,22 +170,22 @@ func (sc *scanner) walk(start *state) *scan {
 			ended = append(ended, d)
 		}
 		if t.token[i] != noToken {
-			t.mark(sc.marks, int(i))
-			count++
+			count += t.mark(sc.marks, int(i))
 		}
 		i++
 	}
-	sc.spend(visited/8 + 4*remainders)
-	return sc.result(start, newTokens(sc.marks, count), rests)
+	sc.ended = ended
+	return count, true
 }
 
-// remainders adds the tokens at and below node i, of each what comes after depth e.
-func (sc *scanner) remainders(list []entry, i, e int32) []entry {
-	t := sc.trie
+// remainders collects the tokens at and below node i, of each what comes after depth e, where a lexeme may have ended.
+func (sc *scanner) remainders(t *trie, i, e int32) bool {
+	ended := sc.path[e].accept
+	list := sc.rests[ended]
+	before := len(list)
 	spell := append([]byte(nil), sc.spell[e+1:t.depth[i]]...)
-	base := int(t.depth[i]) - 1 - len(spell) // depth of the remainders' beginning
-	for j := i; j < t.skip[i]; j++ {
-		spell = append(spell[:int(t.depth[j])-1-base], t.bytes[j])
+	for j := i; j < t.skip[i] && sc.beyond+len(list)-before <= maxRemainders; j++ {
+		spell = append(spell[:t.depth[j]-1-e], t.bytes[j])
 		switch x := t.token[j]; {
 		case x >= 0:
 			list = append(list, entry{string(spell), x})
@@ -148,16 +194,15 @@ func (sc *scanner) remainders(list []entry, i, e int32) []entry {
 				list = append(list, entry{string(spell), y})
 			}
 		}
-		if len(list) > maxRemainders {
-			break
-		}
 	}
-	return list
+	sc.rests[ended] = list
+	sc.beyond += len(list) - before
+	return sc.beyond <= maxRemainders
 }
 
-func (sc *scanner) result(start *state, inner *tokens, rests map[*accept][]entry) *scan {
+func (sc *scanner) result(start *state, inner *tokens) *scan {
 	out := &scan{inner: inner}
-	for a, list := range rests {
+	for a, list := range sc.rests {
 		e := exit{accept: a, rest: newTrie(list)}
 		if len(start.rest) == 1 {
 			e.accept = nil

@@ -84,16 +84,19 @@ func (t *trie) end(i, token int32) {
 	}
 }
 
-// mark sets the bits of the tokens that end at node i.
-func (t *trie) mark(dst []uint64, i int) {
+// mark sets the bits of the tokens that end at node i and returns how many these are.
+func (t *trie) mark(dst []uint64, i int) int {
 	switch x := t.token[i]; {
 	case x >= 0:
 		dst[x>>6] |= 1 << (x & 63)
+		return 1
 	case x < noToken:
 		for _, y := range t.more[-2-x] {
 			dst[y>>6] |= 1 << (y & 63)
 		}
+		return len(t.more[-2-x])
 	}
+	return 0
 }
 
 func (t *trie) size() int { return 13*len(t.bytes) + 48*len(t.more) }

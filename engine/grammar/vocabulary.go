@@ -7,11 +7,12 @@ import (
 
 // Vocabulary is the tokens of a model, laid out for masks. It is immutable and safe for concurrent use.
 type Vocabulary struct {
-	trie  *trie
-	text  []byte  // bytes of all tokens
-	from  []int32 // token → where its bytes begin in text
-	ends  []int32 // tokens that end a text, sorted
-	units units
+	trie   *trie
+	slices []slice // the same tokens
+	text   []byte  // bytes of all tokens
+	from   []int32 // token → where its bytes begin in text
+	ends   []int32 // tokens that end a text, sorted
+	units  units
 }
 
 // NewVocabulary lays out the tokens 0 to size-1 of a tokenizer. bytes returns what a token adds to a text, nothing for control
@@ -41,6 +42,7 @@ func NewVocabulary(bytes func(id int32) []byte, size int, eog []int32) *Vocabula
 		}
 		list = append(list, entry{text, id})
 	}
+	v.cutSlices(list)
 	v.trie = newTrie(list)
 	return v
 }

@@ -1,0 +1,148 @@
+package grammar
+
+import "unicode/utf8"
+
+// slice is a part of the vocabulary. Inside a string, most tokens are allowed for one and the same reason: they are ordinary text, and
+// so many ordinary characters may follow. Where that holds of a state, the tokens of a slice are allowed without looking at each.
+type slice struct {
+	kind   sliceKind
+	chars  int // no token has more
+	count  int // tokens
+	tokens *tokens
+	trie   *trie
+}
+
+type sliceKind uint8
+
+const (
+	sliceASCII sliceKind = iota // printable characters but " and \, which texts escape
+	sliceText                   // these and all characters beyond ASCII
+	sliceRest                   // everything else
+)
+
+// sliceChars are the longest tokens of the slices of a kind; longer ones are in the rest.
+var sliceChars = [...]int{2, 4, 6, 8, 11, 15, 20}
+
+// cutSlices sorts the tokens into slices.
+func (v *Vocabulary) cutSlices(list []entry) {
+	lists := map[[2]int][]entry{}
+	for _, e := range list {
+		kind, chars := v.sliceOf(e.text)
+		lists[[2]int{int(kind), chars}] = append(lists[[2]int{int(kind), chars}], e)
+	}
+	add := func(kind sliceKind, chars int) {
+		part := lists[[2]int{int(kind), chars}]
+		if len(part) == 0 {
+			return
+		}
+		mask := make([]uint64, v.Words())
+		for _, e := range part {
+			mask[e.token>>6] |= 1 << (e.token & 63)
+		}
+		v.slices = append(v.slices, slice{kind: kind, chars: chars, count: len(part), tokens: newTokens(mask, len(part)), trie: newTrie(part)})
+	}
+	for kind := range sliceRest {
+		for _, chars := range sliceChars {
+			add(kind, chars)
+		}
+	}
+	add(sliceRest, 0)
+}
+
+func (v *Vocabulary) sliceOf(text string) (kind sliceKind, chars int) {
+	for i, r := range text {
+		switch {
+		case r < utf8.RuneSelf && !plainByte(byte(r)):
+			return sliceRest, 0
+		case r == utf8.RuneError && text[i] != 0xef: // a part of a character
+			return sliceRest, 0
+		case r >= utf8.RuneSelf:
+			kind = sliceText
+			if !v.spells([]byte(string(r))) {
+				return sliceRest, 0
+			}
+		}
+		chars++
+	}
+	for _, most := range sliceChars {
+		if chars <= most {
+			return kind, most
+		}
+	}
+	return sliceRest, 0
+}
+
+func plainByte(b byte) bool { return b >= ' ' && b <= '~' && b != '"' && b != '\\' }
+
+// run is what is known of how many characters of a kind may follow a state, whichever they are.
+type run struct{ yes, no int16 } // so many may; so many may not, 0: not known
+
+// holds reports whether any n characters of a kind may follow s.
+func (sc *scanner) holds(s *state, kind sliceKind, n int) bool {
+	known := &s.runs[kind]
+	switch {
+	case n <= int(known.yes):
+		return true
+	case known.no > 0 && n >= int(known.no):
+		return false
+	}
+	ok := true
+	for _, seq := range sc.plain[kind] {
+		if ok = sc.holdsSeq(s, seq, kind, n); !ok {
+			break
+		}
+	}
+	if ok {
+		known.yes = int16(n)
+	} else {
+		known.no = int16(n)
+	}
+	return ok
+}
+
+// maxBranches is the number of different states behind the same kind of character from which on it is not worth the trouble.
+const maxBranches = 8
+
+// holdsSeq is holds for texts that begin with a character whose encoding is in seq.
+func (sc *scanner) holdsSeq(s *state, seq byteSeq, kind sliceKind, n int) bool {
+	at := []*state{s}
+	for _, set := range seq {
+		var next []*state
+		for _, x := range at {
+			for class := range sc.count {
+				if !sc.inSet(class, set) {
+					continue
+				}
+				y := sc.step(x, uint8(class))
+				if y == sc.dead {
+					return false
+				}
+				if len(next) > 0 && next[len(next)-1] == y || contains(next, y) {
+					continue
+				}
+				if next = append(next, y); len(next) > maxBranches {
+					return false
+				}
+			}
+		}
+		at = next
+	}
+	for _, x := range at {
+		if n > 1 && !sc.holds(x, kind, n-1) {
+			return false
+		}
+	}
+	return true
+}
+
+func contains(list []*state, s *state) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// inSet reports whether some byte of a class is in set.
+func (sc *scanner) inSet(class int, set byteSet) bool { return !sc.members[class].and(set).empty() }
