@@ -91,6 +91,15 @@ func (f *File) Rank() int {
 	return rank
 }
 
+// Numbers is how many numbers the factors have together: a program keeps most of them in two bytes, some in four.
+func (f *File) Numbers() int {
+	n := 0
+	for _, x := range f.factors {
+		n += x.A.Rows() * (x.A.Cols() + x.B.Rows())
+	}
+	return n
+}
+
 // Close ends the use of the file.
 func (f *File) Close() error {
 	if f.close == nil {

@@ -130,7 +130,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		for _, c := range []struct {
 			plan  string
 			bound float64
-		}{{"f32", 0.02}, {"f16", 0.03}, {"int8", 0.8}} {
+		}{{"f32", 0.02}, {"f16", 0.03}, {"int8", 0.8}, {"narrow", 0.8}} {
 			prog := compileFamily(t, family, c.plan, false)
 			a := openAdapter(t, prog, family, name)
 			got := worst(runAdapted(t, prog, tiers()[0], 2, 1000, []*Adapter{a, a}, tokensOf(want)...), want)
@@ -147,7 +147,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 // instruction set; rows without one compute what they compute when there is no adapter at all.
 func TestAdaptersInOneBatch(t *testing.T) {
 	for _, family := range []string{"llama", "gemma3", "bert"} {
-		for _, plan := range []string{"f32", "int8"} {
+		for _, plan := range []string{"f32", "int8", "narrow"} {
 			prog := compileFamily(t, family, plan, false)
 			with := []*Adapter{openAdapter(t, prog, family, family), nil, random(t, prog, 5, 1), nil, random(t, prog, 40, 2)}
 			with = append(with, with[0], with[2])

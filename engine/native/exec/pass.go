@@ -16,7 +16,7 @@ type Row struct {
 	Wanted bool // whether the output of this row is wanted
 	// Segment says which of two texts the token belongs to, for models that are told.
 	Segment int32
-	// Adapter is what the row's sequence adds to products; nil: nothing.
+	// Adapter is what the rows of the sequence, all of them, add to products; nil: nothing.
 	Adapter *Adapter
 }
 
