@@ -37,7 +37,8 @@ func (b *builder) encoder() *graph.Value {
 	return b.Add(graph.OpNormalize, "embedding", nil, x)
 }
 
-// score is the head of a model that scores: a layer with tanh, which some files leave out, and one number.
+// score is the head of a model that scores: a layer with tanh, and one number. GGUF files made of BERT leave the layer out, because their
+// converter does; what they compute is what the file says.
 func (b *builder) score(x *graph.Value) *graph.Value {
 	if b.has("cls.weight") {
 		x = b.matmul("dense", x, "cls", graph.ClassHead, b.c.Dim, b.c.Dim, maybeBias)

@@ -219,7 +219,11 @@ func (r *metadata) encoder(c *Config) {
 		return
 	}
 	c.TokenTypes, c.Positions = types.Rows(), c.Context
-	switch kind := r.intOr("pooling_type", 1); kind {
+	otherwise := 1
+	if r.file.HasTensor("cls.output.weight") { // converters that find no pooling in the original's files leave it out
+		otherwise = 4
+	}
+	switch kind := r.intOr("pooling_type", otherwise); kind {
 	case 4: // a score instead of a vector
 		c.Pooling, c.Scores = "cls", true
 	case 1:

@@ -17,8 +17,6 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/gguf"
-	"github.com/sluice-project/sluice/engine/kernel"
-	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -176,44 +174,53 @@ func TestLongDocumentsAreCut(t *testing.T) {
 	}
 }
 
-// The compiled heads of cross-encoders give what transformers computes.
-func TestScoresEqualTransformers(t *testing.T) {
-	for _, family := range []string{"bert-rerank", "xlm-roberta-rerank"} {
-		dir := filepath.Join("..", "arch", "testdata", family)
-		data, err := os.ReadFile(filepath.Join(dir, "expected.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var cases []struct {
-			Tokens, Segments []int32
-			Score            float32
-		}
-		if err := json.Unmarshal(data, &cases); err != nil || len(cases) != 2 {
-			t.Fatal(cases, err)
-		}
-		cfg := Config{Threads: 2}.withDefaults()
-		o := &opener{cfg: cfg, kernels: kernel.Detect(slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler), metrics: newMetrics(nil)}
-		c, _, err := o.load(ModelConfig{ID: "m", Path: dir, Precision: "f32"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := &encoder{info: c.info, prog: c.prog, pool: exec.NewPool(2)}
-		e.queue.init("m", e.compute)
-		e.pass = c.prog.NewPass(o.kernels, e.pool)
-		call := newEncoderCall(t.Context(), "", "", len(cases))
-		for i, x := range cases {
-			call.add(encoderText{index: i, ids: x.Tokens, second: slices.Index(x.Segments, 1)})
-		}
-		if err := e.queue.run(call); err != nil {
-			t.Fatal(err)
-		}
-		for i, x := range cases {
-			if d := math.Abs(float64(call.results[i][0] - x.Score)); !(d < 5e-3) {
-				t.Errorf("%s, %d: %v, want %v", family, i, call.results[i], x.Score)
+// expected reads what transformers computes with a model of testdata.
+func expected[T any](t *testing.T, model string) (list []T) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", model, "expected.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &list); err != nil || len(list) < 6 {
+		t.Fatalf("%d entries: %v", len(list), err)
+	}
+	return list
+}
+
+// From the text to the vector, a directory with a BERT and the tokenizer of XLM-RoBERTa gives what transformers computes.
+func TestEmbeddingsEqualTransformers(t *testing.T) {
+	for plan, within := range map[string]float64{"f32": 0.999999, "": 0.999999, "int8": 0.995} {
+		e := openEncoder(t, filepath.Join("testdata", "tiny-e5"), plan, 2)
+		for _, x := range expected[e5Text](t, "tiny-e5") {
+			got, err := e.embed(t.Context(), &engine.EmbedRequest{Input: []string{x.Text}, Role: x.Role})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := cosine(got.Vectors[0], x.Vector); got.PromptTokens != x.Tokens || c < within {
+				t.Errorf("plan %q, %s %q: %d tokens, want %d, cosine %.7f", plan, x.Role, x.Text, got.PromptTokens, x.Tokens, c)
 			}
 		}
-		if err := errors.Join(c.files.Close(), e.close()); err != nil {
-			t.Error(err)
+	}
+}
+
+// From the texts to the score, cross-encoders of both kinds give what transformers computes.
+func TestScoresEqualTransformers(t *testing.T) {
+	for _, model := range []string{"tiny-bert-rerank", "tiny-xlmr-rerank"} {
+		for plan, within := range map[string]float64{"f32": 1e-3, "": 1e-3, "int8": 0.05} {
+			e := openEncoder(t, filepath.Join("testdata", model), plan, 2)
+			for _, x := range expected[struct {
+				Query, Document string
+				Tokens          int
+				Score           float64
+			}](t, model) {
+				got, err := e.score(t.Context(), &engine.ScoreRequest{Query: x.Query, Documents: []string{x.Document}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := math.Abs(got.Scores[0] - x.Score); got.PromptTokens != x.Tokens || !(d <= within) {
+					t.Errorf("%s, plan %q, %.20q: %d tokens, want %d, score %.5f, want %.5f", model, plan, x.Document, got.PromptTokens, x.Tokens, got.Scores[0], x.Score)
+				}
+			}
 		}
 	}
 }
