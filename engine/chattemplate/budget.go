@@ -20,6 +20,11 @@ type budget struct {
 	failed error // the first error of ours
 }
 
+// newBudget is the work that a chat may cost. Its clock stands still.
+func newBudget(in Input) *budget {
+	return &budget{work: baseWork + workFactor*in.size(), now: func() time.Time { return time.Time{} }}
+}
+
 // limitError says that a template did more than it may.
 type limitError struct{ what, limit string }
 

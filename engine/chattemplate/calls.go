@@ -24,10 +24,8 @@ func (t *Template) callID(id string) string {
 
 // styleOf returns how the template takes the calls of a chat; it does not matter if there are none.
 func (t *Template) styleOf(in Input) callStyle {
-	for _, m := range in.Messages {
-		if len(m.ToolCalls) > 0 {
-			return t.style()
-		}
+	if in.hasCalls() {
+		return t.style()
 	}
 	return callStyle{}
 }
@@ -41,7 +39,6 @@ func (t *Template) probeStyle() callStyle {
 		Messages: []Message{{Role: "user", Content: "x"}, {Role: "assistant", ToolCalls: []ToolCall{call}}},
 		Tools:    []Tool{{Name: function, Description: "x", Parameters: []byte(`{"type": "object", "properties": {}}`)}},
 	}
-	same := func(s string) string { return s }
 	for _, style := range []callStyle{{}, {nullContent: true}, {textArguments: true}, {textArguments: true, nullContent: true}} {
 		text, err := t.renderStyle(in, style, same, "")
 		if err == nil && strings.Contains(text, function) && strings.Contains(text, key) {

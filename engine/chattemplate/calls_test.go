@@ -1,6 +1,7 @@
 package chattemplate
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestMistralGetsShortIDs(t *testing.T) {
 
 // Templates differ in what they take arguments and missing content to be; each is given what it can render.
 func TestCallsAreGivenAsTheTemplateWants(t *testing.T) {
-	const call = "{% for m in messages %}{% if m.role == 'assistant' and COND %}{{ m.tool_calls[0].function.name + ARGS }}{% elif m.role == 'assistant' %}{{ m.content }}{% endif %}{% endfor %}"
+	const call = "{% if tools %}{% endif %}{% for m in messages %}{% if m.role == 'assistant' and COND %}{{ m.tool_calls[0].function.name + ARGS }}{% elif m.role == 'assistant' %}{{ m.content }}{% endif %}{% endfor %}"
 	for _, c := range []struct{ condition, arguments, want string }{
 		{"m.content == ''", "(m.tool_calls[0].function.arguments | tojson)", `f{"a": [1]}`},
 		{"m.content is none", "(m.tool_calls[0].function.arguments | tojson)", `f{"a": [1]}`},
@@ -98,5 +99,62 @@ func TestDateOfTheInput(t *testing.T) {
 	tpl.now = func() time.Time { ticks++; return time.Date(2020, 2, ticks, 0, 0, 0, 0, time.UTC) }
 	if _, err := tpl.RenderSegments(in); err != nil {
 		t.Errorf("midnight between the two renderings: %v", err)
+	}
+}
+
+// A template that does not mention tools gets them as texts; all of it is a caller's.
+func TestTemplatesWithoutTools(t *testing.T) {
+	in := Input{
+		Messages: []Message{
+			{Role: "user", Content: "Weather?"},
+			{Role: "assistant", Content: "Looking.", ToolCalls: []ToolCall{{ID: "1", Name: "get", Arguments: `{"z":"上海","a":1.0}`}, {ID: "2", Name: "now"}}},
+			{Role: "tool", Content: "21", ToolCallID: "1"},
+			{Role: "tool", Content: "noon", ToolCallID: "2"},
+			{Role: "user", Content: "And?"},
+			{Role: "assistant", Content: "21 °C."},
+			{Role: "user", Content: "Thanks."},
+		},
+		Tools:               []Tool{{Name: "get", Description: "x", Parameters: []byte(`{"type":"object","properties":{"z":{},"a":{}}}`)}, {Name: "now"}},
+		AddGenerationPrompt: true,
+		BOS:                 "<s>",
+	}
+	const calls = "Looking.\n<tool_call>\n{\"name\": \"get\", \"arguments\": {\"z\": \"上海\", \"a\": 1.0}}\n</tool_call>\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"
+	const results = "<tool_response>\n21\n</tool_response>\n<tool_response>\nnoon\n</tool_response>\n\nAnd?"
+	instructions := toolsIntro + `{"type": "function", "function": {"name": "get", "description": "x", "parameters": {"type": "object", "properties": {"z": {}, "a": {}}}}}` + "\n" +
+		`{"type": "function", "function": {"name": "now"}}` + "\n" + toolsOutro
+	got, err := mustParse(t, source(t, "smollm2.jinja")).RenderSegments(in)
+	want := []Segment{
+		{"<|im_start|>system\n", true},
+		{instructions, false},
+		{"<|im_end|>\n<|im_start|>user\n", true},
+		{"Weather?", false},
+		{"<|im_end|>\n<|im_start|>assistant\n", true},
+		{calls, false},
+		{"<|im_end|>\n<|im_start|>user\n", true},
+		{results, false},
+		{"<|im_end|>\n<|im_start|>assistant\n", true},
+		{"21 °C.", false},
+		{"<|im_end|>\n<|im_start|>user\n", true},
+		{"Thanks.", false},
+		{"<|im_end|>\n<|im_start|>assistant\n", true},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("SmolLM2:\n got  %+v, %v\n want %+v", got, err, want)
+	}
+	text, err := mustParse(t, source(t, "gemma3.jinja")).Render(in)
+	if err != nil || !strings.HasPrefix(text, "<s><start_of_turn>user\n"+instructions+"\n\nWeather?<end_of_turn>\n<start_of_turn>model\n"+calls+"<end_of_turn>\n") {
+		t.Errorf("Gemma 3 wants turns to alternate: %q, %v", text, err)
+	}
+	strict := mustParse(t, `{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{{ m.role }}: {{ m.content }}|{% endfor %}`)
+	if text, err = strict.Render(in); err != nil || !strings.HasPrefix(text, "user: "+instructions+"\n\nWeather?|assistant: ") {
+		t.Errorf("a template without system messages: %q, %v", text, err)
+	}
+	in.Messages = append([]Message{{Role: "system", Content: "Be brief."}}, in.Messages...)
+	text, err = mustParse(t, source(t, "smollm2.jinja")).Render(in)
+	if err != nil || !strings.HasPrefix(text, "<|im_start|>system\nBe brief.\n\n"+instructions+"<|im_end|>") {
+		t.Errorf("a system message of its own: %q, %v", text, err)
+	}
+	if in.Messages[0].Content != "Be brief." {
+		t.Error("the caller's messages were changed")
 	}
 }

@@ -25,4 +25,8 @@
 // JSON schema in the caller's order, and arguments as a dictionary. Templates differ, so a call is first rendered on trial: one that
 // wants arguments as JSON text, or no content instead of an empty one, gets that. IDs that a template of Mistral's would refuse for
 // their length become digests of nine characters.
+//
+// A template that does not mention tools would leave them out. For such a template they become text: tools and how to call them go
+// into the system message, or the user's first if the template refuses that role; calls into the text of their turn, and results into
+// a turn of the user, each in the form that engine/toolcall calls Hermes.
 package chattemplate

@@ -85,10 +85,13 @@ func TestRenderEqualsJinja2(t *testing.T) {
 	g := readGolden(t)
 	templates := map[string]*Template{}
 	for _, c := range g.Cases {
+		in := g.Chats[c.Chat].input()
+		if (len(in.Tools) > 0 || in.hasCalls()) && !toolsVariable.MatchString(source(t, c.Template)) {
+			continue // the reference leaves tools out; see TestTemplatesWithoutTools
+		}
 		if templates[c.Template] == nil {
 			templates[c.Template] = mustParse(t, source(t, c.Template))
 		}
-		in := g.Chats[c.Chat].input()
 		in.AddGenerationPrompt, in.Thinking = c.Generation, c.Thinking
 		checkGolden(t, templates[c.Template], c, in)
 	}

@@ -11,11 +11,9 @@ var errTransformed = errors.New("chattemplate: the chat template changes the tex
 
 // RenderSegments returns the prompt in parts; joined, they equal the result of [Template.Render].
 func (t *Template) RenderSegments(in Input) ([]Segment, error) {
-	if err := in.check(); err != nil {
+	in, err := t.prepare(in)
+	if err != nil {
 		return nil, err
-	}
-	if in.Now.IsZero() {
-		in.Now = t.now() // of both renderings
 	}
 	used := noncharacters{}
 	plain, err := t.render(in, used.note, "")

@@ -120,14 +120,26 @@ func (t *Template) Digest() string { return t.digest }
 
 // Render returns the prompt as one text. Use it where the text is shown or compared; use [Template.RenderSegments] to run a model.
 func (t *Template) Render(in Input) (string, error) {
-	if err := in.check(); err != nil {
+	in, err := t.prepare(in)
+	if err != nil {
 		return "", err
 	}
-	return t.render(in, func(s string) string { return s }, "")
+	return t.render(in, same, "")
 }
 
 // roleName keeps control tokens out of roles: those cannot be marked, since templates compare them.
 var roleName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+
+// prepare checks a chat and makes of it what the template can render.
+func (t *Template) prepare(in Input) (Input, error) {
+	if err := in.check(); err != nil {
+		return in, err
+	}
+	if in.Now.IsZero() {
+		in.Now = t.now()
+	}
+	return t.generic(in)
+}
 
 func (in Input) check() error {
 	for i, m := range in.Messages {
@@ -158,10 +170,8 @@ func (t *Template) render(in Input, mine func(string) string, mark string) (stri
 }
 
 func (t *Template) renderStyle(in Input, style callStyle, mine func(string) string, mark string) (text string, err error) {
-	b := &budget{work: baseWork + workFactor*in.size(), until: t.now().Add(maxTime), now: t.now, date: in.Now, mark: mark}
-	if in.Now.IsZero() {
-		b.date = t.now()
-	}
+	b := newBudget(in)
+	b.now, b.until, b.date, b.mark = t.now, t.now().Add(maxTime), in.Now, mark
 	vars, err := t.variables(in, values{mine, style, t.callID})
 	if err != nil {
 		return "", err

@@ -62,6 +62,7 @@ func (d Dialect) Markers() []string {
 		return []string{mistralCalls}
 	case MistralArgs:
 		return []string{mistralCalls, mistralID, mistralArgs}
+	case None:
 	}
 	return nil
 }
@@ -76,6 +77,7 @@ func (d Dialect) Trigger() (text string, atStart bool) {
 		return `{"name": "`, true
 	case Mistral, MistralArgs:
 		return mistralCalls, false
+	case None:
 	}
 	return "", false
 }

@@ -58,8 +58,9 @@ func (d Dialect) form() form {
 		return form{mistralCalls + "[", ", ", "]"}
 	case MistralArgs:
 		return form{mistralCalls, mistralCalls, ""}
+	case Llama, None: // Llama's templates refuse several calls in one turn
 	}
-	return form{} // Llama's templates refuse several calls in one turn
+	return form{}
 }
 
 // call is one call, without what stands around it.

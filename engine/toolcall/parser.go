@@ -139,8 +139,10 @@ func (p *Parser) step() bool {
 		return p.stepAfterName()
 	case inObject:
 		return p.stepObject()
+	case afterCall:
+		return p.stepAfterCall()
 	}
-	return p.stepAfterCall()
+	return false
 }
 
 // emit passes text on, with the space before it.

@@ -5,17 +5,16 @@ const maxNesting = 256
 
 // scanner checks JSON byte by byte. The zero value expects a value.
 type scanner struct {
-	state state
+	state uint8
 	stack []byte // '{' or '[' of what is open
 	rest  string // of a literal such as true
 	hex   int    // digits of an escape still to come
 	isKey bool   // the string is a key
 }
 
-type state uint8
-
+// The states.
 const (
-	wantValue state = iota
+	wantValue uint8 = iota
 	wantValueOrEnd
 	wantKey
 	wantKeyOrEnd
@@ -106,11 +105,11 @@ func (s *scanner) value(c byte) bool {
 	case '"':
 		s.state, s.isKey = inString, false
 	case 't':
-		s.state, s.rest = inLiteral, "rue"
+		s.state, s.rest = inLiteral, "true"[1:]
 	case 'f':
-		s.state, s.rest = inLiteral, "alse"
+		s.state, s.rest = inLiteral, "false"[1:]
 	case 'n':
-		s.state, s.rest = inLiteral, "ull"
+		s.state, s.rest = inLiteral, "null"[1:]
 	case '-':
 		s.state = afterMinus
 	case '0':
@@ -165,7 +164,7 @@ func (s *scanner) stringByte(c byte) bool {
 // numberByte ends the number at the first byte that is none of its own.
 func (s *scanner) numberByte(c byte) bool {
 	digit, exponent := isDigit(c), c == 'e' || c == 'E'
-	var next state
+	var next uint8
 	switch s.state {
 	case afterMinus:
 		next = pick(c == '0', afterZero, pick(digit, inInteger, finished))
@@ -194,7 +193,7 @@ func (s *scanner) numberByte(c byte) bool {
 	return s.step(c)
 }
 
-func pick(condition bool, yes, no state) state {
+func pick(condition bool, yes, no uint8) uint8 {
 	if condition {
 		return yes
 	}
