@@ -57,7 +57,8 @@
 // # Formats
 //
 // date, ipv4, ipv6, uuid and json-pointer allow all that the format does. time and date-time (upper case, up to nine digits after the
-// second, no leap seconds), duration, email (unquoted names of up to 62 characters), hostname, and uri (http, https, ftp, ws and wss
+// second, no leap seconds), duration, email (unquoted names of up to 62 characters), hostname (up to six labels
+// of forty characters), and uri (http, https, ftp, ws and wss
 // with a host name, mailto, urn, tel) allow its common form. int32 and int64 are bounds; float, double and password say nothing about
 // JSON. Other formats are refused.
 //

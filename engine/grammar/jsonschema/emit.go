@@ -27,6 +27,7 @@ func (c *compiler) emit(b *grammar.Builder, s *shape) (grammar.Node, error) {
 	case Indented:
 		e.comma, e.colon = grammar.Concat(e.comma, grammar.Alternate(grammar.Text(" "), line)), grammar.Concat(e.colon, space)
 		e.inside, e.before = line, line
+	default:
 	}
 	root, err := e.shape(s)
 	for err == nil && len(e.queue) > 0 {

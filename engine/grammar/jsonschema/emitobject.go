@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// objectWriter writes one object as rules for "members from the i-th property on, k of them being written already".
+// objectWriter writes one object as rules for "the members from the i-th property on and the closing bracket, k members being there".
 type objectWriter struct {
 	e      *emitter
 	at     string
@@ -97,28 +97,27 @@ func (w *objectWriter) state(i, k int) (grammar.Node, error) {
 	return n, err
 }
 
-// define writes the body of a state: the property that comes next is the i-th or, as far as those before may be absent, a later one;
-// or free members follow; or none.
+// define writes the body of a state: the property is there, or it is absent if it may be; behind the last, free members follow or none.
 func (w *objectWriter) define(key [2]int) error {
 	i, k := key[0], key[1]
+	if i == len(w.named) {
+		w.e.b.Define(w.states[key], w.e.b.Or(w.rest(k)...))
+		return nil
+	}
 	var ways []grammar.Node
-	for ; i < len(w.named); i++ {
-		if w.x.max < 0 || k < w.x.max {
-			next, err := w.state(i+1, k+1)
-			if err != nil {
-				return err
-			}
-			ways = append(ways, w.e.b.Seq(w.e.b.Lexeme(w.lead(k, grammar.Text(quote(w.named[i].name)))), w.values[i], next))
-		}
-		if w.named[i].required {
-			break
-		}
-		if err := w.e.c.work(1, w.at); err != nil {
+	if w.x.max < 0 || k < w.x.max {
+		next, err := w.state(i+1, k+1)
+		if err != nil {
 			return err
 		}
+		ways = append(ways, w.e.b.Seq(w.e.b.Lexeme(w.lead(k, grammar.Text(quote(w.named[i].name)))), w.values[i], next))
 	}
-	if i == len(w.named) {
-		ways = append(ways, w.rest(k)...)
+	if !w.named[i].required {
+		next, err := w.state(i+1, k)
+		if err != nil {
+			return err
+		}
+		ways = append(ways, next)
 	}
 	w.e.b.Define(w.states[key], w.e.b.Or(ways...))
 	return nil

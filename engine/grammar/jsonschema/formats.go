@@ -10,7 +10,6 @@ import (
 // formatForm is the form in which a format is written.
 type formatForm struct {
 	pattern string // RE2 syntax, of the whole string
-	longest int    // characters; 0: any
 	exact   bool   // the form is all that the format allows; otherwise it is the common part
 }
 
@@ -24,8 +23,8 @@ const (
 	fullDate = `(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|` +
 		leap + `-02-29)`
 	fullTime = `(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])`
-	label    = `[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?`
-	hostname = label + `(?:\.` + label + `)*`
+	label    = `[A-Za-z0-9](?:[A-Za-z0-9-]{0,38}[A-Za-z0-9])?`
+	hostname = label + `(?:\.` + label + `){0,5}` // at most 245 of the 253 characters, without counting them all
 	atom     = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 	pchar    = `(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})`
 )
@@ -36,8 +35,8 @@ var formats = map[string]formatForm{
 	"time":         {pattern: fullTime},
 	"date-time":    {pattern: fullDate + "T" + fullTime},
 	"duration":     {pattern: duration()},
-	"email":        {pattern: `[A-Za-z0-9_+-]` + atom + `{0,30}(?:\.` + atom + `{1,30})?@` + hostname, longest: 254},
-	"hostname":     {pattern: hostname, longest: 253},
+	"email":        {pattern: `[A-Za-z0-9_+-]` + atom + `{0,30}(?:\.` + atom + `{1,30})?@` + label + `(?:\.` + label + `){0,3}`},
+	"hostname":     {pattern: hostname},
 	"ipv4":         {pattern: ipv4, exact: true},
 	"ipv6":         {pattern: ipv6(), exact: true},
 	"uuid":         {pattern: `[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}`, exact: true},

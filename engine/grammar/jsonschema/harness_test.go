@@ -147,41 +147,13 @@ func walk(t testing.TB, m *grammar.Matcher, text [][]byte, end int32, r *rand.Ra
 	t.Helper()
 	mask := make([]uint64, (len(text)+63)/64)
 	var b []byte
-	var allowed, closing, plain []int32
 	for step := range most {
 		if err := m.Mask(mask); err != nil {
 			t.Fatalf("after %q: %v", b, err)
 		}
-		allowed, closing, plain = allowed[:0], closing[:0], plain[:0]
-		best, inside := 0, insideString(b)
-		for id := range text {
-			if mask[id/64]>>(id%64)&1 == 0 {
-				continue
-			}
-			allowed = append(allowed, int32(id))
-			if s := text[id]; len(s) == 1 && (s[0] >= '0' && s[0] <= '9' || s[0] >= 'A' && s[0] <= 'Z' || s[0] >= 'a' && s[0] <= 'z') {
-				plain = append(plain, int32(id))
-			}
-			rank := closes(text[id], inside)
-			if int32(id) == end {
-				rank = 9
-			}
-			if rank > best {
-				best, closing = rank, closing[:0]
-			}
-			if rank == best {
-				closing = append(closing, int32(id))
-			}
-		}
-		if len(allowed) == 0 {
+		id := pick(mask, text, end, r, step, b)
+		if id < 0 {
 			t.Fatalf("nothing may follow %q", b)
-		}
-		id := allowed[r.IntN(len(allowed))]
-		switch n := r.IntN(100); {
-		case best > 0 && n < 15+step/2:
-			id = closing[r.IntN(len(closing))]
-		case len(plain) > 0 && n%4 > 0:
-			id = plain[r.IntN(len(plain))]
 		}
 		if err := m.Accept(id); err != nil {
 			t.Fatalf("%q is in the mask after %q and not accepted: %v", text[id], b, err)
@@ -192,6 +164,41 @@ func walk(t testing.TB, m *grammar.Matcher, text [][]byte, end int32, r *rand.Ra
 		b = append(b, text[id]...)
 	}
 	return string(b), false
+}
+
+// pick chooses a token of the mask, or −1 if it is empty.
+func pick(mask []uint64, text [][]byte, end int32, r *rand.Rand, step int, so []byte) int32 {
+	var allowed, closing, plain []int32
+	best, inside := 0, insideString(so)
+	for id := range text {
+		if mask[id/64]>>(id%64)&1 == 0 {
+			continue
+		}
+		allowed = append(allowed, int32(id))
+		if s := text[id]; len(s) == 1 && (s[0] >= '0' && s[0] <= '9' || s[0] >= 'A' && s[0] <= 'Z' || s[0] >= 'a' && s[0] <= 'z') {
+			plain = append(plain, int32(id))
+		}
+		rank := closes(text[id], inside)
+		if int32(id) == end {
+			rank = 9
+		}
+		if rank > best {
+			best, closing = rank, closing[:0]
+		}
+		if rank == best {
+			closing = append(closing, int32(id))
+		}
+	}
+	if len(allowed) == 0 {
+		return -1
+	}
+	switch n := r.IntN(100); {
+	case best > 0 && n < 15+step/2:
+		return closing[r.IntN(len(closing))]
+	case len(plain) > 0 && n%4 > 0 && len(text) < 1000: // few tokens: whole words are rare
+		return plain[r.IntN(len(plain))]
+	}
+	return allowed[r.IntN(len(allowed))]
 }
 
 // insideString reports whether text ends inside of a string.

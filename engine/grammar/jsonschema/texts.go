@@ -33,9 +33,6 @@ func (c *compiler) quoted(t *textShape, name bool) (grammar.Regexp, error) {
 		if err != nil {
 			return re, err
 		}
-		if form.longest > 0 {
-			re = grammar.Intersect(re, grammar.Times(c.spelling.plain, 0, form.longest))
-		}
 		parts = append(parts, opposite(re, f.not))
 	}
 	if len(t.exclude) > 0 {
