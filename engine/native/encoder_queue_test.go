@@ -88,6 +88,26 @@ func TestCallsTakeTurns(t *testing.T) {
 	}
 }
 
+// Tenants share the tokens, however many calls and texts each has and however long these are.
+func TestTenantsShareTokens(t *testing.T) {
+	q := newQueue()
+	for range 10 {
+		submitted(t, q, "many", "", slices.Repeat([]int{10}, 1000)...)
+	}
+	submitted(t, q, "few", "", slices.Repeat([]int{200}, 100)...)
+	tokens := map[string]int{}
+	for range 100 {
+		b := q.take(nil, 200)
+		for _, x := range b {
+			tokens[x.call.tenant] += len(x.ids)
+		}
+		q.finish(b, true)
+	}
+	if d := tokens["many"] - tokens["few"]; d < -4096 || d > 4096 {
+		t.Errorf("%v of 20000 tokens", tokens)
+	}
+}
+
 func TestUrgentTextsGoFirst(t *testing.T) {
 	q := newQueue()
 	submitted(t, q, "batch", engine.ClassBatch, 10, 10)

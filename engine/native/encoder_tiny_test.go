@@ -169,6 +169,10 @@ func TestLongDocumentsAreCut(t *testing.T) {
 	if cut != fits || n != tinyEncoderContext || m != n || cut == other {
 		t.Errorf("%v of %d tokens, %v of %d, one less %v", cut, n, fits, m, other)
 	}
+	_, err := e.score(t.Context(), &engine.ScoreRequest{Query: half + "q", Documents: []string{"a", strings.Repeat("a ", 1000)}})
+	if !fault.Is(err, fault.CodeContextLength) || fault.Public(err).Param() != "query" {
+		t.Error("a query that would have to be cut:", err)
+	}
 	if _, n := score(half+strings.Repeat("q", room-room/2-1), "a"); n != tinyEncoderContext {
 		t.Errorf("a long query with a short document has %d tokens", n)
 	}
