@@ -99,7 +99,7 @@ const keptMask = 64
 
 // threadMask adds the tokens that may follow one reading.
 func (a *automaton) threadMask(t thread, dst []uint64) (visited int) {
-	s := a.scanner.of(t.state)
+	s := a.scanner.find(t.state)
 	if s.wide {
 		return a.walk(a.voc.trie, a.config([]thread{t}, false), dst)
 	}

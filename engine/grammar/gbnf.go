@@ -95,7 +95,7 @@ func (p *gbnf) rules() error {
 		}
 		p.space(false)
 		if !p.take("::=") {
-			return p.fail("::= is expected after a rule's name", "规则名之后应为 ::=")
+			return p.fail("::= is expected after a rule's name; write name ::= body", "规则名之后应为 ::=；请写成 name ::= body")
 		}
 		p.space(true)
 		body, err := p.alternatives(false)
@@ -159,7 +159,7 @@ func (p *gbnf) sequence(nested bool) (Node, error) {
 		case c == '<' || c == '!':
 			err = p.fail("tokens such as <think> are not supported; write the text in quotes", "不支持 <think> 之类的词元；请写成带引号的文本")
 		case c == '*' || c == '+' || c == '?' || c == '{':
-			err = p.fail("a repetition needs something before it", "重复符号之前缺少内容")
+			err = p.fail("a repetition needs something before it; write what to repeat, or put the sign in quotes", "重复符号之前缺少内容；请写明要重复的内容，或将该符号加引号")
 		default:
 			if len(parts) == 1 {
 				return parts[0], nil
@@ -186,7 +186,7 @@ func (p *gbnf) group() (Node, error) {
 		return Node{}, err
 	}
 	if !p.take(")") {
-		return Node{}, p.fail("a closing parenthesis is missing", "缺少右括号")
+		return Node{}, p.fail("a closing parenthesis is missing; add it", "缺少右括号；请补上")
 	}
 	return n, nil
 }
@@ -277,7 +277,7 @@ func (p *gbnf) class() (Node, error) {
 			}
 		}
 		if hi < lo {
-			return Node{}, p.fail("a character range is in the wrong order", "字符范围顺序颠倒")
+			return Node{}, p.fail("a character range is in the wrong order; write the smaller character first", "字符范围顺序颠倒；请将较小的字符写在前面")
 		}
 		ranges = append(ranges, Range{lo, hi})
 	}
@@ -293,7 +293,7 @@ func (p *gbnf) class() (Node, error) {
 // char reads one character of a literal or a class.
 func (p *gbnf) char() (rune, error) {
 	if p.pos >= len(p.text) {
-		return 0, p.fail("a literal or a character class does not end", "字面文本或字符类没有结束")
+		return 0, p.fail("a literal or a character class does not end; close it", "字面文本或字符类没有结束；请补上结束符")
 	}
 	if p.text[p.pos] != '\\' {
 		r, n := utf8.DecodeRuneInString(p.text[p.pos:])
@@ -328,13 +328,13 @@ func (p *gbnf) hex(digits int) (rune, error) {
 	for range digits {
 		d := strings.IndexByte("0123456789abcdef", p.peek()|0x20)
 		if c := p.peek(); d < 0 || '0'-0x20 <= c && c < '0' {
-			return 0, p.fail("a hexadecimal digit is missing in an escape", "转义中缺少十六进制数字")
+			return 0, p.fail(`a hexadecimal digit is missing in an escape; write \x41, \u0041 or \U00000041`, `转义中缺少十六进制数字；请写成 \x41、\u0041 或 \U00000041`)
 		}
 		r = r<<4 | int64(d)
 		p.pos++
 	}
 	if r > utf8.MaxRune || 0xd800 <= r && r <= 0xdfff {
-		return 0, p.fail("an escape names no character of Unicode", "转义不对应任何 Unicode 字符")
+		return 0, p.fail("an escape names no character of Unicode; write the character itself", "转义不对应任何 Unicode 字符；请直接写出该字符")
 	}
 	return rune(r), nil
 }

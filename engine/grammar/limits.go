@@ -26,7 +26,7 @@ var defaults = Limits{
 	Depth:       500,
 	Items:       4_000,
 	BuildSteps:  4_000_000,
-	MaskSteps:   4_000_000,
+	MaskSteps:   1_000_000,
 	CacheBytes:  32 << 20,
 }
 

@@ -1,9 +1,6 @@
 package grammar
 
-import (
-	"slices"
-	"unicode/utf8"
-)
+import "slices"
 
 // tokens is a set of tokens: a list while there are few, else a mask.
 type tokens struct {
@@ -53,10 +50,9 @@ type scanner struct {
 	*lexer
 	voc     *Vocabulary
 	long    int32
-	members []byteSet            // of each byte class
-	plain   [sliceRest][]byteSeq // the characters of each kind of slice
-	path    []*state             // by depth
-	spell   []byte               // the bytes that led there
+	plain   [sliceRest][][][]uint8 // the characters of each kind of slice
+	path    []*state               // by depth
+	spell   []byte                 // the bytes that led there
 	marks   []uint64
 	ended   []int32 // depths on the path at which a lexeme may have ended
 	rests   map[*accept][]entry
@@ -68,33 +64,14 @@ func newScanner(l *lexer, v *Vocabulary) *scanner {
 	long := v.trie.deep
 	sc := &scanner{
 		lexer: l, voc: v, long: long, path: make([]*state, long+1), spell: make([]byte, long+1),
-		marks: make([]uint64, v.Words()), members: make([]byteSet, l.count),
+		marks: make([]uint64, v.Words()),
 	}
-	for b := range 256 {
-		sc.members[l.of[b]].add(byte(b))
-	}
-	var ascii byteSet
-	for b := range byte(utf8.RuneSelf) {
-		if plainByte(b) {
-			ascii.add(b)
-		}
-	}
-	sc.plain[sliceASCII] = []byteSeq{{ascii.and(v.units.bytes)}}
-	sc.plain[sliceText] = sc.plain[sliceASCII]
-	for _, seq := range byteSeqs([]Range{{utf8.RuneSelf, utf8.MaxRune}}) {
-		spelt := make(byteSeq, len(seq))
-		for i, set := range seq {
-			spelt[i] = set.and(v.units.bytes)
-		}
-		if !slices.ContainsFunc(spelt, byteSet.empty) {
-			sc.plain[sliceText] = append(sc.plain[sliceText], spelt)
-		}
-	}
+	sc.plain = sc.plainSeqs()
 	return sc
 }
 
-// of is the scan of a state. States of one lexeme share it if what remains of the lexeme is the same.
-func (sc *scanner) of(s *state) *scan {
+// find is the scan of a state. States of one lexeme share it if what remains of the lexeme is the same.
+func (sc *scanner) find(s *state) *scan {
 	if s.scan != nil {
 		return s.scan
 	}

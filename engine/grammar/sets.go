@@ -18,6 +18,10 @@ type frame struct {
 	id      int64
 	returns []item
 	root    bool // the end of this call is the end of the text
+
+	// The last item of the frame that popEnds came across, and in which of its runs.
+	point int32
+	run   int64
 }
 
 // set is an Earley set: all that the grammar could be waiting for at one position. Sets with the same kernel, the items reached by the
@@ -45,6 +49,7 @@ type parser struct {
 	sets     map[string]*set
 	root     *frame
 	frames   int64
+	runs     int64
 	setIDs   int64
 	key      []byte
 	ways     [][]int32 // by point: where it leads without reading anything; nil: not known yet
@@ -107,15 +112,26 @@ func (p *parser) set(kernel []item) *set {
 }
 
 // popEnds replaces items at the end of their procedure by the places that it returns to, so that it does not matter for the kernel
-// which procedure it was.
+// which procedure it was. Ambiguous grammars have many calls that return to the same places, of which most are left out at once.
 func (p *parser) popEnds(kernel []item) []item {
+	p.runs++
 	out := kernel[:0:0]
+	add := func(it item) {
+		if it.frame.run == p.runs && it.frame.point == it.point {
+			return
+		}
+		it.frame.run, it.frame.point = p.runs, it.point
+		out = append(out, it)
+	}
 	for _, it := range kernel {
 		if it.frame.root || !p.tail(it.point) {
-			out = append(out, it)
+			add(it)
 			continue
 		}
-		out = append(out, it.frame.returns...) // none of these is at an end itself, else the call had passed on its frame
+		p.spend(1 + len(it.frame.returns)/4)
+		for _, r := range it.frame.returns { // none of these is at an end itself, else the call had passed on its frame
+			add(r)
+		}
 	}
 	return out
 }
@@ -161,7 +177,7 @@ func (p *parser) close(kernel []item) *set {
 func (c *closure) push(it item) {
 	for _, at := range c.p.leads(it.point) {
 		x := item{at, it.frame}
-		c.p.spend(1)
+		c.p.spend(4)
 		if c.seen[x] {
 			continue
 		}

@@ -126,7 +126,7 @@ func (s *shape) treeNew(n *node) *tree {
 		return s.tree(s.rules[n.rule].body)
 	case nodeRepeat:
 		x := s.tree(n.sub[0])
-		if x == nil || x.wide > 0 && n.max != 0 && n.max != 1 {
+		if x == nil || x.wide > 0 && x.op != opRepeat && n.max != 0 && n.max != 1 {
 			return nil
 		}
 		return newRepeat(x, n.min, n.max)

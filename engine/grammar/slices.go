@@ -1,6 +1,9 @@
 package grammar
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // slice is a part of the vocabulary. Inside a string, most tokens are allowed for one and the same reason: they are ordinary text, and
 // so many ordinary characters may follow. Where that holds of a state, the tokens of a slice are allowed without looking at each.
@@ -56,11 +59,10 @@ func (v *Vocabulary) sliceOf(text string) (kind sliceKind, chars int) {
 			return sliceRest, 0
 		case r == utf8.RuneError && text[i] != 0xef: // a part of a character
 			return sliceRest, 0
+		case !v.spells([]byte(string(r))):
+			return sliceRest, 0
 		case r >= utf8.RuneSelf:
 			kind = sliceText
-			if !v.spells([]byte(string(r))) {
-				return sliceRest, 0
-			}
 		}
 		chars++
 	}
@@ -103,21 +105,18 @@ func (sc *scanner) holds(s *state, kind sliceKind, n int) bool {
 // maxBranches is the number of different states behind the same kind of character from which on it is not worth the trouble.
 const maxBranches = 8
 
-// holdsSeq is holds for texts that begin with a character whose encoding is in seq.
-func (sc *scanner) holdsSeq(s *state, seq byteSeq, kind sliceKind, n int) bool {
+// holdsSeq is holds for texts that begin with a character whose encoding has the byte classes of seq.
+func (sc *scanner) holdsSeq(s *state, seq [][]uint8, kind sliceKind, n int) bool {
 	at := []*state{s}
-	for _, set := range seq {
+	for _, classes := range seq {
 		var next []*state
 		for _, x := range at {
-			for class := range sc.count {
-				if !sc.inSet(class, set) {
-					continue
-				}
-				y := sc.step(x, uint8(class))
+			for _, class := range classes {
+				y := sc.step(x, class)
 				if y == sc.dead {
 					return false
 				}
-				if len(next) > 0 && next[len(next)-1] == y || contains(next, y) {
+				if slices.Contains(next, y) {
 					continue
 				}
 				if next = append(next, y); len(next) > maxBranches {
@@ -135,14 +134,37 @@ func (sc *scanner) holdsSeq(s *state, seq byteSeq, kind sliceKind, n int) bool {
 	return true
 }
 
-func contains(list []*state, s *state) bool {
-	for _, x := range list {
-		if x == s {
-			return true
+// plainSeqs are the characters of each kind of slice, as far as the vocabulary spells them: of each kind of encoding, the byte
+// classes at each position.
+func (sc *scanner) plainSeqs() (plain [sliceRest][][][]uint8) {
+	var ascii byteSet
+	for b := range byte(utf8.RuneSelf) {
+		if plainByte(b) {
+			ascii.add(b)
 		}
 	}
-	return false
+	plain[sliceASCII] = [][][]uint8{{sc.classesOf(ascii)}}
+	plain[sliceText] = plain[sliceASCII]
+	for _, seq := range byteSeqs([]Range{{utf8.RuneSelf, utf8.MaxRune}}) {
+		var classes [][]uint8
+		for _, set := range seq {
+			classes = append(classes, sc.classesOf(set))
+		}
+		if !slices.ContainsFunc(classes, func(c []uint8) bool { return len(c) == 0 }) {
+			plain[sliceText] = append(plain[sliceText], classes)
+		}
+	}
+	return plain
 }
 
-// inSet reports whether some byte of a class is in set.
-func (sc *scanner) inSet(class int, set byteSet) bool { return !sc.members[class].and(set).empty() }
+// classesOf are the classes of the bytes of set that the vocabulary spells.
+func (sc *scanner) classesOf(set byteSet) []uint8 {
+	var out []uint8
+	set = set.and(sc.voc.units.bytes)
+	for b := range 256 {
+		if class := sc.of[b]; set.has(byte(b)) && !slices.Contains(out, class) {
+			out = append(out, class)
+		}
+	}
+	return out
+}
