@@ -21,6 +21,8 @@ const (
 	ActionChat       Action = "chat.completions"
 	ActionCompletion Action = "completions"
 	ActionEmbed      Action = "embeddings"
+	ActionRerank     Action = "rerank"
+	ActionScore      Action = "score"
 	ActionSearch     Action = "rag.search"
 	ActionModels     Action = "models.list"
 )
@@ -48,8 +50,27 @@ type Call struct {
 	Messages []engine.Message // chat
 	Prompt   string           // completions
 	Input    []string         // embeddings
-	Query    string           // search
+	Role     engine.InputRole // what the inputs are
+	Query    string           // search, and what documents are scored against
 	RAG      *RAG             // search, and chat that cites
+
+	// Documents are scored against Query, or each against its own of Queries.
+	Documents []string
+	Queries   []string
+
+	// Tools are what a chat may call.
+	Tools         []engine.Tool
+	ToolChoice    engine.ToolChoice
+	ParallelTools bool
+
+	// Format constrains the answer; FormatField is the field that asked for it, for errors.
+	Format      *engine.Format
+	FormatField string
+
+	// How urgent it is.
+	Class    engine.Class
+	Priority int
+	Patience time.Duration // a first token later than this after the arrival is worth nothing; 0: none
 
 	// How to generate; nil leaves it to the version's defaults.
 	MaxTokens   *int
@@ -59,8 +80,44 @@ type Call struct {
 	Seed        *uint64
 	Stop        []string
 	Logprobs    int // as in engine.Request: -1 none
+	Sampling
 
 	Dimensions int // of the vectors, if the caller insists; 0 takes the model's
+}
+
+// Sampling are the fields that only some engines honour; see engine.Request. The zero value asks for nothing.
+type Sampling struct {
+	TopK              int
+	MinP              float64
+	RepetitionPenalty float64
+	FrequencyPenalty  float64
+	PresencePenalty   float64
+	LogitBias         map[int32]float64
+	MinTokens         int
+	Echo              bool
+}
+
+// field names the first field that asks for something, as the dialect spells it.
+func (s Sampling) field() string {
+	switch {
+	case s.TopK > 0:
+		return "top_k"
+	case s.MinP > 0:
+		return "min_p"
+	case s.RepetitionPenalty != 0 && s.RepetitionPenalty != 1:
+		return "repetition_penalty"
+	case s.FrequencyPenalty != 0:
+		return "frequency_penalty"
+	case s.PresencePenalty != 0:
+		return "presence_penalty"
+	case len(s.LogitBias) > 0:
+		return "logit_bias"
+	case s.MinTokens > 0:
+		return "min_tokens"
+	case s.Echo:
+		return "echo"
+	}
+	return ""
 }
 
 // RAG asks for passages.

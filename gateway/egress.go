@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/sluice-project/sluice/engine"
@@ -28,11 +30,19 @@ type outlet struct {
 	credit  int // bytes that came out and are not yet spelled by an entry
 	changed bool
 	done    bool // it has finished: nothing may follow
+	calls   []*callOutlet
+}
+
+// callOutlet is a call on its way out, and what has left of it.
+type callOutlet struct {
+	name string
+	args arguments
+	sent strings.Builder
 }
 
 func (r *run) egress() *egress {
 	e := &egress{r: r, choices: make([]outlet, r.request.Choices), open: r.request.Choices}
-	r.released = make([]strings.Builder, r.request.Choices)
+	r.released, r.outlets = make([]strings.Builder, r.request.Choices), e.choices
 	for i := range e.choices {
 		e.choices[i] = outlet{release: r.admission.Release(), asked: r.call.Logprobs >= 0, changed: r.admission.Masked()}
 	}
@@ -42,17 +52,20 @@ func (r *run) egress() *egress {
 // pass returns the event as it may leave, perhaps empty; last is true for the one that ends the answer.
 func (e *egress) pass(ev engine.Event) (out engine.Event, last bool, err error) {
 	if ev.Choice < 0 || ev.Choice >= len(e.choices) {
-		return engine.Event{}, false, fault.Wrap(errors.New("the engine sent a choice nobody asked for"), fault.CodeEngineUnavailable, string(e.r.call.Model))
+		return engine.Event{}, false, e.broken(errors.New("the engine sent a choice nobody asked for"))
 	}
-	if o := &e.choices[ev.Choice]; o.done && (ev.Text != "" || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0) {
-		return engine.Event{}, false, fault.Wrap(errors.New("the engine went on after the end of a choice"), fault.CodeEngineUnavailable, string(e.r.call.Model))
+	if o := &e.choices[ev.Choice]; o.done && (ev.Text != "" || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0 || len(ev.Calls) > 0) {
+		return engine.Event{}, false, e.broken(errors.New("the engine went on after the end of a choice"))
 	}
 	out = engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}
-	if ev.Text != "" {
+	if ev.Text != "" || len(ev.Calls) > 0 {
 		e.r.events++
 		if e.r.firstToken == 0 {
 			e.r.firstToken = e.r.p.now().Sub(e.r.call.Received)
 		}
+	}
+	if err := e.calls(ev, &out); err != nil {
+		return engine.Event{}, false, err
 	}
 	if err := e.text(ev, &out); err != nil {
 		return engine.Event{}, false, err
@@ -99,11 +112,90 @@ func (e *egress) text(ev engine.Event, out *engine.Event) error {
 	if o.changed && o.asked {
 		e.r.withheld = true
 	}
-	if ev.Finish != engine.FinishNone && e.r.labelText() {
+	if ev.Finish != engine.FinishNone && len(o.calls) == 0 && e.r.labelText() { // a call is for a program, not for a reader
 		out.Text += label.Text(e.r.released[ev.Choice].String() + out.Text)
 	}
 	return nil
 }
+
+// calls releases the new parts of an event's calls, and what is left of all of them at the end of a choice.
+func (e *egress) calls(ev engine.Event, out *engine.Event) error {
+	o := &e.choices[ev.Choice]
+	for _, d := range ev.Calls {
+		o.changed, o.tokens = true, nil // entries of its tokens spell what is no text of the answer
+		first := d.Index == len(o.calls)
+		if first {
+			c := &callOutlet{args: arguments{open: e.r.admission.Release}}
+			o.calls = append(o.calls, c)
+			var err error
+			if c.name, err = e.name(d.Name); err != nil {
+				return err
+			}
+			d.ID, d.Name = e.id(ev.Choice, d), c.name
+		} else {
+			d.ID, d.Name = "", ""
+		}
+		if d.Index < 0 || d.Index >= len(o.calls) {
+			return e.broken(errors.New("the engine sent a part of a call that has not begun"))
+		}
+		c := o.calls[d.Index]
+		var err error
+		if d.Arguments, err = c.args.write(d.Arguments); err != nil {
+			return e.broken(err)
+		}
+		c.sent.WriteString(d.Arguments)
+		if first || d.Arguments != "" {
+			out.Calls = append(out.Calls, d)
+		}
+	}
+	if ev.Finish == engine.FinishNone {
+		return nil
+	}
+	for i, c := range o.calls {
+		rest, err := c.args.close(ev.Finish != engine.FinishTools)
+		if err != nil {
+			return e.broken(err)
+		}
+		if c.sent.WriteString(rest); rest != "" {
+			out.Calls = append(out.Calls, engine.ToolDelta{Index: i, Arguments: rest})
+		}
+	}
+	return nil
+}
+
+// broken is a breach of the engine's contract; errors of rules stay what they are.
+func (e *egress) broken(err error) error {
+	var coded *fault.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	return fault.Wrap(err, fault.CodeEngineUnavailable, string(e.r.call.Model))
+}
+
+// name lets the name of a call out: one that the caller has offered as it is, another one like an answer.
+func (e *egress) name(name string) (string, error) {
+	if name == "" {
+		return "", e.broken(errors.New("the engine sent a call without a name"))
+	}
+	for _, t := range e.r.call.Tools {
+		if t.Name == name {
+			return name, nil
+		}
+	}
+	return through(e.r.admission.Release(), name)
+}
+
+// id returns the id of a call if it is one, else an id of ours.
+func (e *egress) id(choice int, d engine.ToolDelta) string {
+	odd := strings.Trim(d.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:")
+	if d.ID == "" || len(d.ID) > maxCallID || odd != "" {
+		return fmt.Sprintf("call_%.16s_%d_%d", hex.EncodeToString(e.r.p.deps.Keys.MAC("gateway/call/v1", e.r.call.RequestID)), choice, d.Index)
+	}
+	return d.ID
+}
+
+// maxCallID bounds the ids of calls.
+const maxCallID = 64
 
 // logprobs returns the entries whose text has now left unchanged. Once any text has been changed or hidden, no entry of the
 // choice leaves any more; an entry that spells text past the end, such as that of a stop string, never does.

@@ -244,11 +244,16 @@ func (r *run) event(stage audit.Stage) audit.Event {
 }
 
 // answer spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
-// between them.
+// between them. Behind the text of a choice come its calls, each name and arguments behind a zero byte.
 func (r *run) answer() string {
 	parts := make([]string, len(r.released))
 	for i := range r.released {
 		parts[i] = r.released[i].String()
+		if i < len(r.outlets) {
+			for _, c := range r.outlets[i].calls {
+				parts[i] += "\x00" + c.name + "\x00" + c.sent.String()
+			}
+		}
 	}
 	return strings.Join(parts, "\x00")
 }

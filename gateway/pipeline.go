@@ -46,6 +46,23 @@ func (p *Pipeline) Embed(ctx context.Context, c *Call) (*EmbedReply, error) {
 	return r.embed(ctx) // 10 and 12
 }
 
+// Score answers a call for scores, as Embed does: of documents against a query, or of pairs.
+func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
+	r := p.begin(c, route.Score) // 1
+	err := r.through(ctx,
+		step{"authenticate", r.authenticate}, // 2
+		step{"limit", r.limit},               // 3
+		step{"admit", r.admit},               // 4
+		step{"route", r.route},               // 6
+		step{"reserve", r.reserve},           // 7
+		step{"audit", r.admitted},            // 9
+	)
+	if err != nil {
+		return nil, r.refuse(ctx, err)
+	}
+	return r.score(ctx) // 10 and 12
+}
+
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. No engine is paid,
 // so nothing is routed or reserved.
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
@@ -171,7 +188,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 }
 
 func empty(ev engine.Event) bool {
-	return ev.Text == "" && ev.Finish == engine.FinishNone && ev.Usage == nil && len(ev.Logprobs) == 0
+	return ev.Text == "" && ev.Finish == engine.FinishNone && ev.Usage == nil && len(ev.Logprobs) == 0 && len(ev.Calls) == 0
 }
 
 // embed asks the engine for vectors (10) and settles (12).
@@ -181,7 +198,10 @@ func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
 	defer stop()
 	defer r.ask()()
 
-	got, err := r.choice.Engine.Embed(bounded, &engine.EmbedRequest{Model: r.choice.Version.EngineModel, Input: r.call.Input})
+	got, err := r.choice.Engine.Embed(bounded, &engine.EmbedRequest{
+		Model: r.choice.Version.EngineModel, Input: r.call.Input, Tenant: r.principal.Tenant, Class: r.call.Class, Role: r.call.Role,
+		Dimensions: r.call.Dimensions,
+	})
 	if err == nil && len(got.Vectors) != len(r.call.Input) {
 		err = fault.Wrap(errors.New("the engine returned another number of vectors"), fault.CodeEngineUnavailable, string(r.call.Model))
 	}
@@ -193,6 +213,43 @@ func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
 	r.usage = &engine.Usage{Model: got.Model, PromptTokens: got.PromptTokens}
 	r.finish(ctx, ending{outcome: outcomeOK})
 	return &EmbedReply{Head: r.head(), Summary: r.summary(), Vectors: got.Vectors}, nil
+}
+
+// score asks the engine for scores (10), once for each run of documents with the same query, and settles (12).
+func (r *run) score(ctx context.Context) (*ScoreReply, error) {
+	defer r.finish(ctx, broken())
+	bounded, stop := context.WithTimeout(ctx, r.left())
+	defer stop()
+	defer r.ask()()
+
+	c, used := r.call, engine.Usage{}
+	scores := make([]float64, 0, len(c.Documents))
+	for from := 0; from < len(c.Documents); {
+		query, to := c.Query, len(c.Documents)
+		if c.Queries != nil {
+			query, to = c.Queries[from], from+1
+			for to < len(c.Documents) && c.Queries[to] == query {
+				to++
+			}
+		}
+		got, err := r.choice.Engine.Score(bounded, &engine.ScoreRequest{
+			Model: r.choice.Version.EngineModel, Query: query, Documents: c.Documents[from:to], Tenant: r.principal.Tenant, Class: c.Class,
+		})
+		if err == nil && len(got.Scores) != to-from {
+			err = fault.Wrap(errors.New("the engine returned another number of scores"), fault.CodeEngineUnavailable, string(c.Model))
+		}
+		if err != nil {
+			err = r.failed(ctx, bounded, err)
+			r.finish(ctx, endingOf(err))
+			return nil, r.refusal(err)
+		}
+		scores = append(scores, got.Scores...)
+		used.Model, used.PromptTokens = got.Model, used.PromptTokens+got.PromptTokens
+		from = to
+	}
+	r.usage = &used
+	r.finish(ctx, ending{outcome: outcomeOK})
+	return &ScoreReply{Head: r.head(), Summary: r.summary(), Scores: scores}, nil
 }
 
 // search looks passages up (8), lets their text out as an answer (11) and closes the record (12).

@@ -81,6 +81,7 @@ type Answer struct {
 // AnswerChoice is one alternative of a whole answer.
 type AnswerChoice struct {
 	Text     string
+	Calls    []engine.ToolCall
 	Logprobs []engine.TokenLogprob
 	Finish   engine.Finish
 }
@@ -88,7 +89,7 @@ type AnswerChoice struct {
 // Collect consumes the events into a whole answer. A blocking reply is the collected stream; there is no second code path.
 func (r *Reply) Collect() (*Answer, error) {
 	a := &Answer{Choices: make([]AnswerChoice, max(1, r.run.call.Choices))}
-	texts := make([]strings.Builder, len(a.Choices))
+	texts, args := make([]strings.Builder, len(a.Choices)), make([][]*strings.Builder, len(a.Choices))
 	for ev, err := range r.events {
 		if err != nil {
 			return nil, err
@@ -96,6 +97,13 @@ func (r *Reply) Collect() (*Answer, error) {
 		c := &a.Choices[ev.Choice]
 		texts[ev.Choice].WriteString(ev.Text)
 		c.Logprobs = append(c.Logprobs, ev.Logprobs...)
+		for _, d := range ev.Calls {
+			if d.Index == len(c.Calls) {
+				c.Calls = append(c.Calls, engine.ToolCall{ID: d.ID, Name: d.Name})
+				args[ev.Choice] = append(args[ev.Choice], &strings.Builder{})
+			}
+			args[ev.Choice][d.Index].WriteString(d.Arguments)
+		}
 		if ev.Finish != engine.FinishNone {
 			c.Finish = ev.Finish
 		}
@@ -105,6 +113,9 @@ func (r *Reply) Collect() (*Answer, error) {
 	}
 	for i := range texts {
 		a.Choices[i].Text = texts[i].String()
+		for k, b := range args[i] {
+			a.Choices[i].Calls[k].Arguments = b.String()
+		}
 	}
 	return a, nil
 }
@@ -114,6 +125,13 @@ type EmbedReply struct {
 	Head
 	Summary
 	Vectors [][]float32
+}
+
+// ScoreReply is the answer to a call for scores: one for each document, in order.
+type ScoreReply struct {
+	Head
+	Summary
+	Scores []float64
 }
 
 // SearchReply is the answer to a search.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +54,7 @@ type run struct {
 	events     int // events with text
 	usage      *engine.Usage
 	released   []strings.Builder // text let out, by choice
+	outlets    []outlet          // by choice, with the calls let out
 	withheld   bool              // log-probabilities
 	priceBook  string
 
@@ -108,11 +108,7 @@ func (r *run) limit(ctx context.Context) error {
 
 // estimate is a quarter of the text's bytes, and the completion asked for.
 func (r *run) estimate() int {
-	n := 0
-	for _, f := range r.texts() {
-		n += len(*f.Text)
-	}
-	n = n/4 + 1
+	n := r.call.size()/4 + 1
 	if r.need == route.Generate {
 		n += max(1, r.call.Choices) * r.completion(route.Defaults{})
 	}
@@ -133,65 +129,26 @@ func (r *run) completion(d route.Defaults) int {
 
 // admit is step 4. What identifies the conversation and the prompt is taken before the guard rewrites the text.
 func (r *run) admit(ctx context.Context) error {
+	texts, err := r.call.texts()
+	if err != nil {
+		return err
+	}
 	r.unit = r.conversation()
 	r.promptDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.call.prompt())
 	a, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
 		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Action: string(r.call.Action),
-		Model: string(r.call.Model), Purpose: r.call.Purpose, Fields: r.texts(),
+		Model: string(r.call.Model), Purpose: r.call.Purpose, Fields: texts.fields,
 	})
 	if a != nil {
 		r.admission, r.policy = a, a.Policy()
+	}
+	if err == nil {
+		err = texts.apply()
 	}
 	if err == nil && r.call.RAG != nil && !a.AllowsCollection(r.call.RAG.Collection) {
 		err = fault.New(fault.CodeCollectionNotFound, r.call.RAG.Collection)
 	}
 	return err
-}
-
-// texts lists every text-bearing field of the call.
-func (r *run) texts() []governance.Field {
-	c := r.call
-	out := make([]governance.Field, 0, 2*len(c.Messages)+len(c.Stop)+len(c.Input)+2)
-	for i := range c.Messages {
-		m := &c.Messages[i]
-		path := "messages[" + strconv.Itoa(i) + "]"
-		out = append(out, governance.Field{Path: path + ".content", Text: &m.Content})
-		if m.Name != "" {
-			out = append(out, governance.Field{Path: path + ".name", Text: &m.Name})
-		}
-	}
-	if c.Prompt != "" {
-		out = append(out, governance.Field{Path: "prompt", Text: &c.Prompt})
-	}
-	for i := range c.Stop {
-		out = append(out, governance.Field{Path: "stop[" + strconv.Itoa(i) + "]", Text: &c.Stop[i]})
-	}
-	for i := range c.Input {
-		out = append(out, governance.Field{Path: "input[" + strconv.Itoa(i) + "]", Text: &c.Input[i]})
-	}
-	if c.Query != "" {
-		out = append(out, governance.Field{Path: "query", Text: &c.Query})
-	}
-	return out
-}
-
-// prompt spells the text of a call as its digest covers it: the one text of a call that has only one; roles and contents, and
-// inputs, each ended by a zero byte.
-func (c *Call) prompt() string {
-	switch {
-	case c.Query != "":
-		return c.Query
-	case c.Messages == nil && c.Input == nil:
-		return c.Prompt
-	}
-	var b strings.Builder
-	for _, m := range c.Messages {
-		b.WriteString(m.Role + "\x00" + m.Content + "\x00")
-	}
-	for _, s := range c.Input {
-		b.WriteString(s + "\x00")
-	}
-	return b.String()
 }
 
 // conversation names what rollouts keep on one side and pseudonyms are stable in: the caller's own session, else the system
@@ -223,19 +180,20 @@ func (r *run) route(context.Context) error {
 	if r.choice, err = r.p.deps.Router.Pick(route.Ask{Model: string(r.call.Model), Unit: r.unit, Need: r.need}); err != nil {
 		return err
 	}
-	if r.need == route.Embed {
-		if d := r.call.Dimensions; d != 0 && d != r.choice.Info.EmbedDim {
-			return fault.New(fault.CodeUnsupported, "dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", r.choice.Info.EmbedDim)).WithParam("dimensions")
-		}
-		return nil
-	}
-	if r.call.Logprobs >= 0 && !r.choice.Info.HasLogprobs {
-		return fault.New(fault.CodeUnsupported, "logprobs", fault.Say("the model does not give log-probabilities", "该模型不提供对数概率")).WithParam("logprobs")
+	if err := r.call.fits(r.need, r.choice.Info); err != nil || r.need != route.Generate {
+		return err
 	}
 	c, d := r.call, r.choice.Version.Defaults
 	r.request = &engine.Request{
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
+		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
+		ID: c.RequestID, Tenant: r.principal.Tenant, Class: c.Class, Priority: c.Priority,
 		Temperature: first(1, c.Temperature, d.Temperature), TopP: first(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
+		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
+		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,
+	}
+	if c.Patience > 0 {
+		r.request.Deadline = c.Received.Add(c.Patience)
 	}
 	return nil
 }
@@ -254,12 +212,11 @@ func first(otherwise float64, values ...*float64) float64 {
 func (r *run) reserve(ctx context.Context) error {
 	ask := billing.Ask{
 		Request: r.call.RequestID, Tenant: r.principal.Tenant, Key: r.principal.ID, Model: r.choice.Version.Model, At: r.call.Received,
-		Embed: r.need == route.Embed,
+		Embed: r.need != route.Generate,
 	}
-	if r.need == route.Embed {
-		for _, s := range r.call.Input {
-			r.count.Tokens += len(s) + 2 // a token has at least one byte; two mark the ends
-		}
+	if r.need != route.Generate {
+		// A token has at least one byte; four mark the ends of a text, or of the two of a pair.
+		r.count.Tokens = r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))
 		ask.PromptTokens = int64(r.count.Tokens)
 	} else {
 		if err := r.size(ctx); err != nil {
@@ -301,7 +258,7 @@ func (r *run) size(ctx context.Context) error {
 
 // admitted is step 9.
 func (r *run) admitted(ctx context.Context) error {
-	if r.call.Action != ActionEmbed {
+	if r.need == route.Generate || r.call.Action == ActionSearch { // numbers are not labelled
 		r.label = r.p.deps.Labels.Make(r.call.RequestID, r.principal.Tenant)
 	}
 	r.admitTime = r.p.now().Sub(r.call.Received)

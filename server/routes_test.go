@@ -92,6 +92,9 @@ var dataBodies = map[string]any{
 	"/v1/chat/completions": map[string]any{"model": "scripted", "messages": []any{map[string]any{"role": "user", "content": "hello"}}},
 	"/v1/completions":      map[string]any{"model": "scripted", "prompt": "hello"},
 	"/v1/embeddings":       map[string]any{"model": "scripted", "input": "hello"},
+	"/v1/rerank":           map[string]any{"model": "scripted", "query": "hello", "documents": []any{"hello"}},
+	"/rerank":              map[string]any{"model": "scripted", "query": "hello", "documents": []any{"hello"}},
+	"/v1/score":            map[string]any{"model": "scripted", "text_1": "hello", "text_2": "hello"},
 	"/v1/rag/search":       map[string]any{"collection": "none", "query": "hello"},
 }
 

@@ -180,7 +180,7 @@ func (s *suite) models() {
 		if m.CanEmbed != (m.EmbedDim > 0) {
 			s.Errorf("%s: CanEmbed and EmbedDim disagree", m.ID)
 		}
-		if !m.CanEmbed && !m.CanGenerate {
+		if !m.CanEmbed && !m.CanGenerate && !m.CanScore {
 			s.Errorf("%s can do nothing", m.ID)
 		}
 	}

@@ -17,18 +17,19 @@ import (
 
 // Plan says how Scripted answers one generation. The zero value echoes the last message.
 type Plan struct {
-	Texts   []string        // the answer of each choice; missing ones echo
-	Err     error           // fail with this error
-	FailAt  int             // after this many text events; 0 fails before the first
-	Start   <-chan struct{} // wait for it before the first event
-	Step    <-chan struct{} // receive from it before every text event
-	Pieces  []int           // runes of the text events, cycled; nil means one token per event
-	NoUsage bool            // end without Usage, which breaks the contract: for tests of callers' defences
+	Texts   []string            // the answer of each choice; missing ones echo
+	Calls   [][]engine.ToolCall // the calls of each choice, which come after its text; with them, a missing text is empty
+	Err     error               // fail with this error
+	FailAt  int                 // after this many text events; 0 fails before the first
+	Start   <-chan struct{}     // wait for it before the first event
+	Step    <-chan struct{}     // receive from it before every text event
+	Pieces  []int               // runes of the text events, cycled; nil means one token per event
+	NoUsage bool                // end without Usage, which breaks the contract: for tests of callers' defences
 }
 
 // Scripted is an engine for tests. It answers as its plan says, deterministically, and keeps a copy of everything it was given,
-// so that a test can assert what never reached a model. A token is a run of up to three runes. It passes the suite of this
-// package.
+// so that a test can assert what never reached a model. A token is a run of up to three runes. It takes every field of a request,
+// and leaves it to its plan to answer accordingly. It passes the suite of this package.
 type Scripted struct {
 	models []engine.Model
 	plan   func(n int, req *engine.Request) Plan
@@ -36,21 +37,24 @@ type Scripted struct {
 	mu       sync.Mutex
 	requests []engine.Request
 	inputs   []engine.EmbedRequest
+	scores   []engine.ScoreRequest
 	aborted  int
 	closed   chan struct{}
 	once     sync.Once
 }
 
-// NewScripted returns an engine with the given models; without any it has "scripted", which generates, and "scripted-embed".
+// NewScripted returns an engine with the given models; without any it has "scripted", which generates, "scripted-embed" and
+// "scripted-rerank".
 // plan is asked for each generation with its number, from 0; nil echoes always.
 func NewScripted(plan func(n int, req *engine.Request) Plan, models ...engine.Model) *Scripted {
 	if len(models) == 0 {
 		models = []engine.Model{
 			{
 				ID: "scripted", Digest: "sha256:" + strings.Repeat("0", 64), Precision: "none", ContextTokens: 4096,
-				CanGenerate: true, HasLogprobs: true, Deterministic: true,
+				CanGenerate: true, HasLogprobs: true, HasFormats: true, HasTools: true, HasSampling: true, Deterministic: true,
 			},
 			{ID: "scripted-embed", ContextTokens: 512, EmbedDim: 32, CanEmbed: true, Deterministic: true},
+			{ID: "scripted-rerank", ContextTokens: 512, CanScore: true, Deterministic: true},
 		}
 	}
 	if plan == nil {
@@ -71,6 +75,13 @@ func (s *Scripted) Inputs() []engine.EmbedRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.inputs)
+}
+
+// Scores returns copies of the requests for scores so far.
+func (s *Scripted) Scores() []engine.ScoreRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.scores)
 }
 
 // Aborted returns how many generations were stopped by their consumer or their context.
@@ -122,6 +133,12 @@ func promptTokens(req *engine.Request) int {
 	n := 1
 	for _, m := range req.Messages {
 		n += 2 + len(tokens(m.Content))
+		for _, c := range m.ToolCalls {
+			n += 2 + len(tokens(c.Name)) + len(tokens(c.Arguments))
+		}
+	}
+	for _, t := range req.Tools {
+		n += 2 + len(tokens(t.Name)) + len(tokens(t.Description)) + len(tokens(string(t.Parameters)))
 	}
 	return n
 }
@@ -173,7 +190,11 @@ func (s *Scripted) Generate(ctx context.Context, req *engine.Request) iter.Seq2[
 func clone(req *engine.Request) engine.Request {
 	c := *req
 	c.Messages = slices.Clone(req.Messages)
+	for i := range c.Messages {
+		c.Messages[i].ToolCalls = slices.Clone(c.Messages[i].ToolCalls)
+	}
 	c.Stop = slices.Clone(req.Stop)
+	c.Tools = slices.Clone(req.Tools)
 	return c
 }
 
@@ -184,14 +205,21 @@ type generation struct {
 	req   *engine.Request
 	plan  Plan
 	yield func(engine.Event, error) bool
-	sent  int // text events so far
+	sent  int // events with text or calls so far
 }
 
 // choice is the precomputed answer of one choice.
 type choice struct {
-	pieces []string
+	pieces []piece
 	tokens int
 	finish engine.Finish
+}
+
+// piece is what one event brings: text, or a part of a call.
+type piece struct {
+	text   string
+	call   *engine.ToolDelta
+	echoed bool // text of the prompt
 }
 
 func (g *generation) run(ctx context.Context) {
@@ -240,9 +268,15 @@ func (g *generation) event(ctx context.Context, i, step int, c *choice, last boo
 			return g.fail(ctx, err)
 		}
 		g.sent++
-		ev.Text = c.pieces[step]
+		p := c.pieces[step]
+		if ev.Text = p.text; p.call != nil {
+			ev.Calls = []engine.ToolDelta{*p.call}
+		}
 		if g.req.Logprobs >= 0 && g.m.HasLogprobs {
 			ev.Logprobs = logprobs(ev.Text, g.req.Logprobs)
+			if p.echoed && step == 0 && len(ev.Logprobs) > 0 {
+				ev.Logprobs[0].Logprob, ev.Logprobs[0].Top = math.NaN(), nil
+			}
 		}
 	case step == len(c.pieces):
 		if g.plan.Err != nil && g.sent <= g.plan.FailAt {
@@ -254,7 +288,7 @@ func (g *generation) event(ctx context.Context, i, step int, c *choice, last boo
 	if last {
 		ev.Usage = usage
 	}
-	if ev.Text == "" && ev.Finish == engine.FinishNone && ev.Usage == nil {
+	if ev.Text == "" && len(ev.Calls) == 0 && ev.Finish == engine.FinishNone && ev.Usage == nil {
 		return true
 	}
 	if err := ctx.Err(); err != nil {
@@ -298,11 +332,15 @@ func (g *generation) abort() {
 	g.s.mu.Unlock()
 }
 
-// answer computes a choice: the planned text, cut at the earliest stop string and at the token limit.
+// answer computes a choice: the planned text, cut at the earliest stop string and at the token limit, then the planned calls.
 func (g *generation) answer(i, prompt int) choice {
 	text := g.req.Prompt
 	if n := len(g.req.Messages); n > 0 {
 		text = g.req.Messages[n-1].Content
+	}
+	var calls []engine.ToolCall
+	if i < len(g.plan.Calls) {
+		calls, text = g.plan.Calls[i], ""
 	}
 	if i < len(g.plan.Texts) {
 		text = g.plan.Texts[i]
@@ -322,11 +360,35 @@ func (g *generation) answer(i, prompt int) choice {
 	if len(parts) > limit {
 		parts, c.finish = parts[:limit], engine.FinishLength
 	}
-	c.tokens, c.pieces = len(parts), parts
+	c.tokens = len(parts)
 	if g.plan.Pieces != nil {
-		c.pieces = cut(strings.Join(parts, ""), g.plan.Pieces)
+		parts = cut(strings.Join(parts, ""), g.plan.Pieces)
+	}
+	if g.req.Echo {
+		for _, t := range tokens(g.req.Prompt) {
+			c.pieces = append(c.pieces, piece{text: t, echoed: true})
+		}
+	}
+	for _, p := range parts {
+		c.pieces = append(c.pieces, piece{text: p})
+	}
+	for k, call := range calls {
+		c.add(k, call, g.plan.Pieces)
 	}
 	return c
+}
+
+// add appends the k-th call: its name first, then its arguments, in pieces of the given sizes.
+func (c *choice) add(k int, call engine.ToolCall, sizes []int) {
+	if sizes == nil {
+		sizes = []int{3}
+	}
+	c.finish = engine.FinishTools
+	c.tokens += 1 + len(tokens(call.Arguments))
+	c.pieces = append(c.pieces, piece{call: &engine.ToolDelta{Index: k, ID: call.ID, Name: call.Name}})
+	for _, part := range cut(call.Arguments, sizes) {
+		c.pieces = append(c.pieces, piece{call: &engine.ToolDelta{Index: k, Arguments: part}})
+	}
 }
 
 // logprobs gives each token of text a value that depends on the token alone.
@@ -359,6 +421,11 @@ func (s *Scripted) Score(ctx context.Context, req *engine.ScoreRequest) (*engine
 	if !m.CanScore {
 		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not score documents", "该模型不支持文档打分")).WithParam("model")
 	}
+	s.mu.Lock()
+	asked := *req
+	asked.Documents = slices.Clone(req.Documents)
+	s.scores = append(s.scores, asked)
+	s.mu.Unlock()
 	query := tokens(req.Query)
 	out := &engine.Scores{Model: engine.ReportedModel(m.ID)}
 	for _, d := range req.Documents {
@@ -387,8 +454,14 @@ func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine
 		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not embed", "该模型不生成向量")).WithParam("model")
 	}
 	s.mu.Lock()
-	s.inputs = append(s.inputs, engine.EmbedRequest{Model: req.Model, Input: slices.Clone(req.Input)})
+	asked := *req
+	asked.Input = slices.Clone(req.Input)
+	s.inputs = append(s.inputs, asked)
 	s.mu.Unlock()
+	dim := m.EmbedDim
+	if req.Dimensions > 0 {
+		dim = min(dim, req.Dimensions)
+	}
 	out := &engine.Embeddings{Model: engine.ReportedModel(m.ID)}
 	for _, text := range req.Input {
 		n := len(tokens(text))
@@ -396,11 +469,12 @@ func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine
 			return nil, fault.New(fault.CodeContextLength, m.ContextTokens, n)
 		}
 		out.PromptTokens += n
-		out.Vectors = append(out.Vectors, unit(text, m.EmbedDim))
+		out.Vectors = append(out.Vectors, unit(text, dim))
 	}
 	return out, nil
 }
 
+// unit returns the first dim values of the text's vector, scaled to length one.
 func unit(text string, dim int) []float32 {
 	v := make([]float32, dim)
 	var norm float64

@@ -1,9 +1,12 @@
 package enginetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/sluice-project/sluice/engine"
@@ -21,13 +24,15 @@ type Upstream struct {
 	Cut int
 }
 
-// ServeHTTP implements http.Handler for the paths /v1/chat/completions, /v1/completions and /v1/embeddings.
+// ServeHTTP implements http.Handler for the paths /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/rerank.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/v1/chat/completions", "/v1/completions":
 		u.generate(w, r)
 	case "/v1/embeddings":
 		u.embed(w, r)
+	case "/v1/rerank":
+		u.rerank(w, r)
 	default:
 		writeError(w, http.StatusNotFound, "not_found", 0)
 	}
@@ -63,18 +68,27 @@ func writeFault(w http.ResponseWriter, err error) {
 type upstreamRequest struct {
 	openai.ChatRequest
 
-	Prompt   *string         `json:"prompt"`
-	Logprobs json.RawMessage `json:"logprobs"`
+	Prompt     *string         `json:"prompt"`
+	Logprobs   json.RawMessage `json:"logprobs"`
+	ToolChoice json.RawMessage `json:"tool_choice"`
+	Echo       bool            `json:"echo"`
 }
 
 func (q *upstreamRequest) request() *engine.Request {
 	req := &engine.Request{
 		Model: engine.ModelID(q.Model), MaxTokens: q.MaxTokens, Choices: q.N, Temperature: q.Temperature, TopP: q.TopP,
-		Seed: q.Seed, Stop: q.Stop, Logprobs: -1,
+		Seed: q.Seed, Stop: q.Stop, Logprobs: -1, Echo: q.Echo, TopK: q.TopK, MinP: q.MinP, MinTokens: q.MinTokens,
+		RepetitionPenalty: max(q.RepetitionPenalty, q.RepeatPenalty), FrequencyPenalty: q.FrequencyPenalty, PresencePenalty: q.PresencePenalty,
+		ParallelTools: q.ParallelToolCalls == nil || *q.ParallelToolCalls, Format: q.format(),
 	}
-	for _, m := range q.Messages {
-		req.Messages = append(req.Messages, engine.Message{Role: m.Role, Content: m.Content, Name: m.Name})
+	for id, v := range q.LogitBias {
+		if req.LogitBias == nil {
+			req.LogitBias = map[int32]float64{}
+		}
+		n, _ := strconv.ParseInt(id, 10, 32)
+		req.LogitBias[int32(n)] = v
 	}
+	q.talk(req)
 	if q.Prompt != nil {
 		req.Prompt = *q.Prompt
 		var n int
@@ -88,6 +102,46 @@ func (q *upstreamRequest) request() *engine.Request {
 		}
 	}
 	return req
+}
+
+// talk fills in the turns and the tools.
+func (q *upstreamRequest) talk(req *engine.Request) {
+	for _, m := range q.Messages {
+		msg := engine.Message{Role: m.Role, Name: m.Name, ToolCallID: m.ToolCallID}
+		if m.Content != nil {
+			msg.Content = *m.Content
+		}
+		for _, c := range m.ToolCalls {
+			msg.ToolCalls = append(msg.ToolCalls, engine.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: string(c.Function.Arguments)})
+		}
+		req.Messages = append(req.Messages, msg)
+	}
+	for _, t := range q.Tools {
+		f := t.Function
+		req.Tools = append(req.Tools, engine.Tool{Name: f.Name, Description: f.Description, Parameters: f.Parameters, Strict: f.Strict})
+	}
+	var mode string
+	var named openai.NamedTool
+	switch {
+	case json.Unmarshal(q.ToolChoice, &mode) == nil:
+		req.ToolChoice.Mode = engine.ToolMode(mode)
+	case json.Unmarshal(q.ToolChoice, &named) == nil:
+		req.ToolChoice = engine.ToolChoice{Mode: engine.ToolFunction, Name: named.Function.Name}
+	}
+}
+
+func (q *upstreamRequest) format() *engine.Format {
+	switch f, s := q.ResponseFormat, q.StructuredOutputs; {
+	case f != nil && f.Type == openai.FormatObject:
+		return &engine.Format{JSONObject: true}
+	case f != nil && f.JSONSchema != nil:
+		return &engine.Format{JSONSchema: f.JSONSchema.Schema}
+	case s != nil:
+		return &engine.Format{JSONSchema: s.JSON, Regex: s.Regex, Choice: s.Choice, GBNF: s.Grammar}
+	case q.Grammar != "":
+		return &engine.Format{GBNF: q.Grammar}
+	}
+	return nil
 }
 
 func (u *Upstream) generate(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +190,17 @@ func (s *upstreamStream) event(ev engine.Event) bool {
 		finish = &f
 	}
 	if s.chat {
-		c := openai.ChatChunkChoice{Index: ev.Choice, Delta: openai.Delta{Content: &ev.Text}, FinishReason: finish}
+		c := openai.ChatChunkChoice{Index: ev.Choice, FinishReason: finish}
+		if ev.Text != "" || len(ev.Calls) == 0 {
+			c.Delta.Content = &ev.Text
+		}
+		for _, d := range ev.Calls {
+			call := openai.ToolCall{Index: &d.Index, ID: d.ID, Function: openai.FunctionCall{Name: d.Name, Arguments: openai.Arguments(d.Arguments)}}
+			if d.ID != "" {
+				call.Type = openai.TypeFunction
+			}
+			c.Delta.ToolCalls = append(c.Delta.ToolCalls, call)
+		}
 		if len(ev.Logprobs) > 0 {
 			c.Logprobs = &openai.ChatLogprobs{Content: chatLogprobs(ev.Logprobs)}
 		}
@@ -168,11 +232,15 @@ func columns(in []engine.TokenLogprob) *openai.CompletionLogprobs {
 	out := &openai.CompletionLogprobs{}
 	for _, lp := range in {
 		out.Tokens = append(out.Tokens, lp.Token)
-		out.TokenLogprobs = append(out.TokenLogprobs, lp.Logprob)
-		top := map[string]float64{}
+		var value *float64
+		var top map[string]float64
+		if !math.IsNaN(lp.Logprob) {
+			value, top = &lp.Logprob, map[string]float64{}
+		}
 		for _, a := range lp.Top {
 			top[a.Token] = a.Logprob
 		}
+		out.TokenLogprobs = append(out.TokenLogprobs, value)
 		out.TopLogprobs = append(out.TopLogprobs, top)
 	}
 	return out
@@ -224,6 +292,28 @@ func (u *Upstream) embed(w http.ResponseWriter, r *http.Request) {
 	for i, v := range got.Vectors {
 		out.Data = append(out.Data, openai.Embedding{Object: openai.ObjectEmbedding, Index: i, Embedding: v})
 	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+func (u *Upstream) rerank(w http.ResponseWriter, r *http.Request) {
+	var q openai.RerankRequest
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		writeError(w, http.StatusBadRequest, "bad_request", 0)
+		return
+	}
+	got, err := u.Engine.Score(r.Context(), &engine.ScoreRequest{Model: engine.ModelID(q.Model), Query: q.Query, Documents: q.Documents})
+	if err != nil {
+		if !errors.Is(err, r.Context().Err()) {
+			writeFault(w, err)
+		}
+		return
+	}
+	out := openai.Rerank{Model: string(got.Model), Usage: openai.EmbeddingUsage{PromptTokens: got.PromptTokens, TotalTokens: got.PromptTokens}}
+	for i, v := range got.Scores {
+		out.Results = append(out.Results, openai.Ranked{Index: i, Score: v})
+	}
+	slices.SortStableFunc(out.Results, func(a, b openai.Ranked) int { return cmp.Compare(b.Score, a.Score) })
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out)
 }

@@ -21,13 +21,21 @@ type ChatRequest struct {
 	TopLogprobs   *int           `json:"top_logprobs,omitempty"`
 	Stream        bool           `json:"stream"`
 	StreamOptions *StreamOptions `json:"stream_options,omitempty"`
+
+	Tools             []Tool `json:"tools,omitempty"`
+	ToolChoice        any    `json:"tool_choice,omitempty"`
+	ParallelToolCalls *bool  `json:"parallel_tool_calls,omitempty"`
+
+	Extras
 }
 
-// ChatMessage is one turn of a chat. Content is null only in answers that hold none.
+// ChatMessage is one turn of a chat. Content is null in a turn that only calls tools.
 type ChatMessage struct {
-	Role    string `json:"role,omitempty"`
-	Content string `json:"content"`
-	Name    string `json:"name,omitempty"`
+	Role       string     `json:"role,omitempty"`
+	Content    *string    `json:"content"`
+	Name       string     `json:"name,omitempty"`
+	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
 // StreamOptions belong to a streaming request.
@@ -46,8 +54,11 @@ type CompletionRequest struct {
 	Seed          *uint64        `json:"seed,omitempty"`
 	Stop          []string       `json:"stop,omitempty"`
 	Logprobs      *int           `json:"logprobs,omitempty"`
+	Echo          bool           `json:"echo,omitempty"`
 	Stream        bool           `json:"stream"`
 	StreamOptions *StreamOptions `json:"stream_options,omitempty"`
+
+	Extras
 }
 
 // EmbeddingRequest is the body of POST /v1/embeddings as this project sends it to an upstream.
@@ -65,6 +76,7 @@ const (
 	ObjectList       = "list"
 	ObjectEmbedding  = "embedding"
 	ObjectModel      = "model"
+	ObjectScore      = "score"
 )
 
 // Chat is a whole answer.
@@ -87,11 +99,13 @@ type ChatChoice struct {
 	FinishReason string        `json:"finish_reason"`
 }
 
-// AnswerMessage is the message of a whole answer; refusal is always null and always present, as clients expect.
+// AnswerMessage is the message of a whole answer; refusal is always null and always present, as clients expect. Content is null
+// when there are calls and no text.
 type AnswerMessage struct {
-	Role    string  `json:"role"`
-	Content string  `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"`
+	Refusal   *string    `json:"refusal"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
 // ChatChunk is one event of a streamed answer. Usage is raw because three cases differ on the wire: absent, null, present.
@@ -115,10 +129,24 @@ type ChatChunkChoice struct {
 	FinishReason *string       `json:"finish_reason"`
 }
 
-// Delta is new text of a choice; the first of a choice carries the role.
+// Delta is what is new of a choice; the first of a choice carries the role, and with it the content, which may be null.
 type Delta struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Delta) MarshalJSON() ([]byte, error) {
+	type plain Delta
+	if d.Role == "" || d.Content != nil {
+		return json.Marshal(plain(d))
+	}
+	return json.Marshal(struct {
+		Role      string     `json:"role"`
+		Content   *string    `json:"content"`
+		ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	}{d.Role, nil, d.ToolCalls})
 }
 
 // ChatLogprobs are the log-probabilities of tokens of a chat answer.
@@ -201,10 +229,11 @@ type CompletionChoice struct {
 	FinishReason *string             `json:"finish_reason"`
 }
 
-// CompletionLogprobs is the older, columnar form of log-probabilities.
+// CompletionLogprobs is the older, columnar form of log-probabilities. The first token of an echoed prompt has none: null, in both
+// columns.
 type CompletionLogprobs struct {
 	Tokens        []string             `json:"tokens"`
-	TokenLogprobs []float64            `json:"token_logprobs"`
+	TokenLogprobs []*float64           `json:"token_logprobs"`
 	TopLogprobs   []map[string]float64 `json:"top_logprobs"`
 	TextOffset    []int                `json:"text_offset"`
 }

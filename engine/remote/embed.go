@@ -18,15 +18,18 @@ const maxEmbedReply = 256 << 20
 
 // Embed implements engine.Engine. Vectors are scaled to length one, which not every upstream does.
 func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
-	m, err := e.model(ctx, req.Model, true)
+	m, err := e.model(ctx, req.Model, embeds)
 	if err != nil {
 		return nil, err
 	}
-	size := 0
-	for _, s := range req.Input {
+	if req.Dimensions > m.EmbedDim {
+		return nil, unsupported("dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", m.EmbedDim))
+	}
+	size, input := 0, prefixed(m, req)
+	for _, s := range input {
 		size += len(s)
 	}
-	x, err := e.post(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: req.Input, EncodingFormat: "float"}, size/4)
+	x, err := e.post(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, size/4)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +61,9 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 		if d.Index < 0 || d.Index >= len(out.Vectors) || out.Vectors[d.Index] != nil || len(d.Embedding) != m.EmbedDim {
 			return nil, broken(fmt.Errorf("vector %d of %d with %d values, want %d", d.Index, len(out.Vectors), len(d.Embedding), m.EmbedDim))
 		}
+		if req.Dimensions > 0 { // cut here, as not every server cuts
+			d.Embedding = d.Embedding[:req.Dimensions]
+		}
 		if !unit(d.Embedding) {
 			return nil, broken(fmt.Errorf("vector %d has no direction", d.Index))
 		}
@@ -85,10 +91,21 @@ func unit(v []float32) bool {
 	return true
 }
 
-// Score implements engine.Engine.
-func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
-	if _, err := e.model(ctx, req.Model, true); err != nil {
-		return nil, err
+// prefixed puts what the model wants before questions and passages before the inputs.
+func prefixed(m ModelConfig, req *engine.EmbedRequest) []string {
+	prefix := ""
+	switch req.Role {
+	case engine.RoleQuery:
+		prefix = m.QueryPrefix
+	case engine.RolePassage:
+		prefix = m.PassagePrefix
 	}
-	return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not score documents", "该模型不支持文档打分")).WithParam("model")
+	if prefix == "" {
+		return req.Input
+	}
+	out := make([]string, len(req.Input))
+	for i, s := range req.Input {
+		out[i] = prefix + s
+	}
+	return out
 }

@@ -21,12 +21,16 @@ import (
 // Generate implements engine.Engine.
 func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
-		m, err := e.model(ctx, req.Model, false)
+		m, err := e.model(ctx, req.Model, generates)
 		if err != nil {
 			yield(engine.Event{}, err)
 			return
 		}
-		path, body := wire(m, req)
+		path, body, err := wire(m, req)
+		if err != nil {
+			yield(engine.Event{}, err)
+			return
+		}
 		began := time.Now()
 		x, err := e.post(ctx, m, path, body, promptBytes(req)/4+req.MaxTokens)
 		if err != nil {
@@ -36,48 +40,11 @@ func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[en
 		defer x.end()
 		s := &stream{
 			x: x, req: req, model: engine.ReportedModel(m.Upstream), began: began, finished: make([]bool, max(1, req.Choices)),
+			calls:  make([]calls, max(1, req.Choices)),
 			events: openai.NewEventReader(x.body, e.cfg.MaxEventBytes),
 		}
 		s.run(yield)
 	}
-}
-
-// wire turns a request into the upstream's dialect.
-func wire(m ModelConfig, req *engine.Request) (path string, body any) {
-	var seed *uint64
-	if req.Seed != nil {
-		s := *req.Seed & math.MaxInt64 // the dialect's seeds are signed
-		seed = &s
-	}
-	n := 0
-	if req.Choices > 1 {
-		n = req.Choices
-	}
-	options := &openai.StreamOptions{IncludeUsage: true}
-	if req.Messages == nil {
-		c := openai.CompletionRequest{
-			Model: m.Upstream, Prompt: req.Prompt, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: req.TopP,
-			Seed: seed, Stop: req.Stop, Stream: true, StreamOptions: options,
-		}
-		if req.Logprobs >= 0 && m.Logprobs {
-			c.Logprobs = &req.Logprobs
-		}
-		return "/completions", c
-	}
-	c := openai.ChatRequest{
-		Model: m.Upstream, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: req.TopP, Seed: seed, Stop: req.Stop,
-		Stream: true, StreamOptions: options,
-	}
-	for _, msg := range req.Messages {
-		c.Messages = append(c.Messages, openai.ChatMessage{Role: msg.Role, Content: msg.Content, Name: msg.Name})
-	}
-	if req.Logprobs >= 0 && m.Logprobs {
-		c.Logprobs = true
-		if req.Logprobs > 0 {
-			c.TopLogprobs = &req.Logprobs
-		}
-	}
-	return "/chat/completions", c
 }
 
 // stream reads one answer.
@@ -89,7 +56,8 @@ type stream struct {
 	began    time.Time
 	first    time.Time
 	finished []bool
-	pieces   int // texts, each at least one token
+	calls    []calls // by choice
+	pieces   int     // texts, each at least one token
 	bytes    int
 	usage    *openai.Usage
 }
@@ -158,7 +126,7 @@ func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool,
 		if err != nil {
 			return false, err
 		}
-		if ev.Text == "" && ev.Finish == engine.FinishNone && len(ev.Logprobs) == 0 {
+		if ev.Text == "" && ev.Finish == engine.FinishNone && len(ev.Logprobs) == 0 && len(ev.Calls) == 0 {
 			continue
 		}
 		if s.x.caller.Err() != nil {
@@ -182,9 +150,14 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 	if c.Delta.Content != nil {
 		ev.Text = *c.Delta.Content
 	}
-	if ev.Text != "" {
+	ev.Calls = s.calls[c.Index].take(c.Delta.ToolCalls)
+	size := len(ev.Text)
+	for _, d := range ev.Calls {
+		size += len(d.Name) + len(d.Arguments)
+	}
+	if size > 0 {
 		s.pieces++
-		s.bytes += len(ev.Text)
+		s.bytes += size
 		if s.first.IsZero() {
 			s.first = time.Now()
 		}
@@ -198,9 +171,16 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 	}
 	if c.FinishReason != nil && *c.FinishReason != "" {
 		s.finished[c.Index] = true
-		ev.Finish = engine.FinishStop
-		if *c.FinishReason == string(engine.FinishLength) {
+		if err := s.calls[c.Index].end(); err != nil {
+			return engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model)
+		}
+		switch {
+		case *c.FinishReason == string(engine.FinishLength):
 			ev.Finish = engine.FinishLength
+		case len(s.calls[c.Index]) > 0: // many servers say "stop" when the function was named by the caller
+			ev.Finish = engine.FinishTools
+		default:
+			ev.Finish = engine.FinishStop
 		}
 	}
 	return ev, nil
@@ -209,7 +189,18 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 // end yields the finish of choices that the end marker finished, and the usage.
 func (s *stream) end(yield func(engine.Event, error) bool) {
 	for i, done := range s.finished {
-		if !done && !yield(engine.Event{Choice: i, Finish: engine.FinishStop}, nil) {
+		if done {
+			continue
+		}
+		ev := engine.Event{Choice: i, Finish: engine.FinishStop}
+		if err := s.calls[i].end(); err != nil {
+			yield(engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model))
+			return
+		}
+		if len(s.calls[i]) > 0 {
+			ev.Finish = engine.FinishTools
+		}
+		if !yield(ev, nil) {
 			return
 		}
 	}
@@ -266,7 +257,9 @@ func logprobs(raw json.RawMessage, top int) ([]engine.TokenLogprob, error) {
 	for i, token := range both.Tokens {
 		lp := entry(token, nil, 0)
 		if i < len(both.TokenLogprobs) {
-			lp.Logprob = both.TokenLogprobs[i]
+			if lp.Logprob = math.NaN(); both.TokenLogprobs[i] != nil { // null: the first token of an echoed prompt
+				lp.Logprob = min(*both.TokenLogprobs[i], 0)
+			}
 		}
 		if i < len(both.TopLogprobs) {
 			for t, v := range both.TopLogprobs[i] {

@@ -49,7 +49,8 @@ type Config struct {
 	MaxEventBytes int `koanf:"max_event_bytes"`
 }
 
-// ModelConfig describes one model of an upstream, as far as the upstream does not tell.
+// ModelConfig describes one model of an upstream, as far as the upstream does not tell. Abilities are off unless they are listed:
+// a field that an upstream ignores would make an answer something else than what was asked for.
 type ModelConfig struct {
 	ID            string `koanf:"id"`       // name inside this installation
 	Upstream      string `koanf:"upstream"` // name at the upstream; "" means ID
@@ -59,7 +60,28 @@ type ModelConfig struct {
 	Deterministic bool   `koanf:"deterministic"`
 	Digest        string `koanf:"digest"`
 	Precision     string `koanf:"precision"`
+
+	// Tools, Formats and Sampling say that the upstream honours tools, the shape of answers, and the sampling fields that not every
+	// server knows.
+	Tools    bool `koanf:"tools"`
+	Formats  bool `koanf:"formats"`
+	Sampling bool `koanf:"sampling"`
+	// Rerank makes it a model that scores documents against a query.
+	Rerank bool `koanf:"rerank"`
+	// Dialect is whose names are used for what OpenAI's interface lacks: "openai" (or ""), "vllm" or "llama.cpp". It decides which
+	// formats and sampling fields there are.
+	Dialect string `koanf:"dialect"`
+	// QueryPrefix and PassagePrefix are what an embedding model wants before questions and passages.
+	QueryPrefix   string `koanf:"query_prefix"`
+	PassagePrefix string `koanf:"passage_prefix"`
 }
+
+// The dialects.
+const (
+	dialectOpenAI = "openai"
+	dialectVLLM   = "vllm"
+	dialectLlama  = "llama.cpp"
+)
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
@@ -78,6 +100,12 @@ func (c Config) Validate() error {
 		seen[m.ID] = true
 		if m.ContextTokens < 0 || m.EmbedDim < 0 {
 			return fmt.Errorf("models[%d]: context_tokens and embed_dim must not be negative", i)
+		}
+		if m.Rerank && m.EmbedDim > 0 {
+			return fmt.Errorf("models[%d]: a model either embeds or reranks; list it twice under two ids if it does both", i)
+		}
+		if m.Dialect != "" && m.Dialect != dialectOpenAI && m.Dialect != dialectVLLM && m.Dialect != dialectLlama {
+			return fmt.Errorf("models[%d].dialect: must be %s, %s or %s", i, dialectOpenAI, dialectVLLM, dialectLlama)
 		}
 	}
 	if _, err := prefixes(c.AllowPrivate); err != nil {
@@ -192,14 +220,36 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	for i, m := range e.models {
 		out[i] = engine.Model{
 			ID: engine.ModelID(m.ID), Digest: m.Digest, Precision: m.Precision, ContextTokens: m.ContextTokens, EmbedDim: m.EmbedDim,
-			CanGenerate: m.EmbedDim == 0, CanEmbed: m.EmbedDim > 0, HasLogprobs: m.Logprobs && m.EmbedDim == 0, Deterministic: m.Deterministic,
+			CanGenerate: m.task() == generates, CanEmbed: m.task() == embeds, CanScore: m.task() == reranks, Deterministic: m.Deterministic,
+		}
+		if m.task() == generates {
+			out[i].HasLogprobs, out[i].HasTools, out[i].HasFormats, out[i].HasSampling = m.Logprobs, m.Tools, m.Formats, m.Sampling
 		}
 	}
 	return out, nil
 }
 
+// task is what a model does.
+type task uint8
+
+const (
+	generates task = iota
+	embeds
+	reranks
+)
+
+func (m ModelConfig) task() task {
+	switch {
+	case m.Rerank:
+		return reranks
+	case m.EmbedDim > 0:
+		return embeds
+	}
+	return generates
+}
+
 // model finds a model that does what is needed, or says why not.
-func (e *Engine) model(ctx context.Context, id engine.ModelID, embeds bool) (ModelConfig, error) {
+func (e *Engine) model(ctx context.Context, id engine.ModelID, need task) (ModelConfig, error) {
 	if e.closed.Err() != nil {
 		return ModelConfig{}, fault.New(fault.CodeEngineUnavailable, string(id))
 	}
@@ -211,10 +261,14 @@ func (e *Engine) model(ctx context.Context, id engine.ModelID, embeds bool) (Mod
 		return ModelConfig{}, fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
 	}
 	m := e.models[i]
-	if (m.EmbedDim > 0) != embeds {
-		what := fault.Say("the model does not embed", "该模型不生成向量")
-		if !embeds {
-			what = fault.Say("the model does not generate text", "该模型不生成文本")
+	if m.task() != need {
+		what := fault.Say("the model does not generate text", "该模型不生成文本")
+		switch need {
+		case embeds:
+			what = fault.Say("the model does not embed", "该模型不生成向量")
+		case reranks:
+			what = fault.Say("the model does not score documents", "该模型不支持文档打分")
+		case generates:
 		}
 		return ModelConfig{}, fault.New(fault.CodeUnsupported, "model", what).WithParam("model")
 	}
@@ -228,11 +282,15 @@ func (e *Engine) model(ctx context.Context, id engine.ModelID, embeds bool) (Mod
 const (
 	templateTokens = 64
 	messageTokens  = 16
+
+	// Bytes that templates put around a call or a tool, and around all of them: instructions of up to a page.
+	callBytes  = 128
+	toolsBytes = 2048
 )
 
 // Count implements engine.Engine. It is a bound: a token has at least one byte.
 func (e *Engine) Count(ctx context.Context, req *engine.Request) (engine.Count, error) {
-	if _, err := e.model(ctx, req.Model, false); err != nil {
+	if _, err := e.model(ctx, req.Model, generates); err != nil {
 		return engine.Count{}, err
 	}
 	return engine.Count{Tokens: promptBytes(req) + templateTokens + messageTokens*len(req.Messages)}, nil
@@ -245,6 +303,16 @@ func promptBytes(req *engine.Request) int {
 	n := 0
 	for _, m := range req.Messages {
 		n += len(m.Role) + len(m.Content) + len(m.Name)
+		for _, c := range m.ToolCalls {
+			n += callBytes + len(c.ID) + len(c.Name) + len(c.Arguments)
+		}
+	}
+	for _, t := range req.Tools {
+		// Templates print schemas indented: a level adds at most its depth to every line, and no line is shorter than a byte.
+		n += callBytes + len(t.Name) + len(t.Description) + 4*len(t.Parameters)
+	}
+	if len(req.Tools) > 0 {
+		n += toolsBytes
 	}
 	return n
 }

@@ -84,7 +84,21 @@ type Need uint8
 const (
 	Generate Need = iota
 	Embed
+	Score
 )
+
+// met reports whether a model does what is needed.
+func (n Need) met(m engine.Model) bool {
+	switch n {
+	case Generate:
+		return m.CanGenerate
+	case Embed:
+		return m.CanEmbed
+	case Score:
+		return m.CanScore
+	}
+	return false
+}
 
 // Ask is a request that wants a model.
 type Ask struct {
@@ -262,7 +276,7 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if c.Info, ok = s.infos[c.Version.Engine][c.Version.EngineModel]; !ok {
 		return c, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
-	if a.Need == Generate && !c.Info.CanGenerate || a.Need == Embed && !c.Info.CanEmbed {
+	if !a.Need.met(c.Info) {
 		return Choice{}, notFound
 	}
 	if changed(c.Version, c.Info) {
@@ -309,8 +323,12 @@ func (r *Router) Models() []Model {
 			continue
 		}
 		m := Model{Name: name, Stable: v.Version, CreatedAt: v.CreatedAt, Need: Generate}
-		if !info.CanGenerate {
+		switch {
+		case info.CanGenerate:
+		case info.CanEmbed:
 			m.Need = Embed
+		default:
+			m.Need = Score
 		}
 		for _, other := range s.versions[name] {
 			m.CreatedAt = min(m.CreatedAt, other.CreatedAt)

@@ -101,6 +101,9 @@ func table() []row {
 		{Route{http.MethodPost, "/v1/chat/completions", access.InferenceGenerate}, (*API).chat},
 		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, (*API).completion},
 		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, (*API).embedding},
+		{Route{http.MethodPost, "/v1/rerank", access.InferenceEmbed}, (*API).rerank},
+		{Route{http.MethodPost, "/rerank", access.InferenceEmbed}, (*API).rerank}, // where clients of Jina and vLLM look for it
+		{Route{http.MethodPost, "/v1/score", access.InferenceEmbed}, (*API).score},
 		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, (*API).models},
 		{Route{http.MethodGet, "/v1/models/*id", access.ModelsRead}, (*API).model},
 		{Route{http.MethodPost, "/v1/rag/search", access.RAGSearch}, (*API).search},
@@ -111,6 +114,7 @@ func table() []row {
 type pipeline interface {
 	Chat(ctx context.Context, c *gateway.Call) (*gateway.Reply, error)
 	Embed(ctx context.Context, c *gateway.Call) (*gateway.EmbedReply, error)
+	Score(ctx context.Context, c *gateway.Call) (*gateway.ScoreReply, error)
 	Search(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
 	Models(ctx context.Context, c *gateway.Call) ([]route.Model, error)
 }
@@ -160,7 +164,11 @@ func (a *API) Register(r gin.IRouter) {
 			call := a.call(c, row.Permission)
 			call.Plane = identity.DataPlane
 			call.Route = row.Method + " " + strings.TrimSuffix(row.Path, "/*id")
-			if err := row.handle(a, c, call); err != nil {
+			err := urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerPatience), call)
+			if err == nil {
+				err = row.handle(a, c, call)
+			}
+			if err != nil {
 				a.WriteError(c, err)
 			}
 		})

@@ -327,7 +327,7 @@ func TestEmbeddings(t *testing.T) {
 			}
 		}
 	}
-	if resp, body := k.post(t, "/v1/embeddings", `{"model":"embed","input":"a","dimensions":8}`); resp.StatusCode != 400 || !strings.Contains(body, `"dimensions"`) {
+	if resp, body := k.post(t, "/v1/embeddings", `{"model":"embed","input":"a","dimensions":33}`); resp.StatusCode != 400 || !strings.Contains(body, `"dimensions"`) {
 		t.Error(body)
 	}
 }
@@ -367,7 +367,8 @@ func TestSearchAndRAG(t *testing.T) {
 func TestEveryRouteIsGuarded(t *testing.T) {
 	bodies := map[string]string{
 		"/v1/chat/completions": hello + "}", "/v1/completions": `{"model":"chat","prompt":"x"}`, "/v1/embeddings": `{"model":"embed","input":"x"}`,
-		"/v1/rag/search": `{"collection":"docs","query":"x"}`,
+		"/v1/rag/search": `{"collection":"docs","query":"x"}`, "/v1/rerank": `{"model":"rank","query":"x","documents":["y"]}`,
+		"/rerank": `{"model":"rank","query":"x","documents":["y"]}`, "/v1/score": `{"model":"rank","text_1":"x","text_2":"y"}`,
 	}
 	k := newKit(t, Config{}, nil)
 	for _, r := range Routes() {

@@ -121,6 +121,13 @@ func (k *kit) Pick(a route.Ask) (route.Choice, error) {
 	case a.Model == "embed" && a.Need == route.Embed:
 		v.EngineModel = "scripted-embed"
 		return route.Choice{Version: v, Engine: k.engine, Info: all[1]}, nil
+	case a.Model == "rank" && a.Need == route.Score:
+		v.EngineModel = "scripted-rerank"
+		return route.Choice{Version: v, Engine: k.engine, Info: all[2]}, nil
+	case a.Model == "plain" && a.Need == route.Generate: // does nothing but text
+		info := all[0]
+		info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
+		return route.Choice{Version: v, Engine: k.engine, Info: info}, nil
 	}
 	return route.Choice{}, fault.New(fault.CodeModelNotFound, a.Model).WithParam("model")
 }

@@ -30,6 +30,12 @@ const (
 	headerOverhead = "X-Sluice-Overhead-Ms"
 )
 
+// Our own request headers that say how urgent a call is.
+const (
+	headerClass    = "X-Sluice-Class"
+	headerPatience = "X-Sluice-First-Token-Timeout-Ms"
+)
+
 // extension is the object "sluice" of a reply: what this answer was, under which rules, and what it cost.
 type extension struct {
 	RequestID        string             `json:"request_id"`
@@ -187,12 +193,17 @@ func columns(in []engine.TokenLogprob, offset *int) *openai.CompletionLogprobs {
 	}
 	out := &openai.CompletionLogprobs{}
 	for _, lp := range in {
-		top := make(map[string]float64, len(lp.Top))
-		for _, a := range lp.Top {
-			top[a.Token] = finite(a.Logprob)
+		var value *float64
+		var top map[string]float64
+		if !math.IsNaN(lp.Logprob) { // nothing is known of the first token of an echoed prompt
+			v := finite(lp.Logprob)
+			value, top = &v, make(map[string]float64, len(lp.Top))
+			for _, a := range lp.Top {
+				top[a.Token] = finite(a.Logprob)
+			}
 		}
 		out.Tokens = append(out.Tokens, lp.Token)
-		out.TokenLogprobs = append(out.TokenLogprobs, finite(lp.Logprob))
+		out.TokenLogprobs = append(out.TokenLogprobs, value)
 		out.TopLogprobs = append(out.TopLogprobs, top)
 		out.TextOffset = append(out.TextOffset, *offset)
 		*offset += len([]rune(lp.Token))

@@ -22,6 +22,13 @@ const (
 	maxInputs      = 2048
 	maxTokens      = 1 << 24
 	maxNameBytes   = 64
+	maxTools       = 128
+	maxBiases      = 1024
+	maxAnswers     = 1024 // of a choice list
+	maxDocuments   = 2048
+	maxIDBytes     = 128
+	maxPriority    = 1000
+	maxPatience    = 3_600_000 // ms
 )
 
 // options are what a request says about its reply's form.
@@ -29,6 +36,8 @@ type options struct {
 	stream       bool
 	includeUsage bool
 	base64       bool
+	topN         int      // of a reranking; 0 means all
+	documents    []string // as they came, to be returned; nil returns none
 }
 
 // chatCall decodes POST /v1/chat/completions.
@@ -46,13 +55,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 		f.join(rag)
 	}
 	conversation(f, c)
-	refuseTools(f)
-	if rf, ok := f.object("response_format"); ok {
-		if kind, _ := rf.text("type"); kind != "text" {
-			rf.unsupported("type", fault.Say("only 'text' is; ask for JSON in the prompt", "仅支持 'text'；如需 JSON，请在提示词中说明"))
-		}
-		f.join(rf)
-	}
+	tools(f, c)
 	if list, ok := f.list("modalities"); ok && (len(list) != 1 || string(list[0]) != `"text"`) {
 		f.unsupported("modalities", fault.Say("only text is generated", "仅生成文本"))
 	}
@@ -81,8 +84,11 @@ func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	if n := f.integer("logprobs", 0, 5); n != nil {
 		c.Logprobs = int(*n)
 	}
-	if f.flag("echo") {
-		f.unsupported("echo", fault.Say("the prompt is not repeated", "不会重复输出提示词"))
+	c.Echo = f.flag("echo")
+	for _, field := range []string{"tools", "functions"} {
+		if list, ok := f.list(field); ok && len(list) > 0 {
+			f.unsupported(field, fault.Say("use /v1/chat/completions", "请使用 /v1/chat/completions"))
+		}
 	}
 	if s, _ := f.text("suffix"); s != "" {
 		f.unsupported("suffix", fault.Say("only continuations are generated", "仅生成续写内容"))
@@ -121,6 +127,8 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 	if d := f.integer("dimensions", 1, 1<<20); d != nil {
 		c.Dimensions = int(*d)
 	}
+	role(f, c)
+	urgency(f, false, c)
 	f.text("user")
 	return o, f.err
 }
@@ -168,28 +176,44 @@ func messages(f *fields) []engine.Message {
 	out := make([]engine.Message, 0, len(items))
 	for i, raw := range items {
 		m := f.item("messages", i, raw)
-		role := m.needText("role")
-		switch role {
-		case "developer":
-			role = "system"
-		case "system", "user", "assistant", "tool":
-		default:
-			m.invalid("role", fault.Say("must be system, developer, user, assistant or tool", "须为 system、developer、user、assistant 或 tool"))
-		}
-		for _, field := range []string{"tool_calls", "function_call", "audio"} {
-			if raw, ok := m.raw(field); ok && string(raw) != "[]" {
-				m.unsupported(field, fault.Say("tools are not available yet", "暂不支持工具调用"))
-			}
-		}
-		name, _ := m.text("name")
-		if len(name) > maxNameBytes {
-			m.invalid("name", fault.Say("must have at most %d bytes", "最多 %d 字节", maxNameBytes))
-		}
-		out = append(out, engine.Message{Role: role, Content: content(m), Name: name})
+		out = append(out, message(m))
 		f.join(m)
 		if f.err != nil {
 			return nil
 		}
+	}
+	return out
+}
+
+func message(m *fields) engine.Message {
+	out := engine.Message{Role: m.needText("role")}
+	switch out.Role {
+	case "developer":
+		out.Role = "system"
+	case "system", "user", "assistant", "tool":
+	case "function":
+		m.unsupported("role", fault.Say("it is deprecated; use 'tool' with tool_call_id", "已弃用；请使用 'tool' 并提供 tool_call_id"))
+	default:
+		m.invalid("role", fault.Say("must be system, developer, user, assistant or tool", "须为 system、developer、user、assistant 或 tool"))
+	}
+	if _, ok := m.raw("function_call"); ok {
+		m.unsupported("function_call", fault.Say("it is deprecated; use tool_calls", "已弃用；请使用 tool_calls"))
+	}
+	if _, ok := m.raw("audio"); ok {
+		m.unsupported("audio", fault.Say("only text is", "仅支持文本"))
+	}
+	out.ToolCalls = toolCalls(m, out.Role)
+	if out.Role == "tool" {
+		if out.ToolCallID = m.needText("tool_call_id"); len(out.ToolCallID) > maxIDBytes {
+			m.invalid("tool_call_id", fault.Say("must have at most %d bytes", "最多 %d 字节", maxIDBytes))
+		}
+	}
+	out.Name, _ = m.text("name")
+	if len(out.Name) > maxNameBytes {
+		m.invalid("name", fault.Say("must have at most %d bytes", "最多 %d 字节", maxNameBytes))
+	}
+	if _, ok := m.raw("content"); ok || len(out.ToolCalls) == 0 {
+		out.Content = content(m)
 	}
 	return out
 }
@@ -225,49 +249,6 @@ func content(m *fields) string {
 		m.join(part)
 	}
 	return strings.Join(texts, "\n")
-}
-
-// sampling decodes what chat and completions share.
-func sampling(f *fields, choices int, c *gateway.Call) options {
-	c.Temperature = f.number("temperature", 0, 2)
-	c.TopP = f.number("top_p", 0, 1)
-	if c.TopP != nil && *c.TopP == 0 { // an empty nucleus still holds the likeliest token
-		*c.TopP = 1e-9
-	}
-	if s := f.integer("seed", -1<<63, 1<<63-1); s != nil {
-		u := uint64(*s) // a seed is bits, not a quantity
-		c.Seed = &u
-	}
-	if n := f.integer("n", 1, int64(min(choices, maxChoices))); n != nil {
-		c.Choices = int(*n)
-	}
-	tokenLimit(f, c)
-	c.Stop = f.strings("stop", fault.Say("a string or an array of strings", "字符串或字符串数组"), maxStops)
-	for _, s := range c.Stop {
-		if s == "" || len(s) > maxStopBytes {
-			f.invalid("stop", fault.Say("each string must have 1 to %d bytes", "每个字符串须为 1 至 %d 字节", maxStopBytes))
-		}
-	}
-	for _, field := range []string{"presence_penalty", "frequency_penalty"} {
-		if p := f.number(field, -2, 2); p != nil && *p != 0 {
-			f.unsupported(field, fault.Say("leave it out or set it to 0", "请去掉此参数或设为 0"))
-		}
-	}
-	if bias, ok := f.object("logit_bias"); ok && len(bias.m) > 0 {
-		f.unsupported("logit_bias", fault.Say("leave it out", "请去掉此参数"))
-	}
-	c.Logprobs = -1
-	o := options{stream: f.flag("stream")}
-	if so, ok := f.object("stream_options"); ok {
-		if !o.stream {
-			f.invalid("stream_options", fault.Say("is allowed only with stream: true", "仅在 stream: true 时可用"))
-		}
-		o.includeUsage = so.flag("include_usage")
-		so.flag("include_obfuscation")
-		f.join(so)
-	}
-	f.text("user")
-	return o
 }
 
 func tokenLimit(f *fields, c *gateway.Call) {
@@ -313,19 +294,6 @@ func conversation(f *fields, c *gateway.Call) {
 		f.join(md)
 	}
 	f.flag("store")
-	f.flag("parallel_tool_calls")
-	f.text("service_tier")
-}
-
-func refuseTools(f *fields) {
-	for _, field := range []string{"tools", "functions"} {
-		if list, ok := f.list(field); ok && len(list) > 0 {
-			f.unsupported(field, fault.Say("tools are not available yet", "暂不支持工具调用"))
-		}
-	}
-	if raw, ok := f.raw("tool_choice"); ok && string(raw) != `"none"` && string(raw) != `"auto"` {
-		f.unsupported("tool_choice", fault.Say("tools are not available yet", "暂不支持工具调用"))
-	}
 }
 
 // saneID reports whether s may be used as an identifier in headers, logs and records.

@@ -46,11 +46,24 @@ func (chatShape) whole(r *gateway.Reply, a *gateway.Answer) any {
 	}
 	for i, c := range a.Choices {
 		out.Choices = append(out.Choices, openai.ChatChoice{
-			Index: i, Message: openai.AnswerMessage{Role: "assistant", Content: c.Text}, Logprobs: chatLogprobsOf(c.Logprobs),
+			Index: i, Message: answerMessage(c), Logprobs: chatLogprobsOf(c.Logprobs),
 			FinishReason: string(c.Finish),
 		})
 	}
 	return out
+}
+
+func answerMessage(c gateway.AnswerChoice) openai.AnswerMessage {
+	m := openai.AnswerMessage{Role: "assistant", Content: &c.Text}
+	if len(c.Calls) > 0 && c.Text == "" {
+		m.Content = nil
+	}
+	for _, call := range c.Calls {
+		m.ToolCalls = append(m.ToolCalls, openai.ToolCall{
+			ID: call.ID, Type: openai.TypeFunction, Function: openai.FunctionCall{Name: call.Name, Arguments: openai.Arguments(call.Arguments)},
+		})
+	}
+	return m
 }
 
 func (chatShape) renderer(r *gateway.Reply, opt options) renderer {
@@ -71,7 +84,7 @@ func (c *chatRenderer) delta(choice int, d openai.Delta) openai.ChatChunk {
 	if !c.spoken[choice] {
 		c.spoken[choice] = true
 		d.Role = "assistant"
-		if d.Content == nil {
+		if d.Content == nil && len(d.ToolCalls) == 0 {
 			d.Content = new(string)
 		}
 	}
@@ -81,7 +94,18 @@ func (c *chatRenderer) delta(choice int, d openai.Delta) openai.ChatChunk {
 }
 
 func (c *chatRenderer) text(ev engine.Event) any {
-	out := c.delta(ev.Choice, openai.Delta{Content: &ev.Text})
+	d := openai.Delta{Content: &ev.Text}
+	if len(ev.Calls) > 0 && ev.Text == "" {
+		d.Content = nil
+	}
+	for _, part := range ev.Calls {
+		call := openai.ToolCall{Index: &part.Index, ID: part.ID, Function: openai.FunctionCall{Name: part.Name, Arguments: openai.Arguments(part.Arguments)}}
+		if part.ID != "" {
+			call.Type = openai.TypeFunction
+		}
+		d.ToolCalls = append(d.ToolCalls, call)
+	}
+	out := c.delta(ev.Choice, d)
 	out.Choices[0].Logprobs = chatLogprobsOf(ev.Logprobs)
 	return out
 }

@@ -126,7 +126,7 @@ func (c *conversation) send(ctx context.Context, method, path string, body []byt
 }
 
 func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writer) error {
-	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "user", Content: text})
+	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "user", Content: &text})
 	body, err := json.Marshal(c.request)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (c *conversation) say(ctx context.Context, text string, out, errOut io.Writ
 	if err != nil {
 		return err
 	}
-	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "assistant", Content: answer})
+	c.request.Messages = append(c.request.Messages, openai.ChatMessage{Role: "assistant", Content: &answer})
 	if receipt := res.Header.Get("X-Sluice-Receipt"); receipt != "" {
 		fmt.Fprintf(errOut, "[receipt %s]\n", receipt)
 	}

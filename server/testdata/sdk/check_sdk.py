@@ -131,7 +131,7 @@ def _():
         (lambda: client.chat.completions.create(model="no-such-model", messages=HELLO), openai.NotFoundError, "model_not_found"),
         (lambda: client.chat.completions.create(model=MODEL, messages=HELLO, temperature=9), openai.BadRequestError, "invalid_value"),
         (lambda: client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "word " * 9000}]), openai.BadRequestError, "context_length_exceeded"),
-        (lambda: client.chat.completions.create(model=MODEL, messages=HELLO, tools=[{"type": "function", "function": {"name": "f"}}]), openai.BadRequestError, "unsupported_parameter"),
+        (lambda: client.chat.completions.create(model=MODEL, messages=HELLO, tools=[{"type": "function", "function": {"name": "f g"}}]), openai.BadRequestError, "invalid_value"),
     ):
         try:
             call()

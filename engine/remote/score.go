@@ -1,0 +1,77 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// maxScoreReply bounds the reply to a request for scores.
+const maxScoreReply = 16 << 20
+
+// Score implements engine.Engine by POST /rerank. Servers that answer with the model's own numbers instead of shares get them
+// squeezed into 0 to 1, which keeps their order.
+func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
+	m, err := e.model(ctx, req.Model, reranks)
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, d := range req.Documents {
+		size += len(req.Query) + len(d)
+	}
+	x, err := e.post(ctx, m, "/rerank", openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, size/4)
+	if err != nil {
+		return nil, err
+	}
+	defer x.end()
+	raw, err := io.ReadAll(io.LimitReader(x.body, maxScoreReply))
+	if err != nil {
+		return nil, x.failure(err)
+	}
+	broken := func(why error) error { return fault.Wrap(why, fault.CodeUpstreamFailed, m.ID) }
+	var reply struct {
+		Model   string                `json:"model"`
+		Usage   openai.EmbeddingUsage `json:"usage"`
+		Results []struct {
+			Index int      `json:"index"`
+			Score *float64 `json:"relevance_score"`
+		} `json:"results"`
+	}
+	if json.Unmarshal(raw, &reply) != nil {
+		return nil, broken(errors.New("the reply is no list of results"))
+	}
+	if len(reply.Results) != len(req.Documents) {
+		return nil, broken(fmt.Errorf("%d results for %d documents", len(reply.Results), len(req.Documents)))
+	}
+	out := &engine.Scores{
+		Scores: make([]float64, len(req.Documents)), Model: engine.ReportedModel(reply.Model), PromptTokens: max(reply.Usage.PromptTokens, reply.Usage.TotalTokens),
+	}
+	seen, share := make([]bool, len(req.Documents)), m.Dialect != dialectLlama
+	for _, r := range reply.Results {
+		if r.Index < 0 || r.Index >= len(seen) || seen[r.Index] || r.Score == nil {
+			return nil, broken(fmt.Errorf("result %d of %d", r.Index, len(seen)))
+		}
+		seen[r.Index], out.Scores[r.Index] = true, *r.Score
+		share = share && *r.Score >= 0 && *r.Score <= 1
+	}
+	for i, v := range out.Scores {
+		if !share {
+			out.Scores[i] = 1 / (1 + math.Exp(-v))
+		}
+	}
+	if out.Model == "" {
+		out.Model = engine.ReportedModel(m.Upstream)
+	}
+	if out.PromptTokens <= 0 {
+		out.PromptTokens = size/4 + len(req.Documents)
+	}
+	return out, nil
+}

@@ -1,0 +1,308 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// errArguments is a call whose arguments are no JSON object.
+var errArguments = errors.New("the engine sent arguments of a call that are no JSON object")
+
+// arguments lets the arguments of one call out. It reads the JSON as it comes: every string, keys too, passes a release of its own
+// and is escaped again, so that what is put back can neither end a string nor be seen half; everything else leaves as it is, but for
+// a long number that the rules hide, which becomes a string. The result is the same however the text was cut.
+type arguments struct {
+	open func() Release
+
+	state   argState
+	nested  []byte // '{' and '[' that are open
+	release Release
+	escape  []byte // of an escape that is not complete
+	plain   []byte // decoded, not yet given to the release
+	word    []byte // of a number, true, false or null
+	isKey   bool
+	out     []byte
+}
+
+// argState is what may come next.
+type argState uint8
+
+const (
+	argObject     argState = iota // the opening brace
+	argFirstKey                   // a key or a closing brace
+	argKey                        // a key
+	argColon                      // a colon
+	argFirstValue                 // a value or a closing bracket
+	argValue                      // a value
+	argNext                       // a comma or what closes
+	argString                     // the rest of a string
+	argWord                       // the rest of a number or a word
+	argDone                       // nothing but space
+)
+
+// write takes a piece and returns what may leave now.
+func (a *arguments) write(s string) (string, error) {
+	for i := 0; i < len(s); i++ {
+		if err := a.step(s[i]); err != nil {
+			return "", err
+		}
+	}
+	if a.state == argString {
+		if err := a.flush(false); err != nil {
+			return "", err
+		}
+	}
+	return a.take(), nil
+}
+
+// close returns the rest. Arguments that were cut off leave as far as they go; otherwise they must be complete, and none at all are
+// an empty object.
+func (a *arguments) close(cut bool) (string, error) {
+	switch {
+	case a.state == argDone:
+	case a.state == argObject && !cut:
+		return "{}", nil
+	case !cut:
+		return "", errArguments
+	case a.state == argString:
+		if err := a.flush(true); err != nil {
+			return "", err
+		}
+		rest, err := a.release.Close()
+		if err != nil {
+			return "", err
+		}
+		a.out = appendEscaped(a.out, rest)
+	case a.state == argWord:
+		if err := a.endWord(); err != nil && !errors.Is(err, errArguments) {
+			return "", err
+		}
+	}
+	return a.take(), nil
+}
+
+func (a *arguments) take() string {
+	out := string(a.out)
+	a.out = a.out[:0]
+	return out
+}
+
+func (a *arguments) step(c byte) error {
+	switch a.state {
+	case argString:
+		return a.inString(c)
+	case argWord:
+		if strings.IndexByte(" \t\r\n,]}", c) < 0 {
+			a.word = append(a.word, c)
+			return nil
+		}
+		if err := a.endWord(); err != nil {
+			return err
+		}
+	default:
+	}
+	if strings.IndexByte(" \t\r\n", c) >= 0 {
+		a.out = append(a.out, c)
+		return nil
+	}
+	return a.structure(c)
+}
+
+// structure takes a byte outside strings and words.
+func (a *arguments) structure(c byte) error {
+	value := a.state == argValue || a.state == argFirstValue
+	switch {
+	case c == '{' && (value || a.state == argObject):
+		a.nested, a.state = append(a.nested, c), argFirstKey
+	case c == '[' && value:
+		a.nested, a.state = append(a.nested, c), argFirstValue
+	case c == '"' && (value || a.state == argKey || a.state == argFirstKey):
+		a.isKey = !value
+		a.state, a.release = argString, a.open()
+	case c == ':' && a.state == argColon:
+		a.state = argValue
+	case c == ',' && a.state == argNext:
+		a.state = argValue
+		if a.within('{') {
+			a.state = argKey
+		}
+	case c == '}' && a.within('{') && (a.state == argNext || a.state == argFirstKey),
+		c == ']' && a.within('[') && (a.state == argNext || a.state == argFirstValue):
+		a.nested, a.state = a.nested[:len(a.nested)-1], argNext
+		if len(a.nested) == 0 {
+			a.state = argDone
+		}
+	case value && (c == '-' || c >= '0' && c <= '9' || c == 't' || c == 'f' || c == 'n'):
+		a.state, a.word = argWord, append(a.word[:0], c)
+		return nil
+	default:
+		return errArguments
+	}
+	a.out = append(a.out, c)
+	return nil
+}
+
+func (a *arguments) within(c byte) bool { return len(a.nested) > 0 && a.nested[len(a.nested)-1] == c }
+
+// endWord lets a complete number or word out.
+func (a *arguments) endWord() error {
+	a.state = argNext
+	if !json.Valid(a.word) {
+		return errArguments
+	}
+	if len(a.word) <= maxPlain {
+		a.out = append(a.out, a.word...)
+		return nil
+	}
+	shown, err := through(a.open(), string(a.word))
+	switch {
+	case err != nil:
+		return err
+	case shown == string(a.word):
+		a.out = append(a.out, shown...)
+	default:
+		a.out = appendString(a.out, shown)
+	}
+	return nil
+}
+
+// through passes a whole text.
+func through(r Release, s string) (string, error) {
+	out, err := r.Write(s)
+	if err != nil {
+		return "", err
+	}
+	rest, err := r.Close()
+	return out + rest, err
+}
+
+// inString takes a byte of a string.
+func (a *arguments) inString(c byte) error {
+	switch {
+	case len(a.escape) > 0 && !a.lone(c):
+		a.escape = append(a.escape, c)
+		a.decode()
+	case c == '\\':
+		a.escape = append(a.escape, c)
+	case c == '"':
+		if err := a.flush(true); err != nil {
+			return err
+		}
+		rest, err := a.release.Close()
+		if err != nil {
+			return err
+		}
+		a.out = append(appendEscaped(a.out, rest), '"')
+		if a.state = argNext; a.isKey {
+			a.state = argColon
+		}
+	default:
+		a.plain = append(a.plain, c)
+	}
+	return nil
+}
+
+// lone ends an escape that c cannot go on with: half a pair stands for U+FFFD, the beginning of four digits for itself.
+func (a *arguments) lone(c byte) bool {
+	e := a.escape
+	n := len(e)
+	pair := n >= 6
+	if n == 6 && c == '\\' || n == 1 || n == 7 || n != 6 && strings.IndexByte("0123456789abcdefABCDEF", c) >= 0 {
+		return false
+	}
+	if pair {
+		a.plain = utf8.AppendRune(a.plain, utf8.RuneError)
+		e = e[6:]
+	}
+	a.plain = append(a.plain, e...)
+	a.escape = a.escape[:0]
+	return true
+}
+
+// decode moves a complete escape to the plain text. What is no escape is text: models write "\d" and mean it.
+func (a *arguments) decode() {
+	for len(a.escape) >= 2 {
+		e := a.escape
+		if e[1] != 'u' {
+			if i := strings.IndexByte(`"\/bfnrt`, e[1]); i >= 0 {
+				a.plain = append(a.plain, "\"\\/\b\f\n\r\t"[i])
+			} else {
+				a.plain = append(a.plain, e[:2]...)
+			}
+			a.escape = a.escape[:copy(e, e[2:])]
+			continue
+		}
+		first, ok := hex4(e, 0)
+		if !ok {
+			return
+		}
+		if !utf16.IsSurrogate(first) {
+			a.plain = utf8.AppendRune(a.plain, first)
+			a.escape = e[:0]
+			return
+		}
+		second, ok := hex4(e, 6)
+		pair := utf8.RuneError
+		switch {
+		case ok:
+			pair = utf16.DecodeRune(first, second)
+		case len(e) < 8 || e[7] == 'u' && len(e) < 12:
+			return // the other half may follow
+		}
+		if a.plain = utf8.AppendRune(a.plain, pair); pair != utf8.RuneError {
+			a.escape = e[:0]
+			return
+		}
+		a.escape = e[:copy(e, e[6:])] // it stands for itself
+	}
+}
+
+// hex4 reads the four digits of the escape at i.
+func hex4(e []byte, i int) (rune, bool) {
+	if len(e) < i+6 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(e[i+2:i+6]), 16, 16)
+	return rune(n), err == nil
+}
+
+// flush gives the plain text to the release: all of it at the end of a string, otherwise whole characters.
+func (a *arguments) flush(whole bool) error {
+	n := len(a.plain)
+	if whole {
+		a.plain = append(a.plain, half(a.escape)...)
+		a.escape = a.escape[:0]
+		n = len(a.plain)
+	} else {
+		for back := 1; back <= min(n, utf8.UTFMax-1); back++ {
+			if utf8.RuneStart(a.plain[n-back]) {
+				if !utf8.FullRune(a.plain[n-back:]) {
+					n -= back
+				}
+				break
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	shown, err := a.release.Write(strings.ToValidUTF8(string(a.plain[:n]), "\uFFFD"))
+	if err != nil {
+		return err
+	}
+	a.plain = a.plain[:copy(a.plain, a.plain[n:])]
+	a.out = appendEscaped(a.out, shown)
+	return nil
+}
+
+// half is what an escape that the end cut off stands for.
+func half(escape []byte) string {
+	if len(escape) >= 6 {
+		return string(utf8.RuneError)
+	}
+	return ""
+}

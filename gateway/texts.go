@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// texts are all text-bearing fields of a call as the guard sees them. What stands inside a JSON text is a field of its own, so
+// that masking leaves JSON; what must keep its spelling to mean anything (names, keys, grammars) is shown to the guard as well, and
+// the call is refused if the guard would change it.
+type texts struct {
+	fields []governance.Field
+	fixed  []fixedText
+	parsed []func() // put JSON texts together again
+}
+
+type fixedText struct {
+	path           string
+	text, original *string
+}
+
+// texts lists the fields of the call. Error: a JSON text that is none.
+func (c *Call) texts() (*texts, error) {
+	t := &texts{}
+	var err error
+	keep := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	for i := range c.Messages {
+		m, path := &c.Messages[i], at("messages", i)
+		t.add(path+".content", &m.Content)
+		t.add(path+".name", &m.Name)
+		t.add(path+".tool_call_id", &m.ToolCallID)
+		for k := range m.ToolCalls {
+			call, path := &m.ToolCalls[k], at(path+".tool_calls", k)
+			t.add(path+".id", &call.ID)
+			t.fix(path+".function.name", call.Name)
+			keep(t.json(path+".function.arguments", []byte(call.Arguments), nil, func(b []byte) { call.Arguments = string(b) }))
+		}
+	}
+	t.add("prompt", &c.Prompt)
+	t.list("stop", c.Stop)
+	t.list("input", c.Input)
+	t.add("query", &c.Query)
+	t.list("queries", c.Queries)
+	t.list("documents", c.Documents)
+	for i := range c.Tools {
+		tool, path := &c.Tools[i], at("tools", i)+".function"
+		t.fix(path+".name", tool.Name)
+		t.add(path+".description", &tool.Description)
+		keep(t.json(path+".parameters", tool.Parameters, structural(), func(b []byte) { tool.Parameters = b }))
+	}
+	if f := c.Format; f != nil {
+		t.fix(c.FormatField, f.GBNF)
+		t.fix(c.FormatField, f.Regex)
+		t.list(c.FormatField, f.Choice)
+		keep(t.json(c.FormatField, f.JSONSchema, structural(), func(b []byte) { f.JSONSchema = b }))
+	}
+	return t, err
+}
+
+func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// structural are the keywords of a schema whose strings are no prose: masking one would change what the schema says.
+func structural() map[string]bool {
+	return map[string]bool{
+		"type": true, "format": true, "pattern": true, "required": true, "dependentRequired": true, "contentEncoding": true,
+		"contentMediaType": true, "$ref": true, "$dynamicRef": true, "$id": true, "$schema": true, "$anchor": true, "$dynamicAnchor": true,
+	}
+}
+
+func (t *texts) add(path string, s *string) {
+	if *s != "" {
+		t.fields = append(t.fields, governance.Field{Path: path, Text: s})
+	}
+}
+
+func (t *texts) list(path string, texts []string) {
+	for i := range texts {
+		t.add(at(path, i), &texts[i])
+	}
+}
+
+// fix adds a text that must stay as it is.
+func (t *texts) fix(path, s string) {
+	text := s
+	t.add(path, &text)
+	t.fixed = append(t.fixed, fixedText{path, &text, &s})
+}
+
+// json adds the strings and long numbers of a JSON text; keys stay as they are. In a schema, for which keywords is set, so do
+// numbers and the strings of those keywords.
+func (t *texts) json(path string, source []byte, keywords map[string]bool, set func([]byte)) error {
+	if len(source) == 0 {
+		return nil
+	}
+	j, ok := newJSONText(source)
+	if !ok {
+		return fault.New(fault.CodeInvalidValue, path, fault.Say("must be JSON", "须为合法的 JSON")).WithParam(path)
+	}
+	for i := range j.parts {
+		p := &j.parts[i]
+		if p.isKey || keywords != nil && (p.number || keywords[p.key]) {
+			t.fix(path, p.text)
+			continue
+		}
+		t.add(path, &p.text)
+	}
+	t.parsed = append(t.parsed, func() { set(j.join()) })
+	return nil
+}
+
+// apply takes over what the guard has made of the fields.
+func (t *texts) apply() error {
+	for _, f := range t.fixed {
+		if *f.text != *f.original {
+			return fault.New(fault.CodeInvalidValue, f.path,
+				fault.Say("holds sensitive data in a place that cannot be masked; take it out", "含有敏感数据且所在位置无法脱敏；请将其移除")).WithParam(f.path)
+		}
+	}
+	for _, join := range t.parsed {
+		join()
+	}
+	return nil
+}
+
+// size is the number of bytes a model may have to read.
+func (c *Call) size() int {
+	n := len(c.Prompt) + len(c.Query)*max(1, len(c.Documents))
+	for _, m := range c.Messages {
+		n += len(m.Content) + len(m.Name)
+		for _, call := range m.ToolCalls {
+			n += len(call.Name) + len(call.Arguments)
+		}
+	}
+	for _, list := range [][]string{c.Stop, c.Input, c.Documents, c.Queries} {
+		for _, s := range list {
+			n += len(s)
+		}
+	}
+	for _, t := range c.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return n
+}
+
+// prompt spells the text of a call as its digest covers it: the one text of a call that has only one; roles and contents, and
+// inputs, each ended by a zero byte. A query comes before the documents that are scored against it. Calls and their results follow
+// the content of their message; tools and the shape of the answer follow everything, as JSON.
+func (c *Call) prompt() string {
+	var b strings.Builder
+	switch {
+	case c.Documents != nil:
+		b.WriteString(c.Query + "\x00")
+		for _, s := range c.Queries {
+			b.WriteString(s + "\x00")
+		}
+		for _, s := range c.Documents {
+			b.WriteString(s + "\x00")
+		}
+	case c.Query != "":
+		return c.Query
+	case c.Messages == nil && c.Input == nil:
+		b.WriteString(c.Prompt)
+	}
+	for _, m := range c.Messages {
+		b.WriteString(m.Role + "\x00" + m.Content + "\x00")
+		if m.ToolCallID != "" {
+			b.WriteString(m.ToolCallID + "\x00")
+		}
+		for _, call := range m.ToolCalls {
+			b.WriteString(call.ID + "\x00" + call.Name + "\x00" + call.Arguments + "\x00")
+		}
+	}
+	for _, s := range c.Input {
+		b.WriteString(s + "\x00")
+	}
+	if len(c.Tools) > 0 || c.Format != nil {
+		j, err := json.Marshal(struct {
+			Tools  any
+			Choice any
+			Format any
+		}{c.Tools, c.ToolChoice, c.Format})
+		if err != nil { // the edge has read this JSON before
+			panic(err)
+		}
+		b.WriteString("\x00" + string(j))
+	}
+	return b.String()
+}

@@ -1,0 +1,160 @@
+package httpapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// rerank answers POST /v1/rerank: documents by how well they answer a query, best first. What is returned of a document is what
+// the caller sent.
+func (a *API) rerank(c *gin.Context, call *gateway.Call) error {
+	f, done, err := a.body(c)
+	defer done()
+	if err != nil {
+		return err
+	}
+	opt, err := rerankCall(f, call)
+	if err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Score(c.Request.Context(), call)
+	if err != nil {
+		return err
+	}
+	out := openai.Rerank{
+		ID: answerID("rerank", reply.Request), Model: string(call.Model), Usage: scoreUsage(reply), Sluice: extend(reply.Head, reply.Summary),
+		Results: make([]openai.Ranked, len(reply.Scores)),
+	}
+	for i, score := range reply.Scores {
+		out.Results[i] = openai.Ranked{Index: i, Score: finite(score)}
+	}
+	slices.SortStableFunc(out.Results, func(x, y openai.Ranked) int { return cmp.Compare(y.Score, x.Score) })
+	if opt.topN > 0 {
+		out.Results = out.Results[:min(opt.topN, len(out.Results))]
+	}
+	for i := range out.Results {
+		if opt.documents == nil {
+			break
+		}
+		if out.Results[i].Document, err = encode(map[string]string{"text": opt.documents[out.Results[i].Index]}); err != nil {
+			return err
+		}
+	}
+	headHeaders(c, reply.Head)
+	a.writeJSON(c, http.StatusOK, out)
+	return nil
+}
+
+// score answers POST /v1/score: how well pairs of texts fit.
+func (a *API) score(c *gin.Context, call *gateway.Call) error {
+	f, done, err := a.body(c)
+	defer done()
+	if err != nil {
+		return err
+	}
+	if err := scoreCall(f, call); err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Score(c.Request.Context(), call)
+	if err != nil {
+		return err
+	}
+	out := openai.ScoreList{
+		ID: answerID("score", reply.Request), Object: openai.ObjectList, Created: reply.Created.Unix(), Model: string(call.Model),
+		Usage: scoreUsage(reply), Sluice: extend(reply.Head, reply.Summary), Data: make([]openai.Score, len(reply.Scores)),
+	}
+	for i, score := range reply.Scores {
+		out.Data[i] = openai.Score{Index: i, Object: openai.ObjectScore, Score: finite(score)}
+	}
+	headHeaders(c, reply.Head)
+	a.writeJSON(c, http.StatusOK, out)
+	return nil
+}
+
+func scoreUsage(r *gateway.ScoreReply) openai.EmbeddingUsage {
+	n := int(r.Usage.PromptTokens)
+	return openai.EmbeddingUsage{PromptTokens: n, TotalTokens: n}
+}
+
+// rerankCall decodes POST /v1/rerank, in the forms of Jina, Cohere and vLLM.
+func rerankCall(f *fields, c *gateway.Call) (options, error) {
+	c.Action = gateway.ActionRerank
+	c.Model = model(f)
+	c.Query = f.needText("query")
+	items, ok := f.list("documents")
+	switch {
+	case !ok:
+		f.fail(fault.CodeMissing, "documents")
+	case len(items) == 0:
+		f.invalid("documents", fault.Say("must not be empty", "不能为空"))
+	case len(items) > maxDocuments:
+		f.invalid("documents", fault.Say("must have at most %d items", "最多 %d 项", maxDocuments))
+	}
+	for i, raw := range items {
+		if f.err == nil {
+			c.Documents = append(c.Documents, document(f, i, raw))
+		}
+	}
+	var o options
+	if n := f.integer("top_n", 1, maxDocuments); n != nil {
+		o.topN = int(*n)
+	}
+	if f.flag("return_documents") {
+		o.documents = slices.Clone(c.Documents) // the pipeline rewrites its own
+	}
+	urgency(f, false, c)
+	f.text("user")
+	return o, f.err
+}
+
+// document reads a text, or an object that holds one.
+func document(f *fields, i int, raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && raw[0] == '"' {
+		return text
+	}
+	item := f.item("documents", i, raw)
+	text, ok := item.text("text")
+	if !ok {
+		item.fail(fault.CodeMissing, "text")
+	}
+	f.join(item)
+	return text
+}
+
+// scoreCall decodes POST /v1/score: a text and one or several, or pairs.
+func scoreCall(f *fields, c *gateway.Call) error {
+	c.Action = gateway.ActionScore
+	c.Model = model(f)
+	texts := func(field string) []string {
+		out := f.strings(field, fault.Say("a string or an array of strings", "字符串或字符串数组"), maxDocuments)
+		if len(out) == 0 {
+			f.fail(fault.CodeMissing, field)
+		}
+		return out
+	}
+	first, second := texts("text_1"), texts("text_2")
+	if f.err != nil {
+		return f.err
+	}
+	c.Documents = second
+	switch len(first) {
+	case 1:
+		c.Query = first[0]
+	case len(second):
+		c.Queries = first
+	default:
+		f.invalid("text_1", fault.Say("must be one text, or as many as text_2", "须为一段文本，或与 text_2 数量相同"))
+	}
+	urgency(f, false, c)
+	f.text("user")
+	return f.err
+}

@@ -1,0 +1,269 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// sampling decodes what chat and completions share.
+func sampling(f *fields, choices int, c *gateway.Call) options {
+	c.Temperature = f.number("temperature", 0, 2)
+	c.TopP = f.number("top_p", 0, 1)
+	if c.TopP != nil && *c.TopP == 0 { // an empty nucleus still holds the likeliest token
+		*c.TopP = 1e-9
+	}
+	if s := f.integer("seed", -1<<63, 1<<63-1); s != nil {
+		u := uint64(*s) // a seed is bits, not a quantity
+		c.Seed = &u
+	}
+	if n := f.integer("n", 1, int64(min(choices, maxChoices))); n != nil {
+		c.Choices = int(*n)
+	}
+	tokenLimit(f, c)
+	c.Stop = f.strings("stop", fault.Say("a string or an array of strings", "字符串或字符串数组"), maxStops)
+	for _, s := range c.Stop {
+		if s == "" || len(s) > maxStopBytes {
+			f.invalid("stop", fault.Say("each string must have 1 to %d bytes", "每个字符串须为 1 至 %d 字节", maxStopBytes))
+		}
+	}
+	extras(f, c)
+	format(f, c)
+	c.Logprobs = -1
+	o := options{stream: f.flag("stream")}
+	if so, ok := f.object("stream_options"); ok {
+		if !o.stream {
+			f.invalid("stream_options", fault.Say("is allowed only with stream: true", "仅在 stream: true 时可用"))
+		}
+		o.includeUsage = so.flag("include_usage")
+		so.flag("include_obfuscation")
+		f.join(so)
+	}
+	urgency(f, o.stream, c)
+	f.text("user")
+	return o
+}
+
+// extras decodes the sampling fields that not every model honours.
+func extras(f *fields, c *gateway.Call) {
+	value := func(field string, low, high float64) float64 {
+		if v := f.number(field, low, high); v != nil {
+			return *v
+		}
+		return 0
+	}
+	if k := f.integer("top_k", -1, maxTokens); k != nil { // -1 and 0 mean all
+		c.TopK = max(0, int(*k))
+	}
+	c.MinP = value("min_p", 0, 1)
+	c.RepetitionPenalty = value("repetition_penalty", 0, 2)
+	if _, ok := f.raw("repetition_penalty"); ok && c.RepetitionPenalty == 0 {
+		f.invalid("repetition_penalty", fault.Say("must be above 0; 1 changes nothing", "须大于 0；1 表示不惩罚"))
+	}
+	c.FrequencyPenalty = value("frequency_penalty", -2, 2)
+	c.PresencePenalty = value("presence_penalty", -2, 2)
+	if n := f.integer("min_tokens", 0, maxTokens); n != nil {
+		c.MinTokens = int(*n)
+	}
+	if c.MaxTokens != nil && c.MinTokens > *c.MaxTokens {
+		f.invalid("min_tokens", fault.Say("must not be above the completion limit", "不能大于生成上限"))
+	}
+	c.LogitBias = logitBias(f)
+}
+
+// logitBias decodes an object of token ids.
+func logitBias(f *fields) map[int32]float64 {
+	in, ok := f.object("logit_bias")
+	if !ok || len(in.m) == 0 {
+		return nil
+	}
+	if len(in.m) > maxBiases {
+		f.invalid("logit_bias", fault.Say("must have at most %d items", "最多 %d 项", maxBiases))
+	}
+	out := make(map[int32]float64, len(in.m))
+	for id := range in.m {
+		token, err := strconv.ParseInt(id, 10, 32)
+		if err != nil || token < 0 {
+			f.invalid("logit_bias", fault.Say("its names must be token ids", "键须为 token 编号"))
+			continue
+		}
+		if v := in.number(id, -100, 100); v != nil {
+			out[int32(token)] = *v
+		}
+	}
+	f.join(in)
+	return out
+}
+
+// format decodes what the answer is held to: OpenAI's response_format, and the fields that vLLM and llama.cpp's server added.
+func format(f *fields, c *gateway.Call) {
+	keep := func(field string, v *engine.Format) {
+		if c.Format != nil && v != nil {
+			f.invalid(field, fault.Say("cannot be combined with %s; send one of the two", "不能与 %s 同时使用；请只发送其中一个", c.FormatField))
+		}
+		if v != nil {
+			c.Format, c.FormatField = v, field
+		}
+	}
+	if rf, ok := f.object("response_format"); ok {
+		keep("response_format", responseFormat(rf))
+		f.join(rf)
+	}
+	if so, ok := f.object("structured_outputs"); ok {
+		for _, field := range []string{"json", "regex", "choice", "grammar"} {
+			keep("structured_outputs."+field, constraint(so, field, field))
+		}
+		f.join(so)
+	}
+	for _, v := range [][2]string{
+		{"guided_json", "json"}, {"guided_regex", "regex"}, {"guided_choice", "choice"}, {"guided_grammar", "grammar"},
+		{"grammar", "grammar"}, {"json_schema", "json"},
+	} {
+		keep(v[0], constraint(f, v[0], v[1]))
+	}
+}
+
+func responseFormat(rf *fields) *engine.Format {
+	switch kind := rf.needText("type"); kind {
+	case "text":
+		return nil
+	case "json_object":
+		return &engine.Format{JSONObject: true}
+	case "json_schema":
+		js, ok := rf.object("json_schema")
+		if !ok {
+			rf.fail(fault.CodeMissing, "json_schema")
+			return nil
+		}
+		toolName(js, "name")
+		js.text("description")
+		js.flag("strict") // an answer is always held to its schema
+		schema := schemaOf(js, "schema")
+		if schema == nil {
+			js.fail(fault.CodeMissing, "schema")
+		}
+		rf.join(js)
+		return &engine.Format{JSONSchema: schema}
+	default:
+		rf.invalid("type", fault.Say("must be 'text', 'json_object' or 'json_schema'", "须为 'text'、'json_object' 或 'json_schema'"))
+		return nil
+	}
+}
+
+// constraint decodes one of the other ways to hold an answer to a form.
+func constraint(f *fields, field, kind string) *engine.Format {
+	raw, ok := f.raw(field)
+	if !ok {
+		return nil
+	}
+	switch kind {
+	case "json":
+		if raw[0] == '"' { // some clients send the schema as a text
+			text, _ := f.text(field)
+			if !json.Valid([]byte(text)) || tooDeep([]byte(text), schemaDepth) {
+				f.invalid(field, fault.Say("must be a JSON schema", "须为 JSON Schema"))
+				return nil
+			}
+			inner := &fields{path: f.path, m: map[string]json.RawMessage{field: json.RawMessage(text)}}
+			schema := schemaOf(inner, field)
+			f.join(inner)
+			return &engine.Format{JSONSchema: schema}
+		}
+		return &engine.Format{JSONSchema: schemaOf(f, field)}
+	case "choice":
+		list := f.strings(field, fault.Say("an array of strings", "字符串数组"), maxAnswers)
+		for _, s := range list {
+			if s == "" {
+				f.invalid(field, fault.Say("must hold texts that are not empty", "各项不能为空"))
+			}
+		}
+		if len(list) == 0 {
+			f.invalid(field, fault.Say("must not be empty", "不能为空"))
+		}
+		return &engine.Format{Choice: list}
+	}
+	text, _ := f.text(field)
+	switch {
+	case text == "":
+		f.invalid(field, fault.Say("must not be empty", "不能为空"))
+		return nil
+	case kind == "regex":
+		return &engine.Format{Regex: text}
+	}
+	return &engine.Format{GBNF: text}
+}
+
+// schemaDepth bounds the nesting of JSON that comes inside a string.
+const schemaDepth = 64
+
+// schemaOf decodes a JSON schema: an object.
+func schemaOf(f *fields, field string) json.RawMessage {
+	if _, ok := f.object(field); !ok {
+		return nil
+	}
+	raw, _ := f.raw(field)
+	return raw
+}
+
+// urgency decodes how soon an answer is wanted: the queue class by service_tier unless a header has named it, and the priority.
+func urgency(f *fields, stream bool, c *gateway.Call) {
+	var class engine.Class
+	switch tier, ok := f.text("service_tier"); {
+	case !ok || tier == "auto" || tier == "default" || tier == "scale":
+		if class = engine.ClassStandard; stream && tier != "default" {
+			class = engine.ClassInteractive
+		}
+	case tier == "priority":
+		class = engine.ClassInteractive
+	case tier == "flex":
+		class = engine.ClassBatch
+	default:
+		f.invalid("service_tier", fault.Say("must be auto, default, priority or flex", "须为 auto、default、priority 或 flex"))
+	}
+	if c.Class == "" {
+		c.Class = class
+	}
+	if p := f.integer("priority", -maxPriority, maxPriority); p != nil {
+		c.Priority = int(*p)
+	}
+}
+
+// urgencyHeaders decodes the headers that say how soon an answer is wanted.
+func urgencyHeaders(class, patience string, c *gateway.Call) error {
+	switch v := engine.Class(class); v {
+	case "", engine.ClassInteractive, engine.ClassStandard, engine.ClassBatch:
+		c.Class = v
+	default:
+		return fault.New(fault.CodeInvalidValue, headerClass,
+			fault.Say("must be interactive, standard or batch", "须为 interactive、standard 或 batch")).WithParam(headerClass)
+	}
+	if patience == "" {
+		return nil
+	}
+	ms, err := strconv.Atoi(patience)
+	if err != nil || ms < 1 || ms > maxPatience {
+		return fault.New(fault.CodeInvalidValue, headerPatience,
+			fault.Say("must be milliseconds between 1 and %d", "须为 1 至 %d 之间的毫秒数", maxPatience)).WithParam(headerPatience)
+	}
+	c.Patience = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// role decodes what the texts of an embedding request are.
+func role(f *fields, c *gateway.Call) {
+	for _, field := range []string{"input_type", "task"} {
+		switch v, ok := f.text(field); {
+		case !ok:
+		case v == "query" || v == "search_query" || v == "retrieval.query":
+			c.Role = engine.RoleQuery
+		case v == "passage" || v == "document" || v == "search_document" || v == "retrieval.passage":
+			c.Role = engine.RolePassage
+		default:
+			f.invalid(field, fault.Say("must be 'query', 'passage' or 'document'", "须为 'query'、'passage' 或 'document'"))
+		}
+	}
+}
