@@ -95,6 +95,7 @@ func TestE5(t *testing.T) {
 	vectors := e5Vectors(t, e, texts)
 	t.Run("equals its own program", func(t *testing.T) { compareE5(t, texts, vectors) })
 	t.Run("finds answers", func(t *testing.T) { findAnswers(t, texts, vectors) })
+	t.Run("in slices", func(t *testing.T) { sliceE5(t, e) })
 	t.Run("tokens", func(t *testing.T) { checkE5Tokens(t, e) })
 }
 
@@ -128,6 +129,29 @@ func findAnswers(t *testing.T, texts []e5Text, vectors [][]float32) {
 	t.Logf("%d of %d questions find their passage first, mean reciprocal rank %.3f", hits, e5Pairs/2, ranks/(e5Pairs/2))
 	if hits < e5Pairs/2 {
 		t.Errorf("%d hits of %d", hits, e5Pairs/2)
+	}
+}
+
+// sliceE5: the longest text, suspended as often as possible, also in the middle of attention, gives the same bits.
+func sliceE5(t *testing.T, e *encoder) {
+	text := strings.Repeat("热线", 250)
+	whole, _, err := vectorsOf(t.Context(), e, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := sharing(e, 2)
+	defer own.pool.Close()
+	pauses := 0
+	own.queue.wake = func() {
+		for own.work(256, func() bool { pauses++; return true }) == 0 {
+		}
+	}
+	parts, tokens, err := vectorsOf(t.Context(), own, text)
+	if err != nil || fmt.Sprint(parts) != fmt.Sprint(whole) {
+		t.Errorf("the vector of %d tokens differs: %v", tokens, err)
+	}
+	if pauses < 150 {
+		t.Errorf("%d pauses; attention is not divided", pauses)
 	}
 }
 

@@ -42,11 +42,12 @@ func (p *Pass) prepare(_, from, to int) {
 	}
 }
 
-// attend computes heads counted through all blocks: softmax(scale·q·k)·v. The result takes the place of the queries, and goes from
+// attend computes heads counted through all blocks from the pass's unit on: softmax(scale·q·k)·v. The result takes the place of the queries, and goes from
 // there to the output. A block of one row takes the heads that share keys together; a longer one takes its rows together.
 func (p *Pass) attend(worker, from, to int) {
 	a := p.step.att
 	share := a.heads / a.kv
+	from, to = from+p.unit, to+p.unit
 	for u := from; u < to; {
 		b, h := &p.blocks[u/a.heads], u%a.heads
 		heads := 1

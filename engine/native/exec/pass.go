@@ -49,6 +49,7 @@ type Pass struct {
 	step    *step
 	n       int
 	next    int // step of the run that Continue goes on with
+	unit    int // and of an attention step, the unit
 	low     adapting
 
 	fnMul, fnNorm, fnRows, fnPrepare, fnAttend, fnQuantize func(worker, from, to int)
@@ -128,11 +129,12 @@ func (p *Pass) Run() {
 // Begin takes Rows for a run that Continue computes. Rows and their caches stay as they are until it is done.
 func (p *Pass) Begin() {
 	p.bind()
-	p.next = 0
+	p.next, p.unit = 0, 0
 }
 
-// Continue computes the steps of the run that Begin began, and reports whether all are done. It stops early, after one step at least,
-// when pause says so; nil: never. In between, other passes may run on the same threads. Where it stops does not change a result.
+// Continue computes the steps of the run that Begin began, and reports whether all are done. It stops early, after one step or a part of
+// a long one, when pause says so; nil: never. In between, other passes may run on the same threads. Where it stops does not change a
+// result.
 func (p *Pass) Continue(pause func() bool) (done bool) {
 	threads := p.pool.threads
 	if p.FewThreads > 0 && len(p.Rows) <= togetherRows {
@@ -142,11 +144,13 @@ func (p *Pass) Continue(pause func() bool) (done bool) {
 	for p.next < len(p.prog.steps) {
 		s := &p.prog.steps[p.next]
 		p.step, p.n = s, p.count[s.out.arena]
-		p.next++
 		if p.n == 0 {
+			p.next++
 			continue
 		}
-		p.run(s)
+		if p.run(s, pause != nil) {
+			p.next++
+		}
 		if pause != nil && p.next < len(p.prog.steps) && pause() {
 			return false
 		}
@@ -257,8 +261,8 @@ func (p *Pass) growTable(i, positions int) {
 	p.tables[i] = table
 }
 
-// run does one step.
-func (p *Pass) run(s *step) {
+// run does one step, or with inParts a part of a long one, and reports whether it is done.
+func (p *Pass) run(s *step, inParts bool) (done bool) {
 	switch s.op {
 	case graph.OpMatMul:
 		p.observe(s)
@@ -267,21 +271,43 @@ func (p *Pass) run(s *step) {
 		p.pool.run(units, max(1, units/(4*p.pool.inUse())), p.fnMul)
 		p.adapt(s)
 	case graph.OpAttention:
-		p.each(p.fnPrepare)
-		p.pool.run(len(p.blocks)*s.att.heads, p.attendChunk(s.att), p.fnAttend)
-		if s.quant && !s.att.quantizeInPlace {
-			p.each(p.fnQuantize)
-		}
+		return p.runAttention(s, inParts)
 	case graph.OpRMSNorm, graph.OpLayerNorm:
 		p.each(p.fnNorm)
 	default:
 		p.each(p.fnRows)
 	}
+	return true
+}
+
+// partProducts is about how many multiplications a part of an attention step takes: a millisecond of them.
+const partProducts = 1 << 25
+
+// runAttention computes attention, whose time grows with the square of a text's length: all of it, or about as much as a part may take.
+func (p *Pass) runAttention(s *step, inParts bool) (done bool) {
+	if p.unit == 0 {
+		p.each(p.fnPrepare)
+	}
+	units := len(p.blocks) * s.att.heads
+	left := units - p.unit
+	if inParts {
+		length := p.blocks[p.unit/s.att.heads].cache.length
+		left = min(left, max(p.pool.inUse(), partProducts/(2*blockRows*s.att.dim*max(1, length))))
+	}
+	p.pool.run(left, p.attendChunk(s.att, left), p.fnAttend)
+	if p.unit += left; p.unit < units {
+		return false
+	}
+	p.unit = 0
+	if s.quant && !s.att.quantizeInPlace {
+		p.each(p.fnQuantize)
+	}
+	return true
 }
 
 // attendChunk keeps heads that share keys together where that leaves every worker its share.
-func (p *Pass) attendChunk(a *attention) int {
-	units, share := len(p.blocks)*a.heads, a.heads/a.kv
+func (p *Pass) attendChunk(a *attention, units int) int {
+	share := a.heads / a.kv
 	if units < 4*p.pool.inUse()*share {
 		return (units + p.pool.inUse() - 1) / p.pool.inUse()
 	}
