@@ -245,3 +245,84 @@ func BenchmarkNewVocabulary(b *testing.B) {
 		vocabularyOf(tok)
 	}
 }
+
+// TestSmolLM2Document follows a document, spelt as the tokenizer spells it, with the real vocabulary: every token is allowed, and
+// masks are what Allows says.
+func TestSmolLM2Document(t *testing.T) {
+	tok := smolTokenizer(t)
+	v := vocabularyOf(tok)
+	if v.Size() != 49152 || v.units.all {
+		t.Fatalf("%d tokens; SmolLM2 lacks some bytes: %v", v.Size(), !v.units.all)
+	}
+	g := schemaGrammar(t)
+	ids := tok.Encode(document, false)
+	timings(t, g, v, ids)
+	m := g.Matcher(v)
+	for i, id := range ids {
+		if i%9 == 0 {
+			checkMask(t, i, m, v)
+		}
+		if err := m.Accept(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mask := checkMask(t, "the end", m, v)
+	if onesCount(mask) != 2 || !has(mask, 0) || !has(mask, 2) {
+		t.Error("behind a complete document only the two tokens that end it are allowed")
+	}
+}
+
+// TestSmolLM2RandomTexts takes random tokens: the masks equal what Allows says, and texts reach their end.
+func TestSmolLM2RandomTexts(t *testing.T) {
+	v := vocabularyOf(smolTokenizer(t))
+	r := rand.New(rand.NewPCG(12, 12))
+	for _, text := range []string{
+		`root ::= "\"" [^"\\\x00-\x1f]{0,12} "\""`, `root ::= [a-z ]{3,9} ("." | "!")`, `root ::= ([^\n]{1,30} "\n"){2}`, `root ::= "<" .{0,6} "大" .{0,3} ">"`,
+		`root ::= ([A-Za-z0-9_]+ "@" [a-z]+ ".com" ", "?){1,4}`, mathGBNF, jsonGBNF,
+	} {
+		g, err := ParseGBNF(text, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			m := g.Matcher(v)
+			for range 8 {
+				id, ok := pick(checkMask(t, text, m, v), r)
+				if !ok {
+					t.Fatalf("%s: no token is allowed", text)
+				}
+				if err := m.Accept(id); err != nil {
+					t.Fatal(err)
+				}
+				if m.Done() {
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestMaskIsFast compares a median with how long it takes to look at every token: a machine's load changes both.
+func TestMaskIsFast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes times")
+	}
+	tok := smolTokenizer(t)
+	v := vocabularyOf(tok)
+	ids := tok.Encode(document, false)
+	g := schemaGrammar(t)
+	cold := timings(t, g, v, ids)
+	mask := make([]uint64, v.Words())
+	begin := time.Now()
+	m := g.Matcher(v)
+	for id := range int32(v.Size()) {
+		if m.Allows(id) {
+			mask[id>>6] |= 1 << (id & 63)
+		}
+	}
+	plain := time.Since(begin)
+	t.Logf("a mask by asking of every token: %v; median %v, 99 %%: %v, most %v", plain, quantile(cold, 0.5), quantile(cold, 0.99), quantile(cold, 1))
+	if quantile(cold, 0.5) > plain/50 || quantile(cold, 0.5) > 100*time.Microsecond {
+		t.Errorf("the median is %v", quantile(cold, 0.5))
+	}
+}
