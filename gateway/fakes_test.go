@@ -38,6 +38,7 @@ type world struct {
 	rag       *fakeRAG
 	version   route.Version
 	rollout   [2]string
+	plain     bool // the model does nothing but text
 }
 
 func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Plan) *world {
@@ -84,8 +85,15 @@ func (w *world) Pick(a route.Ask) (route.Choice, error) {
 	}
 	all, _ := w.engine.Models(context.Background())
 	v, info := w.version, all[0]
-	if a.Need == route.Embed {
+	switch a.Need {
+	case route.Embed:
 		v.EngineModel, info = "scripted-embed", all[1]
+	case route.Score:
+		v.EngineModel, info = "scripted-rerank", all[2]
+	case route.Generate:
+		if w.plain {
+			info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
+		}
 	}
 	return route.Choice{Version: v, Engine: w.engine, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}, nil
 }
