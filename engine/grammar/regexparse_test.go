@@ -9,7 +9,7 @@ import (
 )
 
 // randomRE2 is an expression in the syntax that regexp reads.
-func randomRE2(r source2, depth int) string {
+func randomRE2(r numbers, depth int) string {
 	if depth == 0 || r.IntN(4) == 0 {
 		return []string{"a", "b", "é", ".", "[ab]", "[^a]", `\d`, "(?i:K)", "^", "$", "", `\x61`, "(?s:.)", `[[:alpha:]]`, `\A`, `\z`, "ab"}[r.IntN(17)]
 	}
