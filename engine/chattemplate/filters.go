@@ -49,6 +49,9 @@ func filters() map[string]exec.FilterFunction {
 	} {
 		all[name] = charged(all[name], shallowSize)
 	}
+	for _, name := range []string{"max", "min", "sort", "unique"} {
+		all[name] = charged(all[name], compareCost)
+	}
 	for _, name := range []string{
 		"abs", "capitalize", "float", "int", "join", "lower", "max", "min", "replace", "round", "safe", "sort", "string", "title", "tojson",
 		"trim", "unique", "upper", "dictsort",
@@ -202,12 +205,12 @@ func tests() *exec.TestSet {
 	set := map[string]exec.TestFunction{}
 	for _, name := range testNames() {
 		run, _ := builtins.Tests.Get(name)
-		set[name] = chargedTest(run)
+		set[name] = chargedTest(run, comparisonTest(name))
 	}
 	return exec.NewTestSet(set)
 }
 
-func chargedTest(run exec.TestFunction) exec.TestFunction {
+func chargedTest(run exec.TestFunction, ours func(b *budget, x, y *exec.Value) (bool, error)) exec.TestFunction {
 	f, _ := run.(func(*exec.Context, *exec.Value, *exec.VarArgs) (bool, error))
 	return func(e *exec.Evaluator, in *exec.Value, args *exec.VarArgs) (bool, error) {
 		b := budgetOf(e)
@@ -218,6 +221,16 @@ func chargedTest(run exec.TestFunction) exec.TestFunction {
 		if err := b.spend(size); err != nil {
 			_ = b.fail(err) // remembered; a test returns its error
 			return false, err
+		}
+		if ours != nil {
+			if len(args.Args) != 1 {
+				return false, errors.New("a comparison takes one argument")
+			}
+			same, err := ours(b, in, args.Args[0])
+			if err != nil {
+				_ = b.fail(err)
+			}
+			return same, err
 		}
 		bare := &exec.VarArgs{KwArgs: args.KwArgs}
 		for _, a := range args.Args {

@@ -12,6 +12,7 @@ import (
 const (
 	fnCharge    = "\x00charge"
 	fnCompared  = "\x00compared"
+	fnEquality  = "\x00equality"
 	fnRounds    = "\x00rounds"
 	fnAttribute = "\x00attribute"
 	fnItem      = "\x00item"
@@ -27,6 +28,7 @@ func functions() map[string]any {
 	return map[string]any{
 		fnCharge:          charge,
 		fnCompared:        compared,
+		fnEquality:        equality,
 		fnRounds:          rounds,
 		fnAttribute:       attribute,
 		fnItem:            item,
@@ -81,6 +83,10 @@ func rounds(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 			return failed
 		}
 		v = exec.AsValue(exec.ValuesList(list))
+	}
+	if v.IsDict() { // whose keys it goes through
+		keys, _ := pairs(v)
+		v = exec.AsValue(keys)
 	}
 	n := len(children(v))
 	if body <= 0 || n > b.work/body {

@@ -32,6 +32,11 @@ func method(e *exec.Evaluator, args *exec.VarArgs) *exec.Value {
 	case exec.AttributeGetter: // loop.cycle and loop.changed
 		found, _ := x.GetAttribute(name)
 		if run, ok := found.Interface().(func(*exec.VarArgs) *exec.Value); ok {
+			for _, a := range rest.Args { // which loop.changed compares
+				if err := b.spend(compareCost(a, b.work, 0)); err != nil {
+					return b.fail(err)
+				}
+			}
 			return run(rest)
 		}
 	}

@@ -183,6 +183,9 @@ func (r *rewriter) binary(n *nodes.BinaryExpression, weight *int) nodes.Expressi
 	if kind == tokens.Multiply || kind == tokens.Power {
 		return call(n, fnNumbers+n.Operator.Token.Val, n.Left, n.Right)
 	}
+	if equals(kind) {
+		return call(n, fnEquality, n.Left, n.Right, &nodes.Bool{Location: n.Position(), Val: kind == tokens.Equals})
+	}
 	if comparisons[kind] {
 		n.Left, n.Right = call(n.Left, fnCompared, n.Left), call(n.Right, fnCompared, n.Right)
 		return n
@@ -193,8 +196,7 @@ func (r *rewriter) binary(n *nodes.BinaryExpression, weight *int) nodes.Expressi
 
 // comparisons are the operators whose result depends on a text without its marks.
 var comparisons = map[tokens.Type]bool{
-	tokens.Equals: true, tokens.Ne: true, tokens.LowerThan: true, tokens.LowerThanOrEqual: true, tokens.GreaterThan: true,
-	tokens.GreaterThanOrEqual: true, tokens.In: true,
+	tokens.LowerThan: true, tokens.LowerThanOrEqual: true, tokens.GreaterThan: true, tokens.GreaterThanOrEqual: true,
 }
 
 func (r *rewriter) attribute(n *nodes.GetAttribute, weight *int) nodes.Expression {
