@@ -134,16 +134,16 @@ func (b *Builder) list(kind nodeKind, ns []Node) Node {
 	return b.add(node{kind: kind, sub: sub})
 }
 
-// Repeat is from min to max texts of n, one after another; a max of -1 sets no upper bound.
-func (b *Builder) Repeat(n Node, min, max int) Node {
+// Repeat is from least to most texts of n, one after another; a most of -1 sets no upper bound.
+func (b *Builder) Repeat(n Node, least, most int) Node {
 	sub, err := b.ids([]Node{n})
 	if err == nil {
-		err = badCounts(min, max)
+		err = badCounts(least, most)
 	}
 	if err != nil {
 		return b.fail(err)
 	}
-	return b.add(node{kind: nodeRepeat, sub: sub, min: min, max: max})
+	return b.add(node{kind: nodeRepeat, sub: sub, min: least, max: most})
 }
 
 // Rule is a text of the rule called name, which Define gives a body before or afterwards: so rules may contain themselves. Calls with

@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"math/bits"
 	"slices"
 	"unicode/utf8"
 )
@@ -24,10 +23,6 @@ func (s byteSet) and(o byteSet) byteSet {
 }
 
 func (s byteSet) empty() bool { return s == byteSet{} }
-
-func (s byteSet) size() int {
-	return bits.OnesCount64(s[0]) + bits.OnesCount64(s[1]) + bits.OnesCount64(s[2]) + bits.OnesCount64(s[3])
-}
 
 func byteRange(lo, hi byte) byteSet {
 	var s byteSet

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -62,8 +63,11 @@ func TestGBNF(t *testing.T) {
 		{"json", jsonGBNF, []string{`{}`, `{"a":[1,-2.5e+1,"x\n\u00e9é"], "b":{"c": null}}`, "{\n  }"}, []string{``, `[]`, `{"a"}`, `{"a":01}`, "{\"\t\":1}", `{"a":1,}`}},
 		{"chess", chessGBNF, []string{"1. e4 e5\n2. Nf3 Nc6\n", "1. O-O-O+ exd8=Q#\n10. a1 h8\n"}, []string{"1. e4 e5\n", "2. e4 e5\n2. a1 a1\n", "1. e9 e5\n1. a1 a1\n"}},
 		{"math", mathGBNF, []string{"a=b\n", "(x1 +2)*y=z\n1=1\n"}, []string{"a=\n=", "1a=b\n", "(a=b\n"}},
-		{"escapes", `root ::= "\x41\u00e9\U0001F600\t\r\n\\\"\[\]\-" [\]\[\\"\x30-\u0039^-]`, []string{"Aé😀\t\r\n\\\"[]-]", "Aé😀\t\r\n\\\"[]-5", "Aé😀\t\r\n\\\"[]-^", "Aé😀\t\r\n\\\"[]--"},
-			[]string{"Aé😀\t\r\n\\\"[]-a", "a"}},
+		{
+			"escapes", `root ::= "\x41\u00e9\U0001F600\t\r\n\\\"\[\]\-" [\]\[\\"\x30-\u0039^-]`,
+			[]string{"Aé😀\t\r\n\\\"[]-]", "Aé😀\t\r\n\\\"[]-5", "Aé😀\t\r\n\\\"[]-^", "Aé😀\t\r\n\\\"[]--"},
+			[]string{"Aé😀\t\r\n\\\"[]-a", "a"},
+		},
 		{"classes", `root ::= [a-] [^a-y] [^-x] .`, []string{"azya", "-Aé\n", "aA大大"}, []string{"bzya", "aaya", "az-a", "azy"}},
 		{"counts", `root ::= "ab"{2} [c]{1,} "d"{0,2} ("e" | "f"){1,2}?`, []string{"ababc", "ababcccddef", "ababcdf"}, []string{"abc", "ababddd", "ababcdddf", "ababcefe"}},
 		{"spaced counts", `root ::= "a"{ 2 , 3 } "b" { 1 }`, []string{"aab", "aaab"}, []string{"ab", "aaaab"}},
@@ -121,7 +125,8 @@ func FuzzParseGBNF(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, seed uint64) {
 		g, err := ParseGBNF(text, limits)
 		if err != nil {
-			if e, ok := err.(*Error); !ok || !strings.Contains(e.Error(), ";") {
+			var e *Error
+			if !errors.As(err, &e) || !strings.Contains(e.Error(), ";") {
 				t.Fatalf("the refusal says no remedy: %v", err)
 			}
 			return

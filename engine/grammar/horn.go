@@ -28,6 +28,7 @@ func (s *source) horn(m *meter, leaf func(t *tree) bool) []bool {
 		case nodeRule:
 			body := s.rules[n.rule].body
 			bodies[body] = append(bodies[body], id)
+		default: // alternatives wait for a member
 		}
 		if now {
 			holds[id] = true

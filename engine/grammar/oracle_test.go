@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -432,8 +433,8 @@ func checkAgainstOracle(t *testing.T, rules []*spec, r numbers, limits Limits) (
 	want := understand(rules)
 	g, err := built(rules, limits)
 	if err != nil {
-		e, ok := err.(*Error)
-		if want.ends || !ok || e.Limit != "" {
+		var e *Error
+		if want.ends || !errors.As(err, &e) || e.Limit != "" {
 			t.Fatalf("%v: refused with %v, but it has texts: %v", rules, err, want.ends)
 		}
 		return false

@@ -96,6 +96,7 @@ func (t *table) keyOf(n *re) []byte {
 	case reRepeat:
 		k = binary.LittleEndian.AppendUint32(k, uint32(n.min))
 		k = binary.LittleEndian.AppendUint32(k, uint32(n.max))
+	default: // the parts say all
 	}
 	for _, s := range n.sub {
 		k = binary.LittleEndian.AppendUint64(k, uint64(s.id))
@@ -292,7 +293,13 @@ func (t *table) deriveNew(n *re, c uint8) *re {
 		return t.concat(t.derive(n.sub[0], c), t.repeat(n.sub[0], max(0, n.min-1), hi))
 	case reNot:
 		return t.not(t.derive(n.sub[0], c))
+	default:
+		return t.deriveAll(n, c)
 	}
+}
+
+// deriveAll is the derivative of alternatives or an intersection.
+func (t *table) deriveAll(n *re, c uint8) *re {
 	ds := make([]*re, 0, min(len(n.sub), 16))
 	for _, s := range n.sub {
 		d := t.derive(s, c)

@@ -110,8 +110,8 @@ func Concat(rs ...Regexp) Regexp { return Regexp{newConcat(trees(rs)...)} }
 // Alternate matches a text of any of rs, and nothing when there are none.
 func Alternate(rs ...Regexp) Regexp { return Regexp{newAlt(trees(rs)...)} }
 
-// Times matches from min to max texts of r, one after another; a max of -1 sets no upper bound.
-func Times(r Regexp, min, max int) Regexp { return Regexp{newRepeat(r.tree(), min, max)} }
+// Times matches from least to most texts of r, one after another; a most of -1 sets no upper bound.
+func Times(r Regexp, least, most int) Regexp { return Regexp{newRepeat(r.tree(), least, most)} }
 
 // Intersect matches the texts that all of rs match. It needs one expression at least.
 func Intersect(rs ...Regexp) Regexp {

@@ -259,6 +259,7 @@ func (p *parser) leads(at int32) []int32 {
 			if p.program.null[pt.arg] {
 				add(pt.next)
 			}
+		default: // the end leads nowhere in its procedure
 		}
 		out = append(out, x)
 	}

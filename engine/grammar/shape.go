@@ -130,7 +130,13 @@ func (s *shape) treeNew(n *node) *tree {
 			return nil
 		}
 		return newRepeat(x, n.min, n.max)
+	default:
+		return s.treeOfMany(n)
 	}
+}
+
+// treeOfMany is the lexeme that a sequence or alternatives are, or nil.
+func (s *shape) treeOfMany(n *node) *tree {
 	sub := make([]*tree, len(n.sub))
 	wide := 0
 	for i, c := range n.sub {
