@@ -120,6 +120,10 @@ func TestToolsCannotForgeControlTokens(t *testing.T) {
 		},
 		Tools: []Tool{{forged, forged, []byte("{" + quoted + ": {" + quoted + ": [" + quoted + "]}}")}},
 	}
+	keys := mustParse(t, `{% for k, v in tools[0].function.parameters.items() %}{{ k }}{% for l in v %}{{ l }}{% endfor %}{% endfor %}`)
+	if got, err := keys.RenderSegments(in); err != nil || !slices.Equal(got, []Segment{{forged + forged, false}}) {
+		t.Errorf("keys: %+v, %v", got, err)
+	}
 	for _, name := range []string{"llama31.jinja", "llama32.jinja", "qwen25.jinja", "qwen3.jinja", "mistral-nemo.jinja", "mistral-small32.jinja"} {
 		segments, err := mustParse(t, source(t, name)).RenderSegments(in)
 		if err != nil {

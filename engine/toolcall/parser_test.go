@@ -90,6 +90,7 @@ var answers = []struct {
 	{Hermes, `<tool_call>{"name": "f", "arguments": "no object"}</tool_call>`, `<tool_call>{"name": "f", "arguments": "no object"}</tool_call>`, nil},
 	{Hermes, `<tool_call>{"name": "f", "name": "now"}</tool_call>`, `<tool_call>{"name": "f", "name": "now"}</tool_call>`, nil},
 	{Hermes, `<tool_call>{"name": "f", "arguments": {"a": 01}}`, `<tool_call>{"name": "f", "arguments": {"a": 01}}`, nil},
+	{Hermes, `<tool_call>{"name": "f", "arguments": {}, "parameters": {"a": 1}}</tool_call>`, `<tool_call>{"name": "f", "arguments": {}, "parameters": {"a": 1}}</tool_call>`, nil},
 	{Hermes, `<tool_call>{"arguments": {}}</tool_call>`, `<tool_call>{"arguments": {}}</tool_call>`, nil},
 	{Hermes, "<tool_call>\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>", "<tool_call>\n", []call{{"now", "{}"}}},
 	{Hermes, `<tool_call>{"name": "f", "arguments": {"path": "/data`, `<tool_call>{"name": "f", "arguments": {"path": "/data`, nil},
