@@ -61,9 +61,14 @@ type compiler struct {
 	open    map[ref]bool // demands being expanded at the place at hand
 	loose   bool
 	holding int
+	judged  map[judgement]bool
+	added   map[string][]alternative // results of add
 	opposed map[*node]opposition
 	shapes  map[string]*shape
-	apart   map[[2]ref]proof
+	strict  int // shapes that are not loose
+	apart   map[question]proof
+	tags    map[ref]*tags
+	typed   map[types]*node
 
 	expressions map[string]*regexp.Regexp
 	patterns    map[string]grammar.Regexp
@@ -73,7 +78,8 @@ type compiler struct {
 func newCompiler(p *parser, opt Options) *compiler {
 	c := &compiler{
 		parser: p, opt: opt,
-		open: map[ref]bool{}, opposed: map[*node]opposition{}, shapes: map[string]*shape{}, apart: map[[2]ref]proof{},
+		open: map[ref]bool{}, opposed: map[*node]opposition{}, shapes: map[string]*shape{}, judged: map[judgement]bool{}, tags: map[ref]*tags{}, typed: map[types]*node{}, added: map[string][]alternative{},
+		apart:       map[question]proof{},
 		expressions: map[string]*regexp.Regexp{}, patterns: map[string]grammar.Regexp{}, spelling: newSpelling(),
 	}
 	c.always, c.anyText = p.add("#"), p.add("#")

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"github.com/sluice-project/sluice/engine/grammar"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // emitter writes shapes into a builder.
@@ -44,9 +45,14 @@ func (c *compiler) emit(b *grammar.Builder, s *shape) (grammar.Node, error) {
 // maxIndent bounds the spaces that begin a line.
 const maxIndent = 24
 
+// maxRules bounds the rules of one schema.
+const maxRules = 20_000
+
 // rule returns a new rule.
 func (e *emitter) rule(at string) (grammar.Node, error) {
-	e.rules++
+	if e.rules++; e.rules > maxRules {
+		return grammar.Node{}, refuse(at, fault.Say("the schema needs more than %d rules: use fewer properties or smaller counts", "该模式需要超过 %d 条规则：请减少属性或减小计数", maxRules))
+	}
 	return e.b.Rule(e.c.name(e.rules)), e.c.work(1, at)
 }
 

@@ -59,23 +59,49 @@ func (c *compiler) add(alts []alternative, d ref) ([]alternative, error) {
 	}
 	c.open[d] = true
 	defer delete(c.open, d)
-	var out, rest []alternative
+	var out []alternative
 	for _, a := range alts {
 		if slices.Contains(a.done, d) {
 			out = append(out, a)
-		} else {
-			rest = append(rest, a)
+			continue
+		}
+		more, err := c.addTo(a, d)
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, more...); len(out) > c.opt.Limits.Alternatives {
+			return nil, c.tooMany(d.node.at)
 		}
 	}
-	if len(rest) == 0 {
-		return out, nil
+	return out, nil
+}
+
+func (c *compiler) tooMany(at string) error {
+	return refuse(at, fault.Say("anyOf, oneOf and their like combine in more than %d ways here: use fewer branches, or nest them in properties",
+		"anyOf、oneOf 等在此处的组合超过 %d 种：请减少分支，或放到属性中", c.opt.Limits.Alternatives))
+}
+
+// addTo returns the alternatives that satisfy both a and d. It remembers them, because the same question comes up along every path of
+// references that leads to d.
+func (c *compiler) addTo(a alternative, d ref) ([]alternative, error) {
+	key := a.key() + d.key()
+	if c.loose {
+		key += "~"
 	}
-	more, err := c.addNode(rest, d)
-	for _, a := range more {
-		a.done = append(a.done[:len(a.done):len(a.done)], d)
-		out = append(out, a)
+	if out, ok := c.added[key]; ok {
+		return out, c.work(1, d.node.at)
 	}
-	return out, err
+	more, err := c.addNode([]alternative{a}, d)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]alternative, len(more))
+	for i, m := range more {
+		m.done = append(m.done[:len(m.done):len(m.done)], d)
+		out[i] = m
+	}
+	c.added[key] = out
+	return out, c.work(1+len(a.nodes)/4+len(out), d.node.at)
 }
 
 func (c *compiler) addNode(alts []alternative, d ref) ([]alternative, error) {
@@ -135,8 +161,7 @@ func (c *compiler) choose(alts []alternative, at string, conjunctions [][]ref) (
 			}
 		}
 		if len(out) > c.opt.Limits.Alternatives {
-			return nil, refuse(at, fault.Say("anyOf, oneOf and their like combine in more than %d ways here: use fewer branches, or nest them in properties",
-				"anyOf、oneOf 等在此处的组合超过 %d 种：请减少分支，或放到属性中", c.opt.Limits.Alternatives))
+			return nil, c.tooMany(at)
 		}
 	}
 	return out, nil
@@ -145,6 +170,10 @@ func (c *compiler) choose(alts []alternative, at string, conjunctions [][]ref) (
 // chooseOne returns the alternatives that satisfy exactly one branch. Branches that provably share no value need no more than a
 // choice; others must fail where one holds.
 func (c *compiler) chooseOne(alts []alternative, one oneOf) ([]alternative, error) {
+	var among types
+	for _, a := range alts {
+		among |= a.types
+	}
 	conjunctions := make([][]ref, len(one.branches))
 	for i, b := range one.branches {
 		conjunctions[i] = []ref{b}
@@ -152,7 +181,7 @@ func (c *compiler) chooseOne(alts []alternative, one oneOf) ([]alternative, erro
 			if i == j {
 				continue
 			}
-			apart, err := c.disjoint(b, other)
+			apart, err := c.disjoint(b, other, among)
 			if err != nil {
 				return nil, err
 			}

@@ -11,14 +11,28 @@ import (
 
 // holds reports whether a value that the schema itself gives satisfies a demand.
 func (c *compiler) holds(v *value, d ref) (bool, error) {
-	if err := c.work(1, d.node.at); err != nil {
-		return false, err
+	key := judgement{v, d.node}
+	ok, known := c.judged[key]
+	if !known {
+		err := c.work(1, d.node.at)
+		if err == nil {
+			ok, err = c.ownHolds(v, d.node)
+		}
+		if err == nil && ok {
+			ok, err = c.combinedHolds(v, d.node)
+		}
+		if err != nil {
+			return false, err
+		}
+		c.judged[key] = ok
 	}
-	ok, err := c.ownHolds(v, d.node)
-	if err == nil && ok {
-		ok, err = c.combinedHolds(v, d.node)
-	}
-	return ok != d.not, err
+	return ok != d.not, nil
+}
+
+// judgement is the question whether a node holds for a value.
+type judgement struct {
+	value *value
+	node  *node
 }
 
 // holdAll returns how many of the demands hold.
@@ -80,7 +94,7 @@ func (c *compiler) ownHolds(v *value, n *node) (bool, error) {
 	if n.never || n.types&typeOf(v) == 0 || slices.ContainsFunc(n.exclude, v.same) {
 		return false, nil
 	}
-	if n.enum != nil && !slices.ContainsFunc(n.enum, v.same) {
+	if n.enum != nil && !n.lists(v) {
 		return false, nil
 	}
 	switch v.kind {

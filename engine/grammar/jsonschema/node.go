@@ -56,6 +56,7 @@ type node struct {
 
 	types   types
 	enum    []*value // nil: any
+	listed  map[string]bool
 	exclude []*value // none of these
 
 	all   []ref   // all of them
@@ -67,6 +68,17 @@ type node struct {
 	numbers numbers
 	objects objects
 	arrays  arrays
+}
+
+// lists reports whether v is one of the node's enum.
+func (n *node) lists(v *value) bool {
+	if n.listed == nil {
+		n.listed = map[string]bool{}
+		for _, e := range n.enum {
+			n.listed[e.key()] = true
+		}
+	}
+	return n.listed[v.key()]
 }
 
 // ref is a demand: the node's, or that the node's fails.

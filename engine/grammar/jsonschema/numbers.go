@@ -237,11 +237,16 @@ func below(r *big.Rat, open bool) grammar.Regexp {
 
 // emptyNumber reports whether the shape provably allows no number.
 func (c *compiler) emptyNumber(x *numberShape) (bool, error) {
+	if x.low.value != nil && x.high.value != nil {
+		if order := x.low.value.Cmp(x.high.value); order > 0 || (order == 0 && (x.low.open || x.high.open)) {
+			return true, nil
+		}
+	}
 	re, ok, err := c.number(x)
 	if err != nil || !ok {
 		return false, err
 	}
-	return matchesNothing(re)
+	return c.matchesNothing(re)
 }
 
 // multiples returns the expression of the multiples that the shape demands.

@@ -91,7 +91,7 @@ type branch struct {
 }
 
 // maxBranches bounds what anchors inside of groups multiply to.
-const maxBranches = 64
+const maxBranches = 512
 
 // branches moves the anchors of an expression to its ends.
 func branches(at string, re *syntax.Regexp) ([]branch, error) {

@@ -18,6 +18,7 @@ type shape struct {
 	built   bool
 
 	literals []*value
+	known    map[string]bool // keys of literals
 	null     bool
 	bools    [2]bool
 	texts    []*textShape
@@ -102,7 +103,10 @@ func (c *compiler) shapeOf(at string, demands []ref) (*shape, error) {
 	if s := c.shapes[key.String()]; s != nil {
 		return s, nil
 	}
-	if len(c.shapes) >= c.opt.Limits.Shapes {
+	if !c.loose {
+		c.strict++
+	}
+	if c.strict > c.opt.Limits.Shapes {
 		return nil, refuse(at, fault.Say("the schema has more than %d distinct places once its combinations are written out: use fewer branches or properties",
 			"模式展开组合后的不同位置超过 %d 处：请减少分支或属性", c.opt.Limits.Shapes))
 	}
@@ -167,15 +171,16 @@ func (c *compiler) filter(s *shape, list []*value) error {
 		if count == len(s.demands) {
 			s.addLiteral(v)
 		}
-		if err := c.work(len(s.literals)+1, s.at); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
 func (s *shape) addLiteral(v *value) {
-	if !slices.ContainsFunc(s.literals, v.same) {
+	if s.known == nil {
+		s.known = map[string]bool{}
+	}
+	if !s.known[v.key()] {
+		s.known[v.key()] = true
 		s.literals = append(s.literals, v)
 	}
 }
@@ -240,9 +245,6 @@ func (c *compiler) mergeEnum(s *shape, a alternative, n *node) error {
 		}
 		if ok {
 			s.addLiteral(v)
-		}
-		if err := c.work(len(s.literals)+1, n.at); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -34,6 +36,8 @@ type value struct {
 	names  []string // of an object
 	parent *value   // nil at the root
 	step   string   // the name or index that leads here from the parent
+
+	canonical string // see key
 }
 
 // at is the JSON pointer of v, as a URI fragment without percent-encoding.
@@ -57,31 +61,38 @@ func (v *value) member(name string) *value {
 }
 
 // same reports whether two values are equal as JSON Schema means it: numbers by value, objects without regard to order.
-func (v *value) same(w *value) bool {
-	if v.kind != w.kind || len(v.items) != len(w.items) {
-		return false
+func (v *value) same(w *value) bool { return v.key() == w.key() }
+
+// key is the same text for equal values, and different ones for others.
+func (v *value) key() string {
+	if v.canonical != "" {
+		return v.canonical
 	}
+	var b strings.Builder
 	switch v.kind {
+	case kindNull:
+		b.WriteString("null")
 	case kindBool:
-		return v.yes == w.yes
-	case kindString:
-		return v.text == w.text
+		b.WriteString(strconv.FormatBool(v.yes))
 	case kindNumber:
-		return v.num.Cmp(w.num) == 0
-	case kindObject:
-		for i, name := range v.names {
-			if o := w.member(name); o == nil || !v.items[i].same(o) {
-				return false
-			}
-		}
+		b.WriteString(v.num.RatString())
+	case kindString:
+		b.WriteString(strconv.Quote(v.text))
 	default:
-		for i := range v.items {
-			if !v.items[i].same(w.items[i]) {
-				return false
+		parts := make([]string, len(v.items))
+		for i, c := range v.items {
+			parts[i] = c.key()
+			if v.kind == kindObject {
+				parts[i] = strconv.Quote(v.names[i]) + ":" + parts[i]
 			}
 		}
+		if v.kind == kindObject {
+			slices.Sort(parts)
+		}
+		fmt.Fprintf(&b, "%d[%s]", v.kind, strings.Join(parts, ","))
 	}
-	return true
+	v.canonical = b.String()
+	return v.canonical
 }
 
 // decode reads text as one JSON value within the limits on bytes and depth.
