@@ -24,6 +24,8 @@ var englishPhrase = regexp.MustCompile(`[a-z]{2,} [a-z]{2,}`)
 // engine.
 func TestBadInput(t *testing.T) {
 	const chat, completions, embeddings, search = "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rag/search"
+	const rerank, score, plain = "/v1/rerank", "/v1/score", `{"model":"plain","messages":[{"role":"user","content":"hello"}]`
+	tool := func(name string) string { return `{"type":"function","function":{"name":"` + name + `"}}` }
 	msg := func(m string) string { return `{"model":"chat","messages":[` + m + `]}` }
 	cases := []struct {
 		name, path, body string
@@ -97,6 +99,87 @@ func TestBadInput(t *testing.T) {
 		{"a collection that fills a record", search, `{"collection":"` + strings.Repeat("c", 70_000) + `","query":"q"}`, 400, "invalid_value", "collection"},
 		{"prose for a collection", chat, hello + `,"rag":{"collection":"call me at 138"}}`, 400, "invalid_value", "rag.collection"},
 		{"no query", search, `{"collection":"docs"}`, 400, "missing_required_parameter", "query"},
+
+		{"tools is text", chat, hello + `,"tools":"f"}`, 400, "invalid_type", "tools"},
+		{"a tool is text", chat, hello + `,"tools":["f"]}`, 400, "invalid_type", "tools[0]"},
+		{"a tool without type", chat, hello + `,"tools":[{"function":{"name":"f"}}]}`, 400, "missing_required_parameter", "tools[0].type"},
+		{"a tool of another type", chat, hello + `,"tools":[{"type":"custom"}]}`, 400, "unsupported_parameter", "tools[0].type"},
+		{"a tool without function", chat, hello + `,"tools":[{"type":"function"}]}`, 400, "missing_required_parameter", "tools[0].function"},
+		{"a tool without name", chat, hello + `,"tools":[{"type":"function","function":{}}]}`, 400, "missing_required_parameter", "tools[0].function.name"},
+		{"an odd name", chat, hello + `,"tools":[{"type":"function","function":{"name":"a b"}}]}`, 400, "invalid_value", "tools[0].function.name"},
+		{"a long tool name", chat, hello + `,"tools":[{"type":"function","function":{"name":"` + strings.Repeat("n", 65) + `"}}]}`, 400, "invalid_value", "tools[0].function.name"},
+		{"two tools of a name", chat, hello + `,"tools":[` + tool("f") + `,` + tool("f") + `]}`, 400, "invalid_value", "tools[1].function.name"},
+		{"parameters is text", chat, hello + `,"tools":[{"type":"function","function":{"name":"f","parameters":"{}"}}]}`, 400, "invalid_type", "tools[0].function.parameters"},
+		{"parameters of a list", chat, hello + `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"array"}}}]}`, 400, "invalid_value", "tools[0].function.parameters.type"},
+		{"strict is text", chat, hello + `,"tools":[{"type":"function","function":{"name":"f","strict":"yes"}}]}`, 400, "invalid_type", "tools[0].function.strict"},
+		{"129 tools", chat, hello + `,"tools":[` + strings.TrimSuffix(strings.Repeat("{},", 129), ",") + `]}`, 400, "invalid_value", "tools"},
+		{"functions", chat, hello + `,"functions":[{"name":"f"}]}`, 400, "unsupported_parameter", "functions"},
+		{"function_call", chat, hello + `,"function_call":{"name":"f"}}`, 400, "unsupported_parameter", "function_call"},
+		{"choice without tools", chat, hello + `,"tool_choice":"required"}`, 400, "invalid_value", "tool_choice"},
+		{"an odd choice", chat, hello + `,"tool_choice":"any"}`, 400, "invalid_value", "tool_choice"},
+		{"a choice that is a number", chat, hello + `,"tool_choice":5}`, 400, "invalid_type", "tool_choice"},
+		{"a choice of another type", chat, hello + `,"tool_choice":{"type":"allowed_tools"}}`, 400, "unsupported_parameter", "tool_choice.type"},
+		{"a choice without function", chat, hello + `,"tool_choice":{"type":"function"}}`, 400, "missing_required_parameter", "tool_choice.function"},
+		{"a choice nobody offers", chat, hello + `,"tools":[` + tool("f") + `],"tool_choice":{"type":"function","function":{"name":"g"}}}`, 400, "invalid_value", "tool_choice.function.name"},
+		{"parallel is text", chat, hello + `,"parallel_tool_calls":"no"}`, 400, "invalid_type", "parallel_tool_calls"},
+		{"a call without id", chat, msg(`{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]}`), 400, "missing_required_parameter", "messages[0].tool_calls[0].id"},
+		{"a call without function", chat, msg(`{"role":"assistant","tool_calls":[{"id":"1"}]}`), 400, "missing_required_parameter", "messages[0].tool_calls[0].function"},
+		{"a call of a user", chat, msg(`{"role":"user","content":"x","tool_calls":[{"id":"1"}]}`), 400, "invalid_value", "messages[0].tool_calls"},
+		{"arguments are an object", chat, msg(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":{}}}]}`), 400, "invalid_type", "messages[0].tool_calls[0].function.arguments"},
+		{"arguments are a list", chat, msg(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"[]"}}]}`), 400, "invalid_value", "messages[0].tool_calls[0].function.arguments"},
+		{"arguments are null", chat, msg(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"null"}}]}`), 400, "invalid_value", "messages[0].tool_calls[0].function.arguments"},
+		{"arguments are deep", chat, msg(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"a\":` + strings.Repeat("[", 10_000) + `"}}]}`), 400, "invalid_value", "messages[0].tool_calls[0].function.arguments"},
+		{"a result without call", chat, msg(`{"role":"tool","content":"x"}`), 400, "missing_required_parameter", "messages[0].tool_call_id"},
+		{"neither content nor calls", chat, msg(`{"role":"assistant","content":null,"tool_calls":[]}`), 400, "missing_required_parameter", "messages[0].content"},
+		{"a function's message", chat, msg(`{"role":"function","name":"f","content":"x"}`), 400, "unsupported_parameter", "messages[0].role"},
+		{"an older call", chat, msg(`{"role":"assistant","content":"x","function_call":{"name":"f"}}`), 400, "unsupported_parameter", "messages[0].function_call"},
+		{"tools of a completion", completions, `{"model":"chat","prompt":"a","tools":[{}]}`, 400, "unsupported_parameter", "tools"},
+
+		{"format is text", chat, hello + `,"response_format":"json"}`, 400, "invalid_type", "response_format"},
+		{"format without type", chat, hello + `,"response_format":{}}`, 400, "missing_required_parameter", "response_format.type"},
+		{"an odd format", chat, hello + `,"response_format":{"type":"xml"}}`, 400, "invalid_value", "response_format.type"},
+		{"no schema at all", chat, hello + `,"response_format":{"type":"json_schema"}}`, 400, "missing_required_parameter", "response_format.json_schema"},
+		{"no schema", chat, hello + `,"response_format":{"type":"json_schema","json_schema":{"name":"a"}}}`, 400, "missing_required_parameter", "response_format.json_schema.schema"},
+		{"a schema without name", chat, hello + `,"response_format":{"type":"json_schema","json_schema":{"schema":{}}}}`, 400, "missing_required_parameter", "response_format.json_schema.name"},
+		{"a schema that is text", chat, hello + `,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":"{}"}}}`, 400, "invalid_type", "response_format.json_schema.schema"},
+		{"two formats", chat, hello + `,"response_format":{"type":"json_object"},"guided_regex":"a"}`, 400, "invalid_value", "guided_regex"},
+		{"two formats in one", chat, hello + `,"structured_outputs":{"regex":"a","choice":["a"]}}`, 400, "invalid_value", "structured_outputs.choice"},
+		{"guided_json is a number", chat, hello + `,"guided_json":5}`, 400, "invalid_type", "guided_json"},
+		{"guided_json is no JSON", chat, hello + `,"guided_json":"{"}`, 400, "invalid_value", "guided_json"},
+		{"guided_json holds a number", chat, hello + `,"guided_json":"5"}`, 400, "invalid_type", "guided_json"},
+		{"guided_regex is a list", chat, hello + `,"guided_regex":[]}`, 400, "invalid_type", "guided_regex"},
+		{"an empty grammar", completions, `{"model":"chat","prompt":"a","grammar":""}`, 400, "invalid_value", "grammar"},
+		{"no choices", chat, hello + `,"guided_choice":[]}`, 400, "invalid_value", "guided_choice"},
+		{"an empty choice", chat, hello + `,"guided_choice":["a",""]}`, 400, "invalid_value", "guided_choice"},
+
+		{"top_k", chat, hello + `,"top_k":-2}`, 400, "invalid_value", "top_k"},
+		{"min_p", chat, hello + `,"min_p":1.1}`, 400, "invalid_value", "min_p"},
+		{"repetition_penalty", chat, hello + `,"repetition_penalty":0}`, 400, "invalid_value", "repetition_penalty"},
+		{"frequency_penalty", chat, hello + `,"frequency_penalty":2.1}`, 400, "invalid_value", "frequency_penalty"},
+		{"presence_penalty", chat, hello + `,"presence_penalty":"a"}`, 400, "invalid_type", "presence_penalty"},
+		{"min_tokens", chat, hello + `,"min_tokens":6,"max_tokens":5}`, 400, "invalid_value", "min_tokens"},
+		{"logit_bias is a list", chat, hello + `,"logit_bias":[1]}`, 400, "invalid_type", "logit_bias"},
+		{"logit_bias of a word", chat, hello + `,"logit_bias":{"the":1}}`, 400, "invalid_value", "logit_bias"},
+		{"logit_bias too far", chat, hello + `,"logit_bias":{"5":101}}`, 400, "invalid_value", "logit_bias.5"},
+		{"service_tier", chat, hello + `,"service_tier":"gold"}`, 400, "invalid_value", "service_tier"},
+		{"priority", chat, hello + `,"priority":1001}`, 400, "invalid_value", "priority"},
+		{"a plain model has no tools", chat, plain + `,"tools":[` + tool("f") + `]}`, 400, "unsupported_parameter", "tools"},
+		{"a plain model has no formats", chat, plain + `,"structured_outputs":{"choice":["a"]}}`, 400, "unsupported_parameter", "structured_outputs.choice"},
+		{"a plain model has no penalties", chat, plain + `,"presence_penalty":0.5}`, 400, "unsupported_parameter", "presence_penalty"},
+		{"a plain model has no biases", chat, plain + `,"logit_bias":{"5":1}}`, 400, "unsupported_parameter", "logit_bias"},
+		{"a plain model does not echo", completions, `{"model":"plain","prompt":"a","echo":true}`, 400, "unsupported_parameter", "echo"},
+
+		{"dimensions", embeddings, `{"model":"embed","input":"a","dimensions":33}`, 400, "unsupported_parameter", "dimensions"},
+		{"input_type", embeddings, `{"model":"embed","input":"a","input_type":"classification"}`, 400, "invalid_value", "input_type"},
+		{"no query to rank by", rerank, `{"model":"rank","documents":["a"]}`, 400, "missing_required_parameter", "query"},
+		{"no documents", rerank, `{"model":"rank","query":"a"}`, 400, "missing_required_parameter", "documents"},
+		{"empty documents", rerank, `{"model":"rank","query":"a","documents":[]}`, 400, "invalid_value", "documents"},
+		{"a document is a number", rerank, `{"model":"rank","query":"a","documents":["a",5]}`, 400, "invalid_type", "documents[1]"},
+		{"a document without text", rerank, `{"model":"rank","query":"a","documents":[{"image":"a"}]}`, 400, "missing_required_parameter", "documents[0].text"},
+		{"top_n", rerank, `{"model":"rank","query":"a","documents":["a"],"top_n":0}`, 400, "invalid_value", "top_n"},
+		{"an embedder does not rank", rerank, `{"model":"embed","query":"a","documents":["a"]}`, 404, "model_not_found", "model"},
+		{"no text_2", score, `{"model":"rank","text_1":"a"}`, 400, "missing_required_parameter", "text_2"},
+		{"pairs that do not fit", score, `{"model":"rank","text_1":["a","b"],"text_2":["a","b","c"]}`, 400, "invalid_value", "text_1"},
 	}
 	k := newKit(t, Config{}, nil)
 	for _, c := range cases {
@@ -121,7 +204,7 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
-	if n := len(k.engine.Requests()) + len(k.engine.Inputs()); n != 0 {
+	if n := len(k.engine.Requests()) + len(k.engine.Inputs()) + len(k.engine.Scores()); n != 0 {
 		t.Errorf("the engine was asked %d times", n)
 	}
 }
@@ -130,7 +213,7 @@ func TestAcceptedInput(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	for name, body := range map[string]string{
 		"unknown fields":    hello + `,"foo":{"bar":[1]},"x-y":null}`,
-		"harmless fields":   hello + `,"user":"u","store":false,"metadata":{"conversation_id":"c-1"},"service_tier":"auto","parallel_tool_calls":true,"tools":[],"tool_choice":"none","presence_penalty":0,"logit_bias":{},"response_format":{"type":"text"},"reasoning_effort":"low","modalities":["text"]}`,
+		"harmless fields":   hello + `,"user":"u","store":false,"metadata":{"conversation_id":"c-1"},"service_tier":"auto","parallel_tool_calls":true,"tools":[],"functions":[],"tool_choice":"none","presence_penalty":0,"logit_bias":{},"top_k":-1,"response_format":{"type":"text"},"reasoning_effort":"low","modalities":["text"]}`,
 		"nulls":             hello + `,"temperature":null,"stop":null,"n":null,"stream":null,"max_tokens":null,"tools":null,"response_format":null,"seed":null}`,
 		"parts and roles":   `{"model":"chat","messages":[{"role":"developer","content":"be kind"},{"role":"assistant","content":"ok","tool_calls":[],"refusal":null},{"role":"tool","content":"5","tool_call_id":"x"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}`,
 		"both limits equal": hello + `,"max_tokens":5,"max_completion_tokens":5,"top_p":0,"seed":-1,"n":16}`,
@@ -222,12 +305,16 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		hello + "}", hello + `,"n":2,"stop":["a"],"stream":true,"stream_options":{"include_usage":true},"rag":{"collection":"c"}}`,
 		`{"model":"m","prompt":["x"],"logprobs":1}`, `{"model":"m","input":["a","b"],"encoding_format":"base64"}`, `{"collection":"c","query":"q"}`,
+		`{"model":"m","query":"q","documents":["a",{"text":"b"}],"top_n":1}`, `{"model":"m","text_1":["a"],"text_2":"b"}`,
+		hello + `,"tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":{"type":"function","function":{"name":"f"}},"logit_bias":{"1":2}}`,
+		hello + `,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{}}},"top_k":5,"service_tier":"flex","priority":-3}`,
+		`{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":""}]}`,
 		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\ud800"}]}]}`, `{"a":"\\\"[{"}`, "\xff", `[`, `{"model":`,
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for i := range 4 {
+		for i := range 6 {
 			c := &gateway.Call{Logprobs: -1}
 			fs, err := parse(body, 64)
 			if err == nil {
@@ -240,6 +327,10 @@ func FuzzDecode(f *testing.F) {
 					_, err = embeddingCall(fs, c)
 				case 3:
 					err = searchCall(fs, c)
+				case 4:
+					_, err = rerankCall(fs, c)
+				case 5:
+					err = scoreCall(fs, c)
 				}
 			}
 			if err != nil {
@@ -251,13 +342,13 @@ func FuzzDecode(f *testing.F) {
 				}
 				continue
 			}
-			if i < 3 && c.Model == "" || i == 0 && len(c.Messages) == 0 || i == 1 && c.Prompt == "" || i == 2 && len(c.Input) == 0 || i == 3 && c.Query == "" {
+			if i != 3 && c.Model == "" || i > 3 && (len(c.Documents) == 0 || c.Queries != nil && len(c.Queries) != len(c.Documents)) || i == 0 && len(c.Messages) == 0 || i == 1 && c.Prompt == "" || i == 2 && len(c.Input) == 0 || i == 3 && c.Query == "" {
 				t.Fatalf("accepted without its text: %+v", c)
 			}
 			if c.Choices > 16 || c.Choices < 0 || c.MaxTokens != nil && *c.MaxTokens < 1 || c.Logprobs < -1 || c.Logprobs > 20 || len(c.Stop) > 4 {
 				t.Fatalf("out of bounds: %+v", c)
 			}
-			if !utf8.ValidString(fmt.Sprint(c.Messages, c.Prompt, c.Input, c.Query, c.Stop)) {
+			if !utf8.ValidString(fmt.Sprint(c.Messages, c.Prompt, c.Input, c.Query, c.Stop, c.Tools, c.Format, c.Documents, c.Queries)) {
 				t.Fatal("invalid UTF-8 was let in")
 			}
 		}
