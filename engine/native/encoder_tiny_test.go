@@ -274,7 +274,8 @@ func TestSlicesChangeNothing(t *testing.T) {
 // Calls of many tenants at a time, some of which leave, give the same bits as alone, and every page comes back.
 func TestRandomEncoderCalls(t *testing.T) {
 	path := tinyEncoder(t, poolMean, gguf.Q4_0)
-	e := openEncoder(t, path, "", 2)
+	all := openEncoderEngine(t, path, "", 2)
+	e := all.encoders["encoder"]
 	texts := make([]string, 60)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range texts {
@@ -329,7 +330,7 @@ func TestRandomEncoderCalls(t *testing.T) {
 		})
 	}
 	group.Wait()
-	e.queue.ended.Wait()
+	settled(t, all)
 	if _, ok := e.pending(); ok || e.pass.Pages().InUse() != 0 || e.queue.tokens != 0 || len(e.queue.running) != 0 {
 		t.Errorf("pending %v, %d pages, %d tokens", ok, e.pass.Pages().InUse(), e.queue.tokens)
 	}

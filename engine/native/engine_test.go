@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
-	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
@@ -26,20 +25,27 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 	if cfg.Threads == 0 {
 		cfg.Threads = 2
 	}
-	load, _ := loaded.LoadOrStore(cfg.ContextTokens, sync.OnceValues(func() (*Engine, error) {
+	opened, _ := loaded.LoadOrStore(cfg.ContextTokens, sync.OnceValues(func() (*Engine, error) {
 		return New(Config{Models: cfg.Models, ContextTokens: cfg.ContextTokens}, slog.New(slog.DiscardHandler), nil)
 	}))
-	first, err := load.(func() (*Engine, error))()
+	first, err := opened.(func() (*Engine, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg = cfg.withDefaults()
-	e := &Engine{models: first.models, pool: exec.NewPool(cfg.Threads), generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{}}
-	e.loop = &loop{metrics: newMetrics(nil), slots: cfg.Concurrency, waiting: cfg.QueueLimit}
+	o := &opener{cfg: cfg, log: slog.New(slog.DiscardHandler), metrics: newMetrics(nil)}
+	var e *Engine
 	for id, g := range first.generators {
+		o.kernels = g.pass.Kernels()
+		if e == nil {
+			e = newEngine(o)
+			e.models = first.models
+		}
 		own := *g
-		own.pass, own.sampler = g.prog.NewPass(g.pass.Kernels(), e.pool), newSampler(g.pass.Kernels(), g.tokens.Size())
+		own.load, own.seen, own.fed = load{}, SchedulerState{}, nil
+		own.serve(o, Tuning{PromptRows: defaultPromptRows}, e.pool)
 		e.generators[id] = &own
+		e.loop.generators = append(e.loop.generators, &own)
 	}
 	for id, enc := range first.encoders {
 		e.encoders[id] = sharing(enc, cfg.Threads)

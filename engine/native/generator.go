@@ -1,32 +1,65 @@
 package native
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/chattemplate"
+	"github.com/sluice-project/sluice/engine/grammar"
+	"github.com/sluice-project/sluice/engine/lora"
+	"github.com/sluice-project/sluice/engine/native/draft"
 	"github.com/sluice-project/sluice/engine/native/exec"
+	"github.com/sluice-project/sluice/engine/native/prefix"
+	"github.com/sluice-project/sluice/engine/native/sample"
+	"github.com/sluice-project/sluice/engine/native/sched"
 	"github.com/sluice-project/sluice/engine/tokenizer"
+	"github.com/sluice-project/sluice/engine/toolcall"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// generator is a model that generates text. The loop alone uses pass, sampler and targets; the rest is immutable.
+// generator is a model that generates text. What stands behind pass is the loop's; the rest is immutable or safe for concurrent use.
 type generator struct {
 	info     engine.Model
 	tokens   tokenizer.Tokenizer
 	template *chattemplate.Template // nil if the file has none
 	bos, eos int32
-
-	prog    *exec.Program
-	pass    *exec.Pass
-	sampler *sampler
-	targets []target
-
-	promptRows int // prompt tokens of a step that computes nothing else
-
+	ends     []int32          // tokens that end a text
+	markers  map[int32][]byte // control tokens that calls are written with
+	dialect  toolcall.Dialect
+	formats  *formats
+	texts    *draft.Index
+	prog     *exec.Program
+	adapts   lora.Base
 	pages    int // of keys and values that may exist
-	reserved int // of those, what admitted jobs may need
+
+	promptRows int // prompt tokens of a step that are computed best
+
+	pass    *exec.Pass
+	sampler *sample.Sampler
+	control *sched.Controller // guarded by the loop's lock
+	tree    *prefix.Tree
+	load    load           // guarded by the loop's lock
+	seen    SchedulerState // the same; what of it only the loop may look at, as of the last step
+
+	// Of the step.
+	fed     []fed
+	planned sched.Load
+	shares  []sched.Share
+	gaps    []gap
+
+	finished   time.Time     // when the last step ended
+	beside     time.Duration // between two steps, lately
+	acceptance float64       // share of the guesses that were right, lately
+}
+
+// gap is the time between two tokens of a sequence.
+type gap struct {
+	class int
+	took  time.Duration
 }
 
 // generator makes a generator of a compiled model whose passes run on the threads of pool.
@@ -48,9 +81,16 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 			slog.String("model", string(c.info.ID)), slog.Int("context_tokens", c.info.ContextTokens), slog.Int("tokens_that_fit", fit))
 		c.info.ContextTokens = fit
 	}
-	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, pass: c.prog.NewPass(o.kernels, pool), sampler: newSampler(o.kernels, tokens.Size())}
-	t := o.tuning(c)
-	g.promptRows, g.pass.FewThreads = t.PromptRows, t.GenerationThreads
+	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, adapts: c.files.Config.AdapterBase(), dialect: toolcall.Detect(source), texts: draft.NewIndex(draft.Config{})}
+	g.ends, g.markers = special(tokens, g.dialect)
+	g.formats = newFormats(func(calls bool) *grammar.Vocabulary {
+		return grammar.NewVocabulary(func(id int32) []byte { return g.text(id, calls) }, tokens.Size(), g.ends)
+	})
+	g.serve(o, o.tuning(c), pool)
+	if err := g.tree.SpillErr(); err != nil {
+		o.log.Warn("keys and values that leave the memory are not kept on disk; look at engines.native.prefix_cache.spill_dir and the space there",
+			slog.String("model", string(c.info.ID)), slog.Any("error", err))
+	}
 	g.bos, _ = tokens.BOS()
 	g.eos = tokens.EOS()
 	if source != "" {
@@ -59,17 +99,68 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 		}
 		g.info.Template = g.template.Digest()
 	}
-	g.info.CanGenerate, g.info.HasLogprobs = true, true
+	g.info.CanGenerate, g.info.HasLogprobs, g.info.HasFormats, g.info.HasHooks, g.info.HasSampling = true, true, true, true, true
+	g.info.HasTools = g.dialect != toolcall.None
 	return g, nil
+}
+
+// serve makes what the loop works with: a pass on the threads of pool, its pages and who decides about them.
+func (g *generator) serve(o *opener, t Tuning, pool *exec.Pool) {
+	g.pass, g.sampler = g.prog.NewPass(o.kernels, pool), sample.New(o.kernels, g.tokens.Size())
+	g.pass.FewThreads = t.GenerationThreads
+	g.pass.Pages().SetLimit(g.pages)
+	g.control = sched.NewController(sched.ControllerConfig{Targets: o.cfg.Latency.targets(), MaxSequences: o.cfg.Concurrency, PromptRows: t.PromptRows})
+	g.promptRows = t.PromptRows
+	p := o.cfg.PrefixCache
+	g.tree = prefix.New(prefix.Config{
+		Quota: max(1, int(float64(g.pages)*p.TenantShare)), SpillDir: p.SpillDir, SpillBytes: p.SpillMebibytes << 20,
+	}, g.pass.Pages())
+}
+
+func (g *generator) close() error { return errors.Join(g.tree.Close(), g.prog.Close()) }
+
+// special returns the tokens that end a text, and those control tokens that calls are written with.
+func special(tokens tokenizer.Tokenizer, d toolcall.Dialect) (ends []int32, markers map[int32][]byte) {
+	markers = map[int32][]byte{}
+	names := d.Markers()
+	for id := range int32(tokens.Size()) {
+		if tokens.IsEOG(id) {
+			ends = append(ends, id)
+		} else if len(tokens.Bytes(id)) == 0 && slices.Contains(names, tokens.Name(id)) {
+			markers[id] = []byte(tokens.Name(id))
+		}
+	}
+	return ends, markers
+}
+
+// shown is the text of a token in an answer.
+func (g *generator) shown(id int32, j *job) []byte { return g.text(id, j.calls != nil) }
+
+// text is the bytes of a token. The markers of calls have some only where there may be calls.
+func (g *generator) text(id int32, calls bool) []byte {
+	if calls {
+		if name, ok := g.markers[id]; ok {
+			return name
+		}
+	}
+	return g.tokens.Bytes(id)
+}
+
+// accepted notes how many guesses of a step were right.
+func (g *generator) accepted(guessed, right int) {
+	g.acceptance += (float64(right)/float64(guessed) - g.acceptance) / 16
+}
+
+// name is what a job asked for: the model, or its adapter.
+func (g *generator) name(j *job) engine.ModelID {
+	if j.adapter != nil {
+		return j.adapter.id
+	}
+	return g.info.ID
 }
 
 // logits returns those of the i-th wanted row of the last run, one for each token.
 func (g *generator) logits(i int) []float32 { return g.pass.Result(i)[:g.tokens.Size()] }
-
-// needed is the number of pages that a job may take: choices share the full pages of the prompt.
-func needed(prompt, limit, choices int) int {
-	return exec.Needed(prompt+limit) + (choices-1)*(exec.Needed(limit)+1)
-}
 
 // keyValuePages is how many pages of keys and values a model may have: what the configuration says, or its share of a quarter of the
 // memory that this process may use.
@@ -104,10 +195,8 @@ func (g *generator) encode(req *engine.Request) ([]int32, error) {
 	if g.template == nil {
 		return nil, fault.New(fault.CodeUnsupported, "messages", fault.Say("the model has no chat template", "该模型没有对话模板"))
 	}
-	in := chattemplate.Input{AddGenerationPrompt: true, BOS: g.name(g.bos), EOS: g.name(g.eos)}
-	for _, m := range req.Messages {
-		in.Messages = append(in.Messages, chattemplate.Message{Role: m.Role, Content: m.Content, Name: m.Name})
-	}
+	in := conversation(req)
+	in.BOS, in.EOS = g.tokenName(g.bos), g.tokenName(g.eos)
 	segments, err := g.template.RenderSegments(in)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeInvalidValue, "messages", fault.Say("the model's chat template refuses this conversation", "该模型的对话模板不接受这段对话"))
@@ -124,7 +213,7 @@ func (g *generator) encode(req *engine.Request) ([]int32, error) {
 	return append(ids, rendered...), nil
 }
 
-func (g *generator) name(id int32) string {
+func (g *generator) tokenName(id int32) string {
 	if id < 0 {
 		return ""
 	}
@@ -136,10 +225,10 @@ func (g *generator) logprob(logits []float32, id int32, n int) *engine.TokenLogp
 	if n < 0 {
 		return nil
 	}
-	chosen, top := g.sampler.logprobs(logits, id, n)
+	chosen, top := g.sampler.Logprobs(logits, id, n)
 	lp := g.describe(id, chosen)
 	for _, c := range top {
-		lp.Top = append(lp.Top, g.describe(c.id, c.logprob))
+		lp.Top = append(lp.Top, g.describe(c.Token, c.Logprob))
 	}
 	return &lp
 }

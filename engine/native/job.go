@@ -2,37 +2,60 @@ package native
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/grammar"
+	"github.com/sluice-project/sluice/engine/native/draft"
 	"github.com/sluice-project/sluice/engine/native/exec"
+	"github.com/sluice-project/sluice/engine/native/prefix"
+	"github.com/sluice-project/sluice/engine/native/sample"
+	"github.com/sluice-project/sluice/engine/native/sched"
+	"github.com/sluice-project/sluice/engine/toolcall"
 )
 
 // job is one request on its way through the loop.
 type job struct {
 	ctx      context.Context //nolint:containedctx // the request's own; the loop has none
 	model    *generator
-	prompt   []int32
-	choices  int
-	limit    int // completion tokens per choice
-	draw     draw
-	logprobs int
-	stops    []string
-	pages    int // of keys and values, at most
+	id       string
+	tenant   string
+	space    prefix.NamespaceID // of its keys and values
+	draftKey string             // of its earlier texts
+	class    int
+	priority int
+	deadline time.Time
+
+	prompt    []int32
+	echo      string // text of the prompt that is to be repeated
+	choices   int
+	limit     int // completion tokens per choice
+	least     int // before these no choice ends
+	rules     *sample.Rules
+	logprobs  int
+	stops     []string
+	grammar   *grammar.Grammar
+	calls     *toolcall.Options // nil: answers hold no calls
+	triggered *grammar.Grammar  // of calls, once one has begun
+	drafts    bool
+	adapter   *adapter
+	bytes     int // what it counts in the queue
 
 	gone atomic.Bool // the caller left
 
 	// The loop's.
-	fed       int // prompt tokens computed
-	cache     *exec.Cache
 	sequences []*sequence
-	running   int // sequences without an end
+	open      int // sequences without an end, or not begun
 	produced  int // completion tokens
+	cached    int // prompt tokens that were found in the cache
+	echoed    []engine.TokenLogprob
 	submitted time.Time
 	admitted  time.Time
-	prefilled time.Time
+	first     time.Time // when the first token came
+	queued    bool      // it counts in the queue
 
 	// Handed from the loop to the caller.
 	mu     sync.Mutex
@@ -42,29 +65,95 @@ type job struct {
 	signal chan struct{}
 }
 
-// sequence is one choice of a job.
+// sequence is one choice of a job: what the loop schedules. Its keys and values are those of the first computed tokens; what is computed
+// next are the tokens behind them, be they a prompt, a text that lost its pages, or one new token. Logits of the last one give the next.
 type sequence struct {
-	choice int
-	cache  *exec.Cache
-	next   int32 // the token to compute next
-	step   int   // tokens produced
-	out    output
-	ended  bool
+	job      *job
+	choice   int
+	tokens   []int32 // prompt and completion
+	computed int
+	cache    *exec.Cache // nil before the first chunk and while it waits
+	running  bool        // it was admitted
+	ended    bool
+	echoed   bool // the prompt was repeated
+
+	history *sample.History
+	matcher *grammar.Matcher
+	drafter *draft.Drafter
+	drafts  []int32 // guessed for the coming step
+	out     output
+	calls   *toolcall.Parser
+
+	last     time.Time // when its latest token came
+	lastStep uint64    // in which it had a row
+	share    sched.Share
 }
 
-// fits reports whether the memory for keys and values is free that the job may need.
-func (j *job) fits() bool { return j.model.reserved+j.pages <= j.model.pages }
+func newSequence(j *job, choice int) *sequence {
+	s := &sequence{job: j, choice: choice, tokens: slices.Clone(j.prompt), out: output{stops: j.stops}}
+	if j.rules.Counts() {
+		s.history = sample.NewHistory(j.prompt, nil)
+	}
+	if j.grammar != nil {
+		s.matcher = j.grammar.Matcher(j.model.formats.vocabulary(j.calls != nil))
+	}
+	if j.calls != nil {
+		o := *j.calls
+		o.Choice = choice
+		s.calls = j.model.dialect.Parser(o)
+	}
+	if j.drafts {
+		s.drafter = draft.NewDrafter(j.model.texts, j.draftKey)
+	}
+	return s
+}
+
+// step is the number of tokens that the choice has.
+func (s *sequence) step() int { return len(s.tokens) - len(s.job.prompt) }
+
+// rest is the number of tokens to be computed before the next one can be picked.
+func (s *sequence) rest() int { return len(s.tokens) - s.computed }
+
+// decodes reports whether the sequence is past its prompt and computes a token or a few: its reader waits for each.
+func (s *sequence) decodes() bool { return s.step() > 0 && s.cache != nil && s.rest() <= decodeRows }
+
+// decodeRows is up to how many tokens a sequence still counts as decoding: more than one follow from a grammar that leaves no choice.
+const decodeRows = 16
+
+// candidate describes the sequence to the scheduler.
+func (s *sequence) candidate() sched.Candidate {
+	return sched.Candidate{Tenant: s.job.tenant, Class: s.job.class, Priority: s.job.priority, Arrived: s.job.submitted, Tokens: s.rest()}
+}
 
 // dropped reports whether nobody waits for the job any more.
 func (j *job) dropped() bool { return j.gone.Load() || j.ctx.Err() != nil }
 
-// emit hands an event to the caller; it never blocks.
+// over reports whether the job has its last event.
+func (j *job) over() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.ended
+}
+
+// emit hands an event to the caller; it never blocks. What a slow reader has not taken yet grows by its text alone.
 func (j *job) emit(ev engine.Event) {
 	j.mu.Lock()
-	j.events = append(j.events, ev)
+	if n := len(j.events); n > 0 && joins(&j.events[n-1], &ev) {
+		last := &j.events[n-1]
+		last.Text += ev.Text
+		last.Logprobs = append(last.Logprobs, ev.Logprobs...)
+		last.Finish, last.Usage = ev.Finish, ev.Usage
+	} else {
+		j.events = append(j.events, ev)
+	}
 	j.ended = j.ended || ev.Usage != nil
 	j.mu.Unlock()
 	j.notify()
+}
+
+// joins reports whether two events that nobody took yet can be one.
+func joins(last, next *engine.Event) bool {
+	return last.Choice == next.Choice && last.Finish == engine.FinishNone && len(last.Calls) == 0 && len(next.Calls) == 0
 }
 
 // fail ends the job with an error.
@@ -117,16 +206,4 @@ func (j *job) stream(yield func(engine.Event, error) bool) {
 		case <-j.ctx.Done():
 		}
 	}
-}
-
-// release gives the memory of the job back. Only the loop calls it.
-func (j *job) release() {
-	if j.cache != nil {
-		j.cache.Release()
-		j.cache = nil
-	}
-	for _, s := range j.sequences {
-		s.cache.Release()
-	}
-	j.sequences = nil
 }

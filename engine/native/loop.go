@@ -1,71 +1,133 @@
 package native
 
 import (
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native/exec"
+	"github.com/sluice-project/sluice/engine/native/sched"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Prompt tokens per step: alone, where nothing else was measured to be faster, and beside sequences that wait for their next token.
-const (
-	chunkAlone  = 128
-	chunkBeside = 32
-)
-
-// loop computes jobs, step by step, in one goroutine that runs while there is something to do.
+// loop computes sequences, step by step, in one goroutine that runs while there is something to do. What waits is in queue; what was
+// admitted is in active. Package sched decides who and how much, the loop does it.
 type loop struct {
-	metrics *metrics
+	metrics    *metrics
+	steps      *sched.StepLog
+	generators []*generator
+	encoders   []*encoder
+	latency    [sched.Classes]time.Duration
 
-	mu      sync.Mutex
-	slots   int // sequences that may run at a time
-	waiting int // jobs that may wait
-	queue   []*job
-	used    int // slots of admitted jobs
-	running bool
-	closed  bool
-	idle    sync.WaitGroup
-	perJob  time.Duration // recent mean time of a job in a slot, for the retry time
+	mu       sync.Mutex // guards what follows, and the controllers of the generators
+	slots    int        // sequences that may run at a time, whatever the controllers say
+	occupied sched.Occupancy
+	fair     *sched.Fair
+	queue    []*sequence
+	running  bool
+	closed   bool
+	idle     sync.WaitGroup
+	arrived  atomic.Bool // something was queued since the last admission
 
 	// The goroutine's own.
-	active  []*job
-	blocked []*generator
-	turn    int
-	picked  int // tokens sampled so far
+	active     []*sequence
+	step       uint64
+	turn       int  // of encoders
+	preempted  bool // in the last step: nobody is admitted then
+	candidates []sched.Candidate
+	order      []int
 }
 
-// submit queues a job or refuses it.
+func newLoop(cfg Config, m *metrics) *loop {
+	most := func(n int) int { return max(1, n-n/4) }
+	return &loop{
+		metrics: m, slots: cfg.Concurrency, latency: cfg.Latency.targets(), steps: sched.NewStepLog(stepsKept, sharesKept),
+		fair: sched.NewFair(sched.FairConfig{Weights: cfg.Tenants}),
+		occupied: sched.Occupancy{Bounds: sched.Bounds{
+			Requests: cfg.QueueLimit, Tokens: cfg.QueueTokens, Bytes: cfg.QueueBytes,
+			TenantRequests: most(cfg.QueueLimit), TenantTokens: most(cfg.QueueTokens), TenantBytes: most(cfg.QueueBytes),
+		}},
+	}
+}
+
+// What the log of steps remembers.
+const (
+	stepsKept  = 4096
+	sharesKept = 256
+)
+
+// submit queues a job or refuses it: when the queue is full, and when its first token would come too late.
 func (l *loop) submit(j *job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return fault.New(fault.CodeEngineUnavailable, string(j.model.info.ID))
 	}
-	l.queue = slices.DeleteFunc(l.queue, (*job).dropped)
-	need := j.choices
-	for _, q := range l.queue {
-		need += q.choices
+	l.dropQueued()
+	now := time.Now()
+	wait := j.model.control.Estimate(l.backlog(j))
+	if !j.deadline.IsZero() {
+		alone := j.model.control.Estimate(l.alone(j))
+		if v := sched.Decide(wait, alone, j.deadline.Sub(now)); !v.Admit {
+			l.metrics.refused.WithLabelValues("deadline").Inc()
+			return fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(v.RetryAfter)
+		}
 	}
-	if len(l.queue) >= l.waiting && l.used+need > l.slots && (l.used > 0 || len(l.queue) > 0) {
-		return fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(l.retryAfter())
+	if full := l.occupied.Admit(j.tenant, len(j.prompt), j.bytes); full != sched.BoundNone {
+		l.metrics.refused.WithLabelValues(string(full)).Inc()
+		return fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(min(max(wait.Round(time.Second), time.Second), time.Minute))
 	}
-	j.submitted = time.Now()
-	l.queue = append(l.queue, j)
-	l.metrics.queued.Set(float64(len(l.queue)))
+	j.submitted, j.queued = now, true
+	s := newSequence(j, 0)
+	j.sequences, j.open = []*sequence{s}, j.choices
+	l.fair.Arrive(j.tenant)
+	l.queue = append(l.queue, s)
+	l.arrived.Store(true)
+	l.wake()
+	return nil
+}
+
+// wake starts the goroutine if it does not run. The caller holds the lock.
+func (l *loop) wake() {
 	if !l.running {
 		l.running = true
 		l.idle.Go(l.run)
 	}
-	return nil
 }
 
-// retryAfter estimates when the queue has moved on, in whole seconds from 1 to 60.
-func (l *loop) retryAfter() time.Duration {
-	d := l.perJob * time.Duration(len(l.queue)+1) / time.Duration(l.slots)
-	return min(max(d.Round(time.Second), time.Second), time.Minute)
+// poke starts the goroutine for an encoder that has something to do.
+func (l *loop) poke() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.wake()
+	}
+}
+
+// backlog is what stands between a new job and its first token.
+func (l *loop) backlog(j *job) sched.Backlog {
+	b := l.alone(j)
+	g := j.model
+	b.Running, b.PrefillAhead = g.load.running, g.load.prefill
+	for _, s := range l.queue {
+		if s.job.model == g && s.job.class <= j.class {
+			b.SequencesAhead++
+			b.PrefillAhead += s.rest()
+		}
+	}
+	return b
+}
+
+// alone is the backlog of a job on an idle engine.
+func (l *loop) alone(j *job) sched.Backlog {
+	g := j.model
+	return sched.Backlog{
+		Class: j.class, Context: max(g.load.context, len(j.prompt)), Prompt: len(j.prompt), Sequences: j.choices,
+		CompletionMean: g.load.completion, AdmittedAtMost: l.slots,
+	}
 }
 
 func (l *loop) setSlots(n int) {
@@ -88,226 +150,283 @@ func (l *loop) close() {
 	l.idle.Wait()
 }
 
-// run steps until nothing is left. Steps of different models take turns.
+// run steps until nothing is left. Models take turns, and encoders after them.
 func (l *loop) run() {
 	for l.admit() {
 		for _, m := range l.models() {
-			l.step(m)
+			l.compute(m)
 		}
+		l.encode()
 	}
-}
-
-// admit drops jobs whose callers left, and moves jobs from the queue to free slots, in order. It returns false when there is
-// nothing to do; the goroutine then ends.
-func (l *loop) admit() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.active = slices.DeleteFunc(l.active, func(j *job) bool {
-		if j.running > 0 && !j.dropped() && !l.closed {
-			return false
-		}
-		if j.running > 0 && l.closed {
-			j.fail(fault.New(fault.CodeEngineUnavailable, string(j.model.info.ID)))
-		}
-		l.used -= j.choices
-		j.model.reserved -= j.pages
-		l.perJob += (time.Since(j.admitted) - l.perJob) / 8
-		j.release()
-		return true
-	})
-	for _, j := range l.queue {
-		if l.closed {
-			j.fail(fault.New(fault.CodeEngineUnavailable, string(j.model.info.ID)))
-		}
-	}
-	l.queue = slices.DeleteFunc(l.queue, func(j *job) bool { return l.closed || j.dropped() })
-	// A job with more choices than there are slots runs alone. None begins before the memory is free that it may need at most, so
-	// that nothing that has begun can run out of it.
-	slots, blocked := true, l.blocked[:0] // jobs of models whose memory is taken wait, those behind them of other models need not
-	l.queue = slices.DeleteFunc(l.queue, func(j *job) bool {
-		if slots = slots && (l.used == 0 || l.used+j.choices <= l.slots); !slots || slices.Contains(blocked, j.model) {
-			return false
-		}
-		if !j.fits() {
-			blocked = append(blocked, j.model)
-			return false
-		}
-		l.used += j.choices
-		j.model.reserved += j.pages
-		j.admitted = time.Now()
-		j.running = j.choices
-		j.cache = j.model.pass.Pages().NewCache()
-		l.active = append(l.active, j)
-		return true
-	})
-	l.blocked = blocked
-	l.metrics.queued.Set(float64(len(l.queue)))
-	l.metrics.active.Set(float64(l.used))
-	l.running = len(l.active) > 0
-	return l.running
 }
 
 func (l *loop) models() []*generator {
 	var out []*generator
-	for _, j := range l.active {
-		if !slices.Contains(out, j.model) {
-			out = append(out, j.model)
+	for _, s := range l.active {
+		if !slices.Contains(out, s.job.model) {
+			out = append(out, s.job.model)
 		}
 	}
 	return out
 }
 
-// target is who gets the logits of a row: a sequence, or all choices of a job whose prompt is complete.
-type target struct {
-	job *job
-	seq *sequence
+// admit drops sequences whose callers left or whose job failed, and lets those in whose turn it is. It returns false when there is
+// nothing to do; the goroutine then ends.
+func (l *loop) admit() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.arrived.Store(false)
+	l.active = slices.DeleteFunc(l.active, func(s *sequence) bool {
+		switch j := s.job; {
+		case s.ended:
+		case l.closed:
+			j.fail(fault.New(fault.CodeEngineUnavailable, string(j.model.info.ID)))
+		case j.dropped() || j.over():
+		default:
+			return false
+		}
+		l.release(s)
+		return true
+	})
+	l.dropQueued()
+	l.expire()
+	if !l.preempted || len(l.active) == 0 {
+		l.letIn()
+	}
+	l.preempted = false
+	l.count()
+	l.running = len(l.active) > 0 || l.encoding()
+	return l.running
 }
 
-// step computes the next token of every running sequence of a model, and a chunk of its prompts.
-func (l *loop) step(m *generator) {
-	begin, picked := time.Now(), l.picked
-	p := m.pass
-	p.Rows, m.targets = p.Rows[:0], m.targets[:0]
-	for _, j := range l.active {
-		if j.model != m {
-			continue
+// dropQueued forgets what waits for nobody.
+func (l *loop) dropQueued() {
+	l.queue = slices.DeleteFunc(l.queue, func(s *sequence) bool {
+		j := s.job
+		if l.closed {
+			j.fail(fault.New(fault.CodeEngineUnavailable, string(j.model.info.ID)))
 		}
-		for _, s := range j.sequences {
-			if !s.ended {
-				reserve(s.cache, 1)
-				p.Rows = append(p.Rows, exec.Row{Token: s.next, Cache: s.cache, Pos: s.cache.Len(), Wanted: true})
-				s.cache.Advance(1)
-				m.targets = append(m.targets, target{j, s})
-			}
-		}
-	}
-	budget := m.promptRows
-	if len(p.Rows) > 0 {
-		budget = chunkBeside
-	}
-	prompt := l.addPrompts(m, budget)
-	if len(p.Rows) == 0 {
-		return
-	}
-	layouts := p.Layouts()
-	p.Run()
-	l.metrics.layouts.Add(float64(p.Layouts() - layouts))
-	for i, t := range m.targets {
-		if t.seq == nil {
-			l.begin(t.job, m.logits(i))
-		} else {
-			l.advance(t.job, t.seq, m.logits(i))
-		}
-	}
-	l.metrics.step(time.Since(begin), prompt, l.picked-picked)
-}
-
-// reserve takes the pages for n more positions where they are known to be free: there is no bound on the pages, or nothing begins
-// before there is room for all that it may need.
-func reserve(c *exec.Cache, n int) {
-	if !c.Reserve(n) {
-		panic("native: a page is missing that was counted as free")
-	}
-}
-
-// addPrompts adds up to budget prompt tokens to the batch. Jobs take turns at being first, so a long prompt delays no other for
-// long.
-func (l *loop) addPrompts(m *generator, budget int) int {
-	left := budget
-	l.turn++
-	for i := range l.active {
-		j := l.active[(i+l.turn)%len(l.active)]
-		if j.model != m {
-			continue
-		}
-		n := min(left, len(j.prompt)-j.fed)
-		if n == 0 {
-			continue
-		}
-		reserve(j.cache, n)
-		for range n {
-			last := j.fed == len(j.prompt)-1
-			m.pass.Rows = append(m.pass.Rows, exec.Row{Token: j.prompt[j.fed], Cache: j.cache, Pos: j.cache.Len(), Wanted: last})
-			j.cache.Advance(1)
-			j.fed++
-			if last {
-				m.targets = append(m.targets, target{job: j})
-			}
-		}
-		left -= n
-	}
-	return budget - left
-}
-
-// begin makes the sequences of a job whose prompt is complete, and picks their first tokens. The first one takes over the cache of
-// the prompt, the others share its full pages.
-func (l *loop) begin(j *job, logits []float32) {
-	j.prefilled = time.Now()
-	for i := range j.choices {
-		s := &sequence{choice: i, cache: j.cache, out: output{stops: j.stops}}
-		if i > 0 {
-			s.cache = j.cache.Fork()
-		}
-		j.sequences = append(j.sequences, s)
-	}
-	j.cache = nil
-	for _, s := range j.sequences {
-		l.advance(j, s, logits)
-	}
-}
-
-// advance picks the next token of a sequence from its logits and hands out the text.
-func (l *loop) advance(j *job, s *sequence, logits []float32) {
-	m, d := j.model, j.draw
-	d.choice, d.step = s.choice, s.step
-	id := m.sampler.pick(logits, d)
-	s.step++
-	j.produced++
-	l.picked++
-	finish := engine.FinishNone
-	var p piece
-	if m.tokens.IsEOG(id) {
-		p, finish = s.out.close(false), engine.FinishStop
-	} else {
-		p = s.out.push(m.tokens.Bytes(id), m.logprob(logits, id, j.logprobs))
-		switch {
-		case p.stopped:
-			finish = engine.FinishStop
-		case s.step >= j.limit:
-			p, finish = join(p, s.out.close(true)), engine.FinishLength
-		}
-	}
-	s.next = id
-	if finish != engine.FinishNone {
-		if p.stopped {
-			finish = engine.FinishStop
+		if !j.dropped() && !j.over() {
+			return false
 		}
 		s.ended = true
-		j.running--
-	}
-	l.deliver(j, s.choice, p, finish)
+		l.fair.Leave(j.tenant, true)
+		l.leaveQueue(j)
+		return true
+	})
 }
 
-func join(a, b piece) piece {
-	return piece{text: a.text + b.text, logprobs: append(a.logprobs, b.logprobs...), stopped: a.stopped || b.stopped}
+// leaveQueue gives back what a job took of the queue's bounds, once.
+func (l *loop) leaveQueue(j *job) {
+	if j.queued {
+		j.queued = false
+		l.occupied.Release(j.tenant, len(j.prompt), j.bytes)
+	}
 }
 
-// deliver hands a piece to the caller; the last one of the job carries the usage.
-func (l *loop) deliver(j *job, choice int, p piece, finish engine.Finish) {
-	if p.text == "" && len(p.logprobs) == 0 && finish == engine.FinishNone {
-		return
-	}
-	ev := engine.Event{Choice: choice, Text: p.text, Logprobs: p.logprobs, Finish: finish}
-	if j.running == 0 {
-		ev.Usage = &engine.Usage{
-			Model:            engine.ReportedModel(j.model.info.ID),
-			PromptTokens:     len(j.prompt),
-			CompletionTokens: j.produced,
-			Replay:           replayToken(j.model.info, j.draw.seed),
-			Queue:            j.admitted.Sub(j.submitted),
-			Prefill:          j.prefilled.Sub(j.admitted),
-			Decode:           time.Since(j.prefilled),
+// expire refuses jobs whose first token can only come too late now.
+func (l *loop) expire() {
+	now := time.Now()
+	for _, s := range l.queue {
+		if j := s.job; !j.deadline.IsZero() && j.first.IsZero() && now.After(j.deadline) {
+			l.metrics.refused.WithLabelValues("expired").Inc()
+			j.fail(fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(time.Second))
 		}
 	}
-	j.emit(ev)
+	l.dropQueued()
+}
+
+// letIn admits sequences in fair order, while the controller of their model allows more, a slot is free, and the memory for what they
+// have to compute is there. Where it is not, less urgent ones that run make room.
+func (l *loop) letIn() {
+	if len(l.queue) == 0 {
+		return
+	}
+	l.candidates = l.candidates[:0]
+	for _, s := range l.queue {
+		l.candidates = append(l.candidates, s.candidate())
+	}
+	l.order = l.fair.Order(l.order[:0], l.candidates, time.Now(), len(l.queue))
+	waiting := slices.Clone(l.queue) // who makes room on the way waits behind these
+	for _, i := range l.order {
+		if s := waiting[i]; l.mayRun(s) {
+			l.queue = slices.DeleteFunc(l.queue, func(q *sequence) bool { return q == s })
+			l.start(s)
+		}
+	}
+}
+
+// start makes a waiting sequence an active one.
+func (l *loop) start(s *sequence) {
+	j := s.job
+	s.running = true
+	l.fair.Start(s.candidate())
+	l.leaveQueue(j)
+	if j.admitted.IsZero() {
+		j.admitted = time.Now()
+	}
+	l.active = append(l.active, s)
+}
+
+// mayRun reports whether a waiting sequence can be admitted now. One that is alone always can.
+func (l *loop) mayRun(s *sequence) bool {
+	m := s.job.model
+	var running [sched.Classes]int
+	context, mine := len(s.tokens), 0
+	for _, a := range l.active {
+		if a.job.model == m {
+			running[a.job.class]++
+			context += len(a.tokens)
+			mine++
+		}
+	}
+	if len(l.active) == 0 {
+		return true
+	}
+	bound := m.control.MaxSequences(s.job.class, running, context/(mine+1))
+	if !l.fair.MayStart(s.candidate(), running[s.job.class], bound, math.MaxInt) {
+		return false
+	}
+	for len(l.active) >= l.slots {
+		if !l.makeRoom(s, func(*sequence) bool { return true }) {
+			return false
+		}
+	}
+	// A page more for each that runs, so that none has to leave again as soon as the others grow.
+	for mine > 0 && l.room(m) < exec.Needed(len(s.tokens)+1)+mine {
+		if !l.makeRoom(s, func(v *sequence) bool { return v.job.model == m }) {
+			return false
+		}
+		mine--
+	}
+	return true
+}
+
+// room is how many pages of a model could be taken: those that are free or only kept for later, less what admitted sequences still need
+// for what they have to compute.
+func (l *loop) room(m *generator) int {
+	free := m.pass.Pages().Free() + m.tree.Evictable()
+	for _, s := range l.active {
+		if s.job.model != m {
+			continue
+		}
+		free -= exec.Needed(len(s.tokens) + 1)
+		if s.cache != nil {
+			free += exec.Needed(s.cache.Len())
+		}
+	}
+	return free
+}
+
+// makeRoom preempts the running sequence, of those that may, that loses least by it, if there is one that s is worth it.
+func (l *loop) makeRoom(s *sequence, may func(*sequence) bool) bool {
+	some, candidates := l.preemptable(may)
+	i := l.fair.VictimFor(s.candidate(), candidates)
+	if i < 0 {
+		return false
+	}
+	l.preempt(some[i])
+	return true
+}
+
+// victim is the active sequence to preempt when memory runs out, nil if there is none.
+func (l *loop) victim(may func(*sequence) bool) *sequence {
+	some, candidates := l.preemptable(may)
+	if i := l.fair.Victim(candidates); i >= 0 {
+		return some[i]
+	}
+	return nil
+}
+
+// preemptable lists the active sequences that may leave.
+func (l *loop) preemptable(may func(*sequence) bool) (some []*sequence, candidates []sched.Candidate) {
+	for _, s := range l.active {
+		if !s.ended && may(s) {
+			some, candidates = append(some, s), append(candidates, s.candidate())
+		}
+	}
+	return some, candidates
+}
+
+// preempt sends an active sequence back to the queue. Its full pages stay in the prefix tree for as long as there is memory; what is
+// gone when its turn comes again is computed again, to the same bits.
+func (l *loop) preempt(s *sequence) {
+	l.preempted = true
+	l.metrics.preemptions.WithLabelValues(sched.ClassName(s.job.class)).Inc()
+	l.park(s)
+	s.running = false
+	l.active = slices.DeleteFunc(l.active, func(a *sequence) bool { return a == s })
+	l.fair.Leave(s.job.tenant, false)
+	l.fair.Arrive(s.job.tenant)
+	l.queue = append(l.queue, s)
+}
+
+// park gives the pages of a sequence to the prefix tree, and what the tree does not keep back.
+func (l *loop) park(s *sequence) {
+	if s.cache == nil {
+		return
+	}
+	s.cache.Truncate(s.computed)
+	s.job.model.keep(s)
+	s.cache.Release()
+	s.cache, s.computed = nil, 0
+}
+
+// release ends a sequence that was active.
+func (l *loop) release(s *sequence) {
+	s.ended = true
+	l.park(s)
+	l.fair.Leave(s.job.tenant, false)
+	l.leaveQueue(s.job)
+}
+
+// count updates the gauges, and what an estimate needs to know of each model.
+func (l *loop) count() {
+	for _, m := range l.generators {
+		m.load.running, m.load.prefill, m.load.context = [sched.Classes]int{}, 0, 0
+	}
+	for _, s := range l.active {
+		m := s.job.model
+		m.load.running[s.job.class]++
+		m.load.context += len(s.tokens)
+		if !s.decodes() {
+			m.load.prefill += s.rest()
+		}
+	}
+	for _, m := range l.generators {
+		if n := m.load.sequences(); n > 0 {
+			m.load.context /= n
+		}
+		m.seen = SchedulerState{PagesInUse: m.pass.Pages().InUse(), Prefix: m.tree.Stats(), Acceptance: m.acceptance}
+	}
+	l.metrics.occupancy(l.queue, l.active)
+}
+
+// load is what a model has to do, as of the last step.
+type load struct {
+	running    [sched.Classes]int
+	prefill    int     // prompt tokens of admitted sequences that are still to be computed
+	context    int     // tokens of a sequence, on average
+	completion float64 // tokens of a completion, on average
+}
+
+func (l *load) sequences() int { return l.running[0] + l.running[1] + l.running[2] }
+
+// completed adds a choice to the mean length of completions.
+func (g *generator) completed(s *sequence) {
+	g.load.completion += (float64(s.step()) - g.load.completion) / 16
+}
+
+// usage is what a job consumed.
+func (j *job) usage(now time.Time) *engine.Usage {
+	return &engine.Usage{
+		Model:            engine.ReportedModel(j.model.name(j)),
+		PromptTokens:     len(j.prompt),
+		CachedTokens:     j.cached,
+		CompletionTokens: j.produced,
+		Replay:           replayToken(j.model.info, j.adapter, j.rules.Seed()),
+		Queue:            j.admitted.Sub(j.submitted),
+		Prefill:          j.first.Sub(j.admitted),
+		Decode:           now.Sub(j.first),
+	}
 }

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
-	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
@@ -24,10 +23,17 @@ import (
 type Engine struct {
 	generators map[engine.ModelID]*generator
 	encoders   map[engine.ModelID]*encoder
-	models     []engine.Model
 	loop       *loop
 	pool       *exec.Pool
+	key        []byte // of this process: names the spaces in which requests may share keys and values
+	drafts     bool
+	numbers    atomic.Uint64 // of requests without a name
 	closing    sync.Once
+	opener     *opener
+
+	mu       sync.RWMutex
+	models   []engine.Model // adapters among them
+	adapters map[engine.ModelID]*adapter
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -38,19 +44,30 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	log = log.With(slog.String("component", "engine"))
-	e := &Engine{
-		pool:       exec.NewPool(cfg.Threads),
-		generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{},
-	}
-	e.loop = &loop{metrics: m, slots: cfg.Concurrency, waiting: cfg.QueueLimit}
 	o := &opener{cfg: cfg, kernels: kernel.Detect(log), log: log, metrics: m}
+	e := newEngine(o)
 	for _, mc := range cfg.Models {
 		if err := e.load(o, mc); err != nil {
 			return nil, errors.Join(fmt.Errorf("native engine: load model %s: %w", mc.ID, err), e.Close())
 		}
 	}
-	slices.SortFunc(e.models, func(a, b engine.Model) int { return cmp.Compare(a.ID, b.ID) })
+	e.sortModels()
+	for _, ac := range cfg.Adapters {
+		if err := e.LoadAdapter(ac); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
 	return e, nil
+}
+
+// newEngine returns an engine without models.
+func newEngine(o *opener) *Engine {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return &Engine{
+		pool: exec.NewPool(o.cfg.Threads), key: key, drafts: !o.cfg.NoSpeculation, opener: o, loop: newLoop(o.cfg, o.metrics),
+		generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{}, adapters: map[engine.ModelID]*adapter{},
+	}
 }
 
 func (e *Engine) load(o *opener, mc ModelConfig) error {
@@ -61,14 +78,16 @@ func (e *Engine) load(o *opener, mc ModelConfig) error {
 	}
 	var info engine.Model
 	if c.files.Config.Encoder() {
-		enc, encErr := o.encoder(c)
+		enc, encErr := o.encoderOn(c, e.pool, e.loop.poke)
 		if err = encErr; err == nil {
 			e.encoders[mc.ID], info = enc, enc.info
+			e.loop.encoders = append(e.loop.encoders, enc)
 		}
 	} else {
 		g, genErr := o.generator(c, e.pool)
 		if err = genErr; err == nil {
 			e.generators[mc.ID], info = g, g.info
+			e.loop.generators = append(e.loop.generators, g)
 		}
 	}
 	if err = errors.Join(err, c.files.Close()); err != nil {
@@ -80,11 +99,17 @@ func (e *Engine) load(o *opener, mc ModelConfig) error {
 	return nil
 }
 
+func (e *Engine) sortModels() {
+	slices.SortFunc(e.models, func(a, b engine.Model) int { return cmp.Compare(a.ID, b.ID) })
+}
+
 // Models implements engine.Engine.
 func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, cancelled(err)
 	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
 	return slices.Clone(e.models), nil
 }
 
@@ -96,7 +121,7 @@ func (e *Engine) Count(ctx context.Context, req *engine.Request) (engine.Count, 
 	if err := ctx.Err(); err != nil {
 		return engine.Count{}, cancelled(err)
 	}
-	g, err := e.generator(req.Model)
+	g, _, err := e.generator(req.Model, req.Tenant)
 	if err != nil {
 		return engine.Count{}, err
 	}
@@ -123,77 +148,22 @@ func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[en
 	}
 }
 
-// prepare checks a request and tokenises its prompt.
-func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, cancelled(err)
+// generator finds the model that a request names, or the adapter of one that its tenant may use.
+func (e *Engine) generator(id engine.ModelID, tenant string) (*generator, *adapter, error) {
+	if g, ok := e.generators[id]; ok {
+		return g, nil, nil
 	}
-	g, err := e.generator(req.Model)
-	if err != nil {
-		return nil, err
+	if a := e.adapter(id); a != nil && a.open(tenant) {
+		return a.base, a, nil
 	}
-	if err := checkRequest(req); err != nil {
-		return nil, err
-	}
-	ids, err := g.encode(req)
-	if err != nil {
-		return nil, err
-	}
-	room := g.info.ContextTokens - len(ids)
-	if room < 1 {
-		return nil, fault.New(fault.CodeContextLength, g.info.ContextTokens, len(ids)+1)
-	}
-	if req.MaxTokens > 0 {
-		room = min(room, req.MaxTokens)
-	}
-	pages := needed(len(ids), room, max(1, req.Choices))
-	if pages > g.pages {
-		return nil, fault.New(fault.CodeInvalidValue, "n", fault.Say("the engine's memory holds %d tokens, %d choices of up to %d take more; ask for fewer choices or set max_tokens",
-			"引擎内存可容纳 %d 个 token，%d 个结果、每个最多 %d 个 token 超出容量；请减少结果数或设置 max_tokens", exec.Positions(g.pages), req.Choices, room)).WithParam("n")
-	}
-	seed := randomSeed()
-	if req.Seed != nil {
-		seed = *req.Seed
-	}
-	return &job{
-		ctx: ctx, model: g, prompt: ids, choices: max(1, req.Choices), limit: room, logprobs: req.Logprobs, pages: pages,
-		draw:  draw{temperature: req.Temperature, topP: req.TopP, seed: seed},
-		stops: slices.DeleteFunc(slices.Clone(req.Stop), func(s string) bool { return s == "" }), signal: make(chan struct{}, 1),
-	}, nil
-}
-
-func checkRequest(req *engine.Request) error {
-	invalid := func(field string, cause fault.Phrase) error {
-		return fault.New(fault.CodeInvalidValue, field, cause).WithParam(field)
-	}
-	switch {
-	case req.MaxTokens < 0:
-		return invalid("max_tokens", fault.Say("it must not be negative", "不能为负数"))
-	case req.Choices < 0 || req.Choices > maxChoices:
-		return invalid("n", fault.Say("this engine gives 1 to %d choices", "此引擎可生成 1 至 %d 个结果", maxChoices))
-	case !(req.Temperature >= 0) || math.IsInf(req.Temperature, 0):
-		return invalid("temperature", fault.Say("it must be a number from 0 on", "须为不小于 0 的数"))
-	case !(req.TopP >= 0 && req.TopP <= 1):
-		return invalid("top_p", fault.Say("it must be between 0 and 1", "须在 0 与 1 之间"))
-	case req.Logprobs > maxLogprobs:
-		return invalid("top_logprobs", fault.Say("at most %d alternatives are given", "最多给出 %d 个候选 token", maxLogprobs))
-	case len(req.Stop) > maxStops:
-		return invalid("stop", fault.Say("at most %d strings are allowed", "最多 %d 个字符串", maxStops))
-	}
-	return nil
-}
-
-func (e *Engine) generator(id engine.ModelID) (*generator, error) {
-	g, ok := e.generators[id]
-	if !ok {
-		return nil, e.missing(id, fault.Say("it computes embeddings only", "该模型仅生成向量"))
-	}
-	return g, nil
+	return nil, nil, e.missing(id, fault.Say("it computes embeddings only", "该模型仅生成向量"))
 }
 
 // missing says why a model cannot be used: it does not exist, or it does something else.
 func (e *Engine) missing(id engine.ModelID, otherwise fault.Phrase) error {
-	if slices.ContainsFunc(e.models, func(m engine.Model) bool { return m.ID == id }) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if slices.ContainsFunc(e.models, func(m engine.Model) bool { return m.ID == id && m.Base == "" }) {
 		return fault.New(fault.CodeUnsupported, "model", otherwise).WithParam("model")
 	}
 	return fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
@@ -233,16 +203,8 @@ func (e *Engine) Close() error {
 			err = errors.Join(err, enc.close())
 		}
 		for _, g := range e.generators {
-			err = errors.Join(err, g.prog.Close())
+			err = errors.Join(err, g.close())
 		}
 	})
 	return err
-}
-
-func cancelled(err error) error { return fmt.Errorf("native engine: %w", err) }
-
-func randomSeed() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint64(b[:])
 }

@@ -12,9 +12,13 @@ import (
 const replayProfile = 3
 
 // replayToken names what decides an answer beside the request: the profile, the model's weights, the precision plan, the chat
-// template, the adapter (none yet) and the seed. Digests are cut to 48 bits: the audit record has them whole.
-func replayToken(m engine.Model, seed uint64) string {
-	return fmt.Sprintf("r%d.%s.%s.%s.-.%016x", replayProfile, short(m.Digest), m.Precision, short(m.Template), seed)
+// template, the adapter and the seed. Digests are cut to 48 bits: the audit record has them whole.
+func replayToken(m engine.Model, a *adapter, seed uint64) string {
+	lora := ""
+	if a != nil {
+		lora = a.digest
+	}
+	return fmt.Sprintf("r%d.%s.%s.%s.%s.%016x", replayProfile, short(m.Digest), m.Precision, short(m.Template), short(lora), seed)
 }
 
 func short(digest string) string {

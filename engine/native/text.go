@@ -30,14 +30,17 @@ type piece struct {
 	stopped  bool // a stop string was found; nothing more will come
 }
 
-// push adds a token. lp is nil when nobody asked for log-probabilities.
-func (o *output) push(token []byte, lp *engine.TokenLogprob) piece {
+// push adds a token. lp is nil when nobody asked for log-probabilities. Until armed, stop strings are text like any other.
+func (o *output) push(token []byte, lp *engine.TokenLogprob, armed bool) piece {
 	start := o.total
 	text := o.stream.Write(token)
 	o.pending += text
 	o.total += len(text)
 	if lp != nil {
 		o.tokens = append(o.tokens, tokenText{start, o.total, *lp})
+	}
+	if !armed {
+		return o.release(len(o.pending))
 	}
 	if cut := o.firstStop(len(o.pending) - len(text)); cut >= 0 {
 		return o.stopAt(cut)

@@ -22,7 +22,7 @@ func runOutput(stops []string, tokens [][]byte) (text string, stopped bool, show
 		stopped = stopped || p.stopped
 	}
 	for _, tok := range tokens {
-		if add(o.push(tok, &engine.TokenLogprob{Token: string(tok)})); stopped {
+		if add(o.push(tok, &engine.TokenLogprob{Token: string(tok)}, true)); stopped {
 			return text, stopped, shown, logprobs
 		}
 	}
@@ -33,7 +33,7 @@ func runOutput(stops []string, tokens [][]byte) (text string, stopped bool, show
 // TestOutputCutByALimit: what a limit cuts off mid-character is dropped, what waited for a stop string is not.
 func TestOutputCutByALimit(t *testing.T) {
 	o := output{stops: []string{"END"}}
-	p := o.push([]byte("E\xe9\x95"), nil)
+	p := o.push([]byte("E\xe9\x95"), nil, true)
 	if last := o.close(true); p.text+last.text != "E" || last.stopped {
 		t.Errorf("%q, then %q", p.text, last.text)
 	}

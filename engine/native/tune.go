@@ -47,7 +47,7 @@ func readTunings(dir string) map[string]Tuning {
 
 // tuning returns what was measured, within bounds, or the defaults.
 func (o *opener) tuning(c *compiled) Tuning {
-	t := Tuning{PromptRows: chunkAlone}
+	t := Tuning{PromptRows: defaultPromptRows}
 	if o.cfg.CacheDir == "" {
 		return t
 	}
@@ -108,11 +108,11 @@ const (
 
 // measure finds the tuning of a model that generates. Whatever the budget does not allow to measure stays as it is.
 func measure(c *compiled, p *exec.Pass, threads int) Tuning {
-	t := Tuning{PromptRows: chunkAlone, GenerationThreads: threads}
+	t := Tuning{PromptRows: defaultPromptRows, GenerationThreads: threads}
 	until := time.Now().Add(tuneBudget)
 	feed(p, c, tuneRows, tuneRows, 0) // brings the weights into memory
 	best := 0.0
-	for _, rows := range []int{chunkAlone, 64, 256} {
+	for _, rows := range []int{defaultPromptRows, 64, 256} {
 		if speed := fastest(until, func() float64 { return feed(p, c, tuneRows, rows, 0) }); speed > best*tuneGain {
 			best, t.PromptRows = speed, rows
 		}
@@ -173,4 +173,14 @@ func feed(p *exec.Pass, c *compiled, n, rows, depth int) float64 {
 		step(min(rows, n-done))
 	}
 	return float64(n) / time.Since(begin).Seconds()
+}
+
+// defaultPromptRows is how many prompt tokens a step computes best where nothing was measured.
+const defaultPromptRows = 128
+
+// reserve makes room in a cache whose pages are not bounded.
+func reserve(c *exec.Cache, n int) {
+	if !c.Reserve(n) {
+		panic("native: pages without a bound have run out")
+	}
 }

@@ -34,7 +34,7 @@ func TestTuningIsKeptAndUsed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, tuningFile), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if g := load(); g.promptRows != chunkAlone || g.pass.FewThreads != 0 {
+		if g := load(); g.promptRows != defaultPromptRows || g.pass.FewThreads != 0 {
 			t.Errorf("with %q: %d rows, %d threads", content, g.promptRows, g.pass.FewThreads)
 		}
 	}

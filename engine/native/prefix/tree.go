@@ -221,6 +221,17 @@ func (t *Tree) Evict(n int) int {
 	return t.evict(&t.resident, n)
 }
 
+// Evictable is how many pages Evict could free now: those that nobody else holds.
+func (t *Tree) Evictable() int {
+	n := 0
+	for v := t.resident.first; v != nil; v = v.links[byTree].after {
+		if v.page.Holders() == 1 {
+			n++
+		}
+	}
+	return n
+}
+
 // Forget drops all that a namespace has.
 func (t *Tree) Forget(id NamespaceID) {
 	if s := t.spaces[id]; s != nil {

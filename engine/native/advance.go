@@ -1,0 +1,218 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native/sample"
+	"github.com/sluice-project/sluice/engine/toolcall"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// pick takes the next token of a sequence from its logits, and hands out the text. The first token of a job makes its other choices: they
+// share the pages of the prompt and go their own ways from here.
+func (l *loop) pick(m *generator, s *sequence, logits []float32) {
+	if s.choice == 0 && s.step() == 0 && s.job.first.IsZero() {
+		s.job.first = time.Now()
+		l.metrics.firstToken(s.job)
+		for _, other := range l.fork(s) {
+			l.next(m, other, logits)
+		}
+	}
+	l.next(m, s, logits)
+}
+
+// fork makes the other choices of a job whose prompt is computed.
+func (l *loop) fork(s *sequence) []*sequence {
+	j := s.job
+	if j.choices == 1 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := 1; i < j.choices; i++ {
+		other := newSequence(j, i)
+		other.cache, other.computed, other.running = s.cache.Fork(), len(j.prompt), true
+		l.fair.Arrive(j.tenant)
+		l.fair.Start(other.candidate())
+		j.sequences = append(j.sequences, other)
+		l.active = append(l.active, other)
+	}
+	return j.sequences[1:]
+}
+
+// next picks one token of one choice, and takes the tokens that its grammar then leaves no choice about.
+func (l *loop) next(m *generator, s *sequence, logits []float32) {
+	j := s.job
+	at := sample.Position{
+		Choice: s.choice, Step: s.step(), Prompt: s.tokens[:len(j.prompt)], Completion: s.tokens[len(j.prompt):], History: s.history,
+	}
+	if s.step() < j.least {
+		at.Forbidden = m.ends
+	}
+	if s.matcher != nil {
+		at.Grammar = s.matcher
+	}
+	begin := time.Now()
+	id, err := m.sampler.Pick(logits, j.rules, &at)
+	if s.matcher != nil {
+		l.metrics.grammar.Observe(time.Since(begin).Seconds())
+	}
+	if err != nil {
+		l.failed(s, refusal(err, s))
+		return
+	}
+	l.push(m, s, id, m.logprob(logits, id, j.logprobs))
+	if s.matcher != nil && j.logprobs < 0 {
+		l.force(m, s)
+	}
+}
+
+// refusal is why a sequence got no token.
+func refusal(err error, s *sequence) error {
+	if errors.Is(err, sample.ErrNothingAllowed) && s.matcher != nil {
+		return fault.Wrap(err, fault.CodeInvalidValue, "min_tokens", fault.Say("the format ends before the least number of tokens", "输出格式在达到最少 token 数之前已结束")).WithParam("min_tokens")
+	}
+	return fault.Wrap(err, fault.CodeEngineUnavailable, string(s.job.model.info.ID))
+}
+
+// force takes tokens that the grammar leaves no choice about; they are computed together in the next step.
+func (l *loop) force(m *generator, s *sequence) {
+	if s.ended || s.step() < s.job.least {
+		return
+	}
+	var room [decodeRows - 1]int32
+	for _, id := range s.matcher.Forced(room[:0]) {
+		if s.rest() >= decodeRows || s.ended {
+			return
+		}
+		l.push(m, s, id, nil)
+		l.metrics.forced.Inc()
+	}
+}
+
+// push adds a token to a choice.
+func (l *loop) push(m *generator, s *sequence, id int32, lp *engine.TokenLogprob) {
+	j := s.job
+	step := s.step() + 1
+	j.produced++
+	if m.tokens.IsEOG(id) {
+		l.finish(s, s.out.close(false), engine.FinishStop)
+		return
+	}
+	s.tokens = append(s.tokens, id)
+	if s.history != nil {
+		s.history.Add(id)
+	}
+	if err := m.follow(s, id); err != nil {
+		l.failed(s, fault.Wrap(fmt.Errorf("grammar: %w", err), fault.CodeInvalidValue, "response_format", fault.Say(
+			"its grammar became too costly on the way; make it simpler", "其语法在生成过程中代价过高，请简化")).WithParam("response_format"))
+		return
+	}
+	p := s.out.push(m.shown(id, j), lp, step >= j.least)
+	switch {
+	case p.stopped:
+		l.finish(s, p, engine.FinishStop)
+	case s.matcher != nil && s.matcher.Done():
+		l.finish(s, join(p, s.out.close(false)), engine.FinishStop)
+	case step >= j.limit:
+		p = join(p, s.out.close(true))
+		if p.stopped {
+			l.finish(s, p, engine.FinishStop)
+		} else {
+			l.finish(s, p, engine.FinishLength)
+		}
+	default:
+		l.deliver(s, p, engine.FinishNone)
+	}
+}
+
+// follow takes a token's way through the grammar, or finds that a call begins.
+func (g *generator) follow(s *sequence, id int32) error {
+	switch {
+	case s.matcher != nil:
+		return s.matcher.Accept(id)
+	case s.job.triggered != nil:
+		return g.trigger(s)
+	}
+	return nil
+}
+
+// finish ends a choice.
+func (l *loop) finish(s *sequence, p piece, why engine.Finish) {
+	s.ended = true
+	s.job.open--
+	m := s.job.model
+	m.completed(s)
+	if s.drafter != nil {
+		m.texts.Add(s.job.draftKey, s.tokens[len(s.job.prompt):])
+	}
+	l.deliver(s, p, why)
+}
+
+func join(a, b piece) piece {
+	return piece{text: a.text + b.text, logprobs: append(a.logprobs, b.logprobs...), stopped: a.stopped || b.stopped}
+}
+
+// deliver hands a piece to the caller, the calls in it as such; the last one of the job carries the usage.
+func (l *loop) deliver(s *sequence, p piece, why engine.Finish) {
+	j := s.job
+	ev := engine.Event{Choice: s.choice, Text: p.text, Logprobs: p.logprobs, Finish: why}
+	if j.echo != "" && !s.echoed {
+		s.echoed = true
+		ev.Text, ev.Logprobs = j.echo+ev.Text, append(slices.Clone(j.echoed), ev.Logprobs...)
+	}
+	if s.calls != nil {
+		l.split(s, &ev)
+	}
+	if ev.Text == "" && len(ev.Calls) == 0 && len(ev.Logprobs) == 0 && ev.Finish == engine.FinishNone {
+		return
+	}
+	if j.open == 0 {
+		now := time.Now()
+		ev.Usage = j.usage(now)
+		l.metrics.ended(j, ev.Usage, ev.Finish, now)
+	}
+	j.emit(ev)
+}
+
+// split takes the calls out of an event's text.
+func (l *loop) split(s *sequence, ev *engine.Event) {
+	var deltas []toolcall.Delta
+	ev.Text, deltas = s.calls.Write(ev.Text)
+	if ev.Finish != engine.FinishNone {
+		text, last := s.calls.Close()
+		ev.Text, deltas = ev.Text+text, append(deltas, last...)
+		if ev.Finish == engine.FinishStop && s.calls.Calls() > 0 {
+			ev.Finish = engine.FinishTools
+		}
+	}
+	for _, d := range deltas {
+		ev.Calls = append(ev.Calls, engine.ToolDelta{Index: d.Index, ID: d.ID, Name: d.Name, Arguments: d.Arguments})
+	}
+}
+
+// prompted keeps the log-probabilities of a prompt that is to be repeated with them.
+func (l *loop) prompted(m *generator, f *fed) {
+	s := f.s
+	if !s.job.wantsPrompt() || s.step() > 0 {
+		return
+	}
+	for i := range f.known {
+		at := s.computed + i
+		if at == 0 { // the model says nothing of the first token
+			lp := m.describe(s.tokens[0], math.NaN())
+			s.job.echoed = append(s.job.echoed, lp)
+		}
+		if at+1 < len(s.job.prompt) {
+			s.job.echoed = append(s.job.echoed, *m.logprob(m.logits(f.result+i), s.tokens[at+1], s.job.logprobs))
+		}
+	}
+}
+
+// wantsPrompt reports whether the log-probabilities of the prompt are wanted.
+func (j *job) wantsPrompt() bool { return j.echo != "" && j.logprobs >= 0 }

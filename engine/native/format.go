@@ -1,0 +1,190 @@
+package native
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/grammar"
+	"github.com/sluice-project/sluice/engine/grammar/jsonschema"
+	"github.com/sluice-project/sluice/engine/toolcall"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// formats compiles the grammars of requests for one vocabulary, outside the loop, and keeps the latest. It is safe for concurrent use.
+type formats struct {
+	words [2]func() *grammar.Vocabulary // made when first needed; the second one knows the markers of calls, too
+
+	compiling singleflight.Group
+	gate      chan struct{} // who compiles: others wait, so that many bad grammars cannot take the machine
+
+	mu      sync.Mutex
+	entries map[string]*list.Element // of latest
+	latest  list.List                // of *format, used last in front
+}
+
+// format is a grammar that was compiled, or why it was not.
+type format struct {
+	key     string
+	grammar *grammar.Grammar
+	err     error
+}
+
+const (
+	keptFormats      = 256
+	compilingFormats = 2
+)
+
+func newFormats(words func(calls bool) *grammar.Vocabulary) *formats {
+	f := &formats{gate: make(chan struct{}, compilingFormats), entries: map[string]*list.Element{}}
+	for i := range f.words {
+		f.words[i] = sync.OnceValue(func() *grammar.Vocabulary { return words(i > 0) })
+	}
+	return f
+}
+
+// vocabulary is the tokens as their text is shown, in answers that may call or in others.
+func (f *formats) vocabulary(calls bool) *grammar.Vocabulary {
+	if calls {
+		return f.words[1]()
+	}
+	return f.words[0]()
+}
+
+// get returns the grammar of a key, made by build when it is not there. The key names the tenant too: whether a grammar is there already
+// tells nobody what others asked.
+func (f *formats) get(ctx context.Context, key string, build func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
+	if g, err, ok := f.look(key); ok {
+		return g, err
+	}
+	made := f.compiling.DoChan(key, func() (any, error) {
+		f.gate <- struct{}{}
+		defer func() { <-f.gate }()
+		g, err := build()
+		f.put(&format{key, g, err})
+		return g, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, cancelled(ctx.Err())
+	case r := <-made:
+		g, _ := r.Val.(*grammar.Grammar)
+		return g, r.Err
+	}
+}
+
+func (f *formats) look(key string) (g *grammar.Grammar, err error, ok bool) { //nolint:revive // the error is data here
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, ok := f.entries[key]
+	if !ok {
+		return nil, nil, false
+	}
+	f.latest.MoveToFront(at)
+	found := at.Value.(*format)
+	return found.grammar, found.err, true
+}
+
+func (f *formats) put(made *format) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entries[made.key] = f.latest.PushFront(made)
+	for f.latest.Len() > keptFormats {
+		oldest := f.latest.Remove(f.latest.Back()).(*format)
+		delete(f.entries, oldest.key)
+	}
+}
+
+// constrain gives a job the grammar of its format or of the calls it has to make, and the parser of calls.
+func (g *generator) constrain(ctx context.Context, j *job, req *engine.Request) error {
+	calls := len(req.Tools) > 0 && req.ToolChoice.Mode != engine.ToolNone
+	if calls {
+		if g.dialect == toolcall.None {
+			return fault.New(fault.CodeUnsupported, "tools", fault.Say("the model's chat template knows no tools", "该模型的对话模板不支持工具")).WithParam("tools")
+		}
+		j.calls = g.parsing(j, req)
+	}
+	must := mustCall(req)
+	if must && len(offered(req)) == 0 {
+		return fault.New(fault.CodeInvalidValue, "tool_choice", fault.Say("it names a function that is not among the tools", "所指定的函数不在 tools 中")).WithParam("tool_choice")
+	}
+	if must && req.Format != nil {
+		return fault.New(fault.CodeInvalidValue, "response_format", fault.Say("a call is demanded by tool_choice; leave one of the two out", "tool_choice 已要求调用工具，请去掉其中之一")).WithParam("response_format")
+	}
+	may := calls && mayCall(req)
+	if !must && !may && req.Format == nil {
+		return nil
+	}
+	key, err := json.Marshal(struct {
+		Tenant   string
+		Format   *engine.Format
+		Tools    []engine.Tool
+		Choice   engine.ToolChoice
+		Parallel bool
+	}{req.Tenant, req.Format, req.Tools, req.ToolChoice, req.ParallelTools})
+	if err != nil {
+		return fault.Wrap(err, fault.CodeInvalidValue, "tools", fault.Say("the parameters are no JSON", "参数不是有效的 JSON")).WithParam("tools")
+	}
+	sum := sha256.Sum256(key)
+	if must || may {
+		made, err := g.formats.get(ctx, "calls"+string(sum[:]), func() (*grammar.Grammar, error) { return g.compileCalls(req) })
+		if err != nil {
+			return refuseFormat(ctx, err, "tools")
+		}
+		g.formats.vocabulary(true)
+		if must {
+			j.grammar = made
+		} else {
+			j.triggered = made
+		}
+	}
+	if req.Format != nil {
+		g.formats.vocabulary(calls)
+		if j.grammar, err = g.formats.get(ctx, string(sum[:]), func() (*grammar.Grammar, error) { return compileFormat(req.Format) }); err != nil {
+			return refuseFormat(ctx, err, "response_format")
+		}
+	}
+	return nil
+}
+
+func refuseFormat(ctx context.Context, err error, field string) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return fault.Wrap(err, fault.CodeInvalidValue, field, reason(err)).WithParam(field)
+}
+
+// reason is what is wrong with a format, for the one who wrote it.
+func reason(err error) fault.Phrase {
+	var schema *jsonschema.Error
+	if errors.As(err, &schema) {
+		return schema.Phrase()
+	}
+	if p, ok := grammar.Reason(err); ok {
+		return p
+	}
+	return fault.Say("it cannot be compiled", "无法编译")
+}
+
+func compileFormat(f *engine.Format) (*grammar.Grammar, error) {
+	limits := grammar.Limits{}
+	switch {
+	case f.JSONSchema != nil:
+		return jsonschema.Parse(f.JSONSchema, jsonschema.Options{}, limits)
+	case f.JSONObject:
+		return jsonschema.Parse(json.RawMessage(`{"type":"object"}`), jsonschema.Options{}, limits)
+	case f.GBNF != "":
+		return grammar.ParseGBNF(f.GBNF, limits)
+	case f.Regex != "":
+		return grammar.ParseRegex(f.Regex, limits)
+	case len(f.Choice) > 0:
+		return grammar.Choice(f.Choice, limits)
+	}
+	return nil, errors.New("the format says nothing: give a schema, a grammar, an expression or a list of choices")
+}

@@ -1,0 +1,148 @@
+package native
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native/exec"
+	"github.com/sluice-project/sluice/engine/native/prefix"
+	"github.com/sluice-project/sluice/engine/native/sample"
+	"github.com/sluice-project/sluice/engine/native/sched"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// prepare checks a request, tokenises its prompt and compiles its grammar: all that needs no turn in the loop.
+func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, cancelled(err)
+	}
+	g, a, err := e.generator(req.Model, req.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRequest(req); err != nil {
+		return nil, err
+	}
+	ids, err := g.encode(req)
+	if err != nil {
+		return nil, err
+	}
+	seed := randomSeed()
+	if req.Seed != nil {
+		seed = *req.Seed
+	}
+	j := &job{
+		ctx: ctx, model: g, adapter: a, id: cmp.Or(req.ID, "request-"+strconv.FormatUint(e.numbers.Add(1), 10)), tenant: req.Tenant,
+		class: classOf(req.Class), priority: req.Priority, deadline: req.Deadline, prompt: ids, choices: max(1, req.Choices),
+		logprobs: req.Logprobs, signal: make(chan struct{}, 1),
+		stops: slices.DeleteFunc(slices.Clone(req.Stop), func(s string) bool { return s == "" }),
+	}
+	if j.limit, err = g.limit(len(ids), j.choices, req.MaxTokens); err != nil {
+		return nil, err
+	}
+	if j.least = req.MinTokens; j.least > j.limit {
+		return nil, fault.New(fault.CodeInvalidValue, "min_tokens", fault.Say("at most %d tokens can be generated", "最多可生成 %d 个 token", j.limit)).WithParam("min_tokens")
+	}
+	if j.rules, err = sample.NewRules(req, seed, g.tokens.Size()); err != nil {
+		return nil, err
+	}
+	if req.Echo {
+		j.echo = req.Prompt
+	}
+	scope := prefix.Scope{Tenant: req.Tenant, Model: g.info.Digest, Precision: g.info.Precision, Shared: req.SharedPrefix}
+	if req.SharedPrefix {
+		scope.Tenant = ""
+	}
+	if a != nil {
+		scope.Adapter = a.digest
+	}
+	j.space = prefix.Namespace(e.key, scope)
+	j.draftKey = string(j.space[:])
+	j.drafts = e.drafts
+	j.bytes = size(req)
+	if err := g.constrain(ctx, j, req); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// limit is how many tokens each choice may have.
+func (g *generator) limit(prompt, choices, asked int) (int, error) {
+	room := g.info.ContextTokens - prompt
+	if room < 1 {
+		return 0, fault.New(fault.CodeContextLength, g.info.ContextTokens, prompt+1)
+	}
+	if asked > 0 {
+		room = min(room, asked)
+	}
+	// Choices make room for one another by waiting, so one of them has to fit.
+	if exec.Needed(prompt+room) > g.pages {
+		return 0, fault.New(fault.CodeContextLength, exec.Positions(g.pages), prompt+room)
+	}
+	return room, nil
+}
+
+// size is what a waiting request holds, roughly.
+func size(req *engine.Request) int {
+	n := len(req.Prompt)
+	for _, m := range req.Messages {
+		n += len(m.Content)
+		for _, c := range m.ToolCalls {
+			n += len(c.Arguments)
+		}
+	}
+	for _, t := range req.Tools {
+		n += len(t.Description) + len(t.Parameters)
+	}
+	return n
+}
+
+func classOf(c engine.Class) int {
+	switch c {
+	case engine.ClassInteractive:
+		return sched.Interactive
+	case engine.ClassBatch:
+		return sched.Batch
+	default:
+		return sched.Standard
+	}
+}
+
+func checkRequest(req *engine.Request) error {
+	invalid := func(field string, cause fault.Phrase) error {
+		return fault.New(fault.CodeInvalidValue, field, cause).WithParam(field)
+	}
+	switch {
+	case req.MaxTokens < 0:
+		return invalid("max_tokens", fault.Say("it must not be negative", "不能为负数"))
+	case req.MinTokens < 0:
+		return invalid("min_tokens", fault.Say("it must not be negative", "不能为负数"))
+	case req.Choices < 0 || req.Choices > maxChoices:
+		return invalid("n", fault.Say("this engine gives 1 to %d choices", "此引擎可生成 1 至 %d 个结果", maxChoices))
+	case req.Logprobs > maxLogprobs:
+		return invalid("top_logprobs", fault.Say("at most %d alternatives are given", "最多给出 %d 个候选 token", maxLogprobs))
+	case len(req.Stop) > maxStops:
+		return invalid("stop", fault.Say("at most %d strings are allowed", "最多 %d 个字符串", maxStops))
+	case req.Echo && req.Messages != nil:
+		return invalid("echo", fault.Say("only the prompt of a completion can be repeated", "仅支持在补全接口中回显提示词"))
+	case len(req.Tools) > 0 && req.Messages == nil:
+		return invalid("tools", fault.Say("tools need messages", "使用工具须提供 messages"))
+	case !slices.Contains([]engine.Class{"", engine.ClassInteractive, engine.ClassStandard, engine.ClassBatch}, req.Class):
+		return invalid("service_tier", fault.Say("there is no such queue class", "没有此队列类别"))
+	}
+	return nil
+}
+
+func cancelled(err error) error { return fmt.Errorf("native engine: %w", err) }
+
+func randomSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
