@@ -20,15 +20,14 @@ type call struct {
 	name  string
 	args  strings.Builder // so far
 	begun bool            // told to the consumer
+	told  int             // bytes of args
 }
 
-// take returns what the parts add.
+// take returns what the parts add. A call is told of once its name and the calls before it are known.
 func (cs *calls) take(parts []openai.ToolCall) []engine.ToolDelta {
-	var out []engine.ToolDelta
 	for i := range parts {
 		p := &parts[i]
-		at := cs.find(p)
-		c := (*cs)[at]
+		c := cs.find(p)
 		if c.id == "" {
 			c.id = p.ID
 		}
@@ -40,29 +39,29 @@ func (cs *calls) take(parts []openai.ToolCall) []engine.ToolDelta {
 			args = ""
 		}
 		c.args.WriteString(args)
-		switch {
-		case c.name == "":
-		case !c.begun:
-			out = append(out, c.begin(at))
-		case args != "":
-			out = append(out, engine.ToolDelta{Index: at, Arguments: args})
+	}
+	var out []engine.ToolDelta
+	for at, c := range *cs {
+		if c.name == "" {
+			break
 		}
+		d := engine.ToolDelta{Index: at, Arguments: c.args.String()[c.told:]}
+		c.told = c.args.Len()
+		if !c.begun {
+			if d.ID, d.Name = c.id, c.name; c.id == "" {
+				d.ID = fmt.Sprintf("call_%d", at)
+			}
+		} else if d.Arguments == "" {
+			continue
+		}
+		c.begun = true
+		out = append(out, d)
 	}
 	return out
 }
 
-// begin tells of a call, with the arguments that have come.
-func (c *call) begin(at int) engine.ToolDelta {
-	c.begun = true
-	id := c.id
-	if id == "" {
-		id = fmt.Sprintf("call_%d", at)
-	}
-	return engine.ToolDelta{Index: at, ID: id, Name: c.name, Arguments: c.args.String()}
-}
-
-// find returns the place of the call that a part belongs to, a new one perhaps.
-func (cs *calls) find(p *openai.ToolCall) int {
+// find returns the call that a part belongs to, a new one perhaps.
+func (cs *calls) find(p *openai.ToolCall) *call {
 	last := len(*cs) - 1
 	for at := last; at >= 0; at-- {
 		c := (*cs)[at]
@@ -71,11 +70,12 @@ func (cs *calls) find(p *openai.ToolCall) int {
 			same = *p.Index == *c.index
 		}
 		if p.ID != "" && p.ID == c.id || same && !c.other(p) {
-			return at
+			return c
 		}
 	}
-	*cs = append(*cs, &call{index: p.Index})
-	return last + 1
+	c := &call{index: p.Index}
+	*cs = append(*cs, c)
+	return c
 }
 
 // other reports whether a part in the place of c is of another call: by its id, by its name once arguments have come, or because
@@ -84,7 +84,7 @@ func (c *call) other(p *openai.ToolCall) bool {
 	switch {
 	case p.ID != "" && c.id != "":
 		return p.ID != c.id
-	case p.Function.Name == "" || c.args.Len() == 0:
+	case p.Function.Name == "" || c.name == "" || c.args.Len() == 0:
 		return false
 	case p.Function.Name != c.name:
 		return true

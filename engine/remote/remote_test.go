@@ -327,6 +327,7 @@ func FuzzStream(f *testing.F) {
 	for _, s := range []string{
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
 		"data: {\"error\":{\"message\":\"x\"}}\n\n", "data: {\"choices\":[{\"index\":-1}]}\n\n", ": c\n\n", "data: {\"usage\":{\"prompt_tokens\":-5}}\n\ndata: [DONE]",
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"{\"}},{\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":{}}}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
 		"data: {\"choices\":[{\"logprobs\":{\"tokens\":[\"a\"],\"top_logprobs\":[null]},\"text\":\"a\"}]}\n\n",
 	} {
 		f.Add([]byte(s))
@@ -341,7 +342,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		body = in
 		var ended, failed bool
-		finished := [2]bool{}
+		finished, begun := [2]bool{}, [2]int{}
 		for ev, err := range e.Generate(t.Context(), &engine.Request{Model: "chat", Prompt: "x", Choices: 2, Logprobs: 2}) {
 			if ended || failed {
 				t.Fatal("an event after the last")
@@ -352,6 +353,12 @@ func FuzzStream(f *testing.F) {
 			}
 			if ev.Choice < 0 || ev.Choice > 1 || finished[ev.Choice] && (ev.Text != "" || ev.Finish != "") {
 				t.Fatalf("%+v", ev)
+			}
+			for _, d := range ev.Calls {
+				if finished[ev.Choice] || d.Index < 0 || d.Index > begun[ev.Choice] || (d.Index == begun[ev.Choice]) != (d.Name != "") || (d.Name != "") != (d.ID != "") {
+					t.Fatalf("%+v, %d have begun", d, begun[ev.Choice])
+				}
+				begun[ev.Choice] = max(begun[ev.Choice], d.Index+1)
 			}
 			finished[ev.Choice] = finished[ev.Choice] || ev.Finish != ""
 			if ev.Usage != nil {
