@@ -23,21 +23,8 @@ type encoder struct {
 	prog                       *exec.Program
 
 	queue encoderQueue
-	pool  *exec.Pool // its own threads; nil where it computes on those of others
 	pass  *exec.Pass // for work alone
 	batch encoderBatch
-}
-
-// encoder makes an encoder of a compiled model with threads of its own, which compute as long as something waits.
-func (o *opener) encoder(c *compiled) (*encoder, error) {
-	pool := exec.NewPool(o.cfg.Threads)
-	e, err := o.encoderOn(c, pool, nil)
-	if err != nil {
-		pool.Close()
-		return nil, err
-	}
-	e.pool, e.queue.wake = pool, e.compute
-	return e, nil
 }
 
 // encoderOn makes an encoder that computes on the threads of pool when somebody calls work. wake is called, on any goroutine, when
@@ -76,12 +63,9 @@ func (o *opener) encoderOn(c *compiled, pool *exec.Pool, wake func()) (*encoder,
 	return e, nil
 }
 
-// close fails what waits. Nobody calls work any more, except that an encoder with threads of its own waits for them.
+// close fails what waits. Nobody calls work any more.
 func (e *encoder) close() error {
 	e.queue.close()
-	if e.pool != nil {
-		e.pool.Close()
-	}
 	return e.prog.Close()
 }
 

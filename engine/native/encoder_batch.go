@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-project/sluice/engine/native/exec"
 )
 
-// encoderRows bounds the tokens that an encoder with threads of its own computes together.
+// encoderRows bounds the tokens that are computed together, except that a text is never split: enough to keep the processors busy.
 const encoderRows = 256
 
 // encoderBatch is what an encoder computes at the moment.
@@ -71,29 +71,4 @@ func (e *encoder) begin() {
 		b.caches = append(b.caches, cache)
 	}
 	p.Begin()
-}
-
-// compute computes what waits in a goroutine of its own, which ends when nothing is left: for encoders that nobody else calls.
-func (e *encoder) compute() {
-	q := &e.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.driven || q.closed {
-		return
-	}
-	q.driven = true
-	q.ended.Go(func() {
-		for e.more() {
-			e.work(encoderRows, nil)
-		}
-	})
-}
-
-// more reports whether something waits; if not, the goroutine that asks is not counted on any more.
-func (e *encoder) more() bool {
-	q := &e.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.driven = len(q.calls) > 0 && !q.closed
-	return q.driven
 }

@@ -144,8 +144,7 @@ func sliceE5(t *testing.T, e *encoder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := sharing(e, 2)
-	defer own.pool.Close()
+	own := sharing(e, threads(t, 2), nil)
 	pauses := 0
 	own.queue.wake = func() {
 		for own.work(256, func() bool { pauses++; return true }) == 0 {

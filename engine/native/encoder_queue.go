@@ -86,8 +86,6 @@ type encoderQueue struct {
 	busy    time.Time      // since when something waits without a break
 	moved   int            // tokens computed since then
 	closed  bool
-	ended   sync.WaitGroup // goroutines of an encoder that computes by itself
-	driven  bool           // there is one
 
 	candidates []sched.Candidate
 	order      []int
@@ -257,14 +255,13 @@ func (q *encoderQueue) abandoned() bool {
 	return q.closed || !slices.ContainsFunc(q.running, func(c *encoderCall) bool { return c.ctx.Err() == nil })
 }
 
-// close fails every call and waits for the goroutine of an encoder that computes by itself.
+// close fails every call, those that come later, too.
 func (q *encoderQueue) close() {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.closed = true
 	for _, c := range slices.Concat(q.calls, q.running) {
 		c.end(q.unavailable())
 	}
 	q.calls, q.running, q.tokens = nil, nil, 0
-	q.mu.Unlock()
-	q.ended.Wait()
 }

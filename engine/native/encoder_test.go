@@ -55,14 +55,20 @@ func openMiniLM(t testing.TB, path string, threads int, plan string) *encoder {
 	return e.encoders["minilm"]
 }
 
-// sharing returns an encoder with the weights of another one, and threads and a queue of its own.
-func sharing(e *encoder, threads int) *encoder {
-	own := &encoder{
-		info: e.info, tokens: e.tokens, queryPrefix: e.queryPrefix, passagePrefix: e.passagePrefix, prog: e.prog, pool: exec.NewPool(threads),
-	}
-	own.queue.init(string(e.info.ID), own.compute)
-	own.pass = e.prog.NewPass(e.pass.Kernels(), own.pool)
+// sharing returns an encoder with the weights of another one and a queue of its own, which computes on the threads of pool.
+func sharing(e *encoder, pool *exec.Pool, wake func()) *encoder {
+	own := &encoder{info: e.info, tokens: e.tokens, queryPrefix: e.queryPrefix, passagePrefix: e.passagePrefix, prog: e.prog}
+	own.queue.init(string(e.info.ID), wake)
+	own.pass = e.prog.NewPass(e.pass.Kernels(), pool)
 	return own
+}
+
+// threads returns a pool that ends with the test.
+func threads(t testing.TB, n int) *exec.Pool {
+	t.Helper()
+	pool := exec.NewPool(n)
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 // vectorsOf embeds texts and says how many tokens they have.

@@ -237,11 +237,9 @@ func TestSlicesChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, other := sharing(openEncoder(t, path, "", 1), 2), openEncoder(t, path, "", 1)
-	defer e.pool.Close()
-	e.queue.wake = func() {}
-	between := &encoder{info: e.info, tokens: e.tokens, prog: other.prog, pass: other.prog.NewPass(e.pass.Kernels(), e.pool)}
-	between.queue.init("between", func() { between.work(1000, nil) })
+	pool := threads(t, 2)
+	e, between := sharing(openEncoder(t, path, "", 1), pool, func() {}), sharing(openEncoder(t, path, "", 1), pool, nil)
+	between.queue.wake = func() { between.work(1000, nil) }
 	for _, every := range []int{1, 3, 1000} {
 		call := newEncoderCall(t.Context(), "", "", len(texts))
 		for i, text := range texts {
@@ -338,10 +336,8 @@ func TestRandomEncoderCalls(t *testing.T) {
 
 // Nobody waits for what nobody wants any more: a batch whose callers left is given up at the next step.
 func TestAbandonedBatches(t *testing.T) {
-	e := sharing(openEncoder(t, tinyEncoder(t, poolMean, gguf.F32), "", 1), 1)
-	defer e.pool.Close()
 	woken := make(chan struct{}, 1)
-	e.queue.wake = func() { woken <- struct{}{} }
+	e := sharing(openEncoder(t, tinyEncoder(t, poolMean, gguf.F32), "", 1), threads(t, 1), func() { woken <- struct{}{} })
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {

@@ -48,7 +48,8 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 		e.loop.generators = append(e.loop.generators, &own)
 	}
 	for id, enc := range first.encoders {
-		e.encoders[id] = sharing(enc, cfg.Threads)
+		own := sharing(enc, e.pool, e.loop.poke)
+		e.encoders[id], e.loop.encoders = own, append(e.loop.encoders, own)
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e
