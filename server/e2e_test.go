@@ -42,6 +42,7 @@ type setup struct {
 	database  string // URL; "" is SQLite
 	plan      func(n int, req *engine.Request) enginetest.Plan
 	models    []engine.Model
+	remote    string // YAML list of the upstream's models; "" lists models by their ids
 	extra     string // YAML appended to the configuration
 	upstream  func(u *enginetest.Upstream)
 	retrieval bool // with the real embedding model; the test is skipped without it
@@ -76,6 +77,9 @@ func start(t *testing.T, s setup) *installation {
 			ids = append(ids, "{id: "+string(m.ID)+"}")
 		}
 		names = "[" + strings.Join(ids, ", ") + "]"
+	}
+	if s.remote != "" {
+		names = s.remote
 	}
 	native, embedding := "", `""`
 	if s.retrieval {

@@ -4,11 +4,13 @@ Environment: BASE_URL (with /v1), API_KEY, MODEL, EMBED_MODEL, and DEAD_KEY, a k
 exits non-zero at the first failure. Assertions are about the wire contract, not about what the model says.
 """
 
+import json
 import os
 import time
 
 import httpx
 import openai
+import pydantic
 from openai import OpenAI
 
 BASE, KEY = os.environ["BASE_URL"], os.environ["API_KEY"]
@@ -100,6 +102,26 @@ def _():
     text = "".join(c.choices[0].text for c in client.completions.create(
         model=MODEL, prompt="The capital of France is", max_tokens=4, temperature=0, stream=True) if c.choices)
     assert text == r.choices[0].text
+
+
+@check("an answer held to a schema is parsed by the SDK's helper")
+def _():
+    class City(pydantic.BaseModel):
+        name: str
+        country: str
+
+    try:
+        r = client.chat.completions.parse(model=MODEL, messages=HELLO, response_format=City, max_tokens=120, temperature=0)
+    except openai.BadRequestError as e:
+        assert e.code == "unsupported_parameter" and e.param == "response_format", e
+        print("skip: the model cannot be held to a format")
+        return
+    assert isinstance(r.choices[0].message.parsed, City), r.choices[0].message.content
+    j = client.chat.completions.create(model=MODEL, messages=HELLO, response_format={"type": "json_object"}, max_tokens=120, temperature=0)
+    if j.choices[0].finish_reason == "stop":
+        assert isinstance(json.loads(j.choices[0].message.content), dict)
+    c = client.chat.completions.create(model=MODEL, messages=HELLO, extra_body={"guided_choice": ["Paris", "London"]}, temperature=0)
+    assert c.choices[0].message.content in ("Paris", "London")
 
 
 @check("embeddings")

@@ -1,0 +1,177 @@
+"""Drives tools, formats and scores of a running server with the official OpenAI SDK. The model behind it is scripted.
+
+Environment: BASE_URL (with /v1), API_KEY, MODEL, EMBED_MODEL, RERANK_MODEL. Prints one line per check and exits non-zero at the
+first failure. The model answers a question by calling every tool with the last word of the question.
+"""
+
+import json
+import os
+import time
+
+import openai
+import pydantic
+from openai import OpenAI
+
+MODEL = os.environ["MODEL"]
+client = OpenAI(base_url=os.environ["BASE_URL"], api_key=os.environ["API_KEY"], timeout=60)
+PHONE = "13800138000"
+ASK = [{"role": "user", "content": "Send a greeting to " + PHONE}]
+SEND = {
+    "type": "function",
+    "function": {
+        "name": "send",
+        "description": "Sends a text, not to " + PHONE,
+        "parameters": {
+            "type": "object",
+            "properties": {"to": {"type": "string", "enum": [PHONE, "nobody"]}, "text": {"type": "string"}},
+            "required": ["to", "text"],
+            "additionalProperties": False,
+        },
+        "strict": True,
+    },
+}
+
+
+def check(name):
+    def run(f):
+        started = time.monotonic()
+        f()
+        print(f"ok {name} ({time.monotonic() - started:.1f} s)", flush=True)
+
+    return run
+
+
+def refused(kind, code, param, **request):
+    try:
+        client.chat.completions.create(model=MODEL, messages=request.pop("messages", ASK), **request)
+    except kind as e:
+        assert (e.code, e.param) == (code, param), (e.code, e.param)
+    else:
+        raise AssertionError(f"expected {kind}")
+
+
+@check("a call, and its result")
+def _():
+    r = client.chat.completions.create(model=MODEL, messages=ASK, tools=[SEND])
+    c = r.choices[0]
+    assert c.finish_reason == "tool_calls" and c.message.content is None and len(c.message.tool_calls) == 1, c
+    call = c.message.tool_calls[0]
+    assert call.id and call.type == "function" and call.function.name == "send"
+    assert json.loads(call.function.arguments) == {"to": PHONE, "text": 'hi "you"'}, call
+    assert r.usage.completion_tokens > 0 and r.usage.prompt_tokens_details.cached_tokens == 0
+    history = ASK + [c.message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "sent to " + PHONE}]
+    done = client.chat.completions.create(model=MODEL, messages=history, tools=[SEND])
+    assert done.choices[0].finish_reason == "stop" and done.choices[0].message.content == f"It was sent to {PHONE}.", done
+    assert done.choices[0].message.tool_calls is None
+
+
+@check("parallel calls, streamed, put together by hand")
+def _():
+    other = {"type": "function", "function": {"name": "log", "parameters": {"type": "object"}}}
+    calls, finish, roles = {}, None, []
+    for chunk in client.chat.completions.create(model=MODEL, messages=ASK, tools=[SEND, other], stream=True):
+        for c in chunk.choices:
+            if c.delta.role:
+                roles.append(c.delta.role)
+            finish = c.finish_reason or finish
+            for d in c.delta.tool_calls or []:
+                if d.index not in calls:
+                    assert d.index == len(calls) and d.id and d.type == "function" and d.function.name
+                    calls[d.index] = [d.id, d.function.name, ""]
+                calls[d.index][2] += d.function.arguments or ""
+    assert finish == "tool_calls" and roles == ["assistant"] and [c[1] for c in calls.values()] == ["send", "log"], calls
+    assert all(json.loads(c[2])["to"] == PHONE for c in calls.values()) and calls[0][0] != calls[1][0]
+
+
+class Send(pydantic.BaseModel):
+    """Sends a text."""
+
+    to: str
+    text: str
+
+
+@check("the stream helper reads calls")
+def _():
+    done = []
+    with client.chat.completions.stream(model=MODEL, messages=ASK, tools=[openai.pydantic_function_tool(Send)]) as stream:
+        for event in stream:
+            if event.type == "tool_calls.function.arguments.done":
+                done.append(event)
+        final = stream.get_final_completion()
+    assert len(done) == 1 and done[0].name == "Send" and done[0].parsed_arguments == Send(to=PHONE, text='hi "you"'), done
+    assert final.choices[0].message.tool_calls[0].function.parsed_arguments.to == PHONE
+
+
+@check("the parse helper reads calls")
+def _():
+    r = client.chat.completions.parse(model=MODEL, messages=ASK, tools=[openai.pydantic_function_tool(Send)])
+    assert r.choices[0].message.tool_calls[0].function.parsed_arguments == Send(to=PHONE, text='hi "you"')
+
+
+@check("tool_choice")
+def _():
+    none = client.chat.completions.create(model=MODEL, messages=ASK, tools=[SEND], tool_choice="none")
+    assert none.choices[0].message.tool_calls is None and none.choices[0].message.content == "No tool."
+    for choice in ("required", "auto", {"type": "function", "function": {"name": "send"}}):
+        r = client.chat.completions.create(model=MODEL, messages=ASK, tools=[SEND], tool_choice=choice, parallel_tool_calls=False)
+        assert r.choices[0].finish_reason == "tool_calls", choice
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    phones: list[str]
+
+
+@check("the parse helper reads an answer held to a schema")
+def _():
+    r = client.chat.completions.parse(model=MODEL, messages=ASK, response_format=Person)
+    assert r.choices[0].message.parsed == Person(name="Ada", phones=[PHONE]), r.choices[0].message
+    with client.chat.completions.stream(model=MODEL, messages=ASK, response_format=Person) as stream:
+        for _ in stream:
+            pass
+        assert stream.get_final_completion().choices[0].message.parsed == Person(name="Ada", phones=[PHONE])
+
+
+@check("choices, sampling, urgency")
+def _():
+    r = client.chat.completions.create(
+        model=MODEL, messages=ASK, frequency_penalty=0.5, presence_penalty=-0.5, logit_bias={"5": 1}, seed=3, service_tier="flex",
+        extra_body={"guided_choice": ["no", "call " + PHONE], "top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1, "min_tokens": 1, "priority": 2},
+        extra_headers={"X-Sluice-First-Token-Timeout-Ms": "60000"},
+    )
+    assert r.choices[0].message.content == "call " + PHONE, r
+
+
+@check("echo")
+def _():
+    r = client.completions.create(model=MODEL, prompt="abc def", echo=True, logprobs=1, max_tokens=1)
+    lp = r.choices[0].logprobs
+    assert r.choices[0].text.startswith("abc def") and lp.token_logprobs[0] is None and lp.token_logprobs[1] is not None, r
+
+
+@check("embeddings of fewer dimensions")
+def _():
+    r = client.embeddings.create(model=os.environ["EMBED_MODEL"], input="a", dimensions=8, extra_body={"input_type": "query"})
+    assert len(r.data[0].embedding) == 8 and abs(sum(x * x for x in r.data[0].embedding) - 1) < 1e-3
+
+
+@check("rerank and score")
+def _():
+    body = {"model": os.environ["RERANK_MODEL"], "query": "call " + PHONE, "documents": ["x", {"text": "call " + PHONE}], "return_documents": True, "top_n": 1}
+    r = client.post("/rerank", body=body, cast_to=object)
+    assert [x["index"] for x in r["results"]] == [1] and r["results"][0]["relevance_score"] == 1 and r["results"][0]["document"] == {"text": "call " + PHONE}, r
+    assert r["usage"]["total_tokens"] > 0
+    s = client.post("/score", body={"model": os.environ["RERANK_MODEL"], "text_1": "abc", "text_2": ["abc", "xyz"]}, cast_to=object)
+    assert [d["score"] for d in s["data"]] == [1, 0], s
+
+
+@check("refusals name the field")
+def _():
+    refused(openai.BadRequestError, "invalid_value", "tools[0].function.name", tools=[{"type": "function", "function": {"name": "f g"}}])
+    refused(openai.BadRequestError, "invalid_value", "tool_choice", tool_choice="required")
+    refused(openai.BadRequestError, "invalid_value", "guided_regex", extra_body={"guided_regex": PHONE})
+    refused(openai.BadRequestError, "missing_required_parameter", "messages[0].tool_call_id", messages=[{"role": "tool", "content": "x"}])
+    assert client.chat.completions.create(model=MODEL, messages=ASK).choices
+
+
+print("all checks passed")
