@@ -187,7 +187,7 @@ func (l *loop) split(s *sequence, ev *engine.Event) {
 	if ev.Finish != engine.FinishNone {
 		text, last := s.calls.Close()
 		ev.Text, deltas = ev.Text+text, append(deltas, last...)
-		if ev.Finish == engine.FinishStop && s.calls.Calls() > 0 {
+		if ev.Finish == engine.FinishStop && s.calls.Calls() > 0 && !s.calls.Open() {
 			ev.Finish = engine.FinishTools
 		}
 	}

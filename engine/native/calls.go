@@ -14,6 +14,9 @@ import (
 // conversation is what the chat template sees of a request.
 func conversation(req *engine.Request) chattemplate.Input {
 	in := chattemplate.Input{AddGenerationPrompt: true}
+	if req.Format != nil || mustCall(req) {
+		in.Thinking = new(bool) // a grammar leaves no room for thoughts before the answer
+	}
 	for _, m := range req.Messages {
 		out := chattemplate.Message{Role: m.Role, Content: m.Content, Name: m.Name, ToolCallID: m.ToolCallID}
 		for _, c := range m.ToolCalls {
@@ -31,7 +34,7 @@ func conversation(req *engine.Request) chattemplate.Input {
 
 // parsing is how calls in the answers of a job are read.
 func (g *generator) parsing(j *job, req *engine.Request) *toolcall.Options {
-	o := &toolcall.Options{Parallel: req.ParallelTools, Seed: j.rules.Seed(), Guaranteed: mustCall(req)}
+	o := &toolcall.Options{Parallel: req.ParallelTools && req.ToolChoice.Mode != engine.ToolFunction, Seed: j.rules.Seed(), Guaranteed: mustCall(req)}
 	for _, t := range offered(req) {
 		o.Names = append(o.Names, t.Name)
 	}
@@ -63,7 +66,7 @@ func (g *generator) compileCalls(req *engine.Request) (*grammar.Grammar, error) 
 	for _, t := range offered(req) {
 		tools = append(tools, toolcall.Tool{Name: t.Name, Parameters: t.Parameters, Strict: t.Strict})
 	}
-	n, err := g.dialect.Grammar(b, tools, req.ParallelTools, func(b *grammar.Builder, name string, schema json.RawMessage, strict bool) (grammar.Node, error) {
+	n, err := g.dialect.Grammar(b, tools, req.ParallelTools && req.ToolChoice.Mode != engine.ToolFunction, func(b *grammar.Builder, name string, schema json.RawMessage, strict bool) (grammar.Node, error) {
 		return jsonschema.Compile(b, schema, jsonschema.Options{Name: name, Closed: strict})
 	})
 	if err != nil {
