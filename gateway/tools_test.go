@@ -104,16 +104,22 @@ func TestEveryTextIsMasked(t *testing.T) {
 	}
 	const s = "x SECRET1"
 	for name, set := range map[string]func(c *Call){
-		"content":      func(c *Call) { c.Messages[0].Content = s },
-		"name":         func(c *Call) { c.Messages[0].Name = s },
-		"call id":      func(c *Call) { c.Messages[0].ToolCalls = []engine.ToolCall{{ID: s, Name: "f", Arguments: "{}"}} },
-		"arguments":    func(c *Call) { c.Messages[0].ToolCalls = []engine.ToolCall{{ID: "i", Name: "f", Arguments: `{"a":"` + s + `"}`}} },
+		"content": func(c *Call) { c.Messages[0].Content = s },
+		"name":    func(c *Call) { c.Messages[0].Name = s },
+		"call id": func(c *Call) { c.Messages[0].ToolCalls = []engine.ToolCall{{ID: s, Name: "f", Arguments: "{}"}} },
+		"arguments": func(c *Call) {
+			c.Messages[0].ToolCalls = []engine.ToolCall{{ID: "i", Name: "f", Arguments: `{"a":"` + s + `"}`}}
+		},
 		"tool call id": func(c *Call) { c.Messages[0].ToolCallID = s },
 		"stop":         func(c *Call) { c.Stop = []string{s} },
 		"description":  func(c *Call) { c.Tools = []engine.Tool{{Name: "f", Description: s}} },
-		"parameters":   func(c *Call) { c.Tools = []engine.Tool{{Name: "f", Parameters: json.RawMessage(`{"enum":["` + s + `"]}`)}} },
-		"schema":       func(c *Call) { c.Format = &engine.Format{JSONSchema: json.RawMessage(`{"const":{"pattern2":["` + s + `"]}}`)} },
-		"choice":       func(c *Call) { c.Format = &engine.Format{Choice: []string{s}} },
+		"parameters": func(c *Call) {
+			c.Tools = []engine.Tool{{Name: "f", Parameters: json.RawMessage(`{"enum":["` + s + `"]}`)}}
+		},
+		"schema": func(c *Call) {
+			c.Format = &engine.Format{JSONSchema: json.RawMessage(`{"const":{"pattern2":["` + s + `"]}}`)}
+		},
+		"choice": func(c *Call) { c.Format = &engine.Format{Choice: []string{s}} },
 	} {
 		w := newWorld(t, nil)
 		c := call("hello")
@@ -131,13 +137,19 @@ func TestEveryTextIsMasked(t *testing.T) {
 		}
 	}
 	for path, set := range map[string]func(c *Call){
-		"messages[0].tool_calls[0].function.name":      func(c *Call) { c.Messages[0].ToolCalls = []engine.ToolCall{{ID: "i", Name: s, Arguments: "{}"}} },
-		"messages[0].tool_calls[0].function.arguments": func(c *Call) { c.Messages[0].ToolCalls = []engine.ToolCall{{ID: "i", Name: "f", Arguments: `{"` + s + `":1}`}} },
-		"tools[0].function.name":                       func(c *Call) { c.Tools = []engine.Tool{{Name: s}} },
-		"tools[0].function.parameters":                 func(c *Call) { c.Tools = []engine.Tool{{Name: "f", Parameters: json.RawMessage(`{"pattern":"` + s + `"}`)}} },
-		"response_format":                              func(c *Call) { c.Format = &engine.Format{JSONSchema: json.RawMessage(`{"properties":{"` + s + `":{}}}`)} },
-		"grammar":                                      func(c *Call) { c.Format, c.FormatField = &engine.Format{GBNF: s}, "grammar" },
-		"guided_regex":                                 func(c *Call) { c.Format, c.FormatField = &engine.Format{Regex: s}, "guided_regex" },
+		"messages[0].tool_calls[0].function.name": func(c *Call) { c.Messages[0].ToolCalls = []engine.ToolCall{{ID: "i", Name: s, Arguments: "{}"}} },
+		"messages[0].tool_calls[0].function.arguments": func(c *Call) {
+			c.Messages[0].ToolCalls = []engine.ToolCall{{ID: "i", Name: "f", Arguments: `{"` + s + `":1}`}}
+		},
+		"tools[0].function.name": func(c *Call) { c.Tools = []engine.Tool{{Name: s}} },
+		"tools[0].function.parameters": func(c *Call) {
+			c.Tools = []engine.Tool{{Name: "f", Parameters: json.RawMessage(`{"pattern":"` + s + `"}`)}}
+		},
+		"response_format": func(c *Call) {
+			c.Format = &engine.Format{JSONSchema: json.RawMessage(`{"properties":{"` + s + `":{}}}`)}
+		},
+		"grammar":      func(c *Call) { c.Format, c.FormatField = &engine.Format{GBNF: s}, "grammar" },
+		"guided_regex": func(c *Call) { c.Format, c.FormatField = &engine.Format{Regex: s}, "guided_regex" },
 	} {
 		w := newWorld(t, nil)
 		c := call("hello")
@@ -188,7 +200,9 @@ func TestToolStreams(t *testing.T) {
 		if !slices.Equal(got, want) || text != "Let me SECRET1: " {
 			t.Fatalf("size %d: %q, %q", size, text, got)
 		}
-		w2 := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Calls: [][]engine.ToolCall{all}, Pieces: []int{size}} })
+		w2 := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+			return enginetest.Plan{Calls: [][]engine.ToolCall{all}, Pieces: []int{size}}
+		})
 		if _, a := chat(t, w2, call("x")); a.Choices[0].Calls[0].Arguments != want[0] || a.Choices[0].Calls[1].Arguments != want[1] {
 			t.Fatalf("size %d: collected %+v", size, a.Choices[0].Calls)
 		}
