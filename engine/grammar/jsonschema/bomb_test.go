@@ -32,7 +32,8 @@ func numbered(n int, format string) string {
 	return strings.Join(out, ",")
 }
 
-// TestBombs: schemas that are small and mean much cost little, whether they compile or are refused.
+// TestBombs: schemas that are small and mean much cost little, whether they compile or are refused. What is allocated is the measure; the
+// time only catches what never ends, because machines are slow at times.
 func TestBombs(t *testing.T) {
 	v, text, end := smallVocabulary()
 	for name, c := range map[string]struct {
@@ -103,7 +104,7 @@ func TestBombs(t *testing.T) {
 			if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 400 {
 				t.Errorf("%d MB were allocated", mb)
 			}
-			if took > 5*time.Second {
+			if took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 			t.Log(took, (after.TotalAlloc-before.TotalAlloc)>>20, "MB", err)

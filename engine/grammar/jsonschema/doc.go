@@ -51,16 +51,16 @@
 // # Patterns
 //
 // A pattern is an expression of RE2 syntax, found anywhere in the string unless ^ or $ hold it, with \uXXXX and \cX as ECMA-262 writes
-// them. A dot matches neither of its line ends. Classes such as \d, \s and \w are ASCII. \b, the m flag, look-around and
-// back-references are refused. Lengths count characters.
+// them. A dot matches no end of a line: not \n, \r, U+2028 nor U+2029. Classes such as \d, \s and \w are ASCII. \b, the m flag,
+// look-around and back-references are refused. Lengths count characters.
 //
 // # Formats
 //
-// date, ipv4, ipv6, uuid and json-pointer allow all that the format does. time and date-time (upper case, up to nine digits after the
-// second, no leap seconds), duration, email (unquoted names of up to 62 characters), hostname (up to six labels
-// of forty characters), and uri (http, https, ftp, ws and wss
-// with a host name, mailto, urn, tel) allow its common form. int32 and int64 are bounds; float, double and password say nothing about
-// JSON. Other formats are refused.
+// date, ipv4, ipv6, uuid and json-pointer allow all that the format does. Of others the common form is allowed: time and date-time
+// (upper case, up to nine digits after the second, no leap seconds), duration (up to nine digits a part), email (unquoted names of up to
+// 62 characters, up to four labels), hostname (up to six labels, of forty characters each), and uri (http, https, ftp, ws and wss with a
+// host name; mailto, urn and tel). int32 and int64 are bounds; float, double and password say nothing about JSON. Other formats are
+// refused.
 //
 // # How
 //

@@ -1,6 +1,10 @@
 package jsonschema
 
-import "github.com/sluice-project/sluice/internal/fault"
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
 
 // Error is a refusal of a schema: where in it, what is wrong, and how to mend it.
 type Error struct {
@@ -16,7 +20,13 @@ func (e *Error) Phrase() fault.Phrase {
 	return fault.Say("in the schema at %s: %s", "模式的 %s 处：%s", e.Pointer, e.Problem)
 }
 
+// maxPointer bounds the pointer in an error: names in a schema may be long.
+const maxPointer = 200
+
 func refuse(pointer string, problem fault.Phrase) error {
+	if len(pointer) > maxPointer {
+		pointer = strings.ToValidUTF8(pointer[:maxPointer], "") + "…"
+	}
 	return &Error{Pointer: pointer, Problem: problem}
 }
 

@@ -1,23 +1,31 @@
 package jsonschema
 
 import (
+	"errors"
+	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 
-	"github.com/sluice-project/sluice/engine/grammar"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// parsePattern reads a pattern: RE2 syntax, and \uXXXX and \cX as ECMA-262 has them. "." matches no line end of either.
+// parsePattern reads a pattern: RE2 syntax, with \uXXXX, \cX and the dot as ECMA-262 has them.
 func parsePattern(at, text string) (*syntax.Regexp, error) {
-	re, err := syntax.Parse(escapes(text), syntax.Perl&^syntax.OneLine|syntax.OneLine)
+	t := translator{rest: text, dots: !dotFlag.MatchString(text)}
+	text, err := t.translate()
 	if err != nil {
 		return nil, patternError(at, err)
 	}
-	return narrowDots(re), nil
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, patternError(at, err)
+	}
+	return re, nil
 }
 
 func patternError(at string, err error) error {
@@ -25,62 +33,105 @@ func patternError(at string, err error) error {
 		"该正则表达式无法使用（%v）：请使用 RE2 语法，不含环视和反向引用", err))
 }
 
-// escapes rewrites \uXXXX, which RE2 spells \x{XXXX}, and \cX.
-func escapes(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
+// dotFlag finds the s flag, which has the dot match everything.
+var dotFlag = regexp.MustCompile(`\(\?[a-zA-Z]*s`)
+
+// dot is the class of what "." matches: everything but the ends of lines.
+const dot = `[^\n\r\x{2028}\x{2029}]`
+
+// translator rewrites what ECMA-262 spells otherwise than RE2.
+type translator struct {
+	rest string
+	dots bool
+	out  strings.Builder
+}
+
+var errSurrogate = errors.New("half a surrogate pair")
+
+func (t *translator) translate() (string, error) {
+	class := 0 // bytes of the class that is open, if any
+	for t.rest != "" {
+		c := t.rest[0]
+		switch {
+		case c == '\\' && len(t.rest) > 1:
+			if err := t.escape(); err != nil {
+				return "", err
+			}
+			class += min(class, 1)
 			continue
-		}
-		rest := s[i+1:]
-		if len(rest) >= 5 && rest[0] == 'u' {
-			if r, err := strconv.ParseUint(rest[1:5], 16, 32); err == nil {
-				b.WriteString(`\x{` + strconv.FormatUint(r, 16) + `}`)
-				i += 5
+		case class == 0 && c == '[':
+			class = 1
+		case class > 0 && c == ']' && class > 1:
+			class = 0
+		case class > 0 && !(class == 1 && c == '^'):
+			class++
+			if end := strings.Index(t.rest, ":]"); strings.HasPrefix(t.rest, "[:") && end > 0 {
+				t.take(end + 2)
 				continue
 			}
-		}
-		if len(rest) >= 2 && rest[0] == 'c' && unicode.IsLetter(rune(rest[1])) {
-			b.WriteString(`\x{` + strconv.FormatUint(uint64(rest[1]&31), 16) + `}`)
-			i += 2
+		case class == 0 && c == '.' && t.dots:
+			t.out.WriteString(dot)
+			t.rest = t.rest[1:]
 			continue
 		}
-		b.WriteString(s[i : i+2])
-		i++
+		t.take(1)
 	}
-	return b.String()
+	return t.out.String(), nil
 }
 
-// lineEnds are what ECMA-262's "." does not match.
-var lineEnds = []rune{'\n', '\n', '\r', '\r', 0x2028, 0x2029}
-
-// narrowDots replaces "." by the class of characters that it matches in ECMA-262.
-func narrowDots(re *syntax.Regexp) *syntax.Regexp {
-	if re.Op == syntax.OpAnyCharNotNL {
-		var class []rune
-		for _, r := range inverted(lineEnds) {
-			class = append(class, r.Lo, r.Hi)
-		}
-		return &syntax.Regexp{Op: syntax.OpCharClass, Rune: class}
-	}
-	for i, sub := range re.Sub {
-		re.Sub[i] = narrowDots(sub)
-	}
-	return re
+// take copies n bytes.
+func (t *translator) take(n int) {
+	t.out.WriteString(t.rest[:n])
+	t.rest = t.rest[n:]
 }
 
-// inverted returns the characters outside of the sorted pairs.
-func inverted(pairs []rune) []grammar.Range {
-	var out []grammar.Range
-	next := rune(0)
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i] > next {
-			out = append(out, grammar.Range{Lo: next, Hi: pairs[i] - 1})
+// escape rewrites the escape that comes next, or copies it.
+func (t *translator) escape() error {
+	s := t.rest
+	switch {
+	case s[1] == 'Q': // a literal up to \E
+		end := strings.Index(s, `\E`)
+		if end < 0 {
+			end = len(s) - 2
 		}
-		next = pairs[i+1] + 1
+		t.take(end + 2)
+		return nil
+	case s[1] == 'c' && len(s) > 2 && (s[2]|0x20) >= 'a' && (s[2]|0x20) <= 'z':
+		t.character(rune(s[2]&31), 3)
+		return nil
+	case s[1] == 'u':
+		r, ok := hexEscape(s)
+		if !ok {
+			break
+		}
+		if !utf16.IsSurrogate(r) {
+			t.character(r, 6)
+			return nil
+		}
+		low, _ := hexEscape(s[6:])
+		if r = utf16.DecodeRune(r, low); r == unicode.ReplacementChar {
+			return errSurrogate
+		}
+		t.character(r, 12)
+		return nil
 	}
-	return append(out, grammar.Range{Lo: next, Hi: unicode.MaxRune})
+	t.take(2)
+	return nil
+}
+
+// character writes a character instead of the next n bytes.
+func (t *translator) character(r rune, n int) {
+	fmt.Fprintf(&t.out, `\x{%x}`, r)
+	t.rest = t.rest[n:]
+}
+
+// hexEscape reads \uXXXX.
+func hexEscape(s string) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	r, err := strconv.ParseUint(s[2:6], 16, 32)
+	return rune(r), err == nil
 }
 
 // branch is one reading of an expression: the text of body, at the beginning or the end of the whole if it says so. nil stands for the

@@ -102,6 +102,8 @@ func spelled(re *syntax.Regexp) grammar.Regexp {
 		return plainChars(re.Rune)
 	case syntax.OpAnyChar:
 		return plainChars([]rune{0, unicode.MaxRune})
+	case syntax.OpAnyCharNotNL: // [^\n]
+		return plainChars([]rune{0, '\n' - 1, '\n' + 1, unicode.MaxRune})
 	case syntax.OpCapture:
 		return spelled(re.Sub[0])
 	case syntax.OpStar:

@@ -44,7 +44,7 @@ func TestSetWithRealVocabulary(t *testing.T) {
 		t.Skip("needs some seconds")
 	}
 	v, text, end := realVocabulary(t)
-	every := 16
+	every := 24
 	if long() {
 		every = 1
 	}

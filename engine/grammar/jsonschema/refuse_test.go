@@ -38,6 +38,8 @@ func TestRefusals(t *testing.T) {
 		"unevaluatedItems":           {`{"unevaluatedItems":false}`, "#/unevaluatedItems", "not supported"},
 		"look-ahead":                 {`{"pattern":"(?=a)b"}`, "#/pattern", "look-around"},
 		"back-reference":             {`{"pattern":"(a)\\1"}`, "#/pattern", "back-references"},
+		"half a surrogate":           {`{"pattern":"[\\ud800-\\udbff]"}`, "#/pattern", "surrogate"},
+		"long pointer":               {`{"properties":{"` + strings.Repeat("é", 300) + `":5}}`, "#/properties/" + strings.Repeat("é", 93) + "…", "a schema is"},
 		"word boundary":              {`{"pattern":"\\bx"}`, "#/pattern", `\b`},
 		"repeated anchor":            {`{"pattern":"(^a)*b"}`, "#/pattern", "repeats"},
 		"anchors in many ways":       {`{"pattern":"` + strings.Repeat("(^a|b)?", 12) + `"}`, "#/pattern", "combinations"},
