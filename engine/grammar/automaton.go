@@ -14,6 +14,7 @@ type automaton struct {
 	voc     *Vocabulary
 	limits  Limits
 	first   *config
+	path    []*config // by depth
 }
 
 // newAutomaton makes src ready for v; for nil, for a vocabulary that can spell everything.
@@ -36,6 +37,7 @@ func newAutomaton(src *source, v *Vocabulary, strict bool) (a *automaton, err er
 	a.first = a.begin()
 	if v != nil {
 		a.scanner = newScanner(l, v)
+		a.path = make([]*config, v.trie.deep+1)
 	}
 	m.used = 0 // from here on it is what can be forgotten
 	return a, nil
@@ -101,30 +103,49 @@ const keptMask = 64
 func (a *automaton) threadMask(t thread, dst []uint64) (visited int) {
 	s := a.scanner.find(t.state)
 	if s.wide {
-		return a.walk(a.voc.trie, a.config([]thread{t}, false), dst)
+		all := a.voc.trie
+		return a.walk(all, 0, len(all.bytes), a.config([]thread{t}, false), dst)
 	}
 	s.inner.addTo(dst)
-	for _, e := range s.exits {
-		ended := e.accept
+	for _, x := range s.exits {
+		ended := x.accept
 		if ended == nil {
 			ended = a.accepted(t.state.lexemes)
 		}
-		next := a.alone(a.after(t.set, ended))
-		if len(next.threads) > 0 {
-			visited += a.walk(e.rest, next, dst)
+		if next := a.alone(a.after(t.set, ended)); len(next.threads) > 0 {
+			visited += a.walkExit(&x, next, dst)
 		}
 	}
 	return visited
 }
 
-// walk adds the tokens of a trie that may follow c.
-func (a *automaton) walk(t *trie, c *config, dst []uint64) (visited int) {
-	path := make([]*config, t.deep+1)
-	path[0] = c
-	for i := 0; i < len(t.bytes); {
+// walkExit adds the tokens that go on beyond the end of a lexeme, behind which is start.
+func (a *automaton) walkExit(x *exit, start *config, dst []uint64) (visited int) {
+	var from, to int32
+	at := start
+	for _, w := range x.ways {
+		if w.from != from || w.to != to {
+			from, to = w.from, w.to
+			at = a.readAll(start, x.spell[from:to])
+		}
+		if at != a.reader.dead {
+			visited += a.walk(w.trie, int(w.node), int(w.trie.skip[w.node]), at, dst)
+		}
+	}
+	return visited + len(x.ways)
+}
+
+// walk adds the tokens that may follow c, of the nodes of a trie from one on to another behind it; the first is a child of c's.
+func (a *automaton) walk(t *trie, from, to int, c *config, dst []uint64) (visited int) {
+	if from == to {
+		return 0
+	}
+	top := t.depth[from]
+	a.path[0] = c
+	for i := from; i < to; {
 		visited++
-		d := t.depth[i]
-		at := path[d-1]
+		d := t.depth[i] - top
+		at := a.path[d]
 		class := a.of[t.bytes[i]]
 		var next *config
 		if at.next != nil {
@@ -137,7 +158,7 @@ func (a *automaton) walk(t *trie, c *config, dst []uint64) (visited int) {
 			i = int(t.skip[i])
 			continue
 		}
-		path[d] = next
+		a.path[d+1] = next
 		if t.token[i] != noToken {
 			t.mark(dst, i)
 		}

@@ -260,6 +260,12 @@ func (t *table) derive(n *re, c uint8) *re {
 	if !n.first.has(b) {
 		return t.none
 	}
+	if n.kind == reSet {
+		return t.empty
+	}
+	if n.kind == reConcat && n.sub[0].kind == reSet {
+		return n.sub[1]
+	}
 	if n.next != nil && n.next[c] != nil {
 		return n.next[c]
 	}
@@ -275,9 +281,7 @@ func (t *table) derive(n *re, c uint8) *re {
 func (t *table) deriveNew(n *re, c uint8) *re {
 	t.spend(1 + len(n.sub))
 	switch n.kind {
-	case reSet: // first has the byte
-		return t.empty
-	case reEmpty:
+	case reSet, reEmpty: // a set's is in derive
 		return t.none
 	case reConcat:
 		d := t.concat(t.derive(n.sub[0], c), n.sub[1])

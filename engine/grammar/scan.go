@@ -1,6 +1,9 @@
 package grammar
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // tokens is a set of tokens: a list while there are few, else a mask.
 type tokens struct {
@@ -36,14 +39,22 @@ type scan struct {
 	wide  bool // there are too many exits: the parser has to be asked about every token
 }
 
-// exit is the remainders of tokens beyond the end of a lexeme.
+// exit is where tokens go on beyond the end of a lexeme.
 type exit struct {
 	accept *accept // lexemes that may have ended; nil: the only one
-	rest   *trie
+	ways   []way
+	spell  []byte // the bytes that led there
 }
 
-// maxRemainders bounds the exits of a state.
-const maxRemainders = 30_000
+// way is the tokens at and below a node of a trie. Between the end of the lexeme and that node are bytes of spell.
+type way struct {
+	trie     *trie
+	node     int32
+	from, to int32
+}
+
+// maxWays bounds the exits of a state.
+const maxWays = 20_000
 
 // scanner finds scans by walking the vocabulary's tries.
 type scanner struct {
@@ -55,9 +66,9 @@ type scanner struct {
 	spell   []byte                 // the bytes that led there
 	marks   []uint64
 	ended   []int32 // depths on the path at which a lexeme may have ended
-	rests   map[*accept][]entry
+	exits   []exit
 	visited int
-	beyond  int // entries of rests
+	ways    int // of all exits
 }
 
 func newScanner(l *lexer, v *Vocabulary) *scanner {
@@ -93,13 +104,17 @@ func (sc *scanner) find(s *state) *scan {
 func (sc *scanner) walk(start *state) *scan {
 	clear(sc.marks)
 	sc.path[0] = start
-	sc.rests, sc.visited, sc.beyond = map[*accept][]entry{}, 0, 0
+	sc.exits, sc.visited, sc.ways = nil, 0, 0
 	count := 0
 	for i := range sc.voc.slices {
 		sl := &sc.voc.slices[i]
-		if sl.kind != sliceRest && sc.holds(start, sl.kind, sl.chars) {
+		switch {
+		case sl.kind == sliceRest:
+		case sc.holds(start, sl.kind, sl.chars):
 			sl.tokens.addTo(sc.marks)
 			count += sl.count
+			continue
+		case sc.excludes(start, sl.kind, sl.chars):
 			continue
 		}
 		n, ok := sc.walkTrie(sl.trie)
@@ -108,12 +123,11 @@ func (sc *scanner) walk(start *state) *scan {
 		}
 		count += n
 	}
-	sc.spend(sc.visited/8 + 4*sc.beyond)
+	sc.spend(sc.visited/8 + sc.ways)
 	return sc.result(start, newTokens(sc.marks, count))
 }
 
-// walkTrie marks the tokens of t that stay inside the lexemes and collects the remainders of the others. It gives up when there are
-// too many of those.
+// walkTrie marks the tokens of t that stay inside the lexemes and collects the ways of the others. It gives up when there are too many.
 func (sc *scanner) walkTrie(t *trie) (count int, ok bool) {
 	ended := sc.ended[:0]
 	for i := int32(0); int(i) < len(t.bytes); {
@@ -135,9 +149,10 @@ func (sc *scanner) walkTrie(t *trie) (count int, ok bool) {
 		}
 		if next == sc.dead {
 			for _, e := range ended {
-				if !sc.remainders(t, i, e) {
-					return 0, false
-				}
+				sc.addWay(t, i, e)
+			}
+			if sc.ways > maxWays {
+				return 0, false
 			}
 			i = t.skip[i]
 			continue
@@ -155,44 +170,38 @@ func (sc *scanner) walkTrie(t *trie) (count int, ok bool) {
 	return count, true
 }
 
-// remainders collects the tokens at and below node i, of each what comes after depth e, where a lexeme may have ended.
-func (sc *scanner) remainders(t *trie, i, e int32) bool {
+// addWay adds the tokens at and below node i, of which a lexeme may have ended at depth e.
+func (sc *scanner) addWay(t *trie, i, e int32) {
 	ended := sc.path[e].accept
-	list := sc.rests[ended]
-	before := len(list)
-	spell := append([]byte(nil), sc.spell[e+1:t.depth[i]]...)
-	for j := i; j < t.skip[i] && sc.beyond+len(list)-before <= maxRemainders; j++ {
-		spell = append(spell[:t.depth[j]-1-e], t.bytes[j])
-		switch x := t.token[j]; {
-		case x >= 0:
-			list = append(list, entry{string(spell), x})
-		case x < noToken:
-			for _, y := range t.more[-2-x] {
-				list = append(list, entry{string(spell), y})
-			}
-		}
+	k := slices.IndexFunc(sc.exits, func(x exit) bool { return x.accept == ended })
+	if k < 0 {
+		k = len(sc.exits)
+		sc.exits = append(sc.exits, exit{accept: ended})
 	}
-	sc.rests[ended] = list
-	sc.beyond += len(list) - before
-	return sc.beyond <= maxRemainders
+	x := &sc.exits[k]
+	between := sc.spell[e+1 : t.depth[i]]
+	w := way{trie: t, node: i}
+	if n := len(x.ways); n > 0 && bytes.Equal(x.spell[x.ways[n-1].from:x.ways[n-1].to], between) {
+		w.from, w.to = x.ways[n-1].from, x.ways[n-1].to
+	} else {
+		w.from = int32(len(x.spell))
+		x.spell = append(x.spell, between...)
+		w.to = int32(len(x.spell))
+	}
+	x.ways = append(x.ways, w)
+	sc.ways++
 }
 
 func (sc *scanner) result(start *state, inner *tokens) *scan {
-	out := &scan{inner: inner}
-	for a, list := range sc.rests {
-		e := exit{accept: a, rest: newTrie(list)}
+	out := &scan{inner: inner, exits: sc.exits}
+	for i := range out.exits {
+		x := &out.exits[i]
 		if len(start.rest) == 1 {
-			e.accept = nil
+			x.accept = nil // so that other lexemes can share it
 		}
-		out.exits = append(out.exits, e)
-		sc.keep(64 + e.rest.size())
+		x.ways, x.spell = slices.Clip(x.ways), slices.Clip(x.spell)
+		sc.keep(64 + 24*len(x.ways) + len(x.spell))
 	}
-	slices.SortFunc(out.exits, func(a, b exit) int {
-		if a.accept == nil {
-			return 0
-		}
-		return int(a.accept.id - b.accept.id)
-	})
 	sc.keep(inner.bytes() + 64)
 	return out
 }

@@ -9,7 +9,7 @@ import (
 // so many ordinary characters may follow. Where that holds of a state, the tokens of a slice are allowed without looking at each.
 type slice struct {
 	kind   sliceKind
-	chars  int // no token has more
+	chars  int // of each token; 0: any number
 	count  int // tokens
 	tokens *tokens
 	trie   *trie
@@ -23,33 +23,30 @@ const (
 	sliceRest                   // everything else
 )
 
-// sliceChars are the longest tokens of the slices of a kind; longer ones are in the rest.
-var sliceChars = [...]int{2, 4, 6, 8, 11, 15, 20}
+// sliceChars is the number of characters of the longest tokens that have a slice; longer ones are in the rest.
+const sliceChars = 20
 
 // cutSlices sorts the tokens into slices.
 func (v *Vocabulary) cutSlices(list []entry) {
-	lists := map[[2]int][]entry{}
+	var lists [sliceRest + 1][sliceChars + 1][]entry
 	for _, e := range list {
 		kind, chars := v.sliceOf(e.text)
-		lists[[2]int{int(kind), chars}] = append(lists[[2]int{int(kind), chars}], e)
+		lists[kind][chars] = append(lists[kind][chars], e)
 	}
-	add := func(kind sliceKind, chars int) {
-		part := lists[[2]int{int(kind), chars}]
-		if len(part) == 0 {
-			return
-		}
-		mask := make([]uint64, v.Words())
-		for _, e := range part {
-			mask[e.token>>6] |= 1 << (e.token & 63)
-		}
-		v.slices = append(v.slices, slice{kind: kind, chars: chars, count: len(part), tokens: newTokens(mask, len(part)), trie: newTrie(part)})
-	}
-	for kind := range sliceRest {
-		for _, chars := range sliceChars {
-			add(kind, chars)
+	for kind := range lists {
+		for chars, part := range lists[kind] {
+			if len(part) == 0 {
+				continue
+			}
+			mask := make([]uint64, v.Words())
+			for _, e := range part {
+				mask[e.token>>6] |= 1 << (e.token & 63)
+			}
+			v.slices = append(v.slices, slice{
+				kind: sliceKind(kind), chars: chars, count: len(part), tokens: newTokens(mask, len(part)), trie: newTrie(part),
+			})
 		}
 	}
-	add(sliceRest, 0)
 }
 
 func (v *Vocabulary) sliceOf(text string) (kind sliceKind, chars int) {
@@ -66,27 +63,25 @@ func (v *Vocabulary) sliceOf(text string) (kind sliceKind, chars int) {
 		}
 		chars++
 	}
-	for _, most := range sliceChars {
-		if chars <= most {
-			return kind, most
-		}
+	if chars > sliceChars {
+		return sliceRest, 0
 	}
-	return sliceRest, 0
+	return kind, chars
 }
 
 func plainByte(b byte) bool { return b >= ' ' && b <= '~' && b != '"' && b != '\\' }
 
-// run is what is known of how many characters of a kind may follow a state, whichever they are.
-type run struct{ yes, no int16 } // so many may; so many may not, 0: not known
+// run is what is known of how many characters of a kind may follow a state.
+type run struct {
+	any, notAny   int16 // whichever so many may follow; whichever so many may not
+	none, notNone int16 // no text of so many may, nor ends a lexeme on its way; some may
+}
 
-// holds reports whether any n characters of a kind may follow s.
+// holds reports whether any n characters of a kind may follow s, whichever they are.
 func (sc *scanner) holds(s *state, kind sliceKind, n int) bool {
 	known := &s.runs[kind]
-	switch {
-	case n <= int(known.yes):
-		return true
-	case known.no > 0 && n >= int(known.no):
-		return false
+	if n <= int(known.any) || known.notAny > 0 && n >= int(known.notAny) {
+		return n <= int(known.any)
 	}
 	ok := true
 	for _, seq := range sc.plain[kind] {
@@ -95,9 +90,9 @@ func (sc *scanner) holds(s *state, kind sliceKind, n int) bool {
 		}
 	}
 	if ok {
-		known.yes = int16(n)
+		known.any = int16(n)
 	} else {
-		known.no = int16(n)
+		known.notAny = int16(n)
 	}
 	return ok
 }
@@ -128,6 +123,53 @@ func (sc *scanner) holdsSeq(s *state, seq [][]uint8, kind sliceKind, n int) bool
 	}
 	for _, x := range at {
 		if n > 1 && !sc.holds(x, kind, n-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// excludes reports whether no n characters of a kind may follow s, and no lexeme ends among them: then tokens of so many characters,
+// of which the last may be anything, need not be looked at.
+func (sc *scanner) excludes(s *state, kind sliceKind, n int) bool {
+	known := &s.runs[kind]
+	if known.none > 0 && n >= int(known.none) || n <= int(known.notNone) {
+		return n > int(known.notNone)
+	}
+	ok := true
+	for _, seq := range sc.plain[kind] {
+		if ok = sc.excludesSeq(s, seq, kind, n); !ok {
+			break
+		}
+	}
+	if ok {
+		known.none = int16(n)
+	} else {
+		known.notNone = int16(n)
+	}
+	return ok
+}
+
+func (sc *scanner) excludesSeq(s *state, seq [][]uint8, kind sliceKind, n int) bool {
+	at := []*state{s}
+	for _, classes := range seq {
+		var next []*state
+		for _, x := range at {
+			for _, class := range classes {
+				y := sc.step(x, class)
+				switch {
+				case y == sc.dead || slices.Contains(next, y):
+				case y.accept != nil || len(next) == maxBranches:
+					return false
+				default:
+					next = append(next, y)
+				}
+			}
+		}
+		at = next
+	}
+	for _, x := range at {
+		if n == 1 || !sc.excludes(x, kind, n-1) {
 			return false
 		}
 	}
