@@ -120,8 +120,12 @@ func format(f *fields, c *gateway.Call) {
 		f.join(so)
 	}
 	for _, v := range [][2]string{
-		{"guided_json", "json"}, {"guided_regex", "regex"}, {"guided_choice", "choice"}, {"guided_grammar", "grammar"},
-		{"grammar", "grammar"}, {"json_schema", "json"},
+		{"guided_json", "json"},
+		{"guided_regex", "regex"},
+		{"guided_choice", "choice"},
+		{"guided_grammar", "grammar"},
+		{"grammar", "grammar"},
+		{"json_schema", "json"},
 	} {
 		keep(v[0], constraint(f, v[0], v[1]))
 	}
