@@ -8,7 +8,7 @@
 //
 // A keyword is either enforced exactly or refused, by an [Error] that names its JSON pointer and says how to mend the schema. Nothing
 // is silently weaker. Annotations are ignored: title, description, default, examples, $comment, deprecated, readOnly, writeOnly,
-// contentEncoding and their like, and every name that begins with "x-". Other unknown names are refused, because a keyword with a
+// contentEncoding, discriminator and their like, and every name that begins with "x-". Other unknown names are refused, because a keyword with a
 // typing mistake would otherwise demand nothing.
 //
 // # Keywords

@@ -10,7 +10,7 @@ import (
 // annotations say nothing about which values are valid.
 var annotations = []string{
 	"$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "$vocabulary", "title", "description", "default", "examples",
-	"example", "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "externalDocs", "xml",
+	"example", "discriminator", "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "externalDocs", "xml",
 	"markdownDescription", "enumNames", "enumDescriptions", "propertyOrdering", "strict",
 }
 
