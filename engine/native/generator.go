@@ -53,6 +53,7 @@ type generator struct {
 
 	finished   time.Time     // when the last step ended
 	beside     time.Duration // between two steps, lately
+	completion float64       // tokens of a completion, on average
 	acceptance float64       // share of the guesses that were right, lately
 }
 

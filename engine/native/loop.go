@@ -383,7 +383,7 @@ func (l *loop) release(s *sequence) {
 // count updates the gauges, and what an estimate needs to know of each model.
 func (l *loop) count() {
 	for _, m := range l.generators {
-		m.load.running, m.load.prefill, m.load.context = [sched.Classes]int{}, 0, 0
+		m.load = load{completion: m.completion}
 	}
 	for _, s := range l.active {
 		m := s.job.model
@@ -414,7 +414,7 @@ func (l *load) sequences() int { return l.running[0] + l.running[1] + l.running[
 
 // completed adds a choice to the mean length of completions.
 func (g *generator) completed(s *sequence) {
-	g.load.completion += (float64(s.step()) - g.load.completion) / 16
+	g.completion += (float64(s.step()) - g.completion) / 16
 }
 
 // usage is what a job consumed.
