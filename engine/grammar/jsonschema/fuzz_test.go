@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func FuzzCompile(f *testing.F) {
 		limits := Limits{Work: 100_000, Alternatives: 64, Shapes: 500, Count: 200}
 		g, err := Parse(schema, Options{Limits: limits, Closed: seed%2 == 1}, grammar.Limits{BuildSteps: 200_000, Nodes: 20_000})
 		if err != nil {
-			if _, ok := err.(*Error); !ok && asOpposite(err) == nil {
+			if refusal := new(Error); !errors.As(err, &refusal) {
 				t.Fatalf("%s: an error without a place: %v", schema, err)
 			}
 			return

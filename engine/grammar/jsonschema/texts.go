@@ -36,7 +36,7 @@ func (c *compiler) quoted(t *textShape, name bool) (grammar.Regexp, error) {
 		parts = append(parts, opposite(re, f.not))
 	}
 	if len(t.exclude) > 0 {
-		parts = append(parts, opposite(texts1(t.exclude), true))
+		parts = append(parts, opposite(oneOfTexts(t.exclude), true))
 	}
 	bounded := t.min > 0 || t.max >= 0
 	negated := !slices.ContainsFunc(t.patterns, func(p pattern) bool { return !p.not }) &&
@@ -55,8 +55,8 @@ func opposite(re grammar.Regexp, not bool) grammar.Regexp {
 	return re
 }
 
-// texts1 matches any of the texts.
-func texts1(list []string) grammar.Regexp {
+// oneOfTexts matches any of the texts.
+func oneOfTexts(list []string) grammar.Regexp {
 	out := make([]grammar.Regexp, len(list))
 	for i, s := range list {
 		out[i] = grammar.Text(plainText(s))
