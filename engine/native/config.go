@@ -31,6 +31,14 @@ type Config struct {
 	// NoSpeculation switches guessing of tokens off. Guesses are verified: answers are the same with them and without.
 	NoSpeculation bool
 
+	// CPUs are the processors that the engine computes on, such as "0-3,8"; "": any. Linux only.
+	CPUs string `koanf:"cpus"`
+	// NUMANode is the node whose processors and memory the engine uses; nil: any. Linux only, and nothing on machines with one node.
+	NUMANode *int
+	// MemoryMebibytes bounds what the models take: weights, adapters, room for a step, and keys and values, which get what is left;
+	// 0: nothing bounds the sum.
+	MemoryMebibytes int
+
 	// CacheDir keeps packed weights, so that later loads map them; "" packs them at every load.
 	CacheDir string
 	// KVMemoryMebibytes bounds the memory for keys and values of one model; 0 means a quarter of the machine's.
@@ -112,6 +120,15 @@ func (c Config) Validate() error {
 		}
 	}
 	bound("kv_memory_mebibytes", c.KVMemoryMebibytes, 1<<30)
+	bound("memory_mebibytes", c.MemoryMebibytes, 1<<30)
+	if c.CPUs != "" {
+		if _, err := parseCPUs(c.CPUs); err != nil {
+			errs = append(errs, fmt.Errorf("cpus: %w", err))
+		}
+	}
+	if n := c.NUMANode; n != nil && (*n < 0 || *n >= maxCPU) {
+		errs = append(errs, fmt.Errorf("numa_node is %d, allowed are 0 to %d, or nothing for any", *n, maxCPU-1))
+	}
 	bound("context_tokens", c.ContextTokens, 1<<22)
 	seen := map[engine.ModelID]bool{}
 	for i, m := range c.Models {

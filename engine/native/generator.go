@@ -73,7 +73,7 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 	if vocab := c.prog.Outputs(); tokens.Size() > vocab {
 		return nil, fmt.Errorf("the tokenizer has %d tokens, the embedding %d", tokens.Size(), vocab)
 	}
-	pages, err := o.keyValuePages(c.prog)
+	pages, err := o.keyValuePages(c)
 	if err != nil {
 		return nil, err
 	}
@@ -162,20 +162,6 @@ func (g *generator) name(j *job) engine.ModelID {
 
 // logits returns those of the i-th wanted row of the last run, one for each token.
 func (g *generator) logits(i int) []float32 { return g.pass.Result(i)[:g.tokens.Size()] }
-
-// keyValuePages is how many pages of keys and values a model may have: what the configuration says, or its share of a quarter of the
-// memory that this process may use.
-func (o *opener) keyValuePages(p *exec.Program) (int, error) {
-	bytes := o.cfg.KVMemoryMebibytes << 20
-	if bytes == 0 {
-		bytes = memory() / 4 / max(1, len(o.cfg.Models))
-	}
-	if bytes < p.PageBytes() {
-		return 0, fmt.Errorf("keys and values may take %d bytes, but %d tokens alone take %d; raise engines.native.kv_memory_mebibytes or use a plan with -kv8",
-			bytes, exec.Positions(1), p.PageBytes())
-	}
-	return bytes / p.PageBytes(), nil
-}
 
 // encode returns the prompt tokens of a request.
 func (g *generator) encode(req *engine.Request) ([]int32, error) {

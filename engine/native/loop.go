@@ -16,6 +16,7 @@ import (
 // loop computes sequences, step by step, in one goroutine that runs while there is something to do. What waits is in queue; what was
 // admitted is in active. Package sched decides who and how much, the loop does it.
 type loop struct {
+	place      place
 	metrics    *metrics
 	steps      *sched.StepLog
 	generators []*generator
@@ -41,10 +42,11 @@ type loop struct {
 	order      []int
 }
 
-func newLoop(cfg Config, m *metrics) *loop {
+func newLoop(o *opener) *loop {
+	cfg := &o.cfg
 	most := func(n int) int { return max(1, n-n/4) }
 	return &loop{
-		metrics: m, slots: cfg.Concurrency, latency: cfg.Latency.targets(), steps: sched.NewStepLog(stepsKept, sharesKept),
+		place: o.place, metrics: o.metrics, slots: cfg.Concurrency, latency: cfg.Latency.targets(), steps: sched.NewStepLog(stepsKept, sharesKept),
 		fair: sched.NewFair(sched.FairConfig{Weights: cfg.Tenants}),
 		occupied: sched.Occupancy{Bounds: sched.Bounds{
 			Requests: cfg.QueueLimit, Tokens: cfg.QueueTokens, Bytes: cfg.QueueBytes,
@@ -152,6 +154,7 @@ func (l *loop) close() {
 
 // run steps until nothing is left. Models take turns, and encoders after them.
 func (l *loop) run() {
+	l.place.enter()
 	for l.admit() {
 		for _, m := range l.models() {
 			l.compute(m)

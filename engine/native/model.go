@@ -19,6 +19,8 @@ type opener struct {
 	kernels kernel.Kernels
 	log     *slog.Logger
 	metrics *metrics
+	place   place
+	budget  budget
 }
 
 // compiled is a model that is ready to run, and the files its tokenizer comes from.
@@ -26,7 +28,11 @@ type compiled struct {
 	files *arch.Model
 	prog  *exec.Program
 	info  engine.Model
+	took  time.Duration
 }
+
+// close gives back what a model has taken that is not used.
+func (c *compiled) close() error { return errors.Join(c.files.Close(), c.prog.Close()) }
 
 // open loads a model and says how it went.
 func (o *opener) open(mc ModelConfig) (*compiled, error) {
@@ -35,6 +41,13 @@ func (o *opener) open(mc ModelConfig) (*compiled, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.took = time.Since(begin)
+	if err := o.budget.take("model "+string(mc.ID), report.Bytes); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	if err := o.place.fetch(c.prog.Mapped()); err != nil {
+		o.log.Warn("the packed weights stay in the memory of the NUMA node that they are in", slog.String("model", string(mc.ID)), slog.Any("error", err))
+	}
 	o.metrics.compiled(mc.ID, report)
 	if report.Cache == exec.CacheOff && o.cfg.CacheDir != "" {
 		o.log.Warn("the packed weights cannot be kept, so that every start packs them again; look at engines.native.cache_dir and the space on its disk",
@@ -42,7 +55,7 @@ func (o *opener) open(mc ModelConfig) (*compiled, error) {
 	}
 	o.log.Info("model compiled", slog.String("model", string(mc.ID)), slog.String("plan", c.info.Precision), slog.String("isa", o.kernels.ISA()),
 		slog.String("packed_weights", report.Cache), slog.String("reason", report.Reason), slog.Int("weight_bytes", report.Bytes),
-		slog.Float64("seconds", time.Since(begin).Seconds()))
+		slog.Float64("seconds", c.took.Seconds()))
 	return c, nil
 }
 

@@ -42,20 +42,16 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("native engine: %w", err)
 	}
-	cfg = cfg.withDefaults()
 	log = log.With(slog.String("component", "engine"))
-	o := &opener{cfg: cfg, kernels: kernel.Detect(log), log: log, metrics: m}
-	e := newEngine(o)
-	for _, mc := range cfg.Models {
-		if err := e.load(o, mc); err != nil {
-			return nil, errors.Join(fmt.Errorf("native engine: load model %s: %w", mc.ID, err), e.Close())
-		}
+	where, err := cfg.settle(log)
+	if err != nil {
+		return nil, fmt.Errorf("native engine: %w", err)
 	}
-	e.sortModels()
-	for _, ac := range cfg.Adapters {
-		if err := e.LoadAdapter(ac); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
+	cfg = cfg.withDefaults()
+	o := &opener{cfg: cfg, kernels: kernel.Detect(log), log: log, metrics: m, place: where, budget: budget{limit: cfg.MemoryMebibytes << 20}}
+	e := newEngine(o)
+	if err := e.loadAll(); err != nil {
+		return nil, errors.Join(fmt.Errorf("native engine: %w", err), e.Close())
 	}
 	return e, nil
 }
@@ -64,38 +60,84 @@ func open(cfg Config, log *slog.Logger, m *metrics) (*Engine, error) {
 func newEngine(o *opener) *Engine {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
+	pool := exec.NewPool(o.cfg.Threads)
+	pool.OnStart(o.place.enter)
 	return &Engine{
-		pool: exec.NewPool(o.cfg.Threads), key: key, drafts: !o.cfg.NoSpeculation, opener: o, loop: newLoop(o.cfg, o.metrics),
+		pool: pool, key: key, drafts: !o.cfg.NoSpeculation, opener: o, loop: newLoop(o),
 		generators: map[engine.ModelID]*generator{}, encoders: map[engine.ModelID]*encoder{}, adapters: map[engine.ModelID]*adapter{},
 	}
 }
 
-func (e *Engine) load(o *opener, mc ModelConfig) error {
-	begin := time.Now()
-	c, err := o.open(mc)
-	if err != nil {
+// loadAll loads the models and adapters of the configuration: first everything that takes a fixed amount of memory, since keys and
+// values may get what is left.
+func (e *Engine) loadAll() (err error) {
+	o := e.opener
+	var models []*compiled
+	defer func() {
+		for _, c := range models { // those that became no part of the engine
+			err = errors.Join(err, c.close())
+		}
+	}()
+	for _, mc := range o.cfg.Models {
+		c, err := o.open(mc)
+		if err != nil {
+			return fmt.Errorf("load model %s: %w", mc.ID, err)
+		}
+		models = append(models, c)
+	}
+	var adapters []*adapter
+	for _, ac := range o.cfg.Adapters {
+		base := models[slices.IndexFunc(models, func(c *compiled) bool { return c.info.ID == ac.Model })]
+		a, err := e.readAdapter(ac, base.prog, base.files.Config.AdapterBase())
+		if err != nil {
+			return err
+		}
+		adapters = append(adapters, a)
+	}
+	if err := o.workspace(models); err != nil {
 		return err
 	}
+	for len(models) > 0 {
+		c := models[0]
+		models = models[1:]
+		if err := e.add(c); err != nil {
+			return fmt.Errorf("load model %s: %w", c.info.ID, err)
+		}
+	}
+	for _, a := range adapters {
+		e.register(a)
+	}
+	e.sortModels()
+	return nil
+}
+
+// add makes a compiled model part of the engine, or closes it.
+func (e *Engine) add(c *compiled) error {
+	o, begin := e.opener, time.Now()
 	var info engine.Model
+	var err error
 	if c.files.Config.Encoder() {
 		enc, encErr := o.encoderOn(c, e.pool, e.loop.poke)
 		if err = encErr; err == nil {
-			e.encoders[mc.ID], info = enc, enc.info
+			e.encoders[c.info.ID], info = enc, enc.info
 			e.loop.encoders = append(e.loop.encoders, enc)
 		}
 	} else {
 		g, genErr := o.generator(c, e.pool)
 		if err = genErr; err == nil {
-			e.generators[mc.ID], info = g, g.info
+			e.generators[c.info.ID], info = g, g.info
 			e.loop.generators = append(e.loop.generators, g)
 		}
 	}
-	if err = errors.Join(err, c.files.Close()); err != nil {
-		return errors.Join(err, c.prog.Close())
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
+	if err = c.files.Close(); err != nil {
+		return err
 	}
 	e.models = append(e.models, info)
-	o.log.Info("model loaded", slog.String("model", string(mc.ID)), slog.String("plan", info.Precision), slog.String("isa", o.kernels.ISA()),
-		slog.Int("threads", o.cfg.Threads), slog.Float64("seconds", time.Since(begin).Seconds()))
+	o.log.Info("model loaded", slog.String("model", string(info.ID)), slog.String("plan", info.Precision), slog.String("isa", o.kernels.ISA()),
+		slog.Int("threads", o.cfg.Threads), slog.Float64("seconds", (c.took+time.Since(begin)).Seconds()))
 	return nil
 }
 

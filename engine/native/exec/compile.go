@@ -113,6 +113,28 @@ func (p *Program) Products() (macs, bytes, wantedMACs, wantedBytes int) {
 	return macs, bytes, wantedMACs, wantedBytes
 }
 
+// Mapped is the file of packed weights in memory, nil where they are not kept in one. It is for reading, until Close.
+func (p *Program) Mapped() []byte {
+	if p.store == nil {
+		return nil
+	}
+	return p.store.mem
+}
+
+// PassBytes is what a pass takes at most, beside its pages, for steps of so many rows whose texts have so many positions: room for
+// results grows to twice of what a step needed.
+func (p *Program) PassBytes(rows, positions, threads int) int {
+	n := 0
+	for _, perRow := range p.arena {
+		n += 2 * rows * perRow
+	}
+	n += threads * 2 * Needed(positions) * PagePositions * blockRows * 4
+	for _, r := range p.rotations {
+		n += max(positions, 256) * r.rotated * 4
+	}
+	return n
+}
+
 // PageBytes is the memory of a page of keys and values.
 func (p *Program) PageBytes() int {
 	return NewPages(p.cacheLayers, p.kvHeads, p.headDim, p.kv8).Bytes()

@@ -29,6 +29,7 @@ type Pool struct {
 	waiting atomic.Bool // the caller parked
 	done    chan struct{}
 	workers []worker
+	onStart func() // what a worker does first
 }
 
 // The parts of state.
@@ -59,9 +60,18 @@ func NewPool(threads int) *Pool {
 	return p
 }
 
+// OnStart makes every worker call do before it works, on the goroutine that it works on: to bind it to processors. It must be called
+// before the first run.
+func (p *Pool) OnStart(do func()) { p.onStart = do }
+
 func (p *Pool) hire() {
 	for i := range p.workers {
-		p.wait.Go(func() { p.work(i) })
+		p.wait.Go(func() {
+			if p.onStart != nil {
+				p.onStart()
+			}
+			p.work(i)
+		})
 	}
 }
 
