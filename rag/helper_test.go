@@ -42,7 +42,7 @@ func (h *hashed) failAt(n int) {
 	h.fails = n
 }
 
-func (h *hashed) Embed(_ context.Context, texts []string) ([][]float32, error) {
+func (h *hashed) Embed(_ context.Context, texts []string, _ bool) ([][]float32, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.fails > 0 {
@@ -88,7 +88,7 @@ func miniLM(t *testing.T) encoder {
 func (encoder) Dim() int   { return 384 }
 func (encoder) ID() string { return testmodel.MiniLM }
 
-func (e encoder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (e encoder) Embed(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
 	out, err := e.Engine.Embed(ctx, &engine.EmbedRequest{Model: testmodel.MiniLM, Input: texts})
 	if err != nil {
 		return nil, err

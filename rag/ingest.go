@@ -58,7 +58,7 @@ func (s *Service) ingest(ctx context.Context, d Document) (Ingested, error) {
 	for i := range b.chunks {
 		texts[i] = b.indexed(i)
 	}
-	vectors, err := s.embed(ctx, texts) // may take long: before the lock
+	vectors, err := s.embed(ctx, texts, false) // may take long: before the lock
 	if err != nil {
 		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.Collection)
 	}

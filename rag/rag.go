@@ -17,7 +17,8 @@ import (
 
 // Embedder turns texts into vectors. ID names the model and everything else that changes its vectors.
 type Embedder interface {
-	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	// Embed returns one vector per text. Questions and passages are different texts to some models, and somebody waits for a question.
+	Embed(ctx context.Context, texts []string, question bool) ([][]float32, error)
 	Dim() int
 	ID() string
 }

@@ -61,7 +61,7 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) {
 		return nil, fault.New(fault.CodeInvalidValue, "query", fault.Say("must be UTF-8 text of at most %d bytes", "须为不超过 %d 字节的 UTF-8 文本", maxQuery)).WithParam("query")
 	}
-	vectors, err := s.embed(ctx, []string{q.Text})
+	vectors, err := s.embed(ctx, []string{q.Text}, true)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}
@@ -77,10 +77,10 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 const embedBatch = 8
 
 // embed returns one vector per text, and checks what the embedder promised.
-func (s *Service) embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (s *Service) embed(ctx context.Context, texts []string, question bool) ([][]float32, error) {
 	out := make([][]float32, 0, len(texts))
 	for part := range slices.Chunk(texts, embedBatch) {
-		vectors, err := s.embedWhole(ctx, part)
+		vectors, err := s.embedWhole(ctx, part, question)
 		if err != nil {
 			return nil, fmt.Errorf("embed: %w", err)
 		}
@@ -91,8 +91,8 @@ func (s *Service) embed(ctx context.Context, texts []string) ([][]float32, error
 
 // embedWhole embeds texts of any length. How many tokens a text has depends on the model and the language, so too long a text is
 // what the embedder says it is: it is halved, and its vector is the mean of its parts' directions. Nothing is left out.
-func (s *Service) embedWhole(ctx context.Context, texts []string) ([][]float32, error) {
-	vectors, err := s.embedder.Embed(ctx, texts)
+func (s *Service) embedWhole(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+	vectors, err := s.embedder.Embed(ctx, texts, question)
 	switch {
 	case err == nil:
 		return vectors, s.checkVectors(vectors, len(texts))
@@ -100,18 +100,18 @@ func (s *Service) embedWhole(ctx context.Context, texts []string) ([][]float32, 
 		return nil, err
 	case len(texts) > 1:
 		half := len(texts) / 2
-		first, err := s.embedWhole(ctx, texts[:half])
+		first, err := s.embedWhole(ctx, texts[:half], question)
 		if err != nil {
 			return nil, err
 		}
-		second, err := s.embedWhole(ctx, texts[half:])
+		second, err := s.embedWhole(ctx, texts[half:], question)
 		return append(first, second...), err
 	}
 	runes := []rune(texts[0])
 	if len(runes) < 2 {
 		return nil, err
 	}
-	parts, err := s.embedWhole(ctx, []string{string(runes[:len(runes)/2]), string(runes[len(runes)/2:])})
+	parts, err := s.embedWhole(ctx, []string{string(runes[:len(runes)/2]), string(runes[len(runes)/2:])}, question)
 	if err != nil {
 		return nil, err
 	}

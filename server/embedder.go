@@ -30,8 +30,12 @@ func newEmbedder(ctx context.Context, e engine.Engine, model engine.ModelID) (*e
 }
 
 // Embed implements rag.Embedder.
-func (e *embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
-	out, err := e.engine.Embed(ctx, &engine.EmbedRequest{Model: e.model, Input: texts})
+func (e *embedder) Embed(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+	req := &engine.EmbedRequest{Model: e.model, Input: texts, Role: engine.RolePassage, Class: engine.ClassBatch}
+	if question {
+		req.Role, req.Class = engine.RoleQuery, engine.ClassInteractive
+	}
+	out, err := e.engine.Embed(ctx, req)
 	if err != nil {
 		return nil, err
 	}
