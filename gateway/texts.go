@@ -16,7 +16,11 @@ type texts struct {
 	fields []governance.Field
 	fixed  []fixedText
 	parsed []func() // put JSON texts together again
+	values int      // of JSON texts
 }
+
+// maxValues bounds the strings and numbers in the JSON texts of one call: each is looked at by itself.
+const maxValues = 20_000
 
 type fixedText struct {
 	path           string
@@ -103,6 +107,10 @@ func (t *texts) json(path string, source []byte, keywords map[string]bool, set f
 	j, ok := newJSONText(source)
 	if !ok {
 		return fault.New(fault.CodeInvalidValue, path, fault.Say("must be JSON", "须为合法的 JSON")).WithParam(path)
+	}
+	if t.values += len(j.parts); t.values > maxValues {
+		return fault.New(fault.CodeInvalidValue, path,
+			fault.Say("must not bring the request to more than %d names and values", "请求中的键与值总数不能超过 %d 个", maxValues)).WithParam(path)
 	}
 	for i := range j.parts {
 		p := &j.parts[i]

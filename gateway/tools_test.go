@@ -165,6 +165,17 @@ func TestEveryTextIsMasked(t *testing.T) {
 	}
 }
 
+// TestManyValues: each value is looked at by itself, so there is a bound on them.
+func TestManyValues(t *testing.T) {
+	w := newWorld(t, nil)
+	c := call("x")
+	list := json.RawMessage(`{"enum":[` + strings.TrimSuffix(strings.Repeat(`"",`, maxValues/2), ",") + `]}`)
+	c.Tools = []engine.Tool{{Name: "f", Parameters: list}, {Name: "g", Parameters: list}}
+	if _, err := w.Chat(t.Context(), c); !fault.Is(err, fault.CodeInvalidValue) || fault.Public(err).Param() != "tools[1].function.parameters" {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestToolStreams: however the engine cuts, the caller gets the same calls, in parts that follow the dialect's rules, and nothing
 // of a value before the rules have seen it whole.
 func TestToolStreams(t *testing.T) {

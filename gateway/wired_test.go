@@ -100,7 +100,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 
 type embedder struct{ e engine.Engine }
 
-func (e embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (e embedder) Embed(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
 	got, err := e.e.Embed(ctx, &engine.EmbedRequest{Model: "scripted-embed", Input: texts})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Plan says how Scripted answers one generation. The zero value echoes the last message.
+// Plan says how Scripted answers one generation. The zero value echoes the last message, or does the least that a format or a
+// required tool asks for.
 type Plan struct {
 	Texts   []string            // the answer of each choice; missing ones echo
 	Calls   [][]engine.ToolCall // the calls of each choice, which come after its text; with them, a missing text is empty
@@ -339,11 +340,17 @@ func (g *generation) answer(i, prompt int) choice {
 		text = g.req.Messages[n-1].Content
 	}
 	var calls []engine.ToolCall
+	if forced, call, ok := oblige(g.req); ok {
+		text, calls = forced, call
+	}
 	if i < len(g.plan.Calls) {
 		calls, text = g.plan.Calls[i], ""
 	}
 	if i < len(g.plan.Texts) {
 		text = g.plan.Texts[i]
+		if i >= len(g.plan.Calls) {
+			calls = nil
+		}
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for _, stop := range g.req.Stop {
