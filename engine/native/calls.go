@@ -66,8 +66,8 @@ func (g *generator) compileCalls(req *engine.Request) (*grammar.Grammar, error) 
 	for _, t := range offered(req) {
 		tools = append(tools, toolcall.Tool{Name: t.Name, Parameters: t.Parameters, Strict: t.Strict})
 	}
-	n, err := g.dialect.Grammar(b, tools, req.ParallelTools && req.ToolChoice.Mode != engine.ToolFunction, func(b *grammar.Builder, name string, schema json.RawMessage, strict bool) (grammar.Node, error) {
-		return jsonschema.Compile(b, schema, jsonschema.Options{Name: name, Closed: strict})
+	n, err := g.dialect.Grammar(b, tools, req.ParallelTools && req.ToolChoice.Mode != engine.ToolFunction, func(b *grammar.Builder, name string, schema json.RawMessage, _ bool) (grammar.Node, error) {
+		return jsonschema.Compile(b, schema, jsonschema.Options{Name: name, Closed: true})
 	})
 	if err != nil {
 		return nil, err

@@ -176,7 +176,8 @@ func compileFormat(f *engine.Format) (*grammar.Grammar, error) {
 	limits := grammar.Limits{}
 	switch {
 	case f.JSONSchema != nil:
-		return jsonschema.Parse(f.JSONSchema, jsonschema.Options{}, limits)
+		// Members that the schema does not name are valid, but nobody waits for them, and small models do not find their end.
+		return jsonschema.Parse(f.JSONSchema, jsonschema.Options{Closed: true}, limits)
 	case f.JSONObject:
 		return jsonschema.Parse(json.RawMessage(`{"type":"object"}`), jsonschema.Options{}, limits)
 	case f.GBNF != "":

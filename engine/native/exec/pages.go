@@ -3,6 +3,7 @@ package exec
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"unsafe"
 
 	"github.com/sluice-project/sluice/engine/kernel"
@@ -20,6 +21,8 @@ type Page struct {
 	bytes  []int8
 	scales []float32
 	refs   int
+	unmap  runtime.Cleanup // of memory outside the heap
+	mapped bool
 }
 
 // Memory is the whole content of the page, for writing it elsewhere and reading it back. Only who holds the page alone, fresh from
@@ -98,10 +101,21 @@ func (p *Pages) Drop(pg *Page) {
 		panic("exec: a page was given back more often than taken")
 	}
 	p.used--
-	clear(pg.mem)
 	if len(p.free) < keptPages {
+		clear(pg.mem)
 		p.free = append(p.free, pg)
+		return
 	}
+	pg.forget()
+}
+
+// forget gives the memory of a page back to the system, which clears it.
+func (pg *Page) forget() {
+	if pg.mapped {
+		pg.unmap.Stop()
+		unmapPage(pg.mem)
+	}
+	pg.mem, pg.half, pg.bytes, pg.scales = nil, nil, nil, nil
 }
 
 // get takes a page without asking for the limit.
@@ -114,7 +128,7 @@ func (p *Pages) get() *Page {
 		return pg
 	}
 	n := p.vectors()
-	pg := &Page{refs: 1, mem: slab(p.Bytes())}
+	pg := newPage(p.Bytes())
 	switch {
 	case len(pg.mem) == 0: // a model without attention
 	case p.eight:
@@ -125,6 +139,22 @@ func (p *Pages) get() *Page {
 	}
 	return pg
 }
+
+// newPage returns a page with cleared memory. What nobody gave back when its engine ends goes with the garbage.
+func newPage(n int) *Page {
+	pg := &Page{refs: 1}
+	if n >= leastMapped {
+		if pg.mem = mapPage(n); pg.mem != nil {
+			pg.mapped, pg.unmap = true, runtime.AddCleanup(pg, unmapPage, pg.mem)
+			return pg
+		}
+	}
+	pg.mem = slab(n)
+	return pg
+}
+
+// leastMapped is from how many bytes on a page is worth a map of its own.
+const leastMapped = 64 << 10
 
 // part is the index of the keys (which = 0) or values (1) of a head.
 func (p *Pages) part(layer, head, which int) int { return (layer*p.heads+head)*2 + which }
