@@ -74,6 +74,12 @@ func TestGBNF(t *testing.T) {
 		{"empty alternatives", "root ::= | \"a\" | (\"b\" |)", []string{"", "a", "b"}, []string{"ab"}},
 		{"line ends", "root ::= \"a\" |\r\n  \"b\" x # no more\r\n\r\nx ::= (\r\n\"c\"\r\n)\r\n", []string{"a", "bc"}, []string{"b"}},
 		{"names", "root ::= A-b_9 9\nA-b_9 ::= \"x\"\n9 ::= \"y\"", []string{"xy"}, []string{"x"}},
+		{
+			"counts with gaps", `root ::= ("ab"{2} | "ab"{4} | "ab"{8,9}) "c"? | ("ab"{3}){2}`,
+			[]string{"abab", "ababababc", "abababababab", "ababababababababc"},
+			[]string{"ab", "ababab", "ababababab", "abababababababab" + "abab", "ababababababab"},
+		},
+		{"counts that touch", `root ::= "ab"{1,2} | "ab"{3,4}`, []string{"ab", "abab", "ababab", "abababab"}, []string{"", "ababababab"}},
 		{"stacked", `root ::= ("a"{2})+? "b"`, []string{"b", "aab", "aaaab"}, []string{"ab", "aaab"}},
 		{"zero times", `root ::= "a"{0} "b"{0,0} "c"`, []string{"c"}, []string{"ac", "bc"}},
 		{"left recursion", "root ::= root \"+\" num | num\nnum ::= [0-9]+ | \"(\" root \")\"", []string{"1", "1+22+(3+4)+5"}, []string{"1+", "+1", "()"}},

@@ -62,8 +62,17 @@ func matches(g *Grammar, v *Vocabulary, text string) bool {
 
 // TestMaskEqualsAllows: a mask comes from scans of states with smaller counts and from slices, Allows from reading one token.
 func TestMaskEqualsAllows(t *testing.T) {
-	v := byteVocabulary("ab", "abc", "aab", "b,", "c,a", ",", ",,", "bcd", "ééa", "\xa9a", "aaaa", "zz", "z\"", "\\n", "\n\n")
-	for seed := range uint64(300) {
+	tokens := []string{"bcd", "ééa", "\xa9a", "zz", "z\"", "\\n", "\n\n"}
+	for i := 0; len(tokens) < 330; i++ {
+		for _, c := range []string{"a", "b", "c", ","} {
+			if i < 7 {
+				tokens = append(tokens, c+c)
+			}
+			tokens = append(tokens, tokens[i]+c)
+		}
+	}
+	v := byteVocabulary(tokens...)
+	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		var text strings.Builder
 		text.WriteString("root ::= ")
@@ -307,6 +316,42 @@ func TestCloneGoesItsOwnWay(t *testing.T) {
 	}
 	if allocs := testing.AllocsPerRun(100, func() { m.Clone() }); allocs > 1 {
 		t.Errorf("a clone takes %v allocations", allocs)
+	}
+}
+
+// TestPlacesRecur: what makes masks quick is that the same places come back, however long the text is.
+func TestPlacesRecur(t *testing.T) {
+	v := byteVocabulary("aa", "a,a")
+	for _, c := range []struct{ gbnf, text string }{
+		{"root ::= \"a\" root | \"b\"", "a"},
+		{"root ::= root \"a\" | \"a\"", "a"},
+		{"root ::= \"[\" x (\",\" x)* \"]\"\nx ::= \"a\" | root", "a,"},
+		{"root ::= x | x \",\" root\nx ::= \"a\" | \"(\" root \")\"", "a,"},
+		{"root ::= root \",\" x | x\nx ::= \"a\" | \"(\" root \")\"", "(a),"},
+		{"root ::= (x \",\"?)*\nx ::= \"a\" | \"(\" root \")\"", "(a,a),"},
+	} {
+		g, err := ParseGBNF(c.gbnf, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := g.Matcher(v)
+		if m.Allows('[') {
+			if err := m.Accept('['); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mask := make([]uint64, v.Words())
+		for _, b := range []byte(strings.Repeat(c.text, 300)) {
+			if err := m.Mask(mask); err != nil || !has(mask, int32(b)) {
+				t.Fatalf("%s: %q is not allowed: %v", c.gbnf, b, err)
+			}
+			if err := m.Accept(int32(b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(m.a.sets); n > 40 {
+			t.Errorf("%s: %d sets after 300 rounds", c.gbnf, n)
+		}
 	}
 }
 

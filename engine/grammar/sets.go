@@ -271,8 +271,9 @@ func (p *parser) leads(at int32) []int32 {
 // tail reports whether nothing but the end of the procedure follows a point.
 func (p *parser) tail(at int32) bool {
 	if p.tails[at] == unknown {
+		ways := p.leads(at)
 		p.tails[at] = no
-		if ways := p.leads(at); len(ways) == 1 && ways[0] == endPoint {
+		if len(ways) == 1 && ways[0] == endPoint {
 			p.tails[at] = yes
 		}
 	}
