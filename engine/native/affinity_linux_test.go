@@ -55,8 +55,8 @@ func TestThreadsAreBound(t *testing.T) {
 		if err := unix.SchedGetaffinity(0, &set); err != nil || set.Count() != 1 || !set.IsSet(cpu) {
 			t.Errorf("a token is drawn on a thread that may run on %d processors (%v)", set.Count(), err)
 		}
-		// Workers that have no processor yet begin while this one waits.
-		for end := time.Now().Add(10 * time.Second); len(own) < threads && time.Now().Before(end); runtime.Gosched() {
+		// Workers that have no processor yet begin while this one waits, and the thread on which the binding was tried ends.
+		for end := time.Now().Add(10 * time.Second); len(own) != threads && time.Now().Before(end); runtime.Gosched() {
 			own = slices.DeleteFunc(boundThreads(t, cpu), func(f string) bool { return slices.Contains(before, f) })
 		}
 		return nil
