@@ -98,5 +98,3 @@ func (t *trie) mark(dst []uint64, i int) int {
 	}
 	return 0
 }
-
-func (t *trie) size() int { return 13*len(t.bytes) + 48*len(t.more) }
