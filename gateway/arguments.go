@@ -14,7 +14,8 @@ var errArguments = errors.New("the engine sent arguments of a call that are no J
 
 // arguments lets the arguments of one call out. It reads the JSON as it comes: every string, keys too, passes a release of its own
 // and is escaped again, so that what is put back can neither end a string nor be seen half; everything else leaves as it is, but for
-// a long number that the rules hide, which becomes a string. The result is the same however the text was cut.
+// a long number that the rules hide, which becomes a string. The rules see a value behind its name. The result is the same however
+// the text was cut.
 type arguments struct {
 	open func() Release
 
@@ -25,6 +26,9 @@ type arguments struct {
 	plain   []byte // decoded, not yet given to the release
 	word    []byte // of a number, true, false or null
 	isKey   bool
+	key     []byte   // the nearest name, decoded
+	keys    [][]byte // the names outside
+	unseen  string   // what the release was given before the value and has not let out yet
 	out     []byte
 }
 
@@ -76,7 +80,9 @@ func (a *arguments) close(cut bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		a.out = appendEscaped(a.out, rest)
+		if err := a.show(rest); err != nil {
+			return "", err
+		}
 	case a.state == argWord:
 		if err := a.endWord(); err != nil && !errors.Is(err, errArguments) {
 			return "", err
@@ -117,12 +123,12 @@ func (a *arguments) structure(c byte) error {
 	value := a.state == argValue || a.state == argFirstValue
 	switch {
 	case c == '{' && (value || a.state == argObject):
-		a.nested, a.state = append(a.nested, c), argFirstKey
+		a.nest(c, argFirstKey)
 	case c == '[' && value:
-		a.nested, a.state = append(a.nested, c), argFirstValue
+		a.nest(c, argFirstValue)
 	case c == '"' && (value || a.state == argKey || a.state == argFirstKey):
-		a.isKey = !value
-		a.state, a.release = argString, a.open()
+		a.out = append(a.out, c)
+		return a.openString(!value)
 	case c == ':' && a.state == argColon:
 		a.state = argValue
 	case c == ',' && a.state == argNext:
@@ -132,7 +138,9 @@ func (a *arguments) structure(c byte) error {
 		}
 	case c == '}' && a.within('{') && (a.state == argNext || a.state == argFirstKey),
 		c == ']' && a.within('[') && (a.state == argNext || a.state == argFirstValue):
-		a.nested, a.state = a.nested[:len(a.nested)-1], argNext
+		n := len(a.nested) - 1
+		a.key, a.keys = a.keys[n], a.keys[:n]
+		a.nested, a.state = a.nested[:n], argNext
 		if len(a.nested) == 0 {
 			a.state = argDone
 		}
@@ -143,6 +151,39 @@ func (a *arguments) structure(c byte) error {
 		return errArguments
 	}
 	a.out = append(a.out, c)
+	return nil
+}
+
+// nest opens an object or a list.
+func (a *arguments) nest(c byte, next argState) {
+	a.nested, a.keys, a.state = append(a.nested, c), append(a.keys, a.key), next
+}
+
+// openString begins a string. The release of a value is given its name first.
+func (a *arguments) openString(isKey bool) error {
+	a.isKey, a.state, a.release = isKey, argString, a.open()
+	if isKey {
+		a.key, a.unseen = nil, ""
+		return nil
+	}
+	if a.unseen = nameBefore(string(a.key)); a.unseen == "" {
+		return nil
+	}
+	shown, err := a.release.Write(a.unseen)
+	if err != nil {
+		return err
+	}
+	return a.show(shown)
+}
+
+// show lets out what a release has shown, but for the name before the value.
+func (a *arguments) show(shown string) error {
+	n := min(len(shown), len(a.unseen))
+	if shown[:n] != a.unseen[:n] {
+		return errArguments
+	}
+	a.unseen = a.unseen[n:]
+	a.out = appendEscaped(a.out, shown[n:])
 	return nil
 }
 
@@ -158,10 +199,15 @@ func (a *arguments) endWord() error {
 		a.out = append(a.out, a.word...)
 		return nil
 	}
-	shown, err := through(a.open(), string(a.word))
-	switch {
-	case err != nil:
+	name := nameBefore(string(a.key))
+	shown, err := through(a.open(), name+string(a.word))
+	if err != nil {
 		return err
+	}
+	shown, whole := strings.CutPrefix(shown, name)
+	switch {
+	case !whole:
+		return errArguments
 	case shown == string(a.word):
 		a.out = append(a.out, shown...)
 	default:
@@ -196,7 +242,13 @@ func (a *arguments) inString(c byte) error {
 		if err != nil {
 			return err
 		}
-		a.out = append(appendEscaped(a.out, rest), '"')
+		if err := a.show(rest); err != nil {
+			return err
+		}
+		if a.unseen != "" {
+			return errArguments
+		}
+		a.out = append(a.out, '"')
 		if a.state = argNext; a.isKey {
 			a.state = argColon
 		}
@@ -290,13 +342,15 @@ func (a *arguments) flush(whole bool) error {
 	if n == 0 {
 		return nil
 	}
+	if room := maxContext + 1 - len(a.key); a.isKey && room > 0 {
+		a.key = append(a.key, a.plain[:min(n, room)]...)
+	}
 	shown, err := a.release.Write(strings.ToValidUTF8(string(a.plain[:n]), "\uFFFD"))
 	if err != nil {
 		return err
 	}
 	a.plain = a.plain[:copy(a.plain, a.plain[n:])]
-	a.out = appendEscaped(a.out, shown)
-	return nil
+	return a.show(shown)
 }
 
 // half is what an escape that the end cut off stands for.

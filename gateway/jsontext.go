@@ -125,3 +125,14 @@ func appendEscaped(dst []byte, s string) []byte {
 	}
 	return dst
 }
+
+// nameBefore is what a rule sees before a value: the name it stands under, which is often what gives it away, as in {"password":"…"}.
+// Only plain names count: nothing in them can be taken for a value or a pseudonym.
+func nameBefore(key string) string {
+	if key == "" || len(key) > maxContext || strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") != "" {
+		return ""
+	}
+	return key + ": "
+}
+
+const maxContext = 64

@@ -15,6 +15,7 @@ import (
 type texts struct {
 	fields []governance.Field
 	fixed  []fixedText
+	named  []namedText
 	parsed []func() // put JSON texts together again
 	values int      // of JSON texts
 }
@@ -25,6 +26,12 @@ const maxValues = 20_000
 type fixedText struct {
 	path           string
 	text, original *string
+}
+
+// namedText is a value that the guard sees behind its name.
+type namedText struct {
+	path, name  string
+	shown, text *string
 }
 
 // texts lists the fields of the call. Error: a JSON text that is none.
@@ -118,7 +125,10 @@ func (t *texts) json(path string, source []byte, keywords map[string]bool, set f
 			t.fix(path, p.text)
 			continue
 		}
-		t.add(path, &p.text)
+		name := nameBefore(p.key)
+		shown := name + p.text
+		t.add(path, &shown)
+		t.named = append(t.named, namedText{path, name, &shown, &p.text})
 	}
 	t.parsed = append(t.parsed, func() { set(j.join()) })
 	return nil
@@ -126,11 +136,21 @@ func (t *texts) json(path string, source []byte, keywords map[string]bool, set f
 
 // apply takes over what the guard has made of the fields.
 func (t *texts) apply() error {
+	refuse := func(path string) error {
+		return fault.New(fault.CodeInvalidValue, path,
+			fault.Say("holds sensitive data in a place that cannot be masked; take it out", "含有敏感数据且所在位置无法脱敏；请将其移除")).WithParam(path)
+	}
 	for _, f := range t.fixed {
 		if *f.text != *f.original {
-			return fault.New(fault.CodeInvalidValue, f.path,
-				fault.Say("holds sensitive data in a place that cannot be masked; take it out", "含有敏感数据且所在位置无法脱敏；请将其移除")).WithParam(f.path)
+			return refuse(f.path)
 		}
+	}
+	for _, n := range t.named {
+		text, whole := strings.CutPrefix(*n.shown, n.name)
+		if !whole {
+			return refuse(n.path)
+		}
+		*n.text = text
 	}
 	for _, join := range t.parsed {
 		join()

@@ -83,3 +83,26 @@ func TestRealFixedTexts(t *testing.T) {
 		t.Errorf("the engine was asked %d times", n)
 	}
 }
+
+// TestRealNames: a value that only its name gives away is masked and put back like any other; one that the model brings does not
+// leave.
+func TestRealNames(t *testing.T) {
+	const password = `hunter2\\Xyz`
+	for _, size := range []int{1, 3, 50} {
+		w := wire(t, func(_ int, req *engine.Request) enginetest.Plan {
+			past := req.Messages[1].ToolCalls[0].Arguments
+			return enginetest.Plan{Calls: [][]engine.ToolCall{{{ID: "c", Name: "login", Arguments: `{"first":` + past + `,"password":"brought9Along","plain":"brought9Along"}`}}}, Pieces: []int{size}}
+		})
+		must(w.guard.Publish(t.Context(), "acme", []byte(strictPolicy), "test"))(t)
+		c := w.call("req-1", "log in")
+		c.Messages = append(c.Messages, engine.Message{Role: "assistant", ToolCalls: []engine.ToolCall{{ID: "b", Name: "login", Arguments: `{"password":"` + password + `"}`}}})
+		reply := must(w.Chat(t.Context(), c))(t)
+		args := must(reply.Collect())(t).Choices[0].Calls[0].Arguments
+		if seen := w.engine.Requests()[0].Messages[1].ToolCalls[0].Arguments; strings.Contains(seen, "hunter2") || !json.Valid([]byte(seen)) {
+			t.Errorf("the engine saw %s", seen)
+		}
+		if !strings.HasPrefix(args, `{"first":{"password":"`+password+`"},"password":"〔`) || !strings.HasSuffix(args, `"plain":"brought9Along"}`) || !json.Valid([]byte(args)) {
+			t.Errorf("size %d: %s", size, args)
+		}
+	}
+}
