@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -172,14 +173,10 @@ func (p *parts) buildAudit(context.Context) error {
 
 func (p *parts) buildEngines(ctx context.Context) error {
 	if len(p.cfg.Engines.Native.Models) > 0 {
-		cfg := p.cfg.Engines.Native
-		cfg.Models = append([]native.ModelConfig(nil), cfg.Models...)
-		for i, m := range cfg.Models {
-			if !filepath.IsAbs(m.Path) {
-				cfg.Models[i].Path = filepath.Join(p.cfg.Downloads, "models", m.Path)
-			}
-			if m.Calibration != "" && !filepath.IsAbs(m.Calibration) {
-				cfg.Models[i].Calibration = filepath.Join(p.cfg.Downloads, "models", m.Calibration)
+		cfg := p.nativeConfig()
+		if dir := cfg.PrefixCache.SpillDir; dir != "" {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return fmt.Errorf("make engines.native.prefix_cache.spill_dir: %w", err)
 			}
 		}
 		e, err := native.New(cfg, p.log, p.reg)
@@ -208,6 +205,28 @@ func (p *parts) buildEngines(ctx context.Context) error {
 		return errors.New("no engine is configured: set engines.native.models or engines.remote")
 	}
 	return nil
+}
+
+// nativeConfig is what the native engine is to run, with absolute paths.
+func (p *parts) nativeConfig() native.Config {
+	cfg := p.cfg.Engines.Native
+	below := func(dir, path string) string {
+		if path == "" || filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(dir, path)
+	}
+	models := filepath.Join(p.cfg.Downloads, "models")
+	cfg.Models, cfg.Adapters = slices.Clone(cfg.Models), slices.Clone(cfg.Adapters)
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		m.Path, m.Calibration = below(models, m.Path), below(models, m.Calibration)
+	}
+	for i := range cfg.Adapters {
+		cfg.Adapters[i].Path = below(models, cfg.Adapters[i].Path)
+	}
+	cfg.PrefixCache.SpillDir = below(p.cfg.Data, cfg.PrefixCache.SpillDir)
+	return cfg
 }
 
 func (p *parts) buildRetrieval(ctx context.Context) error {

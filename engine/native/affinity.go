@@ -48,6 +48,19 @@ func parseCPUs(list string) ([]int, error) {
 	return slices.Compact(out), nil
 }
 
+// parseNode reads the number of a NUMA node, nil for "".
+func parseNode(text string) (*int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n >= maxCPU {
+		return nil, fmt.Errorf("%.20q is no number of a node; write one from 0 to %d, or nothing for any", text, maxCPU-1)
+	}
+	node := int(n)
+	return &node, nil
+}
+
 // readNodes returns the processors of every NUMA node that has some; sys is the file system at /sys.
 func readNodes(sys fs.FS) (map[int][]int, error) {
 	const dir = "devices/system/node"
@@ -182,14 +195,15 @@ func (p place) try() error {
 
 // settle finds the place of a configuration on this machine, and takes from it how many threads compute where that is not said.
 func (c *Config) settle(log *slog.Logger) (place, error) {
-	if c.CPUs == "" && c.NUMANode == nil {
-		return place{}, nil
+	node, err := parseNode(c.NUMANode)
+	if err != nil || c.CPUs == "" && node == nil {
+		return place{}, err
 	}
 	t, err := readTopology()
 	if err != nil {
 		return place{}, err
 	}
-	p, note, err := newPlace(c.CPUs, c.NUMANode, t)
+	p, note, err := newPlace(c.CPUs, node, t)
 	if err != nil {
 		return place{}, err
 	}

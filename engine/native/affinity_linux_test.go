@@ -104,7 +104,7 @@ func TestNode(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	node := 0
-	c := Config{NUMANode: &node}
+	c := Config{NUMANode: "0"}
 	p, err := c.settle(log)
 	if err != nil {
 		t.Fatal(err)

@@ -33,8 +33,9 @@ type Config struct {
 
 	// CPUs are the processors that the engine computes on, such as "0-3,8"; "": any. Linux only.
 	CPUs string `koanf:"cpus"`
-	// NUMANode is the node whose processors and memory the engine uses; nil: any. Linux only, and nothing on machines with one node.
-	NUMANode *int
+	// NUMANode is the number of the node whose processors and memory the engine uses; "": any. Linux only, and nothing on machines
+	// with one node.
+	NUMANode string
 	// MemoryMebibytes bounds what the models take: weights, adapters, room for a step, and keys and values, which get what is left;
 	// 0: nothing bounds the sum.
 	MemoryMebibytes int
@@ -126,8 +127,8 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("cpus: %w", err))
 		}
 	}
-	if n := c.NUMANode; n != nil && (*n < 0 || *n >= maxCPU) {
-		errs = append(errs, fmt.Errorf("numa_node is %d, allowed are 0 to %d, or nothing for any", *n, maxCPU-1))
+	if _, err := parseNode(c.NUMANode); err != nil {
+		errs = append(errs, fmt.Errorf("numa_node: %w", err))
 	}
 	bound("context_tokens", c.ContextTokens, 1<<22)
 	seen := map[engine.ModelID]bool{}

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
@@ -52,6 +51,7 @@ type Config struct {
 	Console       bool
 	TLS           TLS
 	Log           Log
+	Metrics       Metrics
 	Database      database.Config
 	HTTP          httpapi.Config
 	Identity      identity.Config
@@ -77,6 +77,12 @@ type TLS struct {
 type Log struct {
 	Level  string // debug, info, warn, error
 	Format string // json or text
+}
+
+// Metrics says what /metrics shows beside the usual.
+type Metrics struct {
+	// VLLMNames shows the native engine's figures under vLLM's names too.
+	VLLMNames bool
 }
 
 // Limits are the rate limits, and the Redis that shares them between replicas.
@@ -174,17 +180,21 @@ func (c *Config) resolve() {
 	if c.Database.URL == "" {
 		c.Database.URL = keyring.Secret("sqlite:" + filepath.Join(c.Data, "sluice.db"))
 	}
-	if c.Engines.Native.Threads == 0 {
-		c.Engines.Native.Threads = runtime.NumCPU()
-	}
 }
 
 // Validate reports everything that is wrong, each with its path.
 func (c Config) Validate() error {
 	var errs []error
 	add := func(path string, err error) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s.%w", path, err))
+		var several interface{ Unwrap() []error }
+		all := []error{err}
+		if errors.As(err, &several) {
+			all = several.Unwrap()
+		}
+		for _, err := range all {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s.%w", path, err))
+			}
 		}
 	}
 	key := func(name string, ok bool, message string) {

@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
+	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -102,7 +104,16 @@ func TestMistakesAreNamed(t *testing.T) {
 		"requests outlive what is set aside": {
 			"gateway: {timeout: 2h}\nlimits: {redis_url: 'redis://h:6379/0'}\n", nil, []string{"billing.reservation_timeout", "limits.lease", "gateway.timeout"},
 		},
-		"not YAML": {"listen: [\n", nil, []string{"sluice.yaml"}},
+		"shares that are none": {
+			"engines: {native: {tenants: {acme: 0}, prefix_cache: {tenant_share: 2}, latency: {interactive: 2h}, queue_tokens: -1}}\n", nil,
+			[]string{"engines.native.tenants.acme", "prefix_cache.tenant_share", "latency.interactive", "queue_tokens"},
+		},
+		"an adapter of no model": {"engines: {native: {adapters: [{id: a, model: none, path: p}]}}\n", nil, []string{"engines.native.adapters[0]", "none"}},
+		"an unknown adapter key": {"engines: {native: {adapters: [{id: a, model: none, pth: p}]}}\n", nil, []string{"pth"}},
+		"a latency without unit": {"engines: {native: {latency: {interactive: 20}}}\n", nil, []string{"latency.interactive", "20s"}},
+		"an unknown class":       {"engines: {native: {latency: {fast: 20ms}}}\n", nil, []string{"engines.native.latency.fast", "engines.native.latency."}},
+		"processors by name":     {"", []string{"SLUICE_ENGINES_NATIVE_CPUS=all", "SLUICE_ENGINES_NATIVE_NUMA_NODE=-1"}, []string{"engines.native.cpus", "0-3,8", "numa_node"}},
+		"not YAML":               {"listen: [\n", nil, []string{"sluice.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := config.Load(write(t, tc.file), tc.env, nil)
@@ -118,6 +129,40 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 	if _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil); err == nil || !strings.Contains(err.Error(), "sluice config example") {
 		t.Errorf("a missing file must say how to make one: %v", err)
+	}
+}
+
+// TestServingKeys: the keys of serving reach the engine's configuration from the file and from the environment.
+func TestServingKeys(t *testing.T) {
+	c, err := config.Load(write(t, `
+engines:
+  native:
+    adapters: [{id: law, model: all-minilm-l6-v2, path: adapters/law, tenants: [acme, globex]}]
+    tenants: {acme: 2.5, trial: 0.5}
+    latency: {interactive: 15ms}
+    prefix_cache: {tenant_share: 0.25, spill_dir: spill}
+metrics: {vllm_names: true}
+`), []string{
+		"SLUICE_ENGINES_NATIVE_LATENCY_BATCH=2s", "SLUICE_ENGINES_NATIVE_CPUS=0-3,8", "SLUICE_ENGINES_NATIVE_NUMA_NODE=0", "SLUICE_ENGINES_NATIVE_MEMORY_MEBIBYTES=2048",
+		"SLUICE_ENGINES_NATIVE_QUEUE_TOKENS=1000", "SLUICE_ENGINES_NATIVE_QUEUE_BYTES=5000", "SLUICE_ENGINES_NATIVE_PREFIX_CACHE_SPILL_MEBIBYTES=7",
+		"SLUICE_ENGINES_NATIVE_NO_SPECULATION=true", "SLUICE_ENGINES_NATIVE_CONCURRENCY=5",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default().Engines.Native
+	want.Adapters = []native.AdapterConfig{{ID: "law", Model: "all-minilm-l6-v2", Path: "adapters/law", Tenants: []string{"acme", "globex"}}}
+	want.Tenants = map[string]float64{"acme": 2.5, "trial": 0.5}
+	want.Latency = native.Latency{Interactive: 15 * time.Millisecond, Batch: 2 * time.Second}
+	want.PrefixCache = native.PrefixCache{TenantShare: 0.25, SpillDir: "spill", SpillMebibytes: 7}
+	want.CPUs, want.NUMANode, want.MemoryMebibytes, want.QueueTokens, want.QueueBytes, want.NoSpeculation, want.Concurrency = "0-3,8", "0", 2048, 1000, 5000, true, 5
+	got := c.Engines.Native
+	want.CacheDir = got.CacheDir
+	if diff := cmp.Diff(want, got); diff != "" || !c.Metrics.VLLMNames {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, err := yaml.Marshal(c.Print()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -192,6 +192,12 @@ func printable(v reflect.Value) any {
 			out[i] = printable(v.Index(i))
 		}
 		return out
+	case reflect.Map:
+		out := map[string]any{}
+		for _, key := range v.MapKeys() {
+			out[key.String()] = printable(v.MapIndex(key))
+		}
+		return out
 	case reflect.Struct:
 		out := map[string]any{}
 		walk(v, "", func(key string, f reflect.Value) { out[key] = printable(f) })
