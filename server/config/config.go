@@ -186,9 +186,8 @@ func (c *Config) resolve() {
 func (c Config) Validate() error {
 	var errs []error
 	add := func(path string, err error) {
-		var several interface{ Unwrap() []error }
 		all := []error{err}
-		if errors.As(err, &several) {
+		if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what it is itself, not what it wraps
 			all = several.Unwrap()
 		}
 		for _, err := range all {
