@@ -59,7 +59,7 @@ func (f *formats) vocabulary(calls bool) *grammar.Vocabulary {
 
 // get returns the grammar of a key, made by build when it is not there. The key names the tenant too: whether a grammar is there already
 // tells nobody what others asked.
-func (f *formats) get(ctx context.Context, key string, build func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
+func (f *formats) get(ctx context.Context, key string, calls bool, build func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
 	if g, err, ok := f.look(key); ok {
 		return g, err
 	}
@@ -67,6 +67,9 @@ func (f *formats) get(ctx context.Context, key string, build func() (*grammar.Gr
 		f.gate <- struct{}{}
 		defer func() { <-f.gate }()
 		g, err := build()
+		if err == nil {
+			err = g.Fit(f.vocabulary(calls))
+		}
 		f.put(&format{key, g, err})
 		return g, err
 	})
@@ -129,15 +132,18 @@ func (g *generator) constrain(ctx context.Context, j *job, req *engine.Request) 
 		Parallel bool
 	}{req.Tenant, req.Format, req.Tools, req.ToolChoice, req.ParallelTools})
 	if err != nil {
-		return fault.Wrap(err, fault.CodeInvalidValue, "tools", fault.Say("the parameters are no JSON", "参数不是有效的 JSON")).WithParam("tools")
+		field := "tools"
+		if _, broken := json.Marshal(req.Format); broken != nil {
+			field = "response_format"
+		}
+		return fault.Wrap(err, fault.CodeInvalidValue, field, fault.Say("a schema in it is no JSON, or nested too deeply", "其中的 schema 不是有效的 JSON，或嵌套过深")).WithParam(field)
 	}
 	sum := sha256.Sum256(key)
 	if must || may {
-		made, err := g.formats.get(ctx, "calls"+string(sum[:]), func() (*grammar.Grammar, error) { return g.compileCalls(req) })
+		made, err := g.formats.get(ctx, "calls"+string(sum[:]), true, func() (*grammar.Grammar, error) { return g.compileCalls(req) })
 		if err != nil {
 			return refuseFormat(ctx, err, "tools")
 		}
-		g.formats.vocabulary(true)
 		if must {
 			j.grammar = made
 		} else {
@@ -145,8 +151,7 @@ func (g *generator) constrain(ctx context.Context, j *job, req *engine.Request) 
 		}
 	}
 	if req.Format != nil {
-		g.formats.vocabulary(calls)
-		if j.grammar, err = g.formats.get(ctx, string(sum[:]), func() (*grammar.Grammar, error) { return compileFormat(req.Format) }); err != nil {
+		if j.grammar, err = g.formats.get(ctx, string(sum[:]), calls, func() (*grammar.Grammar, error) { return compileFormat(req.Format) }); err != nil {
 			return refuseFormat(ctx, err, "response_format")
 		}
 	}
