@@ -19,8 +19,24 @@ import (
 type Options struct {
 	Generate engine.ModelID // a model that generates; "" skips these tests
 	Embed    engine.ModelID // a model that embeds; "" skips these tests
+	Score    engine.ModelID // a model that scores; "" skips these tests
+	Adapter  engine.ModelID // an adapter of Generate that changes its answers; "" skips these tests
 	// Ask is a message the model answers with at least a dozen tokens; "" means a question in English.
 	Ask string
+	// AskTool is a message to which the model calls the tool get_weather with a city; "" means a question in English.
+	AskTool string
+	// Encode returns the tokens of a text in the model that generates; nil skips tests that name tokens.
+	Encode func(text string) []int32
+	// Special is the text of a token with a meaning of its own, such as the end of a turn: in a caller's text it has none. "" skips.
+	Special string
+	// Lacks names what the engine refuses with CodeUnsupported although a flag of the model stands for it: fields of engine.Request
+	// and engine.Format, such as "Regex".
+	Lacks []string
+	// OwnFormats: the engine holds answers to formats and calls itself: a required call begins at the first token, and costly formats
+	// take bounded time and memory of this process.
+	OwnFormats bool
+	// PrefixCache: the engine keeps what it computed of prompts, for their tenant alone, and says so in Usage.CachedTokens.
+	PrefixCache bool
 	// Limit is the time one test may take; 0 means 60 s.
 	Limit time.Duration
 }
@@ -40,6 +56,28 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"stop strings", (*suite).stop},
 		{"deterministic", (*suite).deterministic},
 		{"logprobs", (*suite).logprobs},
+		{"sampling", (*suite).sampling},
+		{"logit bias", (*suite).logitBias},
+		{"penalties", (*suite).penalties},
+		{"min tokens", (*suite).minTokens},
+		{"stop between tokens", (*suite).stopBetween},
+		{"seeds under load", (*suite).seeds},
+		{"different choices", (*suite).different},
+		{"echo", (*suite).echo},
+		{"alternatives", (*suite).alternatives},
+		{"formats", (*suite).formats},
+		{"invalid formats", (*suite).invalidFormats},
+		{"costly formats", (*suite).costlyFormats},
+		{"tools", (*suite).tools},
+		{"turns of tools", (*suite).toolTurns},
+		{"forged tokens", (*suite).forged},
+		{"hooks", (*suite).hooks},
+		{"classes", (*suite).classes},
+		{"deadlines", (*suite).deadlines},
+		{"tenants", (*suite).tenants},
+		{"adapter", (*suite).adapter},
+		{"cancel anywhere", (*suite).cancelAnywhere},
+		{"slow reader", (*suite).slowReader},
 		{"unknown model", (*suite).unknownModel},
 		{"context overflow", (*suite).overflow},
 		{"break stops", (*suite).breakStops},
@@ -48,6 +86,10 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"concurrency", (*suite).concurrency},
 		{"embed", (*suite).embed},
 		{"embed cancelled", (*suite).embedCancelled},
+		{"roles and dimensions", (*suite).embedShapes},
+		{"odd inputs", (*suite).embedOdd},
+		{"scores", (*suite).scores},
+		{"odd documents", (*suite).scoreOdd},
 		{"close", (*suite).close},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,6 +100,9 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 			}
 			if opt.Ask == "" {
 				opt.Ask = "Tell me a short story about a river and the town beside it."
+			}
+			if opt.AskTool == "" {
+				opt.AskTool = "What is the weather in Paris? Call the tool."
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), opt.Limit)
 			defer cancel()
@@ -76,6 +121,7 @@ type suite struct {
 	all      []engine.Model
 	generate engine.Model
 	embedder engine.Model
+	scorer   engine.Model
 }
 
 func (s *suite) load() {
@@ -91,6 +137,9 @@ func (s *suite) load() {
 		}
 		if m.ID == s.opt.Embed {
 			s.embedder = m
+		}
+		if m.ID == s.opt.Score {
+			s.scorer = m
 		}
 	}
 }
@@ -114,6 +163,7 @@ type result struct {
 	text     map[int]string
 	finish   map[int]engine.Finish
 	logprobs map[int][]engine.TokenLogprob
+	calls    map[int][]engine.ToolCall
 	usage    *engine.Usage
 	events   int
 	err      error
@@ -122,7 +172,7 @@ type result struct {
 // collect runs req and checks everything the contract says about the order of events.
 func (s *suite) collect(ctx context.Context, req *engine.Request) result {
 	s.Helper()
-	r := result{text: map[int]string{}, finish: map[int]engine.Finish{}, logprobs: map[int][]engine.TokenLogprob{}}
+	r := result{text: map[int]string{}, finish: map[int]engine.Finish{}, logprobs: map[int][]engine.TokenLogprob{}, calls: map[int][]engine.ToolCall{}}
 	for ev, err := range s.e.Generate(ctx, req) {
 		if r.err != nil || r.usage != nil {
 			s.Fatal("an event after the last one")
@@ -138,7 +188,7 @@ func (s *suite) collect(ctx context.Context, req *engine.Request) result {
 		if ev.Choice < 0 || ev.Choice >= max(1, req.Choices) {
 			s.Fatalf("choice %d", ev.Choice)
 		}
-		if r.finish[ev.Choice] != engine.FinishNone && (ev.Text != "" || ev.Finish != engine.FinishNone) {
+		if r.finish[ev.Choice] != engine.FinishNone && (ev.Text != "" || len(ev.Calls) > 0 || ev.Finish != engine.FinishNone) {
 			s.Fatalf("choice %d goes on after its finish", ev.Choice)
 		}
 		if !utf8.ValidString(ev.Text) {
@@ -146,6 +196,7 @@ func (s *suite) collect(ctx context.Context, req *engine.Request) result {
 		}
 		r.text[ev.Choice] += ev.Text
 		r.logprobs[ev.Choice] = append(r.logprobs[ev.Choice], ev.Logprobs...)
+		s.follow(r.calls, &ev)
 		if ev.Finish != engine.FinishNone {
 			r.finish[ev.Choice] = ev.Finish
 		}
@@ -165,8 +216,12 @@ func (s *suite) ok(req *engine.Request) result {
 		s.Fatal("the stream ended without usage")
 	}
 	for i := range max(1, req.Choices) {
-		if f := r.finish[i]; f != engine.FinishStop && f != engine.FinishLength {
+		f := r.finish[i]
+		if f != engine.FinishStop && f != engine.FinishLength && f != engine.FinishTools {
 			s.Errorf("choice %d: finish %q", i, f)
+		}
+		if f != engine.FinishLength && (f == engine.FinishTools) != (len(r.calls[i]) > 0) {
+			s.Errorf("choice %d: finish %q with %d calls", i, f, len(r.calls[i]))
 		}
 	}
 	return r
@@ -189,6 +244,9 @@ func (s *suite) models() {
 	}
 	if s.opt.Embed != "" && !s.embedder.CanEmbed {
 		s.Errorf("%s is not listed as embedding", s.opt.Embed)
+	}
+	if s.opt.Score != "" && !s.scorer.CanScore {
+		s.Errorf("%s is not listed as scoring", s.opt.Score)
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/engine"
@@ -30,7 +31,7 @@ type Plan struct {
 
 // Scripted is an engine for tests. It answers as its plan says, deterministically, and keeps a copy of everything it was given,
 // so that a test can assert what never reached a model. A token is a run of up to three runes. It takes every field of a request,
-// and leaves it to its plan to answer accordingly. It passes the suite of this package.
+// and leaves it to its plan to answer accordingly. It passes the suite of this package, as far as no plan is needed for it.
 type Scripted struct {
 	models []engine.Model
 	plan   func(n int, req *engine.Request) Plan
@@ -174,6 +175,9 @@ func (s *Scripted) Generate(ctx context.Context, req *engine.Request) iter.Seq2[
 		}
 		if err == nil {
 			err = ctx.Err()
+		}
+		if err == nil && !req.Deadline.IsZero() && time.Now().After(req.Deadline) {
+			err = fault.New(fault.CodeEngineOverloaded, string(req.Model)).WithRetryAfter(time.Second)
 		}
 		if err != nil {
 			yield(engine.Event{}, err)
@@ -407,7 +411,7 @@ func logprobs(text string, top int) []engine.TokenLogprob {
 			alt := engine.TokenLogprob{Token: t, Bytes: []byte(t), Logprob: lp.Logprob}
 			if k > 0 {
 				alt.Token = strings.Repeat("~", k)
-				alt.Bytes, alt.Logprob = []byte(alt.Token), lp.Logprob-float64(k)
+				alt.Bytes, alt.Logprob = []byte(alt.Token), lp.Logprob-3*float64(k)
 			}
 			lp.Top = append(lp.Top, alt)
 		}
@@ -465,9 +469,12 @@ func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine
 	asked.Input = slices.Clone(req.Input)
 	s.inputs = append(s.inputs, asked)
 	s.mu.Unlock()
+	if req.Dimensions < 0 || req.Dimensions > m.EmbedDim {
+		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", m.EmbedDim)).WithParam("dimensions")
+	}
 	dim := m.EmbedDim
 	if req.Dimensions > 0 {
-		dim = min(dim, req.Dimensions)
+		dim = req.Dimensions
 	}
 	out := &engine.Embeddings{Model: engine.ReportedModel(m.ID)}
 	for _, text := range req.Input {

@@ -9,8 +9,15 @@ import (
 )
 
 func TestScriptedPassesTheSuite(t *testing.T) {
-	enginetest.Run(t, func(*testing.T) (engine.Engine, enginetest.Options) {
-		return enginetest.NewScripted(nil), enginetest.Options{Generate: "scripted", Embed: "scripted-embed"}
+	enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) {
+		models, err := enginetest.NewScripted(nil).Models(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range models { // what its plan would have to do
+			models[i].HasFormats, models[i].HasTools, models[i].HasSampling = false, false, false
+		}
+		return enginetest.NewScripted(nil, models...), enginetest.Options{Generate: "scripted", Embed: "scripted-embed", Score: "scripted-rerank"}
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
-	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
@@ -53,10 +52,4 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e
-}
-
-func TestConformance(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) {
-		return openEngine(t, Config{Concurrency: 4, ContextTokens: 512}), enginetest.Options{Generate: smol, Embed: "minilm"}
-	})
 }

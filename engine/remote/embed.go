@@ -22,7 +22,7 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	if err != nil {
 		return nil, err
 	}
-	if req.Dimensions > m.EmbedDim {
+	if req.Dimensions < 0 || req.Dimensions > m.EmbedDim {
 		return nil, unsupported("dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", m.EmbedDim))
 	}
 	size, input := 0, prefixed(m, req)

@@ -32,6 +32,10 @@ func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[en
 			return
 		}
 		began := time.Now()
+		if !req.Deadline.IsZero() && began.After(req.Deadline) { // how long the upstream takes is not known here
+			yield(engine.Event{}, fault.New(fault.CodeEngineOverloaded, m.ID).WithRetryAfter(time.Second))
+			return
+		}
 		x, err := e.post(ctx, m, path, body, promptBytes(req)/4+req.MaxTokens)
 		if err != nil {
 			yield(engine.Event{}, err)

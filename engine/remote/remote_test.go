@@ -49,7 +49,9 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) {
 				up := &enginetest.Upstream{Engine: enginetest.NewScripted(nil), HideUsage: hide}
-				return open(t, config(serve(t, up))), enginetest.Options{Generate: "chat", Embed: "embed"}
+				c := config(serve(t, up))
+				c.Models = append(c.Models, remote.ModelConfig{ID: "rank", Upstream: "scripted-rerank", Rerank: true})
+				return open(t, c), enginetest.Options{Generate: "chat", Embed: "embed", Score: "rank"}
 			})
 		})
 	}

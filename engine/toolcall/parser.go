@@ -106,6 +106,10 @@ func (p *Parser) Write(piece string) (text string, deltas []Delta) {
 
 // Close ends the answer and returns what was held back.
 func (p *Parser) Close() (text string, deltas []Delta) {
+	if p.opt.Guaranteed && !p.open && (p.phase != inText || p.calls > 0) { // a limit cut a call or what stands around it
+		p.held.Reset()
+		p.input, p.phase = "", inText
+	}
 	p.final = true
 	for p.step() {
 	}

@@ -195,6 +195,24 @@ func TestGuaranteedArgumentsAreStreamed(t *testing.T) {
 	}
 }
 
+// A limit may cut an answer that a grammar holds to calls anywhere behind the first marker: what is not whole then is no text.
+func TestCutAnswersLeaveNoMarkers(t *testing.T) {
+	for d, text := range map[Dialect]string{
+		Hermes:      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>",
+		Llama:       `{"name": "f", "parameters": {"a": 1}}; {"name": "now", "parameters": {}}`,
+		Mistral:     `[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}, {"name": "now", "arguments": {}}]`,
+		MistralArgs: `[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]now[ARGS]{}`,
+	} {
+		marker, _ := d.Trigger()
+		for cut := len(marker); cut <= len(text); cut++ {
+			got := parse(t, d, Options{Names: offered, Parallel: true, Guaranteed: true}, text[:cut])
+			if got.text != "" {
+				t.Errorf("%s: %q leaves the text %q", d, text[:cut], got.text)
+			}
+		}
+	}
+}
+
 func TestOneCallUnlessParallel(t *testing.T) {
 	for d, text := range map[Dialect]string{
 		Hermes:      `<tool_call>{"name": "now"}</tool_call><tool_call>{"name": "f"}</tool_call>`,
