@@ -6,7 +6,8 @@
 //	 1  decode         the edge turns a dialect into a Call; from here there are no HTTP types
 //	 2  authenticate   credential → principal; the route's permission                          Unauthenticated, Denied
 //	 3  limit          requests, tokens by estimate, concurrency                               RateLimited
-//	 4  admit          policy: model, purpose, classes; masks every text field in place        Denied, Blocked
+//	 4  admit          policy: model, purpose, classes; masks every text field in place,       Denied, Blocked, Invalid
+//	                   inside JSON value by value; what cannot be masked there is refused
 //	 5  cache          none yet: answers of sampled models differ by design, and a wrong hit crosses a border that the other
 //	                   steps guard, so the exact cache waits for its own tests
 //	 6  route          version and engine; the rollout's arm by conversation                   NotFound, Unavailable
@@ -14,7 +15,8 @@
 //	 8  retrieve       passages this principal may see, masked with the request's own vault    Unavailable
 //	 9  admitted       the audit record, durable before the engine is asked                    Unavailable
 //	10  generate       one stream of events                                                    Unavailable, Timeout
-//	11  egress         answer rules → restore → label → count, on the stream                   Blocked
+//	11  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked
+//	                   calls value by value, so that they stay JSON
 //	12  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
 //	13  render         the edge: JSON or server-sent events
 //
