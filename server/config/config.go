@@ -187,7 +187,7 @@ func (c Config) Validate() error {
 	var errs []error
 	add := func(path string, err error) {
 		all := []error{err}
-		if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what it is itself, not what it wraps
+		if several, ok := err.(interface{ Unwrap() []error }); ok {
 			all = several.Unwrap()
 		}
 		for _, err := range all {
