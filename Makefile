@@ -95,6 +95,10 @@ bench: build ## print added gateway latency and engine tokens per second
 bench-engine: build ## compare the engine with llama.cpp from PyPI on the same file (needs python3, g++; ARGS='-rows "prompt 512"')
 	$(GO) run ./bench compare $(ARGS)
 
+.PHONY: bench-serving
+bench-serving: build ## compare serving many clients with llama.cpp's server (ARGS='-clients 8 -prompt 128'; see bench/README.md)
+	$(GO) run ./bench serving $(ARGS)
+
 .PHONY: fmt
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')

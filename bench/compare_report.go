@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -102,19 +101,9 @@ func (c *comparison) write(started time.Time) error {
 	if base == "" {
 		base = filepath.Join(c.cache, "results", started.Format("2006-01-02T15-04-05"))
 	}
-	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil { //nolint:gosec // figures are no secret
-		return err
-	}
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
 	var text strings.Builder
 	r.markdown(&text)
-	if err := os.WriteFile(base+".json", append(raw, '\n'), 0o600); err != nil {
-		return err
-	}
-	if err := os.WriteFile(base+".md", []byte(text.String()), 0o600); err != nil {
+	if err := keep(base, r, text.String()); err != nil {
 		return err
 	}
 	fmt.Print(text.String())

@@ -51,7 +51,7 @@ func benchGateway(ctx context.Context, binary string, rounds int, length time.Du
 		return err
 	}
 	defer stopUpstream()
-	gw, pid, stopGateway, err := startSluice(ctx, binary, dir, up)
+	gw, pid, stopGateway, err := startGateway(ctx, binary, dir, up)
 	if err != nil {
 		return err
 	}
@@ -172,19 +172,24 @@ func startUpstream(ctx context.Context) (string, func(), error) {
 	return strings.TrimSpace(line), stop, nil
 }
 
-// startSluice starts the binary as an operator would, with the upstream as its only engine.
-func startSluice(ctx context.Context, binary, dir, upstreamURL string) (target, int, func(), error) {
-	config := filepath.Join(dir, "sluice.yaml")
-	text := fmt.Sprintf(`log: {level: error}
-engines:
+// startGateway starts the binary with the upstream as its only engine.
+func startGateway(ctx context.Context, binary, dir, upstreamURL string) (target, int, func(), error) {
+	return startSluice(ctx, binary, dir, fmt.Sprintf(`engines:
   native: {models: []}
   remote:
     - {name: scripted, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: [{id: scripted}]}
-rag: {embedding_model: ""}
+`, upstreamURL))
+}
+
+// startSluice starts the binary as an operator would, with these engines.
+func startSluice(ctx context.Context, binary, dir, engines string) (target, int, func(), error) {
+	config := filepath.Join(dir, "sluice.yaml")
+	text := `log: {level: error}
+` + engines + `rag: {embedding_model: ""}
 limits: # counted, never reached
   key: {requests_per_minute: 60000000, tokens_per_minute: 60000000, concurrent: 10000}
   tenant: {requests_per_minute: 60000000, tokens_per_minute: 60000000, concurrent: 10000}
-`, upstreamURL)
+`
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return target{}, 0, nil, err
 	}

@@ -7,6 +7,7 @@
 //	go run ./bench            everything
 //	go run ./bench -only gateway|engine
 //	go run ./bench compare    the engine against llama.cpp, alternating (see peer.go for where that comes from)
+//	go run ./bench serving    many clients at once, against llama.cpp's server
 package main
 
 import (
@@ -24,10 +25,16 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "upstream" {
 		exit(upstream(os.Stdout))
 	}
+	if len(os.Args) == 3 && os.Args[1] == "open" {
+		exit(openServer(os.Args[2], os.Stdout))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == "compare" {
 		exit(compare(ctx, os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "serving" {
+		exit(serving(ctx, os.Args[2:]))
 	}
 	var (
 		only   = flag.String("only", "", "gateway or engine")

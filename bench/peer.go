@@ -129,22 +129,45 @@ func (p *peer) make(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.log, "building the peer, %s …\n", p.builds[i].name)
-	args := append([]string{
-		"-S", p.source, "-B", dir, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DLLAMA_BUILD_NUMBER=" + peerBuild,
-		"-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_OPENSSL=OFF",
-	}, p.builds[i].flags...)
-	if err := p.command(ctx, "configure", cmake, args...); err != nil {
-		return err
-	}
 	targets := []string{"ggml-cpu", "ggml"}
 	if i == 0 {
 		targets = []string{"llama-bench", "llama-quantize"}
 	}
-	if err := p.command(ctx, "compile", cmake, append([]string{"--build", dir, "-j", strconv.Itoa(runtime.NumCPU()), "--target"}, targets...)...); err != nil {
+	if err := p.compile(ctx, i, cmake, "OFF", targets); err != nil {
 		return err
 	}
 	return os.WriteFile(done, nil, 0o600)
+}
+
+// makeServer adds the peer's server, without its pages for browsers, to the build that has the other programs.
+func (p *peer) makeServer(ctx context.Context) error {
+	done := filepath.Join(p.buildDir(0), "complete-server")
+	if _, err := os.Stat(done); err == nil {
+		return nil
+	}
+	cmake, err := p.cmake(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.compile(ctx, 0, cmake, "ON", []string{"llama-server"}); err != nil {
+		return err
+	}
+	return os.WriteFile(done, nil, 0o600)
+}
+
+// compile configures build i and makes targets; server is ON or OFF.
+func (p *peer) compile(ctx context.Context, i int, cmake, server string, targets []string) error {
+	fmt.Fprintf(p.log, "building the peer, %s: %s …\n", p.builds[i].name, strings.Join(targets, ", "))
+	dir := p.buildDir(i)
+	args := append([]string{
+		"-S", p.source, "-B", dir, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DLLAMA_BUILD_NUMBER=" + peerBuild,
+		"-DLLAMA_BUILD_SERVER=" + server, "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_BUILD_TESTS=OFF",
+		"-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_OPENSSL=OFF",
+	}, p.builds[i].flags...)
+	if err := p.command(ctx, "configure", cmake, args...); err != nil {
+		return err
+	}
+	return p.command(ctx, "compile", cmake, append([]string{"--build", dir, "-j", strconv.Itoa(runtime.NumCPU()), "--target"}, targets...)...)
 }
 
 // cmake returns the program, out of an environment in the cache where the system has none.

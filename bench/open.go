@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"syscall"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/server/httpapi"
+)
+
+// The ungoverned server is the product's own edge, pipeline and engine, but with parts that govern nothing: every credential is the name
+// of a tenant that may do everything, nothing is masked, priced, labelled or recorded. It is a process of its own, as the peer is.
+
+// openConfig says what the ungoverned server runs.
+type openConfig struct {
+	Model         string `json:"model"`
+	Threads       int    `json:"threads"`
+	Slots         int    `json:"slots"` // sequences at a time; 0: the engine's default
+	Packed        string `json:"packed"`
+	NoSpeculation bool   `json:"no_speculation"`
+	NoTargets     bool   `json:"no_targets"` // latency targets so high that the controller never holds anything back
+	Profile       string `json:"profile"`    // file for a CPU profile; ""
+}
+
+// servedModel is the name under which everything is asked for.
+const servedModel = "m"
+
+// openServer serves until it is interrupted. It prints its address once it can answer.
+func openServer(text string, out io.Writer) error {
+	var c openConfig
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg := native.Config{
+		Models: []native.ModelConfig{{ID: servedModel, Path: c.Model}}, Threads: c.Threads, Concurrency: c.Slots, CacheDir: c.Packed,
+		NoSpeculation: c.NoSpeculation,
+	}
+	if c.NoTargets {
+		cfg.Latency = native.Latency{Interactive: time.Minute, Standard: time.Minute, Batch: time.Minute}
+	}
+	e, err := native.New(cfg, log, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.Close() }()
+	handler, err := openHandler(e, log)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // lives as long as the process
+	if err != nil {
+		return err
+	}
+	if c.Profile != "" {
+		f, err := os.Create(c.Profile)
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer func() {
+			pprof.StopCPUProfile()
+			_ = f.Close()
+		}()
+	}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ended
+		_ = srv.Close()
+	}()
+	fmt.Fprintf(out, "http://%s\n", l.Addr())
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
+	models, err := e.Models(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	most := limit.Limits{RequestsPerMinute: 60_000_000, TokensPerMinute: 60_000_000, Concurrent: 10_000}
+	limits, err := limit.NewMemory(limit.Config{Key: most, Tenant: most}, log)
+	if err != nil {
+		return nil, err
+	}
+	p, err := gateway.New(gateway.Config{}, gateway.Deps{
+		Identity: openDoor{}, Access: openDoor{}, Limits: limits, Guard: openGuard{}, Router: openRouter{e, models[0]}, Ledger: openLedger{},
+		Retriever: openDoor{}, Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	api, err := httpapi.New(httpapi.Config{}, p, log, nil)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewEngine()
+}
+
+// openDoor asks nothing and keeps nothing.
+type openDoor struct{}
+
+func (openDoor) Authenticate(_ context.Context, _ identity.Plane, credential string) (identity.Principal, error) {
+	return identity.Principal{Tenant: credential, Kind: "key", ID: credential}, nil
+}
+func (openDoor) Allow(identity.Principal, access.Permission, string) error { return nil }
+func (openDoor) Append(context.Context, audit.Event) (audit.Receipt, error) {
+	return audit.Receipt{ID: "none"}, nil
+}
+func (openDoor) Search(context.Context, rag.Query) ([]rag.Passage, error) { return nil, nil }
+func (openDoor) Attribute(time.Duration, int) int64                       { return 0 }
+func (openDoor) Method() string                                           { return "" }
+func (openDoor) Make(string, string) label.Label                          { return label.Label{} }
+
+type openRouter struct {
+	engine engine.Engine
+	info   engine.Model
+}
+
+func (r openRouter) Pick(a route.Ask) (route.Choice, error) {
+	return route.Choice{
+		Version: route.Version{Model: a.Model, Version: "1", Engine: "native", EngineModel: r.info.ID, Precision: r.info.Precision},
+		Engine:  r.engine, Info: r.info,
+	}, nil
+}
+func (openRouter) Models() []route.Model { return nil }
+
+// openGuard lets text through as it is.
+type openGuard struct{}
+
+func (openGuard) Admit(context.Context, governance.Ask) (gateway.Admission, error) {
+	return openAdmission{}, nil
+}
+func (openGuard) Models(_ context.Context, _ string, all []string) []string { return all }
+
+type openAdmission struct{}
+
+func (openAdmission) Policy() governance.PolicyRef            { return governance.PolicyRef{} }
+func (openAdmission) Findings() []governance.Finding          { return nil }
+func (openAdmission) Masked() bool                            { return false }
+func (openAdmission) MaskPassage(text string) (string, error) { return text, nil }
+func (openAdmission) Release() gateway.Release                { return openRelease{} }
+func (openAdmission) LabelMode(asked string) string           { return asked }
+func (openAdmission) AllowsCollection(string) bool            { return true }
+
+type openRelease struct{}
+
+func (openRelease) Write(s string) (string, error) { return s, nil }
+func (openRelease) Close() (string, error)         { return "", nil }
+
+type openLedger struct{}
+
+func (openLedger) Reserve(context.Context, billing.Ask) (gateway.Reservation, error) {
+	return openReservation{}, nil
+}
+
+type openReservation struct{}
+
+func (openReservation) Settle(billing.Tokens) billing.Charge { return billing.Charge{} }
+func (openReservation) Release()                             {}
