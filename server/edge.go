@@ -93,7 +93,7 @@ func (e *edge) mountAdmin(api *httpapi.API, engine *gin.Engine, mux *http.ServeM
 	var admin *adminapi.Server
 	admin, err := adminapi.New(adminapi.Config{SecureCookies: len(e.addresses.admin) > 5 && e.addresses.admin[:5] == "https"}, adminapi.Deps{
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Ledger: p.ledger, Router: p.router, RAG: p.rag,
-		Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
+		Native: p.native, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
 		Playground: api.Playground(func(c *gin.Context, err error) { admin.Fail(c, err) }),
 		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
 			return audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)

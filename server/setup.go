@@ -177,7 +177,7 @@ func (p *parts) registerModels(ctx context.Context) error {
 
 func (p *parts) registerModel(ctx context.Context, engineName string, m engine.Model) error {
 	name := string(m.ID)
-	v := route.Version{Model: name, Version: firstVersion, Engine: engineName, EngineModel: m.ID, Digest: m.Digest, Precision: m.Precision}
+	v := route.Version{Model: name, Version: firstVersion, Engine: engineName, EngineModel: m.ID, Precision: m.Precision}
 	if engineName == nativeEngine && m.CanGenerate {
 		v.Defaults = calm()
 	}

@@ -69,14 +69,14 @@ func (e *Engine) LoadAdapter(cfg AdapterConfig) (Adapter, error) {
 		return Adapter{}, fault.New(fault.CodeModelNotFound, string(cfg.Model)).WithParam("model")
 	}
 	if e.taken(cfg.ID) { // before anything is read; what counts is the look below
-		return Adapter{}, fault.New(fault.CodeExists, string(cfg.ID)).WithParam("id")
+		return Adapter{}, fault.New(fault.CodeExists, fault.Say("model or adapter", "模型或适配器"), string(cfg.ID)).WithParam("id")
 	}
 	a, err := e.readAdapter(cfg, g.prog, g.adapts)
 	if err != nil {
 		return Adapter{}, err
 	}
 	if !e.register(a) {
-		return Adapter{}, fault.New(fault.CodeExists, string(cfg.ID)).WithParam("id")
+		return Adapter{}, fault.New(fault.CodeExists, fault.Say("model or adapter", "模型或适配器"), string(cfg.ID)).WithParam("id")
 	}
 	return a.describe(), nil
 }

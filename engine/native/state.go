@@ -51,3 +51,13 @@ func (e *Engine) Scheduler() []SchedulerState {
 
 // Steps returns what the latest steps after the given one computed, and for which requests: their shares add up to the tokens of the step.
 func (e *Engine) Steps(after uint64) []sched.StepRecord { return e.loop.steps.Since(after) }
+
+// StepPage returns at most n of the steps after the given one, oldest first; without one, the latest n.
+func (e *Engine) StepPage(after *uint64, n int) []sched.StepRecord {
+	log := e.loop.steps
+	if after != nil {
+		return log.Page(*after, n)
+	}
+	last := log.Last()
+	return log.Page(last-min(last, uint64(max(0, n))), n)
+}

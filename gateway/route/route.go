@@ -169,7 +169,7 @@ func (r *Router) report(ctx context.Context, s *snapshot) {
 			used[place{v.Engine, v.EngineModel}] = true
 			if info, ok := s.infos[v.Engine][v.EngineModel]; ok && changed(v, info) {
 				r.log.LogAttrs(ctx, slog.LevelError, "the weights of a model version have changed, it is refused; put the old file back or register a new version",
-					slog.String("model", v.Model), slog.String("version", v.Version), slog.String("registered", v.Digest), slog.String("found", info.Digest))
+					slog.String("model", v.Model), slog.String("version", v.Version), slog.String("registered", v.Digest), slog.String("found", digest(info)))
 			}
 		}
 	}
@@ -283,7 +283,7 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 		return c, fault.Wrap(fmt.Errorf("the weights are not those that version %s was registered with", name), fault.CodeEngineUnavailable, a.Model)
 	}
 	if c.Version.Digest == "" {
-		c.Version.Digest = c.Info.Digest
+		c.Version.Digest = digest(c.Info)
 	}
 	if c.Version.Precision == "" {
 		c.Version.Precision = c.Info.Precision
@@ -294,7 +294,15 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 // changed reports whether the engine now runs other weights under the version's name: evidence and audit records would be about a
 // model that is gone.
 func changed(v Version, info engine.Model) bool {
-	return v.Digest != "" && info.Digest != "" && v.Digest != info.Digest
+	return v.Digest != "" && info.Digest != "" && v.Digest != digest(info)
+}
+
+// digest names the weights of a model: its own, and those of the adapter that changes them.
+func digest(info engine.Model) string {
+	if info.Adapter == "" {
+		return info.Digest
+	}
+	return info.Digest + "+" + info.Adapter
 }
 
 // bucket spreads units over 0..Scale-1, differently for every salt. The bias of the modulus is below 10⁻¹⁵.
@@ -380,9 +388,9 @@ func (r *Router) Register(ctx context.Context, v Version) error {
 	if s := r.current.Load(); s != nil {
 		info := s.infos[v.Engine][v.EngineModel]
 		if changed(v, info) {
-			return invalid("digest", fault.Say("is not that of the weights the engine has (%s)", "与引擎所持权重的摘要（%s）不符", info.Digest))
+			return invalid("digest", fault.Say("is not that of the weights the engine has (%s)", "与引擎所持权重的摘要（%s）不符", digest(info)))
 		}
-		v.Digest, v.Precision = cmp.Or(v.Digest, info.Digest), cmp.Or(v.Precision, info.Precision)
+		v.Digest, v.Precision = cmp.Or(v.Digest, digest(info)), cmp.Or(v.Precision, info.Precision)
 	}
 	if err := r.store.register(ctx, v); err != nil {
 		return err
@@ -414,6 +422,16 @@ func (v Version) check() error {
 		return invalid("max_tokens", fault.Say("must be positive", "须为正数")).WithParam("defaults.max_tokens")
 	}
 	return nil
+}
+
+// Digest names the weights that an engine runs under a model's id, as of the last look at it. Error: CodeModelNotFound.
+func (r *Router) Digest(engineName string, id engine.ModelID) (string, error) {
+	if s := r.current.Load(); s != nil {
+		if info, ok := s.infos[engineName][id]; ok {
+			return digest(info), nil
+		}
+	}
+	return "", fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
 }
 
 // SetAssignment replaces a model's assignment; this replica follows at once, others within a poll. Errors: CodeInvalidValue,

@@ -259,6 +259,20 @@ func (e ReportUsageParamsGroupBy) Valid() bool {
 	}
 }
 
+// Adapter defines model for Adapter.
+type Adapter struct {
+	Bytes   int64    `json:"bytes"`
+	Digest  string   `json:"digest"`
+	Id      string   `json:"id"`
+	Model   string   `json:"model"`
+	Tenants []string `json:"tenants"`
+}
+
+// AdapterList defines model for AdapterList.
+type AdapterList struct {
+	Items []Adapter `json:"items"`
+}
+
 // Approval defines model for Approval.
 type Approval struct {
 	Reason string `json:"reason"`
@@ -581,6 +595,21 @@ type ModelVersion struct {
 	Version     string        `json:"version"`
 }
 
+// NewAdapter defines model for NewAdapter.
+type NewAdapter struct {
+	// Id What callers ask for
+	Id string `json:"id"`
+
+	// Model The engine's model that it changes
+	Model string `json:"model"`
+
+	// Path GGUF file or PEFT directory, below <downloads>/models/adapters
+	Path string `json:"path"`
+
+	// Tenants Who may use it; nobody named means everybody
+	Tenants *[]string `json:"tenants,omitempty"`
+}
+
 // NewBudget defines model for NewBudget.
 type NewBudget struct {
 	// Key Absent or empty = the whole tenant
@@ -627,13 +656,15 @@ type NewKey struct {
 
 // NewModelVersion defines model for NewModelVersion.
 type NewModelVersion struct {
-	Defaults    *ModelDefaults `json:"defaults,omitempty"`
-	Digest      *string        `json:"digest,omitempty"`
-	Engine      string         `json:"engine"`
-	EngineModel string         `json:"engine_model"`
-	Model       string         `json:"model"`
-	Precision   *string        `json:"precision,omitempty"`
-	Version     string         `json:"version"`
+	Defaults *ModelDefaults `json:"defaults,omitempty"`
+
+	// Digest Of the weights; with an adapter, both digests joined by +
+	Digest      *string `json:"digest,omitempty"`
+	Engine      string  `json:"engine"`
+	EngineModel string  `json:"engine_model"`
+	Model       string  `json:"model"`
+	Precision   *string `json:"precision,omitempty"`
+	Version     string  `json:"version"`
 }
 
 // NewPolicy defines model for NewPolicy.
@@ -927,6 +958,34 @@ type RolloutTransition struct {
 	To         string `json:"to"`
 }
 
+// SchedulerList defines model for SchedulerList.
+type SchedulerList struct {
+	Items []SchedulerState `json:"items"`
+}
+
+// SchedulerState defines model for SchedulerState.
+type SchedulerState struct {
+	// ConcurrencyLimit Sequences of all models, whatever the controller allows
+	ConcurrencyLimit int `json:"concurrency_limit"`
+
+	// Controller What a step is taken to cost, targets and observed latency by class, the last demand and decision
+	Controller map[string]interface{} `json:"controller"`
+
+	// DraftAcceptance Share of the guessed tokens that were right, lately
+	DraftAcceptance float64        `json:"draft_acceptance"`
+	DraftIndex      map[string]int `json:"draft_index"`
+	KvPageBytes     int            `json:"kv_page_bytes"`
+	KvPageTokens    int            `json:"kv_page_tokens"`
+	KvPages         int            `json:"kv_pages"`
+
+	// KvPagesInUse By sequences, or kept for later
+	KvPagesInUse     int            `json:"kv_pages_in_use"`
+	Model            string         `json:"model"`
+	PrefixCache      map[string]int `json:"prefix_cache"`
+	RunningSequences int            `json:"running_sequences"`
+	WaitingSequences int            `json:"waiting_sequences"`
+}
+
 // SearchRequest defines model for SearchRequest.
 type SearchRequest struct {
 	Collection string  `json:"collection"`
@@ -942,6 +1001,45 @@ type Session struct {
 
 	// TokenType Bearer
 	TokenType string `json:"token_type"`
+}
+
+// Step defines model for Step.
+type Step struct {
+	AcceptedTokens int `json:"accepted_tokens"`
+	CachedTokens   int `json:"cached_tokens"`
+
+	// Load Tokens of the step, sequences, and the positions that were attended to
+	Load   map[string]int `json:"load"`
+	Shares []StepShare    `json:"shares"`
+
+	// Step Counts from 1 since the start
+	Step int64 `json:"step"`
+
+	// Time When it began
+	Time   time.Time `json:"time"`
+	TookNs int64     `json:"took_ns"`
+}
+
+// StepList defines model for StepList.
+type StepList struct {
+	Items []Step `json:"items"`
+}
+
+// StepShare defines model for StepShare.
+type StepShare struct {
+	// AcceptedTokens Guesses that were right
+	AcceptedTokens int `json:"accepted_tokens"`
+
+	// CachedTokens Found in the prefix cache instead of computed
+	CachedTokens int `json:"cached_tokens"`
+	DecodeTokens int `json:"decode_tokens"`
+
+	// DraftTokens Guessed and computed
+	DraftTokens   int `json:"draft_tokens"`
+	PrefillTokens int `json:"prefill_tokens"`
+
+	// Request Request id; empty for what the record has no room for
+	Request string `json:"request"`
 }
 
 // System defines model for System.
@@ -1158,6 +1256,13 @@ type ListBudgetsParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListStepsParams defines parameters for ListSteps.
+type ListStepsParams struct {
+	// After Number of a step
+	After *int64 `form:"after,omitempty" json:"after,omitempty"`
+	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -1279,6 +1384,9 @@ type SetBudgetJSONRequestBody = NewBudget
 
 // SetCapacityJSONRequestBody defines body for SetCapacity for application/json ContentType.
 type SetCapacityJSONRequestBody = CapacitySchedule
+
+// LoadAdapterJSONRequestBody defines body for LoadAdapter for application/json ContentType.
+type LoadAdapterJSONRequestBody = NewAdapter
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = NewKey
@@ -1704,6 +1812,21 @@ type ServerInterface interface {
 	// SetCapacity Set the peak and valley schedule
 	// (PUT /capacity)
 	SetCapacity(c *gin.Context)
+	// ListAdapters Adapters that the native engine has loaded
+	// (GET /engine/adapters)
+	ListAdapters(c *gin.Context)
+	// LoadAdapter Load a LoRA adapter while others go on
+	// (POST /engine/adapters)
+	LoadAdapter(c *gin.Context)
+	// UnloadAdapter Unload an adapter
+	// (DELETE /engine/adapters/{id})
+	UnloadAdapter(c *gin.Context, id string)
+	// GetScheduler What the scheduler of the native engine sees and decided last
+	// (GET /engine/scheduler)
+	GetScheduler(c *gin.Context)
+	// ListSteps What the latest steps of the native engine computed, and for which requests
+	// (GET /engine/steps)
+	ListSteps(c *gin.Context, params ListStepsParams)
 	// ListKeys List API keys of a tenant, newest first
 	// (GET /keys)
 	ListKeys(c *gin.Context, params ListKeysParams)
@@ -2131,6 +2254,105 @@ func (siw *ServerInterfaceWrapper) SetCapacity(c *gin.Context) {
 	}
 
 	siw.Handler.SetCapacity(c)
+}
+
+// ListAdapters operation middleware
+func (siw *ServerInterfaceWrapper) ListAdapters(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListAdapters(c)
+}
+
+// LoadAdapter operation middleware
+func (siw *ServerInterfaceWrapper) LoadAdapter(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.LoadAdapter(c)
+}
+
+// UnloadAdapter operation middleware
+func (siw *ServerInterfaceWrapper) UnloadAdapter(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UnloadAdapter(c, id)
+}
+
+// GetScheduler operation middleware
+func (siw *ServerInterfaceWrapper) GetScheduler(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetScheduler(c)
+}
+
+// ListSteps operation middleware
+func (siw *ServerInterfaceWrapper) ListSteps(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStepsParams
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", c.Request.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter after: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListSteps(c, params)
 }
 
 // ListKeys operation middleware
@@ -3109,6 +3331,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/audit/verifications/:id", wrapper.GetVerification)
 	router.GET(options.BaseURL+"/models", wrapper.ListModels)
 	router.POST(options.BaseURL+"/model-versions", wrapper.RegisterModelVersion)
+	router.GET(options.BaseURL+"/engine/scheduler", wrapper.GetScheduler)
+	router.GET(options.BaseURL+"/engine/steps", wrapper.ListSteps)
+	router.GET(options.BaseURL+"/engine/adapters", wrapper.ListAdapters)
+	router.POST(options.BaseURL+"/engine/adapters", wrapper.LoadAdapter)
+	router.DELETE(options.BaseURL+"/engine/adapters/:id", wrapper.UnloadAdapter)
 	router.GET(options.BaseURL+"/rollouts", wrapper.ListRollouts)
 	router.POST(options.BaseURL+"/rollouts", wrapper.StartRollout)
 	router.GET(options.BaseURL+"/rollouts/:id", wrapper.GetRollout)

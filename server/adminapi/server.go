@@ -14,6 +14,8 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -43,7 +45,12 @@ type Deps struct {
 	Router    *route.Router
 	RAG       *rag.Service
 	Workflows *workflows.Service // nil when switched off
-	Pipeline  *gateway.Pipeline
+	Native    *native.Engine     // nil without native models
+	// LoadAdapter and UnloadAdapter change what the native engine has, and the models that can be asked for with it. The path is what
+	// the request says.
+	LoadAdapter   func(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error)
+	UnloadAdapter func(ctx context.Context, id engine.ModelID) error
+	Pipeline      *gateway.Pipeline
 	// Playground answers POST /v1/chat/completions on the admin plane.
 	Playground gin.HandlerFunc
 	// EnergyMethod names how energy figures of this installation come about.

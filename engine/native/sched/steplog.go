@@ -77,16 +77,27 @@ func (l *StepLog) Add(at time.Time, took time.Duration, load Load, shares []Shar
 func abs(n int) int { return max(n, -n) }
 
 // Since returns copies of the records with a Step above the given one that are still there, oldest first.
-func (l *StepLog) Since(step uint64) []StepRecord {
+func (l *StepLog) Since(step uint64) []StepRecord { return l.Page(step, len(l.records)) }
+
+// Last is the number of the latest step, 0 before the first.
+func (l *StepLog) Last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if step >= l.last {
+	return l.last
+}
+
+// Page is what Since returns, but of so many records at most.
+func (l *StepLog) Page(step uint64, most int) []StepRecord {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if step >= l.last || most < 1 {
 		return nil
 	}
 	size := uint64(len(l.records))
 	from := max(step, l.last-min(l.last, size)) + 1
-	var out []StepRecord
-	for n := from; n <= l.last; n++ {
+	to := min(l.last, from+uint64(most)-1)
+	out := make([]StepRecord, 0, to-from+1)
+	for n := from; n <= to; n++ {
 		r := l.records[n%size]
 		r.Shares = slices.Clone(r.Shares)
 		out = append(out, r)

@@ -452,6 +452,87 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/engine/scheduler": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the scheduler of the native engine sees and decided last
+         * @description One state for each model that generates. Figures only; no text and no tenant.
+         */
+        get: operations["getScheduler"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/engine/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the latest steps of the native engine computed, and for which requests
+         * @description The engine remembers some thousand steps. Without `after` the latest are listed, with it the next ones after that step: send the number of the last one listed to go on. The shares of the requests add up to the tokens of the step. Tokens are counted here, never shown.
+         */
+        get: operations["listSteps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/engine/adapters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Adapters that the native engine has loaded */
+        get: operations["listAdapters"];
+        put?: never;
+        /**
+         * Load a LoRA adapter while others go on
+         * @description The adapter becomes a model of its own, with a version that takes its traffic. It is there until it is unloaded or this server stops; name it in engines.native.adapters to have it after every start. An id that stands for other weights already is refused: load them under another id and register that as a version of the model. Every replica loads for itself.
+         */
+        post: operations["loadAdapter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/engine/adapters/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Unload an adapter
+         * @description Requests that use it end as if it were still there. Its versions stay registered, for the records, and answer again when it is loaded again.
+         */
+        delete: operations["unloadAdapter"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/rollouts": {
         parameters: {
             query?: never;
@@ -1127,6 +1208,7 @@ export interface components {
             version: string;
             engine: string;
             engine_model: string;
+            /** @description Of the weights; with an adapter, both digests joined by + */
             digest?: string;
             precision?: string;
             defaults?: components["schemas"]["ModelDefaults"];
@@ -1154,6 +1236,93 @@ export interface components {
         };
         ModelList: {
             items: components["schemas"]["Model"][];
+        };
+        SchedulerState: {
+            model: string;
+            /** @description What a step is taken to cost, targets and observed latency by class, the last demand and decision */
+            controller: {
+                [key: string]: unknown;
+            };
+            running_sequences: number;
+            waiting_sequences: number;
+            /** @description Sequences of all models, whatever the controller allows */
+            concurrency_limit: number;
+            kv_pages: number;
+            /** @description By sequences, or kept for later */
+            kv_pages_in_use: number;
+            kv_page_tokens: number;
+            kv_page_bytes: number;
+            prefix_cache: {
+                [key: string]: number;
+            };
+            draft_index: {
+                [key: string]: number;
+            };
+            /**
+             * Format: double
+             * @description Share of the guessed tokens that were right, lately
+             */
+            draft_acceptance: number;
+        };
+        SchedulerList: {
+            items: components["schemas"]["SchedulerState"][];
+        };
+        StepShare: {
+            /** @description Request id; empty for what the record has no room for */
+            request: string;
+            decode_tokens: number;
+            prefill_tokens: number;
+            /** @description Guessed and computed */
+            draft_tokens: number;
+            /** @description Guesses that were right */
+            accepted_tokens: number;
+            /** @description Found in the prefix cache instead of computed */
+            cached_tokens: number;
+        };
+        Step: {
+            /**
+             * Format: int64
+             * @description Counts from 1 since the start
+             */
+            step: number;
+            /**
+             * Format: date-time
+             * @description When it began
+             */
+            time: string;
+            /** Format: int64 */
+            took_ns: number;
+            /** @description Tokens of the step, sequences, and the positions that were attended to */
+            load: {
+                [key: string]: number;
+            };
+            accepted_tokens: number;
+            cached_tokens: number;
+            shares: components["schemas"]["StepShare"][];
+        };
+        StepList: {
+            items: components["schemas"]["Step"][];
+        };
+        NewAdapter: {
+            /** @description What callers ask for */
+            id: string;
+            /** @description The engine's model that it changes */
+            model: string;
+            /** @description GGUF file or PEFT directory, below <downloads>/models/adapters */
+            path: string;
+            /** @description Who may use it; nobody named means everybody */
+            tenants?: string[];
+        };
+        Adapter: {
+            id: string;
+            model: string;
+            digest: string;
+            /** Format: int64 */
+            bytes: number;
+            tenants: string[];
+        };
+        AdapterList: {
+            items: components["schemas"]["Adapter"][];
         };
         NewRollout: {
             model: string;
@@ -2274,6 +2443,119 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["ModelVersion"];
                 };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getScheduler: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description States by model; none without a native engine */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchedulerList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listSteps: {
+        parameters: {
+            query?: {
+                /** @description Number of a step */
+                after?: number;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Steps, oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listAdapters: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Adapters by id */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdapterList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    loadAdapter: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAdapter"];
+            };
+        };
+        responses: {
+            /** @description Loaded */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Adapter"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    unloadAdapter: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Unloaded */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["ProblemAnswer"];
         };

@@ -1,0 +1,99 @@
+package adminapi
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/native/sched"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// itemList is an answer whose items need no translation: the engine's own types are those of the document, and a test holds them together.
+type itemList[T any] struct {
+	Items []T `json:"items"`
+}
+
+// GetScheduler implements GET /engine/scheduler.
+func (s *Server) GetScheduler(c *gin.Context) {
+	out := itemList[native.SchedulerState]{Items: []native.SchedulerState{}}
+	if s.deps.Native != nil {
+		out.Items = s.deps.Native.Scheduler()
+	}
+	s.reply(c, http.StatusOK, out, nil)
+}
+
+// defaultSteps is the length of a page of steps.
+const defaultSteps = 100
+
+// ListSteps implements GET /engine/steps.
+func (s *Server) ListSteps(c *gin.Context, params ListStepsParams) {
+	out := itemList[sched.StepRecord]{Items: []sched.StepRecord{}}
+	if s.deps.Native != nil {
+		var after *uint64
+		if params.After != nil {
+			n := uint64(*params.After)
+			after = &n
+		}
+		n := defaultSteps
+		if params.Limit != nil {
+			n = *params.Limit
+		}
+		out.Items = append(out.Items, s.deps.Native.StepPage(after, n)...)
+	}
+	s.reply(c, http.StatusOK, out, nil)
+}
+
+// ListAdapters implements GET /engine/adapters.
+func (s *Server) ListAdapters(c *gin.Context) {
+	out := AdapterList{Items: []Adapter{}}
+	if s.deps.Native != nil {
+		for _, a := range s.deps.Native.Adapters() {
+			out.Items = append(out.Items, adapterView(a))
+		}
+	}
+	s.reply(c, http.StatusOK, out, nil)
+}
+
+func adapterView(a native.Adapter) Adapter {
+	out := Adapter{Id: string(a.ID), Model: string(a.Model), Digest: a.Digest, Bytes: int64(a.Bytes), Tenants: a.Tenants}
+	if out.Tenants == nil {
+		out.Tenants = []string{}
+	}
+	return out
+}
+
+// LoadAdapter implements POST /engine/adapters.
+func (s *Server) LoadAdapter(c *gin.Context) {
+	in, err := decode[NewAdapter](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	tenants := deref(in.Tenants)
+	detail := map[string]string{"model": in.Model, "path": in.Path, "tenants": clip(strings.Join(tenants, " "), maxResource)}
+	about(c, in.Id, detail)
+	if s.deps.Native == nil {
+		s.Fail(c, fault.New(fault.CodeModelNotFound, in.Model).WithParam("model"))
+		return
+	}
+	a, err := s.deps.LoadAdapter(c.Request.Context(), native.AdapterConfig{ID: engine.ModelID(in.Id), Model: engine.ModelID(in.Model), Path: in.Path, Tenants: tenants})
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	detail["digest"] = a.Digest
+	s.reply(c, http.StatusCreated, adapterView(a), nil)
+}
+
+// UnloadAdapter implements DELETE /engine/adapters/{id}.
+func (s *Server) UnloadAdapter(c *gin.Context, id string) {
+	if s.deps.Native == nil {
+		s.Fail(c, fault.New(fault.CodeModelNotFound, id).WithParam("id"))
+		return
+	}
+	s.reply(c, http.StatusNoContent, nil, s.deps.UnloadAdapter(c.Request.Context(), engine.ModelID(id)))
+}
