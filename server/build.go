@@ -45,6 +45,7 @@ type parts struct {
 	log *slog.Logger
 	reg *prometheus.Registry
 
+	metrics  prometheus.Gatherers // what /metrics shows: reg, and other names of the same
 	keys     *keyring.Ring
 	db       *gorm.DB
 	identity *identity.Identity
@@ -74,7 +75,8 @@ type loop struct {
 
 // build constructs every part and loads its first snapshot. It starts nothing. On error, what was built is closed again.
 func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, error) {
-	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry(), engines: map[string]engine.Engine{}}
+	reg := prometheus.NewRegistry()
+	p := &parts{cfg: cfg, log: log, reg: reg, metrics: prometheus.Gatherers{reg}, engines: map[string]engine.Engine{}}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -188,6 +190,13 @@ func (p *parts) buildEngines(ctx context.Context) error {
 		p.closers = append(p.closers, e.Close)
 		if err := checkWeights(ctx, e, p.cfg.Engines.Native.Models); err != nil {
 			return err
+		}
+		if p.cfg.Metrics.VLLMNames {
+			theirs, err := newVLLMMetrics(ctx, p.reg, e, p.log)
+			if err != nil {
+				return err
+			}
+			p.metrics = append(p.metrics, theirs)
 		}
 	}
 	for _, cfg := range p.cfg.Engines.Remote {

@@ -102,7 +102,7 @@ func (e *edge) mountAdmin(api *httpapi.API, engine *gin.Engine, mux *http.ServeM
 	if err != nil {
 		return err
 	}
-	mux.Handle("GET /metrics", promhttp.HandlerFor(p.reg, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{}))
 	if !p.cfg.Console {
 		return nil
 	}

@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -185,6 +187,13 @@ func TestEngineAPI(t *testing.T) {
 		t.Errorf("another tenant's adapter: %d %s", r.status, r.body)
 	}
 
+	var metrics string
+	eventually(t, "the last step to be counted", func() bool {
+		metrics = string(in.send(http.MethodGet, "/metrics", "", nil).body)
+		return strings.Contains(metrics, "\nvllm:num_requests_running{model_name=\"chat\"} 0\n")
+	})
+	engineMetrics(t, metrics)
+
 	if r := in.admin(http.MethodDelete, "/engine/adapters/law", nil, nil); r.status != http.StatusNoContent {
 		t.Errorf("unload: %d %s", r.status, r.body)
 	}
@@ -196,5 +205,65 @@ func TestEngineAPI(t *testing.T) {
 	}
 	if r := load(map[string]any{"id": "law", "model": "chat", "path": "law"}); r.status != http.StatusCreated || ask("law").status != http.StatusOK {
 		t.Errorf("the same weights again: %d %s", r.status, r.body)
+	}
+}
+
+// engineMetrics pins the names of the engine's metrics once it has answered, ours and vLLM's, and that theirs say what ours say.
+func engineMetrics(t *testing.T, text string) {
+	t.Helper()
+	if strings.Contains(text, "canary") || strings.Contains(text, "demo") {
+		t.Error("the metrics name a tenant or repeat a prompt")
+	}
+	var lines []string
+	for line := range strings.Lines(metricNames(t, text)) {
+		if strings.HasPrefix(line, "sluice_engine_") {
+			lines = append(lines, line)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (vllm:\S+ \S+)$`).FindAllStringSubmatch(text, -1) {
+		lines = append(lines, m[1]+"\n")
+	}
+	const file = "testdata/metrics-engine.golden"
+	got := strings.Join(lines, "")
+	if os.Getenv("SLUICE_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || got != string(want) {
+		t.Errorf("the engine's metrics differ from %s (%v); if that is meant, run with SLUICE_UPDATE=1 and tell the users in CHANGELOG.md. Now:\n%s", file, err, got)
+	}
+	value := func(series string) float64 {
+		for line := range strings.Lines(text) {
+			if rest, ok := strings.CutPrefix(line, series+" "); ok {
+				v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+		}
+		t.Errorf("there is no %s", series)
+		return -1
+	}
+	const model = `{model_name="chat"}`
+	for _, c := range []struct {
+		theirs string
+		want   float64
+	}{
+		{"vllm:generation_tokens_total" + model, value(`sluice_engine_tokens_total{phase="completion"}`)},
+		{"vllm:prompt_tokens_total" + model, value(`sluice_engine_tokens_total{phase="prompt"}`) + value(`sluice_engine_tokens_total{phase="cached"}`)},
+		{"vllm:kv_cache_usage_perc" + model, value(`sluice_engine_kv_usage_ratio{model="chat"}`)},
+		{"vllm:time_to_first_token_seconds_count" + model, 2},
+		{"vllm:time_to_first_token_seconds_sum" + model, value(`sluice_engine_time_to_first_token_seconds_sum{class="standard"}`)},
+		{`vllm:time_to_first_token_seconds_bucket{model_name="chat",le="300"}`, 2},
+		{`vllm:request_success_total{finished_reason="length",model_name="chat"}`, 2},
+		{"vllm:num_requests_running" + model, 0},
+		{"vllm:iteration_tokens_total_count" + model, value("sluice_engine_step_tokens_count")},
+	} {
+		if got := value(c.theirs); got != c.want {
+			t.Errorf("%s is %v, ours %v", c.theirs, got, c.want)
+		}
 	}
 }

@@ -59,7 +59,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		reg = prometheus.NewRegistry()
 	}
 	f := factory{reg}
-	return &metrics{
+	m := &metrics{
 		plans: f.counters("packed_weights_total",
 			"Models loaded, by where their packed weights came from: hit (mapped from the cache), built, rebuilt (the file could not be used), off (not kept).", "model", "result"),
 		fused:   f.counters("plan_rewrites_total", "Rewrites that the passes of the compiler made, by pass.", "pass"),
@@ -90,6 +90,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		promptLengths:     f.histogram("request_prompt_tokens", "Prompt tokens of a request.", sizes),
 		completionLengths: f.histogram("request_completion_tokens", "Completion tokens of a request, of all its choices.", sizes),
 	}
+	for class := range sched.Classes { // what never happened is 0, not absent
+		m.preemptions.WithLabelValues(sched.ClassName(class))
+	}
+	for _, phase := range []string{"prompt", "completion", "cached", "draft"} {
+		m.tokens.WithLabelValues(phase)
+	}
+	return m
 }
 
 // factory makes and registers metrics of the engine.
