@@ -209,6 +209,31 @@ func TestWeightsThatChanged(t *testing.T) {
 	}
 }
 
+// TestAdapterThatChanged: the same model with another adapter is not what the version was registered with.
+func TestAdapterThatChanged(t *testing.T) {
+	db := dbtest.SQLite(t)
+	adapted := func(adapter string) map[string]engine.Engine {
+		return map[string]engine.Engine{"native": enginetest.NewScripted(nil, engine.Model{ID: "scripted", Digest: "sha256:aa", Base: "base", Adapter: adapter, CanGenerate: true})}
+	}
+	r := open(t, db, adapted("sha256:cc"))
+	ok(t, r.Register(t.Context(), version("v1")))
+	if c, err := r.Pick(route.Ask{Model: "chat"}); err != nil || c.Version.Digest != "sha256:aa+sha256:cc" {
+		t.Errorf("%+v, %v", c.Version, err)
+	}
+	if d, err := r.Digest("native", "scripted"); err != nil || d != "sha256:aa+sha256:cc" {
+		t.Errorf("%q, %v", d, err)
+	}
+	if _, err := r.Digest("native", "none"); !fault.Is(err, fault.CodeModelNotFound) {
+		t.Errorf("the digest of no model: %v", err)
+	}
+	if _, err := open(t, db, adapted("sha256:dd")).Pick(route.Ask{Model: "chat"}); !fault.Is(err, fault.CodeEngineUnavailable) {
+		t.Errorf("swapped adapter: %v", err)
+	}
+	if _, err := open(t, db, adapted("")).Pick(route.Ask{Model: "chat"}); !fault.Is(err, fault.CodeEngineUnavailable) {
+		t.Errorf("without its adapter: %v", err)
+	}
+}
+
 type failing struct{ engine.Engine }
 
 func (failing) Models(context.Context) ([]engine.Model, error) { return nil, errors.New("down") }
