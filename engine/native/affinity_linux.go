@@ -40,6 +40,7 @@ func (p place) bind() error {
 		return nil
 	}
 	mask := nodeMask(*p.node)
+	//nolint:gosec // how memory is handed to a system call
 	if _, _, errno := unix.Syscall(unix.SYS_SET_MEMPOLICY, unix.MPOL_PREFERRED, uintptr(unsafe.Pointer(&mask[0])), maxCPU+1); errno != 0 {
 		return os.NewSyscallError("set_mempolicy", errno)
 	}
@@ -52,6 +53,7 @@ func (p place) fetch(mem []byte) error {
 		return nil
 	}
 	mask := nodeMask(*p.node)
+	//nolint:gosec // how memory is handed to a system call
 	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&mem[0])), uintptr(len(mem)), unix.MPOL_PREFERRED,
 		uintptr(unsafe.Pointer(&mask[0])), maxCPU+1, unix.MPOL_MF_MOVE)
 	if errno != 0 {
