@@ -28,6 +28,7 @@ type servingOptions struct {
 	forms                     []string
 	setting, rows, profile    string
 	governed, noSpeculation   bool
+	noTargets                 bool
 	limit                     time.Duration
 }
 
@@ -57,6 +58,7 @@ func parseServing(args []string) (servingOptions, error) {
 	f.StringVar(&o.profile, "profile", "", "directory for CPU profiles of our server, one per row and round")
 	f.BoolVar(&o.governed, "governed", false, "measure the whole product as well: keys, policy, masking, budget, durable audit")
 	f.BoolVar(&o.noSpeculation, "no-speculation", false, "our engine guesses no tokens")
+	f.BoolVar(&o.noTargets, "no-targets", false, "our engine has no latency targets: it computes all clients at once")
 	f.DurationVar(&o.limit, "limit", time.Hour, "begin no round that would end later than this")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -265,7 +267,8 @@ func (c *servingRun) fastest(ctx context.Context, s side, r servingRow) (peerSet
 // start starts the server of a side for a row.
 func (c *servingRun) start(ctx context.Context, s side, r servingRow, profile string) (*running, error) {
 	own := openConfig{
-		Model: c.model, Threads: c.threads, Slots: r.clients, Packed: c.packed(), NoSpeculation: c.noSpeculation, Profile: profile,
+		Model: c.model, Threads: c.threads, Slots: r.clients, Packed: c.packed(), NoSpeculation: c.noSpeculation, NoTargets: c.noTargets,
+		Profile: profile,
 	}
 	switch {
 	case s.peer:
