@@ -136,16 +136,16 @@ func (s *suite) scores() {
 	if slices.Max(want) == slices.Min(want) {
 		s.Errorf("all documents have the score %v", want[0])
 	}
-	close := func(a, b float64) bool { return math.Abs(a-b) < 1e-3 }
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-3 }
 	for i, d := range docs {
-		if got := s.score("river flood", d)[0]; !close(got, want[i]) {
+		if got := s.score("river flood", d)[0]; !near(got, want[i]) {
 			s.Errorf("document %d has %v alone, %v among others", i, got, want[i])
 		}
 	}
 	back := slices.Clone(docs)
 	slices.Reverse(back)
 	for i, v := range s.score("river flood", back...) {
-		if !close(v, want[len(docs)-1-i]) {
+		if !near(v, want[len(docs)-1-i]) {
 			s.Errorf("document %d has %v from behind, %v before", i, v, want[len(docs)-1-i])
 		}
 	}
@@ -158,7 +158,7 @@ func (s *suite) scores() {
 				return
 			}
 			for i, v := range out.Scores {
-				if !close(v, want[i]) {
+				if !near(v, want[i]) {
 					s.Errorf("document %d has %v beside others, %v alone", i, v, want[i])
 				}
 			}

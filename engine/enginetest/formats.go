@@ -38,7 +38,7 @@ func shapes() []shaped {
 		schema(`{"type":"object","properties":{"城市":{"enum":["北京","上海"]},"说明":{"type":"string","maxLength":3}},"required":["城市","说明"],"additionalProperties":false}`),
 		schema(`{"type":"array","items":{"type":"integer","minimum":0,"maximum":9},"minItems":3,"maxItems":3}`),
 		schema(`{"enum":["low","high",null,7]}`),
-		{"grammar", "GBNF", engine.Format{GBNF: "root ::= (\"yes\" | \"no\") \", \" digit digit\ndigit ::= [0-9]\n"}, func(got string) error {
+		{"grammar", "GBNF", engine.Format{GBNF: "root ::= (\"yes\" | \"no\") \", \" figure{2}\nfigure ::= [0-9]\n"}, func(got string) error {
 			return matches(regexp.MustCompile(`^(?:yes|no), \d\d$`), got)
 		}},
 		{"expression", "Regex", engine.Format{Regex: `[A-C]{2}-\d{3}|none`}, func(got string) error { return matches(pattern, got) }},
@@ -96,22 +96,32 @@ func (s *suite) formats() {
 			continue
 		}
 		for _, req.Temperature = range hot {
-			r := s.ok(req)
-			if err := c.check(r.text[0]); err != nil || r.finish[0] != engine.FinishStop {
-				s.Errorf("%s at temperature %v: %v (%s, %q)", c.name, req.Temperature, err, r.finish[0], r.text[0])
-			}
+			s.formed(c, s.ok(req), 0)
 		}
 		if !testing.Short() && s.generate.HasLogprobs { // tokens without a choice have their entries, too
 			req.Temperature, req.Logprobs, req.Choices = 0, 0, 2
 			r := s.ok(req)
 			for i := range 2 {
-				if err := c.check(r.text[i]); err != nil || spelled(r.logprobs[i]) != r.text[i] {
-					s.Errorf("%s with log-probabilities: %v; tokens spell %q, the text is %q", c.name, err, spelled(r.logprobs[i]), r.text[i])
+				s.formed(c, r, i)
+				if got := spelled(r.logprobs[i]); strings.TrimSpace(got) != strings.TrimSpace(r.text[i]) {
+					s.Errorf("%s: tokens spell %q, the text is %q", c.name, got, r.text[i])
 				}
 			}
 		}
 	}
 	s.object()
+}
+
+// formed holds a choice to its format. Formats of others may leave room for white space without end, in which a text runs into its limit.
+func (s *suite) formed(c shaped, r result, choice int) {
+	s.Helper()
+	err := c.check(r.text[choice])
+	if r.finish[choice] == engine.FinishLength && !s.opt.OwnFormats && (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return
+	}
+	if err != nil || r.finish[choice] != engine.FinishStop {
+		s.Errorf("%s: %v (%s, %q)", c.name, err, r.finish[choice], r.text[choice])
+	}
 }
 
 func spelled(lps []engine.TokenLogprob) string {

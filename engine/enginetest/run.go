@@ -23,8 +23,6 @@ type Options struct {
 	Adapter  engine.ModelID // an adapter of Generate that changes its answers; "" skips these tests
 	// Ask is a message the model answers with at least a dozen tokens; "" means a question in English.
 	Ask string
-	// AskTool is a message to which the model calls the tool get_weather with a city; "" means a question in English.
-	AskTool string
 	// Encode returns the tokens of a text in the model that generates; nil skips tests that name tokens.
 	Encode func(text string) []int32
 	// Special is the text of a token with a meaning of its own, such as the end of a turn: in a caller's text it has none. "" skips.
@@ -32,6 +30,8 @@ type Options struct {
 	// Lacks names what the engine refuses with CodeUnsupported although a flag of the model stands for it: fields of engine.Request
 	// and engine.Format, such as "Regex".
 	Lacks []string
+	// LosesTails: what only begins a stop string is missing at the end of a text.
+	LosesTails bool
 	// OwnFormats: the engine holds answers to formats and calls itself: a required call begins at the first token, and costly formats
 	// take bounded time and memory of this process.
 	OwnFormats bool
@@ -100,9 +100,6 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 			}
 			if opt.Ask == "" {
 				opt.Ask = "Tell me a short story about a river and the town beside it."
-			}
-			if opt.AskTool == "" {
-				opt.AskTool = "What is the weather in Paris? Call the tool."
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), opt.Limit)
 			defer cancel()

@@ -67,7 +67,7 @@ func (s *suite) penalties() {
 	s.need(s.generate.HasSampling, "sampling")
 	ask := func(set func(*engine.Request)) float64 {
 		req := s.story()
-		req.Prompt, req.MaxTokens = "row, row, row, row, row, row, row,", 10
+		req.Prompt, req.MaxTokens = strings.TrimSpace(strings.Repeat("row, ", 7)), 10
 		set(req)
 		return repetition(s.ok(req).text[0])
 	}
@@ -127,16 +127,17 @@ func (s *suite) stopBetween() {
 	if len(ids) != 1 {
 		s.Skip("the word is more than one token")
 	}
-	for stop, want := range map[string]string{"e t": " th", "he the t": " t", " the the the the the the": "", "e x": strings.Repeat(" the", 4)} {
+	whole, longer := strings.Repeat(" the", 4), strings.Repeat(" the", 6) // of what only begins a stop string nothing may be lost
+	for stop, want := range map[string]string{"e t": " th", whole[2:10]: " t", "e x": whole, longer: whole} {
 		req := s.story()
 		req.MaxTokens, req.LogitBias, req.Stop = 4, map[int32]float64{ids[0]: 100}, []string{stop}
-		if stop == " the the the the the the" { // longer than the answer: nothing of it may be lost
-			want = strings.Repeat(" the", 4)
-		}
 		r := s.ok(req)
 		finish := engine.FinishStop
-		if want == strings.Repeat(" the", 4) {
+		if want == whole {
 			finish = engine.FinishLength
+		}
+		if s.opt.LosesTails && want == whole {
+			continue
 		}
 		if r.text[0] != want || r.finish[0] != finish {
 			s.Errorf("stop %q: %q (%s), want %q (%s)", stop, r.text[0], r.finish[0], want, finish)

@@ -164,6 +164,26 @@ func TestDialects(t *testing.T) {
 	}
 }
 
+// TestNamedToolOfLlama: that server calls any tool, whichever is named, so that it hears of the named one only.
+func TestNamedToolOfLlama(t *testing.T) {
+	up := enginetest.NewScripted(nil)
+	e := open(t, able(serve(t, &enginetest.Upstream{Engine: up}), "llama.cpp"))
+	req := &engine.Request{
+		Model: "chat", Messages: []engine.Message{{Role: "user", Content: "u"}}, Logprobs: -1, ParallelTools: true,
+		Tools: []engine.Tool{{Name: "f"}, {Name: "g"}}, ToolChoice: engine.ToolChoice{Mode: engine.ToolFunction, Name: "g"},
+	}
+	if _, err := generate(t, e, req); err != nil {
+		t.Fatal(err)
+	}
+	if sent := up.Requests()[0]; len(sent.Tools) != 1 || sent.Tools[0].Name != "g" || sent.ToolChoice.Mode != engine.ToolRequired {
+		t.Errorf("%+v, %+v", sent.Tools, sent.ToolChoice)
+	}
+	req.ToolChoice.Name = "h"
+	if _, err := generate(t, e, req); !fault.Is(err, fault.CodeInvalidValue) || fault.Public(err).Param() != "tool_choice" {
+		t.Errorf("a tool that is not there: %v", err)
+	}
+}
+
 func TestModelsTellAbilities(t *testing.T) {
 	all, err := open(t, able("http://127.0.0.1:1", "vllm")).Models(t.Context())
 	if err != nil {

@@ -25,11 +25,14 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	if req.Dimensions < 0 || req.Dimensions > m.EmbedDim {
 		return nil, unsupported("dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", m.EmbedDim))
 	}
+	if len(req.Input) == 0 { // which not every server takes
+		return &engine.Embeddings{Model: engine.ReportedModel(m.Upstream)}, nil
+	}
 	size, input := 0, prefixed(m, req)
 	for _, s := range input {
 		size += len(s)
 	}
-	x, err := e.post(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, size/4)
+	x, err := e.post(ctx, m, "/embeddings", openai.EmbeddingRequest{Model: m.Upstream, Input: input, EncodingFormat: "float"}, size/4, false)
 	if err != nil {
 		return nil, err
 	}

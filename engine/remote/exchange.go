@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +29,9 @@ type exchange struct {
 	caller context.Context //nolint:containedctx // lives as long as the call
 	ctx    context.Context //nolint:containedctx // ends with the caller, the engine, or the watch
 	model  string
-	needs  int // tokens the request may need, for a context overflow
-	limit  int // the model's context
+	needs  int  // tokens the request may need, for a context overflow
+	limit  int  // the model's context
+	format bool // the request asks for a format, which may be what is refused
 
 	cancel context.CancelCauseFunc
 	stop   func() bool
@@ -38,8 +40,8 @@ type exchange struct {
 }
 
 // post sends body and returns the exchange once the upstream has answered 200.
-func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, needs int) (*exchange, error) {
-	x := &exchange{e: e, caller: caller, model: m.ID, needs: needs, limit: m.ContextTokens}
+func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, needs int, format bool) (*exchange, error) {
+	x := &exchange{e: e, caller: caller, model: m.ID, needs: needs, limit: m.ContextTokens, format: format}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
 	x.stop = context.AfterFunc(e.closed, func() { x.cancel(errClosed) }) //nolint:contextcheck // the engine has a life of its own
 	x.watch = time.AfterFunc(e.cfg.FirstByteTimeout, func() { x.cancel(errSilent) })
@@ -61,6 +63,9 @@ func (x *exchange) send(path string, body any) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "sluice")
+	// Some servers close connections that they said they would keep. Without a value the key is not sent, but lets a request on such a
+	// connection be repeated on a new one if no byte has come back: asking twice does nothing that asking once does not.
+	req.Header["Idempotency-Key"] = nil
 	if key := x.e.cfg.APIKey.Reveal(); key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
@@ -122,9 +127,14 @@ func (x *exchange) refused(status int, d openai.ErrorDetail, retry time.Duration
 	code := fmt.Sprint(d.Code)
 	cause := fmt.Errorf("the upstream answered %d (type %q, code %q)", status, identifier(d.Type), identifier(code))
 	switch {
-	// vLLM and its relatives tell an overflow by their sentence only.
-	case code == "context_length_exceeded" || status == http.StatusBadRequest && strings.Contains(d.Message, "maximum context length"):
+	// vLLM and its relatives tell an overflow by their sentence only, llama.cpp by its type or, where it embeds and reranks, by a sentence.
+	case code == "context_length_exceeded" || d.Type == "exceed_context_size_error",
+		status == http.StatusBadRequest && strings.Contains(d.Message, "maximum context length"),
+		status >= http.StatusBadRequest && strings.Contains(d.Message, "too large to process"):
 		return fault.Wrap(cause, fault.CodeContextLength, x.limit, x.needs).WithParam("messages")
+	case x.format && status == http.StatusBadRequest && aboutFormat(d.Message):
+		return fault.Wrap(cause, fault.CodeInvalidValue, "response_format", fault.Say(
+			"the model's server refuses it; is it valid, and does the server know all of it?", "该模型的服务拒绝了它；请检查其是否有效，以及该服务是否支持")).WithParam("response_format")
 	case status == http.StatusNotFound:
 		return fault.Wrap(cause, fault.CodeModelNotFound, x.model).WithParam("model")
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && retry > 0:
@@ -136,6 +146,14 @@ func (x *exchange) refused(status int, d openai.ErrorDetail, retry time.Duration
 	default:
 		return fault.Wrap(cause, fault.CodeUpstreamFailed, x.model)
 	}
+}
+
+// aboutFormat reports whether a sentence of an upstream is about the format that an answer shall have.
+func aboutFormat(message string) bool {
+	message = strings.ToLower(message)
+	return slices.ContainsFunc([]string{"grammar", "schema", "regex", "response_format", "structured"}, func(word string) bool {
+		return strings.Contains(message, word)
+	})
 }
 
 // identifier keeps what looks like a code and drops everything else.

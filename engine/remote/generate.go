@@ -36,7 +36,7 @@ func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[en
 			yield(engine.Event{}, fault.New(fault.CodeEngineOverloaded, m.ID).WithRetryAfter(time.Second))
 			return
 		}
-		x, err := e.post(ctx, m, path, body, promptBytes(req)/4+req.MaxTokens)
+		x, err := e.post(ctx, m, path, body, promptBytes(req)/4+req.MaxTokens, req.Format != nil)
 		if err != nil {
 			yield(engine.Event{}, err)
 			return

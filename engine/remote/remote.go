@@ -7,6 +7,21 @@
 // the log; its status, type and code do.
 //
 // Models are what the configuration lists, not what the upstream offers.
+//
+// What the server of llama.cpp (build 11549) does of the contract, as the suite of package enginetest finds it:
+//
+//	sampling fields, logit bias, seeds, n     yes; not bit for bit the same text in another batch
+//	min_tokens, echo                          no such fields: refused
+//	log-probabilities with alternatives       yes
+//	json_object, json_schema, GBNF, choices   yes; schemas leave room for white space without end, which may use up max_tokens
+//	regular expressions                       no such field: refused
+//	tools, streamed calls                     yes, with a template that knows tools
+//	tool_choice "required"                    text may come first, or instead where the model ends it
+//	tool_choice with a name                   ignores the name, so it is offered that tool alone
+//	stop strings                              yes; a text that ends with the beginning of one loses it
+//	classes, deadlines, tenants, adapters     not passed on; a deadline that has passed is refused here
+//	special tokens in texts of callers        taken for what they spell: put a filter before it
+//	embeddings, reranking                     yes, by servers of their own
 package remote
 
 import (

@@ -1,10 +1,12 @@
 package remote_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -215,6 +217,43 @@ func TestSlowConsumerIsNotSilence(t *testing.T) {
 	}
 }
 
+// TestClosedConnections: an upstream closes a connection that it promised to keep, just when the next request is on its way.
+func TestClosedConnections(t *testing.T) {
+	const reply = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	again := make(chan struct{}, 10) // connections on which a second request began
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			in := bufio.NewReader(conn)
+			if req, err := http.ReadRequest(in); err == nil {
+				_, _ = io.Copy(io.Discard, req.Body)
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(reply), reply)
+			}
+			if _, err := in.Peek(1); err == nil {
+				again <- struct{}{}
+			}
+			_ = conn.Close()
+		}
+	}()
+	e := open(t, config("http://"+listener.Addr().String()))
+	for i := range 3 {
+		if text, _, err := ask(t, e, t.Context()); err != nil || text != "hi" {
+			t.Errorf("request %d: %q, %v", i, text, err)
+		}
+	}
+	if len(again) == 0 {
+		t.Error("no connection was used twice: the test shows nothing")
+	}
+}
+
 func TestCancelReachesTheUpstream(t *testing.T) {
 	step := make(chan struct{}, 1)
 	up := enginetest.NewScripted(func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Step: step} })
@@ -230,12 +269,13 @@ func TestCancelReachesTheUpstream(t *testing.T) {
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("got %v", last)
 	}
-	deadline := time.After(10 * time.Second)
-	for up.Aborted() == 0 {
+	deadline, look := time.After(10*time.Second), time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for up.Aborted() == 0 { // it waits for the next step, or for the caller to leave
 		select {
 		case <-deadline:
 			t.Fatal("the upstream went on")
-		case step <- struct{}{}: // it notices at its next event at the latest
+		case <-look.C:
 		}
 	}
 }

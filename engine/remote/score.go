@@ -23,11 +23,14 @@ func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.S
 	if err != nil {
 		return nil, err
 	}
+	if len(req.Documents) == 0 {
+		return &engine.Scores{Model: engine.ReportedModel(m.Upstream)}, nil
+	}
 	size := 0
 	for _, d := range req.Documents {
 		size += len(req.Query) + len(d)
 	}
-	x, err := e.post(ctx, m, "/rerank", openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, size/4)
+	x, err := e.post(ctx, m, "/rerank", openai.RerankRequest{Model: m.Upstream, Query: req.Query, Documents: req.Documents}, size/4, false)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,12 @@ func offer(m ModelConfig, req *engine.Request, c *openai.ChatRequest) error {
 	if !m.Tools {
 		return unsupported("tools", fault.Say("the model does not call tools", "该模型不支持工具调用"))
 	}
+	// llama.cpp calls any tool though one is named, so it is told of no other.
+	only := m.Dialect == dialectLlama && req.ToolChoice.Mode == engine.ToolFunction
 	for _, t := range req.Tools {
+		if only && t.Name != req.ToolChoice.Name {
+			continue
+		}
 		c.Tools = append(c.Tools, openai.Tool{Type: openai.TypeFunction, Function: openai.Function{
 			Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: t.Strict,
 		}})
@@ -84,6 +89,13 @@ func offer(m ModelConfig, req *engine.Request, c *openai.ChatRequest) error {
 	switch req.ToolChoice.Mode {
 	case "":
 	case engine.ToolFunction:
+		if only {
+			if len(c.Tools) == 0 {
+				return fault.New(fault.CodeInvalidValue, "tool_choice", fault.Say("it names a function that is not among the tools", "所指定的函数不在 tools 中")).WithParam("tool_choice")
+			}
+			c.ToolChoice = string(engine.ToolRequired)
+			break
+		}
 		named := openai.NamedTool{Type: openai.TypeFunction}
 		named.Function.Name = req.ToolChoice.Name
 		c.ToolChoice = named
