@@ -3,6 +3,7 @@ package native
 import (
 	"encoding/binary"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"math"
 	"os"
@@ -118,5 +119,36 @@ func TestAdaptersComeAndGo(t *testing.T) {
 	}
 	if _, err := babble(t, e, "law", "acme"); !fault.Is(err, fault.CodeModelNotFound) || len(e.Adapters()) != 0 {
 		t.Errorf("it is still there: %v", err)
+	}
+}
+
+// Adapters of the configuration are there from the start; what is wrong with one stops the start, and nothing stays behind.
+func TestConfiguredAdapters(t *testing.T) {
+	model, encoder, path := newTiny(gguf.Q8_0).write(t), tinyEncoder(t, 1, gguf.F32), tinyAdapter(t, 4, 0.5)
+	open := func(a AdapterConfig) (*Engine, error) {
+		return New(Config{
+			Models: []ModelConfig{{ID: tinyID, Path: model}, {ID: "vectors", Path: encoder}}, Adapters: []AdapterConfig{a}, Threads: 2,
+		}, slog.New(slog.DiscardHandler), nil)
+	}
+	e, err := open(AdapterConfig{ID: "law", Model: tinyID, Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	if _, err := babble(t, e, "law", "anybody"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		cfg  AdapterConfig
+		says string
+	}{
+		{AdapterConfig{ID: "law", Model: "vectors", Path: path}, "generates no text"},
+		{AdapterConfig{ID: "law", Model: tinyID, Path: filepath.Join(path, "none")}, "no such file"},
+		{AdapterConfig{ID: "law", Model: "none", Path: path}, "not among the models"},
+		{AdapterConfig{ID: tinyID, Model: tinyID, Path: path}, "needs an id"},
+	} {
+		if _, err := open(c.cfg); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c.cfg, err)
+		}
 	}
 }

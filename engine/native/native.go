@@ -88,6 +88,9 @@ func (e *Engine) loadAll() (err error) {
 	var adapters []*adapter
 	for _, ac := range o.cfg.Adapters {
 		base := models[slices.IndexFunc(models, func(c *compiled) bool { return c.info.ID == ac.Model })]
+		if base.files.Config.Encoder() {
+			return fmt.Errorf("load adapter %s: its model %s generates no text; adapters change models that do", ac.ID, ac.Model)
+		}
 		a, err := e.readAdapter(ac, base.prog, base.files.Config.AdapterBase())
 		if err != nil {
 			return err
