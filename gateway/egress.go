@@ -145,7 +145,7 @@ func (e *egress) calls(ev engine.Event, out *engine.Event) error {
 		}
 		c.sent.WriteString(d.Arguments)
 		if first || d.Arguments != "" {
-			out.Calls = append(out.Calls, d)
+			out.Calls = joined(out.Calls, d)
 		}
 	}
 	if ev.Finish == engine.FinishNone {
@@ -157,10 +157,22 @@ func (e *egress) calls(ev engine.Event, out *engine.Event) error {
 			return e.broken(err)
 		}
 		if c.sent.WriteString(rest); rest != "" {
-			out.Calls = append(out.Calls, engine.ToolDelta{Index: i, Arguments: rest})
+			out.Calls = joined(out.Calls, engine.ToolDelta{Index: i, Arguments: rest})
 		}
 	}
 	return nil
+}
+
+// joined adds a part of a call. Clients expect at most one part of a call in an event: those of OpenAI take the second one in the first
+// event for another call.
+func joined(parts []engine.ToolDelta, d engine.ToolDelta) []engine.ToolDelta {
+	for i := range parts {
+		if parts[i].Index == d.Index {
+			parts[i].Arguments += d.Arguments
+			return parts
+		}
+	}
+	return append(parts, d)
 }
 
 // broken is a breach of the engine's contract; errors of rules stay what they are.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode"
 )
 
 // jsonText is a JSON text taken apart: its strings can be changed one by one, everything else stays as it is, so that it is JSON
@@ -126,13 +127,23 @@ func appendEscaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// nameBefore is what a rule sees before a value: the name it stands under, which is often what gives it away, as in {"password":"…"}.
-// Only plain names count: nothing in them can be taken for a value or a pseudonym.
+// nameBefore is what a rule sees before a value: the name it stands under, which is often what gives it away, as in {"password":"…"}
+// or {"密码":"…"}. Letters are shown, and where there are Chinese ones only those: nothing in it can be taken for a value or a pseudonym.
+// Nor can it together with the value: behind "手机: " a value might be read as the code of a pseudonym.
 func nameBefore(key string) string {
-	if key == "" || len(key) > maxContext || strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") != "" {
+	if key == "" || len(key) > maxContext {
 		return ""
 	}
-	return key + ": "
+	han := strings.ContainsFunc(key, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+	return strings.Map(func(r rune) rune {
+		switch {
+		case han && unicode.Is(unicode.Han, r), !han && (r == '-' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'):
+			return r
+		case han:
+			return '/'
+		}
+		return '_'
+	}, key) + "= "
 }
 
 const maxContext = 64

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -16,6 +17,7 @@ type texts struct {
 	fields []governance.Field
 	fixed  []fixedText
 	named  []namedText
+	spelt  []speltText
 	parsed []func() // put JSON texts together again
 	values int      // of JSON texts
 }
@@ -26,6 +28,12 @@ const maxValues = 20_000
 type fixedText struct {
 	path           string
 	text, original *string
+}
+
+// speltText is a text with escapes, which the guard sees without them.
+type speltText struct {
+	shown, text *string
+	plain       string
 }
 
 // namedText is a value that the guard sees behind its name.
@@ -87,9 +95,51 @@ func structural() map[string]bool {
 }
 
 func (t *texts) add(path string, s *string) {
-	if *s != "" {
-		t.fields = append(t.fields, governance.Field{Path: path, Text: s})
+	if *s == "" {
+		return
 	}
+	if plain := unescaped(*s); plain != *s {
+		shown := plain
+		t.spelt = append(t.spelt, speltText{&shown, s, plain})
+		s = &shown
+	}
+	t.fields = append(t.fields, governance.Field{Path: path, Text: s})
+}
+
+// unescaped replaces the escapes of JSON that stand for letters, digits and everything beyond ASCII: texts are full of JSON, such as
+// results of tools, and many libraries write Chinese as \u5bc6. JSON stays JSON by it.
+func unescaped(s string) string {
+	if !strings.Contains(s, `\u`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		n := 0
+		for i+n < len(s) && s[i+n] == '\\' {
+			n++
+		}
+		if n == 0 {
+			b.WriteByte(s[i])
+			i++
+			continue
+		}
+		r, ok := rune(0), i+n+5 <= len(s) && s[i+n] == 'u'
+		if ok { // several backslashes: JSON inside JSON
+			r, ok = hex4([]byte(s[i+n-1:i+n+5]), 0)
+		}
+		if ok && !utf16.IsSurrogate(r) && (r >= 0x80 || isPlain(byte(r))) {
+			b.WriteRune(r)
+			i += n + 5
+			continue
+		}
+		b.WriteString(s[i : i+n])
+		i += n
+	}
+	return b.String()
+}
+
+func isPlain(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
 func (t *texts) list(path string, texts []string) {
@@ -139,6 +189,11 @@ func (t *texts) apply() error {
 	refuse := func(path string) error {
 		return fault.New(fault.CodeInvalidValue, path,
 			fault.Say("holds sensitive data in a place that cannot be masked; take it out", "含有敏感数据且所在位置无法脱敏；请将其移除")).WithParam(path)
+	}
+	for _, p := range t.spelt {
+		if *p.shown != p.plain {
+			*p.text = *p.shown
+		}
 	}
 	for _, f := range t.fixed {
 		if *f.text != *f.original {

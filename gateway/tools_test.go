@@ -198,7 +198,10 @@ func TestToolStreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			text += ev.Text
-			for _, d := range ev.Calls {
+			for i, d := range ev.Calls {
+				if slices.ContainsFunc(ev.Calls[:i], func(o engine.ToolDelta) bool { return o.Index == d.Index }) {
+					t.Errorf("size %d: two parts of one call in an event: %+v", size, ev.Calls)
+				}
 				if first := got[d.Index] == "" && d.Name != ""; first != (d.ID != "") {
 					t.Errorf("size %d: %+v", size, d)
 				}

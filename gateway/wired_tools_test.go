@@ -106,3 +106,66 @@ func TestRealNames(t *testing.T) {
 		}
 	}
 }
+
+// TestRealNamesInChinese: names of values in any script give them away; digits and dots in a name do not hide the rest of it.
+func TestRealNamesInChinese(t *testing.T) {
+	for _, key := range []string{"密码", "数据库口令", "db密码", "oauth2_token", "db.password"} {
+		w := wire(t, func(_ int, req *engine.Request) enginetest.Plan {
+			past := req.Messages[1].ToolCalls[0].Arguments
+			return enginetest.Plan{Calls: [][]engine.ToolCall{{{ID: "c", Name: "login", Arguments: `{"first":` + past + `,"` + key + `":"brought9Along"}`}}}, Pieces: []int{2}}
+		})
+		must(w.guard.Publish(t.Context(), "acme", []byte(strictPolicy), "test"))(t)
+		c := w.call("req-1", "log in")
+		c.Messages = append(c.Messages, engine.Message{Role: "assistant", ToolCalls: []engine.ToolCall{{ID: "b", Name: "login", Arguments: `{"` + key + `":"hunter2Xyz"}`}}})
+		reply := must(w.Chat(t.Context(), c))(t)
+		args := must(reply.Collect())(t).Choices[0].Calls[0].Arguments
+		if seen := w.engine.Requests()[0].Messages[1].ToolCalls[0].Arguments; strings.Contains(seen, "hunter2") {
+			t.Errorf("%s: the engine saw %s", key, seen)
+		}
+		if !strings.HasPrefix(args, `{"first":{"`+key+`":"hunter2Xyz"}`) || strings.Contains(args, "brought9") || !json.Valid([]byte(args)) {
+			t.Errorf("%s: %s", key, args)
+		}
+	}
+}
+
+// TestRealEscapes: many libraries write JSON in ASCII, so results of tools hold Chinese as escapes. The rules see through them, also
+// in JSON inside JSON; what they find nothing in stays as it was.
+func TestRealEscapes(t *testing.T) {
+	plate := `\u4eacA12345`                        // 京A12345
+	secret := `{"\u5bc6\u7801": "hunter2Xyz"}`     // 密码
+	inner := `{"r":"{\"car\":\"\\u4eacA12345\"}"}` // JSON in a string
+	hidden := `{"tel":"\u0031\u0033800138000"}`
+	for _, content := range []string{plate, `{"car":"` + plate + `","note":"\"\u0022\n"}`, secret, inner, hidden} {
+		w := wire(t, nil)
+		c := w.call("req-1", "x")
+		c.Messages = append(c.Messages, engine.Message{Role: "tool", ToolCallID: "b", Content: content})
+		reply := must(w.Chat(t.Context(), c))(t)
+		must(reply.Collect())(t)
+		seen := w.engine.Requests()[0].Messages[1].Content
+		if strings.Contains(seen, "12345") || strings.Contains(seen, "hunter2") || strings.Contains(seen, "800138000") || !strings.Contains(seen, "⟦") || json.Valid([]byte(content)) != json.Valid([]byte(seen)) {
+			t.Errorf("%s became %s", content, seen)
+		}
+	}
+	for _, content := range []string{`{"a":"\u4f60\u597d"}`, `C:\users\u`, `\\u12`, `\ud83d\ude00`} {
+		w := wire(t, nil)
+		c := w.call("req-1", content)
+		reply := must(w.Chat(t.Context(), c))(t)
+		must(reply.Collect())(t)
+		if seen := w.engine.Requests()[0].Messages[0].Content; seen != content {
+			t.Errorf("%s became %s", content, seen)
+		}
+	}
+}
+
+// TestRealNamesOfPseudonyms: a name that pseudonyms carry, before the bare code of one, is no pseudonym.
+func TestRealNamesOfPseudonyms(t *testing.T) {
+	w := wire(t, func(_ int, req *engine.Request) enginetest.Plan {
+		_, code, _ := strings.Cut(req.Messages[0].Content, "·")
+		code, _, _ = strings.Cut(code, "⟧")
+		return enginetest.Plan{Calls: [][]engine.ToolCall{{{ID: "c", Name: "dial", Arguments: `{"手机":"` + code + `","手机-` + code + `":"x","note":"a"}`}}}, Pieces: []int{1}}
+	})
+	reply := must(w.Chat(t.Context(), w.call("req-1", "打给 "+mobile)))(t)
+	if args := must(reply.Collect())(t).Choices[0].Calls[0].Arguments; !json.Valid([]byte(args)) || !strings.HasSuffix(args, `"note":"a"}`) {
+		t.Error(args)
+	}
+}
