@@ -57,7 +57,7 @@ const (
 	gapWindow   = 512  // gaps the observed P99 is taken from
 	gapsBetween = 128  // gaps between two corrections
 	firstMargin = 0.9  // before gaps are observed
-	leastMargin = 0.3  // below, machines without a chance would compute prompts ever more slowly
+	leastMargin = 0.6  // below, smaller steps do not help: what makes tokens late then is not what the steps carry
 	marginCut   = 0.85 // when the P99 is over the target
 	marginRaise = 0.02 // when it is comfortably under
 	comfortable = 0.92 // share of the target
@@ -67,13 +67,17 @@ const (
 // first token of a newcomer takes about twice as long as on an idle machine. Batch leaves little: nobody waits for its first token.
 var promptShare = [Classes]float64{0.5, 0.5, 0.1}
 
+// leastBudget is the part of a target that a step may take in any case. Lateness beyond the rest of the target comes from pauses, against
+// which smaller steps do not help, while everybody pays for them.
+const leastBudget = 0.45
+
 // stretch is how much longer than the predicted P99 of one sequence alone a target must be, to be worth aiming at.
 const stretch = 1.5
 
 // Controller decides per step how many sequences, prompt tokens and draft tokens go in, so that 99 in 100 tokens come within the
 // target of their class. There is one per model.
 //
-// The inner loop is the fit: predicted time × spread ≤ target × margin. The outer one is the margin: gaps observed longer than the
+// The inner loop is the fit: predicted time + lateness ≤ target × margin. The outer one is the margin: gaps observed longer than the
 // target cut it, gaps comfortably shorter raise it. A target that the machine cannot meet even for one sequence alone is replaced by
 // half as much again as that sequence takes, since holding everybody else back would not meet it either.
 type Controller struct {
@@ -137,17 +141,14 @@ func (c *Controller) ObserveGap(class int, gap time.Duration) {
 // Predict returns how long a step will take on average, and what 99 in 100 such steps stay under.
 func (c *Controller) Predict(l Load) (mean, p99 time.Duration) {
 	t := c.fit.predict(l)
-	return microseconds(t), microseconds(t * c.fit.p99())
+	return microseconds(t), microseconds(t + c.fit.lateness())
 }
-
-// spread is the one that is planned with.
-func (c *Controller) spread() float64 { return min(c.fit.p99(), mostSpread) }
 
 // aim sets the effective targets for sequences that attend to that many positions.
 func (c *Controller) aim(context float64) {
 	k := c.fit.coefficients()
 	alone := k.Step + k.Decode + k.Context*context + float64(c.cfg.MinPrefill)*k.Prefill
-	least := microseconds(stretch * alone * c.spread())
+	least := microseconds(stretch * (alone + min(c.fit.lateness(), alone)))
 	for i := range c.classes {
 		c.classes[i].effective = max(c.cfg.Targets[i], least)
 	}
@@ -155,9 +156,14 @@ func (c *Controller) aim(context float64) {
 
 // budget returns the microseconds that a step may take on average for the target of a class.
 func (c *Controller) budget(class int, beside time.Duration) float64 {
+	t := c.within(class, beside)
+	return max(t*c.classes[class].margin-c.fit.lateness(), t*leastBudget)
+}
+
+// within returns the microseconds of a class's target that are left to the steps.
+func (c *Controller) within(class int, beside time.Duration) float64 {
 	k := &c.classes[class]
-	t := max(k.effective-beside, k.effective/4)
-	return float64(t) / float64(time.Microsecond) * k.margin / c.spread()
+	return float64(max(k.effective-beside, k.effective/4)) / float64(time.Microsecond)
 }
 
 // share returns the part of the steps, of length in microseconds, that a sequence of the class must be in: twice per target, so that
@@ -180,7 +186,8 @@ func (c *Controller) MaxSequences(class int, running [Classes]int, context int) 
 		tight++
 	}
 	k := c.fit.coefficients()
-	step := c.budget(tight, c.state.demand.Beside)
+	// Pauses are no reason to admit fewer: they are as long then. What counts is what steps take by themselves.
+	step := c.within(tight, c.state.demand.Beside) * c.classes[tight].margin
 	each := max(k.Decode+k.Context*float64(context), 1e-3)
 	room := step - k.Step
 	room = (room - max(room*promptShare[tight], float64(c.cfg.MinPrefill)*k.Prefill)) / each

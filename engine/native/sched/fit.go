@@ -14,10 +14,11 @@ const (
 	leastScatter = 0.02 // the usual residual is taken as at least this
 	positions    = 1000 // unit of the context coefficient inside the fit, so that the coefficients are of one order
 
-	spreadWindow  = 256  // steps the spread is taken from
-	spreadEnough  = 32   // from so many on it is believed
-	defaultSpread = 1.25 // before
-	mostSpread    = 2.0  // planned with at most: pauses do not get shorter in smaller steps
+	mostExtra = 0.5 // a row that is sampled costs at most so much more than one that is not
+
+	lateWindow  = 256  // steps the lateness is taken from
+	lateEnough  = 32   // from so many on it is believed
+	defaultLate = 1000 // before, microseconds
 )
 
 // fit estimates t ≈ Step + Decode·d + Prefill·p + Context·c online: least squares of the relative residuals, with forgetting, without
@@ -32,14 +33,14 @@ type fit struct {
 	run      int           // outliers in a row: positive of long steps, negative of short ones
 	steps    int
 	outliers int
-	spread   window // measured ÷ predicted, of steps in which something decodes
+	late     window // measured − predicted, of steps in which something decodes, in microseconds
 }
 
 func newFit(prior Coefficients) fit {
 	f := fit{
-		theta:   [4]float64{prior.Step, prior.Decode, prior.Prefill, prior.Context * positions},
+		theta:   [4]float64{prior.Step, prior.Prefill, max(0, prior.Decode-prior.Prefill), prior.Context * positions},
 		scatter: 0.1,
-		spread:  newWindow(spreadWindow),
+		late:    newWindow(lateWindow),
 	}
 	return f
 }
@@ -60,7 +61,7 @@ func (f *fit) begin(ratio float64) {
 }
 
 func features(l Load) [4]float64 {
-	return [4]float64{1, float64(l.Decode), float64(l.Prefill + l.Drafts), float64(l.Context) / positions}
+	return [4]float64{1, float64(l.Decode + l.Prefill + l.Drafts), float64(l.Decode), float64(l.Context) / positions}
 }
 
 // predict returns microseconds.
@@ -73,15 +74,16 @@ func (f *fit) predict(l Load) float64 {
 }
 
 func (f *fit) coefficients() Coefficients {
-	return Coefficients{Step: f.theta[0], Decode: f.theta[1], Prefill: f.theta[2], Context: f.theta[3] / positions}
+	return Coefficients{Step: f.theta[0], Decode: f.theta[1] + f.theta[2], Prefill: f.theta[1], Context: f.theta[3] / positions}
 }
 
-// p99 returns the spread: how many times the predicted mean 99 in 100 steps stay under.
-func (f *fit) p99() float64 {
-	if f.spread.len() < spreadEnough {
-		return max(defaultSpread, f.spread.p99())
+// lateness returns how many microseconds later than predicted 99 in 100 steps come at most. It is a time and no factor, since what makes
+// steps late (the collector, neighbours, the kernel) takes as long whatever the step carries.
+func (f *fit) lateness() float64 {
+	if f.late.len() < lateEnough {
+		return max(defaultLate, f.late.p99())
 	}
-	return max(1, f.spread.p99())
+	return max(0, f.late.p99())
 }
 
 func (f *fit) observe(l Load, took time.Duration) {
@@ -94,7 +96,7 @@ func (f *fit) observe(l Load, took time.Duration) {
 	}
 	predicted := f.predict(l)
 	if l.Decode > 0 {
-		f.spread.add(y / predicted)
+		f.late.add(y - predicted)
 	}
 	if f.isAccident(y/predicted - 1) {
 		return
@@ -141,7 +143,7 @@ func (f *fit) isAccident(residual float64) bool {
 		}
 		f.rhs[i] /= 4
 	}
-	f.spread.clear()
+	f.late.clear()
 	return false
 }
 
@@ -159,6 +161,9 @@ func (f *fit) solve() {
 				}
 			}
 			next := max(0, sum/(f.info[i][i]+pull))
+			if i == 2 {
+				next = min(next, mostExtra*f.theta[1])
+			}
 			moved = max(moved, math.Abs(next-f.theta[i])/(1+next))
 			f.theta[i] = next
 		}

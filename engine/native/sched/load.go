@@ -72,7 +72,7 @@ const (
 type Decision struct {
 	Classes [Classes]ClassDecision `json:"classes"`
 	Target  int                    `json:"target_class"` // the class whose target bounds the step
-	// Budget is what the step may take on average, so that 99 in 100 stay within the target: target × margin ÷ spread.
+	// Budget is what the step may take on average, so that 99 in 100 stay within the target: target × margin − lateness.
 	Budget time.Duration `json:"budget_ns"`
 	Mean   time.Duration `json:"predicted_mean_ns"`
 	P99    time.Duration `json:"predicted_p99_ns"`

@@ -16,38 +16,36 @@ type ClassState struct {
 
 // State is everything a controller knows, for metrics and people.
 type State struct {
-	Coefficients  Coefficients        `json:"coefficients"`
-	Spread        float64             `json:"spread"`          // 99 in 100 steps take at most this times the predicted mean
-	PlannedSpread float64             `json:"planned_spread"`  // the same, bounded: smaller steps do not help against pauses
-	Scatter       float64             `json:"scatter"`         // usual relative error of a prediction
-	Steps         int                 `json:"steps_observed"`  //
-	Outliers      int                 `json:"outlier_steps"`   // steps that took much longer or shorter than predicted
-	LastStepMs    float64             `json:"last_step_ms"`    //
-	PromptRows    int                 `json:"prompt_rows"`     // configured, as are the next
-	FreeRows      int                 `json:"free_rows"`       //
-	MinPrefill    int                 `json:"min_prefill"`     //
-	MaxSequences  int                 `json:"bound_sequences"` //
-	Classes       [Classes]ClassState `json:"classes"`
-	Demand        Demand              `json:"last_demand"`
-	Decision      Decision            `json:"last_decision"`
+	Coefficients Coefficients        `json:"coefficients"`
+	LatenessMs   float64             `json:"lateness_ms"`     // 99 in 100 steps come at most so much later than predicted
+	Scatter      float64             `json:"scatter"`         // usual relative error of a prediction
+	Steps        int                 `json:"steps_observed"`  //
+	Outliers     int                 `json:"outlier_steps"`   // steps that took much longer or shorter than predicted
+	LastStepMs   float64             `json:"last_step_ms"`    //
+	PromptRows   int                 `json:"prompt_rows"`     // configured, as are the next
+	FreeRows     int                 `json:"free_rows"`       //
+	MinPrefill   int                 `json:"min_prefill"`     //
+	MaxSequences int                 `json:"bound_sequences"` //
+	Classes      [Classes]ClassState `json:"classes"`
+	Demand       Demand              `json:"last_demand"`
+	Decision     Decision            `json:"last_decision"`
 }
 
 // State returns what the controller knows; the value shares nothing with it.
 func (c *Controller) State() State {
 	s := State{
-		Coefficients:  c.fit.coefficients(),
-		Spread:        c.fit.p99(),
-		PlannedSpread: c.spread(),
-		Scatter:       c.fit.scatter,
-		Steps:         c.fit.steps,
-		Outliers:      c.fit.outliers,
-		LastStepMs:    milliseconds(c.took),
-		PromptRows:    c.cfg.PromptRows,
-		FreeRows:      c.cfg.FreeRows,
-		MinPrefill:    c.cfg.MinPrefill,
-		MaxSequences:  c.cfg.MaxSequences,
-		Demand:        c.state.demand,
-		Decision:      c.state.decision,
+		Coefficients: c.fit.coefficients(),
+		LatenessMs:   c.fit.lateness() / 1e3,
+		Scatter:      c.fit.scatter,
+		Steps:        c.fit.steps,
+		Outliers:     c.fit.outliers,
+		LastStepMs:   milliseconds(c.took),
+		PromptRows:   c.cfg.PromptRows,
+		FreeRows:     c.cfg.FreeRows,
+		MinPrefill:   c.cfg.MinPrefill,
+		MaxSequences: c.cfg.MaxSequences,
+		Demand:       c.state.demand,
+		Decision:     c.state.decision,
 	}
 	for i, k := range c.classes {
 		s.Classes[i] = ClassState{
