@@ -67,6 +67,13 @@ func TestAgainstAServer(t *testing.T) {
 	s.run("rollout", "list").wants(t, exitFailed, "workflow")
 	s.run("rollout", "start", "scripted", "v2").wants(t, exitFailed, "workflow")
 	s.run("rag", "list").wants(t, exitFailed, "retrieval")
+	s.run("engine", "scheduler").wants(t, exitOK) // no native models here
+	s.run("engine", "steps", "--limit", "3").wants(t, exitOK, "GUESSED")
+	s.run("engine", "steps", "--limit", "501").wants(t, exitFailed, "limit")
+	s.run("engine", "adapters", "list").wants(t, exitOK, "TENANTS")
+	s.run("engine", "adapters", "load", "law", "chat", "law", "--tenant", "acme,demo").wants(t, exitFailed, "model_not_found")
+	s.run("engine", "adapters", "load", "a b", "chat", "law").wants(t, exitFailed, "invalid_value")
+	s.run("engine", "adapters", "unload", "law").wants(t, exitFailed, "model_not_found")
 
 	s.run("migrate").wants(t, exitOK, "schema version")
 	url := strings.TrimPrefix(s.env[0], "SLUICE_URL=")

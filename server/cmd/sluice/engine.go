@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/engine/native/sched"
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+func (a *app) engineCommand() *cobra.Command {
+	var flags remoteFlags
+	cmd := &cobra.Command{Use: "engine", Short: "Look into a running server's engine, load adapters / 查看引擎状态，加载适配器"}
+	flags.register(cmd, a.env)
+
+	var limit int
+	steps := &cobra.Command{
+		Use: "steps", Short: "What the latest steps computed / 最近各步计算的内容", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var out struct{ Items []sched.StepRecord }
+			if err := a.ask(cmd.Context(), flags, http.MethodGet, "/engine/steps"+query("limit", strconv.Itoa(limit)), nil, &out); err != nil {
+				return err
+			}
+			return a.printSteps(out.Items)
+		},
+	}
+	steps.Flags().IntVar(&limit, "limit", 20, "steps to show, at most 500 / 显示的步数，最多 500")
+
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "scheduler", Short: "What the scheduler sees, targets and observed latency / 调度器状态、时延目标与实测", Args: exactly(0),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				var out struct{ Items []native.SchedulerState }
+				if err := a.ask(cmd.Context(), flags, http.MethodGet, "/engine/scheduler", nil, &out); err != nil {
+					return err
+				}
+				return a.printScheduler(out.Items)
+			},
+		},
+		steps, a.adaptersCommand(&flags),
+	)
+	return cmd
+}
+
+func (a *app) adaptersCommand(flags *remoteFlags) *cobra.Command {
+	cmd := &cobra.Command{Use: "adapters", Short: "LoRA adapters of a running server / 运行中的 LoRA 适配器"}
+	var tenants []string
+	load := &cobra.Command{
+		Use: "load ID MODEL PATH", Short: "Load one from below <downloads>/models/adapters of the server / 加载服务器 <downloads>/models/adapters 之下的适配器", Args: exactly(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := adminapi.NewAdapter{Id: args[0], Model: args[1], Path: args[2]}
+			if len(tenants) > 0 {
+				in.Tenants = &tenants
+			}
+			var out adminapi.Adapter
+			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/engine/adapters", in, &out); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stdout, "loaded %s (%s)\nIt is gone after a stop of the server; name it in engines.native.adapters to keep it.\n", out.Id, out.Digest)
+			return nil
+		},
+	}
+	load.Flags().StringSliceVar(&tenants, "tenant", nil, "who may use it, several separated by commas; without it everybody / 可使用的租户，逗号分隔，默认不限")
+	cmd.AddCommand(load,
+		&cobra.Command{
+			Use: "list", Short: "List them / 列出", Args: exactly(0),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				var out adminapi.AdapterList
+				if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/engine/adapters", nil, &out); err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+				fmt.Fprintln(w, "ID\tMODEL\tKIB\tTENANTS\tDIGEST")
+				for _, x := range out.Items {
+					who := "all"
+					if len(x.Tenants) > 0 {
+						who = strings.Join(x.Tenants, ",")
+					}
+					fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", x.Id, x.Model, x.Bytes>>10, who, x.Digest)
+				}
+				return w.Flush()
+			},
+		},
+		&cobra.Command{
+			Use: "unload ID", Short: "Unload one; requests that use it finish / 卸载，正在使用的请求照常完成", Args: exactly(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				if err := a.ask(cmd.Context(), *flags, http.MethodDelete, "/engine/adapters/"+url.PathEscape(args[0]), nil, nil); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.env.stdout, "unloaded %s\n", args[0])
+				return nil
+			},
+		})
+	return cmd
+}
+
+// ask signs in and makes one call.
+func (a *app) ask(ctx context.Context, flags remoteFlags, method, path string, in, out any) error {
+	r, err := a.login(ctx, flags)
+	if err != nil {
+		return err
+	}
+	return r.call(ctx, method, path, in, out)
+}
+
+func (a *app) printScheduler(models []native.SchedulerState) error {
+	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+	for _, m := range models {
+		k := m.Controller.Coefficients
+		fmt.Fprintf(w, "%s: %d running, %d waiting, %d of %d pages in use\n", m.Model, m.Running, m.Waiting, m.PagesInUse, m.Pages)
+		fmt.Fprintf(w, "a step takes %.0f µs, and %.0f per decoding sequence, %.0f per prompt token, %.3f per position; its P99 is %.2f times that\n",
+			k.Step, k.Decode, k.Prefill, k.Context, m.Controller.Spread)
+		fmt.Fprintln(w, "CLASS\tTARGET MS\tOBSERVED P99 MS\tMARGIN\tMOST SEQUENCES")
+		for _, c := range m.Controller.Classes {
+			fmt.Fprintf(w, "%s\t%.0f\t%.1f\t%.2f\t%d\n", c.Class, c.TargetMs, c.ObservedP99Ms, c.Margin, c.MaxSequences)
+		}
+	}
+	return w.Flush()
+}
+
+func (a *app) printSteps(steps []sched.StepRecord) error {
+	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "STEP\tAT\tMS\tSEQUENCES\tDECODE\tPROMPT\tGUESSED\tRIGHT\tCACHED")
+	for _, s := range steps {
+		fmt.Fprintf(w, "%d\t%s\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Step, s.Time.Format("15:04:05.000"), float64(s.Took)/float64(time.Millisecond),
+			s.Load.Sequences, s.Load.Decode, s.Load.Prefill, s.Load.Drafts, s.Accepted, s.Cached)
+	}
+	return w.Flush()
+}
