@@ -140,10 +140,8 @@ func (a *arguments) structure(c byte) error {
 		c == ']' && a.within('[') && (a.state == argNext || a.state == argFirstValue):
 		n := len(a.nested) - 1
 		a.key, a.keys = a.keys[n], a.keys[:n]
-		a.nested, a.state = a.nested[:n], argNext
-		if len(a.nested) == 0 {
-			a.state = argDone
-		}
+		a.nested = a.nested[:n]
+		a.after()
 	case value && (c == '-' || c >= '0' && c <= '9' || c == 't' || c == 'f' || c == 'n'):
 		a.state, a.word = argWord, append(a.word[:0], c)
 		return nil
@@ -189,9 +187,16 @@ func (a *arguments) show(shown string) error {
 
 func (a *arguments) within(c byte) bool { return len(a.nested) > 0 && a.nested[len(a.nested)-1] == c }
 
+// after goes on behind a value.
+func (a *arguments) after() {
+	if a.state = argNext; len(a.nested) == 0 {
+		a.state = argDone
+	}
+}
+
 // endWord lets a complete number or word out.
 func (a *arguments) endWord() error {
-	a.state = argNext
+	a.after()
 	if !json.Valid(a.word) {
 		return errArguments
 	}
@@ -249,7 +254,7 @@ func (a *arguments) inString(c byte) error {
 			return errArguments
 		}
 		a.out = append(a.out, '"')
-		if a.state = argNext; a.isKey {
+		if a.after(); a.isKey {
 			a.state = argColon
 		}
 	default:

@@ -16,7 +16,7 @@
 //	 9  admitted       the audit record, durable before the engine is asked                    Unavailable
 //	10  generate       one stream of events                                                    Unavailable, Timeout
 //	11  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked
-//	                   calls value by value, so that they stay JSON
+//	                   calls and answers of JSON value by value, so that they stay JSON
 //	12  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
 //	13  render         the edge: JSON or server-sent events
 //

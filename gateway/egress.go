@@ -44,7 +44,11 @@ func (r *run) egress() *egress {
 	e := &egress{r: r, choices: make([]outlet, r.request.Choices), open: r.request.Choices}
 	r.released, r.outlets = make([]strings.Builder, r.request.Choices), e.choices
 	for i := range e.choices {
-		e.choices[i] = outlet{release: r.admission.Release(), asked: r.call.Logprobs >= 0, changed: r.admission.Masked()}
+		var release Release = r.admission.Release()
+		if isJSON(r.call.Format) && !r.call.Echo {
+			release = newJSONAnswer(r.admission.Release)
+		}
+		e.choices[i] = outlet{release: release, asked: r.call.Logprobs >= 0, changed: r.admission.Masked()}
 	}
 	return e
 }

@@ -536,3 +536,54 @@ func TestLogprobsStopAtCalls(t *testing.T) {
 		t.Errorf("%+v", a.Choices[0].Logprobs)
 	}
 }
+
+// TestJSONAnswers: an answer that was asked to be JSON, cut anywhere, is the same text; what is no JSON, or stops being it, is text.
+func TestJSONAnswers(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a": "⟦1⟧ \"x\"", "b":[1234567, true,{}], "c":null} `: `{"a": "SECRET1 \"x\"", "b":[1234567, true,{}], "c":null} `,
+		`"⟦1⟧"`:                         `"SECRET1"`,
+		`[]`:                            `[]`,
+		` -12.5e3`:                      ` -12.5e3`,
+		`tru`:                           `tru`,
+		`{"a":tru`:                      `{"a":tru`,
+		`{"a":"b ⟦1⟧`:                   `{"a":"b SECRET1`,
+		`{"a":tru, "b":1}`:              `{"a":tru, "b":1}`,
+		`Sure: {"a":"⟦1⟧"}`:             `Sure: {"a":"SECRET1"}`,
+		"```json\n{\"a\":\"⟦1⟧\"}\n```": "```json\n{\"a\":\"SECRET1\"}\n```",
+		`{"a":1} and ⟦2⟧`:               `{"a":1} and SECRET2`,
+		`世界⟦2⟧`:                         `世界SECRET2`,
+		``:                              ``,
+	} {
+		for size := 1; size < 30; size++ {
+			j := newJSONAnswer(func() Release { return &fakeRelease{} })
+			got := ""
+			for rest := in; rest != ""; {
+				n := min(size, len(rest))
+				for n < len(rest) && rest[n]&0xC0 == 0x80 {
+					n++
+				}
+				out, err := j.Write(rest[:n])
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, rest = got+out, rest[n:]
+			}
+			out, err := j.Close()
+			if got += out; err != nil || got != want {
+				t.Fatalf("%q in pieces of %d became %q, %v", in, size, got, err)
+			}
+		}
+	}
+	for _, s := range []string{`{"a":"FORBIDDEN"}`, `{"a":1} FORBIDDEN`} {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{s}} })
+		c := call("x")
+		c.Format = &engine.Format{JSONObject: true}
+		r, err := w.Chat(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+}

@@ -169,3 +169,23 @@ func TestRealNamesOfPseudonyms(t *testing.T) {
 		t.Error(args)
 	}
 }
+
+// TestRealFormats: what is put back into an answer of JSON leaves it JSON, and so does what a rule hides there.
+func TestRealFormats(t *testing.T) {
+	const password = `hunter2\Xyz`
+	for _, size := range []int{1, 3, 50} {
+		w := wire(t, func(_ int, req *engine.Request) enginetest.Plan {
+			_, masked, _ := strings.Cut(req.Messages[0].Content, "password: ")
+			return enginetest.Plan{Texts: []string{`{"first": "` + masked + `", "tel":13900001111, "n":[1,2.5,"\"x\""]}` + "\n"}, Pieces: []int{size}}
+		})
+		must(w.guard.Publish(t.Context(), "acme", []byte(strictPolicy), "test"))(t)
+		c := w.call("req-1", "password: "+password)
+		c.Format, c.FormatField = &engine.Format{JSONObject: true}, "response_format"
+		reply := must(w.Chat(t.Context(), c))(t)
+		text := must(reply.Collect())(t).Choices[0].Text
+		var got map[string]any
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got["first"] != password || strings.Contains(text, "13900001111") || len(got) != 3 {
+			t.Errorf("size %d: %s, %v", size, text, err)
+		}
+	}
+}
