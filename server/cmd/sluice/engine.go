@@ -117,8 +117,8 @@ func (a *app) printScheduler(models []native.SchedulerState) error {
 	for _, m := range models {
 		k := m.Controller.Coefficients
 		fmt.Fprintf(w, "%s: %d running, %d waiting, %d of %d pages in use\n", m.Model, m.Running, m.Waiting, m.PagesInUse, m.Pages)
-		fmt.Fprintf(w, "a step takes %.0f µs, and %.0f per decoding sequence, %.0f per prompt token, %.3f per position; its P99 is %.2f times that\n",
-			k.Step, k.Decode, k.Prefill, k.Context, m.Controller.Spread)
+		fmt.Fprintf(w, "a step takes %.0f µs, and %.0f per decoding sequence, %.0f per prompt token, %.3f per position\n",
+			k.Step, k.Decode, k.Prefill, k.Context)
 		fmt.Fprintln(w, "CLASS\tTARGET MS\tOBSERVED P99 MS\tMARGIN\tMOST SEQUENCES")
 		for _, c := range m.Controller.Classes {
 			fmt.Fprintf(w, "%s\t%.0f\t%.1f\t%.2f\t%d\n", c.Class, c.TargetMs, c.ObservedP99Ms, c.Margin, c.MaxSequences)
