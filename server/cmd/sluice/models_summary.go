@@ -51,7 +51,7 @@ type modelNumbers struct {
 	Window     int     `json:"window,omitempty"`
 	Windowed   int     `json:"windowed_layers,omitempty"`
 	Pooling    string  `json:"pooling,omitempty"`
-	Scores     bool    `json:"scores,omitempty"` // documents against a query, instead of vectors
+	Scores     bool    `json:"scores,omitempty"`             // documents against a query, instead of vectors
 	KVBytes    int64   `json:"kv_bytes_per_token,omitempty"` // in half precision
 }
 
