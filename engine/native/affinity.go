@@ -187,8 +187,12 @@ func (p place) try() error {
 		runtime.LockOSThread()
 		done <- p.bind()
 	}()
-	if err := <-done; err != nil {
-		return fmt.Errorf("bind the engine's threads to processors %s: %w", formatCPUs(p.cpus), err)
+	err := <-done
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w: the sandbox of this process forbids it; allow it there (a container needs the capability SYS_NICE for numa_node), or leave engines.native.cpus and numa_node empty and bind the process from outside", err)
+	}
+	if err != nil {
+		return fmt.Errorf("bind the engine's threads: %w", err)
 	}
 	return nil
 }
