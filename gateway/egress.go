@@ -44,7 +44,7 @@ func (r *run) egress() *egress {
 	e := &egress{r: r, choices: make([]outlet, r.request.Choices), open: r.request.Choices}
 	r.released, r.outlets = make([]strings.Builder, r.request.Choices), e.choices
 	for i := range e.choices {
-		var release Release = r.admission.Release()
+		release := r.admission.Release()
 		if isJSON(r.call.Format) && !r.call.Echo {
 			release = newJSONAnswer(r.admission.Release)
 		}

@@ -64,8 +64,20 @@ func (r *run) failed(caller, bounded context.Context, err error) error {
 	case bounded.Err() != nil:
 		return fault.Wrap(err, fault.CodeTimeout, r.p.cfg.Timeout.String())
 	default:
+		return r.asAsked(err)
+	}
+}
+
+// formatField is what engines call the format of an answer.
+const formatField = "response_format"
+
+// asAsked names the field that the caller sent where an engine blames the format: only the dialect knows its several names.
+func (r *run) asAsked(err error) error {
+	var coded *fault.Error
+	if r.call.Format == nil || !errors.As(err, &coded) || coded.Param() != formatField || r.call.FormatField == "" {
 		return err
 	}
+	return coded.About(r.call.FormatField)
 }
 
 // refuse ends a run that did not reach the engine, and returns the error for the edge. If the refusal itself cannot be recorded,

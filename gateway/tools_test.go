@@ -587,3 +587,22 @@ func TestJSONAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestFormatsAreNamedAsAsked: engines know one name of the format, callers know several.
+func TestFormatsAreNamedAsAsked(t *testing.T) {
+	for _, field := range []string{"response_format", "guided_regex", "structured_outputs.grammar"} {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+			return enginetest.Plan{Err: fmt.Errorf("engine: %w", fault.New(fault.CodeInvalidValue, "response_format", fault.Say("is wrong", "有误")).WithParam("response_format"))}
+		})
+		c := call("x")
+		c.Format, c.FormatField = &engine.Format{Regex: "(("}, field
+		r, err := w.Chat(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.Collect()
+		if p := fault.Public(err); p.Code() != fault.CodeInvalidValue || p.Param() != field || !strings.Contains(p.Message(fault.English), "'"+field+"'") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -116,6 +117,19 @@ func Wrap(cause error, code Code, args ...any) *Error {
 func (e *Error) WithParam(path string) *Error {
 	c := *e
 	c.param = path
+	return &c
+}
+
+// About returns a copy that blames the request field param where e blames another one, also in its sentence.
+func (e *Error) About(param string) *Error {
+	c := *e
+	c.args = slices.Clone(e.args)
+	for i, a := range c.args {
+		if name, ok := a.(string); ok && name == e.param {
+			c.args[i] = param
+		}
+	}
+	c.param = param
 	return &c
 }
 
