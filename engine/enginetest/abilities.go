@@ -28,6 +28,34 @@ func (s *suite) lacks(field string, req *engine.Request) bool {
 	return true
 }
 
+// unpromised: what a model does not promise is refused, never left out in silence.
+func (s *suite) unpromised() {
+	s.needGenerate()
+	m := s.generate
+	for _, c := range []struct {
+		promised bool
+		field    string
+		set      func(*engine.Request)
+	}{
+		{m.HasFormats, "Format", func(r *engine.Request) { r.Format = &engine.Format{JSONObject: true} }},
+		{m.HasTools, "Tools", func(r *engine.Request) { r.Tools = []engine.Tool{{Name: "f"}} }},
+		{m.HasHooks, "Hook", func(r *engine.Request) { r.Hook = func(*engine.Draw) error { return nil } }},
+		{m.HasSampling, "TopK", func(r *engine.Request) { r.TopK = 3 }},
+		{m.HasSampling, "MinTokens", func(r *engine.Request) { r.MinTokens = 3 }},
+		{m.HasSampling, "RepetitionPenalty", func(r *engine.Request) { r.RepetitionPenalty = 1.5 }},
+		{m.HasSampling, "LogitBias", func(r *engine.Request) { r.LogitBias = map[int32]float64{1: 1} }},
+	} {
+		req := s.request()
+		c.set(req)
+		if c.promised {
+			continue
+		}
+		if r := s.collect(s.ctx, req); !fault.Is(r.err, fault.CodeUnsupported) || fault.Public(r.err).Param() == "" || r.events > 0 {
+			s.Errorf("%s: %d events, %v", c.field, r.events, r.err)
+		}
+	}
+}
+
 // tokens returns the tokens of a text.
 func (s *suite) tokens(text string) []int32 {
 	s.Helper()

@@ -57,6 +57,14 @@ func (s *suite) embedShapes() {
 			}
 		}
 	}
+	if s.opt.Roles {
+		query, passage, plain := ask(engine.RoleQuery, 0), ask(engine.RolePassage, 0), ask("", 0)
+		for _, pair := range [][2][]float32{{query[0], passage[0]}, {query[0], plain[0]}, {passage[0], plain[0]}} {
+			if cos := dot(pair[0], pair[1]); cos > 1-1e-5 {
+				s.Errorf("a text has one vector in two roles: cosine %v", cos)
+			}
+		}
+	}
 	for _, dim := range []int{-1, s.embedder.EmbedDim + 1} {
 		_, err := s.e.Embed(s.ctx, &engine.EmbedRequest{Model: s.opt.Embed, Input: in, Dimensions: dim})
 		if (!fault.Is(err, fault.CodeInvalidValue) && !fault.Is(err, fault.CodeUnsupported)) || fault.Public(err).Param() != "dimensions" {

@@ -32,6 +32,8 @@ type Options struct {
 	Lacks []string
 	// LosesTails: what only begins a stop string is missing at the end of a text.
 	LosesTails bool
+	// Roles: the model that embeds tells queries from passages.
+	Roles bool
 	// OwnFormats: the engine holds answers to formats and calls itself: a required call begins at the first token, and costly formats
 	// take bounded time and memory of this process.
 	OwnFormats bool
@@ -72,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"turns of tools", (*suite).toolTurns},
 		{"forged tokens", (*suite).forged},
 		{"hooks", (*suite).hooks},
+		{"what is not promised", (*suite).unpromised},
 		{"classes", (*suite).classes},
 		{"deadlines", (*suite).deadlines},
 		{"tenants", (*suite).tenants},

@@ -174,6 +174,9 @@ func (s *Scripted) Generate(ctx context.Context, req *engine.Request) iter.Seq2[
 			err = fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not generate text", "该模型不生成文本")).WithParam("model")
 		}
 		if err == nil {
+			err = lacking(m, req)
+		}
+		if err == nil {
 			err = ctx.Err()
 		}
 		if err == nil && !req.Deadline.IsZero() && time.Now().After(req.Deadline) {
@@ -190,6 +193,26 @@ func (s *Scripted) Generate(ctx context.Context, req *engine.Request) iter.Seq2[
 		g := &generation{s: s, m: m, req: req, plan: s.plan(n, req), yield: yield}
 		g.run(ctx)
 	}
+}
+
+// lacking refuses what a model does not promise.
+func lacking(m engine.Model, req *engine.Request) error {
+	sampling := req.TopK > 0 || req.MinP > 0 || req.MinTokens > 0 || req.Echo || len(req.LogitBias) > 0 ||
+		req.RepetitionPenalty != 0 && req.RepetitionPenalty != 1 || req.FrequencyPenalty != 0 || req.PresencePenalty != 0
+	for _, c := range []struct {
+		has, asked bool
+		field      string
+	}{
+		{m.HasFormats, req.Format != nil, "response_format"},
+		{m.HasTools, len(req.Tools) > 0, "tools"},
+		{m.HasHooks, req.Hook != nil, "hook"},
+		{m.HasSampling, sampling, "sampling"},
+	} {
+		if c.asked && !c.has {
+			return fault.New(fault.CodeUnsupported, c.field, fault.Say("the model does not do that", "该模型不支持")).WithParam(c.field)
+		}
+	}
+	return nil
 }
 
 func clone(req *engine.Request) engine.Request {

@@ -54,7 +54,7 @@ func TestConformanceOfE5(t *testing.T) {
 		e.models = first.models
 		own := sharing(first.encoders["encoder"], e.pool, e.loop.poke)
 		e.encoders["encoder"], e.loop.encoders = own, append(e.loop.encoders, own)
-		return e, enginetest.Options{Embed: "encoder"}
+		return e, enginetest.Options{Embed: "encoder", Roles: true}
 	})
 }
 

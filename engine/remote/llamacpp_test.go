@@ -143,7 +143,7 @@ func TestConformanceOfLlamaServer(t *testing.T) {
 		opt := enginetest.Options{Score: "rank"}
 		if task == "embed" {
 			m.EmbedDim, m.QueryPrefix, m.PassagePrefix = testmodel.EncoderDim, "q ", "p "
-			opt = enginetest.Options{Embed: "embed"}
+			opt = enginetest.Options{Embed: "embed", Roles: true}
 		}
 		t.Run(task, func(t *testing.T) {
 			enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) { return open(t, llamaConfig(address, m)), opt })

@@ -12,6 +12,9 @@ import (
 
 // wire turns a request into the upstream's dialect. Error: CodeUnsupported for a field that the upstream has no name for.
 func wire(m ModelConfig, req *engine.Request) (path string, body any, err error) {
+	if req.Hook != nil {
+		return "", nil, unsupported("hook", fault.Say("another server draws the tokens; choose a model of this installation's own engine", "token 由其他服务抽取；请选择本机引擎的模型"))
+	}
 	more, err := extras(m, req)
 	if err != nil {
 		return "", nil, err
