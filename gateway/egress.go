@@ -116,7 +116,8 @@ func (e *egress) text(ev engine.Event, out *engine.Event) error {
 	if o.changed && o.asked {
 		e.r.withheld = true
 	}
-	if ev.Finish != engine.FinishNone && len(o.calls) == 0 && e.r.labelText() { // a call is for a program, not for a reader
+	// Calls and answers of JSON are for a program, not for a reader: a sentence behind them would break them.
+	if ev.Finish != engine.FinishNone && len(o.calls) == 0 && !isJSON(e.r.call.Format) && e.r.labelText() {
 		out.Text += label.Text(e.r.released[ev.Choice].String() + out.Text)
 	}
 	return nil

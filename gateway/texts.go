@@ -234,8 +234,8 @@ func (c *Call) size() int {
 }
 
 // prompt spells the text of a call as its digest covers it: the one text of a call that has only one; roles and contents, and
-// inputs, each ended by a zero byte. A query comes before the documents that are scored against it. Calls and their results follow
-// the content of their message; tools and the shape of the answer follow everything, as JSON.
+// inputs, each ended by a zero byte. A query comes before the documents that are scored against it. Names, calls and their results
+// follow the content of their message; tools and the shape of the answer follow everything, as JSON.
 func (c *Call) prompt() string {
 	var b strings.Builder
 	switch {
@@ -254,6 +254,9 @@ func (c *Call) prompt() string {
 	}
 	for _, m := range c.Messages {
 		b.WriteString(m.Role + "\x00" + m.Content + "\x00")
+		if m.Name != "" {
+			b.WriteString(m.Name + "\x00")
+		}
 		if m.ToolCallID != "" {
 			b.WriteString(m.ToolCallID + "\x00")
 		}

@@ -77,6 +77,12 @@ func TestTools(t *testing.T) {
 	if w.log.events[2].PromptDigest == w.log.events[0].PromptDigest {
 		t.Error("the prompt's digest must cover the tools")
 	}
+	named := toolCall()
+	named.Messages[0].Name = "Ada"
+	chat(t, w, named)
+	if w.log.events[4].PromptDigest == w.log.events[0].PromptDigest {
+		t.Error("the prompt's digest must cover names")
+	}
 }
 
 // TestEveryTextIsMasked walks the fields of a call: a new one has to be put on one of the lists.
@@ -521,6 +527,11 @@ func TestLabelsAreForReaders(t *testing.T) {
 	}
 	if _, a := chat(t, w, call("x")); a.Choices[0].Text == "Text." {
 		t.Error("no label")
+	}
+	c := call("x")
+	c.Format = &engine.Format{JSONObject: true}
+	if _, a := chat(t, w, c); a.Choices[0].Text != "Text." {
+		t.Errorf("behind JSON: %q", a.Choices[0].Text)
 	}
 }
 
