@@ -139,6 +139,8 @@ func TestDialects(t *testing.T) {
 		{"openai", "", func(r *engine.Request) { r.Format = &engine.Format{JSONObject: true} }, `"response_format":{"type":"json_object"}`},
 		{"vllm", "", func(r *engine.Request) { r.RepetitionPenalty = 1.5 }, `"repetition_penalty":1.5`},
 		{"vllm", "", func(r *engine.Request) { r.Format = &engine.Format{Regex: "a"} }, `"structured_outputs":{"regex":"a"}`},
+		{"llama.cpp", "", func(r *engine.Request) { r.Temperature, r.PresencePenalty = 1, 1 }, `"top_k":-1,"min_p":1e-9`},
+		{"llama.cpp", "", func(r *engine.Request) { r.PresencePenalty = 1 }, `"top_p":1,`},
 		{"llama.cpp", "", func(r *engine.Request) { r.RepetitionPenalty = 1.5 }, `"repeat_penalty":1.5`},
 		{"llama.cpp", "", func(r *engine.Request) { r.Format = &engine.Format{GBNF: "g"} }, `"grammar":"g"`},
 		{"llama.cpp", "", func(r *engine.Request) { r.Format = &engine.Format{Choice: []string{"a\"b", "c\\\n"}} }, `"grammar":"root ::= \"a\\\"b\" | \"c\\\\\\n\""`},

@@ -10,7 +10,7 @@
 //
 // What the server of llama.cpp (build 11549) does of the contract, as the suite of package enginetest finds it:
 //
-//	sampling fields, logit bias, seeds, n     yes; not bit for bit the same text in another batch
+//	sampling fields, logit bias, seeds, n     yes; temperature comes after top_k, top_p and min_p, and texts differ between batches
 //	min_tokens, echo                          no such fields: refused
 //	log-probabilities with alternatives       yes
 //	json_object, json_schema, GBNF, choices   yes; schemas leave room for white space without end, which may use up max_tokens

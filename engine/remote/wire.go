@@ -28,10 +28,14 @@ func wire(m ModelConfig, req *engine.Request) (path string, body any, err error)
 	if req.Choices > 1 {
 		n = req.Choices
 	}
+	topP := req.TopP
+	if topP == 0 && m.Dialect == dialectLlama {
+		topP = 1 // left out, it is 0.95 there
+	}
 	options := &openai.StreamOptions{IncludeUsage: true}
 	if req.Messages == nil {
 		c := openai.CompletionRequest{
-			Model: m.Upstream, Prompt: req.Prompt, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: req.TopP,
+			Model: m.Upstream, Prompt: req.Prompt, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: topP,
 			Seed: seed, Stop: req.Stop, Stream: true, StreamOptions: options, Echo: req.Echo, Extras: more,
 		}
 		if req.Logprobs >= 0 && m.Logprobs {
@@ -40,7 +44,7 @@ func wire(m ModelConfig, req *engine.Request) (path string, body any, err error)
 		return "/completions", c, nil
 	}
 	c := openai.ChatRequest{
-		Model: m.Upstream, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: req.TopP, Seed: seed, Stop: req.Stop,
+		Model: m.Upstream, MaxTokens: req.MaxTokens, N: n, Temperature: req.Temperature, TopP: topP, Seed: seed, Stop: req.Stop,
 		Stream: true, StreamOptions: options, Extras: more,
 	}
 	for i := range req.Messages {
@@ -142,6 +146,15 @@ func extras(m ModelConfig, req *engine.Request) (openai.Extras, error) {
 		x.FrequencyPenalty != 0 || x.PresencePenalty != 0
 	if asked && !m.Sampling || unknown != "" {
 		return x, unsupported(firstSet(named{unknown, unknown != ""}, named{"sampling", true}), fault.Say("the model's server does not honour it; leave it out", "该模型的服务不支持；请去掉此参数"))
+	}
+	if m.Dialect == dialectLlama && req.Temperature > 0 {
+		// Left out, they are 40 and 0.05 there; these bound nothing, and a share of 0 would be left out again.
+		if x.TopK == 0 {
+			x.TopK = -1
+		}
+		if x.MinP == 0 {
+			x.MinP = 1e-9
+		}
 	}
 	return x, shape(m, req.Format, &x)
 }
