@@ -18,6 +18,7 @@ type jsonText struct {
 type jsonPart struct {
 	start, end int
 	key        string // of the nearest member around it
+	outer      string // of the member whose object that member is in
 	isKey      bool
 	number     bool
 	text       string // decoded; may be changed
@@ -33,19 +34,25 @@ func newJSONText(source []byte) (j *jsonText, ok bool) {
 		return nil, false
 	}
 	j = &jsonText{source: source}
-	var keys []string // of the members that are open
-	key := ""
+	var keys []string              // of the members that are open
+	key, outer := "", []string{""} // outer: of the objects that are open
 	for i := 0; i < len(source); {
 		switch c := source[i]; {
 		case c == '{' || c == '[':
 			keys = append(keys, key)
+			if c == '{' {
+				outer = append(outer, key)
+			}
 			i++
 		case c == '}' || c == ']':
 			keys, key = keys[:len(keys)-1], keys[len(keys)-1]
+			if c == '}' {
+				outer = outer[:len(outer)-1]
+			}
 			i++
 		case c == '"':
 			end := i + stringEnd(source[i:])
-			p := jsonPart{start: i, end: end, key: key}
+			p := jsonPart{start: i, end: end, key: key, outer: outer[len(outer)-1]}
 			_ = json.Unmarshal(source[i:end], &p.text) // a literal of valid JSON
 			p.original = p.text
 			rest := bytes.TrimLeft(source[end:], " \t\r\n")
@@ -61,7 +68,7 @@ func newJSONText(source []byte) (j *jsonText, ok bool) {
 			}
 			if end-i > maxPlain {
 				text := string(source[i:end])
-				j.parts = append(j.parts, jsonPart{start: i, end: end, key: key, number: true, text: text, original: text})
+				j.parts = append(j.parts, jsonPart{start: i, end: end, key: key, outer: outer[len(outer)-1], number: true, text: text, original: text})
 			}
 			i = end
 		default:

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -176,6 +177,9 @@ func (t *texts) json(path string, source []byte, keywords map[string]bool, set f
 			continue
 		}
 		name := nameBefore(p.key)
+		if keywords != nil && slices.Contains([]string{"const", "default", "enum", "examples"}, p.key) { // a value of the member it describes
+			name = nameBefore(p.outer)
+		}
 		shown := name + p.text
 		t.add(path, &shown)
 		t.named = append(t.named, namedText{path, name, &shown, &p.text})

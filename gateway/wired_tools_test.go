@@ -189,3 +189,17 @@ func TestRealFormats(t *testing.T) {
 		}
 	}
 }
+
+// TestRealSchemaValues: what a schema allows for a member is seen behind the member's name.
+func TestRealSchemaValues(t *testing.T) {
+	for _, keyword := range []string{`"const":"hunter2Xyz"`, `"default":"hunter2Xyz"`, `"type":"string","enum":["hunter2Xyz"]`, `"examples":["x",{"a":[]},"hunter2Xyz"]`} {
+		w := wire(t, nil)
+		c := w.call("req-1", "log in")
+		c.Tools = []engine.Tool{{Name: "login", Parameters: json.RawMessage(`{"type":"object","properties":{"user":{"type":"string"},"password":{` + keyword + `},"x":{}}}`)}}
+		reply := must(w.Chat(t.Context(), c))(t)
+		must(reply.Collect())(t)
+		if seen := string(w.engine.Requests()[0].Tools[0].Parameters); strings.Contains(seen, "hunter2") || !strings.Contains(seen, "⟦") || !json.Valid([]byte(seen)) {
+			t.Errorf("%s: the engine saw %s", keyword, seen)
+		}
+	}
+}
