@@ -239,6 +239,9 @@ func (r *run) score(ctx context.Context) (*ScoreReply, error) {
 			err = fault.Wrap(errors.New("the engine returned another number of scores"), fault.CodeEngineUnavailable, string(c.Model))
 		}
 		if err != nil {
+			if from > 0 { // what was made is paid for, unless it is our failure
+				r.usage = &used
+			}
 			err = r.failed(ctx, bounded, err)
 			r.finish(ctx, endingOf(err))
 			return nil, r.refusal(err)
