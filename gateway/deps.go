@@ -119,6 +119,7 @@ type Admission interface {
 	Release() Release
 	LabelMode(asked string) string
 	AllowsCollection(name string) bool
+	SharesPrefixes() bool
 }
 
 // Release lets one choice's text out.

@@ -39,6 +39,7 @@ type world struct {
 	version   route.Version
 	rollout   [2]string
 	plain     bool // the model does nothing but text
+	shares    bool // the policy lets tenants share prefixes
 }
 
 func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Plan) *world {
@@ -172,6 +173,7 @@ func (a *fakeAdmission) Policy() governance.PolicyRef {
 func (a *fakeAdmission) Masked() bool                   { return a.masked > 0 }
 func (a *fakeAdmission) LabelMode(m string) string      { return m }
 func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden" }
+func (a *fakeAdmission) SharesPrefixes() bool           { return a.w.shares }
 func (a *fakeAdmission) Findings() []governance.Finding {
 	if a.masked == 0 {
 		return nil

@@ -726,3 +726,21 @@ func BenchmarkChat(b *testing.B) {
 		w.log.events, w.ledger.asks, w.ledger.settled, w.guard.asks = w.log.events[:0], w.ledger.asks[:0], w.ledger.settled[:0], w.guard.asks[:0]
 	}
 }
+
+// Only a policy lets tenants share what engines computed; no field of a call does.
+func TestPrefixesAreSharedByPolicy(t *testing.T) {
+	for _, shares := range []bool{false, true} {
+		w := newWorld(t, nil)
+		w.shares = shares
+		reply, err := w.Chat(t.Context(), call("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reply.Collect(); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.engine.Requests()[0]; got.SharedPrefix != shares || got.Tenant != "acme" {
+			t.Errorf("shared %v of tenant %q, want %v", got.SharedPrefix, got.Tenant, shares)
+		}
+	}
+}

@@ -187,7 +187,7 @@ func (r *run) route(context.Context) error {
 	r.request = &engine.Request{
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
-		ID: c.RequestID, Tenant: r.principal.Tenant, Class: c.Class, Priority: c.Priority,
+		ID: c.RequestID, Tenant: r.principal.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: r.admission.SharesPrefixes(),
 		Temperature: first(1, c.Temperature, d.Temperature), TopP: first(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
 		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
 		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,

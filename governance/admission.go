@@ -139,6 +139,9 @@ func (a *Admission) AllowsCollection(name string) bool {
 	return identity.Matches(a.force.policy.Collections, name)
 }
 
+// SharesPrefixes reports whether the policy lets engines reuse what they computed of a prompt for other tenants whose policy says so too.
+func (a *Admission) SharesPrefixes() bool { return a.force.policy.Prefixes == prefixesShared }
+
 // Findings returns the totals so far, sorted by direction, class and action.
 func (a *Admission) Findings() []Finding {
 	a.mu.Lock()

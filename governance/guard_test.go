@@ -179,6 +179,18 @@ func TestModelsAndPurposes(t *testing.T) {
 	if err != nil || !a.AllowsCollection("faq") || a.AllowsCollection("secret") {
 		t.Errorf("collections: %v", err)
 	}
+	if a.SharesPrefixes() {
+		t.Error("a policy that says nothing of prefixes shares them")
+	}
+	open := strings.Replace(string(defaultPolicy), "prefixes: private", "prefixes: shared", 1)
+	if _, err := g.Publish(t.Context(), "open", []byte(open), "tester"); err != nil {
+		t.Fatal(err)
+	}
+	q = ask()
+	q.Tenant = "open"
+	if a, err := g.Admit(t.Context(), q); err != nil || !a.SharesPrefixes() {
+		t.Errorf("a policy that shares prefixes: %v", err)
+	}
 	if a.LabelMode("") != "metadata" || a.LabelMode("text") != "text" {
 		t.Error("label mode")
 	}

@@ -27,6 +27,9 @@ const (
 	policySchema  = 1
 	maxPolicySize = 64 << 10
 
+	prefixesPrivate = "private"
+	prefixesShared  = "shared"
+
 	pseudonymsPerSession = "session"
 	pseudonymsPerRequest = "request"
 )
@@ -53,6 +56,7 @@ type policy struct {
 	Pseudonyms  string             `json:"pseudonyms"`
 	Label       string             `json:"label"`
 	Collections []string           `json:"collections"`
+	Prefixes    string             `json:"prefixes,omitempty"` // absent, as in policies that are older than the key: private
 	Default     actions            `json:"default"`
 	Entities    map[string]actions `json:"entities"`
 }
@@ -128,6 +132,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"pseudonyms", false, choice(&p.Pseudonyms, pseudonymsPerSession, pseudonymsPerRequest)},
 		{"label", false, choice(&p.Label, identity.LabelMetadata, identity.LabelText)},
 		{"collections", true, list(&p.Collections)},
+		{"prefixes", false, choice(&p.Prefixes, prefixesPrivate, prefixesShared)},
 		{"entities", true, p.readEntities},
 	})
 	if err != nil {
