@@ -171,6 +171,7 @@ func (openAdmission) MaskPassage(text string) (string, error) { return text, nil
 func (openAdmission) Release() gateway.Release                { return openRelease{} }
 func (openAdmission) LabelMode(asked string) string           { return asked }
 func (openAdmission) AllowsCollection(string) bool            { return true }
+func (openAdmission) SharesPrefixes() bool                    { return false }
 
 type openRelease struct{}
 
