@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/grammar"
 	"github.com/sluice-project/sluice/engine/native/sample"
 	"github.com/sluice-project/sluice/engine/toolcall"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -74,10 +75,23 @@ func (l *loop) next(m *generator, s *sequence, logits []float32) {
 
 // refusal is why a sequence got no token.
 func refusal(err error, s *sequence) error {
-	if errors.Is(err, sample.ErrNothingAllowed) && s.matcher != nil {
+	if _, ok := grammar.Reason(err); ok {
+		return tooCostly(err, s.job)
+	}
+	if errors.Is(err, sample.ErrNothingAllowed) && s.matcher != nil && s.step() < s.job.least {
 		return fault.Wrap(err, fault.CodeInvalidValue, "min_tokens", fault.Say("the format ends before the least number of tokens", "输出格式在达到最少 token 数之前已结束")).WithParam("min_tokens")
 	}
 	return fault.Wrap(err, fault.CodeEngineUnavailable, string(s.job.model.info.ID))
+}
+
+// tooCostly says that the grammar of a job exceeded a limit while the text grew.
+func tooCostly(err error, j *job) error {
+	field := "response_format"
+	if j.grammar == nil || j.calls != nil && j.calls.Guaranteed {
+		field = "tools"
+	}
+	return fault.Wrap(fmt.Errorf("follow a grammar: %w", err), fault.CodeInvalidValue, field, fault.Say(
+		"its grammar became too costly on the way; make it simpler", "其语法在生成过程中代价过高，请简化")).WithParam(field)
 }
 
 // force takes tokens that the grammar leaves no choice about; they are computed together in the next step.
@@ -109,8 +123,7 @@ func (l *loop) push(m *generator, s *sequence, id int32, lp *engine.TokenLogprob
 		s.history.Add(id)
 	}
 	if err := m.follow(s, id); err != nil {
-		l.failed(s, fault.Wrap(fmt.Errorf("grammar: %w", err), fault.CodeInvalidValue, "response_format", fault.Say(
-			"its grammar became too costly on the way; make it simpler", "其语法在生成过程中代价过高，请简化")).WithParam("response_format"))
+		l.failed(s, tooCostly(err, j))
 		return
 	}
 	p := s.out.push(m.shown(id, j), lp, step >= j.least)
@@ -206,7 +219,7 @@ func (l *loop) prompted(m *generator, f *fed) {
 		at := s.computed + i
 		if at == 0 { // the model says nothing of the first token
 			lp := m.describe(s.tokens[0], math.NaN())
-			s.job.echoed = append(s.job.echoed, lp)
+			s.job.echoed = append(s.job.echoed[:0], lp) // once more after a preemption
 		}
 		if at+1 < len(s.job.prompt) {
 			s.job.echoed = append(s.job.echoed, *m.logprob(m.logits(f.result+i), s.tokens[at+1], s.job.logprobs))

@@ -398,3 +398,29 @@ func TestClosedEncoders(t *testing.T) {
 		t.Error("a batch is left behind")
 	}
 }
+
+// An engine that is closed does not compute first what waits.
+func TestCloseEndsEncoderCalls(t *testing.T) {
+	e, err := New(Config{Threads: 1, Models: []ModelConfig{{ID: "enc", Path: tinyEncoder(t, poolMean, gguf.F32)}}}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan struct{})
+	var once sync.Once
+	q := &e.encoders["enc"].queue
+	wake := q.wake
+	q.wake = func() { wake(); once.Do(func() { close(begun) }) }
+	ended := make(chan error)
+	go func() {
+		_, err := e.Embed(t.Context(), &engine.EmbedRequest{Model: "enc", Input: slices.Repeat([]string{strings.Repeat("abc def ", 5)}, 15_000)})
+		ended <- err
+	}()
+	<-begun
+	go func() { _ = e.Close() }()
+	if err := <-ended; !fault.Is(err, fault.CodeEngineUnavailable) {
+		t.Error(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -63,23 +63,37 @@ func (f *formats) get(ctx context.Context, key string, calls bool, build func() 
 	if g, err, ok := f.look(key); ok {
 		return g, err
 	}
-	made := f.compiling.DoChan(key, func() (any, error) {
-		f.gate <- struct{}{}
+	select {
+	case <-ctx.Done(): // what nobody waits for any more is not made
+		return nil, cancelled(ctx.Err())
+	case f.gate <- struct{}{}:
+	}
+	made := make(chan *format, 1)
+	go func() {
 		defer func() { <-f.gate }()
-		g, err := build()
-		if err == nil {
-			err = g.Fit(f.vocabulary(calls))
-		}
-		f.put(&format{key, g, err})
-		return g, err
-	})
+		m, _, _ := f.compiling.Do(key, func() (any, error) { return f.compile(key, calls, build), nil })
+		made <- m.(*format)
+	}()
 	select {
 	case <-ctx.Done():
 		return nil, cancelled(ctx.Err())
-	case r := <-made:
-		g, _ := r.Val.(*grammar.Grammar)
-		return g, r.Err
+	case m := <-made:
+		return m.grammar, m.err
 	}
+}
+
+// compile makes a grammar and keeps it, unless another one did so meanwhile.
+func (f *formats) compile(key string, calls bool, build func() (*grammar.Grammar, error)) *format {
+	if g, err, ok := f.look(key); ok {
+		return &format{key, g, err}
+	}
+	g, err := build()
+	if err == nil {
+		err = g.Fit(f.vocabulary(calls))
+	}
+	made := &format{key, g, err}
+	f.put(made)
+	return made
 }
 
 func (f *formats) look(key string) (g *grammar.Grammar, err error, ok bool) { //nolint:revive // the error is data here

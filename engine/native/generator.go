@@ -42,6 +42,7 @@ type generator struct {
 	sampler *sample.Sampler
 	control *sched.Controller // guarded by the loop's lock
 	tree    *prefix.Tree
+	spare   int            // pages that are free or only kept for later, while sequences are let in; below 0: to be counted
 	load    load           // guarded by the loop's lock
 	seen    SchedulerState // the same; what of it only the loop may look at, as of the last step
 

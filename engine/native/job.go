@@ -51,6 +51,7 @@ type job struct {
 	open      int // sequences without an end, or not begun
 	produced  int // completion tokens
 	cached    int // prompt tokens that were found in the cache
+	looked    bool
 	echoed    []engine.TokenLogprob
 	submitted time.Time
 	admitted  time.Time

@@ -40,6 +40,8 @@ type loop struct {
 	preempted  bool // in the last step: nobody is admitted then
 	candidates []sched.Candidate
 	order      []int
+	some       []*sequence // that may be preempted
+	victims    []sched.Candidate
 }
 
 func newLoop(o *opener) *loop {
@@ -144,10 +146,11 @@ func (l *loop) isClosed() bool {
 	return l.closed
 }
 
-// close fails what is running and waits for the goroutine.
+// close fails what is running and waits for the goroutine. What encoders have not computed by then is theirs to fail.
 func (l *loop) close() {
 	l.mu.Lock()
 	l.closed = true
+	l.arrived.Store(true) // ends the encoders' turn
 	l.mu.Unlock()
 	l.idle.Wait()
 }
@@ -198,7 +201,7 @@ func (l *loop) admit() bool {
 	}
 	l.preempted = false
 	l.count()
-	l.running = len(l.active) > 0 || l.encoding()
+	l.running = len(l.active) > 0 || len(l.queue) > 0 || !l.closed && l.encoding()
 	return l.running
 }
 
@@ -250,6 +253,9 @@ func (l *loop) letIn() {
 		l.candidates = append(l.candidates, s.candidate())
 	}
 	l.order = l.fair.Order(l.order[:0], l.candidates, time.Now(), len(l.queue))
+	for _, m := range l.generators {
+		m.spare = -1
+	}
 	waiting := slices.Clone(l.queue) // who makes room on the way waits behind these
 	for _, i := range l.order {
 		if s := waiting[i]; l.mayRun(s) {
@@ -274,6 +280,9 @@ func (l *loop) start(s *sequence) {
 // mayRun reports whether a waiting sequence can be admitted now. One that is alone always can.
 func (l *loop) mayRun(s *sequence) bool {
 	m := s.job.model
+	if len(l.active) == 0 {
+		return true
+	}
 	var running [sched.Classes]int
 	context, mine := len(s.tokens), 0
 	for _, a := range l.active {
@@ -283,11 +292,12 @@ func (l *loop) mayRun(s *sequence) bool {
 			mine++
 		}
 	}
-	if len(l.active) == 0 {
-		return true
-	}
 	bound := m.control.MaxSequences(s.job.class, running, context/(mine+1))
 	if !l.fair.MayStart(s.candidate(), running[s.job.class], bound, math.MaxInt) {
+		return false
+	}
+	ofModel := func(a *sequence) bool { return a.job.model == m }
+	if lacks := -l.room(m, len(s.tokens)); mine > 0 && lacks > 0 && lacks > l.gain(s) { // nobody leaves in vain
 		return false
 	}
 	for len(l.active) >= l.slots {
@@ -295,30 +305,46 @@ func (l *loop) mayRun(s *sequence) bool {
 			return false
 		}
 	}
-	// A page more for each that runs, so that none has to leave again as soon as the others grow.
-	for mine > 0 && l.room(m) < exec.Needed(len(s.tokens)+1)+mine {
-		if !l.makeRoom(s, func(v *sequence) bool { return v.job.model == m }) {
+	for slices.ContainsFunc(l.active, ofModel) && l.room(m, len(s.tokens)) < 0 {
+		if !l.makeRoom(s, ofModel) {
 			return false
 		}
-		mine--
 	}
 	return true
 }
 
-// room is how many pages of a model could be taken: those that are free or only kept for later, less what admitted sequences still need
-// for what they have to compute.
-func (l *loop) room(m *generator) int {
-	free := m.pass.Pages().Free() + m.tree.Evictable()
+// room is how many pages of a model are left beside a newcomer with so many tokens: those that are free or only kept for later, less what
+// it and the admitted sequences still need for what they have to compute. A page more for each that runs, so that none has to leave
+// again as soon as the others grow.
+func (l *loop) room(m *generator, newcomer int) int {
+	if m.spare < 0 {
+		m.spare = m.pass.Pages().Free() + m.tree.Evictable()
+	}
+	free := m.spare - exec.Needed(newcomer+1)
 	for _, s := range l.active {
 		if s.job.model != m {
 			continue
 		}
-		free -= exec.Needed(len(s.tokens) + 1)
+		free -= exec.Needed(len(s.tokens)+1) + 1
 		if s.cache != nil {
 			free += exec.Needed(s.cache.Len())
 		}
 	}
 	return free
+}
+
+// gain is how many pages of its model a waiting sequence may get at most from those that it is worth preempting.
+func (l *loop) gain(s *sequence) int {
+	pages, me := 0, s.candidate()
+	for _, a := range l.active {
+		if a.job.model != s.job.model || a.ended {
+			continue
+		}
+		if l.victims = append(l.victims[:0], a.candidate()); l.fair.VictimFor(me, l.victims) == 0 {
+			pages += exec.Needed(len(a.tokens)+1) + 1
+		}
+	}
+	return pages
 }
 
 // makeRoom preempts the running sequence, of those that may, that loses least by it, if there is one that s is worth it.
@@ -341,13 +367,15 @@ func (l *loop) victim(may func(*sequence) bool) *sequence {
 	return nil
 }
 
-// preemptable lists the active sequences that may leave.
+// preemptable lists the active sequences that may leave. The lists are valid until the next call.
 func (l *loop) preemptable(may func(*sequence) bool) (some []*sequence, candidates []sched.Candidate) {
+	some, candidates = l.some[:0], l.victims[:0]
 	for _, s := range l.active {
 		if !s.ended && may(s) {
 			some, candidates = append(some, s), append(candidates, s.candidate())
 		}
 	}
+	l.some, l.victims = some, candidates
 	return some, candidates
 }
 
@@ -372,7 +400,7 @@ func (l *loop) park(s *sequence) {
 	s.cache.Truncate(s.computed)
 	s.job.model.keep(s)
 	s.cache.Release()
-	s.cache, s.computed = nil, 0
+	s.cache, s.computed, s.job.model.spare = nil, 0, -1
 }
 
 // release ends a sequence that was active.
@@ -399,6 +427,8 @@ func (l *loop) count() {
 	for _, m := range l.generators {
 		if n := m.load.sequences(); n > 0 {
 			m.load.context /= n
+		} else {
+			m.finished = time.Time{} // the time until the next step is nobody's work
 		}
 		m.seen = SchedulerState{PagesInUse: m.pass.Pages().InUse(), Prefix: m.tree.Stats(), Acceptance: m.acceptance}
 	}

@@ -63,7 +63,9 @@ func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error)
 		scope.Adapter = a.digest
 	}
 	j.space = prefix.Namespace(e.key, scope)
-	j.draftKey = string(j.space[:])
+	scope.Tenant, scope.Shared = req.Tenant, false // answers are nobody else's, whatever is shared of prompts
+	own := prefix.Namespace(e.key, scope)
+	j.draftKey = string(own[:])
 	j.drafts = e.drafts
 	j.bytes = size(req)
 	if err := g.constrain(ctx, j, req); err != nil {

@@ -117,6 +117,9 @@ func (l *loop) fill(m *generator, d *sched.Decision) {
 				break
 			}
 			s := prompts[i]
+			if !s.running { // one before it took its pages
+				continue
+			}
 			l.look(m, s)
 			before := len(m.pass.Rows)
 			l.feed(m, s, min(left, s.rest()), 0, &wanted)
@@ -157,8 +160,8 @@ func (l *loop) look(m *generator, s *sequence) {
 		s.cache, s.computed, more = m.tree.Match(j.space, s.tokens)
 		before.Release()
 	}
-	if s.choice == 0 && s.step() == 0 {
-		j.cached = s.computed
+	if !j.looked { // later it finds what it computed itself
+		j.looked, j.cached = true, s.computed
 	}
 	s.share.Cached += s.computed
 	l.fair.Charge(j.tenant, j.class, 0, s.computed, 0)
@@ -217,7 +220,7 @@ func (l *loop) reserve(m *generator, s *sequence, n int) bool {
 			continue
 		}
 		v := l.victim(func(a *sequence) bool { return a.job.model == m && a.cache != nil && a.lastStep != l.step })
-		if v == nil {
+		if v == nil || v == s && l.unshare(s) {
 			return false
 		}
 		l.preempt(v)
@@ -225,6 +228,19 @@ func (l *loop) reserve(m *generator, s *sequence, n int) bool {
 			return false
 		}
 	}
+	return true
+}
+
+// unshare gives up the beginning of a page that a sequence shares with the prefix tree, when no other sequence holds pages: the copy that
+// it would write to is one page more than it can have, however often it comes back.
+func (l *loop) unshare(s *sequence) bool {
+	over := s.computed % exec.PagePositions
+	others := func(a *sequence) bool { return a != s && a.cache != nil && a.job.model == s.job.model }
+	if over == 0 || slices.ContainsFunc(l.active, others) {
+		return false
+	}
+	s.computed -= over
+	s.cache.Truncate(s.computed)
 	return true
 }
 

@@ -1,0 +1,64 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/grammar"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Who leaves while others compile leaves nothing behind that would be compiled for nobody.
+func TestFormatsOfThoseWhoLeft(t *testing.T) {
+	f := newFormats(nil)
+	for range compilingFormats {
+		f.gate <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	build := func() (*grammar.Grammar, error) { t.Error("it was compiled"); return nil, errors.New("no") }
+	for i := range 100 {
+		if _, err := f.get(ctx, fmt.Sprint(i), false, build); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	for range compilingFormats {
+		<-f.gate
+	}
+	refused := errors.New("refused")
+	for range 2 { // once
+		_, err := f.get(t.Context(), "a", false, func() (*grammar.Grammar, error) {
+			err := refused
+			refused = nil
+			return nil, err
+		})
+		if err == nil {
+			t.Error("it was compiled again")
+		}
+	}
+}
+
+// A grammar that grows too costly is the request's fault, wherever that shows, and the engine stays available.
+func TestCostlyGrammarsAreTheRequestsFault(t *testing.T) {
+	e := openTiny(t, noEnd(), Config{})
+	costly := "root ::= s \"z\"\ns ::= s s | [a-z] | s s s | [a-c] s [a-d] | s [a-d] s | [a-z]{1,200}"
+	for _, temperature := range []float64{0, 1} {
+		c := collect(t.Context(), e, &engine.Request{
+			Model: tinyID, Prompt: "x", MaxTokens: 150, Logprobs: -1, Temperature: temperature, Seed: seed(1), Format: &engine.Format{GBNF: costly},
+		})
+		if !fault.Is(c.err, fault.CodeInvalidValue) {
+			t.Errorf("temperature %v: %q, %v", temperature, c.texts, c.err)
+		}
+	}
+	j := &job{model: e.generators[tinyID], grammar: &grammar.Grammar{}}
+	broken := fmt.Errorf("grammar: %w", &grammar.Error{Limit: "MaskSteps"}) // what Pick says of a mask
+	if err := refusal(broken, &sequence{job: j}); !fault.Is(err, fault.CodeInvalidValue) {
+		t.Error(err)
+	}
+	if err := refusal(errors.New("hook: no key"), &sequence{job: j}); !fault.Is(err, fault.CodeEngineUnavailable) {
+		t.Error(err)
+	}
+}
