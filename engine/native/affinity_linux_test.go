@@ -50,13 +50,15 @@ func TestThreadsAreBound(t *testing.T) {
 	const threads = 3
 	e := openTiny(t, newTiny(gguf.Q8_0), Config{CPUs: strconv.Itoa(cpu), Threads: threads})
 	var own []string
+	begin := time.Now()
 	req := &engine.Request{Model: tinyID, Prompt: "hello", MaxTokens: 60, MinTokens: 60, Hook: func(*engine.Draw) error {
 		var set unix.CPUSet
 		if err := unix.SchedGetaffinity(0, &set); err != nil || set.Count() != 1 || !set.IsSet(cpu) {
 			t.Errorf("a token is drawn on a thread that may run on %d processors (%v)", set.Count(), err)
 		}
 		// Workers that have no processor yet begin while this one waits, and the thread on which the binding was tried ends.
-		for end := time.Now().Add(10 * time.Second); len(own) != threads && time.Now().Before(end); runtime.Gosched() {
+		for len(own) != threads && time.Since(begin) < 10*time.Second {
+			runtime.Gosched()
 			own = slices.DeleteFunc(boundThreads(t, cpu), func(f string) bool { return slices.Contains(before, f) })
 		}
 		return nil
