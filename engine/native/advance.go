@@ -81,7 +81,7 @@ func refusal(err error, s *sequence) error {
 	if errors.Is(err, sample.ErrNothingAllowed) && s.matcher != nil && s.step() < s.job.least {
 		return fault.Wrap(err, fault.CodeInvalidValue, "min_tokens", fault.Say("the format ends before the least number of tokens", "输出格式在达到最少 token 数之前已结束")).WithParam("min_tokens")
 	}
-	return fault.Wrap(err, fault.CodeEngineUnavailable, string(s.job.model.info.ID))
+	return fault.Wrap(err, fault.CodeInternal) // a hook that failed, or logits that are no numbers: asking again does not help
 }
 
 // tooCostly says that the grammar of a job exceeded a limit while the text grew.

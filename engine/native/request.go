@@ -43,7 +43,7 @@ func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error)
 		logprobs: req.Logprobs, signal: make(chan struct{}, 1),
 		stops: slices.DeleteFunc(slices.Clone(req.Stop), func(s string) bool { return s == "" }),
 	}
-	if j.limit, err = g.limit(len(ids), j.choices, req.MaxTokens); err != nil {
+	if j.limit, err = g.limit(len(ids), req.MaxTokens); err != nil {
 		return nil, err
 	}
 	if j.least = req.MinTokens; j.least > j.limit {
@@ -75,7 +75,7 @@ func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error)
 }
 
 // limit is how many tokens each choice may have.
-func (g *generator) limit(prompt, choices, asked int) (int, error) {
+func (g *generator) limit(prompt, asked int) (int, error) {
 	room := g.info.ContextTokens - prompt
 	if room < 1 {
 		return 0, fault.New(fault.CodeContextLength, g.info.ContextTokens, prompt+1)

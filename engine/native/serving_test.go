@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -151,8 +150,12 @@ func TestPrefixesAreShared(t *testing.T) {
 		shared       bool
 		low, high    int
 	}{
-		{"a", "x", false, 0, 0}, {"a", "y", false, common - common%64 - 8, common}, {"b", "x", false, 0, 0},
-		{"a", "x", true, 0, 0}, {"b", "y", true, common - common%64 - 8, common}, {"", "x", false, 0, 0},
+		{"a", "x", false, 0, 0},
+		{"a", "y", false, common - common%64 - 8, common},
+		{"b", "x", false, 0, 0},
+		{"a", "x", true, 0, 0},
+		{"b", "y", true, common - common%64 - 8, common},
+		{"", "x", false, 0, 0},
 	} {
 		if got := ask(c.tenant, c.tail, c.shared); got < c.low || got > c.high {
 			t.Errorf("%d: %d cached tokens, want %d to %d", i, got, c.low, c.high)
@@ -323,5 +326,3 @@ func TestEcho(t *testing.T) {
 		t.Errorf("%v, want %v (%v)", c.logprobs[0][len(ids)-1], short.logprobs[0], short.err)
 	}
 }
-
-func longTests() bool { return os.Getenv("SLUICE_TEST_LONG") != "" }

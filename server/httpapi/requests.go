@@ -128,7 +128,7 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 		c.Dimensions = int(*d)
 	}
 	role(f, c)
-	urgency(f, false, c)
+	urgency(f, c)
 	f.text("user")
 	return o, f.err
 }

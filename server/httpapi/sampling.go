@@ -43,7 +43,7 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 		so.flag("include_obfuscation")
 		f.join(so)
 	}
-	urgency(f, o.stream, c)
+	urgency(f, c)
 	f.text("user")
 	return o
 }
@@ -214,13 +214,11 @@ func schemaOf(f *fields, field string) json.RawMessage {
 }
 
 // urgency decodes how soon an answer is wanted: the queue class by service_tier unless a header has named it, and the priority.
-func urgency(f *fields, stream bool, c *gateway.Call) {
+func urgency(f *fields, c *gateway.Call) {
 	var class engine.Class
 	switch tier, ok := f.text("service_tier"); {
 	case !ok || tier == "auto" || tier == "default" || tier == "scale":
-		if class = engine.ClassStandard; stream && tier != "default" {
-			class = engine.ClassInteractive
-		}
+		class = engine.ClassStandard
 	case tier == "priority":
 		class = engine.ClassInteractive
 	case tier == "flex":

@@ -60,8 +60,8 @@ func TestDecode(t *testing.T) {
 			c.Tools, c.ToolChoice = []engine.Tool{{Name: "f"}}, engine.ToolChoice{Mode: engine.ToolRequired}
 		}},
 		"none":         {chat(`"tool_choice":"none"`), func(c *gateway.Call) { c.ToolChoice.Mode = engine.ToolNone }},
-		"streaming":    {chat(`"stream":true`), func(c *gateway.Call) { c.Class = engine.ClassInteractive }},
-		"tier auto":    {chat(`"stream":true,"service_tier":"auto"`), func(c *gateway.Call) { c.Class = engine.ClassInteractive }},
+		"streaming":    {chat(`"stream":true`), func(c *gateway.Call) { c.Class = engine.ClassStandard }},
+		"tier auto":    {chat(`"stream":true,"service_tier":"auto"`), func(c *gateway.Call) { c.Class = engine.ClassStandard }},
 		"tier default": {chat(`"stream":true,"service_tier":"default"`), func(*gateway.Call) {}},
 		"tier prio":    {chat(`"service_tier":"priority","priority":-7`), func(c *gateway.Call) { c.Class, c.Priority = engine.ClassInteractive, -7 }},
 		"tier flex":    {chat(`"service_tier":"flex","stream":true`), func(c *gateway.Call) { c.Class = engine.ClassBatch }},
