@@ -172,6 +172,7 @@ func (openAdmission) Release() gateway.Release                { return openRelea
 func (openAdmission) LabelMode(asked string) string           { return asked }
 func (openAdmission) AllowsCollection(string) bool            { return true }
 func (openAdmission) SharesPrefixes() bool                    { return false }
+func (openAdmission) Urgency(asked string) string             { return asked }
 
 type openRelease struct{}
 

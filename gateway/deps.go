@@ -120,6 +120,7 @@ type Admission interface {
 	LabelMode(asked string) string
 	AllowsCollection(name string) bool
 	SharesPrefixes() bool
+	Urgency(asked string) string
 }
 
 // Release lets one choice's text out.

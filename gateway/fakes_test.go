@@ -40,6 +40,7 @@ type world struct {
 	rollout   [2]string
 	plain     bool // the model does nothing but text
 	shares    bool // the policy lets tenants share prefixes
+	calm      bool // the policy allows nothing interactive
 }
 
 func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Plan) *world {
@@ -174,6 +175,14 @@ func (a *fakeAdmission) Masked() bool                   { return a.masked > 0 }
 func (a *fakeAdmission) LabelMode(m string) string      { return m }
 func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden" }
 func (a *fakeAdmission) SharesPrefixes() bool           { return a.w.shares }
+
+func (a *fakeAdmission) Urgency(asked string) string {
+	if a.w.calm && asked == "interactive" {
+		return "standard"
+	}
+	return asked
+}
+
 func (a *fakeAdmission) Findings() []governance.Finding {
 	if a.masked == 0 {
 		return nil

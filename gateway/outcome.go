@@ -217,6 +217,9 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		e.Label = r.label.HeaderValue()
 	}
 	e.Detail = map[string]string{}
+	if c.Class != "" {
+		e.Detail["class"] = string(c.Class)
+	}
 	if c.ClientID != "" {
 		e.Detail["client_request"] = c.ClientID
 	}

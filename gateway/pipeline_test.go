@@ -727,12 +727,14 @@ func BenchmarkChat(b *testing.B) {
 	}
 }
 
-// Only a policy lets tenants share what engines computed; no field of a call does.
-func TestPrefixesAreSharedByPolicy(t *testing.T) {
+// Only a policy lets tenants share what engines computed, and it may hold requests to a less urgent class than they ask for.
+func TestPolicyBoundsWhatEnginesGrant(t *testing.T) {
 	for _, shares := range []bool{false, true} {
 		w := newWorld(t, nil)
-		w.shares = shares
-		reply, err := w.Chat(t.Context(), call("hello"))
+		w.shares, w.calm = shares, shares
+		c := call("hello")
+		c.Class = engine.ClassInteractive
+		reply, err := w.Chat(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -741,6 +743,9 @@ func TestPrefixesAreSharedByPolicy(t *testing.T) {
 		}
 		if got := w.engine.Requests()[0]; got.SharedPrefix != shares || got.Tenant != "acme" {
 			t.Errorf("shared %v of tenant %q, want %v", got.SharedPrefix, got.Tenant, shares)
+		}
+		if got, want := w.engine.Requests()[0].Class, map[bool]engine.Class{false: engine.ClassInteractive, true: engine.ClassStandard}[shares]; got != want {
+			t.Errorf("class %s, want %s", got, want)
 		}
 	}
 }

@@ -145,6 +145,9 @@ func (r *run) admit(ctx context.Context) error {
 	if err == nil {
 		err = texts.apply()
 	}
+	if err == nil {
+		r.call.Class = engine.Class(a.Urgency(string(r.call.Class)))
+	}
 	if err == nil && r.call.RAG != nil && !a.AllowsCollection(r.call.RAG.Collection) {
 		err = fault.New(fault.CodeCollectionNotFound, r.call.RAG.Collection)
 	}

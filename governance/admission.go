@@ -142,6 +142,16 @@ func (a *Admission) AllowsCollection(name string) bool {
 // SharesPrefixes reports whether the policy lets engines reuse what they computed of a prompt for other tenants whose policy says so too.
 func (a *Admission) SharesPrefixes() bool { return a.force.policy.Prefixes == prefixesShared }
 
+// Urgency returns the class that a request which asks for one gets: its own, or the most urgent one that the policy allows.
+func (a *Admission) Urgency(asked string) string {
+	classes := urgencies()
+	allowed := slices.Index(classes, a.force.policy.Urgency)
+	if want := slices.Index(classes, asked); want >= 0 && want < allowed {
+		return classes[allowed]
+	}
+	return asked
+}
+
 // Findings returns the totals so far, sorted by direction, class and action.
 func (a *Admission) Findings() []Finding {
 	a.mu.Lock()

@@ -179,10 +179,14 @@ func TestModelsAndPurposes(t *testing.T) {
 	if err != nil || !a.AllowsCollection("faq") || a.AllowsCollection("secret") {
 		t.Errorf("collections: %v", err)
 	}
+	if a.Urgency("interactive") != "interactive" || a.Urgency("batch") != "batch" || a.Urgency("") != "" {
+		t.Error("a policy that says nothing of urgency changes it")
+	}
 	if a.SharesPrefixes() {
 		t.Error("a policy that says nothing of prefixes shares them")
 	}
 	open := strings.Replace(string(defaultPolicy), "prefixes: private", "prefixes: shared", 1)
+	open = strings.Replace(open, "urgency: interactive", "urgency: standard", 1)
 	if _, err := g.Publish(t.Context(), "open", []byte(open), "tester"); err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +194,8 @@ func TestModelsAndPurposes(t *testing.T) {
 	q.Tenant = "open"
 	if a, err := g.Admit(t.Context(), q); err != nil || !a.SharesPrefixes() {
 		t.Errorf("a policy that shares prefixes: %v", err)
+	} else if a.Urgency("interactive") != "standard" || a.Urgency("batch") != "batch" {
+		t.Errorf("interactive became %q, batch %q", a.Urgency("interactive"), a.Urgency("batch"))
 	}
 	if a.LabelMode("") != "metadata" || a.LabelMode("text") != "text" {
 		t.Error("label mode")

@@ -34,6 +34,9 @@ const (
 	pseudonymsPerRequest = "request"
 )
 
+// urgencies are the queue classes of engines, most urgent first.
+func urgencies() []string { return []string{"interactive", "standard", "batch"} }
+
 //go:embed default_policy.yaml
 var defaultPolicy []byte //nolint:gochecknoglobals // embedded file
 
@@ -49,16 +52,19 @@ const (
 
 // policy is one immutable document. Its JSON form is the canonical one that the digest covers: never change it, raise the schema.
 type policy struct {
-	Schema      int                `json:"schema"`
-	Name        string             `json:"name"`
-	Models      []string           `json:"models"`
-	Purposes    []string           `json:"purposes"`
-	Pseudonyms  string             `json:"pseudonyms"`
-	Label       string             `json:"label"`
-	Collections []string           `json:"collections"`
-	Prefixes    string             `json:"prefixes,omitempty"` // absent, as in policies that are older than the key: private
-	Default     actions            `json:"default"`
-	Entities    map[string]actions `json:"entities"`
+	Schema      int      `json:"schema"`
+	Name        string   `json:"name"`
+	Models      []string `json:"models"`
+	Purposes    []string `json:"purposes"`
+	Pseudonyms  string   `json:"pseudonyms"`
+	Label       string   `json:"label"`
+	Collections []string `json:"collections"`
+	// Absent, as in policies that are older than the keys: private, and interactive.
+	Prefixes string `json:"prefixes,omitempty"`
+	Urgency  string `json:"urgency,omitempty"`
+
+	Default  actions            `json:"default"`
+	Entities map[string]actions `json:"entities"`
 }
 
 type actions struct {
@@ -133,6 +139,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"label", false, choice(&p.Label, identity.LabelMetadata, identity.LabelText)},
 		{"collections", true, list(&p.Collections)},
 		{"prefixes", false, choice(&p.Prefixes, prefixesPrivate, prefixesShared)},
+		{"urgency", false, choice(&p.Urgency, urgencies()...)},
 		{"entities", true, p.readEntities},
 	})
 	if err != nil {

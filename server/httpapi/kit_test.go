@@ -179,6 +179,7 @@ func (a *kitAdmission) Masked() bool                 { return a.n > 0 }
 func (a *kitAdmission) LabelMode(m string) string    { return m }
 func (a *kitAdmission) AllowsCollection(string) bool { return true }
 func (a *kitAdmission) SharesPrefixes() bool         { return false }
+func (a *kitAdmission) Urgency(asked string) string  { return asked }
 func (a *kitAdmission) Release() gateway.Release     { return &kitRelease{} }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
