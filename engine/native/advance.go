@@ -27,8 +27,8 @@ func (l *loop) pick(m *generator, s *sequence, logits []float32) {
 	l.next(m, s, logits)
 }
 
-// fork makes the other choices of a job whose prompt is computed.
-func (l *loop) fork(s *sequence) []*sequence {
+// fork makes the other choices of a job whose prompt is computed, and returns those for which there is a slot; the others wait for one.
+func (l *loop) fork(s *sequence) (begun []*sequence) {
 	j := s.job
 	if j.choices == 1 {
 		return nil
@@ -37,13 +37,18 @@ func (l *loop) fork(s *sequence) []*sequence {
 	defer l.mu.Unlock()
 	for i := 1; i < j.choices; i++ {
 		other := newSequence(j, i)
-		other.cache, other.computed, other.running = s.cache.Fork(), len(j.prompt), true
 		l.fair.Arrive(j.tenant)
-		l.fair.Start(other.candidate())
 		j.sequences = append(j.sequences, other)
+		if len(l.active) >= l.slots { // it finds the prompt in the prefix tree when its turn comes
+			l.queue = append(l.queue, other)
+			continue
+		}
+		other.cache, other.computed, other.running = s.cache.Fork(), len(j.prompt), true
+		l.fair.Start(other.candidate())
 		l.active = append(l.active, other)
+		begun = append(begun, other)
 	}
-	return j.sequences[1:]
+	return begun
 }
 
 // next picks one token of one choice, and takes the tokens that its grammar then leaves no choice about.

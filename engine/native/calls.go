@@ -61,7 +61,7 @@ func offered(req *engine.Request) []engine.Tool {
 
 // compileCalls makes the grammar of the calls of an answer.
 func (g *generator) compileCalls(req *engine.Request) (*grammar.Grammar, error) {
-	b := grammar.NewBuilder(grammar.Limits{})
+	b := grammar.NewBuilder(formatLimits())
 	var tools []toolcall.Tool
 	for _, t := range offered(req) {
 		tools = append(tools, toolcall.Tool{Name: t.Name, Parameters: t.Parameters, Strict: t.Strict})

@@ -31,10 +31,7 @@ func (l *loop) encode() {
 	end := time.Now().Add(l.slice())
 	alone := len(l.active) == 0
 	e.work(encoderRows, func() bool {
-		if alone {
-			return l.arrived.Load()
-		}
-		return time.Now().After(end)
+		return l.arrived.Load() || !alone && time.Now().After(end)
 	})
 }
 

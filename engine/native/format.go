@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -25,6 +26,7 @@ type formats struct {
 	gate      chan struct{} // who compiles: others wait, so that many bad grammars cannot take the machine
 
 	mu      sync.Mutex
+	busy    map[string]int           // compilations of each tenant
 	entries map[string]*list.Element // of latest
 	latest  list.List                // of *format, used last in front
 }
@@ -32,17 +34,23 @@ type formats struct {
 // format is a grammar that was compiled, or why it was not.
 type format struct {
 	key     string
+	tenant  string
 	grammar *grammar.Grammar
 	err     error
 }
 
 const (
-	keptFormats      = 256
-	compilingFormats = 2
+	keptFormats       = 64
+	keptOfTenant      = 16
+	compilingFormats  = 2
+	compilingOfTenant = 8 // waiting ones included
 )
 
+// formatLimits bounds what a grammar may cost the loop, which computes everybody's tokens, and the memory it may take with the others.
+func formatLimits() grammar.Limits { return grammar.Limits{MaskSteps: 250_000, CacheBytes: 8 << 20} }
+
 func newFormats(words func(calls bool) *grammar.Vocabulary) *formats {
-	f := &formats{gate: make(chan struct{}, compilingFormats), entries: map[string]*list.Element{}}
+	f := &formats{gate: make(chan struct{}, compilingFormats), entries: map[string]*list.Element{}, busy: map[string]int{}}
 	for i := range f.words {
 		f.words[i] = sync.OnceValue(func() *grammar.Vocabulary { return words(i > 0) })
 	}
@@ -59,10 +67,14 @@ func (f *formats) vocabulary(calls bool) *grammar.Vocabulary {
 
 // get returns the grammar of a key, made by build when it is not there. The key names the tenant too: whether a grammar is there already
 // tells nobody what others asked.
-func (f *formats) get(ctx context.Context, key string, calls bool, build func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
+func (f *formats) get(ctx context.Context, tenant, key string, calls bool, build func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
 	if g, err, ok := f.look(key); ok {
 		return g, err
 	}
+	if !f.enter(tenant) {
+		return nil, errManyFormats
+	}
+	defer f.leave(tenant)
 	select {
 	case <-ctx.Done(): // what nobody waits for any more is not made
 		return nil, cancelled(ctx.Err())
@@ -71,7 +83,7 @@ func (f *formats) get(ctx context.Context, key string, calls bool, build func() 
 	made := make(chan *format, 1)
 	go func() {
 		defer func() { <-f.gate }()
-		m, _, _ := f.compiling.Do(key, func() (any, error) { return f.compile(key, calls, build), nil })
+		m, _, _ := f.compiling.Do(key, func() (any, error) { return f.compile(tenant, key, calls, build), nil })
 		made <- m.(*format)
 	}()
 	select {
@@ -82,16 +94,38 @@ func (f *formats) get(ctx context.Context, key string, calls bool, build func() 
 	}
 }
 
+// errManyFormats says that a tenant has as many formats compiled at a time as one may.
+var errManyFormats = errors.New("too many formats of the tenant are being compiled")
+
+// enter counts a compilation of a tenant; it is false when there are enough.
+func (f *formats) enter(tenant string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy[tenant] >= compilingOfTenant {
+		return false
+	}
+	f.busy[tenant]++
+	return true
+}
+
+func (f *formats) leave(tenant string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy[tenant]--; f.busy[tenant] <= 0 {
+		delete(f.busy, tenant)
+	}
+}
+
 // compile makes a grammar and keeps it, unless another one did so meanwhile.
-func (f *formats) compile(key string, calls bool, build func() (*grammar.Grammar, error)) *format {
+func (f *formats) compile(tenant, key string, calls bool, build func() (*grammar.Grammar, error)) *format {
 	if g, err, ok := f.look(key); ok {
-		return &format{key, g, err}
+		return &format{key, tenant, g, err}
 	}
 	g, err := build()
 	if err == nil {
 		err = g.Fit(f.vocabulary(calls))
 	}
-	made := &format{key, g, err}
+	made := &format{key, tenant, g, err}
 	f.put(made)
 	return made
 }
@@ -112,9 +146,16 @@ func (f *formats) put(made *format) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entries[made.key] = f.latest.PushFront(made)
-	for f.latest.Len() > keptFormats {
-		oldest := f.latest.Remove(f.latest.Back()).(*format)
-		delete(f.entries, oldest.key)
+	own, oldest := 0, f.latest.Back()
+	for at := f.latest.Front(); at != nil; at = at.Next() {
+		if at.Value.(*format).tenant == made.tenant {
+			if own++; own > keptOfTenant {
+				oldest = at
+			}
+		}
+	}
+	if own > keptOfTenant || f.latest.Len() > keptFormats {
+		delete(f.entries, f.latest.Remove(oldest).(*format).key)
 	}
 }
 
@@ -154,9 +195,9 @@ func (g *generator) constrain(ctx context.Context, j *job, req *engine.Request) 
 	}
 	sum := sha256.Sum256(key)
 	if must || may {
-		made, err := g.formats.get(ctx, "calls"+string(sum[:]), true, func() (*grammar.Grammar, error) { return g.compileCalls(req) })
+		made, err := g.formats.get(ctx, req.Tenant, "calls"+string(sum[:]), true, func() (*grammar.Grammar, error) { return g.compileCalls(req) })
 		if err != nil {
-			return refuseFormat(ctx, err, "tools")
+			return g.refuseFormat(ctx, err, "tools")
 		}
 		if must {
 			j.grammar = made
@@ -165,16 +206,19 @@ func (g *generator) constrain(ctx context.Context, j *job, req *engine.Request) 
 		}
 	}
 	if req.Format != nil {
-		if j.grammar, err = g.formats.get(ctx, string(sum[:]), calls, func() (*grammar.Grammar, error) { return compileFormat(req.Format) }); err != nil {
-			return refuseFormat(ctx, err, "response_format")
+		if j.grammar, err = g.formats.get(ctx, req.Tenant, string(sum[:]), calls, func() (*grammar.Grammar, error) { return compileFormat(req.Format) }); err != nil {
+			return g.refuseFormat(ctx, err, "response_format")
 		}
 	}
 	return nil
 }
 
-func refuseFormat(ctx context.Context, err error, field string) error {
+func (g *generator) refuseFormat(ctx context.Context, err error, field string) error {
 	if ctx.Err() != nil {
 		return err
+	}
+	if errors.Is(err, errManyFormats) {
+		return fault.Wrap(err, fault.CodeEngineOverloaded, string(g.info.ID)).WithRetryAfter(time.Second)
 	}
 	return fault.Wrap(err, fault.CodeInvalidValue, field, reason(err)).WithParam(field)
 }
@@ -192,7 +236,7 @@ func reason(err error) fault.Phrase {
 }
 
 func compileFormat(f *engine.Format) (*grammar.Grammar, error) {
-	limits := grammar.Limits{}
+	limits := formatLimits()
 	switch {
 	case f.JSONSchema != nil:
 		// Members that the schema does not name are valid, but nobody waits for them, and small models do not find their end.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
@@ -21,7 +23,7 @@ func TestFormatsOfThoseWhoLeft(t *testing.T) {
 	cancel()
 	build := func() (*grammar.Grammar, error) { t.Error("it was compiled"); return nil, errors.New("no") }
 	for i := range 100 {
-		if _, err := f.get(ctx, fmt.Sprint(i), false, build); !errors.Is(err, context.Canceled) {
+		if _, err := f.get(ctx, "t", fmt.Sprint(i), false, build); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	}
@@ -30,7 +32,7 @@ func TestFormatsOfThoseWhoLeft(t *testing.T) {
 	}
 	refused := errors.New("refused")
 	for range 2 { // once
-		_, err := f.get(t.Context(), "a", false, func() (*grammar.Grammar, error) {
+		_, err := f.get(t.Context(), "t", "a", false, func() (*grammar.Grammar, error) {
 			err := refused
 			refused = nil
 			return nil, err
@@ -58,7 +60,60 @@ func TestCostlyGrammarsAreTheRequestsFault(t *testing.T) {
 	if err := refusal(broken, &sequence{job: j}); !fault.Is(err, fault.CodeInvalidValue) {
 		t.Error(err)
 	}
-	if err := refusal(errors.New("hook: no key"), &sequence{job: j}); !fault.Is(err, fault.CodeEngineUnavailable) {
+	if err := refusal(errors.New("hook: no key"), &sequence{job: j}); !fault.Is(err, fault.CodeInternal) {
 		t.Error(err)
+	}
+}
+
+// A tenant with many formats neither keeps others' from being compiled nor drives them out.
+func TestFormatsAreBoundedByTenant(t *testing.T) {
+	f := newFormats(nil)
+	refused := errors.New("refused")
+	built := 0
+	build := func() (*grammar.Grammar, error) { built++; return nil, refused }
+	ask := func(tenant, key string) error {
+		_, err := f.get(t.Context(), tenant, key, false, build)
+		return err
+	}
+	if err := ask("quiet", "quiet 0"); !errors.Is(err, refused) {
+		t.Fatal(err)
+	}
+	for i := range 3 * keptFormats {
+		_ = ask("loud", fmt.Sprint("loud ", i))
+	}
+	built = 0
+	if _ = ask("quiet", "quiet 0"); built != 0 {
+		t.Error("another tenant's formats drove this one out")
+	}
+	for i := range keptFormats {
+		_ = ask(fmt.Sprint("tenant ", i), fmt.Sprint("tenant ", i))
+	}
+	if n := f.latest.Len(); n > keptFormats || n != len(f.entries) {
+		t.Errorf("%d formats are kept, %d entries", n, len(f.entries))
+	}
+	for range compilingFormats {
+		f.gate <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range compilingOfTenant {
+		group.Go(func() { _, _ = f.get(ctx, "loud", fmt.Sprint("new ", i), false, build) })
+	}
+	for { // until they wait
+		f.mu.Lock()
+		n := f.busy["loud"]
+		f.mu.Unlock()
+		if n == compilingOfTenant {
+			break
+		}
+		runtime.Gosched()
+	}
+	if err := ask("loud", "one more"); !errors.Is(err, errManyFormats) {
+		t.Errorf("one more: %v", err)
+	}
+	cancel()
+	group.Wait()
+	if len(f.busy) != 0 {
+		t.Errorf("%v are left", f.busy)
 	}
 }

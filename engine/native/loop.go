@@ -37,6 +37,7 @@ type loop struct {
 	active     []*sequence
 	step       uint64
 	turn       int  // of encoders
+	promotions int  // left in this step
 	preempted  bool // in the last step: nobody is admitted then
 	candidates []sched.Candidate
 	order      []int
@@ -73,7 +74,7 @@ func (l *loop) submit(j *job) error {
 	l.dropQueued()
 	now := time.Now()
 	wait := j.model.control.Estimate(l.backlog(j))
-	if !j.deadline.IsZero() {
+	if !j.deadline.IsZero() && (j.model.control.Knows() || now.After(j.deadline)) {
 		alone := j.model.control.Estimate(l.alone(j))
 		if v := sched.Decide(wait, alone, j.deadline.Sub(now)); !v.Admit {
 			l.metrics.refused.WithLabelValues("deadline").Inc()
@@ -252,7 +253,7 @@ func (l *loop) letIn() {
 	for _, s := range l.queue {
 		l.candidates = append(l.candidates, s.candidate())
 	}
-	l.order = l.fair.Order(l.order[:0], l.candidates, time.Now(), len(l.queue))
+	l.order = l.fair.Order(l.order[:0], l.candidates, time.Now(), min(len(l.queue), looked))
 	for _, m := range l.generators {
 		m.spare = -1
 	}
@@ -264,6 +265,9 @@ func (l *loop) letIn() {
 		}
 	}
 }
+
+// looked is how many waiting sequences are looked at between two steps, in the order of their turns.
+const looked = 256
 
 // start makes a waiting sequence an active one.
 func (l *loop) start(s *sequence) {

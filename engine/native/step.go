@@ -18,7 +18,7 @@ type fed struct {
 	wanted int     // rows that want output, the last ones
 }
 
-// promotions bounds how often a sequence's look-up goes to the disk: reading a page back takes a hundredth of computing it, but the step
+// promotions bounds how often the look-ups of a step go to the disk: reading a page back takes a hundredth of computing it, but the step
 // waits.
 const promotions = 4
 
@@ -44,13 +44,25 @@ func (l *loop) compute(m *generator) {
 	l.book(m, begin)
 }
 
+// limit is how long a step of a model may take because of the sequences of other models that decode: a half of the tightest target, since
+// the other half is theirs. 0 if there are none.
+func (l *loop) limit(m *generator) time.Duration {
+	var least time.Duration
+	for _, s := range l.active {
+		if t := l.latency[s.job.class]; s.job.model != m && s.decodes() && (least == 0 || t < least) {
+			least = t
+		}
+	}
+	return least / 2
+}
+
 // demand is what the sequences of a model wait for.
 func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 	var d sched.Demand
 	if !m.finished.IsZero() && now.Sub(m.finished) < time.Second {
 		m.beside += (now.Sub(m.finished) - m.beside) / 8
 	}
-	d.Beside = m.beside
+	d.Beside, d.Limit = m.beside, l.limit(m)
 	rates, drafts := 0.0, 0
 	for _, s := range l.active {
 		if s.job.model != m || s.ended {
@@ -87,6 +99,7 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 // fill puts the rows of a step together: decoding sequences first, those that were left out longest, then prompts in fair order.
 func (l *loop) fill(m *generator, d *sched.Decision) {
 	l.step++
+	l.promotions = promotions
 	m.pass.Rows, m.fed, m.planned = m.pass.Rows[:0], m.fed[:0], sched.Load{}
 	wanted := 0
 	for class := range sched.Classes {
@@ -152,10 +165,7 @@ func (l *loop) look(m *generator, s *sequence) {
 	}
 	var more bool
 	s.cache, s.computed, more = m.tree.Match(j.space, s.tokens)
-	for range promotions { // what lies on disk comes back some pages at a time
-		if !more {
-			break
-		}
+	for ; more && l.promotions > 0; l.promotions-- { // what lies on disk comes back some pages at a time
 		before := s.cache
 		s.cache, s.computed, more = m.tree.Match(j.space, s.tokens)
 		before.Release()

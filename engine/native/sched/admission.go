@@ -124,6 +124,8 @@ func (a amount) plus(b amount) amount {
 
 // Admit counts a request in, or answers what is full for it and counts nothing. A request whose own tokens or bytes are above a bound
 // never fits, however empty the queue is.
+//
+// A request that nothing waits beside is admitted whatever its size: it would be refused for ever otherwise.
 func (o *Occupancy) Admit(tenant string, tokens, bytes int) Bound {
 	add := amount{1, tokens, bytes}
 	total, own := o.total.plus(add), o.tenants[tenant].plus(add)
@@ -138,7 +140,7 @@ func (o *Occupancy) Admit(tenant string, tokens, bytes int) Bound {
 		{BoundTenantTokens, own.tokens, o.Bounds.TenantTokens},
 		{BoundTenantBytes, own.bytes, o.Bounds.TenantBytes},
 	} {
-		if c.most > 0 && c.have > c.most {
+		if c.most > 0 && c.have > c.most && o.total.requests > 0 {
 			return c.bound
 		}
 	}

@@ -226,3 +226,21 @@ func TestRetryAfterIsHonest(t *testing.T) {
 		}
 	}
 }
+
+// What is larger than a bound can wait alone: refused, it would come back for ever.
+func TestOccupancyLetsOneInAlone(t *testing.T) {
+	o := Occupancy{Bounds: Bounds{Requests: 4, Tokens: 100, TenantTokens: 75}}
+	if b := o.Admit("a", 500, 0); b != BoundNone {
+		t.Fatalf("alone: %s", b)
+	}
+	if b := o.Admit("b", 1, 0); b != BoundTokens {
+		t.Errorf("beside it: %q", b)
+	}
+	o.Release("a", 500, 0)
+	if b := o.Admit("b", 1, 0); b != BoundNone {
+		t.Errorf("after it: %s", b)
+	}
+	if b := o.Admit("a", 500, 0); b != BoundTokens {
+		t.Errorf("beside another: %q", b)
+	}
+}

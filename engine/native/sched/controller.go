@@ -120,6 +120,9 @@ func (c *Controller) Observe(l Load, took time.Duration) {
 	c.took = took
 }
 
+// Knows reports whether the controller has seen steps of this machine. Before, its estimates are those of another one.
+func (c *Controller) Knows() bool { return c.fit.steps > 0 }
+
 // ObserveGap tells the time between two tokens of a sequence of the class. Where a step brings a sequence several tokens, their gap is
 // that of the step, once.
 func (c *Controller) ObserveGap(class int, gap time.Duration) {

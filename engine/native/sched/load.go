@@ -46,6 +46,8 @@ type Demand struct {
 	Acceptance float64 `json:"draft_acceptance"`
 	// Beside is the time that other work (another model, embeddings) takes between two steps of this model; it comes off the target.
 	Beside time.Duration `json:"beside_ns"`
+	// Limit is the longest the step may take because sequences of other models wait for it; 0: none do.
+	Limit time.Duration `json:"limit_ns"`
 }
 
 // ClassDecision is what of one class goes into the step.

@@ -46,6 +46,7 @@ type planner struct {
 	budget  float64 // what the step may take
 	spent   float64
 	chunk   int     // prompt tokens that still may go in
+	limited bool    // the budget is what other models leave
 	longest bool    // the budget is that for newcomers, not that of a decoding class
 	context float64 // positions
 	out     Decision
@@ -112,6 +113,9 @@ func (p *planner) begin() {
 			p.budget, p.out.Target, p.longest = b, decodes, false
 		}
 	}
+	if limit := float64(p.d.Limit) / float64(time.Microsecond); limit > 0 && limit < p.budget {
+		p.budget, p.longest, p.limited = limit, false, true
+	}
 	p.out.Budget = microseconds(p.budget)
 }
 
@@ -145,6 +149,8 @@ func (p *planner) due() {
 		k.owed = min(k.owed+float64(n)*p.c.share(i, float64(p.c.took)/float64(time.Microsecond)), float64(n))
 		switch {
 		case n == 0:
+		case i == p.urgent && p.limited: // the sequences of another model wait for the step
+			p.decode(i, max(1, p.room(n, p.decodeCost(i))))
 		case i == p.urgent:
 			p.decode(i, n)
 		default:

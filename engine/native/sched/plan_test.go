@@ -340,3 +340,17 @@ func TestOthersTokensAreInTimeBesideUrgentPrompts(t *testing.T) {
 		}
 	}
 }
+
+// A step of batch work is no longer than the sequences of another model can wait.
+func TestPlanKeepsTheLimitOfOthers(t *testing.T) {
+	c := NewController(ControllerConfig{Prior: Coefficients{Step: 500, Decode: 800, Prefill: 800, Context: 0.01}})
+	d := Demand{}
+	d.Classes[Batch] = ClassDemand{Decoding: 40, Context: 4000, Prefill: 2000}
+	if free := c.Plan(d); free.Mean < 50*time.Millisecond {
+		t.Fatalf("without a limit the step takes %v: the test shows nothing", free.Mean)
+	}
+	d.Limit = 10 * time.Millisecond
+	if got := c.Plan(d); got.Mean > 14*time.Millisecond || got.Load.Rows() == 0 {
+		t.Errorf("%v for %d rows, limit %v", got.Mean, got.Load.Rows(), d.Limit)
+	}
+}
