@@ -82,28 +82,23 @@ func (m *Matcher) Accept(token int32) error {
 	return nil
 }
 
-// maxForced bounds the bytes that one call of Forced or ForcedBytes looks ahead.
+// maxForced bounds the bytes that one call of Forced looks ahead.
 const maxForced = 4096
 
-// ForcedBytes appends to dst the bytes that are the only way on: up to where the text may go on in two ways, or may end.
-func (m *Matcher) ForcedBytes(dst []byte) []byte {
-	dst, _ = m.forced(dst)
-	return dst
-}
-
-func (m *Matcher) forced(dst []byte) (out []byte, end bool) {
+// forced returns the bytes that are the only way on: up to where the text may go on in two ways, or may end. end says that there the
+// text has to end.
+func (m *Matcher) forced() (out []byte, end bool) {
 	if m.err != nil || m.ended {
-		return dst, false
+		return nil, false
 	}
 	m.a.mu.Lock()
 	defer m.a.mu.Unlock()
 	m.a.call()
-	out = dst
 	var over error
 	func() { // what was found before a limit was exceeded is good
 		defer guard(&over)
 		at := m.at
-		for len(out)-len(dst) < maxForced {
+		for len(out) < maxForced {
 			b, ok := m.a.forcedByte(at)
 			if !ok {
 				end = len(at.threads) == 0
@@ -117,9 +112,9 @@ func (m *Matcher) forced(dst []byte) (out []byte, end bool) {
 }
 
 // Forced appends to dst tokens for the bytes that are the only way on: always the longest that fits, and none that a longer one could
-// replace if more were known. Those who want the tokenizer's own tokens encode ForcedBytes instead.
+// replace if more were known.
 func (m *Matcher) Forced(dst []int32) []int32 {
-	text, end := m.forced(nil)
+	text, end := m.forced()
 	for len(text) > 0 {
 		token, n, open := m.a.voc.trie.longest(text)
 		if n == 0 || open && !end {

@@ -8,12 +8,7 @@ import (
 
 // ParseRegexp returns the expression of the texts that re, in RE2 syntax, matches as a whole. Capturing and laziness mean nothing;
 // word and line borders (\b, \B, and ^ and $ under (?m)) are refused.
-func ParseRegexp(re string) (Regexp, error) { return parseRegexp(re, false) }
-
-// ParseSearch returns the expression of the texts in which re, in RE2 syntax, matches somewhere, as regexp.MatchString does.
-func ParseSearch(re string) (Regexp, error) { return parseRegexp(re, true) }
-
-func parseRegexp(re string, search bool) (Regexp, error) {
+func ParseRegexp(re string) (Regexp, error) {
 	parsed, err := syntax.Parse(re, syntax.Perl)
 	if err != nil {
 		return Regexp{}, regexError(err)
@@ -21,10 +16,6 @@ func parseRegexp(re string, search bool) (Regexp, error) {
 	t, err := fromSyntax(parsed)
 	if err != nil {
 		return Regexp{}, err
-	}
-	if search {
-		anything := newRepeat(AnyChar().t, 0, -1)
-		t = newConcat(anything, t, anything)
 	}
 	t = withoutAnchors(t)
 	if t.err != nil {

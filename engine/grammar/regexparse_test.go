@@ -48,7 +48,8 @@ func checkRegex(t *testing.T, re string, texts []string, v *Vocabulary) {
 		pattern := `\A(?:` + re + `)\z`
 		parse := ParseRegexp
 		if search {
-			pattern, parse = re, ParseSearch
+			pattern = re
+			parse = func(re string) (Regexp, error) { return ParseRegexp("(?s:.*)(?:" + re + ")(?s:.*)") }
 		}
 		if _, err := regexp.Compile(re); err != nil {
 			if _, err := parse(re); err == nil {

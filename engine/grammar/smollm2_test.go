@@ -305,7 +305,7 @@ func TestSmolLM2RandomTexts(t *testing.T) {
 // TestMaskIsFast compares a median with how long it takes to look at every token: a machine's load changes both.
 func TestMaskIsFast(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes times")
+		t.Skip("measures times: seconds of them")
 	}
 	tok := smolTokenizer(t)
 	v := vocabularyOf(tok)

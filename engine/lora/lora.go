@@ -82,24 +82,6 @@ func (f *File) Factors() []Factor { return slices.Clone(f.factors) }
 // adapter_config.json followed by adapter_model.safetensors.
 func (f *File) Digest() string { return f.digest }
 
-// Rank is the largest rank of a factor.
-func (f *File) Rank() int {
-	rank := 0
-	for _, x := range f.factors {
-		rank = max(rank, x.A.Rows())
-	}
-	return rank
-}
-
-// Numbers is how many numbers the factors have together: a program keeps most of them in two bytes, some in four.
-func (f *File) Numbers() int {
-	n := 0
-	for _, x := range f.factors {
-		n += x.A.Rows() * (x.A.Cols() + x.B.Rows())
-	}
-	return n
-}
-
 // Close ends the use of the file.
 func (f *File) Close() error {
 	if f.close == nil {

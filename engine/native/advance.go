@@ -38,7 +38,6 @@ func (l *loop) fork(s *sequence) (begun []*sequence) {
 	for i := 1; i < j.choices; i++ {
 		other := newSequence(j, i)
 		l.fair.Arrive(j.tenant)
-		j.sequences = append(j.sequences, other)
 		if len(l.active) >= l.slots { // it finds the prompt in the prefix tree when its turn comes
 			l.queue = append(l.queue, other)
 			continue

@@ -34,7 +34,7 @@ func conversation(req *engine.Request) chattemplate.Input {
 
 // parsing is how calls in the answers of a job are read.
 func (g *generator) parsing(j *job, req *engine.Request) *toolcall.Options {
-	o := &toolcall.Options{Parallel: req.ParallelTools && req.ToolChoice.Mode != engine.ToolFunction, Seed: j.rules.Seed(), Guaranteed: mustCall(req)}
+	o := &toolcall.Options{Parallel: severalCalls(req), Seed: j.rules.Seed(), Guaranteed: mustCall(req)}
 	for _, t := range offered(req) {
 		o.Names = append(o.Names, t.Name)
 	}
@@ -44,6 +44,11 @@ func (g *generator) parsing(j *job, req *engine.Request) *toolcall.Options {
 // mustCall reports whether the answer has to be a call.
 func mustCall(req *engine.Request) bool {
 	return len(req.Tools) > 0 && (req.ToolChoice.Mode == engine.ToolRequired || req.ToolChoice.Mode == engine.ToolFunction)
+}
+
+// severalCalls reports whether the answer may hold more than one call: never of a function that was named.
+func severalCalls(req *engine.Request) bool {
+	return req.ParallelTools && req.ToolChoice.Mode != engine.ToolFunction
 }
 
 // offered lists the tools that may be called.
@@ -66,7 +71,7 @@ func (g *generator) compileCalls(req *engine.Request) (*grammar.Grammar, error) 
 	for _, t := range offered(req) {
 		tools = append(tools, toolcall.Tool{Name: t.Name, Parameters: t.Parameters, Strict: t.Strict})
 	}
-	n, err := g.dialect.Grammar(b, tools, req.ParallelTools && req.ToolChoice.Mode != engine.ToolFunction, func(b *grammar.Builder, name string, schema json.RawMessage, _ bool) (grammar.Node, error) {
+	n, err := g.dialect.Grammar(b, tools, severalCalls(req), func(b *grammar.Builder, name string, schema json.RawMessage, _ bool) (grammar.Node, error) {
 		return jsonschema.Compile(b, schema, jsonschema.Options{Name: name, Closed: true})
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ const encodeShare = 4
 // encoding reports whether an encoder has something to do.
 func (l *loop) encoding() bool {
 	for _, e := range l.encoders {
-		if _, ok := e.pending(); ok {
+		if e.queue.pending() < sched.Classes {
 			return true
 		}
 	}
@@ -42,8 +42,8 @@ func (l *loop) mostUrgent() *encoder {
 	l.turn++
 	for i := range l.encoders {
 		e := l.encoders[(i+l.turn)%len(l.encoders)]
-		if class, ok := e.pending(); ok && classOf(class) < urgent {
-			best, urgent = e, classOf(class)
+		if class := e.queue.pending(); class < urgent {
+			best, urgent = e, class
 		}
 	}
 	return best

@@ -3,7 +3,6 @@ package native
 import (
 	"slices"
 
-	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native/exec"
 )
 
@@ -15,9 +14,6 @@ type encoderBatch struct {
 	texts  []encoderText // none: nothing is being computed
 	caches []*exec.Cache
 }
-
-// pending reports whether there is something to compute, and how urgent it is.
-func (e *encoder) pending() (class engine.Class, ok bool) { return e.queue.pending() }
 
 // work computes: it goes on with the batch that it began before, or begins one of up to maxRows tokens. It returns when the batch is done,
 // and before that, between two steps of the program, as soon as pause says so; nil: never. A text is never split, so that one with more

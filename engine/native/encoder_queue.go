@@ -49,20 +49,8 @@ type encoderCall struct {
 
 func newEncoderCall(ctx context.Context, tenant string, class engine.Class, texts int) *encoderCall {
 	return &encoderCall{
-		ctx: ctx, tenant: tenant, class: urgency(class), arrived: time.Now(),
+		ctx: ctx, tenant: tenant, class: classOf(class), arrived: time.Now(),
 		results: make([][]float32, texts), texts: make([]encoderText, 0, texts), done: make(chan struct{}),
-	}
-}
-
-// urgency numbers the classes, 0 for the most urgent one.
-func urgency(c engine.Class) int {
-	switch c {
-	case engine.ClassInteractive:
-		return 0
-	case engine.ClassBatch:
-		return 2
-	default:
-		return 1
 	}
 }
 
@@ -162,8 +150,8 @@ func (q *encoderQueue) drop(c *encoderCall) {
 	c.texts = nil
 }
 
-// pending reports whether anything waits or is being computed, and the most urgent class of it.
-func (q *encoderQueue) pending() (class engine.Class, ok bool) {
+// pending is the most urgent class of what waits or is being computed; sched.Classes if there is nothing.
+func (q *encoderQueue) pending() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	least := sched.Classes
@@ -172,10 +160,7 @@ func (q *encoderQueue) pending() (class engine.Class, ok bool) {
 			least = min(least, c.class)
 		}
 	}
-	if least == sched.Classes {
-		return "", false
-	}
-	return [...]engine.Class{engine.ClassInteractive, engine.ClassStandard, engine.ClassBatch}[least], true
+	return least
 }
 
 // take returns the texts of the next batch: those whose turn it is, of up to rows tokens together. The first one is taken whatever its

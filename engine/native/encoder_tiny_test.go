@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/gguf"
+	"github.com/sluice-project/sluice/engine/native/sched"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -250,7 +251,7 @@ func TestSlicesChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		times, steps, rows := 0, 0, 0
-		for pending := true; pending; _, pending = e.pending() {
+		for ok := true; ok; ok = e.queue.pending() < sched.Classes {
 			rows += e.work(20, func() bool { steps++; return steps%every == 0 })
 			times++
 			if v, _, err := vectorsOf(t.Context(), between, "abc"); err != nil || fmt.Sprint(v[0]) != fmt.Sprint(want[0]) {
@@ -329,7 +330,7 @@ func TestRandomEncoderCalls(t *testing.T) {
 	}
 	group.Wait()
 	settled(t, all)
-	if _, ok := e.pending(); ok || e.pass.Pages().InUse() != 0 || e.queue.tokens != 0 || len(e.queue.running) != 0 {
+	if ok := e.queue.pending() < sched.Classes; ok || e.pass.Pages().InUse() != 0 || e.queue.tokens != 0 || len(e.queue.running) != 0 {
 		t.Errorf("pending %v, %d pages, %d tokens", ok, e.pass.Pages().InUse(), e.queue.tokens)
 	}
 }
@@ -348,21 +349,21 @@ func TestAbandonedBatches(t *testing.T) {
 	if rows := e.work(100, func() bool { return true }); rows != 0 {
 		t.Fatalf("%d rows after one step", rows)
 	}
-	if class, ok := e.pending(); !ok || class != engine.ClassStandard {
-		t.Error("what is being computed is not pending:", class, ok)
+	if class := e.queue.pending(); class != sched.Standard {
+		t.Error("what is being computed is not pending:", class)
 	}
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, ok := e.pending(); !ok {
+	if e.queue.pending() == sched.Classes {
 		t.Error("an abandoned batch has to be ended")
 	}
 	steps := 0
 	if rows := e.work(100, func() bool { steps++; return false }); rows != 10 || steps != 0 || e.pass.Pages().InUse() != 0 {
 		t.Errorf("%d rows, %d further steps, %d pages", rows, steps, e.pass.Pages().InUse())
 	}
-	if _, ok := e.pending(); ok {
+	if e.queue.pending() < sched.Classes {
 		t.Error("something is left")
 	}
 }

@@ -47,7 +47,6 @@ type job struct {
 	gone atomic.Bool // the caller left
 
 	// The loop's.
-	sequences []*sequence
 	open      int // sequences without an end, or not begun
 	produced  int // completion tokens
 	cached    int // prompt tokens that were found in the cache
@@ -87,6 +86,9 @@ type sequence struct {
 
 	last     time.Time // when its latest token came
 	lastStep uint64    // in which it had a row
+	ahead    bool      // its tenant runs more than its share, as of this step
+	behind   bool      // much less
+	yielded  bool      // since its latest token it was left out for another tenant
 	share    sched.Share
 }
 
@@ -134,6 +136,20 @@ func (j *job) over() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.ended
+}
+
+// usage is what a job consumed.
+func (j *job) usage(now time.Time) *engine.Usage {
+	return &engine.Usage{
+		Model:            engine.ReportedModel(j.model.name(j)),
+		PromptTokens:     len(j.prompt),
+		CachedTokens:     j.cached,
+		CompletionTokens: j.produced,
+		Replay:           replayToken(j.model.info, j.adapter, j.rules.Seed()),
+		Queue:            j.admitted.Sub(j.submitted),
+		Prefill:          j.first.Sub(j.admitted),
+		Decode:           now.Sub(j.first),
+	}
 }
 
 // emit hands an event to the caller; it never blocks. What a slow reader has not taken yet grows by its text alone.

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native/exec"
 	"github.com/sluice-project/sluice/engine/native/sched"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -86,10 +85,9 @@ func (l *loop) submit(j *job) error {
 		return fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(min(max(wait.Round(time.Second), time.Second), time.Minute))
 	}
 	j.submitted, j.queued = now, true
-	s := newSequence(j, 0)
-	j.sequences, j.open = []*sequence{s}, j.choices
+	j.open = j.choices
 	l.fair.Arrive(j.tenant)
-	l.queue = append(l.queue, s)
+	l.queue = append(l.queue, newSequence(j, 0))
 	l.arrived.Store(true)
 	l.wake()
 	return nil
@@ -139,12 +137,6 @@ func (l *loop) setSlots(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.slots = max(1, n)
-}
-
-func (l *loop) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
 }
 
 // close fails what is running and waits for the goroutine. What encoders have not computed by then is theirs to fail.
@@ -452,18 +444,4 @@ func (l *load) sequences() int { return l.running[0] + l.running[1] + l.running[
 // completed adds a choice to the mean length of completions.
 func (g *generator) completed(s *sequence) {
 	g.completion += (float64(s.step()) - g.completion) / 16
-}
-
-// usage is what a job consumed.
-func (j *job) usage(now time.Time) *engine.Usage {
-	return &engine.Usage{
-		Model:            engine.ReportedModel(j.model.name(j)),
-		PromptTokens:     len(j.prompt),
-		CachedTokens:     j.cached,
-		CompletionTokens: j.produced,
-		Replay:           replayToken(j.model.info, j.adapter, j.rules.Seed()),
-		Queue:            j.admitted.Sub(j.submitted),
-		Prefill:          j.first.Sub(j.admitted),
-		Decode:           now.Sub(j.first),
-	}
 }

@@ -301,7 +301,12 @@ func TestCloseEndsRequestsInFlight(t *testing.T) {
 	go func() { waiting <- collect(t.Context(), e, endless()) }()
 	closed := make(chan struct{})
 	go func() { _ = e.Close(); close(closed) }()
-	for !e.loop.isClosed() {
+	isClosed := func() bool {
+		e.loop.mu.Lock()
+		defer e.loop.mu.Unlock()
+		return e.loop.closed
+	}
+	for !isClosed() {
 		runtime.Gosched()
 	}
 	release()

@@ -102,6 +102,15 @@ func size(req *engine.Request) int {
 	for _, t := range req.Tools {
 		n += len(t.Description) + len(t.Parameters)
 	}
+	if f := req.Format; f != nil {
+		n += len(f.JSONSchema) + len(f.GBNF) + len(f.Regex)
+		for _, c := range f.Choice {
+			n += len(c)
+		}
+	}
+	for _, s := range req.Stop {
+		n += len(s)
+	}
 	return n
 }
 

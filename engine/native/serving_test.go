@@ -179,7 +179,7 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	}
 	settled(t, guessing)
 	accepted, proposed := 0, 0
-	for _, s := range guessing.Steps(0) {
+	for _, s := range guessing.StepPage(nil, stepsKept) {
 		accepted, proposed = accepted+s.Accepted, proposed+s.Load.Drafts
 	}
 	t.Logf("%d of %d guesses were right", accepted, proposed)
@@ -199,7 +199,7 @@ func TestStepsAddUp(t *testing.T) {
 	}
 	wg.Wait()
 	settled(t, e)
-	steps := e.Steps(0)
+	steps := e.StepPage(nil, stepsKept)
 	for _, s := range steps {
 		sum := s.Load
 		for _, share := range s.Shares {

@@ -49,10 +49,8 @@ func (e *Engine) Scheduler() []SchedulerState {
 	return out
 }
 
-// Steps returns what the latest steps after the given one computed, and for which requests: their shares add up to the tokens of the step.
-func (e *Engine) Steps(after uint64) []sched.StepRecord { return e.loop.steps.Since(after) }
-
-// StepPage returns at most n of the steps after the given one, oldest first; without one, the latest n.
+// StepPage returns what at most n of the steps after the given one computed, oldest first, and for which requests: their shares add up to
+// the tokens of the step. Without a step it is the latest n.
 func (e *Engine) StepPage(after *uint64, n int) []sched.StepRecord {
 	log := e.loop.steps
 	if after != nil {

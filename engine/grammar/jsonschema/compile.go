@@ -23,11 +23,6 @@ func Parse(schema json.RawMessage, opt Options, limits grammar.Limits) (*grammar
 	return g, nil
 }
 
-// Object is any JSON object.
-func Object(b *grammar.Builder, opt Options) (grammar.Node, error) {
-	return Compile(b, json.RawMessage(`{"type":"object"}`), opt)
-}
-
 // Compile adds the JSON texts that satisfy the schema to b. Give each schema that is compiled into one Builder an Options.Name of its
 // own. That a schema allows no text at all is found by the Builder's Build.
 func Compile(b *grammar.Builder, schema json.RawMessage, opt Options) (grammar.Node, error) {

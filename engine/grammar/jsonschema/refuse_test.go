@@ -211,7 +211,7 @@ func TestCompileInto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	third, err := Object(b, Options{Name: "third"})
+	third, err := Compile(b, json.RawMessage(`{"type":"object"}`), Options{Name: "third"})
 	if err != nil {
 		t.Fatal(err)
 	}

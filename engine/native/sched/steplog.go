@@ -76,9 +76,6 @@ func (l *StepLog) Add(at time.Time, took time.Duration, load Load, shares []Shar
 
 func abs(n int) int { return max(n, -n) }
 
-// Since returns copies of the records with a Step above the given one that are still there, oldest first.
-func (l *StepLog) Since(step uint64) []StepRecord { return l.Page(step, len(l.records)) }
-
 // Last is the number of the latest step, 0 before the first.
 func (l *StepLog) Last() uint64 {
 	l.mu.Lock()
@@ -86,7 +83,7 @@ func (l *StepLog) Last() uint64 {
 	return l.last
 }
 
-// Page is what Since returns, but of so many records at most.
+// Page returns copies of the records with a Step above the given one that are still there, oldest first, so many at most.
 func (l *StepLog) Page(step uint64, most int) []StepRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()

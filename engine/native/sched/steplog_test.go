@@ -43,7 +43,7 @@ func TestStepLogSharesSumToTheStep(t *testing.T) {
 		if len(shares) > 0 {
 			shares[0].Request = "changed afterwards"
 		}
-		records := l.Since(0)
+		records := l.Page(0, 5000)
 		if len(records) != int(min(step+1, 50)) {
 			t.Fatalf("step %d: %d records", step, len(records))
 		}
@@ -60,14 +60,14 @@ func TestStepLogSharesSumToTheStep(t *testing.T) {
 		}
 	}
 	for _, k := range []struct{ since, want int }{{990, 10}, {999, 1}, {1000, 0}, {5000, 0}, {100, 50}} {
-		if got := l.Since(uint64(k.since)); len(got) != k.want {
+		if got := l.Page(uint64(k.since), 5000); len(got) != k.want {
 			t.Errorf("since %d there are %d records, want %d", k.since, len(got), k.want)
 		}
 	}
-	if got := l.Since(1<<64 - 1); got != nil {
+	if got := l.Page(1<<64-1, 5000); got != nil {
 		t.Errorf("since the end of time there are %d records", len(got))
 	}
-	if got := NewStepLog(0, 0).Since(0); got != nil {
+	if got := NewStepLog(0, 0).Page(0, 5000); got != nil {
 		t.Errorf("an empty log has %d records", len(got))
 	}
 }
@@ -81,7 +81,7 @@ func TestStepLogWhileOthersRead(t *testing.T) {
 		wg.Go(func() {
 			var last uint64
 			for last < 3000 {
-				for _, r := range l.Since(last) {
+				for _, r := range l.Page(last, 5000) {
 					checkRecord(t, r)
 					if r.Step <= last || len(r.Shares) != 3 {
 						t.Errorf("after step %d comes %+v", last, r)
