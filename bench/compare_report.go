@@ -138,9 +138,13 @@ func (r report) markdown(w io.Writer) {
 	}
 	r.markdownProcess(w)
 	if len(r.Limits) > 0 {
-		fmt.Fprintln(w, "\nLimits measured between the rows\n\n| threads | tier | reading, GB/s | int8 multiplying, GMAC/s | hand-over and back, ns |\n|---|---|---|---|---|")
+		markdownLimits(w, r.Limits)
 	}
-	for _, l := range r.Limits {
+}
+
+func markdownLimits(w io.Writer, limits []reportLimit) {
+	fmt.Fprintln(w, "\nLimits measured between the rows\n\n| threads | tier | reading, GB/s | int8 multiplying, GMAC/s | hand-over and back, ns |\n|---|---|---|---|---|")
+	for _, l := range limits {
 		fmt.Fprintf(w, "| %d | %s | %v | %s | %s |\n", l.Threads, l.ISA, l.Read, known(l.Multiply), known(l.HandOver))
 	}
 }

@@ -195,8 +195,9 @@ func (r servingReport) markdown(w io.Writer) {
 		l.markdown(w)
 	}
 	r.markdownMore(w)
-	fmt.Fprintln(w, "\nLimits measured between the rows\n\n| threads | tier | reading, GB/s | int8 multiplying, GMAC/s | hand-over and back, ns |\n|---|---|---|---|---|")
-	fmt.Fprintf(w, "| %d | %s | %v | %s | %s |\n", r.Limits.Threads, r.Limits.ISA, r.Limits.Read, known(r.Limits.Multiply), known(r.Limits.HandOver))
+	if r.Limits.Read.Median > 0 { // otherwise there is no row between which they would be measured
+		markdownLimits(w, []reportLimit{r.Limits})
+	}
 }
 
 func (l servingLine) markdown(w io.Writer) {

@@ -60,8 +60,9 @@ type generator struct {
 
 // gap is the time between two tokens of a sequence.
 type gap struct {
-	class int
-	took  time.Duration
+	class   int
+	took    time.Duration
+	yielded bool // the sequence was left out for another tenant
 }
 
 // generator makes a generator of a compiled model whose passes run on the threads of pool.

@@ -62,6 +62,7 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 	if !m.finished.IsZero() && now.Sub(m.finished) < time.Second {
 		m.beside += (now.Sub(m.finished) - m.beside) / 8
 	}
+	standing := l.fair.Standing()
 	d.Beside, d.Limit = m.beside, l.limit(m)
 	rates, drafts := 0.0, 0
 	for _, s := range l.active {
@@ -69,7 +70,11 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 			continue
 		}
 		c := &d.Classes[s.job.class]
+		s.ahead, s.behind = standing.Ahead(s.job.tenant), standing.Behind(s.job.tenant)
 		if !s.decodes() {
+			if s.behind {
+				c.Behind += s.rest()
+			}
 			c.Prefill += s.rest()
 			c.PrefillContext += sched.ChunkContext(s.computed, s.rest())
 			continue
@@ -80,6 +85,9 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 			s.drafts = s.drafter.Propose(s.drafts, s.tokens, room)
 			rates += s.drafter.Rate() * float64(len(s.drafts))
 			drafts += len(s.drafts)
+		}
+		if s.ahead {
+			c.Ahead++
 		}
 		c.Decoding++
 		c.Context += sched.ChunkContext(s.computed, 1)
@@ -96,7 +104,8 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 	return d
 }
 
-// fill puts the rows of a step together: decoding sequences first, those that were left out longest, then prompts in fair order.
+// fill puts the rows of a step together: decoding sequences first, those that were left out longest, then prompts in fair order. Who is to
+// yield is left out.
 func (l *loop) fill(m *generator, d *sched.Decision) {
 	l.step++
 	l.promotions = promotions
@@ -105,6 +114,9 @@ func (l *loop) fill(m *generator, d *sched.Decision) {
 	for class := range sched.Classes {
 		part := d.Classes[class]
 		decoding := l.of(m, class, true)
+		if d.Yield {
+			decoding = slices.DeleteFunc(decoding, func(s *sequence) bool { s.yielded = s.yielded || s.ahead; return s.ahead })
+		}
 		slices.SortStableFunc(decoding, func(a, b *sequence) int { return cmp.Compare(a.lastStep, b.lastStep) })
 		drafts := part.Drafts
 		for _, s := range decoding[:min(part.Decode, len(decoding))] {
@@ -117,6 +129,9 @@ func (l *loop) fill(m *generator, d *sched.Decision) {
 	for class := range sched.Classes {
 		left := d.Classes[class].Prefill
 		prompts := l.of(m, class, false)
+		if d.Yield {
+			prompts = slices.DeleteFunc(prompts, func(s *sequence) bool { return !s.behind })
+		}
 		if left == 0 || len(prompts) == 0 {
 			continue
 		}
@@ -275,9 +290,9 @@ func (l *loop) harvest(m *generator, f *fed) {
 	if s.step() > before {
 		now := time.Now()
 		if !s.last.IsZero() {
-			m.gaps = append(m.gaps, gap{s.job.class, now.Sub(s.last)})
+			m.gaps = append(m.gaps, gap{s.job.class, now.Sub(s.last), s.yielded})
 		}
-		s.last = now
+		s.last, s.yielded = now, false
 	}
 	if guessed := len(f.tokens) - f.known; guessed > 0 {
 		s.drafter.Accept(guessed, right-f.known)
@@ -309,7 +324,9 @@ func (l *loop) book(m *generator, begin time.Time) {
 	m.finished = now
 	m.control.Observe(m.planned, took)
 	for _, g := range m.gaps {
-		m.control.ObserveGap(g.class, g.took)
+		if !g.yielded { // otherwise it says nothing of the steps
+			m.control.ObserveGap(g.class, g.took)
+		}
 		l.metrics.gap(g)
 	}
 	m.gaps = m.gaps[:0]

@@ -59,7 +59,7 @@ const (
 	firstMargin = 0.9  // before gaps are observed
 	leastMargin = 0.6  // below, smaller steps do not help: what makes tokens late then is not what the steps carry
 	marginCut   = 0.85 // when the P99 is over the target
-	marginRaise = 0.02 // when it is comfortably under
+	marginRaise = 0.25 // when it is comfortably under: this part of what is missing to the target
 	comfortable = 0.92 // share of the target
 )
 
@@ -71,15 +71,15 @@ var promptShare = [Classes]float64{0.5, 0.5, 0.1}
 // which smaller steps do not help, while everybody pays for them.
 const leastBudget = 0.45
 
-// stretch is how much longer than the predicted P99 of one sequence alone a target must be, to be worth aiming at.
-const stretch = 1.5
+// stretch is how much longer than a step of one sequence with a few prompt tokens a target must be, to be worth aiming at.
+const stretch = 2
 
 // Controller decides per step how many sequences, prompt tokens and draft tokens go in, so that 99 in 100 tokens come within the
 // target of their class. There is one per model.
 //
 // The inner loop is the fit: predicted time + lateness ≤ target × margin. The outer one is the margin: gaps observed longer than the
 // target cut it, gaps comfortably shorter raise it. A target that the machine cannot meet even for one sequence alone is replaced by
-// half as much again as that sequence takes, since holding everybody else back would not meet it either.
+// twice what that sequence takes, since holding everybody else back would not meet it either.
 type Controller struct {
 	cfg     ControllerConfig
 	fit     fit
@@ -137,7 +137,7 @@ func (c *Controller) ObserveGap(class int, gap time.Duration) {
 		k.margin = max(leastMargin, k.margin*marginCut)
 		k.gaps.clear() // the next correction is from what comes after this one
 	case p99 < comfortable*target:
-		k.margin = min(1, k.margin+marginRaise)
+		k.margin = min(1, k.margin*(1+marginRaise*(1-p99/target)))
 	}
 }
 
@@ -151,7 +151,7 @@ func (c *Controller) Predict(l Load) (mean, p99 time.Duration) {
 func (c *Controller) aim(context float64) {
 	k := c.fit.coefficients()
 	alone := k.Step + k.Decode + k.Context*context + float64(c.cfg.MinPrefill)*k.Prefill
-	least := microseconds(stretch * (alone + min(c.fit.lateness(), alone)))
+	least := microseconds(stretch * alone)
 	for i := range c.classes {
 		c.classes[i].effective = max(c.cfg.Targets[i], least)
 	}

@@ -220,6 +220,43 @@ func (f *Fair) Counter(name string) float64 {
 	return f.lift()
 }
 
+// Standing tells who runs more than the share that their weight gives them of what runs, and who much less.
+type Standing struct {
+	f     *Fair
+	each  float64 // what a tenant of weight 1 would run, if all had their share
+	least float64 // counter of those who are ahead
+}
+
+// Standing answers for what runs now. It is valid until the next call of another method.
+func (f *Fair) Standing() Standing {
+	total, weights := 0, 0.0
+	for name, t := range f.tenants {
+		if t.running > 0 {
+			total += t.running
+			weights += f.weight(name)
+		}
+	}
+	s := Standing{f: f, each: float64(total) / max(weights, 1e-9), least: math.Inf(1)}
+	for name, t := range f.tenants {
+		if s.Ahead(name) {
+			s.least = min(s.least, t.counter)
+		}
+	}
+	return s
+}
+
+// Ahead reports whether a tenant runs more than its share.
+func (s Standing) Ahead(name string) bool {
+	t := s.f.tenants[name]
+	return t != nil && float64(t.running) > s.each*s.f.weight(name)
+}
+
+// Behind reports whether a tenant runs half of its share or less, and was not given more than those who are ahead.
+func (s Standing) Behind(name string) bool {
+	t := s.f.tenants[name]
+	return t != nil && float64(2*t.running) <= s.each*s.f.weight(name) && t.counter <= s.least+s.f.cfg.Quantum
+}
+
 // MayStart reports whether a waiting candidate may be admitted beside running sequences of all classes, where bound is the controller's
 // MaxSequences for the class (with running counted as that does) and hard what the engine can hold. A tenant of which nothing runs may
 // go a quarter above the bound, so that a tenant with many requests cannot make it wait for one of them to end.

@@ -14,7 +14,7 @@ const (
 	leastScatter = 0.02 // the usual residual is taken as at least this
 	positions    = 1000 // unit of the context coefficient inside the fit, so that the coefficients are of one order
 
-	mostExtra = 0.5 // a row that is sampled costs at most so much more than one that is not
+	mostExtra = 1 // a row that is sampled costs at most so much more than one that is not
 
 	lateWindow  = 256  // steps the lateness is taken from
 	lateEnough  = 32   // from so many on it is believed

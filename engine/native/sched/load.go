@@ -35,6 +35,8 @@ type ClassDemand struct {
 	Context        int `json:"context"`         // positions these attend to in one step, summed (ChunkContext(computed, 1) each)
 	Prefill        int `json:"prefill"`         // tokens of admitted sequences that are still to be computed before the next sample
 	PrefillContext int `json:"prefill_context"` // positions those attend to, summed (ChunkContext(computed, rest) each); 0: not known
+	Behind         int `json:"behind"`          // of Prefill, tokens of tenants that are behind
+	Ahead          int `json:"ahead"`           // of Decoding, sequences of tenants that are ahead
 	Waiting        int `json:"waiting"`         // sequences not admitted yet
 	Drafts         int `json:"drafts"`          // draft tokens the decoding sequences could verify
 }
@@ -66,6 +68,7 @@ const (
 	ReasonAll    Reason = "all"    // everything that waits goes in
 	ReasonTarget Reason = "target" // more would make the tokens of the target's class late
 	ReasonChunk  Reason = "chunk"  // the prompt rows are as many as the machine computes best, or as long as a newcomer may wait
+	ReasonYield  Reason = "yield"  // tenants that are ahead leave the step to the prompts of those that are behind
 	ReasonSkip   Reason = "skip"   // decoding sequences of a less urgent class were left out, so that the target's class is in time
 	ReasonFloor  Reason = "floor"  // what must go in so that nobody starves takes longer than the target
 )
@@ -79,5 +82,7 @@ type Decision struct {
 	Mean   time.Duration `json:"predicted_mean_ns"`
 	P99    time.Duration `json:"predicted_p99_ns"`
 	Load   Load          `json:"load"` // what was planned; what the step then carries may be less
-	Reason Reason        `json:"reason"`
+	// Yield says that the decoding sequences are those of tenants that are not ahead, and the prompts those of tenants that are behind.
+	Yield  bool   `json:"yield"`
+	Reason Reason `json:"reason"`
 }

@@ -4,6 +4,7 @@ import "time"
 
 const (
 	patience = 8 // steps a class is left out of, at most, before a sequence or some prompt tokens of it go in whatever the target
+	yielding = 2 // times the target that a step may take for which others yield
 	newcomer = 4 // times the target that a step may take while nothing decodes: then those who have just come are looked at
 )
 
@@ -18,8 +19,13 @@ const (
 //  3. class by class, the rest of the decoding sequences and then prompt tokens, while there is room: so a newcomer's first token goes
 //     before the tokens of less urgent classes that are not due, and after all that are;
 //  4. drafts, when no prompt waits: in free rows, and beyond while a draft brings more tokens per second than the step does anyway.
+//
+// While prompts of tenants that are behind wait in the most urgent class, every other step is planned as if there were neither the
+// sequences of tenants that are ahead nor other prompts: so who asks for little gets a first token in less than twice the time that it
+// takes on an idle machine, however much others ask for. Until then these have a token in three targets' time instead of one.
 func (c *Controller) Plan(d Demand) Decision {
-	p := planner{c: c, d: d, k: c.fit.coefficients()}
+	p := planner{c: c, d: d, all: d, k: c.fit.coefficients()}
+	p.yield()
 	c.aim(p.positions())
 	p.begin()
 	if p.urgent < Classes {
@@ -40,7 +46,8 @@ func (c *Controller) Plan(d Demand) Decision {
 // planner is one call of Plan. Times are microseconds.
 type planner struct {
 	c       *Controller
-	d       Demand
+	d       Demand // that counts in this step
+	all     Demand
 	k       Coefficients
 	urgent  int     // most urgent class that wants anything, or Classes
 	budget  float64 // what the step may take
@@ -50,6 +57,28 @@ type planner struct {
 	longest bool    // the budget is that for newcomers, not that of a decoding class
 	context float64 // positions
 	out     Decision
+}
+
+// yield leaves out, in every other step, who has to stand back for tenants that are behind.
+func (p *planner) yield() {
+	ahead, waits := 0, false
+	for i := Classes - 1; i >= 0; i-- {
+		q := &p.d.Classes[i]
+		ahead += q.Ahead
+		if q.Decoding > 0 || q.Prefill > 0 {
+			waits = q.Behind > 0
+		}
+	}
+	p.out.Yield = waits && ahead > 0 && !p.c.state.decision.Yield
+	if !p.out.Yield {
+		return
+	}
+	for i := range p.d.Classes {
+		q := &p.d.Classes[i]
+		q.Context = q.Context * (q.Decoding - q.Ahead) / max(q.Decoding, 1)
+		q.PrefillContext = q.PrefillContext * q.Behind / max(q.Prefill, 1)
+		q.Decoding, q.Prefill, q.Waiting, q.Drafts = q.Decoding-q.Ahead, q.Behind, 0, 0
+	}
 }
 
 // positions returns those that a sequence attends to in the class where they are most.
@@ -101,10 +130,16 @@ func (p *planner) begin() {
 		return
 	}
 	p.chunk, p.spent = p.c.cfg.PromptRows, p.k.Step
-	p.budget = p.c.budget(p.urgent, p.d.Beside) * newcomer
+	longest := func(class int) float64 {
+		if p.out.Yield { // others decode, though not in this step: with the next one they wait for three targets
+			return p.c.within(class, p.d.Beside) * yielding
+		}
+		return p.c.budget(class, p.d.Beside) * newcomer
+	}
+	p.budget = longest(p.urgent)
 	p.out.Target, p.longest = p.urgent, true
 	if waits < Classes {
-		if b := p.c.budget(waits, p.d.Beside) * newcomer; b < p.budget {
+		if b := longest(waits); b < p.budget {
 			p.budget, p.out.Target = b, waits
 		}
 	}
@@ -145,8 +180,8 @@ func (p *planner) room(n int, cost float64) int {
 // due adds the decoding sequences that must not wait.
 func (p *planner) due() {
 	for i := range Classes {
-		k, n := &p.c.classes[i], p.d.Classes[i].Decoding
-		k.owed = min(k.owed+float64(n)*p.c.share(i, float64(p.c.took)/float64(time.Microsecond)), float64(n))
+		k, n, all := &p.c.classes[i], p.d.Classes[i].Decoding, float64(p.all.Classes[i].Decoding)
+		k.owed = min(k.owed+all*p.c.share(i, float64(p.c.took)/float64(time.Microsecond)), all)
 		switch {
 		case n == 0:
 		case i == p.urgent && p.limited: // the sequences of another model wait for the step
@@ -154,7 +189,7 @@ func (p *planner) due() {
 		case i == p.urgent:
 			p.decode(i, n)
 		default:
-			take := p.room(int(k.owed), p.decodeCost(i))
+			take := p.room(min(int(k.owed), n), p.decodeCost(i))
 			if take == 0 && k.skipped+1 >= patience {
 				take = 1
 			}
@@ -217,7 +252,7 @@ func (p *planner) drafts() {
 // finish sums up, and remembers who was left out.
 func (p *planner) finish() Decision {
 	out, left, skipped := &p.out, 0, 0
-	for i, q := range p.d.Classes {
+	for i, q := range p.all.Classes {
 		k, got := &p.c.classes[i], out.Classes[i]
 		k.owed = max(0, k.owed-float64(got.Decode))
 		k.skipped = count(k.skipped, q.Decoding, got.Decode)
@@ -236,6 +271,8 @@ func (p *planner) finish() Decision {
 	out.Mean, out.P99 = p.c.Predict(out.Load)
 	switch {
 	case out.Reason == ReasonFloor:
+	case out.Yield:
+		out.Reason = ReasonYield
 	case skipped > 0:
 		out.Reason = ReasonSkip
 	case left > 0 && (p.longest || p.chunk == 0):

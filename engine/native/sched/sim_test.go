@@ -53,6 +53,7 @@ type simSequence struct {
 	arrived        time.Duration
 	last           time.Duration // when the latest token came
 	stepped        int           // the latest step it was in
+	yielded        bool          // since its latest token it was left out for another tenant
 }
 
 // simClient sends requests: one after the other, with pauses between, or at random times.
@@ -86,6 +87,8 @@ type simulation struct {
 	busyTime time.Duration
 	warm     time.Duration
 	single   []time.Duration // first tokens of the tenant "single"
+
+	singleGaps []time.Duration // between its others
 }
 
 func (s *simulation) arrivals() {
@@ -144,8 +147,10 @@ func (s *simulation) whose(all []*simSequence) []int {
 	return order
 }
 
-func (s *simulation) demand() Demand {
-	var d Demand
+func (s *simulation) demand() (d Demand, standing Standing) {
+	if s.f != nil {
+		standing = s.f.Standing()
+	}
 	for _, q := range s.waiting {
 		d.Classes[q.class].Waiting++
 	}
@@ -154,19 +159,25 @@ func (s *simulation) demand() Demand {
 		if rest := q.prompt - q.computed; rest > 0 {
 			k.Prefill += rest
 			k.PrefillContext += ChunkContext(q.computed, rest)
+			if s.f != nil && standing.Behind(q.tenant) {
+				k.Behind += rest
+			}
 		} else {
+			if s.f != nil && standing.Ahead(q.tenant) {
+				k.Ahead++
+			}
 			k.Decoding++
 			k.Context += ChunkContext(q.computed+q.produced, 1)
 		}
 	}
-	return d
+	return d, standing
 }
 
 // turn computes one step.
 func (s *simulation) turn() {
 	s.arrivals()
 	s.step++
-	d := s.demand()
+	d, standing := s.demand()
 	decision := s.plan(d)
 	slices.SortStableFunc(s.active, func(a, b *simSequence) int { return a.stepped - b.stepped })
 	var load Load
@@ -175,6 +186,10 @@ func (s *simulation) turn() {
 	for _, q := range s.active {
 		k := &left[q.class]
 		rest := q.prompt - q.computed
+		if rest == 0 && decision.Yield && standing.Ahead(q.tenant) {
+			q.yielded = true
+			continue
+		}
 		if rest == 0 {
 			if k.Decode > 0 {
 				k.Decode--
@@ -193,6 +208,9 @@ func (s *simulation) turn() {
 	for _, i := range s.whose(s.active) {
 		q := s.active[i]
 		k := &left[q.class]
+		if decision.Yield && !standing.Behind(q.tenant) {
+			continue
+		}
 		if n := min(q.prompt-q.computed, k.Prefill); n > 0 {
 			k.Prefill -= n
 			load.Prefill += n
@@ -235,11 +253,14 @@ func (s *simulation) charge(q *simSequence, prefill, decode int) {
 func (s *simulation) sample(q *simSequence) {
 	if q.produced > 0 {
 		gap := s.now - q.last
-		if s.c != nil {
+		if s.c != nil && !q.yielded {
 			s.c.ObserveGap(q.class, gap)
 		}
 		if s.now > s.warm {
 			s.gaps[q.class] = append(s.gaps[q.class], gap)
+			if q.tenant == "single" {
+				s.singleGaps = append(s.singleGaps, gap)
+			}
 			s.tokens[q.class]++
 		}
 	} else if s.now > s.warm {
@@ -248,7 +269,7 @@ func (s *simulation) sample(q *simSequence) {
 			s.single = append(s.single, s.now-q.arrived)
 		}
 	}
-	q.last = s.now
+	q.last, q.yielded = s.now, false
 	if q.produced++; q.produced >= q.output {
 		if s.f != nil {
 			s.f.Leave(q.tenant, false)
@@ -414,7 +435,7 @@ func TestTargetsWhileTheMachineChanges(t *testing.T) {
 }
 
 // One tenant has 50 open requests, another one at a time: that one's first token comes within twice the time it takes on an idle
-// machine. Without fair turns it waits behind the others.
+// machine, nine times in ten, and the others' tokens within three targets. Without fair turns it waits behind the others.
 func TestSingleRequestBesideFifty(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -422,7 +443,7 @@ func TestSingleRequestBesideFifty(t *testing.T) {
 	}
 	for name, truth := range machines {
 		for class := range Classes {
-			run := func(many int, fair bool) (first, p90, p99 time.Duration) {
+			run := func(many int, fair bool) (first, p90, p99, own time.Duration) {
 				s := newSimulation(2, truth, &ControllerConfig{}, 0)
 				if fair {
 					s.f = NewFair(FairConfig{})
@@ -430,21 +451,22 @@ func TestSingleRequestBesideFifty(t *testing.T) {
 				s.add(many, simClient{class: class, tenant: "many", prompt: 128, output: 64})
 				s.add(1, simClient{class: class, tenant: "single", prompt: 128, output: 64, think: 800 * time.Millisecond})
 				s.until(45 * time.Second)
-				return quantile(s.single, 0.5), quantile(s.single, 0.9), quantile(s.gaps[class], 0.99)
+				return quantile(s.single, 0.5), quantile(s.single, 0.9), quantile(s.gaps[class], 0.99), quantile(s.singleGaps, 0.99)
 			}
-			idle, _, _ := run(0, true)
-			busy, p90, p99 := run(50, true)
-			unfair, _, _ := run(50, false)
-			if busy > 2*idle || p90 > 3*idle {
+			idle, _, _, _ := run(0, true)
+			busy, p90, p99, own := run(50, true)
+			unfair, _, _, _ := run(50, false)
+			if p90 > 2*idle {
 				t.Errorf("%s, %s: the first token of the single request takes %v, P90 %v, on an idle machine %v", name, ClassName(class), busy, p90, idle)
 			}
 			if unfair <= 2*idle {
 				t.Errorf("%s, %s: without fair turns %v: the load does not show what it is to show", name, ClassName(class), unfair)
 			}
-			if p99 > [Classes]time.Duration{26 * time.Millisecond, 65 * time.Millisecond, 650 * time.Millisecond}[class] {
-				t.Errorf("%s, %s: P99 between tokens %v", name, ClassName(class), p99)
+			most := [Classes]time.Duration{26 * time.Millisecond, 65 * time.Millisecond, 650 * time.Millisecond}[class]
+			if own > most || p99 > 3*most {
+				t.Errorf("%s, %s: P99 between tokens %v, of the single request %v", name, ClassName(class), p99, own)
 			}
-			t.Logf("%s, %s: first token %v, P90 %v, idle %v, unfair %v, P99 between tokens %v", name, ClassName(class), busy, p90, idle, unfair, p99)
+			t.Logf("%s, %s: first token %v, P90 %v, idle %v, unfair %v, P99 between tokens %v, its own %v", name, ClassName(class), busy, p90, idle, unfair, p99, own)
 		}
 	}
 }
