@@ -276,7 +276,7 @@ func (r *run) answer() string {
 func (r *run) head() Head {
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt, Policy: r.policy.Version,
-		Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
+		Class: r.call.Class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
 		Citations: r.citations, Overhead: r.overheadSoFar(),
 	}
 }

@@ -33,8 +33,9 @@ type Head struct {
 	Request   string
 	Created   time.Time
 	Model     AskedModel
-	Receipt   string // id of the admitted audit record
-	Policy    string // version of the policy in force
+	Receipt   string       // id of the admitted audit record
+	Policy    string       // version of the policy in force
+	Class     engine.Class // of the queue it waits in, as policy has it
 	Version   route.Version
 	Rollout   string
 	Arm       string

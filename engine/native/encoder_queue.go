@@ -12,10 +12,13 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// What may wait for one encoder. A call is let in whatever its size when nothing else waits.
+// What may wait for one encoder, and of it what one tenant may have: a quarter stays for the others. A call is let in whatever its size
+// when nothing else of its tenant waits and the rest leaves room, or nothing at all waits.
 const (
 	maxEncoderCalls  = 1024
 	maxEncoderTokens = 1 << 20
+	tenantCalls      = maxEncoderCalls - maxEncoderCalls/4
+	tenantTokens     = maxEncoderTokens - maxEncoderTokens/4
 )
 
 // encoderOrdered is how many calls are looked at to fill a batch.
@@ -110,7 +113,7 @@ func (q *encoderQueue) submit(c *encoderCall) error {
 		return q.unavailable()
 	case len(c.texts) == 0:
 		return nil
-	case len(q.calls) > 0 && (len(q.calls) >= maxEncoderCalls || q.tokens+c.tokens > maxEncoderTokens):
+	case q.full(c):
 		return fault.New(fault.CodeEngineOverloaded, q.model).WithRetryAfter(q.retryAfter())
 	}
 	if len(q.calls)+len(q.running) == 0 {
@@ -124,6 +127,22 @@ func (q *encoderQueue) submit(c *encoderCall) error {
 	q.calls = append(q.calls, c)
 	return nil
 }
+
+// full reports whether a call has to be refused.
+func (q *encoderQueue) full(c *encoderCall) bool {
+	own, tokens := 0, 0
+	for _, w := range q.calls {
+		if w.tenant == c.tenant {
+			own++
+			tokens += w.waiting()
+		}
+	}
+	return len(q.calls) > 0 && (len(q.calls) >= maxEncoderCalls || q.tokens+c.tokens > maxEncoderTokens) ||
+		own > 0 && (own >= tenantCalls || tokens+c.tokens > tenantTokens)
+}
+
+// waiting is how many tokens of the call wait.
+func (c *encoderCall) waiting() int { return c.tokens - c.taken }
 
 func (q *encoderQueue) unavailable() error { return fault.New(fault.CodeEngineUnavailable, q.model) }
 

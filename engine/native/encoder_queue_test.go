@@ -142,7 +142,7 @@ func TestEncoderQueueIsBounded(t *testing.T) {
 	batchOf(q, 1)
 	calls := make([]*encoderCall, maxEncoderCalls)
 	for i := range calls {
-		calls[i] = submitted(t, q, "a", "", 1)
+		calls[i] = submitted(t, q, fmt.Sprint("a", i%2), "", 1)
 	}
 	if err := q.submit(over); !fault.Is(err, fault.CodeEngineOverloaded) {
 		t.Error(err)
@@ -153,4 +153,16 @@ func TestEncoderQueueIsBounded(t *testing.T) {
 	if err := q.submit(over); err != nil || q.tokens != 1 || len(q.calls) != 1 {
 		t.Error(err, q.tokens, len(q.calls))
 	}
+	// One tenant leaves a quarter of the calls and of the tokens to the others.
+	for range tenantCalls {
+		submitted(t, q, "many", "", 1)
+	}
+	if err := q.submit(callOf(t.Context(), "many", "", 1)); !fault.Is(err, fault.CodeEngineOverloaded) {
+		t.Error(err)
+	}
+	submitted(t, q, "long", "", tenantTokens)
+	if err := q.submit(callOf(t.Context(), "long", "", 1)); !fault.Is(err, fault.CodeEngineOverloaded) {
+		t.Error(err)
+	}
+	submitted(t, q, "b", "", 10)
 }

@@ -22,7 +22,7 @@ type loop struct {
 	encoders   []*encoder
 	latency    [sched.Classes]time.Duration
 
-	mu       sync.Mutex // guards what follows, and the controllers of the generators
+	mu       sync.Mutex // guards what follows, and the controllers and prefix trees of the generators
 	slots    int        // sequences that may run at a time, whatever the controllers say
 	occupied sched.Occupancy
 	fair     *sched.Fair
@@ -127,8 +127,12 @@ func (l *loop) backlog(j *job) sched.Backlog {
 // alone is the backlog of a job on an idle engine.
 func (l *loop) alone(j *job) sched.Backlog {
 	g := j.model
+	known := 0
+	if !j.wantsPrompt() {
+		known = g.tree.Known(j.space, j.prompt)
+	}
 	return sched.Backlog{
-		Class: j.class, Context: max(g.load.context, len(j.prompt)), Prompt: len(j.prompt), Sequences: j.choices,
+		Class: j.class, Context: max(g.load.context, len(j.prompt)), Prompt: len(j.prompt) - known, Sequences: j.choices,
 		CompletionMean: g.load.completion, AdmittedAtMost: l.slots,
 	}
 }

@@ -161,6 +161,18 @@ func TestPrefixesAreShared(t *testing.T) {
 			t.Errorf("%d: %d cached tokens, want %d to %d", i, got, c.low, c.high)
 		}
 	}
+	for tenant, cached := range map[string]bool{"a": true, "c": false} { // what a deadline is measured against
+		j, err := e.prepare(t.Context(), &engine.Request{Model: tinyID, Prompt: strings.Repeat("a common beginning ", 8) + "z", Logprobs: -1, Tenant: tenant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.loop.mu.Lock()
+		left := e.loop.alone(j).Prompt
+		e.loop.mu.Unlock()
+		if cached != (left < len(j.prompt)/2) {
+			t.Errorf("tenant %s: %d of %d tokens are expected to be computed", tenant, left, len(j.prompt))
+		}
+	}
 }
 
 // Guesses are verified: texts are the same with them and without, and on text that repeats itself most are right.

@@ -304,7 +304,9 @@ func (l *loop) harvest(m *generator, f *fed) {
 	s.computed += right
 	s.cache.Truncate(s.computed)
 	if wasPrompt && !s.ended {
+		l.mu.Lock()
 		m.keep(s)
+		l.mu.Unlock()
 	}
 }
 

@@ -87,6 +87,7 @@ type Chat struct {
 	Model             string       `json:"model"`
 	Choices           []ChatChoice `json:"choices"`
 	Usage             *Usage       `json:"usage"`
+	ServiceTier       string       `json:"service_tier,omitempty"`
 	SystemFingerprint string       `json:"system_fingerprint,omitempty"`
 	Sluice            any          `json:"sluice,omitempty"`
 }
@@ -116,6 +117,7 @@ type ChatChunk struct {
 	Model             string            `json:"model"`
 	Choices           []ChatChunkChoice `json:"choices"`
 	Usage             json.RawMessage   `json:"usage,omitempty"`
+	ServiceTier       string            `json:"service_tier,omitempty"`
 	SystemFingerprint string            `json:"system_fingerprint,omitempty"`
 	Sluice            any               `json:"sluice,omitempty"`
 	Error             *ErrorDetail      `json:"error,omitempty"`

@@ -201,6 +201,9 @@ func columns(in []engine.TokenLogprob, offset *int) *openai.CompletionLogprobs {
 			for _, a := range lp.Top {
 				top[a.Token] = finite(a.Logprob)
 			}
+			if len(top) > 0 { // the token itself is among them, as OpenAI has it, though it may be one more than was asked for
+				top[lp.Token] = v
+			}
 		}
 		out.Tokens = append(out.Tokens, lp.Token)
 		out.TokenLogprobs = append(out.TokenLogprobs, value)

@@ -234,6 +234,18 @@ func urgency(f *fields, c *gateway.Call) {
 	}
 }
 
+// tierOf says how urgently an answer was made, in the words of service_tier. Policy may have made it less urgent than was asked for.
+func tierOf(c engine.Class) string {
+	switch c {
+	case engine.ClassInteractive:
+		return "priority"
+	case engine.ClassBatch:
+		return "flex"
+	default:
+		return "default"
+	}
+}
+
 // urgencyHeaders decodes the headers that say how soon an answer is wanted.
 func urgencyHeaders(class, patience string, c *gateway.Call) error {
 	switch v := engine.Class(class); v {

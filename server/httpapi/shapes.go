@@ -42,7 +42,7 @@ type chatShape struct{}
 func (chatShape) whole(r *gateway.Reply, a *gateway.Answer) any {
 	out := openai.Chat{
 		ID: answerID("chatcmpl", r.Request), Object: openai.ObjectChat, Created: r.Created.Unix(), Model: string(r.Model),
-		Usage: usageOf(a.Usage), SystemFingerprint: fingerprint(r.Head), Sluice: extend(r.Head, r.Summary()),
+		Usage: usageOf(a.Usage), ServiceTier: tierOf(r.Class), SystemFingerprint: fingerprint(r.Head), Sluice: extend(r.Head, r.Summary()),
 	}
 	for i, c := range a.Choices {
 		out.Choices = append(out.Choices, openai.ChatChoice{
@@ -69,7 +69,7 @@ func answerMessage(c gateway.AnswerChoice) openai.AnswerMessage {
 func (chatShape) renderer(r *gateway.Reply, opt options) renderer {
 	return &chatRenderer{r: r, opt: opt, spoken: map[int]bool{}, base: openai.ChatChunk{
 		ID: answerID("chatcmpl", r.Request), Object: openai.ObjectChatChunk, Created: r.Created.Unix(), Model: string(r.Model),
-		SystemFingerprint: fingerprint(r.Head), Usage: noUsage(opt),
+		ServiceTier: tierOf(r.Class), SystemFingerprint: fingerprint(r.Head), Usage: noUsage(opt),
 	}}
 }
 

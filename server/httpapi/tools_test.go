@@ -104,8 +104,11 @@ func TestUrgencyHeaders(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	if resp, body := k.post(t, "/v1/chat/completions", hello+`,"service_tier":"priority"}`, headerClass, "batch", headerPatience, "60000"); resp.StatusCode != 200 {
+	if resp, body := k.post(t, "/v1/chat/completions", hello+`,"service_tier":"priority"}`, headerClass, "batch", headerPatience, "60000"); resp.StatusCode != 200 || !strings.Contains(body, `"service_tier":"flex"`) {
 		t.Fatal(body)
+	}
+	if _, body := k.post(t, "/v1/chat/completions", hello+`,"service_tier":"priority","stream":true}`); strings.Count(body, `"service_tier":"priority"`) < 2 {
+		t.Error(body)
 	}
 	k.post(t, "/v1/embeddings", `{"model":"embed","input":"a","input_type":"query","dimensions":8}`, headerClass, "batch")
 	q, in := k.engine.Requests()[0], k.engine.Inputs()[0]
@@ -210,6 +213,10 @@ func TestEcho(t *testing.T) {
 	if c.Text != "abcdefghi" || len(c.Logprobs.Tokens) != 3 || c.Logprobs.TokenLogprobs[0] != nil || c.Logprobs.TopLogprobs[0] != nil ||
 		c.Logprobs.TokenLogprobs[1] == nil || c.Logprobs.TextOffset[2] != 6 || !strings.Contains(whole, `"token_logprobs":[null,`) {
 		t.Error(whole)
+	}
+	own := columns([]engine.TokenLogprob{{Token: "a", Logprob: -3, Top: []engine.TokenLogprob{{Token: "b", Logprob: -1}}}}, new(int))
+	if top := own.TopLogprobs[0]; len(top) != 2 || top["a"] != -3 || top["b"] != -1 {
+		t.Errorf("the token itself is not among the likeliest: %v", top)
 	}
 	_, stream := k.post(t, "/v1/completions", body+`,"stream":true}`)
 	if !strings.Contains(stream, `"token_logprobs":[null]`) || strings.Contains(stream, "-9999") {

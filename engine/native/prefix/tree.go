@@ -106,6 +106,16 @@ func (t *Tree) Match(id NamespaceID, tokens []int32) (c *exec.Cache, n int, more
 	return c, n, more
 }
 
+// Known is how many tokens Match would find, those in the spill file among them. It changes nothing, and counts as no use.
+func (t *Tree) Known(id NamespaceID, tokens []int32) int {
+	path, tail := t.find(id, tokens)
+	n := exec.Positions(len(path))
+	if tail > 0 {
+		n += tail - exec.PagePositions
+	}
+	return n
+}
+
 // find returns the nodes whose tokens are the beginning of tokens, without its last one. tail is how many tokens of the last node
 // are, 0 if all.
 func (t *Tree) find(id NamespaceID, tokens []int32) (path []*node, tail int) {

@@ -31,8 +31,15 @@ func learn(t testing.TB, tree *Tree, id NamespaceID, tokens []int32) {
 // known is how many of tokens a look-up finds, all of them as they should be.
 func known(t testing.TB, tree *Tree, id NamespaceID, tokens []int32) int {
 	t.Helper()
-	c, n, _ := tree.Match(id, tokens)
+	before, told := tree.Stats(), tree.Known(id, tokens)
+	if after := tree.Stats(); after != before {
+		t.Errorf("asking what is known counts as %+v", after)
+	}
+	c, n, more := tree.Match(id, tokens)
 	defer c.Release()
+	if told < n || told > n && !more && before.Spilled == 0 { // what lies in the spill file may turn out to be damaged
+		t.Errorf("%d tokens are said to be known, and %d found", told, n)
+	}
 	verify(t, id, tokens[:n], c)
 	check(t, tree)
 	return n
