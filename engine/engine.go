@@ -67,6 +67,7 @@ type Model struct {
 	HasFormats  bool // honours Request.Format
 	HasTools    bool // honours Request.Tools
 	HasHooks    bool // honours Request.Hook
+	HasClasses  bool // honours Request.Class
 	HasSampling bool // honours TopK, MinP, MinTokens, the penalties, LogitBias and Echo
 	// Deterministic: the same request with the same seed gives the same text, whatever else the engine is doing.
 	Deterministic bool

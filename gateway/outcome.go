@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -274,9 +275,13 @@ func (r *run) answer() string {
 }
 
 func (r *run) head() Head {
+	var class engine.Class
+	if r.choice.Info.HasClasses {
+		class = r.call.Class
+	}
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt, Policy: r.policy.Version,
-		Class: r.call.Class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
+		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
 		Citations: r.citations, Overhead: r.overheadSoFar(),
 	}
 }

@@ -35,7 +35,7 @@ type Head struct {
 	Model     AskedModel
 	Receipt   string       // id of the admitted audit record
 	Policy    string       // version of the policy in force
-	Class     engine.Class // of the queue it waits in, as policy has it
+	Class     engine.Class // of the queue it waits in, as policy has it; "" where the engine has none
 	Version   route.Version
 	Rollout   string
 	Arm       string

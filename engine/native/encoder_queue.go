@@ -13,7 +13,7 @@ import (
 )
 
 // What may wait for one encoder, and of it what one tenant may have: a quarter stays for the others. A call is let in whatever its size
-// when nothing else of its tenant waits and the rest leaves room, or nothing at all waits.
+// when nothing waits.
 const (
 	maxEncoderCalls  = 1024
 	maxEncoderTokens = 1 << 20
@@ -128,21 +128,26 @@ func (q *encoderQueue) submit(c *encoderCall) error {
 	return nil
 }
 
-// full reports whether a call has to be refused.
+// full reports whether a call has to be refused. What one tenant has beyond its part takes nothing from that of the others.
 func (q *encoderQueue) full(c *encoderCall) bool {
-	own, tokens := 0, 0
-	for _, w := range q.calls {
-		if w.tenant == c.tenant {
-			own++
-			tokens += w.waiting()
-		}
+	if len(q.calls) == 0 {
+		return false
 	}
-	return len(q.calls) > 0 && (len(q.calls) >= maxEncoderCalls || q.tokens+c.tokens > maxEncoderTokens) ||
-		own > 0 && (own >= tenantCalls || tokens+c.tokens > tenantTokens)
+	calls, tokens := map[string]int{c.tenant: 1}, map[string]int{c.tenant: c.tokens}
+	for _, w := range q.calls {
+		calls[w.tenant]++
+		tokens[w.tenant] += w.tokens - w.taken
+	}
+	if calls[c.tenant] > tenantCalls || tokens[c.tenant] > tenantTokens {
+		return true
+	}
+	allCalls, allTokens := 0, 0
+	for tenant := range calls {
+		allCalls += min(calls[tenant], tenantCalls)
+		allTokens += min(tokens[tenant], tenantTokens)
+	}
+	return allCalls > maxEncoderCalls || allTokens > maxEncoderTokens
 }
-
-// waiting is how many tokens of the call wait.
-func (c *encoderCall) waiting() int { return c.tokens - c.taken }
 
 func (q *encoderQueue) unavailable() error { return fault.New(fault.CodeEngineUnavailable, q.model) }
 

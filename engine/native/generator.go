@@ -41,10 +41,10 @@ type generator struct {
 	pass    *exec.Pass
 	sampler *sample.Sampler
 	control *sched.Controller // guarded by the loop's lock
-	tree    *prefix.Tree
-	spare   int            // pages that are free or only kept for later, while sequences are let in; below 0: to be counted
-	load    load           // guarded by the loop's lock
-	seen    SchedulerState // the same; what of it only the loop may look at, as of the last step
+	tree    *prefix.Tree      // the same
+	spare   int               // pages that are free or only kept for later, while sequences are let in; below 0: to be counted
+	load    load              // guarded by the loop's lock
+	seen    SchedulerState    // the same; what of it only the loop may look at, as of the last step
 
 	// Of the step.
 	fed     []fed
@@ -102,7 +102,7 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 		}
 		g.info.Template = g.template.Digest()
 	}
-	g.info.CanGenerate, g.info.HasLogprobs, g.info.HasFormats, g.info.HasHooks, g.info.HasSampling = true, true, true, true, true
+	g.info.CanGenerate, g.info.HasLogprobs, g.info.HasFormats, g.info.HasHooks, g.info.HasSampling, g.info.HasClasses = true, true, true, true, true, true
 	g.info.HasTools = g.dialect != toolcall.None
 	return g, nil
 }

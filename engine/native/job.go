@@ -49,6 +49,7 @@ type job struct {
 	// The loop's.
 	open      int // sequences without an end, or not begun
 	produced  int // completion tokens
+	known     int // prompt tokens that were in the cache when it came
 	cached    int // prompt tokens that were found in the cache
 	looked    bool
 	echoed    []engine.TokenLogprob
@@ -84,11 +85,10 @@ type sequence struct {
 	out     output
 	calls   *toolcall.Parser
 
-	last     time.Time // when its latest token came
-	lastStep uint64    // in which it had a row
-	ahead    bool      // its tenant runs more than its share, as of this step
-	behind   bool      // much less
-	yielded  bool      // since its latest token it was left out for another tenant
+	last     time.Time      // when its latest token came
+	lastStep uint64         // in which it had a row
+	standing sched.Standing // of its tenant, as of this step
+	yielded  bool           // since its latest token it was left out for another tenant
 	share    sched.Share
 }
 
@@ -116,6 +116,14 @@ func (s *sequence) step() int { return len(s.tokens) - len(s.job.prompt) }
 
 // rest is the number of tokens to be computed before the next one can be picked.
 func (s *sequence) rest() int { return len(s.tokens) - s.computed }
+
+// missing is what rest will be once the cache has been looked at, as far as is known.
+func (s *sequence) missing() int {
+	if s.job.looked {
+		return s.rest()
+	}
+	return s.rest() - s.job.known
+}
 
 // decodes reports whether the sequence is past its prompt and computes a token or a few: its reader waits for each.
 func (s *sequence) decodes() bool { return s.step() > 0 && s.cache != nil && s.rest() <= decodeRows }

@@ -40,6 +40,7 @@ type loop struct {
 	preempted  bool // in the last step: nobody is admitted then
 	candidates []sched.Candidate
 	order      []int
+	standings  []sched.Standing
 	some       []*sequence // that may be preempted
 	victims    []sched.Candidate
 }
@@ -113,12 +114,13 @@ func (l *loop) poke() {
 // backlog is what stands between a new job and its first token.
 func (l *loop) backlog(j *job) sched.Backlog {
 	b := l.alone(j)
+	j.known = b.Known
 	g := j.model
 	b.Running, b.PrefillAhead = g.load.running, g.load.prefill
 	for _, s := range l.queue {
 		if s.job.model == g && s.job.class <= j.class {
 			b.SequencesAhead++
-			b.PrefillAhead += s.rest()
+			b.PrefillAhead += s.missing()
 		}
 	}
 	return b
@@ -132,7 +134,7 @@ func (l *loop) alone(j *job) sched.Backlog {
 		known = g.tree.Known(j.space, j.prompt)
 	}
 	return sched.Backlog{
-		Class: j.class, Context: max(g.load.context, len(j.prompt)), Prompt: len(j.prompt) - known, Sequences: j.choices,
+		Class: j.class, Context: max(g.load.context, len(j.prompt)), Known: known, Prompt: len(j.prompt) - known, Sequences: j.choices,
 		CompletionMean: g.load.completion, AdmittedAtMost: l.slots,
 	}
 }

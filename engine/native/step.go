@@ -56,13 +56,27 @@ func (l *loop) limit(m *generator) time.Duration {
 	return least / 2
 }
 
+// stand finds how the tenants of a model's sequences stand to each other.
+func (l *loop) stand(m *generator) {
+	l.candidates, l.some = l.candidates[:0], l.some[:0]
+	for _, s := range l.active {
+		if s.job.model == m && !s.ended {
+			l.candidates, l.some = append(l.candidates, s.candidate()), append(l.some, s)
+		}
+	}
+	l.standings = l.fair.Standings(l.standings[:0], l.candidates)
+	for i, s := range l.some {
+		s.standing = l.standings[i]
+	}
+}
+
 // demand is what the sequences of a model wait for.
 func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 	var d sched.Demand
 	if !m.finished.IsZero() && now.Sub(m.finished) < time.Second {
 		m.beside += (now.Sub(m.finished) - m.beside) / 8
 	}
-	standing := l.fair.Standing()
+	l.stand(m)
 	d.Beside, d.Limit = m.beside, l.limit(m)
 	rates, drafts := 0.0, 0
 	for _, s := range l.active {
@@ -70,10 +84,9 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 			continue
 		}
 		c := &d.Classes[s.job.class]
-		s.ahead, s.behind = standing.Ahead(s.job.tenant), standing.Behind(s.job.tenant)
 		if !s.decodes() {
-			if s.behind {
-				c.Behind += s.rest()
+			if s.standing == sched.Behind {
+				c.Behind += s.missing()
 			}
 			c.Prefill += s.rest()
 			c.PrefillContext += sched.ChunkContext(s.computed, s.rest())
@@ -86,7 +99,7 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 			rates += s.drafter.Rate() * float64(len(s.drafts))
 			drafts += len(s.drafts)
 		}
-		if s.ahead {
+		if s.standing == sched.Ahead {
 			c.Ahead++
 		}
 		c.Decoding++
@@ -114,8 +127,12 @@ func (l *loop) fill(m *generator, d *sched.Decision) {
 	for class := range sched.Classes {
 		part := d.Classes[class]
 		decoding := l.of(m, class, true)
-		if d.Yield {
-			decoding = slices.DeleteFunc(decoding, func(s *sequence) bool { s.yielded = s.yielded || s.ahead; return s.ahead })
+		yields := d.Yield && class >= d.YieldClass
+		if yields {
+			decoding = slices.DeleteFunc(decoding, func(s *sequence) bool {
+				s.yielded = s.yielded || s.standing == sched.Ahead
+				return s.standing == sched.Ahead
+			})
 		}
 		slices.SortStableFunc(decoding, func(a, b *sequence) int { return cmp.Compare(a.lastStep, b.lastStep) })
 		drafts := part.Drafts
@@ -129,9 +146,6 @@ func (l *loop) fill(m *generator, d *sched.Decision) {
 	for class := range sched.Classes {
 		left := d.Classes[class].Prefill
 		prompts := l.of(m, class, false)
-		if d.Yield {
-			prompts = slices.DeleteFunc(prompts, func(s *sequence) bool { return !s.behind })
-		}
 		if left == 0 || len(prompts) == 0 {
 			continue
 		}
@@ -145,7 +159,7 @@ func (l *loop) fill(m *generator, d *sched.Decision) {
 				break
 			}
 			s := prompts[i]
-			if !s.running { // one before it took its pages
+			if d.Yield && class >= d.YieldClass && s.standing != sched.Behind || !s.running { // one before it took its pages
 				continue
 			}
 			l.look(m, s)
@@ -326,9 +340,7 @@ func (l *loop) book(m *generator, begin time.Time) {
 	m.finished = now
 	m.control.Observe(m.planned, took)
 	for _, g := range m.gaps {
-		if !g.yielded { // otherwise it says nothing of the steps
-			m.control.ObserveGap(g.class, g.took)
-		}
+		m.control.ObserveGap(g.class, g.took, g.yielded)
 		l.metrics.gap(g)
 	}
 	m.gaps = m.gaps[:0]

@@ -239,10 +239,12 @@ func tierOf(c engine.Class) string {
 	switch c {
 	case engine.ClassInteractive:
 		return "priority"
+	case engine.ClassStandard:
+		return "default"
 	case engine.ClassBatch:
 		return "flex"
-	default:
-		return "default"
+	default: // the engine knows no classes
+		return ""
 	}
 }
 

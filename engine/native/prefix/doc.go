@@ -31,5 +31,6 @@
 //
 // # Concurrency
 //
-// A Tree, like the pages in it, belongs to the goroutine that owns the pass. [Namespace] may be called from anywhere.
+// The methods of a Tree are called by one goroutine at a time, which no pass over its pages runs beside; [Tree.Known] looks at no page and
+// needs no more than that no other method runs. [Namespace] may be called from anywhere.
 package prefix

@@ -106,11 +106,15 @@ func (t *Tree) Match(id NamespaceID, tokens []int32) (c *exec.Cache, n int, more
 	return c, n, more
 }
 
-// Known is how many tokens Match would find, those in the spill file among them. It changes nothing, and counts as no use.
+// Known is how many tokens Match would find in memory: those in the spill file come back a few pages at a time. It counts as no use.
 func (t *Tree) Known(id NamespaceID, tokens []int32) int {
 	path, tail := t.find(id, tokens)
-	n := exec.Positions(len(path))
-	if tail > 0 {
+	in := 0
+	for in < len(path) && path[in].page != nil {
+		in++
+	}
+	n := exec.Positions(in)
+	if in == len(path) && tail > 0 {
 		n += tail - exec.PagePositions
 	}
 	return n

@@ -12,7 +12,8 @@ type Backlog struct {
 	Context        int          // positions a running sequence attends to, on average
 	PrefillAhead   int          // prompt tokens to be computed before the request's: of admitted sequences and of requests ahead in the queue
 	SequencesAhead int          // sequences ahead in the queue
-	Prompt         int          // the request's own prompt tokens, less those in the cache
+	Known          int          // the request's own prompt tokens that are in the cache
+	Prompt         int          // the other ones
 	Sequences      int          // the request's own sequences, at least 1
 	AdmittedAtMost int          // sequences the loop admits at a time (MaxSequences, or what memory allows); 0: the configuration's bound
 	CompletionMean float64      // completion tokens of a sequence, on average
@@ -43,19 +44,22 @@ func (c *Controller) Estimate(b Backlog) time.Duration {
 			decoding += float64(n) * c.share(i, budget)
 		}
 	}
-	each := k.Prefill + k.Context*float64(b.Prompt)/2
+	each := k.Prefill + k.Context*float64(b.Prompt)/2                   // of those ahead, taken to be prompts like this one
+	own := k.Prefill + k.Context*(float64(b.Known)+float64(b.Prompt)/2) // its tokens attend to the cached ones as well
 	fixed := k.Step + decoding*(k.Decode+k.Context*float64(b.Context))
-	chunk := min(max((budget-fixed)/max(each, 1e-3), float64(c.cfg.MinPrefill)), float64(c.cfg.PromptRows))
+	chunk := func(each float64) float64 {
+		return min(max((budget-fixed)/max(each, 1e-3), float64(c.cfg.MinPrefill)), float64(c.cfg.PromptRows))
+	}
 	most := c.cfg.MaxSequences
 	if b.AdmittedAtMost > 0 {
 		most = min(most, b.AdmittedAtMost)
 	}
-	steps := math.Ceil(float64(b.PrefillAhead) / chunk) // until the request's own prompt begins
+	steps := math.Ceil(float64(b.PrefillAhead) / chunk(each)) // until the request's own prompt begins
 	if over := running + b.SequencesAhead + max(b.Sequences, 1) - most; over > 0 && decoding > 0 {
 		steps = max(steps, float64(over)*max(b.CompletionMean, 1)/decoding)
 	}
-	steps += math.Ceil(float64(b.Prompt) / chunk)
-	return microseconds(steps*fixed + float64(b.PrefillAhead+b.Prompt)*each)
+	steps += math.Ceil(float64(b.Prompt) / chunk(own))
+	return microseconds(steps*fixed + float64(b.PrefillAhead)*each + float64(b.Prompt)*own)
 }
 
 // Verdict is the answer to a request with a deadline.

@@ -16,7 +16,7 @@ func BenchmarkStep(b *testing.B) {
 		got := c.Plan(d)
 		c.Observe(got.Load, got.Mean)
 		for range got.Load.Decode {
-			c.ObserveGap(Interactive, got.Mean)
+			c.ObserveGap(Interactive, got.Mean, false)
 		}
 	}
 }

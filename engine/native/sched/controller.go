@@ -78,8 +78,8 @@ const stretch = 2
 // target of their class. There is one per model.
 //
 // The inner loop is the fit: predicted time + lateness ≤ target × margin. The outer one is the margin: gaps observed longer than the
-// target cut it, gaps comfortably shorter raise it. A target that the machine cannot meet even for one sequence alone is replaced by
-// twice what that sequence takes, since holding everybody else back would not meet it either.
+// target cut it, gaps comfortably shorter raise it. A target shorter than twice what a step of one sequence alone takes is
+// replaced by that, since holding everybody else back would not meet it either.
 type Controller struct {
 	cfg     ControllerConfig
 	fit     fit
@@ -94,7 +94,8 @@ type Controller struct {
 // classControl is what a controller remembers of a class.
 type classControl struct {
 	margin    float64
-	gaps      window        // milliseconds
+	gaps      window        // milliseconds; of sequences that did not yield
+	all       window        // those that did included
 	fresh     int           // gaps since the latest correction
 	effective time.Duration // target, or what is aimed at in its stead
 	owed      float64       // sequences that are due
@@ -108,7 +109,7 @@ func NewController(cfg ControllerConfig) *Controller {
 	c := &Controller{cfg: cfg.withDefaults()}
 	c.fit = newFit(c.cfg.Prior)
 	for i := range c.classes {
-		c.classes[i] = classControl{margin: firstMargin, gaps: newWindow(gapWindow), effective: c.cfg.Targets[i]}
+		c.classes[i] = classControl{margin: firstMargin, gaps: newWindow(gapWindow), all: newWindow(gapWindow), effective: c.cfg.Targets[i]}
 	}
 	return c
 }
@@ -124,9 +125,13 @@ func (c *Controller) Observe(l Load, took time.Duration) {
 func (c *Controller) Knows() bool { return c.fit.steps > 0 }
 
 // ObserveGap tells the time between two tokens of a sequence of the class. Where a step brings a sequence several tokens, their gap is
-// that of the step, once.
-func (c *Controller) ObserveGap(class int, gap time.Duration) {
+// that of the step, once. That of a sequence that yielded meanwhile says nothing of the size of steps.
+func (c *Controller) ObserveGap(class int, gap time.Duration, yielded bool) {
 	k := &c.classes[class]
+	k.all.add(milliseconds(gap))
+	if yielded {
+		return
+	}
 	k.gaps.add(milliseconds(gap))
 	if k.fresh++; k.fresh < gapsBetween {
 		return

@@ -220,41 +220,55 @@ func (f *Fair) Counter(name string) float64 {
 	return f.lift()
 }
 
-// Standing tells who runs more than the share that their weight gives them of what runs, and who much less.
-type Standing struct {
-	f     *Fair
-	each  float64 // what a tenant of weight 1 would run, if all had their share
-	least float64 // counter of those who are ahead
-}
+// Standing says how much of what runs is a tenant's.
+type Standing int8
 
-// Standing answers for what runs now. It is valid until the next call of another method.
-func (f *Fair) Standing() Standing {
-	total, weights := 0, 0.0
-	for name, t := range f.tenants {
-		if t.running > 0 {
-			total += t.running
-			weights += f.weight(name)
+// What a tenant can be.
+const (
+	Even   Standing = iota
+	Ahead           // it runs more than its share
+	Behind          // it runs half of its share or less, and was not given more than those who are ahead, but for a quantum
+)
+
+// Standings appends how the tenant of each running candidate stands, among all of its class and more urgent ones: who runs much that is
+// less urgent takes nothing from those whose matter is. A tenant's share is that of its weight.
+func (f *Fair) Standings(dst []Standing, running []Candidate) []Standing {
+	from := len(dst)
+	dst = append(dst, make([]Standing, len(running))...)
+	count := map[string]int{}
+	for class := range Classes {
+		clear(count)
+		total, weights := 0, 0.0
+		for _, c := range running {
+			if c.Class > class {
+				continue
+			}
+			if count[c.Tenant]++; count[c.Tenant] == 1 {
+				weights += f.weight(c.Tenant)
+			}
+			total++
+		}
+		if len(count) < 2 {
+			continue
+		}
+		share := func(name string) float64 { return float64(total) * f.weight(name) / weights }
+		least := math.Inf(1) // counter of those who are ahead
+		for name, n := range count {
+			if float64(n) > share(name) {
+				least = min(least, f.Counter(name))
+			}
+		}
+		for i, c := range running {
+			switch n := float64(count[c.Tenant]); {
+			case c.Class != class:
+			case n > share(c.Tenant):
+				dst[from+i] = Ahead
+			case 2*n <= share(c.Tenant) && f.Counter(c.Tenant) <= least+f.cfg.Quantum:
+				dst[from+i] = Behind
+			}
 		}
 	}
-	s := Standing{f: f, each: float64(total) / max(weights, 1e-9), least: math.Inf(1)}
-	for name, t := range f.tenants {
-		if s.Ahead(name) {
-			s.least = min(s.least, t.counter)
-		}
-	}
-	return s
-}
-
-// Ahead reports whether a tenant runs more than its share.
-func (s Standing) Ahead(name string) bool {
-	t := s.f.tenants[name]
-	return t != nil && float64(t.running) > s.each*s.f.weight(name)
-}
-
-// Behind reports whether a tenant runs half of its share or less, and was not given more than those who are ahead.
-func (s Standing) Behind(name string) bool {
-	t := s.f.tenants[name]
-	return t != nil && float64(2*t.running) <= s.each*s.f.weight(name) && t.counter <= s.least+s.f.cfg.Quantum
+	return dst
 }
 
 // MayStart reports whether a waiting candidate may be admitted beside running sequences of all classes, where bound is the controller's

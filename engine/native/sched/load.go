@@ -77,12 +77,15 @@ const (
 type Decision struct {
 	Classes [Classes]ClassDecision `json:"classes"`
 	Target  int                    `json:"target_class"` // the class whose target bounds the step
-	// Budget is what the step may take on average, so that 99 in 100 stay within the target: target × margin − lateness.
+	// Budget is what the step may take on average, so that 99 in 100 stay within the target: target × margin − lateness. While nothing
+	// decodes it is some targets, and two when others yield.
 	Budget time.Duration `json:"budget_ns"`
 	Mean   time.Duration `json:"predicted_mean_ns"`
 	P99    time.Duration `json:"predicted_p99_ns"`
 	Load   Load          `json:"load"` // what was planned; what the step then carries may be less
-	// Yield says that the decoding sequences are those of tenants that are not ahead, and the prompts those of tenants that are behind.
-	Yield  bool   `json:"yield"`
-	Reason Reason `json:"reason"`
+	// Yield says that of YieldClass and less urgent classes the decoding sequences are those of tenants that are not ahead, and the
+	// prompts those of tenants that are behind.
+	Yield      bool   `json:"yield"`
+	YieldClass int    `json:"yield_class"`
+	Reason     Reason `json:"reason"`
 }

@@ -60,7 +60,7 @@ func eightClients(seed uint64, targets [Classes]time.Duration, t *testing.T) flo
 			case decode > 0:
 				decode--
 				s.out, s.context, tokens = s.out+1, s.context+1, tokens+1
-				c.ObserveGap(Interactive, microseconds(took))
+				c.ObserveGap(Interactive, microseconds(took), false)
 			}
 			if s.out < 64 {
 				left = append(left, s)

@@ -14,19 +14,19 @@ const (
 // A step may take as long as the most urgent class with decoding sequences allows. What goes in, in this order:
 //
 //  1. decoding sequences: all of the most urgent class that wants anything; of the others those that are due within their own
-//     targets, while there is room, and one in every eighth step in any case;
-//  2. some prompt tokens of the most urgent class with prompts, and in every eighth step of the others;
+//     targets, while there is room, and one in every eighth or ninth step in any case;
+//  2. some prompt tokens of the most urgent class with prompts, and in every eighth or ninth step of the others;
 //  3. class by class, the rest of the decoding sequences and then prompt tokens, while there is room: so a newcomer's first token goes
 //     before the tokens of less urgent classes that are not due, and after all that are;
 //  4. drafts, when no prompt waits: in free rows, and beyond while a draft brings more tokens per second than the step does anyway.
 //
-// While prompts of tenants that are behind wait in the most urgent class, every other step is planned as if there were neither the
-// sequences of tenants that are ahead nor other prompts: so who asks for little gets a first token in less than twice the time that it
-// takes on an idle machine, however much others ask for. Until then these have a token in three targets' time instead of one.
+// While prompts of tenants that are behind wait, every other step is planned without the sequences of tenants that are ahead and without
+// the other prompts, those of more urgent classes excepted. So beside one tenant that asks for much, another one's prompt of some steps
+// takes less than twice the time that it takes on an idle machine; until then the former has a token in three targets' time instead of one.
 func (c *Controller) Plan(d Demand) Decision {
 	p := planner{c: c, d: d, all: d, k: c.fit.coefficients()}
-	p.yield()
 	c.aim(p.positions())
+	p.yield()
 	p.begin()
 	if p.urgent < Classes {
 		p.due()
@@ -59,21 +59,20 @@ type planner struct {
 	out     Decision
 }
 
-// yield leaves out, in every other step, who has to stand back for tenants that are behind.
+// yield leaves out, in every other step, who has to stand back for tenants that are behind. A few tokens are not worth a step of their own.
 func (p *planner) yield() {
-	ahead, waits := 0, false
-	for i := Classes - 1; i >= 0; i-- {
-		q := &p.d.Classes[i]
-		ahead += q.Ahead
-		if q.Decoding > 0 || q.Prefill > 0 {
-			waits = q.Behind > 0
-		}
+	class, ahead := 0, 0
+	for class < Classes && p.d.Classes[class].Behind <= p.c.cfg.MinPrefill {
+		class++
 	}
-	p.out.Yield = waits && ahead > 0 && !p.c.state.decision.Yield
-	if !p.out.Yield {
+	for i := class; i < Classes; i++ {
+		ahead += p.d.Classes[i].Ahead
+	}
+	if ahead == 0 || p.c.state.decision.Yield {
 		return
 	}
-	for i := range p.d.Classes {
+	p.out.Yield, p.out.YieldClass = true, class
+	for i := class; i < Classes; i++ {
 		q := &p.d.Classes[i]
 		q.Context = q.Context * (q.Decoding - q.Ahead) / max(q.Decoding, 1)
 		q.PrefillContext = q.PrefillContext * q.Behind / max(q.Prefill, 1)
@@ -254,9 +253,14 @@ func (p *planner) finish() Decision {
 	out, left, skipped := &p.out, 0, 0
 	for i, q := range p.all.Classes {
 		k, got := &p.c.classes[i], out.Classes[i]
+		before := *k
 		k.owed = max(0, k.owed-float64(got.Decode))
 		k.skipped = count(k.skipped, q.Decoding, got.Decode)
 		k.held = count(k.held, q.Prefill, got.Prefill)
+		if out.Yield && i >= out.YieldClass { // what the others got is nothing for those who yielded
+			k.skipped = max(k.skipped, count(before.skipped, q.Ahead, 0))
+			k.held = max(k.held, count(before.held, q.Prefill-q.Behind, 0))
+		}
 		left += q.Prefill - got.Prefill
 		skipped += q.Decoding - got.Decode
 		out.Load.Decode += got.Decode

@@ -54,6 +54,7 @@ type simSequence struct {
 	last           time.Duration // when the latest token came
 	stepped        int           // the latest step it was in
 	yielded        bool          // since its latest token it was left out for another tenant
+	standing       Standing      // of its tenant, as of this step
 }
 
 // simClient sends requests: one after the other, with pauses between, or at random times.
@@ -147,9 +148,15 @@ func (s *simulation) whose(all []*simSequence) []int {
 	return order
 }
 
-func (s *simulation) demand() (d Demand, standing Standing) {
+func (s *simulation) demand() (d Demand) {
 	if s.f != nil {
-		standing = s.f.Standing()
+		var running []Candidate
+		for _, q := range s.active {
+			running = append(running, q.candidate())
+		}
+		for i, standing := range s.f.Standings(nil, running) {
+			s.active[i].standing = standing
+		}
 	}
 	for _, q := range s.waiting {
 		d.Classes[q.class].Waiting++
@@ -159,25 +166,25 @@ func (s *simulation) demand() (d Demand, standing Standing) {
 		if rest := q.prompt - q.computed; rest > 0 {
 			k.Prefill += rest
 			k.PrefillContext += ChunkContext(q.computed, rest)
-			if s.f != nil && standing.Behind(q.tenant) {
+			if q.standing == Behind {
 				k.Behind += rest
 			}
 		} else {
-			if s.f != nil && standing.Ahead(q.tenant) {
+			if q.standing == Ahead {
 				k.Ahead++
 			}
 			k.Decoding++
 			k.Context += ChunkContext(q.computed+q.produced, 1)
 		}
 	}
-	return d, standing
+	return d
 }
 
 // turn computes one step.
 func (s *simulation) turn() {
 	s.arrivals()
 	s.step++
-	d, standing := s.demand()
+	d := s.demand()
 	decision := s.plan(d)
 	slices.SortStableFunc(s.active, func(a, b *simSequence) int { return a.stepped - b.stepped })
 	var load Load
@@ -186,7 +193,7 @@ func (s *simulation) turn() {
 	for _, q := range s.active {
 		k := &left[q.class]
 		rest := q.prompt - q.computed
-		if rest == 0 && decision.Yield && standing.Ahead(q.tenant) {
+		if rest == 0 && decision.Yield && q.class >= decision.YieldClass && q.standing == Ahead {
 			q.yielded = true
 			continue
 		}
@@ -208,7 +215,7 @@ func (s *simulation) turn() {
 	for _, i := range s.whose(s.active) {
 		q := s.active[i]
 		k := &left[q.class]
-		if decision.Yield && !standing.Behind(q.tenant) {
+		if decision.Yield && q.class >= decision.YieldClass && q.standing != Behind {
 			continue
 		}
 		if n := min(q.prompt-q.computed, k.Prefill); n > 0 {
@@ -253,8 +260,8 @@ func (s *simulation) charge(q *simSequence, prefill, decode int) {
 func (s *simulation) sample(q *simSequence) {
 	if q.produced > 0 {
 		gap := s.now - q.last
-		if s.c != nil && !q.yielded {
-			s.c.ObserveGap(q.class, gap)
+		if s.c != nil {
+			s.c.ObserveGap(q.class, gap, q.yielded)
 		}
 		if s.now > s.warm {
 			s.gaps[q.class] = append(s.gaps[q.class], gap)
@@ -435,7 +442,7 @@ func TestTargetsWhileTheMachineChanges(t *testing.T) {
 }
 
 // One tenant has 50 open requests, another one at a time: that one's first token comes within twice the time it takes on an idle
-// machine, nine times in ten, and the others' tokens within three targets. Without fair turns it waits behind the others.
+// machine, nine times in ten, and the others' tokens within four targets (three, and what the machine's noise adds). Without fair turns it waits behind the others.
 func TestSingleRequestBesideFifty(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -451,6 +458,9 @@ func TestSingleRequestBesideFifty(t *testing.T) {
 				s.add(many, simClient{class: class, tenant: "many", prompt: 128, output: 64})
 				s.add(1, simClient{class: class, tenant: "single", prompt: 128, output: 64, think: 800 * time.Millisecond})
 				s.until(45 * time.Second)
+				if (many == 0 || fair) && (len(s.single) < 4 || len(s.singleGaps) < 200) {
+					t.Errorf("%s, %s: the single tenant was given %d first tokens and %d others", name, ClassName(class), len(s.single), len(s.singleGaps))
+				}
 				return quantile(s.single, 0.5), quantile(s.single, 0.9), quantile(s.gaps[class], 0.99), quantile(s.singleGaps, 0.99)
 			}
 			idle, _, _, _ := run(0, true)
