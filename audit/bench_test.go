@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkAppend(b *testing.B) {
 							return
 						}
 						start := time.Now()
-						if _, err := l.Append(b.Context(), sampleEvent(n)); err != nil {
+						if _, err := l.Append(b.Context(), recordtest.Sample(n)); err != nil {
 							b.Error(err)
 							return
 						}

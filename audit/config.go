@@ -6,13 +6,30 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
 )
+
+// maxCheckpointKey bounds the numbers of checkpoint keys: all up to the one in use are accepted.
+const maxCheckpointKey = 64
 
 // Config says where the log lives and how often it works. Zero values mean the defaults in brackets.
 type Config struct {
 	// Dir is the directory of the write-ahead log and the checkpoint files. Each replica needs its own, on a disk that keeps what
 	// was synced.
 	Dir string `koanf:"dir"`
+	// SpoolDir is a second directory, best on another disk: records of tenants whose mode is spool go there when Dir takes none [none].
+	SpoolDir string `koanf:"spool_dir"`
+	// Mode says what happens to requests whose record cannot be made durable [strict]; Modes says it for single tenants.
+	Mode  Mode            `koanf:"mode"`
+	Modes map[string]Mode `koanf:"modes"`
+	// Region names the place of this replica in its records.
+	Region string `koanf:"region"`
+	// CheckpointKeys are the numbers of the keys that sign checkpoints [1]. To change the key, sign with both for a while, [1, 2], until
+	// everyone who verifies has the new one, and then with the new one alone. Keys up to the largest number are accepted for ever.
+	CheckpointKeys []int `koanf:"checkpoint_keys"`
+	// Witnesses are the public keys of the witnesses whose cosignatures are taken, as sluice audit witness prints them.
+	Witnesses []string `koanf:"witnesses"`
 	// Origin names the log in its checkpoints, as a URL without scheme ["sluice.local/audit"]. It must never change.
 	Origin string `koanf:"origin"`
 	// SegmentBytes is the size at which a new segment file starts [16 MiB].
@@ -36,6 +53,12 @@ func (c Config) withDefaults() Config {
 	set(&c.ShipEvery, 200*time.Millisecond)
 	set(&c.CheckpointEvery, time.Second)
 	set(&c.WriteDeadline, 5*time.Second)
+	if c.Mode == "" {
+		c.Mode = ModeStrict
+	}
+	if len(c.CheckpointKeys) == 0 {
+		c.CheckpointKeys = []int{1}
+	}
 	if c.Origin == "" {
 		c.Origin = "sluice.local/audit"
 	}
@@ -54,6 +77,15 @@ func (c Config) Validate() error {
 	var errs []error
 	if c.Dir == "" {
 		errs = append(errs, errors.New("dir: must be set"))
+	}
+	errs = append(errs, c.validateModes()...)
+	for _, n := range c.CheckpointKeys {
+		if n < 1 || n > maxCheckpointKey {
+			errs = append(errs, fmt.Errorf("checkpoint_keys: each must lie between 1 and %d", maxCheckpointKey))
+		}
+	}
+	if _, err := checkpoint.NewWitnesses(strings.Join(c.Witnesses, "\n")); err != nil {
+		errs = append(errs, fmt.Errorf("witnesses: %w", err))
 	}
 	if strings.ContainsFunc(c.Origin, unicode.IsSpace) || strings.Contains(c.Origin, "+") {
 		errs = append(errs, errors.New("origin: must not contain spaces or '+'"))

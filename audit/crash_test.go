@@ -15,6 +15,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
@@ -43,7 +44,7 @@ func crashRun(spec string) error {
 	cfg := testConfig(dir).withDefaults()
 	cfg.ShipEvery, cfg.CheckpointEvery = time.Millisecond, 3*time.Millisecond
 	cfg.SegmentBytes = 8 << 10
-	l, err := open(cfg, db, testKeys(), countingSink, discard(), newMetrics(nil), diskFiles{})
+	l, err := open(cfg, db, testKeys(), countingSink, discard(), newMetrics(nil), diskFiles{}, diskFiles{})
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func crashRun(spec string) error {
 	for w := range 8 {
 		go func() {
 			for n := 0; ; n++ {
-				r, err := l.Append(context.Background(), sampleEvent(w*1_000_000+n))
+				r, err := l.Append(context.Background(), recordtest.Sample(w*1_000_000+n))
 				if err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
@@ -148,7 +149,7 @@ func killOnce(t *testing.T, dir, path string) []string {
 
 func verifierKey(t testing.TB) string {
 	t.Helper()
-	key, err := VerifierKey("", testKeys())
+	key, err := VerifierKey(Config{}, testKeys())
 	if err != nil {
 		t.Fatal(err)
 	}

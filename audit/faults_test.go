@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -168,7 +170,7 @@ func testWriteFailure(t *testing.T, op string, m mode, n int, dirty bool) {
 	var acked []string
 	refused := 0
 	for i := range 12 {
-		r, err := l.Append(t.Context(), sampleEvent(i))
+		r, err := l.Append(t.Context(), recordtest.Sample(i))
 		if err != nil {
 			refused++
 			if !fault.Is(err, fault.CodeAuditUnavailable) || fault.Public(err).RetryAfter() == 0 {
@@ -188,7 +190,7 @@ func testWriteFailure(t *testing.T, op string, m mode, n int, dirty bool) {
 		t.Errorf("%d appends were refused, want 1", refused)
 	}
 	// The process dies here: nothing is flushed, the lock alone is given back as the system would.
-	if err := l.lock.Close(); err != nil {
+	if err := l.locks[0].Close(); err != nil {
 		t.Fatal(err)
 	}
 	l = openTest(t, cfg, db, nil, diskFiles{})
@@ -224,7 +226,7 @@ func TestFailedRecordIsNotShipped(t *testing.T) {
 		l := openTest(t, cfg, db, nil, disk)
 		first := appendN(t, l, 0, 3)
 		disk.set(once(c.op, 1, c.mode, true))
-		if _, err := l.Append(t.Context(), sampleEvent(3)); !errors.Is(err, errInjected) {
+		if _, err := l.Append(t.Context(), recordtest.Sample(3)); !errors.Is(err, errInjected) {
 			t.Fatalf("append: %v", err)
 		}
 		second := appendN(t, l, 4, 3)
@@ -265,7 +267,7 @@ func TestDiskFullThenSpace(t *testing.T) {
 		return healthy
 	})
 	for range 3 {
-		if _, err := l.Append(t.Context(), sampleEvent(1)); !fault.Is(err, fault.CodeAuditUnavailable) {
+		if _, err := l.Append(t.Context(), recordtest.Sample(1)); !fault.Is(err, fault.CodeAuditUnavailable) {
 			t.Fatalf("append on a full disk: %v", err)
 		}
 	}
@@ -300,7 +302,7 @@ func TestHungDevice(t *testing.T) {
 		}
 		return healthy
 	})
-	if _, err := l.Append(t.Context(), sampleEvent(1)); !errors.Is(err, errSlow) || !fault.Is(err, fault.CodeAuditUnavailable) {
+	if _, err := l.Append(t.Context(), recordtest.Sample(1)); !errors.Is(err, errSlow) || !fault.Is(err, fault.CodeAuditUnavailable) {
 		t.Fatalf("append on a hung device: %v", err)
 	}
 	<-entered
@@ -308,7 +310,7 @@ func TestHungDevice(t *testing.T) {
 		t.Error("ready on a hung device")
 	}
 	start := time.Now()
-	if _, err := l.Append(t.Context(), sampleEvent(2)); !errors.Is(err, errSlow) || time.Since(start) > 150*time.Millisecond {
+	if _, err := l.Append(t.Context(), recordtest.Sample(2)); !errors.Is(err, errSlow) || time.Since(start) > 150*time.Millisecond {
 		t.Errorf("second append: %v after %v, want an immediate refusal", err, time.Since(start))
 	}
 	close(release)
@@ -328,7 +330,7 @@ func TestBudget(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.SegmentBytes, cfg.MaxBytes = 4096, 100_000
 	l := openTest(t, cfg, db, nil, diskFiles{})
-	e := sampleEvent(0)
+	e := recordtest.Sample(0)
 	e.Stage = StageAdmitted
 	for {
 		if _, err := l.Append(t.Context(), e); err != nil {
@@ -343,7 +345,7 @@ func TestBudget(t *testing.T) {
 	}
 	outcomes := 0
 	for ; outcomes < 1000; outcomes++ {
-		if _, err := l.Append(t.Context(), sampleEvent(1)); err != nil {
+		if _, err := l.Append(t.Context(), recordtest.Sample(1)); err != nil {
 			break
 		}
 	}
@@ -362,7 +364,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	db := dbtest.SQLite(t)
 	cfg := testConfig(t.TempDir())
 	openTest(t, cfg, db, nil, diskFiles{})
-	_, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{})
+	_, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{}, diskFiles{})
 	if !errors.Is(err, syscall.EWOULDBLOCK) {
 		t.Fatalf("second open: %v", err)
 	}
@@ -373,14 +375,14 @@ func TestAppendAfterCloseAndCancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 { // the commit may win the race; then the record is durable and the receipt is right
-		if r, err := l.Append(ctx, sampleEvent(0)); err == nil && r.Seq == 0 {
+		if r, err := l.Append(ctx, recordtest.Sample(0)); err == nil && r.Seq == 0 {
 			t.Error("a receipt without a sequence")
 		}
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Append(t.Context(), sampleEvent(0)); !errors.Is(err, errClosed) {
+	if _, err := l.Append(t.Context(), recordtest.Sample(0)); !errors.Is(err, errClosed) {
 		t.Errorf("append after close: %v", err)
 	}
 }
@@ -392,7 +394,7 @@ func TestTornTail(t *testing.T) {
 	b = appendHeader(b, name, 1)
 	var ends []int
 	for seq := range uint64(4) {
-		payload, err := encode(sampleEvent(int(seq)))
+		payload, err := record.Encode(recordtest.Sample(int(seq)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -442,7 +444,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 		if err := os.WriteFile(seg.path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{}); err == nil {
+		if _, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{}, diskFiles{}); err == nil {
 			t.Fatalf("a flipped byte at %d of %d went unnoticed", at, len(whole))
 		}
 		r, err := Verify(t.Context(), VerifySource{Dir: cfg.Dir, DB: db, VerifierKey: l.VerifierKey()}, nil)

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
@@ -25,26 +25,12 @@ func testConfig(dir string) Config {
 // openTest opens a log that the test closes, or that is closed at its end.
 func openTest(t testing.TB, cfg Config, db *gorm.DB, sink Sink, fsys files) *Log {
 	t.Helper()
-	l, err := open(cfg.withDefaults(), db, testKeys(), sink, discard(), newMetrics(nil), fsys)
+	l, err := open(cfg.withDefaults(), db, testKeys(), sink, discard(), newMetrics(nil), fsys, diskFiles{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l
-}
-
-func sampleEvent(n int) Event {
-	return Event{
-		Request: fmt.Sprintf("req-%d", n), Stage: StageOutcome, Time: 1_700_000_000_000_000 + int64(n),
-		Tenant: "demo", Project: "p", Actor: Actor{Kind: "key", ID: "k1", Name: "app"}, Session: "s", Source: "10.0.0.1",
-		Action: "chat.completions", Resource: "r", Route: "v1", Dialect: "openai",
-		Model:  Model{Asked: "smollm2", Routed: "smollm2@1", Reported: "smollm2", Version: "1", Digest: "sha256:ab", Precision: "q4_1"},
-		Policy: "3", PolicyDigest: "sha256:cd", PriceBook: "2", Rollout: "ro-1", Arm: "stable",
-		Findings: []Finding{{"request", "mobile", "masked", 2}}, Decision: "allow", Documents: []string{"c/d@1#0"},
-		Usage: Usage{PromptTokens: 10, CompletionTokens: 20, Cost: 12345, Currency: "CNY", Energy: 99, EnergyMethod: "declared"},
-		Label: "l", PromptDigest: "aa", AnswerDigest: "bb", Outcome: "ok", ErrorCode: "none", Status: 200,
-		Latency: Latency{Admit: 100, FirstToken: 2000, Total: 9000}, Detail: map[string]string{"b": "2", "a": "1"},
-	}
 }
 
 func appendN(t testing.TB, l *Log, from, n int) []Receipt {
@@ -53,7 +39,7 @@ func appendN(t testing.TB, l *Log, from, n int) []Receipt {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			r, err := l.Append(context.Background(), sampleEvent(from+i))
+			r, err := l.Append(context.Background(), recordtest.Sample(from+i))
 			if err != nil {
 				t.Errorf("append: %v", err)
 			}

@@ -2,17 +2,22 @@ package audit
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
@@ -26,13 +31,16 @@ const (
 type Log struct {
 	cfg     Config
 	store   *store
-	wal     *wal
-	signer  signer
-	key     string
+	wal     *wal // takes the records
+	spool   *wal // takes them when wal does not, if the tenant's mode says so; nil without one
+	lost    losses
+	signer  checkpoint.Signer
+	reads   checkpoint.Verifier // what any key of this log signed
+	key     string              // these keys as text
 	log     *slog.Logger
 	metrics *metrics
 	now     func() time.Time
-	lock    *os.File
+	locks   []*os.File // of the directories
 
 	work sync.Mutex // one pass of shipping or sealing at a time; guards pins
 	pins *pins
@@ -48,11 +56,14 @@ func (l *Log) Append(ctx context.Context, e Event) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, fault.Wrap(err, fault.CodeAuditUnavailable)
 	}
-	e.Schema, e.ID = schemaV1, id.String()
+	e.Schema, e.ID, e.Salt = record.Schema, id.String(), newSalt()
+	if e.Region == "" {
+		e.Region = l.cfg.Region
+	}
 	if e.Time == 0 {
 		e.Time = l.now().UnixMicro()
 	}
-	payload, err := encode(e)
+	payload, err := record.Encode(e)
 	if err != nil {
 		return Receipt{}, fault.Wrap(err, fault.CodeInternal)
 	}
@@ -60,20 +71,73 @@ func (l *Log) Append(ctx context.Context, e Event) (Receipt, error) {
 	if e.Stage == StageAdmitted {
 		share = admittedShare
 	}
-	seq, err := l.wal.append(ctx, payload, share)
-	if err != nil {
-		return Receipt{}, fault.Wrap(err, fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
+	mode := l.cfg.modeOf(e.Tenant)
+	w := l.wal
+	seq, err := w.append(ctx, payload, share)
+	if err != nil && mode == ModeSpool {
+		var second error
+		if e.ID, seq, second = l.appendSpool(ctx, e, share); second == nil {
+			w, err = l.spool, nil
+		} else {
+			err = errors.Join(err, fmt.Errorf("and the spool: %w", second))
+		}
 	}
-	return Receipt{ID: e.ID, Writer: l.wal.writer, Seq: seq}, nil
+	if err == nil {
+		return Receipt{ID: e.ID, Writer: w.writer, Seq: seq}, nil
+	}
+	if mode == ModeBestEffort {
+		l.lost.add(e.Tenant)
+		l.metrics.lost.Inc()
+		return Receipt{ID: e.ID}, nil
+	}
+	return Receipt{}, fault.Wrap(err, fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
 }
 
-// Ready reports why the log would refuse records now, or that the database was found rewritten. A database that is merely away
-// is no reason while the write-ahead log has room.
+// appendSpool makes a record durable in the spool. It has an id of its own there: what the first device did not acknowledge may still be
+// found in it.
+func (l *Log) appendSpool(ctx context.Context, e Event, share int64) (string, uint64, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", 0, err
+	}
+	e.ID = id.String()
+	payload, err := record.Encode(e)
+	if err != nil {
+		return "", 0, err
+	}
+	seq, err := l.spool.append(ctx, payload, share)
+	if err != nil {
+		return "", 0, err
+	}
+	l.metrics.spooled.Inc()
+	return e.ID, seq, nil
+}
+
+func newSalt() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// logs are the write-ahead logs, first the one that is written to first.
+func (l *Log) logs() []*wal {
+	if l.spool == nil {
+		return []*wal{l.wal}
+	}
+	return []*wal{l.wal, l.spool}
+}
+
+// Ready reports why the log would refuse records of tenants without a mode of their own now, or that the database was found rewritten.
+// A database that is merely away is no reason while the write-ahead log has room.
 func (l *Log) Ready() error {
 	if r := l.rewritten.Load(); r != nil {
 		return fault.Wrap(errors.New(*r), fault.CodeAuditUnavailable)
 	}
-	if err := l.wal.ready(); err != nil {
+	err := l.wal.ready()
+	if err != nil && l.cfg.Mode == ModeSpool {
+		err = l.spool.ready()
+	}
+	if err != nil && l.cfg.Mode != ModeBestEffort {
 		return fault.Wrap(err, fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
 	}
 	return nil
@@ -82,15 +146,37 @@ func (l *Log) Ready() error {
 // VerifierKey returns the public key of the checkpoints as text, in the signed-note format.
 func (l *Log) VerifierKey() string { return l.key }
 
-// VerifierKey returns the public key that a log of this origin ("" for the default) and master key signs with, without opening it.
-func VerifierKey(origin string, keys *keyring.Ring) (string, error) {
-	_, key, err := newSigner(Config{Origin: origin}.withDefaults().Origin, keys)
-	return key, err
+// VerifierKey returns the public keys that a log of this configuration and master key signs with or did, without opening it.
+func VerifierKey(cfg Config, keys *keyring.Ring) (string, error) {
+	cfg = cfg.withDefaults()
+	s, err := allKeys(cfg.Origin, keys, cfg.CheckpointKeys)
+	if err != nil {
+		return "", err
+	}
+	return s.Key(), nil
+}
+
+// newSigner returns the signer with the keys of these numbers.
+func newSigner(origin string, keys *keyring.Ring, numbers ...int) (checkpoint.Signer, error) {
+	var seeds [][]byte
+	for _, n := range numbers {
+		seeds = append(seeds, keys.Derive(fmt.Sprintf("audit/checkpoint/v%d", n)))
+	}
+	return checkpoint.NewSigner(origin, seeds...)
+}
+
+// allKeys returns the signer with every key up to the largest of these numbers: a key that signs no more has signed what is older.
+func allKeys(origin string, keys *keyring.Ring, numbers []int) (checkpoint.Signer, error) {
+	var all []int
+	for n := range slices.Max(numbers) {
+		all = append(all, n+1)
+	}
+	return newSigner(origin, keys, all...)
 }
 
 // Checkpoint returns the newest signed checkpoint, "" if nothing was sealed yet.
 func (l *Log) Checkpoint(ctx context.Context) (string, error) {
-	text, _, err := l.store.checkpoint(ctx, l.signer.verifier)
+	text, _, err := l.store.checkpoint(ctx, l.reads)
 	return text, err
 }
 
@@ -107,7 +193,9 @@ func (l *Log) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		l.wal.probe()
+		for _, w := range l.logs() {
+			w.probe()
+		}
 		now := l.now()
 		if now.Before(resume) {
 			continue
@@ -132,8 +220,10 @@ func (l *Log) Run(ctx context.Context) error {
 // Flush ships, seals and signs everything appended before the call. It waits while another replica seals.
 func (l *Log) Flush(ctx context.Context) error {
 	target := map[string]uint64{}
-	for _, s := range l.wal.snapshot() {
-		target[s.writer] = max(target[s.writer], s.last)
+	for _, w := range l.logs() {
+		for _, s := range w.snapshot() {
+			target[s.writer] = max(target[s.writer], s.last)
+		}
 	}
 	wait := time.NewTicker(20 * time.Millisecond)
 	defer wait.Stop()
@@ -179,9 +269,15 @@ func (l *Log) reached(ctx context.Context, target map[string]uint64) (bool, erro
 func (l *Log) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.WriteDeadline)
 	defer cancel()
-	err := l.wal.close(ctx)
+	var err error
+	for _, w := range l.logs() {
+		err = errors.Join(err, w.close(ctx))
+	}
 	if rerr := l.store.releaseLease(ctx, l.wal.writer); rerr != nil {
 		l.log.Warn("the sealing lease stays until it expires", slog.String("error", rerr.Error()))
 	}
-	return errors.Join(err, l.lock.Close())
+	for _, lock := range l.locks {
+		err = errors.Join(err, lock.Close())
+	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -35,7 +36,7 @@ func TestAppendShipSealVerify(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := VerifyProof(l.VerifierKey(), p)
+			got, err := evidence.VerifyProof(l.VerifierKey(), p)
 			if err != nil || got.ID != id {
 				t.Fatalf("proof: %+v, %v", got, err)
 			}

@@ -7,7 +7,9 @@ type metrics struct {
 	failures   prometheus.Counter
 	fsync      prometheus.Histogram
 	batch      prometheus.Histogram
-	walBytes   prometheus.Gauge
+	walBytes   *prometheus.GaugeVec
+	spooled    prometheus.Counter
+	lost       prometheus.Counter
 	shipped    prometheus.Counter
 	shipErrors prometheus.Counter
 	shipLag    prometheus.Gauge
@@ -35,12 +37,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		reg.MustRegister(h)
 		return h
 	}
+	sizes := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_audit_wal_bytes", Help: "Size of the local write-ahead log (log) and of the second one (spool)."}, []string{"device"})
+	reg.MustRegister(sizes)
+	sizes.WithLabelValues("log")
 	return &metrics{
 		appended:   counter("records_appended_total", "Records made durable in the local write-ahead log."),
 		failures:   counter("commit_failures_total", "Commits of the write-ahead log that failed; their records were refused."),
 		fsync:      histogram("fsync_seconds", "Time one fsync of the write-ahead log took.", prometheus.ExponentialBuckets(0.0001, 2, 16)),
 		batch:      histogram("commit_records", "Records that shared one fsync.", prometheus.ExponentialBuckets(1, 2, 12)),
-		walBytes:   gauge("wal_bytes", "Size of the local write-ahead log."),
+		walBytes:   sizes,
+		spooled:    counter("records_spooled_total", "Records that only the second directory took."),
+		lost:       counter("records_lost_total", "Records that no directory took, of tenants whose mode is best-effort: their answers went out without a record."),
 		shipped:    counter("records_shipped_total", "Records moved into the database."),
 		shipErrors: counter("ship_errors_total", "Attempts to move records into the database that failed."),
 		shipLag:    gauge("ship_lag_seconds", "Age of the oldest record that is not in the database yet."),

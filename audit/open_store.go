@@ -23,54 +23,67 @@ func Open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
-	l, err := open(cfg.withDefaults(), db, keys, sink, log.With(slog.String("component", "audit")), newMetrics(reg), diskFiles{})
+	l, err := open(cfg.withDefaults(), db, keys, sink, log.With(slog.String("component", "audit")), newMetrics(reg), diskFiles{}, diskFiles{})
 	if err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
 	return l, nil
 }
 
-func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, m *metrics, fsys files) (_ *Log, err error) {
-	sg, key, err := newSigner(cfg.Origin, keys)
+func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, m *metrics, fsys, spool files) (_ *Log, err error) {
+	l := &Log{cfg: cfg, store: &store{db: db, sink: sink}, log: log, metrics: m, now: time.Now}
+	if l.signer, err = newSigner(cfg.Origin, keys, cfg.CheckpointKeys...); err != nil {
+		return nil, err
+	}
+	all, err := allKeys(cfg.Origin, keys, cfg.CheckpointKeys)
 	if err != nil {
 		return nil, err
 	}
-	dir := walDir(cfg.Dir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	lock, err := lockDir(cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
+	l.reads, l.key = all.Verifier(), all.Key()
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, lock.Close())
+		for _, lock := range l.locks {
+			if err != nil {
+				err = errors.Join(err, lock.Close())
+			}
 		}
 	}()
-	p, err := openPins(pinDir(cfg.Dir), sg.verifier)
+	if l.wal, err = l.openWAL("log", cfg.Dir, fsys); err != nil {
+		return nil, err
+	}
+	if cfg.SpoolDir != "" {
+		if l.spool, err = l.openWAL("spool", cfg.SpoolDir, spool); err != nil {
+			return nil, fmt.Errorf("spool: %w", err)
+		}
+	}
+	if l.pins, err = openPins(pinDir(cfg.Dir), l.reads); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// openWAL takes a directory for this process and recovers what is in it.
+func (l *Log) openWAL(device, dir string, fsys files) (*wal, error) {
+	if err := os.MkdirAll(walDir(dir), 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
 	}
+	l.locks = append(l.locks, lock)
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, err
 	}
 	writer := hex.EncodeToString(id[:])
-	if err := replaceFile(filepath.Join(cfg.Dir, "writer"), []byte(writer+"\n")); err != nil {
-		log.Warn("the writer id could not be noted; it only serves people who look", slog.String("error", err.Error()))
+	if err := replaceFile(filepath.Join(dir, "writer"), []byte(writer+"\n")); err != nil {
+		l.log.Warn("the writer id could not be noted; it only serves people who look", slog.String("error", err.Error()))
 	}
 	w := &wal{
-		dir: dir, writer: writer, segmentBytes: cfg.SegmentBytes, maxBytes: cfg.MaxBytes, deadline: cfg.WriteDeadline,
-		files: fsys, now: time.Now, log: log, metrics: m, next: 1,
+		dir: walDir(dir), writer: writer, segmentBytes: l.cfg.SegmentBytes, maxBytes: l.cfg.MaxBytes, deadline: l.cfg.WriteDeadline,
+		files: fsys, now: time.Now, log: l.log.With(slog.String("device", device)), metrics: l.metrics, device: device, next: 1,
 	}
-	if err := w.recover(); err != nil {
-		return nil, err
-	}
-	return &Log{
-		cfg: cfg, store: &store{db: db, sink: sink}, wal: w, pins: p, signer: sg, key: key,
-		log: log, metrics: m, now: time.Now, lock: lock,
-	}, nil
+	return w, w.recover()
 }
 
 func walDir(dir string) string { return filepath.Join(dir, "wal") }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/sluice-project/sluice/audit/record"
 )
 
 const (
@@ -41,7 +43,19 @@ func (l *Log) pass(ctx context.Context, seal bool) error {
 // ship sends every durable record that this run has not sent, oldest segment first. What an earlier run sent already is found and
 // skipped by the store, which asks for the records themselves and not for a note about them.
 func (l *Log) ship(ctx context.Context) error {
-	for _, s := range l.wal.snapshot() {
+	var errs []error
+	for _, w := range l.logs() { // one that cannot be read does not keep the other from being shipped
+		errs = append(errs, l.shipFrom(ctx, w))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	l.metrics.shipLag.Set(0)
+	return nil
+}
+
+func (l *Log) shipFrom(ctx context.Context, w *wal) error {
+	for _, s := range w.snapshot() {
 		for s.waiting() {
 			frames, next, err := readBatch(s)
 			if err != nil {
@@ -51,15 +65,14 @@ func (l *Log) ship(ctx context.Context) error {
 				return err
 			}
 			s.shipped = next
-			l.wal.shippedTo(s.path, next)
+			w.shippedTo(s.path, next)
 		}
 	}
-	l.metrics.shipLag.Set(0)
 	return nil
 }
 
 func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) error {
-	if e, err := decode(frames[0].payload); err == nil {
+	if e, err := record.Decode(frames[0].payload); err == nil {
 		l.metrics.shipLag.Set(max(0, l.now().Sub(time.UnixMicro(e.Time)).Seconds()))
 	}
 	unbooked, err := l.store.ship(ctx, writer, frames)
@@ -82,7 +95,7 @@ func readBatch(s segment) ([]frame, int64, error) {
 	}
 	defer f.Close() //nolint:errcheck // read only
 	at := max(s.shipped, headerSize)
-	buf := make([]byte, min(s.size-at, shipBatchBytes+frameHead+maxPayload))
+	buf := make([]byte, min(s.size-at, shipBatchBytes+frameHead+record.MaxPayload))
 	if _, err := f.ReadAt(buf, at); err != nil {
 		return nil, 0, fmt.Errorf("read audit segment %s: %w", s.path, err)
 	}
@@ -125,7 +138,7 @@ func (l *Log) extend(ctx context.Context) error {
 		return err
 	}
 	for {
-		n, err := l.store.seal(ctx, l.signer, l.wal.writer, l.now())
+		n, err := l.store.seal(ctx, l.signer, l.reads, l.wal.writer, l.now())
 		if err != nil || n == 0 {
 			return err
 		}
@@ -133,14 +146,14 @@ func (l *Log) extend(ctx context.Context) error {
 }
 
 func (l *Log) pin(ctx context.Context) error {
-	text, t, err := l.store.checkpoint(ctx, l.signer.verifier)
+	text, t, err := l.store.checkpoint(ctx, l.reads)
 	if err != nil {
 		return err
 	}
 	if err := l.pins.take(text, t, l.store.hashes(ctx)); err != nil {
 		return err
 	}
-	l.metrics.sealed.Set(float64(t.size))
+	l.metrics.sealed.Set(float64(t.Size))
 	return nil
 }
 
@@ -148,15 +161,21 @@ func (l *Log) pin(ctx context.Context) error {
 func (l *Log) retire(ctx context.Context) error {
 	seen := map[string]bool{}
 	var writers []string
-	for _, s := range l.wal.snapshot() {
-		if !seen[s.writer] {
-			seen[s.writer] = true
-			writers = append(writers, s.writer)
+	for _, w := range l.logs() {
+		for _, s := range w.snapshot() {
+			if !seen[s.writer] {
+				seen[s.writer] = true
+				writers = append(writers, s.writer)
+			}
 		}
 	}
-	sealed, err := l.store.sealedUpTo(ctx, writers, l.pins.latest.size)
+	sealed, err := l.store.sealedUpTo(ctx, writers, l.pins.latest.Size)
 	if err != nil {
 		return err
 	}
-	return l.wal.retire(sealed)
+	var errs []error
+	for _, w := range l.logs() {
+		errs = append(errs, w.retire(sealed))
+	}
+	return errors.Join(errs...)
 }

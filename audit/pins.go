@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
 )
 
 // errRewritten means that the database no longer contains what a checkpoint outside it attests.
@@ -18,11 +20,11 @@ var errRewritten = errors.New("the database does not extend the checkpoint kept 
 // new checkpoint only with a proof that it extends the one before: a small witness beside the log. The caller serialises calls.
 type pins struct {
 	dir      string
-	verifier verifier
-	latest   tree
+	verifier checkpoint.Verifier
+	latest   checkpoint.Tree
 }
 
-func openPins(dir string, v verifier) (*pins, error) {
+func openPins(dir string, v checkpoint.Verifier) (*pins, error) {
 	p := &pins{dir: dir, verifier: v}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open checkpoint files: %w", err)
@@ -37,7 +39,7 @@ func openPins(dir string, v verifier) (*pins, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint files: %w", err)
 	}
-	if p.latest, err = v.open(string(text)); err != nil {
+	if p.latest, err = v.Open(string(text)); err != nil {
 		return nil, fmt.Errorf("open %s: %w; the file was changed or the master key is another one", p.latestPath(), err)
 	}
 	return p, nil
@@ -47,11 +49,11 @@ func (p *pins) latestPath() string { return filepath.Join(p.dir, "latest") }
 func (p *pins) logPath() string    { return filepath.Join(p.dir, "checkpoints.log") }
 
 // take pins the checkpoint text, which says t, after checking against the stored hashes that it extends the latest one.
-func (p *pins) take(text string, t tree, hashes tlog.HashReader) error {
+func (p *pins) take(text string, t checkpoint.Tree, hashes tlog.HashReader) error {
 	if err := p.extends(t, hashes); err != nil {
 		return err
 	}
-	if t.size == p.latest.size {
+	if t.Size == p.latest.Size {
 		return nil
 	}
 	line, err := json.Marshal(text)
@@ -74,25 +76,25 @@ func (p *pins) take(text string, t tree, hashes tlog.HashReader) error {
 }
 
 // extends reports, as errRewritten, that t is not an extension of the latest pinned tree.
-func (p *pins) extends(t tree, hashes tlog.HashReader) error {
+func (p *pins) extends(t checkpoint.Tree, hashes tlog.HashReader) error {
 	old := p.latest
 	switch {
-	case old.size == 0:
+	case old.Size == 0:
 		return nil
-	case t.size < old.size:
-		return fmt.Errorf("%w (the database has %d sealed records, the file attests %d)", errRewritten, t.size, old.size)
-	case t.size == old.size:
-		if t.root != old.root {
-			return fmt.Errorf("%w (two roots for size %d)", errRewritten, t.size)
+	case t.Size < old.Size:
+		return fmt.Errorf("%w (the database has %d sealed records, the file attests %d)", errRewritten, t.Size, old.Size)
+	case t.Size == old.Size:
+		if t.Root != old.Root {
+			return fmt.Errorf("%w (two roots for size %d)", errRewritten, t.Size)
 		}
 		return nil
 	}
-	proof, err := tlog.ProveTree(t.size, old.size, hashes)
+	proof, err := tlog.ProveTree(t.Size, old.Size, hashes)
 	if err != nil {
 		return fmt.Errorf("prove checkpoint: %w", err)
 	}
-	if err := tlog.CheckTree(proof, t.size, t.root, old.size, old.root); err != nil {
-		return fmt.Errorf("%w (no consistency between sizes %d and %d)", errRewritten, old.size, t.size)
+	if err := tlog.CheckTree(proof, t.Size, t.Root, old.Size, old.Root); err != nil {
+		return fmt.Errorf("%w (no consistency between sizes %d and %d)", errRewritten, old.Size, t.Size)
 	}
 	return nil
 }

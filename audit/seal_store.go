@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
 )
 
 const (
@@ -64,26 +66,26 @@ func (s *store) hashes(ctx context.Context) tlog.HashReader {
 }
 
 // latestCheckpoint returns the newest checkpoint, "" and an empty tree if there is none.
-func latestCheckpoint(db *gorm.DB, v verifier) (string, tree, error) {
+func latestCheckpoint(db *gorm.DB, v checkpoint.Verifier) (string, checkpoint.Tree, error) {
 	var rows []checkpointRow
 	if err := db.Select("size", "note").Order("size DESC").Limit(1).Find(&rows).Error; err != nil {
-		return "", tree{}, fmt.Errorf("read checkpoint: %w", err)
+		return "", checkpoint.Tree{}, fmt.Errorf("read checkpoint: %w", err)
 	}
 	if len(rows) == 0 {
 		root, err := tlog.TreeHash(0, nil)
-		return "", tree{root: root}, err
+		return "", checkpoint.Tree{Root: root}, err
 	}
-	t, err := v.open(rows[0].Note)
+	t, err := v.Open(rows[0].Note)
 	if err != nil {
-		return "", tree{}, fmt.Errorf("%w: the newest checkpoint: %w", errRewritten, err)
+		return "", checkpoint.Tree{}, fmt.Errorf("%w: the newest checkpoint: %w", errRewritten, err)
 	}
-	if t.size != rows[0].Size {
-		return "", tree{}, fmt.Errorf("%w: the checkpoint of size %d is stored under size %d", errRewritten, t.size, rows[0].Size)
+	if t.Size != rows[0].Size {
+		return "", checkpoint.Tree{}, fmt.Errorf("%w: the checkpoint of size %d is stored under size %d", errRewritten, t.Size, rows[0].Size)
 	}
 	return rows[0].Note, t, nil
 }
 
-func (s *store) checkpoint(ctx context.Context, v verifier) (string, tree, error) {
+func (s *store) checkpoint(ctx context.Context, v checkpoint.Verifier) (string, checkpoint.Tree, error) {
 	return latestCheckpoint(s.db.WithContext(ctx), v)
 }
 
@@ -100,12 +102,12 @@ func (s *store) unsealed(ctx context.Context) (bool, error) {
 // seal gives up to sealBatch records their positions, extends the tree and signs a checkpoint, in one transaction. The lease row
 // is locked for its length, so a paused sealer that wakes up late changes nothing; the lease itself only keeps the work with one
 // replica. It returns how many records it sealed and errNotSealer if another replica is at it.
-func (s *store) seal(ctx context.Context, sg signer, holder string, now time.Time) (n int, err error) {
+func (s *store) seal(ctx context.Context, sg checkpoint.Signer, v checkpoint.Verifier, holder string, now time.Time) (n int, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := takeLease(tx, holder, now); err != nil {
 			return err
 		}
-		n, err = sealIn(tx, sg)
+		n, err = sealIn(tx, sg, v)
 		return err
 	})
 	if err != nil {
@@ -132,9 +134,9 @@ func (s *store) releaseLease(ctx context.Context, holder string) error {
 	return nil
 }
 
-func sealIn(tx *gorm.DB, sg signer) (int, error) {
+func sealIn(tx *gorm.DB, sg checkpoint.Signer, v checkpoint.Verifier) (int, error) {
 	hashes := newHashReader(tx)
-	base, err := sealedTree(tx, sg.verifier, hashes)
+	base, err := sealedTree(tx, v, hashes)
 	if err != nil {
 		return 0, err
 	}
@@ -149,7 +151,7 @@ func sealIn(tx *gorm.DB, sg signer) (int, error) {
 		if !bytes.Equal(leaf[:], r.LeafHash) {
 			return 0, fmt.Errorf("%w: record %s was changed before it was sealed", errRewritten, r.ID)
 		}
-		n := base.size + int64(i)
+		n := base.Size + int64(i)
 		added, err := tlog.StoredHashesForRecordHash(n, leaf, hashes)
 		if err != nil {
 			return 0, err
@@ -170,28 +172,28 @@ func sealIn(tx *gorm.DB, sg signer) (int, error) {
 	if err := markSealed(tx, rows); err != nil {
 		return 0, err
 	}
-	return len(rows), sign(tx, sg, base.size+int64(len(rows)), hashes)
+	return len(rows), sign(tx, sg, base.Size+int64(len(rows)), hashes)
 }
 
 // sealedTree returns the tree to extend, after checking that the hashes to build on are those that were signed.
-func sealedTree(tx *gorm.DB, v verifier, hashes tlog.HashReader) (tree, error) {
+func sealedTree(tx *gorm.DB, v checkpoint.Verifier, hashes tlog.HashReader) (checkpoint.Tree, error) {
 	_, t, err := latestCheckpoint(tx, v)
 	if err != nil {
-		return tree{}, err
+		return checkpoint.Tree{}, err
 	}
 	var size int64
 	if err := tx.Model(&leafRow{}).Select("COALESCE(MAX(idx), -1) + 1").Scan(&size).Error; err != nil {
-		return tree{}, err
+		return checkpoint.Tree{}, err
 	}
-	if size != t.size {
-		return tree{}, fmt.Errorf("%w: %d records have positions, the checkpoint says %d", errRewritten, size, t.size)
+	if size != t.Size {
+		return checkpoint.Tree{}, fmt.Errorf("%w: %d records have positions, the checkpoint says %d", errRewritten, size, t.Size)
 	}
-	root, err := tlog.TreeHash(t.size, hashes)
+	root, err := tlog.TreeHash(t.Size, hashes)
 	if err != nil {
-		return tree{}, err
+		return checkpoint.Tree{}, err
 	}
-	if root != t.root {
-		return tree{}, fmt.Errorf("%w: the stored hashes do not give the signed root of size %d", errRewritten, t.size)
+	if root != t.Root {
+		return checkpoint.Tree{}, fmt.Errorf("%w: the stored hashes do not give the signed root of size %d", errRewritten, t.Size)
 	}
 	return t, nil
 }
@@ -233,12 +235,12 @@ func markSealed(tx *gorm.DB, rows []eventRow) error {
 	return nil
 }
 
-func sign(tx *gorm.DB, sg signer, size int64, hashes tlog.HashReader) error {
+func sign(tx *gorm.DB, sg checkpoint.Signer, size int64, hashes tlog.HashReader) error {
 	root, err := tlog.TreeHash(size, hashes)
 	if err != nil {
 		return err
 	}
-	text, err := sg.checkpoint(tree{size: size, root: root})
+	text, err := sg.Sign(checkpoint.Tree{Size: size, Root: root})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -132,7 +133,7 @@ func parseCursor(c string) (int64, string, error) {
 }
 
 func (r entryRow) entry() (Entry, error) {
-	e, err := decode(r.Payload)
+	e, err := record.Decode(r.Payload)
 	if err != nil {
 		return Entry{}, fmt.Errorf("read audit record %s: %w", r.ID, err)
 	}

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -22,7 +25,7 @@ func TestSearchPagesAndFilters(t *testing.T) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
 		var all []string
 		for i := range 60 {
-			e := sampleEvent(i)
+			e := recordtest.Sample(i)
 			e.Time = 1000 + int64(i/7) // many share a time
 			if i%2 == 0 {
 				e.Tenant, e.Outcome = "other", "failed"
@@ -81,7 +84,7 @@ func TestArmStats(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
 		add := func(n int, arm, outcome string, at int64, stage Stage) {
-			e := sampleEvent(n)
+			e := recordtest.Sample(n)
 			e.Arm, e.Outcome, e.Time, e.Stage = arm, outcome, at, stage
 			e.Latency = Latency{FirstToken: int64(n), Total: int64(10 * n)}
 			if _, err := l.Append(t.Context(), e); err != nil {
@@ -126,35 +129,35 @@ func TestProofs(t *testing.T) {
 		must(t, err)
 		b, err := json.Marshal(p)
 		must(t, err)
-		var back Proof
+		var back evidence.Proof
 		must(t, json.Unmarshal(b, &back))
-		e, err := VerifyProof(l.VerifierKey(), back)
+		e, err := evidence.VerifyProof(l.VerifierKey(), back)
 		if err != nil || e.ID != r.ID {
 			t.Fatalf("proof of %s: %+v, %v", r.ID, e, err)
 		}
-		top, err := l.signer.verifier.open(p.Checkpoint)
+		top, err := l.signer.Verifier().Open(p.Checkpoint)
 		must(t, err)
-		if got := climb(p, top.size); got != top.root {
+		if got := climb(p, top.Size); got != top.Root {
 			t.Errorf("an independent walk of the proof gives another root")
 		}
-		for name, broken := range map[string]func(*Proof){
-			"record":     func(p *Proof) { p.Record = strings.Replace(p.Record, "demo", "dem0", 1) },
-			"index":      func(p *Proof) { p.Index ^= 1 },
-			"range":      func(p *Proof) { p.Index += 100 },
-			"negative":   func(p *Proof) { p.Index = -1 },
-			"hash":       func(p *Proof) { p.Hashes = slices.Clone(p.Hashes); p.Hashes[0][0] ^= 1 },
-			"short":      func(p *Proof) { p.Hashes = p.Hashes[1:] },
-			"checkpoint": func(p *Proof) { p.Checkpoint = strings.Replace(p.Checkpoint, "\n13\n", "\n14\n", 1) },
+		for name, broken := range map[string]func(*evidence.Proof){
+			"record":     func(p *evidence.Proof) { p.Record = strings.Replace(p.Record, "demo", "dem0", 1) },
+			"index":      func(p *evidence.Proof) { p.Index ^= 1 },
+			"range":      func(p *evidence.Proof) { p.Index += 100 },
+			"negative":   func(p *evidence.Proof) { p.Index = -1 },
+			"hash":       func(p *evidence.Proof) { p.Hashes = slices.Clone(p.Hashes); p.Hashes[0][0] ^= 1 },
+			"short":      func(p *evidence.Proof) { p.Hashes = p.Hashes[1:] },
+			"checkpoint": func(p *evidence.Proof) { p.Checkpoint = strings.Replace(p.Checkpoint, "\n13\n", "\n14\n", 1) },
 		} {
 			q := p
 			broken(&q)
-			if _, err := VerifyProof(l.VerifierKey(), q); err == nil {
+			if _, err := evidence.VerifyProof(l.VerifierKey(), q); err == nil {
 				t.Errorf("a proof with another %s was accepted", name)
 			}
 		}
-		foreign, err := VerifierKey("", otherKeys())
+		foreign, err := VerifierKey(Config{}, otherKeys())
 		must(t, err)
-		if _, err := VerifyProof(foreign, p); err == nil {
+		if _, err := evidence.VerifyProof(foreign, p); err == nil {
 			t.Error("a foreign key accepted the checkpoint")
 		}
 	}
@@ -171,7 +174,7 @@ func TestProofs(t *testing.T) {
 }
 
 // climb computes the root from an inclusion proof by RFC 9162 section 2.1.3.2, apart from the library under test.
-func climb(p Proof, size int64) tlog.Hash {
+func climb(p evidence.Proof, size int64) tlog.Hash {
 	node := func(l, r []byte) []byte {
 		s := sha256.Sum256(slices.Concat([]byte{1}, l, r))
 		return s[:]
@@ -195,20 +198,20 @@ func climb(p Proof, size int64) tlog.Hash {
 
 // TestCheckpointFormat holds the C2SP tlog-checkpoint form: origin, decimal size, base64 root, blank line, one signature.
 func TestCheckpointFormat(t *testing.T) {
-	sg, key, err := newSigner("log.example/audit", testKeys())
+	sg, err := newSigner("log.example/audit", testKeys(), 1)
 	must(t, err)
-	text, err := sg.checkpoint(tree{size: 7, root: tlog.RecordHash([]byte("x"))})
+	text, err := sg.Sign(checkpoint.Tree{Size: 7, Root: tlog.RecordHash([]byte("x"))})
 	must(t, err)
-	golden(t, "testdata/checkpoint.txt", []byte(key+"\n"+text))
-	if again, _, err := newSigner("log.example/audit", testKeys()); err != nil || again.verifier.note.KeyHash() != sg.verifier.note.KeyHash() {
+	golden(t, "testdata/checkpoint.txt", []byte(sg.Key()+"\n"+text))
+	if again, err := newSigner("log.example/audit", testKeys(), 1); err != nil || again.Key() != sg.Key() {
 		t.Error("the key is not stable")
 	}
 	for _, bad := range []string{"", "x", strings.Replace(text, "7", "07", 1), strings.Replace(text, "log.", "lag.", 1)} {
-		if _, err := sg.verifier.open(bad); err == nil {
+		if _, err := sg.Verifier().Open(bad); err == nil {
 			t.Errorf("accepted %q", bad)
 		}
 	}
-	if _, err := newVerifier("nonsense"); err == nil {
+	if _, err := checkpoint.NewVerifier("nonsense"); err == nil {
 		t.Error("a malformed key was accepted")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/sluice-project/sluice/audit/record"
 )
 
 // A segment file is a header and frames. All integers are little endian; checksums are CRC-32C.
@@ -57,7 +59,7 @@ func readFrame(b []byte) (seq uint64, payload []byte, ok bool) {
 		return 0, nil, false
 	}
 	n := int64(binary.LittleEndian.Uint32(b[4:]))
-	if n > maxPayload || int64(len(b)) < frameHead+n {
+	if n > record.MaxPayload || int64(len(b)) < frameHead+n {
 		return 0, nil, false
 	}
 	payload = b[frameHead : frameHead+n]

@@ -12,6 +12,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -197,7 +198,7 @@ func TestVerifyWhileRunning(t *testing.T) {
 		for w := range 2 {
 			all.Go(func() {
 				for n := 0; n < 400; n++ {
-					if _, err := l.Append(context.WithoutCancel(ctx), sampleEvent(w*1000+n)); err != nil {
+					if _, err := l.Append(context.WithoutCancel(ctx), recordtest.Sample(w*1000+n)); err != nil {
 						t.Error(err)
 						return
 					}
@@ -219,7 +220,7 @@ func TestDanglingAdmitted(t *testing.T) {
 	db := dbtest.SQLite(t)
 	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
 	for i := range 3 {
-		e := sampleEvent(i)
+		e := recordtest.Sample(i)
 		e.Stage = StageAdmitted
 		if _, err := l.Append(t.Context(), e); err != nil {
 			t.Fatal(err)

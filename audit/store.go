@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -106,7 +107,7 @@ func rowOf(writer string, seq uint64, payload []byte) (eventRow, Event, error) {
 	if seq > math.MaxInt64 {
 		return eventRow{}, Event{}, fmt.Errorf("sequence %d does not fit the database", seq)
 	}
-	e, err := decode(payload)
+	e, err := record.Decode(payload)
 	if err != nil {
 		return eventRow{}, Event{}, err
 	}

@@ -280,13 +280,13 @@ func TestRewrites(t *testing.T) {
 			}
 		},
 		"replace the checkpoint by one of another key": func(s *scene) {
-			sg, _, err := newSigner(s.l.cfg.Origin, otherKeys())
+			sg, err := newSigner(s.l.cfg.Origin, otherKeys(), 1)
 			must(s.t, err)
-			_, top, err := s.l.store.checkpoint(s.t.Context(), s.l.signer.verifier)
+			_, top, err := s.l.store.checkpoint(s.t.Context(), s.l.signer.Verifier())
 			must(s.t, err)
-			text, err := sg.checkpoint(top)
+			text, err := sg.Sign(top)
 			must(s.t, err)
-			must(s.t, s.db.Exec("UPDATE audit_checkpoints SET note = ? WHERE size = ?", text, top.size).Error)
+			must(s.t, s.db.Exec("UPDATE audit_checkpoints SET note = ? WHERE size = ?", text, top.Size).Error)
 			s.wants("foreign key", "", -1, "checkpoint")
 		},
 	} {

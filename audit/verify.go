@@ -12,6 +12,9 @@ import (
 	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/record"
 )
 
 // Report is the result of [Verify]. OK means that no problem was found; findings do not count against it.
@@ -47,7 +50,7 @@ type Problem struct {
 // checkpoint, the copies of the checkpoints outside the database, gaps, search columns, and the write-ahead log. An error means
 // that it could not finish; what it found is in the report. progress may be nil.
 func Verify(ctx context.Context, src VerifySource, progress func(done, total int64)) (Report, error) {
-	v, err := newVerifier(src.VerifierKey)
+	v, err := checkpoint.NewVerifier(src.VerifierKey)
 	if err != nil {
 		return Report{}, err
 	}
@@ -60,7 +63,7 @@ func Verify(ctx context.Context, src VerifySource, progress func(done, total int
 		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]logRecord{},
 	}
 	// On a running log the order matters: what was read first can only have grown by the time the rest is read.
-	var latest tree
+	var latest checkpoint.Tree
 	if src.Dir != "" {
 		if latest, err = w.pinned(pinDir(src.Dir)); err != nil {
 			return Report{}, err
@@ -69,11 +72,16 @@ func Verify(ctx context.Context, src VerifySource, progress func(done, total int
 			return Report{}, err
 		}
 	}
+	if src.SpoolDir != "" {
+		if err := w.writeAheadLog(ctx, walDir(src.SpoolDir)); err != nil {
+			return Report{}, err
+		}
+	}
 	if err := w.database(ctx, latest); err != nil {
 		return Report{}, fmt.Errorf("verify audit log: %w", err)
 	}
 	w.leftovers()
-	if src.Dir != "" && latest.size == 0 && report.Sealed > 0 {
+	if src.Dir != "" && latest.Size == 0 && report.Sealed > 0 {
 		w.finding("unpinned", "", report.Sealed, "no checkpoint is kept outside the database, so a cut end would not show")
 	}
 	report.OK = len(report.Problems) == 0
@@ -97,18 +105,18 @@ func (w *walk) finding(kind, record string, index int64, cause string) {
 }
 
 // pinned reads the checkpoints kept outside the database and returns the newest.
-func (w *walk) pinned(dir string) (latest tree, err error) {
+func (w *walk) pinned(dir string) (latest checkpoint.Tree, err error) {
 	take := func(text, where string) {
-		t, err := w.v.open(text)
+		t, err := w.v.Open(text)
 		if err != nil {
 			w.problem("checkpoint", "", -1, where+": "+err.Error())
 			return
 		}
-		if old, ok := w.expected[t.size]; ok && old != t.root {
-			w.problem("fork", "", t.size, where+" and another checkpoint file attest different roots for one size")
+		if old, ok := w.expected[t.Size]; ok && old != t.Root {
+			w.problem("fork", "", t.Size, where+" and another checkpoint file attest different roots for one size")
 		}
-		w.expected[t.size] = t.root
-		if t.size > latest.size {
+		w.expected[t.Size] = t.Root
+		if t.Size > latest.Size {
 			latest = t
 		}
 	}
@@ -117,7 +125,7 @@ func (w *walk) pinned(dir string) (latest tree, err error) {
 	if err == nil {
 		take(string(text), path)
 	} else if !errors.Is(err, os.ErrNotExist) {
-		return tree{}, fmt.Errorf("read checkpoint files: %w", err)
+		return checkpoint.Tree{}, fmt.Errorf("read checkpoint files: %w", err)
 	}
 	path = filepath.Join(dir, "checkpoints.log")
 	f, err := os.Open(path)
@@ -125,7 +133,7 @@ func (w *walk) pinned(dir string) (latest tree, err error) {
 		return latest, nil
 	}
 	if err != nil {
-		return tree{}, fmt.Errorf("read checkpoint files: %w", err)
+		return checkpoint.Tree{}, fmt.Errorf("read checkpoint files: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // read only
 	lines := bufio.NewReader(f)
@@ -201,7 +209,7 @@ func (w *walk) logRecords(s stored) error {
 	frames := parseSegment(filepath.Base(s.path), b).frames
 	for _, f := range frames[:min(len(frames), len(s.ends))] {
 		w.report.WALRecords++
-		e, err := decode(f.payload)
+		e, err := record.Decode(f.payload)
 		if err != nil {
 			w.problem("wal", fmt.Sprintf("%s/%d", s.writer, f.seq), -1, err.Error())
 		}

@@ -12,12 +12,15 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
 )
 
 // VerifySource says what to verify and with which public key. Everything is only read, so a running log can be verified. An empty
 // Dir leaves out the write-ahead log and the checkpoint files; the end of the log can then be cut without showing.
 type VerifySource struct {
 	Dir         string
+	SpoolDir    string // of the second write-ahead log, "" without one
 	DB          *gorm.DB
 	VerifierKey string
 	// Books, if set, compares what the [Sink] wrote with the records.
@@ -51,7 +54,7 @@ type recordRow struct {
 // walk is one verification of a database.
 type walk struct {
 	db       *gorm.DB
-	v        verifier
+	v        checkpoint.Verifier
 	report   *Report
 	progress func(done, total int64)
 	total    int64
@@ -72,7 +75,7 @@ type booked struct {
 }
 
 // database verifies everything in the database. latest is the newest checkpoint found outside it, files are all of those.
-func (w *walk) database(ctx context.Context, latest tree) error {
+func (w *walk) database(ctx context.Context, latest checkpoint.Tree) error {
 	db := w.db.WithContext(ctx)
 	_, top, err := latestCheckpoint(db, w.v)
 	if err != nil {
@@ -80,14 +83,14 @@ func (w *walk) database(ctx context.Context, latest tree) error {
 			return ctx.Err()
 		}
 		w.problem("checkpoint", "", -1, err.Error())
-		if err := db.Model(&leafRow{}).Select("COALESCE(MAX(idx), -1) + 1").Scan(&top.size).Error; err != nil {
+		if err := db.Model(&leafRow{}).Select("COALESCE(MAX(idx), -1) + 1").Scan(&top.Size).Error; err != nil {
 			return err
 		}
 	}
-	w.report.CheckpointSize, w.report.Root = top.size, hex.EncodeToString(top.root[:])
-	if latest.size > top.size {
-		w.problem("truncated", "", top.size, fmt.Sprintf(
-			"the checkpoint file attests %d records, the database has %d: the newest were cut off or an older copy was restored", latest.size, top.size))
+	w.report.CheckpointSize, w.report.Root = top.Size, hex.EncodeToString(top.Root[:])
+	if latest.Size > top.Size {
+		w.problem("truncated", "", top.Size, fmt.Sprintf(
+			"the checkpoint file attests %d records, the database has %d: the newest were cut off or an older copy was restored", latest.Size, top.Size))
 	}
 	if err := db.Model(&eventRow{}).Count(&w.total).Error; err != nil {
 		return err
@@ -95,12 +98,12 @@ func (w *walk) database(ctx context.Context, latest tree) error {
 	if err := w.readRefused(db); err != nil {
 		return err
 	}
-	for at := int64(0); at < top.size; at += verifyBatch {
-		if err := w.batch(db, at, min(at+verifyBatch, top.size)); err != nil {
+	for at := int64(0); at < top.Size; at += verifyBatch {
+		if err := w.batch(db, at, min(at+verifyBatch, top.Size)); err != nil {
 			return err
 		}
 	}
-	if err := w.outside(db, top.size); err != nil {
+	if err := w.outside(db, top.Size); err != nil {
 		return err
 	}
 	if err := w.unsealed(db); err != nil {
@@ -317,13 +320,13 @@ func (w *walk) nameOf(writer string, seq int64, fallback string) string {
 func (w *walk) checkpoints(size int64, text string) {
 	root := w.edge.root()
 	if text != "" {
-		t, err := w.v.open(text)
+		t, err := w.v.Open(text)
 		switch {
 		case err != nil:
 			w.problem("checkpoint", "", size, err.Error())
-		case t.size != size:
+		case t.Size != size:
 			w.problem("checkpoint", "", size, "a checkpoint is stored under a size it does not belong to")
-		case t.root != root:
+		case t.Root != root:
 			w.problem("root", "", size, fmt.Sprintf("the records 0 to %d do not give the root that was signed for them", size-1))
 		}
 	}
@@ -342,10 +345,10 @@ func (w *walk) outside(db *gorm.DB, size int64) error {
 	}
 	_, now, err := latestCheckpoint(db, w.v) // a running log may have grown meanwhile
 	if err != nil {
-		now.size = size
+		now.Size = size
 	}
 	for _, l := range leaves {
-		if l.Idx < 0 || l.Idx >= max(now.size, size) {
+		if l.Idx < 0 || l.Idx >= max(now.Size, size) {
 			w.problem("leaf", fmt.Sprintf("%s/%d", l.Writer, l.Seq), l.Idx, "the position is not covered by any signed checkpoint")
 		}
 	}

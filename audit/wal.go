@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sluice-project/sluice/audit/record"
 )
 
 const (
@@ -36,6 +38,7 @@ type wal struct {
 	now          func() time.Time
 	log          *slog.Logger
 	metrics      *metrics
+	device       string // what metrics call it
 
 	mu       sync.Mutex
 	queue    []*waiter
@@ -261,7 +264,7 @@ func (w *wal) finish(seg *segment, first uint64, bytes int64, records int, err e
 	w.bytes += bytes
 	w.metrics.appended.Add(float64(records))
 	w.metrics.batch.Observe(float64(records))
-	w.metrics.walBytes.Set(float64(w.bytes))
+	w.metrics.walBytes.WithLabelValues(w.device).Set(float64(w.bytes))
 }
 
 // discard frees the space of a failed batch where the disk allows; correctness does not depend on it. It runs without the lock,
@@ -311,7 +314,7 @@ func (w *wal) recover() error {
 		w.segments = append(w.segments, &seg)
 		w.bytes += seg.size
 	}
-	w.metrics.walBytes.Set(float64(w.bytes))
+	w.metrics.walBytes.WithLabelValues(w.device).Set(float64(w.bytes))
 	return nil
 }
 
@@ -344,7 +347,7 @@ func (w *wal) cut(s *stored) error {
 func (w *wal) ready() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.refusal(maxPayload, admittedShare); err != nil {
+	if err := w.refusal(record.MaxPayload, admittedShare); err != nil {
 		return err
 	}
 	return w.failed
@@ -389,7 +392,7 @@ func (w *wal) retire(sealed map[string]uint64) error {
 		w.mu.Lock()
 		w.segments = slices.DeleteFunc(w.segments, func(o *segment) bool { return o == s })
 		w.bytes -= s.size
-		w.metrics.walBytes.Set(float64(w.bytes))
+		w.metrics.walBytes.WithLabelValues(w.device).Set(float64(w.bytes))
 		w.mu.Unlock()
 	}
 	return nil

@@ -8,6 +8,7 @@
 //	go run ./bench -only gateway|engine
 //	go run ./bench compare    the engine against llama.cpp, alternating (see peer.go for where that comes from)
 //	go run ./bench serving    many clients at once, against llama.cpp's server
+//	go run ./bench audit      the audit log: durable records, sealing, verification
 package main
 
 import (
@@ -35,6 +36,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "serving" {
 		exit(serving(ctx, os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "audit" {
+		exit(benchAudit(ctx, os.Args[2:]))
 	}
 	var (
 		only   = flag.String("only", "", "gateway or engine")

@@ -146,7 +146,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.mu.Lock()
-		r.final = Summary{Usage: u, Findings: e.Findings, LogprobsWithheld: r.withheld, Outcome: end.outcome, Replay: e.Detail["replay"]}
+		r.final = Summary{Usage: u, Findings: e.Findings, LogprobsWithheld: r.withheld, Outcome: end.outcome, Replay: e.Model.Replay}
 		r.mu.Unlock()
 	})
 }
@@ -208,7 +208,7 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		Session: r.unit, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
 		Model: audit.Model{
 			Asked: recordedModel(string(c.Model), v.Model != ""), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
-			Template: r.choice.Info.Template, Engine: v.Engine,
+			Template: r.choice.Info.Template, Engine: v.Engine, Adapter: r.choice.Info.Adapter,
 		},
 		Policy: r.policy.Version, PolicyDigest: r.policy.Digest, PriceBook: r.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
 		Documents: r.documents, PromptDigest: r.promptDigest,
@@ -232,14 +232,14 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	}
 	if r.admission != nil {
 		for _, f := range r.admission.Findings() {
-			e.Findings = append(e.Findings, audit.Finding(f))
+			e.Findings = append(e.Findings, audit.Finding{Direction: f.Direction, Class: f.Class, Action: f.Action, Count: f.Count})
 		}
 	}
 	if stage != audit.StageOutcome {
 		return e
 	}
 	if r.usage != nil {
-		e.Model.Reported = string(r.usage.Model)
+		e.Model.Reported, e.Model.Replay = string(r.usage.Model), r.usage.Replay
 		e.Latency.Queue = r.usage.Queue.Microseconds()
 	}
 	e.Latency.FirstToken = r.firstToken.Microseconds()
@@ -252,9 +252,6 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	}
 	if r.withheld {
 		e.Detail["logprobs"] = "withheld"
-	}
-	if r.usage != nil && r.usage.Replay != "" {
-		e.Detail["replay"] = r.usage.Replay
 	}
 	return e
 }

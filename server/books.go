@@ -35,7 +35,7 @@ func usageOf(e audit.Event) (u billing.Usage, booked bool) {
 // VerifySource is what a verification of cfg's installation reads: the write-ahead log, the checkpoint files, the database, and the
 // usage that was booked with the records.
 func VerifySource(cfg *config.Config, db *gorm.DB, verifierKey string) audit.VerifySource {
-	return audit.VerifySource{Dir: cfg.Audit.Dir, DB: db, VerifierKey: verifierKey, Books: books{}}
+	return audit.VerifySource{Dir: cfg.Audit.Dir, SpoolDir: cfg.Audit.SpoolDir, DB: db, VerifierKey: verifierKey, Books: books{}}
 }
 
 // books compares the ledger with the audit log. It implements [audit.Books].

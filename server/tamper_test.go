@@ -284,7 +284,7 @@ func verifyFiles(t *testing.T, cfg *config.Config) (audit.Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verifier, err := audit.VerifierKey(cfg.Audit.Origin, keys)
+	verifier, err := audit.VerifierKey(cfg.Audit, keys)
 	if err != nil {
 		t.Fatal(err)
 	}

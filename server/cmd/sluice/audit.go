@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +37,7 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 				if err != nil {
 					return err
 				}
-				if verifier, err = audit.VerifierKey(cfg.Audit.Origin, keys); err != nil {
+				if verifier, err = audit.VerifierKey(cfg.Audit, keys); err != nil {
 					return err
 				}
 			}
@@ -76,7 +77,7 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			if err != nil {
 				return err
 			}
-			k, err := audit.VerifierKey(cfg.Audit.Origin, keys)
+			k, err := audit.VerifierKey(cfg.Audit, keys)
 			if err != nil {
 				return err
 			}
@@ -84,8 +85,32 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			return nil
 		},
 	}
-	cmd.AddCommand(verify, key)
+	cmd.AddCommand(verify, key, a.adoptCommand())
 	return cmd
+}
+
+func (a *app) adoptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "adopt DIR", Short: "Take over the audit records that a lost replica left in DIR / 接管失联副本遗留的审计记录", Args: exactly(1),
+		Long: `DIR is the audit directory of a replica that does not come back, its spool, or a copy of either. Its records, and the usage booked with
+them, are moved into the database and sealed. It may run beside the other replicas, and again after it was cut off.
+DIR 为不再恢复的副本的审计目录、其备用目录或其副本。其中的记录及其用量会移入数据库并封存。可与其他副本同时运行，中断后可重复执行。`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			if err := databaseThere(cfg); err != nil {
+				return err
+			}
+			n, err := server.Adopt(cmd.Context(), cfg, args[0], slog.New(slog.NewTextHandler(a.env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stdout, "adopted %d records\n", n)
+			return nil
+		},
+	}
 }
 
 // describe puts a problem into one line, without the names it does not have.

@@ -1,4 +1,4 @@
-package audit
+package record_test
 
 import (
 	"bytes"
@@ -9,14 +9,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/record/recordtest"
 )
 
 // fullEvent sets every field, so that the golden file shows the place and the form of each.
-func fullEvent() Event {
-	e := sampleEvent(1)
-	e.Schema, e.ID = 1, "01890000-0000-7000-8000-000000000001"
+func fullEvent() record.Event {
+	e := recordtest.Sample(1)
+	e.Schema, e.ID, e.Salt = 2, "01890000-0000-7000-8000-000000000001", "00112233445566778899aabbccddeeff"
+	e.Region, e.Watermark = "cn-east", "wm-1"
 	e.Actor.OnBehalfOf, e.ErrorKind = "someone", "timeout"
-	e.Model.Template, e.Model.Engine = "chatml", "native/1"
+	e.Model.Template, e.Model.Engine, e.Model.Adapter, e.Model.Replay = "chatml", "native/1", "sha256:ef", "rt1"
+	e.Findings[0].Detector = "mobile/3"
+	e.Safety = []record.Rule{{Direction: "answer", ID: "r-7", Action: "blocked"}}
+	e.Contents = []record.Content{{Direction: "request", Form: "masked", Key: "k-1", Digest: "aabb", Bytes: 99}}
 	e.Usage.CachedTokens, e.Usage.Estimated = 3, true
 	e.Latency.Queue = 50
 	e.Detail = map[string]string{
@@ -25,30 +32,53 @@ func fullEvent() Event {
 	return e
 }
 
-// TestEncodingV1IsFrozen must never be updated: stored records and signed hashes depend on these bytes.
-func TestEncodingV1IsFrozen(t *testing.T) {
-	for name, e := range map[string]Event{
-		"v1_full":    fullEvent(),
-		"v1_minimal": {ID: "01890000-0000-7000-8000-000000000002", Stage: StageAction, Time: 1},
-	} {
-		want, err := os.ReadFile(filepath.Join("testdata", name+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := encode(e)
+func minimal() record.Event {
+	return record.Event{Schema: 2, ID: "01890000-0000-7000-8000-000000000002", Stage: record.StageAction, Time: 1}
+}
+
+func golden(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestEncodingV2IsFrozen must never be updated: stored records and signed hashes depend on these bytes.
+func TestEncodingV2IsFrozen(t *testing.T) {
+	for name, e := range map[string]record.Event{"v2_full": fullEvent(), "v2_minimal": minimal()} {
+		want := golden(t, name)
+		got, err := record.Encode(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s: encoding version 1 has changed:\n%s", name, cmp.Diff(string(want), string(got)))
+			t.Errorf("%s: encoding version 2 has changed:\n%s", name, cmp.Diff(string(want), string(got)))
 		}
-		back, err := decode(want)
+		back, err := record.Decode(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Schema = 1
 		if d := cmp.Diff(e, back); d != "" {
 			t.Errorf("%s: decoding lost something:\n%s", name, d)
+		}
+	}
+}
+
+// TestVersion1IsReadable must hold for ever: there are logs with such records.
+func TestVersion1IsReadable(t *testing.T) {
+	full, least := fullEvent(), minimal()
+	full.Schema, least.Schema = 1, 1
+	full.Salt, full.Region, full.Watermark, full.Model.Adapter, full.Model.Replay, full.Findings[0].Detector = "", "", "", "", "", ""
+	full.Safety, full.Contents = nil, nil
+	for name, want := range map[string]record.Event{"v1_full": full, "v1_minimal": least} {
+		got, err := record.Decode(golden(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s is read otherwise than it was written:\n%s", name, d)
 		}
 	}
 }
@@ -82,18 +112,18 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		check(path)
 		v.SetZero()
 	}
-	var e Event
+	var e record.Event
 	visit(reflect.ValueOf(&e).Elem(), "Event", func(path string) {
-		b, err := encode(e)
+		b, err := record.Encode(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decode(b)
+		got, err := record.Decode(b)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := e
-		want.Schema = 1
+		want.Schema = 2
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s is lost:\n%s", path, d)
 		}
@@ -102,41 +132,42 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for _, bad := range []string{
-		``, `null`, `[]`, `{"schema":2}`, `{"schema":1,"surprise":1}`, `{"schema":1}{}`, `{"schema":1} x`, `{"schema":1,"time":1.5}`,
+		``, `null`, `[]`, `{"schema":3}`, `{"schema":1,"surprise":1}`, `{"schema":1}{}`, `{"schema":1} x`, `{"schema":1,"time":1.5}`,
 	} {
-		if e, err := decode([]byte(bad)); err == nil {
+		if e, err := record.Decode([]byte(bad)); err == nil {
 			t.Errorf("%q was read as %+v", bad, e)
 		}
 	}
 }
 
 func TestOversizedEventIsRefused(t *testing.T) {
-	e := sampleEvent(1)
-	e.Resource = strings.Repeat("x", maxPayload)
-	if _, err := encode(e); err == nil {
+	e := recordtest.Sample(1)
+	e.Resource = strings.Repeat("x", record.MaxPayload)
+	if _, err := record.Encode(e); err == nil {
 		t.Error("an event beyond the entry limit was encoded")
 	}
 }
 
 func FuzzDecodeEncode(f *testing.F) {
-	full, _ := encode(fullEvent())
+	full, _ := record.Encode(fullEvent())
 	f.Add(full)
 	f.Add([]byte(`{"schema":1,"id":"\ud800","stage":"action","time":-1,"detail":{"\u0000":"\ufffd"}}`))
 	f.Add([]byte(`{"schema":1,"findings":[],"model":{},"STAGE":"x"}`))
+	f.Add([]byte(`{"schema":2,"id":"","stage":"","time":0,"contents":[{}],"safety":null}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := decode(b)
+		e, err := record.Decode(b)
 		if err != nil {
 			return
 		}
-		one, err := encode(e)
+		one, err := record.Encode(e)
 		if err != nil {
 			return // too large after escaping
 		}
-		again, err := decode(one)
+		again, err := record.Decode(one)
 		if err != nil {
 			t.Fatalf("own encoding is unreadable: %v\n%s", err, one)
 		}
-		two, err := encode(again)
+		two, err := record.Encode(again)
 		if err != nil || !bytes.Equal(one, two) {
 			t.Fatalf("not a fixed point: %v\n%s\n%s", err, one, two)
 		}
@@ -147,15 +178,15 @@ func FuzzEncodeAnyString(f *testing.F) {
 	f.Add("a\xffb", "\xed\xa0\x80")
 	f.Add(`\ufffd`, "\u2028<")
 	f.Fuzz(func(t *testing.T, s, k string) {
-		one, err := encode(Event{Request: s, Detail: map[string]string{k: s}})
+		one, err := record.Encode(record.Event{Request: s, Detail: map[string]string{k: s}})
 		if err != nil {
 			return
 		}
-		e, err := decode(one)
+		e, err := record.Decode(one)
 		if err != nil {
 			t.Fatal(err)
 		}
-		two, err := encode(e)
+		two, err := record.Encode(e)
 		if err != nil || !bytes.Equal(one, two) {
 			t.Fatalf("not a fixed point: %v\n%q\n%q", err, one, two)
 		}

@@ -1,0 +1,35 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// Adopt moves what another replica left in its directory into the database and waits until it is sealed: for a replica that never comes
+// back. It may run beside the others, on a copy of the directory too, and again after it was cut off: a record that is there already is
+// left alone. It returns how many records it found. A replica that still runs holds its directory, and Adopt fails.
+func Adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger) (records int64, err error) {
+	if _, err := os.Stat(walDir(dir)); err != nil {
+		return 0, fmt.Errorf("adopt %s: there is no write-ahead log: give the audit directory of the lost replica, or its spool: %w", dir, err)
+	}
+	cfg.Dir, cfg.SpoolDir, cfg.Mode, cfg.Modes = dir, "", ModeStrict, nil
+	l, err := Open(cfg, db, keys, sink, log, nil)
+	if err != nil {
+		return 0, fmt.Errorf("adopt: %w", err)
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	for _, s := range l.wal.snapshot() {
+		records += int64(s.last - s.first + 1)
+	}
+	if err := l.Flush(ctx); err != nil {
+		return records, fmt.Errorf("adopt %s: %w", dir, err)
+	}
+	return records, nil
+}

@@ -1,0 +1,158 @@
+// Package checkpoint signs and reads what a log states about itself: that this many records have this root. A checkpoint is a signed note in
+// the C2SP tlog-checkpoint format; witnesses add cosignatures in the tlog-cosignature format. It reads no files and knows no database.
+package checkpoint
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Tree is what a checkpoint states: this many records have this root.
+type Tree struct {
+	Size int64
+	Root tlog.Hash
+}
+
+// Signer signs the checkpoints of one log.
+type Signer struct {
+	origin string
+	keys   []note.Signer
+	public []string
+}
+
+// NewSigner returns the signer of the log called origin. Each seed of 32 bytes is a key, and every checkpoint carries a signature of each:
+// while a new key is introduced there are two, so that those who know one of them can read all checkpoints.
+func NewSigner(origin string, seeds ...[]byte) (Signer, error) {
+	s := Signer{origin: origin}
+	for _, seed := range seeds {
+		if len(seed) != ed25519.SeedSize {
+			return Signer{}, fmt.Errorf("make checkpoint key: a seed has %d bytes, not %d", len(seed), ed25519.SeedSize)
+		}
+		k := newKey(origin, algEd25519, seed)
+		if !validName(origin) {
+			return Signer{}, fmt.Errorf("make checkpoint key: %q cannot name a log: it must not be empty or hold spaces or a plus sign", origin)
+		}
+		s.keys = append(s.keys, ed25519Signer{k})
+		s.public = append(s.public, k.text())
+	}
+	if len(s.keys) == 0 {
+		return Signer{}, errors.New("make checkpoint key: there is no seed")
+	}
+	return s, nil
+}
+
+// Key is the public keys as text for [NewVerifier], one per line.
+func (s Signer) Key() string { return strings.Join(s.public, "\n") }
+
+// Verifier opens what the signer signed.
+func (s Signer) Verifier() Verifier {
+	v := Verifier{origin: s.origin}
+	for _, k := range s.keys {
+		v.keys = append(v.keys, k.(ed25519Signer).verifier())
+	}
+	return v
+}
+
+// Sign returns the signed note for t: origin, size, root, blank line, signatures.
+func (s Signer) Sign(t Tree) (string, error) {
+	b, err := note.Sign(&note.Note{Text: body(s.origin, t)}, s.keys...)
+	if err != nil {
+		return "", fmt.Errorf("sign checkpoint: %w", err)
+	}
+	return string(b), nil
+}
+
+// SignText signs a text about the log that is no checkpoint. Its first line must begin with the origin and a slash, so that it can be
+// taken for nothing else.
+func (s Signer) SignText(text string) (string, error) {
+	if !strings.HasPrefix(text, s.origin+"/") {
+		return "", fmt.Errorf("sign text: it does not begin with %s/", s.origin)
+	}
+	b, err := note.Sign(&note.Note{Text: text}, s.keys...)
+	if err != nil {
+		return "", fmt.Errorf("sign text: %w", err)
+	}
+	return string(b), nil
+}
+
+func body(origin string, t Tree) string { return fmt.Sprintf("%s\n%d\n%s\n", origin, t.Size, t.Root) }
+
+// Verifier opens checkpoints of one log with its public keys alone.
+type Verifier struct {
+	origin string
+	keys   []note.Verifier
+}
+
+// NewVerifier reads the public keys of a log as [Signer.Key] gives them: one, or several of the same log with white space between them.
+func NewVerifier(keys string) (Verifier, error) {
+	var v Verifier
+	for _, text := range strings.Fields(keys) {
+		k, err := note.NewVerifier(text)
+		if err != nil {
+			return Verifier{}, fmt.Errorf("read verifier key: want name+hash+base64, as the owner of the log publishes it: %w", err)
+		}
+		if v.origin == "" {
+			v.origin = k.Name()
+		} else if v.origin != k.Name() {
+			return Verifier{}, fmt.Errorf("read verifier key: keys of two logs, %s and %s", v.origin, k.Name())
+		}
+		v.keys = append(v.keys, k)
+	}
+	if len(v.keys) == 0 {
+		return Verifier{}, errors.New("read verifier key: there is none; want name+hash+base64, as the owner of the log publishes it")
+	}
+	return v, nil
+}
+
+// Origin is the name of the log.
+func (v Verifier) Origin() string { return v.origin }
+
+// Open checks that one of the keys signed a checkpoint, and reads it. Lines after the third are extensions and are signed but ignored.
+func (v Verifier) Open(text string) (Tree, error) {
+	n, err := note.Open([]byte(text), note.VerifierList(v.keys...))
+	if err != nil {
+		return Tree{}, fmt.Errorf("open checkpoint: %w", err)
+	}
+	return v.read(n)
+}
+
+func (v Verifier) read(n *note.Note) (Tree, error) {
+	for _, s := range slices.Concat(n.Sigs, n.UnverifiedSigs) { // the note package ignores the unused bits of the last digit
+		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
+			return Tree{}, errors.New("open checkpoint: the signature is not in its canonical form")
+		}
+	}
+	lines := strings.Split(n.Text, "\n")
+	if len(lines) < 4 || lines[0] != v.origin {
+		return Tree{}, errors.New("open checkpoint: it is not a checkpoint of " + v.origin)
+	}
+	size, err := strconv.ParseInt(lines[1], 10, 64)
+	if err != nil || size < 0 || strconv.FormatInt(size, 10) != lines[1] {
+		return Tree{}, errors.New("open checkpoint: malformed size")
+	}
+	root, err := tlog.ParseHash(lines[2])
+	if err != nil {
+		return Tree{}, fmt.Errorf("open checkpoint: %w", err)
+	}
+	return Tree{Size: size, Root: root}, nil
+}
+
+// OpenText checks that one of the keys signed a text, as [Signer.SignText] does, and returns it.
+func (v Verifier) OpenText(signed string) (string, error) {
+	n, err := note.Open([]byte(signed), note.VerifierList(v.keys...))
+	if err != nil {
+		return "", fmt.Errorf("open signed text: %w", err)
+	}
+	if !strings.HasPrefix(n.Text, v.origin+"/") {
+		return "", errors.New("open signed text: it is not about " + v.origin)
+	}
+	return n.Text, nil
+}

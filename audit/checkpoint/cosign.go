@@ -1,0 +1,149 @@
+package checkpoint
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Witness cosigns checkpoints: it states that at a time it had seen no other history of the log.
+type Witness struct {
+	key key
+	now func() time.Time
+}
+
+// NewWitness returns the witness called name with the key of a seed of 32 bytes.
+func NewWitness(name string, seed []byte, now func() time.Time) (Witness, error) {
+	if !validName(name) {
+		return Witness{}, fmt.Errorf("make witness key: %q cannot name a witness: it must not be empty or hold spaces or a plus sign", name)
+	}
+	if len(seed) != ed25519.SeedSize {
+		return Witness{}, fmt.Errorf("make witness key: a seed has %d bytes, not %d", len(seed), ed25519.SeedSize)
+	}
+	return Witness{newKey(name, algCosignature, seed), now}, nil
+}
+
+// Key is the public key as text, for [NewWitnesses].
+func (w Witness) Key() string { return w.key.text() }
+
+// Cosign returns the signature line, with its newline, for a checkpoint that the caller has checked.
+func (w Witness) Cosign(text string) (string, error) {
+	msg, _, found := strings.Cut(text, "\n\n")
+	if !found {
+		return "", errors.New("cosign checkpoint: it is no signed note")
+	}
+	at := w.now().Unix()
+	sig := binary.BigEndian.AppendUint32(nil, w.key.hash())
+	sig = binary.BigEndian.AppendUint64(sig, uint64(at))
+	sig = append(sig, ed25519.Sign(w.key.private, cosigned(at, msg+"\n"))...)
+	return fmt.Sprintf("— %s %s\n", w.key.name, base64.StdEncoding.EncodeToString(sig)), nil
+}
+
+// cosigned is what a witness signs.
+func cosigned(at int64, msg string) []byte {
+	return fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", at, msg)
+}
+
+// Witnesses are the public keys of those whose cosignatures count.
+type Witnesses struct{ keys []key }
+
+// NewWitnesses reads public keys as [Witness.Key] gives them, with white space between them. There may be none.
+func NewWitnesses(keys string) (Witnesses, error) {
+	var w Witnesses
+	for _, text := range strings.Fields(keys) {
+		k, err := parseWitness(text)
+		if err != nil {
+			return Witnesses{}, fmt.Errorf("read witness key: want name+hash+base64, as `sluice audit witness` prints it: %w", err)
+		}
+		w.keys = append(w.keys, k)
+	}
+	return w, nil
+}
+
+func parseWitness(text string) (key, error) {
+	name, rest, ok := strings.Cut(text, "+")
+	hash, data, ok2 := strings.Cut(rest, "+")
+	if !ok || !ok2 || !validName(name) {
+		return key{}, errors.New("it has not three parts")
+	}
+	b, err := base64.StdEncoding.DecodeString(data)
+	if err != nil || len(b) != 1+ed25519.PublicKeySize || b[0] != algCosignature {
+		return key{}, errors.New("it is not the Ed25519 key of a witness")
+	}
+	k := key{name: name, alg: algCosignature, public: b[1:]}
+	if fmt.Sprintf("%08x", k.hash()) != hash {
+		return key{}, errors.New("its hash does not belong to it")
+	}
+	return k, nil
+}
+
+// Len is how many there are.
+func (w Witnesses) Len() int { return len(w.keys) }
+
+// Cosignature is a valid one.
+type Cosignature struct {
+	Witness string
+	Time    time.Time
+}
+
+// OpenCosigned does what Open does, and returns the valid cosignatures of known witnesses. A cosignature of a known witness that does not
+// hold is an error.
+func (v Verifier) OpenCosigned(text string, known Witnesses) (Tree, []Cosignature, error) {
+	list := append([]note.Verifier(nil), v.keys...)
+	var found []Cosignature
+	for _, k := range known.keys {
+		list = append(list, cosignatureVerifier{k, &found})
+	}
+	n, err := note.Open([]byte(text), note.VerifierList(list...))
+	if err != nil {
+		return Tree{}, nil, fmt.Errorf("open checkpoint: %w", err)
+	}
+	own := 0
+	for _, s := range n.Sigs {
+		for _, k := range v.keys {
+			if s.Name == k.Name() && s.Hash == k.KeyHash() {
+				own++
+			}
+		}
+	}
+	if own == 0 {
+		return Tree{}, nil, errors.New("open checkpoint: the log itself did not sign it")
+	}
+	t, err := v.read(n)
+	return t, found, err
+}
+
+type cosignatureVerifier struct {
+	key
+	found *[]Cosignature
+}
+
+// Verify implements note.Verifier.
+func (k cosignatureVerifier) Verify(msg, sig []byte) bool {
+	if len(sig) != 8+ed25519.SignatureSize {
+		return false
+	}
+	at := binary.BigEndian.Uint64(sig)
+	if at > 1<<62 || !ed25519.Verify(k.public, cosigned(int64(at), string(msg)), sig[8:]) {
+		return false
+	}
+	*k.found = append(*k.found, Cosignature{k.name, time.Unix(int64(at), 0).UTC()})
+	return true
+}
+
+// Add returns the checkpoint with another signature line, which the caller has checked, unless it is there already.
+func Add(text, line string) string {
+	if !strings.HasSuffix(line, "\n") {
+		line += "\n"
+	}
+	if strings.Contains(text, "\n"+line) {
+		return text
+	}
+	return text + line
+}

@@ -1,0 +1,129 @@
+package record
+
+// eventV2 is the canonical encoding, version 2: JSON in this field order, absent when zero, integers only, no HTML escapes, map keys
+// sorted. It never changes; the golden files hold it. A new field of Event needs an eventV3 beside it, and a decoder for all.
+type eventV2 struct {
+	Schema       int               `json:"schema"`
+	ID           string            `json:"id"`
+	Salt         string            `json:"salt,omitempty"`
+	Request      string            `json:"request,omitempty"`
+	Stage        string            `json:"stage"`
+	Time         int64             `json:"time"`
+	Tenant       string            `json:"tenant,omitempty"`
+	Project      string            `json:"project,omitempty"`
+	Region       string            `json:"region,omitempty"`
+	Actor        actorV1           `json:"actor,omitzero"`
+	Session      string            `json:"session,omitempty"`
+	Source       string            `json:"source,omitempty"`
+	Action       string            `json:"action,omitempty"`
+	Resource     string            `json:"resource,omitempty"`
+	Route        string            `json:"route,omitempty"`
+	Dialect      string            `json:"dialect,omitempty"`
+	Model        modelV2           `json:"model,omitzero"`
+	Policy       string            `json:"policy,omitempty"`
+	PolicyDigest string            `json:"policy_digest,omitempty"`
+	PriceBook    string            `json:"price_book,omitempty"`
+	Rollout      string            `json:"rollout,omitempty"`
+	Arm          string            `json:"arm,omitempty"`
+	Findings     []findingV2       `json:"findings,omitempty"`
+	Safety       []ruleV2          `json:"safety,omitempty"`
+	Decision     string            `json:"decision,omitempty"`
+	Documents    []string          `json:"documents,omitempty"`
+	Usage        usageV1           `json:"usage,omitzero"`
+	Label        string            `json:"label,omitempty"`
+	Watermark    string            `json:"watermark,omitempty"`
+	PromptDigest string            `json:"prompt_digest,omitempty"`
+	AnswerDigest string            `json:"answer_digest,omitempty"`
+	Contents     []contentV2       `json:"contents,omitempty"`
+	Outcome      string            `json:"outcome,omitempty"`
+	ErrorKind    string            `json:"error_kind,omitempty"`
+	ErrorCode    string            `json:"error_code,omitempty"`
+	Status       int               `json:"status,omitempty"`
+	Latency      latencyV1         `json:"latency,omitzero"`
+	Detail       map[string]string `json:"detail,omitempty"`
+}
+
+type modelV2 struct {
+	Asked     string `json:"asked,omitempty"`
+	Routed    string `json:"routed,omitempty"`
+	Reported  string `json:"reported,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+	Precision string `json:"precision,omitempty"`
+	Template  string `json:"template,omitempty"`
+	Engine    string `json:"engine,omitempty"`
+	Adapter   string `json:"adapter,omitempty"`
+	Replay    string `json:"replay,omitempty"`
+}
+
+type findingV2 struct {
+	Direction string `json:"direction,omitempty"`
+	Class     string `json:"class,omitempty"`
+	Detector  string `json:"detector,omitempty"`
+	Action    string `json:"action,omitempty"`
+	Count     int    `json:"count,omitempty"`
+}
+
+type ruleV2 struct {
+	Direction string `json:"direction,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Action    string `json:"action,omitempty"`
+}
+
+type contentV2 struct {
+	Direction string `json:"direction,omitempty"`
+	Form      string `json:"form,omitempty"`
+	Key       string `json:"key,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+	Bytes     int64  `json:"bytes,omitempty"`
+}
+
+func toV2(e Event) eventV2 {
+	var findings []findingV2
+	for _, x := range e.Findings {
+		findings = append(findings, findingV2(x))
+	}
+	var rules []ruleV2
+	for _, x := range e.Safety {
+		rules = append(rules, ruleV2(x))
+	}
+	var contents []contentV2
+	for _, x := range e.Contents {
+		contents = append(contents, contentV2(x))
+	}
+	return eventV2{
+		Schema: schemaV2, ID: e.ID, Salt: e.Salt, Request: e.Request, Stage: string(e.Stage), Time: e.Time,
+		Tenant: e.Tenant, Project: e.Project, Region: e.Region, Actor: actorV1(e.Actor), Session: e.Session, Source: e.Source,
+		Action: e.Action, Resource: e.Resource, Route: e.Route, Dialect: e.Dialect,
+		Model: modelV2(e.Model), Policy: e.Policy, PolicyDigest: e.PolicyDigest, PriceBook: e.PriceBook,
+		Rollout: e.Rollout, Arm: e.Arm, Findings: findings, Safety: rules, Decision: e.Decision, Documents: e.Documents,
+		Usage: usageV1(e.Usage), Label: e.Label, Watermark: e.Watermark, PromptDigest: e.PromptDigest, AnswerDigest: e.AnswerDigest, Contents: contents,
+		Outcome: e.Outcome, ErrorKind: e.ErrorKind, ErrorCode: e.ErrorCode, Status: e.Status,
+		Latency: latencyV1(e.Latency), Detail: e.Detail,
+	}
+}
+
+func fromV2(v eventV2) Event {
+	var findings []Finding
+	for _, x := range v.Findings {
+		findings = append(findings, Finding(x))
+	}
+	var rules []Rule
+	for _, x := range v.Safety {
+		rules = append(rules, Rule(x))
+	}
+	var contents []Content
+	for _, x := range v.Contents {
+		contents = append(contents, Content(x))
+	}
+	return Event{
+		Schema: v.Schema, ID: v.ID, Salt: v.Salt, Request: v.Request, Stage: Stage(v.Stage), Time: v.Time,
+		Tenant: v.Tenant, Project: v.Project, Region: v.Region, Actor: Actor(v.Actor), Session: v.Session, Source: v.Source,
+		Action: v.Action, Resource: v.Resource, Route: v.Route, Dialect: v.Dialect,
+		Model: Model(v.Model), Policy: v.Policy, PolicyDigest: v.PolicyDigest, PriceBook: v.PriceBook,
+		Rollout: v.Rollout, Arm: v.Arm, Findings: findings, Safety: rules, Decision: v.Decision, Documents: v.Documents,
+		Usage: Usage(v.Usage), Label: v.Label, Watermark: v.Watermark, PromptDigest: v.PromptDigest, AnswerDigest: v.AnswerDigest, Contents: contents,
+		Outcome: v.Outcome, ErrorKind: v.ErrorKind, ErrorCode: v.ErrorCode, Status: v.Status,
+		Latency: Latency(v.Latency), Detail: v.Detail,
+	}
+}

@@ -1,0 +1,27 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/server/config"
+)
+
+// Adopt moves the audit records, and the usage booked with them, that a replica which never comes back left in its audit directory into
+// the database; see [audit.Adopt].
+func Adopt(ctx context.Context, cfg *config.Config, dir string, log *slog.Logger) (records int64, err error) {
+	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry()}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err := p.buildData(ctx); err != nil {
+		return 0, err
+	}
+	if p.ledger, err = billing.New(cfg.Billing, p.db, p.log, p.reg); err != nil { // only to book usage: nothing is reserved
+		return 0, err
+	}
+	return audit.Adopt(ctx, cfg.Audit, dir, p.db, p.keys, p.recordUsage, p.log)
+}
