@@ -33,6 +33,7 @@ const (
 	UsageRead         Permission = "usage.read"
 	AuditRead         Permission = "audit.read"
 	AuditVerify       Permission = "audit.verify"
+	AuditWitness      Permission = "audit.witness"
 	RolloutRead       Permission = "rollout.read"
 	RolloutWrite      Permission = "rollout.write"
 	CapacityRead      Permission = "capacity.read"
@@ -47,7 +48,8 @@ func Permissions() []Permission {
 	return []Permission{
 		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
-		AuditRead, AuditVerify, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview, PlaygroundUse,
+		AuditRead, AuditVerify, AuditWitness, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
+		PlaygroundUse,
 	}
 }
 
@@ -70,8 +72,9 @@ func Roles() []Role {
 		}},
 		{identity.RoleAuditor, "Auditor", "审计管理员", []Permission{
 			ModelsRead, RAGRead, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead, AuditVerify,
-			RolloutRead, CapacityRead, SystemRead,
+			AuditWitness, RolloutRead, CapacityRead, SystemRead,
 		}},
+		{identity.RoleWitness, "Witness of the audit log", "审计日志见证方", []Permission{AuditWitness}},
 		{identity.RoleDeveloper, "Developer", "开发者", []Permission{
 			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch, RAGRead, RAGWrite, UsageRead, MaskingPreview, PlaygroundUse,
 		}},
@@ -86,7 +89,7 @@ func Roles() []Role {
 func Installation(perm Permission) bool {
 	return slices.Contains([]Permission{
 		ModelsWrite, TenantsRead, TenantsWrite, PriceWrite, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
-		AuditVerify,
+		AuditVerify, AuditWitness,
 	}, perm)
 }
 

@@ -22,6 +22,7 @@ const (
 	RoleSystemAdmin   = "system_admin"   // runs the installation
 	RoleSecurityAdmin = "security_admin" // people, keys, policies
 	RoleAuditor       = "auditor"        // reads and verifies
+	RoleWitness       = "witness"        // another team's machine: reads hashes of the audit log and cosigns
 	RoleDeveloper     = "developer"      // tries models, fills collections
 	RoleApplication   = "application"    // API keys, and only they
 )
@@ -93,7 +94,7 @@ func CheckRoles(roles []string) error {
 		return fault.New(fault.CodeMissing, "roles").WithParam("roles")
 	}
 	known := []string{
-		RolePlatformAdmin, RoleSystemAdmin, RoleSecurityAdmin, RoleAuditor, RoleDeveloper, RoleApplication,
+		RolePlatformAdmin, RoleSystemAdmin, RoleSecurityAdmin, RoleAuditor, RoleWitness, RoleDeveloper, RoleApplication,
 	}
 	admins := known[:4]
 	first := ""

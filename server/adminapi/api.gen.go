@@ -1250,6 +1250,9 @@ type ProveAuditEventParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// AddLogCosignatureTextBody defines parameters for AddLogCosignature.
+type AddLogCosignatureTextBody = string
+
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -1378,6 +1381,9 @@ type DisableUserParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
+
+// AddLogCosignatureTextRequestBody defines body for AddLogCosignature for text/plain ContentType.
+type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody
 
 // SetBudgetJSONRequestBody defines body for SetBudget for application/json ContentType.
 type SetBudgetJSONRequestBody = NewBudget
@@ -1794,6 +1800,12 @@ type ServerInterface interface {
 	// ProveAuditEvent Proof that a record is in the log under a signed checkpoint
 	// (GET /audit/events/{id}/proof)
 	ProveAuditEvent(c *gin.Context, id IdPath, params ProveAuditEventParams)
+	// GetLogCheckpoint The newest checkpoint with the cosignatures of the witnesses
+	// (GET /audit/log/checkpoint)
+	GetLogCheckpoint(c *gin.Context)
+	// AddLogCosignature Hand back a checkpoint with the cosignature of a witness
+	// (POST /audit/log/cosignatures)
+	AddLogCosignature(c *gin.Context)
 	// StartVerification Verify the whole log
 	// (POST /audit/verifications)
 	StartVerification(c *gin.Context)
@@ -2150,6 +2162,32 @@ func (siw *ServerInterfaceWrapper) ProveAuditEvent(c *gin.Context) {
 	}
 
 	siw.Handler.ProveAuditEvent(c, id, params)
+}
+
+// GetLogCheckpoint operation middleware
+func (siw *ServerInterfaceWrapper) GetLogCheckpoint(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetLogCheckpoint(c)
+}
+
+// AddLogCosignature operation middleware
+func (siw *ServerInterfaceWrapper) AddLogCosignature(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AddLogCosignature(c)
 }
 
 // StartVerification operation middleware
@@ -3327,6 +3365,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/audit/events/:id", wrapper.GetAuditEvent)
 	router.GET(options.BaseURL+"/audit/events/:id/proof", wrapper.ProveAuditEvent)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)
+	router.GET(options.BaseURL+"/audit/log/checkpoint", wrapper.GetLogCheckpoint)
+	router.POST(options.BaseURL+"/audit/log/cosignatures", wrapper.AddLogCosignature)
 	router.POST(options.BaseURL+"/audit/verifications", wrapper.StartVerification)
 	router.GET(options.BaseURL+"/audit/verifications/:id", wrapper.GetVerification)
 	router.GET(options.BaseURL+"/models", wrapper.ListModels)

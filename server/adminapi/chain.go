@@ -223,7 +223,7 @@ func requestedTenant(c *gin.Context, body []byte) string {
 func (s *Server) validate(c *gin.Context, op operation, body []byte) error {
 	params := map[string]string{}
 	for _, p := range c.Params {
-		params[p.Key] = p.Value
+		params[p.Key] = strings.TrimPrefix(p.Value, "/") // in front of a parameter that takes the rest of the path
 	}
 	in := &openapi3filter.RequestValidationInput{
 		Request:    c.Request,

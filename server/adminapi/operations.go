@@ -57,16 +57,22 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 				return nil, nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)
 			}
 			o.recorded = recorded(method, o)
-			ops[method+" "+Prefix+pathParam.ReplaceAllString(path, ":$1")] = o
+			route := Prefix + pathParam.ReplaceAllString(path, ":$1")
+			if rest, _ := op.Extensions["x-rest-of-path"].(bool); rest { // the last parameter takes what follows, slashes included
+				at := strings.LastIndex(route, ":")
+				route = route[:at] + "*" + route[at+1:]
+			}
+			ops[method+" "+route] = o
 		}
 	}
 	return doc, ops, nil
 }
 
 // recorded decides which operations the interceptor writes to the audit log. The playground and the search record themselves: they
-// run the gateway's pipeline. Renewing a session every few minutes is not an act.
+// run the gateway's pipeline. Renewing a session every few minutes is not an act. A witness sees hashes only, and a record of its
+// looking would bring about the next checkpoint to look at; its cosignatures are kept as such.
 func recorded(method string, o operation) bool {
-	if o.id == "playgroundChat" || o.id == "previewSearch" || o.id == "refreshSession" {
+	if o.id == "playgroundChat" || o.id == "previewSearch" || o.id == "refreshSession" || o.permission == access.AuditWitness {
 		return false
 	}
 	return method != "GET" || strings.HasPrefix(string(o.permission), "audit.")

@@ -85,6 +85,7 @@ func New(cfg Config, deps Deps, r gin.IRouter, log *slog.Logger) (*Server, error
 	}
 	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now}
 	group := r.Group("", s.chain)
+	group.GET(Prefix+"/audit/log/tile/*path", s.GetLogTile)
 	RegisterHandlersWithOptions(group, s, GinServerOptions{
 		BaseURL: Prefix,
 		ErrorHandler: func(c *gin.Context, err error, _ int) {

@@ -378,6 +378,69 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/log/checkpoint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The newest checkpoint with the cosignatures of the witnesses
+         * @description For witnesses and for tools that read logs in the C2SP formats: `/audit/log` is the prefix of such a log. It holds sizes and hashes and no record; reading it leaves no
+         *     audit record, since each would bring about another checkpoint to read.
+         */
+        get: operations["getLogCheckpoint"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/log/tile/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Hashes of the tree
+         * @description Tiles of height 8 in the C2SP tlog-tiles layout. `path` is `<L>/<N>` or, for the right edge of the tree, `<L>/<N>.p/<W>`, slashes included; `<N>` has groups of three
+         *     digits, all but the last with an x in front. There are no entry tiles: a hash says nothing about its record. A complete tile never changes.
+         */
+        get: operations["getLogTile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/log/cosignatures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hand back a checkpoint with the cosignature of a witness
+         * @description The body is a checkpoint of this log with the line of a witness that the configuration lists (audit.witnesses). It is taken once; sending it again changes nothing.
+         *     The cosignature itself is the evidence, kept for good; there is no audit record beside it, which would bring about another checkpoint to cosign.
+         */
+        post: operations["addLogCosignature"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/verifications": {
         parameters: {
             query?: never;
@@ -2351,6 +2414,74 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Checkpoint"];
                 };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getLogCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A signed note (C2SP tlog-checkpoint, tlog-cosignature) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getLogTile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Such as 0/000, 0/x001/234 or 1/000.p/7 */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Hashes of 32 bytes, one after the other */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    addLogCosignature: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "text/plain": string;
+            };
+        };
+        responses: {
+            /** @description Taken */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["ProblemAnswer"];
         };
