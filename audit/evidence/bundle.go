@@ -1,0 +1,198 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/record"
+)
+
+// The entries of a bundle: these and no others. The manifest lists the first five, and the signature covers the manifest.
+const (
+	recordsName    = "records.jsonl"
+	csvName        = "records.csv"
+	treeName       = "tree.bin"
+	checkpointName = "checkpoint"
+	readmeName     = "README.txt"
+	manifestName   = "manifest.json"
+	signatureName  = "manifest.sig"
+)
+
+func listedNames() []string {
+	return []string{recordsName, csvName, treeName, checkpointName, readmeName}
+}
+
+const (
+	// format is the version of everything in the zip: a change of any file, the columns of the CSV included, needs another.
+	format = "sluice-evidence/1"
+	// maxSmall bounds the entries that are read into memory whole.
+	maxSmall = 64 << 10
+	// maxTree is far above any log and keeps the arithmetic of package tlog, which trusts its sizes, from running over.
+	maxTree = 1 << 48
+)
+
+// Manifest says what a bundle holds. The log signs it.
+type Manifest struct {
+	Format  string    `json:"format"`
+	Origin  string    `json:"origin"` // the name of the log
+	Key     string    `json:"key"`    // its public keys; a claim only, as the bundle makes it itself
+	Tenant  string    `json:"tenant"` // "" is all
+	From    int64     `json:"from"`   // unix microseconds
+	To      int64     `json:"to"`     // exclusive, 0 is open
+	Created time.Time `json:"created"`
+	By      string    `json:"by"`
+	Records int64     `json:"records"`
+	First   int64     `json:"first_index"` // -1 without records
+	Last    int64     `json:"last_index"`
+	Size    int64     `json:"tree_size"`
+	Root    string    `json:"root"`        // hex
+	Least   int64     `json:"least_index"` // records below were pruned from the log
+	Files   []File    `json:"files"`
+}
+
+// File is an entry of a bundle as the manifest lists it.
+type File struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hex
+}
+
+// filtered says that the bundle is a selection, so that it cannot show by itself that nothing is left out.
+func (m Manifest) filtered() bool { return m.Tenant != "" || m.From > 0 || m.To != 0 }
+
+func (m Manifest) file(name string) File {
+	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == name })
+	return m.Files[i]
+}
+
+// parseManifest reads a manifest whose signature was checked.
+func parseManifest(b []byte) (Manifest, error) {
+	m, err := strictJSON[Manifest](b)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("the manifest is unreadable: %w", err)
+	}
+	if m.Format != format {
+		return Manifest{}, fmt.Errorf("the format is %q, this release reads %q; use the release that the format belongs to", m.Format, format)
+	}
+	names := []string{}
+	for _, f := range m.Files {
+		if f.Bytes < 0 {
+			return Manifest{}, fmt.Errorf("the manifest gives %s a negative size", f.Name)
+		}
+		names = append(names, f.Name)
+	}
+	if !slices.Equal(names, listedNames()) {
+		return Manifest{}, fmt.Errorf("the manifest lists the files %q, want %q", names, listedNames())
+	}
+	return m, nil
+}
+
+func strictJSON[T any](b []byte) (v T, err error) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&v); err != nil {
+		return v, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return v, errors.New("bytes follow it")
+	}
+	return v, nil
+}
+
+// statement is what the log signs about a manifest.
+func statement(origin, sum string) string { return fmt.Sprintf("%s/evidence\n%s\n", origin, sum) }
+
+// scope is what the records of a bundle have to be: in ascending order, in the tree, of the tenant and the time that were asked for,
+// and, unless they were selected, without a gap. The writer and the verifier share it.
+type scope struct {
+	Manifest
+	last int64 // index of the record before, -1 at the beginning
+}
+
+// wrong is a demand that a record or a file does not meet.
+type wrong struct{ kind, cause string }
+
+func newScope(m Manifest) *scope {
+	last := int64(-1)
+	if !m.filtered() {
+		last = m.Least - 1
+	}
+	return &scope{m, last}
+}
+
+// add takes the next record and says what is wrong with it.
+func (s *scope) add(index int64, e record.Event) (out []wrong) {
+	say := func(kind, cause string, args ...any) { out = append(out, wrong{kind, fmt.Sprintf(cause, args...)}) }
+	switch {
+	case index < s.Least:
+		say("order", "the index is below %d, the least that the log still has", s.Least)
+	case index <= s.last:
+		say("order", "the index does not follow that of the record before it, %d", s.last)
+	case !s.filtered() && index != s.last+1:
+		say("gap", "%d records before it are missing, from index %d", index-s.last-1, s.last+1)
+	}
+	s.last = max(s.last, index)
+	if s.Tenant != "" && e.Tenant != s.Tenant {
+		say("scope", "the record belongs to tenant %q, the bundle is about %q", e.Tenant, s.Tenant)
+	}
+	if e.Time < s.From || s.To != 0 && e.Time >= s.To {
+		say("scope", "the record is outside the time of the bundle")
+	}
+	return out
+}
+
+// end says what is wrong after the last record.
+func (s *scope) end() []wrong {
+	if !s.filtered() && s.last < s.Size-1 {
+		return []wrong{{"gap", fmt.Sprintf("the bundle ends before the log: %d records are missing, from index %d", s.Size-1-s.last, s.last+1)}}
+	}
+	return nil
+}
+
+// BundleConfig says what a bundle is about.
+type BundleConfig struct {
+	Tenant     string // "" is all
+	From, To   int64  // unix microseconds; To is exclusive, 0 is open
+	By         string // who exports it
+	Created    time.Time
+	Signer     checkpoint.Signer
+	Checkpoint string // the signed note that states Tree; may carry cosignatures
+	Tree       checkpoint.Tree
+	Key        string // the public keys of the log
+	Least      int64  // records below this index were pruned
+}
+
+// manifest is what can be said before the records are known.
+func (cfg BundleConfig) manifest(hashes tlog.HashReader) (Manifest, error) {
+	v, err := checkpoint.NewVerifier(cfg.Key)
+	if err != nil {
+		return Manifest{}, err
+	}
+	t, err := v.Open(cfg.Checkpoint)
+	if err != nil {
+		return Manifest{}, err
+	}
+	if t != cfg.Tree || t.Size > maxTree || cfg.Least < 0 || cfg.Least > t.Size {
+		return Manifest{}, fmt.Errorf("the checkpoint states %d records, the tree has %d, the least is %d", t.Size, cfg.Tree.Size, cfg.Least)
+	}
+	root, err := tlog.TreeHash(t.Size, hashes)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("read tree: %w", err)
+	}
+	if root != t.Root {
+		return Manifest{}, errors.New("the stored tree hashes do not give the root of the checkpoint; run `sluice audit verify`")
+	}
+	return Manifest{
+		Format: format, Origin: v.Origin(), Key: cfg.Key, Tenant: cfg.Tenant, From: cfg.From, To: cfg.To,
+		Created: cfg.Created.UTC().Truncate(time.Second), By: cfg.By, First: -1, Last: -1,
+		Size: t.Size, Root: fmt.Sprintf("%x", t.Root[:]), Least: cfg.Least,
+	}, nil
+}

@@ -1,0 +1,19 @@
+// Command sluice-verify checks an evidence bundle of an audit log. It needs the bundle and the public key of the log, no installation, no
+// network and no configuration; `sluice-verify --help` says how.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, term.IsTerminal(int(os.Stderr.Fd())))
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/evidence"
+)
+
+// Exit codes, for scripts.
+const (
+	exitProven     = 0
+	exitFailed     = 1 // it could not run
+	exitConsistent = 2 // all holds, but by no key other than the one inside the bundle
+	exitProblems   = 3
+)
+
+const usage = `usage: sluice-verify [--key KEY | --key-file FILE] [--witness KEY]... [--json] BUNDLE.zip
+
+Checks an evidence bundle of a Sluice audit log: the signature of the manifest, every file, every record up to the root of the signed
+checkpoint, the order, gaps, the table, and the cosignatures of witnesses. It needs no network and changes nothing.
+校验 Sluice 审计日志的证据包：清单签名、每个文件、每条记录直至已签名检查点的树根、顺序、缺失、表格以及见证人的联署。无需网络，不做任何更改。
+
+  --key KEY        public key of the log (name+hash+base64), from its owner and not from the bundle; several with spaces between
+                   日志的公钥，应取自日志所有者而非证据包；可用空格分隔多个
+  --key-file FILE  the same in a file / 同上，取自文件
+  --witness KEY    public key of a witness that must have cosigned; may be repeated / 必须已联署的见证人公钥，可重复
+  --json           print the report as JSON / 以 JSON 输出报告
+
+Without --key the key inside the bundle is used. That shows that the bundle is consistent, and not who made it.
+不给出 --key 时使用包内的公钥：这只能说明证据包自洽，不能说明由谁制作。
+
+Exit codes / 退出码:
+  0  all holds / 全部成立
+  1  could not run: usage, unreadable file / 无法执行：用法错误或文件不可读
+  2  all holds, but with the key inside the bundle only / 自洽，但只用了包内的公钥
+  3  problems were found / 发现问题
+`
+
+// options is what the command line asks for.
+type options struct {
+	key, witnesses string
+	json           bool
+	bundle         string
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("sluice-verify", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.key, "key", "", "")
+	keyFile := flags.String("key-file", "", "")
+	flags.Func("witness", "", func(s string) error { o.witnesses += " " + s; return nil })
+	flags.BoolVar(&o.json, "json", false, "")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() != 1 {
+		return o, fmt.Errorf("want one bundle, got %d; see --help / 需要一个证据包", flags.NArg())
+	}
+	o.bundle = flags.Arg(0)
+	given := false
+	flags.Visit(func(f *flag.Flag) { given = given || f.Name == "key" })
+	if *keyFile == "" {
+		if given && strings.TrimSpace(o.key) == "" { // an unset variable in a script must not mean: trust the bundle
+			return o, errors.New("--key is empty; leave it out to use the key inside the bundle / --key 为空")
+		}
+		return o, nil
+	}
+	if given {
+		return o, errors.New("give --key or --key-file, not both / --key 与 --key-file 只能给出一个")
+	}
+	b, err := os.ReadFile(*keyFile)
+	if err != nil {
+		return o, err
+	}
+	if o.key = strings.TrimSpace(string(b)); o.key == "" {
+		return o, fmt.Errorf("%s holds no key / 文件中没有公钥", *keyFile)
+	}
+	return o, nil
+}
+
+// run checks one bundle and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, terminal bool) int {
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage)
+		return exitProven
+	}
+	var r result
+	if err == nil {
+		r, err = check(ctx, o, stderr, terminal)
+	}
+	if err == nil {
+		err = r.print(stdout, o.json)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "sluice-verify: %v\n", err)
+		return exitFailed
+	}
+	return r.code()
+}
+
+func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (result, error) {
+	f, err := os.Open(o.bundle)
+	if err != nil {
+		return result{}, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	info, err := f.Stat()
+	if err != nil {
+		return result{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return result{}, fmt.Errorf("%s is no file / 不是文件", o.bundle)
+	}
+	witnesses, err := checkpoint.NewWitnesses(o.witnesses)
+	if err != nil {
+		return result{}, err
+	}
+	key, own := o.key, o.key != ""
+	if !own {
+		if key, err = evidence.BundleKey(f, info.Size()); err != nil {
+			return broken(err), nil
+		}
+	}
+	verifier, err := checkpoint.NewVerifier(key)
+	if err != nil && !own {
+		return broken(fmt.Errorf("the key inside the bundle: %w", err)), nil
+	}
+	if err != nil {
+		return result{}, err
+	}
+	progress := func(int64, int64) {}
+	if terminal {
+		b := &bar{w: stderr, now: time.Now}
+		defer b.end()
+		progress = b.update
+	}
+	report, err := evidence.VerifyBundle(ctx, f, info.Size(), verifier, witnesses, progress)
+	return result{BundleReport: report, Key: key, KeyGiven: own}, err
+}

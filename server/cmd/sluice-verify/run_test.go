@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/record"
+)
+
+type hashes []tlog.Hash
+
+func (h hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	var out []tlog.Hash
+	for _, i := range indexes {
+		out = append(out, h[i])
+	}
+	return out, nil
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newSigner(t testing.TB, b byte) checkpoint.Signer {
+	t.Helper()
+	s, err := checkpoint.NewSigner("log.example/audit", bytes.Repeat([]byte{b}, 32))
+	must(t, err)
+	return s
+}
+
+func newWitness(t testing.TB) checkpoint.Witness {
+	t.Helper()
+	w, err := checkpoint.NewWitness("witness.example", bytes.Repeat([]byte{9}, 32), func() time.Time { return time.Unix(1_700_000_000, 0) })
+	must(t, err)
+	return w
+}
+
+// bundle writes a bundle of 600 records, cosigned, and returns its path.
+func bundle(t testing.TB, tenant string) string {
+	t.Helper()
+	var list []evidence.Sealed
+	var tree hashes
+	for i := range int64(600) {
+		b, err := record.Encode(record.Event{ID: fmt.Sprint("record-", i), Stage: record.StageAction, Time: i, Tenant: "demo"})
+		must(t, err)
+		h, err := tlog.StoredHashes(i, b, tree)
+		must(t, err)
+		tree, list = append(tree, h...), append(list, evidence.Sealed{Index: i, Payload: b})
+	}
+	root, err := tlog.TreeHash(600, tree)
+	must(t, err)
+	signer, at := newSigner(t, 1), checkpoint.Tree{Size: 600, Root: root}
+	text, err := signer.Sign(at)
+	must(t, err)
+	line, err := newWitness(t).Cosign(text)
+	must(t, err)
+	var buf bytes.Buffer
+	_, err = evidence.WriteBundle(&buf, evidence.BundleConfig{
+		Tenant: tenant, By: "test", Created: time.Unix(1_700_000_000, 0), Signer: signer, Checkpoint: checkpoint.Add(text, line), Tree: at, Key: signer.Key(),
+	}, func(yield func(evidence.Sealed, error) bool) {
+		for _, r := range list {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}, tree)
+	must(t, err)
+	return write(t, "bundle.zip", buf.Bytes())
+}
+
+func write(t testing.TB, name string, b []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	must(t, os.WriteFile(path, b, 0o600))
+	return path
+}
+
+func TestRun(t *testing.T) {
+	good, selection, key := bundle(t, ""), bundle(t, "demo"), newSigner(t, 1).Key()
+	whole, err := os.ReadFile(good)
+	must(t, err)
+	cut, spoiled := write(t, "cut.zip", whole[:len(whole)/2]), bytes.Clone(whole)
+	spoiled[60] ^= 4
+	bad, witness := write(t, "bad.zip", spoiled), newWitness(t).Key()
+	wrong, err := checkpoint.NewWitness("other.example", bytes.Repeat([]byte{8}, 32), time.Now)
+	must(t, err)
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want []string // in what is printed
+	}{
+		"proven":            {[]string{"--key", key, good}, exitProven, []string{"OK:", "通过", "Complete", "完整", "600 (proven / 已证明: 600)"}},
+		"key file":          {[]string{"--key-file", write(t, "key", []byte(key+"\n")), good}, exitProven, []string{"OK:"}},
+		"old and new key":   {[]string{"--key", newSigner(t, 2).Key() + " " + key, good}, exitProven, []string{"OK:"}},
+		"witness":           {[]string{"--key", key, "--witness", witness, good}, exitProven, []string{"cosigned / 联署: witness.example, 2023-11-14"}},
+		"selection":         {[]string{"--key", key, selection}, exitProven, []string{"nothing was left out", "不能证明没有遗漏"}},
+		"no key":            {[]string{good}, exitConsistent, []string{"CONSISTENT", "自洽", key}},
+		"another key":       {[]string{"--key", newSigner(t, 2).Key(), good}, exitProblems, []string{"FAILED", "未通过", "signature / 清单签名"}},
+		"missing witness":   {[]string{"--key", key, "--witness", witness, "--witness", wrong.Key(), good}, exitProblems, []string{"cosignature / 联署: 1 of 2"}},
+		"spoiled":           {[]string{"--key", key, bad}, exitProblems, []string{"FAILED"}},
+		"cut":               {[]string{"--key", key, cut}, exitProblems, []string{"zip / 压缩包"}},
+		"cut, no key":       {[]string{cut}, exitProblems, []string{"zip / 压缩包"}},
+		"help":              {[]string{"--help"}, exitProven, []string{"Exit codes / 退出码", "  3  problems"}},
+		"no bundle":         {nil, exitFailed, []string{"want one bundle, got 0"}},
+		"two bundles":       {[]string{good, good}, exitFailed, []string{"want one bundle, got 2"}},
+		"unknown flag":      {[]string{"--fast", good}, exitFailed, []string{"-fast"}},
+		"empty key":         {[]string{"--key", "", good}, exitFailed, []string{"--key is empty"}},
+		"empty key file":    {[]string{"--key-file", write(t, "key", []byte("\n")), good}, exitFailed, []string{"holds no key"}},
+		"both keys":         {[]string{"--key", key, "--key-file", "x", good}, exitFailed, []string{"not both"}},
+		"unreadable key":    {[]string{"--key", "key", good}, exitFailed, []string{"read verifier key"}},
+		"unreadable wit":    {[]string{"--key", key, "--witness", "w", good}, exitFailed, []string{"read witness key"}},
+		"no such file":      {[]string{"--key", key, good + "x"}, exitFailed, []string{"no such file"}},
+		"no such key file":  {[]string{"--key-file", good + "x", good}, exitFailed, []string{"no such file"}},
+		"folder":            {[]string{"--key", key, filepath.Dir(good)}, exitFailed, []string{"is no file"}},
+		"JSON":              {[]string{"--json", "--key", key, good}, exitProven, []string{`"ok": true`, `"complete": true`, `"key_given": true`}},
+		"JSON of a problem": {[]string{"--json", cut}, exitProblems, []string{`"ok": false`, `"kind": "zip"`, `"cosignatures": []`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if code := run(t.Context(), c.args, &out, &errs, false); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out.String()+errs.String(), want) {
+					t.Errorf("%q is not in\n%s%s", want, out.String(), errs.String())
+				}
+			}
+			if (errs.Len() > 0) != (c.code == exitFailed) {
+				t.Errorf("on the error output: %q", errs.String())
+			}
+			if len(c.args) > 0 && c.args[0] == "--json" {
+				must(t, json.Unmarshal(out.Bytes(), &result{}))
+			}
+		})
+	}
+}
+
+func TestRunIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	if code := run(ctx, []string{"--key", newSigner(t, 1).Key(), bundle(t, "")}, &out, &errs, false); code != exitFailed || out.Len() > 0 {
+		t.Errorf("exit code %d, %s", code, out.String())
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestRunCannotPrint: a report that nobody received is not a success.
+func TestRunCannotPrint(t *testing.T) {
+	for _, args := range [][]string{{bundle(t, "")}, {"--json", bundle(t, "")}} {
+		if code := run(t.Context(), args, full{}, &bytes.Buffer{}, false); code != exitFailed {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}
+
+// TestNoControlCharacters: what a bundle says does not reach the terminal as a command.
+func TestNoControlCharacters(t *testing.T) {
+	r := result{BundleReport: evidence.BundleReport{Problems: []evidence.Problem{{Kind: "record", Record: "\x1b]0;x\x07", Index: 3, Cause: "a\nOK: all\u202e"}}}}
+	if text := r.text(); strings.ContainsAny(text, "\x1b\x07\u202e") || strings.Contains(text, "\nOK") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestBar(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var out bytes.Buffer
+	b := &bar{w: &out, now: func() time.Time { return now }}
+	b.update(0, 1000)
+	now = now.Add(50 * time.Millisecond)
+	b.update(20, 1000) // too soon to be drawn
+	now = now.Add(1950 * time.Millisecond)
+	b.update(250, 1000)
+	b.update(1000, 1000)
+	b.end()
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\r")
+	want := []string{
+		"", "░░░░░░░░░░░░░░░░░░░░░░░░   0%  0/1000", "██████░░░░░░░░░░░░░░░░░░  25%  250/1000  125/s  0:06 left / 剩余",
+		"████████████████████████ 100%  1000/1000  500/s",
+	}
+	for i := range max(len(lines), len(want)) {
+		if i >= len(lines) || i >= len(want) || strings.TrimRight(lines[i], " ") != want[i] {
+			t.Fatalf("drawn %q, want %q", lines, want)
+		}
+	}
+	var none bytes.Buffer
+	(&bar{w: &none, now: time.Now}).end()
+	if none.Len() > 0 {
+		t.Error("a bar that never began drew something")
+	}
+	line(1<<62, -1, time.Second) // a hostile total
+}
+
+// TestRunShowsProgress: on a terminal the bar is drawn, to the end.
+func TestRunShowsProgress(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{bundle(t, "")}, &out, &errs, true); code != exitConsistent || !strings.Contains(errs.String(), "100%  600/600") {
+		t.Errorf("exit code %d, %q", code, errs.String())
+	}
+}
+
+// TestSize builds the program as it is given to auditors and holds it to what it promises: small, and without the platform inside.
+func TestSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a program")
+	}
+	path := filepath.Join(t.TempDir(), "sluice-verify")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	info, err := os.Stat(path)
+	must(t, err)
+	t.Logf("sluice-verify has %.1f MB", float64(info.Size())/1e6)
+	if info.Size() > 20e6 {
+		t.Errorf("sluice-verify has %d bytes", info.Size())
+	}
+	out, err := exec.CommandContext(t.Context(), path, "--key", newSigner(t, 1).Key(), bundle(t, "")).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "OK:") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	list, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	must(t, err)
+	for _, dep := range strings.Fields(string(list)) {
+		own := strings.HasPrefix(dep, "github.com/sluice-project/sluice/") && !strings.Contains(dep, "/audit/") && !strings.HasSuffix(dep, "/sluice-verify")
+		if first, _, _ := strings.Cut(dep, "/"); own || strings.Contains(first, ".") && first != "golang.org" && !strings.HasPrefix(dep, "github.com/sluice-project") {
+			t.Errorf("sluice-verify depends on %s", dep)
+		}
+	}
+}
