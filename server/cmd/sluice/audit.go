@@ -85,7 +85,7 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			return nil
 		},
 	}
-	cmd.AddCommand(verify, key, a.adoptCommand())
+	cmd.AddCommand(verify, key, a.adoptCommand(), a.witnessCommand())
 	return cmd
 }
 

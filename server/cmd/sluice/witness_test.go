@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-project/sluice/audit/witness"
+)
+
+// TestWitnessUsage: what a witness cannot start with is a mistake of the caller, and says what is missing.
+func TestWitnessUsage(t *testing.T) {
+	key := strings.TrimSpace(runCommand(t.Context(), nil, "", "audit", "witness", "--print-key", "--name", "w", "--dir", t.TempDir()).out)
+	log := "example.org/log+b2a01bf7+AYKaC6UvQbrw3qBs7bmQYhYbUDsZeRHr+1vF7xtZwHSN" // of no log; the hash is wrong on purpose where it is used
+	given := []string{"--name", "w", "--dir", t.TempDir(), "--log", "https://sluice.example", "--key", log}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "--name and --dir"},
+		{given[:4], "--log and --key"},
+		{given, "--key"},
+		{append(given[:6:6], "--key", key), "--key"}, // of a witness, not of a log
+		{append(given[:4:4], "--log", "sluice.example", "--key", key), "--key"},
+		{append(given, "--every", "0s"), "--every"},
+		{[]string{"now"}, "1 words given"},
+		{[]string{"--every", "soon"}, "--every"},
+	} {
+		r := runCommand(t.Context(), nil, "", append([]string{"audit", "witness"}, c.args...)...)
+		r.wants(t, exitUsage, c.says)
+		if r.out != "" {
+			t.Errorf("%v: stdout %q", c.args, r.out)
+		}
+	}
+}
+
+// TestWitnessFlags covers what is read out of flags that are well-formed.
+func TestWitnessFlags(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://sluice.example":            "https://sluice.example/api/v1/audit/log",
+		"https://sluice.example/":           "https://sluice.example/api/v1/audit/log",
+		"http://127.0.0.1:8080":             "http://127.0.0.1:8080/api/v1/audit/log",
+		"https://log.example/2026/":         "https://log.example/2026",
+		"https://x/sluice/api/v1/audit/log": "https://x/sluice/api/v1/audit/log",
+		"sluice.example":                    "", "ftp://x": "", "": "", "https://x?y": "", "https://": "",
+	} {
+		if got, err := logAddress(address); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", address, got, err)
+		}
+	}
+	const base64Root, hexRoot = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	a, err := firstTree(7, base64Root)
+	if b, berr := firstTree(7, hexRoot); err != nil || berr != nil || a != b || a.Size != 7 {
+		t.Errorf("%v %v, %v %v", a, err, b, berr)
+	}
+	if none, err := firstTree(0, ""); err != nil || none.Size != 0 {
+		t.Errorf("%v %v", none, err)
+	}
+	for _, c := range []struct {
+		size int64
+		root string
+	}{{0, hexRoot}, {-1, hexRoot}, {7, ""}, {7, "x"}, {7, hexRoot[2:]}} {
+		if _, err := firstTree(c.size, c.root); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+	for _, f := range []witnessFlags{
+		{tokenFile: "a", user: "b", passwordFile: "c"}, {user: "b"}, {passwordFile: "c"},
+	} {
+		if _, err := f.token("https://x" + logPath); err == nil {
+			t.Errorf("%+v is taken", f)
+		}
+	}
+	if _, err := (witnessFlags{user: "b", passwordFile: "c"}).token("https://x/log"); err == nil || !strings.Contains(err.Error(), "--token-file") {
+		t.Error(err)
+	}
+}
+
+// TestWitnessAgainstAServer goes the way of the other team: print the key, get an account, look once, keep looking, be asked by a probe.
+func TestWitnessAgainstAServer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "witness")
+	printed := runCommand(t.Context(), nil, "", "audit", "witness", "--print-key", "--name", "w.example", "--dir", dir)
+	printed.wants(t, exitOK)
+	s := newSite(t, nil, "audit: {witnesses: ["+strings.TrimSpace(printed.out)+"]}\n"+quiet)
+	p := s.up()
+	s.env = p.client()
+	base := strings.TrimPrefix(s.env[0], "SLUICE_URL=")
+	key := strings.TrimSpace(s.run("audit", "key").out)
+	file := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const secret = "canary battery staple horse"
+	token := s.account("other-team", secret, "witness")
+	// The command needs neither the configuration nor the data of the server.
+	look := func(args ...string) result {
+		all := append([]string{"audit", "witness", "--log", base, "--key", key, "--name", "w.example", "--dir", dir}, args...)
+		r := runCommand(t.Context(), []string{"SLUICE_CONFIG=/nonexistent/sluice.yaml"}, "", all...)
+		if strings.Contains(r.out+r.err, "canary") || strings.Contains(r.out+r.err, token) {
+			t.Errorf("a secret is shown: %s%s", r.out, r.err)
+		}
+		return r
+	}
+	signIn := []string{"--user", "other-team", "--password-file", file("password", secret+"\n")}
+	var first result
+	p.eventually("the log to be sealed", func() bool { first = look(append(signIn, "--once")...); return first.code == exitOK })
+	first.wants(t, exitOK, "first contact", printed.out)
+	look("--once", "--token-file", file("token", token)).wants(t, exitOK)
+	look("--once").wants(t, exitFailed, "401")
+	look("--once", "--token-file", file("empty", "")).wants(t, exitFailed, "is empty")
+	look("--once", "--user", "other-team", "--password-file", file("wrong", "canary-wrong")).wants(t, exitFailed, "sign in as other-team")
+	look(append(signIn, "--once", "--log", "http://127.0.0.1:1")...).wants(t, exitFailed, "connection refused")
+	look(append(signIn, "--once", "--log", base+"/v1")...).wants(t, exitUsage, "--token-file")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	errs, done := &lockedBuffer{}, make(chan int, 1)
+	go func() {
+		args := append([]string{"audit", "witness", "--log", base, "--key", key, "--name", "w.example", "--dir", dir, "--every", "50ms", "--listen", "127.0.0.1:0"}, signIn...)
+		done <- run(ctx, environment{args: args, stdin: strings.NewReader(""), stdout: io.Discard, stderr: errs})
+	}()
+	address := regexp.MustCompile(`state at (http://\S+)`)
+	probe := func() (int, witness.State) {
+		found := address.FindStringSubmatch(errs.String())
+		if found == nil {
+			return 0, witness.State{}
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, found[1], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		var state witness.State
+		if err := json.NewDecoder(res.Body).Decode(&state); err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, state
+	}
+	p.eventually("the state to be well", func() bool { status, state := probe(); return status == http.StatusOK && state.OK && state.Size > 0 })
+	_, before := probe()
+	s.run("key", "create", "another").wants(t, exitOK)
+	p.eventually("the new records to be cosigned", func() bool { _, state := probe(); return state.OK && state.Size > before.Size })
+	alarm := filepath.Join(dir, "alarms", "rollback-0.json")
+	if err := os.WriteFile(alarm, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("the alarm to be told", func() bool { status, _ := probe(); return status == http.StatusServiceUnavailable })
+	look("--once").wants(t, exitFailed, "another process uses it")
+	cancel()
+	if code := <-done; code != exitOK {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	look(append(signIn, "--once")...).wants(t, exitFindings, "ALARM", "move the files away")
+	if err := os.Remove(alarm); err != nil {
+		t.Fatal(err)
+	}
+	look(append(signIn, "--once")...).wants(t, exitOK)
+	s.run("audit", "verify").wants(t, exitOK, "OK: nothing was altered")
+}
+
+// account makes a user of a role and returns a session of theirs.
+func (s *site) account(name, password, role string) string {
+	s.t.Helper()
+	a := &app{env: environment{environ: s.env, stdin: strings.NewReader("")}}
+	f := remoteFlags{url: a.env.get("SLUICE_URL"), user: a.env.get("SLUICE_ADMIN_USER")}
+	r, err := a.login(s.t.Context(), f)
+	if err == nil {
+		body := map[string]any{"name": name, "password": password, "roles": []string{role}}
+		err = r.call(s.t.Context(), http.MethodPost, "/users", body, nil)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	a.env.environ = append([]string{"SLUICE_ADMIN_PASSWORD=" + password}, s.env...)
+	if r, err = a.login(s.t.Context(), remoteFlags{url: f.url, user: name}); err != nil {
+		s.t.Fatal(err)
+	}
+	return r.token
+}
