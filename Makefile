@@ -26,8 +26,9 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: build
-build: console ## build bin/sluice, with the console when npm is installed
+build: console ## build bin/sluice, with the console when npm is installed, and bin/sluice-verify
 	$(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/sluice ./server/cmd/sluice
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/sluice-verify ./server/cmd/sluice-verify
 
 .PHONY: console
 console: ## build the web console into web/dist

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
@@ -34,9 +35,9 @@ func (cosignatureRow) TableName() string { return "audit_cosignatures" }
 
 // Witnessed says how far a witness of the configuration has cosigned: Size is 0 if it never did.
 type Witnessed struct {
-	Witness string
-	Size    int64
-	Time    time.Time
+	Witness string    `json:"witness"`
+	Size    int64     `json:"size"`
+	Time    time.Time `json:"time"`
 }
 
 // Witnesses are those of the configuration.
@@ -217,4 +218,40 @@ func (s *store) checkpointOf(ctx context.Context, size int64) (string, error) {
 		return "", nil
 	}
 	return rows[0].Note, nil
+}
+
+// cosignatures checks what known witnesses signed. The checkpoints themselves were held against the records before.
+func (w *walk) cosignatures(db *gorm.DB) error {
+	if w.witnesses.Len() == 0 {
+		return nil
+	}
+	var rows []struct {
+		Size          int64
+		Witness, Line string
+		Note          *string // nil: there is no such checkpoint
+	}
+	err := db.Table("audit_cosignatures AS s").Select("s.size", "s.witness", "s.line", "c.note").
+		Joins("LEFT JOIN audit_checkpoints AS c ON c.size = s.size").Order("s.witness, s.size").Find(&rows).Error
+	if err != nil {
+		return fmt.Errorf("read cosignatures: %w", err)
+	}
+	for _, r := range rows {
+		if r.Note == nil {
+			w.problem("cosignature", "", r.Size, "witness "+r.Witness+" signed a checkpoint that is gone")
+			continue
+		}
+		_, found, err := w.v.OpenCosigned(checkpoint.Add(*r.Note, r.Line), w.witnesses)
+		if err != nil {
+			w.problem("cosignature", "", r.Size, "the cosignature of "+r.Witness+" does not hold: "+err.Error())
+			continue
+		}
+		for _, c := range found {
+			if n := len(w.report.Witnessed); n > 0 && w.report.Witnessed[n-1].Witness == c.Witness {
+				w.report.Witnessed[n-1] = Witnessed{c.Witness, r.Size, c.Time}
+			} else {
+				w.report.Witnessed = append(w.report.Witnessed, Witnessed{c.Witness, r.Size, c.Time})
+			}
+		}
+	}
+	return nil
 }

@@ -289,6 +289,10 @@ func TestCosignaturesAreEvidence(t *testing.T) {
 		if state, err := l.Witnessed(t.Context()); err == nil {
 			t.Errorf("moved to another size: %v", state)
 		}
+		must(t, db.Exec("UPDATE audit_checkpoints SET size = 4").Error)
+		if state, err := l.Witnessed(t.Context()); err == nil {
+			t.Errorf("moved with its checkpoint: %v", state)
+		}
 	})
 }
 

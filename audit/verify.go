@@ -19,15 +19,17 @@ import (
 
 // Report is the result of [Verify]. OK means that no problem was found; findings do not count against it.
 type Report struct {
-	OK             bool      `json:"ok"`
-	Records        int64     `json:"records"`     // read from the database
-	Sealed         int64     `json:"sealed"`      // with a position under a signed checkpoint
-	Unsealed       int64     `json:"unsealed"`    // in the database, waiting for a position
-	WALRecords     int64     `json:"wal_records"` // read from the write-ahead log
-	CheckpointSize int64     `json:"checkpoint_size"`
-	Root           string    `json:"root"` // hex
-	Problems       []Problem `json:"problems"`
-	Findings       []Problem `json:"findings"`
+	OK             bool   `json:"ok"`
+	Records        int64  `json:"records"`     // read from the database
+	Sealed         int64  `json:"sealed"`      // with a position under a signed checkpoint
+	Unsealed       int64  `json:"unsealed"`    // in the database, waiting for a position
+	WALRecords     int64  `json:"wal_records"` // read from the write-ahead log
+	CheckpointSize int64  `json:"checkpoint_size"`
+	Root           string `json:"root"` // hex
+	// Witnessed says how far each known witness has cosigned what was verified.
+	Witnessed []Witnessed `json:"witnessed"`
+	Problems  []Problem   `json:"problems"`
+	Findings  []Problem   `json:"findings"`
 	// More is set if the lists were cut.
 	More bool `json:"more"`
 }
@@ -35,7 +37,7 @@ type Report struct {
 // Problem names one thing that is wrong. Record is the id of the record, or writer/sequence if the id is lost; Index is its
 // position in the tree or a tree size, -1 if it has none.
 //
-// Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, gap, missing, extra, sequence, wal, storage, usage (the
+// Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, cosignature, gap, missing, extra, sequence, wal, storage, usage (the
 // books and the record disagree).
 // Findings: unfinished (admitted without outcome), unbooked, torn (an unfinished write at the end of a segment), unpinned (no
 // checkpoint outside the database).
@@ -57,9 +59,9 @@ func Verify(ctx context.Context, src VerifySource, progress func(done, total int
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	report := Report{Problems: []Problem{}, Findings: []Problem{}}
+	report := Report{Witnessed: []Witnessed{}, Problems: []Problem{}, Findings: []Problem{}}
 	w := &walk{
-		db: src.DB, v: v, report: &report, progress: progress, books: src.Books,
+		db: src.DB, v: v, witnesses: src.Witnesses, report: &report, progress: progress, books: src.Books,
 		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]logRecord{},
 	}
 	// On a running log the order matters: what was read first can only have grown by the time the rest is read.

@@ -23,6 +23,7 @@ type VerifySource struct {
 	SpoolDir    string // of the second write-ahead log, "" without one
 	DB          *gorm.DB
 	VerifierKey string
+	Witnesses   checkpoint.Witnesses // whose cosignatures are checked
 	// Books, if set, compares what the [Sink] wrote with the records.
 	Books Books
 }
@@ -53,20 +54,22 @@ type recordRow struct {
 
 // walk is one verification of a database.
 type walk struct {
-	db       *gorm.DB
-	v        checkpoint.Verifier
-	report   *Report
-	progress func(done, total int64)
-	total    int64
-	edge     edge                // the tree as recomputed so far
-	sealed   map[string]int64    // last sequence with a position, per writer
-	counted  map[string]int64    // positions per writer
-	expected map[int64]tlog.Hash // roots by size, from the checkpoints outside the database
-	badTree  bool
-	logSeqs  map[string]map[uint64]logRecord // records of the write-ahead log not yet met in the database
-	books    Books
-	refused  map[string]bool // writer/sequence of the records whose usage the ledger refused
-	due      []booked        // records to be compared with the books
+	db *gorm.DB
+	v  checkpoint.Verifier
+
+	witnesses checkpoint.Witnesses
+	report    *Report
+	progress  func(done, total int64)
+	total     int64
+	edge      edge                // the tree as recomputed so far
+	sealed    map[string]int64    // last sequence with a position, per writer
+	counted   map[string]int64    // positions per writer
+	expected  map[int64]tlog.Hash // roots by size, from the checkpoints outside the database
+	badTree   bool
+	logSeqs   map[string]map[uint64]logRecord // records of the write-ahead log not yet met in the database
+	books     Books
+	refused   map[string]bool // writer/sequence of the records whose usage the ledger refused
+	due       []booked        // records to be compared with the books
 }
 
 type booked struct {
@@ -113,6 +116,9 @@ func (w *walk) database(ctx context.Context, latest checkpoint.Tree) error {
 		return err
 	}
 	if err := w.surplus(db); err != nil {
+		return err
+	}
+	if err := w.cosignatures(db); err != nil {
 		return err
 	}
 	return w.unfinished(db)

@@ -134,7 +134,7 @@ func TestTamper(t *testing.T) {
 			return p
 		}, "checkpoint", "checkpoint", -1},
 		"readme changed": {func(_ *testing.T, p parts) parts {
-			p.set(readmeName, []byte("trust me"))
+			p.get(readmeName)[100] ^= 1
 			return p
 		}, "file", "", -1},
 	} {
@@ -233,8 +233,8 @@ func TestTamperZip(t *testing.T) {
 	without := func(i int) []byte { return slices.Delete(clone(p), i, i+1).pack(t) }
 	cases := map[string][]byte{
 		"empty": {}, "no zip": []byte("PK, or so they say"), "prefix": append([]byte("#!/bin/sh\n"), good...), "suffix": append(bytes.Clone(good), 'x'),
-		"extra entry": with("notes.txt"), "path": with("../../etc/passwd"), "folder": with("records.jsonl/"), "entry twice": with(recordsName),
-		"compressed tree": compressed(t, p), "comment": commented(t, p),
+		"extra entry": with("notes.txt"), "path": with("../../etc/passwd"), "folder": with("records.jsonl/"), "entry twice": append(clone(p), p[0]).pack(t),
+		"compressed tree": compressed(t, p), "comment": commented(t, p), "other name for some": bytes.Replace(p.pack(t), []byte("\x00records.csv"), []byte("\x00records.xls"), 1),
 	}
 	for n := range 120 { // of any length, so that it cannot pass for a part of the format
 		cases[fmt.Sprint("hidden entry ", n)] = hidden(t, p, strings.Repeat("another table ", 9)[:n])

@@ -52,7 +52,7 @@ type Witness struct {
 	signer checkpoint.Witness
 	own    checkpoint.Witnesses
 	lock   *os.File
-	wait   func(ctx context.Context, d time.Duration) error
+	wait   func(ctx context.Context, d time.Duration)
 
 	tree checkpoint.Tree // the newest checkpoint that was proven, or the one vouched for; empty before the first contact
 	note string          // its note with our cosignature; "" before the first contact
@@ -148,32 +148,28 @@ func (w *Witness) Close() error { return w.lock.Close() }
 // Run passes again and again until ctx ends. What it cannot do it says and tries again, with growing pauses.
 func (w *Witness) Run(ctx context.Context) error {
 	pause := w.cfg.Every
-	for {
+	for ctx.Err() == nil {
 		err := w.Pass(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil || errors.Is(err, ErrAlarm): // Pass has said it
+		failed := err != nil && !errors.Is(err, ErrAlarm) // Pass has said an alarm
+		if !failed {
 			pause = w.cfg.Every
-		default:
+		} else if ctx.Err() == nil {
 			w.log.Error("the log could not be witnessed", slog.String("error", err.Error()), slog.Duration("retry_in", pause))
 		}
-		if w.wait(ctx, pause) != nil {
-			return nil
-		}
-		if err != nil && !errors.Is(err, ErrAlarm) {
+		w.wait(ctx, pause)
+		if failed {
 			pause = min(2*pause, max(maxPause, w.cfg.Every))
 		}
 	}
+	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep ends after d, or with ctx.
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-t.C:
-		return nil
 	}
 }

@@ -343,7 +343,7 @@ func TestHandsBackUntilTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if remembered(t, l, dir).Size != 5 {
+	if remembered(t, l, dir).Size != 5 || w.State().Size != 5 {
 		t.Error("what is proven is remembered, whether or not it is taken")
 	}
 	if err := w.Close(); err != nil {
@@ -397,6 +397,17 @@ func TestTwoWitnesses(t *testing.T) {
 	l.set(func() { l.tree = &tree{}; l.tree.grow("a", 305); l.tree.grow("b", 400) })
 	mustObject(t, l, a, kindHistory)
 	mustPass(t, b)
+}
+
+// TestFirstContactReadsTheTree: trusted or not, a root that no hashes give is not cosigned.
+func TestFirstContactReadsTheTree(t *testing.T) {
+	l := newTestLog(t)
+	l.grow("a", 300)
+	l.set(func() { l.note = l.signAs(l.signer, 300, tlog.RecordHash([]byte("x"))) })
+	w, _ := l.watch(l.config(t.TempDir()))
+	if err := w.Pass(t.Context()); !errors.Is(err, ErrAlarm) || !strings.Contains(err.Error(), kindHashes) || l.posts() != 0 || w.note != "" {
+		t.Errorf("%v, %d posts", err, l.posts())
+	}
 }
 
 func TestFirstCheckpointVouchedFor(t *testing.T) {
@@ -531,17 +542,16 @@ func TestRunGoesOn(t *testing.T) {
 	var pauses []time.Duration
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w.wait = func(ctx context.Context, d time.Duration) error {
+	w.wait = func(_ context.Context, d time.Duration) {
 		pauses = append(pauses, d/time.Minute)
 		if len(steps) == 0 {
 			cancel()
-			return ctx.Err()
+			return
 		}
 		if steps[0] != nil {
 			l.set(steps[0])
 		}
 		steps = steps[1:]
-		return nil
 	}
 	if err := w.Run(ctx); err != nil {
 		t.Fatal(err)

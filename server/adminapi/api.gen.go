@@ -1180,6 +1180,19 @@ type VerificationReport struct {
 	Sealed     int64                 `json:"sealed"`
 	Unsealed   int64                 `json:"unsealed"`
 	WalRecords int64                 `json:"wal_records"`
+
+	// Witnessed How far each witness of the configuration has cosigned
+	Witnessed []Witnessed `json:"witnessed"`
+}
+
+// Witnessed defines model for Witnessed.
+type Witnessed struct {
+	// Size Records under the newest checkpoint that it cosigned
+	Size int64 `json:"size"`
+
+	// Time By the clock of the witness
+	Time    time.Time `json:"time"`
+	Witness string    `json:"witness"`
 }
 
 // CollectionPath defines model for CollectionPath.
@@ -1248,6 +1261,18 @@ type GetAuditEventParams struct {
 type ProveAuditEventParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ExportAuditParams defines parameters for ExportAudit.
+type ExportAuditParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// From First instant
+	From *From `form:"from,omitempty" json:"from,omitempty"`
+
+	// To First instant after the range
+	To *To `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // AddLogCosignatureTextBody defines parameters for AddLogCosignature.
@@ -1800,6 +1825,9 @@ type ServerInterface interface {
 	// ProveAuditEvent Proof that a record is in the log under a signed checkpoint
 	// (GET /audit/events/{id}/proof)
 	ProveAuditEvent(c *gin.Context, id IdPath, params ProveAuditEventParams)
+	// ExportAudit An evidence bundle of the tenant's records
+	// (GET /audit/export)
+	ExportAudit(c *gin.Context, params ExportAuditParams)
 	// GetLogCheckpoint The newest checkpoint with the cosignatures of the witnesses
 	// (GET /audit/log/checkpoint)
 	GetLogCheckpoint(c *gin.Context)
@@ -2162,6 +2190,49 @@ func (siw *ServerInterfaceWrapper) ProveAuditEvent(c *gin.Context) {
 	}
 
 	siw.Handler.ProveAuditEvent(c, id, params)
+}
+
+// ExportAudit operation middleware
+func (siw *ServerInterfaceWrapper) ExportAudit(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportAuditParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExportAudit(c, params)
 }
 
 // GetLogCheckpoint operation middleware
@@ -3364,6 +3435,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/audit/events", wrapper.SearchAudit)
 	router.GET(options.BaseURL+"/audit/events/:id", wrapper.GetAuditEvent)
 	router.GET(options.BaseURL+"/audit/events/:id/proof", wrapper.ProveAuditEvent)
+	router.GET(options.BaseURL+"/audit/export", wrapper.ExportAudit)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)
 	router.GET(options.BaseURL+"/audit/log/checkpoint", wrapper.GetLogCheckpoint)
 	router.POST(options.BaseURL+"/audit/log/cosignatures", wrapper.AddLogCosignature)

@@ -166,8 +166,16 @@ func reportView(r audit.Report) *VerificationReport {
 	findings := problemViews(r.Findings)
 	return &VerificationReport{
 		Ok: r.OK, Records: r.Records, Sealed: r.Sealed, Unsealed: r.Unsealed, WalRecords: r.WALRecords, CheckpointSize: r.CheckpointSize,
-		Root: r.Root, Problems: problemViews(r.Problems), Findings: &findings, More: &r.More,
+		Root: r.Root, Witnessed: witnessedViews(r.Witnessed), Problems: problemViews(r.Problems), Findings: &findings, More: &r.More,
 	}
+}
+
+func witnessedViews(witnessed []audit.Witnessed) []Witnessed {
+	out := []Witnessed{}
+	for _, w := range witnessed {
+		out = append(out, Witnessed{Witness: w.Witness, Size: w.Size, Time: w.Time})
+	}
+	return out
 }
 
 func problemViews(problems []audit.Problem) []VerificationProblem {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -50,8 +51,8 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			}
 			defer func() { _ = database.Close(db) }()
 			progress := func(int64, int64) {}
-			if isTerminal(a.env.stderr) {
-				progress = func(done, total int64) { fmt.Fprintf(a.env.stderr, "\rverified %d of %d records", done, total) }
+			if show := a.progress("records", "条记录"); show != nil {
+				progress = func(done, total int64) { show(int(done), int(total)) }
 			}
 			report, err := audit.Verify(cmd.Context(), server.VerifySource(cfg, db, verifier), progress)
 			if isTerminal(a.env.stderr) {
@@ -85,7 +86,7 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			return nil
 		},
 	}
-	cmd.AddCommand(verify, key, a.adoptCommand(), a.witnessCommand())
+	cmd.AddCommand(verify, key, a.exportCommand(), a.adoptCommand(), a.witnessCommand())
 	return cmd
 }
 
@@ -139,6 +140,9 @@ func (a *app) printReport(r audit.Report, asJSON bool) error {
 		}
 		fmt.Fprintf(a.env.stdout, "%s\nrecords %d (sealed %d, waiting %d, in the write-ahead log %d), checkpoint size %d, root %s\n",
 			verdict, r.Records, r.Sealed, r.Unsealed, r.WALRecords, r.CheckpointSize, r.Root)
+		for _, w := range r.Witnessed {
+			fmt.Fprintf(a.env.stdout, "witness %s: cosigned up to record %d, at %s\n", w.Witness, w.Size, w.Time.Format(time.RFC3339))
+		}
 		for _, p := range r.Problems {
 			fmt.Fprintf(a.env.stdout, "  %s\n", describe(p))
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -224,11 +225,7 @@ func (s *witnessSession) token(ctx context.Context, refused string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("sign in: %w", err)
 	}
-	body, err := json.Marshal(adminapi.LoginRequest{User: s.user, Password: password})
-	if err != nil {
-		return "", fmt.Errorf("sign in: %w", err)
-	}
-	session, err := signInWitness(ctx, s.url, string(body))
+	session, err := signInWitness(ctx, s.url, adminapi.LoginRequest{User: s.user, Password: password})
 	if err != nil {
 		return "", fmt.Errorf("sign in as %s: %w", s.user, err)
 	}
@@ -236,8 +233,12 @@ func (s *witnessSession) token(ctx context.Context, refused string) (string, err
 	return s.access, nil
 }
 
-func signInWitness(ctx context.Context, address, body string) (adminapi.Session, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
+func signInWitness(ctx context.Context, address string, credentials any) (adminapi.Session, error) {
+	body, err := json.Marshal(credentials)
+	if err != nil {
+		return adminapi.Session{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return adminapi.Session{}, err
 	}

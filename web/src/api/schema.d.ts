@@ -361,6 +361,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * An evidence bundle of the tenant's records
+         * @description A zip with the sealed records of the tenant in the time range, their proofs, the signed checkpoint with cosignatures, and tables for people. Whoever has the public key checks
+         *     it offline with sluice-verify. It is checked before it is sent. The whole log, of all tenants, is exported on the server: `sluice audit export`.
+         */
+        get: operations["exportAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/checkpoint": {
         parameters: {
             query?: never;
@@ -1246,11 +1267,26 @@ export interface components {
             /** Format: int64 */
             checkpoint_size: number;
             root: string;
+            /** @description How far each witness of the configuration has cosigned */
+            witnessed: components["schemas"]["Witnessed"][];
             problems: components["schemas"]["VerificationProblem"][];
             /** @description Worth a look, but no damage */
             findings?: components["schemas"]["VerificationProblem"][];
             /** @description The lists were cut */
             more?: boolean;
+        };
+        Witnessed: {
+            witness: string;
+            /**
+             * Format: int64
+             * @description Records under the newest checkpoint that it cosigned
+             */
+            size: number;
+            /**
+             * Format: date-time
+             * @description By the clock of the witness
+             */
+            time: string;
         };
         VerificationProblem: {
             kind: string;
@@ -2392,6 +2428,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditProof"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    exportAudit: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description First instant */
+                from?: components["parameters"]["From"];
+                /** @description First instant after the range */
+                to?: components["parameters"]["To"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bundle */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -78,6 +78,20 @@ function Report({ report, at, onRecord }: { report: Schema['VerificationReport']
         description={at && <Time at={at} />}
       />
       <Descriptions size="small" column={{ xs: 1, sm: 3 }} items={numbers} />
+      {report.witnessed.length === 0 && <Typography.Text type="secondary">{t('verify.noWitness')}</Typography.Text>}
+      {report.witnessed.length > 0 && (
+        <Table
+          size="small"
+          pagination={false}
+          rowKey="witness"
+          dataSource={report.witnessed}
+          columns={[
+            { title: t('verify.witness'), dataIndex: 'witness' },
+            { title: t('verify.witnessSize'), dataIndex: 'size', align: 'right', render: (n: number) => count(n, language) },
+            { title: t('verify.witnessTime'), dataIndex: 'time', render: (at: string) => <Time at={at} /> },
+          ]}
+        />
+      )}
       <div>
         <Typography.Text type="secondary">{t('verify.root')}</Typography.Text>{' '}
         <Typography.Text code copyable style={{ wordBreak: 'break-all' }}>

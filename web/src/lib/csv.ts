@@ -9,8 +9,8 @@ function csvCell(cell: string | number): string {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-export function download(name: string, kind: string, text: string) {
-  const url = URL.createObjectURL(new Blob([text], { type: kind }));
+export function download(name: string, kind: string, content: BlobPart) {
+  const url = URL.createObjectURL(new Blob([content], { type: kind }));
   const link = document.createElement('a');
   link.href = url;
   link.download = name;

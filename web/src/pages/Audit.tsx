@@ -1,5 +1,5 @@
-import { SafetyCertificateOutlined } from '@ant-design/icons';
-import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { FileZipOutlined, SafetyCertificateOutlined } from '@ant-design/icons';
+import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
 import { Button, DatePicker, Flex, Input, Select, Tag, Typography } from 'antd';
 import dayjs from 'dayjs';
 import { useState } from 'react';
@@ -10,9 +10,11 @@ import { AuditDrawer } from '../components/AuditDrawer';
 import { type Column, DataTable } from '../components/DataTable';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
+import { Failure } from '../components/Failure';
 import { VerifyModal } from '../components/VerifyModal';
 import { useLabel, useLanguage } from '../i18n';
 import { exactNano, iso, money } from '../lib/format';
+import { download } from '../lib/csv';
 import { useMay } from '../lib/me';
 import { useFilters } from '../lib/url';
 
@@ -56,6 +58,10 @@ export default function Audit() {
     placeholderData: keepPreviousData,
   });
   const older = page.data?.next;
+  const evidence = useMutation({
+    mutationFn: () => call(api.GET('/audit/export', { params: { query: { from: query.from, to: query.to } }, parseAs: 'blob' })),
+    onSuccess: (zip) => download(`evidence-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.zip`, 'application/zip', zip),
+  });
   const actions = useActions();
   const filtered = [f.from, f.to, f.request, f.actor, f.action, f.stage, f.outcome, f.model, f.rollout].some(Boolean);
 
@@ -114,13 +120,19 @@ export default function Audit() {
       title={t('nav.audit')}
       note={t('audit.note')}
       actions={
-        mayVerify && (
-          <Button type="primary" icon={<SafetyCertificateOutlined aria-hidden />} onClick={() => setVerifying(true)}>
-            {t('audit.verify')}
+        <Flex gap={8}>
+          <Button icon={<FileZipOutlined aria-hidden />} title={t('audit.exportNote')} loading={evidence.isPending} onClick={() => evidence.mutate()}>
+            {t('audit.export')}
           </Button>
-        )
+          {mayVerify && (
+            <Button type="primary" icon={<SafetyCertificateOutlined aria-hidden />} onClick={() => setVerifying(true)}>
+              {t('audit.verify')}
+            </Button>
+          )}
+        </Flex>
       }
     >
+      {evidence.error && <Failure error={evidence.error} />}
       <Flex gap={8} wrap role="search" aria-label={t('audit.filters')}>
         <DatePicker.RangePicker
           aria-label={t('audit.range')}
