@@ -225,33 +225,49 @@ func (w *walk) cosignatures(db *gorm.DB) error {
 	if w.witnesses.Len() == 0 {
 		return nil
 	}
-	var rows []struct {
-		Size          int64
-		Witness, Line string
-		Note          *string // nil: there is no such checkpoint
-	}
-	err := db.Table("audit_cosignatures AS s").Select("s.size", "s.witness", "s.line", "c.note").
-		Joins("LEFT JOIN audit_checkpoints AS c ON c.size = s.size").Order("s.witness, s.size").Find(&rows).Error
-	if err != nil {
-		return fmt.Errorf("read cosignatures: %w", err)
-	}
-	for _, r := range rows {
-		if r.Note == nil {
-			w.problem("cosignature", "", r.Size, "witness "+r.Witness+" signed a checkpoint that is gone")
-			continue
-		}
-		_, found, err := w.v.OpenCosigned(checkpoint.Add(*r.Note, r.Line), w.witnesses)
+	for size, witness := int64(-1), ""; ; {
+		var rows []signedRow
+		err := db.Table("audit_cosignatures AS s").Select("s.size", "s.witness", "s.line", "c.note").
+			Joins("LEFT JOIN audit_checkpoints AS c ON c.size = s.size").
+			Where("s.size > ? OR s.size = ? AND s.witness > ?", size, size, witness).Order("s.size, s.witness").Limit(verifyBatch).Find(&rows).Error
 		if err != nil {
-			w.problem("cosignature", "", r.Size, "the cosignature of "+r.Witness+" does not hold: "+err.Error())
-			continue
+			return fmt.Errorf("read cosignatures: %w", err)
 		}
-		for _, c := range found {
-			if n := len(w.report.Witnessed); n > 0 && w.report.Witnessed[n-1].Witness == c.Witness {
-				w.report.Witnessed[n-1] = Witnessed{c.Witness, r.Size, c.Time}
-			} else {
-				w.report.Witnessed = append(w.report.Witnessed, Witnessed{c.Witness, r.Size, c.Time})
-			}
+		for _, r := range rows {
+			w.cosignature(r)
+			size, witness = r.Size, r.Witness
+		}
+		if len(rows) < verifyBatch {
+			break
 		}
 	}
+	slices.SortFunc(w.report.Witnessed, func(a, b Witnessed) int { return strings.Compare(a.Witness, b.Witness) })
 	return nil
+}
+
+// signedRow is what a witness signed.
+type signedRow struct {
+	Size          int64
+	Witness, Line string
+	Note          *string // nil: there is no such checkpoint
+}
+
+func (w *walk) cosignature(r signedRow) {
+	if r.Note == nil {
+		w.problem("cosignature", "", r.Size, "witness "+r.Witness+" signed a checkpoint that is gone")
+		return
+	}
+	_, found, err := w.v.OpenCosigned(checkpoint.Add(*r.Note, r.Line), w.witnesses)
+	if err != nil {
+		w.problem("cosignature", "", r.Size, "the cosignature of "+r.Witness+" does not hold: "+err.Error())
+		return
+	}
+	for _, c := range found {
+		next := Witnessed{c.Witness, r.Size, c.Time}
+		if i := slices.IndexFunc(w.report.Witnessed, func(o Witnessed) bool { return o.Witness == c.Witness }); i >= 0 {
+			w.report.Witnessed[i] = next // they come by size
+		} else {
+			w.report.Witnessed = append(w.report.Witnessed, next)
+		}
+	}
 }

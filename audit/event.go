@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
-// The parts of a record, which package record defines.
+// Event is a record; the others are its parts. Package record says what they mean.
 type (
 	Event   = record.Event
 	Actor   = record.Actor

@@ -216,5 +216,5 @@ func openBenchLog(ctx context.Context, dir string) (*audit.Log, *gorm.DB, func()
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, database.Close(db))
 	}
-	return l, db, func() { _ = errors.Join(l.Close(), database.Close(db)) }, nil
+	return l, db, func() { _ = errors.Join(l.Close(), database.Close(db)) }, nil //nolint:contextcheck // closing goes on when the context has ended
 }

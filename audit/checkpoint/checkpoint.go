@@ -124,18 +124,29 @@ func (v Verifier) Open(text string) (Tree, error) {
 	return v.read(n)
 }
 
-func (v Verifier) read(n *note.Note) (Tree, error) {
-	for _, s := range slices.Concat(n.Sigs, n.UnverifiedSigs) { // the note package ignores the unused bits of the last digit
+// maxSize is far above any log and keeps the arithmetic of package tlog, which trusts its sizes, from running over.
+const maxSize = 1 << 48
+
+// canonical reports that the signatures are written in the one way there is: the note package ignores the unused bits of the last digit.
+func canonical(n *note.Note) bool {
+	for _, s := range slices.Concat(n.Sigs, n.UnverifiedSigs) {
 		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
-			return Tree{}, errors.New("open checkpoint: the signature is not in its canonical form")
+			return false
 		}
+	}
+	return true
+}
+
+func (v Verifier) read(n *note.Note) (Tree, error) {
+	if !canonical(n) {
+		return Tree{}, errors.New("open checkpoint: the signature is not in its canonical form")
 	}
 	lines := strings.Split(n.Text, "\n")
 	if len(lines) < 4 || lines[0] != v.origin {
 		return Tree{}, errors.New("open checkpoint: it is not a checkpoint of " + v.origin)
 	}
 	size, err := strconv.ParseInt(lines[1], 10, 64)
-	if err != nil || size < 0 || strconv.FormatInt(size, 10) != lines[1] {
+	if err != nil || size < 0 || size > maxSize || strconv.FormatInt(size, 10) != lines[1] {
 		return Tree{}, errors.New("open checkpoint: malformed size")
 	}
 	root, err := tlog.ParseHash(lines[2])
@@ -150,6 +161,9 @@ func (v Verifier) OpenText(signed string) (string, error) {
 	n, err := note.Open([]byte(signed), note.VerifierList(v.keys...))
 	if err != nil {
 		return "", fmt.Errorf("open signed text: %w", err)
+	}
+	if !canonical(n) {
+		return "", errors.New("open signed text: the signature is not in its canonical form")
 	}
 	if !strings.HasPrefix(n.Text, v.origin+"/") {
 		return "", errors.New("open signed text: it is not about " + v.origin)

@@ -128,6 +128,15 @@ func TestSignedTexts(t *testing.T) {
 	}
 }
 
+func TestSizesAreBounded(t *testing.T) {
+	s := must(NewSigner("log.example/audit", seed(1)))(t)
+	for size, ok := range map[int64]bool{0: true, 1 << 48: true, 1<<48 + 1: false, 1<<63 - 1: false, -1: false} {
+		if _, err := s.Verifier().Open(must(s.Sign(Tree{Size: size, Root: some.Root}))(t)); ok != (err == nil) {
+			t.Errorf("size %d: %v", size, err)
+		}
+	}
+}
+
 func FuzzOpen(f *testing.F) {
 	s, err := NewSigner("log.example/audit", seed(1))
 	if err != nil {

@@ -34,10 +34,11 @@ func (w Witness) Key() string { return w.key.text() }
 
 // Cosign returns the signature line, with its newline, for a checkpoint that the caller has checked.
 func (w Witness) Cosign(text string) (string, error) {
-	msg, _, found := strings.Cut(text, "\n\n")
-	if !found {
+	end := strings.LastIndex(text, "\n\n") // where the note package cuts
+	if end < 0 {
 		return "", errors.New("cosign checkpoint: it is no signed note")
 	}
+	msg := text[:end]
 	at := w.now().Unix()
 	sig := binary.BigEndian.AppendUint32(nil, w.key.hash())
 	sig = binary.BigEndian.AppendUint64(sig, uint64(at))

@@ -24,7 +24,7 @@ func Adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyri
 	if err != nil {
 		return 0, fmt.Errorf("adopt: %w", err)
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = errors.Join(err, l.Close()) }() //nolint:contextcheck // closing goes on when the context has ended
 	for _, s := range l.wal.snapshot() {
 		records += int64(s.last - s.first + 1)
 	}
