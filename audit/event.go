@@ -7,15 +7,21 @@ import (
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
-// Event is a record; the others are its parts. Package record says what they mean.
 type (
-	Event   = record.Event
-	Actor   = record.Actor
-	Model   = record.Model
+	// Event is one audit record; package record says what it and its parts mean.
+	Event = record.Event
+	// Actor is who acted, and for whom.
+	Actor = record.Actor
+	// Model is what answered.
+	Model = record.Model
+	// Finding counts what the policy found.
 	Finding = record.Finding
-	Usage   = record.Usage
+	// Usage is what the request consumed.
+	Usage = record.Usage
+	// Latency says where the time went.
 	Latency = record.Latency
-	Stage   = record.Stage
+	// Stage is the moment of a request that a record describes.
+	Stage = record.Stage
 )
 
 // The stages, which package record defines.
