@@ -181,7 +181,7 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 	s.run("doctor").wants(t, exitFindings, "newer release")
 
 	change("DELETE FROM goose_db_version WHERE version_id = 99", "UPDATE installation_compatibility SET floor = 8",
-		"DELETE FROM goose_db_version WHERE version_id = 9", "DROP TABLE installation_compatibility")
+		"DELETE FROM goose_db_version WHERE version_id > 8", "DROP TABLE installation_compatibility", "DROP TABLE audit_cosignatures")
 	s.run("serve").wants(t, exitFailed, "sluice migrate")
 	s.run("migrate", "--check").wants(t, exitFindings, "schema version 8")
 	s.run("migrate").wants(t, exitOK, "schema version")

@@ -104,7 +104,7 @@ describe('Login', () => {
 describe('VerifyModal', () => {
   it('follows the job and names the damaged record', async () => {
     const running = { id: 'v1', status: 'running', done: 1, total: 4, started_at: '2026-01-01T00:00:00Z' };
-    const report = { ok: false, records: 4, sealed: 4, unsealed: 0, wal_records: 4, checkpoint_size: 4, root: 'ab', problems: [{ kind: 'leaf', record: 'rec-3', index: 2, cause: 'the payload differs' }] };
+    const report = { ok: false, records: 4, sealed: 4, unsealed: 0, wal_records: 4, checkpoint_size: 4, root: 'ab', witnessed: [{ witness: 'w.example', size: 3, time: '2026-01-01T00:00:01Z' }], problems: [{ kind: 'leaf', record: 'rec-3', index: 2, cause: 'the payload differs' }] };
     const replies = [running, { ...running, done: 3 }, { ...running, status: 'finished', done: 4, finished_at: '2026-01-01T00:00:02Z', report }];
     vi.spyOn(session, 'fetch').mockImplementation(async (request) => json(request.method === 'POST' ? 202 : 200, replies.length > 1 ? replies.shift() : replies[0]));
     const onRecord = vi.fn();
@@ -113,6 +113,7 @@ describe('VerifyModal', () => {
     fireEvent.click(await screen.findByText('rec-3'));
     expect(onRecord).toHaveBeenCalledWith('rec-3');
     expect(screen.getByText('Record changed')).toBeTruthy();
+    expect(screen.getByText('w.example')).toBeTruthy();
     expect(screen.getByText(/The log is damaged: 1 problems/)).toBeTruthy();
   });
 });
