@@ -129,7 +129,7 @@ func TestObjections(t *testing.T) {
 			l.tree.grow("a", 1)
 			l.note = l.signAs(l.signer, l.tree.size, tlog.RecordHash([]byte("x")))
 		}},
-		"a size that no log has": {kindHistory, func(l *testLog) { l.note = l.signAs(l.signer, 1<<62, tlog.RecordHash([]byte("x"))) }},
+		"a size that no log has": {kindKey, func(l *testLog) { l.note = l.signAs(l.signer, 1<<62, tlog.RecordHash([]byte("x"))) }},
 		"another key": {kindKey, func(l *testLog) {
 			l.tree.grow("a", 1)
 			l.note = l.signAs(newSigner(l.t, 2), l.tree.size, l.tree.root(l.tree.size))
