@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 )
 
-
 // Pass looks at the log once. A new checkpoint that is proven to extend the remembered one is remembered, cosigned and handed back.
 // Errors: [ErrAlarm], which Pass also logs, if the log contradicts what is remembered or alarms are not cleared; any other error if the
 // log could not be read or did not take the cosignature.
