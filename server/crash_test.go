@@ -137,7 +137,7 @@ limits: {key: {concurrent: 0}}
 			Items []struct{ Event json.RawMessage }
 			Next  string
 		}
-		in.admin(http.MethodGet, "/audit/events?limit=200&stage=outcome&action=chat.completions&cursor="+cursor, nil, &page)
+		in.admin(http.MethodGet, "/audit/records?limit=200&stage=outcome&action=chat.completions&cursor="+cursor, nil, &page)
 		for _, item := range page.Items {
 			var e auditEvent
 			if err := json.Unmarshal(item.Event, &e); err != nil {

@@ -256,7 +256,7 @@ func (in *installation) records(request string, n int) []auditEvent {
 		var page struct {
 			Items []struct{ Event json.RawMessage }
 		}
-		in.admin(http.MethodGet, "/audit/events?limit=200&request="+request, nil, &page)
+		in.admin(http.MethodGet, "/audit/records?limit=200&request="+request, nil, &page)
 		out = nil
 		for _, item := range page.Items {
 			e := auditEvent{raw: item.Event}

@@ -118,7 +118,7 @@ func (in *installation) checkTransitions(r rollout) {
 			continue
 		}
 		eventually(in.t, "the audit record of the transition to "+h.To, func() bool {
-			return in.send(http.MethodGet, "/api/v1/audit/events/"+h.Receipt, in.token, nil).status == http.StatusOK
+			return in.send(http.MethodGet, "/api/v1/audit/records/"+h.Receipt, in.token, nil).status == http.StatusOK
 		})
 	}
 }

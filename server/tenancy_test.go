@@ -45,7 +45,7 @@ func TestTenantsStayApart(t *testing.T) {
 
 	checker, _ := signIn("checker")
 	events := func(query string) string {
-		return string(in.send(http.MethodGet, "/api/v1/audit/events?limit=200&"+query, checker, nil).body)
+		return string(in.send(http.MethodGet, "/api/v1/audit/records?limit=200&"+query, checker, nil).body)
 	}
 	request := func(r reply) string { return "request=" + r.header.Get("X-Request-Id") }
 	eventually(t, "the refusal in the log of whoever tried", func() bool {
@@ -83,7 +83,7 @@ func TestStrangersCannotFillTheAuditLog(t *testing.T) {
 		var page struct {
 			Items []struct{ Event auditEvent }
 		}
-		r := in.admin(http.MethodGet, "/audit/events?limit=200&"+query, nil, &page)
+		r := in.admin(http.MethodGet, "/audit/records?limit=200&"+query, nil, &page)
 		return len(page.Items), string(r.body)
 	}
 	eventually(t, "the records of the guesses", func() bool {

@@ -139,7 +139,7 @@ func TestWitness(t *testing.T) {
 	}
 	for _, action := range []string{"getLogCheckpoint", "getLogTile", "addLogCosignature"} {
 		var page struct{ Items []any }
-		in.admin(http.MethodGet, "/audit/events?action=admin."+action, nil, &page)
+		in.admin(http.MethodGet, "/audit/records?action=admin."+action, nil, &page)
 		if len(page.Items) != 0 {
 			t.Errorf("%s leaves records: the log grows because it is looked at", action)
 		}

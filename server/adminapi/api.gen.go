@@ -1817,13 +1817,13 @@ type ServerInterface interface {
 	// (GET /audit/checkpoint)
 	GetCheckpoint(c *gin.Context)
 	// SearchAudit Search audit records, newest first
-	// (GET /audit/events)
+	// (GET /audit/records)
 	SearchAudit(c *gin.Context, params SearchAuditParams)
 	// GetAuditEvent One audit record
-	// (GET /audit/events/{id})
+	// (GET /audit/records/{id})
 	GetAuditEvent(c *gin.Context, id IdPath, params GetAuditEventParams)
 	// ProveAuditEvent Proof that a record is in the log under a signed checkpoint
-	// (GET /audit/events/{id}/proof)
+	// (GET /audit/records/{id}/proof)
 	ProveAuditEvent(c *gin.Context, id IdPath, params ProveAuditEventParams)
 	// ExportAudit An evidence bundle of the tenant's records
 	// (GET /audit/export)
@@ -3432,9 +3432,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/budgets", wrapper.ListBudgets)
 	router.PUT(options.BaseURL+"/budgets", wrapper.SetBudget)
 	router.GET(options.BaseURL+"/usage", wrapper.ReportUsage)
-	router.GET(options.BaseURL+"/audit/events", wrapper.SearchAudit)
-	router.GET(options.BaseURL+"/audit/events/:id", wrapper.GetAuditEvent)
-	router.GET(options.BaseURL+"/audit/events/:id/proof", wrapper.ProveAuditEvent)
+	router.GET(options.BaseURL+"/audit/records", wrapper.SearchAudit)
+	router.GET(options.BaseURL+"/audit/records/:id", wrapper.GetAuditEvent)
+	router.GET(options.BaseURL+"/audit/records/:id/proof", wrapper.ProveAuditEvent)
 	router.GET(options.BaseURL+"/audit/export", wrapper.ExportAudit)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)
 	router.GET(options.BaseURL+"/audit/log/checkpoint", wrapper.GetLogCheckpoint)

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// SearchAudit implements GET /audit/events.
+// SearchAudit implements GET /audit/records.
 func (s *Server) SearchAudit(c *gin.Context, params SearchAuditParams) {
 	q := audit.Query{
 		Tenant: tenantOf(c), Request: deref(params.Request), Actor: deref(params.Actor), Action: deref(params.Action),
@@ -62,7 +62,7 @@ func (s *Server) entry(c *gin.Context, id string) (audit.Entry, error) {
 	return e, err
 }
 
-// GetAuditEvent implements GET /audit/events/{id}.
+// GetAuditEvent implements GET /audit/records/{id}.
 func (s *Server) GetAuditEvent(c *gin.Context, id IdPath, _ GetAuditEventParams) {
 	e, err := s.entry(c, id)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Server) GetAuditEvent(c *gin.Context, id IdPath, _ GetAuditEventParams)
 	s.reply(c, http.StatusOK, view, err)
 }
 
-// ProveAuditEvent implements GET /audit/events/{id}/proof.
+// ProveAuditEvent implements GET /audit/records/{id}/proof.
 func (s *Server) ProveAuditEvent(c *gin.Context, id IdPath, _ ProveAuditEventParams) {
 	e, err := s.entry(c, id)
 	if err != nil {

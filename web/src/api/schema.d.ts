@@ -307,7 +307,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/audit/events": {
+    "/audit/records": {
         parameters: {
             query?: never;
             header?: never;
@@ -324,7 +324,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/audit/events/{id}": {
+    "/audit/records/{id}": {
         parameters: {
             query?: never;
             header?: never;
@@ -341,7 +341,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/audit/events/{id}/proof": {
+    "/audit/records/{id}/proof": {
         parameters: {
             query?: never;
             header?: never;

@@ -17,13 +17,13 @@ export function AuditDrawer({ id, onClose, onRequest }: { id: string; onClose: (
   const { t } = useTranslation();
   const entry = useQuery({
     queryKey: ['audit-event', id],
-    queryFn: () => call(api.GET('/audit/events/{id}', { params: { path: { id } } })),
+    queryFn: () => call(api.GET('/audit/records/{id}', { params: { path: { id } } })),
     // a record that was just written becomes searchable a moment later
     retry: (failures, error) => failures < 4 && toApiError(error).code === 'not_found',
     retryDelay: 500,
   });
   const proof = useMutation({
-    mutationFn: () => call(api.GET('/audit/events/{id}/proof', { params: { path: { id } } })),
+    mutationFn: () => call(api.GET('/audit/records/{id}/proof', { params: { path: { id } } })),
     onSuccess: (p) => download(`proof-${id}.json`, 'application/json', JSON.stringify(p, null, 2)),
   });
   return (

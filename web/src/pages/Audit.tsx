@@ -54,7 +54,7 @@ export default function Audit() {
   };
   const page = useQuery({
     queryKey: ['audit', query],
-    queryFn: () => call(api.GET('/audit/events', { params: { query } })),
+    queryFn: () => call(api.GET('/audit/records', { params: { query } })),
     placeholderData: keepPreviousData,
   });
   const older = page.data?.next;
