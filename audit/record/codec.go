@@ -49,35 +49,44 @@ func marshal(v eventV2) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// Decode reads a payload of any known schema version.
+// Decode reads a payload of any known schema version. Each version begins with its number, so that nothing has to be read twice.
 func Decode(payload []byte) (Event, error) {
-	var head struct {
-		Schema int `json:"schema"`
-	}
-	if err := json.Unmarshal(payload, &head); err != nil {
-		return Event{}, fmt.Errorf("decode audit event: %w", err)
-	}
-	switch head.Schema {
+	var e Event
+	var err error
+	begins := schemaOf(payload)
+	switch begins {
 	case schemaV1:
-		v, err := strictly[eventV1](payload)
-		return fromV1(v), err
+		e, err = decode(payload, fromV1)
 	case schemaV2:
-		v, err := strictly[eventV2](payload)
-		return fromV2(v), err
+		e, err = decode(payload, fromV2)
 	default:
-		return Event{}, fmt.Errorf("decode audit event: schema %d is unknown to this release", head.Schema)
+		return Event{}, fmt.Errorf("decode audit event: its schema is unknown to this release: %.24q", payload)
 	}
+	if err == nil && e.Schema != begins { // it names one a second time
+		return Event{}, fmt.Errorf("decode audit event: it begins as schema %d and says it has %d", begins, e.Schema)
+	}
+	return e, err
 }
 
-// strictly decodes one JSON value of known fields with nothing behind it.
-func strictly[T any](payload []byte) (v T, err error) {
+// schemaOf returns the number that a payload begins with, 0 if it begins otherwise than any version does.
+func schemaOf(payload []byte) int {
+	rest, ok := bytes.CutPrefix(payload, []byte(`{"schema":`))
+	if !ok || len(rest) < 2 || rest[0] < '0' || rest[0] > '9' || rest[1] != ',' && rest[1] != '}' {
+		return 0
+	}
+	return int(rest[0] - '0')
+}
+
+// decode reads one JSON value of known fields with nothing behind it.
+func decode[T any](payload []byte, event func(T) Event) (Event, error) {
+	var v T
 	dec := json.NewDecoder(bytes.NewReader(payload))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&v); err != nil {
-		return *new(T), fmt.Errorf("decode audit event: %w", err)
+		return Event{}, fmt.Errorf("decode audit event: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return *new(T), errors.New("decode audit event: bytes follow the record")
+		return Event{}, errors.New("decode audit event: bytes follow the record")
 	}
-	return v, nil
+	return event(v), nil
 }

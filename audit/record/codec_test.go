@@ -133,6 +133,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for _, bad := range []string{
 		``, `null`, `[]`, `{"schema":3}`, `{"schema":1,"surprise":1}`, `{"schema":1}{}`, `{"schema":1} x`, `{"schema":1,"time":1.5}`,
+		`{"schema":1,"schema":2}`, `{"schema":2,"schema":1}`, `{"schema":22}`, `{"schema":2`, `{"schema":-1}`, `{"id":"x","schema":2}`, ` {"schema":2}`,
 	} {
 		if e, err := record.Decode([]byte(bad)); err == nil {
 			t.Errorf("%q was read as %+v", bad, e)
