@@ -48,10 +48,24 @@ type Log struct {
 	rewritten atomic.Pointer[string]
 }
 
+// Text is a prompt or an answer to keep beside its record. A record keeps at most one of each direction.
+type Text struct {
+	Direction string // "request" or "answer"
+	Form      string // "masked" or "clear"
+	Text      string
+}
+
 // Append makes e durable in the local write-ahead log and returns its receipt. It fills Schema and ID, and Time if zero. Every
 // error has the code audit_unavailable, except an event too large to record: the caller must refuse the request. A cancelled
 // context ends the wait, not necessarily the write.
 func (l *Log) Append(ctx context.Context, e Event) (Receipt, error) {
+	return l.AppendWith(ctx, e, "")
+}
+
+// AppendWith is Append for a record with a prompt or an answer to keep: each text is encrypted under a key of its subject before it
+// touches a disk, and becomes durable with the record or not at all. It fills Contents. Empty texts are left out. subject is what
+// [Subject] returned for the person the texts are of; Erase destroys that person's keys.
+func (l *Log) AppendWith(ctx context.Context, e Event, subject string, texts ...Text) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Receipt{}, fault.Wrap(err, fault.CodeAuditUnavailable)
