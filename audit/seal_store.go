@@ -161,7 +161,7 @@ func sealIn(tx *gorm.DB, sg checkpoint.Signer, v checkpoint.Verifier) (int, erro
 			hashes.seen[at+int64(k)] = h
 			stored = append(stored, hashRow{Idx: at + int64(k), Hash: bytes.Clone(h[:])})
 		}
-		leaves = append(leaves, leafRow{Idx: n, Writer: r.Writer, Seq: r.Seq, LeafHash: r.LeafHash})
+		leaves = append(leaves, leafRow{Idx: n, Writer: r.Writer, Seq: r.Seq, LeafHash: r.LeafHash, Time: r.Time})
 	}
 	if err := tx.CreateInBatches(leaves, insertBatch).Error; err != nil {
 		return 0, err
@@ -213,7 +213,7 @@ func nextRecords(tx *gorm.DB) ([]eventRow, error) {
 			break
 		}
 		var rows []eventRow
-		err := tx.Select("writer", "seq", "id", "payload", "leaf_hash").
+		err := tx.Select("writer", "seq", "id", "time", "payload", "leaf_hash").
 			Where("writer = ? AND seq > ? AND seq <= ?", w.Writer, w.Sealed, w.Shipped).Order("seq").Limit(room).Find(&rows).Error
 		if err != nil {
 			return nil, err

@@ -59,6 +59,7 @@ type eventRow struct {
 	Total            int64
 	Payload          []byte
 	LeafHash         []byte
+	OnBehalfOf       string
 }
 
 func (eventRow) TableName() string { return "audit_events" }
@@ -68,6 +69,7 @@ type leafRow struct {
 	Writer   string
 	Seq      int64
 	LeafHash []byte
+	Time     int64 // of the record
 }
 
 func (leafRow) TableName() string { return "audit_leaves" }
@@ -120,7 +122,7 @@ func rowOf(writer string, seq uint64, payload []byte) (eventRow, Event, error) {
 		Rollout: column(e.Rollout), Arm: column(e.Arm), Decision: column(e.Decision), Outcome: column(e.Outcome),
 		ErrorCode: column(e.ErrorCode), Status: int64(e.Status), PromptTokens: e.Usage.PromptTokens,
 		CompletionTokens: e.Usage.CompletionTokens, Cost: e.Usage.Cost, FirstToken: e.Latency.FirstToken, Total: e.Latency.Total,
-		Payload: payload, LeafHash: leaf[:],
+		Payload: payload, LeafHash: leaf[:], OnBehalfOf: column(e.Actor.OnBehalfOf),
 	}, e, nil
 }
 

@@ -169,6 +169,7 @@ func TestTreeTablesAreCovered(t *testing.T) {
 			s.swap("audit_leaves", "idx = ?", args, "writer", "x", func() {
 				s.wants("audit_leaves.writer", "", at, "missing", "sequence")
 			})
+			s.swap("audit_leaves", "idx = ?", args, "time", leaf.Time+1, func() { s.wants("audit_leaves.time", s.ids[at], at, "column") })
 			s.swap("audit_leaves", "idx = ?", args, "idx", int64(99), func() { s.wants("audit_leaves.idx", "", at, "gap") })
 		}
 		var hashes []hashRow

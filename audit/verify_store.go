@@ -48,6 +48,7 @@ type recordRow struct {
 	LeafWriter   string
 	LeafSeq      int64
 	PositionHash []byte
+	PositionTime int64
 	Found        *int64
 	Event        eventRow `gorm:"embedded"`
 }
@@ -210,7 +211,7 @@ func (w *walk) indexes(db *gorm.DB) error {
 func (w *walk) batch(db *gorm.DB, lo, hi int64) error {
 	var rows []recordRow
 	err := db.Table("audit_leaves AS l").
-		Select("l.idx AS idx, l.writer AS leaf_writer, l.seq AS leaf_seq, l.leaf_hash AS position_hash, e.seq AS found, "+eventColumns("e")).
+		Select("l.idx AS idx, l.writer AS leaf_writer, l.seq AS leaf_seq, l.leaf_hash AS position_hash, l.time AS position_time, e.seq AS found, "+eventColumns("e")).
 		Joins("LEFT JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq").
 		Where("l.idx >= ? AND l.idx < ?", lo, hi).Order("l.idx").Find(&rows).Error
 	if err != nil {
@@ -264,6 +265,9 @@ func (w *walk) position(r recordRow, stored map[int64][]byte) {
 		if !bytes.Equal(leaf[:], r.PositionHash) {
 			w.badTree = true
 			w.problem("leaf", r.Event.ID, r.Idx, "the payload does not have the leaf hash of its position")
+		}
+		if r.PositionTime != r.Event.Time {
+			w.problem("column", r.Event.ID, r.Idx, "the position does not have the time of its record")
 		}
 	}
 	at := tlog.StoredHashIndex(0, r.Idx)
@@ -506,6 +510,7 @@ func columnNames() []string {
 		"writer", "seq", "id", "request", "stage", "time", "tenant", "project", "actor_kind", "actor", "session", "source", "action",
 		"resource", "model", "routed", "version", "policy", "rollout", "arm", "decision", "outcome", "error_code", "status",
 		"prompt_tokens", "completion_tokens", "cost", "first_token", "total", "payload", "leaf_hash",
+		"on_behalf_of",
 	}
 }
 

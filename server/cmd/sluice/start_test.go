@@ -181,7 +181,8 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 	s.run("doctor").wants(t, exitFindings, "newer release")
 
 	change("DELETE FROM goose_db_version WHERE version_id = 99", "UPDATE installation_compatibility SET floor = 8",
-		"DELETE FROM goose_db_version WHERE version_id > 8", "DROP TABLE installation_compatibility", "DROP TABLE audit_cosignatures")
+		"DELETE FROM goose_db_version WHERE version_id > 8", "DROP TABLE installation_compatibility", "DROP TABLE audit_cosignatures",
+		"DROP INDEX audit_events_on_behalf_of", "ALTER TABLE audit_events DROP COLUMN on_behalf_of", "ALTER TABLE audit_leaves DROP COLUMN time")
 	s.run("serve").wants(t, exitFailed, "sluice migrate")
 	s.run("migrate", "--check").wants(t, exitFindings, "schema version 8")
 	s.run("migrate").wants(t, exitOK, "schema version")
