@@ -106,9 +106,9 @@ var (
 	lifeline io.Closer //nolint:unused // held so that the pipe stays open
 )
 
-// startServer returns the URL of the maintenance database. A cluster of our own lives as long as the test binary: a watchdog
-// shell stops it and removes its files when this process is gone, however it ended.
-func startServer() (string, error) {
+// startServer returns the URL of the maintenance database. A cluster of our own lives as long as the test binary: watchdogs stop it and
+// remove its files when this process is gone, however it ended.
+func startServer() (_ string, err error) {
 	if u := os.Getenv("SLUICE_TEST_POSTGRES"); u != "" {
 		return u, nil
 	}
@@ -122,8 +122,16 @@ func startServer() (string, error) {
 	}
 	cred, err := unprivileged(dir)
 	if err != nil {
-		return "", err
+		return "", errors.Join(err, os.Remove(dir))
 	}
+	if err := watch(bin, dir, cred); err != nil {
+		return "", errors.Join(fmt.Errorf("start watchdog: %w", err), os.Remove(dir))
+	}
+	defer func() {
+		if err != nil {
+			_ = lifeline.Close() // the watchdog removes what is there so far
+		}
+	}()
 	run := func(name string, args ...string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
@@ -147,17 +155,33 @@ func startServer() (string, error) {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return "", fmt.Errorf("%w\n%s", err, log)
 	}
-	// The watchdog reads a pipe whose other end only this process holds: it ends with the process, whatever ended that.
-	guard := exec.CommandContext(context.Background(), "sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", bin, dir)
-	guard.Dir = dir
-	guard.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setsid: true}
-	if lifeline, err = guard.StdinPipe(); err != nil {
-		return "", fmt.Errorf("start watchdog: %w", err)
-	}
-	if err := guard.Start(); err != nil {
-		return "", fmt.Errorf("start watchdog: %w", err)
-	}
 	return "postgres://sluice@/postgres?host=" + url.QueryEscape(dir), nil
+}
+
+// watch starts two shells that outlive this process, whatever ends it. The first reads a pipe whose other end only this process holds, and
+// stops the server when that ends. The second waits for the first in the same way and removes the files: it runs as our own user, since
+// the server's may not be allowed to remove its directory from the one above.
+func watch(bin, dir string, cred *syscall.Credential) error {
+	stopped, running, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = stopped.Close(), running.Close() }()
+	stop := exec.CommandContext(context.Background(), "sh", "-c", `cat; [ ! -f "$2/data/postmaster.pid" ] || "$1/pg_ctl" -D "$2/data" -m immediate stop`, "sh", bin, dir)
+	stop.Dir, stop.Stdout = dir, running
+	stop.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setsid: true}
+	sweep := exec.CommandContext(context.Background(), "sh", "-c", `cat >/dev/null; rm -rf "$1"`, "sh", dir)
+	sweep.Stdin = stopped
+	sweep.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := sweep.Start(); err != nil {
+		return err
+	}
+	end, err := stop.StdinPipe()
+	if err == nil {
+		err = stop.Start()
+	}
+	lifeline = end
+	return err
 }
 
 func binDir() (string, error) {
