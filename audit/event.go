@@ -20,6 +20,8 @@ type (
 	Usage = record.Usage
 	// Latency says where the time went.
 	Latency = record.Latency
+	// Steps says how long each step took.
+	Steps = record.Steps
 	// Stage is the moment of a request that a record describes.
 	Stage = record.Stage
 )

@@ -95,8 +95,16 @@ func contents(e record.Event) string {
 	return strings.Join(out, "; ")
 }
 
+// detail is the last column. What version 3 of records brought stands in it too, so that the columns of older bundles stay.
 func detail(e record.Event) string {
 	var out []string
+	if e.LabelKey != "" {
+		out = append(out, "label_key="+e.LabelKey)
+	}
+	if s := e.Steps; s != (record.Steps{}) {
+		out = append(out, fmt.Sprintf("steps_us=authenticate %d limit %d policy %d route %d reserve %d retrieve %d record %d prefill %d decode %d",
+			s.Authenticate, s.Limit, s.Policy, s.Route, s.Reserve, s.Retrieve, s.Record, s.Prefill, s.Decode))
+	}
 	for _, k := range slices.Sorted(maps.Keys(e.Detail)) {
 		out = append(out, k+"="+e.Detail[k])
 	}

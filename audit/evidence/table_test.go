@@ -19,7 +19,9 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestTableGolden(t *testing.T) {
 	var table csvTable
 	got := append([]byte{}, table.header()...)
-	for i, e := range []record.Event{fullEvent(), {}, {ID: "=cmd|' /C calc'!A0", Tenant: "@x", Project: "＝1", Detail: map[string]string{"a": "\"q\",\nb"}}} {
+	older := fullEvent() // its row was written before version 3
+	older.Schema, older.LabelKey, older.Steps = 2, "", record.Steps{}
+	for i, e := range []record.Event{older, {}, {ID: "=cmd|' /C calc'!A0", Tenant: "@x", Project: "＝1", Detail: map[string]string{"a": "\"q\",\nb"}}, fullEvent()} {
 		got = append(got, table.row(int64(i), e)...)
 	}
 	path := filepath.Join("testdata", "table.csv")
@@ -47,7 +49,7 @@ func TestTableGolden(t *testing.T) {
 
 func fullEvent() record.Event {
 	return record.Event{
-		Schema: 2, ID: "id", Salt: "salt", Request: "request", Stage: record.StageOutcome, Time: 1_700_000_000_000_001, Tenant: "租户", Project: "project",
+		Schema: 3, ID: "id", Salt: "salt", Request: "request", Stage: record.StageOutcome, Time: 1_700_000_000_000_001, Tenant: "租户", Project: "project",
 		Region: "region", Actor: record.Actor{Kind: "key", ID: "actor", Name: "name", OnBehalfOf: "someone"}, Session: "session", Source: "10.0.0.1",
 		Action: "chat.completions", Resource: "resource", Route: "route", Dialect: "openai",
 		Model: record.Model{
@@ -64,9 +66,10 @@ func fullEvent() record.Event {
 		Usage: record.Usage{
 			PromptTokens: 10, CachedTokens: 3, CompletionTokens: 20, Estimated: true, Cost: -1_234_567_890_123, Currency: "CNY", Energy: 99, EnergyMethod: "declared",
 		},
-		Label: "label", Watermark: "watermark", PromptDigest: "aa", AnswerDigest: "bb",
+		Label: "label", LabelKey: "label key", Watermark: "watermark", PromptDigest: "aa", AnswerDigest: "bb",
 		Contents: []record.Content{{Direction: "request", Form: "masked", Key: "k1", Digest: "dd", Bytes: 5}},
 		Outcome:  "ok", ErrorKind: "kind", ErrorCode: "code", Status: 200, Latency: record.Latency{Admit: 100, Queue: 50, FirstToken: 2000, Total: 9000},
+		Steps:  record.Steps{Authenticate: 1, Limit: 2, Policy: 3, Route: 4, Reserve: 5, Retrieve: 6, Record: 7, Prefill: 8, Decode: 9},
 		Detail: map[string]string{"b": "2", "a": "1"},
 	}
 }

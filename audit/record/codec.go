@@ -3,23 +3,24 @@ package record
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+
+	"github.com/sluice-project/sluice/internal/strictjson"
 )
 
 const (
 	schemaV1 = 1
 	schemaV2 = 2
+	schemaV3 = 3
 	// Schema is the version that Encode writes.
-	Schema = schemaV2
+	Schema = schemaV3
 	// MaxPayload is the largest entry the C2SP tlog-tiles format can export.
 	MaxPayload = 1<<16 - 1
 )
 
 // Encode returns the canonical payload of e. It is a fixed point: decoding and encoding again gives the same bytes.
 func Encode(e Event) ([]byte, error) {
-	b, err := marshal(toV2(e))
+	b, err := marshal(toV3(e))
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func Encode(e Event) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b, err = marshal(toV2(again)); err != nil {
+		if b, err = marshal(toV3(again)); err != nil {
 			return nil, err
 		}
 	}
@@ -39,7 +40,7 @@ func Encode(e Event) ([]byte, error) {
 	return b, nil
 }
 
-func marshal(v eventV2) ([]byte, error) {
+func marshal(v eventV3) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -59,6 +60,8 @@ func Decode(payload []byte) (Event, error) {
 		e, err = decode(payload, fromV1)
 	case schemaV2:
 		e, err = decode(payload, fromV2)
+	case schemaV3:
+		e, err = decode(payload, fromV3)
 	default:
 		return Event{}, fmt.Errorf("decode audit event: its schema is unknown to this release: %.24q", payload)
 	}
@@ -77,16 +80,11 @@ func schemaOf(payload []byte) int {
 	return int(rest[0] - '0')
 }
 
-// decode reads one JSON value of known fields with nothing behind it.
+// decode reads a payload of the version T.
 func decode[T any](payload []byte, event func(T) Event) (Event, error) {
-	var v T
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&v); err != nil {
+	v, err := strictjson.Decode[T](payload)
+	if err != nil {
 		return Event{}, fmt.Errorf("decode audit event: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Event{}, errors.New("decode audit event: bytes follow the record")
 	}
 	return event(v), nil
 }

@@ -16,6 +16,13 @@ import (
 
 // fullEvent sets every field, so that the golden file shows the place and the form of each.
 func fullEvent() record.Event {
+	e := fullEventV2()
+	e.Schema, e.LabelKey = 3, "lk-1"
+	e.Steps = record.Steps{Authenticate: 1, Limit: 2, Policy: 3, Route: 4, Reserve: 5, Retrieve: 6, Record: 7, Prefill: 8, Decode: 9}
+	return e
+}
+
+func fullEventV2() record.Event {
 	e := recordtest.Sample(1)
 	e.Schema, e.ID, e.Salt = 2, "01890000-0000-7000-8000-000000000001", "00112233445566778899aabbccddeeff"
 	e.Region, e.Watermark = "cn-east", "wm-1"
@@ -33,7 +40,7 @@ func fullEvent() record.Event {
 }
 
 func minimal() record.Event {
-	return record.Event{Schema: 2, ID: "01890000-0000-7000-8000-000000000002", Stage: record.StageAction, Time: 1}
+	return record.Event{Schema: 3, ID: "01890000-0000-7000-8000-000000000002", Stage: record.StageAction, Time: 1}
 }
 
 func golden(t *testing.T, name string) []byte {
@@ -45,16 +52,16 @@ func golden(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestEncodingV2IsFrozen must never be updated: stored records and signed hashes depend on these bytes.
-func TestEncodingV2IsFrozen(t *testing.T) {
-	for name, e := range map[string]record.Event{"v2_full": fullEvent(), "v2_minimal": minimal()} {
+// TestEncodingV3IsFrozen must never be updated: stored records and signed hashes depend on these bytes.
+func TestEncodingV3IsFrozen(t *testing.T) {
+	for name, e := range map[string]record.Event{"v3_full": fullEvent(), "v3_minimal": minimal()} {
 		want := golden(t, name)
 		got, err := record.Encode(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s: encoding version 2 has changed:\n%s", name, cmp.Diff(string(want), string(got)))
+			t.Errorf("%s: encoding version 3 has changed:\n%s", name, cmp.Diff(string(want), string(got)))
 		}
 		back, err := record.Decode(want)
 		if err != nil {
@@ -66,13 +73,14 @@ func TestEncodingV2IsFrozen(t *testing.T) {
 	}
 }
 
-// TestVersion1IsReadable must hold for ever: there are logs with such records.
-func TestVersion1IsReadable(t *testing.T) {
-	full, least := fullEvent(), minimal()
-	full.Schema, least.Schema = 1, 1
-	full.Salt, full.Region, full.Watermark, full.Model.Adapter, full.Model.Replay, full.Findings[0].Detector = "", "", "", "", "", ""
-	full.Safety, full.Contents = nil, nil
-	for name, want := range map[string]record.Event{"v1_full": full, "v1_minimal": least} {
+// TestOlderVersionsAreReadable must hold for ever: there are logs with such records.
+func TestOlderVersionsAreReadable(t *testing.T) {
+	full2, full1 := fullEventV2(), fullEventV2()
+	full1.Schema, full1.Salt, full1.Region, full1.Watermark, full1.Model.Adapter, full1.Model.Replay, full1.Findings[0].Detector = 1, "", "", "", "", "", ""
+	full1.Safety, full1.Contents = nil, nil
+	least2, least1 := minimal(), minimal()
+	least2.Schema, least1.Schema = 2, 1
+	for name, want := range map[string]record.Event{"v1_full": full1, "v1_minimal": least1, "v2_full": full2, "v2_minimal": least2} {
 		got, err := record.Decode(golden(t, name))
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +131,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := e
-		want.Schema = 2
+		want.Schema = 3
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s is lost:\n%s", path, d)
 		}
@@ -132,7 +140,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for _, bad := range []string{
-		``, `null`, `[]`, `{"schema":3}`, `{"schema":1,"surprise":1}`, `{"schema":1}{}`, `{"schema":1} x`, `{"schema":1,"time":1.5}`,
+		``, `null`, `[]`, `{"schema":4}`, `{"schema":2,"steps":{}}`, `{"schema":3,"eventV2":{}}`, `{"schema":1,"surprise":1}`, `{"schema":1}{}`, `{"schema":1} x`, `{"schema":1,"time":1.5}`,
 		`{"schema":1,"schema":2}`, `{"schema":2,"schema":1}`, `{"schema":22}`, `{"schema":2`, `{"schema":-1}`, `{"id":"x","schema":2}`, ` {"schema":2}`,
 	} {
 		if e, err := record.Decode([]byte(bad)); err == nil {
@@ -155,6 +163,7 @@ func FuzzDecodeEncode(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"id":"\ud800","stage":"action","time":-1,"detail":{"\u0000":"\ufffd"}}`))
 	f.Add([]byte(`{"schema":1,"findings":[],"model":{},"STAGE":"x"}`))
 	f.Add([]byte(`{"schema":2,"id":"","stage":"","time":0,"contents":[{}],"safety":null}`))
+	f.Add([]byte(`{"schema":3,"id":"","stage":"","time":0,"steps":{"decode":1},"STEPS":{"limit":2},"label_key":"\ufffd"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := record.Decode(b)
 		if err != nil {

@@ -46,6 +46,7 @@ type Event struct {
 
 	Usage        Usage  `json:"usage"`
 	Label        string `json:"label"`
+	LabelKey     string `json:"label_key"`     // id of the key that proves it
 	Watermark    string `json:"watermark"`     // key id
 	PromptDigest string `json:"prompt_digest"` // keyed
 	AnswerDigest string `json:"answer_digest"`
@@ -57,6 +58,7 @@ type Event struct {
 	ErrorCode string            `json:"error_code"`
 	Status    int               `json:"status"`
 	Latency   Latency           `json:"latency"`
+	Steps     Steps             `json:"steps"`
 	Detail    map[string]string `json:"detail,omitempty"`
 }
 
@@ -120,10 +122,24 @@ type Usage struct {
 	EnergyMethod     string `json:"energy_method"`
 }
 
-// Latency holds microseconds since the request arrived.
+// Latency holds microseconds since the request arrived, but for Queue: how long it waited in the engine for a place.
 type Latency struct {
 	Admit      int64 `json:"admit"`
 	Queue      int64 `json:"queue"`
 	FirstToken int64 `json:"first_token"`
 	Total      int64 `json:"total"`
+}
+
+// Steps says how many microseconds each step of a request took; 0 where it was not taken. Prefill and Decode are the engine's own
+// figures, where it has some.
+type Steps struct {
+	Authenticate int64 `json:"authenticate"`
+	Limit        int64 `json:"limit"`
+	Policy       int64 `json:"policy"` // and masking
+	Route        int64 `json:"route"`
+	Reserve      int64 `json:"reserve"` // of the worst-case cost
+	Retrieve     int64 `json:"retrieve"`
+	Record       int64 `json:"record"` // making the admitted record durable
+	Prefill      int64 `json:"prefill"`
+	Decode       int64 `json:"decode"`
 }

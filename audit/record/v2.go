@@ -1,7 +1,8 @@
 package record
 
 // eventV2 is the canonical encoding, version 2: JSON in this field order, absent when zero, integers only, no HTML escapes, map keys
-// sorted. It never changes; the golden files hold it. A new field of Event needs an eventV3 beside it, and a decoder for all.
+// sorted. It never changes; the golden files hold it. Version 3 begins with it; a new field of Event needs an eventV4, and a decoder
+// for all.
 type eventV2 struct {
 	Schema       int               `json:"schema"`
 	ID           string            `json:"id"`
