@@ -40,15 +40,6 @@ type Witnessed struct {
 	Time    time.Time `json:"time"`
 }
 
-// Witnesses are those of the configuration.
-func (l *Log) Witnesses() checkpoint.Witnesses {
-	w, err := checkpoint.NewWitnesses(strings.Join(l.cfg.Witnesses, "\n"))
-	if err != nil { // Validate has read them
-		return checkpoint.Witnesses{}
-	}
-	return w
-}
-
 // HashTile returns the hashes of a tile of height 8 of the tree under the newest checkpoint, 32 bytes each. Errors: CodeInvalidValue for
 // what is no hash tile, CodeNotFound for one with hashes beyond the checkpoint.
 func (l *Log) HashTile(ctx context.Context, t tlog.Tile) ([]byte, error) {
@@ -80,10 +71,9 @@ func (l *Log) CosignedCheckpoint(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read cosignatures: %w", err)
 	}
-	known := l.Witnesses()
 	for _, r := range rows {
 		with := checkpoint.Add(text, r.Line)
-		if _, _, err := l.reads.OpenCosigned(with, known); err != nil { // one bad row must not hide the checkpoint
+		if _, _, err := l.reads.OpenCosigned(with, l.witnesses); err != nil { // one bad row must not hide the checkpoint
 			l.log.Error("a stored cosignature does not hold: the database was changed", slog.String("witness", r.Witness), slog.Int64("size", t.Size))
 			continue
 		}
@@ -124,10 +114,9 @@ const lastTime = 253402300799
 
 // cosignatures checks each line against the stored checkpoint, by itself, and returns those of known witnesses.
 func (l *Log) cosignatures(stored string, size int64, lines []string) ([]cosignatureRow, error) {
-	known := l.Witnesses()
 	var rows []cosignatureRow
 	for _, line := range lines {
-		_, found, err := l.reads.OpenCosigned(checkpoint.Add(stored, line), known)
+		_, found, err := l.reads.OpenCosigned(checkpoint.Add(stored, line), l.witnesses)
 		if err != nil {
 			return nil, fault.Wrap(err, fault.CodeInvalidValue, "body", fault.Say("a cosignature does not hold", "联署签名无效"))
 		}
@@ -159,7 +148,6 @@ func splitNote(note string) (body string, lines []string) {
 // Witnessed returns how far each witness of the configuration has cosigned, in the order of the configuration. What it returns was
 // checked with the keys of the log and of the witness.
 func (l *Log) Witnessed(ctx context.Context) ([]Witnessed, error) {
-	known := l.Witnesses()
 	out := make([]Witnessed, 0, len(l.cfg.Witnesses))
 	for _, name := range witnessNames(l.cfg.Witnesses) {
 		var rows []cosignatureRow
@@ -169,7 +157,7 @@ func (l *Log) Witnessed(ctx context.Context) ([]Witnessed, error) {
 		}
 		w := Witnessed{Witness: name}
 		for _, r := range rows {
-			if w.Size, w.Time, err = l.store.cosigned(ctx, l.reads, known, r); err != nil {
+			if w.Size, w.Time, err = l.store.cosigned(ctx, l.reads, l.witnesses, r); err != nil {
 				return nil, fmt.Errorf("%w: the cosignature of %s for size %d: %w", errRewritten, name, r.Size, err)
 			}
 		}

@@ -149,7 +149,7 @@ func TestCosign(t *testing.T) {
 			t.Helper()
 			note, err := l.CosignedCheckpoint(ctx)
 			must(t, err)
-			tree, by, err := l.reads.OpenCosigned(note, l.Witnesses())
+			tree, by, err := l.reads.OpenCosigned(note, l.witnesses)
 			must(t, err)
 			var names []string
 			for _, c := range by {
@@ -278,7 +278,7 @@ func TestCosignaturesAreEvidence(t *testing.T) {
 			must(t, db.Exec("UPDATE audit_cosignatures SET line = ?", bad).Error)
 			got, err := l.CosignedCheckpoint(t.Context())
 			must(t, err)
-			if _, by, err := l.reads.OpenCosigned(got, l.Witnesses()); err != nil || len(by) != 0 {
+			if _, by, err := l.reads.OpenCosigned(got, l.witnesses); err != nil || len(by) != 0 {
 				t.Errorf("line %q: cosigned by %v, %v", bad, by, err)
 			}
 			if state, err := l.Witnessed(t.Context()); err == nil && state[0].Size != 0 {
@@ -311,7 +311,7 @@ func FuzzCosign(f *testing.F) {
 	f.Add(strings.Replace(good, "\n\n", "\n\n\n", 1))
 	f.Add(strings.TrimSuffix(good, "\n"))
 	f.Add("")
-	known := l.Witnesses()
+	known := l.witnesses
 	body, _ := splitNote(good)
 	f.Fuzz(func(t *testing.T, note string) {
 		err := l.Cosign(context.Background(), note)

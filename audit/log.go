@@ -29,18 +29,19 @@ const (
 
 // Log is the audit log of one process. Its methods are safe for concurrent use.
 type Log struct {
-	cfg     Config
-	store   *store
-	wal     *wal // takes the records
-	spool   *wal // takes them when wal does not, if the tenant's mode says so; nil without one
-	lost    losses
-	signer  checkpoint.Signer
-	reads   checkpoint.Verifier // what any key of this log signed
-	key     string              // these keys as text
-	log     *slog.Logger
-	metrics *metrics
-	now     func() time.Time
-	locks   []*os.File // of the directories
+	cfg       Config
+	store     *store
+	wal       *wal // takes the records
+	spool     *wal // takes them when wal does not, if the tenant's mode says so; nil without one
+	lost      losses
+	signer    checkpoint.Signer
+	reads     checkpoint.Verifier  // what any key of this log signed
+	key       string               // these keys as text
+	witnesses checkpoint.Witnesses // of the configuration
+	log       *slog.Logger
+	metrics   *metrics
+	now       func() time.Time
+	locks     []*os.File // of the directories
 
 	work sync.Mutex // one pass of shipping or sealing at a time; guards pins
 	pins *pins

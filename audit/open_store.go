@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
@@ -40,6 +42,9 @@ func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 		return nil, err
 	}
 	l.reads, l.key = all.Verifier(), all.Key()
+	if l.witnesses, err = checkpoint.NewWitnesses(strings.Join(cfg.Witnesses, "\n")); err != nil {
+		return nil, err
+	}
 	defer func() {
 		for _, lock := range l.locks {
 			if err != nil {

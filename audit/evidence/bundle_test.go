@@ -216,7 +216,7 @@ func TestWriteBundleRefuses(t *testing.T) {
 		"tenant":       {func(c *BundleConfig) { c.Tenant = "other" }, sequence(l.records), `belongs to tenant "demo"`},
 		"too early":    {func(c *BundleConfig) { c.From = 5e6 }, sequence(l.records[4:]), "outside the time"},
 		"too late":     {func(c *BundleConfig) { c.To = 5e6 }, sequence(l.records), "outside the time"},
-		"no record":    {nil, sequence(payload(3, `{"schema":99}`)), "schema 99"},
+		"no record":    {nil, sequence(payload(3, `{"schema":99}`)), "schema is unknown"},
 		"two lines":    {nil, sequence(payload(3, "{\n}")), "not one line"},
 		"above tree":   {func(c *BundleConfig) { c.Tree, c.Checkpoint = l.tree(t, 10); c.From = 1 }, sequence(l.records[1:]), "covers 10 records only"},
 		"other root":   {func(c *BundleConfig) { c.Tree.Root[0] ^= 1 }, sequence(l.records), "the checkpoint states"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/internal/progress"
 )
 
 // Exit codes, for scripts.
@@ -137,12 +138,12 @@ func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (res
 	if err != nil {
 		return result{}, err
 	}
-	progress := func(int64, int64) {}
+	show := func(int64, int64) {}
 	if terminal {
-		b := &bar{w: stderr, now: time.Now}
-		defer b.end()
-		progress = b.update
+		line := progress.New(stderr, "records / 条记录", "left / 剩余", time.Now)
+		defer line.End()
+		show = line.Update
 	}
-	report, err := evidence.VerifyBundle(ctx, f, info.Size(), verifier, witnesses, progress)
+	report, err := evidence.VerifyBundle(ctx, f, info.Size(), verifier, witnesses, show)
 	return result{BundleReport: report, Key: key, KeyGiven: own}, err
 }

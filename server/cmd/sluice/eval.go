@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"runtime"
@@ -16,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/engine/eval"
 	"github.com/sluice-project/sluice/engine/kernel"
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/internal/progress"
 )
 
 // evalSeed draws the intervals: the same figures whenever the same is measured.
@@ -269,21 +269,12 @@ func (a *app) progress(english, chinese string) func(done, total int) {
 	if !isTerminal(a.env.stderr) {
 		return nil
 	}
-	start := time.Now()
-	return progressLine(a.env.stderr, a.say(english, chinese), func() time.Duration { return time.Since(start) })
-}
-
-func progressLine(w io.Writer, unit string, elapsed func() time.Duration) func(done, total int) {
+	line := progress.New(a.env.stderr, a.say(english, chinese), a.say("left", "剩余"), time.Now)
 	return func(done, total int) {
 		if done >= total {
-			fmt.Fprintf(w, "\r%-60s\r", "")
+			line.Clear()
 			return
 		}
-		text := fmt.Sprintf("%3d%%  %d/%d %s", done*100/total, done, total, unit)
-		if took := elapsed().Seconds(); done > 0 && took > 1 {
-			left := int(took * float64(total-done) / float64(done))
-			text += fmt.Sprintf("  %.0f/s  %d:%02d", float64(done)/took, left/60, left%60)
-		}
-		fmt.Fprintf(w, "\r%-60s", text)
+		line.Update(int64(done), int64(total))
 	}
 }

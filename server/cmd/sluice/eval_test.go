@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-project/sluice/engine/eval"
 	"github.com/sluice-project/sluice/internal/testmodel"
@@ -135,18 +134,9 @@ Intervals: 95 %, score
 	}
 }
 
-func TestProgressKeepsOneLine(t *testing.T) {
+func TestProgressIsForTerminals(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	show := progressLine(&out, "tokens", func() time.Duration { return 10 * time.Second })
-	show(250, 1000)
-	if got := strings.TrimSpace(out.String()); got != "25%  250/1000 tokens  25/s  0:30" {
-		t.Errorf("%q", got)
-	}
-	out.Reset()
-	if show(1000, 1000); strings.TrimSpace(out.String()) != "" {
-		t.Errorf("%q", out.String())
-	}
 	if (&app{env: environment{stderr: &out}}).progress("tokens", "词元") != nil {
 		t.Error("progress in a file")
 	}
