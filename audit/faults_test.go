@@ -66,18 +66,45 @@ func (f *faultyFiles) Create(path string) (file, error) {
 	return &faultyFile{file: in, owner: f}, nil
 }
 
-func (f *faultyFiles) SyncDir(path string) error {
-	if m := f.next("syncdir"); m == failsBefore || m == failsAfter {
-		return errInjected
+func (f *faultyFiles) Open(path string, flag int) (file, error) {
+	m := f.next("open")
+	if m == failsBefore {
+		return nil, errInjected
 	}
-	return f.diskFiles.SyncDir(path)
+	in, err := f.diskFiles.Open(path, flag)
+	if err != nil {
+		return nil, err
+	}
+	if m == failsAfter {
+		_ = in.Close()
+		return nil, errInjected
+	}
+	return &faultyFile{file: in, owner: f}, nil
+}
+
+func (f *faultyFiles) Rename(from, to string) error {
+	return f.around("rename", func() error { return f.diskFiles.Rename(from, to) })
+}
+
+// around runs an operation that either happens or does not.
+func (f *faultyFiles) around(op string, do func() error) error {
+	switch f.next(op) {
+	case failsBefore:
+		return errInjected
+	case failsAfter:
+		_ = do()
+		return errInjected
+	default:
+		return do()
+	}
+}
+
+func (f *faultyFiles) SyncDir(path string) error {
+	return f.around("syncdir", func() error { return f.diskFiles.SyncDir(path) })
 }
 
 func (f *faultyFiles) Remove(path string) error {
-	if f.next("remove") != healthy {
-		return errInjected
-	}
-	return f.diskFiles.Remove(path)
+	return f.around("remove", func() error { return f.diskFiles.Remove(path) })
 }
 
 type faultyFile struct {
@@ -103,24 +130,13 @@ func (f *faultyFile) Write(b []byte) (int, error) {
 	}
 }
 
-func (f *faultyFile) Sync() error {
-	switch f.owner.next("sync") {
-	case failsBefore:
-		return errInjected
-	case failsAfter:
-		_ = f.file.Sync()
-		return errInjected
-	default:
-		return f.file.Sync()
-	}
-}
+func (f *faultyFile) Sync() error { return f.owner.around("sync", f.file.Sync) }
 
 func (f *faultyFile) Truncate(size int64) error {
-	if f.owner.next("truncate") != healthy {
-		return errInjected
-	}
-	return f.file.Truncate(size)
+	return f.owner.around("truncate", func() error { return f.file.Truncate(size) })
 }
+
+func (f *faultyFile) Close() error { return f.owner.around("close", f.file.Close) }
 
 // once fails the n-th operation called op in the given way, and the clean-up operations with it if dirty is set.
 func once(op string, n int, m mode, dirty bool) func(string) mode {

@@ -11,9 +11,11 @@ import (
 	"syscall"
 )
 
-// files is what the write-ahead log asks of the file system to write; tests inject failures here.
+// files is what the write-ahead log and the checkpoint files ask of the file system to write; tests inject failures here.
 type files interface {
-	Create(path string) (file, error) // fails if path exists
+	Create(path string) (file, error)         // fails if path exists
+	Open(path string, flag int) (file, error) // to write, with the flags of [os.OpenFile]
+	Rename(from, to string) error
 	SyncDir(path string) error
 	Remove(path string) error
 }
@@ -29,6 +31,14 @@ type diskFiles struct{}
 
 func (diskFiles) Create(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func (diskFiles) Open(path string, flag int) (file, error) {
+	return os.OpenFile(path, os.O_WRONLY|flag, 0o600) //nolint:gosec // our own directory, named by the operator
+}
+
+func (diskFiles) Rename(from, to string) error {
+	return os.Rename(from, to) //nolint:gosec // our own directory, named by the operator
 }
 
 func (diskFiles) SyncDir(path string) error {
@@ -62,18 +72,40 @@ func lockDir(dir string) (*os.File, error) {
 }
 
 // replaceFile writes b to path so that a reader, or a crash, sees the old content or the new one.
-func replaceFile(path string, b []byte) error {
+func replaceFile(path string, b []byte) error { return replaceIn(diskFiles{}, path, b) }
+
+func replaceIn(fsys files, path string, b []byte) error {
 	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // our own directory
+	f, err := fsys.Open(tmp, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	_, werr := f.Write(b)
-	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(writeSync(f, b), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil { //nolint:gosec // our own directory, named by the operator
+	if err := fsys.Rename(tmp, path); err != nil {
 		return err
 	}
-	return diskFiles{}.SyncDir(filepath.Dir(path))
+	return fsys.SyncDir(filepath.Dir(path))
+}
+
+// writeSync writes b and makes it durable.
+func writeSync(f file, b []byte) error {
+	n, err := f.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// truncate makes the file at path size bytes long, durably.
+func truncate(fsys files, path string, size int64) error {
+	f, err := fsys.Open(path, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
 }

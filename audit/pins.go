@@ -20,16 +20,19 @@ var errRewritten = errors.New("the database does not extend the checkpoint kept 
 // new checkpoint only with a proof that it extends the one before: a small witness beside the log. The caller serialises calls.
 type pins struct {
 	dir      string
+	files    files
 	verifier checkpoint.Verifier
 	latest   checkpoint.Tree
+	size     int64 // of the log of checkpoints, as far as it is known to be whole
+	dirty    bool  // a write to it failed, and what that left may still be there
 }
 
 func openPins(dir string, v checkpoint.Verifier) (*pins, error) {
-	p := &pins{dir: dir, verifier: v}
+	p := &pins{dir: dir, files: diskFiles{}, verifier: v}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open checkpoint files: %w", err)
 	}
-	if err := cutPartialLine(p.logPath()); err != nil {
+	if err := p.recover(); err != nil {
 		return nil, fmt.Errorf("open checkpoint files: %w", err)
 	}
 	text, err := os.ReadFile(p.latestPath())
@@ -60,15 +63,10 @@ func (p *pins) take(text string, t checkpoint.Tree, hashes tlog.HashReader) erro
 	if err != nil {
 		return fmt.Errorf("pin checkpoint: %w", err)
 	}
-	f, err := os.OpenFile(p.logPath(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) //nolint:gosec // our own directory, named by the operator
-	if err != nil {
+	if err := p.note(append(line, '\n')); err != nil {
 		return fmt.Errorf("pin checkpoint: %w", err)
 	}
-	_, werr := f.Write(append(line, '\n'))
-	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("pin checkpoint: %w", err), cutPartialLine(p.logPath()))
-	}
-	if err := replaceFile(p.latestPath(), []byte(text)); err != nil {
+	if err := replaceIn(p.files, p.latestPath(), []byte(text)); err != nil {
 		return fmt.Errorf("pin checkpoint: %w", err)
 	}
 	p.latest = t
@@ -99,18 +97,38 @@ func (p *pins) extends(t checkpoint.Tree, hashes tlog.HashReader) error {
 	return nil
 }
 
-// cutPartialLine removes a last line without its newline, which a crash or a full disk leaves.
-func cutPartialLine(path string) error {
-	b, err := os.ReadFile(path) //nolint:gosec // our own directory
+// note appends a line to the log of checkpoints. What a failed write left is removed before the next one: a line that grows onto half of
+// another, or behind a page that was lost, would be read as a changed file.
+func (p *pins) note(line []byte) error {
+	if p.dirty {
+		if err := truncate(p.files, p.logPath(), p.size); err != nil {
+			return err
+		}
+	}
+	f, err := p.files.Open(p.logPath(), os.O_CREATE|os.O_APPEND)
+	if err != nil {
+		return err
+	}
+	p.dirty = true
+	if err := errors.Join(writeSync(f, line), f.Close()); err != nil {
+		return err
+	}
+	p.dirty, p.size = false, p.size+int64(len(line))
+	return nil
+}
+
+// recover cuts a last line without its newline, which a crash or a full disk leaves, off the log of checkpoints.
+func (p *pins) recover() error {
+	b, err := os.ReadFile(p.logPath())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	end := bytes.LastIndexByte(b, '\n') + 1
-	if end == len(b) {
+	p.size = int64(bytes.LastIndexByte(b, '\n') + 1)
+	if p.size == int64(len(b)) {
 		return nil
 	}
-	return os.Truncate(path, int64(end))
+	return truncate(p.files, p.logPath(), p.size)
 }

@@ -52,6 +52,9 @@ type wal struct {
 	bytes    int64
 	segments []*segment // oldest first
 	active   *segment   // the last of them if it takes appends
+	oldest   int64      // time of the first record that the last attempt to ship did not get into the database; 0 if it got all
+
+	former []string // the writers of earlier runs, or of a lost replica, whose records were found here; never changes
 
 	file file // of active; touched by the commit goroutine, and by close when there is none
 }
@@ -312,6 +315,9 @@ func (w *wal) recover() error {
 		}
 		seg := s.segment
 		w.segments = append(w.segments, &seg)
+		if !slices.Contains(w.former, seg.writer) {
+			w.former = append(w.former, seg.writer)
+		}
 		w.bytes += seg.size
 	}
 	w.metrics.walBytes.WithLabelValues(w.device).Set(float64(w.bytes))
@@ -329,15 +335,11 @@ func (w *wal) cut(s *stored) error {
 		if err != nil {
 			return fmt.Errorf("cut audit segment: %w", err)
 		}
-		if err := replaceFile(s.path+".cut", b[s.size:]); err != nil {
+		if err := replaceIn(w.files, s.path+".cut", b[s.size:]); err != nil {
 			return fmt.Errorf("cut audit segment: %w", err)
 		}
 	}
-	f, err := os.OpenFile(s.path, os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("cut audit segment: %w", err)
-	}
-	if err := errors.Join(f.Truncate(s.size), f.Sync(), f.Close()); err != nil {
+	if err := truncate(w.files, s.path, s.size); err != nil {
 		return fmt.Errorf("cut audit segment: %w", err)
 	}
 	return nil
@@ -364,15 +366,22 @@ func (w *wal) snapshot() []segment {
 	return out
 }
 
-// shippedTo notes that everything before offset in the segment at path is in the database.
-func (w *wal) shippedTo(path string, offset int64) {
+// shippedTo notes that everything before offset in the segment at path, up to the record of sequence seq, is in the database.
+func (w *wal) shippedTo(path string, offset int64, seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.segments {
 		if s.path == path {
-			s.shipped = offset
+			s.shipped, s.landed = offset, seq
 		}
 	}
+}
+
+// shipping notes the time of the first record that is about to be shipped, 0 when all are.
+func (w *wal) shipping(oldest int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.oldest = oldest
 }
 
 // retire removes the closed segments whose records are all sealed; sealed gives the last sealed sequence per writer.
