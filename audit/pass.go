@@ -61,20 +61,22 @@ func (l *Log) shipFrom(ctx context.Context, w *wal) error {
 			if err != nil {
 				return err
 			}
+			if e, err := record.Decode(frames[0].payload); err == nil {
+				w.shipping(e.Time)
+				l.metrics.shipLag.Set(max(0, l.now().Sub(time.UnixMicro(e.Time)).Seconds()))
+			}
 			if err := l.shipFrames(ctx, s.writer, frames); err != nil {
 				return err
 			}
 			s.shipped = next
-			w.shippedTo(s.path, next)
+			w.shippedTo(s.path, next, frames[len(frames)-1].seq)
 		}
 	}
+	w.shipping(0)
 	return nil
 }
 
 func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) error {
-	if e, err := record.Decode(frames[0].payload); err == nil {
-		l.metrics.shipLag.Set(max(0, l.now().Sub(time.UnixMicro(e.Time)).Seconds()))
-	}
 	unbooked, err := l.store.ship(ctx, writer, frames)
 	if err != nil {
 		return err

@@ -152,6 +152,7 @@ type segment struct {
 	last    uint64 // sequence of the last durable record; first-1 when there is none
 	size    int64  // durable bytes
 	shipped int64  // offset behind the last record known to be in the database; 0 before the first
+	landed  uint64 // sequence of that record
 }
 
 // waiting reports whether the segment has durable records that are not known to be in the database. A segment may be a header

@@ -1,0 +1,91 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"gorm.io/gorm"
+)
+
+// forever is the time up to which everything is shipped of a run that is over.
+const forever = math.MaxInt64
+
+// drained notes, per writer, up to when everything it wrote is in the database. A writer without any record there has no row, and nobody
+// asks for it.
+func (s *store) drained(ctx context.Context, through map[string]int64) error {
+	for writer, at := range through {
+		err := s.db.WithContext(ctx).Exec("UPDATE audit_writers SET drained = ? WHERE writer = ? AND drained < ?", at, writer, at).Error
+		if err != nil {
+			return fmt.Errorf("note what is shipped: %w", err)
+		}
+	}
+	return nil
+}
+
+// Unsealed counts the records in the database that wait for their position in the tree.
+func (l *Log) Unsealed(ctx context.Context) (int64, error) {
+	var n int64
+	err := l.store.db.WithContext(ctx).Model(&writerRow{}).Select("CAST(COALESCE(SUM(shipped - sealed), 0) AS BIGINT)").Scan(&n).Error
+	if err != nil {
+		return 0, fault.Wrap(fmt.Errorf("count unsealed records: %w", err), fault.CodeDatabaseUnavailable)
+	}
+	return n, nil
+}
+
+// Unbooked is a record that is stored while the [Sink] refused what belongs to it.
+type Unbooked struct {
+	Writer string
+	Seq    int64
+	Cause  string // the code of the refusal
+	Event  Event
+}
+
+type unbookedRecord struct {
+	Writer  string
+	Seq     int64
+	Cause   string
+	ID      string
+	Payload []byte
+}
+
+// Unbooked returns up to limit records whose booking was refused, behind the given one.
+func (l *Log) Unbooked(ctx context.Context, after Unbooked, limit int) ([]Unbooked, error) {
+	var rows []unbookedRecord
+	err := l.store.db.WithContext(ctx).Table("audit_unbooked AS u").Select("u.writer", "u.seq", "u.cause", "e.id", "e.payload").
+		Joins("JOIN audit_events AS e ON e.writer = u.writer AND e.seq = u.seq").
+		Where("u.writer > ? OR u.writer = ? AND u.seq > ?", after.Writer, after.Writer, after.Seq).Order("u.writer, u.seq").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read unbooked records: %w", err)
+	}
+	out := make([]Unbooked, 0, len(rows))
+	for _, r := range rows {
+		e, err := (entryRow{ID: r.ID, Payload: r.Payload}).entry()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Unbooked{Writer: r.Writer, Seq: r.Seq, Cause: r.Cause, Event: e.Event})
+	}
+	return out, nil
+}
+
+// Book offers an unbooked record to the [Sink] again. When the Sink takes it, the record is unbooked no more, in one transaction with what
+// the Sink and also write. It reports false, having changed nothing, if the record was booked meanwhile.
+func (l *Log) Book(ctx context.Context, u Unbooked, also func(tx *gorm.DB) error) (booked bool, err error) {
+	err = l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		res := tx.Where("writer = ? AND seq = ?", u.Writer, u.Seq).Delete(&unbookedRow{})
+		if res.Error != nil || res.RowsAffected == 0 {
+			return res.Error
+		}
+		booked = true
+		if err := l.store.sink(tx, u.Event); err != nil {
+			return err
+		}
+		return also(tx)
+	})
+	if err != nil {
+		return false, fmt.Errorf("book record %s: %w", u.Event.ID, err)
+	}
+	return booked, nil
+}
