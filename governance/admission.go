@@ -31,6 +31,7 @@ type Field struct {
 // Finding counts values of one class that were treated in one way. It never holds a value.
 type Finding struct {
 	Direction, Class string
+	Detector         string // and its version
 	Action           string // "masked", "blocked", "passed"; "unknown" for pseudonyms in the answer that stand for nothing
 	Count            int
 }
@@ -114,7 +115,7 @@ func (a *Admission) count(d Direction, c classify.Class, action string) {
 	a.guard.metrics.values.WithLabelValues(string(d), string(c), action).Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.counts[Finding{Direction: string(d), Class: string(c), Action: action}]++
+	a.counts[Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: action}]++
 }
 
 // MaskPassage masks a retrieved passage with the request's own pseudonyms. Call it before [Admission.Release]. Error:
@@ -141,6 +142,23 @@ func (a *Admission) AllowsCollection(name string) bool {
 
 // SharesPrefixes reports whether the policy lets engines reuse what they computed of a prompt for other tenants whose policy says so too.
 func (a *Admission) SharesPrefixes() bool { return a.force.policy.Prefixes == prefixesShared }
+
+// Record returns the form in which prompt and answer are to be kept: RecordMasked, RecordClear, or "" for not at all.
+func (a *Admission) Record() string {
+	if r := a.force.policy.Record; r == RecordMasked || r == RecordClear {
+		return r
+	}
+	return ""
+}
+
+// Redact hides in a masked answer, before it is kept, the values that the engine brought and the answer may show: those of classes that do not
+// pass in every direction.
+func (a *Admission) Redact(answer string) string {
+	p := a.force.policy
+	return mask.Redact(a.guard.detectors.Only(func(c classify.Class) bool {
+		return p.action(c, DirectionRequest) != mask.ActionPass || p.action(c, DirectionPassage) != mask.ActionPass || p.action(c, DirectionAnswer) != mask.ActionPass
+	}), answer)
+}
 
 // Urgency returns the class that a request which asks for one gets: its own, or the most urgent one that the policy allows.
 func (a *Admission) Urgency(asked string) string {
@@ -201,13 +219,16 @@ func (r *Release) Write(s string) (string, error) {
 	return out, answerFault(err)
 }
 
+// Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
+func (r *Release) Masked() string { return r.egress.Masked() }
+
 // Close returns the rest. Call it once, when the choice has finished.
 func (r *Release) Close() (string, error) {
 	out, err := r.egress.Close()
 	if n := r.egress.Unknown(); n > 0 {
 		r.admission.guard.metrics.unknown.Add(float64(n))
 		r.admission.mu.Lock()
-		r.admission.counts[Finding{Direction: string(DirectionAnswer), Class: "pseudonym", Action: "unknown"}] += n
+		r.admission.counts[Finding{Direction: string(DirectionAnswer), Class: "pseudonym", Detector: mask.Detector, Action: "unknown"}] += n
 		r.admission.mu.Unlock()
 	}
 	return out, answerFault(err)

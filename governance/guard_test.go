@@ -118,8 +118,8 @@ func TestAdmitAndRelease(t *testing.T) {
 	if got := shown.String() + rest; got != want {
 		t.Errorf("shown %q\nwant  %q", got, want)
 	}
-	wantFindings := "[{answer api_secret masked 1} {answer pseudonym unknown 1} {passage cn_mobile masked 2} {request cn_mobile masked 1} " +
-		"{request cn_resident_id masked 1} {request email masked 1}]"
+	wantFindings := "[{answer api_secret api_secret@1 masked 1} {answer pseudonym pseudonym@1 unknown 1} {passage cn_mobile cn_mobile@1 masked 2} " +
+		"{request cn_mobile cn_mobile@1 masked 1} {request cn_resident_id cn_resident_id@1 masked 1} {request email email@1 masked 1}]"
 	if got := fmt.Sprint(a.Findings()); got != wantFindings {
 		t.Errorf("findings %s\nwant     %s", got, wantFindings)
 	}
@@ -231,7 +231,7 @@ func TestBlockedContentChangesNothing(t *testing.T) {
 	if first != wantFirst || second != wantSecond {
 		t.Error("a refused request must stay as it was")
 	}
-	want := "[{request cn_mobile masked 1} {request cn_resident_id blocked 1} {request email passed 1}]"
+	want := "[{request cn_mobile cn_mobile@1 masked 1} {request cn_resident_id cn_resident_id@1 blocked 1} {request email email@1 passed 1}]"
 	if got := fmt.Sprint(a.Findings()); got != want {
 		t.Errorf("findings %s, want %s", got, want)
 	}
@@ -514,5 +514,56 @@ func BenchmarkAdmit(b *testing.B) {
 		if _, err := g.Admit(b.Context(), ask(&text)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestRecord: the policy says what is kept; one that is older than the key keeps nothing. What is kept masked has no value in it, neither
+// the caller's nor one that the engine brings and the answer may show.
+func TestRecord(t *testing.T) {
+	g := withDefault(t)
+	record := func(tenant string) string {
+		q := ask()
+		q.Tenant = tenant
+		a, err := g.Admit(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Record()
+	}
+	publish(t, g, "old", "  default: {request: mask, passage: mask, answer: pass}\n")
+	for _, form := range []string{"masked", "clear"} {
+		doc := strings.Replace(string(defaultPolicy), "record: none", "record: "+form, 1)
+		if _, err := g.Publish(t.Context(), form, []byte(doc), "tester"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tenant, want := range map[string]string{"any": "", "old": "", "masked": RecordMasked, "clear": RecordClear} {
+		if got := record(tenant); got != want {
+			t.Errorf("tenant %s: %q is kept, want %q", tenant, got, want)
+		}
+	}
+
+	user := "电话" + testPhone
+	a, err := g.Admit(t.Context(), ask(&user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, shown, masked := a.Release(), "", ""
+	for _, piece := range []string{"您的" + user[:12], user[12:], "，另有1390013", "9000 和 sk-abcd1234efgh", "5678ijkl", ""} {
+		s, err := release.Write(piece)
+		if piece == "" {
+			s, err = release.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown += s
+		masked += release.Masked()
+	}
+	if want := "您的电话" + testPhone + "，另有13900139000 和 〔已屏蔽:密钥〕"; shown != want {
+		t.Errorf("shown %q, want %q", shown, want)
+	}
+	if want := "您的" + user + "，另有〔已屏蔽:手机〕 和 〔已屏蔽:密钥〕"; a.Redact(masked) != want {
+		t.Errorf("kept %q, want %q", a.Redact(masked), want)
 	}
 }

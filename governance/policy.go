@@ -30,12 +30,20 @@ const (
 	prefixesPrivate = "private"
 	prefixesShared  = "shared"
 
+	recordNothing = "none"
+
 	pseudonymsPerSession = "session"
 	pseudonymsPerRequest = "request"
 )
 
 // urgencies are the queue classes of engines, most urgent first.
 func urgencies() []string { return []string{"interactive", "standard", "batch"} }
+
+// The forms in which a policy has prompts and answers kept.
+const (
+	RecordMasked = "masked" // as the engine saw and wrote them, with pseudonyms
+	RecordClear  = "clear"  // as the caller sent and got them
+)
 
 //go:embed default_policy.yaml
 var defaultPolicy []byte //nolint:gochecknoglobals // embedded file
@@ -59,9 +67,10 @@ type policy struct {
 	Pseudonyms  string   `json:"pseudonyms"`
 	Label       string   `json:"label"`
 	Collections []string `json:"collections"`
-	// Absent, as in policies that are older than the keys: private, and interactive.
+	// Absent, as in policies that are older than the keys: private, interactive, and none.
 	Prefixes string `json:"prefixes,omitempty"`
 	Urgency  string `json:"urgency,omitempty"`
+	Record   string `json:"record,omitempty"`
 
 	Default  actions            `json:"default"`
 	Entities map[string]actions `json:"entities"`
@@ -140,6 +149,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"collections", true, list(&p.Collections)},
 		{"prefixes", false, choice(&p.Prefixes, prefixesPrivate, prefixesShared)},
 		{"urgency", false, choice(&p.Urgency, urgencies()...)},
+		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"entities", true, p.readEntities},
 	})
 	if err != nil {

@@ -51,6 +51,10 @@ func TestCanonicalForm(t *testing.T) {
 	if again, d := back.canonical(); again != text || d != digest {
 		t.Error("the canonical form does not read back")
 	}
+	p.Record = RecordMasked
+	if kept, other := p.canonical(); !strings.Contains(kept, `"collections":[],"record":"masked","default"`) || other == digest {
+		t.Errorf("canonical form %s", kept)
+	}
 	if _, err := readCanonical(text+" ", digest); err == nil {
 		t.Error("a changed text must not match its digest")
 	}

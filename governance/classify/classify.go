@@ -12,7 +12,12 @@ package classify
 
 import (
 	"slices"
+	"strconv"
 )
+
+// version numbers the rules of all detectors. It is raised whenever one of them may find something else than before: records name it, so
+// that what was found can be told from what would be found today.
+const version = 1
 
 // Class names a kind of sensitive value. Policies, audit records and tokens use these names.
 type Class string
@@ -35,6 +40,9 @@ const (
 func Classes() []Class {
 	return []Class{ResidentID, Mobile, Landline, BankCard, Email, IPv4, IPv6, Plate, USCC, Secret}
 }
+
+// Detector names what looks for a class, with the version of its rules, as records do.
+func Detector(c Class) string { return string(c) + "@" + strconv.Itoa(version) }
 
 // Finding says that the bytes [Start, End) of a text hold a value of Class. Score in (0, 1] says how sure the detector is; where
 // findings overlapped, the range is their union and the class is that of the highest score.

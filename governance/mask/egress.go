@@ -30,6 +30,7 @@ type Egress struct {
 	restorer *Restorer
 	action   func(classify.Class) Action
 	seen     func(classify.Class, Action)
+	masked   string // of what was shown last
 	failed   error
 }
 
@@ -48,8 +49,9 @@ func (e *Egress) Write(text string) (string, error) {
 	if e.failed != nil {
 		return "", e.failed
 	}
+	e.masked = ""
 	if e.scanner == nil {
-		return e.restorer.Write(text), nil
+		return e.restore(text), nil
 	}
 	return e.pass(e.scanner.Write(text))
 }
@@ -59,6 +61,7 @@ func (e *Egress) Close() (string, error) {
 	if e.failed != nil {
 		return "", e.failed
 	}
+	e.masked = ""
 	var out string
 	if e.scanner != nil {
 		var err error
@@ -66,7 +69,18 @@ func (e *Egress) Close() (string, error) {
 			return "", err
 		}
 	}
-	return out + e.restorer.Close(), nil
+	out += e.restorer.Close()
+	e.masked += e.restorer.Masked()
+	return out, nil
+}
+
+// Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
+func (e *Egress) Masked() string { return e.masked }
+
+func (e *Egress) restore(text string) string {
+	out := e.restorer.Write(text)
+	e.masked += e.restorer.Masked()
+	return out
 }
 
 // Unknown returns how many pseudonyms of the stream nobody knows.
@@ -76,19 +90,19 @@ func (e *Egress) pass(segments []classify.Segment) (string, error) {
 	var out strings.Builder
 	for _, s := range segments {
 		if s.Class == "" {
-			out.WriteString(e.restorer.Write(s.Text))
+			out.WriteString(e.restore(s.Text))
 			continue
 		}
 		action := e.action(s.Class)
 		e.seen(s.Class, action)
 		switch action {
 		case ActionPass:
-			out.WriteString(e.restorer.Write(s.Text))
+			out.WriteString(e.restore(s.Text))
 		case ActionBlock:
-			e.failed = &BlockedError{Class: s.Class}
+			e.failed, e.masked = &BlockedError{Class: s.Class}, ""
 			return "", e.failed
 		default: // what is not known is masked
-			out.WriteString(e.restorer.Write(Redacted(s.Class)))
+			out.WriteString(e.restore(Redacted(s.Class)))
 		}
 	}
 	return out.String(), nil
@@ -96,3 +110,16 @@ func (e *Egress) pass(segments []classify.Segment) (string, error) {
 
 // Redacted returns what stands in an answer for a value that must not be shown. It cannot be restored.
 func Redacted(c classify.Class) string { return "〔已屏蔽:" + Tag(c) + "〕" }
+
+// Redact replaces every value that set finds in text. What stands for it cannot be restored.
+func Redact(set *classify.Set, text string) string {
+	var out strings.Builder
+	set.Each(text, func(s classify.Segment) {
+		if s.Class == "" {
+			out.WriteString(s.Text)
+		} else {
+			out.WriteString(Redacted(s.Class))
+		}
+	})
+	return out.String()
+}

@@ -38,21 +38,26 @@ func TestRandomRows(t *testing.T) {
 		}
 		return ActionMask
 	}
-	out := func(pieces ...string) string {
+	out := func(cut ...string) string {
 		e := NewEgress(set, known, rules, func(classify.Class, Action) {})
-		shown := ""
-		for _, s := range pieces {
+		shown, masked := "", ""
+		for _, s := range cut {
 			s, err := e.Write(s)
 			if err != nil {
 				t.Fatal(err)
 			}
 			shown += s
+			masked += e.Masked()
 		}
 		rest, err := e.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return shown + rest
+		shown, masked = shown+rest, masked+e.Masked()
+		if again := pieces(known.Restorer(), masked); again != shown {
+			t.Fatalf("%q is shown as %q; masked it is %q, and that shows %q", cut, shown, masked, again)
+		}
+		return shown
 	}
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 2))

@@ -236,6 +236,7 @@ type Restorer struct {
 	vault   *Vault
 	tags    []string
 	buf     string
+	masked  string // what was taken from the stream for what was shown last
 	unknown int
 }
 
@@ -250,6 +251,9 @@ func (r *Restorer) Write(text string) string {
 
 // Close returns the rest.
 func (r *Restorer) Close() string { return r.advance(true) }
+
+// Masked returns what the last Write or Close returned, with pseudonyms where it had values.
+func (r *Restorer) Masked() string { return r.masked }
 
 // Unknown returns how many pseudonyms the vault did not know. They are left as they are.
 func (r *Restorer) Unknown() int { return r.unknown }
@@ -281,6 +285,6 @@ func (r *Restorer) advance(final bool) string {
 		out.WriteString(in.text[i : i+size])
 		i += size
 	}
-	r.buf = strings.Clone(in.text[i:])
+	r.masked, r.buf = in.text[:i], strings.Clone(in.text[i:])
 	return out.String()
 }

@@ -28,6 +28,10 @@ const (
 	alphabet  = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ" // no 0, 1, I, O
 )
 
+// Detector names what recognises pseudonyms, with the version of its rules, as records do. It is raised whenever a text may be read
+// otherwise than before.
+const Detector = "pseudonym@1"
+
 // marker is the class of text that looks like a pseudonym. It is no class of values: policies do not name it.
 const marker classify.Class = "marker"
 
