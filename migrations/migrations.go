@@ -50,6 +50,18 @@ func Apply(ctx context.Context, db *gorm.DB) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	current, _, err := p.GetVersions(ctx)
+	if err != nil {
+		return Status{}, fmt.Errorf("read schema version: %w", err)
+	}
+	if current <= facetsVersion {
+		if _, err := p.UpTo(ctx, facetsVersion); err != nil {
+			return Status{}, fmt.Errorf("apply migrations: %w", err)
+		}
+		if err := fillFacets(ctx, db); err != nil {
+			return Status{}, fmt.Errorf("apply migrations: %w", err)
+		}
+	}
 	if _, err := p.Up(ctx); err != nil {
 		return Status{}, fmt.Errorf("apply migrations: %w", err)
 	}

@@ -13,3 +13,57 @@ BEGIN
     SELECT RAISE(ABORT, 'audit_leaves: records are written once and never changed');
 END;
 -- +goose StatementEnd
+
+-- What records are searched by. A facet is what many records have in common, a term is what few have; their ids depend on nothing but
+-- their content. All of it is derived from the payloads, and verified with them. Apply fills it in for older records.
+CREATE TABLE audit_facets (
+    id         BLOB NOT NULL PRIMARY KEY,
+    tenant     TEXT NOT NULL,
+    project    TEXT NOT NULL,
+    actor_kind TEXT NOT NULL,
+    actor      TEXT NOT NULL,
+    actor_name TEXT NOT NULL,
+    action     TEXT NOT NULL,
+    stage      TEXT NOT NULL,
+    model      TEXT NOT NULL,
+    routed     TEXT NOT NULL,
+    version    TEXT NOT NULL,
+    policy     TEXT NOT NULL,
+    rollout    TEXT NOT NULL,
+    arm        TEXT NOT NULL,
+    decision   TEXT NOT NULL,
+    outcome    TEXT NOT NULL,
+    error_code TEXT NOT NULL,
+    classes    TEXT NOT NULL,
+    text       TEXT NOT NULL
+);
+CREATE INDEX audit_facets_tenant ON audit_facets (tenant);
+CREATE INDEX audit_facets_actor ON audit_facets (actor);
+
+CREATE TABLE audit_terms (
+    id     BLOB NOT NULL PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    text   TEXT NOT NULL
+);
+CREATE INDEX audit_terms_tenant ON audit_terms (tenant);
+
+-- The records that have a term.
+CREATE TABLE audit_postings (
+    term  BLOB NOT NULL,
+    time  BIGINT NOT NULL,
+    id    TEXT NOT NULL,
+    facet BLOB NOT NULL,
+    PRIMARY KEY (term, time, id)
+) WITHOUT ROWID;
+
+ALTER TABLE audit_events ADD COLUMN facet BLOB NOT NULL DEFAULT X'';
+CREATE INDEX audit_events_facet ON audit_events (facet, time, id);
+CREATE INDEX audit_events_source ON audit_events (source, time, id) WHERE source <> '';
+CREATE INDEX audit_events_session ON audit_events (session) WHERE session <> '';
+-- An actor is found by its facets, and most records belong to no rollout.
+DROP INDEX audit_events_actor;
+DROP INDEX audit_events_rollout;
+CREATE INDEX audit_events_rollout ON audit_events (rollout, stage, time) WHERE rollout <> '';
+
+-- The binaries before do not write what records are searched by.
+UPDATE installation_compatibility SET floor = 11;
