@@ -36,6 +36,8 @@ type Config struct {
 	SegmentBytes int64 `koanf:"segment_bytes"`
 	// MaxBytes bounds the write-ahead log while the database is away [1 GiB]; beyond it requests are refused.
 	MaxBytes int64 `koanf:"max_bytes"`
+	// MaxContentBytes bounds each prompt and answer that a policy has kept [1 MiB]; the rest of a longer one is cut off.
+	MaxContentBytes int `koanf:"max_content_bytes"`
 	// ShipEvery is the pause between moves to the database [200ms].
 	ShipEvery time.Duration `koanf:"ship_every"`
 	// CheckpointEvery is the pause between signed checkpoints, which are made only when the log grew [1s].
@@ -68,6 +70,9 @@ func (c Config) withDefaults() Config {
 	if c.MaxBytes == 0 {
 		c.MaxBytes = 1 << 30
 	}
+	if c.MaxContentBytes == 0 {
+		c.MaxContentBytes = 1 << 20
+	}
 	return c
 }
 
@@ -95,6 +100,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxBytes < 2*c.SegmentBytes {
 		errs = append(errs, fmt.Errorf("max_bytes: must be at least twice segment_bytes (%d)", 2*c.SegmentBytes))
+	}
+	if c.MaxContentBytes < 1<<10 || c.MaxContentBytes > maxContentBytes {
+		errs = append(errs, errors.New("max_content_bytes: must lie between 1 KiB and 16 MiB"))
 	}
 	if c.ShipEvery < 0 || c.CheckpointEvery < 0 || c.WriteDeadline < 0 {
 		errs = append(errs, errors.New("ship_every, checkpoint_every, write_deadline: must not be negative"))

@@ -22,6 +22,8 @@ type (
 	Latency = record.Latency
 	// Steps says how long each step took.
 	Steps = record.Steps
+	// Content is what was kept of a prompt or an answer.
+	Content = record.Content
 	// Stage is the moment of a request that a record describes.
 	Stage = record.Stage
 )

@@ -34,6 +34,7 @@ type Log struct {
 	wal       *wal // takes the records
 	spool     *wal // takes them when wal does not, if the tenant's mode says so; nil without one
 	lost      losses
+	contents  *contents
 	signer    checkpoint.Signer
 	reads     checkpoint.Verifier  // what any key of this log signed
 	key       string               // these keys as text
@@ -43,8 +44,9 @@ type Log struct {
 	now       func() time.Time
 	locks     []*os.File // of the directories
 
-	work sync.Mutex // one pass of shipping or sealing at a time; guards pins
-	pins *pins
+	work     sync.Mutex // one pass of shipping or sealing at a time; guards pins
+	pins     *pins
+	erasures int64 // that were heeded
 	// rewritten holds the reason once the database was found not to extend the pinned checkpoint.
 	rewritten atomic.Pointer[string]
 }
@@ -65,7 +67,7 @@ func (l *Log) Append(ctx context.Context, e Event) (Receipt, error) {
 
 // AppendWith is Append for a record with a prompt or an answer to keep: each text is encrypted under a key of its subject before it
 // touches a disk, and becomes durable with the record or not at all. It fills Contents. Empty texts are left out. subject is what
-// [Subject] returned for the person the texts are of; Erase destroys that person's keys.
+// [Subject] returned for the person the texts are of; [Log.Erase] destroys that person's keys.
 func (l *Log) AppendWith(ctx context.Context, e Event, subject string, texts ...Text) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -78,7 +80,7 @@ func (l *Log) AppendWith(ctx context.Context, e Event, subject string, texts ...
 	if e.Time == 0 {
 		e.Time = l.now().UnixMicro()
 	}
-	payload, err := record.Encode(e)
+	payload, attached, err := l.encode(e, subject, texts)
 	if err != nil {
 		return Receipt{}, fault.Wrap(err, fault.CodeInternal)
 	}
@@ -88,10 +90,10 @@ func (l *Log) AppendWith(ctx context.Context, e Event, subject string, texts ...
 	}
 	mode := l.cfg.modeOf(e.Tenant)
 	w := l.wal
-	seq, err := w.append(ctx, payload, share)
+	seq, err := w.append(ctx, payload, share, attached...)
 	if err != nil && mode == ModeSpool {
 		var second error
-		if e.ID, seq, second = l.appendSpool(ctx, e, share); second == nil {
+		if e.ID, seq, second = l.appendSpool(ctx, e, share, subject, texts); second == nil {
 			w, err = l.spool, nil
 		} else {
 			err = errors.Join(err, fmt.Errorf("and the spool: %w", second))
@@ -108,19 +110,29 @@ func (l *Log) AppendWith(ctx context.Context, e Event, subject string, texts ...
 	return Receipt{}, fault.Wrap(err, fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
 }
 
+// encode returns the payload of e and what stands before it in the write-ahead log.
+func (l *Log) encode(e Event, subject string, texts []Text) ([]byte, []attachment, error) {
+	attached, err := l.contents.seal(&e, subject, texts, l.now())
+	if err != nil {
+		return nil, nil, err
+	}
+	payload, err := record.Encode(e)
+	return payload, attached, err
+}
+
 // appendSpool makes a record durable in the spool. It has an id of its own there: what the first device did not acknowledge may still be
 // found in it.
-func (l *Log) appendSpool(ctx context.Context, e Event, share int64) (string, uint64, error) {
+func (l *Log) appendSpool(ctx context.Context, e Event, share int64, subject string, texts []Text) (string, uint64, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return "", 0, err
 	}
 	e.ID = id.String()
-	payload, err := record.Encode(e)
+	payload, attached, err := l.encode(e, subject, texts)
 	if err != nil {
 		return "", 0, err
 	}
-	seq, err := l.spool.append(ctx, payload, share)
+	seq, err := l.spool.append(ctx, payload, share, attached...)
 	if err != nil {
 		return "", 0, err
 	}

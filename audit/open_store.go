@@ -37,6 +37,9 @@ func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	if l.signer, err = newSigner(cfg.Origin, keys, cfg.CheckpointKeys...); err != nil {
 		return nil, err
 	}
+	if l.contents, err = newContents(keys, cfg.MaxContentBytes); err != nil {
+		return nil, err
+	}
 	all, err := allKeys(cfg.Origin, keys, cfg.CheckpointKeys)
 	if err != nil {
 		return nil, err

@@ -77,14 +77,15 @@ func (l *Log) shipFrom(ctx context.Context, w *wal) error {
 }
 
 func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) error {
-	unbooked, err := l.store.ship(ctx, writer, frames)
+	done, err := l.store.ship(ctx, writer, frames)
 	if err != nil {
 		return err
 	}
+	l.contents.forgetKeys(done.erased)
 	l.metrics.shipped.Add(float64(len(frames)))
-	if unbooked > 0 {
-		l.metrics.unbooked.Add(float64(unbooked))
-		l.log.Error("audit records were stored but their usage was refused; see audit_unbooked", slog.Int("records", unbooked))
+	if done.unbooked > 0 {
+		l.metrics.unbooked.Add(float64(done.unbooked))
+		l.log.Error("audit records were stored but their usage was refused; see audit_unbooked", slog.Int("records", done.unbooked))
 	}
 	return nil
 }
@@ -97,27 +98,40 @@ func readBatch(s segment) ([]frame, int64, error) {
 	}
 	defer f.Close() //nolint:errcheck // read only
 	at := max(s.shipped, headerSize)
-	buf := make([]byte, min(s.size-at, shipBatchBytes+frameHead+record.MaxPayload))
-	if _, err := f.ReadAt(buf, at); err != nil {
-		return nil, 0, fmt.Errorf("read audit segment %s: %w", s.path, err)
-	}
-	var frames []frame
-	for used := 0; len(buf) > 0 && len(frames) < shipBatch && used < shipBatchBytes; {
-		seq, payload, ok := readFrame(buf)
-		if !ok {
-			if len(frames) > 0 && at+int64(len(buf)) < s.size {
-				break // the frame reaches beyond the buffer
-			}
-			return nil, 0, fmt.Errorf("audit segment %s is damaged at byte %d: stop the server and run `sluice audit verify`", s.path, at)
+	for room := int64(shipBatchBytes + frameHead + record.MaxPayload); ; room *= 4 { // until the first record fits, whatever it keeps
+		buf := make([]byte, min(s.size-at, room))
+		if _, err := f.ReadAt(buf, at); err != nil {
+			return nil, 0, fmt.Errorf("read audit segment %s: %w", s.path, err)
 		}
-		n := frameHead + len(payload)
-		frames, buf, at, used = append(frames, frame{seq, payload}), buf[n:], at+int64(n), used+n
+		frames, n, damaged := framesIn(buf)
+		if damaged && at+int64(len(buf)) < s.size && len(frames) == 0 {
+			continue
+		}
+		if damaged && (len(frames) == 0 || at+int64(len(buf)) == s.size) {
+			return nil, 0, fmt.Errorf("audit segment %s is damaged at byte %d: stop the server and run `sluice audit verify`", s.path, at+n)
+		}
+		return frames, at + n, nil // what did not fit the buffer comes with the next one
 	}
-	return frames, at, nil
+}
+
+// framesIn returns the records at the start of buf, at most as many as are shipped at once, and where they end. damaged says that what
+// follows there is not a whole and sound record.
+func framesIn(buf []byte) (frames []frame, n int64, damaged bool) {
+	for n < int64(len(buf)) && len(frames) < shipBatch && n < shipBatchBytes {
+		f, _, ok := readRecord(buf[n:])
+		if !ok {
+			return frames, n, true
+		}
+		frames, n = append(frames, f), n+f.size()
+	}
+	return frames, n, false
 }
 
 // seal extends the tree if this replica may, pins the newest checkpoint whoever signed it, and retires segments behind it.
 func (l *Log) seal(ctx context.Context) error {
+	if err := l.heedErasures(ctx); err != nil {
+		return err
+	}
 	if err := l.pin(ctx); err != nil { // before extending: never sign over a database that was rolled back
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/record"
 )
 
@@ -19,14 +20,28 @@ import (
 //	header: "SLUICEW1" | first sequence u64 | checksum u32 over magic, first, file name
 //	frame:  "SLWF" | payload length u32 | sequence u64 | checksum u32 over length, sequence, payload | payload
 //
+// What a record keeps encrypted stands directly before it, in frames of its sequence whose checksum covers the magic too: "SLWK" holds a
+// wrapped key, "SLWC" a ciphertext. A record counts only with all that stands before it.
+//
 // The checksum of the header covers the file name, so swapped or renamed segments show. The frame magic lets a reader find good
 // frames behind a bad one: that is how a torn tail (nothing readable follows) is told from damage in the middle.
 const (
-	headerMagic = "SLUICEW1"
-	frameMagic  = "SLWF"
-	headerSize  = 8 + 8 + 4
-	frameHead   = 4 + 4 + 8 + 4
+	headerMagic  = "SLUICEW1"
+	frameMagic   = "SLWF"
+	keyMagic     = "SLWK"
+	contentMagic = "SLWC"
+	anyMagic     = "SLW" // what all frames begin with
+	headerSize   = 8 + 8 + 4
+	frameHead    = 4 + 4 + 8 + 4
+	// maxAttached bounds what stands before a record: a key and a text of each direction, with room for later kinds.
+	maxAttached = 8
 )
+
+// attachment is a frame that stands before its record.
+type attachment struct {
+	magic   string
+	payload []byte
+}
 
 func checksum(parts ...[]byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
@@ -53,25 +68,85 @@ func appendFrame(b []byte, seq uint64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// readFrame reads the frame at the start of b. ok is false if it is not whole and sound.
-func readFrame(b []byte) (seq uint64, payload []byte, ok bool) {
-	if len(b) < frameHead || string(b[:4]) != frameMagic {
-		return 0, nil, false
-	}
-	n := int64(binary.LittleEndian.Uint32(b[4:]))
-	if n > record.MaxPayload || int64(len(b)) < frameHead+n {
-		return 0, nil, false
-	}
-	payload = b[frameHead : frameHead+n]
-	if checksum(b[4:16], payload) != binary.LittleEndian.Uint32(b[16:]) {
-		return 0, nil, false
-	}
-	return binary.LittleEndian.Uint64(b[8:]), payload, true
+func appendAttachment(b []byte, seq uint64, a attachment) []byte {
+	start := len(b)
+	b = append(b, a.magic...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(a.payload)))
+	b = binary.LittleEndian.AppendUint64(b, seq)
+	b = binary.LittleEndian.AppendUint32(b, checksum(b[start:], a.payload))
+	return append(b, a.payload...)
 }
 
+// maxFrame is how long the payload of a frame may be, 0 if there is no such frame.
+func maxFrame(magic string) int64 {
+	switch magic {
+	case frameMagic:
+		return record.MaxPayload
+	case keyMagic:
+		return content.MaxKey
+	case contentMagic:
+		return maxContentBytes + content.Overhead
+	default:
+		return 0
+	}
+}
+
+// readFrame reads the frame at the start of b, of any kind. ok is false if it is not whole and sound.
+func readFrame(b []byte) (magic string, seq uint64, payload []byte, ok bool) {
+	if len(b) < frameHead {
+		return "", 0, nil, false
+	}
+	magic = string(b[:4])
+	n := int64(binary.LittleEndian.Uint32(b[4:]))
+	if limit := maxFrame(magic); limit == 0 || n > limit || int64(len(b)) < frameHead+n {
+		return "", 0, nil, false
+	}
+	covered := b[:16]
+	if magic == frameMagic {
+		covered = b[4:16]
+	}
+	payload = b[frameHead : frameHead+n]
+	if checksum(covered, payload) != binary.LittleEndian.Uint32(b[16:]) {
+		return "", 0, nil, false
+	}
+	return magic, binary.LittleEndian.Uint64(b[8:]), payload, true
+}
+
+// frame is a record of the write-ahead log with what stands before it.
 type frame struct {
-	seq     uint64
-	payload []byte
+	seq      uint64
+	payload  []byte
+	attached []attachment
+}
+
+// size is how many bytes of a segment f takes.
+func (f frame) size() int64 { return frameSize(f.payload, f.attached) }
+
+func frameSize(payload []byte, attached []attachment) int64 {
+	n := int64(frameHead + len(payload))
+	for _, a := range attached {
+		n += int64(frameHead + len(a.payload))
+	}
+	return n
+}
+
+// readRecord reads the record at the start of b with what stands before it. If that is not whole and sound, good is how many bytes at the
+// start of b are.
+func readRecord(b []byte) (f frame, good int64, ok bool) {
+	for len(f.attached) <= maxAttached {
+		magic, seq, payload, ok := readFrame(b[good:])
+		if !ok || len(f.attached) > 0 && seq != f.seq {
+			return frame{}, good, false
+		}
+		f.seq = seq
+		if magic == frameMagic {
+			f.payload = payload
+			return f, f.size(), true
+		}
+		f.attached = append(f.attached, attachment{magic, payload})
+		good += int64(frameHead + len(payload))
+	}
+	return frame{}, good, false
 }
 
 // damage says what follows the last good frame of a segment.
@@ -96,7 +171,7 @@ func (i image) ends() []int64 {
 	out := make([]int64, len(i.frames))
 	at := int64(headerSize)
 	for n, f := range i.frames {
-		at += int64(frameHead + len(f.payload))
+		at += f.size()
 		out[n] = at
 	}
 	return out
@@ -113,13 +188,16 @@ func parseSegment(name string, b []byte) image {
 	}
 	img := image{first: first, end: headerSize}
 	for rest := b[headerSize:]; len(rest) > 0; rest = b[img.end:] {
-		seq, payload, ok := readFrame(rest)
-		if !ok || seq != first+uint64(len(img.frames)) {
-			img.damage = classify(rest)
+		f, good, ok := readRecord(rest)
+		if !ok || f.seq != first+uint64(len(img.frames)) {
+			if ok {
+				good = 0 // a good record in the wrong place
+			}
+			img.damage = classify(rest[good:])
 			return img
 		}
-		img.frames = append(img.frames, frame{seq, payload})
-		img.end += int64(frameHead + len(payload))
+		img.frames = append(img.frames, f)
+		img.end += f.size()
 	}
 	return img
 }
@@ -127,16 +205,16 @@ func parseSegment(name string, b []byte) image {
 // classify looks at the bytes from the first bad frame on.
 func classify(rest []byte) damage {
 	for at := 0; ; {
-		i := bytes.Index(rest[at:], []byte(frameMagic))
+		i := bytes.Index(rest[at:], []byte(anyMagic))
 		if i < 0 {
 			break
 		}
-		if _, _, ok := readFrame(rest[at+i:]); ok {
+		if _, _, _, ok := readFrame(rest[at+i:]); ok {
 			return corrupt
 		}
 		at += i + 1
 	}
-	if len(rest) >= frameHead && string(rest[:4]) == frameMagic &&
+	if len(rest) >= frameHead && maxFrame(string(rest[:4])) > 0 &&
 		int64(len(rest)) == frameHead+int64(binary.LittleEndian.Uint32(rest[4:])) {
 		return spoiled
 	}
@@ -153,6 +231,7 @@ type segment struct {
 	size    int64  // durable bytes
 	shipped int64  // offset behind the last record known to be in the database; 0 before the first
 	landed  uint64 // sequence of that record
+	keys    bool   // this run wrote wrapped keys into it
 }
 
 // waiting reports whether the segment has durable records that are not known to be in the database. A segment may be a header

@@ -88,7 +88,7 @@ func TestDuplicateDelivery(t *testing.T) {
 		if b := count(t, db, "installation_settings"); b != 30 {
 			t.Errorf("%d booked", b)
 		}
-		forged := frame{frames[3].seq, []byte(`{"schema":1,"id":"x","stage":"action","time":1}`)}
+		forged := frame{seq: frames[3].seq, payload: []byte(`{"schema":1,"id":"x","stage":"action","time":1}`)}
 		if _, err := l.store.ship(t.Context(), seg.writer, []frame{forged}); err == nil {
 			t.Error("another payload under a shipped sequence was taken")
 		}

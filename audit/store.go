@@ -129,23 +129,30 @@ func rowOf(writer string, seq uint64, payload []byte) (eventRow, Event, error) {
 // column makes s storable: PostgreSQL text takes no NUL, which the payload can hold.
 func column(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
-// ship stores consecutive records of one writer, with their sinks, in one transaction. Records that are there already, since an
-// earlier attempt committed without our learning it, are compared and left alone. unbooked is how many sinks refused for good.
-func (s *store) ship(ctx context.Context, writer string, frames []frame) (unbooked int, err error) {
+// shipment says what became of records that were stored: unbooked is how many sinks refused for good, erased are the ids of the keys
+// that were not stored because their subject was erased.
+type shipment struct {
+	unbooked int
+	erased   []string
+}
+
+// ship stores consecutive records of one writer, with what they keep and with their sinks, in one transaction. Records that are there
+// already, since an earlier attempt committed without our learning it, are compared and left alone.
+func (s *store) ship(ctx context.Context, writer string, frames []frame) (done shipment, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		unbooked, err = s.shipIn(tx, writer, frames, s.sink)
+		done, err = s.shipIn(tx, writer, frames, s.sink)
 		return err
 	})
 	if final(err) {
 		err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			unbooked, err = s.shipIn(tx, writer, frames, nil)
+			done, err = s.shipIn(tx, writer, frames, nil)
 			return err
 		})
 	}
 	if err != nil {
-		return 0, fmt.Errorf("ship audit records: %w", err)
+		return shipment{}, fmt.Errorf("ship audit records: %w", err)
 	}
-	return unbooked, nil
+	return done, nil
 }
 
 // final reports a refusal that no retry changes.
@@ -156,70 +163,82 @@ func final(err error) bool {
 
 // shipIn is one attempt. With a nil sink every sink call gets a savepoint of its own, so that one refusal costs one record its
 // booking and not the batch; that is slower and happens only after a refusal.
-func (s *store) shipIn(tx *gorm.DB, writer string, frames []frame, sink Sink) (int, error) {
-	rows, events, err := s.missing(tx, writer, frames)
+func (s *store) shipIn(tx *gorm.DB, writer string, frames []frame, sink Sink) (done shipment, err error) {
+	fresh, err := s.missing(tx, writer, frames)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
-	if len(rows) > 0 {
+	if len(fresh) > 0 {
+		rows := make([]eventRow, len(fresh))
+		for i, a := range fresh {
+			rows[i] = a.row
+		}
 		if err := tx.CreateInBatches(rows, 256).Error; err != nil {
-			return 0, err
+			return done, err
 		}
 	}
-	unbooked := 0
-	for i, e := range events {
+	if done.erased, err = keep(tx, fresh); err != nil {
+		return done, err
+	}
+	for _, a := range fresh {
 		if s.sink == nil {
 			break
 		}
 		if sink != nil {
-			if err := sink(tx, e); err != nil {
-				return 0, err
+			if err := sink(tx, a.event); err != nil {
+				return done, err
 			}
 			continue
 		}
-		err := tx.Transaction(func(tx *gorm.DB) error { return s.sink(tx, e) })
+		err := tx.Transaction(func(tx *gorm.DB) error { return s.sink(tx, a.event) })
 		if err != nil && !final(err) {
-			return 0, err
+			return done, err
 		}
 		if err != nil {
-			unbooked++
-			row := unbookedRow{Writer: writer, Seq: rows[i].Seq, Cause: column(string(fault.Public(err).Code()))}
+			done.unbooked++
+			row := unbookedRow{Writer: writer, Seq: a.row.Seq, Cause: column(string(fault.Public(err).Code()))}
 			if err := tx.Create(&row).Error; err != nil {
-				return 0, err
+				return done, err
 			}
 		}
 	}
-	return unbooked, s.advance(tx, writer, frames[len(frames)-1].seq)
+	return done, s.advance(tx, writer, frames[len(frames)-1].seq)
 }
 
-// missing returns the rows and events of the frames that the database does not hold yet.
-func (s *store) missing(tx *gorm.DB, writer string, frames []frame) ([]eventRow, []Event, error) {
+// arrival is a record of the write-ahead log that the database does not hold yet.
+type arrival struct {
+	row      eventRow
+	event    Event
+	attached []attachment
+}
+
+// missing returns those of the frames that the database does not hold yet.
+func (s *store) missing(tx *gorm.DB, writer string, frames []frame) ([]arrival, error) {
 	var there []eventRow
 	err := tx.Select("seq", "payload").Where("writer = ? AND seq BETWEEN ? AND ?", writer, frames[0].seq, frames[len(frames)-1].seq).
 		Find(&there).Error
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	have := make(map[int64][]byte, len(there))
 	for _, r := range there {
 		have[r.Seq] = r.Payload
 	}
-	var rows []eventRow
-	var events []Event
+	var fresh []arrival
 	for _, f := range frames {
 		row, e, err := rowOf(writer, f.seq, f.payload)
 		if err != nil {
-			return nil, nil, fmt.Errorf("record %s/%d: %w", writer, f.seq, err)
+			return nil, fmt.Errorf("record %s/%d: %w", writer, f.seq, err)
 		}
 		if old, ok := have[row.Seq]; ok {
 			if !bytes.Equal(old, f.payload) {
-				return nil, nil, fmt.Errorf("record %s/%d: the database holds another payload than the write-ahead log", writer, f.seq)
+				return nil, fmt.Errorf("record %s/%d: the database holds another payload than the write-ahead log", writer, f.seq)
 			}
 			continue
 		}
-		rows, events = append(rows, row), append(events, e)
+		fresh = append(fresh, arrival{row, e, f.attached})
 	}
-	return rows, events, nil
+	return fresh, nil
 }
 
 // advance notes that the writer's records up to seq are in the database.

@@ -43,6 +43,7 @@ type wal struct {
 	mu       sync.Mutex
 	queue    []*waiter
 	probing  bool      // the next commit happens even if nothing waits
+	turning  bool      // the next commit begins a segment
 	running  bool      // a commit goroutine exists
 	since    time.Time // when its current file operation began
 	closed   bool
@@ -60,14 +61,18 @@ type wal struct {
 }
 
 type waiter struct {
-	payload []byte
-	seq     uint64
-	done    chan error
+	payload  []byte
+	attached []attachment
+	seq      uint64
+	done     chan error
 }
 
-// append makes payload durable and returns its sequence. The share of the budget it may fill is given in tenths.
-func (w *wal) append(ctx context.Context, payload []byte, share int64) (uint64, error) {
-	p := &waiter{payload: payload, done: make(chan error, 1)}
+func (p *waiter) size() int64 { return frameSize(p.payload, p.attached) }
+
+// append makes payload durable, with what stands before it or not at all, and returns its sequence. The share of the budget it may fill is
+// given in tenths.
+func (w *wal) append(ctx context.Context, payload []byte, share int64, attached ...attachment) (uint64, error) {
+	p := &waiter{payload: payload, attached: attached, done: make(chan error, 1)}
 	if err := w.enqueue(p, share); err != nil {
 		return 0, err
 	}
@@ -90,7 +95,7 @@ func (w *wal) append(ctx context.Context, payload []byte, share int64) (uint64, 
 func (w *wal) enqueue(p *waiter, share int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.refusal(int64(frameHead+len(p.payload)), share); err != nil {
+	if err := w.refusal(p.size(), share); err != nil {
 		return err
 	}
 	w.queue = append(w.queue, p)
@@ -114,6 +119,24 @@ func (w *wal) probe() {
 		w.probing = true
 		w.start()
 	}
+}
+
+// turn begins a new segment if wrapped keys are in the one that takes records, so that it can be retired. It returns the segments that hold
+// keys, by path; those of earlier runs count, since nobody looked.
+func (w *wal) turn() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var paths []string
+	for _, s := range w.segments {
+		if s.keys || s.writer != w.writer {
+			paths = append(paths, s.path)
+		}
+	}
+	if w.active != nil && w.active.keys && !w.closed {
+		w.turning, w.probing = true, true
+		w.start()
+	}
+	return paths
 }
 
 // refusal says why a record of n bytes cannot be taken now. A failed commit is no reason: the next append is the retry.
@@ -154,8 +177,11 @@ func (w *wal) commitAll() {
 			w.mu.Unlock()
 			return
 		}
-		w.probing = false
 		first, seg := w.next, w.active
+		if w.turning {
+			seg = nil
+		}
+		w.probing, w.turning = false, false
 		w.since = w.now()
 		w.mu.Unlock()
 
@@ -169,7 +195,7 @@ func (w *wal) commitAll() {
 		if left != nil {
 			w.segments = append(w.segments, left)
 		}
-		w.finish(seg, first, n, len(batch), err)
+		w.finish(seg, first, n, batch, err)
 		w.mu.Unlock()
 		for i, p := range batch {
 			p.seq = first + uint64(i)
@@ -179,9 +205,9 @@ func (w *wal) commitAll() {
 }
 
 func (w *wal) take() []*waiter {
-	size, n := 0, 0
+	size, n := int64(0), 0
 	for n < len(w.queue) && size < maxCommitBytes {
-		size += frameHead + len(w.queue[n].payload)
+		size += w.queue[n].size()
 		n++
 	}
 	batch := w.queue[:n:n]
@@ -203,6 +229,9 @@ func (w *wal) write(seg *segment, first uint64, batch []*waiter) (*segment, int6
 		buf = appendHeader(buf, filepath.Base(seg.path), first)
 	}
 	for i, p := range batch {
+		for _, a := range p.attached {
+			buf = appendAttachment(buf, first+uint64(i), a)
+		}
 		buf = appendFrame(buf, first+uint64(i), p.payload)
 	}
 	n, err := w.file.Write(buf)
@@ -243,7 +272,7 @@ func (w *wal) create(first uint64) (*segment, error) {
 
 // finish records the result of a commit. After a failure the segment is given up: a later fsync that succeeds would say nothing
 // about the pages this one lost. What it held before stays; what the failed batch left is void once a later segment starts.
-func (w *wal) finish(seg *segment, first uint64, bytes int64, records int, err error) {
+func (w *wal) finish(seg *segment, first uint64, bytes int64, batch []*waiter, err error) {
 	if err != nil {
 		if w.failed == nil { // said once, not for every request while the disk is full
 			w.log.Error("audit records cannot be made durable; requests are refused until the disk takes writes again", slog.String("error", err.Error()))
@@ -261,7 +290,9 @@ func (w *wal) finish(seg *segment, first uint64, bytes int64, records int, err e
 		w.active = seg
 		w.segments = append(w.segments, seg)
 	}
+	records := len(batch)
 	seg.last = first + uint64(records) - 1
+	seg.keys = seg.keys || slices.ContainsFunc(batch, func(p *waiter) bool { return len(p.attached) > 0 })
 	seg.size += bytes
 	w.next = seg.last + 1
 	w.bytes += bytes

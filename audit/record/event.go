@@ -104,7 +104,7 @@ type Rule struct {
 // provable when the key is destroyed.
 type Content struct {
 	Direction string `json:"direction"` // "request" or "answer"
-	Form      string `json:"form"`      // "masked" or "clear"
+	Form      string `json:"form"`      // "masked" or "clear", with "-cut" behind it if the text was longer than the site keeps
 	Key       string `json:"key"`       // id of the data key
 	Digest    string `json:"digest"`    // hex SHA-256 of the ciphertext
 	Bytes     int64  `json:"bytes"`     // of the ciphertext

@@ -1,0 +1,140 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+const (
+	maxContentBytes = 16 << 20 // what the configuration may allow at most
+	// maxHeldKeys bounds the data keys in memory. Beyond it they are all dropped, and subjects get new ones.
+	maxHeldKeys = 20000
+	cutForm     = "-cut" // behind the form of a text that was longer than allowed
+)
+
+// contents encrypts what is kept beside records. A subject has one data key per run of the process, which is made at its first text.
+type contents struct {
+	keys   *keyring.Ring
+	cipher *content.Cipher
+	limit  int
+
+	mu   sync.Mutex
+	held map[owner]heldKey
+}
+
+type owner struct{ tenant, subject string }
+
+// heldKey is a data key in use. Its encoded form goes before every record that uses it: no record depends on another's commit.
+type heldKey struct {
+	id      string
+	encoded []byte
+	data    content.DataKey
+}
+
+func newContents(keys *keyring.Ring, limit int) (*contents, error) {
+	c, err := content.NewCipher(keys, content.Intl)
+	if err != nil {
+		return nil, err
+	}
+	return &contents{keys: keys, cipher: c, limit: limit, held: map[owner]heldKey{}}, nil
+}
+
+// seal encrypts texts for e, fills its Contents and returns what goes before it in the write-ahead log.
+func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) ([]attachment, error) {
+	e.Contents = nil
+	texts = slices.DeleteFunc(slices.Clone(texts), func(t Text) bool { return t.Text == "" })
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	if subject == "" {
+		return nil, errors.New("keep audit contents: the texts are nobody's, so they could not be erased")
+	}
+	// The owner goes through JSON into a database, so it must come out as it went in.
+	k, err := c.key(owner{column(strings.ToValidUTF8(e.Tenant, "\uFFFD")), column(strings.ToValidUTF8(subject, "\uFFFD"))}, now.UnixMicro())
+	if err != nil {
+		return nil, err
+	}
+	attached := []attachment{{keyMagic, k.encoded}}
+	for _, t := range texts {
+		if t.Direction != "request" && t.Direction != "answer" {
+			return nil, fmt.Errorf("keep audit contents: direction %q is neither request nor answer", t.Direction)
+		}
+		if slices.ContainsFunc(e.Contents, func(x Content) bool { return x.Direction == t.Direction }) {
+			return nil, fmt.Errorf("keep audit contents: two texts of one direction, %q", t.Direction)
+		}
+		text, form := t.Text, t.Form
+		if len(text) > c.limit {
+			text, form = cutText(text, c.limit), form+cutForm
+		}
+		b := k.data.Seal(e.ID, t.Direction, []byte(text))
+		attached = append(attached, attachment{contentMagic, b})
+		e.Contents = append(e.Contents, Content{Direction: t.Direction, Form: form, Key: k.id, Digest: contentDigest(b), Bytes: int64(len(b))})
+	}
+	return attached, nil
+}
+
+// cutText returns the first n bytes of s, less what would break a rune.
+func cutText(s string, n int) string {
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+func contentDigest(ciphertext []byte) string {
+	sum := sha256.Sum256(ciphertext)
+	return hex.EncodeToString(sum[:])
+}
+
+func (c *contents) key(o owner, now int64) (heldKey, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k, ok := c.held[o]; ok {
+		return k, nil
+	}
+	stored, data, err := c.cipher.NewKey(o.tenant, o.subject, now)
+	if err != nil {
+		return heldKey{}, err
+	}
+	encoded, err := stored.Encode()
+	if err != nil {
+		return heldKey{}, err
+	}
+	if len(c.held) >= maxHeldKeys {
+		clear(c.held)
+	}
+	k := heldKey{stored.ID, encoded, data}
+	c.held[o] = k
+	return k, nil
+}
+
+// forget drops every key in memory: the next texts get new ones.
+func (c *contents) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.held)
+}
+
+// forgetKeys drops the keys with these ids: they are of subjects that were erased.
+func (c *contents) forgetKeys(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o, k := range c.held {
+		if slices.Contains(ids, k.id) {
+			delete(c.held, o)
+		}
+	}
+}

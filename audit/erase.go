@@ -1,0 +1,148 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// ActionErase is the action of the record of an erasure. Its resource is the digest of the subject.
+const ActionErase = "audit.erase"
+
+// Erasure says that what was kept of a subject was erased: what had been kept up to Time.
+type Erasure struct {
+	Tenant   string `json:"tenant"`
+	Subject  string `json:"subject"` // as Subject returns it
+	Time     int64  `json:"time"`    // UTC unix microseconds
+	Record   string `json:"record"`  // that says so
+	Keys     int64  `json:"keys"`    // destroyed
+	Contents int64  `json:"contents"`
+}
+
+// Subject is [Subject] under the keys of this log.
+func (l *Log) Subject(tenant, who string) string { return Subject(l.contents.keys, tenant, who) }
+
+// Erase destroys what is kept of the prompts and answers of subject, which is what [Subject] returned: the keys, the ciphertexts, and the
+// copies of both in the pages of the database and in the write-ahead log of this replica; other replicas do so to theirs when they next
+// seal. The records stay, and with them every proof. What an answer that is being given now keeps under a key made before goes as well. The
+// erasure is itself a record, durable before anything is destroyed. It may be repeated, after the restore of an old copy for instance.
+//
+// An error may mean that the keys are gone from the database but not yet from a page or a file; the erasure is to be repeated then.
+func (l *Log) Erase(ctx context.Context, tenant, subject string, by Actor) (Erasure, error) {
+	if subject == "" {
+		return Erasure{}, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
+	}
+	if err := l.Flush(ctx); err != nil { // what is on its way counts
+		return Erasure{}, fmt.Errorf("erase: %w", err)
+	}
+	l.contents.forget()
+	out := Erasure{Tenant: column(tenant), Subject: column(subject)}
+	newest, err := l.store.kept(ctx, &out)
+	if err != nil {
+		return Erasure{}, err
+	}
+	out.Time = max(l.now().UnixMicro(), newest) // the clock of a replica that made a key may be ahead
+	receipt, err := l.Append(ctx, Event{
+		Stage: StageAction, Time: out.Time, Tenant: tenant, Actor: by, Action: ActionErase, Resource: subject, Decision: "allow", Outcome: "ok",
+		Detail: map[string]string{"keys": strconv.FormatInt(out.Keys, 10), "contents": strconv.FormatInt(out.Contents, 10)},
+	})
+	if err == nil && receipt.Writer == "" { // a tenant whose mode is best-effort
+		err = fault.New(fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
+	}
+	if err != nil {
+		return Erasure{}, fmt.Errorf("record the erasure: %w", err)
+	}
+	out.Record = receipt.ID
+	if err := l.Flush(ctx); err != nil { // nothing is destroyed before the record of it is sealed
+		return Erasure{}, fmt.Errorf("record the erasure: %w", err)
+	}
+	if err := l.store.erase(ctx, &out); err != nil {
+		return Erasure{}, fmt.Errorf("erase: %w", err)
+	}
+	l.contents.forget()
+	if err := errors.Join(l.store.scrub(ctx), l.emptySegments(ctx)); err != nil {
+		return out, fmt.Errorf("the keys are erased, but copies of them are not yet; erase again: %w", err)
+	}
+	return out, nil
+}
+
+// Erasures returns the erasures of a tenant, of all for "", oldest first. A site keeps the list apart from the backups of its database: what
+// was erased after a backup must be erased again when it is restored.
+func (l *Log) Erasures(ctx context.Context, tenant string) ([]Erasure, error) {
+	return l.store.erasures(ctx, tenant)
+}
+
+// heedErasures drops the keys in memory and turns to new segments when somebody, this replica or another, has erased since the last call.
+// The caller holds the lock on work.
+func (l *Log) heedErasures(ctx context.Context) error {
+	n, err := l.store.countErasures(ctx)
+	if err != nil || n == l.erasures {
+		return err
+	}
+	l.contents.forget()
+	for _, w := range l.logs() {
+		w.turn()
+		if err := w.dropCuts(); err != nil {
+			return err
+		}
+	}
+	l.erasures = n
+	return nil
+}
+
+// emptySegments waits until every segment of the write-ahead log that holds wrapped keys now is retired.
+func (l *Log) emptySegments(ctx context.Context) error {
+	var paths []string
+	for _, w := range l.logs() {
+		paths = append(paths, w.turn()...)
+	}
+	wait := time.NewTicker(20 * time.Millisecond)
+	defer wait.Stop()
+	for {
+		if err := l.pass(ctx, true); err != nil && !errors.Is(err, errNotSealer) {
+			return fmt.Errorf("empty the write-ahead log: %w", err)
+		}
+		left := 0
+		for _, w := range l.logs() {
+			for _, s := range w.snapshot() {
+				if slices.Contains(paths, s.path) {
+					left++
+				}
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("empty the write-ahead log: %d segments still wait: %w", left, ctx.Err())
+		case <-wait.C:
+		}
+	}
+}
+
+// dropCuts removes what recovery cut off a segment if it may hold a wrapped key.
+func (w *wal) dropCuts() error {
+	paths, err := filepath.Glob(filepath.Join(w.dir, "*.cut"))
+	if err != nil {
+		return fmt.Errorf("remove cut records: %w", err)
+	}
+	for _, path := range paths {
+		b, err := os.ReadFile(path) //nolint:gosec // our own directory
+		if err == nil && bytes.Contains(b, []byte(keyMagic)) {
+			err = w.files.Remove(path)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove cut records: %w", err)
+		}
+	}
+	return nil
+}

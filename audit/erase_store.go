@@ -1,0 +1,132 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// kept counts what is kept of the subject of e, and returns the time of the newest key.
+func (s *store) kept(ctx context.Context, e *Erasure) (newest int64, err error) {
+	db := s.db.WithContext(ctx)
+	var n struct{ Keys, Newest int64 }
+	err = db.Model(&keyRow{}).Select("COUNT(*) AS keys", "COALESCE(MAX(created), 0) AS newest").
+		Where("tenant = ? AND subject = ?", e.Tenant, e.Subject).Scan(&n).Error
+	if err == nil {
+		err = db.Model(&contentRow{}).Where("key_id IN (?)", db.Model(&keyRow{}).Select("id").Where("tenant = ? AND subject = ?", e.Tenant, e.Subject)).
+			Count(&e.Contents).Error
+	}
+	if err != nil {
+		return 0, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	e.Keys = n.Keys
+	return n.Newest, nil
+}
+
+// erase destroys the keys of a subject that were made up to e.Time, with what they encrypted, and remembers whose they were. It fills in how
+// many there were.
+func (s *store) erase(ctx context.Context, e *Erasure) error {
+	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := shareErasures(tx, true); err != nil {
+			return err
+		}
+		if database.IsSQLite(tx) { // what is deleted is overwritten
+			if err := tx.Exec("PRAGMA secure_delete = ON").Error; err != nil {
+				return err
+			}
+		}
+		mine := func() *gorm.DB {
+			return tx.Model(&keyRow{}).Where("tenant = ? AND subject = ? AND created <= ?", e.Tenant, e.Subject, e.Time)
+		}
+		res := tx.Where("key_id IN (?)", mine().Select("id")).Delete(&contentRow{})
+		if res.Error != nil {
+			return res.Error
+		}
+		e.Contents = res.RowsAffected
+		err := tx.Exec(`INSERT INTO audit_erased_keys (id, nonce, tenant, subject, created)
+			SELECT id, nonce, tenant, subject, created FROM audit_subject_keys
+			WHERE tenant = ? AND subject = ? AND created <= ? AND id NOT IN (SELECT id FROM audit_erased_keys)`, e.Tenant, e.Subject, e.Time).Error
+		if err != nil {
+			return err
+		}
+		if res = mine().Delete(&keyRow{}); res.Error != nil {
+			return res.Error
+		}
+		e.Keys = res.RowsAffected
+		if err := rewriteKeys(tx); err != nil {
+			return err
+		}
+		return tx.Create(&erasureRow{Record: e.Record, Tenant: e.Tenant, Subject: e.Subject, Time: e.Time}).Error
+	})
+}
+
+// rewriteKeys writes the table of keys anew on SQLite: when rows once moved from a page to another, bytes of them may have stayed behind.
+// Pages given back are overwritten; see erase.
+func rewriteKeys(tx *gorm.DB) error {
+	if !database.IsSQLite(tx) {
+		return nil
+	}
+	for _, statement := range []string{
+		"CREATE TEMP TABLE audit_remaining_keys AS SELECT id, nonce, tenant, subject, suite, created, wrapped FROM audit_subject_keys",
+		"DELETE FROM audit_subject_keys",
+		`INSERT INTO audit_subject_keys (id, nonce, tenant, subject, suite, created, wrapped)
+			SELECT id, nonce, tenant, subject, suite, created, wrapped FROM audit_remaining_keys ORDER BY id`,
+		"DROP TABLE audit_remaining_keys",
+	} {
+		if err := tx.Exec(statement).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scrub removes what deleted keys left in the files of the database: in the log of SQLite, in dead rows of PostgreSQL.
+func (s *store) scrub(ctx context.Context) error {
+	db := s.db.WithContext(ctx)
+	if !database.IsSQLite(db) {
+		// Only a full vacuum gives up the pages; the keys are few. A ciphertext without its key needs no such pains.
+		for _, statement := range []string{"VACUUM FULL audit_subject_keys", "VACUUM audit_contents"} {
+			if err := db.Exec(statement).Error; err != nil {
+				return fmt.Errorf("clean the pages of the database: %w", err)
+			}
+		}
+		return nil
+	}
+	var r struct{ Busy, Log, Checkpointed int64 }
+	if err := db.Raw("PRAGMA wal_checkpoint(TRUNCATE)").Scan(&r).Error; err != nil {
+		return fmt.Errorf("empty the log of the database: %w", err)
+	}
+	if r.Busy != 0 {
+		return errors.New("empty the log of the database: a long read held it")
+	}
+	return nil
+}
+
+func (s *store) countErasures(ctx context.Context) (n int64, err error) {
+	if err := s.db.WithContext(ctx).Model(&erasureRow{}).Count(&n).Error; err != nil {
+		return 0, fmt.Errorf("read erasures: %w", err)
+	}
+	return n, nil
+}
+
+// erasures returns the erasures of a tenant, of all for "". How much was destroyed is in their records.
+func (s *store) erasures(ctx context.Context, tenant string) ([]Erasure, error) {
+	db := s.db.WithContext(ctx).Select("record", "tenant", "subject", "time")
+	if tenant != "" {
+		db = db.Where("tenant = ?", column(tenant))
+	}
+	var rows []erasureRow
+	if err := db.Order("time, record").Find(&rows).Error; err != nil {
+		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	out := make([]Erasure, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, Erasure{Tenant: r.Tenant, Subject: r.Subject, Time: r.Time, Record: r.Record})
+	}
+	return out, nil
+}
