@@ -3,7 +3,6 @@
 package checkpoint
 
 import (
-	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -24,24 +23,28 @@ type Tree struct {
 // Signer signs the checkpoints of one log.
 type Signer struct {
 	origin string
-	keys   []note.Signer
-	public []string
+	keys   []key
 }
 
-// NewSigner returns the signer of the log called origin. Each seed of 32 bytes is a key, and every checkpoint carries a signature of each:
-// while a new key is introduced there are two, so that those who know one of them can read all checkpoints.
+// NewSigner returns the signer of the log called origin with Ed25519 keys. Each seed of 32 bytes is a key, and every checkpoint carries a
+// signature of each: while a new key is introduced there are two, so that those who know one of them can read all checkpoints.
 func NewSigner(origin string, seeds ...[]byte) (Signer, error) {
+	return newSigner(origin, kindEd25519, seeds)
+}
+
+// NewSM2Signer does what NewSigner does, with SM2 keys.
+func NewSM2Signer(origin string, seeds ...[]byte) (Signer, error) {
+	return newSigner(origin, kindSM2, seeds)
+}
+
+func newSigner(origin, kind string, seeds [][]byte) (Signer, error) {
 	s := Signer{origin: origin}
 	for _, seed := range seeds {
-		if len(seed) != ed25519.SeedSize {
-			return Signer{}, fmt.Errorf("make checkpoint key: a seed has %d bytes, not %d", len(seed), ed25519.SeedSize)
+		k, err := newKey(origin, kind, seed)
+		if err != nil {
+			return Signer{}, fmt.Errorf("make checkpoint key: %w", err)
 		}
-		k := newKey(origin, algEd25519, seed)
-		if !validName(origin) {
-			return Signer{}, fmt.Errorf("make checkpoint key: %q cannot name a log: it must not be empty or hold spaces or a plus sign", origin)
-		}
-		s.keys = append(s.keys, ed25519Signer{k})
-		s.public = append(s.public, k.text())
+		s.keys = append(s.keys, k)
 	}
 	if len(s.keys) == 0 {
 		return Signer{}, errors.New("make checkpoint key: there is no seed")
@@ -49,25 +52,47 @@ func NewSigner(origin string, seeds ...[]byte) (Signer, error) {
 	return s, nil
 }
 
+// Join returns a signer with the keys of several of the same log, in their order.
+func Join(signers ...Signer) (Signer, error) {
+	if len(signers) == 0 {
+		return Signer{}, errors.New("make checkpoint key: there is none")
+	}
+	all := Signer{origin: signers[0].origin}
+	for _, s := range signers {
+		if s.origin != all.origin {
+			return Signer{}, fmt.Errorf("make checkpoint key: keys of two logs, %s and %s", all.origin, s.origin)
+		}
+		all.keys = append(all.keys, s.keys...)
+	}
+	return all, nil
+}
+
 // Key is the public keys as text for [NewVerifier], one per line.
-func (s Signer) Key() string { return strings.Join(s.public, "\n") }
+func (s Signer) Key() string {
+	var lines []string
+	for _, k := range s.keys {
+		lines = append(lines, k.text())
+	}
+	return strings.Join(lines, "\n")
+}
 
 // Verifier opens what the signer signed.
 func (s Signer) Verifier() Verifier {
 	v := Verifier{origin: s.origin}
 	for _, k := range s.keys {
-		v.keys = append(v.keys, k.(ed25519Signer).verifier())
+		k.sign = nil
+		v.keys = append(v.keys, k)
 	}
 	return v
 }
 
-// Sign returns the signed note for t: origin, size, root, blank line, signatures.
+// Sign returns the signed note for t: origin, size, root, what the tree is hashed with, blank line, signatures.
 func (s Signer) Sign(t Tree) (string, error) {
-	b, err := note.Sign(&note.Note{Text: body(s.origin, t)}, s.keys...)
+	text, err := s.sign(body(s.origin, t))
 	if err != nil {
 		return "", fmt.Errorf("sign checkpoint: %w", err)
 	}
-	return string(b), nil
+	return text, nil
 }
 
 // SignText signs a text about the log that is no checkpoint. Its first line must begin with the origin and a slash, so that it can be
@@ -76,33 +101,52 @@ func (s Signer) SignText(text string) (string, error) {
 	if !strings.HasPrefix(text, s.origin+"/") {
 		return "", fmt.Errorf("sign text: it does not begin with %s/", s.origin)
 	}
-	b, err := note.Sign(&note.Note{Text: text}, s.keys...)
+	signed, err := s.sign(text)
 	if err != nil {
 		return "", fmt.Errorf("sign text: %w", err)
 	}
-	return string(b), nil
+	return signed, nil
 }
 
-func body(origin string, t Tree) string { return fmt.Sprintf("%s\n%d\n%s\n", origin, t.Size, t.Root) }
+func (s Signer) sign(text string) (string, error) {
+	var signers []note.Signer
+	for _, k := range s.keys {
+		signers = append(signers, k)
+	}
+	b, err := note.Sign(&note.Note{Text: text}, signers...)
+	return string(b), err
+}
+
+// TreeHash is the hash suite of the trees this release makes and reads: RFC 6962 with SHA-256, whatever the signatures are made with. A
+// checkpoint says so in an extension line behind the root, and one that says something else is not opened. Checkpoints without the line
+// are of earlier releases and of foreign logs, which know nothing else.
+const TreeHash = "sha256"
+
+const hashLine = "hash "
+
+func body(origin string, t Tree) string {
+	return fmt.Sprintf("%s\n%d\n%s\n%s%s\n", origin, t.Size, t.Root, hashLine, TreeHash)
+}
 
 // Verifier opens checkpoints of one log with its public keys alone.
 type Verifier struct {
 	origin string
-	keys   []note.Verifier
+	keys   []key
 }
 
-// NewVerifier reads the public keys of a log as [Signer.Key] gives them: one, or several of the same log with white space between them.
+// NewVerifier reads the public keys of a log as [Signer.Key] gives them: one, or several of the same log with white space between them,
+// of any suite.
 func NewVerifier(keys string) (Verifier, error) {
 	var v Verifier
 	for _, text := range strings.Fields(keys) {
-		k, err := note.NewVerifier(text)
+		k, err := parseKey(text, kindEd25519, kindSM2)
 		if err != nil {
 			return Verifier{}, fmt.Errorf("read verifier key: want name+hash+base64, as the owner of the log publishes it: %w", err)
 		}
 		if v.origin == "" {
-			v.origin = k.Name()
-		} else if v.origin != k.Name() {
-			return Verifier{}, fmt.Errorf("read verifier key: keys of two logs, %s and %s", v.origin, k.Name())
+			v.origin = k.name
+		} else if v.origin != k.name {
+			return Verifier{}, fmt.Errorf("read verifier key: keys of two logs, %s and %s", v.origin, k.name)
 		}
 		v.keys = append(v.keys, k)
 	}
@@ -115,9 +159,19 @@ func NewVerifier(keys string) (Verifier, error) {
 // Origin is the name of the log.
 func (v Verifier) Origin() string { return v.origin }
 
-// Open checks that one of the keys signed a checkpoint, and reads it. Lines after the third are extensions and are signed but ignored.
+// verifiers are the keys as the note package takes them.
+func (v Verifier) verifiers() []note.Verifier {
+	var out []note.Verifier
+	for _, k := range v.keys {
+		out = append(out, k)
+	}
+	return out
+}
+
+// Open checks that one of the keys signed a checkpoint, and reads it. Lines after the third are extensions: that of the hash suite must
+// name the one there is, others are signed but ignored.
 func (v Verifier) Open(text string) (Tree, error) {
-	n, err := note.Open([]byte(text), note.VerifierList(v.keys...))
+	n, err := note.Open([]byte(text), note.VerifierList(v.verifiers()...))
 	if err != nil {
 		return Tree{}, fmt.Errorf("open checkpoint: %w", err)
 	}
@@ -153,12 +207,17 @@ func (v Verifier) read(n *note.Note) (Tree, error) {
 	if err != nil {
 		return Tree{}, fmt.Errorf("open checkpoint: %w", err)
 	}
+	for _, line := range lines[3:] {
+		if suite, ok := strings.CutPrefix(line, hashLine); ok && suite != TreeHash {
+			return Tree{}, fmt.Errorf("open checkpoint: its tree is hashed with %q, this release reads %s only", suite, TreeHash)
+		}
+	}
 	return Tree{Size: size, Root: root}, nil
 }
 
 // OpenText checks that one of the keys signed a text, as [Signer.SignText] does, and returns it.
 func (v Verifier) OpenText(signed string) (string, error) {
-	n, err := note.Open([]byte(signed), note.VerifierList(v.keys...))
+	n, err := note.Open([]byte(signed), note.VerifierList(v.verifiers()...))
 	if err != nil {
 		return "", fmt.Errorf("open signed text: %w", err)
 	}

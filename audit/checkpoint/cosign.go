@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -18,15 +17,22 @@ type Witness struct {
 	now func() time.Time
 }
 
-// NewWitness returns the witness called name with the key of a seed of 32 bytes.
+// NewWitness returns the witness called name with the Ed25519 key of a seed of 32 bytes.
 func NewWitness(name string, seed []byte, now func() time.Time) (Witness, error) {
-	if !validName(name) {
-		return Witness{}, fmt.Errorf("make witness key: %q cannot name a witness: it must not be empty or hold spaces or a plus sign", name)
+	return newWitness(name, kindCosignature, seed, now)
+}
+
+// NewSM2Witness does what NewWitness does, with an SM2 key.
+func NewSM2Witness(name string, seed []byte, now func() time.Time) (Witness, error) {
+	return newWitness(name, kindSM2Witness, seed, now)
+}
+
+func newWitness(name, kind string, seed []byte, now func() time.Time) (Witness, error) {
+	k, err := newKey(name, kind, seed)
+	if err != nil {
+		return Witness{}, fmt.Errorf("make witness key: %w", err)
 	}
-	if len(seed) != ed25519.SeedSize {
-		return Witness{}, fmt.Errorf("make witness key: a seed has %d bytes, not %d", len(seed), ed25519.SeedSize)
-	}
-	return Witness{newKey(name, algCosignature, seed), now}, nil
+	return Witness{k, now}, nil
 }
 
 // Key is the public key as text, for [NewWitnesses].
@@ -42,7 +48,11 @@ func (w Witness) Cosign(text string) (string, error) {
 	at := w.now().Unix()
 	sig := binary.BigEndian.AppendUint32(nil, w.key.hash())
 	sig = binary.BigEndian.AppendUint64(sig, uint64(at))
-	sig = append(sig, ed25519.Sign(w.key.private, cosigned(at, msg+"\n"))...)
+	own, err := w.key.sign(cosigned(at, msg+"\n"))
+	if err != nil {
+		return "", fmt.Errorf("cosign checkpoint: %w", err)
+	}
+	sig = append(sig, own...)
 	return fmt.Sprintf("— %s %s\n", w.key.name, base64.StdEncoding.EncodeToString(sig)), nil
 }
 
@@ -58,30 +68,13 @@ type Witnesses struct{ keys []key }
 func NewWitnesses(keys string) (Witnesses, error) {
 	var w Witnesses
 	for _, text := range strings.Fields(keys) {
-		k, err := parseWitness(text)
+		k, err := parseKey(text, kindCosignature, kindSM2Witness)
 		if err != nil {
 			return Witnesses{}, fmt.Errorf("read witness key: want name+hash+base64, as `sluice audit witness` prints it: %w", err)
 		}
 		w.keys = append(w.keys, k)
 	}
 	return w, nil
-}
-
-func parseWitness(text string) (key, error) {
-	name, rest, ok := strings.Cut(text, "+")
-	hash, data, ok2 := strings.Cut(rest, "+")
-	if !ok || !ok2 || !validName(name) {
-		return key{}, errors.New("it has not three parts")
-	}
-	b, err := base64.StdEncoding.DecodeString(data)
-	if err != nil || len(b) != 1+ed25519.PublicKeySize || b[0] != algCosignature {
-		return key{}, errors.New("it is not the Ed25519 key of a witness")
-	}
-	k := key{name: name, alg: algCosignature, public: b[1:]}
-	if fmt.Sprintf("%08x", k.hash()) != hash {
-		return key{}, errors.New("its hash does not belong to it")
-	}
-	return k, nil
 }
 
 // Len is how many there are.
@@ -96,7 +89,7 @@ type Cosignature struct {
 // OpenCosigned does what Open does, and returns the valid cosignatures of known witnesses. A cosignature of a known witness that does not
 // hold is an error.
 func (v Verifier) OpenCosigned(text string, known Witnesses) (Tree, []Cosignature, error) {
-	list := append([]note.Verifier(nil), v.keys...)
+	list := v.verifiers()
 	var found []Cosignature
 	for _, k := range known.keys {
 		list = append(list, cosignatureVerifier{k, &found})
@@ -127,11 +120,11 @@ type cosignatureVerifier struct {
 
 // Verify implements note.Verifier.
 func (k cosignatureVerifier) Verify(msg, sig []byte) bool {
-	if len(sig) != 8+ed25519.SignatureSize {
+	if len(sig) < 8 {
 		return false
 	}
 	at := binary.BigEndian.Uint64(sig)
-	if at > 1<<62 || !ed25519.Verify(k.public, cosigned(int64(at), string(msg)), sig[8:]) {
+	if at > 1<<62 || !k.verify(cosigned(int64(at), string(msg)), sig[8:]) {
 		return false
 	}
 	*k.found = append(*k.found, Cosignature{k.name, time.Unix(int64(at), 0).UTC()})

@@ -467,7 +467,7 @@ func TestOpenRefuses(t *testing.T) {
 	refuses("key of the log", cfg)
 	cfg = l.config(dir)
 	cfg.Name = "two words"
-	refuses("cannot name a witness", cfg)
+	refuses("cannot name a log or a witness", cfg)
 	cfg = l.config(filepath.Join(dir, keyFile, "below a file"))
 	refuses("not a directory", cfg)
 
