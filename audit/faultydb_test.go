@@ -15,8 +15,9 @@ import (
 // statements. A statement that fails after it was carried out is one whose transaction goes on without our knowing; a commit that fails
 // after it was carried out is one whose answer was lost on the way. A plan may also wait, or kill the process.
 type faultyDB struct {
-	mu   sync.Mutex
-	plan func(op string) mode
+	mu      sync.Mutex
+	plan    func(op string) mode
+	rewrite *strings.Replacer // of statements, if set, before any is carried out
 }
 
 func (f *faultyDB) set(plan func(op string) mode) {
@@ -54,6 +55,9 @@ func (p faultyPool) ExecContext(ctx context.Context, query string, args ...any) 
 	m := p.owner.next(query)
 	if m == failsBefore {
 		return nil, errInjected
+	}
+	if p.owner.rewrite != nil {
+		query = p.owner.rewrite.Replace(query)
 	}
 	res, err := p.ConnPool.ExecContext(ctx, query, args...)
 	if m != healthy {

@@ -17,7 +17,6 @@ const (
 	sealBatch = 2000
 	// A hash stored wrongly would make every later proof fail, so rows go in small batches that each database takes.
 	insertBatch = 500
-	leaseFor    = 10 * time.Second
 )
 
 // errNotSealer means that another replica seals now.
@@ -114,24 +113,6 @@ func (s *store) seal(ctx context.Context, sg checkpoint.Signer, v checkpoint.Ver
 		return 0, fmt.Errorf("seal audit records: %w", err)
 	}
 	return n, nil
-}
-
-func takeLease(tx *gorm.DB, holder string, now time.Time) error {
-	res := tx.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'seal' AND (holder = ? OR expires < ?)",
-		holder, now.Add(leaseFor).UnixMicro(), holder, now.UnixMicro())
-	if res.Error == nil && res.RowsAffected == 0 {
-		return errNotSealer
-	}
-	return res.Error
-}
-
-// releaseLease lets another replica seal at once.
-func (s *store) releaseLease(ctx context.Context, holder string) error {
-	err := s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = '', expires = 0 WHERE name = 'seal' AND holder = ?", holder).Error
-	if err != nil {
-		return fmt.Errorf("release sealing lease: %w", err)
-	}
-	return nil
 }
 
 func sealIn(tx *gorm.DB, sg checkpoint.Signer, v checkpoint.Verifier) (int, error) {

@@ -1,0 +1,137 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+// TestPausedSealer stops a sealer in the middle of its transaction, at each table that it writes, while another replica takes over. On
+// PostgreSQL the database ends the silent one's transaction; SQLite, whose replicas share a machine, waits for it. Either way one tree
+// comes out, and the paused one finds its place in it.
+func TestPausedSealer(t *testing.T) {
+	for _, table := range []string{"audit_leaves", "audit_hashes", "audit_writers", "audit_checkpoints", "commit"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, db *gorm.DB) { testPausedSealer(t, db, table) })
+		})
+	}
+}
+
+func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
+	faulty := &faultyDB{rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
+	a := openTest(t, testConfig(t.TempDir()), faulty.over(db), countingSink, diskFiles{})
+	b := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
+	b.now = func() time.Time { return time.Now().Add(2 * leaseFor) }
+	appendN(t, a, 0, 5)
+	appendN(t, b, 10, 4)
+	a.work.Lock()
+	must(t, a.ship(t.Context()))
+	a.work.Unlock()
+	must(t, b.pass(t.Context(), false)) // ships only
+
+	paused, resume := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	faulty.set(func(op string) mode {
+		if op == table || writes(op, table) {
+			once.Do(func() { close(paused); <-resume })
+		}
+		return healthy
+	})
+	done := make(chan error, 1)
+	go func() { done <- a.pass(t.Context(), true) }()
+	<-paused
+	if database.IsSQLite(db) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if err := b.pass(ctx, true); err == nil {
+			t.Error("two replicas sealed at once")
+		}
+		cancel()
+	} else {
+		flush(t, b) // waits until the database has ended a's session
+		if r := mustVerify(t, b, db); r.Sealed != 9 {
+			t.Errorf("sealed %d while the first sealer is paused, want 9", r.Sealed)
+		}
+	}
+	close(resume)
+	if err := <-done; database.IsSQLite(db) != (err == nil) {
+		t.Errorf("the paused sealer: %v", err)
+	}
+	faulty.set(nil)
+	appendN(t, a, 20, 2)
+	appendN(t, b, 30, 2)
+	for _, l := range []*Log{a, b} {
+		l.now = func() time.Time { return time.Now().Add(4 * leaseFor) }
+		flush(t, l)
+		must(t, l.store.releaseLease(t.Context(), l.wal.writer))
+	}
+	for _, l := range []*Log{a, b} {
+		if r := mustVerify(t, l, db); r.Sealed != 13 || count(t, db, "installation_settings") != 13 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestClockJumpsBack sets the clock of the sealer back by hours and by years, and takes the lease with a clock that runs ahead and then
+// falls silent. Records stay in the order in which they were made durable, sealing goes on, and the times are what the clock said.
+func TestClockJumpsBack(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
+		var receipts []Receipt
+		for i, jump := range []time.Duration{0, 3 * time.Hour, -5 * time.Hour, -40 * 24 * time.Hour, time.Hour, 0} {
+			l.now = func() time.Time { return time.Now().Add(jump) }
+			for n := range 3 {
+				receipts = append(receipts, appendN(t, l, 10*i+n, 1)...)
+			}
+			if err := l.pass(t.Context(), true); err != nil { // never errNotSealer: this replica is the only one
+				t.Fatalf("after a jump of %v: %v", jump, err)
+			}
+		}
+		flush(t, l)
+		mustVerify(t, l, db)
+		for i, r := range receipts {
+			e, err := l.Get(t.Context(), r.ID)
+			if err != nil || e.Index != int64(i) || i > 0 && r.ID <= receipts[i-1].ID {
+				t.Errorf("record %d: %+v, %v", i, e, err)
+			}
+			p, err := l.Prove(t.Context(), r.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := evidence.VerifyProof(l.VerifierKey(), p); err != nil {
+				t.Error(err)
+			}
+		}
+		if ids := searchIDs(t, l, Query{Limit: 4}); len(ids) != len(receipts) {
+			t.Errorf("a search finds %d of %d", len(ids), len(receipts))
+		}
+
+		// The clock of this replica runs an hour ahead, seals, and the replica is gone.
+		l.now = func() time.Time { return time.Now().Add(time.Hour) }
+		appendN(t, l, 100, 1)
+		flush(t, l)
+		other := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
+		appendN(t, other, 200, 1)
+		if err := other.pass(t.Context(), true); err != nil {
+			t.Errorf("nobody can seal until the clock is where the other one was: %v", err)
+		}
+		// A clock that is a little ahead keeps its lease.
+		other.now = func() time.Time { return time.Now().Add(leaseFor / 2) }
+		appendN(t, other, 201, 1)
+		flush(t, other)
+		appendN(t, l, 300, 1)
+		l.now = time.Now
+		if err := l.pass(t.Context(), true); !errors.Is(err, errNotSealer) {
+			t.Errorf("a lease was taken from a holder whose clock is five seconds ahead: %v", err)
+		}
+	})
+}
