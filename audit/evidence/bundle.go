@@ -54,7 +54,8 @@ type Manifest struct {
 	Last    int64     `json:"last_index"`
 	Size    int64     `json:"tree_size"`
 	Root    string    `json:"root"`        // hex
-	Least   int64     `json:"least_index"` // records below were pruned from the log
+	Least   int64     `json:"least_index"` // records below were pruned from the log, but for those that are kept longer
+	Until   int64     `json:"until_index"` // the index behind the bundle; 0: it goes to the end of the checkpoint
 	Files   []File    `json:"files"`
 }
 
@@ -67,6 +68,25 @@ type File struct {
 
 // filtered says that the bundle is a selection, so that it cannot show by itself that nothing is left out.
 func (m Manifest) filtered() bool { return m.Tenant != "" || m.From > 0 || m.To != 0 }
+
+// stop is the index behind the last record that the bundle can have.
+func (m Manifest) stop() int64 {
+	if m.Until != 0 {
+		return m.Until
+	}
+	return m.Size
+}
+
+// whole says that the bundle has every record that the log still had, up to the end of the checkpoint.
+func (m Manifest) whole() bool { return !m.filtered() && m.stop() == m.Size }
+
+// checkRange says what is wrong with the claimed range of a tree of size.
+func (m Manifest) checkRange(size int64) error {
+	if m.Least < 0 || m.Least > size || m.Until != 0 && (m.Until < m.Least || m.Until > size) {
+		return fmt.Errorf("the range of indexes from %d to %d does not lie in a tree of %d records", m.Least, m.stop(), size)
+	}
+	return nil
+}
 
 func (m Manifest) file(name string) File {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == name })
@@ -132,10 +152,12 @@ func newScope(m Manifest) *scope {
 func (s *scope) add(index int64, e record.Event) (out []wrong) {
 	say := func(kind, cause string, args ...any) { out = append(out, wrong{kind, fmt.Sprintf(cause, args...)}) }
 	switch {
-	case index < s.Least:
+	case index < s.Least && !s.filtered():
 		say("order", "the index is below %d, the least that the log still has", s.Least)
 	case index <= s.last:
 		say("order", "the index does not follow that of the record before it, %d", s.last)
+	case index >= s.stop():
+		say("scope", "the index is behind the range of the bundle, which ends at %d", s.stop())
 	case !s.filtered() && index != s.last+1:
 		say("gap", "%d records before it are missing, from index %d", index-s.last-1, s.last+1)
 	}
@@ -151,8 +173,8 @@ func (s *scope) add(index int64, e record.Event) (out []wrong) {
 
 // end says what is wrong after the last record.
 func (s *scope) end() []wrong {
-	if !s.filtered() && s.last < s.Size-1 {
-		return []wrong{{"gap", fmt.Sprintf("the bundle ends before the log: %d records are missing, from index %d", s.Size-1-s.last, s.last+1)}}
+	if !s.filtered() && s.last < s.stop()-1 {
+		return []wrong{{"gap", fmt.Sprintf("the bundle ends before its range: %d records are missing, from index %d", s.stop()-1-s.last, s.last+1)}}
 	}
 	return nil
 }
@@ -167,7 +189,8 @@ type BundleConfig struct {
 	Checkpoint string // the signed note that states Tree; may carry cosignatures
 	Tree       checkpoint.Tree
 	Key        string // the public keys of the log
-	Least      int64  // records below this index were pruned
+	Least      int64  // records below this index were pruned; a bundle without tenant and time begins here
+	Until      int64  // the index behind the bundle; 0 is the end of Tree
 }
 
 // manifest is what can be said before the records are known.
@@ -190,9 +213,10 @@ func (cfg BundleConfig) manifest(hashes tlog.HashReader) (Manifest, error) {
 	if root != t.Root {
 		return Manifest{}, errors.New("the stored tree hashes do not give the root of the checkpoint; run `sluice audit verify`")
 	}
-	return Manifest{
+	m := Manifest{
 		Format: format, Origin: v.Origin(), Key: cfg.Key, Tenant: cfg.Tenant, From: cfg.From, To: cfg.To,
 		Created: cfg.Created.UTC().Truncate(time.Second), By: cfg.By, First: -1, Last: -1,
-		Size: t.Size, Root: fmt.Sprintf("%x", t.Root[:]), Least: cfg.Least,
-	}, nil
+		Size: t.Size, Root: fmt.Sprintf("%x", t.Root[:]), Least: cfg.Least, Until: cfg.Until,
+	}
+	return m, m.checkRange(t.Size)
 }

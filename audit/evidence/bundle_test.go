@@ -63,6 +63,9 @@ func TestBundleRanges(t *testing.T) {
 		switch rng.IntN(3) {
 		case 0:
 			cfg.Least = rng.Int64N(int64(size) + 1)
+			if rng.IntN(2) == 0 {
+				cfg.Until = cfg.Least + rng.Int64N(int64(size)-cfg.Least+1)
+			}
 		case 1:
 			cfg.Tenant = []string{"demo", "other", "nobody"}[rng.IntN(3)]
 		}
@@ -73,7 +76,7 @@ func TestBundleRanges(t *testing.T) {
 		want := l.chosen(t, cfg)
 		b := l.bundle(t, cfg)
 		r := l.verify(t, b)
-		if !r.OK || r.Records != int64(len(want)) || r.Proven != r.Records || r.Complete == r.Filtered {
+		if !r.OK || r.Records != int64(len(want)) || r.Proven != r.Records || r.Complete != r.Manifest.whole() {
 			t.Fatalf("size %d, %+v: %+v", size, cfg, r)
 		}
 		p := unzip(t, b)
@@ -213,6 +216,9 @@ func TestWriteBundleRefuses(t *testing.T) {
 		"order":        {func(c *BundleConfig) { c.From = 1 }, sequence([]Sealed{l.records[5], l.records[4]}), "does not follow"},
 		"twice":        {func(c *BundleConfig) { c.From = 1 }, sequence([]Sealed{l.records[5], l.records[5]}), "does not follow"},
 		"pruned":       {func(c *BundleConfig) { c.Least = 3 }, sequence(l.records[2:]), "below 3"},
+		"behind range": {func(c *BundleConfig) { c.Least, c.Until = 3, 6 }, sequence(l.records[3:7]), "behind the range of the bundle, which ends at 6"},
+		"range ends":   {func(c *BundleConfig) { c.Least, c.Until = 3, 6 }, sequence(l.records[3:5]), "1 records are missing, from index 5"},
+		"odd range":    {func(c *BundleConfig) { c.Least, c.Until = 6, 3 }, sequence(nil), "does not lie in a tree"},
 		"tenant":       {func(c *BundleConfig) { c.Tenant = "other" }, sequence(l.records), `belongs to tenant "demo"`},
 		"too early":    {func(c *BundleConfig) { c.From = 5e6 }, sequence(l.records[4:]), "outside the time"},
 		"too late":     {func(c *BundleConfig) { c.To = 5e6 }, sequence(l.records), "outside the time"},

@@ -114,7 +114,7 @@ func (l *testLog) chosen(t testing.TB, cfg BundleConfig) []Sealed {
 	for _, r := range l.records[:cfg.Tree.Size] {
 		e, err := record.Decode(r.Payload)
 		must(t, err)
-		if r.Index >= cfg.Least && (cfg.Tenant == "" || e.Tenant == cfg.Tenant) && e.Time >= cfg.From && (cfg.To == 0 || e.Time < cfg.To) {
+		if r.Index >= cfg.Least && (cfg.Until == 0 || r.Index < cfg.Until) && (cfg.Tenant == "" || e.Tenant == cfg.Tenant) && e.Time >= cfg.From && (cfg.To == 0 || e.Time < cfg.To) {
 			out = append(out, r)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 
 // BundleReport is the result of [VerifyBundle]. OK means that no problem was found: that the log stated each record of the bundle, and
 // in this order. Complete means, beyond that, that they are all records of the log, from the least it still has to the end of the
-// checkpoint; a bundle that is a selection, by tenant or time, cannot show by itself that nothing was left out of it.
+// checkpoint; a bundle that is a selection, by tenant or time, cannot show by itself that nothing was left out of it. A bundle of a range of
+// indexes, such as the archive of what was pruned, is neither: it shows by itself that it has every record of its range.
 type BundleReport struct {
 	OK           bool          `json:"ok"`
 	Complete     bool          `json:"complete"`
@@ -75,7 +76,7 @@ func VerifyBundle(ctx context.Context, r io.ReaderAt, size int64, keys checkpoin
 		return BundleReport{}, fmt.Errorf("verify evidence: %w", err)
 	}
 	v.report.OK = len(v.report.Problems) == 0
-	v.report.Complete = v.report.OK && !v.report.Filtered
+	v.report.Complete = v.report.OK && v.report.Manifest.Format != "" && v.report.Manifest.whole()
 	return v.report, nil
 }
 
@@ -189,10 +190,10 @@ func (v *verification) checkpoint() (checkpoint.Tree, bool) {
 		v.bad("cosignature", fmt.Errorf("%d of %d witnesses did not cosign the checkpoint", n-len(cosigned), n))
 	}
 	v.report.Size, v.report.Root = t.Size, fmt.Sprintf("%x", t.Root[:])
-	if t.Size != v.m.Size || v.report.Root != v.m.Root || v.m.Least < 0 || v.m.Least > t.Size {
-		v.bad("checkpoint", fmt.Errorf("it states %d records with the root %s, the manifest %d with %s, of which %d are pruned",
-			t.Size, v.report.Root, v.m.Size, v.m.Root, v.m.Least))
+	if t.Size != v.m.Size || v.report.Root != v.m.Root {
+		v.bad("checkpoint", fmt.Errorf("it states %d records with the root %s, the manifest %d with %s", t.Size, v.report.Root, v.m.Size, v.m.Root))
 	}
+	v.bad("checkpoint", v.m.checkRange(t.Size))
 	if t.Size > maxTree {
 		v.bad("checkpoint", fmt.Errorf("it states %d records, more than a log can have", t.Size))
 	}

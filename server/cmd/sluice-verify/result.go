@@ -87,6 +87,8 @@ func (r result) scope(line func(string, ...any)) {
 		line("A selection (tenant %q): it cannot show by itself that nothing was left out\n这是筛选的结果（租户 %q）：它本身不能证明没有遗漏", m.Tenant, m.Tenant)
 	case r.Complete:
 		line("Complete: all records of the log from index %d to the checkpoint\n完整：日志中自序号 %d 至检查点的全部记录", m.Least, m.Least)
+	case r.OK:
+		line("Complete in its range: all records of the log from index %d up to, but not including, %d\n区间完整：日志中自序号 %d 至 %d（不含）的全部记录", m.Least, m.Until, m.Least, m.Until)
 	}
 }
 
