@@ -22,8 +22,9 @@ type Sink func(tx *gorm.DB, e Event) error
 
 // store is the database side of the log.
 type store struct {
-	db   *gorm.DB
-	sink Sink
+	db     *gorm.DB
+	sink   Sink
+	months partitions
 }
 
 // eventRow is a row of audit_events: the payload, and columns copied out of it for searching.
@@ -139,6 +140,9 @@ type shipment struct {
 // ship stores consecutive records of one writer, with what they keep and with their sinks, in one transaction. Records that are there
 // already, since an earlier attempt committed without our learning it, are compared and left alone.
 func (s *store) ship(ctx context.Context, writer string, frames []frame) (done shipment, err error) {
+	if err := s.months.ensureFor(ctx, s.db, frames); err != nil {
+		return shipment{}, fmt.Errorf("ship audit records: %w", err)
+	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		done, err = s.shipIn(tx, writer, frames, s.sink)
 		return err
@@ -150,6 +154,7 @@ func (s *store) ship(ctx context.Context, writer string, frames []frame) (done s
 		})
 	}
 	if err != nil {
+		s.months.forget() // if one was pruned meanwhile, the next attempt makes it again
 		return shipment{}, fmt.Errorf("ship audit records: %w", err)
 	}
 	return done, nil

@@ -54,7 +54,7 @@ func newScene(t *testing.T, db *gorm.DB) *scene {
 
 func dropTriggers(t *testing.T, db *gorm.DB) {
 	t.Helper()
-	query, drop := "SELECT DISTINCT trigger_name || ' ON ' || event_object_table FROM information_schema.triggers", "DROP TRIGGER "
+	query, drop := "SELECT t.tgname || ' ON ' || c.relname FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND t.tgparentid = 0", "DROP TRIGGER "
 	if database.IsSQLite(db) {
 		query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
 	}
