@@ -42,7 +42,8 @@ type Log struct {
 	log       *slog.Logger
 	metrics   *metrics
 	now       func() time.Time
-	locks     []*os.File // of the directories
+	patience  time.Duration // with the database, in one step
+	locks     []*os.File    // of the directories
 
 	work     sync.Mutex // one pass of shipping or sealing at a time; guards pins
 	pins     *pins
@@ -168,37 +169,6 @@ func (l *Log) Ready() error {
 		return fault.Wrap(err, fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
 	}
 	return nil
-}
-
-// VerifierKey returns the public key of the checkpoints as text, in the signed-note format.
-func (l *Log) VerifierKey() string { return l.key }
-
-// VerifierKey returns the public keys that a log of this configuration and master key signs with or did, without opening it.
-func VerifierKey(cfg Config, keys *keyring.Ring) (string, error) {
-	cfg = cfg.withDefaults()
-	s, err := allKeys(cfg.Origin, keys, cfg.CheckpointKeys)
-	if err != nil {
-		return "", err
-	}
-	return s.Key(), nil
-}
-
-// newSigner returns the signer with the keys of these numbers.
-func newSigner(origin string, keys *keyring.Ring, numbers ...int) (checkpoint.Signer, error) {
-	var seeds [][]byte
-	for _, n := range numbers {
-		seeds = append(seeds, keys.Derive(fmt.Sprintf("audit/checkpoint/v%d", n)))
-	}
-	return checkpoint.NewSigner(origin, seeds...)
-}
-
-// allKeys returns the signer with every key up to the largest of these numbers: a key that signs no more has signed what is older.
-func allKeys(origin string, keys *keyring.Ring, numbers []int) (checkpoint.Signer, error) {
-	var all []int
-	for n := range slices.Max(numbers) {
-		all = append(all, n+1)
-	}
-	return newSigner(origin, keys, all...)
 }
 
 // Checkpoint returns the newest signed checkpoint, "" if nothing was sealed yet.

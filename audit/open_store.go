@@ -33,14 +33,14 @@ func Open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 }
 
 func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, m *metrics, fsys, spool files) (_ *Log, err error) {
-	l := &Log{cfg: cfg, store: &store{db: db, sink: sink}, log: log, metrics: m, now: time.Now}
-	if l.signer, err = newSigner(cfg.Origin, keys, cfg.CheckpointKeys...); err != nil {
+	l := &Log{cfg: cfg, store: &store{db: db, sink: sink}, log: log, metrics: m, now: time.Now, patience: patience}
+	if l.signer, err = newSigner(cfg, keys, cfg.CheckpointKeys...); err != nil {
 		return nil, err
 	}
 	if l.contents, err = newContents(keys, cfg.MaxContentBytes); err != nil {
 		return nil, err
 	}
-	all, err := allKeys(cfg.Origin, keys, cfg.CheckpointKeys)
+	all, err := allKeys(cfg, keys)
 	if err != nil {
 		return nil, err
 	}

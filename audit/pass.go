@@ -14,7 +14,12 @@ import (
 const (
 	shipBatch      = 256
 	shipBatchBytes = 1 << 20
+	// patience is how long one step waits for the database. Without a bound, a connection that died without a word, as when a firewall forgets
+	// it, would stop shipping until the operating system gives it up.
+	patience = time.Minute
 )
+
+var errSilent = errors.New("the database does not answer; check it and the way to it")
 
 // pass moves what is durable into the database and, if seal is set, seals, pins and retires.
 func (l *Log) pass(ctx context.Context, seal bool) error {
@@ -77,7 +82,11 @@ func (l *Log) shipFrom(ctx context.Context, w *wal) error {
 }
 
 func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) error {
-	done, err := l.store.ship(ctx, writer, frames)
+	var done shipment
+	err := l.step(ctx, func(ctx context.Context) (err error) {
+		done, err = l.store.ship(ctx, writer, frames)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -88,6 +97,17 @@ func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) err
 		l.log.Error("audit records were stored but their usage was refused; see audit_unbooked", slog.Int("records", done.unbooked))
 	}
 	return nil
+}
+
+// step does one thing with the database, within the bounds of patience.
+func (l *Log) step(ctx context.Context, do func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	err := do(bounded)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return err
 }
 
 // readBatch reads records from where the shipping of s stands, up to its durable end. It returns the offset behind them.
@@ -129,36 +149,38 @@ func framesIn(buf []byte) (frames []frame, n int64, damaged bool) {
 
 // seal extends the tree if this replica may, pins the newest checkpoint whoever signed it, and retires segments behind it.
 func (l *Log) seal(ctx context.Context) error {
-	if err := l.heedErasures(ctx); err != nil {
+	if err := l.step(ctx, l.heedErasures); err != nil {
 		return err
 	}
-	if err := l.pin(ctx); err != nil { // before extending: never sign over a database that was rolled back
+	if err := l.step(ctx, l.pin); err != nil { // before extending: never sign over a database that was rolled back
 		return err
 	}
 	serr := l.extend(ctx)
 	if serr != nil && !errors.Is(serr, errNotSealer) {
 		return serr
 	}
-	if err := l.pin(ctx); err != nil {
+	if err := l.step(ctx, l.pin); err != nil {
 		return err
 	}
-	if err := l.retire(ctx); err != nil {
+	if err := l.step(ctx, l.retire); err != nil {
 		return err
 	}
 	return serr
 }
 
 func (l *Log) extend(ctx context.Context) error {
-	waiting, err := l.store.unsealed(ctx)
-	if err != nil || !waiting {
+	waiting := false
+	err := l.step(ctx, func(ctx context.Context) (err error) {
+		waiting, err = l.store.unsealed(ctx)
 		return err
-	}
-	for {
-		n, err := l.store.seal(ctx, l.signer, l.reads, l.wal.writer, l.now())
-		if err != nil || n == 0 {
+	})
+	for n := 1; err == nil && waiting && n > 0; {
+		err = l.step(ctx, func(ctx context.Context) (err error) {
+			n, err = l.store.seal(ctx, l.signer, l.reads, l.wal.writer, l.now())
 			return err
-		}
+		})
 	}
+	return err
 }
 
 func (l *Log) pin(ctx context.Context) error {
