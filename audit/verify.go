@@ -14,6 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/record"
 )
 
@@ -38,7 +39,7 @@ type Report struct {
 // position in the tree or a tree size, -1 if it has none.
 //
 // Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, cosignature, gap, missing, extra, sequence, wal, storage, usage (the
-// books and the record disagree).
+// books and the record disagree), content (what is kept beside the record).
 // Findings: unfinished (admitted without outcome), unbooked, torn (an unfinished write at the end of a segment), unpinned (no
 // checkpoint outside the database).
 type Problem struct {
@@ -214,6 +215,9 @@ func (w *walk) logRecords(s stored) error {
 		e, err := record.Decode(f.payload)
 		if err != nil {
 			w.problem("wal", fmt.Sprintf("%s/%d", s.writer, f.seq), -1, err.Error())
+		}
+		if _, err := unpackContents(arrival{event: e, attached: f.attached}, nil, map[string]content.Key{}); err != nil {
+			w.problem("wal", e.ID, -1, err.Error())
 		}
 		r := logRecord{leaf: tlog.RecordHash(f.payload), id: e.ID}
 		if e.Stage == StageOutcome {

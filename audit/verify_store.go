@@ -71,6 +71,7 @@ type walk struct {
 	books     Books
 	refused   map[string]bool // writer/sequence of the records whose usage the ledger refused
 	due       []booked        // records to be compared with the books
+	keepers   []keeper        // records to be compared with what is kept of them
 }
 
 type booked struct {
@@ -117,6 +118,9 @@ func (w *walk) database(ctx context.Context, latest checkpoint.Tree) error {
 		return err
 	}
 	if err := w.surplus(db); err != nil {
+		return err
+	}
+	if err := w.strayContents(db); err != nil {
 		return err
 	}
 	if err := w.cosignatures(db); err != nil {
@@ -239,7 +243,10 @@ func (w *walk) batch(db *gorm.DB, lo, hi int64) error {
 		w.problem("checkpoint", "", size, "a checkpoint is stored under a size it does not belong to")
 	}
 	w.progress(min(hi, w.total), w.total)
-	return w.compareBooks(db)
+	if err := w.compareBooks(db); err != nil {
+		return err
+	}
+	return w.compareContents(db)
 }
 
 // gap handles a position without a row. The stored hash stands in, so that what follows is still checked.
@@ -308,6 +315,9 @@ func (w *walk) record(r eventRow, idx int64) tlog.Hash {
 	if err != nil {
 		w.problem("payload", r.ID, idx, err.Error())
 		return leaf
+	}
+	if len(e.Contents) > 0 {
+		w.keepers = append(w.keepers, keeper{e, idx})
 	}
 	if w.books != nil && e.Stage == StageOutcome && !w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] {
 		w.due = append(w.due, booked{e, idx})
@@ -414,6 +424,9 @@ func (w *walk) unsealed(db *gorm.DB) error {
 				w.report.Unsealed++
 			}
 			if err := w.compareBooks(db); err != nil {
+				return err
+			}
+			if err := w.compareContents(db); err != nil {
 				return err
 			}
 			w.progress(min(w.report.Records, w.total), w.total)
