@@ -8,10 +8,8 @@ import (
 	"unicode"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/content"
 )
-
-// maxCheckpointKey bounds the numbers of checkpoint keys: all up to the one in use are accepted.
-const maxCheckpointKey = 64
 
 // Config says where the log lives and how often it works. Zero values mean the defaults in brackets.
 type Config struct {
@@ -25,6 +23,11 @@ type Config struct {
 	Modes map[string]Mode `koanf:"modes"`
 	// Region names the place of this replica in its records.
 	Region string `koanf:"region"`
+	// Suite is intl, Ed25519 and AES-256-GCM, or gm, SM2 with SM3 and SM4-GCM [intl]. The tree is hashed with SHA-256 in both.
+	Suite content.Suite `koanf:"suite"`
+	// SM2Keys are those numbers of checkpoint keys that are SM2 keys [all with gm, none with intl]. A log that changes its suite keeps the
+	// number of its last key of the other one: from checkpoint_keys [1] to [1, 2] with sm2_keys [2] and suite gm, and later to [2].
+	SM2Keys []int `koanf:"sm2_keys"`
 	// CheckpointKeys are the numbers of the keys that sign checkpoints [1]. To change the key, sign with both for a while, [1, 2], until
 	// everyone who verifies has the new one, and then with the new one alone. Keys up to the largest number are accepted for ever.
 	CheckpointKeys []int `koanf:"checkpoint_keys"`
@@ -58,9 +61,7 @@ func (c Config) withDefaults() Config {
 	if c.Mode == "" {
 		c.Mode = ModeStrict
 	}
-	if len(c.CheckpointKeys) == 0 {
-		c.CheckpointKeys = []int{1}
-	}
+	c.keyDefaults()
 	if c.Origin == "" {
 		c.Origin = "sluice.local/audit"
 	}
@@ -84,11 +85,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("dir: must be set"))
 	}
 	errs = append(errs, c.validateModes()...)
-	for _, n := range c.CheckpointKeys {
-		if n < 1 || n > maxCheckpointKey {
-			errs = append(errs, fmt.Errorf("checkpoint_keys: each must lie between 1 and %d", maxCheckpointKey))
-		}
-	}
+	errs = append(errs, c.validateKeys()...)
 	if _, err := checkpoint.NewWitnesses(strings.Join(c.Witnesses, "\n")); err != nil {
 		errs = append(errs, fmt.Errorf("witnesses: %w", err))
 	}

@@ -41,8 +41,8 @@ type heldKey struct {
 	data    content.DataKey
 }
 
-func newContents(keys *keyring.Ring, limit int) (*contents, error) {
-	c, err := content.NewCipher(keys, content.Intl)
+func newContents(keys *keyring.Ring, suite content.Suite, limit int) (*contents, error) {
+	c, err := content.NewCipher(keys, suite)
 	if err != nil {
 		return nil, err
 	}

@@ -214,7 +214,7 @@ func TestCosignRefuses(t *testing.T) {
 		must(t, err)
 		return text
 	}
-	foreign, err := newSigner(l.cfg.Origin, otherKeys(), 1)
+	foreign, err := newSigner(l.cfg, otherKeys(), 1)
 	must(t, err)
 	other, err := foreign.Sign(top)
 	must(t, err)

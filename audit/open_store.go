@@ -37,7 +37,7 @@ func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	if l.signer, err = newSigner(cfg, keys, cfg.CheckpointKeys...); err != nil {
 		return nil, err
 	}
-	if l.contents, err = newContents(keys, cfg.MaxContentBytes); err != nil {
+	if l.contents, err = newContents(keys, cfg.Suite, cfg.MaxContentBytes); err != nil {
 		return nil, err
 	}
 	all, err := allKeys(cfg, keys)

@@ -198,12 +198,12 @@ func climb(p evidence.Proof, size int64) tlog.Hash {
 
 // TestCheckpointFormat holds the C2SP tlog-checkpoint form: origin, decimal size, base64 root, blank line, one signature.
 func TestCheckpointFormat(t *testing.T) {
-	sg, err := newSigner("log.example/audit", testKeys(), 1)
+	sg, err := newSigner(Config{Origin: "log.example/audit"}, testKeys(), 1)
 	must(t, err)
 	text, err := sg.Sign(checkpoint.Tree{Size: 7, Root: tlog.RecordHash([]byte("x"))})
 	must(t, err)
 	golden(t, "testdata/checkpoint.txt", []byte(sg.Key()+"\n"+text))
-	if again, err := newSigner("log.example/audit", testKeys(), 1); err != nil || again.Key() != sg.Key() {
+	if again, err := newSigner(Config{Origin: "log.example/audit"}, testKeys(), 1); err != nil || again.Key() != sg.Key() {
 		t.Error("the key is not stable")
 	}
 	for _, bad := range []string{"", "x", strings.Replace(text, "7", "07", 1), strings.Replace(text, "log.", "lag.", 1)} {

@@ -281,7 +281,7 @@ func TestRewrites(t *testing.T) {
 			}
 		},
 		"replace the checkpoint by one of another key": func(s *scene) {
-			sg, err := newSigner(s.l.cfg.Origin, otherKeys(), 1)
+			sg, err := newSigner(s.l.cfg, otherKeys(), 1)
 			must(s.t, err)
 			_, top, err := s.l.store.checkpoint(s.t.Context(), s.l.signer.Verifier())
 			must(s.t, err)

@@ -7,16 +7,19 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/emmansun/gmsm/sm4"
+
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 // Suite names the algorithm that encrypts texts and wraps keys. Every key says its own, so that a change concerns new keys only.
 type Suite string
 
-// Intl is AES-256-GCM.
-const Intl Suite = "intl"
-
-const keySize = 32
+// The suites: AES-256-GCM, and SM4-GCM (GB/T 32907 in the mode of RFC 8998), whose keys have 128 bits as the standard has no others.
+const (
+	Intl Suite = "intl"
+	GM   Suite = "gm"
+)
 
 // Overhead is how much longer a ciphertext is than its text: the nonce and the tag.
 const Overhead = 12 + 16
@@ -29,21 +32,41 @@ func (s Suite) aead(key []byte) (cipher.AEAD, error) {
 			return nil, err
 		}
 		return cipher.NewGCM(block)
+	case GM:
+		block, err := sm4.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		return cipher.NewGCM(block)
 	default:
 		return nil, fmt.Errorf("suite %q is unknown to this release", s)
 	}
 }
 
+// keySize is how long keys of the suite are; 0 for one that is unknown.
+func (s Suite) keySize() int {
+	switch s {
+	case Intl:
+		return 32
+	case GM:
+		return sm4.BlockSize // its keys are as long as its blocks
+	default:
+		return 0
+	}
+}
+
 // Cipher makes and unwraps data keys. It is safe for concurrent use.
 type Cipher struct {
-	suite  Suite
-	master []byte // wraps the data keys
+	suite   Suite
+	masters map[Suite][]byte // wrap the data keys
 }
 
 // NewCipher returns a cipher whose new keys are of the given suite; it unwraps keys of every suite.
 func NewCipher(keys *keyring.Ring, suite Suite) (*Cipher, error) {
-	c := &Cipher{suite: suite, master: keys.Derive("audit/content-key/v1")}
-	if _, err := suite.aead(c.master); err != nil {
+	c := &Cipher{suite: suite, masters: map[Suite][]byte{
+		Intl: keys.Derive("audit/content-key/v1"), GM: keys.Derive("audit/content-key/sm4/v1")[:GM.keySize()],
+	}}
+	if _, err := suite.aead(c.masters[suite]); err != nil {
 		return nil, fmt.Errorf("encrypt audit contents: %w", err)
 	}
 	return c, nil
@@ -53,11 +76,11 @@ func NewCipher(keys *keyring.Ring, suite Suite) (*Cipher, error) {
 func (c *Cipher) NewKey(tenant, subject string, created int64) (Key, DataKey, error) {
 	nonce := hex.EncodeToString(random(16))
 	k := Key{ID: KeyID(nonce, tenant, subject, created), Nonce: nonce, Tenant: tenant, Subject: subject, Suite: c.suite, Created: created}
-	wrap, err := c.suite.aead(c.master)
+	wrap, err := c.suite.aead(c.masters[c.suite])
 	if err != nil {
 		return Key{}, DataKey{}, fmt.Errorf("make content key: %w", err)
 	}
-	data := random(keySize)
+	data := random(c.suite.keySize())
 	aead, err := c.suite.aead(data)
 	if err != nil {
 		return Key{}, DataKey{}, fmt.Errorf("make content key: %w", err)
@@ -69,7 +92,7 @@ func (c *Cipher) NewKey(tenant, subject string, created int64) (Key, DataKey, er
 
 // Unwrap returns the data key that k holds.
 func (c *Cipher) Unwrap(k Key) (DataKey, error) {
-	wrap, err := k.Suite.aead(c.master)
+	wrap, err := k.Suite.aead(c.masters[k.Suite])
 	if err != nil {
 		return DataKey{}, fmt.Errorf("unwrap content key %s: %w", k.ID, err)
 	}

@@ -1,11 +1,8 @@
 package evidence
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -13,6 +10,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/internal/strictjson"
 )
 
 // The entries of a bundle: these and no others. The manifest lists the first five, and the signature covers the manifest.
@@ -35,8 +33,6 @@ const (
 	format = "sluice-evidence/1"
 	// maxSmall bounds the entries that are read into memory whole.
 	maxSmall = 64 << 10
-	// maxTree is far above any log and keeps the arithmetic of package tlog, which trusts its sizes, from running over.
-	maxTree = 1 << 48
 )
 
 // Manifest says what a bundle holds. The log signs it.
@@ -95,7 +91,7 @@ func (m Manifest) file(name string) File {
 
 // parseManifest reads a manifest whose signature was checked.
 func parseManifest(b []byte) (Manifest, error) {
-	m, err := strictJSON[Manifest](b)
+	m, err := strictjson.Decode[Manifest](b)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("the manifest is unreadable: %w", err)
 	}
@@ -113,18 +109,6 @@ func parseManifest(b []byte) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("the manifest lists the files %q, want %q", names, listedNames())
 	}
 	return m, nil
-}
-
-func strictJSON[T any](b []byte) (v T, err error) {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&v); err != nil {
-		return v, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return v, errors.New("bytes follow it")
-	}
-	return v, nil
 }
 
 // statement is what the log signs about a manifest.
@@ -203,8 +187,8 @@ func (cfg BundleConfig) manifest(hashes tlog.HashReader) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	if t != cfg.Tree || t.Size > maxTree || cfg.Least < 0 || cfg.Least > t.Size {
-		return Manifest{}, fmt.Errorf("the checkpoint states %d records, the tree has %d, the least is %d", t.Size, cfg.Tree.Size, cfg.Least)
+	if t != cfg.Tree {
+		return Manifest{}, fmt.Errorf("the checkpoint states %d records, the tree has %d", t.Size, cfg.Tree.Size)
 	}
 	root, err := tlog.TreeHash(t.Size, hashes)
 	if err != nil {
