@@ -133,12 +133,13 @@ func (openDoor) Authenticate(_ context.Context, _ identity.Plane, credential str
 	return identity.Principal{Tenant: credential, Kind: "key", ID: credential}, nil
 }
 func (openDoor) Allow(identity.Principal, access.Permission, string) error { return nil }
-func (openDoor) Append(context.Context, audit.Event) (audit.Receipt, error) {
+func (openDoor) AppendWith(context.Context, audit.Event, string, ...audit.Text) (audit.Receipt, error) {
 	return audit.Receipt{ID: "none"}, nil
 }
 func (openDoor) Search(context.Context, rag.Query) ([]rag.Passage, error) { return nil, nil }
 func (openDoor) Attribute(time.Duration, int) int64                       { return 0 }
 func (openDoor) Method() string                                           { return "" }
+func (openDoor) KeyID(string) string                                      { return "" }
 func (openDoor) Make(string, string) label.Label                          { return label.Label{} }
 
 type openRouter struct {
@@ -168,16 +169,26 @@ func (openAdmission) Policy() governance.PolicyRef            { return governanc
 func (openAdmission) Findings() []governance.Finding          { return nil }
 func (openAdmission) Masked() bool                            { return false }
 func (openAdmission) MaskPassage(text string) (string, error) { return text, nil }
-func (openAdmission) Release() gateway.Release                { return openRelease{} }
+func (openAdmission) Release() gateway.Release                { return &openRelease{} }
 func (openAdmission) LabelMode(asked string) string           { return asked }
 func (openAdmission) AllowsCollection(string) bool            { return true }
 func (openAdmission) SharesPrefixes() bool                    { return false }
 func (openAdmission) Urgency(asked string) string             { return asked }
+func (openAdmission) Record() string                          { return "" }
+func (openAdmission) Redact(answer string) string             { return answer }
 
-type openRelease struct{}
+type openRelease struct{ last string }
 
-func (openRelease) Write(s string) (string, error) { return s, nil }
-func (openRelease) Close() (string, error)         { return "", nil }
+func (r *openRelease) Write(s string) (string, error) {
+	r.last = s
+	return s, nil
+}
+
+func (r *openRelease) Close() (string, error) {
+	r.last = ""
+	return "", nil
+}
+func (r *openRelease) Masked() string { return r.last }
 
 type openLedger struct{}
 

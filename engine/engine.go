@@ -53,6 +53,7 @@ type Model struct {
 	Digest        string // "sha256:<hex>" of the weights; "" when an upstream does not tell
 	Template      string // "sha256:<hex>" of the chat template; "" if none or unknown
 	Precision     string // precision plan, such as "q4_1" or "f32"; "" when unknown
+	EngineVersion string // of what runs the model; "" when an upstream does not tell
 	ContextTokens int    // prompt plus completion; 0 when unknown
 	EmbedDim      int    // 0 unless it can embed
 

@@ -30,6 +30,8 @@ type arguments struct {
 	keys    [][]byte // the names outside
 	unseen  string   // what the release was given before the value and has not let out yet
 	out     []byte
+	kept    []byte // the same before values were put back
+	masked  string // of what was returned last, before values were put back
 }
 
 // argState is what may come next.
@@ -69,7 +71,7 @@ func (a *arguments) close(cut bool) (string, error) {
 	switch {
 	case a.state == argDone:
 	case a.state == argObject && !cut:
-		return "{}", nil
+		a.put([]byte("{}")...)
 	case !cut:
 		return "", errArguments
 	case a.state == argString:
@@ -93,8 +95,14 @@ func (a *arguments) close(cut bool) (string, error) {
 
 func (a *arguments) take() string {
 	out := string(a.out)
-	a.out = a.out[:0]
+	a.masked = string(a.kept)
+	a.out, a.kept = a.out[:0], a.kept[:0]
 	return out
+}
+
+// put lets bytes out that no release has to see.
+func (a *arguments) put(b ...byte) {
+	a.out, a.kept = append(a.out, b...), append(a.kept, b...)
 }
 
 func (a *arguments) step(c byte) error {
@@ -112,7 +120,7 @@ func (a *arguments) step(c byte) error {
 	default:
 	}
 	if strings.IndexByte(" \t\r\n", c) >= 0 {
-		a.out = append(a.out, c)
+		a.put(c)
 		return nil
 	}
 	return a.structure(c)
@@ -127,7 +135,7 @@ func (a *arguments) structure(c byte) error {
 	case c == '[' && value:
 		a.nest(c, argFirstValue)
 	case c == '"' && (value || a.state == argKey || a.state == argFirstKey):
-		a.out = append(a.out, c)
+		a.put(c)
 		return a.openString(!value)
 	case c == ':' && a.state == argColon:
 		a.state = argValue
@@ -148,7 +156,7 @@ func (a *arguments) structure(c byte) error {
 	default:
 		return errArguments
 	}
-	a.out = append(a.out, c)
+	a.put(c)
 	return nil
 }
 
@@ -174,14 +182,14 @@ func (a *arguments) openString(isKey bool) error {
 	return a.show(shown)
 }
 
-// show lets out what a release has shown, but for the name before the value.
+// show lets out what the release has just shown, but for the name before the value.
 func (a *arguments) show(shown string) error {
-	n := min(len(shown), len(a.unseen))
-	if shown[:n] != a.unseen[:n] {
+	n, masked := min(len(shown), len(a.unseen)), a.release.Masked()
+	if shown[:n] != a.unseen[:n] || !strings.HasPrefix(masked, a.unseen[:n]) {
 		return errArguments
 	}
 	a.unseen = a.unseen[n:]
-	a.out = appendEscaped(a.out, shown[n:])
+	a.out, a.kept = appendEscaped(a.out, shown[n:]), appendEscaped(a.kept, masked[n:])
 	return nil
 }
 
@@ -201,34 +209,40 @@ func (a *arguments) endWord() error {
 		return errArguments
 	}
 	if len(a.word) <= maxPlain {
-		a.out = append(a.out, a.word...)
+		a.put(a.word...)
 		return nil
 	}
 	name := nameBefore(string(a.key))
-	shown, err := through(a.open(), name+string(a.word))
+	shown, masked, err := through(a.open(), name+string(a.word))
 	if err != nil {
 		return err
 	}
 	shown, whole := strings.CutPrefix(shown, name)
-	switch {
-	case !whole:
+	masked, same := strings.CutPrefix(masked, name)
+	if !whole || !same {
 		return errArguments
-	case shown == string(a.word):
-		a.out = append(a.out, shown...)
-	default:
-		a.out = appendString(a.out, shown)
 	}
+	a.out, a.kept = a.appendWord(a.out, shown), a.appendWord(a.kept, masked)
 	return nil
 }
 
-// through passes a whole text.
-func through(r Release, s string) (string, error) {
-	out, err := r.Write(s)
-	if err != nil {
-		return "", err
+// appendWord adds a number or word as it is, or what it became as a string.
+func (a *arguments) appendWord(to []byte, s string) []byte {
+	if s == string(a.word) {
+		return append(to, s...)
 	}
+	return appendString(to, s)
+}
+
+// through passes a whole text.
+func through(r Release, s string) (shown, masked string, err error) {
+	shown, err = r.Write(s)
+	if err != nil {
+		return "", "", err
+	}
+	masked = r.Masked()
 	rest, err := r.Close()
-	return out + rest, err
+	return shown + rest, masked + r.Masked(), err
 }
 
 // inString takes a byte of a string.
@@ -253,7 +267,7 @@ func (a *arguments) inString(c byte) error {
 		if a.unseen != "" {
 			return errArguments
 		}
-		a.out = append(a.out, '"')
+		a.put('"')
 		if a.after(); a.isKey {
 			a.state = argColon
 		}

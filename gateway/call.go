@@ -37,6 +37,7 @@ type Call struct {
 	RequestID  string
 	ClientID   string // the caller's own id for the request, recorded beside ours
 	Session    string // the caller's conversation, "" if it names none
+	OnBehalfOf string // whom the caller says it is for, in the caller's own words; recorded as a keyed digest
 	Purpose    string // what the caller wants it for; policies may demand one
 	Source     string // remote address
 	Route      string // such as "POST /v1/chat/completions"

@@ -99,7 +99,7 @@ type (
 		Search(ctx context.Context, ask rag.Query) ([]rag.Passage, error)
 	}
 	recorder interface {
-		Append(ctx context.Context, e audit.Event) (audit.Receipt, error)
+		AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error)
 	}
 	meter interface {
 		Attribute(busy time.Duration, concurrent int) int64
@@ -107,6 +107,7 @@ type (
 	}
 	labeler interface {
 		Make(request, tenant string) label.Label
+		KeyID(tenant string) string
 	}
 )
 
@@ -121,12 +122,15 @@ type Admission interface {
 	AllowsCollection(name string) bool
 	SharesPrefixes() bool
 	Urgency(asked string) string
+	Record() string              // the form in which the texts are kept, "" for not at all
+	Redact(answer string) string // a masked answer, as it may be kept
 }
 
 // Release lets one choice's text out.
 type Release interface {
 	Write(s string) (string, error)
 	Close() (string, error)
+	Masked() string // what the last Write or Close returned, before values were put back
 }
 
 // Reservation is a worst-case cost set aside.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -16,8 +17,16 @@ import (
 type egress struct {
 	r       *run
 	choices []outlet
-	open    int           // choices that have not finished
-	held    *engine.Event // the last finish, until usage has come
+	open    int        // choices that have not finished
+	held    *departure // the last finish, until usage has come
+}
+
+// departure is an event on its way out, with its text and arguments as they were before values were put back.
+type departure struct {
+	engine.Event
+
+	masked    string
+	arguments []string // of Calls
 }
 
 // outlet is one choice on its way out.
@@ -33,16 +42,17 @@ type outlet struct {
 	calls   []*callOutlet
 }
 
-// callOutlet is a call on its way out, and what has left of it.
+// callOutlet is a call on its way out, and what has left of it: as it was sent, and before values were put back.
 type callOutlet struct {
-	name string
-	args arguments
-	sent strings.Builder
+	name, maskedName string
+	args             arguments
+	begun            bool // its name has left
+	sent, masked     strings.Builder
 }
 
 func (r *run) egress() *egress {
 	e := &egress{r: r, choices: make([]outlet, r.request.Choices), open: r.request.Choices}
-	r.released, r.outlets = make([]strings.Builder, r.request.Choices), e.choices
+	r.released, r.masked, r.outlets = make([]strings.Builder, r.request.Choices), make([]strings.Builder, r.request.Choices), e.choices
 	for i := range e.choices {
 		release := r.admission.Release()
 		if isJSON(r.call.Format) && !r.call.Echo {
@@ -61,49 +71,64 @@ func (e *egress) pass(ev engine.Event) (out engine.Event, last bool, err error) 
 	if o := &e.choices[ev.Choice]; o.done && (ev.Text != "" || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0 || len(ev.Calls) > 0) {
 		return engine.Event{}, false, e.broken(errors.New("the engine went on after the end of a choice"))
 	}
-	out = engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}
+	l := departure{Event: engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}}
 	if ev.Text != "" || len(ev.Calls) > 0 {
 		e.r.events++
 		if e.r.firstToken == 0 {
 			e.r.firstToken = e.r.p.now().Sub(e.r.call.Received)
 		}
 	}
-	if err := e.calls(ev, &out); err != nil {
+	if err := e.calls(ev, &l); err != nil {
 		return engine.Event{}, false, err
 	}
-	if err := e.text(ev, &out); err != nil {
+	if err := e.text(ev, &l); err != nil {
 		return engine.Event{}, false, err
 	}
 	if ev.Finish != engine.FinishNone {
 		e.open--
 		e.choices[ev.Choice].done = true
 	}
-	e.r.released[out.Choice].WriteString(out.Text)
 	if e.held != nil { // only usage can follow the last finish
-		usage := ev.Usage
-		out, e.held = *e.held, nil
-		out.Usage = usage
+		l, e.held = *e.held, nil
+		l.Usage = ev.Usage
 	}
-	if e.open <= 0 && out.Usage == nil {
-		held := out
-		e.held = &held
+	if e.open <= 0 && l.Usage == nil {
+		e.held = &l
 		return engine.Event{}, false, nil
 	}
-	if out.Usage != nil {
-		e.r.usage = out.Usage
-		return out, true, nil
+	e.sent(l)
+	if l.Usage != nil {
+		e.r.usage = l.Usage
 	}
-	return out, false, nil
+	return l.Event, l.Usage != nil, nil
+}
+
+// sent notes what an event tells the caller, for the digest of the answer and for what is kept of it.
+func (e *egress) sent(l departure) {
+	e.r.released[l.Choice].WriteString(l.Text)
+	for _, d := range l.Calls {
+		c := e.choices[l.Choice].calls[d.Index]
+		c.begun = true
+		c.sent.WriteString(d.Arguments)
+	}
+	if e.r.keep != governance.RecordMasked {
+		return
+	}
+	e.r.masked[l.Choice].WriteString(l.masked)
+	for i, d := range l.Calls {
+		e.choices[l.Choice].calls[d.Index].masked.WriteString(l.arguments[i])
+	}
 }
 
 // text releases the text of an event, all that is left at the end of a choice, and the label after it.
-func (e *egress) text(ev engine.Event, out *engine.Event) error {
+func (e *egress) text(ev engine.Event, out *departure) error {
 	o := &e.choices[ev.Choice]
 	var err error
 	if ev.Text != "" {
 		if out.Text, err = o.release.Write(ev.Text); err != nil {
 			return err
 		}
+		out.masked = o.release.Masked()
 	}
 	if ev.Finish != engine.FinishNone {
 		rest, err := o.release.Close()
@@ -111,6 +136,7 @@ func (e *egress) text(ev engine.Event, out *engine.Event) error {
 			return err
 		}
 		out.Text += rest
+		out.masked += o.release.Masked()
 	}
 	out.Logprobs = o.logprobs(ev, out.Text)
 	if o.changed && o.asked {
@@ -118,13 +144,15 @@ func (e *egress) text(ev engine.Event, out *engine.Event) error {
 	}
 	// Calls and answers of JSON are for a program, not for a reader: a sentence behind them would break them.
 	if ev.Finish != engine.FinishNone && len(o.calls) == 0 && !isJSON(e.r.call.Format) && e.r.labelText() {
-		out.Text += label.Text(e.r.released[ev.Choice].String() + out.Text)
+		sentence := label.Text(e.r.released[ev.Choice].String() + out.Text)
+		out.Text += sentence
+		out.masked += sentence
 	}
 	return nil
 }
 
 // calls releases the new parts of an event's calls, and what is left of all of them at the end of a choice.
-func (e *egress) calls(ev engine.Event, out *engine.Event) error {
+func (e *egress) calls(ev engine.Event, out *departure) error {
 	o := &e.choices[ev.Choice]
 	for _, d := range ev.Calls {
 		o.changed, o.tokens = true, nil // entries of its tokens spell what is no text of the answer
@@ -133,7 +161,7 @@ func (e *egress) calls(ev engine.Event, out *engine.Event) error {
 			c := &callOutlet{args: arguments{open: e.r.admission.Release}}
 			o.calls = append(o.calls, c)
 			var err error
-			if c.name, err = e.name(d.Name); err != nil {
+			if c.name, c.maskedName, err = e.name(d.Name); err != nil {
 				return err
 			}
 			d.ID, d.Name = e.id(ev.Choice, d), c.name
@@ -148,9 +176,8 @@ func (e *egress) calls(ev engine.Event, out *engine.Event) error {
 		if d.Arguments, err = c.args.write(d.Arguments); err != nil {
 			return e.broken(err)
 		}
-		c.sent.WriteString(d.Arguments)
 		if first || d.Arguments != "" {
-			out.Calls = joined(out.Calls, d)
+			out.join(d, c.args.masked)
 		}
 	}
 	if ev.Finish == engine.FinishNone {
@@ -161,23 +188,24 @@ func (e *egress) calls(ev engine.Event, out *engine.Event) error {
 		if err != nil {
 			return e.broken(err)
 		}
-		if c.sent.WriteString(rest); rest != "" {
-			out.Calls = joined(out.Calls, engine.ToolDelta{Index: i, Arguments: rest})
+		if rest != "" {
+			out.join(engine.ToolDelta{Index: i, Arguments: rest}, c.args.masked)
 		}
 	}
 	return nil
 }
 
-// joined adds a part of a call. Clients expect at most one part of a call in an event: those of OpenAI take the second one in the first
+// join adds a part of a call. Clients expect at most one part of a call in an event: those of OpenAI take the second one in the first
 // event for another call.
-func joined(parts []engine.ToolDelta, d engine.ToolDelta) []engine.ToolDelta {
-	for i := range parts {
-		if parts[i].Index == d.Index {
-			parts[i].Arguments += d.Arguments
-			return parts
+func (l *departure) join(d engine.ToolDelta, masked string) {
+	for i := range l.Calls {
+		if l.Calls[i].Index == d.Index {
+			l.Calls[i].Arguments += d.Arguments
+			l.arguments[i] += masked
+			return
 		}
 	}
-	return append(parts, d)
+	l.Calls, l.arguments = append(l.Calls, d), append(l.arguments, masked)
 }
 
 // broken is a breach of the engine's contract; errors of rules stay what they are.
@@ -190,13 +218,13 @@ func (e *egress) broken(err error) error {
 }
 
 // name lets the name of a call out: one that the caller has offered as it is, another one like an answer.
-func (e *egress) name(name string) (string, error) {
+func (e *egress) name(name string) (shown, masked string, err error) {
 	if name == "" {
-		return "", e.broken(errors.New("the engine sent a call without a name"))
+		return "", "", e.broken(errors.New("the engine sent a call without a name"))
 	}
 	for _, t := range e.r.call.Tools {
 		if t.Name == name {
-			return name, nil
+			return name, name, nil
 		}
 	}
 	return through(e.r.admission.Release(), name)

@@ -38,9 +38,10 @@ type world struct {
 	rag       *fakeRAG
 	version   route.Version
 	rollout   [2]string
-	plain     bool // the model does nothing but text
-	shares    bool // the policy lets tenants share prefixes
-	calm      bool // the policy allows nothing interactive
+	plain     bool   // the model does nothing but text
+	shares    bool   // the policy lets tenants share prefixes
+	calm      bool   // the policy allows nothing interactive
+	keep      string // the form in which the policy has texts kept
 }
 
 func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Plan) *world {
@@ -107,6 +108,8 @@ func (w *world) Models() []route.Model {
 func (w *world) Make(request, _ string) label.Label {
 	return label.Label{Label: "1", ProduceID: request}
 }
+
+func (w *world) KeyID(tenant string) string { return "lk_" + tenant }
 
 type fakeLimits struct {
 	w    *world
@@ -195,7 +198,14 @@ func (a *fakeAdmission) MaskPassage(s string) (string, error) {
 }
 func (a *fakeAdmission) Release() Release { return &fakeRelease{} }
 
-type fakeRelease struct{ seen, open string }
+func (a *fakeAdmission) Record() string { return a.w.keep }
+
+// Redact hides the word BROUGHT.
+func (a *fakeAdmission) Redact(s string) string { return strings.ReplaceAll(s, "BROUGHT", "〔〕") }
+
+type fakeRelease struct{ seen, open, masked string }
+
+func (r *fakeRelease) Masked() string { return r.masked }
 
 func (r *fakeRelease) Write(s string) (string, error) {
 	r.seen += s
@@ -208,13 +218,13 @@ func (r *fakeRelease) Write(s string) (string, error) {
 		cut = i
 	}
 	out := r.open[:cut]
-	r.open = r.open[cut:]
+	r.open, r.masked = r.open[cut:], out
 	return restore(out), nil
 }
 
 func (r *fakeRelease) Close() (string, error) {
 	out := r.open
-	r.open = ""
+	r.open, r.masked = "", out
 	return restore(out), nil
 }
 
@@ -274,10 +284,18 @@ type fakeAudit struct {
 	w      *world
 	mu     sync.Mutex
 	events []audit.Event
+	kept   []kept
 	failAt map[audit.Stage]error
 }
 
-func (a *fakeAudit) Append(ctx context.Context, e audit.Event) (audit.Receipt, error) {
+// kept is a text that came with a record.
+type kept struct {
+	stage         audit.Stage
+	subject, form string
+	text          string
+}
+
+func (a *fakeAudit) AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -287,6 +305,11 @@ func (a *fakeAudit) Append(ctx context.Context, e audit.Event) (audit.Receipt, e
 		return audit.Receipt{}, err
 	}
 	a.events = append(a.events, e)
+	for _, t := range texts {
+		if t.Text != "" {
+			a.kept = append(a.kept, kept{e.Stage, subject, t.Direction + "/" + t.Form, t.Text})
+		}
+	}
 	return audit.Receipt{ID: fmt.Sprintf("r%d", len(a.events))}, nil
 }
 

@@ -9,8 +9,9 @@ import (
 // jsonAnswer lets an answer out that was asked to be JSON: value by value like the arguments of a call, so that it is JSON with what
 // is put back and without what is hidden. What turns out to be no JSON leaves as text from there on. It is a Release.
 type jsonAnswer struct {
-	args  arguments
-	plain Release // for what is no JSON
+	args   arguments
+	plain  Release // for what is no JSON
+	masked string  // of what was returned last, before values were put back
 }
 
 func newJSONAnswer(open func() Release) *jsonAnswer {
@@ -23,7 +24,7 @@ func isJSON(f *engine.Format) bool { return f != nil && (f.JSONObject || f.JSONS
 // Write implements Release.
 func (j *jsonAnswer) Write(s string) (string, error) {
 	if j.plain != nil {
-		return j.plain.Write(s)
+		return j.asText("", "", s)
 	}
 	a := &j.args
 	for i := range len(s) {
@@ -41,27 +42,42 @@ func (j *jsonAnswer) Write(s string) (string, error) {
 		}
 		out := a.take()
 		j.plain = a.open()
-		text, err := j.plain.Write(rest)
-		return out + text, err
+		return j.asText(out, a.masked, rest)
 	}
 	if a.state == argString {
 		if err := a.flush(false); err != nil {
 			return "", err
 		}
 	}
-	return a.take(), nil
+	out := a.take()
+	j.masked = a.masked
+	return out, nil
+}
+
+// asText lets out what was JSON until now, and what follows as text.
+func (j *jsonAnswer) asText(out, masked, rest string) (string, error) {
+	text, err := j.plain.Write(rest)
+	j.masked = masked + j.plain.Masked()
+	return out + text, err
 }
 
 // Close implements Release.
 func (j *jsonAnswer) Close() (string, error) {
 	if j.plain != nil {
-		return j.plain.Close()
+		out, err := j.plain.Close()
+		j.masked = j.plain.Masked()
+		return out, err
 	}
 	a := &j.args
 	word, shown := a.state == argWord, len(a.out)
 	out, err := a.close(true)
 	if err == nil && word && len(out) == shown { // it was cut
-		return through(a.open(), string(a.word))
+		out, j.masked, err = through(a.open(), string(a.word))
+		return out, err
 	}
+	j.masked = a.masked
 	return out, err
 }
+
+// Masked implements Release.
+func (j *jsonAnswer) Masked() string { return j.masked }

@@ -133,7 +133,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		default:
 			e.Status = 200
 		}
-		got, err := r.p.deps.Audit.Append(ctx, e)
+		got, err := r.p.deps.Audit.AppendWith(ctx, e, r.subject(), r.keptAnswer()...)
 		r.closing, r.lost = got.ID, err
 		if err != nil {
 			r.p.metrics.unrecorded.Inc()
@@ -198,24 +198,28 @@ func (r *run) observe(end ending, u audit.Usage) {
 	m.tokens.WithLabelValues("completion").Add(float64(u.CompletionTokens))
 }
 
-// event is everything known about the run at this moment, as an audit record. Its session is a digest: what callers name their
-// conversations by may be somebody's number.
+// event is everything known about the run at this moment, as an audit record. Its session, and whom it is for, are digests: what callers
+// name their conversations and people by may be somebody's number. Safety and Watermark stay empty until something here makes them.
 func (r *run) event(stage audit.Stage) audit.Event {
 	c, v := r.call, r.choice.Version
 	e := audit.Event{
 		Request: c.RequestID, Stage: stage, Tenant: r.principal.Tenant, Project: r.principal.Project,
-		Actor:   audit.Actor{Kind: r.principal.Kind, ID: r.principal.ID, Name: r.principal.Name},
+		Actor:   audit.Actor{Kind: r.principal.Kind, ID: r.principal.ID, Name: r.principal.Name, OnBehalfOf: r.onBehalfOf},
 		Session: r.unit, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
 		Model: audit.Model{
 			Asked: recordedModel(string(c.Model), v.Model != ""), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
 			Template: r.choice.Info.Template, Engine: v.Engine, Adapter: r.choice.Info.Adapter,
 		},
+		Steps:  r.steps,
 		Policy: r.policy.Version, PolicyDigest: r.policy.Digest, PriceBook: r.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
 		Documents: r.documents, PromptDigest: r.promptDigest,
 		Latency: audit.Latency{Admit: r.admitTime.Microseconds()},
 	}
 	if r.label != (label.Label{}) {
-		e.Label = r.label.HeaderValue()
+		e.Label, e.LabelKey = r.label.HeaderValue(), r.p.deps.Labels.KeyID(r.principal.Tenant)
+	}
+	if version := r.choice.Info.EngineVersion; version != "" {
+		e.Model.Engine += "/" + version
 	}
 	e.Detail = map[string]string{}
 	if c.Class != "" {
@@ -232,7 +236,7 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	}
 	if r.admission != nil {
 		for _, f := range r.admission.Findings() {
-			e.Findings = append(e.Findings, audit.Finding{Direction: f.Direction, Class: f.Class, Action: f.Action, Count: f.Count})
+			e.Findings = append(e.Findings, audit.Finding{Direction: f.Direction, Class: f.Class, Detector: f.Detector, Action: f.Action, Count: f.Count})
 		}
 	}
 	if stage != audit.StageOutcome {
@@ -241,6 +245,7 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	if r.usage != nil {
 		e.Model.Reported, e.Model.Replay = string(r.usage.Model), r.usage.Replay
 		e.Latency.Queue = r.usage.Queue.Microseconds()
+		e.Steps.Prefill, e.Steps.Decode = r.usage.Prefill.Microseconds(), r.usage.Decode.Microseconds()
 	}
 	e.Latency.FirstToken = r.firstToken.Microseconds()
 	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget
@@ -254,21 +259,6 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e
-}
-
-// answer spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
-// between them. Behind the text of a choice come its calls, each name and arguments behind a zero byte.
-func (r *run) answer() string {
-	parts := make([]string, len(r.released))
-	for i := range r.released {
-		parts[i] = r.released[i].String()
-		if i < len(r.outlets) {
-			for _, c := range r.outlets[i].calls {
-				parts[i] += "\x00" + c.name + "\x00" + c.sent.String()
-			}
-		}
-	}
-	return strings.Join(parts, "\x00")
 }
 
 func (r *run) head() Head {

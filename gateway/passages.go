@@ -80,18 +80,14 @@ func (r *run) lookup(ctx context.Context, query string) ([]rag.Passage, error) {
 
 // show lets a masked passage out to a person, as an answer is released.
 func (r *run) show(masked string) (string, error) {
-	rel := r.admission.Release()
-	out, err := rel.Write(masked)
+	out, kept, err := through(r.admission.Release(), masked)
 	if err != nil {
 		return "", err
 	}
-	rest, err := rel.Close()
-	if err != nil {
-		return "", err
-	}
-	r.released = append(r.released, strings.Builder{})
-	r.released[len(r.released)-1].WriteString(out + rest)
-	return out + rest, nil
+	r.released, r.masked = append(r.released, strings.Builder{}), append(r.masked, strings.Builder{})
+	r.released[len(r.released)-1].WriteString(out)
+	r.masked[len(r.masked)-1].WriteString(kept)
+	return out, nil
 }
 
 // The sentences around passages, in the language of the question. They say that passages are data: a document that gives orders

@@ -14,14 +14,14 @@ import (
 func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
 	r := p.begin(c, route.Generate) // 1: the edge has decoded the dialect
 	err := r.through(ctx,
-		step{"authenticate", r.authenticate}, // 2
-		step{"limit", r.limit},               // 3
-		step{"admit", r.admit},               // 4
+		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
+		step{"limit", r.limit, &r.steps.Limit},                      // 3
+		step{"admit", r.admit, &r.steps.Policy},                     // 4
 		//                                       5: no cache, see the package comment
-		step{"route", r.route},       // 6
-		step{"reserve", r.reserve},   // 7
-		step{"retrieve", r.retrieve}, // 8
-		step{"audit", r.admitted},    // 9
+		step{"route", r.route, &r.steps.Route},          // 6
+		step{"reserve", r.reserve, &r.steps.Reserve},    // 7
+		step{"retrieve", r.retrieve, &r.steps.Retrieve}, // 8
+		step{"audit", r.admitted, &r.steps.Record},      // 9
 	)
 	if err != nil {
 		return nil, r.refuse(ctx, err)
@@ -33,12 +33,12 @@ func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
 func (p *Pipeline) Embed(ctx context.Context, c *Call) (*EmbedReply, error) {
 	r := p.begin(c, route.Embed) // 1
 	err := r.through(ctx,
-		step{"authenticate", r.authenticate}, // 2
-		step{"limit", r.limit},               // 3
-		step{"admit", r.admit},               // 4
-		step{"route", r.route},               // 6
-		step{"reserve", r.reserve},           // 7
-		step{"audit", r.admitted},            // 9
+		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
+		step{"limit", r.limit, &r.steps.Limit},                      // 3
+		step{"admit", r.admit, &r.steps.Policy},                     // 4
+		step{"route", r.route, &r.steps.Route},                      // 6
+		step{"reserve", r.reserve, &r.steps.Reserve},                // 7
+		step{"audit", r.admitted, &r.steps.Record},                  // 9
 	)
 	if err != nil {
 		return nil, r.refuse(ctx, err)
@@ -50,12 +50,12 @@ func (p *Pipeline) Embed(ctx context.Context, c *Call) (*EmbedReply, error) {
 func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 	r := p.begin(c, route.Score) // 1
 	err := r.through(ctx,
-		step{"authenticate", r.authenticate}, // 2
-		step{"limit", r.limit},               // 3
-		step{"admit", r.admit},               // 4
-		step{"route", r.route},               // 6
-		step{"reserve", r.reserve},           // 7
-		step{"audit", r.admitted},            // 9
+		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
+		step{"limit", r.limit, &r.steps.Limit},                      // 3
+		step{"admit", r.admit, &r.steps.Policy},                     // 4
+		step{"route", r.route, &r.steps.Route},                      // 6
+		step{"reserve", r.reserve, &r.steps.Reserve},                // 7
+		step{"audit", r.admitted, &r.steps.Record},                  // 9
 	)
 	if err != nil {
 		return nil, r.refuse(ctx, err)
@@ -68,10 +68,10 @@ func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
 	r := p.begin(c, route.Embed) // 1
 	err := r.through(ctx,
-		step{"authenticate", r.authenticate}, // 2
-		step{"limit", r.limit},               // 3
-		step{"admit", r.admit},               // 4
-		step{"audit", r.admitted},            // 9
+		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
+		step{"limit", r.limit, &r.steps.Limit},                      // 3
+		step{"admit", r.admit, &r.steps.Policy},                     // 4
+		step{"audit", r.admitted, &r.steps.Record},                  // 9
 	)
 	if err != nil {
 		return nil, r.refuse(ctx, err)
@@ -82,7 +82,7 @@ func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
 // Models lists the names the caller may ask for. Reading the list is not audited.
 func (p *Pipeline) Models(ctx context.Context, c *Call) ([]route.Model, error) {
 	r := p.begin(c, route.Generate)
-	if err := r.through(ctx, step{"authenticate", r.authenticate}); err != nil {
+	if err := r.through(ctx, step{"authenticate", r.authenticate, &r.steps.Authenticate}); err != nil {
 		p.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
 		return nil, err
 	}
@@ -108,6 +108,7 @@ func (p *Pipeline) Models(ctx context.Context, c *Call) ([]route.Model, error) {
 type step struct {
 	name string
 	do   func(context.Context) error
+	took *int64 // microseconds, for the record
 }
 
 // through takes the steps in order and stops at the first that refuses. A step that panics ends the run too: what it holds goes
@@ -131,7 +132,9 @@ func (r *run) take(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		began := r.p.now()
 		err := s.do(ctx)
-		r.p.metrics.stages.WithLabelValues(s.name).Observe(r.p.now().Sub(began).Seconds())
+		took := r.p.now().Sub(began)
+		*s.took = took.Microseconds()
+		r.p.metrics.stages.WithLabelValues(s.name).Observe(took.Seconds())
 		if err == nil {
 			err = ctx.Err() // whoever has left is not worth another step
 		}
@@ -261,7 +264,9 @@ func (r *run) search(ctx context.Context) (*SearchReply, error) {
 	bounded, stop := context.WithTimeout(ctx, r.left())
 	defer stop()
 
+	began := r.p.now()
 	passages, err := r.lookup(bounded, r.call.Query)
+	r.steps.Retrieve = r.p.now().Sub(began).Microseconds()
 	for i := range passages { // all are masked before any is released: the vault must know every value
 		if err == nil {
 			passages[i].Text, err = r.admission.MaskPassage(passages[i].Text)

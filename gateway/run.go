@@ -31,8 +31,12 @@ type run struct {
 	known        bool // the principal is
 	ticket       *limit.Ticket
 	rate         limit.State
+	steps        audit.Steps
+	onBehalfOf   string // digest of the person
 	unit         string // the conversation
 	promptDigest string
+	keep         string // the form in which texts are kept
+	original     string // the prompt as the caller sent it, until it is kept clear
 	admission    Admission
 	policy       governance.PolicyRef
 	choice       route.Choice
@@ -54,6 +58,7 @@ type run struct {
 	events     int // events with text
 	usage      *engine.Usage
 	released   []strings.Builder // text let out, by choice
+	masked     []strings.Builder // the same before values were put back, if it is kept so
 	outlets    []outlet          // by choice, with the calls let out
 	withheld   bool              // log-probabilities
 	priceBook  string
@@ -81,6 +86,7 @@ func (r *run) authenticate(ctx context.Context) error {
 	}
 	r.known = true
 	r.call.Credential = ""
+	r.onBehalfOf = audit.Subject(r.p.deps.Keys, r.principal.Tenant, r.call.OnBehalfOf)
 	if err := r.p.deps.Access.Allow(r.principal, r.call.Permission, r.principal.Tenant); err != nil {
 		return err
 	}
@@ -134,13 +140,17 @@ func (r *run) admit(ctx context.Context) error {
 		return err
 	}
 	r.unit = r.conversation()
-	r.promptDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.call.prompt())
+	original := r.call.prompt()
+	r.promptDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, original)
 	a, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
 		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Action: string(r.call.Action),
 		Model: string(r.call.Model), Purpose: r.call.Purpose, Fields: texts.fields,
 	})
 	if a != nil {
-		r.admission, r.policy = a, a.Policy()
+		r.admission, r.policy, r.keep = a, a.Policy(), a.Record()
+	}
+	if r.keep == governance.RecordClear {
+		r.original = original
 	}
 	if err == nil {
 		err = texts.apply()
@@ -267,11 +277,11 @@ func (r *run) admitted(ctx context.Context) error {
 	r.admitTime = r.p.now().Sub(r.call.Received)
 	e := r.event(audit.StageAdmitted)
 	e.Decision = decisionAllow
-	got, err := r.p.deps.Audit.Append(ctx, e)
+	got, err := r.p.deps.Audit.AppendWith(ctx, e, r.subject(), r.keptPrompt()...)
 	if err != nil {
 		return unrecorded(err)
 	}
-	r.receipt = got.ID
+	r.receipt, r.original = got.ID, ""
 	return nil
 }
 

@@ -88,7 +88,7 @@ func TestTools(t *testing.T) {
 // TestEveryTextIsMasked walks the fields of a call: a new one has to be put on one of the lists.
 func TestEveryTextIsMasked(t *testing.T) {
 	known := map[string]string{
-		"Call": "Messages Prompt Input Query Documents Queries Tools Format Stop | Credential Plane Permission RequestID ClientID Session Purpose Source Route " +
+		"Call": "Messages Prompt Input Query Documents Queries Tools Format Stop | Credential Plane Permission RequestID ClientID Session OnBehalfOf Purpose Source Route " +
 			"Dialect Language Received Action Model Role RAG ToolChoice ParallelTools FormatField Class Priority Patience MaxTokens Choices Temperature TopP Seed " +
 			"Logprobs Sampling Dimensions",
 		"Message":  "Content Name ToolCalls ToolCallID | Role",

@@ -10,6 +10,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,6 +84,13 @@ func (l *Labeler) Make(requestID, tenant string) Label {
 	out := Label{Label: generated, ContentProducer: l.producer, ProduceID: requestID}
 	out.ReservedCode1 = l.code(out, tenant)
 	return out
+}
+
+// KeyID names the key that proves the labels of a tenant. It says nothing about the key, and is another one under another master key.
+func (l *Labeler) KeyID(tenant string) string {
+	k := hmac.New(sha256.New, l.keys.MAC("governance/label/v1", tenant))
+	_, _ = k.Write([]byte("key id")) // no label's code is over this text: theirs begin with a length
+	return "lk_" + hex.EncodeToString(k.Sum(nil)[:8])
 }
 
 // code covers every field but the two codes, and the tenant, which the label does not name.

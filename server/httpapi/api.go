@@ -216,6 +216,7 @@ func (a *API) call(c *gin.Context, perm access.Permission) *gateway.Call {
 	if s := c.GetHeader("X-Sluice-Session"); saneID(s, 128) {
 		call.Session = s
 	}
+	call.OnBehalfOf = c.GetHeader("X-Sluice-On-Behalf-Of") // any text: only its digest is recorded
 	if s := c.GetHeader("X-Sluice-Purpose"); saneID(s, 128) {
 		call.Purpose = s
 	}

@@ -136,7 +136,7 @@ func (k *kit) Models() []route.Model {
 	return []route.Model{{Name: "chat", CreatedAt: 1_700_000_000_000_000}, {Name: "org/embed"}}
 }
 
-func (k *kit) Append(_ context.Context, e audit.Event) (audit.Receipt, error) {
+func (k *kit) AppendWith(_ context.Context, e audit.Event, _ string, _ ...audit.Text) (audit.Receipt, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.fail["audit"]; err != nil {
@@ -180,6 +180,8 @@ func (a *kitAdmission) LabelMode(m string) string    { return m }
 func (a *kitAdmission) AllowsCollection(string) bool { return true }
 func (a *kitAdmission) SharesPrefixes() bool         { return false }
 func (a *kitAdmission) Urgency(asked string) string  { return asked }
+func (a *kitAdmission) Record() string               { return "" }
+func (a *kitAdmission) Redact(answer string) string  { return answer }
 func (a *kitAdmission) Release() gateway.Release     { return &kitRelease{} }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
@@ -194,7 +196,7 @@ func (a *kitAdmission) Findings() []governance.Finding {
 }
 
 // kitRelease restores; it holds back from an open bracket on.
-type kitRelease struct{ open string }
+type kitRelease struct{ open, masked string }
 
 func (r *kitRelease) Write(s string) (string, error) {
 	r.open += s
@@ -203,11 +205,15 @@ func (r *kitRelease) Write(s string) (string, error) {
 		cut = i
 	}
 	out := r.open[:cut]
-	r.open = r.open[cut:]
+	r.open, r.masked = r.open[cut:], out
 	return strings.ReplaceAll(out, "⟦1⟧", secret), nil
 }
 
-func (r *kitRelease) Close() (string, error) { return r.open, nil }
+func (r *kitRelease) Close() (string, error) {
+	r.masked = r.open
+	return r.open, nil
+}
+func (r *kitRelease) Masked() string { return r.masked }
 
 type (
 	kitLedger      struct{ k *kit }
@@ -238,6 +244,8 @@ func (kitMeter) Attribute(time.Duration, int) int64 { return 42 }
 func (kitMeter) Method() string                     { return "declared" }
 
 type kitLabels struct{}
+
+func (kitLabels) KeyID(string) string { return "lk_1" }
 
 func (kitLabels) Make(string, string) label.Label { return label.Label{Label: "1", ProduceID: "x"} }
 

@@ -111,7 +111,7 @@ func rerankCall(f *fields, c *gateway.Call) (options, error) {
 		o.documents = slices.Clone(c.Documents) // the pipeline rewrites its own
 	}
 	urgency(f, c)
-	f.text("user")
+	person(f, c)
 	return o, f.err
 }
 
@@ -155,6 +155,6 @@ func scoreCall(f *fields, c *gateway.Call) error {
 		f.invalid("text_1", fault.Say("must be one text, or as many as text_2", "须为一段文本，或与 text_2 数量相同"))
 	}
 	urgency(f, c)
-	f.text("user")
+	person(f, c)
 	return f.err
 }

@@ -64,7 +64,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 			f.unsupported(field, fault.Say("leave it out", "请去掉此参数"))
 		}
 	}
-	for _, field := range []string{"reasoning_effort", "verbosity", "prompt_cache_key", "safety_identifier"} {
+	for _, field := range []string{"reasoning_effort", "verbosity", "prompt_cache_key"} {
 		f.text(field) // accepted, without effect on these models
 	}
 	return o, f.err
@@ -129,7 +129,7 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 	}
 	role(f, c)
 	urgency(f, c)
-	f.text("user")
+	person(f, c)
 	return o, f.err
 }
 
@@ -294,6 +294,15 @@ func conversation(f *fields, c *gateway.Call) {
 		f.join(md)
 	}
 	f.flag("store")
+}
+
+// person takes whom a request is for, if the header named nobody: OpenAI's newer field goes before the older.
+func person(f *fields, c *gateway.Call) {
+	for _, field := range []string{"safety_identifier", "user"} {
+		if who, _ := f.text(field); c.OnBehalfOf == "" {
+			c.OnBehalfOf = who
+		}
+	}
 }
 
 // saneID reports whether s may be used as an identifier in headers, logs and records.

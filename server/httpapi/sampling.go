@@ -44,7 +44,7 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 		f.join(so)
 	}
 	urgency(f, c)
-	f.text("user")
+	person(f, c)
 	return o
 }
 

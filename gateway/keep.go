@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance"
+)
+
+// subject is the digest of the person whose texts the records of the run keep: whom the caller acts for, else the caller.
+func (r *run) subject() string {
+	switch {
+	case r.keep == "":
+		return ""
+	case r.onBehalfOf != "":
+		return r.onBehalfOf
+	default:
+		return audit.Subject(r.p.deps.Keys, r.principal.Tenant, r.principal.ID)
+	}
+}
+
+// keptPrompt is what the policy has kept of the prompt: as the caller sent it, or masked as the engine is given it, with the passages. Both
+// are spelled as the digest of a prompt covers it. A call that is refused keeps none.
+func (r *run) keptPrompt() []audit.Text {
+	switch r.keep {
+	case governance.RecordClear:
+		return []audit.Text{{Direction: "request", Form: r.keep, Text: r.original}}
+	case governance.RecordMasked:
+		given := *r.call
+		if r.request != nil {
+			given.Messages = r.request.Messages
+		}
+		return []audit.Text{{Direction: "request", Form: r.keep, Text: given.prompt()}}
+	default:
+		return nil
+	}
+}
+
+// keptAnswer is what the policy has kept of the answer, as far as it went out: as the caller got it, or before values were put back, without
+// those that only the answer may show.
+func (r *run) keptAnswer() []audit.Text {
+	switch r.keep {
+	case governance.RecordClear:
+		return []audit.Text{{Direction: "answer", Form: r.keep, Text: r.answer()}}
+	case governance.RecordMasked:
+		return []audit.Text{{Direction: "answer", Form: r.keep, Text: r.admission.Redact(r.maskedAnswer())}}
+	default:
+		return nil
+	}
+}
+
+// answer spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
+// between them. Behind the text of a choice come its calls, each name and arguments behind a zero byte.
+func (r *run) answer() string {
+	return r.spell(r.released, func(c *callOutlet) (string, string) { return c.name, c.sent.String() })
+}
+
+// maskedAnswer is the same before values were put back.
+func (r *run) maskedAnswer() string {
+	return r.spell(r.masked, func(c *callOutlet) (string, string) { return c.maskedName, c.masked.String() })
+}
+
+func (r *run) spell(texts []strings.Builder, call func(*callOutlet) (name, arguments string)) string {
+	parts := make([]string, len(texts))
+	for i := range texts {
+		parts[i] = texts[i].String()
+		if i >= len(r.outlets) {
+			continue
+		}
+		for _, c := range r.outlets[i].calls {
+			if c.begun {
+				name, arguments := call(c)
+				parts[i] += "\x00" + name + "\x00" + arguments
+			}
+		}
+	}
+	return strings.Join(parts, "\x00")
+}
