@@ -177,7 +177,7 @@ const maxSamples = 10000
 // ArmStats returns the outcomes of a rollout since a time in unix microseconds, by arm. Records show here once they are shipped.
 func (l *Log) ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error) {
 	db := l.store.db.WithContext(ctx).Model(&eventRow{}).
-		Where("rollout = ? AND stage = ? AND time >= ? AND outcome IN ?", column(rollout), string(StageOutcome), since, []string{"ok", "failed", "aborted"})
+		Where("rollout = ? AND rollout <> '' AND stage = ? AND time >= ? AND outcome IN ?", column(rollout), string(StageOutcome), since, []string{"ok", "failed", "aborted"})
 	var counts []struct {
 		Arm, Outcome string
 		N            int64

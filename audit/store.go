@@ -61,6 +61,7 @@ type eventRow struct {
 	Payload          []byte
 	LeafHash         []byte
 	OnBehalfOf       string
+	Facet            []byte
 }
 
 func (eventRow) TableName() string { return "audit_events" }
@@ -123,7 +124,7 @@ func rowOf(writer string, seq uint64, payload []byte) (eventRow, Event, error) {
 		Rollout: column(e.Rollout), Arm: column(e.Arm), Decision: column(e.Decision), Outcome: column(e.Outcome),
 		ErrorCode: column(e.ErrorCode), Status: int64(e.Status), PromptTokens: e.Usage.PromptTokens,
 		CompletionTokens: e.Usage.CompletionTokens, Cost: e.Usage.Cost, FirstToken: e.Latency.FirstToken, Total: e.Latency.Total,
-		Payload: payload, LeafHash: leaf[:], OnBehalfOf: column(e.Actor.OnBehalfOf),
+		Payload: payload, LeafHash: leaf[:], OnBehalfOf: column(e.Actor.OnBehalfOf), Facet: facetOf(e).ID(),
 	}, e, nil
 }
 
@@ -174,11 +175,14 @@ func (s *store) shipIn(tx *gorm.DB, writer string, frames []frame, sink Sink) (d
 		return done, err
 	}
 	if len(fresh) > 0 {
-		rows := make([]eventRow, len(fresh))
+		rows, events := make([]eventRow, len(fresh)), make([]Event, len(fresh))
 		for i, a := range fresh {
-			rows[i] = a.row
+			rows[i], events[i] = a.row, a.event
 		}
 		if err := tx.CreateInBatches(rows, 256).Error; err != nil {
+			return done, err
+		}
+		if err := index(tx, events); err != nil {
 			return done, err
 		}
 	}

@@ -135,6 +135,8 @@ func TestEveryColumnIsCovered(t *testing.T) {
 					value = flipped(row.Payload, bytes.Index(row.Payload, []byte("demo")))
 				case "leaf_hash":
 					value = flipped(row.LeafHash, 3)
+				case "facet":
+					value = flipped(row.Facet, 3)
 				case "seq", "time", "status", "prompt_tokens", "completion_tokens", "cost", "first_token", "total":
 					value = int64(4242)
 				}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -72,6 +73,7 @@ type walk struct {
 	refused   map[string]bool // writer/sequence of the records whose usage the ledger refused
 	due       []booked        // records to be compared with the books
 	keepers   []keeper        // records to be compared with what is kept of them
+	search    searchable
 }
 
 type booked struct {
@@ -143,6 +145,11 @@ func (w *walk) readRefused(db *gorm.DB) error {
 		w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] = true
 	}
 	return nil
+}
+
+// compare compares the records read since the last call with everything that is stored because of them.
+func (w *walk) compare(db *gorm.DB) error {
+	return errors.Join(w.compareSearch(db), w.compareBooks(db), w.compareContents(db))
 }
 
 // compareBooks compares the records read since the last call with the books.
@@ -243,10 +250,7 @@ func (w *walk) batch(db *gorm.DB, lo, hi int64) error {
 		w.problem("checkpoint", "", size, "a checkpoint is stored under a size it does not belong to")
 	}
 	w.progress(min(hi, w.total), w.total)
-	if err := w.compareBooks(db); err != nil {
-		return err
-	}
-	return w.compareContents(db)
+	return w.compare(db)
 }
 
 // gap handles a position without a row. The stored hash stands in, so that what follows is still checked.
@@ -322,6 +326,7 @@ func (w *walk) record(r eventRow, idx int64) tlog.Hash {
 	if w.books != nil && e.Stage == StageOutcome && !w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] {
 		w.due = append(w.due, booked{e, idx})
 	}
+	w.searchBy(e, want.Facet, idx)
 	if bad := differing(r, want); len(bad) > 0 {
 		w.problem("column", want.ID, idx, "these columns differ from the payload: "+strings.Join(bad, ", "))
 	}
@@ -423,10 +428,7 @@ func (w *walk) unsealed(db *gorm.DB) error {
 				}
 				w.report.Unsealed++
 			}
-			if err := w.compareBooks(db); err != nil {
-				return err
-			}
-			if err := w.compareContents(db); err != nil {
+			if err := w.compare(db); err != nil {
 				return err
 			}
 			w.progress(min(w.report.Records, w.total), w.total)
@@ -523,7 +525,7 @@ func columnNames() []string {
 		"writer", "seq", "id", "request", "stage", "time", "tenant", "project", "actor_kind", "actor", "session", "source", "action",
 		"resource", "model", "routed", "version", "policy", "rollout", "arm", "decision", "outcome", "error_code", "status",
 		"prompt_tokens", "completion_tokens", "cost", "first_token", "total", "payload", "leaf_hash",
-		"on_behalf_of",
+		"on_behalf_of", "facet",
 	}
 }
 
