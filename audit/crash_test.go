@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,9 +22,11 @@ import (
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
-// crashChild, when set, makes the test binary the process that gets killed: it names directory and database.
+// crashChild, when set, makes the test binary the process that gets killed: it holds a crash as JSON.
 const crashChild = "SLUICE_AUDIT_CRASH_CHILD"
 
 func TestMain(m *testing.M) {
@@ -34,25 +40,121 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// crash is one life of the process and its end.
+type crash struct {
+	Dir, Spool, URL string
+	Round           int
+	Rotate          bool // segments are so small that a commit or two fills one
+	Slow            bool // the database takes its time
+	Acks            int  // the parent kills after so many acknowledgements, if the process still lives
+	// The process kills itself at the At-th operation whose name contains Op: before it, in the middle of it or after it.
+	Op   string
+	At   int
+	Mode mode
+}
+
+func (c crash) String() string {
+	return fmt.Sprintf("round %d: op %q at %d mode %d, after %d, rotate %v, slow %v", c.Round, c.Op, c.At, c.Mode, c.Acks, c.Rotate, c.Slow)
+}
+
+// crashPoints are operations of appending and rotating, of shipping, of sealing, and of pinning and retiring.
+var crashPoints = []string{
+	"create", "write", "sync", "syncdir",
+	"begin", "commit", "INTO audit_events", "INTO audit_contents", "INTO audit_subject_keys", "INTO installation_settings",
+	"INTO audit_leaves", "INTO audit_hashes", "INTO audit_checkpoints", "audit_writers",
+	"open", "rename", "remove",
+}
+
+// randomCrash is the crash of a round: half of them at any moment under load, half at a point where something is half done.
+func randomCrash(r *rand.Rand) crash {
+	c := crash{Acks: 1 + r.IntN(80), Rotate: r.IntN(2) == 0, Slow: r.IntN(4) == 0}
+	if r.IntN(2) == 0 {
+		c.Op, c.At, c.Acks = crashPoints[r.IntN(len(crashPoints))], 1+r.IntN(4), 300
+		switch c.Mode = []mode{healthy, diesAfter, diesHalf}[r.IntN(3)]; { // healthy: it dies before
+		case c.Op == "begin":
+			c.Mode = healthy
+		case c.Op != "write" && c.Mode == diesHalf:
+			c.Mode = diesAfter
+		}
+	}
+	return c
+}
+
+// plan dies at the chosen operation. It serves the files and the database alike.
+func (c crash) plan(slow bool) func(string) mode {
+	var mu sync.Mutex
+	return func(op string) mode {
+		if slow {
+			time.Sleep(time.Duration(rand.IntN(15)) * time.Millisecond) // the fault itself: a database that is slow
+		}
+		if c.Op == "" || !strings.Contains(strings.ReplaceAll(op, `"`, ""), c.Op) && !strings.Contains(strings.ReplaceAll(op, "`", ""), c.Op) {
+			return healthy
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if c.At--; c.At != 0 {
+			return healthy
+		}
+		if c.Mode == healthy {
+			die()
+		}
+		return c.Mode
+	}
+}
+
+// die ends the process as kill -9 does.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// crashConfig is the configuration of the process that is killed. With a spool, every third write to the first disk fails.
+func (c crash) config() Config {
+	cfg := testConfig(c.Dir)
+	cfg.ShipEvery, cfg.CheckpointEvery = time.Millisecond, 3*time.Millisecond
+	if c.Rotate {
+		cfg.SegmentBytes = 3000
+	}
+	if c.Spool != "" {
+		cfg.SpoolDir, cfg.Mode = c.Spool, ModeSpool
+	}
+	return cfg.withDefaults()
+}
+
 // crashRun appends from many goroutines, ships and seals, and prints the id of each record that was acknowledged.
 func crashRun(spec string) error {
-	dir, path, _ := strings.Cut(spec, "|")
-	db, err := database.Open(context.Background(), database.Config{URL: keyring.Secret("sqlite:" + path)})
+	var c crash
+	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+		return err
+	}
+	db, err := database.Open(context.Background(), database.Config{URL: keyring.Secret(c.URL), MaxConnections: 4})
 	if err != nil {
 		return err
 	}
-	cfg := testConfig(dir).withDefaults()
-	cfg.ShipEvery, cfg.CheckpointEvery = time.Millisecond, 3*time.Millisecond
-	cfg.SegmentBytes = 8 << 10
-	l, err := open(cfg, db, testKeys(), countingSink, discard(), newMetrics(nil), diskFiles{}, diskFiles{})
+	plan := c.plan(false)
+	disk, spool, faulty := &faultyFiles{plan: plan}, &faultyFiles{plan: plan}, &faultyDB{plan: c.plan(c.Slow)}
+	if c.Spool != "" {
+		disk.plan = func(op string) mode {
+			if (op == "write" || op == "sync") && rand.IntN(3) == 0 {
+				return []mode{failsBefore, failsAfter, failsHalf}[rand.IntN(3)]
+			}
+			return plan(op)
+		}
+	}
+	l, err := open(c.config(), faulty.over(db), testKeys(), countingSink, discard(), newMetrics(nil), disk, spool)
 	if err != nil {
 		return err
 	}
+	l.pins.files = &faultyFiles{plan: plan}
+	l.now = c.clock()
 	var out sync.Mutex
 	for w := range 8 {
 		go func() {
 			for n := 0; ; n++ {
-				r, err := l.Append(context.Background(), recordtest.Sample(w*1_000_000+n))
+				r, err := crashAppend(l, w*1_000_000+n)
+				if err != nil && c.Spool != "" {
+					continue // both disks failed
+				}
 				if err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
@@ -66,85 +168,206 @@ func crashRun(spec string) error {
 	return l.Run(context.Background())
 }
 
+// clock is so much later in each round that the lease of the process that was killed has run out.
+func (c crash) clock() func() time.Time {
+	return func() time.Time { return time.Now().Add(time.Duration(c.Round) * (leaseFor + time.Second)) }
+}
+
+// crashAppend appends a record; every other one keeps a prompt.
+func crashAppend(l *Log, n int) (Receipt, error) {
+	e := recordtest.Sample(n)
+	e.Time = 0
+	if n%2 == 0 {
+		return l.Append(context.Background(), e)
+	}
+	subject := l.Subject(e.Tenant, fmt.Sprintf("person-%d", n%5))
+	return l.AppendWith(context.Background(), e, subject, Text{Direction: "request", Form: "masked", Text: crashText(e)})
+}
+
+func crashText(e Event) string { return "the prompt of " + e.Request }
+
 // countingSink writes a row of its own in the shipping transaction, as billing does; installation_settings serves as its table.
 // The primary key turns a second call for one event into an error.
 func countingSink(tx *gorm.DB, e Event) error {
 	return tx.Exec("INSERT INTO installation_settings (name, value) VALUES (?, ?)", e.ID, e.Request).Error
 }
 
-// TestKillAtRandomMoments is the promise of the package: every acknowledged record is there exactly once, with its usage, and the
-// log verifies, wherever the process dies. The same directory and database go through all rounds.
+// countedBooks compares what countingSink wrote. It implements [Books].
+type countedBooks struct{}
+
+func (countedBooks) Differences(db *gorm.DB, events []Event) (map[string]string, error) {
+	out := map[string]string{}
+	for part := range slices.Chunk(events, 200) {
+		var ids, there []string
+		for _, e := range part {
+			ids = append(ids, e.ID)
+		}
+		if err := db.Table("installation_settings").Where("name IN ?", ids).Pluck("name", &there).Error; err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if !slices.Contains(there, id) {
+				out[id] = "not booked"
+			}
+		}
+	}
+	return out, nil
+}
+
+func (countedBooks) Surplus(db *gorm.DB, limit int) ([]string, error) {
+	var out []string
+	err := db.Raw("SELECT value FROM installation_settings AS u WHERE NOT EXISTS (SELECT 1 FROM audit_events AS e WHERE e.id = u.name) LIMIT ?", limit).Scan(&out).Error
+	return out, err
+}
+
+// roundsPerSite is how often one directory and one database are crashed: often enough for what one crash leaves to meet the next, and few
+// enough for a full verification, with the books, after every single round.
+const roundsPerSite = 25
+
+// TestKillAtRandomMoments is the promise of the package: every acknowledged record is there exactly once, with its usage and the text
+// it keeps, and the log verifies, wherever the process dies: under load, during rotation, shipping, sealing, pinning and retiring,
+// while the database is slow, and with a spool beside a disk that fails. 100 rounds, or 1,000 with SLUICE_TEST_LONG, half on each
+// database; each round is verified in full.
 func TestKillAtRandomMoments(t *testing.T) {
-	rounds := 20
-	if testing.Short() {
-		rounds = 3
+	sites, rounds := 4, roundsPerSite
+	switch {
+	case testing.Short():
+		rounds = 2
+	case os.Getenv("SLUICE_TEST_LONG") != "":
+		sites = 40
 	}
-	dir, path := t.TempDir(), t.TempDir()+"/a.db"
-	db := openMigrated(t, path)
-	acked := map[string]bool{}
-	for range rounds {
-		for _, id := range killOnce(t, dir, path) {
-			acked[id] = true
-		}
-		r, err := Verify(t.Context(), VerifySource{Dir: dir, DB: db, VerifierKey: verifierKey(t)}, nil)
-		if err != nil || !r.OK {
-			t.Fatalf("verify after the kill: %+v, %v", r, err)
-		}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for n := range sites {
+		random := rand.New(rand.NewPCG(seed, uint64(n)))
+		spool := n/2%2 == 1
+		name := []string{"sqlite", "postgres"}[n%2]
+		t.Run(fmt.Sprintf("%s %d spool %v", name, n, spool), func(t *testing.T) {
+			t.Parallel()
+			var url string
+			if name == "sqlite" {
+				url = "sqlite:" + t.TempDir() + "/a.db"
+			} else {
+				url = dbtest.PostgresURL(t)
+			}
+			site := crash{Dir: t.TempDir(), URL: url}
+			if spool {
+				site.Spool = t.TempDir()
+			}
+			killAndVerify(t, site, rounds, random)
+		})
 	}
-	l := openTest(t, testConfig(dir), db, countingSink, diskFiles{})
-	flush(t, l)
-	mustVerify(t, l, db)
-	stored := map[string]int{}
-	for _, id := range searchIDs(t, l, Query{Limit: 500}) {
-		stored[id]++
-	}
-	var booked int64
-	if err := db.Table("installation_settings").Count(&booked).Error; err != nil {
+}
+
+// killAndVerify puts one directory and one database through all rounds.
+func killAndVerify(t *testing.T, site crash, rounds int, random *rand.Rand) {
+	db, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(site.URL), MaxConnections: 4})
+	must(t, err)
+	t.Cleanup(func() { _ = database.Close(db) })
+	if _, err := migrations.Apply(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if len(acked) < rounds || booked != int64(len(stored)) {
-		t.Errorf("%d acknowledged, %d stored, %d booked", len(acked), len(stored), booked)
+	acked, points := map[string]bool{}, map[string]int{}
+	source := VerifySource{Dir: site.Dir, SpoolDir: site.Spool, DB: db, VerifierKey: verifierKey(t), Books: countedBooks{}}
+	for round := range rounds {
+		c := randomCrash(random)
+		c.Dir, c.Spool, c.URL, c.Round = site.Dir, site.Spool, site.URL, round
+		ids, itself := killOnce(t, c)
+		if itself {
+			points[c.Op]++
+		}
+		for _, id := range ids {
+			if acked[id] {
+				t.Fatalf("%v: id %s was given twice", c, id)
+			}
+			acked[id] = true
+		}
+		if r, err := Verify(t.Context(), source, nil); err != nil || !r.OK {
+			t.Fatalf("verify after %v: %+v, %v", c, r, err)
+		}
+	}
+	site.Round = rounds
+	checkSite(t, site, db, acked)
+	if r, err := Verify(t.Context(), source, nil); err != nil || !r.OK || r.Unsealed > 0 {
+		t.Errorf("verify at the end: %+v, %v", r, err)
+	}
+	if len(acked) < rounds {
+		t.Errorf("only %d records were acknowledged in %d rounds: the test proves nothing", len(acked), rounds)
+	}
+	t.Logf("%d rounds, %d records acknowledged; dead at chosen points: %v", rounds, len(acked), points)
+}
+
+// checkSite starts the log once more and compares what was acknowledged with what is stored, booked and kept.
+func checkSite(t *testing.T, site crash, db *gorm.DB, acked map[string]bool) {
+	l, err := open(site.config(), db, testKeys(), countingSink, discard(), newMetrics(nil), diskFiles{}, diskFiles{})
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	l.now = site.clock()
+	flush(t, l)
+	stored, texts := map[string]int{}, 0
+	for q := (Query{Limit: 500}); ; {
+		p, err := l.Search(t.Context(), q)
+		must(t, err)
+		for _, e := range p.Events {
+			stored[e.ID]++
+			if len(e.Contents) == 0 {
+				continue
+			}
+			kept, err := l.Contents(t.Context(), e.ID)
+			if err != nil || len(kept) != 1 || kept[0].Text != crashText(e.Event) {
+				t.Errorf("record %s keeps %+v, %v", e.ID, kept, err)
+			}
+			texts++
+		}
+		if q.Cursor = p.Next; p.Next == "" {
+			break
+		}
+	}
+	if booked := count(t, db, "installation_settings"); booked != int64(len(stored)) || texts == 0 {
+		t.Errorf("%d acknowledged, %d stored, %d booked, %d with a text", len(acked), len(stored), booked, texts)
 	}
 	for id := range acked {
 		if stored[id] != 1 {
 			t.Errorf("acknowledged record %s is stored %d times", id, stored[id])
 		}
 	}
-	t.Logf("%d rounds, %d acknowledged, %d stored", rounds, len(acked), len(stored))
 }
 
-// killOnce runs the child, kills it after a random number of acknowledgements, and returns the acknowledged ids.
-func killOnce(t *testing.T, dir, path string) []string {
+// killOnce runs the process to its end, and returns the ids that it acknowledged and whether it died where it was told to.
+func killOnce(t *testing.T, c crash) (ids []string, itself bool) {
 	t.Helper()
+	spec, err := json.Marshal(c)
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), crashChild+"="+dir+"|"+path)
+	cmd.Env = append(os.Environ(), crashChild+"="+string(spec))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var ids []string
-	stop := 1 + rand.IntN(100)
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		ids = append(ids, lines.Text())
-		if len(ids) == stop {
+	must(t, err)
+	must(t, cmd.Start())
+	killed := false
+	for lines := bufio.NewReader(stdout); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil { // a line without its end was cut, and nobody read it
+			break
+		}
+		ids = append(ids, strings.TrimSuffix(line, "\n"))
+		if len(ids) == c.Acks {
+			killed = true
 			_ = cmd.Process.Kill() // what it printed meanwhile counts too
 		}
 	}
-	_ = cmd.Wait()
-	if len(ids) < stop {
-		t.Fatalf("the child ended by itself: %s", stderr.String())
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("%v: the process ended by itself: %v: %s", c, err, stderr.String())
 	}
-	if last := ids[len(ids)-1]; len(last) != 36 {
-		ids = ids[:len(ids)-1] // cut in the middle of the line
+	if ctx.Err() != nil {
+		t.Fatalf("%v: the process hung: %s", c, stderr.String())
 	}
-	return ids
+	return ids, !killed
 }
 
 func verifierKey(t testing.TB) string {

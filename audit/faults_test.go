@@ -33,6 +33,8 @@ const (
 	failsAfter       // fails, but persisted
 	failsShort       // writes half and reports it without an error
 	failsHalf        // writes half, then no space
+	diesAfter        // persisted, and the process is killed
+	diesHalf         // writes half, and the process is killed
 )
 
 func (f *faultyFiles) set(plan func(op string) mode) {
@@ -63,6 +65,9 @@ func (f *faultyFiles) Create(path string) (file, error) {
 		_ = in.Close()
 		return nil, errInjected
 	}
+	if m == diesAfter {
+		die()
+	}
 	return &faultyFile{file: in, owner: f}, nil
 }
 
@@ -79,6 +84,9 @@ func (f *faultyFiles) Open(path string, flag int) (file, error) {
 		_ = in.Close()
 		return nil, errInjected
 	}
+	if m == diesAfter {
+		die()
+	}
 	return &faultyFile{file: in, owner: f}, nil
 }
 
@@ -94,6 +102,10 @@ func (f *faultyFiles) around(op string, do func() error) error {
 	case failsAfter:
 		_ = do()
 		return errInjected
+	case diesAfter:
+		_ = do()
+		die()
+		return nil
 	default:
 		return do()
 	}
@@ -113,7 +125,8 @@ type faultyFile struct {
 }
 
 func (f *faultyFile) Write(b []byte) (int, error) {
-	switch f.owner.next("write") {
+	m := f.owner.next("write")
+	switch m {
 	case failsBefore:
 		return 0, errInjected
 	case failsAfter:
@@ -125,6 +138,13 @@ func (f *faultyFile) Write(b []byte) (int, error) {
 	case failsHalf:
 		n, _ := f.file.Write(b[:len(b)/2])
 		return n, syscall.ENOSPC
+	case diesAfter, diesHalf:
+		if m == diesHalf {
+			b = b[:len(b)/2]
+		}
+		_, _ = f.file.Write(b)
+		die()
+		return 0, nil
 	default:
 		return f.file.Write(b)
 	}
@@ -432,6 +452,36 @@ func TestTornTail(t *testing.T) {
 			if len(img.frames) != want || img.damage == corrupt || img.damage == spoiled && tail == nil {
 				t.Fatalf("cut at %d: %d frames, damage %d; want %d", cut, len(img.frames), img.damage, want)
 			}
+		}
+	}
+}
+
+// TestDiesBeforeTheHeader leaves a first segment that ends in its header, or in a later one: nothing was acknowledged there, so it is no
+// problem, and the next start removes it.
+func TestDiesBeforeTheHeader(t *testing.T) {
+	db := dbtest.SQLite(t)
+	for _, size := range []int64{0, 7, headerSize - 1, headerSize} {
+		for _, number := range []int{1, 2} {
+			cfg := testConfig(t.TempDir())
+			cfg.SegmentBytes = 1
+			l := openTest(t, cfg, db, nil, diskFiles{})
+			for n := range number {
+				appendN(t, l, n, 1)
+			}
+			flush(t, l) // retires all but the last
+			segs := l.wal.snapshot()
+			must(t, l.Close())
+			must(t, os.WriteFile(segmentPath(walDir(cfg.Dir), segs[0].writer, segs[0].number+1), make([]byte, size), 0o600))
+			if number == 1 { // nothing else is there
+				must(t, os.Remove(segs[0].path))
+			}
+			mustVerify(t, l, db)
+			again := openTest(t, cfg, db, nil, diskFiles{})
+			flush(t, again)
+			if left := again.wal.snapshot(); len(left) != 0 {
+				t.Errorf("%d bytes in segment %d: %+v stay", size, number, left)
+			}
+			must(t, again.Close())
 		}
 	}
 }

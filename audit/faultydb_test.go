@@ -60,6 +60,9 @@ func (p faultyPool) ExecContext(ctx context.Context, query string, args ...any) 
 		query = p.owner.rewrite.Replace(query)
 	}
 	res, err := p.ConnPool.ExecContext(ctx, query, args...)
+	if m == diesAfter {
+		die()
+	}
 	if m != healthy {
 		return nil, errInjected
 	}
@@ -95,6 +98,9 @@ func (t *faultyTx) Commit() error {
 		return errors.Join(errInjected, t.tx.Rollback())
 	}
 	err := t.tx.Commit()
+	if m == diesAfter {
+		die()
+	}
 	if m != healthy {
 		return errInjected
 	}

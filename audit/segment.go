@@ -315,7 +315,7 @@ func settle(segs []stored) {
 			}
 		}
 		if s.first == 0 {
-			s.cause = "the header is unreadable"
+			s.last, s.cause = 0, "the header is unreadable"
 			continue
 		}
 		s.last = s.first + uint64(len(s.ends)) - 1
