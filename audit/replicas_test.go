@@ -81,6 +81,72 @@ func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 	}
 }
 
+// TestPausedShipper stops a replica in the middle of shipping while it holds the row of a budget that others need as well: the database
+// ends its transaction, the others go on, and what it was shipping arrives once.
+func TestPausedShipper(t *testing.T) {
+	t.Parallel()
+	db := dbtest.Postgres(t)
+	must(t, db.Exec("INSERT INTO installation_settings (name, value) VALUES ('budget', '0')").Error)
+	sink := func(tx *gorm.DB, _ Event) error {
+		return tx.Exec("UPDATE installation_settings SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = 'budget'").Error
+	}
+	faulty := &faultyDB{rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
+	a := openTest(t, testConfig(t.TempDir()), faulty.over(db), sink, diskFiles{})
+	b := openTest(t, testConfig(t.TempDir()), db, sink, diskFiles{})
+	appendN(t, a, 0, 5)
+	appendN(t, b, 10, 4)
+	paused, resume := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	faulty.set(func(op string) mode {
+		if writes(op, "audit_writers") { // after the sink
+			once.Do(func() { close(paused); <-resume })
+		}
+		return healthy
+	})
+	done := make(chan error, 1)
+	go func() { done <- a.pass(t.Context(), true) }()
+	<-paused
+	flush(t, b)
+	close(resume)
+	if err := <-done; err == nil {
+		t.Error("the paused replica shipped although its transaction was ended")
+	}
+	must(t, b.store.releaseLease(t.Context(), b.wal.writer))
+	flush(t, a)
+	var total string
+	must(t, db.Raw("SELECT value FROM installation_settings WHERE name = 'budget'").Scan(&total).Error)
+	if r := mustVerify(t, a, db); r.Sealed != 9 || total != "9" {
+		t.Errorf("%s booked, %+v", total, r)
+	}
+}
+
+// TestSilentDatabase ships through a connection that swallows everything: the step ends by itself, records are taken meanwhile, and the
+// next pass, over another connection, delivers them once.
+func TestSilentDatabase(t *testing.T) {
+	t.Parallel()
+	way := newWay(t, dbtest.PostgresURL(t))
+	l := openTest(t, testConfig(t.TempDir()), way.open(t), countingSink, diskFiles{})
+	appendN(t, l, 0, 5)
+	flush(t, l)
+	l.patience = 100 * time.Millisecond
+	way.set(swallow)
+	for n := range 3 {
+		appendN(t, l, 10+n, 1)
+		if err := l.pass(t.Context(), true); !errors.Is(err, errSilent) {
+			t.Fatalf("a pass over a dead connection: %v", err)
+		}
+		if err := l.Ready(); err != nil {
+			t.Errorf("not ready although the write-ahead log has room: %v", err)
+		}
+	}
+	l.patience = time.Minute
+	way.set(forward)
+	flush(t, l)
+	if r := mustVerify(t, l, l.store.db); r.Sealed != 8 || count(t, l.store.db, "installation_settings") != 8 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestClockJumpsBack sets the clock of the sealer back by hours and by years, and takes the lease with a clock that runs ahead and then
 // falls silent. Records stay in the order in which they were made durable, sealing goes on, and the times are what the clock said.
 func TestClockJumpsBack(t *testing.T) {

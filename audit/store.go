@@ -170,6 +170,9 @@ func final(err error) bool {
 // shipIn is one attempt. With a nil sink every sink call gets a savepoint of its own, so that one refusal costs one record its
 // booking and not the batch; that is slower and happens only after a refusal.
 func (s *store) shipIn(tx *gorm.DB, writer string, frames []frame, sink Sink) (done shipment, err error) {
+	if err := hurry(tx); err != nil {
+		return done, err
+	}
 	fresh, err := s.missing(tx, writer, frames)
 	if err != nil {
 		return done, err
