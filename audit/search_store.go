@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,9 +23,16 @@ type Query struct {
 	Tenant, Request, Actor, Action string
 	Stage                          Stage
 	Outcome, Model, Rollout        string
-	From, To                       int64
-	Cursor                         string // Next of the page before
-	Limit                          int    // 0 means 50; at most 500
+	Project, Source, Session       string
+	Version, Policy                string
+	Class                          string // of a finding
+	OnBehalfOf                     string // what [Subject] returns for the person
+	// Text is part of the id or name of the actor, of the resource, action, model as asked or routed, error code, rollout, policy or a document
+	// (collection/document@version), in any case; or it is the request.
+	Text     string
+	From, To int64
+	Cursor   string // Next of the page before
+	Limit    int    // 0 means 50; at most 500
 }
 
 // Entry is a stored record: Index is its position in the tree, -1 before it is sealed; LeafHash is the hex RFC 6962 leaf hash.
@@ -56,19 +64,23 @@ func (l *Log) Search(ctx context.Context, q Query) (Page, error) {
 	if q.Limit < 1 || q.Limit > maxPage {
 		return Page{}, fault.New(fault.CodeInvalidValue, "limit", fault.Say("use 1 to %d", "须为 1 至 %d", maxPage)).WithParam("limit")
 	}
-	db, err := filtered(l.store.entries(ctx), q)
+	f, err := newFinder(l.store.db.WithContext(ctx), q, q.Limit+1)
 	if err != nil {
 		return Page{}, err
 	}
-	var rows []entryRow
-	if err := db.Order("e.time DESC, e.id DESC").Limit(q.Limit + 1).Find(&rows).Error; err != nil {
+	places, err := f.find()
+	if err != nil {
 		return Page{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
 	var page Page
-	if len(rows) > q.Limit {
-		rows = rows[:q.Limit]
-		last := rows[q.Limit-1]
+	if len(places) > q.Limit {
+		places = places[:q.Limit]
+		last := places[q.Limit-1]
 		page.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.Time, 10) + " " + last.ID))
+	}
+	rows, err := l.store.at(ctx, places)
+	if err != nil {
+		return Page{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
 	page.Events = make([]Entry, 0, len(rows))
 	for _, r := range rows {
@@ -87,35 +99,19 @@ func (s *store) entries(ctx context.Context) *gorm.DB {
 		Joins("LEFT JOIN audit_leaves AS l ON l.writer = e.writer AND l.seq = e.seq")
 }
 
-func filtered(db *gorm.DB, q Query) (*gorm.DB, error) {
-	for _, f := range []struct{ column, value string }{
-		{"e.tenant", q.Tenant},
-		{"e.request", q.Request},
-		{"e.actor", q.Actor},
-		{"e.action", q.Action},
-		{"e.stage", string(q.Stage)},
-		{"e.outcome", q.Outcome},
-		{"e.model", q.Model},
-		{"e.rollout", q.Rollout},
-	} {
-		if f.value != "" {
-			db = db.Where(f.column+" = ?", column(f.value))
-		}
+// at returns the records at these places, in their order. One that was pruned meanwhile is left out.
+func (s *store) at(ctx context.Context, places []place) ([]entryRow, error) {
+	if len(places) == 0 {
+		return nil, nil
 	}
-	if q.From != 0 {
-		db = db.Where("e.time >= ?", q.From)
+	ids := make([]string, len(places))
+	for i, p := range places {
+		ids[i] = p.ID
 	}
-	if q.To != 0 {
-		db = db.Where("e.time < ?", q.To)
-	}
-	if q.Cursor != "" {
-		time, id, err := parseCursor(q.Cursor)
-		if err != nil {
-			return nil, err
-		}
-		db = db.Where("e.time <= ? AND (e.time < ? OR e.id < ?)", time, time, id)
-	}
-	return db, nil
+	var rows []entryRow
+	err := s.entries(ctx).Where("e.id IN ? AND e.time BETWEEN ? AND ?", ids, places[len(places)-1].Time, places[0].Time).Find(&rows).Error
+	slices.SortFunc(rows, func(a, b entryRow) int { return newest(place{a.Time, a.ID}, place{b.Time, b.ID}) })
+	return rows, err
 }
 
 func parseCursor(c string) (int64, string, error) {

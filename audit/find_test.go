@@ -1,0 +1,163 @@
+package audit
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+// TestSearchAgainstScan asks random questions about random records and compares every page with a plain look at all of them, also when the
+// finder takes nearly every set of facets for many, and when many records share a time.
+func TestSearchAgainstScan(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		r := rand.New(rand.NewPCG(7, 11))
+		var events []Event
+		for i := range 400 {
+			e := randomRecord(r, i)
+			receipt, err := l.Append(t.Context(), e)
+			must(t, err)
+			e.ID = receipt.ID
+			events = append(events, e)
+		}
+		flush(t, l)
+		mustVerify(t, l, db)
+		slices.SortFunc(events, func(a, b Event) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(b.ID, a.ID)) })
+		hits := 0
+		for range 120 {
+			q := randomQuery(r)
+			var want []string
+			for _, e := range events {
+				if matches(e, q) {
+					want = append(want, e.ID)
+				}
+			}
+			hits += min(1, len(want))
+			if got := searchIDs(t, l, q); !slices.Equal(got, want) {
+				t.Errorf("%+v: %d records, want %d", q, len(got), len(want))
+			}
+			for _, limits := range [][2]int{{0, 3}, {2, 10}, {5, 1000}} {
+				if got := findAll(t, l, q, limits[0], limits[1]); !slices.Equal(got, want) {
+					t.Errorf("%+v with %v: %d records, want %d", q, limits, len(got), len(want))
+				}
+			}
+		}
+		if hits < 40 {
+			t.Errorf("only %d questions had an answer", hits)
+		}
+	})
+}
+
+// findAll pages through what a finder with other limits finds.
+func findAll(t *testing.T, l *Log, q Query, few, window int) []string {
+	t.Helper()
+	var out []string
+	for {
+		f, err := newFinder(l.store.db.WithContext(t.Context()), q, q.Limit)
+		must(t, err)
+		f.few, f.window = few, window
+		places, err := f.find()
+		must(t, err)
+		for _, p := range places {
+			out = append(out, p.ID)
+		}
+		if len(places) < q.Limit {
+			return out
+		}
+		last := places[len(places)-1]
+		q.Cursor = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Time, last.ID))
+	}
+}
+
+func one(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
+
+func randomRecord(r *rand.Rand, i int) Event {
+	e := recordtest.Sample(i)
+	e.Time = 1_700_000_000_000_000 + int64(r.IntN(60))
+	e.Request = fmt.Sprintf("req-%d", r.IntN(150))
+	e.Tenant, e.Project = one(r, "a", "a", "b", "rare\x00"), one(r, "p", "q")
+	e.Actor.ID, e.Actor.Name = one(r, "k1", "k2", "k3", "K%4"), one(r, "App", "Ünïcode 名字", "50%_x")
+	e.Actor.OnBehalfOf = one(r, "", "", "h1", "h2")
+	e.Action, e.Outcome = one(r, "chat.completions", "embeddings"), one(r, "ok", "ok", "ok", "failed")
+	e.Model.Asked, e.Model.Routed = one(r, "m1", "m2", strings.Repeat("长", 300)), one(r, "m1@1", "m2@7")
+	e.Source, e.Session, e.Policy = one(r, "", "10.0.0.1", "10.0.0.2"), one(r, "", "s1", fmt.Sprint("s", i)), one(r, "3", "4")
+	e.Rollout, e.ErrorCode, e.Model.Version = one(r, "", "ro-1"), one(r, "", "timeout"), one(r, "1", "2")
+	e.Findings, e.Documents = nil, nil
+	for _, c := range []string{"email", "mobile", "own class%"} {
+		if r.IntN(4) == 0 {
+			e.Findings = append(e.Findings, Finding{Direction: "request", Class: c, Action: "masked", Count: 1}, Finding{Direction: "answer", Class: c, Action: "masked", Count: 1})
+		}
+	}
+	for range r.IntN(3) {
+		e.Documents = append(e.Documents, fmt.Sprintf("kb/Handbook-%d@%d#%d", r.IntN(8), r.IntN(2), r.IntN(9)))
+	}
+	e.Resource = one(r, "", "", "Key-1", "pk_2")
+	return e
+}
+
+func randomQuery(r *rand.Rand) Query {
+	q := Query{Limit: 1 + r.IntN(60)}
+	some := func(to *string, of ...string) {
+		if r.IntN(6) == 0 {
+			*to = one(r, of...)
+		}
+	}
+	some(&q.Tenant, "a", "a", "b", "rare\x00", "nobody")
+	some(&q.Project, "p", "q", "x")
+	some(&q.Actor, "k1", "K%4", "nobody")
+	some(&q.Action, "embeddings")
+	some(&q.Outcome, "ok", "failed", "aborted")
+	some(&q.Model, "m1", strings.Repeat("长", 300))
+	some(&q.Source, "10.0.0.1", "10.9.9.9")
+	some(&q.Session, "s1", "s7")
+	some(&q.Request, "req-5")
+	some(&q.Rollout, "ro-1")
+	some(&q.Version, "1")
+	some(&q.Policy, "4")
+	some(&q.OnBehalfOf, "h1", "h3")
+	some(&q.Class, "email", "own class%", "mob", "none")
+	some(&q.Text, "APP", "ïcode", "名字", "%_", "k", "k%", "handbook-3", "book-3@1", "#", "req-9", "req-", "timeout", "pk_2", "pkx2", "ro-1", "长", "nothing")
+	if r.IntN(4) == 0 {
+		q.From = 1_700_000_000_000_000 + int64(r.IntN(60))
+	}
+	if r.IntN(4) == 0 {
+		q.To = 1_700_000_000_000_000 + int64(r.IntN(60))
+	}
+	return q
+}
+
+// matches says what a query means, record by record.
+func matches(e Event, q Query) bool {
+	for _, c := range [][2]string{
+		{q.Tenant, e.Tenant}, {q.Project, e.Project}, {q.Actor, e.Actor.ID}, {q.Action, e.Action}, {q.Outcome, e.Outcome}, {q.Model, e.Model.Asked},
+		{q.Source, e.Source}, {q.Session, e.Session}, {q.Request, e.Request}, {q.Rollout, e.Rollout}, {q.Version, e.Model.Version}, {q.Policy, e.Policy},
+		{q.OnBehalfOf, e.Actor.OnBehalfOf},
+	} {
+		if c[0] != "" && c[0] != c[1] {
+			return false
+		}
+	}
+	if q.Class != "" && !slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Class == q.Class }) {
+		return false
+	}
+	if q.From != 0 && e.Time < q.From || q.To != 0 && e.Time >= q.To {
+		return false
+	}
+	if q.Text == "" || e.Request == q.Text {
+		return true
+	}
+	texts := []string{e.Actor.ID, e.Actor.Name, e.Resource, e.Action, e.Model.Asked, e.Model.Routed, e.ErrorCode, e.Rollout, e.Policy}
+	for _, d := range e.Documents {
+		texts = append(texts, d[:strings.Index(d, "#")])
+	}
+	return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(q.Text)) })
+}
