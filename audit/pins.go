@@ -43,7 +43,7 @@ func openPins(dir string, v checkpoint.Verifier) (*pins, error) {
 		return nil, fmt.Errorf("open checkpoint files: %w", err)
 	}
 	if p.latest, err = v.Open(string(text)); err != nil {
-		return nil, fmt.Errorf("open %s: %w; the file was changed or the master key is another one", p.latestPath(), err)
+		return nil, fmt.Errorf("open %s: %w; the file was changed, the master key is another one, or checkpoint_keys and sm2_keys leave out the key that signed it", p.latestPath(), err)
 	}
 	return p, nil
 }

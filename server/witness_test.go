@@ -27,7 +27,7 @@ type watched struct {
 func watch(t *testing.T) *watched {
 	t.Helper()
 	dir := t.TempDir()
-	key, err := witness.Key(dir, "w.example")
+	key, err := witness.Key(witness.Config{Dir: dir, Name: "w.example"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (w *Witness) look(ctx context.Context) error {
 	case t.Size == 0:
 		return nil // nothing to witness yet
 	case t.Size == w.tree.Size && w.note != "":
-		return w.handBack(ctx, text)
+		return w.handBack(ctx, text, t)
 	}
 	if err := w.prove(ctx, text, t); err != nil {
 		return err
@@ -111,14 +111,17 @@ func (w *Witness) cosign(ctx context.Context, text string, t checkpoint.Tree) er
 	return w.client.cosignatures(ctx, note)
 }
 
-// handBack sends the cosignature of the remembered checkpoint again unless the log shows it.
-func (w *Witness) handBack(ctx context.Context, text string) error {
+// handBack sends the cosignature of the remembered checkpoint, which is t, again unless the log shows it.
+func (w *Witness) handBack(ctx context.Context, text string, t checkpoint.Tree) error {
 	_, shown, err := w.cfg.Verifier.OpenCosigned(text, w.own)
 	if err != nil {
 		return fmt.Errorf("the log shows a cosignature of this witness that does not hold: %w", err)
 	}
 	if len(shown) > 0 {
 		return nil
+	}
+	if _, own, err := w.cfg.Verifier.OpenCosigned(w.note, w.own); err == nil && len(own) == 0 { // it was cosigned with the key of before
+		return w.cosign(ctx, text, t)
 	}
 	return w.client.cosignatures(ctx, w.note)
 }

@@ -30,6 +30,8 @@ type Config struct {
 	Name string
 	// Dir is the directory of the witness: its key and its memory.
 	Dir string
+	// SM2 makes it cosign with an SM2 key, which comes from the same seed and is another key to the log.
+	SM2 bool
 	// Every is the pause between two looks at the log [10s].
 	Every time.Duration
 	// First is a checkpoint that somebody vouches for: the log must have it or extend it. Without one the first checkpoint a witness
@@ -88,7 +90,7 @@ func Open(cfg Config, log *slog.Logger) (_ *Witness, err error) {
 			err = errors.Join(err, w.lock.Close())
 		}
 	}()
-	if w.signer, err = signer(cfg.Dir, cfg.Name, cfg.Now); err != nil {
+	if w.signer, err = signer(cfg); err != nil {
 		return nil, fmt.Errorf("open witness: %w", err)
 	}
 	if w.own, err = checkpoint.NewWitnesses(w.signer.Key()); err != nil {
@@ -119,20 +121,23 @@ func (w *Witness) recall() error {
 	return nil
 }
 
-func signer(dir, name string, now func() time.Time) (checkpoint.Witness, error) {
-	raw, err := seed(dir)
+func signer(cfg Config) (checkpoint.Witness, error) {
+	raw, err := seed(cfg.Dir)
 	if err != nil {
 		return checkpoint.Witness{}, err
 	}
-	return checkpoint.NewWitness(name, raw, now)
+	if cfg.SM2 {
+		return checkpoint.NewSM2Witness(cfg.Name, raw, cfg.Now)
+	}
+	return checkpoint.NewWitness(cfg.Name, raw, cfg.Now)
 }
 
-// Key returns the public key that a witness of this name and directory cosigns with, making the key if there is none.
-func Key(dir, name string) (string, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// Key returns the public key that a witness of this name, directory and suite cosigns with, making the key if there is none.
+func Key(cfg Config) (string, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return "", fmt.Errorf("read witness key: %w", err)
 	}
-	s, err := signer(dir, name, time.Now)
+	s, err := signer(cfg)
 	if err != nil {
 		return "", err
 	}

@@ -475,7 +475,7 @@ func TestOpenRefuses(t *testing.T) {
 	mustPass(t, w)
 	refuses("another process", l.config(dir))
 	key := w.Key()
-	if again, err := Key(dir, "w1"); err != nil || again != key {
+	if again, err := Key(Config{Dir: dir, Name: "w1"}); err != nil || again != key {
 		t.Errorf("the key of a running witness: %v", err)
 	}
 	_ = w.Close()

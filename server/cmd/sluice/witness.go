@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/witness"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
@@ -32,7 +33,7 @@ const logPath = adminapi.Prefix + "/audit/log"
 type witnessFlags struct {
 	log, name, dir, listen        string
 	tokenFile, user, passwordFile string
-	firstRoot                     string
+	firstRoot, suite              string
 	firstSize                     int64
 	keys                          []string
 	every                         time.Duration
@@ -64,6 +65,7 @@ With --once it looks once: exit code 0 all is proven, 3 there are alarms, 1 the 
 	flags.StringArrayVar(&f.keys, "key", nil, "public `KEY` of the log, as sluice audit key printed it; repeat it for several / 日志的公钥")
 	flags.StringVar(&f.name, "name", "", "name of this witness in its cosignatures, for example its host name / 见证方名称")
 	flags.StringVar(&f.dir, "dir", "", "directory of its key and its memory / 保存密钥和记忆的目录")
+	flags.StringVar(&f.suite, "suite", "intl", "what it cosigns with: intl (Ed25519) or gm (SM2 with SM3); each has its own key / 联署所用密码套件，各有公钥")
 	flags.DurationVar(&f.every, "every", 10*time.Second, "pause between two looks / 检查间隔")
 	flags.StringVar(&f.tokenFile, "token-file", "", "file with the bearer token to show, read anew for each request / 令牌文件")
 	flags.StringVar(&f.user, "user", "", "account to sign in with, in place of a token / 登录账号")
@@ -80,8 +82,11 @@ func (a *app) witness(ctx context.Context, f witnessFlags) error {
 	if f.name == "" || f.dir == "" {
 		return usageError{errors.New("a witness needs --name and --dir; see sluice audit witness --help")}
 	}
+	if f.suite != string(content.Intl) && f.suite != string(content.GM) {
+		return usageError{fmt.Errorf("--suite: want %s or %s, not %q", content.Intl, content.GM, f.suite)}
+	}
 	if f.printKey {
-		key, err := witness.Key(f.dir, f.name)
+		key, err := witness.Key(witness.Config{Dir: f.dir, Name: f.name, SM2: f.suite == string(content.GM)})
 		if err == nil {
 			fmt.Fprintln(a.env.stdout, key)
 		}
@@ -132,7 +137,7 @@ func (a *app) runWitness(ctx context.Context, w *witness.Witness, f witnessFlags
 
 // config reads the flags; what is wrong with them is a mistake of the caller.
 func (f witnessFlags) config() (witness.Config, error) {
-	cfg := witness.Config{Name: f.name, Dir: f.dir, Every: f.every}
+	cfg := witness.Config{Name: f.name, Dir: f.dir, Every: f.every, SM2: f.suite == string(content.GM)}
 	if f.log == "" || len(f.keys) == 0 {
 		return cfg, errors.New("a witness needs --log and --key; the owner of the log prints the key with sluice audit key")
 	}
