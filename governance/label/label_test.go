@@ -149,3 +149,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestKeyID: one tenant's labels name one key, those of another tenant or under another master key another.
+func TestKeyID(t *testing.T) {
+	other, err := New(Config{}, keyring.FromBytes(make([]byte, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := labeler(t, "p").KeyID("acme")
+	if len(a) != 19 || a != labeler(t, "q").KeyID("acme") || a == labeler(t, "p").KeyID("other") || a == other.KeyID("acme") {
+		t.Errorf("key id %q", a)
+	}
+}

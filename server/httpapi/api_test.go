@@ -17,12 +17,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 const hello = `{"model":"chat","messages":[{"role":"user","content":"hello there"}]`
@@ -504,5 +506,40 @@ func TestPlayground(t *testing.T) {
 	}
 	if rec := do("Bearer x"); rec.Code != 401 || rec.Body.String() != "problem invalid_api_key" {
 		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// TestOnBehalfOf: who a call is for comes from the header, else from the newer field of the body, else from the older; the record has a
+// digest of it only.
+func TestOnBehalfOf(t *testing.T) {
+	const header, rank = "X-Sluice-On-Behalf-Of", `{"model":"rank","query":"a","documents":["b"]`
+	k := newKit(t, Config{}, nil)
+	digest := func(who string) string { return audit.Subject(keyring.FromBytes(make([]byte, 32)), "acme", who) }
+	for _, test := range []struct {
+		path, body string
+		headers    []string
+		want       string
+	}{
+		{"/v1/chat/completions", hello + `}`, nil, ""},
+		{"/v1/chat/completions", hello + `,"user":"older"}`, nil, digest("older")},
+		{"/v1/chat/completions", hello + `,"user":"older","safety_identifier":"newer"}`, nil, digest("newer")},
+		{"/v1/chat/completions", hello + `,"user":"older","safety_identifier":""}`, nil, digest("older")},
+		{"/v1/chat/completions", hello + `,"user":"older","safety_identifier":"newer"}`, []string{header, "张三"}, digest("张三")},
+		{"/v1/completions", `{"model":"chat","prompt":"a","safety_identifier":"newer"}`, nil, digest("newer")},
+		{"/v1/embeddings", `{"model":"embed","input":"a","user":"older"}`, nil, digest("older")},
+		{"/v1/rerank", rank + `,"user":"older"}`, nil, digest("older")},
+		{"/v1/score", `{"model":"rank","text_1":"a","text_2":"b","safety_identifier":"newer"}`, nil, digest("newer")},
+		{"/v1/rag/search", `{"collection":"docs","query":"a"}`, []string{header, "alice"}, digest("alice")},
+	} {
+		resp, body := k.post(t, test.path, test.body, test.headers...)
+		if resp.StatusCode != 200 {
+			t.Fatal(test.path, body)
+		}
+		if e := k.last(); e.Actor.OnBehalfOf != test.want {
+			t.Errorf("%s %s %v: %q, want %q", test.path, test.body, test.headers, e.Actor.OnBehalfOf, test.want)
+		}
+	}
+	if resp, body := k.post(t, "/v1/embeddings", `{"model":"embed","input":"a","safety_identifier":1}`); resp.StatusCode != 400 {
+		t.Error(body)
 	}
 }
