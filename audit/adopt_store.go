@@ -16,14 +16,22 @@ import (
 // back. It may run beside the others, on a copy of the directory too, and again after it was cut off: a record that is there already is
 // left alone. It returns how many records it found. A replica that still runs holds its directory, and Adopt fails.
 func Adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger) (records int64, err error) {
+	return adopt(ctx, cfg, dir, db, keys, sink, log, diskFiles{})
+}
+
+func adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, fsys files) (records int64, err error) {
 	if _, err := os.Stat(walDir(dir)); err != nil {
 		return 0, fmt.Errorf("adopt %s: there is no write-ahead log: give the audit directory of the lost replica, or its spool: %w", dir, err)
 	}
 	cfg.Dir, cfg.SpoolDir, cfg.Mode, cfg.Modes = dir, "", ModeStrict, nil
-	l, err := Open(cfg, db, keys, sink, log, nil)
-	if err != nil {
-		return 0, fmt.Errorf("adopt: %w", err)
+	if err := cfg.Validate(); err != nil {
+		return 0, fmt.Errorf("adopt: open audit log: %w", err)
 	}
+	l, err := open(cfg.withDefaults(), db, keys, sink, log.With(slog.String("component", "audit")), newMetrics(nil), fsys, fsys)
+	if err != nil {
+		return 0, fmt.Errorf("adopt: open audit log: %w", err)
+	}
+	l.pins.files = fsys
 	defer func() { err = errors.Join(err, l.Close()) }() //nolint:contextcheck // closing goes on when the context has ended
 	for _, s := range l.wal.snapshot() {
 		records += int64(s.last - s.first + 1)
