@@ -149,7 +149,7 @@ func splitNote(note string) (body string, lines []string) {
 // checked with the keys of the log and of the witness.
 func (l *Log) Witnessed(ctx context.Context) ([]Witnessed, error) {
 	out := make([]Witnessed, 0, len(l.cfg.Witnesses))
-	for _, name := range witnessNames(l.cfg.Witnesses) {
+	for _, name := range l.witnesses.Names() {
 		var rows []cosignatureRow
 		err := l.store.db.WithContext(ctx).Select("size", "line").Where("witness = ?", name).Order("size DESC").Limit(1).Find(&rows).Error
 		if err != nil {
@@ -164,17 +164,6 @@ func (l *Log) Witnessed(ctx context.Context) ([]Witnessed, error) {
 		out = append(out, w)
 	}
 	return out, nil
-}
-
-// witnessNames returns the names in public keys, each once: while a witness changes its key it has two.
-func witnessNames(keys []string) []string {
-	var out []string
-	for _, key := range strings.Fields(strings.Join(keys, "\n")) {
-		if name, _, _ := strings.Cut(key, "+"); !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 // cosigned checks a stored cosignature and returns what it states; nothing if it is of a key that is not in the configuration any more.
@@ -210,7 +199,7 @@ func (s *store) checkpointOf(ctx context.Context, size int64) (string, error) {
 
 // cosignatures checks what known witnesses signed. The checkpoints themselves were held against the records before.
 func (w *walk) cosignatures(db *gorm.DB) error {
-	if w.witnesses.Len() == 0 {
+	if len(w.witnesses.Names()) == 0 {
 		return nil
 	}
 	for size, witness := int64(-1), ""; ; {

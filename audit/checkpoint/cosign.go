@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,8 +78,16 @@ func NewWitnesses(keys string) (Witnesses, error) {
 	return w, nil
 }
 
-// Len is how many there are.
-func (w Witnesses) Len() int { return len(w.keys) }
+// Names are those of the witnesses, each once: a witness that changes its key has two for a while.
+func (w Witnesses) Names() []string {
+	var out []string
+	for _, k := range w.keys {
+		if !slices.Contains(out, k.name) {
+			out = append(out, k.name)
+		}
+	}
+	return out
+}
 
 // Cosignature is a valid one.
 type Cosignature struct {

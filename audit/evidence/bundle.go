@@ -50,6 +50,7 @@ type Manifest struct {
 	Last    int64     `json:"last_index"`
 	Size    int64     `json:"tree_size"`
 	Root    string    `json:"root"`        // hex
+	Hash    string    `json:"hash"`        // that the tree is made with; "" in a bundle of before, which is sha256
 	Least   int64     `json:"least_index"` // records below were pruned from the log, but for those that are kept longer
 	Until   int64     `json:"until_index"` // the index behind the bundle; 0: it goes to the end of the checkpoint
 	Files   []File    `json:"files"`
@@ -97,6 +98,9 @@ func parseManifest(b []byte) (Manifest, error) {
 	}
 	if m.Format != format {
 		return Manifest{}, fmt.Errorf("the format is %q, this release reads %q; use the release that the format belongs to", m.Format, format)
+	}
+	if m.Hash != "" && m.Hash != checkpoint.TreeHash {
+		return Manifest{}, fmt.Errorf("the tree is hashed with %q, this release reads %s only", m.Hash, checkpoint.TreeHash)
 	}
 	names := []string{}
 	for _, f := range m.Files {
@@ -200,7 +204,7 @@ func (cfg BundleConfig) manifest(hashes tlog.HashReader) (Manifest, error) {
 	m := Manifest{
 		Format: format, Origin: v.Origin(), Key: cfg.Key, Tenant: cfg.Tenant, From: cfg.From, To: cfg.To,
 		Created: cfg.Created.UTC().Truncate(time.Second), By: cfg.By, First: -1, Last: -1,
-		Size: t.Size, Root: fmt.Sprintf("%x", t.Root[:]), Least: cfg.Least, Until: cfg.Until,
+		Size: t.Size, Root: fmt.Sprintf("%x", t.Root[:]), Hash: checkpoint.TreeHash, Least: cfg.Least, Until: cfg.Until,
 	}
 	return m, m.checkRange(t.Size)
 }

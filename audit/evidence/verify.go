@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -178,23 +180,31 @@ func (v *verification) manifest() bool {
 func (v *verification) checkpoint() (checkpoint.Tree, bool) {
 	text := v.file(checkpointName)
 	t, cosigned, err := v.keys.OpenCosigned(string(text), v.witnesses)
-	if v.bad("checkpoint", err) {
+	all := !v.bad("checkpoint", err)
+	if !all {
 		if t, err = v.keys.Open(string(text)); err != nil { // a bad cosignature spoils nothing else
 			return checkpoint.Tree{}, false
 		}
 	}
-	for _, c := range cosigned {
-		v.report.Cosignatures = append(v.report.Cosignatures, Cosignature(c))
-	}
-	if n := v.witnesses.Len(); len(cosigned) < n {
-		v.bad("cosignature", fmt.Errorf("%d of %d witnesses did not cosign the checkpoint", n-len(cosigned), n))
-	}
+	v.cosigned(cosigned, all)
 	v.report.Size, v.report.Root = t.Size, fmt.Sprintf("%x", t.Root[:])
 	if t.Size != v.m.Size || v.report.Root != v.m.Root {
 		v.bad("checkpoint", fmt.Errorf("it states %d records with the root %s, the manifest %d with %s", t.Size, v.report.Root, v.m.Size, v.m.Root))
 	}
 	v.bad("checkpoint", v.m.checkRange(t.Size))
 	return t, true
+}
+
+// cosigned wants a cosignature of each witness; where one does not hold, that is the problem and nothing is known of the others.
+func (v *verification) cosigned(by []checkpoint.Cosignature, all bool) {
+	missing := v.witnesses.Names() // a witness that changes its key has two, and signs with one of them
+	for _, c := range by {
+		v.report.Cosignatures = append(v.report.Cosignatures, Cosignature(c))
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == c.Witness })
+	}
+	if all && len(missing) > 0 {
+		v.bad("cosignature", fmt.Errorf("these witnesses did not cosign the checkpoint: %s", strings.Join(missing, ", ")))
+	}
 }
 
 // file checks a listed entry that is read whole. It returns it even if it is not the one that was signed.
