@@ -206,7 +206,7 @@ func testWriteFailure(t *testing.T, op string, m mode, n int, dirty bool) {
 	var acked []string
 	refused := 0
 	for i := range 12 {
-		r, err := l.Append(t.Context(), recordtest.Sample(i))
+		r, err := crashAppend(l, i) // every other one keeps a text
 		if err != nil {
 			refused++
 			if !fault.Is(err, fault.CodeAuditUnavailable) || fault.Public(err).RetryAfter() == 0 {
@@ -322,42 +322,134 @@ func TestDiskFullThenSpace(t *testing.T) {
 	mustVerify(t, l, l.store.db)
 }
 
-// TestHungDevice returns within the deadline, refuses at once while the device hangs, and recovers when it answers.
+// TestHungDevice lets each operation of an append hang in turn: the append returns within the deadline, the next ones are refused at once
+// while the device hangs, and go through when it answers.
 func TestHungDevice(t *testing.T) {
-	db := dbtest.SQLite(t)
-	disk := &faultyFiles{}
-	l := openTest(t, testConfig(t.TempDir()), db, nil, disk)
-	appendN(t, l, 0, 1)
-	patience := l.wal.deadline // on a busy machine an honest fsync may take longer than the short deadline below
-	l.wal.deadline = 200 * time.Millisecond
-	release, entered := make(chan struct{}), make(chan struct{})
+	for _, op := range []string{"create", "write", "sync", "syncdir", "close"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			db := dbtest.SQLite(t)
+			disk := &faultyFiles{}
+			cfg := testConfig(t.TempDir())
+			cfg.SegmentBytes = 1 // every append starts a segment
+			l := openTest(t, cfg, db, nil, disk)
+			appendN(t, l, 0, 1)
+			patience := l.wal.deadline // on a busy machine an honest fsync may take longer than the short deadline below
+			l.wal.deadline = 200 * time.Millisecond
+			release, entered := hang(disk, op)
+			if _, err := l.Append(t.Context(), recordtest.Sample(1)); !errors.Is(err, errSlow) || !fault.Is(err, fault.CodeAuditUnavailable) {
+				t.Fatalf("append on a hung device: %v", err)
+			}
+			<-entered
+			if l.Ready() == nil {
+				t.Error("ready on a hung device")
+			}
+			start := time.Now()
+			if _, err := l.Append(t.Context(), recordtest.Sample(2)); !errors.Is(err, errSlow) || time.Since(start) > 150*time.Millisecond {
+				t.Errorf("second append: %v after %v, want an immediate refusal", err, time.Since(start))
+			}
+			close(release)
+			waitFor(t, func() bool { return l.Ready() == nil })
+			l.wal.deadline = patience
+			r := appendN(t, l, 3, 1)[0]
+			flush(t, l)
+			mustVerify(t, l, db)
+			if _, err := l.Get(t.Context(), r.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// hang lets the next operation called op wait until release is closed; entered is closed when it does.
+func hang(disk *faultyFiles, op string) (release, entered chan struct{}) {
+	release, entered = make(chan struct{}), make(chan struct{})
 	var first sync.Once
-	disk.set(func(op string) mode {
-		if op == "sync" {
+	disk.set(func(got string) mode {
+		if got == op {
 			first.Do(func() { close(entered); <-release })
 		}
 		return healthy
 	})
-	if _, err := l.Append(t.Context(), recordtest.Sample(1)); !errors.Is(err, errSlow) || !fault.Is(err, fault.CodeAuditUnavailable) {
-		t.Fatalf("append on a hung device: %v", err)
-	}
-	<-entered
-	if l.Ready() == nil {
-		t.Error("ready on a hung device")
-	}
-	start := time.Now()
-	if _, err := l.Append(t.Context(), recordtest.Sample(2)); !errors.Is(err, errSlow) || time.Since(start) > 150*time.Millisecond {
-		t.Errorf("second append: %v after %v, want an immediate refusal", err, time.Since(start))
+	return release, entered
+}
+
+// TestHungDeviceSpools goes to the second device within the deadline, and at once while the first one still hangs.
+func TestHungDeviceSpools(t *testing.T) {
+	db := dbtest.SQLite(t)
+	l, first, _ := openDevices(t, db, func(c *Config) { c.Mode = ModeSpool })
+	before := appendN(t, l, 0, 1)
+	patience := l.wal.deadline
+	l.wal.deadline = 200 * time.Millisecond
+	release, _ := hang(first, "sync")
+	var spooled []Receipt
+	for n := range 3 {
+		start := time.Now()
+		r, err := l.Append(t.Context(), recordtest.Sample(1+n))
+		if err != nil || r.Writer != l.spool.writer {
+			t.Fatalf("append %d on a hung device with a spool: %+v, %v", n, r, err)
+		}
+		if took := time.Since(start); n > 0 && took > 150*time.Millisecond {
+			t.Errorf("append %d took %v although the device was known to hang", n, took)
+		}
+		spooled = append(spooled, r)
 	}
 	close(release)
-	waitFor(t, func() bool { return l.Ready() == nil })
+	waitFor(t, func() bool { return l.wal.ready() == nil })
 	l.wal.deadline = patience
-	r := appendN(t, l, 3, 1)[0]
+	after := appendN(t, l, 10, 1)
 	flush(t, l)
 	mustVerify(t, l, db)
-	if _, err := l.Get(t.Context(), r.ID); err != nil {
-		t.Error(err)
+	for _, r := range slices.Concat(before, spooled, after) {
+		if _, err := l.Get(t.Context(), r.ID); err != nil {
+			t.Errorf("record %s: %v", r.ID, err)
+		}
 	}
+}
+
+// TestSlowDisk makes every fsync wait: one serves all that came meanwhile, nobody is refused, and none is written before its turn.
+func TestSlowDisk(t *testing.T) {
+	disk := &faultyFiles{}
+	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, disk)
+	gate, syncs := make(chan struct{}), make(chan struct{}, 100)
+	disk.set(func(op string) mode {
+		if op == "sync" {
+			syncs <- struct{}{}
+			<-gate
+		}
+		return healthy
+	})
+	const callers = 50
+	acked := make(chan Receipt, callers)
+	appendOne := func(n int) {
+		r, err := l.Append(context.Background(), recordtest.Sample(n))
+		if err != nil {
+			t.Errorf("append on a slow disk: %v", err)
+		}
+		acked <- r
+	}
+	go appendOne(0)
+	<-syncs // the first commit is at the disk
+	for n := range callers - 1 {
+		go appendOne(1 + n)
+	}
+	waitFor(t, func() bool { l.wal.mu.Lock(); defer l.wal.mu.Unlock(); return len(l.wal.queue) == callers-1 })
+	if len(acked) > 0 {
+		t.Error("a record was acknowledged before it was durable")
+	}
+	gate <- struct{}{}
+	<-syncs // the second one carries all the others
+	gate <- struct{}{}
+	seen := map[uint64]bool{}
+	for range callers {
+		seen[(<-acked).Seq] = true
+	}
+	if len(seen) != callers || len(syncs) != 0 {
+		t.Errorf("%d sequences for %d records, %d more syncs", len(seen), callers, len(syncs))
+	}
+	disk.set(nil)
+	flush(t, l)
+	mustVerify(t, l, l.store.db)
 }
 
 // TestBudget keeps room for outcomes when admitted records are refused, and refuses those too at the end.

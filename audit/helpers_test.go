@@ -2,9 +2,10 @@ package audit
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,7 +78,8 @@ func mustVerify(t testing.TB, l *Log, db *gorm.DB) Report {
 	return r
 }
 
-var errInjected = errors.New("injected")
+// errInjected is what a disk says whose medium fails.
+var errInjected = fmt.Errorf("injected: %w", syscall.EIO)
 
 func openMigrated(t testing.TB, path string) *gorm.DB {
 	t.Helper()
