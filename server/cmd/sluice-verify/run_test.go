@@ -54,6 +54,11 @@ func newWitness(t testing.TB) checkpoint.Witness {
 // bundle writes a bundle of 600 records, cosigned, and returns its path.
 func bundle(t testing.TB, tenant string) string {
 	t.Helper()
+	return bundleOf(t, tenant, newSigner(t, 1), newWitness(t))
+}
+
+func bundleOf(t testing.TB, tenant string, signer checkpoint.Signer, witness checkpoint.Witness) string {
+	t.Helper()
 	var list []evidence.Sealed
 	var tree hashes
 	for i := range int64(600) {
@@ -65,10 +70,10 @@ func bundle(t testing.TB, tenant string) string {
 	}
 	root, err := tlog.TreeHash(600, tree)
 	must(t, err)
-	signer, at := newSigner(t, 1), checkpoint.Tree{Size: 600, Root: root}
+	at := checkpoint.Tree{Size: 600, Root: root}
 	text, err := signer.Sign(at)
 	must(t, err)
-	line, err := newWitness(t).Cosign(text)
+	line, err := witness.Cosign(text)
 	must(t, err)
 	var buf bytes.Buffer
 	_, err = evidence.WriteBundle(&buf, evidence.BundleConfig{
@@ -95,6 +100,11 @@ func TestRun(t *testing.T) {
 	good, selection, key := bundle(t, ""), bundle(t, "demo"), newSigner(t, 1).Key()
 	whole, err := os.ReadFile(good)
 	must(t, err)
+	sm2, err := checkpoint.NewSM2Signer("log.example/audit", bytes.Repeat([]byte{1}, 32))
+	must(t, err)
+	sm2Witness, err := checkpoint.NewSM2Witness("witness.example", bytes.Repeat([]byte{9}, 32), time.Now)
+	must(t, err)
+	gm := bundleOf(t, "", sm2, sm2Witness)
 	cut, spoiled := write(t, "cut.zip", whole[:len(whole)/2]), bytes.Clone(whole)
 	spoiled[60] ^= 4
 	bad, witness := write(t, "bad.zip", spoiled), newWitness(t).Key()
@@ -112,7 +122,10 @@ func TestRun(t *testing.T) {
 		"selection":         {[]string{"--key", key, selection}, exitProven, []string{"nothing was left out", "不能证明没有遗漏"}},
 		"no key":            {[]string{good}, exitConsistent, []string{"CONSISTENT", "自洽", key}},
 		"another key":       {[]string{"--key", newSigner(t, 2).Key(), good}, exitProblems, []string{"FAILED", "未通过", "signature / 清单签名"}},
-		"missing witness":   {[]string{"--key", key, "--witness", witness, "--witness", wrong.Key(), good}, exitProblems, []string{"cosignature / 联署: 1 of 2"}},
+		"SM2":               {[]string{"--key", sm2.Key(), "--witness", sm2Witness.Key(), gm}, exitProven, []string{"OK: ", "witness.example"}},
+		"SM2, other suite":  {[]string{"--key", key, gm}, exitProblems, []string{"signature / 清单签名: "}},
+		"SM2, own key":      {[]string{gm}, exitConsistent, []string{sm2.Key()}},
+		"missing witness":   {[]string{"--key", key, "--witness", witness, "--witness", wrong.Key(), good}, exitProblems, []string{"cosignature / 联署: these witnesses did not cosign the checkpoint: other.example"}},
 		"spoiled":           {[]string{"--key", key, bad}, exitProblems, []string{"FAILED"}},
 		"cut":               {[]string{"--key", key, cut}, exitProblems, []string{"zip / 压缩包"}},
 		"cut, no key":       {[]string{cut}, exitProblems, []string{"zip / 压缩包"}},
