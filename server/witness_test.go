@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/witness"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // watched is an installation with a witness on another machine: it has the public key of the log, an account, and its own directory.
@@ -24,14 +25,17 @@ type watched struct {
 	logs *lockedBuffer
 }
 
-func watch(t *testing.T) *watched {
+func watch(t *testing.T) *watched { return watchOn(t, "") }
+
+// watchOn is watch with the database at a URL; "" is SQLite.
+func watchOn(t *testing.T, database string) *watched {
 	t.Helper()
 	dir := t.TempDir()
 	key, err := witness.Key(witness.Config{Dir: dir, Name: "w.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &watched{installation: start(t, setup{extra: "audit: {witnesses: [" + key + "]}\n"}), logs: &lockedBuffer{}}
+	in := &watched{installation: start(t, setup{database: database, extra: "audit: {witnesses: [" + key + "]}\n"}), logs: &lockedBuffer{}}
 	token := in.signIn("witness")
 	verifier, err := checkpoint.NewVerifier(in.logKey())
 	if err != nil {
@@ -151,9 +155,10 @@ func TestWitness(t *testing.T) {
 
 // TestWitnessObjectsToYesterdaysCopy: the whole machine is set back to an earlier state, database, write-ahead log and checkpoint files.
 // Nothing on it knows of the records that are gone; the witness does, at once and for good.
-func TestWitnessObjectsToYesterdaysCopy(t *testing.T) {
-	t.Parallel()
-	in := watch(t)
+func TestWitnessObjectsToYesterdaysCopy(t *testing.T) { onBoth(t, testYesterdaysCopy) }
+
+func testYesterdaysCopy(t *testing.T, url string) {
+	in := watchOn(t, url)
 	in.someRequests()
 	in.pass()
 	if err := in.stop(); err != nil {
@@ -161,6 +166,7 @@ func TestWitnessObjectsToYesterdaysCopy(t *testing.T) {
 	}
 	yesterday := filepath.Join(t.TempDir(), "backup")
 	copyTree(t, yesterday, in.cfg.Data)
+	setBack := in.backup(url)
 	in.again()
 	in.more()
 	in.pass()
@@ -170,6 +176,7 @@ func TestWitnessObjectsToYesterdaysCopy(t *testing.T) {
 	}
 
 	copyTree(t, in.cfg.Data, yesterday)
+	setBack()
 	in.again()
 	if r := check(t, in.cfg); !r.OK {
 		t.Fatalf("the copy is whole, so this proves nothing: %+v", r)
@@ -196,26 +203,23 @@ func TestWitnessObjectsToYesterdaysCopy(t *testing.T) {
 }
 
 // TestWitnessObjectsToYesterdaysDatabase: only the database is set back. The server finds out too, and the witness does not depend on it.
-func TestWitnessObjectsToYesterdaysDatabase(t *testing.T) {
-	t.Parallel()
-	in := watch(t)
+func TestWitnessObjectsToYesterdaysDatabase(t *testing.T) { onBoth(t, testYesterdaysDatabase) }
+
+func testYesterdaysDatabase(t *testing.T, url string) {
+	in := watchOn(t, url)
 	in.someRequests()
 	in.pass()
 	if err := in.stop(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(in.cfg.Data, "sluice.db")
-	yesterday, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	setBack := in.backup(url)
 	in.again()
 	in.more()
 	in.pass()
 	if err := in.stop(); err != nil {
 		t.Fatal(err)
 	}
-	restore(t, path, yesterday)
+	setBack()
 	in.again()
 	if err := in.w.Pass(t.Context()); !errors.Is(err, witness.ErrAlarm) || !strings.Contains(err.Error(), "rollback") {
 		t.Errorf("want an alarm, got %v", err)
@@ -223,6 +227,33 @@ func TestWitnessObjectsToYesterdaysDatabase(t *testing.T) {
 	if r := check(t, in.cfg); r.OK {
 		t.Error("the checkpoint files beside the database know nothing")
 	}
+}
+
+// onBoth runs a test on SQLite, whose url is "", and on PostgreSQL.
+func onBoth(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, "")
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, dbtest.PostgresURL(t))
+	})
+}
+
+// backup copies the database of the stopped server and returns what sets it back.
+func (in *installation) backup(url string) (setBack func()) {
+	in.t.Helper()
+	if url != "" {
+		return dbtest.Backup(in.t, url)
+	}
+	path := filepath.Join(in.cfg.Data, "sluice.db")
+	copied, err := os.ReadFile(path)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return func() { restore(in.t, path, copied) }
 }
 
 // sealedSize is the size of the newest checkpoint.

@@ -81,6 +81,42 @@ func PostgresURL(t testing.TB) string {
 	return u.String()
 }
 
+// Backup copies the PostgreSQL database at rawURL, which [PostgresURL] returned and nobody may be connected to, and returns what puts the
+// copy back in its place; connections that are open then are cut.
+func Backup(t testing.TB, rawURL string) (restore func()) {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(base), MaxConnections: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	kept := name + "_copy"
+	run := func(statement string) {
+		t.Helper()
+		if err := admin.Exec(statement).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("CREATE DATABASE " + kept + " TEMPLATE " + name)
+	t.Cleanup(func() {
+		_ = admin.Exec("DROP DATABASE IF EXISTS " + kept + " WITH (FORCE)").Error
+		_ = database.Close(admin)
+	})
+	return func() {
+		t.Helper()
+		run("DROP DATABASE " + name + " WITH (FORCE)")
+		run("CREATE DATABASE " + name + " TEMPLATE " + kept)
+	}
+}
+
 // Required reports whether SLUICE_REQUIRE names part: then a missing part is a failure, not a skip.
 func Required(part string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SLUICE_REQUIRE"), ","), part)
