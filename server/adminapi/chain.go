@@ -127,13 +127,26 @@ func (s *Server) public(c *gin.Context, op operation, body []byte) {
 	}
 }
 
-// act performs a recorded operation between its two records.
+// act performs a recorded operation between its two records. One that panics has failed.
 func (s *Server) act(c *gin.Context, op operation, principal identity.Principal, tenant string) {
 	if err := s.record(c, op, principal, tenant, audit.StageAdmitted); err != nil {
 		s.Fail(c, err)
 		return
 	}
+	returned := false
+	defer func() {
+		if !returned {
+			c.Set(keyFailure, fault.New(fault.CodeInternal))
+			s.outcome(c, op, principal, tenant)
+		}
+	}()
 	c.Next()
+	returned = true
+	s.outcome(c, op, principal, tenant)
+}
+
+// outcome writes the second record of an act.
+func (s *Server) outcome(c *gin.Context, op operation, principal identity.Principal, tenant string) {
 	if err := s.record(c, op, principal, tenant, audit.StageOutcome); err != nil {
 		// The act is done and its admitted record is durable; the missing outcome is itself a finding of the verifier.
 		s.log.ErrorContext(c.Request.Context(), "audit outcome of an admin act was not written",
@@ -281,6 +294,7 @@ func (s *Server) record(c *gin.Context, op operation, p identity.Principal, tena
 		if f, ok := c.Get(keyFailure); ok {
 			public, _ := f.(*fault.Error)
 			e.Outcome, e.ErrorKind, e.ErrorCode = outcome(public), public.Kind().String(), string(public.Code())
+			e.Status = public.Kind().Status() // a refusal is recorded before it is answered
 			if public.Kind() == fault.Denied {
 				e.Decision = "refuse"
 			}
