@@ -1,8 +1,12 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +14,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -200,4 +205,66 @@ func TestClockJumpsBack(t *testing.T) {
 			t.Errorf("a lease was taken from a holder whose clock is five seconds ahead: %v", err)
 		}
 	})
+}
+
+// TestForkShownToTwoReaders keeps two histories of one log, both signed with its key, and shows each reader one of them. Each finds its own in
+// order, as it must; but neither can be shown the other's afterwards, whichever is longer, and what a witness cosigned of the one cannot be
+// put under the other.
+func TestForkShownToTwoReaders(t *testing.T) {
+	for _, more := range []int{0, 1, 300} { // records by which the second history is longer
+		t.Run(fmt.Sprintf("%d more", more), func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, first *gorm.DB) {
+				second := dbtest.SQLite(t)
+				if !database.IsSQLite(first) {
+					second = dbtest.Postgres(t)
+				}
+				w, err := checkpoint.NewWitness("w.example", bytes.Repeat([]byte{7}, 32), time.Now)
+				must(t, err)
+				readers := map[*gorm.DB]Config{}
+				texts := map[*gorm.DB]string{}
+				for db, n := range map[*gorm.DB]int{first: 20, second: 20 + more} {
+					cfg := testConfig(t.TempDir())
+					cfg.Witnesses = []string{w.Key()}
+					l := openTest(t, cfg, db, nil, diskFiles{})
+					appendN(t, l, 0, n)
+					flush(t, l)
+					mustVerify(t, l, db)
+					texts[db], err = l.Checkpoint(t.Context())
+					must(t, err)
+					if db == first {
+						line, err := w.Cosign(texts[db])
+						must(t, err)
+						must(t, l.Cosign(t.Context(), checkpoint.Add(texts[db], line)))
+						texts[db] = checkpoint.Add(texts[db], line)
+					}
+					readers[db] = cfg
+					must(t, l.Close())
+				}
+				for mine, other := range map[*gorm.DB]*gorm.DB{first: second, second: first} {
+					cfg := readers[mine]
+					// Without the records of its own write-ahead log: a reader elsewhere has the checkpoints only.
+					must(t, os.RemoveAll(walDir(cfg.Dir)))
+					l := openTest(t, cfg, other, nil, diskFiles{})
+					appendN(t, l, 900, 1)
+					if err := l.Flush(t.Context()); !errors.Is(err, errRewritten) {
+						t.Errorf("the other history was accepted: %v", err)
+					}
+					r := verify(t, l, other)
+					if r.OK || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == "fork" || p.Kind == "truncated" }) {
+						t.Errorf("%+v", r.Problems)
+					}
+					if l.Ready() == nil {
+						t.Error("ready in front of a forked history")
+					}
+					if other == second {
+						if err := l.Cosign(t.Context(), texts[first]); err == nil {
+							t.Error("a cosignature of the first history was taken by the second")
+						}
+					}
+					must(t, l.Close())
+				}
+			})
+		})
+	}
 }

@@ -78,10 +78,19 @@ func startChild(t *testing.T, file string) (*exec.Cmd, childReady) {
 }
 
 // TestKillDuringStreams kills the server with -9 while 200 streams run, several times over on one data directory, and starts it
-// again. Every request whose answer ended has its records, none is billed twice, and the log verifies.
-func TestKillDuringStreams(t *testing.T) {
-	const streams, rounds = 200, 3
+// again, on both databases. Every request whose answer ended has its records, none is billed twice, and the log verifies.
+func TestKillDuringStreams(t *testing.T) { onBoth(t, testKillDuringStreams) }
+
+func testKillDuringStreams(t *testing.T, url string) {
+	const streams = 200
+	rounds := 3
+	if os.Getenv("SLUICE_TEST_LONG") != "" {
+		rounds = 25
+	}
 	dir := t.TempDir()
+	if url == "" {
+		url = "sqlite:" + filepath.Join(dir, "a.db")
+	}
 	scripted := enginetest.NewScripted(func(n int, _ *engine.Request) enginetest.Plan {
 		return enginetest.Plan{Texts: []string{strings.Repeat("word ", 5+n%40)}}
 	})
@@ -89,6 +98,7 @@ func TestKillDuringStreams(t *testing.T) {
 	defer upstream.Close()
 	file := filepath.Join(dir, "sluice.yaml")
 	text := fmt.Sprintf(`data: %s
+database: {url: %q, max_connections: 8}
 listen: 127.0.0.1:0
 console: false
 workflows: {enabled: false}
@@ -98,7 +108,7 @@ engines:
   remote: [{name: upstream, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: [{id: scripted}]}]
 rag: {embedding_model: ""}
 limits: {key: {concurrent: 0}}
-`, filepath.Join(dir, "data"), upstream.URL)
+`, filepath.Join(dir, "data"), url, upstream.URL)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
