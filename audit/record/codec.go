@@ -52,9 +52,14 @@ func marshal(v eventV3) ([]byte, error) {
 
 // Decode reads a payload of any known schema version. Each version begins with its number, so that nothing has to be read twice.
 func Decode(payload []byte) (Event, error) {
+	begins := schemaOf(payload)
+	if begins == schemaV2 || begins == schemaV3 {
+		if e, ok := scan(payload); ok {
+			return e, nil
+		}
+	}
 	var e Event
 	var err error
-	begins := schemaOf(payload)
 	switch begins {
 	case schemaV1:
 		e, err = decode(payload, fromV1)
