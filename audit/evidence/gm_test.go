@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // gmLog is a log that signs with SM2, and one on its way there that signs with both.
@@ -88,14 +89,7 @@ func TestHashSuiteOfBundle(t *testing.T) {
 
 // TestByHandWithSM2 follows the instructions of a bundle with a key of each suite, then with an openssl that does not know SM2.
 func TestByHandWithSM2(t *testing.T) {
-	for _, tool := range []string{"python3", "openssl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			if strings.Contains(os.Getenv("SLUICE_REQUIRE"), "python") {
-				t.Fatalf("%s is required (SLUICE_REQUIRE)", tool)
-			}
-			t.Skipf("%s is not here", tool)
-		}
-	}
+	dbtest.Programs(t, "python3", "openssl")
 	_, l := gmLog(t, 9)
 	p := unzip(t, l.bundle(t, l.config(t)))
 	good := clone(p)

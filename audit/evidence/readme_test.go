@@ -7,15 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // TestByHand follows the instructions in the bundle with Python and openssl, which know nothing of this code.
 func TestByHand(t *testing.T) {
-	for _, tool := range []string{"python3", "openssl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not here", tool)
-		}
-	}
+	dbtest.Programs(t, "python3", "openssl")
 	l := newLog(t, 77)
 	l.signer = newSigner(t, 1, 2)
 	cfg := l.config(t)

@@ -122,6 +122,24 @@ func Required(part string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SLUICE_REQUIRE"), ","), part)
 }
 
+// Programs skips the test unless every program can be started by its name, and fails it if SLUICE_REQUIRE names the one that is missing.
+func Programs(t testing.TB, names ...string) {
+	t.Helper()
+	var missing []string
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err == nil {
+			continue
+		}
+		if Required(name) {
+			t.Fatalf("%s is required (SLUICE_REQUIRE) but not installed", name)
+		}
+		missing = append(missing, name)
+	}
+	if len(missing) > 0 {
+		t.Skipf("this test is skipped, since these programs are not installed: %s", strings.Join(missing, ", "))
+	}
+}
+
 func open(t testing.TB, rawURL string) *gorm.DB {
 	t.Helper()
 	db, err := database.Open(t.Context(), database.Config{URL: keyring.Secret(rawURL), MaxConnections: 8})
