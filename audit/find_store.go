@@ -209,13 +209,14 @@ func (f finder) first(places []place) []place {
 // inFacets finds the newest records of the facets that match.
 func (f finder) inFacets(conditions []condition) ([]place, error) {
 	c := all(conditions)
-	var matching int
-	err := f.db.Raw("SELECT COUNT(*) FROM (SELECT 1 FROM audit_facets AS f WHERE "+c.sql+" LIMIT ?) AS found", append(c.args, f.few+1)...).
-		Scan(&matching).Error
-	if err != nil || matching == 0 {
+	var few [][]byte
+	err := f.db.Raw("SELECT f.id FROM audit_facets AS f WHERE "+c.sql+" LIMIT ?", append(c.args, f.few+1)...).Scan(&few).Error
+	if err != nil || len(few) == 0 {
 		return nil, err
 	}
-	if matching > f.few {
+	if len(few) <= f.few {
+		c = condition{"f.id IN ?", []any{few}}
+	} else {
 		found, done, err := f.scan(conditions, nil, f.window)
 		if err != nil || done {
 			return found, err

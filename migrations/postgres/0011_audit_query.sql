@@ -34,6 +34,13 @@ CREATE TABLE audit_facets (
 );
 CREATE INDEX audit_facets_tenant ON audit_facets (tenant);
 CREATE INDEX audit_facets_actor ON audit_facets (actor);
+CREATE INDEX audit_facets_action ON audit_facets (action);
+CREATE INDEX audit_facets_model ON audit_facets (model);
+CREATE INDEX audit_facets_outcome ON audit_facets (outcome);
+CREATE INDEX audit_facets_project ON audit_facets (project);
+CREATE INDEX audit_facets_policy ON audit_facets (policy);
+CREATE INDEX audit_facets_version ON audit_facets (version);
+CREATE INDEX audit_facets_rollout ON audit_facets (rollout);
 
 CREATE TABLE audit_terms (
     id     BYTEA NOT NULL PRIMARY KEY,
