@@ -14,7 +14,10 @@ import (
 
 // csvTable writes the records as a table for people. It follows from the records, and the verifier makes it again to compare, so its
 // columns are frozen with the format of the bundle.
-type csvTable struct{ buf bytes.Buffer }
+type csvTable struct {
+	buf bytes.Buffer
+	w   *csv.Writer // into buf
+}
 
 // header is the first line, behind the mark by which spreadsheets know UTF-8.
 func (t *csvTable) header() []byte { return append([]byte("\ufeff"), t.line(columnNames())...) }
@@ -30,9 +33,11 @@ func (t *csvTable) row(index int64, e record.Event) []byte {
 
 func (t *csvTable) line(cells []string) []byte {
 	t.buf.Reset()
-	w := csv.NewWriter(&t.buf)
-	_ = w.Write(cells) // into memory
-	w.Flush()
+	if t.w == nil {
+		t.w = csv.NewWriter(&t.buf)
+	}
+	_ = t.w.Write(cells) // into memory
+	t.w.Flush()
 	return t.buf.Bytes()
 }
 
