@@ -5,30 +5,52 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 // TestRawValuesAreNowhere: a resident id and a mobile number go through both ways of answering and through what can go wrong on the
-// way. The caller gets them back; the engine, every byte of the data directory, the log and the metrics never have them.
+// way, whether the policy has texts kept or not. The caller gets them back; the engine, every byte of the data directory, the log and the
+// metrics never have them. What is kept can be read with the master key, and kept masked it has no value either.
 func TestRawValuesAreNowhere(t *testing.T) {
 	t.Parallel()
-	in := start(t, setup{})
+	for _, record := range []string{"none", "masked", "clear"} {
+		t.Run(record, func(t *testing.T) {
+			t.Parallel()
+			rawValuesAreNowhere(t, record)
+		})
+	}
+}
+
+func rawValuesAreNowhere(t *testing.T, record string) {
+	const brought = "13912345678" // the engine comes up with it, and the default policy lets answers show it
+	in := start(t, setup{plan: func(_ int, req *engine.Request) enginetest.Plan {
+		return enginetest.Plan{Texts: []string{req.Messages[len(req.Messages)-1].Content + brought}}
+	}})
+	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": keepPolicy(record)}, new(any))
 	key := in.started.Welcome.APIKey.Reveal()
 	id, mobile := "11010519491231002X", "13800138000"
-	raw := []string{id, mobile, "planted-words"}
+	raw := []string{id, mobile, brought, "planted-words", "planted-person"}
 	text := fmt.Sprintf("planted-words 身份证 %s，手机 %s。", id, mobile)
 	ask := func(extra string) string {
 		return `{"model":"scripted"` + extra + `,"messages":[{"role":"user","content":` + quote(text) + `}]}`
 	}
 	requests := map[string]string{}
 	for name, body := range map[string]string{"blocking": ask(""), "streaming": ask(`,"stream":true`)} {
-		r := in.send(http.MethodPost, "/v1/chat/completions", key, body)
+		r := in.send(http.MethodPost, "/v1/chat/completions", key, body, "X-Sluice-On-Behalf-Of", "planted-person")
 		got := answerText(t, r.body)
-		if r.status != http.StatusOK || got != text {
+		if r.status != http.StatusOK || got != text+brought {
 			t.Errorf("%s: %d, the caller got %q", name, r.status, got)
 		}
 		requests[name] = r.header.Get("X-Request-Id")
@@ -80,10 +102,72 @@ func TestRawValuesAreNowhere(t *testing.T) {
 	if err != nil || len(sinks) < 6 {
 		t.Fatalf("%d places to look at, %v", len(sinks), err)
 	}
+	in.checkKept(record, requests, text, brought)
 	for place, content := range sinks {
 		for _, secret := range append(raw, key, in.started.Welcome.AdminPassword.Reveal()) {
 			if bytes.Contains(content, []byte(secret)) {
 				t.Errorf("%s contains %q", place, secret)
+			}
+		}
+	}
+}
+
+// keepPolicy is the default policy, which keeps texts as record says.
+func keepPolicy(record string) string {
+	return "schema: 1\nname: keeps\nmodels: [\"*\"]\ncollections: [\"*\"]\nrecord: " + record + `
+entities:
+  default: {request: mask, passage: mask, answer: pass}
+  api_secret: {answer: mask}
+`
+}
+
+// checkKept reads what a stopped server has kept of the answered requests.
+func (in *installation) checkKept(record string, requests map[string]string, text, brought string) {
+	in.t.Helper()
+	keys, err := keyring.Open(in.cfg.MasterKeyFile)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	db, err := database.Open(in.t.Context(), in.cfg.Database)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	defer func() { _ = database.Close(db) }()
+	log, err := audit.Open(in.cfg.Audit, db, keys, nil, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	for name, request := range requests {
+		page, err := log.Search(in.t.Context(), audit.Query{Request: request})
+		if err != nil || len(page.Events) != 2 {
+			in.t.Fatalf("%s: %d records, %v", name, len(page.Events), err)
+		}
+		got := map[string]string{}
+		for _, e := range page.Events {
+			texts, err := log.Contents(in.t.Context(), e.ID)
+			if err != nil {
+				in.t.Fatal(err)
+			}
+			for _, k := range texts {
+				got[string(e.Stage)+" "+k.Direction+" "+k.Form] = k.Text
+			}
+		}
+		switch record {
+		case "none":
+			if len(got) != 0 {
+				in.t.Errorf("%s: kept %q", name, got)
+			}
+		case "clear":
+			if len(got) != 2 || got["admitted request clear"] != "user\x00"+text+"\x00" || got["outcome answer clear"] != text+brought {
+				in.t.Errorf("%s: kept %q", name, got)
+			}
+		default:
+			masked := regexp.MustCompile(`⟦[^⟧]+⟧`)
+			blank := func(s string) string { return masked.ReplaceAllString(s, "⟦⟧") }
+			want := "planted-words 身份证 ⟦⟧，手机 ⟦⟧。"
+			if len(got) != 2 || blank(got["admitted request masked"]) != "user\x00"+want+"\x00" || blank(got["outcome answer masked"]) != want+"〔已屏蔽:手机〕" {
+				in.t.Errorf("%s: kept %q", name, got)
 			}
 		}
 	}
