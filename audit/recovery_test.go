@@ -1,16 +1,21 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 
+	"gorm.io/gorm"
+
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // wreck is the directory of a replica that died in the worst way: segments that end in half a write, in a frame with a wrong checksum, and
@@ -149,4 +154,77 @@ func (w wreck) recover(t *testing.T, how string, disk files) {
 			t.Errorf("record %s: %v", id, err)
 		}
 	}
+}
+
+// TestAlteredInTheLog changes a shipped record in the write-ahead log together with its checksum, as someone with the directory but not the
+// database would: the two no longer agree, and the record is named.
+func TestAlteredInTheLog(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		var receipts []Receipt
+		for n := range 5 {
+			receipts = append(receipts, appendN(t, l, n, 1)...)
+		}
+		flush(t, l)
+		seg := l.wal.snapshot()[0]
+		whole, err := os.ReadFile(seg.path)
+		must(t, err)
+		img := parseSegment(filepath.Base(seg.path), whole)
+		for at, altered := range receipts {
+			b := appendHeader(nil, filepath.Base(seg.path), img.first)
+			for n, f := range img.frames {
+				if n == at {
+					f.payload = bytes.Replace(f.payload, []byte("10.0.0.1"), []byte("10.0.0.2"), 1)
+				}
+				b = appendFrame(b, f.seq, f.payload)
+			}
+			must(t, os.WriteFile(seg.path, b, 0o600))
+			r := verify(t, l, db)
+			if r.OK || r.Problems[0].Kind != "wal" || r.Problems[0].Record != altered.ID {
+				t.Errorf("record %d: %+v", at, r.Problems)
+			}
+		}
+		must(t, os.WriteFile(seg.path, whole, 0o600))
+		mustVerify(t, l, db)
+	})
+}
+
+// TestEveryCheckpointSignedAnew replaces the key: every checkpoint in the database and beside it is signed with another one. Whoever has the
+// old public key sees it at each of them, and the server with the old key does not go on.
+func TestEveryCheckpointSignedAnew(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		s := newScene(t, db)
+		other, err := newSigner(s.l.cfg, otherKeys(), 1)
+		must(t, err)
+		var notes []checkpointRow
+		must(t, db.Select("size", "note").Order("size").Find(&notes).Error)
+		var log []byte
+		for _, c := range notes {
+			tree, err := s.l.reads.Open(c.Note)
+			must(t, err)
+			text, err := other.Sign(tree)
+			must(t, err)
+			must(t, db.Exec("UPDATE audit_checkpoints SET note = ? WHERE size = ?", text, c.Size).Error)
+			log = append(log, strconv.Quote(text)+"\n"...)
+			must(t, os.WriteFile(s.l.pins.latestPath(), []byte(text), 0o600))
+		}
+		must(t, os.WriteFile(s.l.pins.logPath(), log, 0o600))
+		r := verify(t, s.l, db)
+		at := map[int64]bool{}
+		for _, p := range r.Problems {
+			if p.Kind == "checkpoint" {
+				at[p.Index] = true
+			}
+		}
+		if r.OK || len(at) < len(notes) {
+			t.Errorf("%d of %d checkpoints are named: %+v", len(at), len(notes), r.Problems)
+		}
+		if err := s.l.Flush(t.Context()); !errors.Is(err, errRewritten) {
+			t.Errorf("the server went on: %v", err)
+		}
+		must(t, s.l.Close())
+		if _, err := open(s.l.cfg, db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{}, diskFiles{}); err == nil {
+			t.Error("a start with the old key takes checkpoints of another one")
+		}
+	})
 }
