@@ -2,7 +2,11 @@ package audit
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -123,5 +127,31 @@ func searchIDs(t testing.TB, l *Log, q Query) []string {
 			return ids
 		}
 		q.Cursor = p.Next
+	}
+}
+
+// A verifier that lists the segments of a running log may find, when it opens them, that some were retired meanwhile. What it read of those
+// before must not look like the end in front of a gap.
+func TestSegmentsRetiredWhileRead(t *testing.T) {
+	dir := t.TempDir()
+	writer := strings.Repeat("ab", 16)
+	for n := range 3 {
+		path := segmentPath(dir, writer, n+1)
+		first := uint64(1 + 10*n)
+		b := appendHeader(nil, filepath.Base(path), first)
+		for seq := first; seq < first+10; seq++ {
+			b = appendFrame(b, seq, []byte("x"))
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := segmentPath(dir, writer, 2)
+	if err := errors.Join(os.Remove(second), os.Symlink(filepath.Join(dir, "gone"), second)); err != nil { // listed, and not there when it is opened
+		t.Fatal(err)
+	}
+	got, err := readSegments(dir)
+	if err != nil || len(got) != 1 || got[0].number != 3 || got[0].damage != whole {
+		t.Fatalf("%+v, %v", got, err)
 	}
 }

@@ -255,7 +255,7 @@ func segmentPath(dir, writer string, number int) string {
 }
 
 // readSegments reads every segment under dir, grouped by writer, oldest first. A file that disappears meanwhile was retired by
-// the running process and is left out.
+// the running process, which retires the oldest first, and is left out with those before it.
 func readSegments(dir string) ([]stored, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -273,7 +273,8 @@ func readSegments(dir string) ([]stored, error) {
 		}
 		path := filepath.Join(dir, e.Name())
 		b, err := os.ReadFile(path)
-		if os.IsNotExist(err) {
+		if os.IsNotExist(err) { // retired, and so are all before it: what was read of them must not look like the end before a gap
+			out = slices.DeleteFunc(out, func(s stored) bool { return s.writer == m[1] })
 			continue
 		}
 		if err != nil {
