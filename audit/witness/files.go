@@ -1,7 +1,6 @@
 package witness
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -19,6 +18,7 @@ const (
 	checkpointFile = "checkpoint"
 	alarmDir       = "alarms"
 	lockFile       = "lock"
+	seedSize       = 32 // of a key of either suite
 )
 
 // lockDir takes dir for this process until the file is closed: two processes would remember past each other.
@@ -55,20 +55,20 @@ func seed(dir string) ([]byte, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("read witness key: others may read %s (mode %04o): run chmod 600, and make a new key if others had access", path, info.Mode().Perm())
 	}
-	text, err := io.ReadAll(io.LimitReader(f, 4*ed25519.SeedSize))
+	text, err := io.ReadAll(io.LimitReader(f, 4*seedSize))
 	if err != nil {
 		return nil, fmt.Errorf("read witness key: %w", err)
 	}
 	raw, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(raw) != ed25519.SeedSize {
-		return nil, fmt.Errorf("read witness key: %s does not hold %d bytes in hex: restore it from a copy, or delete it and register the new key with the log", path, ed25519.SeedSize)
+	if err != nil || len(raw) != seedSize {
+		return nil, fmt.Errorf("read witness key: %s does not hold %d bytes in hex: restore it from a copy, or delete it and register the new key with the log", path, seedSize)
 	}
 	return raw, nil
 }
 
 // makeSeed writes a fresh seed under a name of its own and links it into place, so that of two processes one wins and both read the same.
 func makeSeed(dir, path string) error {
-	raw := make([]byte, ed25519.SeedSize)
+	raw := make([]byte, seedSize)
 	if _, err := rand.Read(raw); err != nil {
 		return err
 	}
