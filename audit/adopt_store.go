@@ -39,5 +39,8 @@ func adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyri
 	if err := l.Flush(ctx); err != nil {
 		return records, fmt.Errorf("adopt %s: %w", dir, err)
 	}
+	if err := l.Drain(ctx); err != nil { // whoever missed an outcome of the lost replica need not wait for it any more
+		return records, fmt.Errorf("adopt %s: %w", dir, err)
+	}
 	return records, nil
 }

@@ -35,7 +35,7 @@ func (l *Log) Standing() (Standing, error) {
 		out.Rewritten = *r
 	}
 	path := (&pins{dir: pinDir(l.cfg.Dir)}).latestPath()
-	text, err := os.ReadFile(path) //nolint:gosec // our own directory
+	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return out, nil
 	}
@@ -56,7 +56,7 @@ func (w *wal) backlog() (records, oldest int64) {
 	defer w.mu.Unlock()
 	for _, s := range w.segments {
 		if s.waiting() {
-			records += int64(s.last + 1 - max(s.first, s.landed+1)) //nolint:gosec // sequences fit the database
+			records += int64(s.last + 1 - max(s.first, s.landed+1))
 		}
 	}
 	if records == 0 {
@@ -64,6 +64,9 @@ func (w *wal) backlog() (records, oldest int64) {
 	}
 	return records, w.oldest
 }
+
+// Mode says what happens to requests of the tenant whose record cannot be made durable.
+func (l *Log) Mode(tenant string) Mode { return l.cfg.modeOf(tenant) }
 
 // Writer names this run of the process in its records. A second directory has a writer of its own.
 func (l *Log) Writer() string { return l.wal.writer }

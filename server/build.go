@@ -53,6 +53,7 @@ type parts struct {
 	guard    *governance.Guard
 	ledger   *billing.Ledger
 	audit    *audit.Log
+	compare  *reconciler
 	native   *native.Engine // nil without native models
 	engines  map[string]engine.Engine
 	rag      *rag.Service // nil without an embedding model
@@ -170,6 +171,7 @@ func (p *parts) buildAudit(context.Context) error {
 		return err
 	}
 	p.closers = append(p.closers, p.audit.Close)
+	p.compare = newReconciler(p, p.reg)
 	return nil
 }
 
@@ -277,7 +279,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 // loops lists the background tasks of the built parts.
 func (p *parts) loops() []loop {
 	out := []loop{
-		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"route", p.router.Run},
+		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"reconciliation", p.compare.Run}, {"route", p.router.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

@@ -98,6 +98,7 @@ func (e *edge) mountAdmin(api *httpapi.API, engine *gin.Engine, mux *http.ServeM
 		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
 			return audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
 		},
+		AuditStatus: e.auditStatus, Reconciliation: p.compare.view, Reconcile: p.compare.ask,
 	}, engine, p.log)
 	if err != nil {
 		return err

@@ -13,6 +13,27 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for AuditModeMode.
+const (
+	BestEffort AuditModeMode = "best-effort"
+	Spool      AuditModeMode = "spool"
+	Strict     AuditModeMode = "strict"
+)
+
+// Valid indicates whether the value is a known member of the AuditModeMode enum.
+func (e AuditModeMode) Valid() bool {
+	switch e {
+	case BestEffort:
+		return true
+	case Spool:
+		return true
+	case Strict:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuditOutcome.
 const (
 	AuditOutcomeAborted AuditOutcome = "aborted"
@@ -52,6 +73,30 @@ func (e AuditStage) Valid() bool {
 	case Admitted:
 		return true
 	case Outcome:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuditTroubleCode.
+const (
+	Cosignature AuditTroubleCode = "cosignature"
+	Database    AuditTroubleCode = "database"
+	Device      AuditTroubleCode = "device"
+	Rewritten   AuditTroubleCode = "rewritten"
+)
+
+// Valid indicates whether the value is a known member of the AuditTroubleCode enum.
+func (e AuditTroubleCode) Valid() bool {
+	switch e {
+	case Cosignature:
+		return true
+	case Database:
+		return true
+	case Device:
+		return true
+	case Rewritten:
 		return true
 	default:
 		return false
@@ -294,6 +339,23 @@ type AuditEntry struct {
 // AuditEvent The canonical record exactly as it was hashed. Text of prompts and answers is not in it. Fields without a value may be absent.
 type AuditEvent = json.RawMessage
 
+// AuditLoss defines model for AuditLoss.
+type AuditLoss struct {
+	Records int64  `json:"records"`
+	Tenant  string `json:"tenant"`
+}
+
+// AuditMode defines model for AuditMode.
+type AuditMode struct {
+	Mode AuditModeMode `json:"mode"`
+
+	// Tenant Empty for the tenants without a mode of their own
+	Tenant string `json:"tenant"`
+}
+
+// AuditModeMode defines model for AuditMode.Mode.
+type AuditModeMode string
+
 // AuditOutcome defines model for AuditOutcome.
 type AuditOutcome string
 
@@ -323,6 +385,52 @@ type AuditProof struct {
 
 // AuditStage admitted = before the model was asked; outcome = at the end; action = an administrative act
 type AuditStage string
+
+// AuditStatus defines model for AuditStatus.
+type AuditStatus struct {
+	AsOf time.Time `json:"as_of"`
+
+	// Checkpoint The newest signed checkpoint that this replica has seen
+	Checkpoint SeenCheckpoint `json:"checkpoint"`
+	Losses     []AuditLoss    `json:"losses"`
+	Modes      []AuditMode    `json:"modes"`
+
+	// OldestWaiting When the first of them was written
+	OldestWaiting  *time.Time          `json:"oldest_waiting,omitempty"`
+	Problems       []AuditTrouble      `json:"problems"`
+	Reconciliation ReconciliationState `json:"reconciliation"`
+
+	// Since When this replica started. Losses are counted from then on
+	Since time.Time `json:"since"`
+
+	// Unsealed Records in the database that wait for their place in the tree. Only in figures of all tenants
+	Unsealed *int64 `json:"unsealed,omitempty"`
+
+	// Verification The last verification on this replica
+	Verification *VerificationState `json:"verification,omitempty"`
+	Verifying    bool               `json:"verifying"`
+
+	// Waiting Records that are durable on this replica and not in the database yet. Only in figures of all tenants
+	Waiting *int64 `json:"waiting,omitempty"`
+
+	// Whole The figures are of all tenants
+	Whole bool `json:"whole"`
+
+	// Witnesses Those of the configuration; absent while the database is away
+	Witnesses *[]WitnessStanding `json:"witnesses,omitempty"`
+}
+
+// AuditTrouble defines model for AuditTrouble.
+type AuditTrouble struct {
+	// Code database = it cannot be asked; device = no disk takes a record; rewritten = the database no longer extends the checkpoint; cosignature = a stored one does not hold
+	Code AuditTroubleCode `json:"code"`
+
+	// Detail For those who see the figures of all tenants
+	Detail *string `json:"detail,omitempty"`
+}
+
+// AuditTroubleCode database = it cannot be asked; device = no disk takes a record; rewritten = the database no longer extends the checkpoint; cosignature = a stored one does not hold
+type AuditTroubleCode string
 
 // Budget defines model for Budget.
 type Budget struct {
@@ -824,6 +932,53 @@ type Reason struct {
 	Reason string `json:"reason"`
 }
 
+// Reconciliation defines model for Reconciliation.
+type Reconciliation struct {
+	AsOf       time.Time  `json:"as_of"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+
+	// Hours Hours that it compared
+	Hours *int64                  `json:"hours,omitempty"`
+	Items []ReconciliationFinding `json:"items"`
+	Next  *string                 `json:"next,omitempty"`
+
+	// Open Open findings by kind
+	Open map[string]int64 `json:"open"`
+
+	// Repaired Findings that it mended
+	Repaired *int64 `json:"repaired,omitempty"`
+	Running  bool   `json:"running"`
+
+	// StartedAt Of the last complete run
+	StartedAt *time.Time `json:"started_at,omitempty"`
+}
+
+// ReconciliationFinding defines model for ReconciliationFinding.
+type ReconciliationFinding struct {
+	ClosedAt  *time.Time        `json:"closed_at,omitempty"`
+	Detail    map[string]string `json:"detail"`
+	FirstSeen time.Time         `json:"first_seen"`
+
+	// Item What it is about: a request, a record by writer and sequence, or an hour of a tenant
+	Item     string    `json:"item"`
+	Kind     string    `json:"kind"`
+	LastSeen time.Time `json:"last_seen"`
+
+	// Repair The audit record that mended it; none if it came right by itself
+	Repair *string `json:"repair,omitempty"`
+	Tenant string  `json:"tenant"`
+}
+
+// ReconciliationState defines model for ReconciliationState.
+type ReconciliationState struct {
+	// FinishedAt When it was last completed
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+
+	// Open Open findings
+	Open    int64 `json:"open"`
+	Running bool  `json:"running"`
+}
+
 // Role defines model for Role.
 type Role struct {
 	// Conflicts Roles one account may not hold beside this one
@@ -992,6 +1147,16 @@ type SearchRequest struct {
 	Tenant     *string `json:"tenant,omitempty"`
 	Text       string  `json:"text"`
 	TopK       *int    `json:"top_k,omitempty"`
+}
+
+// SeenCheckpoint The newest signed checkpoint that this replica has seen
+type SeenCheckpoint struct {
+	// Root In base64 as in the checkpoint
+	Root   *string    `json:"root,omitempty"`
+	SeenAt *time.Time `json:"seen_at,omitempty"`
+
+	// Size Records under it; 0 before the first
+	Size int64 `json:"size"`
 }
 
 // Session defines model for Session.
@@ -1185,6 +1350,27 @@ type VerificationReport struct {
 	Witnessed []Witnessed `json:"witnessed"`
 }
 
+// VerificationState The last verification on this replica
+type VerificationState struct {
+	FinishedAt time.Time `json:"finished_at"`
+	Ok         bool      `json:"ok"`
+	Problems   int       `json:"problems"`
+	Records    int64     `json:"records"`
+}
+
+// WitnessStanding defines model for WitnessStanding.
+type WitnessStanding struct {
+	// Behind Records it has not cosigned yet
+	Behind int64 `json:"behind"`
+
+	// Size Records under the newest checkpoint that it cosigned; 0 = none yet
+	Size int64 `json:"size"`
+
+	// Time By its own clock
+	Time    *time.Time `json:"time,omitempty"`
+	Witness string     `json:"witness"`
+}
+
 // Witnessed defines model for Witnessed.
 type Witnessed struct {
 	// Size Records under the newest checkpoint that it cosigned
@@ -1221,6 +1407,31 @@ type ProblemAnswer = Problem
 
 // SessionAnswer defines model for SessionAnswer.
 type SessionAnswer = Session
+
+// ExportAuditParams defines parameters for ExportAudit.
+type ExportAuditParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// From First instant
+	From *From `form:"from,omitempty" json:"from,omitempty"`
+
+	// To First instant after the range
+	To *To `form:"to,omitempty" json:"to,omitempty"`
+}
+
+// AddLogCosignatureTextBody defines parameters for AddLogCosignature.
+type AddLogCosignatureTextBody = string
+
+// GetReconciliationParams defines parameters for GetReconciliation.
+type GetReconciliationParams struct {
+	// All Closed findings too
+	All *bool `form:"all,omitempty" json:"all,omitempty"`
+
+	// Cursor `next` of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
 
 // SearchAuditParams defines parameters for SearchAudit.
 type SearchAuditParams struct {
@@ -1263,20 +1474,11 @@ type ProveAuditEventParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
-// ExportAuditParams defines parameters for ExportAudit.
-type ExportAuditParams struct {
+// GetAuditStatusParams defines parameters for GetAuditStatus.
+type GetAuditStatusParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
-
-	// From First instant
-	From *From `form:"from,omitempty" json:"from,omitempty"`
-
-	// To First instant after the range
-	To *To `form:"to,omitempty" json:"to,omitempty"`
 }
-
-// AddLogCosignatureTextBody defines parameters for AddLogCosignature.
-type AddLogCosignatureTextBody = string
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
@@ -1816,15 +2018,6 @@ type ServerInterface interface {
 	// GetCheckpoint The newest signed checkpoint
 	// (GET /audit/checkpoint)
 	GetCheckpoint(c *gin.Context)
-	// SearchAudit Search audit records, newest first
-	// (GET /audit/records)
-	SearchAudit(c *gin.Context, params SearchAuditParams)
-	// GetAuditEvent One audit record
-	// (GET /audit/records/{id})
-	GetAuditEvent(c *gin.Context, id IdPath, params GetAuditEventParams)
-	// ProveAuditEvent Proof that a record is in the log under a signed checkpoint
-	// (GET /audit/records/{id}/proof)
-	ProveAuditEvent(c *gin.Context, id IdPath, params ProveAuditEventParams)
 	// ExportAudit An evidence bundle of the tenant's records
 	// (GET /audit/export)
 	ExportAudit(c *gin.Context, params ExportAuditParams)
@@ -1834,6 +2027,24 @@ type ServerInterface interface {
 	// AddLogCosignature Hand back a checkpoint with the cosignature of a witness
 	// (POST /audit/log/cosignatures)
 	AddLogCosignature(c *gin.Context)
+	// GetReconciliation Where the audit log is incomplete, or says other than the books
+	// (GET /audit/reconciliation)
+	GetReconciliation(c *gin.Context, params GetReconciliationParams)
+	// StartReconciliation Reconcile now
+	// (POST /audit/reconciliation)
+	StartReconciliation(c *gin.Context)
+	// SearchAudit Search audit records, newest first
+	// (GET /audit/records)
+	SearchAudit(c *gin.Context, params SearchAuditParams)
+	// GetAuditEvent One audit record
+	// (GET /audit/records/{id})
+	GetAuditEvent(c *gin.Context, id IdPath, params GetAuditEventParams)
+	// ProveAuditEvent Proof that a record is in the log under a signed checkpoint
+	// (GET /audit/records/{id}/proof)
+	ProveAuditEvent(c *gin.Context, id IdPath, params ProveAuditEventParams)
+	// GetAuditStatus How the audit log is doing on this replica
+	// (GET /audit/status)
+	GetAuditStatus(c *gin.Context, params GetAuditStatusParams)
 	// StartVerification Verify the whole log
 	// (POST /audit/verifications)
 	StartVerification(c *gin.Context)
@@ -2003,6 +2214,131 @@ func (siw *ServerInterfaceWrapper) GetCheckpoint(c *gin.Context) {
 	}
 
 	siw.Handler.GetCheckpoint(c)
+}
+
+// ExportAudit operation middleware
+func (siw *ServerInterfaceWrapper) ExportAudit(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportAuditParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExportAudit(c, params)
+}
+
+// GetLogCheckpoint operation middleware
+func (siw *ServerInterfaceWrapper) GetLogCheckpoint(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetLogCheckpoint(c)
+}
+
+// AddLogCosignature operation middleware
+func (siw *ServerInterfaceWrapper) AddLogCosignature(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AddLogCosignature(c)
+}
+
+// GetReconciliation operation middleware
+func (siw *ServerInterfaceWrapper) GetReconciliation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetReconciliationParams
+
+	// ------------- Optional query parameter "all" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "all", c.Request.URL.Query(), &params.All, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter all: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetReconciliation(c, params)
+}
+
+// StartReconciliation operation middleware
+func (siw *ServerInterfaceWrapper) StartReconciliation(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.StartReconciliation(c)
 }
 
 // SearchAudit operation middleware
@@ -2192,14 +2528,14 @@ func (siw *ServerInterfaceWrapper) ProveAuditEvent(c *gin.Context) {
 	siw.Handler.ProveAuditEvent(c, id, params)
 }
 
-// ExportAudit operation middleware
-func (siw *ServerInterfaceWrapper) ExportAudit(c *gin.Context) {
+// GetAuditStatus operation middleware
+func (siw *ServerInterfaceWrapper) GetAuditStatus(c *gin.Context) {
 
 	var err error
 	_ = err
 
 	// Parameter object where we will unmarshal all parameters from the context
-	var params ExportAuditParams
+	var params GetAuditStatusParams
 
 	// ------------- Optional query parameter "tenant" -------------
 
@@ -2209,22 +2545,6 @@ func (siw *ServerInterfaceWrapper) ExportAudit(c *gin.Context) {
 		return
 	}
 
-	// ------------- Optional query parameter "from" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "to" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
-		return
-	}
-
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -2232,33 +2552,7 @@ func (siw *ServerInterfaceWrapper) ExportAudit(c *gin.Context) {
 		}
 	}
 
-	siw.Handler.ExportAudit(c, params)
-}
-
-// GetLogCheckpoint operation middleware
-func (siw *ServerInterfaceWrapper) GetLogCheckpoint(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.GetLogCheckpoint(c)
-}
-
-// AddLogCosignature operation middleware
-func (siw *ServerInterfaceWrapper) AddLogCosignature(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.AddLogCosignature(c)
+	siw.Handler.GetAuditStatus(c, params)
 }
 
 // StartVerification operation middleware
@@ -3437,6 +3731,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/audit/records/:id/proof", wrapper.ProveAuditEvent)
 	router.GET(options.BaseURL+"/audit/export", wrapper.ExportAudit)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)
+	router.GET(options.BaseURL+"/audit/status", wrapper.GetAuditStatus)
+	router.GET(options.BaseURL+"/audit/reconciliation", wrapper.GetReconciliation)
+	router.POST(options.BaseURL+"/audit/reconciliation", wrapper.StartReconciliation)
 	router.GET(options.BaseURL+"/audit/log/checkpoint", wrapper.GetLogCheckpoint)
 	router.POST(options.BaseURL+"/audit/log/cosignatures", wrapper.AddLogCosignature)
 	router.POST(options.BaseURL+"/audit/verifications", wrapper.StartVerification)

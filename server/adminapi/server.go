@@ -55,6 +55,11 @@ type Deps struct {
 	Playground gin.HandlerFunc
 	// EnergyMethod names how energy figures of this installation come about.
 	EnergyMethod string
+	// AuditStatus says how the audit log is doing, of a tenant or, if whole, of all.
+	AuditStatus func(ctx context.Context, tenant string, whole bool) (AuditStatus, error)
+	// Reconciliation says how the last one went, with a page of at most limit+1 findings: open ones, or all. Reconcile starts one.
+	Reconciliation func(ctx context.Context, all bool, offset, limit int) (Reconciliation, error)
+	Reconcile      func()
 	// System reports on the installation.
 	System func(ctx context.Context) System
 }
@@ -134,27 +139,40 @@ func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }
 // page cuts items, which are complete and in a stable order, at the cursor and the limit. Lists that a store pages itself do not
 // use it.
 func page[T any](items []T, cursor *string, limit *int) (out []T, next *string, err error) {
-	offset, n := 0, 50
-	if limit != nil {
-		n = *limit
-	}
-	if cursor != nil {
-		raw, derr := base64.RawURLEncoding.DecodeString(*cursor)
-		if derr == nil {
-			offset, derr = strconv.Atoi(string(raw))
-		}
-		if derr != nil || offset < 0 {
-			return nil, nil, fault.Wrap(errors.Join(derr), fault.CodeInvalidValue, "cursor", fault.Say("it is not a cursor of this list", "不是此列表的游标")).WithParam("cursor")
-		}
+	offset, n, err := window(cursor, limit)
+	if err != nil {
+		return nil, nil, err
 	}
 	if offset >= len(items) {
 		return []T{}, nil, nil
 	}
 	out = items[offset:]
 	if len(out) > n {
-		out = out[:n]
-		c := base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(offset + n)))
-		next = &c
+		out, next = out[:n], cursorAt(offset+n)
 	}
 	return out, next, nil
+}
+
+// window reads where a page begins and how long it is at most.
+func window(cursor *string, limit *int) (offset, n int, err error) {
+	n = 50
+	if limit != nil {
+		n = *limit
+	}
+	if cursor == nil {
+		return 0, n, nil
+	}
+	raw, derr := base64.RawURLEncoding.DecodeString(*cursor)
+	if derr == nil {
+		offset, derr = strconv.Atoi(string(raw))
+	}
+	if derr != nil || offset < 0 {
+		return 0, 0, fault.Wrap(errors.Join(derr), fault.CodeInvalidValue, "cursor", fault.Say("it is not a cursor of this list", "不是此列表的游标")).WithParam("cursor")
+	}
+	return offset, n, nil
+}
+
+func cursorAt(offset int) *string {
+	c := base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(offset)))
+	return &c
 }

@@ -399,6 +399,53 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How the audit log is doing on this replica
+         * @description Answers from what this replica knows also while the database is away. Whoever may verify the log sees the figures of all tenants, others those of their own tenant.
+         *     It holds no record, and reading it leaves none: it is made to be looked at all the time.
+         */
+        get: operations["getAuditStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/reconciliation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where the audit log is incomplete, or says other than the books
+         * @description Kinds: `unfinished` (a request was admitted and has no outcome), `unadmitted` (answered without an admitted record), `unbooked` (the ledger refused the usage of a record),
+         *     `missing` (the books lack what a record says was used), `surplus` (the books have what no record says), `sums` (an hour of a tenant sums up differently).
+         *     The first and the third are mended by themselves, each with a record.
+         */
+        get: operations["getReconciliation"];
+        put?: never;
+        /**
+         * Reconcile now
+         * @description It runs every hour by itself. While one runs, on whichever replica, no second one is started.
+         */
+        post: operations["startReconciliation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/log/checkpoint": {
         parameters: {
             query?: never;
@@ -1235,6 +1282,158 @@ export interface components {
         Checkpoint: {
             note: string;
             verifier_key: string;
+        };
+        AuditStatus: {
+            /** Format: date-time */
+            as_of: string;
+            /**
+             * Format: date-time
+             * @description When this replica started. Losses are counted from then on
+             */
+            since: string;
+            /** @description The figures are of all tenants */
+            whole: boolean;
+            checkpoint: components["schemas"]["SeenCheckpoint"];
+            /**
+             * Format: int64
+             * @description Records that are durable on this replica and not in the database yet. Only in figures of all tenants
+             */
+            waiting?: number;
+            /**
+             * Format: date-time
+             * @description When the first of them was written
+             */
+            oldest_waiting?: string;
+            /**
+             * Format: int64
+             * @description Records in the database that wait for their place in the tree. Only in figures of all tenants
+             */
+            unsealed?: number;
+            problems: components["schemas"]["AuditTrouble"][];
+            /** @description Those of the configuration; absent while the database is away */
+            witnesses?: components["schemas"]["WitnessStanding"][];
+            modes: components["schemas"]["AuditMode"][];
+            losses: components["schemas"]["AuditLoss"][];
+            reconciliation: components["schemas"]["ReconciliationState"];
+            verification?: components["schemas"]["VerificationState"];
+            verifying: boolean;
+        };
+        /** @description The newest signed checkpoint that this replica has seen */
+        SeenCheckpoint: {
+            /**
+             * Format: int64
+             * @description Records under it; 0 before the first
+             */
+            size: number;
+            /** @description In base64 as in the checkpoint */
+            root?: string;
+            /** Format: date-time */
+            seen_at?: string;
+        };
+        AuditTrouble: {
+            /**
+             * @description database = it cannot be asked; device = no disk takes a record; rewritten = the database no longer extends the checkpoint; cosignature = a stored one does not hold
+             * @enum {string}
+             */
+            code: "database" | "device" | "rewritten" | "cosignature";
+            /** @description For those who see the figures of all tenants */
+            detail?: string;
+        };
+        WitnessStanding: {
+            witness: string;
+            /**
+             * Format: int64
+             * @description Records under the newest checkpoint that it cosigned; 0 = none yet
+             */
+            size: number;
+            /**
+             * Format: date-time
+             * @description By its own clock
+             */
+            time?: string;
+            /**
+             * Format: int64
+             * @description Records it has not cosigned yet
+             */
+            behind: number;
+        };
+        AuditMode: {
+            /** @description Empty for the tenants without a mode of their own */
+            tenant: string;
+            /** @enum {string} */
+            mode: "strict" | "spool" | "best-effort";
+        };
+        AuditLoss: {
+            tenant: string;
+            /** Format: int64 */
+            records: number;
+        };
+        ReconciliationState: {
+            running: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last completed
+             */
+            finished_at?: string;
+            /**
+             * Format: int64
+             * @description Open findings
+             */
+            open: number;
+        };
+        /** @description The last verification on this replica */
+        VerificationState: {
+            /** Format: date-time */
+            finished_at: string;
+            ok: boolean;
+            /** Format: int64 */
+            records: number;
+            problems: number;
+        };
+        Reconciliation: {
+            running: boolean;
+            /**
+             * Format: date-time
+             * @description Of the last complete run
+             */
+            started_at?: string;
+            /** Format: date-time */
+            finished_at?: string;
+            /**
+             * Format: int64
+             * @description Hours that it compared
+             */
+            hours?: number;
+            /**
+             * Format: int64
+             * @description Findings that it mended
+             */
+            repaired?: number;
+            /** @description Open findings by kind */
+            open: {
+                [key: string]: number;
+            };
+            items: components["schemas"]["ReconciliationFinding"][];
+            next?: string;
+            /** Format: date-time */
+            as_of: string;
+        };
+        ReconciliationFinding: {
+            kind: string;
+            /** @description What it is about: a request, a record by writer and sequence, or an hour of a tenant */
+            item: string;
+            tenant: string;
+            detail: {
+                [key: string]: string;
+            };
+            /** Format: date-time */
+            first_seen: string;
+            /** Format: date-time */
+            last_seen: string;
+            /** Format: date-time */
+            closed_at?: string;
+            /** @description The audit record that mended it; none if it came right by itself */
+            repair?: string;
         };
         Verification: {
             id: string;
@@ -2478,6 +2677,76 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Checkpoint"];
                 };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getAuditStatus: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditStatus"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getReconciliation: {
+        parameters: {
+            query?: {
+                /** @description Closed findings too */
+                all?: boolean;
+                /** @description `next` of the page before */
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Findings, newest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reconciliation"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    startReconciliation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Started */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["ProblemAnswer"];
         };

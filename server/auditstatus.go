@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+// statusTimeout bounds what the state of the audit log asks the database: whoever looks does so because something hangs.
+const statusTimeout = 3 * time.Second
+
+// auditStatus says how the audit log is doing, in figures of a tenant or, if whole, of all.
+func (e *edge) auditStatus(ctx context.Context, tenant string, whole bool) (adminapi.AuditStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	l := e.parts.audit
+	standing, err := l.Standing()
+	if err != nil {
+		return adminapi.AuditStatus{}, err
+	}
+	out := adminapi.AuditStatus{
+		AsOf: time.Now().UTC(), Since: e.startedAt, Whole: whole, Problems: []adminapi.AuditTrouble{}, Losses: []adminapi.AuditLoss{},
+		Checkpoint: adminapi.SeenCheckpoint{Size: standing.Checkpoint.Size}, Modes: e.auditModes(tenant, whole),
+	}
+	if standing.Checkpoint.Size > 0 {
+		root := standing.Checkpoint.Root.String()
+		out.Checkpoint.Root, out.Checkpoint.SeenAt = &root, &standing.Seen
+	}
+	if standing.Oldest != 0 {
+		oldest := time.UnixMicro(standing.Oldest).UTC()
+		out.OldestWaiting = &oldest
+	}
+	if whole {
+		out.Waiting = &standing.Waiting
+	}
+	losses := l.Losses()
+	for _, t := range slices.Sorted(maps.Keys(losses)) {
+		if whole || t == tenant {
+			out.Losses = append(out.Losses, adminapi.AuditLoss{Tenant: t, Records: losses[t]})
+		}
+	}
+	trouble := func(code adminapi.AuditTroubleCode, detail string) {
+		t := adminapi.AuditTrouble{Code: code}
+		if whole {
+			t.Detail = &detail
+		}
+		out.Problems = append(out.Problems, t)
+	}
+	switch err := l.Ready(); {
+	case standing.Rewritten != "":
+		trouble(adminapi.Rewritten, standing.Rewritten)
+	case err != nil:
+		trouble(adminapi.Device, err.Error())
+	}
+	code, err := e.askDatabase(ctx, tenant, &out)
+	if err != nil {
+		trouble(code, err.Error())
+	}
+	return out, nil
+}
+
+// askDatabase fills what only the database knows. On an error, what it says stays out.
+func (e *edge) askDatabase(ctx context.Context, tenant string, out *adminapi.AuditStatus) (adminapi.AuditTroubleCode, error) {
+	p := e.parts
+	unsealed, err := p.audit.Unsealed(ctx)
+	if err != nil {
+		return adminapi.Database, err
+	}
+	if out.Whole {
+		out.Unsealed, tenant = &unsealed, ""
+	}
+	if err := p.compare.state(ctx, tenant, &out.Reconciliation); err != nil {
+		return adminapi.Database, err
+	}
+	witnessed, err := p.audit.Witnessed(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return adminapi.Database, err
+		}
+		return adminapi.Cosignature, err
+	}
+	standing := witnessStandings(witnessed, out.Checkpoint.Size)
+	out.Witnesses = &standing
+	return "", nil
+}
+
+func witnessStandings(witnessed []audit.Witnessed, size int64) []adminapi.WitnessStanding {
+	out := []adminapi.WitnessStanding{}
+	for _, w := range witnessed {
+		s := adminapi.WitnessStanding{Witness: w.Witness, Size: w.Size, Behind: max(0, size-w.Size)}
+		if w.Size > 0 {
+			s.Time = &w.Time
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// auditModes says what happens to requests that cannot be recorded: of one tenant, or first of those without a mode of their own.
+func (e *edge) auditModes(tenant string, whole bool) []adminapi.AuditMode {
+	mode := func(tenant string) adminapi.AuditMode {
+		return adminapi.AuditMode{Tenant: tenant, Mode: adminapi.AuditModeMode(e.parts.audit.Mode(tenant))}
+	}
+	if !whole {
+		return []adminapi.AuditMode{mode(tenant)}
+	}
+	out := []adminapi.AuditMode{mode("")}
+	for _, t := range slices.Sorted(maps.Keys(e.parts.cfg.Audit.Modes)) {
+		out = append(out, mode(t))
+	}
+	return out
+}
+
+// state says in short how the reconciliation stands, of a tenant or of all.
+func (r *reconciler) state(ctx context.Context, tenant string, out *adminapi.ReconciliationState) error {
+	running, err := r.store.busy(ctx, r.now())
+	if err != nil {
+		return err
+	}
+	last, err := r.store.progress(ctx)
+	if err != nil {
+		return err
+	}
+	counts, err := r.store.counts(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	out.Running, out.FinishedAt = running, moment(last.Finished)
+	for _, n := range counts {
+		out.Open += n
+	}
+	return nil
+}
+
+// moment is a time of the database, nil for none.
+func moment(micros int64) *time.Time {
+	if micros == 0 {
+		return nil
+	}
+	t := time.UnixMicro(micros).UTC()
+	return &t
+}
+
+// view says how the reconciliation stands, with at most limit+1 findings.
+func (r *reconciler) view(ctx context.Context, all bool, offset, limit int) (adminapi.Reconciliation, error) {
+	out := adminapi.Reconciliation{AsOf: r.now().UTC(), Items: []adminapi.ReconciliationFinding{}}
+	running, err := r.store.busy(ctx, r.now())
+	if err != nil {
+		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	last, err := r.store.progress(ctx)
+	if err != nil {
+		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	if out.Open, err = r.store.counts(ctx, ""); err != nil {
+		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	rows, err := r.store.newest(ctx, all, offset, limit+1)
+	if err != nil {
+		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	out.Running = running
+	if last.Finished != 0 {
+		out.StartedAt, out.FinishedAt, out.Hours, out.Repaired = moment(last.Started), moment(last.Finished), &last.Hours, &last.Repaired
+	}
+	for _, f := range rows {
+		out.Items = append(out.Items, findingView(f))
+	}
+	return out, nil
+}
+
+func findingView(f findingRow) adminapi.ReconciliationFinding {
+	v := adminapi.ReconciliationFinding{
+		Kind: f.Kind, Item: f.Item, Tenant: f.Tenant, Detail: f.details(), FirstSeen: time.UnixMicro(f.FirstSeen).UTC(), LastSeen: time.UnixMicro(f.LastSeen).UTC(),
+		ClosedAt: moment(f.Closed),
+	}
+	if f.Repair != "" {
+		v.Repair = &f.Repair
+	}
+	return v
+}
