@@ -152,13 +152,13 @@ func TestSilentDatabase(t *testing.T) {
 	}
 }
 
-// TestClockJumpsBack sets the clock of the sealer back by hours and by years, and takes the lease with a clock that runs ahead and then
+// TestClockJumpsBack sets the clock of the sealer back by hours, to 1971 and ahead by years, and takes the lease with a clock that runs ahead and then
 // falls silent. Records stay in the order in which they were made durable, sealing goes on, and the times are what the clock said.
 func TestClockJumpsBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		l := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
 		var receipts []Receipt
-		for i, jump := range []time.Duration{0, 3 * time.Hour, -5 * time.Hour, -40 * 24 * time.Hour, time.Hour, 0} {
+		for i, jump := range []time.Duration{0, 3 * time.Hour, -5 * time.Hour, -55 * 365 * 24 * time.Hour, time.Hour, 10 * 365 * 24 * time.Hour, 0} {
 			l.now = func() time.Time { return time.Now().Add(jump) }
 			for n := range 3 {
 				receipts = append(receipts, appendN(t, l, 10*i+n, 1)...)

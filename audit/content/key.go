@@ -4,7 +4,6 @@
 package content
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -12,7 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
+	"github.com/sluice-project/sluice/internal/strictjson"
 )
 
 // MaxKey bounds the encoded form of a key.
@@ -56,14 +56,9 @@ func (k Key) Encode() ([]byte, error) {
 
 // ParseKey reads what Encode returned. The id must be that of the other fields.
 func ParseKey(b []byte) (Key, error) {
-	var k Key
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&k); err != nil {
+	k, err := strictjson.Decode[Key](b)
+	if err != nil {
 		return Key{}, fmt.Errorf("decode content key: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Key{}, errors.New("decode content key: bytes follow the key")
 	}
 	if !k.Sound() {
 		return Key{}, errors.New("decode content key: its id does not fit its owner")

@@ -34,6 +34,8 @@ const (
 	AuditRead         Permission = "audit.read"
 	AuditVerify       Permission = "audit.verify"
 	AuditWitness      Permission = "audit.witness"
+	AuditContent      Permission = "audit.content"
+	AuditErase        Permission = "audit.erase"
 	RolloutRead       Permission = "rollout.read"
 	RolloutWrite      Permission = "rollout.write"
 	CapacityRead      Permission = "capacity.read"
@@ -48,7 +50,7 @@ func Permissions() []Permission {
 	return []Permission{
 		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
-		AuditRead, AuditVerify, AuditWitness, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
+		AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
 		PlaygroundUse,
 	}
 }
@@ -73,6 +75,9 @@ func Roles() []Role {
 		{identity.RoleAuditor, "Auditor", "审计管理员", []Permission{
 			ModelsRead, RAGRead, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead, AuditVerify,
 			AuditWitness, RolloutRead, CapacityRead, SystemRead,
+		}},
+		{identity.RoleCompliance, "Compliance officer", "合规专员", []Permission{
+			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase,
 		}},
 		{identity.RoleWitness, "Witness of the audit log", "审计日志见证方", []Permission{AuditWitness}},
 		{identity.RoleDeveloper, "Developer", "开发者", []Permission{

@@ -22,6 +22,7 @@ const (
 	RoleSystemAdmin   = "system_admin"   // runs the installation
 	RoleSecurityAdmin = "security_admin" // people, keys, policies
 	RoleAuditor       = "auditor"        // reads and verifies
+	RoleCompliance    = "compliance"     // reads what is kept of prompts and answers, and erases it
 	RoleWitness       = "witness"        // another team's machine: reads hashes of the audit log and cosigns
 	RoleDeveloper     = "developer"      // tries models, fills collections
 	RoleApplication   = "application"    // API keys, and only they
@@ -94,7 +95,7 @@ func CheckRoles(roles []string) error {
 		return fault.New(fault.CodeMissing, "roles").WithParam("roles")
 	}
 	known := []string{
-		RolePlatformAdmin, RoleSystemAdmin, RoleSecurityAdmin, RoleAuditor, RoleWitness, RoleDeveloper, RoleApplication,
+		RolePlatformAdmin, RoleSystemAdmin, RoleSecurityAdmin, RoleAuditor, RoleCompliance, RoleWitness, RoleDeveloper, RoleApplication,
 	}
 	admins := known[:4]
 	first := ""

@@ -326,6 +326,25 @@ type Approval struct {
 	ShareBasis *int `json:"share_basis,omitempty"`
 }
 
+// AuditContent defines model for AuditContent.
+type AuditContent struct {
+	// Bytes Of the ciphertext
+	Bytes int64 `json:"bytes"`
+
+	// Direction request or answer
+	Direction string `json:"direction"`
+	Erased    bool   `json:"erased"`
+
+	// Form masked or clear, with -cut behind it if the text was longer than the site keeps
+	Form string `json:"form"`
+	Text string `json:"text"`
+}
+
+// AuditContents defines model for AuditContents.
+type AuditContents struct {
+	Items []AuditContent `json:"items"`
+}
+
 // AuditEntry defines model for AuditEntry.
 type AuditEntry struct {
 	// Event The canonical record exactly as it was hashed. Text of prompts and answers is not in it. Fields without a value may be absent.
@@ -533,6 +552,29 @@ type Document struct {
 type DocumentPage struct {
 	Items []Document `json:"items"`
 	Next  *string    `json:"next,omitempty"`
+}
+
+// Erasure defines model for Erasure.
+type Erasure struct {
+	Contents *int64 `json:"contents,omitempty"`
+
+	// Keys Destroyed
+	Keys *int64 `json:"keys,omitempty"`
+
+	// Record Id of the audit record of the erasure
+	Record string `json:"record"`
+
+	// Subject Keyed digest of the person
+	Subject string `json:"subject"`
+	Tenant  string `json:"tenant"`
+
+	// Time What was kept up to this time is erased
+	Time time.Time `json:"time"`
+}
+
+// ErasureList defines model for ErasureList.
+type ErasureList struct {
+	Items []Erasure `json:"items"`
 }
 
 // Extension What Sluice adds to an answer, in the field `sluice`
@@ -745,6 +787,16 @@ type NewDocument struct {
 	Mime *string `json:"mime,omitempty"`
 	Name string  `json:"name"`
 	Text *string `json:"text,omitempty"`
+}
+
+// NewErasure defines model for NewErasure.
+type NewErasure struct {
+	// Digest Instead of subject: its keyed digest, as records and the list of erasures have it
+	Digest *string `json:"digest,omitempty"`
+
+	// Subject The person as requests name them: the value of on-behalf-of, else the user, else the id of the API key
+	Subject *string `json:"subject,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
 }
 
 // NewKey defines model for NewKey.
@@ -1408,6 +1460,12 @@ type ProblemAnswer = Problem
 // SessionAnswer defines model for SessionAnswer.
 type SessionAnswer = Session
 
+// ListErasuresParams defines parameters for ListErasures.
+type ListErasuresParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ExportAuditParams defines parameters for ExportAudit.
 type ExportAuditParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -1464,6 +1522,12 @@ type SearchAuditParams struct {
 
 // GetAuditEventParams defines parameters for GetAuditEvent.
 type GetAuditEventParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// GetAuditContentParams defines parameters for GetAuditContent.
+type GetAuditContentParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
@@ -1608,6 +1672,9 @@ type DisableUserParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
+
+// EraseSubjectJSONRequestBody defines body for EraseSubject for application/json ContentType.
+type EraseSubjectJSONRequestBody = NewErasure
 
 // AddLogCosignatureTextRequestBody defines body for AddLogCosignature for text/plain ContentType.
 type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody
@@ -2018,6 +2085,12 @@ type ServerInterface interface {
 	// GetCheckpoint The newest signed checkpoint
 	// (GET /audit/checkpoint)
 	GetCheckpoint(c *gin.Context)
+	// ListErasures The erasures of a tenant
+	// (GET /audit/erasures)
+	ListErasures(c *gin.Context, params ListErasuresParams)
+	// EraseSubject Erase what was kept of the prompts and answers of a person
+	// (POST /audit/erasures)
+	EraseSubject(c *gin.Context)
 	// ExportAudit An evidence bundle of the tenant's records
 	// (GET /audit/export)
 	ExportAudit(c *gin.Context, params ExportAuditParams)
@@ -2039,6 +2112,9 @@ type ServerInterface interface {
 	// GetAuditEvent One audit record
 	// (GET /audit/records/{id})
 	GetAuditEvent(c *gin.Context, id IdPath, params GetAuditEventParams)
+	// GetAuditContent The prompt and the answer that were kept with a record
+	// (GET /audit/records/{id}/content)
+	GetAuditContent(c *gin.Context, id IdPath, params GetAuditContentParams)
 	// ProveAuditEvent Proof that a record is in the log under a signed checkpoint
 	// (GET /audit/records/{id}/proof)
 	ProveAuditEvent(c *gin.Context, id IdPath, params ProveAuditEventParams)
@@ -2214,6 +2290,46 @@ func (siw *ServerInterfaceWrapper) GetCheckpoint(c *gin.Context) {
 	}
 
 	siw.Handler.GetCheckpoint(c)
+}
+
+// ListErasures operation middleware
+func (siw *ServerInterfaceWrapper) ListErasures(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListErasuresParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListErasures(c, params)
+}
+
+// EraseSubject operation middleware
+func (siw *ServerInterfaceWrapper) EraseSubject(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EraseSubject(c)
 }
 
 // ExportAudit operation middleware
@@ -2490,6 +2606,42 @@ func (siw *ServerInterfaceWrapper) GetAuditEvent(c *gin.Context) {
 	}
 
 	siw.Handler.GetAuditEvent(c, id, params)
+}
+
+// GetAuditContent operation middleware
+func (siw *ServerInterfaceWrapper) GetAuditContent(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAuditContentParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAuditContent(c, id, params)
 }
 
 // ProveAuditEvent operation middleware
@@ -3729,6 +3881,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/audit/records", wrapper.SearchAudit)
 	router.GET(options.BaseURL+"/audit/records/:id", wrapper.GetAuditEvent)
 	router.GET(options.BaseURL+"/audit/records/:id/proof", wrapper.ProveAuditEvent)
+	router.GET(options.BaseURL+"/audit/records/:id/content", wrapper.GetAuditContent)
+	router.GET(options.BaseURL+"/audit/erasures", wrapper.ListErasures)
+	router.POST(options.BaseURL+"/audit/erasures", wrapper.EraseSubject)
 	router.GET(options.BaseURL+"/audit/export", wrapper.ExportAudit)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)
 	router.GET(options.BaseURL+"/audit/status", wrapper.GetAuditStatus)

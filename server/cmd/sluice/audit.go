@@ -86,7 +86,7 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			return nil
 		},
 	}
-	cmd.AddCommand(verify, key, a.exportCommand(), a.reconcileCommand(), a.adoptCommand(), a.witnessCommand())
+	cmd.AddCommand(verify, key, a.exportCommand(), a.reconcileCommand(), a.eraseCommand(), a.adoptCommand(), a.witnessCommand())
 	return cmd
 }
 

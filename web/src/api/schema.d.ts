@@ -361,6 +361,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/records/{id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The prompt and the answer that were kept with a record
+         * @description What the policy in force had kept, in the form it had kept it. A text whose person was erased is marked and empty. A record with which nothing was kept has no items.
+         */
+        get: operations["getAuditContent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/erasures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The erasures of a tenant
+         * @description Keep the list apart from the backups of the database. What was erased after a backup must be erased again when it is restored.
+         */
+        get: operations["listErasures"];
+        put?: never;
+        /**
+         * Erase what was kept of the prompts and answers of a person
+         * @description Destroys the keys and the ciphertexts. The records stay, and every proof of them. It may be repeated, and is to be repeated when it fails. A backup made before still holds
+         *     what was erased.
+         */
+        post: operations["eraseSubject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/export": {
         parameters: {
             query?: never;
@@ -1202,6 +1247,17 @@ export interface components {
             findings?: components["schemas"]["Finding"][] | null;
             decision?: string;
             documents?: string[] | null;
+            /** @description What is kept, encrypted, beside the record */
+            contents?: {
+                direction: string;
+                form: string;
+                /** @description Id of the data key */
+                key: string;
+                /** @description SHA-256 of the ciphertext */
+                digest: string;
+                /** Format: int64 */
+                bytes: number;
+            }[] | null;
             usage?: {
                 /** Format: int64 */
                 prompt_tokens?: number;
@@ -1264,6 +1320,51 @@ export interface components {
              * @description When this page was read
              */
             as_of: string;
+        };
+        AuditContents: {
+            items: components["schemas"]["AuditContent"][];
+        };
+        AuditContent: {
+            /** @description request or answer */
+            direction: string;
+            /** @description masked or clear, with -cut behind it if the text was longer than the site keeps */
+            form: string;
+            text: string;
+            /**
+             * Format: int64
+             * @description Of the ciphertext
+             */
+            bytes: number;
+            erased: boolean;
+        };
+        NewErasure: {
+            tenant?: string;
+            /** @description The person as requests name them: the value of on-behalf-of, else the user, else the id of the API key */
+            subject?: string;
+            /** @description Instead of subject: its keyed digest, as records and the list of erasures have it */
+            digest?: string;
+        };
+        Erasure: {
+            tenant: string;
+            /** @description Keyed digest of the person */
+            subject: string;
+            /**
+             * Format: date-time
+             * @description What was kept up to this time is erased
+             */
+            time: string;
+            /** @description Id of the audit record of the erasure */
+            record: string;
+            /**
+             * Format: int64
+             * @description Destroyed
+             */
+            keys?: number;
+            /** Format: int64 */
+            contents?: number;
+        };
+        ErasureList: {
+            items: components["schemas"]["Erasure"][];
         };
         AuditProof: {
             id: string;
@@ -2627,6 +2728,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditProof"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getAuditContent: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The texts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditContents"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listErasures: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The erasures, oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    eraseSubject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewErasure"];
+            };
+        };
+        responses: {
+            /** @description Erased */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Erasure"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -7,6 +7,7 @@ import { api, call, type Schema } from '../api/client';
 import { toApiError } from '../api/errors';
 import { useLabel, useLanguage } from '../i18n';
 import { download } from '../lib/csv';
+import { useMay } from '../lib/me';
 import { count, duration, energy, exactNano } from '../lib/format';
 import { Failure } from './Failure';
 import { Time } from './Time';
@@ -42,6 +43,7 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
   const { t } = useTranslation();
   const label = useLabel();
   const [language] = useLanguage();
+  const mayRead = useMay('audit.content');
   const e = entry.event;
   const facts: [string, React.ReactNode][] = [
     [t('audit.time'), <Time at={e.time} />],
@@ -66,10 +68,34 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
       {entry.index < 0 ? <Alert type="info" showIcon title={t('audit.unsealedNote')} /> : <Tag color="blue" style={{ alignSelf: 'flex-start' }}>{t('audit.sealed', { index: entry.index })}</Tag>}
       <Descriptions bordered size="small" column={1} styles={{ label: { width: 140 }, content: { wordBreak: 'break-all' } }} items={facts.filter(([, v]) => v).map(([name, value]) => ({ key: name, label: name, children: value }))} />
       {e.findings && e.findings.length > 0 && <Findings findings={e.findings} />}
+      {mayRead && e.contents && e.contents.length > 0 && <KeptTexts id={e.id} />}
       <div>
         <Typography.Text strong>{t('audit.canonical')}</Typography.Text>
         <pre className="code" data-testid="canonical">{JSON.stringify(e, null, 2)}</pre>
       </div>
     </>
+  );
+}
+
+/** The texts that were kept with a record. They are asked for by a press of the button, never in passing: each reading is itself recorded. */
+function KeptTexts({ id }: { id: string }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const texts = useMutation({ mutationFn: () => call(api.GET('/audit/records/{id}/content', { params: { path: { id } } })) });
+  return (
+    <Flex vertical gap={8} align="stretch">
+      <Flex gap={8} wrap align="center">
+        <Button loading={texts.isPending} onClick={() => texts.mutate()}>{t('audit.readTexts')}</Button>
+        <Typography.Text type="secondary">{t('audit.readTextsNote')}</Typography.Text>
+      </Flex>
+      {texts.error && <Failure error={texts.error} />}
+      {texts.data?.items.map((x) => (
+        <div key={x.direction}>
+          <Typography.Text strong>{`${label('direction', x.direction)} · ${label('form', x.form.replace('-cut', ''))}`}</Typography.Text>
+          {x.form.endsWith('-cut') && <Typography.Text type="warning">{` · ${t('audit.cut')}`}</Typography.Text>}
+          {x.erased ? <Alert type="info" showIcon title={t('audit.erased')} /> : <pre className="code" data-testid={`kept-${x.direction}`}>{x.text}</pre>}
+        </div>
+      ))}
+    </Flex>
   );
 }

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/user"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/server/config"
+)
+
+// withLog runs a command on the audit log of an installation, running or not, for whoever started it on this machine. The log has a directory
+// of its own, since a server holds that of the installation.
+func withLog(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(l *audit.Log, by audit.Actor) error) (err error) {
+	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry()}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err := p.buildData(ctx); err != nil {
+		return err
+	}
+	own := cfg.Audit
+	own.Dir, own.SpoolDir, own.Mode, own.Modes = filepath.Join(cfg.Audit.Dir, "cli"), "", audit.ModeStrict, nil
+	l, err := audit.Open(own, p.db, p.keys, nil, log, nil)
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, l.Close)
+	by := audit.Actor{Kind: "system", ID: "command", Name: "unknown"}
+	if u, err := user.Current(); err == nil {
+		by.Name = u.Username
+	}
+	return do(l, by)
+}
+
+// Erase erases what was kept of the prompts and answers of a person, who is named as requests do; see [audit.Log.Erase].
+func Erase(ctx context.Context, cfg *config.Config, tenant, who string, log *slog.Logger) (done audit.Erasure, err error) {
+	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
+		done, err = l.Erase(ctx, tenant, l.Subject(tenant, who), by)
+		return err
+	})
+	return done, err
+}
+
+// EraseAgain repeats erasures, after the restore of an older copy of the database for instance. each is called after every one.
+func EraseAgain(ctx context.Context, cfg *config.Config, list []audit.Erasure, each func(audit.Erasure), log *slog.Logger) error {
+	return withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
+		for _, e := range list {
+			done, err := l.Erase(ctx, e.Tenant, e.Subject, by)
+			if err != nil {
+				return err
+			}
+			each(done)
+		}
+		return nil
+	})
+}
+
+// Erasures returns the erasures of a tenant, of all for "".
+func Erasures(ctx context.Context, cfg *config.Config, tenant string, log *slog.Logger) (list []audit.Erasure, err error) {
+	err = withLog(ctx, cfg, log, func(l *audit.Log, _ audit.Actor) error {
+		list, err = l.Erasures(ctx, tenant)
+		return err
+	})
+	return list, err
+}
