@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/witness"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -28,21 +29,25 @@ type watched struct {
 func watch(t *testing.T) *watched { return watchOn(t, "") }
 
 // watchOn is watch with the database at a URL; "" is SQLite.
-func watchOn(t *testing.T, database string) *watched {
+func watchOn(t *testing.T, database string) *watched { return watchSuite(t, database, content.Intl) }
+
+// watchSuite is watchOn with both of them in a suite.
+func watchSuite(t *testing.T, database string, suite content.Suite) *watched {
 	t.Helper()
 	dir := t.TempDir()
-	key, err := witness.Key(witness.Config{Dir: dir, Name: "w.example"})
+	sm2 := suite == content.GM
+	key, err := witness.Key(witness.Config{Dir: dir, Name: "w.example", SM2: sm2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &watched{installation: start(t, setup{database: database, extra: "audit: {witnesses: [" + key + "]}\n"}), logs: &lockedBuffer{}}
+	in := &watched{installation: start(t, setup{database: database, extra: "audit: {suite: " + string(suite) + ", witnesses: [" + key + "]}\n"}), logs: &lockedBuffer{}}
 	token := in.signIn("witness")
 	verifier, err := checkpoint.NewVerifier(in.logKey())
 	if err != nil {
 		t.Fatal(err)
 	}
 	in.w, err = witness.Open(witness.Config{
-		URL: "http://log.example/api/v1/audit/log", Verifier: verifier, Name: "w.example", Dir: dir,
+		URL: "http://log.example/api/v1/audit/log", Verifier: verifier, Name: "w.example", Dir: dir, SM2: sm2,
 		Token:  func(context.Context, string) (string, error) { return token, nil },
 		Client: &http.Client{Transport: moved{in.installation}},
 	}, slog.New(slog.NewTextHandler(in.logs, nil)))

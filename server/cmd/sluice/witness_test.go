@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/witness"
 )
 
@@ -29,6 +31,7 @@ func TestWitnessUsage(t *testing.T) {
 		{append(given[:6:6], "--key", key), "--key"}, // of a witness, not of a log
 		{append(given[:4:4], "--log", "sluice.example", "--key", key), "--key"},
 		{append(given, "--every", "0s"), "--every"},
+		{append(given, "--suite", "rot13"), "--suite: want intl or gm"},
 		{[]string{"now"}, "1 words given"},
 		{[]string{"--every", "soon"}, "--every"},
 	} {
@@ -37,6 +40,22 @@ func TestWitnessUsage(t *testing.T) {
 		if r.out != "" {
 			t.Errorf("%v: stdout %q", c.args, r.out)
 		}
+	}
+}
+
+// TestWitnessSuites: a directory has one key of each suite, always the same.
+func TestWitnessSuites(t *testing.T) {
+	dir := t.TempDir()
+	printed := func(args ...string) string {
+		args = append([]string{"audit", "witness", "--print-key", "--name", "w", "--dir", dir}, args...)
+		return strings.TrimSpace(runCommand(t.Context(), nil, "", args...).out)
+	}
+	intl, gm := printed(), printed("--suite", "gm")
+	if intl == gm || printed("--suite", "intl") != intl || printed("--suite", "gm") != gm {
+		t.Errorf("%q, %q", intl, gm)
+	}
+	if known, err := checkpoint.NewWitnesses(intl + " " + gm); err != nil || !slices.Equal(known.Names(), []string{"w"}) {
+		t.Errorf("%v, %v", known.Names(), err)
 	}
 }
 
