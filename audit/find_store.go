@@ -58,8 +58,9 @@ type finder struct {
 	n      int
 	few    int         // fewFacets
 	window int         // scanWindow
-	bounds []condition // on time and id of a table called e
+	bounds bounds      // on a table called e
 	exact  []condition // on e: what few records have
+	source []condition // on e: what may be few or many
 	tenant string
 	facets []condition // on f, with the tenant
 	text   string      // pattern for LIKE
@@ -72,11 +73,13 @@ func newFinder(db *gorm.DB, q Query, n int) (finder, error) {
 		{"e.request = ?", q.Request},
 		{"e.session = ? AND e.session <> ''", q.Session},
 		{"e.on_behalf_of = ? AND e.on_behalf_of <> ''", q.OnBehalfOf},
-		{"e.source = ? AND e.source <> ''", q.Source},
 	} {
 		if c.value != "" {
 			f.exact = append(f.exact, condition{c.sql, []any{column(c.value)}})
 		}
+	}
+	if q.Source != "" {
+		f.source = []condition{{"e.source = ? AND e.source <> ''", []any{column(q.Source)}}}
 	}
 	for _, c := range []struct{ column, value string }{
 		{"tenant", q.Tenant}, {"actor", q.Actor}, {"action", q.Action}, {"stage", string(q.Stage)}, {"outcome", q.Outcome}, {"model", q.Model},
@@ -92,20 +95,50 @@ func newFinder(db *gorm.DB, q Query, n int) (finder, error) {
 	if q.Text != "" {
 		f.text = like(facet.Fold(facet.Value(q.Text)))
 	}
-	if q.From != 0 {
-		f.bounds = append(f.bounds, condition{"e.time >= ?", []any{q.From}})
-	}
-	if q.To != 0 {
-		f.bounds = append(f.bounds, condition{"e.time < ?", []any{q.To}})
-	}
+	f.bounds = bounds{from: q.From, to: q.To}
 	if q.Cursor != "" {
 		at, id, err := parseCursor(q.Cursor)
 		if err != nil {
 			return finder{}, err
 		}
-		f.bounds = append(f.bounds, condition{"e.time <= ? AND (e.time < ? OR e.id < ?)", []any{at, at, id}})
+		f.bounds = f.bounds.behind(place{at, id})
 	}
 	return f, nil
+}
+
+// bounds are on time and, behind a place, on the id. Zeros are open.
+type bounds struct {
+	from, to int64
+	last     *place
+}
+
+// behind narrows the bounds to what comes after p.
+func (b bounds) behind(p place) bounds {
+	if b.to == 0 || p.Time < b.to {
+		b.to, b.last = 0, &p
+	}
+	return b
+}
+
+// since narrows the bounds to what is not before a time.
+func (b bounds) since(at int64) bounds {
+	b.from = max(b.from, at)
+	return b
+}
+
+// on returns the bounds as conditions on e: one in each direction, since SQLite uses no more of an index.
+func (b bounds) on() []condition {
+	var out []condition
+	if b.from != 0 {
+		out = append(out, condition{"e.time >= ?", []any{b.from}})
+	}
+	if b.to != 0 {
+		out = append(out, condition{"e.time < ?", []any{b.to}})
+	}
+	if b.last != nil {
+		out = append(out, condition{"e.time <= ? AND (e.time < ? OR e.id < ?)", []any{b.last.Time, b.last.Time, b.last.ID}})
+	}
+	return out
 }
 
 // like is the pattern for what contains s.
@@ -116,12 +149,12 @@ func like(s string) string {
 // find returns at most n places, newest first.
 func (f finder) find() ([]place, error) {
 	switch {
-	case len(f.exact) > 0:
-		return f.fewHave(f.exact)
+	case len(f.exact) > 0 || len(f.source) > 0 && (f.text != "" || len(f.facets) == 0):
+		return f.fewHave(slices.Concat(f.exact, f.source))
 	case f.text != "":
 		return f.withText()
-	case len(f.facets) == 0 || f.tenant != "" && len(f.facets) == 1:
-		c := all(f.bounds, f.ofTenant())
+	case len(f.source) == 0 && (len(f.facets) == 0 || f.tenant != "" && len(f.facets) == 1):
+		c := all(f.bounds.on(), f.ofTenant())
 		return f.places("SELECT e.time, e.id FROM audit_events AS e WHERE "+c.sql+" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(c.args, f.n)...)
 	}
 	return f.inFacets(f.facets)
@@ -133,8 +166,11 @@ func (f finder) places(sql string, args ...any) ([]place, error) {
 	return out, err
 }
 
-// ofTenant is the tenant as a condition on e.
+// ofTenant is the tenant as a condition on e, or the source: an index has one of them.
 func (f finder) ofTenant() []condition {
+	if len(f.source) > 0 {
+		return f.source
+	}
 	if f.tenant == "" {
 		return nil
 	}
@@ -146,7 +182,7 @@ func (f finder) inText() []condition { return []condition{{`f.text LIKE ? ESCAPE
 // fewHave reads the records with exact, which are few. CROSS JOIN has SQLite begin with them.
 func (f finder) fewHave(exact []condition) ([]place, error) {
 	read := func(more ...condition) ([]place, error) {
-		c := all(exact, f.bounds, f.facets, more)
+		c := all(exact, f.bounds.on(), f.facets, more)
 		return f.places("SELECT e.time, e.id FROM audit_events AS e CROSS JOIN audit_facets AS f WHERE f.id = e.facet AND "+c.sql+
 			" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(c.args, f.n)...)
 	}
@@ -217,13 +253,13 @@ func (f finder) inFacets(conditions []condition) ([]place, error) {
 	if len(few) <= f.few {
 		c = condition{"f.id IN ?", []any{few}}
 	} else {
-		found, done, err := f.scan(conditions, nil, f.window)
+		found, done, err := f.scan(conditions, f.bounds, f.window)
 		if err != nil || done {
 			return found, err
 		}
 	}
 	found, tied, err := f.newestOf(lists{
-		of: "audit_facets AS f", where: c, list: "audit_events AS e", key: "e.facet", match: "e.facet = f.id", id: "f.id",
+		of: "audit_facets AS f", where: c, list: "audit_events AS e", key: "e.facet", match: "e.facet = f.id", id: "f.id", more: all(f.source),
 	})
 	if err != nil || !tied {
 		return found, err
@@ -231,25 +267,22 @@ func (f finder) inFacets(conditions []condition) ([]place, error) {
 	return f.scanAll(conditions)
 }
 
-// scan looks at up to window records behind from, newest first, for those that match. It is done when it found n or has seen all.
-func (f finder) scan(conditions []condition, from *place, window int) (found []place, done bool, err error) {
-	bounds := slices.Concat(f.bounds, f.ofTenant())
-	if from != nil {
-		bounds = append(bounds, condition{"e.time <= ? AND (e.time < ? OR e.id < ?)", []any{from.Time, from.Time, from.ID}})
-	}
-	b, c := all(bounds), all(conditions)
+// scan looks at up to window records within bounds, newest first, for those that match. It is done when it found n or has seen all.
+func (f finder) scan(conditions []condition, within bounds, window int) (found []place, done bool, err error) {
+	b, c := all(within.on(), f.ofTenant()), all(conditions)
 	found, err = f.places("SELECT e.time, e.id FROM (SELECT e.time, e.id, e.facet FROM audit_events AS e WHERE "+b.sql+
 		" ORDER BY e.time DESC, e.id DESC LIMIT ?) AS e CROSS JOIN audit_facets AS f WHERE f.id = e.facet AND "+c.sql+
 		" ORDER BY e.time DESC, e.id DESC LIMIT ?", slices.Concat(b.args, []any{window}, c.args, []any{f.n})...)
 	if err != nil || len(found) == f.n {
 		return found, true, err
 	}
-	last, err := f.lastOf(b, window)
+	last, err := f.lastOf(within, window)
 	return found, last == nil, err
 }
 
-// lastOf returns the last of window records, nil if there are fewer.
-func (f finder) lastOf(b condition, window int) (*place, error) {
+// lastOf returns the last of window records within bounds, nil if there are fewer.
+func (f finder) lastOf(within bounds, window int) (*place, error) {
+	b := all(within.on(), f.ofTenant())
 	last, err := f.places("SELECT e.time, e.id FROM audit_events AS e WHERE "+b.sql+" ORDER BY e.time DESC, e.id DESC LIMIT 1 OFFSET ?", append(b.args, window-1)...)
 	if err != nil || len(last) == 0 {
 		return nil, err
@@ -261,22 +294,20 @@ func (f finder) lastOf(b condition, window int) (*place, error) {
 // their newest record at the same microsecond.
 func (f finder) scanAll(conditions []condition) ([]place, error) {
 	var out []place
-	var from *place
+	within := f.bounds
 	for window := f.window; ; window *= 2 {
-		found, done, err := f.scan(conditions, from, window)
+		found, done, err := f.scan(conditions, within, window)
 		if err != nil {
 			return nil, err
 		}
 		if out = f.first(append(out, found...)); done || len(out) == f.n {
 			return out, nil
 		}
-		bounds := slices.Concat(f.bounds, f.ofTenant())
-		if from != nil {
-			bounds = append(bounds, condition{"e.time <= ? AND (e.time < ? OR e.id < ?)", []any{from.Time, from.Time, from.ID}})
+		last, err := f.lastOf(within, window)
+		if err != nil || last == nil {
+			return out, err
 		}
-		if from, err = f.lastOf(all(bounds), window); err != nil {
-			return nil, err
-		}
+		within = within.behind(*last)
 	}
 }
 
@@ -296,7 +327,7 @@ func (f finder) newestOf(l lists) (found []place, tied bool, err error) {
 	if l.more.sql == "" {
 		l.more = all()
 	}
-	b := all(f.bounds)
+	b := all(f.bounds.on())
 	var heads []struct {
 		ID   []byte
 		Head *int64
@@ -322,7 +353,7 @@ func (f finder) newestOf(l lists) (found []place, tied bool, err error) {
 		ids, since = append(ids, h.ID), *h.Head
 	}
 	if len(ids) == f.n { // each of them has one at least as new as this
-		b = all(f.bounds, []condition{{"e.time >= ?", []any{since}}})
+		b = all(f.bounds.since(since).on())
 	}
 	for part := range slices.Chunk(ids, unionParts) {
 		var sql []string
@@ -352,7 +383,7 @@ func (f finder) inTerms() ([]place, error) {
 	if err != nil || !tied {
 		return found, err
 	}
-	c := all([]condition{l.where}, f.bounds)
+	c := all([]condition{l.where}, f.bounds.on())
 	if l.more.sql != "" {
 		c = all([]condition{c, l.more})
 	}
