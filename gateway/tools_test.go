@@ -338,8 +338,8 @@ func decodeJSON(s string) (v any, err error) {
 	return v, err
 }
 
-// FuzzArguments: what is an object stays one, its values are what the rules make of them, and cuts do not matter; everything else
-// is an error.
+// FuzzArguments: what is an object stays one, its values are what the rules make of them, and before that what they were, and cuts do not
+// matter; everything else is an error.
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"a":"⟦1⟧"}`, `{"a":[7777777,-1.5e3,"\u27e61⟧"],"⟦1⟧":{"b":null}}`, ` {"a" : "\ud83d\ude00\ud83d" } `, `{"a":"\ud83dx\u12"}`, `{"a":"\d\"\\"}`,
@@ -349,19 +349,19 @@ func FuzzArguments(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in string, cut uint8) {
 		in = strings.ToValidUTF8(in, "?")
-		run := func(pieces []string) (out string, err error) {
+		run := func(pieces []string) (out, masked string, err error) {
 			a := arguments{open: func() Release { return &quoting{} }}
 			for _, p := range pieces {
 				s, err := a.write(p)
 				if err != nil {
-					return "", err
+					return "", "", err
 				}
-				out += s
+				out, masked = out+s, masked+a.masked
 			}
 			rest, err := a.close(false)
-			return out + rest, err
+			return out + rest, masked + a.masked, err
 		}
-		whole, err := run([]string{in})
+		whole, masked, err := run([]string{in})
 		var pieces []string
 		for _, r := range in {
 			if n := len(pieces) - 1; n >= 0 && len(pieces[n]) <= int(cut%7) {
@@ -370,9 +370,9 @@ func FuzzArguments(f *testing.F) {
 			}
 			pieces = append(pieces, string(r))
 		}
-		again, err2 := run(pieces)
-		if (err == nil) != (err2 == nil) || err == nil && whole != again {
-			t.Fatalf("whole %q %v, cut %q %v", whole, err, again, err2)
+		again, maskedAgain, err2 := run(pieces)
+		if (err == nil) != (err2 == nil) || err == nil && (whole != again || masked != maskedAgain) {
+			t.Fatalf("whole %q, %q %v, cut %q, %q %v", whole, masked, err, again, maskedAgain, err2)
 		}
 		source, bad := decodeJSON(in)
 		_, object := source.(map[string]any)
@@ -384,9 +384,13 @@ func FuzzArguments(f *testing.F) {
 			if bad != nil || !strings.Contains(in, "⟦") && !reflect.DeepEqual(got, swapped(source)) {
 				t.Fatalf("%q became %q: %v", in, whole, bad)
 			}
+			source, _ := decodeJSON(in) // swapped changes it in place
+			if kept, bad := decodeJSON(masked); bad != nil || !reflect.DeepEqual(kept, source) {
+				t.Fatalf("%q is kept as %q: %v", in, masked, bad)
+			}
 		}
-		if err == nil && !json.Valid([]byte(whole)) {
-			t.Fatalf("%q became %q, which is no JSON", in, whole)
+		if err == nil && (!json.Valid([]byte(whole)) || !json.Valid([]byte(masked))) {
+			t.Fatalf("%q became %q, kept as %q, which is no JSON", in, whole, masked)
 		}
 	})
 }
