@@ -16,6 +16,7 @@ import (
 // TestEveryDatabaseFailure fails each operation of shipping, sealing, pinning and retiring in turn, in both flavours, on both databases.
 // The next pass goes on: every record is there once, was booked once, and the log verifies.
 func TestEveryDatabaseFailure(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		faulty := &faultyDB{}
@@ -74,6 +75,7 @@ func TestEveryDatabaseFailure(t *testing.T) {
 // TestEveryPinFailure fails each file operation of pinning a checkpoint and of retiring segments, in each way. Nothing is lost, nothing
 // looks tampered with, and the files are whole once the disk is.
 func TestEveryPinFailure(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
 	db := dbtest.SQLite(t)
 	cfg := testConfig(t.TempDir())

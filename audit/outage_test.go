@@ -101,6 +101,7 @@ func testDatabaseDown(t *testing.T, db *gorm.DB, away, back func()) {
 	load.Wait()
 	cancel()
 	loop.Wait()
+	l.patience = time.Minute
 	flush(t, l)
 	r := mustVerify(t, l, db)
 	if n := int64(len(ids)); n != taken.Load() || r.Sealed != n || count(t, db, "installation_settings") != n || during.Load() < 20 {

@@ -96,6 +96,7 @@ func (w wreck) lay(t *testing.T) (dir, db string) {
 // TestEveryRecoveryFailure starts over such a directory, and has another machine adopt it, while each file operation fails in turn, in
 // each way. The start or the adoption may fail; the next one, on a disk that works, finds everything that was acknowledged, once.
 func TestEveryRecoveryFailure(t *testing.T) {
+	skipShort(t)
 	w := newWreck(t)
 	must(t, openMigrated(t, w.db).Exec("PRAGMA wal_checkpoint(TRUNCATE)").Error)
 	for _, how := range []string{"start", "adopt"} {

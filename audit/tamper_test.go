@@ -417,7 +417,7 @@ func TestTriggersGuardEvidence(t *testing.T) {
 	})
 }
 
-// skipShort leaves out the byte-by-byte tests in the race run: they have one goroutine and verify hundreds of times.
+// skipShort leaves out in the race run what has one goroutine and verifies hundreds of times.
 func skipShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
