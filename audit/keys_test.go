@@ -125,3 +125,13 @@ func TestKeyConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckpointKeysAreFrozen: keys that came out otherwise would make the log of every installation unreadable.
+func TestCheckpointKeysAreFrozen(t *testing.T) {
+	const want = "sluice.local/audit+7a22efc4+ActssmEd84xYuIV5JU7pLaLYhuLO1qCkPNGxlt3/a2IK\n" +
+		"sluice.local/audit+0df25fcf+/3NtMi1zbTMvdjEKBC1ZFoWzy/Mm1r+gZb4BIy/RRoV2H+V6c/yBss+S8J9sowvT/tO/1neEDJ60U2ZFwm7zdrn+LB62nPXFZriXnnA="
+	got, err := VerifierKey(Config{Suite: content.GM, CheckpointKeys: []int{1, 2}, SM2Keys: []int{2}}, testKeys())
+	if err != nil || got != want {
+		t.Errorf("the keys are %s, %v", got, err)
+	}
+}

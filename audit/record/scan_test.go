@@ -74,7 +74,7 @@ func TestScanLeavesTheRest(t *testing.T) {
 	for _, text := range []string{
 		``, `{`, `{}`, `{"schema":3`, `{"schema":3,}`, `{"schema":3}}`, `{"schema":3} `, `{"schema":03}`, `{"schema":3,"time":1.5}`, `{"schema":3,"time":1e3}`,
 		`{"schema":3,"time":}`, `{"schema":3,"time":-}`, `{"schema":3,"time":9223372036854775808}`, `{"schema":3,"id":"a","id":"b"}`, `{"schema":3,"salt":"a","id":"b"}`,
-		`{"schema":3,"ID":"a"}`, `{"schema":3, "id":"a"}`, `{"schema":3"id":"a"}`, `{"schema":3,,"id":"a"}`, `{"schema":3,"id":"a`, `{"schema":3,"id":"a\`, `{"schema":3,"id":"a\"}`,
+		`{"schema":3,"ID":"a"}`, `{"schema":3, "id":"a"}`, `{"schema":3"id":"a"}`, `{"schema":3;"id":"a"}`, `{"schema":3,,"id":"a"}`, `{"schema":3,"id":"a`, `{"schema":3,"id":"a\`, `{"schema":3,"id":"a\"}`,
 		"{\"schema\":3,\"id\":\"\xff\"}", "{\"schema\":3,\"id\":\"a\nb\"}", `{"schema":3,"id":"\x"}`, `{"schema":3,"id":null}`, `{"schema":3,"actor":{}}`, `{"schema":3,"actor":null}`,
 		`{"schema":3,"findings":[]}`, `{"schema":3,"findings":[{}]}`, `{"schema":3,"findings":[{"count":1},]}`, `{"schema":3,"documents":["a"}`, `{"schema":3,"detail":{}}`,
 		`{"schema":3,"detail":{"a":"1","a":"2"}}`, `{"schema":3,"usage":{"estimated":false}}`, `{"schema":3,"usage":{"estimated":tru`, `{"schema":2,"label_key":"x"}`, `{"schema":3,"surprise":1}`,
