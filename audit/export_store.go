@@ -18,6 +18,8 @@ type Export struct {
 	Tenant   string // "" is all
 	From, To int64  // unix microseconds; To is exclusive, 0 is open
 	By       string // who exports it
+
+	first, until int64 // of an archive: positions, which are the least index and the end of the bundle
 }
 
 // Export writes an evidence bundle of the records that are sealed under the newest checkpoint: a zip that proves them offline to someone who
@@ -34,9 +36,17 @@ func (l *Log) Export(ctx context.Context, w io.Writer, x Export) (evidence.Manif
 	if err != nil {
 		return evidence.Manifest{}, fmt.Errorf("export audit records: %w", err)
 	}
+	if x.first, err = l.Least(ctx); err != nil {
+		return evidence.Manifest{}, fmt.Errorf("export audit records: %w", err)
+	}
+	return l.exportUnder(ctx, w, x, text, t)
+}
+
+// exportUnder writes the bundle under a checkpoint.
+func (l *Log) exportUnder(ctx context.Context, w io.Writer, x Export, text string, t checkpoint.Tree) (evidence.Manifest, error) {
 	m, err := evidence.WriteBundle(w, evidence.BundleConfig{
 		Tenant: x.Tenant, From: x.From, To: x.To, By: x.By, Created: time.UnixMicro(l.now().UnixMicro()), Signer: l.signer, Checkpoint: text, Tree: t,
-		Key: l.key,
+		Key: l.key, Least: x.first, Until: x.until,
 	}, l.store.sealed(ctx, t.Size, x), l.store.hashes(ctx))
 	if err != nil {
 		return evidence.Manifest{}, fmt.Errorf("export audit records: %w", err)
@@ -106,7 +116,13 @@ func (s *store) sealed(ctx context.Context, size int64, x Export) iter.Seq2[evid
 
 func (s *store) selected(ctx context.Context, size int64, x Export) *gorm.DB {
 	db := s.db.WithContext(ctx).Table("audit_leaves AS l").Select("l.idx", "e.payload").
-		Joins("JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq").Where("l.idx < ?", size)
+		Joins("JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq AND e.time = l.time").Where("l.idx < ?", size)
+	if x.until != 0 {
+		db = db.Where("l.idx < ?", x.until)
+	}
+	if x.Tenant == "" && x.From == 0 && x.To == 0 { // a selection also has what is kept below
+		db = db.Where("l.idx >= ?", x.first)
+	}
 	if x.Tenant != "" {
 		db = db.Where("e.tenant = ?", column(x.Tenant))
 	}

@@ -40,6 +40,8 @@ type Log struct {
 	log       *slog.Logger
 	metrics   *metrics
 	now       func() time.Time
+	portion   int64 // records in one pruning, at most
+	disk      archiveDisk
 	patience  time.Duration // with the database, in one step
 	locks     []*os.File    // of the directories
 

@@ -33,7 +33,7 @@ func Open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 }
 
 func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, m *metrics, fsys, spool files) (_ *Log, err error) {
-	l := &Log{cfg: cfg, store: &store{db: db, sink: sink}, log: log, metrics: m, now: time.Now, patience: patience}
+	l := &Log{cfg: cfg, store: &store{db: db, sink: sink}, log: log, metrics: m, now: time.Now, patience: patience, portion: pruneStep, disk: newArchiveDisk()}
 	if l.signer, err = newSigner(cfg, keys, cfg.CheckpointKeys...); err != nil {
 		return nil, err
 	}

@@ -166,7 +166,11 @@ func sealedTree(tx *gorm.DB, v checkpoint.Verifier, hashes tlog.HashReader) (che
 	if err := tx.Model(&leafRow{}).Select("COALESCE(MAX(idx), -1) + 1").Scan(&size).Error; err != nil {
 		return checkpoint.Tree{}, err
 	}
-	if size != t.Size {
+	least, err := leastIndex(tx)
+	if err != nil {
+		return checkpoint.Tree{}, err
+	}
+	if size = max(size, least); size != t.Size {
 		return checkpoint.Tree{}, fmt.Errorf("%w: %d records have positions, the checkpoint says %d", errRewritten, size, t.Size)
 	}
 	root, err := tlog.TreeHash(t.Size, hashes)

@@ -155,7 +155,7 @@ func (s *store) entry(ctx context.Context, id string) (entryRow, error) {
 		return entryRow{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
 	if len(rows) == 0 {
-		return entryRow{}, fault.New(fault.CodeNotFound, fault.Say("audit record", "审计记录"), id)
+		return entryRow{}, s.whereGone(ctx, id)
 	}
 	return rows[0], nil
 }

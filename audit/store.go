@@ -236,6 +236,10 @@ func (s *store) missing(tx *gorm.DB, writer string, frames []frame) ([]arrival, 
 	for _, r := range there {
 		have[r.Seq] = r.Payload
 	}
+	pruned, err := prunedUpTo(tx, writer, math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
 	var fresh []arrival
 	for _, f := range frames {
 		row, e, err := rowOf(writer, f.seq, f.payload)
@@ -246,6 +250,9 @@ func (s *store) missing(tx *gorm.DB, writer string, frames []frame) ([]arrival, 
 			if !bytes.Equal(old, f.payload) {
 				return nil, fmt.Errorf("record %s/%d: the database holds another payload than the write-ahead log", writer, f.seq)
 			}
+			continue
+		}
+		if row.Seq <= pruned { // an old copy of a write-ahead log brings it again
 			continue
 		}
 		fresh = append(fresh, arrival{row, e, f.attached})
@@ -272,7 +279,11 @@ func (s *store) sealedUpTo(ctx context.Context, writers []string, size int64) (m
 		if err != nil {
 			return nil, fmt.Errorf("read sealed records: %w", err)
 		}
-		out[w] = uint64(max(last, 0))
+		pruned, err := prunedUpTo(s.db.WithContext(ctx), w, size)
+		if err != nil {
+			return nil, err
+		}
+		out[w] = uint64(max(last, pruned, 0))
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -27,6 +28,11 @@ type Report struct {
 	WALRecords     int64  `json:"wal_records"` // read from the write-ahead log
 	CheckpointSize int64  `json:"checkpoint_size"`
 	Root           string `json:"root"` // hex
+	// Least is the minimum index: records below were pruned, but for those that are kept.
+	Least int64 `json:"least_index"`
+	// FirstIndex and UntilIndex are the range that was checked, if it was not all; UntilIndex is 0 otherwise.
+	FirstIndex int64 `json:"first_index"`
+	UntilIndex int64 `json:"until_index"`
 	// Witnessed says how far each known witness has cosigned what was verified.
 	Witnessed []Witnessed `json:"witnessed"`
 	Problems  []Problem   `json:"problems"`
@@ -39,9 +45,10 @@ type Report struct {
 // position in the tree or a tree size, -1 if it has none.
 //
 // Problems: payload, column, leaf, tree, root, fork, truncated, checkpoint, cosignature, gap, missing, extra, sequence, wal, storage, usage (the
-// books and the record disagree), content (what is kept beside the record).
+// books and the record disagree), content (what is kept beside the record), pruning (what is said about removed records), vault (a record
+// that had to stay), archive (the file of removed records was changed).
 // Findings: unfinished (admitted without outcome), unbooked, torn (an unfinished write at the end of a segment), unpinned (no
-// checkpoint outside the database).
+// checkpoint outside the database), archive (the file of removed records is not where it was).
 type Problem struct {
 	Kind   string `json:"kind"`
 	Record string `json:"record"`
@@ -63,7 +70,11 @@ func Verify(ctx context.Context, src VerifySource, progress func(done, total int
 	report := Report{Witnessed: []Witnessed{}, Problems: []Problem{}, Findings: []Problem{}}
 	w := &walk{
 		db: src.DB, v: v, witnesses: src.Witnesses, report: &report, progress: progress, books: src.Books,
+		archive: src.ArchiveDir, pruned: map[string]int64{}, since: math.MinInt64, rooted: map[int64]tlog.Hash{},
 		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]logRecord{},
+	}
+	if src.UntilIndex != 0 {
+		return w.onlyRange(ctx, src)
 	}
 	// On a running log the order matters: what was read first can only have grown by the time the rest is read.
 	var latest checkpoint.Tree
@@ -239,7 +250,7 @@ type logRecord struct {
 func (w *walk) leftovers() {
 	for writer, seqs := range w.logSeqs {
 		for seq, r := range seqs {
-			if int64(seq) <= w.sealed[writer] {
+			if int64(seq) <= w.sealed[writer] && int64(seq) > w.pruned[writer] {
 				w.problem("missing", r.id, -1, fmt.Sprintf("the record is in the write-ahead log (%s/%d) but was removed from the database", writer, seq))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -25,6 +26,10 @@ type VerifySource struct {
 	DB          *gorm.DB
 	VerifierKey string
 	Witnesses   checkpoint.Witnesses // whose cosignatures are checked
+	ArchiveDir  string               // of what was pruned; "" leaves the archives out
+	// FirstIndex and UntilIndex, if UntilIndex is set, restrict the check to the records of these positions: that they, and all before
+	// them, are what the newest checkpoint covers.
+	FirstIndex, UntilIndex int64
 	// Books, if set, compares what the [Sink] wrote with the records.
 	Books Books
 }
@@ -34,8 +39,9 @@ type VerifySource struct {
 type Books interface {
 	// Differences returns, by record id, what is missing or differs from what these outcome records say.
 	Differences(db *gorm.DB, events []Event) (map[string]string, error)
-	// Surplus returns the requests of at most limit entries that no outcome record stands for.
-	Surplus(db *gorm.DB, limit int) ([]string, error)
+	// Surplus returns the requests of at most limit entries made since a time, in unix microseconds, that no outcome record stands for.
+	// Records of older ones were pruned.
+	Surplus(db *gorm.DB, since int64, limit int) ([]string, error)
 }
 
 const (
@@ -74,6 +80,15 @@ type walk struct {
 	due       []booked        // records to be compared with the books
 	keepers   []keeper        // records to be compared with what is kept of them
 	search    searchable
+
+	least   int64               // records below were pruned, but for those that are kept
+	stated  int64               // what the database says it is
+	base    int64               // position at which the walk begins
+	pruned  map[string]int64    // last pruned sequence, per writer
+	since   int64               // time up to which records were pruned
+	archive string              // directory of the archives, "" unknown
+	partial bool                // only some positions are walked
+	rooted  map[int64]tlog.Hash // roots by size, from the prunings
 }
 
 type booked struct {
@@ -99,7 +114,10 @@ func (w *walk) database(ctx context.Context, latest checkpoint.Tree) error {
 		w.problem("truncated", "", top.Size, fmt.Sprintf(
 			"the checkpoint file attests %d records, the database has %d: the newest were cut off or an older copy was restored", latest.Size, top.Size))
 	}
-	if err := db.Model(&eventRow{}).Count(&w.total).Error; err != nil {
+	if err := w.readPruned(db, top.Size); err != nil {
+		return err
+	}
+	if err := w.countRecords(db, top.Size); err != nil {
 		return err
 	}
 	if err := w.readRefused(db); err != nil {
@@ -123,6 +141,12 @@ func (w *walk) database(ctx context.Context, latest checkpoint.Tree) error {
 		return err
 	}
 	if err := w.strayContents(db); err != nil {
+		return err
+	}
+	if err := w.prunings(db); err != nil {
+		return err
+	}
+	if err := w.vault(db); err != nil {
 		return err
 	}
 	if err := w.cosignatures(db); err != nil {
@@ -179,7 +203,7 @@ func (w *walk) surplus(db *gorm.DB) error {
 	if w.books == nil {
 		return nil
 	}
-	requests, err := w.books.Surplus(db, maxProblems)
+	requests, err := w.books.Surplus(db, w.since, maxProblems)
 	if err != nil {
 		return fmt.Errorf("compare the books: %w", err)
 	}
@@ -220,11 +244,7 @@ func (w *walk) indexes(db *gorm.DB) error {
 
 // batch checks the positions [lo, hi): records, leaf hashes, stored tree hashes, checkpoints.
 func (w *walk) batch(db *gorm.DB, lo, hi int64) error {
-	var rows []recordRow
-	err := db.Table("audit_leaves AS l").
-		Select("l.idx AS idx, l.writer AS leaf_writer, l.seq AS leaf_seq, l.leaf_hash AS position_hash, l.time AS position_time, e.seq AS found, "+eventColumns("e")).
-		Joins("LEFT JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq").
-		Where("l.idx >= ? AND l.idx < ?", lo, hi).Order("l.idx").Find(&rows).Error
+	rows, err := positions(db, lo, hi)
 	if err != nil {
 		return fmt.Errorf("read sealed records: %w", err)
 	}
@@ -237,11 +257,17 @@ func (w *walk) batch(db *gorm.DB, lo, hi int64) error {
 		return err
 	}
 	for at := lo; at < hi; at++ {
-		if len(rows) == 0 || rows[0].Idx != at {
-			w.gap(at, stored)
-		} else {
+		switch {
+		case len(rows) > 0 && rows[0].Idx == at:
 			w.position(rows[0], stored)
 			rows = rows[1:]
+		case at < w.least:
+			w.hash(leafOf(stored, at), at, "", stored)
+		default:
+			if now, err := leastIndex(db); err != nil || at < now && now != w.stated {
+				return errors.Join(err, errors.New("records were pruned while the log was verified: verify it again"))
+			}
+			w.gap(at, stored)
 		}
 		w.checkpoints(at+1, notes[at+1])
 		delete(notes, at+1)
@@ -249,17 +275,53 @@ func (w *walk) batch(db *gorm.DB, lo, hi int64) error {
 	for size := range notes {
 		w.problem("checkpoint", "", size, "a checkpoint is stored under a size it does not belong to")
 	}
-	w.progress(min(hi, w.total), w.total)
+	w.progress(min(hi-w.base, w.total), w.total)
 	return w.compare(db)
+}
+
+// positions reads the positions from lo to hi with their records, each where its time says; one that is not there is looked for elsewhere.
+func positions(db *gorm.DB, lo, hi int64) ([]recordRow, error) {
+	join := "LEFT JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq"
+	read := func(join, where string, args ...any) (rows []recordRow, err error) {
+		err = db.Table("audit_leaves AS l").
+			Select("l.idx AS idx, l.writer AS leaf_writer, l.seq AS leaf_seq, l.leaf_hash AS position_hash, l.time AS position_time, e.seq AS found, "+eventColumns("e")).
+			Joins(join).Where(where, args...).Order("l.idx").Find(&rows).Error
+		return rows, err
+	}
+	rows, err := read(join+" AND e.time = l.time", "l.idx >= ? AND l.idx < ?", lo, hi)
+	if err != nil {
+		return nil, err
+	}
+	var lost []int64
+	for _, r := range rows {
+		if r.Found == nil {
+			lost = append(lost, r.Idx)
+		}
+	}
+	if len(lost) == 0 {
+		return rows, nil
+	}
+	found, err := read(join, "l.idx IN ?", lost)
+	for _, f := range found {
+		at := slices.IndexFunc(rows, func(r recordRow) bool { return r.Idx == f.Idx })
+		if at >= 0 {
+			rows[at] = f
+		}
+	}
+	return rows, err
 }
 
 // gap handles a position without a row. The stored hash stands in, so that what follows is still checked.
 func (w *walk) gap(at int64, stored map[int64][]byte) {
 	w.problem("gap", "", at, "no record has this position")
-	var h tlog.Hash
-	copy(h[:], stored[tlog.StoredHashIndex(0, at)])
 	w.badTree = true
-	w.edge.add(h)
+	w.edge.add(leafOf(stored, at))
+}
+
+// leafOf is the stored leaf hash of a position, which stands in for a record that is not there.
+func leafOf(stored map[int64][]byte, at int64) (h tlog.Hash) {
+	copy(h[:], stored[tlog.StoredHashIndex(0, at)])
+	return h
 }
 
 func (w *walk) position(r recordRow, stored map[int64][]byte) {
@@ -281,15 +343,20 @@ func (w *walk) position(r recordRow, stored map[int64][]byte) {
 			w.problem("column", r.Event.ID, r.Idx, "the position does not have the time of its record")
 		}
 	}
-	at := tlog.StoredHashIndex(0, r.Idx)
+	w.hash(leaf, r.Idx, r.Event.ID, stored)
+}
+
+// hash extends the tree by the leaf of a position and compares the stored hashes that it completes.
+func (w *walk) hash(leaf tlog.Hash, idx int64, id string, stored map[int64][]byte) {
+	at := tlog.StoredHashIndex(0, idx)
 	for k, h := range w.edge.add(leaf) {
 		if bytes.Equal(stored[at+int64(k)], h[:]) {
 			continue
 		}
 		if k == 0 {
-			w.problem("tree", r.Event.ID, r.Idx, "the stored tree hash of this record is wrong")
+			w.problem("tree", id, idx, "the stored tree hash of this record is wrong")
 		} else if !w.badTree {
-			w.problem("tree", r.Event.ID, r.Idx, fmt.Sprintf("the stored tree hash over records %d to %d is wrong", r.Idx+1-1<<k, r.Idx))
+			w.problem("tree", id, idx, fmt.Sprintf("the stored tree hash over records %d to %d is wrong", idx+1-1<<k, idx))
 		}
 		w.badTree = true
 	}
@@ -297,6 +364,13 @@ func (w *walk) position(r recordRow, stored map[int64][]byte) {
 
 // sequence checks that the records of one writer have positions in their order and without gaps.
 func (w *walk) sequence(r recordRow, name string) {
+	if r.Idx < w.least { // its neighbours were pruned
+		w.counted[r.LeafWriter]++
+		return
+	}
+	if _, met := w.sealed[r.LeafWriter]; w.partial && !met {
+		w.sealed[r.LeafWriter] = r.LeafSeq - 1 // what comes before it is not looked at
+	}
 	if r.LeafSeq != w.sealed[r.LeafWriter]+1 {
 		w.problem("sequence", w.nameOf(r.LeafWriter, r.LeafSeq, name), r.Idx, fmt.Sprintf("sequence %d of writer %s follows %d: records are missing or reordered",
 			r.LeafSeq, r.LeafWriter, w.sealed[r.LeafWriter]))
@@ -355,6 +429,9 @@ func (w *walk) checkpoints(size int64, text string) {
 			w.problem("root", "", size, fmt.Sprintf("the records 0 to %d do not give the root that was signed for them", size-1))
 		}
 	}
+	if want, ok := w.rooted[size]; ok && want != root {
+		w.problem("pruning", "", size, fmt.Sprintf("the records 0 to %d do not give the root that their pruning states", size-1))
+	}
 	if want, ok := w.expected[size]; ok && want != root {
 		w.problem("fork", "", size, fmt.Sprintf("the records 0 to %d do not give the root that the checkpoint file attests", size-1))
 	}
@@ -408,7 +485,7 @@ func (w *walk) unsealed(db *gorm.DB) error {
 	for _, writer := range writers {
 		last := w.sealed[writer]
 		from := last
-		if w.counted[writer] == 0 {
+		if w.counted[writer] == 0 && w.pruned[writer] == 0 {
 			from = math.MinInt64 // a first record in front of 1 must show too
 		}
 		for {

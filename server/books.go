@@ -39,7 +39,7 @@ func usageOf(e audit.Event) (u billing.Usage, booked bool) {
 // usage that was booked with the records.
 func VerifySource(cfg *config.Config, db *gorm.DB, verifierKey string) audit.VerifySource {
 	witnesses, _ := checkpoint.NewWitnesses(strings.Join(cfg.Audit.Witnesses, "\n")) // the configuration is valid
-	return audit.VerifySource{Dir: cfg.Audit.Dir, SpoolDir: cfg.Audit.SpoolDir, DB: db, VerifierKey: verifierKey, Witnesses: witnesses, Books: books{}}
+	return audit.VerifySource{Dir: cfg.Audit.Dir, SpoolDir: cfg.Audit.SpoolDir, DB: db, VerifierKey: verifierKey, Witnesses: witnesses, Books: books{}, ArchiveDir: cfg.Audit.Retention.ArchiveDir}
 }
 
 // books compares the ledger with the audit log. It implements [audit.Books].
@@ -70,10 +70,10 @@ func (books) Differences(db *gorm.DB, events []audit.Event) (map[string]string, 
 
 // Surplus joins the tables of two concerns, which nothing else may: usage and its record come in one transaction, so one statement
 // sees both or neither, also on a running installation.
-func (books) Surplus(db *gorm.DB, limit int) ([]string, error) {
+func (books) Surplus(db *gorm.DB, since int64, limit int) ([]string, error) {
 	var requests []string
-	err := db.Raw(`SELECT u.request FROM billing_usage AS u WHERE NOT EXISTS (
+	err := db.Raw(`SELECT u.request FROM billing_usage AS u WHERE u.at >= ? AND NOT EXISTS (
 		SELECT 1 FROM audit_events AS e WHERE e.request = u.request AND e.stage = ?) ORDER BY u.request LIMIT ?`,
-		string(audit.StageOutcome), limit).Scan(&requests).Error
+		since, string(audit.StageOutcome), limit).Scan(&requests).Error
 	return requests, err
 }

@@ -279,7 +279,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 // loops lists the background tasks of the built parts.
 func (p *parts) loops() []loop {
 	out := []loop{
-		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"reconciliation", p.compare.Run}, {"route", p.router.Run},
+		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.compare.Run}, {"route", p.router.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

@@ -1,0 +1,142 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// maxHoldText bounds what a hold says.
+const maxHoldText = 1024
+
+// holdRow is a row of audit_holds.
+type holdRow struct {
+	ID         string
+	Tenant     string
+	Request    string
+	Actor      string
+	Since      int64
+	Before     int64
+	Reason     string
+	Created    int64
+	CreatedBy  string
+	Released   int64
+	ReleasedBy string
+}
+
+func (holdRow) TableName() string { return "audit_holds" }
+
+func (r holdRow) hold() Hold {
+	return Hold{r.ID, r.Tenant, r.Request, r.Actor, r.Since, r.Before, r.Reason, r.Created, r.CreatedBy, r.Released, r.ReleasedBy}
+}
+
+// Hold keeps the records that h selects from being pruned from now on; it fills ID and Created. A pruning in progress notices it. The caller
+// records who holds, and why, first. Errors: CodeInvalidValue for a hold without a reason or without a selection.
+func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
+	refuse := func(param string, why fault.Phrase) (Hold, error) {
+		return Hold{}, fault.New(fault.CodeInvalidValue, param, why).WithParam(param)
+	}
+	h.Tenant, h.Request, h.Actor, h.Reason = column(h.Tenant), column(h.Request), column(h.Actor), column(strings.TrimSpace(h.Reason))
+	if h.Reason == "" {
+		return refuse("reason", fault.Say("say why the records are held", "请说明保留原因"))
+	}
+	for param, text := range map[string]string{"tenant": h.Tenant, "request": h.Request, "actor": h.Actor, "reason": h.Reason} {
+		if len(text) > maxHoldText || !utf8.ValidString(text) {
+			return refuse(param, fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxHoldText))
+		}
+	}
+	if h.Tenant == "" && h.Request == "" && h.Actor == "" && h.From == 0 && h.To == 0 {
+		return refuse("tenant", fault.Say("select records by tenant, request, actor or time", "请按租户、请求、主体或时间选定记录"))
+	}
+	if h.From < 0 || h.To != 0 && h.To <= h.From {
+		return refuse("to", fault.Say("must lie behind from", "须晚于 from"))
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Hold{}, fmt.Errorf("hold audit records: %w", err)
+	}
+	row := holdRow{
+		ID: id.String(), Tenant: h.Tenant, Request: h.Request, Actor: h.Actor, Since: h.From, Before: h.To, Reason: h.Reason,
+		Created: l.now().UnixMicro(), CreatedBy: column(h.CreatedBy),
+	}
+	err = l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := lockPruning(tx); err != nil {
+			return err
+		}
+		return tx.Create(&row).Error
+	})
+	if err != nil {
+		return Hold{}, fault.Wrap(fmt.Errorf("hold audit records: %w", err), fault.CodeDatabaseUnavailable)
+	}
+	return row.hold(), nil
+}
+
+// ReleaseHold ends a hold; what it kept goes at the next pruning, unless something else keeps it. Errors: CodeNotFound if the tenant has no
+// such hold ("" is any tenant), CodeConflict if it was released before.
+func (l *Log) ReleaseHold(ctx context.Context, tenant, id, by string) (Hold, error) {
+	var out Hold
+	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := lockPruning(tx); err != nil {
+			return fault.Wrap(err, fault.CodeDatabaseUnavailable)
+		}
+		rows, err := readHolds(tx.Where("id = ?", column(id)))
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || tenant != "" && rows[0].Tenant != column(tenant) {
+			return fault.New(fault.CodeNotFound, fault.Say("hold", "保留"), id)
+		}
+		if out = rows[0]; out.Released != 0 {
+			return fault.New(fault.CodeConflict, fault.Say("the hold was released before", "该保留已解除"))
+		}
+		out.Released, out.ReleasedBy = l.now().UnixMicro(), column(by)
+		err = tx.Model(&holdRow{}).Where("id = ?", out.ID).Updates(map[string]any{"released": out.Released, "released_by": out.ReleasedBy}).Error
+		if err != nil {
+			return fault.Wrap(err, fault.CodeDatabaseUnavailable)
+		}
+		return nil
+	})
+	if err != nil {
+		return Hold{}, fmt.Errorf("release hold: %w", err)
+	}
+	return out, nil
+}
+
+// maxHolds bounds a list of holds.
+const maxHolds = 1000
+
+// Holds returns the holds of a tenant ("" is all tenants), newest first, those that were released too; at most 1000.
+func (l *Log) Holds(ctx context.Context, tenant string) ([]Hold, error) {
+	db := l.store.db.WithContext(ctx).Order("created DESC, id DESC").Limit(maxHolds)
+	if tenant != "" {
+		db = db.Where("tenant = ?", column(tenant))
+	}
+	return readHolds(db)
+}
+
+func readHolds(db *gorm.DB) ([]Hold, error) {
+	var rows []holdRow
+	err := db.Select("id", "tenant", "request", "actor", "since", "before", "reason", "created", "created_by", "released", "released_by").Find(&rows).Error
+	if err != nil {
+		return nil, fault.Wrap(fmt.Errorf("read holds: %w", err), fault.CodeDatabaseUnavailable)
+	}
+	out := make([]Hold, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, r.hold())
+	}
+	return out, nil
+}
+
+// activeHolds are those that hold now.
+func activeHolds(db *gorm.DB) ([]Hold, error) { return readHolds(db.Where("released = 0").Order("id")) }
+
+func sameHolds(a, b []Hold) bool {
+	return slices.EqualFunc(a, b, func(x, y Hold) bool { return x.ID == y.ID })
+}

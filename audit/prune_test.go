@@ -1,0 +1,621 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+// grown is a log with records that are past their time, 400 days old and a second apart, and what some of them are.
+type grown struct {
+	t         *testing.T
+	db        *gorm.DB
+	l         *Log
+	ids       []string // by position
+	sensitive []int64  // positions
+	others    []int64  // of the tenant "other"
+}
+
+func newGrown(t *testing.T, db *gorm.DB, n int) *grown {
+	t.Helper()
+	cfg := testConfig(t.TempDir())
+	cfg.SegmentBytes = 1 << 20
+	cfg.Retention.ArchiveDir = filepath.Join(t.TempDir(), "archive")
+	return growOn(t, openTest(t, cfg, db, nil, diskFiles{}), db, n)
+}
+
+func growOn(t *testing.T, l *Log, db *gorm.DB, n int) *grown {
+	g := &grown{t: t, db: db, l: l}
+	g.old(n)
+	return g
+}
+
+// old appends n records and seals them. Every fiftieth is sensitive, every fortieth of another tenant.
+func (g *grown) old(n int) {
+	g.t.Helper()
+	from := len(g.ids)
+	for i := from; i < from+n; i++ {
+		e := recordtest.Sample(i)
+		e.Time = time.Now().Add(-400*day + time.Duration(i)*time.Second).UnixMicro()
+		if i%50 == 7 {
+			e.Model.Engine, e.Findings[0].Action = "cloud", "passed"
+			g.sensitive = append(g.sensitive, int64(i))
+		}
+		if i%40 == 9 {
+			e.Tenant = "other"
+			g.others = append(g.others, int64(i))
+		}
+		r, err := g.l.Append(context.Background(), e)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.ids = append(g.ids, r.ID)
+	}
+	flush(g.t, g.l)
+}
+
+func (g *grown) verify() Report {
+	g.t.Helper()
+	r, err := Verify(context.Background(), VerifySource{Dir: g.l.cfg.Dir, DB: g.db, VerifierKey: g.l.VerifierKey(), ArchiveDir: g.l.cfg.Retention.ArchiveDir}, nil)
+	must(g.t, err)
+	return r
+}
+
+func (g *grown) mustVerify() Report {
+	g.t.Helper()
+	r := g.verify()
+	if !r.OK {
+		g.t.Fatalf("verify: %+v", r.Problems)
+	}
+	return r
+}
+
+func (g *grown) prune() []Pruning {
+	g.t.Helper()
+	done, err := g.l.Prune(context.Background(), "tester")
+	must(g.t, err)
+	return done
+}
+
+// TestPrune prunes a prefix around records of a longer class and a hold: what goes is in an archive that proves itself, what stays is found
+// as before, old proofs hold against new checkpoints, and everything verifies at each step.
+func TestPrune(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		g := newGrown(t, db, 600)
+		l, ctx := g.l, t.Context()
+		appendN(t, l, 2000, 3)
+		fresh := recordtest.Sample(3000)
+		fresh.Time = 0
+		if _, err := l.Append(ctx, fresh); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, l)
+		proof, err := l.Prove(ctx, g.ids[3])
+		must(t, err)
+		hold, err := l.Hold(ctx, Hold{Tenant: "other", Reason: "court order 17", CreatedBy: "officer"})
+		must(t, err)
+		copied := filepath.Join(t.TempDir(), "copy")
+		must(t, os.CopyFS(copied, os.DirFS(l.cfg.Dir)))
+
+		keep := len(g.sensitive) + len(g.others) // below 512
+		for _, list := range [][]int64{g.sensitive, g.others} {
+			for _, i := range list {
+				if i >= 512 {
+					keep--
+				}
+			}
+		}
+		due, err := l.Due(ctx)
+		if err != nil || due.First != 0 || due.Until != 512 || due.Kept != int64(keep) {
+			t.Fatalf("due %+v, %v, want %d kept", due, err, keep)
+		}
+		done := g.prune()
+		if len(done) != 1 || done[0].Until != 512 || done[0].Kept != int64(keep) {
+			t.Fatalf("%+v", done)
+		}
+		if n := count(t, db, "audit_events"); n != 600+4+1-512+int64(keep) {
+			t.Errorf("%d records are left", n)
+		}
+		if n := count(t, db, "audit_leaves"); n != count(t, db, "audit_events") {
+			t.Errorf("%d positions are left", n)
+		}
+		r := g.mustVerify()
+		if r.Least != 512 || r.Sealed != 605 || len(r.Findings) != 0 {
+			t.Errorf("%+v", r)
+		}
+		g.archiveProves(done[0], 512)
+
+		if _, err = l.Prove(ctx, g.ids[3]); fault.Public(err).Code() != fault.CodeNotFound {
+			t.Errorf("a pruned record: %v", err)
+		}
+		if _, err = l.Prove(ctx, idOf(done[0].Oldest)); !strings.Contains(fault.Public(err).Message(fault.English), done[0].Archive) {
+			t.Errorf("an id of that time: %v", err)
+		}
+		if _, err = l.Get(ctx, idOf(done[0].Oldest-time.Hour.Microseconds())); strings.Contains(fault.Public(err).Message(fault.English), done[0].Archive) {
+			t.Errorf("an id of another time: %v", err)
+		}
+		g.joins(proof)
+		for _, i := range []int64{g.sensitive[0], g.others[0], 515} {
+			p, err := l.Prove(ctx, g.ids[i])
+			if err != nil || p.Index != i {
+				t.Errorf("record %d: %v", i, err)
+				continue
+			}
+			if _, err := evidence.VerifyProof(l.VerifierKey(), p); err != nil {
+				t.Error(err)
+			}
+		}
+		page, err := l.Search(ctx, Query{Tenant: "other", Limit: 500})
+		if err != nil || len(page.Events) != len(g.others) {
+			t.Errorf("%d held records are found, want %d, %v", len(page.Events), len(g.others), err)
+		}
+		g.exports(Export{}, 605-512, true)
+		g.exports(Export{Tenant: "other"}, int64(len(g.others)), false)
+
+		if n, err := Adopt(ctx, l.cfg, copied, db, testKeys(), nil, discard()); err != nil || n == 0 {
+			t.Errorf("adopt an old copy: %d, %v", n, err)
+		}
+		g.mustVerify()
+		if n := count(t, db, "audit_events"); n != 605-512+int64(keep) {
+			t.Errorf("an old copy of the write-ahead log brought %d records back", n-605+512-int64(keep))
+		}
+
+		if done := g.prune(); len(done) != 0 {
+			t.Errorf("pruned again: %+v", done)
+		}
+		released, err := l.ReleaseHold(ctx, "", hold.ID, "officer")
+		if err != nil || released.Released == 0 {
+			t.Fatalf("%+v, %v", released, err)
+		}
+		g.prune()
+		g.mustVerify()
+		for i, id := range g.ids[:512] {
+			_, err := l.Get(ctx, id)
+			if want := slices.Contains(g.sensitive, int64(i)); (err == nil) != want {
+				t.Errorf("record %d after the release of the hold: %v", i, err)
+			}
+		}
+		g.old(300)
+		if done := g.prune(); len(done) != 0 { // fresh records come first, at the end of the first 600
+			t.Errorf("records behind fresh ones were pruned: %+v", done)
+		}
+		g.mustVerify()
+	})
+}
+
+// idOf is an id that was made at a time.
+func idOf(us int64) string {
+	u := uuid.Must(uuid.NewV7())
+	binary.BigEndian.PutUint64(u[:], uint64(us/1000)<<16|uint64(binary.BigEndian.Uint16(u[6:])))
+	return u.String()
+}
+
+func (g *grown) archiveProves(p Pruning, records int64) {
+	g.t.Helper()
+	b, err := os.ReadFile(filepath.Join(g.l.cfg.Retention.ArchiveDir, p.Archive))
+	must(g.t, err)
+	r, err := evidence.VerifyBundle(context.Background(), bytes.NewReader(b), int64(len(b)), g.l.reads, checkpoint.Witnesses{}, nil)
+	if err != nil || !r.OK || r.Proven != records || r.Complete || r.Filtered {
+		g.t.Errorf("archive: %+v, %v", r, err)
+	}
+}
+
+func (g *grown) exports(x Export, records int64, complete bool) {
+	g.t.Helper()
+	f, err := os.Create(filepath.Join(g.t.TempDir(), "export.zip"))
+	must(g.t, err)
+	defer func() { _ = f.Close() }()
+	m, err := g.l.ExportChecked(context.Background(), f, x)
+	if err != nil || m.Records != records {
+		g.t.Errorf("export %+v: %+v, %v", x, m, err)
+	}
+	if complete && m.Least != 512 {
+		g.t.Errorf("export %+v: least %d", x, m.Least)
+	}
+}
+
+// joins checks an old proof, and that its checkpoint leads to the newest one by the hashes that are left.
+func (g *grown) joins(p evidence.Proof) {
+	g.t.Helper()
+	if _, err := evidence.VerifyProof(g.l.VerifierKey(), p); err != nil {
+		g.t.Error(err)
+	}
+	old, err := g.l.reads.Open(p.Checkpoint)
+	must(g.t, err)
+	text, err := g.l.Checkpoint(context.Background())
+	must(g.t, err)
+	now, err := g.l.reads.Open(text)
+	must(g.t, err)
+	path, err := tlog.ProveTree(now.Size, old.Size, g.l.store.hashes(context.Background()))
+	must(g.t, err)
+	must(g.t, tlog.CheckTree(path, now.Size, now.Root, old.Size, old.Root))
+}
+
+// TestPruneInSteps prunes more than fits one step, with witnesses' demands unmet first.
+func TestPruneInSteps(t *testing.T) {
+	g := newGrown(t, dbtest.SQLite(t), 1100)
+	g.l.portion = 300
+	done := g.prune()
+	if len(done) != 4 || done[0].Until != 256 || done[3].Until != 1024 {
+		t.Fatalf("%+v", done)
+	}
+	if r := g.mustVerify(); r.Least != 1024 {
+		t.Errorf("%+v", r)
+	}
+	for _, p := range done {
+		g.archiveProves(p, 256)
+	}
+}
+
+// TestPruneRange verifies ranges before, across and behind the minimum index, and notices what was changed in them.
+func TestPruneRange(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		g := newGrown(t, db, 700)
+		g.prune()
+		check := func(from, until int64) Report {
+			t.Helper()
+			var done, total int64
+			r, err := Verify(t.Context(), VerifySource{Dir: g.l.cfg.Dir, DB: db, VerifierKey: g.l.VerifierKey(), FirstIndex: from, UntilIndex: until},
+				func(d, n int64) { done, total = d, n })
+			must(t, err)
+			if done != total || total == 0 {
+				t.Errorf("progress ends at %d of %d", done, total)
+			}
+			return r
+		}
+		for _, c := range [][2]int64{{0, 701}, {0, 10}, {500, 600}, {511, 512}, {512, 513}, {513, 700}, {600, 1 << 40}} {
+			if r := check(c[0], c[1]); !r.OK || r.FirstIndex != c[0] || r.Sealed != min(c[1], 701)-c[0] {
+				t.Errorf("range %v: %+v", c, r)
+			}
+		}
+		if _, err := Verify(t.Context(), VerifySource{DB: db, VerifierKey: g.l.VerifierKey(), FirstIndex: 800, UntilIndex: 900}, nil); err == nil {
+			t.Error("a range beyond the log was verified")
+		}
+		dropTriggers(t, db)
+		s := &scene{t: t, l: g.l, db: db}
+		s.swap("audit_events", "id = ?", []any{g.ids[600]}, "payload", flipped(s.row(g.ids[600]).Payload, 30), func() {
+			if r := check(590, 610); r.OK {
+				t.Error("a changed payload in the range")
+			}
+			if r := check(610, 620); !r.OK {
+				t.Errorf("a change outside of the range: %+v", r.Problems)
+			}
+		})
+		// What is below the range shows through the hashes that it leads to.
+		at := tlog.StoredHashIndex(9, 0)
+		s.swap("audit_hashes", "idx = ?", []any{at}, "hash", make([]byte, 32), func() {
+			if r := check(600, 610); r.OK {
+				t.Error("a changed hash below the range")
+			}
+		})
+	})
+}
+
+// TestPruneTampered: nobody removes a record under cover of a pruning, or changes what is said about one.
+func TestPruneTampered(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		g := newGrown(t, db, 700)
+		done := g.prune()
+		s := &scene{t: t, l: g.l, db: db}
+		for name, statement := range map[string]string{
+			"a record":           "DELETE FROM audit_events WHERE id = '" + g.ids[600] + "'",
+			"a kept record":      "DELETE FROM audit_events WHERE id = '" + g.ids[g.sensitive[0]] + "'",
+			"a position":         "DELETE FROM audit_leaves WHERE idx = 600",
+			"a kept position":    "DELETE FROM audit_leaves WHERE idx = " + column("7"),
+			"the vault":          "DELETE FROM audit_vault",
+			"a proof too early":  "UPDATE audit_vault SET proof = ''",
+			"the time to stay":   "UPDATE audit_vault SET until = 0",
+			"what was pruned":    "UPDATE audit_prunings SET until_index = 600",
+			"that it was pruned": "DELETE FROM audit_prunings",
+			"pruned sequences":   "UPDATE audit_pruned SET seq = 900",
+		} {
+			if err := db.Exec(statement).Error; err == nil {
+				t.Fatalf("%s: the database took it", name)
+			}
+		}
+		dropTriggers(t, db)
+		wants := func(what string, kinds ...string) {
+			t.Helper()
+			r := g.verify()
+			if !slices.ContainsFunc(r.Problems, func(p Problem) bool { return slices.Contains(kinds, p.Kind) }) {
+				t.Errorf("%s: no %v problem: %+v", what, kinds, r.Problems)
+			}
+		}
+		for _, c := range []struct {
+			column string
+			value  any
+		}{
+			{"until_index", 600}, {"kept", 0}, {"root", strings.Repeat("0", 64)}, {"oldest", 1}, {"newest", 1}, {"size", 512}, {"archive", "other.zip"},
+			{"digest", "00"}, {"record", g.ids[600]}, {"first_index", 256},
+		} {
+			s.swap("audit_prunings", c.column+" <> ?", []any{c.value}, c.column, c.value, func() { wants(c.column, "pruning", "vault", "gap", "archive") })
+		}
+		s.swap("audit_vault", "idx = ?", []any{7}, "proof", "", func() { wants("an emptied proof", "vault") })
+		s.swap("audit_vault", "idx = ?", []any{7}, "until", 1, func() { wants("less time", "vault") })
+		s.swap("audit_vault", "idx = ?", []any{7}, "tenant", "x", func() { wants("another tenant", "vault") })
+		s.swap("audit_events", "id = ?", []any{g.ids[7]}, "tenant", "x", func() { wants("a kept record", "column") })
+		s.swap("audit_hashes", "idx = ?", []any{tlog.StoredHashIndex(0, 5)}, "hash", make([]byte, 32), func() { wants("a hash of a pruned record", "tree") })
+		s.swap("audit_hashes", "idx = ?", []any{tlog.StoredHashIndex(4, 3)}, "hash", make([]byte, 32), func() { wants("a hash over pruned records", "tree") })
+		g.mustVerify()
+
+		archive := filepath.Join(g.l.cfg.Retention.ArchiveDir, done[0].Archive)
+		b, err := os.ReadFile(archive)
+		must(t, err)
+		must(t, os.WriteFile(archive, flipped(b, len(b)/2), 0o600))
+		wants("a changed archive", "archive")
+		must(t, os.Remove(archive))
+		if r := g.verify(); !r.OK || len(r.Findings) != 1 || r.Findings[0].Kind != "archive" {
+			t.Errorf("a missing archive: %+v", r)
+		}
+		for _, c := range []struct{ what, statement, kind string }{
+			{"a kept record and its position", "DELETE FROM audit_events WHERE id = '" + g.ids[7] + "'", "vault"},
+			{"a record of the vault", "DELETE FROM audit_vault WHERE idx = 57", "vault"},
+			{"a position above", "DELETE FROM audit_leaves WHERE idx = 600", "gap"},
+			{"the record of the pruning", "DELETE FROM audit_events WHERE id = '" + done[0].Record + "'", "pruning"},
+			{"a pruning that never was", "INSERT INTO audit_prunings SELECT 512, 600, 0, root, oldest, newest, size, archive, digest, record, time, actor FROM audit_prunings", "pruning"},
+		} {
+			must(t, db.Exec(c.statement).Error)
+			wants(c.what, c.kind)
+		}
+	})
+}
+
+// TestPruneEveryDatabaseFailure fails each operation of a pruning in turn, in both flavours. Nothing is lost, the log verifies, and the next
+// pruning goes on.
+func TestPruneEveryDatabaseFailure(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		stride := 2 // every operation is for the long run
+		if db.Name() != "sqlite" {
+			stride = 6
+		}
+		if os.Getenv("SLUICE_TEST_LONG") != "" {
+			stride = 1
+		}
+		if testing.Short() {
+			stride *= 8
+		}
+		faulty := &faultyDB{}
+		cfg := testConfig(t.TempDir())
+		cfg.SegmentBytes, cfg.Retention.ArchiveDir = 1<<20, t.TempDir()
+		g := growOn(t, openTest(t, cfg, faulty.over(db), nil, diskFiles{}), db, 300)
+		hold, err := g.l.Hold(t.Context(), Hold{Tenant: "other", Reason: "r"})
+		must(t, err)
+		least := int64(0)
+		for _, m := range []mode{failsBefore, failsAfter} {
+			for n := 1; ; n += stride {
+				failed, at := "", n
+				faulty.set(func(op string) mode {
+					if at--; at == 0 {
+						failed = op
+						return m
+					}
+					return healthy
+				})
+				_, err := g.l.Prune(t.Context(), "tester")
+				faulty.set(nil)
+				if failed == "" {
+					must(t, err)
+					break
+				}
+				r := g.mustVerify()
+				if err == nil && !strings.Contains(failed, "lease") && m == failsBefore && r.Least == least {
+					t.Fatalf("%s (%d): no error and nothing pruned", failed, n)
+				}
+				if r.Least > least { // it was carried out: something new is due
+					least = r.Least
+					must(t, db.Exec("UPDATE audit_lease SET expires = 0 WHERE name = 'prune'").Error)
+					g.prune()
+					g.old(300)
+				}
+				must(t, db.Exec("UPDATE audit_lease SET expires = 0 WHERE name = 'prune'").Error)
+			}
+			g.old(300)
+		}
+		must(t, db.Exec("UPDATE audit_lease SET expires = 0 WHERE name = 'prune'").Error)
+		_, err = g.l.ReleaseHold(t.Context(), "other", hold.ID, "officer")
+		must(t, err)
+		g.prune()
+		r := g.mustVerify()
+		if r.Least < 256 {
+			t.Errorf("%+v", r)
+		}
+		archived := r.Least
+		for _, id := range g.ids { // what is not there is in an archive
+			if _, err := g.l.Get(t.Context(), id); err != nil {
+				archived--
+			}
+		}
+		if archived < 0 {
+			t.Errorf("%d records are gone without an archive", -archived)
+		}
+	})
+}
+
+// failingArchive fails one operation on an archive.
+type failingArchive struct {
+	archiveFile
+	fails string
+}
+
+func (f failingArchive) Write(b []byte) (int, error) {
+	if f.fails == "write" {
+		n, _ := f.archiveFile.Write(b[:len(b)/2])
+		return n, errInjected
+	}
+	return f.archiveFile.Write(b)
+}
+
+func (f failingArchive) Sync() error {
+	if f.fails == "sync" {
+		return errors.Join(errInjected, f.archiveFile.Sync())
+	}
+	return f.archiveFile.Sync()
+}
+
+func (f failingArchive) Close() error {
+	err := f.archiveFile.Close()
+	if f.fails == "close" {
+		return errInjected
+	}
+	return err
+}
+
+// TestPruneArchiveFails: a disk that is full, or loses what it took, costs nothing but time; an archive that is not what it should be is
+// never taken for one.
+func TestPruneArchiveFails(t *testing.T) {
+	g := newGrown(t, dbtest.SQLite(t), 300)
+	healthyDisk, dir := newArchiveDisk(), g.l.cfg.Retention.ArchiveDir
+	publish := map[string]func(from, to string) error{
+		"not published":           func(string, string) error { return errInjected },
+		"published without a say": func(from, to string) error { return errors.Join(errInjected, healthyDisk.publish(from, to)) },
+	}
+	for _, fails := range []string{"create", "write", "sync", "close", "not published", "published without a say"} {
+		g.l.disk.create = func(path string) (archiveFile, error) {
+			if fails == "create" {
+				return nil, errInjected
+			}
+			f, err := healthyDisk.create(path)
+			return failingArchive{f, fails}, err
+		}
+		g.l.disk.publish = healthyDisk.publish
+		if p := publish[fails]; p != nil {
+			g.l.disk.publish = p
+		}
+		if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, errInjected) {
+			t.Fatalf("%s: %v", fails, err)
+		}
+		if r := g.mustVerify(); r.Least != 0 || count(t, g.db, "audit_events") != 300 {
+			t.Fatalf("%s: %+v", fails, r)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, archiveTemp)); len(left) > 0 {
+			t.Errorf("%s: %v stays", fails, left)
+		}
+	}
+	// The last attempt left a whole archive. Changed, it is not taken; as it was, it is.
+	path := filepath.Join(dir, archiveName(0, 256))
+	b, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, flipped(b, len(b)/3), 0o600))
+	if _, err := g.l.Prune(t.Context(), "tester"); err == nil || !strings.Contains(err.Error(), "move the file away") {
+		t.Errorf("a changed archive: %v", err)
+	}
+	must(t, os.WriteFile(path, b, 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, ".audit-0.tmp"), []byte("cut off"), 0o600))
+	if done := g.prune(); len(done) != 1 {
+		t.Errorf("%+v", done)
+	}
+	g.mustVerify()
+	if left, _ := filepath.Glob(filepath.Join(dir, archiveTemp)); len(left) > 0 {
+		t.Errorf("%v stays", left)
+	}
+}
+
+// A bundle of another log, or another range, under the name of the archive is not taken.
+func TestPruneForeignArchive(t *testing.T) {
+	g := newGrown(t, dbtest.SQLite(t), 300)
+	path := filepath.Join(g.l.cfg.Retention.ArchiveDir, archiveName(0, 256))
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	for name, x := range map[string]Export{"all": {}, "another range": {first: 0, until: 255}, "a tenant": {Tenant: "demo"}} {
+		f, err := os.Create(path)
+		must(t, err)
+		text, tree, err := g.l.store.checkpoint(t.Context(), g.l.reads)
+		must(t, err)
+		_, err = g.l.exportUnder(t.Context(), f, x, text, tree)
+		must(t, errors.Join(err, f.Close()))
+		if _, err := g.l.Prune(t.Context(), "tester"); err == nil || !strings.Contains(err.Error(), "it is about") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := count(t, g.db, "audit_events"); n != 300 {
+		t.Errorf("%d records are left", n)
+	}
+}
+
+// Only one prunes at a time, and a hold that comes in between stops a pruning before anything goes.
+func TestPruneHeldMeanwhile(t *testing.T) {
+	g := newGrown(t, dbtest.SQLite(t), 300)
+	must(t, g.l.store.takePruning(t.Context(), "somebody else", time.Now()))
+	if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, errNotPruner) {
+		t.Errorf("two prune at once: %v", err)
+	}
+	must(t, g.l.store.releasePruning(t.Context(), "somebody else"))
+	disk := newArchiveDisk()
+	g.l.disk.publish = func(from, to string) error {
+		_, err := g.l.Hold(t.Context(), Hold{Request: "req-11", Reason: "late"})
+		return errors.Join(err, disk.publish(from, to))
+	}
+	if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, errChanged) {
+		t.Errorf("a hold in between: %v", err)
+	}
+	g.l.disk = disk
+	g.prune()
+	g.mustVerify()
+	if _, err := g.l.Get(t.Context(), g.ids[11]); err != nil {
+		t.Errorf("the held record: %v", err)
+	}
+	if _, err := g.l.Get(t.Context(), g.ids[12]); err == nil {
+		t.Error("a hold blocks its neighbours")
+	}
+}
+
+// A whole month goes with its table, the records that are kept of it stay, and the month that is cut in the middle keeps its own.
+func TestPruneMonths(t *testing.T) {
+	db := dbtest.Postgres(t)
+	cfg := testConfig(t.TempDir())
+	cfg.Retention.ArchiveDir = t.TempDir()
+	l := openTest(t, cfg, db, nil, diskFiles{})
+	g := &grown{t: t, db: db, l: l}
+	months := []int64{at("2025-01-31 23:00:00"), at("2025-02-10 00:00:00"), at("2025-03-03 03:00:00")}
+	for i := range 3 * 256 {
+		e := recordtest.Sample(i)
+		e.Time = months[min(i/256, 2)] + int64(i)
+		if i >= 640 { // the last unit begins in March and is not due as a whole
+			e.Time = 0
+		}
+		if i == 300 {
+			e.Tenant = "other"
+		}
+		r, err := l.Append(t.Context(), e)
+		must(t, err)
+		g.ids = append(g.ids, r.ID)
+	}
+	flush(t, l)
+	_, err := l.Hold(t.Context(), Hold{Tenant: "other", Reason: "r"})
+	must(t, err)
+	g.prune()
+	var tables []string
+	must(t, db.Raw("SELECT relname FROM pg_class WHERE relname LIKE 'audit_events_2025%' AND relkind = 'r' ORDER BY relname").Scan(&tables).Error)
+	if want := []string{"audit_events_202502", "audit_events_202503"}; !slices.Equal(tables, want) {
+		t.Errorf("%v are left, want %v", tables, want)
+	}
+	if feb, mar := count(t, db, "audit_events_202502"), count(t, db, "audit_events_202503"); feb != 1 || mar != 128 {
+		t.Errorf("%d and %d records are left", feb, mar)
+	}
+	if r := g.mustVerify(); r.Least != 512 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := l.Get(t.Context(), g.ids[300]); err != nil {
+		t.Error(err)
+	}
+	must(t, db.Exec("SELECT audit_partition(?)", months[0]).Error)
+	if db.Exec("TRUNCATE audit_events_202502").Error == nil || db.Exec("DELETE FROM audit_events_202502").Error == nil {
+		t.Error("what is kept of a month can be removed")
+	}
+}

@@ -1,0 +1,165 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// No configuration keeps records for less: 190 days cover 180 days and any six months, 1096 days any three years.
+	leastRecordsDays   = 190
+	leastSensitiveDays = 1096
+	maxDays            = 36500
+
+	day = 24 * time.Hour
+)
+
+// ActionPrune is the action of the record that a pruning leaves; its resource is the range of positions, "vault" when only records whose
+// longer time is over were removed.
+const ActionPrune = "audit.prune"
+
+// Retention says how long records are kept before they may be pruned. Zero values mean the defaults in brackets, which nothing undercuts.
+type Retention struct {
+	// RecordsDays is how long records stay [190].
+	RecordsDays int `koanf:"records_days"`
+	// SensitiveDays is how long records stay of personal data handed to a remote engine, of policy changes, of exports and of holds [1096].
+	SensitiveDays int `koanf:"sensitive_days"`
+	// TenantDays is how long all records of single tenants stay, where that is longer.
+	TenantDays map[string]int `koanf:"tenant_days"`
+	// ArchiveDir takes the evidence bundle of what is pruned; without it nothing ever is [none].
+	ArchiveDir string `koanf:"archive_dir"`
+}
+
+func (r Retention) withDefaults() Retention {
+	if r.RecordsDays == 0 {
+		r.RecordsDays = leastRecordsDays
+	}
+	if r.SensitiveDays == 0 {
+		r.SensitiveDays = max(leastSensitiveDays, r.RecordsDays)
+	}
+	return r
+}
+
+func (r Retention) validate() []error {
+	r = r.withDefaults()
+	var errs []error
+	days := func(name string, n, least int) {
+		if n < least || n > maxDays {
+			errs = append(errs, fmt.Errorf("retention.%s: must lie between %d and %d", name, least, maxDays))
+		}
+	}
+	days("records_days", r.RecordsDays, leastRecordsDays)
+	days("sensitive_days", r.SensitiveDays, max(leastSensitiveDays, min(r.RecordsDays, maxDays)))
+	tenants := make([]string, 0, len(r.TenantDays))
+	for tenant := range r.TenantDays {
+		tenants = append(tenants, tenant)
+	}
+	slices.Sort(tenants)
+	for _, tenant := range tenants {
+		days("tenant_days."+tenant, r.TenantDays[tenant], leastRecordsDays)
+	}
+	return errs
+}
+
+// The classes of records, which decide how long they stay.
+const (
+	classRecord    = "record"
+	classSensitive = "sensitive"
+	classLasting   = "lasting" // explains what is gone, so it never goes
+)
+
+// retentionOf is the class of a record.
+func retentionOf(e Event) string {
+	switch e.Action {
+	case ActionPrune, ActionErase:
+		return classLasting
+	case "admin.publishPolicy", "admin.exportAudit", "admin.createHold", "admin.releaseHold", "admin.eraseSubject", "admin.getAuditContent":
+		return classSensitive
+	}
+	if remoteEngine(e) && slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Action == "passed" }) {
+		return classSensitive
+	}
+	return classRecord
+}
+
+// remoteEngine says whether the engine of a record is not our own: personal data that it was given left the house.
+func remoteEngine(e Event) bool {
+	name, _, _ := strings.Cut(e.Model.Engine, " ")
+	name, _, _ = strings.Cut(name, "@")
+	return name != "" && name != "native"
+}
+
+// base is the time up to which records of the shortest class are due.
+func (r Retention) base(now time.Time) int64 {
+	return now.Add(-time.Duration(r.RecordsDays) * day).UnixMicro()
+}
+
+// until is the time up to which a record has to stay, and the reason when that is longer than for most.
+func (r Retention) until(e Event) (int64, string) {
+	days, reason := r.RecordsDays, ""
+	switch retentionOf(e) {
+	case classLasting:
+		return math.MaxInt64, classLasting
+	case classSensitive:
+		days, reason = r.SensitiveDays, classSensitive
+	}
+	if n := r.TenantDays[e.Tenant]; n > days {
+		days, reason = n, "tenant"
+	}
+	return after(e.Time, time.Duration(days)*day), reason
+}
+
+// after adds without running over: a record can claim any time.
+func after(at int64, d time.Duration) int64 {
+	if at > math.MaxInt64-d.Microseconds() {
+		return math.MaxInt64
+	}
+	return at + d.Microseconds()
+}
+
+// Hold keeps records from being pruned, for as long as it is not released. Empty fields select all; From and To are unix microseconds of
+// the records, To is exclusive and 0 is open.
+type Hold struct {
+	ID         string `json:"id"`
+	Tenant     string `json:"tenant"`
+	Request    string `json:"request"`
+	Actor      string `json:"actor"`
+	From       int64  `json:"from"`
+	To         int64  `json:"to"`
+	Reason     string `json:"reason"`
+	Created    int64  `json:"created"`
+	CreatedBy  string `json:"created_by"`
+	Released   int64  `json:"released"` // 0 while it holds
+	ReleasedBy string `json:"released_by"`
+}
+
+// matches says whether the hold keeps a record.
+func (h Hold) matches(e Event) bool {
+	same := func(want, have string) bool { return want == "" || want == column(have) }
+	return same(h.Tenant, e.Tenant) && same(h.Request, e.Request) && same(h.Actor, e.Actor.ID) && (h.From == 0 || e.Time >= h.From) && (h.To == 0 || e.Time < h.To)
+}
+
+// held returns the reason why a hold keeps a record, "" without one.
+func held(holds []Hold, e Event) string {
+	for _, h := range holds {
+		if h.matches(e) {
+			return "hold " + h.ID
+		}
+	}
+	return ""
+}
+
+// keeps says whether a record that is past the shortest time has to stay, why, and until when.
+func (r Retention) keeps(e Event, holds []Hold, now time.Time) (until int64, reason string, stays bool) {
+	until, reason = r.until(e)
+	if until > now.UnixMicro() {
+		return until, reason, true
+	}
+	if hold := held(holds, e); hold != "" {
+		return until, hold, true
+	}
+	return until, "", false
+}

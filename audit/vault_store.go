@@ -1,0 +1,175 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/evidence"
+)
+
+// vaultBatch is how many records are proven and copied in one transaction.
+const vaultBatch = 128
+
+// vaultRow is a row of audit_vault: a record that stays, with the proof that it is in the tree. An emptied proof is what is left of one
+// whose time was over.
+type vaultRow struct {
+	Idx    int64
+	ID     string
+	Tenant string
+	Reason string
+	Until  int64
+	Proof  string
+}
+
+func (vaultRow) TableName() string { return "audit_vault" }
+
+// inVault counts the records of a range that the vault keeps.
+func inVault(db *gorm.DB, lo, hi int64) (int64, error) {
+	var n int64
+	err := db.Model(&vaultRow{}).Where("idx >= ? AND idx < ?", lo, hi).Count(&n).Error
+	if err != nil {
+		return 0, fmt.Errorf("count the vault: %w", err)
+	}
+	return n, nil
+}
+
+// vault copies records into the vault, each with its proof under the tree, which is checked first. Those that are there stay as they are.
+func (s *store) vault(ctx context.Context, keep []keeping, note string, tree checkpoint.Tree, key string) error {
+	for len(keep) > 0 {
+		n := min(len(keep), vaultBatch)
+		err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return vaultIn(tx, keep[:n], note, tree, key) })
+		if err != nil {
+			return fmt.Errorf("copy records into the vault: %w", err)
+		}
+		keep = keep[n:]
+	}
+	return nil
+}
+
+func vaultIn(tx *gorm.DB, keep []keeping, note string, tree checkpoint.Tree, key string) error {
+	indexes := make([]int64, len(keep))
+	for i, k := range keep {
+		indexes[i] = k.idx
+	}
+	var there []int64
+	if err := tx.Model(&vaultRow{}).Where("idx IN ?", indexes).Pluck("idx", &there).Error; err != nil {
+		return err
+	}
+	var records []recordRow
+	err := tx.Table("audit_leaves AS l").Select("l.idx AS idx", "e.id AS id", "e.tenant AS tenant", "e.payload AS payload").
+		Joins("JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq AND e.time = l.time").Where("l.idx IN ?", indexes).Find(&records).Error
+	if err != nil {
+		return err
+	}
+	found := make(map[int64]eventRow, len(records))
+	for _, r := range records {
+		found[r.Idx] = r.Event
+	}
+	known := make(map[int64]bool, len(there))
+	for _, idx := range there {
+		known[idx] = true
+	}
+	hashes := newHashReader(tx)
+	var rows []vaultRow
+	for _, k := range keep {
+		r, ok := found[k.idx]
+		if known[k.idx] {
+			continue
+		}
+		if !ok {
+			return fmt.Errorf("%w: the record at position %d is missing", errRewritten, k.idx)
+		}
+		proof, err := proven(r.Payload, k.idx, note, tree, key, hashes)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, vaultRow{Idx: k.idx, ID: r.ID, Tenant: r.Tenant, Reason: k.reason, Until: k.until, Proof: proof})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return tx.CreateInBatches(rows, vaultBatch).Error
+}
+
+// proven makes the proof of a record and checks it.
+func proven(payload []byte, index int64, note string, tree checkpoint.Tree, key string, hashes tlog.HashReader) (string, error) {
+	path, err := tlog.ProveRecord(tree.Size, index, hashes)
+	if err != nil {
+		return "", fmt.Errorf("prove record %d: %w", index, err)
+	}
+	p := evidence.Proof{Record: string(payload), Index: index, Hashes: path, Checkpoint: note}
+	if _, err := evidence.VerifyProof(key, p); err != nil {
+		return "", fmt.Errorf("%w: record %d: %w", errRewritten, index, err)
+	}
+	text, err := json.Marshal(p)
+	return string(text), err
+}
+
+// overdue finds records of the vault, behind a position, whose time is over and that nothing holds. It looks at limit of them and returns the
+// last position it looked at, -1 at the end, and the holds it went by.
+func (l *Log) overdue(ctx context.Context, from int64, limit int) (due []eventRow, last int64, holds []Hold, err error) {
+	db := l.store.db.WithContext(ctx)
+	now := l.now()
+	if holds, err = activeHolds(db); err != nil {
+		return nil, 0, nil, err
+	}
+	var rows []recordRow
+	err = db.Table("audit_vault AS v").Select("v.idx AS idx", "e.writer AS writer", "e.seq AS seq", "e.id AS id", "e.time AS time", "e.payload AS payload").
+		Joins("JOIN audit_leaves AS l ON l.idx = v.idx").Joins("JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq AND e.time = l.time").
+		Where("v.proof <> '' AND v.until <= ? AND v.idx > ? AND v.idx < (SELECT MAX(until_index) FROM audit_prunings)", now.UnixMicro(), from).
+		Order("v.idx").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, 0, nil, fmt.Errorf("read the vault: %w", err)
+	}
+	last = from
+	for _, r := range rows {
+		last = r.Idx
+		_, e, err := rowOf("", 0, r.Event.Payload)
+		if err != nil {
+			return nil, 0, nil, fmt.Errorf("read record %s: %w", r.Event.ID, err)
+		}
+		if _, _, stays := l.cfg.Retention.keeps(e, holds, now); !stays {
+			due = append(due, r.Event)
+		}
+	}
+	if len(rows) < limit {
+		last = -1
+	}
+	return due, last, holds, nil
+}
+
+// expire empties the proofs of these records and removes them.
+func (s *store) expire(ctx context.Context, holder string, due []eventRow, holds []Hold) error {
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := stillPruner(tx, holder, holds); err != nil {
+			return err
+		}
+		var ids []string
+		for _, r := range due {
+			ids = append(ids, r.ID)
+		}
+		res := tx.Model(&vaultRow{}).Where("id IN ? AND proof <> ''", ids).Update("proof", "")
+		if res.Error == nil && res.RowsAffected != int64(len(due)) {
+			return errChanged
+		}
+		if res.Error != nil {
+			return res.Error
+		}
+		if err := removeDerived(tx, due); err != nil {
+			return err
+		}
+		if err := removeRecords(tx, due); err != nil {
+			return err
+		}
+		return tx.Exec("DELETE FROM audit_leaves WHERE idx IN (SELECT idx FROM audit_vault WHERE id IN ?)", ids).Error
+	})
+	if err != nil {
+		return fmt.Errorf("remove records from the vault: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package audit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/record"
+)
+
+// readPruned reads up to where records were pruned. A range that is beyond the tree, or not in order, is none.
+func (w *walk) readPruned(db *gorm.DB, size int64) error {
+	rows, err := readPrunings(db)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		w.stated = max(w.stated, r.UntilIndex)
+	}
+	for _, r := range rows {
+		if r.FirstIndex != w.least || r.UntilIndex <= r.FirstIndex || r.UntilIndex > size {
+			w.problem("pruning", r.Record, r.FirstIndex, fmt.Sprintf("the pruning of %d to %d does not go on where the one before it ended, %d", r.FirstIndex, r.UntilIndex, w.least))
+			break
+		}
+		w.least, w.since = r.UntilIndex, max(w.since, r.Newest+1)
+		if want, err := hex.DecodeString(r.Root); err == nil && len(want) == tlog.HashSize {
+			w.rooted[r.UntilIndex] = tlog.Hash(want)
+		} else {
+			w.problem("pruning", r.Record, r.FirstIndex, "the root of the pruning is unreadable")
+		}
+	}
+	w.report.Least = w.least
+	var writers []prunedRow
+	err = db.Model(&prunedRow{}).Select("writer", "MAX(seq) AS seq").Where("until_index <= ?", w.least).Group("writer").Find(&writers).Error
+	if err != nil {
+		return fmt.Errorf("read pruned records: %w", err)
+	}
+	for _, p := range writers {
+		w.pruned[p.Writer], w.sealed[p.Writer] = p.Seq, p.Seq
+	}
+	return nil
+}
+
+func readPrunings(db *gorm.DB) ([]pruningRow, error) {
+	var rows []pruningRow
+	err := db.Select("first_index", "until_index", "kept", "root", "oldest", "newest", "size", "archive", "digest", "record", "time", "actor").
+		Order("first_index").Find(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read prunings: %w", err)
+	}
+	return rows, nil
+}
+
+// countRecords sets the length of the progress: the positions, and the records without one.
+func (w *walk) countRecords(db *gorm.DB, size int64) error {
+	var leaves int64
+	if err := db.Model(&eventRow{}).Count(&w.total).Error; err != nil {
+		return err
+	}
+	if err := db.Model(&leafRow{}).Count(&leaves).Error; err != nil {
+		return err
+	}
+	w.total = size + max(0, w.total-leaves)
+	return nil
+}
+
+// prunings compares what is said about removed records with the records of the prunings, which never go, and with the archives.
+func (w *walk) prunings(db *gorm.DB) error {
+	rows, err := readPrunings(db)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.UntilIndex > w.least {
+			break // readPruned has said so, or it came meanwhile
+		}
+		var said []eventRow
+		if err := db.Select("id", "payload").Where("id = ?", r.Record).Limit(1).Find(&said).Error; err != nil {
+			return fmt.Errorf("read prunings: %w", err)
+		}
+		if len(said) == 0 || !confirms(said[0].Payload, r) {
+			w.problem("pruning", r.Record, r.FirstIndex, fmt.Sprintf("no record confirms that the records from %d to %d were pruned, and how", r.FirstIndex, r.UntilIndex))
+		}
+		kept, err := inVault(db, r.FirstIndex, r.UntilIndex)
+		if err != nil {
+			return err
+		}
+		if kept != r.Kept {
+			w.problem("vault", "", r.FirstIndex, fmt.Sprintf("%d of the records from %d to %d had to stay, the vault knows %d", r.Kept, r.FirstIndex, r.UntilIndex, kept))
+		}
+		if err := w.archived(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirms says whether the record of a pruning says what its row says.
+func confirms(payload []byte, r pruningRow) bool {
+	e, err := record.Decode(payload)
+	return err == nil && e.Action == ActionPrune && e.Resource == fmt.Sprintf("%d-%d", r.FirstIndex, r.UntilIndex) && maps.Equal(e.Detail, r.detail())
+}
+
+// archived compares the file of an archive with its digest.
+func (w *walk) archived(r pruningRow) error {
+	if w.archive == "" {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(w.archive, filepath.Base(r.Archive))) //nolint:gosec // the operator names the directory
+	if errors.Is(err, os.ErrNotExist) {
+		w.finding("archive", r.Record, r.FirstIndex, "the archive "+r.Archive+" is not in the directory of archives: if it was not moved on purpose, bring it back from a copy")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read archive: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return fmt.Errorf("read archive: %w", err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != r.Digest {
+		w.problem("archive", r.Record, r.FirstIndex, "the archive "+r.Archive+" is not the file that was written: bring it back from a copy")
+	}
+	return nil
+}
+
+// vault checks every proof in the vault, and that its record is still where it can be found.
+func (w *walk) vault(db *gorm.DB) error {
+	for at := int64(-1); ; {
+		var rows []vaultRow
+		err := db.Select("idx", "id", "tenant", "reason", "until", "proof").Where("idx > ?", at).Order("idx").Limit(verifyBatch).Find(&rows).Error
+		if err != nil {
+			return fmt.Errorf("read the vault: %w", err)
+		}
+		var ids []string
+		for _, r := range rows {
+			ids = append(ids, r.ID)
+		}
+		var there []string
+		if err := db.Model(&eventRow{}).Where("id IN ?", ids).Pluck("id", &there).Error; err != nil {
+			return fmt.Errorf("read the vault: %w", err)
+		}
+		known := make(map[string]bool, len(there))
+		for _, id := range there {
+			known[id] = true
+		}
+		for _, r := range rows {
+			w.vaulted(r, known[r.ID])
+			at = r.Idx
+		}
+		if len(rows) < verifyBatch {
+			return nil
+		}
+	}
+}
+
+func (w *walk) vaulted(r vaultRow, there bool) {
+	bad := func(cause string) { w.problem("vault", r.ID, r.Idx, cause) }
+	if r.Proof == "" {
+		if r.Until > time.Now().UnixMicro() {
+			bad("the record was removed from the vault before its time")
+		}
+		return
+	}
+	var p evidence.Proof
+	if err := json.Unmarshal([]byte(r.Proof), &p); err != nil {
+		bad("the proof in the vault is unreadable")
+		return
+	}
+	t, err := w.v.Open(p.Checkpoint)
+	if err != nil {
+		bad("the proof in the vault: " + err.Error())
+		return
+	}
+	e, err := record.Decode([]byte(p.Record))
+	switch {
+	case p.Index != r.Idx || p.Index >= t.Size || tlog.CheckRecord(p.Hashes, t.Size, t.Root, p.Index, tlog.RecordHash([]byte(p.Record))) != nil:
+		bad("the proof in the vault does not hold")
+	case err != nil || column(e.ID) != r.ID || column(e.Tenant) != r.Tenant:
+		bad("the vault says something else about the record than the record itself")
+	case r.Until < leastUntil(e):
+		bad("the vault gives the record less time than its class has")
+	case !there:
+		bad("the record had to stay and was removed; its proof in the vault still has it")
+	}
+}
+
+// leastUntil is the time up to which no configuration lets a record go.
+func leastUntil(e Event) int64 {
+	until, _ := Retention{}.withDefaults().until(e)
+	return until
+}
+
+// onlyRange checks the records of some positions, and that these, with all that comes before them, are the beginning of what the newest
+// checkpoint covers. What comes before is taken from the stored hashes, which is enough: they have to lead to the same root.
+func (w *walk) onlyRange(ctx context.Context, src VerifySource) (Report, error) {
+	if src.Dir != "" {
+		if _, err := w.pinned(pinDir(src.Dir)); err != nil {
+			return Report{}, err
+		}
+	}
+	db := w.db.WithContext(ctx)
+	_, top, err := latestCheckpoint(db, w.v)
+	if err != nil {
+		return Report{}, fmt.Errorf("verify audit log: %w", err)
+	}
+	first, until := max(src.FirstIndex, 0), min(src.UntilIndex, top.Size)
+	if first >= until {
+		return Report{}, fmt.Errorf("verify audit log: there are no sealed records from %d to %d; the log has %d", src.FirstIndex, src.UntilIndex, top.Size)
+	}
+	w.report.CheckpointSize, w.report.Root, w.report.Sealed = top.Size, hex.EncodeToString(top.Root[:]), until-first
+	w.report.FirstIndex, w.report.UntilIndex = first, until
+	if err := w.readPruned(db, top.Size); err != nil {
+		return Report{}, fmt.Errorf("verify audit log: %w", err)
+	}
+	clear(w.sealed) // the walk begins in the middle
+	if err := w.readRefused(db); err != nil {
+		return Report{}, fmt.Errorf("verify audit log: %w", err)
+	}
+	if w.edge, err = edgeAt(first, newHashReader(db)); err != nil {
+		return Report{}, fmt.Errorf("verify audit log: %w", err)
+	}
+	w.base, w.total, w.partial = first, until-first, true
+	for at := first; at < until; at += verifyBatch {
+		if err := w.batch(db, at, min(at+verifyBatch, until)); err != nil {
+			return Report{}, fmt.Errorf("verify audit log: %w", err)
+		}
+	}
+	if err := w.leadsTo(db, top); err != nil {
+		return Report{}, fmt.Errorf("verify audit log: %w", err)
+	}
+	w.report.OK = len(w.report.Problems) == 0
+	return *w.report, nil
+}
+
+// leadsTo proves that the tree of the walk is the beginning of t, and that the checkpoints outside the database are on the same line.
+func (w *walk) leadsTo(db *gorm.DB, t checkpoint.Tree) error {
+	hashes := newHashReader(db)
+	if w.edge.size < t.Size {
+		proof, err := tlog.ProveTree(t.Size, w.edge.size, hashes)
+		if err != nil {
+			return err
+		}
+		if tlog.CheckTree(proof, t.Size, t.Root, w.edge.size, w.edge.root()) != nil {
+			w.problem("root", "", w.edge.size, "the records checked, and those before them, are not the beginning of what the newest checkpoint covers")
+		}
+	} else if w.edge.root() != t.Root {
+		w.problem("root", "", t.Size, fmt.Sprintf("the records 0 to %d do not give the root that was signed for them", t.Size-1))
+	}
+	for size, root := range w.expected {
+		if size > t.Size {
+			w.problem("truncated", "", t.Size, fmt.Sprintf("the checkpoint file attests %d records, the database has %d", size, t.Size))
+			continue
+		}
+		have, err := tlog.TreeHash(size, hashes)
+		if err != nil {
+			return err
+		}
+		if have != root {
+			w.problem("fork", "", size, fmt.Sprintf("the tree over %d records is not the one that the checkpoint file attests", size))
+		}
+	}
+	return nil
+}
+
+// edgeAt is the right edge of the tree of the first size records, from the stored hashes.
+func edgeAt(size int64, hashes tlog.HashReader) (edge, error) {
+	var indexes []int64
+	for at, level := int64(0), 62; level >= 0; level-- {
+		if size-at >= int64(1)<<level {
+			indexes = append(indexes, tlog.StoredHashIndex(level, at>>level))
+			at += int64(1) << level
+		}
+	}
+	if len(indexes) == 0 {
+		return edge{}, nil
+	}
+	roots, err := hashes.ReadHashes(indexes)
+	return edge{size: size, roots: roots}, err
+}
