@@ -620,6 +620,9 @@ type Finding struct {
 	Class  string `json:"class"`
 	Count  int    `json:"count"`
 
+	// Detector That found it; with the version of its rules
+	Detector *string `json:"detector,omitempty"`
+
 	// Direction request, passage or answer
 	Direction string `json:"direction"`
 }

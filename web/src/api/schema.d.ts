@@ -1208,6 +1208,7 @@ export interface components {
         AuditEvent: {
             schema?: number;
             id: string;
+            salt?: string;
             request?: string;
             stage: components["schemas"]["AuditStage"];
             /**
@@ -1217,10 +1218,13 @@ export interface components {
             time: number;
             tenant?: string;
             project?: string;
+            /** @description Of the replica */
+            region?: string;
             actor?: {
                 kind?: string;
                 id?: string;
                 name?: string;
+                /** @description Keyed digest of whom the caller acts for */
                 on_behalf_of?: string;
             };
             session?: string;
@@ -1237,7 +1241,11 @@ export interface components {
                 digest?: string;
                 precision?: string;
                 template?: string;
+                /** @description Its name in the installation and, where it tells, its version */
                 engine?: string;
+                adapter?: string;
+                /** @description With what the same answer comes again */
+                replay?: string;
             };
             policy?: string;
             policy_digest?: string;
@@ -1245,6 +1253,11 @@ export interface components {
             rollout?: string;
             arm?: string;
             findings?: components["schemas"]["Finding"][] | null;
+            safety?: {
+                direction?: string;
+                id?: string;
+                action?: string;
+            }[] | null;
             decision?: string;
             documents?: string[] | null;
             /** @description What is kept, encrypted, beside the record */
@@ -1274,13 +1287,17 @@ export interface components {
                 energy_method?: string;
             };
             label?: string;
+            /** @description Id of the key that proves the label */
+            label_key?: string;
+            /** @description Id of the key */
+            watermark?: string;
             prompt_digest?: string;
             answer_digest?: string;
             outcome?: string;
             error_kind?: string;
             error_code?: string;
             status?: number;
-            /** @description Microseconds */
+            /** @description Microseconds since the arrival; queue is how long it waited in the engine */
             latency?: {
                 /** Format: int64 */
                 admit?: number;
@@ -1291,6 +1308,33 @@ export interface components {
                 /** Format: int64 */
                 total?: number;
             };
+            /** @description How many microseconds each step took */
+            steps?: {
+                /** Format: int64 */
+                authenticate?: number;
+                /** Format: int64 */
+                limit?: number;
+                /**
+                 * Format: int64
+                 * @description And masking
+                 */
+                policy?: number;
+                /** Format: int64 */
+                route?: number;
+                /** Format: int64 */
+                reserve?: number;
+                /** Format: int64 */
+                retrieve?: number;
+                /**
+                 * Format: int64
+                 * @description Making the admitted record durable
+                 */
+                record?: number;
+                /** Format: int64 */
+                prefill?: number;
+                /** Format: int64 */
+                decode?: number;
+            };
             detail?: {
                 [key: string]: string;
             } | null;
@@ -1299,6 +1343,8 @@ export interface components {
             /** @description request, passage or answer */
             direction: string;
             class: string;
+            /** @description That found it; with the version of its rules */
+            detector?: string;
             /** @description masked, blocked or passed */
             action: string;
             count: number;

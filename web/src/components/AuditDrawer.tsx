@@ -49,6 +49,7 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
     [t('audit.time'), <Time at={e.time} />],
     [t('audit.action'), e.action && `${label('action', e.action)} · ${label('stage', e.stage)}`],
     [t('audit.actor'), e.actor && [e.actor.name, e.actor.id].filter(Boolean).join(' · ')],
+    [t('audit.onBehalfOf'), e.actor?.on_behalf_of && <Typography.Text code copyable>{e.actor.on_behalf_of}</Typography.Text>],
     [t('audit.tenant'), [e.tenant, e.project].filter(Boolean).join(' / ')],
     [t('audit.source'), e.source],
     [t('audit.request'), e.request && <Typography.Link onClick={() => onRequest(e.request!)}>{e.request}</Typography.Link>],
@@ -60,6 +61,7 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
     [t('audit.cost'), e.usage?.currency && `${exactNano(e.usage.cost ?? 0)} ${e.usage.currency}`],
     [t('audit.energy'), e.usage?.energy && `${energy(e.usage.energy, language)} · ${label('method', e.usage.energy_method ?? '')}`],
     [t('audit.latency'), e.latency?.total && duration(e.latency.total, language)],
+    [t('audit.steps'), e.steps && Object.entries(e.steps).map(([step, us]) => <div key={step}>{`${label('step', step)}: ${duration(us, language)}`}</div>)],
     [t('audit.documents'), e.documents?.map((d) => <div key={d}>{d}</div>)],
     [t('audit.leaf'), entry.leaf_hash && <Typography.Text code copyable>{entry.leaf_hash}</Typography.Text>],
   ];
@@ -93,7 +95,7 @@ function KeptTexts({ id }: { id: string }) {
         <div key={x.direction}>
           <Typography.Text strong>{`${label('direction', x.direction)} · ${label('form', x.form.replace('-cut', ''))}`}</Typography.Text>
           {x.form.endsWith('-cut') && <Typography.Text type="warning">{` · ${t('audit.cut')}`}</Typography.Text>}
-          {x.erased ? <Alert type="info" showIcon title={t('audit.erased')} /> : <pre className="code" data-testid={`kept-${x.direction}`}>{x.text}</pre>}
+          {x.erased ? <Alert type="info" showIcon title={t('audit.erased')} /> : <pre className="code" data-testid={`kept-${x.direction}`}>{x.text?.replaceAll('\u0000', '\n')}</pre>}
         </div>
       ))}
     </Flex>

@@ -120,7 +120,7 @@ export function Findings({ findings }: { findings: Schema['Finding'][] }) {
       rowKey={(f) => `${f.direction}/${f.class}/${f.action}`}
       dataSource={findings}
       columns={[
-        { title: t('findings.class'), render: (_, f) => label('class', f.class) },
+        { title: t('findings.class'), render: (_, f) => <>{label('class', f.class)} {f.detector && <Typography.Text type="secondary">{f.detector}</Typography.Text>}</> },
         { title: t('findings.direction'), render: (_, f) => label('direction', f.direction) },
         { title: t('findings.action'), render: (_, f) => <Tag color={f.action === 'blocked' ? 'error' : f.action === 'masked' ? 'blue' : 'default'}>{label('finding', f.action)}</Tag> },
         { title: t('findings.count'), dataIndex: 'count', align: 'right' },
