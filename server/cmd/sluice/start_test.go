@@ -181,7 +181,9 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 	s.run("doctor").wants(t, exitFindings, "newer release")
 
 	change("DELETE FROM goose_db_version WHERE version_id = 99", "UPDATE installation_compatibility SET floor = 8",
-		"DROP TRIGGER audit_events_no_delete", "DROP TRIGGER audit_leaves_no_delete", "DELETE FROM audit_lease WHERE name = 'prune'",
+		"DROP TRIGGER audit_events_no_delete", "DROP TRIGGER audit_leaves_no_delete", "DELETE FROM audit_lease WHERE name <> 'seal'",
+		"ALTER TABLE audit_writers DROP COLUMN drained", "DROP TABLE audit_findings", "DROP TABLE audit_reconciliation",
+		"DROP TABLE audit_contents", "DROP TABLE audit_subject_keys", "DROP TABLE audit_erasures", "DROP TABLE audit_erased_keys",
 		"DROP TABLE audit_prunings", "DROP TABLE audit_pruned", "DROP TABLE audit_vault", "DROP TABLE audit_holds",
 		"DELETE FROM goose_db_version WHERE version_id > 8", "DROP TABLE installation_compatibility", "DROP TABLE audit_cosignatures",
 		"DROP INDEX audit_events_on_behalf_of", "ALTER TABLE audit_events DROP COLUMN on_behalf_of", "ALTER TABLE audit_leaves DROP COLUMN time",
