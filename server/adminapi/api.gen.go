@@ -1262,6 +1262,18 @@ type StepShare struct {
 	Request string `json:"request"`
 }
 
+// SubjectDigest defines model for SubjectDigest.
+type SubjectDigest struct {
+	Digest string `json:"digest"`
+}
+
+// SubjectLookup defines model for SubjectLookup.
+type SubjectLookup struct {
+	// Subject The person as the caller of the model named them
+	Subject string  `json:"subject"`
+	Tenant  *string `json:"tenant,omitempty"`
+}
+
 // System defines model for System.
 type System struct {
 	BuiltAt *string `json:"built_at,omitempty"`
@@ -1518,6 +1530,28 @@ type SearchAuditParams struct {
 	Model   *string `form:"model,omitempty" json:"model,omitempty"`
 	Rollout *string `form:"rollout,omitempty" json:"rollout,omitempty"`
 
+	// Class Class of what was found in a text, such as email
+	Class *string `form:"class,omitempty" json:"class,omitempty"`
+
+	// Text Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// OnBehalfOf Digest of a person for whom somebody acted, as POST /audit/subjects answers it
+	OnBehalfOf *string `form:"on_behalf_of,omitempty" json:"on_behalf_of,omitempty"`
+	Project    *string `form:"project,omitempty" json:"project,omitempty"`
+
+	// Source Address the request came from
+	Source *string `form:"source,omitempty" json:"source,omitempty"`
+
+	// Session Conversation that requests belong to
+	Session *string `form:"session,omitempty" json:"session,omitempty"`
+
+	// Version Version of the model
+	Version *string `form:"version,omitempty" json:"version,omitempty"`
+
+	// Policy Version of the policy
+	Policy *string `form:"policy,omitempty" json:"policy,omitempty"`
+
 	// Cursor `next` of the page before
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1681,6 +1715,9 @@ type EraseSubjectJSONRequestBody = NewErasure
 
 // AddLogCosignatureTextRequestBody defines body for AddLogCosignature for text/plain ContentType.
 type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody
+
+// LookUpSubjectJSONRequestBody defines body for LookUpSubject for application/json ContentType.
+type LookUpSubjectJSONRequestBody = SubjectLookup
 
 // SetBudgetJSONRequestBody defines body for SetBudget for application/json ContentType.
 type SetBudgetJSONRequestBody = NewBudget
@@ -2124,6 +2161,9 @@ type ServerInterface interface {
 	// GetAuditStatus How the audit log is doing on this replica
 	// (GET /audit/status)
 	GetAuditStatus(c *gin.Context, params GetAuditStatusParams)
+	// LookUpSubject The digest by which records name a person
+	// (POST /audit/subjects)
+	LookUpSubject(c *gin.Context)
 	// StartVerification Verify the whole log
 	// (POST /audit/verifications)
 	StartVerification(c *gin.Context)
@@ -2549,6 +2589,70 @@ func (siw *ServerInterfaceWrapper) SearchAudit(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "class" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "class", c.Request.URL.Query(), &params.Class, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter class: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", c.Request.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter text: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "on_behalf_of" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "on_behalf_of", c.Request.URL.Query(), &params.OnBehalfOf, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter on_behalf_of: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "source" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "source", c.Request.URL.Query(), &params.Source, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter source: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "session" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "session", c.Request.URL.Query(), &params.Session, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter session: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "version" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "version", c.Request.URL.Query(), &params.Version, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter version: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "policy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "policy", c.Request.URL.Query(), &params.Policy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter policy: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	// ------------- Optional query parameter "cursor" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -2708,6 +2812,19 @@ func (siw *ServerInterfaceWrapper) GetAuditStatus(c *gin.Context) {
 	}
 
 	siw.Handler.GetAuditStatus(c, params)
+}
+
+// LookUpSubject operation middleware
+func (siw *ServerInterfaceWrapper) LookUpSubject(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.LookUpSubject(c)
 }
 
 // StartVerification operation middleware
@@ -3882,6 +3999,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PUT(options.BaseURL+"/budgets", wrapper.SetBudget)
 	router.GET(options.BaseURL+"/usage", wrapper.ReportUsage)
 	router.GET(options.BaseURL+"/audit/records", wrapper.SearchAudit)
+	router.POST(options.BaseURL+"/audit/subjects", wrapper.LookUpSubject)
 	router.GET(options.BaseURL+"/audit/records/:id", wrapper.GetAuditEvent)
 	router.GET(options.BaseURL+"/audit/records/:id/proof", wrapper.ProveAuditEvent)
 	router.GET(options.BaseURL+"/audit/records/:id/content", wrapper.GetAuditContent)

@@ -20,7 +20,12 @@ func (s *Server) SearchAudit(c *gin.Context, params SearchAuditParams) {
 	q := audit.Query{
 		Tenant: tenantOf(c), Request: deref(params.Request), Actor: deref(params.Actor), Action: deref(params.Action),
 		Stage: audit.Stage(deref(params.Stage)), Outcome: string(deref(params.Outcome)), Model: deref(params.Model), Rollout: deref(params.Rollout),
+		Class: deref(params.Class), Text: deref(params.Text), OnBehalfOf: deref(params.OnBehalfOf), Project: deref(params.Project),
+		Source: deref(params.Source), Session: deref(params.Session), Version: deref(params.Version), Policy: deref(params.Policy),
 		Cursor: deref(params.Cursor), Limit: 50,
+	}
+	if q.OnBehalfOf != "" {
+		about(c, "", map[string]string{"on_behalf_of": q.OnBehalfOf})
 	}
 	if params.Limit != nil {
 		q.Limit = *params.Limit

@@ -75,6 +75,8 @@ type Server struct {
 
 	mu   sync.Mutex // guards jobs
 	jobs []*Verification
+
+	lookups lookups
 }
 
 var _ ServerInterface = (*Server)(nil)

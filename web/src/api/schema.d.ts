@@ -324,6 +324,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/subjects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * The digest by which records name a person
+         * @description Records hold a keyed digest of whom somebody acted for. This answers the digest of a name, to search by. Since it could be used to try names, it is limited to 20 a minute for each caller and recorded with the digest.
+         */
+        post: operations["lookUpSubject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/records/{id}": {
         parameters: {
             query?: never;
@@ -1202,6 +1222,14 @@ export interface components {
          * @enum {string}
          */
         AuditStage: "admitted" | "outcome" | "action";
+        SubjectLookup: {
+            tenant?: string;
+            /** @description The person as the caller of the model named them */
+            subject: string;
+        };
+        SubjectDigest: {
+            digest: string;
+        };
         /** @enum {string} */
         AuditOutcome: "ok" | "refused" | "failed" | "aborted";
         /** @description The canonical record exactly as it was hashed. Text of prompts and answers is not in it. Fields without a value may be absent. */
@@ -2705,6 +2733,21 @@ export interface operations {
                 /** @description Model name as asked */
                 model?: string;
                 rollout?: string;
+                /** @description Class of what was found in a text, such as email */
+                class?: string;
+                /** @description Part of the id or name of the actor, the resource, action, model as asked or routed, error code, rollout, policy, or of a document as collection/document@version, in any case; or a whole request id */
+                text?: string;
+                /** @description Digest of a person for whom somebody acted, as POST /audit/subjects answers it */
+                on_behalf_of?: string;
+                project?: string;
+                /** @description Address the request came from */
+                source?: string;
+                /** @description Conversation that requests belong to */
+                session?: string;
+                /** @description Version of the model */
+                version?: string;
+                /** @description Version of the policy */
+                policy?: string;
                 /** @description `next` of the page before */
                 cursor?: components["parameters"]["Cursor"];
                 limit?: components["parameters"]["Limit"];
@@ -2722,6 +2765,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    lookUpSubject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubjectLookup"];
+            };
+        };
+        responses: {
+            /** @description Digest */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubjectDigest"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
