@@ -34,15 +34,15 @@ func (diskFiles) Create(path string) (file, error) {
 }
 
 func (diskFiles) Open(path string, flag int) (file, error) {
-	return os.OpenFile(path, os.O_WRONLY|flag, 0o600) //nolint:gosec // our own directory, named by the operator
+	return os.OpenFile(path, os.O_WRONLY|flag, 0o600)
 }
 
 func (diskFiles) Rename(from, to string) error {
-	return os.Rename(from, to) //nolint:gosec // our own directory, named by the operator
+	return os.Rename(from, to)
 }
 
 func (diskFiles) SyncDir(path string) error {
-	d, err := os.Open(path) //nolint:gosec // our own directory
+	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}

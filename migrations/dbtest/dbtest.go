@@ -157,7 +157,7 @@ var (
 	counter atomic.Int64
 	server  = sync.OnceValues(startServer)
 	// lifeline is held here because a collected pipe would be closed.
-	lifeline io.Closer //nolint:unused // held so that the pipe stays open
+	lifeline io.Closer
 )
 
 // startServer returns the URL of the maintenance database. A cluster of our own lives as long as the test binary: watchdogs stop it and
