@@ -13,6 +13,12 @@
 // "admitted" record without an outcome, never an answer without a record. After a failed write or fsync the segment is given up:
 // its bytes after the last good fsync are void, and the next Append starts a fresh segment whose header says where it takes over.
 //
+// # Kept texts
+//
+// [Log.AppendWith] keeps a prompt or an answer beside its record, encrypted under a data key of the person it is of; package content has the
+// ciphers. The record commits to the ciphertext, and both become durable in one commit and reach the database in one transaction. [Log.Erase]
+// destroys the keys of a person: the texts are gone, and every proof of every record holds.
+//
 // # Files
 //
 //	<dir>/lock                        held by the one process that may write here
