@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -133,9 +134,10 @@ func crashRun(spec string) error {
 	}
 	plan := c.plan(false)
 	disk, spool, faulty := &faultyFiles{plan: plan}, &faultyFiles{plan: plan}, &faultyDB{plan: c.plan(c.Slow)}
+	started := atomic.Bool{} // a start on a disk that fails is refused, and tested elsewhere
 	if c.Spool != "" {
 		disk.plan = func(op string) mode {
-			if (op == "write" || op == "sync") && rand.IntN(3) == 0 {
+			if (op == "write" || op == "sync") && started.Load() && rand.IntN(3) == 0 {
 				return []mode{failsBefore, failsAfter, failsHalf}[rand.IntN(3)]
 			}
 			return plan(op)
@@ -145,6 +147,7 @@ func crashRun(spec string) error {
 	if err != nil {
 		return err
 	}
+	started.Store(true)
 	l.pins.files = &faultyFiles{plan: plan}
 	l.now = c.clock()
 	var out sync.Mutex
