@@ -170,6 +170,7 @@ type comparison struct {
 	holder   string
 	started  time.Time
 	unbooked map[string]bool // ids of the records whose usage the ledger refused
+	pruned   []span          // of requests whose records are gone for good
 	repaired int64
 }
 
@@ -188,6 +189,9 @@ func (c *comparison) do(ctx context.Context) error {
 	hours, err := c.hours(ctx, last.Positions, size)
 	if err != nil {
 		return fmt.Errorf("read hours: %w", err)
+	}
+	if c.pruned, err = c.store.pruned(ctx); err != nil {
+		return fmt.Errorf("read prunings: %w", err)
 	}
 	if err := c.refused(ctx); err != nil {
 		return err
@@ -470,8 +474,13 @@ func (c *comparison) totals(ctx context.Context, h int64, tenant string, surplus
 			return books, records, err
 		}
 		for _, r := range rows {
+			u, booked := usageOf(outcomes[r.Request])
+			booked = booked && u.Tenant == tenant
+			if !booked && slices.ContainsFunc(c.pruned, func(w span) bool { return w.has(r.At) }) {
+				continue
+			}
 			books.add(r.Prompt, r.Completion, r.Cost)
-			if u, booked := usageOf(outcomes[r.Request]); booked && u.Tenant == tenant {
+			if booked {
 				records.addUsage(u)
 			} else if err := surplus(r.Request); err != nil {
 				return books, records, err
@@ -482,7 +491,7 @@ func (c *comparison) totals(ctx context.Context, h int64, tenant string, surplus
 		}
 	}
 	err = c.eachUnmatched(ctx, span{w.from, w.to + nearBy}, tenant, func(_ audit.Event, u billing.Usage) error {
-		if u.At >= w.from && u.At < w.to {
+		if w.has(u.At) {
 			records.addUsage(u)
 		}
 		return nil

@@ -84,7 +84,7 @@ func (c *comparison) there(ctx context.Context, f findingRow) (bool, error) {
 		}
 		outcomes, err := c.store.outcomes(ctx, []string{f.Item})
 		_, says := usageOf(outcomes[f.Item])
-		return !says, err
+		return !says, err // what is pruned meanwhile stays open: it was wrong
 	case findSums:
 		text, tenant, _ := strings.Cut(f.Item, "/")
 		at, err := time.Parse(time.RFC3339, text)

@@ -82,8 +82,21 @@ func (s reconcileStore) hoursAt(ctx context.Context, from, to int64) (hours []in
 	return hours, err
 }
 
+// pruned returns the times of requests whose records were pruned.
+func (s reconcileStore) pruned(ctx context.Context) ([]span, error) {
+	var rows []struct{ Oldest, Newest int64 }
+	err := s.db.WithContext(ctx).Raw("SELECT oldest, newest FROM audit_prunings").Scan(&rows).Error
+	out := make([]span, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, span{r.Oldest - nearBy, r.Newest + 1})
+	}
+	return out, err
+}
+
 // span is a stretch of time [from, to), in unix microseconds.
 type span struct{ from, to int64 }
+
+func (w span) has(at int64) bool { return at >= w.from && at < w.to }
 
 // halfRow is a record whose other half is looked for.
 type halfRow struct {

@@ -13,8 +13,8 @@ const pictures = process.env.SCREENSHOTS;
 if (pictures) mkdirSync(pictures, { recursive: true });
 
 const words = {
-  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: /^(Complete|Cut at the token limit)$/, masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build', request: 'Request', maxTokens: 'Max tokens', total: 'Total', tokens: 'Tokens', register: 'Register version', version: 'Version', startRollout: 'Start rollout', model: 'Model', candidate: 'Candidate version', minRequests: /^Requests per version/, reason: 'Reason', promote: 'Promote', abort: 'Abort', aborted: 'Aborted', baseline: 'Baseline', history: 'History', ended: 'Your session has ended. Sign in again.' },
-  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: /^(已完成|达到 token 上限而截断)$/, masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', home: '概览', account: '的账号', out: '退出登录', build: '构建信息', request: '请求', maxTokens: '最大 token', total: '合计', tokens: 'Token', register: '登记版本', version: '版本', startRollout: '发起灰度', model: '模型', candidate: '候选版本', minRequests: /^评判前/, reason: '理由', promote: '推进', abort: '中止', aborted: '已中止', baseline: '基线', history: '历史', ended: '会话已结束，请重新登录。' },
+  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: /^(Complete|Cut at the token limit)$/, masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', logState: 'State of the audit log', inOrder: 'All in order', reconciliation: 'Reconciliation', reconcileNow: 'Reconcile now', agree: 'Log and books agree.', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build', request: 'Request', maxTokens: 'Max tokens', total: 'Total', tokens: 'Tokens', register: 'Register version', version: 'Version', startRollout: 'Start rollout', model: 'Model', candidate: 'Candidate version', minRequests: /^Requests per version/, reason: 'Reason', promote: 'Promote', abort: 'Abort', aborted: 'Aborted', baseline: 'Baseline', history: 'History', ended: 'Your session has ended. Sign in again.' },
+  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: /^(已完成|达到 token 上限而截断)$/, masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', logState: '审计日志状态', inOrder: '一切正常', reconciliation: '对账', reconcileNow: '立即对账', agree: '日志与账目一致。', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', home: '概览', account: '的账号', out: '退出登录', build: '构建信息', request: '请求', maxTokens: '最大 token', total: '合计', tokens: 'Token', register: '登记版本', version: '版本', startRollout: '发起灰度', model: '模型', candidate: '候选版本', minRequests: /^评判前/, reason: '理由', promote: '推进', abort: '中止', aborted: '已中止', baseline: '基线', history: '历史', ended: '会话已结束，请重新登录。' },
 };
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {typeof words.en} Words */
@@ -102,11 +102,36 @@ async function audit(page, w, tag) {
   await heading(page, w.audit);
   await page.waitForLoadState('networkidle');
   await picture(page, `${tag}-audit`);
+  await logState(page, w, tag);
   await page.getByRole('button', { name: w.verify }).click();
   await page.getByRole('button', { name: w.start }).click();
   await page.getByText(w.verified).waitFor({ timeout: wait });
   await picture(page, `${tag}-verify`);
   await page.getByRole('dialog').getByRole('button', { name: w.close, exact: true }).last().click();
+}
+
+/** The state of the log is said in words, at the width of a phone too, and log and books agree. @param {Page} page @param {Words} w @param {string} tag */
+async function logState(page, w, tag) {
+  const state = page.getByRole('region', { name: w.logState });
+  await state.getByText(w.inOrder).waitFor();
+  for (const part of ['capture', 'shipping', 'sealing', 'witnesses', 'reconciliation', 'verification']) {
+    const level = await state.locator(`[data-part=${part}]`).getAttribute('data-level');
+    assert.ok(level === 'ok' || level === 'off', `${part} is ${level}`);
+  }
+  const wide = page.viewportSize();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.waitForTimeout(300); // the page is laid out anew
+  const box = await state.boundingBox();
+  assert.ok(box && box.x >= 0 && box.x + box.width <= 390, `the state does not fit a phone: ${JSON.stringify(box)}`);
+  await picture(page, `${tag}-audit-phone`);
+  if (wide) await page.setViewportSize(wide);
+  await state.getByRole('button', { name: w.reconciliation }).click();
+  const dialog = page.getByRole('dialog', { name: w.reconciliation });
+  await dialog.getByRole('button', { name: w.reconcileNow }).click();
+  await dialog.getByRole('status').getByText(w.agree).waitFor({ timeout: wait });
+  await picture(page, `${tag}-reconciliation`);
+  await dialog.getByRole('button', { name: w.close, exact: true }).last().click();
+  await dialog.waitFor({ state: 'hidden' });
 }
 
 /** @param {Page} page @param {Words} w @param {string} tag */

@@ -1,20 +1,22 @@
 import { DownloadOutlined } from '@ant-design/icons';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { Alert, Button, Descriptions, Flex, Modal, Progress, Table, Typography } from 'antd';
+import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { errorFromReply } from '../api/errors';
 import { useLabel, useLanguage } from '../i18n';
 import { download } from '../lib/csv';
-import { count } from '../lib/format';
+import { count, stretch } from '../lib/format';
 import { Failure } from './Failure';
 import { Time } from './Time';
 
 /** Starts a verification of the whole log, follows it, and shows its report. */
 export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onRecord: (id: string) => void }) {
   const { t } = useTranslation();
-  const start = useMutation({ mutationFn: () => call(api.POST('/audit/verifications')) });
+  const [first, setFirst] = useState({ done: 0, at: 0 }); // one may run already
+  const start = useMutation({ mutationFn: () => call(api.POST('/audit/verifications')), onSuccess: (j) => setFirst({ done: j.done, at: Date.now() }) });
   const keep = useMutation({
     mutationFn: () => call(api.GET('/audit/checkpoint')),
     onSuccess: (c) => download(`checkpoint-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.json`, 'application/json', JSON.stringify(c, null, 2)),
@@ -55,12 +57,27 @@ export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onReco
         {start.error && <Failure error={start.error} />}
         {job.error && <Failure error={job.error} retry={() => void job.refetch()} />}
         {data && data.status === 'running' && (
-          <Progress percent={data.total ? Math.floor((data.done / data.total) * 100) : 0} status="active" aria-label={t('verify.progress')} />
+          <>
+            <Progress percent={data.total ? Math.floor((data.done / data.total) * 100) : 0} status="active" aria-label={t('verify.progress')} />
+            <Pace done={data.done} total={data.total} rate={((data.done - first.done) / (job.dataUpdatedAt - first.at)) * 1000} />
+          </>
         )}
         {data?.problem && <Failure error={errorFromReply(data.problem.status, data.problem, data.problem.request_id)} />}
         {data?.report && <Report report={data.report} at={data.finished_at} onRecord={onRecord} />}
       </Flex>
     </Modal>
+  );
+}
+
+/** How fast it goes, and how long it will still take. */
+function Pace({ done, total, rate }: { done: number; total: number; rate: number }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  if (!Number.isFinite(rate) || rate <= 0) return null; // after one look only
+  return (
+    <Typography.Text type="secondary">
+      {t('verify.rate', { done: count(done, language), total: count(total, language), rate: count(Math.round(rate), language), left: stretch(((total - done) / rate) * 1000, language) })}
+    </Typography.Text>
   );
 }
 

@@ -63,6 +63,26 @@ export function duration(us: number, language: Language): string {
   return `${new Intl.NumberFormat(tag(language), { maximumSignificantDigits: 3 }).format(value)} ${unit}`;
 }
 
+/** A stretch of time in its largest unit: 40 seconds, 3 minutes, 2 hours, 5 days. */
+export function stretch(ms: number, language: Language): string {
+  const [value, unit] = inUnits(ms);
+  return new Intl.NumberFormat(tag(language), { style: 'unit', unit, unitDisplay: 'long' }).format(value);
+}
+
+/** How long ago: 3 minutes ago. */
+export function ago(ms: number, language: Language): string {
+  const [value, unit] = inUnits(ms);
+  return new Intl.RelativeTimeFormat(tag(language), { numeric: 'always' }).format(-value, unit);
+}
+
+function inUnits(ms: number): [number, 'second' | 'minute' | 'hour' | 'day'] {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 90) return [seconds, 'second'];
+  if (seconds < 90 * 60) return [Math.round(seconds / 60), 'minute'];
+  if (seconds < 36 * 3600) return [Math.round(seconds / 3600), 'hour'];
+  return [Math.round(seconds / 86400), 'day'];
+}
+
 /** A time in the reader's zone, which is named. Takes RFC 3339 text or Unix microseconds. */
 export function time(at: string | number, language: Language): string {
   const date = toDate(at);

@@ -7,8 +7,10 @@ import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { AuditDrawer } from '../components/AuditDrawer';
+import { AuditStatusPanel } from '../components/AuditStatus';
 import { type Column, DataTable } from '../components/DataTable';
 import { Page, Panel } from '../components/Panel';
+import { ReconcileModal } from '../components/ReconcileModal';
 import { Time } from '../components/Time';
 import { Failure } from '../components/Failure';
 import { VerifyModal } from '../components/VerifyModal';
@@ -37,6 +39,7 @@ export default function Audit() {
   const [language] = useLanguage();
   const mayVerify = useMay('audit.verify');
   const [verifying, setVerifying] = useState(false);
+  const [reconciling, setReconciling] = useState(false);
   const [f, setFilters] = useFilters({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '', cursor: '', event: '' });
   const filter = (change: Partial<typeof f>) => setFilters({ ...change, cursor: '' }); // a cursor belongs to its filters
   const query = {
@@ -133,6 +136,7 @@ export default function Audit() {
       }
     >
       {evidence.error && <Failure error={evidence.error} />}
+      <AuditStatusPanel onFindings={mayVerify ? () => setReconciling(true) : undefined} />
       <Flex gap={8} wrap role="search" aria-label={t('audit.filters')}>
         <DatePicker.RangePicker
           aria-label={t('audit.range')}
@@ -173,6 +177,16 @@ export default function Audit() {
         />
       </Panel>
       {f.event && <AuditDrawer id={f.event} onClose={() => setFilters({ event: '' })} onRequest={(request) => setFilters({ request, cursor: '', event: '' })} />}
+      {reconciling && (
+        <ReconcileModal
+          onClose={() => setReconciling(false)}
+          onRecord={(event) => setFilters({ event })}
+          onRequest={(request) => {
+            setReconciling(false);
+            filter({ request });
+          }}
+        />
+      )}
       {verifying && <VerifyModal onClose={() => setVerifying(false)} onRecord={(event) => setFilters({ event })} />}
     </Page>
   );
