@@ -70,12 +70,11 @@ entities:
 
 // spoken are the headers and the body of a chat of alice's.
 func spoken(stream bool, content string) (body map[string]any, header []string) {
-	return map[string]any{
-			"model": "chat", "stream": stream, "max_tokens": 8, "temperature": 0, "seed": 7, "user": "alice",
-			"messages": []any{map[string]string{"role": "user", "content": content}},
-		}, []string{
-			"X-Sluice-Session", "talk-1", "X-Client-Request-Id", "mine-1", "X-Sluice-Purpose", "support", "X-Sluice-Class", "batch",
-		}
+	body = map[string]any{
+		"model": "chat", "stream": stream, "max_tokens": 8, "temperature": 0, "seed": 7, "user": "alice",
+		"messages": []any{map[string]string{"role": "user", "content": content}},
+	}
+	return body, []string{"X-Sluice-Session", "talk-1", "X-Client-Request-Id", "mine-1", "X-Sluice-Purpose", "support", "X-Sluice-Class", "batch"}
 }
 
 // eventsOf are the records of a request as they were hashed, once there are n.
@@ -108,7 +107,10 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 	var shown struct {
 		Sluice struct {
 			Receipt   string
-			Citations []struct{ Document_ID, Version string } //nolint:revive // the name in JSON
+			Citations []struct {
+				DocumentID string `json:"document_id"`
+				Version    string
+			}
 		}
 	}
 	for line := range strings.Lines(string(r.body)) {
@@ -134,7 +136,7 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 		{Direction: "passage", Class: "cn_mobile", Detector: "cn_mobile@1", Action: "masked", Count: 1},
 		{Direction: "request", Class: "cn_mobile", Detector: "cn_mobile@1", Action: "masked", Count: 1},
 	}
-	want.Documents = []string{"kb/" + cited.Document_ID + "@" + cited.Version + "#0"}
+	want.Documents = []string{"kb/" + cited.DocumentID + "@" + cited.Version + "#0"}
 	want.Usage.Currency, want.Usage.EnergyMethod = "CNY", "declared"
 	want.AnswerDigest = audit.Digest(keys, "demo", answerText(t, r.body))
 	want.Detail = map[string]string{"class": "batch", "client_request": "mine-1", "purpose": "support"}
