@@ -55,13 +55,14 @@ func TestNoSilentSkips(t *testing.T) {
 	}
 }
 
-// skipsIn returns the words of each skip in f, and whether f asks what is required, or for the short or the long run, or is a fuzz target.
+// skipsIn returns the words of each skip in f, and whether f asks what is required, or for the short run, the long run or a
+// benchmark of its own, or is a fuzz target.
 func skipsIn(f *ast.FuncDecl) (skips []string, allowed bool) {
 	allowed = strings.HasPrefix(f.Name.Name, "Fuzz")
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BasicLit:
-			allowed = allowed || strings.Contains(n.Value, "SLUICE_TEST_LONG")
+			allowed = allowed || strings.Contains(n.Value, "SLUICE_TEST_LONG") || strings.Contains(n.Value, "SLUICE_BENCH")
 		case *ast.SelectorExpr:
 			allowed = allowed || n.Sel.Name == "Required" || n.Sel.Name == "Short"
 		case *ast.Ident:
