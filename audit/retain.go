@@ -87,8 +87,7 @@ func retentionOf(e Event) string {
 
 // remoteEngine says whether the engine of a record is not our own: personal data that it was given left the house.
 func remoteEngine(e Event) bool {
-	name, _, _ := strings.Cut(e.Model.Engine, " ")
-	name, _, _ = strings.Cut(name, "@")
+	name, _, _ := strings.Cut(e.Model.Engine, "/") // its version follows
 	return name != "" && name != "native"
 }
 

@@ -37,7 +37,7 @@ func TestRetention(t *testing.T) {
 		"handed on":        {remote, 1096},
 		"masked":           {Event{Model: Model{Engine: "cloud"}, Findings: []Finding{{Action: "masked"}}}, 190},
 		"our own engine":   {Event{Model: Model{Engine: "native"}, Findings: []Finding{{Action: "passed"}}}, 190},
-		"with its version": {Event{Model: Model{Engine: "native 1.2"}, Findings: []Finding{{Action: "passed"}}}, 190},
+		"with its version": {Event{Model: Model{Engine: "native/3"}, Findings: []Finding{{Action: "passed"}}}, 190},
 		"a policy":         {Event{Action: "admin.publishPolicy"}, 1096},
 		"an export":        {Event{Action: "admin.exportAudit"}, 1096},
 	} {
