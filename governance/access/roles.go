@@ -36,6 +36,7 @@ const (
 	AuditWitness      Permission = "audit.witness"
 	AuditContent      Permission = "audit.content"
 	AuditErase        Permission = "audit.erase"
+	AuditHold         Permission = "audit.hold"
 	RolloutRead       Permission = "rollout.read"
 	RolloutWrite      Permission = "rollout.write"
 	CapacityRead      Permission = "capacity.read"
@@ -50,7 +51,7 @@ func Permissions() []Permission {
 	return []Permission{
 		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
-		AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
+		AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
 		PlaygroundUse,
 	}
 }
@@ -77,7 +78,7 @@ func Roles() []Role {
 			AuditWitness, RolloutRead, CapacityRead, SystemRead,
 		}},
 		{identity.RoleCompliance, "Compliance officer", "合规专员", []Permission{
-			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase,
+			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase, AuditHold,
 		}},
 		{identity.RoleWitness, "Witness of the audit log", "审计日志见证方", []Permission{AuditWitness}},
 		{identity.RoleDeveloper, "Developer", "开发者", []Permission{

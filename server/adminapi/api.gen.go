@@ -627,6 +627,30 @@ type Finding struct {
 	Direction string `json:"direction"`
 }
 
+// Hold defines model for Hold.
+type Hold struct {
+	Actor     *string    `json:"actor,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	CreatedBy string     `json:"created_by"`
+	From      *time.Time `json:"from,omitempty"`
+	Id        string     `json:"id"`
+	Reason    string     `json:"reason"`
+
+	// ReleasedAt Absent while it holds
+	ReleasedAt *time.Time `json:"released_at,omitempty"`
+	ReleasedBy *string    `json:"released_by,omitempty"`
+	Request    *string    `json:"request,omitempty"`
+	Tenant     string     `json:"tenant"`
+
+	// To Exclusive
+	To *time.Time `json:"to,omitempty"`
+}
+
+// HoldList defines model for HoldList.
+type HoldList struct {
+	Items []Hold `json:"items"`
+}
+
 // Key defines model for Key.
 type Key struct {
 	CreatedAt time.Time  `json:"created_at"`
@@ -800,6 +824,21 @@ type NewErasure struct {
 	// Subject The person as requests name them: the value of on-behalf-of, else the user, else the id of the API key
 	Subject *string `json:"subject,omitempty"`
 	Tenant  *string `json:"tenant,omitempty"`
+}
+
+// NewHold defines model for NewHold.
+type NewHold struct {
+	// Actor Only records of the key or user with this id
+	Actor  *string    `json:"actor,omitempty"`
+	From   *time.Time `json:"from,omitempty"`
+	Reason string     `json:"reason"`
+
+	// Request Only records of the request with this id
+	Request *string `json:"request,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+
+	// To Exclusive
+	To *time.Time `json:"to,omitempty"`
 }
 
 // NewKey defines model for NewKey.
@@ -1493,6 +1532,18 @@ type ExportAuditParams struct {
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 }
 
+// ListHoldsParams defines parameters for ListHolds.
+type ListHoldsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ReleaseHoldParams defines parameters for ReleaseHold.
+type ReleaseHoldParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // AddLogCosignatureTextBody defines parameters for AddLogCosignature.
 type AddLogCosignatureTextBody = string
 
@@ -1712,6 +1763,9 @@ type DisableUserParams struct {
 
 // EraseSubjectJSONRequestBody defines body for EraseSubject for application/json ContentType.
 type EraseSubjectJSONRequestBody = NewErasure
+
+// CreateHoldJSONRequestBody defines body for CreateHold for application/json ContentType.
+type CreateHoldJSONRequestBody = NewHold
 
 // AddLogCosignatureTextRequestBody defines body for AddLogCosignature for text/plain ContentType.
 type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody
@@ -2134,6 +2188,15 @@ type ServerInterface interface {
 	// ExportAudit An evidence bundle of the tenant's records
 	// (GET /audit/export)
 	ExportAudit(c *gin.Context, params ExportAuditParams)
+	// ListHolds The legal holds of a tenant, newest first
+	// (GET /audit/holds)
+	ListHolds(c *gin.Context, params ListHoldsParams)
+	// CreateHold Keep records of the tenant from being pruned
+	// (POST /audit/holds)
+	CreateHold(c *gin.Context)
+	// ReleaseHold Release a hold
+	// (POST /audit/holds/{id}/release)
+	ReleaseHold(c *gin.Context, id IdPath, params ReleaseHoldParams)
 	// GetLogCheckpoint The newest checkpoint with the cosignatures of the witnesses
 	// (GET /audit/log/checkpoint)
 	GetLogCheckpoint(c *gin.Context)
@@ -2416,6 +2479,82 @@ func (siw *ServerInterfaceWrapper) ExportAudit(c *gin.Context) {
 	}
 
 	siw.Handler.ExportAudit(c, params)
+}
+
+// ListHolds operation middleware
+func (siw *ServerInterfaceWrapper) ListHolds(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListHoldsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListHolds(c, params)
+}
+
+// CreateHold operation middleware
+func (siw *ServerInterfaceWrapper) CreateHold(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateHold(c)
+}
+
+// ReleaseHold operation middleware
+func (siw *ServerInterfaceWrapper) ReleaseHold(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReleaseHoldParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReleaseHold(c, id, params)
 }
 
 // GetLogCheckpoint operation middleware
@@ -4005,6 +4144,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/audit/records/:id/content", wrapper.GetAuditContent)
 	router.GET(options.BaseURL+"/audit/erasures", wrapper.ListErasures)
 	router.POST(options.BaseURL+"/audit/erasures", wrapper.EraseSubject)
+	router.GET(options.BaseURL+"/audit/holds", wrapper.ListHolds)
+	router.POST(options.BaseURL+"/audit/holds", wrapper.CreateHold)
+	router.POST(options.BaseURL+"/audit/holds/:id/release", wrapper.ReleaseHold)
 	router.GET(options.BaseURL+"/audit/export", wrapper.ExportAudit)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)
 	router.GET(options.BaseURL+"/audit/status", wrapper.GetAuditStatus)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,11 +21,13 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "Verify the audit log / 校验审计日志"}
 	var verifier string
 	var asJSON bool
+	var firstIndex, untilIndex int64
 	verify := &cobra.Command{
 		Use: "verify", Short: "Check every record, the tree and the checkpoints / 校验每条记录、树与检查点", Args: exactly(0),
 		Long: `Works on a running and on a stopped installation and changes nothing. Exit code 3: problems were found.
+With --from-index or --to-index only these records are checked, and that they, with all before them, are what the newest checkpoint covers.
 With --key the checkpoints are verified with that key alone, so an auditor need not trust the installation's own.
-可在运行中或停止的安装上执行，不做任何更改。退出码 3 表示发现问题。`,
+可在运行中或停止的安装上执行，不做任何更改。退出码 3 表示发现问题。给出 --from-index 或 --to-index 时仅校验该区间，以及其与之前的记录正是最新检查点所覆盖的内容。`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {
@@ -54,7 +57,11 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			if show := a.progress("records", "条记录"); show != nil {
 				progress = func(done, total int64) { show(int(done), int(total)) }
 			}
-			report, err := audit.Verify(cmd.Context(), server.VerifySource(cfg, db, verifier), progress)
+			source := server.VerifySource(cfg, db, verifier)
+			if source.FirstIndex, source.UntilIndex, err = indexRange(cmd, firstIndex, untilIndex); err != nil {
+				return err
+			}
+			report, err := audit.Verify(cmd.Context(), source, progress)
 			if isTerminal(a.env.stderr) {
 				fmt.Fprintln(a.env.stderr)
 			}
@@ -65,6 +72,8 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 		},
 	}
 	verify.Flags().StringVar(&verifier, "key", "", "verifier `KEY` of the checkpoints, as sluice audit key printed it / 校验公钥")
+	verify.Flags().Int64Var(&firstIndex, "from-index", 0, "check from the record at this `INDEX` / 起始序号")
+	verify.Flags().Int64Var(&untilIndex, "to-index", 0, "check up to, but not including, this `INDEX` / 结束序号（不含）")
 	verify.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON / 以 JSON 输出报告")
 
 	key := &cobra.Command{
@@ -86,7 +95,7 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			return nil
 		},
 	}
-	cmd.AddCommand(verify, key, a.exportCommand(), a.reconcileCommand(), a.eraseCommand(), a.adoptCommand(), a.witnessCommand())
+	cmd.AddCommand(verify, key, a.exportCommand(), a.reconcileCommand(), a.eraseCommand(), a.pruneCommand(), a.holdCommand(), a.adoptCommand(), a.witnessCommand())
 	return cmd
 }
 
@@ -112,6 +121,20 @@ DIR 为不再恢复的副本的审计目录、其备用目录或其副本。其�
 			return nil
 		},
 	}
+}
+
+// indexRange is the range to check, 0 to 0 for all.
+func indexRange(cmd *cobra.Command, first, until int64) (int64, int64, error) {
+	if !cmd.Flags().Changed("from-index") && !cmd.Flags().Changed("to-index") {
+		return 0, 0, nil
+	}
+	if !cmd.Flags().Changed("to-index") {
+		until = math.MaxInt64
+	}
+	if first < 0 || until <= first {
+		return 0, 0, errors.New("--to-index must lie behind --from-index, and neither below 0")
+	}
+	return first, until, nil
 }
 
 // describe puts a problem into one line, without the names it does not have.
@@ -140,6 +163,12 @@ func (a *app) printReport(r audit.Report, asJSON bool) error {
 		}
 		fmt.Fprintf(a.env.stdout, "%s\nrecords %d (sealed %d, waiting %d, in the write-ahead log %d), checkpoint size %d, root %s\n",
 			verdict, r.Records, r.Sealed, r.Unsealed, r.WALRecords, r.CheckpointSize, r.Root)
+		if r.UntilIndex != 0 {
+			fmt.Fprintf(a.env.stdout, "only the records from index %d to %d were checked\n", r.FirstIndex, r.UntilIndex-1)
+		}
+		if r.Least > 0 {
+			fmt.Fprintf(a.env.stdout, "records below index %d were pruned, but for those that are kept; the tree over them was checked by its hashes\n", r.Least)
+		}
 		for _, w := range r.Witnessed {
 			fmt.Fprintf(a.env.stdout, "witness %s: cosigned up to record %d, at %s\n", w.Witness, w.Size, w.Time.Format(time.RFC3339))
 		}

@@ -426,6 +426,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audit/holds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The legal holds of a tenant, newest first */
+        get: operations["listHolds"];
+        put?: never;
+        /**
+         * Keep records of the tenant from being pruned
+         * @description When others of their time are pruned, the records that it selects stay, with their proofs, until it is released. It blocks nothing else. What was pruned before is in the archives.
+         */
+        post: operations["createHold"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/holds/{id}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Release a hold */
+        post: operations["releaseHold"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit/export": {
         parameters: {
             query?: never;
@@ -1439,6 +1477,47 @@ export interface components {
         };
         ErasureList: {
             items: components["schemas"]["Erasure"][];
+        };
+        NewHold: {
+            tenant?: string;
+            /** @description Only records of the request with this id */
+            request?: string;
+            /** @description Only records of the key or user with this id */
+            actor?: string;
+            /** Format: date-time */
+            from?: string;
+            /**
+             * Format: date-time
+             * @description Exclusive
+             */
+            to?: string;
+            reason: string;
+        };
+        Hold: {
+            id: string;
+            tenant: string;
+            request?: string;
+            actor?: string;
+            /** Format: date-time */
+            from?: string;
+            /**
+             * Format: date-time
+             * @description Exclusive
+             */
+            to?: string;
+            reason: string;
+            /** Format: date-time */
+            created_at: string;
+            created_by: string;
+            /**
+             * Format: date-time
+             * @description Absent while it holds
+             */
+            released_at?: string;
+            released_by?: string;
+        };
+        HoldList: {
+            items: components["schemas"]["Hold"][];
         };
         AuditProof: {
             id: string;
@@ -2917,6 +2996,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Erasure"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listHolds: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The holds, those that were released too */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HoldList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    createHold: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewHold"];
+            };
+        };
+        responses: {
+            /** @description Held */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Hold"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    releaseHold: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Released */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Hold"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

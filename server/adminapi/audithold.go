@@ -1,0 +1,62 @@
+package adminapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/audit"
+)
+
+// ListHolds implements GET /audit/holds.
+func (s *Server) ListHolds(c *gin.Context, _ ListHoldsParams) {
+	list, err := s.deps.Audit.Holds(c.Request.Context(), tenantOf(c))
+	out := HoldList{Items: []Hold{}}
+	for _, h := range list {
+		out.Items = append(out.Items, holdView(h))
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+// CreateHold implements POST /audit/holds.
+func (s *Server) CreateHold(c *gin.Context) {
+	in, err := decode[NewHold](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	h := audit.Hold{Tenant: tenantOf(c), Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
+	if in.From != nil {
+		h.From = in.From.UnixMicro()
+	}
+	if in.To != nil {
+		h.To = in.To.UnixMicro()
+	}
+	about(c, "", map[string]string{"reason": clip(in.Reason, maxResource)})
+	h, err = s.deps.Audit.Hold(c.Request.Context(), h)
+	if err == nil {
+		about(c, h.ID, map[string]string{"reason": clip(in.Reason, maxResource)})
+	}
+	s.reply(c, http.StatusCreated, holdView(h), err)
+}
+
+// ReleaseHold implements POST /audit/holds/{id}/release.
+func (s *Server) ReleaseHold(c *gin.Context, id IdPath, _ ReleaseHoldParams) {
+	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), tenantOf(c), id, caller(c).Name)
+	s.reply(c, http.StatusOK, holdView(h), err)
+}
+
+func holdView(h audit.Hold) Hold {
+	moment := func(us int64) *time.Time {
+		if us == 0 {
+			return nil
+		}
+		t := time.UnixMicro(us).UTC()
+		return &t
+	}
+	return Hold{
+		Id: h.ID, Tenant: h.Tenant, Request: optional(h.Request), Actor: optional(h.Actor), From: moment(h.From), To: moment(h.To), Reason: h.Reason,
+		CreatedAt: time.UnixMicro(h.Created).UTC(), CreatedBy: h.CreatedBy, ReleasedAt: moment(h.Released), ReleasedBy: optional(h.ReleasedBy),
+	}
+}

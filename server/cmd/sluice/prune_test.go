@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sluice-project/sluice/audit"
+)
+
+// An operator holds records, sees and releases the hold, asks what is due, and checks a range: beside nothing but the database, and each act is
+// recorded.
+func TestHoldAndPrune(t *testing.T) {
+	s := newSite(t, nil, quiet)
+	if err := s.up().stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.run("audit", "hold").wants(t, exitFailed, "reason")
+	s.run("audit", "hold", "--list", "--reason", "x").wants(t, exitFailed, "want --reason")
+	s.run("audit", "hold", "--reason", "case 17", "--from", "yesterday").wants(t, exitFailed, "--from")
+	made := s.run("audit", "hold", "--tenant", "demo", "--from", "2026-11-01", "--reason", "case 17")
+	made.wants(t, exitOK, "case 17")
+	var h audit.Hold
+	if err := json.Unmarshal([]byte(made.out), &h); err != nil || h.Tenant != "demo" || h.Released != 0 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	s.run("audit", "hold", "--list").wants(t, exitOK, h.ID)
+	s.run("audit", "hold", "--release", h.ID).wants(t, exitOK, "released")
+	s.run("audit", "hold", "--release", h.ID).wants(t, exitFailed, "released before")
+	s.run("audit", "prune", "--dry-run").wants(t, exitOK, "nothing")
+	s.run("audit", "prune").wants(t, exitFailed, "archive_dir")
+	s.run("audit", "verify", "--from-index", "0", "--to-index", "2").wants(t, exitOK, "only the records from index 0 to 1")
+	s.run("audit", "verify", "--from-index", "1").wants(t, exitOK, "OK")
+	s.run("audit", "verify", "--from-index", "2", "--to-index", "2").wants(t, exitFailed, "must lie behind")
+	all := s.run("audit", "verify")
+	all.wants(t, exitOK, "OK")
+	if strings.Contains(all.out, "only the records") {
+		t.Error(all.out)
+	}
+}

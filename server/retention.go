@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/server/config"
+)
+
+// Prune archives and removes the audit records whose time is over; see [audit.Log.Prune].
+func Prune(ctx context.Context, cfg *config.Config, log *slog.Logger) (done []audit.Pruning, err error) {
+	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
+		done, err = l.Prune(ctx, by.Name)
+		return err
+	})
+	return done, err
+}
+
+// Prunable says what Prune would remove, and removes nothing.
+func Prunable(ctx context.Context, cfg *config.Config, log *slog.Logger) (due audit.Pruning, err error) {
+	err = withLog(ctx, cfg, log, func(l *audit.Log, _ audit.Actor) error {
+		due, err = l.Due(ctx)
+		return err
+	})
+	return due, err
+}
+
+// Holds returns the legal holds of a tenant, of all for "".
+func Holds(ctx context.Context, cfg *config.Config, tenant string, log *slog.Logger) (list []audit.Hold, err error) {
+	err = withLog(ctx, cfg, log, func(l *audit.Log, _ audit.Actor) error {
+		list, err = l.Holds(ctx, tenant)
+		return err
+	})
+	return list, err
+}
+
+// Hold keeps records from being pruned, after a record of it.
+func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, log *slog.Logger) (out audit.Hold, err error) {
+	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
+		h.CreatedBy = by.Name
+		if err := recordHold(ctx, l, by, "admin.createHold", h.Tenant, "", h.Reason); err != nil {
+			return err
+		}
+		out, err = l.Hold(ctx, h)
+		return err
+	})
+	return out, err
+}
+
+// ReleaseHold ends a hold, after a record of it.
+func ReleaseHold(ctx context.Context, cfg *config.Config, id string, log *slog.Logger) (out audit.Hold, err error) {
+	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
+		if err := recordHold(ctx, l, by, "admin.releaseHold", "", id, ""); err != nil {
+			return err
+		}
+		out, err = l.ReleaseHold(ctx, "", id, by.Name)
+		return err
+	})
+	return out, err
+}
+
+// recordHold makes it durable that somebody holds or releases records.
+func recordHold(ctx context.Context, l *audit.Log, by audit.Actor, action, tenant, id, reason string) error {
+	e := audit.Event{Stage: audit.StageAction, Tenant: tenant, Actor: by, Action: action, Resource: id, Dialect: "command", Decision: "allow", Outcome: "ok"}
+	if reason != "" {
+		e.Detail = map[string]string{"reason": reason}
+	}
+	_, err := l.Append(ctx, e)
+	if err == nil {
+		err = l.Flush(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("record the hold: %w", err)
+	}
+	return nil
+}
