@@ -47,7 +47,7 @@ func (l *Log) exportUnder(ctx context.Context, w io.Writer, x Export, text strin
 	m, err := evidence.WriteBundle(w, evidence.BundleConfig{
 		Tenant: x.Tenant, From: x.From, To: x.To, By: x.By, Created: time.UnixMicro(l.now().UnixMicro()), Signer: l.signer, Checkpoint: text, Tree: t,
 		Key: l.key, Least: x.first, Until: x.until,
-	}, l.store.sealed(ctx, t.Size, x), l.store.hashes(ctx))
+	}, l.store.sealed(ctx, t.Size, x), l.treeHashes(ctx))
 	if err != nil {
 		return evidence.Manifest{}, fmt.Errorf("export audit records: %w", err)
 	}

@@ -65,6 +65,15 @@ func TestNationalSuite(t *testing.T) {
 	if err != nil || !report.OK || report.Manifest.Hash != "sha256" {
 		t.Errorf("%+v, %v", report, err)
 	}
+	tiles := t.TempDir()
+	tree, err := server.ExportTiles(t.Context(), in.cfg, tiles, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, err := os.ReadFile(filepath.Join(tiles, "checkpoint"))
+	if got, oerr := verifier.Open(string(note)); err != nil || oerr != nil || got != tree || tree.Size < report.Size {
+		t.Errorf("%s: %+v, %v %v", note, got, err, oerr)
+	}
 	if r := check(t, in.cfg); !r.OK || len(r.Witnessed) != 1 || r.Witnessed[0].Size == 0 {
 		t.Errorf("%+v", r)
 	}

@@ -15,15 +15,22 @@ import (
 )
 
 func (a *app) exportCommand() *cobra.Command {
-	var from, to, tenant, out string
+	var from, to, tenant, out, tiles string
 	cmd := &cobra.Command{
 		Use: "export", Short: "Write an evidence bundle that proves records offline / 导出可离线校验的证据包", Args: exactly(0),
 		Long: `Writes a zip with the sealed records, their proofs, the signed checkpoint and tables for people. Whoever has the public key of the log
 (sluice audit key) checks it with sluice-verify, without this installation. The export is itself recorded.
-将已封存的记录、证明、已签名的检查点及供人阅读的表格写入 zip。持有日志公钥（sluice audit key）者可用 sluice-verify 离线校验。导出行为本身也会记录。`,
+将已封存的记录、证明、已签名的检查点及供人阅读的表格写入 zip。持有日志公钥（sluice audit key）者可用 sluice-verify 离线校验。导出行为本身也会记录。
+
+With --tiles the whole log goes into a directory as C2SP tlog-tiles, which other programs read; a later run adds what is new.
+使用 --tiles 时，整个日志以 C2SP tlog-tiles 格式写入目录，供其他程序读取；再次运行会补充新增部分。`,
 		Example: `  sluice audit export --out evidence.zip
-  sluice audit export --from 2026-11-01 --to 2026-12-01 --tenant demo --out november.zip`,
+  sluice audit export --from 2026-11-01 --to 2026-12-01 --tenant demo --out november.zip
+  sluice audit export --tiles /srv/tiles`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if tiles != "" {
+				return a.exportTiles(cmd.Context(), tiles)
+			}
 			x := audit.Export{Tenant: tenant}
 			var err error
 			if x.From, err = moment("from", from); err != nil {
@@ -42,6 +49,10 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "", "`TIME` behind the last / 结束时间（不含）")
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only records of this tenant / 仅此租户")
 	cmd.Flags().StringVar(&out, "out", "evidence.zip", "`FILE` to write; it must not exist / 输出文件")
+	cmd.Flags().StringVar(&tiles, "tiles", "", "write the whole log into `DIR` as tiles, in place of a bundle / 将整个日志以分片格式写入目录")
+	for _, other := range []string{"out", "from", "to", "tenant"} {
+		cmd.MarkFlagsMutuallyExclusive("tiles", other)
+	}
 	return cmd
 }
 
@@ -56,6 +67,22 @@ func moment(flag, text string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("--%s %q: want 2026-11-22 or 2026-11-22T08:00:00+08:00", flag, text)
+}
+
+func (a *app) exportTiles(ctx context.Context, dir string) error {
+	cfg, err := a.load(nil)
+	if err != nil {
+		return err
+	}
+	if err := databaseThere(cfg); err != nil {
+		return err
+	}
+	t, err := server.ExportTiles(ctx, cfg, dir, slog.New(slog.NewTextHandler(a.env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.env.stdout, "%s: %d records as tiles, root %x\n", dir, t.Size, t.Root[:])
+	return nil
 }
 
 // export writes the bundle and checks it before it leaves: a file that stays is one that verifies.
