@@ -136,7 +136,7 @@ func (w *wal) dropCuts() error {
 		return fmt.Errorf("remove cut records: %w", err)
 	}
 	for _, path := range paths {
-		b, err := os.ReadFile(path) //nolint:gosec // our own directory
+		b, err := os.ReadFile(path)
 		if err == nil && bytes.Contains(b, []byte(keyMagic)) {
 			err = w.files.Remove(path)
 		}

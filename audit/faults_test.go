@@ -517,7 +517,7 @@ func TestAppendAfterCloseAndCancelledContext(t *testing.T) {
 func TestTornTail(t *testing.T) {
 	var b []byte
 	name := "0123456789abcdef0123456789abcdef-00000001.log"
-	b = appendHeader(b, name, 1)
+	b = segmentHeader(name, 1)
 	var ends []int
 	for seq := range uint64(4) {
 		payload, err := record.Encode(recordtest.Sample(int(seq)))
@@ -612,7 +612,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 
 func FuzzParseSegment(f *testing.F) {
 	name := "0123456789abcdef0123456789abcdef-00000001.log"
-	good := appendFrame(appendFrame(appendHeader(nil, name, 5), 5, []byte(`{}`)), 6, []byte("x"))
+	good := appendFrame(appendFrame(segmentHeader(name, 5), 5, []byte(`{}`)), 6, []byte("x"))
 	f.Add(good)
 	f.Add(good[:len(good)-1])
 	f.Add([]byte(headerMagic))

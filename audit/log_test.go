@@ -138,7 +138,7 @@ func TestSegmentsRetiredWhileRead(t *testing.T) {
 	for n := range 3 {
 		path := segmentPath(dir, writer, n+1)
 		first := uint64(1 + 10*n)
-		b := appendHeader(nil, filepath.Base(path), first)
+		b := segmentHeader(filepath.Base(path), first)
 		for seq := first; seq < first+10; seq++ {
 			b = appendFrame(b, seq, []byte("x"))
 		}

@@ -172,7 +172,7 @@ func TestAlteredInTheLog(t *testing.T) {
 		must(t, err)
 		img := parseSegment(filepath.Base(seg.path), whole)
 		for at, altered := range receipts {
-			b := appendHeader(nil, filepath.Base(seg.path), img.first)
+			b := segmentHeader(filepath.Base(seg.path), img.first)
 			for n, f := range img.frames {
 				if n == at {
 					f.payload = bytes.Replace(f.payload, []byte("10.0.0.1"), []byte("10.0.0.2"), 1)

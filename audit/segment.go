@@ -52,11 +52,9 @@ func checksum(parts ...[]byte) uint32 {
 	return sum
 }
 
-func appendHeader(b []byte, name string, first uint64) []byte {
-	start := len(b)
-	b = append(b, headerMagic...)
-	b = binary.LittleEndian.AppendUint64(b, first)
-	return binary.LittleEndian.AppendUint32(b, checksum(b[start:], []byte(name)))
+func segmentHeader(name string, first uint64) []byte {
+	b := binary.LittleEndian.AppendUint64([]byte(headerMagic), first)
+	return binary.LittleEndian.AppendUint32(b, checksum(b, []byte(name)))
 }
 
 func appendFrame(b []byte, seq uint64, payload []byte) []byte {

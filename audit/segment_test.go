@@ -26,7 +26,7 @@ func ciphertext(s string) attachment { return attachment{contentMagic, []byte(s)
 
 // TestTornTailWithTexts cuts the last write at every byte: a record counts with all that stands before it or not at all.
 func TestTornTailWithTexts(t *testing.T) {
-	b := appendHeader(nil, segmentTestName, 1)
+	b := segmentHeader(segmentTestName, 1)
 	var ends []int
 	for seq := range uint64(4) {
 		b = attach(b, seq+1, "the record itself", key("a wrapped key"), ciphertext("a ciphertext"), ciphertext("another"))
@@ -55,7 +55,7 @@ func TestTornTailWithTexts(t *testing.T) {
 }
 
 func TestWhatStandsBeforeARecord(t *testing.T) {
-	head := slices.Clip(appendHeader(nil, segmentTestName, 5))
+	head := slices.Clip(segmentHeader(segmentTestName, 5))
 	good := slices.Clip(attach(head, 5, "r", key("k"), ciphertext("c")))
 	spoilt := slices.Clone(good)
 	spoilt[len(head)+frameHead] ^= 1 // in the key
@@ -132,7 +132,7 @@ func TestTextsTakenOutOfTheLog(t *testing.T) {
 		"all": nil, "a text": f.attached[:2], "the key": f.attached[1:], "a text for another": {f.attached[0], f.attached[1], ciphertext("else")},
 		"a text more": append(slices.Clone(f.attached), ciphertext("more")),
 	} {
-		must(t, os.WriteFile(seg.path, attach(appendHeader(nil, name, 1), 1, string(f.payload), attached...), 0o600))
+		must(t, os.WriteFile(seg.path, attach(segmentHeader(name, 1), 1, string(f.payload), attached...), 0o600))
 		again, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{}, diskFiles{})
 		must(t, err)
 		if err := again.Flush(t.Context()); err == nil || count(t, db, "audit_events") != 0 {
@@ -169,7 +169,7 @@ func TestTextsCountAgainstTheBudget(t *testing.T) {
 }
 
 func FuzzParseSegmentWithTexts(f *testing.F) {
-	good := attach(attach(appendHeader(nil, segmentTestName, 5), 5, "{}", key("k"), ciphertext("c"), ciphertext("d")), 6, "x")
+	good := attach(attach(segmentHeader(segmentTestName, 5), 5, "{}", key("k"), ciphertext("c"), ciphertext("d")), 6, "x")
 	f.Add(good)
 	f.Add(good[:len(good)-1])
 	f.Add(good[:headerSize+2*frameHead+2])
@@ -182,7 +182,7 @@ func FuzzParseSegmentWithTexts(f *testing.F) {
 		if img.end > int64(len(b)) || img.damage == whole && img.end != int64(len(b)) {
 			t.Fatalf("%d of %d bytes, damage %d", img.end, len(b), img.damage)
 		}
-		again := appendHeader(nil, segmentTestName, img.first)
+		again := segmentHeader(segmentTestName, img.first)
 		for i, fr := range img.frames {
 			if fr.seq != img.first+uint64(i) {
 				t.Fatal("sequence is not contiguous")

@@ -226,7 +226,7 @@ func (w *wal) write(seg *segment, first uint64, batch []*waiter) (*segment, int6
 			return nil, 0, err
 		}
 		seg = next
-		buf = appendHeader(buf, filepath.Base(seg.path), first)
+		buf = segmentHeader(filepath.Base(seg.path), first)
 	}
 	for i, p := range batch {
 		for _, a := range p.attached {
