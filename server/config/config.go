@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
@@ -237,6 +238,8 @@ func (c Config) Validate() error {
 	}
 	for i, r := range c.Engines.Remote {
 		key(fmt.Sprintf("engines.remote[%d].name", i), r.Name != "", "must be set: model versions refer to it")
+		key(fmt.Sprintf("engines.remote[%d].name", i), r.Name != "native" && !strings.Contains(r.Name, "/"),
+			"must not be native, which is the engine of this process, nor hold a slash, behind which records name a version")
 		add(fmt.Sprintf("engines.remote[%d]", i), r.Validate())
 	}
 	add("rag", c.RAG.Validate())

@@ -98,6 +98,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		"wrong type":               {"drain_timeout: soon\n", nil, []string{"drain_timeout"}},
 		"several faults, all told": {"listen: nowhere\nlog: {level: loud}\ntls: {cert_file: a}\n", nil, []string{"listen:", "log.level:", "tls:"}},
 		"a duration without unit":  {"drain_timeout: 30\n", nil, []string{"drain_timeout", "30s"}},
+		"our own engine's name":    {"engines: {remote: [{name: native, base_url: https://h/v1, models: [{id: m}]}]}\n", nil, []string{"engines.remote[0].name", "native"}},
+		"a name with a version":    {"engines: {remote: [{name: native/1, base_url: https://h/v1, models: [{id: m}]}]}\n", nil, []string{"engines.remote[0].name", "slash"}},
 		"one in a list":            {"engines: {remote: [{name: a, base_url: https://h/v1, models: [{id: m}], idle_timeout: 60}]}\n", nil, []string{"idle_timeout", "60s"}},
 		"a typo like a service":    {"", []string{"SLUICE_WORKFLOW_EMBEDDED_PORT=7233"}, []string{"SLUICE_WORKFLOWS_EMBEDDED_PORT"}},
 		"a plan for the embedded":  {"workflows: {capacity: {timezone: Asia/Nowhere, peak_concurrency: 8, valley_concurrency: 2}}\n", nil, []string{"workflows.capacity", "timezone"}},
