@@ -26,11 +26,10 @@ const stages = ['admitted', 'outcome', 'action'] as const;
 const outcomes = ['ok', 'refused', 'failed', 'aborted'] as const;
 const outcomeColors: Record<string, string> = { ok: 'success', refused: 'warning', failed: 'error', aborted: 'default' };
 
-/** The acts that have a name, as the log writes them. */
-function useActions(): string[] {
+/** The names that have a label, as the log writes them but for marks. */
+function useNames(key: string): string[] {
   const { i18n } = useTranslation();
-  const names = i18n.getResource('en', 'translation', 'label.action') as Record<string, string>;
-  return Object.keys(names).map((name) => name.replace('_', '.')); // the first mark only: names of operations have none
+  return Object.keys(i18n.getResource('en', 'translation', key) as Record<string, string>);
 }
 
 export default function Audit() {
@@ -40,7 +39,7 @@ export default function Audit() {
   const mayVerify = useMay('audit.verify');
   const [verifying, setVerifying] = useState(false);
   const [reconciling, setReconciling] = useState(false);
-  const [f, setFilters] = useFilters({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '', cursor: '', event: '' });
+  const [f, setFilters] = useFilters({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '', class: '', text: '', person: '', cursor: '', event: '' });
   const filter = (change: Partial<typeof f>) => setFilters({ ...change, cursor: '' }); // a cursor belongs to its filters
   const query = {
     from: f.from || undefined,
@@ -52,6 +51,9 @@ export default function Audit() {
     outcome: outcomes.find((o) => o === f.outcome),
     model: f.model || undefined,
     rollout: f.rollout || undefined,
+    class: f.class || undefined,
+    text: f.text || undefined,
+    on_behalf_of: f.person || undefined,
     cursor: f.cursor || undefined,
     limit: 50,
   };
@@ -65,8 +67,14 @@ export default function Audit() {
     mutationFn: () => call(api.GET('/audit/export', { params: { query: { from: query.from, to: query.to } }, parseAs: 'blob' })),
     onSuccess: (zip) => download(`evidence-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.zip`, 'application/zip', zip),
   });
-  const actions = useActions();
-  const filtered = [f.from, f.to, f.request, f.actor, f.action, f.stage, f.outcome, f.model, f.rollout].some(Boolean);
+  // A name is asked for in a body and never stands in an address: the filter is its digest.
+  const person = useMutation({
+    mutationFn: (subject: string) => call(api.POST('/audit/subjects', { body: { subject } })),
+    onSuccess: ({ digest }) => filter({ person: digest }),
+  });
+  const actions = useNames('label.action').map((name) => name.replace('_', '.')); // the first mark only: names of operations have none
+  const classes = useNames('label.class');
+  const filtered = [f.from, f.to, f.request, f.actor, f.action, f.stage, f.outcome, f.model, f.rollout, f.class, f.text, f.person].some(Boolean);
 
   const columns: Column<Entry>[] = [
     { key: 'time', title: t('audit.time'), render: (e) => <Time at={e.event.time} />, csv: (e) => iso(e.event.time) },
@@ -114,7 +122,7 @@ export default function Audit() {
     },
     { key: 'request', title: t('audit.request'), render: (e) => e.event.request && <Typography.Text code>{e.event.request}</Typography.Text>, csv: (e) => e.event.request ?? '' },
   ];
-  const search = (name: 'request' | 'actor' | 'model' | 'rollout') => (
+  const search = (name: 'request' | 'actor' | 'model' | 'rollout' | 'text') => (
     <Input.Search key={name + f[name]} allowClear aria-label={t(`audit.${name}`)} placeholder={t(`audit.${name}`)} defaultValue={f[name]} onSearch={(v) => filter({ [name]: v.trim() })} style={{ width: 180 }} />
   );
 
@@ -136,6 +144,7 @@ export default function Audit() {
       }
     >
       {evidence.error && <Failure error={evidence.error} />}
+      {person.error && <Failure error={person.error} />}
       <AuditStatusPanel onFindings={mayVerify ? () => setReconciling(true) : undefined} />
       <Flex gap={8} wrap role="search" aria-label={t('audit.filters')}>
         <DatePicker.RangePicker
@@ -158,8 +167,23 @@ export default function Audit() {
           onChange={(v?: string) => filter({ action: v ?? '' })}
           options={actions.map((a) => ({ value: a, label: label('action', a) }))}
         />
-        {(['request', 'actor', 'model', 'rollout'] as const).map(search)}
-        {filtered && <Button onClick={() => filter({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '' })}>{t('usage.clear')}</Button>}
+        <Select
+          aria-label={t('audit.class')}
+          placeholder={t('audit.class')}
+          allowClear
+          popupMatchSelectWidth={false}
+          style={{ width: 150 }}
+          value={f.class || undefined}
+          onChange={(v?: string) => filter({ class: v ?? '' })}
+          options={classes.map((c) => ({ value: c, label: label('class', c) }))}
+        />
+        {(['text', 'request', 'actor', 'model', 'rollout'] as const).map(search)}
+        {f.person ? (
+          <Tag closable onClose={() => filter({ person: '' })} title={f.person} style={{ alignSelf: 'center' }}>{`${t('audit.onBehalfOf')} ${f.person.slice(0, 12)}…`}</Tag>
+        ) : (
+          <Input.Search allowClear aria-label={t('audit.onBehalfOf')} placeholder={t('audit.onBehalfOf')} title={t('audit.personNote')} loading={person.isPending} onSearch={(v) => v.trim() && person.mutate(v.trim())} style={{ width: 180 }} />
+        )}
+        {filtered && <Button onClick={() => filter({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '', class: '', text: '', person: '' })}>{t('usage.clear')}</Button>}
       </Flex>
       <Panel>
         <DataTable
