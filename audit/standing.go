@@ -68,6 +68,9 @@ func (w *wal) backlog() (records, oldest int64) {
 // Mode says what happens to requests of the tenant whose record cannot be made durable.
 func (l *Log) Mode(tenant string) Mode { return l.cfg.modeOf(tenant) }
 
+// Retention says how long records are kept.
+func (l *Log) Retention() Retention { return l.cfg.Retention }
+
 // Writer names this run of the process in its records. A second directory has a writer of its own.
 func (l *Log) Writer() string { return l.wal.writer }
 

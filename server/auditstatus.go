@@ -25,7 +25,7 @@ func (e *edge) auditStatus(ctx context.Context, tenant string, whole bool) (admi
 	}
 	out := adminapi.AuditStatus{
 		AsOf: time.Now().UTC(), Since: e.startedAt, Whole: whole, Problems: []adminapi.AuditTrouble{}, Losses: []adminapi.AuditLoss{},
-		Checkpoint: adminapi.SeenCheckpoint{Size: standing.Checkpoint.Size}, Modes: e.auditModes(tenant, whole),
+		Checkpoint: adminapi.SeenCheckpoint{Size: standing.Checkpoint.Size}, Modes: e.auditModes(tenant, whole), Retention: retentionState(l.Retention(), tenant, whole),
 	}
 	if standing.Checkpoint.Size > 0 {
 		root := standing.Checkpoint.Root.String()
@@ -74,6 +74,11 @@ func (e *edge) askDatabase(ctx context.Context, tenant string, out *adminapi.Aud
 	if out.Whole {
 		out.Unsealed, tenant = &unsealed, ""
 	}
+	least, err := p.audit.Least(ctx)
+	if err != nil {
+		return adminapi.Database, err
+	}
+	out.Retention.LeastIndex = &least
 	if err := p.compare.state(ctx, tenant, &out.Reconciliation); err != nil {
 		return adminapi.Database, err
 	}
@@ -87,6 +92,15 @@ func (e *edge) askDatabase(ctx context.Context, tenant string, out *adminapi.Aud
 	standing := witnessStandings(witnessed, out.Checkpoint.Size)
 	out.Witnesses = &standing
 	return "", nil
+}
+
+func retentionState(r audit.Retention, tenant string, whole bool) adminapi.RetentionState {
+	out := adminapi.RetentionState{RecordsDays: r.RecordsDays, SensitiveDays: r.SensitiveDays, Archives: r.ArchiveDir != ""}
+	if !whole {
+		out.RecordsDays = max(out.RecordsDays, r.TenantDays[tenant])
+		out.SensitiveDays = max(out.SensitiveDays, r.TenantDays[tenant])
+	}
+	return out
 }
 
 func witnessStandings(witnessed []audit.Witnessed, size int64) []adminapi.WitnessStanding {

@@ -418,6 +418,7 @@ type AuditStatus struct {
 	OldestWaiting  *time.Time          `json:"oldest_waiting,omitempty"`
 	Problems       []AuditTrouble      `json:"problems"`
 	Reconciliation ReconciliationState `json:"reconciliation"`
+	Retention      RetentionState      `json:"retention"`
 
 	// Since When this replica started. Losses are counted from then on
 	Since time.Time `json:"since"`
@@ -1071,6 +1072,21 @@ type ReconciliationState struct {
 	// Open Open findings
 	Open    int64 `json:"open"`
 	Running bool  `json:"running"`
+}
+
+// RetentionState defines model for RetentionState.
+type RetentionState struct {
+	// Archives What is past its time is archived and removed; without an archive nothing is
+	Archives bool `json:"archives"`
+
+	// LeastIndex Records below this place in the log were archived and removed; absent while the database is away
+	LeastIndex *int64 `json:"least_index,omitempty"`
+
+	// RecordsDays How long records stay at least
+	RecordsDays int `json:"records_days"`
+
+	// SensitiveDays How long those of data handed to a remote engine, of policy changes, exports and holds stay
+	SensitiveDays int `json:"sensitive_days"`
 }
 
 // Role defines model for Role.

@@ -114,7 +114,7 @@ async function audit(page, w, tag) {
 async function logState(page, w, tag) {
   const state = page.getByRole('region', { name: w.logState });
   await state.getByText(w.inOrder).waitFor();
-  for (const part of ['capture', 'shipping', 'sealing', 'witnesses', 'reconciliation', 'verification']) {
+  for (const part of ['capture', 'shipping', 'sealing', 'witnesses', 'reconciliation', 'verification', 'retention']) {
     const level = await state.locator(`[data-part=${part}]`).getAttribute('data-level');
     assert.ok(level === 'ok' || level === 'off', `${part} is ${level}`);
   }

@@ -1571,6 +1571,20 @@ export interface components {
             reconciliation: components["schemas"]["ReconciliationState"];
             verification?: components["schemas"]["VerificationState"];
             verifying: boolean;
+            retention: components["schemas"]["RetentionState"];
+        };
+        RetentionState: {
+            /** @description How long records stay at least */
+            records_days: number;
+            /** @description How long those of data handed to a remote engine, of policy changes, exports and holds stay */
+            sensitive_days: number;
+            /** @description What is past its time is archived and removed; without an archive nothing is */
+            archives: boolean;
+            /**
+             * Format: int64
+             * @description Records below this place in the log were archived and removed; absent while the database is away
+             */
+            least_index?: number;
         };
         /** @description The newest signed checkpoint that this replica has seen */
         SeenCheckpoint: {

@@ -81,6 +81,8 @@ function Facts({ part, s, onFindings }: { part: Part; s: Status; onFindings?: ()
       return <Reconciled s={s} onFindings={onFindings} />;
     case 'verification':
       return <Verified s={s} />;
+    case 'retention':
+      return <Kept s={s} />;
   }
 }
 
@@ -211,6 +213,18 @@ function Verified({ s }: { s: Status }) {
       {s.verifying && <span>{t('auditStatus.verifying')}</span>}
       <span>{!v ? t('auditStatus.notVerified') : v.ok ? t('verify.ok', { records: count(v.records, language) }) : t('verify.broken', { problems: count(v.problems, language) })}</span>
       {v && <When at={v.finished_at} s={s} />}
+    </>
+  );
+}
+
+function Kept({ s }: { s: Status }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const { records_days, sensitive_days, archives, least_index } = s.retention;
+  return (
+    <>
+      <span>{t('auditStatus.kept', { days: count(records_days, language), sensitive: count(sensitive_days, language) })}</span>
+      <span>{!archives ? t('auditStatus.noArchive') : least_index ? t('auditStatus.least', { index: count(least_index, language) }) : t('auditStatus.notPruned')}</span>
     </>
   );
 }

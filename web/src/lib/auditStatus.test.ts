@@ -20,11 +20,12 @@ const fine: Schema['AuditStatus'] = {
   reconciliation: { running: false, open: 0, finished_at: before(1800) },
   verification: { finished_at: before(3600), ok: true, records: 100, problems: 0 },
   verifying: false,
+  retention: { records_days: 190, sensitive_days: 1096, archives: true, least_index: 0 },
 };
 
 describe('the state of the audit log', () => {
   it('is in order when nothing is wrong, however old the last checkpoint of a quiet log is', () => {
-    expect(judge(fine)).toEqual({ capture: 'ok', shipping: 'ok', sealing: 'ok', witnesses: 'off', reconciliation: 'ok', verification: 'ok' });
+    expect(judge(fine)).toEqual({ capture: 'ok', shipping: 'ok', sealing: 'ok', witnesses: 'off', reconciliation: 'ok', verification: 'ok', retention: 'ok' });
     expect(worst(Object.values(judge(fine)))).toBe('ok');
   });
 
@@ -46,6 +47,7 @@ describe('the state of the audit log', () => {
     ['nobody reconciled for days', { reconciliation: { running: false, open: 0, finished_at: before(3 * 86_400) } }, { reconciliation: 'bad' }],
     ['it never did', { reconciliation: { running: false, open: 0 } }, { reconciliation: 'off' }],
     ['verification failed', { verification: { finished_at: now, ok: false, records: 1, problems: 1 } }, { verification: 'bad' }],
+    ['nothing is ever archived', { retention: { records_days: 190, sensitive_days: 1096, archives: false } }, { retention: 'off' }],
     ['nobody verified', { verification: undefined }, { verification: 'off' }],
   ];
   it.each(cases)('%s', (_, change, want) => {
