@@ -121,10 +121,3 @@ func addNew[R any](tx *gorm.DB, rows map[string]R) error {
 	}
 	return nil
 }
-
-// forgetPostings removes the postings of records before a time that are gone, as pruning leaves them. What finds no record harms nobody,
-// so this may come later than the pruning.
-func forgetPostings(tx *gorm.DB, before int64) error {
-	return tx.Exec("DELETE FROM audit_postings WHERE time < ? AND NOT EXISTS "+
-		"(SELECT 1 FROM audit_events AS e WHERE e.id = audit_postings.id AND e.time = audit_postings.time)", before).Error
-}

@@ -29,10 +29,15 @@ func TestPartitions(t *testing.T) {
 		time      int64
 		partition string
 	}{
-		{-5, "audit_events_before"}, {1, "audit_events_before"}, {at("2019-12-31 23:59:59") + 999999, "audit_events_before"},
-		{at("2020-01-01 00:00:00"), "audit_events_202001"}, {at("2024-02-29 23:59:59") + 999999, "audit_events_202402"},
-		{at("2024-03-01 00:00:00"), "audit_events_202403"}, {at("2099-12-31 23:59:59"), "audit_events_209912"},
-		{at("2100-01-01 00:00:00"), "audit_events_after"}, {1 << 62, "audit_events_after"},
+		{-5, "audit_events_before"},
+		{1, "audit_events_before"},
+		{at("2019-12-31 23:59:59") + 999999, "audit_events_before"},
+		{at("2020-01-01 00:00:00"), "audit_events_202001"},
+		{at("2024-02-29 23:59:59") + 999999, "audit_events_202402"},
+		{at("2024-03-01 00:00:00"), "audit_events_202403"},
+		{at("2099-12-31 23:59:59"), "audit_events_209912"},
+		{at("2100-01-01 00:00:00"), "audit_events_after"},
+		{1 << 62, "audit_events_after"},
 	} {
 		var wg sync.WaitGroup
 		for n, l := range []*Log{a, b} {

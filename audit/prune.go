@@ -190,7 +190,7 @@ func (l *Log) expireVault(ctx context.Context, by string) error {
 // Retain prunes once a day, if there is an archive, until ctx ends; without one it says what is due. It makes the partition of the coming
 // month, too.
 func (l *Log) Retain(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		wait := retainEvery
 		now := l.now()
 		err := l.store.months.ensure(ctx, l.store.db, now.UnixMicro(), now.AddDate(0, 0, 7).UnixMicro())
@@ -199,7 +199,7 @@ func (l *Log) Retain(ctx context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			wait = 0
 		case errors.Is(err, errNotPruner), errors.Is(err, errChanged):
 			wait = retainRetry
 		case err != nil:
@@ -210,11 +210,11 @@ func (l *Log) Retain(ctx context.Context) error {
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return nil
 		case <-timer.C:
 		}
+		timer.Stop()
 	}
+	return nil
 }
 
 func (l *Log) retainOnce(ctx context.Context) error {
@@ -252,7 +252,7 @@ type archiveDisk struct {
 func newArchiveDisk() archiveDisk {
 	return archiveDisk{
 		create: func(path string) (archiveFile, error) {
-			return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the operator names the directory
+			return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 		},
 		publish: func(from, to string) error {
 			if err := os.Rename(from, to); err != nil {
@@ -326,7 +326,7 @@ func (l *Log) writeArchive(ctx context.Context, path string, p Pruning, note str
 // checkArchive verifies an archive as an outsider would, reading it from the disk, and that it is of this range, of this log, and cosigned by
 // every witness.
 func (l *Log) checkArchive(ctx context.Context, path string, p Pruning) (m evidence.Manifest, digest string, err error) {
-	f, err := os.Open(path) //nolint:gosec // the operator names the directory
+	f, err := os.Open(path)
 	if err != nil {
 		return m, "", err
 	}

@@ -342,8 +342,16 @@ func TestPruneTampered(t *testing.T) {
 			column string
 			value  any
 		}{
-			{"until_index", 600}, {"kept", 0}, {"root", strings.Repeat("0", 64)}, {"oldest", 1}, {"newest", 1}, {"size", 512}, {"archive", "other.zip"},
-			{"digest", "00"}, {"record", g.ids[600]}, {"first_index", 256},
+			{"until_index", 600},
+			{"kept", 0},
+			{"root", strings.Repeat("0", 64)},
+			{"oldest", 1},
+			{"newest", 1},
+			{"size", 512},
+			{"archive", "other.zip"},
+			{"digest", "00"},
+			{"record", g.ids[600]},
+			{"first_index", 256},
 		} {
 			s.swap("audit_prunings", c.column+" <> ?", []any{c.value}, c.column, c.value, func() { wants(c.column, "pruning", "vault", "gap", "archive") })
 		}

@@ -98,8 +98,11 @@ func TestHolds(t *testing.T) {
 		e    Event
 		want bool
 	}{
-		{Event{Tenant: "a", Actor: Actor{ID: "k"}, Time: 10}, true}, {Event{Tenant: "a", Actor: Actor{ID: "k"}, Time: 20}, false},
-		{Event{Tenant: "b", Actor: Actor{ID: "k"}, Time: 10}, false}, {Event{Tenant: "a", Time: 10}, false}, {Event{Tenant: "a", Actor: Actor{ID: "k"}, Time: 9}, false},
+		{Event{Tenant: "a", Actor: Actor{ID: "k"}, Time: 10}, true},
+		{Event{Tenant: "a", Actor: Actor{ID: "k"}, Time: 20}, false},
+		{Event{Tenant: "b", Actor: Actor{ID: "k"}, Time: 10}, false},
+		{Event{Tenant: "a", Time: 10}, false},
+		{Event{Tenant: "a", Actor: Actor{ID: "k"}, Time: 9}, false},
 	} {
 		if h.matches(c.e) != c.want {
 			t.Errorf("%+v: %v", c.e, !c.want)

@@ -119,7 +119,7 @@ func (w *walk) archived(r pruningRow) error {
 	if w.archive == "" {
 		return nil
 	}
-	f, err := os.Open(filepath.Join(w.archive, filepath.Base(r.Archive))) //nolint:gosec // the operator names the directory
+	f, err := os.Open(filepath.Join(w.archive, filepath.Base(r.Archive)))
 	if errors.Is(err, os.ErrNotExist) {
 		w.finding("archive", r.Record, r.FirstIndex, "the archive "+r.Archive+" is not in the directory of archives: if it was not moved on purpose, bring it back from a copy")
 		return nil
