@@ -104,6 +104,10 @@ bench-serving: build ## compare serving many clients with llama.cpp's server (AR
 bench-audit: ## measure the audit log: durable records, sealing, verification (ARGS='-dir /mnt/disk'; see bench/README.md)
 	$(GO) run ./bench audit $(ARGS)
 
+.PHONY: bench-audit-query
+bench-audit-query: ## measure searches among generated audit records in SQLite and PostgreSQL (ROWS=10000000, BASE=sqlite or postgres)
+	SLUICE_BENCH_ROWS=$(or $(ROWS),1000000) SLUICE_BENCH_DATABASE=$(BASE) $(GO) test ./audit -run TestQueryTimes -v -timeout 0 -count 1
+
 .PHONY: fmt
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')

@@ -115,8 +115,14 @@ func (s *store) sealed(ctx context.Context, size int64, x Export) iter.Seq2[evid
 }
 
 func (s *store) selected(ctx context.Context, size int64, x Export) *gorm.DB {
-	db := s.db.WithContext(ctx).Table("audit_leaves AS l").Select("l.idx", "e.payload").
-		Joins("JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq AND e.time = l.time").Where("l.idx < ?", size)
+	// A selection begins with the records, of which an index has the tenant and the time, and CROSS JOIN has SQLite do so; everything is
+	// read in the order of the positions.
+	from := "audit_events AS e CROSS JOIN audit_leaves AS l"
+	if x.Tenant == "" && x.From == 0 && x.To == 0 {
+		from = "audit_leaves AS l CROSS JOIN audit_events AS e"
+	}
+	db := s.db.WithContext(ctx).Table(from).Select("l.idx", "e.payload").
+		Where("e.writer = l.writer AND e.seq = l.seq AND e.time = l.time AND l.idx < ?", size)
 	if x.until != 0 {
 		db = db.Where("l.idx < ?", x.until)
 	}
