@@ -82,8 +82,16 @@ func newFinder(db *gorm.DB, q Query, n int) (finder, error) {
 		f.source = []condition{{"e.source = ? AND e.source <> ''", []any{column(q.Source)}}}
 	}
 	for _, c := range []struct{ column, value string }{
-		{"tenant", q.Tenant}, {"actor", q.Actor}, {"action", q.Action}, {"stage", string(q.Stage)}, {"outcome", q.Outcome}, {"model", q.Model},
-		{"rollout", q.Rollout}, {"project", q.Project}, {"version", q.Version}, {"policy", q.Policy},
+		{"tenant", q.Tenant},
+		{"actor", q.Actor},
+		{"action", q.Action},
+		{"stage", string(q.Stage)},
+		{"outcome", q.Outcome},
+		{"model", q.Model},
+		{"rollout", q.Rollout},
+		{"project", q.Project},
+		{"version", q.Version},
+		{"policy", q.Policy},
 	} {
 		if c.value != "" {
 			f.facets = append(f.facets, condition{"f." + c.column + " = ?", []any{facet.Value(c.value)}})

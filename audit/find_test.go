@@ -138,8 +138,18 @@ func randomQuery(r *rand.Rand) Query {
 // matches says what a query means, record by record.
 func matches(e Event, q Query) bool {
 	for _, c := range [][2]string{
-		{q.Tenant, e.Tenant}, {q.Project, e.Project}, {q.Actor, e.Actor.ID}, {q.Action, e.Action}, {q.Outcome, e.Outcome}, {q.Model, e.Model.Asked},
-		{q.Source, e.Source}, {q.Session, e.Session}, {q.Request, e.Request}, {q.Rollout, e.Rollout}, {q.Version, e.Model.Version}, {q.Policy, e.Policy},
+		{q.Tenant, e.Tenant},
+		{q.Project, e.Project},
+		{q.Actor, e.Actor.ID},
+		{q.Action, e.Action},
+		{q.Outcome, e.Outcome},
+		{q.Model, e.Model.Asked},
+		{q.Source, e.Source},
+		{q.Session, e.Session},
+		{q.Request, e.Request},
+		{q.Rollout, e.Rollout},
+		{q.Version, e.Model.Version},
+		{q.Policy, e.Policy},
 		{q.OnBehalfOf, e.Actor.OnBehalfOf},
 	} {
 		if c[0] != "" && c[0] != c[1] {
