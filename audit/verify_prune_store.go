@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -291,4 +292,36 @@ func edgeAt(size int64, hashes tlog.HashReader) (edge, error) {
 	}
 	roots, err := hashes.ReadHashes(indexes)
 	return edge{size: size, roots: roots}, err
+}
+
+// positions reads the positions from lo to hi with their records, each where its time says; one that is not there is looked for elsewhere.
+func positions(db *gorm.DB, lo, hi int64) ([]recordRow, error) {
+	join := "LEFT JOIN audit_events AS e ON e.writer = l.writer AND e.seq = l.seq"
+	read := func(join, where string, args ...any) (rows []recordRow, err error) {
+		err = db.Table("audit_leaves AS l").
+			Select("l.idx AS idx, l.writer AS leaf_writer, l.seq AS leaf_seq, l.leaf_hash AS position_hash, l.time AS position_time, e.seq AS found, "+eventColumns("e")).
+			Joins(join).Where(where, args...).Order("l.idx").Find(&rows).Error
+		return rows, err
+	}
+	rows, err := read(join+" AND e.time = l.time", "l.idx >= ? AND l.idx < ?", lo, hi)
+	if err != nil {
+		return nil, err
+	}
+	var lost []int64
+	for _, r := range rows {
+		if r.Found == nil {
+			lost = append(lost, r.Idx)
+		}
+	}
+	if len(lost) == 0 {
+		return rows, nil
+	}
+	found, err := read(join, "l.idx IN ?", lost)
+	for _, f := range found {
+		at := slices.IndexFunc(rows, func(r recordRow) bool { return r.Idx == f.Idx })
+		if at >= 0 {
+			rows[at] = f
+		}
+	}
+	return rows, err
 }
