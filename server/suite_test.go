@@ -53,7 +53,7 @@ func TestNationalSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // a test's
+	defer f.Close()
 	if _, err := server.Export(t.Context(), in.cfg, f, audit.Export{}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
