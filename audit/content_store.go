@@ -202,6 +202,13 @@ func (l *Log) Contents(ctx context.Context, id string) ([]Kept, error) {
 		b, ok := found[c.Digest]
 		k, there := keys[c.Key]
 		if !ok || !there {
+			erased, err := erasedKeys(l.store.db.WithContext(ctx), l.reads, []string{c.Key})
+			if err != nil {
+				return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+			}
+			if !erased[c.Key] {
+				return nil, fmt.Errorf("read contents: the %s of record %s is gone, and no erasure says so; run `sluice audit verify`", c.Direction, id)
+			}
 			kept.Erased = true
 			out = append(out, kept)
 			continue

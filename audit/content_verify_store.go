@@ -3,8 +3,11 @@ package audit
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/checkpoint"
 )
 
 const keptBytes = 8 << 20 // how much ciphertext is read at once
@@ -52,7 +55,7 @@ func (w *walk) compareKept(db *gorm.DB, records []keeper) error {
 	if err != nil {
 		return err
 	}
-	erased, err := erasedKeys(db, keys) // after the contents: what an erasure took meanwhile is among them
+	erased, err := erasedKeys(db, w.v, keys) // after the contents: what an erasure took meanwhile is among them
 	if err != nil {
 		return err
 	}
@@ -99,7 +102,7 @@ func (w *walk) kept(r keeper, rows []contentRow, keys []keyRow, erased map[strin
 }
 
 // erasedKeys returns those of the keys that an erasure took, which its record must confirm: a row alone explains nothing.
-func erasedKeys(db *gorm.DB, ids []string) (map[string]bool, error) {
+func erasedKeys(db *gorm.DB, v checkpoint.Verifier, ids []string) (map[string]bool, error) {
 	var rows []erasedRow
 	if err := db.Select("id", "nonce", "tenant", "subject", "created").Where("id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, err
@@ -114,13 +117,13 @@ func erasedKeys(db *gorm.DB, ids []string) (map[string]bool, error) {
 	}
 	var said []eventRow
 	err := db.Table("audit_erasures AS x").Select("e.id", "e.time", "e.payload").
-		Joins("JOIN audit_events AS e ON e.id = x.record AND e.time = x.time").Where("x.subject IN ?", subjects).Find(&said).Error
+		Joins("JOIN audit_events AS e ON e.id = x.record AND e.time = x.time").Joins("JOIN audit_leaves AS l ON l.writer = e.writer AND l.seq = e.seq").Where("x.subject IN ?", subjects).Find(&said).Error
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range said {
 		_, e, err := rowOf("", 0, s.Payload)
-		if err != nil || e.Action != ActionErase {
+		if err != nil || e.Action != ActionErase || e.Detail["time"] != strconv.FormatInt(e.Time, 10) || !warranted(v, e) {
 			continue // the walk over the records says so
 		}
 		for _, r := range rows {

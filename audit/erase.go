@@ -50,10 +50,16 @@ func (l *Log) Erase(ctx context.Context, tenant, subject string, by Actor) (Eras
 		return Erasure{}, err
 	}
 	out.Time = max(l.now().UnixMicro(), newest) // the clock of a replica that made a key may be ahead
-	receipt, err := l.Append(ctx, Event{
+	e := Event{
 		Stage: StageAction, Time: out.Time, Tenant: tenant, Actor: by, Action: ActionErase, Resource: subject, Decision: "allow", Outcome: "ok",
-		Detail: map[string]string{"keys": strconv.FormatInt(out.Keys, 10), "contents": strconv.FormatInt(out.Contents, 10)},
-	})
+		Detail: map[string]string{
+			"keys": strconv.FormatInt(out.Keys, 10), "contents": strconv.FormatInt(out.Contents, 10), "time": strconv.FormatInt(out.Time, 10),
+		},
+	}
+	if e.Detail[warrantKey], err = l.warrantFor(e); err != nil {
+		return Erasure{}, err
+	}
+	receipt, err := l.Append(ctx, e)
 	if err == nil && receipt.Writer == "" { // a tenant whose mode is best-effort
 		err = fault.New(fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
 	}

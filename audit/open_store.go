@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
@@ -34,6 +35,9 @@ func Open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 
 func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, m *metrics, fsys, spool files) (_ *Log, err error) {
 	l := &Log{cfg: cfg, store: &store{db: db, sink: sink}, log: log, metrics: m, now: time.Now, patience: patience, portion: pruneStep, disk: newArchiveDisk()}
+	if database.IsSQLite(db) {
+		l.portion = pruneStepSQLite
+	}
 	if l.signer, err = newSigner(cfg, keys, cfg.CheckpointKeys...); err != nil {
 		return nil, err
 	}

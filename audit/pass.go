@@ -90,7 +90,12 @@ func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) err
 	if err != nil {
 		return err
 	}
-	l.contents.forgetKeys(done.erased)
+	if len(done.erased) > 0 { // a record that was being made when its person was erased: its segment holds the key
+		l.contents.forgetKeys(done.erased)
+		for _, w := range l.logs() {
+			w.turn()
+		}
+	}
 	l.metrics.shipped.Add(float64(len(frames)))
 	if done.unbooked > 0 {
 		l.metrics.unbooked.Add(float64(done.unbooked))

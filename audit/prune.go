@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
@@ -20,6 +21,8 @@ import (
 const (
 	retainEvery = 24 * time.Hour
 	retainRetry = 10 * time.Minute
+	// unseenWarning is how many records a witness may be behind before the daily pruning says so; it is a few seconds behind always.
+	unseenWarning = 10 * pruneUnit
 	// recordPatience is how long a pruning waits until its record is sealed.
 	recordPatience = 2 * time.Minute
 )
@@ -34,6 +37,8 @@ type Pruning struct {
 	Archive string `json:"archive"` // file name of the evidence bundle; "" before it is written
 	Digest  string `json:"digest"`  // hex SHA-256 of that file
 	Record  string `json:"record"`  // id of the audit record
+	// Unseen says how many sealed records were not looked at, since a witness of the configuration has not cosigned them.
+	Unseen int64 `json:"unseen"`
 }
 
 // Least returns the minimum index: records below were pruned, but for those that are kept.
@@ -52,6 +57,13 @@ func (l *Log) Due(ctx context.Context) (Pruning, error) {
 		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 	}
 	out := Pruning{First: p.first, Until: p.until, Kept: int64(len(p.keep))}
+	if p.capped && len(l.witnesses.Names()) > 0 {
+		_, newest, err := l.store.checkpoint(ctx, l.reads)
+		if err != nil {
+			return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
+		}
+		out.Unseen = max(0, newest.Size-t.Size)
+	}
 	if p.until > p.first {
 		out.Oldest, out.Newest = p.oldest, p.newest
 	}
@@ -127,28 +139,37 @@ func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
 		FirstIndex: p.First, UntilIndex: p.Until, Kept: p.Kept, Root: hex.EncodeToString(root[:]), Oldest: p.Oldest, Newest: p.Newest, Size: size,
 		Archive: p.Archive, Digest: p.Digest, Time: l.now().UnixMicro(), Actor: column(by),
 	}
-	if row.Record, err = l.recordPruning(ctx, fmt.Sprintf("%d-%d", p.First, p.Until), by, row.detail()); err != nil {
+	vault, err := vaultDigest(l.store.db.WithContext(ctx), p.First, p.Until)
+	if err != nil {
+		return Pruning{}, err
+	}
+	if row.Record, err = l.recordPruning(ctx, fmt.Sprintf("%d-%d", p.First, p.Until), by, row.detail(vault)); err != nil {
 		return Pruning{}, err
 	}
 	p.Record = row.Record
-	return p, l.store.prune(ctx, l.wal.writer, row, plan.holds)
+	return p, l.store.prune(ctx, l.wal.writer, row, vault, plan.holds)
 }
 
-// detail is what the record of a pruning says about it, all of which Verify compares.
-func (r pruningRow) detail() map[string]string {
+// detail is what the record of a pruning says about it, all of which Verify compares. vault is the digest of what stays.
+func (r pruningRow) detail(vault string) map[string]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return map[string]string{
 		"first_index": number(r.FirstIndex), "until_index": number(r.UntilIndex), "kept": number(r.Kept), "root": r.Root,
-		"oldest": number(r.Oldest), "newest": number(r.Newest), "checkpoint": number(r.Size), "archive": r.Archive, "digest": r.Digest,
+		"oldest": number(r.Oldest), "newest": number(r.Newest), "checkpoint": number(r.Size), "archive": r.Archive, "digest": r.Digest, "vault": vault,
 	}
 }
 
 // recordPruning makes the record durable and waits until it is sealed: nothing is removed before.
 func (l *Log) recordPruning(ctx context.Context, resource, by string, detail map[string]string) (string, error) {
-	receipt, err := l.Append(ctx, Event{
+	e := Event{
 		Stage: StageAction, Actor: Actor{Kind: "system", ID: "retention", Name: by}, Action: ActionPrune, Resource: resource,
 		Decision: "allow", Outcome: "ok", Detail: detail,
-	})
+	}
+	var err error
+	if e.Detail[warrantKey], err = l.warrantFor(e); err != nil {
+		return "", err
+	}
+	receipt, err := l.Append(ctx, e)
 	if err != nil {
 		return "", fmt.Errorf("record the pruning: %w", err)
 	}
@@ -171,7 +192,12 @@ func (l *Log) expireVault(ctx context.Context, by string) error {
 			return err
 		}
 		if len(due) > 0 {
-			if _, err := l.recordPruning(ctx, "vault", by, map[string]string{"records": strconv.Itoa(len(due)), "first_record": due[0].ID, "last_record": due[len(due)-1].ID}); err != nil {
+			var indexes []string
+			for _, r := range due {
+				indexes = append(indexes, strconv.FormatInt(r.Idx, 10))
+			}
+			detail := map[string]string{"records": strconv.Itoa(len(due)), "indexes": strings.Join(indexes, " "), "before": strconv.FormatInt(l.now().UnixMicro(), 10)}
+			if _, err := l.recordPruning(ctx, vaultResource, by, detail); err != nil {
 				return err
 			}
 			if err := l.store.expire(ctx, l.wal.writer, due, holds); err != nil {
@@ -219,11 +245,16 @@ func (l *Log) Retain(ctx context.Context) error {
 
 func (l *Log) retainOnce(ctx context.Context) error {
 	if l.cfg.Retention.ArchiveDir != "" {
-		_, err := l.Prune(ctx, "schedule")
-		return err
+		if _, err := l.Prune(ctx, "schedule"); err != nil {
+			return err
+		}
 	}
 	due, err := l.Due(ctx)
-	if err == nil && due.Until > due.First {
+	if err == nil && due.Unseen >= unseenWarning {
+		l.log.Warn("audit records are pruned only when every witness of the configuration has cosigned them; a witness is behind, or gone: see audit.witnesses",
+			slog.Int64("not_cosigned", due.Unseen))
+	}
+	if err == nil && due.Until > due.First && l.cfg.Retention.ArchiveDir == "" {
 		l.log.Warn("audit records are past their time; set audit.retention.archive_dir to have them archived and pruned",
 			slog.Int64("records", due.Until-due.First-due.Kept), slog.Int64("first", due.First), slog.Int64("until", due.Until))
 	}
@@ -233,6 +264,9 @@ func (l *Log) retainOnce(ctx context.Context) error {
 func archiveName(first, until int64) string {
 	return fmt.Sprintf("audit-%012d-%012d.zip", first, until)
 }
+
+// vaultResource is the resource of the record that says which positions left the vault.
+const vaultResource = "vault"
 
 const archiveTemp = ".audit-*.tmp"
 

@@ -23,6 +23,8 @@ const (
 	pruneUnit = 1 << tileHeight
 	// pruneStep is how many records go in one transaction, into one archive.
 	pruneStep = 1 << 18
+	// pruneStepSQLite is that of SQLite, where every other writer waits for the transaction.
+	pruneStepSQLite = 1 << 13
 	// pruneLease is for how long a replica that prunes keeps the others from it.
 	pruneLease = time.Hour
 	// idSlack is how far the time in the id of a record and the time it states may lie apart, in microseconds: an outcome states its end.
@@ -76,7 +78,8 @@ func leastIndex(db *gorm.DB) (int64, error) {
 // prunedUpTo returns the last pruned sequence of a writer among the records below size.
 func prunedUpTo(db *gorm.DB, writer string, size int64) (int64, error) {
 	var last int64
-	err := db.Model(&prunedRow{}).Select("COALESCE(MAX(seq), 0)").Where("writer = ? AND until_index <= ?", writer, size).Scan(&last).Error
+	err := db.Model(&prunedRow{}).Select("COALESCE(MAX(seq), 0)").
+		Where("writer = ? AND until_index <= ? AND EXISTS (SELECT 1 FROM audit_prunings AS p WHERE p.until_index = audit_pruned.until_index)", writer, size).Scan(&last).Error
 	if err != nil {
 		return 0, fmt.Errorf("read pruned records: %w", err)
 	}
@@ -89,6 +92,7 @@ type prunePlan struct {
 	keep           []keeping
 	oldest, newest int64
 	holds          []Hold
+	capped         bool // not by the time of a record but by the size of the tree
 }
 
 // keeping is a record that stays when its neighbours go.
@@ -117,9 +121,9 @@ func (s *store) plan(ctx context.Context, r Retention, now time.Time, size, step
 			return p, err
 		}
 		for _, e := range events {
-			if e.Time > r.base(now) {
+			if e.Time > r.base(now) && e.Time <= now.UnixMicro() {
 				return p, nil
-			}
+			} // a time that is still to come is of a clock that was wrong: its record stays until then, and holds up no other
 			if until, reason, stays := r.keeps(e, p.holds, now); stays {
 				keep = append(keep, keeping{at, reason, until})
 			}
@@ -130,6 +134,7 @@ func (s *store) plan(ctx context.Context, r Retention, now time.Time, size, step
 			}
 		}
 	}
+	p.capped = limit == size&^(pruneUnit-1)
 	return p, nil
 }
 
@@ -202,12 +207,12 @@ func stillPruner(tx *gorm.DB, holder string, holds []Hold) error {
 }
 
 // prune removes the records of a range that are not in the vault, in one transaction with the row that says so.
-func (s *store) prune(ctx context.Context, holder string, row pruningRow, holds []Hold) error {
+func (s *store) prune(ctx context.Context, holder string, row pruningRow, vault string, holds []Hold) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := stillPruner(tx, holder, holds); err != nil {
 			return err
 		}
-		return pruneIn(tx, row)
+		return pruneIn(tx, row, vault)
 	})
 	if err != nil {
 		return fmt.Errorf("prune audit records: %w", err)
@@ -216,16 +221,16 @@ func (s *store) prune(ctx context.Context, holder string, row pruningRow, holds 
 	return nil
 }
 
-func pruneIn(tx *gorm.DB, row pruningRow) error {
+func pruneIn(tx *gorm.DB, row pruningRow, vault string) error {
 	least, err := leastIndex(tx)
 	if err != nil {
 		return err
 	}
-	kept, err := inVault(tx, row.FirstIndex, row.UntilIndex)
+	kept, err := vaultDigest(tx, row.FirstIndex, row.UntilIndex)
 	if err != nil {
 		return err
 	}
-	if least != row.FirstIndex || kept != row.Kept {
+	if least != row.FirstIndex || kept != vault {
 		return errChanged
 	}
 	if err := tx.Create(&row).Error; err != nil {
@@ -248,11 +253,6 @@ func pruneIn(tx *gorm.DB, row pruningRow) error {
 		}
 		removed += n
 	}
-	for _, m := range months {
-		if err := m.drop(tx); err != nil {
-			return err
-		}
-	}
 	if want := row.UntilIndex - row.FirstIndex - row.Kept; removed != want {
 		return fmt.Errorf("%w: %d records would go, %d are due", errRewritten, removed, want)
 	}
@@ -261,7 +261,15 @@ func pruneIn(tx *gorm.DB, row pruningRow) error {
 	if res.Error == nil && res.RowsAffected != removed {
 		return fmt.Errorf("%w: %d positions would go, %d are due", errRewritten, res.RowsAffected, removed)
 	}
-	return res.Error
+	if res.Error != nil {
+		return res.Error
+	}
+	for _, m := range months { // last, since it locks out everybody
+		if err := m.drop(tx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // going are the records of the positions from lo to hi that nobody keeps.

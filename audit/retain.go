@@ -25,7 +25,8 @@ const ActionPrune = "audit.prune"
 type Retention struct {
 	// RecordsDays is how long records stay [190].
 	RecordsDays int `koanf:"records_days"`
-	// SensitiveDays is how long records stay of personal data handed to a remote engine, of policy changes, of exports and of holds [1096].
+	// SensitiveDays is how long records stay of personal data handed to a remote engine, of policy changes, exports and holds, of
+	// erasures asked for and of the reading of kept texts [1096].
 	SensitiveDays int `koanf:"sensitive_days"`
 	// TenantDays is how long all records of single tenants stay, where that is longer.
 	TenantDays map[string]int `koanf:"tenant_days"`

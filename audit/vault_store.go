@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -36,6 +38,25 @@ func inVault(db *gorm.DB, lo, hi int64) (int64, error) {
 		return 0, fmt.Errorf("count the vault: %w", err)
 	}
 	return n, nil
+}
+
+// vaultDigest is over what the vault says of the records of a range, but for their proofs: it never changes once the range was pruned.
+func vaultDigest(db *gorm.DB, lo, hi int64) (string, error) {
+	sum := sha256.New()
+	for at := lo; ; {
+		var rows []vaultRow
+		err := db.Select("idx", "id", "tenant", "reason", "until").Where("idx >= ? AND idx < ?", at, hi).Order("idx").Limit(verifyBatch).Find(&rows).Error
+		if err != nil {
+			return "", fmt.Errorf("read the vault: %w", err)
+		}
+		for _, r := range rows {
+			fmt.Fprintf(sum, "%d %q %q %q %d\n", r.Idx, r.ID, r.Tenant, r.Reason, r.Until)
+			at = r.Idx + 1
+		}
+		if len(rows) < verifyBatch {
+			return hex.EncodeToString(sum.Sum(nil)), nil
+		}
+	}
 }
 
 // vault copies records into the vault, each with its proof under the tree, which is checked first. Those that are there stay as they are.
@@ -112,7 +133,7 @@ func proven(payload []byte, index int64, note string, tree checkpoint.Tree, key 
 
 // overdue finds records of the vault, behind a position, whose time is over and that nothing holds. It looks at limit of them and returns the
 // last position it looked at, -1 at the end, and the holds it went by.
-func (l *Log) overdue(ctx context.Context, from int64, limit int) (due []eventRow, last int64, holds []Hold, err error) {
+func (l *Log) overdue(ctx context.Context, from int64, limit int) (due []recordRow, last int64, holds []Hold, err error) {
 	db := l.store.db.WithContext(ctx)
 	now := l.now()
 	if holds, err = activeHolds(db); err != nil {
@@ -134,7 +155,7 @@ func (l *Log) overdue(ctx context.Context, from int64, limit int) (due []eventRo
 			return nil, 0, nil, fmt.Errorf("read record %s: %w", r.Event.ID, err)
 		}
 		if _, _, stays := l.cfg.Retention.keeps(e, holds, now); !stays {
-			due = append(due, r.Event)
+			due = append(due, r)
 		}
 	}
 	if len(rows) < limit {
@@ -144,14 +165,15 @@ func (l *Log) overdue(ctx context.Context, from int64, limit int) (due []eventRo
 }
 
 // expire empties the proofs of these records and removes them.
-func (s *store) expire(ctx context.Context, holder string, due []eventRow, holds []Hold) error {
+func (s *store) expire(ctx context.Context, holder string, due []recordRow, holds []Hold) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := stillPruner(tx, holder, holds); err != nil {
 			return err
 		}
 		var ids []string
+		var rows []eventRow
 		for _, r := range due {
-			ids = append(ids, r.ID)
+			ids, rows = append(ids, r.Event.ID), append(rows, r.Event)
 		}
 		res := tx.Model(&vaultRow{}).Where("id IN ? AND proof <> ''", ids).Update("proof", "")
 		if res.Error == nil && res.RowsAffected != int64(len(due)) {
@@ -160,10 +182,10 @@ func (s *store) expire(ctx context.Context, holder string, due []eventRow, holds
 		if res.Error != nil {
 			return res.Error
 		}
-		if err := removeDerived(tx, due); err != nil {
+		if err := removeDerived(tx, rows); err != nil {
 			return err
 		}
-		if err := removeRecords(tx, due); err != nil {
+		if err := removeRecords(tx, rows); err != nil {
 			return err
 		}
 		return tx.Exec("DELETE FROM audit_leaves WHERE idx IN (SELECT idx FROM audit_vault WHERE id IN ?)", ids).Error

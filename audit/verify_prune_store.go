@@ -12,7 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
+	"strconv"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
@@ -48,6 +49,14 @@ func (w *walk) readPruned(db *gorm.DB, size int64) error {
 	err = db.Model(&prunedRow{}).Select("writer", "MAX(seq) AS seq").Where("until_index <= ?", w.least).Group("writer").Find(&writers).Error
 	if err != nil {
 		return fmt.Errorf("read pruned records: %w", err)
+	}
+	var stray int64
+	err = db.Model(&prunedRow{}).Where("NOT EXISTS (SELECT 1 FROM audit_prunings AS p WHERE p.until_index = audit_pruned.until_index)").Count(&stray).Error
+	if err != nil {
+		return fmt.Errorf("read pruned records: %w", err)
+	}
+	if stray > 0 {
+		w.problem("pruning", "", -1, fmt.Sprintf("%d rows of audit_pruned belong to no pruning", stray))
 	}
 	for _, p := range writers {
 		w.pruned[p.Writer], w.sealed[p.Writer] = p.Seq, p.Seq
@@ -89,10 +98,15 @@ func (w *walk) prunings(db *gorm.DB) error {
 			break // readPruned has said so, or it came meanwhile
 		}
 		var said []eventRow
-		if err := db.Select("id", "payload").Where("id = ?", r.Record).Limit(1).Find(&said).Error; err != nil {
+		err := sealedEvent(db).Where("e.id = ?", r.Record).Limit(1).Find(&said).Error
+		if err != nil {
 			return fmt.Errorf("read prunings: %w", err)
 		}
-		if len(said) == 0 || !confirms(said[0].Payload, r) {
+		vault, err := vaultDigest(db, r.FirstIndex, r.UntilIndex)
+		if err != nil {
+			return err
+		}
+		if len(said) == 0 || !w.confirms(said[0].Payload, r, vault) {
 			w.problem("pruning", r.Record, r.FirstIndex, fmt.Sprintf("no record confirms that the records from %d to %d were pruned, and how", r.FirstIndex, r.UntilIndex))
 		}
 		kept, err := inVault(db, r.FirstIndex, r.UntilIndex)
@@ -109,10 +123,46 @@ func (w *walk) prunings(db *gorm.DB) error {
 	return nil
 }
 
-// confirms says whether the record of a pruning says what its row says.
-func confirms(payload []byte, r pruningRow) bool {
+// sealedEvent selects records that have a position.
+func sealedEvent(db *gorm.DB) *gorm.DB {
+	return db.Table("audit_events AS e").Select("e.id", "e.time", "e.payload").Joins("JOIN audit_leaves AS l ON l.writer = e.writer AND l.seq = e.seq")
+}
+
+// confirms says whether the record of a pruning says what its row and the vault say, with a warrant.
+func (w *walk) confirms(payload []byte, r pruningRow, vault string) bool {
 	e, err := record.Decode(payload)
-	return err == nil && e.Action == ActionPrune && e.Resource == fmt.Sprintf("%d-%d", r.FirstIndex, r.UntilIndex) && maps.Equal(e.Detail, r.detail())
+	if err != nil || e.Action != ActionPrune || e.Resource != fmt.Sprintf("%d-%d", r.FirstIndex, r.UntilIndex) || !warranted(w.v, e) {
+		return false
+	}
+	said := maps.Clone(e.Detail)
+	delete(said, warrantKey)
+	return maps.Equal(said, r.detail(vault))
+}
+
+// expired returns when each position left the vault, as the records with a warrant say.
+func (w *walk) expired(db *gorm.DB) (map[int64]int64, error) {
+	var said []eventRow
+	err := sealedEvent(db).Joins("JOIN audit_facets AS f ON f.id = e.facet").Where("f.action = ? AND e.resource = ?", ActionPrune, vaultResource).Find(&said).Error
+	if err != nil {
+		return nil, fmt.Errorf("read the vault: %w", err)
+	}
+	out := map[int64]int64{}
+	for _, r := range said {
+		e, err := record.Decode(r.Payload)
+		if err != nil || e.Action != ActionPrune || e.Resource != vaultResource || !warranted(w.v, e) {
+			continue
+		}
+		before, err := strconv.ParseInt(e.Detail["before"], 10, 64)
+		if err != nil {
+			continue
+		}
+		for _, s := range strings.Fields(e.Detail["indexes"]) {
+			if idx, err := strconv.ParseInt(s, 10, 64); err == nil {
+				out[idx] = before
+			}
+		}
+	}
+	return out, nil
 }
 
 // archived compares the file of an archive with its digest.
@@ -141,6 +191,10 @@ func (w *walk) archived(r pruningRow) error {
 
 // vault checks every proof in the vault, and that its record is still where it can be found.
 func (w *walk) vault(db *gorm.DB) error {
+	expired, err := w.expired(db)
+	if err != nil {
+		return err
+	}
 	for at := int64(-1); ; {
 		var rows []vaultRow
 		err := db.Select("idx", "id", "tenant", "reason", "until", "proof").Where("idx > ?", at).Order("idx").Limit(verifyBatch).Find(&rows).Error
@@ -160,7 +214,8 @@ func (w *walk) vault(db *gorm.DB) error {
 			known[id] = true
 		}
 		for _, r := range rows {
-			w.vaulted(r, known[r.ID])
+			before, gone := expired[r.Idx]
+			w.vaulted(r, known[r.ID], gone && r.Until <= before)
 			at = r.Idx
 		}
 		if len(rows) < verifyBatch {
@@ -169,11 +224,12 @@ func (w *walk) vault(db *gorm.DB) error {
 	}
 }
 
-func (w *walk) vaulted(r vaultRow, there bool) {
+// vaulted checks a row of the vault. there says that its record is; expired, that a record with a warrant says that its time was over.
+func (w *walk) vaulted(r vaultRow, there, expired bool) {
 	bad := func(cause string) { w.problem("vault", r.ID, r.Idx, cause) }
 	if r.Proof == "" {
-		if r.Until > time.Now().UnixMicro() {
-			bad("the record was removed from the vault before its time")
+		if !expired {
+			bad("the record was removed from the vault, and no record says that its time was over")
 		}
 		return
 	}
@@ -243,6 +299,11 @@ func (w *walk) onlyRange(ctx context.Context, src VerifySource) (Report, error) 
 	}
 	if err := w.leadsTo(db, top); err != nil {
 		return Report{}, fmt.Errorf("verify audit log: %w", err)
+	}
+	if first < w.least { // records that are not there were pruned, or so the tables say
+		if err := errors.Join(w.prunings(db), w.vault(db)); err != nil {
+			return Report{}, fmt.Errorf("verify audit log: %w", err)
+		}
 	}
 	w.report.OK = len(w.report.Problems) == 0
 	return *w.report, nil
