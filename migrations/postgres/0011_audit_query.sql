@@ -6,6 +6,8 @@ CREATE INDEX audit_events_on_behalf_of ON audit_events (on_behalf_of, time, id) 
 -- The time of the record, so that a position finds its record in one time range.
 ALTER TABLE audit_leaves ADD COLUMN time BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE audit_leaves DISABLE TRIGGER audit_leaves_no_change;
+-- A replica of the release before, which knows neither this column nor facet, is refused: what it has waits in its write-ahead log.
+ALTER TABLE audit_leaves ALTER COLUMN time DROP DEFAULT;
 UPDATE audit_leaves SET time = e.time FROM audit_events AS e WHERE e.writer = audit_leaves.writer AND e.seq = audit_leaves.seq;
 ALTER TABLE audit_leaves ENABLE TRIGGER audit_leaves_no_change;
 
@@ -59,6 +61,7 @@ CREATE TABLE audit_postings (
 );
 
 ALTER TABLE audit_events ADD COLUMN facet BYTEA NOT NULL DEFAULT '';
+ALTER TABLE audit_events ALTER COLUMN facet DROP DEFAULT;
 CREATE INDEX audit_events_facet ON audit_events (facet, time, id);
 CREATE INDEX audit_events_source ON audit_events (source, time, id) WHERE source <> '';
 CREATE INDEX audit_events_session ON audit_events (session) WHERE session <> '';

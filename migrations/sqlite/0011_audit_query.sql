@@ -72,5 +72,19 @@ DROP INDEX audit_events_actor;
 DROP INDEX audit_events_rollout;
 CREATE INDEX audit_events_rollout ON audit_events (rollout, stage, time) WHERE rollout <> '';
 
+-- A process of the release before, which knows neither column, is refused: what it has waits in its write-ahead log.
+-- +goose StatementBegin
+CREATE TRIGGER audit_events_facet BEFORE INSERT ON audit_events WHEN length(NEW.facet) = 0
+BEGIN
+    SELECT RAISE(ABORT, 'audit_events: stop the processes of the release before, they do not write what records are searched by');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER audit_leaves_time BEFORE INSERT ON audit_leaves WHEN NEW.time = 0
+BEGIN
+    SELECT RAISE(ABORT, 'audit_leaves: stop the processes of the release before, they do not write the time of a position');
+END;
+-- +goose StatementEnd
+
 -- The binaries before do not write what records are searched by.
 UPDATE installation_compatibility SET floor = 11;
