@@ -60,7 +60,7 @@ func TestAuditStatus(t *testing.T) {
 	if err := db.Exec("ALTER TABLE audit_writers RENAME TO away").Error; err != nil {
 		t.Fatal(err)
 	}
-	in.someRequests()
+	in.issueKey(map[string]any{"name": "while the table is away"})
 	eventually(t, "records to wait", func() bool {
 		s := status()
 		return len(s.Problems) == 1 && s.Problems[0].Code == adminapi.Database && *s.Waiting > 0 && s.OldestWaiting != nil && s.Unsealed == nil && s.Checkpoint.Size > 0

@@ -3,13 +3,17 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"os/user"
 	"path/filepath"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -33,6 +37,41 @@ func withLog(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(
 		by.Name = u.Username
 	}
 	return do(l, by)
+}
+
+// recorded does what a command is there for between two records of it, as the management API does: one that it begins, sealed before anything
+// happens, and one of how it ended.
+func recorded(ctx context.Context, l *audit.Log, act audit.Event, do func() error) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	act.Stage, act.Request, act.Dialect, act.Decision = audit.StageAdmitted, id.String(), "command", "allow"
+	_, err = l.Append(ctx, act)
+	if err == nil {
+		err = l.Flush(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("record the command: %w", err)
+	}
+	derr := do()
+	act.Stage, act.Outcome, act.Status = audit.StageOutcome, "ok", http.StatusOK
+	if derr != nil {
+		f := fault.Public(derr)
+		act.Outcome, act.ErrorKind, act.ErrorCode, act.Status = "failed", f.Kind().String(), string(f.Code()), f.Kind().Status()
+		if f.Kind() != fault.Internal && f.Kind() != fault.Unavailable {
+			act.Outcome, act.Decision = "refused", "refuse"
+		}
+	}
+	after := context.WithoutCancel(ctx)
+	_, err = l.Append(after, act)
+	if err == nil {
+		err = l.Flush(after)
+	}
+	if err != nil {
+		err = fmt.Errorf("record how the command ended: %w", err)
+	}
+	return errors.Join(derr, err)
 }
 
 // Erase erases what was kept of the prompts and answers of a person, who is named as requests do; see [audit.Log.Erase].

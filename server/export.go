@@ -16,11 +16,10 @@ import (
 func Export(ctx context.Context, cfg *config.Config, f audit.BundleFile, x audit.Export, log *slog.Logger) (m evidence.Manifest, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
 		x.By = by.Name
-		if err := recordExport(ctx, l, by, x.Tenant, fmt.Sprintf("%d-%d", x.From, x.To)); err != nil {
+		return recorded(ctx, l, exporting(by, x.Tenant, fmt.Sprintf("%d-%d", x.From, x.To)), func() error {
+			m, err = l.ExportChecked(ctx, f, x)
 			return err
-		}
-		m, err = l.ExportChecked(ctx, f, x)
-		return err
+		})
 	})
 	return m, err
 }
@@ -29,25 +28,14 @@ func Export(ctx context.Context, cfg *config.Config, f audit.BundleFile, x audit
 // recorded as Export is.
 func ExportTiles(ctx context.Context, cfg *config.Config, dir string, log *slog.Logger) (t checkpoint.Tree, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
-		if err := recordExport(ctx, l, by, "", "tiles"); err != nil {
+		return recorded(ctx, l, exporting(by, "", "tiles"), func() error {
+			t, err = l.ExportTiles(ctx, dir)
 			return err
-		}
-		t, err = l.ExportTiles(ctx, dir)
-		return err
+		})
 	})
 	return t, err
 }
 
-func recordExport(ctx context.Context, l *audit.Log, by audit.Actor, tenant, what string) error {
-	_, err := l.Append(ctx, audit.Event{
-		Stage: audit.StageAction, Tenant: tenant, Actor: by, Action: "admin.exportAudit",
-		Resource: what, Dialect: "command", Decision: "allow", Outcome: "ok",
-	})
-	if err == nil {
-		err = l.Flush(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("record the export: %w", err)
-	}
-	return nil
+func exporting(by audit.Actor, tenant, what string) audit.Event {
+	return audit.Event{Tenant: tenant, Actor: by, Action: "admin.exportAudit", Resource: what}
 }

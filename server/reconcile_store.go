@@ -27,8 +27,8 @@ type reconcileStore struct{ db *gorm.DB }
 
 // keep takes the lease, or prolongs it, and fails with errNotReconciler if another replica has it.
 func (s reconcileStore) keep(tx *gorm.DB, holder string, now time.Time) error {
-	res := tx.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'reconcile' AND (holder = ? OR expires < ?)",
-		holder, now.Add(reconcileLease).UnixMicro(), holder, now.UnixMicro())
+	res := tx.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'reconcile' AND (holder = ? OR expires < ? OR expires > ?)",
+		holder, now.Add(reconcileLease).UnixMicro(), holder, now.UnixMicro(), now.Add(2*reconcileLease).UnixMicro()) // no clock of today set one beyond that
 	if res.Error == nil && res.RowsAffected == 0 {
 		return errNotReconciler
 	}

@@ -2,8 +2,8 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/server/config"
@@ -40,11 +40,11 @@ func Holds(ctx context.Context, cfg *config.Config, tenant string, log *slog.Log
 func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, log *slog.Logger) (out audit.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
 		h.CreatedBy = by.Name
-		if err := recordHold(ctx, l, by, "admin.createHold", h.Tenant, "", h.Reason); err != nil {
+		act := audit.Event{Tenant: h.Tenant, Actor: by, Action: "admin.createHold", Detail: map[string]string{"reason": h.Reason}}
+		return recorded(ctx, l, act, func() error {
+			out, err = l.Hold(ctx, h)
 			return err
-		}
-		out, err = l.Hold(ctx, h)
-		return err
+		})
 	})
 	return out, err
 }
@@ -52,27 +52,18 @@ func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, log *slog.Logge
 // ReleaseHold ends a hold, after a record of it.
 func ReleaseHold(ctx context.Context, cfg *config.Config, id string, log *slog.Logger) (out audit.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
-		if err := recordHold(ctx, l, by, "admin.releaseHold", "", id, ""); err != nil {
+		act := audit.Event{Actor: by, Action: "admin.releaseHold", Resource: id}
+		holds, err := l.Holds(ctx, "")
+		if err != nil {
 			return err
 		}
-		out, err = l.ReleaseHold(ctx, "", id, by.Name)
-		return err
+		if i := slices.IndexFunc(holds, func(h audit.Hold) bool { return h.ID == id }); i >= 0 {
+			act.Tenant = holds[i].Tenant
+		}
+		return recorded(ctx, l, act, func() error {
+			out, err = l.ReleaseHold(ctx, "", id, by.Name)
+			return err
+		})
 	})
 	return out, err
-}
-
-// recordHold makes it durable that somebody holds or releases records.
-func recordHold(ctx context.Context, l *audit.Log, by audit.Actor, action, tenant, id, reason string) error {
-	e := audit.Event{Stage: audit.StageAction, Tenant: tenant, Actor: by, Action: action, Resource: id, Dialect: "command", Decision: "allow", Outcome: "ok"}
-	if reason != "" {
-		e.Detail = map[string]string{"reason": reason}
-	}
-	_, err := l.Append(ctx, e)
-	if err == nil {
-		err = l.Flush(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("record the hold: %w", err)
-	}
-	return nil
 }

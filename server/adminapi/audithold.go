@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/access"
 )
 
 // ListHolds implements GET /audit/holds.
@@ -26,7 +27,11 @@ func (s *Server) CreateHold(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	h := audit.Hold{Tenant: tenantOf(c), Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
+	tenant := tenantOf(c)
+	if tenant == access.AllTenants {
+		tenant = ""
+	}
+	h := audit.Hold{Tenant: tenant, Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
 	if in.From != nil {
 		h.From = in.From.UnixMicro()
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"math"
 	"time"
 
@@ -27,7 +26,7 @@ func (a *app) auditCommand() *cobra.Command {
 		Long: `Works on a running and on a stopped installation and changes nothing. Exit code 3: problems were found.
 With --from-index or --to-index only these records are checked, and that they, with all before them, are what the newest checkpoint covers.
 With --key the checkpoints are verified with that key alone, so an auditor need not trust the installation's own.
-可在运行中或停止的安装上执行，不做任何更改。退出码 3 表示发现问题。给出 --from-index 或 --to-index 时仅校验该区间，以及其与之前的记录正是最新检查点所覆盖的内容。`,
+可在运行中或停止的安装上执行，不做任何更改。退出码 3 表示发现问题。给出 --key 时仅用该公钥校验检查点，审计人员无需信任本安装自身的密钥。给出 --from-index 或 --to-index 时仅校验该区间，以及其与之前的记录正是最新检查点所覆盖的内容。`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {
@@ -62,9 +61,6 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 				return err
 			}
 			report, err := audit.Verify(cmd.Context(), source, progress)
-			if isTerminal(a.env.stderr) {
-				fmt.Fprintln(a.env.stderr)
-			}
 			if err != nil {
 				return err
 			}
@@ -106,14 +102,11 @@ func (a *app) adoptCommand() *cobra.Command {
 them, are moved into the database and sealed. It may run beside the other replicas, and again after it was cut off.
 DIR 为不再恢复的副本的审计目录、其备用目录或其副本。其中的记录及其用量会移入数据库并封存。可与其他副本同时运行，中断后可重复执行。`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := a.load(nil)
+			cfg, log, err := a.site()
 			if err != nil {
 				return err
 			}
-			if err := databaseThere(cfg); err != nil {
-				return err
-			}
-			n, err := server.Adopt(cmd.Context(), cfg, args[0], slog.New(slog.NewTextHandler(a.env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+			n, err := server.Adopt(cmd.Context(), cfg, args[0], log)
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"regexp"
 
@@ -39,16 +38,12 @@ the backups, and erase again after a restore.
 				}
 			}
 			if chosen != 1 || subject != "" && tenant == "" {
-				return errors.New("want --tenant with --subject, or --list, or --again")
+				return usageError{errors.New("want --tenant with --subject, or --list, or --again")}
 			}
-			cfg, err := a.load(nil)
+			cfg, log, err := a.site()
 			if err != nil {
 				return err
 			}
-			if err := databaseThere(cfg); err != nil {
-				return err
-			}
-			log := slog.New(slog.NewTextHandler(a.env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			switch {
 			case list:
 				erasures, err := server.Erasures(cmd.Context(), cfg, tenant, log)
@@ -74,7 +69,7 @@ the backups, and erase again after a restore.
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "`TENANT` of the person / 所属租户")
 	cmd.Flags().StringVar(&subject, "subject", "", "`PERSON` to erase / 要擦除的人员")
-	cmd.Flags().BoolVar(&list, "list", false, "print the erasures as JSON Lines; persons are keyed digests / 以 JSON Lines 输出擦除清单（人员为加密摘要）")
+	cmd.Flags().BoolVar(&list, "list", false, "print the erasures as JSON Lines; persons are keyed digests / 以 JSON Lines 输出擦除清单（人员为带密钥摘要）")
 	cmd.Flags().StringVar(&again, "again", "", "`FILE` of such a list whose erasures are repeated / 按清单文件重新擦除")
 	return cmd
 }

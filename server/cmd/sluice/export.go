@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -40,7 +39,7 @@ With --tiles the whole log goes into a directory as C2SP tlog-tiles, which other
 				return err
 			}
 			if x.To != 0 && x.To <= x.From {
-				return errors.New("--to must lie behind --from")
+				return usageError{errors.New("--to must lie behind --from")}
 			}
 			return a.export(cmd.Context(), x, out)
 		},
@@ -66,18 +65,15 @@ func moment(flag, text string) (int64, error) {
 			return t.UnixMicro(), nil
 		}
 	}
-	return 0, fmt.Errorf("--%s %q: want 2026-11-22 or 2026-11-22T08:00:00+08:00", flag, text)
+	return 0, usageError{fmt.Errorf("--%s %q: want 2026-11-22 or 2026-11-22T08:00:00+08:00", flag, text)}
 }
 
 func (a *app) exportTiles(ctx context.Context, dir string) error {
-	cfg, err := a.load(nil)
+	cfg, log, err := a.site()
 	if err != nil {
 		return err
 	}
-	if err := databaseThere(cfg); err != nil {
-		return err
-	}
-	t, err := server.ExportTiles(ctx, cfg, dir, slog.New(slog.NewTextHandler(a.env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	t, err := server.ExportTiles(ctx, cfg, dir, log)
 	if err != nil {
 		return err
 	}
@@ -87,11 +83,8 @@ func (a *app) exportTiles(ctx context.Context, dir string) error {
 
 // export writes the bundle and checks it before it leaves: a file that stays is one that verifies.
 func (a *app) export(ctx context.Context, x audit.Export, out string) (err error) {
-	cfg, err := a.load(nil)
+	cfg, log, err := a.site()
 	if err != nil {
-		return err
-	}
-	if err := databaseThere(cfg); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(out, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -103,7 +96,6 @@ func (a *app) export(ctx context.Context, x audit.Export, out string) (err error
 			_ = os.Remove(out)
 		}
 	}()
-	log := slog.New(slog.NewTextHandler(a.env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	m, err := server.Export(ctx, cfg, f, x, log)
 	if err != nil {
 		return err

@@ -50,7 +50,9 @@ pruning loses nothing and goes on the next time.
 				a.pruned("pruned / 已清理", p)
 			}
 			if err == nil && len(done) == 0 {
-				a.pruned("pruned / 已清理", audit.Pruning{})
+				due, err := server.Prunable(cmd.Context(), cfg, log)
+				a.pruned("pruned / 已清理", audit.Pruning{Unseen: due.Unseen})
+				return err
 			}
 			return err
 		},
@@ -60,6 +62,9 @@ pruning loses nothing and goes on the next time.
 }
 
 func (a *app) pruned(what string, p audit.Pruning) {
+	if p.Unseen > 0 {
+		fmt.Fprintf(a.env.stderr, "%d records wait for the witnesses (audit.witnesses), which have not cosigned them / 条记录等待见证者联署\n", p.Unseen)
+	}
 	if p.First == p.Until {
 		fmt.Fprintf(a.env.stdout, "%s: nothing / 无\n", what)
 		return
@@ -86,7 +91,7 @@ and releasing are recorded.
   sluice audit hold --release 01930000-0000-7000-8000-000000000000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if list && (release != "" || h.Reason != "") || release != "" && h.Reason != "" {
-				return errors.New("want --reason with a selection, or --list, or --release")
+				return usageError{errors.New("want --reason with a selection, or --list, or --release")}
 			}
 			var err error
 			if h.From, err = moment("from", from); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -29,14 +28,10 @@ code 3: findings are open.
 查找没有结果的请求、没有受理记录的回答、未入账的用量以及合计不一致的小时。可修复的会自动修复，每次修复均留有记录。服务器每小时执行一次同样的对账。
 可在运行中或停止的安装上执行。退出码 3 表示仍有未解决的问题。`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.load(nil)
+			cfg, log, err := a.site()
 			if err != nil {
 				return err
 			}
-			if err := databaseThere(cfg); err != nil {
-				return err
-			}
-			log := slog.New(slog.NewTextHandler(a.env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			found, err := server.Reconcile(cmd.Context(), cfg, shownFindings, log)
 			if err != nil {
 				return err
