@@ -105,7 +105,7 @@ async function audit(page, w, tag) {
   await logState(page, w, tag);
   await page.getByRole('button', { name: w.verify }).click();
   await page.getByRole('button', { name: w.start }).click();
-  await page.getByText(w.verified).waitFor({ timeout: wait });
+  await page.getByRole('dialog').getByText(w.verified).waitFor({ timeout: wait }); // the state of the log behind it says so, too
   await picture(page, `${tag}-verify`);
   await page.getByRole('dialog').getByRole('button', { name: w.close, exact: true }).last().click();
 }
@@ -120,7 +120,7 @@ async function logState(page, w, tag) {
   }
   const wide = page.viewportSize();
   await page.setViewportSize({ width: 390, height: 844 });
-  await page.waitForTimeout(300); // the page is laid out anew
+  await page.waitForFunction(() => document.documentElement.scrollWidth <= 390, null, { timeout: wait }); // the page is laid out anew
   const box = await state.boundingBox();
   assert.ok(box && box.x >= 0 && box.x + box.width <= 390, `the state does not fit a phone: ${JSON.stringify(box)}`);
   await picture(page, `${tag}-audit-phone`);
