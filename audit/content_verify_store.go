@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/record"
 )
 
 const keptBytes = 8 << 20 // how much ciphertext is read at once
@@ -122,7 +123,7 @@ func erasedKeys(db *gorm.DB, v checkpoint.Verifier, ids []string) (map[string]bo
 		return nil, err
 	}
 	for _, s := range said {
-		_, e, err := rowOf("", 0, s.Payload)
+		e, err := record.Decode(s.Payload)
 		if err != nil || e.Action != ActionErase || e.Detail["time"] != strconv.FormatInt(e.Time, 10) || !warranted(v, e) {
 			continue // the walk over the records says so
 		}

@@ -1,10 +1,15 @@
 package audit
 
 import (
+	"math"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -16,7 +21,8 @@ func TestSearchTablesAreCovered(t *testing.T) {
 		id := s.ids[7]
 		e, err := s.l.Get(t.Context(), id)
 		must(t, err)
-		f, posting := facetOf(e.Event), postingsOf(e.Event)[1]
+		lists := listsOf(e.Event)
+		posting := lists.postings[1]
 		complains := func(what string) {
 			t.Helper()
 			r := verify(t, s.l, db)
@@ -30,18 +36,19 @@ func TestSearchTablesAreCovered(t *testing.T) {
 			names        []string
 			row          any
 		}{
-			{"audit_facets", "id = ?", []any{f.ID()}, []string{
+			{"audit_facets", "id = ?", []any{lists.facet.ID}, []string{
 				"id", "tenant", "project", "actor_kind", "actor", "actor_name", "action", "stage", "model", "routed", "version", "policy", "rollout", "arm",
-				"decision", "outcome", "error_code", "classes", "text",
-			}, &facetRow{ID: f.ID(), Facet: f, Text: f.Text()}},
-			{"audit_terms", "id = ?", []any{posting.Term}, []string{"id", "tenant", "text"}, &termRow{posting.Term, e.Tenant, "c/d@1"}},
+				"decision", "outcome", "error_code", "classes", "text", "newest",
+			}, &lists.facet},
+			{"audit_sources", "id = ?", []any{lists.source.ID}, []string{"id", "source", "facet", "newest"}, lists.source},
+			{"audit_terms", "id = ?", []any{posting.Term}, []string{"id", "tenant", "text", "newest"}, &lists.terms[1]},
 			{"audit_postings", "term = ? AND id = ?", []any{posting.Term, id}, []string{"term", "time", "id", "facet"}, &posting},
 		} {
 			for _, name := range c.names {
 				var value any = "x"
 				where, args := c.where, c.args
 				switch {
-				case name == "time":
+				case name == "time", name == "newest":
 					value = int64(4242)
 				case name == "term" || name == "facet" || name == "id" && c.table != "audit_postings":
 					value = []byte("0123456789abcdef")
@@ -78,4 +85,116 @@ func (s *scene) swapPosting(p postingRow, name string, value any, check func()) 
 	check()
 	must(s.t, s.db.Exec("DELETE FROM audit_postings WHERE term = ? AND id = ?", other.Term, other.ID).Error)
 	must(s.t, s.db.Create(&p).Error)
+}
+
+func TestNewestFor(t *testing.T) {
+	for _, at := range []int64{math.MinInt64, -newestUnit, -5, 0, 1, newestUnit - 1, newestUnit, time.Now().UnixMicro(), math.MaxInt64 - newestUnit, math.MaxInt64 - 1} {
+		if n := newestFor(at); n <= at || at > 0 && at < math.MaxInt64-newestUnit && n-at > newestUnit {
+			t.Errorf("%d: %d", at, n)
+		}
+	}
+}
+
+// TestListsKeepUp: whatever the order in which replicas bring records, newest of a list ends behind all of them; it is not touched within an
+// hour.
+func TestListsKeepUp(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		start := recordtest.Sample(1).Time / newestUnit * newestUnit
+		at := func(hours, micros int64) []lists {
+			e := recordtest.Sample(1)
+			e.Time = start + hours*newestUnit + micros
+			return []lists{listsOf(e)}
+		}
+		add := func(l []lists) error {
+			for i := range l {
+				l[i].postings = nil // the record is not there
+			}
+			return db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error { return index(tx, l) })
+		}
+		wants := func(what string, newest int64) {
+			t.Helper()
+			for _, table := range []string{"audit_facets", "audit_sources", "audit_terms"} {
+				var got []int64
+				must(t, db.Table(table).Distinct("newest").Pluck("newest", &got).Error)
+				if !slices.Equal(got, []int64{start + newest*newestUnit}) {
+					t.Errorf("%s: %s has %v", what, table, got)
+				}
+			}
+		}
+		must(t, add(at(3, 5)))
+		wants("first", 4)
+		must(t, add(slices.Concat(at(4, 0), at(1, 0), at(3, 9))))
+		wants("a later one among earlier ones", 5)
+		must(t, add(at(2, 0)))
+		wants("an earlier one", 5)
+		var wg sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			wg.Go(func() { errs[i] = add(at(int64(10+i), 0)) })
+		}
+		wg.Wait()
+		must(t, firstError(errs...))
+		wants("all at once", 18)
+		must(t, db.Exec("DELETE FROM audit_facets").Error)
+		must(t, db.Exec("DELETE FROM audit_sources").Error)
+		must(t, db.Exec("DELETE FROM audit_terms").Error)
+		for i := range errs { // all of them make the lists
+			wg.Go(func() { errs[i] = add(at(int64(20+i), 0)) })
+		}
+		wg.Wait()
+		must(t, firstError(errs...))
+		wants("made by all at once", 28)
+	})
+}
+
+// TestUnusedListsGo: what only pruned records had goes with them, so that nothing says where they came from; what others have stays, and
+// pruning and shipping at once leave no record without its lists.
+func TestUnusedListsGo(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		g := newGrown(t, db, 600)
+		old := recordtest.Sample(700) // as old, sealed behind what goes
+		old.Time, old.Source = time.Now().Add(-400*day).UnixMicro(), "10.9.9.9"
+		fresh := recordtest.Sample(701)
+		fresh.Time, fresh.Source = 0, "10.8.8.8"
+		for _, e := range []Event{old, fresh} {
+			if _, err := g.l.Append(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		flush(t, g.l)
+		before := count(t, db, "audit_sources")
+		done := make(chan error)
+		go func() { // brings records that are as old while lists go
+			for i := range 40 {
+				e := recordtest.Sample(i)
+				e.Time = time.Now().Add(-399 * day).UnixMicro()
+				if _, err := g.l.Append(t.Context(), e); err != nil {
+					done <- err
+					return
+				}
+				if err := g.l.Flush(t.Context()); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+		g.prune()
+		must(t, <-done)
+		g.mustVerify()
+		for table, unused := range map[string]string{
+			"audit_facets":  "NOT EXISTS (SELECT 1 FROM audit_events AS e WHERE e.facet = audit_facets.id)",
+			"audit_sources": "NOT EXISTS (SELECT 1 FROM audit_events AS e WHERE e.facet = audit_sources.facet AND e.source = audit_sources.source)",
+			"audit_terms":   "NOT EXISTS (SELECT 1 FROM audit_postings AS p WHERE p.term = audit_terms.id)",
+		} {
+			var n int64
+			must(t, db.Table(table).Where(unused).Count(&n).Error)
+			if n != 0 {
+				t.Errorf("%s: %d rows of no record", table, n)
+			}
+		}
+		if after := count(t, db, "audit_sources"); after >= before {
+			t.Errorf("%d addresses before, %d after", before, after)
+		}
+	})
 }

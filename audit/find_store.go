@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -49,10 +50,14 @@ func all(conditions ...[]condition) condition {
 // finder finds the places of the newest records that match a query. Its statements keep both databases from reading more than a page needs,
 // whatever is asked for:
 //
-//   - What few records have (a request, a session, a person, an address) is read through its index.
-//   - Otherwise the facets that match are picked, and each is asked for its newest record; the newest of the page can only be in the facets
-//     with the newest of these. If many facets match, the newest records of all are looked at first.
+//   - What few records have (a request, a session, a person) is read through its index.
+//   - Otherwise the facets that match are picked, and asked for their newest record; the newest of the page can only be in the facets with
+//     the newest of these. If many facets match, the newest records of all are looked at first; then facets are asked in the order of what
+//     they say is before all their records, as long as that can be newer than what is found.
+//   - An address is looked for among the facets that have it, and the records of each with that address have an index.
 //   - Text is looked for in facets, and in the terms of the few records that have some, which are asked in the same way.
+//
+// A finder is for one call of find, in a snapshot.
 type finder struct {
 	db     *gorm.DB
 	n      int
@@ -60,15 +65,15 @@ type finder struct {
 	window int         // scanWindow
 	bounds bounds      // on a table called e
 	exact  []condition // on e: what few records have
-	source []condition // on e: what may be few or many
+	source string
 	tenant string
 	facets []condition // on f, with the tenant
 	text   string      // pattern for LIKE
 	ask    string      // the text as it was asked for
 }
 
-func newFinder(db *gorm.DB, q Query, n int) (finder, error) {
-	f := finder{db: db, n: n, few: fewFacets, window: scanWindow, tenant: facet.Value(q.Tenant), ask: q.Text}
+func newFinder(q Query, n int) (finder, error) {
+	f := finder{n: n, few: fewFacets, window: scanWindow, source: column(q.Source), tenant: facet.Value(q.Tenant), ask: q.Text}
 	for _, c := range []struct{ sql, value string }{
 		{"e.request = ?", q.Request},
 		{"e.session = ? AND e.session <> ''", q.Session},
@@ -77,9 +82,6 @@ func newFinder(db *gorm.DB, q Query, n int) (finder, error) {
 		if c.value != "" {
 			f.exact = append(f.exact, condition{c.sql, []any{column(c.value)}})
 		}
-	}
-	if q.Source != "" {
-		f.source = []condition{{"e.source = ? AND e.source <> ''", []any{column(q.Source)}}}
 	}
 	for _, c := range []struct{ column, value string }{
 		{"tenant", q.Tenant},
@@ -155,13 +157,14 @@ func like(s string) string {
 }
 
 // find returns at most n places, newest first.
-func (f finder) find() ([]place, error) {
+func (f finder) find(tx *gorm.DB) ([]place, error) {
+	f.db = tx
 	switch {
-	case len(f.exact) > 0 || len(f.source) > 0 && (f.text != "" || len(f.facets) == 0):
-		return f.fewHave(slices.Concat(f.exact, f.source))
+	case len(f.exact) > 0:
+		return f.fewHave(slices.Concat(f.exact, f.fromSource()))
 	case f.text != "":
 		return f.withText()
-	case len(f.source) == 0 && (len(f.facets) == 0 || f.tenant != "" && len(f.facets) == 1):
+	case f.source == "" && (len(f.facets) == 0 || f.tenant != "" && len(f.facets) == 1):
 		c := all(f.bounds.on(), f.ofTenant())
 		return f.places("SELECT e.time, e.id FROM audit_events AS e WHERE "+c.sql+" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(c.args, f.n)...)
 	}
@@ -174,15 +177,20 @@ func (f finder) places(sql string, args ...any) ([]place, error) {
 	return out, err
 }
 
-// ofTenant is the tenant as a condition on e, or the source: an index has one of them.
+// ofTenant is the tenant as a condition on e.
 func (f finder) ofTenant() []condition {
-	if len(f.source) > 0 {
-		return f.source
-	}
 	if f.tenant == "" {
 		return nil
 	}
 	return []condition{{"e.tenant = ?", []any{f.tenant}}}
+}
+
+// fromSource is the address as a condition on e.
+func (f finder) fromSource() []condition {
+	if f.source == "" {
+		return nil
+	}
+	return []condition{{"e.source = ? AND e.source <> ''", []any{f.source}}}
 }
 
 func (f finder) inText() []condition { return []condition{{`f.text LIKE ? ESCAPE '\'`, []any{f.text}}} }
@@ -226,7 +234,7 @@ func (f finder) withText() ([]place, error) {
 		func() ([]place, error) {
 			f := f
 			f.text = ""
-			return f.fewHave([]condition{{"e.request = ?", []any{column(f.ask)}}})
+			return f.fewHave(append(f.fromSource(), condition{"e.request = ?", []any{column(f.ask)}}))
 		},
 	)
 }
@@ -252,23 +260,27 @@ func (f finder) first(places []place) []place {
 
 // inFacets finds the newest records of the facets that match.
 func (f finder) inFacets(conditions []condition) ([]place, error) {
-	c := all(conditions)
+	r := reading{of: "audit_facets AS f", id: "f.id", newest: "f.newest", on: "audit_events AS e", key: "e.facet", more: f.fromSource()}
+	var join []condition
+	if f.source != "" {
+		r.of, r.id, r.newest = "audit_sources AS s CROSS JOIN audit_facets AS f", "s.facet", "s.newest"
+		join = []condition{{"s.source = ? AND f.id = s.facet", []any{f.source}}}
+	}
+	r.where = all(join, conditions)
 	var few [][]byte
-	err := f.db.Raw("SELECT f.id FROM audit_facets AS f WHERE "+c.sql+" LIMIT ?", append(c.args, f.few+1)...).Scan(&few).Error
+	err := f.db.Raw("SELECT "+r.id+" FROM "+r.of+" WHERE "+r.where.sql+" LIMIT ?", append(r.where.args, f.few+1)...).Scan(&few).Error
 	if err != nil || len(few) == 0 {
 		return nil, err
 	}
 	if len(few) <= f.few {
-		c = condition{"f.id IN ?", []any{few}}
+		r.where = all(join, []condition{{r.id + " IN ?", []any{few}}})
 	} else {
 		found, done, err := f.scan(conditions, f.bounds, f.window)
 		if err != nil || done {
 			return found, err
 		}
 	}
-	found, tied, err := f.newestOf(lists{
-		of: "audit_facets AS f", where: c, list: "audit_events AS e", key: "e.facet", match: "e.facet = f.id", id: "f.id", more: all(f.source),
-	})
+	found, tied, err := f.newestOf(r)
 	if err != nil || !tied {
 		return found, err
 	}
@@ -277,8 +289,8 @@ func (f finder) inFacets(conditions []condition) ([]place, error) {
 
 // scan looks at up to window records within bounds, newest first, for those that match. It is done when it found n or has seen all.
 func (f finder) scan(conditions []condition, within bounds, window int) (found []place, done bool, err error) {
-	b, c := all(within.on(), f.ofTenant()), all(conditions)
-	found, err = f.places("SELECT e.time, e.id FROM (SELECT e.time, e.id, e.facet FROM audit_events AS e WHERE "+b.sql+
+	b, c := all(within.on(), f.ofTenant()), all(f.fromSource(), conditions)
+	found, err = f.places("SELECT e.time, e.id FROM (SELECT e.time, e.id, e.facet, e.source FROM audit_events AS e WHERE "+b.sql+
 		" ORDER BY e.time DESC, e.id DESC LIMIT ?) AS e CROSS JOIN audit_facets AS f WHERE f.id = e.facet AND "+c.sql+
 		" ORDER BY e.time DESC, e.id DESC LIMIT ?", slices.Concat(b.args, []any{window}, c.args, []any{f.n})...)
 	if err != nil || len(found) == f.n {
@@ -319,57 +331,85 @@ func (f finder) scanAll(conditions []condition) ([]place, error) {
 	}
 }
 
-// lists are lists of records that are read newest first: those of facets, and those of terms.
-type lists struct {
-	of    string    // table of the lists
-	where condition // which of them
-	id    string    // of a list
-	list  string    // table of what is on the lists, called e, with what must be joined to it
-	key   string    // column of list that holds the id of its list
-	match string    // joins it
-	more  condition // on what is on a list
+// reading says which lists of records are read, newest first: those of facets, and those of terms.
+type reading struct {
+	of     string      // tables of the lists
+	where  condition   // which of them
+	id     string      // column of of: the id of a list
+	newest string      // column of of: all records of a list are from before
+	on     string      // table of what is on the lists, called e, with what must be joined to it
+	key    string      // column of on: the list it is on
+	more   []condition // on what is on a list
+}
+
+// first is the statement that reads the first records of the list that is the given expression.
+func (r reading) first(columns, list string, b bounds) condition {
+	c := all(b.on(), r.more)
+	return condition{"SELECT " + columns + " FROM " + r.on + " WHERE " + r.key + " = " + list + " AND " + c.sql + " ORDER BY e.time DESC, e.id DESC LIMIT ?", c.args}
+}
+
+// opening is a list with the time of its newest record, nil if it has none.
+type opening struct {
+	ID     []byte
+	Newest int64
+	Head   *int64
+}
+
+// openings returns the n+1 lists that have the newest records, newest first. It asks lists in the order of what is before all their records,
+// until that cannot be newer than what was found.
+func (f finder) openings(r reading) ([]opening, error) {
+	where := r.where
+	if f.bounds.from != 0 {
+		where = all([]condition{where, {r.newest + " > ?", []any{f.bounds.from}}})
+	}
+	head := r.first("e.time", "p.id", f.bounds)
+	sql := "SELECT p.id, p.newest, (" + head.sql + ") AS head FROM (SELECT " + r.id + " AS id, " + r.newest + " AS newest FROM " + r.of + " WHERE " +
+		where.sql + " ORDER BY newest DESC, id LIMIT ? OFFSET ?) AS p"
+	args := slices.Concat(head.args, []any{1}, where.args)
+	var best []opening
+	for offset, window := 0, max(1, f.few); ; offset, window = offset+window, 2*window {
+		var some []opening
+		if err := f.db.Raw(sql, slices.Concat(args, []any{window, offset})...).Scan(&some).Error; err != nil {
+			return nil, err
+		}
+		rest := int64(math.MaxInt64) // all records of the lists to come are from before
+		for _, o := range some {
+			rest = min(rest, o.Newest)
+			if o.Head != nil {
+				best = append(best, o)
+			}
+		}
+		slices.SortFunc(best, func(a, b opening) int { return cmp.Compare(*b.Head, *a.Head) })
+		best = best[:min(len(best), f.n+1)]
+		if len(some) < window || len(best) > f.n && *best[f.n].Head >= rest {
+			return best, nil
+		}
+	}
 }
 
 // newestOf returns the newest of what is on the lists. tied says that it cannot tell, since too many of them begin at the same time.
-func (f finder) newestOf(l lists) (found []place, tied bool, err error) {
-	if l.more.sql == "" {
-		l.more = all()
-	}
-	b := all(f.bounds.on())
-	var heads []struct {
-		ID   []byte
-		Head *int64
-	}
-	err = f.db.Raw("SELECT "+l.id+" AS id, (SELECT e.time FROM "+l.list+" WHERE "+l.match+" AND "+b.sql+" AND "+l.more.sql+
-		" ORDER BY e.time DESC, e.id DESC LIMIT 1) AS head FROM "+l.of+" WHERE "+l.where.sql+" ORDER BY head DESC NULLS LAST LIMIT ?",
-		slices.Concat(b.args, l.more.args, l.where.args, []any{f.n + 1})...).Scan(&heads).Error
+func (f finder) newestOf(r reading) (found []place, tied bool, err error) {
+	best, err := f.openings(r)
 	if err != nil {
 		return nil, false, err
 	}
-	var ids [][]byte
-	since := int64(0)
-	for i, h := range heads {
-		if h.Head == nil {
-			break
+	within := f.bounds
+	if len(best) > f.n {
+		if *best[f.n].Head == *best[f.n-1].Head {
+			return nil, true, nil
 		}
-		if i == f.n {
-			if *h.Head == since {
-				return nil, true, nil
-			}
-			break
-		}
-		ids, since = append(ids, h.ID), *h.Head
+		best = best[:f.n]
 	}
-	if len(ids) == f.n { // each of them has one at least as new as this
-		b = all(f.bounds.since(since).on())
+	if len(best) == f.n { // each of them has one at least as new as this
+		within = within.since(*best[f.n-1].Head)
 	}
-	for part := range slices.Chunk(ids, unionParts) {
+	for part := range slices.Chunk(best, unionParts) {
 		var sql []string
 		var args []any
-		for _, id := range part {
-			sql = append(sql, "SELECT * FROM (SELECT e.time, e.id FROM "+l.list+" WHERE "+l.key+" = ? AND "+b.sql+" AND "+l.more.sql+
-				" ORDER BY e.time DESC, e.id DESC LIMIT ?) AS part")
-			args = slices.Concat(args, []any{id}, b.args, l.more.args, []any{f.n})
+		for _, o := range part {
+			c := r.first("e.time, e.id", "?", within)
+			sql = append(sql, "SELECT * FROM ("+c.sql+") AS part")
+			args = slices.Concat(args, []any{o.ID}, c.args, []any{f.n})
 		}
 		some, err := f.places(strings.Join(sql, " UNION ALL "), args...)
 		if err != nil {
@@ -382,19 +422,19 @@ func (f finder) newestOf(l lists) (found []place, tied bool, err error) {
 
 // inTerms finds the newest records that have a term with the text.
 func (f finder) inTerms() ([]place, error) {
-	l := lists{of: "audit_terms AS t", where: all(f.termsWithText()), id: "t.id", list: "audit_postings AS e", key: "e.term", match: "e.term = t.id"}
+	r := reading{of: "audit_terms AS t", where: all(f.termsWithText()), id: "t.id", newest: "t.newest", on: "audit_postings AS e", key: "e.term"}
 	if len(f.facets) > 1 || f.tenant == "" && len(f.facets) > 0 { // a term is of one tenant
-		l.list += " CROSS JOIN audit_facets AS f"
-		l.more = all([]condition{{sql: "f.id = e.facet"}}, f.facets)
+		r.on += " CROSS JOIN audit_facets AS f"
+		r.more = slices.Concat([]condition{{sql: "f.id = e.facet"}}, f.facets)
 	}
-	found, tied, err := f.newestOf(l)
+	if f.source != "" { // of the facets that have it some of the records have it
+		r.more = append(r.more, condition{"e.facet IN (SELECT s.facet FROM audit_sources AS s WHERE s.source = ?)", []any{f.source}},
+			condition{"EXISTS (SELECT 1 FROM audit_events AS x WHERE x.id = e.id AND x.time = e.time AND x.source = ?)", []any{f.source}})
+	}
+	found, tied, err := f.newestOf(r)
 	if err != nil || !tied {
 		return found, err
 	}
-	c := all([]condition{l.where}, f.bounds.on())
-	if l.more.sql != "" {
-		c = all([]condition{c, l.more})
-	}
-	return f.places("SELECT DISTINCT e.time, e.id FROM audit_terms AS t CROSS JOIN "+l.list+" WHERE "+l.match+" AND "+c.sql+
-		" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(c.args, f.n)...)
+	c := all([]condition{r.where, {sql: r.key + " = t.id"}}, f.bounds.on(), r.more)
+	return f.places("SELECT DISTINCT e.time, e.id FROM audit_terms AS t CROSS JOIN "+r.on+" WHERE "+c.sql+" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(c.args, f.n)...)
 }

@@ -62,10 +62,10 @@ func findAll(t *testing.T, l *Log, q Query, few, window int) []string {
 	t.Helper()
 	var out []string
 	for {
-		f, err := newFinder(l.store.db.WithContext(t.Context()), q, q.Limit)
+		f, err := newFinder(q, q.Limit)
 		must(t, err)
 		f.few, f.window = few, window
-		places, err := f.find()
+		places, err := f.find(l.store.db.WithContext(t.Context()))
 		must(t, err)
 		for _, p := range places {
 			out = append(out, p.ID)
@@ -80,9 +80,14 @@ func findAll(t *testing.T, l *Log, q Query, few, window int) []string {
 
 func one(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
 
+// randomTime is one of few times in each of a few hours.
+func randomTime(r *rand.Rand) int64 {
+	return 1_700_000_000_000_000 + int64(r.IntN(4))*newestUnit + int64(r.IntN(20))
+}
+
 func randomRecord(r *rand.Rand, i int) Event {
 	e := recordtest.Sample(i)
-	e.Time = 1_700_000_000_000_000 + int64(r.IntN(60))
+	e.Time = randomTime(r)
 	e.Request = fmt.Sprintf("req-%d", r.IntN(150))
 	e.Tenant, e.Project = one(r, "a", "a", "b", "rare\x00"), one(r, "p", "q")
 	e.Actor.ID, e.Actor.Name = one(r, "k1", "k2", "k3", "K%4"), one(r, "App", "Ünïcode 名字", "50%_x")
@@ -127,10 +132,10 @@ func randomQuery(r *rand.Rand) Query {
 	some(&q.Class, "email", "own class%", "mob", "none")
 	some(&q.Text, "APP", "ïcode", "名字", "%_", "k", "k%", "handbook-3", "book-3@1", "#", "req-9", "req-", "timeout", "pk_2", "pkx2", "ro-1", "长", "nothing")
 	if r.IntN(4) == 0 {
-		q.From = 1_700_000_000_000_000 + int64(r.IntN(60))
+		q.From = randomTime(r)
 	}
 	if r.IntN(4) == 0 {
-		q.To = 1_700_000_000_000_000 + int64(r.IntN(60))
+		q.To = randomTime(r)
 	}
 	return q
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-
-	"github.com/sluice-project/sluice/audit/record"
 )
 
 // partitions makes sure that PostgreSQL has a table for the month of a record before the record comes. It is for one database; its zero value
@@ -50,20 +48,6 @@ func (p *partitions) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.have = nil
-}
-
-// ensureFor makes the partitions that records need. What cannot be read needs none: it is refused when it is stored.
-func (p *partitions) ensureFor(ctx context.Context, db *gorm.DB, frames []frame) error {
-	if db.Name() == "sqlite" {
-		return nil
-	}
-	var times []int64
-	for _, f := range frames {
-		if e, err := record.Decode(f.payload); err == nil {
-			times = append(times, e.Time)
-		}
-	}
-	return p.ensure(ctx, db, times...)
 }
 
 // wholeMonth is a partition all of whose records lie below a minimum index, so that it can go as a whole.

@@ -269,7 +269,7 @@ func pruneIn(tx *gorm.DB, row pruningRow, vault string) error {
 			return err
 		}
 	}
-	return nil
+	return removeUnused(tx, row.Newest)
 }
 
 // going are the records of the positions from lo to hi that nobody keeps.
@@ -344,7 +344,7 @@ func removeDerived(tx *gorm.DB, rows []eventRow) error {
 			return fmt.Errorf("read record %s: %w", r.ID, err)
 		}
 		ids = append(ids, r.ID)
-		for _, p := range postingsOf(e) {
+		for _, p := range listsOf(e).postings {
 			postings = append(postings, p.Time, p.Term, p.ID) // the bytes not first: gorm would take them for a list
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,7 @@ func (g *grown) old(n int) {
 	for i := from; i < from+n; i++ {
 		e := recordtest.Sample(i)
 		e.Time = time.Now().Add(-400*day + time.Duration(i)*time.Second).UnixMicro()
+		e.Source = fmt.Sprintf("10.1.%d.%d", i/250, i%250)
 		if i%50 == 7 {
 			e.Model.Engine, e.Findings[0].Action = "cloud", "passed"
 			g.sensitive = append(g.sensitive, int64(i))

@@ -128,6 +128,7 @@ func generate(t *testing.T, db *gorm.DB, rows int64) *generator {
 	for _, sql := range restore {
 		g.exec(t, sql)
 	}
+	g.lists(t)
 	g.rare(t)
 	for _, table := range []string{"bench_slots", "bench_kinds", "bench_terms"} {
 		g.exec(t, "DROP TABLE "+table)
@@ -147,16 +148,21 @@ func (g *generator) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// draw makes up one record of an epoch: fifty tenants of very different sizes, two thousand actors, a dozen models and classes.
+// draw makes up one record of an epoch: fifty tenants of very different sizes, two thousand actors, each with an address of
+// its own and one that all share, a dozen models and classes.
 func (g *generator) draw(epoch int) Event {
 	zipf := func(n int) int { return min(int(float64(n)*g.r.Float64()*g.r.Float64()*g.r.Float64()), n-1) }
 	tenant, own := zipf(50), zipf(40)
 	actor := tenant*40 + own
+	source := fmt.Sprintf("10.0.%d.%d", actor/250, actor%250)
+	if g.r.IntN(10) == 0 { // through a proxy that all share
+		source = "10.0.9.9"
+	}
 	e := Event{
 		Tenant: fmt.Sprintf("tenant-%02d", tenant), Project: fmt.Sprintf("project-%d", actor%7), Stage: StageOutcome, Policy: strconv.Itoa(epoch + 1),
 		Actor:  Actor{Kind: "key", ID: fmt.Sprintf("key-%04d", actor), Name: fmt.Sprintf("application %d of team %d", actor, actor%90)},
 		Action: []string{"chat.completions", "chat.completions", "chat.completions", "embeddings", "rag.search", "completions"}[g.r.IntN(6)],
-		Source: fmt.Sprintf("10.0.%d.%d", actor/250, actor%250), Outcome: "ok", Decision: "allow", Status: 200,
+		Source: source, Outcome: "ok", Decision: "allow", Status: 200,
 	}
 	model := (actor + zipf(6)) % 12
 	e.Model = Model{Asked: fmt.Sprintf("model-%d", model), Routed: fmt.Sprintf("model-%d@%d", model, epoch/3), Version: strconv.Itoa(epoch / 3)}
@@ -191,7 +197,7 @@ func (g *generator) templates(t *testing.T) {
 		if !ok {
 			k = len(kinds)
 			kinds[string(id)] = k
-			facets[string(id)] = facetRow{ID: id, Facet: f, Text: f.Text()}
+			facets[string(id)] = listsOf(e).facet
 			kindRows = append(kindRows, map[string]any{
 				"k": k, "facet": id, "stage": f.Stage, "tenant": f.Tenant, "project": f.Project, "actor": f.Actor, "source": e.Source, "action": f.Action,
 				"model": f.Model, "routed": f.Routed, "version": f.Version, "policy": f.Policy, "decision": f.Decision, "outcome": f.Outcome,
@@ -205,7 +211,7 @@ func (g *generator) templates(t *testing.T) {
 	for tenant := range 50 {
 		for n := range 100 {
 			term := facet.Terms(fmt.Sprintf("tenant-%02d", tenant), "", []string{fmt.Sprintf("handbook/chapter-%d-%d@3#1", tenant, n)})[0]
-			terms[string(term.ID())] = termRow{ID: term.ID(), Tenant: term.Tenant, Text: term.Text}
+			terms[string(term.ID())] = termRow{ID: term.ID(), Tenant: term.Tenant, Text: term.Text, Newest: 1}
 			termRows = append(termRows, map[string]any{"tenant": term.Tenant, "n": n, "id": term.ID()})
 		}
 	}
@@ -280,6 +286,17 @@ func (g *generator) records(t *testing.T) {
 		g.exec(t, `INSERT INTO audit_postings (term, time, id, facet) SELECT t.id, e.time, e.id, e.facet FROM audit_events AS e JOIN bench_terms AS t
 			ON t.tenant = e.tenant AND t.n = (e.seq / 20) % 100 WHERE e.writer = 'w' AND e.seq BETWEEN ? AND ? AND e.seq % 20 = 0 AND e.action = 'rag.search'`, lo, hi)
 	}
+}
+
+// lists brings the lists up to date, as the migration does that made them.
+func (g *generator) lists(t *testing.T) {
+	id := "CAST(lower(hex(facet)) || source AS BLOB)"
+	if !g.sqlite {
+		id = "convert_to(encode(facet, 'hex') || source, 'UTF8')"
+	}
+	g.exec(t, "UPDATE audit_facets SET newest = COALESCE((SELECT (MAX(e.time) / 3600000000 + 1) * 3600000000 FROM audit_events AS e WHERE e.facet = audit_facets.id), 0)")
+	g.exec(t, "UPDATE audit_terms SET newest = COALESCE((SELECT (MAX(p.time) / 3600000000 + 1) * 3600000000 FROM audit_postings AS p WHERE p.term = audit_terms.id), 0)")
+	g.exec(t, "INSERT INTO audit_sources (id, source, facet, newest) SELECT "+id+", source, facet, (MAX(time) / 3600000000 + 1) * 3600000000 FROM audit_events WHERE source <> '' GROUP BY source, facet")
 }
 
 // rare stores a few records with values that no other has, all of them old.
@@ -372,5 +389,8 @@ func (g *generator) questions() []question {
 		{"source", Query{Source: "10.0.0.0"}},
 		{"source, outcome failed", Query{Source: "10.0.0.0", Outcome: "failed"}},
 		{"source, rare class", Query{Source: "10.0.0.0", Class: "class-rare"}},
+		{"source of many keys", Query{Source: "10.0.9.9"}},
+		{"source of many keys, outcome failed", Query{Source: "10.0.9.9", Outcome: "failed"}},
+		{"source, text of a document", Query{Source: "10.0.9.9", Text: "chapter-7-33"}},
 	}
 }

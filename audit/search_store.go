@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -64,11 +65,15 @@ func (l *Log) Search(ctx context.Context, q Query) (Page, error) {
 	if q.Limit < 1 || q.Limit > maxPage {
 		return Page{}, fault.New(fault.CodeInvalidValue, "limit", fault.Say("use 1 to %d", "须为 1 至 %d", maxPage)).WithParam("limit")
 	}
-	f, err := newFinder(l.store.db.WithContext(ctx), q, q.Limit+1)
+	f, err := newFinder(q, q.Limit+1)
 	if err != nil {
 		return Page{}, err
 	}
-	places, err := f.find()
+	var places []place
+	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) (err error) {
+		places, err = f.find(tx)
+		return err
+	})
 	if err != nil {
 		return Page{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}

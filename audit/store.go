@@ -106,17 +106,25 @@ type unbookedRow struct {
 
 func (unbookedRow) TableName() string { return "audit_unbooked" }
 
-// rowOf builds the row for a payload. It is the only place that copies a payload into columns; Verify compares against it.
-func rowOf(writer string, seq uint64, payload []byte) (eventRow, Event, error) {
+// arrival is a record on its way into the database.
+type arrival struct {
+	row      eventRow
+	event    Event
+	lists    lists
+	attached []attachment
+}
+
+// arrive builds what is stored for a payload. It is the only place that copies a payload into columns; Verify compares against it.
+func arrive(writer string, seq uint64, payload []byte) (arrival, error) {
 	if seq > math.MaxInt64 {
-		return eventRow{}, Event{}, fmt.Errorf("sequence %d does not fit the database", seq)
+		return arrival{}, fmt.Errorf("sequence %d does not fit the database", seq)
 	}
 	e, err := record.Decode(payload)
 	if err != nil {
-		return eventRow{}, Event{}, err
+		return arrival{}, err
 	}
-	leaf := tlog.RecordHash(payload)
-	return eventRow{
+	leaf, lists := tlog.RecordHash(payload), listsOf(e)
+	row := eventRow{
 		Writer: writer, Seq: int64(seq), ID: column(e.ID), Request: column(e.Request), Stage: column(string(e.Stage)), Time: e.Time,
 		Tenant: column(e.Tenant), Project: column(e.Project), ActorKind: column(e.Actor.Kind), Actor: column(e.Actor.ID),
 		Session: column(e.Session), Source: column(e.Source), Action: column(e.Action), Resource: column(e.Resource),
@@ -124,8 +132,9 @@ func rowOf(writer string, seq uint64, payload []byte) (eventRow, Event, error) {
 		Rollout: column(e.Rollout), Arm: column(e.Arm), Decision: column(e.Decision), Outcome: column(e.Outcome),
 		ErrorCode: column(e.ErrorCode), Status: int64(e.Status), PromptTokens: e.Usage.PromptTokens,
 		CompletionTokens: e.Usage.CompletionTokens, Cost: e.Usage.Cost, FirstToken: e.Latency.FirstToken, Total: e.Latency.Total,
-		Payload: payload, LeafHash: leaf[:], OnBehalfOf: column(e.Actor.OnBehalfOf), Facet: facetOf(e).ID(),
-	}, e, nil
+		Payload: payload, LeafHash: leaf[:], OnBehalfOf: column(e.Actor.OnBehalfOf), Facet: lists.facet.ID,
+	}
+	return arrival{row: row, event: e, lists: lists}, nil
 }
 
 // column makes s storable: PostgreSQL text takes no NUL, which the payload can hold.
@@ -141,16 +150,24 @@ type shipment struct {
 // ship stores consecutive records of one writer, with what they keep and with their sinks, in one transaction. Records that are there
 // already, since an earlier attempt committed without our learning it, are compared and left alone.
 func (s *store) ship(ctx context.Context, writer string, frames []frame) (done shipment, err error) {
-	if err := s.months.ensureFor(ctx, s.db, frames); err != nil {
+	arrivals, err := arriveAll(writer, frames)
+	if err != nil {
+		return shipment{}, fmt.Errorf("ship audit records: %w", err)
+	}
+	times := make([]int64, len(arrivals))
+	for i, a := range arrivals {
+		times[i] = a.event.Time
+	}
+	if err := s.months.ensure(ctx, s.db, times...); err != nil {
 		return shipment{}, fmt.Errorf("ship audit records: %w", err)
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		done, err = s.shipIn(tx, writer, frames, s.sink)
+		done, err = s.shipIn(tx, writer, arrivals, s.sink)
 		return err
 	})
 	if final(err) {
 		err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			done, err = s.shipIn(tx, writer, frames, nil)
+			done, err = s.shipIn(tx, writer, arrivals, nil)
 			return err
 		})
 	}
@@ -161,6 +178,19 @@ func (s *store) ship(ctx context.Context, writer string, frames []frame) (done s
 	return done, nil
 }
 
+func arriveAll(writer string, frames []frame) ([]arrival, error) {
+	out := make([]arrival, len(frames))
+	for i, f := range frames {
+		a, err := arrive(writer, f.seq, f.payload)
+		if err != nil {
+			return nil, fmt.Errorf("record %s/%d: %w", writer, f.seq, err)
+		}
+		a.attached = f.attached
+		out[i] = a
+	}
+	return out, nil
+}
+
 // final reports a refusal that no retry changes.
 func final(err error) bool {
 	var f *fault.Error
@@ -169,23 +199,23 @@ func final(err error) bool {
 
 // shipIn is one attempt. With a nil sink every sink call gets a savepoint of its own, so that one refusal costs one record its
 // booking and not the batch; that is slower and happens only after a refusal.
-func (s *store) shipIn(tx *gorm.DB, writer string, frames []frame, sink Sink) (done shipment, err error) {
+func (s *store) shipIn(tx *gorm.DB, writer string, arrivals []arrival, sink Sink) (done shipment, err error) {
 	if err := hurry(tx); err != nil {
 		return done, err
 	}
-	fresh, err := s.missing(tx, writer, frames)
+	fresh, err := s.missing(tx, writer, arrivals)
 	if err != nil {
 		return done, err
 	}
 	if len(fresh) > 0 {
-		rows, events := make([]eventRow, len(fresh)), make([]Event, len(fresh))
+		rows, records := make([]eventRow, len(fresh)), make([]lists, len(fresh))
 		for i, a := range fresh {
-			rows[i], events[i] = a.row, a.event
+			rows[i], records[i] = a.row, a.lists
 		}
 		if err := tx.CreateInBatches(rows, 256).Error; err != nil {
 			return done, err
 		}
-		if err := index(tx, events); err != nil {
+		if err := index(tx, records); err != nil {
 			return done, err
 		}
 	}
@@ -214,20 +244,13 @@ func (s *store) shipIn(tx *gorm.DB, writer string, frames []frame, sink Sink) (d
 			}
 		}
 	}
-	return done, s.advance(tx, writer, frames[len(frames)-1].seq)
+	return done, s.advance(tx, writer, arrivals[len(arrivals)-1].row.Seq)
 }
 
-// arrival is a record of the write-ahead log that the database does not hold yet.
-type arrival struct {
-	row      eventRow
-	event    Event
-	attached []attachment
-}
-
-// missing returns those of the frames that the database does not hold yet.
-func (s *store) missing(tx *gorm.DB, writer string, frames []frame) ([]arrival, error) {
+// missing returns those of the arrivals that the database does not hold yet.
+func (s *store) missing(tx *gorm.DB, writer string, arrivals []arrival) ([]arrival, error) {
 	var there []eventRow
-	err := tx.Select("seq", "payload").Where("writer = ? AND seq BETWEEN ? AND ?", writer, frames[0].seq, frames[len(frames)-1].seq).
+	err := tx.Select("seq", "payload").Where("writer = ? AND seq BETWEEN ? AND ?", writer, arrivals[0].row.Seq, arrivals[len(arrivals)-1].row.Seq).
 		Find(&there).Error
 	if err != nil {
 		return nil, err
@@ -241,33 +264,29 @@ func (s *store) missing(tx *gorm.DB, writer string, frames []frame) ([]arrival, 
 		return nil, err
 	}
 	var fresh []arrival
-	for _, f := range frames {
-		row, e, err := rowOf(writer, f.seq, f.payload)
-		if err != nil {
-			return nil, fmt.Errorf("record %s/%d: %w", writer, f.seq, err)
-		}
-		if old, ok := have[row.Seq]; ok {
-			if !bytes.Equal(old, f.payload) {
-				return nil, fmt.Errorf("record %s/%d: the database holds another payload than the write-ahead log", writer, f.seq)
+	for _, a := range arrivals {
+		if old, ok := have[a.row.Seq]; ok {
+			if !bytes.Equal(old, a.row.Payload) {
+				return nil, fmt.Errorf("record %s/%d: the database holds another payload than the write-ahead log", writer, a.row.Seq)
 			}
 			continue
 		}
-		if row.Seq <= pruned { // an old copy of a write-ahead log brings it again
+		if a.row.Seq <= pruned { // an old copy of a write-ahead log brings it again
 			continue
 		}
-		fresh = append(fresh, arrival{row, e, f.attached})
+		fresh = append(fresh, a)
 	}
 	return fresh, nil
 }
 
 // advance notes that the writer's records up to seq are in the database.
-func (s *store) advance(tx *gorm.DB, writer string, seq uint64) error {
+func (s *store) advance(tx *gorm.DB, writer string, seq int64) error {
 	res := tx.Model(&writerRow{}).Where("writer = ?", writer).
-		Update("shipped", gorm.Expr("CASE WHEN shipped < ? THEN ? ELSE shipped END", int64(seq), int64(seq)))
+		Update("shipped", gorm.Expr("CASE WHEN shipped < ? THEN ? ELSE shipped END", seq, seq))
 	if res.Error != nil || res.RowsAffected > 0 {
 		return res.Error
 	}
-	return tx.Create(&writerRow{Writer: writer, Shipped: int64(seq)}).Error
+	return tx.Create(&writerRow{Writer: writer, Shipped: seq}).Error
 }
 
 // sealedUpTo returns, per writer, the last sequence that has a position below size in the tree.

@@ -253,21 +253,21 @@ func TestRewrites(t *testing.T) {
 		"change a record and all its hashes": func(s *scene) {
 			r := s.row(s.ids[7])
 			payload := bytes.Replace(r.Payload, []byte("demo"), []byte("DEMO"), 1)
-			forged, _, err := rowOf(r.Writer, uint64(r.Seq), payload)
+			forged, err := arrive(r.Writer, uint64(r.Seq), payload)
 			must(s.t, err)
-			must(s.t, s.db.Exec("UPDATE audit_events SET payload = ?, leaf_hash = ?, tenant = ? WHERE id = ?", payload, forged.LeafHash, "DEMO", r.ID).Error)
-			must(s.t, s.db.Exec("UPDATE audit_leaves SET leaf_hash = ? WHERE idx = 7", forged.LeafHash).Error)
+			must(s.t, s.db.Exec("UPDATE audit_events SET payload = ?, leaf_hash = ?, tenant = ? WHERE id = ?", payload, forged.row.LeafHash, "DEMO", r.ID).Error)
+			must(s.t, s.db.Exec("UPDATE audit_leaves SET leaf_hash = ? WHERE idx = 7", forged.row.LeafHash).Error)
 			recomputeHashes(s)
 			s.wants("every hash recomputed: the signed root does not move", "", 10, "root")
 			s.wants("and the write-ahead log remembers", r.ID, 7, "wal")
 		},
 		"insert a record among sealed ones": func(s *scene) {
 			r := s.row(s.ids[7])
-			forged, _, err := rowOf("0000", 1, bytes.Replace(r.Payload, []byte(r.ID), []byte("01890000-0000-7000-8000-000000000009"), 1))
+			forged, err := arrive("0000", 1, bytes.Replace(r.Payload, []byte(r.ID), []byte("01890000-0000-7000-8000-000000000009"), 1))
 			must(s.t, err)
-			forged.Writer, forged.Seq = r.Writer, -5
-			must(s.t, s.db.Create(&forged).Error)
-			s.wants("extra", forged.ID, -1, "extra")
+			forged.row.Writer, forged.row.Seq = r.Writer, -5
+			must(s.t, s.db.Create(&forged.row).Error)
+			s.wants("extra", forged.row.ID, -1, "extra")
 		},
 		"truncate the end": func(s *scene) {
 			cut(s, 15)

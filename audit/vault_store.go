@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/record"
 )
 
 // vaultBatch is how many records are proven and copied in one transaction.
@@ -150,7 +151,7 @@ func (l *Log) overdue(ctx context.Context, from int64, limit int) (due []recordR
 	last = from
 	for _, r := range rows {
 		last = r.Idx
-		_, e, err := rowOf("", 0, r.Event.Payload)
+		e, err := record.Decode(r.Event.Payload)
 		if err != nil {
 			return nil, 0, nil, fmt.Errorf("read record %s: %w", r.Event.ID, err)
 		}
@@ -172,8 +173,9 @@ func (s *store) expire(ctx context.Context, holder string, due []recordRow, hold
 		}
 		var ids []string
 		var rows []eventRow
+		newest := int64(0)
 		for _, r := range due {
-			ids, rows = append(ids, r.Event.ID), append(rows, r.Event)
+			ids, rows, newest = append(ids, r.Event.ID), append(rows, r.Event), max(newest, r.Event.Time)
 		}
 		res := tx.Model(&vaultRow{}).Where("id IN ? AND proof <> ''", ids).Update("proof", "")
 		if res.Error == nil && res.RowsAffected != int64(len(due)) {
@@ -188,7 +190,10 @@ func (s *store) expire(ctx context.Context, holder string, due []recordRow, hold
 		if err := removeRecords(tx, rows); err != nil {
 			return err
 		}
-		return tx.Exec("DELETE FROM audit_leaves WHERE idx IN (SELECT idx FROM audit_vault WHERE id IN ?)", ids).Error
+		if err := tx.Exec("DELETE FROM audit_leaves WHERE idx IN (SELECT idx FROM audit_vault WHERE id IN ?)", ids).Error; err != nil {
+			return err
+		}
+		return removeUnused(tx, newest)
 	})
 	if err != nil {
 		return fmt.Errorf("remove records from the vault: %w", err)

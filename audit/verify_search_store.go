@@ -3,16 +3,19 @@ package audit
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 
 	"gorm.io/gorm"
 )
 
-// searchable collects what the records read since the last comparison are searched by. A facet or term is compared once.
+// searchable collects what the records read since the last comparison are searched by. A list is compared once, and again when a record
+// shows that is not older than the list says.
 type searchable struct {
-	known    map[string]bool // ids of facets and terms that were compared
+	known    map[string]int64 // newest of the lists that were compared, by id
 	facets   map[string]searched[facetRow]
+	sources  map[string]searched[sourceRow]
 	terms    map[string]searched[termRow]
 	postings map[string]searched[postingRow]
 }
@@ -24,59 +27,75 @@ type searched[R any] struct {
 	index  int64
 }
 
-// searchBy notes what a record is searched by. facet is the id of its facet.
-func (w *walk) searchBy(e Event, facet []byte, index int64) {
+// searchBy notes what a record is searched by.
+func (w *walk) searchBy(a arrival, index int64) {
 	s := &w.search
 	if s.known == nil {
-		s.known = map[string]bool{}
-		s.facets, s.terms, s.postings = map[string]searched[facetRow]{}, map[string]searched[termRow]{}, map[string]searched[postingRow]{}
+		s.known, s.postings = map[string]int64{}, map[string]searched[postingRow]{}
+		s.facets, s.sources, s.terms = map[string]searched[facetRow]{}, map[string]searched[sourceRow]{}, map[string]searched[termRow]{}
 	}
-	if !s.known[string(facet)] {
-		f := facetOf(e)
-		s.known[string(facet)] = true
-		s.facets[string(facet)] = searched[facetRow]{facetRow{ID: facet, Facet: f, Text: f.Text()}, e.ID, index}
+	look(s, s.facets, a.lists.facet, a.event.ID, index)
+	if a.lists.source != nil {
+		look(s, s.sources, *a.lists.source, a.event.ID, index)
 	}
-	for _, t := range termsOf(e) {
-		id := t.ID()
-		s.postings[string(id)+e.ID] = searched[postingRow]{postingRow{Term: id, Time: e.Time, ID: column(e.ID), Facet: facet}, e.ID, index}
-		if !s.known[string(id)] {
-			s.known[string(id)] = true
-			s.terms[string(id)] = searched[termRow]{termRow{ID: id, Tenant: t.Tenant, Text: t.Text}, e.ID, index}
-		}
+	for _, t := range a.lists.terms {
+		look(s, s.terms, t, a.event.ID, index)
+	}
+	for _, p := range a.lists.postings {
+		s.postings[string(p.Term)+a.event.ID] = searched[postingRow]{p, a.event.ID, index}
+	}
+}
+
+// look notes a list that is to be compared.
+func look[L list](s *searchable, in map[string]searched[L], l L, record string, index int64) {
+	h := l.head()
+	if newest, ok := s.known[string(h.ID)]; ok && newest >= h.Newest {
+		return
+	}
+	if old, ok := in[string(h.ID)]; !ok || old.row.head().Newest < h.Newest {
+		in[string(h.ID)] = searched[L]{l, record, index}
 	}
 }
 
 // compareSearch compares what was noted since the last call with the tables: who removes a row there hides records from searches.
 func (w *walk) compareSearch(db *gorm.DB) error {
 	s := &w.search
-	if err := compareRows(w, db, s.facets, "audit_facets", func(r facetRow) []byte { return r.ID }); err != nil {
+	if err := compareRows(w, db, s.facets, "audit_facets", func(r *facetRow) *int64 { return &r.Newest }); err != nil {
 		return err
 	}
-	if err := compareRows(w, db, s.terms, "audit_terms", func(r termRow) []byte { return r.ID }); err != nil {
+	if err := compareRows(w, db, s.sources, "audit_sources", func(r *sourceRow) *int64 { return &r.Newest }); err != nil {
+		return err
+	}
+	if err := compareRows(w, db, s.terms, "audit_terms", func(r *termRow) *int64 { return &r.Newest }); err != nil {
 		return err
 	}
 	return w.comparePostings(db)
 }
 
-// compareRows looks for these rows by their ids.
-func compareRows[R any](w *walk, db *gorm.DB, want map[string]searched[R], table string, id func(R) []byte) error {
+// compareRows looks for these rows by their ids. What they say must be as it should, but newest, which may be later.
+func compareRows[L list](w *walk, db *gorm.DB, want map[string]searched[L], table string, newest func(*L) *int64) error {
 	ids := make([][]byte, 0, len(want))
 	for key := range want {
 		ids = append(ids, []byte(key))
 	}
 	for part := range slices.Chunk(ids, insertBatch) {
-		var rows []R
+		var rows []L
 		if err := db.Where("id IN ?", part).Find(&rows).Error; err != nil {
 			return fmt.Errorf("read %s: %w", table, err)
 		}
 		for _, r := range rows {
-			if key := string(id(r)); reflect.DeepEqual(want[key].row, r) {
-				delete(want, key)
+			h := r.head()
+			m, late := want[string(h.ID)], *newest(&r)
+			*newest(&r) = *newest(&m.row)
+			if late >= *newest(&m.row) && reflect.DeepEqual(m.row, r) {
+				w.search.known[string(h.ID)] = late
+				delete(want, string(h.ID))
 			}
 		}
 	}
 	for key, m := range want {
 		w.problem("column", m.record, m.index, "what this record is searched by, in "+table+", is missing or differs from the payload")
+		w.search.known[key] = math.MaxInt64 // said once
 		delete(want, key)
 	}
 	return nil

@@ -356,18 +356,19 @@ func (w *walk) record(r eventRow, idx int64) tlog.Hash {
 			w.problem("wal", r.ID, idx, "the write-ahead log holds another payload for this record")
 		}
 	}
-	want, e, err := rowOf(r.Writer, uint64(r.Seq), r.Payload)
+	a, err := arrive(r.Writer, uint64(r.Seq), r.Payload)
 	if err != nil {
 		w.problem("payload", r.ID, idx, err.Error())
 		return leaf
 	}
+	e, want := a.event, a.row
 	if len(e.Contents) > 0 {
 		w.keepers = append(w.keepers, keeper{e, idx})
 	}
 	if w.books != nil && e.Stage == StageOutcome && !w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] {
 		w.due = append(w.due, booked{e, idx})
 	}
-	w.searchBy(e, want.Facet, idx)
+	w.searchBy(a, idx)
 	if bad := differing(r, want); len(bad) > 0 {
 		w.problem("column", want.ID, idx, "these columns differ from the payload: "+strings.Join(bad, ", "))
 	}

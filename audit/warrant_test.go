@@ -21,12 +21,12 @@ func forge(t *testing.T, db *gorm.DB, writer string, e Event) Event {
 	e.Decision, e.Outcome = "allow", "ok"
 	payload, err := record.Encode(e)
 	must(t, err)
-	row, e, err := rowOf(writer, 1, payload)
+	a, err := arrive(writer, 1, payload)
 	must(t, err)
 	must(t, db.Transaction(func(tx *gorm.DB) error {
-		return firstError(tx.Create(&row).Error, index(tx, []Event{e}), tx.Create(&writerRow{Writer: writer, Shipped: 1}).Error)
+		return firstError(tx.Create(&a.row).Error, index(tx, []lists{a.lists}), tx.Create(&writerRow{Writer: writer, Shipped: 1}).Error)
 	}))
-	return e
+	return a.event
 }
 
 // TestForgedPruning: who can write rows can put a record of a pruning into the log, and have the server itself seal it; the records that it is

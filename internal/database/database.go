@@ -4,6 +4,7 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -101,6 +102,16 @@ func Close(db *gorm.DB) error {
 		return err
 	}
 	return pool.Close()
+}
+
+// Snapshot calls read with a transaction that reads only, and sees the database as it is when it first looks: its statements agree with
+// each other whatever is written meanwhile, and nobody waits for it.
+func Snapshot(ctx context.Context, db *gorm.DB, read func(tx *gorm.DB) error) error {
+	opts := sql.TxOptions{ReadOnly: true}
+	if !IsSQLite(db) { // there every transaction does
+		opts.Isolation = sql.LevelRepeatableRead
+	}
+	return db.WithContext(ctx).Transaction(read, &opts)
 }
 
 // IsSQLite reports whether db is an SQLite file.
