@@ -188,7 +188,7 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 		"DROP TABLE audit_prunings", "DROP TABLE audit_pruned", "DROP TABLE audit_vault", "DROP TABLE audit_holds",
 		"DELETE FROM goose_db_version WHERE version_id > 8", "DROP TABLE installation_compatibility", "DROP TABLE audit_cosignatures",
 		"DROP INDEX audit_events_on_behalf_of", "ALTER TABLE audit_events DROP COLUMN on_behalf_of", "ALTER TABLE audit_leaves DROP COLUMN time",
-		"DROP INDEX audit_events_facet", "ALTER TABLE audit_events DROP COLUMN facet", "DROP INDEX audit_events_source", "DROP INDEX audit_events_session",
+		"DROP INDEX audit_events_facet", "DROP INDEX audit_events_source", "ALTER TABLE audit_events DROP COLUMN facet", "DROP INDEX audit_events_session",
 		"CREATE INDEX audit_events_actor ON audit_events (actor, time, id)", "DROP TABLE audit_facets", "DROP TABLE audit_terms", "DROP TABLE audit_postings",
 		"DROP TABLE audit_sources")
 	s.run("serve").wants(t, exitFailed, "sluice migrate")
