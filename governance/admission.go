@@ -156,7 +156,7 @@ func (a *Admission) Record() string {
 func (a *Admission) Redact(answer string) string {
 	p := a.force.policy
 	return mask.Redact(a.guard.detectors.Only(func(c classify.Class) bool {
-		return p.action(c, DirectionRequest) != mask.ActionPass || p.action(c, DirectionPassage) != mask.ActionPass || p.action(c, DirectionAnswer) != mask.ActionPass
+		return !p.action(c, DirectionRequest).Leaves() || !p.action(c, DirectionPassage).Leaves() || !p.action(c, DirectionAnswer).Leaves()
 	}), answer)
 }
 
@@ -198,7 +198,7 @@ func (a *Admission) Release() *Release {
 			switch action {
 			case mask.ActionBlock:
 				done = "blocked"
-			case mask.ActionPass:
+			case mask.ActionPass, mask.ActionAllow:
 				done = "passed"
 			case mask.ActionMask:
 			}
@@ -264,7 +264,7 @@ func (g *Guard) Preview(_ context.Context, tenant, text string) (masked string, 
 		}
 	}
 	slices.SortFunc(spans, func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Class, b.Class)) })
-	hidden := g.detectors.Only(func(c classify.Class) bool { return force.policy.action(c, DirectionRequest) != mask.ActionPass })
+	hidden := g.detectors.Only(func(c classify.Class) bool { return !force.policy.action(c, DirectionRequest).Leaves() })
 	masked, _ = g.vault(force.policy, tenant, "", "").Mask(hidden, text)
 	return masked, spans, nil
 }

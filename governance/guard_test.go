@@ -32,7 +32,7 @@ func newGuard(t *testing.T, db *gorm.DB, logTo *bytes.Buffer) *Guard {
 		handler = slog.NewTextHandler(logTo, nil)
 	}
 	keys := keyring.FromBytes(bytes.Repeat([]byte{5}, 32))
-	g, err := New(Config{}, NewPolicyStore(db), keys, classify.New(), slog.New(handler), prometheus.NewRegistry())
+	g, err := New(Config{}, NewPolicyStore(db), keys, classify.New(classify.Classes()...), slog.New(handler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestNoPolicyNoService(t *testing.T) {
 	_, err = g.Admit(t.Context(), q)
 	wantCode(t, err, fault.CodePolicyUnavailable)
 
-	unloaded, err := New(Config{}, NewPolicyStore(db), keyring.FromBytes(make([]byte, 32)), classify.New(), slog.New(slog.DiscardHandler), nil)
+	unloaded, err := New(Config{}, NewPolicyStore(db), keyring.FromBytes(make([]byte, 32)), classify.New(classify.Classes()...), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -501,7 +501,7 @@ func TestConfig(t *testing.T) {
 func BenchmarkAdmit(b *testing.B) {
 	db := dbtest.SQLite(b)
 	keys := keyring.FromBytes(make([]byte, 32))
-	g, err := New(Config{}, NewPolicyStore(db), keys, classify.New(), slog.New(slog.DiscardHandler), nil)
+	g, err := New(Config{}, NewPolicyStore(db), keys, classify.New(classify.Classes()...), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

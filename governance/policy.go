@@ -109,6 +109,9 @@ func readCanonical(text, digest string) (*policy, error) {
 func (p *policy) action(c classify.Class, d Direction) mask.Action {
 	a, ok := p.Entities[string(c)]
 	if !ok {
+		if t, _ := classify.TypeOf(c); t.Quiet {
+			return mask.ActionAllow
+		}
 		a = p.Default
 	}
 	switch d {

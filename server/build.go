@@ -133,7 +133,7 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 	if p.access, err = access.New(); err != nil {
 		return err
 	}
-	if p.guard, err = governance.New(p.cfg.Governance, governance.NewPolicyStore(p.db), p.keys, classify.New(), p.log, p.reg); err != nil {
+	if p.guard, err = governance.New(p.cfg.Governance, governance.NewPolicyStore(p.db), p.keys, classify.New(classify.Classes()...), p.log, p.reg); err != nil {
 		return err
 	}
 	if p.labels, err = label.New(p.cfg.Label, p.keys); err != nil {

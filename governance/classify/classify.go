@@ -17,29 +17,7 @@ import (
 
 // version numbers the rules of all detectors. It is raised whenever one of them may find something else than before: records name it, so
 // that what was found can be told from what would be found today.
-const version = 1
-
-// Class names a kind of sensitive value. Policies, audit records and tokens use these names.
-type Class string
-
-// The classes.
-const (
-	ResidentID Class = "cn_resident_id"
-	Mobile     Class = "cn_mobile"
-	Landline   Class = "cn_landline"
-	BankCard   Class = "bank_card"
-	Email      Class = "email"
-	IPv4       Class = "ipv4"
-	IPv6       Class = "ipv6"
-	Plate      Class = "cn_plate"
-	USCC       Class = "cn_uscc" // unified social credit code
-	Secret     Class = "api_secret"
-)
-
-// Classes returns every class, in a fixed order.
-func Classes() []Class {
-	return []Class{ResidentID, Mobile, Landline, BankCard, Email, IPv4, IPv6, Plate, USCC, Secret}
-}
+const version = 2
 
 // Detector names what looks for a class, with the version of its rules, as records do.
 func Detector(c Class) string { return string(c) + "@" + strconv.Itoa(version) }
@@ -52,40 +30,26 @@ type Finding struct {
 	Score      float64
 }
 
-// bits is a set of classes; bit n stands for the n-th of Classes.
-type bits uint16
-
-const (
-	onResidentID bits = 1 << iota
-	onMobile
-	onLandline
-	onBankCard
-	onEmail
-	onIPv4
-	onIPv6
-	onPlate
-	onUSCC
-	onSecret
-)
-
 // Set is an immutable choice of detectors, safe for concurrent use.
 type Set struct{ on bits }
 
-// New returns a set that looks for the given classes, for all if none is given. Unknown classes are ignored.
+// New returns a set that looks for the given classes, for all that are not quiet if none is given. Unknown classes are ignored.
 func New(classes ...Class) *Set {
-	all := &Set{on: 1<<len(Classes()) - 1}
-	if len(classes) == 0 {
-		return all
+	s := &Set{}
+	for n, t := range types {
+		if len(classes) == 0 && !t.Quiet || slices.Contains(classes, t.Class) {
+			s.on |= 1 << n
+		}
 	}
-	return all.Only(func(c Class) bool { return slices.Contains(classes, c) })
+	return s
 }
 
 // Only returns the subset of s for which keep holds.
 func (s *Set) Only(keep func(Class) bool) *Set {
 	out := &Set{}
-	for n, c := range Classes() {
-		if bit := bits(1) << n; s.on&bit != 0 && keep(c) {
-			out.on |= bit
+	for n, t := range types {
+		if s.on.has(kind(n)) && keep(t.Class) {
+			out.on |= 1 << n
 		}
 	}
 	return out

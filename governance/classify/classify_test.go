@@ -81,7 +81,7 @@ func positives() []example {
 		{BankCard, "«4111 1111 1111 1111»"},
 		{BankCard, "«4111-1111-1111-1111»"},
 		{BankCard, "«378282246310005»"},
-		{BankCard, "账号：«1100223344556677»开户"}, // no prefix, no check digit, cued
+		{BankAccount, "账号：«1100223344556677»开户"}, // no prefix, no check digit, cued
 		{Email, "邮箱«zhang.san@example.com»。"},
 		{Email, "«a_b+c%d-e@mail.example.co.uk»,"},
 		{Email, "发到«10001@qq.com»吧"},

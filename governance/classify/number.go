@@ -62,8 +62,8 @@ func (n *number) shape(from, to int) []int {
 func (n *number) text() string { return string(n.digit) }
 
 // numbers runs the detectors of digit values at cell i, which is a digit or a plus sign.
-func (d *decision) numbers(w *window, i int, on bits) {
-	if on&onResidentID == 0 && on&onMobile == 0 && on&onLandline == 0 && on&onBankCard == 0 {
+func (d *decision) numbers(w *window, i int) {
+	if !d.on.any(set(kResidentID, kMobile, kLandline, kBankCard, kBankAccount)) {
 		return
 	}
 	first := i
@@ -83,17 +83,20 @@ func (d *decision) numbers(w *window, i int, on bits) {
 		return
 	}
 	plus := first != i
-	if on&onMobile != 0 {
+	if d.on.has(kMobile) {
 		d.ask(mobile(&n, first, plus))
 	}
-	if on&onLandline != 0 {
+	if d.on.has(kLandline) {
 		d.ask(landline(&n, first, plus))
 	}
-	if on&onResidentID != 0 && !plus {
+	if d.on.has(kResidentID) && !plus {
 		d.ask(residentID(&n, first))
 	}
-	if on&onBankCard != 0 && !plus {
+	if d.on.has(kBankCard) && !plus {
 		d.ask(bankCard(&n, first))
+	}
+	if d.on.has(kBankAccount) && !plus {
+		d.ask(bankAccount(&n, first))
 	}
 }
 
@@ -138,7 +141,7 @@ func mobile(n *number, first int, plus bool) (match, verdict) {
 		}
 		shape := n.shape(from, to)
 		if n.whole(to) && slices.ContainsFunc(mobileShapes, func(s []int) bool { return slices.Equal(s, shape) }) {
-			return match{class: Mobile, start: first, end: n.at[to-1] + 1, score: 0.8}, yes
+			return match{kind: kMobile, start: first, end: n.at[to-1] + 1, form: 0.8}, yes
 		}
 	}
 	return match{}, no
@@ -162,11 +165,11 @@ func landline(n *number, first int, plus bool) (match, verdict) {
 				continue
 			}
 			end, v := n.extension(to)
-			score := 0.75
+			form := 0.75
 			if !n.gap(len(p)+area) && !plus {
-				score = 0.6
+				form = 0.6
 			}
-			return match{class: Landline, start: first, end: end, score: score}, v
+			return match{kind: kLandline, start: first, end: end, form: form}, v
 		}
 	}
 	return match{}, no
@@ -220,18 +223,17 @@ func residentID(n *number, first int) (match, verdict) {
 		return match{}, open
 	}
 	if end > 0 && validDate(body[6:14]) {
-		m := match{class: ResidentID, start: first, end: end, score: 1}
-		if residentCheck(body[:17]) == body[17] {
-			return m, yes
+		m := match{kind: kResidentID, start: first, end: end, form: 0.3, why: dateRight | regionRight | checkRight}
+		if residentCheck(body[:17]) != body[17] {
+			m.why ^= checkRight | checkWrong
+			if n.w.cued(first, "身份证", "证件号", "公民身份", "id") {
+				m.why |= labelBefore
+			}
 		}
-		m.score = 0.6
-		if n.w.cued(first, "身份证", "证件号", "公民身份", "id") {
-			return m, yes
-		}
-		return match{}, no
+		return m, yes
 	}
 	if n.whole(15) && validDate("19"+s[6:12]) && n.w.cued(first, "身份证", "证件号", "公民身份") {
-		return match{class: ResidentID, start: first, end: n.at[14] + 1, score: 0.7}, yes
+		return match{kind: kResidentID, start: first, end: n.at[14] + 1, form: 0.2, why: dateRight | labelBefore}, yes
 	}
 	return match{}, no
 }
@@ -308,25 +310,28 @@ func bankCard(n *number, first int) (match, verdict) {
 	if len(s) < 12 {
 		return match{}, no
 	}
-	cue := -1 // not looked up yet
 	for size := min(len(s), 19); size >= 12; size-- {
 		if !n.whole(size) || !cardShape(n.shape(0, size)) {
 			continue
 		}
-		m := match{class: BankCard, start: first, end: n.at[size-1] + 1, score: 0.85}
 		if cardPrefix(s[:size]) && luhn(s[:size]) {
-			return m, yes
+			return match{kind: kBankCard, start: first, end: n.at[size-1] + 1, form: 0.2, why: checkRight | issuerRight}, yes
 		}
-		if cue < 0 {
-			cue = 0
-			if n.w.cued(first, "卡号", "账号", "帐号", "账户", "银行卡", "开户行", "card no", "card number") {
-				cue = 1
-			}
+	}
+	return match{}, no
+}
+
+// bankAccount finds the numbers of accounts behind a label: those of companies and old passbooks have no check digit.
+func bankAccount(n *number, first int) (match, verdict) {
+	for size := min(len(n.digit), 30); size >= 9; size-- {
+		if !n.whole(size) || !cardShape(n.shape(0, size)) {
+			continue
 		}
-		if cue == 1 {
-			m.score = 0.5
-			return m, yes
+		m := match{kind: kBankAccount, start: first, end: n.at[size-1] + 1, form: 0.15}
+		if n.w.cued(first, "卡号", "账号", "帐号", "账户", "银行卡", "开户行", "card no", "card number") {
+			m.why |= labelBefore
 		}
+		return m, yes
 	}
 	return match{}, no
 }

@@ -40,21 +40,27 @@ type Scanner struct {
 	run   *run    // a value longer than one piece, or nil
 	runAt int     // cell where its next piece begins
 	block int     // cell behind the last PEM block; none begins inside another
+
+	near  []match // candidates that scored too little; kept only to explain
+	tells bool
 }
 
 // match is a decided finding in cells.
 type match struct {
-	class      Class
+	kind       kind
 	start, end int
-	score      float64
+	form       float64 // what it scores by its form alone
+	why        evidence
 	more       *run // the value goes on behind end
 	block      bool // a PEM block
 }
 
+func (m match) score() float64 { return score(m.form, m.why) }
+
 // run says what belongs to the rest of an over-long value.
 type run struct {
-	class Class
-	in    func(rune) bool // nil: until the end mark of a PEM block
+	kind kind
+	in   func(rune) bool // nil: until the end mark of a PEM block
 }
 
 // Scanner returns a scanner at the beginning of a text.
@@ -66,7 +72,7 @@ func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
 func (s *Scanner) Close() []Segment {
 	out := s.advance("", true)
-	*s = Scanner{on: s.on}
+	*s = Scanner{on: s.on, tells: s.tells, near: s.near}
 	return out
 }
 
@@ -127,7 +133,7 @@ func (s *Scanner) eat() bool {
 		return false
 	}
 	if end > s.pos {
-		s.add(match{class: r.class, start: s.pos, end: end, score: 0.9})
+		s.add(match{kind: r.kind, start: s.pos, end: end, form: 0.9})
 	}
 	s.pos, s.runAt = end, end
 	if last {
@@ -155,7 +161,7 @@ func (s *Scanner) release() []Segment {
 			out = append(out, Segment{Text: s.text(from, start), Start: from})
 		}
 		out = append(out, Segment{
-			Class: m.class, Text: s.text(start, end), Value: canonical(m.class, s.w.cells[m.start:m.end]), Start: start, Score: m.score,
+			Class: types[m.kind].Class, Text: s.text(start, end), Value: canonical(m.kind, s.w.cells[m.start:m.end]), Start: start, Score: m.score(),
 		})
 		from = end
 		s.found = s.found[n:]
@@ -189,8 +195,8 @@ func (s *Scanner) union() (m match, n int, closed bool) {
 			}
 			continue
 		}
-		if next.score > m.score {
-			m.class, m.score = next.class, next.score
+		if next.score() > m.score() {
+			m.kind, m.form, m.why = next.kind, next.form, next.why
 		}
 		m.end = max(m.end, next.end)
 	}
@@ -222,52 +228,76 @@ func (s *Scanner) forget(from, cut int) {
 func (s *Scanner) at(i int) ([]match, verdict) {
 	w := &s.w
 	r := w.cells[i].r
-	left := w.at(i - 1)
-	var d decision
-	if isDigit(r) && !isDigit(left) || r == '+' {
-		d.numbers(w, i, s.on)
-	}
-	if isDigit(r) && s.on&onIPv4 != 0 {
-		d.ask(ipv4(w, i))
-	}
-	if s.on&onIPv6 != 0 && (isHex(r) || r == ':') {
-		d.ask(ipv6(w, i))
-	}
-	if isAlnum(r) {
-		if s.on&onEmail != 0 {
-			d.ask(email(w, i))
-		}
-		if s.on&onUSCC != 0 && !isAlnum(left) {
-			d.ask(uscc(w, i))
-		}
-	}
-	if s.on&onPlate != 0 && isProvince(r) {
-		d.ask(plate(w, i))
-	}
-	if s.on&onSecret != 0 {
-		if r == '-' && i >= s.block {
-			d.ask(pem(w, i))
-		}
-		d.secrets(w, i)
+	d := decision{on: s.on}
+	switch {
+	case r < 0x80:
+		d.ascii(w, i, s.block)
+	case isHan(r):
+		d.han(w, i)
 	}
 	if d.open {
 		return nil, open
+	}
+	if s.tells {
+		s.near = append(s.near, d.near...)
 	}
 	return d.found, no
 }
 
 // decision collects the answers of the detectors at one cell.
 type decision struct {
+	on    bits
 	found []match
+	near  []match
 	open  bool
 }
 
 func (d *decision) ask(m match, v verdict) {
-	switch v {
-	case yes:
-		d.found = append(d.found, m)
-	case open:
+	switch {
+	case v == open:
 		d.open = true
-	case no:
+	case v == no:
+	case m.score() >= threshold:
+		d.found = append(d.found, m)
+	default:
+		d.near = append(d.near, m)
+	}
+}
+
+// ascii runs the detectors of what begins with a character of ASCII. block is the cell behind the last PEM block.
+func (d *decision) ascii(w *window, i, block int) {
+	r, left := w.cells[i].r, w.at(i-1)
+	if isDigit(r) && !isDigit(left) || r == '+' {
+		d.numbers(w, i)
+	}
+	if isDigit(r) && d.on.has(kIPv4) {
+		d.ask(ipv4(w, i))
+	}
+	if d.on.has(kIPv6) && (isHex(r) || r == ':') {
+		d.ask(ipv6(w, i))
+	}
+	if isAlnum(r) {
+		if d.on.has(kEmail) {
+			d.ask(email(w, i))
+		}
+		if d.on.has(kUSCC) && !isAlnum(left) {
+			d.ask(uscc(w, i))
+		}
+	}
+	if d.on.has(kSecret) {
+		if r == '-' && i >= block {
+			d.ask(pem(w, i))
+		}
+		d.secrets(w, i)
+	}
+}
+
+// han runs the detectors of what begins with a Chinese character.
+func (d *decision) han(w *window, i int) {
+	if d.on.has(kPlate) && isProvince(w.cells[i].r) {
+		d.ask(plate(w, i))
+	}
+	if d.on.has(kSecret) {
+		d.secrets(w, i)
 	}
 }

@@ -98,7 +98,7 @@ func (d *decision) secrets(w *window, i int) {
 func (w *window) token(i int, in func(rune) bool) (end int, more *run, v verdict) {
 	end, v = w.while(i, maxSecret, in)
 	if v == yes && end-i == maxSecret {
-		more = &run{Secret, in}
+		more = &run{kSecret, in}
 	}
 	return end, more, v
 }
@@ -118,7 +118,7 @@ func formed(w *window, i int, f secretForm) (match, verdict) {
 	if end-body < f.min || !w.any(body, end, isDigit) {
 		return match{}, no
 	}
-	return match{class: Secret, start: i, end: end, score: 0.95, more: more}, yes
+	return match{kind: kSecret, start: i, end: end, form: 0.95, more: more}, yes
 }
 
 // jwt: three base64url parts; the first begins with the encoding of `{"`.
@@ -139,7 +139,7 @@ func jwt(w *window, i int) (match, verdict) {
 	if more == nil && (dots < 2 || end-i < 32) {
 		return match{}, no
 	}
-	return match{class: Secret, start: i, end: end, score: 0.95, more: more}, yes
+	return match{kind: kSecret, start: i, end: end, form: 0.95, more: more}, yes
 }
 
 func authorization(w *window, i int, scheme string, least int) (match, verdict) {
@@ -154,7 +154,7 @@ func authorization(w *window, i int, scheme string, least int) (match, verdict) 
 	if end-body < least || !w.any(body, end, isDigit) && !w.mixed(body, end) {
 		return match{}, no
 	}
-	return match{class: Secret, start: body, end: end, score: 0.9, more: more}, yes
+	return match{kind: kSecret, start: body, end: end, form: 0.9, more: more}, yes
 }
 
 // keyword finds the value behind a word such as password: after a colon or an equals sign, or 是 and 为 in Chinese; quotes and
@@ -180,7 +180,7 @@ func keyword(w *window, i int, word string) (match, verdict) {
 			return match{}, no
 		}
 	}
-	return match{class: Secret, start: k, end: end, score: 0.7, more: more}, yes
+	return match{kind: kSecret, start: k, end: end, form: 0.7, more: more}, yes
 }
 
 // assignment returns where the value begins, no if nothing is assigned.
@@ -239,14 +239,14 @@ func dsn(w *window, i int, scheme string) (match, verdict) {
 		return match{}, open
 	}
 	if end-k == maxSecret { // undecided at the limit
-		return match{class: Secret, start: k, end: end, score: 0.5, more: &run{Secret, isDSNText}}, yes
+		return match{kind: kSecret, start: k, end: end, form: 0.5, more: &run{kSecret, isDSNText}}, yes
 	}
 	if r := w.at(end); r == unknown {
 		return match{}, open
 	} else if r != '@' || end == k {
 		return match{}, no
 	}
-	return match{class: Secret, start: k, end: end, score: 0.9}, yes
+	return match{kind: kSecret, start: k, end: end, form: 0.9}, yes
 }
 
 // pem finds private keys from their begin mark to their end mark; without an end mark everything that follows belongs to it.
@@ -262,14 +262,14 @@ func pem(w *window, i int) (match, verdict) {
 	if !strings.HasSuffix(strings.ToUpper(w.ascii(k, label)), "PRIVATE KEY") {
 		return match{}, no
 	}
-	m := match{class: Secret, start: i, score: 1, block: true}
+	m := match{kind: kSecret, start: i, form: 1, block: true}
 	end, last, v := w.pemPiece(i + 5)
 	if v == open {
 		return match{}, open
 	}
 	m.end = end
 	if !last {
-		m.more = &run{class: Secret}
+		m.more = &run{kind: kSecret}
 	}
 	return m, yes
 }

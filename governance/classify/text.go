@@ -12,7 +12,7 @@ func email(w *window, i int) (match, verdict) {
 	if isAlnum(left) || left == '_' || isLocal(left) && isAlnum(w.at(i-2)) {
 		return match{}, no
 	}
-	m := match{class: Email, start: i, score: 0.9}
+	m := match{kind: kEmail, start: i, form: 0.9}
 	at, v := w.while(i, maxEmail, isLocal)
 	if v == open {
 		return match{}, open
@@ -21,7 +21,7 @@ func email(w *window, i int) (match, verdict) {
 		if !w.any(i, i+64, isLetter) {
 			return match{}, no
 		}
-		m.end, m.score, m.more = at, 0.2, &run{Email, isLocal}
+		m.end, m.form, m.more = at, threshold, &run{kEmail, isLocal}
 		return m, yes
 	}
 	switch w.at(at) {
@@ -130,7 +130,7 @@ func ipv4(w *window, i int) (match, verdict) {
 	if first[0] == 0 || first[0] == 127 || first == [4]int{255, 255, 255, 255} || w.cued(i, "版本", "version") {
 		return match{}, no
 	}
-	return match{class: IPv4, start: i, end: k, score: 0.8}, yes
+	return match{kind: kIPv4, start: i, end: k, form: 0.8}, yes
 }
 
 // ipv6 finds addresses the standard library accepts, without those that name nobody and without scope operators of programs.
@@ -174,7 +174,7 @@ func ipv6(w *window, i int) (match, verdict) {
 	if groups := strings.FieldsFunc(text, func(r rune) bool { return r == ':' }); len(groups) < 3 && len(groups[0]) < 4 {
 		return match{}, no
 	}
-	return match{class: IPv6, start: i, end: i + len(text), score: 0.85}, yes
+	return match{kind: kIPv6, start: i, end: i + len(text), form: 0.85}, yes
 }
 
 func isProvince(r rune) bool {
@@ -220,7 +220,7 @@ func plate(w *window, i int) (match, verdict) {
 	if isAlnum(tail) || digits < 2 || len(body) != 5 && !special && !(len(body) == 6 && newEnergy(body)) {
 		return match{}, no
 	}
-	return match{class: Plate, start: i, end: end, score: 0.8}, yes
+	return match{kind: kPlate, start: i, end: end, form: 0.8}, yes
 }
 
 // newEnergy: small cars have the letter first, large ones last.
@@ -269,7 +269,7 @@ func uscc(w *window, i int) (match, verdict) {
 		sum += value * weight
 		weight = weight * 3 % 31
 	}
-	return match{class: USCC, start: i, end: i + 18, score: 0.95}, yes
+	return match{kind: kUSCC, start: i, end: i + 18, form: 0.3, why: checkRight | regionRight}, yes
 }
 
 func (w *window) ascii(i, end int) string {

@@ -83,6 +83,29 @@ func (w *window) cued(i int, words ...string) bool {
 	return false
 }
 
+// cuedBehind reports whether one of the words, in lower case, begins within 12 cells from i on, in the same sentence.
+func (w *window) cuedBehind(i int, words ...string) (bool, verdict) {
+	var b strings.Builder
+	v := yes
+	for k := i; k < i+12; k++ {
+		r := w.at(k)
+		if r == unknown {
+			v = open
+			break
+		}
+		if r == edge || strings.ContainsRune("\n。；;！!？?", r) {
+			break
+		}
+		b.WriteRune(lower(r))
+	}
+	for _, word := range words {
+		if strings.Contains(b.String(), word) {
+			return true, yes
+		}
+	}
+	return false, v
+}
+
 // piece returns the end of the next piece of an over-long value that goes on at i, and whether it is the last one.
 func (w *window) piece(i int, r *run) (end int, last bool, v verdict) {
 	if r.in == nil {
@@ -106,32 +129,36 @@ func upper(r rune) rune {
 	return r
 }
 
+func isHan(r rune) bool {
+	return r >= 0x3400 && r <= 0x9fff || r >= 0x20000 && r <= 0x323af || r == '〇' || r >= 0xf900 && r <= 0xfaff
+}
 func isDigit(r rune) bool  { return r >= '0' && r <= '9' }
 func isLetter(r rune) bool { r = lower(r); return r >= 'a' && r <= 'z' }
 func isAlnum(r rune) bool  { return isDigit(r) || isLetter(r) }
 func isHex(r rune) bool    { r = lower(r); return isDigit(r) || r >= 'a' && r <= 'f' }
 
 // canonical returns the one form of a value that all its spellings share.
-func canonical(class Class, cells []cell) string {
+func canonical(k kind, cells []cell) string {
 	var b strings.Builder
 	for _, c := range cells {
-		switch class {
-		case Mobile, Landline, BankCard:
+		switch k {
+		case kMobile, kLandline, kBankCard, kBankAccount, kQQ, kIMEI, kICCID, kIMSI, kBusinessLicence:
 			if isDigit(c.r) {
 				b.WriteRune(c.r)
 			}
-		case ResidentID, USCC, Plate:
+		case kResidentID, kUSCC, kPlate, kVIN, kPassport, kTravelPermit, kForeignPermit, kHongKongID, kMacauID, kTaiwanID, kOfficerID,
+			kSocialSecurity, kMedicalRecord, kUtilityAccount:
 			if isAlnum(c.r) || c.r >= 0x3400 {
 				b.WriteRune(upper(c.r))
 			}
-		case Email, IPv4, IPv6:
+		case kEmail, kIPv4, kIPv6, kMAC, kWeChat:
 			b.WriteRune(lower(c.r))
 		default:
 			b.WriteRune(c.r)
 		}
 	}
 	s := b.String()
-	if class == Mobile && len(s) > 11 {
+	if k == kMobile && len(s) > 11 {
 		s = s[len(s)-11:] // without the country code
 	}
 	return s

@@ -13,8 +13,12 @@ type Action string
 const (
 	ActionMask  Action = "mask"
 	ActionBlock Action = "block"
-	ActionPass  Action = "pass"
+	ActionPass  Action = "pass"  // looked for and counted, and left as it is
+	ActionAllow Action = "allow" // not even looked for
 )
+
+// Leaves reports whether values stay as they are.
+func (a Action) Leaves() bool { return a == ActionPass || a == ActionAllow }
 
 // BlockedError says that a stream was stopped because of a class. It holds no value.
 type BlockedError struct{ Class classify.Class }
@@ -34,11 +38,11 @@ type Egress struct {
 	failed   error
 }
 
-// NewEgress returns an egress at the beginning of a stream. Only classes whose action is not ActionPass are looked for; seen is
+// NewEgress returns an egress at the beginning of a stream. Only classes whose action does not leave values are looked for; seen is
 // told of each value found and must not be nil.
 func NewEgress(set *classify.Set, v *Vault, action func(classify.Class) Action, seen func(classify.Class, Action)) *Egress {
 	e := &Egress{restorer: v.Restorer(), action: action, seen: seen}
-	if active := set.Only(func(c classify.Class) bool { return action(c) != ActionPass }); !active.Empty() {
+	if active := set.Only(func(c classify.Class) bool { return !action(c).Leaves() }); !active.Empty() {
 		e.scanner = active.Scanner()
 	}
 	return e
@@ -96,7 +100,7 @@ func (e *Egress) pass(segments []classify.Segment) (string, error) {
 		action := e.action(s.Class)
 		e.seen(s.Class, action)
 		switch action {
-		case ActionPass:
+		case ActionPass, ActionAllow:
 			out.WriteString(e.restore(s.Text))
 		case ActionBlock:
 			e.failed, e.masked = &BlockedError{Class: s.Class}, ""

@@ -37,17 +37,20 @@ const marker classify.Class = "marker"
 
 // tags name the classes inside pseudonyms. None is a prefix of another.
 func tags() map[classify.Class]string {
-	return map[classify.Class]string{
-		classify.ResidentID: "身份证", classify.Mobile: "手机", classify.Landline: "座机", classify.BankCard: "银行卡",
-		classify.Email: "邮箱", classify.IPv4: "IPv4", classify.IPv6: "IPv6", classify.Plate: "车牌", classify.USCC: "信用代码",
-		classify.Secret: "密钥", marker: "标记",
+	out := map[classify.Class]string{marker: Tag(marker)}
+	for _, t := range classify.Types() {
+		out[t.Class] = t.Tag
 	}
+	return out
 }
 
 // Tag returns the short Chinese name of a class that its pseudonyms carry.
 func Tag(c classify.Class) string {
-	if t, ok := tags()[c]; ok {
-		return t
+	if t, ok := classify.TypeOf(c); ok {
+		return t.Tag
+	}
+	if c == marker {
+		return "标记"
 	}
 	return "敏感"
 }

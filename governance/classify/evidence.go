@@ -1,0 +1,92 @@
+package classify
+
+// evidence is why something was found, or nearly: reasons, as bits. The score of a finding is what its kind has by its form alone and
+// the weights of its reasons; it counts from [threshold] on.
+type evidence uint32
+
+const threshold = 0.5
+
+// The reasons.
+const (
+	checkRight  evidence = 1 << iota // check characters fit
+	checkWrong                       // they do not: a typing error, or another number
+	dateRight                        // contains a date of birth that there was
+	regionRight                      // begins with a region code that is or was in use
+	issuerRight                      // begins with a prefix that an issuer or operator has
+	labelBefore                      // a label such as 身份证号： stands before
+	cueBefore                        // a word that points at it stands near by before
+	cueBehind                        // a word that points at it stands behind
+	grouped                          // written in the groups that such numbers are written in
+	marked                           // has a mark of its own, such as +86
+	honorific                        // 先生, 女士, 医生 behind
+	titled                           // a title or relation before
+	bounded                          // nothing that belongs to a longer word on either side
+	ordinary                         // is, or overlaps, an ordinary word
+	typical                          // made of the characters that such values are made of
+	unusual                          // made of characters that such values are rarely made of
+	listed                           // given by the caller, or on a list of the tenant
+	fine                             // goes down to a door, a room, a floor
+	nearby                           // other values about a person stand next to it
+	reasons     = iota
+)
+
+// reason is how a piece of evidence is called and what it weighs.
+type reason struct {
+	name   string
+	weight float64
+}
+
+var weights = [reasons]reason{ //nolint:gochecknoglobals // a constant table
+	{"check_right", 0.5},
+	{"check_wrong", -0.2},
+	{"date_right", 0.1},
+	{"region_right", 0.1},
+	{"issuer_right", 0.2},
+	{"label_before", 0.4},
+	{"cue_before", 0.25},
+	{"cue_behind", 0.25},
+	{"grouped", 0.1},
+	{"marked", 0.2},
+	{"honorific", 0.4},
+	{"titled", 0.3},
+	{"bounded", 0.1},
+	{"ordinary", -0.4},
+	{"typical", 0.15},
+	{"unusual", -0.2},
+	{"listed", 1},
+	{"fine", 0.2},
+	{"nearby", 0.15},
+}
+
+// score is what a form alone scores, with reasons for and against, in [0, 1].
+func score(form float64, why evidence) float64 {
+	for n := range weights {
+		if why&(1<<n) != 0 {
+			form += weights[n].weight
+		}
+	}
+	return min(max(form, 0), 1)
+}
+
+// Reason is a part of a score. Form is the first: what the form alone scores.
+type Reason struct {
+	Name   string
+	Weight float64
+}
+
+// Explanation is a finding, or a candidate that scored too little to be one, with its reasons.
+type Explanation struct {
+	Finding
+	Found   bool
+	Reasons []Reason
+}
+
+func (m match) explain() []Reason {
+	out := []Reason{{"form", m.form}}
+	for n, r := range weights {
+		if m.why&(1<<n) != 0 {
+			out = append(out, Reason{r.name, r.weight})
+		}
+	}
+	return out
+}
