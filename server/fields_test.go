@@ -133,8 +133,8 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 	want.Model.Asked, want.Model.Routed, want.Model.Reported, want.Model.Version, want.Model.Precision = "chat", "chat", "chat", "v1", "native"
 	want.Policy, want.Decision, want.Outcome, want.Status = "demo@1", "allow", "ok", 200
 	want.Findings = []record.Finding{
-		{Direction: "passage", Class: "cn_mobile", Detector: "cn_mobile@1", Action: "masked", Count: 1},
-		{Direction: "request", Class: "cn_mobile", Detector: "cn_mobile@1", Action: "masked", Count: 1},
+		{Direction: "passage", Class: "cn_mobile", Detector: "cn_mobile@2", Action: "masked", Count: 1},
+		{Direction: "request", Class: "cn_mobile", Detector: "cn_mobile@2", Action: "masked", Count: 1},
 	}
 	want.Documents = []string{"kb/" + cited.DocumentID + "@" + cited.Version + "#0"}
 	want.Usage.Currency, want.Usage.EnergyMethod = "CNY", "declared"
