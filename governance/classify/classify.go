@@ -31,7 +31,10 @@ type Finding struct {
 }
 
 // Set is an immutable choice of detectors, safe for concurrent use.
-type Set struct{ on bits }
+type Set struct {
+	on    bits
+	inner bool // inside base64, which is not looked into again
+}
 
 // New returns a set that looks for the given classes, for all that are not quiet if none is given. Unknown classes are ignored.
 func New(classes ...Class) *Set {
@@ -46,7 +49,7 @@ func New(classes ...Class) *Set {
 
 // Only returns the subset of s for which keep holds.
 func (s *Set) Only(keep func(Class) bool) *Set {
-	out := &Set{}
+	out := &Set{inner: s.inner}
 	for n, t := range types {
 		if s.on.has(kind(n)) && keep(t.Class) {
 			out.on |= 1 << n

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,40 +14,171 @@ type cell struct {
 	start, end int
 }
 
-// normalise appends the cells of text, which begins at offset base of the original, and returns how many bytes it used. What is
-// left, fewer than four bytes, is the beginning of a rune; with final set nothing is left.
+// normaliser makes cells of text that arrives in pieces.
 //
 // Compatibility forms become plain (full-width, circled and mathematical digits among them), decimal digits of every script
-// become ASCII, dashes become '-', middle dots '·'; characters without width, bidi controls, variation selectors and combining
-// marks vanish. Each rune is treated alone, so a cut between two runes changes nothing.
-func normalise(cells []cell, text string, base int, final bool) ([]cell, int) {
-	for i := 0; i < len(text); {
+// become ASCII, dashes become '-', middle dots '·', letters of other scripts that look like Latin ones those; characters without width,
+// bidi controls, variation selectors and combining marks vanish; escapes of JSON, URLs and HTML become what they stand for, one level
+// deep (see escape.go). Each of these is treated alone. Chinese numerals become digits where they spell a number digit by digit: a run of
+// at least [numeralRun] digits, [numeralHan] of them Chinese; the cells of a shorter run are kept back until it is over.
+type normaliser struct {
+	staged []cell // the end of a run of digits that begins with a Chinese one
+	digits int    // in the run so far, staged or not
+	han    int    // of them Chinese
+	gap    bool   // a separator was the last
+}
+
+const (
+	numeralRun = 7
+	numeralHan = 3
+)
+
+// add appends the cells of text, which begins at offset base of the original, and returns how many bytes it used. What is
+// left, fewer than [maxEscape] bytes, is the beginning of a rune or an escape; with final set nothing is left.
+func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cell, int) {
+	i := 0
+	for i < len(text) {
 		if c := text[i]; c < utf8.RuneSelf {
-			cells = append(cells, cell{rune(c), base + i, base + i + 1})
-			i++
+			r, size := rune(c), 1
+			if c == '\\' || c == '%' || c == '&' {
+				var v verdict
+				if r, size, v = escape(text[i:], final); v == open {
+					return n.end(cells, final), i
+				}
+			}
+			cells = n.spread(cells, r, base+i, base+i+size)
+			i += size
 			continue
 		}
 		if !final && !utf8.FullRuneInString(text[i:]) {
-			return cells, i
+			break
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
-		start, end := base+i, base+i+size
+		cells = n.spread(cells, r, base+i, base+i+size)
 		i += size
-		switch {
-		case r >= 0x3400 && r <= 0x9fff || r == utf8.RuneError:
-			cells = append(cells, cell{r, start, end})
-		case unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me):
-		default:
-			for _, n := range norm.NFKC.String(string(r)) {
-				if unicode.In(n, unicode.Mn, unicode.Me) {
-					continue
-				}
-				cells = append(cells, cell{plain(n), start, end})
-			}
+	}
+	return n.end(cells, final), i
+}
+
+func (n *normaliser) end(cells []cell, final bool) []cell {
+	if final {
+		cells = n.flush(cells)
+	}
+	return cells
+}
+
+// spread appends what one rune of the original becomes.
+func (n *normaliser) spread(cells []cell, r rune, start, end int) []cell {
+	switch {
+	case r < utf8.RuneSelf:
+		return n.put(cells, cell{r, start, end})
+	case r >= 0x3400 && r <= 0x9fff || r == utf8.RuneError:
+		return n.put(cells, cell{r, start, end})
+	case unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me):
+		return cells
+	}
+	for _, k := range norm.NFKC.String(string(r)) {
+		if !unicode.In(k, unicode.Mn, unicode.Me) {
+			cells = n.put(cells, cell{plain(k), start, end})
 		}
 	}
-	return cells, len(text)
+	return cells
 }
+
+// put appends one cell, or keeps it back while it may be part of a number in Chinese numerals.
+func (n *normaliser) put(cells []cell, c cell) []cell {
+	switch value := numeral(c.r); {
+	case isDigit(c.r):
+		n.digits, n.gap = n.digits+1, false
+	case value >= 0:
+		n.digits, n.han, n.gap = n.digits+1, n.han+1, false
+		if n.spelt() {
+			return append(n.convert(cells), cell{'0' + value, c.start, c.end})
+		}
+		n.staged = append(n.staged, c)
+		return cells
+	case n.digits > 0 && !n.gap && (c.r == ' ' || c.r == '-' || c.r == '·'):
+		n.gap = true
+	default:
+		if n.digits == 0 {
+			return append(cells, c)
+		}
+		return append(n.flush(cells), c)
+	}
+	if n.spelt() {
+		return append(n.convert(cells), c)
+	}
+	if len(n.staged) > 0 {
+		n.staged = append(n.staged, c)
+		return cells
+	}
+	return append(cells, c)
+}
+
+// spelt reports whether the run is a number that is spelt digit by digit.
+func (n *normaliser) spelt() bool { return n.digits >= numeralRun && n.han >= numeralHan }
+
+func (n *normaliser) convert(cells []cell) []cell {
+	for _, c := range n.staged {
+		if value := numeral(c.r); value >= 0 {
+			c.r = '0' + value
+		}
+		cells = append(cells, c)
+	}
+	n.staged = n.staged[:0]
+	return cells
+}
+
+// flush ends a run; what was kept back stays as it is.
+func (n *normaliser) flush(cells []cell) []cell {
+	cells = append(cells, n.staged...)
+	*n = normaliser{staged: n.staged[:0]}
+	return cells
+}
+
+// keeps returns where in the original the first cell that is kept back comes from.
+func (n *normaliser) keeps() (start int, ok bool) {
+	if len(n.staged) == 0 {
+		return 0, false
+	}
+	return n.staged[0].start, true
+}
+
+// numeral is the value of a Chinese numeral, in the forms of print, of cheques and of the radio; -1 for what is none.
+func numeral(r rune) rune {
+	if r != '〇' && r != '○' && (r < 0x4e00 || r > 0x96f6) {
+		return -1
+	}
+	switch r {
+	case '零', '〇', '○', '洞':
+		return 0
+	case '一', '壹', '幺', '弌':
+		return 1
+	case '二', '贰', '貳', '两':
+		return 2
+	case '三', '叁', '參':
+		return 3
+	case '四', '肆':
+		return 4
+	case '五', '伍':
+		return 5
+	case '六', '陆', '陸':
+		return 6
+	case '七', '柒', '拐':
+		return 7
+	case '八', '捌':
+		return 8
+	case '九', '玖', '勾':
+		return 9
+	}
+	return -1
+}
+
+// lookalike maps Cyrillic and Greek letters that are drawn like Latin ones.
+const (
+	lookalikeFrom = "АВСЕНІЈКМОРЅТУХаеһіјорсѕухԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧοια"
+	lookalikeTo   = "ABCEHIJKMOPSTYXaehijopcsyxdqwABEZHIKMNOPTYXoia"
+)
 
 // plain maps look-alikes that compatibility normalisation keeps apart.
 func plain(r rune) rune {
@@ -59,6 +191,10 @@ func plain(r rune) rune {
 		return '·'
 	case unicode.IsSpace(r):
 		return ' '
+	case r >= 0x370 && r <= 0x52f:
+		if at := strings.IndexRune(lookalikeFrom, r); at >= 0 {
+			return rune(lookalikeTo[utf8.RuneCountInString(lookalikeFrom[:at])])
+		}
 	case unicode.Is(unicode.Nd, r):
 		return '0' + digitValue(r)
 	}

@@ -14,7 +14,8 @@ func fragments() []string {
 		".com", "203.0.113.9", "10.", "255", "v", "版本", "2001:db8::", "::", ":", "fe80", "京", "京A", "A", "12345", "D", "警", "9111", "MA01",
 		"sk-", "abcd1234efgh5678ijkl", "AKIA", "eyJ", "eyJhbGciOiJIUzI1NiJ9.", "Bearer ", "password", "=", "\"", "hunter2!x", "密码", "是", "：",
 		"https://", "mysql://u:", "pw", "-----BEGIN ", "PRIVATE KEY-----", "-----END PRIVATE KEY-----", "\n", "，", "中文", "１３８", "\u200b", "\xff", "\xe4",
-		"身份证", "卡号", "id", strings.Repeat("a1", 70), strings.Repeat("9", 37),
+		"身份证", "卡号", "id", "一三八", "零零一三", "八零零零", "幺", "〇", "一", "\\u", "\\u0031", "\\u5f20", "\\ud83d\\ude00", "\\n", "\\", "%", "%31", "%E5%BC%A0", "%3", "&#49;", "&#x35;",
+		"&", "&amp;", "MTM4MDAxMzgwMDA=", "5omL5py6MTM4MDAxMzgwMDA", strings.Repeat("QUJD", 200), strings.Repeat("a1", 70), strings.Repeat("9", 37),
 	}
 }
 

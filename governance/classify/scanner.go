@@ -28,9 +28,10 @@ type Segment struct {
 
 // Scanner finds sensitive values in text that arrives in pieces. It belongs to one goroutine.
 type Scanner struct {
-	w   window
-	on  bits
-	pos int // first cell not decided yet; an index into w.cells
+	w    window
+	norm normaliser
+	on   bits
+	pos  int // first cell not decided yet; an index into w.cells
 
 	buf  string // original text not given back yet
 	base int    // offset of buf in the whole text
@@ -40,6 +41,9 @@ type Scanner struct {
 	run   *run    // a value longer than one piece, or nil
 	runAt int     // cell where its next piece begins
 	block int     // cell behind the last PEM block; none begins inside another
+
+	inner bool // inside base64, which is not looked into again
+	again int  // cell where a long run of base64 is looked into again
 
 	near  []match // candidates that scored too little; kept only to explain
 	tells bool
@@ -64,7 +68,7 @@ type run struct {
 }
 
 // Scanner returns a scanner at the beginning of a text.
-func (s *Set) Scanner() *Scanner { return &Scanner{on: s.on} }
+func (s *Set) Scanner() *Scanner { return &Scanner{on: s.on, inner: s.inner} }
 
 // Write takes the next piece of the text and returns what is decided now. Pieces may cut anywhere, also inside a rune.
 func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
@@ -72,7 +76,7 @@ func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
 func (s *Scanner) Close() []Segment {
 	out := s.advance("", true)
-	*s = Scanner{on: s.on, tells: s.tells, near: s.near}
+	*s = Scanner{on: s.on, inner: s.inner, tells: s.tells, near: s.near}
 	return out
 }
 
@@ -82,7 +86,7 @@ func (s *Scanner) Held() int { return len(s.buf) }
 func (s *Scanner) advance(text string, final bool) []Segment {
 	s.buf += text
 	var n int
-	s.w.cells, n = normalise(s.w.cells, s.buf[s.used:], s.base+s.used, final)
+	s.w.cells, n = s.norm.add(s.w.cells, s.buf[s.used:], s.base+s.used, final)
 	s.used += n
 	s.w.final = final
 	s.scan()
@@ -171,6 +175,9 @@ func (s *Scanner) release() []Segment {
 		cut = min(cut, s.found[0].start)
 	}
 	to := s.base + s.used
+	if start, ok := s.norm.keeps(); ok {
+		to = start
+	}
 	if cut < len(s.w.cells) {
 		to = s.w.cells[cut].start
 	}
@@ -218,6 +225,7 @@ func (s *Scanner) forget(from, cut int) {
 	s.pos -= drop
 	s.runAt -= drop
 	s.block -= drop
+	s.again -= drop
 	for i := range s.found {
 		s.found[i].start -= drop
 		s.found[i].end -= drop
@@ -235,8 +243,17 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 	case isHan(r):
 		d.han(w, i)
 	}
+	again := 0
+	if !s.inner && isBase64(r) && (i == s.again && i > 0 || !isBase64(w.at(i-1))) {
+		m, next, v := encoded(w, i, s.on)
+		again = next
+		d.ask(m, v)
+	}
 	if d.open {
 		return nil, open
+	}
+	if again > 0 {
+		s.again = again
 	}
 	if s.tells {
 		s.near = append(s.near, d.near...)

@@ -157,12 +157,20 @@ func Types() []Type { return append([]Type(nil), types[:]...) }
 
 // TypeOf describes a class.
 func TypeOf(c Class) (t Type, ok bool) {
-	for _, t := range types {
-		if t.Class == c {
-			return t, true
-		}
+	if k := kindOf(c); k < kinds {
+		return types[k], true
 	}
 	return Type{}, false
+}
+
+// kindOf returns the number of a class, kinds if there is none.
+func kindOf(c Class) kind {
+	for k := range kinds {
+		if types[k].Class == c {
+			return k
+		}
+	}
+	return kinds
 }
 
 // Classes returns every class, in the order of [Types].
