@@ -1,0 +1,141 @@
+package lexicon
+
+import (
+	"cmp"
+	"slices"
+)
+
+// trie finds the longest entry that a text begins with. Nodes lie in one slice, the children of each next to each other in the order of
+// their runes; the first rune is found by index.
+type trie struct {
+	first []uint16 // by Han character: the place of its root plus one
+	nodes []node   // nodes[:roots] are the roots
+	roots int
+}
+
+type node struct {
+	r     rune
+	kids  uint32
+	count uint16
+	value uint16 // 0: no entry ends here
+}
+
+// entry is a word and its value, which is not 0.
+type entry struct {
+	word  []rune
+	value uint16
+}
+
+// newTrie builds the trie of some entries. The values of equal words are joined by or.
+func newTrie(entries []entry) *trie {
+	slices.SortFunc(entries, func(a, b entry) int { return slices.Compare(a.word, b.word) })
+	t := &trie{first: make([]uint16, hanCount)}
+	type span struct{ node, from, to, depth int }
+	queue := []span{{-1, 0, len(entries), 0}}
+	for len(queue) > 0 {
+		s := queue[0]
+		queue = queue[1:]
+		start := len(t.nodes)
+		for i := s.from; i < s.to; {
+			word := entries[i].word
+			if len(word) == s.depth { // ends at the parent, and sorts before all that go on
+				t.nodes[s.node].value |= entries[i].value
+				i++
+				continue
+			}
+			r, j := word[s.depth], i+1
+			for j < s.to && entries[j].word[s.depth] == r {
+				j++
+			}
+			queue = append(queue, span{len(t.nodes), i, j, s.depth + 1})
+			t.nodes = append(t.nodes, node{r: r})
+			i = j
+		}
+		if s.node < 0 {
+			t.roots = len(t.nodes)
+			continue
+		}
+		t.nodes[s.node].kids, t.nodes[s.node].count = uint32(start), uint16(len(t.nodes)-start)
+	}
+	for i, n := range t.nodes[:t.roots] {
+		if at, ok := hanIndex(n.r); ok {
+			t.first[at] = uint16(i + 1)
+		}
+	}
+	return t
+}
+
+// longest returns the length and value of the longest entry that text begins with, or zeros.
+func (t *trie) longest(text []rune) (n int, value uint16) {
+	if len(text) == 0 {
+		return 0, 0
+	}
+	at := t.root(text[0])
+	if at < 0 {
+		return 0, 0
+	}
+	for i := 1; ; i++ {
+		here := t.nodes[at]
+		if here.value != 0 {
+			n, value = i, here.value
+		}
+		if i == len(text) || here.count == 0 {
+			return n, value
+		}
+		kid := find(t.nodes[here.kids:here.kids+uint32(here.count)], text[i])
+		if kid < 0 {
+			return n, value
+		}
+		at = int(here.kids) + kid
+	}
+}
+
+// longestBack is longest for a trie of reversed words: it reads text from its end.
+func (t *trie) longestBack(text []rune) (n int, value uint16) {
+	if len(text) == 0 {
+		return 0, 0
+	}
+	at := t.root(text[len(text)-1])
+	if at < 0 {
+		return 0, 0
+	}
+	for i := 1; ; i++ {
+		here := t.nodes[at]
+		if here.value != 0 {
+			n, value = i, here.value
+		}
+		if i == len(text) || here.count == 0 {
+			return n, value
+		}
+		kid := find(t.nodes[here.kids:here.kids+uint32(here.count)], text[len(text)-1-i])
+		if kid < 0 {
+			return n, value
+		}
+		at = int(here.kids) + kid
+	}
+}
+
+// root returns the node of a first rune, or -1.
+func (t *trie) root(r rune) int {
+	if i, ok := hanIndex(r); ok {
+		return int(t.first[i]) - 1
+	}
+	return find(t.nodes[:t.roots], r)
+}
+
+// find returns the place of a rune among sibling nodes, or -1.
+func find(nodes []node, r rune) int {
+	low, high := 0, len(nodes)
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		switch cmp.Compare(nodes[middle].r, r) {
+		case 0:
+			return middle
+		case -1:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return -1
+}
