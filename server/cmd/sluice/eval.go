@@ -31,12 +31,12 @@ type evalFlags struct {
 
 func (a *app) evalCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "eval", Short: "Measure what a precision plan costs in quality / 评测精度方案的质量",
-		Long: `Measures a model file on a text: on your own with --data, else on a short one in English and Chinese that comes with the
+		Use: "eval", Short: "Measure precision plans of models, and the masking / 评测模型精度方案与脱敏效果",
+		Long: `sluice eval masking measures the detectors of sensitive values; the other commands measure a model file on a text: on your own with --data, else on a short one in English and Chinese that comes with the
 program. Plans: native (the file's own), int8, both with -kv8 behind for keys and values in eight bits, f16, f32; "int8,head=i8" sets
 single classes. Every figure has a 95 % confidence interval; --json prints all of them with what they were measured on.
 
-在文本上评测模型文件：用 --data 指定自己的文本，缺省使用内置的中英文短文。精度方案：native（文件自身）、int8（加 -kv8 则键值缓存
+sluice eval masking 评测敏感信息识别；其余命令在文本上评测模型文件：用 --data 指定自己的文本，缺省使用内置的中英文短文。精度方案：native（文件自身）、int8（加 -kv8 则键值缓存
 也用八位）、f16、f32；"int8,head=i8" 可单独指定某类权重。每个数值都带 95 % 置信区间；--json 输出全部数值及其评测条件。`,
 	}
 	cmd.AddCommand(
@@ -47,6 +47,7 @@ single classes. Every figure has a 95 % confidence interval; --json prints all o
 		a.evalText("agreement", "How often the likeliest token is the baseline's / 首选词元一致率", "", "f32",
 			eval.Agreement, eval.RMSDeltaP, eval.PerplexityChange),
 		a.evalEmbeddings(),
+		a.evalMasking(),
 	)
 	return cmd
 }
