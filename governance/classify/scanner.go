@@ -113,6 +113,9 @@ func (s *Scanner) scan() {
 		}
 		for _, m := range found {
 			s.add(m)
+			if m.kind == kPerson {
+				s.w.named = span{m.start, m.end}
+			}
 			if m.block {
 				s.block = m.end
 			}
@@ -225,6 +228,7 @@ func (s *Scanner) forget(from, cut int) {
 	s.pos -= drop
 	s.runAt -= drop
 	s.block -= drop
+	s.w.named = span{s.w.named.start - drop, s.w.named.end - drop}
 	s.again -= drop
 	for i := range s.found {
 		s.found[i].start -= drop
@@ -311,6 +315,9 @@ func (d *decision) ascii(w *window, i, block int) {
 
 // han runs the detectors of what begins with a Chinese character.
 func (d *decision) han(w *window, i int) {
+	if d.on.has(kPerson) {
+		d.ask(person(w, i))
+	}
 	if d.on.has(kPlate) && isProvince(w.cells[i].r) {
 		d.ask(plate(w, i))
 	}

@@ -21,6 +21,7 @@ const (
 type window struct {
 	cells []cell
 	final bool // nothing will follow
+	named span // the last name found
 
 	digit   [maxDigits]byte // of the number being looked at
 	digitAt [maxDigits]int

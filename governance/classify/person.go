@@ -1,0 +1,189 @@
+package classify
+
+// person finds names of people: Chinese ones by surname, given name and what stands around them; forms such as 张先生, 小李 and 王某;
+// transcribed names with a middle dot or behind a label.
+//
+// It looks at most 24 cells to the left and about eight behind the name, so a candidate is decided soon. The candidates of two to
+// four characters that begin at one place are compared and the best one is scored.
+func person(w *window, i int) (match, verdict) {
+	t := nameTables()
+	first := t.first(w.cells[i].r)
+	bounded := !isHan(w.at(i - 1))
+	if first == 0 && !bounded || i < w.named.end {
+		return match{}, no
+	}
+	n := namer{w: w, t: t, start: i}
+	m, found := n.find(first, bounded)
+	switch {
+	case n.open:
+		return match{}, open
+	case !found || m.score() < almost:
+		return match{}, no
+	}
+	return m, yes
+}
+
+// almost is the score from which a candidate is worth explaining.
+const almost = 0.3
+
+// span is a stretch of cells.
+type span struct{ start, end int }
+
+// namer looks at the candidates that begin at one cell.
+type namer struct {
+	w     *window
+	t     *tables
+	start int
+	open  bool // it looked at a cell that has not arrived
+	side  leftSide
+	known bool // side is filled
+}
+
+// cell returns the rune at k; not arrived, the answer is open.
+func (n *namer) cell(k int) rune {
+	r := n.w.at(k)
+	if r == unknown {
+		n.open = true
+	}
+	return r
+}
+
+func (n *namer) find(first rank, bounded bool) (match, bool) {
+	if first&mayTranscribe != 0 || bounded && n.left().why.any(labelBefore|titled) {
+		if m, ok := n.dotted(first); ok || n.open {
+			return m, ok
+		}
+	}
+	if first&mayNick != 0 {
+		if m, ok := n.nick(); ok || n.open {
+			return m, ok
+		}
+	}
+	if first&(isSurname|mayCompound) != 0 {
+		if m, ok := n.named(first); n.open || ok && m.score() >= threshold {
+			return m, ok
+		}
+	}
+	if bounded || first&mayTranscribe != 0 {
+		return n.foreign()
+	}
+	return match{}, false
+}
+
+// named looks for a surname and what may stand behind it.
+func (n *namer) named(first rank) (match, bool) {
+	long := 0 // length of a compound surname
+	if first&mayCompound != 0 {
+		if n.t.compound(n.w.cells[n.start].r, n.cell(n.start+1)) != 0 {
+			long = 2
+		}
+		if n.open {
+			return match{}, false
+		}
+	}
+	var best candidate
+	for _, size := range [2]int{long, 1} {
+		if size == 0 || size == 1 && first&isSurname == 0 {
+			continue
+		}
+		if m, ok := n.formal(size); ok || n.open {
+			return m, ok
+		}
+		c, ok := n.best(size)
+		if n.open {
+			return match{}, false
+		}
+		if ok && (best.m.end == 0 || c.m.score() > best.m.score()) {
+			best = c
+		}
+		if ok && size == 2 && c.m.score() >= threshold {
+			break
+		}
+	}
+	return best.m, best.m.end != 0
+}
+
+// candidate is a name of a certain length.
+type candidate struct {
+	m       match
+	quality int // against other lengths
+}
+
+// best compares the lengths of a name whose surname has size characters.
+func (n *namer) best(size int) (best candidate, ok bool) {
+	var h hanRun
+	n.gather(&h, 6)
+	if n.open && h.n <= size {
+		return best, false
+	}
+	for total := size + 1; total <= min(size+2, h.n); total++ {
+		c, fits := n.judge(&h, size, total)
+		if n.open {
+			return best, false
+		}
+		if fits && (!ok || c.quality > best.quality || c.quality == best.quality && c.m.score() > best.m.score()) {
+			best, ok = c, true
+		}
+	}
+	if size == 1 && h.n >= 4 && n.t.surname(h.r[1]) >= tierCommon {
+		c, fits := n.judge(&h, 2, 4) // the surname of the husband before one's own
+		if fits && !n.open && c.m.why.any(labelBefore|titled|honorific) && (!ok || c.quality > best.quality) {
+			return c, true
+		}
+	}
+	return best, ok
+}
+
+// hanRun is a row of Chinese characters, blanks between them left out.
+type hanRun struct {
+	r      [6]rune
+	at     [6]int
+	n      int
+	blanks [6]bool // blanks stand before this one
+}
+
+// gather reads up to most Chinese characters from the start. A blank ends the row unless single characters stand apart, as in 张 三.
+func (n *namer) gather(h *hanRun, most int) {
+	k := n.start
+	for h.n < most {
+		r := n.w.at(k)
+		if isHan(r) {
+			h.r[h.n], h.at[h.n] = r, k
+			h.n++
+			k++
+			continue
+		}
+		if r == ' ' && h.n <= 3 {
+			if next, ok := n.apart(h, k); ok {
+				k = next
+				h.blanks[h.n] = true
+				continue
+			}
+		}
+		if r == unknown && h.n < 3 {
+			n.open = true
+		}
+		return
+	}
+}
+
+// apart reports whether the blanks at k stand between the parts of one name, and where the next part begins: each part is a single
+// character, or the surname stands apart from the given name behind a label.
+func (n *namer) apart(h *hanRun, k int) (next int, ok bool) {
+	if h.n > 1 && !h.blanks[h.n-1] && !(h.n == 2 && n.t.compound(h.r[0], h.r[1]) != 0) {
+		return 0, false
+	}
+	for next = k; next < k+4 && n.cell(next) == ' '; next++ {
+	}
+	if n.open || !isHan(n.w.at(next)) {
+		return 0, false
+	}
+	size := 1
+	for size < 3 && isHan(n.cell(next+size)) {
+		size++
+	}
+	if n.open || size > 2 || size == 2 && (h.n > 1 || !n.left().why.any(labelBefore) || n.t.surname(n.w.at(next)) >= tierUsual) {
+		return 0, false
+	}
+	return next, true
+}

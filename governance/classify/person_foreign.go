@@ -1,0 +1,147 @@
+package classify
+
+const (
+	maxPart  = 8 // characters of one part of a transcribed name
+	maxParts = 4
+)
+
+// dotted finds names whose parts are joined by middle dots: 阿依古丽·买买提.
+func (n *namer) dotted(first rank) (match, bool) {
+	free := !isHan(n.w.at(n.start - 1))
+	part := n.part(n.start, free)
+	if n.open || part == 0 || n.cell(n.start+part) != '·' || n.open {
+		return match{}, false
+	}
+	end, parts, sure := n.start+part, 1, n.transcribed(n.start, n.start+part)
+	total := part
+	for parts < maxParts && n.cell(end) == '·' {
+		size := n.lastPart(end + 1)
+		if n.open {
+			return match{}, false
+		}
+		if size == 0 {
+			break
+		}
+		sure += n.transcribed(end+1, end+1+size)
+		total += size
+		end += 1 + size
+		parts++
+	}
+	left := n.left()
+	if n.open || parts < 2 || first&mayTranscribe == 0 && !left.cued() && sure < total || sure*4 < total*3 && !left.why.any(labelBefore|titled) || sure*2 < total {
+		return match{}, false
+	}
+	m := match{kind: kPerson, start: n.start, end: end, form: 0.4, why: left.why}
+	if sure == total {
+		m.why |= typical
+	}
+	return m, true
+}
+
+// part returns the length of the part at k: characters of transcriptions, or any if free.
+func (n *namer) part(k int, free bool) int {
+	for size := range maxPart + 1 {
+		r := n.cell(k + size)
+		if n.open {
+			return 0
+		}
+		if !isHan(r) || !free && n.t.first(r)&inTranscript == 0 {
+			return size
+		}
+	}
+	return 0
+}
+
+// lastPart returns the length of the part at k, which ends where a cue begins.
+func (n *namer) lastPart(k int) int {
+	size := 0
+	for size < maxPart {
+		r := n.cell(k + size)
+		if n.open || !isHan(r) {
+			break
+		}
+		if size >= 2 {
+			length, c := n.t.behind(n, k+size)
+			if n.open || c&(isTitle|isNext|isRelation) != 0 && (length >= 2 || n.t.first(r)&inTranscript == 0) {
+				break
+			}
+			if n.t.first(r)&inTranscript == 0 {
+				break
+			}
+		}
+		size++
+	}
+	return size
+}
+
+func (n *namer) transcribed(k, end int) (count int) {
+	for ; k < end; k++ {
+		if n.t.first(n.w.cells[k].r)&inTranscript != 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// foreign finds names without a known surname behind a label: the whole run of characters up to a mark.
+func (n *namer) foreign() (match, bool) {
+	left := n.left()
+	if !left.why.any(labelBefore | titled) {
+		return match{}, false
+	}
+	size := 0
+	for size < maxPart && isHan(n.cell(n.start+size)) {
+		size++
+	}
+	if n.open || size < 2 {
+		return match{}, false
+	}
+	sure := n.transcribed(n.start, n.start+size)
+	m := match{kind: kPerson, start: n.start, end: n.start + size, why: left.why}
+	if sure < size || size < 3 {
+		if !left.strong || !left.delimited || size > 4 || isHan(n.cell(n.start+size)) {
+			return n.transcript(m, size, left)
+		}
+		for k := range size {
+			if x := n.wordAt(n.start + k); x >= 2 {
+				m.why |= ordinary
+				break
+			}
+			if _, c := n.t.behind(n, n.start+k); c&(isPlace|isTitle) != 0 || n.open {
+				return match{}, false
+			}
+		}
+		m.form = 0.05
+		if !isHan(n.cell(n.start + size)) {
+			m.why |= bounded
+		}
+		return m, true
+	}
+	m.form, m.why = 0.15, m.why|typical
+	return m, true
+}
+
+// transcript takes the transcription at the beginning of a longer run.
+func (n *namer) transcript(m match, size int, left *leftSide) (match, bool) {
+	length := 0
+	for length < size && n.t.first(n.w.at(n.start+length))&inTranscript != 0 {
+		if length >= 2 {
+			if x, c := n.t.behind(n, n.start+length); n.open || x >= 2 && c&(isTitle|isNext|isRelation) != 0 {
+				break
+			}
+		}
+		length++
+	}
+	if n.open || length < 3 || left.crossed {
+		return match{}, false
+	}
+	if x := n.wordAt(n.start); x >= 2 {
+		return match{}, false
+	}
+	m.end, m.form, m.why = n.start+length, 0.1, m.why|typical
+	right := n.right(m.end)
+	if n.open || right.quality < 2 || right.place {
+		return match{}, false
+	}
+	return m, true
+}

@@ -1,0 +1,152 @@
+package classify
+
+// judge scores the name of total characters at the start whose first size are the surname.
+func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
+	tier := n.tierOf(h, size)
+	low, double := n.givenTier(h, size, total)
+	spaced := false
+	for k := 1; k < total; k++ {
+		spaced = spaced || h.blanks[k]
+	}
+	left := n.left()
+	if low == 0 && !left.why.any(labelBefore|titled) {
+		return candidate{}, false
+	}
+	word := n.wordAt(n.start)
+	if n.open || word >= 2 && word != total && !left.cued() && low < 3 {
+		return candidate{}, false
+	}
+	c := candidate{m: match{kind: kPerson, start: n.start, end: h.at[total-1] + 1, form: n.formOf(tier, size, total)}}
+	c.m.why = left.why
+	right := n.right(c.m.end)
+	if n.open {
+		return candidate{}, false
+	}
+	c.m.why |= right.why
+	c.quality = right.quality + total - size
+	switch {
+	case low >= 3:
+		c.m.why |= typical
+		c.quality++
+	case low <= 1:
+		if low == 0 || !left.delimited {
+			c.m.why |= unusual
+		}
+		c.quality -= 2 - low
+	}
+	against := n.against(h, size, total, word, double, right)
+	if n.open {
+		return candidate{}, false
+	}
+	if left.weak && !right.strong && !(low >= 3 && tier >= tierUsual && (total-size == 2 || !n.wordy())) {
+		c.m.why &^= cueBefore
+	}
+	if (left.bounded || left.cued()) && right.bounded || spaced || left.bounded && right.quality >= 2 {
+		c.m.why |= bounded
+	}
+	if !left.cued() && !c.m.why.any(honorific) {
+		// Without a cue on the left, a name stands where a word ends and another begins.
+		sure := left.bounded && total-size == 2 && low >= 3 && tier == tierCommon
+		if !left.bounded && left.crossed || right.quality == 0 && !right.bounded && !sure {
+			return candidate{}, false
+		}
+		if tier == tierWord && !(left.bounded && (right.bounded || right.strong)) {
+			return candidate{}, false
+		}
+		if !left.bounded && !right.strong && !(tier >= tierCommon && low >= 3) {
+			return candidate{}, false
+		}
+	} else if left.crossed && !left.why.any(labelBefore) {
+		against = true
+	}
+	if tier == tierWord && !left.delimited && (low < 3 || right.quality < 2) {
+		against = true
+	}
+	if against {
+		c.m.why |= ordinary
+		c.quality -= 3
+	}
+	if right.place {
+		c.m.why |= ordinary | unusual
+		c.quality -= 4
+	}
+	return c, true
+}
+
+// formOf is what a surname and the length of the name say: a surname that begins many words says less.
+func (n *namer) formOf(tier, size, total int) float64 {
+	form := 0.05
+	switch {
+	case tier >= tierUsual && size == 2, tier == tierCommon && total-size == 2:
+		form = 0.35
+	case tier == tierUsual && total-size == 2:
+		form = 0.3
+	case tier >= tierUsual:
+		form = 0.25
+	case tier == tierRare:
+		form = 0.1
+	}
+	if size == 1 && tier >= tierUsual && n.wordy() {
+		form -= 0.1
+	}
+	return form
+}
+
+// wordy reports whether the character at the start begins many ordinary words.
+func (n *namer) wordy() bool { return n.t.first(n.w.cells[n.start].r)&isWordy != 0 }
+
+func (n *namer) tierOf(h *hanRun, size int) int {
+	if size == 2 {
+		if t := n.t.compound(h.r[0], h.r[1]); t != 0 {
+			return t
+		}
+	}
+	return n.t.surname(h.r[0])
+}
+
+// givenTier returns how usual the rarest character of the given name is; double: both are the same.
+func (n *namer) givenTier(h *hanRun, size, total int) (low int, double bool) {
+	if total-size == 1 {
+		low = n.t.given(h.r[size])
+		if n.t.first(h.r[size])&isThing != 0 {
+			low = min(low, 2)
+		}
+		return low, false
+	}
+	a, b := n.t.given(h.r[size]), n.t.given(h.r[size+1])
+	double = h.r[size] == h.r[size+1]
+	switch {
+	case a+b >= 5, double && a > 0, n.t.isGiven(h, size, total):
+		return 3, double
+	case a+b == 4:
+		return 2, double
+	}
+	return min(a, b), double
+}
+
+// against reports whether ordinary words speak against the name: one that is the name or begins it, one that is its given name and
+// is not borne as one, or one that begins inside and goes on behind it.
+func (n *namer) against(h *hanRun, size, total, word int, double bool, right rightSide) bool {
+	given := n.t.isGiven(h, size, total) || double || total-size == 2 && n.left().cued() && n.typicalPair(h, size)
+	if word >= total || word > size && !(given && total-size == 2) {
+		return true
+	}
+	if total-size == 2 && !given && !h.blanks[size] && n.wordAt(h.at[size]) == 2 && !n.typicalPair(h, size) {
+		return true
+	}
+	for k := 1; k < total; k++ {
+		if h.blanks[k] {
+			return false
+		}
+		if x := n.wordAt(h.at[k]); x >= 2 && k+x > total && !right.strong {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *namer) typicalPair(h *hanRun, size int) bool {
+	return n.t.given(h.r[size]) >= 3 && n.t.given(h.r[size+1]) >= 3
+}
+
+func (b evidence) any(of evidence) bool { return b&of != 0 }

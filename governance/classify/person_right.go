@@ -1,0 +1,92 @@
+package classify
+
+// rightSide is what stands behind a candidate.
+type rightSide struct {
+	why     evidence
+	quality int
+	bounded bool
+	strong  bool // a cue of two characters and more, or a title
+	place   bool // what goes on makes it a place or a company
+}
+
+// right looks at what stands behind the cell before e.
+func (n *namer) right(e int) (s rightSide) {
+	r := n.cell(e)
+	switch {
+	case r == edge, r == unknown:
+		s.bounded, s.quality = true, 3
+	case isHan(r):
+		n.rightHan(&s, e)
+	case r == ' ':
+		s.bounded, s.quality = true, 3
+		k := e + 1
+		for k < e+3 && n.cell(k) == ' ' {
+			k++
+		}
+		n.beyond(&s, k)
+	case isDigit(r):
+		s.quality = 2
+		n.beyond(&s, e)
+	case isLetter(r):
+		s.quality = 1
+	case r == '·':
+	case r == ':' || r == '(' || r == ',' || r == '|' || r == '\t' || r == ';':
+		s.bounded, s.quality = true, 3
+		n.beyond(&s, e+1)
+	default:
+		s.bounded, s.quality = true, 3
+	}
+	return s
+}
+
+// beyond looks behind a separator for what stands next to names: numbers, titles, sex.
+func (n *namer) beyond(s *rightSide, k int) {
+	r := n.cell(k)
+	switch {
+	case isDigit(r) || r == '+':
+		for size := 1; size < 5; size++ {
+			if !isDigit(n.cell(k + size)) {
+				return
+			}
+		}
+		s.why |= nearby
+	case (r == '男' || r == '女') && !isHan(n.cell(k+1)):
+		s.why |= nearby
+	}
+}
+
+func (n *namer) rightHan(s *rightSide, e int) {
+	size, c := n.t.behind(n, e)
+	if n.open {
+		return
+	}
+	word := n.wordAt(e)
+	switch {
+	case word > size && word >= 2:
+		s.quality = 2
+	case c&isPlace != 0:
+		s.place = true
+	case c&isTitle != 0:
+		s.why |= honorific
+		s.quality, s.strong = 4, true
+	case c&(isNext|isRelation) != 0 && size >= 2:
+		s.why |= cueBehind
+		s.quality, s.strong = 3, true
+	case c&isNext != 0:
+		s.why |= bounded
+		s.quality = 2
+	case word >= 2:
+		s.quality = 2
+	case n.nameAt(e):
+		s.why |= cueBehind
+		s.quality = 2
+	}
+}
+
+// nameAt reports whether another name seems to begin at k: fused names.
+func (n *namer) nameAt(k int) bool {
+	if n.t.surname(n.w.at(k)) < tierUsual {
+		return false
+	}
+	return isHan(n.cell(k+1)) && n.t.given(n.w.at(k+1)) >= 3 && n.wordAt(k) < 2
+}

@@ -1,0 +1,146 @@
+package classify
+
+// formal finds what is a name without a given name: 张先生, 王某, 李某某, 张某甲, 王××, 赵*.
+func (n *namer) formal(size int) (match, bool) {
+	k := n.start + size
+	m := match{kind: kPerson, start: n.start, end: k, form: 0.2}
+	tier := n.t.surname(n.w.cells[n.start].r)
+	if size == 2 {
+		tier = tierCommon
+	}
+	r := n.cell(k)
+	switch {
+	case r == unknown, r == edge:
+		return match{}, false
+	case r == '某' && tier >= tierRare:
+		return n.some(m, k+1)
+	case isHidden(r):
+		return n.hidden(m, k, tier)
+	case r == ' ':
+		k++
+		r = n.cell(k)
+	}
+	if !isHan(r) {
+		return match{}, false
+	}
+	length, c := n.t.behind(n, k)
+	if n.open || c&isAlone == 0 {
+		return match{}, false
+	}
+	left := n.left()
+	word := n.wordAt(n.start)
+	over := n.wordAt(k)
+	if n.open || word >= 2 || over > length || left.crossed && !left.cued() || left.crossed && !left.why.any(labelBefore|titled) {
+		return match{}, false
+	}
+	after := n.right(k + length)
+	if n.open || tier == tierWord && !left.delimited || tier == tierRare && !left.bounded && !left.cued() {
+		return match{}, false
+	}
+	m.why = honorific | left.why
+	if length == 1 { // 总, 工, 哥: the word must end here
+		if after.quality == 0 || tier < tierUsual || !left.bounded && !left.cued() && !after.strong && !after.bounded {
+			return match{}, false
+		}
+	}
+	if tier < tierUsual && !left.bounded {
+		m.why |= unusual
+	}
+	return m, true
+}
+
+// some takes 某 and what belongs to it.
+func (n *namer) some(m match, k int) (match, bool) {
+	m.form = 0.6
+	r := n.cell(k)
+	switch {
+	case r == '某':
+		k++
+	case r >= '甲' && n.t.stem(r), isDigit(r) && !isDigit(n.cell(k+1)), isLetter(r) && !isLetter(n.cell(k+1)):
+		k++
+	case isHan(r) && n.t.given(r) >= 2 && n.w.at(k) != unknown:
+		// 王某明, unless a word begins there
+		if n.wordAt(k) < 2 {
+			if _, c := n.t.behind(n, k); c == 0 {
+				k++
+			}
+		}
+	}
+	m.end = k
+	return m, true
+}
+
+func isHidden(r rune) bool {
+	switch r {
+	case '*', '×', 'X', 'x', '○', '〇', '□', '■', '?', '_', '✕', '╳', '●', 'Ｘ':
+		return true
+	}
+	return false
+}
+
+// hidden takes the marks that stand for the given name.
+func (n *namer) hidden(m match, k, tier int) (match, bool) {
+	mark := n.w.at(k)
+	end := k + 1
+	for end < k+3 && n.cell(end) == mark {
+		end++
+	}
+	if end == k+1 && isHan(n.cell(end)) && mark != 'x' && mark != 'X' && mark != '?' && mark != '_' && n.t.given(n.w.at(end)) >= 2 {
+		if _, c := n.t.behind(n, end); c == 0 && n.wordAt(end) < 2 { // 王*明
+			end++
+		}
+	}
+	next := n.cell(end)
+	left := n.left()
+	if n.open || isAlnum(next) || next == mark || tier < tierRare || tier == tierWord && !left.delimited {
+		return match{}, false
+	}
+	if !left.bounded && !left.cued() || left.crossed && !left.why.any(labelBefore) {
+		return match{}, false
+	}
+	if (mark == '_' || mark == '?') && !left.delimited {
+		return match{}, false
+	}
+	m.end, m.form = end, 0.5
+	m.why |= left.why
+	return m, true
+}
+
+// nick finds 小李, 老张, 阿芳: not words, and only where a name may stand.
+func (n *namer) nick() (match, bool) {
+	r := n.cell(n.start + 1)
+	if n.open || !isHan(r) {
+		return match{}, false
+	}
+	tier := n.t.surname(r)
+	if n.w.cells[n.start].r == '阿' {
+		tier = tierRare
+		if n.t.given(r) >= 3 {
+			tier = tierUsual
+		}
+	}
+	if tier < tierUsual {
+		return match{}, false
+	}
+	word := n.wordAt(n.start)
+	inner := n.wordAt(n.start + 1)
+	if n.open || word >= 2 || inner >= 2 {
+		return match{}, false
+	}
+	left, right := n.left(), n.right(n.start+2)
+	wordy := n.t.first(r)&isWordy != 0
+	if n.open || left.crossed || right.place || !left.cued() && (wordy && !right.strong || right.quality == 0 && !left.bounded) {
+		return match{}, false
+	}
+	m := match{kind: kPerson, start: n.start, end: n.start + 2, form: 0.25, why: left.why | right.why}
+	if left.bounded && right.bounded {
+		m.why |= bounded
+	}
+	if tier == tierCommon && !wordy {
+		m.why |= typical
+	}
+	if n.w.cells[n.start].r == '阿' {
+		m.form = 0.1
+	}
+	return m, true
+}

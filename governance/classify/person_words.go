@@ -1,0 +1,170 @@
+package classify
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
+)
+
+// How much a surname says.
+const (
+	tierNone   = iota
+	tierWord   // a surname, and far more often a particle
+	tierRare   //
+	tierUsual  //
+	tierCommon // the hundred that most people bear
+)
+
+// rank says what a character or a cue word is.
+type rank uint32
+
+const (
+	isSurname     rank = 1 << iota
+	mayCompound        // begins a surname of two characters
+	mayNick            // 小, 老, 阿
+	mayTranscribe      // begins transcribed names
+	inTranscript       // stands in transcribed names
+	isWordy            // a surname that begins many words
+	isThing            // a typical character of given names that is a noun of its own: 家, 国, 山
+	isLabel
+	isStrong // a label of names and of nothing else
+	isRole   // a title or relation in front of a name
+	isWeak   // 是, 和, 与: in front of anything
+	isVerb   // 叫, 找, 通知: in front of a name
+	isSuffix // 人, 员, 者: ends words for roles
+	isTitle  // behind a name
+	isAlone  // a title that stands behind a surname alone
+	isNext   // verbs and particles behind a name
+	isRelation
+	isPlace // ends names of places and companies
+	goesOn  // longer words begin so
+)
+
+// tables are the characters and words names are judged by.
+type tables struct {
+	han   [hanLast - hanFirst]character
+	left  map[uint64]rank // cues in front of a name, by the hash of their characters from the last to the first
+	right map[uint64]rank // cues behind
+	keys  map[string]bool // field names of names
+}
+
+type character struct {
+	rank        rank
+	tier, given uint8
+}
+
+const hanFirst, hanLast = 0x4e00, 0xa000
+
+var nameTables = sync.OnceValue(newTables) //nolint:gochecknoglobals // a constant table, made when first used
+
+func hash(h uint64, r rune) uint64 { return (h ^ uint64(r)) * 0x9e3779b97f4a7c15 }
+
+func (t *tables) at(r rune) character {
+	if r < hanFirst || r >= hanLast {
+		return character{}
+	}
+	return t.han[r-hanFirst]
+}
+
+func (t *tables) first(r rune) rank  { return t.at(r).rank }
+func (t *tables) surname(r rune) int { return int(t.at(r).tier) }
+func (t *tables) given(r rune) int   { return int(t.at(r).given) }
+
+// compound returns how usual the surname of two characters is, tierNone if it is none.
+func (t *tables) compound(a, b rune) int {
+	pair := [2]rune{a, b}
+	switch n, _ := lexicon.Surname(pair[:]); {
+	case n != 2:
+		return tierNone
+	case strings.Contains(rareCompounds, string(pair[:])):
+		return tierRare
+	}
+	return tierCommon
+}
+
+func (t *tables) isGiven(h *hanRun, size, total int) bool {
+	return total-size == 2 && lexicon.GivenWord(h.r[size:total]) == 2
+}
+
+func (t *tables) stem(r rune) bool { return strings.ContainsRune("甲乙丙丁戊己庚辛壬癸", r) }
+
+// before returns the longest cue that ends at j, and what it is.
+func (t *tables) before(w *window, j int) (size int, c rank) {
+	h := uint64(0)
+	for k := 1; k <= 8 && j-k >= 0; k++ {
+		h = hash(h, w.cells[j-k].r)
+		f := t.left[h]
+		if f&^goesOn != 0 {
+			size, c = k, f
+		}
+		if f&goesOn == 0 {
+			break
+		}
+	}
+	return size, c
+}
+
+// behind returns the longest cue that begins at k, and what it is.
+func (t *tables) behind(n *namer, k int) (size int, c rank) {
+	return t.longest(t.right, n, k)
+}
+
+func (t *tables) longest(in map[uint64]rank, n *namer, k int) (size int, c rank) {
+	h := uint64(0)
+	for length := 1; length <= 8; length++ {
+		r := n.cell(k + length - 1)
+		if r < 0 {
+			break
+		}
+		h = hash(h, r)
+		f := in[h]
+		if f&^goesOn != 0 {
+			size, c = length, f
+		}
+		if f&goesOn == 0 {
+			break
+		}
+	}
+	return size, c
+}
+
+// key reports whether a field name of names, such as custName, ends at the quote, colon or equals sign before j.
+func (t *tables) key(w *window, j int) bool {
+	var b [16]byte
+	at := len(b)
+	for k := j - 1; k >= 0 && at > 0; k-- {
+		r := w.cells[k].r
+		if r == '_' || r == '-' {
+			continue
+		}
+		if !isLetter(r) {
+			break
+		}
+		at--
+		b[at] = byte(lower(r))
+		if t.keys[string(b[at:])] {
+			return true
+		}
+	}
+	return false
+}
+
+func addWords(m map[uint64]rank, words string, c rank, backward bool) {
+	for _, word := range strings.Fields(words) {
+		rs := []rune(word)
+		h := uint64(0)
+		for k := range rs {
+			r := rs[k]
+			if backward {
+				r = rs[len(rs)-1-k]
+			}
+			h = hash(h, r)
+			if k < len(rs)-1 {
+				m[h] |= goesOn
+			} else {
+				m[h] |= c
+			}
+		}
+	}
+}
