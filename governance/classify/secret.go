@@ -2,6 +2,7 @@ package classify
 
 import (
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -10,22 +11,38 @@ type secretForm struct {
 	head string // lower case
 	in   func(rune) bool
 	min  int  // characters behind the head
-	caps bool // the head is written in this case: upper
+	caps bool // the head is written in upper case
 }
 
 func isToken(r rune) bool { return isAlnum(r) || r == '-' || r == '_' }
 func isBearer(r rune) bool {
 	return isToken(r) || r == '.' || r == '~' || r == '+' || r == '/' || r == '='
 }
+func isPath(r rune) bool    { return isToken(r) || r == '/' }
 func isJWT(r rune) bool     { return isToken(r) || r == '.' || r == '=' }
 func isValue(r rune) bool   { return r > ' ' && r < 0x7f && !strings.ContainsRune("\"'`,;<>(){}", r) }
 func isDSNText(r rune) bool { return r > ' ' && r < 0x7f && !strings.ContainsRune("/@\"'`<>", r) }
 
 var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
+	// Clouds.
 	{"akia", isAlnum, 16, true},
 	{"asia", isAlnum, 16, true},
+	{"abia", isAlnum, 16, true},
+	{"acca", isAlnum, 16, true},
 	{"ltai", isAlnum, 12, false},
 	{"akid", isAlnum, 20, false},
+	{"aklt", isToken, 20, true},
+	{"altak-", isToken, 16, false},
+	{"bce-v3/", isPath, 30, false},
+	{"aiza", isToken, 35, false},
+	{"ya29.", isToken, 30, false},
+	{"gocspx-", isToken, 20, false},
+	{"dop_v1_", isAlnum, 40, false},
+	{"doo_v1_", isAlnum, 40, false},
+	{"dor_v1_", isAlnum, 40, false},
+	{"dapi", isHex, 32, false},
+	{"eaaa", isToken, 50, true},
+	// Code and packages.
 	{"ghp_", isAlnum, 30, false},
 	{"gho_", isAlnum, 30, false},
 	{"ghu_", isAlnum, 30, false},
@@ -33,19 +50,84 @@ var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
 	{"ghr_", isAlnum, 30, false},
 	{"github_pat_", isToken, 22, false},
 	{"glpat-", isToken, 20, false},
-	{"hf_", isAlnum, 30, false},
+	{"gldt-", isToken, 20, false},
+	{"glrt-", isToken, 20, false},
+	{"glptt-", isToken, 20, false},
+	{"glcbt-", isToken, 20, false},
+	{"glsoat-", isToken, 20, false},
+	{"glagent-", isToken, 20, false},
+	{"npm_", isAlnum, 36, false},
+	{"pypi-", isToken, 50, false},
+	{"rubygems_", isHex, 40, false},
+	{"dckr_pat_", isToken, 20, false},
+	{"sntrys_", isToken, 30, false},
+	{"sntryu_", isToken, 30, false},
+	{"atatt3", isToken, 50, false},
+	{"atctt3", isToken, 50, false},
+	{"lin_api_", isAlnum, 30, false},
+	{"pmak-", isToken, 30, false},
+	{"figd_", isToken, 30, false},
+	{"ntn_", isAlnum, 30, false},
+	// Models.
 	{"sk-", isToken, 16, false},
+	{"hf_", isAlnum, 30, false},
+	{"gsk_", isAlnum, 30, false},
+	{"r8_", isAlnum, 30, false},
+	{"pplx-", isAlnum, 30, false},
+	{"xai-", isAlnum, 30, false},
+	{"nvapi-", isToken, 30, false},
+	// Money.
 	{"sk_live_", isAlnum, 16, false},
 	{"rk_live_", isAlnum, 16, false},
 	{"sk_test_", isAlnum, 16, false},
+	{"rk_test_", isAlnum, 16, false},
+	{"whsec_", isBase64, 20, false},
+	{"sq0atp-", isToken, 20, false},
+	{"sq0csp-", isToken, 30, false},
+	{"shpat_", isHex, 32, false},
+	{"shpss_", isHex, 32, false},
+	{"shpca_", isHex, 32, false},
+	{"shppa_", isHex, 32, false},
+	// Messages.
 	{"xoxb-", isToken, 10, false},
 	{"xoxp-", isToken, 10, false},
 	{"xoxa-", isToken, 10, false},
 	{"xoxs-", isToken, 10, false},
-	{"aiza", isToken, 35, false},
-	{"npm_", isAlnum, 36, false},
-	{"pypi-", isToken, 50, false},
-	{"dop_v1_", isAlnum, 40, false},
+	{"xoxe-", isToken, 10, false},
+	{"xoxr-", isToken, 10, false},
+	{"xapp-", isToken, 20, false},
+	{"sg.", isJWT, 40, false},
+	{"xkeysib-", isToken, 40, false},
+	{"key-", isHex, 32, false},
+	// Operation.
+	{"hvs.", isToken, 20, false},
+	{"hvb.", isToken, 20, false},
+	{"glc_", isBase64, 30, false},
+	{"glsa_", isToken, 30, false},
+	{"nrak-", isAlnum, 20, false},
+	{"phx_", isToken, 30, false},
+	{"pscale_tkn_", isJWT, 30, false},
+	{"pscale_pw_", isJWT, 30, false},
+	{"sbp_", isHex, 40, false},
+	{"dp.pt.", isAlnum, 40, false},
+	{"pul-", isHex, 40, false},
+	{"age-secret-key-1", isAlnum, 50, false},
+}
+
+// formsByHead are the forms by their first character.
+var formsByHead = sync.OnceValue(func() *[128][]secretForm { //nolint:gochecknoglobals // computed from a constant table
+	var out [128][]secretForm
+	for _, f := range secretForms {
+		out[f.head[0]] = append(out[f.head[0]], f)
+	}
+	return &out
+})
+
+// Places of the internet whose address is the secret.
+var secretURLs = []string{ //nolint:gochecknoglobals // a constant table
+	"hooks.slack.com/services/", "qyapi.weixin.qq.com/cgi-bin/webhook/send?key=", "oapi.dingtalk.com/robot/send?access_token=",
+	"open.feishu.cn/open-apis/bot/v2/hook/", "open.larksuite.com/open-apis/bot/v2/hook/", "discord.com/api/webhooks/", "api.telegram.org/bot",
+	"outlook.office.com/webhook/",
 }
 
 var schemes = []string{ //nolint:gochecknoglobals // a constant table
@@ -55,8 +137,10 @@ var schemes = []string{ //nolint:gochecknoglobals // a constant table
 
 var secretWords = []string{ //nolint:gochecknoglobals // a constant table
 	"password", "passwd", "passphrase", "pwd", "secret", "token", "api_key", "apikey", "api-key", "access_key", "accesskey",
-	"access-key", "secret_key", "secretkey", "secret-key", "private_key", "client_secret", "credential",
-	"密码", "口令", "密钥", "令牌",
+	"access-key", "secret_key", "secretkey", "secret-key", "private_key", "client_secret", "credential", "appsecret", "app_secret",
+	"accesssecret", "access_secret", "accesstoken", "access_token", "refresh_token", "auth_token", "authorization", "secretid", "secret_id",
+	"sign_key", "signkey", "encrypt_key", "aeskey", "aes_key", "cookie", "sessionid", "session_id", "jsessionid", "passcode", "ak", "sk",
+	"密码", "口令", "密钥", "令牌", "秘钥", "授权码", "私钥",
 }
 
 // secrets runs the detectors of credentials that may begin at cell i, apart from private keys.
@@ -65,19 +149,24 @@ func (d *decision) secrets(w *window, i int) {
 	if !isLetter(r) && r < 0x3400 {
 		return
 	}
-	if !isLetter(left) {
-		for _, word := range secretWords {
-			if first, _ := utf8.DecodeRuneInString(word); first == r {
-				d.ask(keyword(w, i, word))
-			}
+	if r >= 0x80 {
+		if strings.ContainsRune("密口令秘授私", r) {
+			d.keywords(w, i, r)
 		}
-	}
-	if isAlnum(left) || left == '_' || r >= 0x3400 {
 		return
 	}
-	for _, f := range secretForms {
-		if rune(f.head[0]) == r {
-			d.ask(formed(w, i, f))
+	if !isLetter(left) {
+		d.keywords(w, i, r)
+	}
+	if isAlnum(left) || left == '_' {
+		return
+	}
+	for _, f := range formsByHead()[r] {
+		d.ask(formed(w, i, f))
+	}
+	for _, u := range secretURLs {
+		if rune(u[0]) == r {
+			d.ask(secretURL(w, i, u))
 		}
 	}
 	switch r {
@@ -90,6 +179,14 @@ func (d *decision) secrets(w *window, i int) {
 	for _, s := range schemes {
 		if rune(s[0]) == r {
 			d.ask(dsn(w, i, s))
+		}
+	}
+}
+
+func (d *decision) keywords(w *window, i int, r rune) {
+	for _, word := range secretWords {
+		if first, _ := utf8.DecodeRuneInString(word); first == r {
+			d.ask(keyword(w, i, word))
 		}
 	}
 }
@@ -119,6 +216,22 @@ func formed(w *window, i int, f secretForm) (match, verdict) {
 		return match{}, no
 	}
 	return match{kind: kSecret, start: i, end: end, form: 0.95, more: more}, yes
+}
+
+// secretURL finds the part of an address that whoever knows it may post to.
+func secretURL(w *window, i int, head string) (match, verdict) {
+	body, v := w.literal(i, head)
+	if v != yes {
+		return match{}, v
+	}
+	end, more, v := w.token(body, func(r rune) bool { return isPath(r) || r == ':' })
+	if v == open {
+		return match{}, open
+	}
+	if end-body < 20 {
+		return match{}, no
+	}
+	return match{kind: kSecret, start: body, end: end, form: 0.9, more: more}, yes
 }
 
 // jwt: three base64url parts; the first begins with the encoding of `{"`.
@@ -259,7 +372,8 @@ func pem(w *window, i int) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if !strings.HasSuffix(strings.ToUpper(w.ascii(k, label)), "PRIVATE KEY") {
+	name := strings.TrimSuffix(strings.ToUpper(w.ascii(k, label)), " BLOCK") // as PGP has it
+	if !strings.HasSuffix(name, "PRIVATE KEY") {
 		return match{}, no
 	}
 	m := match{kind: kSecret, start: i, form: 1, block: true}

@@ -24,19 +24,54 @@ func email(w *window, i int) (match, verdict) {
 		m.end, m.form, m.more = at, threshold, &run{kEmail, isLocal}
 		return m, yes
 	}
-	switch w.at(at) {
-	case unknown:
-		return match{}, open
-	case '@':
-	default:
-		return match{}, no
+	host, v := w.sign(at, '@', "at", "艾特")
+	if v != yes {
+		return match{}, v
 	}
-	end, v := w.domain(at + 1)
+	end, v := w.domain(host)
 	if v != yes {
 		return match{}, v
 	}
 	m.end = end
 	return m, yes
+}
+
+// sign returns the end of a sign, or of what people write for it: its English name in brackets or its Chinese one, with a blank on either
+// side.
+func (w *window) sign(i int, sign rune, english, chinese string) (end int, v verdict) {
+	if w.at(i) == sign {
+		return i + 1, yes
+	}
+	if w.at(i) == ' ' {
+		i++
+	}
+	switch r := w.at(i); r {
+	case unknown:
+		return 0, open
+	case '[', '(', '{', '【', '<':
+		if end, v = w.literal(i+1, english); v != yes {
+			return 0, v
+		}
+		closing := w.at(end)
+		if closing == unknown {
+			return 0, open
+		}
+		if !strings.ContainsRune("])}】>", closing) || closing < 0 {
+			return 0, no
+		}
+		end++
+	default:
+		if end, v = w.literal(i, chinese); v != yes {
+			return 0, v
+		}
+	}
+	if w.at(end) == unknown {
+		return 0, open
+	}
+	if w.at(end) == ' ' {
+		end++
+	}
+	return end, yes
 }
 
 func isLocal(r rune) bool {
@@ -59,13 +94,17 @@ func (w *window) domain(i int) (end int, v verdict) {
 		if w.at(to) == unknown {
 			return 0, open
 		}
-		if w.at(to) != '.' || to >= stop {
-			break
-		}
-		if w.at(to+1) == unknown {
+		next, v := w.sign(to, '.', "dot", "点")
+		if v == open {
 			return 0, open
 		}
-		i = to + 1
+		if v == no || to >= stop {
+			break
+		}
+		if w.at(next) == unknown {
+			return 0, open
+		}
+		i = next
 	}
 	if end == 0 {
 		return 0, no
