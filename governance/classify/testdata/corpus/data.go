@@ -5,5 +5,5 @@ import "embed"
 
 // Files holds frames/<set>/<family>.txt, negatives/<set>.txt and lines/<set>.txt, where they exist.
 //
-//go:embed frames negatives
+//go:embed frames negatives lines
 var Files embed.FS

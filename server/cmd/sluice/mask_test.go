@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// scanned reads what mask scan printed.
+func scanned(t *testing.T, out string) []scannedText {
+	t.Helper()
+	var all []scannedText
+	dec := json.NewDecoder(strings.NewReader(out))
+	for dec.More() {
+		var s scannedText
+		if err := dec.Decode(&s); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func TestMaskScanJSONLines(t *testing.T) {
+	path := file(t, "calls.jsonl", "\ufeff"+`{"id":"a","text":"找我：13800138000，谢谢😀，邮箱zs@example.com"}
+{"id":7,"text":"没有","more":[1]}
+
+not json
+{"id":"b"}
+{"text":"13900139000"}`)
+	r := runCommand(t.Context(), nil, "", "mask", "scan", path)
+	r.wants(t, exitFailed)
+	for _, want := range []string{"2 places", "calls.jsonl:4: not a JSON object", `calls.jsonl:5: there is no "text"`} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("stderr lacks %q: %s", want, r.err)
+		}
+	}
+	all := scanned(t, r.out)
+	if len(all) != 3 || string(all[0].ID) != `"a"` || string(all[1].ID) != "7" || string(all[2].ID) != "6" {
+		t.Fatalf("%+v", all)
+	}
+	first := all[0]
+	if len(first.Findings) != 2 || first.Findings[0].Start != 3 || first.Findings[0].End != 14 || first.Findings[1].Start != 21 || first.Findings[1].End != 35 {
+		t.Errorf("%+v", first.Findings)
+	}
+	if first.Masked != "找我：138****8000，谢谢😀，邮箱〔已屏蔽:邮箱〕" {
+		t.Error(first.Masked)
+	}
+	if all[1].Findings == nil || len(all[1].Findings) != 0 || all[1].Masked != "没有" {
+		t.Errorf("%+v", all[1])
+	}
+}
+
+func TestMaskScanText(t *testing.T) {
+	path := file(t, "note.txt", "电话13800138000\n第二行 13900139000\n")
+	r := runCommand(t.Context(), nil, "", "mask", "scan", path)
+	r.wants(t, exitOK)
+	all := scanned(t, r.out)
+	if len(all) != 1 || string(all[0].ID) != `"`+path+`"` || len(all[0].Findings) != 2 || all[0].Findings[1].Start != 18 {
+		t.Fatalf("%+v", all)
+	}
+	r = runCommand(t.Context(), nil, "我的号码13800138000", "mask", "scan")
+	r.wants(t, exitOK, `"id":"stdin"`, "138****8000")
+	r = runCommand(t.Context(), nil, `{"id":1,"text":"号码13800138000"}`, "mask", "scan")
+	r.wants(t, exitOK, `"id":1,`)
+	r = runCommand(t.Context(), nil, "\xff\xfe", "mask", "scan")
+	r.wants(t, exitFailed)
+	if !strings.Contains(r.err, "not UTF-8") {
+		t.Error(r.err)
+	}
+}
+
+func TestMaskScanOnlyChosenTypesAndCounts(t *testing.T) {
+	text := "13800138000和13900139000，邮箱zs@example.com"
+	r := runCommand(t.Context(), nil, text, "mask", "scan", "--types", "email")
+	r.wants(t, exitOK)
+	if all := scanned(t, r.out); len(all[0].Findings) != 1 || all[0].Findings[0].Type != "email" {
+		t.Errorf("%+v", all)
+	}
+	r = runCommand(t.Context(), nil, text, "mask", "scan", "--only-counts")
+	r.wants(t, exitOK, "cn_mobile", "email")
+	if strings.Contains(r.out, "138") || !strings.Contains(strings.Join(strings.Fields(r.out), " "), "cn_mobile 2 1") {
+		t.Error(r.out)
+	}
+}
+
+func TestMaskScanMistakes(t *testing.T) {
+	for _, args := range [][]string{{"--types", "nose"}, {"--format", "xml"}, {t.TempDir()}} {
+		r := runCommand(t.Context(), nil, "", append([]string{"mask", "scan"}, args...)...)
+		r.wants(t, exitUsage)
+	}
+	runCommand(t.Context(), nil, "", "mask", "scan", filepath.Join(t.TempDir(), "none.txt")).wants(t, exitFailed)
+}
+
+// TestMaskScanBoundsMemory: a text file longer than a text may be is cut at line ends, and a line longer than that is left out.
+func TestMaskScanBoundsMemory(t *testing.T) {
+	scanOf := func(format, text string) ([]scannedText, error) {
+		var out bytes.Buffer
+		a := &app{env: environment{stdin: strings.NewReader(text), stdout: &out, stderr: io.Discard}}
+		s, err := a.newScan(&scanFlags{format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.limit = 1000
+		err = s.run(t.Context(), nil)
+		return scanned(t, out.String()), err
+	}
+	line := strings.Repeat("。", 33) + "\n" // 100 bytes
+	all, err := scanOf("text", strings.Repeat(line, 12)+"电话13800138000\n")
+	if err != nil || len(all) != 2 || string(all[0].ID) != `"stdin:1"` || string(all[1].ID) != `"stdin:11"` || len(all[1].Findings) != 1 {
+		t.Errorf("%v: %+v", err, all)
+	}
+	for format, over := range map[string]string{
+		"text":  strings.Repeat("长", 400) + "\n好\n",
+		"jsonl": `{"id":1,"text":"` + strings.Repeat("a", 1000) + `"}` + "\n" + `{"id":2,"text":"好"}` + "\n",
+	} {
+		all, err = scanOf(format, over)
+		if err == nil || !strings.Contains(err.Error(), "stdin:1: ") || len(all) != 1 || !strings.HasPrefix(all[0].Masked, "好") {
+			t.Errorf("%s: %v: %+v", format, err, all)
+		}
+	}
+}
+
+// TestHiddenShowsLittle: of a value at most its ends show, and never more than is hidden of short ones.
+func TestHiddenShowsLittle(t *testing.T) {
+	for value, want := range map[string]string{
+		"13800138000": "138****8000", "138 0013 8000": "138 **** 8000", "110105194912310": "110********2310",
+	} {
+		if got := hidden("cn_mobile", value); got != want {
+			t.Errorf("%s: %s, want %s", value, got, want)
+		}
+	}
+	if got := hidden("bank_card", "12345678"); got != "〔已屏蔽:银行卡〕" {
+		t.Error(got)
+	}
+	if got := hidden("cn_plate", "京A·12345"); got != "京A·****5" {
+		t.Error(got)
+	}
+}
