@@ -82,7 +82,7 @@ func (s *scene) landline() string {
 	case 5:
 		number = "+86 " + area[1:] + " " + local
 	case 6:
-		number = area + "-" + local[:4] + " " + local[4:]
+		number = area + "-" + local[:len(local)-4] + " " + local[len(local)-4:]
 	case 7:
 		number = area + "—" + local
 	}
@@ -93,9 +93,6 @@ func (s *scene) landline() string {
 		number += "-" + s.number(s.in(3, 4))
 	case 2:
 		number += s.of(" ext.", " ext ", "ext") + s.number(s.in(3, 4))
-	case 3:
-		number += "转" + s.number(3) + "分机"
-		number = strings.TrimSuffix(number, "分机")
 	}
 	return number
 }

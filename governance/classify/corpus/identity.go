@@ -267,7 +267,7 @@ func (s *scene) plate() string {
 		tail = s.digits(4) + s.of("警", "学", "挂", "领", "警", "学", "挂")
 	case 13:
 		if s.chance(40) {
-			return "WJ" + s.of("", "·") + s.chars(provinces, 1) + s.digits(4) + s.of("X", "B", "T", "S", "H", "J", "D", "1", "5")
+			return "WJ" + s.chars(provinces, 1) + s.of("", "·") + s.digits(4) + s.of("X", "B", "T", "S", "H", "J", "D", "1", "5")
 		}
 		head, tail = "粤Z", s.digits(4)+s.of("港", "澳")
 	}

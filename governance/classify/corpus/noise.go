@@ -231,6 +231,9 @@ func mixed(r *random, pieces []piece) []piece {
 		out = append(out, p)
 		last, _ = utf8.DecodeLastRuneInString(p.text)
 	}
+	if n := len(out) - 1; n >= 0 && out[n].class == "" {
+		out[n].text = strings.TrimRight(out[n].text, "。")
+	}
 	switch r.n(4) {
 	case 0:
 		out = append([]piece{{text: r.of("FYI, ", "Hi team, please check: ", "pls help: ", "Just a reminder — ", "Dear all, as discussed, ", "mafan kan yi xia, ", "To confirm, ", "Quick update: ")}}, out...)

@@ -40,8 +40,8 @@ func FromBytes(text string, found []Found) []Found {
 // Config says what is measured.
 type Config struct {
 	Set      corpus.Set
-	Detector Detector // of the classes that the default policy masks; this one is timed
-	Quiet    Detector // of the others; nil: they are not measured
+	Detector Detector              // of the classes that the default policy masks; this one is timed
+	Quiet    Detector              // of the others; nil: they are not measured
 	Progress func(done, total int) // nil: nobody looks
 }
 

@@ -1,0 +1,82 @@
+package eval_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/classify/corpus"
+	"github.com/sluice-project/sluice/governance/classify/eval"
+)
+
+// TestDetectorsReachTheGates measures the detectors of the default policy on the gate set. It prints totals only: those who tune
+// detectors look at the tuning set (sluice eval masking --set tune --show-misses).
+func TestDetectorsReachTheGates(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_LONG") == "" {
+		t.Skip("measures the whole gate set; set SLUICE_TEST_LONG=1")
+	}
+	set, err := corpus.Open("gate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := eval.Run(t.Context(), eval.Config{Set: set, Detector: detector(corpus.DefaultClasses()), Quiet: detector(corpus.QuietClasses())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("recall %.4f [%.4f, %.4f] on %d values, precision %.4f, %d of %d hard negatives touched", report.Overall.Recall, report.Overall.Low,
+		report.Overall.High, report.Overall.Spans, report.Overall.Precision, report.Negatives.Touched, report.Negatives.Documents)
+	for _, f := range eval.Published().Check(report) {
+		t.Error(f.English)
+	}
+}
+
+// TestGateSetHasTheSizePromised holds without looking at detectors.
+func TestGateSetHasTheSizePromised(t *testing.T) {
+	set, err := corpus.Open("gate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(string) []eval.Found { return nil }
+	report, err := eval.Run(t.Context(), eval.Config{Set: set, Detector: none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gates := eval.Gates{Size: corpus.Published()}
+	for _, f := range gates.Check(report) {
+		t.Error(f.English)
+	}
+}
+
+func TestHundredsOfLinesWereWrittenOneByOne(t *testing.T) {
+	lines := 0
+	for _, name := range []string{"gate", "tune"} {
+		set, err := corpus.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range set.Documents {
+			if d.Family() == corpus.Lines {
+				lines++
+			}
+		}
+	}
+	if lines < 500 {
+		t.Errorf("only %d", lines)
+	}
+}
+
+func detector(names []string) eval.Detector {
+	classes := make([]classify.Class, len(names))
+	for i, n := range names {
+		classes[i] = classify.Class(n)
+	}
+	set := classify.New(classes...)
+	return func(text string) []eval.Found {
+		findings := set.Find(text)
+		out := make([]eval.Found, len(findings))
+		for i, f := range findings {
+			out[i] = eval.Found{Start: f.Start, End: f.End, Class: string(f.Class), Score: f.Score}
+		}
+		return eval.FromBytes(text, out)
+	}
+}
