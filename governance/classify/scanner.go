@@ -246,6 +246,8 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 		d.ascii(w, i, s.block)
 	case isHan(r):
 		d.han(w, i)
+	case d.on.has(kCourtCase) && strings.ContainsRune(openings, r):
+		d.ask(courtCase(w, i))
 	}
 	again := 0
 	if !s.inner && isBase64(r) && (i == s.again && i > 0 || !isBase64(w.at(i-1))) {
@@ -288,9 +290,7 @@ func (d *decision) ask(m match, v verdict) {
 // ascii runs the detectors of what begins with a character of ASCII. block is the cell behind the last PEM block.
 func (d *decision) ascii(w *window, i, block int) {
 	r, left := w.cells[i].r, w.at(i-1)
-	if isDigit(r) && !isDigit(left) || r == '+' {
-		d.numbers(w, i)
-	}
+	d.codesAt(w, i, r, left)
 	if isDigit(r) && d.on.has(kIPv4) {
 		d.ask(ipv4(w, i))
 	}
@@ -301,8 +301,11 @@ func (d *decision) ascii(w *window, i, block int) {
 		if d.on.has(kEmail) {
 			d.ask(email(w, i))
 		}
-		if d.on.has(kUSCC) && !isAlnum(left) {
-			d.ask(uscc(w, i))
+		if d.on.has(kCrypto) {
+			d.ask(cryptoAddress(w, i))
+		}
+		if d.on.has(kWeChat) && isLetter(r) {
+			d.ask(wechat(w, i))
 		}
 	}
 	if d.on.has(kSecret) {
@@ -318,9 +321,7 @@ func (d *decision) han(w *window, i int) {
 	if d.on.has(kPerson) {
 		d.ask(person(w, i))
 	}
-	if d.on.has(kPlate) && isProvince(w.cells[i].r) {
-		d.ask(plate(w, i))
-	}
+	d.hanCodes(w, i)
 	if d.on.has(kSecret) {
 		d.secrets(w, i)
 	}

@@ -1,0 +1,106 @@
+package classify
+
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
+)
+
+// cards finds what money moves by.
+func (d *decision) cards(n *number) {
+	if d.on.has(kBankCard) {
+		d.ask(bankCard(n))
+	}
+}
+
+// bankCard finds 13 to 19 digits with a card prefix and a right Luhn digit; behind a label also with a wrong one.
+func bankCard(n *number) (match, verdict) {
+	s := n.text()
+	if len(s) < 13 {
+		return match{}, no
+	}
+	labelled := n.h.of.has(kBankCard)
+	var best match
+	for size := min(len(s), 19); size >= 13; size-- {
+		if !n.whole(size) {
+			continue
+		}
+		m := match{kind: kBankCard, start: n.at[0], end: n.end(size), form: 0.15, why: checkWrong}
+		if known := isIssuer(s[:size]); known {
+			m.why |= issuerRight
+		} else if !cardPrefix(s[:size]) && !labelled {
+			continue
+		}
+		if luhn(s[:size]) {
+			m.why ^= checkRight | checkWrong
+		} else if !labelled || size < 15 {
+			continue
+		}
+		if shape := n.shape(0, size); !cardShape(shape) {
+			if len(shape) > 6 || m.why&issuerRight == 0 && !labelled {
+				continue
+			}
+			m.why |= unusual
+		} else if len(shape) > 1 {
+			m.why |= grouped
+		}
+		if labelled && n.h.tight {
+			m.why |= labelBefore
+		} else if labelled {
+			m.why |= cueBefore
+		} else if n.h.other(kBankCard) && n.h.of == n.h.of&set(kTicket, kOrder, kParcel, kIMEI, kICCID) {
+			m.why |= ordinary
+		}
+		if m.score() > best.score() {
+			best = m
+		}
+	}
+	if best.end == 0 {
+		return match{}, no
+	}
+	inside, v := n.w.digest(best.start, best.end)
+	if v == open || inside {
+		return match{}, v & open
+	}
+	return best, yes
+}
+
+func cardShape(groups []int) bool {
+	ones := true
+	for _, g := range groups {
+		ones = ones && g == 1
+	}
+	return ones || groups[0] >= 4
+}
+
+// isIssuer knows the prefixes of Chinese cards.
+func isIssuer(s string) bool {
+	bank, _ := lexicon.CardBank(s)
+	return bank != "" || len(s) >= 16 && s[:2] == "62"
+}
+
+// cardPrefix knows which beginnings go with which length. Thirteen and fourteen digits are too often something else.
+func cardPrefix(s string) bool {
+	if len(s) < 15 {
+		return false
+	}
+	switch lexicon.CardScheme(s) {
+	case "unionpay", "visa", "mastercard", "amex", "jcb":
+		return true
+	}
+	return strings.HasPrefix(s, "9558")
+}
+
+func luhn(s string) bool {
+	sum := 0
+	for i := range len(s) {
+		d := int(s[len(s)-1-i] - '0')
+		if i%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}

@@ -1,0 +1,93 @@
+package classify
+
+import "strings"
+
+const usccSymbols = "0123456789ABCDEFGHJKLMNPQRTUWXY"
+
+// uscc finds unified social credit codes (GB 32100) by their check character; near a word that points at them also with a wrong one. A
+// blank or a dash between groups does not matter.
+func uscc(w *window, i int) (match, verdict) {
+	var code [18]byte
+	k, gaps, worn := i, 0, 0
+	for n := range code {
+		r := w.at(k)
+		if n > 0 && (isBlank(r) || r == '-') && gaps < 5 {
+			gaps++
+			k++
+			r = w.at(k)
+		}
+		if r == unknown {
+			return match{}, open
+		}
+		c := byte('?')
+		if isAlnum(r) {
+			c = byte(upper(r))
+		}
+		if sign := misread(r); sign > 0 && (c != 'L' || n < 8) {
+			c = sign
+			worn++
+		}
+		if n >= 2 && n < 8 && (c < '0' || c > '9') || strings.IndexByte(usccSymbols, c) < 0 || worn > 2 ||
+			n == 0 && strings.IndexByte("123456789ANY", c) < 0 {
+			return match{}, no
+		}
+		code[n] = c
+		k++
+	}
+	if next := w.at(k); next == unknown || isAlnum(next) {
+		return match{}, when(next == unknown, open, no)
+	}
+	region := string(code[2:8])
+	if !isProvinceCode(region) && region != "100000" {
+		return match{}, no
+	}
+	m := match{kind: kUSCC, start: i, end: k, form: 0.3, why: checkWrong}
+	if isRegion(region) {
+		m.why |= regionRight
+	}
+	if organisationCheck(code[8:17]) {
+		m.why |= typical
+	}
+	if usccCheck(code[:]) || worn > 0 && restored(w, i, code) {
+		m.why ^= checkRight | checkWrong
+		if gaps == 0 || m.why&typical != 0 {
+			return m, yes
+		}
+	}
+	if gaps > 0 {
+		m.form = 0.1
+	}
+	return w.anchor(m, w.hints(i))
+}
+
+// restored tries a small l for the letter that it may be after all.
+func restored(w *window, i int, code [18]byte) bool {
+	for n := range code {
+		if i+n < len(w.cells) && w.cells[i+n].r == 'l' && code[n] == '1' {
+			code[n] = 'L'
+		}
+	}
+	return usccCheck(code[:])
+}
+
+func usccCheck(code []byte) bool {
+	sum, weight := 0, 1
+	for _, c := range code[:17] {
+		sum += strings.IndexByte(usccSymbols, c) * weight
+		weight = weight * 3 % 31
+	}
+	return (31-sum%31)%31 == strings.IndexByte(usccSymbols, code[17])
+}
+
+// organisationCheck is the check of the nine characters of an organisation code (GB 11714).
+func organisationCheck(code []byte) bool {
+	sum := 0
+	for k, weight := range [8]int{3, 7, 9, 10, 5, 8, 4, 2} {
+		value := int(code[k] - '0')
+		if code[k] >= 'A' {
+			value = int(code[k]-'A') + 10
+		}
+		sum += value * weight
+	}
+	return "0X987654321"[sum%11] == code[8]
+}

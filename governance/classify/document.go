@@ -1,0 +1,311 @@
+package classify
+
+import "strings"
+
+// codeKinds are found in rows of letters and digits.
+const codeKinds = bits(1<<kForeignPermit|1<<kPassport|1<<kTravelPermit|1<<kHongKongID|1<<kTaiwanID|1<<kOfficerID|1<<kMAC|1<<kUSCC|1<<kVIN|
+	1<<kParcel) | labelledKinds
+
+// codes runs the detectors of what is made of letters and digits at cell i, where such a row begins.
+func (d *decision) codes(w *window, i int) {
+	if !d.on.any(codeKinds) {
+		return
+	}
+	if d.on.has(kUSCC) {
+		d.ask(uscc(w, i))
+	}
+	if d.on.has(kVIN) {
+		d.ask(vin(w, i))
+	}
+	if d.on.has(kPassport) && w.at(i) == 'P' {
+		d.ask(mrzNames(w, i))
+	}
+	c, v := gatherCode(w, i)
+	if v == open {
+		d.open = true
+		return
+	}
+	digits := c.count(len(c.digit))
+	if digits == 0 || len(c.digit) < 3 {
+		return
+	}
+	c.h = w.hints(i)
+	if digits < len(c.digit) {
+		d.papers(&c)
+	}
+	if d.on.has(kMacauID) {
+		d.ask(macauID(&c))
+	}
+	if d.on.has(kTravelPermit) && digits >= 8 {
+		d.ask(taiwanPermit(&c))
+	}
+}
+
+// papers finds the numbers of documents that have letters.
+func (d *decision) papers(c *number) {
+	for _, f := range []struct {
+		kind kind
+		find func(*number) (match, verdict)
+	}{
+		{kForeignPermit, oldForeignPermit}, {kPassport, passport}, {kTravelPermit, travelPermit}, {kHongKongID, hongKongID},
+		{kTaiwanID, taiwanID}, {kMAC, bareMAC}, {kParcel, parcel},
+	} {
+		if d.on.has(f.kind) {
+			d.ask(f.find(c))
+		}
+	}
+	if c.extentHasLetters() {
+		d.labelled(c)
+	}
+}
+
+// extentHasLetters: rows of digits alone are looked at as numbers.
+func (n *number) extentHasLetters() bool {
+	k := n.extent(maxDigits)
+	return n.count(k) < k
+}
+
+// isLetterAt and isDigitAt allow what a scanner of paper confuses.
+func (n *number) isDigitAt(k int) bool {
+	c := n.digit[k]
+	return c >= '0' && c <= '9' || c == 'O' || c == 'I' || c == 'L' && n.w.at(n.at[k]) == 'l'
+}
+
+func (n *number) isLetterAt(k int) bool { return n.digit[k] >= 'A' && n.digit[k] <= 'Z' }
+
+// form reports whether the first characters of n are like a pattern: A a letter, 9 a digit, another character itself; and a group ends
+// there.
+func (n *number) form(pattern string) bool {
+	if !n.whole(len(pattern)) {
+		return false
+	}
+	digits := 0
+	for k := range len(pattern) {
+		switch p := pattern[k]; {
+		case p == '9':
+			if !n.isDigitAt(k) {
+				return false
+			}
+			digits++
+		case p == 'A':
+			if !n.isLetterAt(k) {
+				return false
+			}
+		case p != n.digit[k]:
+			return false
+		}
+	}
+	return digits == 0 || n.count(len(pattern)) >= digits-1
+}
+
+// firstForm returns the length of the first pattern that fits.
+func (n *number) firstForm(patterns ...string) int {
+	for _, p := range patterns {
+		if n.form(p) {
+			return len(p)
+		}
+	}
+	return 0
+}
+
+// passport finds the numbers of Chinese passports near a word that points at them.
+func passport(c *number) (match, verdict) {
+	size := c.firstForm("E99999999", "EA9999999", "G99999999", "K99999999", "KA9999999", "MA9999999", "DE9999999", "SE9999999", "PE9999999",
+		"D99999999", "S99999999", "P99999999", "D9999999", "S9999999", "P9999999")
+	if size == 0 {
+		return match{}, no
+	}
+	return c.w.anchor(match{kind: kPassport, start: c.at[0], end: c.end(size), form: 0.3}, c.h)
+}
+
+// travelPermit finds permits to Hong Kong, Macau and Taiwan, and those of their people to the mainland.
+func travelPermit(c *number) (match, verdict) {
+	size := c.firstForm("H9999999999", "M9999999999", "C99999999", "CA9999999", "W99999999", "L99999999", "T99999999", "H99999999", "M99999999")
+	if size == 0 {
+		return match{}, no
+	}
+	return c.w.anchor(match{kind: kTravelPermit, start: c.at[0], end: c.end(size), form: 0.3}, c.h)
+}
+
+// taiwanPermit finds the old permits of Taiwan people, ten digits and a letter in brackets.
+func taiwanPermit(c *number) (match, verdict) {
+	if len(c.digit) < 10 || c.count(10) < 10 || len(c.digit) > 10 && !c.gap(10) {
+		return match{}, no
+	}
+	end, sign, v := c.w.bracketed(c.end(10))
+	if v != yes || !isLetter(sign) {
+		return match{}, v & open
+	}
+	return c.w.anchor(match{kind: kTravelPermit, start: c.at[0], end: end, form: 0.3}, c.h)
+}
+
+// bracketed reads one letter or digit in brackets at cell i.
+func (w *window) bracketed(i int) (end int, sign rune, v verdict) {
+	step := func() rune {
+		if isBlank(w.at(i)) {
+			i++
+		}
+		r := w.at(i)
+		i++
+		return r
+	}
+	if r := step(); r != '(' && r != '[' {
+		return i, 0, when(r == unknown, open, no)
+	}
+	sign = step()
+	if sign == unknown {
+		return i, 0, open
+	}
+	if !isAlnum(sign) {
+		return i, 0, no
+	}
+	r := step()
+	return i, sign, when(r == unknown, open, when(r == ')' || r == ']', yes, no))
+}
+
+func when(holds bool, then, otherwise verdict) verdict {
+	if holds {
+		return then
+	}
+	return otherwise
+}
+
+// hongKongID finds one or two letters, six digits and a check character, in brackets or behind a word that points at it.
+func hongKongID(c *number) (match, verdict) {
+	head := c.firstForm("A999999", "AA999999")
+	end, sign, v := 0, rune(0), no
+	if head > 0 {
+		if end, sign, v = c.w.bracketed(c.end(head)); v == open {
+			return match{}, open
+		}
+	}
+	m := match{kind: kHongKongID, start: c.at[0], end: end, form: 0.3}
+	if v == no {
+		size := c.firstForm("A9999999", "AA9999999", "A999999A", "AA999999A")
+		if size == 0 {
+			return match{}, no
+		}
+		head, sign = size-1, rune(c.digit[size-1])
+		m.end, m.form = c.end(size), -0.25
+	}
+	if m.why = checkWrong; hongKongCheck(c, head) == byte(upper(sign)) || misread(sign) == hongKongCheck(c, head) {
+		m.why = checkRight
+	} else if v == no {
+		m.form = 0.1
+	}
+	return c.w.anchor(m, c.h)
+}
+
+func (n *number) value(k int) int {
+	if d := misread(n.w.at(n.at[k])); d > 0 {
+		return int(d - '0')
+	}
+	return int(n.digit[k] - '0')
+}
+
+func hongKongCheck(c *number, head int) byte {
+	sum := 36 * 9
+	if head == 8 {
+		sum = int(c.digit[0]-'A'+10) * 9
+	}
+	sum += int(c.digit[head-7]-'A'+10) * 8
+	for k := range 6 {
+		sum += c.value(head-6+k) * (7 - k)
+	}
+	return "0A987654321"[sum%11]
+}
+
+// macauID finds 1, 5 or 7, six digits and one more, usually in brackets or behind a slash, near a word that points at it.
+func macauID(c *number) (match, verdict) {
+	if !c.isDigitAt(0) || c.digit[0] != '1' && c.digit[0] != '5' && c.digit[0] != '7' && c.digit[0] != 'I' && c.digit[0] != 'L' {
+		return match{}, no
+	}
+	if c.form("9999999") {
+		end, sign, v := c.w.bracketed(c.end(7))
+		if v == open {
+			return match{}, open
+		}
+		if v == yes && (isDigit(sign) || misread(sign) > 0) {
+			return c.w.anchor(match{kind: kMacauID, start: c.at[0], end: end, form: 0.35}, c.h)
+		}
+	}
+	if !c.form("99999999") {
+		return match{}, no
+	}
+	m := match{kind: kMacauID, start: c.at[0], end: c.end(8), form: 0.25}
+	if c.gap(1) && c.gap(7) {
+		m.form = 0.4
+	}
+	return c.w.anchor(m, c.h)
+}
+
+// taiwanID finds a letter, 1, 2, 8 or 9, seven digits and a check digit.
+func taiwanID(c *number) (match, verdict) {
+	if !c.form("A999999999") || strings.IndexByte("1289", c.digit[1]) < 0 {
+		return match{}, no
+	}
+	const order = "ABCDEFGHJKLMNPQRSTUVXYWZIO" // their numbers begin at 10
+	number := strings.IndexByte(order, c.digit[0]) + 10
+	sum := number/10 + number%10*9
+	for k := 1; k < 9; k++ {
+		sum += c.value(k) * (9 - k)
+	}
+	m := match{kind: kTaiwanID, start: c.at[0], end: c.end(10), form: 0.25, why: checkWrong}
+	if (sum+c.value(9))%10 == 0 {
+		m.form, m.why = 0.1, checkRight
+	}
+	return c.w.anchor(m, c.h)
+}
+
+// mrzNames finds the first line of the machine-readable zone of a passport, which has the name.
+func mrzNames(w *window, i int) (match, verdict) {
+	if r := w.at(i + 1); r != '<' && (r < 'A' || r > 'Z') {
+		return match{}, when(r == unknown, open, no)
+	}
+	end, v := w.while(i, 45, isMRZ)
+	if v == open {
+		return match{}, open
+	}
+	marks := 0
+	for k := i; k+1 < end; k++ {
+		if w.cells[k].r == '<' && w.cells[k+1].r == '<' {
+			marks++
+		}
+	}
+	if end-i < 30 || end-i > 44 || marks < 2 || w.any(i, end, isDigit) {
+		return match{}, no
+	}
+	return match{kind: kPassport, start: i, end: end, form: 0.8}, yes
+}
+
+func isMRZ(r rune) bool { return r >= 'A' && r <= 'Z' || isDigit(r) || r == '<' }
+
+// mrzNumbers finds the second line, by its four check digits.
+func mrzNumbers(w *window, i int) (match, verdict) {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	var line [44]int
+	for k := range line {
+		r := w.at(i + k)
+		if r == unknown {
+			return match{}, open
+		}
+		if !isMRZ(r) || (k == 9 || k == 19 || k == 27) && !isDigit(r) {
+			return match{}, no
+		}
+		line[k] = max(0, strings.IndexRune(digits, r))
+	}
+	if next := w.at(i + 44); next == unknown || isMRZ(next) {
+		return match{}, when(next == unknown, open, no)
+	}
+	check := func(from, to int) bool {
+		sum := 0
+		for k := from; k < to; k++ {
+			sum += line[k] * [3]int{7, 3, 1}[(k-from)%3]
+		}
+		return sum%10 == line[to]
+	}
+	if !check(0, 9) || !check(13, 19) || !check(21, 27) {
+		return match{}, no
+	}
+	return match{kind: kPassport, start: i, end: i + 44, form: 0.4, why: checkRight}, yes
+}

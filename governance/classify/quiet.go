@@ -1,0 +1,192 @@
+package classify
+
+import "strings"
+
+// parcel finds the numbers of parcels that say whose they are.
+func parcel(c *number) (match, verdict) {
+	m := match{kind: kParcel, start: c.at[0], form: 0.5}
+	switch {
+	case c.form("SF9999999999999"), c.form("YT9999999999999"), c.form("JD9999999999999"), c.form("JT9999999999999"):
+		m.end = c.end(15)
+	case c.form("SF999999999999"):
+		m.end = c.end(14)
+	case c.form("ZTO999999999999"):
+		m.end = c.end(15)
+	case c.form("EA999999999CN"):
+		m.end = c.end(13)
+	default:
+		return match{}, no
+	}
+	return c.w.anchor(m, c.h)
+}
+
+// birthDate finds a date behind a word such as 出生, or one with such a word right behind it.
+func birthDate(w *window, i int) (match, verdict) {
+	end, v := w.dateAt(i)
+	if v != yes {
+		return match{}, v
+	}
+	m, v := w.anchor(match{kind: kBirthDate, start: i, end: end, form: 0.15}, w.hints(i))
+	if v == open || m.why&labelBefore != 0 {
+		return m, v
+	}
+	m.why = 0
+	k, v := w.while(end, 1, func(r rune) bool { return isBlank(r) || r == '(' })
+	if v == open || w.at(k) == unknown {
+		return m, open
+	}
+	for _, word := range []string{"出生", "生日", "生人", "生于", "生"} {
+		_, v := w.literal(k, word)
+		if v == open {
+			return m, open
+		}
+		if v == yes {
+			next := w.at(k + 1)
+			if next == unknown {
+				return m, open
+			}
+			if word != "生" || !isHan(next) {
+				m.why = labelBefore
+				return m, yes
+			}
+		}
+	}
+	return m, yes
+}
+
+// dateAt reads a date with year, month and perhaps day: 1990年1月5日, 1990-01-05, 19900105.
+func (w *window) dateAt(i int) (end int, v verdict) {
+	year, k, v := w.digits(i, 8)
+	if v != yes {
+		return i, v & open
+	}
+	if w.at(k) == unknown {
+		return i, open
+	}
+	if len(year) == 8 {
+		return k, when(validDate(year), yes, no)
+	}
+	if len(year) != 4 || year[:2] != "19" && year[:2] != "20" {
+		return i, no
+	}
+	for part := range 2 {
+		sign := w.at(k)
+		if sign == unknown {
+			return i, open
+		}
+		if sign < 0 || !strings.ContainsRune("-/.年月", sign) {
+			return end, when(end > 0, yes, no)
+		}
+		from, v := w.while(k+1, 1, isBlank)
+		if v == open {
+			return i, open
+		}
+		text, to, v := w.digits(from, 2)
+		if v == open || w.at(to) == unknown {
+			return i, open
+		}
+		if v == no || len(text) < 1 || len(text) > 2 || decimal(text) < 1 || decimal(text) > 31 || part == 0 && decimal(text) > 12 {
+			return end, when(end > 0, yes, no)
+		}
+		if k, end = to, to; part == 0 && w.at(k) == '月' {
+			end++
+		}
+	}
+	switch r := w.at(k); r {
+	case unknown:
+		return i, open
+	case '日', '号':
+		end++
+	}
+	return end, yes
+}
+
+// age finds a number of years of life: 35岁, 年龄：35.
+func age(w *window, i int) (match, verdict) {
+	text, end, v := w.digits(i, 3)
+	if v != yes || len(text) > 3 || decimal(text) > 130 || isDigit(w.at(i-1)) || w.at(i-1) == '.' || w.at(i-1) == '-' {
+		return match{}, v & open
+	}
+	k, v := w.while(end, 1, isBlank)
+	if v == open {
+		return match{}, open
+	}
+	m := match{kind: kAge, start: i, end: end, form: 0.2}
+	for _, word := range []string{"周岁", "岁"} {
+		to, v := w.literal(k, word)
+		if v == open {
+			return match{}, open
+		}
+		if v == yes {
+			m.end, m.form = to, 0.7
+			return m, yes
+		}
+	}
+	if r := w.at(k); r == unknown {
+		return match{}, open
+	} else if r == '.' || r == '-' || r == '/' || r == '年' {
+		return match{}, no
+	}
+	if h := w.hints(i); h.tight && h.of.has(kAge) {
+		m.why = labelBefore
+	}
+	return m, yes
+}
+
+const (
+	companyLongest = 30
+	notInCompanies = "在是与由向给被对的了我你他她们这那您请到从把为及，。"
+)
+
+// company finds names that end in 有限公司 and the like. A name begins where what stands before cannot belong to it.
+func company(w *window, i int) (match, verdict) {
+	if left := w.at(i - 1); isHan(left) && !strings.ContainsRune(notInCompanies+"和跟：", left) {
+		return match{}, no
+	}
+	for k := i; k < i+companyLongest; k++ {
+		r := w.at(k)
+		if r == unknown {
+			return match{}, open
+		}
+		if !isHan(r) && !isAlnum(r) && !strings.ContainsRune("()·&", r) || r < 0 || strings.ContainsRune(notInCompanies, r) {
+			return match{}, no
+		}
+		if r != '有' && r != '股' && r != '集' || k-i < 2 {
+			continue
+		}
+		for _, word := range []string{"有限公司", "有限责任公司", "股份有限公司", "股份公司", "集团公司", "集团有限公司", "集团股份有限公司"} {
+			end, v := w.literal(k, word)
+			if v == open {
+				return match{}, open
+			}
+			if v == yes {
+				return companyTail(w, match{kind: kCompany, start: i, end: end, form: 0.7})
+			}
+		}
+	}
+	return match{}, no
+}
+
+// companyTail adds a branch: …有限公司北京分公司.
+func companyTail(w *window, m match) (match, verdict) {
+	for k := m.end; k < m.end+12; k++ {
+		r := w.at(k)
+		if r == unknown {
+			return m, open
+		}
+		if !isHan(r) || strings.ContainsRune(notInCompanies, r) {
+			return m, yes
+		}
+		for _, word := range []string{"分公司", "支行", "分行", "营业部"} {
+			end, v := w.literal(k, word)
+			if v == open {
+				return m, open
+			}
+			if v == yes {
+				m.end = end
+				return m, yes
+			}
+		}
+	}
+	return m, yes
+}
