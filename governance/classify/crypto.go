@@ -12,7 +12,7 @@ import (
 const (
 	base58Symbols = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 	bech32Symbols = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-	maxAddress    = 95 // characters of an address
+	maxCrypto     = 95 // characters of an address
 )
 
 // cryptoAddress finds addresses of crypto-currencies by their checksums: base58check (Bitcoin, Litecoin, Dogecoin, Tron, Ripple has its own
@@ -23,12 +23,12 @@ func cryptoAddress(w *window, i int) (match, verdict) {
 	if isAlnum(w.at(i-1)) || !strings.ContainsRune("013bBDLMTtl9A", r) {
 		return match{}, no
 	}
-	end, v := w.while(i, maxAddress, isAlnum)
+	end, v := w.while(i, maxCrypto, isAlnum)
 	if v == open {
 		return match{}, open
 	}
 	size := end - i
-	if size < 26 || size == maxAddress {
+	if size < 26 || size == maxCrypto {
 		return match{}, no
 	}
 	s := w.ascii(i, end)
