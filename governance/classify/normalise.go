@@ -72,8 +72,10 @@ func (n *normaliser) spread(cells []cell, r rune, start, end int) []cell {
 	switch {
 	case r < utf8.RuneSelf:
 		return n.put(cells, cell{r, start, end})
-	case r >= 0x3400 && r <= 0x9fff || r == utf8.RuneError:
+	case r >= 0x3400 && r <= 0x9fff || r == utf8.RuneError || r >= 0x3001 && r <= 0x301b: // Han and its punctuation stay
 		return n.put(cells, cell{r, start, end})
+	case r >= 0xff01 && r <= 0xff5e: // full-width forms of ASCII
+		return n.put(cells, cell{r - 0xfee0, start, end})
 	case unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me):
 		return cells
 	}
