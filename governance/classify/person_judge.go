@@ -25,7 +25,7 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	c.m.why |= right.why
 	c.quality = right.quality + total - size
 	switch {
-	case low >= 3:
+	case low >= 3, low == 2 && n.distinct():
 		c.m.why |= typical
 		c.quality++
 	case low <= 1:
@@ -86,11 +86,17 @@ func (n *namer) formOf(tier, size, total int) float64 {
 	case tier == tierRare:
 		form = 0.1
 	}
-	if size == 1 && tier >= tierUsual && n.wordy() {
+	switch {
+	case size == 1 && tier >= tierUsual && n.wordy():
 		form -= 0.1
+	case size == 1 && n.distinct():
+		form += 0.05
 	}
 	return form
 }
+
+// distinct reports whether the surname hardly begins an ordinary word.
+func (n *namer) distinct() bool { return n.t.first(n.w.cells[n.start].r)&isDistinct != 0 }
 
 // wordy reports whether the character at the start begins many ordinary words.
 func (n *namer) wordy() bool { return n.t.first(n.w.cells[n.start].r)&isWordy != 0 }
@@ -108,7 +114,7 @@ func (n *namer) tierOf(h *hanRun, size int) int {
 func (n *namer) givenTier(h *hanRun, size, total int) (low int, double bool) {
 	if total-size == 1 {
 		low = n.t.given(h.r[size])
-		if n.t.first(h.r[size])&isThing != 0 {
+		if n.t.first(h.r[size])&isThing != 0 && !n.distinct() {
 			low = min(low, 2)
 		}
 		return low, false

@@ -18,7 +18,7 @@ const (
 		"平措罗布德吉格桑边巴达瓦娃顿措姆姆尖措嘉华旦增巴图孟和其木格斯琴高娃宝音朝鲁格日乐图雅吉日娜仁托娅呼和巴雅尔牧仁苏和恩奥云塔娜琪哈斯勒立子治理伦森顿逊森什夫娃娜丝蒂琳娅露茜妮朗让雅莎丝翁诺夫斯基维奇科娃契洛芬奇波拜登普京梅克默库莱迪恩奈赞伽冈柴赖郎太田中村山本藤井木佐不都"
 )
 
-const aloneExtra = "先生 女士 小姐 太太 夫人 同志 老师 师傅 医生 大夫 主任 经理 总经理 律师 法官 警官 检察官 书记 处长 科长 局长 所长 院长 校长 厂长 队长 站长 组长 部长 厅长 市长 县长 镇长 乡长 行长 会长 " +
+const aloneExtra = "伯 婶 科 处 爸 妈 工程师 主治医师 主任医师 副主任医师 总监 大娘 先生 女士 小姐 太太 夫人 同志 老师 师傅 医生 大夫 主任 经理 总经理 律师 法官 警官 检察官 书记 处长 科长 局长 所长 院长 校长 厂长 队长 站长 组长 部长 厅长 市长 县长 镇长 乡长 行长 会长 " +
 	"董事长 总监 总裁 教授 博士 医师 护士 护士长 护师 药师 技师 工程师 阿姨 叔叔 大爷 大妈 大叔 大姐 大哥 大嫂 大伯 奶奶 爷爷 伯伯 婆婆 老伯 老太 老太太 老爷子 老板 老板娘 老总 姑娘 同学 庭长 审判长 审判员 书记员 " +
 	"审判长 警员 民警 教练 导演 秘书 会计 村长 主席 委员 政委 排长 连长 营长 团长 总 工 董 哥 姐 叔 姨 婶 嫂 爷 氏 大娘 婶子 嫂子 副主任 副院长 副局长 副处长 副科长 副总 副书记 副校长 副经理 工长 调度 网格员 班长 段长 店长 主管 专员 某 " +
 	"女婿 师兄 师姐 师弟 师妹 学长 学姐 老人 前辈 老伯伯 主编 记者 机长 船长 司机 指导员 教导员 辅导员 班主任 家长 妈妈 爸爸 母亲 父亲"
@@ -30,13 +30,13 @@ const leftLabels = "姓名 名字 名称为 权属人 产权人 所有人 权利
 
 const strongLabels = "姓名 客户姓名 患者姓名 真实姓名 中文姓名 用户姓名 本人姓名 曾用名 名字 姓名为 姓名是 户名 开户名 账户名 户主 联系人 收件人 收货人 寄件人 申请人 当事人 被告人 原告 被告 投保人 被保险人 受益人 持卡人 法定代表人 报案人 投诉人 来电人 经办人 借款人 担保人 委托人 受托人 代理人 监护人 户籍人 被害人 证人 嫌疑人 犯罪嫌疑人 持有人 签收人 署名 落款 叫做 名叫 我叫 他叫 她叫 叫"
 
-const roleExtra = "台胞 一子 一女 长子 次女 婚后育有一子 叫什么 开户人 代办人 施工队 市民 村民 居民 群众 网民 车主 机主 卡主 业主 房东 租客 租户 老公 老婆 妻子 丈夫 爱人 儿子 女儿 孙子 孙女 父亲 母亲 我妈 我爸 我爷爷 我奶奶 我老公 我老婆 我儿子 我女儿 其父 其母 其妻 其夫 其子 其女 妹妹 姐姐 哥哥 弟弟 表哥 表弟 邻居 同事 " +
+const roleExtra = "客商 随军家属 门卫 快递员 教练 呼救人 我姐 我哥 我弟 我妹 我舅 我叔 我姑 我姨 室友 居民 签约居民 伤员 会诊医师 受血者 干部 台籍干部 港籍被告 对方 病友 姆妈 岗位 随行配偶 代收人 受送达人 佩戴者 值班人 窗口 户名 保管 护厂队 村支书 老书记 困难职工 复议申请人 罪犯 逃犯 嫌疑人 社会人员 吸毒人员 独居老人 婚生子 妻 夫 台胞 一子 一女 长子 次女 婚后育有一子 叫什么 开户人 代办人 施工队 市民 村民 居民 群众 网民 车主 机主 卡主 业主 房东 租客 租户 老公 老婆 妻子 丈夫 爱人 儿子 女儿 孙子 孙女 父亲 母亲 我妈 我爸 我爷爷 我奶奶 我老公 我老婆 我儿子 我女儿 其父 其母 其妻 其夫 其子 其女 妹妹 姐姐 哥哥 弟弟 表哥 表弟 邻居 同事 " +
 	"包工头 村会计 网格员 护线员 巡线员 装接工 司磅员 飞手 商户 户主 老客户 投资者 消费者 献血者 经营者 失主 卖家 买家 老人 儿童 孩子 婚生女 婚生子 养女 养子 职工 员工 操作工 工人 农民工 司机 驾驶员 送货司机 民警 交警 法警 辅警 协警 城管队员 侦查员 检察官 法官 书记员 审判员 审判长 人民陪审员 陪审员 仲裁员 执行员 " +
 	"律师 辩护人 公证员 鉴定人 大夫 医生 护士 护士长 护工 医师 护师 主管护师 药师 技师 主任 副主任 科长 处长 局长 书记 经理 客户经理 大堂经理 理财经理 店长 厂长 队长 班长 副班长 组长 工长 值长 值班员 点检员 质检员 保管员 采购员 业务员 销售代表 工程师 厂家 财务 法务 会计 出纳 柜员 行员 网管 后勤 信息科 保卫科 病理科 质量部 台区经理 " +
 	"先生 女士 小姐 尊敬的 亲爱的 敬爱的 工人代表 学员 规培学员 实习生 患者家属 家属 翻译 带队 原告 被告 第三人 上诉人 被上诉人 被执行人 申请人 受害人 受援人 受试者 同胞 台干 病例 权属人 近亲属 配偶 外籍专家 老师 同学 同志 团伙成员 现任 技术员 安全员 队员 学生 家长 班主任 嫌犯 罪犯 逃犯 网名 绰号 昵称 户名 备注 户主叫 法人代表 " +
 	"Mr Mr. Ms Ms. Mrs Mrs. Dear dear @"
 
-const verbExtra = "找 叫 请 由 让 给 与 和 及 同 跟 向 对 把 将 被 据 经 问 派 是 系 为 通知 联系 联系到 联系了 转告 告知 委托 邀请 感谢 谢谢 安排 我叫 我是 名叫 自称 自称是 自述 化名 写着 写 责令 解聘 聘任 任命 提名 表扬 批评 点名 点名表扬 送达 约谈 约 陪 师从 通报 变更为 更换为 改为 起诉 举报 控告 指控 传唤 伙同 抓获 释放 逮捕 拘留 " +
+const verbExtra = "自述 叫他 叫她 真名 佢叫 登录 绑定到 持有人 名字叫 名叫 姓名叫 推举 选出 推选 换成了 换成 登记到 给付 受理原告 哪个 就是 男子就是 请问是 却是 找 叫 请 由 让 给 与 和 及 同 跟 向 对 把 将 被 据 经 问 派 是 系 为 通知 联系 联系到 联系了 转告 告知 委托 邀请 感谢 谢谢 安排 我叫 我是 名叫 自称 自称是 自述 化名 写着 写 责令 解聘 聘任 任命 提名 表扬 批评 点名 点名表扬 送达 约谈 约 陪 师从 通报 变更为 更换为 改为 起诉 举报 控告 指控 传唤 伙同 抓获 释放 逮捕 拘留 " +
 	"兹有 兹证明 证明 今收到 收到 借到 今借到 经查 经核 现有 另有 决定对 被告知 寻找 采访 询问 咨询 讯问 接 替 代 帮 嫁给 娶 转给 交给 发给 寄给 还给 借给 汇给 卖给 送给 抄给 指派 指定 委派 临时由 不认识 谁是 以及 或 或者 欢迎 祝贺 祝 冒充 假冒 顶替 收件 抄送质量部 质问 联系过 拨打 备注 欠 诉 诉被告 的是 老板是 病理科 信息科 上午 下午 机动 夜班 白班 姓"
 
 const weakVerbs = "是 和 与 及 同 跟 对 向 为 由 让 给 把 将 被 据 经 系 以及 或 或者 接 替 代 帮 问 请 有 姓 为 另 现有 另有 欠 诉"
@@ -49,7 +49,7 @@ const relationWords = "妻子 丈夫 爱人 老公 老婆 配偶 儿子 女儿 �
 
 const placeEnds = "村 镇 乡 县 市 区 路 街 巷 庄 屯 湾 桥 庙 祠 沟 岗 店 厂 集团 公司 医院 学校 小区 花园 大厦 广场 大道 大街 胡同 里弄 街道 社区 酒店 宾馆 饭店 超市 药店 药房 诊所 事务所 律师事务所 银行 支行 车站 机场 码头 港 河 湖 江 山 岛 岭 寨 堡 坝 坪 塘 洞 塔 寺 观 宫 殿 陵 墓 园 苑 阁 楼 馆 中学 小学 大学 学院 股份 有限 科技 实业 商贸 餐饮 牌 氏 派 式 型 版 级 号线 站 门 家村 家庄 家湾 家镇 家桥 家口 州 省 国 朝 族 语"
 
-const jsonKeys = "name custname username fullname realname caller callername patient patientname plaintiff defendant consignee consigner operator user payer payee receiver recipient sender contact contactname contactperson owner ownername customer customername author partyname party applicant insured holder cardholder doctor nurse witness agent driver guest student teacher employee member person buyer seller tenant landlord manager signer signature nickname creator handler assignee reporter xingming"
+const jsonKeys = "custnm customernm name custname realname clientname membername employeename studentname drivername accountname holdername payername payeename receivername sendername consigneename passengername guestname doctorname nursename legalname legalperson applicantname insuredname userrealname attn payer from to cc fullname realname caller callername patient patientname plaintiff defendant consignee consigner operator user payer payee receiver recipient sender contact contactname contactperson owner ownername customer customername author partyname party applicant insured holder cardholder doctor nurse witness agent driver guest student teacher employee member person buyer seller tenant landlord manager signer signature nickname creator handler assignee reporter xingming"
 
 // compoundFirst begin the surnames of two characters.
 const compoundFirst = "欧太端上司东独南万闻夏诸尉公赫澹皇宗濮申钟长宇鲜闾子亓巫颛壤漆乐宰谷拓夹轩令段百呼羊微梁左西第贯即达褚吴纳归叶完耶爱觉富那钮佟瓜尔贺侯屈豆斛沮秃乞宿库乌哥仆安范张慕仲歐東諸長獨鍾"
@@ -65,6 +65,7 @@ func oftenGiven() map[lexicon.Tier]string {
 func newTables() *tables {
 	t := &tables{left: map[uint64]rank{}, right: map[uint64]rank{}, keys: map[string]bool{}}
 	t.characters()
+	t.latinWords()
 	for _, list := range []struct {
 		cue         lexicon.Cue
 		left, right rank
@@ -127,6 +128,8 @@ func (t *tables) characters() {
 		mark(runes, func(c *character) { c.given = max(c.given, uint8(tier)) })
 	}
 	mark("家国山河江海水里子道学音经文才天东西南北中方人生心力金石木林花草", func(c *character) { c.rank |= isThing })
+	mark("刘陈赵吴徐郭郑邓冯曹彭蔡潘袁董蒋卢崔廖姚邱谭韦邹薛阎侯郝邵龚尹施赖俞翟倪樊耿骆裴詹阮缪柯祁邬闫韩吕沈汪姜戚秦窦褚邢佟岑卞瞿娄冉芦栾逄亓仝晏蔺佘滕蒙",
+		func(c *character) { c.rank |= isDistinct; c.rank &^= isWordy })
 	mark("小老阿", func(c *character) { c.rank |= mayNick })
 	mark(compoundFirst, func(c *character) { c.rank |= mayCompound })
 	mark(transcriptFirst, func(c *character) { c.rank |= mayTranscribe })

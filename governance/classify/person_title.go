@@ -38,7 +38,8 @@ func (n *namer) formal(size int) (match, bool) {
 		return match{}, false
 	}
 	m.why = honorific | left.why
-	if length == 1 { // 总, 工, 哥: the word must end here
+	m.end = k + length // 张先生 is masked whole: the title tells the sex, and stands in the place of a name
+	if length == 1 {   // 总, 工, 哥: the word must end here
 		if after.quality == 0 || tier < tierUsual || !left.bounded && !left.cued() && !after.strong && !after.bounded {
 			return match{}, false
 		}
@@ -56,7 +57,7 @@ func (n *namer) some(m match, k int) (match, bool) {
 	switch {
 	case r == '某':
 		k++
-	case r >= '甲' && n.t.stem(r), isDigit(r) && !isDigit(n.cell(k+1)), isLetter(r) && !isLetter(n.cell(k+1)):
+	case n.t.stem(r), isDigit(r) && !isDigit(n.cell(k+1)), isLetter(r) && !isLetter(n.cell(k+1)):
 		k++
 	case isHan(r) && n.t.given(r) >= 2 && n.w.at(k) != unknown:
 		// 王某明, unless a word begins there
@@ -113,13 +114,11 @@ func (n *namer) nick() (match, bool) {
 		return match{}, false
 	}
 	tier := n.t.surname(r)
-	if n.w.cells[n.start].r == '阿' {
-		tier = tierRare
-		if n.t.given(r) >= 3 {
-			tier = tierUsual
-		}
+	ah := n.w.cells[n.start].r == '阿'
+	if ah && tier < tierUsual && n.t.given(r) >= 2 {
+		tier = tierUsual
 	}
-	if tier < tierUsual {
+	if tier < tierUsual || n.t.compound(r, n.cell(n.start+2)) != 0 {
 		return match{}, false
 	}
 	word := n.wordAt(n.start)
@@ -129,7 +128,13 @@ func (n *namer) nick() (match, bool) {
 	}
 	left, right := n.left(), n.right(n.start+2)
 	wordy := n.t.first(r)&isWordy != 0
-	if n.open || left.crossed || right.place || !left.cued() && (wordy && !right.strong || right.quality == 0 && !left.bounded) {
+	if n.open || left.crossed || right.place {
+		return match{}, false
+	}
+	if !left.cued() && (wordy && !right.strong || right.quality == 0 && !left.bounded) {
+		return match{}, false
+	}
+	if left.weak && !left.why.any(labelBefore|titled) && right.quality < 2 {
 		return match{}, false
 	}
 	m := match{kind: kPerson, start: n.start, end: n.start + 2, form: 0.25, why: left.why | right.why}
@@ -139,8 +144,11 @@ func (n *namer) nick() (match, bool) {
 	if tier == tierCommon && !wordy {
 		m.why |= typical
 	}
-	if n.w.cells[n.start].r == '阿' {
-		m.form = 0.1
+	if ah {
+		m.why &^= typical
+	}
+	if m.why.any(labelBefore | titled) {
+		m.why |= typical
 	}
 	return m, true
 }

@@ -26,6 +26,7 @@ const (
 	mayTranscribe      // begins transcribed names
 	inTranscript       // stands in transcribed names
 	isWordy            // a surname that begins many words
+	isDistinct         // a surname that hardly begins a word
 	isThing            // a typical character of given names that is a noun of its own: 家, 国, 山
 	isLabel
 	isStrong // a label of names and of nothing else
@@ -47,6 +48,9 @@ type tables struct {
 	left  map[uint64]rank // cues in front of a name, by the hash of their characters from the last to the first
 	right map[uint64]rank // cues behind
 	keys  map[string]bool // field names of names
+
+	spell     map[string]rank // words in Latin letters
+	syllables map[string]bool // of pinyin
 }
 
 type character struct {
@@ -92,11 +96,17 @@ func (t *tables) stem(r rune) bool { return strings.ContainsRune("甲乙丙丁�
 // before returns the longest cue that ends at j, and what it is.
 func (t *tables) before(w *window, j int) (size int, c rank) {
 	h := uint64(0)
-	for k := 1; k <= 8 && j-k >= 0; k++ {
-		h = hash(h, w.cells[j-k].r)
+	blank := false
+	for length := 1; length <= 8 && j > 0; length++ {
+		j--
+		if r := w.cells[j].r; (r == ' ' || r == '\n') && !blank && j > 0 && length > 1 { // scanners put blanks into words
+			blank = true
+			j--
+		}
+		h = hash(h, w.cells[j].r)
 		f := t.left[h]
 		if f&^goesOn != 0 {
-			size, c = k, f
+			size, c = length, f
 		}
 		if f&goesOn == 0 {
 			break
@@ -131,7 +141,7 @@ func (t *tables) longest(in map[uint64]rank, n *namer, k int) (size int, c rank)
 
 // key reports whether a field name of names, such as custName, ends at the quote, colon or equals sign before j.
 func (t *tables) key(w *window, j int) bool {
-	var b [16]byte
+	var b [24]byte
 	at := len(b)
 	for k := j - 1; k >= 0 && at > 0; k-- {
 		r := w.cells[k].r
@@ -143,11 +153,8 @@ func (t *tables) key(w *window, j int) bool {
 		}
 		at--
 		b[at] = byte(lower(r))
-		if t.keys[string(b[at:])] {
-			return true
-		}
 	}
-	return false
+	return t.keys[string(b[at:])]
 }
 
 func addWords(m map[uint64]rank, words string, c rank, backward bool) {

@@ -308,6 +308,9 @@ func (d *decision) ascii(w *window, i, block int) {
 			d.ask(wechat(w, i))
 		}
 	}
+	if d.on.has(kPerson) && isLetter(r) {
+		d.ask(latin(w, i))
+	}
 	if d.on.has(kSecret) {
 		if r == '-' && i >= block {
 			d.ask(pem(w, i))
