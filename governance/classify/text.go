@@ -24,6 +24,10 @@ func email(w *window, i int) (match, verdict) {
 		m.end, m.form, m.more = at, threshold, &run{kEmail, isLocal}
 		return m, yes
 	}
+	// Behind a plain word a blank decides, or every word would wait for the next.
+	if w.at(at) == ' ' && !w.any(i, at, func(r rune) bool { return isLocal(r) && !isLetter(r) }) {
+		return match{}, no
+	}
 	host, v := w.sign(at, '@', "at", "艾特")
 	if v != yes {
 		return match{}, v
