@@ -100,6 +100,10 @@ bench-engine: build ## compare the engine with llama.cpp from PyPI on the same f
 bench-serving: build ## compare serving many clients with llama.cpp's server (ARGS='-clients 8 -prompt 128'; see bench/README.md)
 	$(GO) run ./bench serving $(ARGS)
 
+.PHONY: bench-masking
+bench-masking: ## hold the detectors against Presidio's pattern recognisers on the gate set (needs python3; ARGS='-documents 500')
+	$(GO) run ./bench/masking $(ARGS)
+
 .PHONY: bench-audit
 bench-audit: ## measure the audit log: durable records, sealing, verification (ARGS='-dir /mnt/disk'; see bench/README.md)
 	$(GO) run ./bench audit $(ARGS)

@@ -42,13 +42,13 @@ func Load(files fs.FS, set string) (Set, error) {
 }
 
 // Build makes the documents.
-func (s *Source) Build(min Minimums) (Set, error) {
+func (s *Source) Build(least Minimums) (Set, error) {
 	b := builder{source: s, seen: map[string]bool{}, spans: map[string]int{}}
 	for _, d := range slices.Concat(s.documents, s.lines) {
 		b.add(d)
 	}
 	for n := range rounds {
-		frames := b.wanting(min, n)
+		frames := b.wanting(least, n)
 		if len(frames) == 0 {
 			break
 		}
@@ -56,14 +56,14 @@ func (s *Source) Build(min Minimums) (Set, error) {
 	}
 	for n := range rounds {
 		before := len(b.set.Documents)
-		if n > 0 && b.negatives >= min.Negatives {
+		if n > 0 && b.negatives >= least.Negatives {
 			break
 		}
 		b.round(s.negatives, n)
 		b.negatives += len(b.set.Documents) - before
 	}
 	b.set.Name = s.set
-	return b.set, b.check(min)
+	return b.set, b.check(least)
 }
 
 type builder struct {
@@ -75,19 +75,19 @@ type builder struct {
 }
 
 // wanting returns the frames of a round: all in the first, then those that hold what is missing.
-func (b *builder) wanting(min Minimums, n int) []frame {
+func (b *builder) wanting(least Minimums, n int) []frame {
 	if n == 0 {
 		return b.source.frames
 	}
 	var out []frame
 	for _, f := range b.source.frames {
 		if slices.ContainsFunc(f.parts, func(p part) bool {
-			return slices.Contains(DefaultClasses(), p.class) && b.spans[p.class] < min.PerClass
+			return slices.Contains(DefaultClasses(), p.class) && b.spans[p.class] < least.PerClass
 		}) {
 			out = append(out, f)
 		}
 	}
-	if len(out) == 0 && b.total < min.Spans {
+	if len(out) == 0 && b.total < least.Spans {
 		return b.source.frames
 	}
 	return out
@@ -116,17 +116,17 @@ func (b *builder) add(d Document) {
 	}
 }
 
-func (b *builder) check(min Minimums) error {
+func (b *builder) check(least Minimums) error {
 	for _, class := range DefaultClasses() {
-		if b.spans[class] < min.PerClass {
-			return fmt.Errorf("the set %s holds %d values of %s and should hold %d; write more frames with {%s}", b.source.set, b.spans[class], class, min.PerClass, class)
+		if b.spans[class] < least.PerClass {
+			return fmt.Errorf("the set %s holds %d values of %s and should hold %d; write more frames with {%s}", b.source.set, b.spans[class], class, least.PerClass, class)
 		}
 	}
-	if b.total < min.Spans {
-		return fmt.Errorf("the set %s holds %d values and should hold %d; write more frames", b.source.set, b.total, min.Spans)
+	if b.total < least.Spans {
+		return fmt.Errorf("the set %s holds %d values and should hold %d; write more frames", b.source.set, b.total, least.Spans)
 	}
-	if b.negatives < min.Negatives {
-		return fmt.Errorf("the set %s holds %d hard negatives and should hold %d; write more lines in negatives/%s.txt", b.source.set, b.negatives, min.Negatives, b.source.set)
+	if b.negatives < least.Negatives {
+		return fmt.Errorf("the set %s holds %d hard negatives and should hold %d; write more lines in negatives/%s.txt", b.source.set, b.negatives, least.Negatives, b.source.set)
 	}
 	return nil
 }

@@ -127,6 +127,14 @@ func TestSameValueWithinAFrame(t *testing.T) {
 	}
 }
 
+func TestBracesThatAreText(t *testing.T) {
+	for line, want := range map[string]int{`{"a":{"b":1}}`: 1, "/users/{id}/x": 1, "电话/{cn_mobile}": 2, "{ }{": 1, "{person}": 1} {
+		if parts, err := parseFrame(line); err != nil || len(parts) != want {
+			t.Errorf("%s: %d parts, %v", line, len(parts), err)
+		}
+	}
+}
+
 func TestMistakesNameFileAndLine(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{"frames/tune/bank.txt", "好\n\n{nobody}", "frames/tune/bank.txt:3: {nobody} is neither a class nor a filler"},

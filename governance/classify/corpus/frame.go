@@ -18,7 +18,7 @@ type part struct {
 var placeholder = regexp.MustCompile(`^\{([a-z][a-z0-9_]*)(?:#([0-9]+))?(?:/([^{}/]+))?\}`)
 
 // parseFrame reads a frame. A brace that is not followed by a small letter is text, so that frames can
-// hold JSON, and so is one behind a slash, as in /users/{id}.
+// hold JSON, and so is an unknown name behind a slash, as in /users/{id}.
 func parseFrame(line string) ([]part, error) {
 	var out []part
 	text := strings.Builder{}
@@ -29,7 +29,7 @@ func parseFrame(line string) ([]part, error) {
 		}
 	}
 	for rest := line; rest != ""; {
-		if rest[0] != '{' || len(rest) == 1 || rest[1] < 'a' || rest[1] > 'z' || strings.HasSuffix(text.String(), "/") {
+		if rest[0] != '{' || len(rest) == 1 || rest[1] < 'a' || rest[1] > 'z' {
 			text.WriteByte(rest[0])
 			rest = rest[1:]
 			continue
@@ -40,6 +40,11 @@ func parseFrame(line string) ([]part, error) {
 		}
 		p := part{class: m[1], again: m[2], filler: slices.Contains(fillers(), m[1])}
 		if !p.filler && !slices.Contains(allClasses(), p.class) {
+			if strings.HasSuffix(text.String(), "/") {
+				text.WriteString(m[0])
+				rest = rest[len(m[0]):]
+				continue
+			}
 			return nil, fmt.Errorf("{%s} is neither a class nor a filler", p.class)
 		}
 		flush()

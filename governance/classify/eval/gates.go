@@ -42,14 +42,18 @@ func (g Gates) Check(r Report) []Failure {
 	var out []Failure
 	atLeast := func(gate, english, chinese string, got, want float64) {
 		if got < want {
-			out = append(out, Failure{gate, want, got, fmt.Sprintf("%s is %.2f %% and must be at least %.2f %%", english, 100*got, 100*want),
-				fmt.Sprintf("%s为 %.2f %%，至少应为 %.2f %%", chinese, 100*got, 100*want)})
+			out = append(out, Failure{
+				gate, want, got, fmt.Sprintf("%s is %.2f %% and must be at least %.2f %%", english, 100*got, 100*want),
+				fmt.Sprintf("%s为 %.2f %%，至少应为 %.2f %%", chinese, 100*got, 100*want),
+			})
 		}
 	}
 	many := func(gate, english, chinese string, got, want int) {
 		if got < want {
-			out = append(out, Failure{gate, float64(want), float64(got), fmt.Sprintf("the set holds %d %s and must hold at least %d", got, english, want),
-				fmt.Sprintf("评测集含 %d %s，至少应有 %d", got, chinese, want)})
+			out = append(out, Failure{
+				gate, float64(want), float64(got), fmt.Sprintf("the set holds %d %s and must hold at least %d", got, english, want),
+				fmt.Sprintf("评测集含 %d %s，至少应有 %d", got, chinese, want),
+			})
 		}
 	}
 	many("spans", "values", "个敏感值", r.Overall.Spans, g.Size.Spans)
@@ -67,15 +71,19 @@ func (g Gates) Check(r Report) []Failure {
 	}
 	for _, class := range g.WellFormed {
 		if c := r.Class(class); c.WellFormedHits < c.WellFormed {
-			out = append(out, Failure{"wellformed." + class, float64(c.WellFormed), float64(c.WellFormedHits),
+			out = append(out, Failure{
+				"wellformed." + class, float64(c.WellFormed), float64(c.WellFormedHits),
 				fmt.Sprintf("%d of %d well-formed values of %s were missed; none may be", c.WellFormed-c.WellFormedHits, c.WellFormed, class),
-				fmt.Sprintf("%s 的 %d 个完好值漏检 %d 个，不允许漏检", class, c.WellFormed, c.WellFormed-c.WellFormedHits)})
+				fmt.Sprintf("%s 的 %d 个完好值漏检 %d 个，不允许漏检", class, c.WellFormed, c.WellFormed-c.WellFormedHits),
+			})
 		}
 	}
 	if r.Negatives.Rate > g.Touched {
-		out = append(out, Failure{"touched", g.Touched, r.Negatives.Rate,
+		out = append(out, Failure{
+			"touched", g.Touched, r.Negatives.Rate,
 			fmt.Sprintf("%.2f %% of the hard negatives were touched; at most %.2f %% may be", 100*r.Negatives.Rate, 100*g.Touched),
-			fmt.Sprintf("难负例误遮盖 %.2f %%，最多允许 %.2f %%", 100*r.Negatives.Rate, 100*g.Touched)})
+			fmt.Sprintf("难负例误遮盖 %.2f %%，最多允许 %.2f %%", 100*r.Negatives.Rate, 100*g.Touched),
+		})
 	}
 	return out
 }

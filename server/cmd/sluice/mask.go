@@ -183,8 +183,8 @@ func beginsObject(in *bufio.Reader) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(head), "\ufeff \t\r\n"), "{")
 }
 
-// readLine returns the next line with its end, or whether it was too long, and was then skipped.
-func (s *scan) readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
+// readLine returns the next line with its end; whether it was too long, and was then skipped; and whether the input ends with it.
+func (s *scan) readLine(in *bufio.Reader) (line []byte, tooLong, end bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
 		s.read += int64(len(part))
@@ -196,7 +196,10 @@ func (s *scan) readLine(in *bufio.Reader) (line []byte, tooLong bool, err error)
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		return line, tooLong, err
+		if errors.Is(err, io.EOF) {
+			return line, tooLong, true, nil
+		}
+		return line, tooLong, false, err
 	}
 }
 
@@ -205,8 +208,8 @@ func (s *scan) jsonLines(ctx context.Context, name string, in *bufio.Reader) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		raw, tooLong, err := s.readLine(in)
-		if err != nil && !errors.Is(err, io.EOF) {
+		raw, tooLong, end, err := s.readLine(in)
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		line := strings.Trim(strings.TrimPrefix(string(raw), "\ufeff"), " \t\r\n")
@@ -219,8 +222,8 @@ func (s *scan) jsonLines(ctx context.Context, name string, in *bufio.Reader) err
 				return err
 			}
 		}
-		if err != nil {
-			return nil // the end
+		if end {
+			return nil
 		}
 	}
 }
@@ -230,12 +233,8 @@ func (s *scan) jsonLine(place string, n int, line string) error {
 		ID   json.RawMessage `json:"id"`
 		Text *string         `json:"text"`
 	}
-	switch err := json.Unmarshal([]byte(line), &in); {
-	case err != nil:
-		s.refuse(place, s.app.say("not a JSON object with a text", "不是含 text 的 JSON 对象"))
-		return nil
-	case in.Text == nil:
-		s.refuse(place, s.app.say(`there is no "text"`, `缺少 "text"`))
+	if object := json.Unmarshal([]byte(line), &in) == nil; !object || in.Text == nil {
+		s.refuse(place, s.app.say(`not a JSON object with a "text"`, `不是含 "text" 的 JSON 对象`))
 		return nil
 	}
 	if in.ID == nil {
@@ -267,8 +266,8 @@ func (s *scan) plainText(ctx context.Context, name string, in *bufio.Reader) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		line, tooLong, err := s.readLine(in)
-		if err != nil && !errors.Is(err, io.EOF) {
+		line, tooLong, end, err := s.readLine(in)
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if tooLong {
@@ -282,7 +281,7 @@ func (s *scan) plainText(ctx context.Context, name string, in *bufio.Reader) err
 			text, first = text[:0], n
 		}
 		text = append(text, line...)
-		if err != nil {
+		if end {
 			if len(text) == 0 {
 				return nil
 			}

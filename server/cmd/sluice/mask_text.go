@@ -64,7 +64,7 @@ func (s *scan) text(id json.RawMessage, text string) error {
 
 // hidden returns what stands for a value: of numbers that people know by their ends a part, of all else a label.
 func hidden(c classify.Class, value string) string {
-	head, tail := 0, 0
+	var head, tail int
 	switch c {
 	case classify.Mobile:
 		head, tail = 3, 4

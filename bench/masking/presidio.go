@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/sluice-project/sluice/governance/classify/corpus"
+	"github.com/sluice-project/sluice/governance/classify/eval"
+)
+
+// presidioVersion is what figures were published for.
+const presidioVersion = "2.2.366"
+
+//go:embed presidio_peer.py
+var peerScript string
+
+// presidio is a running peer.
+type presidio struct {
+	Version     string   `json:"version"`
+	Python      string   `json:"python"`
+	Recognizers []string `json:"recognizers"`
+
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *json.Decoder
+}
+
+// install makes the virtual environment unless it is there.
+func install(ctx context.Context, cache string) (python string, err error) {
+	venv := filepath.Join(cache, "presidio-"+presidioVersion)
+	python = filepath.Join(venv, "bin", "python")
+	ready := filepath.Join(venv, "ready")
+	if _, err := os.Stat(ready); err == nil {
+		return python, nil
+	}
+	if err := os.MkdirAll(cache, 0o750); err != nil {
+		return "", err
+	}
+	fmt.Fprintln(os.Stderr, "installing presidio-analyzer", presidioVersion, "into", venv)
+	for _, args := range [][]string{{"python3", "-m", "venv", venv}, {python, "-m", "pip", "install", "--quiet", "presidio-analyzer==" + presidioVersion}} {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return "", fmt.Errorf("%v: %w; this needs python3 with venv (Debian: python3-venv) and PyPI", args, err)
+		}
+	}
+	return python, os.WriteFile(ready, nil, 0o600)
+}
+
+func startPresidio(ctx context.Context, cache, regions string) (*presidio, error) {
+	python, err := install(ctx, cache)
+	if err != nil {
+		return nil, err
+	}
+	p := &presidio{cmd: exec.CommandContext(ctx, python, "-W", "ignore", "-c", peerScript, regions)}
+	p.cmd.Stderr = os.Stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start Presidio: %w", err)
+	}
+	p.out = json.NewDecoder(bufio.NewReader(out))
+	if err := p.out.Decode(p); err != nil {
+		return nil, errors.Join(fmt.Errorf("start Presidio: %w", err), p.cmd.Wait())
+	}
+	return p, nil
+}
+
+func (p *presidio) stop() {
+	_ = p.in.Close() // the peer ends with its input
+	_ = p.cmd.Wait()
+}
+
+func (p *presidio) ask(command map[string]any, answer any) error {
+	if err := json.NewEncoder(p.in).Encode(command); err != nil {
+		return fmt.Errorf("ask Presidio: %w", err)
+	}
+	if err := p.out.Decode(answer); err != nil {
+		return fmt.Errorf("answer of Presidio: %w", err)
+	}
+	return nil
+}
+
+func (p *presidio) load(texts []string) error {
+	return p.ask(map[string]any{"do": "load", "texts": texts}, &struct{}{})
+}
+
+// time returns the seconds of one round over the loaded texts.
+func (p *presidio) time() (float64, error) {
+	var out struct {
+		Seconds float64 `json:"seconds"`
+	}
+	return out.Seconds, p.ask(map[string]any{"do": "time"}, &out)
+}
+
+// find returns what Presidio finds of the classes that both know, by text. Its offsets count characters.
+func (p *presidio) find(documents []corpus.Document) (map[string][]eval.Found, error) {
+	texts := make([]string, len(documents))
+	for i, d := range documents {
+		texts[i] = d.Text
+	}
+	if err := p.load(texts); err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Found [][]struct {
+			Start int     `json:"start"`
+			End   int     `json:"end"`
+			Type  string  `json:"type"`
+			Score float64 `json:"score"`
+		} `json:"found"`
+	}
+	if err := p.ask(map[string]any{"do": "find"}, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Found) != len(texts) {
+		return nil, fmt.Errorf("answer of Presidio: for %d of %d texts only", len(answer.Found), len(texts))
+	}
+	out := map[string][]eval.Found{}
+	for i, found := range answer.Found {
+		for _, f := range found {
+			for _, c := range common() {
+				if c[1] == f.Type { // the first class of that name
+					out[texts[i]] = append(out[texts[i]], eval.Found{Start: f.Start, End: f.End, Class: c[0], Score: f.Score})
+					break
+				}
+			}
+		}
+	}
+	return out, nil
+}
