@@ -230,6 +230,7 @@ func (s *Scanner) forget(from, cut int) {
 	s.block -= drop
 	s.w.named = span{s.w.named.start - drop, s.w.named.end - drop}
 	s.again -= drop
+	s.w.quiet -= drop
 	for i := range s.found {
 		s.found[i].start -= drop
 		s.found[i].end -= drop
@@ -298,6 +299,9 @@ func (d *decision) ascii(w *window, i, block int) {
 		d.ask(ipv6(w, i))
 	}
 	if isAlnum(r) {
+		if d.on.has(kAddress) && !isAlnum(left) {
+			d.ask(address(w, i))
+		}
 		if d.on.has(kEmail) {
 			d.ask(email(w, i))
 		}
@@ -325,6 +329,9 @@ func (d *decision) han(w *window, i int) {
 		d.ask(person(w, i))
 	}
 	d.hanCodes(w, i)
+	if d.on.has(kAddress) {
+		d.ask(address(w, i))
+	}
 	if d.on.has(kSecret) {
 		d.secrets(w, i)
 	}

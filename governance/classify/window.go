@@ -25,6 +25,9 @@ type window struct {
 
 	digit   [maxDigits]byte // of the number being looked at
 	digitAt [maxDigits]int
+
+	route route // of the address being looked at
+	quiet int   // no address begins before this cell
 }
 
 func (w *window) at(i int) rune {

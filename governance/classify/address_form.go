@@ -1,0 +1,92 @@
+package classify
+
+import "github.com/sluice-project/sluice/governance/classify/lexicon"
+
+// form is what head and tail score by themselves.
+func (t *tail) form(kind placeSort) float64 {
+	named := t.end > 0
+	switch {
+	case t.groups > 1 && t.doors > 0, t.chain > 2 && named:
+		return 0.3
+	case kind == road && (t.first == gate || t.first == door):
+		if t.any(t.k, []string{"线"}) > 0 {
+			return 0
+		}
+		return 0.3
+	case kind == village && t.first != bareUnit, kind == estate && (t.first == door || t.first == gate):
+		return 0.3
+	case kind == region && t.first == door, t.chain > 1 && kind != other:
+		return 0.3
+	case t.chain > 2:
+		return 0.1
+	case named && t.doors > 0:
+		return 0.15
+	case t.doors > 0:
+		return 0.05
+	case kind != other:
+		return 0.1
+	}
+	return 0
+}
+
+// context adds what stands before the address.
+func (h *head) context(m *match) {
+	w, i := h.w, m.start
+	switch {
+	case w.adjacent(i, addressLabels):
+		m.why |= labelBefore
+	case w.adjacent(i, addressVerbs) || w.adjacent(i, addressCues):
+		m.why |= cueBefore
+	}
+}
+
+// inside reports whether the head names a part of an institution.
+func (h *head) inside() bool {
+	for k := range h.end {
+		if h.any(k, insideWords) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// coarse takes an address without a number, and returns the place behind it. A label is enough for a row of names; behind a cue they
+// must go down to a road, a village or an estate; without either to a village below a town.
+func (h *head) coarse(m *match) int {
+	if h.end < 2 || !isHan(h.at(0)) {
+		return 0
+	}
+	h.context(m)
+	to, n := h.divisions(0, h.end)
+	kind := h.sort(h.last)
+	end := max(h.last, to)
+	switch {
+	case m.why&labelBefore != 0 && (n > 0 || kind != other):
+		m.form = 0.15
+		if !isHan(h.at(h.end)) {
+			end = h.end
+		}
+	case m.why&cueBefore != 0 && (kind == estate || n > 0 && end > to && kind != other):
+		m.form = 0.3
+	case n > 0 && kind == village && h.town(to):
+		m.form = 0.5
+	default:
+		return 0
+	}
+	return end
+}
+
+// town reports whether a name of a town ends behind place k of the head.
+func (h *head) town(k int) bool {
+	for k += 2; k < h.last; k++ {
+		if r := h.at(k); r == '镇' || r == '乡' || r == '鎮' || r == '鄉' || r == '道' && h.at(k-1) == '街' {
+			return true
+		}
+	}
+	return false
+}
+
+// ordinary reports whether an ordinary word begins at place k.
+func (h *head) ordinary(k, end int) bool {
+	return lexicon.Ordinary(h.r[k:end]) > 0
+}

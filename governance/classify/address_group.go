@@ -1,0 +1,194 @@
+package classify
+
+import "strings"
+
+// take adds what ends before place end.
+func (t *tail) take(end int, s unitSort) {
+	if t.groups == 0 {
+		t.first = s
+	}
+	t.groups++
+	if s == door {
+		t.doors++
+	}
+	t.k, t.last = end, s
+}
+
+// group takes the number at place k with what it counts. A number that counts nothing is taken where bare allows it.
+func (t *tail) group(bare bool) bool {
+	k := t.k
+	if end := t.lettered(k); end > 0 {
+		s := door
+		if strings.ContainsRune("区楼层馆", t.at(end-1)) && t.at(end-2) != '号' {
+			s = floor
+		}
+		t.take(end, s)
+		return true
+	}
+	if bare && isLetter(t.at(k)) {
+		from := k + 1
+		if t.at(from) == '-' {
+			from++
+		}
+		if end := t.digits(from); end-from >= 2 && end-from <= 4 && !isAlnum(t.at(end)) {
+			t.take(end, bareUnit)
+			return true
+		}
+		return false
+	}
+	end, ok := t.count(k)
+	if !ok {
+		return false
+	}
+	end, links := t.links(k, end)
+	if n, s := t.unit(end); n > 0 {
+		if s == gate && t.groups == 0 && t.any(end+n, notGate) > 0 && t.sort(t.end) != road {
+			return false
+		}
+		t.take(end+n, s)
+		t.chain = max(t.chain, links)
+		return true
+	}
+	switch {
+	case isAlnum(t.at(end)) && !t.blank(end), t.at(end) == '-', t.at(end) == '.' && isDigit(t.at(end+1)), t.at(end) == ':', t.at(end) == '%', !t.blank(end) && counted(t.at(end)):
+		return false
+	case links > 1:
+		t.take(end, bareUnit)
+		t.groups += links - 2
+		t.chain = links
+		if links > 2 {
+			t.doors++
+		}
+		return true
+	case !bare:
+		return false
+	case isNumeral(t.at(k)):
+		if end-k < 3 {
+			return false
+		}
+	case end-k < 2 || end-k > 5 || t.blank(k) && end-k < 3:
+		if t.last != bareUnit || end-k > 2 {
+			return false
+		}
+	}
+	t.take(end, bareUnit)
+	return true
+}
+
+// links returns the end of a row of numbers such as 3-2-501, whose first one stands in the places [k, end), and how many they are.
+func (t *tail) links(k, end int) (to, n int) {
+	size := end - k
+	to, n = end, 1
+	for n < 5 && (t.at(to) == '-' || t.at(to) == '之' && t.sort(t.end) != other) && size <= 3 && (n == 1 || size <= 2) {
+		next := to + 1
+		if isLetter(t.at(next)) && isDigit(t.at(next+1)) {
+			next++
+		}
+		last, ok := t.count(next)
+		if !ok || last-next > 5 {
+			break
+		}
+		size = last - next
+		to, n = last, n+1
+	}
+	if unit, _ := t.unit(to); n > 1 && unit == 0 && size < 3 && t.at(to-size-1) != '之' {
+		if n > 2 && t.end > 0 && size == 2 {
+			return to, n
+		}
+		return end, 1
+	}
+	return to, n
+}
+
+// more takes what may stand next, and reports whether anything did.
+func (t *tail) more(kind placeSort) bool {
+	if n := t.any(t.k, lastWords); n > 0 {
+		t.k += n
+		return true
+	}
+	if kind == village {
+		if n := t.any(t.k, houseWords); n > 0 {
+			t.k += n
+			return true
+		}
+	}
+	saved := *t
+	switch r := t.at(t.k); {
+	case r == ',' || r == '、':
+		t.k++
+		if t.group(false) && t.last == door {
+			return true
+		}
+	case r == '-' || r == '/':
+		t.k++
+		if t.group(true) {
+			return true
+		}
+	case r == '(':
+		for k := t.k + 1; k < t.k+12; k++ {
+			if c := t.at(k); c == ')' {
+				t.k = k + 1
+				if t.group(false) {
+					return true
+				}
+				break
+			} else if !isHan(c) && !isAlnum(c) {
+				break
+			}
+		}
+	case isDigit(r) || isLetter(r) || likeDigit(r) || isNumeral(r) || r == '#':
+		if t.group(true) || isHan(r) && t.name() {
+			return true
+		}
+	case isHan(r):
+		if t.lettered(t.k) > 0 || t.at(t.k+1) != edge && isDigit(t.at(t.k+1)) && strings.ContainsRune("甲乙丙丁附第", r) {
+			if t.group(true) {
+				return true
+			}
+		}
+		if t.name() {
+			return true
+		}
+	}
+	t.k, t.groups, t.doors, t.first, t.last, t.chain = saved.k, saved.groups, saved.doors, saved.first, saved.last, saved.chain
+	return false
+}
+
+// name takes the name of an estate or a building between two numbers, or behind the last one.
+func (t *tail) name() bool {
+	from := t.k
+	ended := 0
+	k := from
+	for ; k-from <= maxName; k++ {
+		r := t.at(k)
+		if k > from && t.blank(k) && !isDigit(r) {
+			break
+		}
+		if isDigit(r) || k > from && (t.spelt(k) || t.lettered(k) > 0) {
+			t.k = k
+			if t.group(ended == k) {
+				return true
+			}
+			break
+		}
+		if isLetter(r) && k > from {
+			continue
+		}
+		if !isHan(r) || t.stop(k) > 0 {
+			break
+		}
+		if t.table.of(r)&placeEnd != 0 && k > from {
+			ended = k + 1
+		}
+	}
+	t.k = from
+	if ended-from >= 3 && !t.blank(from) && t.sort(ended) == estate {
+		t.k = ended
+		return true
+	}
+	if r := t.at(k); t.last == gate && !t.blank(from) && k-from >= 2 && k-from <= 6 && !isHan(r) && !isAlnum(r) && !t.ordinary(from, k) {
+		t.k = k
+		return true
+	}
+	return false
+}

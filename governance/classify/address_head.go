@@ -1,0 +1,180 @@
+package classify
+
+import "github.com/sluice-project/sluice/governance/classify/lexicon"
+
+// head is the row of names that an address begins with.
+type head struct {
+	*route
+	table  *placeTable
+	end    int  // the place behind it
+	last   int  // the place behind its last name that ends as names do
+	number bool // a number follows
+	dead   int  // no address begins before this place; 0: not known
+}
+
+// scan reads names up to the first number, or to what no address holds.
+func (h *head) scan() {
+	for k := 0; k < maxHead; {
+		r := h.at(k)
+		switch {
+		case r == edge:
+			h.end = k
+			if !h.full {
+				h.dead = k
+			}
+			return
+		case h.blank(k) && k > h.last && !h.bridges(k):
+			h.end, h.dead = k, k
+			return
+		case isDigit(r) || r == '#':
+			h.end, h.number = k, true
+			return
+		case k-h.last >= maxName:
+			h.end = k
+			return
+		case isLetter(r):
+			if k == 0 || h.lettered(k) > 0 {
+				h.end, h.number = k, true
+				return
+			}
+			k++
+			continue
+		case !isHan(r):
+			if k > 0 && k == h.last && (r == '-' || r == '/' || r == ',') && isHan(h.at(k+1)) {
+				k++
+				h.last = k
+				continue
+			}
+			h.end, h.dead = k, k+1
+			return
+		}
+		if n := h.stop(k); n > 0 {
+			h.end, h.dead = k, k+n
+			return
+		}
+		if h.spelt(k) || h.lettered(k) > 0 {
+			h.end, h.number = k, true
+			return
+		}
+		if n := h.any(k, landmarks); n > 0 && k > 0 {
+			k += n
+			k += h.any(k, landmarkJoins)
+			h.last = k
+			continue
+		}
+		k++
+		if h.table.of(r)&placeEnd != 0 && k > h.last+1 {
+			h.last = k
+		}
+	}
+	h.end = maxHead
+}
+
+// landmarks stand between a place that everybody knows and the one that is meant.
+var (
+	landmarks     = []string{"对面", "斜对面", "后面", "旁边", "隔壁", "东门", "西门", "南门", "北门"} //nolint:gochecknoglobals // a constant table
+	landmarkJoins = []string{"那个", "的", "那边的"}                                      //nolint:gochecknoglobals // a constant table
+)
+
+// stop returns the length of the word at place k that no name holds, or 0.
+func (h *head) stop(k int) int {
+	r := h.at(k)
+	flags := h.table.of(r)
+	longest := 0
+	if flags&placeStop != 0 && (flags&placeExempt == 0 || h.any(k, h.table.exempts[r]) == 0) {
+		longest = 1
+	}
+	if flags&placeWord != 0 {
+		longest = max(longest, h.any(k, h.table.words[r]))
+	}
+	return longest
+}
+
+// bridges reports whether a name goes on behind the blanks before place k, as in texts that were read by a machine.
+func (h *head) bridges(k int) bool {
+	r := h.at(k)
+	if k-h.last == 1 || isDigit(r) || h.spelt(k) || h.table.of(r)&placeEnd != 0 {
+		return true
+	}
+	if n, _, _ := lexicon.Division(h.r[h.last:k]); n == k-h.last {
+		return true
+	}
+	next := h.at(k + 1)
+	return isHan(r) && (isDigit(next) || h.table.of(next)&placeEnd != 0)
+}
+
+// spelt reports whether a number in Chinese numerals with what it counts stands at place k.
+func (h *head) spelt(k int) bool {
+	if !isNumeral(h.at(k)) {
+		return false
+	}
+	end := h.numerals(k)
+	n, _ := h.unit(end)
+	return n > 0
+}
+
+// sort is what kind of name a head ends with.
+type placeSort uint8
+
+const (
+	other placeSort = iota
+	road
+	village
+	estate
+	region // a division or a town
+)
+
+// sort returns how the head ends before place end.
+func (h *head) sort(end int) placeSort {
+	for end > 2 && h.trails(h.at(end-1)) {
+		end--
+	}
+	if end < 2 || h.endsWith(0, end, noRoads) {
+		return other
+	}
+	before := h.at(end - 2)
+	switch h.at(end - 1) {
+	case '路', '街', '巷', '弄', '衖', '段', '条':
+		return road
+	case '道':
+		if before == '街' {
+			return region
+		}
+		return road
+	case '同':
+		if before == '胡' {
+			return road
+		}
+	case '村', '屯', '庄', '寨', '莊':
+		return village
+	case '查', '木':
+		if before == '嘎' || before == '苏' {
+			return village
+		}
+	case '组', '社', '委', '会':
+		return village
+	case '省', '市', '县', '旗', '盟', '镇', '乡', '縣', '鎮', '鄉':
+		return region
+	case '区', '區':
+		switch before {
+		case '小', '园', '社', '发', '新', '家', '宿', '院', '期':
+			return estate
+		}
+		return region
+	case '心':
+		return estate
+	}
+	if h.table.of(h.at(end-1))&placeEnd != 0 {
+		return estate
+	}
+	return other
+}
+
+// trails reports whether a rune may stand between a name and its number.
+func (h *head) trails(r rune) bool {
+	switch r {
+	case '甲', '乙', '丙', '丁', '附', '东', '西', '南', '北', '中', '第', '新', '旧', '临':
+		return true
+	}
+	return false
+}

@@ -1,0 +1,181 @@
+package classify
+
+import (
+	"strings"
+)
+
+// unitSort is what a number in an address counts.
+type unitSort uint8
+
+const (
+	noUnit   unitSort = iota
+	gate              // 号: a house on a road, a house in a village
+	door              // a building, a unit, a room: hardly anything but addresses has these
+	floor             // of floors and of much else
+	bareUnit          // nothing
+)
+
+// What numbers count. Longer ones are found first.
+var (
+	doorUnits = []string{ //nolint:gochecknoglobals // a constant table
+		"号楼", "號樓", "号院", "栋", "棟", "幢", "座", "单元", "單元", "室", "号厂房", "号仓库", "号公寓", "号房", "号铺", "号商铺", "号门面", "号门面房", "号别墅", "弄", "支弄", "号大院", "号宿舍", "号底商", "号库房",
+		"号车间", "房间", "包间", "包厢", "号家属院", "号家属楼", "号店铺", "号档口", "号摊位",
+	}
+	gateUnits  = []string{"号", "號"} //nolint:gochecknoglobals // a constant table
+	floorUnits = []string{          //nolint:gochecknoglobals // a constant table
+		"楼", "樓", "层", "層", "户", "房", "门", "组", "社", "队", "区", "區", "期", "排", "铺", "村民组", "村民小组", "小组", "大队", "生产队", "梯", "院", "巷", "条", "铺位", "街坊", "号门", "家", "档",
+	}
+	// Behind 号, these make it no house.
+	notGate = []string{"线", "文", "令", "机", "主变", "床", "窗", "井", "桥", "墩", "炉", "样", "馆", "公告", "台", "航站", "变压", "泵", "罐", "标", "字", "电梯", "通知", "柜", "车", "提案", "议案", "病", "手术", "汽", "前", "后", "起", "开", "会议", "检"} //nolint:gochecknoglobals // a constant table
+	// Behind a number of buildings, these make it an amount.
+	notDoor = []string{"建筑", "居民楼", "住宅", "高层", "别墅", "危房", "大楼", "房屋", "楼房", "城市", "大桥", "桥", "山", "水库", "电站", "变电", "岛", "塔", "寺", "矿", "站", "厅", "一厅", "二厅", "两厅", "1厅", "2厅", "教学", "宿舍楼"} //nolint:gochecknoglobals // a constant table
+	// Rooms of institutions.
+	notRoom = []string{"会议室", "诊室", "教室", "病房", "机房", "病床", "床", "窗口", "实验室", "柜台", "考场", "检查室", "手术室", "病区"} //nolint:gochecknoglobals // a constant table
+	// What may stand at the end of an address.
+	lastWords = []string{ //nolint:gochecknoglobals // a constant table
+		"东户", "西户", "中户", "南户", "北户", "左户", "右户", "东边户", "西边户", "中间户", "左手边", "右手边", "厂房", "仓库", "车间", "门面", "门面房", "商铺", "底商", "地下室", "后院", "左手", "右手", "东侧", "西侧", "东头", "西头", "阁楼", "后门",
+	}
+	houseWords = []string{"东头", "西头", "南头", "北头", "村口", "村头", "村尾", "村东", "村西", "村南", "村北", "路口", "桥头"} //nolint:gochecknoglobals // a constant table
+)
+
+func isNumeral(r rune) bool {
+	return strings.ContainsRune("一二三四五六七八九十百千零〇两幺", r)
+}
+
+// numerals returns the end of a number in Chinese numerals at place k.
+func (p *route) numerals(k int) int {
+	for n := 0; n < 7 && isNumeral(p.at(k)); n++ {
+		k++
+	}
+	return k
+}
+
+// likeDigit reports whether a rune is a letter that machines read for a digit.
+func likeDigit(r rune) bool { return r == 'O' || r == 'o' || r == 'l' || r == 'I' }
+
+// count returns the end of the number at place k, with a letter before or behind and what stands for another number of the same kind.
+func (p *route) count(k int) (end int, ok bool) {
+	if strings.ContainsRune("甲乙丙丁附第#", p.at(k)) {
+		k++
+	}
+	if isNumeral(p.at(k)) {
+		return p.numerals(k), true
+	}
+	from, digits := k, 0
+	for k-from < 6 {
+		r := p.at(k)
+		if p.blank(k) && k > from {
+			if n, _ := p.unit(p.digits(k)); n == 0 || !isDigit(r) {
+				break
+			}
+		}
+		if isDigit(r) {
+			digits++
+		} else if !likeDigit(r) {
+			break
+		}
+		k++
+	}
+	if k == from || digits == 0 && k-from > 1 || isDigit(p.at(k)) {
+		return k, false
+	}
+	if digits > 0 && isLetter(p.at(k)) && !isAlnum(p.at(k+1)) && !p.blank(k) {
+		k++
+	}
+	if digits == 0 {
+		n, _ := p.unit(k)
+		return k, n > 0 || p.at(k) == '-'
+	}
+	return k, true
+}
+
+// digits returns the end of the digits at place k.
+func (p *route) digits(k int) int {
+	for n := 0; n < 6 && isDigit(p.at(k)); n++ {
+		k++
+	}
+	return k
+}
+
+// lettered returns the end of a building that is named by a letter or a side, such as A座, or 0.
+func (p *route) lettered(k int) int {
+	r := p.at(k)
+	switch {
+	case isLetter(r):
+		for n := 0; n < 3 && isAlnum(p.at(k)); n++ {
+			k++
+		}
+		if n := p.any(k, []string{"座", "栋", "幢", "单元", "室", "号楼", "区", "塔", "楼", "层", "馆", "号"}); n > 0 {
+			return k + n
+		}
+	case strings.ContainsRune("甲乙丙丁东西南北中", r):
+		if n := p.any(k+1, []string{"座", "栋", "幢"}); n > 0 {
+			return k + 1 + n
+		}
+	}
+	return 0
+}
+
+// unit returns the length and sort of what stands behind a number at place k.
+func (p *route) unit(k int) (n int, s unitSort) {
+	if p.at(k) == '#' {
+		n = 1
+		if p.at(k+1) == '楼' {
+			n = 2
+		}
+		return n, door
+	}
+	if n = p.any(k, doorUnits); n > 0 {
+		if p.any(k+n, notDoor) > 0 && n == 1 {
+			return 0, noUnit
+		}
+		return n, door
+	}
+	if n = p.any(k, gateUnits); n > 0 {
+		if m := p.any(k, floorUnits); m > n {
+			return m, floor
+		}
+		return n, gate
+	}
+	if n = p.any(k, floorUnits); n > 0 {
+		return n, floor
+	}
+	return 0, noUnit
+}
+
+// tail is the numbers of an address and the names between them.
+type tail struct {
+	*head
+	k      int // the place behind what was taken
+	groups int
+	doors  int
+	first  unitSort
+	last   unitSort
+	chain  int // numbers of the longest row such as 3-2-501
+	room   bool
+}
+
+// fine takes an address that goes down to a number, and returns the place behind it.
+func (h *head) fine(m *match) int {
+	t := tail{head: h, k: h.end}
+	kind := h.sort(h.end)
+	if !t.group(kind == estate) {
+		h.dead = max(h.end, 1)
+		return 0
+	}
+	for t.more(kind) {
+	}
+	if h.any(t.k, notRoom) > 0 {
+		t.room = true
+	}
+	m.why |= fine
+	m.form = t.form(kind)
+	h.context(m)
+	if t.room || kind == other && h.inside() {
+		m.why |= ordinary
+	}
+	if n, _ := h.divisions(0, h.end); n > 0 {
+		m.why |= regionRight
+	}
+	return t.k
+}
