@@ -54,6 +54,11 @@ func (n *namer) find(first rank, bounded bool) (match, bool) {
 			return m, ok
 		}
 	}
+	if first&mayPart != 0 {
+		if m, ok := n.native(); ok && m.score() >= threshold || n.open {
+			return m, ok
+		}
+	}
 	if first&mayNick != 0 {
 		if m, ok := n.nick(); ok || n.open {
 			return m, ok
@@ -142,7 +147,8 @@ type hanRun struct {
 	blanks [6]bool // blanks stand before this one
 }
 
-// gather reads up to most Chinese characters from the start. A blank ends the row unless single characters stand apart, as in 张 三.
+// gather reads up to most Chinese characters from the start. Blanks end the row unless a name of single characters may stand apart, as in
+// 张 三, or a scanner has put one into the name.
 func (n *namer) gather(h *hanRun, most int) {
 	k := n.start
 	for h.n < most {
@@ -153,12 +159,17 @@ func (n *namer) gather(h *hanRun, most int) {
 			k++
 			continue
 		}
-		if r == ' ' && h.n <= 3 {
-			if next, ok := n.apart(h, k); ok {
-				k = next
-				h.blanks[h.n] = true
-				continue
+		if (r == ' ' || r == '\n') && h.n < 4 {
+			next := k + 1
+			for next < k+4 && n.cell(next) == ' ' {
+				next++
 			}
+			if n.open || !isHan(n.cell(next)) {
+				return
+			}
+			h.blanks[h.n] = true
+			k = next
+			continue
 		}
 		if r == unknown && h.n < 3 {
 			n.open = true
@@ -167,23 +178,40 @@ func (n *namer) gather(h *hanRun, most int) {
 	}
 }
 
-// apart reports whether the blanks at k stand between the parts of one name, and where the next part begins: each part is a single
-// character, or the surname stands apart from the given name behind a label.
-func (n *namer) apart(h *hanRun, k int) (next int, ok bool) {
-	if h.n > 1 && !h.blanks[h.n-1] && !(h.n == 2 && n.t.compound(h.r[0], h.r[1]) != 0) {
-		return 0, false
+// joined reports whether the blanks in the first total characters can be inside one name: no part of it reads as a name or a cue of its own.
+func (n *namer) joined(h *hanRun, size, total int) bool {
+	parts, wide := 1, false
+	for k := 1; k < total; k++ {
+		if h.blanks[k] {
+			parts++
+			wide = wide || h.at[k]-h.at[k-1] > 2
+		}
 	}
-	for next = k; next < k+4 && n.cell(next) == ' '; next++ {
+	if parts == 1 {
+		return true
 	}
-	if n.open || !isHan(n.w.at(next)) {
-		return 0, false
+	next := n.cell(h.at[total-1] + 1)
+	single := parts == total && !isHan(next)
+	left := n.left()
+	if wide && !single {
+		return false
 	}
-	size := 1
-	for size < 3 && isHan(n.cell(next+size)) {
-		size++
+	for k := 1; k < total; k++ {
+		if !h.blanks[k] {
+			continue
+		}
+		if n.t.given(h.r[k]) == 0 && !single {
+			return false
+		}
+		if _, c := n.t.behind(n, h.at[k]); c != 0 && !single || n.open {
+			return false
+		}
+		if k == total-1 && !single && (n.nameAt(h.at[k]) || isHan(next) && n.wordAt(h.at[k]) >= 2) {
+			return false
+		}
+		if k < total-1 && n.wordAt(h.at[k]) >= 2 && !n.t.isGiven(h, size, total) && !n.typicalPair(h, size) {
+			return false
+		}
 	}
-	if n.open || size > 2 || size == 2 && (h.n > 1 || !n.left().why.any(labelBefore) || n.t.surname(n.w.at(next)) >= tierUsual) {
-		return 0, false
-	}
-	return next, true
+	return single || left.bounded || left.why.any(labelBefore|titled|cueBefore)
 }

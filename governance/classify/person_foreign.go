@@ -28,12 +28,14 @@ func (n *namer) dotted(first rank) (match, bool) {
 		parts++
 	}
 	left := n.left()
-	if n.open || parts < 2 || first&mayTranscribe == 0 && !left.cued() && sure < total || sure*4 < total*3 && !left.why.any(labelBefore|titled) || sure*2 < total {
+	if n.open || parts < 2 || first&mayTranscribe == 0 && !left.cued() && sure < total || sure*3 < total*2 && !left.cued() || sure*2 < total {
 		return match{}, false
 	}
 	m := match{kind: kPerson, start: n.start, end: end, form: 0.4, why: left.why}
 	if sure == total {
 		m.why |= typical
+	} else {
+		m.form += 0.1
 	}
 	return m, true
 }

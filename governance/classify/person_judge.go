@@ -8,6 +8,9 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	for k := 1; k < total; k++ {
 		spaced = spaced || h.blanks[k]
 	}
+	if spaced && !n.joined(h, size, total) {
+		return candidate{}, false
+	}
 	left := n.left()
 	if low == 0 && !left.why.any(labelBefore|titled) {
 		return candidate{}, false
@@ -41,7 +44,7 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if left.weak && !right.strong && !(low >= 3 && tier >= tierUsual && (total-size == 2 || !n.wordy())) {
 		c.m.why &^= cueBefore
 	}
-	if (left.bounded || left.cued()) && right.bounded || spaced || left.bounded && right.quality >= 2 {
+	if (left.bounded || left.cued()) && right.bounded || left.bounded && right.quality >= 2 {
 		c.m.why |= bounded
 	}
 	if !left.cued() && !c.m.why.any(honorific) {

@@ -31,6 +31,9 @@ func (n *namer) lookLeft() (l leftSide) {
 	j, colon := n.skipLeft()
 	if j == i && isHan(before) {
 		l.crossed = n.crossed()
+	} else if j == i-1 && before == ' ' && i >= 2 && isHan(w.at(i-2)) {
+		pair := [2]rune{w.at(i - 2), w.at(i)}
+		l.crossed = lexicon.Ordinary(pair[:]) == 2
 	}
 	if j > 0 && isHan(w.at(j-1)) {
 		n.cueLeft(&l, j, j < i, colon)

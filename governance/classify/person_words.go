@@ -25,6 +25,7 @@ const (
 	mayNick            // 小, 老, 阿
 	mayTranscribe      // begins transcribed names
 	inTranscript       // stands in transcribed names
+	mayPart            // begins a part of Tibetan, Mongolian and other names
 	isWordy            // a surname that begins many words
 	isDistinct         // a surname that hardly begins a word
 	isThing            // a typical character of given names that is a noun of its own: 家, 国, 山
@@ -36,7 +37,7 @@ const (
 	isSuffix // 人, 员, 者: ends words for roles
 	isTitle  // behind a name
 	isAlone  // a title that stands behind a surname alone
-	isNext   // verbs and particles behind a name
+	isNext   // verbs and nameParticles behind a name
 	isRelation
 	isPlace // ends names of places and companies
 	goesOn  // longer words begin so
@@ -48,6 +49,7 @@ type tables struct {
 	left  map[uint64]rank // cues in front of a name, by the hash of their characters from the last to the first
 	right map[uint64]rank // cues behind
 	keys  map[string]bool // field names of names
+	parts map[uint64]rank // what names of some peoples are made of
 
 	spell     map[string]rank // words in Latin letters
 	syllables map[string]bool // of pinyin
@@ -81,7 +83,7 @@ func (t *tables) compound(a, b rune) int {
 	switch n, _ := lexicon.Surname(pair[:]); {
 	case n != 2:
 		return tierNone
-	case strings.Contains(rareCompounds, string(pair[:])):
+	case strings.Contains(nameRareCompound, string(pair[:])):
 		return tierRare
 	}
 	return tierCommon
