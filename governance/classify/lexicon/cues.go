@@ -9,6 +9,7 @@ import (
 // Cue is a set of the ways in which a word points at a person's name beside it.
 type Cue uint16
 
+// The kinds of cues.
 const (
 	Label       Cue = 1 << iota // before a name, a form's field or a role: 姓名 联系人 患者 被告人
 	TitleAfter                  // behind a name or surname: 先生 主任 法官 师傅

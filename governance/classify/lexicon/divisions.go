@@ -2,6 +2,7 @@ package lexicon
 
 import (
 	_ "embed" // the data files
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 // Level is the rank of an administrative division.
 type Level uint8
 
+// The levels, the highest first.
 const (
 	NoLevel    Level = iota
 	Province         // 省, 自治区, 直辖市, 特别行政区
@@ -56,9 +58,7 @@ func Division(text []rune) (n int, level Level, short bool) {
 		value >>= shortShift
 		short = true
 	}
-	for level = Province; value&(1<<level) == 0; level++ {
-	}
-	return n, level, short
+	return n, Level(bits.TrailingZeros16(value)), short
 }
 
 // divisionSuffixes are cut from a name, the longest first, to make its short form.

@@ -56,6 +56,11 @@ func TestGiven(t *testing.T) {
 	if n := GivenWord([]rune("建国说")); n != 2 {
 		t.Errorf("GivenWord(建国说) = %d", n)
 	}
+	for text, want := range map[string]int{"高峰": 2, "江涛来电": 2, "白雪": 2, "方法": 0, "周末": 0, "时间": 0, "": 0} {
+		if n := FullNameWord([]rune(text)); n != want {
+			t.Errorf("FullNameWord(%s) = %d", text, n)
+		}
+	}
 }
 
 func TestDivision(t *testing.T) {
@@ -147,7 +152,8 @@ func TestLongestMatchEqualsReference(t *testing.T) {
 		lookup func([]rune) int
 	}{
 		"Ordinary":  {ordinaryWords(), Ordinary},
-		"GivenWord": {strings.Fields(strings.Join(lines(givenWordText), " ")), GivenWord},
+		"GivenWord": {keyed(givenWordText, "given"), GivenWord},
+		"FullName":  {keyed(givenWordText, "full"), FullNameWord},
 		"Division":  {divisionNames(), func(text []rune) int { n, _, _ := Division(text); return n }},
 		"CueBehind": {slices.Concat(Cues(TitleAfter), Cues(Relation), Cues(Next)), func(text []rune) int { n, _ := CueBehind(text); return n }},
 	} {
@@ -200,8 +206,14 @@ func divisionNames() (names []string) {
 	return names
 }
 
-func lines(text string) []string {
-	return slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, "#") })
+// keyed collects the words of the sections with a key.
+func keyed(text, key string) (words []string) {
+	for _, s := range sections(text) {
+		if s.key == key {
+			words = append(words, s.words...)
+		}
+	}
+	return words
 }
 
 // TestData reads every file as it is written: sorted where it is sorted, nothing twice, and as much of it as the documentation says.
@@ -235,7 +247,8 @@ func TestData(t *testing.T) {
 	noneTwice(t, "divisions", sections(divisionText))
 	noneTwice(t, "given", runes(sections(givenText)))
 	noneTwice(t, "surnames", runes(slices.DeleteFunc(sections(surnameText), func(s section) bool { return s.key == "word" || s.key == "compound" })))
-	noneTwice(t, "givenwords", sections(givenWordText))
+	noneTwice(t, "givenwords", []section{{words: keyed(givenWordText, "given")}})
+	noneTwice(t, "full names", []section{{words: keyed(givenWordText, "full")}})
 	noneTwice(t, "bins", sections(binText))
 	for _, s := range sections(cueText) {
 		noneTwice(t, "cues "+s.key, []section{s})
@@ -287,6 +300,7 @@ func TestLookupsAllocateNothing(t *testing.T) {
 			BeginsWords(text[i])
 			Given(text[i])
 			GivenWord(text[i:])
+			FullNameWord(text[i:])
 			Ordinary(text[i:])
 			Division(text[i:])
 			CueBefore(text[:i])

@@ -2,6 +2,7 @@ package lexicon
 
 import (
 	_ "embed" // the data files
+	"slices"
 	"strings"
 	"sync"
 )
@@ -9,6 +10,7 @@ import (
 // Tier says how usual a surname or a character of a given name is.
 type Tier uint8
 
+// The tiers.
 const (
 	None   Tier = iota // not in the list
 	Rare               // seen now and then
@@ -127,22 +129,30 @@ func Given(r rune) Tier {
 	return Tier(loadNames().chars[i] >> givenShift & 0b11)
 }
 
-var loadGivenWords = sync.OnceValue(func() *trie { return newTrie(plainEntries(givenWordText)) })
+var loadGivenWords = sync.OnceValue(func() [2]*trie {
+	var entries [2][]entry
+	for _, s := range sections(givenWordText) {
+		i := slices.Index([]string{"given", "full"}, s.key)
+		if i < 0 {
+			malformed("givenwords.txt", s.key)
+		}
+		for _, w := range s.words {
+			entries[i] = append(entries[i], entry{[]rune(w), 1})
+		}
+	}
+	return [2]*trie{newTrie(entries[0]), newTrie(entries[1])}
+})
 
 // GivenWord returns the length of the longest ordinary word that text begins with and that is also borne as a given name (建国 光明 国庆),
 // or 0. Such a word behind a surname is no reason against a name, although Ordinary knows it.
 func GivenWord(text []rune) int {
-	n, _ := loadGivenWords().longest(text)
+	n, _ := loadGivenWords()[0].longest(text)
 	return n
 }
 
-// plainEntries makes an entry of every word of a data file without keys.
-func plainEntries(text string) []entry {
-	var entries []entry
-	for _, s := range sections(text) {
-		for _, w := range s.words {
-			entries = append(entries, entry{[]rune(w), 1})
-		}
-	}
-	return entries
+// FullNameWord returns the length of the longest ordinary word that text begins with and that people are called by surname and given
+// name (高峰 江涛 白雪), or 0. Without a cue it is the word; behind a label or before a title it may be the person.
+func FullNameWord(text []rune) int {
+	n, _ := loadGivenWords()[1].longest(text)
+	return n
 }
