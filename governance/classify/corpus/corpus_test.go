@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -67,11 +68,67 @@ func TestSpansFollowTheText(t *testing.T) {
 	}
 }
 
-// TestCleanAndNumeralsAreReadable: without noise values have their shape, and Chinese numerals read back are digits again.
+// TestSpansHoldTheValuesThatWerePutIn draws the values once more and compares them with what stands at the spans, as a reader would
+// who sees through the noise.
+func TestSpansHoldTheValuesThatWerePutIn(t *testing.T) {
+	see := func(s string) string {
+		s = numeral.Replace(s)
+		return strings.Map(func(r rune) rune {
+			switch {
+			case r > 0xff00 && r < 0xff5f:
+				r -= 0xfee0
+			case r == '。':
+				r = '.'
+			}
+			switch r {
+			case 'O':
+				return '0'
+			case 'l', 'I':
+				return '1'
+			case ' ', '\n', '\u3000':
+				return -1
+			}
+			return r
+		}, s)
+	}
+	source, err := Read(example(), "tune")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range source.frames {
+		for _, noise := range Noises() {
+			for n := range 20 {
+				d := f.document("tune", seed, noise, n)
+				i := 0
+				for _, p := range f.fill(newRandom(seed, "tune", f.family, f.line, noise, strconv.Itoa(n)), noise) {
+					if p.class == "" {
+						continue
+					}
+					s := d.Spans[i]
+					got := string([]rune(d.Text)[s.Start:s.End])
+					if s.Type != p.class || see(got) != see(p.text) {
+						t.Fatalf("%s: %s %q, put in was %s %q", d.ID, s.Type, got, p.class, p.text)
+					}
+					if s.WellFormed && noise != "fullwidth" && noise != "numerals" && got != p.text {
+						t.Fatalf("%s: %q is said to be well-formed, put in was %q", d.ID, got, p.text)
+					}
+					i++
+				}
+				if i != len(d.Spans) {
+					t.Fatalf("%s: %d values, %d spans", d.ID, i, len(d.Spans))
+				}
+			}
+		}
+	}
+}
+
+// numeral reads Chinese numerals as digits.
+var numeral = strings.NewReplacer(
+	"零", "0", "〇", "0", "洞", "0", "一", "1", "幺", "1", "壹", "1", "二", "2", "两", "2", "贰", "2", "三", "3", "叁", "3", "四", "4", "肆", "4",
+	"五", "5", "伍", "5", "六", "6", "陆", "6", "七", "7", "拐", "7", "柒", "7", "八", "8", "捌", "8", "九", "9", "勾", "9", "玖", "9")
+
+// TestNumeralsReadBack: Chinese numerals read back are digits again.
 func TestNumeralsReadBack(t *testing.T) {
-	back := strings.NewReplacer(
-		"零", "0", "〇", "0", "洞", "0", "一", "1", "幺", "1", "壹", "1", "二", "2", "两", "2", "贰", "2", "三", "3", "叁", "3", "四", "4", "肆", "4",
-		"五", "5", "伍", "5", "六", "6", "陆", "6", "七", "7", "拐", "7", "柒", "7", "八", "8", "捌", "8", "九", "9", "勾", "9", "玖", "9")
 	n := 0
 	for _, d := range build(t, example(), Minimums{PerClass: 200}).Documents {
 		if d.Noise() != "numerals" {
@@ -81,7 +138,7 @@ func TestNumeralsReadBack(t *testing.T) {
 			if s.Type != "imei" {
 				continue
 			}
-			v := back.Replace(string([]rune(d.Text)[s.Start:s.End]))
+			v := numeral.Replace(string([]rune(d.Text)[s.Start:s.End]))
 			if withLuhn(v[:14]) != v {
 				t.Errorf("%s: %q has another check digit", d.ID, v)
 			}

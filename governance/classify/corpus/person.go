@@ -39,7 +39,7 @@ func (s *scene) person() string {
 		return s.surname() + s.of("某", "某某", "某甲", "某乙", "某1", "某2")
 	case formal:
 	case (s.family == "hotline" || s.noise == "chat") && s.chance(12):
-		return s.of("小", "老", "阿") + s.chars(commonSurnames, 1)
+		return s.of("小", "老", "小", "老", "阿") + s.chars(commonSurnames, 1)
 	case s.chance(8):
 		return s.surname() + s.of("先生", "女士", "小姐", "老师", "师傅", "医生", "经理", "主任", "工", "总", "阿姨", "大爷")
 	}

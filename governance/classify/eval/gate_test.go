@@ -1,6 +1,9 @@
 package eval_test
 
 import (
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"testing"
 
@@ -27,6 +30,42 @@ func TestDetectorsReachTheGates(t *testing.T) {
 		report.Overall.High, report.Overall.Spans, report.Overall.Precision, report.Negatives.Touched, report.Negatives.Documents)
 	for _, f := range eval.Published().Check(report) {
 		t.Error(f.English)
+	}
+	compareWithBaseline(t, report)
+}
+
+// compareWithBaseline names what was found when the baseline was stored and is missed now. To store it: SLUICE_UPDATE=1.
+func compareWithBaseline(t *testing.T, report eval.Report) {
+	t.Helper()
+	const path = "testdata/gate.json"
+	if os.Getenv("SLUICE_UPDATE") != "" {
+		report.Throughput = eval.Throughput{} // differs from run to run
+		text, err := json.MarshalIndent(report, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, append(text, '\n'), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("there is no baseline yet")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	baseline, err := eval.ReadReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := report.Since(baseline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change.Worse() {
+		t.Errorf("missed now, found before: %q\nhard negatives touched now: %q", change.NewlyMissed, change.NewlyTouched)
 	}
 }
 
