@@ -58,8 +58,7 @@ func caseYear(w *window, i int) (end int, opened, closed bool, v verdict) {
 
 const (
 	caseLongest = 32 // cells between the year and 号
-	caseTypes   = "民刑行执商知赔破仲财诉申终初监再特督催辖保恢异复清司救惩更减假协他强调审认海"
-	caseMarks   = "民刑行执破赔仲知诉财监清申字认商保海辖特督催"
+	caseMarks   = "民刑行执破赔仲知诉财监清申字认商保海辖特督催司惩更减假协强审恢"
 )
 
 // courtCase finds the numbers of cases: （2024）京01刑初123号, with brackets of any kind or none and blanks anywhere.

@@ -65,8 +65,8 @@ func imsi(n *number) (match, verdict) {
 	return n.w.anchor(m, n.h)
 }
 
-// hexPairs reads up to most hexadecimal digits in groups of a size with one sign between them. A stray blank does not matter.
-func (w *window) hexGroups(i, size, groups int, sign rune) (end int, letters int, v verdict) {
+// hexGroups reads hexadecimal digits in groups of a size with one sign between them. A stray blank does not matter.
+func (w *window) hexGroups(i, size, groups int, sign rune) (end, letters int, v verdict) {
 	blanks := 0
 	hop := func() bool {
 		if isBlank(w.at(i)) && blanks == 0 {
@@ -80,7 +80,7 @@ func (w *window) hexGroups(i, size, groups int, sign rune) (end int, letters int
 			if !hop() {
 				return i, 0, open
 			}
-			if w.at(i) != sign {
+			if r := w.at(i); r != sign && (sign != '.' || r != '。') {
 				return i, g, no
 			}
 			i++
@@ -109,7 +109,12 @@ func (w *window) hexGroups(i, size, groups int, sign rune) (end int, letters int
 // without signs need a label.
 func mac(w *window, i int) (match, verdict) {
 	left := w.at(i - 1)
-	if isAlnum(left) || (left == ':' || left == '-' || left == '.') && isHex(w.at(i-2)) {
+	if isLetter(left) && lower(left) == 'c' { // MAC with its value right behind
+		if _, size := w.labelEnding(i, max(0, i-4)); size > 0 {
+			left = ' '
+		}
+	}
+	if isAlnum(left) || (left == ':' || left == '-' || left == '.') && w.hexGroupEnds(i-1) {
 		return match{}, no
 	}
 	for _, f := range []struct {
@@ -132,16 +137,25 @@ func mac(w *window, i int) (match, verdict) {
 				continue
 			}
 			m := match{kind: kMAC, start: i, end: end, form: 0.9}
-			if digits == 0 || f.size == 4 && digits < 2 {
+			if digits == 0 {
 				m.form = 0.3
-				if sign == ':' {
-					m.form = 0.5
-				}
+			}
+			if sign == ':' || f.size == 4 && digits == 1 {
+				m.form = max(m.form, 0.5)
 			}
 			return w.anchor(m, w.hints(i))
 		}
 	}
 	return match{}, no
+}
+
+// hexGroupEnds reports whether a group of hexadecimal digits, and no word, ends before cell i.
+func (w *window) hexGroupEnds(i int) bool {
+	k := i
+	for k > max(0, i-5) && isHex(w.cells[k-1].r) {
+		k--
+	}
+	return k < i && !isAlnum(w.at(k-1))
 }
 
 // bareMAC finds twelve hexadecimal digits behind a label.

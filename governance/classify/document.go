@@ -20,6 +20,17 @@ func (d *decision) codes(w *window, i int) {
 	if d.on.has(kPassport) && w.at(i) == 'P' {
 		d.ask(mrzNames(w, i))
 	}
+	for _, head := range []string{"vin", "passport", "hkid"} { // a label with its value right behind
+		if k, v := w.literal(i, head); v == open {
+			d.open = true
+			return
+		} else if v == yes && isAlnum(w.at(k)) {
+			d.codes(w, k)
+			if d.open {
+				return
+			}
+		}
+	}
 	c, v := gatherCode(w, i)
 	if v == open {
 		d.open = true
@@ -115,7 +126,12 @@ func passport(c *number) (match, verdict) {
 	if size == 0 {
 		return match{}, no
 	}
-	return c.w.anchor(match{kind: kPassport, start: c.at[0], end: c.end(size), form: 0.3}, c.h)
+	m := match{kind: kPassport, start: c.at[0], end: c.end(size), form: 0.3}
+	if left := c.at[0] - 1; c.w.at(left) == '<' || isBlank(c.w.at(left)) && c.w.at(left-1) == '<' {
+		m.why = cueBefore // behind the machine-readable name
+		return m, yes
+	}
+	return c.w.anchor(m, c.h)
 }
 
 // travelPermit finds permits to Hong Kong, Macau and Taiwan, and those of their people to the mainland.
@@ -129,7 +145,7 @@ func travelPermit(c *number) (match, verdict) {
 
 // taiwanPermit finds the old permits of Taiwan people, ten digits and a letter in brackets.
 func taiwanPermit(c *number) (match, verdict) {
-	if len(c.digit) < 10 || c.count(10) < 10 || len(c.digit) > 10 && !c.gap(10) {
+	if !c.form("9999999999") {
 		return match{}, no
 	}
 	end, sign, v := c.w.bracketed(c.end(10))
@@ -142,7 +158,7 @@ func taiwanPermit(c *number) (match, verdict) {
 // bracketed reads one letter or digit in brackets at cell i.
 func (w *window) bracketed(i int) (end int, sign rune, v verdict) {
 	step := func() rune {
-		if isBlank(w.at(i)) {
+		for n := 0; n < 2 && isBlank(w.at(i)); n++ {
 			i++
 		}
 		r := w.at(i)
@@ -241,7 +257,7 @@ func macauID(c *number) (match, verdict) {
 
 // taiwanID finds a letter, 1, 2, 8 or 9, seven digits and a check digit.
 func taiwanID(c *number) (match, verdict) {
-	if !c.form("A999999999") || strings.IndexByte("1289", c.digit[1]) < 0 {
+	if !c.form("A999999999") || strings.IndexByte("1289", byte('0'+c.value(1))) < 0 {
 		return match{}, no
 	}
 	const order = "ABCDEFGHJKLMNPQRSTUVXYWZIO" // their numbers begin at 10
@@ -272,7 +288,7 @@ func mrzNames(w *window, i int) (match, verdict) {
 			marks++
 		}
 	}
-	if end-i < 30 || end-i > 44 || marks < 2 || w.any(i, end, isDigit) {
+	if end-i < 15 || end-i > 44 || marks < 2 || w.any(i, end, isDigit) {
 		return match{}, no
 	}
 	return match{kind: kPassport, start: i, end: end, form: 0.8}, yes

@@ -46,16 +46,16 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 	{set(kSocialSecurity), "社保 社保卡 社会保障 医保 医保卡 医疗保险 参保号 社保号 医保号 医保编号 个人编号 人员编号 电脑号 电脑编号 医保电子凭证 凭证码 " +
 		"社会保障卡 社会保障号 社会保险 新农合 参合号 社会保障号码 医疗证号 social_security ssn medicare_no 社保卡号 医保卡号 社会保障卡号 电子凭证 医疗卡号 保险号 参保"},
 	{set(kMedicalRecord), "住院号 门诊号 病案号 病历号 检查号 就诊卡 就诊卡号 诊疗卡 诊疗卡号 床号 登记号 影像号 病理号 标本号 就诊号 体检号 急诊号 放射号 " +
-		"超声号 住院流水号 门诊流水号 检验号 患者编号 病人编号 患者id 病人id 患者号 病人号 诊断卡 就医卡 条码 条码号 住院登记号 住院编号 门诊编号 病案编号 病历编号 病历本 " +
+		"超声号 住院流水号 门诊流水号 检验号 患者编号 病人编号 患者id 病人id 患者号 病人号 诊断卡 就医卡 条码 条码号 check号 check_no 住院登记号 住院编号 门诊编号 病案编号 病历编号 病历本 " +
 		"住院证号 mrn medical_record medical_record_no patient_id patientid visit_no inpatient_no admission_no accession_no 送检号 检查单号 申请单号 化验单号 " +
 		"病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
 	{set(kUtilityAccount), "户号 用户号 用户编号 客户编号 电表号 表号 水表号 燃气表号 气表号 用电户号 缴费号 电表 水表 燃气表 资产号 表计 客户号 燃气 电费 " +
-		"水费 燃气费 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
+		"水费 user号 user_no 燃气费 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
 		"电表编号 水表编号 燃气号 供热号 meter_number 电费户 水费户 物联表 业务户号 用电客户 用水客户"},
 	{set(kBankCard, kBankAccount), "卡号 银行卡 银行卡号 储蓄卡 借记卡 信用卡 工资卡 card_no card_number 银行账户 收款卡 打款 银联卡 card bank_card 本人卡 转账 汇款 " +
 		"工行卡 建行卡 农行卡 中行卡 招行卡 卡片 card_num cardno 贷记卡 一卡通"},
 	{set(kBankAccount), "账号 帐号 账户 帐户 开户 开户行 开户银行 存折 对公 对公户 银行账号 收款账号 收款账户 打款账号 存单 户名 汇款账号 结算户 专户 基本户 一般户 " +
-		"account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
+		"销户 50k account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
 	{set(kUSCC), "信用代码 统一代码 税号 纳税人识别号 纳税人 税务登记 社会信用 机构代码 组织机构代码 社会统一 识别号 uscc tax_id tax_no credit_code 税务登记号 统一社会信用代码 企业代码"},
 	{set(kBusinessLicence), "执照 注册号 执照号 营业执照 工商 工商注册号 营业执照注册号 营业执照号 照号 工商登记 business_licence business_license license_no " +
 		"licence_no registration_no 执照注册号 工商号 营业执照编号"},
@@ -79,7 +79,7 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 	{0, "单号 编号 批号 批次 批次号 型号 版本 序号 序列号 货号 凭证 凭证号 发票 发票号 发票号码 合同 合同号 合同编号 金额 余额 时间 日期 税率 密码 验证码 房号 门牌 " +
 		"联行号 行号 股票代码 股票 基金代码 邮编 邮政编码 sku 物料号 物料 料号 图号 零件号 件号 产品编号 资产编号 机号 设备编号 项目编号 项目号 文号 流水 编码 条形码 " +
 		"ean isbn 标准号 国标 专利号 证书编号 库存 数量 产量 总量 合计 共计 总计 单价 价格 里程 容量 功率 电量 示数 读数 本月 上月 时间戳 timestamp time date version " +
-		"serial serial_no sn s/n p/n part_no model batch invoice invoice_no sha md5 hash commit uuid guid port 端口 进程 线程 pid 错误码 error_code code 代码 会员号 会员卡 " +
+		"商品条码 商品码 serial serial_no sn s/n p/n part_no model batch invoice invoice_no sha md5 hash commit uuid guid port 端口 进程 线程 pid 错误码 error_code code 代码 会员号 会员卡 " +
 		"会员卡号 门禁卡号 积分 工号 学号 准考证 准考证号 考号 座位 航班 车次 班次 期号 彩票 限额 收入 营收 成本 预算 报价 " +
 		"有效期 有效期至 截止 截至 到期 阅读量 播放量 点击 访问量 人数 户数 销量 短信 尾号 排队号 取件码 提货码 预约号 挂号 任务号 任务 规格 参数 公告 期限 保单 保单号 " +
 		"贷款合同号 借据号 交易时间 交易日期 申请时间 备案号 许可证号 icp备 批准文号 国药准字 学籍号 档案号 档案编号 卷宗号 产品编码 商品编码 资产 bug jira issue 需求 " +
@@ -95,7 +95,13 @@ func indexLabels() labels {
 	of := map[string]bits{}
 	for _, row := range labelWords {
 		for _, word := range strings.Fields(row.words) {
-			of[strings.ReplaceAll(word, "_", " ")] |= row.of
+			word = strings.ReplaceAll(word, "_", " ")
+			of[word] |= row.of
+			if last, _ := utf8.DecodeLastRuneInString(word); row.of != 0 && isHan(last) && !strings.ContainsRune("号码", last) {
+				of[word+"号"] |= row.of
+				of[word+"号码"] |= row.of
+				of[word+"编号"] |= row.of
+			}
 		}
 	}
 	l := labels{map[rune][]label{}, map[rune][]label{}}
@@ -143,6 +149,7 @@ func (w *window) hints(i int) hints {
 		}
 		r := w.cells[e-1].r
 		if isSentenceEnd(r) {
+			h.asked(w, e-1, least)
 			break
 		}
 		if isDigit(r) {
@@ -157,12 +164,22 @@ func (w *window) hints(i int) hints {
 	return h
 }
 
+// asked looks for a label at the end of the sentence before: 请报一下户号。来电人：3301….
+func (h *hints) asked(w *window, e, least int) {
+	for k := e; k > max(least, e-4) && !h.found; k-- {
+		if l, size := w.labelEnding(k, least); size > 0 {
+			h.found, h.of, h.tight = true, l.of, false
+			h.near |= l.of
+		}
+	}
+}
+
 // hop returns where the list begins that ends with the value at i: 123456、234567和345678 share one label.
 func (w *window) hop(i int) int {
 	least := max(0, i-listReach)
 	for e := i; ; {
 		k := e
-		for k > least && strings.ContainsRune("、和及与/", w.cells[k-1].r) {
+		for k > least && strings.ContainsRune("、和及与/变成了改为换至到→~或", w.cells[k-1].r) {
 			k--
 		}
 		if k == e {

@@ -41,7 +41,9 @@ var labelledForms = []labelledForm{ //nolint:gochecknoglobals // a constant tabl
 func (d *decision) labelled(n *number) {
 	w := n.w
 	if isLetter(w.at(n.at[0]-1)) && !n.wide {
-		return // the letters belong to it
+		if _, size := w.labelEnding(n.at[0], max(0, n.at[0]-labelReach)); size == 0 {
+			return // the letters belong to it
+		}
 	}
 	of, why := n.h.of, labelBefore
 	switch {
@@ -110,10 +112,9 @@ func (n *number) lettersFirst(k int) bool {
 
 // extent returns how many characters belong together: groups that a dash joins, and short groups that a blank joins, up to most.
 func (n *number) extent(most int) int {
-	k, group := 1, 1
+	k := 1
 	for ; k < len(n.digit); k++ {
 		if !n.gap(k) {
-			group++
 			continue
 		}
 		from, to := n.end(k), n.at[k]
@@ -122,13 +123,9 @@ func (n *number) extent(most int) int {
 		for next < len(n.digit) && !n.gap(next) {
 			next++
 		}
-		if next > most || to-from > 1 || !strings.ContainsRune("-/· \n_", sign) || n.foreign(k, next) {
+		if next > most || to-from > 2 || !strings.ContainsRune("-/· \n_", sign) || n.foreign(k, next) {
 			break
 		}
-		if isBlank(sign) && (group > 10 || next-k > 16) {
-			break
-		}
-		group = 1
 	}
 	return k
 }
@@ -145,7 +142,20 @@ func (n *number) foreign(k, next int) bool {
 	if next-k == 4 && (n.digit[k] == '2' && n.digit[k+1] == '0' || n.digit[k] == '1' && n.digit[k+1] == '9') && strings.ContainsRune("-/.年", after) {
 		return true
 	}
+	if next-k == 8 && validDate8(n.digit[k:next]) {
+		return true
+	}
 	return strings.ContainsRune(":：%"+units, after)
+}
+
+// validDate8 reports whether eight digits are a date of this century or the last.
+func validDate8(s []byte) bool {
+	for _, c := range s {
+		if c > '9' {
+			return false
+		}
+	}
+	return (s[0] == '2' && s[1] == '0' || s[0] == '1' && s[1] == '9') && validDate(string(s))
 }
 
 // units stand behind what is counted.
@@ -170,7 +180,10 @@ func (n *number) amount(k int) verdict {
 // date reports whether the first k characters are a date in digits.
 func (n *number) date(k int) bool {
 	s := n.digit[:k]
-	return (k == 8 || k == 12 || k == 14) && n.count(k) == k && (s[0] == '2' && s[1] == '0' || s[0] == '1' && s[1] == '9') && validDate(string(s[:8]))
+	if k > 4 && k <= 8 && n.gap(4) && n.count(4) == 4 && (s[0] == '2' && s[1] == '0' || s[0] == '1' && s[1] == '9') {
+		return true
+	}
+	return (k == 8 || k == 12 || k == 14) && n.count(k) == k && validDate8(s[:8])
 }
 
 // spelled finds a number in Chinese numerals that is too short for the normaliser, right behind a label.

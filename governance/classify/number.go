@@ -46,17 +46,15 @@ func gather(w *window, i int) (n number, v verdict) {
 			gap++
 		case r == '\n' && gap == 0 && lines == 0 && len(n.digit) > 0:
 			lines++
-			gap = 3
-		case misread(r) > 0 && gap == 0:
-			next := w.at(i + 1)
-			if next == unknown {
-				return n, open
-			}
-			if !isDigit(next) && (len(n.digit) < 4 || isAlnum(next)) {
-				return n, yes
+			gap++
+		case misread(r) > 0 && gap < 2:
+			v := w.standsForDigit(i, gap, len(n.digit))
+			if v != yes {
+				return n, when(v == open, open, yes)
 			}
 			n.digit = append(n.digit, misread(r))
 			n.at = append(n.at, i)
+			gap = 0
 		default:
 			return n, yes
 		}
@@ -64,7 +62,28 @@ func gather(w *window, i int) (n number, v verdict) {
 	return n, yes
 }
 
-// gatherCode reads letters and digits with a single separator between them. Two words in a row without a digit end it.
+// standsForDigit reports whether the letter at cell i, behind so many digits and a gap, is a misread digit: digits go on behind it, or
+// the number is long enough to end with it.
+func (w *window) standsForDigit(i, gap, digits int) verdict {
+	next, after := w.at(i+1), w.at(i+2)
+	switch {
+	case next == unknown:
+		return open
+	case isDigit(next):
+		return yes
+	case gap > 0 || digits < 2 || isAlnum(next):
+		return no
+	case digits >= 4:
+		return yes
+	case !isSeparator(next) && next != '\n':
+		return no
+	case after == unknown:
+		return open
+	}
+	return when(isDigit(after) || misread(after) > 0, yes, no)
+}
+
+// gatherCode reads letters and digits with a separator between them, or two. Two words in a row without a digit end it.
 func gatherCode(w *window, i int) (n number, v verdict) {
 	n.w, n.digit, n.at, n.wide = w, w.digit[:0], w.digitAt[:0], true
 	digits := 0
@@ -85,14 +104,13 @@ func gatherCode(w *window, i int) (n number, v verdict) {
 		if !strings.ContainsRune(" -\n·_/", r) || digits == 0 && len(n.digit) > 3 {
 			return n, yes
 		}
-		next := w.at(i + 1)
-		if next == unknown {
-			return n, open
-		}
-		if !isAlnum(next) {
-			return n, yes
-		}
 		i++
+		if isBlank(w.at(i)) || isBlank(w.at(i-1)) && w.at(i) == '/' {
+			i++
+		}
+		if next := w.at(i); !isAlnum(next) {
+			return n, when(next == unknown, open, yes)
+		}
 	}
 	return n, yes
 }
@@ -168,8 +186,8 @@ func (d *decision) numbers(w *window, i int) {
 		d.open = true
 		return
 	}
-	if !isDigit(w.at(i)) && (i > first || !isDigit(w.at(i+1))) {
-		d.open = d.open || i == first && w.at(i+1) == unknown
+	if !isDigit(w.at(i)) && (misread(w.at(i)) == 0 || !isDigit(w.at(i+1))) {
+		d.open = d.open || misread(w.at(i)) > 0 && w.at(i+1) == unknown
 		return
 	}
 	n, v := gather(w, i)

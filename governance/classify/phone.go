@@ -93,7 +93,7 @@ func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
 	}
 	if !usualShape(n.shape(from, to)) {
 		m.why |= unusual
-		return m, known && looseShape(n.shape(from, to)) && size == 11
+		return m, known && looseShape(n.shape(from, to)) && size == 11 && !n.w.any(n.at[from], m.end, func(r rune) bool { return r == '.' })
 	}
 	return m, true
 }

@@ -8,7 +8,8 @@ type coordinate struct {
 	degree float64 // its value
 	places int     // digits behind the point; 9 for minutes
 	mark   bool    // ° or a direction stands at it
-	word   bool    // 经度 or another word stands before it
+	han    bool    // the direction is a word: 北纬
+	word   byte    // the axis that 经度 or another word before it names
 	start  int
 	end    int
 }
@@ -61,9 +62,9 @@ func coordinates(w *window, i int) (match, verdict) {
 	}
 	m := match{kind: kCoordinates, start: first.start, end: first.end}
 	switch {
-	case first.places == 9 && first.mark && first.axis != 0, first.axis != 0 && first.mark && first.places >= 3:
+	case first.places == 9 && first.axis != 0, first.han && first.places >= 2:
 		m.form = 0.55
-	case first.axis != 0 && first.places >= 3, first.places >= 4, first.places == 9:
+	case first.axis != 0 && first.places >= 3, first.word != 0 && first.places >= 2, first.places >= 4, first.places == 9:
 		m.form = 0.15
 	default:
 		return match{}, no
@@ -89,9 +90,9 @@ func (w *window) coordinate(i int) (c coordinate, v verdict) {
 	if v == open {
 		return c, open
 	}
-	whole, end, v := w.digits(k, 3)
-	if v != yes || end == k || end-k > 3 {
-		return c, v & open
+	whole, end, v := w.degrees(k)
+	if v != yes {
+		return c, v
 	}
 	c.degree, k = float64(decimal(whole)), end
 	if r := w.at(k); r == unknown {
@@ -121,6 +122,28 @@ func (w *window) coordinate(i int) (c coordinate, v verdict) {
 	}
 	c.end = k
 	return c, yes
+}
+
+// degrees reads the digits before a point or a sign, over one stray blank.
+func (w *window) degrees(k int) (whole string, end int, v verdict) {
+	whole, end, v = w.digits(k, 3)
+	if v != yes || end == k || end-k > 3 {
+		return "", k, v & open
+	}
+	if !isBlank(w.at(end)) || end-k > 2 && isDigit(w.at(end+1)) {
+		return whole, end, when(w.at(end) == unknown, open, yes)
+	}
+	if r := w.at(end + 1); r == unknown || r == '°' || r == '.' {
+		return whole, end + 1, when(r == unknown, open, yes)
+	}
+	more, to, v := w.digits(end+1, 2)
+	if v == open || w.at(to) == unknown {
+		return "", k, open
+	}
+	if v == yes && len(whole)+len(more) <= 3 && strings.ContainsRune(".。°", w.at(to)) {
+		return whole + more, to, yes
+	}
+	return whole, end, yes
 }
 
 // digits reads up to most digits.
@@ -159,7 +182,7 @@ func (w *window) fraction(i int) (text string, end int, v verdict) {
 	if v == open || v == yes && w.at(to) == unknown {
 		return text, end, open
 	}
-	if v == yes && to > end+1 && len(more)+len(text) <= 6 && !strings.ContainsRune(".。°", w.at(to)) {
+	if v == yes && to > end+1 && len(more)+len(text) <= 6 && !strings.ContainsRune(".。", w.at(to)) {
 		return text + more, to, yes
 	}
 	return text, end, yes
@@ -184,6 +207,15 @@ func (w *window) minutes(k int, c *coordinate) (int, verdict) {
 		}
 		if v == no || end == from || len(text) > 2 {
 			return k, yes
+		}
+		if isBlank(w.at(end)) { // a stray blank
+			more, to, v := w.digits(end+1, 1)
+			if v == open || w.at(to) == unknown {
+				return k, open
+			}
+			if v == yes && len(text)+len(more) <= 2 && w.at(to) > 0 && strings.ContainsRune("′'’\"″”分秒`", w.at(to)) {
+				text, end = text+more, to
+			}
 		}
 		if r := w.at(end); r == '.' {
 			_, to, v := w.digits(end+1, 6)
@@ -229,15 +261,15 @@ func (w *window) direction(i int, c *coordinate) (int, verdict) {
 		if v == open {
 			return i, open
 		}
-		c.axis, c.mark = d.axis, true
+		c.axis, c.mark, c.han = d.axis, true, !d.sign
 		return k, yes
 	}
 	for _, l := range []struct {
 		words string
 		axis  byte
 	}{{"经度 lng lon longitude", 'E'}, {"纬度 lat latitude", 'N'}} {
-		if w.wordBefore(i, l.words) {
-			c.axis, c.word = l.axis, true
+		if c.word == 0 && w.wordBefore(i, l.words) {
+			c.word = l.axis
 		}
 	}
 	return i, yes
@@ -256,7 +288,7 @@ func (w *window) wordBefore(i int, words string) bool {
 			n--
 			k--
 		}
-		if n == 0 {
+		if n == 0 && (k == 0 || w.cells[k-1].r != '经') { // 经纬度 names both
 			return true
 		}
 	}

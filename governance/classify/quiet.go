@@ -31,6 +31,15 @@ func birthDate(w *window, i int) (match, verdict) {
 		return m, v
 	}
 	m.why = 0
+	if sex, after := w.at(end+1), w.at(end+2); (w.at(i-1) == '|' || w.at(i-2) == '|') && w.at(end) == '|' { // HL7
+		if sex == unknown || after == unknown {
+			return m, open
+		}
+		if (sex == 'M' || sex == 'F') && after == '|' {
+			m.why = labelBefore
+			return m, yes
+		}
+	}
 	k, v := w.while(end, 1, func(r rune) bool { return isBlank(r) || r == '(' })
 	if v == open || w.at(k) == unknown {
 		return m, open
@@ -143,10 +152,15 @@ func company(w *window, i int) (match, verdict) {
 	if left := w.at(i - 1); isHan(left) && !strings.ContainsRune(notInCompanies+"和跟：", left) {
 		return match{}, no
 	}
+	blanks := 0
 	for k := i; k < i+companyLongest; k++ {
 		r := w.at(k)
 		if r == unknown {
 			return match{}, open
+		}
+		if isBlank(r) && blanks == 0 && k > i {
+			blanks++
+			continue
 		}
 		if !isHan(r) && !isAlnum(r) && !strings.ContainsRune("()·&", r) || r < 0 || strings.ContainsRune(notInCompanies, r) {
 			return match{}, no
@@ -155,7 +169,7 @@ func company(w *window, i int) (match, verdict) {
 			continue
 		}
 		for _, word := range []string{"有限公司", "有限责任公司", "股份有限公司", "股份公司", "集团公司", "集团有限公司", "集团股份有限公司"} {
-			end, v := w.literal(k, word)
+			end, v := w.spaced(k, word)
 			if v == open {
 				return match{}, open
 			}
@@ -165,6 +179,24 @@ func company(w *window, i int) (match, verdict) {
 		}
 	}
 	return match{}, no
+}
+
+// spaced compares as literal does, over one stray blank.
+func (w *window) spaced(i int, text string) (end int, v verdict) {
+	blanks := 0
+	for n, want := range text {
+		if n > 0 && blanks == 0 && isBlank(w.at(i)) {
+			blanks++
+			i++
+		}
+		if got := w.at(i); got == unknown {
+			return i, open
+		} else if got != want {
+			return i, no
+		}
+		i++
+	}
+	return i, yes
 }
 
 // companyTail adds a branch: …有限公司北京分公司.

@@ -92,11 +92,11 @@ func foreignPermit(n *number) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if end == 0 || !validDate(body[6:14]) || !isProvinceCode(body[1:]) {
+	if end == 0 || !validDate(body[6:14]) {
 		return match{}, no
 	}
 	m := match{kind: kForeignPermit, start: n.at[0], end: end, form: 0.3, why: dateRight}
-	if residentCheck(body[:17]) == body[17] {
+	if residentCheck(body[:17]) == body[17] && isProvinceCode(body[1:]) {
 		m.why |= checkRight
 		return m, yes
 	}

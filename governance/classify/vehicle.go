@@ -2,7 +2,7 @@ package classify
 
 import "strings"
 
-const provinceSigns = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼"
+const provinceSigns = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼黔"
 
 func isProvince(r rune) bool { return r > 0x80 && strings.ContainsRune(provinceSigns, r) }
 
@@ -140,6 +140,9 @@ func newEnergy(body []byte) bool {
 		}
 	} else if body[0] > 'K' {
 		return false
+	}
+	if body[0] > '9' && (body[5] == 'D' || body[5] == 'F') {
+		rest = body[1:5]
 	}
 	for _, c := range rest {
 		if c > '9' {
