@@ -17,7 +17,7 @@ func isBase64(r rune) bool { return isAlnum(r) || r == '+' || r == '/' || r == '
 
 // encoded looks into a run of base64 that begins at cell i, or goes on there: where the decoded text has something, the run is masked from
 // here to the end of the piece. It is looked into one level deep. next is where the run is to be looked into again, 0 if it ends.
-func encoded(w *window, i int, on bits) (m match, next int, v verdict) {
+func encoded(w *window, i int, s *Set) (m match, next int, v verdict) {
 	end, v := w.while(i, pieceBase64, isBase64)
 	if v == open {
 		return m, 0, open
@@ -28,8 +28,10 @@ func encoded(w *window, i int, on bits) (m match, next int, v verdict) {
 	if end-i < leastBase64 {
 		return m, 0, no
 	}
-	for _, f := range (&Set{on: on, inner: true}).Find(decodeBase64(w.ascii(i, end))) {
-		if k := kindOf(f.Class); m.end == 0 || f.Score > m.score() {
+	inner := *s
+	inner.inner = true
+	for _, f := range inner.Find(decodeBase64(w.ascii(i, end))) {
+		if k, _ := s.kindOf(f.Class); m.end == 0 || f.Score > m.score() {
 			m = match{kind: k, start: i, end: end, form: f.Score}
 		}
 	}

@@ -32,8 +32,11 @@ type Finding struct {
 
 // Set is an immutable choice of detectors, safe for concurrent use.
 type Set struct {
-	on    bits
-	inner bool // inside base64, which is not looked into again
+	on      bits
+	inner   bool // inside base64, which is not looked into again
+	custom  []*defined
+	known   *words          // nil: nothing
+	allowed map[string]bool // canonical values that are left alone
 }
 
 // New returns a set that looks for the given classes, for all that are not quiet if none is given. Unknown classes are ignored.
@@ -49,17 +52,25 @@ func New(classes ...Class) *Set {
 
 // Only returns the subset of s for which keep holds.
 func (s *Set) Only(keep func(Class) bool) *Set {
-	out := &Set{inner: s.inner}
+	out := *s
+	out.on, out.custom = 0, nil
 	for n, t := range types {
 		if s.on.has(kind(n)) && keep(t.Class) {
 			out.on |= 1 << n
 		}
 	}
-	return out
+	for _, d := range s.custom { // numbers of kinds stay
+		kept := *d
+		kept.off = d.off || !keep(d.Class)
+		out.custom = append(out.custom, &kept)
+	}
+	return &out
 }
 
 // Empty reports whether the set looks for nothing.
-func (s *Set) Empty() bool { return s.on == 0 }
+func (s *Set) Empty() bool {
+	return s.on == 0 && !slices.ContainsFunc(s.custom, func(d *defined) bool { return !d.off })
+}
 
 // Find returns the findings of a text: ordered, apart from each other, inside the text, on rune boundaries.
 func (s *Set) Find(text string) []Finding {

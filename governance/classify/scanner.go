@@ -28,6 +28,7 @@ type Segment struct {
 
 // Scanner finds sensitive values in text that arrives in pieces. It belongs to one goroutine.
 type Scanner struct {
+	set  *Set
 	w    window
 	norm normaliser
 	on   bits
@@ -42,8 +43,10 @@ type Scanner struct {
 	runAt int     // cell where its next piece begins
 	block int     // cell behind the last PEM block; none begins inside another
 
-	inner bool // inside base64, which is not looked into again
-	again int  // cell where a long run of base64 is looked into again
+	again int   // cell where a long run of base64 is looked into again
+	until []int // cells up to which the last values of a tenant's classes go
+
+	machine machine
 
 	near  []match // candidates that scored too little; kept only to explain
 	tells bool
@@ -68,7 +71,7 @@ type run struct {
 }
 
 // Scanner returns a scanner at the beginning of a text.
-func (s *Set) Scanner() *Scanner { return &Scanner{on: s.on, inner: s.inner} }
+func (s *Set) Scanner() *Scanner { return &Scanner{set: s, on: s.on} }
 
 // Write takes the next piece of the text and returns what is decided now. Pieces may cut anywhere, also inside a rune.
 func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
@@ -76,7 +79,7 @@ func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
 func (s *Scanner) Close() []Segment {
 	out := s.advance("", true)
-	*s = Scanner{on: s.on, inner: s.inner, tells: s.tells, near: s.near}
+	*s = Scanner{set: s.set, on: s.on, tells: s.tells, near: s.near}
 	return out
 }
 
@@ -113,6 +116,9 @@ func (s *Scanner) scan() {
 		}
 		for _, m := range found {
 			s.add(m)
+			if m.kind >= kinds && m.why&listed == 0 {
+				s.until[m.kind-kinds] = m.end
+			}
 			if m.kind == kPerson {
 				s.w.named = span{m.start, m.end}
 			}
@@ -128,6 +134,9 @@ func (s *Scanner) scan() {
 }
 
 func (s *Scanner) add(m match) {
+	if s.leaves(m) {
+		return
+	}
 	i, _ := slices.BinarySearchFunc(s.found, m, func(a, b match) int { return cmp.Compare(a.start, b.start) })
 	s.found = slices.Insert(s.found, i, m)
 }
@@ -168,7 +177,7 @@ func (s *Scanner) release() []Segment {
 			out = append(out, Segment{Text: s.text(from, start), Start: from})
 		}
 		out = append(out, Segment{
-			Class: types[m.kind].Class, Text: s.text(start, end), Value: canonical(m.kind, s.w.cells[m.start:m.end]), Start: start, Score: m.score(),
+			Class: s.set.class(m.kind), Text: s.text(start, end), Value: canonical(m.kind, s.w.cells[m.start:m.end]), Start: start, Score: m.score(),
 		})
 		from = end
 		s.found = s.found[n:]
@@ -230,6 +239,9 @@ func (s *Scanner) forget(from, cut int) {
 	s.block -= drop
 	s.w.named = span{s.w.named.start - drop, s.w.named.end - drop}
 	s.again -= drop
+	for n := range s.until {
+		s.until[n] -= drop
+	}
 	s.w.quiet -= drop
 	for i := range s.found {
 		s.found[i].start -= drop
@@ -250,9 +262,10 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 	case d.on.has(kCourtCase) && strings.ContainsRune(openings, r):
 		d.ask(courtCase(w, i))
 	}
+	s.custom(&d, i)
 	again := 0
-	if !s.inner && isBase64(r) && (i == s.again && i > 0 || !isBase64(w.at(i-1))) {
-		m, next, v := encoded(w, i, s.on)
+	if !s.set.inner && isBase64(r) && (i == s.again && i > 0 || !isBase64(w.at(i-1))) {
+		m, next, v := encoded(w, i, s.set)
 		again = next
 		d.ask(m, v)
 	}

@@ -1,0 +1,271 @@
+package classify
+
+import (
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Custom is a class that a tenant defines: values of a pattern, or of a list.
+type Custom struct {
+	Class   Class  // lower-case letters, digits and underscores; none of ours
+	Tag     string // short name, which pseudonyms carry; 1 to 8 letters of any script
+	Pattern string // RE2; without one, Words
+	Words   []string
+	Check   string   // what the digits of a value must pass, one of [Checks]; "" for nothing
+	Context []string // one of these words must stand near: up to 16 characters before, 12 behind; none: anywhere
+}
+
+// Known is a value that the caller says is in the text: it is found wherever it stands.
+type Known struct {
+	Class Class
+	Value string
+}
+
+// The limits of what a tenant defines. They bound time and memory: a text costs at most maxLength steps a character for each pattern.
+const (
+	maxCustom   = 64    // classes of a set
+	maxProgram  = 2000  // instructions of a pattern
+	maxLength   = 128   // characters of a match
+	maxListed   = 20000 // of a list
+	maxContexts = 32
+)
+
+// Checks are the names of the checks that values of a custom class may have to pass.
+func Checks() []string { return []string{"luhn", "mod11_2", "mod97_10"} }
+
+// CustomError says what is wrong with the definition of a class. Field is the name of the part.
+type CustomError struct {
+	Field  string
+	Reason fault.Phrase
+}
+
+// Error implements error.
+func (e *CustomError) Error() string { return e.Field + ": " + e.Reason.String() }
+
+func wrong(field string, english, chinese string, args ...any) error {
+	return &CustomError{field, fault.Say(english, chinese, args...)}
+}
+
+// defined is a custom class, ready for use.
+type defined struct {
+	Custom
+
+	prog  *syntax.Prog // nil for a list
+	first []*syntax.Inst
+	ascii [2]uint64 // which characters of ASCII a match may begin with
+	words *words    // nil for a pattern
+	kind  kind
+	form  float64
+	off   bool // not looked for
+}
+
+// Define returns s with these classes beside its own. Errors are [*CustomError].
+func (s *Set) Define(classes []Custom) (*Set, error) {
+	out := *s
+	out.custom = slices.Clone(s.custom)
+	for _, c := range classes {
+		d, err := define(c)
+		if err != nil {
+			return nil, err
+		}
+		if len(out.custom) == maxCustom {
+			return nil, wrong("class", "at most %d classes may be defined", "自定义类别不能超过 %d 个", maxCustom)
+		}
+		if _, ok := out.TypeOf(c.Class); ok {
+			return nil, wrong("class", "there is a class of this name", "该类别名称已存在")
+		}
+		for _, t := range out.tags() {
+			if strings.HasPrefix(t, c.Tag) || strings.HasPrefix(c.Tag, t) {
+				return nil, wrong("tag", "must not begin like another tag, such as %s", "不能与其他标签（如 %s）开头相同", t)
+			}
+		}
+		d.kind = kinds + kind(len(out.custom))
+		out.custom = append(out.custom, d)
+	}
+	return &out, nil
+}
+
+func define(c Custom) (*defined, error) {
+	d := &defined{Custom: c, form: threshold}
+	name := string(c.Class)
+	if len(name) < 2 || len(name) > 40 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || name[0] < 'a' {
+		return nil, wrong("class", "must be 2 to 40 lower-case letters, digits and underscores, and begin with a letter", "须为 2 至 40 个小写字母、数字或下划线，且以字母开头")
+	}
+	if n := utf8.RuneCountInString(c.Tag); n < 1 || n > 8 || strings.ContainsFunc(c.Tag, func(r rune) bool { return !isHan(r) && !isAlnum(r) }) {
+		return nil, wrong("tag", "must be 1 to 8 Chinese characters, letters or digits", "须为 1 至 8 个汉字、字母或数字")
+	}
+	if c.Check != "" && !slices.Contains(Checks(), c.Check) {
+		return nil, wrong("check", "must be one of %s", "须为以下之一：%s", strings.Join(Checks(), ", "))
+	}
+	if len(c.Context) > maxContexts || slices.ContainsFunc(c.Context, func(w string) bool { n := utf8.RuneCountInString(w); return n < 1 || n > 12 }) {
+		return nil, wrong("context", "must be at most %d words of 1 to 12 characters", "不能超过 %d 个词，每个 1 至 12 个字符", maxContexts)
+	}
+	d.Context = nil
+	for _, w := range c.Context {
+		d.Context = append(d.Context, plainText(w))
+	}
+	if len(d.Context) > 0 {
+		d.form = 0.3
+	}
+	switch {
+	case (c.Pattern == "") == (len(c.Words) == 0):
+		return nil, wrong("pattern", "give a pattern or words, not both", "请指定 pattern 或 words 其中之一")
+	case c.Pattern == "":
+		if len(c.Words) > maxListed {
+			return nil, wrong("words", "must be at most %d", "不能超过 %d 个", maxListed)
+		}
+		d.words = &words{}
+		for _, w := range c.Words {
+			if !d.words.add(w, 0) {
+				return nil, wrong("words", "must each have 2 to %d characters", "每个须为 2 至 %d 个字符", maxLength)
+			}
+		}
+		return d, nil
+	}
+	return d, d.compile()
+}
+
+// compile makes the program of the pattern. Patterns run over normalised text: digits and letters are plain ones.
+func (d *defined) compile() error {
+	re, err := syntax.Parse(d.Pattern, syntax.Perl)
+	if err != nil {
+		return wrong("pattern", "is no RE2 expression", "不是合法的 RE2 表达式")
+	}
+	low, high := lengths(re)
+	if low < 2 || high > maxLength {
+		return wrong("pattern", "must match 2 to %d characters; write bounds such as {2,20} in place of * and +", "匹配长度须为 2 至 %d 个字符；请用 {2,20} 之类的上下界代替 * 和 +", maxLength)
+	}
+	if d.prog, err = syntax.Compile(re.Simplify()); err != nil || len(d.prog.Inst) > maxProgram {
+		return wrong("pattern", "is too large", "过于复杂")
+	}
+	m := machine{prog: d.prog}
+	m.reset()
+	m.follow(uint32(d.prog.Start), ^syntax.EmptyOp(0)) // whatever stands before
+	for _, pc := range m.live {
+		if in := &d.prog.Inst[pc]; in.Op != syntax.InstMatch {
+			d.first = append(d.first, in)
+		}
+	}
+	for r := range rune(128) {
+		if d.opens(r) {
+			d.ascii[r/64] |= 1 << (r % 64)
+		}
+	}
+	return nil
+}
+
+func (d *defined) opens(r rune) bool {
+	return slices.ContainsFunc(d.first, func(in *syntax.Inst) bool { return in.MatchRune(r) })
+}
+
+// lengths bounds what an expression matches, in characters.
+func lengths(re *syntax.Regexp) (low, high int) {
+	const most = 1 << 20
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune), len(re.Rune)
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return 1, 1
+	case syntax.OpCapture:
+		return lengths(re.Sub[0])
+	case syntax.OpStar, syntax.OpPlus:
+		low, _ = lengths(re.Sub[0])
+		if re.Op == syntax.OpStar {
+			low = 0
+		}
+		return low, most
+	case syntax.OpQuest:
+		_, high = lengths(re.Sub[0])
+		return 0, high
+	case syntax.OpRepeat:
+		low, high = lengths(re.Sub[0])
+		if re.Max < 0 {
+			return low * re.Min, most
+		}
+		return low * re.Min, min(high*re.Max, most)
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			l, h := lengths(sub)
+			low, high = low+l, min(high+h, most)
+		}
+		return low, high
+	case syntax.OpAlternate:
+		low = most
+		for _, sub := range re.Sub {
+			l, h := lengths(sub)
+			low, high = min(low, l), max(high, h)
+		}
+		return low, high
+	}
+	return 0, 0 // what matches nothing, or between two characters
+}
+
+// machine runs a program over cells, all alternatives at once, from one cell on.
+type machine struct {
+	prog *syntax.Prog
+	live []uint32 // instructions that wait for a character, or are a match
+	next []uint32
+	seen []bool // of follow
+}
+
+func (m *machine) reset() {
+	m.live, m.seen = m.live[:0], make([]bool, len(m.prog.Inst))
+}
+
+// follow adds what pc leads to without a character.
+func (m *machine) follow(pc uint32, flags syntax.EmptyOp) {
+	if m.seen[pc] {
+		return
+	}
+	m.seen[pc] = true
+	switch in := &m.prog.Inst[pc]; in.Op {
+	case syntax.InstAlt, syntax.InstAltMatch:
+		m.follow(in.Out, flags)
+		m.follow(in.Arg, flags)
+	case syntax.InstCapture, syntax.InstNop:
+		m.follow(in.Out, flags)
+	case syntax.InstEmptyWidth:
+		if syntax.EmptyOp(in.Arg)&^flags == 0 {
+			m.follow(in.Out, flags)
+		}
+	case syntax.InstFail:
+	default:
+		m.live = append(m.live, pc)
+	}
+}
+
+// longest returns the end of the longest match that begins at cell i, i itself if there is none.
+func (m *machine) longest(w *window, i int) (end int, v verdict) {
+	end = i
+	m.reset()
+	waiting := append(m.next[:0], uint32(m.prog.Start))
+	for k := i; ; k++ {
+		next := w.at(k)
+		if next == unknown {
+			return 0, open
+		}
+		flags := syntax.EmptyOpContext(max(w.at(k-1), edge), next)
+		m.live = m.live[:0]
+		clear(m.seen)
+		for _, pc := range waiting {
+			m.follow(pc, flags)
+		}
+		waiting = waiting[:0]
+		for _, pc := range m.live {
+			in := &m.prog.Inst[pc]
+			switch {
+			case in.Op == syntax.InstMatch:
+				end = k
+			case next != edge && in.MatchRune(next):
+				waiting = append(waiting, in.Out)
+			}
+		}
+		if len(waiting) == 0 {
+			return end, yes
+		}
+	}
+}
