@@ -38,8 +38,13 @@ var loadDivisions = sync.OnceValue(func() *trie {
 		bit := uint16(1) << level
 		for _, name := range s.words {
 			entries = append(entries, entry{[]rune(name), bit})
-			if short := shortName(name); short != "" {
-				entries = append(entries, entry{[]rune(short), bit << shortShift})
+			short := shortName(name)
+			if short == "" {
+				continue
+			}
+			entries = append(entries, entry{[]rune(short), bit << shortShift})
+			if suffix := autonomous(name); suffix != "" {
+				entries = append(entries, entry{[]rune(short + suffix), bit})
 			}
 		}
 	}
@@ -89,6 +94,16 @@ func shortName(name string) string {
 			return ""
 		}
 		return short
+	}
+	return ""
+}
+
+// autonomous returns the suffix by which an autonomous division is called in speech (恩施州, 长阳县), or "".
+func autonomous(name string) string {
+	for _, suffix := range []string{"州", "县", "旗"} {
+		if strings.HasSuffix(name, "自治"+suffix) {
+			return suffix
+		}
 	}
 	return ""
 }

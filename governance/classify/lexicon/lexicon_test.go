@@ -71,7 +71,8 @@ func TestDivision(t *testing.T) {
 	}{
 		"浙江省杭州市": {3, Province, false}, "杭州市西湖区": {3, Prefecture, false}, "西湖区文三路": {3, County, false}, "浙江": {2, Province, true},
 		"广西壮族自治区": {7, Province, false}, "广西南宁": {2, Province, true}, "恩施土家族苗族自治州": {10, Prefecture, false}, "新疆": {2, Province, true},
-		"北京市": {3, Province, false}, "内蒙古": {3, Province, true}, "巴音郭楞州": {4, Prefecture, true}, "萧山市": {3, County, false},
+		"北京市": {3, Province, false}, "内蒙古": {3, Province, true}, "巴音郭楞州": {5, Prefecture, false}, "巴音郭楞": {4, Prefecture, true}, "恩施州利川": {3, Prefecture, false},
+		"长阳县": {3, County, false}, "萧山市": {3, County, false},
 		"香港": {2, Province, true}, "浦东新区": {4, County, false}, "我们": {0, NoLevel, false}, "通县": {2, County, false}, "": {0, NoLevel, false},
 	} {
 		if n, level, short := Division([]rune(text)); n != want.n || level != want.level || short != want.short {
@@ -155,6 +156,15 @@ func TestLongestMatchEqualsReference(t *testing.T) {
 		"GivenWord": {keyed(givenWordText, "given"), GivenWord},
 		"FullName":  {keyed(givenWordText, "full"), FullNameWord},
 		"Division":  {divisionNames(), func(text []rune) int { n, _, _ := Division(text); return n }},
+		"CueBefore": {slices.Concat(Cues(Label), Cues(TitleBefore), Cues(Relation), Cues(Verb)), func(text []rune) int {
+			n := 0
+			for from := range text { // the longest cue that ends where some prefix ends and begins with text
+				if k, _ := CueBefore(text[:from+1]); k == from+1 {
+					n = k
+				}
+			}
+			return n
+		}},
 		"CueBehind": {slices.Concat(Cues(TitleAfter), Cues(Relation), Cues(Next)), func(text []rune) int { n, _ := CueBehind(text); return n }},
 	} {
 		set, longest := make(map[string]bool), 0
@@ -200,6 +210,9 @@ func divisionNames() (names []string) {
 			names = append(names, name)
 			if short := shortName(name); short != "" {
 				names = append(names, short)
+				if suffix := autonomous(name); suffix != "" {
+					names = append(names, short+suffix)
+				}
 			}
 		}
 	}
@@ -314,6 +327,37 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// FuzzLookups holds every lookup to the bounds of what it is given, and lengths to what the shorter text says as well.
+func FuzzLookups(f *testing.F) {
+	for _, seed := range []string{"", "欧阳娜娜说", "浙江省杭州市西湖区", "11010519491231002X", "6222021234567890123", "01088886666", "\xff\u200b余额", "Name", "𠮷野家"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		text := []rune(s)
+		surname := func(text []rune) int { n, _ := Surname(text); return n }
+		division := func(text []rune) int { n, _, _ := Division(text); return n }
+		behind := func(text []rune) int { n, _ := CueBehind(text); return n }
+		for i := range text {
+			for _, lookup := range []func([]rune) int{surname, GivenWord, FullNameWord, Ordinary, division, behind} {
+				n := lookup(text[i:])
+				if n < 0 || n > len(text)-i || lookup(text[i:i+n]) != n {
+					t.Fatalf("%d of %q", n, string(text[i:]))
+				}
+			}
+			if n, cue := CueBefore(text[:i]); n > i || (n == 0) != (cue == 0) {
+				t.Fatalf("%d, %d before %d in %q", n, cue, i, s)
+			}
+		}
+		Region(s)
+		ProvinceCode(s)
+		CardBank(s)
+		CardScheme(s)
+		if n, cities := AreaCode(s); n > len(s) || (n == 0) != (cities == "") {
+			t.Fatalf("AreaCode(%q) = %d, %q", s, n, cities)
+		}
+	})
 }
 
 func BenchmarkProse(b *testing.B) {

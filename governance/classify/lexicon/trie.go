@@ -66,53 +66,34 @@ func newTrie(entries []entry) *trie {
 }
 
 // longest returns the length and value of the longest entry that text begins with, or zeros.
-func (t *trie) longest(text []rune) (n int, value uint16) {
-	if len(text) == 0 {
-		return 0, 0
-	}
-	at := t.root(text[0])
-	if at < 0 {
-		return 0, 0
-	}
-	for i := 1; ; i++ {
-		here := t.nodes[at]
-		if here.value != 0 {
-			n, value = i, here.value
-		}
-		if i == len(text) || here.count == 0 {
-			return n, value
-		}
-		kid := find(t.nodes[here.kids:here.kids+uint32(here.count)], text[i])
-		if kid < 0 {
-			return n, value
-		}
-		at = int(here.kids) + kid
-	}
-}
+func (t *trie) longest(text []rune) (n int, value uint16) { return t.match(text, 0, 1) }
 
 // longestBack is longest for a trie of reversed words: it reads text from its end.
-func (t *trie) longestBack(text []rune) (n int, value uint16) {
+func (t *trie) longestBack(text []rune) (n int, value uint16) { return t.match(text, len(text)-1, -1) }
+
+// match follows text from one of its ends towards the other.
+func (t *trie) match(text []rune, at, step int) (n int, value uint16) {
 	if len(text) == 0 {
 		return 0, 0
 	}
-	at := t.root(text[len(text)-1])
-	if at < 0 {
-		return 0, 0
-	}
-	for i := 1; ; i++ {
-		here := t.nodes[at]
+	place := t.root(text[at])
+	for i := 1; place >= 0; i++ {
+		here := t.nodes[place]
 		if here.value != 0 {
 			n, value = i, here.value
 		}
 		if i == len(text) || here.count == 0 {
-			return n, value
+			break
 		}
-		kid := find(t.nodes[here.kids:here.kids+uint32(here.count)], text[len(text)-1-i])
+		at += step
+		place = int(here.kids)
+		kid := find(t.nodes[place:place+int(here.count)], text[at])
 		if kid < 0 {
-			return n, value
+			break
 		}
-		at = int(here.kids) + kid
+		place += kid
 	}
+	return n, value
 }
 
 // root returns the node of a first rune, or -1.
