@@ -76,6 +76,8 @@ type scan struct {
 	out        *bufio.Writer
 	show       func(done, total int)
 
+	batch        []waiting
+	batched      int   // bytes of it
 	read, total  int64 // bytes
 	texts        int
 	findings, in map[classify.Class]int // values, and texts that hold them
@@ -119,12 +121,9 @@ func (s *scan) run(ctx context.Context, paths []string) error {
 	if s.total > 0 {
 		s.show = s.app.progress("MB", "MB")
 	}
-	err := s.files(ctx, paths)
+	err := errors.Join(s.files(ctx, paths), s.flush(), s.out.Flush()) // what was found before a failure is printed, too
 	if s.show != nil {
 		s.show(1, 1)
-	}
-	if flushErr := s.out.Flush(); err == nil {
-		err = flushErr
 	}
 	if err != nil {
 		return interrupted(err)

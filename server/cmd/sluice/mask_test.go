@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -130,6 +131,25 @@ func TestMaskScanBoundsMemory(t *testing.T) {
 		all, err = scanOf(format, over)
 		if err == nil || !strings.Contains(err.Error(), "stdin:1: ") || len(all) != 1 || !strings.HasPrefix(all[0].Masked, "好") {
 			t.Errorf("%s: %v: %+v", format, err, all)
+		}
+	}
+}
+
+// TestMaskScanKeepsTheOrder: texts are scanned side by side and come out as they came in.
+func TestMaskScanKeepsTheOrder(t *testing.T) {
+	var in strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&in, `{"id":%d,"text":"%s1380013%04d"}`+"\n", i, strings.Repeat("很长的话。", i%400), i)
+	}
+	r := runCommand(t.Context(), nil, in.String(), "mask", "scan", "--types", "cn_mobile")
+	r.wants(t, exitOK)
+	all := scanned(t, r.out)
+	if len(all) != 3000 {
+		t.Fatal(len(all))
+	}
+	for i, s := range all {
+		if string(s.ID) != fmt.Sprint(i) || len(s.Findings) != 1 || !strings.HasSuffix(s.Masked, fmt.Sprintf("138****%04d", i)) {
+			t.Fatalf("%d: %+v", i, s.Findings)
 		}
 	}
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,9 +30,63 @@ type scannedFinding struct {
 	Score float64        `json:"score"`
 }
 
-// text scans one text.
+// batchBytes is how much text is scanned at a time, side by side on all processors.
+const batchBytes = 4 << 20
+
+// waiting is a text that was read and not yet scanned.
+type waiting struct {
+	id   json.RawMessage
+	text string
+}
+
+// text takes a text to scan.
 func (s *scan) text(id json.RawMessage, text string) error {
-	found := s.set.Find(text)
+	s.batch = append(s.batch, waiting{id, text})
+	if s.batched += len(text); s.batched < batchBytes {
+		return nil
+	}
+	return s.flush()
+}
+
+// flush scans the texts that wait and writes what was found, in their order.
+func (s *scan) flush() error {
+	found := make([][]classify.Finding, len(s.batch))
+	lines := make([][]byte, len(s.batch))
+	errs := make([]error, len(s.batch))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(s.batch)) {
+		workers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(s.batch) {
+					return
+				}
+				found[i] = s.set.Find(s.batch[i].text)
+				if !s.onlyCounts {
+					lines[i], errs[i] = s.batch[i].line(found[i])
+				}
+			}
+		})
+	}
+	workers.Wait()
+	for i := range s.batch {
+		s.count(found[i])
+		if errs[i] != nil {
+			return errs[i]
+		}
+		if _, err := s.out.Write(lines[i]); err != nil {
+			return err
+		}
+	}
+	s.batch, s.batched = s.batch[:0], 0
+	if s.show != nil && s.total > s.read {
+		s.show(int(s.read/1e6), int(s.total/1e6)+1)
+	}
+	return nil
+}
+
+func (s *scan) count(found []classify.Finding) {
 	s.texts++
 	here := map[classify.Class]bool{}
 	for _, f := range found {
@@ -38,28 +96,27 @@ func (s *scan) text(id json.RawMessage, text string) error {
 			s.in[f.Class]++
 		}
 	}
-	if s.show != nil && s.total > s.read {
-		s.show(int(s.read/1e6), int(s.total/1e6)+1)
-	}
-	if s.onlyCounts {
-		return nil
-	}
-	out := scannedText{ID: id, Findings: make([]scannedFinding, 0, len(found))}
+}
+
+// line is what is printed for a text.
+func (w waiting) line(found []classify.Finding) ([]byte, error) {
+	out := scannedText{ID: w.id, Findings: make([]scannedFinding, 0, len(found))}
 	masked, last, runes := strings.Builder{}, 0, 0
 	for _, f := range found {
-		masked.WriteString(text[last:f.Start])
-		runes += utf8.RuneCountInString(text[last:f.Start])
-		value := text[f.Start:f.End]
-		length := utf8.RuneCountInString(value)
-		out.Findings = append(out.Findings, scannedFinding{Start: runes, End: runes + length, Type: f.Class, Score: f.Score})
+		between, value := w.text[last:f.Start], w.text[f.Start:f.End]
+		masked.WriteString(between)
+		start := runes + utf8.RuneCountInString(between)
+		runes, last = start+utf8.RuneCountInString(value), f.End
+		out.Findings = append(out.Findings, scannedFinding{Start: start, End: runes, Type: f.Class, Score: f.Score})
 		masked.WriteString(hidden(f.Class, value))
-		last, runes = f.End, runes+length
 	}
-	masked.WriteString(text[last:])
+	masked.WriteString(w.text[last:])
 	out.Masked = masked.String()
-	enc := json.NewEncoder(s.out)
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(out)
+	err := enc.Encode(out)
+	return line.Bytes(), err
 }
 
 // hidden returns what stands for a value: of numbers that people know by their ends a part, of all else a label.
