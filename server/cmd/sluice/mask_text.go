@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/governance/classify"
-	"github.com/sluice-project/sluice/governance/mask"
 )
 
 // scannedText is what is printed for a text.
@@ -134,7 +133,7 @@ func hidden(c classify.Class, value string) string {
 	case classify.Plate:
 		head, tail = 2, 1
 	default:
-		return mask.Redacted(c)
+		return label(c)
 	}
 	signs := 0 // marks and blanks between them are no part of the number
 	for _, r := range value {
@@ -143,7 +142,7 @@ func hidden(c classify.Class, value string) string {
 		}
 	}
 	if signs < head+tail+4 { // too much of it would show
-		return mask.Redacted(c)
+		return label(c)
 	}
 	out, n := strings.Builder{}, 0
 	for _, r := range value {
@@ -157,6 +156,15 @@ func hidden(c classify.Class, value string) string {
 		out.WriteRune(r)
 	}
 	return out.String()
+}
+
+// label is what the gateway writes for a value that must not be shown.
+func label(c classify.Class) string {
+	tag := string(c)
+	if t, ok := classify.TypeOf(c); ok {
+		tag = t.Tag
+	}
+	return "〔已屏蔽:" + tag + "〕"
 }
 
 func sign(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
