@@ -15,7 +15,14 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if low == 0 && !left.why.any(labelBefore|titled) {
 		return candidate{}, false
 	}
-	word := n.wordAt(n.start)
+	fixed, label := n.fixedAt()
+	if fixed >= total && (label || !left.why.any(labelBefore)) {
+		return candidate{}, false
+	}
+	word := max(n.wordAt(n.start), fixed)
+	if !left.why.any(labelBefore|titled) && n.never(h, size, total) {
+		return candidate{}, false
+	}
 	if n.open || word >= 2 && word != total && !left.cued() && low < 3 {
 		return candidate{}, false
 	}
@@ -41,28 +48,40 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if n.open {
 		return candidate{}, false
 	}
-	if left.weak && !right.strong && !(low >= 3 && tier >= tierUsual && (total-size == 2 || !n.wordy())) {
+	if left.weak && !right.strong && !(low >= 3 && right.quality >= 2 && tier >= tierUsual && (total-size == 2 || !n.wordy())) {
 		c.m.why &^= cueBefore
 	}
-	if (left.bounded || left.cued()) && right.bounded || left.bounded && right.quality >= 2 {
+	sure := total-size == 2 && low >= 3 && (tier == tierCommon || n.distinct())
+	if (left.bounded || left.cued() || left.weak || sure) && right.bounded || (left.bounded || left.weak && low >= 3) && right.quality >= 2 {
 		c.m.why |= bounded
 	}
 	if !left.cued() && !c.m.why.any(honorific) {
 		// Without a cue on the left, a name stands where a word ends and another begins.
-		sure := left.bounded && total-size == 2 && low >= 3 && tier == tierCommon
-		if !left.bounded && left.crossed || right.quality == 0 && !right.bounded && !sure {
+		if !left.bounded && left.crossed || right.quality == 0 && !right.bounded && !(sure && left.bounded) {
 			return candidate{}, false
 		}
-		if tier == tierWord && !(left.bounded && (right.bounded || right.strong)) {
+		if tier == tierWord {
+			if !left.bounded || !right.bounded && !right.strong || low < 3 || total-size == 1 || n.t.first(h.r[0])&isBorne == 0 {
+				return candidate{}, false
+			}
+			c.m.form = 0.25
+		}
+		if !left.bounded && (tier < tierUsual || low < 3 && !(low == 2 && n.distinct())) {
 			return candidate{}, false
 		}
-		if !left.bounded && !right.strong && !(tier >= tierCommon && low >= 3) {
+		if !left.bounded && !right.strong && (tier < tierCommon && !n.distinct() || total-size == 1 && n.wordy()) {
 			return candidate{}, false
 		}
 	} else if left.crossed && !left.why.any(labelBefore) {
 		against = true
 	}
+	if tier < tierUsual && left.weak && !left.why.any(labelBefore|titled) {
+		return candidate{}, false
+	}
 	if tier == tierWord && !left.delimited && (low < 3 || right.quality < 2) {
+		against = true
+	}
+	if !left.why.any(labelBefore|titled|honorific) && !right.strong && total-size == 2 && n.t.first(h.r[total-1])&isPlaceTail != 0 {
 		against = true
 	}
 	if against {
@@ -91,7 +110,7 @@ func (n *namer) formOf(tier, size, total int) float64 {
 	}
 	switch {
 	case size == 1 && tier >= tierUsual && n.wordy():
-		form -= 0.1
+		form -= 0.05 * float64(3-(total-size))
 	case size == 1 && n.distinct():
 		form += 0.05
 	}
@@ -136,7 +155,7 @@ func (n *namer) givenTier(h *hanRun, size, total int) (low int, double bool) {
 // against reports whether ordinary words speak against the name: one that is the name or begins it, one that is its given name and
 // is not borne as one, or one that begins inside and goes on behind it.
 func (n *namer) against(h *hanRun, size, total, word int, double bool, right rightSide) bool {
-	given := n.t.isGiven(h, size, total) || double || total-size == 2 && n.left().cued() && n.typicalPair(h, size)
+	given := n.t.isGiven(h, size, total) || double || total-size == 2 && (n.left().cued() || right.strong) && n.typicalPair(h, size)
 	if word >= total || word > size && !(given && total-size == 2) {
 		return true
 	}
@@ -148,6 +167,16 @@ func (n *namer) against(h *hanRun, size, total, word int, double bool, right rig
 			return false
 		}
 		if x := n.wordAt(h.at[k]); x >= 2 && k+x > total && !right.strong {
+			return true
+		}
+	}
+	return false
+}
+
+// never reports whether a character of the given name hardly stands in one.
+func (n *namer) never(h *hanRun, size, total int) bool {
+	for k := size; k < total; k++ {
+		if n.t.first(h.r[k])&isNever != 0 {
 			return true
 		}
 	}

@@ -205,7 +205,7 @@ func stopWords(n *namer, words []pinyinWord) (count int) {
 		for k := p.start; k < p.end; k++ {
 			b[k-p.start] = byte(lower(n.w.cells[k].r))
 		}
-		if strings.Contains(" all sir madam team customer customers user users client guest everyone folks there friend friends colleague colleagues admin root test null none system id card no passport phone tel email account address name bank the and or app api vip hr it ceo cfo cto ok please update thanks support service manager director officer company ltd inc co group center centre department office ", " "+string(b[:p.end-p.start])+" ") {
+		if strings.Contains(" all mr ms mrs dear miss sir madam team customer customers user users client guest everyone folks there friend friends colleague colleagues admin root test null none system id card no passport phone tel email account address name bank the and or app api vip hr it ceo cfo cto ok please update thanks support service manager director officer company ltd inc co group center centre department office ", " "+string(b[:p.end-p.start])+" ") {
 			count++
 		}
 	}

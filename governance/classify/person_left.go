@@ -63,6 +63,7 @@ func (n *namer) neighbour(l *leftSide) {
 	}
 	if w.named.end == n.start {
 		l.why |= cueBefore
+		l.weak = true
 	}
 }
 
@@ -101,6 +102,10 @@ func (n *namer) cueLeft(l *leftSide, j int, apart, colon bool) {
 		l.strong = c&isStrong != 0
 	case c&isRole != 0 && (colon || !apart || n.w.at(j) == ' ' || n.w.at(j) == '(' || n.w.at(j) == '“' || n.w.at(j) == ')'):
 		l.why |= titled
+	case !apart && (n.w.at(j-1) == '号' || n.w.at(j-1) == '床') && isDigit(n.w.at(j-2)):
+		l.why |= cueBefore
+		l.crossed = false
+		return
 	case c&isWeak != 0 && !apart:
 		l.why |= cueBefore
 		l.weak = true
@@ -127,6 +132,15 @@ func (n *namer) crossed() bool {
 		}
 	}
 	return false
+}
+
+// fixedAt returns the length of the fixed term or label at the start, or 0.
+func (n *namer) fixedAt() (size int, label bool) {
+	size, c := n.t.longest(n.t.fixed, n, n.start)
+	if c == 0 || size < 2 {
+		return 0, false
+	}
+	return size, c&isLabel != 0
 }
 
 // wordAt returns the length of the longest ordinary word of up to four characters that begins at k, or 0.

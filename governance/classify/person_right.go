@@ -1,5 +1,7 @@
 package classify
 
+import "github.com/sluice-project/sluice/governance/classify/lexicon"
+
 // rightSide is what stands behind a candidate.
 type rightSide struct {
 	why     evidence
@@ -19,6 +21,12 @@ func (n *namer) right(e int) (s rightSide) {
 		n.rightHan(&s, e)
 	case r == ' ':
 		s.bounded, s.quality = true, 3
+		if next := n.cell(e + 1); isHan(next) && n.w.cells[e-1].r != ' ' {
+			pair := [2]rune{n.w.cells[e-1].r, next}
+			if lexicon.Ordinary(pair[:]) == 2 { // a scanner's blank inside a word
+				s.bounded, s.quality = false, 0
+			}
+		}
 		k := e + 1
 		for k < e+3 && n.cell(k) == ' ' {
 			k++
@@ -45,13 +53,17 @@ func (n *namer) beyond(s *rightSide, k int) {
 	switch {
 	case isDigit(r) || r == '+':
 		for size := 1; size < 5; size++ {
-			if !isDigit(n.cell(k + size)) {
+			if next := n.cell(k + size); next == '岁' && size <= 3 {
+				break
+			} else if !isDigit(next) {
 				return
 			}
 		}
 		s.why |= nearby
-	case (r == '男' || r == '女') && !isHan(n.cell(k+1)):
-		s.why |= nearby
+	case isHan(r):
+		if _, c := n.t.behind(n, k); c&isNear != 0 {
+			s.why |= nearby
+		}
 	}
 }
 
@@ -66,6 +78,7 @@ func (n *namer) rightHan(s *rightSide, e int) {
 		s.quality = 2
 	case c&isPlace != 0:
 		s.place = true
+	case c&isTitle != 0 && size == 1 && n.t.given(n.w.at(e)) > 0 && !n.left().bounded && !n.left().cued():
 	case c&isTitle != 0:
 		s.why |= honorific
 		s.quality, s.strong = 4, true

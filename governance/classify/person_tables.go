@@ -36,18 +36,18 @@ const nameRoles = "客商 随军家属 门卫 快递员 教练 呼救人 我姐 
 	"先生 女士 小姐 尊敬的 亲爱的 敬爱的 工人代表 学员 规培学员 实习生 患者家属 家属 翻译 带队 原告 被告 第三人 上诉人 被上诉人 被执行人 申请人 受害人 受援人 受试者 同胞 台干 病例 权属人 近亲属 配偶 外籍专家 老师 同学 同志 团伙成员 现任 技术员 安全员 队员 学生 家长 班主任 嫌犯 罪犯 逃犯 网名 绰号 昵称 户名 备注 户主叫 法人代表 " +
 	"Mr Mr. Ms Ms. Mrs Mrs. Dear dear @"
 
-const nameVerbs = "自述 叫他 叫她 真名 佢叫 登录 绑定到 持有人 名字叫 名叫 姓名叫 推举 选出 推选 换成了 换成 登记到 给付 受理原告 哪个 就是 男子就是 请问是 却是 找 叫 请 由 让 给 与 和 及 同 跟 向 对 把 将 被 据 经 问 派 是 系 为 通知 联系 联系到 联系了 转告 告知 委托 邀请 感谢 谢谢 安排 我叫 我是 名叫 自称 自称是 自述 化名 写着 写 责令 解聘 聘任 任命 提名 表扬 批评 点名 点名表扬 送达 约谈 约 陪 师从 通报 变更为 更换为 改为 起诉 举报 控告 指控 传唤 伙同 抓获 释放 逮捕 拘留 " +
+const nameVerbs = "请 已交 转交 实名 写的 开店的 自述 叫他 叫她 真名 佢叫 登录 绑定到 持有人 名字叫 名叫 姓名叫 推举 选出 推选 换成了 换成 登记到 给付 受理原告 哪个 就是 男子就是 请问是 却是 找 叫 请 由 让 给 与 和 及 同 跟 向 对 把 将 被 据 经 问 派 是 系 为 通知 联系 联系到 联系了 转告 告知 委托 邀请 感谢 谢谢 安排 我叫 我是 名叫 自称 自称是 自述 化名 写着 写 责令 解聘 聘任 任命 提名 表扬 批评 点名 点名表扬 送达 约谈 约 陪 师从 通报 变更为 更换为 改为 起诉 举报 控告 指控 传唤 伙同 抓获 释放 逮捕 拘留 " +
 	"兹有 兹证明 证明 今收到 收到 借到 今借到 经查 经核 现有 另有 决定对 被告知 寻找 采访 询问 咨询 讯问 接 替 代 帮 嫁给 娶 转给 交给 发给 寄给 还给 借给 汇给 卖给 送给 抄给 指派 指定 委派 临时由 不认识 谁是 以及 或 或者 欢迎 祝贺 祝 冒充 假冒 顶替 收件 抄送质量部 质问 联系过 拨打 备注 欠 诉 诉被告 的是 老板是 病理科 信息科 上午 下午 机动 夜班 白班 姓"
 
-const nameWeak = "是 和 与 及 同 跟 对 向 为 由 让 给 把 将 被 据 经 系 以及 或 或者 接 替 代 帮 问 请 有 姓 为 另 现有 另有 欠 诉"
+const nameWeak = "的 是 和 与 及 同 跟 对 向 为 由 让 给 把 将 被 据 经 系 以及 或 或者 接 替 代 帮 问 有 姓 为 另 现有 另有 欠 诉"
 
-const nameNext = "说 称 问 答 表示 认为 介绍 反映 来电 致电 咨询 询问 要求 请求 申请 提出 希望 同意 拒绝 确认 签字 签名 签收 来电反映 来电咨询 来电催办 办理 反复 险些 走失 要转 不在 在家 名下 所有 共有 家中 家里 家属 家 本人 二人 三人 两人 等人 等 夫妇 夫妻 您好 你好 你 您 她 他 那户 先生 女士 收 亲收 转 的 了 因 于 与 和 及 在 把 被 从 到 去 对 将 以 就 也 都 已 正 曾 又 还 才 不 没 是 为 系 有 想 要 能 会 给 让 向 持 欠 诉 任 供述 供认 陈述 证言 证实 指认 讯问时 提供 出具 主张 经常 " +
+const nameNext = "变更为 变更 变为 登记为 师从 下病危 值班 登记结婚 说 称 问 答 表示 认为 介绍 反映 来电 致电 咨询 询问 要求 请求 申请 提出 希望 同意 拒绝 确认 签字 签名 签收 来电反映 来电咨询 来电催办 办理 反复 险些 走失 要转 不在 在家 名下 所有 共有 家中 家里 家属 家 本人 二人 三人 两人 等人 等 夫妇 夫妻 您好 你好 你 您 她 他 那户 先生 女士 收 亲收 转 的 了 因 于 与 和 及 在 把 被 从 到 去 对 将 以 就 也 都 已 正 曾 又 还 才 不 没 是 为 系 有 想 要 能 会 给 让 向 持 欠 诉 任 供述 供认 陈述 证言 证实 指认 讯问时 提供 出具 主张 经常 " +
 	"报 占道 绕路 拒不 拒绝 拒收 弃车 驾驶 取得 驾车 乘坐 伙同 出生 生于 现住 住 负责 汇报 指示 带教 陪同 完成 处理 登记 随手 随访 代述 代取 代办 接听 接电话 诉 主诉 自述 昨晚 昨天 今天 明天 当时 现在 现场 未 未经 违规 违反 擅自 私自 顶岗 顶班 请假 离职 入职 任职 使用 控制 架设 抽成 提出 系初犯 翻供 经抗 治疗 住院 入院 出院 就诊 准备 查看 护理 被骗 丢失 遗失 持股 缴存 享有 继承 放弃 自愿 应于 须于 须 应 下落 不明 一行 等 同志 拖欠 酗酒 打人 制止 劝离 门诊 主任 师傅 名义 绰号 外号 别名 曾用名 男 女 号 岁 共 均 各 " +
 	"夸 骂 打 拿 送 带 来 走 回 转账 支付 收款 付款 汇款 存款 贷款 担保 抵押 邮箱 电话 手机 微信 账户 账号 银行卡 身份证 驾驶证 护照 户口 的卡 之妻 之子 之父 之母 之女 父母 起 止 缺席 到庭 出庭 到场 签到 签署 阅读 已阅读 看 听 看到 发现 认出 认识 觉得 知道 进行 开车 开始 打电话 报警 报案 报名 死亡 去世 受伤 摔倒 怎么 什么 一直 突然 故意 可能 应该 必须 不肯 不服 未婚 已婚 离婚 结婚 行贿 受贿 偷 抢 骗 卖 买"
 
 const nameKin = "妻子 丈夫 爱人 老公 老婆 配偶 儿子 女儿 孙子 孙女 父亲 母亲 妈妈 爸爸 爷爷 奶奶 外婆 外公 婆婆 公公 哥哥 姐姐 弟弟 妹妹 家属 家人 家长 同事 邻居"
 
-const namePlaces = "村 镇 乡 县 市 区 路 街 巷 庄 屯 湾 桥 庙 祠 沟 岗 店 厂 集团 公司 医院 学校 小区 花园 大厦 广场 大道 大街 胡同 里弄 街道 社区 酒店 宾馆 饭店 超市 药店 药房 诊所 事务所 律师事务所 银行 支行 车站 机场 码头 港 河 湖 江 山 岛 岭 寨 堡 坝 坪 塘 洞 塔 寺 观 宫 殿 陵 墓 园 苑 阁 楼 馆 中学 小学 大学 学院 股份 有限 科技 实业 商贸 餐饮 牌 氏 派 式 型 版 级 号线 站 门 家村 家庄 家湾 家镇 家桥 家口 州 省 国 朝 族 语"
+const namePlaces = "故居 纪念馆 博物馆 陈列馆 基地 定理 定律 方程 变换 效应 体育 品牌 农业 航空城 面馆 菜馆 饭馆 餐馆 火锅 烧饼 豆腐 药业 制药 地产 证券 基金会 大桥 大闸 隧道 水库 水闸 水电站 风景区 景区 公园 遗址 古镇 高速 铁路 港区 开发区 治理工程 年糕 儿童医院 城 烟草 服饰 食品 烧烤 奶茶 村 镇 乡 县 市 区 路 街 巷 庄 屯 湾 桥 庙 祠 沟 岗 店 厂 集团 公司 医院 学校 小区 花园 大厦 广场 大道 大街 胡同 里弄 街道 社区 酒店 宾馆 饭店 超市 药店 药房 诊所 事务所 律师事务所 银行 支行 车站 机场 码头 港 河 湖 江 山 岛 岭 寨 堡 坝 坪 塘 洞 塔 寺 观 宫 殿 陵 墓 园 苑 阁 楼 馆 中学 小学 大学 学院 股份 有限 科技 实业 商贸 餐饮 牌 氏 派 式 型 版 级 号线 站 门 家村 家庄 家湾 家镇 家桥 家口 州 省 国 朝 族 语"
 
 const nameKeys = "custnm customernm name custname realname clientname membername employeename studentname drivername accountname holdername payername payeename receivername sendername consigneename passengername guestname doctorname nursename legalname legalperson applicantname insuredname userrealname attn payer from to cc fullname realname caller callername patient patientname plaintiff defendant consignee consigner operator user payer payee receiver recipient sender contact contactname contactperson owner ownername customer customername author partyname party applicant insured holder cardholder doctor nurse witness agent driver guest student teacher employee member person buyer seller tenant landlord manager signer signature nickname creator handler assignee reporter xingming"
 
@@ -63,7 +63,7 @@ func oftenGiven() map[lexicon.Tier]string {
 }
 
 func newTables() *tables {
-	t := &tables{left: map[uint64]rank{}, right: map[uint64]rank{}, keys: map[string]bool{}, parts: map[uint64]rank{}}
+	t := &tables{left: map[uint64]rank{}, right: map[uint64]rank{}, keys: map[string]bool{}, parts: map[uint64]rank{}, fixed: map[uint64]rank{}}
 	t.characters()
 	t.latinWords()
 	for _, list := range []struct {
@@ -92,9 +92,18 @@ func newTables() *tables {
 	addWords(t.left, nameWeak, isWeak, true)
 	addWords(t.left, "人 员 者 师 长 手 工 生 方 户 主 民 警 属 干 匠", isSuffix, true)
 	addWords(t.right, nameTitles, isTitle|isAlone, false)
+	addWords(t.right, "先生 女士 小姐 太太 老师 师傅 医生 大夫 主任 经理 总 工 阿姨 叔叔 大爷 大妈 大叔 大姐 大哥 律师 法官 警官 书记 处长 科长 局长 院长 老板 同志 教授", isPolite, false)
+	addWords(t.right, "种 个 些 项 天 日 年 月 位 地 处 次 类 种原因 方面 市 省 县 区 公司 单位 医院 学校 小区", isThingOf, false)
+	addWords(t.right, "男 女 住 现住 住址 身份证 公民身份 证件 电话 手机 联系 住院号 病历号 门诊号 病案号 床 汉族 年龄 性别 出生 籍贯 警号 卡号 账号 车牌 微信 邮箱 护照", isNear, false)
 	addWords(t.right, nameNext, isNext, false)
 	addWords(t.right, nameKin, isRelation, false)
 	addWords(t.right, namePlaces, isPlace, false)
+	addWords(t.fixed, nameFixed, isPlace, false)
+	addWords(t.fixed, nameLabels, isLabel, false)
+	addWords(t.fixed, strings.Join(lexicon.Cues(lexicon.Label), " ")+" 证件号 证件 许可人 农民 农民工", isLabel, false)
+	for _, cue := range []lexicon.Cue{lexicon.TitleBefore, lexicon.Relation, lexicon.TitleAfter} {
+		addWords(t.fixed, strings.Join(lexicon.Cues(cue), " "), isPlace, false)
+	}
 	addWords(t.parts, nameParts, isNext, false)
 	for _, k := range strings.Fields(nameKeys) {
 		t.keys[k] = true
@@ -131,6 +140,9 @@ func (t *tables) characters() {
 	mark("家国山河江海水里子道学音经文才天东西南北中方人生心力金石木林花草", func(c *character) { c.rank |= isThing })
 	mark("刘陈赵吴徐郭郑邓冯曹彭蔡潘袁董蒋卢崔廖姚邱谭韦邹薛阎侯郝邵龚尹施赖俞翟倪樊耿骆裴詹阮缪柯祁邬闫韩吕沈汪姜戚秦窦褚邢佟岑卞瞿娄冉芦栾逄亓仝晏蔺佘滕蒙",
 		func(c *character) { c.rank |= isDistinct; c.rank &^= isWordy })
+	mark("于向常连应时单", func(c *character) { c.rank |= isBorne })
+	mark(nameNever, func(c *character) { c.rank |= isNever })
+	mark(namePlaceTails, func(c *character) { c.rank |= isPlaceTail })
 	for _, word := range strings.Fields(nameParts) {
 		first := true
 		for _, r := range word {

@@ -12,8 +12,8 @@ func (n *namer) formal(size int) (match, bool) {
 	switch {
 	case r == unknown, r == edge:
 		return match{}, false
-	case r == '某' && tier >= tierRare:
-		return n.some(m, k+1)
+	case r == '某' && tier != tierNone:
+		return n.some(m, k+1, tier)
 	case isHidden(r):
 		return n.hidden(m, k, tier)
 	case r == ' ':
@@ -28,13 +28,17 @@ func (n *namer) formal(size int) (match, bool) {
 		return match{}, false
 	}
 	left := n.left()
-	word := n.wordAt(n.start)
+	fixed, _ := n.fixedAt()
+	word := max(n.wordAt(n.start), fixed)
 	over := n.wordAt(k)
 	if n.open || word >= 2 || over > length || left.crossed && !left.cued() || left.crossed && !left.why.any(labelBefore|titled) {
 		return match{}, false
 	}
 	after := n.right(k + length)
-	if n.open || tier == tierWord && !left.delimited || tier == tierRare && !left.bounded && !left.cued() {
+	if c&isPolite == 0 && (n.wordy() || tier < tierUsual) && !left.bounded && !left.cued() {
+		return match{}, false
+	}
+	if n.open || tier == tierWord && !left.delimited && !(left.bounded && n.w.cells[n.start].r == '于') || tier == tierRare && !left.bounded && !left.cued() {
 		return match{}, false
 	}
 	m.why = honorific | left.why
@@ -51,9 +55,19 @@ func (n *namer) formal(size int) (match, bool) {
 }
 
 // some takes 某 and what belongs to it.
-func (n *namer) some(m match, k int) (match, bool) {
+func (n *namer) some(m match, k, tier int) (match, bool) {
 	m.form = 0.6
 	r := n.cell(k)
+	if r == ' ' && (n.cell(k+1) == '某' || n.t.stem(n.w.at(k+1)) || isDigit(n.w.at(k+1))) { // a scanner's blank
+		k++
+		r = n.cell(k)
+	}
+	if (tier < tierUsual || n.wordy()) && (n.left().crossed || tier == tierWord && r != '某' && !n.t.stem(r) && !n.left().why.any(labelBefore|titled)) {
+		return match{}, false
+	}
+	if size, c := n.t.behind(n, k); c&isThingOf != 0 && size > 0 && !n.left().cued() { // 某种, 某个
+		return match{}, false
+	}
 	switch {
 	case r == '某':
 		k++
@@ -121,7 +135,8 @@ func (n *namer) nick() (match, bool) {
 	if tier < tierUsual || n.t.compound(r, n.cell(n.start+2)) != 0 {
 		return match{}, false
 	}
-	word := n.wordAt(n.start)
+	fixed, _ := n.fixedAt()
+	word := max(n.wordAt(n.start), fixed)
 	inner := n.wordAt(n.start + 1)
 	if n.open || word >= 2 || inner >= 2 {
 		return match{}, false
@@ -131,7 +146,7 @@ func (n *namer) nick() (match, bool) {
 	if n.open || left.crossed || right.place {
 		return match{}, false
 	}
-	if !left.cued() && (wordy && !right.strong || right.quality == 0 && !left.bounded) {
+	if !left.cued() && (wordy && !right.strong && !(left.bounded && right.quality >= 2) || right.quality == 0 && !left.bounded) {
 		return match{}, false
 	}
 	if left.weak && !left.why.any(labelBefore|titled) && right.quality < 2 {
@@ -141,11 +156,14 @@ func (n *namer) nick() (match, bool) {
 	if left.bounded && right.bounded {
 		m.why |= bounded
 	}
-	if tier == tierCommon && !wordy {
+	if tier == tierCommon && (!wordy || n.w.cells[n.start].r == '老') {
 		m.why |= typical
 	}
-	if ah {
+	if ah && wordy {
 		m.why &^= typical
+	}
+	if ah && left.bounded && right.bounded {
+		m.why |= typical
 	}
 	if m.why.any(labelBefore | titled) {
 		m.why |= typical

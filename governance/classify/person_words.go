@@ -27,6 +27,9 @@ const (
 	inTranscript       // stands in transcribed names
 	mayPart            // begins a part of Tibetan, Mongolian and other names
 	isWordy            // a surname that begins many words
+	isNever            // hardly stands in a given name
+	isPlaceTail        // ends names of villages
+	isBorne            // a particle that many people bear as a surname
 	isDistinct         // a surname that hardly begins a word
 	isThing            // a typical character of given names that is a noun of its own: 家, 国, 山
 	isLabel
@@ -39,8 +42,11 @@ const (
 	isAlone  // a title that stands behind a surname alone
 	isNext   // verbs and nameParticles behind a name
 	isRelation
-	isPlace // ends names of places and companies
-	goesOn  // longer words begin so
+	isPolite  // a title that says little else
+	isThingOf // 某种: what stands behind 某 where it means some
+	isNear    // what stands next to names in records: 男, 住, 身份证
+	isPlace   // ends names of places and companies
+	goesOn    // longer words begin so
 )
 
 // tables are the characters and words names are judged by.
@@ -49,6 +55,7 @@ type tables struct {
 	left  map[uint64]rank // cues in front of a name, by the hash of their characters from the last to the first
 	right map[uint64]rank // cues behind
 	keys  map[string]bool // field names of names
+	fixed map[uint64]rank // fixed terms and labels
 	parts map[uint64]rank // what names of some peoples are made of
 
 	spell     map[string]rank // words in Latin letters
