@@ -10,9 +10,10 @@ import "github.com/sluice-project/sluice/governance/classify/lexicon"
 // plain prose is decided within a few runes; it is also remembered how far no address can begin, so that most runes cost one comparison.
 
 const (
-	maxAddress = 64 // runes without blanks
-	maxName    = 8  // runes of one name, or of several without a sign where they end
-	maxHead    = 44
+	maxAddress  = 64 // runes without blanks
+	maxName     = 10 // runes of one name, or of several without a sign where they end
+	maxDivision = 18 // runes of the same where a division begins it
+	maxHead     = 44
 )
 
 // route is what an address is read from: the cells from some cell on, without blanks. It is filled as far as it is read.

@@ -4,7 +4,13 @@ import "github.com/sluice-project/sluice/governance/classify/lexicon"
 
 // form is what head and tail score by themselves.
 func (t *tail) form(kind placeSort) float64 {
-	named := t.end > 0
+	named := t.end > 1
+	if named && t.plain(0, t.end) {
+		named, kind = false, other
+		if t.groups == 1 {
+			return 0
+		}
+	}
 	switch {
 	case t.groups > 1 && t.doors > 0, t.chain > 2 && named:
 		return 0.3
@@ -15,7 +21,7 @@ func (t *tail) form(kind placeSort) float64 {
 		return 0.3
 	case kind == village && t.first != bareUnit, kind == estate && (t.first == door || t.first == gate):
 		return 0.3
-	case kind == region && t.first == door, t.chain > 1 && kind != other:
+	case kind == region && t.first == door, kind != other && t.groups > 1, t.chain > 1 && kind != other:
 		return 0.3
 	case t.chain > 2:
 		return 0.1
@@ -61,12 +67,14 @@ func (h *head) coarse(m *match) int {
 	kind := h.sort(h.last)
 	end := max(h.last, to)
 	switch {
-	case m.why&labelBefore != 0 && (n > 0 || kind != other):
+	case kind == estate && h.plain(0, h.last):
+		return 0
+	case m.why&labelBefore != 0 && (n > 1 || kind != other && h.last > 2 && h.last > to || n > 0 && to > 3):
 		m.form = 0.15
 		if !isHan(h.at(h.end)) {
 			end = h.end
 		}
-	case m.why&cueBefore != 0 && (kind == estate || n > 0 && end > to && kind != other):
+	case m.why&cueBefore != 0 && (kind == estate && h.last > 2 || n > 0 && end > to && kind != other):
 		m.form = 0.3
 	case n > 0 && kind == village && h.town(to):
 		m.form = 0.5
@@ -74,6 +82,16 @@ func (h *head) coarse(m *match) int {
 		return 0
 	}
 	return end
+}
+
+// plain reports whether the places [from, end) hold a kind of estate and nothing else.
+func (h *head) plain(from, end int) bool {
+	for _, word := range plainWords {
+		if runes(word) == end-from && h.has(from, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // town reports whether a name of a town ends behind place k of the head.

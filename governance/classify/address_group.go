@@ -25,7 +25,7 @@ func (t *tail) group(bare bool) bool {
 		t.take(end, s)
 		return true
 	}
-	if bare && isLetter(t.at(k)) {
+	if bare && isLetter(t.at(k)) && !likeDigit(t.at(k)) {
 		from := k + 1
 		if t.at(from) == '-' {
 			from++
@@ -50,13 +50,13 @@ func (t *tail) group(bare bool) bool {
 		return true
 	}
 	switch {
-	case isAlnum(t.at(end)) && !t.blank(end), t.at(end) == '-', t.at(end) == '.' && isDigit(t.at(end+1)), t.at(end) == ':', t.at(end) == '%', !t.blank(end) && counted(t.at(end)):
+	case isAlnum(t.at(end)) && !t.blank(end), t.at(end) == '-' && !t.blank(end), t.at(end) == '.' && isDigit(t.at(end+1)), t.at(end) == ':', t.at(end) == '%', !t.blank(end) && counted(t.at(end)):
 		return false
 	case links > 1:
 		t.take(end, bareUnit)
 		t.groups += links - 2
 		t.chain = links
-		if links > 2 {
+		if links > 2 && t.end > 0 {
 			t.doors++
 		}
 		return true
@@ -91,6 +91,11 @@ func (t *tail) links(k, end int) (to, n int) {
 		size = last - next
 		to, n = last, n+1
 	}
+	if n > 2 && t.blank(to) && size < 4 {
+		if rest := t.digits(to); rest > to && rest-to+size <= 4 {
+			return rest, n
+		}
+	}
 	if unit, _ := t.unit(to); n > 1 && unit == 0 && size < 3 && t.at(to-size-1) != '之' {
 		if n > 2 && t.end > 0 && size == 2 {
 			return to, n
@@ -113,6 +118,12 @@ func (t *tail) more(kind placeSort) bool {
 		}
 	}
 	saved := *t
+	if t.at(t.k) == '之' && t.last == gate {
+		if end, ok := t.count(t.k + 1); ok {
+			t.k = end
+			return true
+		}
+	}
 	switch r := t.at(t.k); {
 	case r == ',' || r == '、':
 		t.k++
@@ -182,7 +193,10 @@ func (t *tail) name() bool {
 		}
 	}
 	t.k = from
-	if ended-from >= 3 && !t.blank(from) && t.sort(ended) == estate {
+	if t.groups > 1 || t.last != gate && t.last != door {
+		return false
+	}
+	if ended-from >= 3 && ended-from <= 7 && !t.blank(from) && (t.sort(ended) == estate || t.at(ended-2) == '新' && t.at(ended-1) == '村') {
 		t.k = ended
 		return true
 	}

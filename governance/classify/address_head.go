@@ -1,6 +1,10 @@
 package classify
 
-import "github.com/sluice-project/sluice/governance/classify/lexicon"
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
+)
 
 // head is the row of names that an address begins with.
 type head struct {
@@ -24,12 +28,12 @@ func (h *head) scan() {
 			}
 			return
 		case h.blank(k) && k > h.last && !h.bridges(k):
-			h.end, h.dead = k, k
+			h.end = k
 			return
-		case isDigit(r) || r == '#':
+		case isDigit(r) || r == '#' || likeDigit(r) && isDigit(h.at(k+1)):
 			h.end, h.number = k, true
 			return
-		case k-h.last >= maxName:
+		case k-h.last >= maxName && (k-h.last >= maxDivision || !h.divided(h.last, k)):
 			h.end = k
 			return
 		case isLetter(r):
@@ -40,7 +44,7 @@ func (h *head) scan() {
 			k++
 			continue
 		case !isHan(r):
-			if k > 0 && k == h.last && (r == '-' || r == '/' || r == ',') && isHan(h.at(k+1)) {
+			if k > 0 && k == h.last && (r == '-' || r == '/') && isHan(h.at(k+1)) {
 				k++
 				h.last = k
 				continue
@@ -52,7 +56,7 @@ func (h *head) scan() {
 			h.end, h.dead = k, k+n
 			return
 		}
-		if h.spelt(k) || h.lettered(k) > 0 {
+		if h.spelt(k) || h.lettered(k) > 0 || r == '第' && (isDigit(h.at(k+1)) || h.spelt(k+1)) {
 			h.end, h.number = k, true
 			return
 		}
@@ -63,7 +67,7 @@ func (h *head) scan() {
 			continue
 		}
 		k++
-		if h.table.of(r)&placeEnd != 0 && k > h.last+1 {
+		if h.table.of(r)&placeEnd != 0 && (k > h.last+1 || h.last > 0) {
 			h.last = k
 		}
 	}
@@ -81,7 +85,10 @@ func (h *head) stop(k int) int {
 	r := h.at(k)
 	flags := h.table.of(r)
 	longest := 0
-	if flags&placeStop != 0 && (flags&placeExempt == 0 || h.any(k, h.table.exempts[r]) == 0) {
+	if flags&(placeStop|placeWord) == 0 || flags&placeExempt != 0 && h.any(k, h.table.exempts[r]) > 0 {
+		return 0
+	}
+	if flags&placeStop != 0 {
 		longest = 1
 	}
 	if flags&placeWord != 0 {
@@ -96,20 +103,38 @@ func (h *head) bridges(k int) bool {
 	if k-h.last == 1 || isDigit(r) || h.spelt(k) || h.table.of(r)&placeEnd != 0 {
 		return true
 	}
-	if n, _, _ := lexicon.Division(h.r[h.last:k]); n == k-h.last {
+	if to, _ := h.divisions(h.last, k); to == k {
 		return true
+	}
+	if h.divided(h.last, k) { // a name of several parts, such as 恩施土家族苗族自治州
+		end := k
+		for isHan(h.at(end)) && end < k+maxName && (end == k || !h.gap[end]) {
+			end++
+		}
+		if n, _, _ := lexicon.Division(h.r[h.last:end]); n > k-h.last {
+			return true
+		}
 	}
 	next := h.at(k + 1)
 	return isHan(r) && (isDigit(next) || h.table.of(next)&placeEnd != 0)
 }
 
-// spelt reports whether a number in Chinese numerals with what it counts stands at place k.
+// divided reports whether the name of a division begins in place k, and ends before place end.
+func (h *head) divided(k, end int) bool {
+	n, _, _ := lexicon.Division(h.r[k:end])
+	return n > 0
+}
+
+// spelt reports whether a number in Chinese numerals with what it counts stands at place k. Names hold numerals too: 三坊七巷.
 func (h *head) spelt(k int) bool {
 	if !isNumeral(h.at(k)) {
 		return false
 	}
 	end := h.numerals(k)
-	n, _ := h.unit(end)
+	n, s := h.unit(end)
+	if n > 0 && s == floor {
+		return (k == h.last || h.at(k-1) == '第') && !strings.ContainsRune("巷条院街", h.at(end))
+	}
 	return n > 0
 }
 
@@ -128,6 +153,9 @@ const (
 func (h *head) sort(end int) placeSort {
 	for end > 2 && h.trails(h.at(end-1)) {
 		end--
+	}
+	if end > 3 && h.endsWith(0, end, houseWords) {
+		end -= 2
 	}
 	if end < 2 || h.endsWith(0, end, noRoads) {
 		return other

@@ -28,7 +28,9 @@ var (
 	// Behind 号, these make it no house.
 	notGate = []string{"线", "文", "令", "机", "主变", "床", "窗", "井", "桥", "墩", "炉", "样", "馆", "公告", "台", "航站", "变压", "泵", "罐", "标", "字", "电梯", "通知", "柜", "车", "提案", "议案", "病", "手术", "汽", "前", "后", "起", "开", "会议", "检"} //nolint:gochecknoglobals // a constant table
 	// Behind a number of buildings, these make it an amount.
-	notDoor = []string{"建筑", "居民楼", "住宅", "高层", "别墅", "危房", "大楼", "房屋", "楼房", "城市", "大桥", "桥", "山", "水库", "电站", "变电", "岛", "塔", "寺", "矿", "站", "厅", "一厅", "二厅", "两厅", "1厅", "2厅", "教学", "宿舍楼"} //nolint:gochecknoglobals // a constant table
+	notDoor = []string{"建筑", "居民楼", "住宅", "高层", "别墅", "危房", "大楼", "房屋", "楼房", "城市", "大桥", "桥", "山", "水库", "电站", "变电", "岛", "塔", "寺", "矿", "站", "教学", "宿舍楼"} //nolint:gochecknoglobals // a constant table
+	// Behind 室, these make it the size of a flat.
+	notFlat = []string{"厅", "一厅", "二厅", "两厅", "1厅", "2厅", "0厅", "一卫", "1卫"} //nolint:gochecknoglobals // a constant table
 	// Rooms of institutions.
 	notRoom = []string{"会议室", "诊室", "教室", "病房", "机房", "病床", "床", "窗口", "实验室", "柜台", "考场", "检查室", "手术室", "病区"} //nolint:gochecknoglobals // a constant table
 	// What may stand at the end of an address.
@@ -76,7 +78,7 @@ func (p *route) count(k int) (end int, ok bool) {
 		}
 		k++
 	}
-	if k == from || digits == 0 && k-from > 1 || isDigit(p.at(k)) {
+	if k == from || digits == 0 && k-from > 1 || isDigit(p.at(k)) && !p.blank(k) {
 		return k, false
 	}
 	if digits > 0 && isLetter(p.at(k)) && !isAlnum(p.at(k+1)) && !p.blank(k) {
@@ -105,7 +107,7 @@ func (p *route) lettered(k int) int {
 		for n := 0; n < 3 && isAlnum(p.at(k)); n++ {
 			k++
 		}
-		if n := p.any(k, []string{"座", "栋", "幢", "单元", "室", "号楼", "区", "塔", "楼", "层", "馆", "号"}); n > 0 {
+		if n := p.any(k, []string{"座", "栋", "幢", "单元", "室", "号楼", "区", "塔", "楼", "层", "馆"}); n > 0 {
 			return k + n
 		}
 	case strings.ContainsRune("甲乙丙丁东西南北中", r):
@@ -126,13 +128,13 @@ func (p *route) unit(k int) (n int, s unitSort) {
 		return n, door
 	}
 	if n = p.any(k, doorUnits); n > 0 {
-		if p.any(k+n, notDoor) > 0 && n == 1 {
+		if r := p.at(k); r == '室' && p.any(k+n, notFlat) > 0 || n == 1 && r != '室' && r != '弄' && p.any(k+n, notDoor) > 0 {
 			return 0, noUnit
 		}
 		return n, door
 	}
 	if n = p.any(k, gateUnits); n > 0 {
-		if m := p.any(k, floorUnits); m > n {
+		if m := p.any(k, floorUnits); m > n && (p.at(k+1) != '门' || p.any(k+m, []string{"口", "前", "卫", "市", "诊", "牌"}) == 0) {
 			return m, floor
 		}
 		return n, gate
