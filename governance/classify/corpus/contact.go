@@ -53,7 +53,7 @@ func (s *scene) mobile() string {
 	case 13:
 		return "0086-" + a + "-" + b + "-" + c
 	case 14:
-		return n[:3] + " " + n[3:6] + " " + n[6:9] + " " + n[9:]
+		return n[:4] + " " + n[4:7] + " " + n[7:]
 	}
 	return n
 }
