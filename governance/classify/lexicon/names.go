@@ -151,7 +151,8 @@ func GivenWord(text []rune) int {
 }
 
 // FullNameWord returns the length of the longest ordinary word that text begins with and that people are called by surname and given
-// name (高峰 江涛 白雪), or 0. Without a cue it is the word; behind a label or before a title it may be the person.
+// name (高峰 江涛 白雪), or that is the name of a figure of history (李白), or 0. Without a cue it is the word; behind a label or before a
+// title it may be the person.
 func FullNameWord(text []rune) int {
 	n, _ := loadGivenWords()[1].longest(text)
 	return n
