@@ -45,6 +45,7 @@ func bankCard(n *number) (match, verdict) {
 			m.why |= grouped
 		}
 		if labelled && n.h.tight {
+			m.form = 0.3
 			m.why |= labelBefore
 		} else if labelled {
 			m.why |= cueBefore

@@ -46,28 +46,74 @@ func (d *decision) codesAt(w *window, i int, r, left rune) {
 	}
 }
 
+// What may begin with a Chinese character.
+const (
+	headPlate uint8 = 1 << iota
+	headCase
+	headOfficer
+	headDirection
+	headNumeral
+	headDocument
+)
+
+// hanHeads says what may begin with each of the common Chinese characters, which decides at most of them that nothing does.
+var hanHeads = indexHeads() //nolint:gochecknoglobals // a constant table
+
+const headFirst, headLast = '一', '鿿'
+
+func indexHeads() *[headLast - headFirst + 1]uint8 {
+	t := new([headLast - headFirst + 1]uint8)
+	for _, row := range []struct {
+		head  uint8
+		signs string
+	}{
+		{headPlate, provinceSigns + otherPlateSigns}, {headCase, provinceSigns + "高最"}, {headOfficer, officerHeads},
+		{headDirection, "东西南北"}, {headDocument, documentHeads},
+	} {
+		for _, r := range row.signs {
+			t[r-headFirst] |= row.head
+		}
+	}
+	for r := rune(headFirst); r <= headLast; r++ {
+		if numeral(r) >= 0 {
+			t[r-headFirst] |= headNumeral
+		}
+	}
+	return t
+}
+
 // hanCodes runs the detectors of numbers and codes that begin with a Chinese character.
 func (d *decision) hanCodes(w *window, i int) {
 	r := w.cells[i].r
-	if d.on.has(kPlate) && isPlateSign(r) {
-		d.ask(plate(w, i))
-	}
-	if d.on.has(kCourtCase) && (isProvince(r) || r == '高' || r == '最') {
-		d.ask(procuratorateCase(w, i))
-	}
-	if d.on.has(kOfficerID) && strings.ContainsRune(officerHeads, r) {
-		d.ask(officerID(w, i))
-	}
-	if d.on.has(kCoordinates) && strings.ContainsRune("东西南北", r) {
-		d.ask(coordinates(w, i))
-	}
-	if d.on.any(labelledKinds) && numeral(r) >= 0 {
-		d.spelled(w, i)
-	}
-	if d.on.has(kDocument) && strings.ContainsRune(documentHeads, r) {
-		d.ask(document(w, i))
-	}
 	if d.on.has(kCompany) {
 		d.ask(company(w, i))
+	}
+	var heads uint8
+	switch {
+	case r >= headFirst && r <= headLast:
+		heads = hanHeads[r-headFirst]
+	case r == '〇':
+		heads = headNumeral
+	}
+	if heads == 0 {
+		return
+	}
+	if heads&headPlate != 0 && d.on.has(kPlate) {
+		d.ask(plate(w, i))
+	}
+	if heads&headCase != 0 && d.on.has(kCourtCase) {
+		d.ask(procuratorateCase(w, i))
+	}
+	if heads&headOfficer != 0 && d.on.has(kOfficerID) {
+		d.ask(officerID(w, i))
+	}
+	if heads&headDirection != 0 && d.on.has(kCoordinates) {
+		d.ask(coordinates(w, i))
+	}
+	if heads&headNumeral != 0 && d.on.any(labelledKinds) {
+		d.spelled(w, i)
+	}
+	if heads&headDocument != 0 && d.on.has(kDocument) {
+		d.ask(document(w, i))
 	}
 }

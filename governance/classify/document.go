@@ -4,11 +4,30 @@ import "strings"
 
 // codeKinds are found in rows of letters and digits.
 const codeKinds = bits(1<<kForeignPermit|1<<kPassport|1<<kTravelPermit|1<<kHongKongID|1<<kTaiwanID|1<<kOfficerID|1<<kMAC|1<<kUSCC|1<<kVIN|
-	1<<kParcel) | labelledKinds
+	1<<kParcel|1<<kPlate) | labelledKinds
 
 // codes runs the detectors of what is made of letters and digits at cell i, where such a row begins.
 func (d *decision) codes(w *window, i int) {
 	if !d.on.any(codeKinds) {
+		return
+	}
+	// Most words are over here: a longer row of letters begins no code, except the label that a value is glued to.
+	if end, v := w.while(i, 5, isLetter); end-i == 5 || end-i == 4 && v == yes && !isAlnum(w.at(end)) {
+		if end, v = w.while(i, maxDigits, isLetter); v == open {
+			d.open = true
+			return
+		}
+		if next := w.at(end + 1); isBlank(w.at(end)) && next == unknown {
+			d.open = true
+			return
+		} else if !isDigit(w.at(end)) && !(isBlank(w.at(end)) && isDigit(next)) {
+			if d.on.has(kPassport) && w.at(i) == 'P' {
+				d.ask(mrzNames(w, i))
+			}
+			return
+		}
+	} else if v == open {
+		d.open = true
 		return
 	}
 	if d.on.has(kUSCC) {
@@ -59,7 +78,7 @@ func (d *decision) papers(c *number) {
 		find func(*number) (match, verdict)
 	}{
 		{kForeignPermit, oldForeignPermit}, {kPassport, passport}, {kTravelPermit, travelPermit}, {kHongKongID, hongKongID},
-		{kTaiwanID, taiwanID}, {kMAC, bareMAC}, {kParcel, parcel},
+		{kTaiwanID, taiwanID}, {kMAC, bareMAC}, {kParcel, parcel}, {kPlate, armyPlate},
 	} {
 		if d.on.has(f.kind) {
 			d.ask(f.find(c))

@@ -49,8 +49,8 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 		"超声号 住院流水号 门诊流水号 检验号 患者编号 病人编号 患者id 病人id 患者号 病人号 诊断卡 就医卡 条码 条码号 check号 check_no 住院登记号 住院编号 门诊编号 病案编号 病历编号 病历本 " +
 		"住院证号 mrn medical_record medical_record_no patient_id patientid visit_no inpatient_no admission_no accession_no 送检号 检查单号 申请单号 化验单号 " +
 		"病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
-	{set(kUtilityAccount), "户号 用户号 用户编号 客户编号 电表号 表号 水表号 燃气表号 气表号 用电户号 缴费号 电表 水表 燃气表 资产号 表计 客户号 燃气 电费 " +
-		"水费 user号 user_no 燃气费 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
+	{set(kUtilityAccount), "户号 用户号 用户编号 客户编号 电表号 表号 水表号 燃气表号 气表号 用电户号 缴费号 电表 水表 燃气表 资产号 表计 客户号 " +
+		"user号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
 		"电表编号 水表编号 燃气号 供热号 meter_number 电费户 水费户 物联表 业务户号 用电客户 用水客户"},
 	{set(kBankCard, kBankAccount), "卡号 银行卡 银行卡号 储蓄卡 借记卡 信用卡 工资卡 card_no card_number 银行账户 收款卡 打款 银联卡 card bank_card 本人卡 转账 汇款 " +
 		"工行卡 建行卡 农行卡 中行卡 招行卡 卡片 card_num cardno 贷记卡 一卡通"},

@@ -9,6 +9,7 @@ type number struct {
 	digit []byte // upper case
 	at    []int  // cell of each
 	wide  bool   // letters belong to it
+	s     string // the digits, made when first asked for
 	h     hints
 }
 
@@ -151,7 +152,12 @@ func (n *number) groups(from, to int, room []int) []int {
 // shape returns the sizes of the groups of digits from..to.
 func (n *number) shape(from, to int) []int { return n.groups(from, to, nil) }
 
-func (n *number) text() string { return string(n.digit) }
+func (n *number) text() string {
+	if len(n.s) != len(n.digit) {
+		n.s = string(n.digit)
+	}
+	return n.s
+}
 
 // count returns how many of the first k characters are digits.
 func (n *number) count(k int) int {

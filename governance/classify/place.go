@@ -261,6 +261,9 @@ func (w *window) direction(i int, c *coordinate) (int, verdict) {
 		if v == open {
 			return i, open
 		}
+		if d.sign && k == i+1 && !isDigit(w.at(k)) && misread(w.at(k)) == 0 {
+			return i, when(w.at(k) == unknown, open, yes)
+		}
 		c.axis, c.mark, c.han = d.axis, true, !d.sign
 		return k, yes
 	}

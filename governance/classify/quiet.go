@@ -144,7 +144,7 @@ func age(w *window, i int) (match, verdict) {
 
 const (
 	companyLongest = 30
-	notInCompanies = "在是与由向给被对的了我你他她们这那您请到从把为及，。"
+	notInCompanies = "于在是与由向给被对的了我你他她们这那您请到从把为及，。"
 )
 
 // company finds names that end in 有限公司 and the like. A name begins where what stands before cannot belong to it.

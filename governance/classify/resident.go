@@ -131,7 +131,7 @@ func businessLicence(n *number) (match, verdict) {
 		return match{}, no
 	}
 	s := n.text()[:15]
-	m := match{kind: kBusinessLicence, start: n.at[0], end: n.end(15), form: 0.15, why: checkWrong}
+	m := match{kind: kBusinessLicence, start: n.at[0], end: n.end(15), form: 0.3, why: checkWrong}
 	if isRegion(s) {
 		m.why |= regionRight
 	}

@@ -6,10 +6,7 @@ const provinceSigns = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘
 
 func isProvince(r rune) bool { return r > 0x80 && strings.ContainsRune(provinceSigns, r) }
 
-// plateSigns may begin a plate.
-func isPlateSign(r rune) bool {
-	return isProvince(r) || r > 0x80 && strings.ContainsRune("使领军海空沈兰济南广成北", r)
-}
+const otherPlateSigns = "使领军海空沈兰济南广成北"
 
 // plateBody reads up to most letters and digits of a plate, over one stray blank. What a scanner of paper takes for O and I are digits,
 // since plates have no such letters.
