@@ -92,7 +92,7 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 func (a *Admission) maskText(text string, d Direction, path string) (string, error) {
 	p := a.force.policy
 	with := func(action mask.Action) *classify.Set {
-		return a.guard.detectors.Only(func(c classify.Class) bool { return p.action(c, d) == action })
+		return a.force.detectors.Only(func(c classify.Class) bool { return p.action(c, d) == action })
 	}
 	for _, f := range with(mask.ActionPass).Find(text) {
 		a.count(d, f.Class, "passed")
@@ -112,10 +112,18 @@ func (a *Admission) maskText(text string, d Direction, path string) (string, err
 }
 
 func (a *Admission) count(d Direction, c classify.Class, action string) {
-	a.guard.metrics.values.WithLabelValues(string(d), string(c), action).Inc()
+	a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), action).Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.counts[Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: action}]++
+}
+
+// classLabel is how metrics call a class: those of tenants are too many to be told apart.
+func classLabel(c classify.Class) string {
+	if _, ok := classify.TypeOf(c); ok {
+		return string(c)
+	}
+	return "custom"
 }
 
 // MaskPassage masks a retrieved passage with the request's own pseudonyms. Call it before [Admission.Release]. Error:
@@ -155,7 +163,7 @@ func (a *Admission) Record() string {
 // pass in every direction.
 func (a *Admission) Redact(answer string) string {
 	p := a.force.policy
-	return mask.Redact(a.guard.detectors.Only(func(c classify.Class) bool {
+	return mask.Redact(a.force.detectors.Only(func(c classify.Class) bool {
 		return !p.action(c, DirectionRequest).Leaves() || !p.action(c, DirectionPassage).Leaves() || !p.action(c, DirectionAnswer).Leaves()
 	}), answer)
 }
@@ -191,7 +199,7 @@ func (a *Admission) Masked() bool { return a.vault.Len() > 0 }
 // Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
 func (a *Admission) Release() *Release {
 	p := a.force.policy
-	return &Release{admission: a, egress: mask.NewEgress(a.guard.detectors, a.vault,
+	return &Release{admission: a, egress: mask.NewEgress(a.force.detectors, a.vault,
 		func(c classify.Class) mask.Action { return p.action(c, DirectionAnswer) },
 		func(c classify.Class, action mask.Action) {
 			done := "masked"
@@ -258,13 +266,13 @@ func (g *Guard) Preview(_ context.Context, tenant, text string) (masked string, 
 	}
 	done := map[mask.Action]string{mask.ActionMask: "masked", mask.ActionBlock: "blocked", mask.ActionPass: "passed"}
 	for action, name := range done {
-		set := g.detectors.Only(func(c classify.Class) bool { return force.policy.action(c, DirectionRequest) == action })
+		set := force.detectors.Only(func(c classify.Class) bool { return force.policy.action(c, DirectionRequest) == action })
 		for _, f := range set.Find(text) {
 			spans = append(spans, Span{string(f.Class), f.Start, f.End, name})
 		}
 	}
 	slices.SortFunc(spans, func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Class, b.Class)) })
-	hidden := g.detectors.Only(func(c classify.Class) bool { return !force.policy.action(c, DirectionRequest).Leaves() })
+	hidden := force.detectors.Only(func(c classify.Class) bool { return !force.policy.action(c, DirectionRequest).Leaves() })
 	masked, _ = g.vault(force.policy, tenant, "", "").Mask(hidden, text)
 	return masked, spans, nil
 }

@@ -73,9 +73,10 @@ type policies struct {
 
 // inForce is a tenant's policy, or why it cannot be used.
 type inForce struct {
-	policy *policy
-	ref    PolicyRef
-	broken error
+	policy    *policy
+	detectors *classify.Set
+	ref       PolicyRef
+	broken    error
 }
 
 // PolicyRef names the policy a decision was made under.
@@ -112,12 +113,16 @@ func (g *Guard) Load(ctx context.Context) error {
 	next := &policies{counter: counter, tenant: map[string]inForce{}}
 	for _, r := range rows {
 		p, err := readCanonical(r.Canonical, r.Digest)
+		var set *classify.Set
+		if err == nil {
+			set, err = p.detectors(g.detectors)
+		}
 		if err != nil {
 			// The tenant is refused; falling back to another policy could allow what its own forbids.
 			g.log.Error("a policy cannot be used; its tenant is refused", slog.String("tenant", r.Tenant), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
 		next.tenant[r.Tenant] = inForce{
-			policy: p, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
+			policy: p, detectors: set, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
 		}
 	}
 	g.current.Store(next)

@@ -73,7 +73,20 @@ type policy struct {
 	Record   string `json:"record,omitempty"`
 
 	Default  actions            `json:"default"`
-	Entities map[string]actions `json:"entities"`
+	Entities map[string]actions `json:"entities"` // also of custom classes
+
+	Custom []custom `json:"custom,omitempty"`
+	Allow  []string `json:"allow,omitempty"`
+}
+
+// custom is a class that the policy defines.
+type custom struct {
+	Class   string   `json:"class"`
+	Tag     string   `json:"tag"`
+	Pattern string   `json:"pattern,omitempty"`
+	Words   []string `json:"words,omitempty"`
+	Check   string   `json:"check,omitempty"`
+	Context []string `json:"context,omitempty"`
 }
 
 type actions struct {
@@ -154,9 +167,18 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"urgency", false, choice(&p.Urgency, urgencies()...)},
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"entities", true, p.readEntities},
+		{"custom", false, func(*yaml.Node, string) error { return nil }}, // below: its classes inherit from the default
+		{"allow", false, words(&p.Allow)},
 	})
 	if err != nil {
 		return nil, err
+	}
+	for i := 0; i+1 < len(root.Content[0].Content); i += 2 {
+		if root.Content[0].Content[i].Value == "custom" {
+			if err := p.readCustom(root.Content[0].Content[i+1], "custom"); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return p, nil
 }
@@ -188,6 +210,54 @@ func (p *policy) readEntities(n *yaml.Node, path string) error {
 		}
 	}
 	return object(n, path, fields)
+}
+
+// readCustom reads the classes that the policy defines, each with its actions.
+func (p *policy) readCustom(n *yaml.Node, path string) error {
+	if err := simple(n, path); err != nil {
+		return err
+	}
+	if n.Kind != yaml.SequenceNode {
+		return at(n, path, fault.Say("must be a list", "须为列表"))
+	}
+	for i, item := range n.Content {
+		c, a, path := custom{}, p.Default, path+"["+strconv.Itoa(i)+"]"
+		err := object(item, path, []field{
+			{"class", true, text(&c.Class)},
+			{"tag", true, text(&c.Tag)},
+			{"pattern", false, pattern(&c.Pattern)},
+			{"words", false, words(&c.Words)},
+			{"check", false, choice(&c.Check, classify.Checks()...)},
+			{"context", false, list(&c.Context)},
+			{"actions", false, func(n *yaml.Node, path string) error { return a.read(n, path, false) }},
+		})
+		if err != nil {
+			return err
+		}
+		p.Custom = append(p.Custom, c)
+		if _, err := p.detectors(classify.New()); err != nil {
+			var ce *classify.CustomError
+			if errors.As(err, &ce) {
+				return at(item, path+"."+ce.Field, ce.Reason)
+			}
+			return err
+		}
+		p.Entities[c.Class] = a
+	}
+	return nil
+}
+
+// detectors returns base with the policy's own classes, without the values that the policy leaves alone.
+func (p *policy) detectors(base *classify.Set) (*classify.Set, error) {
+	var own []classify.Custom
+	for _, c := range p.Custom {
+		own = append(own, classify.Custom{Class: classify.Class(c.Class), Tag: c.Tag, Pattern: c.Pattern, Words: c.Words, Check: c.Check, Context: c.Context})
+	}
+	set, err := base.Define(own)
+	if err != nil {
+		return nil, err
+	}
+	return set.Allow(p.Allow), nil
 }
 
 func (a *actions) read(n *yaml.Node, path string, all bool) error {
@@ -254,6 +324,39 @@ func text(to *string) func(*yaml.Node, string) error {
 			return at(n, path, fault.Say("must be text of 1 to 128 printable characters", "须为 1 至 128 个可打印字符的文本"))
 		}
 		*to = n.Value
+		return nil
+	}
+}
+
+// pattern reads an expression, which may be longer than a name.
+func pattern(to *string) func(*yaml.Node, string) error {
+	return func(n *yaml.Node, path string) error {
+		if err := simple(n, path); err != nil {
+			return err
+		}
+		if n.Kind != yaml.ScalarNode || n.Value == "" || len(n.Value) > 1000 {
+			return at(n, path, fault.Say("must be an expression of 1 to 1000 bytes", "须为 1 至 1000 字节的表达式"))
+		}
+		*to = n.Value
+		return nil
+	}
+}
+
+// words reads a list that may be longer than others, of anything that is written as one scalar.
+func words(to *[]string) func(*yaml.Node, string) error {
+	return func(n *yaml.Node, path string) error {
+		if err := simple(n, path); err != nil {
+			return err
+		}
+		if n.Kind != yaml.SequenceNode {
+			return at(n, path, fault.Say("must be a list", "须为列表"))
+		}
+		for i, item := range n.Content {
+			if item.Kind != yaml.ScalarNode || item.Anchor != "" || item.Value == "" {
+				return at(item, path+"["+strconv.Itoa(i)+"]", fault.Say("must be text", "须为文本"))
+			}
+			*to = append(*to, item.Value)
+		}
 		return nil
 	}
 }

@@ -30,6 +30,7 @@ func (e *BlockedError) Error() string { return "blocked: a value of class " + st
 // model wrote it, with pseudonyms in place of the caller's values: so values the model brings are masked, and those the caller
 // sent are not masked again. It belongs to one goroutine.
 type Egress struct {
+	set      *classify.Set
 	scanner  *classify.Scanner // nil: every class passes
 	restorer *Restorer
 	action   func(classify.Class) Action
@@ -41,7 +42,7 @@ type Egress struct {
 // NewEgress returns an egress at the beginning of a stream. Only classes whose action does not leave values are looked for; seen is
 // told of each value found and must not be nil.
 func NewEgress(set *classify.Set, v *Vault, action func(classify.Class) Action, seen func(classify.Class, Action)) *Egress {
-	e := &Egress{restorer: v.Restorer(), action: action, seen: seen}
+	e := &Egress{set: set, restorer: v.Restorer(), action: action, seen: seen}
 	if active := set.Only(func(c classify.Class) bool { return !action(c).Leaves() }); !active.Empty() {
 		e.scanner = active.Scanner()
 	}
@@ -106,14 +107,14 @@ func (e *Egress) pass(segments []classify.Segment) (string, error) {
 			e.failed, e.masked = &BlockedError{Class: s.Class}, ""
 			return "", e.failed
 		default: // what is not known is masked
-			out.WriteString(e.restore(Redacted(s.Class)))
+			out.WriteString(e.restore(Redacted(tagOf(e.set, s.Class))))
 		}
 	}
 	return out.String(), nil
 }
 
-// Redacted returns what stands in an answer for a value that must not be shown. It cannot be restored.
-func Redacted(c classify.Class) string { return "〔已屏蔽:" + Tag(c) + "〕" }
+// Redacted returns what stands for a value that must not be shown, with the tag of its class. It cannot be restored.
+func Redacted(tag string) string { return "〔已屏蔽:" + tag + "〕" }
 
 // Redact replaces every value that set finds in text. What stands for it cannot be restored.
 func Redact(set *classify.Set, text string) string {
@@ -122,7 +123,7 @@ func Redact(set *classify.Set, text string) string {
 		if s.Class == "" {
 			out.WriteString(s.Text)
 		} else {
-			out.WriteString(Redacted(s.Class))
+			out.WriteString(Redacted(tagOf(set, s.Class)))
 		}
 	})
 	return out.String()

@@ -24,7 +24,7 @@ func (v *Vault) Mask(set *classify.Set, text string) (masked string, spans []Spa
 	for _, f := range found {
 		spans = append(spans, Span{f.class, f.start, f.end})
 	}
-	found = unite(text, found, lookalikes(text))
+	found = unite(text, found, lookalikes(text, tagsOf(set)))
 	if len(found) == 0 {
 		return text, nil
 	}
@@ -32,7 +32,7 @@ func (v *Vault) Mask(set *classify.Set, text string) (masked string, spans []Spa
 	from := 0
 	for _, f := range found {
 		b.WriteString(text[from:f.start])
-		b.WriteString(v.pseudonym(f.class, f.value, text[f.start:f.end]))
+		b.WriteString(v.pseudonym(f.class, tagOf(set, f.class), f.value, text[f.start:f.end]))
 		from = f.end
 	}
 	b.WriteString(text[from:])
@@ -71,10 +71,10 @@ func unite(text string, values, lookalikes []finding) []finding {
 
 // lookalikes returns the ranges of text that a Restorer could take for a pseudonym, whatever the vault holds: the marks, and tag
 // and code in any accepted spelling.
-func lookalikes(text string) []finding {
+func lookalikes(text string, tags []string) []finding {
 	var out []finding
 	r := reader{text: text, final: true, loose: true}
-	for _, tag := range allTags() {
+	for _, tag := range tags {
 		for at := 0; ; {
 			n := strings.Index(text[at:], tag)
 			if n < 0 {

@@ -29,8 +29,8 @@ func randomText(r *rand.Rand, parts []string) string {
 func TestRandomRows(t *testing.T) {
 	set := classify.New()
 	known := vault()
-	p := known.pseudonym(classify.Mobile, "13800138000", "13800138000")
-	known.pseudonym(classify.IPv4, "203.0.113.9", "203.0.113.9")
+	p := known.pseudonym(classify.Mobile, tagOf(set, classify.Mobile), "13800138000", "13800138000")
+	known.pseudonym(classify.IPv4, tagOf(set, classify.IPv4), "203.0.113.9", "203.0.113.9")
 	parts := fragments(strings.TrimSuffix(strings.TrimPrefix(p, "⟦手机·"), "⟧"))
 	rules := func(c classify.Class) Action {
 		if c == classify.Email {

@@ -35,24 +35,27 @@ const Detector = "pseudonym@1"
 // marker is the class of text that looks like a pseudonym. It is no class of values: policies do not name it.
 const marker classify.Class = "marker"
 
-// tags name the classes inside pseudonyms. None is a prefix of another.
-func tags() map[classify.Class]string {
-	out := map[classify.Class]string{marker: Tag(marker)}
-	for _, t := range classify.Types() {
-		out[t.Class] = t.Tag
-	}
-	return out
-}
+// markerTag is the tag of what looks like a pseudonym.
+const markerTag = "标记"
 
-// Tag returns the short Chinese name of a class that its pseudonyms carry.
-func Tag(c classify.Class) string {
-	if t, ok := classify.TypeOf(c); ok {
+// tagOf returns the short name of a class that its pseudonyms carry.
+func tagOf(set *classify.Set, c classify.Class) string {
+	if c == marker {
+		return markerTag
+	}
+	if t, ok := set.TypeOf(c); ok {
 		return t.Tag
 	}
-	if c == marker {
-		return "标记"
-	}
 	return "敏感"
+}
+
+// tagsOf returns the tags of all classes of a set. None is the beginning of another.
+func tagsOf(set *classify.Set) []string {
+	out := []string{markerTag}
+	for _, t := range set.Types() {
+		out = append(out, t.Tag)
+	}
+	return out
 }
 
 // Vault holds the values of one request and their pseudonyms. It is safe for concurrent use. Nothing in it may be stored or
@@ -100,7 +103,7 @@ func (v *Vault) Len() int {
 
 // pseudonym returns the pseudonym of a value spelled as text. Two spellings of one value get two pseudonyms, since each must be put
 // back as it was; the canonical spelling's depends on the value alone.
-func (v *Vault) pseudonym(class classify.Class, value, text string) string {
+func (v *Vault) pseudonym(class classify.Class, tag, value, text string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p, ok := v.byValue[surface{class, text}]; ok {
@@ -113,7 +116,6 @@ func (v *Vault) pseudonym(class classify.Class, value, text string) string {
 			break
 		}
 	}
-	tag := Tag(class)
 	p := string(openMark) + tag + string(dot) + code + string(closeMark)
 	v.byCode[code] = entry{tag: tag, text: strings.Clone(text)}
 	v.byValue[surface{class, strings.Clone(text)}] = p
@@ -153,14 +155,6 @@ func (v *Vault) liveTags() []string {
 	defer v.mu.RUnlock()
 	out := make([]string, 0, len(v.tags))
 	for t := range v.tags {
-		out = append(out, t)
-	}
-	return out
-}
-
-func allTags() []string {
-	var out []string
-	for _, t := range tags() {
 		out = append(out, t)
 	}
 	return out
