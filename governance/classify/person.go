@@ -37,6 +37,10 @@ type namer struct {
 	open  bool // it looked at a cell that has not arrived
 	side  leftSide
 	known bool // side is filled
+
+	looked      bool // the words at the start are known
+	word, fixed int  // length of the longest word there, and of the fixed term
+	label       bool // the fixed term is a label itself
 }
 
 // cell returns the rune at k; not arrived, the answer is open.
@@ -64,7 +68,7 @@ func (n *namer) find(first rank, bounded bool) (match, bool) {
 			return m, ok
 		}
 	}
-	if first&(isSurname|mayCompound) != 0 {
+	if first&(isSurname|mayCompound) != 0 && n.hopeful(first) {
 		if m, ok := n.named(first); n.open || ok && m.score() >= threshold {
 			return m, ok
 		}
@@ -73,6 +77,36 @@ func (n *namer) find(first rank, bounded bool) (match, bool) {
 		return n.foreign()
 	}
 	return match{}, false
+}
+
+// hopeful tells most ordinary text from names at the price of two lookups.
+func (n *namer) hopeful(first rank) bool {
+	r := n.cell(n.start + 1)
+	switch {
+	case n.open:
+		return true
+	case !isHan(r):
+		return r == ' ' || r == '\n' || isHidden(r) || n.left().cued()
+	case first&mayCompound != 0 || r == '某':
+		return true
+	}
+	a := n.t.at(r)
+	if a.given == 0 && a.rank&beginsCue == 0 {
+		return n.left().why.any(labelBefore | titled)
+	}
+	n.words()
+	if n.open || n.word < 2 {
+		return true
+	}
+	if n.word == 2 && a.given > 0 && n.t.given(n.cell(n.start+2))+int(a.given) > 4 {
+		return true
+	}
+	before := n.w.at(n.start - 1)
+	if isHan(before) && n.t.first(before)&endsCue == 0 && n.w.named.end != n.start {
+		return false
+	}
+	left := n.left()
+	return left.why.any(labelBefore|titled) || left.cued() && !left.weak
 }
 
 // named looks for a surname and what may stand behind it.

@@ -134,7 +134,7 @@ func (n *namer) transcript(m match, size int, left *leftSide) (match, bool) {
 		}
 		length++
 	}
-	if n.open || length < 3 || left.crossed {
+	if n.open || length < 3 || n.crossed() {
 		return match{}, false
 	}
 	if x := n.wordAt(n.start); x >= 2 {

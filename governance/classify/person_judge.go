@@ -15,11 +15,11 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if low == 0 && !left.why.any(labelBefore|titled) {
 		return candidate{}, false
 	}
-	fixed, label := n.fixedAt()
-	if fixed >= total && (label || !left.why.any(labelBefore)) {
+	n.words()
+	word := n.word
+	if n.fixed >= total && (n.label || !left.why.any(labelBefore)) {
 		return candidate{}, false
 	}
-	word := max(n.wordAt(n.start), fixed)
 	if !left.why.any(labelBefore|titled) && n.never(h, size, total) {
 		return candidate{}, false
 	}
@@ -57,7 +57,7 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	}
 	if !left.cued() && !c.m.why.any(honorific) {
 		// Without a cue on the left, a name stands where a word ends and another begins.
-		if !left.bounded && left.crossed || right.quality == 0 && !right.bounded && !(sure && left.bounded) {
+		if !left.bounded && n.crossed() || right.quality == 0 && !right.bounded && !(sure && left.bounded) {
 			return candidate{}, false
 		}
 		if tier == tierWord {
@@ -72,7 +72,7 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 		if !left.bounded && !right.strong && (tier < tierCommon && !n.distinct() || total-size == 1 && n.wordy()) {
 			return candidate{}, false
 		}
-	} else if left.crossed && !left.why.any(labelBefore) {
+	} else if n.crossed() && !left.why.any(labelBefore) {
 		against = true
 	}
 	if tier < tierUsual && left.weak && !left.why.any(labelBefore|titled) {

@@ -8,6 +8,7 @@ type leftSide struct {
 	bounded   bool // no Chinese character or letter stands directly before
 	delimited bool // a label and a colon or the like
 	crossed   bool // an ordinary word begins before and goes on into the candidate
+	mayCross  bool // that has to be looked up
 	weak      bool // the cue is a particle such as 是 or 和
 	strong    bool // the label is one of names and of nothing else
 }
@@ -30,7 +31,7 @@ func (n *namer) lookLeft() (l leftSide) {
 	n.neighbour(&l)
 	j, colon := n.skipLeft()
 	if j == i && isHan(before) {
-		l.crossed = n.crossed()
+		l.mayCross = true
 	} else if j == i-1 && before == ' ' && i >= 2 && isHan(w.at(i-2)) {
 		pair := [2]rune{w.at(i - 2), w.at(i)}
 		l.crossed = lexicon.Ordinary(pair[:]) == 2
@@ -104,7 +105,7 @@ func (n *namer) cueLeft(l *leftSide, j int, apart, colon bool) {
 		l.why |= titled
 	case !apart && (n.w.at(j-1) == '号' || n.w.at(j-1) == '床') && isDigit(n.w.at(j-2)):
 		l.why |= cueBefore
-		l.crossed = false
+		l.mayCross = false
 		return
 	case c&isWeak != 0 && !apart:
 		l.why |= cueBefore
@@ -120,12 +121,20 @@ func (n *namer) cueLeft(l *leftSide, j int, apart, colon bool) {
 		return
 	}
 	if size >= 2 {
-		l.crossed = false
+		l.crossed, l.mayCross = false, false
 	}
 }
 
 // crossed reports whether an ordinary word begins up to three characters before and does not end before the start.
 func (n *namer) crossed() bool {
+	l := n.left()
+	if l.mayCross {
+		l.crossed, l.mayCross = n.cross(), false
+	}
+	return l.crossed
+}
+
+func (n *namer) cross() bool {
 	for s := n.start - 1; s >= max(0, n.start-3) && isHan(n.w.cells[s].r); s-- {
 		if size := n.wordAt(s); s+size > n.start && size >= 2 {
 			return true
@@ -136,11 +145,24 @@ func (n *namer) crossed() bool {
 
 // fixedAt returns the length of the fixed term or label at the start, or 0.
 func (n *namer) fixedAt() (size int, label bool) {
+	if n.t.first(n.w.cells[n.start].r)&beginsFixed == 0 {
+		return 0, false
+	}
 	size, c := n.t.longest(n.t.fixed, n, n.start)
 	if c == 0 || size < 2 {
 		return 0, false
 	}
 	return size, c&isLabel != 0
+}
+
+// words finds the ordinary word and the fixed term at the start, once.
+func (n *namer) words() {
+	if n.looked {
+		return
+	}
+	n.looked = true
+	n.fixed, n.label = n.fixedAt()
+	n.word = max(n.wordAt(n.start), n.fixed)
 }
 
 // wordAt returns the length of the longest ordinary word of up to four characters that begins at k, or 0.

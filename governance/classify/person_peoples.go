@@ -33,7 +33,7 @@ func (n *namer) native() (match, bool) {
 		return match{}, false
 	}
 	left, right := n.left(), n.right(k)
-	if n.open || right.place || left.crossed && !left.cued() {
+	if n.open || right.place || n.crossed() && !left.cued() {
 		return match{}, false
 	}
 	m := match{kind: kPerson, start: n.start, end: k, form: 0.15, why: left.why | right.why}

@@ -79,32 +79,32 @@ func newTables() *tables {
 	} {
 		words := strings.Join(lexicon.Cues(list.cue), " ")
 		if list.left != 0 {
-			addWords(t.left, words, list.left, true)
+			t.add(t.left, words, list.left, endsCue)
 		}
 		if list.right != 0 {
-			addWords(t.right, words, list.right, false)
+			t.add(t.right, words, list.right, beginsCue)
 		}
 	}
-	addWords(t.left, nameLabels, isLabel, true)
-	addWords(t.left, nameStrong, isLabel|isStrong, true)
-	addWords(t.left, nameRoles, isRole, true)
-	addWords(t.left, nameVerbs, isVerb, true)
-	addWords(t.left, nameWeak, isWeak, true)
-	addWords(t.left, "人 员 者 师 长 手 工 生 方 户 主 民 警 属 干 匠", isSuffix, true)
-	addWords(t.right, nameTitles, isTitle|isAlone, false)
-	addWords(t.right, "先生 女士 小姐 太太 老师 师傅 医生 大夫 主任 经理 总 工 阿姨 叔叔 大爷 大妈 大叔 大姐 大哥 律师 法官 警官 书记 处长 科长 局长 院长 老板 同志 教授", isPolite, false)
-	addWords(t.right, "种 个 些 项 天 日 年 月 位 地 处 次 类 种原因 方面 市 省 县 区 公司 单位 医院 学校 小区", isThingOf, false)
-	addWords(t.right, "男 女 住 现住 住址 身份证 公民身份 证件 电话 手机 联系 住院号 病历号 门诊号 病案号 床 汉族 年龄 性别 出生 籍贯 警号 卡号 账号 车牌 微信 邮箱 护照", isNear, false)
-	addWords(t.right, nameNext, isNext, false)
-	addWords(t.right, nameKin, isRelation, false)
-	addWords(t.right, namePlaces, isPlace, false)
-	addWords(t.fixed, nameFixed, isPlace, false)
-	addWords(t.fixed, nameLabels, isLabel, false)
-	addWords(t.fixed, strings.Join(lexicon.Cues(lexicon.Label), " ")+" 证件号 证件 许可人 农民 农民工", isLabel, false)
+	t.add(t.left, nameLabels, isLabel, endsCue)
+	t.add(t.left, nameStrong, isLabel|isStrong, endsCue)
+	t.add(t.left, nameRoles, isRole, endsCue)
+	t.add(t.left, nameVerbs, isVerb, endsCue)
+	t.add(t.left, nameWeak, isWeak, endsCue)
+	t.add(t.left, "人 员 者 师 长 手 工 生 方 户 主 民 警 属 干 匠", isSuffix, endsCue)
+	t.add(t.right, nameTitles, isTitle|isAlone, beginsCue)
+	t.add(t.right, "先生 女士 小姐 太太 老师 师傅 医生 大夫 主任 经理 总 工 阿姨 叔叔 大爷 大妈 大叔 大姐 大哥 律师 法官 警官 书记 处长 科长 局长 院长 老板 同志 教授", isPolite, beginsCue)
+	t.add(t.right, "种 个 些 项 天 日 年 月 位 地 处 次 类 种原因 方面 市 省 县 区 公司 单位 医院 学校 小区", isThingOf, beginsCue)
+	t.add(t.right, "男 女 住 现住 住址 身份证 公民身份 证件 电话 手机 联系 住院号 病历号 门诊号 病案号 床 汉族 年龄 性别 出生 籍贯 警号 卡号 账号 车牌 微信 邮箱 护照", isNear, beginsCue)
+	t.add(t.right, nameNext, isNext, beginsCue)
+	t.add(t.right, nameKin, isRelation, beginsCue)
+	t.add(t.right, namePlaces, isPlace, beginsCue)
+	t.add(t.fixed, nameFixed, isPlace, beginsFixed)
+	t.add(t.fixed, nameLabels, isLabel, beginsFixed)
+	t.add(t.fixed, strings.Join(lexicon.Cues(lexicon.Label), " ")+" 证件号 证件 许可人 农民 农民工", isLabel, beginsFixed)
 	for _, cue := range []lexicon.Cue{lexicon.TitleBefore, lexicon.Relation, lexicon.TitleAfter} {
-		addWords(t.fixed, strings.Join(lexicon.Cues(cue), " "), isPlace, false)
+		t.add(t.fixed, strings.Join(lexicon.Cues(cue), " "), isPlace, beginsFixed)
 	}
-	addWords(t.parts, nameParts, isNext, false)
+	t.add(t.parts, nameParts, isNext, mayPart|mayTranscribe)
 	for _, k := range strings.Fields(nameKeys) {
 		t.keys[k] = true
 	}

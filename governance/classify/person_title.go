@@ -28,10 +28,10 @@ func (n *namer) formal(size int) (match, bool) {
 		return match{}, false
 	}
 	left := n.left()
-	fixed, _ := n.fixedAt()
-	word := max(n.wordAt(n.start), fixed)
+	n.words()
+	word := n.word
 	over := n.wordAt(k)
-	if n.open || word >= 2 || over > length || left.crossed && !left.cued() || left.crossed && !left.why.any(labelBefore|titled) {
+	if n.open || word >= 2 || over > length || n.crossed() && !left.cued() || n.crossed() && !left.why.any(labelBefore|titled) {
 		return match{}, false
 	}
 	after := n.right(k + length)
@@ -62,7 +62,7 @@ func (n *namer) some(m match, k, tier int) (match, bool) {
 		k++
 		r = n.cell(k)
 	}
-	if (tier < tierUsual || n.wordy()) && (n.left().crossed || tier == tierWord && r != '某' && !n.t.stem(r) && !n.left().why.any(labelBefore|titled)) {
+	if (tier < tierUsual || n.wordy()) && (n.crossed() || tier == tierWord && r != '某' && !n.t.stem(r) && !n.left().why.any(labelBefore|titled)) {
 		return match{}, false
 	}
 	if size, c := n.t.behind(n, k); c&isThingOf != 0 && size > 0 && !n.left().cued() { // 某种, 某个
@@ -110,7 +110,7 @@ func (n *namer) hidden(m match, k, tier int) (match, bool) {
 	if n.open || isAlnum(next) || next == mark || tier < tierRare || tier == tierWord && !left.delimited {
 		return match{}, false
 	}
-	if !left.bounded && !left.cued() || left.crossed && !left.why.any(labelBefore) {
+	if !left.bounded && !left.cued() || n.crossed() && !left.why.any(labelBefore) {
 		return match{}, false
 	}
 	if (mark == '_' || mark == '?') && !left.delimited {
@@ -135,15 +135,15 @@ func (n *namer) nick() (match, bool) {
 	if tier < tierUsual || n.t.compound(r, n.cell(n.start+2)) != 0 {
 		return match{}, false
 	}
-	fixed, _ := n.fixedAt()
-	word := max(n.wordAt(n.start), fixed)
+	n.words()
+	word := n.word
 	inner := n.wordAt(n.start + 1)
 	if n.open || word >= 2 || inner >= 2 {
 		return match{}, false
 	}
 	left, right := n.left(), n.right(n.start+2)
 	wordy := n.t.first(r)&isWordy != 0
-	if n.open || left.crossed || right.place {
+	if n.open || n.crossed() || right.place {
 		return match{}, false
 	}
 	if !left.cued() && (wordy && !right.strong && !(left.bounded && right.quality >= 2) || right.quality == 0 && !left.bounded) {

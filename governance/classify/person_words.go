@@ -47,6 +47,10 @@ const (
 	isNear    // what stands next to names in records: 男, 住, 身份证
 	isPlace   // ends names of places and companies
 	goesOn    // longer words begin so
+
+	endsCue     // a cue in front of names ends with this character
+	beginsCue   // a cue behind names begins with it
+	beginsFixed // a fixed term begins with it
 )
 
 // tables are the characters and words names are judged by.
@@ -104,6 +108,9 @@ func (t *tables) stem(r rune) bool { return strings.ContainsRune("甲乙丙丁�
 
 // before returns the longest cue that ends at j, and what it is.
 func (t *tables) before(w *window, j int) (size int, c rank) {
+	if j == 0 || t.first(w.cells[j-1].r)&endsCue == 0 {
+		return 0, 0
+	}
 	h := uint64(0)
 	blank := false
 	for length := 1; length <= 8 && j > 0; length++ {
@@ -126,6 +133,9 @@ func (t *tables) before(w *window, j int) (size int, c rank) {
 
 // behind returns the longest cue that begins at k, and what it is.
 func (t *tables) behind(n *namer, k int) (size int, c rank) {
+	if t.first(n.cell(k))&beginsCue == 0 {
+		return 0, 0
+	}
 	return t.longest(t.right, n, k)
 }
 
@@ -166,9 +176,18 @@ func (t *tables) key(w *window, j int) bool {
 	return t.keys[string(b[at:])]
 }
 
-func addWords(m map[uint64]rank, words string, c rank, backward bool) {
+// add adds words to a table, and marks their first characters, or their last if the table is read backwards.
+func (t *tables) add(m map[uint64]rank, words string, c, marked rank) {
+	backward := marked == endsCue
 	for _, word := range strings.Fields(words) {
 		rs := []rune(word)
+		edge := rs[0]
+		if backward {
+			edge = rs[len(rs)-1]
+		}
+		if edge >= hanFirst && edge < hanLast {
+			t.han[edge-hanFirst].rank |= marked
+		}
 		h := uint64(0)
 		for k := range rs {
 			r := rs[k]
