@@ -128,6 +128,11 @@ func (n *namer) named(first rank) (match, bool) {
 		if m, ok := n.formal(size); ok || n.open {
 			return m, ok
 		}
+		if next := n.cell(n.start + size); !isHan(next) && !n.open {
+			if m, ok := n.alone(size); ok && !isHan(n.cell(n.start+size+1)) || n.open {
+				return m, ok
+			}
+		}
 		c, ok := n.best(size)
 		if n.open {
 			return match{}, false

@@ -17,7 +17,7 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	}
 	n.words()
 	word := n.word
-	if n.fixed >= total && (n.label || !left.why.any(labelBefore)) {
+	if n.fixed >= total && (n.label || !left.why.any(labelBefore|titled)) {
 		return candidate{}, false
 	}
 	if !left.why.any(labelBefore|titled) && n.never(h, size, total) {
@@ -155,7 +155,7 @@ func (n *namer) givenTier(h *hanRun, size, total int) (low int, double bool) {
 // against reports whether ordinary words speak against the name: one that is the name or begins it, one that is its given name and
 // is not borne as one, or one that begins inside and goes on behind it.
 func (n *namer) against(h *hanRun, size, total, word int, double bool, right rightSide) bool {
-	given := n.t.isGiven(h, size, total) || double || total-size == 2 && (n.left().cued() || right.strong) && n.typicalPair(h, size)
+	given := n.t.isGiven(h, size, total) || double || total-size == 2 && (n.left().cued() || right.strong || n.left().bounded && right.bounded) && n.typicalPair(h, size)
 	if word >= total || word > size && !(given && total-size == 2) {
 		return true
 	}

@@ -73,8 +73,12 @@ func (n *namer) rightHan(s *rightSide, e int) {
 		return
 	}
 	word := n.wordAt(e)
+	r := n.w.at(e)
 	switch {
 	case word > size && word >= 2:
+		s.quality = 2
+	case size < 2 && n.nameAt(e) && n.t.surname(r) >= tierUsual && c&isTitle == 0:
+		s.why |= cueBehind
 		s.quality = 2
 	case c&isPlace != 0:
 		s.place = true
@@ -98,8 +102,14 @@ func (n *namer) rightHan(s *rightSide, e int) {
 
 // nameAt reports whether another name seems to begin at k: fused names.
 func (n *namer) nameAt(k int) bool {
-	if n.t.surname(n.w.at(k)) < tierUsual {
+	if n.t.surname(n.w.at(k)) < tierUsual || !isHan(n.cell(k+1)) {
 		return false
 	}
-	return isHan(n.cell(k+1)) && n.t.given(n.w.at(k+1)) >= 3 && n.wordAt(k) < 2
+	need := 3
+	if first := n.t.first(n.w.at(k)); first&isDistinct != 0 {
+		need = 2
+	} else if first&isWordy != 0 && n.t.given(n.cell(k+2)) < 2 && isHan(n.w.at(k+2)) {
+		return false
+	}
+	return n.t.given(n.w.at(k+1)) >= need && n.wordAt(k) < 2
 }

@@ -59,7 +59,7 @@ const nameRareCompound = "东方 西门 东门 南门 第五 百里 东里 公�
 
 // oftenGiven corrects how typical characters are of given names.
 func oftenGiven() map[lexicon.Tier]string {
-	return map[lexicon.Tier]string{lexicon.Common: "丹珠天", lexicon.Usual: "守一保全余世仕寿亨登炳大喜财怀", lexicon.Rare: "有二三四五"}
+	return map[lexicon.Tier]string{lexicon.Common: "丹珠天晴乐家", lexicon.Usual: "守一保全余世仕寿亨登炳大喜财怀喆相妹牛娃阿二茶燕", lexicon.Rare: "有三四五六"}
 }
 
 func newTables() *tables {

@@ -54,6 +54,28 @@ func (n *namer) formal(size int) (match, bool) {
 	return m, true
 }
 
+// alone finds a surname that stands for itself: 我姓谭, 经办：郭.
+func (n *namer) alone(size int) (match, bool) {
+	end := n.start + size
+	next := n.cell(end)
+	left := n.left()
+	if n.open {
+		return match{}, false
+	}
+	m := match{kind: kPerson, start: n.start, end: end, form: 0.2, why: left.why | bounded}
+	if n.w.at(n.start-1) == '姓' && n.start >= 2 && !isHan(next) {
+		if b := n.w.at(n.start - 2); b != '百' && b != '老' && b != '同' && b != '贵' {
+			m.form = 0.6
+			return m, true
+		}
+	}
+	for k := end; next == ' ' && k < end+3; k++ {
+		next = n.cell(k + 1)
+	}
+	plain := next == edge || next == '/' || next == ';' || next == '(' || next == ',' || next == '\n' || isHan(next) && n.cell(end) == ' '
+	return m, left.delimited && left.why.any(labelBefore) && plain && n.t.surname(n.w.cells[n.start].r) >= tierUsual && !n.open
+}
+
 // some takes 某 and what belongs to it.
 func (n *namer) some(m match, k, tier int) (match, bool) {
 	m.form = 0.6
@@ -138,7 +160,7 @@ func (n *namer) nick() (match, bool) {
 	n.words()
 	word := n.word
 	inner := n.wordAt(n.start + 1)
-	if n.open || word >= 2 || inner >= 2 {
+	if n.open || word >= 2 || inner >= 2 && !n.left().why.any(labelBefore|titled) {
 		return match{}, false
 	}
 	left, right := n.left(), n.right(n.start+2)
@@ -153,7 +175,7 @@ func (n *namer) nick() (match, bool) {
 		return match{}, false
 	}
 	m := match{kind: kPerson, start: n.start, end: n.start + 2, form: 0.25, why: left.why | right.why}
-	if left.bounded && right.bounded {
+	if left.bounded && (right.bounded || tier == tierCommon && !wordy) {
 		m.why |= bounded
 	}
 	if tier == tierCommon && (!wordy || n.w.cells[n.start].r == '老') {
