@@ -55,16 +55,19 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if (left.bounded || left.cued() || left.weak || sure) && right.bounded || (left.bounded || left.weak && low >= 3) && right.quality >= 2 {
 		c.m.why |= bounded
 	}
+	if tier == tierWord && !left.why.any(labelBefore|titled) {
+		if !left.bounded || !right.bounded && !right.strong || low < 3 || total-size == 1 || n.t.first(h.r[0])&isBorne == 0 {
+			return candidate{}, false
+		}
+		c.m.form = 0.25
+	}
+	if tier == tierWord && word >= total && !left.delimited {
+		return candidate{}, false
+	}
 	if !left.cued() && !c.m.why.any(honorific) {
 		// Without a cue on the left, a name stands where a word ends and another begins.
 		if !left.bounded && n.crossed() || right.quality == 0 && !right.bounded && !(sure && left.bounded) {
 			return candidate{}, false
-		}
-		if tier == tierWord {
-			if !left.bounded || !right.bounded && !right.strong || low < 3 || total-size == 1 || n.t.first(h.r[0])&isBorne == 0 {
-				return candidate{}, false
-			}
-			c.m.form = 0.25
 		}
 		if !left.bounded && (tier < tierUsual || low < 3 && !(low == 2 && n.distinct())) {
 			return candidate{}, false

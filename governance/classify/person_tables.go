@@ -81,6 +81,11 @@ func newTables() *tables {
 		if list.left != 0 {
 			t.add(t.left, words, list.left, endsCue)
 		}
+		if list.right == isTitle { // these say too little behind a name
+			for _, word := range strings.Fields("男 女 等 等人 某 某某 氏 妹 弟 一行 本人") {
+				words = strings.ReplaceAll(" "+words+" ", " "+word+" ", " ")
+			}
+		}
 		if list.right != 0 {
 			t.add(t.right, words, list.right, beginsCue)
 		}

@@ -44,6 +44,9 @@ func (n *namer) formal(size int) (match, bool) {
 	m.why = honorific | left.why
 	m.end = k + length // 张先生 is masked whole: the title tells the sex, and stands in the place of a name
 	if length == 1 {   // 总, 工, 哥: the word must end here
+		if (n.wordy() || tier < tierUsual) && !left.bounded && !left.why.any(labelBefore|titled) && (left.weak || !left.cued()) {
+			return match{}, false
+		}
 		if after.quality == 0 || tier < tierUsual || !left.bounded && !left.cued() && !after.strong && !after.bounded {
 			return match{}, false
 		}
