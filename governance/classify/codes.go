@@ -14,11 +14,11 @@ func (d *decision) codesAt(w *window, i int, r, left rune) {
 		digit = isDigit(next)
 	}
 	bracket := r == '(' || r == '['
-	switch {
-	case digit, r == '+':
+	if digit || r == '+' || r == '(' {
 		d.numbers(w, i)
-	case r == '(':
-		d.numbers(w, i)
+	}
+	if r == '+' && d.on.has(kMedicalRecord) {
+		d.ask(extraBed(w, i))
 	}
 	if isAlnum(r) && !isAlnum(left) {
 		d.codes(w, i)
@@ -54,6 +54,7 @@ const (
 	headDirection
 	headNumeral
 	headDocument
+	headBed
 )
 
 // hanHeads says what may begin with each of the common Chinese characters, which decides at most of them that nothing does.
@@ -68,10 +69,12 @@ func indexHeads() *[headLast - headFirst + 1]uint8 {
 		signs string
 	}{
 		{headPlate, provinceSigns + otherPlateSigns}, {headCase, provinceSigns + "高最"}, {headOfficer, officerHeads},
-		{headDirection, "东西南北"}, {headDocument, documentHeads},
+		{headDirection, "东西南北"}, {headDocument, documentHeads}, {headBed, "加十零〇一二三四五六七八九幺两洞拐勾壹贰叁肆伍陆柒捌玖"},
 	} {
 		for _, r := range row.signs {
-			t[r-headFirst] |= row.head
+			if r >= headFirst {
+				t[r-headFirst] |= row.head
+			}
 		}
 	}
 	for r := rune(headFirst); r <= headLast; r++ {
@@ -112,6 +115,9 @@ func (d *decision) hanCodes(w *window, i int) {
 	}
 	if heads&headNumeral != 0 && d.on.any(labelledKinds) {
 		d.spelled(w, i)
+	}
+	if heads&headBed != 0 && d.on.has(kMedicalRecord) {
+		d.ask(extraBed(w, i))
 	}
 	if heads&headDocument != 0 && d.on.has(kDocument) {
 		d.ask(document(w, i))

@@ -140,7 +140,7 @@ func mac(w *window, i int) (match, verdict) {
 			if digits == 0 {
 				m.form = 0.3
 			}
-			if sign == ':' || f.size == 4 && digits == 1 {
+			if sign == ':' || f.size == 4 && digits == 1 || f.size == 2 && w.any(i, end, func(r rune) bool { return r >= '4' }) {
 				m.form = max(m.form, 0.5)
 			}
 			return w.anchor(m, w.hints(i))

@@ -56,7 +56,13 @@ func (d *decision) codes(w *window, i int) {
 		return
 	}
 	digits := c.count(len(c.digit))
-	if digits == 0 || len(c.digit) < 3 {
+	if digits == 0 {
+		return
+	}
+	if d.on.has(kMedicalRecord) && len(c.digit) <= 5 {
+		d.ask(bed(&c))
+	}
+	if len(c.digit) < 3 {
 		return
 	}
 	c.h = w.hints(i)

@@ -1,5 +1,7 @@
 package classify
 
+import "math"
+
 // evidence is why something was found, or nearly: reasons, as bits. The score of a finding is what its kind has by its form alone and
 // the weights of its reasons; it counts from [threshold] on.
 type evidence uint32
@@ -65,7 +67,7 @@ func score(form float64, why evidence) float64 {
 			form += weights[n].weight
 		}
 	}
-	return min(max(form, 0), 1)
+	return min(max(math.Round(form*1e6)/1e6, 0), 1) // sums of tenths that are exact on paper
 }
 
 // Reason is a part of a score. Form is the first: what the form alone scores.

@@ -18,7 +18,11 @@ const (
 type label struct {
 	word []rune
 	of   bits
+	weak bool
 }
+
+// weakLabels say only that a number follows.
+const weakLabels = " 编号 编码 代码 单号 流水 序号 code id号 "
 
 // idKinds are the kinds that people call an identity or a certificate number.
 const idKinds = bits(1<<kResidentID | 1<<kHongKongID | 1<<kMacauID | 1<<kTaiwanID | 1<<kForeignPermit)
@@ -50,7 +54,7 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 		"住院证号 mrn medical_record medical_record_no patient_id patientid visit_no inpatient_no admission_no accession_no 送检号 检查单号 申请单号 化验单号 " +
 		"病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
 	{set(kUtilityAccount), "户号 用户号 用户编号 客户编号 电表号 表号 水表号 燃气表号 气表号 用电户号 缴费号 电表 水表 燃气表 资产号 表计 客户号 " +
-		"user号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
+		"user号 user编号 customer编号 customer号 account编号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
 		"电表编号 水表编号 燃气号 供热号 meter_number 电费户 水费户 物联表 业务户号 用电客户 用水客户"},
 	{set(kBankCard, kBankAccount), "卡号 银行卡 银行卡号 储蓄卡 借记卡 信用卡 工资卡 card_no card_number 银行账户 收款卡 打款 银联卡 card bank_card 本人卡 转账 汇款 " +
 		"工行卡 建行卡 农行卡 中行卡 招行卡 卡片 card_num cardno 贷记卡 一卡通"},
@@ -106,7 +110,7 @@ func indexLabels() labels {
 	}
 	l := labels{map[rune][]label{}, map[rune][]label{}}
 	for word, kinds := range of {
-		entry := label{[]rune(word), kinds}
+		entry := label{[]rune(word), kinds, strings.Contains(weakLabels, " "+word+" ")}
 		last, _ := utf8.DecodeLastRuneInString(word)
 		l.byEnd[last] = append(l.byEnd[last], entry)
 		l.byStart[entry.word[0]] = append(l.byStart[entry.word[0]], entry)
@@ -125,11 +129,12 @@ type hints struct {
 	of    bits // of the nearest label
 	found bool // there is one, maybe for something no detector looks for
 	tight bool // nothing but marks between it and the value
+	weak  bool // it is a word such as 编号, which says that this is a number and not of what
 	near  bits // of all labels near by
 }
 
 // other reports whether the value stands right behind a label that speaks for something else than the kind.
-func (h hints) other(k kind) bool { return h.found && h.tight && !h.of.has(k) }
+func (h hints) other(k kind) bool { return h.found && h.tight && !h.weak && !h.of.has(k) }
 
 // hints reads to the left of cell i.
 func (w *window) hints(i int) hints {
@@ -138,10 +143,11 @@ func (w *window) hints(i int) hints {
 	if e < i {
 		least = max(0, i-listReach)
 	}
+	adjacent := true
 	for digits := 0; e > least; {
 		if l, size := w.labelEnding(e, least); size > 0 && digits < 4 {
-			if !h.found {
-				h.found, h.of = true, l.of
+			if !h.found || h.weak && adjacent {
+				h.found, h.of, h.weak = true, l.of, l.weak
 			}
 			h.near |= l.of
 			e -= size
@@ -155,8 +161,9 @@ func (w *window) hints(i int) hints {
 		if isDigit(r) {
 			digits++
 		}
-		if !h.found && !isConnector(r) {
-			h.tight = false
+		if !isConnector(r) {
+			adjacent = false
+			h.tight = h.tight && h.found
 		}
 		e--
 	}
@@ -268,22 +275,23 @@ func (w *window) behind(i int) (bits, verdict) {
 		if v == no {
 			continue
 		}
-		for n := 0; n < 8; n++ {
-			r := w.at(end)
-			if r == unknown {
-				return 0, open
-			}
-			if isAlnum(r) {
-				return 0, yes
-			}
-			if !isConnector(r) {
-				break
-			}
-			end++
+		owned, v := w.valueFollows(end)
+		if v == open || owned {
+			return 0, v
 		}
 		return l.of, yes
 	}
 	return 0, yes
+}
+
+// valueFollows reports whether something with digits begins at cell i, with nothing but marks before it.
+func (w *window) valueFollows(i int) (bool, verdict) {
+	k, v := w.while(i, 8, func(r rune) bool { return isConnector(r) && r != '.' })
+	if v == open || w.at(k) == unknown {
+		return false, open
+	}
+	end, v := w.while(k, 12, isAlnum)
+	return w.any(k, end, isDigit), v
 }
 
 func isSentenceEnd(r rune) bool { return strings.ContainsRune("。；;!！?？", r) }
@@ -300,8 +308,11 @@ func (w *window) anchor(m match, h hints) (match, verdict) {
 	case h.of.has(m.kind), h.near.has(m.kind) && !h.other(m.kind):
 		m.why |= cueBefore
 	default:
-		if h.other(m.kind) {
+		switch {
+		case h.other(m.kind):
 			m.why |= ordinary
+		case h.weak && h.tight:
+			m.why |= unusual
 		}
 		of, v := w.behind(m.end)
 		if v == open {

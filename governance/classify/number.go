@@ -129,6 +129,18 @@ func (n *number) whole(k int) bool {
 	return !isDigit(next) && !(n.wide && isAlnum(next))
 }
 
+// ends reports whether the first k digits stand for themselves, or a word such as 一直 makes the only digit behind them.
+func (n *number) ends(k int) bool {
+	if n.whole(k) {
+		return true
+	}
+	if k != len(n.digit)-1 || n.digit[k] != '1' || n.gap(k) || n.w.cells[n.at[k]].end-n.w.cells[n.at[k]].start < 3 {
+		return false
+	}
+	next := n.w.at(n.at[k] + 1)
+	return next > 0 && strings.ContainsRune("直个次下共些样般定起边家时旦方位到", next)
+}
+
 // gap reports whether a separator stands between digits k-1 and k.
 func (n *number) gap(k int) bool { return k > 0 && k < len(n.at) && n.at[k] != n.at[k-1]+1 }
 

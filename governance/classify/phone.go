@@ -74,7 +74,7 @@ func mobile(n *number, first int, plus bool) (match, verdict) {
 
 func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
 	to := from + size
-	if len(n.digit) < to || n.digit[from] != '1' || n.digit[from+1] < '3' || !n.whole(to) || first < n.at[0] && !n.bracketed(from) {
+	if len(n.digit) < to || n.digit[from] != '1' || n.digit[from+1] < '3' || !n.ends(to) || first < n.at[0] && !n.bracketed(from) {
 		return m, false
 	}
 	m = match{kind: kMobile, start: first, end: n.end(to), form: 0.65}
@@ -93,6 +93,10 @@ func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
 	}
 	if !usualShape(n.shape(from, to)) {
 		m.why |= unusual
+		if size == 13 && n.h.of.any(set(kMobile, kICCID)) {
+			m.form = 0.55
+			return m, looseShape(n.shape(from, to))
+		}
 		return m, known && looseShape(n.shape(from, to)) && size == 11 && !n.w.any(n.at[from], m.end, func(r rune) bool { return r == '.' })
 	}
 	return m, true
@@ -117,7 +121,7 @@ func looseShape(shape []int) bool {
 	}
 	for k := 1; k < len(shape); k++ {
 		joined := append(slices.Clone(shape[:k-1]), shape[k-1]+shape[k])
-		if joined = append(joined, shape[k+1:]...); len(joined) > 1 && usualShape(joined) {
+		if joined = append(joined, shape[k+1:]...); usualShape(joined) {
 			return true
 		}
 	}
@@ -181,7 +185,7 @@ func (n *number) landlineAt(first, from int, plus bool) (match, bool) {
 	area := areaCode(n.text()[from:])
 	for _, size := range []int{8, 7} {
 		to := from + area + size
-		if area == 0 || size == 7 && area == 2 || to > len(n.digit) || n.digit[from+area] < '2' || n.digit[from+area] > '8' || !n.whole(to) {
+		if area == 0 || size == 7 && area == 2 || to > len(n.digit) || n.digit[from+area] < '2' || n.digit[from+area] > '8' || !n.ends(to) {
 			continue
 		}
 		m := match{kind: kLandline, start: first, end: n.end(to), form: 0.75}

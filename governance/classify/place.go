@@ -191,6 +191,13 @@ func (w *window) fraction(i int) (text string, end int, v verdict) {
 // minutes reads what stands behind whole degrees: a sign, minutes, seconds.
 func (w *window) minutes(k int, c *coordinate) (int, verdict) {
 	r := w.at(k)
+	if r == ' ' {
+		if next := w.at(k + 1); next == unknown {
+			return k, open
+		} else if next == '°' {
+			k, r = k+1, next
+		}
+	}
 	if r != '°' && r != '度' && r != 'º' {
 		return k, yes
 	}

@@ -32,7 +32,10 @@ func (w *window) plateBody(i, most int) (body []byte, end int, v verdict) {
 			end++
 			continue
 		}
-		if sign := misread(r); sign > 0 && r != 'o' && r != 'l' {
+		if r == 'l' && w.at(end+1) == unknown {
+			return nil, end, open
+		}
+		if sign := misread(r); sign > 0 && (r != 'l' || isDigit(w.at(end-1)) && isDigit(w.at(end+1))) {
 			r = rune(sign)
 		}
 		if !isAlnum(r) {
@@ -200,7 +203,7 @@ func armyPlate(c *number) (match, verdict) {
 // have none.
 func vin(w *window, i int) (match, verdict) {
 	var code [17]byte
-	k, blanks, digits := i, 0, 0
+	k, blanks, digits, capitals := i, 0, 0, false
 	for n := range code {
 		r := w.at(k)
 		if n > 0 && isBlank(r) && blanks == 0 {
@@ -215,6 +218,10 @@ func vin(w *window, i int) (match, verdict) {
 			return match{}, no
 		}
 		c := byte(upper(r))
+		capitals = capitals || r >= 'A' && r <= 'Z'
+		if r == 'l' && capitals {
+			c = '1'
+		}
 		switch c {
 		case 'O':
 			c = '0'
