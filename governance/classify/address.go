@@ -89,6 +89,21 @@ func (p *route) any(k int, words []string) int {
 	return longest
 }
 
+// longest returns the length of the longest of some words that stands at place k.
+func (p *route) longest(k int, words [][]rune) int {
+	longest := 0
+	for _, word := range words {
+		n := 1
+		for n < len(word) && p.at(k+n) == word[n] {
+			n++
+		}
+		if n == len(word) {
+			longest = max(longest, n)
+		}
+	}
+	return longest
+}
+
 // endsWith reports whether one of some words ends before place k; none begins before place from.
 func (p *route) endsWith(from, k int, words []string) bool {
 	for _, word := range words {
@@ -104,7 +119,7 @@ func runes(word string) int { return len(word) / 3 }
 
 // address finds the address that begins at cell i.
 func address(w *window, i int) (match, verdict) {
-	if i < w.quiet {
+	if i > w.quiet.start && i < w.quiet.end {
 		return match{}, no
 	}
 	first, left := w.cells[i].r, w.at(i-1)
@@ -112,8 +127,15 @@ func address(w *window, i int) (match, verdict) {
 		return match{}, no
 	}
 	t := places()
-	if isHan(first) && isDigit(left) && counted(first) {
-		return match{}, no
+	if isHan(first) {
+		if i >= w.scouted && t.before(w, i) == 0 {
+			if t.scout(w, i) {
+				return match{}, no
+			}
+		}
+		if isDigit(left) && counted(first) {
+			return match{}, no
+		}
 	}
 	p := &w.route
 	p.w, p.n, p.next, p.full, p.open = w, 0, i, false, false
@@ -123,7 +145,7 @@ func address(w *window, i int) (match, verdict) {
 		return match{}, open
 	}
 	if h.dead > 0 { // nothing begins before the word that ended the head
-		w.quiet = h.cellAt(h.dead, i)
+		w.quiet = span{i, h.cellAt(h.dead, i)}
 	}
 	m := match{kind: kAddress, start: i}
 	end := 0
@@ -141,7 +163,7 @@ func address(w *window, i int) (match, verdict) {
 	}
 	m.end = p.cell[end-1] + 1
 	if m.score() >= threshold && !p.full {
-		w.quiet = max(w.quiet, m.end)
+		w.quiet = span{i, max(w.quiet.end, m.end)}
 	}
 	return m, yes
 }

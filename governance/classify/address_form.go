@@ -35,17 +35,6 @@ func (t *tail) form(kind placeSort) float64 {
 	return 0
 }
 
-// context adds what stands before the address.
-func (h *head) context(m *match) {
-	w, i := h.w, m.start
-	switch {
-	case w.adjacent(i, addressLabels):
-		m.why |= labelBefore
-	case w.adjacent(i, addressVerbs) || w.adjacent(i, addressCues):
-		m.why |= cueBefore
-	}
-}
-
 // inside reports whether the head names a part of an institution.
 func (h *head) inside() bool {
 	for k := range h.end {
@@ -62,7 +51,10 @@ func (h *head) coarse(m *match) int {
 	if h.end < 2 || !isHan(h.at(0)) {
 		return 0
 	}
-	h.context(m)
+	m.why |= h.table.before(h.w, m.start)
+	if m.why == 0 && (h.last < 6 || !h.hamlet(h.last)) {
+		return 0
+	}
 	to, n := h.divisions(0, h.end)
 	kind := h.sort(h.last)
 	end := max(h.last, to)
@@ -90,6 +82,15 @@ func (h *head) plain(from, end int) bool {
 		if runes(word) == end-from && h.has(from, word) {
 			return true
 		}
+	}
+	return false
+}
+
+// hamlet reports whether what ends at place k could be a village.
+func (h *head) hamlet(k int) bool {
+	switch h.r[k-1] {
+	case '村', '屯', '庄', '寨', '查':
+		return true
 	}
 	return false
 }

@@ -66,6 +66,9 @@ func (t *tail) group(bare bool) bool {
 		if end-k < 3 {
 			return false
 		}
+	case t.groups == 0 && end-k < 3 && k > 0 && t.at(k-1) == '塔':
+		t.take(end, door)
+		return true
 	case end-k < 2 || end-k > 5 || t.blank(k) && end-k < 3:
 		if t.last != bareUnit || end-k > 2 {
 			return false
@@ -97,7 +100,7 @@ func (t *tail) links(k, end int) (to, n int) {
 		}
 	}
 	if unit, _ := t.unit(to); n > 1 && unit == 0 && size < 3 && t.at(to-size-1) != '之' {
-		if n > 2 && t.end > 0 && size == 2 {
+		if n > 2 && t.end > 0 && size == 2 || n == 2 && t.groups > 0 && !t.blank(k) && t.at(to) != '-' {
 			return to, n
 		}
 		return end, 1
@@ -147,8 +150,11 @@ func (t *tail) more(kind placeSort) bool {
 				break
 			}
 		}
+	case isLetter(r) && t.last != gate && !isAlnum(t.at(t.k+1)) && !isHan(t.at(t.k+1)) && !t.blank(t.k):
+		t.k++
+		return true
 	case isDigit(r) || isLetter(r) || likeDigit(r) || isNumeral(r) || r == '#':
-		if t.group(true) || isHan(r) && t.name() {
+		if t.group(true) || !isDigit(r) && t.name() {
 			return true
 		}
 	case isHan(r):
@@ -182,7 +188,7 @@ func (t *tail) name() bool {
 			}
 			break
 		}
-		if isLetter(r) && k > from {
+		if isLetter(r) {
 			continue
 		}
 		if !isHan(r) || t.stop(k) > 0 {

@@ -60,7 +60,7 @@ func (h *head) scan() {
 			h.end, h.number = k, true
 			return
 		}
-		if n := h.any(k, landmarks); n > 0 && k > 0 {
+		if n := h.landmark(k, r); n > 0 {
 			k += n
 			k += h.any(k, landmarkJoins)
 			h.last = k
@@ -80,19 +80,26 @@ var (
 	landmarkJoins = []string{"那个", "的", "那边的"}                                      //nolint:gochecknoglobals // a constant table
 )
 
+func (h *head) landmark(k int, r rune) int {
+	if k == 0 || h.table.of(r)&placeMark == 0 {
+		return 0
+	}
+	return h.longest(k, h.table.marks[r])
+}
+
 // stop returns the length of the word at place k that no name holds, or 0.
 func (h *head) stop(k int) int {
 	r := h.at(k)
 	flags := h.table.of(r)
 	longest := 0
-	if flags&(placeStop|placeWord) == 0 || flags&placeExempt != 0 && h.any(k, h.table.exempts[r]) > 0 {
+	if flags&(placeStop|placeWord) == 0 || flags&placeExempt != 0 && h.longest(k, h.table.exempts[r]) > 0 {
 		return 0
 	}
 	if flags&placeStop != 0 {
 		longest = 1
 	}
 	if flags&placeWord != 0 {
-		longest = max(longest, h.any(k, h.table.words[r]))
+		longest = max(longest, h.longest(k, h.table.words[r]))
 	}
 	return longest
 }
@@ -179,15 +186,17 @@ func (h *head) sort(end int) placeSort {
 		if before == '嘎' || before == '苏' {
 			return village
 		}
+	case '区', '區':
+		switch before {
+		case '社':
+			return village
+		case '小', '园', '发', '新', '家', '宿', '院', '期':
+			return estate
+		}
+		return region
 	case '组', '社', '委', '会':
 		return village
 	case '省', '市', '县', '旗', '盟', '镇', '乡', '縣', '鎮', '鄉':
-		return region
-	case '区', '區':
-		switch before {
-		case '小', '园', '社', '发', '新', '家', '宿', '院', '期':
-			return estate
-		}
 		return region
 	case '心':
 		return estate

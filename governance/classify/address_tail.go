@@ -41,7 +41,20 @@ var (
 )
 
 func isNumeral(r rune) bool {
-	return strings.ContainsRune("一二三四五六七八九十百千零〇两幺", r)
+	switch r {
+	case '一', '二', '三', '四', '五', '六', '七', '八', '九', '十', '百', '千', '零', '〇', '两', '幺':
+		return true
+	}
+	return false
+}
+
+// isSide reports whether a rune tells buildings apart as letters do.
+func isSide(r rune) bool {
+	switch r {
+	case '甲', '乙', '丙', '丁', '东', '西', '南', '北', '中':
+		return true
+	}
+	return false
 }
 
 // numerals returns the end of a number in Chinese numerals at place k.
@@ -104,13 +117,15 @@ func (p *route) lettered(k int) int {
 	r := p.at(k)
 	switch {
 	case isLetter(r):
-		for n := 0; n < 3 && isAlnum(p.at(k)); n++ {
-			k++
+		if k > 0 && isAlnum(p.at(k-1)) && !p.blank(k) {
+			return 0
+		}
+		for k++; isDigit(p.at(k)) && !p.blank(k); k++ {
 		}
 		if n := p.any(k, []string{"座", "栋", "幢", "单元", "室", "号楼", "区", "塔", "楼", "层", "馆"}); n > 0 {
 			return k + n
 		}
-	case strings.ContainsRune("甲乙丙丁东西南北中", r):
+	case isSide(r):
 		if n := p.any(k+1, []string{"座", "栋", "幢"}); n > 0 {
 			return k + 1 + n
 		}
@@ -134,15 +149,20 @@ func (p *route) unit(k int) (n int, s unitSort) {
 		return n, door
 	}
 	if n = p.any(k, gateUnits); n > 0 {
-		if m := p.any(k, floorUnits); m > n && (p.at(k+1) != '门' || p.any(k+m, []string{"口", "前", "卫", "市", "诊", "牌"}) == 0) {
+		if m := p.any(k, floorUnits); m > n && !p.entrance(k+1) {
 			return m, floor
 		}
 		return n, gate
 	}
-	if n = p.any(k, floorUnits); n > 0 {
+	if n = p.any(k, floorUnits); n > 0 && !p.entrance(k) {
 		return n, floor
 	}
 	return 0, noUnit
+}
+
+// entrance reports whether the 门 at place k is no door that is numbered, but what is in front of one.
+func (p *route) entrance(k int) bool {
+	return p.at(k) == '门' && p.any(k+1, []string{"口", "前", "卫", "市", "诊", "牌", "外", "面", "店"}) > 0
 }
 
 // tail is the numbers of an address and the names between them.
@@ -172,7 +192,7 @@ func (h *head) fine(m *match) int {
 	}
 	m.why |= fine
 	m.form = t.form(kind)
-	h.context(m)
+	m.why |= h.table.before(h.w, m.start)
 	if t.room || kind == other && h.inside() {
 		m.why |= ordinary
 	}

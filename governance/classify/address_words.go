@@ -3,25 +3,32 @@ package classify
 import (
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // The words of addresses. What is listed here is grammar, the endings of names and the words around addresses; names are not.
 
 // What a rune may be in an address, as bits.
 const (
-	placeStop   = 1 << iota // never in a name
-	placeWord               // begins a word that is never in a name
-	placeExempt             // begins a word of names, although one of the above begins here
-	placeEnd                // ends a part of an address
+	placeStop    = 1 << iota // never in a name
+	placeWord                // begins a word that is never in a name
+	placeExempt              // begins a word of names, although one of the above begins here
+	placeEnd                 // ends a part of an address
+	placeMark                // begins a word such as 对面
+	placeCue                 // ends a word that stands before addresses
+	placeNumeral             // a Chinese numeral
+	placeUnit                // may follow a numeral in an address
+	placeHot                 // may make an address of names alone
 )
 
 // placeStops are verbs, prepositions, pronouns and particles: they stand between addresses and what is around them.
-const placeStops = "的了是在我你您他她它们被把很没这那哪谁说吗呢吧啊呀嘛及或但因请让给到去住寄送离距向为将经沿从于至与和跟由对往来回称叫找问见租搬迁想要能可已还又再最更每些怎么该此着过吃买卖写打听" +
+const placeStops = "的了是在我你您他她它们被把很没这那哪谁说吗呢吧啊呀嘛及或但因请让给到去住寄送离距向为将经沿从于至与和跟由对往来回称叫找问见租搬迁要能可已还又再最更每些怎么该此着过吃买卖写打听" +
 	"并且虽既即仍均皆系属据按叮嘱催派走有" +
 	"姓某只码需须应拿替帮带坏掉摔跌撞抓抢偷骗骂吵拖欠罚赔吗哦嗯喂咱俩您诉"
 
 // placeExempts are beginnings of names with a rune of placeStops.
-const placeExempts = `有色 有余 有庆 有恒 有容 有为 有园 为民 向阳 向前 向荣 向东 向日 将军 将乐 经一 经二 经三 经四 经五 经六 经七 经八 经九 经十 经济 经开 经纬 经贸 经山 沿江 沿河 沿海 沿湖 沿山 沿滩 沿溪 沿街 沿路
+const placeExempts = `和国际 和中大 和中路 和东路 和西路 和北路 和南路 和大道 将东 将西 将路 将中 在天 将大 将北 将南
+	有色 有余 有庆 有恒 有容 有为 有园 为民 向阳 向前 向荣 向东 向日 将军 将乐 经一 经二 经三 经四 经五 经六 经七 经八 经九 经十 经济 经开 经纬 经贸 经山 沿江 沿河 沿海 沿湖 沿山 沿滩 沿溪 沿街 沿路
 	从化 从江 于洪 于田 于都 于家 于庄 于集 于城 至善 至诚 至德 与时 和平 和谐 和睦 和顺 和美 和园 和兴 和县 和田 和静 和硕 和龙 和政 和布 和林 和信 和苑 和泰
 	和庄 和合 和安 和丰 和润 和达 和院 和路 和街 和村 和新 和镇 和乡 和区 和府 和里 和家 和花 和大 和广 和城 和公 同心 同德 同仁 同乐 同和 同安 同济 同福 同泰 同江
 	同富 同兴 同方 由拳 对湖 往流 来安 来宾 来凤 来广 来福 回龙 回民 回族 回兴 回春 称多 租界 发展 发电 发达 发祥 发财 系马 属院 属楼 属区 属大 按察 住宅 住建 住友
@@ -40,46 +47,151 @@ const placeWords = `什么 为什 同意 反映 投诉 来电 市民 居民 业�
 	客户 用户 患者 病人 患儿 病例 死者 被害 受害 原告 被告 证人 嫌疑 申请 借款 担保 抵押 产权 权属 承租 出租 当事 第三人 法人 代表 监护 陪护 家长 亲属 父亲 母亲 爱人 丈夫 妻子 儿子 女儿 妹妹 姐姐 哥哥 弟弟
 	然后 如果 因为 所以 但是 而且 或者 以及 关于 根据 按照 通过 经过 经查 经核 查明 认定 显示 记录 登记 核实 确认 处理 解决 要求 希望 建议 需要 进行 开展 完成 提供 提交 填写 选择 变更 修改 更新 新增 名下 所购
 	负责 责令 拒绝 同住 自称 声称 表示 认为 觉得 知道 发现 看见 看到 听说 听见 说明 不是 不能 不要 不到 不在 不走 不给 不热 无人 无法 无证 没有 有人 有个 有一 还有 只有 都是 就是 也是 还是 可以 可能 应该 必须
-	麻烦 谢谢 你好 您好 帮忙 帮我 快点 尽快 立即 马上 已经 正在 曾经 一直 一起 一个 一名 一位 一家 一栋 一间 两个 几个 多个 多次 首次 其他 其中 其居 其住 其名 其妻 其母 其父 全部 所有 各位 各户 本人 本单 本案 自己 自家
+	麻烦 谢谢 你好 您好 帮忙 帮我 快点 尽快 立即 马上 已经 正在 曾经 一直 一起 一个 一名 一位 一家 一间 两个 几个 多个 多次 首次 其他 其中 其居 其住 其名 其妻 其母 其父 全部 所有 各位 各户 本人 本单 本案 自己 自家
 	丢失 走失 失踪 被盗 被偷 遗失 检修 检查 巡查 巡检 排查 走访 回访 慰问 采样 采集 确诊 出车 派单 下单 付款 收款 缴费 欠费 罚款 贷款 借贷 抵债 起拍 评估 拍卖 查封 腾房 腾退 拆迁 拆除 征收 补偿 面积 建筑面 使用权
 	设备 货物 包裹 快递 快件 信件 材料 物料 名称 品名 数量 规格 价格 金额 日期 时间 年龄 性别 职业 学历 出生 毕业 工号 部门 科室 岗位 姓氏 网格员 保管 签收 收取 领取 自取 取件 代收 代签 代办`
 
 // placeTails are the runes on which names of divisions, roads, estates, buildings and villages end.
 const placeTails = "省市县区旗盟镇乡村屯庄寨路街道巷弄里段条园苑城府厦寓庭居邸墅轩阁舍坊庐湾院楼场馆厂栋塔區縣鎮鄉村莊園號衖查木"
 
-// placeTable says what each rune may be, and holds the words.
+// placeHots are buildings that a word can number, and ends of villages.
+const placeHots = "座栋幢村屯庄寨查"
+
+// placeTable says what each rune may be, and holds the words by a rune of theirs.
 type placeTable struct {
-	class   [0xa000 - 0x4e00]uint8
-	words   map[rune][]string
-	exempts map[rune][]string
+	class   [0xa000 - 0x4e00]uint16
+	words   map[rune][][]rune // by their first runes
+	exempts map[rune][][]rune
+	marks   map[rune][][]rune
+	cues    map[rune][]addressCue // by their last runes
+}
+
+// addressCue is a word before an address, and what it says.
+type addressCue struct {
+	word string
+	why  evidence
 }
 
 var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a constant table, made when first needed
-	t := &placeTable{words: map[rune][]string{}, exempts: map[rune][]string{}}
+	t := &placeTable{words: map[rune][][]rune{}, exempts: map[rune][][]rune{}, marks: map[rune][][]rune{}, cues: map[rune][]addressCue{}}
 	for _, r := range placeStops {
 		t.class[r-0x4e00] |= placeStop
 	}
 	for _, r := range placeTails {
 		t.class[r-0x4e00] |= placeEnd
 	}
-	for _, word := range strings.Fields(placeWords) {
-		r := []rune(word)[0]
-		t.class[r-0x4e00] |= placeWord
-		t.words[r] = append(t.words[r], word)
+	for _, r := range placeHots {
+		t.class[r-0x4e00] |= placeHot
 	}
-	for _, word := range strings.Fields(placeExempts) {
-		r := []rune(word)[0]
-		t.class[r-0x4e00] |= placeExempt
-		t.exempts[r] = append(t.exempts[r], word)
+	for r := rune(0x4e00); r < 0xa000; r++ {
+		if isNumeral(r) {
+			t.class[r-0x4e00] |= placeNumeral | placeUnit
+		}
 	}
+	for _, words := range [][]string{doorUnits, gateUnits, floorUnits} {
+		for _, word := range words {
+			if r, _ := utf8.DecodeRuneInString(word); isHan(r) {
+				t.class[r-0x4e00] |= placeUnit
+			}
+		}
+	}
+	t.list(t.words, placeWord, strings.Fields(placeWords))
+	t.list(t.exempts, placeExempt, strings.Fields(placeExempts))
+	t.list(t.marks, placeMark, landmarks)
+	t.cueWords(labelBefore, addressLabels)
+	t.cueWords(cueBefore, addressCues)
 	return t
 })
 
-func (t *placeTable) of(r rune) uint8 {
+func (t *placeTable) cueWords(why evidence, words []string) {
+	for _, word := range words {
+		last, _ := utf8.DecodeLastRuneInString(word)
+		t.cues[last] = append(t.cues[last], addressCue{word, why})
+		if isHan(last) {
+			t.class[last-0x4e00] |= placeCue
+		}
+	}
+}
+
+func (t *placeTable) list(into map[rune][][]rune, bit uint16, words []string) {
+	for _, word := range words {
+		r := []rune(word)
+		t.class[r[0]-0x4e00] |= bit
+		into[r[0]] = append(into[r[0]], r)
+	}
+}
+
+func (t *placeTable) of(r rune) uint16 {
 	if r < 0x4e00 || r >= 0xa000 {
 		return 0
 	}
 	return t.class[r-0x4e00]
+}
+
+// scout looks ahead from cell i for what makes an address: a number, a village, a label. Where there is none before the text breaks off, no
+// address begins before that, which is remembered; that is most of plain prose, for one lookup a rune.
+func (t *placeTable) scout(w *window, i int) (nothing bool) {
+	end := min(len(w.cells), i+maxAddress)
+	for k := i; k < end; k++ {
+		r := w.cells[k].r
+		if r < 0x4e00 || r >= 0xa000 {
+			if r == ' ' || r == '\n' {
+				continue
+			}
+			w.scouted = k + 1
+			if isAlnum(r) || isHan(r) || r == '#' || r == '-' || r == '/' {
+				return false
+			}
+			w.quiet = span{i, k}
+			return true
+		}
+		flags := t.class[r-0x4e00]
+		if flags&(placeHot|placeNumeral|placeCue) == 0 {
+			continue
+		}
+		next := w.at(k + 1)
+		if flags&placeHot != 0 || flags&placeNumeral != 0 && (!isHan(next) || t.of(next)&placeUnit != 0) || flags&placeCue != 0 && t.cue(w, k) != 0 {
+			w.scouted = k + 1
+			return false
+		}
+	}
+	if end == i+maxAddress {
+		w.scouted = end
+	}
+	return false
+}
+
+// before returns what stands before cell i: a label or a cue, apart from at most six characters that join it and its value.
+func (t *placeTable) before(w *window, i int) evidence {
+	k := i - 1
+	for n := 0; n < 6 && k >= 0; n++ {
+		why := t.cue(w, k)
+		if why != 0 {
+			return why
+		}
+		switch w.cells[k].r {
+		case ':', '=', '是', '为', '在', '于', '(', '[', '"', '\'', '“', '”', '【', '「', ' ', ',', '>', '_', '-', '栏', '显', '示', '写', '的':
+			k--
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+// cue returns what the longest word that ends with cell k says.
+func (t *placeTable) cue(w *window, k int) (why evidence) {
+	r := lower(w.cells[k].r)
+	if isHan(r) && t.of(r)&placeCue == 0 || !isHan(r) && !isLetter(r) {
+		return 0
+	}
+	longest := 0
+	for _, c := range t.cues[r] {
+		if len(c.word) > longest && w.ends(k, c.word) {
+			longest, why = len(c.word), c.why
+		}
+	}
+	return why
 }
 
 // Words of which one stands directly before an address.
@@ -87,10 +199,10 @@ var (
 	addressLabels = []string{ //nolint:gochecknoglobals // a constant table
 		"地址", "住址", "住所", "住所地", "户籍地", "户籍", "户口所在地", "籍贯", "居住地", "所在地", "现址", "坐落", "座落", "位置", "地点", "桩位", "addr", "address", "现住", "家住", "收货地",
 	}
-	addressVerbs = []string{ //nolint:gochecknoglobals // a constant table
+	addressCues = []string{ //nolint:gochecknoglobals // a constant table
 		"位于", "租住", "暂住", "居住", "家在", "现居", "常住", "同住", "住在", "坐落于", "座落于", "送到", "送至", "寄往", "寄至", "寄到", "搬到", "送货", "迁出", "迁入", "窜至", "去过", "地址是", "入住",
+		"住", "寄", "送", "我是", "他是", "她是",
 	}
-	addressCues = []string{"住", "寄", "送"} //nolint:gochecknoglobals // a constant table
 )
 
 // plainWords are kinds of estates: without a name of their own they are none.

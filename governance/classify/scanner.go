@@ -242,7 +242,8 @@ func (s *Scanner) forget(from, cut int) {
 	for n := range s.until {
 		s.until[n] -= drop
 	}
-	s.w.quiet -= drop
+	s.w.quiet = span{s.w.quiet.start - drop, s.w.quiet.end - drop}
+	s.w.scouted -= drop
 	for i := range s.found {
 		s.found[i].start -= drop
 		s.found[i].end -= drop
@@ -305,7 +306,7 @@ func (d *decision) ask(m match, v verdict) {
 func (d *decision) ascii(w *window, i, block int) {
 	r, left := w.cells[i].r, w.at(i-1)
 	d.codesAt(w, i, r, left)
-	if isDigit(r) && d.on.has(kIPv4) {
+	if d.on.has(kIPv4) && (isDigit(r) || misread(r) != 0 && !isAlnum(left)) {
 		d.ask(ipv4(w, i))
 	}
 	if d.on.has(kIPv6) && (isHex(r) || r == ':') {

@@ -26,8 +26,9 @@ type window struct {
 	digit   [maxDigits]byte // of the number being looked at
 	digitAt [maxDigits]int
 
-	route route // of the address being looked at
-	quiet int   // no address begins before this cell
+	route   route // of the address being looked at
+	quiet   span  // inside, no address begins; its first cell found that out
+	scouted int   // an address may begin before this cell
 }
 
 func (w *window) at(i int) rune {
