@@ -11,6 +11,7 @@ func (d *decision) codes(w *window, i int) {
 	if !d.on.any(codeKinds) {
 		return
 	}
+	r0 := w.at(i)
 	// Most words are over here: a longer row of letters begins no code, except the label that a value is glued to.
 	if end, v := w.while(i, 5, isLetter); end-i == 5 || end-i == 4 && v == yes && !isAlnum(w.at(end)) {
 		if end, v = w.while(i, maxDigits, isLetter); v == open {
@@ -20,7 +21,10 @@ func (d *decision) codes(w *window, i int) {
 		if next := w.at(end + 1); isBlank(w.at(end)) && next == unknown {
 			d.open = true
 			return
-		} else if !isDigit(w.at(end)) && !(isBlank(w.at(end)) && isDigit(next)) {
+		} else if more, v := w.while(end+1, 13, isAlnum); v == open && isBlank(w.at(end)) && r0 <= 'Z' {
+			d.open = true
+			return
+		} else if !isDigit(w.at(end)) && !(isBlank(w.at(end)) && (isDigit(next) || r0 <= 'Z' && w.any(end, more, isDigit))) {
 			if d.on.has(kPassport) && w.at(i) == 'P' {
 				d.ask(mrzNames(w, i))
 			}
@@ -226,7 +230,7 @@ func hongKongID(c *number) (match, verdict) {
 		if size == 0 {
 			return match{}, no
 		}
-		head, sign = size-1, rune(c.digit[size-1])
+		head, sign = size-1, c.w.at(c.at[size-1])
 		m.end, m.form = c.end(size), -0.25
 	}
 	if m.why = checkWrong; hongKongCheck(c, head) == byte(upper(sign)) || misread(sign) == hongKongCheck(c, head) {

@@ -43,23 +43,23 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 	{set(kTaiwanID), "身份证字号 台湾身份证 國民身分證 身分證字號 字号 统一编号 taiwan_id tw_id"},
 	{set(kForeignPermit), "永居证 永久居留 永居 永久居留证 永久居留身份证 五星卡 绿卡 prc_permanent_resident permanent_resident"},
 	{set(kPassport), "护照 護照 passport 护照号 passport_no passport_number ppt"},
-	{set(kTravelPermit), "通行证 回乡证 台胞证 来往内地 来往大陆 往来港澳 往来台湾 港澳证 入台证 通行证件 往来通行证 还乡证 旅行证 travel_permit permit_no " +
+	{set(kTravelPermit), "通行证 回乡证 台胞证 来往内地 来往大陆 往来港澳 往来台湾 港澳证 入台证 入台许可证 入境许可证 通行证件 往来通行证 还乡证 旅行证 travel_permit permit_no " +
 		"home_return_permit 大通证 赴台证"},
 	{set(kOfficerID), "军官 士兵证 士官 义务兵 文职 军官证 军人证 军人 警号 警官 民警 警员 警官证 军警 退役 现役 退伍 警察证 军籍 辅警 警务 " +
 		"police_no badge_no badge_number officer_id 文职人员证 军证 保障卡"},
 	{set(kSocialSecurity), "社保 社保卡 社会保障 医保 医保卡 医疗保险 参保号 社保号 医保号 医保编号 个人编号 人员编号 电脑号 电脑编号 医保电子凭证 凭证码 " +
 		"社会保障卡 社会保障号 社会保险 新农合 参合号 社会保障号码 医疗证号 social_security ssn medicare_no 社保卡号 医保卡号 社会保障卡号 电子凭证 医疗卡号 保险号 参保"},
-	{set(kMedicalRecord), "住院号 门诊号 病案号 病历号 检查号 就诊卡 就诊卡号 诊疗卡 诊疗卡号 床号 登记号 影像号 病理号 标本号 就诊号 体检号 急诊号 放射号 " +
+	{set(kMedicalRecord), "住院号 住院病人 住院患者 体检编号 inpatientno patientno visitno 体检 门诊号 病案号 病历号 检查号 就诊卡 就诊卡号 诊疗卡 诊疗卡号 床号 登记号 影像号 病理号 标本号 就诊号 体检号 急诊号 放射号 " +
 		"超声号 住院流水号 门诊流水号 检验号 患者编号 病人编号 患者id 病人id 患者号 病人号 诊断卡 就医卡 条码 条码号 check号 check_no 住院登记号 住院编号 门诊编号 病案编号 病历编号 病历本 " +
 		"住院证号 mrn medical_record medical_record_no patient_id patientid visit_no inpatient_no admission_no accession_no 送检号 检查单号 申请单号 化验单号 " +
 		"病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
 	{set(kUtilityAccount), "户号 用户号 用户编号 客户编号 电表号 表号 水表号 燃气表号 气表号 用电户号 缴费号 电表 水表 燃气表 资产号 表计 客户号 " +
-		"user号 user编号 customer编号 customer号 account编号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
+		"user号 user编号 customer编号 customer号 account编号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 燃气编号 用气编号 用水编号 供电编号 热力编号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
 		"电表编号 水表编号 燃气号 供热号 meter_number 电费户 水费户 物联表 业务户号 用电客户 用水客户"},
 	{set(kBankCard, kBankAccount), "卡号 银行卡 银行卡号 储蓄卡 借记卡 信用卡 工资卡 card_no card_number 银行账户 收款卡 打款 银联卡 card bank_card 本人卡 转账 汇款 " +
 		"工行卡 建行卡 农行卡 中行卡 招行卡 卡片 card_num cardno 贷记卡 一卡通"},
 	{set(kBankAccount), "账号 帐号 账户 帐户 开户 开户行 开户银行 存折 对公 对公户 银行账号 收款账号 收款账户 打款账号 存单 户名 汇款账号 结算户 专户 基本户 一般户 " +
-		"销户 50k account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
+		"账上 销户 50k account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
 	{set(kUSCC), "信用代码 统一代码 税号 纳税人识别号 纳税人 税务登记 社会信用 机构代码 组织机构代码 社会统一 识别号 uscc tax_id tax_no credit_code 税务登记号 统一社会信用代码 企业代码"},
 	{set(kBusinessLicence), "执照 注册号 执照号 营业执照 工商 工商注册号 营业执照注册号 营业执照号 照号 工商登记 business_licence business_license license_no " +
 		"licence_no registration_no 执照注册号 工商号 营业执照编号"},
@@ -143,17 +143,22 @@ func (w *window) hints(i int) hints {
 	if e < i {
 		least = max(0, i-listReach)
 	}
-	adjacent := true
+	adjacent, joined := true, false
 	for digits := 0; e > least; {
-		if l, size := w.labelEnding(e, least); size > 0 && digits < 4 {
-			if !h.found || h.weak && adjacent {
+		if l, size := w.labelEnding(e, max(0, i-listReach)); size > 0 && digits < 4 {
+			switch {
+			case !h.found || h.weak && adjacent:
 				h.found, h.of, h.weak = true, l.of, l.weak
+			case joined && h.of != 0: // two words in one: 澳门身份证, 澳门ID
+				h.of |= l.of
 			}
+			joined = true
 			h.near |= l.of
 			e -= size
 			continue
 		}
 		r := w.cells[e-1].r
+		joined = joined && r == ' '
 		if isSentenceEnd(r) {
 			h.asked(w, e-1, least)
 			break
@@ -305,7 +310,7 @@ func (w *window) anchor(m match, h hints) (match, verdict) {
 	switch {
 	case h.of.has(m.kind) && h.tight:
 		m.why |= labelBefore
-	case h.of.has(m.kind), h.near.has(m.kind) && !h.other(m.kind):
+	case h.of.has(m.kind), h.near.has(m.kind) && (!h.other(m.kind) || h.of != 0):
 		m.why |= cueBefore
 	default:
 		switch {

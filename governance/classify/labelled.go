@@ -83,6 +83,9 @@ func (n *number) as(f labelledForm, why evidence) (match, verdict) {
 		least = f.leastNear
 	}
 	digits := n.count(k)
+	if k == 13 && f.kind == kMedicalRecord && n.digit[0] == '6' && n.digit[1] == '9' {
+		return match{}, no // the bar code of goods
+	}
 	if k < least || k > f.most || k-digits > f.letters || digits*2 < k && digits < 6 || digits < 2 && k > 3 {
 		return match{}, no
 	}

@@ -253,7 +253,7 @@ func vin(w *window, i int) (match, verdict) {
 			m.form = 0.1
 		}
 		if blanks > 0 {
-			m.form = -0.3
+			m.form = -0.15
 		}
 	}
 	h := w.hints(i)
