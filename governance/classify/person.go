@@ -129,7 +129,7 @@ func (n *namer) named(first rank) (match, bool) {
 			return m, ok
 		}
 		if next := n.cell(n.start + size); !isHan(next) && !n.open {
-			if m, ok := n.alone(size); ok && !isHan(n.cell(n.start+size+1)) || n.open {
+			if m, ok := n.alone(size); ok && (next != ' ' || !isHan(n.cell(n.start+size+1))) || n.open {
 				return m, ok
 			}
 		}

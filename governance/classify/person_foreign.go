@@ -1,5 +1,7 @@
 package classify
 
+import "github.com/sluice-project/sluice/governance/classify/lexicon"
+
 const (
 	maxPart  = 8 // characters of one part of a transcribed name
 	maxParts = 4
@@ -118,6 +120,14 @@ func (n *namer) foreign() (match, bool) {
 			m.why |= bounded
 		}
 		return m, true
+	}
+	var r [6]rune
+	for k := range min(size, len(r)) {
+		r[k] = n.w.at(n.start + k)
+	}
+	place, _, _ := lexicon.Division(r[:min(size, len(r))])
+	if n.words(); n.word >= 2 || place >= 2 || n.open {
+		return match{}, false
 	}
 	m.form, m.why = 0.15, m.why|typical
 	return m, true

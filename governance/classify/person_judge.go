@@ -23,6 +23,9 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if !left.why.any(labelBefore|titled) && n.never(h, size, total) {
 		return candidate{}, false
 	}
+	if word > total && !left.why.any(labelBefore|titled) {
+		return candidate{}, false
+	}
 	if n.open || word >= 2 && word != total && !left.cued() && low < 3 {
 		return candidate{}, false
 	}
@@ -86,6 +89,9 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	}
 	if !left.why.any(labelBefore|titled|honorific) && !right.strong && total-size == 2 && n.t.first(h.r[total-1])&isPlaceTail != 0 {
 		against = true
+	}
+	if left.strong && left.delimited && right.bounded && word == total && tier > tierWord {
+		against = false // 姓名：关东
 	}
 	if against {
 		c.m.why |= ordinary

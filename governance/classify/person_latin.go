@@ -115,6 +115,9 @@ func (n *namer) spelled(l *latinRow, capital bool) (match, bool) {
 		if n.englishCue() {
 			m.why |= titled
 		}
+		if left.weak {
+			m.why &^= cueBefore
+		}
 		m.why |= bounded
 		order, sure := chinese(words)
 		switch {

@@ -82,7 +82,7 @@ func (n *namer) rightHan(s *rightSide, e int) {
 		s.quality = 2
 	case c&isPlace != 0:
 		s.place = true
-	case c&isTitle != 0 && size == 1 && n.t.given(n.w.at(e)) > 0 && !n.left().bounded && !n.left().cued():
+	case c&isTitle != 0 && size == 1 && n.t.given(n.w.at(e)) > 0 && (n.left().why.any(labelBefore) || !n.left().bounded && !n.left().cued()):
 	case c&isTitle != 0:
 		s.why |= honorific
 		s.quality, s.strong = 4, true

@@ -31,7 +31,7 @@ func (n *namer) formal(size int) (match, bool) {
 	n.words()
 	word := n.word
 	over := n.wordAt(k)
-	if n.open || word >= 2 || over > length || n.crossed() && !left.cued() || n.crossed() && !left.why.any(labelBefore|titled) {
+	if n.open || word >= 2 || over > length && !n.right(k+length).strong || n.crossed() && !left.cued() || n.crossed() && !left.why.any(labelBefore|titled) {
 		return match{}, false
 	}
 	after := n.right(k + length)
