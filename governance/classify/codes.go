@@ -68,8 +68,12 @@ func indexHeads() *[headLast - headFirst + 1]uint8 {
 		head  uint8
 		signs string
 	}{
-		{headPlate, provinceSigns + otherPlateSigns}, {headCase, provinceSigns + "高最"}, {headOfficer, officerHeads},
-		{headDirection, "东西南北"}, {headDocument, documentHeads}, {headBed, "加十零〇一二三四五六七八九幺两洞拐勾壹贰叁肆伍陆柒捌玖"},
+		{headPlate, provinceSigns + otherPlateSigns},
+		{headCase, provinceSigns + "高最"},
+		{headOfficer, officerHeads},
+		{headDirection, "东西南北"},
+		{headDocument, documentHeads},
+		{headBed, "加十零〇一二三四五六七八九幺两洞拐勾壹贰叁肆伍陆柒捌玖"},
 	} {
 		for _, r := range row.signs {
 			if r >= headFirst {

@@ -191,6 +191,34 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// TestSpellingsOfACodeHaveOneValue: a pseudonym stands for the value, however it is written.
+func TestSpellingsOfACodeHaveOneValue(t *testing.T) {
+	for want, spellings := range map[string][]string{
+		"13800138000":         {"13800138000", "+86 138-0013-8000", "(+86)13800138000", "013800138000", "008613800138000", "138O0138000", "一三八零零一三八零零零"},
+		"1440123456789":       {"物联网卡1440123456789", "物联网卡 144 0123 456789"},
+		"01062345678":         {"010-62345678", "(010)62345678", "+86 10 62345678", "0086-10-62345678"},
+		"075588886666":        {"0755-88886666", "+86-755-88886666", "075588886666"},
+		"001a2b3c4d5e":        {"00:1A:2B:3C:4D:5E", "00-1a-2b-3c-4d-5e", "001a.2b3c.4d5e"},
+		"2024京01刑初123号":       {"（2024）京01刑初123号", "〔2024〕京01刑初123号", "(2024) 京 01 刑初 123 号"},
+		"A1234563":            {"香港身份证A123456(3)", "香港身份证 a 123456 (3)", "香港身份证A1234563"},
+		"ZY2024001":           {"住院号ZY2024001", "住院号：zy-2024-001"},
+		"123456":              {"警号123456", "警号一二三四五六"},
+		"6222021234567890128": {"6222021234567890128", "6222 0212 3456 7890 128", "6222-0212-3456-7890-128"},
+	} {
+		for _, text := range spellings {
+			var got []string
+			New().Only(func(c Class) bool { return c != Person && c != Address }).Each(text, func(s Segment) {
+				if s.Class != "" {
+					got = append(got, s.Value)
+				}
+			})
+			if len(got) != 1 || got[0] != want {
+				t.Errorf("%q: values %q, want %q", text, got, want)
+			}
+		}
+	}
+}
+
 // noCodes are texts in which no class that is on by default may be found.
 func noCodes() []string {
 	return []string{

@@ -25,8 +25,10 @@ type label struct {
 const weakLabels = " 编号 编码 代码 单号 流水 序号 code id号 "
 
 // idKinds are the kinds that people call an identity or a certificate number.
-const idKinds = bits(1<<kResidentID | 1<<kHongKongID | 1<<kMacauID | 1<<kTaiwanID | 1<<kForeignPermit)
-const paperKinds = idKinds | bits(1<<kPassport|1<<kTravelPermit|1<<kOfficerID)
+const (
+	idKinds    bits = 1<<kResidentID | 1<<kHongKongID | 1<<kMacauID | 1<<kTaiwanID | 1<<kForeignPermit
+	paperKinds      = idKinds | 1<<kPassport | 1<<kTravelPermit | 1<<kOfficerID
+)
 
 // labelWords are in lower case; an underscore is a blank.
 var labelWords = []struct { //nolint:gochecknoglobals // a constant table

@@ -9,13 +9,12 @@ const labelledKinds = bits(1<<kBankCard | 1<<kBankAccount | 1<<kSocialSecurity |
 // labelledForm is what numbers of a kind look like: how many characters, of which how many letters. In lists ordered by what people mean
 // where a label leaves it open.
 type labelledForm struct {
-	kind             kind
-	least, most      int
-	letters          int     // at most
-	form             float64 // 0.25: any label near by is enough; 0.15: only one right before it
-	leastNear        int     // characters needed if the label is not right before it
-	firstLetters     bool    // letters stand at the beginning only
-	skipOwnDetectors bool
+	kind         kind
+	least, most  int
+	letters      int     // at most
+	form         float64 // 0.25: any label near by is enough; 0.15: only one right before it
+	leastNear    int     // characters needed if the label is not right before it
+	firstLetters bool    // letters stand at the beginning only
 }
 
 var labelledForms = []labelledForm{ //nolint:gochecknoglobals // a constant table

@@ -128,6 +128,21 @@ func looseShape(shape []int) bool {
 	return false
 }
 
+// national returns the digits of a telephone number as they are dialled inside the country.
+func national(k kind, digits string) string {
+	s := digits
+	if len(s) > 13 || len(s) == 13 && !mobileSegment(s, 13) || k == kLandline {
+		s = strings.TrimPrefix(strings.TrimPrefix(s, "00"), "86")
+	}
+	switch {
+	case k == kLandline && len(s) < len(digits) && s != "" && s[0] != '0':
+		s = "0" + s
+	case k == kMobile && len(s) == 12:
+		s = strings.TrimPrefix(s, "0")
+	}
+	return s
+}
+
 // mobileSegment knows which beginnings are in use.
 func mobileSegment(s string, size int) bool {
 	if size == 13 {

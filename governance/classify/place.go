@@ -31,9 +31,9 @@ func coordinates(w *window, i int) (match, verdict) {
 	if v == open || w.at(gap) == unknown {
 		return match{}, open
 	}
-	second := coordinate{}
 	if gap > first.end || first.mark {
-		if second, v = w.coordinate(gap); v == open {
+		second, v := w.coordinate(gap)
+		if v == open {
 			return match{}, open
 		} else if v == yes && pair(first, second) {
 			m := match{kind: kCoordinates, start: i, end: second.end, form: 0.2}
@@ -102,7 +102,7 @@ func (w *window) coordinate(i int) (c coordinate, v verdict) {
 		if v == open {
 			return c, open
 		}
-		if end == k+1 || isLetter(w.at(end)) && strings.IndexRune("NESWnesw", w.at(end)) < 0 {
+		if end == k+1 || isLetter(w.at(end)) && !strings.ContainsRune("NESWnesw", w.at(end)) {
 			return c, no
 		}
 		c.places, k = len(fraction), end

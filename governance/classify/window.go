@@ -148,23 +148,39 @@ func canonical(k kind, cells []cell) string {
 	for _, c := range cells {
 		switch k {
 		case kMobile, kLandline, kBankCard, kBankAccount, kQQ, kIMEI, kICCID, kIMSI, kBusinessLicence:
-			if isDigit(c.r) {
+			if digit := misread(c.r); isDigit(c.r) {
+				b.WriteRune(c.r)
+			} else if digit > 0 {
+				b.WriteByte(digit)
+			}
+		case kMedicalRecord, kUtilityAccount, kSocialSecurity, kOfficerID:
+			if value := numeral(c.r); value >= 0 {
+				b.WriteRune('0' + value)
+			} else if isAlnum(c.r) || c.r >= 0x3400 {
+				b.WriteRune(upper(c.r))
+			}
+		case kMAC:
+			if isHex(c.r) {
+				b.WriteRune(lower(c.r))
+			}
+		case kCourtCase, kDocument:
+			if isAlnum(c.r) || isHan(c.r) {
 				b.WriteRune(c.r)
 			}
-		case kResidentID, kUSCC, kPlate, kVIN, kPassport, kTravelPermit, kForeignPermit, kHongKongID, kMacauID, kTaiwanID, kOfficerID,
-			kSocialSecurity, kMedicalRecord, kUtilityAccount:
+		case kResidentID, kUSCC, kPlate, kVIN, kPassport, kTravelPermit, kForeignPermit, kHongKongID, kMacauID, kTaiwanID:
 			if isAlnum(c.r) || c.r >= 0x3400 {
 				b.WriteRune(upper(c.r))
 			}
-		case kEmail, kIPv4, kIPv6, kMAC, kWeChat:
+		case kEmail, kIPv4, kIPv6, kWeChat:
 			b.WriteRune(lower(c.r))
 		default:
 			b.WriteRune(c.r)
 		}
 	}
-	s := b.String()
-	if k == kMobile && len(s) > 11 {
-		s = s[len(s)-11:] // without the country code
+	switch s := b.String(); k {
+	case kMobile, kLandline:
+		return national(k, s)
+	default:
+		return s
 	}
-	return s
 }
