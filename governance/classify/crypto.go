@@ -15,47 +15,64 @@ const (
 	maxCrypto     = 95 // characters of an address
 )
 
-// cryptoAddress finds addresses of crypto-currencies by their checksums: base58check (Bitcoin, Litecoin, Dogecoin, Tron, Ripple has its own
-// alphabet and is not looked for), bech32 (Bitcoin, Litecoin), and forty hexadecimal digits behind 0x (Ethereum), where mixed case is a
-// checksum and one case leaves no doubt by its form.
+// cryptoAddress finds addresses of crypto-currencies by their checksums: base58check (Bitcoin, Litecoin, Dogecoin, Tron), bech32 (Bitcoin,
+// Litecoin), and forty hexadecimal digits behind 0x (Ethereum), where mixed case is a checksum and one case leaves no doubt by its form.
+// Behind a word such as 钱包 the checksum may be wrong, as where paper was misread; there may be one blank inside.
 func cryptoAddress(w *window, i int) (match, verdict) {
-	r := w.at(i)
-	if isAlnum(w.at(i-1)) || !strings.ContainsRune("013bBDLMTtl9A", r) {
+	if isAlnum(w.at(i-1)) || !strings.ContainsRune("013bBDLlIMTt9A", w.at(i)) {
 		return match{}, no
 	}
-	end, v := w.while(i, maxCrypto, isAlnum)
+	s, v := w.spelled(i, maxCrypto, func(r rune) byte {
+		if isAlnum(r) {
+			return byte(r)
+		}
+		return 0
+	})
 	if v == open {
 		return match{}, open
 	}
-	size := end - i
-	if size < 26 || size == maxCrypto {
+	if len(s.text) < 26 || len(s.text) == maxCrypto {
 		return match{}, no
 	}
-	s := w.ascii(i, end)
-	m := match{kind: kCrypto, start: i, end: end, form: 0.3}
+	cued := w.cued(i, "地址", "钱包", "address", "wallet", "usdt", "转账", "提现", "打到", "打币", "转入", "转至", "充值", "流向", "虚拟币", "比特币")
+	for _, size := range []int{s.gap, len(s.text)} {
+		why := cryptoEvidence(string(s.text[:size]), cued)
+		if why == 0 || size > s.gap && why&checkRight == 0 && !cued {
+			continue
+		}
+		m := match{kind: kCrypto, start: i, end: s.at[size-1] + 1, form: 0.3, why: why}
+		if cued {
+			m.why |= labelBefore
+		}
+		if m.score() >= threshold {
+			return m, yes
+		}
+	}
+	return match{}, no
+}
+
+// cryptoEvidence says why s may be an address, 0 if it cannot be one.
+func cryptoEvidence(s string, cued bool) evidence {
+	low := strings.ToLower(s)
 	switch {
-	case size == 42 && (s[:2] == "0x" || s[:2] == "0X"):
-		if !isHexText(s[2:]) {
-			return match{}, no
+	case len(s) == 42 && low[:2] == "0x" && isHexText(strings.NewReplacer("O", "0", "o", "0", "l", "1", "I", "1").Replace(s[2:])):
+		switch {
+		case !isHexText(s[2:]):
+			return checkWrong
+		case low[2:] == s[2:] || strings.ToUpper(s[2:]) == s[2:]:
+			return marked
+		case eip55(s[2:]):
+			return checkRight
 		}
-		if strings.ToLower(s[2:]) == s[2:] || strings.ToUpper(s[2:]) == s[2:] {
-			m.why = marked
-		} else if eip55(s[2:]) {
-			m.why = checkRight
-		} else {
-			m.why = checkWrong
-		}
-		if w.cued(i, "地址", "钱包", "address", "wallet", "usdt", "eth", "转账", "提现", "打到", "转入", "转至") {
-			m.why |= cueBefore
-		}
-	case size <= 35 && base58check(s):
-		m.why = checkRight
-	case bech32(s):
-		m.why = checkRight
-	default:
-		return match{}, no
+		return checkWrong
+	case len(s) >= 26 && len(s) <= 35 && base58check(s), bech32(s):
+		return checkRight
+	case !cued || !strings.ContainsFunc(s, isDigit) || !strings.ContainsFunc(s, isLetter):
+		return 0
+	case len(s) >= 26 && len(s) <= 35, len(s) >= 40 && len(s) <= 64 && (low[:3] == "bc1" || low[:3] == "bcl" || low[:3] == "ltc"):
+		return checkWrong
 	}
-	return m, yes
+	return 0
 }
 
 func isHexText(s string) bool {

@@ -29,8 +29,8 @@ type normaliser struct {
 }
 
 const (
-	numeralRun = 7
-	numeralHan = 3
+	numeralRun = 5
+	numeralHan = 2
 )
 
 // add appends the cells of text, which begins at offset base of the original, and returns how many bytes it used. What is

@@ -1,12 +1,15 @@
 package classify
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // adjacent reports whether one of the labels, in lower case, stands directly before cell i, apart from at most six characters that join a
 // label and its value.
 func (w *window) adjacent(i int, labels []string) bool {
 	k := i - 1
-	for n := 0; n < 6 && k >= 0 && strings.ContainsRune(":：=是为号码(（[【「『\"'“” ,，><-_", w.cells[k].r); n++ {
+	for n := 0; n < 6 && k >= 0 && strings.ContainsRune(":：=是为号码(（[【「『\"'“” ,，><-_\n", w.cells[k].r); n++ {
 		if w.endsWith(k, labels) {
 			return true
 		}
@@ -26,47 +29,62 @@ func (w *window) endsWith(k int, labels []string) bool {
 }
 
 func (w *window) ends(k int, label string) bool {
-	runes := [16]rune{}
-	n := 0
-	for _, r := range label {
-		runes[n] = r
-		n++
-	}
-	for ; n > 0; n, k = n-1, k-1 {
-		if k < 0 || lower(w.cells[k].r) != runes[n-1] {
+	first := rune(0)
+	for rest := label; rest != ""; k-- {
+		r, size := utf8.DecodeLastRuneInString(rest)
+		if k < 0 || lower(w.cells[k].r) != r {
 			return false
 		}
+		rest, first = rest[:len(rest)-size], r
 	}
-	return k < 0 || !isAlnum(runes[0]) || !isLetter(w.cells[k].r)
+	return k < 0 || !isAlnum(first) || !isLetter(w.cells[k].r)
 }
 
 var (
 	wechatLabels = []string{"微信", "薇信", "威信", "微信id", "v信", "vx", "wx", "wechat", "weixin", "微", "薇", "wxid", "wechat id", "wechatid"} //nolint:gochecknoglobals // a constant table
-	qqLabels     = []string{"qq", "q q", "扣扣", "企鹅", "qq群", "q群", "扣扣群", "qq account", "扣"}                                            //nolint:gochecknoglobals // a constant table
+	qqLabels     = []string{"qq", "q q", "扣扣", "企鹅", "qq群", "q群", "扣扣群", "qq account", "扣", "群主", "群号", "企鹅群"}                         //nolint:gochecknoglobals // a constant table
 )
 
 func isWeChat(r rune) bool { return isAlnum(r) || r == '_' || r == '-' }
 
-// wechat finds names of WeChat accounts behind a label: a letter and 5 to 19 letters, digits, dashes and underscores.
+// wechat finds names of WeChat accounts behind a label: a letter and 5 to 19 letters, digits, dashes and underscores, with at most one blank
+// or line break of paper between them.
 func wechat(w *window, i int) (match, verdict) {
-	if isWeChat(w.at(i-1)) && !isHan(w.at(i-1)) || !w.adjacent(i, wechatLabels) {
+	left := w.at(i - 1)
+	if isWeChat(left) && (!strings.ContainsRune("xXdDtTnN", left) || !w.endsWith(i-1, wechatLabels[4:])) || !w.adjacent(i, wechatLabels) {
 		return match{}, no
 	}
-	end, v := w.while(i, 21, isWeChat)
+	s, v := w.spelled(i, 24, func(r rune) byte {
+		if isWeChat(r) {
+			return byte(r)
+		}
+		return 0
+	})
 	if v == open {
 		return match{}, open
 	}
-	for end > i && !isAlnum(w.at(end-1)) && w.at(end-1) != '_' {
-		end--
+	size := len(s.text)
+	if s.gap < size && (s.gap >= 6 && !hasDigit(s.text[s.gap:]) || size > 20) { // what follows is a word of its own
+		size = s.gap
 	}
-	if size := end - i; size < 6 || size > 20 || w.at(end) == '@' {
+	if _, v := w.literal(i, "id"); v == yes && size > 8 && w.endsWith(i-1, wechatLabels[:3]) {
+		return match{}, no // 微信ID and the name behind it: that is found by its own label
+	}
+	for size > 0 && s.text[size-1] == '-' {
+		size--
+	}
+	if size < 6 || size > 20 || w.at(s.at[size-1]+1) == '@' {
 		return match{}, no
 	}
-	m := match{kind: kWeChat, start: i, end: end, form: 0.2, why: labelBefore}
-	if w.any(i, end, isDigit) || w.any(i, end, func(r rune) bool { return r == '_' || r == '-' }) {
+	m := match{kind: kWeChat, start: i, end: s.at[size-1] + 1, form: 0.2, why: labelBefore}
+	if hasDigit(s.text[:size]) || strings.ContainsAny(string(s.text[:size]), "_-") {
 		m.why |= typical
 	}
 	return m, yes
+}
+
+func hasDigit(s []byte) bool {
+	return strings.ContainsFunc(string(s), isDigit)
 }
 
 // qq finds numbers of QQ accounts and groups behind a label: 5 to 11 digits that do not begin with zero.

@@ -112,6 +112,17 @@ var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
 	{"dp.pt.", isAlnum, 40, false},
 	{"pul-", isHex, 40, false},
 	{"age-secret-key-1", isAlnum, 50, false},
+	{"ops_", isToken, 40, false},
+	{"sqp_", isHex, 40, false},
+	{"sqa_", isHex, 40, false},
+	{"squ_", isHex, 40, false},
+	{"shippo_live_", isHex, 32, false},
+	{"shippo_test_", isHex, 32, false},
+	{"pat-na1-", isToken, 30, false},
+	{"pat-eu1-", isToken, 30, false},
+	{"dp.st.", isJWT, 30, false},
+	{"dp.ct.", isJWT, 30, false},
+	{"fo1_", isToken, 40, false},
 }
 
 // formsByHead are the forms by their first character.
@@ -191,13 +202,27 @@ func (d *decision) keywords(w *window, i int, r rune) {
 	}
 }
 
-// token returns the end of a secret's characters from i on; more is set when it is longer than one piece.
+// token returns the end of a secret's characters from i on, also behind one blank or line break where what follows is no word either; more
+// is set when it is longer than one piece.
 func (w *window) token(i int, in func(rune) bool) (end int, more *run, v verdict) {
 	end, v = w.while(i, maxSecret, in)
-	if v == yes && end-i == maxSecret {
-		more = &run{kSecret, in}
+	if v == open {
+		return end, nil, open
 	}
-	return end, more, v
+	if end-i == maxSecret {
+		return end, &run{kSecret, in}, yes
+	}
+	if end-i < 4 || !isBlank(w.at(end)) {
+		return end, nil, yes
+	}
+	rest, v := w.while(end+1, maxSecret-(end-i), in)
+	if v == open {
+		return end, nil, open
+	}
+	if rest-end > 4 && w.any(end+1, rest, isDigit) && (w.mixed(end+1, rest) || w.any(end+1, rest, isLetter) && rest-end > 12) {
+		return rest, nil, yes
+	}
+	return end, nil, yes
 }
 
 func formed(w *window, i int, f secretForm) (match, verdict) {
@@ -277,10 +302,15 @@ func keyword(w *window, i int, word string) (match, verdict) {
 	if v != yes {
 		return match{}, v
 	}
-	k, v = w.assignment(k, word[0] >= 0x80)
-	if v != yes {
+	han := word[0] >= 0x80
+	after, v := w.assignment(k)
+	if v == open || v == no && !han {
 		return match{}, v
 	}
+	if v == no {
+		return bare(w, k)
+	}
+	k = after
 	end, more, v := w.token(k, isValue)
 	if v == open {
 		return match{}, open
@@ -296,16 +326,31 @@ func keyword(w *window, i int, word string) (match, verdict) {
 	return match{kind: kSecret, start: k, end: end, form: 0.7, more: more}, yes
 }
 
+// bare finds the value directly behind a Chinese word, without a sign between: long, and of letters and digits in no order.
+func bare(w *window, k int) (match, verdict) {
+	if isBlank(w.at(k)) {
+		k++
+	}
+	end, more, v := w.token(k, func(r rune) bool { return isBearer(r) || r == ':' })
+	if v == open {
+		return match{}, open
+	}
+	if end-k < 16 || !w.any(k, end, isDigit) || !w.any(k, end, isLetter) {
+		return match{}, no
+	}
+	return match{kind: kSecret, start: k, end: end, form: 0.7, more: more}, yes
+}
+
 // assignment returns where the value begins, no if nothing is assigned.
-func (w *window) assignment(k int, han bool) (int, verdict) {
+func (w *window) assignment(k int) (int, verdict) {
 	signs := 0
 	for n := 0; n < 8; n++ {
 		switch r := w.at(k); {
 		case r == unknown:
 			return k, open
-		case r == ':' || r == '=' || han && (r == '是' || r == '为'):
+		case r == ':' || r == '=' || r == '是' || r == '为':
 			signs++
-		case r == ' ' || r == '"' || r == '\'' || r == '`' || r == '>' && signs > 0:
+		case r == ' ' || r == '\n' && signs > 0 || r == '"' || r == '\'' || r == '`' || r == '>' && signs > 0:
 		default:
 			if signs == 0 {
 				return k, no

@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"net/netip"
 	"strings"
 )
 
@@ -17,6 +16,15 @@ func email(w *window, i int) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
+	if isBlank(w.at(at)) && at-i < maxEmail && w.adjacent(i, emailLabels) { // a line break of paper
+		more, v := w.while(at+1, maxEmail, isLocal)
+		if v == open {
+			return match{}, open
+		}
+		if w.at(more) == '@' && more > at+1 {
+			at = more
+		}
+	}
 	if at-i == maxEmail {
 		if !w.any(i, i+64, isLetter) {
 			return match{}, no
@@ -25,7 +33,7 @@ func email(w *window, i int) (match, verdict) {
 		return m, yes
 	}
 	// Behind a plain word a blank decides, or every word would wait for the next.
-	if w.at(at) == ' ' && !w.any(i, at, func(r rune) bool { return isLocal(r) && !isLetter(r) }) {
+	if isBlank(w.at(at)) && !w.any(i, at, func(r rune) bool { return isLocal(r) && !isLetter(r) }) {
 		return match{}, no
 	}
 	host, v := w.sign(at, '@', "at", "艾特")
@@ -43,15 +51,17 @@ func email(w *window, i int) (match, verdict) {
 // sign returns the end of a sign, or of what people write for it: its English name in brackets or its Chinese one, with a blank on either
 // side.
 func (w *window) sign(i int, sign rune, english, chinese string) (end int, v verdict) {
-	if w.at(i) == sign {
+	if w.at(i) == sign && sign == '.' || w.at(i) == '。' && sign == '.' {
 		return i + 1, yes
 	}
-	if w.at(i) == ' ' {
+	if isBlank(w.at(i)) {
 		i++
 	}
 	switch r := w.at(i); r {
 	case unknown:
 		return 0, open
+	case sign:
+		end = i + 1
 	case '[', '(', '{', '【', '<':
 		if end, v = w.literal(i+1, english); v != yes {
 			return 0, v
@@ -78,19 +88,31 @@ func (w *window) sign(i int, sign rune, english, chinese string) (end int, v ver
 	return end, yes
 }
 
+var emailLabels = []string{"邮箱", "邮件", "邮址", "email", "e-mail", "mail", "to", "from", "cc", "contact"} //nolint:gochecknoglobals // a constant table
+
 func isLocal(r rune) bool {
 	return isAlnum(r) || r == '.' || r == '_' || r == '%' || r == '+' || r == '-'
 }
 
 // domain returns the end of the domain name at i: the longest prefix of at least two labels whose last is a top-level domain.
 func (w *window) domain(i int) (end int, v verdict) {
+	inLabel := func(r rune) bool { return isAlnum(r) || r == '-' }
 	for labels, stop := 1, i+maxEmail; ; labels++ {
-		to, v := w.while(i, 64, func(r rune) bool { return isAlnum(r) || r == '-' })
+		to, v := w.while(i, 64, inLabel)
 		if v == open {
 			return 0, open
 		}
 		if to == i {
 			break
+		}
+		if isBlank(w.at(to)) && (labels == 1 || !w.topLevel(i, to)) { // broken by paper, if the rest goes on as a name does
+			rest, v := w.while(to+1, 64, inLabel)
+			if v == open {
+				return 0, open
+			}
+			if r := w.at(rest); rest > to+1 && (r == '.' || r == '。') {
+				to = rest
+			}
 		}
 		if labels > 1 && w.topLevel(i, to) {
 			end = to
@@ -133,91 +155,6 @@ func (w *window) any(i, end int, in func(rune) bool) bool {
 		}
 	}
 	return false
-}
-
-// ipv4 finds dotted quads. Version numbers (v1.2.3.4, 版本 1.2.3.4, five parts) and addresses that name nobody are left alone.
-func ipv4(w *window, i int) (match, verdict) {
-	left := w.at(i - 1)
-	if isDigit(left) || left == '.' && isDigit(w.at(i-2)) || lower(left) == 'v' && !isLetter(w.at(i-2)) {
-		return match{}, no
-	}
-	first, k := [4]int{}, i
-	for octet := range 4 {
-		end, v := w.while(k, 4, isDigit)
-		if v == open {
-			return match{}, open
-		}
-		value := 0
-		for _, c := range w.cells[k:end] {
-			value = value*10 + int(c.r-'0')
-		}
-		if size := end - k; size < 1 || size > 3 || value > 255 || size > 1 && w.at(k) == '0' {
-			return match{}, no
-		}
-		first[octet], k = value, end
-		if octet == 3 {
-			break
-		}
-		if r := w.at(k); r != '.' {
-			return match{}, no // an unknown one was open above
-		}
-		k++
-	}
-	if w.at(k) == '.' {
-		if next := w.at(k + 1); next == unknown {
-			return match{}, open
-		} else if isDigit(next) {
-			return match{}, no
-		}
-	}
-	if first[0] == 0 || first[0] == 127 || first == [4]int{255, 255, 255, 255} || w.cued(i, "版本", "version") {
-		return match{}, no
-	}
-	return match{kind: kIPv4, start: i, end: k, form: 0.8}, yes
-}
-
-// ipv6 finds addresses the standard library accepts, without those that name nobody and without scope operators of programs.
-func ipv6(w *window, i int) (match, verdict) {
-	if left := w.at(i - 1); isAlnum(left) || left == ':' || left == '.' || left == '_' {
-		return match{}, no
-	}
-	in := func(r rune) bool { return isHex(r) || r == ':' || r == '.' }
-	// A group has four digits at most: without a colon by then it is a word or a number.
-	head, v := w.while(i, 5, isHex)
-	if v == open {
-		return match{}, open
-	}
-	if r := w.at(head); r == unknown {
-		return match{}, open
-	} else if r != ':' {
-		return match{}, no
-	}
-	const longest = 46
-	end, v := w.while(i, longest, in)
-	if v == open {
-		return match{}, open
-	}
-	if next := w.at(end); next == unknown {
-		return match{}, open
-	} else if end-i == longest || isAlnum(next) || next == '_' {
-		return match{}, no
-	}
-	var b strings.Builder
-	for _, c := range w.cells[i:end] {
-		b.WriteRune(c.r)
-	}
-	text := strings.TrimRight(b.String(), ".")
-	if !strings.HasSuffix(text, "::") {
-		text = strings.TrimRight(text, ":")
-	}
-	addr, err := netip.ParseAddr(text)
-	if err != nil || !addr.Is6() || addr.IsUnspecified() || addr.IsLoopback() || !strings.ContainsAny(text, "0123456789") {
-		return match{}, no
-	}
-	if groups := strings.FieldsFunc(text, func(r rune) bool { return r == ':' }); len(groups) < 3 && len(groups[0]) < 4 {
-		return match{}, no
-	}
-	return match{kind: kIPv6, start: i, end: i + len(text), form: 0.85}, yes
 }
 
 func (w *window) ascii(i, end int) string {
