@@ -35,7 +35,11 @@ func cryptoAddress(w *window, i int) (match, verdict) {
 		return match{}, no
 	}
 	cued := w.cued(i, "地址", "钱包", "address", "wallet", "usdt", "转账", "提现", "打到", "打币", "转入", "转至", "充值", "流向", "虚拟币", "比特币")
-	for _, size := range []int{s.gap, len(s.text)} {
+	sizes := []int{len(s.text), s.gap}
+	if cryptoEvidence(string(s.text[:s.gap]), cued) == checkRight {
+		sizes = sizes[1:]
+	}
+	for _, size := range sizes {
 		why := cryptoEvidence(string(s.text[:size]), cued)
 		if why == 0 || size > s.gap && why&checkRight == 0 && !cued {
 			continue

@@ -237,7 +237,7 @@ func formed(w *window, i int, f secretForm) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if end-body < f.min || !w.any(body, end, isDigit) {
+	if end-body < f.min || !w.any(body, end, isDigit) && !(f.caps && end-body == f.min) {
 		return match{}, no
 	}
 	return match{kind: kSecret, start: i, end: end, form: 0.95, more: more}, yes
@@ -284,6 +284,9 @@ func authorization(w *window, i int, scheme string, least int) (match, verdict) 
 	body, v := w.literal(i, scheme)
 	if v != yes {
 		return match{}, v
+	}
+	if isBlank(w.at(body)) {
+		body++
 	}
 	end, more, v := w.token(body, isBearer)
 	if v == open {
