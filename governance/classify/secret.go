@@ -321,8 +321,8 @@ func keyword(w *window, i int, word string) (match, verdict) {
 	if end-k < 6 || w.at(k) == '$' && end-k < 40 || !w.any(k, end, isDigit) && !w.mixed(k, end) && !w.any(k, end, isSymbol) {
 		return match{}, no
 	}
-	for _, scheme := range []string{"http://", "https://"} {
-		if _, v := w.literal(k, scheme); v == yes {
+	for _, other := range []string{"http://", "https://", "bearer ", "basic "} { // they have rules of their own
+		if _, v := w.literal(k, other); v == yes {
 			return match{}, no
 		}
 	}
