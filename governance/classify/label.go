@@ -37,7 +37,7 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 }{
 	{idKinds, "身份证 公民身份 公民身份号码 居民身份 身份号码 身份证明 身份证统一编号 身份证字号 id_card id_number id_no idcard id_num idno cardid"},
 	{set(kResidentID), "居住证 户口 id sfz 身分证 一代证 二代证"},
-	{paperKinds, "证件号 证件 证件号码 证号 证件编号 certificate_no certificate_number cert_no"},
+	{paperKinds, "出入境证件 证件号 证件 证件号码 证号 证件编号 certificate_no certificate_number cert_no"},
 	{set(kHongKongID), "香港 港籍 hkid 香港身份证 香港居民身份证 香港永久性居民身份证 hk_id 港人"},
 	{set(kMacauID, kTravelPermit), "澳门"},
 	{set(kMacauID), "澳门身份证 澳门居民身份证 澳门永久性居民身份证 bir macau_id macao_id"},
@@ -48,31 +48,32 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 	{set(kTravelPermit), "通行证 回乡证 台胞证 来往内地 来往大陆 往来港澳 往来台湾 港澳证 入台证 入台许可证 入境许可证 通行证件 往来通行证 还乡证 旅行证 travel_permit permit_no " +
 		"home_return_permit 大通证 赴台证"},
 	{set(kOfficerID), "军官 士兵证 士官 义务兵 文职 军官证 军人证 军人 警号 警官 民警 警员 警官证 军警 退役 现役 退伍 警察证 军籍 辅警 警务 " +
-		"police_no badge_no badge_number officer_id 文职人员证 军证 保障卡"},
+		"police_no badge_no badge_number officer_id 文职人员证 军证 保障卡 武警 消防员证 优待证 优抚证 残疾军人证 军属证 学员证"},
 	{set(kSocialSecurity), "社保 社保卡 社会保障 医保 医保卡 医疗保险 参保号 社保号 医保号 医保编号 个人编号 人员编号 电脑号 电脑编号 医保电子凭证 凭证码 " +
-		"社会保障卡 社会保障号 社会保险 新农合 参合号 社会保障号码 医疗证号 social_security ssn medicare_no 社保卡号 医保卡号 社会保障卡号 电子凭证 医疗卡号 保险号 参保"},
-	{set(kMedicalRecord), "住院号 住院病人 住院患者 体检编号 inpatientno patientno visitno 体检 门诊号 病案号 病历号 检查号 就诊卡 就诊卡号 诊疗卡 诊疗卡号 床号 登记号 影像号 病理号 标本号 就诊号 体检号 急诊号 放射号 " +
+		"社会保障卡 社会保障号 社会保险 新农合 参合号 社会保障号码 养老保险 合作医疗 医疗保障 医疗证 社保证号 医保码 医疗证号 social_security ssn medicare_no 社保卡号 医保卡号 社会保障卡号 电子凭证 医疗卡号 保险号 参保"},
+	{set(kMedicalRecord), "住院号 产检号 透析号 手术编号 手术号 处方号 处方编号 医嘱号 诊疗号 建档号 床位号 病理编号 影像编号 检查编号 彩超号 内镜编号 献血编号 接种编号 影像 " +
+		"病理 住院病人 住院患者 体检编号 inpatientno patientno visitno 体检 门诊号 病案号 病历号 检查号 就诊卡 就诊卡号 诊疗卡 诊疗卡号 床号 登记号 影像号 病理号 标本号 就诊号 体检号 急诊号 放射号 " +
 		"超声号 住院流水号 门诊流水号 检验号 患者编号 病人编号 患者id 病人id 患者号 病人号 诊断卡 就医卡 条码 条码号 check号 check_no 住院登记号 住院编号 门诊编号 病案编号 病历编号 病历本 " +
 		"住院证号 mrn medical_record medical_record_no patient_id patientid visit_no inpatient_no admission_no accession_no 送检号 检查单号 申请单号 化验单号 " +
 		"病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
 	{set(kUtilityAccount), "户号 用户号 用户编号 客户编号 电表号 表号 水表号 燃气表号 气表号 用电户号 缴费号 电表 水表 燃气表 资产号 表计 客户号 " +
-		"user号 user编号 customer编号 customer号 account编号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 燃气编号 用气编号 用水编号 供电编号 热力编号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
+		"user号 user编号 customer编号 customer号 account编号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 燃气编号 国网编号 用户编码 客户编码 缴费码 表箱号 用气编号 用水编号 供电编号 热力编号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
 		"电表编号 水表编号 燃气号 供热号 meter_number 电费户 水费户 物联表 业务户号 用电客户 用水客户"},
 	{set(kBankCard, kBankAccount), "卡号 银行卡 银行卡号 储蓄卡 借记卡 信用卡 工资卡 card_no card_number 银行账户 收款卡 打款 银联卡 card bank_card 本人卡 转账 汇款 " +
 		"工行卡 建行卡 农行卡 中行卡 招行卡 卡片 card_num cardno 贷记卡 一卡通"},
 	{set(kBankAccount), "账号 帐号 账户 帐户 开户 开户行 开户银行 存折 对公 对公户 银行账号 收款账号 收款账户 打款账号 存单 户名 汇款账号 结算户 专户 基本户 一般户 " +
-		"账上 销户 50k account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
+		"账上 户头 汇入 转入 转至 汇至 打到 付至 付到 汇到 收款方 付款方 入账 电汇 备付金 公积金 销户 50k account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
 	{set(kUSCC), "信用代码 统一代码 税号 纳税人识别号 纳税人 税务登记 社会信用 机构代码 组织机构代码 社会统一 识别号 uscc tax_id tax_no credit_code 税务登记号 统一社会信用代码 企业代码"},
 	{set(kBusinessLicence), "执照 注册号 执照号 营业执照 工商 工商注册号 营业执照注册号 营业执照号 照号 工商登记 business_licence business_license license_no " +
 		"licence_no registration_no 执照注册号 工商号 营业执照编号"},
 	{set(kPlate), "车牌 车牌号 车号 牌照 号牌 车辆 plate license_plate plate_no 驾驶 驾车 军车 警车 轿车 货车 客车 停放 停车 使馆 外交"},
-	{set(kVIN), "车架号 车架 vin vin码 车辆识别 识别代号 车辆识别代号 车辆识别代码 底盘号 底盘 大架号 车架码 识别代码"},
-	{set(kIMEI), "imei 串号 设备号 设备串号 手机串号 终端号 imei码 meid 机身号 设备码 入网号 imei1 imei2 imeisv 国际移动设备 串码"},
+	{set(kVIN), "车架号 车架 vin vin码 车辆识别 识别代号 车辆识别代号 车辆识别代码 底盘号 底盘 大架号 车架码 识别代码 车驾号 大梁号 vin号"},
+	{set(kIMEI), "imei 串号 设备号 设备串号 手机串号 终端号 imei码 meid 机身号 设备码 入网号 imei1 imei2 imeisv 国际移动设备 串码 设备识别码 机身码"},
 	{set(kICCID), "iccid sim卡 sim卡号 流量卡 卡iccid 集成电路卡 sim 通信卡 iccid号 sim_card 物联网卡 物联卡"},
 	{set(kIMSI), "imsi 用户识别码 国际移动用户 移动用户识别 imsi号"},
 	{set(kMAC), "mac 网卡 物理地址 mac地址 mac_address 硬件地址 wifi bssid"},
 	{set(kLandline), "电话 座机 固话 传真 固定电话 办公电话 联系电话 tel fax telephone phone 家里电话 宅电 单位电话 分机 直线 值班电话 总机 phone_no landline 来电 拨打 " +
-		"致电 内线 电话号码 座机号 座机号码 传真号码 phone_number contact_number office_phone 小灵通 回拨"},
+		"致电 内线 电话号码 座机号 座机号码 传真号码 phone_number contact_number office_phone 小灵通 回拨 ☎ 📞"},
 	{set(kCoordinates), "坐标 经纬度 经度 纬度 定位 gps lat lng lon longitude latitude location 位置 坐标点 机位 起降点 并网点 采砂点 latlng coordinates 纬 经"},
 	{set(kTicket), "工单 工单号 工单编号 受理号 受理编号 报修单 报障 投诉编号 服务单 服务单号 事件单 ticket ticket_no 派单号 派工单 诉求编号 受理单 受理单号 维修单 case_id 热线编号"},
 	{set(kOrder), "订单 订单号 订单编号 order order_no order_id order_number 采购单 采购单号 采购订单 销售单号 交易单号 下单 交易号 商户单号 po号 交易流水 " +
@@ -138,8 +139,22 @@ type hints struct {
 // other reports whether the value stands right behind a label that speaks for something else than the kind.
 func (h hints) other(k kind) bool { return h.found && h.tight && !h.weak && !h.of.has(k) }
 
-// hints reads to the left of cell i.
+// hints are what stands left of cell i, which several detectors ask for in a row.
 func (w *window) hints(i int) hints {
+	if at := w.cells[i].start; w.hint.cell != i || w.hint.start != at || !w.hint.known {
+		w.hint.hints, w.hint.cell, w.hint.start, w.hint.known = w.readHints(i), i, at, true
+	}
+	return w.hint.hints
+}
+
+// knownHints are the hints that were read last.
+type knownHints struct {
+	hints
+	cell, start int
+	known       bool
+}
+
+func (w *window) readHints(i int) hints {
 	h := hints{tight: true}
 	e, least := w.hop(i), max(0, i-labelReach)
 	if e < i {

@@ -208,7 +208,7 @@ func bed(c *number) (match, verdict) {
 	return match{}, no
 }
 
-const bedLabels = "床号 床位号 病床号"
+var bedLabels = []string{"床号", "床位号"} //nolint:gochecknoglobals // a constant table
 
 // extraBed finds +12, 加12 and beds in Chinese numerals behind a label.
 func extraBed(w *window, i int) (match, verdict) {

@@ -224,6 +224,9 @@ func (n *number) landlineAt(first, from int, plus bool) (match, bool) {
 
 // local finds a number without area code behind a label such as 电话：.
 func (n *number) local() (match, verdict) {
+	if s := n.text(); len(s) == 10 && (s[:3] == "400" || s[:3] == "800") {
+		return match{}, no // a hotline
+	}
 	for _, size := range []int{8, 7} {
 		if !n.whole(size) || n.digit[0] < '2' || n.digit[0] > '8' || !landlineShape(n.shape(0, size)) && len(n.shape(0, size)) > 2 {
 			continue

@@ -1,6 +1,9 @@
 package classify
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // coordinate is one of two: a latitude or a longitude.
 type coordinate struct {
@@ -26,7 +29,6 @@ func coordinates(w *window, i int) (match, verdict) {
 	if v != yes {
 		return match{}, v
 	}
-	h := w.hints(i)
 	gap, v := w.while(first.end, 4, func(r rune) bool { return isBlank(r) || strings.ContainsRune(",，、;；/|", r) })
 	if v == open || w.at(gap) == unknown {
 		return match{}, open
@@ -54,7 +56,7 @@ func coordinates(w *window, i int) (match, verdict) {
 					m.start++
 				}
 			}
-			return w.anchor(m, h)
+			return w.anchor(m, w.hints(i))
 		}
 	}
 	if bracket {
@@ -69,6 +71,7 @@ func coordinates(w *window, i int) (match, verdict) {
 	default:
 		return match{}, no
 	}
+	h := w.hints(i)
 	if !h.of.has(kCoordinates) || !h.tight && m.form < 0.5 {
 		return m, when(m.form >= threshold, yes, no)
 	}
@@ -114,6 +117,14 @@ func (w *window) coordinate(i int) (c coordinate, v verdict) {
 	}
 	if c.degree > 180 || c.places == 0 {
 		return c, no
+	}
+	if c.axis == 0 {
+		switch {
+		case w.wordBefore(i, longitudeWords):
+			c.word = 'E'
+		case w.wordBefore(i, latitudeWords):
+			c.word = 'N'
+		}
 	}
 	if c.axis == 0 {
 		if k, v = w.directionBehind(k, &c); v == open {
@@ -245,6 +256,12 @@ func (w *window) minutes(k int, c *coordinate) (int, verdict) {
 	return k, yes
 }
 
+//nolint:gochecknoglobals // constant tables
+var (
+	longitudeWords = []string{"经度", "lng", "lon", "longitude"}
+	latitudeWords  = []string{"纬度", "lat", "latitude"}
+)
+
 // directionWords name an axis; longer ones first.
 var directionWords = []struct { //nolint:gochecknoglobals // a constant table
 	word string
@@ -254,7 +271,7 @@ var directionWords = []struct { //nolint:gochecknoglobals // a constant table
 	{"北纬", 'N', false}, {"南纬", 'N', false}, {"东经", 'E', false}, {"西经", 'E', false}, {"n", 'N', true}, {"e", 'E', true},
 }
 
-// direction reads a direction before a coordinate at cell i, or looks for a word that says which it is.
+// direction reads a direction before a coordinate at cell i.
 func (w *window) direction(i int, c *coordinate) (int, verdict) {
 	for _, d := range directionWords {
 		k, v := w.literal(i, d.word)
@@ -274,31 +291,26 @@ func (w *window) direction(i int, c *coordinate) (int, verdict) {
 		c.axis, c.mark, c.han = d.axis, true, !d.sign
 		return k, yes
 	}
-	for _, l := range []struct {
-		words string
-		axis  byte
-	}{{"经度 lng lon longitude", 'E'}, {"纬度 lat latitude", 'N'}} {
-		if c.word == 0 && w.wordBefore(i, l.words) {
-			c.word = l.axis
-		}
-	}
 	return i, yes
 }
 
 // wordBefore reports whether one of the words stands before cell i with nothing but marks between.
-func (w *window) wordBefore(i int, words string) bool {
+func (w *window) wordBefore(i int, words []string) bool {
 	e := i
 	for e > max(0, i-6) && isConnector(w.cells[e-1].r) && !isHan(w.cells[e-1].r) || e > max(0, i-6) && e > 0 && (w.cells[e-1].r == '为' || w.cells[e-1].r == '是') {
 		e--
 	}
-	for _, word := range strings.Fields(words) {
-		runes := []rune(word)
-		n, k := len(runes), e
-		for n > 0 && k > 0 && k > i-leftMemory/2 && lower(w.cells[k-1].r) == runes[n-1] {
-			n--
+	for _, word := range words {
+		k := e
+		for word != "" && k > 0 && k > i-leftMemory/2 {
+			r, size := utf8.DecodeLastRuneInString(word)
+			if lower(w.cells[k-1].r) != r {
+				break
+			}
+			word = word[:len(word)-size]
 			k--
 		}
-		if n == 0 && (k == 0 || w.cells[k-1].r != '经') { // 经纬度 names both
+		if word == "" && (k == 0 || w.cells[k-1].r != '经') { // 经纬度 names both
 			return true
 		}
 	}

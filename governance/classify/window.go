@@ -25,6 +25,7 @@ type window struct {
 
 	digit   [maxDigits]byte // of the number being looked at
 	digitAt [maxDigits]int
+	hint    knownHints
 
 	route   route // of the address being looked at
 	quiet   span  // inside, no address begins; its first cell found that out
