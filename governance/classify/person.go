@@ -113,7 +113,11 @@ func (n *namer) hopeful(first rank) bool {
 func (n *namer) named(first rank) (match, bool) {
 	long := 0 // length of a compound surname
 	if first&mayCompound != 0 {
-		if n.t.compound(n.w.cells[n.start].r, n.cell(n.start+1)) != 0 {
+		next := n.cell(n.start + 1)
+		if next == ' ' || next == '\n' {
+			next = n.cell(n.start + 2)
+		}
+		if n.t.compound(n.w.cells[n.start].r, next) != 0 {
 			long = 2
 		}
 		if n.open {
@@ -128,11 +132,6 @@ func (n *namer) named(first rank) (match, bool) {
 		if m, ok := n.formal(size); ok || n.open {
 			return m, ok
 		}
-		if next := n.cell(n.start + size); !isHan(next) && !n.open {
-			if m, ok := n.alone(size); ok && (next != ' ' || !isHan(n.cell(n.start+size+1))) || n.open {
-				return m, ok
-			}
-		}
 		c, ok := n.best(size)
 		if n.open {
 			return match{}, false
@@ -142,6 +141,13 @@ func (n *namer) named(first rank) (match, bool) {
 		}
 		if ok && size == 2 && c.m.score() >= threshold {
 			break
+		}
+	}
+	if first&isSurname != 0 && (best.m.end == 0 || best.m.score() < threshold) {
+		if next := n.cell(n.start + max(long, 1)); !isHan(next) && !n.open {
+			if m, ok := n.alone(max(long, 1)); ok || n.open {
+				return m, ok
+			}
 		}
 	}
 	return best.m, best.m.end != 0

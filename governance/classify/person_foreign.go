@@ -104,7 +104,7 @@ func (n *namer) foreign() (match, bool) {
 	m := match{kind: kPerson, start: n.start, end: n.start + size, why: left.why}
 	if sure < size || size < 3 {
 		if !left.strong || !left.delimited || size > 4 || isHan(n.cell(n.start+size)) {
-			return n.transcript(m, size, left)
+			return n.transcript(m, size)
 		}
 		for k := range size {
 			if x := n.wordAt(n.start + k); x >= 2 {
@@ -134,7 +134,7 @@ func (n *namer) foreign() (match, bool) {
 }
 
 // transcript takes the transcription at the beginning of a longer run.
-func (n *namer) transcript(m match, size int, left *leftSide) (match, bool) {
+func (n *namer) transcript(m match, size int) (match, bool) {
 	length := 0
 	for length < size && n.t.first(n.w.at(n.start+length))&inTranscript != 0 {
 		if length >= 2 {

@@ -16,9 +16,12 @@ func (n *namer) formal(size int) (match, bool) {
 		return n.some(m, k+1, tier)
 	case isHidden(r):
 		return n.hidden(m, k, tier)
-	case r == ' ':
+	case r == ' ', r == '\n':
 		k++
 		r = n.cell(k)
+		if r == '某' && tier != tierNone {
+			return n.some(m, k+1, tier)
+		}
 	}
 	if !isHan(r) {
 		return match{}, false
@@ -38,7 +41,7 @@ func (n *namer) formal(size int) (match, bool) {
 	if c&isPolite == 0 && (n.wordy() || tier < tierUsual) && !left.bounded && !left.cued() {
 		return match{}, false
 	}
-	if n.open || tier == tierWord && !left.delimited && !(left.bounded && n.w.cells[n.start].r == '于') || tier == tierRare && !left.bounded && !left.cued() {
+	if n.open || tier == tierWord && !left.delimited && !(left.bounded && n.w.cells[n.start].r == '于') && !left.why.any(titled) || tier == tierRare && !left.bounded && !left.cued() {
 		return match{}, false
 	}
 	m.why = honorific | left.why
@@ -87,7 +90,7 @@ func (n *namer) some(m match, k, tier int) (match, bool) {
 		k++
 		r = n.cell(k)
 	}
-	if (tier < tierUsual || n.wordy()) && (n.crossed() || tier == tierWord && r != '某' && !n.t.stem(r) && !n.left().why.any(labelBefore|titled)) {
+	if (tier < tierUsual || n.wordy()) && (n.crossed() || tier == tierWord && r != '某' && !n.t.stem(r) && !isDigit(r) && !n.left().why.any(labelBefore|titled)) {
 		return match{}, false
 	}
 	if size, c := n.t.behind(n, k); c&isThingOf != 0 && size > 0 && !n.left().cued() { // 某种, 某个
@@ -148,7 +151,14 @@ func (n *namer) hidden(m match, k, tier int) (match, bool) {
 
 // nick finds 小李, 老张, 阿芳: not words, and only where a name may stand.
 func (n *namer) nick() (match, bool) {
-	r := n.cell(n.start + 1)
+	k := n.start + 1
+	if r := n.cell(k); r == ' ' || r == '\n' { // a scanner's blank
+		if !n.left().why.any(labelBefore | titled) {
+			return match{}, false
+		}
+		k++
+	}
+	r := n.cell(k)
 	if n.open || !isHan(r) {
 		return match{}, false
 	}
@@ -157,17 +167,22 @@ func (n *namer) nick() (match, bool) {
 	if ah && tier < tierUsual && n.t.given(r) >= 2 {
 		tier = tierUsual
 	}
-	if tier < tierUsual || n.t.compound(r, n.cell(n.start+2)) != 0 {
+	if tier < tierUsual || n.t.compound(r, n.cell(k+1)) != 0 {
 		return match{}, false
 	}
 	n.words()
 	word := n.word
-	inner := n.wordAt(n.start + 1)
-	if n.open || word >= 2 || inner >= 2 && !n.left().why.any(labelBefore|titled) {
+	inner := n.wordAt(k)
+	left, right := n.left(), n.right(k+1)
+	wordy := n.t.first(r)&isWordy != 0
+	role := left.why.any(labelBefore | titled)
+	// Words such as 小时 and 老板 are no names; 小董 and 老马 are both.
+	if n.open || inner >= 2 && !role || n.fixed >= 2 || word > 2 {
 		return match{}, false
 	}
-	left, right := n.left(), n.right(n.start+2)
-	wordy := n.t.first(r)&isWordy != 0
+	if word == 2 && !(role && (tier == tierCommon || !wordy) || left.bounded && !wordy && tier == tierCommon) {
+		return match{}, false
+	}
 	if n.open || n.crossed() || right.place {
 		return match{}, false
 	}
@@ -177,7 +192,7 @@ func (n *namer) nick() (match, bool) {
 	if left.weak && !left.why.any(labelBefore|titled) && right.quality < 2 {
 		return match{}, false
 	}
-	m := match{kind: kPerson, start: n.start, end: n.start + 2, form: 0.25, why: left.why | right.why}
+	m := match{kind: kPerson, start: n.start, end: k + 1, form: 0.25, why: left.why | right.why}
 	if left.bounded && (right.bounded || tier == tierCommon && !wordy) {
 		m.why |= bounded
 	}

@@ -141,8 +141,13 @@ func (t *tables) behind(n *namer, k int) (size int, c rank) {
 
 func (t *tables) longest(in map[uint64]rank, n *namer, k int) (size int, c rank) {
 	h := uint64(0)
+	blank := false
 	for length := 1; length <= 8; length++ {
 		r := n.cell(k + length - 1)
+		if (r == ' ' || r == '\n') && length > 1 && !blank { // a scanner's
+			blank = true
+			continue
+		}
 		if r < 0 {
 			break
 		}
