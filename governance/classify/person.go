@@ -177,7 +177,7 @@ func (n *namer) best(size int) (best candidate, ok bool) {
 	}
 	if size == 1 && h.n >= 4 && n.t.surname(h.r[1]) >= tierCommon {
 		c, fits := n.judge(&h, 2, 4) // the surname of the husband before one's own
-		if fits && !n.open && c.m.why.any(labelBefore|titled|honorific) && (!ok || c.quality > best.quality) {
+		if fits && !n.open && c.m.why.any(labelBefore|titled) && (!ok || c.quality > best.quality) {
 			return c, true
 		}
 	}

@@ -91,8 +91,14 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if !left.why.any(labelBefore|titled|honorific) && !right.strong && total-size == 2 && n.t.first(h.r[total-1])&isPlaceTail != 0 {
 		against = true
 	}
+	if left.bounded && right.bounded && low >= 3 && !against && tier >= tierUsual {
+		c.m.form = max(c.m.form, 0.25) // apart from all other words, a short one with a usual surname is a name even where words begin so
+	}
 	if left.strong && left.delimited && right.bounded && word == total && tier > tierWord {
 		against = false // 姓名：关东
+	}
+	if against && (left.weak || !left.cued()) && !c.m.why.any(labelBefore|titled|honorific) && !right.strong {
+		return candidate{}, false
 	}
 	if against {
 		c.m.why |= ordinary

@@ -111,5 +111,5 @@ func (n *namer) nameAt(k int) bool {
 	} else if first&isWordy != 0 && n.t.given(n.cell(k+2)) < 2 && isHan(n.w.at(k+2)) {
 		return false
 	}
-	return n.t.given(n.w.at(k+1)) >= need && n.wordAt(k) < 2
+	return n.t.given(n.w.at(k+1)) >= need && n.wordAt(k) < 2 && n.wordAt(k+1) < 2
 }
