@@ -148,13 +148,11 @@ func address(w *window, i int) (match, verdict) {
 		w.quiet = span{i, h.cellAt(h.dead, i)}
 	}
 	m := match{kind: kAddress, start: i}
-	end := 0
-	switch {
-	case h.number:
-		end = h.fine(&m)
-	default:
-		end = h.coarse(&m)
+	take := h.coarse
+	if h.number {
+		take = h.fine
 	}
+	end := take(&m)
 	if p.open {
 		return match{}, open
 	}
@@ -162,6 +160,9 @@ func address(w *window, i int) (match, verdict) {
 		return match{}, no
 	}
 	m.end = p.cell[end-1] + 1
+	if m.why&ordinary != 0 && m.score() < threshold { // parts of it are no better
+		w.quiet = span{i, max(w.quiet.end, m.end)}
+	}
 	if m.score() >= threshold && !p.full {
 		w.quiet = span{i, max(w.quiet.end, m.end)}
 	}

@@ -12,14 +12,16 @@ func (t *tail) form(kind placeSort) float64 {
 		}
 	}
 	switch {
-	case t.groups > 1 && t.doors > 0, t.chain > 2 && named:
+	case t.groups > 1 && t.doors > 0 && (t.flat || kind != other || t.tower && named), t.chain > 2 && named:
+		return 0.3
+	case kind == region && t.deep && t.groups > 1:
 		return 0.3
 	case kind == road && (t.first == gate || t.first == door):
 		if t.any(t.k, []string{"线"}) > 0 {
 			return 0
 		}
 		return 0.3
-	case kind == village && t.first != bareUnit, kind == estate && (t.first == door || t.first == gate):
+	case kind == village && t.first != bareUnit, kind == estate && (t.first == door || t.first == gate && t.at(t.end) != '一'):
 		return 0.3
 	case kind == region && t.first == door, kind != other && t.groups > 1, t.chain > 1 && kind != other:
 		return 0.3
@@ -33,6 +35,12 @@ func (t *tail) form(kind placeSort) float64 {
 		return 0.1
 	}
 	return 0
+}
+
+// worded reports whether the last name of the head is an ordinary word, such as 新建.
+func (h *head) worded() bool {
+	n := h.end - h.last
+	return n > 1 && n < 4 && lexicon.Ordinary(h.r[h.last:h.end]) == n
 }
 
 // inside reports whether the head names a part of an institution.
@@ -52,7 +60,7 @@ func (h *head) coarse(m *match) int {
 		return 0
 	}
 	m.why |= h.table.before(h.w, m.start)
-	if m.why == 0 && (h.last < 6 || !h.hamlet(h.last)) {
+	if m.why == 0 && (h.last < 6 || !h.hamlet(h.last) && !h.alone()) {
 		return 0
 	}
 	to, n := h.divisions(0, h.end)
@@ -68,7 +76,7 @@ func (h *head) coarse(m *match) int {
 		}
 	case m.why&cueBefore != 0 && (kind == estate && h.last > 2 || n > 0 && end > to && kind != other):
 		m.form = 0.3
-	case n > 0 && kind == village && h.town(to):
+	case n > 0 && h.town(to) && (kind == village || kind != other && kind != region && h.alone()):
 		m.form = 0.5
 	default:
 		return 0
@@ -84,6 +92,11 @@ func (h *head) plain(from, end int) bool {
 		}
 	}
 	return false
+}
+
+// alone reports whether the head stands between what is no name, as in a table.
+func (h *head) alone() bool {
+	return h.end == h.last && !isHan(h.at(h.end)) && !isHan(h.w.at(h.cell[0]-1))
 }
 
 // hamlet reports whether what ends at place k could be a village.

@@ -4,8 +4,14 @@ import "strings"
 
 // take adds what ends before place end.
 func (t *tail) take(end int, s unitSort) {
-	if t.groups == 0 {
-		t.first = s
+	switch r := t.at(end - 1); {
+	case t.groups == 0:
+		t.first, t.deep = s, s == floor && strings.ContainsRune("组社队村", r)
+	case s == bareUnit || s == gate || strings.ContainsRune("室户房间厢", r):
+		t.flat = true
+	}
+	if t.groups == 0 && strings.ContainsRune("栋幢棟#", t.at(end-1)) {
+		t.tower = true
 	}
 	t.groups++
 	if s == door {
@@ -58,6 +64,7 @@ func (t *tail) group(bare bool) bool {
 		t.chain = links
 		if links > 2 && t.end > 0 {
 			t.doors++
+			t.flat = true
 		}
 		return true
 	case !bare:
@@ -167,7 +174,7 @@ func (t *tail) more(kind placeSort) bool {
 			return true
 		}
 	}
-	t.k, t.groups, t.doors, t.first, t.last, t.chain = saved.k, saved.groups, saved.doors, saved.first, saved.last, saved.chain
+	*t = saved
 	return false
 }
 
@@ -207,6 +214,10 @@ func (t *tail) name() bool {
 		return true
 	}
 	if r := t.at(k); t.last == gate && !t.blank(from) && k-from >= 2 && k-from <= 6 && !isHan(r) && !isAlnum(r) && !t.ordinary(from, k) {
+		t.k = k
+		return true
+	}
+	if k-from >= 4 && !t.blank(from) && !isHan(t.at(k)) && t.endsWith(from, k, houses) {
 		t.k = k
 		return true
 	}

@@ -23,10 +23,16 @@ var (
 	}
 	gateUnits  = []string{"号", "號"} //nolint:gochecknoglobals // a constant table
 	floorUnits = []string{          //nolint:gochecknoglobals // a constant table
-		"楼", "樓", "层", "層", "户", "房", "门", "组", "社", "队", "区", "區", "期", "排", "铺", "村民组", "村民小组", "小组", "大队", "生产队", "梯", "院", "巷", "条", "铺位", "街坊", "号门", "家", "档",
+		"楼", "樓", "层", "層", "户", "房", "门", "组", "社", "队", "区", "區", "期", "排", "铺", "村民组", "村民小组", "小组", "大队", "生产队", "梯", "院", "巷", "条", "铺位", "街坊", "号门", "家", "档", "村",
 	}
 	// Behind 号, these make it no house.
-	notGate = []string{"线", "文", "令", "机", "主变", "床", "窗", "井", "桥", "墩", "炉", "样", "馆", "公告", "台", "航站", "变压", "泵", "罐", "标", "字", "电梯", "通知", "柜", "车", "提案", "议案", "病", "手术", "汽", "前", "后", "起", "开", "会议", "检"} //nolint:gochecknoglobals // a constant table
+	notGate = []string{"线", "文", "令", "机", "主变", "床", "窗", "井", "桥", "墩", "炉", "样", "馆", "公告", "台", "航站", "变压", "泵", "罐", "标", "字", "电梯", "通知", "柜", "车", "提案", "议案", "病", "手术", "汽", "停车", "出口", "出入口", "口", "展", "站台", "登机", "检票", "通道", "码头", "泊位", "车位", "地块", "标段", "桩", "杆", "塔", "隧道", "球", "选手", "座位", "包", "前", "后", "起", "开", "会议", "检"} //nolint:gochecknoglobals // a constant table
+	// Words that begin with a unit and are none.
+	notFloor = []string{ //nolint:gochecknoglobals // a constant table
+		"组织", "组长", "组成", "组合", "组建", "户籍", "户型", "户外", "户口", "户主", "户均", "层次", "层级", "层面", "队员", "队伍", "队长", "房价", "房型", "家庭", "家属", "家长", "社区", "社会", "区域", "区间", "区级", "期间", "期限", "排名", "排放",
+		"楼层", "楼盘", "楼道", "楼梯", "楼宇", "院士", "院长", "村民", "村委", "村级", "村通", "条件", "条例", "门课", "门类", "铺设", "档案", "档次", "户数", "户家庭", "户居民", "户村民", "户人家", "家企业", "家单位", "家商户", "家公司",
+		"家银行", "家医院", "家店", "家庭", "村脱贫", "区县", "条款", "条意见", "条线",
+	}
 	// Behind a number of buildings, these make it an amount.
 	notDoor = []string{"建筑", "居民楼", "住宅", "高层", "别墅", "危房", "大楼", "房屋", "楼房", "城市", "大桥", "桥", "山", "水库", "电站", "变电", "岛", "塔", "寺", "矿", "站", "教学", "宿舍楼"} //nolint:gochecknoglobals // a constant table
 	// Behind 室, these make it the size of a flat.
@@ -120,7 +126,9 @@ func (p *route) lettered(k int) int {
 		if k > 0 && isAlnum(p.at(k-1)) && !p.blank(k) {
 			return 0
 		}
-		for k++; isDigit(p.at(k)) && !p.blank(k); k++ {
+		k++
+		for isDigit(p.at(k)) && !p.blank(k) {
+			k++
 		}
 		if n := p.any(k, []string{"座", "栋", "幢", "单元", "室", "号楼", "区", "塔", "楼", "层", "馆"}); n > 0 {
 			return k + n
@@ -154,7 +162,7 @@ func (p *route) unit(k int) (n int, s unitSort) {
 		}
 		return n, gate
 	}
-	if n = p.any(k, floorUnits); n > 0 && !p.entrance(k) {
+	if n = p.any(k, floorUnits); n > 0 && !p.entrance(k) && p.any(k+n-1, notFloor) == 0 {
 		return n, floor
 	}
 	return 0, noUnit
@@ -173,8 +181,11 @@ type tail struct {
 	doors  int
 	first  unitSort
 	last   unitSort
-	chain  int // numbers of the longest row such as 3-2-501
-	room   bool
+	chain  int  // numbers of the longest row such as 3-2-501
+	inner  bool // a room of an institution
+	flat   bool // a room, or something as small
+	tower  bool // begins with a building as estates have them
+	deep   bool // begins with a village's group
 }
 
 // fine takes an address that goes down to a number, and returns the place behind it.
@@ -188,12 +199,12 @@ func (h *head) fine(m *match) int {
 	for t.more(kind) {
 	}
 	if h.any(t.k, notRoom) > 0 {
-		t.room = true
+		t.inner = true
 	}
 	m.why |= fine
 	m.form = t.form(kind)
 	m.why |= h.table.before(h.w, m.start)
-	if t.room || kind == other && h.inside() {
+	if t.inner || kind == other && (h.inside() || h.worded()) || kind == estate && t.first == floor && h.inside() {
 		m.why |= ordinary
 	}
 	if n, _ := h.divisions(0, h.end); n > 0 {
