@@ -54,8 +54,9 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if left.weak && !right.strong && !(low >= 3 && right.quality >= 2 && tier >= tierUsual && (total-size == 2 || !n.wordy())) {
 		c.m.why &^= cueBefore
 	}
-	sure := total-size == 2 && low >= 3 && (tier == tierCommon || n.distinct())
-	if (left.bounded || left.cued() || left.weak || sure) && right.bounded || (left.bounded || left.weak && low >= 3) && right.quality >= 2 {
+	pair := total-size == 2 && low >= 3 && tier >= tierUsual && !spaced && (!n.wordy() || n.typicalPair(h, size))
+	sure := total-size == 2 && low >= 3 && (tier == tierCommon || n.distinct()) || pair && left.bounded
+	if (left.bounded || left.cued() || left.weak || sure) && right.bounded || (left.bounded || left.weak && low >= 3) && right.quality >= 2 || pair && left.bounded {
 		c.m.why |= bounded
 	}
 	if tier == tierWord && !left.why.any(labelBefore|titled) {
@@ -115,7 +116,7 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 func (n *namer) formOf(tier, size, total int) float64 {
 	form := 0.05
 	switch {
-	case tier >= tierUsual && size == 2, tier == tierCommon && total-size == 2:
+	case size == 2 && (tier >= tierUsual || total == 4), tier == tierCommon && total-size == 2:
 		form = 0.35
 	case tier == tierUsual && total-size == 2:
 		form = 0.3

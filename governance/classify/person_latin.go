@@ -90,7 +90,7 @@ func (n *namer) read(l *latinRow, capital bool) {
 			k++
 		case next == ' ':
 			k++
-		case isAlnum(next), next == '_', next == '@':
+		case isLetter(next), next == '_', next == '@':
 			l.stuck = true
 			return
 		default:
@@ -108,7 +108,8 @@ func (n *namer) spelled(l *latinRow, capital bool) (match, bool) {
 	for size := min(l.n, maxWords); size >= 1; size-- {
 		words := l.word[:size]
 		end := words[size-1].end
-		if r := n.cell(end); isAlnum(r) || r == '_' || r == '@' || r == '.' && isLetter(n.cell(end+1)) {
+		r := n.cell(end)
+		if isLetter(r) || r == '_' || r == '@' || r == '.' && isLetter(n.cell(end+1)) {
 			continue
 		}
 		m := match{kind: kPerson, start: n.start, end: end, why: left.why &^ nearby}
@@ -120,6 +121,9 @@ func (n *namer) spelled(l *latinRow, capital bool) (match, bool) {
 		}
 		m.why |= bounded
 		order, sure := chinese(words)
+		if isDigit(r) && !order {
+			continue
+		}
 		switch {
 		case order && (capital || m.why.any(labelBefore|titled|cueBefore)):
 			m.form = 0.35

@@ -37,6 +37,9 @@ func (n *namer) native() (match, bool) {
 		return match{}, false
 	}
 	m := match{kind: kPerson, start: n.start, end: k, form: 0.15, why: left.why | right.why}
+	if n.w.named.end == n.start && n.w.named.end > n.w.named.start {
+		m.why |= typical
+	}
 	if count >= 2 {
 		m.form = 0.4
 		m.why |= typical

@@ -102,6 +102,9 @@ func (n *namer) rightHan(s *rightSide, e int) {
 
 // nameAt reports whether another name seems to begin at k: fused names.
 func (n *namer) nameAt(k int) bool {
+	if n.t.compound(n.w.at(k), n.cell(k+1)) >= tierUsual {
+		return true
+	}
 	if n.t.surname(n.w.at(k)) < tierUsual || !isHan(n.cell(k+1)) {
 		return false
 	}
