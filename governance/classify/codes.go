@@ -69,7 +69,7 @@ func indexHeads() *[headLast - headFirst + 1]uint8 {
 		signs string
 	}{
 		{headPlate, provinceSigns + otherPlateSigns},
-		{headCase, provinceSigns + "高最"},
+		{headCase, provinceSigns + procuratorateSigns},
 		{headOfficer, officerHeads},
 		{headDirection, "东西南北"},
 		{headDocument, documentHeads},

@@ -191,6 +191,47 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// TestLabels: what a number is, the nearest label says, before or behind, and a label belongs to one value only.
+func TestLabels(t *testing.T) {
+	set := New().Only(func(c Class) bool { return c != Person && c != Address && c != Secret })
+	for text, want := range map[string]string{
+		"住院号：123456":                      "medical_record 123456",
+		"住 院 号：123456":                    "medical_record 123456", // blanks inside a label
+		"住院号我查到了，是123456":                 "medical_record 123456",
+		"住院号123456、234567和345678":         "medical_record 123456|medical_record 234567|medical_record 345678",
+		"户号1234567890，电话62345678":         "utility_account 1234567890|cn_landline 62345678",
+		"请报一下户号。1234567890":               "utility_account 1234567890",
+		"住院号编号：123456":                    "medical_record 123456", // a weak word hides nothing
+		"澳门ID 51234567":                   "macau_id 51234567",     // two words in one
+		"passport 扫描件显示号码为E67098205":      "cn_passport E67098205",
+		"E67098205是我的护照":                  "cn_passport E67098205",
+		"E67098205，护照号：G12345678":         "cn_passport G12345678", // the label is the other one's
+		"户号是1234567890. Let me know":      "utility_account 1234567890",
+		"流水号1234567890":                   "",
+		"批号12345678，住院号查不到":               "",
+		"住院号查不到，花了12345678元":              "",
+		"住院号ZY123456，2024年3月5日出院":         "medical_record ZY123456",
+		"户号0123456789 2024-01-02":         "utility_account 0123456789",
+		"床号：12":                           "medical_record 12",
+		"床号三者核对无误":                        "",
+		"6217001000012345670请转到这张建行卡":     "bank_card 6217001000012345670", // wrong check digit
+		"6217001000012345670":             "",
+		"订单号6222021234567890128":          "",
+		"警号一二三四五六":                        "cn_officer_id 一二三四五六",
+		"一二三四五六":                          "",
+		"电话一三八零零一三八零零零一直打不通":              "cn_mobile 一三八零零一三八零零零",
+		"热线4008208820，400-820-8820，10086": "",
+	} {
+		var got []string
+		for _, f := range set.Find(text) {
+			got = append(got, string(f.Class)+" "+text[f.Start:f.End])
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestSpellingsOfACodeHaveOneValue: a pseudonym stands for the value, however it is written.
 func TestSpellingsOfACodeHaveOneValue(t *testing.T) {
 	for want, spellings := range map[string][]string{

@@ -133,6 +133,9 @@ func caseTail(w *window, end int) (int, verdict) {
 
 const procuratorateWords = "检一二三四五六七八九十0123456789部刑诉不批捕公侦抗申监未民行执建赔控起立意撤逮复移审查院改书字"
 
+// procuratorateSigns are cities and courts that numbers of procuratorates begin with, besides the provinces.
+const procuratorateSigns = "高最杭甬温绍嘉衢舟锡常徐通盐扬镇泰穗深珠佛莞惠汕武郑洛济烟潍西成绵长株合芜福厦泉昌昆石保唐太沈大哈"
+
 // procuratorateCase finds the numbers of procuratorates: 京检一部刑诉〔2024〕12号. They begin with a province or 最高 or 高, a place of up
 // to three characters, and 检.
 func procuratorateCase(w *window, i int) (match, verdict) {

@@ -63,6 +63,9 @@ func (d *decision) codes(w *window, i int) {
 	if digits == 0 {
 		return
 	}
+	if c.beginsWithLabel() {
+		return
+	}
 	if d.on.has(kMedicalRecord) && len(c.digit) <= 5 {
 		d.ask(bed(&c))
 	}
@@ -81,6 +84,19 @@ func (d *decision) codes(w *window, i int) {
 	}
 }
 
+// beginsWithLabel reports whether the first group is a word such as ID, and the value stands behind it.
+func (n *number) beginsWithLabel() bool {
+	k := 0
+	for k < len(n.digit) && n.isLetterAt(k) && (k == 0 || !n.gap(k)) {
+		k++
+	}
+	if k < 2 || k >= len(n.digit) || !n.gap(k) {
+		return false
+	}
+	_, size := n.w.labelEnding(n.end(k), n.at[0])
+	return size == k
+}
+
 // papers finds the numbers of documents that have letters.
 func (d *decision) papers(c *number) {
 	for _, f := range []struct {
@@ -95,6 +111,7 @@ func (d *decision) papers(c *number) {
 		{kMAC, bareMAC},
 		{kParcel, parcel},
 		{kPlate, armyPlate},
+		{kMedicalRecord, hospitalCode},
 	} {
 		if d.on.has(f.kind) {
 			d.ask(f.find(c))
@@ -243,6 +260,8 @@ func hongKongID(c *number) (match, verdict) {
 		m.why = checkRight
 	} else if v == no {
 		m.form = 0.1
+	} else {
+		m.form = 0.45
 	}
 	return c.w.anchor(m, c.h)
 }

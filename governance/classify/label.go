@@ -22,7 +22,7 @@ type label struct {
 }
 
 // weakLabels say only that a number follows.
-const weakLabels = " 编号 编码 代码 单号 流水 序号 code id号 "
+const weakLabels = " no number 编号 编码 代码 单号 流水 序号 code id号 "
 
 // idKinds are the kinds that people call an identity or a certificate number.
 const (
@@ -60,7 +60,7 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 		"user号 user编号 customer编号 customer号 account编号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 燃气编号 国网编号 用户编码 客户编码 缴费码 表箱号 用气编号 用水编号 供电编号 热力编号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
 		"电表编号 水表编号 燃气号 供热号 meter_number 电费户 水费户 物联表 业务户号 用电客户 用水客户"},
 	{set(kBankCard, kBankAccount), "卡号 银行卡 银行卡号 储蓄卡 借记卡 信用卡 工资卡 card_no card_number 银行账户 收款卡 打款 银联卡 card bank_card 本人卡 转账 汇款 " +
-		"工行卡 建行卡 农行卡 中行卡 招行卡 卡片 card_num cardno 贷记卡 一卡通"},
+		"工行 建行 农行 中行 招行 交行 邮储 工行卡 建行卡 农行卡 中行卡 招行卡 卡片 card_num cardno 贷记卡 一卡通"},
 	{set(kBankAccount), "账号 帐号 账户 帐户 开户 开户行 开户银行 存折 对公 对公户 银行账号 收款账号 收款账户 打款账号 存单 户名 汇款账号 结算户 专户 基本户 一般户 " +
 		"账上 户头 汇入 转入 转至 汇至 打到 付至 付到 汇到 收款方 付款方 入账 电汇 备付金 公积金 销户 50k account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
 	{set(kUSCC), "信用代码 统一代码 税号 纳税人识别号 纳税人 税务登记 社会信用 机构代码 组织机构代码 社会统一 识别号 uscc tax_id tax_no credit_code 税务登记号 统一社会信用代码 企业代码"},
@@ -83,7 +83,7 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 	{set(kAge), "年龄 现年 年纪 age 周岁 享年"},
 	{set(kQQ, kWeChat), "qq 扣扣 企鹅 微信 微信号 wechat vx wx qq号 薇信 威信 加我 qq群 q群 群号 v信"},
 	{set(kMobile), "手机 手机号 手机号码 mobile 移动电话 mobile_number mobile_no 物联网 联系方式 cellphone 手机尾号"},
-	{0, "单号 编号 批号 批次 批次号 型号 版本 序号 序列号 货号 凭证 凭证号 发票 发票号 发票号码 合同 合同号 合同编号 金额 余额 时间 日期 税率 密码 验证码 房号 门牌 " +
+	{0, "no number 单号 编号 批号 批次 批次号 型号 版本 序号 序列号 货号 凭证 凭证号 发票 发票号 发票号码 合同 合同号 合同编号 金额 余额 时间 日期 税率 密码 验证码 房号 门牌 " +
 		"联行号 行号 股票代码 股票 基金代码 邮编 邮政编码 sku 物料号 物料 料号 图号 零件号 件号 产品编号 资产编号 机号 设备编号 项目编号 项目号 文号 流水 编码 条形码 " +
 		"ean isbn 标准号 国标 专利号 证书编号 库存 数量 产量 总量 合计 共计 总计 单价 价格 里程 容量 功率 电量 示数 读数 本月 上月 时间戳 timestamp time date version " +
 		"商品条码 商品码 serial serial_no sn s/n p/n part_no model batch invoice invoice_no sha md5 hash commit uuid guid port 端口 进程 线程 pid 错误码 error_code code 代码 会员号 会员卡 " +

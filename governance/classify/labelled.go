@@ -188,6 +188,15 @@ func (n *number) date(k int) bool {
 	return (k == 8 || k == 12 || k == 14) && n.count(k) == k && validDate8(s[:8])
 }
 
+// hospitalCode finds numbers that say with two letters what they are: 住院 (ZY), 门诊 (MZ), 病案 (BA).
+func hospitalCode(c *number) (match, verdict) {
+	size := c.firstForm("ZY999999999999", "ZY9999999999", "ZY99999999", "MZ9999999999", "MZ999999999999", "BA2099999999", "BA202999999")
+	if size == 0 {
+		return match{}, no
+	}
+	return c.w.anchor(match{kind: kMedicalRecord, start: c.at[0], end: c.end(size), form: 0.35, why: typical}, c.h)
+}
+
 // bed finds the number of a bed behind its label, or before 床患者 and behind 科 and the like.
 func bed(c *number) (match, verdict) {
 	m := match{kind: kMedicalRecord, start: c.at[0], end: c.end(len(c.digit)), form: 0.25, why: labelBefore}

@@ -232,6 +232,9 @@ func (n *number) local() (match, verdict) {
 			continue
 		}
 		m := match{kind: kLandline, start: n.at[0], end: n.end(size), form: 0.2}
+		if size == 8 {
+			m.form = 0.25
+		}
 		if size == 8 && n.digit[0] == '2' && validDate(n.text()[:8]) {
 			m.why |= ordinary
 		}
