@@ -8,9 +8,18 @@ package classify
 func person(w *window, i int) (match, verdict) {
 	t := nameTables()
 	first := t.first(w.cells[i].r)
-	bounded := !isHan(w.at(i - 1))
-	if first == 0 && !bounded || i < w.named.end {
+	before := w.at(i - 1)
+	bounded := !isHan(before)
+	if i < w.named.end || first&mayBegin == 0 && (!bounded || before == edge || !isApart(before)) {
 		return match{}, no
+	}
+	if first&mayBegin == mayTranscribe && !bounded {
+		switch r := w.at(i + 1); {
+		case r == unknown:
+			return match{}, open
+		case r != '·' && t.first(r)&inTranscript == 0:
+			return match{}, no
+		}
 	}
 	n := namer{w: w, t: t, start: i}
 	m, found := n.find(first, bounded)

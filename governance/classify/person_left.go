@@ -68,18 +68,23 @@ func (n *namer) neighbour(l *leftSide) {
 	}
 }
 
+// isApart knows what may stand between a cue and a name.
+func isApart(r rune) bool {
+	switch r {
+	case ':', '=', '|', '\t', '"', '>', ' ', '\'', '(', ')', '[', ']', '“', '‘', '「', '『', '【', '】', '”', '_', '-', '*', '<', '\\', '→', '\n':
+		return true
+	}
+	return false
+}
+
 // skipLeft goes back over quotes, blanks, brackets and colons; colon tells that a label may end there.
 func (n *namer) skipLeft() (j int, colon bool) {
 	for j = n.start; j > 0 && n.start-j < 8; j-- {
-		switch n.w.cells[j-1].r {
-		case ':', '=', '|', '\t', '"', '>':
+		r := n.w.cells[j-1].r
+		switch {
+		case r == ':', r == '=', r == '|', r == '\t', r == '"', r == '>':
 			colon = true
-		case ' ', '\'', '(', ')', '[', ']', '“', '‘', '「', '『', '【', '】', '”', '_', '-', '*', '<', '\\', '→':
-		case '\n':
-			if colon {
-				return j, colon
-			}
-		default:
+		case !isApart(r), r == '\n' && colon:
 			return j, colon
 		}
 	}

@@ -53,6 +53,9 @@ const (
 	beginsFixed // a fixed term begins with it
 )
 
+// mayBegin are the ranks of characters that names begin with.
+const mayBegin = isSurname | mayCompound | mayNick | mayTranscribe | mayPart
+
 // tables are the characters and words names are judged by.
 type tables struct {
 	han   [hanLast - hanFirst]character
