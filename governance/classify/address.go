@@ -1,6 +1,11 @@
 package classify
 
-import "github.com/sluice-project/sluice/governance/classify/lexicon"
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
+)
 
 // Postal addresses.
 //
@@ -80,13 +85,15 @@ func (p *route) has(k int, word string) bool {
 
 // any returns the length of the longest of some words, in runes, that stands at place k.
 func (p *route) any(k int, words []string) int {
+	var buf [utf8.UTFMax]byte
+	first := buf[:utf8.EncodeRune(buf[:], p.at(k))]
 	longest := 0
 	for _, word := range words {
-		if n := runes(word); n > longest && p.has(k, word) {
-			longest = n
+		if strings.HasPrefix(word, string(first)) && len(word) > longest && p.has(k, word) {
+			longest = len(word)
 		}
 	}
-	return longest
+	return (longest + 2) / 3
 }
 
 // longest returns the length of the longest of some words that stands at place k.
@@ -106,7 +113,15 @@ func (p *route) longest(k int, words [][]rune) int {
 
 // endsWith reports whether one of some words ends before place k; none begins before place from.
 func (p *route) endsWith(from, k int, words []string) bool {
+	if k <= from {
+		return false
+	}
+	var buf [utf8.UTFMax]byte
+	last := buf[:utf8.EncodeRune(buf[:], p.at(k-1))]
 	for _, word := range words {
+		if !strings.HasSuffix(word, string(last)) {
+			continue
+		}
 		if n := runes(word); k-n >= from && p.has(k-n, word) {
 			return true
 		}
@@ -160,11 +175,13 @@ func address(w *window, i int) (match, verdict) {
 		return match{}, no
 	}
 	m.end = p.cell[end-1] + 1
-	if m.why&ordinary != 0 && m.score() < threshold { // parts of it are no better
+	switch found := m.score() >= threshold; {
+	case p.full: // it may go on: the next one begins within
+		w.quiet = span{i, max(w.quiet.end, p.cell[maxAddress/2])}
+	case found || m.why&ordinary != 0: // parts of it are no better
 		w.quiet = span{i, max(w.quiet.end, m.end)}
-	}
-	if m.score() >= threshold && !p.full {
-		w.quiet = span{i, max(w.quiet.end, m.end)}
+	case end > maxAddress/2: // a row of numbers that are no address
+		w.quiet = span{i, max(w.quiet.end, p.cell[maxAddress/4])}
 	}
 	return m, yes
 }

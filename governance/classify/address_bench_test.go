@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -47,5 +48,19 @@ func BenchmarkAddressBase(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		set.Find(text)
+	}
+}
+
+// TestAddressWorkIsBounded: texts that look like addresses again and again cost a bounded amount for each rune.
+func TestAddressWorkIsBounded(t *testing.T) {
+	set := New(Address)
+	for _, unit := range []string{"村", "路", "浙江省", "12号", "1-", "三", "3栋", "A座", "甲", "恩施土", "住", "地址：", "锦绣花园", "幸福路 ", "第", "1 ", "号", "一二楼", "文三路1号锦绣", "杭州市西湖区"} {
+		begun := time.Now()
+		set.Find(strings.Repeat(unit, 60000/len(unit)))
+		if spent := time.Since(begun); spent > 5*time.Second {
+			t.Errorf("%q: %s for 60 kB", unit, spent)
+		} else {
+			t.Logf("%q: %s", unit, spent)
+		}
 	}
 }

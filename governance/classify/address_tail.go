@@ -150,6 +150,9 @@ func (p *route) unit(k int) (n int, s unitSort) {
 		}
 		return n, door
 	}
+	if r := p.at(k); isHan(r) && places().of(r)&placeUnit == 0 {
+		return 0, noUnit
+	}
 	if n = p.any(k, doorUnits); n > 0 {
 		if r := p.at(k); r == '室' && p.any(k+n, notFlat) > 0 || n == 1 && r != '室' && r != '弄' && p.any(k+n, notDoor) > 0 {
 			return 0, noUnit
