@@ -93,8 +93,8 @@ func (n *number) beginsWithLabel() bool {
 	if k < 2 || k >= len(n.digit) || !n.gap(k) {
 		return false
 	}
-	_, size := n.w.labelEnding(n.end(k), n.at[0])
-	return size == k
+	l, size := n.w.labelEnding(n.end(k), n.at[0])
+	return size == k && !l.of.any(set(kQQ, kWeChat)) // WX also begins numbers of Hong Kong
 }
 
 // papers finds the numbers of documents that have letters.
