@@ -24,7 +24,7 @@ func (w *window) spelled(i, limit int, as func(rune) byte) (s spelling, v verdic
 			s.text, s.at = append(s.text, c), append(s.at, i)
 			continue
 		}
-		if !isBlank(r) || s.gap >= 0 || len(s.text) == 0 {
+		if !isBlank(r) || s.gap >= 0 || isWord(s.text) {
 			break
 		}
 		next := w.at(i + 1)
@@ -40,6 +40,16 @@ func (w *window) spelled(i, limit int, as func(rune) byte) (s spelling, v verdic
 		s.gap = len(s.text)
 	}
 	return s, yes
+}
+
+// isWord reports whether s is a word as it stands in prose, or nothing: that does not wait for what follows.
+func isWord(s []byte) bool {
+	for n, c := range s {
+		if !isLetter(rune(c)) || n > 0 && c <= 'Z' {
+			return false
+		}
+	}
+	return true
 }
 
 func asQuad(r rune) byte {

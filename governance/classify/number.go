@@ -87,7 +87,7 @@ func (w *window) standsForDigit(i, gap, digits int) verdict {
 // gatherCode reads letters and digits with a separator between them, or two. Two words in a row without a digit end it.
 func gatherCode(w *window, i int) (n number, v verdict) {
 	n.w, n.digit, n.at, n.wide = w, w.digit[:0], w.digitAt[:0], true
-	digits := 0
+	digits, lowerOnly := 0, true
 	for len(n.digit) < maxDigits {
 		r := w.at(i)
 		switch {
@@ -95,6 +95,7 @@ func gatherCode(w *window, i int) (n number, v verdict) {
 			if isDigit(r) {
 				digits++
 			}
+			lowerOnly = lowerOnly && r >= 'a' && r <= 'z'
 			n.digit = append(n.digit, byte(upper(r)))
 			n.at = append(n.at, i)
 			i++
@@ -102,7 +103,7 @@ func gatherCode(w *window, i int) (n number, v verdict) {
 		case r == unknown:
 			return n, open
 		}
-		if !strings.ContainsRune(" -\n·_/", r) || digits == 0 && len(n.digit) > 3 {
+		if !strings.ContainsRune(" -\n·_/", r) || digits == 0 && (len(n.digit) > 3 || lowerOnly && len(n.digit) > 1 && isBlank(r)) { // a word does not wait for the next
 			return n, yes
 		}
 		i++

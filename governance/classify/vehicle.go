@@ -203,10 +203,13 @@ func armyPlate(c *number) (match, verdict) {
 // have none.
 func vin(w *window, i int) (match, verdict) {
 	var code [17]byte
-	k, blanks, digits, capitals := i, 0, 0, false
+	k, blanks, digits, capitals, word := i, 0, 0, false, true
 	for n := range code {
 		r := w.at(k)
 		if n > 0 && isBlank(r) && blanks == 0 {
+			if word {
+				return match{}, no // a word does not wait for the next
+			}
 			blanks++
 			k++
 			r = w.at(k)
@@ -218,7 +221,7 @@ func vin(w *window, i int) (match, verdict) {
 			return match{}, no
 		}
 		c := byte(upper(r))
-		capitals = capitals || r >= 'A' && r <= 'Z'
+		capitals, word = capitals || r >= 'A' && r <= 'Z', word && (n == 0 && isLetter(r) || r >= 'a' && r <= 'z')
 		if r == 'l' && capitals {
 			c = '1'
 		}
