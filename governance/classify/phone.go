@@ -91,13 +91,20 @@ func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
 	if known {
 		m.why |= issuerRight
 	}
-	if !usualShape(n.shape(from, to)) {
+	shape := n.shape(from, to)
+	if shape[0] == 1 && n.w.at(n.at[from]+1) == '.' { // a decimal number
+		return m, false
+	}
+	if goesOn := n.w.at(m.end) == '-' && isDigit(n.w.at(m.end+1)); goesOn && (from == 1 || len(shape) == 2) { // groups of an identifier
+		return m, false
+	}
+	if !usualShape(shape) {
 		m.why |= unusual
 		if size == 13 && n.h.of.any(set(kMobile, kICCID)) {
 			m.form = 0.55
-			return m, looseShape(n.shape(from, to))
+			return m, looseShape(shape)
 		}
-		return m, known && looseShape(n.shape(from, to)) && size == 11 && !n.w.any(n.at[from], m.end, func(r rune) bool { return r == '.' })
+		return m, known && looseShape(shape) && size == 11 && !n.w.any(n.at[from], m.end, func(r rune) bool { return r == '.' })
 	}
 	return m, true
 }
