@@ -135,6 +135,7 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 	want.Policy, want.Decision, want.Outcome, want.Status = "demo@1", "allow", "ok", 200
 	want.Findings = []record.Finding{
 		{Direction: "passage", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "masked", Count: 1},
+		{Direction: "passage", Class: "person", Detector: classify.Detector(classify.Person), Action: "masked", Count: 1},
 		{Direction: "request", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "masked", Count: 1},
 	}
 	want.Documents = []string{"kb/" + cited.DocumentID + "@" + cited.Version + "#0"}

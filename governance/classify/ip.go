@@ -93,6 +93,12 @@ func ipv4(w *window, i int) (match, verdict) {
 	if isDigit(left) || left == '.' && isDigit(w.at(i-2)) || lower(left) == 'v' && !isLetter(w.at(i-2)) {
 		return match{}, no
 	}
+	switch size, v := w.while(i, 4, isDigit); { // no other number waits for what follows it
+	case v == open:
+		return match{}, open
+	case size-i == 4:
+		return match{}, no
+	}
 	s, v := w.spelled(i, 24, asQuad)
 	if v == open {
 		return match{}, open
