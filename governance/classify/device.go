@@ -120,7 +120,7 @@ func mac(w *window, i int) (match, verdict) {
 	for _, f := range []struct {
 		size, groups int
 		signs        string
-	}{{2, 8, ":-"}, {2, 6, ":-"}, {4, 3, ".-:"}} {
+	}{{2, 8, ":-"}, {2, 6, ":-"}, {4, 3, ".-"}} {
 		for _, sign := range f.signs {
 			end, digits, v := w.hexGroups(i, f.size, f.groups, sign)
 			if v == open {

@@ -144,6 +144,9 @@ func (n *number) form(pattern string) bool {
 	}
 	digits := 0
 	for k := range len(pattern) {
+		if k > 0 && pattern[0] > '9' && n.w.at(n.at[k]-1) == '/' {
+			return false
+		}
 		switch p := pattern[k]; {
 		case p == '9':
 			if !n.isDigitAt(k) {

@@ -253,6 +253,9 @@ func (w *window) labelEnding(e, least int) (label, int) {
 // labelBeginning returns the longest label that begins at cell i.
 func (w *window) labelBeginning(i int) (l label, end int, v verdict) {
 	for _, l := range knownLabels.byStart[lower(w.at(i))] {
+		if isLetter(l.word[0]) && isLetter(w.at(i-1)) {
+			continue
+		}
 		k, n := i, 0
 		for n < len(l.word) {
 			r := w.at(k)

@@ -245,5 +245,5 @@ func (w *window) digest(i, end int) (bool, verdict) {
 	if v == open {
 		return false, open
 	}
-	return left < i && right > end && right-left >= 26 || right-left >= 32, yes
+	return i-left+right-end >= 12, yes
 }

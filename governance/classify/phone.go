@@ -92,8 +92,8 @@ func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
 		m.why |= issuerRight
 	}
 	shape := n.shape(from, to)
-	if shape[0] == 1 && n.w.at(n.at[from]+1) == '.' { // a decimal number
-		return m, false
+	if dotted := n.w.any(n.at[from], m.end, func(r rune) bool { return r == '.' }); dotted && !slices.Equal(shape, []int{3, 4, 4}) {
+		return m, false // a decimal number, or an address of the Internet
 	}
 	if goesOn := n.w.at(m.end) == '-' && isDigit(n.w.at(m.end+1)); goesOn && (from == 1 || len(shape) == 2) { // groups of an identifier
 		return m, false
@@ -104,7 +104,7 @@ func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
 			m.form = 0.55
 			return m, looseShape(shape)
 		}
-		return m, known && looseShape(shape) && size == 11 && !n.w.any(n.at[from], m.end, func(r rune) bool { return r == '.' })
+		return m, known && looseShape(shape) && size == 11
 	}
 	return m, true
 }

@@ -328,10 +328,10 @@ func (w *window) directionBehind(k int, c *coordinate) (int, verdict) {
 		return k, open
 	}
 	axis := byte(0)
-	switch upper(r) {
-	case 'N', 'S':
+	switch {
+	case r == 'N', c.mark && upper(r) == 'N' || c.mark && upper(r) == 'S':
 		axis = 'N'
-	case 'E', 'W':
+	case r == 'E', c.mark && upper(r) == 'E' || c.mark && upper(r) == 'W':
 		axis = 'E'
 	}
 	if axis == 0 {

@@ -259,9 +259,10 @@ func vin(w *window, i int) (match, verdict) {
 			m.form = -0.15
 		}
 	}
-	h := w.hints(i)
-	m, v := w.anchor(m, h)
-	return m, v
+	if !strings.ContainsFunc(string(code[:]), func(r rune) bool { return r > 'F' && r != 'X' }) {
+		m.form -= 0.5 // rather a hexadecimal number
+	}
+	return w.anchor(m, w.hints(i))
 }
 
 func vinCheck(code [17]byte) byte {
