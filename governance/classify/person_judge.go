@@ -98,6 +98,9 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 	if left.strong && left.delimited && right.bounded && word == total && tier > tierWord {
 		against = false // 姓名：关东
 	}
+	if tier <= tierRare && low < 3 && !left.delimited || against && n.wordy() && !left.why.any(labelBefore|titled) {
+		return candidate{}, false
+	}
 	if against && (left.weak || !left.cued()) && !c.m.why.any(labelBefore|titled|honorific) && !right.strong {
 		return candidate{}, false
 	}
@@ -177,7 +180,9 @@ func (n *namer) against(h *hanRun, size, total, word int, double bool, right rig
 		return true
 	}
 	if total-size == 2 && !given && !h.blanks[size] && n.wordAt(h.at[size]) == 2 && !n.typicalPair(h, size) {
-		return true
+		left := n.left()
+		apart := right.quality >= 3 && (left.why.any(labelBefore|titled) || left.cued() && !left.weak && !left.suffix || left.bounded && n.distinct())
+		return !apart || n.t.given(h.r[size]) < 2 || n.t.given(h.r[size+1]) < 2
 	}
 	for k := 1; k < total; k++ {
 		if h.blanks[k] {
@@ -192,6 +197,9 @@ func (n *namer) against(h *hanRun, size, total, word int, double bool, right rig
 
 // never reports whether a character of the given name hardly stands in one.
 func (n *namer) never(h *hanRun, size, total int) bool {
+	if n.t.isGiven(h, size, total) {
+		return false
+	}
 	for k := size; k < total; k++ {
 		if n.t.first(h.r[k])&isNever != 0 {
 			return true

@@ -9,6 +9,7 @@ type leftSide struct {
 	delimited bool // a label and a colon or the like
 	crossed   bool // an ordinary word begins before and goes on into the candidate
 	mayCross  bool // that has to be looked up
+	suffix    bool // the cue is the end of a word for a role: 人, 员
 	weak      bool // the cue is a particle such as 是 or 和
 	strong    bool // the label is one of names and of nothing else
 }
@@ -122,6 +123,7 @@ func (n *namer) cueLeft(l *leftSide, j int, apart, colon bool) {
 		l.delimited = true
 	case !apart && c&isSuffix != 0 && isHan(n.w.at(j-2)):
 		l.why |= cueBefore
+		l.suffix = true
 	default:
 		return
 	}
