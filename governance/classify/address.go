@@ -143,7 +143,7 @@ func address(w *window, i int) (match, verdict) {
 	}
 	t := places()
 	if isHan(first) {
-		if i >= w.scouted && t.before(w, i) == 0 {
+		if i >= w.scouted && t.before(w, i).why == 0 {
 			if t.scout(w, i) {
 				return match{}, no
 			}

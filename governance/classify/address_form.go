@@ -59,12 +59,16 @@ func (h *head) coarse(m *match) int {
 	if h.end < 2 || !isHan(h.at(0)) {
 		return 0
 	}
-	m.why |= h.table.before(h.w, m.start)
+	cue := h.table.before(h.w, m.start)
+	m.why |= cue.why
 	if m.why == 0 && (h.last < 6 || !h.hamlet(h.last) && !h.alone()) {
 		return 0
 	}
-	to, n := h.divisions(0, h.end)
-	kind := h.sort(h.last)
+	from, kind := 0, h.sort(h.last)
+	for m.why == 0 && kind == village && from < h.last-6 && !h.formal(from) { // verbs and names of people may stand before it
+		from++
+	}
+	to, n := h.divisions(from, h.end)
 	end := max(h.last, to)
 	switch {
 	case kind == estate && h.plain(0, h.last):
@@ -74,14 +78,21 @@ func (h *head) coarse(m *match) int {
 		if !isHan(h.at(h.end)) {
 			end = h.end
 		}
-	case m.why&cueBefore != 0 && (kind == estate && h.last > 2 || n > 0 && end > to && kind != other):
+	case m.why&cueBefore != 0 && (kind == estate && h.last > 2 && cue.home || n > 0 && end > to && kind != other):
 		m.form = 0.3
 	case n > 0 && h.town(to) && (kind == village || kind != other && kind != region && h.alone()):
 		m.form = 0.5
+		m.start = h.cell[from]
 	default:
 		return 0
 	}
 	return end
+}
+
+// formal reports whether the full name of a division stands at place k of the head.
+func (h *head) formal(k int) bool {
+	n, _, short := lexicon.Division(h.r[k:h.last])
+	return n > 0 && !short
 }
 
 // plain reports whether the places [from, end) hold a kind of estate and nothing else.

@@ -43,6 +43,9 @@ func (h *head) scan() {
 			}
 			k++
 			continue
+		case r == '·' && k > h.last && isHan(h.at(k+1)):
+			k++
+			continue
 		case !isHan(r):
 			if k > 0 && k == h.last && (r == '-' || r == '/') && isHan(h.at(k+1)) {
 				k++
@@ -107,7 +110,7 @@ func (h *head) stop(k int) int {
 // bridges reports whether a name goes on behind the blanks before place k, as in texts that were read by a machine.
 func (h *head) bridges(k int) bool {
 	r := h.at(k)
-	if k-h.last == 1 && (h.last > 0 || !isHan(h.w.at(h.cell[0]-1)) || h.table.before(h.w, h.cell[0]) != 0) || isDigit(r) || h.spelt(k) || h.table.of(r)&placeEnd != 0 {
+	if k-h.last == 1 && (h.last > 0 || !isHan(h.w.at(h.cell[0]-1)) || h.table.before(h.w, h.cell[0]).why != 0) || isDigit(r) || h.spelt(k) || h.table.of(r)&placeEnd != 0 {
 		return true
 	}
 	if to, _ := h.divisions(h.last, k); to == k {

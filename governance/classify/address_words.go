@@ -23,7 +23,7 @@ const (
 
 // placeStops are verbs, prepositions, pronouns and particles: they stand between addresses and what is around them.
 const placeStops = "的了是在我你您他她它们被把很没这那哪谁说吗呢吧啊呀嘛及或但因请让给到去住寄送离距向为将经沿从于至与和跟由对往来回称叫找问见租搬迁要能可已还又再最更每些怎么该此着过吃买卖写打听" +
-	"并且虽既即仍均皆系属据按叮嘱催派走有" +
+	"并且虽既即仍均皆系属据按叮嘱催派走有接" +
 	"姓某只码需须应拿替帮带坏掉摔跌撞抓抢偷骗骂吵拖欠罚赔吗哦嗯喂咱俩您诉"
 
 // placeExempts are beginnings of names with a rune of placeStops.
@@ -40,7 +40,7 @@ const placeExempts = `和国际 和中大 和中路 和东路 和西路 和北�
 
 // placeWords are words that begin with a rune that names have too. None is part of an address; most stand before one.
 const placeWords = `什么 为什 同意 反映 投诉 来电 市民 居民 业主 户主 住户 租户 租客 房东 房客 老人 老板 老伯 大爷 大妈 大叔 阿姨 奶奶 爷爷 先生 女士 同志 师傅 经理 主任 警官 法官 律师 医生 护士 书记 店主 车主 户名 姓名
-	地址 住址 住所 现址 地点 桩位 位置 位于 坐落 户籍 籍贯 居住 家住 现住 家中 家里 附近 门口 楼上 楼下 所在 常住 暂住 通讯 通信 邮寄 邮编 收货 收件 寄件 发货 发件 配送 送达 送货 上门 安装 装机 报修 抢修 维修 施工
+	老家 户口 祖籍 原籍 现居 地址 住址 住所 现址 地点 桩位 位置 位于 坐落 户籍 籍贯 居住 家住 现住 家中 家里 附近 门口 楼上 楼下 所在 常住 暂住 通讯 通信 邮寄 邮编 收货 收件 寄件 发货 发件 配送 送达 送货 上门 安装 装机 报修 抢修 维修 施工
 	工作 单位 现场 事发 案发 出事 事故 前往 赶到 赶赴 抵达 到达 接到 接报 接警 报警 出警 报案 举报 搜查 张贴 送修 停电 停水 漏水 堵塞 着火 起火 发生 出现 存在 开店 经营 注册 办公 执业 营业 收到 寄往 寄到
 	电话 手机 联系 微信 邮箱 号码 身份 证件 证号 银行 卡号 账号 账户 户号 表号 车牌 编号 型号 单号 批号 图号 料号 货号 订单 工单 合同 案号 病历 住院 门诊 床号 资产 序列 版本 端口 内容 类别 类型 备注 说明
 	今天 昨天 明天 今早 昨晚 今晚 上午 下午 中午 晚上 凌晨 早上 傍晚 深夜 夜里 夜间 每天 每晚 最近 目前 现在 刚才 当时 随后 之后 之前 以后 以前 期间 时候 年内 本月 本周 上周 下周 周一 周二 周三 周四 周五 周六 周日
@@ -70,6 +70,7 @@ type placeTable struct {
 type addressCue struct {
 	word string
 	why  evidence
+	home bool // of where somebody lives
 }
 
 var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a constant table, made when first needed
@@ -106,7 +107,7 @@ var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a 
 func (t *placeTable) cueWords(why evidence, words []string) {
 	for _, word := range words {
 		last, _ := utf8.DecodeLastRuneInString(word)
-		t.cues[last] = append(t.cues[last], addressCue{word, why})
+		t.cues[last] = append(t.cues[last], addressCue{word, why, why == labelBefore || strings.ContainsAny(word, "住居家户")})
 		if isHan(last) {
 			t.class[last-0x4e00] |= placeCue
 		}
@@ -139,7 +140,7 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 				continue
 			}
 			w.scouted = k + 1
-			if isAlnum(r) || isHan(r) || r == '#' || r == '-' || r == '/' {
+			if isAlnum(r) || isHan(r) || r == '#' || r == '-' || r == '/' || r == '·' {
 				return false
 			}
 			w.quiet = span{i, k}
@@ -150,7 +151,7 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 			continue
 		}
 		next := w.at(k + 1)
-		if flags&placeHot != 0 || flags&placeNumeral != 0 && (!isHan(next) || t.of(next)&placeUnit != 0) || flags&placeCue != 0 && t.cue(w, k) != 0 {
+		if flags&placeHot != 0 || flags&placeNumeral != 0 && (!isHan(next) || t.of(next)&placeUnit != 0) || flags&placeCue != 0 && t.cue(w, k).why != 0 {
 			w.scouted = k + 1
 			return false
 		}
@@ -162,46 +163,44 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 }
 
 // before returns what stands before cell i: a label or a cue, apart from at most six characters that join it and its value.
-func (t *placeTable) before(w *window, i int) evidence {
+func (t *placeTable) before(w *window, i int) addressCue {
 	k := i - 1
 	for n := 0; n < 6 && k >= 0; n++ {
-		why := t.cue(w, k)
-		if why != 0 {
-			return why
+		if c := t.cue(w, k); c.why != 0 {
+			return c
 		}
 		switch w.cells[k].r {
 		case ':', '=', '是', '为', '在', '于', '(', '[', '"', '\'', '“', '”', '【', '「', ' ', ',', '>', '_', '-', '栏', '显', '示', '写', '的':
 			k--
 		default:
-			return 0
+			return addressCue{}
 		}
 	}
-	return 0
+	return addressCue{}
 }
 
-// cue returns what the longest word that ends with cell k says.
-func (t *placeTable) cue(w *window, k int) (why evidence) {
+// cue returns the longest such word that ends with cell k.
+func (t *placeTable) cue(w *window, k int) (found addressCue) {
 	r := lower(w.cells[k].r)
 	if isHan(r) && t.of(r)&placeCue == 0 || !isHan(r) && !isLetter(r) {
-		return 0
+		return found
 	}
-	longest := 0
 	for _, c := range t.cues[r] {
-		if len(c.word) > longest && w.ends(k, c.word) {
-			longest, why = len(c.word), c.why
+		if len(c.word) > len(found.word) && w.ends(k, c.word) {
+			found = c
 		}
 	}
-	return why
+	return found
 }
 
 // Words of which one stands directly before an address.
 var (
 	addressLabels = []string{ //nolint:gochecknoglobals // a constant table
-		"地址", "住址", "住所", "住所地", "户籍地", "户籍", "户口所在地", "籍贯", "居住地", "所在地", "现址", "坐落", "座落", "位置", "地点", "桩位", "addr", "address", "现住", "家住", "收货地",
+		"地址", "住址", "住所", "住所地", "户籍地", "户籍", "户口所在地", "籍贯", "居住地", "所在地", "现址", "坐落", "座落", "addr", "address", "现住", "家住", "收货地",
 	}
 	addressCues = []string{ //nolint:gochecknoglobals // a constant table
 		"位于", "租住", "暂住", "居住", "家在", "现居", "常住", "同住", "住在", "坐落于", "座落于", "送到", "送至", "寄往", "寄至", "寄到", "搬到", "送货", "迁出", "迁入", "窜至", "去过", "地址是", "入住",
-		"住", "寄", "送", "我是", "他是", "她是",
+		"住", "寄", "送", "老家", "老家在", "老家是", "户口在", "户口", "祖籍", "位置", "地点", "桩位", "我是", "他是", "她是",
 	}
 )
 
@@ -216,7 +215,7 @@ var insideWords = []string{"门诊", "急诊", "住院", "病房", "病区", "�
 
 // noRoads are words that end as roads do.
 var noRoads = []string{ //nolint:gochecknoglobals // a constant table
-	"铁路", "公路", "线路", "道路", "电路", "网路", "思路", "一路", "出路", "走路", "半路", "回路", "管路", "水路", "气路", "油路", "套路", "公里", "这里", "那里", "哪里", "心里", "手里", "夜里", "屋里", "村里", "县里", "市里", "区里", "镇里", "院里",
+	"铁路", "公路", "线路", "道路", "电路", "网路", "思路", "出路", "走路", "半路", "回路", "管路", "水路", "气路", "油路", "套路", "公里", "这里", "那里", "哪里", "心里", "手里", "夜里", "屋里", "村里", "县里", "市里", "区里", "镇里", "院里",
 	"店里", "库里", "群里", "文里", "表里", "知道", "频道", "通道", "国道", "省道", "县道", "渠道", "隧道", "管道", "轨道", "报道", "车道", "跑道", "味道", "赛道", "匝道", "航道", "行道", "阶段", "时段", "路段", "标段", "工段", "分段", "手段",
 	"现场", "立场", "机场", "法院", "检察院", "学院", "科学院", "研究院", "设计院", "检查", "调查", "审查", "核查", "巡查", "抽查", "排查", "复查", "筛查", "地区", "山区", "景区", "城市", "超市", "上市", "全市", "本市", "全省", "本省", "全县", "全国", "政府", "农村", "全村",
 	"全区", "县城", "进城", "辖区", "片区", "病区", "专区", "特区", "战区", "小城", "全城", "同城", "商城", "工厂", "邻居", "定居", "移居", "位居", "校园", "公园", "出厂", "电厂", "水厂", "大楼", "上楼", "下楼", "高楼", "楼",
