@@ -4,6 +4,13 @@ import "strings"
 
 // devices finds the numbers of telephones and their cards.
 func (d *decision) devices(n *number) {
+	if len(n.digit) < 15 || !d.on.any(set(kIMEI, kICCID, kIMSI)) {
+		return
+	}
+	if inside, v := n.w.digest(n.at[0], n.end(len(n.digit))); v == open || inside {
+		d.open = d.open || v == open
+		return
+	}
 	if d.on.has(kIMEI) {
 		d.ask(imei(n))
 	}

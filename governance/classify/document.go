@@ -1,6 +1,9 @@
 package classify
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // codeKinds are found in rows of letters and digits.
 const codeKinds = bits(1<<kForeignPermit|1<<kPassport|1<<kTravelPermit|1<<kHongKongID|1<<kTaiwanID|1<<kOfficerID|1<<kMAC|1<<kUSCC|1<<kVIN|
@@ -139,7 +142,7 @@ func (n *number) isLetterAt(k int) bool { return n.digit[k] >= 'A' && n.digit[k]
 // form reports whether the first characters of n are like a pattern: A a letter, 9 a digit, another character itself; and a group ends
 // there.
 func (n *number) form(pattern string) bool {
-	if !n.whole(len(pattern)) {
+	if !n.whole(len(pattern)) || n.gaps(len(pattern)) > 3 {
 		return false
 	}
 	digits := 0
@@ -322,6 +325,9 @@ func taiwanID(c *number) (match, verdict) {
 	sum := number/10 + number%10*9
 	for k := 1; k < 9; k++ {
 		sum += c.value(k) * (9 - k)
+	}
+	if c.gaps(10) > 1 && !slices.Equal(c.shape(0, 10), []int{1, 3, 3, 3}) {
+		return match{}, no // rather a dump
 	}
 	m := match{kind: kTaiwanID, start: c.at[0], end: c.end(10), form: 0.25, why: checkWrong}
 	if (sum+c.value(9))%10 == 0 {

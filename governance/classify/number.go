@@ -148,6 +148,17 @@ func (n *number) gap(k int) bool { return k > 0 && k < len(n.at) && n.at[k] != n
 // end is the cell behind the first k digits.
 func (n *number) end(k int) int { return n.at[k-1] + 1 }
 
+// gaps counts the gaps between the first k digits.
+func (n *number) gaps(k int) int {
+	gaps := 0
+	for i := 1; i < k; i++ {
+		if n.gap(i) {
+			gaps++
+		}
+	}
+	return gaps
+}
+
 // groups returns the sizes of the groups of digits from..to, as many as there is room for.
 func (n *number) groups(from, to int, room []int) []int {
 	room = room[:0]

@@ -48,7 +48,7 @@ var mobileShapes = [][]int{ //nolint:gochecknoglobals // a constant table
 // either side of the number makes it another number; any other neighbour does not matter.
 func mobile(n *number, first int, plus bool) (match, verdict) {
 	for _, p := range append(n.countries(plus), "") {
-		if !strings.HasPrefix(n.text(), p) || first < n.at[0] && p == "" || p == "0" && n.w.at(first) == '(' {
+		if !strings.HasPrefix(n.text(), p) || first < n.at[0] && p == "" || p == "0" && (n.w.at(first) == '(' || n.gap(1)) {
 			continue
 		}
 		for _, size := range []int{11, 13} {
@@ -128,7 +128,7 @@ func looseShape(shape []int) bool {
 	}
 	for k := 1; k < len(shape); k++ {
 		joined := append(slices.Clone(shape[:k-1]), shape[k-1]+shape[k])
-		if joined = append(joined, shape[k+1:]...); usualShape(joined) {
+		if joined = append(joined, shape[k+1:]...); len(joined) <= 3 && usualShape(joined) {
 			return true
 		}
 	}
