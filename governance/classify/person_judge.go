@@ -60,8 +60,8 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 		c.m.why |= bounded
 	}
 	if tier == tierWord && !left.why.any(labelBefore|titled) {
-		clear := left.bounded && right.quality >= 2 || left.cued() && !left.weak && (right.bounded || right.strong)
-		if !clear || low < 3 || total-size == 1 || n.t.first(h.r[0])&isBorne == 0 {
+		stands := left.bounded && right.quality >= 2 || left.cued() && !left.weak && (right.bounded || right.strong)
+		if !stands || low < 3 || total-size == 1 || n.t.first(h.r[0])&isBorne == 0 {
 			return candidate{}, false
 		}
 		c.m.form = 0.25

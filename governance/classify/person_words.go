@@ -40,7 +40,7 @@ const (
 	isSuffix // 人, 员, 者: ends words for roles
 	isTitle  // behind a name
 	isAlone  // a title that stands behind a surname alone
-	isNext   // verbs and nameParticles behind a name
+	isNext   // verbs and particles behind a name
 	isRelation
 	isPolite  // a title that says little else
 	isThingOf // 某种: what stands behind 某 where it means some
