@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/lexicon"
 )
 
-// Surnames that are nameParticles and verbs far more often: they need a label, and a typical name.
+// nameParticles are surnames that are particles and verbs far more often: they need a label, and a typical name.
 const nameParticles = "于和向同从对由与都是时全别后当连相经单应能过来把让并问行开道种随次果初原通双须终充满信才家起首种那只有国第可非还会要被" +
 	"将为给但所其这在不已到得说看上下大小出进回用作做"
 
