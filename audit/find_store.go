@@ -335,8 +335,8 @@ func (f finder) scanAll(conditions []condition) ([]place, error) {
 type reading struct {
 	of    string      // tables of the lists
 	where condition   // which of them
-	id    string      // column of of: the id of a list
-	row   string      // table of of that says oldest and newest of a list
+	id    string      // column: the id of a list
+	row   string      // which table says oldest and newest of a list
 	on    string      // table of what is on the lists, called e, with what must be joined to it
 	key   string      // column of on: the list it is on
 	more  []condition // on what is on a list
