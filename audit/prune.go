@@ -81,10 +81,13 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 	if r := l.rewritten.Load(); r != nil {
 		return nil, fmt.Errorf("prune audit records: %s", *r)
 	}
-	if err := l.store.takePruning(ctx, l.wal.writer, l.now()); err != nil {
+	db, lease := l.store.db.WithContext(ctx), pruneLease()
+	if err := lease.Take(db, l.wal.writer, l.now()); err != nil {
 		return nil, fmt.Errorf("prune audit records: %w", err)
 	}
-	defer func() { err = errors.Join(err, l.store.releasePruning(context.WithoutCancel(ctx), l.wal.writer)) }()
+	defer func() {
+		err = errors.Join(err, lease.Release(db.WithContext(context.WithoutCancel(ctx)), l.wal.writer))
+	}()
 	if err := l.sweepArchive(); err != nil {
 		return nil, fmt.Errorf("prune audit records: %w", err)
 	}
@@ -99,7 +102,7 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 		l.metrics.pruned.Add(float64(p.Until - p.First - p.Kept))
 		l.log.Info("audit records were pruned", slog.Int64("first", p.First), slog.Int64("until", p.Until), slog.Int64("kept", p.Kept), slog.String("archive", p.Archive))
 		done = append(done, p)
-		if err := l.store.takePruning(ctx, l.wal.writer, l.now()); err != nil { // for another hour
+		if err := lease.Take(db, l.wal.writer, l.now()); err != nil { // for another hour
 			return done, fmt.Errorf("prune audit records: %w", err)
 		}
 	}

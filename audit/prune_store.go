@@ -25,8 +25,8 @@ const (
 	pruneStep = 1 << 18
 	// pruneStepSQLite is that of SQLite, where every other writer waits for the transaction.
 	pruneStepSQLite = 1 << 13
-	// pruneLease is for how long a replica that prunes keeps the others from it.
-	pruneLease = time.Hour
+	// pruneFor is for how long a replica that prunes keeps the others from it.
+	pruneFor = time.Hour
 	// idSlack is how far the time in the id of a record and the time it states may lie apart, in microseconds: an outcome states its end.
 	idSlack = int64(time.Minute / time.Microsecond)
 	// pruneBatch is how many positions one statement is about.
@@ -162,20 +162,6 @@ func sealedEvents(db *gorm.DB, lo, hi int64) ([]Event, error) {
 		return nil, fmt.Errorf("%w: the record at position %d is missing", errRewritten, lo+int64(len(out)))
 	}
 	return out, nil
-}
-
-// takePruning makes holder the one that prunes.
-func (s *store) takePruning(ctx context.Context, holder string, now time.Time) error {
-	res := s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'prune' AND (holder = ? OR expires < ? OR expires > ?)",
-		holder, now.Add(pruneLease).UnixMicro(), holder, now.UnixMicro(), now.Add(pruneLease+maxSkew).UnixMicro())
-	if res.Error == nil && res.RowsAffected == 0 {
-		return errNotPruner
-	}
-	return res.Error
-}
-
-func (s *store) releasePruning(ctx context.Context, holder string) error {
-	return s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = '', expires = 0 WHERE name = 'prune' AND holder = ?", holder).Error
 }
 
 // lockPruning holds off prunings, and changes of holds, until tx ends.

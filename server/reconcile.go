@@ -44,7 +44,7 @@ const (
 
 	reconcileEvery = time.Hour
 	reconcileTick  = time.Minute
-	reconcileLease = 2 * time.Minute
+	reconcileFor   = 2 * time.Minute
 
 	// settleMargin is what a request may take beyond its own deadlines. An act of the management API has none.
 	settleMargin = 5 * time.Minute
@@ -145,14 +145,14 @@ func (r *reconciler) measure(ctx context.Context) error {
 // reconcile compares once. What was found is in the database; it returns how many findings it mended. Errors: errNotReconciler while
 // another replica is at it.
 func (r *reconciler) reconcile(ctx context.Context) (repaired int64, err error) {
-	holder := r.audit.Writer()
-	if err := r.store.keep(r.store.db.WithContext(ctx), holder, r.now()); err != nil {
+	holder, lease := r.audit.Writer(), reconcileLease()
+	if err := lease.Take(r.store.db.WithContext(ctx), holder, r.now()); err != nil {
 		return 0, fmt.Errorf("reconcile: %w", err)
 	}
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		if rerr := r.store.release(end, holder); rerr != nil {
+		if rerr := lease.Release(r.store.db.WithContext(end), holder); rerr != nil {
 			r.log.Warn("the lease of the reconciliation stays until it expires", slog.String("error", rerr.Error()))
 		}
 	}()
@@ -222,7 +222,7 @@ func (c *comparison) do(ctx context.Context) error {
 
 // keep prolongs the lease; it fails if the run lost it.
 func (c *comparison) keep(ctx context.Context) error {
-	return c.store.keep(c.store.db.WithContext(ctx), c.holder, c.now())
+	return reconcileLease().Take(c.store.db.WithContext(ctx), c.holder, c.now())
 }
 
 // hours lists the hours to compare: those with records at positions nobody has looked at, and the last two days.

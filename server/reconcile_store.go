@@ -25,26 +25,9 @@ var errNotReconciler = errors.New("another replica reconciles now")
 // reconcileStore is the database side of the reconciliation.
 type reconcileStore struct{ db *gorm.DB }
 
-// keep takes the lease, or prolongs it, and fails with errNotReconciler if another replica has it.
-func (s reconcileStore) keep(tx *gorm.DB, holder string, now time.Time) error {
-	res := tx.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'reconcile' AND (holder = ? OR expires < ? OR expires > ?)",
-		holder, now.Add(reconcileLease).UnixMicro(), holder, now.UnixMicro(), now.Add(2*reconcileLease).UnixMicro()) // no clock of today set one beyond that
-	if res.Error == nil && res.RowsAffected == 0 {
-		return errNotReconciler
-	}
-	return res.Error
-}
-
-// release lets another replica compare at once.
-func (s reconcileStore) release(ctx context.Context, holder string) error {
-	return s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = '', expires = 0 WHERE name = 'reconcile' AND holder = ?", holder).Error
-}
-
-// busy reports whether a replica compares now.
-func (s reconcileStore) busy(ctx context.Context, now time.Time) (bool, error) {
-	var n int64
-	err := s.db.WithContext(ctx).Raw("SELECT COUNT(*) FROM audit_lease WHERE name = 'reconcile' AND holder <> '' AND expires >= ?", now.UnixMicro()).Scan(&n).Error
-	return n > 0, err
+// reconcileLease keeps the comparison with one replica, or command.
+func reconcileLease() audit.Lease {
+	return audit.Lease{Name: "reconcile", For: reconcileFor, Taken: errNotReconciler}
 }
 
 // progressRow is how far the comparison got.
@@ -312,7 +295,7 @@ func (s reconcileStore) finish(ctx context.Context, f findingRow, now time.Time,
 
 // claim notes who is about to mend a finding, in tx and only while holding the lease: whoever fell asleep and lost it mends nothing.
 func (s reconcileStore) claim(tx *gorm.DB, f findingRow, holder, writer string, now time.Time) error {
-	if err := s.keep(tx, holder, now); err != nil {
+	if err := reconcileLease().Take(tx, holder, now); err != nil {
 		return err
 	}
 	return tx.Model(&findingRow{}).Where("kind = ? AND item = ?", f.Kind, f.Item).
