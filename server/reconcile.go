@@ -66,19 +66,10 @@ type reconciler struct {
 }
 
 func newReconciler(p *parts, reg prometheus.Registerer) *reconciler {
-	g := p.cfg.Gateway
-	limit := orDefault(g.Timeout, 10*time.Minute) + orDefault(g.SettleTimeout, 10*time.Second) + settleMargin
 	return &reconciler{
-		store: reconcileStore{p.db}, audit: p.audit, limit: limit, log: p.log.With(slog.String("component", "reconcile")),
+		store: reconcileStore{p.db}, audit: p.audit, limit: p.cfg.Gateway.Longest() + settleMargin, log: p.log.With(slog.String("component", "reconcile")),
 		metrics: newReconcileMetrics(reg), now: time.Now, wake: make(chan struct{}, 1),
 	}
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // Run compares every hour, and when asked to, until ctx ends. In between it notes what this replica has shipped: others wait for that
