@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,7 +63,8 @@ type reconciler struct {
 	log     *slog.Logger
 	metrics *reconcileMetrics
 	now     func() time.Time
-	wake    chan struct{}
+	asked   atomic.Bool   // for a comparison that has not begun
+	wake    chan struct{} // look whether one is asked for
 }
 
 func newReconciler(p *parts, reg prometheus.Registerer) *reconciler {
@@ -77,9 +79,8 @@ func newReconciler(p *parts, reg prometheus.Registerer) *reconciler {
 func (r *reconciler) Run(ctx context.Context) error {
 	tick := time.NewTicker(reconcileTick)
 	defer tick.Stop()
-	asked := false
 	for {
-		err := r.turn(ctx, asked)
+		err := r.turn(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn("reconciliation failed; it is tried again in a minute", slog.String("error", err.Error()))
 		}
@@ -87,23 +88,31 @@ func (r *reconciler) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			asked = false
 		case <-r.wake:
-			asked = true
 		}
 	}
 }
 
-// ask makes the loop compare now. A comparison that runs already is not repeated.
+// ask makes the loop compare now. A comparison that another replica is at is not repeated.
 func (r *reconciler) ask() {
+	r.asked.Store(true)
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
+// running reports whether a replica compares now, or was asked to and has not begun. That it was asked only the replica itself knows: the
+// others report it as soon as it has the lease.
+func (r *reconciler) running(ctx context.Context) (bool, error) {
+	if r.asked.Load() { // looked at first, since it is taken back after the lease is taken
+		return true, nil
+	}
+	return reconcileLease().Held(r.store.db.WithContext(ctx), r.now())
+}
+
 // turn is one turn of the loop.
-func (r *reconciler) turn(ctx context.Context, asked bool) error {
+func (r *reconciler) turn(ctx context.Context) error {
 	if err := r.audit.Drain(ctx); err != nil {
 		return err
 	}
@@ -111,7 +120,8 @@ func (r *reconciler) turn(ctx context.Context, asked bool) error {
 	if err != nil {
 		return fmt.Errorf("read reconciliation: %w", err)
 	}
-	if due := r.now().Sub(time.UnixMicro(last.Started)) >= reconcileEvery; asked || due {
+	since := r.now().Sub(time.UnixMicro(last.Started))
+	if r.asked.Load() || since >= reconcileEvery || since < 0 { // begun in the future: by a clock that ran ahead
 		if _, err := r.reconcile(ctx); err != nil && !errors.Is(err, errNotReconciler) {
 			return err
 		}
@@ -137,7 +147,11 @@ func (r *reconciler) measure(ctx context.Context) error {
 // another replica is at it.
 func (r *reconciler) reconcile(ctx context.Context) (repaired int64, err error) {
 	holder, lease := r.audit.Writer(), reconcileLease()
-	if err := lease.Take(r.store.db.WithContext(ctx), holder, r.now()); err != nil {
+	err = lease.Take(r.store.db.WithContext(ctx), holder, r.now())
+	if err == nil || errors.Is(err, errNotReconciler) { // it has begun, here or elsewhere
+		r.asked.Store(false)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("reconcile: %w", err)
 	}
 	defer func() {

@@ -1042,7 +1042,9 @@ type Reconciliation struct {
 
 	// Repaired Findings that it mended
 	Repaired *int64 `json:"repaired,omitempty"`
-	Running  bool   `json:"running"`
+
+	// Running A replica compares now, or the one that answers was asked to and has not begun; another replica says so once it has begun
+	Running bool `json:"running"`
 
 	// StartedAt Of the last complete run
 	StartedAt *time.Time `json:"started_at,omitempty"`
@@ -1070,8 +1072,10 @@ type ReconciliationState struct {
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 
 	// Open Open findings
-	Open    int64 `json:"open"`
-	Running bool  `json:"running"`
+	Open int64 `json:"open"`
+
+	// Running A replica compares now, or the one that answers was asked to and has not begun; another replica says so once it has begun
+	Running bool `json:"running"`
 }
 
 // RetentionState defines model for RetentionState.

@@ -540,7 +540,7 @@ export interface paths {
         put?: never;
         /**
          * Reconcile now
-         * @description It runs every hour by itself. While one runs, on whichever replica, no second one is started.
+         * @description It runs every hour by itself. While one runs, on whichever replica, no second one is started. The state, asked of the same replica, says `running` as soon as this is answered.
          */
         post: operations["startReconciliation"];
         delete?: never;
@@ -1637,6 +1637,7 @@ export interface components {
             records: number;
         };
         ReconciliationState: {
+            /** @description A replica compares now, or the one that answers was asked to and has not begun; another replica says so once it has begun */
             running: boolean;
             /**
              * Format: date-time
@@ -1659,6 +1660,7 @@ export interface components {
             problems: number;
         };
         Reconciliation: {
+            /** @description A replica compares now, or the one that answers was asked to and has not begun; another replica says so once it has begun */
             running: boolean;
             /**
              * Format: date-time

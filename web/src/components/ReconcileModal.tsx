@@ -29,7 +29,7 @@ export function ReconcileModal({ onClose, onRecord, onRequest }: { onClose: () =
   const status = useAuditStatus(); // its look leaves no record, so it tells when there is something new
   const finished = status.data?.reconciliation.finished_at;
   useEffect(() => void refetch(), [finished, refetch]);
-  const start = useMutation({ mutationFn: () => call(api.POST('/audit/reconciliation')), onSuccess: () => setTimeout(() => void status.refetch(), 1500) });
+  const start = useMutation({ mutationFn: () => call(api.POST('/audit/reconciliation')), onSuccess: () => void status.refetch() });
   const data = found.data;
   const open = Object.values(data?.open ?? {}).reduce((a, b) => a + b, 0);
   const older = data?.next;
