@@ -29,16 +29,16 @@ const (
 
 // Pruning says what was removed, or would be: the records of the positions from First to Until, but for Kept of them.
 type Pruning struct {
-	First   int64  `json:"first_index"`
-	Until   int64  `json:"until_index"` // exclusive
-	Kept    int64  `json:"kept"`        // in the vault
-	Oldest  int64  `json:"oldest"`      // unix microseconds
-	Newest  int64  `json:"newest"`
-	Archive string `json:"archive"` // file name of the evidence bundle; "" before it is written
-	Digest  string `json:"digest"`  // hex SHA-256 of that file
-	Record  string `json:"record"`  // id of the audit record
+	First   int64
+	Until   int64 // exclusive
+	Kept    int64 // in the vault
+	Oldest  int64 // unix microseconds
+	Newest  int64
+	Archive string // file name of the evidence bundle; "" before it is written
+	Digest  string // hex SHA-256 of that file
+	Record  string // id of the audit record
 	// Unseen says how many sealed records were not looked at, since a witness of the configuration has not cosigned them.
-	Unseen int64 `json:"unseen"`
+	Unseen int64
 }
 
 // Least returns the minimum index: records below were pruned, but for those that are kept.

@@ -15,7 +15,7 @@ func (s *Server) ListHolds(c *gin.Context, _ ListHoldsParams) {
 	list, err := s.deps.Audit.Holds(c.Request.Context(), tenantOf(c))
 	out := HoldList{Items: []Hold{}}
 	for _, h := range list {
-		out.Items = append(out.Items, holdView(h))
+		out.Items = append(out.Items, HoldView(h))
 	}
 	s.reply(c, http.StatusOK, out, err)
 }
@@ -43,16 +43,17 @@ func (s *Server) CreateHold(c *gin.Context) {
 	if err == nil {
 		about(c, h.ID, map[string]string{"reason": clip(in.Reason, maxResource)})
 	}
-	s.reply(c, http.StatusCreated, holdView(h), err)
+	s.reply(c, http.StatusCreated, HoldView(h), err)
 }
 
 // ReleaseHold implements POST /audit/holds/{id}/release.
 func (s *Server) ReleaseHold(c *gin.Context, id IdPath, _ ReleaseHoldParams) {
 	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), tenantOf(c), id, caller(c).Name)
-	s.reply(c, http.StatusOK, holdView(h), err)
+	s.reply(c, http.StatusOK, HoldView(h), err)
 }
 
-func holdView(h audit.Hold) Hold {
+// HoldView is a hold as the API and the command line show it.
+func HoldView(h audit.Hold) Hold {
 	moment := func(us int64) *time.Time {
 		if us == 0 {
 			return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/adminapi"
 )
 
 func (a *app) eraseCommand() *cobra.Command {
@@ -84,14 +85,14 @@ func (a *app) erased(e audit.Erasure) {
 func printErasures(w io.Writer, list []audit.Erasure) error {
 	enc := json.NewEncoder(w)
 	for _, e := range list {
-		if err := enc.Encode(e); err != nil {
+		if err := enc.Encode(adminapi.ErasureView(e)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readErasures reads a list that printErasures wrote. All of it is read before anything is erased.
+// readErasures reads whom the lines of printErasures are about. All of it is read before anything is erased.
 func readErasures(path string) ([]audit.Erasure, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -108,14 +109,14 @@ func parseErasures(b []byte) (list []audit.Erasure, err error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		e, err := strictjson.Decode[audit.Erasure](line)
+		e, err := strictjson.Decode[adminapi.Erasure](line)
 		if err == nil && (e.Tenant == "" || !digest.MatchString(e.Subject)) {
 			err = errors.New("tenant or subject is missing; subject is the digest that --list prints")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the list of erasures: %w", n, err)
 		}
-		list = append(list, e)
+		list = append(list, audit.Erasure{Tenant: e.Tenant, Subject: e.Subject})
 	}
 	return list, nil
 }

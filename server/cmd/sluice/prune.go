@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -119,7 +120,7 @@ and releasing are recorded.
 			}
 			enc := json.NewEncoder(a.env.stdout)
 			for _, h := range holds {
-				if err := enc.Encode(h); err != nil {
+				if err := enc.Encode(adminapi.HoldView(h)); err != nil {
 					return err
 				}
 			}

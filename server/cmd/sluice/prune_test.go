@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/server/adminapi"
 )
 
 // An operator holds records, sees and releases the hold, asks what is due, and checks a range: beside nothing but the database, and each act is
@@ -21,13 +21,16 @@ func TestHoldAndPrune(t *testing.T) {
 	s.run("audit", "hold", "--reason", "case 17", "--from", "yesterday").wants(t, exitUsage, "--from")
 	made := s.run("audit", "hold", "--tenant", "demo", "--from", "2026-11-01", "--reason", "case 17")
 	made.wants(t, exitOK, "case 17")
-	var h audit.Hold
-	if err := json.Unmarshal([]byte(made.out), &h); err != nil || h.Tenant != "demo" || h.Released != 0 {
+	var h adminapi.Hold // as the API shows it
+	if err := json.Unmarshal([]byte(made.out), &h); err != nil || h.Tenant != "demo" || h.ReleasedAt != nil || !strings.Contains(made.out, `"from":"2026-11-01T00:00:00Z"`) {
 		t.Fatalf("%+v, %v", h, err)
 	}
-	s.run("audit", "hold", "--list").wants(t, exitOK, h.ID)
-	s.run("audit", "hold", "--release", h.ID).wants(t, exitOK, "released")
-	s.run("audit", "hold", "--release", h.ID).wants(t, exitFailed, "released before")
+	listed := s.run("audit", "hold", "--list")
+	if listed.wants(t, exitOK, h.Id); listed.out != made.out {
+		t.Errorf("made as %s, listed as %s", made.out, listed.out)
+	}
+	s.run("audit", "hold", "--release", h.Id).wants(t, exitOK, `"released_at":"2`)
+	s.run("audit", "hold", "--release", h.Id).wants(t, exitFailed, "released before")
 	s.run("audit", "prune", "--dry-run").wants(t, exitOK, "nothing")
 	s.run("audit", "prune").wants(t, exitFailed, "archive_dir")
 	s.run("audit", "verify", "--from-index", "0", "--to-index", "2").wants(t, exitOK, "only the records from index 0 to 1")
