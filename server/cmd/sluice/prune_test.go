@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,4 +43,34 @@ func TestHoldAndPrune(t *testing.T) {
 	if strings.Contains(all.out, "only the records") {
 		t.Error(all.out)
 	}
+}
+
+// Two commands at once: the second says who is at it, and what to do, and has changed nothing.
+func TestCommandsTakeTurns(t *testing.T) {
+	s := newSite(t, nil, quiet)
+	if err := s.up().stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.run("audit", "hold", "--list").wants(t, exitOK, "")
+	lock, err := os.OpenFile(filepath.Join(s.data, "audit", "cli", "lock"), os.O_RDWR|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = lock.WriteString("4242\n")
+	}
+	if err == nil {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"hold", "--list"}, {"reconcile"}, {"prune"}, {"erase", "--list"}} {
+		r := s.run(append([]string{"audit"}, args...)...)
+		r.wants(t, exitFailed, "another sluice command (pid 4242)", "wait until it has ended", "进程号 4242")
+		if strings.Contains(r.err, "replica") {
+			t.Errorf("advice for a server: %s", r.err)
+		}
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.run("audit", "hold", "--list").wants(t, exitOK, "")
 }
