@@ -52,7 +52,11 @@ func (l *Log) Due(ctx context.Context) (Pruning, error) {
 	if err != nil {
 		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 	}
-	p, err := l.store.plan(ctx, l.cfg.Retention, l.now(), t.Size, t.Size)
+	now, err := l.store.earlier(ctx, l.now())
+	if err != nil {
+		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
+	}
+	p, err := l.store.plan(ctx, l.cfg.Retention, now, t.Size, t.Size)
 	if err != nil {
 		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 	}
@@ -118,7 +122,11 @@ func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
 	if err != nil {
 		return Pruning{}, err
 	}
-	plan, err := l.store.plan(ctx, l.cfg.Retention, l.now(), tree.Size, l.portion)
+	now, err := l.store.earlier(ctx, l.now())
+	if err != nil {
+		return Pruning{}, err
+	}
+	plan, err := l.store.plan(ctx, l.cfg.Retention, now, tree.Size, l.portion)
 	if err != nil || plan.first == plan.until {
 		return Pruning{}, err
 	}
@@ -190,7 +198,11 @@ func (l *Log) recordPruning(ctx context.Context, resource, by string, detail map
 // expireVault removes the records of the vault whose longer time is over.
 func (l *Log) expireVault(ctx context.Context, by string) error {
 	for at := int64(-1); ; {
-		due, last, holds, err := l.overdue(ctx, at, insertBatch)
+		now, err := l.store.earlier(ctx, l.now())
+		if err != nil {
+			return err
+		}
+		due, last, holds, err := l.overdue(ctx, now, at, insertBatch)
 		if err != nil {
 			return err
 		}
@@ -199,7 +211,7 @@ func (l *Log) expireVault(ctx context.Context, by string) error {
 			for _, r := range due {
 				indexes = append(indexes, strconv.FormatInt(r.Idx, 10))
 			}
-			detail := map[string]string{"records": strconv.Itoa(len(due)), "indexes": strings.Join(indexes, " "), "before": strconv.FormatInt(l.now().UnixMicro(), 10)}
+			detail := map[string]string{"records": strconv.Itoa(len(due)), "indexes": strings.Join(indexes, " "), "before": strconv.FormatInt(now.UnixMicro(), 10)}
 			if _, err := l.recordPruning(ctx, vaultResource, by, detail); err != nil {
 				return err
 			}

@@ -102,6 +102,22 @@ type keeping struct {
 	until  int64
 }
 
+// earlier returns the earlier of now, which a clock of this host says, and the time of the database: records go too early only if both are
+// ahead. SQLite runs on this host.
+func (s *store) earlier(ctx context.Context, now time.Time) (time.Time, error) {
+	if database.IsSQLite(s.db) {
+		return now, nil
+	}
+	var us int64
+	if err := s.db.WithContext(ctx).Raw("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)").Scan(&us).Error; err != nil {
+		return now, fmt.Errorf("ask the database for the time: %w", err)
+	}
+	if there := time.UnixMicro(us); there.Before(now) {
+		return there, nil
+	}
+	return now, nil
+}
+
 // plan finds the longest prefix of at most step records, sealed below size, that is past the shortest time, in whole units.
 func (s *store) plan(ctx context.Context, r Retention, now time.Time, size, step int64) (p prunePlan, err error) {
 	db := s.db.WithContext(ctx)
@@ -127,7 +143,8 @@ func (s *store) plan(ctx context.Context, r Retention, now time.Time, size, step
 			if until, reason, stays := r.keeps(e, p.holds, now); stays {
 				keep = append(keep, keeping{at, reason, until})
 			}
-			oldest, newest = min(oldest, e.Time), max(newest, e.Time)
+			t := min(e.Time, r.base(now)) // what goes is no newer
+			oldest, newest = min(oldest, t), max(newest, t)
 			if at++; at%pruneUnit == 0 {
 				p.until, p.oldest, p.newest = at, oldest, newest
 				p.keep, keep = append(p.keep, keep...), nil

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
@@ -89,6 +90,7 @@ type walk struct {
 	archive string              // directory of the archives, "" unknown
 	partial bool                // only some positions are walked
 	rooted  map[int64]tlog.Hash // roots by size, from the prunings
+	now     func() time.Time
 }
 
 type booked struct {
