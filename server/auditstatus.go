@@ -174,6 +174,13 @@ func (r *reconciler) view(ctx context.Context, all bool, offset, limit int) (adm
 	if out.Open, err = r.store.counts(ctx, ""); err != nil {
 		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
+	currency, err := r.store.currency(ctx)
+	if err != nil {
+		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	if currency != "" {
+		out.Currency = &currency
+	}
 	rows, err := r.store.newest(ctx, all, offset, limit+1)
 	if err != nil {
 		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)

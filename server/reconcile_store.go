@@ -320,6 +320,16 @@ func (s reconcileStore) newest(ctx context.Context, all bool, offset, limit int)
 	return rows, err
 }
 
+// currency is what the books are kept in, "" before there is a price. A newer price book has another only while there are no amounts.
+func (s reconcileStore) currency(ctx context.Context) (string, error) {
+	var c []string
+	err := s.db.WithContext(ctx).Raw("SELECT currency FROM billing_books ORDER BY version DESC LIMIT 1").Scan(&c).Error
+	if err != nil || len(c) == 0 {
+		return "", err
+	}
+	return c[0], nil
+}
+
 // counts returns how many findings are open, by kind, of one tenant or of all.
 func (s reconcileStore) counts(ctx context.Context, tenant string) (map[string]int64, error) {
 	db := s.db.WithContext(ctx).Model(&findingRow{}).Where("closed = 0")

@@ -1029,7 +1029,10 @@ type Reason struct {
 
 // Reconciliation defines model for Reconciliation.
 type Reconciliation struct {
-	AsOf       time.Time  `json:"as_of"`
+	AsOf time.Time `json:"as_of"`
+
+	// Currency Of the costs in findings, which are in 10⁻⁹ of it; absent where nothing has a price
+	Currency   *string    `json:"currency,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 
 	// Hours Hours that it compared
@@ -1462,6 +1465,9 @@ type VerificationReport struct {
 	// Findings Worth a look, but no damage
 	Findings *[]VerificationProblem `json:"findings,omitempty"`
 
+	// LeastIndex Records below were pruned into archives, but for those that are kept; reading every record begins there. 0: nothing was pruned
+	LeastIndex int64 `json:"least_index"`
+
 	// More The lists were cut
 	More       *bool                 `json:"more,omitempty"`
 	Ok         bool                  `json:"ok"`
@@ -1786,6 +1792,9 @@ type EraseSubjectJSONRequestBody = NewErasure
 
 // CreateHoldJSONRequestBody defines body for CreateHold for application/json ContentType.
 type CreateHoldJSONRequestBody = NewHold
+
+// ReleaseHoldJSONRequestBody defines body for ReleaseHold for application/json ContentType.
+type ReleaseHoldJSONRequestBody = Reason
 
 // AddLogCosignatureTextRequestBody defines body for AddLogCosignature for text/plain ContentType.
 type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody

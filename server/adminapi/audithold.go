@@ -1,6 +1,8 @@
 package adminapi
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -46,8 +48,16 @@ func (s *Server) CreateHold(c *gin.Context) {
 	s.reply(c, http.StatusCreated, HoldView(h), err)
 }
 
-// ReleaseHold implements POST /audit/holds/{id}/release.
+// ReleaseHold implements POST /audit/holds/{id}/release. Its body, the reason, may be absent.
 func (s *Server) ReleaseHold(c *gin.Context, id IdPath, _ ReleaseHoldParams) {
+	in, err := decode[Reason](c)
+	switch {
+	case err == nil:
+		about(c, id, map[string]string{"reason": in.Reason}) // whole: it is kept nowhere else
+	case !errors.Is(err, io.EOF):
+		s.Fail(c, err)
+		return
+	}
 	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), tenantOf(c), id, caller(c).Name)
 	s.reply(c, http.StatusOK, HoldView(h), err)
 }

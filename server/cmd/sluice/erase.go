@@ -76,9 +76,9 @@ the backups, and erase again after a restore.
 }
 
 func (a *app) erased(e audit.Erasure) {
-	fmt.Fprintf(a.env.stdout, "erased: %d keys, %d texts; record %s\n", e.Keys, e.Contents, e.Record)
+	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts; record %s\n", "已擦除：密钥 %d 个，文本 %d 段；记录 %s\n"), e.Keys, e.Contents, e.Record)
 	if e.Keys == 0 {
-		fmt.Fprintln(a.env.stderr, "nothing was kept of this person; is the name right, and the tenant? / 未留存此人的内容，请核对名称与租户")
+		fmt.Fprintln(a.env.stderr, a.say("nothing was kept of this person; is the name right, and the tenant?", "未留存此人的内容，请核对名称与租户"))
 	}
 }
 

@@ -22,7 +22,7 @@ func TestHoldAndPrune(t *testing.T) {
 	s.run("audit", "hold", "--list", "--reason", "x").wants(t, exitUsage, "want --reason")
 	s.run("audit", "hold", "--reason", "case 17", "--from", "yesterday").wants(t, exitUsage, "--from")
 	made := s.run("audit", "hold", "--tenant", "demo", "--from", "2026-11-01", "--reason", "case 17")
-	made.wants(t, exitOK, "case 17")
+	made.wants(t, exitOK, "case 17", "held: records of tenant demo")
 	var h adminapi.Hold // as the API shows it
 	if err := json.Unmarshal([]byte(made.out), &h); err != nil || h.Tenant != "demo" || h.ReleasedAt != nil || !strings.Contains(made.out, `"from":"2026-11-01T00:00:00Z"`) {
 		t.Fatalf("%+v, %v", h, err)
@@ -31,7 +31,12 @@ func TestHoldAndPrune(t *testing.T) {
 	if listed.wants(t, exitOK, h.Id); listed.out != made.out {
 		t.Errorf("made as %s, listed as %s", made.out, listed.out)
 	}
-	s.run("audit", "hold", "--release", h.Id).wants(t, exitOK, `"released_at":"2`)
+	s.run("audit", "hold", "--release", h.Id, "--from", "2026-11-01").wants(t, exitUsage, "want --reason")
+	s.env = append(s.env, "LANG=zh_CN.UTF-8")
+	s.run("audit", "hold", "--release", h.Id, "--reason", "case 17 is closed").wants(t, exitOK, `"released_at":"2`, "已解除（租户 demo")
+	s.run("audit", "prune", "--dry-run").wants(t, exitOK, "到期：无")
+	s.run("audit", "verify").wants(t, exitOK, "通过：没有记录被更改")
+	s.env = s.env[:len(s.env)-1]
 	s.run("audit", "hold", "--release", h.Id).wants(t, exitFailed, "released before")
 	s.run("audit", "prune", "--dry-run").wants(t, exitOK, "nothing")
 	s.run("audit", "prune").wants(t, exitFailed, "archive_dir")
