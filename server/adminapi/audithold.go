@@ -14,7 +14,7 @@ import (
 
 // ListHolds implements GET /audit/holds.
 func (s *Server) ListHolds(c *gin.Context, _ ListHoldsParams) {
-	list, err := s.deps.Audit.Holds(c.Request.Context(), tenantOf(c))
+	list, err := s.deps.Audit.Holds(c.Request.Context(), heldTenant(c))
 	out := HoldList{Items: []Hold{}}
 	for _, h := range list {
 		out.Items = append(out.Items, HoldView(h))
@@ -29,11 +29,7 @@ func (s *Server) CreateHold(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	tenant := tenantOf(c)
-	if tenant == access.AllTenants {
-		tenant = ""
-	}
-	h := audit.Hold{Tenant: tenant, Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
+	h := audit.Hold{Tenant: heldTenant(c), Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
 	if in.From != nil {
 		h.From = in.From.UnixMicro()
 	}
@@ -58,8 +54,16 @@ func (s *Server) ReleaseHold(c *gin.Context, id IdPath, _ ReleaseHoldParams) {
 		s.Fail(c, err)
 		return
 	}
-	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), tenantOf(c), id, caller(c).Name)
+	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), heldTenant(c), id, caller(c).Name)
 	s.reply(c, http.StatusOK, HoldView(h), err)
+}
+
+// heldTenant is the tenant as holds name it: "" for all.
+func heldTenant(c *gin.Context) string {
+	if tenant := tenantOf(c); tenant != access.AllTenants {
+		return tenant
+	}
+	return ""
 }
 
 // HoldView is a hold as the API and the command line show it.

@@ -94,6 +94,7 @@ function Report({ report, at, onRecord }: { report: Schema['VerificationReport']
         title={report.ok ? t('verify.ok', { records: count(report.records, language) }) : t('verify.broken', { problems: count(report.problems.length, language) })}
         description={at && <Time at={at} />}
       />
+      {report.least_index > 0 && <Typography.Text>{t('verify.least', { index: count(report.least_index, language) })}</Typography.Text>}
       <Descriptions size="small" column={{ xs: 1, sm: 3 }} items={numbers} />
       {report.witnessed.length === 0 && <Typography.Text type="secondary">{t('verify.noWitness')}</Typography.Text>}
       {report.witnessed.length > 0 && (
