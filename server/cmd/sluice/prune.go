@@ -139,7 +139,7 @@ and releasing are recorded.
 	cmd.Flags().StringVar(&h.Actor, "actor", "", "records of the key or user with this `ID` / 操作者 ID")
 	cmd.Flags().StringVar(&from, "from", "", "first `TIME`, as 2026-11-22 or 2026-11-22T08:00:00+08:00 / 起始时间")
 	cmd.Flags().StringVar(&to, "to", "", "`TIME` behind the last / 结束时间（不含）")
-	cmd.Flags().StringVar(&h.Reason, "reason", "", "`WHY` they are held, or released / 保全或解除的原因")
+	cmd.Flags().StringVar(&h.Reason, "reason", "", "`WHY` they are held, or released / 保全或解除的理由")
 	cmd.Flags().BoolVar(&list, "list", false, "print the holds as JSON Lines / 以 JSON Lines 输出")
 	cmd.Flags().StringVar(&release, "release", "", "`ID` of the hold to release / 要解除的保全 ID")
 	return cmd
