@@ -36,6 +36,19 @@ async function picture(page, name) {
   await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
 }
 
+/** A picture for the READMEs: the size and the colours of its neighbours in docs/images. @param {Page} page @param {string} name */
+async function readmePicture(page, name) {
+  if (!pictures) return;
+  const wide = page.viewportSize();
+  const dark = await page.evaluate(() => matchMedia('(prefers-color-scheme: dark)').matches);
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 1360, height: 820 });
+  await page.waitForTimeout(1500); // the colours change slowly
+  await page.screenshot({ path: join(pictures, `${name}.png`) });
+  await page.emulateMedia({ colorScheme: dark ? 'dark' : 'light' });
+  if (wide) await page.setViewportSize(wide);
+}
+
 /** @param {Page} page @param {string} name */
 const open = (page, name) => page.getByRole('navigation').getByRole('link', { name, exact: true }).click();
 /** @param {Page} page @param {string} name */
@@ -109,6 +122,7 @@ async function audit(page, w, tag) {
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
   await page.locator('[data-part=verification][data-level=ok]').waitFor();
   await picture(page, `${tag}-audit`);
+  await readmePicture(page, `${tag}-readme-audit`);
   await holds(page, w, tag);
   await erasures(page, w, tag);
 }

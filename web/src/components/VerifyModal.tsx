@@ -1,7 +1,7 @@
 import { DownloadOutlined } from '@ant-design/icons';
-import { useMutation, useQuery } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Alert, Button, Descriptions, Flex, Modal, Progress, Table, Typography } from 'antd';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
@@ -32,6 +32,11 @@ export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onReco
     staleTime: 0,
   });
   const data = id ? job.data : undefined;
+  const queries = useQueryClient();
+  const ended = data !== undefined && data.status !== 'running';
+  useEffect(() => {
+    if (ended) void queries.invalidateQueries({ queryKey: ['audit-status'] }); // the page behind says how it went
+  }, [ended, queries]);
   return (
     <Modal
       open
