@@ -50,7 +50,7 @@ func TestAuditCommandsSpeakBothLanguages(t *testing.T) {
 			Hours: &hours, Repaired: &mended, Currency: &currency, Open: map[string]int64{"sums": 1, "unbooked": 2},
 			Items: []adminapi.ReconciliationFinding{
 				finding("sums", "h/bank", map[string]string{"books_cost": "1500000001", "records_cost": "0", "books_requests": "2"}),
-				finding("unbooked", "w/7", map[string]string{"code": "invalid_value"}),
+				finding("unbooked", "w/7", map[string]string{"code": "invalid_value", "time": "1000000"}),
 			},
 		}, false)
 		if !errors.Is(err, errFindings) {
@@ -90,11 +90,11 @@ records 0 (sealed 0, waiting 0, in the write-ahead log 0), checkpoint size 0, ro
 `},
 		"reconcile": {reconciled, `compared 48 hours, mended 1, open findings: 3
   sums, tenant bank, since 1970-01-01T00:00:00Z: the books and the records of "h/bank" do not sum up to the same (books cost 1.500000001 CNY, books requests 2, records cost 0 CNY)
-  unbooked, tenant bank, since 1970-01-01T00:00:00Z: the ledger refuses the usage of record "w/7" (code invalid_value)
+  unbooked, tenant bank, since 1970-01-01T00:00:00Z: the ledger refuses the usage of record "w/7" (code invalid_value, time 1970-01-01T00:00:01Z)
   and more of the same
 `, `已比对 48 个小时，修复 1 处，未解决的问题：3
   sums，租户 bank，始于 1970-01-01T00:00:00Z："h/bank" 的账目与记录合计不一致（账目费用 1.500000001 CNY，账目请求数 2，记录费用 0 CNY）
-  unbooked，租户 bank，始于 1970-01-01T00:00:00Z：账本拒绝记录 "w/7" 的用量（账本答复 invalid_value）
+  unbooked，租户 bank，始于 1970-01-01T00:00:00Z：账本拒绝记录 "w/7" 的用量（账本答复 invalid_value，时间 1970-01-01T00:00:01Z）
   以及更多同类问题
 `},
 		"erase": {

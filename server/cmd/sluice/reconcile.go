@@ -96,15 +96,20 @@ func (a *app) describeFinding(f adminapi.ReconciliationFinding, currency string)
 	return text
 }
 
-// details are the figures of a finding, costs with their unit.
+// details are the figures of a finding, costs with their unit and times as such.
 func (a *app) details(detail map[string]string, currency string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(detail)) {
 		name, value := strings.ReplaceAll(k, "_", " "), detail[k]
-		if nano, err := strconv.ParseInt(value, 10, 64); err == nil && strings.HasSuffix(k, "_cost") {
-			value = strings.TrimSpace(exactNano(nano) + " " + currency)
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			switch {
+			case strings.HasSuffix(k, "_cost"):
+				value = strings.TrimSpace(exactNano(n) + " " + currency)
+			case k == "time":
+				value = stamp(n)
+			}
 		}
-		chinese := map[string]string{
+		chinese := map[string]string{ //nolint:gosec // tokens of models, no credentials
 			"books_requests": "账目请求数", "books_tokens": "账目 token 数", "books_cost": "账目费用", "records_requests": "记录请求数", "records_tokens": "记录 token 数",
 			"records_cost": "记录费用", "hour": "小时", "request": "请求", "record": "记录", "action": "操作", "code": "账本答复", "writer": "写入者", "time": "时间",
 		}[k]
