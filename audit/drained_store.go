@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-project/sluice/internal/fault"
 	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // forever is the time up to which everything is shipped of a run that is over.

@@ -19,12 +19,12 @@ const ActionErase = "audit.erase"
 
 // Erasure says that what was kept of a subject was erased: what had been kept up to Time.
 type Erasure struct {
-	Tenant   string `json:"tenant"`
-	Subject  string `json:"subject"` // as Subject returns it
-	Time     int64  `json:"time"`    // UTC unix microseconds
-	Record   string `json:"record"`  // that says so
-	Keys     int64  `json:"keys"`    // destroyed
-	Contents int64  `json:"contents"`
+	Tenant   string
+	Subject  string // as Subject returns it
+	Time     int64  // UTC unix microseconds
+	Record   string // that says so
+	Keys     int64  // destroyed
+	Contents int64
 }
 
 // Subject is [Subject] under the keys of this log.

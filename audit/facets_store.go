@@ -15,58 +15,69 @@ import (
 	"github.com/sluice-project/sluice/internal/facet"
 )
 
-// newestUnit is what newest of a list is rounded up to, in microseconds: a list is touched once an hour, not with every record.
-const newestUnit = int64(time.Hour / time.Microsecond)
+// listUnit is what oldest and newest of a list are rounded to, in microseconds: a list is touched once an hour, not with every record.
+const listUnit = int64(time.Hour / time.Microsecond)
 
-// newestFor is newest of a list that has a record of a time: the end of its hour.
+// newestFor is newest of a list that has a record of a time: behind the end of its hour.
 func newestFor(at int64) int64 {
-	if at > math.MaxInt64-newestUnit {
+	if at > math.MaxInt64-listUnit {
 		return math.MaxInt64
 	}
-	return (at/newestUnit + 1) * newestUnit
+	return (at/listUnit + 1) * listUnit
 }
 
-// head is what a list of records is kept up to date by: all its records are from before newest.
+// oldestFor is oldest of a list that has a record of a time: before the beginning of its hour, also for times before 1970.
+func oldestFor(at int64) int64 {
+	if at < math.MinInt64+2*listUnit {
+		return math.MinInt64
+	}
+	return (at/listUnit - 1) * listUnit
+}
+
+// head is what a list of records is kept up to date by: all its records are from oldest on, and from before newest.
 type head struct {
-	ID     []byte
-	Newest int64
+	ID             []byte
+	Oldest, Newest int64
 }
 
-// list is a list of records that a search reads, newest first.
-type list interface{ head() head }
+// holds reports whether h reaches as far as o in both directions.
+func (h head) holds(o head) bool { return h.Oldest <= o.Oldest && h.Newest >= o.Newest }
+
+// join returns what reaches as far as both.
+func (h head) join(o head) head { return head{h.ID, min(h.Oldest, o.Oldest), max(h.Newest, o.Newest)} }
+
+// list is a row of a list of records, which a search reads newest first.
+type list interface{ head() *head }
 
 // facetRow is what many records have in common, see package facet. Text is what a search for text looks at.
 type facetRow struct {
-	ID          []byte
+	Head        head `gorm:"embedded"`
 	facet.Facet `gorm:"embedded"`
 	Text        string
-	Newest      int64
 }
 
-func (facetRow) TableName() string { return "audit_facets" }
-func (r facetRow) head() head      { return head{r.ID, r.Newest} }
+func (*facetRow) TableName() string { return "audit_facets" }
+func (r *facetRow) head() *head     { return &r.Head }
 
 // termRow is a text that few records have: a resource or a document.
 type termRow struct {
-	ID     []byte
+	Head   head `gorm:"embedded"`
 	Tenant string
 	Text   string
-	Newest int64
 }
 
-func (termRow) TableName() string { return "audit_terms" }
-func (r termRow) head() head      { return head{r.ID, r.Newest} }
+func (*termRow) TableName() string { return "audit_terms" }
+func (r *termRow) head() *head     { return &r.Head }
 
 // sourceRow is an address that records of a facet came from. Its id is the facet in hexadecimal and the address.
 type sourceRow struct {
-	ID     []byte
+	Head   head `gorm:"embedded"`
 	Source string
 	Facet  []byte
-	Newest int64
 }
 
-func (sourceRow) TableName() string { return "audit_sources" }
-func (r sourceRow) head() head      { return head{r.ID, r.Newest} }
+func (*sourceRow) TableName() string { return "audit_sources" }
+func (r *sourceRow) head() *head     { return &r.Head }
 
 // postingRow says that a record has a term.
 type postingRow struct {
@@ -94,22 +105,23 @@ func facetOf(e Event) facet.Facet {
 // lists are the lists that a record is on, and its postings. They depend on nothing but the record.
 type lists struct {
 	facet    facetRow
-	source   *sourceRow // nil without an address
+	sources  []sourceRow // none without an address
 	terms    []termRow
 	postings []postingRow
 }
 
 func listsOf(e Event) lists {
-	f, newest := facetOf(e), newestFor(e.Time)
-	l := lists{facet: facetRow{ID: f.ID(), Facet: f, Text: f.Text(), Newest: newest}}
+	of := func(id []byte) head { return head{id, oldestFor(e.Time), newestFor(e.Time)} }
+	f := facetOf(e)
+	id := f.ID()
+	l := lists{facet: facetRow{Head: of(id), Facet: f, Text: f.Text()}}
 	if source := column(e.Source); source != "" {
-		id := append(hex.AppendEncode(nil, l.facet.ID), source...)
-		l.source = &sourceRow{ID: id, Source: source, Facet: l.facet.ID, Newest: newest}
+		l.sources = []sourceRow{{Head: of(append(hex.AppendEncode(nil, id), source...)), Source: source, Facet: id}}
 	}
 	for _, t := range facet.Terms(e.Tenant, e.Resource, e.Documents) {
-		id := t.ID()
-		l.terms = append(l.terms, termRow{ID: id, Tenant: t.Tenant, Text: t.Text, Newest: newest})
-		l.postings = append(l.postings, postingRow{Term: id, Time: e.Time, ID: column(e.ID), Facet: l.facet.ID})
+		term := t.ID()
+		l.terms = append(l.terms, termRow{Head: of(term), Tenant: t.Tenant, Text: t.Text})
+		l.postings = append(l.postings, postingRow{Term: term, Time: e.Time, ID: column(e.ID), Facet: id})
 	}
 	return l
 }
@@ -122,16 +134,12 @@ func index(tx *gorm.DB, records []lists) error {
 			return fmt.Errorf("lock facets: %w", err)
 		}
 	}
-	facets, sources, terms := map[string]facetRow{}, map[string]sourceRow{}, map[string]termRow{}
+	facets, sources, terms := map[string]*facetRow{}, map[string]*sourceRow{}, map[string]*termRow{}
 	var postings []postingRow
 	for _, r := range records {
-		latest(facets, r.facet)
-		if r.source != nil {
-			latest(sources, *r.source)
-		}
-		for _, t := range r.terms {
-			latest(terms, t)
-		}
+		collect(facets, []facetRow{r.facet})
+		collect(sources, r.sources)
+		collect(terms, r.terms)
 		postings = append(postings, r.postings...)
 	}
 	if err := addNew(tx, facets); err != nil {
@@ -151,40 +159,49 @@ func index(tx *gorm.DB, records []lists) error {
 	return nil
 }
 
-// latest notes a list under its id, with the latest newest of those that came.
-func latest[L list](in map[string]L, l L) {
-	h := l.head()
-	if old, ok := in[string(h.ID)]; !ok || old.head().Newest < h.Newest {
-		in[string(h.ID)] = l
+// pointer is a pointer to a row of a list.
+type pointer[R any] interface {
+	*R
+	list
+}
+
+// collect notes copies of rows by their ids, each with the times of all that came.
+func collect[R any, P pointer[R]](in map[string]P, rows []R) {
+	for _, r := range rows {
+		h := P(&r).head()
+		if old, ok := in[string(h.ID)]; ok {
+			*old.head() = old.head().join(*h)
+		} else {
+			in[string(h.ID)] = &r
+		}
 	}
 }
 
-// addNew stores the lists that are not there yet, and moves newest of the others. Most are there and young enough: asking is cheaper than
-// trying.
-func addNew[L list](tx *gorm.DB, rows map[string]L) error {
+// addNew stores the lists that are not there yet, and widens the others where they do not reach. Most are there and reach: asking is cheaper
+// than trying.
+func addNew[R any, P pointer[R]](tx *gorm.DB, rows map[string]P) error {
 	ids := make([][]byte, 0, len(rows))
 	for id := range rows {
 		ids = append(ids, []byte(id))
 	}
 	slices.SortFunc(ids, bytes.Compare)
-	var behind []head
+	var short []head
 	for part := range slices.Chunk(ids, insertBatch) {
 		var there []head
-		if err := tx.Model(new(L)).Select("id", "newest").Where("id IN ?", part).Order("id").Find(&there).Error; err != nil {
+		if err := tx.Model(new(R)).Select("id", "oldest", "newest").Where("id IN ?", part).Find(&there).Error; err != nil {
 			return err
 		}
-		have := make(map[string]int64, len(there))
+		have := make(map[string]head, len(there))
 		for _, h := range there {
-			have[string(h.ID)] = h.Newest
+			have[string(h.ID)] = h
 		}
-		var fresh []L
+		var fresh []P
 		for _, id := range part {
-			newest, ok := have[string(id)]
-			switch h := rows[string(id)].head(); {
-			case !ok:
-				fresh = append(fresh, rows[string(id)])
-			case newest < h.Newest:
-				behind = append(behind, h)
+			r := rows[string(id)]
+			if h, ok := have[string(id)]; !ok {
+				fresh = append(fresh, r)
+			} else if !h.holds(*r.head()) {
+				short = append(short, *r.head())
 			}
 		}
 		if len(fresh) == 0 {
@@ -195,14 +212,18 @@ func addNew[L list](tx *gorm.DB, rows map[string]L) error {
 			return res.Error
 		}
 		if res.RowsAffected < int64(len(fresh)) { // another replica stored one of them meanwhile
-			for _, l := range fresh {
-				behind = append(behind, l.head())
+			for _, r := range fresh {
+				short = append(short, *r.head())
 			}
 		}
 	}
-	slices.SortFunc(behind, func(a, b head) int { return bytes.Compare(a.ID, b.ID) })
-	for _, h := range behind {
-		if err := tx.Model(new(L)).Where("id = ? AND newest < ?", h.ID, h.Newest).Update("newest", h.Newest).Error; err != nil {
+	slices.SortFunc(short, func(a, b head) int { return bytes.Compare(a.ID, b.ID) })
+	for _, h := range short {
+		err := tx.Model(new(R)).Where("id = ? AND (oldest > ? OR newest < ?)", h.ID, h.Oldest, h.Newest).Updates(map[string]any{
+			"oldest": gorm.Expr("CASE WHEN oldest > ? THEN ? ELSE oldest END", h.Oldest, h.Oldest),
+			"newest": gorm.Expr("CASE WHEN newest < ? THEN ? ELSE newest END", h.Newest, h.Newest),
+		}).Error
+		if err != nil {
 			return err
 		}
 	}

@@ -36,12 +36,12 @@ func TestSearchTablesAreCovered(t *testing.T) {
 			names        []string
 			row          any
 		}{
-			{"audit_facets", "id = ?", []any{lists.facet.ID}, []string{
+			{"audit_facets", "id = ?", []any{lists.facet.Head.ID}, []string{
 				"id", "tenant", "project", "actor_kind", "actor", "actor_name", "action", "stage", "model", "routed", "version", "policy", "rollout", "arm",
-				"decision", "outcome", "error_code", "classes", "text", "newest",
+				"decision", "outcome", "error_code", "classes", "text", "oldest", "newest",
 			}, &lists.facet},
-			{"audit_sources", "id = ?", []any{lists.source.ID}, []string{"id", "source", "facet", "newest"}, lists.source},
-			{"audit_terms", "id = ?", []any{posting.Term}, []string{"id", "tenant", "text", "newest"}, &lists.terms[1]},
+			{"audit_sources", "id = ?", []any{lists.sources[0].Head.ID}, []string{"id", "source", "facet", "oldest", "newest"}, &lists.sources[0]},
+			{"audit_terms", "id = ?", []any{posting.Term}, []string{"id", "tenant", "text", "oldest", "newest"}, &lists.terms[1]},
 			{"audit_postings", "term = ? AND id = ?", []any{posting.Term, id}, []string{"term", "time", "id", "facet"}, &posting},
 		} {
 			for _, name := range c.names {
@@ -50,6 +50,8 @@ func TestSearchTablesAreCovered(t *testing.T) {
 				switch {
 				case name == "time", name == "newest":
 					value = int64(4242)
+				case name == "oldest":
+					value = int64(math.MaxInt64)
 				case name == "term" || name == "facet" || name == "id" && c.table != "audit_postings":
 					value = []byte("0123456789abcdef")
 				}
@@ -88,9 +90,12 @@ func (s *scene) swapPosting(p postingRow, name string, value any, check func()) 
 }
 
 func TestNewestFor(t *testing.T) {
-	for _, at := range []int64{math.MinInt64, -newestUnit, -5, 0, 1, newestUnit - 1, newestUnit, time.Now().UnixMicro(), math.MaxInt64 - newestUnit, math.MaxInt64 - 1} {
-		if n := newestFor(at); n <= at || at > 0 && at < math.MaxInt64-newestUnit && n-at > newestUnit {
+	for _, at := range []int64{math.MinInt64, -listUnit, -5, 0, 1, -listUnit - 1, listUnit - 1, listUnit, time.Now().UnixMicro(), math.MaxInt64 - listUnit, math.MaxInt64 - 1} {
+		if n := newestFor(at); n <= at || at > 0 && at < math.MaxInt64-listUnit && n-at > listUnit {
 			t.Errorf("%d: %d", at, n)
+		}
+		if o := oldestFor(at); o > at || at > 0 && at-o > 2*listUnit {
+			t.Errorf("%d: %d", at, o)
 		}
 	}
 }
@@ -99,10 +104,10 @@ func TestNewestFor(t *testing.T) {
 // hour.
 func TestListsKeepUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		start := recordtest.Sample(1).Time / newestUnit * newestUnit
+		start := recordtest.Sample(1).Time / listUnit * listUnit
 		at := func(hours, micros int64) []lists {
 			e := recordtest.Sample(1)
-			e.Time = start + hours*newestUnit + micros
+			e.Time = start + hours*listUnit + micros
 			return []lists{listsOf(e)}
 		}
 		add := func(l []lists) error {
@@ -111,22 +116,22 @@ func TestListsKeepUp(t *testing.T) {
 			}
 			return db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error { return index(tx, l) })
 		}
-		wants := func(what string, newest int64) {
+		wants := func(what string, oldest, newest int64) {
 			t.Helper()
 			for _, table := range []string{"audit_facets", "audit_sources", "audit_terms"} {
-				var got []int64
-				must(t, db.Table(table).Distinct("newest").Pluck("newest", &got).Error)
-				if !slices.Equal(got, []int64{start + newest*newestUnit}) {
+				var got []head
+				must(t, db.Table(table).Distinct("oldest", "newest").Find(&got).Error)
+				if len(got) != 1 || got[0].Oldest != start+(oldest-1)*listUnit || got[0].Newest != start+(newest+1)*listUnit {
 					t.Errorf("%s: %s has %v", what, table, got)
 				}
 			}
 		}
 		must(t, add(at(3, 5)))
-		wants("first", 4)
+		wants("first", 3, 3)
 		must(t, add(slices.Concat(at(4, 0), at(1, 0), at(3, 9))))
-		wants("a later one among earlier ones", 5)
+		wants("a later one among earlier ones", 1, 4)
 		must(t, add(at(2, 0)))
-		wants("an earlier one", 5)
+		wants("one within", 1, 4)
 		var wg sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
@@ -134,7 +139,7 @@ func TestListsKeepUp(t *testing.T) {
 		}
 		wg.Wait()
 		must(t, firstError(errs...))
-		wants("all at once", 18)
+		wants("all at once", 1, 17)
 		must(t, db.Exec("DELETE FROM audit_facets").Error)
 		must(t, db.Exec("DELETE FROM audit_sources").Error)
 		must(t, db.Exec("DELETE FROM audit_terms").Error)
@@ -143,7 +148,7 @@ func TestListsKeepUp(t *testing.T) {
 		}
 		wg.Wait()
 		must(t, firstError(errs...))
-		wants("made by all at once", 28)
+		wants("made by all at once", 20, 27)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -491,7 +492,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	openTest(t, cfg, db, nil, diskFiles{})
 	_, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{}, diskFiles{})
-	if !errors.Is(err, syscall.EWOULDBLOCK) {
+	if used := (*InUseError)(nil); !errors.As(err, &used) || used.Dir != cfg.Dir || used.PID != strconv.Itoa(os.Getpid()) {
 		t.Fatalf("second open: %v", err)
 	}
 }

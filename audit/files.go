@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,17 @@ func (diskFiles) SyncDir(path string) error {
 
 func (diskFiles) Remove(path string) error { return os.Remove(path) }
 
-// lockDir takes dir for this process until the file is closed, so that two processes never write the same log.
+// InUseError says that another process has opened a log in the same directory.
+type InUseError struct {
+	Dir string
+	PID string // of that process, as it says
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("lock audit directory %s: another process (pid %s) uses it; stop that process or give each replica its own directory", e.Dir, e.PID)
+}
+
+// lockDir takes dir for this process until the file is closed, so that two processes never write the same log. Errors: [InUseError].
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -61,8 +72,10 @@ func lockDir(dir string) (*os.File, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder, _ := io.ReadAll(io.LimitReader(f, 32))
 		_ = f.Close()
-		return nil, fmt.Errorf("lock audit directory %s: another process (pid %s) uses it; stop that process or give each replica its own directory: %w",
-			dir, strings.TrimSpace(string(holder)), err)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, &InUseError{Dir: dir, PID: cmp.Or(strings.TrimSpace(string(holder)), "unknown")}
+		}
+		return nil, fmt.Errorf("lock audit directory %s: %w", dir, err)
 	}
 	// The pid only serves the message above, so a full disk does not matter here.
 	if f.Truncate(0) == nil {

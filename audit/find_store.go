@@ -260,10 +260,10 @@ func (f finder) first(places []place) []place {
 
 // inFacets finds the newest records of the facets that match.
 func (f finder) inFacets(conditions []condition) ([]place, error) {
-	r := reading{of: "audit_facets AS f", id: "f.id", newest: "f.newest", on: "audit_events AS e", key: "e.facet", more: f.fromSource()}
+	r := reading{of: "audit_facets AS f", id: "f.id", row: "f", on: "audit_events AS e", key: "e.facet", more: f.fromSource()}
 	var join []condition
 	if f.source != "" {
-		r.of, r.id, r.newest = "audit_sources AS s CROSS JOIN audit_facets AS f", "s.facet", "s.newest"
+		r.of, r.id, r.row = "audit_sources AS s CROSS JOIN audit_facets AS f", "s.facet", "s"
 		join = []condition{{"s.source = ? AND f.id = s.facet", []any{f.source}}}
 	}
 	r.where = all(join, conditions)
@@ -333,13 +333,13 @@ func (f finder) scanAll(conditions []condition) ([]place, error) {
 
 // reading says which lists of records are read, newest first: those of facets, and those of terms.
 type reading struct {
-	of     string      // tables of the lists
-	where  condition   // which of them
-	id     string      // column of of: the id of a list
-	newest string      // column of of: all records of a list are from before
-	on     string      // table of what is on the lists, called e, with what must be joined to it
-	key    string      // column of on: the list it is on
-	more   []condition // on what is on a list
+	of    string      // tables of the lists
+	where condition   // which of them
+	id    string      // column: the id of a list
+	row   string      // which table says oldest and newest of a list
+	on    string      // table of what is on the lists, called e, with what must be joined to it
+	key   string      // column of on: the list it is on
+	more  []condition // on what is on a list
 }
 
 // first is the statement that reads the first records of the list that is the given expression.
@@ -358,16 +358,23 @@ type opening struct {
 // openings returns the n+1 lists that have the newest records, newest first. It asks lists in the order of what is before all their records,
 // until that cannot be newer than what was found.
 func (f finder) openings(r reading) ([]opening, error) {
-	where := r.where
+	where := []condition{r.where}
 	if f.bounds.from != 0 {
-		where = all([]condition{where, {r.newest + " > ?", []any{f.bounds.from}}})
+		where = append(where, condition{r.row + ".newest > ?", []any{f.bounds.from}})
 	}
+	if f.bounds.to != 0 {
+		where = append(where, condition{r.row + ".oldest < ?", []any{f.bounds.to}})
+	}
+	if f.bounds.last != nil {
+		where = append(where, condition{r.row + ".oldest <= ?", []any{f.bounds.last.Time}})
+	}
+	c := all(where)
 	head := r.first("e.time", "p.id", f.bounds)
-	sql := "SELECT p.id, p.newest, (" + head.sql + ") AS head FROM (SELECT " + r.id + " AS id, " + r.newest + " AS newest FROM " + r.of + " WHERE " +
-		where.sql + " ORDER BY newest DESC, id LIMIT ? OFFSET ?) AS p"
-	args := slices.Concat(head.args, []any{1}, where.args)
+	sql := "SELECT p.id, p.newest, (" + head.sql + ") AS head FROM (SELECT " + r.id + " AS id, " + r.row + ".newest AS newest FROM " + r.of + " WHERE " +
+		c.sql + " ORDER BY newest DESC, id LIMIT ? OFFSET ?) AS p"
+	args := slices.Concat(head.args, []any{1}, c.args)
 	var best []opening
-	for offset, window := 0, max(1, f.few); ; offset, window = offset+window, 2*window {
+	for offset, window := 0, 2*(f.n+1); ; offset, window = offset+window, 2*window {
 		var some []opening
 		if err := f.db.Raw(sql, slices.Concat(args, []any{window, offset})...).Scan(&some).Error; err != nil {
 			return nil, err
@@ -422,7 +429,7 @@ func (f finder) newestOf(r reading) (found []place, tied bool, err error) {
 
 // inTerms finds the newest records that have a term with the text.
 func (f finder) inTerms() ([]place, error) {
-	r := reading{of: "audit_terms AS t", where: all(f.termsWithText()), id: "t.id", newest: "t.newest", on: "audit_postings AS e", key: "e.term"}
+	r := reading{of: "audit_terms AS t", where: all(f.termsWithText()), id: "t.id", row: "t", on: "audit_postings AS e", key: "e.term"}
 	if len(f.facets) > 1 || f.tenant == "" && len(f.facets) > 0 { // a term is of one tenant
 		r.on += " CROSS JOIN audit_facets AS f"
 		r.more = slices.Concat([]condition{{sql: "f.id = e.facet"}}, f.facets)

@@ -82,7 +82,7 @@ func one(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
 
 // randomTime is one of few times in each of a few hours.
 func randomTime(r *rand.Rand) int64 {
-	return 1_700_000_000_000_000 + int64(r.IntN(4))*newestUnit + int64(r.IntN(20))
+	return 1_700_000_000_000_000 + int64(r.IntN(4))*listUnit + int64(r.IntN(20))
 }
 
 func randomRecord(r *rand.Rand, i int) Event {

@@ -45,7 +45,7 @@ func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 	}
 	h.Tenant, h.Request, h.Actor, h.Reason = column(h.Tenant), column(h.Request), column(h.Actor), column(strings.TrimSpace(h.Reason))
 	if h.Reason == "" {
-		return refuse("reason", fault.Say("say why the records are held", "请说明保留原因"))
+		return refuse("reason", fault.Say("say why the records are held", "请说明理由"))
 	}
 	for param, text := range map[string]string{"tenant": h.Tenant, "request": h.Request, "actor": h.Actor, "reason": h.Reason} {
 		if len(text) > maxHoldText || !utf8.ValidString(text) {
@@ -53,7 +53,7 @@ func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 		}
 	}
 	if h.Tenant == "" && h.Request == "" && h.Actor == "" && h.From == 0 && h.To == 0 {
-		return refuse("tenant", fault.Say("select records by tenant, request, actor or time", "请按租户、请求、主体或时间选定记录"))
+		return refuse("tenant", fault.Say("select records by tenant, request, actor or time", "请按租户、请求、操作者或时间选定记录"))
 	}
 	if h.From < 0 || h.To != 0 && h.To <= h.From {
 		return refuse("to", fault.Say("must lie behind from", "须晚于 from"))
@@ -91,10 +91,10 @@ func (l *Log) ReleaseHold(ctx context.Context, tenant, id, by string) (Hold, err
 			return err
 		}
 		if len(rows) == 0 || tenant != "" && rows[0].Tenant != column(tenant) {
-			return fault.New(fault.CodeNotFound, fault.Say("hold", "保留"), id)
+			return fault.New(fault.CodeNotFound, fault.Say("hold", "法律保全"), id)
 		}
 		if out = rows[0]; out.Released != 0 {
-			return fault.New(fault.CodeConflict, fault.Say("the hold was released before", "该保留已解除"))
+			return fault.New(fault.CodeConflict, fault.Say("the hold was released before", "该保全已解除"))
 		}
 		out.Released, out.ReleasedBy = l.now().UnixMicro(), column(by)
 		err = tx.Model(&holdRow{}).Where("id = ?", out.ID).Updates(map[string]any{"released": out.Released, "released_by": out.ReleasedBy}).Error

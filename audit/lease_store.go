@@ -15,10 +15,49 @@ const (
 	maxSkew  = time.Minute // between the clocks of replicas, at most
 )
 
-// takeLease makes holder the sealer, for this transaction and the time after it, or fails with errNotSealer at once: a row that another
-// transaction holds is not waited for. A lease that ends far in the future was taken by a clock that ran ahead and is void: else nobody
-// would seal until the time comes.
-func takeLease(tx *gorm.DB, holder string, now time.Time) error {
+// Lease is a row of audit_lease: of all replicas and commands at most one holds it at a time. Its end is a time of the holder's clock, so a
+// lease keeps work from being done twice; what must not happen twice is also guarded in the transaction that does it.
+type Lease struct {
+	Name  string // of the row, which is there from the migration on
+	For   time.Duration
+	Taken error // what Take returns while somebody else holds it
+}
+
+// Take makes holder the one that holds the lease, or prolongs it. A lease that ends far in the future was taken by a clock that ran ahead and
+// is void: else nobody would get it until the time comes.
+func (l Lease) Take(tx *gorm.DB, holder string, now time.Time) error {
+	res := tx.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = ? AND (holder = ? OR expires < ? OR expires > ?)",
+		holder, now.Add(l.For).UnixMicro(), l.Name, holder, now.UnixMicro(), now.Add(l.For+maxSkew).UnixMicro())
+	if res.Error == nil && res.RowsAffected == 0 {
+		return l.Taken
+	}
+	return res.Error
+}
+
+// Release lets others take the lease at once. It does nothing if holder does not hold it.
+func (l Lease) Release(db *gorm.DB, holder string) error {
+	err := db.Exec("UPDATE audit_lease SET holder = '', expires = 0 WHERE name = ? AND holder = ?", l.Name, holder).Error
+	if err != nil {
+		return fmt.Errorf("release the lease %s: %w", l.Name, err)
+	}
+	return nil
+}
+
+// Held reports whether somebody holds the lease, by the rule of [Lease.Take].
+func (l Lease) Held(db *gorm.DB, now time.Time) (bool, error) {
+	var n int64
+	err := db.Raw("SELECT COUNT(*) FROM audit_lease WHERE name = ? AND holder <> '' AND expires >= ? AND expires <= ?",
+		l.Name, now.UnixMicro(), now.Add(l.For+maxSkew).UnixMicro()).Scan(&n).Error
+	return n > 0, err
+}
+
+func sealLease() Lease { return Lease{Name: "seal", For: leaseFor, Taken: errNotSealer} }
+
+func pruneLease() Lease { return Lease{Name: "prune", For: pruneFor, Taken: errNotPruner} }
+
+// takeSealing makes holder the sealer, for this transaction and the time after it, or fails with errNotSealer at once: a row that another
+// transaction holds is not waited for.
+func takeSealing(tx *gorm.DB, holder string, now time.Time) error {
 	if err := hurry(tx); err != nil {
 		return err
 	}
@@ -31,12 +70,7 @@ func takeLease(tx *gorm.DB, holder string, now time.Time) error {
 			return errNotSealer
 		}
 	}
-	res := tx.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'seal' AND (holder = ? OR expires < ? OR expires > ?)",
-		holder, now.Add(leaseFor).UnixMicro(), holder, now.UnixMicro(), now.Add(leaseFor+maxSkew).UnixMicro())
-	if res.Error == nil && res.RowsAffected == 0 {
-		return errNotSealer
-	}
-	return res.Error
+	return sealLease().Take(tx, holder, now)
 }
 
 // hurry lets the database end this transaction when its replica falls silent in the middle of it: one that is paused, or cut off, would
@@ -53,9 +87,5 @@ func hurry(tx *gorm.DB) error {
 
 // releaseLease lets another replica seal at once.
 func (s *store) releaseLease(ctx context.Context, holder string) error {
-	err := s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = '', expires = 0 WHERE name = 'seal' AND holder = ?", holder).Error
-	if err != nil {
-		return fmt.Errorf("release sealing lease: %w", err)
-	}
-	return nil
+	return sealLease().Release(s.db.WithContext(ctx), holder)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 // partitions makes sure that PostgreSQL has a table for the month of a record before the record comes. It is for one database; its zero value
@@ -22,7 +24,7 @@ func month(at int64) string { return time.UnixMicro(at).UTC().Format("200601") }
 // ensure makes the partitions for these times that are not known to be there. It runs in a transaction of its own: attaching a month waits
 // for nobody who reads or writes, and nobody waits for it for longer than that takes.
 func (p *partitions) ensure(ctx context.Context, db *gorm.DB, times ...int64) error {
-	if db.Name() == "sqlite" {
+	if database.IsSQLite(db) {
 		return nil
 	}
 	p.mu.Lock()
@@ -68,7 +70,7 @@ func inMonths(months []wholeMonth, at int64) bool {
 // wholeMonths finds the partitions of past months that hold nothing but records with positions below until, and keeps others from writing
 // into them for the length of tx.
 func wholeMonths(tx *gorm.DB, until int64) ([]wholeMonth, error) {
-	if tx.Name() == "sqlite" {
+	if database.IsSQLite(tx) {
 		return nil, nil
 	}
 	var tables []string

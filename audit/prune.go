@@ -29,16 +29,16 @@ const (
 
 // Pruning says what was removed, or would be: the records of the positions from First to Until, but for Kept of them.
 type Pruning struct {
-	First   int64  `json:"first_index"`
-	Until   int64  `json:"until_index"` // exclusive
-	Kept    int64  `json:"kept"`        // in the vault
-	Oldest  int64  `json:"oldest"`      // unix microseconds
-	Newest  int64  `json:"newest"`
-	Archive string `json:"archive"` // file name of the evidence bundle; "" before it is written
-	Digest  string `json:"digest"`  // hex SHA-256 of that file
-	Record  string `json:"record"`  // id of the audit record
+	First   int64
+	Until   int64 // exclusive
+	Kept    int64 // in the vault
+	Oldest  int64 // unix microseconds
+	Newest  int64
+	Archive string // file name of the evidence bundle; "" before it is written
+	Digest  string // hex SHA-256 of that file
+	Record  string // id of the audit record
 	// Unseen says how many sealed records were not looked at, since a witness of the configuration has not cosigned them.
-	Unseen int64 `json:"unseen"`
+	Unseen int64
 }
 
 // Least returns the minimum index: records below were pruned, but for those that are kept.
@@ -52,7 +52,11 @@ func (l *Log) Due(ctx context.Context) (Pruning, error) {
 	if err != nil {
 		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 	}
-	p, err := l.store.plan(ctx, l.cfg.Retention, l.now(), t.Size, t.Size)
+	now, err := l.store.earlier(ctx, l.now())
+	if err != nil {
+		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
+	}
+	p, err := l.store.plan(ctx, l.cfg.Retention, now, t.Size, t.Size)
 	if err != nil {
 		return Pruning{}, fmt.Errorf("look for prunable records: %w", err)
 	}
@@ -81,10 +85,13 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 	if r := l.rewritten.Load(); r != nil {
 		return nil, fmt.Errorf("prune audit records: %s", *r)
 	}
-	if err := l.store.takePruning(ctx, l.wal.writer, l.now()); err != nil {
+	db, lease := l.store.db.WithContext(ctx), pruneLease()
+	if err := lease.Take(db, l.wal.writer, l.now()); err != nil {
 		return nil, fmt.Errorf("prune audit records: %w", err)
 	}
-	defer func() { err = errors.Join(err, l.store.releasePruning(context.WithoutCancel(ctx), l.wal.writer)) }()
+	defer func() {
+		err = errors.Join(err, lease.Release(db.WithContext(context.WithoutCancel(ctx)), l.wal.writer))
+	}()
 	if err := l.sweepArchive(); err != nil {
 		return nil, fmt.Errorf("prune audit records: %w", err)
 	}
@@ -99,7 +106,7 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 		l.metrics.pruned.Add(float64(p.Until - p.First - p.Kept))
 		l.log.Info("audit records were pruned", slog.Int64("first", p.First), slog.Int64("until", p.Until), slog.Int64("kept", p.Kept), slog.String("archive", p.Archive))
 		done = append(done, p)
-		if err := l.store.takePruning(ctx, l.wal.writer, l.now()); err != nil { // for another hour
+		if err := lease.Take(db, l.wal.writer, l.now()); err != nil { // for another hour
 			return done, fmt.Errorf("prune audit records: %w", err)
 		}
 	}
@@ -115,7 +122,11 @@ func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
 	if err != nil {
 		return Pruning{}, err
 	}
-	plan, err := l.store.plan(ctx, l.cfg.Retention, l.now(), tree.Size, l.portion)
+	now, err := l.store.earlier(ctx, l.now())
+	if err != nil {
+		return Pruning{}, err
+	}
+	plan, err := l.store.plan(ctx, l.cfg.Retention, now, tree.Size, l.portion)
 	if err != nil || plan.first == plan.until {
 		return Pruning{}, err
 	}
@@ -187,7 +198,11 @@ func (l *Log) recordPruning(ctx context.Context, resource, by string, detail map
 // expireVault removes the records of the vault whose longer time is over.
 func (l *Log) expireVault(ctx context.Context, by string) error {
 	for at := int64(-1); ; {
-		due, last, holds, err := l.overdue(ctx, at, insertBatch)
+		now, err := l.store.earlier(ctx, l.now())
+		if err != nil {
+			return err
+		}
+		due, last, holds, err := l.overdue(ctx, now, at, insertBatch)
 		if err != nil {
 			return err
 		}
@@ -196,7 +211,7 @@ func (l *Log) expireVault(ctx context.Context, by string) error {
 			for _, r := range due {
 				indexes = append(indexes, strconv.FormatInt(r.Idx, 10))
 			}
-			detail := map[string]string{"records": strconv.Itoa(len(due)), "indexes": strings.Join(indexes, " "), "before": strconv.FormatInt(l.now().UnixMicro(), 10)}
+			detail := map[string]string{"records": strconv.Itoa(len(due)), "indexes": strings.Join(indexes, " "), "before": strconv.FormatInt(now.UnixMicro(), 10)}
 			if _, err := l.recordPruning(ctx, vaultResource, by, detail); err != nil {
 				return err
 			}

@@ -187,11 +187,11 @@ func TestPruneForeignArchive(t *testing.T) {
 // Only one prunes at a time, and a hold that comes in between stops a pruning before anything goes.
 func TestPruneHeldMeanwhile(t *testing.T) {
 	g := newGrown(t, dbtest.SQLite(t), 300)
-	must(t, g.l.store.takePruning(t.Context(), "somebody else", time.Now()))
+	must(t, pruneLease().Take(g.db, "somebody else", time.Now()))
 	if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, errNotPruner) {
 		t.Errorf("two prune at once: %v", err)
 	}
-	must(t, g.l.store.releasePruning(t.Context(), "somebody else"))
+	must(t, pruneLease().Release(g.db, "somebody else"))
 	disk := newArchiveDisk()
 	g.l.disk.publish = func(from, to string) error {
 		_, err := g.l.Hold(t.Context(), Hold{Request: "req-11", Reason: "late"})

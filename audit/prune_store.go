@@ -25,8 +25,8 @@ const (
 	pruneStep = 1 << 18
 	// pruneStepSQLite is that of SQLite, where every other writer waits for the transaction.
 	pruneStepSQLite = 1 << 13
-	// pruneLease is for how long a replica that prunes keeps the others from it.
-	pruneLease = time.Hour
+	// pruneFor is for how long a replica that prunes keeps the others from it.
+	pruneFor = time.Hour
 	// idSlack is how far the time in the id of a record and the time it states may lie apart, in microseconds: an outcome states its end.
 	idSlack = int64(time.Minute / time.Microsecond)
 	// pruneBatch is how many positions one statement is about.
@@ -102,6 +102,22 @@ type keeping struct {
 	until  int64
 }
 
+// earlier returns the earlier of now, which a clock of this host says, and the time of the database: records go too early only if both are
+// ahead. SQLite runs on this host.
+func (s *store) earlier(ctx context.Context, now time.Time) (time.Time, error) {
+	if database.IsSQLite(s.db) {
+		return now, nil
+	}
+	var us int64
+	if err := s.db.WithContext(ctx).Raw("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)").Scan(&us).Error; err != nil {
+		return now, fmt.Errorf("ask the database for the time: %w", err)
+	}
+	if there := time.UnixMicro(us); there.Before(now) {
+		return there, nil
+	}
+	return now, nil
+}
+
 // plan finds the longest prefix of at most step records, sealed below size, that is past the shortest time, in whole units.
 func (s *store) plan(ctx context.Context, r Retention, now time.Time, size, step int64) (p prunePlan, err error) {
 	db := s.db.WithContext(ctx)
@@ -127,7 +143,8 @@ func (s *store) plan(ctx context.Context, r Retention, now time.Time, size, step
 			if until, reason, stays := r.keeps(e, p.holds, now); stays {
 				keep = append(keep, keeping{at, reason, until})
 			}
-			oldest, newest = min(oldest, e.Time), max(newest, e.Time)
+			t := min(e.Time, r.base(now)) // what goes is no newer
+			oldest, newest = min(oldest, t), max(newest, t)
 			if at++; at%pruneUnit == 0 {
 				p.until, p.oldest, p.newest = at, oldest, newest
 				p.keep, keep = append(p.keep, keep...), nil
@@ -162,20 +179,6 @@ func sealedEvents(db *gorm.DB, lo, hi int64) ([]Event, error) {
 		return nil, fmt.Errorf("%w: the record at position %d is missing", errRewritten, lo+int64(len(out)))
 	}
 	return out, nil
-}
-
-// takePruning makes holder the one that prunes.
-func (s *store) takePruning(ctx context.Context, holder string, now time.Time) error {
-	res := s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'prune' AND (holder = ? OR expires < ? OR expires > ?)",
-		holder, now.Add(pruneLease).UnixMicro(), holder, now.UnixMicro(), now.Add(pruneLease+maxSkew).UnixMicro())
-	if res.Error == nil && res.RowsAffected == 0 {
-		return errNotPruner
-	}
-	return res.Error
-}
-
-func (s *store) releasePruning(ctx context.Context, holder string) error {
-	return s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = '', expires = 0 WHERE name = 'prune' AND holder = ?", holder).Error
 }
 
 // lockPruning holds off prunings, and changes of holds, until tx ends.

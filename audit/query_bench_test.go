@@ -187,7 +187,7 @@ func (g *generator) templates(t *testing.T) {
 		model TEXT, routed TEXT, version TEXT, policy TEXT, decision TEXT, outcome TEXT, error_code TEXT, status BIGINT)`)
 	g.exec(t, "CREATE TABLE bench_slots (slot BIGINT PRIMARY KEY, k BIGINT)")
 	g.exec(t, "CREATE TABLE bench_terms (tenant TEXT, n BIGINT, id "+blob+", PRIMARY KEY (tenant, n))")
-	kinds, facets := map[string]int{}, map[string]facetRow{}
+	kinds, facets := map[string]int{}, map[string]*facetRow{}
 	var kindRows, slotRows []map[string]any
 	for slot := range benchEpochs * benchSlots {
 		e := g.draw(slot / benchSlots)
@@ -197,7 +197,7 @@ func (g *generator) templates(t *testing.T) {
 		if !ok {
 			k = len(kinds)
 			kinds[string(id)] = k
-			facets[string(id)] = listsOf(e).facet
+			facets[string(id)] = &facetRow{Head: head{ID: id}, Facet: f, Text: f.Text()}
 			kindRows = append(kindRows, map[string]any{
 				"k": k, "facet": id, "stage": f.Stage, "tenant": f.Tenant, "project": f.Project, "actor": f.Actor, "source": e.Source, "action": f.Action,
 				"model": f.Model, "routed": f.Routed, "version": f.Version, "policy": f.Policy, "decision": f.Decision, "outcome": f.Outcome,
@@ -206,12 +206,12 @@ func (g *generator) templates(t *testing.T) {
 		}
 		slotRows = append(slotRows, map[string]any{"slot": slot, "k": k})
 	}
-	terms := map[string]termRow{}
+	terms := map[string]*termRow{}
 	var termRows []map[string]any
 	for tenant := range 50 {
 		for n := range 100 {
 			term := facet.Terms(fmt.Sprintf("tenant-%02d", tenant), "", []string{fmt.Sprintf("handbook/chapter-%d-%d@3#1", tenant, n)})[0]
-			terms[string(term.ID())] = termRow{ID: term.ID(), Tenant: term.Tenant, Text: term.Text, Newest: 1}
+			terms[string(term.ID())] = &termRow{Head: head{ID: term.ID()}, Tenant: term.Tenant, Text: term.Text}
 			termRows = append(termRows, map[string]any{"tenant": term.Tenant, "n": n, "id": term.ID()})
 		}
 	}
@@ -294,9 +294,9 @@ func (g *generator) lists(t *testing.T) {
 	if !g.sqlite {
 		id = "convert_to(encode(facet, 'hex') || source, 'UTF8')"
 	}
-	g.exec(t, "UPDATE audit_facets SET newest = COALESCE((SELECT (MAX(e.time) / 3600000000 + 1) * 3600000000 FROM audit_events AS e WHERE e.facet = audit_facets.id), 0)")
-	g.exec(t, "UPDATE audit_terms SET newest = COALESCE((SELECT (MAX(p.time) / 3600000000 + 1) * 3600000000 FROM audit_postings AS p WHERE p.term = audit_terms.id), 0)")
-	g.exec(t, "INSERT INTO audit_sources (id, source, facet, newest) SELECT "+id+", source, facet, (MAX(time) / 3600000000 + 1) * 3600000000 FROM audit_events WHERE source <> '' GROUP BY source, facet")
+	g.exec(t, "UPDATE audit_facets SET oldest = COALESCE((SELECT (MIN(e.time) / 3600000000 - 1) * 3600000000 FROM audit_events AS e WHERE e.facet = audit_facets.id), 0), newest = COALESCE((SELECT (MAX(e.time) / 3600000000 + 1) * 3600000000 FROM audit_events AS e WHERE e.facet = audit_facets.id), 0)")
+	g.exec(t, "UPDATE audit_terms SET oldest = COALESCE((SELECT (MIN(p.time) / 3600000000 - 1) * 3600000000 FROM audit_postings AS p WHERE p.term = audit_terms.id), 0), newest = COALESCE((SELECT (MAX(p.time) / 3600000000 + 1) * 3600000000 FROM audit_postings AS p WHERE p.term = audit_terms.id), 0)")
+	g.exec(t, "INSERT INTO audit_sources (id, source, facet, oldest, newest) SELECT "+id+", source, facet, (MIN(time) / 3600000000 - 1) * 3600000000, (MAX(time) / 3600000000 + 1) * 3600000000 FROM audit_events WHERE source <> '' GROUP BY source, facet")
 }
 
 // rare stores a few records with values that no other has, all of them old.

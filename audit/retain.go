@@ -123,17 +123,17 @@ func after(at int64, d time.Duration) int64 {
 // Hold keeps records from being pruned, for as long as it is not released. Empty fields select all; From and To are unix microseconds of
 // the records, To is exclusive and 0 is open.
 type Hold struct {
-	ID         string `json:"id"`
-	Tenant     string `json:"tenant"`
-	Request    string `json:"request"`
-	Actor      string `json:"actor"`
-	From       int64  `json:"from"`
-	To         int64  `json:"to"`
-	Reason     string `json:"reason"`
-	Created    int64  `json:"created"`
-	CreatedBy  string `json:"created_by"`
-	Released   int64  `json:"released"` // 0 while it holds
-	ReleasedBy string `json:"released_by"`
+	ID         string
+	Tenant     string
+	Request    string
+	Actor      string
+	From       int64
+	To         int64
+	Reason     string
+	Created    int64
+	CreatedBy  string
+	Released   int64 // 0 while it holds
+	ReleasedBy string
 }
 
 // matches says whether the hold keeps a record.

@@ -103,7 +103,7 @@ func (s *store) unsealed(ctx context.Context) (bool, error) {
 // replica. It returns how many records it sealed and errNotSealer if another replica is at it.
 func (s *store) seal(ctx context.Context, sg checkpoint.Signer, v checkpoint.Verifier, holder string, now time.Time) (n int, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := takeLease(tx, holder, now); err != nil {
+		if err := takeSealing(tx, holder, now); err != nil {
 			return err
 		}
 		n, err = sealIn(tx, sg, v)

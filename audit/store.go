@@ -132,7 +132,7 @@ func arrive(writer string, seq uint64, payload []byte) (arrival, error) {
 		Rollout: column(e.Rollout), Arm: column(e.Arm), Decision: column(e.Decision), Outcome: column(e.Outcome),
 		ErrorCode: column(e.ErrorCode), Status: int64(e.Status), PromptTokens: e.Usage.PromptTokens,
 		CompletionTokens: e.Usage.CompletionTokens, Cost: e.Usage.Cost, FirstToken: e.Latency.FirstToken, Total: e.Latency.Total,
-		Payload: payload, LeafHash: leaf[:], OnBehalfOf: column(e.Actor.OnBehalfOf), Facet: lists.facet.ID,
+		Payload: payload, LeafHash: leaf[:], OnBehalfOf: column(e.Actor.OnBehalfOf), Facet: lists.facet.Head.ID,
 	}
 	return arrival{row: row, event: e, lists: lists}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
@@ -132,11 +133,10 @@ func proven(payload []byte, index int64, note string, tree checkpoint.Tree, key 
 	return string(text), err
 }
 
-// overdue finds records of the vault, behind a position, whose time is over and that nothing holds. It looks at limit of them and returns the
+// overdue finds records of the vault, behind a position, whose time is over by now and that nothing holds. It looks at limit of them and returns the
 // last position it looked at, -1 at the end, and the holds it went by.
-func (l *Log) overdue(ctx context.Context, from int64, limit int) (due []recordRow, last int64, holds []Hold, err error) {
+func (l *Log) overdue(ctx context.Context, now time.Time, from int64, limit int) (due []recordRow, last int64, holds []Hold, err error) {
 	db := l.store.db.WithContext(ctx)
-	now := l.now()
 	if holds, err = activeHolds(db); err != nil {
 		return nil, 0, nil, err
 	}

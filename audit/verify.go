@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -70,7 +71,7 @@ func Verify(ctx context.Context, src VerifySource, progress func(done, total int
 	report := Report{Witnessed: []Witnessed{}, Problems: []Problem{}, Findings: []Problem{}}
 	w := &walk{
 		db: src.DB, v: v, witnesses: src.Witnesses, report: &report, progress: progress, books: src.Books,
-		archive: src.ArchiveDir, pruned: map[string]int64{}, since: math.MinInt64, rooted: map[int64]tlog.Hash{},
+		archive: src.ArchiveDir, pruned: map[string]int64{}, since: math.MinInt64, rooted: map[int64]tlog.Hash{}, now: time.Now,
 		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]logRecord{},
 	}
 	if src.UntilIndex != 0 {

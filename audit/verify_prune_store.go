@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
@@ -97,17 +98,8 @@ func (w *walk) prunings(db *gorm.DB) error {
 		if r.UntilIndex > w.least {
 			break // readPruned has said so, or it came meanwhile
 		}
-		var said []eventRow
-		err := sealedEvent(db).Where("e.id = ?", r.Record).Limit(1).Find(&said).Error
-		if err != nil {
-			return fmt.Errorf("read prunings: %w", err)
-		}
-		vault, err := vaultDigest(db, r.FirstIndex, r.UntilIndex)
-		if err != nil {
+		if err := w.confirmed(db, r); err != nil {
 			return err
-		}
-		if len(said) == 0 || !w.confirms(said[0].Payload, r, vault) {
-			w.problem("pruning", r.Record, r.FirstIndex, fmt.Sprintf("no record confirms that the records from %d to %d were pruned, and how", r.FirstIndex, r.UntilIndex))
 		}
 		kept, err := inVault(db, r.FirstIndex, r.UntilIndex)
 		if err != nil {
@@ -128,15 +120,49 @@ func sealedEvent(db *gorm.DB) *gorm.DB {
 	return db.Table("audit_events AS e").Select("e.id", "e.time", "e.payload").Joins("JOIN audit_leaves AS l ON l.writer = e.writer AND l.seq = e.seq")
 }
 
-// confirms says whether the record of a pruning says what its row and the vault say, with a warrant.
-func (w *walk) confirms(payload []byte, r pruningRow, vault string) bool {
+// confirmed compares what is said about a pruning with its record, and with the time that records stay at least.
+func (w *walk) confirmed(db *gorm.DB, r pruningRow) error {
+	var said []eventRow
+	err := sealedEvent(db).Where("e.id = ?", r.Record).Limit(1).Find(&said).Error
+	if err != nil {
+		return fmt.Errorf("read prunings: %w", err)
+	}
+	vault, err := vaultDigest(db, r.FirstIndex, r.UntilIndex)
+	if err != nil {
+		return err
+	}
+	e, ok := Event{}, false
+	if len(said) > 0 {
+		e, ok = w.confirms(said[0].Payload, r, vault)
+	}
+	if !ok {
+		w.problem("pruning", r.Record, r.FirstIndex, fmt.Sprintf("no record confirms that the records from %d to %d were pruned, and how", r.FirstIndex, r.UntilIndex))
+		return nil
+	}
+	if r.Newest > w.atLatest(e.Time)-leastRecordsDays*day.Microseconds() {
+		w.problem("early", r.Record, r.FirstIndex, fmt.Sprintf("the records from %d to %d, the newest of %s, were pruned at %s, before the %d days that they stay at least: "+
+			"the clock was ahead, or what keeps them was evaded; the archive %s has them", r.FirstIndex, r.UntilIndex, instant(r.Newest), instant(e.Time), leastRecordsDays, r.Archive))
+	}
+	return nil
+}
+
+func instant(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339) }
+
+// atLatest is the latest that something can have happened whose record states a time: that time, or now if it is still to come, since then a
+// clock that ran ahead stated it. Clocks may differ by maxSkew.
+func (w *walk) atLatest(stated int64) int64 {
+	return min(stated, w.now().UnixMicro()) + maxSkew.Microseconds()
+}
+
+// confirms returns the record of a pruning, and whether it says what its row and the vault say, with a warrant.
+func (w *walk) confirms(payload []byte, r pruningRow, vault string) (Event, bool) {
 	e, err := record.Decode(payload)
 	if err != nil || e.Action != ActionPrune || e.Resource != fmt.Sprintf("%d-%d", r.FirstIndex, r.UntilIndex) || !warranted(w.v, e) {
-		return false
+		return e, false
 	}
 	said := maps.Clone(e.Detail)
 	delete(said, warrantKey)
-	return maps.Equal(said, r.detail(vault))
+	return e, maps.Equal(said, r.detail(vault))
 }
 
 // expired returns when each position left the vault, as the records with a warrant say.
@@ -158,7 +184,7 @@ func (w *walk) expired(db *gorm.DB) (map[int64]int64, error) {
 		}
 		for _, s := range strings.Fields(e.Detail["indexes"]) {
 			if idx, err := strconv.ParseInt(s, 10, 64); err == nil {
-				out[idx] = before
+				out[idx] = min(before, w.atLatest(e.Time))
 			}
 		}
 	}

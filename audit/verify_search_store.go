@@ -11,13 +11,13 @@ import (
 )
 
 // searchable collects what the records read since the last comparison are searched by. A list is compared once, and again when a record
-// shows that is not older than the list says.
+// shows that is of a time which the list did not reach.
 type searchable struct {
-	known    map[string]int64 // newest of the lists that were compared, by id
-	facets   map[string]searched[facetRow]
-	sources  map[string]searched[sourceRow]
-	terms    map[string]searched[termRow]
-	postings map[string]searched[postingRow]
+	known    map[string]head // lists that were compared, by id
+	facets   map[string]*searched[facetRow]
+	sources  map[string]*searched[sourceRow]
+	terms    map[string]*searched[termRow]
+	postings map[string]*searched[postingRow]
 }
 
 // searched is a row that should be there, and a record that says so.
@@ -31,71 +31,72 @@ type searched[R any] struct {
 func (w *walk) searchBy(a arrival, index int64) {
 	s := &w.search
 	if s.known == nil {
-		s.known, s.postings = map[string]int64{}, map[string]searched[postingRow]{}
-		s.facets, s.sources, s.terms = map[string]searched[facetRow]{}, map[string]searched[sourceRow]{}, map[string]searched[termRow]{}
+		s.known, s.postings = map[string]head{}, map[string]*searched[postingRow]{}
+		s.facets, s.sources, s.terms = map[string]*searched[facetRow]{}, map[string]*searched[sourceRow]{}, map[string]*searched[termRow]{}
 	}
-	look(s, s.facets, a.lists.facet, a.event.ID, index)
-	if a.lists.source != nil {
-		look(s, s.sources, *a.lists.source, a.event.ID, index)
-	}
-	for _, t := range a.lists.terms {
-		look(s, s.terms, t, a.event.ID, index)
-	}
+	look(s.known, s.facets, a, index, []facetRow{a.lists.facet})
+	look(s.known, s.sources, a, index, a.lists.sources)
+	look(s.known, s.terms, a, index, a.lists.terms)
 	for _, p := range a.lists.postings {
-		s.postings[string(p.Term)+a.event.ID] = searched[postingRow]{p, a.event.ID, index}
+		s.postings[string(p.Term)+a.event.ID] = &searched[postingRow]{p, a.event.ID, index}
 	}
 }
 
-// look notes a list that is to be compared.
-func look[L list](s *searchable, in map[string]searched[L], l L, record string, index int64) {
-	h := l.head()
-	if newest, ok := s.known[string(h.ID)]; ok && newest >= h.Newest {
-		return
-	}
-	if old, ok := in[string(h.ID)]; !ok || old.row.head().Newest < h.Newest {
-		in[string(h.ID)] = searched[L]{l, record, index}
+// look notes lists that are to be compared.
+func look[R any, P pointer[R]](known map[string]head, in map[string]*searched[R], a arrival, index int64, rows []R) {
+	for _, r := range rows {
+		h := P(&r).head()
+		id := string(h.ID)
+		if k, ok := known[id]; ok && k.holds(*h) {
+			continue
+		}
+		if old, ok := in[id]; ok {
+			*P(&old.row).head() = P(&old.row).head().join(*h)
+		} else {
+			in[id] = &searched[R]{r, a.event.ID, index}
+		}
 	}
 }
 
 // compareSearch compares what was noted since the last call with the tables: who removes a row there hides records from searches.
 func (w *walk) compareSearch(db *gorm.DB) error {
 	s := &w.search
-	if err := compareRows(w, db, s.facets, "audit_facets", func(r *facetRow) *int64 { return &r.Newest }); err != nil {
+	if err := compareRows(w, db, s.facets, "audit_facets"); err != nil {
 		return err
 	}
-	if err := compareRows(w, db, s.sources, "audit_sources", func(r *sourceRow) *int64 { return &r.Newest }); err != nil {
+	if err := compareRows(w, db, s.sources, "audit_sources"); err != nil {
 		return err
 	}
-	if err := compareRows(w, db, s.terms, "audit_terms", func(r *termRow) *int64 { return &r.Newest }); err != nil {
+	if err := compareRows(w, db, s.terms, "audit_terms"); err != nil {
 		return err
 	}
 	return w.comparePostings(db)
 }
 
-// compareRows looks for these rows by their ids. What they say must be as it should, but newest, which may be later.
-func compareRows[L list](w *walk, db *gorm.DB, want map[string]searched[L], table string, newest func(*L) *int64) error {
+// compareRows looks for these rows by their ids. What they say must be as it should; their times may reach further.
+func compareRows[R any, P pointer[R]](w *walk, db *gorm.DB, want map[string]*searched[R], table string) error {
 	ids := make([][]byte, 0, len(want))
 	for key := range want {
 		ids = append(ids, []byte(key))
 	}
 	for part := range slices.Chunk(ids, insertBatch) {
-		var rows []L
+		var rows []R
 		if err := db.Where("id IN ?", part).Find(&rows).Error; err != nil {
 			return fmt.Errorf("read %s: %w", table, err)
 		}
 		for _, r := range rows {
-			h := r.head()
-			m, late := want[string(h.ID)], *newest(&r)
-			*newest(&r) = *newest(&m.row)
-			if late >= *newest(&m.row) && reflect.DeepEqual(m.row, r) {
-				w.search.known[string(h.ID)] = late
+			h := P(&r).head()
+			stored, m := *h, want[string(h.ID)]
+			*h = *P(&m.row).head()
+			if stored.holds(*h) && reflect.DeepEqual(m.row, r) {
+				w.search.known[string(h.ID)] = stored
 				delete(want, string(h.ID))
 			}
 		}
 	}
 	for key, m := range want {
 		w.problem("column", m.record, m.index, "what this record is searched by, in "+table+", is missing or differs from the payload")
-		w.search.known[key] = math.MaxInt64 // said once
+		w.search.known[key] = head{Oldest: math.MinInt64, Newest: math.MaxInt64} // said once
 		delete(want, key)
 	}
 	return nil

@@ -10,11 +10,13 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 // VerifySource says what to verify and with which public key. Everything is only read, so a running log can be verified. An empty
@@ -88,6 +90,7 @@ type walk struct {
 	archive string              // directory of the archives, "" unknown
 	partial bool                // only some positions are walked
 	rooted  map[int64]tlog.Hash // roots by size, from the prunings
+	now     func() time.Time
 }
 
 type booked struct {
@@ -217,7 +220,7 @@ var rowMissing = regexp.MustCompile(`^row ([0-9]+) missing from index`)
 // indexes compares the tables with the indexes through which they were just read: SQLite takes a value from an index where it can,
 // so a changed copy in the table would not show. PostgreSQL reads the table.
 func (w *walk) indexes(db *gorm.DB) error {
-	if db.Name() != "sqlite" {
+	if !database.IsSQLite(db) {
 		return nil
 	}
 	for _, table := range []string{"audit_events", "audit_leaves", "audit_hashes", "audit_checkpoints"} {

@@ -53,6 +53,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// Longest is the longest that a request may take, with what is written after it has ended.
+func (c Config) Longest() time.Duration {
+	c = c.withDefaults()
+	return c.Timeout + c.SettleTimeout
+}
+
 func (c Config) withDefaults() Config {
 	set := func(v *int, d int) {
 		if *v == 0 {

@@ -749,3 +749,18 @@ func TestPolicyBoundsWhatEnginesGrant(t *testing.T) {
 		}
 	}
 }
+
+// How long a request may take is what its deadlines add up to, those that the configuration leaves to their defaults included.
+func TestLongest(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[time.Duration]Config{
+		10*time.Minute + 10*time.Second: {},
+		time.Hour + 10*time.Second:      {Timeout: time.Hour},
+		11 * time.Minute:                {SettleTimeout: time.Minute},
+		3 * time.Second:                 {Timeout: time.Second, SettleTimeout: 2 * time.Second},
+	} {
+		if got := c.Longest(); got != want {
+			t.Errorf("%+v: %v, want %v", c, got, want)
+		}
+	}
+}

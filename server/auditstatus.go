@@ -132,7 +132,7 @@ func (e *edge) auditModes(tenant string, whole bool) []adminapi.AuditMode {
 
 // state says in short how the reconciliation stands, of a tenant or of all.
 func (r *reconciler) state(ctx context.Context, tenant string, out *adminapi.ReconciliationState) error {
-	running, err := r.store.busy(ctx, r.now())
+	running, err := r.running(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func moment(micros int64) *time.Time {
 // view says how the reconciliation stands, with at most limit+1 findings.
 func (r *reconciler) view(ctx context.Context, all bool, offset, limit int) (adminapi.Reconciliation, error) {
 	out := adminapi.Reconciliation{AsOf: r.now().UTC(), Items: []adminapi.ReconciliationFinding{}}
-	running, err := r.store.busy(ctx, r.now())
+	running, err := r.running(ctx)
 	if err != nil {
 		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
@@ -173,6 +173,13 @@ func (r *reconciler) view(ctx context.Context, all bool, offset, limit int) (adm
 	}
 	if out.Open, err = r.store.counts(ctx, ""); err != nil {
 		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	currency, err := r.store.currency(ctx)
+	if err != nil {
+		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
+	if currency != "" {
+		out.Currency = &currency
 	}
 	rows, err := r.store.newest(ctx, all, offset, limit+1)
 	if err != nil {

@@ -123,13 +123,13 @@ func TestReconciliationOverHTTP(t *testing.T) {
 			change("+ 1")
 			eventually(t, "the finding", func() bool { return view("").Open["sums"] == 1 })
 			r := view("?limit=1")
-			if len(r.Items) != 1 || r.Items[0].Kind != "sums" || r.Items[0].Tenant != "demo" || r.Items[0].Detail["books_requests"] != r.Items[0].Detail["records_requests"] || r.Next != nil {
+			if len(r.Items) != 1 || r.Items[0].Kind != "sums" || r.Items[0].Tenant != "demo" || r.Items[0].Detail["books_requests"] != r.Items[0].Detail["records_requests"] || r.Next != nil || r.Currency == nil || *r.Currency != "CNY" {
 				t.Errorf("%+v", r)
 			}
 			eventually(t, "the metric", func() bool {
 				return strings.Contains(string(in.send(http.MethodGet, "/metrics", "", nil).body), `sluice_audit_findings{kind="sums"} 1`)
 			})
-			if found, err := server.Reconcile(t.Context(), in.cfg, 10, slog.New(slog.DiscardHandler)); err != nil || found.Open["sums"] != 1 || len(found.Items) != 1 {
+			if found, err := server.Reconcile(t.Context(), in.cfg, 10, slog.New(slog.DiscardHandler)); err != nil || found.Open["sums"] != 1 || len(found.Items) != 1 || found.Currency == nil {
 				t.Errorf("the command beside the server: %+v, %v", found, err)
 			}
 			change("- 1")

@@ -17,26 +17,45 @@ import (
 	"github.com/sluice-project/sluice/server/config"
 )
 
-// withLog runs a command on the audit log of an installation, running or not, for whoever started it on this machine. The log has a directory
-// of its own, since a server holds that of the installation.
-func withLog(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(l *audit.Log, by audit.Actor) error) (err error) {
+// withLog runs a command on the audit log of an installation, running or not, for whoever started it on this machine.
+func withLog(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(l *audit.Log, by audit.Actor) error) error {
+	return withParts(ctx, cfg, log, func(p *parts) error {
+		if err := p.openCommandLog(nil); err != nil {
+			return err
+		}
+		by := audit.Actor{Kind: "system", ID: "command", Name: "unknown"}
+		if u, err := user.Current(); err == nil {
+			by.Name = u.Username
+		}
+		return do(p.audit, by)
+	})
+}
+
+// withParts runs a command on the database of an installation, running or not, and closes what the command opened of it.
+func withParts(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(p *parts) error) (err error) {
 	p := &parts{cfg: cfg, log: log, reg: prometheus.NewRegistry()}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.buildData(ctx); err != nil {
 		return err
 	}
-	own := cfg.Audit
-	own.Dir, own.SpoolDir, own.Mode, own.Modes = filepath.Join(cfg.Audit.Dir, "cli"), "", audit.ModeStrict, nil
-	l, err := audit.Open(own, p.db, p.keys, nil, log, nil)
+	return do(p)
+}
+
+// openCommandLog opens the log for a command: in a directory of its own, since a server holds that of the installation. sink takes what goes
+// with a record; nil for a command that records nothing to be booked.
+func (p *parts) openCommandLog(sink audit.Sink) (err error) {
+	own := p.cfg.Audit
+	own.Dir, own.SpoolDir, own.Mode, own.Modes = filepath.Join(own.Dir, "cli"), "", audit.ModeStrict, nil
+	p.audit, err = audit.Open(own, p.db, p.keys, sink, p.log, nil)
+	if used := (*audit.InUseError)(nil); errors.As(err, &used) {
+		return fmt.Errorf("another sluice command (pid %s) works on the audit log of this installation: wait until it has ended, or end that process / "+
+			"另一条 sluice 命令（进程号 %s）正在操作本安装的审计日志：请等它结束，或结束该进程", used.PID, used.PID)
+	}
 	if err != nil {
 		return err
 	}
-	p.closers = append(p.closers, l.Close)
-	by := audit.Actor{Kind: "system", ID: "command", Name: "unknown"}
-	if u, err := user.Current(); err == nil {
-		by.Name = u.Username
-	}
-	return do(l, by)
+	p.closers = append(p.closers, p.audit.Close)
+	return nil
 }
 
 // recorded does what a command is there for between two records of it, as the management API does: one that it begins, sealed before anything

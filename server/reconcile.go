@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,7 +45,7 @@ const (
 
 	reconcileEvery = time.Hour
 	reconcileTick  = time.Minute
-	reconcileLease = 2 * time.Minute
+	reconcileFor   = 2 * time.Minute
 
 	// settleMargin is what a request may take beyond its own deadlines. An act of the management API has none.
 	settleMargin = 5 * time.Minute
@@ -62,23 +63,15 @@ type reconciler struct {
 	log     *slog.Logger
 	metrics *reconcileMetrics
 	now     func() time.Time
-	wake    chan struct{}
+	asked   atomic.Bool   // for a comparison that has not begun
+	wake    chan struct{} // look whether one is asked for
 }
 
 func newReconciler(p *parts, reg prometheus.Registerer) *reconciler {
-	g := p.cfg.Gateway
-	limit := orDefault(g.Timeout, 10*time.Minute) + orDefault(g.SettleTimeout, 10*time.Second) + settleMargin
 	return &reconciler{
-		store: reconcileStore{p.db}, audit: p.audit, limit: limit, log: p.log.With(slog.String("component", "reconcile")),
+		store: reconcileStore{p.db}, audit: p.audit, limit: p.cfg.Gateway.Longest() + settleMargin, log: p.log.With(slog.String("component", "reconcile")),
 		metrics: newReconcileMetrics(reg), now: time.Now, wake: make(chan struct{}, 1),
 	}
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // Run compares every hour, and when asked to, until ctx ends. In between it notes what this replica has shipped: others wait for that
@@ -86,9 +79,8 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 func (r *reconciler) Run(ctx context.Context) error {
 	tick := time.NewTicker(reconcileTick)
 	defer tick.Stop()
-	asked := false
 	for {
-		err := r.turn(ctx, asked)
+		err := r.turn(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn("reconciliation failed; it is tried again in a minute", slog.String("error", err.Error()))
 		}
@@ -96,23 +88,31 @@ func (r *reconciler) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			asked = false
 		case <-r.wake:
-			asked = true
 		}
 	}
 }
 
-// ask makes the loop compare now. A comparison that runs already is not repeated.
+// ask makes the loop compare now. A comparison that another replica is at is not repeated.
 func (r *reconciler) ask() {
+	r.asked.Store(true)
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
+// running reports whether a replica compares now, or was asked to and has not begun. That it was asked only the replica itself knows: the
+// others report it as soon as it has the lease.
+func (r *reconciler) running(ctx context.Context) (bool, error) {
+	if r.asked.Load() { // looked at first, since it is taken back after the lease is taken
+		return true, nil
+	}
+	return reconcileLease().Held(r.store.db.WithContext(ctx), r.now())
+}
+
 // turn is one turn of the loop.
-func (r *reconciler) turn(ctx context.Context, asked bool) error {
+func (r *reconciler) turn(ctx context.Context) error {
 	if err := r.audit.Drain(ctx); err != nil {
 		return err
 	}
@@ -120,7 +120,8 @@ func (r *reconciler) turn(ctx context.Context, asked bool) error {
 	if err != nil {
 		return fmt.Errorf("read reconciliation: %w", err)
 	}
-	if due := r.now().Sub(time.UnixMicro(last.Started)) >= reconcileEvery; asked || due {
+	since := r.now().Sub(time.UnixMicro(last.Started))
+	if r.asked.Load() || since >= reconcileEvery || since < 0 { // begun in the future: by a clock that ran ahead
 		if _, err := r.reconcile(ctx); err != nil && !errors.Is(err, errNotReconciler) {
 			return err
 		}
@@ -145,14 +146,18 @@ func (r *reconciler) measure(ctx context.Context) error {
 // reconcile compares once. What was found is in the database; it returns how many findings it mended. Errors: errNotReconciler while
 // another replica is at it.
 func (r *reconciler) reconcile(ctx context.Context) (repaired int64, err error) {
-	holder := r.audit.Writer()
-	if err := r.store.keep(r.store.db.WithContext(ctx), holder, r.now()); err != nil {
+	holder, lease := r.audit.Writer(), reconcileLease()
+	err = lease.Take(r.store.db.WithContext(ctx), holder, r.now())
+	if err == nil || errors.Is(err, errNotReconciler) { // it has begun, here or elsewhere
+		r.asked.Store(false)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("reconcile: %w", err)
 	}
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		if rerr := r.store.release(end, holder); rerr != nil {
+		if rerr := lease.Release(r.store.db.WithContext(end), holder); rerr != nil {
 			r.log.Warn("the lease of the reconciliation stays until it expires", slog.String("error", rerr.Error()))
 		}
 	}()
@@ -222,7 +227,7 @@ func (c *comparison) do(ctx context.Context) error {
 
 // keep prolongs the lease; it fails if the run lost it.
 func (c *comparison) keep(ctx context.Context) error {
-	return c.store.keep(c.store.db.WithContext(ctx), c.holder, c.now())
+	return reconcileLease().Take(c.store.db.WithContext(ctx), c.holder, c.now())
 }
 
 // hours lists the hours to compare: those with records at positions nobody has looked at, and the last two days.

@@ -25,26 +25,9 @@ var errNotReconciler = errors.New("another replica reconciles now")
 // reconcileStore is the database side of the reconciliation.
 type reconcileStore struct{ db *gorm.DB }
 
-// keep takes the lease, or prolongs it, and fails with errNotReconciler if another replica has it.
-func (s reconcileStore) keep(tx *gorm.DB, holder string, now time.Time) error {
-	res := tx.Exec("UPDATE audit_lease SET holder = ?, expires = ? WHERE name = 'reconcile' AND (holder = ? OR expires < ? OR expires > ?)",
-		holder, now.Add(reconcileLease).UnixMicro(), holder, now.UnixMicro(), now.Add(2*reconcileLease).UnixMicro()) // no clock of today set one beyond that
-	if res.Error == nil && res.RowsAffected == 0 {
-		return errNotReconciler
-	}
-	return res.Error
-}
-
-// release lets another replica compare at once.
-func (s reconcileStore) release(ctx context.Context, holder string) error {
-	return s.db.WithContext(ctx).Exec("UPDATE audit_lease SET holder = '', expires = 0 WHERE name = 'reconcile' AND holder = ?", holder).Error
-}
-
-// busy reports whether a replica compares now.
-func (s reconcileStore) busy(ctx context.Context, now time.Time) (bool, error) {
-	var n int64
-	err := s.db.WithContext(ctx).Raw("SELECT COUNT(*) FROM audit_lease WHERE name = 'reconcile' AND holder <> '' AND expires >= ?", now.UnixMicro()).Scan(&n).Error
-	return n > 0, err
+// reconcileLease keeps the comparison with one replica, or command.
+func reconcileLease() audit.Lease {
+	return audit.Lease{Name: "reconcile", For: reconcileFor, Taken: errNotReconciler}
 }
 
 // progressRow is how far the comparison got.
@@ -312,7 +295,7 @@ func (s reconcileStore) finish(ctx context.Context, f findingRow, now time.Time,
 
 // claim notes who is about to mend a finding, in tx and only while holding the lease: whoever fell asleep and lost it mends nothing.
 func (s reconcileStore) claim(tx *gorm.DB, f findingRow, holder, writer string, now time.Time) error {
-	if err := s.keep(tx, holder, now); err != nil {
+	if err := reconcileLease().Take(tx, holder, now); err != nil {
 		return err
 	}
 	return tx.Model(&findingRow{}).Where("kind = ? AND item = ?", f.Kind, f.Item).
@@ -335,6 +318,16 @@ func (s reconcileStore) newest(ctx context.Context, all bool, offset, limit int)
 	}
 	err = db.Order("first_seen DESC, kind, item").Offset(offset).Limit(limit).Find(&rows).Error
 	return rows, err
+}
+
+// currency is what the books are kept in, "" before there is a price. A newer price book has another only while there are no amounts.
+func (s reconcileStore) currency(ctx context.Context) (string, error) {
+	var c []string
+	err := s.db.WithContext(ctx).Raw("SELECT currency FROM billing_books ORDER BY version DESC LIMIT 1").Scan(&c).Error
+	if err != nil || len(c) == 0 {
+		return "", err
+	}
+	return c[0], nil
 }
 
 // counts returns how many findings are open, by kind, of one tenant or of all.

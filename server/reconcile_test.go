@@ -384,17 +384,18 @@ func TestReconcileLostItsLease(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		r := newReplica(t, db, t.TempDir())
 		s, now := r.store, time.Now()
-		if err := errors.Join(s.keep(db, "a", now), s.keep(db, "a", now.Add(time.Second))); err != nil {
+		lease := reconcileLease()
+		if err := errors.Join(lease.Take(db, "a", now), lease.Take(db, "a", now.Add(time.Second))); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.keep(db, "b", now.Add(time.Second)); !errors.Is(err, errNotReconciler) {
+		if err := lease.Take(db, "b", now.Add(time.Second)); !errors.Is(err, errNotReconciler) {
 			t.Errorf("two at once: %v", err)
 		}
-		late := now.Add(2 * reconcileLease)
-		if err := s.keep(db, "b", late); err != nil {
+		late := now.Add(2 * reconcileFor)
+		if err := lease.Take(db, "b", late); err != nil {
 			t.Fatal(err)
 		}
-		if busy, err := s.busy(t.Context(), late); !busy || err != nil {
+		if busy, err := lease.Held(db, late); !busy || err != nil {
 			t.Errorf("%v, %v", busy, err)
 		}
 		if err := s.note(t.Context(), findingRow{Kind: findUnfinished, Item: "x", Tenant: "bank", Detail: "{}"}); err != nil {

@@ -49,10 +49,13 @@ func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, log *slog.Logge
 	return out, err
 }
 
-// ReleaseHold ends a hold, after a record of it.
-func ReleaseHold(ctx context.Context, cfg *config.Config, id string, log *slog.Logger) (out audit.Hold, err error) {
+// ReleaseHold ends a hold, after a record of it with the reason, if there is one.
+func ReleaseHold(ctx context.Context, cfg *config.Config, id, reason string, log *slog.Logger) (out audit.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
 		act := audit.Event{Actor: by, Action: "admin.releaseHold", Resource: id}
+		if reason != "" {
+			act.Detail = map[string]string{"reason": reason}
+		}
 		holds, err := l.Holds(ctx, "")
 		if err != nil {
 			return err

@@ -1029,7 +1029,10 @@ type Reason struct {
 
 // Reconciliation defines model for Reconciliation.
 type Reconciliation struct {
-	AsOf       time.Time  `json:"as_of"`
+	AsOf time.Time `json:"as_of"`
+
+	// Currency Of the costs in findings, which are in 10⁻⁹ of it; absent where nothing has a price
+	Currency   *string    `json:"currency,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 
 	// Hours Hours that it compared
@@ -1042,7 +1045,9 @@ type Reconciliation struct {
 
 	// Repaired Findings that it mended
 	Repaired *int64 `json:"repaired,omitempty"`
-	Running  bool   `json:"running"`
+
+	// Running A replica compares now, or the one that answers was asked to and has not begun; another replica says so once it has begun
+	Running bool `json:"running"`
 
 	// StartedAt Of the last complete run
 	StartedAt *time.Time `json:"started_at,omitempty"`
@@ -1070,8 +1075,10 @@ type ReconciliationState struct {
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 
 	// Open Open findings
-	Open    int64 `json:"open"`
-	Running bool  `json:"running"`
+	Open int64 `json:"open"`
+
+	// Running A replica compares now, or the one that answers was asked to and has not begun; another replica says so once it has begun
+	Running bool `json:"running"`
 }
 
 // RetentionState defines model for RetentionState.
@@ -1458,6 +1465,9 @@ type VerificationReport struct {
 	// Findings Worth a look, but no damage
 	Findings *[]VerificationProblem `json:"findings,omitempty"`
 
+	// LeastIndex Records below were pruned into archives, but for those that are kept; reading every record begins there. 0: nothing was pruned
+	LeastIndex int64 `json:"least_index"`
+
 	// More The lists were cut
 	More       *bool                 `json:"more,omitempty"`
 	Ok         bool                  `json:"ok"`
@@ -1782,6 +1792,9 @@ type EraseSubjectJSONRequestBody = NewErasure
 
 // CreateHoldJSONRequestBody defines body for CreateHold for application/json ContentType.
 type CreateHoldJSONRequestBody = NewHold
+
+// ReleaseHoldJSONRequestBody defines body for ReleaseHold for application/json ContentType.
+type ReleaseHoldJSONRequestBody = Reason
 
 // AddLogCosignatureTextRequestBody defines body for AddLogCosignature for text/plain ContentType.
 type AddLogCosignatureTextRequestBody = AddLogCosignatureTextBody

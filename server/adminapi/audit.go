@@ -171,7 +171,7 @@ func reportView(r audit.Report) *VerificationReport {
 	findings := problemViews(r.Findings)
 	return &VerificationReport{
 		Ok: r.OK, Records: r.Records, Sealed: r.Sealed, Unsealed: r.Unsealed, WalRecords: r.WALRecords, CheckpointSize: r.CheckpointSize,
-		Root: r.Root, Witnessed: witnessedViews(r.Witnessed), Problems: problemViews(r.Problems), Findings: &findings, More: &r.More,
+		LeastIndex: r.Least, Root: r.Root, Witnessed: witnessedViews(r.Witnessed), Problems: problemViews(r.Problems), Findings: &findings, More: &r.More,
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *Server) EraseSubject(c *gin.Context) {
 	about(c, subject, nil)
 	by := caller(c)
 	done, err := s.deps.Audit.Erase(c.Request.Context(), tenantOf(c), subject, audit.Actor{Kind: "user", ID: by.ID, Name: by.Name})
-	view := erasureView(done)
+	view := ErasureView(done)
 	view.Keys, view.Contents = &done.Keys, &done.Contents
 	s.reply(c, http.StatusCreated, view, err)
 }
@@ -52,11 +52,12 @@ func (s *Server) ListErasures(c *gin.Context, _ ListErasuresParams) {
 	list, err := s.deps.Audit.Erasures(c.Request.Context(), tenantOf(c))
 	out := ErasureList{Items: []Erasure{}}
 	for _, e := range list {
-		out.Items = append(out.Items, erasureView(e))
+		out.Items = append(out.Items, ErasureView(e))
 	}
 	s.reply(c, http.StatusOK, out, err)
 }
 
-func erasureView(e audit.Erasure) Erasure {
+// ErasureView is an erasure as the API and the command line show it. How much was destroyed only the answer to the erasure itself says.
+func ErasureView(e audit.Erasure) Erasure {
 	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: time.UnixMicro(e.Time).UTC(), Record: e.Record}
 }

@@ -1,6 +1,8 @@
 package adminapi
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -12,10 +14,10 @@ import (
 
 // ListHolds implements GET /audit/holds.
 func (s *Server) ListHolds(c *gin.Context, _ ListHoldsParams) {
-	list, err := s.deps.Audit.Holds(c.Request.Context(), tenantOf(c))
+	list, err := s.deps.Audit.Holds(c.Request.Context(), heldTenant(c))
 	out := HoldList{Items: []Hold{}}
 	for _, h := range list {
-		out.Items = append(out.Items, holdView(h))
+		out.Items = append(out.Items, HoldView(h))
 	}
 	s.reply(c, http.StatusOK, out, err)
 }
@@ -27,11 +29,7 @@ func (s *Server) CreateHold(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	tenant := tenantOf(c)
-	if tenant == access.AllTenants {
-		tenant = ""
-	}
-	h := audit.Hold{Tenant: tenant, Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
+	h := audit.Hold{Tenant: heldTenant(c), Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
 	if in.From != nil {
 		h.From = in.From.UnixMicro()
 	}
@@ -43,16 +41,33 @@ func (s *Server) CreateHold(c *gin.Context) {
 	if err == nil {
 		about(c, h.ID, map[string]string{"reason": clip(in.Reason, maxResource)})
 	}
-	s.reply(c, http.StatusCreated, holdView(h), err)
+	s.reply(c, http.StatusCreated, HoldView(h), err)
 }
 
-// ReleaseHold implements POST /audit/holds/{id}/release.
+// ReleaseHold implements POST /audit/holds/{id}/release. Its body, the reason, may be absent.
 func (s *Server) ReleaseHold(c *gin.Context, id IdPath, _ ReleaseHoldParams) {
-	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), tenantOf(c), id, caller(c).Name)
-	s.reply(c, http.StatusOK, holdView(h), err)
+	in, err := decode[Reason](c)
+	switch {
+	case err == nil:
+		about(c, id, map[string]string{"reason": in.Reason}) // whole: it is kept nowhere else
+	case !errors.Is(err, io.EOF):
+		s.Fail(c, err)
+		return
+	}
+	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), heldTenant(c), id, caller(c).Name)
+	s.reply(c, http.StatusOK, HoldView(h), err)
 }
 
-func holdView(h audit.Hold) Hold {
+// heldTenant is the tenant as holds name it: "" for all.
+func heldTenant(c *gin.Context) string {
+	if tenant := tenantOf(c); tenant != access.AllTenants {
+		return tenant
+	}
+	return ""
+}
+
+// HoldView is a hold as the API and the command line show it.
+func HoldView(h audit.Hold) Hold {
 	moment := func(us int64) *time.Time {
 		if us == 0 {
 			return nil

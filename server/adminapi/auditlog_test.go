@@ -3,6 +3,7 @@ package adminapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -143,4 +144,13 @@ func FuzzTilePath(f *testing.F) {
 			t.Errorf("%q: %+v, %v", path, again, err)
 		}
 	})
+}
+
+// TestReportSaysWhereVerificationBegins: the records below were pruned.
+func TestReportSaysWhereVerificationBegins(t *testing.T) {
+	t.Parallel()
+	b, err := json.Marshal(reportView(audit.Report{OK: true, Least: 768}))
+	if err != nil || !strings.Contains(string(b), `"least_index":768`) {
+		t.Errorf("%s, %v", b, err)
+	}
 }

@@ -13,8 +13,8 @@ const pictures = process.env.SCREENSHOTS;
 if (pictures) mkdirSync(pictures, { recursive: true });
 
 const words = {
-  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: /^(Complete|Cut at the token limit)$/, masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', logState: 'State of the audit log', inOrder: 'All in order', reconciliation: 'Reconciliation', reconcileNow: 'Reconcile now', agree: 'Log and books agree.', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build', request: 'Request', maxTokens: 'Max tokens', total: 'Total', tokens: 'Tokens', register: 'Register version', version: 'Version', startRollout: 'Start rollout', model: 'Model', candidate: 'Candidate version', minRequests: /^Requests per version/, reason: 'Reason', promote: 'Promote', abort: 'Abort', aborted: 'Aborted', baseline: 'Baseline', history: 'History', ended: 'Your session has ended. Sign in again.' },
-  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: /^(已完成|达到 token 上限而截断)$/, masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', logState: '审计日志状态', inOrder: '一切正常', reconciliation: '对账', reconcileNow: '立即对账', agree: '日志与账目一致。', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', home: '概览', account: '的账号', out: '退出登录', build: '构建信息', request: '请求', maxTokens: '最大 token', total: '合计', tokens: 'Token', register: '登记版本', version: '版本', startRollout: '发起灰度', model: '模型', candidate: '候选版本', minRequests: /^评判前/, reason: '理由', promote: '推进', abort: '中止', aborted: '已中止', baseline: '基线', history: '历史', ended: '会话已结束，请重新登录。' },
+  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: /^(Complete|Cut at the token limit)$/, masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', logState: 'State of the audit log', inOrder: 'All in order', reconciliation: 'Reconciliation', reconcileNow: 'Reconcile now', agree: 'Log and books agree.', holds: 'Legal holds', place: 'Place a hold', covers: 'Every record of tenant demo', requestId: 'Request id', release: 'Release hold', releaseThis: 'Release the hold', why: 'Why it is released', noHold: 'No hold is in force.', inForce: 'In force', erasures: 'Erasures', erasePerson: 'Erase a person', person: 'Person', check: 'Check the name', again: /^Type the name again/, erase: 'Erase for good', nothingKept: 'Nothing was kept of this person', back: 'Back', stays: 'Stays', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build', request: 'Request', maxTokens: 'Max tokens', total: 'Total', tokens: 'Tokens', register: 'Register version', version: 'Version', startRollout: 'Start rollout', model: 'Model', candidate: 'Candidate version', minRequests: /^Requests per version/, reason: 'Reason', promote: 'Promote', abort: 'Abort', aborted: 'Aborted', baseline: 'Baseline', history: 'History', ended: 'Your session has ended. Sign in again.' },
+  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: /^(已完成|达到 token 上限而截断)$/, masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', logState: '审计日志状态', inOrder: '一切正常', reconciliation: '对账', reconcileNow: '立即对账', agree: '日志与账目一致。', holds: '法律保全', place: '设立保全', covers: '租户 demo 的全部记录', requestId: '请求 ID', release: '解除保全', releaseThis: '解除保全“', why: '解除理由', noHold: '没有生效中的保全。', inForce: '生效中', erasures: '擦除', erasePerson: '擦除某人', person: '人员', check: '核对名称', again: /^再次输入名称/, erase: '永久擦除', nothingKept: '未留存此人的内容', back: '返回', stays: '保留不变', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', home: '概览', account: '的账号', out: '退出登录', build: '构建信息', request: '请求', maxTokens: '最大 token', total: '合计', tokens: 'Token', register: '登记版本', version: '版本', startRollout: '发起灰度', model: '模型', candidate: '候选版本', minRequests: /^评判前/, reason: '理由', promote: '推进', abort: '中止', aborted: '已中止', baseline: '基线', history: '历史', ended: '会话已结束，请重新登录。' },
 };
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {typeof words.en} Words */
@@ -34,6 +34,19 @@ async function picture(page, name) {
   if (!pictures) return;
   await page.waitForTimeout(400); // animations
   await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
+}
+
+/** A picture for the READMEs: the size and the colours of its neighbours in docs/images. @param {Page} page @param {string} name */
+async function readmePicture(page, name) {
+  if (!pictures) return;
+  const wide = page.viewportSize();
+  const dark = await page.evaluate(() => matchMedia('(prefers-color-scheme: dark)').matches);
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 1360, height: 820 });
+  await page.waitForTimeout(1500); // the colours change slowly
+  await page.screenshot({ path: join(pictures, `${name}.png`) });
+  await page.emulateMedia({ colorScheme: dark ? 'dark' : 'light' });
+  if (wide) await page.setViewportSize(wide);
 }
 
 /** @param {Page} page @param {string} name */
@@ -100,14 +113,68 @@ async function chat(page, w, tag) {
 async function audit(page, w, tag) {
   await open(page, w.audit);
   await heading(page, w.audit);
-  await page.waitForLoadState('networkidle');
-  await picture(page, `${tag}-audit`);
   await logState(page, w, tag);
   await page.getByRole('button', { name: w.verify }).click();
   await page.getByRole('button', { name: w.start }).click();
   await page.getByRole('dialog').getByText(w.verified).waitFor({ timeout: wait }); // the state of the log behind it says so, too
   await picture(page, `${tag}-verify`);
   await page.getByRole('dialog').getByRole('button', { name: w.close, exact: true }).last().click();
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await page.locator('[data-part=verification][data-level=ok]').waitFor();
+  await picture(page, `${tag}-audit`);
+  await readmePicture(page, `${tag}-readme-audit`);
+  await holds(page, w, tag);
+  await erasures(page, w, tag);
+}
+
+/** A hold says what it will cover, is placed with a reason, listed, and released with a reason. @param {Page} page @param {Words} w @param {string} tag */
+async function holds(page, w, tag) {
+  const why = `case ${tag}`;
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: w.holds, exact: true }).click();
+  await dialog.getByRole('status').getByText(w.noHold).waitFor();
+  await dialog.getByRole('button', { name: w.place, exact: true }).click();
+  await page.getByTestId('covers').getByText(w.covers).waitFor();
+  await dialog.getByLabel(w.requestId, { exact: true }).fill('req_held');
+  await page.getByTestId('covers').getByText('req_held').waitFor();
+  await dialog.getByLabel(w.reason, { exact: true }).fill(why);
+  await picture(page, `${tag}-hold-form`);
+  await dialog.getByRole('button', { name: w.place, exact: true }).click();
+  const row = dialog.getByRole('row').filter({ hasText: why });
+  await row.getByText(w.inForce, { exact: true }).waitFor();
+  await row.getByText('req_held').waitFor();
+  await picture(page, `${tag}-holds`);
+  await row.getByRole('button', { name: w.releaseThis }).click();
+  await dialog.getByLabel(w.why, { exact: true }).fill('closed');
+  await dialog.getByRole('button', { name: w.release, exact: true }).click();
+  await dialog.getByRole('status').getByText(w.noHold).waitFor();
+  await dialog.getByRole('switch').click();
+  await row.waitFor();
+  assert.equal(await row.getByRole('button').count(), 0, 'a released hold can be released');
+  await dialog.getByRole('button', { name: w.close, exact: true }).last().click();
+  await dialog.waitFor({ state: 'hidden' });
+}
+
+/** Nobody is erased before the name was checked and typed again; then the erasure is listed. @param {Page} page @param {Words} w @param {string} tag */
+async function erasures(page, w, tag) {
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: w.erasures, exact: true }).click();
+  await dialog.getByRole('button', { name: w.erasePerson, exact: true }).click();
+  await dialog.getByRole('region', { name: w.stays }).waitFor();
+  const erase = dialog.getByRole('button', { name: w.erase, exact: true });
+  await dialog.getByLabel(w.person, { exact: true }).fill(`nobody-${tag}`);
+  await dialog.getByRole('button', { name: w.check, exact: true }).click();
+  await dialog.getByLabel(w.again).fill(`nobody-${tag}x`);
+  assert.ok(await erase.isDisabled(), 'a person can be erased whose name was not typed again');
+  await dialog.getByLabel(w.again).fill(`nobody-${tag}`);
+  await picture(page, `${tag}-erase`);
+  await erase.click();
+  await dialog.getByRole('status').getByText(w.nothingKept).waitFor({ timeout: wait });
+  await dialog.getByRole('button', { name: w.back, exact: true }).click();
+  await dialog.getByRole('region', { name: w.erasures }).getByRole('row').nth(1).waitFor();
+  await picture(page, `${tag}-erasures`);
+  await dialog.getByRole('button', { name: w.close, exact: true }).last().click();
+  await dialog.waitFor({ state: 'hidden' });
 }
 
 /** The state of the log is said in words, at the width of a phone too, and log and books agree. @param {Page} page @param {Words} w @param {string} tag */
@@ -238,6 +305,10 @@ async function asAuditor(url, w, tag) {
     assert.equal(await page.getByRole('button', { name: w.promote, exact: true }).count(), 0, 'an auditor sees Promote');
     assert.equal(await page.getByRole('button', { name: w.abort, exact: true }).count(), 0, 'an auditor sees Abort');
     assert.equal(await page.getByRole('navigation').getByRole('link', { name: w.playground }).count(), 0, 'an auditor sees the playground');
+    await open(page, w.audit);
+    await page.getByRole('button', { name: w.holds, exact: true }).click();
+    await page.getByRole('dialog').getByRole('status').getByText(w.noHold).waitFor();
+    assert.equal(await page.getByRole('button', { name: w.place, exact: true }).count(), 0, 'an auditor may place a hold');
   } finally {
     await context.close();
   }
@@ -313,7 +384,7 @@ try {
   await run('en', 'light');
   await run('zh', 'dark');
   assert.deepEqual(trouble, []);
-  console.log('console: signed in, chatted, followed the receipt, verified, created and revoked a key, started and aborted a rollout in both languages');
+  console.log('console: signed in, chatted, followed the receipt, verified, held and released records, erased a person, created and revoked a key, started and aborted a rollout in both languages');
 } catch (error) {
   failed = true;
   console.error(error);

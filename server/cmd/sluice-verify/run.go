@@ -27,12 +27,12 @@ const usage = `usage: sluice-verify [--key KEY | --key-file FILE] [--witness KEY
 
 Checks an evidence bundle of a Sluice audit log: the signature of the manifest, every file, every record up to the root of the signed
 checkpoint, the order, gaps, the table, and the cosignatures of witnesses. It needs no network and changes nothing.
-校验 Sluice 审计日志的证据包：清单签名、每个文件、每条记录直至已签名检查点的树根、顺序、缺失、表格以及见证人的联署。无需网络，不做任何更改。
+校验 Sluice 审计日志的证据包：清单签名、每个文件、每条记录直至已签名检查点的树根、顺序、缺失、表格以及见证方的联署。无需网络，不做任何更改。
 
   --key KEY        public key of the log (name+hash+base64), from its owner and not from the bundle; several with spaces between
                    日志的公钥，应取自日志所有者而非证据包；可用空格分隔多个
   --key-file FILE  the same in a file / 同上，取自文件
-  --witness KEY    public key of a witness that must have cosigned; may be repeated / 必须已联署的见证人公钥，可重复
+  --witness KEY    public key of a witness that must have cosigned; may be repeated / 必须已联署的见证方公钥，可重复
   --json           print the report as JSON / 以 JSON 输出报告
 
 Without --key the key inside the bundle is used. That shows that the bundle is consistent, and not who made it.

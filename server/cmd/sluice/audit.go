@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -110,7 +108,7 @@ DIR 为不再恢复的副本的审计目录、其备用目录或其副本。其�
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stdout, "adopted %d records\n", n)
+			fmt.Fprintf(a.env.stdout, a.say("adopted %d records\n", "已接管 %d 条记录\n"), n)
 			return nil
 		},
 	}
@@ -128,55 +126,4 @@ func indexRange(cmd *cobra.Command, first, until int64) (int64, int64, error) {
 		return 0, 0, errors.New("--to-index must lie behind --from-index, and neither below 0")
 	}
 	return first, until, nil
-}
-
-// describe puts a problem into one line, without the names it does not have.
-func describe(p audit.Problem) string {
-	text := p.Kind
-	if p.Record != "" {
-		text += ", record " + p.Record
-	}
-	if p.Index >= 0 {
-		text += fmt.Sprintf(", index %d", p.Index)
-	}
-	return text + ": " + p.Cause
-}
-
-func (a *app) printReport(r audit.Report, asJSON bool) error {
-	if asJSON {
-		enc := json.NewEncoder(a.env.stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
-			return err
-		}
-	} else {
-		verdict := "OK: nothing was altered, removed, reordered or cut off"
-		if !r.OK {
-			verdict = fmt.Sprintf("FAILED: problems found: %d", len(r.Problems))
-		}
-		fmt.Fprintf(a.env.stdout, "%s\nrecords %d (sealed %d, waiting %d, in the write-ahead log %d), checkpoint size %d, root %s\n",
-			verdict, r.Records, r.Sealed, r.Unsealed, r.WALRecords, r.CheckpointSize, r.Root)
-		if r.UntilIndex != 0 {
-			fmt.Fprintf(a.env.stdout, "only the records from index %d to %d were checked\n", r.FirstIndex, r.UntilIndex-1)
-		}
-		if r.Least > 0 {
-			fmt.Fprintf(a.env.stdout, "records below index %d were pruned, but for those that are kept; the tree over them was checked by its hashes\n", r.Least)
-		}
-		for _, w := range r.Witnessed {
-			fmt.Fprintf(a.env.stdout, "witness %s: cosigned up to record %d, at %s\n", w.Witness, w.Size, w.Time.Format(time.RFC3339))
-		}
-		for _, p := range r.Problems {
-			fmt.Fprintf(a.env.stdout, "  %s\n", describe(p))
-		}
-		for _, p := range r.Findings {
-			fmt.Fprintf(a.env.stdout, "  note, not a failure: %s\n", describe(p))
-		}
-		if r.More {
-			fmt.Fprintln(a.env.stdout, "  and more of the same")
-		}
-	}
-	if !r.OK {
-		return errFindings
-	}
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/adminapi"
 )
 
 func (a *app) eraseCommand() *cobra.Command {
@@ -75,23 +76,23 @@ the backups, and erase again after a restore.
 }
 
 func (a *app) erased(e audit.Erasure) {
-	fmt.Fprintf(a.env.stdout, "erased: %d keys, %d texts; record %s\n", e.Keys, e.Contents, e.Record)
+	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts; record %s\n", "已擦除：密钥 %d 个，文本 %d 段；记录 %s\n"), e.Keys, e.Contents, e.Record)
 	if e.Keys == 0 {
-		fmt.Fprintln(a.env.stderr, "nothing was kept of this person; is the name right, and the tenant? / 未留存此人的内容，请核对名称与租户")
+		fmt.Fprintln(a.env.stderr, a.say("nothing was kept of this person; is the name right, and the tenant?", "未留存此人的内容，请核对名称与租户"))
 	}
 }
 
 func printErasures(w io.Writer, list []audit.Erasure) error {
 	enc := json.NewEncoder(w)
 	for _, e := range list {
-		if err := enc.Encode(e); err != nil {
+		if err := enc.Encode(adminapi.ErasureView(e)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readErasures reads a list that printErasures wrote. All of it is read before anything is erased.
+// readErasures reads whom the lines of printErasures are about. All of it is read before anything is erased.
 func readErasures(path string) ([]audit.Erasure, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -108,14 +109,14 @@ func parseErasures(b []byte) (list []audit.Erasure, err error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		e, err := strictjson.Decode[audit.Erasure](line)
+		e, err := strictjson.Decode[adminapi.Erasure](line)
 		if err == nil && (e.Tenant == "" || !digest.MatchString(e.Subject)) {
 			err = errors.New("tenant or subject is missing; subject is the digest that --list prints")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the list of erasures: %w", n, err)
 		}
-		list = append(list, e)
+		list = append(list, audit.Erasure{Tenant: e.Tenant, Subject: e.Subject})
 	}
 	return list, nil
 }

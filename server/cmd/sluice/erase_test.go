@@ -19,6 +19,22 @@ func TestEraseWantsOneOfThree(t *testing.T) {
 	}
 }
 
+// The list of erasures is spelled as the API spells them, and read back.
+func TestErasuresListed(t *testing.T) {
+	subject := strings.Repeat("ab", 32)
+	var list bytes.Buffer
+	if err := printErasures(&list, []audit.Erasure{{Tenant: "demo", Subject: subject, Time: 1_767_225_600_000_001, Record: "r"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"record":"r","subject":"` + subject + `","tenant":"demo","time":"2026-01-01T00:00:00.000001Z"}` + "\n"
+	if list.String() != want {
+		t.Errorf("%s, want %s", list.String(), want)
+	}
+	if got, err := parseErasures(list.Bytes()); err != nil || len(got) != 1 || got[0].Tenant != "demo" || got[0].Subject != subject {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func FuzzParseErasures(f *testing.F) {
 	var list bytes.Buffer
 	if err := printErasures(&list, []audit.Erasure{{Tenant: "demo", Subject: strings.Repeat("ab", 32), Time: 1, Record: "r"}, {Tenant: "x", Subject: strings.Repeat("0", 64)}}); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -30,7 +31,7 @@ func (a *app) pruneCommand() *cobra.Command {
 		Long: `What goes is written into audit.retention.archive_dir as an evidence bundle and verified from there before anything is removed; what a longer
 time or a hold keeps stays, with its proof. Each pruning is itself recorded. The server prunes once a day by itself; cut off at any point, a
 pruning loses nothing and goes on the next time.
-待清理的记录先以证据包写入 audit.retention.archive_dir 并从磁盘校验，之后才会移除；保留期更长或被保留的记录连同证明留下。清理行为本身也会记录。
+待清理的记录先以证据包写入 audit.retention.archive_dir 并从磁盘校验，之后才会移除；保留期更长或被保全的记录连同证明留下。清理行为本身也会记录。
 服务器每天自动清理一次；清理随时中断都不会丢失数据，下次继续。`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, log, err := a.site()
@@ -42,16 +43,16 @@ pruning loses nothing and goes on the next time.
 				if err != nil {
 					return err
 				}
-				a.pruned("due / 到期", due)
+				a.pruned(a.say("due", "到期"), due)
 				return nil
 			}
 			done, err := server.Prune(cmd.Context(), cfg, log)
 			for _, p := range done {
-				a.pruned("pruned / 已清理", p)
+				a.pruned(a.say("pruned", "已清理"), p)
 			}
 			if err == nil && len(done) == 0 {
 				due, err := server.Prunable(cmd.Context(), cfg, log)
-				a.pruned("pruned / 已清理", audit.Pruning{Unseen: due.Unseen})
+				a.pruned(a.say("pruned", "已清理"), audit.Pruning{Unseen: due.Unseen})
 				return err
 			}
 			return err
@@ -63,35 +64,39 @@ pruning loses nothing and goes on the next time.
 
 func (a *app) pruned(what string, p audit.Pruning) {
 	if p.Unseen > 0 {
-		fmt.Fprintf(a.env.stderr, "%d records wait for the witnesses (audit.witnesses), which have not cosigned them / 条记录等待见证者联署\n", p.Unseen)
+		fmt.Fprintf(a.env.stderr, a.say("%d records wait for the witnesses (audit.witnesses), which have not cosigned them\n",
+			"%d 条记录等待见证方（audit.witnesses）联署\n"), p.Unseen)
 	}
 	if p.First == p.Until {
-		fmt.Fprintf(a.env.stdout, "%s: nothing / 无\n", what)
+		fmt.Fprintln(a.env.stdout, what+a.say(": nothing", "：无"))
 		return
 	}
-	stamp := func(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339) }
-	fmt.Fprintf(a.env.stdout, "%s: %d records, index %d to %d, of %s to %s; %d stay / 条留下", what, p.Until-p.First-p.Kept, p.First, p.Until-1, stamp(p.Oldest), stamp(p.Newest), p.Kept)
+	fmt.Fprintf(a.env.stdout, what+a.say(": %d records, index %d to %d, of %s to %s; %d stay", "：%d 条记录，序号 %d 至 %d，时间 %s 至 %s；留下 %d 条"),
+		p.Until-p.First-p.Kept, p.First, p.Until-1, stamp(p.Oldest), stamp(p.Newest), p.Kept)
 	if p.Archive != "" {
-		fmt.Fprintf(a.env.stdout, "; archive / 归档 %s, sha256 %s", p.Archive, p.Digest)
+		fmt.Fprintf(a.env.stdout, a.say("; archive %s, sha256 %s", "；归档 %s，sha256 %s"), p.Archive, p.Digest)
 	}
 	fmt.Fprintln(a.env.stdout)
 }
+
+// stamp is a time of the log in UTC.
+func stamp(micros int64) string { return time.UnixMicro(micros).UTC().Format(time.RFC3339) }
 
 func (a *app) holdCommand() *cobra.Command {
 	var h audit.Hold
 	var from, to, release, tenant string
 	var list bool
 	cmd := &cobra.Command{
-		Use: "hold", Short: "Keep audit records from being pruned, for a court or an authority / 依法保留审计记录，使其不被清理", Args: exactly(0),
+		Use: "hold", Short: "Keep audit records from being pruned, for a court or an authority / 依法保全审计记录，使其不被清理", Args: exactly(0),
 		Long: `A hold keeps the records it selects, with their proofs, when others of their time are pruned, until it is released. It blocks nothing else. Holding
 and releasing are recorded.
-被选定的记录及其证明在同期记录清理时留下，直至解除保留；不影响其他记录。保留与解除均会记录。`,
+被选定的记录及其证明在同期记录清理时留下，直至解除保全；不影响其他记录。保全与解除均会记录。`,
 		Example: `  sluice audit hold --tenant demo --from 2026-11-01 --to 2026-12-01 --reason 'case 17/26'
   sluice audit hold --list
   sluice audit hold --release 01930000-0000-7000-8000-000000000000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if list && (release != "" || h.Reason != "") || release != "" && h.Reason != "" {
-				return usageError{errors.New("want --reason with a selection, or --list, or --release")}
+			if list && (release != "" || h.Reason != "") || release != "" && (h.Request != "" || h.Actor != "" || from != "" || to != "") {
+				return usageError{errors.New("want --reason with a selection, or --list, or --release, which takes a --reason too")}
 			}
 			var err error
 			if h.From, err = moment("from", from); err != nil {
@@ -110,7 +115,7 @@ and releasing are recorded.
 			case list:
 				holds, err = server.Holds(cmd.Context(), cfg, tenant, log)
 			case release != "":
-				holds[0], err = server.ReleaseHold(cmd.Context(), cfg, release, log)
+				holds[0], err = server.ReleaseHold(cmd.Context(), cfg, release, h.Reason, log)
 			default:
 				holds[0], err = server.Hold(cmd.Context(), cfg, h, log)
 			}
@@ -119,20 +124,49 @@ and releasing are recorded.
 			}
 			enc := json.NewEncoder(a.env.stdout)
 			for _, h := range holds {
-				if err := enc.Encode(h); err != nil {
+				if err := enc.Encode(adminapi.HoldView(h)); err != nil {
 					return err
 				}
+			}
+			if !list {
+				a.sayHold(holds[0])
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "records of this `TENANT` / 租户")
 	cmd.Flags().StringVar(&h.Request, "request", "", "records of the request with this `ID` / 请求 ID")
-	cmd.Flags().StringVar(&h.Actor, "actor", "", "records of the key or user with this `ID` / 主体 ID")
+	cmd.Flags().StringVar(&h.Actor, "actor", "", "records of the key or user with this `ID` / 操作者 ID")
 	cmd.Flags().StringVar(&from, "from", "", "first `TIME`, as 2026-11-22 or 2026-11-22T08:00:00+08:00 / 起始时间")
 	cmd.Flags().StringVar(&to, "to", "", "`TIME` behind the last / 结束时间（不含）")
-	cmd.Flags().StringVar(&h.Reason, "reason", "", "`WHY` they are held / 保留原因")
+	cmd.Flags().StringVar(&h.Reason, "reason", "", "`WHY` they are held, or released / 保全或解除的理由")
 	cmd.Flags().BoolVar(&list, "list", false, "print the holds as JSON Lines / 以 JSON Lines 输出")
-	cmd.Flags().StringVar(&release, "release", "", "`ID` of the hold to release / 要解除的保留 ID")
+	cmd.Flags().StringVar(&release, "release", "", "`ID` of the hold to release / 要解除的保全 ID")
 	return cmd
+}
+
+// sayHold tells people what a hold that was placed or released now means; programs read stdout.
+func (a *app) sayHold(h audit.Hold) {
+	of := a.say("all tenants", "所有租户")
+	if h.Tenant != "" {
+		of = a.say("tenant ", "租户 ") + h.Tenant
+	}
+	if h.Request != "" {
+		of += a.say(", request ", "，请求 ") + h.Request
+	}
+	if h.Actor != "" {
+		of += a.say(", actor ", "，操作者 ") + h.Actor
+	}
+	if h.From != 0 {
+		of += a.say(", from ", "，自 ") + stamp(h.From)
+	}
+	if h.To != 0 {
+		of += a.say(", before ", "，早于 ") + stamp(h.To)
+	}
+	if h.Released != 0 {
+		fmt.Fprintf(a.env.stderr, a.say("released: what only this hold kept of %s goes at the next pruning\n", "已解除（%s）：仅因此保全而留下的记录将在下次清理时移除\n"), of)
+		return
+	}
+	fmt.Fprintf(a.env.stderr, a.say("held: records of %s stay until the hold is released; what was pruned before is in the archives\n",
+		"已保全（%s）：所选记录在解除之前不会被清理；此前已清理的记录在归档中\n"), of)
 }

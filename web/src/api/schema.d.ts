@@ -456,7 +456,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release a hold */
+        /**
+         * Release a hold
+         * @description What it kept goes at the next pruning, unless something else keeps it. The reason is kept in the audit record of the act.
+         */
         post: operations["releaseHold"];
         delete?: never;
         options?: never;
@@ -540,7 +543,7 @@ export interface paths {
         put?: never;
         /**
          * Reconcile now
-         * @description It runs every hour by itself. While one runs, on whichever replica, no second one is started.
+         * @description It runs every hour by itself. While one runs, on whichever replica, no second one is started. The state, asked of the same replica, says `running` as soon as this is answered.
          */
         post: operations["startReconciliation"];
         delete?: never;
@@ -1637,6 +1640,7 @@ export interface components {
             records: number;
         };
         ReconciliationState: {
+            /** @description A replica compares now, or the one that answers was asked to and has not begun; another replica says so once it has begun */
             running: boolean;
             /**
              * Format: date-time
@@ -1659,6 +1663,7 @@ export interface components {
             problems: number;
         };
         Reconciliation: {
+            /** @description A replica compares now, or the one that answers was asked to and has not begun; another replica says so once it has begun */
             running: boolean;
             /**
              * Format: date-time
@@ -1681,6 +1686,8 @@ export interface components {
             open: {
                 [key: string]: number;
             };
+            /** @description Of the costs in findings, which are in 10⁻⁹ of it; absent where nothing has a price */
+            currency?: string;
             items: components["schemas"]["ReconciliationFinding"][];
             next?: string;
             /** Format: date-time */
@@ -1733,6 +1740,11 @@ export interface components {
             wal_records: number;
             /** Format: int64 */
             checkpoint_size: number;
+            /**
+             * Format: int64
+             * @description Records below were pruned into archives, but for those that are kept; reading every record begins there. 0: nothing was pruned
+             */
+            least_index: number;
             root: string;
             /** @description How far each witness of the configuration has cosigned */
             witnessed: components["schemas"]["Witnessed"][];
@@ -3076,7 +3088,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
         responses: {
             /** @description Released */
             200: {

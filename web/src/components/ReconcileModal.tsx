@@ -29,13 +29,13 @@ export function ReconcileModal({ onClose, onRecord, onRequest }: { onClose: () =
   const status = useAuditStatus(); // its look leaves no record, so it tells when there is something new
   const finished = status.data?.reconciliation.finished_at;
   useEffect(() => void refetch(), [finished, refetch]);
-  const start = useMutation({ mutationFn: () => call(api.POST('/audit/reconciliation')), onSuccess: () => setTimeout(() => void status.refetch(), 1500) });
+  const start = useMutation({ mutationFn: () => call(api.POST('/audit/reconciliation')), onSuccess: () => void status.refetch() });
   const data = found.data;
   const open = Object.values(data?.open ?? {}).reduce((a, b) => a + b, 0);
   const older = data?.next;
 
   const columns: Column<Finding>[] = [
-    { key: 'kind', title: t('reconcile.kind'), render: (f) => <Kind f={f} />, csv: (f) => f.kind },
+    { key: 'kind', title: t('reconcile.kind'), render: (f) => <Kind f={f} currency={data?.currency ?? ''} />, csv: (f) => f.kind },
     { key: 'item', title: t('reconcile.item'), render: (f) => <Item f={f} onRecord={onRecord} onRequest={onRequest} />, csv: (f) => f.item },
     { key: 'tenant', title: t('audit.tenant'), render: (f) => f.tenant, csv: (f) => f.tenant },
     { key: 'since', title: t('reconcile.since'), render: (f) => <Time at={f.first_seen} />, csv: (f) => iso(f.first_seen) },
@@ -114,20 +114,21 @@ export function ReconcileModal({ onClose, onRecord, onRequest }: { onClose: () =
 }
 
 /** What is wrong, what it means, and the figures. */
-function Kind({ f }: { f: Finding }) {
+function Kind({ f, currency }: { f: Finding; currency: string }) {
   const label = useLabel();
   const { t } = useTranslation();
   const [language] = useLanguage();
   const d = f.detail;
   const figure = (name: string) => count(Number(d[name] ?? 0), language);
+  const cost = (name: string) => `${exactNano(Number(d[name] ?? 0))} ${currency}`.trim();
   return (
     <Flex vertical style={{ width: 340, whiteSpace: 'normal' }}>
       <Typography.Text strong>{label('reconciled', f.kind)}</Typography.Text>
       <Typography.Text type="secondary">{label('reconciledNote', f.kind)}</Typography.Text>
       {f.kind === 'sums' && (
         <>
-          <span>{t('reconcile.books', { requests: figure('books_requests'), tokens: figure('books_tokens'), cost: exactNano(Number(d.books_cost ?? 0)) })}</span>
-          <span>{t('reconcile.records', { requests: figure('records_requests'), tokens: figure('records_tokens'), cost: exactNano(Number(d.records_cost ?? 0)) })}</span>
+          <span>{t('reconcile.books', { requests: figure('books_requests'), tokens: figure('books_tokens'), cost: cost('books_cost') })}</span>
+          <span>{t('reconcile.records', { requests: figure('records_requests'), tokens: figure('records_tokens'), cost: cost('records_cost') })}</span>
         </>
       )}
       {d.code && <span>{t('reconcile.code', { code: d.code })}</span>}

@@ -1,7 +1,7 @@
 import { DownloadOutlined } from '@ant-design/icons';
-import { useMutation, useQuery } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Alert, Button, Descriptions, Flex, Modal, Progress, Table, Typography } from 'antd';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
@@ -32,6 +32,11 @@ export function VerifyModal({ onClose, onRecord }: { onClose: () => void; onReco
     staleTime: 0,
   });
   const data = id ? job.data : undefined;
+  const queries = useQueryClient();
+  const ended = data !== undefined && data.status !== 'running';
+  useEffect(() => {
+    if (ended) void queries.invalidateQueries({ queryKey: ['audit-status'] }); // the page behind says how it went
+  }, [ended, queries]);
   return (
     <Modal
       open
@@ -94,6 +99,7 @@ function Report({ report, at, onRecord }: { report: Schema['VerificationReport']
         title={report.ok ? t('verify.ok', { records: count(report.records, language) }) : t('verify.broken', { problems: count(report.problems.length, language) })}
         description={at && <Time at={at} />}
       />
+      {report.least_index > 0 && <Typography.Text>{t('verify.least', { index: count(report.least_index, language) })}</Typography.Text>}
       <Descriptions size="small" column={{ xs: 1, sm: 3 }} items={numbers} />
       {report.witnessed.length === 0 && <Typography.Text type="secondary">{t('verify.noWitness')}</Typography.Text>}
       {report.witnessed.length > 0 && (

@@ -12,6 +12,7 @@ import { useFilters } from '../lib/url';
 import { Login } from '../pages/Login';
 import { DataTable } from './DataTable';
 import { Boundary, Failure } from './Failure';
+import { ReconcileModal } from './ReconcileModal';
 import { VerifyModal } from './VerifyModal';
 
 const json = (status: number, body: unknown) => new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } });
@@ -115,6 +116,39 @@ describe('VerifyModal', () => {
     expect(screen.getByText('Record changed')).toBeTruthy();
     expect(screen.getByText('w.example')).toBeTruthy();
     expect(screen.getByText(/The log is damaged: 1 problems/)).toBeTruthy();
+  });
+});
+
+describe('ReconcileModal', () => {
+  it('shows that it runs as soon as it is asked for, and what was found when it is over', async () => {
+    let open = 0;
+    let finished = '2026-01-01T00:00:00Z';
+    let running = false;
+    const sent: string[] = [];
+    vi.spyOn(session, 'fetch').mockImplementation(async (request) => {
+      const path = new URL(request.url, 'http://localhost').pathname;
+      sent.push(`${request.method} ${path.slice(path.indexOf('/audit'))}`);
+      if (request.method === 'POST') {
+        running = true;
+        return new Response(null, { status: 202 });
+      }
+      if (path.endsWith('/status')) return json(200, { reconciliation: { running, open, finished_at: finished } });
+      return json(200, { running, open: open ? { sums: open } : {}, items: [], started_at: finished, finished_at: finished, hours: 48, repaired: 0, as_of: finished });
+    });
+    render(<ReconcileModal onClose={() => {}} onRecord={() => {}} onRequest={() => {}} />, { wrapper: withQueries });
+    await screen.findByText('Log and books agree.');
+    const button = screen.getByRole('button', { name: /Reconcile now/ });
+    const loading = () => button.classList.contains('ant-btn-loading');
+    expect(loading()).toBe(false);
+    fireEvent.click(button);
+    await waitFor(() => expect(sent.at(-1)).toBe('GET /audit/status'));
+    expect(sent.at(-2)).toBe('POST /audit/reconciliation'); // at once, nothing in between
+    await waitFor(() => expect(loading()).toBe(true));
+    open = 2;
+    finished = '2026-01-01T01:00:00Z';
+    running = false;
+    await screen.findByText(/2 places where log and books/);
+    await waitFor(() => expect(loading()).toBe(false));
   });
 });
 

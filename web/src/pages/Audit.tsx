@@ -1,4 +1,4 @@
-import { FileZipOutlined, SafetyCertificateOutlined } from '@ant-design/icons';
+import { DeleteOutlined, FileZipOutlined, LockOutlined, SafetyCertificateOutlined } from '@ant-design/icons';
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
 import { Button, DatePicker, Flex, Input, Select, Tag, Typography } from 'antd';
 import dayjs from 'dayjs';
@@ -9,6 +9,8 @@ import { api, call, type Schema } from '../api/client';
 import { AuditDrawer } from '../components/AuditDrawer';
 import { AuditStatusPanel } from '../components/AuditStatus';
 import { type Column, DataTable } from '../components/DataTable';
+import { ErasuresModal } from '../components/ErasuresModal';
+import { HoldsModal } from '../components/HoldsModal';
 import { Page, Panel } from '../components/Panel';
 import { ReconcileModal } from '../components/ReconcileModal';
 import { Time } from '../components/Time';
@@ -39,6 +41,7 @@ export default function Audit() {
   const mayVerify = useMay('audit.verify');
   const [verifying, setVerifying] = useState(false);
   const [reconciling, setReconciling] = useState(false);
+  const [looking, setLooking] = useState<'holds' | 'erasures'>(); // on demand only: each look at them is recorded
   const [f, setFilters] = useFilters({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '', class: '', text: '', person: '', cursor: '', event: '' });
   const filter = (change: Partial<typeof f>) => setFilters({ ...change, cursor: '' }); // a cursor belongs to its filters
   const query = {
@@ -131,7 +134,13 @@ export default function Audit() {
       title={t('nav.audit')}
       note={t('audit.note')}
       actions={
-        <Flex gap={8}>
+        <Flex gap={8} wrap>
+          <Button icon={<LockOutlined aria-hidden />} title={t('holds.note')} onClick={() => setLooking('holds')}>
+            {t('holds.title')}
+          </Button>
+          <Button icon={<DeleteOutlined aria-hidden />} title={t('erasures.note')} onClick={() => setLooking('erasures')}>
+            {t('erasures.title')}
+          </Button>
           <Button icon={<FileZipOutlined aria-hidden />} title={t('audit.exportNote')} loading={evidence.isPending} onClick={() => evidence.mutate()}>
             {t('audit.export')}
           </Button>
@@ -208,6 +217,17 @@ export default function Audit() {
           onRequest={(request) => {
             setReconciling(false);
             filter({ request });
+          }}
+        />
+      )}
+      {looking === 'holds' && <HoldsModal onClose={() => setLooking(undefined)} />}
+      {looking === 'erasures' && (
+        <ErasuresModal
+          onClose={() => setLooking(undefined)}
+          onRecord={(event) => setFilters({ event })}
+          onPerson={(digest) => {
+            setLooking(undefined);
+            filter({ person: digest });
           }}
         />
       )}

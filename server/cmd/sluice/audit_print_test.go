@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+// said returns what print writes to stdout and stderr in a language.
+func said(lang string, print func(a *app)) string {
+	var out bytes.Buffer
+	print(&app{env: environment{stdout: &out, stderr: &out, environ: []string{"SLUICE_LANG=" + lang}}})
+	return out.String()
+}
+
+// TestAuditCommandsSpeakBothLanguages: what the audit commands print for people, word by word.
+func TestAuditCommandsSpeakBothLanguages(t *testing.T) {
+	t.Parallel()
+	report := func(a *app) {
+		err := a.printReport(audit.Report{
+			Records: 9, Sealed: 8, Unsealed: 1, WALRecords: 2, CheckpointSize: 8, Root: "ab", Least: 3, FirstIndex: 4, UntilIndex: 8,
+			Witnessed: []audit.Witnessed{{Witness: "w.example", Size: 7, Time: time.Unix(0, 0).UTC()}},
+			Problems:  []audit.Problem{{Kind: "leaf", Record: "r1", Index: 5, Cause: "the payload differs"}, {Kind: "new", Index: -1, Cause: "x"}},
+			Findings:  []audit.Problem{{Kind: "torn", Index: -1, Cause: "cut"}}, More: true,
+		}, false)
+		if !errors.Is(err, errFindings) {
+			t.Error(err)
+		}
+	}
+	sound := func(a *app) {
+		if err := a.printReport(audit.Report{OK: true}, false); err != nil {
+			t.Error(err)
+		}
+	}
+	currency, hours, mended := "CNY", int64(48), int64(1)
+	finding := func(kind, item string, detail map[string]string) adminapi.ReconciliationFinding {
+		return adminapi.ReconciliationFinding{Kind: kind, Item: item, Tenant: "bank", FirstSeen: time.Unix(0, 0).UTC(), Detail: detail}
+	}
+	reconciled := func(a *app) {
+		err := a.printReconciliation(adminapi.Reconciliation{
+			Hours: &hours, Repaired: &mended, Currency: &currency, Open: map[string]int64{"sums": 1, "unbooked": 2},
+			Items: []adminapi.ReconciliationFinding{
+				finding("sums", "h/bank", map[string]string{"books_cost": "1500000001", "records_cost": "0", "books_requests": "2"}),
+				finding("unbooked", "w/7", map[string]string{"code": "invalid_value", "time": "1000000"}),
+			},
+		}, false)
+		if !errors.Is(err, errFindings) {
+			t.Error(err)
+		}
+	}
+	pruning := audit.Pruning{First: 0, Until: 256, Kept: 6, Oldest: 0, Newest: 1_000_000, Archive: "audit-0-256.zip", Digest: "cd", Unseen: 4}
+	hold := audit.Hold{Tenant: "demo", Request: "q", Actor: "k", From: 1_000_000, To: 2_000_000}
+	released := audit.Hold{Released: 1}
+	for name, c := range map[string]struct {
+		print            func(a *app)
+		english, chinese string
+	}{
+		"verify": {report, `FAILED: problems found: 2
+records 9 (sealed 8, waiting 1, in the write-ahead log 2), checkpoint size 8, root ab
+only the records from index 4 to 7 were checked
+records below index 3 were pruned, but for those that are kept; the tree over them was checked by its hashes
+witness w.example: cosigned up to record 7, at 1970-01-01T00:00:00Z
+  leaf, record r1, index 5: the payload differs
+  new: x
+  note, not a failure: torn: cut
+  and more of the same
+`, `未通过：发现问题 2 个
+记录 9 条（已封存 8，待封存 1，预写日志中 2），检查点覆盖 8 条，树根 ab
+仅校验了序号 4 至 7 的记录
+序号 3 之前的记录除应保留者外均已清理；其上的树以哈希校验
+见证方 w.example：已联署至第 7 条记录，时间 1970-01-01T00:00:00Z
+  leaf（记录被改动），记录 r1，序号 5：the payload differs
+  new：x
+  提示，并非失败：torn（未完成的写入）：cut
+  以及更多同类问题
+`},
+		"verify, sound": {sound, `OK: nothing was altered, removed, reordered or cut off
+records 0 (sealed 0, waiting 0, in the write-ahead log 0), checkpoint size 0, root 
+`, `通过：没有记录被更改、删除、调序或截断
+记录 0 条（已封存 0，待封存 0，预写日志中 0），检查点覆盖 0 条，树根 
+`},
+		"reconcile": {reconciled, `compared 48 hours, mended 1, open findings: 3
+  sums, tenant bank, since 1970-01-01T00:00:00Z: the books and the records of "h/bank" do not sum up to the same (books cost 1.500000001 CNY, books requests 2, records cost 0 CNY)
+  unbooked, tenant bank, since 1970-01-01T00:00:00Z: the ledger refuses the usage of record "w/7" (code invalid_value, time 1970-01-01T00:00:01Z)
+  and more of the same
+`, `已比对 48 个小时，修复 1 处，未解决的问题：3
+  sums，租户 bank，始于 1970-01-01T00:00:00Z："h/bank" 的账目与记录合计不一致（账目费用 1.500000001 CNY，账目请求数 2，记录费用 0 CNY）
+  unbooked，租户 bank，始于 1970-01-01T00:00:00Z：账本拒绝记录 "w/7" 的用量（账本答复 invalid_value，时间 1970-01-01T00:00:01Z）
+  以及更多同类问题
+`},
+		"erase": {
+			func(a *app) { a.erased(audit.Erasure{Keys: 2, Contents: 3, Record: "r"}) },
+			"erased: 2 keys, 3 texts; record r\n", "已擦除：密钥 2 个，文本 3 段；记录 r\n",
+		},
+		"erase, nothing kept": {
+			func(a *app) { a.erased(audit.Erasure{Record: "r"}) },
+			"erased: 0 keys, 0 texts; record r\nnothing was kept of this person; is the name right, and the tenant?\n",
+			"已擦除：密钥 0 个，文本 0 段；记录 r\n未留存此人的内容，请核对名称与租户\n",
+		},
+		"prune": {
+			func(a *app) { a.pruned(a.say("pruned", "已清理"), pruning) },
+			"4 records wait for the witnesses (audit.witnesses), which have not cosigned them\n" +
+				"pruned: 250 records, index 0 to 255, of 1970-01-01T00:00:00Z to 1970-01-01T00:00:01Z; 6 stay; archive audit-0-256.zip, sha256 cd\n",
+			"4 条记录等待见证方（audit.witnesses）联署\n" +
+				"已清理：250 条记录，序号 0 至 255，时间 1970-01-01T00:00:00Z 至 1970-01-01T00:00:01Z；留下 6 条；归档 audit-0-256.zip，sha256 cd\n",
+		},
+		"prune, nothing due": {func(a *app) { a.pruned(a.say("due", "到期"), audit.Pruning{}) }, "due: nothing\n", "到期：无\n"},
+		"hold": {
+			func(a *app) { a.sayHold(hold) },
+			"held: records of tenant demo, request q, actor k, from 1970-01-01T00:00:01Z, before 1970-01-01T00:00:02Z stay until the hold is released; " +
+				"what was pruned before is in the archives\n",
+			"已保全（租户 demo，请求 q，操作者 k，自 1970-01-01T00:00:01Z，早于 1970-01-01T00:00:02Z）：所选记录在解除之前不会被清理；此前已清理的记录在归档中\n",
+		},
+		"hold, released": {
+			func(a *app) { a.sayHold(released) },
+			"released: what only this hold kept of all tenants goes at the next pruning\n", "已解除（所有租户）：仅因此保全而留下的记录将在下次清理时移除\n",
+		},
+	} {
+		for lang, want := range map[string]string{"en": c.english, "zh": c.chinese} {
+			if got := said(lang, c.print); got != want {
+				t.Errorf("%s, %s:\n%s\nwant:\n%s", name, lang, got, want)
+			}
+		}
+	}
+}
+
+// TestProblemNamesAreTheConsoles: a kind of problem has one name in Chinese, and every kind has one.
+func TestProblemNamesAreTheConsoles(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "web", "src", "locales", "zh.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zh struct {
+		Label struct{ Problem map[string]string }
+	}
+	if err := json.Unmarshal(b, &zh); err != nil || len(zh.Label.Problem) < 20 {
+		t.Fatalf("%d names, %v", len(zh.Label.Problem), err)
+	}
+	for kind, want := range zh.Label.Problem {
+		if got := problemName(kind); got != want {
+			t.Errorf("%s is %q here and %q in the console", kind, got, want)
+		}
+	}
+}
+
+func TestExactNano(t *testing.T) {
+	t.Parallel()
+	for nano, want := range map[int64]string{
+		0: "0", 1: "0.000000001", -1: "-0.000000001", 1_500_000_000: "1.5", 12_000_000_000: "12", -1_000_000_001: "-1.000000001",
+		math.MaxInt64: "9223372036.854775807", math.MinInt64: "-9223372036.854775808",
+	} {
+		if got := exactNano(nano); got != want {
+			t.Errorf("%d: %s, want %s", nano, got, want)
+		}
+	}
+}
+
+// TestHoldTellsPeopleOnStderr: stdout of the command is for programs.
+func TestHoldTellsPeopleOnStderr(t *testing.T) {
+	t.Parallel()
+	var out, errOut bytes.Buffer
+	a := &app{env: environment{stdout: &out, stderr: &errOut}}
+	a.sayHold(audit.Hold{Tenant: "demo"})
+	if out.Len() != 0 || !strings.HasPrefix(errOut.String(), "held: records of tenant demo stay") {
+		t.Errorf("%q, %q", out.String(), errOut.String())
+	}
+}
