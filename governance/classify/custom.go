@@ -165,7 +165,7 @@ func (d *defined) opens(r rune) bool {
 // lengths bounds what an expression matches, in characters.
 func lengths(re *syntax.Regexp) (low, high int) {
 	const most = 1 << 20
-	switch re.Op {
+	switch re.Op { //nolint:exhaustive // the others match nothing, or between two characters
 	case syntax.OpLiteral:
 		return len(re.Rune), len(re.Rune)
 	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
@@ -201,7 +201,7 @@ func lengths(re *syntax.Regexp) (low, high int) {
 		}
 		return low, high
 	}
-	return 0, 0 // what matches nothing, or between two characters
+	return 0, 0
 }
 
 // machine runs a program over cells, all alternatives at once, from one cell on.

@@ -69,26 +69,3 @@ func score(form float64, why evidence) float64 {
 	}
 	return min(max(math.Round(form*1e6)/1e6, 0), 1) // sums of tenths that are exact on paper
 }
-
-// Reason is a part of a score. Form is the first: what the form alone scores.
-type Reason struct {
-	Name   string
-	Weight float64
-}
-
-// Explanation is a finding, or a candidate that scored too little to be one, with its reasons.
-type Explanation struct {
-	Finding
-	Found   bool
-	Reasons []Reason
-}
-
-func (m match) explain() []Reason {
-	out := []Reason{{"form", m.form}}
-	for n, r := range weights {
-		if m.why&(1<<n) != 0 {
-			out = append(out, Reason{r.name, r.weight})
-		}
-	}
-	return out
-}

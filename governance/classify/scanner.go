@@ -47,9 +47,6 @@ type Scanner struct {
 	until []int // cells up to which the last values of a tenant's classes go
 
 	machine machine
-
-	near  []match // candidates that scored too little; kept only to explain
-	tells bool
 }
 
 // match is a decided finding in cells.
@@ -79,7 +76,7 @@ func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
 func (s *Scanner) Close() []Segment {
 	out := s.advance("", true)
-	*s = Scanner{set: s.set, on: s.on, tells: s.tells, near: s.near}
+	*s = Scanner{set: s.set, on: s.on}
 	return out
 }
 
@@ -276,9 +273,6 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 	if again > 0 {
 		s.again = again
 	}
-	if s.tells {
-		s.near = append(s.near, d.near...)
-	}
 	return d.found, no
 }
 
@@ -286,19 +280,15 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 type decision struct {
 	on    bits
 	found []match
-	near  []match
 	open  bool
 }
 
 func (d *decision) ask(m match, v verdict) {
-	switch {
-	case v == open:
+	if v == open {
 		d.open = true
-	case v == no:
-	case m.score() >= threshold:
+	}
+	if v == yes && m.score() >= threshold {
 		d.found = append(d.found, m)
-	default:
-		d.near = append(d.near, m)
 	}
 }
 

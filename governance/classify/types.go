@@ -198,5 +198,3 @@ func set(of ...kind) bits {
 	}
 	return b
 }
-
-const everyKind = bits(1)<<kinds - 1
