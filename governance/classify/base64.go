@@ -15,22 +15,40 @@ const (
 
 func isBase64(r rune) bool { return isAlnum(r) || r == '+' || r == '/' || r == '-' || r == '_' }
 
-// encoded looks into a run of base64 that begins at cell i, or goes on there: where the decoded text has something, the run is masked from
-// here to the end of the piece. It is looked into one level deep. next is where the run is to be looked into again, 0 if it ends.
-func encoded(w *window, i int, s *Set) (m match, next int, v verdict) {
-	end, v := w.while(i, pieceBase64, isBase64)
+// runBase64 returns where the run of base64 begins that is to be looked into at cell i. Small letters at the beginning of a run are not
+// kept back, or every word of prose would wait for its end; so a run is looked into at its first other character, wherever that is.
+func (w *window) runBase64(i int) (start int, ok bool) {
+	if r := w.at(i); !isBase64(r) || r >= 'a' && r <= 'z' {
+		return 0, false
+	}
+	for start = i; start > 0 && i-start < leastBase64; start-- {
+		left := w.at(start - 1)
+		if !isBase64(left) {
+			break
+		}
+		if left < 'a' || left > 'z' {
+			return 0, false
+		}
+	}
+	return start, true
+}
+
+// encoded looks into a run of base64 that begins at cell start: where the decoded text has something, the run is masked from cell i to the
+// end of the piece. It is looked into one level deep. next is where the run is to be looked into again, 0 if it ends.
+func encoded(w *window, start, i int, s *Set) (m match, next int, v verdict) {
+	end, v := w.while(i, pieceBase64-(i-start), isBase64)
 	if v == open {
 		return m, 0, open
 	}
-	if end-i == pieceBase64 {
-		next = i + stepBase64
+	if end-start == pieceBase64 {
+		next = start + stepBase64
 	}
-	if end-i < leastBase64 {
+	if end-start < leastBase64 {
 		return m, 0, no
 	}
 	inner := *s
 	inner.inner = true
-	for _, f := range inner.Find(decodeBase64(w.ascii(i, end))) {
+	for _, f := range inner.Find(decodeBase64(w.ascii(start, end))) {
 		if k, _ := s.kindOf(f.Class); m.end == 0 || f.Score > m.score() {
 			m = match{kind: k, start: i, end: end, form: f.Score}
 		}

@@ -262,8 +262,12 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 	}
 	s.custom(&d, i)
 	again := 0
-	if !s.set.inner && isBase64(r) && (i == s.again && i > 0 || !isBase64(w.at(i-1))) {
-		m, next, v := encoded(w, i, s.set)
+	start, ok := w.runBase64(i)
+	if i == s.again && i > 0 && isBase64(r) {
+		start, ok = i, true
+	}
+	if ok && !s.set.inner {
+		m, next, v := encoded(w, start, i, s.set)
 		again = next
 		d.ask(m, v)
 	}
