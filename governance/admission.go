@@ -87,13 +87,9 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	return a, nil
 }
 
-// maskText masks one text. Classes that pass, are masked and are blocked are looked for apart: where values of two classes
-// overlap, the milder rule must not decide for both.
+// maskText masks one text.
 func (a *Admission) maskText(text string, d Direction, path string) (string, error) {
-	p := a.force.policy
-	with := func(action mask.Action) *classify.Set {
-		return a.force.detectors.Only(func(c classify.Class) bool { return p.action(c, d) == action })
-	}
+	with := func(action mask.Action) *classify.Set { return a.force.sets[rule{d, action}] }
 	for _, f := range with(mask.ActionPass).Find(text) {
 		a.count(d, f.Class, "passed")
 	}
@@ -266,8 +262,7 @@ func (g *Guard) Preview(_ context.Context, tenant, text string) (masked string, 
 	}
 	done := map[mask.Action]string{mask.ActionMask: "masked", mask.ActionBlock: "blocked", mask.ActionPass: "passed"}
 	for action, name := range done {
-		set := force.detectors.Only(func(c classify.Class) bool { return force.policy.action(c, DirectionRequest) == action })
-		for _, f := range set.Find(text) {
+		for _, f := range force.sets[rule{DirectionRequest, action}].Find(text) {
 			spans = append(spans, Span{string(f.Class), f.Start, f.End, name})
 		}
 	}

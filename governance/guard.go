@@ -75,8 +75,27 @@ type policies struct {
 type inForce struct {
 	policy    *policy
 	detectors *classify.Set
+	sets      map[rule]*classify.Set // of detectors, what is treated in one way
 	ref       PolicyRef
 	broken    error
+}
+
+// rule is an action in a direction.
+type rule struct {
+	direction Direction
+	action    mask.Action
+}
+
+// ruled sorts detectors by what the policy does to what they find. Classes that pass, are masked and are blocked are looked for apart: where
+// values of two classes overlap, the milder rule must not decide for both.
+func (p *policy) ruled(detectors *classify.Set) map[rule]*classify.Set {
+	out := map[rule]*classify.Set{}
+	for _, d := range []Direction{DirectionRequest, DirectionPassage} {
+		for _, a := range []mask.Action{mask.ActionMask, mask.ActionBlock, mask.ActionPass} {
+			out[rule{d, a}] = detectors.Only(func(c classify.Class) bool { return p.action(c, d) == a })
+		}
+	}
+	return out
 }
 
 // PolicyRef names the policy a decision was made under.
@@ -114,15 +133,19 @@ func (g *Guard) Load(ctx context.Context) error {
 	for _, r := range rows {
 		p, err := readCanonical(r.Canonical, r.Digest)
 		var set *classify.Set
+		var sets map[rule]*classify.Set
 		if err == nil {
 			set, err = p.detectors(g.detectors)
+		}
+		if err == nil {
+			sets = p.ruled(set)
 		}
 		if err != nil {
 			// The tenant is refused; falling back to another policy could allow what its own forbids.
 			g.log.Error("a policy cannot be used; its tenant is refused", slog.String("tenant", r.Tenant), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
 		next.tenant[r.Tenant] = inForce{
-			policy: p, detectors: set, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
+			policy: p, detectors: set, sets: sets, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
 		}
 	}
 	g.current.Store(next)

@@ -109,19 +109,11 @@ func isCommon(class string) bool {
 
 // ours finds the classes that both know.
 func ours() eval.Detector {
-	var classes []classify.Class
+	var names []string
 	for _, c := range common() {
-		classes = append(classes, classify.Class(c[0]))
+		names = append(names, c[0])
 	}
-	set := classify.New(classes...)
-	return func(text string) []eval.Found {
-		findings := set.Find(text)
-		out := make([]eval.Found, len(findings))
-		for i, f := range findings {
-			out[i] = eval.Found{Start: f.Start, End: f.End, Class: string(f.Class), Score: f.Score}
-		}
-		return eval.FromBytes(text, out)
-	}
+	return eval.Of(names...)
 }
 
 // compareFindings scores both with the same code, on the values of the classes that both know.

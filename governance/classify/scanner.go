@@ -31,7 +31,6 @@ type Scanner struct {
 	set  *Set
 	w    window
 	norm normaliser
-	on   bits
 	pos  int // first cell not decided yet; an index into w.cells
 
 	buf  string // original text not given back yet
@@ -68,7 +67,7 @@ type run struct {
 }
 
 // Scanner returns a scanner at the beginning of a text.
-func (s *Set) Scanner() *Scanner { return &Scanner{set: s, on: s.on} }
+func (s *Set) Scanner() *Scanner { return &Scanner{set: s} }
 
 // Write takes the next piece of the text and returns what is decided now. Pieces may cut anywhere, also inside a rune.
 func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
@@ -76,7 +75,7 @@ func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
 func (s *Scanner) Close() []Segment {
 	out := s.advance("", true)
-	*s = Scanner{set: s.set, on: s.on}
+	*s = Scanner{set: s.set}
 	return out
 }
 
@@ -251,7 +250,7 @@ func (s *Scanner) forget(from, cut int) {
 func (s *Scanner) at(i int) ([]match, verdict) {
 	w := &s.w
 	r := w.cells[i].r
-	d := decision{on: s.on}
+	d := decision{on: s.set.on}
 	switch {
 	case r < 0x80:
 		d.ascii(w, i, s.block)

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/classify/corpus"
 )
 
@@ -20,21 +21,25 @@ type Found struct {
 // Detector returns the findings of a text, in any order; they may overlap.
 type Detector func(text string) []Found
 
-// FromBytes turns the offsets of findings from bytes of the text into runes. The findings are in order.
-func FromBytes(text string, found []Found) []Found {
-	at, runes := 0, 0
-	to := func(offset int) int {
-		if offset < at {
-			at, runes = 0, 0
+// Of returns the detector of the given classes.
+func Of(names ...string) Detector {
+	classes := make([]classify.Class, len(names))
+	for i, n := range names {
+		classes[i] = classify.Class(n)
+	}
+	set := classify.New(classes...)
+	return func(text string) []Found {
+		found := set.Find(text)
+		out := make([]Found, len(found))
+		at, runes := 0, 0 // findings are in order, in bytes
+		for i, f := range found {
+			runes += utf8.RuneCountInString(text[at:f.Start])
+			size := utf8.RuneCountInString(text[f.Start:f.End])
+			out[i] = Found{Start: runes, End: runes + size, Class: string(f.Class), Score: f.Score}
+			at, runes = f.End, runes+size
 		}
-		runes += utf8.RuneCountInString(text[at:offset])
-		at = offset
-		return runes
+		return out
 	}
-	for i := range found {
-		found[i].Start, found[i].End = to(found[i].Start), to(found[i].End)
-	}
-	return found
 }
 
 // Config says what is measured.

@@ -209,11 +209,19 @@ func TestMistakesOfDetectors(t *testing.T) {
 	}
 }
 
-func TestFromBytes(t *testing.T) {
-	got := FromBytes("a张三b😀", []Found{{Start: 1, End: 7}, {Start: 4, End: 12}, {Start: 0, End: 1}})
-	for i, want := range [][2]int{{1, 3}, {2, 5}, {0, 1}} {
-		if got[i].Start != want[0] || got[i].End != want[1] {
-			t.Errorf("%+v, want %v", got[i], want)
+func TestOffsetsOfDetectorsAreRunes(t *testing.T) {
+	got := Of("cn_mobile", "email")("😀张三 13800138000，邮箱 a@example.com。13900139000")
+	want := []Found{{4, 15, "cn_mobile", 0}, {19, 32, "email", 0}, {33, 44, "cn_mobile", 0}}
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i := range want {
+		if got[i].Score == 0 {
+			t.Errorf("%+v has no score", got[i])
+		}
+		want[i].Score = got[i].Score
+		if got[i] != want[i] {
+			t.Errorf("%+v, want %+v", got[i], want[i])
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/classify/corpus"
 	"github.com/sluice-project/sluice/governance/classify/eval"
 )
@@ -47,7 +46,7 @@ with such files or with frames/SET/*.txt, negatives/SET.txt and lines/SET.txt.
 				}
 			}
 			report, err := eval.Run(cmd.Context(), eval.Config{
-				Set: set, Detector: detector(corpus.DefaultClasses()), Quiet: detector(corpus.QuietClasses()), Progress: a.progress("texts", "篇"),
+				Set: set, Detector: eval.Of(corpus.DefaultClasses()...), Quiet: eval.Of(corpus.QuietClasses()...), Progress: a.progress("texts", "篇"),
 			})
 			if err != nil {
 				return interrupted(err)
@@ -107,23 +106,6 @@ func readBaseline(path string) (*eval.Report, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &r, nil
-}
-
-// detector finds the given classes.
-func detector(names []string) eval.Detector {
-	classes := make([]classify.Class, len(names))
-	for i, n := range names {
-		classes[i] = classify.Class(n)
-	}
-	set := classify.New(classes...)
-	return func(text string) []eval.Found {
-		findings := set.Find(text)
-		out := make([]eval.Found, len(findings))
-		for i, f := range findings {
-			out[i] = eval.Found{Start: f.Start, End: f.End, Class: string(f.Class), Score: f.Score}
-		}
-		return eval.FromBytes(text, out)
-	}
 }
 
 // maskingResult is what --json prints: a report, which gates it misses, and what changed.

@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Alert, Button, DatePicker, Flex, Form, Input, Modal, Switch, Tag, Typography } from 'antd';
 import type { Dayjs } from 'dayjs';
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
@@ -152,6 +152,29 @@ function selected(f: Partial<Fields>) {
   return { request: f.request?.trim() || undefined, actor: f.actor?.trim() || undefined, from: f.range?.[0]?.toISOString(), to: f.range?.[1]?.toISOString() };
 }
 
+/** A dialog that does what its title says. */
+function Step({ title, danger, busy, onBack, onDone, children }: { title: string; danger?: boolean; busy: boolean; onBack: () => void; onDone: () => void; children: ReactNode }) {
+  const { t } = useTranslation();
+  return (
+    <Modal
+      open
+      width={680}
+      title={title}
+      onCancel={onBack}
+      footer={
+        <>
+          <Button onClick={onBack}>{t('holds.back')}</Button>
+          <Button danger={danger} type="primary" onClick={onDone} loading={busy}>
+            {title}
+          </Button>
+        </>
+      }
+    >
+      {children}
+    </Modal>
+  );
+}
+
 function PlaceHold({ onBack }: { onBack: () => void }) {
   const { t } = useTranslation();
   const [language] = useLanguage();
@@ -169,20 +192,7 @@ function PlaceHold({ onBack }: { onBack: () => void }) {
     },
   });
   return (
-    <Modal
-      open
-      width={680}
-      title={t('holds.place')}
-      onCancel={onBack}
-      footer={
-        <>
-          <Button onClick={onBack}>{t('holds.back')}</Button>
-          <Button type="primary" onClick={() => form.submit()} loading={place.isPending}>
-            {t('holds.place')}
-          </Button>
-        </>
-      }
-    >
+    <Step title={t('holds.place')} onBack={onBack} onDone={() => form.submit()} busy={place.isPending}>
       <Form form={form} layout="vertical" onFinish={(f) => place.mutate(f)}>
         <Form.Item name="range" label={t('holds.range')} extra={t('holds.rangeHelp')}>
           <DatePicker.RangePicker showTime allowEmpty={[true, true]} style={{ width: '100%' }} />
@@ -205,7 +215,7 @@ function PlaceHold({ onBack }: { onBack: () => void }) {
         {!!least && <Typography.Text type="secondary">{t('holds.least', { index: count(least, language) })}</Typography.Text>}
         {place.error && <Failure error={place.error} reveal />}
       </Flex>
-    </Modal>
+    </Step>
   );
 }
 
@@ -221,20 +231,7 @@ function ReleaseHold({ hold, onBack }: { hold: Hold; onBack: () => void }) {
     },
   });
   return (
-    <Modal
-      open
-      width={680}
-      title={t('holds.release')}
-      onCancel={onBack}
-      footer={
-        <>
-          <Button onClick={onBack}>{t('holds.back')}</Button>
-          <Button danger type="primary" onClick={() => form.submit()} loading={release.isPending}>
-            {t('holds.release')}
-          </Button>
-        </>
-      }
-    >
+    <Step title={t('holds.release')} danger onBack={onBack} onDone={() => form.submit()} busy={release.isPending}>
       <Flex vertical gap={12}>
         <Covers scope={hold} />
         <Typography.Text>
@@ -248,6 +245,6 @@ function ReleaseHold({ hold, onBack }: { hold: Hold; onBack: () => void }) {
         </Form>
         {release.error && <Failure error={release.error} reveal />}
       </Flex>
-    </Modal>
+    </Step>
   );
 }
