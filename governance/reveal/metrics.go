@@ -3,6 +3,8 @@ package reveal
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 type metrics struct {
@@ -29,6 +31,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	for _, s := range []Show{ShowToken, ShowPartial, ShowClear, ShowUnknown} {
 		m.values.WithLabelValues(string(s))
+	}
+	for _, c := range []fault.Code{fault.CodeReauthenticate, fault.CodeApprovalNeeded, fault.CodeRevealLimited} {
+		m.refusals.WithLabelValues(string(c))
 	}
 	return m
 }
