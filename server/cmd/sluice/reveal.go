@@ -206,13 +206,13 @@ func (a *app) approvalsCommand(flags *remoteFlags) *cobra.Command {
 			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "ID\tASKED BY\tPURPOSE\tIN FULL\tSTATE\tEXPIRES")
 			for _, x := range out.Items {
-				clear := 0
+				full := 0
 				for _, n := range x.Shown {
 					if n.Shown == adminapi.RevealCountShownClear {
-						clear += n.Count
+						full += n.Count
 					}
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", x.Id, x.AskedBy, x.Purpose, clear, stateOf(x, time.Now()), x.ExpiresAt.Format(time.RFC3339))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", x.Id, x.AskedBy, x.Purpose, full, stateOf(x, time.Now()), x.ExpiresAt.Format(time.RFC3339))
 			}
 			return w.Flush()
 		},

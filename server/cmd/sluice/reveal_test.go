@@ -64,7 +64,9 @@ reveal:
 	}
 
 	where := []string{"--session", "case-17", "--purpose", "complaint"}
-	show := func(who *site, args ...string) result { return who.run(append(append([]string{"reveal"}, where...), args...)...) }
+	show := func(who *site, args ...string) result {
+		return who.run(append(append([]string{"reveal"}, where...), args...)...)
+	}
 	one := show(officer, tokens[0])
 	one.wants(t, exitOK, "in full 1, in part 0, not shown to you 0, unknown 0")
 	if one.out != tokens[0]+"\tclear\t13800138000\n" {
