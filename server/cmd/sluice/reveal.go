@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -99,7 +100,11 @@ server wants for values in full. Many values need somebody else: sluice approval
 				return err
 			}
 			var out adminapi.RevealAnswer
-			if err := r.call(cmd.Context(), http.MethodPost, "/reveal", in, &out); err != nil {
+			err = r.call(cmd.Context(), http.MethodPost, "/reveal", in, &out)
+			if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeApprovalNeeded) {
+				fmt.Fprintln(a.env.stderr, a.say("On the command line: sluice approval ask, with the same flags.", "命令行：以相同参数运行 sluice approval ask。"))
+			}
+			if err != nil {
 				return err
 			}
 			return a.printRevealed(out)

@@ -77,7 +77,7 @@ reveal:
 	if err := os.WriteFile(file, []byte(seen), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	show(officer, "--file", file).wants(t, exitFailed, "approval_required", "second person")
+	show(officer, "--file", file).wants(t, exitFailed, "approval_required", "second person", "sluice approval ask")
 	officer.stdin = seen
 	asked := officer.run(append([]string{"approval", "ask"}, where...)...)
 	asked.wants(t, exitOK, "sluice approval give")
