@@ -123,6 +123,8 @@ type Admission interface {
 	Findings() []governance.Finding // so far, ordered
 	Masked() bool
 	MaskPassage(text string) (string, error)
+	// Keep stores the values behind new pseudonyms, if the policy lets anybody see them again, before the pseudonyms leave.
+	Keep(ctx context.Context) error
 	Release() Release
 	LabelMode(asked string) string
 	AllowsCollection(name string) bool

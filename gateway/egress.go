@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -63,8 +64,9 @@ func (r *run) egress() *egress {
 	return e
 }
 
-// pass returns the event as it may leave, perhaps empty; last is true for the one that ends the answer.
-func (e *egress) pass(ev engine.Event) (out engine.Event, last bool, err error) {
+// pass returns the event as it may leave, perhaps empty; last is true for the one that ends the answer. Values that the answer brought and
+// that got a pseudonym are stored first, all those of an event at once.
+func (e *egress) pass(ctx context.Context, ev engine.Event) (out engine.Event, last bool, err error) {
 	if ev.Choice < 0 || ev.Choice >= len(e.choices) {
 		return engine.Event{}, false, e.broken(errors.New("the engine sent a choice nobody asked for"))
 	}
@@ -82,6 +84,9 @@ func (e *egress) pass(ev engine.Event) (out engine.Event, last bool, err error) 
 		return engine.Event{}, false, err
 	}
 	if err := e.text(ev, &l); err != nil {
+		return engine.Event{}, false, err
+	}
+	if err := e.r.admission.Keep(ctx); err != nil {
 		return engine.Event{}, false, err
 	}
 	if ev.Finish != engine.FinishNone {

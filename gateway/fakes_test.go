@@ -42,6 +42,8 @@ type world struct {
 	shares    bool   // the policy lets tenants share prefixes
 	calm      bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
+	kept      int    // calls of Keep
+	keepFails int    // which of them fails
 }
 
 func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Plan) *world {
@@ -197,6 +199,15 @@ func (a *fakeAdmission) MaskPassage(s string) (string, error) {
 	return a.mask(s), a.w.fail["mask passage"]
 }
 func (a *fakeAdmission) Release() Release { return &fakeRelease{} }
+
+// Keep fails at the call that the world says: 1 is the one before the record of the admission.
+func (a *fakeAdmission) Keep(context.Context) error {
+	a.w.kept++
+	if a.w.kept == a.w.keepFails {
+		return fault.New(fault.CodeVaultUnavailable)
+	}
+	return nil
+}
 
 func (a *fakeAdmission) Record() string { return a.w.keep }
 

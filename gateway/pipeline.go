@@ -165,7 +165,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 	for ev, err := range r.choice.Engine.Generate(bounded, r.request) {
 		var last bool
 		if err == nil {
-			ev, last, err = out.pass(ev)
+			ev, last, err = out.pass(bounded, ev)
 		}
 		if err != nil {
 			err = r.failed(ctx, bounded, err)
@@ -276,6 +276,9 @@ func (r *run) search(ctx context.Context) (*SearchReply, error) {
 		if err == nil {
 			passages[i].Text, err = r.show(passages[i].Text)
 		}
+	}
+	if err == nil {
+		err = r.admission.Keep(bounded)
 	}
 	if err != nil {
 		err = r.failed(ctx, bounded, err)

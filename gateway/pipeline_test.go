@@ -136,6 +136,7 @@ func TestEveryStepRefuses(t *testing.T) {
 			w.rag.passages = []rag.Passage{{Text: "x"}}
 		}, code: fault.CodeBlockedContent, trail: "outcome/refused", released: 1},
 		{step: "collection", prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "forbidden"} }, code: fault.CodeCollectionNotFound, trail: "outcome/refused"},
+		{step: "keep", prepare: func(w *world, _ *Call) { w.keepFails = 1 }, code: fault.CodeVaultUnavailable, trail: "outcome/refused", released: 1},
 		{step: "audit", prepare: func(w *world, _ *Call) { w.log.failAt = map[audit.Stage]error{audit.StageAdmitted: errBroken} }, code: fault.CodeAuditUnavailable, trail: "outcome/refused", released: 1},
 		{step: "audit of a refusal", err: blocked, prepare: func(w *world, _ *Call) {
 			w.fail["admit"] = blocked
@@ -365,10 +366,10 @@ func TestNothingFollowsTheEndOfAChoice(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := r.run.egress()
-		if _, _, err := out.pass(engine.Event{Text: "a", Finish: engine.FinishStop}); err != nil {
+		if _, _, err := out.pass(t.Context(), engine.Event{Text: "a", Finish: engine.FinishStop}); err != nil {
 			t.Fatal(err)
 		}
-		if ev, _, err := out.pass(late); !fault.Is(err, fault.CodeEngineUnavailable) || ev.Text != "" {
+		if ev, _, err := out.pass(t.Context(), late); !fault.Is(err, fault.CodeEngineUnavailable) || ev.Text != "" {
 			t.Errorf("%+v: %+v, %v", late, ev, err)
 		}
 		r.Close()
@@ -445,6 +446,38 @@ func TestAnswerIsBlocked(t *testing.T) {
 	e := w.log.events[1]
 	if e.Outcome != "refused" || e.Decision != "refuse" || e.Usage.Cost == 0 || !e.Usage.Estimated || w.engine.Aborted() != 1 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestAnswersValuesCannotBeStored: what the answer brought is not stored, so nothing more leaves, and the answer ends with the error.
+func TestAnswersValuesCannotBeStored(t *testing.T) {
+	w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+		return enginetest.Plan{Texts: []string{"one two three"}, Pieces: []int{4}}
+	})
+	w.keepFails = 3 // the first is of the request
+	r, err := w.Chat(t.Context(), call("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	var last error
+	for ev, err := range r.Events() {
+		text.WriteString(ev.Text)
+		last = err
+	}
+	if !fault.Is(last, fault.CodeVaultUnavailable) || text.String() != "one " {
+		t.Errorf("%v after %q", last, text.String())
+	}
+	e := w.log.events[1]
+	if e.Outcome != "refused" || e.ErrorCode != string(fault.CodeVaultUnavailable) || w.engine.Aborted() != 1 {
+		t.Errorf("%+v", e)
+	}
+	w = newWorld(t, nil)
+	w.rag.passages = []rag.Passage{{Collection: "c", DocumentID: "d", Version: "1", Text: "SECRET2 lives here"}}
+	w.keepFails = 2
+	search := &Call{Credential: "good", Permission: access.RAGSearch, RequestID: "s", Action: ActionSearch, Query: "q", RAG: &RAG{Collection: "c"}}
+	if r, err := w.Search(t.Context(), search); r != nil || !fault.Is(err, fault.CodeVaultUnavailable) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

@@ -143,7 +143,7 @@ func (r *run) admit(ctx context.Context) error {
 	original := r.call.prompt()
 	r.promptDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, original)
 	a, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
-		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Action: string(r.call.Action),
+		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Name: r.call.Session, Action: string(r.call.Action),
 		Model: string(r.call.Model), Purpose: r.call.Purpose, Fields: texts.fields,
 	})
 	if a != nil {
@@ -269,8 +269,11 @@ func (r *run) size(ctx context.Context) error {
 	return nil
 }
 
-// admitted is step 9.
+// admitted is step 9. What people may see again is stored before anything says that the request went on.
 func (r *run) admitted(ctx context.Context) error {
+	if err := r.admission.Keep(ctx); err != nil {
+		return err
+	}
 	if r.need == route.Generate || r.call.Action == ActionSearch { // numbers are not labelled
 		r.label = r.p.deps.Labels.Make(r.call.RequestID, r.principal.Tenant)
 	}

@@ -19,6 +19,7 @@ import (
 type Ask struct {
 	Request, Tenant string
 	Session         string // conversation; "" means the request stands alone
+	Name            string // what the caller calls the conversation, by which people may ask for its values; "" if it has no name
 	Action, Model   string
 	Purpose         string // demanded by policies that list purposes
 	Fields          []Field
@@ -43,8 +44,13 @@ type Finding struct {
 type Admission struct {
 	guard   *Guard
 	force   inForce
+	tenant  string
 	channel string
 	vault   *mask.Vault
+	scope   string // of the pseudonyms
+	name    string // of the scope
+
+	keeping sync.Mutex // one call of Keep at a time
 
 	mu     sync.Mutex
 	counts map[Finding]int // Count is zero in the keys
@@ -62,8 +68,12 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 		force.detectors = force.detectors.Know(ask.Known)
 		force.rules = force.policy.ways(force.detectors)
 	}
+	scope, ofSession := scopeOf(force.policy, ask.Session, ask.Request)
 	a := &Admission{
-		guard: g, force: force, channel: channels()[ask.Action], vault: g.vault(force.policy, ask.Tenant, ask.Session, ask.Request), counts: map[Finding]int{},
+		guard: g, force: force, tenant: ask.Tenant, channel: channels()[ask.Action], vault: g.vault(ask.Tenant, scope), scope: scope, counts: map[Finding]int{},
+	}
+	if ofSession {
+		a.name = ask.Name
 	}
 	if ask.Model != "" && !force.policy.allowsModel(ask.Model) { // a search asks no model
 		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
@@ -298,7 +308,8 @@ func (g *Guard) Preview(_ context.Context, look Look) (Seen, error) {
 		list := strings.Join(known, ", ")
 		return Seen{}, fault.New(fault.CodeInvalidValue, "channel", fault.Say("must be one of %s", "须为以下之一：%s", list)).WithParam("channel")
 	}
-	vault := g.vault(force.policy, look.Tenant, "", "")
+	scope, _ := scopeOf(force.policy, "", "")
+	vault := g.vault(look.Tenant, scope)
 	masked, found := vault.Mask(force.along(look.Channel, d), look.Text)
 	out := Seen{Masked: masked, Spans: []Span{}}
 	for _, f := range found {

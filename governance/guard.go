@@ -11,11 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/mask"
+	"github.com/sluice-project/sluice/governance/reveal"
+	"github.com/sluice-project/sluice/governance/vault"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
@@ -27,6 +28,8 @@ const EveryTenant = "*"
 type Config struct {
 	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
 	MaxStale time.Duration `koanf:"max_stale"` // how long to trust policies that cannot be checked; 5m
+	Vault    vault.Config  `koanf:"vault"`     // of values that policies let people see again
+	Reveal   reveal.Config `koanf:"reveal"`    // how much of them one person sees
 }
 
 // WithDefaults fills the zero values.
@@ -49,6 +52,12 @@ func (c Config) Validate() error {
 	if c.MaxStale < 2*c.Poll {
 		return errors.New("max_stale: must be at least twice poll")
 	}
+	if err := c.Vault.Validate(); err != nil {
+		return fmt.Errorf("vault.%w", err)
+	}
+	if err := c.Reveal.Validate(); err != nil {
+		return fmt.Errorf("reveal.%w", err)
+	}
 	return nil
 }
 
@@ -60,6 +69,8 @@ type Guard struct {
 	detectors *classify.Set
 	log       *slog.Logger
 	metrics   *metrics
+	values    *vault.Vault
+	reveals   *reveal.Service
 	now       func() time.Time
 
 	current atomic.Pointer[policies]
@@ -119,10 +130,18 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
 	}
-	return &Guard{
+	g := &Guard{
 		cfg: cfg.WithDefaults(), store: store, keys: keys, detectors: detectors, log: log.With(slog.String("component", "governance")),
 		metrics: newMetrics(reg), now: time.Now,
-	}, nil
+	}
+	var err error
+	if g.values, err = vault.New(cfg.Vault, vault.NewStore(store.db), keys, log, reg); err != nil {
+		return nil, fmt.Errorf("governance: %w", err)
+	}
+	if g.reveals, err = reveal.New(cfg.Reveal, g.values, reveal.NewStore(store.db), g.revealRules, keys, log, reg); err != nil {
+		return nil, fmt.Errorf("governance: %w", err)
+	}
+	return g, nil
 }
 
 // Load reads the policies in force. Call it once before serving.
@@ -296,14 +315,7 @@ func (g *Guard) Models(_ context.Context, tenant string, all []string) []string 
 	return out
 }
 
-// vault returns an empty vault whose pseudonyms last as long as the policy says.
-func (g *Guard) vault(p *policy, tenant, session, request string) *mask.Vault {
-	scope := "session/" + session
-	if session == "" || p.Pseudonyms == pseudonymsPerRequest {
-		scope = "request/" + request
-		if request == "" {
-			scope = "random/" + uuid.NewString()
-		}
-	}
+// vault returns an empty vault for pseudonyms of a scope.
+func (g *Guard) vault(tenant, scope string) *mask.Vault {
 	return mask.NewVault(g.keys.MAC("governance/pseudonym/v1", tenant), scope)
 }

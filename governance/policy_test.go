@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/mask"
+	"github.com/sluice-project/sluice/governance/reveal"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -152,24 +153,24 @@ func TestChannelsGradesAndReveal(t *testing.T) {
 		roles   string
 		purpose string
 		class   classify.Class
-		want    Show
+		want    reveal.Show
 	}{
-		{"compliance", "complaint", classify.ResidentID, ShowClear},
-		{"compliance", "complaint", "ward", ShowClear},
-		{"compliance", "curiosity", classify.ResidentID, ShowToken}, // grade 4 is above the other rule's
-		{"compliance", "curiosity", classify.Mobile, ShowPartial},
-		{"compliance", "", classify.Mobile, ShowToken},
-		{"developer", "complaint", classify.Mobile, ShowPartial},
-		{"developer", "complaint", classify.Email, ShowToken},
-		{"auditor", "complaint", classify.Mobile, ShowToken},
-		{"auditor developer", "x", classify.Mobile, ShowPartial},
-		{"", "complaint", classify.Mobile, ShowToken},
+		{"compliance", "complaint", classify.ResidentID, reveal.ShowClear},
+		{"compliance", "complaint", "ward", reveal.ShowClear},
+		{"compliance", "curiosity", classify.ResidentID, reveal.ShowToken}, // grade 4 is above the other rule's
+		{"compliance", "curiosity", classify.Mobile, reveal.ShowPartial},
+		{"compliance", "", classify.Mobile, reveal.ShowToken},
+		{"developer", "complaint", classify.Mobile, reveal.ShowPartial},
+		{"developer", "complaint", classify.Email, reveal.ShowToken},
+		{"auditor", "complaint", classify.Mobile, reveal.ShowToken},
+		{"auditor developer", "x", classify.Mobile, reveal.ShowPartial},
+		{"", "complaint", classify.Mobile, reveal.ShowToken},
 	} {
 		if got := p.shows(strings.Fields(c.roles), c.purpose, c.class); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
-	if (&policy{}).shows([]string{"compliance"}, "complaint", classify.Mobile) != ShowToken {
+	if (&policy{}).shows([]string{"compliance"}, "complaint", classify.Mobile) != reveal.ShowToken {
 		t.Error("without rules nobody sees anything")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/reveal"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -23,16 +24,6 @@ const (
 	defaultSecond, maxSecond      = 20, 1000
 )
 
-// Show is how much of a value somebody gets to see.
-type Show string
-
-// What is shown, the least first.
-const (
-	ShowToken   Show = "token"   // its pseudonym
-	ShowPartial Show = "partial" // its ends
-	ShowClear   Show = "clear"   // the value
-)
-
 // revealing says who may see values again.
 type revealing struct {
 	KeepSeconds int64        `json:"keep_seconds"` // how long values stay after their last use
@@ -41,11 +32,11 @@ type revealing struct {
 }
 
 type revealRule struct {
-	Roles    []string `json:"roles"`
-	Purposes []string `json:"purposes"` // empty: any that is stated
-	Classes  []string `json:"classes"`  // or "*"
-	Grade    int      `json:"grade"`    // the highest
-	Show     Show     `json:"show"`
+	Roles    []string    `json:"roles"`
+	Purposes []string    `json:"purposes"` // empty: any that is stated
+	Classes  []string    `json:"classes"`  // or "*"
+	Grade    int         `json:"grade"`    // the highest
+	Show     reveal.Show `json:"show"`
 }
 
 // grade returns how sensitive a class is, from 1 to 5. What the policy does not grade is the most sensitive.
@@ -59,17 +50,17 @@ func (p *policy) grade(c classify.Class) int {
 }
 
 // shows returns the most that any rule lets somebody with these roles see of a value, for a purpose. Without a purpose it is nothing.
-func (p *policy) shows(roles []string, purpose string, c classify.Class) Show {
+func (p *policy) shows(roles []string, purpose string, c classify.Class) reveal.Show {
 	if p.Reveal == nil || purpose == "" {
-		return ShowToken
+		return reveal.ShowToken
 	}
-	out := ShowToken
+	out := reveal.ShowToken
 	for _, r := range p.Reveal.Rules {
 		fits := slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(r.Roles, role) }) &&
 			(len(r.Purposes) == 0 || slices.Contains(r.Purposes, purpose)) &&
 			(slices.Contains(r.Classes, anyClass) || slices.Contains(r.Classes, string(c))) && p.grade(c) <= r.Grade
-		if fits && r.Show == ShowClear {
-			return ShowClear
+		if fits && r.Show == reveal.ShowClear {
+			return reveal.ShowClear
 		}
 		if fits {
 			out = r.Show
@@ -175,7 +166,7 @@ func (p *policy) readRevealRules(n *yaml.Node, path string, to *[]revealRule) er
 			{"purposes", false, list(&r.Purposes)},
 			{"classes", true, choices(&r.Classes, append(p.classNames(), anyClass)...)},
 			{"grade", false, number(&r.Grade, 1, highestGrade)},
-			{"show", true, choice((*string)(&r.Show), string(ShowPartial), string(ShowClear))},
+			{"show", true, choice((*string)(&r.Show), string(reveal.ShowPartial), string(reveal.ShowClear))},
 		})
 		if err != nil {
 			return err

@@ -136,6 +136,7 @@ func (p *parts) buildGovernance(ctx context.Context) error {
 	if p.guard, err = governance.New(p.cfg.Governance, governance.NewPolicyStore(p.db), p.keys, classify.New(classify.Classes()...), p.log, p.reg); err != nil {
 		return err
 	}
+	p.closers = append(p.closers, p.guard.Close)
 	if p.labels, err = label.New(p.cfg.Label, p.keys); err != nil {
 		return err
 	}
@@ -279,7 +280,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 // loops lists the background tasks of the built parts.
 func (p *parts) loops() []loop {
 	out := []loop{
-		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.compare.Run}, {"route", p.router.Run},
+		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"vault", p.guard.Sweep}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.compare.Run}, {"route", p.router.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

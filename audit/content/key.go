@@ -4,7 +4,6 @@
 package content
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -68,9 +67,3 @@ func ParseKey(b []byte) (Key, error) {
 
 // Sound reports whether the id of k is that of its owner and time.
 func (k Key) Sound() bool { return k.ID == KeyID(k.Nonce, k.Tenant, k.Subject, k.Created) }
-
-func random(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails
-	return b
-}

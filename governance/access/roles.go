@@ -43,6 +43,8 @@ const (
 	CapacityWrite     Permission = "capacity.write"
 	SystemRead        Permission = "system.read"
 	MaskingPreview    Permission = "masking.preview"
+	MaskingReveal     Permission = "masking.reveal"  // to ask; what is shown is the policy's
+	MaskingApprove    Permission = "masking.approve" // somebody else's reveal
 	PlaygroundUse     Permission = "playground.use"
 )
 
@@ -52,7 +54,7 @@ func Permissions() []Permission {
 		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
 		AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
-		PlaygroundUse,
+		MaskingReveal, MaskingApprove, PlaygroundUse,
 	}
 }
 
@@ -72,17 +74,18 @@ func Roles() []Role {
 		}},
 		{identity.RoleSecurityAdmin, "Security administrator", "安全管理员", []Permission{
 			ModelsRead, RAGRead, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
+			MaskingReveal, MaskingApprove,
 		}},
 		{identity.RoleAuditor, "Auditor", "审计管理员", []Permission{
 			ModelsRead, RAGRead, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead, AuditVerify,
 			AuditWitness, RolloutRead, CapacityRead, SystemRead,
 		}},
 		{identity.RoleCompliance, "Compliance officer", "合规专员", []Permission{
-			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase, AuditHold,
+			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase, AuditHold, MaskingReveal,
 		}},
 		{identity.RoleWitness, "Witness of the audit log", "审计日志见证方", []Permission{AuditWitness}},
 		{identity.RoleDeveloper, "Developer", "开发者", []Permission{
-			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch, RAGRead, RAGWrite, UsageRead, MaskingPreview, PlaygroundUse,
+			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch, RAGRead, RAGWrite, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
 		}},
 		{identity.RoleApplication, "Application", "业务应用", []Permission{
 			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch,

@@ -373,6 +373,38 @@ func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 	})
 }
 
+// A renewed session says when its password was given, and a token of the release before, which did not, is as good as old.
+func TestRenewalDoesNotMoveTheSignIn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		i, c := replica(t, db)
+		if _, err := i.EnsureAdmin(t.Context(), "demo", "admin", password); err != nil {
+			t.Fatal(err)
+		}
+		s, err := i.Login(t.Context(), "admin", password, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := s.Principal.SignedIn
+		for range 3 {
+			p, err := i.Authenticate(t.Context(), AdminPlane, s.Access)
+			if err != nil || began.IsZero() || !p.SignedIn.Equal(began) || !s.Principal.SignedIn.Equal(began) {
+				t.Fatalf("signed in %s, %s, began %s, %v", p.SignedIn, s.Principal.SignedIn, began, err)
+			}
+			c.advance(10 * time.Minute)
+			if err := i.poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = i.Refresh(t.Context(), s.Refresh); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := i.Login(t.Context(), "admin", password, "")
+		if err != nil || again.Principal.SignedIn.Sub(began) < 29*time.Minute {
+			t.Errorf("%s, %v", again.Principal.SignedIn, err)
+		}
+	})
+}
+
 func TestConcurrentRefreshSpendsOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		i, _ := replica(t, db)
@@ -469,7 +501,7 @@ func TestSignInMeetsAPasswordChange(t *testing.T) {
 		wantCode(t, i.store.startSession(t.Context(), row, checked.Epoch, 0), fault.CodeInvalidLogin)
 		_, err = i.Refresh(t.Context(), token)
 		wantCode(t, err, fault.CodeInvalidSession)
-		_, err = i.issue(t.Context(), checked, "f", token, c.now())
+		_, err = i.issue(t.Context(), checked, sessionRow{Family: "f"}, token, c.now())
 		wantCode(t, err, fault.CodeInvalidLogin)
 	})
 }

@@ -3,6 +3,7 @@ package identity
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -56,6 +57,8 @@ type Principal struct {
 	Scopes   []string // permissions the key is narrowed to; empty: all of its role
 	Models   []string // model patterns the key is narrowed to; empty: all the policy allows
 	Session  string   // sign-in the session token belongs to; "" for keys
+
+	SignedIn time.Time // when the password of that sign-in was given, however often it was renewed since; zero for keys
 }
 
 // MayUse reports whether the principal's own allow-list permits a model. The tenant's policy is asked separately.

@@ -30,8 +30,9 @@ type Session struct {
 
 type claims struct {
 	jwt.RegisteredClaims
-	Family string `json:"sid"`
-	Epoch  int64  `json:"ep"`
+	Family   string `json:"sid"`
+	Epoch    int64  `json:"ep"`
+	SignedIn int64  `json:"auth_time"` // when the password was given, unix seconds; a renewal does not move it
 }
 
 // Login checks a password. source is where the caller is, such as its address: failures are counted per user and source.
@@ -64,7 +65,7 @@ func (i *Identity) Login(ctx context.Context, user, password, source string) (Se
 	if err := i.store.startSession(ctx, session, row.Epoch, now.Add(-i.cfg.SessionTTL).UnixMicro()); err != nil {
 		return Session{}, err
 	}
-	return i.issue(ctx, row, session.Family, refresh, now)
+	return i.issue(ctx, row, session, refresh, now)
 }
 
 // LoginWait returns how long Login would make this user and source wait, without counting an attempt: what is refused anyway need
@@ -155,7 +156,7 @@ func (i *Identity) Refresh(ctx context.Context, refresh string) (Session, error)
 	if !found || user.disabled {
 		return Session{}, fault.New(fault.CodeInvalidSession)
 	}
-	return i.sign(user, row.Family, next, now)
+	return i.sign(user, row, next, now)
 }
 
 // Logout ends the sign-in a refresh token belongs to; session tokens of it are refused at once here, within two polls elsewhere.
@@ -186,7 +187,7 @@ func wellFormedRefresh(token string) bool {
 	return len(token) == len(refreshHead)+refreshSize && token[:len(refreshHead)] == refreshHead && isBase62(token[len(refreshHead):])
 }
 
-func (i *Identity) issue(ctx context.Context, row userRow, family, refresh string, now time.Time) (Session, error) {
+func (i *Identity) issue(ctx context.Context, row userRow, started sessionRow, refresh string, now time.Time) (Session, error) {
 	s, err := i.fresh()
 	if err != nil {
 		return Session{}, err
@@ -202,23 +203,23 @@ func (i *Identity) issue(ctx context.Context, row userRow, family, refresh strin
 			return Session{}, fault.New(fault.CodeInvalidLogin)
 		}
 	}
-	return i.sign(user, family, refresh, now)
+	return i.sign(user, started, refresh, now)
 }
 
-func (i *Identity) sign(user userEntry, family, refresh string, now time.Time) (Session, error) {
+func (i *Identity) sign(user userEntry, started sessionRow, refresh string, now time.Time) (Session, error) {
 	expires := now.Add(i.cfg.AccessTTL)
 	access, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: i.cfg.Issuer, Audience: jwt.ClaimStrings{adminAudience}, Subject: user.principal.ID,
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires), ID: uuid.NewString(),
 		},
-		Family: family, Epoch: user.epoch,
+		Family: started.Family, Epoch: user.epoch, SignedIn: time.UnixMicro(started.StartedAt).Unix(),
 	}).SignedString(i.signing)
 	if err != nil {
 		return Session{}, fmt.Errorf("sign session: %w", err)
 	}
 	p := user.principal
-	p.Session = family
+	p.Session, p.SignedIn = started.Family, time.UnixMicro(started.StartedAt).Truncate(time.Second)
 	return Session{Access: access, Refresh: refresh, ExpiresAt: expires, Principal: p}, nil
 }
 
@@ -248,6 +249,9 @@ func (i *Identity) authenticateSession(s *snapshot, token string) (Principal, er
 	}
 	p := user.principal
 	p.Session = c.Family
+	if c.SignedIn > 0 { // tokens of the release before do not say
+		p.SignedIn = time.Unix(c.SignedIn, 0)
+	}
 	return p, nil
 }
 

@@ -4,7 +4,8 @@
 // A pseudonym reads ⟦手机·K7Q2F⟧: the kind of value and a code of fixed width, so no pseudonym is a prefix of another. The code
 // depends on the tenant's key, the session, the class and the value: the same value keeps its pseudonym for the whole
 // conversation, and neither two tenants nor two sessions can be linked by it. The [Vault] that maps codes to values lives in one
-// request only and is never stored; since codes are deterministic, the next turn builds the same ones.
+// request only; since codes are deterministic, the next turn builds the same ones. Where a policy lets people see values again, its entries
+// are stored, encrypted, by package vault; see [Vault.Fresh].
 //
 // A pseudonym that a user typed is data, not a reference: [Vault.Mask] replaces everything that could be read as one by a
 // pseudonym of its own, so that restoring gives back exactly what was typed.
@@ -15,10 +16,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 const (
@@ -69,6 +72,28 @@ type Vault struct {
 	byCode  map[string]entry
 	byValue map[surface]string // pseudonym
 	tags    map[string]bool    // in use
+	fresh   []Entry            // since the last Saved
+}
+
+// Entry is a pseudonym and what it stands for. It goes into the store of values, and nowhere else.
+type Entry struct {
+	Code  string
+	Class classify.Class
+	Text  keyring.Secret
+}
+
+// Fresh returns the pseudonyms given out that nobody has said are stored, in order.
+func (v *Vault) Fresh() []Entry {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return slices.Clone(v.fresh)
+}
+
+// Saved says that the first n of Fresh are stored.
+func (v *Vault) Saved(n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.fresh = v.fresh[n:]
 }
 
 type surface struct {
@@ -124,6 +149,7 @@ func (v *Vault) pseudonym(class classify.Class, tag, value, text string, brought
 	}
 	p := string(openMark) + tag + string(dot) + code + string(closeMark)
 	v.byCode[code] = entry{tag: tag, text: strings.Clone(text), brought: brought}
+	v.fresh = append(v.fresh, Entry{Code: code, Class: class, Text: keyring.Secret(strings.Clone(text))})
 	v.byValue[surface{class, strings.Clone(text)}] = p
 	v.tags[tag] = v.tags[tag] || !brought
 	return p

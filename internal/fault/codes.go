@@ -26,6 +26,8 @@ const (
 	CodeNotAllowed      Code = "not_allowed"
 	CodeModelNotAllowed Code = "model_not_allowed"
 	CodeConflictingRole Code = "conflicting_roles"
+	CodeReauthenticate  Code = "reauthenticate"
+	CodeApprovalNeeded  Code = "approval_required"
 
 	CodeBlockedContent Code = "blocked_content"
 	CodeBlockedAnswer  Code = "blocked_answer"
@@ -45,15 +47,18 @@ const (
 	CodeTokenRateLimited Code = "token_rate_limit_exceeded"
 	CodeConcurrency      Code = "concurrency_limit_exceeded"
 	CodeLoginThrottled   Code = "login_throttled"
+	CodeRevealLimited    Code = "reveal_limit_exceeded"
 
 	CodeTenantBudget Code = "organization_spend_limit_exceeded"
 	CodeKeyBudget    Code = "project_spend_limit_exceeded"
+	CodeVaultFull    Code = "vault_full"
 
 	CodeAuditUnavailable    Code = "audit_unavailable"
 	CodePolicyUnavailable   Code = "policy_unavailable"
 	CodeBillingUnavailable  Code = "billing_unavailable"
 	CodeIdentityUnavailable Code = "identity_unavailable"
 	CodeLimitUnavailable    Code = "limit_unavailable"
+	CodeVaultUnavailable    Code = "vault_unavailable"
 	CodeEngineUnavailable   Code = "engine_unavailable"
 	CodeEngineOverloaded    Code = "engine_overloaded"
 	CodeUpstreamFailed      Code = "upstream_failed"
@@ -177,6 +182,17 @@ var table = map[Code]row{
 		"角色 '%s' 与 '%s' 互斥：同一账号只能持有其中之一。",
 	},
 
+	CodeReauthenticate: {
+		Denied,
+		"Values are shown only within %s of a sign-in, and yours is older. Sign in again and repeat the request.",
+		"仅在登录后 %s 内可以查看原值，您的登录已超过该时限。请重新登录后再试。",
+	},
+	CodeApprovalNeeded: {
+		Denied,
+		"%d values would be shown in full; %d or more need the approval of a second person. Ask for it at POST /api/v1/reveal/approvals and repeat the request with its id as 'approval' once it is given.",
+		"此请求将完整显示 %d 个原值；达到 %d 个需要第二人批准。请通过 POST /api/v1/reveal/approvals 申请，获批后以其 ID 作为 'approval' 重试。",
+	},
+
 	CodeBlockedContent: {
 		Blocked,
 		"The policy blocked the request: it contains data of the class '%s', which may not be sent. Remove it and try again.",
@@ -252,6 +268,12 @@ var table = map[Code]row{
 		"登录失败次数过多。请按 Retry-After 响应头等待后重试。",
 	},
 
+	CodeRevealLimited: {
+		RateLimited,
+		"The limit of %d values shown in full per person and hour is reached. Wait as long as the Retry-After header says.",
+		"已达到每人每小时完整显示 %d 个原值的上限。请按 Retry-After 响应头等待后重试。",
+	},
+
 	CodeTenantBudget: {
 		Quota,
 		"The budget of tenant '%s' for this period is spent. Ask an administrator to raise it.",
@@ -261,6 +283,12 @@ var table = map[Code]row{
 		Quota,
 		"The budget of API key '%s' for this period is spent. Ask an administrator to raise it.",
 		"API 密钥 '%s' 本期预算已用尽。请联系管理员提高预算。",
+	},
+
+	CodeVaultFull: {
+		Quota,
+		"The policy keeps values for those who may see them again, and the limit of %d values is reached for %s, so the request was refused: %s.",
+		"策略要求保留原值以供有权人员查看，已达到 %d 个值的上限（%s），请求已被拒绝：%s。",
 	},
 
 	CodeAuditUnavailable: {
@@ -287,6 +315,11 @@ var table = map[Code]row{
 		Unavailable,
 		"The rate limits cannot be checked now, so the request was refused. Try again.",
 		"当前无法核对限流，请求已被拒绝。请稍后重试。",
+	},
+	CodeVaultUnavailable: {
+		Unavailable,
+		"The values behind pseudonyms cannot be stored or read now, so the request was refused. Try again; if it persists, the administrator should check the database.",
+		"当前无法存取假名对应的原值，请求已被拒绝。请稍后重试；若持续出现，管理员应检查数据库。",
 	},
 	CodeEngineUnavailable: {
 		Unavailable,

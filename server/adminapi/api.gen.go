@@ -213,28 +213,76 @@ func (e MaskingRequestDirection) Valid() bool {
 
 // Defines values for MaskingSpanAction.
 const (
-	Blocked  MaskingSpanAction = "blocked"
-	Hashed   MaskingSpanAction = "hashed"
-	Masked   MaskingSpanAction = "masked"
-	Partial  MaskingSpanAction = "partial"
-	Passed   MaskingSpanAction = "passed"
-	Redacted MaskingSpanAction = "redacted"
+	MaskingSpanActionBlocked  MaskingSpanAction = "blocked"
+	MaskingSpanActionHashed   MaskingSpanAction = "hashed"
+	MaskingSpanActionMasked   MaskingSpanAction = "masked"
+	MaskingSpanActionPartial  MaskingSpanAction = "partial"
+	MaskingSpanActionPassed   MaskingSpanAction = "passed"
+	MaskingSpanActionRedacted MaskingSpanAction = "redacted"
 )
 
 // Valid indicates whether the value is a known member of the MaskingSpanAction enum.
 func (e MaskingSpanAction) Valid() bool {
 	switch e {
-	case Blocked:
+	case MaskingSpanActionBlocked:
 		return true
-	case Hashed:
+	case MaskingSpanActionHashed:
 		return true
-	case Masked:
+	case MaskingSpanActionMasked:
 		return true
-	case Partial:
+	case MaskingSpanActionPartial:
 		return true
-	case Passed:
+	case MaskingSpanActionPassed:
 		return true
-	case Redacted:
+	case MaskingSpanActionRedacted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RevealCountShown.
+const (
+	RevealCountShownClear   RevealCountShown = "clear"
+	RevealCountShownPartial RevealCountShown = "partial"
+	RevealCountShownToken   RevealCountShown = "token"
+	RevealCountShownUnknown RevealCountShown = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the RevealCountShown enum.
+func (e RevealCountShown) Valid() bool {
+	switch e {
+	case RevealCountShownClear:
+		return true
+	case RevealCountShownPartial:
+		return true
+	case RevealCountShownToken:
+		return true
+	case RevealCountShownUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RevealedValueShown.
+const (
+	RevealedValueShownClear   RevealedValueShown = "clear"
+	RevealedValueShownPartial RevealedValueShown = "partial"
+	RevealedValueShownToken   RevealedValueShown = "token"
+	RevealedValueShownUnknown RevealedValueShown = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the RevealedValueShown enum.
+func (e RevealedValueShown) Valid() bool {
+	switch e {
+	case RevealedValueShownClear:
+		return true
+	case RevealedValueShownPartial:
+		return true
+	case RevealedValueShownToken:
+		return true
+	case RevealedValueShownUnknown:
 		return true
 	default:
 		return false
@@ -634,6 +682,12 @@ type Document struct {
 type DocumentPage struct {
 	Items []Document `json:"items"`
 	Next  *string    `json:"next,omitempty"`
+}
+
+// ErasedValues defines model for ErasedValues.
+type ErasedValues struct {
+	// Values How many there were
+	Values int64 `json:"values"`
 }
 
 // Erasure defines model for Erasure.
@@ -1220,6 +1274,94 @@ type RetentionState struct {
 	SensitiveDays int `json:"sensitive_days"`
 }
 
+// RevealAnswer defines model for RevealAnswer.
+type RevealAnswer struct {
+	// Text The text with what is shown in place of the pseudonyms; the others stay
+	Text *string `json:"text,omitempty"`
+
+	// Values Each pseudonym of the request once
+	Values []RevealedValue `json:"values"`
+}
+
+// RevealApproval defines model for RevealApproval.
+type RevealApproval struct {
+	ApprovedAt *time.Time `json:"approved_at,omitempty"`
+
+	// ApprovedBy Absent while it waits
+	ApprovedBy *string   `json:"approved_by,omitempty"`
+	AskedBy    string    `json:"asked_by"`
+	CreatedAt  time.Time `json:"created_at"`
+	ExpiresAt  time.Time `json:"expires_at"`
+	Id         string    `json:"id"`
+	Purpose    string    `json:"purpose"`
+
+	// Shown What would be shown
+	Shown []RevealCount `json:"shown"`
+
+	// Target Digest of the conversation, as in the audit records of reveals
+	Target string     `json:"target"`
+	Tenant string     `json:"tenant"`
+	UsedAt *time.Time `json:"used_at,omitempty"`
+}
+
+// RevealApprovalList defines model for RevealApprovalList.
+type RevealApprovalList struct {
+	Items []RevealApproval `json:"items"`
+}
+
+// RevealCount defines model for RevealCount.
+type RevealCount struct {
+	Class *string          `json:"class,omitempty"`
+	Count int              `json:"count"`
+	Shown RevealCountShown `json:"shown"`
+}
+
+// RevealCountShown defines model for RevealCount.Shown.
+type RevealCountShown string
+
+// RevealRequest defines model for RevealRequest.
+type RevealRequest struct {
+	// Approval Id of an approval
+	Approval *string `json:"approval,omitempty"`
+
+	// Purpose Why; the policy may list the purposes. It is recorded, so no personal data
+	Purpose string `json:"purpose"`
+
+	// Request The id of a request
+	Request *string `json:"request,omitempty"`
+
+	// Session What the application called the conversation. Give it or request
+	Session *string `json:"session,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+
+	// Text A text with pseudonyms in it
+	Text *string `json:"text,omitempty"`
+
+	// Tokens Pseudonyms, or their codes
+	Tokens *[]string `json:"tokens,omitempty"`
+}
+
+// RevealedValue defines model for RevealedValue.
+type RevealedValue struct {
+	// Class Absent if nobody knows the pseudonym here
+	Class *string `json:"class,omitempty"`
+
+	// Grade Sensitivity; 5 is the highest
+	Grade *int `json:"grade,omitempty"`
+
+	// Shown unknown: it stands for nothing in this conversation, or its time is over
+	Shown RevealedValueShown `json:"shown"`
+
+	// Token As it was sent
+	Token string `json:"token"`
+
+	// Value The value or its ends
+	Value *string `json:"value,omitempty"`
+}
+
+// RevealedValueShown unknown: it stands for nothing in this conversation, or its time is over
+type RevealedValueShown string
+
 // Role defines model for Role.
 type Role struct {
 	// Conflicts Roles one account may not hold beside this one
@@ -1552,6 +1694,15 @@ type UserPage struct {
 	Next  *string `json:"next,omitempty"`
 }
 
+// ValueErasure defines model for ValueErasure.
+type ValueErasure struct {
+	Request *string `json:"request,omitempty"`
+
+	// Session What the application called the conversation. Give it or request
+	Session *string `json:"session,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+}
+
 // Verdict same = proven to hold every limit; worse = proven to break one
 type Verdict string
 
@@ -1861,6 +2012,18 @@ type DeleteDocumentParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListRevealApprovalsParams defines parameters for ListRevealApprovals.
+type ListRevealApprovalsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ApproveRevealParams defines parameters for ApproveReveal.
+type ApproveRevealParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ListRolloutsParams defines parameters for ListRollouts.
 type ListRolloutsParams struct {
 	// Cursor `next` of the page before
@@ -1964,6 +2127,15 @@ type IngestDocumentJSONRequestBody = NewDocument
 
 // PreviewSearchJSONRequestBody defines body for PreviewSearch for application/json ContentType.
 type PreviewSearchJSONRequestBody = SearchRequest
+
+// RevealJSONRequestBody defines body for Reveal for application/json ContentType.
+type RevealJSONRequestBody = RevealRequest
+
+// RequestRevealApprovalJSONRequestBody defines body for RequestRevealApproval for application/json ContentType.
+type RequestRevealApprovalJSONRequestBody = RevealRequest
+
+// EraseValuesJSONRequestBody defines body for EraseValues for application/json ContentType.
+type EraseValuesJSONRequestBody = ValueErasure
 
 // StartRolloutJSONRequestBody defines body for StartRollout for application/json ContentType.
 type StartRolloutJSONRequestBody = NewRollout
@@ -2479,6 +2651,21 @@ type ServerInterface interface {
 	// PreviewSearch Try a search as the signed-in user
 	// (POST /rag/search)
 	PreviewSearch(c *gin.Context)
+	// Reveal Show the values behind pseudonyms, as far as the policy lets the caller see them
+	// (POST /reveal)
+	Reveal(c *gin.Context)
+	// ListRevealApprovals The approvals of reveals that were asked for in the last seven days, newest first
+	// (GET /reveal/approvals)
+	ListRevealApprovals(c *gin.Context, params ListRevealApprovalsParams)
+	// RequestRevealApproval Ask a second person to approve a reveal
+	// (POST /reveal/approvals)
+	RequestRevealApproval(c *gin.Context)
+	// ApproveReveal Approve a reveal that somebody else asked for
+	// (POST /reveal/approvals/{id}/approve)
+	ApproveReveal(c *gin.Context, id IdPath, params ApproveRevealParams)
+	// EraseValues Erase the values that are kept of a conversation or a request
+	// (POST /reveal/erasures)
+	EraseValues(c *gin.Context)
 	// ListRoles List roles with their permissions and the roles they exclude
 	// (GET /roles)
 	ListRoles(c *gin.Context)
@@ -3845,6 +4032,108 @@ func (siw *ServerInterfaceWrapper) PreviewSearch(c *gin.Context) {
 	siw.Handler.PreviewSearch(c)
 }
 
+// Reveal operation middleware
+func (siw *ServerInterfaceWrapper) Reveal(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.Reveal(c)
+}
+
+// ListRevealApprovals operation middleware
+func (siw *ServerInterfaceWrapper) ListRevealApprovals(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRevealApprovalsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListRevealApprovals(c, params)
+}
+
+// RequestRevealApproval operation middleware
+func (siw *ServerInterfaceWrapper) RequestRevealApproval(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RequestRevealApproval(c)
+}
+
+// ApproveReveal operation middleware
+func (siw *ServerInterfaceWrapper) ApproveReveal(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApproveRevealParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ApproveReveal(c, id, params)
+}
+
+// EraseValues operation middleware
+func (siw *ServerInterfaceWrapper) EraseValues(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EraseValues(c)
+}
+
 // ListRoles operation middleware
 func (siw *ServerInterfaceWrapper) ListRoles(c *gin.Context) {
 
@@ -4285,6 +4574,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/policies/validations", wrapper.ValidatePolicy)
 	router.GET(options.BaseURL+"/policies/:version", wrapper.GetPolicy)
 	router.POST(options.BaseURL+"/masking/preview", wrapper.PreviewMasking)
+	router.POST(options.BaseURL+"/reveal", wrapper.Reveal)
+	router.GET(options.BaseURL+"/reveal/approvals", wrapper.ListRevealApprovals)
+	router.POST(options.BaseURL+"/reveal/approvals", wrapper.RequestRevealApproval)
+	router.POST(options.BaseURL+"/reveal/approvals/:id/approve", wrapper.ApproveReveal)
+	router.POST(options.BaseURL+"/reveal/erasures", wrapper.EraseValues)
 	router.GET(options.BaseURL+"/price-books", wrapper.ListPriceBooks)
 	router.POST(options.BaseURL+"/price-books", wrapper.PublishPriceBook)
 	router.GET(options.BaseURL+"/budgets", wrapper.ListBudgets)

@@ -87,7 +87,7 @@ func (s *Server) chain(c *gin.Context) {
 		c.Next()
 		return
 	}
-	s.act(c, op, principal, tenant)
+	s.act(c, op, principal, tenant, c.Next)
 }
 
 // public serves an operation that needs no session. Strangers must not be able to fill the audit log: a throttled sign-in and the
@@ -110,7 +110,7 @@ func (s *Server) public(c *gin.Context, op operation, body []byte) {
 		}
 		p := s.deps.Identity.Claimed(in.User)
 		c.Set(keyResource, p.ID)
-		s.act(c, op, p, p.Tenant)
+		s.act(c, op, p, p.Tenant, c.Next)
 	case "logout":
 		token, _ := c.Cookie(refreshCookie)
 		p, found, err := s.deps.Identity.Holder(c.Request.Context(), token)
@@ -118,7 +118,7 @@ func (s *Server) public(c *gin.Context, op operation, body []byte) {
 		case err != nil:
 			s.Fail(c, err)
 		case found:
-			s.act(c, op, p, p.Tenant)
+			s.act(c, op, p, p.Tenant, c.Next)
 		default:
 			c.Next()
 		}
@@ -128,7 +128,7 @@ func (s *Server) public(c *gin.Context, op operation, body []byte) {
 }
 
 // act performs a recorded operation between its two records. One that panics has failed.
-func (s *Server) act(c *gin.Context, op operation, principal identity.Principal, tenant string) {
+func (s *Server) act(c *gin.Context, op operation, principal identity.Principal, tenant string, do func()) {
 	if err := s.record(c, op, principal, tenant, audit.StageAdmitted); err != nil {
 		s.Fail(c, err)
 		return
@@ -140,7 +140,7 @@ func (s *Server) act(c *gin.Context, op operation, principal identity.Principal,
 			s.outcome(c, op, principal, tenant)
 		}
 	}()
-	c.Next()
+	do()
 	returned = true
 	s.outcome(c, op, principal, tenant)
 }

@@ -29,7 +29,7 @@ func TestAnActThatPanicsHasFailed(t *testing.T) {
 	r := gin.New()
 	r.POST("/x", func(c *gin.Context) {
 		defer s.panicked(c)
-		s.act(c, operation{id: "breakIt", path: "/x"}, identity.Principal{Tenant: "demo", Kind: "user", ID: "u1"}, "demo")
+		s.act(c, operation{id: "breakIt", path: "/x"}, identity.Principal{Tenant: "demo", Kind: "user", ID: "u1"}, "demo", c.Next)
 	}, func(*gin.Context) { panic("broken") })
 	rec := httptest.NewRecorder()
 	func() {

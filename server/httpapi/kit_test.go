@@ -183,6 +183,7 @@ func (a *kitAdmission) Urgency(asked string) string  { return asked }
 func (a *kitAdmission) Record() string               { return "" }
 func (a *kitAdmission) Redact(answer string) string  { return answer }
 func (a *kitAdmission) Release() gateway.Release     { return &kitRelease{} }
+func (a *kitAdmission) Keep(context.Context) error   { return nil }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil

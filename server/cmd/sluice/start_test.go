@@ -190,7 +190,8 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 		"DROP INDEX audit_events_on_behalf_of", "ALTER TABLE audit_events DROP COLUMN on_behalf_of", "ALTER TABLE audit_leaves DROP COLUMN time",
 		"DROP INDEX audit_events_facet", "DROP INDEX audit_events_source", "ALTER TABLE audit_events DROP COLUMN facet", "DROP INDEX audit_events_session",
 		"CREATE INDEX audit_events_actor ON audit_events (actor, time, id)", "DROP TABLE audit_facets", "DROP TABLE audit_terms", "DROP TABLE audit_postings",
-		"DROP TABLE audit_sources")
+		"DROP TABLE audit_sources", "DROP TABLE vault_tenants", "DROP TABLE vault_keys", "DROP TABLE vault_scopes", "DROP TABLE vault_values",
+		"DROP TABLE reveal_people", "DROP TABLE reveal_uses", "DROP TABLE reveal_approvals")
 	s.run("serve").wants(t, exitFailed, "sluice migrate")
 	s.run("migrate", "--check").wants(t, exitFindings, "schema version 8")
 	s.run("migrate").wants(t, exitOK, "schema version")

@@ -248,6 +248,96 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/reveal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show the values behind pseudonyms, as far as the policy lets the caller see them
+         * @description Name the conversation as its caller did (session), or a request by its id; give a text with pseudonyms in it, or a list of them. Each value comes in clear, in part, or not
+         *     at all, by the rules of the tenant's policy for the caller's roles, the purpose and the class of the value.
+         *
+         *     A value in clear also needs a sign-in that is not older than a few minutes: else the answer is 403 with the code reauthenticate, and signing in again helps. As many as the
+         *     policy says need the approval of a second person (403, approval_required). One person sees so many in an hour (429). Every request is in the audit log, with what was shown of
+         *     which class for which purpose, and never with a value. Do not write personal data into the purpose.
+         */
+        post: operations["reveal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/reveal/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The approvals of reveals that were asked for in the last seven days, newest first
+         * @description Who may not approve sees those of their own.
+         */
+        get: operations["listRevealApprovals"];
+        put?: never;
+        /**
+         * Ask a second person to approve a reveal
+         * @description Send what is to be revealed. The approval is bound to its values, its conversation, its purpose and the asker, can be given and used for an hour, and is spent by the first use.
+         */
+        post: operations["requestRevealApproval"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/reveal/approvals/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve a reveal that somebody else asked for
+         * @description Needs a fresh sign-in, as seeing values does. Nobody approves an own request.
+         */
+        post: operations["approveReveal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/reveal/erasures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Erase the values that are kept of a conversation or a request
+         * @description From then on nobody can be shown them. It concerns what is kept for reveals only; prompts and answers that are kept beside audit records are erased at /audit/erasures. If the
+         *     conversation goes on, its values are stored again as the policy says.
+         */
+        post: operations["eraseValues"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/price-books": {
         parameters: {
             query?: never;
@@ -1164,6 +1254,84 @@ export interface components {
         PolicyValidation: {
             valid: boolean;
             errors: components["schemas"]["FieldError"][];
+        };
+        RevealRequest: {
+            tenant?: string;
+            /** @description What the application called the conversation. Give it or request */
+            session?: string;
+            /** @description The id of a request */
+            request?: string;
+            /** @description Why; the policy may list the purposes. It is recorded, so no personal data */
+            purpose: string;
+            /** @description A text with pseudonyms in it */
+            text?: string;
+            /** @description Pseudonyms, or their codes */
+            tokens?: string[];
+            /** @description Id of an approval */
+            approval?: string;
+        };
+        RevealAnswer: {
+            /** @description The text with what is shown in place of the pseudonyms; the others stay */
+            text?: string;
+            /** @description Each pseudonym of the request once */
+            values: components["schemas"]["RevealedValue"][];
+        };
+        RevealedValue: {
+            /** @description As it was sent */
+            token: string;
+            /** @description Absent if nobody knows the pseudonym here */
+            class?: string;
+            /** @description Sensitivity; 5 is the highest */
+            grade?: number;
+            /**
+             * @description unknown: it stands for nothing in this conversation, or its time is over
+             * @enum {string}
+             */
+            shown: "clear" | "partial" | "token" | "unknown";
+            /** @description The value or its ends */
+            value?: string;
+        };
+        RevealApproval: {
+            id: string;
+            tenant: string;
+            /** @description Digest of the conversation, as in the audit records of reveals */
+            target: string;
+            purpose: string;
+            /** @description What would be shown */
+            shown: components["schemas"]["RevealCount"][];
+            asked_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at: string;
+            /** @description Absent while it waits */
+            approved_by?: string;
+            /** Format: date-time */
+            approved_at?: string;
+            /** Format: date-time */
+            used_at?: string;
+        };
+        RevealCount: {
+            class?: string;
+            /** @enum {string} */
+            shown: "clear" | "partial" | "token" | "unknown";
+            count: number;
+        };
+        RevealApprovalList: {
+            items: components["schemas"]["RevealApproval"][];
+        };
+        ValueErasure: {
+            tenant?: string;
+            /** @description What the application called the conversation. Give it or request */
+            session?: string;
+            request?: string;
+        };
+        ErasedValues: {
+            /**
+             * Format: int64
+             * @description How many there were
+             */
+            values: number;
         };
         MaskingRequest: {
             tenant?: string;
@@ -2726,6 +2894,131 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MaskingPreview"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    reveal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RevealRequest"];
+            };
+        };
+        responses: {
+            /** @description What the caller may see */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevealAnswer"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listRevealApprovals: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The approvals, those that were given and used too */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevealApprovalList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    requestRevealApproval: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RevealRequest"];
+            };
+        };
+        responses: {
+            /** @description Asked */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevealApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    approveReveal: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Approved */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevealApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    eraseValues: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ValueErasure"];
+            };
+        };
+        responses: {
+            /** @description Erased */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasedValues"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -1,0 +1,93 @@
+package governance
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/reveal"
+	"github.com/sluice-project/sluice/governance/vault"
+)
+
+// What stands before the name of a scope says what it is of.
+const (
+	scopeSession = "session/"
+	scopeRequest = "request/"
+)
+
+// scopeOf returns what pseudonyms are made from: the conversation, unless the policy wants new ones for each request.
+func scopeOf(p *policy, session, request string) (scope string, ofSession bool) {
+	switch {
+	case session != "" && p.Pseudonyms != pseudonymsPerRequest:
+		return scopeSession + session, true
+	case request != "":
+		return scopeRequest + request, false
+	default:
+		return "random/" + uuid.NewString(), false
+	}
+}
+
+// RequestScopes are where the values of one request may be kept: under its conversation, or under itself.
+func RequestScopes(session, request string) []string {
+	scopes := []string{scopeRequest + request}
+	if session != "" {
+		scopes = append(scopes, scopeSession+session)
+	}
+	return scopes
+}
+
+// Keep stores the values that got a pseudonym since the last call, if the policy lets anybody see values again; otherwise no value is ever
+// stored. Call it before pseudonyms leave, to an engine or to the caller: after an error they must not. Errors: CodeVaultFull, CodeVaultUnavailable.
+func (a *Admission) Keep(ctx context.Context) error {
+	keep := a.force.policy.keep()
+	if keep == 0 {
+		return nil
+	}
+	a.keeping.Lock()
+	defer a.keeping.Unlock()
+	fresh := a.vault.Fresh()
+	if len(fresh) == 0 {
+		return nil
+	}
+	t := vault.Turn{Tenant: a.tenant, Scope: a.scope, Name: a.name, Keep: keep}
+	for _, e := range fresh {
+		t.Values = append(t.Values, vault.Value{Code: e.Code, Class: string(e.Class), Text: e.Text})
+	}
+	if err := a.guard.values.Store(ctx, t); err != nil {
+		return err
+	}
+	a.vault.Saved(len(fresh))
+	return nil
+}
+
+// Reveals returns what shows people the values behind pseudonyms.
+func (g *Guard) Reveals() *reveal.Service { return g.reveals }
+
+// revealRules are the rules of a tenant's policy in force. Error: CodePolicyUnavailable.
+func (g *Guard) revealRules(tenant string, roles []string, purpose string) (reveal.Rules, error) {
+	force, err := g.policy(tenant)
+	if err != nil {
+		return reveal.Rules{}, err
+	}
+	p, second := force.policy, defaultSecond
+	if p.Reveal != nil {
+		second = p.Reveal.Second
+	}
+	return reveal.Rules{
+		Detectors: force.detectors, Second: second,
+		Shows: func(c classify.Class) reveal.Show { return p.shows(roles, purpose, c) },
+		Grade: func(c classify.Class) int { return p.grade(c) },
+	}, nil
+}
+
+// EraseValues removes the values that are kept of a conversation or of requests, and returns how many there were. Error: CodeVaultUnavailable.
+func (g *Guard) EraseValues(ctx context.Context, t vault.Target) (int64, error) {
+	return g.values.Erase(ctx, t)
+}
+
+// Sweep removes the values whose time is over until ctx ends.
+func (g *Guard) Sweep(ctx context.Context) error { return g.values.Run(ctx) }
+
+// Close waits for what is being stored.
+func (g *Guard) Close() error { return g.values.Close() }

@@ -1,0 +1,326 @@
+// Package reveal is a façade over the vault: it shows people the values behind pseudonyms, as much of each as the policy lets them see.
+//
+// What somebody sees depends on their roles, on the purpose they state and on the class of the value; [Rules] say so. A value in clear
+// also needs a sign-in that is fresh, room in what one person may see in an hour, and, if there are many in one request, the approval of
+// somebody else, which is bound to exactly this request and spent by it. The hour is counted in the database, so it is one hour on all replicas;
+// what was counted stays counted when the answer is lost afterwards.
+//
+// The caller checks the permission before and writes the audit record between [Service.Reveal] and the answer. No error holds a value.
+package reveal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/mask"
+	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// Config bounds what one person may see. Zero values mean the defaults named at each field.
+type Config struct {
+	Fresh         time.Duration `koanf:"fresh"`          // age of a sign-in up to which values are shown in clear; 5m
+	PerHour       int           `koanf:"per_hour"`       // values in clear; 200
+	SweepSessions int           `koanf:"sweep_sessions"` // conversations in an hour beyond which there is an alarm; 20
+}
+
+// WithDefaults fills the zero values.
+func (c Config) WithDefaults() Config {
+	if c.Fresh == 0 {
+		c.Fresh = 5 * time.Minute
+	}
+	if c.PerHour == 0 {
+		c.PerHour = 200
+	}
+	if c.SweepSessions == 0 {
+		c.SweepSessions = 20
+	}
+	return c
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	if c.Fresh < time.Second || c.Fresh > 12*time.Hour {
+		return errors.New("fresh: must lie between 1s and 12h")
+	}
+	if c.PerHour < 1 || c.SweepSessions < 1 {
+		return errors.New("per_hour and sweep_sessions: must be positive")
+	}
+	return nil
+}
+
+// Show is how much of a value somebody gets to see.
+type Show string
+
+// What is shown, the least first.
+const (
+	ShowToken   Show = "token"   // its pseudonym
+	ShowPartial Show = "partial" // its ends
+	ShowClear   Show = "clear"   // the value
+	// ShowUnknown is what a pseudonym gets that stands for nothing: nobody stored it, or its time is over.
+	ShowUnknown Show = "unknown"
+)
+
+// Rules are those of a tenant's policy, for one person and purpose.
+type Rules struct {
+	Detectors *classify.Set // of the policy, for the tags of pseudonyms
+	Shows     func(classify.Class) Show
+	Grade     func(classify.Class) int
+	Second    int // so many values in clear need a second person
+}
+
+// Ask is a request to see values again.
+type Ask struct {
+	Who      identity.Principal
+	Target   vault.Target
+	Purpose  string
+	Text     string   // in which every pseudonym is looked up, and
+	Tokens   []string // pseudonyms or their codes
+	Approval string   // id; "" if nobody approved
+}
+
+// Value is a pseudonym and what is shown of it. Each stands once in a result, however often in the request.
+type Value struct {
+	Token string // as it was asked for
+	Code  string
+	Class string // "" if it is unknown
+	Grade int
+	Show  Show
+	Text  keyring.Secret // if Show is ShowPartial or ShowClear
+}
+
+// Result is what may be shown. Text is the text of the request with values in it.
+type Result struct {
+	Text   keyring.Secret
+	Values []Value
+	// Sessions is how many conversations this person has asked for within the hour; Alarm is set when this request made it more than is usual.
+	Sessions int
+	Alarm    bool
+}
+
+// Counts returns how many values of each class are shown in which way, as "class/show", for records.
+func (r Result) Counts() map[string]int {
+	out := map[string]int{}
+	for _, v := range r.Values {
+		out[cmp.Or(v.Class, "-")+"/"+string(v.Show)]++
+	}
+	return out
+}
+
+// Service shows values. It is safe for concurrent use.
+type Service struct {
+	cfg     Config
+	vault   *vault.Vault
+	store   store
+	rules   func(tenant string, roles []string, purpose string) (Rules, error)
+	digest  func(parts ...string) string
+	metrics *metrics
+	log     *slog.Logger
+	now     func() time.Time
+}
+
+// New returns a service over a vault and a migrated database. reg may be nil.
+func New(cfg Config, v *vault.Vault, s Store, rules func(tenant string, roles []string, purpose string) (Rules, error), keys *keyring.Ring,
+	log *slog.Logger, reg prometheus.Registerer,
+) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("reveal: %w", err)
+	}
+	return &Service{
+		cfg: cfg.WithDefaults(), vault: v, store: store(s), rules: rules, metrics: newMetrics(reg), log: log.With(slog.String("component", "reveal")),
+		now: time.Now, digest: func(parts ...string) string { return fmt.Sprintf("%x", keys.MAC("reveal/approval/v1", parts...)) },
+	}, nil
+}
+
+const (
+	maxTokens  = 500 // of a request
+	maxPurpose = 200 // bytes
+	hour       = time.Hour
+)
+
+// Target returns how records name a target, which says nothing about its name.
+func (s *Service) Target(t vault.Target) string { return s.vault.Digest(t) }
+
+// Reveal returns what may be shown. Errors: CodeInvalidValue, CodeMissing; CodeReauthenticate for a sign-in that is too old; CodeApprovalNeeded;
+// CodeConflict for an approval that does not fit; CodeRevealLimited; CodeVaultUnavailable, CodePolicyUnavailable, CodeDatabaseUnavailable.
+func (s *Service) Reveal(ctx context.Context, ask Ask) (Result, error) {
+	out, err := s.reveal(ctx, ask)
+	if err != nil {
+		s.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
+		return Result{}, err
+	}
+	for _, v := range out.Values {
+		s.metrics.values.WithLabelValues(string(v.Show)).Inc()
+	}
+	if out.Alarm {
+		s.metrics.sweeps.Inc()
+		s.log.Warn("somebody looks at the values of unusually many conversations", slog.String("user", ask.Who.ID), slog.String("tenant", ask.Target.Tenant),
+			slog.Int("sessions", out.Sessions), slog.Int("usual", s.cfg.SweepSessions))
+	}
+	return out, nil
+}
+
+func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
+	p, err := s.prepare(ctx, &ask)
+	if err != nil {
+		return Result{}, err
+	}
+	u := use{person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, limit: s.cfg.PerHour}
+	if p.clear > 0 {
+		if err := s.fresh(ask.Who); err != nil {
+			return Result{}, err
+		}
+		if p.clear > s.cfg.PerHour {
+			return Result{}, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d values would be shown in full, at most %d at once", "将完整显示 %d 个原值，一次最多 %d 个", p.clear, s.cfg.PerHour)).WithParam("tokens")
+		}
+		if p.clear >= p.rules.Second {
+			if ask.Approval == "" {
+				return Result{}, fault.New(fault.CodeApprovalNeeded, p.clear, p.rules.Second)
+			}
+			u.approval, u.digest = ask.Approval, s.binding(ask, p)
+		}
+	}
+	before, after, err := s.store.spend(ctx, u, s.now())
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Text: p.fill(ask.Text), Values: p.values, Sessions: after, Alarm: after > before && after > s.cfg.SweepSessions}, nil
+}
+
+// fresh refuses whoever signed in too long ago. A zero time is that.
+func (s *Service) fresh(who identity.Principal) error {
+	if age := s.now().Sub(who.SignedIn); age > s.cfg.Fresh {
+		return fault.New(fault.CodeReauthenticate, s.cfg.Fresh.String())
+	}
+	return nil
+}
+
+// prepared is a request with what is known of its pseudonyms, before anything is decided about the person.
+type prepared struct {
+	rules  Rules
+	values []Value
+	clear  int
+	places []mask.Token // in the text
+}
+
+// prepare looks up what is asked for, and tidies the request.
+func (s *Service) prepare(ctx context.Context, ask *Ask) (*prepared, error) {
+	ask.Purpose = strings.TrimSpace(ask.Purpose)
+	if ask.Purpose == "" {
+		return nil, fault.New(fault.CodeMissing, "purpose").WithParam("purpose")
+	}
+	if len(ask.Purpose) > maxPurpose || !utf8.ValidString(ask.Purpose) {
+		return nil, fault.New(fault.CodeInvalidValue, "purpose", fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxPurpose)).WithParam("purpose")
+	}
+	rules, err := s.rules(ask.Target.Tenant, ask.Who.Roles, ask.Purpose)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{rules: rules, places: mask.Tokens(rules.Detectors, ask.Text)}
+	codes := p.collect(ask)
+	if len(codes) > maxTokens {
+		return nil, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d pseudonyms, at most %d in one request", "共 %d 个假名，一次最多 %d 个", len(codes), maxTokens)).WithParam("tokens")
+	}
+	found, err := s.vault.Find(ctx, ask.Target, codes)
+	if err != nil {
+		return nil, err
+	}
+	p.decide(found)
+	return p, nil
+}
+
+// collect lists the pseudonyms of a request, each once, and returns their codes.
+func (p *prepared) collect(ask *Ask) (codes []string) {
+	seen := map[string]bool{}
+	add := func(token, code string) {
+		if code != "" && seen[code] {
+			return
+		}
+		seen[code] = true
+		p.values = append(p.values, Value{Token: token, Code: code, Show: ShowUnknown})
+		if code != "" {
+			codes = append(codes, code)
+		}
+	}
+	for _, t := range p.places {
+		add(ask.Text[t.Start:t.End], t.Code)
+	}
+	for _, t := range ask.Tokens {
+		code, _ := mask.Code(p.rules.Detectors, t)
+		add(t, code)
+	}
+	return codes
+}
+
+// decide says what is shown of each value. What only looks like a pseudonym in the text, and stands for nothing, is left out.
+func (p *prepared) decide(found map[string]vault.Value) {
+	whole := map[string]bool{}
+	for _, t := range p.places {
+		whole[t.Code] = whole[t.Code] || t.Whole
+	}
+	p.values = slices.DeleteFunc(p.values, func(v Value) bool {
+		_, there := found[v.Code]
+		meant, inText := whole[v.Code]
+		return !there && inText && !meant
+	})
+	for i := range p.values {
+		v := &p.values[i]
+		f, ok := found[v.Code]
+		if !ok {
+			continue
+		}
+		class := classify.Class(f.Class)
+		v.Class, v.Grade, v.Show = f.Class, p.rules.Grade(class), p.rules.Shows(class)
+		switch v.Show {
+		case ShowClear:
+			v.Text = f.Text
+			p.clear++
+		case ShowPartial:
+			v.Text = keyring.Secret(mask.Partial(class, p.tag(class), f.Text.Reveal()))
+		case ShowToken, ShowUnknown:
+		default: // a rule nobody knows shows nothing
+			v.Show = ShowToken
+		}
+	}
+}
+
+func (p *prepared) tag(c classify.Class) string {
+	if t, ok := p.rules.Detectors.TypeOf(c); ok {
+		return t.Tag
+	}
+	return string(c)
+}
+
+// fill puts what is shown into the text.
+func (p *prepared) fill(text string) keyring.Secret {
+	shown := map[string]string{}
+	for _, v := range p.values {
+		if v.Show == ShowClear || v.Show == ShowPartial {
+			shown[v.Code] = v.Text.Reveal()
+		}
+	}
+	var b strings.Builder
+	from := 0
+	for _, t := range p.places {
+		if v, ok := shown[t.Code]; ok {
+			b.WriteString(text[from:t.Start])
+			b.WriteString(v)
+			from = t.End
+		}
+	}
+	b.WriteString(text[from:])
+	return keyring.Secret(b.String())
+}

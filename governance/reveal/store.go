@@ -1,0 +1,262 @@
+package reveal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Store is where a service counts.
+type Store struct{ db *gorm.DB }
+
+// NewStore returns the store over a migrated database.
+func NewStore(db *gorm.DB) Store { return Store{db} }
+
+type store Store
+
+type (
+	personRow struct {
+		Person  string
+		Touched int64
+	}
+	useRow struct {
+		ID     string
+		Person string
+		Target string
+		Time   int64
+		Clear  int64
+	}
+	approvalRow struct {
+		ID           string
+		Tenant       string
+		Digest       string
+		Target       string
+		Purpose      string
+		Counts       string
+		AskedBy      string
+		AskedName    string
+		Created      int64
+		Expires      int64
+		ApprovedBy   string
+		ApprovedName string
+		Approved     int64
+		Used         int64
+	}
+)
+
+func (personRow) TableName() string   { return "reveal_people" }
+func (useRow) TableName() string      { return "reveal_uses" }
+func (approvalRow) TableName() string { return "reveal_approvals" }
+
+// use is what a request would count.
+type use struct {
+	person, target   string
+	clear, limit     int
+	approval, digest string
+}
+
+// spend counts a request of a person, spends its approval, and returns how many targets the person asked for within the hour, without this
+// request and with it. The row of the person makes requests at the same time, on any replica, wait for each other.
+func (s store) spend(ctx context.Context, u use, now time.Time) (before, after int, err error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return 0, 0, fmt.Errorf("count a reveal: %w", err)
+	}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := lockPerson(tx, u.person, now); err != nil {
+			return err
+		}
+		since := now.Add(-hour).UnixMicro()
+		if err := tx.Where("person = ? AND time <= ?", u.person, since).Delete(&useRow{}).Error; err != nil {
+			return err
+		}
+		var uses []useRow
+		if err := tx.Select("target", "time", "clear").Where("person = ?", u.person).Order("time, id").Find(&uses).Error; err != nil {
+			return err
+		}
+		if wait := waits(uses, u, now); wait > 0 {
+			return fault.New(fault.CodeRevealLimited, u.limit).WithRetryAfter(wait)
+		}
+		if u.approval != "" {
+			if err := spendApproval(tx, u, now); err != nil {
+				return err
+			}
+		}
+		targets := map[string]bool{}
+		for _, x := range uses {
+			targets[x.Target] = true
+		}
+		before = len(targets)
+		targets[u.target] = true
+		after = len(targets)
+		return tx.Create(&useRow{ID: id.String(), Person: u.person, Target: u.target, Time: now.UnixMicro(), Clear: int64(u.clear)}).Error
+	})
+	return before, after, coded("count a reveal", err)
+}
+
+func lockPerson(tx *gorm.DB, person string, now time.Time) error {
+	for range 2 {
+		res := tx.Model(&personRow{}).Where("person = ?", person).Update("touched", now.UnixMicro())
+		if res.Error != nil || res.RowsAffected > 0 {
+			return res.Error
+		}
+		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&personRow{Person: person}).Error; err != nil {
+			return err
+		}
+	}
+	return errors.New("the row of the person cannot be made")
+}
+
+// waits returns how long it takes until so much of the hour is over that u has room; 0 if it has room now. uses are of the hour, oldest first.
+func waits(uses []useRow, u use, now time.Time) time.Duration {
+	seen := int64(0)
+	for _, x := range uses {
+		seen += x.Clear
+	}
+	over := seen + int64(u.clear) - int64(u.limit)
+	if u.clear == 0 || over <= 0 {
+		return 0
+	}
+	for _, x := range uses {
+		if over -= x.Clear; over <= 0 {
+			return max(time.Second, time.UnixMicro(x.Time).Add(hour).Sub(now))
+		}
+	}
+	return hour
+}
+
+// spendApproval uses an approval up. It fails, and says why, if it is not good for this.
+func spendApproval(tx *gorm.DB, u use, now time.Time) error {
+	res := tx.Model(&approvalRow{}).Where("id = ? AND digest = ? AND approved > 0 AND used = 0 AND expires > ?", u.approval, u.digest, now.UnixMicro()).
+		Update("used", now.UnixMicro())
+	if res.Error != nil || res.RowsAffected > 0 {
+		return res.Error
+	}
+	var rows []approvalRow
+	if err := tx.Select("digest", "approved", "used", "expires").Where("id = ?", u.approval).Find(&rows).Error; err != nil {
+		return err
+	}
+	why := fault.Say("the approval was given for something else", "该批准针对的不是此请求")
+	switch {
+	case len(rows) == 0 || rows[0].Digest != u.digest:
+	case rows[0].Used > 0:
+		why = fault.Say("the approval was used before", "该批准已被使用")
+	case rows[0].Expires <= now.UnixMicro():
+		why = fault.Say("the approval has expired", "该批准已过期")
+	case rows[0].Approved == 0:
+		why = fault.Say("the approval has not been given yet", "该申请尚未获得批准")
+	}
+	return fault.New(fault.CodeConflict, why).WithParam("approval")
+}
+
+func (s store) addApproval(ctx context.Context, a Approval, digest string, now time.Time) error {
+	counts, err := json.Marshal(a.Counts)
+	if err != nil {
+		return fmt.Errorf("ask for an approval: %w", err)
+	}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := lockPerson(tx, a.AskedBy, now); err != nil {
+			return err
+		}
+		if err := tx.Where("created <= ?", now.Add(-storeTime).UnixMicro()).Delete(&approvalRow{}).Error; err != nil {
+			return err
+		}
+		var waiting int64
+		err := tx.Model(&approvalRow{}).Where("asked_by = ? AND approved = 0 AND expires > ?", a.AskedBy, now.UnixMicro()).Count(&waiting).Error
+		if err != nil {
+			return err
+		}
+		if waiting >= maxWaiting {
+			return fault.New(fault.CodeConflict, fault.Say("%d of your requests wait for an approval already", "您已有 %d 个申请等待批准", waiting))
+		}
+		return tx.Create(&approvalRow{
+			ID: a.ID, Tenant: a.Tenant, Digest: digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
+			AskedName: a.AskedName, Created: a.Created.UnixMicro(), Expires: a.Expires.UnixMicro(),
+		}).Error
+	})
+	return coded("ask for an approval", err)
+}
+
+func (s store) approve(ctx context.Context, tenant, id string, who identity.Principal, now time.Time) (Approval, error) {
+	var out Approval
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		rows, err := readApprovals(tx.Where("id = ? AND tenant = ?", id, tenant))
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return fault.New(fault.CodeNotFound, fault.Say("approval", "批准申请"), id)
+		}
+		switch out = rows[0]; {
+		case out.AskedBy == who.ID:
+			return fault.New(fault.CodeNotAllowed, fault.Say("approving one's own request", "批准自己的申请"))
+		case !out.Approved.IsZero():
+			return fault.New(fault.CodeConflict, fault.Say("it was approved before", "该申请已获批准"))
+		case !out.Expires.After(now):
+			return fault.New(fault.CodeConflict, fault.Say("it has expired", "该申请已过期"))
+		}
+		res := tx.Model(&approvalRow{}).Where("id = ? AND approved = 0", id).
+			Updates(map[string]any{"approved": now.UnixMicro(), "approved_by": who.ID, "approved_name": who.Name})
+		if res.Error == nil && res.RowsAffected == 0 {
+			return fault.New(fault.CodeConflict, fault.Say("it was approved before", "该申请已获批准"))
+		}
+		out.Approved, out.ApprovedBy, out.ApprovedName = now, who.ID, who.Name
+		return res.Error
+	})
+	if err != nil {
+		return Approval{}, coded("approve", err)
+	}
+	return out, nil
+}
+
+func (s store) approvals(ctx context.Context, tenant string, since time.Time) ([]Approval, error) {
+	out, err := readApprovals(s.db.WithContext(ctx).Where("tenant = ? AND created > ?", tenant, since.UnixMicro()).Order("created DESC, id DESC").Limit(maxList))
+	return out, coded("list approvals", err)
+}
+
+func readApprovals(db *gorm.DB) ([]Approval, error) {
+	var rows []approvalRow
+	err := db.Select("id", "tenant", "target", "purpose", "counts", "asked_by", "asked_name", "created", "expires", "approved_by", "approved_name", "approved", "used").
+		Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Approval, 0, len(rows))
+	for _, r := range rows {
+		a := Approval{
+			ID: r.ID, Tenant: r.Tenant, Target: r.Target, Purpose: r.Purpose, AskedBy: r.AskedBy, AskedName: r.AskedName, Created: moment(r.Created),
+			Expires: moment(r.Expires), ApprovedBy: r.ApprovedBy, ApprovedName: r.ApprovedName, Approved: moment(r.Approved), Used: moment(r.Used),
+		}
+		if err := json.Unmarshal([]byte(r.Counts), &a.Counts); err != nil {
+			return nil, fmt.Errorf("read approval %s: %w", r.ID, err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// moment is a stored time; 0 is none.
+func moment(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// coded gives an error of the database its code. What has one keeps it.
+func coded(step string, err error) error {
+	var f *fault.Error
+	if err == nil || errors.As(err, &f) {
+		return err
+	}
+	return fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeDatabaseUnavailable)
+}

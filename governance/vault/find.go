@@ -1,0 +1,171 @@
+package vault
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// Target is where values are looked for: in the conversations of a tenant that their callers gave a name, or in scopes.
+type Target struct {
+	Tenant string
+	Name   string   // or
+	Scopes []string // as turns name them
+}
+
+// maxScopes bounds the conversations that one name stands for, since callers do not know of each other: the newest are looked at.
+const maxScopes = 16
+
+// Digest identifies a target in records: the same target has the same digest, and nobody reads its name from it.
+func (v *Vault) Digest(t Target) string {
+	if t.Name != "" {
+		return v.digest("name", t.Tenant, t.Name).String()
+	}
+	return v.digest("scopes", append([]string{t.Tenant}, t.Scopes...)...).String()
+}
+
+// Find returns the values of these codes that live, by code. A code to which two conversations of the same name give different values is
+// left out: nobody could say which is meant. Error: CodeVaultUnavailable.
+func (v *Vault) Find(ctx context.Context, t Target, codes []string) (map[string]Value, error) {
+	out, err := v.find(ctx, t, codes)
+	if err != nil {
+		return nil, v.refused(fault.Wrap(fmt.Errorf("find values: %w", err), fault.CodeVaultUnavailable))
+	}
+	return out, nil
+}
+
+func (v *Vault) find(ctx context.Context, t Target, codes []string) (map[string]Value, error) {
+	scopes, err := v.scopes(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	out, ambiguous := map[string]Value{}, map[string]bool{}
+	for _, s := range scopes {
+		found, err := v.open(ctx, t.Tenant, s, codes)
+		if err != nil {
+			return nil, err
+		}
+		for code, value := range found {
+			if other, ok := out[code]; ok && other != value {
+				ambiguous[code] = true
+			}
+			out[code] = value
+		}
+	}
+	for code := range ambiguous {
+		delete(out, code)
+	}
+	return out, nil
+}
+
+// scopes returns those of a target whose time is not over.
+func (v *Vault) scopes(ctx context.Context, t Target) ([]digest, error) {
+	if t.Name != "" {
+		return v.store.named(ctx, t.Tenant, v.digest("name", t.Tenant, t.Name), v.now(), maxScopes)
+	}
+	all := make([]digest, len(t.Scopes))
+	for i, s := range t.Scopes {
+		all[i] = v.digest("scope", t.Tenant, s)
+	}
+	return v.store.alive(ctx, t.Tenant, all, v.now())
+}
+
+// open reads and decrypts the values of codes in a scope.
+func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []string) (map[string]Value, error) {
+	spelled, all := map[digest]string{}, make([]digest, 0, len(codes))
+	for _, c := range codes {
+		d := v.code(scope, c)
+		if _, twice := spelled[d]; !twice {
+			spelled[d], all = c, append(all, d)
+		}
+	}
+	rows, err := v.store.values(ctx, scope, all)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]Value{}
+	for _, r := range rows {
+		k, err := v.keys.byID(ctx, tenant, r.keyID)
+		if err != nil {
+			return nil, err
+		}
+		text, err := k.key.Open(r.text, place(tenant, scope, r.code, r.class))
+		if err != nil {
+			return nil, fmt.Errorf("a value of class %s was changed in the database", r.class)
+		}
+		code := spelled[r.code]
+		out[code] = Value{Code: code, Class: r.class, Text: keyring.Secret(text)}
+	}
+	return out, nil
+}
+
+// Erase removes the values of a target now, and returns how many there were. Another replica that knows them to be stored finds out at its next
+// prolongation: until then it does not store them again if they come up again. Error: CodeVaultUnavailable.
+func (v *Vault) Erase(ctx context.Context, t Target) (int64, error) {
+	total := int64(0)
+	for {
+		scopes, err := v.scopes(ctx, t)
+		if err != nil || len(scopes) == 0 {
+			return total, v.unreachable("erase values", err)
+		}
+		n, err := v.store.remove(ctx, scopes, always)
+		v.forget(scopes)
+		if err != nil {
+			return total, v.unreachable("erase values", err)
+		}
+		total += n
+		v.metrics.removed.WithLabelValues("erased").Add(float64(n))
+	}
+}
+
+func (v *Vault) unreachable(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return v.refused(fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeVaultUnavailable))
+}
+
+// grace is how long values stay in the database after their time: another replica's clock may be behind.
+const grace = time.Minute
+
+// Sweep removes the values whose time is over, and the keys under which none is left that new values do not get.
+func (v *Vault) Sweep(ctx context.Context) error {
+	before := v.now().Add(-grace).UnixMicro()
+	for {
+		scopes, err := v.store.expired(ctx, before)
+		if err != nil {
+			return fmt.Errorf("sweep values: %w", err)
+		}
+		if len(scopes) == 0 {
+			break
+		}
+		n, err := v.store.remove(ctx, scopes, before)
+		if err != nil {
+			return fmt.Errorf("sweep values: %w", err)
+		}
+		v.forget(scopes)
+		v.metrics.removed.WithLabelValues("expired").Add(float64(n))
+	}
+	return v.keys.drop(ctx, v.now())
+}
+
+// Run sweeps until ctx ends.
+func (v *Vault) Run(ctx context.Context) error {
+	tick := time.NewTicker(v.cfg.Sweep)
+	defer tick.Stop()
+	for {
+		if err := v.Sweep(ctx); err != nil && ctx.Err() == nil {
+			v.metrics.failures.Inc()
+			v.log.Error("values past their time could not be removed; they are not shown, and the next sweep tries again", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package vault
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/seal"
+)
+
+const (
+	insertBatch = 200 // rows per statement
+	readBatch   = 500 // parameters per statement
+	sweepBatch  = 200 // scopes per transaction
+)
+
+// Store is where a vault keeps its values.
+type Store struct{ db *gorm.DB }
+
+// NewStore returns the store over a migrated database.
+func NewStore(db *gorm.DB) Store { return Store{db} }
+
+type store Store
+
+type (
+	tenantRow struct {
+		Tenant string
+		Held   int64
+	}
+	keyRow struct {
+		ID      string
+		Tenant  string
+		Suite   string
+		Created int64
+		Wrapped []byte
+	}
+	scopeRow struct {
+		Scope   []byte
+		Tenant  string
+		Name    []byte
+		Held    int64
+		Expires int64
+	}
+	valueRow struct {
+		Scope  []byte
+		Code   []byte
+		Class  string
+		KeyID  string
+		Sealed []byte
+	}
+)
+
+func (tenantRow) TableName() string { return "vault_tenants" }
+func (keyRow) TableName() string    { return "vault_keys" }
+func (scopeRow) TableName() string  { return "vault_scopes" }
+func (valueRow) TableName() string  { return "vault_values" }
+
+// sealed is a value as it is stored.
+type sealed struct {
+	code         digest
+	class, keyID string
+	text         []byte
+}
+
+// put stores a batch in one transaction and returns how many values were not there before. A turn that finds no room is left out, with its error.
+// The rows of scopes are locked in order before those of tenants are, in order too: no two batches wait for each other.
+func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Config) (fresh int64, err error) {
+	turns := slices.Clone(batch)
+	slices.SortStableFunc(turns, func(a, b *pending) int {
+		return cmp.Or(strings.Compare(a.turn.Tenant, b.turn.Tenant), slices.Compare(a.scope[:], b.scope[:]))
+	})
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		fresh = 0
+		for _, p := range turns {
+			p.err = nil
+			if err := touch(tx, p, now); err != nil {
+				return err
+			}
+		}
+		for _, p := range turns {
+			n, err := add(tx, p, cfg)
+			if err != nil {
+				return err
+			}
+			fresh += n
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("store values: %w", err)
+	}
+	return fresh, nil
+}
+
+// touch makes the scope of a turn, or prolongs it; either way its row is locked.
+func touch(tx *gorm.DB, p *pending, now time.Time) error {
+	change := map[string]any{"expires": now.Add(p.turn.Keep).UnixMicro()}
+	if len(p.name) > 0 {
+		change["name"] = p.name
+	}
+	for range 2 {
+		res := tx.Model(&scopeRow{}).Where("scope = ?", p.scope[:]).Updates(change)
+		if res.Error != nil || res.RowsAffected > 0 {
+			return res.Error
+		}
+		row := scopeRow{Scope: p.scope[:], Tenant: p.turn.Tenant, Name: append([]byte{}, p.name...)}
+		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the scope %s cannot be made", p.scope)
+}
+
+// add inserts what is not there yet. Whoever else wants to add to this scope waits for its row.
+func add(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) {
+	there := map[digest]bool{}
+	for part := range slices.Chunk(p.codes, readBatch) {
+		var codes [][]byte
+		if err := tx.Model(&valueRow{}).Where("scope = ? AND code IN ?", p.scope[:], raw(part)).Pluck("code", &codes).Error; err != nil {
+			return 0, err
+		}
+		for _, c := range codes {
+			there[digest(c)] = true
+		}
+	}
+	var rows []valueRow
+	for _, v := range p.sealed {
+		if !there[v.code] {
+			there[v.code] = true
+			rows = append(rows, valueRow{Scope: p.scope[:], Code: v.code[:], Class: v.class, KeyID: v.keyID, Sealed: v.text})
+		}
+	}
+	n := int64(len(rows))
+	if n == 0 {
+		return 0, nil
+	}
+	switch ok, err := grow(tx, &scopeRow{}, "scope = ?", p.scope[:], n, cfg.PerSession); {
+	case err != nil:
+		return 0, err
+	case !ok:
+		p.err = full(fault.Say("this conversation", "此会话"), cfg.PerSession, fault.Say("start a new one", "请开启新会话"))
+		return 0, nil
+	}
+	tenant := tenantRow{Tenant: p.turn.Tenant}
+	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&tenant).Error; err != nil {
+		return 0, err
+	}
+	switch ok, err := grow(tx, &tenantRow{}, "tenant = ?", p.turn.Tenant, n, cfg.PerTenant); {
+	case err != nil:
+		return 0, err
+	case !ok:
+		p.err = full(fault.Say("the tenant", "该租户"), cfg.PerTenant,
+			fault.Say("the operator can raise governance.vault.per_tenant, or the policy keep values for a shorter time",
+				"可由运维人员提高 governance.vault.per_tenant，或在策略中缩短保留时间"))
+		_, err := grow(tx, &scopeRow{}, "scope = ?", p.scope[:], -n, cfg.PerSession)
+		return 0, err
+	}
+	return n, tx.CreateInBatches(rows, insertBatch).Error
+}
+
+func full(whose fault.Phrase, limit int64, remedy fault.Phrase) error {
+	return fault.New(fault.CodeVaultFull, limit, whose, remedy)
+}
+
+// grow adds n to what a row holds unless that is more than it may; ok says whether it did.
+func grow(tx *gorm.DB, table any, where string, key any, n, limit int64) (ok bool, err error) {
+	res := tx.Model(table).Where(where+" AND held + ? <= ?", key, n, limit).Update("held", gorm.Expr("held + ?", n))
+	return res.RowsAffected > 0, res.Error
+}
+
+func raw(digests []digest) [][]byte {
+	out := make([][]byte, len(digests))
+	for i := range digests {
+		out[i] = digests[i][:]
+	}
+	return out
+}
+
+// named returns the live scopes of a name, the newest first.
+func (s store) named(ctx context.Context, tenant string, name digest, now time.Time, limit int) ([]digest, error) {
+	return s.pick(s.db.WithContext(ctx).Where("name = ? AND tenant = ? AND expires > ?", name[:], tenant, now.UnixMicro()).Order("expires DESC, scope").Limit(limit))
+}
+
+// alive returns those of scopes that live.
+func (s store) alive(ctx context.Context, tenant string, scopes []digest, now time.Time) ([]digest, error) {
+	return s.pick(s.db.WithContext(ctx).Where("scope IN ? AND tenant = ? AND expires > ?", raw(scopes), tenant, now.UnixMicro()).Order("scope"))
+}
+
+// expired returns some scopes whose time was over before a moment.
+func (s store) expired(ctx context.Context, before int64) ([]digest, error) {
+	return s.pick(s.db.WithContext(ctx).Where("expires <= ?", before).Order("expires").Limit(sweepBatch))
+}
+
+func (s store) pick(db *gorm.DB) ([]digest, error) {
+	var found [][]byte
+	if err := db.Model(&scopeRow{}).Pluck("scope", &found).Error; err != nil {
+		return nil, err
+	}
+	out := make([]digest, len(found))
+	for i, b := range found {
+		out[i] = digest(b)
+	}
+	return out, nil
+}
+
+// values reads those of codes that a scope has.
+func (s store) values(ctx context.Context, scope digest, codes []digest) ([]sealed, error) {
+	var out []sealed
+	for part := range slices.Chunk(codes, readBatch) {
+		var rows []valueRow
+		err := s.db.WithContext(ctx).Select("scope", "code", "class", "key_id", "sealed").Where("scope = ? AND code IN ?", scope[:], raw(part)).Find(&rows).Error
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			out = append(out, sealed{digest(r.Code), r.Class, r.KeyID, r.Sealed})
+		}
+	}
+	return out, nil
+}
+
+// always is a moment after which no scope lives.
+const always = math.MaxInt64
+
+// remove deletes scopes with their values, unless a turn has prolonged them beyond before in the meantime.
+func (s store) remove(ctx context.Context, scopes []digest, before int64) (removed int64, err error) {
+	scopes = slices.Clone(scopes)
+	slices.SortFunc(scopes, func(a, b digest) int { return slices.Compare(a[:], b[:]) })
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		removed = 0
+		held := map[string]int64{}
+		for _, d := range scopes {
+			var rows []scopeRow
+			if err := tx.Select("tenant").Where("scope = ?", d[:]).Find(&rows).Error; err != nil {
+				return err
+			}
+			if len(rows) == 0 { // another replica was faster
+				continue
+			}
+			res := tx.Where("scope = ? AND expires <= ?", d[:], before).Delete(&scopeRow{})
+			if res.Error != nil {
+				return res.Error
+			}
+			if res.RowsAffected == 0 {
+				continue
+			}
+			values := tx.Where("scope = ?", d[:]).Delete(&valueRow{})
+			if values.Error != nil {
+				return values.Error
+			}
+			held[rows[0].Tenant] += values.RowsAffected
+			removed += values.RowsAffected
+		}
+		return shrink(tx, held)
+	})
+	return removed, err
+}
+
+func shrink(tx *gorm.DB, held map[string]int64) error {
+	tenants := make([]string, 0, len(held))
+	for t := range held {
+		tenants = append(tenants, t)
+	}
+	slices.Sort(tenants)
+	for _, t := range tenants {
+		if err := tx.Model(&tenantRow{}).Where("tenant = ?", t).Update("held", gorm.Expr("held - ?", held[t])).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newestKey returns the newest key of a tenant and suite that was made after a moment.
+func (s store) newestKey(ctx context.Context, tenant string, suite seal.Suite, after int64) (wrappedKey, bool, error) {
+	var rows []keyRow
+	err := s.db.WithContext(ctx).Select("id", "tenant", "suite", "created", "wrapped").
+		Where("tenant = ? AND suite = ? AND created > ?", tenant, string(suite), after).Order("created DESC, id DESC").Limit(1).Find(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return wrappedKey{}, false, err
+	}
+	return rows[0].key(), true, nil
+}
+
+func (r keyRow) key() wrappedKey {
+	return wrappedKey{r.ID, r.Tenant, seal.Suite(r.Suite), r.Created, r.Wrapped}
+}
+
+func (s store) key(ctx context.Context, tenant, id string) (wrappedKey, error) {
+	var rows []keyRow
+	err := s.db.WithContext(ctx).Select("id", "tenant", "suite", "created", "wrapped").Where("id = ? AND tenant = ?", id, tenant).Find(&rows).Error
+	if err == nil && len(rows) == 0 {
+		err = fmt.Errorf("the key %s, which a value names, is gone", id)
+	}
+	if err != nil {
+		return wrappedKey{}, err
+	}
+	return rows[0].key(), nil
+}
+
+func (s store) addKey(ctx context.Context, w wrappedKey) error {
+	return s.db.WithContext(ctx).Create(&keyRow{w.id, w.tenant, string(w.suite), w.created, w.wrapped}).Error
+}
+
+// dropKeys removes keys made before a moment that no value needs.
+func (s store) dropKeys(ctx context.Context, before int64) error {
+	err := s.db.WithContext(ctx).Where("created < ? AND NOT EXISTS (SELECT 1 FROM vault_values AS v WHERE v.key_id = vault_keys.id)", before).Delete(&keyRow{}).Error
+	if err != nil {
+		return fmt.Errorf("remove keys: %w", err)
+	}
+	return nil
+}

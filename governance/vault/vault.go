@@ -1,0 +1,346 @@
+// Package vault is a leaf that keeps the values of pseudonyms, encrypted, for as long as a conversation lives, so that whoever may see a
+// value again can: after the request, on any replica, after a restart.
+//
+// What [Vault.Store] has taken is durable when it returns, and storing it again changes nothing. If it fails, nothing may be assumed: the values
+// may be there or not, and the caller refuses what it was about to do. Callers at the same time share a transaction.
+//
+// A value is sealed under a data key of its tenant, which the master key wraps, and bound to its tenant, scope, code and class: a row that is
+// moved opens nowhere. Codes, scopes and the names that callers give their conversations are stored as keyed digests, so that the tables tell
+// no more than how many values of which class a tenant holds.
+//
+// All values of a scope live equally long: each turn that brings one prolongs them, and [Vault.Find] shows none whose time is over, swept or
+// not. What a scope and a tenant may hold is bounded; a scope that is full refuses more and loses nothing.
+package vault
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/seal"
+)
+
+// Config bounds the vault. Zero values mean the defaults named at each field.
+type Config struct {
+	Suite      seal.Suite    `koanf:"suite"`       // of new keys: "intl" (AES-256-GCM) or "gm" (SM4-GCM); intl
+	PerSession int64         `koanf:"per_session"` // values that one conversation may hold; 10000
+	PerTenant  int64         `koanf:"per_tenant"`  // values that a tenant may hold; 1000000
+	Timeout    time.Duration `koanf:"timeout"`     // of a write; 5s
+	Sweep      time.Duration `koanf:"sweep"`       // between removals of what is past its time; 10m
+	RotateKeys time.Duration `koanf:"rotate_keys"` // age at which a tenant gets a new key for new values; 720h
+}
+
+// WithDefaults fills the zero values.
+func (c Config) WithDefaults() Config {
+	if c.Suite == "" {
+		c.Suite = seal.Intl
+	}
+	if c.PerSession == 0 {
+		c.PerSession = 10_000
+	}
+	if c.PerTenant == 0 {
+		c.PerTenant = 1_000_000
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.Timeout, 5 * time.Second}, {&c.Sweep, 10 * time.Minute}, {&c.RotateKeys, 720 * time.Hour}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	return c
+}
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	var errs []error
+	if !c.Suite.Known() {
+		errs = append(errs, fmt.Errorf("suite: %q is none; want %s or %s", c.Suite, seal.Intl, seal.GM))
+	}
+	if c.PerSession < 1 || c.PerTenant < c.PerSession {
+		errs = append(errs, errors.New("per_session and per_tenant: must be positive, and per_tenant not the smaller one"))
+	}
+	if c.Timeout < 0 || c.Sweep < 0 {
+		errs = append(errs, errors.New("timeout and sweep: must not be negative"))
+	}
+	if c.RotateKeys < time.Hour {
+		errs = append(errs, errors.New("rotate_keys: must be at least 1h"))
+	}
+	return errors.Join(errs...)
+}
+
+// Value is what a pseudonym stands for.
+type Value struct {
+	Code  string // of the pseudonym
+	Class string
+	Text  keyring.Secret
+}
+
+// Turn is what one request wants kept.
+type Turn struct {
+	Tenant string
+	Scope  string        // the conversation or the request, as pseudonyms are made from it
+	Name   string        // what the caller calls the conversation; "" if it has no name
+	Keep   time.Duration // from now on
+	Values []Value
+}
+
+// Vault stores values. It is safe for concurrent use.
+type Vault struct {
+	cfg     Config
+	store   store
+	keys    *dataKeys
+	digests []byte // key of every digest here
+	metrics *metrics
+	log     *slog.Logger
+	now     func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	queue   []*pending
+	writing bool
+	known   map[digest]*knownScope
+	codes   int // in known
+	writers sync.WaitGroup
+}
+
+type digest [16]byte
+
+func (d digest) String() string { return hex.EncodeToString(d[:]) }
+
+// knownScope is what this process knows to be stored.
+type knownScope struct {
+	until time.Time
+	codes map[digest]struct{}
+}
+
+// pending is a turn on its way into the database.
+type pending struct {
+	turn   Turn
+	scope  digest
+	name   []byte
+	codes  []digest // of the values
+	sealed []sealed // the same, once they are
+	err    error    // why this turn was left out of a transaction that went well
+	done   chan error
+}
+
+const (
+	maxQueue = 4096    // turns that may wait
+	maxBatch = 2048    // values of turns that share a transaction
+	maxKnown = 400_000 // codes in memory; beyond it all are forgotten, and asked of the database again
+)
+
+// New returns a vault over a migrated database. reg may be nil.
+func New(cfg Config, s Store, keys *keyring.Ring, log *slog.Logger, reg prometheus.Registerer) (*Vault, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("vault: %w", err)
+	}
+	cfg = cfg.WithDefaults()
+	v := &Vault{
+		cfg: cfg, store: store(s), digests: keys.Derive("vault/digest/v1"), metrics: newMetrics(reg),
+		log: log.With(slog.String("component", "vault")), now: time.Now, known: map[digest]*knownScope{},
+	}
+	v.keys = newDataKeys(cfg, keys, v.store)
+	return v, nil
+}
+
+// Close waits for the writes in progress.
+func (v *Vault) Close() error {
+	v.writers.Wait()
+	return nil
+}
+
+// digest is a keyed digest of parts, of what kind says.
+func (v *Vault) digest(kind string, parts ...string) digest {
+	m := hmac.New(sha256.New, v.digests)
+	m.Write(seal.Label(append([]string{kind}, parts...)...))
+	var d digest
+	copy(d[:], m.Sum(nil))
+	return d
+}
+
+func (v *Vault) code(scope digest, code string) digest {
+	return v.digest("code", string(scope[:]), code)
+}
+
+// Store keeps the values of a turn until its time is over, and those of the turns before it. Errors: CodeVaultFull, CodeVaultUnavailable,
+// and that of ctx, after which the values may be stored or not.
+func (v *Vault) Store(ctx context.Context, t Turn) error {
+	p := &pending{turn: t, scope: v.digest("scope", t.Tenant, t.Scope), done: make(chan error, 1), codes: make([]digest, len(t.Values))}
+	for i, value := range t.Values {
+		p.codes[i] = v.code(p.scope, value.Code)
+	}
+	if t.Name != "" {
+		name := v.digest("name", t.Tenant, t.Name)
+		p.name = name[:]
+	}
+	if v.stored(p) {
+		v.metrics.values.WithLabelValues("known").Add(float64(len(p.codes)))
+		return nil
+	}
+	if err := v.enqueue(p); err != nil {
+		return v.refused(err)
+	}
+	select {
+	case err := <-p.done:
+		return v.refused(err)
+	case <-ctx.Done():
+		return fmt.Errorf("store values: %w", ctx.Err())
+	}
+}
+
+// stored reports whether all of p is known to be there, and for long enough: a time is prolonged when a quarter of it is over.
+func (v *Vault) stored(p *pending) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	k := v.known[p.scope]
+	if k == nil {
+		return false
+	}
+	if short := p.turn.Keep - k.until.Sub(v.now()); short.Abs() > p.turn.Keep/4 {
+		return false
+	}
+	for _, c := range p.codes {
+		if _, ok := k.codes[c]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// enqueue hands p to the writer, and starts it if it rests.
+func (v *Vault) enqueue(p *pending) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.queue) >= maxQueue {
+		return fault.Wrap(fmt.Errorf("%d turns wait", len(v.queue)), fault.CodeVaultUnavailable)
+	}
+	v.queue = append(v.queue, p)
+	if !v.writing {
+		v.writing = true
+		v.writers.Go(v.write)
+	}
+	return nil
+}
+
+// write stores what waits, batch by batch, until nothing does.
+func (v *Vault) write() {
+	for batch := v.next(); len(batch) > 0; batch = v.next() {
+		began := v.now()
+		fresh, err := v.commit(batch)
+		v.metrics.commits.Observe(v.now().Sub(began).Seconds())
+		if err != nil {
+			v.log.Error("values could not be stored; their requests are refused", slog.Int("requests", len(batch)), slog.Any("error", err))
+			err = fault.Wrap(err, fault.CodeVaultUnavailable)
+		} else {
+			v.metrics.values.WithLabelValues("stored").Add(float64(fresh))
+			v.learn(batch)
+		}
+		for _, p := range batch {
+			if err == nil {
+				p.done <- p.err
+			} else {
+				p.done <- err
+			}
+		}
+	}
+}
+
+// next takes a batch off the queue; an empty one ends the writer.
+func (v *Vault) next() []*pending {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n, values := 0, 0
+	for n < len(v.queue) && (n == 0 || values+len(v.queue[n].codes) <= maxBatch) {
+		values += len(v.queue[n].codes)
+		n++
+	}
+	batch := v.queue[:n:n]
+	v.queue = v.queue[n:]
+	if n == 0 {
+		v.queue, v.writing = nil, false
+	}
+	return batch
+}
+
+// commit seals and stores a batch. Nobody's departure ends it, since others share it.
+func (v *Vault) commit(batch []*pending) (fresh int64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), v.cfg.Timeout)
+	defer cancel()
+	for _, p := range batch {
+		k, err := v.keys.newest(ctx, p.turn.Tenant, v.now())
+		if err != nil {
+			return 0, err
+		}
+		p.sealed = p.sealed[:0]
+		for i, value := range p.turn.Values {
+			b := k.key.Seal([]byte(value.Text.Reveal()), place(p.turn.Tenant, p.scope, p.codes[i], value.Class))
+			p.sealed = append(p.sealed, sealed{p.codes[i], value.Class, k.id, b})
+		}
+	}
+	return v.store.put(ctx, batch, v.now(), v.cfg)
+}
+
+// place is what a sealed value is bound to.
+func place(tenant string, scope, code digest, class string) []byte {
+	return seal.Label("vault/value/v1", tenant, string(scope[:]), string(code[:]), class)
+}
+
+// learn remembers what a batch has stored.
+func (v *Vault) learn(batch []*pending) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.codes >= maxKnown {
+		clear(v.known)
+		v.codes = 0
+	}
+	now := v.now()
+	for _, p := range batch {
+		if p.err != nil {
+			continue
+		}
+		k := v.known[p.scope]
+		if k == nil {
+			k = &knownScope{codes: map[digest]struct{}{}}
+			v.known[p.scope] = k
+		}
+		k.until = now.Add(p.turn.Keep)
+		before := len(k.codes)
+		for _, c := range p.codes {
+			k.codes[c] = struct{}{}
+		}
+		v.codes += len(k.codes) - before
+	}
+}
+
+// forget drops what is known of scopes that are gone.
+func (v *Vault) forget(scopes []digest) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range scopes {
+		if k := v.known[s]; k != nil {
+			v.codes -= len(k.codes)
+			delete(v.known, s)
+		}
+	}
+}
+
+// refused counts an error on its way to the caller.
+func (v *Vault) refused(err error) error {
+	if err != nil {
+		v.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
+	}
+	return err
+}

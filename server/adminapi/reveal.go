@@ -1,0 +1,227 @@
+package adminapi
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/reveal"
+	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// actionSweep is the record of an alarm: somebody looks at the values of unusually many conversations.
+const actionSweep = "governance.reveal_sweep"
+
+// Reveal implements POST /reveal. Its first record, which says what is about to be shown, is durable before anything is; that is why it
+// writes its records itself.
+func (s *Server) Reveal(c *gin.Context) {
+	in, err := decode[RevealRequest](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	detail := map[string]string{"purpose": in.Purpose}
+	ask, err := s.revealAsk(c, in)
+	about(c, s.revealTarget(ask.Target, deref(in.Request)), detail)
+	var got reveal.Result
+	if err == nil {
+		got, err = s.deps.Guard.Reveals().Reveal(c.Request.Context(), ask)
+	}
+	if err == nil {
+		describe(detail, got, ask.Approval)
+		err = s.alarm(c, got)
+	}
+	op := s.operations[c.Request.Method+" "+c.FullPath()]
+	s.act(c, op, caller(c), tenantOf(c), func() {
+		s.reply(c, http.StatusOK, revealAnswer(got, in.Text != nil), err)
+	})
+}
+
+// describe adds what is shown, by class, and of which pseudonyms. Codes say nothing outside their conversation.
+func describe(detail map[string]string, got reveal.Result, approval string) {
+	counts := got.Counts()
+	shown := make([]string, 0, len(counts))
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		shown = append(shown, fmt.Sprintf("%s %d", what, counts[what]))
+	}
+	detail["shown"] = strings.Join(shown, ", ")
+	codes := map[reveal.Show][]string{}
+	for _, v := range got.Values {
+		if v.Show == reveal.ShowClear || v.Show == reveal.ShowPartial {
+			codes[v.Show] = append(codes[v.Show], v.Code)
+		}
+	}
+	for show, list := range codes {
+		detail["codes_"+string(show)] = strings.Join(list, " ")
+	}
+	if approval != "" {
+		detail["approval"] = approval
+	}
+}
+
+// alarm records that a reveal was one too many.
+func (s *Server) alarm(c *gin.Context, got reveal.Result) error {
+	if !got.Alarm {
+		return nil
+	}
+	p := caller(c)
+	_, err := s.deps.Audit.Append(c.Request.Context(), audit.Event{
+		Request: c.GetString(KeyRequestID), Stage: audit.StageAction, Tenant: tenantOf(c), Actor: audit.Actor{Kind: p.Kind, ID: p.ID, Name: p.Name},
+		Source: c.ClientIP(), Action: actionSweep, Dialect: "admin", Resource: resource(c), Decision: "allow", Outcome: "ok",
+		Detail: map[string]string{"sessions": strconv.Itoa(got.Sessions)},
+	})
+	return err
+}
+
+// revealAsk reads what a request wants to see.
+func (s *Server) revealAsk(c *gin.Context, in RevealRequest) (reveal.Ask, error) {
+	ask := reveal.Ask{
+		Who: caller(c), Target: vault.Target{Tenant: tenantOf(c)}, Purpose: in.Purpose, Text: deref(in.Text), Tokens: deref(in.Tokens), Approval: deref(in.Approval),
+	}
+	if (in.Text == nil) == (in.Tokens == nil) {
+		return ask, fault.New(fault.CodeInvalidValue, "text", fault.Say("give either text or tokens", "请提供 text 或 tokens 之一")).WithParam("text")
+	}
+	var err error
+	ask.Target, err = s.valuesOf(c, in.Session, in.Request)
+	return ask, err
+}
+
+// valuesOf finds where the values of a conversation or of a request are kept. The record of a request names its conversation.
+func (s *Server) valuesOf(c *gin.Context, session, request *string) (vault.Target, error) {
+	t := vault.Target{Tenant: tenantOf(c), Name: deref(session)}
+	if (session == nil) == (request == nil) {
+		return t, fault.New(fault.CodeInvalidValue, "session", fault.Say("give either session or request", "请提供 session 或 request 之一")).WithParam("session")
+	}
+	if session != nil {
+		return t, nil
+	}
+	found, err := s.deps.Audit.Search(c.Request.Context(), audit.Query{Tenant: t.Tenant, Request: *request, Limit: 1})
+	if err == nil && len(found.Events) == 0 {
+		err = fault.New(fault.CodeNotFound, fault.Say("request", "请求"), clip(*request, maxResource))
+	}
+	if err != nil {
+		return t, err
+	}
+	t.Scopes = governance.RequestScopes(found.Events[0].Session, *request)
+	return t, nil
+}
+
+// revealTarget is how records name what somebody wants to see values of: the id of the request, or a digest of the conversation's name.
+func (s *Server) revealTarget(t vault.Target, request string) string {
+	if request != "" {
+		return "request/" + clip(request, maxResource)
+	}
+	if t.Name == "" {
+		return ""
+	}
+	return "session/" + s.deps.Guard.Reveals().Target(t)
+}
+
+func revealAnswer(got reveal.Result, text bool) RevealAnswer {
+	out := RevealAnswer{Values: []RevealedValue{}}
+	if text {
+		t := got.Text.Reveal()
+		out.Text = &t
+	}
+	for _, v := range got.Values {
+		x := RevealedValue{Token: v.Token, Class: optional(v.Class), Shown: RevealedValueShown(v.Show), Value: optional(v.Text.Reveal())}
+		if v.Class != "" {
+			grade := v.Grade
+			x.Grade = &grade
+		}
+		out.Values = append(out.Values, x)
+	}
+	return out
+}
+
+// RequestRevealApproval implements POST /reveal/approvals.
+func (s *Server) RequestRevealApproval(c *gin.Context) {
+	in, err := decode[RevealRequest](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	ask, err := s.revealAsk(c, in)
+	about(c, s.revealTarget(ask.Target, deref(in.Request)), map[string]string{"purpose": in.Purpose})
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	a, err := s.deps.Guard.Reveals().Request(c.Request.Context(), ask)
+	if err == nil {
+		about(c, a.ID, map[string]string{"purpose": in.Purpose, "target": s.revealTarget(ask.Target, deref(in.Request))})
+	}
+	s.reply(c, http.StatusCreated, approvalView(a), err)
+}
+
+// ListRevealApprovals implements GET /reveal/approvals.
+func (s *Server) ListRevealApprovals(c *gin.Context, _ ListRevealApprovalsParams) {
+	all, err := s.deps.Guard.Reveals().Approvals(c.Request.Context(), tenantOf(c))
+	who := caller(c)
+	whole := s.deps.Access.Allow(who, access.MaskingApprove, tenantOf(c)) == nil
+	out := RevealApprovalList{Items: []RevealApproval{}}
+	for _, a := range all {
+		if whole || a.AskedBy == who.ID {
+			out.Items = append(out.Items, approvalView(a))
+		}
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+// ApproveReveal implements POST /reveal/approvals/{id}/approve.
+func (s *Server) ApproveReveal(c *gin.Context, id IdPath, _ ApproveRevealParams) {
+	a, err := s.deps.Guard.Reveals().Approve(c.Request.Context(), tenantOf(c), id, caller(c))
+	s.reply(c, http.StatusOK, approvalView(a), err)
+}
+
+func approvalView(a reveal.Approval) RevealApproval {
+	at := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return &t
+	}
+	out := RevealApproval{
+		Id: a.ID, Tenant: a.Tenant, Target: a.Target, Purpose: a.Purpose, Shown: []RevealCount{}, AskedBy: a.AskedName, CreatedAt: a.Created, ExpiresAt: a.Expires,
+		ApprovedBy: optional(a.ApprovedName), ApprovedAt: at(a.Approved), UsedAt: at(a.Used),
+	}
+	for _, what := range slices.Sorted(maps.Keys(a.Counts)) {
+		class, shown, _ := strings.Cut(what, "/")
+		n := RevealCount{Shown: RevealCountShown(shown), Count: a.Counts[what]}
+		if shown != string(reveal.ShowUnknown) {
+			n.Class = &class
+		}
+		out.Shown = append(out.Shown, n)
+	}
+	return out
+}
+
+// EraseValues implements POST /reveal/erasures.
+func (s *Server) EraseValues(c *gin.Context) {
+	in, err := decode[ValueErasure](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	target, err := s.valuesOf(c, in.Session, in.Request)
+	about(c, s.revealTarget(target, deref(in.Request)), nil)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	n, err := s.deps.Guard.EraseValues(c.Request.Context(), target)
+	if err == nil {
+		about(c, resource(c), map[string]string{"values": strconv.FormatInt(n, 10)})
+	}
+	s.reply(c, http.StatusOK, ErasedValues{Values: n}, err)
+}
