@@ -169,6 +169,7 @@ func (openAdmission) Policy() governance.PolicyRef            { return governanc
 func (openAdmission) Findings() []governance.Finding          { return nil }
 func (openAdmission) Masked() bool                            { return false }
 func (openAdmission) MaskPassage(text string) (string, error) { return text, nil }
+func (openAdmission) Keep(context.Context) error              { return nil }
 func (openAdmission) Release() gateway.Release                { return &openRelease{} }
 func (openAdmission) LabelMode(asked string) string           { return asked }
 func (openAdmission) AllowsCollection(string) bool            { return true }

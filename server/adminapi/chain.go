@@ -83,7 +83,7 @@ func (s *Server) chain(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	if !op.recorded {
+	if !op.recorded || op.late {
 		c.Next()
 		return
 	}

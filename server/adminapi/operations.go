@@ -23,6 +23,7 @@ type operation struct {
 	permission access.Permission // "" when public or for any signed-in user
 	public     bool
 	recorded   bool // writes, and every read of the audit log, leave a record
+	late       bool // its handler writes them, since the first says what the act has found
 	item       *openapi3.PathItem
 	op         *openapi3.Operation
 	path       string // as in the document: /keys/{id}/revoke
@@ -56,7 +57,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 			if o.permission == "" && !o.public && !authenticated {
 				return nil, nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)
 			}
-			o.recorded = recorded(method, o)
+			o.recorded, o.late = recorded(method, o), o.id == "reveal"
 			route := Prefix + pathParam.ReplaceAllString(path, ":$1")
 			if rest, _ := op.Extensions["x-rest-of-path"].(bool); rest { // the last parameter takes what follows, slashes included
 				at := strings.LastIndex(route, ":")
@@ -71,9 +72,9 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 // recorded decides which operations the interceptor writes to the audit log. The playground and the search record themselves: they
 // run the gateway's pipeline. Renewing a session every few minutes is not an act. A witness sees hashes only, and a record of its
 // looking would bring about the next checkpoint to look at; its cosignatures are kept as such. The state of the log holds no record, and
-// pages look at it all the time. A reveal writes its two records itself, the first one with what it is about to show.
+// pages look at it all the time.
 func recorded(method string, o operation) bool {
-	if o.id == "getAuditStatus" || o.id == "playgroundChat" || o.id == "previewSearch" || o.id == "reveal" || o.id == "refreshSession" || o.permission == access.AuditWitness {
+	if o.id == "getAuditStatus" || o.id == "playgroundChat" || o.id == "previewSearch" || o.id == "refreshSession" || o.permission == access.AuditWitness {
 		return false
 	}
 	return method != "GET" || strings.HasPrefix(string(o.permission), "audit.")

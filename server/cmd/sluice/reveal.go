@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+// maxRevealText bounds a text that is sent to be revealed, as the API does.
+const maxRevealText = 256 << 10
+
+// revealWhat are the flags that say what is to be seen.
+type revealWhat struct{ tenant, session, request, purpose, file string }
+
+func (w *revealWhat) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&w.tenant, "tenant", "", "tenant (default: your own) / 租户")
+	cmd.Flags().StringVar(&w.session, "session", "", "`CONVERSATION` as the application calls it / 应用所用的会话名称")
+	cmd.Flags().StringVar(&w.request, "request", "", "`ID` of a request, in place of --session / 请求编号，代替 --session")
+	cmd.Flags().StringVar(&w.file, "file", "-", "`FILE` with the text; - is standard input / 文本文件，- 为标准输入")
+	cmd.Flags().StringVar(&w.purpose, "purpose", "", "why; it is recorded, so no personal data / 用途，会被记录，请勿包含个人信息")
+}
+
+// ask builds the request for pseudonyms, or for the text of the file.
+func (w *revealWhat) ask(stdin io.Reader, tokens []string) (adminapi.RevealRequest, error) {
+	in := adminapi.RevealRequest{Purpose: w.purpose}
+	if (w.session == "") == (w.request == "") || w.purpose == "" {
+		return in, usageError{errors.New("want --purpose, and either --session or --request")}
+	}
+	for _, f := range []struct {
+		from string
+		to   **string
+	}{{w.tenant, &in.Tenant}, {w.session, &in.Session}, {w.request, &in.Request}} {
+		if f.from != "" {
+			*f.to = &f.from
+		}
+	}
+	if len(tokens) > 0 {
+		in.Tokens = &tokens
+		return in, nil
+	}
+	if w.file != "-" {
+		f, err := os.Open(w.file)
+		if err != nil {
+			return in, err
+		}
+		defer func() { _ = f.Close() }()
+		stdin = f
+	} else if isTerminal(stdin) {
+		return in, usageError{errors.New("give pseudonyms as arguments, or a text with them in --file or on standard input")}
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, maxRevealText+1))
+	if err != nil {
+		return in, fmt.Errorf("read the text: %w", err)
+	}
+	if len(text) > maxRevealText {
+		return in, usageError{fmt.Errorf("the text is larger than %d bytes; send it in parts", maxRevealText)}
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return in, usageError{errors.New("the text is empty: give pseudonyms as arguments, or a text with them in --file or on standard input")}
+	}
+	s := string(text)
+	in.Text = &s
+	return in, nil
+}
+
+func (a *app) revealCommand() *cobra.Command {
+	var flags remoteFlags
+	var what revealWhat
+	var approval string
+	cmd := &cobra.Command{
+		Use: "reveal [TOKEN...]", Short: "Show the values behind pseudonyms, as far as the policy lets you / 查看假名对应的原值",
+		Long: `Reads a text with pseudonyms from standard input or a file, or takes pseudonyms (or their codes) as arguments, and prints it with the values in it. What
+you see of each depends on your roles, the purpose and the policy of the tenant; whatever you see is recorded. Every call signs in anew, which the
+server wants for values in full. Many values need somebody else: sluice approval ask, then sluice approval give by another person.
+从标准输入或文件读取含假名的文本，或以参数给出假名（或其代码），输出带原值的文本。可见程度取决于您的角色、用途与租户策略，查看行为会被记录。
+完整查看需要刚刚登录，本命令每次都会重新登录。数量较多时需第二人批准：先 sluice approval ask，再由另一人 sluice approval give。`,
+		Example: `  sluice reveal --session case-17 --purpose complaint < answer.txt
+  sluice reveal --request 01a20301-0000-7000-8000-000000000000 --purpose complaint K7Q2F`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in, err := what.ask(a.env.stdin, args)
+			if err != nil {
+				return err
+			}
+			if approval != "" {
+				in.Approval = &approval
+			}
+			r, err := a.login(cmd.Context(), flags)
+			if err != nil {
+				return err
+			}
+			var out adminapi.RevealAnswer
+			if err := r.call(cmd.Context(), http.MethodPost, "/reveal", in, &out); err != nil {
+				return err
+			}
+			return a.printRevealed(out)
+		},
+	}
+	flags.register(cmd, a.env)
+	what.register(cmd)
+	cmd.Flags().StringVar(&approval, "approval", "", "`ID` of an approval that was given / 已获批准的申请编号")
+	return cmd
+}
+
+func (a *app) approvalCommand() *cobra.Command {
+	var flags remoteFlags
+	cmd := &cobra.Command{Use: "approval", Short: "Ask for, give and list approvals of reveals of many values / 批量查看原值的批准"}
+	flags.register(cmd, a.env)
+	cmd.AddCommand(a.askCommand(&flags), a.giveCommand(&flags), a.approvalsCommand(&flags))
+	return cmd
+}
+
+// printRevealed prints the text, and how much of what was shown to stderr; without a text, a line for each pseudonym.
+func (a *app) printRevealed(out adminapi.RevealAnswer) error {
+	counts := map[adminapi.RevealedValueShown]int{}
+	for _, v := range out.Values {
+		counts[v.Shown]++
+		if out.Text == nil {
+			value := "-"
+			if v.Value != nil {
+				value = *v.Value
+			}
+			fmt.Fprintf(a.env.stdout, "%s\t%s\t%s\n", v.Token, v.Shown, value)
+		}
+	}
+	if out.Text != nil {
+		if _, err := io.WriteString(a.env.stdout, *out.Text); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.env.stderr, a.say("in full %d, in part %d, not shown to you %d, unknown %d\n", "完整 %d，部分 %d，您无权查看 %d，未知 %d\n"),
+		counts[adminapi.RevealedValueShownClear], counts[adminapi.RevealedValueShownPartial], counts[adminapi.RevealedValueShownToken], counts[adminapi.RevealedValueShownUnknown])
+	return nil
+}
+
+func (a *app) askCommand(flags *remoteFlags) *cobra.Command {
+	var what revealWhat
+	cmd := &cobra.Command{
+		Use: "ask [TOKEN...]", Short: "Ask somebody else to approve a reveal of many values / 申请由他人批准批量查看", Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in, err := what.ask(a.env.stdin, args)
+			if err != nil {
+				return err
+			}
+			r, err := a.login(cmd.Context(), *flags)
+			if err != nil {
+				return err
+			}
+			var out adminapi.RevealApproval
+			if err := r.call(cmd.Context(), http.MethodPost, "/reveal/approvals", in, &out); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give %s\n", "请在 %s 前由他人批准：sluice approval give %s\n"),
+				out.ExpiresAt.Format(time.RFC3339), out.Id)
+			fmt.Fprintln(a.env.stdout, out.Id)
+			return nil
+		},
+	}
+	what.register(cmd)
+	return cmd
+}
+
+func (a *app) giveCommand(flags *remoteFlags) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use: "give ID", Short: "Approve a reveal that somebody else asked for / 批准他人的查看申请", Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.login(cmd.Context(), *flags)
+			if err != nil {
+				return err
+			}
+			var out adminapi.RevealApproval
+			if err := r.call(cmd.Context(), http.MethodPost, "/reveal/approvals/"+args[0]+"/approve"+query("tenant", tenant), nil, &out); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stderr, a.say("Approved for %s, purpose %s, until %s.\n", "已批准 %s 的申请，用途：%s，%s 前有效。\n"), out.AskedBy, out.Purpose, out.ExpiresAt.Format(time.RFC3339))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
+	return cmd
+}
+
+func (a *app) approvalsCommand(flags *remoteFlags) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List what waits for an approval, and what was approved / 列出查看申请", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.login(cmd.Context(), *flags)
+			if err != nil {
+				return err
+			}
+			var out adminapi.RevealApprovalList
+			if err := r.call(cmd.Context(), http.MethodGet, "/reveal/approvals"+query("tenant", tenant), nil, &out); err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tASKED BY\tPURPOSE\tIN FULL\tSTATE\tEXPIRES")
+			for _, x := range out.Items {
+				clear := 0
+				for _, n := range x.Shown {
+					if n.Shown == adminapi.RevealCountShownClear {
+						clear += n.Count
+					}
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", x.Id, x.AskedBy, x.Purpose, clear, stateOf(x, time.Now()), x.ExpiresAt.Format(time.RFC3339))
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
+	return cmd
+}
+
+func stateOf(x adminapi.RevealApproval, now time.Time) string {
+	switch {
+	case x.UsedAt != nil:
+		return "used"
+	case !x.ExpiresAt.After(now):
+		return "expired"
+	case x.ApprovedAt != nil:
+		return "approved"
+	default:
+		return "waiting"
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestRevealCommand walks through the guide: an answer with pseudonyms is shown with its values; many need somebody else.
+func TestRevealCommand(t *testing.T) {
+	s := newSite(t, nil, quiet)
+	p := s.up()
+	s.env = p.client()
+	admin := &app{env: environment{environ: s.env, stdin: strings.NewReader("")}}
+	r, err := admin.login(t.Context(), remoteFlags{url: admin.env.get("SLUICE_URL"), user: admin.env.get("SLUICE_ADMIN_USER")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(path string, in any) {
+		t.Helper()
+		if err := r.call(t.Context(), http.MethodPost, path, in, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call("/policies", map[string]string{"yaml": `schema: 2
+name: reveals
+models: ["*"]
+collections: ["*"]
+entities: {default: {request: token, passage: token, answer: observe}}
+reveal:
+  second: 2
+  rules: [{roles: [compliance], purposes: [complaint], classes: ["*"], show: clear}]
+`})
+	const password = "correct horse battery staple"
+	as := func(name, role string) *site {
+		t.Helper()
+		call("/users", map[string]any{"name": name, "password": password, "roles": []string{role}})
+		other := *s
+		other.env = []string{s.env[0], s.env[1], "SLUICE_ADMIN_USER=" + name, "SLUICE_ADMIN_PASSWORD=" + password}
+		return &other
+	}
+	officer, boss := as("zhao", "compliance"), as("qian", "security_admin")
+
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.ready["base_url"]+"/chat/completions",
+		strings.NewReader(`{"model":"scripted","messages":[{"role":"user","content":"打13800138000，或者13900139001。"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+p.ready["api_key"])
+	req.Header.Set("X-Sluice-Session", "case-17")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res, err)
+	}
+	_ = res.Body.Close()
+	seen := s.scripted.Requests()[0].Messages[0].Content
+	tokens := regexp.MustCompile(`⟦[^⟧]*⟧`).FindAllString(seen, -1)
+	if len(tokens) != 2 || strings.Contains(seen, "138") {
+		t.Fatalf("the engine saw %q", seen)
+	}
+
+	where := []string{"--session", "case-17", "--purpose", "complaint"}
+	show := func(who *site, args ...string) result { return who.run(append(append([]string{"reveal"}, where...), args...)...) }
+	one := show(officer, tokens[0])
+	one.wants(t, exitOK, "in full 1, in part 0, not shown to you 0, unknown 0")
+	if one.out != tokens[0]+"\tclear\t13800138000\n" {
+		t.Errorf("%q", one.out)
+	}
+	show(boss, tokens[0]).wants(t, exitOK, "not shown to you 1")
+	file := filepath.Join(s.dir, "answer.txt")
+	if err := os.WriteFile(file, []byte(seen), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	show(officer, "--file", file).wants(t, exitFailed, "approval_required", "second person")
+	officer.stdin = seen
+	asked := officer.run(append([]string{"approval", "ask"}, where...)...)
+	asked.wants(t, exitOK, "sluice approval give")
+	id := strings.TrimSpace(asked.out)
+	officer.run("approval", "give", id).wants(t, exitFailed, "not_allowed")
+	officer.run("approval", "list").wants(t, exitOK, id, "zhao", "complaint", "waiting")
+	boss.run("approval", "give", id).wants(t, exitOK, "Approved for zhao")
+	boss.run("approval", "give", id).wants(t, exitFailed, "approved before")
+	whole := show(officer, "--approval", id)
+	whole.wants(t, exitOK, "in full 2")
+	if whole.out != "打13800138000，或者13900139001。" {
+		t.Errorf("%q", whole.out)
+	}
+	boss.run("approval", "list").wants(t, exitOK, "used")
+
+	officer.stdin = " \n"
+	show(officer).wants(t, exitUsage, "is empty")
+	officer.run("reveal", "--session", "s", "x").wants(t, exitUsage, "--purpose")
+	officer.run("reveal", "--session", "s", "--request", "r", "--purpose", "p", "x").wants(t, exitUsage, "either")
+	officer.stdin = strings.Repeat("x", maxRevealText+1)
+	show(officer).wants(t, exitUsage, "larger than")
+	show(officer, "--file", filepath.Join(s.dir, "none")).wants(t, exitFailed, "none")
+	zh := *officer
+	zh.env = append([]string{"LANG=zh_CN.UTF-8"}, officer.env...)
+	show(&zh, tokens...).wants(t, exitFailed, "需要第二人批准")
+	if err := p.stop(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+}
