@@ -288,6 +288,7 @@ type Span struct {
 	Class      string
 	Start, End int
 	Score      float64
+	Why        classify.Why
 	Grade      int
 	Action     string // see [did]
 }
@@ -312,7 +313,7 @@ func (g *Guard) Preview(_ context.Context, look Look) (Seen, error) {
 	masked, found := vault.Mask(force.along(look.Channel, d), look.Text)
 	out := Seen{Masked: masked, Spans: []Span{}}
 	for _, f := range found {
-		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, force.policy.grade(f.Class), did(f.Action)})
+		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, f.Why, force.policy.grade(f.Class), did(f.Action)})
 		out.Blocked = out.Blocked || f.Action == mask.ActionBlock
 	}
 	r := vault.Restorer()

@@ -415,7 +415,7 @@ func TestPreview(t *testing.T) {
 	var got []string
 	for _, s := range seen.Spans {
 		got = append(got, s.Class+" "+s.Action+" "+text[s.Start:s.End])
-		if s.Score <= 0 || s.Grade != highestGrade {
+		if s.Score <= 0 || s.Grade != highestGrade || s.Why == (classify.Why{}) {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -50,7 +50,7 @@ func encoded(w *window, start, i int, s *Set) (m match, next int, v verdict) {
 	inner.inner = true
 	for _, f := range inner.Find(decodeBase64(w.ascii(start, end))) {
 		if k, _ := s.kindOf(f.Class); m.end == 0 || f.Score > m.score() {
-			m = match{kind: k, start: i, end: end, form: f.Score}
+			m = match{kind: k, start: i, end: end, form: f.Why.form, why: f.Why.why | inBase64}
 		}
 	}
 	if m.end == 0 {

@@ -28,6 +28,7 @@ type Finding struct {
 	Class      Class
 	Start, End int
 	Score      float64
+	Why        Why
 }
 
 // Set is an immutable choice of detectors, safe for concurrent use.
@@ -77,7 +78,7 @@ func (s *Set) Find(text string) []Finding {
 	var out []Finding
 	s.Each(text, func(seg Segment) {
 		if seg.Class != "" {
-			out = append(out, Finding{Class: seg.Class, Start: seg.Start, End: seg.Start + len(seg.Text), Score: seg.Score})
+			out = append(out, Finding{Class: seg.Class, Start: seg.Start, End: seg.Start + len(seg.Text), Score: seg.Score, Why: seg.Why})
 		}
 	})
 	return out

@@ -1,6 +1,9 @@
 package classify
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // evidence is why something was found, or nearly: reasons, as bits. The score of a finding is what its kind has by its form alone and
 // the weights of its reasons; it counts from [threshold] on.
@@ -29,16 +32,40 @@ const (
 	listed                           // given by the caller, or on a list of the tenant
 	fine                             // goes down to a door, a room, a floor
 	nearby                           // other values about a person stand next to it
+	inBase64                         // stood in base64; the other reasons are those of what was in there
 	reasons     = iota
 )
 
-// reason is how a piece of evidence is called and what it weighs.
-type reason struct {
-	name   string
-	weight float64
+// Reason is a piece of evidence: how it is called, and what it weighs for a finding or, below zero, against it.
+type Reason struct {
+	Name   string
+	Weight float64
 }
 
-var weights = [reasons]reason{ //nolint:gochecknoglobals // a constant table
+// Why says why something was found. It is small and holds nothing of the text.
+type Why struct {
+	form float64
+	why  evidence
+}
+
+// Form is what the form alone scores; it may be below zero. The score of a finding is the sum of this and its reasons, at most 1.
+func (w Why) Form() float64 { return w.form }
+
+// Reasons returns the reasons for and against a finding.
+func (w Why) Reasons() []Reason {
+	out := []Reason{}
+	for n := range weights {
+		if w.why&(1<<n) != 0 {
+			out = append(out, weights[n])
+		}
+	}
+	return out
+}
+
+// Reasons returns all reasons that there may be.
+func Reasons() []Reason { return slices.Clone(weights[:]) }
+
+var weights = [reasons]Reason{ //nolint:gochecknoglobals // a constant table
 	{"check_right", 0.5},
 	{"check_wrong", -0.2},
 	{"date_right", 0.1},
@@ -58,13 +85,14 @@ var weights = [reasons]reason{ //nolint:gochecknoglobals // a constant table
 	{"listed", 1},
 	{"fine", 0.2},
 	{"nearby", 0.15},
+	{"base64", 0},
 }
 
 // score is what a form alone scores, with reasons for and against, in [0, 1].
 func score(form float64, why evidence) float64 {
 	for n := range weights {
 		if why&(1<<n) != 0 {
-			form += weights[n].weight
+			form += weights[n].Weight
 		}
 	}
 	return min(max(math.Round(form*1e6)/1e6, 0), 1) // sums of tenths that are exact on paper

@@ -25,6 +25,7 @@ type Segment struct {
 	Value string
 	Start int // byte offset of Text in the whole text
 	Score float64
+	Why   Why
 }
 
 // Scanner finds sensitive values in text that arrives in pieces. It belongs to one goroutine.
@@ -175,6 +176,7 @@ func (s *Scanner) release() []Segment {
 		}
 		out = append(out, Segment{
 			Class: s.set.class(m.kind), Also: s.set.classes(also, m.kind), Text: s.text(start, end), Value: canonical(m.kind, s.w.cells[m.start:m.end]), Start: start, Score: m.score(),
+			Why: Why{m.form, m.why},
 		})
 		from = end
 		s.found = s.found[n:]

@@ -14,6 +14,7 @@ type Span struct {
 	Start, End int
 	Score      float64
 	Action     Action
+	Why        classify.Why
 }
 
 // Mask replaces the values in text as rules say, and everything that could be read as a pseudonym by one of its own. Values to be
@@ -26,12 +27,12 @@ func (v *Vault) Mask(rules *Rules, text string) (masked string, spans []Span) {
 		if s.Class != "" {
 			class, action := rules.of(s)
 			found = append(found, finding{class, action, s.Value, s.Start, s.Start + len(s.Text)})
-			spans = append(spans, Span{class, s.Start, s.Start + len(s.Text), s.Score, action})
+			spans = append(spans, Span{class, s.Start, s.Start + len(s.Text), s.Score, action, s.Why})
 		}
 	})
 	rules.observing.Each(text, func(s classify.Segment) {
 		if s.Class != "" {
-			spans = append(spans, Span{s.Class, s.Start, s.Start + len(s.Text), s.Score, ActionObserve})
+			spans = append(spans, Span{s.Class, s.Start, s.Start + len(s.Text), s.Score, ActionObserve, s.Why})
 		}
 	})
 	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })

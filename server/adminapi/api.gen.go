@@ -843,6 +843,15 @@ type MaskingPreview struct {
 	Spans    []MaskingSpan `json:"spans"`
 }
 
+// MaskingReason defines model for MaskingReason.
+type MaskingReason struct {
+	// Name Such as check_right: check digits that fit
+	Name string `json:"name"`
+
+	// Weight Below 0: it speaks against the finding. 0: it only says where the value stood
+	Weight float64 `json:"weight"`
+}
+
 // MaskingRequest defines model for MaskingRequest.
 type MaskingRequest struct {
 	// Channel The kind of call; without one there are no exceptions
@@ -869,10 +878,16 @@ type MaskingSpan struct {
 	Class  string            `json:"class"`
 	End    int               `json:"end"`
 
+	// Form What the form alone scores; below 0 for a form that much else has
+	Form float64 `json:"form"`
+
 	// Grade How sensitive the policy calls the class
 	Grade int `json:"grade"`
 
-	// Score How sure the finding is, above 0 and up to 1
+	// Reasons What spoke for the finding and against it
+	Reasons []MaskingReason `json:"reasons"`
+
+	// Score How sure the finding is, above 0 and up to 1: the form and the reasons together, at most 1
 	Score float64 `json:"score"`
 
 	// Start Byte offset in the UTF-8 text that was sent

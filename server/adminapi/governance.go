@@ -118,7 +118,13 @@ func (s *Server) PreviewMasking(c *gin.Context) {
 	seen, err := s.deps.Guard.Preview(c.Request.Context(), look)
 	out := MaskingPreview{Masked: seen.Masked, Restored: seen.Restored, Blocked: seen.Blocked, Spans: []MaskingSpan{}}
 	for _, sp := range seen.Spans {
-		out.Spans = append(out.Spans, MaskingSpan{Start: sp.Start, End: sp.End, Class: sp.Class, Action: MaskingSpanAction(sp.Action), Score: sp.Score, Grade: sp.Grade})
+		view := MaskingSpan{
+			Start: sp.Start, End: sp.End, Class: sp.Class, Action: MaskingSpanAction(sp.Action), Score: sp.Score, Form: sp.Why.Form(), Reasons: []MaskingReason{}, Grade: sp.Grade,
+		}
+		for _, r := range sp.Why.Reasons() {
+			view.Reasons = append(view.Reasons, MaskingReason{Name: r.Name, Weight: r.Weight})
+		}
+		out.Spans = append(out.Spans, view)
 	}
 	s.reply(c, http.StatusOK, out, err)
 }

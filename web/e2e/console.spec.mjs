@@ -13,8 +13,8 @@ const pictures = process.env.SCREENSHOTS;
 if (pictures) mkdirSync(pictures, { recursive: true });
 
 const words = {
-  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: /^(Complete|Cut at the token limit)$/, masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', logState: 'State of the audit log', inOrder: 'All in order', reconciliation: 'Reconciliation', reconcileNow: 'Reconcile now', agree: 'Log and books agree.', holds: 'Legal holds', place: 'Place a hold', covers: 'Every record of tenant demo', requestId: 'Request id', release: 'Release hold', releaseThis: 'Release the hold', why: 'Why it is released', noHold: 'No hold is in force.', inForce: 'In force', erasures: 'Erasures', erasePerson: 'Erase a person', person: 'Person', check: 'Check the name', again: /^Type the name again/, erase: 'Erase for good', nothingKept: 'Nothing was kept of this person', back: 'Back', stays: 'Stays', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build', request: 'Request', maxTokens: 'Max tokens', total: 'Total', tokens: 'Tokens', register: 'Register version', version: 'Version', startRollout: 'Start rollout', model: 'Model', candidate: 'Candidate version', minRequests: /^Requests per version/, reason: 'Reason', promote: 'Promote', abort: 'Abort', aborted: 'Aborted', baseline: 'Baseline', history: 'History', ended: 'Your session has ended. Sign in again.' },
-  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: /^(已完成|达到 token 上限而截断)$/, masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', logState: '审计日志状态', inOrder: '一切正常', reconciliation: '对账', reconcileNow: '立即对账', agree: '日志与账目一致。', holds: '法律保全', place: '设立保全', covers: '租户 demo 的全部记录', requestId: '请求 ID', release: '解除保全', releaseThis: '解除保全“', why: '解除理由', noHold: '没有生效中的保全。', inForce: '生效中', erasures: '擦除', erasePerson: '擦除某人', person: '人员', check: '核对名称', again: /^再次输入名称/, erase: '永久擦除', nothingKept: '未留存此人的内容', back: '返回', stays: '保留不变', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', home: '概览', account: '的账号', out: '退出登录', build: '构建信息', request: '请求', maxTokens: '最大 token', total: '合计', tokens: 'Token', register: '登记版本', version: '版本', startRollout: '发起灰度', model: '模型', candidate: '候选版本', minRequests: /^评判前/, reason: '理由', promote: '推进', abort: '中止', aborted: '已中止', baseline: '基线', history: '历史', ended: '会话已结束，请重新登录。' },
+  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: /^(Complete|Cut at the token limit)$/, masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', logState: 'State of the audit log', inOrder: 'All in order', reconciliation: 'Reconciliation', reconcileNow: 'Reconcile now', agree: 'Log and books agree.', holds: 'Legal holds', place: 'Place a hold', covers: 'Every record of tenant demo', requestId: 'Request id', release: 'Release hold', releaseThis: 'Release the hold', why: 'Why it is released', noHold: 'No hold is in force.', inForce: 'In force', erasures: 'Erasures', erasePerson: 'Erase a person', person: 'Person', check: 'Check the name', again: /^Type the name again/, erase: 'Erase for good', nothingKept: 'Nothing was kept of this person', back: 'Back', stays: 'Stays', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', conversation: 'Conversation', checkRight: 'Its check digits are right', tryOn: 'Try on a text', tryIt: 'Try', document: 'Policy document (YAML)', draft: 'Draft', inPart: 'Shown in part', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build', request: 'Request', maxTokens: 'Max tokens', total: 'Total', tokens: 'Tokens', register: 'Register version', version: 'Version', startRollout: 'Start rollout', model: 'Model', candidate: 'Candidate version', minRequests: /^Requests per version/, reason: 'Reason', promote: 'Promote', abort: 'Abort', aborted: 'Aborted', baseline: 'Baseline', history: 'History', ended: 'Your session has ended. Sign in again.' },
+  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: /^(已完成|达到 token 上限而截断)$/, masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', logState: '审计日志状态', inOrder: '一切正常', reconciliation: '对账', reconcileNow: '立即对账', agree: '日志与账目一致。', holds: '法律保全', place: '设立保全', covers: '租户 demo 的全部记录', requestId: '请求 ID', release: '解除保全', releaseThis: '解除保全“', why: '解除理由', noHold: '没有生效中的保全。', inForce: '生效中', erasures: '擦除', erasePerson: '擦除某人', person: '人员', check: '核对名称', again: /^再次输入名称/, erase: '永久擦除', nothingKept: '未留存此人的内容', back: '返回', stays: '保留不变', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', conversation: '对话', checkRight: '校验位正确', tryOn: '用文本试用', tryIt: '试用', document: '策略文档（YAML）', draft: '草稿', inPart: '部分显示', home: '概览', account: '的账号', out: '退出登录', build: '构建信息', request: '请求', maxTokens: '最大 token', total: '合计', tokens: 'Token', register: '登记版本', version: '版本', startRollout: '发起灰度', model: '模型', candidate: '候选版本', minRequests: /^评判前/, reason: '理由', promote: '推进', abort: '中止', aborted: '已中止', baseline: '基线', history: '历史', ended: '会话已结束，请重新登录。' },
 };
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {typeof words.en} Words */
@@ -75,12 +75,7 @@ async function signIn(page, w, tag) {
 async function chat(page, w, tag) {
   await open(page, w.playground);
   await heading(page, w.playground);
-  await page.getByRole('tab', { name: w.preview }).click();
-  await page.getByLabel(w.text).fill('call 13812345678');
-  await page.getByRole('button', { name: w.previewButton }).click();
-  const masked = page.getByTestId('masked');
-  await masked.waitFor();
-  assert.ok(!(await masked.innerText()).includes('13812345678'), 'the preview shows the number to the model');
+  await preview(page, w, tag);
   await page.getByLabel(w.maxTokens, { exact: true }).fill('48');
   await page.getByLabel(w.message, { exact: true }).fill('What is the capital of France? Answer in one sentence. My number is 13812345678.');
   await page.getByRole('button', { name: w.send, exact: true }).click();
@@ -89,7 +84,6 @@ async function chat(page, w, tag) {
   // half a pseudonym may stand where the model was cut off, and a small model makes up marks of its own; a whole one would have been restored
   assert.ok(shown.includes('13812345678') && !/⟦[^⟦⟧·]+·[0-9A-Z]{5}⟧/.test(shown), `the user sees what they typed, and no pseudonym: ${shown}`);
   await page.getByText(w.masked).first().waitFor();
-  await page.getByRole('tab').first().click();
   await picture(page, `${tag}-playground`);
   await page.waitForTimeout(1000); // a record becomes searchable a moment after it was written
   await page.getByRole('log').getByRole('link', { name: w.receipt }).click();
@@ -107,6 +101,44 @@ async function chat(page, w, tag) {
   const rows = page.getByRole('region', { name: w.audit }).getByRole('row').filter({ hasText: event.request });
   await rows.nth(1).waitFor();
   assert.equal(await rows.count(), 2, 'admitted and outcome');
+}
+
+const personal = '身份证号：11010519491231002X，电话：13812345678';
+
+/** The preview shows what is found and why, what the model sees and what comes back, on a phone too. @param {Page} page @param {Words} w @param {string} tag */
+async function preview(page, w, tag) {
+  await page.getByRole('tab', { name: w.preview }).click();
+  await page.getByLabel(w.text).fill(personal);
+  await page.getByRole('button', { name: w.previewButton }).click();
+  const masked = page.getByTestId('masked');
+  await masked.waitFor();
+  assert.ok(!/13812345678|11010519491231002X/.test(await masked.innerText()), 'the preview shows the numbers to the model');
+  assert.equal(await page.getByTestId('restored').innerText(), personal);
+  const marks = page.locator('mark');
+  assert.equal(await marks.count(), 2);
+  await marks.first().focus();
+  await page.getByTestId('why').getByText(w.checkRight).waitFor();
+  await picture(page, `${tag}-masking`);
+  await page.keyboard.press('Escape');
+  await page.getByTestId('why').waitFor({ state: 'hidden' });
+  const wide = page.viewportSize();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.waitForFunction(() => document.documentElement.scrollWidth <= 390, null, { timeout: wait });
+  await picture(page, `${tag}-masking-phone`);
+  if (wide) await page.setViewportSize(wide);
+  await page.getByRole('tab', { name: w.conversation }).click();
+}
+
+/** A draft is tried on a text before it is published: the policy in force beside it. @param {Page} page @param {Words} w @param {string} tag */
+async function trial(page, w, tag) {
+  await page.getByRole('button', { name: w.tryOn }).click();
+  const editor = page.getByLabel(w.document);
+  await editor.fill((await editor.inputValue()).replace(/^ {2}default: \{request: token/m, '  cn_mobile: {request: partial}\n$&'));
+  await page.getByLabel(w.text).fill(personal);
+  await page.getByRole('button', { name: w.tryIt, exact: true }).click();
+  await page.getByRole('region', { name: w.tryOn }).getByRole('table').getByText(w.inPart).waitFor();
+  await page.getByRole('region', { name: w.draft, exact: true }).getByTestId('masked').getByText('138****5678').waitFor();
+  await picture(page, `${tag}-trial`);
 }
 
 /** @param {Page} page @param {Words} w @param {string} tag */
@@ -236,6 +268,7 @@ async function others(page, w, tag) {
     await page.waitForLoadState('networkidle');
     assert.equal(await page.locator('.ant-alert-error').count(), 0, `${name} shows an error`);
     await picture(page, `${tag}-${name}`);
+    if (name === 'policies') await trial(page, w, tag);
   }
 }
 
@@ -384,7 +417,7 @@ try {
   await run('en', 'light');
   await run('zh', 'dark');
   assert.deepEqual(trouble, []);
-  console.log('console: signed in, chatted, followed the receipt, verified, held and released records, erased a person, created and revoked a key, started and aborted a rollout in both languages');
+  console.log('console: signed in, previewed masking, tried a draft, chatted, followed the receipt, verified, held and released records, erased a person, created and revoked a key, started and aborted a rollout in both languages');
 } catch (error) {
   failed = true;
   console.error(error);

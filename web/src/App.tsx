@@ -20,6 +20,7 @@ const Knowledge = lazy(() => import('./pages/Knowledge'));
 const Audit = lazy(() => import('./pages/Audit'));
 const Policies = lazy(() => import('./pages/Policies'));
 const Rollouts = lazy(() => import('./pages/Rollouts'));
+const Reveal = lazy(() => import('./pages/Reveal'));
 const Rollout = lazy(() => import('./pages/Rollout'));
 const System = lazy(() => import('./pages/System'));
 
@@ -35,6 +36,7 @@ function newRouter() {
           { path: '/usage', element: <Usage /> },
           { path: '/knowledge', element: <Knowledge /> },
           { path: '/audit', element: <Audit /> },
+          { path: '/reveal', element: <Reveal /> },
           { path: '/policies', element: <Policies /> },
           { path: '/rollouts', element: <Rollouts /> },
           { path: '/rollouts/:id', element: <Rollout /> },

@@ -33,6 +33,7 @@ type scanFlags struct {
 	types      []string
 	format     string
 	onlyCounts bool
+	explain    bool
 }
 
 func (a *app) maskScan() *cobra.Command {
@@ -43,14 +44,17 @@ func (a *app) maskScan() *cobra.Command {
 or standard input: JSON Lines {"id", "text"} where the name ends in .jsonl or .ndjson, else plain text, whose name becomes its id. Writes one JSON
 line for each text: {"id", "findings": [{"start", "end", "type", "score"}], "masked"}. Offsets count characters (Unicode code points), not bytes.
 In "masked", what people know by its ends keeps them (138****8000, 张**) and all else becomes a label; nothing can be restored from it. A text may have 64 MiB; longer
-text files are cut at line ends. Lines that cannot be read are left out, counted and named by number, and the exit code is then 1.
+text files are cut at line ends. Lines that cannot be read are left out, counted and named by number, and the exit code is then 1. With --explain each finding has
+"form", what its form alone scores, and "reasons" [{"name", "weight"}] for it and, with a weight below zero, against it; the score is their sum, at most 1.
 
 无需服务器与密钥，在自有数据中查找敏感信息，便于在选定策略前了解数据。读取文件或标准输入：文件名以 .jsonl 或 .ndjson 结尾的按
 JSON Lines {"id", "text"} 读取，其余按纯文本读取，以文件名为 id。每段文本输出一行 JSON：{"id", "findings": [{"start", "end", "type", "score"}],
 "masked"}，偏移按字符（Unicode 码位）计。"masked" 中常用号码与姓名只保留首尾（138****8000、张**），其余替换为标签，且不可还原。单段文本不超过 64 MiB，更长的
-文本文件按行切分。无法读取的行会被略过、计数并列出行号，此时退出码为 1。`,
+文本文件按行切分。无法读取的行会被略过、计数并列出行号，此时退出码为 1。加 --explain 后，每项结果另含 "form"（仅凭形式的得分）与
+"reasons" [{"name", "weight"}]（支持的理由；权重为负的是反对的理由），score 为其总和，最多为 1。`,
 		Example: `  sluice mask scan calls.jsonl > found.jsonl
   sluice mask scan --only-counts *.txt
+  sluice mask scan --explain note.txt
   cat note.txt | sluice mask scan --types person,cn_mobile`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.newScan(f)
@@ -63,6 +67,7 @@ JSON Lines {"id", "text"} 读取，其余按纯文本读取，以文件名为 id
 	cmd.Flags().StringSliceVar(&f.types, "types", nil, "types to look for (default: all) / 要查找的类型（缺省为全部）")
 	cmd.Flags().StringVar(&f.format, "format", "auto", "auto, jsonl or text / 输入格式")
 	cmd.Flags().BoolVar(&f.onlyCounts, "only-counts", false, "print a table of how much was found instead / 仅打印各类型的数量")
+	cmd.Flags().BoolVar(&f.explain, "explain", false, "say why each value was found / 说明每个值为何被检出")
 	return cmd
 }
 
@@ -72,6 +77,7 @@ type scan struct {
 	set        *classify.Set
 	format     string
 	onlyCounts bool
+	explain    bool
 	limit      int // bytes of a text
 	out        *bufio.Writer
 	show       func(done, total int)
@@ -101,8 +107,11 @@ func (a *app) newScan(f *scanFlags) (*scan, error) {
 	if !slices.Contains([]string{"auto", "jsonl", "text"}, f.format) {
 		return nil, usageError{fmt.Errorf("--format is %q; want auto, jsonl or text", f.format)}
 	}
+	if f.onlyCounts && f.explain {
+		return nil, usageError{errors.New("--only-counts prints no values to --explain; leave one of them out")}
+	}
 	return &scan{
-		app: a, set: classify.New(classes...), format: f.format, onlyCounts: f.onlyCounts, limit: largestText, out: bufio.NewWriterSize(a.env.stdout, 1<<16),
+		app: a, set: classify.New(classes...), format: f.format, onlyCounts: f.onlyCounts, explain: f.explain, limit: largestText, out: bufio.NewWriterSize(a.env.stdout, 1<<16),
 		findings: map[classify.Class]int{}, in: map[classify.Class]int{},
 	}, nil
 }

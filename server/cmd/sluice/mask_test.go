@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,6 +97,30 @@ func TestMaskScanOnlyChosenTypesAndCounts(t *testing.T) {
 	if strings.Contains(r.out, "138") || !strings.Contains(strings.Join(strings.Fields(r.out), " "), "cn_mobile 2 1") {
 		t.Error(r.out)
 	}
+}
+
+// TestMaskScanExplains: reasons are there when they are asked for, and add up to the score.
+func TestMaskScanExplains(t *testing.T) {
+	text := "身份证号：11010519491231002X"
+	r := runCommand(t.Context(), nil, text, "mask", "scan")
+	r.wants(t, exitOK)
+	if strings.Contains(r.out, "reasons") || strings.Contains(r.out, "form") {
+		t.Error(r.out)
+	}
+	r = runCommand(t.Context(), nil, text, "mask", "scan", "--explain")
+	r.wants(t, exitOK, `"name":"check_right"`)
+	f := scanned(t, r.out)[0].Findings[0]
+	if f.Form == nil || len(f.Reasons) == 0 {
+		t.Fatalf("%+v", f)
+	}
+	sum := *f.Form
+	for _, why := range f.Reasons {
+		sum += why.Weight
+	}
+	if math.Abs(min(sum, 1)-f.Score) > 1e-9 {
+		t.Errorf("%v is not %v: %+v", sum, f.Score, f.Reasons)
+	}
+	runCommand(t.Context(), nil, text, "mask", "scan", "--explain", "--only-counts").wants(t, exitUsage)
 }
 
 func TestMaskScanMistakes(t *testing.T) {

@@ -27,6 +27,23 @@ type scannedFinding struct {
 	End   int            `json:"end"`
 	Type  classify.Class `json:"type"`
 	Score float64        `json:"score"`
+	// when asked for
+	Form    *float64        `json:"form,omitempty"` // the score of the form alone
+	Reasons []scannedReason `json:"reasons,omitzero"`
+}
+
+// scannedReason is a reason for a finding, or with a weight below zero against it.
+type scannedReason struct {
+	Name   string  `json:"name"`
+	Weight float64 `json:"weight"`
+}
+
+// explain says why it was found.
+func (f *scannedFinding) explain(why classify.Why) {
+	f.Form, f.Reasons = new(why.Form()), []scannedReason{}
+	for _, r := range why.Reasons() {
+		f.Reasons = append(f.Reasons, scannedReason(r))
+	}
 }
 
 // batchBytes is how much text is scanned at a time, side by side on all processors.
@@ -63,7 +80,7 @@ func (s *scan) flush() error {
 				}
 				found[i] = s.set.Find(s.batch[i].text)
 				if !s.onlyCounts {
-					lines[i], errs[i] = s.batch[i].line(found[i])
+					lines[i], errs[i] = s.batch[i].line(found[i], s.explain)
 				}
 			}
 		})
@@ -98,7 +115,7 @@ func (s *scan) count(found []classify.Finding) {
 }
 
 // line is what is printed for a text.
-func (w waiting) line(found []classify.Finding) ([]byte, error) {
+func (w waiting) line(found []classify.Finding, why bool) ([]byte, error) {
 	out := scannedText{ID: w.id, Findings: make([]scannedFinding, 0, len(found))}
 	masked, last, runes := strings.Builder{}, 0, 0
 	for _, f := range found {
@@ -106,7 +123,11 @@ func (w waiting) line(found []classify.Finding) ([]byte, error) {
 		masked.WriteString(between)
 		start := runes + utf8.RuneCountInString(between)
 		runes, last = start+utf8.RuneCountInString(value), f.End
-		out.Findings = append(out.Findings, scannedFinding{Start: start, End: runes, Type: f.Class, Score: f.Score})
+		finding := scannedFinding{Start: start, End: runes, Type: f.Class, Score: f.Score}
+		if why {
+			finding.explain(f.Why)
+		}
+		out.Findings = append(out.Findings, finding)
 		masked.WriteString(mask.Partial(f.Class, tag(f.Class), value))
 	}
 	masked.WriteString(w.text[last:])

@@ -1367,11 +1367,27 @@ export interface components {
             action: "masked" | "partial" | "redacted" | "hashed" | "blocked" | "passed";
             /**
              * Format: double
-             * @description How sure the finding is, above 0 and up to 1
+             * @description How sure the finding is, above 0 and up to 1: the form and the reasons together, at most 1
              */
             score: number;
+            /**
+             * Format: double
+             * @description What the form alone scores; below 0 for a form that much else has
+             */
+            form: number;
+            /** @description What spoke for the finding and against it */
+            reasons: components["schemas"]["MaskingReason"][];
             /** @description How sensitive the policy calls the class */
             grade: number;
+        };
+        MaskingReason: {
+            /** @description Such as check_right: check digits that fit */
+            name: string;
+            /**
+             * Format: double
+             * @description Below 0: it speaks against the finding. 0: it only says where the value stood
+             */
+            weight: number;
         };
         NewPriceBook: {
             yaml: string;

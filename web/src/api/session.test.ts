@@ -45,6 +45,26 @@ describe('session', () => {
     expect(JSON.stringify(localStorage)).not.toContain('t1'); // tokens stay in memory
   });
 
+  it('signs the same user in again in place, and a wrong password ends nothing', async () => {
+    let refused = false;
+    let tokens = 0;
+    const { session, api, call, asked } = await signedIn({
+      'POST /api/v1/session': () => (refused ? problem(401, 'invalid_login') : json(200, { access_token: `s${++tokens}`, token_type: 'Bearer', expires_at: '' })),
+      'GET /api/v1/keys': () => json(200, { items: [] }),
+    });
+    const before = session.snapshot();
+    refused = true;
+    await expect(session.again('wrong')).rejects.toMatchObject({ code: 'invalid_login' });
+    expect(session.snapshot()).toBe(before);
+    await call(api.GET('/keys'));
+    expect(asked.at(-1)?.token).toBe('Bearer s1');
+    refused = false;
+    await session.again('pw');
+    expect(session.snapshot()).toBe(before); // nothing that listens is told: the page stays as it is
+    await call(api.GET('/keys'));
+    expect(asked.at(-1)?.token).toBe('Bearer s2');
+  });
+
   it('renews an expired token once for calls made together, and repeats them', async () => {
     let expired = true;
     const { api, call, asked } = await signedIn({

@@ -65,14 +65,24 @@ class Session {
   }
 
   async login(user: string, password: string): Promise<void> {
+    await this.begin(user, password);
+    hint.set(true);
+    await this.loadMe();
+  }
+
+  /** Signs the same user in again where the server asks for a fresh sign-in. Nothing on the page is lost, and a wrong password ends nothing. */
+  async again(password: string): Promise<void> {
+    const user = this.state.me?.name ?? '';
+    await this.exclusive(() => this.begin(user, password));
+  }
+
+  private async begin(user: string, password: string): Promise<void> {
     const reply = await fetch(path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'accept-language': this.language },
       body: JSON.stringify({ user, password }),
     });
     await this.accept(reply);
-    hint.set(true);
-    await this.loadMe();
   }
 
   /** Restores the session after a reload, if the cookie still allows it. */
@@ -103,7 +113,7 @@ class Session {
     return this.renewal;
   }
 
-  private async exclusive(run: () => Promise<boolean>): Promise<boolean> {
+  private async exclusive<T>(run: () => Promise<T>): Promise<T> {
     // Locks exist on HTTPS and localhost only; elsewhere tabs are on their own.
     return navigator.locks ? navigator.locks.request('sluice-session', run) : run();
   }

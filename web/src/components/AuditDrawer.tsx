@@ -1,15 +1,18 @@
 import { DownloadOutlined } from '@ant-design/icons';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { Alert, Button, Descriptions, Drawer, Flex, Skeleton, Tag, Typography } from 'antd';
+import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { toApiError } from '../api/errors';
 import { useLabel, useLanguage } from '../i18n';
 import { download } from '../lib/csv';
+import { tokensIn } from '../lib/tokens';
 import { useMay } from '../lib/me';
 import { count, duration, energy, exactNano } from '../lib/format';
 import { Failure } from './Failure';
+import { RevealModal } from './RevealModal';
 import { Time } from './Time';
 import { Findings } from './TurnView';
 
@@ -44,7 +47,10 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
   const label = useLabel();
   const [language] = useLanguage();
   const mayRead = useMay('audit.content');
+  const mayReveal = useMay('masking.reveal');
+  const [revealing, setRevealing] = useState<string>(); // a text with tokens, or an empty one to paste it into
   const e = entry.event;
+  const masked = e.findings?.some((f) => f.action === 'masked') ?? false;
   const facts: [string, React.ReactNode][] = [
     [t('audit.time'), <Time at={e.time} />],
     [t('audit.action'), e.action && `${label('action', e.action)} · ${label('stage', e.stage)}`],
@@ -70,7 +76,14 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
       {entry.index < 0 ? <Alert type="info" showIcon title={t('audit.unsealedNote')} /> : <Tag color="blue" style={{ alignSelf: 'flex-start' }}>{t('audit.sealed', { index: entry.index })}</Tag>}
       <Descriptions bordered size="small" column={1} styles={{ label: { width: 140 }, content: { wordBreak: 'break-all' } }} items={facts.filter(([, v]) => v).map(([name, value]) => ({ key: name, label: name, children: value }))} />
       {e.findings && e.findings.length > 0 && <Findings findings={e.findings} />}
-      {mayRead && e.contents && e.contents.length > 0 && <KeptTexts id={e.id} />}
+      {mayReveal && e.request && masked && (
+        <Flex gap={8} wrap align="center">
+          <Button onClick={() => setRevealing('')}>{t('reveal.ofRecord')}</Button>
+          <Typography.Text type="secondary">{t('reveal.ofRecordNote')}</Typography.Text>
+        </Flex>
+      )}
+      {mayRead && e.contents && e.contents.length > 0 && <KeptTexts id={e.id} onReveal={mayReveal && e.request ? setRevealing : undefined} />}
+      {revealing !== undefined && e.request && <RevealModal request={e.request} text={revealing} onClose={() => setRevealing(undefined)} />}
       <div>
         <Typography.Text strong>{t('audit.canonical')}</Typography.Text>
         <pre className="code" data-testid="canonical">{JSON.stringify(e, null, 2)}</pre>
@@ -80,10 +93,10 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
 }
 
 /** The texts that were kept with a record. They are asked for by a press of the button, never in passing: each reading is itself recorded. */
-function KeptTexts({ id }: { id: string }) {
+function KeptTexts({ id, onReveal }: { id: string; onReveal?: (text: string) => void }) {
   const { t } = useTranslation();
   const label = useLabel();
-  const texts = useMutation({ mutationFn: () => call(api.GET('/audit/records/{id}/content', { params: { path: { id } } })) });
+  const texts = useMutation({ mutationFn: () => call(api.GET('/audit/records/{id}/content', { params: { path: { id } } })), gcTime: 0 });
   return (
     <Flex vertical gap={8} align="stretch">
       <Flex gap={8} wrap align="center">
@@ -95,6 +108,11 @@ function KeptTexts({ id }: { id: string }) {
         <div key={x.direction}>
           <Typography.Text strong>{`${label('direction', x.direction)} · ${label('form', x.form.replace('-cut', ''))}`}</Typography.Text>
           {x.form.endsWith('-cut') && <Typography.Text type="warning">{` · ${t('audit.cut')}`}</Typography.Text>}
+          {onReveal && tokensIn(x.text ?? '').length > 0 && (
+            <Button size="small" type="link" onClick={() => onReveal(x.text!.replaceAll('\u0000', '\n'))}>
+              {t('reveal.ofText')}
+            </Button>
+          )}
           {x.erased ? <Alert type="info" showIcon title={t('audit.erased')} /> : <pre className="code" data-testid={`kept-${x.direction}`}>{x.text?.replaceAll('\u0000', '\n')}</pre>}
         </div>
       ))}

@@ -47,6 +47,16 @@ export function count(value: number, language: Language): string {
   return new Intl.NumberFormat(tag(language)).format(value);
 }
 
+/** A score or a weight: two digits are what it is worth. */
+export function weight(value: number, language: Language): string {
+  return new Intl.NumberFormat(tag(language), { minimumFractionDigits: 2, maximumFractionDigits: 2 }).format(value);
+}
+
+/** A weight with its sign. */
+export function signed(value: number, language: Language): string {
+  return new Intl.NumberFormat(tag(language), { minimumFractionDigits: 2, maximumFractionDigits: 2, signDisplay: 'always' }).format(value);
+}
+
 /** 12.3K or 1.2万: for tiles and axes; show the exact value on hover. */
 export function compact(value: number, language: Language): string {
   return new Intl.NumberFormat(tag(language), { notation: 'compact', maximumFractionDigits: 1 }).format(value);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Schema } from '../api/client';
 import { csvLine } from './csv';
 import { duration, energy, exactJoules, exactNano, iso, money, toNano } from './format';
-import { cutAtSpans } from './spans';
+import { changes, cutAtMarks, cutAtSpans, layOut, type Span } from './spans';
 import { daysBetween, usageOption } from './usage-chart';
 
 describe('numbers', () => {
@@ -50,9 +50,9 @@ describe('csvLine', () => {
   });
 });
 
-describe('cutAtSpans', () => {
-  const span = (start: number, end: number) => ({ start, end, class: 'c', action: 'masked' as const, score: 1, grade: 3 });
+const span = (start: number, end: number, action: Span['action'] = 'masked', name = 'c'): Span => ({ start, end, class: name, action, score: 1, form: 1, reasons: [], grade: 3 });
 
+describe('cutAtSpans', () => {
   it('counts bytes, not characters', () => {
     const text = '电话13800138000🙂完';
     expect(cutAtSpans(text, [span(6, 17)]).map((p) => p.text)).toEqual(['电话', '13800138000', '🙂完']);
@@ -66,6 +66,38 @@ describe('cutAtSpans', () => {
         if (whole.every((p) => !p.text.includes('\ufffd'))) expect(whole.map((p) => p.text).join('')).toBe(text);
       }
     }
+  });
+});
+
+describe('layOut', () => {
+  it('shows what is done before what is only counted there, and loses nothing', () => {
+    const [wide, counted, alone] = [span(0, 9, 'passed', 'address'), span(3, 6, 'masked'), span(9, 12, 'passed')];
+    const { shown, rest } = layOut([wide, counted, alone]);
+    expect(shown).toEqual([counted, alone]);
+    expect(rest).toEqual([wide]);
+  });
+});
+
+describe('cutAtMarks', () => {
+  it('finds tokens and labels, whole ones only', () => {
+    const text = '打⟦手机·K7Q2F⟧或〔已屏蔽:邮箱〕，⟦半';
+    const parts = cutAtMarks(text);
+    expect(parts.filter((p) => p.mark).map((p) => p.text)).toEqual(['⟦手机·K7Q2F⟧', '〔已屏蔽:邮箱〕']);
+    expect(parts.map((p) => p.text).join('')).toBe(text);
+    expect(cutAtMarks('')).toEqual([]);
+  });
+});
+
+describe('changes', () => {
+  it('counts what another policy does otherwise, by class and pair of actions', () => {
+    const before = [span(0, 2), span(4, 6), span(8, 9, 'passed', 'email')];
+    const after = [span(0, 2, 'partial'), span(4, 6, 'partial'), span(8, 9, 'passed', 'email'), span(20, 22, 'blocked', 'secret')];
+    expect(changes(before, after)).toEqual([
+      { class: 'c', start: 0, before: 'masked', after: 'partial', count: 2 },
+      { class: 'secret', start: 20, before: undefined, after: 'blocked', count: 1 },
+    ]);
+    expect(changes(after, before).at(-1)).toEqual({ class: 'secret', start: 20, before: 'blocked', after: undefined, count: 1 });
+    expect(changes(after, after)).toEqual([]);
   });
 });
 

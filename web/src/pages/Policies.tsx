@@ -7,6 +7,7 @@ import { api, call, type Schema } from '../api/client';
 import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
 import { Page, Panel } from '../components/Panel';
+import { PolicyTrial } from '../components/PolicyTrial';
 import { Time } from '../components/Time';
 import { useMay, useMe } from '../lib/me';
 import { useFilters } from '../lib/url';
@@ -87,9 +88,11 @@ function Editor({ published, onPublished }: { published: Policy | undefined; onP
   const { t } = useTranslation();
   const { modal } = App.useApp();
   const mayWrite = useMay('policy.write');
+  const mayPreview = useMay('masking.preview');
   const { tenant } = useMe();
   const queries = useQueryClient();
   const [yaml, setYaml] = useState(published?.yaml ?? '');
+  const [trying, setTrying] = useState(false);
   const changed = yaml !== (published?.yaml ?? '');
   const validate = useMutation({ mutationFn: () => call(api.POST('/policies/validations', { body: { yaml } })) });
   const publish = useMutation({
@@ -104,10 +107,15 @@ function Editor({ published, onPublished }: { published: Policy | undefined; onP
     <Panel
       title={published ? t('policy.document', { version: published.version }) : t('policy.new')}
       extra={
-        <Flex gap={8}>
+        <Flex gap={8} wrap>
           <Button size="small" onClick={() => validate.mutate()} loading={validate.isPending} disabled={!yaml.trim()}>
             {t('policy.validate')}
           </Button>
+          {mayPreview && (
+            <Button size="small" onClick={() => setTrying(!trying)} aria-expanded={trying} disabled={!yaml.trim()}>
+              {t('trial.title')}
+            </Button>
+          )}
           {mayWrite && (
             <Button size="small" type="primary" onClick={confirm} loading={publish.isPending} disabled={!changed || !yaml.trim()}>
               {t('policy.publish')}
@@ -136,6 +144,7 @@ function Editor({ published, onPublished }: { published: Policy | undefined; onP
             }
           />
         )}
+        {trying && <PolicyTrial yaml={yaml} />}
         {published && <Typography.Text type="secondary" style={{ wordBreak: 'break-all' }}>{t('policy.digest', { digest: published.digest })}</Typography.Text>}
         <Input.TextArea
           aria-label={t('policy.text')}

@@ -1,0 +1,85 @@
+import { Alert, Flex, Tag, Typography } from 'antd';
+import type { ReactNode } from 'react';
+import { useTranslation } from 'react-i18next';
+
+import type { Schema } from '../api/client';
+import { useLabel, useLanguage } from '../i18n';
+import { count } from '../lib/format';
+import { cutAtMarks } from '../lib/spans';
+import { FoundText, useActionColors } from './FoundText';
+
+export type Look = Schema['MaskingRequest'];
+export type Seen = Schema['MaskingPreview'];
+
+/** What a policy does to a text: what was found, what the model sees, what the caller gets back. Side by side where there is room. */
+export function MaskingResult({ look, seen }: { look: Look; seen: Seen }) {
+  const { t } = useTranslation();
+  const answer = look.direction === 'answer';
+  return (
+    <Flex vertical gap={12}>
+      {seen.blocked && <Alert type="error" showIcon role="status" title={t('masking.blocked')} description={t(answer ? 'masking.blockedAnswer' : 'masking.blockedRequest')} />}
+      <div className="stages">
+        <Stage title={t('masking.found')}>
+          <FoundText text={look.text} spans={seen.spans} />
+          <Actions seen={seen} />
+        </Stage>
+        {!answer && (
+          <Stage title={t('masking.modelSees')} note={t('masking.modelSeesNote')}>
+            <Sent text={seen.masked} blocked={seen.blocked} testid="masked" />
+          </Stage>
+        )}
+        <Stage title={t('masking.callerGets')} note={t(answer ? 'masking.callerGetsAnswer' : 'masking.callerGetsNote')}>
+          <Sent text={answer ? seen.masked : seen.restored} blocked={seen.blocked} testid={answer ? 'masked' : 'restored'} />
+        </Stage>
+      </div>
+    </Flex>
+  );
+}
+
+function Stage({ title, note, children }: { title: string; note?: string; children: ReactNode }) {
+  return (
+    <section aria-label={title}>
+      <Typography.Text strong>{title}</Typography.Text>
+      {children}
+      {note && (
+        <Typography.Text type="secondary" style={{ fontSize: 12 }}>
+          {note}
+        </Typography.Text>
+      )}
+    </section>
+  );
+}
+
+/** How many values of each action there are. */
+function Actions({ seen }: { seen: Seen }) {
+  const label = useLabel();
+  const [language] = useLanguage();
+  const color = useActionColors();
+  const counts = new Map<string, number>();
+  for (const s of seen.spans) counts.set(s.action, (counts.get(s.action) ?? 0) + 1);
+  return (
+    <Flex gap={4} wrap>
+      {[...counts].map(([action, n]) => (
+        <Tag key={action} style={{ margin: 0, background: color(action).background, borderColor: color(action).line }}>
+          {label('finding', action)} × {count(n, language)}
+        </Tag>
+      ))}
+    </Flex>
+  );
+}
+
+function Sent({ text, blocked, testid }: { text: string; blocked: boolean; testid: string }) {
+  const { t } = useTranslation();
+  if (blocked) {
+    return (
+      <pre className="code" data-testid={testid} style={{ fontStyle: 'italic' }}>
+        {t('masking.nothing')}
+      </pre>
+    );
+  }
+  return (
+    <pre className="code" tabIndex={0} data-testid={testid}>
+      {cutAtMarks(text).map((p, i) => (p.mark ? <b key={i}>{p.text}</b> : p.text))}
+    </pre>
+  );
+}

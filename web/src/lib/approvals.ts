@@ -1,0 +1,21 @@
+import { useQuery } from '@tanstack/react-query';
+
+import { api, call, type Schema } from '../api/client';
+
+export type Approval = Schema['RevealApproval'];
+
+/** What has become of an approval that was asked for. */
+export function stateOf(a: Approval, now = Date.now()): 'waiting' | 'approved' | 'used' | 'expired' {
+  if (a.used_at) return 'used';
+  if (Date.parse(a.expires_at) <= now) return 'expired';
+  return a.approved_at ? 'approved' : 'waiting';
+}
+
+/** The approvals that were asked for; they hold no values. While somebody waits for one they are looked at again and again. */
+export function useApprovals(waiting?: (all: Approval[]) => boolean) {
+  return useQuery({
+    queryKey: ['reveal-approvals'],
+    queryFn: () => call(api.GET('/reveal/approvals')),
+    refetchInterval: (q) => (waiting?.(q.state.data?.items ?? []) ? 5000 : false),
+  });
+}
