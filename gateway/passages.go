@@ -68,7 +68,11 @@ func (r *run) lookup(ctx context.Context, query string) ([]rag.Passage, error) {
 		}
 		return nil, unavailable(err)
 	}
-	for i, p := range found {
+	for i := range found {
+		if err := r.cite(&found[i]); err != nil {
+			return nil, err
+		}
+		p := &found[i]
 		r.citations = append(r.citations, Citation{
 			Number: i + 1, Collection: p.Collection, Document: p.Document, Title: p.Title, Section: p.Section, DocumentID: p.DocumentID,
 			Version: p.Version, Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score,
@@ -76,6 +80,20 @@ func (r *run) lookup(ctx context.Context, query string) ([]rag.Passage, error) {
 		r.documents = append(r.documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))
 	}
 	return found, nil
+}
+
+// cite lets what a citation says of a passage out: names and headings are text of the document like any other.
+func (r *run) cite(p *rag.Passage) error {
+	for _, s := range []*string{&p.Document, &p.Title, &p.Section} {
+		masked, err := r.admission.MaskPassage(*s)
+		if err != nil {
+			return err
+		}
+		if *s, _, err = through(r.admission.Release(), masked); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // show lets a masked passage out to a person, as an answer is released.

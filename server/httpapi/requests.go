@@ -212,7 +212,10 @@ func message(m *fields) engine.Message {
 	if len(out.Name) > maxNameBytes {
 		m.invalid("name", fault.Say("must have at most %d bytes", "最多 %d 字节", maxNameBytes))
 	}
-	if _, ok := m.raw("content"); ok || len(out.ToolCalls) == 0 {
+	_, said := m.raw("content")
+	if s, ok := m.text("refusal"); ok && !said && out.Role == "assistant" { // an answer of ours that comes back
+		out.Content = s
+	} else if said || len(out.ToolCalls) == 0 {
 		out.Content = content(m)
 	}
 	return out
