@@ -48,6 +48,7 @@ type kit struct {
 
 	mu     sync.Mutex
 	events []audit.Event
+	kept   []audit.Text
 	ended  chan struct{} // one value per outcome
 }
 
@@ -70,16 +71,24 @@ func (l *lockedBuffer) String() string {
 
 func newKit(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan) *kit {
 	t.Helper()
+	return newKitWith(t, cfg, plan, func(*gateway.Deps) {})
+}
+
+// newKitWith changes what the pipeline is made of.
+func newKitWith(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan, change func(*gateway.Deps)) *kit {
+	t.Helper()
 	k := &kit{engine: enginetest.NewScripted(plan), logs: &lockedBuffer{}, fail: map[string]error{}, ended: make(chan struct{}, 1000)}
 	log := slog.New(slog.NewTextHandler(k.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	limits, err := limit.NewMemory(limit.Config{Key: limit.Limits{RequestsPerMinute: 100_000, TokensPerMinute: 50_000_000}}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := gateway.New(gateway.Config{}, gateway.Deps{
+	deps := gateway.Deps{
 		Identity: k, Access: k, Limits: limits, Guard: kitGuard{k}, Router: k, Ledger: kitLedger{k}, Retriever: kitRAG{}, Audit: k,
 		Energy: kitMeter{}, Labels: kitLabels{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
-	}, nil)
+	}
+	change(&deps)
+	p, err := gateway.New(gateway.Config{}, deps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,15 +145,19 @@ func (k *kit) Models() []route.Model {
 	return []route.Model{{Name: "chat", CreatedAt: 1_700_000_000_000_000}, {Name: "org/embed"}}
 }
 
-func (k *kit) AppendWith(_ context.Context, e audit.Event, _ string, _ ...audit.Text) (audit.Receipt, error) {
+func (k *kit) AppendWith(_ context.Context, e audit.Event, _ string, texts ...audit.Text) (audit.Receipt, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.kept = append(k.kept, texts...)
 	if err := k.fail["audit"]; err != nil {
 		return audit.Receipt{}, err
 	}
 	k.events = append(k.events, e)
 	if e.Stage == audit.StageOutcome {
-		k.ended <- struct{}{}
+		select {
+		case k.ended <- struct{}{}:
+		default: // a test that does not look
+		}
 	}
 	return audit.Receipt{ID: fmt.Sprintf("receipt-%d", len(k.events))}, nil
 }
