@@ -132,7 +132,7 @@ func newMasked(t testing.TB, answer string, change ...func(*gateway.Deps)) *mask
 }
 
 func policyFor(answer string) string {
-	return "schema: 1\nname: T\nmodels: [\"*\"]\ncollections: [\"*\"]\nrecord: masked\nentities:\n  default: {request: mask, passage: mask, answer: " + answer + "}\n"
+	return "schema: 2\nname: T\nmodels: [\"*\"]\ncollections: [\"*\"]\nrecord: masked\nentities:\n  default: {request: token, passage: token, answer: " + answer + "}\n"
 }
 
 // said is what an answer shows of one choice, put together.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -107,7 +108,7 @@ func (s surface) request(streamed bool, more string) string {
 // caller's own comes back, and a pseudonym of nobody's stays and is counted; none of the two forms of it goes astray.
 func TestEverySurface(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []string{"mask", "pass"} {
+	for rule, did := range map[string]string{"redact": "redacted", "token": "masked", "partial": "partial", "hash": "hashed", "observe": "passed"} {
 		m := newMasked(t, rule)
 		for name, s := range surfaces() {
 			for _, streamed := range []bool{true, false} {
@@ -120,15 +121,13 @@ func TestEverySurface(t *testing.T) {
 					if resp.StatusCode != http.StatusOK {
 						t.Fatalf("%d %s", resp.StatusCode, body)
 					}
-					brought := broughtValue
-					if rule == "mask" {
-						brought = hiddenValue
-						if strings.Contains(body, broughtValue) {
-							t.Errorf("the value of the model's left: %s", body)
-						}
+					brought := map[string]string{"redact": hiddenValue, "partial": `139\*\*\*\*5678`, "token": `⟦手机·[2-9A-Z]{5}⟧`, "hash": `〔手机#[0-9a-f]{12}〕`, "observe": broughtValue}[rule]
+					if rule != "observe" && strings.Contains(body, broughtValue) {
+						t.Errorf("the value of the model's left: %s", body)
 					}
-					if got, want := s.shown(whole(t, body)), unknownRunes+sentValue+unknownRunes+brought+unknownRunes+foreign; got != want {
-						t.Errorf("the caller got %q, want %q\n%s", got, want, body)
+					want := regexp.MustCompile("^" + unknownRunes + sentValue + unknownRunes + brought + unknownRunes + foreign + "$")
+					if got := s.shown(whole(t, body)); !want.MatchString(got) {
+						t.Errorf("the caller got %q, want %s\n%s", got, want, body)
 					}
 					if sent := m.upstream.sent()[before:]; strings.Contains(sent, sentValue) || !strings.Contains(sent, "⟦手机·") {
 						t.Errorf("the upstream was sent %s", sent)
@@ -137,7 +136,7 @@ func TestEverySurface(t *testing.T) {
 					for _, f := range m.last().Findings {
 						found[f.Direction+" "+f.Class+" "+f.Action] += f.Count
 					}
-					if found["request cn_mobile masked"] != 1 || found["answer pseudonym unknown"] != 1 || (rule == "mask") != (found["answer cn_mobile masked"] == 1) {
+					if found["request cn_mobile masked"] != 1 || found["answer pseudonym unknown"] != 1 || found["answer cn_mobile "+did] != 1 {
 						t.Errorf("findings %v", found)
 					}
 					for _, text := range m.kit.texts()[kept:] {
@@ -166,7 +165,7 @@ func (k *kit) texts() []string {
 // reasoning.
 func TestLogprobsShowNothing(t *testing.T) {
 	t.Parallel()
-	m := newMasked(t, "mask")
+	m := newMasked(t, "redact")
 	entry := func(token, name string, others ...string) string {
 		top := []string{}
 		for _, o := range others {
@@ -214,7 +213,7 @@ func TestLogprobsShowNothing(t *testing.T) {
 // nowhere it does not look like a name.
 func TestIDsAndNamesOfUpstreams(t *testing.T) {
 	t.Parallel()
-	m := newMasked(t, "pass")
+	m := newMasked(t, "observe")
 	for id, keeps := range map[string]bool{
 		"call_ab12": true, "chatcmpl-tool-9f86d081884c7d659a2feaa0c55ad015": true, "chatcmpl-tool-9f1234567c7d": false, "d3kf92kLm": true, broughtValue: false, "call_139-1234-5678": false,
 		"张三": false, "": false, "a@b.cn": false,
@@ -238,7 +237,7 @@ func TestIDsAndNamesOfUpstreams(t *testing.T) {
 // TestUpstreamErrorsAreNotQuoted: whatever an upstream says in an error, as a status or within a stream, stays there.
 func TestUpstreamErrorsAreNotQuoted(t *testing.T) {
 	t.Parallel()
-	m := newMasked(t, "pass")
+	m := newMasked(t, "observe")
 	detail := `{"error":{"message":"no ` + broughtValue + ` 张三","type":"` + broughtValue + `","code":"` + broughtValue + `","param":"` + broughtValue + `"}}`
 	for _, status := range []int{0, 400, 401, 404, 429, 500, 503} {
 		for _, streamed := range []bool{true, false} {
@@ -264,7 +263,7 @@ func TestUpstreamErrorsAreNotQuoted(t *testing.T) {
 // TestEveryRequestField: a value in any field of any request is a pseudonym for the engine, and comes back where answers repeat it.
 func TestEveryRequestField(t *testing.T) {
 	t.Parallel()
-	m := newMasked(t, "mask")
+	m := newMasked(t, "redact")
 	const v = sentValue
 	args := `"{\"to\":\"` + v + `\",\"n\":` + v + `}"`
 	for name, c := range map[string]struct{ path, body string }{
@@ -330,7 +329,7 @@ func TestEveryRequestField(t *testing.T) {
 // TestNoSilentParts: pictures, sound and files are refused by the name of their part; they never pass unseen, and never vanish.
 func TestNoSilentParts(t *testing.T) {
 	t.Parallel()
-	m := newMasked(t, "pass")
+	m := newMasked(t, "observe")
 	m.upstream.says(func(string) string { return stream() })
 	for _, part := range []string{
 		`{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`, `{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`,
@@ -349,7 +348,7 @@ func TestNoSilentParts(t *testing.T) {
 // TestCitationsFollowTheRules: titles, headings and names of documents are text like that of the passages.
 func TestCitationsFollowTheRules(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []string{"mask", "pass"} {
+	for _, rule := range []string{"token", "observe"} {
 		m := newMasked(t, rule)
 		m.rag.passages = []rag.Passage{{
 			Collection: "docs", Document: "电话13700137000.txt", DocumentID: "d1", Version: "1", Title: "张三丰的电话" + broughtValue, Section: "一 > 手机" + sentValue, Text: "拨打" + broughtValue,
@@ -433,7 +432,7 @@ func (g failingGuard) Admit(ctx context.Context, ask governance.Ask) (gateway.Ad
 func TestFailingRules(t *testing.T) {
 	t.Parallel()
 	for what, panics := range map[string]any{"error": nil, "panic": "quoting " + broughtValue, "runtime error": fmt.Errorf("index out of range %s", broughtValue)} {
-		m := newMasked(t, "mask", func(d *gateway.Deps) { d.Guard = failingGuard{d.Guard, panics} })
+		m := newMasked(t, "redact", func(d *gateway.Deps) { d.Guard = failingGuard{d.Guard, panics} })
 		for name, s := range surfaces() {
 			if name == "name of a call" || name == "JSON" || name == "arguments" || name == "function_call" {
 				continue // each string has rules of its own
@@ -465,7 +464,7 @@ func TestFailingRules(t *testing.T) {
 // TestStreamsCutAnywhere: the bytes of an upstream's stream may arrive cut at any place, also within a character.
 func TestStreamsCutAnywhere(t *testing.T) {
 	t.Parallel()
-	m := newMasked(t, "mask")
+	m := newMasked(t, "redact")
 	step := 5
 	if long() {
 		step = 1
@@ -495,7 +494,7 @@ func TestStreamsCutAnywhere(t *testing.T) {
 // TestPlaygroundIsNoWayAround: the admin plane's chat passes the same rules.
 func TestPlaygroundIsNoWayAround(t *testing.T) {
 	t.Parallel()
-	m := newMasked(t, "mask")
+	m := newMasked(t, "redact")
 	e := gin.New()
 	e.Use(m.api.Middleware())
 	e.POST("/play", m.api.Playground(func(c *gin.Context, err error) { m.api.WriteError(c, err) }))
