@@ -34,7 +34,7 @@ func (e *egress) asides(ev engine.Event, out *departure) error {
 		shown := ""
 		if text != "" {
 			if a.release == nil {
-				a.release = e.r.admission.Release()
+				a.release = e.r.window([asides]string{reasoning: textReasoning, refusal: textRefusal}[k])
 			}
 			var err error
 			if shown, err = a.release.Write(text); err != nil {

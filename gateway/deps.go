@@ -136,6 +136,7 @@ type Admission interface {
 type Release interface {
 	Write(s string) (string, error)
 	Close() (string, error)
+	Held() int      // characters that wait for what follows
 	Masked() string // what the last Write or Close returned, before values were put back
 }
 

@@ -56,9 +56,9 @@ func (r *run) egress() *egress {
 	e := &egress{r: r, choices: make([]outlet, r.request.Choices), open: r.request.Choices}
 	r.released, r.masked, r.outlets = make([]strings.Builder, r.request.Choices), make([]strings.Builder, r.request.Choices), e.choices
 	for i := range e.choices {
-		release := r.admission.Release()
+		release := r.window(textContent)
 		if isJSON(r.call.Format) && !r.call.Echo {
-			release = newJSONAnswer(r.admission.Release)
+			release = newJSONAnswer(func() Release { return r.window(textContent) })
 		}
 		e.choices[i] = outlet{release: release, asked: r.call.Logprobs >= 0, changed: r.admission.Masked()}
 	}
@@ -172,7 +172,7 @@ func (e *egress) calls(ev engine.Event, out *departure) error {
 		o.withhold() // entries of its tokens spell what is no text of the answer
 		first := d.Index == len(o.calls)
 		if first {
-			c := &callOutlet{args: arguments{open: e.r.admission.Release}}
+			c := &callOutlet{args: arguments{open: func() Release { return e.r.window(textArguments) }}}
 			o.calls = append(o.calls, c)
 			var err error
 			if c.name, c.maskedName, err = e.name(d.Name); err != nil {

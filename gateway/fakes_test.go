@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
@@ -206,6 +207,7 @@ func (a *fakeAdmission) Redact(s string) string { return strings.ReplaceAll(s, "
 type fakeRelease struct{ seen, open, masked string }
 
 func (r *fakeRelease) Masked() string { return r.masked }
+func (r *fakeRelease) Held() int      { return utf8.RuneCountInString(r.open) }
 
 func (r *fakeRelease) Write(s string) (string, error) {
 	r.seen += s

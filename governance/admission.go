@@ -233,6 +233,9 @@ func (r *Release) Write(s string) (string, error) {
 	return out, answerFault(err)
 }
 
+// Held returns how many characters wait for what follows.
+func (r *Release) Held() int { return r.egress.Held() }
+
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
 func (r *Release) Masked() string { return r.egress.Masked() }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of what is held back. A candidate still undecided at its limit is masked, never released.
@@ -80,8 +81,8 @@ func (s *Scanner) Close() []Segment {
 	return out
 }
 
-// Held returns how many bytes wait for more text.
-func (s *Scanner) Held() int { return len(s.buf) }
+// Held returns how many characters wait for more text.
+func (s *Scanner) Held() int { return utf8.RuneCountInString(s.buf) }
 
 func (s *Scanner) advance(text string, final bool) []Segment {
 	s.buf += text

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/governance/classify"
 )
@@ -76,6 +77,15 @@ func (e *Egress) Close() (string, error) {
 
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
 func (e *Egress) Masked() string { return e.masked }
+
+// Held returns how many characters of the stream wait for what follows.
+func (e *Egress) Held() int {
+	n := utf8.RuneCountInString(e.restorer.buf)
+	if e.hiding != nil {
+		n += e.hiding.Held()
+	}
+	return n
+}
 
 // Unknown returns how many pseudonyms of the stream nobody knows.
 func (e *Egress) Unknown() int { return e.restorer.Unknown() }

@@ -227,6 +227,7 @@ func (r *kitRelease) Close() (string, error) {
 	return r.open, nil
 }
 func (r *kitRelease) Masked() string { return r.masked }
+func (r *kitRelease) Held() int      { return len(r.open) }
 
 type (
 	kitLedger      struct{ k *kit }
