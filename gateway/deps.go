@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -122,6 +123,8 @@ type Admission interface {
 	Policy() governance.PolicyRef
 	Findings() []governance.Finding // so far, ordered
 	Masked() bool
+	// Learn masks the fields of the request once more, from what the caller sent, since documents said what is sensitive.
+	Learn(known []classify.Known, fields []governance.Field) error
 	MaskPassage(text string) (string, error)
 	Release() Release
 	LabelMode(asked string) string

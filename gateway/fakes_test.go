@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -159,6 +160,7 @@ func (g *fakeGuard) Models(_ context.Context, _ string, all []string) []string {
 type fakeAdmission struct {
 	w      *world
 	masked int
+	learnt []classify.Known
 }
 
 func (a *fakeAdmission) mask(s string) string {
@@ -192,6 +194,15 @@ func (a *fakeAdmission) Findings() []governance.Finding {
 		return nil
 	}
 	return []governance.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.masked}}
+}
+
+// Learn masks the word that stands for a value.
+func (a *fakeAdmission) Learn(known []classify.Known, fields []governance.Field) error {
+	a.learnt = append(a.learnt, known...)
+	for _, f := range fields {
+		*f.Text = a.mask(*f.Text)
+	}
+	return a.w.fail["learn"]
 }
 
 func (a *fakeAdmission) MaskPassage(s string) (string, error) {

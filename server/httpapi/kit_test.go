@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -188,14 +189,15 @@ type kitAdmission struct{ n int }
 func (a *kitAdmission) Policy() governance.PolicyRef {
 	return governance.PolicyRef{Version: "policy-7"}
 }
-func (a *kitAdmission) Masked() bool                 { return a.n > 0 }
-func (a *kitAdmission) LabelMode(m string) string    { return m }
-func (a *kitAdmission) AllowsCollection(string) bool { return true }
-func (a *kitAdmission) SharesPrefixes() bool         { return false }
-func (a *kitAdmission) Urgency(asked string) string  { return asked }
-func (a *kitAdmission) Record() string               { return "" }
-func (a *kitAdmission) Redact(answer string) string  { return answer }
-func (a *kitAdmission) Release() gateway.Release     { return &kitRelease{} }
+func (a *kitAdmission) Masked() bool                                     { return a.n > 0 }
+func (a *kitAdmission) LabelMode(m string) string                        { return m }
+func (a *kitAdmission) AllowsCollection(string) bool                     { return true }
+func (a *kitAdmission) SharesPrefixes() bool                             { return false }
+func (a *kitAdmission) Urgency(asked string) string                      { return asked }
+func (a *kitAdmission) Record() string                                   { return "" }
+func (a *kitAdmission) Redact(answer string) string                      { return answer }
+func (a *kitAdmission) Release() gateway.Release                         { return &kitRelease{} }
+func (a *kitAdmission) Learn([]classify.Known, []governance.Field) error { return nil }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
