@@ -94,7 +94,10 @@ func (e *egress) logprobs(ev engine.Event, out string) ([]engine.TokenLogprob, e
 		return nil, nil
 	}
 	o.pending = rest
-	o.spell += out
+	if o.spell += out; len(o.spell) > maxUnspelled { // the engine has none
+		o.withhold()
+		return nil, nil
+	}
 	n := 0
 	for n < len(o.tokens) && len(o.tokens[n].Bytes) <= len(o.spell) {
 		t := &o.tokens[n]
@@ -116,6 +119,9 @@ func (e *egress) logprobs(ev engine.Event, out string) ([]engine.TokenLogprob, e
 
 // withhold lets no more entries of the choice leave.
 func (o *outlet) withhold() { o.changed, o.tokens, o.spell = true, nil, "" }
+
+// maxUnspelled is how much text may be without entries until none is waited for any more.
+const maxUnspelled = 64 << 10
 
 // longToken is the length in bytes from which one token can be a value.
 const longToken = 5

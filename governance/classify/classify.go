@@ -92,10 +92,9 @@ func (s *Set) Each(text string, fn func(Segment)) {
 		}
 		return
 	}
-	const piece = 8 << 10 // bounds the scanner's memory; where the cut falls makes no difference
 	sc := s.Scanner()
 	for len(text) > 0 {
-		n := min(piece, len(text))
+		n := min(maxPiece, len(text))
 		for _, seg := range sc.Write(text[:n]) {
 			fn(seg)
 		}

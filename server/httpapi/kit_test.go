@@ -305,7 +305,7 @@ func decode[T any](t testing.TB, body string) T {
 // events splits a stream; the last entry is "[DONE]" when it ended well.
 func events(t testing.TB, body string) []string {
 	t.Helper()
-	r := openai.NewEventReader(strings.NewReader(body), 1<<20)
+	r := openai.NewEventReader(strings.NewReader(body), 8<<20)
 	var out []string
 	for {
 		ev, err := r.Next()
