@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -165,18 +166,19 @@ func (openGuard) Models(_ context.Context, _ string, all []string) []string { re
 
 type openAdmission struct{}
 
-func (openAdmission) Policy() governance.PolicyRef            { return governance.PolicyRef{} }
-func (openAdmission) Findings() []governance.Finding          { return nil }
-func (openAdmission) Masked() bool                            { return false }
-func (openAdmission) MaskPassage(text string) (string, error) { return text, nil }
-func (openAdmission) Keep(context.Context) error              { return nil }
-func (openAdmission) Release() gateway.Release                { return &openRelease{} }
-func (openAdmission) LabelMode(asked string) string           { return asked }
-func (openAdmission) AllowsCollection(string) bool            { return true }
-func (openAdmission) SharesPrefixes() bool                    { return false }
-func (openAdmission) Urgency(asked string) string             { return asked }
-func (openAdmission) Record() string                          { return "" }
-func (openAdmission) Redact(answer string) string             { return answer }
+func (openAdmission) Policy() governance.PolicyRef                     { return governance.PolicyRef{} }
+func (openAdmission) Findings() []governance.Finding                   { return nil }
+func (openAdmission) Masked() bool                                     { return false }
+func (openAdmission) MaskPassage(text string) (string, error)          { return text, nil }
+func (openAdmission) Release() gateway.Release                         { return &openRelease{} }
+func (openAdmission) Learn([]classify.Known, []governance.Field) error { return nil }
+func (openAdmission) LabelMode(asked string) string                    { return asked }
+func (openAdmission) AllowsCollection(string) bool                     { return true }
+func (openAdmission) SharesPrefixes() bool                             { return false }
+func (openAdmission) Urgency(asked string) string                      { return asked }
+func (openAdmission) Record() string                                   { return "" }
+func (openAdmission) Redact(answer string) string                      { return answer }
+func (openAdmission) Keep(context.Context) error                       { return nil }
 
 type openRelease struct{ last string }
 
@@ -190,6 +192,7 @@ func (r *openRelease) Close() (string, error) {
 	return "", nil
 }
 func (r *openRelease) Masked() string { return r.last }
+func (r *openRelease) Held() int      { return 0 }
 
 type openLedger struct{}
 

@@ -199,12 +199,14 @@ type Message struct {
 
 // Event is one step of a generation.
 type Event struct {
-	Choice   int
-	Text     string         // new text; may be empty
-	Calls    []ToolDelta    // new parts of tool calls
-	Logprobs []TokenLogprob // of the tokens that ended in this event, when asked for
-	Finish   Finish         // set on the last event of a choice
-	Usage    *Usage         // set on the last event of the request
+	Choice    int
+	Text      string         // new text; may be empty
+	Reasoning string         // new text of what the model thinks before it answers, where that is told apart
+	Refusal   string         // new text of why it does not answer, where that is told apart
+	Calls     []ToolDelta    // new parts of tool calls
+	Logprobs  []TokenLogprob // of the tokens that ended in this event, when asked for
+	Finish    Finish         // set on the last event of a choice
+	Usage     *Usage         // set on the last event of the request
 }
 
 // ToolDelta is a new part of a tool call. The parts of one call have its Index; ID and Name come with the first, and the Arguments

@@ -34,6 +34,9 @@ type arguments struct {
 	masked  string // of what was returned last, before values were put back
 }
 
+// maxNested is how deep JSON may be nested; what is deeper is no answer to anything.
+const maxNested = 1000
+
 // argState is what may come next.
 type argState uint8
 
@@ -129,6 +132,9 @@ func (a *arguments) step(c byte) error {
 // structure takes a byte outside strings and words.
 func (a *arguments) structure(c byte) error {
 	value := a.state == argValue || a.state == argFirstValue
+	if len(a.nested) >= maxNested && (c == '{' || c == '[') {
+		return errArguments
+	}
 	switch {
 	case c == '{' && (value || a.state == argObject):
 		a.nest(c, argFirstKey)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -58,6 +59,9 @@ type Call struct {
 	// Documents are scored against Query, or each against its own of Queries.
 	Documents []string
 	Queries   []string
+
+	// Known are values that the caller says are sensitive: they are masked wherever they stand. Nothing records them.
+	Known []classify.Known
 
 	// Tools are what a chat may call.
 	Tools         []engine.Tool

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -122,6 +123,8 @@ type Admission interface {
 	Policy() governance.PolicyRef
 	Findings() []governance.Finding // so far, ordered
 	Masked() bool
+	// Learn masks the fields of the request once more, from what the caller sent, since documents said what is sensitive.
+	Learn(known []classify.Known, fields []governance.Field) error
 	MaskPassage(text string) (string, error)
 	// Keep stores the values behind new pseudonyms, if the policy lets anybody see them again, before the pseudonyms leave.
 	Keep(ctx context.Context) error
@@ -138,6 +141,7 @@ type Admission interface {
 type Release interface {
 	Write(s string) (string, error)
 	Close() (string, error)
+	Held() int      // characters that wait for what follows
 	Masked() string // what the last Write or Close returned, before values were put back
 }
 

@@ -27,17 +27,19 @@ type departure struct {
 	engine.Event
 
 	masked    string
+	aside     [asides]string
 	arguments []string // of Calls
 }
 
 // outlet is one choice on its way out.
 type outlet struct {
 	release Release
+	asides  [asides]aside
 	// Log-probabilities spell text, so an entry leaves only when the text it spells has left unchanged.
 	asked   bool
 	pending string // text that went into the release and has not come out
 	tokens  []engine.TokenLogprob
-	credit  int // bytes that came out and are not yet spelled by an entry
+	spell   string // text that came out and is not yet spelled by an entry
 	changed bool
 	done    bool // it has finished: nothing may follow
 	calls   []*callOutlet
@@ -55,9 +57,9 @@ func (r *run) egress() *egress {
 	e := &egress{r: r, choices: make([]outlet, r.request.Choices), open: r.request.Choices}
 	r.released, r.masked, r.outlets = make([]strings.Builder, r.request.Choices), make([]strings.Builder, r.request.Choices), e.choices
 	for i := range e.choices {
-		release := r.admission.Release()
+		release := r.window(textContent)
 		if isJSON(r.call.Format) && !r.call.Echo {
-			release = newJSONAnswer(r.admission.Release)
+			release = newJSONAnswer(func() Release { return r.window(textContent) })
 		}
 		e.choices[i] = outlet{release: release, asked: r.call.Logprobs >= 0, changed: r.admission.Masked()}
 	}
@@ -67,20 +69,25 @@ func (r *run) egress() *egress {
 // pass returns the event as it may leave, perhaps empty; last is true for the one that ends the answer. Values that the answer brought and
 // that got a pseudonym are stored first, all those of an event at once.
 func (e *egress) pass(ctx context.Context, ev engine.Event) (out engine.Event, last bool, err error) {
+	defer e.rescue(&err)
 	if ev.Choice < 0 || ev.Choice >= len(e.choices) {
 		return engine.Event{}, false, e.broken(errors.New("the engine sent a choice nobody asked for"))
 	}
-	if o := &e.choices[ev.Choice]; o.done && (ev.Text != "" || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0 || len(ev.Calls) > 0) {
+	said := ev.Text != "" || ev.Reasoning != "" || ev.Refusal != "" || len(ev.Calls) > 0
+	if o := &e.choices[ev.Choice]; o.done && (said || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0) {
 		return engine.Event{}, false, e.broken(errors.New("the engine went on after the end of a choice"))
 	}
 	l := departure{Event: engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}}
-	if ev.Text != "" || len(ev.Calls) > 0 {
+	if said {
 		e.r.events++
 		if e.r.firstToken == 0 {
 			e.r.firstToken = e.r.p.now().Sub(e.r.call.Received)
 		}
 	}
 	if err := e.calls(ev, &l); err != nil {
+		return engine.Event{}, false, err
+	}
+	if err := e.asides(ev, &l); err != nil {
 		return engine.Event{}, false, err
 	}
 	if err := e.text(ev, &l); err != nil {
@@ -116,8 +123,13 @@ func (e *egress) sent(l departure) {
 		c.begun = true
 		c.sent.WriteString(d.Arguments)
 	}
+	e.choices[l.Choice].asides[reasoning].sent.WriteString(l.Reasoning)
+	e.choices[l.Choice].asides[refusal].sent.WriteString(l.Refusal)
 	if e.r.keep != governance.RecordMasked {
 		return
+	}
+	for k, masked := range l.aside {
+		e.choices[l.Choice].asides[k].masked.WriteString(masked)
 	}
 	e.r.masked[l.Choice].WriteString(l.masked)
 	for i, d := range l.Calls {
@@ -143,7 +155,9 @@ func (e *egress) text(ev engine.Event, out *departure) error {
 		out.Text += rest
 		out.masked += o.release.Masked()
 	}
-	out.Logprobs = o.logprobs(ev, out.Text)
+	if out.Logprobs, err = e.logprobs(ev, out.Text); err != nil {
+		return err
+	}
 	if o.changed && o.asked {
 		e.r.withheld = true
 	}
@@ -160,16 +174,19 @@ func (e *egress) text(ev engine.Event, out *departure) error {
 func (e *egress) calls(ev engine.Event, out *departure) error {
 	o := &e.choices[ev.Choice]
 	for _, d := range ev.Calls {
-		o.changed, o.tokens = true, nil // entries of its tokens spell what is no text of the answer
+		o.withhold() // entries of its tokens spell what is no text of the answer
 		first := d.Index == len(o.calls)
 		if first {
-			c := &callOutlet{args: arguments{open: e.r.admission.Release}}
+			c := &callOutlet{args: arguments{open: func() Release { return e.r.window(textArguments) }}}
 			o.calls = append(o.calls, c)
 			var err error
 			if c.name, c.maskedName, err = e.name(d.Name); err != nil {
 				return err
 			}
-			d.ID, d.Name = e.id(ev.Choice, d), c.name
+			if d.ID, err = e.id(ev.Choice, d); err != nil {
+				return err
+			}
+			d.Name = c.name
 		} else {
 			d.ID, d.Name = "", ""
 		}
@@ -235,41 +252,34 @@ func (e *egress) name(name string) (shown, masked string, err error) {
 	return through(e.r.admission.Release(), name)
 }
 
-// id returns the id of a call if it is one, else an id of ours.
-func (e *egress) id(choice int, d engine.ToolDelta) string {
-	odd := strings.Trim(d.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:")
-	if d.ID == "" || len(d.ID) > maxCallID || odd != "" {
-		return fmt.Sprintf("call_%.16s_%d_%d", hex.EncodeToString(e.r.p.deps.Keys.MAC("gateway/call/v1", e.r.call.RequestID)), choice, d.Index)
+// id returns the id of a call if it is one, else an id of ours: no text, no long number, nothing that the rules would change.
+func (e *egress) id(choice int, d engine.ToolDelta) (string, error) {
+	const joints = "-_.:"
+	odd := strings.Trim(d.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"+joints)
+	if d.ID != "" && len(d.ID) <= maxCallID && odd == "" && !longNumber(strings.NewReplacer("-", "", "_", "", ".", "", ":", "").Replace(d.ID)) {
+		shown, _, err := through(e.r.admission.Release(), d.ID)
+		if err != nil || shown == d.ID {
+			return shown, err
+		}
 	}
-	return d.ID
+	return fmt.Sprintf("call_%.16s_%d_%d", hex.EncodeToString(e.r.p.deps.Keys.MAC("gateway/call/v1", e.r.call.RequestID)), choice, d.Index), nil
+}
+
+// longNumber reports whether digits follow each other that may be somebody's number.
+func longNumber(s string) bool {
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			n = 0
+		} else if n++; n > maxPlain {
+			return true
+		}
+	}
+	return false
 }
 
 // maxCallID bounds the ids of calls.
 const maxCallID = 64
-
-// logprobs returns the entries whose text has now left unchanged. Once any text has been changed or hidden, no entry of the
-// choice leaves any more; an entry that spells text past the end, such as that of a stop string, never does.
-func (o *outlet) logprobs(ev engine.Event, out string) []engine.TokenLogprob {
-	if !o.asked || o.changed {
-		return nil
-	}
-	o.tokens = append(o.tokens, ev.Logprobs...)
-	rest, same := strings.CutPrefix(o.pending+ev.Text, out)
-	if !same || ev.Finish != engine.FinishNone && rest != "" {
-		o.changed, o.tokens = true, nil
-		return nil
-	}
-	o.pending = rest
-	o.credit += len(out)
-	n := 0
-	for n < len(o.tokens) && len(o.tokens[n].Bytes) <= o.credit {
-		o.credit -= len(o.tokens[n].Bytes)
-		n++
-	}
-	gone := o.tokens[:n:n]
-	o.tokens = o.tokens[n:]
-	return gone
-}
 
 func (r *run) labelText() bool {
 	return r.admission.LabelMode(r.principal.LabelMode) == identity.LabelText

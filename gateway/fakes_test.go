@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
@@ -18,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -160,6 +162,7 @@ func (g *fakeGuard) Models(_ context.Context, _ string, all []string) []string {
 type fakeAdmission struct {
 	w      *world
 	masked int
+	learnt []classify.Known
 }
 
 func (a *fakeAdmission) mask(s string) string {
@@ -195,6 +198,15 @@ func (a *fakeAdmission) Findings() []governance.Finding {
 	return []governance.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.masked}}
 }
 
+// Learn masks the word that stands for a value.
+func (a *fakeAdmission) Learn(known []classify.Known, fields []governance.Field) error {
+	a.learnt = append(a.learnt, known...)
+	for _, f := range fields {
+		*f.Text = a.mask(*f.Text)
+	}
+	return a.w.fail["learn"]
+}
+
 func (a *fakeAdmission) MaskPassage(s string) (string, error) {
 	return a.mask(s), a.w.fail["mask passage"]
 }
@@ -217,6 +229,7 @@ func (a *fakeAdmission) Redact(s string) string { return strings.ReplaceAll(s, "
 type fakeRelease struct{ seen, open, masked string }
 
 func (r *fakeRelease) Masked() string { return r.masked }
+func (r *fakeRelease) Held() int      { return utf8.RuneCountInString(r.open) }
 
 func (r *fakeRelease) Write(s string) (string, error) {
 	r.seen += s

@@ -79,5 +79,16 @@ func (j *jsonAnswer) Close() (string, error) {
 	return out, err
 }
 
+// Held implements Release.
+func (j *jsonAnswer) Held() int {
+	switch {
+	case j.plain != nil:
+		return j.plain.Held()
+	case j.args.state == argString:
+		return j.args.release.Held()
+	}
+	return len(j.args.word)
+}
+
 // Masked implements Release.
 func (j *jsonAnswer) Masked() string { return j.masked }

@@ -50,23 +50,27 @@ func (r *run) keptAnswer() []audit.Text {
 }
 
 // answer spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
-// between them. Behind the text of a choice come its calls, each name and arguments behind a zero byte.
+// between them. Behind the text of a choice come its reasoning and its refusal, if the model told them apart, and its calls, each
+// name and arguments behind a zero byte.
 func (r *run) answer() string {
-	return r.spell(r.released, func(c *callOutlet) (string, string) { return c.name, c.sent.String() })
+	return r.spell(r.released, func(a *aside) string { return a.sent.String() },
+		func(c *callOutlet) (string, string) { return c.name, c.sent.String() })
 }
 
 // maskedAnswer is the same before values were put back.
 func (r *run) maskedAnswer() string {
-	return r.spell(r.masked, func(c *callOutlet) (string, string) { return c.maskedName, c.masked.String() })
+	return r.spell(r.masked, func(a *aside) string { return a.masked.String() },
+		func(c *callOutlet) (string, string) { return c.maskedName, c.masked.String() })
 }
 
-func (r *run) spell(texts []strings.Builder, call func(*callOutlet) (name, arguments string)) string {
+func (r *run) spell(texts []strings.Builder, beside func(*aside) string, call func(*callOutlet) (name, arguments string)) string {
 	parts := make([]string, len(texts))
 	for i := range texts {
 		parts[i] = texts[i].String()
 		if i >= len(r.outlets) {
 			continue
 		}
+		parts[i] += r.outlets[i].spelled(beside)
 		for _, c := range r.outlets[i].calls {
 			if c.begun {
 				name, arguments := call(c)

@@ -19,6 +19,8 @@ type metrics struct {
 	tokens     *prometheus.CounterVec
 	running    prometheus.Gauge
 	unrecorded prometheus.Counter
+	held       *prometheus.HistogramVec
+	wait       *prometheus.HistogramVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -55,8 +57,16 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_gateway_unrecorded_outcomes_total", Help: "Outcome records that could not be written: their usage is not booked, the verifier lists them as unfinished.",
 		}),
+		held: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sluice_gateway_held_characters", Help: "Characters of an answer that wait for what follows, after each piece of it, by kind of text.",
+			Buckets: []float64{0, 1, 2, 4, 8, 16, 24, 32, 64, 128, 256, 1024},
+		}, []string{"kind"}),
+		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sluice_gateway_held_seconds", Help: "Time that a piece of an answer waited for what follows before it could leave, by kind of text.",
+			Buckets: []float64{.0001, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"kind"}),
 	}
-	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded)
+	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.held, m.wait)
 	return m
 }
 

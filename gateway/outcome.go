@@ -243,7 +243,7 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		return e
 	}
 	if r.usage != nil {
-		e.Model.Reported, e.Model.Replay = string(r.usage.Model), r.usage.Replay
+		e.Model.Reported, e.Model.Replay = recordedModel(string(r.usage.Model), false), r.usage.Replay
 		e.Latency.Queue = r.usage.Queue.Microseconds()
 		e.Steps.Prefill, e.Steps.Decode = r.usage.Prefill.Microseconds(), r.usage.Decode.Microseconds()
 	}
@@ -286,8 +286,8 @@ func (r *run) summary() Summary {
 	return r.final
 }
 
-// recordedModel returns what the record says of the model asked for. A name that exists is recorded as it is; one that does not
-// may be anything a caller put there, a piece of a prompt too, so only what looks like a name is.
+// recordedModel returns what the record says of the model asked for, or reported. A name that exists is recorded as it is; one that
+// does not may be anything a caller or an engine put there, a piece of a prompt too, so only what looks like a name is.
 func recordedModel(asked string, exists bool) string {
 	odd := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/@+-", r))

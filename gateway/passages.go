@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -68,7 +69,14 @@ func (r *run) lookup(ctx context.Context, query string) ([]rag.Passage, error) {
 		}
 		return nil, unavailable(err)
 	}
-	for i, p := range found {
+	if err := r.learn(found); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		p := &found[i]
+		if err := r.cite(p); err != nil {
+			return nil, err
+		}
 		r.citations = append(r.citations, Citation{
 			Number: i + 1, Collection: p.Collection, Document: p.Document, Title: p.Title, Section: p.Section, DocumentID: p.DocumentID,
 			Version: p.Version, Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score,
@@ -76,6 +84,43 @@ func (r *run) lookup(ctx context.Context, query string) ([]rag.Passage, error) {
 		r.documents = append(r.documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))
 	}
 	return found, nil
+}
+
+// learn masks what the documents of the passages say is sensitive, in the question too, which was masked before anybody knew.
+func (r *run) learn(passages []rag.Passage) error {
+	var known []classify.Known
+	seen := map[rag.Known]bool{}
+	for _, p := range passages {
+		for _, k := range p.Known {
+			if !seen[k] {
+				known = append(known, classify.Known{Class: classify.Class(k.Class), Value: k.Value})
+			}
+			seen[k] = true
+		}
+	}
+	texts := r.texts
+	if r.texts = nil; len(known) == 0 {
+		return nil
+	}
+	texts.restore()
+	if err := r.admission.Learn(known, texts.fields); err != nil {
+		return err
+	}
+	return texts.apply()
+}
+
+// cite lets what a citation says of a passage out: names and headings are text of the document like any other.
+func (r *run) cite(p *rag.Passage) error {
+	for _, s := range []*string{&p.Document, &p.Title, &p.Section} {
+		masked, err := r.admission.MaskPassage(*s)
+		if err != nil {
+			return err
+		}
+		if *s, _, err = through(r.admission.Release(), masked); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // show lets a masked passage out to a person, as an answer is released.

@@ -191,7 +191,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 }
 
 func empty(ev engine.Event) bool {
-	return ev.Text == "" && ev.Finish == engine.FinishNone && ev.Usage == nil && len(ev.Logprobs) == 0 && len(ev.Calls) == 0
+	return ev.Text == "" && ev.Reasoning == "" && ev.Refusal == "" && ev.Finish == engine.FinishNone && ev.Usage == nil && len(ev.Logprobs) == 0 && len(ev.Calls) == 0
 }
 
 // embed asks the engine for vectors (10) and settles (12).

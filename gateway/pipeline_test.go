@@ -507,7 +507,10 @@ func TestLogprobs(t *testing.T) {
 // TestOutletHoldsLogprobsWithTheirText: entries never run ahead of text that is held back, and stop once text has changed.
 func TestOutletHoldsLogprobsWithTheirText(t *testing.T) {
 	lp := func(s string) []engine.TokenLogprob { return []engine.TokenLogprob{{Token: s, Bytes: []byte(s)}} }
-	o := &outlet{asked: true}
+	fresh := func() *egress {
+		return &egress{r: &run{admission: &fakeAdmission{}}, choices: []outlet{{asked: true}}}
+	}
+	e := fresh()
 	steps := []struct {
 		in, out string
 		finish  engine.Finish
@@ -516,17 +519,36 @@ func TestOutletHoldsLogprobsWithTheirText(t *testing.T) {
 		{"abc", "ab", "", 0}, {"d", "cd", "", 2}, {"1234", "", "", 0}, {"5", "****", "", 0}, {"x", "x", "stop", 0},
 	}
 	for i, s := range steps {
-		if got := o.logprobs(engine.Event{Text: s.in, Logprobs: lp(s.in), Finish: s.finish}, s.out); len(got) != s.want {
-			t.Errorf("step %d: %d entries, want %d", i, len(got), s.want)
+		if got, err := e.logprobs(engine.Event{Text: s.in, Logprobs: lp(s.in), Finish: s.finish}, s.out); len(got) != s.want || err != nil {
+			t.Errorf("step %d: %d entries, want %d; %v", i, len(got), s.want, err)
 		}
 	}
-	if !o.changed {
+	if !e.choices[0].changed {
 		t.Error("a changed text must be noticed")
 	}
-	o = &outlet{asked: true}
-	if got := o.logprobs(engine.Event{Text: "ab", Logprobs: append(lp("ab"), lp("STOP")...), Finish: "stop"}, "ab"); len(got) != 1 {
-		t.Errorf("an entry past the end of the text left: %v", got)
+	one := func(what string, ev engine.Event, want int) {
+		t.Helper()
+		e := fresh()
+		got, err := e.logprobs(ev, ev.Text)
+		if len(got) != want || err != nil {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+		for _, entry := range got {
+			if entry.Token != string(entry.Bytes) {
+				t.Errorf("%s: a token is called %q", what, entry.Token)
+			}
+		}
 	}
+	one("an entry past the end of the text", engine.Event{Text: "ab", Logprobs: append(lp("ab"), lp("STOP")...), Finish: "stop"}, 1)
+	one("an entry that spells another text", engine.Event{Text: "abcd", Logprobs: append(lp("ab"), lp("13")...)}, 0)
+	one("entries of the reasoning", engine.Event{Reasoning: "abcd", Logprobs: lp("ab")}, 0)
+	one("entries of both", engine.Event{Text: "ab", Reasoning: "cd", Logprobs: lp("ab")}, 0)
+	named := lp("ab")
+	named[0].Token = "13912345678"
+	one("an entry with another name", engine.Event{Text: "ab", Logprobs: named}, 1)
+	other := lp("ab")
+	other[0].Top = append(lp("cd"), lp("⟦1⟧⟦")...) // what the rules do not leave as it is
+	one("an alternative that is hidden", engine.Event{Text: "ab", Logprobs: other}, 0)
 }
 
 func TestLabelText(t *testing.T) {

@@ -81,22 +81,27 @@ type Answer struct {
 
 // AnswerChoice is one alternative of a whole answer.
 type AnswerChoice struct {
-	Text     string
-	Calls    []engine.ToolCall
-	Logprobs []engine.TokenLogprob
-	Finish   engine.Finish
+	Text      string
+	Reasoning string
+	Refusal   string
+	Calls     []engine.ToolCall
+	Logprobs  []engine.TokenLogprob
+	Finish    engine.Finish
 }
 
 // Collect consumes the events into a whole answer. A blocking reply is the collected stream; there is no second code path.
 func (r *Reply) Collect() (*Answer, error) {
 	a := &Answer{Choices: make([]AnswerChoice, max(1, r.run.call.Choices))}
 	texts, args := make([]strings.Builder, len(a.Choices)), make([][]*strings.Builder, len(a.Choices))
+	beside := make([][asides]strings.Builder, len(a.Choices))
 	for ev, err := range r.events {
 		if err != nil {
 			return nil, err
 		}
 		c := &a.Choices[ev.Choice]
 		texts[ev.Choice].WriteString(ev.Text)
+		beside[ev.Choice][reasoning].WriteString(ev.Reasoning)
+		beside[ev.Choice][refusal].WriteString(ev.Refusal)
 		c.Logprobs = append(c.Logprobs, ev.Logprobs...)
 		for _, d := range ev.Calls {
 			if d.Index == len(c.Calls) {
@@ -114,6 +119,7 @@ func (r *Reply) Collect() (*Answer, error) {
 	}
 	for i := range texts {
 		a.Choices[i].Text = texts[i].String()
+		a.Choices[i].Reasoning, a.Choices[i].Refusal = beside[i][reasoning].String(), beside[i][refusal].String()
 		for k, b := range args[i] {
 			a.Choices[i].Calls[k].Arguments = b.String()
 		}

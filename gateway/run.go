@@ -42,7 +42,8 @@ type run struct {
 	choice       route.Choice
 	request      *engine.Request
 	count        engine.Count
-	allowance    int // tokens kept for passages
+	allowance    int    // tokens kept for passages
+	texts        *texts // as the caller sent them, until the passages are known
 	reservation  Reservation
 	citations    []Citation
 	documents    []string
@@ -139,12 +140,15 @@ func (r *run) admit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.call.RAG != nil { // documents may say that more of it is sensitive
+		r.texts = texts.keep()
+	}
 	r.unit = r.conversation()
 	original := r.call.prompt()
 	r.promptDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, original)
 	a, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
 		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Name: r.call.Session, Action: string(r.call.Action),
-		Model: string(r.call.Model), Purpose: r.call.Purpose, Fields: texts.fields,
+		Model: string(r.call.Model), Purpose: r.call.Purpose, Fields: texts.fields, Known: r.call.Known,
 	})
 	if a != nil {
 		r.admission, r.policy, r.keep = a, a.Policy(), a.Record()

@@ -21,6 +21,8 @@ type texts struct {
 	spelt  []speltText
 	parsed []func() // put JSON texts together again
 	values int      // of JSON texts
+
+	originals []string // of fields
 }
 
 // maxValues bounds the strings and numbers in the JSON texts of one call: each is looked at by itself.
@@ -186,6 +188,21 @@ func (t *texts) json(path string, source []byte, keywords map[string]bool, set f
 	}
 	t.parsed = append(t.parsed, func() { set(j.join()) })
 	return nil
+}
+
+// keep remembers the fields as they are.
+func (t *texts) keep() *texts {
+	for _, f := range t.fields {
+		t.originals = append(t.originals, *f.Text)
+	}
+	return t
+}
+
+// restore puts back what was kept.
+func (t *texts) restore() {
+	for i, f := range t.fields {
+		*f.Text = t.originals[i]
+	}
 }
 
 // apply takes over what the guard has made of the fields.

@@ -23,7 +23,7 @@ type Ask struct {
 	Action, Model   string
 	Purpose         string // demanded by policies that list purposes
 	Fields          []Field
-	Known           []classify.Known // values that the caller says are sensitive; they are found wherever they stand
+	Known           []classify.Known // values that the caller says are sensitive: masked wherever they stand, whatever their class
 }
 
 // Field is a text of the request. Admit rewrites it in place.
@@ -53,7 +53,11 @@ type Admission struct {
 	keeping sync.Mutex // one call of Keep at a time
 
 	mu     sync.Mutex
-	counts map[Finding]int // Count is zero in the keys
+	counts map[Finding]int           // Count is zero in the keys
+	known  []classify.Known          // values that somebody said are sensitive
+	rules  map[Direction]*mask.Rules // with known; nil where there are none
+
+	recounts map[Finding]int // what metrics have counted of a request that is masked once more
 }
 
 // Admit applies the tenant's policy: model, purpose, then every field is masked in place. When it fails no field has changed; if a
@@ -64,10 +68,6 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(ask.Known) > 0 {
-		force.detectors = force.detectors.Know(ask.Known)
-		force.rules = force.policy.ways(force.detectors)
-	}
 	scope, ofSession := scopeOf(force.policy, ask.Session, ask.Request)
 	a := &Admission{
 		guard: g, force: force, tenant: ask.Tenant, channel: channels()[ask.Action], vault: g.vault(ask.Tenant, scope), scope: scope, counts: map[Finding]int{},
@@ -75,6 +75,7 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	if ofSession {
 		a.name = ask.Name
 	}
+	a.know(ask.Known)
 	if ask.Model != "" && !force.policy.allowsModel(ask.Model) { // a search asks no model
 		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
 	}
@@ -84,9 +85,62 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 		}
 		a.force.ref.Purpose = ask.Purpose
 	}
-	masked := make([]string, len(ask.Fields))
+	return a, a.maskFields(ask.Fields)
+}
+
+// know adds values that somebody said are sensitive. In answers they are treated by the rule of their class: the model has pseudonyms of
+// them, so it is another's value that it brings.
+func (a *Admission) know(values []classify.Known) {
+	if len(values) == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known = append(a.known, values...)
+	a.rules = map[Direction]*mask.Rules{
+		DirectionRequest: a.force.along(a.channel, DirectionRequest).Knowing(a.known),
+		DirectionPassage: a.force.along(a.channel, DirectionPassage).Knowing(a.known),
+		DirectionAnswer:  a.force.along(a.channel, DirectionAnswer).Recognising(a.known),
+	}
+}
+
+// along returns the rules for texts of a direction.
+func (a *Admission) along(d Direction) *mask.Rules {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.rules[d]; r != nil {
+		return r
+	}
+	return a.force.along(a.channel, d)
+}
+
+// Learn masks the fields of the request once more, from what the caller sent, now that documents said which values are sensitive. Values
+// keep their pseudonyms, and findings are counted once. Call it before [Admission.MaskPassage]; errors are those of Admit.
+func (a *Admission) Learn(known []classify.Known, fields []Field) error {
+	a.know(known)
+	a.mu.Lock()
+	before := map[Finding]int{}
+	for f, n := range a.counts {
+		if f.Direction == string(DirectionRequest) {
+			before[f] = n
+			delete(a.counts, f)
+		}
+	}
+	a.recounts = before
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		a.recounts = nil
+		a.mu.Unlock()
+	}()
+	return a.maskFields(fields)
+}
+
+// maskFields masks the fields of the request in place, or changes none.
+func (a *Admission) maskFields(fields []Field) error {
+	masked := make([]string, len(fields))
 	var blocked error
-	for i, f := range ask.Fields { // all of them, so that the findings of a refused request are complete
+	for i, f := range fields { // all of them, so that the findings of a refused request are complete
 		if f.Text == nil {
 			continue
 		}
@@ -97,19 +151,19 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 		masked[i] = text
 	}
 	if blocked != nil {
-		return a, blocked
+		return blocked
 	}
-	for i, f := range ask.Fields {
+	for i, f := range fields {
 		if f.Text != nil {
 			*f.Text = masked[i]
 		}
 	}
-	return a, nil
+	return nil
 }
 
 // maskText masks one text. It fails when a value in it is to be blocked.
 func (a *Admission) maskText(text string, d Direction, path string) (string, error) {
-	masked, spans := a.vault.Mask(a.force.along(a.channel, d), text)
+	masked, spans := a.vault.Mask(a.along(d), text)
 	var err error
 	for _, s := range spans {
 		a.count(d, s.Class, s.Action)
@@ -139,10 +193,12 @@ func did(a mask.Action) string {
 }
 
 func (a *Admission) count(d Direction, c classify.Class, action mask.Action) {
-	a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), did(action)).Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.counts[Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: did(action)}]++
+	f := Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: did(action)}
+	if a.counts[f]++; a.counts[f] > a.recounts[f] {
+		a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), did(action)).Inc()
+	}
 }
 
 // classLabel is how metrics call a class: those of tenants are too many to be told apart.
@@ -189,11 +245,17 @@ func (a *Admission) Record() string {
 // Redact hides in a masked answer, before it is kept, the values that the engine brought and the answer may show: those of classes that do not
 // stay in every direction.
 func (a *Admission) Redact(answer string) string {
-	return mask.Redact(a.force.detectors.Only(func(c classify.Class) bool {
+	left := a.force.detectors.Only(func(c classify.Class) bool {
 		return slices.ContainsFunc([]Direction{DirectionRequest, DirectionPassage, DirectionAnswer}, func(d Direction) bool {
 			return !a.force.policy.action(a.channel, c, d).Leaves()
 		})
-	}), answer)
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.known) > 0 {
+		left = left.Insist(a.known)
+	}
+	return mask.Redact(left, answer)
 }
 
 // Urgency returns the class that a request which asks for one gets: its own, or the most urgent one that the policy allows.
@@ -226,7 +288,7 @@ func (a *Admission) Masked() bool { return a.vault.Len() > 0 }
 
 // Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
 func (a *Admission) Release() *Release {
-	return &Release{admission: a, egress: mask.NewEgress(a.vault, a.force.along(a.channel, DirectionAnswer),
+	return &Release{admission: a, egress: mask.NewEgress(a.vault, a.along(DirectionAnswer),
 		func(c classify.Class, action mask.Action) { a.count(DirectionAnswer, c, action) })}
 }
 
@@ -242,6 +304,9 @@ func (r *Release) Write(s string) (string, error) {
 	out, err := r.egress.Write(s)
 	return out, answerFault(err)
 }
+
+// Held returns how many characters wait for what follows.
+func (r *Release) Held() int { return r.egress.Held() }
 
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
 func (r *Release) Masked() string { return r.egress.Masked() }

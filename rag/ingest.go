@@ -20,7 +20,17 @@ type Document struct {
 	MIME                     string   // text/plain, text/markdown or text/html; empty: by the ending of the name
 	Labels                   []string // a principal needs one of these, and one of the collection's; empty: those of the collection
 	Body                     []byte
+	Known                    []Known // values that are sensitive wherever they stand, such as the names of the parties; at most MaxKnown
 }
+
+// Known is a value that is sensitive, as whoever brings a document says. Its class is one of the rules'.
+type Known struct {
+	Class string `json:"class"`
+	Value string `json:"value"`
+}
+
+// MaxKnown is the most values that a document may name.
+const MaxKnown = 200
 
 // Ingested says what became of a document.
 type Ingested struct {
@@ -88,7 +98,7 @@ func (sh *shelf) same(b *book) *book {
 	defer sh.mu.RUnlock()
 	for _, old := range sh.docs {
 		if old.Name == b.Name && old.Digest == b.Digest && old.MIME == b.MIME && old.Title == b.Title && old.Labels == b.Labels &&
-			old.Embedder == b.Embedder && old.Content == b.Content && slices.EqualFunc(old.chunks, b.chunks, sameRange) {
+			old.Embedder == b.Embedder && old.documentRow.Known == b.documentRow.Known && old.Content == b.Content && slices.EqualFunc(old.chunks, b.chunks, sameRange) {
 			return old
 		}
 	}
@@ -111,6 +121,10 @@ func (s *Service) read(d Document) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
+	known, err := encodeKnown(d.Known)
+	if err != nil {
+		return nil, err
+	}
 	if len(d.Body) > s.cfg.MaxBytes {
 		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("it is larger than %d bytes; split it", "超过 %d 字节，请拆分", s.cfg.MaxBytes))
 	}
@@ -126,9 +140,9 @@ func (s *Service) read(d Document) (*book, error) {
 	b := &book{
 		documentRow: documentRow{
 			Name: d.Name, MIME: kind, Title: text.Title, Labels: encodeLabels(labels), Digest: hex.EncodeToString(sum[:]),
-			Embedder: s.embedder.ID(), Content: text.Text,
+			Embedder: s.embedder.ID(), Content: text.Text, Known: known,
 		},
-		labels: labels,
+		labels: labels, known: d.Known,
 	}
 	var headings []chunk.Heading
 	for _, h := range text.Headings {

@@ -30,6 +30,7 @@ type Passage struct {
 	Text                                      string
 	Start, End                                int     // bytes of the document's extracted text
 	Score                                     float64 // 0…1, comparable within one answer only
+	Known                                     []Known // what is sensitive, as the document says
 }
 
 // maxQuery bounds the text of a query, in bytes.

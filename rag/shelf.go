@@ -39,6 +39,7 @@ type shelf struct {
 type book struct {
 	documentRow
 	labels  []string
+	known   []Known
 	chunks  []chunkRow
 	numbers []uint32 // of its chunks; set when it is put on the shelf
 }
@@ -308,6 +309,7 @@ func (sh *shelf) passages(scores map[uint32]float64) []Passage {
 		out = append(out, Passage{
 			Collection: sh.key.name, Document: p.book.Name, DocumentID: p.book.ID, Version: versionName(p.book.Version),
 			Title: p.book.Title, Section: c.Section, Chunk: c.Chunk, Text: p.book.text(p.chunk), Start: c.Start, End: c.End, Score: score,
+			Known: p.book.known,
 		})
 	}
 	slices.SortFunc(out, func(a, b Passage) int {

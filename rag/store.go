@@ -76,6 +76,7 @@ type documentRow struct {
 	Digest     string `gorm:"column:digest"`
 	Embedder   string `gorm:"column:embedder"`
 	Content    string `gorm:"column:content"`
+	Known      string `gorm:"column:known"` // JSON, "" for none
 	Chunks     int    `gorm:"column:chunks"`
 	CreatedAt  int64  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt  int64  `gorm:"column:updated_at;autoUpdateTime:false"`
@@ -85,7 +86,7 @@ func (documentRow) TableName() string { return "rag_documents" }
 
 func (documentRow) columns() []string {
 	return []string{
-		"id", "collection", "name", "mime", "title", "labels", "version", "revision", "digest", "embedder", "content", "chunks",
+		"id", "collection", "name", "mime", "title", "labels", "version", "revision", "digest", "embedder", "content", "known", "chunks",
 		"created_at", "updated_at",
 	}
 }
@@ -275,6 +276,9 @@ func (s store) document(ctx context.Context, id string) (*book, error) {
 		return nil, errChanged
 	}
 	if b.labels, err = decodeLabels(b.Labels); err != nil {
+		return nil, errors.Join(errDamaged, err)
+	}
+	if b.known, err = decodeKnown(b.Known); err != nil {
 		return nil, errors.Join(errDamaged, err)
 	}
 	for _, c := range b.chunks {

@@ -100,13 +100,14 @@ type ChatChoice struct {
 	FinishReason string        `json:"finish_reason"`
 }
 
-// AnswerMessage is the message of a whole answer; refusal is always null and always present, as clients expect. Content is null
-// when there are calls and no text.
+// AnswerMessage is the message of a whole answer; refusal is always present, as clients expect, and null but for models that tell it
+// apart. Content is null when there are calls or a refusal and no text. ReasoningContent is not OpenAI's but what most servers send.
 type AnswerMessage struct {
-	Role      string     `json:"role"`
-	Content   *string    `json:"content"`
-	Refusal   *string    `json:"refusal"`
-	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	Role             string     `json:"role"`
+	Content          *string    `json:"content"`
+	ReasoningContent *string    `json:"reasoning_content,omitempty"`
+	Refusal          *string    `json:"refusal"`
+	ToolCalls        []ToolCall `json:"tool_calls,omitempty"`
 }
 
 // ChatChunk is one event of a streamed answer. Usage is raw because three cases differ on the wire: absent, null, present.
@@ -133,9 +134,11 @@ type ChatChunkChoice struct {
 
 // Delta is what is new of a choice; the first of a choice carries the role, and with it the content, which may be null.
 type Delta struct {
-	Role      string     `json:"role,omitempty"`
-	Content   *string    `json:"content,omitempty"`
-	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	Role             string     `json:"role,omitempty"`
+	Content          *string    `json:"content,omitempty"`
+	ReasoningContent *string    `json:"reasoning_content,omitempty"`
+	Refusal          *string    `json:"refusal,omitempty"`
+	ToolCalls        []ToolCall `json:"tool_calls,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -145,10 +148,12 @@ func (d Delta) MarshalJSON() ([]byte, error) {
 		return json.Marshal(plain(d))
 	}
 	return json.Marshal(struct {
-		Role      string     `json:"role"`
-		Content   *string    `json:"content"`
-		ToolCalls []ToolCall `json:"tool_calls,omitempty"`
-	}{d.Role, nil, d.ToolCalls})
+		Role             string     `json:"role"`
+		Content          *string    `json:"content"`
+		ReasoningContent *string    `json:"reasoning_content,omitempty"`
+		Refusal          *string    `json:"refusal,omitempty"`
+		ToolCalls        []ToolCall `json:"tool_calls,omitempty"`
+	}{d.Role, nil, d.ReasoningContent, d.Refusal, d.ToolCalls})
 }
 
 // ChatLogprobs are the log-probabilities of tokens of a chat answer.

@@ -156,11 +156,17 @@ func aboutFormat(message string) bool {
 	})
 }
 
-// identifier keeps what looks like a code and drops everything else.
+// identifier keeps what looks like a code and drops everything else: a number of more than five digits may be somebody's.
 func identifier(s string) string {
-	if len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.')
-	}) {
+	digits := 0
+	odd := strings.ContainsFunc(s, func(r rune) bool {
+		if '0' <= r && r <= '9' {
+			digits++
+			return false
+		}
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' || r == '-' || r == '.')
+	})
+	if odd || digits > 5 || len(s) > 64 {
 		return "withheld"
 	}
 	return s

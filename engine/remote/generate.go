@@ -77,9 +77,30 @@ type chunk struct {
 type chunkChoice struct {
 	Index        int             `json:"index"`
 	Text         string          `json:"text"`
-	Delta        openai.Delta    `json:"delta"`
+	Delta        delta           `json:"delta"`
 	Logprobs     json.RawMessage `json:"logprobs"`
 	FinishReason *string         `json:"finish_reason"`
+}
+
+// delta also holds what only some servers send: reasoning under its newer name, and a call as it was before there were several.
+type delta struct {
+	openai.Delta
+
+	Thought      *string              `json:"reasoning"`
+	FunctionCall *openai.FunctionCall `json:"function_call"`
+}
+
+// texts are the reasoning and the refusal.
+func (d *delta) texts() (reasoning, refusal string) {
+	for _, s := range []*string{d.Thought, d.ReasoningContent} { // a server that sends both sends the same twice
+		if s != nil && *s != "" {
+			reasoning = *s
+		}
+	}
+	if d.Refusal != nil {
+		refusal = *d.Refusal
+	}
+	return reasoning, refusal
 }
 
 // run yields the events. The watch is stopped while the consumer works: only the upstream's silence counts.
@@ -130,7 +151,7 @@ func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool,
 		if err != nil {
 			return false, err
 		}
-		if ev.Text == "" && ev.Finish == engine.FinishNone && len(ev.Logprobs) == 0 && len(ev.Calls) == 0 {
+		if ev.Text == "" && ev.Reasoning == "" && ev.Refusal == "" && ev.Finish == engine.FinishNone && len(ev.Logprobs) == 0 && len(ev.Calls) == 0 {
 			continue
 		}
 		if s.x.caller.Err() != nil {
@@ -154,8 +175,14 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 	if c.Delta.Content != nil {
 		ev.Text = *c.Delta.Content
 	}
+	if s.req.Messages != nil {
+		ev.Reasoning, ev.Refusal = c.Delta.texts()
+	}
+	if f := c.Delta.FunctionCall; f != nil {
+		c.Delta.ToolCalls = append(c.Delta.ToolCalls, openai.ToolCall{Function: *f})
+	}
 	ev.Calls = s.calls[c.Index].take(c.Delta.ToolCalls)
-	size := len(ev.Text)
+	size := len(ev.Text) + len(ev.Reasoning) + len(ev.Refusal)
 	for _, d := range ev.Calls {
 		size += len(d.Name) + len(d.Arguments)
 	}

@@ -37,6 +37,7 @@ type Set struct {
 	inner   bool // inside base64, which is not looked into again
 	custom  []*defined
 	known   *words          // nil: nothing
+	insists bool            // known values are found though their classes are not looked for
 	allowed map[string]bool // canonical values that are left alone
 }
 
@@ -70,7 +71,7 @@ func (s *Set) Only(keep func(Class) bool) *Set {
 
 // Empty reports whether the set looks for nothing.
 func (s *Set) Empty() bool {
-	return s.on == 0 && !slices.ContainsFunc(s.custom, func(d *defined) bool { return !d.off })
+	return s.on == 0 && (s.known == nil || s.known.nodes == 0 || !s.insists) && !slices.ContainsFunc(s.custom, func(d *defined) bool { return !d.off })
 }
 
 // Find returns the findings of a text: ordered, apart from each other, inside the text, on rune boundaries.
@@ -92,10 +93,9 @@ func (s *Set) Each(text string, fn func(Segment)) {
 		}
 		return
 	}
-	const piece = 8 << 10 // bounds the scanner's memory; where the cut falls makes no difference
 	sc := s.Scanner()
 	for len(text) > 0 {
-		n := min(piece, len(text))
+		n := min(maxPiece, len(text))
 		for _, seg := range sc.Write(text[:n]) {
 			fn(seg)
 		}

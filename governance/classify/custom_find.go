@@ -15,6 +15,19 @@ func (s *Set) Know(values []Known) *Set {
 	return &out
 }
 
+// Insist returns s that also finds these values, wherever they stand, whether or not it looks for values of their classes otherwise. Values
+// of fewer than two characters, and of classes that nobody defined, are left out.
+func (s *Set) Insist(values []Known) *Set {
+	out := *s
+	out.known, out.insists = &words{}, true
+	for _, v := range values {
+		if k, ok := out.named(v.Class); ok {
+			out.known.add(v.Value, k)
+		}
+	}
+	return &out
+}
+
 // Allow returns s that leaves these values alone, in whatever spelling: numbers of one's own hotline, names that are public.
 func (s *Set) Allow(values []string) *Set {
 	out := *s
@@ -65,17 +78,23 @@ func (s *Set) tags() []string {
 	return out
 }
 
-// kindOf returns the number of a class that s looks for.
-func (s *Set) kindOf(c Class) (kind, bool) {
+// named returns the number of a class.
+func (s *Set) named(c Class) (kind, bool) {
 	if k := kindOf(c); k < kinds {
-		return k, s.on.has(k)
+		return k, true
 	}
 	for _, d := range s.custom {
 		if d.Class == c {
-			return d.kind, !d.off
+			return d.kind, true
 		}
 	}
 	return 0, false
+}
+
+// kindOf returns the number of a class that s looks for.
+func (s *Set) kindOf(c Class) (kind, bool) {
+	k, ok := s.named(c)
+	return k, ok && s.looksFor(k)
 }
 
 func (s *Set) looksFor(k kind) bool {
@@ -97,7 +116,7 @@ func (s *Set) class(k kind) Class {
 func (s *Scanner) custom(d *decision, i int) {
 	w := &s.w
 	if t := s.set.known; t != nil {
-		if end, k, v := t.longest(w, i); v == open || v == yes && s.set.looksFor(k) {
+		if end, k, v := t.longest(w, i); v == open || v == yes && (s.set.insists || s.set.looksFor(k)) {
 			d.ask(match{kind: k, start: i, end: end, form: threshold, why: listed}, v)
 		}
 	}

@@ -128,6 +128,34 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
+// TestInsistedValues are found whatever else is looked for, and nothing more is.
+func TestInsistedValues(t *testing.T) {
+	known := []Known{{Person, "完颜阿骨打"}, {Company, "某某公司"}, {"nobody", "xxxx"}, {Person, "李"}}
+	for name, set := range map[string]*Set{"nothing": New(IPv4).Only(func(Class) bool { return false }), "all": New(), "quiet": New(Company)} {
+		got := set.Insist(known).Find("完颜阿骨打在某某公司，xxxx李")
+		if len(got) != 2 || got[0].Class != Person || got[1].Class != Company || got[1].Score != 1 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		for i := range len("完颜阿骨打") {
+			sc := set.Insist(known).Scanner()
+			shown := ""
+			for _, text := range []string{"完颜阿骨打"[:i], "完颜阿骨打"[i:], "在"} {
+				for _, s := range sc.Write(text) {
+					if s.Class == "" {
+						shown += s.Text
+					}
+				}
+			}
+			if strings.Contains(shown, "完") {
+				t.Errorf("%s, cut at %d: %q is shown", name, i, shown)
+			}
+		}
+	}
+	if !New(IPv4).Only(func(Class) bool { return false }).Insist(nil).Empty() {
+		t.Error("nothing is looked for")
+	}
+}
+
 func TestAllowedValues(t *testing.T) {
 	set := New().Allow([]string{"138-0013-8000", "service@example.com", "雷锋"})
 	for _, text := range []string{"13800138000", "１３８ 0013 8000", "Service@Example.com", "同志雷锋先生"} {

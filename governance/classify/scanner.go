@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of what is held back. A candidate still undecided at its limit is masked, never released.
@@ -71,8 +72,19 @@ type run struct {
 // Scanner returns a scanner at the beginning of a text.
 func (s *Set) Scanner() *Scanner { return &Scanner{set: s} }
 
+// maxPiece bounds how much of a text is looked at at a time, and with it memory and how far anything looks back; where the cut falls makes no
+// difference.
+const maxPiece = 8 << 10
+
 // Write takes the next piece of the text and returns what is decided now. Pieces may cut anywhere, also inside a rune.
-func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
+func (s *Scanner) Write(text string) []Segment {
+	var out []Segment
+	for len(text) > maxPiece {
+		out = append(out, s.advance(text[:maxPiece], false)...)
+		text = text[maxPiece:]
+	}
+	return append(out, s.advance(text, false)...)
+}
 
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
 func (s *Scanner) Close() []Segment {
@@ -81,8 +93,8 @@ func (s *Scanner) Close() []Segment {
 	return out
 }
 
-// Held returns how many bytes wait for more text.
-func (s *Scanner) Held() int { return len(s.buf) }
+// Held returns how many characters wait for more text.
+func (s *Scanner) Held() int { return utf8.RuneCountInString(s.buf) }
 
 func (s *Scanner) advance(text string, final bool) []Segment {
 	s.buf += text

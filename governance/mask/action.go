@@ -52,6 +52,21 @@ func NewRules(detectors *classify.Set, action func(classify.Class) Action) *Rule
 	return r
 }
 
+// Knowing returns r with values that are sensitive wherever they stand. One of a class that stays gets a pseudonym all the same: somebody
+// said so of this very value.
+func (r *Rules) Knowing(values []classify.Known) *Rules {
+	out := *r
+	out.hiding = r.hiding.Insist(values)
+	return &out
+}
+
+// Recognising returns r that also finds these values, and treats them as it treats their classes.
+func (r *Rules) Recognising(values []classify.Known) *Rules {
+	out := *r
+	out.hiding, out.observing = r.hiding.Know(values), r.observing.Know(values)
+	return &out
+}
+
 // of returns how a finding is called and treated: by the strictest action of its classes, and by the surest class with it.
 func (r *Rules) of(s classify.Segment) (classify.Class, Action) {
 	class, action := s.Class, r.action[s.Class]
@@ -59,6 +74,9 @@ func (r *Rules) of(s classify.Segment) (classify.Class, Action) {
 		if a := r.action[c]; a.stricter(action) {
 			class, action = c, a
 		}
+	}
+	if action.Leaves() {
+		action = ActionToken
 	}
 	return class, action
 }

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/governance/classify"
 )
@@ -22,7 +23,7 @@ type Egress struct {
 	observer *classify.Scanner // nil: none is only counted
 	restorer *Restorer
 	seen     func(classify.Class, Action)
-	masked   string // of what was shown last
+	masked   strings.Builder // of what was shown last
 	failed   error
 }
 
@@ -43,7 +44,7 @@ func (e *Egress) Write(text string) (string, error) {
 	if e.failed != nil {
 		return "", e.failed
 	}
-	e.masked = ""
+	e.masked.Reset()
 	if e.observer != nil {
 		e.observe(e.observer.Write(text))
 	}
@@ -58,7 +59,7 @@ func (e *Egress) Close() (string, error) {
 	if e.failed != nil {
 		return "", e.failed
 	}
-	e.masked = ""
+	e.masked.Reset()
 	if e.observer != nil {
 		e.observe(e.observer.Close())
 	}
@@ -70,12 +71,21 @@ func (e *Egress) Close() (string, error) {
 		}
 	}
 	out += e.restorer.Close()
-	e.masked += e.restorer.Masked()
+	e.masked.WriteString(e.restorer.Masked())
 	return out, nil
 }
 
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
-func (e *Egress) Masked() string { return e.masked }
+func (e *Egress) Masked() string { return e.masked.String() }
+
+// Held returns how many characters of the stream wait for what follows.
+func (e *Egress) Held() int {
+	n := utf8.RuneCountInString(e.restorer.buf)
+	if e.hiding != nil {
+		n += e.hiding.Held()
+	}
+	return n
+}
 
 // Unknown returns how many pseudonyms of the stream nobody knows.
 func (e *Egress) Unknown() int { return e.restorer.Unknown() }
@@ -90,14 +100,14 @@ func (e *Egress) observe(segments []classify.Segment) {
 
 func (e *Egress) restore(text string) string {
 	out := e.restorer.Write(text)
-	e.masked += e.restorer.Masked()
+	e.masked.WriteString(e.restorer.Masked())
 	return out
 }
 
 // insert lets out what stands for a value. It is not looked at: the pseudonym of a value that the model brought stays one.
 func (e *Egress) insert(text string) string {
 	before := e.restorer.flush()
-	e.masked += e.restorer.Masked() + text
+	e.masked.WriteString(e.restorer.Masked() + text)
 	return before + text
 }
 
@@ -111,7 +121,8 @@ func (e *Egress) pass(segments []classify.Segment) (string, error) {
 		class, action := e.rules.of(s)
 		e.seen(class, action)
 		if action == ActionBlock {
-			e.failed, e.masked = &BlockedError{Class: class}, ""
+			e.failed = &BlockedError{Class: class}
+			e.masked.Reset()
 			return "", e.failed
 		}
 		out.WriteString(e.insert(e.vault.replacement(finding{class: class, action: action, value: s.Value}, tagOf(e.rules.hiding, class), s.Text, true)))

@@ -814,6 +814,13 @@ type KeyPage struct {
 	Next  *string `json:"next,omitempty"`
 }
 
+// KnownValue defines model for KnownValue.
+type KnownValue struct {
+	// Class A class of the guide to masking
+	Class *string `json:"class,omitempty"`
+	Value string  `json:"value"`
+}
+
 // LabelMode How AI-generated answers are marked for this key: metadata = header and extension object; text = a visible sentence too
 type LabelMode string
 
@@ -986,8 +993,11 @@ type NewCollection struct {
 // NewDocument defines model for NewDocument.
 type NewDocument struct {
 	// Content The file in base64
-	Content *[]byte   `json:"content,omitempty"`
-	Labels  *[]string `json:"labels,omitempty"`
+	Content *[]byte `json:"content,omitempty"`
+
+	// Known Values that are sensitive wherever they stand, such as the names of a patient or of parties: they are masked in passages of this document, and in questions and answers that draw on it.
+	Known  *[]KnownValue `json:"known,omitempty"`
+	Labels *[]string     `json:"labels,omitempty"`
 
 	// Mime text/plain, text/markdown or text/html; guessed from the name if absent
 	Mime *string `json:"mime,omitempty"`

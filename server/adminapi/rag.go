@@ -3,11 +3,13 @@ package adminapi
 import (
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
@@ -87,8 +89,13 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 	if in.Content != nil {
 		body = *in.Content
 	}
+	known, err := knownValues(deref(in.Known))
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
 	d, err := s.deps.RAG.Ingest(c.Request.Context(), rag.Document{
-		Tenant: tenantOf(c), Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Body: body,
+		Tenant: tenantOf(c), Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Body: body, Known: known,
 	})
 	if err != nil {
 		s.Fail(c, err)
@@ -98,6 +105,24 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 	s.reply(c, http.StatusCreated, Document{
 		Id: d.ID, Collection: collection, Name: in.Name, Mime: d.MIME, Version: d.Version, Chunks: d.Chunks, Labels: list(deref(in.Labels)), CreatedAt: s.now().UTC(),
 	}, nil)
+}
+
+// knownValues are the values that a document names, each of a class of the rules.
+func knownValues(in []KnownValue) ([]rag.Known, error) {
+	var out []rag.Known
+	for i, k := range in {
+		class := classify.Person
+		if k.Class != nil {
+			class = classify.Class(*k.Class)
+		}
+		if _, ok := classify.TypeOf(class); !ok {
+			field := "known[" + strconv.Itoa(i) + "].class"
+			return nil, fault.New(fault.CodeInvalidValue, field,
+				fault.Say("must be a class of the guide to masking, such as person", "须为脱敏指南中的类别，例如 person")).WithParam(field)
+		}
+		out = append(out, rag.Known{Class: string(class), Value: k.Value})
+	}
+	return out, nil
 }
 
 // DeleteDocument implements DELETE /rag/collections/{collection}/documents/{id}.

@@ -61,7 +61,7 @@ func (a *API) streamed(c *gin.Context, reply *gateway.Reply, s shape, opt option
 		if err != nil {
 			return out.fail(&withHead{reply.Head, err})
 		}
-		if ev.Text != "" || len(ev.Calls) > 0 || len(ev.Logprobs) > 0 || ev.Finish == engine.FinishNone {
+		if ev.Text != "" || ev.Reasoning != "" || ev.Refusal != "" || len(ev.Calls) > 0 || len(ev.Logprobs) > 0 || ev.Finish == engine.FinishNone {
 			if !out.send(r.text(ev)) {
 				return nil
 			}

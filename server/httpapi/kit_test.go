@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -48,6 +49,7 @@ type kit struct {
 
 	mu     sync.Mutex
 	events []audit.Event
+	kept   []audit.Text
 	ended  chan struct{} // one value per outcome
 }
 
@@ -70,16 +72,24 @@ func (l *lockedBuffer) String() string {
 
 func newKit(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan) *kit {
 	t.Helper()
+	return newKitWith(t, cfg, plan, func(*gateway.Deps) {})
+}
+
+// newKitWith changes what the pipeline is made of.
+func newKitWith(t testing.TB, cfg Config, plan func(n int, req *engine.Request) enginetest.Plan, change func(*gateway.Deps)) *kit {
+	t.Helper()
 	k := &kit{engine: enginetest.NewScripted(plan), logs: &lockedBuffer{}, fail: map[string]error{}, ended: make(chan struct{}, 1000)}
 	log := slog.New(slog.NewTextHandler(k.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	limits, err := limit.NewMemory(limit.Config{Key: limit.Limits{RequestsPerMinute: 100_000, TokensPerMinute: 50_000_000}}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := gateway.New(gateway.Config{}, gateway.Deps{
+	deps := gateway.Deps{
 		Identity: k, Access: k, Limits: limits, Guard: kitGuard{k}, Router: k, Ledger: kitLedger{k}, Retriever: kitRAG{}, Audit: k,
 		Energy: kitMeter{}, Labels: kitLabels{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
-	}, nil)
+	}
+	change(&deps)
+	p, err := gateway.New(gateway.Config{}, deps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,15 +146,19 @@ func (k *kit) Models() []route.Model {
 	return []route.Model{{Name: "chat", CreatedAt: 1_700_000_000_000_000}, {Name: "org/embed"}}
 }
 
-func (k *kit) AppendWith(_ context.Context, e audit.Event, _ string, _ ...audit.Text) (audit.Receipt, error) {
+func (k *kit) AppendWith(_ context.Context, e audit.Event, _ string, texts ...audit.Text) (audit.Receipt, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.kept = append(k.kept, texts...)
 	if err := k.fail["audit"]; err != nil {
 		return audit.Receipt{}, err
 	}
 	k.events = append(k.events, e)
 	if e.Stage == audit.StageOutcome {
-		k.ended <- struct{}{}
+		select {
+		case k.ended <- struct{}{}:
+		default: // a test that does not look
+		}
 	}
 	return audit.Receipt{ID: fmt.Sprintf("receipt-%d", len(k.events))}, nil
 }
@@ -175,15 +189,16 @@ type kitAdmission struct{ n int }
 func (a *kitAdmission) Policy() governance.PolicyRef {
 	return governance.PolicyRef{Version: "policy-7"}
 }
-func (a *kitAdmission) Masked() bool                 { return a.n > 0 }
-func (a *kitAdmission) LabelMode(m string) string    { return m }
-func (a *kitAdmission) AllowsCollection(string) bool { return true }
-func (a *kitAdmission) SharesPrefixes() bool         { return false }
-func (a *kitAdmission) Urgency(asked string) string  { return asked }
-func (a *kitAdmission) Record() string               { return "" }
-func (a *kitAdmission) Redact(answer string) string  { return answer }
-func (a *kitAdmission) Release() gateway.Release     { return &kitRelease{} }
-func (a *kitAdmission) Keep(context.Context) error   { return nil }
+func (a *kitAdmission) Masked() bool                                     { return a.n > 0 }
+func (a *kitAdmission) LabelMode(m string) string                        { return m }
+func (a *kitAdmission) AllowsCollection(string) bool                     { return true }
+func (a *kitAdmission) SharesPrefixes() bool                             { return false }
+func (a *kitAdmission) Urgency(asked string) string                      { return asked }
+func (a *kitAdmission) Record() string                                   { return "" }
+func (a *kitAdmission) Redact(answer string) string                      { return answer }
+func (a *kitAdmission) Release() gateway.Release                         { return &kitRelease{} }
+func (a *kitAdmission) Learn([]classify.Known, []governance.Field) error { return nil }
+func (a *kitAdmission) Keep(context.Context) error                       { return nil }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
@@ -215,6 +230,7 @@ func (r *kitRelease) Close() (string, error) {
 	return r.open, nil
 }
 func (r *kitRelease) Masked() string { return r.masked }
+func (r *kitRelease) Held() int      { return len(r.open) }
 
 type (
 	kitLedger      struct{ k *kit }
@@ -290,7 +306,7 @@ func decode[T any](t testing.TB, body string) T {
 // events splits a stream; the last entry is "[DONE]" when it ended well.
 func events(t testing.TB, body string) []string {
 	t.Helper()
-	r := openai.NewEventReader(strings.NewReader(body), 1<<20)
+	r := openai.NewEventReader(strings.NewReader(body), 8<<20)
 	var out []string
 	for {
 		ev, err := r.Next()

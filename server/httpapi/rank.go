@@ -110,6 +110,7 @@ func rerankCall(f *fields, c *gateway.Call) (options, error) {
 	if f.flag("return_documents") {
 		o.documents = slices.Clone(c.Documents) // the pipeline rewrites its own
 	}
+	ours(f, c)
 	urgency(f, c)
 	person(f, c)
 	return o, f.err
@@ -154,6 +155,7 @@ func scoreCall(f *fields, c *gateway.Call) error {
 	default:
 		f.invalid("text_1", fault.Say("must be one text, or as many as text_2", "须为一段文本，或与 text_2 数量相同"))
 	}
+	ours(f, c)
 	urgency(f, c)
 	person(f, c)
 	return f.err

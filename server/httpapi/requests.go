@@ -55,6 +55,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 		f.join(rag)
 	}
 	conversation(f, c)
+	ours(f, c)
 	tools(f, c)
 	if list, ok := f.list("modalities"); ok && (len(list) != 1 || string(list[0]) != `"text"`) {
 		f.unsupported("modalities", fault.Say("only text is generated", "仅生成文本"))
@@ -85,6 +86,7 @@ func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 		c.Logprobs = int(*n)
 	}
 	c.Echo = f.flag("echo")
+	ours(f, c)
 	for _, field := range []string{"tools", "functions"} {
 		if list, ok := f.list(field); ok && len(list) > 0 {
 			f.unsupported(field, fault.Say("use /v1/chat/completions", "请使用 /v1/chat/completions"))
@@ -128,6 +130,7 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 		c.Dimensions = int(*d)
 	}
 	role(f, c)
+	ours(f, c)
 	urgency(f, c)
 	person(f, c)
 	return o, f.err
@@ -138,6 +141,7 @@ func searchCall(f *fields, c *gateway.Call) error {
 	c.Action = gateway.ActionSearch
 	c.RAG = &gateway.RAG{Collection: collection(f)}
 	c.Query = f.needText("query")
+	ours(f, c)
 	if k := f.integer("top_k", 1, gateway.MaxTopK); k != nil {
 		c.RAG.TopK = int(*k)
 	}
@@ -212,7 +216,10 @@ func message(m *fields) engine.Message {
 	if len(out.Name) > maxNameBytes {
 		m.invalid("name", fault.Say("must have at most %d bytes", "最多 %d 字节", maxNameBytes))
 	}
-	if _, ok := m.raw("content"); ok || len(out.ToolCalls) == 0 {
+	_, said := m.raw("content")
+	if s, ok := m.text("refusal"); ok && !said && out.Role == "assistant" { // an answer of ours that comes back
+		out.Content = s
+	} else if said || len(out.ToolCalls) == 0 {
 		out.Content = content(m)
 	}
 	return out

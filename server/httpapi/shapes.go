@@ -54,8 +54,8 @@ func (chatShape) whole(r *gateway.Reply, a *gateway.Answer) any {
 }
 
 func answerMessage(c gateway.AnswerChoice) openai.AnswerMessage {
-	m := openai.AnswerMessage{Role: "assistant", Content: &c.Text}
-	if len(c.Calls) > 0 && c.Text == "" {
+	m := openai.AnswerMessage{Role: "assistant", Content: &c.Text, ReasoningContent: some(c.Reasoning), Refusal: some(c.Refusal)}
+	if (len(c.Calls) > 0 || c.Refusal != "") && c.Text == "" {
 		m.Content = nil
 	}
 	for _, call := range c.Calls {
@@ -64,6 +64,14 @@ func answerMessage(c gateway.AnswerChoice) openai.AnswerMessage {
 		})
 	}
 	return m
+}
+
+// some points to a text that there is.
+func some(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 func (chatShape) renderer(r *gateway.Reply, opt options) renderer {
@@ -94,8 +102,8 @@ func (c *chatRenderer) delta(choice int, d openai.Delta) openai.ChatChunk {
 }
 
 func (c *chatRenderer) text(ev engine.Event) any {
-	d := openai.Delta{Content: &ev.Text}
-	if len(ev.Calls) > 0 && ev.Text == "" {
+	d := openai.Delta{Content: &ev.Text, ReasoningContent: some(ev.Reasoning), Refusal: some(ev.Refusal)}
+	if (len(ev.Calls) > 0 || ev.Reasoning != "" || ev.Refusal != "") && ev.Text == "" {
 		d.Content = nil
 	}
 	for _, part := range ev.Calls {

@@ -50,6 +50,16 @@ def _():
     assert ext["cost"]["nano"] > 0 and ext["cost"]["currency"] and ext["energy"]["method"] == "declared", ext
 
 
+@check("values that the caller knows")
+def _():
+    r = client.chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": "Say hello to Zorblax."}], max_tokens=8, temperature=0,
+        extra_body={"sluice": {"known": [{"class": "company", "value": "zorblax"}]}},
+    )
+    findings = r.model_extra["sluice"]["findings"]
+    assert any(f["class"] == "company" and f["action"] == "masked" and f["count"] == 1 for f in findings), findings
+
+
 @check("chat, streamed, equals blocking at temperature 0")
 def _():
     whole = client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=24, temperature=0)

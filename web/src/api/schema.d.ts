@@ -2304,6 +2304,16 @@ export interface components {
              * @description The file in base64
              */
             content?: string;
+            /** @description Values that are sensitive wherever they stand, such as the names of a patient or of parties: they are masked in passages of this document, and in questions and answers that draw on it. */
+            known?: components["schemas"]["KnownValue"][];
+        };
+        KnownValue: {
+            /**
+             * @description A class of the guide to masking
+             * @default person
+             */
+            class: string;
+            value: string;
         };
         Document: {
             id: string;

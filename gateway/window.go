@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The kinds of text that wait in a window, as metrics call them.
+const (
+	textContent   = "content"
+	textReasoning = "reasoning"
+	textRefusal   = "refusal"
+	textArguments = "arguments"
+)
+
+// window measures a release: how much of a stream waits for what follows, and how long each piece of it has waited when it is out.
+type window struct {
+	Release
+
+	held, wait prometheus.Observer
+	now        func() time.Time
+	waiting    []arrival
+	characters int // of waiting
+}
+
+// arrival is a piece that came from the engine.
+type arrival struct {
+	at         time.Time
+	characters int
+}
+
+// window opens a release for text of a kind.
+func (r *run) window(kind string) Release {
+	return &window{
+		Release: r.admission.Release(), now: r.p.now, held: r.p.metrics.held.WithLabelValues(kind), wait: r.p.metrics.wait.WithLabelValues(kind),
+	}
+}
+
+// Write implements Release.
+func (w *window) Write(s string) (string, error) {
+	now := w.now()
+	n := utf8.RuneCountInString(s)
+	w.waiting, w.characters = append(w.waiting, arrival{now, n}), w.characters+n
+	out, err := w.Release.Write(s)
+	if err != nil {
+		return "", err
+	}
+	held := w.Held()
+	w.held.Observe(float64(held))
+	w.out(now, held)
+	return out, nil
+}
+
+// Close implements Release.
+func (w *window) Close() (string, error) {
+	out, err := w.Release.Close()
+	if err == nil {
+		w.out(w.now(), 0)
+	}
+	return out, err
+}
+
+// out notes that all but the last characters are out.
+func (w *window) out(now time.Time, held int) {
+	n := 0
+	for n < len(w.waiting) && w.characters-w.waiting[n].characters >= held {
+		w.characters -= w.waiting[n].characters
+		w.wait.Observe(now.Sub(w.waiting[n].at).Seconds())
+		n++
+	}
+	w.waiting = append(w.waiting[:0], w.waiting[n:]...)
+}

@@ -1,0 +1,62 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// The bounds of what a caller may know.
+const (
+	maxKnown      = 200
+	minKnownRunes = 2
+	maxKnownRunes = 128
+)
+
+// ours decodes the member "sluice" of a request: what is asked beyond the dialect. Errors name places and never quote a value.
+func ours(f *fields, c *gateway.Call) {
+	o, ok := f.object("sluice")
+	if !ok {
+		return
+	}
+	for name := range o.m { // a word that is not understood must not pass for one that was obeyed
+		if name != "known" {
+			f.invalid("sluice", fault.Say("may have the member known and no other", "只能含有成员 known"))
+		}
+	}
+	items, _ := o.list("known")
+	if len(items) > maxKnown {
+		o.invalid("known", fault.Say("must have at most %d items", "最多 %d 项", maxKnown))
+	}
+	for i, raw := range items {
+		if o.err != nil {
+			break
+		}
+		c.Known = append(c.Known, known(o, i, raw))
+	}
+	f.join(o)
+}
+
+// known decodes a value that must be masked: a text, which is a person, or an object that names its class.
+func known(o *fields, i int, raw json.RawMessage) classify.Known {
+	k := classify.Known{Class: classify.Person}
+	if raw[0] == '"' {
+		raw = append(append([]byte(`{"value":`), raw...), '}')
+	}
+	item := o.item("known", i, raw)
+	k.Value = item.needText("value")
+	if n := utf8.RuneCountInString(k.Value); n < minKnownRunes || n > maxKnownRunes {
+		item.invalid("value", fault.Say("must have %d to %d characters", "须有 %d 至 %d 个字符", minKnownRunes, maxKnownRunes))
+	}
+	if class, ok := item.text("class"); ok {
+		k.Class = classify.Class(class)
+	}
+	if _, ok := classify.TypeOf(k.Class); !ok {
+		item.invalid("class", fault.Say("must be a class of the guide to masking, such as person", "须为脱敏指南中的类别，例如 person"))
+	}
+	o.join(item)
+	return k
+}
