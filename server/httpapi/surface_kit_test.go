@@ -108,7 +108,8 @@ func newMasked(t testing.TB, answer string, change ...func(*gateway.Deps)) *mask
 	t.Cleanup(up.Close)
 	e, err := remote.New(remote.Config{BaseURL: up.URL + "/v1", AllowPrivate: []string{"127.0.0.0/8"}, Models: []remote.ModelConfig{
 		{ID: "chat", ContextTokens: 100_000, Logprobs: true, Tools: true, Formats: true, Sampling: true, Dialect: "vllm"},
-		{ID: "embed", EmbedDim: 2, ContextTokens: 100_000}, {ID: "rank", Rerank: true, ContextTokens: 100_000},
+		{ID: "embed", EmbedDim: 2, ContextTokens: 100_000},
+		{ID: "rank", Rerank: true, ContextTokens: 100_000},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -381,6 +381,28 @@ func TestCitationsFollowTheRules(t *testing.T) {
 	}
 }
 
+// TestCitationsAreHidden where the policy does not give back what passages hold, or hides what answers show.
+func TestCitationsAreHidden(t *testing.T) {
+	t.Parallel()
+	for _, rules := range []string{"passage: redact, answer: observe", "passage: observe, answer: redact"} {
+		m := newMasked(t, "observe")
+		if _, err := m.guard.Publish(t.Context(), governance.EveryTenant, []byte(strings.ReplaceAll(policyFor("observe"), "passage: token, answer: observe", rules)), "test"); err != nil {
+			t.Fatal(err)
+		}
+		m.rag.passages = []rag.Passage{{Collection: "docs", Document: broughtValue, DocumentID: "d1", Version: "1", Title: "电话" + broughtValue, Section: "手机" + broughtValue, Text: "拨打" + broughtValue}}
+		m.upstream.says(func(string) string { return stream(`{"choices":[{"delta":{"content":"见[1]"},"finish_reason":"stop"}]}`) })
+		for _, streamed := range []bool{true, false} {
+			_, chat := m.post(t, "/v1/chat/completions", surfaces()["content"].request(streamed, `,"rag":{"collection":"docs"}`))
+			_, found := m.post(t, "/v1/rag/search", `{"collection":"docs","query":"x"}`)
+			for _, got := range []string{chat, found} {
+				if strings.Contains(got, broughtValue) || !strings.Contains(got, `"document":"`+hiddenValue+`"`) || !strings.Contains(got, "电话"+hiddenValue) || !strings.Contains(got, `"section":"手机`+hiddenValue) {
+					t.Errorf("%s: %s", rules, got)
+				}
+			}
+		}
+	}
+}
+
 // failing lets answers out until its rules fail.
 type failing struct {
 	gateway.Admission
