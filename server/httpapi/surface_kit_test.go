@@ -42,13 +42,14 @@ type fakeUpstream struct {
 	status int                       // instead of 200
 	answer func(value string) string // the body, for the pseudonym of the caller's first value
 	cut    int                       // after how many bytes the answer is cut in two writes; 0: not
+	hold   chan struct{}             // waited for between the two
 }
 
 func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	u.mu.Lock()
 	u.bodies = append(u.bodies, string(raw))
-	answer, status, cut := u.answer(regexp.MustCompile(`⟦[^⟧]+⟧`).FindString(string(raw))), u.status, u.cut
+	answer, status, cut, hold := u.answer(regexp.MustCompile(`⟦[^⟧]+⟧`).FindString(string(raw))), u.status, u.cut, u.hold
 	u.mu.Unlock()
 	if strings.HasPrefix(answer, "data:") {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -60,6 +61,13 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, answer[:cut])
 		_ = http.NewResponseController(w).Flush()
 		answer = answer[cut:]
+		if hold != nil {
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+				return
+			}
+		}
 	}
 	_, _ = io.WriteString(w, answer)
 }

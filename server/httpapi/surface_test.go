@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -390,7 +391,9 @@ func TestCitationsAreHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.rag.passages = []rag.Passage{{Collection: "docs", Document: broughtValue, DocumentID: "d1", Version: "1", Title: "电话" + broughtValue, Section: "手机" + broughtValue, Text: "拨打" + broughtValue}}
-		m.upstream.says(func(string) string { return stream(`{"choices":[{"delta":{"content":"见[1]"},"finish_reason":"stop"}]}`) })
+		m.upstream.says(func(string) string {
+			return stream(`{"choices":[{"delta":{"content":"见[1]"},"finish_reason":"stop"}]}`)
+		})
 		for _, streamed := range []bool{true, false} {
 			_, chat := m.post(t, "/v1/chat/completions", surfaces()["content"].request(streamed, `,"rag":{"collection":"docs"}`))
 			_, found := m.post(t, "/v1/rag/search", `{"collection":"docs","query":"x"}`)
@@ -510,6 +513,39 @@ func TestStreamsCutAnywhere(t *testing.T) {
 				t.Fatalf("%s cut at byte %d: %q, want %q", name, cut, got, want)
 			}
 		}
+	}
+}
+
+// TestLeavingShowsNothing: what waits in the window when the caller leaves goes nowhere, neither out nor into what is kept.
+func TestLeavingShowsNothing(t *testing.T) {
+	t.Parallel()
+	m := newMasked(t, "redact")
+	first := stream(`{"choices":[{"delta":{"content":"好的，请拨打1391234"}}]}`)
+	first = strings.TrimSuffix(first, "data: [DONE]\n\n")
+	m.upstream.says(func(string) string { return first + stream(surfaces()["content"].chunks("5678找他")...) })
+	m.upstream.cut, m.upstream.hold = len(first), make(chan struct{})
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL+"/v1/chat/completions", strings.NewReader(surfaces()["content"].request(true, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+goodKey)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for len(m.ended) > 0 {
+		<-m.ended
+	}
+	line, err := bufio.NewReader(resp.Body).ReadString('\n')
+	if err != nil || !strings.Contains(line, "好的") || strings.Contains(line, "139") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	leave()
+	<-m.ended
+	if e, kept := m.last(), strings.Join(m.texts(), "\n"); e.Outcome != "aborted" || strings.Contains(kept, "139") || !strings.Contains(kept, "好的") {
+		t.Errorf("%+v, kept %q", e, kept)
 	}
 }
 
