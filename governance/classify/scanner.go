@@ -72,7 +72,7 @@ type run struct {
 // Scanner returns a scanner at the beginning of a text.
 func (s *Set) Scanner() *Scanner { return &Scanner{set: s} }
 
-// maxPiece bounds how much of a text is looked at at a time, and with it memory and how far anything looks back; where the cut falls makes no
+// maxPiece bounds how much of a text is looked at in one go, and with it memory and how far anything looks back; where the cut falls makes no
 // difference.
 const maxPiece = 8 << 10
 

@@ -127,7 +127,9 @@ func TestDocumentsNameValues(t *testing.T) {
 	}
 	for _, streamed := range []bool{true, false} {
 		before := len(m.upstream.sent())
-		m.upstream.says(func(value string) string { return stream(choice(`"delta":{"content":%s}`)("病人是" + value + "。")...) })
+		m.upstream.says(func(value string) string {
+			return stream(choice(`"delta":{"content":%s}`)("病人是" + value + "。")...)
+		})
 		args := `"{\"who\":\"` + knownPerson + `\"}"`
 		_, got := m.post(t, "/v1/chat/completions", fmt.Sprintf(`{"model":"chat","rag":{"collection":"docs"},"stream":%v,"messages":[`+
 			`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":`+args+`}}]},{"role":"tool","tool_call_id":"a","content":"ok"},`+

@@ -42,13 +42,14 @@ type fakeUpstream struct {
 	status int                       // instead of 200
 	answer func(value string) string // the body, for the pseudonym of the caller's first value
 	cut    int                       // after how many bytes the answer is cut in two writes; 0: not
+	hold   chan struct{}             // waited for between the two
 }
 
 func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	u.mu.Lock()
 	u.bodies = append(u.bodies, string(raw))
-	answer, status, cut := u.answer(regexp.MustCompile(`⟦[^⟧]+⟧`).FindString(string(raw))), u.status, u.cut
+	answer, status, cut, hold := u.answer(regexp.MustCompile(`⟦[^⟧]+⟧`).FindString(string(raw))), u.status, u.cut, u.hold
 	u.mu.Unlock()
 	if strings.HasPrefix(answer, "data:") {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -60,6 +61,13 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, answer[:cut])
 		_ = http.NewResponseController(w).Flush()
 		answer = answer[cut:]
+		if hold != nil {
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+				return
+			}
+		}
 	}
 	_, _ = io.WriteString(w, answer)
 }
@@ -108,7 +116,8 @@ func newMasked(t testing.TB, answer string, change ...func(*gateway.Deps)) *mask
 	t.Cleanup(up.Close)
 	e, err := remote.New(remote.Config{BaseURL: up.URL + "/v1", AllowPrivate: []string{"127.0.0.0/8"}, Models: []remote.ModelConfig{
 		{ID: "chat", ContextTokens: 100_000, Logprobs: true, Tools: true, Formats: true, Sampling: true, Dialect: "vllm"},
-		{ID: "embed", EmbedDim: 2, ContextTokens: 100_000}, {ID: "rank", Rerank: true, ContextTokens: 100_000},
+		{ID: "embed", EmbedDim: 2, ContextTokens: 100_000},
+		{ID: "rank", Rerank: true, ContextTokens: 100_000},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -381,6 +382,30 @@ func TestCitationsFollowTheRules(t *testing.T) {
 	}
 }
 
+// TestCitationsAreHidden where the policy does not give back what passages hold, or hides what answers show.
+func TestCitationsAreHidden(t *testing.T) {
+	t.Parallel()
+	for _, rules := range []string{"passage: redact, answer: observe", "passage: observe, answer: redact"} {
+		m := newMasked(t, "observe")
+		if _, err := m.guard.Publish(t.Context(), governance.EveryTenant, []byte(strings.ReplaceAll(policyFor("observe"), "passage: token, answer: observe", rules)), "test"); err != nil {
+			t.Fatal(err)
+		}
+		m.rag.passages = []rag.Passage{{Collection: "docs", Document: broughtValue, DocumentID: "d1", Version: "1", Title: "电话" + broughtValue, Section: "手机" + broughtValue, Text: "拨打" + broughtValue}}
+		m.upstream.says(func(string) string {
+			return stream(`{"choices":[{"delta":{"content":"见[1]"},"finish_reason":"stop"}]}`)
+		})
+		for _, streamed := range []bool{true, false} {
+			_, chat := m.post(t, "/v1/chat/completions", surfaces()["content"].request(streamed, `,"rag":{"collection":"docs"}`))
+			_, found := m.post(t, "/v1/rag/search", `{"collection":"docs","query":"x"}`)
+			for _, got := range []string{chat, found} {
+				if strings.Contains(got, broughtValue) || !strings.Contains(got, `"document":"`+hiddenValue+`"`) || !strings.Contains(got, "电话"+hiddenValue) || !strings.Contains(got, `"section":"手机`+hiddenValue) {
+					t.Errorf("%s: %s", rules, got)
+				}
+			}
+		}
+	}
+}
+
 // failing lets answers out until its rules fail.
 type failing struct {
 	gateway.Admission
@@ -488,6 +513,39 @@ func TestStreamsCutAnywhere(t *testing.T) {
 				t.Fatalf("%s cut at byte %d: %q, want %q", name, cut, got, want)
 			}
 		}
+	}
+}
+
+// TestLeavingShowsNothing: what waits in the window when the caller leaves goes nowhere, neither out nor into what is kept.
+func TestLeavingShowsNothing(t *testing.T) {
+	t.Parallel()
+	m := newMasked(t, "redact")
+	first := stream(`{"choices":[{"delta":{"content":"好的，请拨打1391234"}}]}`)
+	first = strings.TrimSuffix(first, "data: [DONE]\n\n")
+	m.upstream.says(func(string) string { return first + stream(surfaces()["content"].chunks("5678找他")...) })
+	m.upstream.cut, m.upstream.hold = len(first), make(chan struct{})
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL+"/v1/chat/completions", strings.NewReader(surfaces()["content"].request(true, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+goodKey)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for len(m.ended) > 0 {
+		<-m.ended
+	}
+	line, err := bufio.NewReader(resp.Body).ReadString('\n')
+	if err != nil || !strings.Contains(line, "好的") || strings.Contains(line, "139") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	leave()
+	<-m.ended
+	if e, kept := m.last(), strings.Join(m.texts(), "\n"); e.Outcome != "aborted" || strings.Contains(kept, "139") || !strings.Contains(kept, "好的") {
+		t.Errorf("%+v, kept %q", e, kept)
 	}
 }
 

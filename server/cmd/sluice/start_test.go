@@ -182,7 +182,7 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 
 	change("DELETE FROM goose_db_version WHERE version_id = 99", "UPDATE installation_compatibility SET floor = 8",
 		"DROP TRIGGER audit_events_no_delete", "DROP TRIGGER audit_leaves_no_delete", "DROP TRIGGER audit_events_facet", "DROP TRIGGER audit_leaves_time",
-		"DELETE FROM audit_lease WHERE name <> 'seal'",
+		"DELETE FROM audit_lease WHERE name <> 'seal'", "ALTER TABLE rag_documents DROP COLUMN known",
 		"ALTER TABLE audit_writers DROP COLUMN drained", "DROP TABLE audit_findings", "DROP TABLE audit_reconciliation",
 		"DROP TABLE audit_contents", "DROP TABLE audit_subject_keys", "DROP TABLE audit_erasures", "DROP TABLE audit_erased_keys",
 		"DROP TABLE audit_prunings", "DROP TABLE audit_pruned", "DROP TABLE audit_vault", "DROP TABLE audit_holds",

@@ -1,0 +1,70 @@
+package governance
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+// TestLearn: what documents name is masked in the request that was masked before, values keep their pseudonyms, and what was found then is
+// counted once, in findings and in metrics.
+func TestLearn(t *testing.T) {
+	g := newGuard(t, dbtest.SQLite(t), nil)
+	reg := prometheus.NewRegistry()
+	g.metrics = newMetrics(reg)
+	publish(t, g, EveryTenant, "  default: {request: token, passage: token, answer: observe}\n  person: {request: observe, passage: observe}\n  company: {request: block, passage: redact}")
+	const original = "星语呢喃的电话13800138000"
+	text := original
+	a, err := g.Admit(t.Context(), ask(&text))
+	if err != nil || !strings.HasPrefix(text, "星语呢喃的电话⟦手机·") {
+		t.Fatalf("%q, %v", text, err)
+	}
+	pseudonym := strings.TrimPrefix(text, "星语呢喃的电话")
+	person := []classify.Known{{Class: classify.Person, Value: "星语呢喃"}}
+	text = original
+	if err := a.Learn(person, ask(&text).Fields); err != nil || !strings.HasPrefix(text, "⟦姓名·") || !strings.HasSuffix(text, "的电话"+pseudonym) {
+		t.Errorf("%q, %v", text, err)
+	}
+	passage, err := a.MaskPassage("星语呢喃来过")
+	if err != nil || !strings.HasPrefix(passage, text[:strings.Index(text, "⟧")]) {
+		t.Errorf("%q, %v", passage, err)
+	}
+	want := map[string]int{"request cn_mobile masked": 1, "request person masked": 1, "passage person masked": 1}
+	got, counted := map[string]int{}, map[string]int{}
+	for _, f := range a.Findings() {
+		got[f.Direction+" "+f.Class+" "+f.Action] = f.Count
+	}
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			label := map[string]string{}
+			for _, l := range m.GetLabel() {
+				label[l.GetName()] = l.GetValue()
+			}
+			if family.GetName() == "sluice_governance_values_total" {
+				counted[label["direction"]+" "+label["class"]+" "+label["action"]] = int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	for name, n := range want {
+		if got[name] != n || counted[name] != n || len(got) != len(want) || len(counted) != len(want) {
+			t.Errorf("%s: found %v, counted %v", name, got, counted)
+		}
+	}
+	text = original
+	err = a.Learn([]classify.Known{{Class: classify.Company, Value: "呢喃的电话"}}, ask(&text).Fields)
+	if !fault.Is(err, fault.CodeBlockedContent) || text != original || strings.Contains(err.Error(), "呢喃") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if kept := a.Redact("星语呢喃和呢喃的电话"); strings.Contains(kept, "星语") || strings.Contains(kept, "呢喃") {
+		t.Errorf("kept as %q", kept)
+	}
+}
