@@ -41,7 +41,11 @@ func TestNationalSuite(t *testing.T) {
 	if len(page.Items) != 1 {
 		t.Fatalf("%+v", page)
 	}
-	proof := in.send(http.MethodGet, "/api/v1/audit/records/"+page.Items[0].Event.ID+"/proof", in.session(), nil)
+	var proof reply
+	eventually(t, "a proof of the newest record", func() bool {
+		proof = in.send(http.MethodGet, "/api/v1/audit/records/"+page.Items[0].Event.ID+"/proof", in.session(), nil)
+		return proof.status == http.StatusOK
+	})
 	var p bundle.Proof
 	if err := json.Unmarshal(proof.body, &p); err != nil {
 		t.Fatal(err)
