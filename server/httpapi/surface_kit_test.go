@@ -30,6 +30,7 @@ import (
 type masked struct {
 	*kit
 
+	t        testing.TB
 	upstream *fakeUpstream
 	guard    *governance.Guard
 	rag      *fixedRAG
@@ -111,7 +112,7 @@ func (fixedRoute) Models() []route.Model { return nil }
 // newMasked returns a server under the policy that treats every class so in answers.
 func newMasked(t testing.TB, answer string, change ...func(*gateway.Deps)) *masked {
 	t.Helper()
-	m := &masked{upstream: &fakeUpstream{}, rag: &fixedRAG{}}
+	m := &masked{t: t, upstream: &fakeUpstream{}, rag: &fixedRAG{}}
 	up := httptest.NewServer(m.upstream)
 	t.Cleanup(up.Close)
 	e, err := remote.New(remote.Config{BaseURL: up.URL + "/v1", AllowPrivate: []string{"127.0.0.0/8"}, Models: []remote.ModelConfig{

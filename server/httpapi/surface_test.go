@@ -23,7 +23,6 @@ import (
 const (
 	sentValue    = "13800138000" // the caller's
 	broughtValue = "13912345678" // the model's own
-	foreign      = "⟦手机·ZZZZZ⟧"  // a pseudonym of nobody's
 	hiddenValue  = "〔已屏蔽:手机〕"
 	unknownRunes = "甲乙" // what stands around
 )
@@ -106,11 +105,12 @@ func (s surface) request(streamed bool, more string) string {
 }
 
 // TestEverySurface: wherever an answer holds text, streamed or not, a value that the model brings is treated by the rule of answers, the
-// caller's own comes back, and a pseudonym of nobody's stays and is counted; none of the two forms of it goes astray.
+// caller's own comes back, and the pseudonym that it has in another session stays and is counted.
 func TestEverySurface(t *testing.T) {
 	t.Parallel()
 	for rule, did := range map[string]string{"redact": "redacted", "token": "masked", "partial": "partial", "hash": "hashed", "observe": "passed"} {
 		m := newMasked(t, rule)
+		foreign := m.pseudonymOf("another")
 		for name, s := range surfaces() {
 			for _, streamed := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/%s/stream=%v", rule, name, streamed), func(t *testing.T) {
@@ -149,6 +149,16 @@ func TestEverySurface(t *testing.T) {
 			}
 		}
 	}
+}
+
+// pseudonymOf is what the caller's value is called in another session.
+func (m *masked) pseudonymOf(session string) (pseudonym string) {
+	m.upstream.says(func(value string) string {
+		pseudonym = value
+		return stream(choice(`"delta":{"content":%s}`)("ok")...)
+	})
+	m.post(m.t, "/v1/chat/completions", surfaces()["content"].request(false, ""), "X-Sluice-Session", session)
+	return pseudonym
 }
 
 // texts are what was kept so far.
