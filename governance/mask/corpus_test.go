@@ -32,7 +32,7 @@ func TestCorpusCutAnywhere(t *testing.T) {
 		if !whole {
 			r := rand.New(rand.NewPCG(11, 7))
 			r.Shuffle(len(docs), func(i, j int) { docs[i], docs[j] = docs[j], docs[i] })
-			docs = docs[:150]
+			docs = docs[:100]
 		}
 		var next, cuts atomic.Int64
 		for worker := range 2 {
