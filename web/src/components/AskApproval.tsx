@@ -1,5 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Alert, Button, Flex } from 'antd';
+import { useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
@@ -9,7 +10,7 @@ import { time } from '../lib/format';
 import { Failure } from './Failure';
 
 /** Asks a second person for a reveal that needs one, waits, and goes on once it is approved. The approval holds for exactly this reveal. */
-export function AskApproval({ why, body, onGiven }: { why: string; body: Schema['RevealRequest']; onGiven: (id: string) => void }) {
+export function AskApproval({ body, onGiven }: { body: Schema['RevealRequest']; onGiven: (id: string) => void }) {
   const { t } = useTranslation();
   const [language] = useLanguage();
   const queries = useQueryClient();
@@ -20,6 +21,10 @@ export function AskApproval({ why, body, onGiven }: { why: string; body: Schema[
   });
   const id = ask.data?.id;
   const list = useApprovals((all) => id !== undefined && ['waiting', undefined].includes(all.filter((a) => a.id === id).map((a) => stateOf(a))[0]));
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    box.current?.scrollIntoView({ block: 'nearest' }); // the answer to a press of a button above; newer browsers return a promise here, which is no clean-up
+  }, []);
   const asked = list.data?.items.find((a) => a.id === id) ?? ask.data;
   const state = asked && stateOf(asked);
   if (asked && state === 'approved') {
@@ -38,14 +43,14 @@ export function AskApproval({ why, body, onGiven }: { why: string; body: Schema[
     );
   }
   return (
-    <Flex vertical gap={8}>
+    <Flex ref={box} vertical gap={8}>
       {ask.error && <Failure error={ask.error} />}
       <Alert
         type={state === 'waiting' ? 'info' : 'warning'}
         showIcon
         role="status"
         title={asked && state === 'waiting' ? t('approval.waits', { id: asked.id, time: time(asked.expires_at, language) }) : t('approval.needed')}
-        description={state === 'waiting' ? t('approval.stay') : state === 'expired' ? t('approval.tooLate') : why}
+        description={state === 'waiting' ? t('approval.stay') : state === 'expired' ? t('approval.tooLate') : t('approval.neededText')}
         action={
           state !== 'waiting' && (
             <Button onClick={() => ask.mutate()} loading={ask.isPending}>

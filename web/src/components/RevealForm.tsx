@@ -89,7 +89,6 @@ export function RevealForm({ request = '', text: given = '', approval, onApprova
       {error !== undefined && !needsSecond && <Failure error={error} reveal />}
       {needsSecond && run.variables && (
         <AskApproval
-          why={toApiError(error).detail}
           body={run.variables}
           onGiven={(id) => run.mutate({ ...run.variables!, approval: id })}
         />

@@ -1,6 +1,6 @@
 import { EyeInvisibleOutlined } from '@ant-design/icons';
 import { Alert, Button, Flex, Table, Tag, Typography } from 'antd';
-import { useEffect, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import type { Schema } from '../api/client';
@@ -16,6 +16,10 @@ export function Revealed({ answer, onHide }: { answer: Schema['RevealAnswer']; o
   const { t } = useTranslation();
   const label = useLabel();
   const [left, setLeft] = useState(life);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    box.current?.scrollIntoView({ block: 'nearest' }); // the answer to a press of a button above; newer browsers return a promise here, which is no clean-up
+  }, [answer]);
   useEffect(() => {
     const end = Date.now() + life;
     const timer = setInterval(() => {
@@ -30,7 +34,7 @@ export function Revealed({ answer, onHide }: { answer: Schema['RevealAnswer']; o
   }, [answer, onHide]);
   const seconds = Math.max(0, Math.ceil(left / 1000));
   return (
-    <Flex vertical gap={12} role="region" aria-label={t('reveal.result')}>
+    <Flex ref={box} vertical gap={12} role="region" aria-label={t('reveal.result')}>
       <Alert
         type="warning"
         showIcon
@@ -44,21 +48,31 @@ export function Revealed({ answer, onHide }: { answer: Schema['RevealAnswer']; o
       <Table
         size="small"
         pagination={false}
-        scroll={{ x: 'max-content' }}
         aria-label={t('reveal.result')}
         rowKey={(v) => v.token}
         dataSource={answer.values}
         columns={[
-          { title: t('reveal.token'), render: (_, v) => <Typography.Text code>{v.token}</Typography.Text> },
-          { title: t('findings.class'), render: (_, v) => (v.class ? `${label('class', v.class)} · ${t('masking.grade', { grade: v.grade })}` : '') },
-          { title: t('reveal.value'), render: (_, v) => v.value && <Typography.Text strong>{v.value}</Typography.Text> },
+          {
+            title: t('reveal.token'),
+            render: (_, v) => (
+              <Flex vertical align="flex-start" gap={2}>
+                <Typography.Text code>{v.token}</Typography.Text>
+                {v.class && (
+                  <Typography.Text type="secondary">
+                    {label('class', v.class)} · {t('masking.grade', { grade: v.grade })}
+                  </Typography.Text>
+                )}
+              </Flex>
+            ),
+          },
+          { title: t('reveal.value'), render: (_, v) => v.value && <Typography.Text strong style={{ overflowWrap: 'anywhere' }}>{v.value}</Typography.Text> },
           {
             title: t('reveal.shown'),
             render: (_, v) => (
-              <div style={{ whiteSpace: 'normal', maxWidth: 320 }}>
+              <Flex vertical align="flex-start" gap={2}>
                 <Tag color={colors[v.shown]}>{label('shown', v.shown)}</Tag>
                 <Typography.Text type="secondary">{label('shownWhy', v.shown)}</Typography.Text>
-              </div>
+              </Flex>
             ),
           },
         ]}

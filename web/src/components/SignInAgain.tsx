@@ -21,7 +21,7 @@ export function SignInAgain({ why, onDone, onCancel }: { why: string; onDone: ()
         <Form form={form} layout="vertical" requiredMark={false} onFinish={(v) => again.mutate(v.password)}>
           <input type="text" autoComplete="username" value={me.name} readOnly hidden />
           <Form.Item name="password" label={t('again.password', { user: me.name })} rules={[{ required: true, message: t('form.required') }]}>
-            <Input.Password prefix={<LockOutlined aria-hidden />} autoComplete="current-password" autoFocus />
+            <Input.Password prefix={<LockOutlined aria-hidden />} autoComplete="current-password" autoFocus onPressEnter={() => form.submit()} />
           </Form.Item>
         </Form>
       </Flex>

@@ -16,7 +16,7 @@ const refusal = (code: string, detail = code) => json(403, { type: 't', title: '
 beforeAll(() => {
   configure({ asyncUtilTimeout: 30_000 }); // on a busy machine
   window.matchMedia ??= ((query: string) => ({ matches: false, media: query, addEventListener: () => {}, removeEventListener: () => {}, addListener: () => {}, removeListener: () => {} })) as unknown as typeof window.matchMedia;
-  Element.prototype.scrollIntoView ??= () => {};
+  Element.prototype.scrollIntoView = () => Promise.resolve() as never; // as newer browsers do
   vi.stubGlobal('ResizeObserver', class { observe() {} unobserve() {} disconnect() {} });
 });
 beforeEach(() => setUpLanguage('en'));
@@ -98,7 +98,7 @@ describe('Reveal', () => {
     submit();
     expect((await screen.findByTestId('revealed')).textContent).toBe(answer.text);
     expect(sent.find((s) => s.path === '/reveal')?.body).toEqual({ request: 'req_7', purpose: 'complaint', text });
-    expect(screen.getByText('E-mail address · Grade 5 of 5')).toBeTruthy();
+    expect(document.body.textContent).toContain('E-mail address · Grade 5 of 5');
     expect(screen.getByText(/No rule of the policy shows this class/)).toBeTruthy();
     expect(JSON.stringify(client.getQueryCache().getAll().map((q) => q.state.data))).not.toContain(phone);
     expect(screen.getByTestId('address').textContent).toBe('?request=req_7');
@@ -140,7 +140,7 @@ describe('Reveal', () => {
     press('Sign in');
     await waitFor(() => expect(document.querySelector('.ant-modal [role=alert]')).toBeTruthy()); // refused, and still there
     fireEvent.change(password, { target: { value: 'right' } });
-    press('Sign in');
+    fireEvent.keyDown(password, { key: 'Enter', code: 'Enter', keyCode: 13 });
     await screen.findByTestId('revealed');
     expect(again).toHaveBeenCalledTimes(2);
     expect(sent.filter((s) => s.path === '/reveal')).toHaveLength(2);
@@ -159,7 +159,7 @@ describe('Reveal', () => {
     show();
     fillIn();
     submit();
-    await screen.findByText('20 values need a second person.');
+    await screen.findByText('A second person has to approve this');
     press('Ask for approval');
     await screen.findByText(/Approval apr_1 was asked for/);
     expect(sent.find((s) => s.path === '/reveal/approvals' && s.method === 'POST')?.body).toEqual({ request: 'req_7', purpose: 'complaint', text });
