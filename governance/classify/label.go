@@ -65,7 +65,8 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 		"账上 户头 汇入 转入 转至 汇至 打到 付至 付到 汇到 收款方 付款方 入账 电汇 备付金 公积金 销户 50k account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
 	{set(kUSCC), "信用代码 统一代码 税号 纳税人识别号 纳税人 税务登记 社会信用 机构代码 组织机构代码 社会统一 识别号 uscc tax_id tax_no credit_code 税务登记号 统一社会信用代码 企业代码"},
 	{set(kBusinessLicence), "执照 注册号 执照号 营业执照 工商 工商注册号 营业执照注册号 营业执照号 照号 工商登记 business_licence business_license license_no " +
-		"licence_no registration_no 执照注册号 工商号 营业执照编号"},
+		"licence_no registration_no 执照注册号 工商号 营业执照编号 登记证号 注册证号 证照号 证照编号 登记编号 注册编号 登记注册 注册登记 企业注册代码 企业登记 副本编号 副本号 正本编号 工商档案 " +
+		"reg_no registration business_registration 个体户 执照副本"},
 	{set(kPlate), "车牌 车牌号 车号 牌照 号牌 车辆 plate license_plate plate_no 驾驶 驾车 军车 警车 轿车 货车 客车 停放 停车 使馆 外交"},
 	{set(kVIN), "车架号 车架 vin vin码 车辆识别 识别代号 车辆识别代号 车辆识别代码 底盘号 底盘 大架号 车架码 识别代码 车驾号 大梁号 vin号"},
 	{set(kIMEI), "imei 串号 设备号 设备串号 手机串号 终端号 imei码 meid 机身号 设备码 入网号 imei1 imei2 imeisv 国际移动设备 串码 设备识别码 机身码"},
@@ -336,7 +337,7 @@ func (w *window) anchor(m match, h hints) (match, verdict) {
 		switch {
 		case h.other(m.kind):
 			m.why |= ordinary
-		case h.weak && h.tight:
+		case h.weak && h.tight && m.why&checkRight == 0:
 			m.why |= unusual
 		}
 		of, v := w.behind(m.end)

@@ -144,7 +144,7 @@ func (n *number) foreign(k, next int) bool {
 	if next-k == 4 && (n.digit[k] == '2' && n.digit[k+1] == '0' || n.digit[k] == '1' && n.digit[k+1] == '9') && strings.ContainsRune("-/.年", after) {
 		return true
 	}
-	if next-k == 8 && validDate8(n.digit[k:next]) {
+	if next-k == 8 && k > 3 && validDate8(n.digit[k:next]) {
 		return true
 	}
 	return strings.ContainsRune(":：%"+units, after)

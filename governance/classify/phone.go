@@ -51,7 +51,7 @@ func mobile(n *number, first int, plus bool) (match, verdict) {
 		if !strings.HasPrefix(n.text(), p) || first < n.at[0] && p == "" || p == "0" && (n.w.at(first) == '(' || n.gap(1)) {
 			continue
 		}
-		for _, size := range []int{11, 13} {
+		for _, size := range n.mobileSizes(len(p)) {
 			m, ok := n.mobileAt(first, len(p), size)
 			if !ok {
 				continue
@@ -70,6 +70,14 @@ func mobile(n *number, first int, plus bool) (match, verdict) {
 		}
 	}
 	return match{}, no
+}
+
+// mobileSizes are 11 digits and the 13 of machines, these first where only they begin so.
+func (n *number) mobileSizes(from int) [2]int {
+	if s := n.text()[from:]; len(s) >= 13 && mobileSegment(s, 13) && !mobileSegment(s, 11) {
+		return [2]int{13, 11}
+	}
+	return [2]int{11, 13}
 }
 
 func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
@@ -93,7 +101,9 @@ func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
 	}
 	shape := n.shape(from, to)
 	if dotted := n.w.any(n.at[from], m.end, func(r rune) bool { return r == '.' }); dotted && !slices.Equal(shape, []int{3, 4, 4}) {
-		return m, false // a decimal number, or an address of the Internet
+		if !onceBroken(shape, func(s []int) bool { return slices.Equal(s, []int{3, 4, 4}) }) {
+			return m, false // a decimal number, or an address of the Internet
+		}
 	}
 	if goesOn := n.w.at(m.end) == '-' && isDigit(n.w.at(m.end+1)); goesOn && (from == 1 || len(shape) == 2) { // groups of an identifier
 		return m, false
@@ -123,12 +133,14 @@ func usualShape(shape []int) bool {
 
 // looseShape allows one break more than usual, which a line end or a stray blank makes.
 func looseShape(shape []int) bool {
-	if len(shape) == 2 {
-		return true
-	}
-	for k := 1; k < len(shape); k++ {
-		joined := append(slices.Clone(shape[:k-1]), shape[k-1]+shape[k])
-		if joined = append(joined, shape[k+1:]...); len(joined) <= 3 && usualShape(joined) {
+	return len(shape) == 2 || onceBroken(shape, func(s []int) bool { return len(s) <= 3 && usualShape(s) })
+}
+
+// onceBroken reports whether groups fit where two neighbours are taken for one.
+func onceBroken(groups []int, fits func([]int) bool) bool {
+	for k := 1; k < len(groups); k++ {
+		joined := append(slices.Clone(groups[:k-1]), groups[k-1]+groups[k])
+		if fits(append(joined, groups[k+1:]...)) {
 			return true
 		}
 	}
@@ -219,7 +231,8 @@ func (n *number) landlineAt(first, from int, plus bool) (match, bool) {
 			m.form = 0.6
 		}
 		if !landlineShape(shape) || len(n.shape(from, from+area)) > 1 || from > 0 && n.gap(from) && n.digit[from-1] == '0' {
-			if len(shape) > 2 || !n.gap(from+area) && len(shape) > 1 && !landlineShape(shape) && n.digit[0] != '0' {
+			marked := n.gap(from+area) && (plus || n.digit[0] == '0') // a stray blank besides is no harm
+			if len(shape) > 2 && !(marked && onceBroken(shape, landlineShape)) || !n.gap(from+area) && len(shape) > 1 && !landlineShape(shape) && n.digit[0] != '0' {
 				continue
 			}
 			m.form = 0.5
@@ -323,6 +336,6 @@ func (w *window) extensionMark(i int) (k int, dash bool, v verdict) {
 	if v != yes {
 		return i, false, v
 	}
-	k, v = w.while(k, 4, func(r rune) bool { return isBlank(r) || strings.ContainsRune(".:：分机号", r) })
+	k, v = w.while(k, 4, func(r rune) bool { return isBlank(r) || strings.ContainsRune(".。:：分机号", r) })
 	return k, false, v
 }
