@@ -83,7 +83,7 @@ func (w *window) localPart(i int) (at int, v verdict) {
 	if v == open {
 		return at, open
 	}
-	if sign := w.at(more); sign == '@' && more > at+1 || isBlank(r) && (sign == '[' || sign == '(') && more > at+1 {
+	if sign := w.at(more); more > at+1 && sign > 0 && strings.ContainsRune("@[(艾小圈", sign) {
 		return more, yes
 	}
 	return at, yes

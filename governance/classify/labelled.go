@@ -190,7 +190,7 @@ func (n *number) date(k int) bool {
 
 // hospitalCode finds numbers that say with two letters what they are: 住院 (ZY), 门诊 (MZ), 病案 (BA).
 func hospitalCode(c *number) (match, verdict) {
-	size := c.firstForm("ZY999999999999", "ZY9999999999", "ZY99999999", "MZ9999999999", "MZ999999999999", "BA2099999999", "BA202999999")
+	size := c.firstForm("ZY999999999999", "ZY99999999999", "ZY9999999999", "ZY999999999", "ZY99999999", "MZ9999999999", "MZ999999999999", "BA2099999999", "BA202999999")
 	if size == 0 {
 		return match{}, no
 	}

@@ -233,6 +233,7 @@ func (d *decision) numbers(w *window, i int) {
 	n.h = w.hints(first)
 	if d.on.has(kMobile) {
 		d.ask(mobile(&n, first, plus))
+		d.ask(abroad(&n, first, plus))
 	}
 	if d.on.has(kLandline) {
 		d.ask(landline(&n, first, plus))

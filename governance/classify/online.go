@@ -72,7 +72,9 @@ var ( //nolint:gochecknoglobals // constant tables
 	wechatLabels = endingsOf("微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin", "维信", "围信", "徽信", "微❤", "薇❤", "威❤", "v❤", "v♥", "we chat", "wei xin", "wei信",
 		"微xin", "wxid", "wechat account", "wechat_id", "wechat_no", "wechat no", "wechat no.", "wechatno", "weixin_id", "weixinid", "weixin_no", "wx_id", "wx_no", "vx_id", "微信/手机", "微信/电话",
 		"微信同号", "微信id", "微信 id", "wechat id", "wechatid", "wxhao", "绿泡泡", "加v", "加微", "加薇", "加威", "+v", "+微", "+薇", "+威", "➕v", "➕微", "➕薇", "我v", "我薇", "我微",
-		"的v", "的薇", "的微", "(v)", "(微)", "(薇)", "联系v", "搜v")
+		"的v", "的薇", "的微", "(v)", "(微)", "(薇)", "联系v", "搜v", "微我", "薇我", "卫星", "薇芯", "微芯",
+		"v❤同步", "v♥同步", "客服v", "客服薇", "客服微", "➕", "裙主", "v同号")
+	accountTails  = []string{"这个号", "这个微信", "的微信", "是他微信", "是她微信", "是我微信", "微信", "(微信", "←", " ←"} //nolint:gochecknoglobals // a constant table
 	wechatLetters = endingsOf("v", "微", "薇", "威")
 	qqLabels      = endingsOf("qq", "q q", "扣扣", "企鹅", "qq群", "q群", "扣扣群", "qq account", "扣", "群主", "群号", "企鹅群", "球球", "蔻蔻", "抠抠", "加q", "+q", "➕q", "我q", "q号", "🐧",
 		"qq id", "qqid", "qq number", "qq no", "qq no.", "qq账号", "qq帐号")
@@ -92,18 +94,37 @@ func (w *window) labelledWeChat(i int) int {
 	if w.labelledBy(i, 8, joinsAccount, wechatLabels) {
 		return 2
 	}
+	colon := false
 	for k := i - 1; k >= max(0, i-4); k-- { // v: and the like
-		if w.endsWith(k, wechatLetters) && !isHan(w.at(k-1)) && !isAlnum(w.at(k-1)) && k < i-1 {
+		if colon && w.endsWith(k, wechatLetters) && !isHan(w.at(k-1)) && !isAlnum(w.at(k-1)) && w.at(k-1) != '-' {
 			return 2
 		}
-		if !strings.ContainsRune(":= \n", w.cells[k].r) {
+		if !strings.ContainsRune(": \n", w.cells[k].r) {
 			break
 		}
+		colon = colon || w.cells[k].r == ':'
 	}
-	if w.labelledBy(i, 12, asksForAccount, wechatNames) {
+	if w.labelledBy(i, 12, asksForAccount, wechatNames) || w.at(i-1) == '+' && (isHan(w.at(i-2)) || w.at(i-2) == edge || isBlank(w.at(i-2))) || w.toldBefore(i) {
 		return 1
 	}
 	return 0
+}
+
+// toldBefore reports whether the sentence speaks of WeChat before cell i and something stands there that names follow.
+func (w *window) toldBefore(i int) bool {
+	if i == 0 || !strings.ContainsRune("是为叫加找用:成到给搜“\"(「报有-", w.cells[i-1].r) {
+		return false
+	}
+	for k := i - 1; k > max(0, i-labelReach-8); k-- {
+		if strings.ContainsRune("。;!?\n", w.cells[k].r) {
+			return false
+		}
+		if w.endsWith(k, wechatNames) || w.ends(k, "绿泡泡") {
+			h := w.hints(i)
+			return !h.found || h.of.any(set(kQQ, kWeChat))
+		}
+	}
+	return false
 }
 
 // wechat finds names of WeChat accounts behind a label: a letter and 5 to 19 letters, digits, dashes and underscores, over one break of
@@ -116,13 +137,19 @@ func wechat(w *window, i int) (match, verdict) {
 	}
 	sure := w.labelledWeChat(i)
 	if sure == 0 && !w.added(i) {
-		return match{}, no
+		if glued || isAlnum(left) {
+			return match{}, no
+		}
+		return w.toldBehind(i)
 	}
 	s, v := w.accountName(i)
 	if v == open {
 		return match{}, open
 	}
 	text := s.text
+	if left == '+' && s.gap > 0 {
+		text = text[:s.gap]
+	}
 	if glued && (s.gap > 0 || !hasDigit(text) || strings.IndexByte(string(text), '_') > 0 && !strings.HasPrefix(string(text), "wxid_")) {
 		return match{}, no // VXLAN, wxpay_notify2
 	}
@@ -145,6 +172,35 @@ func wechat(w *window, i int) (match, verdict) {
 	}
 	goesOn, v := w.hostGoesOn(m.end)
 	return m, when(v == open, open, when(goesOn, no, yes))
+}
+
+// toldBehind finds names that no label stands before: those that WeChat gives, and those that words such as 这个号 stand behind.
+func (w *window) toldBehind(i int) (match, verdict) {
+	end, v := w.while(i, 21, isWeChat)
+	if v == open {
+		return match{}, open
+	}
+	if end-i < 6 || end-i > 20 || isDigit(w.at(i)) {
+		return match{}, no
+	}
+	m := match{kind: kWeChat, start: i, end: end, form: 0.5}
+	if _, v := w.literal(i, "wxid_"); v == yes && end-i > 14 {
+		return m, yes
+	}
+	if !w.any(i, end, func(r rune) bool { return !isLetter(r) }) && !w.usedBefore(i) {
+		return match{}, no
+	}
+	for _, tail := range accountTails {
+		if _, v := w.literal(end, tail); v != no {
+			return m, v
+		}
+	}
+	return match{}, no
+}
+
+// usedBefore reports whether what stands before cell i says that an account is used.
+func (w *window) usedBefore(i int) bool {
+	return i > 0 && strings.ContainsRune("过用加是号", w.cells[i-1].r)
 }
 
 // hostGoesOn reports whether what ends before cell i is rather the beginning of an address of the Internet.

@@ -24,6 +24,9 @@ func (d *decision) secrets(w *window, i int) {
 	case isDigit(r) && (!isAlnum(left) || lower(left) == 't'):
 		d.ask(botToken(w, i))
 		if r != '1' {
+			if !isAlnum(left) {
+				d.ask(zhipuKey(w, i))
+			}
 			return
 		}
 	case !isLetter(r):
@@ -49,6 +52,23 @@ func (d *decision) secrets(w *window, i int) {
 		d.ask(authorization(w, i, "basic ", 12))
 	}
 	d.ask(goDSN(w, i))
+	d.ask(loginPair(w, i))
+	if isHex(r) {
+		d.ask(zhipuKey(w, i))
+	}
+}
+
+// zhipuKey finds 32 hexadecimal digits, a dot and 16 letters and digits.
+func zhipuKey(w *window, i int) (match, verdict) {
+	k, v := w.while(i, 33, isHex)
+	if v == open || k-i != 32 || w.at(k) != '.' {
+		return match{}, when(v == open || k-i == 32 && w.at(k) == unknown, open, no)
+	}
+	end, v := w.while(k+1, 17, isAlnum)
+	if v == open || end-k != 17 || !w.any(k+1, end, isLetter) {
+		return match{}, v & open
+	}
+	return match{kind: kSecret, start: i, end: end, form: 0.9}, yes
 }
 
 // token returns the end of a secret's characters from i on, also behind one blank or line break where what follows is no word either; more
@@ -103,7 +123,7 @@ func formed(w *window, i int, f secretForm) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if end-body < f.min || f.min == f.size && end-body == f.min && isAlnum(w.at(end)) || !w.any(body, end, isDigit) && !(f.caps && end-body == f.min) {
+	if end-body < f.min || !w.any(body+1, end-1, func(r rune) bool { return r != w.at(body) }) || f.min == f.size && end-body == f.min && isAlnum(w.at(end)) || !w.any(body, end, isDigit) && !(f.caps && end-body == f.min) {
 		return match{}, no
 	}
 	return match{kind: kSecret, start: i, end: end, form: 0.95, more: more}, yes

@@ -10,12 +10,11 @@ func isValue(r rune) bool { return r > ' ' && r < 0x7f && !strings.ContainsRune(
 // secretKeys are words, in lower case, whose value is a credential. Behind those of the second row only what looks like one counts; the
 // third row may be the end of a word.
 const (
-	secretKeys = "password passwd passphrase passcode pwd psw secret token api_key apikey api-key app_key appkey app-key access_key accesskey access-key private_key " +
-		"privatekey private-key client_secret credential appsecret accesssecret accesstoken secretid authorization sign_key signkey signing_key " +
-		"encrypt_key encryptkey encryption_key master_key masterkey aeskey aes_key des_key hmac_key cookie sessionid session_id jsessionid phpsessid ak sk " +
-		"accountkey sharedaccesskey masterauth requirepass"
-	weakSecretKeys  = " pass auth session sid sig key_secret csrf authtoken nonce_str salt license "
-	innerSecretKeys = " password passwd secret passphrase apikey token pwd "
+	secretKeys = "password passwd passphrase passcode pwd psw secret token api_key app_key access_key private_key client_secret credential credentials app_secret " +
+		"access_secret access_token secret_id authorization sign_key signing_key encrypt_key encryption_key master_key aes_key des_key hmac_key jwt_key cookie " +
+		"session_id jsessionid phpsessid ak sk account_key shared_access_key masterauth requirepass auth_token secret_key pin码"
+	weakSecretKeys  = " pass auth session sid sig csrf key pat "
+	innerSecretKeys = " password passwd secret passphrase api_key token pwd "
 )
 
 // notSecret are the ends of keys that say something about a credential.
@@ -54,7 +53,7 @@ const (
 // keyword finds the value behind a word such as password: after a colon or an equals sign, or is and 是; quotes, blanks and brackets may
 // stand between.
 func keyword(w *window, i int, word string) (match, verdict) {
-	k, v := w.literal(i, word)
+	k, v := w.key(i, word)
 	if v != yes {
 		return match{}, v
 	}
@@ -76,7 +75,7 @@ func keyword(w *window, i int, word string) (match, verdict) {
 	if v != yes {
 		return match{}, v
 	}
-	if signs == 0 {
+	if signs == 0 && word != "pin码" {
 		if how == bySuffix && !isUpperKey(w, i) {
 			return match{}, no
 		}
@@ -90,6 +89,25 @@ func keyword(w *window, i int, word string) (match, verdict) {
 		return match{}, no
 	}
 	return match{kind: kSecret, start: k, end: end, form: 0.7, more: more}, yes
+}
+
+// key compares the cells at i with a key: where it has an underscore a dash, a dot, a blank or nothing may be.
+func (w *window) key(i int, word string) (end int, v verdict) {
+	for _, want := range word {
+		got := w.at(i)
+		switch {
+		case got == unknown:
+			return i, open
+		case want == '_':
+			if got != '_' && got != '-' && got != '.' && got != ' ' {
+				continue
+			}
+		case lower(got) != want:
+			return i, no
+		}
+		i++
+	}
+	return i, yes
 }
 
 // isUpperKey reports whether the key at cell i is written as the variables of an environment are.
@@ -121,10 +139,23 @@ func (w *window) isSecretValue(i, k, end, how int, word string, quote rune) bool
 	case how == byBlank && quote == 0:
 		flag := w.at(i-1) == '-' || isUpperKey(w, i) && w.any(i, k, func(r rune) bool { return r == '_' })
 		return w.strong(k, end) || flag && w.guessless(k, end)
+	case word == "key":
+		return end-k >= 20 && w.any(k, end, isDigit) && w.any(k, end, isLetter) && !w.otherKey(i)
 	case how != bySign, strings.Contains(weakSecretKeys, " "+word+" "):
 		return end-k >= 8 && w.any(k, end, isDigit) && w.any(k, end, isLetter)
 	}
 	return w.guessless(k, end)
+}
+
+// otherKey reports whether the word before the key at cell i makes it one of a table or of a cache.
+func (w *window) otherKey(i int) bool {
+	k := i
+	for k > max(0, i-16) && (isLetter(w.at(k-1)) || w.at(k-1) == '-' || w.at(k-1) == '_' || w.at(k-1) == ' ') {
+		k--
+	}
+	before := strings.ToLower(strings.Trim(w.ascii(k, i), " -_"))
+	last := before[strings.LastIndexAny(before, " -_")+1:]
+	return last != "" && strings.Contains(" primary foreign cache public partition idempotency sort row routing object hash unique map dict redis lock s3 file index the a same ", " "+last+" ")
 }
 
 // guessless reports whether the cells have something that plain words have not.
@@ -158,7 +189,7 @@ func (w *window) path(k, end int) bool {
 // placeholder reports whether the cells stand for a value that is filled in elsewhere.
 func (w *window) placeholder(k, end int) bool {
 	first := w.at(k)
-	if first == '$' && end-k < 40 || first == '{' || first == '%' && end-k < 12 || first == '<' {
+	if first == '$' && end-k < 40 || first == '@' && w.at(end-1) == '@' || first == '{' || first == '%' && end-k < 12 || first == '<' {
 		return true
 	}
 	if !w.any(k, end, func(r rune) bool { return r != first }) {
@@ -225,7 +256,8 @@ func (w *window) assignment(k int) (value int, quote rune, signs int, v verdict)
 				return k, 0, 0, no
 			}
 			signs++
-		case r == ' ', r == '\n' && signs > 0:
+		case r == ' ', r == '\n' && signs > 0, r == '→', r == '-' && w.at(k+1) == '>':
+		case isHan(r) && strings.ContainsRune("返回填写值改换成新旧的给你我他里面串放贴", r):
 		case r == ',' || r == '\n':
 			named, v := w.namedValue(k + 1)
 			if v != yes {
@@ -235,6 +267,12 @@ func (w *window) assignment(k int) (value int, quote rune, signs int, v verdict)
 			quote = 0
 			continue
 		default:
+			if quote != 0 && signs == 0 {
+				if named, v := w.literal(k, "value"); v != no {
+					k, quote = named, 0
+					continue
+				}
+			}
 			return w.assigned(from, k, quote, signs)
 		}
 		k++
