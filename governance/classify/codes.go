@@ -23,7 +23,7 @@ func (d *decision) codesAt(w *window, i int, r, left rune) {
 	if isAlnum(r) && !isAlnum(left) {
 		d.codes(w, i)
 	}
-	if d.on.has(kMAC) && isHex(r) {
+	if d.on.has(kMAC) && (isHex(r) || misread(r) > 0 && !isAlnum(left)) {
 		d.ask(mac(w, i))
 	}
 	if d.on.has(kCourtCase) && (digit || bracket || r == '<' || r == '{') {

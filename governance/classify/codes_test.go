@@ -414,7 +414,7 @@ func TestRandomDigitsPassAtTheRateOfTheCheck(t *testing.T) {
 		{IMEI, "86", 13, 0.12},
 		{IMEI, "", 15, 0.01},
 		{ICCID, "", 19, 0.001},
-		{BusinessLicence, "", 15, 0},
+		{BusinessLicence, "", 15, 0.001}, // one in ten whose region there is
 		{USCC, "91110108", 10, 0.045},
 		{ForeignPermit, "", 18, 0.001},
 	} {

@@ -121,11 +121,15 @@ func caseTail(w *window, end int) (int, verdict) {
 	if w.at(k) != '之' {
 		return end, when(w.at(k) == unknown, open, yes)
 	}
-	to, v := w.while(k+1, 3, func(r rune) bool { return isDigit(r) || numeral(r) > 0 || r == '十' })
+	from, v := w.while(k+1, 1, isBlank)
 	if v == open {
 		return end, open
 	}
-	if to == k+1 {
+	to, v := w.while(from, 3, func(r rune) bool { return isDigit(r) || numeral(r) > 0 || r == '十' })
+	if v == open {
+		return end, open
+	}
+	if to == from {
 		return end, yes
 	}
 	return to, yes

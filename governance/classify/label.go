@@ -55,7 +55,7 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 		"病理 住院病人 住院患者 体检编号 inpatientno patientno visitno 体检 门诊号 病案号 病历号 检查号 就诊卡 就诊卡号 诊疗卡 诊疗卡号 床号 登记号 影像号 病理号 标本号 就诊号 体检号 急诊号 放射号 " +
 		"超声号 住院流水号 门诊流水号 检验号 患者编号 病人编号 患者id 病人id 患者号 病人号 诊断卡 就医卡 条码 条码号 check号 check_no 住院登记号 住院编号 门诊编号 病案编号 病历编号 病历本 " +
 		"住院证号 mrn medical_record medical_record_no patient_id patientid visit_no inpatient_no admission_no accession_no 送检号 检查单号 申请单号 化验单号 " +
-		"病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
+		"留观号 留观 mr mr_号 旧片 片子 病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
 	{set(kUtilityAccount), "户号 用户号 用户编号 客户编号 电表号 表号 水表号 燃气表号 气表号 用电户号 缴费号 电表 水表 燃气表 资产号 表计 客户号 " +
 		"user号 user编号 customer编号 customer号 account编号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 燃气编号 国网编号 用户编码 客户编码 缴费码 表箱号 用气编号 用水编号 供电编号 热力编号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
 		"电表编号 水表编号 燃气号 供热号 meter_number 电费户 水费户 物联表 业务户号 用电客户 用水客户"},
@@ -65,7 +65,8 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 		"账上 户头 汇入 转入 转至 汇至 打到 付至 付到 汇到 收款方 付款方 入账 电汇 备付金 公积金 销户 50k account account_no account_number acct a/c acc_no iban 账户号 存折号 折号 缴费账户 公户 收款人 验资户 保证金 付款账号 定期 活期 回款"},
 	{set(kUSCC), "信用代码 统一代码 税号 纳税人识别号 纳税人 税务登记 社会信用 机构代码 组织机构代码 社会统一 识别号 uscc tax_id tax_no credit_code 税务登记号 统一社会信用代码 企业代码"},
 	{set(kBusinessLicence), "执照 注册号 执照号 营业执照 工商 工商注册号 营业执照注册号 营业执照号 照号 工商登记 business_licence business_license license_no " +
-		"licence_no registration_no 执照注册号 工商号 营业执照编号"},
+		"licence_no registration_no 执照注册号 工商号 营业执照编号 登记证号 注册证号 证照号 证照编号 登记编号 注册编号 登记注册 注册登记 企业注册代码 企业登记 副本编号 副本号 正本编号 工商档案 " +
+		"reg_no registration business_registration 个体户 执照副本"},
 	{set(kPlate), "车牌 车牌号 车号 牌照 号牌 车辆 plate license_plate plate_no 驾驶 驾车 军车 警车 轿车 货车 客车 停放 停车 使馆 外交"},
 	{set(kVIN), "车架号 车架 vin vin码 车辆识别 识别代号 车辆识别代号 车辆识别代码 底盘号 底盘 大架号 车架码 识别代码 车驾号 大梁号 vin号"},
 	{set(kIMEI), "imei 串号 设备号 设备串号 手机串号 终端号 imei码 meid 机身号 设备码 入网号 imei1 imei2 imeisv 国际移动设备 串码 设备识别码 机身码"},
@@ -336,7 +337,7 @@ func (w *window) anchor(m match, h hints) (match, verdict) {
 		switch {
 		case h.other(m.kind):
 			m.why |= ordinary
-		case h.weak && h.tight:
+		case h.weak && h.tight && m.why&checkRight == 0:
 			m.why |= unusual
 		}
 		of, v := w.behind(m.end)

@@ -144,7 +144,7 @@ func (n *number) foreign(k, next int) bool {
 	if next-k == 4 && (n.digit[k] == '2' && n.digit[k+1] == '0' || n.digit[k] == '1' && n.digit[k+1] == '9') && strings.ContainsRune("-/.年", after) {
 		return true
 	}
-	if next-k == 8 && validDate8(n.digit[k:next]) {
+	if next-k == 8 && k > 3 && validDate8(n.digit[k:next]) {
 		return true
 	}
 	return strings.ContainsRune(":：%"+units, after)
@@ -190,7 +190,7 @@ func (n *number) date(k int) bool {
 
 // hospitalCode finds numbers that say with two letters what they are: 住院 (ZY), 门诊 (MZ), 病案 (BA).
 func hospitalCode(c *number) (match, verdict) {
-	size := c.firstForm("ZY999999999999", "ZY9999999999", "ZY99999999", "MZ9999999999", "MZ999999999999", "BA2099999999", "BA202999999")
+	size := c.firstForm("ZY999999999999", "ZY99999999999", "ZY9999999999", "ZY999999999", "ZY99999999", "MZ9999999999", "MZ999999999999", "BA2099999999", "BA202999999")
 	if size == 0 {
 		return match{}, no
 	}

@@ -25,7 +25,7 @@ type normaliser struct {
 	staged []cell // the end of a run of digits that begins with a Chinese one
 	digits int    // in the run so far, staged or not
 	han    int    // of them Chinese
-	gap    bool   // a separator was the last
+	gap    int    // how many separators came last
 }
 
 const (
@@ -91,16 +91,16 @@ func (n *normaliser) spread(cells []cell, r rune, start, end int) []cell {
 func (n *normaliser) put(cells []cell, c cell) []cell {
 	switch value := numeral(c.r); {
 	case isDigit(c.r):
-		n.digits, n.gap = n.digits+1, false
+		n.digits, n.gap = n.digits+1, 0
 	case value >= 0:
-		n.digits, n.han, n.gap = n.digits+1, n.han+1, false
+		n.digits, n.han, n.gap = n.digits+1, n.han+1, 0
 		if n.spelt() {
 			return append(n.convert(cells), cell{'0' + value, c.start, c.end})
 		}
 		n.staged = append(n.staged, c)
 		return cells
-	case n.digits > 0 && !n.gap && (c.r == ' ' || c.r == '-' || c.r == '·'):
-		n.gap = true
+	case n.digits > 0 && n.gap < 2 && (c.r == ' ' || c.r == '-' || c.r == '·' || c.r == '\n'):
+		n.gap++
 	default:
 		if n.digits == 0 {
 			return append(cells, c)

@@ -330,7 +330,7 @@ func (d *decision) ascii(w *window, i, block int) {
 		if d.on.has(kCrypto) {
 			d.ask(cryptoAddress(w, i))
 		}
-		if d.on.has(kWeChat) && isLetter(r) {
+		if d.on.has(kWeChat) && (isLetter(r) || r == '1' || r == '0') {
 			d.ask(wechat(w, i))
 		}
 	}
