@@ -36,6 +36,7 @@ func (n *namer) judge(h *hanRun, size, total int) (candidate, bool) {
 		return candidate{}, false
 	}
 	c.m.why |= right.why
+	c.m.behind = right.title
 	c.quality = right.quality + total - size
 	switch {
 	case low >= 3, low == 2 && n.distinct():
