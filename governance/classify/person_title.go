@@ -46,7 +46,7 @@ func (n *namer) formal(size int) (match, bool) {
 	}
 	m.why = honorific | left.why
 	m.behind = length + k - m.end
-	if length == 1 {   // 总, 工, 哥: the word must end here
+	if length == 1 { // 总, 工, 哥: the word must end here
 		if (n.wordy() || tier < tierUsual) && !left.bounded && !left.why.any(labelBefore|titled) && (left.weak || !left.cued()) {
 			return match{}, false
 		}
