@@ -134,6 +134,8 @@ func (n *namer) named(first rank) (match, bool) {
 		}
 	}
 	var best candidate
+	var l lattice
+	filled := false
 	for _, size := range [2]int{long, 1} {
 		if size == 0 || size == 1 && first&isSurname == 0 {
 			continue
@@ -141,11 +143,17 @@ func (n *namer) named(first rank) (match, bool) {
 		if m, ok := n.formal(size); ok || n.open {
 			return m, ok
 		}
-		c, ok := n.best(size)
+		if !filled {
+			filled = true
+			if l.fill(n); n.open {
+				return match{}, false
+			}
+		}
+		c, ok := n.best(&l, size)
 		if n.open {
 			return match{}, false
 		}
-		if ok && (best.m.end == 0 || c.m.score() > best.m.score()) {
+		if ok && (best.m.end == 0 || c.odds > best.odds) {
 			best = c
 		}
 		if ok && size == 2 && c.m.score() >= threshold {
@@ -164,29 +172,29 @@ func (n *namer) named(first rank) (match, bool) {
 
 // candidate is a name of a certain length.
 type candidate struct {
-	m       match
-	quality int // against other lengths
+	m    match
+	odds int // in hundredths of a logit above what is enough
 }
 
 // best compares the lengths of a name whose surname has size characters.
-func (n *namer) best(size int) (best candidate, ok bool) {
+func (n *namer) best(l *lattice, size int) (best candidate, ok bool) {
 	var h hanRun
 	n.gather(&h, 6)
 	if n.open && h.n <= size {
 		return best, false
 	}
 	for total := size + 1; total <= min(size+2, h.n); total++ {
-		c, fits := n.judge(&h, size, total)
+		c, fits := n.judge(l, &h, size, total)
 		if n.open {
 			return best, false
 		}
-		if fits && (!ok || c.quality > best.quality || c.quality == best.quality && c.m.score() > best.m.score()) {
+		if fits && (!ok || c.odds > best.odds) {
 			best, ok = c, true
 		}
 	}
 	if size == 1 && h.n >= 4 && n.t.surname(h.r[1]) >= tierCommon {
-		c, fits := n.judge(&h, 2, 4) // the surname of the husband before one's own
-		if fits && !n.open && c.m.why.any(labelBefore|titled) && (!ok || c.quality > best.quality) {
+		c, fits := n.judge(l, &h, 2, 4) // the surname of the husband before one's own
+		if fits && !n.open && c.m.why.any(labelBefore|titled) && (!ok || c.odds > best.odds) {
 			return c, true
 		}
 	}

@@ -12,6 +12,7 @@ type leftSide struct {
 	suffix    bool // the cue is the end of a word for a role: 人, 员
 	weak      bool // the cue is a particle such as 是 or 和
 	strong    bool // the label is one of names and of nothing else
+	size      int  // length of the cue if it ends directly before
 }
 
 func (l *leftSide) cued() bool { return l.why.any(labelBefore | titled | cueBefore) }
@@ -129,6 +130,9 @@ func (n *namer) cueLeft(l *leftSide, j int, apart, colon bool) {
 	}
 	if size >= 2 {
 		l.crossed, l.mayCross = false, false
+	}
+	if !apart {
+		l.size = size
 	}
 }
 

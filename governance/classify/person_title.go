@@ -1,6 +1,6 @@
 package classify
 
-// formal finds what is a name without a given name: 张先生, 王某, 李某某, 张某甲, 王××, 赵*.
+// formal finds what is a name without a given name: the 张 of 张先生, 王某, 李某某, 张某甲, 王××, 赵*.
 func (n *namer) formal(size int) (match, bool) {
 	k := n.start + size
 	m := match{kind: kPerson, start: n.start, end: k, form: 0.2}
@@ -45,8 +45,8 @@ func (n *namer) formal(size int) (match, bool) {
 		return match{}, false
 	}
 	m.why = honorific | left.why
-	m.end = k + length // 张先生 is masked whole: the title tells the sex, and stands in the place of a name
-	if length == 1 {   // 总, 工, 哥: the word must end here
+	m.behind = length + k - m.end
+	if length == 1 { // 总, 工, 哥: the word must end here
 		if (n.wordy() || tier < tierUsual) && !left.bounded && !left.why.any(labelBefore|titled) && (left.weak || !left.cued()) {
 			return match{}, false
 		}

@@ -55,6 +55,7 @@ type match struct {
 	start, end int
 	form       float64 // what it scores by its form alone
 	why        evidence
+	behind     int  // cells behind end that a title takes up: they say that this is a name, and are none of it
 	more       *run // the value goes on behind end
 	block      bool // a PEM block
 }
@@ -117,7 +118,7 @@ func (s *Scanner) scan() {
 				s.until[m.kind-kinds] = m.end
 			}
 			if m.kind == kPerson {
-				s.w.named = span{m.start, m.end}
+				s.w.named = span{m.start, m.end + m.behind}
 			}
 			if m.block {
 				s.block = m.end

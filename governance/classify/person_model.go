@@ -1,0 +1,452 @@
+package classify
+
+import (
+	_ "embed" // the weights
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
+)
+
+// The model judges a surname and a given name by what is general about names: how usual their characters are in names, how well ordinary words
+// explain the same characters together with their neighbours, and what kinds of words and marks stand on either side. Each of these
+// observations is one of a few values, and each value has a weight that was fitted (see TestFitNames); the sum is the logarithm of the odds.
+
+// How far the model looks at words.
+const (
+	wordsLeft  = 4
+	wordsRight = 8
+)
+
+// lattice is the Chinese text around a start with all words in it, and the cheapest ways through it from either end.
+type lattice struct {
+	r          [wordsLeft + wordsRight]rune
+	n, origin  int
+	words      [wordsLeft + wordsRight][4]lexicon.WordCost
+	to, from   [wordsLeft + wordsRight + 1]int   // what the words up to here cost, and those from here on
+	last, next [wordsLeft + wordsRight + 1]uint8 // length of the last word up to here, and of the first one from here on
+}
+
+// fill reads the text around the start. It is ready unless n.open is set.
+func (l *lattice) fill(n *namer) {
+	left := 0
+	for left < wordsLeft && isHan(n.w.at(n.start-left-1)) && n.start-left > n.w.named.end {
+		left++
+	}
+	l.origin, l.n = left, 0
+	for k := n.start - left; l.n < left+wordsRight; k++ {
+		r := n.cell(k)
+		if !isHan(r) {
+			break
+		}
+		l.r[l.n] = r
+		l.n++
+	}
+	if n.open {
+		return
+	}
+	for i := range l.n {
+		lexicon.WordCosts(l.r[i:l.n], &l.words[i])
+	}
+	for i := 1; i <= l.n; i++ {
+		l.to[i] = 1 << 20
+		for size := 1; size <= min(4, i); size++ {
+			w := l.words[i-size][size-1]
+			if c := l.to[i-size] + int(w.Cost); w.Part != 0 && c < l.to[i] {
+				l.to[i], l.last[i] = c, uint8(size)
+			}
+		}
+	}
+	l.from[l.n] = 0
+	for i := l.n - 1; i >= 0; i-- {
+		l.from[i] = 1 << 20
+		for size := 1; size <= min(4, l.n-i); size++ {
+			w := l.words[i][size-1]
+			if c := l.from[i+size] + int(w.Cost); w.Part != 0 && c < l.from[i] {
+				l.from[i], l.next[i] = c, uint8(size)
+			}
+		}
+	}
+}
+
+// observation is one value of a feature, as the index of its weight.
+type observation uint16
+
+// feature is a group of observations.
+type feature uint8
+
+// The features. Widths are how many values each has.
+const (
+	fRatio   feature = iota // the words of the place against the name, by length of the given name and by what bounds it
+	fName                   // how usual the name is, by length
+	fSurname                // what the surname is as a word
+	fExact                  // the name is a word
+	fGiven                  // the given name is a word
+	fLeft                   // mark or word before
+	fRight                  // mark or word behind
+	fBoth                   // both, roughly
+	fCueLeft
+	fCueRight
+	fNear  // numbers, sex and the like behind
+	fTier  // the rarest character of the given name
+	fSizes // lengths of the words on either side
+	fCross // a word crosses the left, the right end
+	fPrev  // the character before
+	fNext  // the character behind
+	fHead  // the beginning of the name is a word
+	fFirst // the surname
+	fLast  // the last character
+	fWordLeft
+	fWordRight
+	fFixed // a fixed term or a label begins with it
+	features
+)
+
+var widths = [features]int{24 * 2 * 4, 16 * 3, 32, 8, 8, 64, 64, 196, 24, 16, 4, 16, 16, 4, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 4096, 4096, 8} //nolint:gochecknoglobals // a constant table
+
+// observed is what was seen of one candidate.
+type observed struct {
+	ids [features]observation
+}
+
+func clamp(v, low, high int) int { return min(max(v, low), high) }
+
+// nameCost is what a name costs as a name.
+func nameCost(h *hanRun, size, total int) int {
+	c := 26 // a compound surname
+	if size == 1 {
+		c = lexicon.NameCost(h.r[0], lexicon.AsSurname)
+	}
+	if total-size == 1 {
+		return c + lexicon.NameCost(h.r[size], lexicon.AsSingle)
+	}
+	a, b := lexicon.NameCost(h.r[size], lexicon.AsFirst), lexicon.NameCost(h.r[size+1], lexicon.AsSecond)
+	if h.r[size] == h.r[size+1] {
+		b = min(b, 8)
+	}
+	return c + a + b
+}
+
+// markOf tells what stands at a cell as a mark: 0 for none, the edge of the text first.
+func markOf(r rune) int {
+	switch {
+	case r == edge:
+		return 1
+	case r == '\n':
+		return 2
+	case isDigit(r):
+		return 3
+	case isLetter(r):
+		return 4
+	}
+	for k, m := range [...]rune{' ', ':', ',', '。', '、', ';', '(', ')', '“', '”', '"', '/', '|', '\t', '-', '_', '.', '!', '?', '·', '[', ']', '【', '】', '《', '》', '=', '@', '→', '>', '&', '~', '…', '—'} {
+		if r == m {
+			return 5 + k
+		}
+	}
+	return 39
+}
+
+// rough joins marks into a few.
+func rough(m int) int {
+	switch m {
+	case 1, 2:
+		return 0
+	case 3:
+		return 1
+	case 4:
+		return 2
+	case 5, 18:
+		return 3 // blank, tab
+	case 6:
+		return 4 // colon
+	case 7, 8, 10, 22, 23, 42:
+		return 5 // comma, full stop
+	case 9, 16, 17:
+		return 6 // list
+	case 11, 12, 25, 26, 27, 28, 13, 14, 15:
+		return 7 // brackets, quotes
+	}
+	return 8
+}
+
+func roughPart(p uint8) int {
+	switch p {
+	case 'v', 'w':
+		return 10
+	case 'p', 'c', 'd', 'u':
+		return 11
+	case 'n', 'z', 's':
+		return 12
+	case 'm', 'q', 't', 'r', 'f':
+		return 13
+	}
+	return 9
+}
+
+const partLetters = "abcdfimnpqrstuvwxyz"
+
+func partIndex(p uint8) int {
+	for i := range len(partLetters) {
+		if partLetters[i] == p {
+			return i
+		}
+	}
+	return len(partLetters)
+}
+
+// observe looks at the candidate of total characters whose first size are the surname.
+func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
+	end := h.at[total-1] + 1
+	set := func(f feature, v int) { o.ids[f] = observation(clamp(v, 0, widths[f]-1)) }
+	left, right := n.left(), n.right(end)
+	lr, rr := n.w.at(n.start-1), n.cell(end)
+	name := nameCost(h, size, total)
+	spaced := h.at[total-1]-h.at[0] != total-1
+	ratio := 0
+	e := l.origin + total
+	held := left.size >= 2 && left.why.any(labelBefore|titled|cueBefore) // a cue ends before: no word goes on into the name
+	switch {
+	case !spaced && held:
+		ratio = l.from[l.origin] - l.from[e] - name
+	case !spaced:
+		ratio = l.to[l.n] - l.to[l.origin] - l.from[e] - name
+	default:
+		var w [4]lexicon.WordCost
+		ratio = -name
+		for k := range total {
+			lexicon.WordCosts(h.r[k:k+1], &w)
+			ratio += int(w[0].Cost)
+		}
+	}
+	given := total - size - 1
+	bound := 0
+	if !isHan(lr) {
+		bound |= 1
+	}
+	if !isHan(rr) {
+		bound |= 2
+	}
+	set(fRatio, (clamp(ratio/4+14, 0, 23)*2+given)*4+bound)
+	kind := given
+	if size == 2 {
+		kind = 2
+	}
+	set(fName, clamp((name-14)/3, 0, 15)*3+kind)
+	tier := n.tierOf(h, size)
+	v := tier
+	switch {
+	case size == 2:
+		v = 5
+	case n.distinct():
+		v += 6
+	case n.wordy():
+		v += 12
+	}
+	set(fSurname, v)
+	if !spaced {
+		word := func(at, length int) int {
+			w := lexicon.WordCost{}
+			if at+length <= l.n {
+				w = l.words[at][length-1]
+			}
+			if w.Part == 0 {
+				return 0
+			}
+			return 1 + clamp((int(w.Cost)-14)/3, 0, 6)
+		}
+		set(fExact, word(l.origin, total))
+		if given == 1 {
+			set(fGiven, word(l.origin+size, 2))
+			set(fHead, word(l.origin, 2))
+		}
+		cross := 0
+		if l.origin > 0 && !held && l.words[l.origin-1][1].Part != 0 {
+			cross |= 1
+		}
+		if e < l.n && !right.strong && l.words[e-1][1].Part != 0 {
+			cross |= 2
+		}
+		set(fCross, cross)
+	}
+	var a, b, ra, rb int
+	switch {
+	case n.w.named.end == n.start && n.w.named.end > n.w.named.start:
+		a, ra = 62, 9
+	case isHan(lr):
+		w := int(l.last[l.origin])
+		a = 40 + partIndex(l.words[l.origin-w][w-1].Part)
+		ra = roughPart(l.words[l.origin-w][w-1].Part)
+	default:
+		a = markOf(lr)
+		ra = rough(a)
+	}
+	if isHan(rr) {
+		rb = 9
+		if !spaced && e < l.n {
+			b = 40 + partIndex(l.words[e][l.next[e]-1].Part)
+			rb = roughPart(l.words[e][l.next[e]-1].Part)
+		} else {
+			b = 61
+		}
+	} else {
+		b = markOf(rr)
+		rb = rough(b)
+	}
+	set(fLeft, a)
+	set(fRight, b)
+	set(fBoth, ra*14+rb)
+	if isHan(lr) {
+		set(fPrev, int(lr)-hanFirst+1)
+	} else if j, _ := n.skipLeft(); j > 0 && j < n.start && isHan(n.w.at(j-1)) {
+		set(fPrev, int(n.w.at(j-1))-hanFirst+1)
+	}
+	if isHan(rr) {
+		set(fNext, int(rr)-hanFirst+1)
+	}
+	cue := 0
+	switch {
+	case left.why.any(labelBefore) && left.strong:
+		cue = 1
+	case left.why.any(labelBefore):
+		cue = 2
+	case left.why.any(titled) && left.suffix:
+		cue = 3
+	case left.why.any(titled):
+		cue = 4
+	case left.why.any(cueBefore) && left.suffix:
+		cue = 5
+	case left.why.any(cueBefore) && left.weak:
+		cue = 6
+	case left.why.any(cueBefore):
+		cue = 7
+	case left.why.any(nearby):
+		cue = 8
+	}
+	if left.delimited {
+		cue += 10
+	}
+	set(fCueLeft, cue)
+	cue = 0
+	switch {
+	case right.place:
+		cue = 1
+	case right.why.any(honorific):
+		cue = 2
+	case right.why.any(cueBehind) && right.strong:
+		cue = 3
+	case right.why.any(cueBehind):
+		cue = 4
+	case right.why.any(bounded):
+		cue = 5
+	}
+	set(fCueRight, cue)
+	near := 0
+	if right.why.any(nearby) {
+		near = 1
+	}
+	if spaced {
+		near += 2
+	}
+	set(fNear, near)
+	set(fFirst, int(h.r[0])-hanFirst+1)
+	set(fLast, int(h.r[total-1])-hanFirst+1)
+	wordHash := func(at, size int) int {
+		x := uint64(0)
+		for _, r := range l.r[at : at+size] {
+			x = hash(x, r)
+		}
+		return int(x >> 52)
+	}
+	if isHan(lr) && l.origin > 0 && l.last[l.origin] >= 2 {
+		set(fWordLeft, wordHash(l.origin-int(l.last[l.origin]), int(l.last[l.origin])))
+	}
+	if !spaced && e < l.n && l.next[e] >= 2 {
+		set(fWordRight, wordHash(e, int(l.next[e])))
+	}
+	n.words()
+	switch {
+	case n.fixed >= total && n.label:
+		set(fFixed, 1)
+	case n.fixed > total:
+		set(fFixed, 2)
+	case n.fixed == total:
+		set(fFixed, 3)
+	case n.fixed >= 2:
+		set(fFixed, 4)
+	case n.word > total:
+		set(fFixed, 5)
+	case n.word == total:
+		set(fFixed, 6)
+	case n.word >= 2:
+		set(fFixed, 7)
+	}
+	low, double := n.givenTier(h, size, total)
+	if double {
+		low = 4
+	}
+	set(fTier, low*2+given)
+	if !spaced {
+		sizes := 0
+		if isHan(lr) {
+			sizes = int(min(l.last[l.origin], 3))
+		}
+		if isHan(rr) && e < l.n {
+			sizes += 4 * int(min(l.next[e], 3))
+		}
+		set(fSizes, sizes)
+	}
+}
+
+// costliest is what a name may cost at most, in halves of nats.
+const costliest = 58
+
+// enough is from which odds on a candidate is a name, in hundredths of a logit.
+const enough = 30
+
+// model holds the weights of all observations in hundredths of a logit.
+type model struct {
+	at      [features]int
+	weights []int16
+}
+
+func (m *model) odds(o *observed) (sum int) {
+	for f, id := range o.ids {
+		sum += int(m.weights[m.at[f]+int(id)])
+	}
+	return sum
+}
+
+//go:embed person_weights.txt
+var weightText string
+
+var nameWeights = sync.OnceValue(func() *model { return newModel(weightText) }) //nolint:gochecknoglobals // a constant table, made when first used
+
+// newModel reads weights: a line for each feature, its name, then observation:weight for all that is not 0.
+func newModel(text string) *model {
+	m := &model{}
+	all := 0
+	for f, n := range widths {
+		m.at[f] = all
+		all += n
+	}
+	m.weights = make([]int16, all)
+	f := 0
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, field := range strings.Fields(line)[1:] {
+			id, weight, _ := strings.Cut(field, ":")
+			i, err := strconv.Atoi(id)
+			w, err2 := strconv.ParseInt(weight, 10, 16)
+			if err != nil || err2 != nil || f >= len(widths) || i >= widths[f] {
+				panic("classify: person_weights.txt is damaged at " + field) // part of the binary, read by every test
+			}
+			m.weights[m.at[f]+i] = int16(w)
+		}
+		f++
+	}
+	return m
+}
