@@ -141,7 +141,7 @@ func address(w *window, i int) (match, verdict) {
 	if !isHan(first) && (isAlnum(left) || left == '-' || left == '.' || left == '_' || left == '/') {
 		return match{}, no
 	}
-	t := places()
+	t := w.placeTable()
 	if isHan(first) {
 		if i >= w.scouted && t.before(w, i).why == 0 {
 			if t.scout(w, i) {

@@ -150,7 +150,7 @@ func (p *route) unit(k int) (n int, s unitSort) {
 		}
 		return n, door
 	}
-	if r := p.at(k); isHan(r) && places().of(r)&placeUnit == 0 {
+	if r := p.at(k); isHan(r) && p.w.placeTable().of(r)&placeUnit == 0 {
 		return 0, noUnit
 	}
 	if n = p.any(k, doorUnits); n > 0 {

@@ -135,7 +135,7 @@ func (n *number) ends(k int) bool {
 	if n.whole(k) {
 		return true
 	}
-	if k != len(n.digit)-1 || n.digit[k] != '1' || n.gap(k) || n.w.cells[n.at[k]].end-n.w.cells[n.at[k]].start < 3 {
+	if k != len(n.digit)-1 || n.digit[k] != '1' || n.gap(k) || n.w.cells[n.at[k]].size < 3 {
 		return false
 	}
 	next := n.w.at(n.at[k] + 1)

@@ -1,0 +1,125 @@
+package classify
+
+import "sync"
+
+// begins is what may begin at a cell, judged by its rune and the one before: bits of the detectors that have to be asked there. It may say
+// too much and never too little, so it saves time and decides nothing.
+type begins uint32
+
+const (
+	beginCodes  begins = 1 << iota // numbers and codes, of digits or of letters and digits
+	beginSecret                    // credentials
+	beginName
+	beginAddress
+	beginIPv4
+	beginIPv6
+	beginEmail
+	beginCrypto
+	beginWeChat
+	beginKey    // a private key
+	beginBase64 // a run of base64
+)
+
+// leftSorts are the characters that make a difference before another, one sort a line; the first sort is all others.
+var leftSorts = [...]string{"", "0123456789", "abefghijklmopqrsuvwyz", "ABEFGHIJKLMOPQRSUVWYZ", "dntx", "DNTX", "c", "C", "_", "-", ".", "+", "%", ":", "/", "@"} //nolint:gochecknoglobals // a constant table
+
+// beginTable says for each sort of character on the left what an ASCII character may begin, and what a Chinese one may.
+type beginTable struct {
+	sort  [0x80]uint8
+	ascii [len(leftSorts)][0x80]begins
+	han   [0xa000 - 0x4e00]begins
+}
+
+var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals // a constant table, made when first needed
+	t := new(beginTable)
+	for sort, runes := range leftSorts {
+		left := edge
+		for _, left = range runes {
+			t.sort[left] = uint8(sort)
+		}
+		for r := range rune(0x80) {
+			t.ascii[sort][r] = asciiBegins(r, left)
+		}
+	}
+	names := nameTables()
+	for i := range t.han {
+		r := rune(i + 0x4e00)
+		if hanHeads[r-headFirst] != 0 {
+			t.han[i] |= beginCodes
+		}
+		if names.first(r)&mayBegin != 0 {
+			t.han[i] |= beginName
+		}
+	}
+	for _, r := range secretHeads {
+		t.han[r-0x4e00] |= beginSecret
+	}
+	return t
+})
+
+// asciiBegins says what r, a character of ASCII, may begin behind left.
+func asciiBegins(r, left rune) (b begins) {
+	alone := !isAlnum(left)
+	if isAlnum(r) && alone || isDigit(r) && !isDigit(left) || r == '+' || r == '(' || r == '[' || r == '<' || r == '{' || isHex(r) && lower(left) == 'c' {
+		b |= beginCodes
+	}
+	if (isDigit(r) || misread(r) != 0 && alone) && !isDigit(left) {
+		b |= beginIPv4
+	}
+	if (isHex(r) || r == ':') && alone && left != '.' && left != '_' {
+		b |= beginIPv6
+	}
+	if isAlnum(r) && alone {
+		b |= beginCrypto
+		if left != '-' && left != '.' && left != '_' && left != '/' {
+			b |= beginAddress
+		}
+		if left != '_' {
+			b |= beginEmail
+		}
+	}
+	if isLetter(r) {
+		if alone && left != '_' && left != '-' || lower(left) == 'x' || lower(left) == 'd' || lower(left) == 't' || lower(left) == 'n' {
+			b |= beginWeChat
+		}
+		if alone && left != '_' && left != '@' && left != '/' {
+			b |= beginName
+		}
+		if !isLetter(left) {
+			b |= beginSecret
+		}
+	}
+	if r == '-' {
+		b |= beginKey
+	}
+	if isBase64(r) && (r < 'a' || r > 'z') {
+		if !isBase64(left) || left >= 'a' && left <= 'z' {
+			b |= beginBase64
+		}
+	}
+	return b
+}
+
+// of returns what may begin with r behind left; everything for rare Chinese characters.
+func (t *beginTable) of(r, left rune) begins {
+	switch {
+	case uint32(r) < 0x80:
+		sort := uint8(0)
+		if uint32(left) < 0x80 {
+			sort = t.sort[left]
+		}
+		return t.ascii[sort][r]
+	case uint32(r-0x4e00) < uint32(len(t.han)):
+		if isHan(left) {
+			return t.han[r-0x4e00] | beginAddress
+		}
+		return t.han[r-0x4e00] | beginAddress | beginName
+	case isHan(r):
+		return ^begins(0)
+	case caseOpenings.has(r):
+		return beginCodes
+	}
+	return 0
+}
+
+var caseOpenings = runesOf(openings) //nolint:gochecknoglobals // a constant table
