@@ -7,16 +7,45 @@ import (
 
 // adjacent reports whether one of the labels, in lower case, stands directly before cell i, apart from at most six characters that join a
 // label and its value.
-func (w *window) adjacent(i int, labels []string) bool {
+func (w *window) adjacent(i int, labels *endings) bool {
 	k := i - 1
-	for n := 0; n < 6 && k >= 0 && strings.ContainsRune(":：=是为号码(（[【「『\"'“” ,，><-_\n", w.cells[k].r); n++ {
-		if w.endsWith(k, labels) {
+	for n := 0; n < 6 && k >= 0 && joiners.has(w.cells[k].r); n++ {
+		if labels.end(w, k) {
 			return true
 		}
 		k--
 	}
-	return k >= 0 && w.endsWith(k, labels)
+	return k >= 0 && labels.end(w, k)
 }
+
+var joiners = runesOf(":：=是为号码(（[【「『\"'“” ,，><-_\n") //nolint:gochecknoglobals // a constant table
+
+// endings are labels, and the characters that they end with.
+type endings struct {
+	labels []string
+	last   *runeSet
+}
+
+func endingsOf(labels []string) *endings {
+	last := ""
+	for _, label := range labels {
+		r, _ := utf8.DecodeLastRuneInString(label)
+		last += string(r)
+	}
+	return &endings{labels, runesOf(last)}
+}
+
+// end reports whether one of the labels ends with cell k.
+func (e *endings) end(w *window, k int) bool {
+	return e.last.has(lower(w.cells[k].r)) && w.endsWith(k, e.labels)
+}
+
+// The labels again, ready to be looked for.
+var (
+	emailEndings  = endingsOf(emailLabels)  //nolint:gochecknoglobals // a constant table
+	wechatEndings = endingsOf(wechatLabels) //nolint:gochecknoglobals // a constant table
+	qqEndings     = endingsOf(qqLabels)     //nolint:gochecknoglobals // a constant table
+)
 
 // endsWith reports whether one of the labels ends with cell k.
 func (w *window) endsWith(k int, labels []string) bool {
@@ -51,7 +80,7 @@ func isWeChat(r rune) bool { return isAlnum(r) || r == '_' || r == '-' }
 // or line break of paper between them.
 func wechat(w *window, i int) (match, verdict) {
 	left := w.at(i - 1)
-	if isWeChat(left) && (!strings.ContainsRune("xXdDtTnN", left) || !w.endsWith(i-1, wechatLabels[4:])) || !w.adjacent(i, wechatLabels) {
+	if isWeChat(left) && (!strings.ContainsRune("xXdDtTnN", left) || !w.endsWith(i-1, wechatLabels[4:])) || !w.adjacent(i, wechatEndings) {
 		return match{}, no
 	}
 	s, v := w.spelled(i, 24, func(r rune) byte {
@@ -98,7 +127,7 @@ func qq(n *number, first int) (match, verdict) {
 			break
 		}
 	}
-	if size < 5 || n.digit[0] == '0' || !n.w.adjacent(first, qqLabels) {
+	if size < 5 || n.digit[0] == '0' || !n.w.adjacent(first, qqEndings) {
 		return match{}, no
 	}
 	if n.w.at(n.at[size-1]+1) == '@' {

@@ -16,7 +16,7 @@ func email(w *window, i int) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if isBlank(w.at(at)) && at-i < maxEmail && w.adjacent(i, emailLabels) { // a line break of paper
+	if isBlank(w.at(at)) && at-i < maxEmail && w.adjacent(i, emailEndings) { // a line break of paper
 		more, v := w.while(at+1, maxEmail, isLocal)
 		if v == open {
 			return match{}, open
