@@ -46,7 +46,10 @@ func (d *decision) codes(w *window, i int) {
 	if d.on.has(kPassport) && w.at(i) == 'P' {
 		d.ask(mrzNames(w, i))
 	}
-	for _, head := range []string{"vin", "passport", "hkid"} { // a label with its value right behind
+	for _, head := range gluedLabels { // a label with its value right behind
+		if rune(head[0]) != lower(r0) {
+			continue
+		}
 		if k, v := w.literal(i, head); v == open {
 			d.open = true
 			return
@@ -86,6 +89,8 @@ func (d *decision) codes(w *window, i int) {
 		d.ask(taiwanPermit(&c))
 	}
 }
+
+var gluedLabels = []string{"vin", "passport", "hkid"} //nolint:gochecknoglobals // a constant table
 
 // beginsWithLabel reports whether the first group is a word such as ID, and the value stands behind it.
 func (n *number) beginsWithLabel() bool {

@@ -27,5 +27,9 @@ func (s *runeSet) has(r rune) bool {
 	if uint32(r) < 0x80 {
 		return s.ascii[r>>6]>>(r&63)&1 != 0
 	}
+	return s.other(r)
+}
+
+func (s *runeSet) other(r rune) bool {
 	return r > 0 && s.filter[r>>6&3]>>(r&63)&1 != 0 && strings.ContainsRune(s.others, r)
 }

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -125,15 +124,6 @@ var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
 	{"fo1_", isToken, 40, false},
 }
 
-// formsByHead are the forms by their first character.
-var formsByHead = sync.OnceValue(func() *[128][]secretForm { //nolint:gochecknoglobals // computed from a constant table
-	var out [128][]secretForm
-	for _, f := range secretForms {
-		out[f.head[0]] = append(out[f.head[0]], f)
-	}
-	return &out
-})
-
 // Places of the internet whose address is the secret.
 var secretURLs = []string{ //nolint:gochecknoglobals // a constant table
 	"hooks.slack.com/services/", "qyapi.weixin.qq.com/cgi-bin/webhook/send?key=", "oapi.dingtalk.com/robot/send?access_token=",
@@ -169,19 +159,21 @@ func (d *decision) secrets(w *window, i int) {
 		}
 		return
 	}
+	known := &secretIndex
+	if !known.begin(w, i) {
+		return
+	}
 	if !isLetter(left) {
 		d.keywords(w, i, r)
 	}
 	if isAlnum(left) || left == '_' {
 		return
 	}
-	for _, f := range formsByHead()[r] {
+	for _, f := range known.forms[r] {
 		d.ask(formed(w, i, f))
 	}
-	for _, u := range secretURLs {
-		if rune(u[0]) == r {
-			d.ask(secretURL(w, i, u))
-		}
+	for _, u := range known.urls[r] {
+		d.ask(secretURL(w, i, u))
 	}
 	switch r {
 	case 'e':
@@ -190,15 +182,19 @@ func (d *decision) secrets(w *window, i int) {
 		d.ask(authorization(w, i, "bearer ", 16))
 		d.ask(authorization(w, i, "basic ", 12))
 	}
-	for _, s := range schemes {
-		if rune(s[0]) == r {
-			d.ask(dsn(w, i, s))
-		}
+	for _, s := range known.schemes[r] {
+		d.ask(dsn(w, i, s))
 	}
 }
 
 func (d *decision) keywords(w *window, i int, r rune) {
-	for _, word := range secretWords {
+	if r < 0x80 {
+		for _, word := range secretIndex.words[r] {
+			d.ask(keyword(w, i, word))
+		}
+		return
+	}
+	for _, word := range secretIndex.hanWords {
 		if first, _ := utf8.DecodeRuneInString(word); first == r {
 			d.ask(keyword(w, i, word))
 		}

@@ -25,6 +25,8 @@ type window struct {
 
 	digit   [maxDigits]byte // of the number being looked at
 	digitAt [maxDigits]int
+	spelt   [maxSpelled]byte // of the characters of ASCII being looked at
+	speltAt [maxSpelled]int
 	hint    knownHints
 
 	begin  *beginTable // these are set when first asked for
