@@ -1,6 +1,9 @@
 package classify
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // begins is what may begin at a cell, judged by its rune and the one before: bits of the detectors that have to be asked there. It may say
 // too much and never too little, so it saves time and decides nothing.
@@ -70,7 +73,9 @@ func asciiBegins(r, left rune) (b begins) {
 		b |= beginIPv6
 	}
 	if isAlnum(r) && alone {
-		b |= beginCrypto
+		if strings.ContainsRune(cryptoHeads, r) {
+			b |= beginCrypto
+		}
 		if left != '-' && left != '.' && left != '_' && left != '/' {
 			b |= beginAddress
 		}
@@ -123,3 +128,82 @@ func (t *beginTable) of(r, left rune) begins {
 }
 
 var caseOpenings = runesOf(openings) //nolint:gochecknoglobals // a constant table
+
+// refine takes away what does not begin at cell i, where a row of letters and digits begins, because the row is over too soon.
+func (w *window) refine(i int, may begins) begins {
+	e, letters := i, true
+	for ; e < len(w.cells); e++ {
+		r := w.cells[e].r
+		if !isAlnum(r) {
+			break
+		}
+		letters = letters && isLetter(r)
+	}
+	next := w.at(e)
+	if next == unknown {
+		return may
+	}
+	if may&beginCrypto != 0 && e-i < leastCrypto && !(isBlank(next) && (isAlnum(w.at(e+1)) || w.at(e+1) == unknown)) {
+		may &^= beginCrypto
+	}
+	if e-i < maxEmail && (emailStops.has(next) || letters && isBlank(next) && !w.adjacent(i, emailEndings)) {
+		may &^= beginEmail
+	}
+	if may&beginIPv6 != 0 && !w.groupAhead(i) {
+		may &^= beginIPv6
+	}
+	if first, second := w.cells[i].r, w.at(i+1); isLetter(first) && isLetter(second) && !(likeDigit(first) && likeDigit(second)) {
+		may &^= beginAddress // one letter alone names a building
+	}
+	return may
+}
+
+// emailStops end a row that is no name of a mailbox: neither part of it nor a sign for what follows it.
+var emailStops = runesOf("\t,;:!?)]}>=\"'`|/\\#*&。，；：！？、）") //nolint:gochecknoglobals // a constant table
+
+// groupAhead reports whether a colon ends up to four hexadecimal digits at cell i, or may.
+func (w *window) groupAhead(i int) bool {
+	for k := i; k < i+5; k++ {
+		if r := w.at(k); r == ':' || r == unknown {
+			return true
+		} else if !isHex(r) && misread(r) == 0 {
+			return false
+		}
+	}
+	return w.at(i+5) == ':' || w.at(i+5) == unknown
+}
+
+// pairAhead reports whether the first group of the address of a network card may stand at cell i: two or four hexadecimal digits and a sign.
+func (w *window) pairAhead(i int) bool {
+	for k := i; k < i+5; k++ {
+		r := w.at(k)
+		switch {
+		case isHex(r) || misread(r) != 0:
+			continue
+		case r == unknown || isBlank(r):
+			return true
+		case k == i+2:
+			return r == ':' || r == '-'
+		case k == i+4:
+			return r == '.' || r == '-' || r == '。'
+		}
+		return false
+	}
+	return false
+}
+
+// degreesAhead reports whether a coordinate may begin at cell i with r: a direction before a number, or up to three digits and what stands
+// behind degrees.
+func (w *window) degreesAhead(i int, r rune) bool {
+	if next := w.at(i + 1); isLetter(r) && misread(r) == 0 {
+		return isDigit(next) || misread(next) != 0 || isBlank(next) || next == ':' || next == '约' || next == unknown
+	} else if !isDigit(r) && misread(r) == 0 {
+		return true
+	}
+	for k := i + 1; k < i+4; k++ {
+		if r = w.at(k); !isDigit(r) && misread(r) == 0 {
+			return isBlank(r) || r == '.' || r == '。' || r == '°' || r == '度' || r == 'º' || r == unknown
+		}
+	}
+	return false
+}

@@ -16,8 +16,8 @@ func (d *decision) codes(w *window, i int) {
 	}
 	r0 := w.at(i)
 	// Most words are over here: a longer row of letters begins no code, except the label that a value is glued to.
-	if end, v := w.while(i, 5, isLetter); end-i == 5 || end-i == 4 && v == yes && !isAlnum(w.at(end)) {
-		if end, v = w.while(i, maxDigits, isLetter); v == open {
+	if end, v := w.letters(i, 5); end-i == 5 || end-i == 4 && v == yes && !isAlnum(w.at(end)) {
+		if end, v = w.letters(i, maxDigits); v == open {
 			d.open = true
 			return
 		}

@@ -342,6 +342,9 @@ func (d *decision) asks(k kind, b begins) bool { return d.may&b != 0 && d.on.has
 // ascii runs the detectors of what begins with a character of ASCII. block is the cell behind the last PEM block.
 func (d *decision) ascii(w *window, i, block int) {
 	r := w.cells[i].r
+	if d.may&beginEmail != 0 {
+		d.may = w.refine(i, d.may)
+	}
 	if d.may&beginCodes != 0 {
 		d.codesAt(w, i, r, w.at(i-1))
 	}

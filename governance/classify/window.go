@@ -100,6 +100,16 @@ func (w *window) while(i, limit int, in func(rune) bool) (end int, v verdict) {
 	return i, yes
 }
 
+// letters is while for letters.
+func (w *window) letters(i, limit int) (end int, v verdict) {
+	for end = i; end < i+limit; end++ {
+		if r := w.at(end); !isLetter(r) {
+			return end, when(r == unknown, open, yes)
+		}
+	}
+	return end, yes
+}
+
 // cued reports whether one of the words, in lower case, ends within 16 cells left of i.
 func (w *window) cued(i int, words ...string) bool {
 	var b strings.Builder
