@@ -192,11 +192,12 @@ func address(w *window, i int) (match, verdict) {
 		w.quiet = span{i, h.cellAt(h.dead, i)}
 	}
 	m := match{kind: kAddress, start: i}
-	take := h.coarse
+	end := 0
 	if h.number {
-		take = h.fine
+		end = h.fine(&m)
+	} else {
+		end = h.coarse(&m)
 	}
-	end := take(&m)
 	if p.open {
 		return match{}, open
 	}

@@ -60,8 +60,9 @@ func (d *decision) codes(w *window, i int) {
 			}
 		}
 	}
-	c, v := gatherCode(w, i)
-	if v == open {
+	c := &w.row
+	var v verdict
+	if *c, v = gatherCode(w, i); v == open {
 		d.open = true
 		return
 	}
@@ -73,20 +74,20 @@ func (d *decision) codes(w *window, i int) {
 		return
 	}
 	if d.on.has(kMedicalRecord) && len(c.digit) <= 5 {
-		d.ask(bed(&c))
+		d.ask(bed(c))
 	}
 	if len(c.digit) < 3 {
 		return
 	}
 	c.h = w.hints(i)
 	if digits < len(c.digit) {
-		d.papers(&c)
+		d.papers(c)
 	}
 	if d.on.has(kMacauID) {
-		d.ask(macauID(&c))
+		d.ask(macauID(c))
 	}
 	if d.on.has(kTravelPermit) && digits >= 8 {
-		d.ask(taiwanPermit(&c))
+		d.ask(taiwanPermit(c))
 	}
 }
 

@@ -47,6 +47,7 @@ type Scanner struct {
 
 	machine machine
 	hits    []match // of the cell that is being decided
+	bare    bool    // nobody asks for canonical forms
 }
 
 // match is a decided finding in cells.
@@ -71,26 +72,37 @@ type run struct {
 func (s *Set) Scanner() *Scanner { return &Scanner{set: s} }
 
 // Write takes the next piece of the text and returns what is decided now. Pieces may cut anywhere, also inside a rune.
-func (s *Scanner) Write(text string) []Segment { return s.advance(text, false) }
+func (s *Scanner) Write(text string) []Segment { return s.advance(nil, text, false) }
 
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
 func (s *Scanner) Close() []Segment {
-	out := s.advance("", true)
-	*s = Scanner{set: s.set}
+	out := s.advance(nil, "", true)
+	s.reset()
 	return out
+}
+
+// reset goes to the beginning of a new text. It keeps room that was made for cells and findings, unless that is large.
+func (s *Scanner) reset() {
+	const most = 16 << 10
+	w := window{begin: s.w.begin, names: s.w.names, places: s.w.places}
+	if cap(s.w.cells) <= most {
+		w.cells = s.w.cells[:0]
+	}
+	*s = Scanner{set: s.set, w: w, found: s.found[:0], hits: s.hits[:0], bare: s.bare}
 }
 
 // Held returns how many bytes wait for more text.
 func (s *Scanner) Held() int { return len(s.buf) }
 
-func (s *Scanner) advance(text string, final bool) []Segment {
+// advance adds to out what is decided with more text.
+func (s *Scanner) advance(out []Segment, text string, final bool) []Segment {
 	s.buf += text
 	var n int
 	s.w.cells, n = s.norm.add(s.w.cells, s.buf[s.used:], s.base+s.used, final)
 	s.used += n
 	s.w.final = final
 	s.scan()
-	out := s.release()
+	out = s.release(out)
 	if final && len(s.buf) > 0 {
 		out = append(out, Segment{Text: s.buf, Start: s.base}) // characters that vanished in normalisation
 		s.base, s.buf, s.used = s.base+len(s.buf), "", 0
@@ -161,9 +173,8 @@ func (s *Scanner) eat() bool {
 }
 
 // release gives back everything left of the first open cell, except a union of findings that an open candidate could still join.
-func (s *Scanner) release() []Segment {
-	var out []Segment
-	from := s.base
+func (s *Scanner) release(out []Segment) []Segment {
+	from, found := s.base, s.found
 	for len(s.found) > 0 {
 		m, n, closed := s.union()
 		if !closed && m.end > s.pos {
@@ -178,12 +189,15 @@ func (s *Scanner) release() []Segment {
 		if start > from {
 			out = append(out, Segment{Text: s.text(from, start), Start: from})
 		}
-		out = append(out, Segment{
-			Class: s.set.class(m.kind), Text: s.text(start, end), Value: canonical(m.kind, s.w.cells[m.start:m.end]), Start: start, Score: m.score(),
-		})
+		seg := Segment{Class: s.set.class(m.kind), Text: s.text(start, end), Start: start, Score: m.score()}
+		if !s.bare {
+			seg.Value = canonical(m.kind, s.w.cells[m.start:m.end])
+		}
+		out = append(out, seg)
 		from = end
 		s.found = s.found[n:]
 	}
+	s.found = append(found[:0], s.found...)
 	cut := s.pos
 	if len(s.found) > 0 {
 		cut = min(cut, s.found[0].start)
