@@ -131,13 +131,9 @@ var caseOpenings = runesOf(openings) //nolint:gochecknoglobals // a constant tab
 
 // refine takes away what does not begin at cell i, where a row of letters and digits begins, because the row is over too soon.
 func (w *window) refine(i int, may begins) begins {
-	e, letters := i, true
-	for ; e < len(w.cells); e++ {
-		r := w.cells[e].r
-		if !isAlnum(r) {
-			break
-		}
-		letters = letters && isLetter(r)
+	e := i
+	for e < len(w.cells) && isAlnum(w.cells[e].r) {
+		e++
 	}
 	next := w.at(e)
 	if next == unknown {
@@ -146,7 +142,7 @@ func (w *window) refine(i int, may begins) begins {
 	if may&beginCrypto != 0 && e-i < leastCrypto && !(isBlank(next) && (isAlnum(w.at(e+1)) || w.at(e+1) == unknown)) {
 		may &^= beginCrypto
 	}
-	if e-i < maxEmail && (emailStops.has(next) || letters && isBlank(next) && !w.adjacent(i, emailEndings)) {
+	if e-i < maxEmail && emailStops.has(next) {
 		may &^= beginEmail
 	}
 	if may&beginIPv6 != 0 && !w.groupAhead(i) {
@@ -159,7 +155,7 @@ func (w *window) refine(i int, may begins) begins {
 }
 
 // emailStops end a row that is no name of a mailbox: neither part of it nor a sign for what follows it.
-var emailStops = runesOf("\t,;:!?)]}>=\"'`|/\\#*&。，；：！？、）") //nolint:gochecknoglobals // a constant table
+var emailStops = runesOf("\t,;:!?)]}>=\"'`|/\\#*&") //nolint:gochecknoglobals // a constant table
 
 // groupAhead reports whether a colon ends up to four hexadecimal digits at cell i, or may.
 func (w *window) groupAhead(i int) bool {

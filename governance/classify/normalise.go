@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,7 +40,6 @@ const (
 // left, fewer than [maxEscape] bytes, is the beginning of a rune or an escape; with final set nothing is left.
 func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cell, int) {
 	i := 0
-	cells = slices.Grow(cells, utf8.RuneCountInString(text))
 	for i < len(text) {
 		c := text[i]
 		if n.digits == 0 { // what stays as it is, and neither is nor continues a number: nearly everything

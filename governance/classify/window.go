@@ -27,7 +27,8 @@ type window struct {
 	digitAt [maxDigits]int
 	spelt   [maxSpelled]byte // of the characters of ASCII being looked at
 	speltAt [maxSpelled]int
-	row     number // of letters and digits being looked at
+	words   [8]knownWord // ordinary words that names were held against
+	row     number       // of letters and digits being looked at
 	hint    knownHints
 
 	begin  *beginTable // these are set when first asked for
