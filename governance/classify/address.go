@@ -183,7 +183,8 @@ func address(w *window, i int) (match, verdict) {
 	}
 	p := &w.route
 	p.w, p.n, p.next, p.full, p.open = w, 0, i, false, false
-	h := head{route: p, table: t}
+	h := &w.head
+	*h = head{route: p, table: t}
 	h.scan()
 	if p.open {
 		return match{}, open

@@ -99,8 +99,7 @@ func (s *Set) each(text string, bare bool, fn func(Segment)) {
 	const piece = 8 << 10 // bounds the scanner's memory; where the cut falls makes no difference
 	sc, _ := s.spare.Get().(*Scanner)
 	sc.set, sc.bare = s, bare
-	var room [8]Segment
-	out := room[:0]
+	out := sc.out[:0]
 	for len(text) > 0 {
 		n := min(piece, len(text))
 		out = sc.advance(out[:0], text[:n], false)
@@ -113,7 +112,8 @@ func (s *Set) each(text string, bare bool, fn func(Segment)) {
 	for _, seg := range out {
 		fn(seg)
 	}
+	clear(out)
 	sc.reset()
-	sc.set = nil
+	sc.set, sc.out = nil, out
 	s.spare.Put(sc)
 }

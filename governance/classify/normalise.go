@@ -2,6 +2,7 @@ package classify
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -111,6 +112,15 @@ func (n *normaliser) spread(cells []cell, r rune, start, size int) []cell {
 	case r >= 0xff01 && r <= 0xff5e: // full-width forms of ASCII
 		c.r = r - 0xfee0
 		return n.put(cells, c)
+	case r < foldLast:
+		switch k := foldings()[r]; k {
+		case foldNone:
+			return cells
+		case foldMore:
+		default:
+			c.r = k
+			return n.put(cells, c)
+		}
 	case unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me):
 		return cells
 	}
@@ -122,6 +132,35 @@ func (n *normaliser) spread(cells []cell, r rune, start, size int) []cell {
 	}
 	return cells
 }
+
+// What a character becomes that does not become another single one.
+const (
+	foldNone rune = -1 // nothing
+	foldMore rune = -2 // several characters
+)
+
+const foldLast = 0x3000
+
+// foldings are what the characters below foldLast become: signs, and letters of other scripts.
+var foldings = sync.OnceValue(func() *[foldLast]rune { //nolint:gochecknoglobals // a constant table, made when first needed
+	t := new([foldLast]rune)
+	for i := range t {
+		t[i] = foldNone
+		if r := rune(i); unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me) {
+			continue
+		}
+		for _, k := range norm.NFKC.String(string(rune(i))) {
+			switch {
+			case unicode.In(k, unicode.Mn, unicode.Me):
+			case t[i] == foldNone:
+				t[i] = plain(k)
+			default:
+				t[i] = foldMore
+			}
+		}
+	}
+	return t
+})
 
 // put appends one cell, or keeps it back while it may be part of a number in Chinese numerals.
 func (n *normaliser) put(cells []cell, c cell) []cell {

@@ -48,6 +48,7 @@ type Scanner struct {
 	machine machine
 	hits    []match // of the cell that is being decided
 	bare    bool    // nobody asks for canonical forms
+	out     []Segment
 }
 
 // match is a decided finding in cells.

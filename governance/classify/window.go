@@ -36,6 +36,7 @@ type window struct {
 	places *placeTable
 
 	route   route // of the address being looked at
+	head    head  // the same
 	quiet   span  // inside, no address begins; its first cell found that out
 	scouted int   // an address may begin before this cell
 }
