@@ -21,10 +21,11 @@ func (d *decision) codes(w *window, i int) {
 			d.open = true
 			return
 		}
-		if next := w.at(end + 1); isBlank(w.at(end)) && next == unknown {
-			d.open = true
-			return
-		} else if more, v := w.while(end+1, 13, isAlnum); v == open && isBlank(w.at(end)) && r0 <= 'Z' {
+		more, v := end, yes
+		if isBlank(w.at(end)) && r0 <= 'Z' {
+			more, v = w.while(end+1, 13, isAlnum)
+		}
+		if next := w.at(end + 1); isBlank(w.at(end)) && next == unknown || v == open {
 			d.open = true
 			return
 		} else if !isDigit(w.at(end)) && !(isBlank(w.at(end)) && (isDigit(next) || r0 <= 'Z' && w.any(end, more, isDigit))) {
@@ -148,7 +149,7 @@ func (n *number) isLetterAt(k int) bool { return n.digit[k] >= 'A' && n.digit[k]
 // form reports whether the first characters of n are like a pattern: A a letter, 9 a digit, another character itself; and a group ends
 // there.
 func (n *number) form(pattern string) bool {
-	if !n.whole(len(pattern)) || n.gaps(len(pattern)) > 3 {
+	if p := pattern[0]; p != '9' && p != 'A' && p != n.digit[0] || !n.whole(len(pattern)) || n.gaps(len(pattern)) > 3 {
 		return false
 	}
 	digits := 0

@@ -151,28 +151,31 @@ func (w *window) readHints(i int) hints {
 	}
 	adjacent, joined := true, false
 	for digits := 0; e > least; {
-		if l, size := w.labelEnding(e, max(0, i-listReach)); size > 0 && digits < 4 {
-			switch {
-			case !h.found || h.weak && adjacent:
-				h.found, h.of, h.weak = true, l.of, l.weak
-			case joined && h.of != 0: // two words in one: 澳门身份证, 澳门ID
-				h.of |= l.of
-			}
-			joined = true
-			h.near |= l.of
-			e -= size
-			continue
-		}
 		r := w.cells[e-1].r
+		role := roleOf(r)
+		if role&mayEndLabel != 0 && digits < 4 {
+			if l, size := w.labelEnding(e, max(0, i-listReach)); size > 0 {
+				switch {
+				case !h.found || h.weak && adjacent:
+					h.found, h.of, h.weak = true, l.of, l.weak
+				case joined && h.of != 0: // two words in one: 澳门身份证, 澳门ID
+					h.of |= l.of
+				}
+				joined = true
+				h.near |= l.of
+				e -= size
+				continue
+			}
+		}
 		joined = joined && r == ' '
-		if isSentenceEnd(r) {
+		if role&endsSentence != 0 {
 			h.asked(w, e-1, least)
 			break
 		}
-		if isDigit(r) {
+		if role&isNumberDigit != 0 {
 			digits++
 		}
-		if !isConnector(r) {
+		if role&connects == 0 {
 			adjacent = false
 			h.tight = h.tight && h.found
 		}

@@ -71,6 +71,47 @@ func newLabelTrie(known []label, backward bool) *labelTrie {
 	return t
 }
 
+// role says what a character does where labels are looked for, as bits.
+type role uint8
+
+const (
+	mayEndLabel role = 1 << iota
+	endsSentence
+	isNumberDigit
+	connects
+)
+
+// roles are those of the characters of ASCII.
+var roles = func() (t [0x80]role) { //nolint:gochecknoglobals // a constant table
+	for r := range t {
+		t[r] = findRole(rune(r))
+	}
+	return t
+}()
+
+func roleOf(r rune) role {
+	if uint32(r) < 0x80 {
+		return roles[r]
+	}
+	return findRole(r)
+}
+
+func findRole(r rune) (role role) {
+	if knownLabels.byEnd.root(lower(r)) >= 0 {
+		role |= mayEndLabel
+	}
+	if isSentenceEnd(r) {
+		role |= endsSentence
+	}
+	if isDigit(r) {
+		role |= isNumberDigit
+	}
+	if isConnector(r) {
+		role |= connects
+	}
+	return role
+}
+
 // root returns the node of an outermost character, or -1.
 func (t *labelTrie) root(r rune) int {
 	switch {
