@@ -131,10 +131,7 @@ var caseOpenings = runesOf(openings) //nolint:gochecknoglobals // a constant tab
 
 // refine takes away what does not begin at cell i, where a row of letters and digits begins, because the row is over too soon.
 func (w *window) refine(i int, may begins) begins {
-	e := i
-	for e < len(w.cells) && isAlnum(w.cells[e].r) {
-		e++
-	}
+	e := w.rowEnd(i)
 	next := w.at(e)
 	if next == unknown {
 		return may
@@ -148,11 +145,25 @@ func (w *window) refine(i int, may begins) begins {
 	if may&beginIPv6 != 0 && !w.groupAhead(i) {
 		may &^= beginIPv6
 	}
-	if first, second := w.cells[i].r, w.at(i+1); isLetter(first) && isLetter(second) && !(likeDigit(first) && likeDigit(second)) {
+	switch first, second := w.cells[i].r, w.at(i+1); {
+	case isLetter(first) && isLetter(second) && !(likeDigit(first) && likeDigit(second)):
 		may &^= beginAddress // one letter alone names a building
+	case isDigit(first) && addressStops.has(next) && !w.any(i, e, isLetter) && (next != '.' || isDigit(w.at(e+1))):
+		may &^= beginAddress // a number counts something there
 	}
 	return may
 }
+
+// rowEnd returns the end of the row of letters and digits at cell i.
+func (w *window) rowEnd(i int) int {
+	for i < len(w.cells) && isAlnum(w.cells[i].r) {
+		i++
+	}
+	return i
+}
+
+// addressStops stand behind a number that counts nothing.
+var addressStops = runesOf(",.:;/)]}\"'|=%&*+<>?!@_~`^$(") //nolint:gochecknoglobals // a constant table
 
 // emailStops end a row that is no name of a mailbox: neither part of it nor a sign for what follows it.
 var emailStops = runesOf("\t,;:!?)]}>=\"'`|/\\#*&") //nolint:gochecknoglobals // a constant table

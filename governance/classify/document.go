@@ -38,11 +38,14 @@ func (d *decision) codes(w *window, i int) {
 		d.open = true
 		return
 	}
-	if d.on.has(kUSCC) {
-		d.ask(uscc(w, i))
-	}
-	if d.on.has(kVIN) {
-		d.ask(vin(w, i))
+	// Codes of businesses and vehicles go on over blanks and dashes alone.
+	if end := w.rowEnd(i); end-i > 16 || isBlank(w.at(end)) || w.at(end) == '-' || w.at(end) == unknown {
+		if d.on.has(kUSCC) {
+			d.ask(uscc(w, i))
+		}
+		if d.on.has(kVIN) {
+			d.ask(vin(w, i))
+		}
 	}
 	if d.on.has(kPassport) && w.at(i) == 'P' {
 		d.ask(mrzNames(w, i))
