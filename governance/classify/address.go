@@ -83,13 +83,35 @@ func (p *route) has(k int, word string) bool {
 	return true
 }
 
-// any returns the length of the longest of some words, in runes, that stands at place k.
-func (p *route) any(k int, words []string) int {
-	var buf [utf8.UTFMax]byte
-	first := buf[:utf8.EncodeRune(buf[:], p.at(k))]
-	longest := 0
+// wordList is a list of words that are looked for often.
+type wordList struct {
+	words []string
+	first *runeSet // characters that they begin with
+	last  *runeSet // and end with
+}
+
+func listOf(words ...string) *wordList {
+	var first, last string
 	for _, word := range words {
-		if strings.HasPrefix(word, string(first)) && len(word) > longest && p.has(k, word) {
+		r, _ := utf8.DecodeRuneInString(word)
+		first += string(r)
+		r, _ = utf8.DecodeLastRuneInString(word)
+		last += string(r)
+	}
+	return &wordList{words, runesOf(first), runesOf(last)}
+}
+
+// any returns the length of the longest of some words, in runes, that stands at place k.
+func (p *route) any(k int, list *wordList) int {
+	r := p.at(k)
+	if !list.first.has(r) {
+		return 0
+	}
+	var buf [utf8.UTFMax]byte
+	first := buf[:utf8.EncodeRune(buf[:], r)]
+	longest := 0
+	for _, word := range list.words {
+		if len(word) > longest && strings.HasPrefix(word, string(first)) && p.has(k, word) {
 			longest = len(word)
 		}
 	}
@@ -112,13 +134,17 @@ func (p *route) longest(k int, words [][]rune) int {
 }
 
 // endsWith reports whether one of some words ends before place k; none begins before place from.
-func (p *route) endsWith(from, k int, words []string) bool {
+func (p *route) endsWith(from, k int, list *wordList) bool {
 	if k <= from {
 		return false
 	}
+	r := p.at(k - 1)
+	if !list.last.has(r) {
+		return false
+	}
 	var buf [utf8.UTFMax]byte
-	last := buf[:utf8.EncodeRune(buf[:], p.at(k-1))]
-	for _, word := range words {
+	last := buf[:utf8.EncodeRune(buf[:], r)]
+	for _, word := range list.words {
 		if !strings.HasSuffix(word, string(last)) {
 			continue
 		}
@@ -141,7 +167,10 @@ func address(w *window, i int) (match, verdict) {
 	if !isHan(first) && (isAlnum(left) || left == '-' || left == '.' || left == '_' || left == '/') {
 		return match{}, no
 	}
-	t := places()
+	if isLetter(first) && isLetter(w.at(i+1)) && !(likeDigit(first) && likeDigit(w.at(i+1))) {
+		return match{}, no // a word: one letter alone names a building
+	}
+	t := w.placeTable()
 	if isHan(first) {
 		if i >= w.scouted && t.before(w, i).why == 0 {
 			if t.scout(w, i) {
@@ -154,7 +183,8 @@ func address(w *window, i int) (match, verdict) {
 	}
 	p := &w.route
 	p.w, p.n, p.next, p.full, p.open = w, 0, i, false, false
-	h := head{route: p, table: t}
+	h := &w.head
+	*h = head{route: p, table: t}
 	h.scan()
 	if p.open {
 		return match{}, open
@@ -163,11 +193,12 @@ func address(w *window, i int) (match, verdict) {
 		w.quiet = span{i, h.cellAt(h.dead, i)}
 	}
 	m := match{kind: kAddress, start: i}
-	take := h.coarse
+	end := 0
 	if h.number {
-		take = h.fine
+		end = h.fine(&m)
+	} else {
+		end = h.coarse(&m)
 	}
-	end := take(&m)
 	if p.open {
 		return match{}, open
 	}

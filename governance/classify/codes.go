@@ -1,7 +1,5 @@
 package classify
 
-import "strings"
-
 // codesAt runs the detectors of numbers and codes that begin with a character of ASCII.
 func (d *decision) codesAt(w *window, i int, r, left rune) {
 	digit := isDigit(r) && !isDigit(left)
@@ -23,13 +21,13 @@ func (d *decision) codesAt(w *window, i int, r, left rune) {
 	if isAlnum(r) && !isAlnum(left) {
 		d.codes(w, i)
 	}
-	if d.on.has(kMAC) && (isHex(r) || misread(r) > 0 && !isAlnum(left)) {
+	if d.on.has(kMAC) && (isHex(r) || misread(r) > 0 && !isAlnum(left)) && w.pairAhead(i) {
 		d.ask(mac(w, i))
 	}
 	if d.on.has(kCourtCase) && (digit || bracket || r == '<' || r == '{') {
 		d.ask(courtCase(w, i))
 	}
-	if d.on.has(kCoordinates) && (digit && left != '.' && !isLetter(left) || bracket || !isAlnum(left) && strings.ContainsRune("NEne", r)) {
+	if d.on.has(kCoordinates) && (digit && left != '.' && !isLetter(left) || bracket || !isAlnum(left) && (r|0x20 == 'n' || r|0x20 == 'e')) && w.degreesAhead(i, r) {
 		d.ask(coordinates(w, i))
 	}
 	if d.on.has(kPlate) && (r == 'W' || r == 'w') && !isAlnum(left) {

@@ -63,7 +63,7 @@ const (
 
 // courtCase finds the numbers of cases: （2024）京01刑初123号, with brackets of any kind or none and blanks anywhere.
 func courtCase(w *window, i int) (match, verdict) {
-	if r := w.at(i); isDigit(r) && isDigit(w.at(i-1)) {
+	if r := w.at(i); isDigit(r) && (isDigit(w.at(i-1)) || r != '1' && r != '2') {
 		return match{}, no
 	}
 	k, opened, closed, v := caseYear(w, i)

@@ -12,14 +12,18 @@ import (
 const (
 	base58Symbols = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 	bech32Symbols = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-	maxCrypto     = 95 // characters of an address
+	leastCrypto   = 26 // characters of an address
+	maxCrypto     = 95
 )
+
+// cryptoHeads are what addresses begin with, as it is written or misread.
+const cryptoHeads = "013bBDLlIMTt9AOo"
 
 // cryptoAddress finds addresses of crypto-currencies by their checksums: base58check (Bitcoin, Litecoin, Dogecoin, Tron), bech32 (Bitcoin,
 // Litecoin), and forty hexadecimal digits behind 0x (Ethereum), where mixed case is a checksum and one case leaves no doubt by its form.
 // Behind a word such as 钱包 the checksum may be wrong, as where paper was misread; there may be one blank inside.
 func cryptoAddress(w *window, i int) (match, verdict) {
-	if isAlnum(w.at(i-1)) || !strings.ContainsRune("013bBDLlIMTt9AOo", w.at(i)) {
+	if isAlnum(w.at(i-1)) || !strings.ContainsRune(cryptoHeads, w.at(i)) {
 		return match{}, no
 	}
 	blank, v := w.shortHead(i)
@@ -35,7 +39,7 @@ func cryptoAddress(w *window, i int) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if len(s.text) < 26 || len(s.text) == maxCrypto {
+	if len(s.text) < leastCrypto || len(s.text) == maxCrypto {
 		return match{}, no
 	}
 	cued := w.cued(i, "地址", "钱包", "address", "wallet", "usdt", "转账", "提现", "打到", "打币", "转入", "转至", "充值", "流向", "虚拟币", "比特币", "打入", "转出", "收币", "支付", "勒索", "btc", "eth", "trc20", "erc20", "以太坊", "波场", "转账给")

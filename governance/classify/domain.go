@@ -36,7 +36,7 @@ func (w *window) domain(i int) (end int, words bool, v verdict) {
 		if labels > 1 && w.topLevel(i, to) {
 			end = to
 		}
-		next, v := w.sign(to, '.', "dot . 点 d", "点 dot")
+		next, v := w.sign(to, '.', dotInBrackets, dotWords)
 		if v == open {
 			return 0, false, open
 		}

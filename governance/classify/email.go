@@ -138,7 +138,7 @@ const (
 
 // atSign returns the end of the sign at cell i.
 func (w *window) atSign(i int) (end, how int, v verdict) {
-	if end, v = w.sign(i, '@', "at a @ 艾特 圈a at符号", "艾特 爱特 小老鼠 圈a"); v != no {
+	if end, v = w.sign(i, '@', atInBrackets, atWords); v != no {
 		return end, signMark, v
 	}
 	if r := w.at(i); r == '#' || r == '*' || r == '&' || r == '$' {
@@ -157,8 +157,16 @@ func (w *window) atSign(i int) (end, how int, v verdict) {
 	return end + 1, signWord, yes
 }
 
+// What people write for the signs of an address.
+var ( //nolint:gochecknoglobals // constant tables
+	atInBrackets  = strings.Fields("at a @ 艾特 圈a at符号")
+	atWords       = strings.Fields("艾特 爱特 小老鼠 圈a")
+	dotInBrackets = strings.Fields("dot . 点 d")
+	dotWords      = strings.Fields("点 dot")
+)
+
 // sign returns the end of a sign, or of what people write for it: one of some words in brackets or alone, with a blank on either side.
-func (w *window) sign(i int, sign rune, inBrackets, alone string) (end int, v verdict) {
+func (w *window) sign(i int, sign rune, inBrackets, alone []string) (end int, v verdict) {
 	if w.at(i) == sign && sign == '.' || w.at(i) == '。' && sign == '.' {
 		return i + 1, yes
 	}
@@ -199,8 +207,8 @@ func (w *window) sign(i int, sign rune, inBrackets, alone string) (end int, v ve
 }
 
 // oneOf returns the end of the first of some words that stands at cell i, and behind which no letter goes on.
-func (w *window) oneOf(i int, words string) (end int, v verdict) {
-	for word := range strings.FieldsSeq(words) {
+func (w *window) oneOf(i int, words []string) (end int, v verdict) {
+	for _, word := range words {
 		end, v := w.literal(i, word)
 		if v == open {
 			return 0, open

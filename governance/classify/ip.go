@@ -12,9 +12,13 @@ type spelling struct {
 	gap  int   // how many characters stand before the blank; all without one
 }
 
-// spelled reads at most limit characters that as turns into one of ASCII; as returns 0 for others.
+// maxSpelled is the longest limit of spelled.
+const maxSpelled = 96
+
+// spelled reads at most limit characters that as turns into one of ASCII; as returns 0 for others. What it returns is valid until the next
+// call.
 func (w *window) spelled(i, limit int, as func(rune) byte) (s spelling, v verdict) {
-	s.gap = -1
+	s.text, s.at, s.gap = w.spelt[:0], w.speltAt[:0], -1
 	for ; len(s.text) < limit; i++ {
 		r := w.at(i)
 		if r == unknown {
@@ -120,6 +124,8 @@ func ipv4(w *window, i int) (match, verdict) {
 		return match{}, open
 	case size-i == 4:
 		return match{}, no
+	case asQuad(w.at(size)) == 0 && w.at(size) != unknown && !(isBlank(w.at(size)) && (asQuad(w.at(size+1)) != 0 || w.at(size+1) == unknown)):
+		return match{}, no // a number alone
 	}
 	s, v := w.spelled(i, 24, asQuad)
 	if v == open {

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -94,9 +95,6 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 		"trace_id traceid request_id requestid span_id 请求号 请求id 会话id"},
 }
 
-// labels are the words, longest first, by their last and by their first character.
-type labels struct{ byEnd, byStart map[rune][]label }
-
 var knownLabels = indexLabels() //nolint:gochecknoglobals // a constant table
 
 func indexLabels() labels {
@@ -112,20 +110,11 @@ func indexLabels() labels {
 			}
 		}
 	}
-	l := labels{map[rune][]label{}, map[rune][]label{}}
-	for word, kinds := range of {
-		entry := label{[]rune(word), kinds, strings.Contains(weakLabels, " "+word+" ")}
-		last, _ := utf8.DecodeLastRuneInString(word)
-		l.byEnd[last] = append(l.byEnd[last], entry)
-		l.byStart[entry.word[0]] = append(l.byStart[entry.word[0]], entry)
+	var known []label
+	for _, word := range slices.Sorted(maps.Keys(of)) {
+		known = append(known, label{[]rune(word), of[word], strings.Contains(weakLabels, " "+word+" ")})
 	}
-	longest := func(a, b label) int { return len(b.word) - len(a.word) }
-	for _, m := range []map[rune][]label{l.byEnd, l.byStart} {
-		for r := range m {
-			slices.SortStableFunc(m[r], longest)
-		}
-	}
-	return l
+	return labels{byEnd: newLabelTrie(known, true), byStart: newLabelTrie(known, false)}
 }
 
 // hints are what the words left of a value say.
@@ -163,28 +152,31 @@ func (w *window) readHints(i int) hints {
 	}
 	adjacent, joined := true, false
 	for digits := 0; e > least; {
-		if l, size := w.labelEnding(e, max(0, i-listReach)); size > 0 && digits < 4 {
-			switch {
-			case !h.found || h.weak && adjacent:
-				h.found, h.of, h.weak = true, l.of, l.weak
-			case joined && h.of != 0: // two words in one: 澳门身份证, 澳门ID
-				h.of |= l.of
-			}
-			joined = true
-			h.near |= l.of
-			e -= size
-			continue
-		}
 		r := w.cells[e-1].r
+		role := roleOf(r)
+		if role&mayEndLabel != 0 && digits < 4 {
+			if l, size := w.labelEnding(e, max(0, i-listReach)); size > 0 {
+				switch {
+				case !h.found || h.weak && adjacent:
+					h.found, h.of, h.weak = true, l.of, l.weak
+				case joined && h.of != 0: // two words in one: 澳门身份证, 澳门ID
+					h.of |= l.of
+				}
+				joined = true
+				h.near |= l.of
+				e -= size
+				continue
+			}
+		}
 		joined = joined && r == ' '
-		if isSentenceEnd(r) {
+		if role&endsSentence != 0 {
 			h.asked(w, e-1, least)
 			break
 		}
-		if isDigit(r) {
+		if role&isNumberDigit != 0 {
 			digits++
 		}
-		if !isConnector(r) {
+		if role&connects == 0 {
 			adjacent = false
 			h.tight = h.tight && h.found
 		}
@@ -209,7 +201,7 @@ func (w *window) hop(i int) int {
 	least := max(0, i-listReach)
 	for e := i; ; {
 		k := e
-		for k > least && strings.ContainsRune("、和及与/变成了改为换至到→~或", w.cells[k-1].r) {
+		for k > least && listSigns.has(w.cells[k-1].r) {
 			k--
 		}
 		if k == e {
@@ -228,59 +220,34 @@ func (w *window) hop(i int) int {
 
 // labelEnding returns the longest label that ends before cell e. Blanks inside a label do not matter.
 func (w *window) labelEnding(e, least int) (label, int) {
-	for _, l := range knownLabels.byEnd[lower(w.cells[e-1].r)] {
-		k := e
-		n := len(l.word)
-		for n > 0 && k > least {
-			r := lower(w.cells[k-1].r)
-			switch {
-			case r == l.word[n-1]:
-				n--
-				k--
-				continue
-			case (r == ' ' || r == '\n') && n < len(l.word) && k < e:
-				k--
-				continue
-			}
-			break
-		}
-		if n == 0 && !(isLetter(l.word[0]) && k > 0 && isLetter(w.cells[k-1].r)) {
-			return l, e - k
-		}
+	root := knownLabels.byEnd.root(lower(w.cells[e-1].r))
+	if root < 0 || e <= least {
+		return label{}, 0
 	}
-	return label{}, 0
+	s := labelSearch{w: w, trie: knownLabels.byEnd, least: least}
+	s.left(root, e-1)
+	if s.found == nil {
+		return label{}, 0
+	}
+	return *s.found, e - s.at
 }
 
 // labelBeginning returns the longest label that begins at cell i.
 func (w *window) labelBeginning(i int) (l label, end int, v verdict) {
-	for _, l := range knownLabels.byStart[lower(w.at(i))] {
-		if isLetter(l.word[0]) && isLetter(w.at(i-1)) {
-			continue
-		}
-		k, n := i, 0
-		for n < len(l.word) {
-			r := w.at(k)
-			if r == unknown {
-				return l, k, open
-			}
-			if lower(r) == l.word[n] {
-				n++
-			} else if n == 0 || r != ' ' && r != '\n' {
-				break
-			}
-			k++
-		}
-		if n < len(l.word) {
-			continue
-		}
-		if r := w.at(k); isLetter(l.word[n-1]) && r == unknown {
-			return l, k, open
-		} else if isLetter(l.word[n-1]) && isLetter(r) {
-			continue
-		}
-		return l, k, yes
+	r := lower(w.at(i))
+	root := knownLabels.byStart.root(r)
+	if root < 0 || isLetter(r) && isLetter(w.at(i-1)) {
+		return label{}, i, no
 	}
-	return label{}, i, no
+	s := labelSearch{w: w, trie: knownLabels.byStart}
+	s.right(root, i+1)
+	switch {
+	case s.size == 0:
+		return label{}, i, no
+	case s.open:
+		return label{}, s.at, open
+	}
+	return *s.found, s.at, yes
 }
 
 // behind reads to the right of a value that ends before cell i: what the first label there speaks for, unless it belongs to another
@@ -320,11 +287,15 @@ func (w *window) valueFollows(i int) (bool, verdict) {
 	return w.any(k, end, isDigit), v
 }
 
-func isSentenceEnd(r rune) bool { return strings.ContainsRune("。；;!！?？", r) }
+var (
+	sentenceEnds = runesOf("。；;!！?？")                                          //nolint:gochecknoglobals // a constant table
+	connectors   = runesOf("：:=是为号码编证件填写叫 \"'([{【「『〔<《#-|/>\t\n,，.、第\\“”‘’有的") //nolint:gochecknoglobals // a constant table
+	listSigns    = runesOf("、和及与/变成了改为换至到→~或")                                 //nolint:gochecknoglobals // a constant table
+)
 
-func isConnector(r rune) bool {
-	return strings.ContainsRune("：:=是为号码编证件填写叫 \"'([{【「『〔<《#-|/>\t\n,，.、第\\“”‘’有的", r)
-}
+func isSentenceEnd(r rune) bool { return sentenceEnds.has(r) }
+
+func isConnector(r rune) bool { return connectors.has(r) }
 
 // anchor adds to a match what the labels around it say about its kind.
 func (w *window) anchor(m match, h hints) (match, verdict) {

@@ -10,6 +10,9 @@ import (
 // belongs to it. Local numbers alone need a label.
 func landline(n *number, first int, plus bool) (match, verdict) {
 	for _, p := range n.countries(plus) {
+		if len(n.digit) < 10 {
+			break
+		}
 		if !strings.HasPrefix(n.text(), p) || p == "86" && !plus && !n.gap(2) {
 			continue
 		}

@@ -1,7 +1,5 @@
 package classify
 
-import "strings"
-
 // mrzNames finds the first line of the machine-readable zone of a passport, which has the name.
 func mrzNames(w *window, i int) (match, verdict) {
 	if r := w.at(i + 1); r != '<' && (r < 'A' || r > 'Z') {
@@ -27,7 +25,6 @@ func isMRZ(r rune) bool { return r >= 'A' && r <= 'Z' || isDigit(r) || r == '<' 
 
 // mrzNumbers finds the second line, by its four check digits.
 func mrzNumbers(w *window, i int) (match, verdict) {
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	var line [44]int
 	for k := range line {
 		r := w.at(i + k)
@@ -37,7 +34,12 @@ func mrzNumbers(w *window, i int) (match, verdict) {
 		if !isMRZ(r) || (k == 9 || k == 19 || k == 27) && !isDigit(r) {
 			return match{}, no
 		}
-		line[k] = max(0, strings.IndexRune(digits, r))
+		switch { // a < counts as zero
+		case isDigit(r):
+			line[k] = int(r - '0')
+		case r != '<':
+			line[k] = int(r-'A') + 10
+		}
 	}
 	if next := w.at(i + 44); next == unknown || isMRZ(next) {
 		return match{}, when(next == unknown, open, no)

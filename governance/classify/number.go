@@ -13,7 +13,12 @@ type number struct {
 	h     hints
 }
 
-func isSeparator(r rune) bool { return strings.ContainsRune(" -._·()", r) }
+func isSeparator(r rune) bool { return separators.has(r) }
+
+var (
+	separators     = runesOf(" -._·()") //nolint:gochecknoglobals // a constant table
+	codeSeparators = runesOf(" -\n·_/") //nolint:gochecknoglobals // a constant table
+)
 
 func isBlank(r rune) bool { return r == ' ' || r == '\n' }
 
@@ -104,7 +109,7 @@ func gatherCode(w *window, i int) (n number, v verdict) {
 		case r == unknown:
 			return n, open
 		}
-		if !strings.ContainsRune(" -\n·_/", r) || digits == 0 && (len(n.digit) > 3 || lowerOnly && len(n.digit) > 1 && isBlank(r)) { // a word does not wait for the next
+		if !codeSeparators.has(r) || digits == 0 && (len(n.digit) > 3 || lowerOnly && len(n.digit) > 1 && isBlank(r)) { // a word does not wait for the next
 			return n, yes
 		}
 		i++
@@ -136,7 +141,7 @@ func (n *number) ends(k int) bool {
 	if n.whole(k) {
 		return true
 	}
-	if k != len(n.digit)-1 || n.digit[k] != '1' || n.gap(k) || n.w.cells[n.at[k]].end-n.w.cells[n.at[k]].start < 3 {
+	if k != len(n.digit)-1 || n.digit[k] != '1' || n.gap(k) || n.w.cells[n.at[k]].size < 3 {
 		return false
 	}
 	next := n.w.at(n.at[k] + 1)

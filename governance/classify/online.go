@@ -6,30 +6,36 @@ import (
 )
 
 // endings are words in lower case by their last character.
-type endings map[rune][]string
+type endings struct {
+	last  *runeSet
+	words map[rune][]string
+}
 
-func endingsOf(words ...string) endings {
-	e := endings{}
+func endingsOf(words ...string) *endings {
+	e := &endings{words: map[rune][]string{}}
+	all := ""
 	for _, word := range words {
 		last, _ := utf8.DecodeLastRuneInString(word)
-		e[last] = append(e[last], word)
+		e.words[last] = append(e.words[last], word)
+		all += string(last)
 	}
+	e.last = runesOf(all)
 	return e
 }
 
 // adjacent reports whether one of the labels, in lower case, stands directly before cell i, apart from at most six characters that join a
 // label and its value.
-func (w *window) adjacent(i int, labels endings) bool {
-	return w.labelledBy(i, 6, ":=是为号码([【「『\"'“” ,><-_\n", labels)
-}
+func (w *window) adjacent(i int, labels *endings) bool { return w.labelledBy(i, 6, joiners, labels) }
+
+var joiners = runesOf(":=是为号码([【「『\"'“” ,><-_\n") //nolint:gochecknoglobals // a constant table
 
 // labelledBy reports whether one of the labels stands before cell i, with at most so many of the joining characters between.
-func (w *window) labelledBy(i, most int, joining string, labels endings) bool {
+func (w *window) labelledBy(i, most int, joining *runeSet, labels *endings) bool {
 	for k := i - 1; k >= 0; k-- {
 		if w.endsWith(k, labels) {
 			return true
 		}
-		if i-1-k >= most || !strings.ContainsRune(joining, w.cells[k].r) {
+		if i-1-k >= most || !joining.has(w.cells[k].r) {
 			return false
 		}
 	}
@@ -37,11 +43,15 @@ func (w *window) labelledBy(i, most int, joining string, labels endings) bool {
 }
 
 // endsWith reports whether one of the labels ends with cell k.
-func (w *window) endsWith(k int, labels endings) bool {
+func (w *window) endsWith(k int, labels *endings) bool {
 	if k < 0 {
 		return false
 	}
-	for _, label := range labels[lower(w.cells[k].r)] {
+	r := lower(w.cells[k].r)
+	if !labels.last.has(r) {
+		return false
+	}
+	for _, label := range labels.words[r] {
 		if w.ends(k, label) {
 			return true
 		}
@@ -80,11 +90,19 @@ var ( //nolint:gochecknoglobals // constant tables
 		"qq id", "qqid", "qq number", "qq no", "qq no.", "qq账号", "qq帐号")
 )
 
+// What stands between a label and the name of an account.
 const (
-	// joinsAccount stands between a label and the name of an account.
-	joinsAccount = ":=是为号码账帐名叫([【「『\"'“”‘’ ,><-_\n~|/❤♥…"
-	// asksForAccount stands there, too, where people ask others to add them; what follows has to look like a name.
-	asksForAccount = joinsAccount + "添加搜一下索用联系我你他她的这那个人好友备注就请可以直接先再发来到问找在"
+	accountJoins = ":=是为号码账帐名叫([【「『\"'“”‘’ ,><-_\n~|/❤♥…"
+	accountAsks  = "添加搜一下索用联系我你他她的这那个人好友备注就请可以直接先再发来到问找在"
+)
+
+var ( //nolint:gochecknoglobals // constant tables
+	joinsAccount   = runesOf(accountJoins)
+	asksForAccount = runesOf(accountJoins + accountAsks) // where people ask others to add them; what follows has to look like a name
+	joinsNumber    = runesOf(accountJoins + "添加")
+	joinsID        = runesOf(" _")
+	tellsAccount   = runesOf("是为叫加找用:成到给搜“\"(「报有-")
+	endsTelling    = runesOf("。;!?\n")
 )
 
 func isWeChat(r rune) bool { return isAlnum(r) || r == '_' || r == '-' }
@@ -112,11 +130,11 @@ func (w *window) labelledWeChat(i int) int {
 
 // toldBefore reports whether the sentence speaks of WeChat before cell i and something stands there that names follow.
 func (w *window) toldBefore(i int) bool {
-	if i == 0 || !strings.ContainsRune("是为叫加找用:成到给搜“\"(「报有-", w.cells[i-1].r) {
+	if i == 0 || !tellsAccount.has(w.cells[i-1].r) {
 		return false
 	}
 	for k := i - 1; k > max(0, i-labelReach-8); k-- {
-		if strings.ContainsRune("。;!?\n", w.cells[k].r) {
+		if endsTelling.has(w.cells[k].r) {
 			return false
 		}
 		if w.endsWith(k, wechatNames) || w.ends(k, "绿泡泡") {
@@ -153,7 +171,7 @@ func wechat(w *window, i int) (match, verdict) {
 	if glued && (s.gap > 0 || !hasDigit(text) || strings.IndexByte(string(text), '_') > 0 && !strings.HasPrefix(string(text), "wxid_")) {
 		return match{}, no // VXLAN, wxpay_notify2
 	}
-	if k, v := w.literal(i, "id"); v == yes && (len(text) > 8 || !isWeChat(w.at(k))) && w.labelledBy(i, 1, " _", wechatNames) {
+	if k, v := w.literal(i, "id"); v == yes && (len(text) > 8 || !isWeChat(w.at(k))) && w.labelledBy(i, 1, joinsID, wechatNames) {
 		return match{}, no // 微信ID and the name behind it: that is found by its own label
 	}
 	if len(text) < 6 || len(text) > 20 || strings.Contains(noAccounts, " "+strings.ToLower(string(text))+" ") {
@@ -289,7 +307,7 @@ func qq(n *number, first int) (match, verdict) {
 			break
 		}
 	}
-	if size < 5 || n.digit[0] == '0' || !n.w.labelledBy(first, 8, joinsAccount+"添加", qqLabels) {
+	if size < 5 || n.digit[0] == '0' || !n.w.labelledBy(first, 8, joinsNumber, qqLabels) {
 		return match{}, no
 	}
 	if n.w.at(n.at[size-1]+1) == '@' {

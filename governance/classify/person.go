@@ -6,7 +6,7 @@ package classify
 // It looks at most 24 cells to the left and about eight behind the name, so a candidate is decided soon. The candidates of two to
 // four characters that begin at one place are compared and the best one is scored.
 func person(w *window, i int) (match, verdict) {
-	t := nameTables()
+	t := w.nameTables()
 	first := t.first(w.cells[i].r)
 	before := w.at(i - 1)
 	bounded := !isHan(before)

@@ -69,7 +69,7 @@ func oftenGiven() map[lexicon.Tier]string {
 }
 
 func newTables() *tables {
-	t := &tables{left: map[uint64]rank{}, right: map[uint64]rank{}, keys: map[string]bool{}, parts: map[uint64]rank{}, fixed: map[uint64]rank{}}
+	t := &tables{left: newCueTable(), right: newCueTable(), keys: map[string]bool{}, parts: newCueTable(), fixed: newCueTable()}
 	t.characters()
 	t.latinWords()
 	for _, list := range []struct {

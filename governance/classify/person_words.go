@@ -59,11 +59,11 @@ const mayBegin = isSurname | mayCompound | mayNick | mayTranscribe | mayPart
 // tables are the characters and words names are judged by.
 type tables struct {
 	han   [hanLast - hanFirst]character
-	left  map[uint64]rank // cues in front of a name, by the hash of their characters from the last to the first
-	right map[uint64]rank // cues behind
+	left  *cueTable       // cues in front of a name, by the hash of their characters from the last to the first
+	right *cueTable       // cues behind
 	keys  map[string]bool // field names of names
-	fixed map[uint64]rank // fixed terms and labels
-	parts map[uint64]rank // what names of some peoples are made of
+	fixed *cueTable       // fixed terms and labels
+	parts *cueTable       // what names of some peoples are made of
 
 	spell     map[string]rank // words in Latin letters
 	syllables map[string]bool // of pinyin
@@ -123,7 +123,7 @@ func (t *tables) before(w *window, j int) (size int, c rank) {
 			j--
 		}
 		h = hash(h, w.cells[j].r)
-		f := t.left[h]
+		f := t.left.get(h)
 		if f&^goesOn != 0 {
 			size, c = length, f
 		}
@@ -142,7 +142,7 @@ func (t *tables) behind(n *namer, k int) (size int, c rank) {
 	return t.longest(t.right, n, k)
 }
 
-func (t *tables) longest(in map[uint64]rank, n *namer, k int) (size int, c rank) {
+func (t *tables) longest(in *cueTable, n *namer, k int) (size int, c rank) {
 	h := uint64(0)
 	blank := false
 	for length := 1; length <= 8; length++ {
@@ -155,7 +155,7 @@ func (t *tables) longest(in map[uint64]rank, n *namer, k int) (size int, c rank)
 			break
 		}
 		h = hash(h, r)
-		f := in[h]
+		f := in.get(h)
 		if f&^goesOn != 0 {
 			size, c = length, f
 		}
@@ -185,7 +185,7 @@ func (t *tables) key(w *window, j int) bool {
 }
 
 // add adds words to a table, and marks their first characters, or their last if the table is read backwards.
-func (t *tables) add(m map[uint64]rank, words string, c, marked rank) {
+func (t *tables) add(m *cueTable, words string, c, marked rank) {
 	backward := marked == endsCue
 	for _, word := range strings.Fields(words) {
 		rs := []rune(word)
@@ -204,9 +204,9 @@ func (t *tables) add(m map[uint64]rank, words string, c, marked rank) {
 			}
 			h = hash(h, r)
 			if k < len(rs)-1 {
-				m[h] |= goesOn
+				m.add(h, goesOn)
 			} else {
-				m[h] |= c
+				m.add(h, c)
 			}
 		}
 	}

@@ -8,10 +8,12 @@ import (
 // country returns the digits of the international prefix for China or of the trunk that n may begin with.
 func (n *number) countries(plus bool) []string {
 	if plus {
-		return []string{"86"}
+		return trunks[1:2]
 	}
-	return []string{"0086", "86", "0"}
+	return trunks[:3]
 }
+
+var trunks = []string{"0086", "86", "0", ""} //nolint:gochecknoglobals // a constant table
 
 var mobileShapes = [][]int{ //nolint:gochecknoglobals // a constant table
 	{11},
@@ -45,7 +47,13 @@ var mobileShapes = [][]int{ //nolint:gochecknoglobals // a constant table
 // mobile finds 1[3-9] and nine digits in a usual grouping, with or without the country code, and the 13 digits of machines. A digit on
 // either side of the number makes it another number; any other neighbour does not matter.
 func mobile(n *number, first int, plus bool) (match, verdict) {
-	for _, p := range append(n.countries(plus), "") {
+	if len(n.digit) < 11 {
+		return match{}, no
+	}
+	for k, p := range trunks {
+		if plus && k != 1 && p != "" {
+			continue
+		}
 		if !strings.HasPrefix(n.text(), p) || first < n.at[0] && p == "" || p == "0" && (n.w.at(first) == '(' || n.gap(1)) {
 			continue
 		}

@@ -302,6 +302,9 @@ func (w *window) wordBefore(i int, words []string) bool {
 	}
 	for _, word := range words {
 		k := e
+		if last := rune(word[len(word)-1]); k > 0 && (last < 0x80 || w.cells[k-1].r < 0x80) && lower(w.cells[k-1].r) != last {
+			continue
+		}
 		for word != "" && k > 0 && k > i-leftMemory/2 {
 			r, size := utf8.DecodeLastRuneInString(word)
 			if lower(w.cells[k-1].r) != r {

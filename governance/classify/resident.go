@@ -4,6 +4,9 @@ import "github.com/sluice-project/sluice/governance/classify/lexicon"
 
 // identities finds the numbers of persons that are made of digits.
 func (d *decision) identities(n *number) {
+	if len(n.digit) < 15 {
+		return
+	}
 	if d.on.has(kResidentID) {
 		d.ask(residentID(n))
 	}

@@ -1,48 +1,52 @@
 package classify
 
-import "strings"
-
 func isBearer(r rune) bool {
 	return isToken(r) || r == '.' || r == '~' || r == '+' || r == '/' || r == '='
 }
 
-// secrets runs the detectors of credentials that may begin at cell i, apart from private keys.
+// secrets runs the detectors of credentials that words or their beginnings give away, apart from private keys.
 func (d *decision) secrets(w *window, i int) {
-	r, left := lower(w.at(i)), w.at(i-1)
+	r, left, known := lower(w.at(i)), w.at(i-1), &secretIndex
 	switch {
 	case r >= 0x80:
-		if strings.ContainsRune(hanSecretHeads, r) {
-			d.ask(hanKeyword(w, i))
+		if words := known.han[r]; words != nil {
+			d.ask(hanKeyword(w, i, words))
 		}
-		return
 	case r == ':':
 		d.ask(dsn(w, i))
-		return
 	case r == '-' && (isBlank(left) || left == edge):
 		d.ask(secretFlag(w, i))
-		return
-	case isDigit(r) && (!isAlnum(left) || lower(left) == 't'):
-		d.ask(botToken(w, i))
-		if r != '1' {
-			if !isAlnum(left) {
-				d.ask(zhipuKey(w, i))
-			}
-			return
+	case isAlnum(r) && known.begin(w, i):
+		d.keywords(w, i, r, left)
+		if !isAlnum(left) && left != '_' {
+			d.headed(w, i, r)
 		}
-	case !isLetter(r):
-		return
 	}
-	d.keywords(w, i, r, left)
-	if isAlnum(left) || left == '_' {
-		return
+}
+
+// logins runs the detectors of credentials that are known by a sign inside.
+func (d *decision) logins(w *window, i int) {
+	r, left := lower(w.at(i)), w.at(i-1)
+	apart := !isAlnum(left)
+	if isDigit(r) && (apart || lower(left) == 't') {
+		d.ask(botToken(w, i))
 	}
-	for _, f := range formsByHead()[r] {
+	if isLetter(r) && apart && left != '_' {
+		d.ask(goDSN(w, i))
+	}
+	if isHex(r) && apart && (left != '_' || isDigit(r)) {
+		d.ask(zhipuKey(w, i))
+	}
+}
+
+// headed runs the detectors of credentials that are known by what they begin with.
+func (d *decision) headed(w *window, i int, r rune) {
+	known := &secretIndex
+	for _, f := range known.forms[r] {
 		d.ask(formed(w, i, f))
 	}
-	for _, u := range secretURLs {
-		if rune(u[0]) == r {
-			d.ask(secretURL(w, i, u))
-		}
+	for _, u := range known.urls[r] {
+		d.ask(secretURL(w, i, u))
 	}
 	switch r {
 	case 'e':
@@ -51,11 +55,7 @@ func (d *decision) secrets(w *window, i int) {
 		d.ask(authorization(w, i, "bearer ", 16))
 		d.ask(authorization(w, i, "basic ", 12))
 	}
-	d.ask(goDSN(w, i))
 	d.ask(loginPair(w, i))
-	if isHex(r) {
-		d.ask(zhipuKey(w, i))
-	}
 }
 
 // zhipuKey finds 32 hexadecimal digits, a dot and 16 letters and digits.

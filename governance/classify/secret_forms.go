@@ -1,7 +1,5 @@
 package classify
 
-import "sync"
-
 // secretForm is a kind of credential that its beginning gives away.
 type secretForm struct {
 	head string // lower case
@@ -188,15 +186,6 @@ var secretForms = []secretForm{ //nolint:gochecknoglobals // a constant table
 	{"fo1_", isToken, 40, false, 43},
 	{"signkey-prod-", isHex, 32, false, 64},
 }
-
-// formsByHead are the forms by their first character.
-var formsByHead = sync.OnceValue(func() *[128][]secretForm { //nolint:gochecknoglobals // computed from a constant table
-	var out [128][]secretForm
-	for _, f := range secretForms {
-		out[f.head[0]] = append(out[f.head[0]], f)
-	}
-	return &out
-})
 
 // Places of the internet whose address is the secret.
 var secretURLs = []string{ //nolint:gochecknoglobals // a constant table

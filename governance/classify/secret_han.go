@@ -2,11 +2,8 @@ package classify
 
 import "strings"
 
-// hanSecretWords are words for credentials; those of the second row are followed by them only behind a sign.
-const (
-	hanSecretHeads = "密口令秘授私提解访暗凭验"
-	hanSecretWords = "密码 口令 密钥 令牌 秘钥 授权码 私钥 提取码 解压码 访问码 暗号 密令 凭据 提取密码 密匙"
-)
+// hanSecretWords are words for credentials.
+const hanSecretWords = "密码 口令 密钥 令牌 秘钥 授权码 私钥 提取码 解压码 访问码 暗号 密令 凭据 提取密码 密匙"
 
 // joinsSecret may stand between such a word and its value: words for setting it, and marks.
 const joinsSecret = ":=是为改成换重置设初始化默认还都用就叫已统一变更新暂时临即先了的、“”\"'「『【([` \n->和我你他给"
@@ -14,9 +11,9 @@ const joinsSecret = ":=是为改成换重置设初始化默认还都用就叫已
 // signsSecret are those of them that assign.
 const signsSecret = ":=是为成叫"
 
-// hanKeyword finds the value behind a word such as 密码.
-func hanKeyword(w *window, i int) (match, verdict) {
-	k, v := w.oneOf(i, hanSecretWords)
+// hanKeyword finds the value behind one of some words such as 密码.
+func hanKeyword(w *window, i int, words []string) (match, verdict) {
+	k, v := w.oneOf(i, words)
 	if v != yes {
 		return match{}, v
 	}

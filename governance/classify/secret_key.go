@@ -1,9 +1,6 @@
 package classify
 
-import (
-	"strings"
-	"sync"
-)
+import "strings"
 
 func isValue(r rune) bool { return r > ' ' && r < 0x7f && !strings.ContainsRune("\"'`,;<>(){}", r) }
 
@@ -21,24 +18,17 @@ const (
 const notSecret = " type types name length len expire expires expiry expired ttl url uri path file version count policy field label hint min max size status state usage limit " +
 	"limits endpoint hash_algo algorithm algo id_type in at required reset manager service provider class prefix header rotation days index format valid "
 
-var keysByHead = sync.OnceValue(func() *[128][]string { //nolint:gochecknoglobals // computed from constants
-	var out [128][]string
-	for word := range strings.FieldsSeq(secretKeys + weakSecretKeys) {
-		out[word[0]] = append(out[word[0]], word)
-	}
-	return &out
-})
-
 // keywords runs the detector of assignments for every word that may begin at cell i.
 func (d *decision) keywords(w *window, i int, r, left rune) {
 	inner := isLetter(left)
 	if inner && !(w.at(i) < 'a' && left >= 'a') && r != 'p' && r != 's' { // userPassword, PGPASSWORD
 		return
 	}
-	for _, word := range keysByHead()[r] {
-		if inner && !strings.Contains(innerSecretKeys, " "+word+" ") {
-			continue
-		}
+	words := &secretIndex.words
+	if inner {
+		words = &secretIndex.inner
+	}
+	for _, word := range words[r] {
 		d.ask(keyword(w, i, word))
 	}
 }
