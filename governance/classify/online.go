@@ -20,24 +20,34 @@ func (w *window) adjacent(i int, labels *endings) bool {
 
 var joiners = runesOf(":：=是为号码(（[【「『\"'“” ,，><-_\n") //nolint:gochecknoglobals // a constant table
 
-// endings are labels, and the characters that they end with.
+// endings are labels by their last characters.
 type endings struct {
-	labels []string
-	last   *runeSet
+	ascii  [0x80][]string
+	last   *runeSet // of the others
+	others []string
 }
 
 func endingsOf(labels []string) *endings {
-	last := ""
+	e, last := new(endings), ""
 	for _, label := range labels {
-		r, _ := utf8.DecodeLastRuneInString(label)
-		last += string(r)
+		if r, _ := utf8.DecodeLastRuneInString(label); r < 0x80 {
+			e.ascii[r] = append(e.ascii[r], label)
+		} else {
+			last += string(r)
+			e.others = append(e.others, label)
+		}
 	}
-	return &endings{labels, runesOf(last)}
+	e.last = runesOf(last)
+	return e
 }
 
 // end reports whether one of the labels ends with cell k.
 func (e *endings) end(w *window, k int) bool {
-	return e.last.has(lower(w.cells[k].r)) && w.endsWith(k, e.labels)
+	r := lower(w.cells[k].r)
+	if uint32(r) < 0x80 {
+		return len(e.ascii[r]) > 0 && w.endsWith(k, e.ascii[r])
+	}
+	return e.last.has(r) && w.endsWith(k, e.others)
 }
 
 // The labels again, ready to be looked for.
@@ -60,7 +70,10 @@ func (w *window) endsWith(k int, labels []string) bool {
 func (w *window) ends(k int, label string) bool {
 	first := rune(0)
 	for rest := label; rest != ""; k-- {
-		r, size := utf8.DecodeLastRuneInString(rest)
+		r, size := rune(rest[len(rest)-1]), 1
+		if r >= 0x80 {
+			r, size = utf8.DecodeLastRuneInString(rest)
+		}
 		if k < 0 || lower(w.cells[k].r) != r {
 			return false
 		}
