@@ -54,7 +54,7 @@ var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals /
 			t.han[i] |= beginName
 		}
 	}
-	for _, r := range secretHeads {
+	for _, r := range credentialHeads {
 		t.han[r-0x4e00] |= beginSecret
 	}
 	return t
