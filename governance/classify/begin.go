@@ -139,7 +139,11 @@ func (w *window) refine(i int, may begins) begins {
 	if may&beginCrypto != 0 && e-i < leastCrypto && !(isBlank(next) && (isAlnum(w.at(e+1)) || w.at(e+1) == unknown)) {
 		may &^= beginCrypto
 	}
-	if e-i < maxEmail && emailStops.has(next) {
+	local := e
+	for local < len(w.cells) && local-i < maxEmail && (isAlnum(w.cells[local].r) || w.cells[local].r == '.' || w.cells[local].r == '-') {
+		local++
+	}
+	if local-i < maxEmail && emailStops.has(w.at(local)) {
 		may &^= beginEmail
 	}
 	if may&beginIPv6 != 0 && !w.groupAhead(i) {
@@ -154,9 +158,10 @@ func (w *window) refine(i int, may begins) begins {
 	return may
 }
 
-// rowEnd returns the end of the row of letters and digits at cell i.
+// rowEnd returns the end of the row of letters and digits at cell i, at most maxEmail cells further.
 func (w *window) rowEnd(i int) int {
-	for i < len(w.cells) && isAlnum(w.cells[i].r) {
+	last := min(len(w.cells), i+maxEmail)
+	for i < last && isAlnum(w.cells[i].r) {
 		i++
 	}
 	return i
