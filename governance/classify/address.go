@@ -193,7 +193,7 @@ func address(w *window, i int) (match, verdict) {
 		w.quiet = span{i, h.cellAt(h.dead, i)}
 	}
 	m := match{kind: kAddress, start: i}
-	end := 0
+	var end int
 	if h.number {
 		end = h.fine(&m)
 	} else {

@@ -60,10 +60,10 @@ const placeHots = "座栋幢村屯庄寨查"
 // placeTable says what each rune may be, and holds the words by a rune of theirs.
 type placeTable struct {
 	class   [0xa000 - 0x4e00]uint16
-	words   map[rune][][]rune // by their first runes
-	exempts map[rune][][]rune
-	marks   map[rune][][]rune
-	cues    map[rune][]addressCue // by their last runes
+	words   byRune[[]rune] // by their first runes
+	exempts byRune[[]rune]
+	marks   byRune[[]rune]
+	cues    byRune[addressCue] // by their last runes
 }
 
 // addressCue is a word before an address, and what it says.
@@ -74,7 +74,7 @@ type addressCue struct {
 }
 
 var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a constant table, made when first needed
-	t := &placeTable{words: map[rune][][]rune{}, exempts: map[rune][][]rune{}, marks: map[rune][][]rune{}, cues: map[rune][]addressCue{}}
+	t := new(placeTable)
 	for _, r := range placeStops {
 		t.class[r-0x4e00] |= placeStop
 	}
@@ -96,9 +96,9 @@ var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a 
 			}
 		}
 	}
-	t.list(t.words, placeWord, strings.Fields(placeWords))
-	t.list(t.exempts, placeExempt, strings.Fields(placeExempts))
-	t.list(t.marks, placeMark, landmarks)
+	t.list(&t.words, placeWord, strings.Fields(placeWords))
+	t.list(&t.exempts, placeExempt, strings.Fields(placeExempts))
+	t.list(&t.marks, placeMark, landmarks)
 	t.cueWords(labelBefore, addressLabels)
 	t.cueWords(cueBefore, addressCues)
 	return t
@@ -107,18 +107,18 @@ var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a 
 func (t *placeTable) cueWords(why evidence, words []string) {
 	for _, word := range words {
 		last, _ := utf8.DecodeLastRuneInString(word)
-		t.cues[last] = append(t.cues[last], addressCue{word, why, why == labelBefore || strings.ContainsAny(word, "住居家户")})
+		t.cues.add(last, addressCue{word, why, why == labelBefore || strings.ContainsAny(word, "住居家户")})
 		if isHan(last) {
 			t.class[last-0x4e00] |= placeCue
 		}
 	}
 }
 
-func (t *placeTable) list(into map[rune][][]rune, bit uint16, words []string) {
+func (t *placeTable) list(into *byRune[[]rune], bit uint16, words []string) {
 	for _, word := range words {
 		r := []rune(word)
 		t.class[r[0]-0x4e00] |= bit
-		into[r[0]] = append(into[r[0]], r)
+		into.add(r[0], r)
 	}
 }
 
@@ -185,7 +185,7 @@ func (t *placeTable) cue(w *window, k int) (found addressCue) {
 	if isHan(r) && t.of(r)&placeCue == 0 || !isHan(r) && !isLetter(r) {
 		return found
 	}
-	for _, c := range t.cues[r] {
+	for _, c := range t.cues.of(r) {
 		if len(c.word) > len(found.word) && w.ends(k, c.word) {
 			found = c
 		}

@@ -11,7 +11,14 @@ const (
 	stepBase64  = 768  // from one piece to the next: values lie whole in one of two
 )
 
-func isBase64(r rune) bool { return isAlnum(r) || r == '+' || r == '/' || r == '-' || r == '_' }
+func isBase64(r rune) bool { return uint32(r) < 0x80 && inBase64[r] }
+
+var inBase64 = func() (t [0x80]bool) { //nolint:gochecknoglobals // a constant table
+	for r := range t {
+		t[r] = isAlnum(rune(r)) || r == '+' || r == '/' || r == '-' || r == '_'
+	}
+	return t
+}()
 
 // runBase64 returns where the run of base64 begins that is to be looked into at cell i. Small letters at the beginning of a run are not
 // kept back, or every word of prose would wait for its end; so a run is looked into at its first other character, wherever that is.
@@ -34,8 +41,11 @@ func (w *window) runBase64(i int) (start int, ok bool) {
 // encoded looks into a run of base64 that begins at cell start: where the decoded text has something, the run is masked from cell i to the
 // end of the piece. It is looked into one level deep. next is where the run is to be looked into again, 0 if it ends.
 func encoded(w *window, start, i int, s *Set) (m match, next int, v verdict) {
-	end, v := w.while(i, pieceBase64-(i-start), isBase64)
-	if v == open {
+	end, last := i, start+pieceBase64
+	for end < last && isBase64(w.at(end)) {
+		end++
+	}
+	if end < last && w.at(end) == unknown {
 		return m, 0, open
 	}
 	if end-start == pieceBase64 {

@@ -85,7 +85,7 @@ func asciiBegins(r, left rune) (b begins) {
 		}
 	}
 	if isLetter(r) {
-		if isLetter(left) && wechatLabels.last.has(lower(left)) {
+		if isLetter(left) && len(wechatLabels.of(lower(left))) > 0 {
 			b |= beginWeChat // glued to a label
 		}
 		if alone && left != '_' && left != '@' && left != '/' {
@@ -163,7 +163,7 @@ func (w *window) refine(i int, may begins) begins {
 	if may&beginCrypto != 0 && e-i < leastCrypto && !(isBlank(next) && (isAlnum(w.at(e+1)) || w.at(e+1) == unknown)) {
 		may &^= beginCrypto
 	}
-	if e-i < maxEmail && emailStops.has(next) {
+	if local, spelt := w.localEnd(i, e); local-i < maxEmail && !spelt && emailStops.has(w.at(local)) {
 		may &^= beginEmail
 	}
 	if may&beginIPv6 != 0 && !w.groupAhead(i) {
@@ -181,9 +181,25 @@ func (w *window) refine(i int, may begins) begins {
 	return may
 }
 
-// rowEnd returns the end of the row of letters and digits at cell i.
+// localEnd returns the end of the letters, digits, dots and dashes from cell i on, at most maxEmail cells further; the first row of letters and
+// digits ends before cell end. spelt says that one of the rows is at, as in zhang-at-example.com.
+func (w *window) localEnd(i, end int) (local int, spelt bool) {
+	last := min(len(w.cells), i+maxEmail)
+	for local = end; local < last; local++ {
+		r := w.cells[local].r
+		if r == 'a' || r == 'A' {
+			spelt = spelt || lower(w.at(local+1)) == 't' && !isAlnum(w.cells[local-1].r) && !isAlnum(w.at(local+2))
+		} else if !isAlnum(r) && r != '.' && r != '-' {
+			break
+		}
+	}
+	return local, spelt
+}
+
+// rowEnd returns the end of the row of letters and digits at cell i, at most maxEmail cells further.
 func (w *window) rowEnd(i int) int {
-	for i < len(w.cells) && isAlnum(w.cells[i].r) {
+	last := min(len(w.cells), i+maxEmail)
+	for i < last && isAlnum(w.cells[i].r) {
 		i++
 	}
 	return i

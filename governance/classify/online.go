@@ -5,22 +5,38 @@ import (
 	"unicode/utf8"
 )
 
-// endings are words in lower case by their last character.
+// endings are words in lower case by their last characters.
 type endings struct {
-	last  *runeSet
-	words map[rune][]string
+	ascii  [0x80][]string
+	last   *runeSet // of the others
+	others map[rune][]string
 }
 
 func endingsOf(words ...string) *endings {
-	e := &endings{words: map[rune][]string{}}
+	e := &endings{others: map[rune][]string{}}
 	all := ""
 	for _, word := range words {
 		last, _ := utf8.DecodeLastRuneInString(word)
-		e.words[last] = append(e.words[last], word)
+		if last < 0x80 {
+			e.ascii[last] = append(e.ascii[last], word)
+			continue
+		}
+		e.others[last] = append(e.others[last], word)
 		all += string(last)
 	}
 	e.last = runesOf(all)
 	return e
+}
+
+// of returns the words that end with a character.
+func (e *endings) of(r rune) []string {
+	switch {
+	case uint32(r) < 0x80:
+		return e.ascii[r]
+	case e.last.has(r):
+		return e.others[r]
+	}
+	return nil
 }
 
 // adjacent reports whether one of the labels, in lower case, stands directly before cell i, apart from at most six characters that join a
@@ -47,11 +63,7 @@ func (w *window) endsWith(k int, labels *endings) bool {
 	if k < 0 {
 		return false
 	}
-	r := lower(w.cells[k].r)
-	if !labels.last.has(r) {
-		return false
-	}
-	for _, label := range labels.words[r] {
+	for _, label := range labels.of(lower(w.cells[k].r)) {
 		if w.ends(k, label) {
 			return true
 		}
@@ -63,7 +75,10 @@ func (w *window) endsWith(k int, labels *endings) bool {
 func (w *window) ends(k int, label string) bool {
 	first, blanks := rune(0), 0
 	for rest := label; rest != ""; k-- {
-		r, size := utf8.DecodeLastRuneInString(rest)
+		r, size := rune(rest[len(rest)-1]), 1
+		if r >= 0x80 {
+			r, size = utf8.DecodeLastRuneInString(rest)
+		}
 		if k >= 0 && isBlank(w.cells[k].r) && blanks == 0 && first >= 0x80 && r >= 0x80 {
 			blanks++
 			continue

@@ -118,6 +118,7 @@ func newTables() *tables {
 	t.add(t.parts, nameParts, isNext, mayPart|mayTranscribe)
 	for _, k := range strings.Fields(nameKeys) {
 		t.keys[k] = true
+		t.keyEnds[lastTwo(k[len(k)-2], k[len(k)-1])] = true
 	}
 	return t
 }

@@ -58,15 +58,16 @@ const mayBegin = isSurname | mayCompound | mayNick | mayTranscribe | mayPart
 
 // tables are the characters and words names are judged by.
 type tables struct {
-	han   [hanLast - hanFirst]character
-	left  *cueTable       // cues in front of a name, by the hash of their characters from the last to the first
-	right *cueTable       // cues behind
-	keys  map[string]bool // field names of names
-	fixed *cueTable       // fixed terms and labels
-	parts *cueTable       // what names of some peoples are made of
+	han     [hanLast - hanFirst]character
+	left    *cueTable       // cues in front of a name, by the hash of their characters from the last to the first
+	right   *cueTable       // cues behind
+	keys    map[string]bool // field names of names
+	keyEnds [26 * 26]bool   // the last two letters of keys
+	fixed   *cueTable       // fixed terms and labels
+	parts   *cueTable       // what names of some peoples are made of
 
 	spell     map[string]rank // words in Latin letters
-	syllables map[string]bool // of pinyin
+	syllables syllables       // of pinyin
 }
 
 type character struct {
@@ -168,6 +169,9 @@ func (t *tables) longest(in *cueTable, n *namer, k int) (size int, c rank) {
 
 // key reports whether a field name of names, such as custName, ends at the quote, colon or equals sign before j.
 func (t *tables) key(w *window, j int) bool {
+	if last, before := w.at(j-1), w.at(j-2); isLetter(last) && isLetter(before) && !t.keyEnds[lastTwo(byte(lower(before)), byte(lower(last)))] {
+		return false
+	}
 	var b [24]byte
 	at := len(b)
 	for k := j - 1; k >= 0 && at > 0; k-- {
@@ -183,6 +187,9 @@ func (t *tables) key(w *window, j int) bool {
 	}
 	return t.keys[string(b[at:])]
 }
+
+// lastTwo is the number of a pair of small letters.
+func lastTwo(a, b byte) int { return int(a-'a')*26 + int(b-'a') }
 
 // add adds words to a table, and marks their first characters, or their last if the table is read backwards.
 func (t *tables) add(m *cueTable, words string, c, marked rank) {

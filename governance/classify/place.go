@@ -273,6 +273,11 @@ var directionWords = []struct { //nolint:gochecknoglobals // a constant table
 
 // direction reads a direction before a coordinate at cell i.
 func (w *window) direction(i int, c *coordinate) (int, verdict) {
+	switch lower(w.at(i)) {
+	case 'n', 'e', '北', '南', '东', '西', unknown:
+	default:
+		return i, yes
+	}
 	for _, d := range directionWords {
 		k, v := w.literal(i, d.word)
 		if v == open {

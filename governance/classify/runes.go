@@ -33,3 +33,37 @@ func (s *runeSet) has(r rune) bool {
 func (s *runeSet) other(r rune) bool {
 	return r > 0 && s.filter[r>>6&3]>>(r&63)&1 != 0 && strings.ContainsRune(s.others, r)
 }
+
+// byRune holds lists by characters of ASCII and common Chinese ones.
+type byRune[T any] struct {
+	ascii [0x80]uint16
+	han   [0xa000 - 0x4e00]uint16 // the place of the list plus one
+	lists [][]T
+}
+
+func (b *byRune[T]) add(r rune, value T) {
+	at := &b.ascii[r&0x7f]
+	if r >= 0x80 {
+		at = &b.han[r-0x4e00]
+	}
+	if *at == 0 {
+		b.lists = append(b.lists, nil)
+		*at = uint16(len(b.lists))
+	}
+	b.lists[*at-1] = append(b.lists[*at-1], value)
+}
+
+// of returns the list of a character.
+func (b *byRune[T]) of(r rune) []T {
+	at := uint16(0)
+	switch {
+	case uint32(r) < 0x80:
+		at = b.ascii[r]
+	case uint32(r-0x4e00) < uint32(len(b.han)):
+		at = b.han[r-0x4e00]
+	}
+	if at == 0 {
+		return nil
+	}
+	return b.lists[at-1]
+}

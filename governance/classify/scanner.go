@@ -116,18 +116,19 @@ func (s *Scanner) advance(out []Segment, text string, final bool) []Segment {
 // scan decides cell after cell until one is open.
 func (s *Scanner) scan() {
 	for s.pos < len(s.w.cells) {
+		if s.run == nil {
+			s.pass()
+			if s.pos == len(s.w.cells) {
+				return
+			}
+		}
 		if s.run != nil && s.pos >= s.runAt {
 			if !s.eat() {
 				return
 			}
 			continue
 		}
-		may := s.may(s.pos)
-		if may == 0 {
-			s.pos++
-			continue
-		}
-		found, v := s.at(s.pos, may)
+		found, v := s.at(s.pos, s.may(s.pos))
 		if v == open {
 			return
 		}
@@ -284,30 +285,49 @@ func (s *Scanner) forget(from, cut int) {
 	}
 }
 
+// pass goes on to the next cell where anything may begin.
+func (s *Scanner) pass() {
+	if s.ownBegins() != 0 {
+		return
+	}
+	cells, table, quiet := s.w.cells, s.w.beginTable(), s.w.quiet
+	left := s.w.at(s.pos - 1)
+	for s.pos < len(cells) {
+		r := cells[s.pos].r
+		may := table.of(r, left)
+		if s.pos > quiet.start && s.pos < quiet.end {
+			may &^= beginAddress
+		}
+		if may != 0 || s.pos == s.again {
+			return
+		}
+		left = r
+		s.pos++
+	}
+}
+
 // own is what classes of a tenant and known values begin with: any character.
 const own begins = 1 << 31
 
 // may returns what may begin at cell i.
 func (s *Scanner) may(i int) begins {
 	w := &s.w
-	if w.begin == nil {
-		w.begin = beginnings()
-	}
-	left := edge
-	if i > 0 {
-		left = w.cells[i-1].r
-	}
-	may := w.begin.of(w.cells[i].r, left)
+	may := w.beginTable().of(w.cells[i].r, w.at(i-1)) | s.ownBegins()
 	if i > w.quiet.start && i < w.quiet.end {
 		may &^= beginAddress
 	}
 	if i == s.again && i > 0 {
 		may |= beginBase64
 	}
-	if s.set.on.has(kCompany) || len(s.set.custom) > 0 || s.set.known != nil {
-		may |= own
-	}
 	return may
+}
+
+// ownBegins is own if there are such classes or values, or one that nearly every character may begin.
+func (s *Scanner) ownBegins() begins {
+	if s.set.on.has(kCompany) || len(s.set.custom) > 0 || s.set.known != nil {
+		return own
+	}
+	return 0
 }
 
 // at runs the detectors that may begin at cell i.

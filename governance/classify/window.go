@@ -56,6 +56,14 @@ func (w *window) outside(i int) rune {
 	return unknown
 }
 
+// beginTable returns the table of what characters begin.
+func (w *window) beginTable() *beginTable {
+	if w.begin == nil {
+		w.begin = beginnings()
+	}
+	return w.begin
+}
+
 // nameTables returns the tables of names.
 func (w *window) nameTables() *tables {
 	if w.names == nil {
