@@ -36,8 +36,12 @@ func (d *decision) secrets(w *window, i int) {
 	if isAlnum(left) || left == '_' {
 		return
 	}
-	for _, f := range formsByHead()[r] {
-		d.ask(formed(w, i, f))
+	second := lower(w.at(i + 1))
+	forms := formsByHead()[r]
+	for n := range forms {
+		if f := &forms[n]; rune(f.head[1]) == second || second == unknown {
+			d.ask(formed(w, i, f))
+		}
 	}
 	for _, u := range secretURLs {
 		if rune(u[0]) == r {
@@ -52,7 +56,9 @@ func (d *decision) secrets(w *window, i int) {
 		d.ask(authorization(w, i, "basic ", 12))
 	}
 	d.ask(goDSN(w, i))
-	d.ask(loginPair(w, i))
+	if strings.ContainsRune("jseiradpog", r) {
+		d.ask(loginPair(w, i))
+	}
 	if isHex(r) {
 		d.ask(zhipuKey(w, i))
 	}
@@ -111,7 +117,7 @@ func (w *window) tokenGoesOn(i, end, rest, size int) bool {
 	return tail > 3 && digits && letters || tail > 2 && w.mixed(end+1, rest)
 }
 
-func formed(w *window, i int, f secretForm) (match, verdict) {
+func formed(w *window, i int, f *secretForm) (match, verdict) {
 	body, v := w.literal(i, f.head)
 	if v != yes {
 		return match{}, v

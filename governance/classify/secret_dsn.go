@@ -112,14 +112,20 @@ func secretFlag(w *window, i int) (match, verdict) {
 }
 
 // logins are words that a name and a password with a slash between follow.
-const logins = "jdbc:oracle:thin: sqlplus expdp impdp exp imp rman"
+var logins = []string{"jdbc:oracle:thin:", "sqlplus", "expdp", "impdp", "exp", "imp", "rman"} //nolint:gochecknoglobals // a constant table
 
 // loginNames are names of users that everybody has.
-const loginNames = "root admin administrator sa postgres oracle sysadmin superuser guest sys system dba"
+var loginNames = []string{ //nolint:gochecknoglobals // a constant table
+	"root", "admin", "administrator", "sa", "postgres", "oracle", "sysadmin", "superuser", "guest", "sys", "system", "dba",
+}
 
 // loginPair finds the password of name/password@host behind the commands of a database, and of root/password.
 func loginPair(w *window, i int) (match, verdict) {
-	for word := range strings.FieldsSeq(logins) {
+	r := lower(w.at(i))
+	for _, word := range logins {
+		if rune(word[0]) != r {
+			continue
+		}
 		k, v := w.literal(i, word)
 		if v == open {
 			return match{}, open
@@ -143,9 +149,20 @@ func loginPair(w *window, i int) (match, verdict) {
 
 // rootPair finds the password behind root / and the like; it has a sign, a digit and a letter.
 func rootPair(w *window, i int) (match, verdict) {
-	k, v := w.oneOf(i, loginNames)
-	if v != yes {
-		return match{}, v
+	k, r, v := i, lower(w.at(i)), no
+	for _, name := range loginNames {
+		if rune(name[0]) != r {
+			continue
+		}
+		if k, v = w.literal(i, name); v == open {
+			return match{}, open
+		}
+		if v == yes && !isLetter(w.at(k)) {
+			break
+		}
+	}
+	if v != yes || isLetter(w.at(k)) {
+		return match{}, no
 	}
 	k, _ = w.while(k, 1, isBlank)
 	if r := w.at(k); r != '/' && r != '|' {

@@ -21,10 +21,17 @@ const (
 const notSecret = " type types name length len expire expires expiry expired ttl url uri path file version count policy field label hint min max size status state usage limit " +
 	"limits endpoint hash_algo algorithm algo id_type in at required reset manager service provider class prefix header rotation days index format valid "
 
-var keysByHead = sync.OnceValue(func() *[128][]string { //nolint:gochecknoglobals // computed from constants
-	var out [128][]string
+// secretKey is one of them.
+type secretKey struct {
+	word        string
+	weak, inner bool
+}
+
+var keysByHead = sync.OnceValue(func() *[128][]secretKey { //nolint:gochecknoglobals // computed from constants
+	var out [128][]secretKey
 	for word := range strings.FieldsSeq(secretKeys + weakSecretKeys) {
-		out[word[0]] = append(out[word[0]], word)
+		key := secretKey{word, strings.Contains(weakSecretKeys, " "+word+" "), strings.Contains(innerSecretKeys, " "+word+" ")}
+		out[word[0]] = append(out[word[0]], key)
 	}
 	return &out
 })
@@ -35,11 +42,14 @@ func (d *decision) keywords(w *window, i int, r, left rune) {
 	if inner && !(w.at(i) < 'a' && left >= 'a') && r != 'p' && r != 's' { // userPassword, PGPASSWORD
 		return
 	}
-	for _, word := range keysByHead()[r] {
-		if inner && !strings.Contains(innerSecretKeys, " "+word+" ") {
+	second := lower(w.at(i + 1))
+	keys := keysByHead()[r]
+	for n := range keys {
+		k := &keys[n]
+		if inner && !k.inner || rune(k.word[1]) != second && second != unknown {
 			continue
 		}
-		d.ask(keyword(w, i, word))
+		d.ask(keyword(w, i, k))
 	}
 }
 
@@ -52,8 +62,8 @@ const (
 
 // keyword finds the value behind a word such as password: after a colon or an equals sign, or is and 是; quotes, blanks and brackets may
 // stand between.
-func keyword(w *window, i int, word string) (match, verdict) {
-	k, v := w.key(i, word)
+func keyword(w *window, i int, key *secretKey) (match, verdict) {
+	k, v := w.key(i, key.word)
 	if v != yes {
 		return match{}, v
 	}
@@ -75,7 +85,7 @@ func keyword(w *window, i int, word string) (match, verdict) {
 	if v != yes {
 		return match{}, v
 	}
-	if signs == 0 && word != "pin码" {
+	if signs == 0 && key.word != "pin码" {
 		if how == bySuffix && !isUpperKey(w, i) {
 			return match{}, no
 		}
@@ -85,7 +95,7 @@ func keyword(w *window, i int, word string) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if more == nil && !w.isSecretValue(i, k, end, how, word, quote) {
+	if more == nil && !w.isSecretValue(i, k, end, how, key, quote) {
 		return match{}, no
 	}
 	return match{kind: kSecret, start: k, end: end, form: 0.7, more: more}, yes
@@ -124,7 +134,7 @@ func (w *window) notSecret(k, end int) bool {
 }
 
 // isSecretValue reports whether cells k to end are a value and no word of a program or of prose.
-func (w *window) isSecretValue(i, k, end, how int, word string, quote rune) bool {
+func (w *window) isSecretValue(i, k, end, how int, key *secretKey, quote rune) bool {
 	if end-k < 6 || w.placeholder(k, end) {
 		return false
 	}
@@ -139,9 +149,9 @@ func (w *window) isSecretValue(i, k, end, how int, word string, quote rune) bool
 	case how == byBlank && quote == 0:
 		flag := w.at(i-1) == '-' || isUpperKey(w, i) && w.any(i, k, func(r rune) bool { return r == '_' })
 		return w.strong(k, end) || flag && w.guessless(k, end)
-	case word == "key":
+	case key.word == "key":
 		return end-k >= 20 && w.any(k, end, isDigit) && w.any(k, end, isLetter) && !w.otherKey(i)
-	case how != bySign, strings.Contains(weakSecretKeys, " "+word+" "):
+	case how != bySign, key.weak:
 		return end-k >= 8 && w.any(k, end, isDigit) && w.any(k, end, isLetter)
 	}
 	return w.guessless(k, end)
