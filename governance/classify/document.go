@@ -113,6 +113,7 @@ func (d *decision) papers(c *number) {
 		{kTaiwanID, taiwanID},
 		{kMAC, bareMAC},
 		{kParcel, parcel},
+		{kTicket, ticket},
 		{kPlate, armyPlate},
 		{kMedicalRecord, hospitalCode},
 	} {
