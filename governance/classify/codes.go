@@ -15,8 +15,13 @@ func (d *decision) codesAt(w *window, i int, r, left rune) {
 	if digit || r == '+' || r == '(' {
 		d.numbers(w, i)
 	}
-	if r == '+' && d.on.has(kMedicalRecord) {
-		d.ask(extraBed(w, i))
+	if d.on.has(kMedicalRecord) {
+		if r == '+' {
+			d.ask(extraBed(w, i))
+		}
+		if r == '+' || (digit || upper(r) >= 'A' && upper(r) <= 'D') && !isAlnum(left) && left != '-' && left != '.' {
+			d.ask(bedOf(w, i))
+		}
 	}
 	if isAlnum(r) && !isAlnum(left) {
 		d.codes(w, i)
@@ -120,6 +125,9 @@ func (d *decision) hanCodes(w *window, i int) {
 	}
 	if heads&headBed != 0 && d.on.has(kMedicalRecord) {
 		d.ask(extraBed(w, i))
+		if r == '加' {
+			d.ask(bedOf(w, i))
+		}
 	}
 	if heads&headDocument != 0 && d.on.has(kDocument) {
 		d.ask(document(w, i))

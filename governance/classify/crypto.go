@@ -30,6 +30,9 @@ func cryptoAddress(w *window, i int) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
+	if first, v := w.while(i, 12, isAlnum); blank == 0 && (v == open || first-i < 12 && (!isBlank(w.at(first)) || !w.any(i+1, first, func(r rune) bool { return r < 'a' }))) {
+		return match{}, when(v == open, open, no) // a word
+	}
 	s, v := w.spelledOver(i, blank, maxCrypto, func(r rune) byte {
 		if isAlnum(r) {
 			return byte(r)

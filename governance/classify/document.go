@@ -123,6 +123,7 @@ func (d *decision) papers(c *number) {
 		{kTaiwanID, taiwanID},
 		{kMAC, bareMAC},
 		{kParcel, parcel},
+		{kTicket, ticket},
 		{kPlate, armyPlate},
 		{kMedicalRecord, hospitalCode},
 	} {

@@ -159,10 +159,10 @@ func (w *window) readHints(i int) hints {
 				switch {
 				case !h.found || h.weak && adjacent:
 					h.found, h.of, h.weak = true, l.of, l.weak
+					joined = true
 				case joined && h.of != 0: // two words in one: 澳门身份证, 澳门ID
 					h.of |= l.of
 				}
-				joined = true
 				h.near |= l.of
 				e -= size
 				continue

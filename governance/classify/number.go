@@ -250,6 +250,9 @@ func (d *decision) numbers(w *window, i int) {
 	d.cards(&n)
 	d.devices(&n)
 	d.labelled(&n)
+	if d.on.has(kParcel) {
+		d.ask(longParcel(&n))
+	}
 	if d.on.has(kQQ) {
 		d.ask(qq(&n, first))
 	}

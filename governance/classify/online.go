@@ -99,7 +99,10 @@ var ( //nolint:gochecknoglobals // constant tables
 		"微信同号", "微信id", "微信 id", "wechat id", "wechatid", "wxhao", "绿泡泡", "加v", "加微", "加薇", "加威", "+v", "+微", "+薇", "+威", "➕v", "➕微", "➕薇", "我v", "我薇", "我微",
 		"的v", "的薇", "的微", "(v)", "(微)", "(薇)", "联系v", "搜v", "微我", "薇我", "卫星", "薇芯", "微芯",
 		"v❤同步", "v♥同步", "客服v", "客服薇", "客服微", "➕", "裙主", "v同号")
-	accountTails  = []string{"这个号", "这个微信", "的微信", "是他微信", "是她微信", "是我微信", "微信", "(微信", "←", " ←"} //nolint:gochecknoglobals // a constant table
+	accountTails = []string{"这个号", "这个微信", "的微信", "是他微信", "是她微信", "是我微信", "微信", "(微信", "←", " ←"} //nolint:gochecknoglobals // a constant table
+	accountWords = endingsOf("绿泡泡", "好友", "昵称", "网友", "私聊", "网名", "小号")
+	notAccounts  = endingsOf("支付", "小程序", "公众", "接口", "开放", "版本", "文档", "代码", "字段", "参数", "图片", "文件", "函数", "sdk", "错误", "日志", "变量", "配置", "型号", "表", "服务器", "域名", "邮箱", "系统",
+		"设备", "模块", "脚本", "命令", "分支", "主机", "账套", "工单", "订单")
 	wechatLetters = endingsOf("v", "微", "薇", "威")
 	qqLabels      = endingsOf("qq", "q q", "扣扣", "企鹅", "qq群", "q群", "扣扣群", "qq account", "扣", "群主", "群号", "企鹅群", "球球", "蔻蔻", "抠抠", "加q", "+q", "➕q", "我q", "q号", "🐧",
 		"qq id", "qqid", "qq number", "qq no", "qq no.", "qq账号", "qq帐号")
@@ -116,8 +119,9 @@ var ( //nolint:gochecknoglobals // constant tables
 	asksForAccount = runesOf(accountJoins + accountAsks) // where people ask others to add them; what follows has to look like a name
 	joinsNumber    = runesOf(accountJoins + "添加")
 	joinsID        = runesOf(" _")
-	tellsAccount   = runesOf("是为叫加找用:成到给搜“\"(「报有-")
-	endsTelling    = runesOf("。;!?\n")
+	tellsAccount   = runesOf(":“\"'「(-,")
+	endsSentences  = runesOf("。;!?\n")
+	endsTelling    = endsSentences.and(notAccounts, wechatNames, accountWords)
 )
 
 func isWeChat(r rune) bool { return isAlnum(r) || r == '_' || r == '-' }
@@ -143,16 +147,20 @@ func (w *window) labelledWeChat(i int) int {
 	return 0
 }
 
-// toldBefore reports whether the sentence speaks of WeChat before cell i and something stands there that names follow.
+// toldBefore reports whether the sentence speaks of WeChat before cell i, and of nothing that other names belong to.
 func (w *window) toldBefore(i int) bool {
-	if i == 0 || !tellsAccount.has(w.cells[i-1].r) {
+	if left := w.at(i - 1); !isHan(left) && !tellsAccount.has(left) {
 		return false
 	}
 	for k := i - 1; k > max(0, i-labelReach-8); k-- {
-		if endsTelling.has(w.cells[k].r) {
+		r := lower(w.cells[k].r)
+		if !endsTelling.has(r) {
+			continue
+		}
+		if endsSentences.has(r) || w.endsWith(k, notAccounts) {
 			return false
 		}
-		if w.endsWith(k, wechatNames) || w.ends(k, "绿泡泡") {
+		if w.endsWith(k, wechatNames) || w.endsWith(k, accountWords) {
 			h := w.hints(i)
 			return !h.found || h.of.any(set(kQQ, kWeChat))
 		}
@@ -188,6 +196,13 @@ func wechat(w *window, i int) (match, verdict) {
 	}
 	if k, v := w.literal(i, "id"); v == yes && (len(text) > 8 || !isWeChat(w.at(k))) && w.labelledBy(i, 1, joinsID, wechatNames) {
 		return match{}, no // 微信ID and the name behind it: that is found by its own label
+	}
+	if sure == 1 {
+		for _, word := range []string{"文档", "字段", "接口", "文件", "函数", "版本", "表", "分支"} {
+			if _, v := w.literal(s.at[len(text)-1]+1, word); v != no {
+				return match{}, v & open
+			}
+		}
 	}
 	if len(text) < 6 || len(text) > 20 || strings.Contains(noAccounts, " "+strings.ToLower(string(text))+" ") {
 		return match{}, no

@@ -34,6 +34,23 @@ func (s *runeSet) other(r rune) bool {
 	return r > 0 && s.filter[r>>6&3]>>(r&63)&1 != 0 && strings.ContainsRune(s.others, r)
 }
 
+// and returns a set with the characters that some words end with, too.
+func (s *runeSet) and(words ...*endings) *runeSet {
+	out := *s
+	for _, e := range words {
+		for r := range e.ascii {
+			if len(e.ascii[r]) > 0 {
+				out.ascii[r/64] |= 1 << (r % 64)
+			}
+		}
+		for r := range e.others {
+			out.filter[r/64%4] |= 1 << (r % 64)
+			out.others += string(r)
+		}
+	}
+	return &out
+}
+
 // byRune holds lists by characters of ASCII and common Chinese ones.
 type byRune[T any] struct {
 	ascii [0x80]uint16

@@ -65,6 +65,15 @@ type match struct {
 
 func (m match) score() float64 { return score(m.form, m.why) }
 
+// rank is by what the best of overlapping findings is told, which names their union: a right check digit says more than any label.
+func (m match) rank() float64 {
+	rank := m.score()
+	if m.why&checkRight != 0 {
+		rank += 0.3
+	}
+	return rank
+}
+
 // run says what belongs to the rest of an over-long value.
 type run struct {
 	kind kind
@@ -237,7 +246,7 @@ func (s *Scanner) union() (m match, also []kind, n int, closed bool) {
 		if next.kind != m.kind {
 			also = append(also, m.kind, next.kind)
 		}
-		if next.score() > m.score() {
+		if next.rank() > m.rank() {
 			m.kind, m.form, m.why = next.kind, next.form, next.why
 		}
 		m.end = max(m.end, next.end)

@@ -42,8 +42,8 @@ func (d *decision) logins(w *window, i int) {
 // headed runs the detectors of credentials that are known by what they begin with.
 func (d *decision) headed(w *window, i int, r rune) {
 	known := &secretIndex
-	for _, f := range known.forms[r] {
-		d.ask(formed(w, i, f))
+	for n := range known.forms[r] {
+		d.ask(formed(w, i, &known.forms[r][n]))
 	}
 	for _, u := range known.urls[r] {
 		d.ask(secretURL(w, i, u))
@@ -111,7 +111,7 @@ func (w *window) tokenGoesOn(i, end, rest, size int) bool {
 	return tail > 3 && digits && letters || tail > 2 && w.mixed(end+1, rest)
 }
 
-func formed(w *window, i int, f secretForm) (match, verdict) {
+func formed(w *window, i int, f *secretForm) (match, verdict) {
 	body, v := w.literal(i, f.head)
 	if v != yes {
 		return match{}, v

@@ -112,14 +112,20 @@ func secretFlag(w *window, i int) (match, verdict) {
 }
 
 // logins are words that a name and a password with a slash between follow.
-var logins = strings.Fields("jdbc:oracle:thin: sqlplus expdp impdp exp imp rman") //nolint:gochecknoglobals // a constant table
+var logins = []string{"jdbc:oracle:thin:", "sqlplus", "expdp", "impdp", "exp", "imp", "rman"} //nolint:gochecknoglobals // a constant table
 
 // loginNames are names of users that everybody has.
-var loginNames = strings.Fields("root admin administrator sa postgres oracle sysadmin superuser guest sys system dba") //nolint:gochecknoglobals // a constant table
+var loginNames = []string{ //nolint:gochecknoglobals // a constant table
+	"root", "admin", "administrator", "sa", "postgres", "oracle", "sysadmin", "superuser", "guest", "sys", "system", "dba",
+}
 
 // loginPair finds the password of name/password@host behind the commands of a database, and of root/password.
 func loginPair(w *window, i int) (match, verdict) {
+	r := lower(w.at(i))
 	for _, word := range logins {
+		if rune(word[0]) != r {
+			continue
+		}
 		k, v := w.literal(i, word)
 		if v == open {
 			return match{}, open

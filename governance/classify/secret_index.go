@@ -8,10 +8,11 @@ import (
 
 // secretTable holds what credentials begin with by the first character, and which three characters of ASCII they begin with.
 type secretTable struct {
-	forms              [0x80][]secretForm
-	urls, words, inner [0x80][]string
-	han                map[rune][]string
-	three              [tripleSorts * tripleSorts * tripleSorts]bool
+	forms       [0x80][]secretForm
+	urls        [0x80][]string
+	keys, inner [0x80][]secretKey // inner are those that may be the end of a word
+	han         map[rune][]string
+	three       [tripleSorts * tripleSorts * tripleSorts]bool
 }
 
 var secretIndex = indexSecrets() //nolint:gochecknoglobals // computed from constant tables
@@ -26,9 +27,10 @@ func indexSecrets() (t secretTable) {
 		t.mark(url)
 	}
 	for word := range strings.FieldsSeq(secretKeys + weakSecretKeys) {
-		t.words[word[0]] = append(t.words[word[0]], word)
+		key := secretKey{word, strings.Contains(weakSecretKeys, " "+word+" ")}
+		t.keys[word[0]] = append(t.keys[word[0]], key)
 		if strings.Contains(innerSecretKeys, " "+word+" ") {
-			t.inner[word[0]] = append(t.inner[word[0]], word)
+			t.inner[word[0]] = append(t.inner[word[0]], key)
 		}
 		t.mark(word)
 	}

@@ -18,18 +18,24 @@ const (
 const notSecret = " type types name length len expire expires expiry expired ttl url uri path file version count policy field label hint min max size status state usage limit " +
 	"limits endpoint hash_algo algorithm algo id_type in at required reset manager service provider class prefix header rotation days index format valid "
 
+// secretKey is one of them.
+type secretKey struct {
+	word string
+	weak bool
+}
+
 // keywords runs the detector of assignments for every word that may begin at cell i.
 func (d *decision) keywords(w *window, i int, r, left rune) {
 	inner := isLetter(left)
 	if inner && !(w.at(i) < 'a' && left >= 'a') && r != 'p' && r != 's' { // userPassword, PGPASSWORD
 		return
 	}
-	words := &secretIndex.words
+	keys := secretIndex.keys[r]
 	if inner {
-		words = &secretIndex.inner
+		keys = secretIndex.inner[r]
 	}
-	for _, word := range words[r] {
-		d.ask(keyword(w, i, word))
+	for n := range keys {
+		d.ask(keyword(w, i, &keys[n]))
 	}
 }
 
@@ -42,8 +48,8 @@ const (
 
 // keyword finds the value behind a word such as password: after a colon or an equals sign, or is and 是; quotes, blanks and brackets may
 // stand between.
-func keyword(w *window, i int, word string) (match, verdict) {
-	k, v := w.key(i, word)
+func keyword(w *window, i int, key *secretKey) (match, verdict) {
+	k, v := w.key(i, key.word)
 	if v != yes {
 		return match{}, v
 	}
@@ -65,7 +71,7 @@ func keyword(w *window, i int, word string) (match, verdict) {
 	if v != yes {
 		return match{}, v
 	}
-	if signs == 0 && word != "pin码" {
+	if signs == 0 && key.word != "pin码" {
 		if how == bySuffix && !isUpperKey(w, i) {
 			return match{}, no
 		}
@@ -75,7 +81,7 @@ func keyword(w *window, i int, word string) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if more == nil && !w.isSecretValue(i, k, end, how, word, quote) {
+	if more == nil && !w.isSecretValue(i, k, end, how, key, quote) {
 		return match{}, no
 	}
 	return match{kind: kSecret, start: k, end: end, form: 0.7, more: more}, yes
@@ -114,7 +120,7 @@ func (w *window) notSecret(k, end int) bool {
 }
 
 // isSecretValue reports whether cells k to end are a value and no word of a program or of prose.
-func (w *window) isSecretValue(i, k, end, how int, word string, quote rune) bool {
+func (w *window) isSecretValue(i, k, end, how int, key *secretKey, quote rune) bool {
 	if end-k < 6 || w.placeholder(k, end) {
 		return false
 	}
@@ -129,9 +135,9 @@ func (w *window) isSecretValue(i, k, end, how int, word string, quote rune) bool
 	case how == byBlank && quote == 0:
 		flag := w.at(i-1) == '-' || isUpperKey(w, i) && w.any(i, k, func(r rune) bool { return r == '_' })
 		return w.strong(k, end) || flag && w.guessless(k, end)
-	case word == "key":
+	case key.word == "key":
 		return end-k >= 20 && w.any(k, end, isDigit) && w.any(k, end, isLetter) && !w.otherKey(i)
-	case how != bySign, strings.Contains(weakSecretKeys, " "+word+" "):
+	case how != bySign, key.weak:
 		return end-k >= 8 && w.any(k, end, isDigit) && w.any(k, end, isLetter)
 	}
 	return w.guessless(k, end)
