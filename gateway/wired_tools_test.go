@@ -13,12 +13,12 @@ import (
 )
 
 // strictPolicy masks both ways.
-const strictPolicy = `schema: 1
+const strictPolicy = `schema: 2
 name: Strict
 models: ["*"]
 collections: ["*"]
 entities:
-  default: {request: mask, passage: mask, answer: mask}
+  default: {request: token, passage: token, answer: redact}
 `
 
 // TestRealTools: with the real detectors, a number in a tool, in the calls of the past, in their results and

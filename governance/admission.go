@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sluice-project/sluice/governance/classify"
@@ -20,6 +22,7 @@ type Ask struct {
 	Action, Model   string
 	Purpose         string // demanded by policies that list purposes
 	Fields          []Field
+	Known           []classify.Known // values that the caller says are sensitive; they are found wherever they stand
 }
 
 // Field is a text of the request. Admit rewrites it in place.
@@ -32,15 +35,16 @@ type Field struct {
 type Finding struct {
 	Direction, Class string
 	Detector         string // and its version
-	Action           string // "masked", "blocked", "passed"; "unknown" for pseudonyms in the answer that stand for nothing
+	Action           string // see [did]; "unknown" for pseudonyms in the answer that stand for nothing
 	Count            int
 }
 
 // Admission is an admitted request: its masked values and the rules for its answer. It is safe for concurrent use.
 type Admission struct {
-	guard *Guard
-	force inForce
-	vault *mask.Vault
+	guard   *Guard
+	force   inForce
+	channel string
+	vault   *mask.Vault
 
 	mu     sync.Mutex
 	counts map[Finding]int // Count is zero in the keys
@@ -54,7 +58,13 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Admission{guard: g, force: force, vault: g.vault(force.policy, ask.Tenant, ask.Session, ask.Request), counts: map[Finding]int{}}
+	if len(ask.Known) > 0 {
+		force.detectors = force.detectors.Know(ask.Known)
+		force.rules = force.policy.ways(force.detectors)
+	}
+	a := &Admission{
+		guard: g, force: force, channel: channels()[ask.Action], vault: g.vault(force.policy, ask.Tenant, ask.Session, ask.Request), counts: map[Finding]int{},
+	}
 	if ask.Model != "" && !force.policy.allowsModel(ask.Model) { // a search asks no model
 		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
 	}
@@ -87,31 +97,42 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	return a, nil
 }
 
-// maskText masks one text.
+// maskText masks one text. It fails when a value in it is to be blocked.
 func (a *Admission) maskText(text string, d Direction, path string) (string, error) {
-	with := func(action mask.Action) *classify.Set { return a.force.sets[rule{d, action}] }
-	for _, f := range with(mask.ActionPass).Find(text) {
-		a.count(d, f.Class, "passed")
-	}
-	blocked := with(mask.ActionBlock).Find(text)
-	for _, f := range blocked {
-		a.count(d, f.Class, "blocked")
-	}
-	masked, spans := a.vault.Mask(with(mask.ActionMask), text)
+	masked, spans := a.vault.Mask(a.force.along(a.channel, d), text)
+	var err error
 	for _, s := range spans {
-		a.count(d, s.Class, "masked")
+		a.count(d, s.Class, s.Action)
+		if s.Action == mask.ActionBlock && err == nil {
+			masked, err = "", fault.New(fault.CodeBlockedContent, string(s.Class)).WithParam(path)
+		}
 	}
-	if len(blocked) > 0 {
-		return "", fault.New(fault.CodeBlockedContent, string(blocked[0].Class)).WithParam(path)
-	}
-	return masked, nil
+	return masked, err
 }
 
-func (a *Admission) count(d Direction, c classify.Class, action string) {
-	a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), action).Inc()
+// did is how records, metrics and the console say what an action did to a value.
+func did(a mask.Action) string {
+	switch a {
+	case mask.ActionBlock:
+		return "blocked"
+	case mask.ActionRedact:
+		return "redacted"
+	case mask.ActionHash:
+		return "hashed"
+	case mask.ActionPartial:
+		return "partial"
+	case mask.ActionObserve, mask.ActionAllow:
+		return "passed"
+	case mask.ActionToken:
+	}
+	return "masked"
+}
+
+func (a *Admission) count(d Direction, c classify.Class, action mask.Action) {
+	a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), did(action)).Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.counts[Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: action}]++
+	a.counts[Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: did(action)}]++
 }
 
 // classLabel is how metrics call a class: those of tenants are too many to be told apart.
@@ -156,11 +177,12 @@ func (a *Admission) Record() string {
 }
 
 // Redact hides in a masked answer, before it is kept, the values that the engine brought and the answer may show: those of classes that do not
-// pass in every direction.
+// stay in every direction.
 func (a *Admission) Redact(answer string) string {
-	p := a.force.policy
 	return mask.Redact(a.force.detectors.Only(func(c classify.Class) bool {
-		return !p.action(c, DirectionRequest).Leaves() || !p.action(c, DirectionPassage).Leaves() || !p.action(c, DirectionAnswer).Leaves()
+		return slices.ContainsFunc([]Direction{DirectionRequest, DirectionPassage, DirectionAnswer}, func(d Direction) bool {
+			return !a.force.policy.action(a.channel, c, d).Leaves()
+		})
 	}), answer)
 }
 
@@ -194,20 +216,8 @@ func (a *Admission) Masked() bool { return a.vault.Len() > 0 }
 
 // Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
 func (a *Admission) Release() *Release {
-	p := a.force.policy
-	return &Release{admission: a, egress: mask.NewEgress(a.force.detectors, a.vault,
-		func(c classify.Class) mask.Action { return p.action(c, DirectionAnswer) },
-		func(c classify.Class, action mask.Action) {
-			done := "masked"
-			switch action {
-			case mask.ActionBlock:
-				done = "blocked"
-			case mask.ActionPass, mask.ActionAllow:
-				done = "passed"
-			case mask.ActionMask:
-			}
-			a.count(DirectionAnswer, c, done)
-		})}
+	return &Release{admission: a, egress: mask.NewEgress(a.vault, a.force.along(a.channel, DirectionAnswer),
+		func(c classify.Class, action mask.Action) { a.count(DirectionAnswer, c, action) })}
 }
 
 // Release applies the answer rules to a stream and puts the caller's values back, whatever the cuts between pieces.
@@ -246,28 +256,74 @@ func answerFault(err error) error {
 	return err
 }
 
-// Span is a range of a previewed text, in bytes, and what the policy does to it.
+// Look asks what a policy does to a text.
+type Look struct {
+	Tenant    string
+	Text      string
+	Direction Direction // "" is the request
+	Channel   string    // such as "embeddings"; "" for one without exceptions
+	Draft     []byte    // a policy document to be used in place of the one in force
+}
+
+// Seen is what a policy does to a text.
+type Seen struct {
+	Masked   string // as the model sees it, or as the caller sees the model's; a value to be blocked has a pseudonym
+	Restored string // Masked, were it the model's answer to this text, as the caller gets it
+	Blocked  bool
+	Spans    []Span
+}
+
+// Span is a range of a text, in bytes, and what the policy does to it.
 type Span struct {
 	Class      string
 	Start, End int
-	Action     string // "masked", "blocked" or "passed"
+	Score      float64
+	Grade      int
+	Action     string // see [did]
 }
 
-// Preview shows what the policy of a tenant would do to a text of a request. Nothing is recorded. Where the text would be blocked
-// it is shown with the value masked. Error: CodePolicyUnavailable.
-func (g *Guard) Preview(_ context.Context, tenant, text string) (masked string, spans []Span, err error) {
-	force, err := g.policy(tenant)
+// Preview shows what a policy does to a text. Nothing is recorded. Errors: CodePolicyUnavailable; CodeInvalidPolicy of a draft;
+// CodeInvalidValue of a direction or channel.
+func (g *Guard) Preview(_ context.Context, look Look) (Seen, error) {
+	force, err := g.looked(look)
 	if err != nil {
-		return "", nil, err
+		return Seen{}, err
 	}
-	done := map[mask.Action]string{mask.ActionMask: "masked", mask.ActionBlock: "blocked", mask.ActionPass: "passed"}
-	for action, name := range done {
-		for _, f := range force.sets[rule{DirectionRequest, action}].Find(text) {
-			spans = append(spans, Span{string(f.Class), f.Start, f.End, name})
-		}
+	d := cmp.Or(look.Direction, DirectionRequest)
+	if !slices.Contains([]Direction{DirectionRequest, DirectionPassage, DirectionAnswer}, d) {
+		return Seen{}, fault.New(fault.CodeInvalidValue, "direction", fault.Say("must be request, passage or answer", "须为 request、passage 或 answer")).WithParam("direction")
 	}
-	slices.SortFunc(spans, func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Class, b.Class)) })
-	hidden := force.detectors.Only(func(c classify.Class) bool { return !force.policy.action(c, DirectionRequest).Leaves() })
-	masked, _ = g.vault(force.policy, tenant, "", "").Mask(hidden, text)
-	return masked, spans, nil
+	if known := slices.Sorted(maps.Values(channels())); look.Channel != "" && !slices.Contains(known, look.Channel) {
+		list := strings.Join(known, ", ")
+		return Seen{}, fault.New(fault.CodeInvalidValue, "channel", fault.Say("must be one of %s", "须为以下之一：%s", list)).WithParam("channel")
+	}
+	vault := g.vault(force.policy, look.Tenant, "", "")
+	masked, found := vault.Mask(force.along(look.Channel, d), look.Text)
+	out := Seen{Masked: masked, Spans: []Span{}}
+	for _, f := range found {
+		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, force.policy.grade(f.Class), did(f.Action)})
+		out.Blocked = out.Blocked || f.Action == mask.ActionBlock
+	}
+	r := vault.Restorer()
+	out.Restored = r.Write(masked) + r.Close()
+	if d == DirectionAnswer { // nothing of it is the caller's own
+		out.Restored = masked
+	}
+	return out, nil
+}
+
+// looked returns the policy that a preview is of.
+func (g *Guard) looked(look Look) (inForce, error) {
+	if look.Draft == nil {
+		return g.policy(look.Tenant)
+	}
+	p, err := parsePolicy(look.Draft)
+	if err != nil {
+		return inForce{}, err
+	}
+	detectors, err := p.detectors(g.detectors)
+	if err != nil {
+		return inForce{}, err
+	}
+	return inForce{policy: p, detectors: detectors, rules: p.ways(detectors)}, nil
 }

@@ -21,13 +21,13 @@ custom:
     tag: 卷号
     pattern: '[A-Z]{2}-?\d{4,8}'
     context: [卷宗]
-    actions: {request: mask, answer: mask}
+    actions: {request: token, answer: redact}
 allow: ["138-0013-8000", 4008123123]
 `
 
 func TestOwnClasses(t *testing.T) {
 	g := withDefault(t)
-	publish(t, g, "acme", "  default: {request: mask, passage: mask, answer: pass}\n"+ownClasses)
+	publish(t, g, "acme", "  default: {request: token, passage: token, answer: observe}\n"+ownClasses)
 	text := "工号E123456，卷宗 AB-12345，电话13800138000或13900139000"
 	before := text
 	a, err := g.Admit(t.Context(), ask(&text))
@@ -67,7 +67,7 @@ func TestOwnClasses(t *testing.T) {
 }
 
 func policyWith(more string) string {
-	return "schema: 1\nname: x\nmodels: ['*']\ncollections: []\nentities:\n  default: {request: mask, passage: mask, answer: pass}\n" + more
+	return "schema: 2\nname: x\nmodels: ['*']\ncollections: []\nentities:\n  default: {request: token, passage: token, answer: observe}\n" + more
 }
 
 func TestBadOwnClasses(t *testing.T) {

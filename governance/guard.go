@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,27 +77,34 @@ type policies struct {
 type inForce struct {
 	policy    *policy
 	detectors *classify.Set
-	sets      map[rule]*classify.Set // of detectors, what is treated in one way
+	rules     map[way]*mask.Rules
 	ref       PolicyRef
 	broken    error
 }
 
-// rule is an action in a direction.
-type rule struct {
+// way is where a text comes along: the channel, "" for one without exceptions, and the direction.
+type way struct {
+	channel   string
 	direction Direction
-	action    mask.Action
 }
 
-// ruled sorts detectors by what the policy does to what they find. Classes that pass, are masked and are blocked are looked for apart: where
-// values of two classes overlap, the milder rule must not decide for both.
-func (p *policy) ruled(detectors *classify.Set) map[rule]*classify.Set {
-	out := map[rule]*classify.Set{}
-	for _, d := range []Direction{DirectionRequest, DirectionPassage} {
-		for _, a := range []mask.Action{mask.ActionMask, mask.ActionBlock, mask.ActionPass} {
-			out[rule{d, a}] = detectors.Only(func(c classify.Class) bool { return p.action(c, d) == a })
+// ways returns the rules for texts that detectors look at.
+func (p *policy) ways(detectors *classify.Set) map[way]*mask.Rules {
+	out := map[way]*mask.Rules{}
+	for _, channel := range append(slices.Collect(maps.Keys(p.Channels)), "") {
+		for _, d := range []Direction{DirectionRequest, DirectionPassage, DirectionAnswer} {
+			out[way{channel, d}] = mask.NewRules(detectors, func(c classify.Class) mask.Action { return p.action(channel, c, d) })
 		}
 	}
 	return out
+}
+
+// along returns the rules for texts of a channel.
+func (f inForce) along(channel string, d Direction) *mask.Rules {
+	if r, ok := f.rules[way{channel, d}]; ok {
+		return r
+	}
+	return f.rules[way{"", d}]
 }
 
 // PolicyRef names the policy a decision was made under.
@@ -133,19 +142,19 @@ func (g *Guard) Load(ctx context.Context) error {
 	for _, r := range rows {
 		p, err := readCanonical(r.Canonical, r.Digest)
 		var set *classify.Set
-		var sets map[rule]*classify.Set
+		var rules map[way]*mask.Rules
 		if err == nil {
 			set, err = p.detectors(g.detectors)
 		}
 		if err == nil {
-			sets = p.ruled(set)
+			rules = p.ways(set)
 		}
 		if err != nil {
 			// The tenant is refused; falling back to another policy could allow what its own forbids.
 			g.log.Error("a policy cannot be used; its tenant is refused", slog.String("tenant", r.Tenant), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
 		next.tenant[r.Tenant] = inForce{
-			policy: p, detectors: set, sets: sets, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
+			policy: p, detectors: set, rules: rules, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
 		}
 	}
 	g.current.Store(next)

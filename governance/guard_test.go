@@ -53,7 +53,7 @@ func withDefault(t *testing.T) *Guard {
 
 func publish(t *testing.T, g *Guard, tenant, entities string) Version {
 	t.Helper()
-	doc := "schema: 1\nname: test\nmodels: [\"smol*\"]\ncollections: [faq]\nentities:\n" + entities
+	doc := "schema: 2\nname: test\nmodels: [\"smol*\"]\ncollections: [faq]\nentities:\n" + entities
 	v, err := g.Publish(t.Context(), tenant, []byte(doc), "tester")
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestAdmitAndRelease(t *testing.T) {
 	if got := shown.String() + rest; got != want {
 		t.Errorf("shown %q\nwant  %q", got, want)
 	}
-	wantFindings := "[{answer api_secret api_secret@2 masked 1} {answer pseudonym pseudonym@2 unknown 1} {passage cn_mobile cn_mobile@2 masked 2} " +
+	wantFindings := "[{answer api_secret api_secret@2 redacted 1} {answer pseudonym pseudonym@2 unknown 1} {passage cn_mobile cn_mobile@2 masked 2} " +
 		"{request cn_mobile cn_mobile@2 masked 1} {request cn_resident_id cn_resident_id@2 masked 1} {request email email@2 masked 1}]"
 	if got := fmt.Sprint(a.Findings()); got != wantFindings {
 		t.Errorf("findings %s\nwant     %s", got, wantFindings)
@@ -164,7 +164,7 @@ func TestPseudonymsFollowSessionAndPolicy(t *testing.T) {
 
 func TestModelsAndPurposes(t *testing.T) {
 	g := withDefault(t)
-	publish(t, g, "acme", "  default: {request: mask, passage: mask, answer: pass}\n")
+	publish(t, g, "acme", "  default: {request: token, passage: token, answer: observe}\n")
 	q := ask()
 	q.Model = "gpt"
 	_, err := g.Admit(t.Context(), q)
@@ -219,7 +219,7 @@ func TestModelsAndPurposes(t *testing.T) {
 
 func TestBlockedContentChangesNothing(t *testing.T) {
 	g := withDefault(t)
-	publish(t, g, "acme", "  default: {request: mask, passage: block, answer: block}\n  cn_resident_id: {request: block}\n  email: {request: pass, answer: pass}\n")
+	publish(t, g, "acme", "  default: {request: token, passage: block, answer: block}\n  cn_resident_id: {request: block}\n  email: {request: observe, answer: observe}\n")
 	first, second := "电话"+testPhone, "证件"+testID+"，zs@example.com"
 	wantFirst, wantSecond := first, second
 	a, err := g.Admit(t.Context(), ask(&first, &second))
@@ -252,7 +252,7 @@ func TestBlockedContentChangesNothing(t *testing.T) {
 // TestMilderRuleDoesNotDecideForBoth: the password is masked although the address around it passes.
 func TestMilderRuleDoesNotDecideForBoth(t *testing.T) {
 	g := withDefault(t)
-	publish(t, g, "acme", "  default: {request: pass, passage: pass, answer: pass}\n  api_secret: {request: mask}\n")
+	publish(t, g, "acme", "  default: {request: observe, passage: observe, answer: observe}\n  api_secret: {request: token}\n")
 	text := "mysql://root:pw123456@db.example.com/x"
 	if _, err := g.Admit(t.Context(), ask(&text)); err != nil || strings.Contains(text, "pw123456") {
 		t.Errorf("%q %v", text, err)
@@ -264,12 +264,12 @@ func TestNoPolicyNoService(t *testing.T) {
 	g := newGuard(t, db, nil)
 	_, err := g.Admit(t.Context(), ask())
 	wantCode(t, err, fault.CodePolicyUnavailable)
-	_, _, err = g.Preview(t.Context(), "acme", "x")
+	_, err = g.Preview(t.Context(), Look{Tenant: "acme", Text: "x"})
 	wantCode(t, err, fault.CodePolicyUnavailable)
 	if g.Models(t.Context(), "acme", []string{"m"}) != nil {
 		t.Error("no policy, no models")
 	}
-	publish(t, g, "acme", "  default: {request: mask, passage: mask, answer: pass}\n")
+	publish(t, g, "acme", "  default: {request: token, passage: token, answer: observe}\n")
 	q := ask()
 	q.Tenant = "other"
 	_, err = g.Admit(t.Context(), q)
@@ -405,20 +405,48 @@ func TestTamperedPolicyLocksItsTenant(t *testing.T) {
 
 func TestPreview(t *testing.T) {
 	g := withDefault(t)
-	publish(t, g, "acme", "  default: {request: mask, passage: mask, answer: pass}\n  email: {request: pass}\n  api_secret: {request: block}\n")
+	publish(t, g, "acme", "  default: {request: token, passage: token, answer: observe}\n  email: {request: observe}\n  api_secret: {request: block}\n")
 	text := "电话" + testPhone + " zs@example.com sk-abcd1234efgh5678ijkl"
-	masked, spans, err := g.Preview(t.Context(), "acme", text)
-	if err != nil || strings.Contains(masked, testPhone) || strings.Contains(masked, "sk-") || !strings.Contains(masked, "zs@example.com") {
+	seen, err := g.Preview(t.Context(), Look{Tenant: "acme", Text: text})
+	masked := seen.Masked
+	if err != nil || !seen.Blocked || seen.Restored != text || strings.Contains(masked, testPhone) || strings.Contains(masked, "sk-") || !strings.Contains(masked, "zs@example.com") {
 		t.Errorf("%q %v", masked, err)
 	}
 	var got []string
-	for _, s := range spans {
+	for _, s := range seen.Spans {
 		got = append(got, s.Class+" "+s.Action+" "+text[s.Start:s.End])
+		if s.Score <= 0 || s.Grade != highestGrade {
+			t.Errorf("%+v", s)
+		}
 	}
 	want := []string{"cn_mobile masked " + testPhone, "email passed zs@example.com", "api_secret blocked sk-abcd1234efgh5678ijkl"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v", got)
 	}
+	for _, c := range []struct {
+		look Look
+		want string
+	}{
+		{Look{Direction: DirectionAnswer}, text},
+		{Look{Draft: []byte(string(defaultPolicy) + richPolicy), Channel: "embeddings"}, "电话138****8000 "},
+		{Look{Draft: []byte(string(defaultPolicy) + richPolicy), Channel: "chat"}, "电话⟦手机·"},
+		{Look{Draft: []byte(string(defaultPolicy) + richPolicy), Direction: DirectionAnswer}, "电话" + testPhone + " zs@example.com 〔已屏蔽:密钥〕"},
+	} {
+		c.look.Tenant, c.look.Text = "acme", text
+		if seen, err := g.Preview(t.Context(), c.look); err != nil || !strings.HasPrefix(seen.Masked, c.want) {
+			t.Errorf("%+v: %+v %v", c.look.Direction, seen, err)
+		}
+	}
+	for param, look := range map[string]Look{"direction": {Direction: "up"}, "channel": {Channel: "fax"}} {
+		look.Tenant = "acme"
+		_, err := g.Preview(t.Context(), look)
+		wantCode(t, err, fault.CodeInvalidValue)
+		if got := fault.Public(err).Param(); got != param {
+			t.Errorf("%s: %s", param, got)
+		}
+	}
+	_, err = g.Preview(t.Context(), Look{Tenant: "acme", Draft: []byte("schema: 9")})
+	wantCode(t, err, fault.CodeInvalidPolicy)
 }
 
 // TestChoicesInterleave: several choices of one answer are released at once, each from its own goroutine.
@@ -468,7 +496,7 @@ func TestChoicesInterleave(t *testing.T) {
 func TestNothingSensitiveIsLogged(t *testing.T) {
 	var logged bytes.Buffer
 	g := newGuard(t, dbtest.SQLite(t), &logged)
-	publish(t, g, EveryTenant, "  default: {request: mask, passage: block, answer: block}\n")
+	publish(t, g, EveryTenant, "  default: {request: token, passage: block, answer: block}\n")
 	text := testPhone
 	a, err := g.Admit(t.Context(), ask(&text))
 	if err != nil {
@@ -477,7 +505,7 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 	_, perr := a.MaskPassage(testID)
 	_, aerr := a.Release().Write(testID + "。")
 	fmt.Fprintf(&logged, "%v %+v %#v %v", a.Findings(), a.Findings(), a.vault, errors.Join(perr, aerr))
-	if _, err := g.Publish(t.Context(), "acme", []byte("schema: 1\nname: "+testPhone+"\nmodels: "+testPhone+"\n"), "x"); err != nil {
+	if _, err := g.Publish(t.Context(), "acme", []byte("schema: 2\nname: "+testPhone+"\nmodels: "+testPhone+"\n"), "x"); err != nil {
 		fmt.Fprint(&logged, err)
 	}
 	for _, secret := range []string{testPhone, testID} {
@@ -530,7 +558,7 @@ func TestRecord(t *testing.T) {
 		}
 		return a.Record()
 	}
-	publish(t, g, "old", "  default: {request: mask, passage: mask, answer: pass}\n")
+	publish(t, g, "old", "  default: {request: token, passage: token, answer: observe}\n")
 	for _, form := range []string{"masked", "clear"} {
 		doc := strings.Replace(string(defaultPolicy), "record: none", "record: "+form, 1)
 		if _, err := g.Publish(t.Context(), form, []byte(doc), "tester"); err != nil {

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -24,7 +22,7 @@ import (
 )
 
 const (
-	policySchema  = 1
+	policySchema  = 2
 	maxPolicySize = 64 << 10
 
 	prefixesPrivate = "private"
@@ -77,6 +75,10 @@ type policy struct {
 
 	Custom []custom `json:"custom,omitempty"`
 	Allow  []string `json:"allow,omitempty"`
+
+	Channels map[string]map[string]override `json:"channels,omitempty"` // exceptions: of a channel, of a class
+	Grades   map[string]int                 `json:"grades,omitempty"`   // of classes, and of "default"
+	Reveal   *revealing                     `json:"reveal,omitempty"`
 }
 
 // custom is a class that the policy defines.
@@ -93,6 +95,26 @@ type actions struct {
 	Request mask.Action `json:"request"`
 	Passage mask.Action `json:"passage"`
 	Answer  mask.Action `json:"answer"`
+}
+
+// override are the actions of an exception; "" is none.
+type override struct {
+	Request mask.Action `json:"request,omitempty"`
+	Passage mask.Action `json:"passage,omitempty"`
+	Answer  mask.Action `json:"answer,omitempty"`
+}
+
+// in returns the action of a direction.
+func (a actions) in(d Direction) mask.Action {
+	switch d {
+	case DirectionRequest:
+		return a.Request
+	case DirectionPassage:
+		return a.Passage
+	case DirectionAnswer:
+		return a.Answer
+	}
+	return mask.ActionBlock
 }
 
 func (p *policy) canonical() (text, digest string) {
@@ -113,13 +135,43 @@ func readCanonical(text, digest string) (*policy, error) {
 	if err := d.Decode(&p); err != nil {
 		return nil, fmt.Errorf("read stored policy: %w", err)
 	}
-	if p.Schema != policySchema {
-		return nil, fmt.Errorf("the stored policy has schema %d, this program knows %d", p.Schema, policySchema)
+	if p.Schema == 1 {
+		p.fromFirst()
+	} else if p.Schema != policySchema {
+		return nil, fmt.Errorf("the stored policy has schema %d, this program knows up to %d", p.Schema, policySchema)
 	}
 	return &p, nil
 }
 
-func (p *policy) action(c classify.Class, d Direction) mask.Action {
+// fromFirst translates the actions of schema 1.
+func (p *policy) fromFirst() {
+	now := func(a, masked mask.Action) mask.Action {
+		switch a {
+		case "mask":
+			return masked
+		case "pass":
+			return mask.ActionObserve
+		default:
+			return a
+		}
+	}
+	all := func(a actions) actions {
+		return actions{now(a.Request, mask.ActionToken), now(a.Passage, mask.ActionToken), now(a.Answer, mask.ActionRedact)}
+	}
+	p.Default = all(p.Default)
+	for c, a := range p.Entities {
+		p.Entities[c] = all(a)
+	}
+}
+
+// action returns what happens to values of a class: what the channel says of the class, else what the policy says of it; quiet classes
+// that are named nowhere are not looked for.
+func (p *policy) action(channel string, c classify.Class, d Direction) mask.Action {
+	if o, ok := p.Channels[channel][string(c)]; ok {
+		if a := actions(o).in(d); a != "" {
+			return a
+		}
+	}
 	a, ok := p.Entities[string(c)]
 	if !ok {
 		if t, _ := classify.TypeOf(c); t.Quiet {
@@ -127,15 +179,7 @@ func (p *policy) action(c classify.Class, d Direction) mask.Action {
 		}
 		a = p.Default
 	}
-	switch d {
-	case DirectionRequest:
-		return a.Request
-	case DirectionPassage:
-		return a.Passage
-	case DirectionAnswer:
-		return a.Answer
-	}
-	return mask.ActionBlock
+	return a.in(d)
 }
 
 func (p *policy) allowsModel(model string) bool { return identity.Matches(p.Models, model) }
@@ -167,15 +211,19 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"urgency", false, choice(&p.Urgency, urgencies()...)},
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"entities", true, p.readEntities},
-		{"custom", false, func(*yaml.Node, string) error { return nil }}, // below: its classes inherit from the default
+		{"custom", false, later},
 		{"allow", false, words(&p.Allow)},
+		{"channels", false, later},
+		{"grades", false, later},
+		{"reveal", false, later},
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i := 0; i+1 < len(root.Content[0].Content); i += 2 {
-		if root.Content[0].Content[i].Value == "custom" {
-			if err := p.readCustom(root.Content[0].Content[i+1], "custom"); err != nil {
+	// What names classes is read when all are known, and custom classes when the default is.
+	for _, f := range []field{{"custom", false, p.readCustom}, {"channels", false, p.readChannels}, {"grades", false, p.readGrades}, {"reveal", false, p.readReveal}} {
+		if n := member(root.Content[0], f.name); n != nil {
+			if err := f.read(n, f.name); err != nil {
 				return nil, err
 			}
 		}
@@ -183,7 +231,24 @@ func parsePolicy(source []byte) (*policy, error) {
 	return p, nil
 }
 
+// later reads nothing: it stands for what is read when other members are.
+func later(*yaml.Node, string) error { return nil }
+
+// member returns a member of a mapping.
+func member(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
 func (p *policy) readSchema(n *yaml.Node, path string) error {
+	if n.Kind == yaml.ScalarNode && n.Value == "1" {
+		return at(n, path, fault.Say("must be 2: what was mask is token now, and redact in answers; what was pass is observe",
+			"须为 2：原 mask 现为 token（回答方向为 redact），原 pass 现为 observe"))
+	}
 	if n.Kind != yaml.ScalarNode || n.Value != strconv.Itoa(policySchema) {
 		return at(n, path, fault.Say("must be %d", "须为 %d", policySchema))
 	}
@@ -234,6 +299,9 @@ func (p *policy) readCustom(n *yaml.Node, path string) error {
 		if err != nil {
 			return err
 		}
+		if c.Class == classDefault {
+			return at(item, path+".class", fault.Say("must not be called default", "不能名为 default"))
+		}
 		p.Custom = append(p.Custom, c)
 		if _, err := p.detectors(classify.New()); err != nil {
 			var ce *classify.CustomError
@@ -261,7 +329,7 @@ func (p *policy) detectors(base *classify.Set) (*classify.Set, error) {
 }
 
 func (a *actions) read(n *yaml.Node, path string, all bool) error {
-	values := []string{string(mask.ActionMask), string(mask.ActionBlock), string(mask.ActionPass)}
+	values := actionNames()
 	return object(n, path, []field{
 		{string(DirectionRequest), all, choice((*string)(&a.Request), values...)},
 		{string(DirectionPassage), all, choice((*string)(&a.Passage), values...)},
@@ -269,174 +337,10 @@ func (a *actions) read(n *yaml.Node, path string, all bool) error {
 	})
 }
 
-// field is a key an object may have.
-type field struct {
-	name     string
-	required bool
-	read     func(n *yaml.Node, path string) error
-}
-
-func object(n *yaml.Node, path string, fields []field) error {
-	if err := simple(n, path); err != nil {
-		return err
-	}
-	if n.Kind != yaml.MappingNode {
-		return at(n, path, fault.Say("must be a mapping", "须为映射（键值对）"))
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		k := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
-		if k < 0 || key.Kind != yaml.ScalarNode {
-			return at(key, path, fault.Say("has an unknown key; known are %s", "含有未知的键；可用的键为 %s", names(fields)))
-		}
-		if seen[key.Value] {
-			return at(key, join(path, key.Value), fault.Say("is given twice", "重复出现"))
-		}
-		seen[key.Value] = true
-		if err := fields[k].read(n.Content[i+1], join(path, key.Value)); err != nil {
-			return err
-		}
-	}
-	for _, f := range fields {
-		if f.required && !seen[f.name] {
-			return at(n, join(path, f.name), fault.Say("is missing", "缺失"))
-		}
-	}
-	return nil
-}
-
-// simple refuses anchors and aliases: a document must say what it says.
-func simple(n *yaml.Node, path string) error {
-	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		return at(n, path, fault.Say("must not use anchors or aliases", "不能使用锚点或别名"))
-	}
-	return nil
-}
-
-func text(to *string) func(*yaml.Node, string) error {
-	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
-			return err
-		}
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" || utf8.RuneCountInString(n.Value) > 128 ||
-			strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return at(n, path, fault.Say("must be text of 1 to 128 printable characters", "须为 1 至 128 个可打印字符的文本"))
-		}
-		*to = n.Value
-		return nil
-	}
-}
-
-// pattern reads an expression, which may be longer than a name.
-func pattern(to *string) func(*yaml.Node, string) error {
-	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
-			return err
-		}
-		if n.Kind != yaml.ScalarNode || n.Value == "" || len(n.Value) > 1000 {
-			return at(n, path, fault.Say("must be an expression of 1 to 1000 bytes", "须为 1 至 1000 字节的表达式"))
-		}
-		*to = n.Value
-		return nil
-	}
-}
-
-// words reads a list that may be longer than others, of anything that is written as one scalar.
-func words(to *[]string) func(*yaml.Node, string) error {
-	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
-			return err
-		}
-		if n.Kind != yaml.SequenceNode {
-			return at(n, path, fault.Say("must be a list", "须为列表"))
-		}
-		for i, item := range n.Content {
-			if item.Kind != yaml.ScalarNode || item.Anchor != "" || item.Value == "" {
-				return at(item, path+"["+strconv.Itoa(i)+"]", fault.Say("must be text", "须为文本"))
-			}
-			*to = append(*to, item.Value)
-		}
-		return nil
-	}
-}
-
-func choice(to *string, values ...string) func(*yaml.Node, string) error {
-	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
-			return err
-		}
-		if n.Kind != yaml.ScalarNode || !slices.Contains(values, n.Value) {
-			return at(n, path, fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(values, ", ")))
-		}
-		*to = n.Value
-		return nil
-	}
-}
-
-func list(to *[]string) func(*yaml.Node, string) error {
-	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
-			return err
-		}
-		if n.Kind != yaml.SequenceNode || len(n.Content) > 1000 {
-			return at(n, path, fault.Say("must be a list of at most 1000 entries", "须为不超过 1000 项的列表"))
-		}
-		out := []string{}
-		for i, item := range n.Content {
-			var s string
-			if err := text(&s)(item, path+"["+strconv.Itoa(i)+"]"); err != nil {
-				return err
-			}
-			out = append(out, s)
-		}
-		*to = out
-		return nil
-	}
-}
-
-func names(fields []field) string {
+func actionNames() []string {
 	var out []string
-	for _, f := range fields {
-		out = append(out, f.name)
+	for _, a := range mask.Actions() {
+		out = append(out, string(a))
 	}
-	sort.Strings(out)
-	return strings.Join(out, ", ")
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-func at(n *yaml.Node, path string, reason fault.Phrase) error {
-	return invalid(path, onLine(reason, n.Line))
-}
-
-// onLine adds the line of the document to a reason; 0 is an unknown line.
-func onLine(reason fault.Phrase, line int) fault.Phrase {
-	if line == 0 {
-		return reason
-	}
-	return fault.Say("%s (line %d)", "%s（第 %d 行）", reason, line)
-}
-
-func invalid(path string, reason fault.Phrase) error {
-	if path == "" {
-		path = "document"
-	}
-	return fault.New(fault.CodeInvalidPolicy, path, reason).WithParam(path)
-}
-
-// yamlLine keeps the line of a syntax error and drops its text, which quotes the document; 0 if it names no line.
-func yamlLine(err error) int {
-	if err == nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(err.Error(), "line ")
-	number, _, _ := strings.Cut(rest, ":")
-	line, _ := strconv.Atoi(number)
-	return line
+	return out
 }

@@ -122,7 +122,7 @@ func TestKeysEnd(t *testing.T) {
 	in.nothingLeft(len(in.scripted.Requests()))
 }
 
-const openPolicy = `schema: 1
+const openPolicy = `schema: 2
 name: open
 models: ["*"]
 purposes: []
@@ -130,7 +130,7 @@ pseudonyms: session
 label: metadata
 collections: ["*"]
 entities:
-  default: {request: mask, passage: mask, answer: pass}
+  default: {request: token, passage: token, answer: observe}
 `
 
 // checkRefusal holds a reply against the wire format: four keys, the request id, a sentence with its remedy, no insides of ours.

@@ -54,14 +54,14 @@ audit: {region: cn-north}
 		t.Fatal(err)
 	}
 	in.run(cfg)
-	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": `schema: 1
+	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": `schema: 2
 name: recorded
 models: ["*"]
 purposes: [support]
 collections: ["*"]
 record: masked
 entities:
-  default: {request: mask, passage: mask, answer: pass}
+  default: {request: token, passage: token, answer: observe}
   cn_resident_id: {request: block}
 `}, new(any))
 	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "kb"}, new(any))

@@ -114,10 +114,10 @@ func rawValuesAreNowhere(t *testing.T, record string) {
 
 // keepPolicy is the default policy, which keeps texts as record says.
 func keepPolicy(record string) string {
-	return "schema: 1\nname: keeps\nmodels: [\"*\"]\ncollections: [\"*\"]\nrecord: " + record + `
+	return "schema: 2\nname: keeps\nmodels: [\"*\"]\ncollections: [\"*\"]\nrecord: " + record + `
 entities:
-  default: {request: mask, passage: mask, answer: pass}
-  api_secret: {answer: mask}
+  default: {request: token, passage: token, answer: observe}
+  api_secret: {answer: redact}
 `
 }
 

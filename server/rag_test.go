@@ -122,7 +122,7 @@ func TestSearchOfTheManagementPlane(t *testing.T) {
 	if r := search("bank"); r.status != http.StatusBadRequest {
 		t.Errorf("in another tenant: %d %s", r.status, r.body)
 	}
-	const policy = "schema: 1\nname: strict\nmodels: [\"*\"]\ncollections: [\"*\"]\nentities:\n  default: {request: mask, passage: block, answer: mask}\n"
+	const policy = "schema: 2\nname: strict\nmodels: [\"*\"]\ncollections: [\"*\"]\nentities:\n  default: {request: token, passage: block, answer: redact}\n"
 	in.admin(http.MethodPost, "/policies", map[string]string{"tenant": "demo", "yaml": policy}, new(any))
 	if r := search("demo"); r.status != http.StatusForbidden || strings.Contains(string(r.body), "13800138000") {
 		t.Errorf("a passage the policy blocks was shown: %d %s", r.status, r.body)

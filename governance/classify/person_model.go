@@ -100,10 +100,11 @@ const (
 	fWordLeft
 	fWordRight
 	fFixed // a fixed term or a label begins with it
+	fTitle // the title, and what stands behind it
 	features
 )
 
-var widths = [features]int{24 * 2 * 4, 16 * 3, 32, 8, 8, 64, 64, 196, 24, 16, 4, 16, 16, 4, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 4096, 4096, 8} //nolint:gochecknoglobals // a constant table
+var widths = [features]int{24 * 4 * 4, 16 * 5, 32, 8, 8, 64, 64, 196, 24, 16, 4, 32, 16, 4, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 4096, 4096, 8, 64} //nolint:gochecknoglobals // a constant table
 
 // observed is what was seen of one candidate.
 type observed struct {
@@ -112,20 +113,111 @@ type observed struct {
 
 func clamp(v, low, high int) int { return min(max(v, low), high) }
 
-// nameCost is what a name costs as a name.
-func nameCost(h *hanRun, size, total int) int {
-	c := 26 // a compound surname
-	if size == 1 {
-		c = lexicon.NameCost(h.r[0], lexicon.AsSurname)
+// form is what a candidate consists of.
+type form uint8
+
+const (
+	oneGiven  form = iota // a surname and one character
+	twoGiven              // a surname and two
+	nickname              // 小, 老 or 阿 and a surname
+	addressed             // a surname, behind which a title stands
+	forms
+)
+
+// shape is a candidate.
+type shape struct {
+	size, total int // characters of the surname, of all
+	form        form
+	title       int // cells behind it that a title takes up, with a blank before it
+	kind        rank
+}
+
+func (c *shape) end(h *hanRun) int { return h.at[c.total-1] + 1 }
+
+func (c *shape) spaced(h *hanRun) bool { return h.at[c.total-1]-h.at[0] != c.total-1 }
+
+// cost is what the name costs as a name.
+func (c *shape) cost(h *hanRun) int {
+	sum := 0
+	switch {
+	case c.form == nickname:
+		sum = 10
+		if h.r[0] == '阿' {
+			return sum + 4 + min(lexicon.NameCost(h.r[1], lexicon.AsSurname), lexicon.NameCost(h.r[1], lexicon.AsSingle))
+		}
+		return sum + lexicon.NameCost(h.r[1], lexicon.AsSurname)
+	case c.size == 2:
+		sum = 26
+	default:
+		sum = lexicon.NameCost(h.r[0], lexicon.AsSurname)
 	}
-	if total-size == 1 {
-		return c + lexicon.NameCost(h.r[size], lexicon.AsSingle)
+	switch c.form {
+	case addressed:
+		return sum + 6
+	case oneGiven:
+		return sum + lexicon.NameCost(h.r[c.size], lexicon.AsSingle)
 	}
-	a, b := lexicon.NameCost(h.r[size], lexicon.AsFirst), lexicon.NameCost(h.r[size+1], lexicon.AsSecond)
-	if h.r[size] == h.r[size+1] {
+	a, b := lexicon.NameCost(h.r[c.size], lexicon.AsFirst), lexicon.NameCost(h.r[c.size+1], lexicon.AsSecond)
+	if h.r[c.size] == h.r[c.size+1] {
 		b = min(b, 8)
 	}
-	return c + a + b
+	return sum + a + b
+}
+
+// shapes lists the candidates at the start.
+func (n *namer) shapes(h *hanRun, out []shape) []shape {
+	n.gather(h, 6)
+	if n.open {
+		return nil
+	}
+	first := n.t.first(h.r[0])
+	long := first&mayCompound != 0 && h.n >= 2 && n.t.compound(h.r[0], h.r[1]) != 0
+	if first&mayNick != 0 && h.n >= 2 && n.t.compound(h.r[1], n.cell(h.at[1]+1)) == 0 {
+		out = n.fitting(h, out, shape{size: 1, total: 2, form: nickname})
+	}
+	for size := 1; size <= 2; size++ {
+		if size == 1 && first&isSurname == 0 || size == 2 && !long {
+			continue
+		}
+		if length, kind := n.titleAt(h.at[size-1] + 1); length > 0 {
+			out = n.fitting(h, out, shape{size: size, total: size, form: addressed, title: length, kind: kind})
+		}
+		for total := size + 1; total <= min(size+2, h.n); total++ {
+			out = n.fitting(h, out, shape{size: size, total: total, form: form(total - size - 1)})
+		}
+	}
+	return out
+}
+
+// fitting adds a candidate unless it is out of the question.
+func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
+	n.words()
+	if n.fixed >= c.total+c.title && (n.label || !n.left().why.any(labelBefore|titled)) {
+		return out
+	}
+	if c.form <= twoGiven && h.r[c.size] == '某' {
+		return out
+	}
+	if c.cost(h) <= costliest && (!c.spaced(h) || n.joined(h, c.size, c.total)) {
+		out = append(out, c)
+	}
+	return out
+}
+
+// titleAt returns how many cells a title at k takes up, a blank before it among them.
+func (n *namer) titleAt(k int) (length int, kind rank) {
+	blank := 0
+	if r := n.cell(k); r == ' ' || r == '\n' {
+		blank = 1
+	}
+	if r := n.cell(k + blank); !isHan(r) || r == '某' {
+		return 0, 0
+	}
+	length, kind = n.t.behind(n, k+blank)
+	if kind&isAlone == 0 {
+		return 0, 0
+	}
+	return length + blank, kind
 }
 
 // markOf tells what stands at a cell as a mark: 0 for none, the edge of the text first.
@@ -196,14 +288,15 @@ func partIndex(p uint8) int {
 	return len(partLetters)
 }
 
-// observe looks at the candidate of total characters whose first size are the surname.
-func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
-	end := h.at[total-1] + 1
+// observe looks at a candidate.
+func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
+	size, total := c.size, c.total
+	end := c.end(h)
 	set := func(f feature, v int) { o.ids[f] = observation(clamp(v, 0, widths[f]-1)) }
 	left, right := n.left(), n.right(end)
 	lr, rr := n.w.at(n.start-1), n.cell(end)
-	name := nameCost(h, size, total)
-	spaced := h.at[total-1]-h.at[0] != total-1
+	name := c.cost(h)
+	spaced := c.spaced(h)
 	ratio := 0
 	e := l.origin + total
 	held := left.size >= 2 && left.why.any(labelBefore|titled|cueBefore) // a cue ends before: no word goes on into the name
@@ -220,7 +313,6 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 			ratio += int(w[0].Cost)
 		}
 	}
-	given := total - size - 1
 	bound := 0
 	if !isHan(lr) {
 		bound |= 1
@@ -228,13 +320,16 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 	if !isHan(rr) {
 		bound |= 2
 	}
-	set(fRatio, (clamp(ratio/4+14, 0, 23)*2+given)*4+bound)
-	kind := given
-	if size == 2 {
-		kind = 2
+	set(fRatio, (clamp(ratio/4+14, 0, 23)*4+int(c.form))*4+bound)
+	kind := int(c.form)
+	if size == 2 && c.form <= twoGiven {
+		kind = 4
 	}
-	set(fName, clamp((name-14)/3, 0, 15)*3+kind)
+	set(fName, clamp((name-14)/3, 0, 15)*5+kind)
 	tier := n.tierOf(h, size)
+	if c.form == nickname {
+		tier = n.t.surname(h.r[1])
+	}
 	v := tier
 	switch {
 	case size == 2:
@@ -257,7 +352,7 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 			return 1 + clamp((int(w.Cost)-14)/3, 0, 6)
 		}
 		set(fExact, word(l.origin, total))
-		if given == 1 {
+		if c.form == twoGiven {
 			set(fGiven, word(l.origin+size, 2))
 			set(fHead, word(l.origin, 2))
 		}
@@ -382,11 +477,25 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 	case n.word >= 2:
 		set(fFixed, 7)
 	}
-	low, double := n.givenTier(h, size, total)
-	if double {
-		low = 4
+	if c.form <= twoGiven {
+		low, double := n.givenTier(h, size, total)
+		if double {
+			low = 4
+		}
+		set(fTier, low*2+int(c.form))
+	} else {
+		set(fTier, 12+int(c.form))
 	}
-	set(fTier, low*2+given)
+	if c.form == addressed {
+		v := 1 + n.behindTitle(end+c.title)
+		if c.kind&isPolite != 0 {
+			v += 16
+		}
+		if c.title > 1 {
+			v += 32
+		}
+		set(fTitle, v)
+	}
 	if !spaced {
 		sizes := 0
 		if isHan(lr) {
@@ -397,6 +506,27 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 		}
 		set(fSizes, sizes)
 	}
+}
+
+// behindTitle tells roughly what stands behind a title.
+func (n *namer) behindTitle(k int) int {
+	r := n.cell(k)
+	if !isHan(r) {
+		return rough(markOf(r))
+	}
+	over := n.wordAt(k - 1) // 李经理论
+	if over >= 2 {
+		return 13
+	}
+	if _, c := n.t.behind(n, k); c&isPlace != 0 {
+		return 12
+	} else if c != 0 {
+		return 11
+	}
+	if n.wordAt(k) >= 2 {
+		return 10
+	}
+	return 9
 }
 
 // costliest is what a name may cost at most, in halves of nats.
@@ -418,7 +548,7 @@ func (m *model) odds(o *observed) (sum int) {
 	return sum
 }
 
-//go:embed person_weights.txt
+//go:embed lexicon/data/nameweights.txt
 var weightText string
 
 var nameWeights = sync.OnceValue(func() *model { return newModel(weightText) }) //nolint:gochecknoglobals // a constant table, made when first used
@@ -442,7 +572,7 @@ func newModel(text string) *model {
 			i, err := strconv.Atoi(id)
 			w, err2 := strconv.ParseInt(weight, 10, 16)
 			if err != nil || err2 != nil || f >= len(widths) || i >= widths[f] {
-				panic("classify: person_weights.txt is damaged at " + field) // part of the binary, read by every test
+				panic("classify: nameweights.txt is damaged at " + field) // part of the binary, read by every test
 			}
 			m.weights[m.at[f]+i] = int16(w)
 		}

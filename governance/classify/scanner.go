@@ -20,6 +20,7 @@ const (
 // two spellings of one number have one Value. Text and Value are the sensitive text itself: they must not be logged.
 type Segment struct {
 	Class Class
+	Also  []Class // of findings that overlapped and scored less; the range is the union of all
 	Text  string
 	Value string
 	Start int // byte offset of Text in the whole text
@@ -160,7 +161,7 @@ func (s *Scanner) release() []Segment {
 	var out []Segment
 	from := s.base
 	for len(s.found) > 0 {
-		m, n, closed := s.union()
+		m, also, n, closed := s.union()
 		if !closed && m.end > s.pos {
 			break
 		}
@@ -174,7 +175,7 @@ func (s *Scanner) release() []Segment {
 			out = append(out, Segment{Text: s.text(from, start), Start: from})
 		}
 		out = append(out, Segment{
-			Class: s.set.class(m.kind), Text: s.text(start, end), Value: canonical(m.kind, s.w.cells[m.start:m.end]), Start: start, Score: m.score(),
+			Class: s.set.class(m.kind), Also: s.set.classes(also, m.kind), Text: s.text(start, end), Value: canonical(m.kind, s.w.cells[m.start:m.end]), Start: start, Score: m.score(),
 		})
 		from = end
 		s.found = s.found[n:]
@@ -198,25 +199,39 @@ func (s *Scanner) release() []Segment {
 	return out
 }
 
-// union merges the findings that overlap the first one; n is how many it took. closed means that it is at its limit and ends
-// there, whatever follows.
-func (s *Scanner) union() (m match, n int, closed bool) {
+// union merges the findings that overlap the first one; n is how many it took, and also are their kinds if there are several. closed
+// means that it is at its limit and ends there, whatever follows.
+func (s *Scanner) union() (m match, also []kind, n int, closed bool) {
 	m = s.found[0]
 	for n = 1; n < len(s.found) && s.found[n].start < m.end; n++ {
 		next := &s.found[n]
 		if next.end-m.start > maxUnion {
 			next.start = m.end
 			if next.end > next.start {
-				return m, n, true
+				return m, also, n, true
 			}
 			continue
+		}
+		if next.kind != m.kind {
+			also = append(also, m.kind, next.kind)
 		}
 		if next.score() > m.score() {
 			m.kind, m.form, m.why = next.kind, next.form, next.why
 		}
 		m.end = max(m.end, next.end)
 	}
-	return m, n, false
+	return m, also, n, false
+}
+
+// classes returns the classes of kinds, each once, without that of best.
+func (s *Set) classes(kinds []kind, best kind) []Class {
+	var out []Class
+	for _, k := range kinds {
+		if c := s.class(k); k != best && !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func (s *Scanner) text(from, to int) string { return s.buf[from-s.base : to-s.base] }

@@ -6,20 +6,6 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 )
 
-// Action says what happens to a value of a class.
-type Action string
-
-// The actions.
-const (
-	ActionMask  Action = "mask"
-	ActionBlock Action = "block"
-	ActionPass  Action = "pass"  // looked for and counted, and left as it is
-	ActionAllow Action = "allow" // not even looked for
-)
-
-// Leaves reports whether values stay as they are.
-func (a Action) Leaves() bool { return a == ActionPass || a == ActionAllow }
-
 // BlockedError says that a stream was stopped because of a class. It holds no value.
 type BlockedError struct{ Class classify.Class }
 
@@ -27,24 +13,27 @@ type BlockedError struct{ Class classify.Class }
 func (e *BlockedError) Error() string { return "blocked: a value of class " + string(e.Class) }
 
 // Egress applies the rules of the answer direction to a stream and restores pseudonyms behind them. Rules see the stream as the
-// model wrote it, with pseudonyms in place of the caller's values: so values the model brings are masked, and those the caller
-// sent are not masked again. It belongs to one goroutine.
+// model wrote it, with pseudonyms in place of the caller's values: so values the model brings are treated, and those the caller
+// sent are not treated again. What is only counted holds nothing back. It belongs to one goroutine.
 type Egress struct {
-	set      *classify.Set
-	scanner  *classify.Scanner // nil: every class passes
+	vault    *Vault
+	rules    *Rules
+	hiding   *classify.Scanner // nil: every class stays
+	observer *classify.Scanner // nil: none is only counted
 	restorer *Restorer
-	action   func(classify.Class) Action
 	seen     func(classify.Class, Action)
 	masked   string // of what was shown last
 	failed   error
 }
 
-// NewEgress returns an egress at the beginning of a stream. Only classes whose action does not leave values are looked for; seen is
-// told of each value found and must not be nil.
-func NewEgress(set *classify.Set, v *Vault, action func(classify.Class) Action, seen func(classify.Class, Action)) *Egress {
-	e := &Egress{set: set, restorer: v.Restorer(), action: action, seen: seen}
-	if active := set.Only(func(c classify.Class) bool { return !action(c).Leaves() }); !active.Empty() {
-		e.scanner = active.Scanner()
+// NewEgress returns an egress at the beginning of a stream. seen is told of each value found and must not be nil.
+func NewEgress(v *Vault, rules *Rules, seen func(classify.Class, Action)) *Egress {
+	e := &Egress{vault: v, rules: rules, restorer: v.Restorer(), seen: seen}
+	if !rules.hiding.Empty() {
+		e.hiding = rules.hiding.Scanner()
+	}
+	if !rules.observing.Empty() {
+		e.observer = rules.observing.Scanner()
 	}
 	return e
 }
@@ -55,10 +44,13 @@ func (e *Egress) Write(text string) (string, error) {
 		return "", e.failed
 	}
 	e.masked = ""
-	if e.scanner == nil {
+	if e.observer != nil {
+		e.observe(e.observer.Write(text))
+	}
+	if e.hiding == nil {
 		return e.restore(text), nil
 	}
-	return e.pass(e.scanner.Write(text))
+	return e.pass(e.hiding.Write(text))
 }
 
 // Close returns the rest.
@@ -67,10 +59,13 @@ func (e *Egress) Close() (string, error) {
 		return "", e.failed
 	}
 	e.masked = ""
+	if e.observer != nil {
+		e.observe(e.observer.Close())
+	}
 	var out string
-	if e.scanner != nil {
+	if e.hiding != nil {
 		var err error
-		if out, err = e.pass(e.scanner.Close()); err != nil {
+		if out, err = e.pass(e.hiding.Close()); err != nil {
 			return "", err
 		}
 	}
@@ -82,14 +77,29 @@ func (e *Egress) Close() (string, error) {
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
 func (e *Egress) Masked() string { return e.masked }
 
+// Unknown returns how many pseudonyms of the stream nobody knows.
+func (e *Egress) Unknown() int { return e.restorer.Unknown() }
+
+func (e *Egress) observe(segments []classify.Segment) {
+	for _, s := range segments {
+		if s.Class != "" {
+			e.seen(s.Class, ActionObserve)
+		}
+	}
+}
+
 func (e *Egress) restore(text string) string {
 	out := e.restorer.Write(text)
 	e.masked += e.restorer.Masked()
 	return out
 }
 
-// Unknown returns how many pseudonyms of the stream nobody knows.
-func (e *Egress) Unknown() int { return e.restorer.Unknown() }
+// insert lets out what stands for a value. It is not looked at: the pseudonym of a value that the model brought stays one.
+func (e *Egress) insert(text string) string {
+	before := e.restorer.flush()
+	e.masked += e.restorer.Masked() + text
+	return before + text
+}
 
 func (e *Egress) pass(segments []classify.Segment) (string, error) {
 	var out strings.Builder
@@ -98,23 +108,16 @@ func (e *Egress) pass(segments []classify.Segment) (string, error) {
 			out.WriteString(e.restore(s.Text))
 			continue
 		}
-		action := e.action(s.Class)
-		e.seen(s.Class, action)
-		switch action {
-		case ActionPass, ActionAllow:
-			out.WriteString(e.restore(s.Text))
-		case ActionBlock:
-			e.failed, e.masked = &BlockedError{Class: s.Class}, ""
+		class, action := e.rules.of(s)
+		e.seen(class, action)
+		if action == ActionBlock {
+			e.failed, e.masked = &BlockedError{Class: class}, ""
 			return "", e.failed
-		default: // what is not known is masked
-			out.WriteString(e.restore(Redacted(tagOf(e.set, s.Class))))
 		}
+		out.WriteString(e.insert(e.vault.replacement(finding{class: class, action: action, value: s.Value}, tagOf(e.rules.hiding, class), s.Text, true)))
 	}
 	return out.String(), nil
 }
-
-// Redacted returns what stands for a value that must not be shown, with the tag of its class. It cannot be restored.
-func Redacted(tag string) string { return "〔已屏蔽:" + tag + "〕" }
 
 // Redact replaces every value that set finds in text. What stands for it cannot be restored.
 func Redact(set *classify.Set, text string) string {

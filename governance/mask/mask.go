@@ -1,51 +1,77 @@
 package mask
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-project/sluice/governance/classify"
 )
 
-// Span is a masked range of a text, in bytes, with its class. It holds no value.
+// Span is a range of a text, in bytes, that holds a value: how it is called, how sure that is, and how it is treated. It holds no value.
 type Span struct {
 	Class      classify.Class
 	Start, End int
+	Score      float64
+	Action     Action
 }
 
-// Mask replaces every value that set finds in text by its pseudonym, and everything that could be read as a pseudonym by one of its
-// own. spans are the values found, in bytes of the original text; restoring the result gives text back, byte for byte.
-func (v *Vault) Mask(set *classify.Set, text string) (masked string, spans []Span) {
+// Mask replaces the values in text as rules say, and everything that could be read as a pseudonym by one of its own. Values to be
+// blocked get a pseudonym too; whether the text may go on is the caller's decision. spans are the values found, in bytes of the original
+// text; one that is only counted may overlap another. Restoring the result gives text back, byte for byte, but for what was redacted, hashed
+// or shown in part.
+func (v *Vault) Mask(rules *Rules, text string) (masked string, spans []Span) {
 	var found []finding
-	set.Each(text, func(s classify.Segment) {
+	rules.hiding.Each(text, func(s classify.Segment) {
 		if s.Class != "" {
-			found = append(found, finding{s.Class, s.Value, s.Start, s.Start + len(s.Text)})
+			class, action := rules.of(s)
+			found = append(found, finding{class, action, s.Value, s.Start, s.Start + len(s.Text)})
+			spans = append(spans, Span{class, s.Start, s.Start + len(s.Text), s.Score, action})
 		}
 	})
-	for _, f := range found {
-		spans = append(spans, Span{f.class, f.start, f.end})
-	}
-	found = unite(text, found, lookalikes(text, tagsOf(set)))
+	rules.observing.Each(text, func(s classify.Segment) {
+		if s.Class != "" {
+			spans = append(spans, Span{s.Class, s.Start, s.Start + len(s.Text), s.Score, ActionObserve})
+		}
+	})
+	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	found = unite(text, found, lookalikes(text, rules.tags))
 	if len(found) == 0 {
-		return text, nil
+		return text, spans
 	}
 	var b strings.Builder
 	from := 0
 	for _, f := range found {
 		b.WriteString(text[from:f.start])
-		b.WriteString(v.pseudonym(f.class, tagOf(set, f.class), f.value, text[f.start:f.end]))
+		b.WriteString(v.replacement(f, tagOf(rules.hiding, f.class), text[f.start:f.end], false))
 		from = f.end
 	}
 	b.WriteString(text[from:])
 	return b.String(), spans
 }
 
+// replacement returns what stands for a value spelled as text.
+func (v *Vault) replacement(f finding, tag, text string, brought bool) string {
+	switch f.action {
+	case ActionRedact:
+		return Redacted(tag)
+	case ActionHash:
+		return v.hashed(f.class, tag, f.value)
+	case ActionPartial:
+		return Partial(f.class, tag, text)
+	default: // what is not known gets a pseudonym
+		return v.pseudonym(f.class, tag, f.value, text, brought)
+	}
+}
+
 type finding struct {
 	class      classify.Class
+	action     Action
 	value      string
 	start, end int
 }
 
-// unite merges values and lookalikes, both ordered. Where they overlap the range is their union and the value's class stays.
+// unite merges values and lookalikes, both ordered. Where they overlap the range is their union and the value's class and action stay.
 func unite(text string, values, lookalikes []finding) []finding {
 	var out []finding
 	for len(values)+len(lookalikes) > 0 {
@@ -61,7 +87,7 @@ func unite(text string, values, lookalikes []finding) []finding {
 			continue
 		}
 		if out[last].class == marker {
-			out[last].class = next.class
+			out[last].class, out[last].action = next.class, next.action
 		}
 		out[last].end = max(out[last].end, next.end)
 		out[last].value = text[out[last].start:out[last].end]
@@ -82,7 +108,7 @@ func lookalikes(text string, tags []string) []finding {
 			}
 			at += n
 			if end, _, v := r.tagged(at, tag); v == yes {
-				out = append(out, finding{marker, text[at:end], at, end})
+				out = append(out, finding{marker, ActionToken, text[at:end], at, end})
 			}
 			at += len(tag)
 		}
@@ -90,7 +116,7 @@ func lookalikes(text string, tags []string) []finding {
 	for i, c := range text {
 		if strings.ContainsRune("⟦⟧〚〛", c) {
 			end := i + len(string(c))
-			out = append(out, finding{marker, text[i:end], i, end})
+			out = append(out, finding{marker, ActionToken, text[i:end], i, end})
 		}
 	}
 	sortFindings(out)

@@ -230,8 +230,8 @@ func sortFindings(f []finding) {
 }
 
 // Restorer puts values back into a stream. It holds back only what could still become a pseudonym, at most some thirty
-// characters, and gives the same text however the stream is cut. It belongs to one goroutine; the vault must not get new values
-// while it runs.
+// characters, and gives the same text however the stream is cut. It belongs to one goroutine. The vault must
+// not get new values of the caller's while it runs; pseudonyms of what the answer brings stay as they are.
 type Restorer struct {
 	vault   *Vault
 	tags    []string
@@ -250,7 +250,10 @@ func (r *Restorer) Write(text string) string {
 }
 
 // Close returns the rest.
-func (r *Restorer) Close() string { return r.advance(true) }
+func (r *Restorer) Close() string { return r.flush() }
+
+// flush returns what is held back: no pseudonym goes on behind it.
+func (r *Restorer) flush() string { return r.advance(true) }
 
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values.
 func (r *Restorer) Masked() string { return r.masked }
@@ -273,7 +276,7 @@ func (r *Restorer) advance(final bool) string {
 		}
 		if v == yes {
 			e, live := r.vault.lookUp(m.code)
-			if live && (m.tag == "" || m.tag == e.tag) {
+			if live && !e.brought && (m.tag == "" || m.tag == e.tag) {
 				out.WriteString(e.text)
 				i = m.end
 				continue

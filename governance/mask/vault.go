@@ -14,6 +14,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"strings"
 	"sync"
 
@@ -61,7 +62,8 @@ func tagsOf(set *classify.Set) []string {
 // Vault holds the values of one request and their pseudonyms. It is safe for concurrent use. Nothing in it may be stored or
 // logged; it prints as its size.
 type Vault struct {
-	key []byte // of this tenant and session
+	key    []byte // of this tenant and session
+	digest []byte // of this tenant, for values that are shown as their digest
 
 	mu      sync.RWMutex
 	byCode  map[string]entry
@@ -75,16 +77,20 @@ type surface struct {
 }
 
 type entry struct {
-	tag  string
-	text string // what is put back
+	tag     string
+	text    string // what is put back
+	brought bool   // by the answer: it is not put back
 }
 
 // NewVault returns an empty vault. key is the tenant's pseudonym key.
 func NewVault(key []byte, session string) *Vault {
-	m := hmac.New(sha256.New, key)
-	m.Write([]byte(session))
+	derived := func(label string) []byte {
+		m := hmac.New(sha256.New, key)
+		m.Write([]byte(label))
+		return m.Sum(nil)
+	}
 	return &Vault{
-		key: m.Sum(nil), byCode: map[string]entry{}, byValue: map[surface]string{}, tags: map[string]bool{},
+		key: derived(session), digest: derived("\x00hash"), byCode: map[string]entry{}, byValue: map[surface]string{}, tags: map[string]bool{},
 	}
 }
 
@@ -102,8 +108,8 @@ func (v *Vault) Len() int {
 }
 
 // pseudonym returns the pseudonym of a value spelled as text. Two spellings of one value get two pseudonyms, since each must be put
-// back as it was; the canonical spelling's depends on the value alone.
-func (v *Vault) pseudonym(class classify.Class, tag, value, text string) string {
+// back as it was; the canonical spelling's depends on the value alone. brought is set for a value that the answer brings.
+func (v *Vault) pseudonym(class classify.Class, tag, value, text string, brought bool) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p, ok := v.byValue[surface{class, text}]; ok {
@@ -117,29 +123,39 @@ func (v *Vault) pseudonym(class classify.Class, tag, value, text string) string 
 		}
 	}
 	p := string(openMark) + tag + string(dot) + code + string(closeMark)
-	v.byCode[code] = entry{tag: tag, text: strings.Clone(text)}
+	v.byCode[code] = entry{tag: tag, text: strings.Clone(text), brought: brought}
 	v.byValue[surface{class, strings.Clone(text)}] = p
-	v.tags[tag] = true
+	v.tags[tag] = v.tags[tag] || !brought
 	return p
 }
 
 func (v *Vault) code(class classify.Class, value, text string, n uint64) string {
-	m := hmac.New(sha256.New, v.key)
 	if text == value {
 		text = ""
 	}
-	for _, part := range []string{string(class), value, text} {
-		_ = binary.Write(m, binary.BigEndian, uint64(len(part))) // writing to a hash never fails
-		m.Write([]byte(part))
-	}
-	_ = binary.Write(m, binary.BigEndian, n)
-	bits := binary.BigEndian.Uint64(m.Sum(nil))
+	bits := binary.BigEndian.Uint64(sum(v.key, n, string(class), value, text))
 	out := make([]byte, codeSize)
 	for i := range out {
 		out[i] = alphabet[bits%uint64(len(alphabet))]
 		bits /= uint64(len(alphabet))
 	}
 	return string(out)
+}
+
+// hashed returns the keyed digest that stands for a value. All spellings of it have one, in all sessions of the tenant.
+func (v *Vault) hashed(class classify.Class, tag, value string) string {
+	return "〔" + tag + "#" + hex.EncodeToString(sum(v.digest, 0, string(class), value)[:6]) + "〕"
+}
+
+// sum is the keyed digest of a number and texts; each text goes with its length.
+func sum(key []byte, n uint64, parts ...string) []byte {
+	m := hmac.New(sha256.New, key)
+	for _, part := range parts {
+		_ = binary.Write(m, binary.BigEndian, uint64(len(part))) // writing to a hash never fails
+		m.Write([]byte(part))
+	}
+	_ = binary.Write(m, binary.BigEndian, n)
+	return m.Sum(nil)
 }
 
 func (v *Vault) lookUp(code string) (entry, bool) {
@@ -154,8 +170,10 @@ func (v *Vault) liveTags() []string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	out := make([]string, 0, len(v.tags))
-	for t := range v.tags {
-		out = append(out, t)
+	for t, own := range v.tags {
+		if own {
+			out = append(out, t)
+		}
 	}
 	return out
 }

@@ -160,6 +160,87 @@ func (e LabelMode) Valid() bool {
 	}
 }
 
+// Defines values for MaskingRequestChannel.
+const (
+	Chat        MaskingRequestChannel = "chat"
+	Completions MaskingRequestChannel = "completions"
+	Embeddings  MaskingRequestChannel = "embeddings"
+	Rerank      MaskingRequestChannel = "rerank"
+	Score       MaskingRequestChannel = "score"
+	Search      MaskingRequestChannel = "search"
+)
+
+// Valid indicates whether the value is a known member of the MaskingRequestChannel enum.
+func (e MaskingRequestChannel) Valid() bool {
+	switch e {
+	case Chat:
+		return true
+	case Completions:
+		return true
+	case Embeddings:
+		return true
+	case Rerank:
+		return true
+	case Score:
+		return true
+	case Search:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MaskingRequestDirection.
+const (
+	MaskingRequestDirectionAnswer  MaskingRequestDirection = "answer"
+	MaskingRequestDirectionPassage MaskingRequestDirection = "passage"
+	MaskingRequestDirectionRequest MaskingRequestDirection = "request"
+)
+
+// Valid indicates whether the value is a known member of the MaskingRequestDirection enum.
+func (e MaskingRequestDirection) Valid() bool {
+	switch e {
+	case MaskingRequestDirectionAnswer:
+		return true
+	case MaskingRequestDirectionPassage:
+		return true
+	case MaskingRequestDirectionRequest:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MaskingSpanAction.
+const (
+	Blocked  MaskingSpanAction = "blocked"
+	Hashed   MaskingSpanAction = "hashed"
+	Masked   MaskingSpanAction = "masked"
+	Partial  MaskingSpanAction = "partial"
+	Passed   MaskingSpanAction = "passed"
+	Redacted MaskingSpanAction = "redacted"
+)
+
+// Valid indicates whether the value is a known member of the MaskingSpanAction enum.
+func (e MaskingSpanAction) Valid() bool {
+	switch e {
+	case Blocked:
+		return true
+	case Hashed:
+		return true
+	case Masked:
+		return true
+	case Partial:
+		return true
+	case Passed:
+		return true
+	case Redacted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RolloutMetricUnit.
 const (
 	Ratio RolloutMetricUnit = "ratio"
@@ -697,27 +778,55 @@ type LoginRequest struct {
 
 // MaskingPreview defines model for MaskingPreview.
 type MaskingPreview struct {
-	Masked string        `json:"masked"`
-	Spans  []MaskingSpan `json:"spans"`
+	// Blocked Whether such a text is refused
+	Blocked bool `json:"blocked"`
+
+	// Masked As the model sees it; of an answer, as the caller does. A value to be blocked has a token here
+	Masked string `json:"masked"`
+
+	// Restored What the caller gets if the model answers with the masked text
+	Restored string        `json:"restored"`
+	Spans    []MaskingSpan `json:"spans"`
 }
 
 // MaskingRequest defines model for MaskingRequest.
 type MaskingRequest struct {
-	Tenant *string `json:"tenant,omitempty"`
-	Text   string  `json:"text"`
+	// Channel The kind of call; without one there are no exceptions
+	Channel *MaskingRequestChannel `json:"channel,omitempty"`
+
+	// Direction Where the text comes from; request if absent
+	Direction *MaskingRequestDirection `json:"direction,omitempty"`
+	Tenant    *string                  `json:"tenant,omitempty"`
+	Text      string                   `json:"text"`
+
+	// Yaml A policy to try in place of the one in force
+	Yaml *string `json:"yaml,omitempty"`
 }
+
+// MaskingRequestChannel The kind of call; without one there are no exceptions
+type MaskingRequestChannel string
+
+// MaskingRequestDirection Where the text comes from; request if absent
+type MaskingRequestDirection string
 
 // MaskingSpan defines model for MaskingSpan.
 type MaskingSpan struct {
-	// Action masked, blocked or passed
-	Action      string  `json:"action"`
-	Class       string  `json:"class"`
-	End         int     `json:"end"`
-	Replacement *string `json:"replacement,omitempty"`
+	Action MaskingSpanAction `json:"action"`
+	Class  string            `json:"class"`
+	End    int               `json:"end"`
+
+	// Grade How sensitive the policy calls the class
+	Grade int `json:"grade"`
+
+	// Score How sure the finding is, above 0 and up to 1
+	Score float64 `json:"score"`
 
 	// Start Byte offset in the UTF-8 text that was sent
 	Start int `json:"start"`
 }
+
+// MaskingSpanAction defines model for MaskingSpan.Action.
+type MaskingSpanAction string
 
 // Me defines model for Me.
 type Me struct {

@@ -105,10 +105,20 @@ func (s *Server) PreviewMasking(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	masked, spans, err := s.deps.Guard.Preview(c.Request.Context(), tenantOf(c), in.Text)
-	out := MaskingPreview{Masked: masked, Spans: []MaskingSpan{}}
-	for _, sp := range spans {
-		out.Spans = append(out.Spans, MaskingSpan{Start: sp.Start, End: sp.End, Class: sp.Class, Action: sp.Action})
+	look := governance.Look{Tenant: tenantOf(c), Text: in.Text}
+	if in.Direction != nil {
+		look.Direction = governance.Direction(*in.Direction)
+	}
+	if in.Channel != nil {
+		look.Channel = string(*in.Channel)
+	}
+	if in.Yaml != nil {
+		look.Draft = []byte(*in.Yaml)
+	}
+	seen, err := s.deps.Guard.Preview(c.Request.Context(), look)
+	out := MaskingPreview{Masked: seen.Masked, Restored: seen.Restored, Blocked: seen.Blocked, Spans: []MaskingSpan{}}
+	for _, sp := range seen.Spans {
+		out.Spans = append(out.Spans, MaskingSpan{Start: sp.Start, End: sp.End, Class: sp.Class, Action: MaskingSpanAction(sp.Action), Score: sp.Score, Grade: sp.Grade})
 	}
 	s.reply(c, http.StatusOK, out, err)
 }

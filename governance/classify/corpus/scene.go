@@ -9,7 +9,8 @@ type scene struct {
 	before, after string // of the frame; other placeholders are one blank
 }
 
-// value is what a placeholder becomes. Only text is sensitive; pre and post come with it, such as the rest of a connection string.
+// value is what a placeholder becomes. Only text is sensitive; pre and post come with it, such as the rest of a connection string
+// or the title behind a name.
 type value struct{ pre, text, post string }
 
 // nearest returns which of the words stands closest before the value, or else first behind it; "" if none does.
@@ -44,7 +45,7 @@ func (s *scene) value(class string) value {
 	case "api_secret":
 		return s.secret()
 	case "person":
-		return value{text: s.person()}
+		return s.person()
 	case "address":
 		return value{text: s.address()}
 	}

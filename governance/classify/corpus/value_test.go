@@ -3,6 +3,7 @@ package corpus
 import (
 	"encoding/hex"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,6 +102,36 @@ func TestVariantsFollowTheirLabels(t *testing.T) {
 			if v := make(c.class, c.before, c.after, i); !regexp.MustCompile(c.shape).MatchString(v) {
 				t.Fatalf("%s after %q: %q", c.class, c.before, v)
 			}
+		}
+	}
+}
+
+// TestTitlesAreNoPartOfNames: in both sets, whoever made the text, a marked name does not end with a title, and many titles stand behind one.
+func TestTitlesAreNoPartOfNames(t *testing.T) {
+	all := slices.DeleteFunc(slices.Concat(titles, honorifics), func(w string) bool { return w == "某" })
+	for _, name := range []string{"tune", "gate"} {
+		set, err := Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		behind := 0
+		for _, d := range set.Documents {
+			text := []rune(d.Text)
+			for _, s := range d.Spans {
+				if s.Type != "person" {
+					continue
+				}
+				name, rest := string(text[s.Start:s.End]), string(text[s.End:])
+				if slices.ContainsFunc(all, func(w string) bool { return strings.HasSuffix(name, w) }) {
+					t.Errorf("%s: the title is inside of the name %q", d.ID, name)
+				}
+				if s.End-s.Start == 1 && slices.ContainsFunc(titles, func(w string) bool { return strings.HasPrefix(rest, w) }) {
+					behind++
+				}
+			}
+		}
+		if behind < 200 {
+			t.Errorf("%s: only %d surnames with a title behind them", name, behind)
 		}
 	}
 }

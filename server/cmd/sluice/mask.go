@@ -42,12 +42,12 @@ func (a *app) maskScan() *cobra.Command {
 		Long: `Looks for sensitive values without a server and without a key, to learn what is in one's data before choosing a policy. Reads the files,
 or standard input: JSON Lines {"id", "text"} where the name ends in .jsonl or .ndjson, else plain text, whose name becomes its id. Writes one JSON
 line for each text: {"id", "findings": [{"start", "end", "type", "score"}], "masked"}. Offsets count characters (Unicode code points), not bytes.
-In "masked", numbers keep a few characters and everything else becomes a label; nothing can be restored from it. A text may have 64 MiB; longer
+In "masked", what people know by its ends keeps them (138****8000, 张**) and all else becomes a label; nothing can be restored from it. A text may have 64 MiB; longer
 text files are cut at line ends. Lines that cannot be read are left out, counted and named by number, and the exit code is then 1.
 
 无需服务器与密钥，在自有数据中查找敏感信息，便于在选定策略前了解数据。读取文件或标准输入：文件名以 .jsonl 或 .ndjson 结尾的按
 JSON Lines {"id", "text"} 读取，其余按纯文本读取，以文件名为 id。每段文本输出一行 JSON：{"id", "findings": [{"start", "end", "type", "score"}],
-"masked"}，偏移按字符（Unicode 码位）计。"masked" 中号码只保留少数字符，其余替换为标签，且不可还原。单段文本不超过 64 MiB，更长的
+"masked"}，偏移按字符（Unicode 码位）计。"masked" 中常用号码与姓名只保留首尾（138****8000、张**），其余替换为标签，且不可还原。单段文本不超过 64 MiB，更长的
 文本文件按行切分。无法读取的行会被略过、计数并列出行号，此时退出码为 1。`,
 		Example: `  sluice mask scan calls.jsonl > found.jsonl
   sluice mask scan --only-counts *.txt

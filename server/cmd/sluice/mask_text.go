@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/mask"
 )
 
 // scannedText is what is printed for a text.
@@ -107,7 +107,7 @@ func (w waiting) line(found []classify.Finding) ([]byte, error) {
 		start := runes + utf8.RuneCountInString(between)
 		runes, last = start+utf8.RuneCountInString(value), f.End
 		out.Findings = append(out.Findings, scannedFinding{Start: start, End: runes, Type: f.Class, Score: f.Score})
-		masked.WriteString(hidden(f.Class, value))
+		masked.WriteString(mask.Partial(f.Class, tag(f.Class), value))
 	}
 	masked.WriteString(w.text[last:])
 	out.Masked = masked.String()
@@ -118,56 +118,11 @@ func (w waiting) line(found []classify.Finding) ([]byte, error) {
 	return line.Bytes(), err
 }
 
-// hidden returns what stands for a value: of numbers that people know by their ends a part, of all else a label.
-func hidden(c classify.Class, value string) string {
-	var head, tail int
-	switch c {
-	case classify.Mobile:
-		head, tail = 3, 4
-	case classify.BankCard, classify.BankAccount:
-		head, tail = 4, 4
-	case classify.ResidentID, classify.USCC:
-		head, tail = 6, 2
-	case classify.VIN, classify.Landline:
-		head, tail = 2, 2
-	case classify.Plate:
-		head, tail = 2, 1
-	default:
-		return label(c)
-	}
-	signs := 0 // marks and blanks between them are no part of the number
-	for _, r := range value {
-		if sign(r) {
-			signs++
-		}
-	}
-	if signs < head+tail+4 { // too much of it would show
-		return label(c)
-	}
-	out, n := strings.Builder{}, 0
-	for _, r := range value {
-		if !sign(r) {
-			out.WriteRune(r)
-			continue
-		}
-		if n++; n > head && n <= signs-tail {
-			r = '*'
-		}
-		out.WriteRune(r)
-	}
-	return out.String()
+// tag is what a label calls a class.
+func tag(c classify.Class) string {
+	t, _ := classify.TypeOf(c)
+	return t.Tag
 }
-
-// label is what the gateway writes for a value that must not be shown.
-func label(c classify.Class) string {
-	tag := string(c)
-	if t, ok := classify.TypeOf(c); ok {
-		tag = t.Tag
-	}
-	return "〔已屏蔽:" + tag + "〕"
-}
-
-func sign(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
 // printCounts prints how much was found of each type.
 func (s *scan) printCounts() {

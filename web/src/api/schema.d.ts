@@ -1168,9 +1168,26 @@ export interface components {
         MaskingRequest: {
             tenant?: string;
             text: string;
+            /**
+             * @description Where the text comes from; request if absent
+             * @enum {string}
+             */
+            direction?: "request" | "passage" | "answer";
+            /**
+             * @description The kind of call; without one there are no exceptions
+             * @enum {string}
+             */
+            channel?: "chat" | "completions" | "embeddings" | "rerank" | "score" | "search";
+            /** @description A policy to try in place of the one in force */
+            yaml?: string;
         };
         MaskingPreview: {
+            /** @description As the model sees it; of an answer, as the caller does. A value to be blocked has a token here */
             masked: string;
+            /** @description What the caller gets if the model answers with the masked text */
+            restored: string;
+            /** @description Whether such a text is refused */
+            blocked: boolean;
             spans: components["schemas"]["MaskingSpan"][];
         };
         MaskingSpan: {
@@ -1178,9 +1195,15 @@ export interface components {
             start: number;
             end: number;
             class: string;
-            /** @description masked, blocked or passed */
-            action: string;
-            replacement?: string;
+            /** @enum {string} */
+            action: "masked" | "partial" | "redacted" | "hashed" | "blocked" | "passed";
+            /**
+             * Format: double
+             * @description How sure the finding is, above 0 and up to 1
+             */
+            score: number;
+            /** @description How sensitive the policy calls the class */
+            grade: number;
         };
         NewPriceBook: {
             yaml: string;

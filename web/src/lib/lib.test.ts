@@ -51,7 +51,7 @@ describe('csvLine', () => {
 });
 
 describe('cutAtSpans', () => {
-  const span = (start: number, end: number) => ({ start, end, class: 'c', action: 'masked' });
+  const span = (start: number, end: number) => ({ start, end, class: 'c', action: 'masked' as const, score: 1, grade: 3 });
 
   it('counts bytes, not characters', () => {
     const text = '电话13800138000🙂完';

@@ -1,0 +1,186 @@
+package governance
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const (
+	// classDefault stands for all classes that are not named.
+	classDefault = "default"
+	anyClass     = "*"
+
+	highestGrade = 5
+
+	minKeep, maxKeep, defaultKeep = time.Minute, 30 * 24 * time.Hour, 24 * time.Hour
+	defaultSecond, maxSecond      = 20, 1000
+)
+
+// Show is how much of a value somebody gets to see.
+type Show string
+
+// What is shown, the least first.
+const (
+	ShowToken   Show = "token"   // its pseudonym
+	ShowPartial Show = "partial" // its ends
+	ShowClear   Show = "clear"   // the value
+)
+
+// revealing says who may see values again.
+type revealing struct {
+	KeepSeconds int64        `json:"keep_seconds"` // how long values stay after their last use
+	Second      int          `json:"second"`       // so many values in clear need a second person
+	Rules       []revealRule `json:"rules"`
+}
+
+type revealRule struct {
+	Roles    []string `json:"roles"`
+	Purposes []string `json:"purposes"` // empty: any that is stated
+	Classes  []string `json:"classes"`  // or "*"
+	Grade    int      `json:"grade"`    // the highest
+	Show     Show     `json:"show"`
+}
+
+// grade returns how sensitive a class is, from 1 to 5. What the policy does not grade is the most sensitive.
+func (p *policy) grade(c classify.Class) int {
+	for _, name := range []string{string(c), classDefault} {
+		if g, ok := p.Grades[name]; ok {
+			return g
+		}
+	}
+	return highestGrade
+}
+
+// shows returns the most that any rule lets somebody with these roles see of a value, for a purpose. Without a purpose it is nothing.
+func (p *policy) shows(roles []string, purpose string, c classify.Class) Show {
+	if p.Reveal == nil || purpose == "" {
+		return ShowToken
+	}
+	out := ShowToken
+	for _, r := range p.Reveal.Rules {
+		fits := slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(r.Roles, role) }) &&
+			(len(r.Purposes) == 0 || slices.Contains(r.Purposes, purpose)) &&
+			(slices.Contains(r.Classes, anyClass) || slices.Contains(r.Classes, string(c))) && p.grade(c) <= r.Grade
+		if fits && r.Show == ShowClear {
+			return ShowClear
+		}
+		if fits {
+			out = r.Show
+		}
+	}
+	return out
+}
+
+// keep returns how long values stay after their last use; 0: they are not stored, since nobody may see them.
+func (p *policy) keep() time.Duration {
+	if p.Reveal == nil {
+		return 0
+	}
+	return time.Duration(p.Reveal.KeepSeconds) * time.Second
+}
+
+// channels are the kinds of calls for which a policy may make exceptions, with the actions of calls that are of that kind.
+func channels() map[string]string {
+	return map[string]string{
+		"chat.completions": "chat", "completions": "completions", "embeddings": "embeddings", "rerank": "rerank", "score": "score", "rag.search": "search",
+	}
+}
+
+// classNames returns the names of all classes of the policy, its own too.
+func (p *policy) classNames() []string {
+	var out []string
+	for _, c := range classify.Classes() {
+		out = append(out, string(c))
+	}
+	for _, c := range p.Custom {
+		out = append(out, c.Class)
+	}
+	return out
+}
+
+func (p *policy) readChannels(n *yaml.Node, path string) error {
+	p.Channels = map[string]map[string]override{}
+	var fields []field
+	for _, channel := range channels() {
+		fields = append(fields, field{channel, false, func(n *yaml.Node, path string) error {
+			p.Channels[channel] = map[string]override{}
+			return p.readExceptions(n, path, p.Channels[channel])
+		}})
+	}
+	return object(n, path, fields)
+}
+
+func (p *policy) readExceptions(n *yaml.Node, path string, to map[string]override) error {
+	var fields []field
+	for _, class := range p.classNames() {
+		fields = append(fields, field{class, false, func(n *yaml.Node, path string) error {
+			var a actions
+			err := a.read(n, path, false)
+			to[class] = override(a)
+			return err
+		}})
+	}
+	return object(n, path, fields)
+}
+
+func (p *policy) readGrades(n *yaml.Node, path string) error {
+	p.Grades = map[string]int{}
+	var fields []field
+	for _, class := range append(p.classNames(), classDefault) {
+		fields = append(fields, field{class, false, func(n *yaml.Node, path string) error {
+			var g int
+			err := number(&g, 1, highestGrade)(n, path)
+			p.Grades[class] = g
+			return err
+		}})
+	}
+	return object(n, path, fields)
+}
+
+func (p *policy) readReveal(n *yaml.Node, path string) error {
+	keep := defaultKeep
+	r := &revealing{Second: defaultSecond, Rules: []revealRule{}}
+	err := object(n, path, []field{
+		{"keep", false, span(&keep, minKeep, maxKeep)},
+		{"second", false, number(&r.Second, 1, maxSecond)},
+		{"rules", true, func(n *yaml.Node, path string) error { return p.readRevealRules(n, path, &r.Rules) }},
+	})
+	r.KeepSeconds = int64(keep / time.Second)
+	p.Reveal = r
+	return err
+}
+
+func (p *policy) readRevealRules(n *yaml.Node, path string, to *[]revealRule) error {
+	if err := simple(n, path); err != nil {
+		return err
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > 100 {
+		return at(n, path, fault.Say("must be a list of 1 to 100 rules", "须为 1 至 100 条规则的列表"))
+	}
+	var roles []string
+	for _, r := range access.Roles() {
+		roles = append(roles, r.ID)
+	}
+	for i, item := range n.Content {
+		r := revealRule{Purposes: []string{}, Grade: highestGrade}
+		err := object(item, path+"["+strconv.Itoa(i)+"]", []field{
+			{"roles", true, choices(&r.Roles, roles...)},
+			{"purposes", false, list(&r.Purposes)},
+			{"classes", true, choices(&r.Classes, append(p.classNames(), anyClass)...)},
+			{"grade", false, number(&r.Grade, 1, highestGrade)},
+			{"show", true, choice((*string)(&r.Show), string(ShowPartial), string(ShowClear))},
+		})
+		if err != nil {
+			return err
+		}
+		*to = append(*to, r)
+	}
+	return nil
+}
