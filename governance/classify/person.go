@@ -189,8 +189,8 @@ func (n *namer) gather(h *hanRun, most int) {
 	}
 }
 
-// joined reports whether the blanks in the first total characters can be inside one name: no part of it reads as a name or a cue of its own.
-func (n *namer) joined(h *hanRun, size, total int) bool {
+// joined reports whether the blanks in the first total characters can be inside one name: wide ones only between single characters.
+func (n *namer) joined(h *hanRun, total int) bool {
 	parts, wide := 1, false
 	for k := 1; k < total; k++ {
 		if h.blanks[k] {
@@ -198,31 +198,5 @@ func (n *namer) joined(h *hanRun, size, total int) bool {
 			wide = wide || h.at[k]-h.at[k-1] > 2
 		}
 	}
-	if parts == 1 {
-		return true
-	}
-	next := n.cell(h.at[total-1] + 1)
-	single := parts == total && !isHan(next)
-	left := n.left()
-	if wide && !single {
-		return false
-	}
-	for k := 1; k < total; k++ {
-		if !h.blanks[k] {
-			continue
-		}
-		if n.t.given(h.r[k]) == 0 && !single {
-			return false
-		}
-		if _, c := n.t.behind(n, h.at[k]); c != 0 && !single || n.open {
-			return false
-		}
-		if k == total-1 && !single && (n.nameAt(h.at[k]) || isHan(next) && n.wordAt(h.at[k]) >= 2) {
-			return false
-		}
-		if k < total-1 && n.wordAt(h.at[k]) >= 2 && !n.t.isGiven(h, size, total) && !n.typicalPair(h, size) {
-			return false
-		}
-	}
-	return single || left.bounded || left.why.any(labelBefore|titled|cueBefore)
+	return !wide || parts == total && !isHan(n.cell(h.at[total-1]+1))
 }

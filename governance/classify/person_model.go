@@ -88,23 +88,23 @@ const (
 	fBoth                   // both, roughly
 	fCueLeft
 	fCueRight
-	fNear  // numbers, sex and the like behind
-	fTier  // the rarest character of the given name
-	fSizes // lengths of the words on either side
-	fCross // a word crosses the left, the right end
-	fPrev  // the character before
-	fNext  // the character behind
-	fHead  // the beginning of the name is a word
-	fFirst // the surname
-	fLast  // the last character
-	fWordLeft
-	fWordRight
-	fFixed // a fixed term or a label begins with it
-	fTitle // the title, and what stands behind it
+	fNear   // numbers, sex and the like behind
+	fTier   // the rarest character of the given name
+	fSizes  // lengths of the words on either side
+	fCross  // a word crosses the left, the right end
+	fPrev   // the character before
+	fNext   // the character behind
+	fHead   // the beginning of the name is a word
+	fFirst  // the surname
+	fLast   // the last character
+	fFixed  // a fixed term or a label begins with it
+	fTitle  // the title, and what stands behind it
+	fSpaced // blanks in the name: where, what words its parts are and whether one goes on behind it
+	fPart   // what part of speech the name is as a word, and whether people are known to be called so
 	features
 )
 
-var widths = [features]int{24 * 4 * 4, 16 * 5, 32, 8, 8, 64, 64, 196, 24, 16, 4, 32, 16, 4, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 4096, 4096, 8, 64} //nolint:gochecknoglobals // a constant table
+var widths = [features]int{24 * 4 * 4, 16 * 5, 32, 8, 8, 64, 64, 196, 24, 16, 16, 32, 16, 16, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, 64, 256, 96} //nolint:gochecknoglobals // a constant table
 
 // observed is what was seen of one candidate.
 type observed struct {
@@ -198,7 +198,7 @@ func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
 	if c.form <= twoGiven && h.r[c.size] == '某' {
 		return out
 	}
-	if c.cost(h) <= costliest && (!c.spaced(h) || n.joined(h, c.size, c.total)) {
+	if c.cost(h) <= costliest && (!c.spaced(h) || n.joined(h, c.total)) {
 		out = append(out, c)
 	}
 	return out
@@ -269,7 +269,7 @@ func roughPart(p uint8) int {
 		return 10
 	case 'p', 'c', 'd', 'u':
 		return 11
-	case 'n', 'z', 's':
+	case 'n', 'z', 's', 'N':
 		return 12
 	case 'm', 'q', 't', 'r', 'f':
 		return 13
@@ -277,7 +277,7 @@ func roughPart(p uint8) int {
 	return 9
 }
 
-const partLetters = "abcdfimnpqrstuvwxyz"
+const partLetters = "abcdfimnpqrstuvwxyzN"
 
 func partIndex(p uint8) int {
 	for i := range len(partLetters) {
@@ -306,12 +306,7 @@ func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
 	case !spaced:
 		ratio = l.to[l.n] - l.to[l.origin] - l.from[e] - name
 	default:
-		var w [4]lexicon.WordCost
-		ratio = -name
-		for k := range total {
-			lexicon.WordCosts(h.r[k:k+1], &w)
-			ratio += int(w[0].Cost)
-		}
+		ratio = h.against(total) - name
 	}
 	bound := 0
 	if !isHan(lr) {
@@ -340,31 +335,42 @@ func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
 		v += 12
 	}
 	set(fSurname, v)
+	exact := h.word(0, total)
+	set(fExact, exact)
+	if exact > 0 && total > 1 {
+		v := 1 + partIndex(h.part(total))
+		if lexicon.FullNameWord(h.r[:total]) == total {
+			v += 24
+		}
+		if left.why.any(labelBefore | titled) {
+			v += 48
+		}
+		set(fPart, v)
+	}
+	if c.form == twoGiven {
+		set(fGiven, h.word(size, 2))
+		set(fHead, h.word(0, 2))
+	}
+	cross := 0
+	if lr == ' ' || lr == '\n' {
+		if n.pair(n.w.at(n.start-2), h.r[0]) {
+			cross |= 4
+		}
+	}
+	if rr == ' ' || rr == '\n' {
+		if n.pair(h.r[total-1], n.cell(end+1)) {
+			cross |= 8
+		}
+	}
 	if !spaced {
-		word := func(at, length int) int {
-			w := lexicon.WordCost{}
-			if at+length <= l.n {
-				w = l.words[at][length-1]
-			}
-			if w.Part == 0 {
-				return 0
-			}
-			return 1 + clamp((int(w.Cost)-14)/3, 0, 6)
-		}
-		set(fExact, word(l.origin, total))
-		if c.form == twoGiven {
-			set(fGiven, word(l.origin+size, 2))
-			set(fHead, word(l.origin, 2))
-		}
-		cross := 0
 		if l.origin > 0 && !held && l.words[l.origin-1][1].Part != 0 {
 			cross |= 1
 		}
 		if e < l.n && !right.strong && l.words[e-1][1].Part != 0 {
 			cross |= 2
 		}
-		set(fCross, cross)
 	}
+	set(fCross, cross)
 	var a, b, ra, rb int
 	switch {
 	case n.w.named.end == n.start && n.w.named.end > n.w.named.start:
@@ -444,22 +450,21 @@ func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
 	if spaced {
 		near += 2
 	}
+	switch rr {
+	case '、', ',', '/', ' ', '\n', '和', '与', '|', ';':
+		if isHan(n.cell(end+1)) && n.nameAt(end+1) {
+			near += 4
+		}
+	}
+	if n.w.met(h.r[:total]) {
+		near += 8
+	}
 	set(fNear, near)
+	if spaced {
+		set(fSpaced, n.gaps(h, c, rr))
+	}
 	set(fFirst, int(h.r[0])-hanFirst+1)
 	set(fLast, int(h.r[total-1])-hanFirst+1)
-	wordHash := func(at, size int) int {
-		x := uint64(0)
-		for _, r := range l.r[at : at+size] {
-			x = hash(x, r)
-		}
-		return int(x >> 52)
-	}
-	if isHan(lr) && l.origin > 0 && l.last[l.origin] >= 2 {
-		set(fWordLeft, wordHash(l.origin-int(l.last[l.origin]), int(l.last[l.origin])))
-	}
-	if !spaced && e < l.n && l.next[e] >= 2 {
-		set(fWordRight, wordHash(e, int(l.next[e])))
-	}
 	n.words()
 	switch {
 	case n.fixed >= total && n.label:
@@ -506,6 +511,83 @@ func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
 		}
 		set(fSizes, sizes)
 	}
+}
+
+// pair reports whether two characters are a word.
+func (n *namer) pair(a, b rune) bool {
+	if !isHan(a) || !isHan(b) {
+		return false
+	}
+	var w [4]lexicon.WordCost
+	r := [2]rune{a, b}
+	lexicon.WordCosts(r[:], &w)
+	return w[1].Part != 0
+}
+
+// word tells how usual a word of so many characters of the run is, 0 if it is none.
+func (h *hanRun) word(at, length int) int {
+	if at+length > h.n {
+		return 0
+	}
+	var w [4]lexicon.WordCost
+	lexicon.WordCosts(h.r[at:at+length], &w)
+	if w[length-1].Part == 0 {
+		return 0
+	}
+	return 1 + clamp((int(w[length-1].Cost)-14)/3, 0, 6)
+}
+
+// gaps tells how the blanks in a name lie.
+func (n *namer) gaps(h *hanRun, c *shape, behind rune) int {
+	v, parts := 0, 1
+	for k := 1; k < c.total; k++ {
+		if h.blanks[k] {
+			parts++
+			v = min(k, 3)
+			if size := n.wordAt(h.at[k]); size >= 2 {
+				v |= 8
+				if size > c.total-k {
+					v |= 16
+				}
+			}
+			if _, cue := n.t.behind(n, h.at[k]); cue != 0 {
+				v |= 32
+			}
+			if n.nameAt(h.at[k]) {
+				v |= 64
+			}
+		}
+	}
+	if parts == c.total {
+		v |= 4
+	}
+	if isHan(behind) {
+		v |= 128
+	}
+	return v
+}
+
+// part returns the part of speech of the word of the first characters.
+func (h *hanRun) part(length int) uint8 {
+	var w [4]lexicon.WordCost
+	lexicon.WordCosts(h.r[:length], &w)
+	return w[length-1].Part
+}
+
+// against is what the best words cost that cover the run, less what those behind its first total characters cost: blanks do not count.
+func (h *hanRun) against(total int) int {
+	var words [6][4]lexicon.WordCost
+	var from [7]int
+	for i := h.n - 1; i >= 0; i-- {
+		lexicon.WordCosts(h.r[i:h.n], &words[i])
+		from[i] = 1 << 20
+		for size := 1; size <= min(4, h.n-i); size++ {
+			if w := words[i][size-1]; w.Part != 0 {
+				from[i] = min(from[i], int(w.Cost)+from[i+size])
+			}
+		}
+	}
+	return from[0] - from[total]
 }
 
 // behindTitle tells roughly what stands behind a title.
