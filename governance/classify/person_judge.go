@@ -1,21 +1,19 @@
 package classify
 
-// judge asks the model about the name of total characters at the start whose first size are the surname.
-func (n *namer) judge(l *lattice, h *hanRun, size, total int) (candidate, bool) {
-	if nameCost(h, size, total) > costliest {
-		return candidate{}, false
-	}
-	if h.at[total-1]-h.at[0] != total-1 && !n.joined(h, size, total) {
-		return candidate{}, false
-	}
+// judge asks the model about a candidate.
+func (n *namer) judge(l *lattice, h *hanRun, c *shape) (candidate, bool) {
 	var o observed
-	n.observe(l, h, size, total, &o)
+	n.observe(l, h, c, &o)
 	if n.open {
 		return candidate{}, false
 	}
-	right := n.right(h.at[total-1] + 1)
-	m := match{kind: kPerson, start: n.start, end: h.at[total-1] + 1, behind: right.title, why: n.left().why | right.why}
+	end := c.end(h)
+	left, right := n.left(), n.right(end)
+	m := match{kind: kPerson, start: n.start, end: end, behind: max(right.title, c.title), why: left.why | right.why}
 	odds := nameWeights().odds(&o) - enough
+	if left.strong && left.delimited && right.bounded && c.form <= twoGiven && !n.label && n.tierOf(h, c.size) >= tierRare {
+		odds = max(odds, 0) + 300 // 姓名：关东, all of it
+	}
 	m.form = sure(odds) - score(0, m.why)
 	return candidate{m: m, odds: odds}, true
 }

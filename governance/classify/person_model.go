@@ -88,22 +88,23 @@ const (
 	fBoth                   // both, roughly
 	fCueLeft
 	fCueRight
-	fNear  // numbers, sex and the like behind
-	fTier  // the rarest character of the given name
-	fSizes // lengths of the words on either side
-	fCross // a word crosses the left, the right end
-	fPrev  // the character before
-	fNext  // the character behind
-	fHead  // the beginning of the name is a word
-	fFirst // the surname
-	fLast  // the last character
-	fWordLeft
-	fWordRight
-	fFixed // a fixed term or a label begins with it
+	fNear   // numbers, sex and the like behind
+	fTier   // the rarest character of the given name
+	fSizes  // lengths of the words on either side
+	fCross  // a word crosses the left, the right end
+	fPrev   // the character before
+	fNext   // the character behind
+	fHead   // the beginning of the name is a word
+	fFirst  // the surname
+	fLast   // the last character
+	fFixed  // a fixed term or a label begins with it
+	fTitle  // the title, and what stands behind it
+	fSpaced // blanks in the name: where, what words its parts are and whether one goes on behind it
+	fPart   // what part of speech the name is as a word, and whether people are known to be called so
 	features
 )
 
-var widths = [features]int{24 * 2 * 4, 16 * 3, 32, 8, 8, 64, 64, 196, 24, 16, 4, 16, 16, 4, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 4096, 4096, 8} //nolint:gochecknoglobals // a constant table
+var widths = [features]int{24 * 4 * 4, 16 * 5, 32, 8, 8, 64, 64, 196, 24, 16, 16, 32, 16, 16, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, 64, 256, 96} //nolint:gochecknoglobals // a constant table
 
 // observed is what was seen of one candidate.
 type observed struct {
@@ -112,20 +113,111 @@ type observed struct {
 
 func clamp(v, low, high int) int { return min(max(v, low), high) }
 
-// nameCost is what a name costs as a name.
-func nameCost(h *hanRun, size, total int) int {
-	c := 26 // a compound surname
-	if size == 1 {
-		c = lexicon.NameCost(h.r[0], lexicon.AsSurname)
+// form is what a candidate consists of.
+type form uint8
+
+const (
+	oneGiven  form = iota // a surname and one character
+	twoGiven              // a surname and two
+	nickname              // 小, 老 or 阿 and a surname
+	addressed             // a surname, behind which a title stands
+	forms
+)
+
+// shape is a candidate.
+type shape struct {
+	size, total int // characters of the surname, of all
+	form        form
+	title       int // cells behind it that a title takes up, with a blank before it
+	kind        rank
+}
+
+func (c *shape) end(h *hanRun) int { return h.at[c.total-1] + 1 }
+
+func (c *shape) spaced(h *hanRun) bool { return h.at[c.total-1]-h.at[0] != c.total-1 }
+
+// cost is what the name costs as a name.
+func (c *shape) cost(h *hanRun) int {
+	sum := 0
+	switch {
+	case c.form == nickname:
+		sum = 10
+		if h.r[0] == '阿' {
+			return sum + 4 + min(lexicon.NameCost(h.r[1], lexicon.AsSurname), lexicon.NameCost(h.r[1], lexicon.AsSingle))
+		}
+		return sum + lexicon.NameCost(h.r[1], lexicon.AsSurname)
+	case c.size == 2:
+		sum = 26
+	default:
+		sum = lexicon.NameCost(h.r[0], lexicon.AsSurname)
 	}
-	if total-size == 1 {
-		return c + lexicon.NameCost(h.r[size], lexicon.AsSingle)
+	switch c.form {
+	case addressed:
+		return sum + 6
+	case oneGiven:
+		return sum + lexicon.NameCost(h.r[c.size], lexicon.AsSingle)
 	}
-	a, b := lexicon.NameCost(h.r[size], lexicon.AsFirst), lexicon.NameCost(h.r[size+1], lexicon.AsSecond)
-	if h.r[size] == h.r[size+1] {
+	a, b := lexicon.NameCost(h.r[c.size], lexicon.AsFirst), lexicon.NameCost(h.r[c.size+1], lexicon.AsSecond)
+	if h.r[c.size] == h.r[c.size+1] {
 		b = min(b, 8)
 	}
-	return c + a + b
+	return sum + a + b
+}
+
+// shapes lists the candidates at the start.
+func (n *namer) shapes(h *hanRun, out []shape) []shape {
+	n.gather(h, 6)
+	if n.open {
+		return nil
+	}
+	first := n.t.first(h.r[0])
+	long := first&mayCompound != 0 && h.n >= 2 && n.t.compound(h.r[0], h.r[1]) != 0
+	if first&mayNick != 0 && h.n >= 2 && n.t.compound(h.r[1], n.cell(h.at[1]+1)) == 0 {
+		out = n.fitting(h, out, shape{size: 1, total: 2, form: nickname})
+	}
+	for size := 1; size <= 2; size++ {
+		if size == 1 && first&isSurname == 0 || size == 2 && !long {
+			continue
+		}
+		if length, kind := n.titleAt(h.at[size-1] + 1); length > 0 {
+			out = n.fitting(h, out, shape{size: size, total: size, form: addressed, title: length, kind: kind})
+		}
+		for total := size + 1; total <= min(size+2, h.n); total++ {
+			out = n.fitting(h, out, shape{size: size, total: total, form: form(total - size - 1)})
+		}
+	}
+	return out
+}
+
+// fitting adds a candidate unless it is out of the question.
+func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
+	n.words()
+	if n.fixed >= c.total+c.title && (n.label || !n.left().why.any(labelBefore|titled)) {
+		return out
+	}
+	if c.form <= twoGiven && h.r[c.size] == '某' {
+		return out
+	}
+	if c.cost(h) <= costliest && (!c.spaced(h) || n.joined(h, c.total)) {
+		out = append(out, c)
+	}
+	return out
+}
+
+// titleAt returns how many cells a title at k takes up, a blank before it among them.
+func (n *namer) titleAt(k int) (length int, kind rank) {
+	blank := 0
+	if r := n.cell(k); r == ' ' || r == '\n' {
+		blank = 1
+	}
+	if r := n.cell(k + blank); !isHan(r) || r == '某' {
+		return 0, 0
+	}
+	length, kind = n.t.behind(n, k+blank)
+	if kind&isAlone == 0 {
+		return 0, 0
+	}
+	return length + blank, kind
 }
 
 // markOf tells what stands at a cell as a mark: 0 for none, the edge of the text first.
@@ -177,7 +269,7 @@ func roughPart(p uint8) int {
 		return 10
 	case 'p', 'c', 'd', 'u':
 		return 11
-	case 'n', 'z', 's':
+	case 'n', 'z', 's', 'N':
 		return 12
 	case 'm', 'q', 't', 'r', 'f':
 		return 13
@@ -185,7 +277,7 @@ func roughPart(p uint8) int {
 	return 9
 }
 
-const partLetters = "abcdfimnpqrstuvwxyz"
+const partLetters = "abcdfimnpqrstuvwxyzN"
 
 func partIndex(p uint8) int {
 	for i := range len(partLetters) {
@@ -196,14 +288,15 @@ func partIndex(p uint8) int {
 	return len(partLetters)
 }
 
-// observe looks at the candidate of total characters whose first size are the surname.
-func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
-	end := h.at[total-1] + 1
+// observe looks at a candidate.
+func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
+	size, total := c.size, c.total
+	end := c.end(h)
 	set := func(f feature, v int) { o.ids[f] = observation(clamp(v, 0, widths[f]-1)) }
 	left, right := n.left(), n.right(end)
 	lr, rr := n.w.at(n.start-1), n.cell(end)
-	name := nameCost(h, size, total)
-	spaced := h.at[total-1]-h.at[0] != total-1
+	name := c.cost(h)
+	spaced := c.spaced(h)
 	ratio := 0
 	e := l.origin + total
 	held := left.size >= 2 && left.why.any(labelBefore|titled|cueBefore) // a cue ends before: no word goes on into the name
@@ -213,14 +306,8 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 	case !spaced:
 		ratio = l.to[l.n] - l.to[l.origin] - l.from[e] - name
 	default:
-		var w [4]lexicon.WordCost
-		ratio = -name
-		for k := range total {
-			lexicon.WordCosts(h.r[k:k+1], &w)
-			ratio += int(w[0].Cost)
-		}
+		ratio = h.against(total) - name
 	}
-	given := total - size - 1
 	bound := 0
 	if !isHan(lr) {
 		bound |= 1
@@ -228,13 +315,16 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 	if !isHan(rr) {
 		bound |= 2
 	}
-	set(fRatio, (clamp(ratio/4+14, 0, 23)*2+given)*4+bound)
-	kind := given
-	if size == 2 {
-		kind = 2
+	set(fRatio, (clamp(ratio/4+14, 0, 23)*4+int(c.form))*4+bound)
+	kind := int(c.form)
+	if size == 2 && c.form <= twoGiven {
+		kind = 4
 	}
-	set(fName, clamp((name-14)/3, 0, 15)*3+kind)
+	set(fName, clamp((name-14)/3, 0, 15)*5+kind)
 	tier := n.tierOf(h, size)
+	if c.form == nickname {
+		tier = n.t.surname(h.r[1])
+	}
 	v := tier
 	switch {
 	case size == 2:
@@ -245,31 +335,42 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 		v += 12
 	}
 	set(fSurname, v)
+	exact := h.word(0, total)
+	set(fExact, exact)
+	if exact > 0 && total > 1 {
+		v := 1 + partIndex(h.part(total))
+		if lexicon.FullNameWord(h.r[:total]) == total {
+			v += 24
+		}
+		if left.why.any(labelBefore | titled) {
+			v += 48
+		}
+		set(fPart, v)
+	}
+	if c.form == twoGiven {
+		set(fGiven, h.word(size, 2))
+		set(fHead, h.word(0, 2))
+	}
+	cross := 0
+	if lr == ' ' || lr == '\n' {
+		if n.pair(n.w.at(n.start-2), h.r[0]) {
+			cross |= 4
+		}
+	}
+	if rr == ' ' || rr == '\n' {
+		if n.pair(h.r[total-1], n.cell(end+1)) {
+			cross |= 8
+		}
+	}
 	if !spaced {
-		word := func(at, length int) int {
-			w := lexicon.WordCost{}
-			if at+length <= l.n {
-				w = l.words[at][length-1]
-			}
-			if w.Part == 0 {
-				return 0
-			}
-			return 1 + clamp((int(w.Cost)-14)/3, 0, 6)
-		}
-		set(fExact, word(l.origin, total))
-		if given == 1 {
-			set(fGiven, word(l.origin+size, 2))
-			set(fHead, word(l.origin, 2))
-		}
-		cross := 0
 		if l.origin > 0 && !held && l.words[l.origin-1][1].Part != 0 {
 			cross |= 1
 		}
 		if e < l.n && !right.strong && l.words[e-1][1].Part != 0 {
 			cross |= 2
 		}
-		set(fCross, cross)
 	}
+	set(fCross, cross)
 	var a, b, ra, rb int
 	switch {
 	case n.w.named.end == n.start && n.w.named.end > n.w.named.start:
@@ -349,22 +450,21 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 	if spaced {
 		near += 2
 	}
+	switch rr {
+	case '、', ',', '/', ' ', '\n', '和', '与', '|', ';':
+		if isHan(n.cell(end+1)) && n.nameAt(end+1) {
+			near += 4
+		}
+	}
+	if n.w.met(h.r[:total]) {
+		near += 8
+	}
 	set(fNear, near)
+	if spaced {
+		set(fSpaced, n.gaps(h, c, rr))
+	}
 	set(fFirst, int(h.r[0])-hanFirst+1)
 	set(fLast, int(h.r[total-1])-hanFirst+1)
-	wordHash := func(at, size int) int {
-		x := uint64(0)
-		for _, r := range l.r[at : at+size] {
-			x = hash(x, r)
-		}
-		return int(x >> 52)
-	}
-	if isHan(lr) && l.origin > 0 && l.last[l.origin] >= 2 {
-		set(fWordLeft, wordHash(l.origin-int(l.last[l.origin]), int(l.last[l.origin])))
-	}
-	if !spaced && e < l.n && l.next[e] >= 2 {
-		set(fWordRight, wordHash(e, int(l.next[e])))
-	}
 	n.words()
 	switch {
 	case n.fixed >= total && n.label:
@@ -382,11 +482,25 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 	case n.word >= 2:
 		set(fFixed, 7)
 	}
-	low, double := n.givenTier(h, size, total)
-	if double {
-		low = 4
+	if c.form <= twoGiven {
+		low, double := n.givenTier(h, size, total)
+		if double {
+			low = 4
+		}
+		set(fTier, low*2+int(c.form))
+	} else {
+		set(fTier, 12+int(c.form))
 	}
-	set(fTier, low*2+given)
+	if c.form == addressed {
+		v := 1 + n.behindTitle(end+c.title)
+		if c.kind&isPolite != 0 {
+			v += 16
+		}
+		if c.title > 1 {
+			v += 32
+		}
+		set(fTitle, v)
+	}
 	if !spaced {
 		sizes := 0
 		if isHan(lr) {
@@ -397,6 +511,104 @@ func (n *namer) observe(l *lattice, h *hanRun, size, total int, o *observed) {
 		}
 		set(fSizes, sizes)
 	}
+}
+
+// pair reports whether two characters are a word.
+func (n *namer) pair(a, b rune) bool {
+	if !isHan(a) || !isHan(b) {
+		return false
+	}
+	var w [4]lexicon.WordCost
+	r := [2]rune{a, b}
+	lexicon.WordCosts(r[:], &w)
+	return w[1].Part != 0
+}
+
+// word tells how usual a word of so many characters of the run is, 0 if it is none.
+func (h *hanRun) word(at, length int) int {
+	if at+length > h.n {
+		return 0
+	}
+	var w [4]lexicon.WordCost
+	lexicon.WordCosts(h.r[at:at+length], &w)
+	if w[length-1].Part == 0 {
+		return 0
+	}
+	return 1 + clamp((int(w[length-1].Cost)-14)/3, 0, 6)
+}
+
+// gaps tells how the blanks in a name lie.
+func (n *namer) gaps(h *hanRun, c *shape, behind rune) int {
+	v, parts := 0, 1
+	for k := 1; k < c.total; k++ {
+		if h.blanks[k] {
+			parts++
+			v = min(k, 3)
+			if size := n.wordAt(h.at[k]); size >= 2 {
+				v |= 8
+				if size > c.total-k {
+					v |= 16
+				}
+			}
+			if _, cue := n.t.behind(n, h.at[k]); cue != 0 {
+				v |= 32
+			}
+			if n.nameAt(h.at[k]) {
+				v |= 64
+			}
+		}
+	}
+	if parts == c.total {
+		v |= 4
+	}
+	if isHan(behind) {
+		v |= 128
+	}
+	return v
+}
+
+// part returns the part of speech of the word of the first characters.
+func (h *hanRun) part(length int) uint8 {
+	var w [4]lexicon.WordCost
+	lexicon.WordCosts(h.r[:length], &w)
+	return w[length-1].Part
+}
+
+// against is what the best words cost that cover the run, less what those behind its first total characters cost: blanks do not count.
+func (h *hanRun) against(total int) int {
+	var words [6][4]lexicon.WordCost
+	var from [7]int
+	for i := h.n - 1; i >= 0; i-- {
+		lexicon.WordCosts(h.r[i:h.n], &words[i])
+		from[i] = 1 << 20
+		for size := 1; size <= min(4, h.n-i); size++ {
+			if w := words[i][size-1]; w.Part != 0 {
+				from[i] = min(from[i], int(w.Cost)+from[i+size])
+			}
+		}
+	}
+	return from[0] - from[total]
+}
+
+// behindTitle tells roughly what stands behind a title.
+func (n *namer) behindTitle(k int) int {
+	r := n.cell(k)
+	if !isHan(r) {
+		return rough(markOf(r))
+	}
+	over := n.wordAt(k - 1) // 李经理论
+	if over >= 2 {
+		return 13
+	}
+	if _, c := n.t.behind(n, k); c&isPlace != 0 {
+		return 12
+	} else if c != 0 {
+		return 11
+	}
+	if n.wordAt(k) >= 2 {
+		return 10
+	}
+	return 9
 }
 
 // costliest is what a name may cost at most, in halves of nats.
@@ -418,7 +630,7 @@ func (m *model) odds(o *observed) (sum int) {
 	return sum
 }
 
-//go:embed person_weights.txt
+//go:embed lexicon/data/nameweights.txt
 var weightText string
 
 var nameWeights = sync.OnceValue(func() *model { return newModel(weightText) }) //nolint:gochecknoglobals // a constant table, made when first used
@@ -442,7 +654,7 @@ func newModel(text string) *model {
 			i, err := strconv.Atoi(id)
 			w, err2 := strconv.ParseInt(weight, 10, 16)
 			if err != nil || err2 != nil || f >= len(widths) || i >= widths[f] {
-				panic("classify: person_weights.txt is damaged at " + field) // part of the binary, read by every test
+				panic("classify: nameweights.txt is damaged at " + field) // part of the binary, read by every test
 			}
 			m.weights[m.at[f]+i] = int16(w)
 		}

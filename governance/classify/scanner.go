@@ -148,6 +148,7 @@ func (s *Scanner) scan() {
 			}
 			if m.kind == kPerson {
 				s.w.named = span{m.start, m.end + m.behind}
+				s.w.meet(s.w.cells[m.start:m.end])
 			}
 			if m.block {
 				s.block = m.end

@@ -19,9 +19,10 @@ const (
 
 // window is the text a detector sees.
 type window struct {
-	cells []cell
-	final bool // nothing will follow
-	named span // the last name found
+	cells  []cell
+	final  bool // nothing will follow
+	named  span // the last name found
+	people      // the last names found in full
 
 	digit   [maxDigits]byte // of the number being looked at
 	digitAt [maxDigits]int

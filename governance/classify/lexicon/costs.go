@@ -16,7 +16,7 @@ var nameCostText string
 const rarest = 45
 
 // WordCost says how rare a word is and what part of speech, as a letter: a adjective, c conjunction, d adverb, i idiom, m number, n noun, p
-// preposition, q measure, r pronoun, s place, t time, u particle, v verb, w verb as a noun, y interjection, x unknown and others. Part 0: no word.
+// preposition, q measure, r pronoun, s place, t time, u particle, N the name of a person or what looks like one, v verb, w verb as a noun, y interjection, x unknown and others. Part 0: no word.
 type WordCost struct{ Cost, Part uint8 }
 
 // Place is a place of a character in a name.

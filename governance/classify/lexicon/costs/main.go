@@ -9,6 +9,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,12 +21,18 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/lexicon"
 )
 
-// least is the frequency below which a word is left out, unless it is in words.txt.
-const least = 10
+// A word is left out below a frequency, unless it is in words.txt. Words that begin like a name say more.
+const (
+	least      = 10
+	leastNamed = 3
+)
+
+// longest is how many characters of a word are kept: what begins so is enough.
+const longest = 4
 
 // parts are the letters of the list for the tags of jieba; the longest prefix counts.
 var parts = map[string]byte{ //nolint:gochecknoglobals // a constant table
-	"a": 'a', "ad": 'd', "ag": 'a', "an": 'n', "b": 'b', "c": 'c', "d": 'd', "f": 'f', "i": 'i', "j": 'n', "l": 'i', "m": 'm', "n": 'n', "ns": 's', "nt": 's',
+	"a": 'a', "ad": 'd', "ag": 'a', "an": 'n', "b": 'b', "c": 'c', "d": 'd', "f": 'f', "i": 'i', "j": 'n', "l": 'i', "m": 'm', "n": 'n', "nr": 'N', "ns": 's', "nt": 's',
 	"nz": 'z', "p": 'p', "q": 'q', "r": 'r', "s": 's', "t": 't', "u": 'u', "v": 'v', "vn": 'w', "y": 'y', "z": 'a', "o": 'y', "e": 'y', "k": 'u',
 }
 
@@ -146,19 +153,30 @@ func isName(w []rune) bool {
 
 func words(dict map[string]word, total float64, own map[string]bool) []byte {
 	byFirst := map[rune][]string{}
+	heads := map[string]word{}
+	for w, d := range dict {
+		if rs := []rune(w); len(rs) > longest && len(rs) < 9 {
+			head := string(rs[:longest])
+			if _, ok := dict[head]; !ok {
+				heads[head] = word{heads[head].count + d.count, "i"}
+			}
+		}
+	}
+	maps.Copy(dict, heads)
 	for w, d := range dict {
 		n := utf8.RuneCountInString(w)
-		if !isHan(w) || n > 4 {
+		if !isHan(w) || n > longest {
 			continue
 		}
+		least := least
+		if surname, tier := lexicon.Surname([]rune(w)); surname > 0 && tier >= lexicon.Usual {
+			least = leastNamed
+		}
 		name := strings.HasPrefix(d.tag, "nr")
-		if n > 1 && !own[w] && (d.count < least || name && (n > 3 || isName([]rune(w)) || d.count < 4*least)) {
+		if n > 1 && !own[w] && (d.count < least || name && (n > 3 || isName([]rune(w)) || d.count < 40)) {
 			continue
 		}
 		tag := d.tag
-		if name {
-			tag = "n"
-		}
 		first, size := utf8.DecodeRuneInString(w)
 		byFirst[first] = append(byFirst[first], w[size:]+string([]byte{steps(float64(d.count) / total), part(tag)}))
 	}
