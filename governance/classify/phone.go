@@ -136,7 +136,7 @@ func (n *number) mobileAt(first, from, size int) (m match, ok bool) {
 			return m, false // a decimal number, or an address of the Internet
 		}
 	}
-	if goesOn := n.w.at(m.end) == '-' && isDigit(n.w.at(m.end+1)); goesOn && (from == 1 || len(shape) == 2) { // groups of an identifier
+	if goesOn := n.w.at(m.end) == '-' && isDigit(n.w.at(m.end+1)); goesOn && (from == 1 || len(shape) == 2 && n.w.any(n.at[from], m.end, func(r rune) bool { return r == '-' })) { // groups of an identifier
 		return m, false
 	}
 	if !usualShape(shape) {

@@ -4,7 +4,7 @@ import "strings"
 
 // parcel finds the numbers of parcels that say whose they are.
 func parcel(c *number) (match, verdict) {
-	m := match{kind: kParcel, start: c.at[0], form: 0.5}
+	m := match{kind: kParcel, start: c.at[0], form: 0.7}
 	switch {
 	case c.form("SF9999999999999"), c.form("YT9999999999999"), c.form("JD9999999999999"), c.form("JT9999999999999"):
 		m.end = c.end(15)
@@ -25,7 +25,7 @@ func longParcel(n *number) (match, verdict) {
 	if !n.whole(15) || n.digit[0] != '7' || n.digit[1] != '7' || len(n.shape(0, 15)) > 4 {
 		return match{}, no
 	}
-	return n.w.anchor(match{kind: kParcel, start: n.at[0], end: n.end(15), form: 0.5}, n.h)
+	return n.w.anchor(match{kind: kParcel, start: n.at[0], end: n.end(15), form: 0.7}, n.h)
 }
 
 // ticket finds the numbers that systems for tickets give out: a prefix, most often a day, and a sequence.
@@ -35,7 +35,7 @@ func ticket(c *number) (match, verdict) {
 	if size == 0 || c.lowerCase(size) {
 		return match{}, no
 	}
-	return c.w.anchor(match{kind: kTicket, start: c.at[0], end: c.end(size), form: 0.5}, c.h)
+	return c.w.anchor(match{kind: kTicket, start: c.at[0], end: c.end(size), form: 0.7}, c.h)
 }
 
 // lowerCase reports whether one of the first characters is a small letter.

@@ -68,7 +68,7 @@ func (m match) score() float64 { return score(m.form, m.why) }
 // rank is by what the best of overlapping findings is told, which names their union: a right check digit says more than any label.
 func (m match) rank() float64 {
 	rank := m.score()
-	if m.why&checkRight != 0 {
+	if m.why&checkRight != 0 && rank >= 0.6 {
 		rank += 0.3
 	}
 	return rank

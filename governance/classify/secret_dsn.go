@@ -41,7 +41,7 @@ func dsn(w *window, i int) (match, verdict) {
 			return match{}, open
 		}
 	}
-	if r := w.at(end); r != '@' || end == k || w.placeholder(k, end) {
+	if r := w.at(end); r != '@' || end == k {
 		return match{}, when(r == unknown, open, no)
 	}
 	host, v := w.while(end+1, 64, func(r rune) bool { return isDSNText(r) || r == '@' })
@@ -52,6 +52,9 @@ func dsn(w *window, i int) (match, verdict) {
 		if w.cells[n].r == '@' {
 			end = n
 		}
+	}
+	if w.placeholder(k, end) {
+		return match{}, no
 	}
 	return match{kind: kSecret, start: k, end: end, form: 0.9}, yes
 }
@@ -116,7 +119,7 @@ var logins = []string{"jdbc:oracle:thin:", "sqlplus", "expdp", "impdp", "exp", "
 
 // loginNames are names of users that everybody has.
 var loginNames = []string{ //nolint:gochecknoglobals // a constant table
-	"root", "admin", "administrator", "sa", "postgres", "oracle", "sysadmin", "superuser", "guest", "sys", "system", "dba",
+	"root", "admin", "administrator", "sa", "postgres", "sysadmin", "superuser", "guest", "dba",
 }
 
 // loginPair finds the password of name/password@host behind the commands of a database, and of root/password.

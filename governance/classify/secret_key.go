@@ -188,8 +188,14 @@ func (w *window) placeholder(k, end int) bool {
 	if first == '$' && end-k < 40 || first == '@' && w.at(end-1) == '@' || first == '{' || first == '%' && end-k < 12 || first == '<' {
 		return true
 	}
-	if !w.any(k, end, func(r rune) bool { return r != first }) {
-		return true
+	same := 1
+	for n := k + 1; n < end; n++ {
+		if same++; w.cells[n].r != w.cells[n-1].r || !strings.ContainsRune("xX*.#", w.cells[n].r) {
+			same = 1
+		}
+		if same > 5 {
+			return true
+		}
 	}
 	for _, head := range []string{"your", "xxx", "***", "...", "process.env", "os.environ", "os.getenv", "env.", "config.", "secrets.", "settings.", "vault:", "vault.", "var.", "ref+", "arn:", "self.", "this.",
 		"request.", "example", "placeholder", "changeme_", "replace"} {
@@ -219,7 +225,7 @@ func (w *window) secretValue(k int, quote rune) (end int, more *run, v verdict) 
 			continue
 		}
 		name, _ := w.while(n+1, 24, func(r rune) bool { return isLetter(r) || r == '_' })
-		if name > n+2 && w.at(name) == '=' {
+		if name > n+1 && w.at(name) == '=' {
 			return n, nil, yes
 		}
 	}
