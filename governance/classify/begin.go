@@ -46,7 +46,7 @@ var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals /
 			t.ascii[sort][r] = asciiBegins(r, left)
 		}
 	}
-	names := nameTables()
+	names, towns := nameTables(), places()
 	for r := rune(headFirst); r <= headLast; r++ {
 		place, _ := lexicon.Place(r)
 		if hanHeads[r-headFirst] != 0 {
@@ -54,6 +54,9 @@ var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals /
 		}
 		if names.first(r)&mayBegin != 0 {
 			t.han[place] |= beginName
+		}
+		if f := towns.of(r); f&placeStop == 0 || f&(placeWord|placeExempt) != 0 {
+			t.han[place] |= beginAddress
 		}
 	}
 	for _, r := range credentialHeads {
@@ -123,9 +126,9 @@ func (t *beginTable) of(r, left rune) begins {
 		case !ok:
 			return ^begins(0)
 		case isHan(left):
-			return t.han[place] | beginAddress
+			return t.han[place]
 		}
-		return t.han[place] | beginAddress | beginName
+		return t.han[place] | beginName
 	case caseOpenings.has(r):
 		return beginCodes
 	}
