@@ -96,8 +96,27 @@ func roleOf(r rune) role {
 	if uint32(r) < 0x80 {
 		return roles[r]
 	}
+	if place, ok := lexicon.Place(r); ok {
+		return hanRoles[place]
+	}
 	return findRole(r)
 }
+
+// hanRoles are those of the common Chinese characters.
+var hanRoles = func() *[lexicon.Places]role { //nolint:gochecknoglobals // a constant table
+	t := new([lexicon.Places]role)
+	for _, n := range knownLabels.byEnd.nodes[:knownLabels.byEnd.roots] {
+		if place, ok := lexicon.Place(n.r); ok {
+			t[place] |= mayEndLabel
+		}
+	}
+	for _, r := range connectors.others {
+		if place, ok := lexicon.Place(r); ok {
+			t[place] |= connects
+		}
+	}
+	return t
+}()
 
 func findRole(r rune) (role role) {
 	if knownLabels.byEnd.root(lower(r)) >= 0 {
