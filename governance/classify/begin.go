@@ -59,7 +59,7 @@ var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals /
 			t.han[place] |= beginAddress
 		}
 	}
-	for _, r := range credentialHeads {
+	for _, r := range keywordHeads {
 		place, _ := lexicon.Place(r)
 		t.han[place] |= beginSecret
 	}

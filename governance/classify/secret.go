@@ -144,8 +144,8 @@ var secretWords = []string{ //nolint:gochecknoglobals // a constant table
 	"密码", "口令", "密钥", "令牌", "秘钥", "授权码", "私钥",
 }
 
-// credentialHeads begin the Chinese ones.
-const credentialHeads = "密口令秘授私"
+// keywordHeads begin the Chinese ones.
+const keywordHeads = "密口令秘授私"
 
 // secrets runs the detectors of credentials that may begin at cell i, apart from private keys.
 func (d *decision) secrets(w *window, i int) {
@@ -154,7 +154,7 @@ func (d *decision) secrets(w *window, i int) {
 		return
 	}
 	if r >= 0x80 {
-		if strings.ContainsRune(credentialHeads, r) {
+		if strings.ContainsRune(keywordHeads, r) {
 			d.keywords(w, i, r)
 		}
 		return
