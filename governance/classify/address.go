@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -85,33 +86,38 @@ func (p *route) has(k int, word string) bool {
 
 // wordList is a list of words that are looked for often.
 type wordList struct {
-	words []string
-	first *runeSet // characters that they begin with
-	last  *runeSet // and end with
+	words  []string
+	first  []rune     // characters that they begin with
+	begins [][]string // the words of each
+	last   *runeSet   // characters that they end with
 }
 
 func listOf(words ...string) *wordList {
-	var first, last string
+	list, last := &wordList{words: words}, ""
 	for _, word := range words {
 		r, _ := utf8.DecodeRuneInString(word)
-		first += string(r)
+		at := slices.Index(list.first, r)
+		if at < 0 {
+			at = len(list.first)
+			list.first, list.begins = append(list.first, r), append(list.begins, nil)
+		}
+		list.begins[at] = append(list.begins[at], word)
 		r, _ = utf8.DecodeLastRuneInString(word)
 		last += string(r)
 	}
-	return &wordList{words, runesOf(first), runesOf(last)}
+	list.last = runesOf(last)
+	return list
 }
 
 // any returns the length of the longest of some words, in runes, that stands at place k.
 func (p *route) any(k int, list *wordList) int {
-	r := p.at(k)
-	if !list.first.has(r) {
+	at := slices.Index(list.first, p.at(k))
+	if at < 0 {
 		return 0
 	}
-	var buf [utf8.UTFMax]byte
-	first := buf[:utf8.EncodeRune(buf[:], r)]
 	longest := 0
-	for _, word := range list.words {
-		if len(word) > longest && strings.HasPrefix(word, string(first)) && p.has(k, word) {
+	for _, word := range list.begins[at] {
+		if len(word) > longest && p.has(k, word) {
 			longest = len(word)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
 )
 
 // The words of addresses. What is listed here is grammar, the endings of names and the words around addresses; names are not.
@@ -59,7 +61,7 @@ const placeHots = "座栋幢村屯庄寨查"
 
 // placeTable says what each rune may be, and holds the words by a rune of theirs.
 type placeTable struct {
-	class   [0xa000 - 0x4e00]uint16
+	class   [lexicon.Places]uint16
 	words   byRune[[]rune] // by their first runes
 	exempts byRune[[]rune]
 	marks   byRune[[]rune]
@@ -76,23 +78,23 @@ type addressCue struct {
 var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a constant table, made when first needed
 	t := new(placeTable)
 	for _, r := range placeStops {
-		t.class[r-0x4e00] |= placeStop
+		*t.at(r) |= placeStop
 	}
 	for _, r := range placeTails {
-		t.class[r-0x4e00] |= placeEnd
+		*t.at(r) |= placeEnd
 	}
 	for _, r := range placeHots {
-		t.class[r-0x4e00] |= placeHot
+		*t.at(r) |= placeHot
 	}
 	for r := rune(0x4e00); r < 0xa000; r++ {
 		if isNumeral(r) {
-			t.class[r-0x4e00] |= placeNumeral | placeUnit
+			*t.at(r) |= placeNumeral | placeUnit
 		}
 	}
 	for _, list := range []*wordList{doorUnits, gateUnits, floorUnits} {
 		for _, word := range list.words {
 			if r, _ := utf8.DecodeRuneInString(word); isHan(r) {
-				t.class[r-0x4e00] |= placeUnit
+				*t.at(r) |= placeUnit
 			}
 		}
 	}
@@ -109,7 +111,7 @@ func (t *placeTable) cueWords(why evidence, words []string) {
 		last, _ := utf8.DecodeLastRuneInString(word)
 		t.cues.add(last, addressCue{word, why, why == labelBefore || strings.ContainsAny(word, "住居家户")})
 		if isHan(last) {
-			t.class[last-0x4e00] |= placeCue
+			*t.at(last) |= placeCue
 		}
 	}
 }
@@ -117,16 +119,23 @@ func (t *placeTable) cueWords(why evidence, words []string) {
 func (t *placeTable) list(into *byRune[[]rune], bit uint16, words []string) {
 	for _, word := range words {
 		r := []rune(word)
-		t.class[r[0]-0x4e00] |= bit
+		*t.at(r[0]) |= bit
 		into.add(r[0], r)
 	}
 }
 
 func (t *placeTable) of(r rune) uint16 {
-	if r < 0x4e00 || r >= 0xa000 {
+	place, ok := lexicon.Place(r)
+	if !ok {
 		return 0
 	}
-	return t.class[r-0x4e00]
+	return t.class[place]
+}
+
+// at is the place of a common character in the table.
+func (t *placeTable) at(r rune) *uint16 {
+	place, _ := lexicon.Place(r)
+	return &t.class[place]
 }
 
 // scout looks ahead from cell i for what makes an address: a number, a village, a label. Where there is none before the text breaks off, no
@@ -135,7 +144,8 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 	end := min(len(w.cells), i+maxAddress)
 	for k := i; k < end; k++ {
 		r := w.cells[k].r
-		if r < 0x4e00 || r >= 0xa000 {
+		place, ok := lexicon.Place(r)
+		if !ok {
 			if r == ' ' || r == '\n' {
 				continue
 			}
@@ -146,7 +156,7 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 			w.quiet = span{i, k}
 			return true
 		}
-		flags := t.class[r-0x4e00]
+		flags := t.class[place]
 		if flags&(placeHot|placeNumeral|placeCue) == 0 {
 			continue
 		}

@@ -3,6 +3,8 @@ package classify
 import (
 	"strings"
 	"sync"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
 )
 
 // begins is what may begin at a cell, judged by its rune and the one before: bits of the detectors that have to be asked there. It may say
@@ -31,7 +33,7 @@ var leftSorts = [...]string{"", "0123456789", "abefghijklmpqrsuwyz", "ABEFGHIJKL
 type beginTable struct {
 	sort  [0x80]uint8
 	ascii [len(leftSorts)][0x80]begins
-	han   [0xa000 - 0x4e00]begins
+	han   [lexicon.Places]begins
 }
 
 var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals // a constant table, made when first needed
@@ -45,18 +47,22 @@ var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals /
 			t.ascii[sort][r] = asciiBegins(r, left)
 		}
 	}
-	names := nameTables()
-	for i := range t.han {
-		r := rune(i + 0x4e00)
+	names, towns := nameTables(), places()
+	for r := rune(headFirst); r <= headLast; r++ {
+		place, _ := lexicon.Place(r)
 		if hanHeads[r-headFirst] != 0 {
-			t.han[i] |= beginCodes
+			t.han[place] |= beginCodes
 		}
 		if names.first(r)&mayBegin != 0 {
-			t.han[i] |= beginName
+			t.han[place] |= beginName
+		}
+		if f := towns.of(r); f&placeStop == 0 || f&(placeWord|placeExempt) != 0 {
+			t.han[place] |= beginAddress
 		}
 	}
 	for r := range secretIndex.han {
-		t.han[r-0x4e00] |= beginSecret
+		place, _ := lexicon.Place(r)
+		t.han[place] |= beginSecret
 	}
 	return t
 })
@@ -138,13 +144,15 @@ func (t *beginTable) of(r, left rune) begins {
 			sort = t.sort[left]
 		}
 		return t.ascii[sort][r]
-	case uint32(r-0x4e00) < uint32(len(t.han)):
-		if isHan(left) {
-			return t.han[r-0x4e00] | beginAddress
-		}
-		return t.han[r-0x4e00] | beginAddress | beginName
 	case isHan(r):
-		return ^begins(0)
+		place, ok := lexicon.Place(r)
+		switch {
+		case !ok:
+			return ^begins(0)
+		case isHan(left):
+			return t.han[place]
+		}
+		return t.han[place] | beginName
 	case caseOpenings.has(r):
 		return beginCodes
 	}

@@ -79,6 +79,9 @@ func (s *Set) Find(text string) []Finding {
 	var out []Finding
 	s.each(text, true, func(seg Segment) {
 		if seg.Class != "" {
+			if out == nil {
+				out = make([]Finding, 0, 4)
+			}
 			out = append(out, Finding{Class: seg.Class, Start: seg.Start, End: seg.Start + len(seg.Text), Score: seg.Score})
 		}
 	})
@@ -102,15 +105,11 @@ func (s *Set) each(text string, bare bool, fn func(Segment)) {
 	out := sc.out[:0]
 	for len(text) > 0 {
 		n := min(piece, len(text))
-		out = sc.advance(out[:0], text[:n], false)
+		out = sc.advance(out[:0], text[:n], n == len(text))
 		for _, seg := range out {
 			fn(seg)
 		}
 		text = text[n:]
-	}
-	out = sc.advance(out[:0], "", true)
-	for _, seg := range out {
-		fn(seg)
 	}
 	clear(out)
 	sc.reset()

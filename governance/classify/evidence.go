@@ -1,6 +1,9 @@
 package classify
 
-import "math"
+import (
+	"math"
+	mathbits "math/bits"
+)
 
 // evidence is why something was found, or nearly: reasons, as bits. The score of a finding is what its kind has by its form alone and
 // the weights of its reasons; it counts from [threshold] on.
@@ -62,10 +65,8 @@ var weights = [reasons]reason{ //nolint:gochecknoglobals // a constant table
 
 // score is what a form alone scores, with reasons for and against, in [0, 1].
 func score(form float64, why evidence) float64 {
-	for n := range weights {
-		if why&(1<<n) != 0 {
-			form += weights[n].weight
-		}
+	for ; why != 0; why &= why - 1 {
+		form += weights[mathbits.TrailingZeros32(uint32(why))].weight
 	}
 	return min(max(math.Round(form*1e6)/1e6, 0), 1) // sums of tenths that are exact on paper
 }

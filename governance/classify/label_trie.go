@@ -1,6 +1,10 @@
 package classify
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
+)
 
 // labels are the known ones, to be found from their ends and from their beginnings.
 type labels struct{ byEnd, byStart *labelTrie }
@@ -9,7 +13,7 @@ type labels struct{ byEnd, byStart *labelTrie }
 // in the order of their characters.
 type labelTrie struct {
 	ascii [0x80]int16
-	han   [0xa000 - 0x4e00]int16 // the roots by their characters, plus one
+	han   [lexicon.Places]int16 // the roots by their characters, plus one
 	nodes []labelNode
 	roots int
 }
@@ -61,11 +65,10 @@ func newLabelTrie(known []label, backward bool) *labelTrie {
 		t.nodes[p.node].kids, t.nodes[p.node].count = int32(start), int16(len(t.nodes)-start)
 	}
 	for i, n := range t.nodes[:t.roots] {
-		switch {
-		case n.r < 0x80:
+		if n.r < 0x80 {
 			t.ascii[n.r] = int16(i + 1)
-		case n.r >= 0x4e00 && n.r < 0xa000:
-			t.han[n.r-0x4e00] = int16(i + 1)
+		} else if place, ok := lexicon.Place(n.r); ok {
+			t.han[place] = int16(i + 1)
 		}
 	}
 	return t
@@ -93,8 +96,27 @@ func roleOf(r rune) role {
 	if uint32(r) < 0x80 {
 		return roles[r]
 	}
+	if place, ok := lexicon.Place(r); ok {
+		return hanRoles[place]
+	}
 	return findRole(r)
 }
+
+// hanRoles are those of the common Chinese characters.
+var hanRoles = func() *[lexicon.Places]role { //nolint:gochecknoglobals // a constant table
+	t := new([lexicon.Places]role)
+	for _, n := range knownLabels.byEnd.nodes[:knownLabels.byEnd.roots] {
+		if place, ok := lexicon.Place(n.r); ok {
+			t[place] |= mayEndLabel
+		}
+	}
+	for _, r := range connectors.others {
+		if place, ok := lexicon.Place(r); ok {
+			t[place] |= connects
+		}
+	}
+	return t
+}()
 
 func findRole(r rune) (role role) {
 	if knownLabels.byEnd.root(lower(r)) >= 0 {
@@ -114,12 +136,13 @@ func findRole(r rune) (role role) {
 
 // root returns the node of an outermost character, or -1.
 func (t *labelTrie) root(r rune) int {
-	switch {
-	case uint32(r) < 0x80:
+	if uint32(r) < 0x80 {
 		return int(t.ascii[r]) - 1
-	case uint32(r-0x4e00) < uint32(len(t.han)):
-		return int(t.han[r-0x4e00]) - 1
-	case r < 0x2600: // few labels are signs
+	}
+	if place, ok := lexicon.Place(r); ok {
+		return int(t.han[place]) - 1
+	}
+	if r < 0x2600 { // few labels are signs
 		return -1
 	}
 	return t.find(0, t.roots, r)

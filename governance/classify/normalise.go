@@ -49,7 +49,7 @@ func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cel
 				i++
 				continue
 			}
-			if r, ok := commonHan(text[i:]); ok && numerals[r-numeralFirst] == 0 {
+			if r, ok := commonHan(text[i:]); ok && numeral(r) < 0 {
 				cells = append(cells, cell{r, 3, base + i})
 				i += 3
 				continue
@@ -226,6 +226,9 @@ func (n *normaliser) keeps() (start int, ok bool) {
 func numeral(r rune) rune {
 	switch {
 	case uint32(r-numeralFirst) < uint32(len(numerals)):
+		if numeralFilter[r>>6&15]>>(r&63)&1 == 0 { // most of them: the table is large
+			return -1
+		}
 		return rune(numerals[r-numeralFirst]) - 1
 	case r == '〇' || r == '○':
 		return 0
@@ -241,6 +244,16 @@ var numerals = func() *[numeralLast - numeralFirst + 1]uint8 { //nolint:gocheckn
 	for value, runes := range []string{"零洞", "一壹幺弌", "二贰貳两", "三叁參", "四肆", "五伍", "六陆陸", "七柒拐", "八捌", "九玖勾"} {
 		for _, r := range runes {
 			t[r-numeralFirst] = uint8(value) + 1
+		}
+	}
+	return t
+}()
+
+// numeralFilter has a bit for the last ten bits of each numeral.
+var numeralFilter = func() (t [16]uint64) { //nolint:gochecknoglobals // a constant table
+	for i, value := range numerals {
+		if r := numeralFirst + rune(i); value > 0 {
+			t[r>>6&15] |= 1 << (r & 63)
 		}
 	}
 	return t

@@ -47,7 +47,7 @@ var wordNames = 3
 func newNamesake() *namesake {
 	fmt.Sscan(os.Getenv("WN"), &wordNames)
 	n := &namesake{r: rand.New(rand.NewPCG(3, 4))}
-	fill := func(p lexicon.Place) (out []rune) {
+	fill := func(p lexicon.NamePlace) (out []rune) {
 		for r := rune(hanFirst); r < hanLast; r++ {
 			for range int(200 * math.Exp(-float64(lexicon.NameCost(r, p)-6)*0.3)) {
 				out = append(out, r)

@@ -123,11 +123,16 @@ func newTables() *tables {
 	return t
 }
 
+// of is the place of a common character.
+func (t *tables) of(r rune) *character {
+	place, _ := lexicon.Place(r)
+	return &t.han[place]
+}
+
 // characters fills the table of single characters.
 func (t *tables) characters() {
-	for i := range t.han {
-		r := rune(i + hanFirst)
-		c := &t.han[i]
+	for r := rune(hanFirst); r < hanLast; r++ {
+		c := t.of(r)
 		if n, tier := lexicon.Surname([]rune{r}); n == 1 {
 			c.rank |= isSurname
 			c.tier = uint8(tier) + 1
@@ -142,7 +147,7 @@ func (t *tables) characters() {
 	}
 	mark := func(runes string, f func(*character)) {
 		for _, r := range runes {
-			f(&t.han[r-hanFirst])
+			f(t.of(r))
 		}
 	}
 	mark(nameParticles, func(c *character) { c.tier = min(c.tier, tierWord) })
@@ -158,7 +163,7 @@ func (t *tables) characters() {
 	for _, word := range strings.Fields(nameParts) {
 		first := true
 		for _, r := range word {
-			c := &t.han[r-hanFirst]
+			c := t.of(r)
 			c.rank |= inTranscript
 			if first {
 				c.rank |= mayPart | mayTranscribe

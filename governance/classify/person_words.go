@@ -58,7 +58,7 @@ const mayBegin = isSurname | mayCompound | mayNick | mayTranscribe | mayPart
 
 // tables are the characters and words names are judged by.
 type tables struct {
-	han     [hanLast - hanFirst]character
+	han     [lexicon.Places]character
 	left    *cueTable       // cues in front of a name, by the hash of their characters from the last to the first
 	right   *cueTable       // cues behind
 	keys    map[string]bool // field names of names
@@ -82,10 +82,11 @@ var nameTables = sync.OnceValue(newTables) //nolint:gochecknoglobals // a consta
 func hash(h uint64, r rune) uint64 { return (h ^ uint64(r)) * 0x9e3779b97f4a7c15 }
 
 func (t *tables) at(r rune) character {
-	if r < hanFirst || r >= hanLast {
+	place, ok := lexicon.Place(r)
+	if !ok {
 		return character{}
 	}
-	return t.han[r-hanFirst]
+	return t.han[place]
 }
 
 func (t *tables) first(r rune) rank  { return t.at(r).rank }
@@ -200,8 +201,8 @@ func (t *tables) add(m *cueTable, words string, c, marked rank) {
 		if backward {
 			edge = rs[len(rs)-1]
 		}
-		if edge >= hanFirst && edge < hanLast {
-			t.han[edge-hanFirst].rank |= marked
+		if place, ok := lexicon.Place(edge); ok {
+			t.han[place].rank |= marked
 		}
 		h := uint64(0)
 		for k := range rs {

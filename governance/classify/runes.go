@@ -1,6 +1,10 @@
 package classify
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
+)
 
 // runeSet is a set of characters that is asked for often: those of ASCII are bits, the others are looked for behind a filter.
 type runeSet struct {
@@ -54,14 +58,14 @@ func (s *runeSet) and(words ...*endings) *runeSet {
 // byRune holds lists by characters of ASCII and common Chinese ones.
 type byRune[T any] struct {
 	ascii [0x80]uint16
-	han   [0xa000 - 0x4e00]uint16 // the place of the list plus one
+	han   [lexicon.Places]uint16 // the place of the list plus one
 	lists [][]T
 }
 
 func (b *byRune[T]) add(r rune, value T) {
 	at := &b.ascii[r&0x7f]
-	if r >= 0x80 {
-		at = &b.han[r-0x4e00]
+	if place, ok := lexicon.Place(r); ok {
+		at = &b.han[place]
 	}
 	if *at == 0 {
 		b.lists = append(b.lists, nil)
@@ -73,11 +77,10 @@ func (b *byRune[T]) add(r rune, value T) {
 // of returns the list of a character.
 func (b *byRune[T]) of(r rune) []T {
 	at := uint16(0)
-	switch {
-	case uint32(r) < 0x80:
+	if uint32(r) < 0x80 {
 		at = b.ascii[r]
-	case uint32(r-0x4e00) < uint32(len(b.han)):
-		at = b.han[r-0x4e00]
+	} else if place, ok := lexicon.Place(r); ok {
+		at = b.han[place]
 	}
 	if at == 0 {
 		return nil

@@ -19,14 +19,14 @@ const rarest = 45
 // preposition, q measure, r pronoun, s place, t time, u particle, N the name of a person or what looks like one, v verb, w verb as a noun, y interjection, x unknown and others. Part 0: no word.
 type WordCost struct{ Cost, Part uint8 }
 
-// Place is a place of a character in a name.
-type Place uint8
+// NamePlace is a place of a character in a name.
+type NamePlace uint8
 
 // The places.
 const (
-	AsSurname Place = iota
-	AsSingle        // the one character of a given name
-	AsFirst         // the first of two
+	AsSurname NamePlace = iota
+	AsSingle            // the one character of a given name
+	AsFirst             // the first of two
 	AsSecond
 	places
 )
@@ -141,7 +141,7 @@ func WordCosts(text []rune, out *[4]WordCost) {
 }
 
 // NameCost says how rare a character is at a place of a name, as costs of words do.
-func NameCost(r rune, p Place) int {
+func NameCost(r rune, p NamePlace) int {
 	i, ok := hanIndex(r)
 	if !ok {
 		return rarest

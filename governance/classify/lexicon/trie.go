@@ -55,7 +55,7 @@ func newTrie(entries []entry) *trie {
 		t.nodes[s.node].kids, t.nodes[s.node].count = uint32(start), uint16(len(t.nodes)-start)
 	}
 	for i, r := range t.runes[:t.roots] {
-		if at, ok := hanIndex(r); ok {
+		if at, ok := Place(r); ok {
 			t.first[at] = uint16(i + 1)
 		}
 	}
@@ -95,7 +95,7 @@ func (t *trie) match(text []rune, at, step int) (n int, value uint16) {
 
 // root returns the node of a first rune, or -1.
 func (t *trie) root(r rune) int {
-	if i, ok := hanIndex(r); ok {
+	if i, ok := Place(r); ok {
 		return int(t.first[i]) - 1
 	}
 	return find(t.runes[:t.roots], r)
