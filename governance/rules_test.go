@@ -21,7 +21,7 @@ import (
 // classify (Detector in mask) when any text may now be read otherwise, which is nearly always, and write the new pair here.
 func TestRulesHaveAVersion(t *testing.T) {
 	for dir, want := range map[string]struct{ detector, code string }{
-		"classify": {"email@2", "b3528c8a68de4d22"},
+		"classify": {"email@2", "b7137a065f4e1fc9"},
 		"mask":     {"pseudonym@2", "829cb5d8d08b9c86"},
 	} {
 		detector := mask.Detector
