@@ -300,8 +300,6 @@ func plainName(w *window, s span) bool {
 // fit finds weights under which, at each start, the name is likelier than the other candidates and than none, whose odds are 0. It goes
 // over the samples in an order of its own that is always the same.
 func fit(samples []sample, all int, rounds int, l2 float64, use func(sample) bool) []float64 {
-	w := make([]float64, all)
-	g2 := make([]float64, all)
 	r := rand.New(rand.NewPCG(1, 2))
 	var order []span // candidates of one start
 	for i := 0; i < len(samples); {
@@ -316,7 +314,14 @@ func fit(samples []sample, all int, rounds int, l2 float64, use func(sample) boo
 	}
 	var p [16]float64
 	mean := make([]float64, all)
-	for round := range rounds {
+	turns := 4
+	fmt.Sscan(os.Getenv("TURNS"), &turns)
+	var w, g2 []float64
+	for turn := range turns * rounds {
+		round := turn % rounds
+		if round == 0 {
+			w, g2 = make([]float64, all), make([]float64, all)
+		}
 		r.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
 		for _, o := range order {
 			sum := 1.0
@@ -340,7 +345,7 @@ func fit(samples []sample, all int, rounds int, l2 float64, use func(sample) boo
 		}
 		if 2*round >= rounds {
 			for i := range w {
-				mean[i] += w[i] / float64(rounds-(rounds+1)/2)
+				mean[i] += w[i] / float64(turns*(rounds-(rounds+1)/2))
 			}
 		}
 	}
@@ -402,11 +407,11 @@ func TestFitNames(t *testing.T) {
 	set.Documents = append(set.Documents, nm.contexts(12)...)
 	negWeight, lineWeight := 3.0, 0.5
 	fmt.Sscan(os.Getenv("NW"), &negWeight, &lineWeight)
-	ctxScale := 4.0
+	ctxScale := 10.0
 	fmt.Sscan(os.Getenv("CS"), &ctxScale)
 	wordWeight := 0.15
 	fmt.Sscan(os.Getenv("WW"), &wordWeight)
-	rounds, l2 := 6, 1e-2
+	rounds, l2 := 4, 1e-2
 	fmt.Sscan(os.Getenv("HYPER"), &rounds, &l2)
 	md := newModel("")
 	at, all := md.at, len(md.weights)
@@ -446,7 +451,7 @@ func TestFitNames(t *testing.T) {
 			samples[i].weight = wordWeight
 		}
 		if copies > 0 && (samples[i].family == "lines" || samples[i].copy) {
-			samples[i].weight = 2 / float64(copies+1)
+			samples[i].weight = 0.6 / float64(copies+1)
 		}
 		if samples[i].weight > 1 {
 			samples[i].weight = 1

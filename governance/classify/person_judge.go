@@ -14,6 +14,9 @@ func (n *namer) judge(l *lattice, h *hanRun, c *shape) (candidate, bool) {
 	if left.strong && left.delimited && right.bounded && c.form <= twoGiven && !n.label && n.tierOf(h, c.size) >= tierRare {
 		odds = max(odds, 0) + 300 // 姓名：关东, all of it
 	}
+	if left.delimited && c.form == addressed && c.kind&isPolite != 0 {
+		odds = max(odds, 0) // 当事人：邹女士
+	}
 	m.form = sure(odds) - score(0, m.why)
 	return candidate{m: m, odds: odds}, true
 }

@@ -99,12 +99,13 @@ const (
 	fLast   // the last character
 	fFixed  // a fixed term or a label begins with it
 	fTitle  // the title, and what stands behind it
+	fAround // who was named and what numbers stood before
 	fSpaced // blanks in the name: where, what words its parts are and whether one goes on behind it
 	fPart   // what part of speech the name is as a word, and whether people are known to be called so
 	features
 )
 
-var widths = [features]int{24 * 4 * 4, 16 * 5, 32, 8, 8, 64, 64, 196, 24, 16, 16, 32, 16, 16, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, 64, 256, 96} //nolint:gochecknoglobals // a constant table
+var widths = [features]int{24 * 4 * 4, 16 * 5, 32, 8, 8, 64, 64, 196, 24, 16, 16, 32, 16, 16, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, 64, 32, 256, 96} //nolint:gochecknoglobals // a constant table
 
 // observed is what was seen of one candidate.
 type observed struct {
@@ -167,7 +168,7 @@ func (c *shape) cost(h *hanRun) int {
 // shapes lists the candidates at the start.
 func (n *namer) shapes(h *hanRun, out []shape) []shape {
 	n.gather(h, 6)
-	if n.open {
+	if n.open || n.plain(h) {
 		return nil
 	}
 	first := n.t.first(h.r[0])
@@ -189,19 +190,34 @@ func (n *namer) shapes(h *hanRun, out []shape) []shape {
 	return out
 }
 
+// plain tells most of ordinary text at the price of a lookup: a usual word begins here, in the middle of other words and without a cue.
+func (n *namer) plain(h *hanRun) bool {
+	if !isHan(n.w.at(n.start-1)) || n.w.named.end == n.start {
+		return false
+	}
+	var w [4]lexicon.WordCost
+	lexicon.WordCosts(h.r[:min(h.n, 4)], &w)
+	for size := 2; size <= 4; size++ {
+		if w[size-1].Part != 0 && w[size-1].Cost <= usual {
+			return !n.left().cued()
+		}
+	}
+	return false
+}
+
+// usual is what a usual word costs at most: one in sixty thousand.
+const usual = 27
+
 // fitting adds a candidate unless it is out of the question.
 func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
+	if c.form <= twoGiven && h.r[c.size] == '某' || c.cost(h) > costliest || c.spaced(h) && !n.joined(h, c.total) {
+		return out
+	}
 	n.words()
 	if n.fixed >= c.total+c.title && (n.label || !n.left().why.any(labelBefore|titled)) {
 		return out
 	}
-	if c.form <= twoGiven && h.r[c.size] == '某' {
-		return out
-	}
-	if c.cost(h) <= costliest && (!c.spaced(h) || n.joined(h, c.total)) {
-		out = append(out, c)
-	}
-	return out
+	return append(out, c)
 }
 
 // titleAt returns how many cells a title at k takes up, a blank before it among them.
@@ -460,6 +476,7 @@ func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
 		near += 8
 	}
 	set(fNear, near)
+	set(fAround, n.around())
 	if spaced {
 		set(fSpaced, n.gaps(h, c, rr))
 	}
@@ -535,6 +552,41 @@ func (h *hanRun) word(at, length int) int {
 		return 0
 	}
 	return 1 + clamp((int(w[length-1].Cost)-14)/3, 0, 6)
+}
+
+// around tells how far before somebody was named, and how long the longest number is in the 24 cells before.
+func (n *namer) around() int {
+	v := 0
+	if n.w.named.end > n.w.named.start {
+		switch far := n.start - n.w.named.end; {
+		case far <= 12:
+			v = 1
+		case far <= 40:
+			v = 2
+		default:
+			v = 3
+		}
+	}
+	run, most := 0, 0
+	for k := max(n.start-24, 0); k < n.start; k++ {
+		if !isDigit(n.w.cells[k].r) {
+			run = 0
+			continue
+		}
+		run++
+		most = max(most, run)
+	}
+	switch {
+	case most >= 11:
+		v += 16
+	case most >= 7:
+		v += 12
+	case most >= 4:
+		v += 8
+	case most >= 1:
+		v += 4
+	}
+	return v
 }
 
 // gaps tells how the blanks in a name lie.
@@ -615,7 +667,7 @@ func (n *namer) behindTitle(k int) int {
 const costliest = 58
 
 // enough is from which odds on a candidate is a name, in hundredths of a logit.
-const enough = 30
+const enough = 10
 
 // model holds the weights of all observations in hundredths of a logit.
 type model struct {
