@@ -250,7 +250,7 @@ func (w *window) nameGoesOn(k int, before []byte) (bool, verdict) {
 	letters, digits := w.any(k, end, isLetter), w.any(k, end, isDigit)
 	signs := w.any(k, end, func(r rune) bool { return r == '_' || r == '-' })
 	switch {
-	case digits && !letters && !signs:
+	case digits && !letters:
 		short := len(before) < 5 && size != 11 && !strings.Contains(beforeEmails, " "+strings.ToLower(string(before))+" ")
 		return (size < 7 || short) && !(next > 0 && strings.ContainsRune("年月日点元块人个次岁号", next)), yes
 	case digits, signs, len(before) < 6:
