@@ -83,6 +83,9 @@ func (w *window) localPart(i int) (at int, v verdict) {
 	if v == open {
 		return at, open
 	}
+	if !w.any(i, at, isLetter) && (at-i > 8 || w.any(at+1, more, isLetter)) {
+		return at, yes // a number of its own
+	}
 	if sign := w.at(more); more > at+1 && sign > 0 && strings.ContainsRune("@[(艾小圈", sign) {
 		return more, yes
 	}

@@ -96,7 +96,7 @@ var ( //nolint:gochecknoglobals // constant tables
 		"微xin", "wxid", "wechat account", "wechat_id", "wechat_no", "wechat no", "wechat no.", "wechatno", "weixin_id", "weixinid", "weixin_no", "wx_id", "wx_no", "vx_id", "微信/手机", "微信/电话",
 		"微信同号", "微信id", "微信 id", "wechat id", "wechatid", "wxhao", "绿泡泡", "加v", "加微", "加薇", "加威", "+v", "+微", "+薇", "+威", "➕v", "➕微", "➕薇", "我v", "我薇", "我微",
 		"的v", "的薇", "的微", "(v)", "(微)", "(薇)", "联系v", "搜v", "微我", "薇我", "卫星", "薇芯", "微芯",
-		"v❤同步", "v♥同步", "客服v", "客服薇", "客服微", "➕", "裙主", "v同号")
+		"v❤同步", "v♥同步", "客服v", "客服薇", "客服微", "➕", "裙主", "v同号", "企微", "微号", "薇号", "威号", "v号", "微x", "薇x", "威x", "vxin")
 	accountTails = []string{"这个号", "这个微信", "的微信", "是他微信", "是她微信", "是我微信", "微信", "(微信", "←", " ←"} //nolint:gochecknoglobals // a constant table
 	accountWords = endingsOf("绿泡泡", "好友", "昵称", "网友", "私聊", "网名", "小号")
 	notAccounts  = endingsOf("支付", "小程序", "公众", "接口", "开放", "版本", "文档", "代码", "字段", "参数", "图片", "文件", "函数", "sdk", "错误", "日志", "变量", "配置", "型号", "表", "服务器", "域名", "邮箱", "系统",

@@ -65,15 +65,6 @@ type match struct {
 
 func (m match) score() float64 { return score(m.form, m.why) }
 
-// rank is by what the best of overlapping findings is told, which names their union: a right check digit says more than any label.
-func (m match) rank() float64 {
-	rank := m.score()
-	if m.why&checkRight != 0 && rank >= 0.6 {
-		rank += 0.3
-	}
-	return rank
-}
-
 // run says what belongs to the rest of an over-long value.
 type run struct {
 	kind kind
@@ -165,7 +156,7 @@ func (s *Scanner) add(m match) {
 	if s.leaves(m) {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.found, m, func(a, b match) int { return cmp.Compare(a.start, b.start) })
+	i, _ := slices.BinarySearchFunc(s.found, m, func(a, b match) int { return cmp.Or(cmp.Compare(a.start, b.start), -1) }) // behind equals
 	s.found = slices.Insert(s.found, i, m)
 }
 

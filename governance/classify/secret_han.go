@@ -3,13 +3,13 @@ package classify
 import "strings"
 
 // hanSecretWords are words for credentials.
-const hanSecretWords = "密码 口令 密钥 令牌 秘钥 授权码 私钥 提取码 解压码 访问码 暗号 密令 凭据 提取密码 密匙"
+const hanSecretWords = "密码 口令 密钥 令牌 秘钥 授权码 私钥 提取码 解压码 访问码 暗号 密令 凭据 提取密码 密匙" //nolint:gosec // words
 
 // joinsSecret may stand between such a word and its value: words for setting it, and marks.
-const joinsSecret = ":=是为改成换重置设初始化默认还都用就叫已统一变更新暂时临即先了的、“”\"'「『【([` \n->和我你他给"
+const joinsSecret = ":=是为改成换重置设初始化默认还都用就叫已统一变更新暂时临即先了的、“”\"'「『【([` \n->和我你他给" //nolint:gosec // words
 
 // signsSecret are those of them that assign.
-const signsSecret = ":=是为成叫"
+const signsSecret = ":=是为成叫" //nolint:gosec // words
 
 // hanKeyword finds the value behind one of some words such as 密码.
 func hanKeyword(w *window, i int, words []string) (match, verdict) {

@@ -10,7 +10,7 @@ const (
 	secretKeys = "password passwd passphrase passcode pwd psw secret token api_key app_key access_key private_key client_secret credential credentials app_secret " +
 		"access_secret access_token secret_id authorization sign_key signing_key encrypt_key encryption_key master_key aes_key des_key hmac_key jwt_key cookie " +
 		"session_id jsessionid phpsessid ak sk account_key shared_access_key masterauth requirepass auth_token secret_key pin码"
-	weakSecretKeys  = " pass auth session sid sig csrf key pat "
+	weakSecretKeys  = " pass auth session sid sig csrf key pat " //nolint:gosec // words
 	innerSecretKeys = " password passwd secret passphrase api_key token pwd "
 )
 
@@ -182,6 +182,12 @@ func (w *window) path(k, end int) bool {
 	return dots > 0
 }
 
+// placeholders are how such values begin.
+var placeholders = []string{ //nolint:gochecknoglobals // a constant table
+	"your", "xxx", "***", "...", "process.env", "os.environ", "os.getenv", "env.", "config.", "secrets.", "settings.", "vault:", "vault.", "var.", "ref+", "arn:", "self.", "this.",
+	"request.", "example", "placeholder", "changeme_", "replace",
+}
+
 // placeholder reports whether the cells stand for a value that is filled in elsewhere.
 func (w *window) placeholder(k, end int) bool {
 	first := w.at(k)
@@ -197,8 +203,7 @@ func (w *window) placeholder(k, end int) bool {
 			return true
 		}
 	}
-	for _, head := range []string{"your", "xxx", "***", "...", "process.env", "os.environ", "os.getenv", "env.", "config.", "secrets.", "settings.", "vault:", "vault.", "var.", "ref+", "arn:", "self.", "this.",
-		"request.", "example", "placeholder", "changeme_", "replace"} {
+	for _, head := range placeholders {
 		if _, v := w.literal(k, head); v == yes {
 			return true
 		}

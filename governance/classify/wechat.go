@@ -4,7 +4,7 @@ import "strings"
 
 // What stands between a label and the name of an account.
 const (
-	accountJoins = ":=是为号码账帐名叫([【「『\"'“”‘’ ,><-_\n~|/❤♥…"
+	accountJoins = ":=是为号號码账帐帳名叫([【「『\"'“”‘’ ,><-_\n~|/❤♥…"
 	accountAsks  = "添加搜一下索用联系我你他她的这那个人好友备注就请可以直接先再发来到问找在"
 )
 
@@ -48,7 +48,7 @@ func (w *window) toldBefore(i int) bool {
 	if left := w.at(i - 1); !isHan(left) && !(left == ' ' && isHan(w.at(i-2)) && !w.endsWith(i-2, paying)) && !tellsAccount.has(left) {
 		return false
 	}
-	for k := i - 1; k > max(0, i-labelReach-8); k-- {
+	for k := i - 1; k > max(0, i-leftMemory+3); k-- {
 		r := lower(w.cells[k].r)
 		if !endsTelling.has(r) {
 			continue
@@ -107,7 +107,7 @@ func wechat(w *window, i int) (match, verdict) {
 		m.why |= typical
 	}
 	switch {
-	case sure == 1 && m.why&typical == 0, sure == 0 && !(signed && digits):
+	case sure == 1 && !digits && !strings.Contains(string(text), "_"), sure == 0 && !(signed && digits) && !endsInNumber(text):
 		return match{}, no
 	case isDigit(rune(text[0])) && (sure < 2 || !strings.ContainsFunc(string(text), isLetter)): // a misread l
 		return match{}, no
@@ -192,6 +192,20 @@ func (w *window) usedBefore(i int) bool {
 	return i > 0 && strings.ContainsRune("过用加是号", w.cells[i-1].r)
 }
 
+// endsInNumber reports whether s is letters and at least four digits, and no product such as rtx4090.
+func endsInNumber(s []byte) bool {
+	letters := 0
+	for letters < len(s) && isLetter(rune(s[letters])) {
+		letters++
+	}
+	for _, c := range s[letters:] {
+		if !isDigit(rune(c)) {
+			return false
+		}
+	}
+	return letters > 1 && len(s)-letters > 3 && !strings.Contains(" rtx gtx ddr intel amd win iso gb hg sf yt jd ", " "+strings.ToLower(string(s[:letters]))+" ")
+}
+
 // hostGoesOn reports whether what ends before cell i is rather the beginning of an address of the Internet.
 func (w *window) hostGoesOn(i int) (bool, verdict) {
 	switch next, after := w.at(i), w.at(i+1); next {
@@ -205,7 +219,7 @@ func (w *window) hostGoesOn(i int) (bool, verdict) {
 
 // added reports whether 加 stands before cell i, as in 你加zhang_88, and is no part of another word.
 func (w *window) added(i int) bool {
-	return w.at(i-1) == '加' && (i < 2 || !strings.ContainsRune("添增附外更参追叠累施强", w.at(i-2)))
+	return w.at(i-1) == '加' && !w.endsWith(i, wechatLabels) && (i < 2 || !strings.ContainsRune("添增附外更参追叠累施强", w.at(i-2)))
 }
 
 // accountName reads the name of an account over one break of paper.
@@ -251,7 +265,7 @@ func (w *window) nameGoesOn(k int, before []byte) (bool, verdict) {
 	letters, digits := w.any(k, end, isLetter), w.any(k, end, isDigit)
 	signs := w.any(k, end, func(r rune) bool { return r == '_' || r == '-' })
 	switch {
-	case digits && !letters && !signs:
+	case digits && !letters:
 		short := len(before) < 5 && size != 11 && !strings.Contains(beforeEmails, " "+strings.ToLower(string(before))+" ")
 		return (size < 7 || short) && !(next > 0 && strings.ContainsRune("年月日点元块人个次岁号", next)), yes
 	case digits, signs, len(before) < 6:
