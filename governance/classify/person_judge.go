@@ -11,8 +11,8 @@ func (n *namer) judge(l *lattice, h *hanRun, c *shape) (candidate, bool) {
 	left, right := n.left(), n.right(end)
 	m := match{kind: kPerson, start: n.start, end: end, behind: max(right.title, c.title), why: left.why | right.why}
 	odds := nameWeights().odds(&o) - enough
-	if left.strong && left.delimited && right.bounded && c.form <= twoGiven && !n.label && n.tierOf(h, c.size) >= tierRare {
-		odds = max(odds, 0) + 300 // 姓名：关东, all of it
+	if left.strong && left.delimited && right.bounded && c.form <= twoGiven && !n.label && c.kind == 0 {
+		odds = max(odds, 0) + 1000 // 姓名：关东, all of it
 	}
 	if left.delimited && c.form == addressed && c.kind&isPolite != 0 {
 		odds = max(odds, 0) // 当事人：邹女士

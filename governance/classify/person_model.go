@@ -129,8 +129,8 @@ const (
 type shape struct {
 	size, total int // characters of the surname, of all
 	form        form
-	title       int // cells behind it that a title takes up, with a blank before it
-	kind        rank
+	title       int  // cells behind it that a title takes up, with a blank before it
+	kind        rank // of the title behind the surname
 }
 
 func (c *shape) end(h *hanRun) int { return h.at[c.total-1] + 1 }
@@ -180,11 +180,12 @@ func (n *namer) shapes(h *hanRun, out []shape) []shape {
 		if size == 1 && first&isSurname == 0 || size == 2 && !long {
 			continue
 		}
-		if length, kind := n.titleAt(h.at[size-1] + 1); length > 0 {
+		length, kind := n.titleAt(h.at[size-1] + 1)
+		if length > 0 {
 			out = n.fitting(h, out, shape{size: size, total: size, form: addressed, title: length, kind: kind})
 		}
 		for total := size + 1; total <= min(size+2, h.n); total++ {
-			out = n.fitting(h, out, shape{size: size, total: total, form: form(total - size - 1)})
+			out = n.fitting(h, out, shape{size: size, total: total, form: form(total - size - 1), kind: kind})
 		}
 	}
 	return out
@@ -210,7 +211,7 @@ const usual = 27
 
 // fitting adds a candidate unless it is out of the question.
 func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
-	if c.form <= twoGiven && h.r[c.size] == '某' || c.cost(h) > costliest || c.spaced(h) && !n.joined(h, c.total) {
+	if c.form <= twoGiven && h.r[c.size] == '某' || !n.affordable(c.cost(h)) || c.spaced(h) && !n.joined(h, c.total) {
 		return out
 	}
 	n.words()
@@ -663,11 +664,18 @@ func (n *namer) behindTitle(k int) int {
 	return 9
 }
 
-// costliest is what a name may cost at most, in halves of nats.
-const costliest = 58
+// What a name may cost at most in halves of nats: behind a label of names, nearly anything.
+const (
+	costliest = 58
+	labelled  = 120
+)
+
+func (n *namer) affordable(cost int) bool {
+	return cost <= costliest || cost <= labelled && n.left().strong && n.left().delimited
+}
 
 // enough is from which odds on a candidate is a name, in hundredths of a logit.
-const enough = 10
+const enough = -10
 
 // model holds the weights of all observations in hundredths of a logit.
 type model struct {
