@@ -275,7 +275,7 @@ func TestFitNames(t *testing.T) {
 	tr.crossValidate(t)
 	if update {
 		w := tr.fit(func(*start) bool { return true })
-		if err := os.WriteFile("lexicon/data/nameweights.txt", []byte(tr.m.format(w)), 0o644); err != nil { //nolint:gosec // no secret
+		if err := os.WriteFile("lexicon/data/nameweights.txt", []byte(tr.m.format(w)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -64,8 +64,4 @@ func (n *namer) givenTier(h *hanRun, size, total int) (low int, double bool) {
 	return min(a, b), double
 }
 
-func (n *namer) typicalPair(h *hanRun, size int) bool {
-	return n.t.given(h.r[size]) >= 3 && n.t.given(h.r[size+1]) >= 3
-}
-
 func (b evidence) any(of evidence) bool { return b&of != 0 }

@@ -44,7 +44,7 @@ func newNamesake(tb testing.TB) *namesake {
 
 func read(tb testing.TB, file string) string {
 	tb.Helper()
-	b, err := os.ReadFile(file) //nolint:gosec // a file of the test
+	b, err := os.ReadFile(file)
 	if err != nil {
 		tb.Fatal(err)
 	}
