@@ -11,8 +11,8 @@ func (n *namer) judge(l *lattice, h *hanRun, c *shape) (candidate, bool) {
 	left, right := n.left(), n.right(end)
 	m := match{kind: kPerson, start: n.start, end: end, behind: max(right.title, c.title), why: left.why | right.why}
 	odds := nameWeights().odds(&o) - enough
-	if left.strong && left.delimited && right.bounded && c.form <= twoGiven && !n.label && n.tierOf(h, c.size) >= tierRare {
-		odds = max(odds, 0) + 300 // 姓名：关东, all of it
+	if left.strong && left.delimited && right.bounded && c.form <= twoGiven && !n.label && c.kind == 0 {
+		odds = max(odds, 0) + 1000 // 姓名：关东, all of it
 	}
 	if left.delimited && c.form == addressed && c.kind&isPolite != 0 {
 		odds = max(odds, 0) // 当事人：邹女士
@@ -62,10 +62,6 @@ func (n *namer) givenTier(h *hanRun, size, total int) (low int, double bool) {
 		return 2, double
 	}
 	return min(a, b), double
-}
-
-func (n *namer) typicalPair(h *hanRun, size int) bool {
-	return n.t.given(h.r[size]) >= 3 && n.t.given(h.r[size+1]) >= 3
 }
 
 func (b evidence) any(of evidence) bool { return b&of != 0 }

@@ -157,9 +157,6 @@ func (t *tables) characters() {
 	mark("家国山河江海水里子道学音经文才天东西南北中方人生心力金石木林花草", func(c *character) { c.rank |= isThing })
 	mark("刘陈赵吴徐郭郑邓冯曹彭蔡潘袁董蒋卢崔廖姚邱谭韦邹薛阎侯郝邵龚尹施赖俞翟倪樊耿骆裴詹阮缪柯祁邬闫韩吕沈汪姜戚秦窦褚邢佟岑卞瞿娄冉芦栾逄亓仝晏蔺佘滕蒙",
 		func(c *character) { c.rank |= isDistinct; c.rank &^= isWordy })
-	mark("于向常连应时单", func(c *character) { c.rank |= isBorne })
-	mark(nameNever, func(c *character) { c.rank |= isNever })
-	mark(namePlaceTails, func(c *character) { c.rank |= isPlaceTail })
 	for _, word := range strings.Fields(nameParts) {
 		first := true
 		for _, r := range word {

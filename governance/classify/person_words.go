@@ -27,9 +27,6 @@ const (
 	inTranscript       // stands in transcribed names
 	mayPart            // begins a part of Tibetan, Mongolian and other names
 	isWordy            // a surname that begins many words
-	isNever            // hardly stands in a given name
-	isPlaceTail        // ends names of villages
-	isBorne            // a particle that many people bear as a surname
 	isDistinct         // a surname that hardly begins a word
 	isThing            // a typical character of given names that is a noun of its own: 家, 国, 山
 	isLabel
