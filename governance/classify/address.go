@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -83,13 +84,40 @@ func (p *route) has(k int, word string) bool {
 	return true
 }
 
-// any returns the length of the longest of some words, in runes, that stands at place k.
-func (p *route) any(k int, words []string) int {
-	var buf [utf8.UTFMax]byte
-	first := buf[:utf8.EncodeRune(buf[:], p.at(k))]
-	longest := 0
+// wordList is a list of words that are looked for often.
+type wordList struct {
+	words  []string
+	first  []rune     // characters that they begin with
+	begins [][]string // the words of each
+	last   *runeSet   // characters that they end with
+}
+
+func listOf(words ...string) *wordList {
+	list, last := &wordList{words: words}, ""
 	for _, word := range words {
-		if strings.HasPrefix(word, string(first)) && len(word) > longest && p.has(k, word) {
+		r, _ := utf8.DecodeRuneInString(word)
+		at := slices.Index(list.first, r)
+		if at < 0 {
+			at = len(list.first)
+			list.first, list.begins = append(list.first, r), append(list.begins, nil)
+		}
+		list.begins[at] = append(list.begins[at], word)
+		r, _ = utf8.DecodeLastRuneInString(word)
+		last += string(r)
+	}
+	list.last = runesOf(last)
+	return list
+}
+
+// any returns the length of the longest of some words, in runes, that stands at place k.
+func (p *route) any(k int, list *wordList) int {
+	at := slices.Index(list.first, p.at(k))
+	if at < 0 {
+		return 0
+	}
+	longest := 0
+	for _, word := range list.begins[at] {
+		if len(word) > longest && p.has(k, word) {
 			longest = len(word)
 		}
 	}
@@ -112,13 +140,17 @@ func (p *route) longest(k int, words [][]rune) int {
 }
 
 // endsWith reports whether one of some words ends before place k; none begins before place from.
-func (p *route) endsWith(from, k int, words []string) bool {
+func (p *route) endsWith(from, k int, list *wordList) bool {
 	if k <= from {
 		return false
 	}
+	r := p.at(k - 1)
+	if !list.last.has(r) {
+		return false
+	}
 	var buf [utf8.UTFMax]byte
-	last := buf[:utf8.EncodeRune(buf[:], p.at(k-1))]
-	for _, word := range words {
+	last := buf[:utf8.EncodeRune(buf[:], r)]
+	for _, word := range list.words {
 		if !strings.HasSuffix(word, string(last)) {
 			continue
 		}
@@ -141,7 +173,10 @@ func address(w *window, i int) (match, verdict) {
 	if !isHan(first) && (isAlnum(left) || left == '-' || left == '.' || left == '_' || left == '/') {
 		return match{}, no
 	}
-	t := places()
+	if isLetter(first) && isLetter(w.at(i+1)) && !(likeDigit(first) && likeDigit(w.at(i+1))) {
+		return match{}, no // a word: one letter alone names a building
+	}
+	t := w.placeTable()
 	if isHan(first) {
 		if i >= w.scouted && t.before(w, i).why == 0 {
 			if t.scout(w, i) {
@@ -154,7 +189,8 @@ func address(w *window, i int) (match, verdict) {
 	}
 	p := &w.route
 	p.w, p.n, p.next, p.full, p.open = w, 0, i, false, false
-	h := head{route: p, table: t}
+	h := &w.head
+	*h = head{route: p, table: t}
 	h.scan()
 	if p.open {
 		return match{}, open
@@ -163,11 +199,12 @@ func address(w *window, i int) (match, verdict) {
 		w.quiet = span{i, h.cellAt(h.dead, i)}
 	}
 	m := match{kind: kAddress, start: i}
-	take := h.coarse
+	var end int
 	if h.number {
-		take = h.fine
+		end = h.fine(&m)
+	} else {
+		end = h.coarse(&m)
 	}
-	end := take(&m)
 	if p.open {
 		return match{}, open
 	}

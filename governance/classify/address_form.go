@@ -2,6 +2,8 @@ package classify
 
 import "github.com/sluice-project/sluice/governance/classify/lexicon"
 
+var lines = listOf("线") //nolint:gochecknoglobals // a constant table
+
 // form is what head and tail score by themselves.
 func (t *tail) form(kind placeSort) float64 {
 	named := t.end > 1
@@ -17,7 +19,7 @@ func (t *tail) form(kind placeSort) float64 {
 	case kind == region && t.deep && t.groups > 1:
 		return 0.3
 	case kind == road && (t.first == gate || t.first == door):
-		if t.any(t.k, []string{"线"}) > 0 {
+		if t.any(t.k, lines) > 0 {
 			return 0
 		}
 		return 0.3
@@ -97,7 +99,7 @@ func (h *head) formal(k int) bool {
 
 // plain reports whether the places [from, end) hold a kind of estate and nothing else.
 func (h *head) plain(from, end int) bool {
-	for _, word := range plainWords {
+	for _, word := range plainWords.words {
 		if runes(word) == end-from && h.has(from, word) {
 			return true
 		}

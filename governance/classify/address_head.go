@@ -80,14 +80,14 @@ func (h *head) scan() {
 // landmarks stand between a place that everybody knows and the one that is meant.
 var (
 	landmarks     = []string{"对面", "斜对面", "后面", "旁边", "隔壁", "东门", "西门", "南门", "北门"} //nolint:gochecknoglobals // a constant table
-	landmarkJoins = []string{"那个", "的", "那边的"}                                      //nolint:gochecknoglobals // a constant table
+	landmarkJoins = listOf("那个", "的", "那边的")                                        //nolint:gochecknoglobals // a constant table
 )
 
 func (h *head) landmark(k int, r rune) int {
 	if k == 0 || h.table.of(r)&placeMark == 0 {
 		return 0
 	}
-	return h.longest(k, h.table.marks[r])
+	return h.longest(k, h.table.marks.of(r))
 }
 
 // stop returns the length of the word at place k that no name holds, or 0.
@@ -95,14 +95,14 @@ func (h *head) stop(k int) int {
 	r := h.at(k)
 	flags := h.table.of(r)
 	longest := 0
-	if flags&(placeStop|placeWord) == 0 || flags&placeExempt != 0 && h.longest(k, h.table.exempts[r]) > 0 {
+	if flags&(placeStop|placeWord) == 0 || flags&placeExempt != 0 && h.longest(k, h.table.exempts.of(r)) > 0 {
 		return 0
 	}
 	if flags&placeStop != 0 {
 		longest = 1
 	}
 	if flags&placeWord != 0 {
-		longest = max(longest, h.longest(k, h.table.words[r]))
+		longest = max(longest, h.longest(k, h.table.words.of(r)))
 	}
 	return longest
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
 )
 
 // The words of addresses. What is listed here is grammar, the endings of names and the words around addresses; names are not.
@@ -59,11 +61,11 @@ const placeHots = "座栋幢村屯庄寨查"
 
 // placeTable says what each rune may be, and holds the words by a rune of theirs.
 type placeTable struct {
-	class   [0xa000 - 0x4e00]uint16
-	words   map[rune][][]rune // by their first runes
-	exempts map[rune][][]rune
-	marks   map[rune][][]rune
-	cues    map[rune][]addressCue // by their last runes
+	class   [lexicon.Places]uint16
+	words   byRune[[]rune] // by their first runes
+	exempts byRune[[]rune]
+	marks   byRune[[]rune]
+	cues    byRune[addressCue] // by their last runes
 }
 
 // addressCue is a word before an address, and what it says.
@@ -74,31 +76,31 @@ type addressCue struct {
 }
 
 var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a constant table, made when first needed
-	t := &placeTable{words: map[rune][][]rune{}, exempts: map[rune][][]rune{}, marks: map[rune][][]rune{}, cues: map[rune][]addressCue{}}
+	t := new(placeTable)
 	for _, r := range placeStops {
-		t.class[r-0x4e00] |= placeStop
+		*t.at(r) |= placeStop
 	}
 	for _, r := range placeTails {
-		t.class[r-0x4e00] |= placeEnd
+		*t.at(r) |= placeEnd
 	}
 	for _, r := range placeHots {
-		t.class[r-0x4e00] |= placeHot
+		*t.at(r) |= placeHot
 	}
 	for r := rune(0x4e00); r < 0xa000; r++ {
 		if isNumeral(r) {
-			t.class[r-0x4e00] |= placeNumeral | placeUnit
+			*t.at(r) |= placeNumeral | placeUnit
 		}
 	}
-	for _, words := range [][]string{doorUnits, gateUnits, floorUnits} {
-		for _, word := range words {
+	for _, list := range []*wordList{doorUnits, gateUnits, floorUnits} {
+		for _, word := range list.words {
 			if r, _ := utf8.DecodeRuneInString(word); isHan(r) {
-				t.class[r-0x4e00] |= placeUnit
+				*t.at(r) |= placeUnit
 			}
 		}
 	}
-	t.list(t.words, placeWord, strings.Fields(placeWords))
-	t.list(t.exempts, placeExempt, strings.Fields(placeExempts))
-	t.list(t.marks, placeMark, landmarks)
+	t.list(&t.words, placeWord, strings.Fields(placeWords))
+	t.list(&t.exempts, placeExempt, strings.Fields(placeExempts))
+	t.list(&t.marks, placeMark, landmarks)
 	t.cueWords(labelBefore, addressLabels)
 	t.cueWords(cueBefore, addressCues)
 	return t
@@ -107,26 +109,33 @@ var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a 
 func (t *placeTable) cueWords(why evidence, words []string) {
 	for _, word := range words {
 		last, _ := utf8.DecodeLastRuneInString(word)
-		t.cues[last] = append(t.cues[last], addressCue{word, why, why == labelBefore || strings.ContainsAny(word, "住居家户")})
+		t.cues.add(last, addressCue{word, why, why == labelBefore || strings.ContainsAny(word, "住居家户")})
 		if isHan(last) {
-			t.class[last-0x4e00] |= placeCue
+			*t.at(last) |= placeCue
 		}
 	}
 }
 
-func (t *placeTable) list(into map[rune][][]rune, bit uint16, words []string) {
+func (t *placeTable) list(into *byRune[[]rune], bit uint16, words []string) {
 	for _, word := range words {
 		r := []rune(word)
-		t.class[r[0]-0x4e00] |= bit
-		into[r[0]] = append(into[r[0]], r)
+		*t.at(r[0]) |= bit
+		into.add(r[0], r)
 	}
 }
 
 func (t *placeTable) of(r rune) uint16 {
-	if r < 0x4e00 || r >= 0xa000 {
+	place, ok := lexicon.Place(r)
+	if !ok {
 		return 0
 	}
-	return t.class[r-0x4e00]
+	return t.class[place]
+}
+
+// at is the place of a common character in the table.
+func (t *placeTable) at(r rune) *uint16 {
+	place, _ := lexicon.Place(r)
+	return &t.class[place]
 }
 
 // scout looks ahead from cell i for what makes an address: a number, a village, a label. Where there is none before the text breaks off, no
@@ -135,7 +144,8 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 	end := min(len(w.cells), i+maxAddress)
 	for k := i; k < end; k++ {
 		r := w.cells[k].r
-		if r < 0x4e00 || r >= 0xa000 {
+		place, ok := lexicon.Place(r)
+		if !ok {
 			if r == ' ' || r == '\n' {
 				continue
 			}
@@ -146,7 +156,7 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 			w.quiet = span{i, k}
 			return true
 		}
-		flags := t.class[r-0x4e00]
+		flags := t.class[place]
 		if flags&(placeHot|placeNumeral|placeCue) == 0 {
 			continue
 		}
@@ -185,7 +195,7 @@ func (t *placeTable) cue(w *window, k int) (found addressCue) {
 	if isHan(r) && t.of(r)&placeCue == 0 || !isHan(r) && !isLetter(r) {
 		return found
 	}
-	for _, c := range t.cues[r] {
+	for _, c := range t.cues.of(r) {
 		if len(c.word) > len(found.word) && w.ends(k, c.word) {
 			found = c
 		}
@@ -205,18 +215,18 @@ var (
 )
 
 // plainWords are kinds of estates: without a name of their own they are none.
-var plainWords = []string{"宿舍", "小区", "公寓", "家属院", "大院", "厂区", "园区", "院区", "校区", "社区", "大厦", "广场", "花园", "办公楼", "职工宿舍", "员工宿舍", "学生宿舍", "市场", "厂房", "村", "本村", "我村"} //nolint:gochecknoglobals // a constant table
+var plainWords = listOf("宿舍", "小区", "公寓", "家属院", "大院", "厂区", "园区", "院区", "校区", "社区", "大厦", "广场", "花园", "办公楼", "职工宿舍", "员工宿舍", "学生宿舍", "市场", "厂房", "村", "本村", "我村") //nolint:gochecknoglobals // a constant table
 
 // houses are what may stand on a road, as the last part of an address.
-var houses = []string{"大学", "学院", "学校", "中学", "小学", "幼儿园", "医院", "公司", "集团", "酒店", "宾馆", "饭店", "超市", "银行", "支行", "营业厅", "服务站", "驿站", "市场", "中心", "研究所", "研究院", "工厂", "派出所", "车站"} //nolint:gochecknoglobals // a constant table
+var houses = listOf("大学", "学院", "学校", "中学", "小学", "幼儿园", "医院", "公司", "集团", "酒店", "宾馆", "饭店", "超市", "银行", "支行", "营业厅", "服务站", "驿站", "市场", "中心", "研究所", "研究院", "工厂", "派出所", "车站") //nolint:gochecknoglobals // a constant table
 
 // insideWords are parts of institutions: floors and rooms behind them are signposts.
-var insideWords = []string{"门诊", "急诊", "住院", "病房", "病区", "教学楼", "办公楼", "办公室", "行政楼", "综合楼", "航站楼", "会议", "窗口", "机房", "车间", "库房", "仓库", "图书馆", "体检"} //nolint:gochecknoglobals // a constant table
+var insideWords = listOf("门诊", "急诊", "住院", "病房", "病区", "教学楼", "办公楼", "办公室", "行政楼", "综合楼", "航站楼", "会议", "窗口", "机房", "车间", "库房", "仓库", "图书馆", "体检") //nolint:gochecknoglobals // a constant table
 
 // noRoads are words that end as roads do.
-var noRoads = []string{ //nolint:gochecknoglobals // a constant table
+var noRoads = listOf( //nolint:gochecknoglobals // a constant table
 	"铁路", "公路", "线路", "道路", "电路", "网路", "思路", "出路", "走路", "半路", "回路", "管路", "水路", "气路", "油路", "套路", "公里", "这里", "那里", "哪里", "心里", "手里", "夜里", "屋里", "村里", "县里", "市里", "区里", "镇里", "院里",
 	"店里", "库里", "群里", "文里", "表里", "知道", "频道", "通道", "国道", "省道", "县道", "渠道", "隧道", "管道", "轨道", "报道", "车道", "跑道", "味道", "赛道", "匝道", "航道", "行道", "阶段", "时段", "路段", "标段", "工段", "分段", "手段",
 	"现场", "立场", "机场", "法院", "检察院", "学院", "科学院", "研究院", "设计院", "检查", "调查", "审查", "核查", "巡查", "抽查", "排查", "复查", "筛查", "地区", "山区", "景区", "城市", "超市", "上市", "全市", "本市", "全省", "本省", "全县", "全国", "政府", "农村", "全村",
 	"全区", "县城", "进城", "辖区", "片区", "病区", "专区", "特区", "战区", "小城", "全城", "同城", "商城", "工厂", "邻居", "定居", "移居", "位居", "校园", "公园", "出厂", "电厂", "水厂", "大楼", "上楼", "下楼", "高楼", "楼",
-}
+)

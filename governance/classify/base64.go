@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"encoding/base64"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -13,7 +11,14 @@ const (
 	stepBase64  = 768  // from one piece to the next: values lie whole in one of two
 )
 
-func isBase64(r rune) bool { return isAlnum(r) || r == '+' || r == '/' || r == '-' || r == '_' }
+func isBase64(r rune) bool { return uint32(r) < 0x80 && base64Table[r] }
+
+var base64Table = func() (t [0x80]bool) { //nolint:gochecknoglobals // a constant table
+	for r := range t {
+		t[r] = isAlnum(rune(r)) || r == '+' || r == '/' || r == '-' || r == '_'
+	}
+	return t
+}()
 
 // runBase64 returns where the run of base64 begins that is to be looked into at cell i. Small letters at the beginning of a run are not
 // kept back, or every word of prose would wait for its end; so a run is looked into at its first other character, wherever that is.
@@ -36,8 +41,11 @@ func (w *window) runBase64(i int) (start int, ok bool) {
 // encoded looks into a run of base64 that begins at cell start: where the decoded text has something, the run is masked from cell i to the
 // end of the piece. It is looked into one level deep. next is where the run is to be looked into again, 0 if it ends.
 func encoded(w *window, start, i int, s *Set) (m match, next int, v verdict) {
-	end, v := w.while(i, pieceBase64-(i-start), isBase64)
-	if v == open {
+	end, last := i, start+pieceBase64
+	for end < last && isBase64(w.at(end)) {
+		end++
+	}
+	if end < last && w.at(end) == unknown {
 		return m, 0, open
 	}
 	if end-start == pieceBase64 {
@@ -48,7 +56,11 @@ func encoded(w *window, start, i int, s *Set) (m match, next int, v verdict) {
 	}
 	inner := *s
 	inner.inner = true
-	for _, f := range inner.Find(decodeBase64(w.ascii(start, end))) {
+	text := decodeBase64(w.cells[start:end])
+	if text == "" {
+		return m, next, no
+	}
+	for _, f := range inner.Find(text) {
 		if k, _ := s.kindOf(f.Class); m.end == 0 || f.Score > m.score() {
 			m = match{kind: k, start: i, end: end, form: f.Why.form, why: f.Why.why | inBase64}
 		}
@@ -60,25 +72,46 @@ func encoded(w *window, start, i int, s *Set) (m match, next int, v verdict) {
 	return m, next, v
 }
 
-// decodeBase64 returns the text that s encodes, "" if it is none. The end of s may be missing.
-func decodeBase64(s string) string {
-	s = strings.NewReplacer("-", "+", "_", "/").Replace(s)
-	b, err := base64.RawStdEncoding.DecodeString(s[:len(s)/4*4])
-	if err != nil {
-		return ""
+// decodeBase64 returns the text that cells encode, "" if it is none. The end of it may be missing, and of the text the first and the last
+// rune.
+func decodeBase64(cells []cell) string {
+	var room [pieceBase64 / 4 * 3]byte
+	b := room[:0]
+	bits, count := uint32(0), 0
+	for _, c := range cells {
+		bits, count = bits<<6|uint32(base64Value(c.r)), count+6
+		if count >= 8 {
+			count -= 8
+			b = append(b, byte(bits>>count))
+		}
 	}
-	if tail, err := base64.RawStdEncoding.DecodeString(s[len(s)/4*4:]); err == nil {
-		b = append(b, tail...)
-	}
-	for n := 0; n < utf8.UTFMax && len(b) > 0 && !utf8.RuneStart(b[0]); n++ { // the first and the last rune may be cut
+	for n := 0; n < utf8.UTFMax && len(b) > 0 && !utf8.RuneStart(b[0]); n++ {
 		b = b[1:]
 	}
-	for n := 0; n < utf8.UTFMax && len(b) > 0 && !utf8.Valid(b); n++ {
-		b = b[:len(b)-1]
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		switch {
+		case r == utf8.RuneError && size == 1 && len(b)-i <= utf8.UTFMax:
+			b = b[:i]
+		case r == utf8.RuneError, unicode.IsControl(r) && !unicode.IsSpace(r):
+			return ""
+		}
+		i += size
 	}
-	text := string(b)
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) && !unicode.IsSpace(r) }) {
-		return ""
+	return string(b)
+}
+
+// base64Value is what a character of either alphabet stands for.
+func base64Value(r rune) byte {
+	switch {
+	case r >= 'a':
+		return byte(r-'a') + 26
+	case r == '_' || r == '/':
+		return 63
+	case r >= 'A':
+		return byte(r - 'A')
+	case r >= '0':
+		return byte(r-'0') + 52
 	}
-	return text
+	return 62
 }

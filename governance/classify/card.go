@@ -15,10 +15,10 @@ func (d *decision) cards(n *number) {
 
 // bankCard finds 13 to 19 digits with a card prefix and a right Luhn digit, behind a label also others.
 func bankCard(n *number) (match, verdict) {
-	s := n.text()
-	if len(s) < 13 {
+	if len(n.digit) < 13 {
 		return match{}, no
 	}
+	s := n.text()
 	var best match
 	for size := min(len(s), 19); size >= 13; size-- {
 		if m, ok := n.card(size); ok && (best.end == 0 || m.score() > best.score()) {

@@ -13,6 +13,7 @@ package classify
 import (
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // version numbers the rules of all detectors. It is raised whenever one of them may find something else than before: records name it, so
@@ -36,6 +37,7 @@ type Set struct {
 	on      bits
 	inner   bool // inside base64, which is not looked into again
 	custom  []*defined
+	spare   *sync.Pool      // of scanners
 	known   *words          // nil: nothing
 	insists bool            // known values are found though their classes are not looked for
 	allowed map[string]bool // canonical values that are left alone
@@ -43,7 +45,7 @@ type Set struct {
 
 // New returns a set that looks for the given classes, for all that are not quiet if none is given. Unknown classes are ignored.
 func New(classes ...Class) *Set {
-	s := &Set{}
+	s := &Set{spare: &sync.Pool{New: func() any { return new(Scanner) }}}
 	for n, t := range types {
 		if len(classes) == 0 && !t.Quiet || slices.Contains(classes, t.Class) {
 			s.on |= 1 << n
@@ -77,8 +79,11 @@ func (s *Set) Empty() bool {
 // Find returns the findings of a text: ordered, apart from each other, inside the text, on rune boundaries.
 func (s *Set) Find(text string) []Finding {
 	var out []Finding
-	s.Each(text, func(seg Segment) {
+	s.each(text, true, func(seg Segment) {
 		if seg.Class != "" {
+			if out == nil {
+				out = make([]Finding, 0, 4)
+			}
 			out = append(out, Finding{Class: seg.Class, Start: seg.Start, End: seg.Start + len(seg.Text), Score: seg.Score, Why: seg.Why})
 		}
 	})
@@ -86,22 +91,29 @@ func (s *Set) Find(text string) []Finding {
 }
 
 // Each gives the segments of a text to fn, in order; together they are the text.
-func (s *Set) Each(text string, fn func(Segment)) {
+func (s *Set) Each(text string, fn func(Segment)) { s.each(text, false, fn) }
+
+// each is Each; with bare set, segments have no canonical values.
+func (s *Set) each(text string, bare bool, fn func(Segment)) {
 	if s.Empty() {
 		if text != "" {
 			fn(Segment{Text: text})
 		}
 		return
 	}
-	sc := s.Scanner()
+	sc, _ := s.spare.Get().(*Scanner)
+	sc.set, sc.bare = s, bare
+	out := sc.out[:0]
 	for len(text) > 0 {
 		n := min(maxPiece, len(text))
-		for _, seg := range sc.Write(text[:n]) {
+		out = sc.advance(out[:0], text[:n], n == len(text))
+		for _, seg := range out {
 			fn(seg)
 		}
 		text = text[n:]
 	}
-	for _, seg := range sc.Close() {
-		fn(seg)
-	}
+	clear(out)
+	sc.reset()
+	sc.set, sc.out = nil, out
+	s.spare.Put(sc)
 }

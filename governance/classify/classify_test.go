@@ -228,9 +228,14 @@ func TestNeighbours(t *testing.T) {
 }
 
 func TestOverlapsAreUnited(t *testing.T) {
-	// The password of the address is a secret and also looks like the local part of an e-mail address.
-	got := New().Find("mysql://root:pw123456@db.example.com/x")
-	if len(got) != 1 || got[0].Start != 13 || got[0].End != 13+len("pw123456@db.example.com") {
+	// What stands before the sign of the e-mail address is also a mobile number.
+	got := New().Find("邮箱13800138000@qq.com/x")
+	if len(got) != 1 || got[0].Start != len("邮箱") || got[0].End != len("邮箱13800138000@qq.com") || got[0].Class != Email {
+		t.Errorf("%+v", got)
+	}
+	// The password in an address is a secret and no local part of an e-mail address.
+	got = New().Find("mysql://root:pw123456@db.example.com/x")
+	if len(got) != 1 || got[0].Start != 13 || got[0].End != 13+len("pw123456") || got[0].Class != Secret {
 		t.Errorf("%+v", got)
 	}
 	two := New().Find("13800138000、13900139000")

@@ -1,7 +1,5 @@
 package classify
 
-import "strings"
-
 // codesAt runs the detectors of numbers and codes that begin with a character of ASCII.
 func (d *decision) codesAt(w *window, i int, r, left rune) {
 	digit := isDigit(r) && !isDigit(left)
@@ -17,19 +15,24 @@ func (d *decision) codesAt(w *window, i int, r, left rune) {
 	if digit || r == '+' || r == '(' {
 		d.numbers(w, i)
 	}
-	if r == '+' && d.on.has(kMedicalRecord) {
-		d.ask(extraBed(w, i))
+	if d.on.has(kMedicalRecord) {
+		if r == '+' {
+			d.ask(extraBed(w, i))
+		}
+		if r == '+' || (digit || upper(r) >= 'A' && upper(r) <= 'D') && !isAlnum(left) && left != '-' && left != '.' {
+			d.ask(bedOf(w, i))
+		}
 	}
 	if isAlnum(r) && !isAlnum(left) {
 		d.codes(w, i)
 	}
-	if d.on.has(kMAC) && isHex(r) {
+	if d.on.has(kMAC) && (isHex(r) || misread(r) > 0 && !isAlnum(left)) && w.pairAhead(i) {
 		d.ask(mac(w, i))
 	}
 	if d.on.has(kCourtCase) && (digit || bracket || r == '<' || r == '{') {
 		d.ask(courtCase(w, i))
 	}
-	if d.on.has(kCoordinates) && (digit && left != '.' && !isLetter(left) || bracket || !isAlnum(left) && strings.ContainsRune("NEne", r)) {
+	if d.on.has(kCoordinates) && (digit && left != '.' && !isLetter(left) || bracket || !isAlnum(left) && (r|0x20 == 'n' || r|0x20 == 'e')) && w.degreesAhead(i, r) {
 		d.ask(coordinates(w, i))
 	}
 	if d.on.has(kPlate) && (r == 'W' || r == 'w') && !isAlnum(left) {
@@ -122,6 +125,9 @@ func (d *decision) hanCodes(w *window, i int) {
 	}
 	if heads&headBed != 0 && d.on.has(kMedicalRecord) {
 		d.ask(extraBed(w, i))
+		if r == '加' {
+			d.ask(bedOf(w, i))
+		}
 	}
 	if heads&headDocument != 0 && d.on.has(kDocument) {
 		d.ask(document(w, i))

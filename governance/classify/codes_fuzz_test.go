@@ -15,6 +15,12 @@ func fuzzCodes(f *testing.F, set *Set) {
 	for n, text := range noCodes() {
 		f.Add(text, uint16(n), uint16(3*n))
 	}
+	for _, text := range []string{
+		"加微信：li hua_88，V：x", "q iao@163. com 艾特 qq 点com", "password: \"a'b\"", "jdbc:mysql://h?user=r&password=Pw1234", "redis://:P@ss w0rd@10.0.0.1:6379/0", "密码改成“Abc@12345”，口令是",
+		"- name: KEY_TOKEN\n  value: x1y2z3", "curl -u a:b1c2d3 -pRoot2024Pw", "2 40e::1 fe80::1%eth0 117.136.8.2 23，", "T Cc2Ud2kaypdV52LMK3JoEs2k6FERQnBua 钱包", "eyJhbGciOiJIUzI1NiJ9。eyJzdWIiOiIxMjM0.x",
+	} {
+		f.Add(text, uint16(5), uint16(9))
+	}
 	f.Fuzz(func(t *testing.T, text string, a, b uint16) {
 		checkFindings(t, text, set.Find(text))
 		var rebuilt strings.Builder
@@ -44,5 +50,11 @@ func FuzzMoney(f *testing.F) {
 }
 
 func FuzzCourts(f *testing.F) { fuzzCodes(f, New(CourtCase, Document, BirthDate, Age, Company)) }
+
+func FuzzAccounts(f *testing.F) { fuzzCodes(f, New(WeChat, QQ, Email)) }
+
+func FuzzSecrets(f *testing.F) { fuzzCodes(f, New(Secret)) }
+
+func FuzzNetworks(f *testing.F) { fuzzCodes(f, New(IPv4, IPv6, MAC, Crypto)) }
 
 func FuzzPlaces(f *testing.F) { fuzzCodes(f, New(Coordinates, Plate, VIN)) }

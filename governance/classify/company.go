@@ -23,7 +23,7 @@ func uscc(w *window, i int) (match, verdict) {
 		if isAlnum(r) {
 			c = byte(upper(r))
 		}
-		if sign := misread(r); sign > 0 && (c != 'L' || n < 8) {
+		if sign := misread(r); sign > 0 { // a small l may be a letter: see restored
 			c = sign
 			worn++
 		}
@@ -48,7 +48,7 @@ func uscc(w *window, i int) (match, verdict) {
 	if organisationCheck(code[8:17]) {
 		m.why |= typical
 	}
-	if usccCheck(code[:]) || worn > 0 && restored(w, i, code) {
+	if usccCheck(code[:]) || restored(code, worn > 0) {
 		m.why ^= checkRight | checkWrong
 		if gaps == 0 || m.why&typical != 0 {
 			return m, yes
@@ -60,14 +60,23 @@ func uscc(w *window, i int) (match, verdict) {
 	return w.anchor(m, w.hints(i))
 }
 
-// restored tries a small l for the letter that it may be after all.
-func restored(w *window, i int, code [18]byte) bool {
-	for n := range code {
-		if i+n < len(w.cells) && w.cells[i+n].r == 'l' && code[n] == '1' {
+// restored tries an L for each one, and a one for each L: what paper confuses. Where nothing else is worn, the check of the organisation has to fit, too.
+func restored(code [18]byte, worn bool) bool {
+	for n, c := range code {
+		switch {
+		case n < 8 || c != '1' && c != 'L':
+			continue
+		case c == '1':
 			code[n] = 'L'
+		default:
+			code[n] = '1'
 		}
+		if usccCheck(code[:]) && (worn || organisationCheck(code[8:17])) {
+			return true
+		}
+		code[n] = c
 	}
-	return usccCheck(code[:])
+	return false
 }
 
 func usccCheck(code []byte) bool {

@@ -63,7 +63,7 @@ const (
 
 // courtCase finds the numbers of cases: （2024）京01刑初123号, with brackets of any kind or none and blanks anywhere.
 func courtCase(w *window, i int) (match, verdict) {
-	if r := w.at(i); isDigit(r) && isDigit(w.at(i-1)) {
+	if r := w.at(i); isDigit(r) && (isDigit(w.at(i-1)) || r != '1' && r != '2') {
 		return match{}, no
 	}
 	k, opened, closed, v := caseYear(w, i)
@@ -121,11 +121,15 @@ func caseTail(w *window, end int) (int, verdict) {
 	if w.at(k) != '之' {
 		return end, when(w.at(k) == unknown, open, yes)
 	}
-	to, v := w.while(k+1, 3, func(r rune) bool { return isDigit(r) || numeral(r) > 0 || r == '十' })
+	from, v := w.while(k+1, 1, isBlank)
 	if v == open {
 		return end, open
 	}
-	if to == k+1 {
+	to, v := w.while(from, 3, func(r rune) bool { return isDigit(r) || numeral(r) > 0 || r == '十' })
+	if v == open {
+		return end, open
+	}
+	if to == from {
 		return end, yes
 	}
 	return to, yes

@@ -12,17 +12,28 @@ import (
 const (
 	base58Symbols = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 	bech32Symbols = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-	maxCrypto     = 95 // characters of an address
+	leastCrypto   = 26 // characters of an address
+	maxCrypto     = 95
 )
+
+// cryptoHeads are what addresses begin with, as it is written or misread.
+const cryptoHeads = "013bBDLlIMTt9AOo"
 
 // cryptoAddress finds addresses of crypto-currencies by their checksums: base58check (Bitcoin, Litecoin, Dogecoin, Tron), bech32 (Bitcoin,
 // Litecoin), and forty hexadecimal digits behind 0x (Ethereum), where mixed case is a checksum and one case leaves no doubt by its form.
 // Behind a word such as 钱包 the checksum may be wrong, as where paper was misread; there may be one blank inside.
 func cryptoAddress(w *window, i int) (match, verdict) {
-	if isAlnum(w.at(i-1)) || !strings.ContainsRune("013bBDLlIMTt9A", w.at(i)) {
+	if isAlnum(w.at(i-1)) || !strings.ContainsRune(cryptoHeads, w.at(i)) {
 		return match{}, no
 	}
-	s, v := w.spelled(i, maxCrypto, func(r rune) byte {
+	blank, v := w.shortHead(i)
+	if v == open {
+		return match{}, open
+	}
+	if first, v := w.while(i, 12, isAlnum); blank == 0 && (v == open || first-i < 12 && (!isBlank(w.at(first)) || !w.any(i+1, first, func(r rune) bool { return r < 'a' }))) {
+		return match{}, when(v == open, open, no) // a word
+	}
+	s, v := w.spelledOver(i, blank, maxCrypto, func(r rune) byte {
 		if isAlnum(r) {
 			return byte(r)
 		}
@@ -31,10 +42,10 @@ func cryptoAddress(w *window, i int) (match, verdict) {
 	if v == open {
 		return match{}, open
 	}
-	if len(s.text) < 26 || len(s.text) == maxCrypto {
+	if len(s.text) < leastCrypto || len(s.text) == maxCrypto {
 		return match{}, no
 	}
-	cued := w.cued(i, "地址", "钱包", "address", "wallet", "usdt", "转账", "提现", "打到", "打币", "转入", "转至", "充值", "流向", "虚拟币", "比特币")
+	cued := w.cued(i, "地址", "钱包", "address", "wallet", "usdt", "转账", "提现", "打到", "打币", "转入", "转至", "充值", "流向", "虚拟币", "比特币", "打入", "转出", "收币", "支付", "勒索", "btc", "eth", "trc20", "erc20", "以太坊", "波场", "转账给")
 	sizes := []int{len(s.text), s.gap}
 	if cryptoEvidence(string(s.text[:s.gap]), cued) == checkRight {
 		sizes = sizes[1:]
@@ -55,8 +66,33 @@ func cryptoAddress(w *window, i int) (match, verdict) {
 	return match{}, no
 }
 
+// shortHead returns the cell of the blank behind one or two characters that begin an address, where a long row follows; 0: there is none.
+func (w *window) shortHead(i int) (int, verdict) {
+	k := i + 1
+	if isAlnum(w.at(k)) {
+		k++
+	}
+	if !isBlank(w.at(k)) {
+		return 0, when(w.at(k) == unknown, open, yes)
+	}
+	end, v := w.while(k+1, 30, isAlnum)
+	if v == open {
+		return 0, open
+	}
+	if end-k-1 < 25 {
+		return 0, yes
+	}
+	return k, yes
+}
+
 // cryptoEvidence says why s may be an address, 0 if it cannot be one.
 func cryptoEvidence(s string, cued bool) evidence {
+	if len(s) < 26 {
+		return 0
+	}
+	if low := strings.ToLower(s); strings.HasPrefix(low, "ox") || strings.HasPrefix(low, "bci") || strings.HasPrefix(low, "bcl") { // paper confuses them
+		s = strings.NewReplacer("o", "0", "O", "0", "i", "1", "I", "1", "l", "1").Replace(s[:3]) + s[3:]
+	}
 	low := strings.ToLower(s)
 	switch {
 	case len(s) == 42 && low[:2] == "0x" && isHexText(strings.NewReplacer("O", "0", "o", "0", "l", "1", "I", "1").Replace(s[2:])):
@@ -69,7 +105,7 @@ func cryptoEvidence(s string, cued bool) evidence {
 			return checkRight
 		}
 		return checkWrong
-	case len(s) >= 26 && len(s) <= 35 && base58check(s), bech32(s):
+	case len(s) >= 26 && len(s) <= 35 && base58check(unworn.Replace(s)), bech32(s), bech32(s[:4] + unwornBech32.Replace(s[4:])):
 		return checkRight
 	case !cued || !strings.ContainsFunc(s, isDigit) || !strings.ContainsFunc(s, isLetter):
 		return 0
@@ -78,6 +114,12 @@ func cryptoEvidence(s string, cued bool) evidence {
 	}
 	return 0
 }
+
+// What paper makes of the symbols of both alphabets, and what they cannot be.
+var (
+	unworn       = strings.NewReplacer("l", "1", "I", "1", "0", "o", "O", "o") //nolint:gochecknoglobals // a constant
+	unwornBech32 = strings.NewReplacer("O", "0", "o", "0", "1", "l", "I", "l") //nolint:gochecknoglobals // a constant
+)
 
 func isHexText(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !isHex(r) })

@@ -16,15 +16,16 @@ func (d *decision) codes(w *window, i int) {
 	}
 	r0 := w.at(i)
 	// Most words are over here: a longer row of letters begins no code, except the label that a value is glued to.
-	if end, v := w.while(i, 5, isLetter); end-i == 5 || end-i == 4 && v == yes && !isAlnum(w.at(end)) {
-		if end, v = w.while(i, maxDigits, isLetter); v == open {
+	if end, v := w.letters(i, 5); end-i == 5 || end-i == 4 && v == yes && !isAlnum(w.at(end)) {
+		if end, v = w.letters(i, maxDigits); v == open {
 			d.open = true
 			return
 		}
-		if next := w.at(end + 1); isBlank(w.at(end)) && next == unknown {
-			d.open = true
-			return
-		} else if more, v := w.while(end+1, 13, isAlnum); v == open && isBlank(w.at(end)) && r0 <= 'Z' {
+		more, v := end, yes
+		if isBlank(w.at(end)) && r0 <= 'Z' {
+			more, v = w.while(end+1, 13, isAlnum)
+		}
+		if next := w.at(end + 1); isBlank(w.at(end)) && next == unknown || v == open {
 			d.open = true
 			return
 		} else if !isDigit(w.at(end)) && !(isBlank(w.at(end)) && (isDigit(next) || r0 <= 'Z' && w.any(end, more, isDigit))) {
@@ -37,16 +38,22 @@ func (d *decision) codes(w *window, i int) {
 		d.open = true
 		return
 	}
-	if d.on.has(kUSCC) {
-		d.ask(uscc(w, i))
-	}
-	if d.on.has(kVIN) {
-		d.ask(vin(w, i))
+	// Codes of businesses and vehicles go on over blanks and dashes alone.
+	if end := w.rowEnd(i); end-i > 16 || isBlank(w.at(end)) || w.at(end) == '-' || w.at(end) == unknown {
+		if d.on.has(kUSCC) {
+			d.ask(uscc(w, i))
+		}
+		if d.on.has(kVIN) {
+			d.ask(vin(w, i))
+		}
 	}
 	if d.on.has(kPassport) && w.at(i) == 'P' {
 		d.ask(mrzNames(w, i))
 	}
-	for _, head := range []string{"vin", "passport", "hkid"} { // a label with its value right behind
+	for _, head := range gluedLabels { // a label with its value right behind
+		if rune(head[0]) != lower(r0) {
+			continue
+		}
 		if k, v := w.literal(i, head); v == open {
 			d.open = true
 			return
@@ -57,8 +64,9 @@ func (d *decision) codes(w *window, i int) {
 			}
 		}
 	}
-	c, v := gatherCode(w, i)
-	if v == open {
+	c := &w.row
+	var v verdict
+	if *c, v = gatherCode(w, i); v == open {
 		d.open = true
 		return
 	}
@@ -70,22 +78,24 @@ func (d *decision) codes(w *window, i int) {
 		return
 	}
 	if d.on.has(kMedicalRecord) && len(c.digit) <= 5 {
-		d.ask(bed(&c))
+		d.ask(bed(c))
 	}
 	if len(c.digit) < 3 {
 		return
 	}
 	c.h = w.hints(i)
 	if digits < len(c.digit) {
-		d.papers(&c)
+		d.papers(c)
 	}
 	if d.on.has(kMacauID) {
-		d.ask(macauID(&c))
+		d.ask(macauID(c))
 	}
 	if d.on.has(kTravelPermit) && digits >= 8 {
-		d.ask(taiwanPermit(&c))
+		d.ask(taiwanPermit(c))
 	}
 }
+
+var gluedLabels = []string{"vin", "passport", "hkid"} //nolint:gochecknoglobals // a constant table
 
 // beginsWithLabel reports whether the first group is a word such as ID, and the value stands behind it.
 func (n *number) beginsWithLabel() bool {
@@ -113,6 +123,7 @@ func (d *decision) papers(c *number) {
 		{kTaiwanID, taiwanID},
 		{kMAC, bareMAC},
 		{kParcel, parcel},
+		{kTicket, ticket},
 		{kPlate, armyPlate},
 		{kMedicalRecord, hospitalCode},
 	} {
@@ -142,7 +153,7 @@ func (n *number) isLetterAt(k int) bool { return n.digit[k] >= 'A' && n.digit[k]
 // form reports whether the first characters of n are like a pattern: A a letter, 9 a digit, another character itself; and a group ends
 // there.
 func (n *number) form(pattern string) bool {
-	if !n.whole(len(pattern)) || n.gaps(len(pattern)) > 3 {
+	if p := pattern[0]; p != '9' && p != 'A' && p != n.digit[0] || !n.whole(len(pattern)) || n.gaps(len(pattern)) > 3 {
 		return false
 	}
 	digits := 0

@@ -41,7 +41,7 @@ func TestWhyIsTheScore(t *testing.T) {
 		for _, r := range f.Why.Reasons() {
 			sum += r.Weight
 		}
-		if math.Abs(min(max(sum, 0), 1)-f.Score) > 1e-9 {
+		if math.Abs(min(max(sum, 0), 1)-f.Score) > 1e-6 {
 			t.Errorf("%s: the reasons sum up to %v, the score is %v: %+v", c.class, sum, f.Score, f.Why.Reasons())
 		}
 		got := names(f.Why.Reasons())

@@ -25,8 +25,8 @@ var labelledForms = []labelledForm{ //nolint:gochecknoglobals // a constant tabl
 	{kind: kUtilityAccount, least: 5, most: 22, letters: 4, form: 0.25, leastNear: 7},
 	{kind: kOfficerID, least: 5, most: 8, letters: 2, form: 0.25, leastNear: 6, firstLetters: true},
 	{kind: kPassport, least: 7, most: 10, letters: 3, form: 0.25, leastNear: 7},
-	{kind: kTravelPermit, least: 8, most: 11, letters: 2, form: 0.25, leastNear: 8},
 	{kind: kMacauID, least: 8, most: 8, form: 0.25, leastNear: 8},
+	{kind: kTravelPermit, least: 8, most: 11, letters: 2, form: 0.25, leastNear: 8},
 	{kind: kICCID, least: 19, most: 20, letters: 3, form: 0.2, leastNear: 19},
 	{kind: kIMEI, least: 14, most: 17, letters: 1, form: 0.15, leastNear: 15},
 	{kind: kIMSI, least: 14, most: 15, form: 0.15, leastNear: 15},
@@ -97,7 +97,11 @@ func (n *number) as(f labelledForm, why evidence) (match, verdict) {
 	case v == yes && (why != labelBefore || digits < 8), n.date(k) && why != labelBefore:
 		return match{}, no
 	}
-	return match{kind: f.kind, start: n.at[0], end: n.end(k), form: f.form, why: why}, yes
+	m := match{kind: f.kind, start: n.at[0], end: n.end(k), form: f.form, why: why}
+	if f.kind == kBankAccount && why == labelBefore && k > 14 {
+		m.form = 0.5 // no telephone number that is a part of it names it
+	}
+	return m, yes
 }
 
 func (n *number) lettersFirst(k int) bool {
@@ -144,7 +148,7 @@ func (n *number) foreign(k, next int) bool {
 	if next-k == 4 && (n.digit[k] == '2' && n.digit[k+1] == '0' || n.digit[k] == '1' && n.digit[k+1] == '9') && strings.ContainsRune("-/.年", after) {
 		return true
 	}
-	if next-k == 8 && validDate8(n.digit[k:next]) {
+	if next-k == 8 && k > 3 && validDate8(n.digit[k:next]) {
 		return true
 	}
 	return strings.ContainsRune(":：%"+units, after)
@@ -190,52 +194,11 @@ func (n *number) date(k int) bool {
 
 // hospitalCode finds numbers that say with two letters what they are: 住院 (ZY), 门诊 (MZ), 病案 (BA).
 func hospitalCode(c *number) (match, verdict) {
-	size := c.firstForm("ZY999999999999", "ZY9999999999", "ZY99999999", "MZ9999999999", "MZ999999999999", "BA2099999999", "BA202999999")
+	size := c.firstForm("ZY999999999999", "ZY99999999999", "ZY9999999999", "ZY999999999", "ZY99999999", "MZ9999999999", "MZ999999999999", "BA2099999999", "BA202999999")
 	if size == 0 {
 		return match{}, no
 	}
 	return c.w.anchor(match{kind: kMedicalRecord, start: c.at[0], end: c.end(size), form: 0.35, why: typical}, c.h)
-}
-
-// bed finds the number of a bed behind its label, or before 床患者 and behind 科 and the like.
-func bed(c *number) (match, verdict) {
-	m := match{kind: kMedicalRecord, start: c.at[0], end: c.end(len(c.digit)), form: 0.25, why: labelBefore}
-	if c.w.wordBefore(m.start, bedLabels) {
-		return m, yes
-	}
-	if c.w.at(m.end) != '床' || len(c.digit) > 2 || c.count(len(c.digit)) < len(c.digit) {
-		return match{}, when(c.w.at(m.end) == unknown, open, no)
-	}
-	if left := c.w.at(m.start - 1); left > 0 && strings.ContainsRune("科区房室", left) {
-		return m, yes
-	}
-	for _, word := range []string{"床患者", "床病人", "床家属", "床病号"} {
-		if _, v := c.w.literal(m.end, word); v != no {
-			return m, v
-		}
-	}
-	return match{}, no
-}
-
-var bedLabels = []string{"床号", "床位号"} //nolint:gochecknoglobals // a constant table
-
-// extraBed finds +12, 加12 and beds in Chinese numerals behind a label.
-func extraBed(w *window, i int) (match, verdict) {
-	if !w.wordBefore(i, bedLabels) {
-		return match{}, no
-	}
-	k := i
-	if r := w.at(i); r == '+' || r == '加' {
-		k++
-	}
-	end, v := w.while(k, 6, func(r rune) bool { return isDigit(r) || numeral(r) >= 0 || r == '-' || r == '十' })
-	if v == open {
-		return match{}, open
-	}
-	if end == k || end == i+1 && isHan(w.at(i-1)) || end-k == 6 {
-		return match{}, no
-	}
-	return match{kind: kMedicalRecord, start: i, end: end, form: 0.25, why: labelBefore}, yes
 }
 
 // spelled finds a number in Chinese numerals that is too short for the normaliser, right behind a label.

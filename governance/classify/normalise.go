@@ -2,6 +2,7 @@ package classify
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -10,9 +11,12 @@ import (
 
 // cell is one rune of normalised text and where it comes from in the original.
 type cell struct {
-	r          rune
-	start, end int
+	r     rune
+	size  uint8 // bytes of the original, at most [maxEscape]
+	start int
 }
+
+func (c cell) end() int { return c.start + int(c.size) }
 
 // normaliser makes cells of text that arrives in pieces.
 //
@@ -25,7 +29,7 @@ type normaliser struct {
 	staged []cell // the end of a run of digits that begins with a Chinese one
 	digits int    // in the run so far, staged or not
 	han    int    // of them Chinese
-	gap    bool   // a separator was the last
+	gap    int    // how many separators came last
 }
 
 const (
@@ -38,7 +42,20 @@ const (
 func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cell, int) {
 	i := 0
 	for i < len(text) {
-		if c := text[i]; c < utf8.RuneSelf {
+		c := text[i]
+		if n.digits == 0 { // what stays as it is, and neither is nor continues a number: nearly everything
+			if c < utf8.RuneSelf && stays[c] {
+				cells = append(cells, cell{rune(c), 1, base + i})
+				i++
+				continue
+			}
+			if r, ok := commonHan(text[i:]); ok && numeral(r) < 0 {
+				cells = append(cells, cell{r, 3, base + i})
+				i += 3
+				continue
+			}
+		}
+		if c < utf8.RuneSelf {
 			r, size := rune(c), 1
 			if c == '\\' || c == '%' || c == '&' {
 				var v verdict
@@ -46,7 +63,7 @@ func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cel
 					return n.end(cells, final), i
 				}
 			}
-			cells = n.spread(cells, r, base+i, base+i+size)
+			cells = n.spread(cells, r, base+i, size)
 			i += size
 			continue
 		}
@@ -54,10 +71,27 @@ func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cel
 			break
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
-		cells = n.spread(cells, r, base+i, base+i+size)
+		cells = n.spread(cells, r, base+i, size)
 		i += size
 	}
 	return n.end(cells, final), i
+}
+
+// stays are the characters of ASCII that neither begin an escape nor are digits.
+var stays = func() (t [utf8.RuneSelf]bool) { //nolint:gochecknoglobals // a constant table
+	for c := range t {
+		t[c] = !isDigit(rune(c)) && c != '\\' && c != '%' && c != '&'
+	}
+	return t
+}()
+
+// commonHan decodes a character from U+4E00 to U+9FFF at the beginning of text.
+func commonHan(text string) (r rune, ok bool) {
+	if len(text) < 3 || text[1]&0xc0 != 0x80 || text[2]&0xc0 != 0x80 {
+		return 0, false
+	}
+	r = rune(text[0])<<12&0xffff | rune(text[1]&0x3f)<<6 | rune(text[2]&0x3f)
+	return r, text[0] >= 0xe4 && text[0] <= 0xe9 && r >= numeralFirst
 }
 
 func (n *normaliser) end(cells []cell, final bool) []cell {
@@ -68,39 +102,81 @@ func (n *normaliser) end(cells []cell, final bool) []cell {
 }
 
 // spread appends what one rune of the original becomes.
-func (n *normaliser) spread(cells []cell, r rune, start, end int) []cell {
+func (n *normaliser) spread(cells []cell, r rune, start, size int) []cell {
+	c := cell{r, uint8(size), start}
 	switch {
 	case r < utf8.RuneSelf:
-		return n.put(cells, cell{r, start, end})
+		return n.put(cells, c)
 	case r >= 0x3400 && r <= 0x9fff || r == utf8.RuneError || r >= 0x3001 && r <= 0x301b: // Han and its punctuation stay
-		return n.put(cells, cell{r, start, end})
+		return n.put(cells, c)
 	case r >= 0xff01 && r <= 0xff5e: // full-width forms of ASCII
-		return n.put(cells, cell{r - 0xfee0, start, end})
+		c.r = r - 0xfee0
+		return n.put(cells, c)
+	case r < foldLast:
+		switch k := foldings()[r]; k {
+		case foldNone:
+			return cells
+		case foldMore:
+		default:
+			c.r = k
+			return n.put(cells, c)
+		}
 	case unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me):
 		return cells
 	}
 	for _, k := range norm.NFKC.String(string(r)) {
 		if !unicode.In(k, unicode.Mn, unicode.Me) {
-			cells = n.put(cells, cell{plain(k), start, end})
+			c.r = plain(k)
+			cells = n.put(cells, c)
 		}
 	}
 	return cells
 }
 
+// What a character becomes that does not become another single one.
+const (
+	foldNone rune = -1 // nothing
+	foldMore rune = -2 // several characters
+)
+
+const foldLast = 0x3000
+
+// foldings are what the characters below foldLast become: signs, and letters of other scripts.
+var foldings = sync.OnceValue(func() *[foldLast]rune { //nolint:gochecknoglobals // a constant table, made when first needed
+	t := new([foldLast]rune)
+	for i := range t {
+		t[i] = foldNone
+		if r := rune(i); unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me) {
+			continue
+		}
+		for _, k := range norm.NFKC.String(string(rune(i))) {
+			switch {
+			case unicode.In(k, unicode.Mn, unicode.Me):
+			case t[i] == foldNone:
+				t[i] = plain(k)
+			default:
+				t[i] = foldMore
+			}
+		}
+	}
+	return t
+})
+
 // put appends one cell, or keeps it back while it may be part of a number in Chinese numerals.
 func (n *normaliser) put(cells []cell, c cell) []cell {
 	switch value := numeral(c.r); {
 	case isDigit(c.r):
-		n.digits, n.gap = n.digits+1, false
+		n.digits, n.gap = n.digits+1, 0
 	case value >= 0:
-		n.digits, n.han, n.gap = n.digits+1, n.han+1, false
+		n.digits, n.han, n.gap = n.digits+1, n.han+1, 0
 		if n.spelt() {
-			return append(n.convert(cells), cell{'0' + value, c.start, c.end})
+			c.r = '0' + value
+			return append(n.convert(cells), c)
 		}
 		n.staged = append(n.staged, c)
 		return cells
-	case n.digits > 0 && !n.gap && (c.r == ' ' || c.r == '-' || c.r == '·'):
-		n.gap = true
+	case n.digits > 0 && n.gap < 2 && (c.r == ' ' || c.r == '-' || c.r == '·' || c.r == '\n'):
+		n.gap++
 	default:
 		if n.digits == 0 {
 			return append(cells, c)
@@ -148,33 +224,40 @@ func (n *normaliser) keeps() (start int, ok bool) {
 
 // numeral is the value of a Chinese numeral, in the forms of print, of cheques and of the radio; -1 for what is none.
 func numeral(r rune) rune {
-	if r != '〇' && r != '○' && (r < 0x4e00 || r > 0x96f6) {
-		return -1
-	}
-	switch r {
-	case '零', '〇', '○', '洞':
+	switch {
+	case uint32(r-numeralFirst) < uint32(len(numerals)):
+		if numeralFilter[r>>6&15]>>(r&63)&1 == 0 { // most of them: the table is large
+			return -1
+		}
+		return rune(numerals[r-numeralFirst]) - 1
+	case r == '〇' || r == '○':
 		return 0
-	case '一', '壹', '幺', '弌':
-		return 1
-	case '二', '贰', '貳', '两':
-		return 2
-	case '三', '叁', '參':
-		return 3
-	case '四', '肆':
-		return 4
-	case '五', '伍':
-		return 5
-	case '六', '陆', '陸':
-		return 6
-	case '七', '柒', '拐':
-		return 7
-	case '八', '捌':
-		return 8
-	case '九', '玖', '勾':
-		return 9
 	}
 	return -1
 }
+
+const numeralFirst, numeralLast = '一', '\u9fff'
+
+// numerals holds the values of Chinese numerals plus one.
+var numerals = func() *[numeralLast - numeralFirst + 1]uint8 { //nolint:gochecknoglobals // a constant table
+	t := new([numeralLast - numeralFirst + 1]uint8)
+	for value, runes := range []string{"零洞", "一壹幺弌", "二贰貳两", "三叁參", "四肆", "五伍", "六陆陸", "七柒拐", "八捌", "九玖勾"} {
+		for _, r := range runes {
+			t[r-numeralFirst] = uint8(value) + 1
+		}
+	}
+	return t
+}()
+
+// numeralFilter has a bit for the last ten bits of each numeral.
+var numeralFilter = func() (t [16]uint64) { //nolint:gochecknoglobals // a constant table
+	for i, value := range numerals {
+		if r := numeralFirst + rune(i); value > 0 {
+			t[r>>6&15] |= 1 << (r & 63)
+		}
+	}
+	return t
+}()
 
 // lookalike maps Cyrillic and Greek letters that are drawn like Latin ones.
 const (

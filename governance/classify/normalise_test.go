@@ -109,7 +109,7 @@ func FuzzNormalise(f *testing.F) {
 		}
 		last := 0
 		for _, c := range want {
-			if c.start < last || c.end <= c.start || c.end > len(text) {
+			if c.start < last || c.end() <= c.start || c.end() > len(text) {
 				t.Fatalf("cell %+v behind %d", c, last)
 			}
 			last = c.start

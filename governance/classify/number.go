@@ -13,7 +13,12 @@ type number struct {
 	h     hints
 }
 
-func isSeparator(r rune) bool { return strings.ContainsRune(" -._·()", r) }
+func isSeparator(r rune) bool { return separators.has(r) }
+
+var (
+	separators     = runesOf(" -._·()") //nolint:gochecknoglobals // a constant table
+	codeSeparators = runesOf(" -\n·_/") //nolint:gochecknoglobals // a constant table
+)
 
 func isBlank(r rune) bool { return r == ' ' || r == '\n' }
 
@@ -45,7 +50,7 @@ func gather(w *window, i int) (n number, v verdict) {
 			return n, open
 		case isSeparator(r) && gap < 3 && len(n.digit) > 0:
 			gap++
-		case r == '\n' && gap == 0 && lines == 0 && len(n.digit) > 0:
+		case r == '\n' && gap < 2 && lines == 0 && len(n.digit) > 0:
 			lines++
 			gap++
 		case misread(r) > 0 && gap < 2:
@@ -67,12 +72,13 @@ func gather(w *window, i int) (n number, v verdict) {
 // the number is long enough to end with it.
 func (w *window) standsForDigit(i, gap, digits int) verdict {
 	next, after := w.at(i+1), w.at(i+2)
+	apart := gap == 1 && isSeparator(next) && (digits == 1 || isSeparator(w.at(i-3))) // every digit stands for itself
 	switch {
 	case next == unknown:
 		return open
-	case isDigit(next):
+	case isDigit(next), lower(next) == 'x' && gap == 0 && digits >= 16:
 		return yes
-	case gap > 0 || digits < 2 || isAlnum(next):
+	case gap > 0 && !apart || isAlnum(next):
 		return no
 	case digits >= 4:
 		return yes
@@ -81,7 +87,7 @@ func (w *window) standsForDigit(i, gap, digits int) verdict {
 	case after == unknown:
 		return open
 	}
-	return when(isDigit(after) || misread(after) > 0, yes, no)
+	return when(isDigit(after) || digits >= 2 && misread(after) > 0, yes, no)
 }
 
 // gatherCode reads letters and digits with a separator between them, or two. Two words in a row without a digit end it.
@@ -103,11 +109,11 @@ func gatherCode(w *window, i int) (n number, v verdict) {
 		case r == unknown:
 			return n, open
 		}
-		if !strings.ContainsRune(" -\n·_/", r) || digits == 0 && (len(n.digit) > 3 || lowerOnly && len(n.digit) > 1 && isBlank(r)) { // a word does not wait for the next
+		if !codeSeparators.has(r) || digits == 0 && (len(n.digit) > 3 || lowerOnly && len(n.digit) > 1 && isBlank(r)) { // a word does not wait for the next
 			return n, yes
 		}
 		i++
-		if isBlank(w.at(i)) || isBlank(w.at(i-1)) && w.at(i) == '/' {
+		if isBlank(w.at(i)) || isBlank(w.at(i-1)) && (w.at(i) == '/' || w.at(i) == '-') {
 			i++
 		}
 		if next := w.at(i); !isAlnum(next) {
@@ -135,7 +141,7 @@ func (n *number) ends(k int) bool {
 	if n.whole(k) {
 		return true
 	}
-	if k != len(n.digit)-1 || n.digit[k] != '1' || n.gap(k) || n.w.cells[n.at[k]].end-n.w.cells[n.at[k]].start < 3 {
+	if k != len(n.digit)-1 || n.digit[k] != '1' || n.gap(k) || n.w.cells[n.at[k]].size < 3 {
 		return false
 	}
 	next := n.w.at(n.at[k] + 1)
@@ -206,10 +212,12 @@ func (d *decision) numbers(w *window, i int) {
 	plus := false
 	if w.at(i) == '(' { // (+86) or (010)
 		i++
+		i, _ = w.while(i, 1, isBlank)
 	}
 	if w.at(i) == '+' {
 		plus = true
 		i++
+		i, _ = w.while(i, 1, isBlank)
 	}
 	if w.at(i) == unknown {
 		d.open = true
@@ -230,6 +238,7 @@ func (d *decision) numbers(w *window, i int) {
 	n.h = w.hints(first)
 	if d.on.has(kMobile) {
 		d.ask(mobile(&n, first, plus))
+		d.ask(abroad(&n, first, plus))
 	}
 	if d.on.has(kLandline) {
 		d.ask(landline(&n, first, plus))
@@ -241,6 +250,9 @@ func (d *decision) numbers(w *window, i int) {
 	d.cards(&n)
 	d.devices(&n)
 	d.labelled(&n)
+	if d.on.has(kParcel) {
+		d.ask(longParcel(&n))
+	}
 	if d.on.has(kQQ) {
 		d.ask(qq(&n, first))
 	}

@@ -1,26 +1,66 @@
 package classify
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "unicode/utf8"
+
+// endings are words in lower case by their last characters.
+type endings struct {
+	ascii  [0x80][]string
+	last   *runeSet // of the others
+	others map[rune][]string
+}
+
+func endingsOf(words ...string) *endings {
+	e := &endings{others: map[rune][]string{}}
+	all := ""
+	for _, word := range words {
+		last, _ := utf8.DecodeLastRuneInString(word)
+		if last < 0x80 {
+			e.ascii[last] = append(e.ascii[last], word)
+			continue
+		}
+		e.others[last] = append(e.others[last], word)
+		all += string(last)
+	}
+	e.last = runesOf(all)
+	return e
+}
+
+// of returns the words that end with a character.
+func (e *endings) of(r rune) []string {
+	switch {
+	case uint32(r) < 0x80:
+		return e.ascii[r]
+	case e.last.has(r):
+		return e.others[r]
+	}
+	return nil
+}
 
 // adjacent reports whether one of the labels, in lower case, stands directly before cell i, apart from at most six characters that join a
 // label and its value.
-func (w *window) adjacent(i int, labels []string) bool {
-	k := i - 1
-	for n := 0; n < 6 && k >= 0 && strings.ContainsRune(":：=是为号码(（[【「『\"'“” ,，><-_\n", w.cells[k].r); n++ {
+func (w *window) adjacent(i int, labels *endings) bool { return w.labelledBy(i, 6, joiners, labels) }
+
+var joiners = runesOf(":=是为号码([【「『\"'“” ,><-_\n") //nolint:gochecknoglobals // a constant table
+
+// labelledBy reports whether one of the labels stands before cell i, with at most so many of the joining characters between.
+func (w *window) labelledBy(i, most int, joining *runeSet, labels *endings) bool {
+	for k := i - 1; k >= 0; k-- {
 		if w.endsWith(k, labels) {
 			return true
 		}
-		k--
+		if i-1-k >= most || !joining.has(w.cells[k].r) {
+			return false
+		}
 	}
-	return k >= 0 && w.endsWith(k, labels)
+	return false
 }
 
 // endsWith reports whether one of the labels ends with cell k.
-func (w *window) endsWith(k int, labels []string) bool {
-	for _, label := range labels {
+func (w *window) endsWith(k int, labels *endings) bool {
+	if k < 0 {
+		return false
+	}
+	for _, label := range labels.of(lower(w.cells[k].r)) {
 		if w.ends(k, label) {
 			return true
 		}
@@ -28,64 +68,44 @@ func (w *window) endsWith(k int, labels []string) bool {
 	return false
 }
 
+// ends reports whether a label ends with cell k. One stray blank between its Chinese characters does not matter.
 func (w *window) ends(k int, label string) bool {
-	first := rune(0)
+	first, blanks := rune(0), 0
 	for rest := label; rest != ""; k-- {
-		r, size := utf8.DecodeLastRuneInString(rest)
+		r, size := rune(rest[len(rest)-1]), 1
+		if r >= 0x80 {
+			r, size = utf8.DecodeLastRuneInString(rest)
+		}
+		if k >= 0 && isBlank(w.cells[k].r) && blanks == 0 && first >= 0x80 && r >= 0x80 {
+			blanks++
+			continue
+		}
 		if k < 0 || lower(w.cells[k].r) != r {
 			return false
 		}
 		rest, first = rest[:len(rest)-size], r
 	}
-	return k < 0 || !isAlnum(first) || !isLetter(w.cells[k].r)
+	camel := k >= 0 && k+1 < len(w.cells) && w.cells[k].r >= 'a' && w.cells[k+1].r <= 'Z' // contactWechat
+	return k < 0 || !isAlnum(first) || !isLetter(w.cells[k].r) || camel
 }
 
-var (
-	wechatLabels = []string{"微信", "薇信", "威信", "微信id", "v信", "vx", "wx", "wechat", "weixin", "微", "薇", "wxid", "wechat id", "wechatid"} //nolint:gochecknoglobals // a constant table
-	qqLabels     = []string{"qq", "q q", "扣扣", "企鹅", "qq群", "q群", "扣扣群", "qq account", "扣", "群主", "群号", "企鹅群"}                         //nolint:gochecknoglobals // a constant table
+// Words for accounts. The letters alone count only where no other word ends with them.
+var ( //nolint:gochecknoglobals // constant tables
+	wechatNames  = endingsOf("微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin")
+	wechatLabels = endingsOf("微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin", "维信", "围信", "徽信", "微❤", "薇❤", "威❤", "v❤", "v♥", "we chat", "wei xin", "wei信",
+		"微xin", "wxid", "wechat account", "wechat_id", "wechat_no", "wechat no", "wechat no.", "wechatno", "weixin_id", "weixinid", "weixin_no", "wx_id", "wx_no", "vx_id", "微信/手机", "微信/电话",
+		"微信同号", "微信id", "微信 id", "wechat id", "wechatid", "wxhao", "绿泡泡", "加v", "加微", "加薇", "加威", "+v", "+微", "+薇", "+威", "➕v", "➕微", "➕薇", "我v", "我薇", "我微",
+		"的v", "的薇", "的微", "(v)", "(微)", "(薇)", "联系v", "搜v", "微我", "薇我", "卫星", "薇芯", "微芯",
+		"v❤同步", "v♥同步", "客服v", "客服薇", "客服微", "➕", "裙主", "v同号", "企微", "微号", "薇号", "威号", "v号", "微x", "薇x", "威x", "vxin")
+	accountTails = []string{"这个号", "这个微信", "的微信", "是他微信", "是她微信", "是我微信", "微信", "(微信", "←", " ←"} //nolint:gochecknoglobals // a constant table
+	accountWords = endingsOf("绿泡泡", "好友", "昵称", "网友", "私聊", "网名", "小号")
+	notAccounts  = endingsOf("支付", "小程序", "公众", "接口", "开放", "版本", "文档", "代码", "字段", "参数", "图片", "文件", "函数", "sdk", "错误", "日志", "变量", "配置", "型号", "表", "服务器", "域名", "邮箱", "系统",
+		"设备", "模块", "脚本", "命令", "分支", "主机", "账套", "工单", "订单")
+	paying        = endingsOf("支付", "付款", "转账", "接口")
+	wechatLetters = endingsOf("v", "微", "薇", "威")
+	qqLabels      = endingsOf("qq", "q q", "扣扣", "企鹅", "qq群", "q群", "扣扣群", "qq account", "扣", "群主", "群号", "企鹅群", "球球", "蔻蔻", "抠抠", "加q", "+q", "➕q", "我q", "q号", "🐧",
+		"qq id", "qqid", "qq number", "qq no", "qq no.", "qq账号", "qq帐号")
 )
-
-func isWeChat(r rune) bool { return isAlnum(r) || r == '_' || r == '-' }
-
-// wechat finds names of WeChat accounts behind a label: a letter and 5 to 19 letters, digits, dashes and underscores, with at most one blank
-// or line break of paper between them.
-func wechat(w *window, i int) (match, verdict) {
-	left := w.at(i - 1)
-	if isWeChat(left) && (!strings.ContainsRune("xXdDtTnN", left) || !w.endsWith(i-1, wechatLabels[4:])) || !w.adjacent(i, wechatLabels) {
-		return match{}, no
-	}
-	s, v := w.spelled(i, 24, func(r rune) byte {
-		if isWeChat(r) {
-			return byte(r)
-		}
-		return 0
-	})
-	if v == open {
-		return match{}, open
-	}
-	size := len(s.text)
-	if s.gap < size && (s.gap >= 6 && !hasDigit(s.text[s.gap:]) || size > 20) { // what follows is a word of its own
-		size = s.gap
-	}
-	if _, v := w.literal(i, "id"); v == yes && size > 8 && w.endsWith(i-1, wechatLabels[:3]) {
-		return match{}, no // 微信ID and the name behind it: that is found by its own label
-	}
-	for size > 0 && s.text[size-1] == '-' {
-		size--
-	}
-	if size < 6 || size > 20 || w.at(s.at[size-1]+1) == '@' {
-		return match{}, no
-	}
-	m := match{kind: kWeChat, start: i, end: s.at[size-1] + 1, form: 0.2, why: labelBefore}
-	if hasDigit(s.text[:size]) || strings.ContainsAny(string(s.text[:size]), "_-") {
-		m.why |= typical
-	}
-	return m, yes
-}
-
-func hasDigit(s []byte) bool {
-	return strings.ContainsFunc(string(s), isDigit)
-}
 
 // qq finds numbers of QQ accounts and groups behind a label: 5 to 11 digits that do not begin with zero.
 func qq(n *number, first int) (match, verdict) {
@@ -98,7 +118,7 @@ func qq(n *number, first int) (match, verdict) {
 			break
 		}
 	}
-	if size < 5 || n.digit[0] == '0' || !n.w.adjacent(first, qqLabels) {
+	if size < 5 || n.digit[0] == '0' || !n.w.labelledBy(first, 8, joinsNumber, qqLabels) {
 		return match{}, no
 	}
 	if n.w.at(n.at[size-1]+1) == '@' {

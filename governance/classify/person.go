@@ -6,7 +6,7 @@ package classify
 // It looks at most 24 cells to the left and about eight behind the name, so a candidate is decided soon. The candidates of two to
 // four characters that begin at one place are compared and the best one is scored.
 func person(w *window, i int) (match, verdict) {
-	t := nameTables()
+	t := w.nameTables()
 	first := t.first(w.cells[i].r)
 	before := w.at(i - 1)
 	bounded := !isHan(before)
@@ -72,12 +72,7 @@ func (n *namer) find(first rank, bounded bool) (match, bool) {
 			return m, ok
 		}
 	}
-	if first&mayNick != 0 {
-		if m, ok := n.nick(); ok || n.open {
-			return m, ok
-		}
-	}
-	if first&(isSurname|mayCompound) != 0 && n.hopeful(first) {
+	if first&(isSurname|mayCompound|mayNick) != 0 && n.goesOn() {
 		if m, ok := n.named(first); n.open || ok && m.score() >= threshold {
 			return m, ok
 		}
@@ -88,39 +83,15 @@ func (n *namer) find(first rank, bounded bool) (match, bool) {
 	return match{}, false
 }
 
-// hopeful tells most ordinary text from names at the price of two lookups.
-func (n *namer) hopeful(first rank) bool {
+// goesOn reports whether more than the surname may stand here, or a cue announces it alone.
+func (n *namer) goesOn() bool {
 	r := n.cell(n.start + 1)
-	switch {
-	case n.open:
-		return true
-	case !isHan(r):
-		return r == ' ' || r == '\n' || isHidden(r) || n.left().cued()
-	case first&mayCompound != 0 || r == '某':
-		return true
-	}
-	a := n.t.at(r)
-	if a.given == 0 && a.rank&beginsCue == 0 {
-		return n.left().why.any(labelBefore | titled)
-	}
-	n.words()
-	if n.open || n.word < 2 {
-		return true
-	}
-	if n.word == 2 && a.given > 0 && n.t.given(n.cell(n.start+2))+int(a.given) > 4 {
-		return true
-	}
-	before := n.w.at(n.start - 1)
-	if isHan(before) && n.t.first(before)&endsCue == 0 && n.w.named.end != n.start {
-		return false
-	}
-	left := n.left()
-	return left.why.any(labelBefore|titled) || left.cued() && !left.weak
+	return n.open || isHan(r) || r == ' ' || r == '\n' || isHidden(r) || n.left().cued()
 }
 
 // named looks for a surname and what may stand behind it.
 func (n *namer) named(first rank) (match, bool) {
-	long := 0 // length of a compound surname
+	long := 1 // length of the surname
 	if first&mayCompound != 0 {
 		next := n.cell(n.start + 1)
 		if next == ' ' || next == '\n' {
@@ -133,64 +104,50 @@ func (n *namer) named(first rank) (match, bool) {
 			return match{}, false
 		}
 	}
-	var best candidate
-	for _, size := range [2]int{long, 1} {
-		if size == 0 || size == 1 && first&isSurname == 0 {
-			continue
-		}
+	for size := long; size > 0 && (size == 2 || first&isSurname != 0); size-- {
 		if m, ok := n.formal(size); ok || n.open {
 			return m, ok
 		}
-		c, ok := n.best(size)
-		if n.open {
-			return match{}, false
-		}
-		if ok && (best.m.end == 0 || c.m.score() > best.m.score()) {
-			best = c
-		}
-		if ok && size == 2 && c.m.score() >= threshold {
-			break
-		}
 	}
-	if first&isSurname != 0 && (best.m.end == 0 || best.m.score() < threshold) {
-		if next := n.cell(n.start + max(long, 1)); !isHan(next) && !n.open {
-			if m, ok := n.alone(max(long, 1)); ok || n.open {
+	best, found := n.best()
+	if n.open || found && best.m.score() >= threshold {
+		return best.m, found
+	}
+	if first&isSurname != 0 {
+		if next := n.cell(n.start + long); !isHan(next) && !n.open {
+			if m, ok := n.alone(long); ok || n.open {
 				return m, ok
 			}
 		}
 	}
-	return best.m, best.m.end != 0
+	return best.m, found
 }
 
 // candidate is a name of a certain length.
 type candidate struct {
-	m       match
-	quality int // against other lengths
+	m    match
+	odds int // in hundredths of a logit above what is enough
 }
 
-// best compares the lengths of a name whose surname has size characters.
-func (n *namer) best(size int) (best candidate, ok bool) {
+// best returns the likeliest candidate at the start.
+func (n *namer) best() (best candidate, ok bool) {
 	var h hanRun
-	n.gather(&h, 6)
-	if n.open && h.n <= size {
+	var room [8]shape
+	found := n.shapes(&h, room[:0])
+	if n.open || len(found) == 0 {
 		return best, false
 	}
-	for total := size + 1; total <= min(size+2, h.n); total++ {
-		c, fits := n.judge(&h, size, total)
-		if n.open {
-			return best, false
-		}
-		if fits && (!ok || c.quality > best.quality || c.quality == best.quality && c.m.score() > best.m.score()) {
+	var l lattice
+	if l.fill(n); n.open {
+		return best, false
+	}
+	for i := range found {
+		c, fits := n.judge(&l, &h, &found[i])
+		if fits && (!ok || c.odds > best.odds) {
 			best, ok = c, true
 		}
 	}
-	if size == 1 && h.n >= 4 && n.t.surname(h.r[1]) >= tierCommon {
-		c, fits := n.judge(&h, 2, 4) // the surname of the husband before one's own
-		if fits && !n.open && c.m.why.any(labelBefore|titled) && (!ok || c.quality > best.quality) {
-			return c, true
-		}
-	}
-	return best, ok
+	return best, ok && !n.open
 }
 
 // hanRun is a row of Chinese characters, blanks between them left out.
@@ -232,8 +189,8 @@ func (n *namer) gather(h *hanRun, most int) {
 	}
 }
 
-// joined reports whether the blanks in the first total characters can be inside one name: no part of it reads as a name or a cue of its own.
-func (n *namer) joined(h *hanRun, size, total int) bool {
+// joined reports whether the blanks in the first total characters can be inside one name: wide ones only between single characters.
+func (n *namer) joined(h *hanRun, total int) bool {
 	parts, wide := 1, false
 	for k := 1; k < total; k++ {
 		if h.blanks[k] {
@@ -241,31 +198,5 @@ func (n *namer) joined(h *hanRun, size, total int) bool {
 			wide = wide || h.at[k]-h.at[k-1] > 2
 		}
 	}
-	if parts == 1 {
-		return true
-	}
-	next := n.cell(h.at[total-1] + 1)
-	single := parts == total && !isHan(next)
-	left := n.left()
-	if wide && !single {
-		return false
-	}
-	for k := 1; k < total; k++ {
-		if !h.blanks[k] {
-			continue
-		}
-		if n.t.given(h.r[k]) == 0 && !single {
-			return false
-		}
-		if _, c := n.t.behind(n, h.at[k]); c != 0 && !single || n.open {
-			return false
-		}
-		if k == total-1 && !single && (n.nameAt(h.at[k]) || isHan(next) && n.wordAt(h.at[k]) >= 2) {
-			return false
-		}
-		if k < total-1 && n.wordAt(h.at[k]) >= 2 && !n.t.isGiven(h, size, total) && !n.typicalPair(h, size) {
-			return false
-		}
-	}
-	return single || left.bounded || left.why.any(labelBefore|titled|cueBefore)
+	return !wide || parts == total && !isHan(n.cell(h.at[total-1]+1))
 }

@@ -8,7 +8,7 @@ func latin(w *window, i int) (match, verdict) {
 	if left := w.at(i - 1); isAlnum(left) || left == '_' || left == '@' || left == '/' || left == '.' && !isLetter(w.at(i-2)) || i < w.named.end {
 		return match{}, no
 	}
-	n := namer{w: w, t: nameTables(), start: i}
+	n := namer{w: w, t: w.nameTables(), start: i}
 	var l latinRow
 	upperFirst := w.at(i) >= 'A' && w.at(i) <= 'Z'
 	if !upperFirst && !n.latinCue() {

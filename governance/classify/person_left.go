@@ -12,6 +12,7 @@ type leftSide struct {
 	suffix    bool // the cue is the end of a word for a role: 人, 员
 	weak      bool // the cue is a particle such as 是 or 和
 	strong    bool // the label is one of names and of nothing else
+	size      int  // length of the cue if it ends directly before
 }
 
 func (l *leftSide) cued() bool { return l.why.any(labelBefore | titled | cueBefore) }
@@ -130,6 +131,9 @@ func (n *namer) cueLeft(l *leftSide, j int, apart, colon bool) {
 	if size >= 2 {
 		l.crossed, l.mayCross = false, false
 	}
+	if !apart {
+		l.size = size
+	}
 }
 
 // crossed reports whether an ordinary word begins up to three characters before and does not end before the start.
@@ -174,6 +178,27 @@ func (n *namer) words() {
 
 // wordAt returns the length of the longest ordinary word of up to four characters that begins at k, or 0.
 func (n *namer) wordAt(k int) int {
+	if uint(k) >= uint(len(n.w.cells)) {
+		return n.findWord(k)
+	}
+	known, start := &n.w.words[k%len(n.w.words)], n.w.cells[k].start
+	if known.cell != k+1 || known.start != start {
+		was := n.open
+		n.open = false
+		size := n.findWord(k)
+		if n.open {
+			return size
+		}
+		n.open = was
+		*known = knownWord{cell: k + 1, start: start, size: size}
+	}
+	return known.size
+}
+
+// knownWord is what wordAt found at a cell.
+type knownWord struct{ cell, start, size int }
+
+func (n *namer) findWord(k int) int {
 	var r [4]rune
 	size := 0
 	for size < len(r) {

@@ -23,14 +23,13 @@ func (t *tables) latinWords() {
 	mark(otherSurnames, spellsSurname)
 	mark(englishPinyin, isEnglish)
 	mark(firstNames, isFirstName)
-	t.syllables = map[string]bool{}
 	for _, f := range strings.Fields(finals) {
 		if strings.ContainsAny(f[:1], "aoe") {
-			t.syllables[f] = true
+			t.syllables.add(f)
 		}
 		for _, i := range strings.Fields(initials) {
 			if syllable(i, f) {
-				t.syllables[i+f] = true
+				t.syllables.add(i + f)
 			}
 		}
 	}
@@ -79,9 +78,35 @@ func (t *tables) syllabic(word []byte, most int) bool {
 		return true
 	}
 	for size := min(6, len(word)); size >= 1 && most > 0; size-- {
-		if t.syllables[string(word[:size])] && t.syllabic(word[size:], most-1) {
+		if t.syllables.has(word[:size]) && t.syllabic(word[size:], most-1) {
 			return true
 		}
 	}
 	return false
+}
+
+// syllables is a set of up to six small letters each: a table with open addressing.
+type syllables [2048]uint32
+
+func (s *syllables) add(syllable string) {
+	*s.slot(packed([]byte(syllable))) = packed([]byte(syllable))
+}
+
+func (s *syllables) has(syllable []byte) bool { return *s.slot(packed(syllable)) != 0 }
+
+// slot returns the place of a syllable, which is empty if it is not in the set.
+func (s *syllables) slot(key uint32) *uint32 {
+	i := key * 0x9e3779b1 >> 21
+	for s[i] != 0 && s[i] != key {
+		i = (i + 1) % uint32(len(s))
+	}
+	return &s[i]
+}
+
+// packed holds letters in five bits each.
+func packed(letters []byte) (key uint32) {
+	for _, c := range letters {
+		key = key<<5 | uint32(c-'a'+1)
+	}
+	return key
 }

@@ -9,6 +9,7 @@ type rightSide struct {
 	bounded bool
 	strong  bool // a cue of two characters and more, or a title
 	place   bool // what goes on makes it a place or a company
+	title   int  // length of the title
 }
 
 // right looks at what stands behind the cell before e.
@@ -85,7 +86,7 @@ func (n *namer) rightHan(s *rightSide, e int) {
 	case c&isTitle != 0 && size == 1 && n.t.given(n.w.at(e)) > 0 && (n.left().why.any(labelBefore) || !n.left().bounded && !n.left().cued()):
 	case c&isTitle != 0:
 		s.why |= honorific
-		s.quality, s.strong = 4, true
+		s.quality, s.strong, s.title = 4, true, size
 	case c&(isNext|isRelation) != 0 && size >= 2:
 		s.why |= cueBehind
 		s.quality, s.strong = 3, true

@@ -69,7 +69,7 @@ func oftenGiven() map[lexicon.Tier]string {
 }
 
 func newTables() *tables {
-	t := &tables{left: map[uint64]rank{}, right: map[uint64]rank{}, keys: map[string]bool{}, parts: map[uint64]rank{}, fixed: map[uint64]rank{}}
+	t := &tables{left: newCueTable(), right: newCueTable(), keys: map[string]bool{}, parts: newCueTable(), fixed: newCueTable()}
 	t.characters()
 	t.latinWords()
 	for _, list := range []struct {
@@ -118,15 +118,21 @@ func newTables() *tables {
 	t.add(t.parts, nameParts, isNext, mayPart|mayTranscribe)
 	for _, k := range strings.Fields(nameKeys) {
 		t.keys[k] = true
+		t.keyEnds[lastTwo(k[len(k)-2], k[len(k)-1])] = true
 	}
 	return t
 }
 
+// of is the place of a common character.
+func (t *tables) of(r rune) *character {
+	place, _ := lexicon.Place(r)
+	return &t.han[place]
+}
+
 // characters fills the table of single characters.
 func (t *tables) characters() {
-	for i := range t.han {
-		r := rune(i + hanFirst)
-		c := &t.han[i]
+	for r := rune(hanFirst); r < hanLast; r++ {
+		c := t.of(r)
 		if n, tier := lexicon.Surname([]rune{r}); n == 1 {
 			c.rank |= isSurname
 			c.tier = uint8(tier) + 1
@@ -141,7 +147,7 @@ func (t *tables) characters() {
 	}
 	mark := func(runes string, f func(*character)) {
 		for _, r := range runes {
-			f(&t.han[r-hanFirst])
+			f(t.of(r))
 		}
 	}
 	mark(nameParticles, func(c *character) { c.tier = min(c.tier, tierWord) })
@@ -151,13 +157,10 @@ func (t *tables) characters() {
 	mark("家国山河江海水里子道学音经文才天东西南北中方人生心力金石木林花草", func(c *character) { c.rank |= isThing })
 	mark("刘陈赵吴徐郭郑邓冯曹彭蔡潘袁董蒋卢崔廖姚邱谭韦邹薛阎侯郝邵龚尹施赖俞翟倪樊耿骆裴詹阮缪柯祁邬闫韩吕沈汪姜戚秦窦褚邢佟岑卞瞿娄冉芦栾逄亓仝晏蔺佘滕蒙",
 		func(c *character) { c.rank |= isDistinct; c.rank &^= isWordy })
-	mark("于向常连应时单", func(c *character) { c.rank |= isBorne })
-	mark(nameNever, func(c *character) { c.rank |= isNever })
-	mark(namePlaceTails, func(c *character) { c.rank |= isPlaceTail })
 	for _, word := range strings.Fields(nameParts) {
 		first := true
 		for _, r := range word {
-			c := &t.han[r-hanFirst]
+			c := t.of(r)
 			c.rank |= inTranscript
 			if first {
 				c.rank |= mayPart | mayTranscribe

@@ -1,6 +1,6 @@
 package classify
 
-// formal finds what is a name without a given name: 张先生, 王某, 李某某, 张某甲, 王××, 赵*.
+// formal finds what is a name without a given name: 王某, 李某某, 张某甲, 王××, 赵*.
 func (n *namer) formal(size int) (match, bool) {
 	k := n.start + size
 	m := match{kind: kPerson, start: n.start, end: k, form: 0.2}
@@ -17,47 +17,11 @@ func (n *namer) formal(size int) (match, bool) {
 	case isHidden(r):
 		return n.hidden(m, k, tier)
 	case r == ' ', r == '\n':
-		k++
-		r = n.cell(k)
-		if r == '某' && tier != tierNone {
-			return n.some(m, k+1, tier)
+		if r = n.cell(k + 1); r == '某' && tier != tierNone {
+			return n.some(m, k+2, tier)
 		}
 	}
-	if !isHan(r) {
-		return match{}, false
-	}
-	length, c := n.t.behind(n, k)
-	if n.open || c&isAlone == 0 {
-		return match{}, false
-	}
-	left := n.left()
-	n.words()
-	word := n.word
-	over := n.wordAt(k)
-	if n.open || word >= 2 || over > length && !n.right(k+length).strong || n.crossed() && !left.cued() || n.crossed() && !left.why.any(labelBefore|titled) {
-		return match{}, false
-	}
-	after := n.right(k + length)
-	if c&isPolite == 0 && (n.wordy() || tier < tierUsual) && !left.bounded && !left.cued() {
-		return match{}, false
-	}
-	if n.open || tier == tierWord && !left.delimited && !(left.bounded && n.w.cells[n.start].r == '于') && !left.why.any(titled) || tier == tierRare && !left.bounded && !left.cued() {
-		return match{}, false
-	}
-	m.why = honorific | left.why
-	m.end = k + length // 张先生 is masked whole: the title tells the sex, and stands in the place of a name
-	if length == 1 {   // 总, 工, 哥: the word must end here
-		if (n.wordy() || tier < tierUsual) && !left.bounded && !left.why.any(labelBefore|titled) && (left.weak || !left.cued()) {
-			return match{}, false
-		}
-		if after.quality == 0 || tier < tierUsual || !left.bounded && !left.cued() && !after.strong && !after.bounded {
-			return match{}, false
-		}
-	}
-	if tier < tierUsual && !left.bounded {
-		m.why |= unusual
-	}
-	return m, true
+	return match{}, false
 }
 
 // alone finds a surname that stands for itself: 我姓谭, 经办：郭.
@@ -146,67 +110,5 @@ func (n *namer) hidden(m match, k, tier int) (match, bool) {
 	}
 	m.end, m.form = end, 0.5
 	m.why |= left.why
-	return m, true
-}
-
-// nick finds 小李, 老张, 阿芳: not words, and only where a name may stand.
-func (n *namer) nick() (match, bool) {
-	k := n.start + 1
-	if r := n.cell(k); r == ' ' || r == '\n' { // a scanner's blank
-		if !n.left().why.any(labelBefore | titled) {
-			return match{}, false
-		}
-		k++
-	}
-	r := n.cell(k)
-	if n.open || !isHan(r) {
-		return match{}, false
-	}
-	tier := n.t.surname(r)
-	ah := n.w.cells[n.start].r == '阿'
-	if ah && tier < tierUsual && n.t.given(r) >= 2 {
-		tier = tierUsual
-	}
-	if tier < tierUsual || n.t.compound(r, n.cell(k+1)) != 0 {
-		return match{}, false
-	}
-	n.words()
-	word := n.word
-	inner := n.wordAt(k)
-	left, right := n.left(), n.right(k+1)
-	wordy := n.t.first(r)&isWordy != 0
-	role := left.why.any(labelBefore | titled)
-	// Words such as 小时 and 老板 are no names; 小董 and 老马 are both.
-	if n.open || inner >= 2 && !role || n.fixed >= 2 || word > 2 {
-		return match{}, false
-	}
-	if word == 2 && !(role && (tier == tierCommon || !wordy) || left.bounded && !wordy && tier == tierCommon) {
-		return match{}, false
-	}
-	if n.open || n.crossed() || right.place {
-		return match{}, false
-	}
-	if !left.cued() && (wordy && !right.strong && !(left.bounded && right.quality >= 2) || right.quality == 0 && !left.bounded) {
-		return match{}, false
-	}
-	if left.weak && !left.why.any(labelBefore|titled) && right.quality < 2 {
-		return match{}, false
-	}
-	m := match{kind: kPerson, start: n.start, end: k + 1, form: 0.25, why: left.why | right.why}
-	if left.bounded && (right.bounded || tier == tierCommon && !wordy) {
-		m.why |= bounded
-	}
-	if tier == tierCommon && (!wordy || n.w.cells[n.start].r == '老') {
-		m.why |= typical
-	}
-	if ah && wordy {
-		m.why &^= typical
-	}
-	if ah && left.bounded && right.bounded {
-		m.why |= typical
-	}
-	if m.why.any(labelBefore | titled) {
-		m.why |= typical
-	}
 	return m, true
 }

@@ -27,9 +27,6 @@ const (
 	inTranscript       // stands in transcribed names
 	mayPart            // begins a part of Tibetan, Mongolian and other names
 	isWordy            // a surname that begins many words
-	isNever            // hardly stands in a given name
-	isPlaceTail        // ends names of villages
-	isBorne            // a particle that many people bear as a surname
 	isDistinct         // a surname that hardly begins a word
 	isThing            // a typical character of given names that is a noun of its own: 家, 国, 山
 	isLabel
@@ -58,15 +55,16 @@ const mayBegin = isSurname | mayCompound | mayNick | mayTranscribe | mayPart
 
 // tables are the characters and words names are judged by.
 type tables struct {
-	han   [hanLast - hanFirst]character
-	left  map[uint64]rank // cues in front of a name, by the hash of their characters from the last to the first
-	right map[uint64]rank // cues behind
-	keys  map[string]bool // field names of names
-	fixed map[uint64]rank // fixed terms and labels
-	parts map[uint64]rank // what names of some peoples are made of
+	han     [lexicon.Places]character
+	left    *cueTable       // cues in front of a name, by the hash of their characters from the last to the first
+	right   *cueTable       // cues behind
+	keys    map[string]bool // field names of names
+	keyEnds [26 * 26]bool   // the last two letters of keys
+	fixed   *cueTable       // fixed terms and labels
+	parts   *cueTable       // what names of some peoples are made of
 
 	spell     map[string]rank // words in Latin letters
-	syllables map[string]bool // of pinyin
+	syllables syllables       // of pinyin
 }
 
 type character struct {
@@ -81,10 +79,11 @@ var nameTables = sync.OnceValue(newTables) //nolint:gochecknoglobals // a consta
 func hash(h uint64, r rune) uint64 { return (h ^ uint64(r)) * 0x9e3779b97f4a7c15 }
 
 func (t *tables) at(r rune) character {
-	if r < hanFirst || r >= hanLast {
+	place, ok := lexicon.Place(r)
+	if !ok {
 		return character{}
 	}
-	return t.han[r-hanFirst]
+	return t.han[place]
 }
 
 func (t *tables) first(r rune) rank  { return t.at(r).rank }
@@ -123,7 +122,7 @@ func (t *tables) before(w *window, j int) (size int, c rank) {
 			j--
 		}
 		h = hash(h, w.cells[j].r)
-		f := t.left[h]
+		f := t.left.get(h)
 		if f&^goesOn != 0 {
 			size, c = length, f
 		}
@@ -142,7 +141,7 @@ func (t *tables) behind(n *namer, k int) (size int, c rank) {
 	return t.longest(t.right, n, k)
 }
 
-func (t *tables) longest(in map[uint64]rank, n *namer, k int) (size int, c rank) {
+func (t *tables) longest(in *cueTable, n *namer, k int) (size int, c rank) {
 	h := uint64(0)
 	blank := false
 	for length := 1; length <= 8; length++ {
@@ -155,7 +154,7 @@ func (t *tables) longest(in map[uint64]rank, n *namer, k int) (size int, c rank)
 			break
 		}
 		h = hash(h, r)
-		f := in[h]
+		f := in.get(h)
 		if f&^goesOn != 0 {
 			size, c = length, f
 		}
@@ -168,6 +167,9 @@ func (t *tables) longest(in map[uint64]rank, n *namer, k int) (size int, c rank)
 
 // key reports whether a field name of names, such as custName, ends at the quote, colon or equals sign before j.
 func (t *tables) key(w *window, j int) bool {
+	if last, before := w.at(j-1), w.at(j-2); isLetter(last) && isLetter(before) && !t.keyEnds[lastTwo(byte(lower(before)), byte(lower(last)))] {
+		return false
+	}
 	var b [24]byte
 	at := len(b)
 	for k := j - 1; k >= 0 && at > 0; k-- {
@@ -184,8 +186,11 @@ func (t *tables) key(w *window, j int) bool {
 	return t.keys[string(b[at:])]
 }
 
+// lastTwo is the number of a pair of small letters.
+func lastTwo(a, b byte) int { return int(a-'a')*26 + int(b-'a') }
+
 // add adds words to a table, and marks their first characters, or their last if the table is read backwards.
-func (t *tables) add(m map[uint64]rank, words string, c, marked rank) {
+func (t *tables) add(m *cueTable, words string, c, marked rank) {
 	backward := marked == endsCue
 	for _, word := range strings.Fields(words) {
 		rs := []rune(word)
@@ -193,8 +198,8 @@ func (t *tables) add(m map[uint64]rank, words string, c, marked rank) {
 		if backward {
 			edge = rs[len(rs)-1]
 		}
-		if edge >= hanFirst && edge < hanLast {
-			t.han[edge-hanFirst].rank |= marked
+		if place, ok := lexicon.Place(edge); ok {
+			t.han[place].rank |= marked
 		}
 		h := uint64(0)
 		for k := range rs {
@@ -204,9 +209,9 @@ func (t *tables) add(m map[uint64]rank, words string, c, marked rank) {
 			}
 			h = hash(h, r)
 			if k < len(rs)-1 {
-				m[h] |= goesOn
+				m.add(h, goesOn)
 			} else {
-				m[h] |= c
+				m.add(h, c)
 			}
 		}
 	}

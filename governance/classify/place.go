@@ -273,6 +273,11 @@ var directionWords = []struct { //nolint:gochecknoglobals // a constant table
 
 // direction reads a direction before a coordinate at cell i.
 func (w *window) direction(i int, c *coordinate) (int, verdict) {
+	switch lower(w.at(i)) {
+	case 'n', 'e', '北', '南', '东', '西', unknown:
+	default:
+		return i, yes
+	}
 	for _, d := range directionWords {
 		k, v := w.literal(i, d.word)
 		if v == open {
@@ -302,6 +307,9 @@ func (w *window) wordBefore(i int, words []string) bool {
 	}
 	for _, word := range words {
 		k := e
+		if last := rune(word[len(word)-1]); k > 0 && (last < 0x80 || w.cells[k-1].r < 0x80) && lower(w.cells[k-1].r) != last {
+			continue
+		}
 		for word != "" && k > 0 && k > i-leftMemory/2 {
 			r, size := utf8.DecodeLastRuneInString(word)
 			if lower(w.cells[k-1].r) != r {

@@ -4,7 +4,7 @@ import "strings"
 
 // parcel finds the numbers of parcels that say whose they are.
 func parcel(c *number) (match, verdict) {
-	m := match{kind: kParcel, start: c.at[0], form: 0.5}
+	m := match{kind: kParcel, start: c.at[0], form: 0.7}
 	switch {
 	case c.form("SF9999999999999"), c.form("YT9999999999999"), c.form("JD9999999999999"), c.form("JT9999999999999"):
 		m.end = c.end(15)
@@ -18,6 +18,29 @@ func parcel(c *number) (match, verdict) {
 		return match{}, no
 	}
 	return c.w.anchor(m, c.h)
+}
+
+// longParcel finds the fifteen digits that one company gives out.
+func longParcel(n *number) (match, verdict) {
+	if !n.whole(15) || n.digit[0] != '7' || n.digit[1] != '7' || len(n.shape(0, 15)) > 4 {
+		return match{}, no
+	}
+	return n.w.anchor(match{kind: kParcel, start: n.at[0], end: n.end(15), form: 0.7}, n.h)
+}
+
+// ticket finds the numbers that systems for tickets give out: a prefix, most often a day, and a sequence.
+func ticket(c *number) (match, verdict) {
+	size := c.firstForm("WO999999999999", "GD20999999999999", "GD209999999999", "HT20999999999999", "TS29999999999", "SR9999999999", "INC99999999", "INC9999999",
+		"REQ9999999", "CHG9999999", "RITM9999999", "TASK9999999", "CS9999999")
+	if size == 0 || c.lowerCase(size) {
+		return match{}, no
+	}
+	return c.w.anchor(match{kind: kTicket, start: c.at[0], end: c.end(size), form: 0.7}, c.h)
+}
+
+// lowerCase reports whether one of the first characters is a small letter.
+func (n *number) lowerCase(k int) bool {
+	return n.w.any(n.at[0], n.end(k), func(r rune) bool { return r >= 'a' && r <= 'z' })
 }
 
 // birthDate finds a date behind a word such as 出生, or one with such a word right behind it.
@@ -121,6 +144,11 @@ func age(w *window, i int) (match, verdict) {
 		return match{}, open
 	}
 	m := match{kind: kAge, start: i, end: end, form: 0.2}
+	if len(text) == 1 && k > end && isDigit(w.at(k)) { // paper broke it
+		if k, v = w.while(k+1, 1, isBlank); v == open {
+			return match{}, open
+		}
+	}
 	for _, word := range []string{"周岁", "岁"} {
 		to, v := w.literal(k, word)
 		if v == open {

@@ -4,6 +4,9 @@ import "github.com/sluice-project/sluice/governance/classify/lexicon"
 
 // identities finds the numbers of persons that are made of digits.
 func (d *decision) identities(n *number) {
+	if len(n.digit) < 15 {
+		return
+	}
 	if d.on.has(kResidentID) {
 		d.ask(residentID(n))
 	}
@@ -106,7 +109,18 @@ func foreignPermit(n *number) (match, verdict) {
 
 // oldForeignPermit finds the old numbers: three letters of the country and twelve digits, of which six are a date.
 func oldForeignPermit(c *number) (match, verdict) {
-	if !c.whole(15) || c.count(15) < 11 || !letters(c.digit[:3]) || c.digit[3] >= 'A' && misread(rune(c.digit[3])) == 0 {
+	if !c.whole(15) || c.count(15) < 11 || !c.isDigitAt(3) {
+		return match{}, no
+	}
+	letters := 0
+	for k := range 3 { // O and I may have been read as digits
+		if c.isLetterAt(k) {
+			letters++
+		} else if c.digit[k] > '1' {
+			return match{}, no
+		}
+	}
+	if letters < 2 {
 		return match{}, no
 	}
 	m := match{kind: kForeignPermit, start: c.at[0], end: c.end(15), form: 0.25}
@@ -116,28 +130,27 @@ func oldForeignPermit(c *number) (match, verdict) {
 	return c.w.anchor(m, c.h)
 }
 
-func letters(s []byte) bool {
-	for _, c := range s {
-		if c < 'A' || c > 'Z' {
-			return false
-		}
-	}
-	return true
-}
-
-// businessLicence finds the old registration numbers of businesses, by a word that points at them: region, eight digits, check digit.
+// businessLicence finds the old registration numbers of businesses: region, eight digits, check digit. Where the region or the check does not
+// fit, a word has to point at them.
 func businessLicence(n *number) (match, verdict) {
 	if !n.whole(15) {
 		return match{}, no
 	}
 	s := n.text()[:15]
 	m := match{kind: kBusinessLicence, start: n.at[0], end: n.end(15), form: 0.3, why: checkWrong}
-	if isRegion(s) {
+	if isRegion(s) || s[2:6] == "0000" && (isProvinceCode(s) || s[:2] == "10") { // offices of the provinces and of the state registered, too
 		m.why |= regionRight
 	}
 	if mod1110(s) {
 		m.why ^= checkRight | checkWrong
 		m.form = -0.25 // the check alone says too little
+		if m.why&regionRight != 0 {
+			m.form = -0.1
+		}
+		if n.h.near.has(kBusinessLicence) { // whatever stands nearer: 执照的档案号
+			m.why |= cueBefore
+			return m, yes
+		}
 	}
 	return n.w.anchor(m, n.h)
 }

@@ -49,6 +49,9 @@ type Scanner struct {
 	until []int // cells up to which the last values of a tenant's classes go
 
 	machine machine
+	hits    []match // of the cell that is being decided
+	bare    bool    // nobody asks for canonical forms
+	out     []Segment
 }
 
 // match is a decided finding in cells.
@@ -57,6 +60,7 @@ type match struct {
 	start, end int
 	form       float64 // what it scores by its form alone
 	why        evidence
+	behind     int  // cells behind end that a title takes up: they say that this is a name, and are none of it
 	more       *run // the value goes on behind end
 	block      bool // a PEM block
 }
@@ -80,30 +84,41 @@ const maxPiece = 8 << 10
 func (s *Scanner) Write(text string) []Segment {
 	var out []Segment
 	for len(text) > maxPiece {
-		out = append(out, s.advance(text[:maxPiece], false)...)
+		out = s.advance(out, text[:maxPiece], false)
 		text = text[maxPiece:]
 	}
-	return append(out, s.advance(text, false)...)
+	return s.advance(out, text, false)
 }
 
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
 func (s *Scanner) Close() []Segment {
-	out := s.advance("", true)
-	*s = Scanner{set: s.set}
+	out := s.advance(nil, "", true)
+	s.reset()
 	return out
+}
+
+// reset goes to the beginning of a new text. It keeps room that was made for cells and findings, unless that is large.
+func (s *Scanner) reset() {
+	const most = 16 << 10
+	w := window{begin: s.w.begin, names: s.w.names, places: s.w.places}
+	if cap(s.w.cells) <= most {
+		w.cells = s.w.cells[:0]
+	}
+	*s = Scanner{set: s.set, w: w, found: s.found[:0], hits: s.hits[:0], bare: s.bare}
 }
 
 // Held returns how many characters wait for more text.
 func (s *Scanner) Held() int { return utf8.RuneCountInString(s.buf) }
 
-func (s *Scanner) advance(text string, final bool) []Segment {
+// advance adds to out what is decided with more text.
+func (s *Scanner) advance(out []Segment, text string, final bool) []Segment {
 	s.buf += text
 	var n int
 	s.w.cells, n = s.norm.add(s.w.cells, s.buf[s.used:], s.base+s.used, final)
 	s.used += n
 	s.w.final = final
 	s.scan()
-	out := s.release()
+	out = s.release(out)
 	if final && len(s.buf) > 0 {
 		out = append(out, Segment{Text: s.buf, Start: s.base}) // characters that vanished in normalisation
 		s.base, s.buf, s.used = s.base+len(s.buf), "", 0
@@ -114,13 +129,19 @@ func (s *Scanner) advance(text string, final bool) []Segment {
 // scan decides cell after cell until one is open.
 func (s *Scanner) scan() {
 	for s.pos < len(s.w.cells) {
+		if s.run == nil {
+			s.pass()
+			if s.pos == len(s.w.cells) {
+				return
+			}
+		}
 		if s.run != nil && s.pos >= s.runAt {
 			if !s.eat() {
 				return
 			}
 			continue
 		}
-		found, v := s.at(s.pos)
+		found, v := s.at(s.pos, s.may(s.pos))
 		if v == open {
 			return
 		}
@@ -130,7 +151,8 @@ func (s *Scanner) scan() {
 				s.until[m.kind-kinds] = m.end
 			}
 			if m.kind == kPerson {
-				s.w.named = span{m.start, m.end}
+				s.w.named = span{m.start, m.end + m.behind}
+				s.w.meet(s.w.cells[m.start:m.end])
 			}
 			if m.block {
 				s.block = m.end
@@ -147,7 +169,7 @@ func (s *Scanner) add(m match) {
 	if s.leaves(m) {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.found, m, func(a, b match) int { return cmp.Compare(a.start, b.start) })
+	i, _ := slices.BinarySearchFunc(s.found, m, func(a, b match) int { return cmp.Or(cmp.Compare(a.start, b.start), -1) }) // behind equals
 	s.found = slices.Insert(s.found, i, m)
 }
 
@@ -169,15 +191,14 @@ func (s *Scanner) eat() bool {
 }
 
 // release gives back everything left of the first open cell, except a union of findings that an open candidate could still join.
-func (s *Scanner) release() []Segment {
-	var out []Segment
-	from := s.base
+func (s *Scanner) release(out []Segment) []Segment {
+	from, found := s.base, s.found
 	for len(s.found) > 0 {
 		m, also, n, closed := s.union()
 		if !closed && m.end > s.pos {
 			break
 		}
-		start, end := s.w.cells[m.start].start, s.w.cells[m.end-1].end
+		start, end := s.w.cells[m.start].start, s.w.cells[m.end-1].end()
 		start = max(start, from) // two unions may share a rune that normalised into several cells
 		if end <= start {
 			s.found = s.found[n:]
@@ -186,13 +207,15 @@ func (s *Scanner) release() []Segment {
 		if start > from {
 			out = append(out, Segment{Text: s.text(from, start), Start: from})
 		}
-		out = append(out, Segment{
-			Class: s.set.class(m.kind), Also: s.set.classes(also, m.kind), Text: s.text(start, end), Value: canonical(m.kind, s.w.cells[m.start:m.end]), Start: start, Score: m.score(),
-			Why: Why{m.form, m.why},
-		})
+		seg := Segment{Class: s.set.class(m.kind), Text: s.text(start, end), Start: start, Score: m.score(), Why: Why{m.form, m.why}}
+		if !s.bare {
+			seg.Also, seg.Value = s.set.classes(also, m.kind), canonical(m.kind, s.w.cells[m.start:m.end])
+		}
+		out = append(out, seg)
 		from = end
 		s.found = s.found[n:]
 	}
+	s.found = append(found[:0], s.found...)
 	cut := s.pos
 	if len(s.found) > 0 {
 		cut = min(cut, s.found[0].start)
@@ -228,7 +251,7 @@ func (s *Scanner) union() (m match, also []kind, n int, closed bool) {
 		if next.kind != m.kind {
 			also = append(also, m.kind, next.kind)
 		}
-		if next.score() > m.score() {
+		if next.rank() > m.rank() {
 			m.kind, m.form, m.why = next.kind, next.form, next.why
 		}
 		m.end = max(m.end, next.end)
@@ -269,36 +292,87 @@ func (s *Scanner) forget(from, cut int) {
 	}
 	s.w.quiet = span{s.w.quiet.start - drop, s.w.quiet.end - drop}
 	s.w.scouted -= drop
+	s.w.words = [len(s.w.words)]knownWord{}
 	for i := range s.found {
 		s.found[i].start -= drop
 		s.found[i].end -= drop
 	}
 }
 
+// pass goes on to the next cell where anything may begin.
+func (s *Scanner) pass() {
+	if s.ownBegins() != 0 {
+		return
+	}
+	cells, table, quiet := s.w.cells, s.w.beginTable(), s.w.quiet
+	left := s.w.at(s.pos - 1)
+	for s.pos < len(cells) {
+		r := cells[s.pos].r
+		may := table.of(r, left)
+		if s.pos > quiet.start && s.pos < quiet.end {
+			may &^= beginAddress
+		}
+		if may != 0 || s.pos == s.again {
+			return
+		}
+		left = r
+		s.pos++
+	}
+}
+
+// own is what classes of a tenant and known values begin with: any character.
+const own begins = 1 << 31
+
+// may returns what may begin at cell i.
+func (s *Scanner) may(i int) begins {
+	w := &s.w
+	may := w.beginTable().of(w.cells[i].r, w.at(i-1)) | s.ownBegins()
+	if i > w.quiet.start && i < w.quiet.end {
+		may &^= beginAddress
+	}
+	if i == s.again && i > 0 {
+		may |= beginBase64
+	}
+	return may
+}
+
+// ownBegins is own if there are such classes or values, or one that nearly every character may begin.
+func (s *Scanner) ownBegins() begins {
+	if s.set.on.has(kCompany) || len(s.set.custom) > 0 || s.set.known != nil {
+		return own
+	}
+	return 0
+}
+
 // at runs the detectors that may begin at cell i.
-func (s *Scanner) at(i int) ([]match, verdict) {
+func (s *Scanner) at(i int, may begins) ([]match, verdict) {
 	w := &s.w
 	r := w.cells[i].r
-	d := decision{on: s.set.on}
+	d := decision{on: s.set.on, may: may, found: s.hits[:0]}
 	switch {
 	case r < 0x80:
 		d.ascii(w, i, s.block)
 	case isHan(r):
 		d.han(w, i)
-	case d.on.has(kCourtCase) && strings.ContainsRune(openings, r):
+	case d.on.has(kCourtCase) && may&beginCodes != 0:
 		d.ask(courtCase(w, i))
 	}
-	s.custom(&d, i)
+	if may&own != 0 {
+		s.custom(&d, i)
+	}
 	again := 0
-	start, ok := w.runBase64(i)
-	if i == s.again && i > 0 && isBase64(r) {
-		start, ok = i, true
+	if may&beginBase64 != 0 && !s.set.inner {
+		start, ok := w.runBase64(i)
+		if i == s.again && i > 0 && isBase64(r) {
+			start, ok = i, true
+		}
+		if ok {
+			m, next, v := encoded(w, start, i, s.set)
+			again = next
+			d.ask(m, v)
+		}
 	}
-	if ok && !s.set.inner {
-		m, next, v := encoded(w, start, i, s.set)
-		again = next
-		d.ask(m, v)
-	}
+	s.hits = d.found
 	if d.open {
 		return nil, open
 	}
@@ -311,11 +385,15 @@ func (s *Scanner) at(i int) ([]match, verdict) {
 // decision collects the answers of the detectors at one cell.
 type decision struct {
 	on    bits
+	may   begins
 	found []match
 	open  bool
 }
 
 func (d *decision) ask(m match, v verdict) {
+	if v == no {
+		return
+	}
 	if v == open {
 		d.open = true
 	}
@@ -324,51 +402,62 @@ func (d *decision) ask(m match, v verdict) {
 	}
 }
 
+// asks reports whether the detector of a kind has to be asked.
+func (d *decision) asks(k kind, b begins) bool { return d.may&b != 0 && d.on.has(k) }
+
 // ascii runs the detectors of what begins with a character of ASCII. block is the cell behind the last PEM block.
 func (d *decision) ascii(w *window, i, block int) {
-	r, left := w.cells[i].r, w.at(i-1)
-	d.codesAt(w, i, r, left)
-	if d.on.has(kIPv4) && (isDigit(r) || misread(r) != 0 && !isAlnum(left)) {
+	r := w.cells[i].r
+	if d.may&beginEmail != 0 {
+		d.may = w.refine(i, d.may)
+	}
+	if d.may&beginCodes != 0 {
+		d.codesAt(w, i, r, w.at(i-1))
+	}
+	if d.asks(kIPv4, beginIPv4) {
 		d.ask(ipv4(w, i))
 	}
-	if d.on.has(kIPv6) && (isHex(r) || r == ':') {
+	if d.asks(kIPv6, beginIPv6) {
 		d.ask(ipv6(w, i))
 	}
-	if isAlnum(r) {
-		if d.on.has(kAddress) && !isAlnum(left) {
-			d.ask(address(w, i))
-		}
-		if d.on.has(kEmail) {
-			d.ask(email(w, i))
-		}
-		if d.on.has(kCrypto) {
-			d.ask(cryptoAddress(w, i))
-		}
-		if d.on.has(kWeChat) && isLetter(r) {
-			d.ask(wechat(w, i))
-		}
+	if d.asks(kAddress, beginAddress) {
+		d.ask(address(w, i))
 	}
-	if d.on.has(kPerson) && isLetter(r) {
+	if d.asks(kEmail, beginEmail) {
+		d.ask(email(w, i))
+	}
+	if d.asks(kCrypto, beginCrypto) {
+		d.ask(cryptoAddress(w, i))
+	}
+	if d.asks(kWeChat, beginWeChat) {
+		d.ask(wechat(w, i))
+	}
+	if d.asks(kPerson, beginName) {
 		d.ask(latin(w, i))
 	}
-	if d.on.has(kSecret) {
-		if r == '-' && i >= block {
-			d.ask(pem(w, i))
-		}
+	if d.asks(kSecret, beginKey) && i >= block {
+		d.ask(pem(w, i))
+	}
+	if d.asks(kSecret, beginSecret) {
 		d.secrets(w, i)
+	}
+	if d.asks(kSecret, beginLogin) {
+		d.logins(w, i)
 	}
 }
 
 // han runs the detectors of what begins with a Chinese character.
 func (d *decision) han(w *window, i int) {
-	if d.on.has(kPerson) {
+	if d.asks(kPerson, beginName) {
 		d.ask(person(w, i))
 	}
-	d.hanCodes(w, i)
-	if d.on.has(kAddress) {
+	if d.may&(beginCodes|own) != 0 {
+		d.hanCodes(w, i)
+	}
+	if d.asks(kAddress, beginAddress) {
 		d.ask(address(w, i))
 	}
-	if d.on.has(kSecret) {
+	if d.asks(kSecret, beginSecret) {
 		d.secrets(w, i)
 	}
 }

@@ -9,7 +9,7 @@ func isProvince(r rune) bool { return r > 0x80 && strings.ContainsRune(provinceS
 const otherPlateSigns = "使领军海空沈兰济南广成北"
 
 // plateBody reads up to most letters and digits of a plate, over one stray blank. What a scanner of paper takes for O and I are digits,
-// since plates have no such letters.
+// since plates have no such letters; a small l may be a letter, and counts as a digit all the same.
 func (w *window) plateBody(i, most int) (body []byte, end int, v verdict) {
 	var room [8]byte
 	body = room[:0]
@@ -25,17 +25,21 @@ func (w *window) plateBody(i, most int) (body []byte, end int, v verdict) {
 			if next == unknown {
 				return nil, end, open
 			}
-			if !isAlnum(next) && !strings.ContainsRune(plateTails, next) || len(body) == 5 {
+			if !isAlnum(next) && !strings.ContainsRune(plateTails, next) {
 				break
+			}
+			if len(body) == 5 {
+				if after := w.at(end + 2); after == unknown {
+					return nil, end, open
+				} else if isAlnum(after) || !isAlnum(next) || !newEnergy(append(body, byte(upper(next)))) {
+					break
+				}
 			}
 			blanks++
 			end++
 			continue
 		}
-		if r == 'l' && w.at(end+1) == unknown {
-			return nil, end, open
-		}
-		if sign := misread(r); sign > 0 && (r != 'l' || isDigit(w.at(end-1)) && isDigit(w.at(end+1))) {
+		if sign := misread(r); sign > 0 {
 			r = rune(sign)
 		}
 		if !isAlnum(r) {
@@ -154,7 +158,10 @@ func newEnergy(body []byte) bool {
 
 // policePlate finds the plates of the armed police: WJ, a province, four digits and one more.
 func policePlate(w *window, i int) (match, verdict) {
-	k, v := w.literal(i, "wj")
+	k, v := w.while(i+1, 1, isBlank)
+	if v == yes {
+		k, v = w.literal(k, "j")
+	}
 	if v != yes {
 		return match{}, v
 	}
@@ -207,8 +214,8 @@ func vin(w *window, i int) (match, verdict) {
 	for n := range code {
 		r := w.at(k)
 		if n > 0 && isBlank(r) && blanks == 0 {
-			if word {
-				return match{}, no // a word does not wait for the next
+			if next := w.at(k + 1); word && !(n == 1 && (isDigit(next) || next >= 'A' && next <= 'Z')) {
+				return match{}, when(n == 1 && next == unknown, open, no) // a word does not wait for the next
 			}
 			blanks++
 			k++

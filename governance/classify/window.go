@@ -19,29 +19,66 @@ const (
 
 // window is the text a detector sees.
 type window struct {
-	cells []cell
-	final bool // nothing will follow
-	named span // the last name found
+	cells  []cell
+	final  bool // nothing will follow
+	named  span // the last name found
+	people      // the last names found in full
 
 	digit   [maxDigits]byte // of the number being looked at
 	digitAt [maxDigits]int
+	spelt   [maxSpelled]byte // of the characters of ASCII being looked at
+	speltAt [maxSpelled]int
+	words   [8]knownWord // ordinary words that names were held against
+	row     number       // of letters and digits being looked at
 	hint    knownHints
 
+	begin  *beginTable // these are set when first asked for
+	names  *tables
+	places *placeTable
+
 	route   route // of the address being looked at
+	head    head  // the same
 	quiet   span  // inside, no address begins; its first cell found that out
 	scouted int   // an address may begin before this cell
 }
 
 func (w *window) at(i int) rune {
-	switch {
-	case i < 0:
-		return edge
-	case i < len(w.cells):
+	if uint(i) < uint(len(w.cells)) {
 		return w.cells[i].r
-	case w.final:
+	}
+	return w.outside(i)
+}
+
+// outside is what stands where no cell is.
+func (w *window) outside(i int) rune {
+	if i < 0 || w.final {
 		return edge
 	}
 	return unknown
+}
+
+// beginTable returns the table of what characters begin.
+func (w *window) beginTable() *beginTable {
+	if w.begin == nil {
+		w.begin = beginnings()
+	}
+	return w.begin
+}
+
+// nameTables returns the tables of names.
+func (w *window) nameTables() *tables {
+	if w.names == nil {
+		w.names = nameTables()
+	}
+	return w.names
+}
+
+// placeTable returns the table of places.
+func (w *window) placeTable() *placeTable {
+	if w.places == nil {
+		w.places = places()
+	}
+	return w.places
 }
 
 // literal compares the cells at i with a lower-case text, without regard to ASCII case.
@@ -73,6 +110,16 @@ func (w *window) while(i, limit int, in func(rune) bool) (end int, v verdict) {
 		i++
 	}
 	return i, yes
+}
+
+// letters is while for letters.
+func (w *window) letters(i, limit int) (end int, v verdict) {
+	for end = i; end < i+limit; end++ {
+		if r := w.at(end); !isLetter(r) {
+			return end, when(r == unknown, open, yes)
+		}
+	}
+	return end, yes
 }
 
 // cued reports whether one of the words, in lower case, ends within 16 cells left of i.
@@ -136,12 +183,17 @@ func upper(r rune) rune {
 }
 
 func isHan(r rune) bool {
-	return r >= 0x3400 && r <= 0x9fff || r >= 0x20000 && r <= 0x323af || r == '〇' || r >= 0xf900 && r <= 0xfaff
+	if uint32(r-0x3400) <= 0x9fff-0x3400 {
+		return true
+	}
+	return r >= 0x3007 && (r == '〇' || r >= 0xf900 && r <= 0xfaff || r >= 0x20000 && r <= 0x323af)
 }
-func isDigit(r rune) bool  { return r >= '0' && r <= '9' }
-func isLetter(r rune) bool { r = lower(r); return r >= 'a' && r <= 'z' }
+
+// These take one comparison each: a letter in either case is one with the bit of lower case set.
+func isDigit(r rune) bool  { return uint32(r-'0') < 10 }
+func isLetter(r rune) bool { return uint32((r|0x20)-'a') < 26 }
 func isAlnum(r rune) bool  { return isDigit(r) || isLetter(r) }
-func isHex(r rune) bool    { r = lower(r); return isDigit(r) || r >= 'a' && r <= 'f' }
+func isHex(r rune) bool    { return isDigit(r) || uint32((r|0x20)-'a') < 6 }
 
 // canonical returns the one form of a value that all its spellings share.
 func canonical(k kind, cells []cell) string {

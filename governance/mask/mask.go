@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/governance/classify"
 )
@@ -99,27 +100,47 @@ func unite(text string, values, lookalikes []finding) []finding {
 // lookalikes returns the ranges of text that a Restorer could take for a pseudonym, whatever the vault holds: the marks, and tag
 // and code in any accepted spelling.
 func lookalikes(text string, tags []string) []finding {
+	heads := headsOf(tags)
 	var out []finding
 	r := reader{text: text, final: true, loose: true}
-	for _, tag := range tags {
-		for at := 0; ; {
-			n := strings.Index(text[at:], tag)
-			if n < 0 {
-				break
-			}
-			at += n
-			if end, _, v := r.tagged(at, tag); v == yes {
-				out = append(out, finding{marker, ActionToken, text[at:end], at, end})
-			}
-			at += len(tag)
-		}
-	}
 	for i, c := range text {
-		if strings.ContainsRune("⟦⟧〚〛", c) {
+		if !heads.may(c) {
+			continue
+		}
+		if strings.ContainsRune(marks, c) {
 			end := i + len(string(c))
 			out = append(out, finding{marker, ActionToken, text[i:end], i, end})
+			continue
+		}
+		for _, tag := range tags {
+			if !strings.HasPrefix(text[i:], tag) {
+				continue
+			}
+			if end, _, v := r.tagged(i, tag); v == yes {
+				out = append(out, finding{marker, ActionToken, text[i:end], i, end})
+			}
 		}
 	}
 	sortFindings(out)
 	return unite(text, nil, out)
 }
+
+const marks = "⟦⟧〚〛"
+
+// heads has a bit for the lower ten bits of each character that a mark or a tag begins with: most characters of a text are none of them.
+type heads [16]uint64
+
+func headsOf(tags []string) (h heads) {
+	add := func(c rune) { h[c>>6&15] |= 1 << (c & 63) }
+	for _, c := range marks {
+		add(c)
+	}
+	for _, tag := range tags {
+		c, _ := utf8.DecodeRuneInString(tag)
+		add(c)
+	}
+	return h
+}
+
+// may reports whether a mark or a tag may begin with the character.
+func (h *heads) may(c rune) bool { return h[c>>6&15]>>(c&63)&1 == 1 }

@@ -336,3 +336,25 @@ func BenchmarkRestore(b *testing.B) {
 		pieces(v.Restorer(), deltas...)
 	}
 }
+
+// TestLookalikesOfEveryTag: whatever could be read as a pseudonym is neutralised, with any tag, wherever it stands, and prose is not.
+func TestLookalikesOfEveryTag(t *testing.T) {
+	set := classify.New(classify.Classes()...)
+	tags := tagsOf(set)
+	for _, tag := range tags {
+		for _, text := range []string{tag + "·K7Q2F", "请回复" + tag + "·K7Q2F，谢谢", tag + tag + "·K7Q2F", "a" + tag + " K7Q2F"} {
+			found := lookalikes(text, tags)
+			if len(found) == 0 || !strings.HasSuffix(text[:found[len(found)-1].end], "K7Q2F") {
+				t.Errorf("%q: %v", text, found)
+			}
+		}
+	}
+	for _, mark := range []string{"⟦", "⟧", "〚", "〛"} {
+		if found := lookalikes("前"+mark+"后", tags); len(found) != 1 || found[0].start != len("前") || found[0].end != len("前")+len(mark) {
+			t.Errorf("%q: %v", mark, found)
+		}
+	}
+	if found := lookalikes("手机、身份证和护照都要带，QQ 也行。", tags); len(found) != 0 {
+		t.Errorf("in prose: %v", found)
+	}
+}

@@ -84,7 +84,7 @@ func (t *names) set(s section, bits uint8) {
 }
 
 func (t *names) add(list string, r rune, bits uint8) {
-	i, ok := hanIndex(r)
+	i, ok := Place(r)
 	if !ok {
 		malformed(list, string(r))
 	}
@@ -97,7 +97,7 @@ func Surname(text []rune) (n int, tier Tier) {
 	if len(text) == 0 {
 		return 0, None
 	}
-	i, ok := hanIndex(text[0])
+	i, ok := Place(text[0])
 	if !ok {
 		return 0, None
 	}
@@ -116,13 +116,13 @@ func Surname(text []rune) (n int, tier Tier) {
 
 // BeginsWords reports whether a surname character also begins so many ordinary words (高 时 和 于 方) that alone it says next to nothing.
 func BeginsWords(r rune) bool {
-	i, ok := hanIndex(r)
+	i, ok := Place(r)
 	return ok && loadNames().chars[i]&wordBit != 0
 }
 
 // Given says how typical a character is of given names.
 func Given(r rune) Tier {
-	i, ok := hanIndex(r)
+	i, ok := Place(r)
 	if !ok {
 		return None
 	}

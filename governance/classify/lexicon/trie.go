@@ -1,20 +1,17 @@
 package lexicon
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // trie finds the longest entry that a text begins with. Nodes lie in one slice, the children of each next to each other in the order of
 // their runes; the first rune is found by index.
 type trie struct {
 	first []uint16 // by Han character: the place of its root plus one
+	runes []rune   // of the nodes, apart from them because they are searched
 	nodes []node   // nodes[:roots] are the roots
 	roots int
 }
 
 type node struct {
-	r     rune
 	kids  uint32
 	count uint16
 	value uint16 // 0: no entry ends here
@@ -48,7 +45,7 @@ func newTrie(entries []entry) *trie {
 				j++
 			}
 			queue = append(queue, span{len(t.nodes), i, j, s.depth + 1})
-			t.nodes = append(t.nodes, node{r: r})
+			t.runes, t.nodes = append(t.runes, r), append(t.nodes, node{})
 			i = j
 		}
 		if s.node < 0 {
@@ -57,8 +54,8 @@ func newTrie(entries []entry) *trie {
 		}
 		t.nodes[s.node].kids, t.nodes[s.node].count = uint32(start), uint16(len(t.nodes)-start)
 	}
-	for i, n := range t.nodes[:t.roots] {
-		if at, ok := hanIndex(n.r); ok {
+	for i, r := range t.runes[:t.roots] {
+		if at, ok := Place(r); ok {
 			t.first[at] = uint16(i + 1)
 		}
 	}
@@ -87,7 +84,7 @@ func (t *trie) match(text []rune, at, step int) (n int, value uint16) {
 		}
 		at += step
 		place = int(here.kids)
-		kid := find(t.nodes[place:place+int(here.count)], text[at])
+		kid := find(t.runes[place:place+int(here.count)], text[at])
 		if kid < 0 {
 			break
 		}
@@ -98,25 +95,25 @@ func (t *trie) match(text []rune, at, step int) (n int, value uint16) {
 
 // root returns the node of a first rune, or -1.
 func (t *trie) root(r rune) int {
-	if i, ok := hanIndex(r); ok {
+	if i, ok := Place(r); ok {
 		return int(t.first[i]) - 1
 	}
-	return find(t.nodes[:t.roots], r)
+	return find(t.runes[:t.roots], r)
 }
 
-// find returns the place of a rune among sibling nodes, or -1.
-func find(nodes []node, r rune) int {
-	low, high := 0, len(nodes)
-	for low < high {
-		middle := int(uint(low+high) >> 1)
-		switch cmp.Compare(nodes[middle].r, r) {
-		case 0:
-			return middle
-		case -1:
-			low = middle + 1
-		default:
-			high = middle
+// find returns the place of a rune among those of sibling nodes, or -1. It halves what is left without a jump that the processor would have
+// to guess.
+func find(runes []rune, r rune) int {
+	low := 0
+	for n := len(runes); n > 1; {
+		half := n >> 1
+		if runes[low+half] <= r {
+			low += half
 		}
+		n -= half
+	}
+	if low < len(runes) && runes[low] == r {
+		return low
 	}
 	return -1
 }

@@ -1,0 +1,106 @@
+package classify
+
+import (
+	_ "embed" // the weights
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The model judges a surname and a given name by what is general about names: how usual their characters are in names, how well ordinary words
+// explain the same characters together with their neighbours, and what kinds of words and marks stand on either side. Each of these
+// observations is one of a few values, and each value has a weight that was fitted (see TestFitNames); the sum is the logarithm of the odds.
+
+// observation is one value of a feature, as the index of its weight.
+type observation uint16
+
+// feature is a group of observations.
+type feature uint8
+
+// The features. Widths are how many values each has.
+const (
+	fRatio   feature = iota // the words of the place against the name, by length of the given name and by what bounds it
+	fName                   // how usual the name is, by length
+	fSurname                // what the surname is as a word
+	fExact                  // the name is a word
+	fGiven                  // the given name is a word
+	fLeft                   // mark or word before
+	fRight                  // mark or word behind
+	fBoth                   // both, roughly
+	fCueLeft
+	fCueRight
+	fNear   // numbers, sex and the like behind
+	fTier   // the rarest character of the given name
+	fSizes  // lengths of the words on either side
+	fCross  // a word crosses the left, the right end
+	fPrev   // the character before
+	fNext   // the character behind
+	fHead   // the beginning of the name is a word
+	fFirst  // the surname
+	fLast   // the last character
+	fFixed  // a fixed term or a label begins with it
+	fTitle  // the title, and what stands behind it
+	fAround // who was named and what numbers stood before
+	fSpaced // blanks in the name: where, what words its parts are and whether one goes on behind it
+	fPart   // what part of speech the name is as a word, and whether people are known to be called so
+	features
+)
+
+var widths = [features]int{24 * 4 * 4, 16 * 5, 32, 8, 8, 64, 64, 196, 24, 16, 16, 32, 16, 16, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, 64, 32, 256, 96} //nolint:gochecknoglobals // a constant table
+
+// observed is what was seen of one candidate.
+type observed struct {
+	ids [features]observation
+}
+
+// clamp bounds a value to [0, high].
+func clamp(v, high int) int { return min(max(v, 0), high) }
+
+// enough is from which odds on a candidate is a name, in hundredths of a logit.
+const enough = -10
+
+// model holds the weights of all observations in hundredths of a logit.
+type model struct {
+	at      [features]int
+	weights []int16
+}
+
+func (m *model) odds(o *observed) (sum int) {
+	for f, id := range o.ids {
+		sum += int(m.weights[m.at[f]+int(id)])
+	}
+	return sum
+}
+
+//go:embed lexicon/data/nameweights.txt
+var weightText string
+
+var nameWeights = sync.OnceValue(func() *model { return newModel(weightText) }) //nolint:gochecknoglobals // a constant table, made when first used
+
+// newModel reads weights: a line for each feature, its name, then observation:weight for all that is not 0.
+func newModel(text string) *model {
+	m := &model{}
+	all := 0
+	for f, n := range widths {
+		m.at[f] = all
+		all += n
+	}
+	m.weights = make([]int16, all)
+	f := 0
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, field := range strings.Fields(line)[1:] {
+			id, weight, _ := strings.Cut(field, ":")
+			i, err := strconv.Atoi(id)
+			w, err2 := strconv.ParseInt(weight, 10, 16)
+			if err != nil || err2 != nil || f >= len(widths) || i >= widths[f] {
+				panic("classify: nameweights.txt is damaged at " + field) // part of the binary, read by every test
+			}
+			m.weights[m.at[f]+i] = int16(w)
+		}
+		f++
+	}
+	return m
+}

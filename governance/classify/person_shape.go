@@ -1,0 +1,136 @@
+package classify
+
+import "github.com/sluice-project/sluice/governance/classify/lexicon"
+
+// form is what a candidate consists of.
+type form uint8
+
+const (
+	oneGiven  form = iota // a surname and one character
+	twoGiven              // a surname and two
+	nickname              // 小, 老 or 阿 and a surname
+	addressed             // a surname, behind which a title stands
+	forms
+)
+
+// shape is a candidate.
+type shape struct {
+	size, total int // characters of the surname, of all
+	form        form
+	title       int  // cells behind it that a title takes up, with a blank before it
+	kind        rank // of the title behind the surname
+}
+
+func (c *shape) end(h *hanRun) int { return h.at[c.total-1] + 1 }
+
+func (c *shape) spaced(h *hanRun) bool { return h.at[c.total-1]-h.at[0] != c.total-1 }
+
+// cost is what the name costs as a name.
+func (c *shape) cost(h *hanRun) int {
+	var sum int
+	switch {
+	case c.form == nickname:
+		sum = 10
+		if h.r[0] == '阿' {
+			return sum + 4 + min(lexicon.NameCost(h.r[1], lexicon.AsSurname), lexicon.NameCost(h.r[1], lexicon.AsSingle))
+		}
+		return sum + lexicon.NameCost(h.r[1], lexicon.AsSurname)
+	case c.size == 2:
+		sum = 26
+	default:
+		sum = lexicon.NameCost(h.r[0], lexicon.AsSurname)
+	}
+	if c.form == addressed {
+		return sum + 6
+	}
+	if c.form == oneGiven {
+		return sum + lexicon.NameCost(h.r[c.size], lexicon.AsSingle)
+	}
+	a, b := lexicon.NameCost(h.r[c.size], lexicon.AsFirst), lexicon.NameCost(h.r[c.size+1], lexicon.AsSecond)
+	if h.r[c.size] == h.r[c.size+1] {
+		b = min(b, 8)
+	}
+	return sum + a + b
+}
+
+// shapes lists the candidates at the start.
+func (n *namer) shapes(h *hanRun, out []shape) []shape {
+	n.gather(h, 6)
+	if n.open || n.plain(h) {
+		return nil
+	}
+	first := n.t.first(h.r[0])
+	long := first&mayCompound != 0 && h.n >= 2 && n.t.compound(h.r[0], h.r[1]) != 0
+	if first&mayNick != 0 && h.n >= 2 && n.t.compound(h.r[1], n.cell(h.at[1]+1)) == 0 {
+		out = n.fitting(h, out, shape{size: 1, total: 2, form: nickname})
+	}
+	for size := 1; size <= 2; size++ {
+		if size == 1 && first&isSurname == 0 || size == 2 && !long {
+			continue
+		}
+		length, kind := n.titleAt(h.at[size-1] + 1)
+		if length > 0 {
+			out = n.fitting(h, out, shape{size: size, total: size, form: addressed, title: length, kind: kind})
+		}
+		for total := size + 1; total <= min(size+2, h.n); total++ {
+			out = n.fitting(h, out, shape{size: size, total: total, form: form(total - size - 1), kind: kind})
+		}
+	}
+	return out
+}
+
+// plain tells most of ordinary text at the price of a lookup: a usual word begins here, in the middle of other words and without a cue.
+func (n *namer) plain(h *hanRun) bool {
+	if !isHan(n.w.at(n.start-1)) || n.w.named.end == n.start {
+		return false
+	}
+	var w [4]lexicon.WordCost
+	lexicon.WordCosts(h.r[:min(h.n, 4)], &w)
+	for size := 2; size <= 4; size++ {
+		if w[size-1].Part != 0 && w[size-1].Cost <= usual {
+			return !n.left().cued()
+		}
+	}
+	return false
+}
+
+// usual is what a usual word costs at most: one in sixty thousand.
+const usual = 27
+
+// fitting adds a candidate unless it is out of the question.
+func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
+	if c.form <= twoGiven && h.r[c.size] == '某' || !n.affordable(c.cost(h)) || c.spaced(h) && !n.joined(h, c.total) {
+		return out
+	}
+	n.words()
+	if n.fixed >= c.total+c.title && (n.label || !n.left().why.any(labelBefore|titled)) {
+		return out
+	}
+	return append(out, c)
+}
+
+// titleAt returns how many cells a title at k takes up, a blank before it among them.
+func (n *namer) titleAt(k int) (length int, kind rank) {
+	blank := 0
+	if r := n.cell(k); r == ' ' || r == '\n' {
+		blank = 1
+	}
+	if r := n.cell(k + blank); !isHan(r) || r == '某' {
+		return 0, 0
+	}
+	length, kind = n.t.behind(n, k+blank)
+	if kind&isAlone == 0 {
+		return 0, 0
+	}
+	return length + blank, kind
+}
+
+// What a name may cost at most in halves of nats: behind a label of names, nearly anything.
+const (
+	costliest = 58
+	labelled  = 120
+)
+
+func (n *namer) affordable(cost int) bool {
+	return cost <= costliest || cost <= labelled && n.left().strong && n.left().delimited
+}

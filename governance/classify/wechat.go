@@ -1,0 +1,282 @@
+package classify
+
+import "strings"
+
+// What stands between a label and the name of an account.
+const (
+	accountJoins = ":=是为号號码账帐帳名叫([【「『\"'“”‘’ ,><-_\n~|/❤♥…"
+	accountAsks  = "添加搜一下索用联系我你他她的这那个人好友备注就请可以直接先再发来到问找在"
+)
+
+var ( //nolint:gochecknoglobals // constant tables
+	joinsAccount   = runesOf(accountJoins)
+	asksForAccount = runesOf(accountJoins + accountAsks) // where people ask others to add them; what follows has to look like a name
+	joinsNumber    = runesOf(accountJoins + "添加")
+	joinsID        = runesOf(" _")
+	tellsAccount   = runesOf(":“\"'「(-,")
+	endsSentences  = runesOf("。;!?\n")
+	endsTelling    = endsSentences.and(notAccounts, wechatNames, accountWords)
+	otherNames     = strings.Fields("文档 字段 接口 文件 函数 版本 分支")
+	namesBehind    = strings.Fields("微信 绿泡泡 vx v信")
+)
+
+func isWeChat(r rune) bool { return isAlnum(r) || r == '_' || r == '-' }
+
+// labelledWeChat says how surely the value at cell i is labelled as an account: 2 right before it, 1 with other words between.
+func (w *window) labelledWeChat(i int) int {
+	if w.labelledBy(i, 8, joinsAccount, wechatLabels) {
+		return 2
+	}
+	colon := false
+	for k := i - 1; k >= max(0, i-4); k-- { // v: and the like
+		if colon && w.endsWith(k, wechatLetters) && !isHan(w.at(k-1)) && !isAlnum(w.at(k-1)) && w.at(k-1) != '-' {
+			return 2
+		}
+		if !strings.ContainsRune(": \n", w.cells[k].r) {
+			break
+		}
+		colon = colon || w.cells[k].r == ':'
+	}
+	if w.labelledBy(i, 12, asksForAccount, wechatNames) || w.at(i-1) == '+' && (isHan(w.at(i-2)) || w.at(i-2) == edge || isBlank(w.at(i-2))) || w.toldBefore(i) {
+		return 1
+	}
+	return 0
+}
+
+// toldBefore reports whether the sentence speaks of WeChat before cell i, and of nothing that other names belong to.
+func (w *window) toldBefore(i int) bool {
+	if left := w.at(i - 1); !isHan(left) && !(left == ' ' && isHan(w.at(i-2)) && !w.endsWith(i-2, paying)) && !tellsAccount.has(left) {
+		return false
+	}
+	for k := i - 1; k > max(0, i-leftMemory+3); k-- {
+		r := lower(w.cells[k].r)
+		if !endsTelling.has(r) {
+			continue
+		}
+		if endsSentences.has(r) || w.endsWith(k, notAccounts) {
+			return false
+		}
+		if w.endsWith(k, wechatNames) || w.endsWith(k, accountWords) {
+			h := w.hints(i)
+			return !h.found || h.of.any(set(kQQ, kWeChat, kBankAccount))
+		}
+	}
+	return false
+}
+
+// wechat finds names of WeChat accounts behind a label: a letter and 5 to 19 letters, digits, dashes and underscores, over one break of
+// paper.
+func wechat(w *window, i int) (match, verdict) {
+	left := w.at(i - 1)
+	glued := isLetter(left) && !isDigit(w.at(i)) && w.endsWith(i-1, wechatLabels)
+	if isWeChat(left) && !glued && !(left == '-' && w.endsWith(i-2, wechatLabels)) {
+		return match{}, no
+	}
+	sure := w.labelledWeChat(i)
+	if sure == 0 && !w.added(i) {
+		if glued || isAlnum(left) {
+			return match{}, no
+		}
+		return w.toldBehind(i)
+	}
+	s, v := w.accountName(i)
+	if v == open {
+		return match{}, open
+	}
+	text := s.text
+	if (left == '+' || left == ' ' && sure == 1) && s.gap > 0 {
+		text = text[:s.gap]
+	}
+	if glued && (s.gap > 0 || !hasDigit(text) || strings.IndexByte(string(text), '_') > 0 && !strings.HasPrefix(string(text), "wxid_")) {
+		return match{}, no // VXLAN, wxpay_notify2
+	}
+	if k, v := w.literal(i, "id"); v == yes && (len(text) > 8 || !isWeChat(w.at(k))) && w.labelledBy(i, 1, joinsID, wechatNames) {
+		return match{}, no // 微信ID and the name behind it: that is found by its own label
+	}
+	if len(text) > 0 {
+		if _, v := w.oneOf(s.at[len(text)-1]+1, otherNames); v != no {
+			return match{}, v & open
+		}
+	}
+	if len(text) < 6 || len(text) > 20 || strings.Contains(noAccounts, " "+strings.ToLower(string(text))+" ") {
+		return match{}, no
+	}
+	m := match{kind: kWeChat, start: i, end: s.at[len(text)-1] + 1, form: 0.2, why: labelBefore}
+	signed, digits := strings.ContainsAny(string(text), "_-"), hasDigit(text)
+	if digits || signed {
+		m.why |= typical
+	}
+	switch {
+	case sure == 1 && !digits && !strings.Contains(string(text), "_"), sure == 0 && !(signed && digits) && !endsInNumber(text):
+		return match{}, no
+	case isDigit(rune(text[0])) && (sure < 2 || !strings.ContainsFunc(string(text), isLetter)): // a misread l
+		return match{}, no
+	}
+	goesOn, v := w.hostGoesOn(m.end)
+	return m, when(v == open, open, when(goesOn, no, yes))
+}
+
+// toldBehind finds names that no label stands before: those that WeChat gives, and those that words such as 这个号 stand behind.
+func (w *window) toldBehind(i int) (match, verdict) {
+	end, v := w.while(i, 21, isWeChat)
+	if v == open {
+		return match{}, open
+	}
+	if end-i < 6 || end-i > 20 || isDigit(w.at(i)) {
+		return match{}, no
+	}
+	m := match{kind: kWeChat, start: i, end: end, form: 0.5}
+	if _, v := w.literal(i, "wxid_"); v == yes && end-i > 14 {
+		return m, yes
+	}
+	if !w.any(i, end, func(r rune) bool { return !isLetter(r) }) && !w.usedBefore(i) {
+		return match{}, no
+	}
+	for _, tail := range accountTails {
+		if _, v := w.literal(end, tail); v != no {
+			return m, v
+		}
+	}
+	if isHan(w.at(end)) || w.at(end) == '(' || w.at(end) == ',' {
+		return w.speaksBehind(m)
+	}
+	return match{}, no
+}
+
+// speaksBehind asks for a word for such accounts behind a name that has digits and letters: X是我微信. Words for what WeChat does
+// are none.
+func (w *window) speaksBehind(m match) (match, verdict) {
+	if !w.any(m.start, m.end, isDigit) {
+		return match{}, no
+	}
+	for k := m.end; k < m.end+8; k++ {
+		r := w.at(k)
+		switch {
+		case r == unknown:
+			return match{}, open
+		case r == edge || isDigit(r) || strings.ContainsRune("。;!?\n、", r):
+			return match{}, no
+		case r != '微' && lower(r) != 'v' && r != '绿':
+			continue
+		}
+		end, v := w.oneOf(k, namesBehind)
+		if v == open {
+			return match{}, open
+		}
+		if v == no {
+			continue
+		}
+		after, v := w.while(end, 3, func(r rune) bool { return isHan(r) && !strings.ContainsRune("号名账上里加的了好", r) })
+		if v == open || w.at(end) == unknown {
+			return match{}, open
+		}
+		if owned, v := w.nameFollows(after); v == open || owned || after > end {
+			return match{}, v & open
+		}
+		return m, yes
+	}
+	return match{}, no
+}
+
+// nameFollows reports whether something of letters begins at cell i, behind at most three marks: the word before belongs to that.
+func (w *window) nameFollows(i int) (bool, verdict) {
+	k, v := w.while(i, 3, func(r rune) bool { return strings.ContainsRune(":=号是 ", r) })
+	if v == open || w.at(k) == unknown {
+		return false, open
+	}
+	return isAlnum(w.at(k)), yes
+}
+
+// usedBefore reports whether what stands before cell i says that an account is used.
+func (w *window) usedBefore(i int) bool {
+	return i > 0 && strings.ContainsRune("过用加是号", w.cells[i-1].r)
+}
+
+// endsInNumber reports whether s is letters and at least four digits, and no product such as rtx4090.
+func endsInNumber(s []byte) bool {
+	letters := 0
+	for letters < len(s) && isLetter(rune(s[letters])) {
+		letters++
+	}
+	for _, c := range s[letters:] {
+		if !isDigit(rune(c)) {
+			return false
+		}
+	}
+	return letters > 1 && len(s)-letters > 3 && !strings.Contains(" rtx gtx ddr intel amd win iso gb hg sf yt jd ", " "+strings.ToLower(string(s[:letters]))+" ")
+}
+
+// hostGoesOn reports whether what ends before cell i is rather the beginning of an address of the Internet.
+func (w *window) hostGoesOn(i int) (bool, verdict) {
+	switch next, after := w.at(i), w.at(i+1); next {
+	case '@':
+		return true, yes
+	case '.', '/', ':':
+		return isAlnum(after) || after == '/', when(after == unknown, open, yes)
+	}
+	return false, yes
+}
+
+// added reports whether 加 stands before cell i, as in 你加zhang_88, and is no part of another word.
+func (w *window) added(i int) bool {
+	return w.at(i-1) == '加' && !w.endsWith(i, wechatLabels) && (i < 2 || !strings.ContainsRune("添增附外更参追叠累施强", w.at(i-2)))
+}
+
+// accountName reads the name of an account over one break of paper.
+func (w *window) accountName(i int) (s spelling, v verdict) {
+	for k := i; len(s.text) < 24; k++ {
+		r := w.at(k)
+		if r == unknown {
+			return s, open
+		}
+		if isWeChat(r) {
+			s.text, s.at = append(s.text, byte(r)), append(s.at, k)
+			continue
+		}
+		if !isBlank(r) || s.gap > 0 || len(s.text) == 0 || len(s.text) > 19 {
+			break
+		}
+		s.gap = len(s.text)
+		goesOn, v := w.nameGoesOn(k+1, s.text)
+		if v == open {
+			return s, open
+		}
+		if !goesOn {
+			break
+		}
+	}
+	for len(s.text) > 0 && s.text[len(s.text)-1] == '-' {
+		s.text = s.text[:len(s.text)-1]
+	}
+	return s, yes
+}
+
+// nameGoesOn reports whether the row of letters and digits at cell k belongs to the name before the blank: it has a digit or a sign, or is
+// too short for a word of its own.
+func (w *window) nameGoesOn(k int, before []byte) (bool, verdict) {
+	end, v := w.while(k, 20, isWeChat)
+	if v == open {
+		return false, open
+	}
+	size, next := end-k, w.at(end)
+	if size == 0 || size+len(before) > 20 || size+len(before) < 6 || next > 0 && strings.ContainsRune("@.:/", next) {
+		return false, yes
+	}
+	letters, digits := w.any(k, end, isLetter), w.any(k, end, isDigit)
+	signs := w.any(k, end, func(r rune) bool { return r == '_' || r == '-' })
+	switch {
+	case digits && !letters:
+		short := len(before) < 5 && size != 11 && !strings.Contains(beforeEmails, " "+strings.ToLower(string(before))+" ")
+		return (size < 7 || short) && !(next > 0 && strings.ContainsRune("年月日点元块人个次岁号", next)), yes
+	case digits, signs, len(before) < 6:
+		return true, yes
+	}
+	return size < 4 && (next == edge || next == ',' || next == '。' || next == ')' || isHan(next)), yes
+}
+
+// noAccounts are words that stand behind a label and are no names.
+const noAccounts = " openid appid unionid callback notify payment server client message public official version account number config webview android iphone " +
+	"iphone14 iphone15 iphone16 iphone17 android13 android14 android15 windows10 windows11 wechat weixin please contact thanks windows mobile service platform program miniprogram developer official-account access_token appsecret defendant " +
+	"plaintiff address customer agency follow article secret script button "
+
+func hasDigit(s []byte) bool { return strings.ContainsFunc(string(s), isDigit) }
