@@ -13,7 +13,7 @@
 //	 6  route          version and engine; the rollout's arm by conversation                   NotFound, Unavailable
 //	 7  reserve        the worst-case cost of prompt, passages and completion                  Quota
 //	 8  retrieve       passages this principal may see, masked with the request's own vault    Unavailable
-//	 9  admitted       the audit record, durable before the engine is asked                    Unavailable
+//	 9  admitted       what people may see again, then the audit record, both durable first    Unavailable, Quota
 //	10  generate       one stream of events                                                    Unavailable, Timeout
 //	11  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked
 //	                   calls and answers of JSON value by value, so that they stay JSON

@@ -5,5 +5,8 @@
 // Policies are immutable versions. Every replica keeps those in force behind an atomic pointer and reads a change counter each
 // second; without a policy, or with one it cannot read, a tenant's requests are refused.
 //
+// Where a policy lets people see values again, [Admission.Keep] stores them before their pseudonyms leave, and [Guard.Reveals] shows them;
+// everywhere else no value outlives its request.
+//
 // No error, finding or log line of this package holds a value, only its class.
 package governance

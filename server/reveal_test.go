@@ -143,8 +143,12 @@ func TestReveal(t *testing.T) {
 		}
 	}
 	for _, bad := range []map[string]any{
-		{"tokens": tokens}, {"session": "s", "request": "r", "tokens": tokens}, {"session": "s"}, {"session": "s", "text": "x", "tokens": tokens},
-		{"session": "s", "text": "x", "purpose": " "}, {"session": "s", "text": "x", "other": 1},
+		{"tokens": tokens},
+		{"session": "s", "request": "r", "tokens": tokens},
+		{"session": "s"},
+		{"session": "s", "text": "x", "tokens": tokens},
+		{"session": "s", "text": "x", "purpose": " "},
+		{"session": "s", "text": "x", "other": 1},
 	} {
 		if _, r := in.revealed(people["compliance"], bad); r.status != http.StatusBadRequest {
 			t.Errorf("%v: %d %s", bad, r.status, r.body)

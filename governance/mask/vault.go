@@ -148,9 +148,10 @@ func (v *Vault) pseudonym(class classify.Class, tag, value, text string, brought
 		}
 	}
 	p := string(openMark) + tag + string(dot) + code + string(closeMark)
-	v.byCode[code] = entry{tag: tag, text: strings.Clone(text), brought: brought}
-	v.fresh = append(v.fresh, Entry{Code: code, Class: class, Text: keyring.Secret(strings.Clone(text))})
-	v.byValue[surface{class, strings.Clone(text)}] = p
+	text = strings.Clone(text) // it may be a piece of a long one
+	v.byCode[code] = entry{tag: tag, text: text, brought: brought}
+	v.fresh = append(v.fresh, Entry{Code: code, Class: class, Text: keyring.Secret(text)})
+	v.byValue[surface{class, text}] = p
 	v.tags[tag] = v.tags[tag] || !brought
 	return p
 }

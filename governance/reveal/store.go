@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -103,7 +104,13 @@ func (s store) spend(ctx context.Context, u use, now time.Time) (before, after i
 	return before, after, coded("count a reveal", err)
 }
 
+// patience is how long a transaction may be silent before others may go on.
+const patience = 5 * time.Second
+
 func lockPerson(tx *gorm.DB, person string, now time.Time) error {
+	if err := database.Hurry(tx, patience); err != nil {
+		return err
+	}
 	for range 2 {
 		res := tx.Model(&personRow{}).Where("person = ?", person).Update("touched", now.UnixMicro())
 		if res.Error != nil || res.RowsAffected > 0 {

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/seal"
 )
@@ -79,6 +80,9 @@ func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Con
 	})
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		fresh = 0
+		if err := database.Hurry(tx, cfg.Timeout/2); err != nil {
+			return err
+		}
 		for _, p := range turns {
 			p.err = nil
 			if err := touch(tx, p, now); err != nil {
@@ -227,6 +231,9 @@ func (s store) values(ctx context.Context, scope digest, codes []digest) ([]seal
 	return out, nil
 }
 
+// patience is how long a removal may be silent before others may go on.
+const patience = 2 * time.Second
+
 // always is a moment after which no scope lives.
 const always = math.MaxInt64
 
@@ -236,6 +243,9 @@ func (s store) remove(ctx context.Context, scopes []digest, before int64) (remov
 	slices.SortFunc(scopes, func(a, b digest) int { return slices.Compare(a[:], b[:]) })
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		removed = 0
+		if err := database.Hurry(tx, patience); err != nil {
+			return err
+		}
 		held := map[string]int64{}
 		for _, d := range scopes {
 			var rows []scopeRow

@@ -514,6 +514,35 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
+// A replica that stops in the middle of a transaction holds up no other, and its own callers are refused.
+func TestPausedReplica(t *testing.T) {
+	t.Parallel()
+	db := dbtest.Postgres(t)
+	faults := &dbtest.Faults{}
+	cfg := Config{Timeout: 4 * time.Second}
+	a, b := replica(t, faults.Over(db), cfg, nil), replica(t, db, cfg, nil)
+	keep(t, b, turn("s", "13800138000"))
+	inside, resume := make(chan struct{}), make(chan struct{})
+	faults.Set(func(op string) dbtest.Outcome {
+		if op == "commit" {
+			close(inside)
+			<-resume
+		}
+		return dbtest.Healthy
+	})
+	paused := make(chan error, 1)
+	go func() { paused <- a.Store(t.Context(), turn("s", "13900139001")) }()
+	<-inside
+	keep(t, b, turn("s", "13700137002"))
+	close(resume)
+	if err := <-paused; !fault.Is(err, fault.CodeVaultUnavailable) {
+		t.Errorf("the paused replica's caller went on: %v", err)
+	}
+	faults.Set(nil)
+	keep(t, a, turn("s", "13900139001"))
+	consistent(t, db, 3)
+}
+
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]Config{

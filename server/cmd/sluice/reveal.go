@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -99,7 +100,11 @@ server wants for values in full. Many values need somebody else: sluice approval
 				return err
 			}
 			var out adminapi.RevealAnswer
-			if err := r.call(cmd.Context(), http.MethodPost, "/reveal", in, &out); err != nil {
+			err = r.call(cmd.Context(), http.MethodPost, "/reveal", in, &out)
+			if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeApprovalNeeded) {
+				fmt.Fprintln(a.env.stderr, a.say("On the command line: sluice approval ask, with the same flags.", "命令行：以相同参数运行 sluice approval ask。"))
+			}
+			if err != nil {
 				return err
 			}
 			return a.printRevealed(out)
@@ -206,13 +211,13 @@ func (a *app) approvalsCommand(flags *remoteFlags) *cobra.Command {
 			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "ID\tASKED BY\tPURPOSE\tIN FULL\tSTATE\tEXPIRES")
 			for _, x := range out.Items {
-				clear := 0
+				full := 0
 				for _, n := range x.Shown {
 					if n.Shown == adminapi.RevealCountShownClear {
-						clear += n.Count
+						full += n.Count
 					}
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", x.Id, x.AskedBy, x.Purpose, clear, stateOf(x, time.Now()), x.ExpiresAt.Format(time.RFC3339))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", x.Id, x.AskedBy, x.Purpose, full, stateOf(x, time.Now()), x.ExpiresAt.Format(time.RFC3339))
 			}
 			return w.Flush()
 		},

@@ -64,7 +64,9 @@ reveal:
 	}
 
 	where := []string{"--session", "case-17", "--purpose", "complaint"}
-	show := func(who *site, args ...string) result { return who.run(append(append([]string{"reveal"}, where...), args...)...) }
+	show := func(who *site, args ...string) result {
+		return who.run(append(append([]string{"reveal"}, where...), args...)...)
+	}
 	one := show(officer, tokens[0])
 	one.wants(t, exitOK, "in full 1, in part 0, not shown to you 0, unknown 0")
 	if one.out != tokens[0]+"\tclear\t13800138000\n" {
@@ -75,7 +77,7 @@ reveal:
 	if err := os.WriteFile(file, []byte(seen), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	show(officer, "--file", file).wants(t, exitFailed, "approval_required", "second person")
+	show(officer, "--file", file).wants(t, exitFailed, "approval_required", "second person", "sluice approval ask")
 	officer.stdin = seen
 	asked := officer.run(append([]string{"approval", "ask"}, where...)...)
 	asked.wants(t, exitOK, "sluice approval give")
