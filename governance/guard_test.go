@@ -118,7 +118,7 @@ func TestAdmitAndRelease(t *testing.T) {
 	if got := shown.String() + rest; got != want {
 		t.Errorf("shown %q\nwant  %q", got, want)
 	}
-	wantFindings := "[{answer api_secret api_secret@3 redacted 1} {answer pseudonym pseudonym@2 unknown 1} {passage cn_mobile cn_mobile@3 masked 2} " +
+	wantFindings := "[{answer api_secret api_secret@3 redacted 1} {answer pseudonym pseudonym@3 unknown 1} {passage cn_mobile cn_mobile@3 masked 2} " +
 		"{request cn_mobile cn_mobile@3 masked 1} {request cn_resident_id cn_resident_id@3 masked 1} {request email email@3 masked 1}]"
 	if got := fmt.Sprint(a.Findings()); got != wantFindings {
 		t.Errorf("findings %s\nwant     %s", got, wantFindings)

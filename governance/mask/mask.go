@@ -37,7 +37,7 @@ func (v *Vault) Mask(rules *Rules, text string) (masked string, spans []Span) {
 		}
 	})
 	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
-	found = unite(text, found, lookalikes(text, rules.tags))
+	found = unite(text, found, lookalikes(text, rules.tags, found))
 	if len(found) == 0 {
 		return text, spans
 	}
@@ -98,11 +98,14 @@ func unite(text string, values, lookalikes []finding) []finding {
 }
 
 // lookalikes returns the ranges of text that a Restorer could take for a pseudonym, whatever the vault holds: the marks, and tag
-// and code in any accepted spelling.
-func lookalikes(text string, tags []string) []finding {
+// and code in any accepted spelling. A code ends where a word does, or where one of values, in order, or what may look alike cuts it.
+func lookalikes(text string, tags []string, values []finding) []finding {
 	heads := headsOf(tags)
 	var out []finding
-	r := reader{text: text, final: true, loose: true}
+	r := reader{text: text, final: true, cut: func(i int) bool {
+		_, found := slices.BinarySearchFunc(values, i, func(f finding, i int) int { return cmp.Compare(f.start, i) })
+		return found || slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(text[i:], tag) })
+	}}
 	for i, c := range text {
 		if !heads.may(c) {
 			continue

@@ -343,18 +343,18 @@ func TestLookalikesOfEveryTag(t *testing.T) {
 	tags := tagsOf(set)
 	for _, tag := range tags {
 		for _, text := range []string{tag + "·K7Q2F", "请回复" + tag + "·K7Q2F，谢谢", tag + tag + "·K7Q2F", "a" + tag + " K7Q2F"} {
-			found := lookalikes(text, tags)
+			found := lookalikes(text, tags, nil)
 			if len(found) == 0 || !strings.HasSuffix(text[:found[len(found)-1].end], "K7Q2F") {
 				t.Errorf("%q: %v", text, found)
 			}
 		}
 	}
 	for _, mark := range []string{"⟦", "⟧", "〚", "〛"} {
-		if found := lookalikes("前"+mark+"后", tags); len(found) != 1 || found[0].start != len("前") || found[0].end != len("前")+len(mark) {
+		if found := lookalikes("前"+mark+"后", tags, nil); len(found) != 1 || found[0].start != len("前") || found[0].end != len("前")+len(mark) {
 			t.Errorf("%q: %v", mark, found)
 		}
 	}
-	if found := lookalikes("手机、身份证和护照都要带，QQ 也行。", tags); len(found) != 0 {
+	if found := lookalikes("手机、身份证和护照都要带，QQ 也行。", tags, nil); len(found) != 0 {
 		t.Errorf("in prose: %v", found)
 	}
 }

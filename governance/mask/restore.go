@@ -27,8 +27,8 @@ const maxContent = 24
 // reader reads pseudonyms in the spellings models give them.
 type reader struct {
 	text  string
-	final bool // nothing will follow
-	loose bool // a code may be the beginning of a longer word: what follows it may yet be masked away
+	final bool             // nothing will follow
+	cut   func(i int) bool // whether a longer word may be cut there, since what follows is replaced; nil: nowhere
 }
 
 func (r *reader) at(i int) (c rune, size int) {
@@ -95,7 +95,7 @@ func (r *reader) code(i int) (end int, code string, v verdict) {
 	if next == unknown {
 		return 0, "", open
 	}
-	if isAlnum(next) && !r.loose {
+	if isAlnum(next) && (r.cut == nil || !r.cut(i)) {
 		return 0, "", no
 	}
 	return i, b.String(), yes

@@ -34,7 +34,7 @@ const (
 
 // Detector names what recognises pseudonyms, with the version of its rules, as records do. It is raised whenever a text may be read
 // otherwise than before.
-const Detector = "pseudonym@2"
+const Detector = "pseudonym@3"
 
 // marker is the class of text that looks like a pseudonym. It is no class of values: policies do not name it.
 const marker classify.Class = "marker"

@@ -264,7 +264,7 @@ async function reveals(page, w, tag) {
   const token = (await post('/session', { user, password })).access_token;
   const second = { user: `second-${tag}`, password: 'a long enough password' };
   await post('/users', { name: second.user, password: second.password, roles: ['security_admin'] }, token);
-  const yaml = "schema: 2\nname: reveals\nmodels: ['*']\npurposes: []\npseudonyms: session\nlabel: metadata\ncollections: ['*']\nrecord: masked\nentities: {default: {request: token, passage: token, answer: observe}}\ngrades: {default: 3, cn_resident_id: 4}\nreveal:\n  second: 2\n  rules:\n    - {roles: [platform_admin], purposes: [complaint], classes: [cn_mobile, email], grade: 3, show: clear}\n    - {roles: [platform_admin], purposes: [], classes: [cn_resident_id], grade: 4, show: partial}\n";
+  const yaml = "schema: 2\nname: reveals\nmodels: ['*']\npurposes: []\npseudonyms: session\nlabel: metadata\ncollections: ['*']\nrecord: masked\nentities:\n  default: {request: token, passage: token, answer: observe}\ngrades: {default: 3, cn_resident_id: 4}\nreveal:\n  second: 2\n  rules:\n    - {roles: [platform_admin], purposes: [complaint], classes: [cn_mobile, email], grade: 3, show: clear}\n    - {roles: [platform_admin], purposes: [], classes: [cn_resident_id], grade: 4, show: partial}\n";
   await post('/policies', { yaml }, token);
   await open(page, w.playground);
   await page.getByLabel(w.maxTokens, { exact: true }).fill('4');
