@@ -3,8 +3,6 @@ package gateway
 import (
 	"time"
 	"unicode/utf8"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The kinds of text that wait in a window, as metrics call them.
@@ -19,11 +17,13 @@ const (
 type window struct {
 	Release
 
-	held, wait prometheus.Observer
+	held, wait observer
 	now        func() time.Time
 	waiting    []arrival
 	characters int // of waiting
 }
+
+type observer interface{ Observe(v float64) }
 
 // arrival is a piece that came from the engine.
 type arrival struct {
