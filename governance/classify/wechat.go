@@ -72,6 +72,9 @@ func wechat(w *window, i int) (match, verdict) {
 	if isWeChat(left) && !glued && !(left == '-' && w.endsWith(i-2, wechatLabels)) {
 		return match{}, no
 	}
+	if before := lower(w.at(i - 2)); isBlank(left) && isLetter(before) && len(wechatLabels.of(before)) == 0 {
+		return w.toldBehind(i) // a word of prose, most often
+	}
 	sure := w.labelledWeChat(i)
 	if sure == 0 && !w.added(i) {
 		if glued || isAlnum(left) {
