@@ -5,7 +5,8 @@ import "unicode/utf8"
 // endings are words in lower case by their last characters.
 type endings struct {
 	ascii  [0x80][]string
-	last   *runeSet // of the others
+	before [0x80]*runeSet // what stands before the last character in those, nil where one of them is one character alone
+	last   *runeSet       // of the others
 	others map[rune][]string
 }
 
@@ -22,6 +23,20 @@ func endingsOf(words ...string) *endings {
 		all += string(last)
 	}
 	e.last = runesOf(all)
+	for r, words := range e.ascii {
+		before := ""
+		for _, word := range words {
+			if len(word) == 1 {
+				before = ""
+				break
+			}
+			r, _ := utf8.DecodeLastRuneInString(word[:len(word)-1])
+			before += string(r)
+		}
+		if before != "" {
+			e.before[r] = runesOf(before)
+		}
+	}
 	return e
 }
 
@@ -60,7 +75,12 @@ func (w *window) endsWith(k int, labels *endings) bool {
 	if k < 0 {
 		return false
 	}
-	for _, label := range labels.of(lower(w.cells[k].r)) {
+	r := lower(w.cells[k].r)
+	words := labels.of(r)
+	if len(words) == 0 || r < 0x80 && labels.before[r] != nil && !labels.before[r].has(lower(w.at(k-1))) {
+		return false
+	}
+	for _, label := range words {
 		if w.ends(k, label) {
 			return true
 		}
