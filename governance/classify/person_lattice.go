@@ -68,21 +68,25 @@ func (l *lattice) fill(n *namer) {
 		n.w.wordCosts(n.start-left+i, l.n-i, &l.words[i])
 	}
 	for i := 1; i <= l.n; i++ {
-		l.to[i] = 1 << 20
-		for size := 1; size <= min(4, i); size++ {
-			w := l.words[i-size][size-1]
-			if c := l.to[i-size] + int(w.Cost); w.Part != 0 && c < l.to[i] {
-				l.to[i], l.last[i] = c, uint8(size)
+		l.to[i], l.from[i-1] = 1<<20, 1<<20
+	}
+	l.from[l.n] = 0
+	var longest [wordsLeft + wordsRight]uint8 // word from here on
+	for i := range l.n {
+		for size, w := range l.words[i][:min(4, l.n-i)] {
+			if w.Part == 0 {
+				continue
+			}
+			longest[i] = uint8(size + 1)
+			if end := i + size + 1; l.to[i]+int(w.Cost) <= l.to[end] { // of equals the shortest
+				l.to[end], l.last[end] = l.to[i]+int(w.Cost), uint8(size+1)
 			}
 		}
 	}
-	l.from[l.n] = 0
 	for i := l.n - 1; i >= 0; i-- {
-		l.from[i] = 1 << 20
-		for size := 1; size <= min(4, l.n-i); size++ {
-			w := l.words[i][size-1]
-			if c := l.from[i+size] + int(w.Cost); w.Part != 0 && c < l.from[i] {
-				l.from[i], l.next[i] = c, uint8(size)
+		for size, w := range l.words[i][:longest[i]] {
+			if c := l.from[i+size+1] + int(w.Cost); w.Part != 0 && c < l.from[i] {
+				l.from[i], l.next[i] = c, uint8(size+1)
 			}
 		}
 	}
