@@ -34,6 +34,9 @@ func extraBed(w *window, i int) (match, verdict) {
 
 // bedOf finds 12, 12-3, A3, 加3 and +3 before 床: one with a sign unless the word is about bedding, one of digits alone between words of a ward.
 func bedOf(w *window, i int) (match, verdict) {
+	if isDigit(w.at(i)) && isDigit(w.at(i+1)) && isDigit(w.at(i+2)) {
+		return match{}, no
+	}
 	k, signed := i, false
 	if r := upper(w.at(i)); r == '+' || r == '加' || r >= 'A' && r <= 'D' {
 		k, signed = i+1, true

@@ -177,6 +177,12 @@ func (w *window) refine(i int, may begins) begins {
 	if may&beginIPv6 != 0 && !w.groupAhead(i) {
 		may &^= beginIPv6
 	}
+	if may&beginEmail != 0 && isBlank(next) && w.proseAround(i, e) {
+		may &^= beginEmail
+	}
+	if may&beginWeChat != 0 && !w.accountAhead(i, e) {
+		may &^= beginWeChat
+	}
 	if may&beginLogin != 0 && !w.loginAhead(i, e, next) {
 		may &^= beginLogin
 	}
@@ -218,6 +224,30 @@ var addressStops = runesOf(",.:;/)]}\"'|=%&*+<>?!@_~`^$(") //nolint:gochecknoglo
 
 // emailStops end a row that is no name of a mailbox: neither part of it nor a sign for what follows it.
 var emailStops = runesOf("\t,;:!?)]}>=\"'`|/\\") //nolint:gochecknoglobals // a constant table
+
+// proseAround reports whether the row of letters and digits from cell i to end, behind which a blank stands, is a word behind another one:
+// no label is there, and nothing that the sign of an address begins with follows.
+func (w *window) proseAround(i, end int) bool {
+	before := lower(w.at(i - 2))
+	if !isBlank(w.at(i-1)) || !isLetter(before) || len(emailLabels.of(before)) > 0 {
+		return false
+	}
+	after := w.at(end + 1)
+	return after != unknown && !beginsSign.has(after) && !w.any(i, end, isDigit)
+}
+
+// beginsSign are what the sign of an address of mail, or the rest of its name, begins with behind a blank.
+var beginsSign = runesOf("@[({【<艾小圈aA._") //nolint:gochecknoglobals // a constant table
+
+// accountAhead reports whether the row of letters and digits from cell i to end begins the name of an account by its length: six characters, or
+// a blank that paper made. One that begins with a digit has a letter.
+func (w *window) accountAhead(i, end int) bool {
+	for end < len(w.cells) && isWeChat(w.cells[end].r) {
+		end++
+	}
+	next := w.at(end)
+	return next == unknown || isBlank(next) || end-i >= 6 && (!isDigit(w.cells[i].r) || w.any(i, end, isLetter))
+}
 
 // loginAhead reports whether what stands behind a row of letters and digits may stand inside a credential: name:password@tcp(host), the number
 // of a bot and its token, two parts of a key.

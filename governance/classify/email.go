@@ -22,8 +22,8 @@ func email(w *window, i int) (match, verdict) {
 		m.end, m.form, m.more = at, threshold, &run{kEmail, isLocal}
 		return m, yes
 	}
-	plain := !w.any(i, at, func(r rune) bool { return isLocal(r) && !isLetter(r) })
-	if plain && isBlank(w.at(at)) { // behind a plain word a blank decides, or every word would wait for the next
+	plain := isBlank(w.at(at)) && !w.any(i, at, func(r rune) bool { return isLocal(r) && !isLetter(r) })
+	if plain { // behind a plain word a blank decides, or every word would wait for the next
 		switch next := w.at(at + 1); {
 		case next == unknown:
 			return match{}, open
@@ -120,6 +120,9 @@ func (w *window) underscored(i, at int) int {
 	if at-i < 10 || at-i > 80 {
 		return 0
 	}
+	if !w.signInside(i, at) {
+		return 0
+	}
 	text := strings.ToLower(w.ascii(i, at))
 	for _, sign := range []string{"_at_", "-at-", ".at."} {
 		if name, host, ok := strings.Cut(text, sign); ok && name != "" {
@@ -130,6 +133,16 @@ func (w *window) underscored(i, at int) int {
 		}
 	}
 	return 0
+}
+
+// signInside reports whether at stands between two signs in cells i to end.
+func (w *window) signInside(i, end int) bool {
+	for k := i; k+3 < end; k++ {
+		if c := w.cells[k : k+4]; c[0].r == c[3].r && !isAlnum(c[0].r) && lower(c[1].r) == 'a' && lower(c[2].r) == 't' {
+			return true
+		}
+	}
+	return false
 }
 
 // How the @ of an address is written.

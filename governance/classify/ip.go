@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"bytes"
 	"net/netip"
 	"strings"
 )
@@ -51,7 +52,7 @@ func (w *window) spelledOver(i, blank, limit int, as func(rune) byte) (spelling,
 	if blank == 0 {
 		return w.spelled(i, limit, as)
 	}
-	s := spelling{gap: blank - i}
+	s := spelling{w.spelt[:0], w.speltAt[:0], blank - i}
 	for k := i; len(s.text) < limit; k++ {
 		r := w.at(k)
 		if r == unknown {
@@ -249,6 +250,9 @@ func ipv6(w *window, i int) (match, verdict) {
 		return match{}, no
 	}
 	for _, part := range [][]byte{s.text, s.text[:s.gap]} {
+		if colons := bytes.Count(part, []byte{':'}); colons < 6 && !bytes.Contains(part, []byte("::")) {
+			continue // too few groups
+		}
 		text := strings.TrimRight(string(part), ".")
 		if !strings.HasSuffix(text, "::") {
 			text = strings.TrimRight(text, ":")

@@ -5,7 +5,8 @@ import "unicode/utf8"
 // endings are words in lower case by their last characters.
 type endings struct {
 	ascii  [0x80][]string
-	last   *runeSet // of the others
+	before [0x80]*runeSet // what stands before the last character in those, nil where one of them is one character alone
+	last   *runeSet       // of the others
 	others map[rune][]string
 }
 
@@ -22,6 +23,20 @@ func endingsOf(words ...string) *endings {
 		all += string(last)
 	}
 	e.last = runesOf(all)
+	for r, words := range e.ascii {
+		before := ""
+		for _, word := range words {
+			if len(word) == 1 {
+				before = ""
+				break
+			}
+			r, _ := utf8.DecodeLastRuneInString(word[:len(word)-1])
+			before += string(r)
+		}
+		if before != "" {
+			e.before[r] = runesOf(before)
+		}
+	}
 	return e
 }
 
@@ -60,7 +75,12 @@ func (w *window) endsWith(k int, labels *endings) bool {
 	if k < 0 {
 		return false
 	}
-	for _, label := range labels.of(lower(w.cells[k].r)) {
+	r := lower(w.cells[k].r)
+	words := labels.of(r)
+	if len(words) == 0 || r < 0x80 && labels.before[r] != nil && !labels.before[r].has(lower(w.at(k-1))) {
+		return false
+	}
+	for _, label := range words {
 		if w.ends(k, label) {
 			return true
 		}
@@ -92,7 +112,7 @@ func (w *window) ends(k int, label string) bool {
 // Words for accounts. The letters alone count only where no other word ends with them.
 var ( //nolint:gochecknoglobals // constant tables
 	wechatNames  = endingsOf("微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin")
-	wechatLabels = endingsOf("微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin", "维信", "围信", "徽信", "微❤", "薇❤", "威❤", "v❤", "v♥", "we chat", "wei xin", "wei信",
+	wechatLabels = endingsOf("微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin", "维信", "围信", "徽信", "唯信", "溦信", "葳信", "w信", "w❤", "weixin id", "微信支付账号", "微信支付账户", "微❤", "薇❤", "威❤", "v❤", "v♥", "we chat", "wei xin", "wei信",
 		"微xin", "wxid", "wechat account", "wechat_id", "wechat_no", "wechat no", "wechat no.", "wechatno", "weixin_id", "weixinid", "weixin_no", "wx_id", "wx_no", "vx_id", "微信/手机", "微信/电话",
 		"微信同号", "微信id", "微信 id", "wechat id", "wechatid", "wxhao", "绿泡泡", "加v", "加微", "加薇", "加威", "+v", "+微", "+薇", "+威", "➕v", "➕微", "➕薇", "我v", "我薇", "我微",
 		"的v", "的薇", "的微", "(v)", "(微)", "(薇)", "联系v", "搜v", "微我", "薇我", "卫星", "薇芯", "微芯",

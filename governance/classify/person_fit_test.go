@@ -16,8 +16,8 @@ import (
 const (
 	fitRounds = 4    // through all samples
 	fitTurns  = 4    // from the beginning; the weights are the mean
-	fitStep   = 0.3  // of AdaGrad
-	fitShrink = 1e-2 // towards 0
+	fitStep   = 0.15 // of AdaGrad
+	fitShrink = 3e-3 // towards 0
 	fitFolds  = 5    // of the cross-validation
 )
 
@@ -176,7 +176,7 @@ func around(w *window, s span) string {
 func (t *trainer) weigh() {
 	for i := range t.starts {
 		s := &t.starts[i]
-		weight := min(4/float64(t.docs[s.frame]), 1)
+		weight := min(10/float64(t.docs[s.frame]), 1)
 		switch s.family() {
 		case corpus.Negatives:
 			weight *= 3

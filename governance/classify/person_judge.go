@@ -3,12 +3,12 @@ package classify
 // judge asks the model about a candidate.
 func (n *namer) judge(l *lattice, h *hanRun, c *shape) (candidate, bool) {
 	var o observed
-	n.observe(l, h, c, &o)
+	right := n.observe(l, h, c, &o)
 	if n.open {
 		return candidate{}, false
 	}
 	end := c.end(h)
-	left, right := n.left(), n.right(end)
+	left := n.left()
 	m := match{kind: kPerson, start: n.start, end: end, behind: max(right.title, c.title), why: left.why | right.why}
 	odds := nameWeights().odds(&o) - enough
 	if left.strong && left.delimited && right.bounded && c.form <= twoGiven && !n.label && c.kind == 0 {

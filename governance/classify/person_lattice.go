@@ -17,6 +17,35 @@ type lattice struct {
 	last, next [wordsLeft + wordsRight + 1]uint8 // length of the last word up to here, and of the first one from here on
 }
 
+// knownCosts are the words that begin at a cell.
+type knownCosts struct {
+	cell, start int
+	words       [4]lexicon.WordCost
+}
+
+// wordCosts returns the words that begin at cell k, of most characters that follow. Starts of names share them.
+func (w *window) wordCosts(k, most int, out *[4]lexicon.WordCost) {
+	known, start := &w.costs[k%len(w.costs)], w.cells[k].start
+	if known.cell != k+1 || known.start != start {
+		var r [4]rune
+		size := 0
+		for size < len(r) && isHan(w.at(k+size)) {
+			r[size] = w.cells[k+size].r
+			size++
+		}
+		if size < len(r) && w.at(k+size) == unknown {
+			lexicon.WordCosts(r[:min(size, most)], out)
+			return
+		}
+		known.cell, known.start = k+1, start
+		lexicon.WordCosts(r[:size], &known.words)
+	}
+	*out = known.words
+	for size := most; size < len(out); size++ {
+		out[size] = lexicon.WordCost{}
+	}
+}
+
 // fill reads the text around the start. It is ready unless n.open is set.
 func (l *lattice) fill(n *namer) {
 	left := 0
@@ -36,24 +65,28 @@ func (l *lattice) fill(n *namer) {
 		return
 	}
 	for i := range l.n {
-		lexicon.WordCosts(l.r[i:l.n], &l.words[i])
+		n.w.wordCosts(n.start-left+i, l.n-i, &l.words[i])
 	}
 	for i := 1; i <= l.n; i++ {
-		l.to[i] = 1 << 20
-		for size := 1; size <= min(4, i); size++ {
-			w := l.words[i-size][size-1]
-			if c := l.to[i-size] + int(w.Cost); w.Part != 0 && c < l.to[i] {
-				l.to[i], l.last[i] = c, uint8(size)
+		l.to[i], l.from[i-1] = 1<<20, 1<<20
+	}
+	l.from[l.n] = 0
+	var longest [wordsLeft + wordsRight]uint8 // word from here on
+	for i := range l.n {
+		for size, w := range l.words[i][:min(4, l.n-i)] {
+			if w.Part == 0 {
+				continue
+			}
+			longest[i] = uint8(size + 1)
+			if end := i + size + 1; l.to[i]+int(w.Cost) <= l.to[end] { // of equals the shortest
+				l.to[end], l.last[end] = l.to[i]+int(w.Cost), uint8(size+1)
 			}
 		}
 	}
-	l.from[l.n] = 0
 	for i := l.n - 1; i >= 0; i-- {
-		l.from[i] = 1 << 20
-		for size := 1; size <= min(4, l.n-i); size++ {
-			w := l.words[i][size-1]
-			if c := l.from[i+size] + int(w.Cost); w.Part != 0 && c < l.from[i] {
-				l.from[i], l.next[i] = c, uint8(size)
+		for size, w := range l.words[i][:longest[i]] {
+			if c := l.from[i+size+1] + int(w.Cost); w.Part != 0 && c < l.from[i] {
+				l.from[i], l.next[i] = c, uint8(size+1)
 			}
 		}
 	}

@@ -59,11 +59,15 @@ func roughPart(p uint8) int {
 
 const partLetters = "abcdfimnpqrstuvwxyzN"
 
-func partIndex(p uint8) int {
-	for i := range len(partLetters) {
-		if partLetters[i] == p {
-			return i
-		}
+// partIndexes are the places of letters among partLetters, its length for all others.
+var partIndexes = func() (t [0x80]uint8) { //nolint:gochecknoglobals // a constant table
+	for p := range t {
+		t[p] = uint8(len(partLetters))
 	}
-	return len(partLetters)
-}
+	for i := range len(partLetters) {
+		t[partLetters[i]] = uint8(i)
+	}
+	return t
+}()
+
+func partIndex(p uint8) int { return int(partIndexes[p&0x7f]) }

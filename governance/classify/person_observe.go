@@ -2,12 +2,13 @@ package classify
 
 import "github.com/sluice-project/sluice/governance/classify/lexicon"
 
-// observe looks at a candidate.
-func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
+// observe looks at a candidate. It returns what stands on its right.
+func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) (right rightSide) {
 	size, total := c.size, c.total
 	end := c.end(h)
 	set := func(f feature, v int) { o.ids[f] = observation(clamp(v, widths[f]-1)) }
-	left, right := n.left(), n.right(end)
+	left := n.left()
+	right = n.right(end)
 	lr, rr := n.w.at(n.start-1), n.cell(end)
 	name := c.cost(h)
 	spaced := c.spaced(h)
@@ -175,6 +176,7 @@ func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) {
 		}
 		set(fSizes, sizes)
 	}
+	return right
 }
 
 // pair reports whether two characters are a word.

@@ -80,6 +80,9 @@ func mobile(n *number, first int, plus bool) (match, verdict) {
 
 // abroad finds the mobile numbers of Hong Kong, Macau and Taiwan with their countries' codes.
 func abroad(n *number, first int, plus bool) (match, verdict) {
+	if len(n.digit) < 11 {
+		return match{}, no
+	}
 	s := n.text()
 	if !plus {
 		if !strings.HasPrefix(s, "00") {

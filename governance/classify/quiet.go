@@ -30,6 +30,9 @@ func longParcel(n *number) (match, verdict) {
 
 // ticket finds the numbers that systems for tickets give out: a prefix, most often a day, and a sequence.
 func ticket(c *number) (match, verdict) {
+	if strings.IndexByte("WGHTSIRC", c.digit[0]) < 0 {
+		return match{}, no
+	}
 	size := c.firstForm("WO999999999999", "GD20999999999999", "GD209999999999", "HT20999999999999", "TS29999999999", "SR9999999999", "INC99999999", "INC9999999",
 		"REQ9999999", "CHG9999999", "RITM9999999", "TASK9999999", "CS9999999")
 	if size == 0 || c.lowerCase(size) {

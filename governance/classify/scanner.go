@@ -293,6 +293,7 @@ func (s *Scanner) forget(from, cut int) {
 	s.w.quiet = span{s.w.quiet.start - drop, s.w.quiet.end - drop}
 	s.w.scouted -= drop
 	s.w.words = [len(s.w.words)]knownWord{}
+	s.w.costs = [len(s.w.costs)]knownCosts{}
 	for i := range s.found {
 		s.found[i].start -= drop
 		s.found[i].end -= drop

@@ -4,7 +4,7 @@ import "strings"
 
 // What stands between a label and the name of an account.
 const (
-	accountJoins = ":=是为号號码账帐帳名叫([【「『\"'“”‘’ ,><-_\n~|/❤♥…"
+	accountJoins = ":=是为号號码账帐帳名叫([【「『\"'“”‘’ ,><-_\n\t~|/❤♥…"
 	accountAsks  = "添加搜一下索用联系我你他她的这那个人好友备注就请可以直接先再发来到问找在"
 )
 
@@ -71,6 +71,9 @@ func wechat(w *window, i int) (match, verdict) {
 	glued := isLetter(left) && !isDigit(w.at(i)) && w.endsWith(i-1, wechatLabels)
 	if isWeChat(left) && !glued && !(left == '-' && w.endsWith(i-2, wechatLabels)) {
 		return match{}, no
+	}
+	if before := lower(w.at(i - 2)); isBlank(left) && isLetter(before) && len(wechatLabels.of(before)) == 0 {
+		return w.toldBehind(i) // a word of prose, most often
 	}
 	sure := w.labelledWeChat(i)
 	if sure == 0 && !w.added(i) {

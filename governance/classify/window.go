@@ -29,7 +29,8 @@ type window struct {
 	spelt   [maxSpelled]byte // of the characters of ASCII being looked at
 	speltAt [maxSpelled]int
 	words   [8]knownWord // ordinary words that names were held against
-	row     number       // of letters and digits being looked at
+	costs   [16]knownCosts
+	row     number // of letters and digits being looked at
 	hint    knownHints
 
 	begin  *beginTable // these are set when first asked for

@@ -35,6 +35,7 @@ const (
 type costs struct {
 	keys   []uint64
 	words  []WordCost
+	single [hanCount]WordCost // words of one character, by its place
 	places [places][hanCount]uint8
 }
 
@@ -57,6 +58,10 @@ var loadCosts = sync.OnceValue(func() *costs {
 			}
 			t.add([]rune(first+w[:len(w)-2]), WordCost{costOf(w[len(w)-2]), w[len(w)-1]})
 		}
+	}
+	for i := range hanCount {
+		place, _ := Place(rune(hanFirst + i))
+		t.single[place] = t.words[t.slot(uint64(i+1))]
 	}
 	for p := range t.places {
 		for r := range t.places[p] {
@@ -129,7 +134,12 @@ func WordCosts(text []rune, out *[4]WordCost) {
 			break
 		}
 		key = key<<keyBits | uint64(i+1)
-		c := t.words[t.slot(key)]
+		var c WordCost
+		if n == 0 {
+			c = t.single[hanPlaces[i]]
+		} else {
+			c = t.words[t.slot(key)]
+		}
 		out[n] = WordCost{c.Cost &^ begins, c.Part}
 		if c.Cost&begins == 0 {
 			break
