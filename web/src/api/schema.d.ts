@@ -1068,7 +1068,7 @@ export interface paths {
         put?: never;
         /**
          * Chat through the governed pipeline as the signed-in user
-         * @description The body and the answer are those of POST /v1/chat/completions, so is the `rag` extension. With `stream: true` the answer is an event stream;
+         * @description The body and the answer are those of POST /v1/chat/completions, so are the extensions `rag` and `sluice` of the request. With `stream: true` the answer is an event stream;
          *     the chunk after the last delta carries the `sluice` extension. A failure before the first byte is a problem document, a later one a data event with `error`.
          */
         post: operations["playgroundChat"];
