@@ -24,6 +24,9 @@ func (r *run) retrieve(ctx context.Context) error {
 			query = m.Content
 		}
 	}
+	if err := r.admission.Keep(ctx); err != nil { // the question goes to the embedder
+		return err
+	}
 	passages, err := r.lookup(ctx, query)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ type Admission struct {
 	tenant  string
 	channel string
 	vault   *mask.Vault
-	scope   string // of the pseudonyms
+	keptIn  string // the scope under which values are kept
 	name    string // of the scope
 
 	keeping sync.Mutex // one call of Keep at a time
@@ -70,10 +70,13 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	}
 	scope, ofSession := scopeOf(force.policy, ask.Session, ask.Request)
 	a := &Admission{
-		guard: g, force: force, tenant: ask.Tenant, channel: channels()[ask.Action], vault: g.vault(ask.Tenant, scope), scope: scope, counts: map[Finding]int{},
+		guard: g, force: force, tenant: ask.Tenant, channel: channels()[ask.Action], vault: g.vault(ask.Tenant, scope), keptIn: scope, counts: map[Finding]int{},
 	}
-	if ofSession {
+	switch {
+	case ofSession && ask.Name != "":
 		a.name = ask.Name
+	case ask.Request != "":
+		a.keptIn = scopeRequest + ask.Request
 	}
 	a.know(ask.Known)
 	if ask.Model != "" && !force.policy.allowsModel(ask.Model) { // a search asks no model

@@ -38,7 +38,8 @@ func RequestScopes(session, request string) []string {
 }
 
 // Keep stores the values that got a pseudonym since the last call, if the policy lets anybody see values again; otherwise no value is ever
-// stored. Call it before pseudonyms leave, to an engine or to the caller: after an error they must not. Errors: CodeVaultFull, CodeVaultUnavailable.
+// stored. They are kept under the conversation if the caller gave it a name, else under the request: what begins alike is not one conversation.
+// Call it before pseudonyms leave, to an engine or to the caller: after an error they must not. Errors: CodeVaultFull, CodeVaultUnavailable.
 func (a *Admission) Keep(ctx context.Context) error {
 	keep := a.force.policy.keep()
 	if keep == 0 {
@@ -50,7 +51,7 @@ func (a *Admission) Keep(ctx context.Context) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	t := vault.Turn{Tenant: a.tenant, Scope: a.scope, Name: a.name, Keep: keep}
+	t := vault.Turn{Tenant: a.tenant, Scope: a.keptIn, Name: a.name, Keep: keep}
 	for _, e := range fresh {
 		t.Values = append(t.Values, vault.Value{Code: e.Code, Class: string(e.Class), Text: e.Text})
 	}

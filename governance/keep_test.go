@@ -76,7 +76,8 @@ func keptValues(t *testing.T, g *Guard, db *gorm.DB, target vault.Target, a *Adm
 
 // maskedAgain gives the pseudonyms of all values of these tests, as another request of the scope would.
 func (a *Admission) maskedAgain() string {
-	text, _ := a.guard.vault(a.tenant, a.scope).Mask(a.force.along(a.channel, DirectionPassage), "电话13800138000、13900139001和13700137002，邮箱zhang@example.com。")
+	scope, _ := scopeOf(a.force.policy, "digest", "r1")
+	text, _ := a.guard.vault(a.tenant, scope).Mask(a.force.along(a.channel, DirectionPassage), "电话13800138000、13900139001和13700137002，邮箱zhang@example.com。")
 	return text
 }
 
@@ -168,5 +169,32 @@ func TestKeepPerRequest(t *testing.T) {
 		if got := keptValues(t, g, db, target, a); fmt.Sprint(got) != want {
 			t.Errorf("%v: %v", target, got)
 		}
+	}
+}
+
+// Requests that begin alike and have no name for their conversation keep their values apart: one person's are not prolonged, filled up or
+// erased with another's.
+func TestKeepWithoutAName(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	g := keeper(t, db, &dbtest.Faults{}, revealPolicyText+revealRulesText)
+	var a *Admission
+	for request, text := range map[string]string{"r1": "电话13800138000。", "r2": "电话13900139001。"} {
+		var err error
+		a, err = g.Admit(t.Context(), Ask{Request: request, Tenant: "acme", Session: "digest", Action: "chat.completions", Fields: []Field{{"x", &text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for request, want := range map[string]string{"r1": "[13800138000]", "r2": "[13900139001]"} {
+		if got := keptValues(t, g, db, vault.Target{Scopes: RequestScopes("digest", request)}, a); fmt.Sprint(got) != want {
+			t.Errorf("%s: %v", request, got)
+		}
+	}
+	if n, err := g.EraseValues(t.Context(), vault.Target{Tenant: "acme", Scopes: RequestScopes("digest", "r1")}); err != nil || n != 1 {
+		t.Errorf("erased %d, %v", n, err)
 	}
 }

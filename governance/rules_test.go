@@ -21,8 +21,8 @@ import (
 // classify (Detector in mask) when any text may now be read otherwise, which is nearly always, and write the new pair here.
 func TestRulesHaveAVersion(t *testing.T) {
 	for dir, want := range map[string]struct{ detector, code string }{
-		"classify": {"email@3", "7676f5c3ea3688e6"},
-		"mask":     {"pseudonym@3", "720c5089b296c63c"},
+		"classify": {"email@3", "a0a0a4ae69cd40c5"},
+		"mask":     {"pseudonym@3", "a66bde63c193ab2f"},
 	} {
 		detector := mask.Detector
 		if dir == "classify" {

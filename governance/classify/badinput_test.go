@@ -17,7 +17,7 @@ func badInputs() map[string]string {
 		"labels of names": "姓名：", "labels of identities": "身份证号：", "labels of accounts": "微信：", "keys": "password=", "keys and quotes": `password="`, "Chinese keys": "密码是", "private keys": "-----BEGIN ",
 		"ends of private keys": "-----END ", "tokens": "eyJ", "addresses with users": "http://a:", "bearers": "Bearer ", "full width": "１３８", "invalid UTF-8": "\xff\xe4\xb8", "no width": "\u200b", "escapes": `\u5f20`,
 		"open escapes": `\u`, "percent signs": "%E5%BC", "entities": "&#x5", "base64": "MTM4MDAxMzgwMDA", "divisions": "北京市朝阳区", "houses": "1号2号", "courts": "（2024）京", "plates": "京A", "embedded nulls": "\x00",
-		"plus signs": "+86", "tables": "|1|", "json": `{"a":[`, "labels of places": "地址：", "labels of mail": "邮箱 a ", "titles": "先生", "emoji": "😀👋", "codes": "A1 ", "logins": "root/",
+		"plus signs": "+86", "tables": "|1|", "json": `{"a":[`, "labels of places": "地址：", "labels of mail": "邮箱 a ", "titles": "先生", "emoji": "😀👋", "codes": "A1 ", "logins": "root/", "letters and dashes": "a-", "digits and dashes between": "1-",
 	}
 }
 

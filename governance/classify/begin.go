@@ -243,7 +243,9 @@ var beginsSign = runesOf("@[({【<艾小圈aA._") //nolint:gochecknoglobals // a
 // a blank that paper made. One that begins with a digit has a letter.
 func (w *window) accountAhead(i, end int) bool {
 	for end < len(w.cells) && isWeChat(w.cells[end].r) {
-		end++
+		if end++; end-i >= 24 { // longer than names are: the detector says
+			return true
+		}
 	}
 	next := w.at(end)
 	return next == unknown || isBlank(next) || end-i >= 6 && (!isDigit(w.cells[i].r) || w.any(i, end, isLetter))

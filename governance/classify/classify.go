@@ -112,7 +112,7 @@ func (s *Set) each(text string, bare bool, fn func(Segment)) {
 		}
 		text = text[n:]
 	}
-	clear(out)
+	clear(out[:cap(out)]) // nothing of a text stays
 	sc.reset()
 	sc.set, sc.out = nil, out
 	s.spare.Put(sc)

@@ -466,6 +466,11 @@ func TestWorkIsLinear(t *testing.T) {
 	for _, unit := range []string{"1 ", "1.2.", "a@", "a@b.cn", "password:", "https://a:", "-----BEGIN PRIVATE KEY-----", "京A1", "f:", "0086-", "a"} {
 		const n = 1600
 		small, large := fastest(strings.Repeat(unit, n/len(unit))), fastest(strings.Repeat(unit, 16*n/len(unit)))
+		for range 4 { // a busy machine stops now and then
+			if large > 160*max(small, 50*time.Microsecond) {
+				large = min(large, fastest(strings.Repeat(unit, 16*n/len(unit))))
+			}
+		}
 		if large > 160*max(small, 50*time.Microsecond) {
 			t.Errorf("%q: %s for %d bytes, %s for sixteen times as many", unit, small, n, large)
 		}

@@ -204,13 +204,14 @@ func (w *window) versionLike(i, end int, octets [4]int) (bool, verdict) {
 	for _, octet := range octets {
 		small = small && octet < 32
 	}
-	return small && octets != [4]int{octets[0], octets[0], octets[0], octets[0]} && !w.cued(i, addressWords...) && !w.addressGoesOn(end), yes
-}
-
-// addressGoesOn reports whether what stands behind a dotted quad stands behind addresses: a port, a mask.
-func (w *window) addressGoesOn(end int) bool {
-	r := w.at(end)
-	return (r == ':' || r == '/') && isDigit(w.at(end+1))
+	if !small || octets == [4]int{octets[0], octets[0], octets[0], octets[0]} || w.cued(i, addressWords...) {
+		return false, yes
+	}
+	if r := w.at(end); r != ':' && r != '/' {
+		return true, yes
+	}
+	next := w.at(end + 1) // a port, a mask
+	return !isDigit(next), when(next == unknown, open, yes)
 }
 
 var addressWords = []string{"ip", "地址", "服务器", "主机", "网关", "ping", "host", "server", "from", "src", "dst", "client", "登录", "dns", "内网", "外网", "访问", "节点", "gateway", "telnet", "ssh", "addr", "代理", "网段"} //nolint:gochecknoglobals // a constant table

@@ -1,5 +1,7 @@
 package classify
 
+import "slices"
+
 // person finds names of people: Chinese ones by surname, given name and what stands around them; forms such as 张先生, 小李 and 王某;
 // transcribed names with a middle dot or behind a label.
 //
@@ -182,7 +184,7 @@ func (n *namer) gather(h *hanRun, most int) {
 			k = next
 			continue
 		}
-		if r == unknown && h.n < 3 {
+		if r == unknown && (h.n < 3 || slices.Contains(h.blanks[:h.n], true)) { // behind a blank nothing else asks for more
 			n.open = true
 		}
 		return

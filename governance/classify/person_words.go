@@ -172,7 +172,7 @@ func (t *tables) key(w *window, j int) bool {
 	}
 	var b [24]byte
 	at := len(b)
-	for k := j - 1; k >= 0 && at > 0; k-- {
+	for k := j - 1; k >= max(0, j-leftMemory) && at > 0; k-- {
 		r := w.cells[k].r
 		if r == '_' || r == '-' {
 			continue

@@ -63,11 +63,11 @@ func dsn(w *window, i int) (match, verdict) {
 func goDSN(w *window, i int) (match, verdict) {
 	k, v := w.while(i, 24, func(r rune) bool { return isToken(r) || r == '.' })
 	if v == open || w.at(k) != ':' {
-		return match{}, when(v == open, open, no)
+		return match{}, when(v == open || w.at(k) == unknown, open, no)
 	}
 	end, v := w.while(k+1, 64, isDSNText)
 	if v == open || end < k+5 || w.at(end) != '@' {
-		return match{}, when(v == open, open, no)
+		return match{}, when(v == open || w.at(end) == unknown, open, no)
 	}
 	for _, net := range []string{"@tcp(", "@unix("} {
 		if _, v = w.literal(end, net); v != no {
@@ -90,7 +90,7 @@ func secretFlag(w *window, i int) (match, verdict) {
 		k, _ = w.while(k, 1, func(r rune) bool { return r == '"' || r == '\'' })
 		k, v = w.while(k, 48, func(r rune) bool { return isValue(r) && r != ':' })
 		if v == open || w.at(k) != ':' {
-			return match{}, when(v == open, open, no)
+			return match{}, when(v == open || w.at(k) == unknown, open, no)
 		}
 		end, _, v := w.token(k+1, 0, isValue)
 		if v == open || end-k < 5 || w.placeholder(k+1, end) || !w.any(k+1, end, isLetter) || !w.guessless(k+1, end) {

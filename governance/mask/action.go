@@ -78,5 +78,8 @@ func (r *Rules) of(s classify.Segment) (classify.Class, Action) {
 	if action.Leaves() {
 		action = ActionToken
 	}
+	if action == ActionPartial && len(s.Also) > 0 { // the ends of a union are those of no value
+		action = ActionRedact
+	}
 	return class, action
 }

@@ -53,8 +53,15 @@ func TestHostileStreams(t *testing.T) {
 	for name, s := range hostile() {
 		short, _ := stream(t, repeated(s, small), small)
 		again, _ := stream(t, repeated(s, small), small)
+		short = min(short, again)
 		long, held := stream(t, repeated(s, small*times), small*times)
-		if short = min(short, again); long > 30*short+100*time.Millisecond { // a square of the length would take 64 times as long
+		for range 4 { // a busy machine stops now and then
+			if long > 30*short+100*time.Millisecond {
+				once, _ := stream(t, repeated(s, small*times), small*times)
+				long = min(long, once)
+			}
+		}
+		if long > 30*short+100*time.Millisecond { // a square of the length would take 64 times as long
 			t.Errorf("%s: %d times the text took %v instead of %v", name, times, long, short)
 		}
 		took, alone := stream(t, repeated(s, 20_000), 1)

@@ -77,7 +77,7 @@ func (s store) spend(ctx context.Context, u use, now time.Time) (before, after i
 			return err
 		}
 		since := now.Add(-hour).UnixMicro()
-		if err := tx.Where("person = ? AND time <= ?", u.person, since).Delete(&useRow{}).Error; err != nil {
+		if err := tx.Where("time <= ?", since).Delete(&useRow{}).Error; err != nil {
 			return err
 		}
 		var uses []useRow

@@ -28,8 +28,8 @@ func (v *Vault) Digest(t Target) string {
 	return v.digest("scopes", append([]string{t.Tenant}, t.Scopes...)...).String()
 }
 
-// Find returns the values of these codes that live, by code. A code to which two conversations of the same name give different values is
-// left out: nobody could say which is meant. Error: CodeVaultUnavailable.
+// Find returns the values of these codes that live, by code. A code that stands for different values, in two requests or in two conversations
+// of the same name, is left out: nobody could say which is meant. Error: CodeVaultUnavailable.
 func (v *Vault) Find(ctx context.Context, t Target, codes []string) (map[string]Value, error) {
 	out, err := v.find(ctx, t, codes)
 	if err != nil {
@@ -49,11 +49,11 @@ func (v *Vault) find(ctx context.Context, t Target, codes []string) (map[string]
 		if err != nil {
 			return nil, err
 		}
-		for code, value := range found {
-			if other, ok := out[code]; ok && other != value {
-				ambiguous[code] = true
+		for _, value := range found {
+			if other, ok := out[value.Code]; ok && other != value {
+				ambiguous[value.Code] = true
 			}
-			out[code] = value
+			out[value.Code] = value
 		}
 	}
 	for code := range ambiguous {
@@ -75,7 +75,7 @@ func (v *Vault) scopes(ctx context.Context, t Target) ([]digest, error) {
 }
 
 // open reads and decrypts the values of codes in a scope.
-func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []string) (map[string]Value, error) {
+func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []string) ([]Value, error) {
 	spelled, all := map[digest]string{}, make([]digest, 0, len(codes))
 	for _, c := range codes {
 		d := v.code(scope, c)
@@ -87,7 +87,7 @@ func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []s
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]Value{}
+	var out []Value
 	for _, r := range rows {
 		k, err := v.keys.byID(ctx, tenant, r.keyID)
 		if err != nil {
@@ -97,8 +97,7 @@ func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []s
 		if err != nil {
 			return nil, fmt.Errorf("a value of class %s was changed in the database", r.class)
 		}
-		code := spelled[r.code]
-		out[code] = Value{Code: code, Class: r.class, Text: keyring.Secret(text)}
+		out = append(out, Value{Code: spelled[r.code], Class: r.class, Text: keyring.Secret(text)})
 	}
 	return out, nil
 }

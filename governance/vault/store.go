@@ -52,6 +52,7 @@ type (
 	}
 	valueRow struct {
 		Scope  []byte
+		Entry  []byte
 		Code   []byte
 		Class  string
 		KeyID  string
@@ -66,7 +67,7 @@ func (valueRow) TableName() string  { return "vault_values" }
 
 // sealed is a value as it is stored.
 type sealed struct {
-	code         digest
+	entry, code  digest
 	class, keyID string
 	text         []byte
 }
@@ -74,7 +75,7 @@ type sealed struct {
 // put stores a batch in one transaction and returns how many values were not there before. A turn that finds no room is left out, with its error.
 // The rows of scopes are locked in order before those of tenants are, in order too: no two batches wait for each other.
 func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Config) (fresh int64, err error) {
-	turns := slices.Clone(batch)
+	turns := slices.DeleteFunc(slices.Clone(batch), func(p *pending) bool { return p.err != nil })
 	slices.SortStableFunc(turns, func(a, b *pending) int {
 		return cmp.Or(strings.Compare(a.turn.Tenant, b.turn.Tenant), slices.Compare(a.scope[:], b.scope[:]))
 	})
@@ -84,7 +85,6 @@ func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Con
 			return err
 		}
 		for _, p := range turns {
-			p.err = nil
 			if err := touch(tx, p, now); err != nil {
 				return err
 			}
@@ -126,20 +126,20 @@ func touch(tx *gorm.DB, p *pending, now time.Time) error {
 // add inserts what is not there yet. Whoever else wants to add to this scope waits for its row.
 func add(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) {
 	there := map[digest]bool{}
-	for part := range slices.Chunk(p.codes, readBatch) {
-		var codes [][]byte
-		if err := tx.Model(&valueRow{}).Where("scope = ? AND code IN ?", p.scope[:], raw(part)).Pluck("code", &codes).Error; err != nil {
+	for part := range slices.Chunk(p.entries, readBatch) {
+		var entries [][]byte
+		if err := tx.Model(&valueRow{}).Where("scope = ? AND entry IN ?", p.scope[:], raw(part)).Pluck("entry", &entries).Error; err != nil {
 			return 0, err
 		}
-		for _, c := range codes {
-			there[digest(c)] = true
+		for _, e := range entries {
+			there[digest(e)] = true
 		}
 	}
 	var rows []valueRow
 	for _, v := range p.sealed {
-		if !there[v.code] {
-			there[v.code] = true
-			rows = append(rows, valueRow{Scope: p.scope[:], Code: v.code[:], Class: v.class, KeyID: v.keyID, Sealed: v.text})
+		if !there[v.entry] {
+			there[v.entry] = true
+			rows = append(rows, valueRow{Scope: p.scope[:], Entry: v.entry[:], Code: v.code[:], Class: v.class, KeyID: v.keyID, Sealed: v.text})
 		}
 	}
 	n := int64(len(rows))
@@ -220,12 +220,12 @@ func (s store) values(ctx context.Context, scope digest, codes []digest) ([]seal
 	var out []sealed
 	for part := range slices.Chunk(codes, readBatch) {
 		var rows []valueRow
-		err := s.db.WithContext(ctx).Select("scope", "code", "class", "key_id", "sealed").Where("scope = ? AND code IN ?", scope[:], raw(part)).Find(&rows).Error
+		err := s.db.WithContext(ctx).Select("scope", "entry", "code", "class", "key_id", "sealed").Where("scope = ? AND code IN ?", scope[:], raw(part)).Find(&rows).Error
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range rows {
-			out = append(out, sealed{digest(r.Code), r.Class, r.KeyID, r.Sealed})
+			out = append(out, sealed{digest(r.Entry), digest(r.Code), r.Class, r.KeyID, r.Sealed})
 		}
 	}
 	return out, nil

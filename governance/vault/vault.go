@@ -111,7 +111,7 @@ type Vault struct {
 	queue   []*pending
 	writing bool
 	known   map[digest]*knownScope
-	codes   int // in known
+	entries int // in known
 	writers sync.WaitGroup
 }
 
@@ -121,25 +121,25 @@ func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
 // knownScope is what this process knows to be stored.
 type knownScope struct {
-	until time.Time
-	codes map[digest]struct{}
+	until   time.Time
+	entries map[digest]struct{}
 }
 
 // pending is a turn on its way into the database.
 type pending struct {
-	turn   Turn
-	scope  digest
-	name   []byte
-	codes  []digest // of the values
-	sealed []sealed // the same, once they are
-	err    error    // why this turn was left out of a transaction that went well
-	done   chan error
+	turn    Turn
+	scope   digest
+	name    []byte
+	entries []digest // of the values
+	sealed  []sealed // the same, once they are
+	err     error    // why this turn was left out of a transaction that went well
+	done    chan error
 }
 
 const (
 	maxQueue = 4096    // turns that may wait
 	maxBatch = 2048    // values of turns that share a transaction
-	maxKnown = 400_000 // codes in memory; beyond it all are forgotten, and asked of the database again
+	maxKnown = 400_000 // entries in memory; beyond it all are forgotten, and asked of the database again
 )
 
 // New returns a vault over a migrated database. reg may be nil.
@@ -178,27 +178,37 @@ func (v *Vault) code(scope digest, code string) digest {
 // Store keeps the values of a turn until its time is over, and those of the turns before it. Errors: CodeVaultFull, CodeVaultUnavailable,
 // and that of ctx, after which the values may be stored or not.
 func (v *Vault) Store(ctx context.Context, t Turn) error {
-	p := &pending{turn: t, scope: v.digest("scope", t.Tenant, t.Scope), done: make(chan error, 1), codes: make([]digest, len(t.Values))}
-	for i, value := range t.Values {
-		p.codes[i] = v.code(p.scope, value.Code)
-	}
-	if t.Name != "" {
-		name := v.digest("name", t.Tenant, t.Name)
-		p.name = name[:]
-	}
+	p := v.pend(t)
 	if v.stored(p) {
-		v.metrics.values.WithLabelValues("known").Add(float64(len(p.codes)))
+		v.metrics.values.WithLabelValues("known").Add(float64(len(p.entries)))
 		return nil
 	}
 	if err := v.enqueue(p); err != nil {
 		return v.refused(err)
 	}
+	late := time.NewTimer(2 * v.cfg.Timeout) // of a queue in front of a database that hangs
+	defer late.Stop()
 	select {
 	case err := <-p.done:
 		return v.refused(err)
+	case <-late.C:
+		return v.refused(fault.Wrap(errors.New("values wait for too long"), fault.CodeVaultUnavailable))
 	case <-ctx.Done():
 		return fmt.Errorf("store values: %w", ctx.Err())
 	}
+}
+
+// pend prepares a turn.
+func (v *Vault) pend(t Turn) *pending {
+	p := &pending{turn: t, scope: v.digest("scope", t.Tenant, t.Scope), done: make(chan error, 1), entries: make([]digest, len(t.Values))}
+	for i, value := range t.Values {
+		p.entries[i] = v.digest("entry", string(p.scope[:]), value.Code, value.Class, value.Text.Reveal())
+	}
+	if t.Name != "" {
+		name := v.digest("name", t.Tenant, t.Name)
+		p.name = name[:]
+	}
+	return p
 }
 
 // stored reports whether all of p is known to be there, and for long enough: a time is prolonged when a quarter of it is over.
@@ -212,8 +222,8 @@ func (v *Vault) stored(p *pending) bool {
 	if short := p.turn.Keep - k.until.Sub(v.now()); short.Abs() > p.turn.Keep/4 {
 		return false
 	}
-	for _, c := range p.codes {
-		if _, ok := k.codes[c]; !ok {
+	for _, c := range p.entries {
+		if _, ok := k.entries[c]; !ok {
 			return false
 		}
 	}
@@ -263,8 +273,8 @@ func (v *Vault) next() []*pending {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n, values := 0, 0
-	for n < len(v.queue) && (n == 0 || values+len(v.queue[n].codes) <= maxBatch) {
-		values += len(v.queue[n].codes)
+	for n < len(v.queue) && (n == 0 || values+len(v.queue[n].entries) <= maxBatch) {
+		values += len(v.queue[n].entries)
 		n++
 	}
 	batch := v.queue[:n:n]
@@ -281,13 +291,15 @@ func (v *Vault) commit(batch []*pending) (fresh int64, err error) {
 	defer cancel()
 	for _, p := range batch {
 		k, err := v.keys.newest(ctx, p.turn.Tenant, v.now())
-		if err != nil {
-			return 0, err
+		if err != nil { // of this tenant: others are none the worse for it
+			v.log.Error("a tenant's values cannot be encrypted; its requests are refused", slog.String("tenant", p.turn.Tenant), slog.Any("error", err))
+			p.err = fault.Wrap(err, fault.CodeVaultUnavailable)
+			continue
 		}
-		p.sealed = p.sealed[:0]
 		for i, value := range p.turn.Values {
-			b := k.key.Seal([]byte(value.Text.Reveal()), place(p.turn.Tenant, p.scope, p.codes[i], value.Class))
-			p.sealed = append(p.sealed, sealed{p.codes[i], value.Class, k.id, b})
+			code := v.code(p.scope, value.Code)
+			b := k.key.Seal([]byte(value.Text.Reveal()), place(p.turn.Tenant, p.scope, code, value.Class))
+			p.sealed = append(p.sealed, sealed{p.entries[i], code, value.Class, k.id, b})
 		}
 	}
 	return v.store.put(ctx, batch, v.now(), v.cfg)
@@ -302,9 +314,9 @@ func place(tenant string, scope, code digest, class string) []byte {
 func (v *Vault) learn(batch []*pending) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.codes >= maxKnown {
+	if v.entries >= maxKnown {
 		clear(v.known)
-		v.codes = 0
+		v.entries = 0
 	}
 	now := v.now()
 	for _, p := range batch {
@@ -313,15 +325,15 @@ func (v *Vault) learn(batch []*pending) {
 		}
 		k := v.known[p.scope]
 		if k == nil {
-			k = &knownScope{codes: map[digest]struct{}{}}
+			k = &knownScope{entries: map[digest]struct{}{}}
 			v.known[p.scope] = k
 		}
 		k.until = now.Add(p.turn.Keep)
-		before := len(k.codes)
-		for _, c := range p.codes {
-			k.codes[c] = struct{}{}
+		before := len(k.entries)
+		for _, c := range p.entries {
+			k.entries[c] = struct{}{}
 		}
-		v.codes += len(k.codes) - before
+		v.entries += len(k.entries) - before
 	}
 }
 
@@ -331,7 +343,7 @@ func (v *Vault) forget(scopes []digest) {
 	defer v.mu.Unlock()
 	for _, s := range scopes {
 		if k := v.known[s]; k != nil {
-			v.codes -= len(k.codes)
+			v.entries -= len(k.entries)
 			delete(v.known, s)
 		}
 	}
@@ -339,7 +351,7 @@ func (v *Vault) forget(scopes []digest) {
 
 // refused counts an error on its way to the caller.
 func (v *Vault) refused(err error) error {
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) { // nobody was refused who has left
 		v.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
 	}
 	return err

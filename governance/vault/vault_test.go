@@ -556,3 +556,47 @@ func TestConfig(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Two requests of a conversation may give two values one code, each without knowing of the other: neither is shown for the other.
+func TestOneCodeOfTwoValues(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		v := replica(t, db, Config{}, nil)
+		first, second := turn("s", "13800138000"), turn("s", "13900138000")
+		keep(t, v, first, first)
+		if got := find(t, v, Target{Tenant: "acme", Name: "s"}, "C8000"); got["C8000"] != "13800138000" {
+			t.Errorf("%v", got)
+		}
+		keep(t, v, second)
+		for _, r := range []*Vault{v, replica(t, db, Config{}, nil)} {
+			if got := find(t, r, Target{Tenant: "acme", Name: "s"}, "C8000"); len(got) != 0 {
+				t.Errorf("%v", got)
+			}
+		}
+		consistent(t, db, 2)
+	})
+}
+
+// A tenant whose key was damaged is refused, and others that write at the same time are not.
+func TestOneTenantsKeyIsDamaged(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	keep(t, replica(t, db, Config{}, nil), turn("s", "13800138000"))
+	if err := db.Exec("UPDATE vault_keys SET wrapped = ?", []byte("damaged")).Error; err != nil {
+		t.Fatal(err)
+	}
+	v := replica(t, db, Config{}, nil)
+	other := turn("s", "13900138001")
+	other.Tenant = "other"
+	bad := v.pend(turn("s", "13900138002"))
+	good := v.pend(other)
+	if _, err := v.commit([]*pending{bad, good}); err != nil {
+		t.Fatal(err)
+	}
+	if !fault.Is(bad.err, fault.CodeVaultUnavailable) || good.err != nil {
+		t.Errorf("%v, %v", bad.err, good.err)
+	}
+	if got := find(t, v, Target{Tenant: "other", Name: "s"}, "C8001"); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}

@@ -27,12 +27,14 @@ CREATE INDEX vault_scopes_expires ON vault_scopes (expires);
 
 CREATE TABLE vault_values (
     scope  BLOB NOT NULL,
+    entry  BLOB NOT NULL, -- digest of class and value: two values may get one code, each in a request without the other
     code   BLOB NOT NULL,
     class  TEXT  NOT NULL,
     key_id TEXT  NOT NULL,
     sealed BLOB NOT NULL,
-    PRIMARY KEY (scope, code)
+    PRIMARY KEY (scope, entry)
 );
+CREATE INDEX vault_values_code ON vault_values (scope, code);
 CREATE INDEX vault_values_key ON vault_values (key_id);
 
 -- What people have seen of them in the last hour, and what waits for a second person. The row of a person puts that person's requests in a queue.

@@ -300,7 +300,10 @@ func (s *Server) record(c *gin.Context, op operation, p identity.Principal, tena
 			}
 		}
 	}
-	_, err := s.deps.Audit.Append(ctx, e)
+	got, err := s.deps.Audit.Append(ctx, e)
+	if err == nil && op.late && got.Writer == "" { // a log that may lose records lets acts go on; values are shown on record only
+		return fault.New(fault.CodeAuditUnavailable)
+	}
 	return err
 }
 

@@ -37,6 +37,7 @@ export function Revealed({ answer, onHide }: { answer: Schema['RevealAnswer']; o
     <Flex ref={box} vertical gap={12} role="region" aria-label={t('reveal.result')}>
       <Alert
         type="warning"
+        role="timer"
         showIcon
         title={t('reveal.vanishes', { time: `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}` })}
         action={
