@@ -187,6 +187,7 @@ func TestPerHour(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		cfg := Config{PerHour: 5}
 		k, other := newKit(t, db, cfg), newKit(t, db, cfg)
+		other.time = k.time
 		k.keep("s", 5)
 		var all sync.WaitGroup
 		errs := make([]error, 12)
