@@ -21,7 +21,7 @@ import (
 // classify (Detector in mask) when any text may now be read otherwise, which is nearly always, and write the new pair here.
 func TestRulesHaveAVersion(t *testing.T) {
 	for dir, want := range map[string]struct{ detector, code string }{
-		"classify": {"email@3", "a0a0a4ae69cd40c5"},
+		"classify": {"email@3", "5e9f115ba9879d51"},
 		"mask":     {"pseudonym@3", "a66bde63c193ab2f"},
 	} {
 		detector := mask.Detector

@@ -173,7 +173,7 @@ func address(w *window, i int) (match, verdict) {
 	if !isHan(first) && (isAlnum(left) || left == '-' || left == '.' || left == '_' || left == '/') {
 		return match{}, no
 	}
-	if isLetter(first) && isLetter(w.at(i+1)) && !(likeDigit(first) && likeDigit(w.at(i+1))) {
+	if isLetter(first) && isLetter(w.at(i+1)) && !(misread(first) != 0 && misread(w.at(i+1)) != 0) {
 		return match{}, no // a word: one letter alone names a building
 	}
 	t := w.placeTable()

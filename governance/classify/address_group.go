@@ -31,7 +31,7 @@ func (t *tail) group(bare bool) bool {
 		t.take(end, s)
 		return true
 	}
-	if bare && isLetter(t.at(k)) && !likeDigit(t.at(k)) {
+	if bare && isLetter(t.at(k)) && misread(t.at(k)) == 0 {
 		from := k + 1
 		if t.at(from) == '-' {
 			from++
@@ -160,7 +160,7 @@ func (t *tail) more(kind placeSort) bool {
 	case isLetter(r) && t.last != gate && !isAlnum(t.at(t.k+1)) && !isHan(t.at(t.k+1)) && !t.blank(t.k):
 		t.k++
 		return true
-	case isDigit(r) || isLetter(r) || likeDigit(r) || isNumeral(r) || r == '#':
+	case isDigit(r) || isLetter(r) || misread(r) != 0 || isNumeral(r) || r == '#':
 		if t.group(true) || !isDigit(r) && t.name() {
 			return true
 		}

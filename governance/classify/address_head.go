@@ -30,7 +30,7 @@ func (h *head) scan() {
 		case h.blank(k) && k > h.last && !h.bridges(k):
 			h.end = k
 			return
-		case isDigit(r) || r == '#' || likeDigit(r) && isDigit(h.at(k+1)):
+		case isDigit(r) || r == '#' || misread(r) != 0 && isDigit(h.at(k+1)):
 			h.end, h.number = k, true
 			return
 		case k-h.last >= maxName && (k-h.last >= maxDivision || !h.divided(h.last, k)):

@@ -75,9 +75,6 @@ func (p *route) numerals(k int) int {
 	return k
 }
 
-// likeDigit reports whether a rune is a letter that machines read for a digit.
-func likeDigit(r rune) bool { return r == 'O' || r == 'o' || r == 'l' || r == 'I' }
-
 // count returns the end of the number at place k, with a letter before or behind and what stands for another number of the same kind.
 func (p *route) count(k int) (end int, ok bool) {
 	if countMarks.has(p.at(k)) {
@@ -96,7 +93,7 @@ func (p *route) count(k int) (end int, ok bool) {
 		}
 		if isDigit(r) {
 			digits++
-		} else if !likeDigit(r) {
+		} else if misread(r) == 0 {
 			break
 		}
 		k++

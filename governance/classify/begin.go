@@ -187,7 +187,7 @@ func (w *window) refine(i int, may begins) begins {
 		may &^= beginLogin
 	}
 	switch first, second := w.cells[i].r, w.at(i+1); {
-	case isLetter(first) && isLetter(second) && !(likeDigit(first) && likeDigit(second)):
+	case isLetter(first) && isLetter(second) && !(misread(first) != 0 && misread(second) != 0):
 		may &^= beginAddress // one letter alone names a building
 	case isDigit(first) && addressStops.has(next) && !w.any(i, e, isLetter) && (next != '.' || isDigit(w.at(e+1))):
 		may &^= beginAddress // a number counts something there

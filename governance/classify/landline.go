@@ -109,7 +109,7 @@ func areaCode(s string) int {
 func (w *window) extension(end int) (int, verdict) {
 	k, dash, v := w.extensionMark(end)
 	if v != yes {
-		return end, verdictOr(v, yes)
+		return end, when(v == open, open, yes)
 	}
 	to, v := w.while(k, 7, func(r rune) bool { return isDigit(r) || misread(r) > 0 })
 	if v == open {
@@ -131,13 +131,6 @@ func (w *window) extension(end int) (int, verdict) {
 		}
 	}
 	return to, yes
-}
-
-func verdictOr(v, final verdict) verdict {
-	if v == open {
-		return open
-	}
-	return final
 }
 
 // extensionMark reads what stands between a number and its extension.

@@ -81,8 +81,7 @@ func (t *trainer) add(d corpus.Document) {
 			if name {
 				s.name = len(s.ids)
 			}
-			var o observed
-			n.observe(&l, &h, &c, &o)
+			o, _ := n.observe(&l, &h, &c)
 			var ids [features]uint32
 			for f, id := range o.ids {
 				ids[f] = uint32(t.m.at[f] + int(id))

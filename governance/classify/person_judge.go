@@ -2,8 +2,7 @@ package classify
 
 // judge asks the model about a candidate.
 func (n *namer) judge(l *lattice, h *hanRun, c *shape) (candidate, bool) {
-	var o observed
-	right := n.observe(l, h, c, &o)
+	o, right := n.observe(l, h, c)
 	if n.open {
 		return candidate{}, false
 	}

@@ -1,5 +1,7 @@
 package classify
 
+import "slices"
+
 // people remembers the names found last, by their hashes: whoever was named once in a text is easily known again.
 type people struct {
 	seen [16]uint64
@@ -25,14 +27,7 @@ func (p *people) meet(cells []cell) {
 	p.next++
 }
 
-func (p *people) has(h uint64) bool {
-	for _, s := range p.seen {
-		if s == h {
-			return true
-		}
-	}
-	return false
-}
+func (p *people) has(h uint64) bool { return slices.Contains(p.seen[:], h) }
 
 // met reports whether a name has been met.
 func (p *people) met(name []rune) bool {

@@ -2,181 +2,240 @@ package classify
 
 import "github.com/sluice-project/sluice/governance/classify/lexicon"
 
-// observe looks at a candidate. It returns what stands on its right.
-func (n *namer) observe(l *lattice, h *hanRun, c *shape, o *observed) (right rightSide) {
-	size, total := c.size, c.total
-	end := c.end(h)
-	set := func(f feature, v int) { o.ids[f] = observation(clamp(v, widths[f]-1)) }
-	left := n.left()
-	right = n.right(end)
-	lr, rr := n.w.at(n.start-1), n.cell(end)
-	name := c.cost(h)
-	spaced := c.spaced(h)
-	var ratio int
-	e := l.origin + total
-	held := left.size >= 2 && left.why.any(labelBefore|titled|cueBefore) // a cue ends before: no word goes on into the name
-	switch {
-	case !spaced && held:
-		ratio = l.from[l.origin] - l.from[e] - name
-	case !spaced:
-		ratio = l.to[l.n] - l.to[l.origin] - l.from[e] - name
-	default:
-		ratio = h.against(total) - name
+// observer looks at one candidate at the start, and notes what it sees.
+type observer struct {
+	*namer
+	l      *lattice
+	h      *hanRun
+	c      *shape
+	o      observed
+	left   *leftSide
+	right  rightSide
+	end    int  // cell behind it
+	before rune // and behind
+	behind rune
+	spaced bool // blanks stand in it
+	past   int  // its end in the lattice
+	held   bool // a cue ends before it: no word goes on into it
+}
+
+// observe looks at a candidate. It returns what was seen and what stands on its right.
+func (n *namer) observe(l *lattice, h *hanRun, c *shape) (observed, rightSide) {
+	v := observer{namer: n, l: l, h: h, c: c, left: n.left(), end: c.end(h), spaced: c.spaced(h), past: l.origin + c.total}
+	v.right = n.right(v.end)
+	v.before, v.behind = n.w.at(n.start-1), n.cell(v.end)
+	v.held = v.left.size >= 2 && v.left.why.any(labelBefore|titled|cueBefore)
+	v.name()
+	v.wording()
+	v.sides()
+	v.surroundings()
+	return v.o, v.right
+}
+
+func (v *observer) set(f feature, value int) {
+	v.o.ids[f] = observation(clamp(value, widths[f]-1))
+}
+
+// word is the word of so many characters from the at-th of the name on.
+func (v *observer) word(at, length int) lexicon.WordCost {
+	if at+length > v.h.n {
+		return lexicon.WordCost{}
 	}
-	bound := 0
-	if !isHan(lr) {
-		bound |= 1
+	if !v.spaced && v.l.origin+at+length <= v.l.n {
+		return v.l.words[v.l.origin+at][length-1]
 	}
-	if !isHan(rr) {
-		bound |= 2
+	var w [4]lexicon.WordCost
+	lexicon.WordCosts(v.h.r[at:at+length], &w)
+	return w[length-1]
+}
+
+// howUsual tells how usual a word of so many characters of the name is, 0 if it is none.
+func (v *observer) howUsual(at, length int) int {
+	w := v.word(at, length)
+	if w.Part == 0 {
+		return 0
 	}
-	set(fRatio, (clamp(ratio/4+14, 23)*4+int(c.form))*4+bound)
+	return 1 + clamp((int(w.Cost)-14)/3, 6)
+}
+
+// name looks at the name alone.
+func (v *observer) name() {
+	h, c := v.h, v.c
 	kind := int(c.form)
-	if size == 2 && c.form <= twoGiven {
+	if c.size == 2 && c.form <= twoGiven {
 		kind = 4
 	}
-	set(fName, clamp((name-14)/3, 15)*5+kind)
-	tier := n.tierOf(h, size)
+	v.set(fName, clamp((c.cost(h)-14)/3, 15)*5+kind)
+	surname := v.tierOf(h, c.size)
 	if c.form == nickname {
-		tier = n.t.surname(h.r[1])
+		surname = v.t.surname(h.r[1])
 	}
-	v := tier
 	switch {
-	case size == 2:
-		v = 5
-	case n.distinct():
-		v += 6
-	case n.wordy():
-		v += 12
+	case c.size == 2:
+		surname = 5
+	case v.distinct():
+		surname += 6
+	case v.wordy():
+		surname += 12
 	}
-	set(fSurname, v)
-	exact := h.word(0, total)
-	set(fExact, exact)
-	if exact > 0 && total > 1 {
-		v := 1 + partIndex(h.part(total))
-		if lexicon.FullNameWord(h.r[:total]) == total {
-			v += 24
-		}
-		if left.why.any(labelBefore | titled) {
-			v += 48
-		}
-		set(fPart, v)
-	}
-	if c.form == twoGiven {
-		set(fGiven, h.word(size, 2))
-		set(fHead, h.word(0, 2))
-	}
-	cross := 0
-	if lr == ' ' || lr == '\n' {
-		if n.pair(n.w.at(n.start-2), h.r[0]) {
-			cross |= 4
-		}
-	}
-	if rr == ' ' || rr == '\n' {
-		if n.pair(h.r[total-1], n.cell(end+1)) {
-			cross |= 8
-		}
-	}
-	if !spaced {
-		if l.origin > 0 && !held && l.words[l.origin-1][1].Part != 0 {
-			cross |= 1
-		}
-		if e < l.n && !right.strong && l.words[e-1][1].Part != 0 {
-			cross |= 2
-		}
-	}
-	set(fCross, cross)
-	var a, b, ra, rb int
-	switch {
-	case n.w.named.end == n.start && n.w.named.end > n.w.named.start:
-		a, ra = 62, 9
-	case isHan(lr):
-		w := int(l.last[l.origin])
-		a = 40 + partIndex(l.words[l.origin-w][w-1].Part)
-		ra = roughPart(l.words[l.origin-w][w-1].Part)
-	default:
-		a = markOf(lr)
-		ra = rough(a)
-	}
-	if isHan(rr) {
-		rb = 9
-		if !spaced && e < l.n {
-			b = 40 + partIndex(l.words[e][l.next[e]-1].Part)
-			rb = roughPart(l.words[e][l.next[e]-1].Part)
-		} else {
-			b = 61
-		}
-	} else {
-		b = markOf(rr)
-		rb = rough(b)
-	}
-	set(fLeft, a)
-	set(fRight, b)
-	set(fBoth, ra*14+rb)
-	if isHan(lr) {
-		set(fPrev, int(lr)-hanFirst+1)
-	} else if j, _ := n.skipLeft(); j > 0 && j < n.start && isHan(n.w.at(j-1)) {
-		set(fPrev, int(n.w.at(j-1))-hanFirst+1)
-	}
-	if isHan(rr) {
-		set(fNext, int(rr)-hanFirst+1)
-	}
-	set(fCueLeft, left.cue())
-	set(fCueRight, right.cue())
-	near := 0
-	if right.why.any(nearby) {
-		near = 1
-	}
-	if spaced {
-		near += 2
-	}
-	switch rr {
-	case '、', ',', '/', ' ', '\n', '和', '与', '|', ';':
-		if isHan(n.cell(end+1)) && n.nameAt(end+1) {
-			near += 4
-		}
-	}
-	if n.w.met(h.r[:total]) {
-		near += 8
-	}
-	set(fNear, near)
-	set(fAround, n.around())
-	if spaced {
-		set(fSpaced, n.gaps(h, c, rr))
-	}
-	set(fFirst, int(h.r[0])-hanFirst+1)
-	set(fLast, int(h.r[total-1])-hanFirst+1)
-	set(fFixed, n.fixedness(total))
+	v.set(fSurname, surname)
+	v.set(fFirst, int(h.r[0])-hanFirst+1)
+	v.set(fLast, int(h.r[c.total-1])-hanFirst+1)
+	v.set(fFixed, v.fixedness(c.total))
+	tier := 12
 	if c.form <= twoGiven {
-		low, double := n.givenTier(h, size, total)
+		low, double := v.givenTier(h, c.size, c.total)
 		if double {
 			low = 4
 		}
-		set(fTier, low*2+int(c.form))
-	} else {
-		set(fTier, 12+int(c.form))
+		tier = low * 2
 	}
+	v.set(fTier, tier+int(c.form))
 	if c.form == addressed {
-		v := 1 + n.behindTitle(end+c.title)
+		title := 1 + v.behindTitle(v.end+c.title)
 		if c.kind&isPolite != 0 {
-			v += 16
+			title += 16
 		}
 		if c.title > 1 {
-			v += 32
+			title += 32
 		}
-		set(fTitle, v)
+		v.set(fTitle, title)
 	}
-	if !spaced {
+	if v.spaced {
+		v.set(fSpaced, v.gaps(h, c, v.behind))
+	}
+}
+
+// wording looks at how ordinary words explain the characters of the name together with their neighbours.
+func (v *observer) wording() {
+	l, h, c := v.l, v.h, v.c
+	ratio := -c.cost(h)
+	switch {
+	case v.spaced:
+		ratio += h.against(c.total)
+	case v.held:
+		ratio += l.from[l.origin] - l.from[v.past]
+	default:
+		ratio += l.to[l.n] - l.to[l.origin] - l.from[v.past]
+	}
+	bound := 0
+	if !isHan(v.before) {
+		bound |= 1
+	}
+	if !isHan(v.behind) {
+		bound |= 2
+	}
+	v.set(fRatio, (clamp(ratio/4+14, 23)*4+int(c.form))*4+bound)
+	exact := v.howUsual(0, c.total)
+	v.set(fExact, exact)
+	if exact > 0 && c.total > 1 {
+		part := 1 + partIndex(v.word(0, c.total).Part)
+		if lexicon.FullNameWord(h.r[:c.total]) == c.total {
+			part += 24
+		}
+		if v.left.why.any(labelBefore | titled) {
+			part += 48
+		}
+		v.set(fPart, part)
+	}
+	if c.form == twoGiven {
+		v.set(fGiven, v.howUsual(c.size, 2))
+		v.set(fHead, v.howUsual(0, 2))
+	}
+	v.set(fCross, v.crossing())
+	if !v.spaced {
 		sizes := 0
-		if isHan(lr) {
+		if isHan(v.before) {
 			sizes = int(min(l.last[l.origin], 3))
 		}
-		if isHan(rr) && e < l.n {
-			sizes += 4 * int(min(l.next[e], 3))
+		if isHan(v.behind) && v.past < l.n {
+			sizes += 4 * int(min(l.next[v.past], 3))
 		}
-		set(fSizes, sizes)
+		v.set(fSizes, sizes)
 	}
-	return right
+}
+
+// crossing tells which words lie across an end of the name: 1 and 2, over a blank 4 and 8.
+func (v *observer) crossing() (cross int) {
+	l, total := v.l, v.c.total
+	if (v.before == ' ' || v.before == '\n') && v.pair(v.w.at(v.start-2), v.h.r[0]) {
+		cross |= 4
+	}
+	if (v.behind == ' ' || v.behind == '\n') && v.pair(v.h.r[total-1], v.cell(v.end+1)) {
+		cross |= 8
+	}
+	if v.spaced {
+		return cross
+	}
+	if l.origin > 0 && !v.held && l.words[l.origin-1][1].Part != 0 {
+		cross |= 1
+	}
+	if v.past < l.n && !v.right.strong && l.words[v.past-1][1].Part != 0 {
+		cross |= 2
+	}
+	return cross
+}
+
+// sides looks at the marks, words and cues next to the name.
+func (v *observer) sides() {
+	l := v.l
+	var a, b, ra, rb int
+	switch {
+	case v.w.named.end == v.start && v.w.named.end > v.w.named.start:
+		a, ra = 62, 9
+	case isHan(v.before):
+		w := int(l.last[l.origin])
+		part := l.words[l.origin-w][w-1].Part
+		a, ra = 40+partIndex(part), roughPart(part)
+	default:
+		a = markOf(v.before)
+		ra = rough(a)
+	}
+	switch {
+	case !isHan(v.behind):
+		b = markOf(v.behind)
+		rb = rough(b)
+	case !v.spaced && v.past < l.n:
+		part := l.words[v.past][l.next[v.past]-1].Part
+		b, rb = 40+partIndex(part), roughPart(part)
+	default:
+		b, rb = 61, 9
+	}
+	v.set(fLeft, a)
+	v.set(fRight, b)
+	v.set(fBoth, ra*14+rb)
+	if isHan(v.before) {
+		v.set(fPrev, int(v.before)-hanFirst+1)
+	} else if j, _ := v.skipLeft(); j > 0 && j < v.start && isHan(v.w.at(j-1)) {
+		v.set(fPrev, int(v.w.at(j-1))-hanFirst+1)
+	}
+	if isHan(v.behind) {
+		v.set(fNext, int(v.behind)-hanFirst+1)
+	}
+	v.set(fCueLeft, v.left.cue())
+	v.set(fCueRight, v.right.cue())
+}
+
+// surroundings looks at what stands near: numbers, other names, and the same one before.
+func (v *observer) surroundings() {
+	near := 0
+	if v.right.why.any(nearby) {
+		near = 1
+	}
+	if v.spaced {
+		near += 2
+	}
+	switch v.behind {
+	case '、', ',', '/', ' ', '\n', '和', '与', '|', ';':
+		if isHan(v.cell(v.end+1)) && v.nameAt(v.end+1) {
+			near += 4
+		}
+	}
+	if v.w.met(v.h.r[:v.c.total]) {
+		near += 8
+	}
+	v.set(fNear, near)
+	v.set(fAround, v.around())
 }
 
 // pair reports whether two characters are a word.
@@ -188,19 +247,6 @@ func (n *namer) pair(a, b rune) bool {
 	r := [2]rune{a, b}
 	lexicon.WordCosts(r[:], &w)
 	return w[1].Part != 0
-}
-
-// word tells how usual a word of so many characters of the run is, 0 if it is none.
-func (h *hanRun) word(at, length int) int {
-	if at+length > h.n {
-		return 0
-	}
-	var w [4]lexicon.WordCost
-	lexicon.WordCosts(h.r[at:at+length], &w)
-	if w[length-1].Part == 0 {
-		return 0
-	}
-	return 1 + clamp((int(w[length-1].Cost)-14)/3, 6)
 }
 
 // around tells how far before somebody was named, and how long the longest number is in the 24 cells before.
@@ -266,13 +312,6 @@ func (n *namer) gaps(h *hanRun, c *shape, behind rune) int {
 		v |= 128
 	}
 	return v
-}
-
-// part returns the part of speech of the word of the first characters.
-func (h *hanRun) part(length int) uint8 {
-	var w [4]lexicon.WordCost
-	lexicon.WordCosts(h.r[:length], &w)
-	return w[length-1].Part
 }
 
 // against is what the best words cost that cover the run, less what those behind its first total characters cost: blanks do not count.
