@@ -79,23 +79,24 @@ func (n *namer) shapes(h *hanRun, out []shape) []shape {
 	return out
 }
 
-// plain tells most of ordinary text at the price of a lookup: a usual word begins here, in the middle of other words and without a cue.
+// plain tells most of ordinary text at the price of two lookups: a usual word begins here or lies across the start, in the middle of other
+// words and without a cue.
 func (n *namer) plain(h *hanRun) bool {
 	if !isHan(n.w.at(n.start-1)) || n.w.named.end == n.start {
 		return false
 	}
 	var w [4]lexicon.WordCost
-	lexicon.WordCosts(h.r[:min(h.n, 4)], &w)
-	for size := 2; size <= 4; size++ {
-		if w[size-1].Part != 0 && w[size-1].Cost <= usual {
-			return !n.left().cued()
-		}
+	n.w.wordCosts(n.start-1, 2, &w)
+	within := isUsual(w[1])
+	if !within {
+		lexicon.WordCosts(h.r[:min(h.n, 4)], &w)
+		within = isUsual(w[1]) || isUsual(w[2]) || isUsual(w[3])
 	}
-	return false
+	return within && !n.left().cued()
 }
 
-// usual is what a usual word costs at most: one in sixty thousand.
-const usual = 27
+// isUsual reports whether a word is one of those that a text of some sixty thousand words has.
+func isUsual(w lexicon.WordCost) bool { return w.Part != 0 && w.Cost <= 27 }
 
 // fitting adds a candidate unless it is out of the question.
 func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
