@@ -2,6 +2,7 @@ package lexicon
 
 import (
 	_ "embed" // the data files
+	"math/bits"
 	"strings"
 	"sync"
 )
@@ -31,22 +32,74 @@ const (
 	places
 )
 
-// costs is a hash table of words of up to four characters, and what characters cost in names.
+// costs holds the words of up to four characters, and what characters cost in names. The words that begin with one character lie close
+// together: a text is looked at character by character, and what a lookup costs is mostly the way to memory.
 type costs struct {
-	keys   []uint64
-	words  []WordCost
-	single [hanCount]WordCost // words of one character, by its place
-	places [places][hanCount]uint8
+	first  [hanCount]firstOf       // by place
+	pairs  []uint32                // a hash table for each first character, of the second ones
+	longer []uint64                // one of third and fourth characters
+	names  [hanCount][places]uint8 // by place
 }
 
+// firstOf is a character as a word, and where its table of pairs lies.
+type firstOf struct {
+	at   uint32
+	bits uint8 // its length is 1<<bits; 0: no word begins so
+	word WordCost
+}
+
+// A slot of a table holds, from the lowest bits on, a WordCost, whether longer words begin so, and its key: in pairs the second character,
+// in longer a character and the slot of what stands before it, those of pairs first. 0 is empty.
 const (
-	costBits = 18
-	keyBits  = 15     // of a character in a key: its index plus one
-	begins   = 1 << 7 // in Cost: longer words begin so
+	costBits   = 6
+	partBits   = 6
+	goesOn     = 1 << (costBits + partBits)
+	keyShift   = costBits + partBits + 1
+	charBits   = 15 // of a character in a key: its index plus one
+	longerBits = 17
 )
 
+func (w WordCost) packed() uint32 {
+	if w.Part == 0 {
+		return 0
+	}
+	return uint32(w.Cost) | uint32(w.Part-'@')<<costBits
+}
+
+func unpack(slot uint32) (w WordCost) {
+	if part := slot >> costBits & (1<<partBits - 1); part != 0 {
+		w = WordCost{uint8(slot & (1<<costBits - 1)), uint8(part) + '@'}
+	}
+	return w
+}
+
+// pair returns where a second character is, or may be put, behind a first one that has pairs.
+func (t *costs) pair(f *firstOf, second uint32) uint32 {
+	mask := uint32(1)<<f.bits - 1
+	for i := second * 0x9e3779b1 >> (32 - f.bits); ; i = (i + 1) & mask {
+		if key := t.pairs[f.at+i] >> keyShift; key == second || key == 0 {
+			return f.at + i
+		}
+	}
+}
+
+// further is pair for a character behind the word of a slot.
+func (t *costs) further(before, char uint32) uint32 {
+	want := uint64(before)<<charBits | uint64(char)
+	for i := want * 0x9e3779b97f4a7c15 >> (64 - longerBits); ; i = (i + 1) & (1<<longerBits - 1) {
+		if key := t.longer[i] >> keyShift; key == want || key == 0 {
+			return uint32(i)
+		}
+	}
+}
+
 var loadCosts = sync.OnceValue(func() *costs {
-	t := &costs{keys: make([]uint64, 1<<costBits), words: make([]WordCost, 1<<costBits)}
+	t := &costs{longer: make([]uint64, 1<<longerBits)}
+	type entry struct {
+		word []rune
+		cost WordCost
+	}
+	var entries []entry
 	for line := range strings.Lines(costText) {
 		first, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if first == "#" {
@@ -56,17 +109,31 @@ var loadCosts = sync.OnceValue(func() *costs {
 			if len(w) < 2 {
 				malformed("costs.txt", w)
 			}
-			t.add([]rune(first+w[:len(w)-2]), WordCost{costOf(w[len(w)-2]), w[len(w)-1]})
+			entries = append(entries, entry{[]rune(first + w[:len(w)-2]), WordCost{costOf(w[len(w)-2]), w[len(w)-1]}})
 		}
 	}
-	for i := range hanCount {
-		place, _ := Place(rune(hanFirst + i))
-		t.single[place] = t.words[t.slot(uint64(i+1))]
-	}
-	for p := range t.places {
-		for r := range t.places[p] {
-			t.places[p][r] = rarest
+	seconds := map[rune]map[rune]bool{}
+	for _, e := range entries {
+		if f := e.word[0]; len(e.word) > 1 {
+			if seconds[f] == nil {
+				seconds[f] = map[rune]bool{}
+			}
+			seconds[f][e.word[1]] = true
 		}
+	}
+	for r := rune(hanFirst); r < hanFirst+hanCount; r++ {
+		if n := len(seconds[r]); n > 0 {
+			place, _ := Place(r)
+			f := &t.first[place]
+			f.at, f.bits = uint32(len(t.pairs)), uint8(bits.Len(uint(n+n/2)))
+			t.pairs = append(t.pairs, make([]uint32, 1<<f.bits)...)
+		}
+	}
+	for _, e := range entries {
+		t.add(e.word, e.cost)
+	}
+	for place := range t.names {
+		t.names[place] = [places]uint8{rarest, rarest, rarest, rarest}
 	}
 	for _, s := range sections(nameCostText) {
 		name := s.key[:len(s.key)-1]
@@ -76,11 +143,11 @@ var loadCosts = sync.OnceValue(func() *costs {
 			}
 			for _, w := range s.words {
 				for _, r := range w {
-					i, ok := hanIndex(r)
+					place, ok := Place(r)
 					if !ok {
 						malformed("namecosts.txt", string(r))
 					}
-					t.places[p][i] = costOf(s.key[len(s.key)-1])
+					t.names[place][p] = costOf(s.key[len(s.key)-1])
 				}
 			}
 		}
@@ -96,65 +163,86 @@ func costOf(c byte) uint8 {
 	return uint8(n)
 }
 
+// add adds a word of up to four characters to tables that have room for it.
 func (t *costs) add(word []rune, c WordCost) {
-	key := uint64(0)
+	var char [4]uint32
 	for n, r := range word {
 		i, ok := hanIndex(r)
-		if !ok || n > 3 {
+		if !ok || n >= len(char) {
 			malformed("costs.txt", string(word))
 		}
-		key = key<<keyBits | uint64(i+1)
-		at := t.slot(key)
-		t.keys[at] = key
-		if n == len(word)-1 {
-			t.words[at] = WordCost{c.Cost | t.words[at].Cost&begins, c.Part}
+		char[n] = uint32(i + 1)
+	}
+	place, _ := Place(word[0])
+	f := &t.first[place]
+	if len(word) == 1 {
+		f.word = c
+		return
+	}
+	before := t.pair(f, char[1])
+	slot := &t.pairs[before]
+	*slot |= char[1] << keyShift
+	if len(word) == 2 {
+		*slot |= c.packed()
+		return
+	}
+	*slot |= goesOn
+	for n, char := range char[2:len(word)] {
+		at := t.further(before, char)
+		slot := &t.longer[at]
+		*slot |= (uint64(before)<<charBits | uint64(char)) << keyShift
+		if n+3 == len(word) {
+			*slot |= uint64(c.packed())
 		} else {
-			t.words[at].Cost |= begins
+			*slot |= goesOn
 		}
+		before = uint32(len(t.pairs)) + at
 	}
-}
-
-func (t *costs) slot(key uint64) int {
-	at := int(key * 0x9e3779b97f4a7c15 >> (64 - costBits))
-	for t.keys[at] != key && t.keys[at] != 0 {
-		at = (at + 1) & (1<<costBits - 1)
-	}
-	return at
 }
 
 // WordCosts tells which words of one to four characters text begins with: out[n-1] is the one of n characters. A single character always has
 // a cost.
 func WordCosts(text []rune, out *[4]WordCost) {
 	t := loadCosts()
-	*out = [4]WordCost{}
-	key := uint64(0)
-	for n := 0; n < min(len(text), len(out)); n++ {
+	*out = [4]WordCost{{rarest, 'x'}}
+	if len(text) == 0 {
+		return
+	}
+	place, ok := Place(text[0])
+	if !ok {
+		return
+	}
+	f := &t.first[place]
+	if f.word.Part != 0 {
+		out[0] = f.word
+	}
+	if len(text) == 1 || f.bits == 0 {
+		return
+	}
+	second, ok := hanIndex(text[1])
+	if !ok {
+		return
+	}
+	before := t.pair(f, uint32(second+1))
+	slot := t.pairs[before]
+	out[1] = unpack(slot)
+	for n := 2; n < min(len(text), len(out)) && slot&goesOn != 0; n++ {
 		i, ok := hanIndex(text[n])
 		if !ok {
-			break
+			return
 		}
-		key = key<<keyBits | uint64(i+1)
-		var c WordCost
-		if n == 0 {
-			c = t.single[hanPlaces[i]]
-		} else {
-			c = t.words[t.slot(key)]
-		}
-		out[n] = WordCost{c.Cost &^ begins, c.Part}
-		if c.Cost&begins == 0 {
-			break
-		}
-	}
-	if out[0].Part == 0 {
-		out[0] = WordCost{rarest, 'x'}
+		at := t.further(before, uint32(i+1))
+		slot = uint32(t.longer[at] & (1<<keyShift - 1))
+		out[n] = unpack(slot)
+		before = uint32(len(t.pairs)) + at
 	}
 }
 
 // NameCost says how rare a character is at a place of a name, as costs of words do.
 func NameCost(r rune, p NamePlace) int {
-	i, ok := hanIndex(r)
+	place, ok := Place(r)
 	if !ok {
 		return rarest
 	}
-	return int(loadCosts().places[p][i])
+	return int(loadCosts().names[place][p])
 }
