@@ -57,7 +57,7 @@ type observed struct {
 func clamp(v, high int) int { return min(max(v, 0), high) }
 
 // enough is from which odds on a candidate is a name, in hundredths of a logit.
-const enough = -10
+const enough = -30
 
 // model holds the weights of all observations in hundredths of a logit.
 type model struct {
