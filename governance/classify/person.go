@@ -49,9 +49,9 @@ type namer struct {
 	side  leftSide
 	known bool // side is filled
 
-	looked      bool // the words at the start are known
-	word, fixed int  // length of the longest word there, and of the fixed term
-	label       bool // the fixed term is a label itself
+	looked bool // the fixed term is known
+	fixed  int  // its length
+	label  bool // it is a label itself
 }
 
 // cell returns the rune at k; not arrived, the answer is open.
@@ -139,12 +139,9 @@ func (n *namer) best() (best candidate, ok bool) {
 	if n.open || len(found) == 0 {
 		return best, false
 	}
-	var l lattice
-	if l.fill(n); n.open {
-		return best, false
-	}
+	n.w.around.n = 0
 	for i := range found {
-		c, fits := n.judge(&l, &h, &found[i])
+		c, fits := n.judge(&h, &found[i])
 		if fits && (!ok || c.odds > best.odds) {
 			best, ok = c, true
 		}

@@ -70,8 +70,7 @@ func (t *trainer) add(d corpus.Document) {
 		}
 		n := namer{w: w, t: table, start: i}
 		var h hanRun
-		var l lattice
-		l.fill(&n)
+		w.around.fill(&n)
 		for _, c := range n.shapes(&h, nil) {
 			where := span{i, c.end(&h)}
 			name, counts := judgement(w, golds, where)
@@ -81,9 +80,10 @@ func (t *trainer) add(d corpus.Document) {
 			if name {
 				s.name = len(s.ids)
 			}
-			o, _ := n.observe(&l, &h, &c)
+			v := n.observe(&h, &c)
+			v.study()
 			var ids [features]uint32
-			for f, id := range o.ids {
+			for f, id := range v.o.ids {
 				ids[f] = uint32(t.m.at[f] + int(id))
 			}
 			s.ids = append(s.ids, ids)

@@ -126,7 +126,7 @@ func (n *namer) foreign() (match, bool) {
 		r[k] = n.w.at(n.start + k)
 	}
 	place, _, _ := lexicon.Division(r[:min(size, len(r))])
-	if n.words(); n.word >= 2 || place >= 2 || n.open {
+	if n.terms(); n.fixed >= 2 || place >= 2 || n.wordAt(n.start) >= 2 || n.open {
 		return match{}, false
 	}
 	m.form, m.why = 0.15, m.why|typical

@@ -1,23 +1,31 @@
 package classify
 
-// judge asks the model about a candidate.
-func (n *namer) judge(l *lattice, h *hanRun, c *shape) (candidate, bool) {
-	o, right := n.observe(l, h, c)
+// judge asks the model about a candidate. The words around are read when a glance does not say enough.
+func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
+	v, left, m := n.observe(h, c), n.left(), nameWeights()
+	odds := m.odds(&v.o, 0, glances)
+	if n.open || odds < hopeless && !left.delimited {
+		return candidate{}, false
+	}
+	if n.w.around.n == 0 {
+		n.w.around.fill(n)
+	}
+	if !n.open {
+		v.study()
+	}
 	if n.open {
 		return candidate{}, false
 	}
-	end := c.end(h)
-	left := n.left()
-	m := match{kind: kPerson, start: n.start, end: end, behind: max(right.title, c.title), why: left.why | right.why}
-	odds := nameWeights().odds(&o) - enough
-	if left.strong && left.delimited && right.bounded && c.form <= twoGiven && !n.label && c.kind == 0 {
+	odds += m.odds(&v.o, glances, features) - enough
+	if left.strong && left.delimited && v.right.bounded && c.form <= twoGiven && !n.label && c.kind == 0 {
 		odds = max(odds, 0) + 1000 // 姓名：关东, all of it
 	}
 	if left.delimited && c.form == addressed && c.kind&isPolite != 0 {
 		odds = max(odds, 0) // 当事人：邹女士
 	}
-	m.form = sure(odds) - score(0, m.why)
-	return candidate{m: m, odds: odds}, true
+	found := match{kind: kPerson, start: n.start, end: v.end, behind: max(v.right.title, c.title), why: left.why | v.right.why}
+	found.form = sure(odds) - score(0, found.why)
+	return candidate{m: found, odds: odds}, true
 }
 
 // sure makes a score of odds: the threshold where they are enough, the closer to 1 the better they are.

@@ -166,14 +166,12 @@ func (n *namer) fixedAt() (size int, label bool) {
 	return size, c&isLabel != 0
 }
 
-// words finds the ordinary word and the fixed term at the start, once.
-func (n *namer) words() {
-	if n.looked {
-		return
+// terms finds the fixed term at the start, once.
+func (n *namer) terms() {
+	if !n.looked {
+		n.looked = true
+		n.fixed, n.label = n.fixedAt()
 	}
-	n.looked = true
-	n.fixed, n.label = n.fixedAt()
-	n.word = max(n.wordAt(n.start), n.fixed)
 }
 
 // wordAt returns the length of the longest ordinary word of up to four characters that begins at k, or 0.

@@ -1,6 +1,10 @@
 package classify
 
-import "github.com/sluice-project/sluice/governance/classify/lexicon"
+import (
+	"cmp"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
+)
 
 // observer looks at one candidate at the start, and notes what it sees.
 type observer struct {
@@ -19,17 +23,23 @@ type observer struct {
 	held   bool // a cue ends before it: no word goes on into it
 }
 
-// observe looks at a candidate. It returns what was seen and what stands on its right.
-func (n *namer) observe(l *lattice, h *hanRun, c *shape) (observed, rightSide) {
-	v := observer{namer: n, l: l, h: h, c: c, left: n.left(), end: c.end(h), spaced: c.spaced(h), past: l.origin + c.total}
-	v.right = n.right(v.end)
+// observe returns what looks at a candidate, and has had a glance at it.
+func (n *namer) observe(h *hanRun, c *shape) observer {
+	v := observer{namer: n, l: &n.w.around, h: h, c: c, left: n.left(), end: c.end(h), spaced: c.spaced(h)}
 	v.before, v.behind = n.w.at(n.start-1), n.cell(v.end)
 	v.held = v.left.size >= 2 && v.left.why.any(labelBefore|titled|cueBefore)
 	v.name()
+	v.edges()
+	return v
+}
+
+// study looks closer, at the words around, which the lattice holds.
+func (v *observer) study() {
+	v.past = v.l.origin + v.c.total
+	v.right = v.namer.right(v.end)
 	v.wording()
 	v.sides()
 	v.surroundings()
-	return v.o, v.right
 }
 
 func (v *observer) set(f feature, value int) {
@@ -41,11 +51,12 @@ func (v *observer) word(at, length int) lexicon.WordCost {
 	if at+length > v.h.n {
 		return lexicon.WordCost{}
 	}
-	if !v.spaced && v.l.origin+at+length <= v.l.n {
-		return v.l.words[v.l.origin+at][length-1]
-	}
 	var w [4]lexicon.WordCost
-	lexicon.WordCosts(v.h.r[at:at+length], &w)
+	if v.spaced {
+		lexicon.WordCosts(v.h.r[at:at+length], &w)
+	} else {
+		v.w.wordCosts(v.start+at, length, &w)
+	}
 	return w[length-1]
 }
 
@@ -106,6 +117,46 @@ func (v *observer) name() {
 	}
 }
 
+// edges looks at the words that the name and its ends are, and at the characters next to it.
+func (v *observer) edges() {
+	h, c := v.h, v.c
+	exact := v.howUsual(0, c.total)
+	v.set(fExact, exact)
+	if exact > 0 && c.total > 1 {
+		part := 1 + partIndex(v.word(0, c.total).Part)
+		if lexicon.FullNameWord(h.r[:c.total]) == c.total {
+			part += 24
+		}
+		if v.left.why.any(labelBefore | titled) {
+			part += 48
+		}
+		v.set(fPart, part)
+	}
+	if c.form == twoGiven {
+		v.set(fGiven, v.howUsual(c.size, 2))
+		v.set(fHead, v.howUsual(0, 2))
+	}
+	cross := 0
+	switch {
+	case v.before == ' ' || v.before == '\n':
+		if v.pair(v.w.at(v.start-2), h.r[0]) {
+			cross = 2
+		}
+	case !v.spaced && !v.held && v.start > v.w.named.end && v.pair(v.before, h.r[0]):
+		cross = 1
+	}
+	v.set(fCross, cross)
+	if isHan(v.before) {
+		v.set(fPrev, int(v.before)-hanFirst+1)
+	} else if j, _ := v.skipLeft(); j > 0 && j < v.start && isHan(v.w.at(j-1)) {
+		v.set(fPrev, int(v.w.at(j-1))-hanFirst+1)
+	}
+	if isHan(v.behind) {
+		v.set(fNext, int(v.behind)-hanFirst+1)
+	}
+	v.set(fCueLeft, v.left.cue())
+}
+
 // wording looks at how ordinary words explain the characters of the name together with their neighbours.
 func (v *observer) wording() {
 	l, h, c := v.l, v.h, v.c
@@ -126,23 +177,19 @@ func (v *observer) wording() {
 		bound |= 2
 	}
 	v.set(fRatio, (clamp(ratio/4+14, 23)*4+int(c.form))*4+bound)
-	exact := v.howUsual(0, c.total)
-	v.set(fExact, exact)
-	if exact > 0 && c.total > 1 {
-		part := 1 + partIndex(v.word(0, c.total).Part)
-		if lexicon.FullNameWord(h.r[:c.total]) == c.total {
-			part += 24
+	over := 0
+	switch {
+	case v.behind == ' ' || v.behind == '\n':
+		if v.pair(h.r[c.total-1], v.cell(v.end+1)) {
+			over = 2
 		}
-		if v.left.why.any(labelBefore | titled) {
-			part += 48
-		}
-		v.set(fPart, part)
+	case !v.spaced && !v.right.strong && v.pair(h.r[c.total-1], v.behind):
+		over = 1
 	}
-	if c.form == twoGiven {
-		v.set(fGiven, v.howUsual(c.size, 2))
-		v.set(fHead, v.howUsual(0, 2))
+	v.set(fOver, over)
+	if size := v.wordAt(v.start); size >= 2 && v.fixed < 2 {
+		v.set(fWord, 2+cmp.Compare(size, c.total))
 	}
-	v.set(fCross, v.crossing())
 	if !v.spaced {
 		sizes := 0
 		if isHan(v.before) {
@@ -153,27 +200,6 @@ func (v *observer) wording() {
 		}
 		v.set(fSizes, sizes)
 	}
-}
-
-// crossing tells which words lie across an end of the name: 1 and 2, over a blank 4 and 8.
-func (v *observer) crossing() (cross int) {
-	l, total := v.l, v.c.total
-	if (v.before == ' ' || v.before == '\n') && v.pair(v.w.at(v.start-2), v.h.r[0]) {
-		cross |= 4
-	}
-	if (v.behind == ' ' || v.behind == '\n') && v.pair(v.h.r[total-1], v.cell(v.end+1)) {
-		cross |= 8
-	}
-	if v.spaced {
-		return cross
-	}
-	if l.origin > 0 && !v.held && l.words[l.origin-1][1].Part != 0 {
-		cross |= 1
-	}
-	if v.past < l.n && !v.right.strong && l.words[v.past-1][1].Part != 0 {
-		cross |= 2
-	}
-	return cross
 }
 
 // sides looks at the marks, words and cues next to the name.
@@ -204,15 +230,6 @@ func (v *observer) sides() {
 	v.set(fLeft, a)
 	v.set(fRight, b)
 	v.set(fBoth, ra*14+rb)
-	if isHan(v.before) {
-		v.set(fPrev, int(v.before)-hanFirst+1)
-	} else if j, _ := v.skipLeft(); j > 0 && j < v.start && isHan(v.w.at(j-1)) {
-		v.set(fPrev, int(v.w.at(j-1))-hanFirst+1)
-	}
-	if isHan(v.behind) {
-		v.set(fNext, int(v.behind)-hanFirst+1)
-	}
-	v.set(fCueLeft, v.left.cue())
 	v.set(fCueRight, v.right.cue())
 }
 
@@ -373,9 +390,9 @@ func (s *rightSide) cue() int {
 	return 0
 }
 
-// fixedness tells how a word or a fixed term at the start compares with the first total characters.
+// fixedness tells how a fixed term at the start compares with the first total characters.
 func (n *namer) fixedness(total int) int {
-	n.words()
+	n.terms()
 	switch {
 	case n.fixed >= total && n.label:
 		return 1
@@ -385,12 +402,6 @@ func (n *namer) fixedness(total int) int {
 		return 3
 	case n.fixed >= 2:
 		return 4
-	case n.word > total:
-		return 5
-	case n.word == total:
-		return 6
-	case n.word >= 2:
-		return 7
 	}
 	return 0
 }

@@ -89,7 +89,7 @@ func (n *namer) plain(h *hanRun) bool {
 	n.w.wordCosts(n.start-1, 2, &w)
 	within := isUsual(w[1])
 	if !within {
-		lexicon.WordCosts(h.r[:min(h.n, 4)], &w)
+		n.w.wordCosts(n.start, len(w), &w)
 		within = isUsual(w[1]) || isUsual(w[2]) || isUsual(w[3])
 	}
 	return within && !n.left().cued()
@@ -103,7 +103,7 @@ func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
 	if c.form <= twoGiven && h.r[c.size] == '某' || !n.affordable(c.cost(h)) || c.spaced(h) && !n.joined(h, c.total) {
 		return out
 	}
-	n.words()
+	n.terms()
 	if n.fixed >= c.total+c.title && (n.label || !n.left().why.any(labelBefore|titled)) {
 		return out
 	}

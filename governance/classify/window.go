@@ -30,7 +30,8 @@ type window struct {
 	speltAt [maxSpelled]int
 	words   [8]knownWord // ordinary words that names were held against
 	costs   [16]knownCosts
-	row     number // of letters and digits being looked at
+	around  lattice // of the start being looked at; its n is 0 until it is filled
+	row     number  // of letters and digits being looked at
 	hint    knownHints
 
 	begin  *beginTable // these are set when first asked for
