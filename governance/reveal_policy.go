@@ -27,7 +27,7 @@ const (
 // revealing says who may see values again.
 type revealing struct {
 	KeepSeconds int64        `json:"keep_seconds"` // how long values stay after their last use
-	Second      int          `json:"second"`       // so many values in clear need a second person
+	Second      int          `json:"second"`       // so many values in clear within an hour need a second person
 	Rules       []revealRule `json:"rules"`
 }
 

@@ -1,9 +1,9 @@
 // Package reveal is a façade over the vault: it shows people the values behind pseudonyms, as much of each as the policy lets them see.
 //
 // What somebody sees depends on their roles, on the purpose they state and on the class of the value; [Rules] say so. A value in clear
-// also needs a sign-in that is fresh, room in what one person may see in an hour, and, if there are many in one request, the approval of
-// somebody else, which is bound to exactly this request and spent by it. The hour is counted in the database, so it is one hour on all replicas;
-// what was counted stays counted when the answer is lost afterwards.
+// also needs a sign-in that is fresh, room in what one person may see in an hour, and, from so many on, the approval of somebody else, which is
+// bound to exactly this request and spent by it. So many are counted over the hour, without what was approved: many small requests are one large
+// one. The hour is counted in the database, so it is one hour on all replicas; what was counted stays counted when the answer is lost afterwards.
 //
 // The caller checks the permission before and writes the audit record between [Service.Reveal] and the answer. No error holds a value.
 package reveal
@@ -79,7 +79,7 @@ type Rules struct {
 	Detectors *classify.Set // of the policy, for the tags of pseudonyms
 	Shows     func(classify.Class) Show
 	Grade     func(classify.Class) int
-	Second    int // so many values in clear need a second person
+	Second    int // so many values in clear within an hour need a second person
 }
 
 // Ask is a request to see values again.
@@ -89,7 +89,7 @@ type Ask struct {
 	Purpose  string
 	Text     string   // in which every pseudonym is looked up, and
 	Tokens   []string // pseudonyms or their codes
-	Approval string   // id; "" if nobody approved
+	Approval string   // id; "" if nobody approved. It is spent if a value is shown in clear, needed or not
 }
 
 // Value is a pseudonym and what is shown of it. Each stands once in a result, however often in the request.
@@ -178,7 +178,7 @@ func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	u := use{person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, limit: s.cfg.PerHour}
+	u := use{person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, limit: s.cfg.PerHour, second: p.rules.Second}
 	if p.clear > 0 {
 		if err := s.fresh(ask.Who); err != nil {
 			return Result{}, err
@@ -186,10 +186,7 @@ func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
 		if p.clear > s.cfg.PerHour {
 			return Result{}, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d values would be shown in full, at most %d at once", "将完整显示 %d 个原值，一次最多 %d 个", p.clear, s.cfg.PerHour)).WithParam("tokens")
 		}
-		if p.clear >= p.rules.Second {
-			if ask.Approval == "" {
-				return Result{}, fault.New(fault.CodeApprovalNeeded, p.clear, p.rules.Second)
-			}
+		if ask.Approval != "" {
 			u.approval, u.digest = ask.Approval, s.binding(ask, p)
 		}
 	}
