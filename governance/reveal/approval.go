@@ -60,9 +60,6 @@ func (s *Service) Request(ctx context.Context, ask Ask) (Approval, error) {
 	if p.clear == 0 {
 		return Approval{}, fault.New(fault.CodeConflict, fault.Say("nothing would be shown in full", "没有原值会完整显示"))
 	}
-	if p.clear > s.cfg.PerHour {
-		return Approval{}, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d values would be shown in full, at most %d at once", "将完整显示 %d 个原值，一次最多 %d 个", p.clear, s.cfg.PerHour)).WithParam("tokens")
-	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Approval{}, fmt.Errorf("ask for an approval: %w", err)

@@ -157,6 +157,12 @@ func TestBadRequests(t *testing.T) {
 	k.want(a, fault.CodeInvalidValue)
 	k.want(k.ask("s", maxTokens+1), fault.CodeInvalidValue)
 	k.want(k.ask("s", 3), fault.CodeInvalidValue) // more than an hour holds
+	a = k.ask("s", 2)
+	a.Tokens = append(a.Tokens, "MAAAA")
+	k.want(a, fault.CodeInvalidValue)
+	if _, err := k.Request(t.Context(), a); !fault.Is(err, fault.CodeInvalidValue) {
+		t.Errorf("%v", err)
+	}
 	for name, c := range map[string]Config{"fresh": {Fresh: time.Millisecond}, "per_hour": {PerHour: -1}, "sweep_sessions": {SweepSessions: -1}} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -213,14 +219,37 @@ func TestPerHour(t *testing.T) {
 		if wait := k.want(k.ask("s", 2), fault.CodeRevealLimited).RetryAfter(); wait < 59*time.Minute || wait > time.Hour {
 			t.Errorf("wait %s", wait)
 		}
-		a := k.ask("s", 0)
-		a.Tokens = []string{"MAAAA"}
-		k.shown(a) // a part of a value does not count
 		someone := k.ask("s", 2)
 		someone.Who.ID = "u2"
 		k.shown(someone)
 		k.time = k.time.Add(hour)
 		k.shown(k.ask("s", 2))
+	})
+}
+
+// Parts of values count as whole ones do; neither a fresh sign-in nor a second person is asked for.
+func TestPartsPerHour(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		k := newKit(t, db, Config{PerHour: 5})
+		k.second = 4
+		k.keep("s", 2)
+		part := k.ask("s", 0)
+		part.Tokens, part.Who.SignedIn = []string{"MAAAA", "PPPPP"}, time.Time{}
+		for range 3 {
+			k.shown(part)
+		}
+		k.time = k.time.Add(time.Minute)
+		k.shown(k.ask("s", 2))
+		if wait := k.want(part, fault.CodeRevealLimited).RetryAfter(); wait != 59*time.Minute {
+			t.Errorf("wait %s", wait)
+		}
+		k.want(k.ask("s", 1), fault.CodeRevealLimited)
+		none := k.ask("s", 0)
+		none.Tokens = []string{"PPPPP"}
+		k.shown(none) // what is not shown does not count
+		k.time = k.time.Add(59 * time.Minute)
+		k.shown(part)
 	})
 }
 

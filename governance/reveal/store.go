@@ -35,6 +35,7 @@ type (
 		Target   string
 		Time     int64
 		Clear    int64
+		Partial  int64
 		Approval string // "" if nobody approved
 	}
 	approvalRow struct {
@@ -62,8 +63,8 @@ func (approvalRow) TableName() string { return "reveal_approvals" }
 // use is what a request would count.
 type use struct {
 	person, target   string
-	clear            int
-	limit, second    int // of the hour, and from which on somebody has to approve
+	clear, partial   int
+	limit, second    int // values in an hour, and of those in clear that need an approval
 	approval, digest string
 }
 
@@ -106,7 +107,8 @@ func (s store) spend(ctx context.Context, u use, now time.Time) (before, after i
 		targets[u.target] = true
 		after = len(targets)
 		return tx.Create(&useRow{
-			ID: id.String(), Person: u.person, Target: u.target, Time: now.UnixMicro(), Clear: int64(u.clear), Approval: u.approval,
+			ID: id.String(), Person: u.person, Target: u.target, Time: now.UnixMicro(), Clear: int64(u.clear), Partial: int64(u.partial),
+			Approval: u.approval,
 		}).Error
 	})
 	return before, after, coded("count a reveal", err)
@@ -134,7 +136,7 @@ func lockPerson(tx *gorm.DB, person string, now time.Time) error {
 // lastHour returns what a person has seen in it, oldest first.
 func lastHour(tx *gorm.DB, person string, now time.Time) ([]useRow, error) {
 	var uses []useRow
-	err := tx.Select("target", "time", "clear", "approval").Where("person = ? AND time > ?", person, now.Add(-hour).UnixMicro()).Order("time, id").Find(&uses).Error
+	err := tx.Select("target", "time", "clear", "partial", "approval").Where("person = ? AND time > ?", person, now.Add(-hour).UnixMicro()).Order("time, id").Find(&uses).Error
 	return uses, err
 }
 
@@ -153,14 +155,15 @@ func unapproved(uses []useRow) int {
 func waits(uses []useRow, u use, now time.Time) time.Duration {
 	seen := int64(0)
 	for _, x := range uses {
-		seen += x.Clear
+		seen += x.Clear + x.Partial
 	}
-	over := seen + int64(u.clear) - int64(u.limit)
-	if u.clear == 0 || over <= 0 {
+	more := int64(u.clear + u.partial)
+	over := seen + more - int64(u.limit)
+	if more == 0 || over <= 0 {
 		return 0
 	}
 	for _, x := range uses {
-		if over -= x.Clear; over <= 0 {
+		if over -= x.Clear + x.Partial; over <= 0 {
 			return max(time.Second, time.UnixMicro(x.Time).Add(hour).Sub(now))
 		}
 	}

@@ -270,8 +270,8 @@ var table = map[Code]row{
 
 	CodeRevealLimited: {
 		RateLimited,
-		"The limit of %d values shown in full per person and hour is reached. Wait as long as the Retry-After header says.",
-		"已达到每人每小时完整显示 %d 个原值的上限。请按 Retry-After 响应头等待后重试。",
+		"The limit of %d values shown in full or in part per person and hour is reached. Wait as long as the Retry-After header says.",
+		"已达到每人每小时完整或部分显示 %d 个原值的上限。请按 Retry-After 响应头等待后重试。",
 	},
 
 	CodeTenantBudget: {

@@ -263,7 +263,7 @@ export interface paths {
          *     at all, by the rules of the tenant's policy for the caller's roles, the purpose and the class of the value.
          *
          *     A value in clear also needs a sign-in that is not older than a few minutes: else the answer is 403 with the code reauthenticate, and signing in again helps. As many as the
-         *     policy says, counted over an hour without those that were approved, need the approval of a second person (403, approval_required). One person sees so many in an hour (429). Every request is in the audit log, with what was shown of
+         *     policy says, counted over an hour without those that were approved, need the approval of a second person (403, approval_required). One person sees so many in an hour, in clear or in part (429). Every request is in the audit log, with what was shown of
          *     which class for which purpose, and never with a value. Do not write personal data into the purpose.
          */
         post: operations["reveal"];
