@@ -514,6 +514,52 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
+// TestOneOrderOfLocks: storing and removing take the rows of scopes, and then those of tenants, in one order, so that neither waits for the other.
+func TestOneOrderOfLocks(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	v := replica(t, db, Config{}, nil)
+	var taken []string
+	note := func(tx *gorm.DB) {
+		if table := tx.Statement.Table; table == "vault_scopes" || table == "vault_tenants" {
+			var key string
+			for _, x := range tx.Statement.Vars {
+				switch x := x.(type) {
+				case []byte: // the last one is the scope
+					key = fmt.Sprintf("%x", x)
+				case string:
+					key = x
+				}
+			}
+			if !slices.Contains(taken, key) {
+				taken = append(taken, key)
+			}
+		}
+	}
+	if err := errors.Join(db.Callback().Update().After("gorm:update").Register("note", note), db.Callback().Delete().After("gorm:delete").Register("note", note)); err != nil {
+		t.Fatal(err)
+	}
+	var batch []*pending
+	var scopes []digest
+	for i := range 12 {
+		x := turn(fmt.Sprintf("s%d", i), "13800138000")
+		x.Tenant = fmt.Sprintf("tenant-%d", i%3)
+		p := v.pend(x)
+		batch, scopes = append(batch, p), append(scopes, p.scope)
+	}
+	if _, err := v.commit(batch); err != nil {
+		t.Fatal(err)
+	}
+	stored := taken
+	taken = nil
+	if n, err := v.store.remove(t.Context(), scopes, always); err != nil || n != 12 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if len(stored) != 12+3 || !slices.Equal(taken, stored) {
+		t.Errorf("stored in the order\n%q, removed in the order\n%q", stored, taken)
+	}
+}
+
 // A replica that stops in the middle of a transaction holds up no other, and its own callers are refused.
 func TestPausedReplica(t *testing.T) {
 	t.Parallel()
