@@ -25,7 +25,7 @@ type dataKeys struct {
 	rotate  time.Duration
 	masters map[seal.Suite][]byte
 
-	mu     sync.Mutex
+	mu     sync.Mutex         // guards what follows; nobody holds it while the database is asked
 	latest map[string]dataKey // by tenant
 	all    map[string]dataKey // by id
 }
@@ -54,12 +54,10 @@ func newDataKeys(cfg Config, keys *keyring.Ring, s store) *dataKeys {
 	}
 }
 
-// newest returns the key for a tenant's new values, and makes one if there is none of this suite that is young enough. Two replicas may make one
-// each: every value names its own.
+// newest returns the key for a tenant's new values, and makes one if there is none of this suite that is young enough. Two callers, on one replica
+// or two, may make one each: every value names its own.
 func (d *dataKeys) newest(ctx context.Context, tenant string, now time.Time) (dataKey, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if k, ok := d.latest[tenant]; ok && now.Sub(k.created) < d.rotate {
+	if k, ok := d.known(d.latest, tenant); ok && now.Sub(k.created) < d.rotate {
 		return k, nil
 	}
 	w, found, err := d.store.newestKey(ctx, tenant, d.suite, now.Add(-d.rotate).UnixMicro())
@@ -78,16 +76,16 @@ func (d *dataKeys) newest(ctx context.Context, tenant string, now time.Time) (da
 	if err != nil {
 		return dataKey{}, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.remember(k)
 	d.latest[tenant] = k
 	return k, nil
 }
 
-// byID returns the key of a tenant that a value names.
+// byID returns the key of a tenant that a value names. Callers at the same time may all read it.
 func (d *dataKeys) byID(ctx context.Context, tenant, id string) (dataKey, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if k, ok := d.all[id]; ok {
+	if k, ok := d.known(d.all, id); ok {
 		return k, nil
 	}
 	w, err := d.store.key(ctx, tenant, id)
@@ -95,12 +93,23 @@ func (d *dataKeys) byID(ctx context.Context, tenant, id string) (dataKey, error)
 		return dataKey{}, err
 	}
 	k, err := d.unwrap(w)
-	if err == nil {
-		d.remember(k)
+	if err != nil {
+		return dataKey{}, err
 	}
-	return k, err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.remember(k)
+	return k, nil
 }
 
+func (d *dataKeys) known(in map[string]dataKey, name string) (dataKey, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, ok := in[name]
+	return k, ok
+}
+
+// remember needs mu.
 func (d *dataKeys) remember(k dataKey) {
 	if len(d.all) >= maxKeys {
 		clear(d.all)

@@ -35,7 +35,7 @@ type Config struct {
 	Suite      seal.Suite    `koanf:"suite"`       // of new keys: "intl" (AES-256-GCM) or "gm" (SM4-GCM); intl
 	PerSession int64         `koanf:"per_session"` // values that one conversation may hold; 10000
 	PerTenant  int64         `koanf:"per_tenant"`  // values that a tenant may hold; 1000000
-	Timeout    time.Duration `koanf:"timeout"`     // of a write; 5s
+	Timeout    time.Duration `koanf:"timeout"`     // of a write or a look-up; 5s
 	Sweep      time.Duration `koanf:"sweep"`       // between removals of what is past its time; 10m
 	RotateKeys time.Duration `koanf:"rotate_keys"` // age at which a tenant gets a new key for new values; 720h
 }

@@ -589,6 +589,89 @@ func TestPausedReplica(t *testing.T) {
 	consistent(t, db, 3)
 }
 
+// Whoever looks for values or erases them waits for the database for a bounded time, whether the caller is in a hurry or not.
+func TestNobodyWaitsForever(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	keep(t, replica(t, db, Config{}, nil), turn("s", "13800138000"))
+	v := replica(t, db, Config{}, nil) // which knows no key yet
+	statements := 0
+	look := func(tx *gorm.DB) {
+		statements++
+		if _, ok := tx.Statement.Context.Deadline(); !ok {
+			t.Errorf("no deadline: %s", tx.Statement.SQL.String())
+		}
+	}
+	err := errors.Join(db.Callback().Query().After("gorm:query").Register("look", look), db.Callback().Delete().After("gorm:delete").Register("look", look),
+		db.Callback().Update().After("gorm:update").Register("look", look))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Tenant: "acme", Name: "s"}
+	if got := find(t, v, target, "C8000"); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	if n, err := v.Erase(t.Context(), target); err != nil || n != 1 || statements < 8 {
+		t.Errorf("%d, %v, %d statements", n, err, statements)
+	}
+	late := replica(t, db, Config{Timeout: time.Nanosecond}, nil)
+	if _, err := late.Find(t.Context(), target, []string{"C8000"}); !fault.Is(err, fault.CodeVaultUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A key that takes long to come holds up nobody who has his.
+func TestSlowKeyHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	other := turn("s", "13800138000")
+	other.Tenant = "other"
+	for name, slow := range map[string]func(context.Context, *Vault) error{
+		"of a value": func(ctx context.Context, v *Vault) error {
+			_, err := v.Find(ctx, Target{Tenant: "other", Name: "s"}, []string{"C8000"})
+			return err
+		},
+		"for new values": func(ctx context.Context, v *Vault) error { return v.Store(ctx, other) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := dbtest.SQLite(t)
+			keep(t, replica(t, db, Config{}, nil), turn("s", "13800138000"), other)
+			v := replica(t, db, Config{}, nil)
+			target := Target{Tenant: "acme", Name: "s"}
+			find(t, v, target, "C8000")
+			inside, resume := make(chan struct{}), make(chan struct{})
+			err := db.Callback().Query().Before("gorm:query").Register("hold", func(tx *gorm.DB) {
+				if tx.Statement.Table == "vault_keys" {
+					close(inside)
+					<-resume
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, done := make(chan error, 1), make(chan error, 1)
+			go func() { held <- slow(t.Context(), v) }()
+			<-inside
+			go func() {
+				_, err := v.Find(t.Context(), target, []string{"C8000"})
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("somebody who needs no key waits")
+			}
+			close(resume)
+			if err := <-held; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]Config{
