@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -169,6 +170,15 @@ func TestChannelsGradesAndReveal(t *testing.T) {
 		if got := p.shows(strings.Fields(c.roles), c.purpose, c.class); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
+	}
+	p.Reveal.Rules = append(p.Reveal.Rules, revealRule{Roles: []string{"compliance"}, Purposes: []string{"audit", "complaint"}})
+	for roles, want := range map[string]string{"compliance auditor": "[audit complaint]", "developer": "[]", "": "[]"} {
+		if got := fmt.Sprint(p.purposes(strings.Fields(roles))); got != want {
+			t.Errorf("purposes for %q: %s", roles, got)
+		}
+	}
+	if (&policy{}).purposes([]string{"compliance"}) != nil {
+		t.Error("purposes without rules")
 	}
 	if (&policy{}).shows([]string{"compliance"}, "complaint", classify.Mobile) != reveal.ShowToken {
 		t.Error("without rules nobody sees anything")

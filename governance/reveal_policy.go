@@ -56,8 +56,7 @@ func (p *policy) shows(roles []string, purpose string, c classify.Class) reveal.
 	}
 	out := reveal.ShowToken
 	for _, r := range p.Reveal.Rules {
-		fits := slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(r.Roles, role) }) &&
-			(len(r.Purposes) == 0 || slices.Contains(r.Purposes, purpose)) &&
+		fits := r.of(roles) && (len(r.Purposes) == 0 || slices.Contains(r.Purposes, purpose)) &&
 			(slices.Contains(r.Classes, anyClass) || slices.Contains(r.Classes, string(c))) && p.grade(c) <= r.Grade
 		if fits && r.Show == reveal.ShowClear {
 			return reveal.ShowClear
@@ -67,6 +66,26 @@ func (p *policy) shows(roles []string, purpose string, c classify.Class) reveal.
 		}
 	}
 	return out
+}
+
+// purposes returns those that rules for somebody with these roles name, sorted.
+func (p *policy) purposes(roles []string) []string {
+	if p.Reveal == nil {
+		return nil
+	}
+	var out []string
+	for _, r := range p.Reveal.Rules {
+		if r.of(roles) {
+			out = append(out, r.Purposes...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// of reports whether a rule is for any of these roles.
+func (r revealRule) of(roles []string) bool {
+	return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(r.Roles, role) })
 }
 
 // keep returns how long values stay after their last use; 0: they are not stored, since nobody may see them.

@@ -111,6 +111,11 @@ func TestReveal(t *testing.T) {
 	if len(tokens) != 1 {
 		t.Fatalf("the engine saw %q", tokens)
 	}
+	for role, want := range map[string]string{"compliance": `{"items":["complaint"]}`, "developer": `{"items":[]}`} {
+		if r := in.send(http.MethodGet, "/api/v1/reveal/purposes", people[role], nil); r.status != http.StatusOK || strings.TrimSpace(string(r.body)) != want {
+			t.Errorf("purposes of %s: %d %s", role, r.status, r.body)
+		}
+	}
 	byTokens := func() map[string]any { return map[string]any{"session": "case-17", "tokens": tokens} }
 	for role, want := range map[string]string{"compliance": "clear " + mobile, "developer": "partial 138****8000", "security_admin": "token"} {
 		if a, r := in.revealed(people[role], byTokens()); shown(a) != want {

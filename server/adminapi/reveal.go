@@ -144,6 +144,12 @@ func revealAnswer(got reveal.Result, text bool) RevealAnswer {
 	return out
 }
 
+// ListRevealPurposes implements GET /reveal/purposes.
+func (s *Server) ListRevealPurposes(c *gin.Context, _ ListRevealPurposesParams) {
+	all, err := s.deps.Guard.RevealPurposes(tenantOf(c), caller(c).Roles)
+	s.reply(c, http.StatusOK, RevealPurposes{Items: list(all)}, err)
+}
+
 // RequestRevealApproval implements POST /reveal/approvals.
 func (s *Server) RequestRevealApproval(c *gin.Context) {
 	in, err := decode[RevealRequest](c)

@@ -273,6 +273,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/reveal/purposes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The purposes for which the policy shows values to the caller's roles
+         * @description A rule that names no purposes takes any, so another one may show something, too.
+         */
+        get: operations["listRevealPurposes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/reveal/approvals": {
         parameters: {
             query?: never;
@@ -1269,6 +1289,9 @@ export interface components {
             tokens?: string[];
             /** @description Id of an approval */
             approval?: string;
+        };
+        RevealPurposes: {
+            items: string[];
         };
         RevealAnswer: {
             /** @description The text with what is shown in place of the pseudonyms; the others stay */
@@ -2929,6 +2952,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RevealAnswer"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listRevealPurposes: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The purposes that rules name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevealPurposes"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
