@@ -58,6 +58,10 @@ const (
 	DirectionAnswer  Direction = "answer"
 )
 
+func directions() []Direction {
+	return []Direction{DirectionRequest, DirectionPassage, DirectionAnswer}
+}
+
 // policy is one immutable document. Its JSON form is the canonical one that the digest covers: never change it, raise the schema.
 type policy struct {
 	Schema      int      `json:"schema"`
@@ -207,7 +211,7 @@ func parsePolicy(source []byte) (*policy, error) {
 	}
 	p := &policy{Pseudonyms: pseudonymsPerSession, Label: identity.LabelMetadata, Purposes: []string{}, Entities: map[string]actions{}}
 	err := object(root.Content[0], "", []field{
-		{"schema", true, func(n *yaml.Node, path string) error { return p.readSchema(n, path) }},
+		{"schema", true, p.readSchema},
 		{"name", true, text(&p.Name)},
 		{"models", true, list(&p.Models)},
 		{"purposes", false, list(&p.Purposes)},
