@@ -25,7 +25,7 @@ func TestDefaultPolicy(t *testing.T) {
 			t.Errorf("the comments of the default policy do not name %s", c)
 		}
 		if typ.Quiet {
-			for _, d := range []Direction{DirectionRequest, DirectionPassage, DirectionAnswer} {
+			for _, d := range directions() {
 				if a := p.action("chat", c, d); a != mask.ActionAllow {
 					t.Errorf("%s is looked for although no policy names it: %s", c, a)
 				}
@@ -90,7 +90,7 @@ func TestFirstSchemaIsReadOn(t *testing.T) {
 		{classify.Secret, [3]mask.Action{mask.ActionToken, mask.ActionBlock, mask.ActionRedact}},
 		{classify.Company, [3]mask.Action{mask.ActionAllow, mask.ActionAllow, mask.ActionAllow}},
 	} {
-		for n, d := range []Direction{DirectionRequest, DirectionPassage, DirectionAnswer} {
+		for n, d := range directions() {
 			if got := p.action("chat", c.class, d); got != c.want[n] {
 				t.Errorf("%s %s: %s, want %s", c.class, d, got, c.want[n])
 			}
@@ -262,7 +262,7 @@ func FuzzParsePolicy(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, c := range classify.Classes() {
-			for _, d := range []Direction{DirectionRequest, DirectionPassage, DirectionAnswer} {
+			for _, d := range directions() {
 				switch got := back.action("chat", c, d); {
 				case slices.Contains(mask.Actions(), got):
 					if got != p.action("chat", c, d) {

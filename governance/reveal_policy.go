@@ -14,11 +14,7 @@ import (
 )
 
 const (
-	// classDefault stands for all classes that are not named.
-	classDefault = "default"
-	anyClass     = "*"
-
-	highestGrade = 5
+	anyClass = "*"
 
 	minKeep, maxKeep, defaultKeep = time.Minute, 30 * 24 * time.Hour, 24 * time.Hour
 	defaultSecond, maxSecond      = 20, 1000
@@ -37,16 +33,6 @@ type revealRule struct {
 	Classes  []string    `json:"classes"`  // or "*"
 	Grade    int         `json:"grade"`    // the highest
 	Show     reveal.Show `json:"show"`
-}
-
-// grade returns how sensitive a class is, from 1 to 5. What the policy does not grade is the most sensitive.
-func (p *policy) grade(c classify.Class) int {
-	for _, name := range []string{string(c), classDefault} {
-		if g, ok := p.Grades[name]; ok {
-			return g
-		}
-	}
-	return highestGrade
 }
 
 // shows returns the most that any rule lets somebody with these roles see of a value, for a purpose. Without a purpose it is nothing.
@@ -94,64 +80,6 @@ func (p *policy) keep() time.Duration {
 		return 0
 	}
 	return time.Duration(p.Reveal.KeepSeconds) * time.Second
-}
-
-// channels are the kinds of calls for which a policy may make exceptions, with the actions of calls that are of that kind.
-func channels() map[string]string {
-	return map[string]string{
-		"chat.completions": "chat", "completions": "completions", "embeddings": "embeddings", "rerank": "rerank", "score": "score", "rag.search": "search",
-	}
-}
-
-// classNames returns the names of all classes of the policy, its own too.
-func (p *policy) classNames() []string {
-	var out []string
-	for _, c := range classify.Classes() {
-		out = append(out, string(c))
-	}
-	for _, c := range p.Custom {
-		out = append(out, c.Class)
-	}
-	return out
-}
-
-func (p *policy) readChannels(n *yaml.Node, path string) error {
-	p.Channels = map[string]map[string]override{}
-	var fields []field
-	for _, channel := range channels() {
-		fields = append(fields, field{channel, false, func(n *yaml.Node, path string) error {
-			p.Channels[channel] = map[string]override{}
-			return p.readExceptions(n, path, p.Channels[channel])
-		}})
-	}
-	return object(n, path, fields)
-}
-
-func (p *policy) readExceptions(n *yaml.Node, path string, to map[string]override) error {
-	var fields []field
-	for _, class := range p.classNames() {
-		fields = append(fields, field{class, false, func(n *yaml.Node, path string) error {
-			var a actions
-			err := a.read(n, path, false)
-			to[class] = override(a)
-			return err
-		}})
-	}
-	return object(n, path, fields)
-}
-
-func (p *policy) readGrades(n *yaml.Node, path string) error {
-	p.Grades = map[string]int{}
-	var fields []field
-	for _, class := range append(p.classNames(), classDefault) {
-		fields = append(fields, field{class, false, func(n *yaml.Node, path string) error {
-			var g int
-			err := number(&g, 1, highestGrade)(n, path)
-			p.Grades[class] = g
-			return err
-		}})
-	}
-	return object(n, path, fields)
 }
 
 func (p *policy) readReveal(n *yaml.Node, path string) error {

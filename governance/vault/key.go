@@ -33,7 +33,6 @@ type dataKeys struct {
 type dataKey struct {
 	id      string
 	created time.Time
-	suite   seal.Suite
 	key     seal.Key
 }
 
@@ -141,7 +140,7 @@ func (d *dataKeys) unwrap(w wrappedKey) (dataKey, error) {
 	if err != nil {
 		return dataKey{}, fmt.Errorf("unwrap key %s: %w", w.id, err)
 	}
-	return dataKey{w.id, time.UnixMicro(w.created), w.suite, key}, nil
+	return dataKey{w.id, time.UnixMicro(w.created), key}, nil
 }
 
 // label binds a wrapped key to everything that is said of it.
