@@ -97,16 +97,10 @@ func (c crash) plan(slow bool) func(string) mode {
 			return healthy
 		}
 		if c.Mode == healthy {
-			die()
+			dbtest.Die()
 		}
 		return c.Mode
 	}
-}
-
-// die ends the process as kill -9 does.
-func die() {
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {}
 }
 
 // crashConfig is the configuration of the process that is killed. With a spool, every third write to the first disk fails.
@@ -133,7 +127,8 @@ func crashRun(spec string) error {
 		return err
 	}
 	plan := c.plan(false)
-	disk, spool, faulty := &faultyFiles{plan: plan}, &faultyFiles{plan: plan}, &faultyDB{plan: c.plan(c.Slow)}
+	disk, spool, faulty := &faultyFiles{plan: plan}, &faultyFiles{plan: plan}, &dbtest.Faults{}
+	faulty.Set(c.plan(c.Slow))
 	started := atomic.Bool{} // a start on a disk that fails is refused, and tested elsewhere
 	if c.Spool != "" {
 		disk.plan = func(op string) mode {
@@ -143,7 +138,7 @@ func crashRun(spec string) error {
 			return plan(op)
 		}
 	}
-	l, err := open(c.config(), faulty.over(db), testKeys(), countingSink, discard(), newMetrics(nil), disk, spool)
+	l, err := open(c.config(), faulty.Over(db), testKeys(), countingSink, discard(), newMetrics(nil), disk, spool)
 	if err != nil {
 		return err
 	}

@@ -19,13 +19,13 @@ func TestEveryDatabaseFailure(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		faulty := &faultyDB{}
-		l := openTest(t, testConfig(t.TempDir()), faulty.over(db), countingSink, diskFiles{})
+		faulty := &dbtest.Faults{}
+		l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, diskFiles{})
 		appendN(t, l, 0, 3)
 		var ops []string
-		faulty.set(func(op string) mode { ops = append(ops, op); return healthy })
+		faulty.Set(func(op string) mode { ops = append(ops, op); return healthy })
 		flush(t, l)
-		faulty.set(nil)
+		faulty.Set(nil)
 		if n := len(ops); n < 20 || !slices.Contains(ops, "commit") {
 			t.Fatalf("a pass is %d operations: %q", n, ops)
 		}
@@ -35,7 +35,7 @@ func TestEveryDatabaseFailure(t *testing.T) {
 				appendN(t, l, 10*total, 2)
 				total += 2
 				failed, at := "", n
-				faulty.set(func(op string) mode {
+				faulty.Set(func(op string) mode {
 					if at--; at == 0 {
 						failed = op
 						return m
@@ -43,14 +43,14 @@ func TestEveryDatabaseFailure(t *testing.T) {
 					return healthy
 				})
 				err := l.Flush(t.Context())
-				faulty.set(nil)
+				faulty.Set(nil)
 				if failed == "" {
 					if err != nil {
 						t.Fatal(err)
 					}
 					break
 				}
-				if err != nil && !errors.Is(err, errInjected) {
+				if err != nil && !errors.Is(err, dbtest.ErrInjected) {
 					t.Errorf("%s (%d) mode %d: %v", failed, n, m, err)
 				}
 				flush(t, l)

@@ -17,8 +17,8 @@ func TestEveryDatabaseFailureOfAnErasure(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		faulty := &faultyDB{}
-		l := openTest(t, testConfig(t.TempDir()), faulty.over(db), countingSink, diskFiles{})
+		faulty := &dbtest.Faults{}
+		l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, diskFiles{})
 		broken, complete, step := 0, 0, 9
 		if os.Getenv("SLUICE_TEST_LONG") != "" {
 			step = 1
@@ -27,7 +27,7 @@ func TestEveryDatabaseFailureOfAnErasure(t *testing.T) {
 			for n := min(step, 4*int(m)); ; n += step {
 				r, other := say(t, l, 1000*int(m)+2*n, alice), say(t, l, 1000*int(m)+2*n+1, bob)
 				failed, at := "", n
-				faulty.set(func(op string) mode {
+				faulty.Set(func(op string) mode {
 					if at--; at == 0 {
 						failed = op
 						return m
@@ -35,7 +35,7 @@ func TestEveryDatabaseFailureOfAnErasure(t *testing.T) {
 					return healthy
 				})
 				_, err := l.Erase(t.Context(), "demo", alice, officer)
-				faulty.set(nil)
+				faulty.Set(nil)
 				if failed != "" && err == nil {
 					t.Errorf("%q (%d) mode %d: no error", failed, n, m)
 				}

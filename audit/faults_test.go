@@ -26,16 +26,20 @@ type faultyFiles struct {
 	plan func(op string) mode
 }
 
-type mode int
+// mode is how an operation on a disk or on a database goes. A disk knows more ways than a database.
+type mode = dbtest.Outcome
 
 const (
-	healthy     mode = iota
-	failsBefore      // fails, nothing persisted
-	failsAfter       // fails, but persisted
-	failsShort       // writes half and reports it without an error
-	failsHalf        // writes half, then no space
-	diesAfter        // persisted, and the process is killed
-	diesHalf         // writes half, and the process is killed
+	healthy     = dbtest.Healthy
+	failsBefore = dbtest.FailsBefore // fails, nothing persisted
+	failsAfter  = dbtest.FailsAfter  // fails, but persisted
+	diesAfter   = dbtest.DiesAfter   // persisted, and the process is killed
+)
+
+const (
+	failsShort = diesAfter + 1 + iota // writes half and reports it without an error
+	failsHalf                         // writes half, then no space
+	diesHalf                          // writes half, and the process is killed
 )
 
 func (f *faultyFiles) set(plan func(op string) mode) {
@@ -67,7 +71,7 @@ func (f *faultyFiles) Create(path string) (file, error) {
 		return nil, errInjected
 	}
 	if m == diesAfter {
-		die()
+		dbtest.Die()
 	}
 	return &faultyFile{file: in, owner: f}, nil
 }
@@ -86,7 +90,7 @@ func (f *faultyFiles) Open(path string, flag int) (file, error) {
 		return nil, errInjected
 	}
 	if m == diesAfter {
-		die()
+		dbtest.Die()
 	}
 	return &faultyFile{file: in, owner: f}, nil
 }
@@ -105,7 +109,7 @@ func (f *faultyFiles) around(op string, do func() error) error {
 		return errInjected
 	case diesAfter:
 		_ = do()
-		die()
+		dbtest.Die()
 		return nil
 	default:
 		return do()
@@ -144,7 +148,7 @@ func (f *faultyFile) Write(b []byte) (int, error) {
 			b = b[:len(b)/2]
 		}
 		_, _ = f.file.Write(b)
-		die()
+		dbtest.Die()
 		return 0, nil
 	default:
 		return f.file.Write(b)

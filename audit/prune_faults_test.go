@@ -27,17 +27,17 @@ func TestPruneEveryDatabaseFailure(t *testing.T) {
 		if testing.Short() {
 			stride *= 8
 		}
-		faulty := &faultyDB{}
+		faulty := &dbtest.Faults{}
 		cfg := testConfig(t.TempDir())
 		cfg.SegmentBytes, cfg.Retention.ArchiveDir = 1<<20, t.TempDir()
-		g := growOn(t, openTest(t, cfg, faulty.over(db), nil, diskFiles{}), db, 300)
+		g := growOn(t, openTest(t, cfg, faulty.Over(db), nil, diskFiles{}), db, 300)
 		hold, err := g.l.Hold(t.Context(), Hold{Tenant: "other", Reason: "r"})
 		must(t, err)
 		least := int64(0)
 		for _, m := range []mode{failsBefore, failsAfter} {
 			for n := 1; ; n += stride {
 				failed, at := "", n
-				faulty.set(func(op string) mode {
+				faulty.Set(func(op string) mode {
 					if at--; at == 0 {
 						failed = op
 						return m
@@ -45,7 +45,7 @@ func TestPruneEveryDatabaseFailure(t *testing.T) {
 					return healthy
 				})
 				_, err := g.l.Prune(t.Context(), "tester")
-				faulty.set(nil)
+				faulty.Set(nil)
 				if failed == "" {
 					must(t, err)
 					break

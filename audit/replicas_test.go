@@ -33,8 +33,8 @@ func TestPausedSealer(t *testing.T) {
 }
 
 func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
-	faulty := &faultyDB{rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
-	a := openTest(t, testConfig(t.TempDir()), faulty.over(db), countingSink, diskFiles{})
+	faulty := &dbtest.Faults{Rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
+	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, diskFiles{})
 	b := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
 	b.now = func() time.Time { return time.Now().Add(2 * leaseFor) }
 	appendN(t, a, 0, 5)
@@ -46,7 +46,7 @@ func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 
 	paused, resume := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	faulty.set(func(op string) mode {
+	faulty.Set(func(op string) mode {
 		if op == table || writes(op, table) {
 			once.Do(func() { close(paused); <-resume })
 		}
@@ -71,7 +71,7 @@ func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 	if err := <-done; database.IsSQLite(db) != (err == nil) {
 		t.Errorf("the paused sealer: %v", err)
 	}
-	faulty.set(nil)
+	faulty.Set(nil)
 	appendN(t, a, 20, 2)
 	appendN(t, b, 30, 2)
 	for _, l := range []*Log{a, b} {
@@ -95,14 +95,14 @@ func TestPausedShipper(t *testing.T) {
 	sink := func(tx *gorm.DB, _ Event) error {
 		return tx.Exec("UPDATE installation_settings SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = 'budget'").Error
 	}
-	faulty := &faultyDB{rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
-	a := openTest(t, testConfig(t.TempDir()), faulty.over(db), sink, diskFiles{})
+	faulty := &dbtest.Faults{Rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
+	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), sink, diskFiles{})
 	b := openTest(t, testConfig(t.TempDir()), db, sink, diskFiles{})
 	appendN(t, a, 0, 5)
 	appendN(t, b, 10, 4)
 	paused, resume := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	faulty.set(func(op string) mode {
+	faulty.Set(func(op string) mode {
 		if writes(op, "audit_writers") { // after the sink
 			once.Do(func() { close(paused); <-resume })
 		}
@@ -267,4 +267,10 @@ func TestForkShownToTwoReaders(t *testing.T) {
 			})
 		})
 	}
+}
+
+// writes reports whether op is a statement that changes table.
+func writes(op, table string) bool {
+	verb, _, _ := strings.Cut(op, " ")
+	return (verb == "INSERT" || verb == "UPDATE" || verb == "DELETE") && strings.Contains(op, table)
 }

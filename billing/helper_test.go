@@ -2,11 +2,8 @@ package billing
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // testBook prices one prompt token at 1, cached at 0, one completion token at 10 and one embedded token at 3.
@@ -116,71 +114,15 @@ func wantCode(t *testing.T, err error, code fault.Code) {
 	}
 }
 
-var errInjected = errors.New("injected fault")
-
-// faults makes the transactions of a database handle fail, without their effect or after it.
-type faults struct {
-	mu          sync.Mutex
-	beforeBegin int // so many transactions do not begin
-	afterCommit int // so many transactions commit and then report an error
-}
-
-func (f *faults) take(n *int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if *n == 0 {
-		return false
+// once gives the next operation called op an outcome; those after it, and all others, are healthy.
+func once(op string, o dbtest.Outcome) func(string) dbtest.Outcome {
+	var done atomic.Bool
+	return func(got string) dbtest.Outcome {
+		if got == op && done.CompareAndSwap(false, true) {
+			return o
+		}
+		return dbtest.Healthy
 	}
-	*n--
-	return true
-}
-
-func (f *faults) set(n *int, v int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	*n = v
-}
-
-// faulty returns a handle on the same database whose transactions f can make fail.
-func faulty(t *testing.T, db *gorm.DB) (*gorm.DB, *faults) {
-	t.Helper()
-	pool, err := db.DB()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &faults{}
-	out := db.Session(&gorm.Session{NewDB: true})
-	out.Statement.ConnPool = &faultPool{pool, f}
-	return out, f
-}
-
-type faultPool struct {
-	*sql.DB
-	faults *faults
-}
-
-func (p *faultPool) BeginTx(ctx context.Context, opts *sql.TxOptions) (gorm.ConnPool, error) {
-	if p.faults.take(&p.faults.beforeBegin) {
-		return nil, errInjected
-	}
-	tx, err := p.DB.BeginTx(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &faultTx{tx, p.faults}, nil
-}
-
-type faultTx struct {
-	*sql.Tx
-	faults *faults
-}
-
-func (t *faultTx) Commit() error {
-	err := t.Tx.Commit()
-	if t.faults.take(&t.faults.afterCommit) {
-		return errors.Join(err, errInjected)
-	}
-	return err
 }
 
 func id(n ...any) string { return fmt.Sprint(append([]any{"r"}, n...)...) }

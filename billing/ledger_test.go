@@ -154,14 +154,14 @@ func TestChargeAboveReservationIsPaidByTheBudget(t *testing.T) {
 func TestDatabaseFaults(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		c := newClock()
-		bad, f := faulty(t, db)
-		l := replica(t, bad, "n", c)
+		f := &dbtest.Faults{}
+		l := replica(t, f.Over(db), "n", c)
 		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1000})
 
-		f.set(&f.beforeBegin, 1)
+		f.Set(once("begin", dbtest.FailsBefore))
 		_, err := l.Reserve(t.Context(), ask("r1", 50))
 		wantCode(t, err, fault.CodeBillingUnavailable)
-		f.set(&f.afterCommit, 1) // the lease is granted, but nobody is told
+		f.Set(once("commit", dbtest.FailsAfter)) // the lease is granted, but nobody is told
 		_, err = l.Reserve(t.Context(), ask("r1", 50))
 		wantCode(t, err, fault.CodeBillingUnavailable)
 		wantStanding(t, l, 0, 500)
@@ -173,11 +173,11 @@ func TestDatabaseFaults(t *testing.T) {
 		r := reserve(t, l, "r1", 50)
 		tok := Tokens{Completion: 30}
 		u := usage("r1", c.now(), tok, r.Settle(tok))
-		f.set(&f.beforeBegin, 1)
+		f.Set(once("begin", dbtest.FailsBefore))
 		if err := record(t.Context(), l, u); err == nil {
 			t.Error("recorded without a transaction")
 		}
-		f.set(&f.afterCommit, 1)
+		f.Set(once("commit", dbtest.FailsAfter))
 		if err := record(t.Context(), l, u); err == nil {
 			t.Error("no error after the commit")
 		}
@@ -207,7 +207,7 @@ func TestRolledBackRecordLeavesTheLeaseWhole(t *testing.T) {
 			if err := l.RecordUsage(tx, u); err != nil {
 				t.Fatal(err)
 			}
-			return errInjected
+			return dbtest.ErrInjected
 		})
 		if err == nil {
 			t.Fatal("no rollback")
@@ -236,7 +236,7 @@ func TestAbandonedReservationsExpire(t *testing.T) {
 	lost.Settle(Tokens{Completion: 40})
 	refused := reserve(t, l, "rolled-back", 10)
 	u := usage("rolled-back", c.now(), Tokens{Completion: 10}, refused.Settle(Tokens{Completion: 10}))
-	if err := l.store.db.Transaction(func(tx *gorm.DB) error { return errors.Join(l.RecordUsage(tx, u), errInjected) }); err == nil {
+	if err := l.store.db.Transaction(func(tx *gorm.DB) error { return errors.Join(l.RecordUsage(tx, u), dbtest.ErrInjected) }); err == nil {
 		t.Fatal("no rollback")
 	}
 	c.advance(2 * time.Hour)

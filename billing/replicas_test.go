@@ -31,8 +31,8 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		const limit, workers, requests = 15_000, 4, 30
 		c := newClock()
-		bad, f := faulty(t, db)
-		ledgers := []*Ledger{replica(t, bad, "a", c), replica(t, bad, "b", c)}
+		f := &dbtest.Faults{}
+		ledgers := []*Ledger{replica(t, f.Over(db), "a", c), replica(t, f.Over(db), "b", c)}
 		setBudget(t, ledgers[0], Budget{Tenant: "acme", Period: Total, Limit: limit})
 		if err := ledgers[1].follow(t.Context()); err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 						continue
 					}
 					if rng.IntN(8) == 0 {
-						f.set(&f.afterCommit, 1)
+						f.Set(once("commit", dbtest.FailsAfter))
 					}
 					tok := Tokens{Completion: rng.Int64N(worst + 1)}
 					u := usage(name, c.now(), tok, r.Settle(tok))
@@ -93,7 +93,7 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 		work.Wait()
 		close(stop)
 		watch.Wait()
-		f.set(&f.afterCommit, 0)
+		f.Set(nil)
 		for _, l := range ledgers {
 			if err := l.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -121,7 +121,7 @@ func ship(t *testing.T, l *Ledger, u Usage, rng *rand.Rand) {
 				return err
 			}
 			if again == 0 {
-				return errInjected
+				return dbtest.ErrInjected
 			}
 			return nil
 		})

@@ -240,17 +240,6 @@ func (a *arguments) appendWord(to []byte, s string) []byte {
 	return appendString(to, s)
 }
 
-// through passes a whole text.
-func through(r Release, s string) (shown, masked string, err error) {
-	shown, err = r.Write(s)
-	if err != nil {
-		return "", "", err
-	}
-	masked = r.Masked()
-	rest, err := r.Close()
-	return shown + rest, masked + r.Masked(), err
-}
-
 // inString takes a byte of a string.
 func (a *arguments) inString(c byte) error {
 	switch {

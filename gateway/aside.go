@@ -31,25 +31,17 @@ func (e *egress) asides(ev engine.Event, out *departure) error {
 	o := &e.choices[ev.Choice]
 	for k, text := range [asides]string{reasoning: ev.Reasoning, refusal: ev.Refusal} {
 		a := &o.asides[k]
-		shown := ""
-		if text != "" {
-			if a.release == nil {
-				a.release = e.r.window([asides]string{reasoning: textReasoning, refusal: textRefusal}[k])
-			}
-			var err error
-			if shown, err = a.release.Write(text); err != nil {
-				return err
-			}
-			out.aside[k] = a.release.Masked()
+		if text != "" && a.release == nil {
+			a.release = e.r.window([asides]string{reasoning: textReasoning, refusal: textRefusal}[k])
 		}
-		if ev.Finish != engine.FinishNone && a.release != nil {
-			rest, err := a.release.Close()
-			if err != nil {
-				return err
-			}
-			shown += rest
-			out.aside[k] += a.release.Masked()
+		if a.release == nil {
+			continue
 		}
+		shown, masked, err := advance(a.release, text, ev.Finish != engine.FinishNone)
+		if err != nil {
+			return err
+		}
+		out.aside[k] = masked
 		if k == reasoning {
 			out.Reasoning = shown
 		} else {

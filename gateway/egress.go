@@ -141,19 +141,8 @@ func (e *egress) sent(l departure) {
 func (e *egress) text(ev engine.Event, out *departure) error {
 	o := &e.choices[ev.Choice]
 	var err error
-	if ev.Text != "" {
-		if out.Text, err = o.release.Write(ev.Text); err != nil {
-			return err
-		}
-		out.masked = o.release.Masked()
-	}
-	if ev.Finish != engine.FinishNone {
-		rest, err := o.release.Close()
-		if err != nil {
-			return err
-		}
-		out.Text += rest
-		out.masked += o.release.Masked()
+	if out.Text, out.masked, err = advance(o.release, ev.Text, ev.Finish != engine.FinishNone); err != nil {
+		return err
 	}
 	if out.Logprobs, err = e.logprobs(ev, out.Text); err != nil {
 		return err
@@ -169,6 +158,27 @@ func (e *egress) text(ev engine.Event, out *departure) error {
 	}
 	return nil
 }
+
+// advance passes a piece of a text, and all that is left at its end.
+func advance(r Release, piece string, last bool) (shown, masked string, err error) {
+	if piece != "" {
+		if shown, err = r.Write(piece); err != nil {
+			return "", "", err
+		}
+		masked = r.Masked()
+	}
+	if last {
+		rest, err := r.Close()
+		if err != nil {
+			return "", "", err
+		}
+		shown, masked = shown+rest, masked+r.Masked()
+	}
+	return shown, masked, nil
+}
+
+// through passes a whole text.
+func through(r Release, s string) (shown, masked string, err error) { return advance(r, s, true) }
 
 // calls releases the new parts of an event's calls, and what is left of all of them at the end of a choice.
 func (e *egress) calls(ev engine.Event, out *departure) error {

@@ -31,24 +31,25 @@ func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
 
 // Embed answers an embedding call by the same steps. Vectors are numbers: nothing is restored or labelled in them.
 func (p *Pipeline) Embed(ctx context.Context, c *Call) (*EmbedReply, error) {
-	r := p.begin(c, route.Embed) // 1
-	err := r.through(ctx,
-		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
-		step{"limit", r.limit, &r.steps.Limit},                      // 3
-		step{"admit", r.admit, &r.steps.Policy},                     // 4
-		step{"route", r.route, &r.steps.Route},                      // 6
-		step{"reserve", r.reserve, &r.steps.Reserve},                // 7
-		step{"audit", r.admitted, &r.steps.Record},                  // 9
-	)
+	r, err := p.measure(ctx, c, route.Embed)
 	if err != nil {
-		return nil, r.refuse(ctx, err)
+		return nil, err
 	}
 	return r.embed(ctx) // 10 and 12
 }
 
 // Score answers a call for scores, as Embed does: of documents against a query, or of pairs.
 func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
-	r := p.begin(c, route.Score) // 1
+	r, err := p.measure(ctx, c, route.Score)
+	if err != nil {
+		return nil, err
+	}
+	return r.score(ctx) // 10 and 12
+}
+
+// measure begins a call that is answered with numbers.
+func (p *Pipeline) measure(ctx context.Context, c *Call, need route.Need) (*run, error) {
+	r := p.begin(c, need) // 1
 	err := r.through(ctx,
 		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
 		step{"limit", r.limit, &r.steps.Limit},                      // 3
@@ -60,7 +61,7 @@ func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 	if err != nil {
 		return nil, r.refuse(ctx, err)
 	}
-	return r.score(ctx) // 10 and 12
+	return r, nil
 }
 
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. No engine is paid,

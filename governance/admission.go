@@ -249,7 +249,7 @@ func (a *Admission) Record() string {
 // stay in every direction.
 func (a *Admission) Redact(answer string) string {
 	left := a.force.detectors.Only(func(c classify.Class) bool {
-		return slices.ContainsFunc([]Direction{DirectionRequest, DirectionPassage, DirectionAnswer}, func(d Direction) bool {
+		return slices.ContainsFunc(directions(), func(d Direction) bool {
 			return !a.force.policy.action(a.channel, c, d).Leaves()
 		})
 	})
@@ -369,7 +369,7 @@ func (g *Guard) Preview(_ context.Context, look Look) (Seen, error) {
 		return Seen{}, err
 	}
 	d := cmp.Or(look.Direction, DirectionRequest)
-	if !slices.Contains([]Direction{DirectionRequest, DirectionPassage, DirectionAnswer}, d) {
+	if !slices.Contains(directions(), d) {
 		return Seen{}, fault.New(fault.CodeInvalidValue, "direction", fault.Say("must be request, passage or answer", "须为 request、passage 或 answer")).WithParam("direction")
 	}
 	if known := slices.Sorted(maps.Values(channels())); look.Channel != "" && !slices.Contains(known, look.Channel) {
@@ -401,9 +401,5 @@ func (g *Guard) looked(look Look) (inForce, error) {
 	if err != nil {
 		return inForce{}, err
 	}
-	detectors, err := p.detectors(g.detectors)
-	if err != nil {
-		return inForce{}, err
-	}
-	return inForce{policy: p, detectors: detectors, rules: p.ways(detectors)}, nil
+	return g.apply(p)
 }

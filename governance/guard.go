@@ -24,12 +24,13 @@ import (
 // EveryTenant is the tenant name under which the policy of all tenants without their own is published.
 const EveryTenant = "*"
 
-// Config sets how fresh policies are. Zero values mean the defaults named at each field.
+// Config sets how fresh policies are, and bounds what is kept and shown of values that they let people see again. Zero values mean the
+// defaults named at each field.
 type Config struct {
 	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
 	MaxStale time.Duration `koanf:"max_stale"` // how long to trust policies that cannot be checked; 5m
-	Vault    vault.Config  `koanf:"vault"`     // of values that policies let people see again
-	Reveal   reveal.Config `koanf:"reveal"`    // how much of them one person sees
+	Vault    vault.Config  `koanf:"vault"`     // what is kept
+	Reveal   reveal.Config `koanf:"reveal"`    // how much of it one person sees
 }
 
 // WithDefaults fills the zero values.
@@ -103,7 +104,7 @@ type way struct {
 func (p *policy) ways(detectors *classify.Set) map[way]*mask.Rules {
 	out := map[way]*mask.Rules{}
 	for _, channel := range append(slices.Collect(maps.Keys(p.Channels)), "") {
-		for _, d := range []Direction{DirectionRequest, DirectionPassage, DirectionAnswer} {
+		for _, d := range directions() {
 			out[way{channel, d}] = mask.NewRules(detectors, func(c classify.Class) mask.Action { return p.action(channel, c, d) })
 		}
 	}
@@ -159,26 +160,30 @@ func (g *Guard) Load(ctx context.Context) error {
 	}
 	next := &policies{counter: counter, tenant: map[string]inForce{}}
 	for _, r := range rows {
+		force := inForce{}
 		p, err := readCanonical(r.Canonical, r.Digest)
-		var set *classify.Set
-		var rules map[way]*mask.Rules
 		if err == nil {
-			set, err = p.detectors(g.detectors)
-		}
-		if err == nil {
-			rules = p.ways(set)
+			force, err = g.apply(p)
 		}
 		if err != nil {
 			// The tenant is refused; falling back to another policy could allow what its own forbids.
 			g.log.Error("a policy cannot be used; its tenant is refused", slog.String("tenant", r.Tenant), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
-		next.tenant[r.Tenant] = inForce{
-			policy: p, detectors: set, rules: rules, broken: err, ref: PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest},
-		}
+		force.broken, force.ref = err, PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest}
+		next.tenant[r.Tenant] = force
 	}
 	g.current.Store(next)
 	g.checked.Store(now.UnixMicro())
 	return nil
+}
+
+// apply returns a policy with what it makes of the detectors.
+func (g *Guard) apply(p *policy) (inForce, error) {
+	detectors, err := p.detectors(g.detectors)
+	if err != nil {
+		return inForce{}, err
+	}
+	return inForce{policy: p, detectors: detectors, rules: p.ways(detectors)}, nil
 }
 
 // Run keeps the policies fresh until ctx ends.

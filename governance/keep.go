@@ -65,6 +65,16 @@ func (a *Admission) Keep(ctx context.Context) error {
 // Reveals returns what shows people the values behind pseudonyms.
 func (g *Guard) Reveals() *reveal.Service { return g.reveals }
 
+// RevealPurposes returns those that the policy in force names for somebody with these roles; a rule may take any, besides. Error:
+// CodePolicyUnavailable.
+func (g *Guard) RevealPurposes(tenant string, roles []string) ([]string, error) {
+	force, err := g.policy(tenant)
+	if err != nil {
+		return nil, err
+	}
+	return force.policy.purposes(roles), nil
+}
+
 // revealRules are the rules of a tenant's policy in force. Error: CodePolicyUnavailable.
 func (g *Guard) revealRules(tenant string, roles []string, purpose string) (reveal.Rules, error) {
 	force, err := g.policy(tenant)

@@ -32,6 +32,8 @@ const (
 
 	pseudonymsPerSession = "session"
 	pseudonymsPerRequest = "request"
+
+	classDefault = "default" // stands for all classes that are not named
 )
 
 // urgencies are the queue classes of engines, most urgent first.
@@ -55,6 +57,10 @@ const (
 	DirectionPassage Direction = "passage"
 	DirectionAnswer  Direction = "answer"
 )
+
+func directions() []Direction {
+	return []Direction{DirectionRequest, DirectionPassage, DirectionAnswer}
+}
 
 // policy is one immutable document. Its JSON form is the canonical one that the digest covers: never change it, raise the schema.
 type policy struct {
@@ -95,13 +101,6 @@ type actions struct {
 	Request mask.Action `json:"request"`
 	Passage mask.Action `json:"passage"`
 	Answer  mask.Action `json:"answer"`
-}
-
-// override are the actions of an exception; "" is none.
-type override struct {
-	Request mask.Action `json:"request,omitempty"`
-	Passage mask.Action `json:"passage,omitempty"`
-	Answer  mask.Action `json:"answer,omitempty"`
 }
 
 // in returns the action of a direction.
@@ -182,6 +181,18 @@ func (p *policy) action(channel string, c classify.Class, d Direction) mask.Acti
 	return a.in(d)
 }
 
+// classNames returns the names of all classes of the policy, its own too.
+func (p *policy) classNames() []string {
+	var out []string
+	for _, c := range classify.Classes() {
+		out = append(out, string(c))
+	}
+	for _, c := range p.Custom {
+		out = append(out, c.Class)
+	}
+	return out
+}
+
 func (p *policy) allowsModel(model string) bool { return identity.Matches(p.Models, model) }
 
 // parsePolicy reads a document strictly. Errors are CodeInvalidPolicy with the path of the first thing that is wrong; they never
@@ -200,7 +211,7 @@ func parsePolicy(source []byte) (*policy, error) {
 	}
 	p := &policy{Pseudonyms: pseudonymsPerSession, Label: identity.LabelMetadata, Purposes: []string{}, Entities: map[string]actions{}}
 	err := object(root.Content[0], "", []field{
-		{"schema", true, func(n *yaml.Node, path string) error { return p.readSchema(n, path) }},
+		{"schema", true, p.readSchema},
 		{"name", true, text(&p.Name)},
 		{"models", true, list(&p.Models)},
 		{"purposes", false, list(&p.Purposes)},
@@ -258,9 +269,9 @@ func (p *policy) readSchema(n *yaml.Node, path string) error {
 
 // readEntities reads the default first: classes inherit the directions they do not name.
 func (p *policy) readEntities(n *yaml.Node, path string) error {
-	fields := []field{{"default", true, func(n *yaml.Node, path string) error { return p.Default.read(n, path, true) }}}
+	fields := []field{{classDefault, true, func(n *yaml.Node, path string) error { return p.Default.read(n, path, true) }}}
 	for _, c := range classify.Classes() {
-		fields = append(fields, field{string(c), false, func(*yaml.Node, string) error { return nil }})
+		fields = append(fields, field{string(c), false, later})
 	}
 	if err := object(n, path, fields); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func TestDefaultPolicy(t *testing.T) {
 			t.Errorf("the comments of the default policy do not name %s", c)
 		}
 		if typ.Quiet {
-			for _, d := range []Direction{DirectionRequest, DirectionPassage, DirectionAnswer} {
+			for _, d := range directions() {
 				if a := p.action("chat", c, d); a != mask.ActionAllow {
 					t.Errorf("%s is looked for although no policy names it: %s", c, a)
 				}
@@ -89,7 +90,7 @@ func TestFirstSchemaIsReadOn(t *testing.T) {
 		{classify.Secret, [3]mask.Action{mask.ActionToken, mask.ActionBlock, mask.ActionRedact}},
 		{classify.Company, [3]mask.Action{mask.ActionAllow, mask.ActionAllow, mask.ActionAllow}},
 	} {
-		for n, d := range []Direction{DirectionRequest, DirectionPassage, DirectionAnswer} {
+		for n, d := range directions() {
 			if got := p.action("chat", c.class, d); got != c.want[n] {
 				t.Errorf("%s %s: %s, want %s", c.class, d, got, c.want[n])
 			}
@@ -169,6 +170,15 @@ func TestChannelsGradesAndReveal(t *testing.T) {
 		if got := p.shows(strings.Fields(c.roles), c.purpose, c.class); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
+	}
+	p.Reveal.Rules = append(p.Reveal.Rules, revealRule{Roles: []string{"compliance"}, Purposes: []string{"audit", "complaint"}})
+	for roles, want := range map[string]string{"compliance auditor": "[audit complaint]", "developer": "[]", "": "[]"} {
+		if got := fmt.Sprint(p.purposes(strings.Fields(roles))); got != want {
+			t.Errorf("purposes for %q: %s", roles, got)
+		}
+	}
+	if (&policy{}).purposes([]string{"compliance"}) != nil {
+		t.Error("purposes without rules")
 	}
 	if (&policy{}).shows([]string{"compliance"}, "complaint", classify.Mobile) != reveal.ShowToken {
 		t.Error("without rules nobody sees anything")
@@ -252,7 +262,7 @@ func FuzzParsePolicy(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, c := range classify.Classes() {
-			for _, d := range []Direction{DirectionRequest, DirectionPassage, DirectionAnswer} {
+			for _, d := range directions() {
 				switch got := back.action("chat", c, d); {
 				case slices.Contains(mask.Actions(), got):
 					if got != p.action("chat", c, d) {

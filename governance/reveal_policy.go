@@ -14,11 +14,7 @@ import (
 )
 
 const (
-	// classDefault stands for all classes that are not named.
-	classDefault = "default"
-	anyClass     = "*"
-
-	highestGrade = 5
+	anyClass = "*"
 
 	minKeep, maxKeep, defaultKeep = time.Minute, 30 * 24 * time.Hour, 24 * time.Hour
 	defaultSecond, maxSecond      = 20, 1000
@@ -27,7 +23,7 @@ const (
 // revealing says who may see values again.
 type revealing struct {
 	KeepSeconds int64        `json:"keep_seconds"` // how long values stay after their last use
-	Second      int          `json:"second"`       // so many values in clear need a second person
+	Second      int          `json:"second"`       // so many values in clear within an hour need a second person
 	Rules       []revealRule `json:"rules"`
 }
 
@@ -39,16 +35,6 @@ type revealRule struct {
 	Show     reveal.Show `json:"show"`
 }
 
-// grade returns how sensitive a class is, from 1 to 5. What the policy does not grade is the most sensitive.
-func (p *policy) grade(c classify.Class) int {
-	for _, name := range []string{string(c), classDefault} {
-		if g, ok := p.Grades[name]; ok {
-			return g
-		}
-	}
-	return highestGrade
-}
-
 // shows returns the most that any rule lets somebody with these roles see of a value, for a purpose. Without a purpose it is nothing.
 func (p *policy) shows(roles []string, purpose string, c classify.Class) reveal.Show {
 	if p.Reveal == nil || purpose == "" {
@@ -56,8 +42,7 @@ func (p *policy) shows(roles []string, purpose string, c classify.Class) reveal.
 	}
 	out := reveal.ShowToken
 	for _, r := range p.Reveal.Rules {
-		fits := slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(r.Roles, role) }) &&
-			(len(r.Purposes) == 0 || slices.Contains(r.Purposes, purpose)) &&
+		fits := r.of(roles) && (len(r.Purposes) == 0 || slices.Contains(r.Purposes, purpose)) &&
 			(slices.Contains(r.Classes, anyClass) || slices.Contains(r.Classes, string(c))) && p.grade(c) <= r.Grade
 		if fits && r.Show == reveal.ShowClear {
 			return reveal.ShowClear
@@ -69,70 +54,32 @@ func (p *policy) shows(roles []string, purpose string, c classify.Class) reveal.
 	return out
 }
 
+// purposes returns those that rules for somebody with these roles name, sorted.
+func (p *policy) purposes(roles []string) []string {
+	if p.Reveal == nil {
+		return nil
+	}
+	var out []string
+	for _, r := range p.Reveal.Rules {
+		if r.of(roles) {
+			out = append(out, r.Purposes...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// of reports whether a rule is for any of these roles.
+func (r revealRule) of(roles []string) bool {
+	return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(r.Roles, role) })
+}
+
 // keep returns how long values stay after their last use; 0: they are not stored, since nobody may see them.
 func (p *policy) keep() time.Duration {
 	if p.Reveal == nil {
 		return 0
 	}
 	return time.Duration(p.Reveal.KeepSeconds) * time.Second
-}
-
-// channels are the kinds of calls for which a policy may make exceptions, with the actions of calls that are of that kind.
-func channels() map[string]string {
-	return map[string]string{
-		"chat.completions": "chat", "completions": "completions", "embeddings": "embeddings", "rerank": "rerank", "score": "score", "rag.search": "search",
-	}
-}
-
-// classNames returns the names of all classes of the policy, its own too.
-func (p *policy) classNames() []string {
-	var out []string
-	for _, c := range classify.Classes() {
-		out = append(out, string(c))
-	}
-	for _, c := range p.Custom {
-		out = append(out, c.Class)
-	}
-	return out
-}
-
-func (p *policy) readChannels(n *yaml.Node, path string) error {
-	p.Channels = map[string]map[string]override{}
-	var fields []field
-	for _, channel := range channels() {
-		fields = append(fields, field{channel, false, func(n *yaml.Node, path string) error {
-			p.Channels[channel] = map[string]override{}
-			return p.readExceptions(n, path, p.Channels[channel])
-		}})
-	}
-	return object(n, path, fields)
-}
-
-func (p *policy) readExceptions(n *yaml.Node, path string, to map[string]override) error {
-	var fields []field
-	for _, class := range p.classNames() {
-		fields = append(fields, field{class, false, func(n *yaml.Node, path string) error {
-			var a actions
-			err := a.read(n, path, false)
-			to[class] = override(a)
-			return err
-		}})
-	}
-	return object(n, path, fields)
-}
-
-func (p *policy) readGrades(n *yaml.Node, path string) error {
-	p.Grades = map[string]int{}
-	var fields []field
-	for _, class := range append(p.classNames(), classDefault) {
-		fields = append(fields, field{class, false, func(n *yaml.Node, path string) error {
-			var g int
-			err := number(&g, 1, highestGrade)(n, path)
-			p.Grades[class] = g
-			return err
-		}})
-	}
-	return object(n, path, fields)
 }
 
 func (p *policy) readReveal(n *yaml.Node, path string) error {

@@ -111,6 +111,11 @@ func TestReveal(t *testing.T) {
 	if len(tokens) != 1 {
 		t.Fatalf("the engine saw %q", tokens)
 	}
+	for role, want := range map[string]string{"compliance": `{"items":["complaint"]}`, "developer": `{"items":[]}`} {
+		if r := in.send(http.MethodGet, "/api/v1/reveal/purposes", people[role], nil); r.status != http.StatusOK || strings.TrimSpace(string(r.body)) != want {
+			t.Errorf("purposes of %s: %d %s", role, r.status, r.body)
+		}
+	}
 	byTokens := func() map[string]any { return map[string]any{"session": "case-17", "tokens": tokens} }
 	for role, want := range map[string]string{"compliance": "clear " + mobile, "developer": "partial 138****8000", "security_admin": "token"} {
 		if a, r := in.revealed(people[role], byTokens()); shown(a) != want {
@@ -272,10 +277,14 @@ func TestRevealByManyAndOften(t *testing.T) {
 	two := func(session string) map[string]any {
 		return map[string]any{"session": session, "tokens": tokens[:2]}
 	}
-	for range 2 {
-		if a, r := in.revealed(officer, two("s1")); len(a.Values) != 2 {
-			t.Errorf("%d %s", r.status, r.body)
-		}
+	if a, r := in.revealed(officer, two("s1")); len(a.Values) != 2 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	_, r = in.revealed(officer, two("s1")) // small requests are one large one
+	in.refused(r, http.StatusForbidden, "approval_required")
+	in.publish(revealPolicy(20, usualRules))
+	if a, r := in.revealed(officer, two("s1")); len(a.Values) != 2 {
+		t.Errorf("%d %s", r.status, r.body)
 	}
 	_, r = in.revealed(officer, two("s1"))
 	in.refused(r, http.StatusTooManyRequests, "reveal_limit_exceeded")
@@ -304,7 +313,7 @@ func TestRevealByManyAndOften(t *testing.T) {
 func TestRevealAfterTheSignInIsOld(t *testing.T) {
 	t.Parallel()
 	in := start(t, setup{extra: "governance: {reveal: {fresh: 2s}}\n"})
-	in.publish(revealPolicy(20, usualRules))
+	in.publish(revealPolicy(1000, usualRules))
 	_, tokens := in.said("s1", "电话13800138000。")
 	officer := in.signIn("compliance")
 	body := map[string]any{"session": "s1", "tokens": tokens, "purpose": "complaint"}

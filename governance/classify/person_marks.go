@@ -1,23 +1,66 @@
 package classify
 
-// markOf tells what stands at a cell as a mark: 0 for none, the edge of the text first.
-func markOf(r rune) int {
-	switch {
-	case r == edge:
-		return 1
-	case r == '\n':
-		return 2
-	case isDigit(r):
-		return 3
-	case isLetter(r):
-		return 4
-	}
-	for k, m := range [...]rune{' ', ':', ',', '。', '、', ';', '(', ')', '“', '”', '"', '/', '|', '\t', '-', '_', '.', '!', '?', '·', '[', ']', '【', '】', '《', '》', '=', '@', '→', '>', '&', '~', '…', '—'} {
-		if r == m {
-			return 5 + k
+// markRunes are told apart by their places here.
+const markRunes = " :,。、;()“”\"/|\t-_.!?·[]【】《》=@→>&~…—"
+
+// What a cell is as a mark; marks follow letters.
+const (
+	markEdge = 1 + iota
+	markLine
+	markDigit
+	markLetter
+	firstMark
+	noMark = 39
+)
+
+var asciiMarks = func() (t [0x80]uint8) { //nolint:gochecknoglobals // a constant table
+	for i := range t {
+		switch r := rune(i); {
+		case r == '\n':
+			t[i] = markLine
+		case isDigit(r):
+			t[i] = markDigit
+		case isLetter(r):
+			t[i] = markLetter
+		default:
+			t[i] = noMark
 		}
 	}
-	return 39
+	for k, r := range []rune(markRunes) {
+		if r < 0x80 {
+			t[r] = uint8(firstMark + k)
+		}
+	}
+	return t
+}()
+
+type wideMark struct {
+	r    rune
+	mark int
+}
+
+// wideMarks are the others, at their last six bits: no two of them share those.
+var wideMarks = func() (t [0x40]wideMark) { //nolint:gochecknoglobals // a constant table
+	for k, r := range []rune(markRunes) {
+		if r >= 0x80 {
+			t[r&0x3f] = wideMark{r, firstMark + k}
+		}
+	}
+	return t
+}()
+
+// markOf tells what stands at a cell as a mark.
+func markOf(r rune) int {
+	if uint32(r) < 0x80 {
+		return int(asciiMarks[r])
+	}
+	if r == edge {
+		return markEdge
+	}
+	if m := wideMarks[r&0x3f]; m.r == r {
+		return m.mark
+	}
+	return noMark
 }
 
 // rough joins marks into a few.

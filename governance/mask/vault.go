@@ -62,8 +62,8 @@ func tagsOf(set *classify.Set) []string {
 	return out
 }
 
-// Vault holds the values of one request and their pseudonyms. It is safe for concurrent use. Nothing in it may be stored or
-// logged; it prints as its size.
+// Vault holds the values of one request and their pseudonyms. It is safe for concurrent use. Nothing in it may be logged, and nothing but
+// what Fresh returns stored; it prints as its name.
 type Vault struct {
 	key    []byte // of this tenant and session
 	digest []byte // of this tenant, for values that are shown as their digest

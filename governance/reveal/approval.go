@@ -57,11 +57,8 @@ func (s *Service) Request(ctx context.Context, ask Ask) (Approval, error) {
 	if err != nil {
 		return Approval{}, err
 	}
-	if p.clear < p.rules.Second {
-		return Approval{}, fault.New(fault.CodeConflict, fault.Say("%d values would be shown in full, and fewer than %d need no approval", "将完整显示 %d 个原值，少于 %d 个无需批准", p.clear, p.rules.Second))
-	}
-	if p.clear > s.cfg.PerHour {
-		return Approval{}, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d values would be shown in full, at most %d at once", "将完整显示 %d 个原值，一次最多 %d 个", p.clear, s.cfg.PerHour)).WithParam("tokens")
+	if p.clear == 0 {
+		return Approval{}, fault.New(fault.CodeConflict, fault.Say("nothing would be shown in full", "没有原值会完整显示"))
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -72,7 +69,7 @@ func (s *Service) Request(ctx context.Context, ask Ask) (Approval, error) {
 		ID: id.String(), Tenant: ask.Target.Tenant, Target: s.vault.Digest(ask.Target), Purpose: ask.Purpose, Counts: Result{Values: p.values}.Counts(),
 		AskedBy: ask.Who.ID, AskedName: ask.Who.Name, Created: now, Expires: now.Add(approvalTime),
 	}
-	return a, s.store.addApproval(ctx, a, s.binding(ask, p), now)
+	return a, s.store.addApproval(ctx, a, s.binding(ask, p), p.clear, p.rules.Second, now)
 }
 
 // Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeNotAllowed for the asker; CodeReauthenticate; CodeConflict

@@ -1,9 +1,9 @@
 // Package reveal is a façade over the vault: it shows people the values behind pseudonyms, as much of each as the policy lets them see.
 //
-// What somebody sees depends on their roles, on the purpose they state and on the class of the value; [Rules] say so. A value in clear
-// also needs a sign-in that is fresh, room in what one person may see in an hour, and, if there are many in one request, the approval of
-// somebody else, which is bound to exactly this request and spent by it. The hour is counted in the database, so it is one hour on all replicas;
-// what was counted stays counted when the answer is lost afterwards.
+// What somebody sees depends on their roles, on the purpose they state and on the class of the value; [Rules] say so. There must be room in
+// what one person may see in an hour, in clear or in part: parts that are collected tell as much. A value in clear also needs a sign-in that is
+// fresh, and, from so many on, the approval of somebody else, which is bound to exactly this request and spent by it. So many are counted over the hour, without what was approved: many small requests are one large
+// one. The hour is counted in the database, so it is one hour on all replicas; what was counted stays counted when the answer is lost afterwards.
 //
 // The caller checks the permission before and writes the audit record between [Service.Reveal] and the answer. No error holds a value.
 package reveal
@@ -32,7 +32,7 @@ import (
 // Config bounds what one person may see. Zero values mean the defaults named at each field.
 type Config struct {
 	Fresh         time.Duration `koanf:"fresh"`          // age of a sign-in up to which values are shown in clear; 5m
-	PerHour       int           `koanf:"per_hour"`       // values in clear; 200
+	PerHour       int           `koanf:"per_hour"`       // values in clear or in part; 200
 	SweepSessions int           `koanf:"sweep_sessions"` // conversations in an hour beyond which there is an alarm; 20
 }
 
@@ -79,7 +79,7 @@ type Rules struct {
 	Detectors *classify.Set // of the policy, for the tags of pseudonyms
 	Shows     func(classify.Class) Show
 	Grade     func(classify.Class) int
-	Second    int // so many values in clear need a second person
+	Second    int // so many values in clear within an hour need a second person
 }
 
 // Ask is a request to see values again.
@@ -89,7 +89,7 @@ type Ask struct {
 	Purpose  string
 	Text     string   // in which every pseudonym is looked up, and
 	Tokens   []string // pseudonyms or their codes
-	Approval string   // id; "" if nobody approved
+	Approval string   // id; "" if nobody approved. It is spent if a value is shown in clear, needed or not
 }
 
 // Value is a pseudonym and what is shown of it. Each stands once in a result, however often in the request.
@@ -178,18 +178,14 @@ func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	u := use{person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, limit: s.cfg.PerHour}
+	u := use{
+		person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, partial: p.partial, limit: s.cfg.PerHour, second: p.rules.Second,
+	}
 	if p.clear > 0 {
 		if err := s.fresh(ask.Who); err != nil {
 			return Result{}, err
 		}
-		if p.clear > s.cfg.PerHour {
-			return Result{}, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d values would be shown in full, at most %d at once", "将完整显示 %d 个原值，一次最多 %d 个", p.clear, s.cfg.PerHour)).WithParam("tokens")
-		}
-		if p.clear >= p.rules.Second {
-			if ask.Approval == "" {
-				return Result{}, fault.New(fault.CodeApprovalNeeded, p.clear, p.rules.Second)
-			}
+		if ask.Approval != "" {
 			u.approval, u.digest = ask.Approval, s.binding(ask, p)
 		}
 	}
@@ -210,10 +206,11 @@ func (s *Service) fresh(who identity.Principal) error {
 
 // prepared is a request with what is known of its pseudonyms, before anything is decided about the person.
 type prepared struct {
-	rules  Rules
-	values []Value
-	clear  int
-	places []mask.Token // in the text
+	rules   Rules
+	values  []Value
+	clear   int // how many of them are shown so
+	partial int
+	places  []mask.Token // in the text
 }
 
 // prepare looks up what is asked for, and tidies the request.
@@ -239,6 +236,9 @@ func (s *Service) prepare(ctx context.Context, ask *Ask) (*prepared, error) {
 		return nil, err
 	}
 	p.decide(found)
+	if n := p.clear + p.partial; n > s.cfg.PerHour {
+		return nil, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d values would be shown in full or in part, at most %d at once", "将完整或部分显示 %d 个原值，一次最多 %d 个", n, s.cfg.PerHour)).WithParam("tokens")
+	}
 	return p, nil
 }
 
@@ -290,6 +290,7 @@ func (p *prepared) decide(found map[string]vault.Value) {
 			p.clear++
 		case ShowPartial:
 			v.Text = keyring.Secret(mask.Partial(class, p.tag(class), f.Text.Reveal()))
+			p.partial++
 		case ShowToken, ShowUnknown:
 		default: // a rule nobody knows shows nothing
 			v.Show = ShowToken

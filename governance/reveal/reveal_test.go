@@ -27,11 +27,12 @@ type kit struct {
 	faults *dbtest.Faults
 	values *vault.Vault
 	time   time.Time
+	second int
 }
 
 func newKit(t *testing.T, db *gorm.DB, cfg Config) *kit {
 	t.Helper()
-	k := &kit{t: t, faults: &dbtest.Faults{}, time: time.Now().Truncate(time.Microsecond)}
+	k := &kit{t: t, faults: &dbtest.Faults{}, time: time.Now().Truncate(time.Microsecond), second: 3}
 	keys := keyring.FromBytes([]byte(strings.Repeat("k", 32)))
 	log := slog.New(slog.DiscardHandler)
 	var err error
@@ -44,7 +45,7 @@ func newKit(t *testing.T, db *gorm.DB, cfg Config) *kit {
 			show = nil
 		}
 		return Rules{
-			Detectors: classify.New(classify.Classes()...), Second: 3, Grade: func(classify.Class) int { return 4 },
+			Detectors: classify.New(classify.Classes()...), Second: k.second, Grade: func(classify.Class) int { return 4 },
 			Shows: func(c classify.Class) Show { return show[c] },
 		}, nil
 	}
@@ -156,6 +157,12 @@ func TestBadRequests(t *testing.T) {
 	k.want(a, fault.CodeInvalidValue)
 	k.want(k.ask("s", maxTokens+1), fault.CodeInvalidValue)
 	k.want(k.ask("s", 3), fault.CodeInvalidValue) // more than an hour holds
+	a = k.ask("s", 2)
+	a.Tokens = append(a.Tokens, "MAAAA")
+	k.want(a, fault.CodeInvalidValue)
+	if _, err := k.Request(t.Context(), a); !fault.Is(err, fault.CodeInvalidValue) {
+		t.Errorf("%v", err)
+	}
 	for name, c := range map[string]Config{"fresh": {Fresh: time.Millisecond}, "per_hour": {PerHour: -1}, "sweep_sessions": {SweepSessions: -1}} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -188,6 +195,7 @@ func TestPerHour(t *testing.T) {
 		cfg := Config{PerHour: 5}
 		k, other := newKit(t, db, cfg), newKit(t, db, cfg)
 		other.time = k.time
+		k.second, other.second = 100, 100
 		k.keep("s", 5)
 		var all sync.WaitGroup
 		errs := make([]error, 12)
@@ -211,14 +219,105 @@ func TestPerHour(t *testing.T) {
 		if wait := k.want(k.ask("s", 2), fault.CodeRevealLimited).RetryAfter(); wait < 59*time.Minute || wait > time.Hour {
 			t.Errorf("wait %s", wait)
 		}
-		a := k.ask("s", 0)
-		a.Tokens = []string{"MAAAA"}
-		k.shown(a) // a part of a value does not count
 		someone := k.ask("s", 2)
 		someone.Who.ID = "u2"
 		k.shown(someone)
 		k.time = k.time.Add(hour)
 		k.shown(k.ask("s", 2))
+	})
+}
+
+// Parts of values count as whole ones do; neither a fresh sign-in nor a second person is asked for.
+func TestPartsPerHour(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		k := newKit(t, db, Config{PerHour: 5})
+		k.second = 4
+		k.keep("s", 2)
+		part := k.ask("s", 0)
+		part.Tokens, part.Who.SignedIn = []string{"MAAAA", "PPPPP"}, time.Time{}
+		for range 3 {
+			k.shown(part)
+		}
+		k.time = k.time.Add(time.Minute)
+		k.shown(k.ask("s", 2))
+		if wait := k.want(part, fault.CodeRevealLimited).RetryAfter(); wait != 59*time.Minute {
+			t.Errorf("wait %s", wait)
+		}
+		k.want(k.ask("s", 1), fault.CodeRevealLimited)
+		none := k.ask("s", 0)
+		none.Tokens = []string{"PPPPP"}
+		k.shown(none) // what is not shown does not count
+		k.time = k.time.Add(59 * time.Minute)
+		k.shown(part)
+	})
+}
+
+// Many small requests need an approval as one large one does: together, in whatever conversations, on whatever replica, at the same time or
+// after each other. What was approved is not among them, and an hour later none is.
+func TestSplitRequestsNeedApproval(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		k, other := newKit(t, db, Config{}), newKit(t, db, Config{})
+		k.second, other.second, other.time = 5, 5, k.time
+		k.keep("s", 6)
+		k.keep("t", 6)
+		approved := func(session string, n int) {
+			t.Helper()
+			asked, err := k.Request(t.Context(), k.ask(session, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.Approve(t.Context(), "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
+				t.Fatal(err)
+			}
+			a := k.ask(session, n)
+			a.Approval = asked.ID
+			k.shown(a)
+		}
+		approved("s", 6)
+		k.time = k.time.Add(time.Minute)
+		other.time = k.time
+		var all sync.WaitGroup
+		errs := make([]error, 12)
+		for i := range errs {
+			all.Go(func() {
+				_, errs[i] = []*kit{k, other}[i%2].Reveal(t.Context(), k.ask([]string{"s", "t"}[i/2%2], 1))
+			})
+		}
+		all.Wait()
+		passed := 0
+		for _, err := range errs {
+			if err == nil {
+				passed++
+			} else if !fault.Is(err, fault.CodeApprovalNeeded) {
+				t.Error(err)
+			}
+		}
+		if passed != 4 {
+			t.Errorf("%d values were shown without an approval", passed)
+		}
+		if err := k.want(k.ask("s", 1), fault.CodeApprovalNeeded); !strings.Contains(err.Error(), "5 values") {
+			t.Error(err)
+		}
+		a := k.ask("s", 0)
+		a.Tokens = []string{"MAAAA"}
+		k.shown(a) // nothing in clear
+		k.second = 4
+		if _, err := k.Request(t.Context(), a); !fault.Is(err, fault.CodeConflict) {
+			t.Errorf("an approval of nothing: %v", err)
+		}
+		k.second = 5
+		someone := k.ask("s", 4)
+		someone.Who.ID = "u3"
+		k.shown(someone)
+		approved("t", 1)
+		k.want(k.ask("t", 1), fault.CodeApprovalNeeded)
+		k.time = k.time.Add(hour)
+		if _, err := k.Request(t.Context(), k.ask("s", 4)); !fault.Is(err, fault.CodeConflict) {
+			t.Errorf("needed an hour later: %v", err)
+		}
+		k.shown(k.ask("s", 4))
 	})
 }
 
@@ -247,11 +346,12 @@ func TestApproval(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		k := newKit(t, db, Config{})
 		k.keep("s", 5)
-		k.shown(k.ask("s", 2))
 		k.want(k.ask("s", 3), fault.CodeApprovalNeeded)
 		if _, err := k.Request(t.Context(), k.ask("s", 2)); !fault.Is(err, fault.CodeConflict) {
 			t.Errorf("needed for two: %v", err)
 		}
+		k.shown(k.ask("s", 2))
+		k.want(k.ask("s", 3), fault.CodeApprovalNeeded)
 		boss := identity.Principal{ID: "u2", Name: "qian", SignedIn: k.time}
 		request := func() Approval {
 			t.Helper()
@@ -418,9 +518,11 @@ func TestEveryFailure(t *testing.T) {
 			}
 			return a.ID
 		}
-		run("reveal", func(n int) error {
+		people := 0
+		run("reveal", func(int) error {
+			people++
 			a := k.ask("s", 2)
-			a.Who.ID = fmt.Sprintf("p%d", n)
+			a.Who.ID = fmt.Sprintf("p%d", people)
 			got, err := k.Reveal(t.Context(), a)
 			if err != nil && len(got.Values) > 0 {
 				t.Errorf("shown beside %v", err)

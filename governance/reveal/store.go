@@ -30,11 +30,13 @@ type (
 		Touched int64
 	}
 	useRow struct {
-		ID     string
-		Person string
-		Target string
-		Time   int64
-		Clear  int64
+		ID       string
+		Person   string
+		Target   string
+		Time     int64
+		Clear    int64
+		Partial  int64
+		Approval string // "" if nobody approved
 	}
 	approvalRow struct {
 		ID           string
@@ -61,12 +63,14 @@ func (approvalRow) TableName() string { return "reveal_approvals" }
 // use is what a request would count.
 type use struct {
 	person, target   string
-	clear, limit     int
+	clear, partial   int
+	limit, second    int // values in an hour, and of those in clear that need an approval
 	approval, digest string
 }
 
 // spend counts a request of a person, spends its approval, and returns how many targets the person asked for within the hour, without this
-// request and with it. The row of the person makes requests at the same time, on any replica, wait for each other.
+// request and with it. The row of the person makes requests at the same time, on any replica, wait for each other: none slips past a bound
+// that all of them together exceed.
 func (s store) spend(ctx context.Context, u use, now time.Time) (before, after int, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -80,9 +84,12 @@ func (s store) spend(ctx context.Context, u use, now time.Time) (before, after i
 		if err := tx.Where("time <= ?", since).Delete(&useRow{}).Error; err != nil {
 			return err
 		}
-		var uses []useRow
-		if err := tx.Select("target", "time", "clear").Where("person = ?", u.person).Order("time, id").Find(&uses).Error; err != nil {
+		uses, err := lastHour(tx, u.person, now)
+		if err != nil {
 			return err
+		}
+		if n := unapproved(uses) + u.clear; u.clear > 0 && u.approval == "" && n >= u.second {
+			return fault.New(fault.CodeApprovalNeeded, n, u.second)
 		}
 		if wait := waits(uses, u, now); wait > 0 {
 			return fault.New(fault.CodeRevealLimited, u.limit).WithRetryAfter(wait)
@@ -99,7 +106,10 @@ func (s store) spend(ctx context.Context, u use, now time.Time) (before, after i
 		before = len(targets)
 		targets[u.target] = true
 		after = len(targets)
-		return tx.Create(&useRow{ID: id.String(), Person: u.person, Target: u.target, Time: now.UnixMicro(), Clear: int64(u.clear)}).Error
+		return tx.Create(&useRow{
+			ID: id.String(), Person: u.person, Target: u.target, Time: now.UnixMicro(), Clear: int64(u.clear), Partial: int64(u.partial),
+			Approval: u.approval,
+		}).Error
 	})
 	return before, after, coded("count a reveal", err)
 }
@@ -123,18 +133,37 @@ func lockPerson(tx *gorm.DB, person string, now time.Time) error {
 	return errors.New("the row of the person cannot be made")
 }
 
+// lastHour returns what a person has seen in it, oldest first.
+func lastHour(tx *gorm.DB, person string, now time.Time) ([]useRow, error) {
+	var uses []useRow
+	err := tx.Select("target", "time", "clear", "partial", "approval").Where("person = ? AND time > ?", person, now.Add(-hour).UnixMicro()).Order("time, id").Find(&uses).Error
+	return uses, err
+}
+
+// unapproved returns how many values in clear nobody else approved.
+func unapproved(uses []useRow) int {
+	n := int64(0)
+	for _, x := range uses {
+		if x.Approval == "" {
+			n += x.Clear
+		}
+	}
+	return int(n)
+}
+
 // waits returns how long it takes until so much of the hour is over that u has room; 0 if it has room now. uses are of the hour, oldest first.
 func waits(uses []useRow, u use, now time.Time) time.Duration {
 	seen := int64(0)
 	for _, x := range uses {
-		seen += x.Clear
+		seen += x.Clear + x.Partial
 	}
-	over := seen + int64(u.clear) - int64(u.limit)
-	if u.clear == 0 || over <= 0 {
+	more := int64(u.clear + u.partial)
+	over := seen + more - int64(u.limit)
+	if more == 0 || over <= 0 {
 		return 0
 	}
 	for _, x := range uses {
-		if over -= x.Clear; over <= 0 {
+		if over -= x.Clear + x.Partial; over <= 0 {
 			return max(time.Second, time.UnixMicro(x.Time).Add(hour).Sub(now))
 		}
 	}
@@ -165,7 +194,8 @@ func spendApproval(tx *gorm.DB, u use, now time.Time) error {
 	return fault.New(fault.CodeConflict, why).WithParam("approval")
 }
 
-func (s store) addApproval(ctx context.Context, a Approval, digest string, now time.Time) error {
+// addApproval stores a request for an approval of so many values in clear, if they need one.
+func (s store) addApproval(ctx context.Context, a Approval, digest string, values, second int, now time.Time) error {
 	counts, err := json.Marshal(a.Counts)
 	if err != nil {
 		return fmt.Errorf("ask for an approval: %w", err)
@@ -174,11 +204,19 @@ func (s store) addApproval(ctx context.Context, a Approval, digest string, now t
 		if err := lockPerson(tx, a.AskedBy, now); err != nil {
 			return err
 		}
+		uses, err := lastHour(tx, a.AskedBy, now)
+		if err != nil {
+			return err
+		}
+		if n := unapproved(uses) + values; n < second {
+			return fault.New(fault.CodeConflict, fault.Say("%d values would be shown in full, with those of the last hour that nobody approved, and fewer than %d need no approval",
+				"连同最近一小时未经批准查看的，将完整显示 %d 个原值，少于 %d 个无需批准", n, second))
+		}
 		if err := tx.Where("created <= ?", now.Add(-storeTime).UnixMicro()).Delete(&approvalRow{}).Error; err != nil {
 			return err
 		}
 		var waiting int64
-		err := tx.Model(&approvalRow{}).Where("asked_by = ? AND approved = 0 AND expires > ?", a.AskedBy, now.UnixMicro()).Count(&waiting).Error
+		err = tx.Model(&approvalRow{}).Where("asked_by = ? AND approved = 0 AND expires > ?", a.AskedBy, now.UnixMicro()).Count(&waiting).Error
 		if err != nil {
 			return err
 		}

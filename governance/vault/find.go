@@ -39,6 +39,8 @@ func (v *Vault) Find(ctx context.Context, t Target, codes []string) (map[string]
 }
 
 func (v *Vault) find(ctx context.Context, t Target, codes []string) (map[string]Value, error) {
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
+	defer cancel()
 	scopes, err := v.scopes(ctx, t)
 	if err != nil {
 		return nil, err
@@ -64,6 +66,8 @@ func (v *Vault) find(ctx context.Context, t Target, codes []string) (map[string]
 
 // scopes returns those of a target whose time is not over.
 func (v *Vault) scopes(ctx context.Context, t Target) ([]digest, error) {
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
+	defer cancel()
 	if t.Name != "" {
 		return v.store.named(ctx, t.Tenant, v.digest("name", t.Tenant, t.Name), v.now(), maxScopes)
 	}
@@ -111,14 +115,28 @@ func (v *Vault) Erase(ctx context.Context, t Target) (int64, error) {
 		if err != nil || len(scopes) == 0 {
 			return total, v.unreachable("erase values", err)
 		}
-		n, err := v.store.remove(ctx, scopes, always)
-		v.forget(scopes)
+		n, err := v.remove(ctx, scopes, always, "erased")
 		if err != nil {
 			return total, v.unreachable("erase values", err)
 		}
 		total += n
-		v.metrics.removed.WithLabelValues("erased").Add(float64(n))
 	}
+}
+
+// removal is the time for one transaction that removes values, of which it may have many: longer than what somebody waits for.
+const removal = time.Minute
+
+// remove removes scopes whose time was over before a moment.
+func (v *Vault) remove(ctx context.Context, scopes []digest, before int64, why string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, removal)
+	defer cancel()
+	n, err := v.store.remove(ctx, scopes, before)
+	v.forget(scopes) // also if nobody knows whether they are gone
+	if err != nil {
+		return 0, err
+	}
+	v.metrics.removed.WithLabelValues(why).Add(float64(n))
+	return n, nil
 }
 
 func (v *Vault) unreachable(step string, err error) error {
@@ -142,12 +160,9 @@ func (v *Vault) Sweep(ctx context.Context) error {
 		if len(scopes) == 0 {
 			break
 		}
-		n, err := v.store.remove(ctx, scopes, before)
-		if err != nil {
+		if _, err := v.remove(ctx, scopes, before, "expired"); err != nil {
 			return fmt.Errorf("sweep values: %w", err)
 		}
-		v.forget(scopes)
-		v.metrics.removed.WithLabelValues("expired").Add(float64(n))
 	}
 	return v.keys.drop(ctx, v.now())
 }

@@ -25,7 +25,7 @@ type dataKeys struct {
 	rotate  time.Duration
 	masters map[seal.Suite][]byte
 
-	mu     sync.Mutex
+	mu     sync.Mutex         // guards what follows; nobody holds it while the database is asked
 	latest map[string]dataKey // by tenant
 	all    map[string]dataKey // by id
 }
@@ -33,7 +33,6 @@ type dataKeys struct {
 type dataKey struct {
 	id      string
 	created time.Time
-	suite   seal.Suite
 	key     seal.Key
 }
 
@@ -54,12 +53,10 @@ func newDataKeys(cfg Config, keys *keyring.Ring, s store) *dataKeys {
 	}
 }
 
-// newest returns the key for a tenant's new values, and makes one if there is none of this suite that is young enough. Two replicas may make one
-// each: every value names its own.
+// newest returns the key for a tenant's new values, and makes one if there is none of this suite that is young enough. Two callers, on one replica
+// or two, may make one each: every value names its own.
 func (d *dataKeys) newest(ctx context.Context, tenant string, now time.Time) (dataKey, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if k, ok := d.latest[tenant]; ok && now.Sub(k.created) < d.rotate {
+	if k, ok := d.known(d.latest, tenant); ok && now.Sub(k.created) < d.rotate {
 		return k, nil
 	}
 	w, found, err := d.store.newestKey(ctx, tenant, d.suite, now.Add(-d.rotate).UnixMicro())
@@ -78,16 +75,16 @@ func (d *dataKeys) newest(ctx context.Context, tenant string, now time.Time) (da
 	if err != nil {
 		return dataKey{}, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.remember(k)
 	d.latest[tenant] = k
 	return k, nil
 }
 
-// byID returns the key of a tenant that a value names.
+// byID returns the key of a tenant that a value names. Callers at the same time may all read it.
 func (d *dataKeys) byID(ctx context.Context, tenant, id string) (dataKey, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if k, ok := d.all[id]; ok {
+	if k, ok := d.known(d.all, id); ok {
 		return k, nil
 	}
 	w, err := d.store.key(ctx, tenant, id)
@@ -95,12 +92,23 @@ func (d *dataKeys) byID(ctx context.Context, tenant, id string) (dataKey, error)
 		return dataKey{}, err
 	}
 	k, err := d.unwrap(w)
-	if err == nil {
-		d.remember(k)
+	if err != nil {
+		return dataKey{}, err
 	}
-	return k, err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.remember(k)
+	return k, nil
 }
 
+func (d *dataKeys) known(in map[string]dataKey, name string) (dataKey, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, ok := in[name]
+	return k, ok
+}
+
+// remember needs mu.
 func (d *dataKeys) remember(k dataKey) {
 	if len(d.all) >= maxKeys {
 		clear(d.all)
@@ -132,7 +140,7 @@ func (d *dataKeys) unwrap(w wrappedKey) (dataKey, error) {
 	if err != nil {
 		return dataKey{}, fmt.Errorf("unwrap key %s: %w", w.id, err)
 	}
-	return dataKey{w.id, time.UnixMicro(w.created), w.suite, key}, nil
+	return dataKey{w.id, time.UnixMicro(w.created), key}, nil
 }
 
 // label binds a wrapped key to everything that is said of it.

@@ -1,7 +1,6 @@
 package vault
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -73,11 +72,11 @@ type sealed struct {
 }
 
 // put stores a batch in one transaction and returns how many values were not there before. A turn that finds no room is left out, with its error.
-// The rows of scopes are locked in order before those of tenants are, in order too: no two batches wait for each other.
+// The rows of scopes are locked in the order of [lockKey] before those of tenants are, in order too: no two batches wait for each other.
 func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Config) (fresh int64, err error) {
 	turns := slices.DeleteFunc(slices.Clone(batch), func(p *pending) bool { return p.err != nil })
 	slices.SortStableFunc(turns, func(a, b *pending) int {
-		return cmp.Or(strings.Compare(a.turn.Tenant, b.turn.Tenant), slices.Compare(a.scope[:], b.scope[:]))
+		return strings.Compare(lockKey(a.turn.Tenant, a.scope[:]), lockKey(b.turn.Tenant, b.scope[:]))
 	})
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		fresh = 0
@@ -103,6 +102,9 @@ func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Con
 	}
 	return fresh, nil
 }
+
+// lockKey gives the order in which every transaction takes scopes: by tenant, since their tenants follow in that order.
+func lockKey(tenant string, scope []byte) string { return tenant + "\x00" + string(scope) }
 
 // touch makes the scope of a turn, or prolongs it; either way its row is locked.
 func touch(tx *gorm.DB, p *pending, now time.Time) error {
@@ -237,36 +239,35 @@ const patience = 2 * time.Second
 // always is a moment after which no scope lives.
 const always = math.MaxInt64
 
-// remove deletes scopes with their values, unless a turn has prolonged them beyond before in the meantime.
+// remove deletes scopes, at most readBatch, with their values, unless a turn has prolonged them beyond before in the meantime. It locks rows in
+// the order in which put does.
 func (s store) remove(ctx context.Context, scopes []digest, before int64) (removed int64, err error) {
-	scopes = slices.Clone(scopes)
-	slices.SortFunc(scopes, func(a, b digest) int { return slices.Compare(a[:], b[:]) })
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		removed = 0
 		if err := database.Hurry(tx, patience); err != nil {
 			return err
 		}
+		var rows []scopeRow // another replica may have been faster
+		if err := tx.Select("scope", "tenant").Where("scope IN ?", raw(scopes)).Find(&rows).Error; err != nil {
+			return err
+		}
+		slices.SortFunc(rows, func(a, b scopeRow) int {
+			return strings.Compare(lockKey(a.Tenant, a.Scope), lockKey(b.Tenant, b.Scope))
+		})
 		held := map[string]int64{}
-		for _, d := range scopes {
-			var rows []scopeRow
-			if err := tx.Select("tenant").Where("scope = ?", d[:]).Find(&rows).Error; err != nil {
-				return err
-			}
-			if len(rows) == 0 { // another replica was faster
-				continue
-			}
-			res := tx.Where("scope = ? AND expires <= ?", d[:], before).Delete(&scopeRow{})
+		for _, r := range rows {
+			res := tx.Where("scope = ? AND expires <= ?", r.Scope, before).Delete(&scopeRow{})
 			if res.Error != nil {
 				return res.Error
 			}
 			if res.RowsAffected == 0 {
 				continue
 			}
-			values := tx.Where("scope = ?", d[:]).Delete(&valueRow{})
+			values := tx.Where("scope = ?", r.Scope).Delete(&valueRow{})
 			if values.Error != nil {
 				return values.Error
 			}
-			held[rows[0].Tenant] += values.RowsAffected
+			held[r.Tenant] += values.RowsAffected
 			removed += values.RowsAffected
 		}
 		return shrink(tx, held)

@@ -8,6 +8,11 @@
 // moved opens nowhere. Codes, scopes and the names that callers give their conversations are stored as keyed digests, so that the tables tell
 // no more than how many values of which class a tenant holds.
 //
+// The row of a value is found by its entry, a keyed digest of scope, code, class and value: it says whether a value is there already, which its
+// ciphertext, another one each time, cannot, and without a key being unwrapped; and it keeps two values of one code, which two requests may bring,
+// in rows of their own, so that neither is lost or shown for the other. Scopes have different digests of one value, so that nobody who reads the
+// tables learns that two conversations are about the same person.
+//
 // All values of a scope live equally long: each turn that brings one prolongs them, and [Vault.Find] shows none whose time is over, swept or
 // not. What a scope and a tenant may hold is bounded; a scope that is full refuses more and loses nothing.
 package vault
@@ -35,7 +40,7 @@ type Config struct {
 	Suite      seal.Suite    `koanf:"suite"`       // of new keys: "intl" (AES-256-GCM) or "gm" (SM4-GCM); intl
 	PerSession int64         `koanf:"per_session"` // values that one conversation may hold; 10000
 	PerTenant  int64         `koanf:"per_tenant"`  // values that a tenant may hold; 1000000
-	Timeout    time.Duration `koanf:"timeout"`     // of a write; 5s
+	Timeout    time.Duration `koanf:"timeout"`     // of a write or a look-up; 5s
 	Sweep      time.Duration `koanf:"sweep"`       // between removals of what is past its time; 10m
 	RotateKeys time.Duration `koanf:"rotate_keys"` // age at which a tenant gets a new key for new values; 720h
 }

@@ -514,6 +514,52 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
+// TestOneOrderOfLocks: storing and removing take the rows of scopes, and then those of tenants, in one order, so that neither waits for the other.
+func TestOneOrderOfLocks(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	v := replica(t, db, Config{}, nil)
+	var taken []string
+	note := func(tx *gorm.DB) {
+		if table := tx.Statement.Table; table == "vault_scopes" || table == "vault_tenants" {
+			var key string
+			for _, x := range tx.Statement.Vars {
+				switch x := x.(type) {
+				case []byte: // the last one is the scope
+					key = fmt.Sprintf("%x", x)
+				case string:
+					key = x
+				}
+			}
+			if !slices.Contains(taken, key) {
+				taken = append(taken, key)
+			}
+		}
+	}
+	if err := errors.Join(db.Callback().Update().After("gorm:update").Register("note", note), db.Callback().Delete().After("gorm:delete").Register("note", note)); err != nil {
+		t.Fatal(err)
+	}
+	var batch []*pending
+	var scopes []digest
+	for i := range 12 {
+		x := turn(fmt.Sprintf("s%d", i), "13800138000")
+		x.Tenant = fmt.Sprintf("tenant-%d", i%3)
+		p := v.pend(x)
+		batch, scopes = append(batch, p), append(scopes, p.scope)
+	}
+	if _, err := v.commit(batch); err != nil {
+		t.Fatal(err)
+	}
+	stored := taken
+	taken = nil
+	if n, err := v.store.remove(t.Context(), scopes, always); err != nil || n != 12 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if len(stored) != 12+3 || !slices.Equal(taken, stored) {
+		t.Errorf("stored in the order\n%q, removed in the order\n%q", stored, taken)
+	}
+}
+
 // A replica that stops in the middle of a transaction holds up no other, and its own callers are refused.
 func TestPausedReplica(t *testing.T) {
 	t.Parallel()
@@ -541,6 +587,89 @@ func TestPausedReplica(t *testing.T) {
 	faults.Set(nil)
 	keep(t, a, turn("s", "13900139001"))
 	consistent(t, db, 3)
+}
+
+// Whoever looks for values or erases them waits for the database for a bounded time, whether the caller is in a hurry or not.
+func TestNobodyWaitsForever(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	keep(t, replica(t, db, Config{}, nil), turn("s", "13800138000"))
+	v := replica(t, db, Config{}, nil) // which knows no key yet
+	statements := 0
+	look := func(tx *gorm.DB) {
+		statements++
+		if _, ok := tx.Statement.Context.Deadline(); !ok {
+			t.Errorf("no deadline: %s", tx.Statement.SQL.String())
+		}
+	}
+	err := errors.Join(db.Callback().Query().After("gorm:query").Register("look", look), db.Callback().Delete().After("gorm:delete").Register("look", look),
+		db.Callback().Update().After("gorm:update").Register("look", look))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Tenant: "acme", Name: "s"}
+	if got := find(t, v, target, "C8000"); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	if n, err := v.Erase(t.Context(), target); err != nil || n != 1 || statements < 8 {
+		t.Errorf("%d, %v, %d statements", n, err, statements)
+	}
+	late := replica(t, db, Config{Timeout: time.Nanosecond}, nil)
+	if _, err := late.Find(t.Context(), target, []string{"C8000"}); !fault.Is(err, fault.CodeVaultUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A key that takes long to come holds up nobody who has his.
+func TestSlowKeyHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	other := turn("s", "13800138000")
+	other.Tenant = "other"
+	for name, slow := range map[string]func(context.Context, *Vault) error{
+		"of a value": func(ctx context.Context, v *Vault) error {
+			_, err := v.Find(ctx, Target{Tenant: "other", Name: "s"}, []string{"C8000"})
+			return err
+		},
+		"for new values": func(ctx context.Context, v *Vault) error { return v.Store(ctx, other) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := dbtest.SQLite(t)
+			keep(t, replica(t, db, Config{}, nil), turn("s", "13800138000"), other)
+			v := replica(t, db, Config{}, nil)
+			target := Target{Tenant: "acme", Name: "s"}
+			find(t, v, target, "C8000")
+			inside, resume := make(chan struct{}), make(chan struct{})
+			err := db.Callback().Query().Before("gorm:query").Register("hold", func(tx *gorm.DB) {
+				if tx.Statement.Table == "vault_keys" {
+					close(inside)
+					<-resume
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, done := make(chan error, 1), make(chan error, 1)
+			go func() { held <- slow(t.Context(), v) }()
+			<-inside
+			go func() {
+				_, err := v.Find(t.Context(), target, []string{"C8000"})
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("somebody who needs no key waits")
+			}
+			close(resume)
+			if err := <-held; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestConfig(t *testing.T) {

@@ -189,8 +189,8 @@ var table = map[Code]row{
 	},
 	CodeApprovalNeeded: {
 		Denied,
-		"%d values would be shown in full; %d or more need the approval of a second person. Ask for it at POST /api/v1/reveal/approvals and repeat the request with its id as 'approval' once it is given.",
-		"此请求将完整显示 %d 个原值；达到 %d 个需要第二人批准。请通过 POST /api/v1/reveal/approvals 申请，获批后以其 ID 作为 'approval' 重试。",
+		"With those you saw in the last hour without an approval, %d values would be shown in full; %d or more need the approval of a second person. Ask for it at POST /api/v1/reveal/approvals and repeat the request with its id as 'approval' once it is given.",
+		"连同您最近一小时未经批准查看的，将完整显示 %d 个原值；达到 %d 个需要第二人批准。请通过 POST /api/v1/reveal/approvals 申请，获批后以其 ID 作为 'approval' 重试。",
 	},
 
 	CodeBlockedContent: {
@@ -270,8 +270,8 @@ var table = map[Code]row{
 
 	CodeRevealLimited: {
 		RateLimited,
-		"The limit of %d values shown in full per person and hour is reached. Wait as long as the Retry-After header says.",
-		"已达到每人每小时完整显示 %d 个原值的上限。请按 Retry-After 响应头等待后重试。",
+		"The limit of %d values shown in full or in part per person and hour is reached. Wait as long as the Retry-After header says.",
+		"已达到每人每小时完整或部分显示 %d 个原值的上限。请按 Retry-After 响应头等待后重试。",
 	},
 
 	CodeTenantBudget: {

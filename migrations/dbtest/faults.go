@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
+	"strings"
 	"sync"
+	"syscall"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -16,20 +19,26 @@ var ErrInjected = errors.New("injected failure") //nolint:gochecknoglobals // a 
 // Outcome says what becomes of an operation on the database.
 type Outcome uint8
 
-// The outcomes. One that is carried out and fails all the same is one whose answer was lost on the way.
+// The outcomes. A statement that is carried out and fails all the same is one whose transaction goes on without our knowing; such a commit
+// is one whose answer was lost on the way. Any other value is FailsAfter.
 const (
 	Healthy Outcome = iota
 	FailsBefore
 	FailsAfter
+	DiesAfter // the process does, see [Die]
 )
 
-// Faults lets operations on a database fail: "begin", "commit", and statements by their text.
+// Faults lets operations on a database fail: "begin", "commit", and statements by their text. A query or a begin that fails was never
+// carried out.
 type Faults struct {
+	Rewrite *strings.Replacer // of the statements that return no rows, if set, before any is carried out
+
 	mu   sync.Mutex
 	plan func(op string) Outcome
 }
 
-// Set says what becomes of the operations from now on; nil is health.
+// Set says what becomes of the operations from now on; nil is health. A plan may wait, or kill the process: it is asked by several
+// operations at once.
 func (f *Faults) Set(plan func(op string) Outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -38,11 +47,18 @@ func (f *Faults) Set(plan func(op string) Outcome) {
 
 func (f *Faults) next(op string) Outcome {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.plan == nil {
+	plan := f.plan
+	f.mu.Unlock()
+	if plan == nil {
 		return Healthy
 	}
-	return f.plan(op)
+	return plan(op)
+}
+
+// Die ends the process as kill -9 does.
+func Die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
 }
 
 // Over returns a handle on the same database whose operations may fail.
@@ -66,7 +82,13 @@ func (p faultyPool) ExecContext(ctx context.Context, query string, args ...any) 
 	if o == FailsBefore {
 		return nil, ErrInjected
 	}
+	if p.faults.Rewrite != nil {
+		query = p.faults.Rewrite.Replace(query)
+	}
 	res, err := p.ConnPool.ExecContext(ctx, query, args...)
+	if o == DiesAfter {
+		Die()
+	}
 	if o != Healthy {
 		return nil, ErrInjected
 	}
@@ -106,13 +128,14 @@ func (t *faultyTx) Commit() error {
 	if o == FailsBefore {
 		return errors.Join(ErrInjected, t.tx.Rollback())
 	}
-	if err := t.tx.Commit(); err != nil {
-		return err
+	err := t.tx.Commit()
+	if o == DiesAfter {
+		Die()
 	}
 	if o != Healthy {
 		return ErrInjected
 	}
-	return nil
+	return err
 }
 
 func (t *faultyTx) Rollback() error { return t.tx.Rollback() }

@@ -1329,6 +1329,11 @@ type RevealCount struct {
 // RevealCountShown defines model for RevealCount.Shown.
 type RevealCountShown string
 
+// RevealPurposes defines model for RevealPurposes.
+type RevealPurposes struct {
+	Items []string `json:"items"`
+}
+
 // RevealRequest defines model for RevealRequest.
 type RevealRequest struct {
 	// Approval Id of an approval
@@ -2034,6 +2039,12 @@ type ApproveRevealParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListRevealPurposesParams defines parameters for ListRevealPurposes.
+type ListRevealPurposesParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ListRolloutsParams defines parameters for ListRollouts.
 type ListRolloutsParams struct {
 	// Cursor `next` of the page before
@@ -2676,6 +2687,9 @@ type ServerInterface interface {
 	// EraseValues Erase the values that are kept of a conversation or a request
 	// (POST /reveal/erasures)
 	EraseValues(c *gin.Context)
+	// ListRevealPurposes The purposes for which the policy shows values to the caller's roles
+	// (GET /reveal/purposes)
+	ListRevealPurposes(c *gin.Context, params ListRevealPurposesParams)
 	// ListRoles List roles with their permissions and the roles they exclude
 	// (GET /roles)
 	ListRoles(c *gin.Context)
@@ -4144,6 +4158,33 @@ func (siw *ServerInterfaceWrapper) EraseValues(c *gin.Context) {
 	siw.Handler.EraseValues(c)
 }
 
+// ListRevealPurposes operation middleware
+func (siw *ServerInterfaceWrapper) ListRevealPurposes(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRevealPurposesParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListRevealPurposes(c, params)
+}
+
 // ListRoles operation middleware
 func (siw *ServerInterfaceWrapper) ListRoles(c *gin.Context) {
 
@@ -4585,6 +4626,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/policies/:version", wrapper.GetPolicy)
 	router.POST(options.BaseURL+"/masking/preview", wrapper.PreviewMasking)
 	router.POST(options.BaseURL+"/reveal", wrapper.Reveal)
+	router.GET(options.BaseURL+"/reveal/purposes", wrapper.ListRevealPurposes)
 	router.GET(options.BaseURL+"/reveal/approvals", wrapper.ListRevealApprovals)
 	router.POST(options.BaseURL+"/reveal/approvals", wrapper.RequestRevealApproval)
 	router.POST(options.BaseURL+"/reveal/approvals/:id/approve", wrapper.ApproveReveal)

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -59,5 +58,5 @@ func (s *Server) ListErasures(c *gin.Context, _ ListErasuresParams) {
 
 // ErasureView is an erasure as the API and the command line show it. How much was destroyed only the answer to the erasure itself says.
 func ErasureView(e audit.Erasure) Erasure {
-	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: time.UnixMicro(e.Time).UTC(), Record: e.Record}
+	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: micros(e.Time), Record: e.Record}
 }

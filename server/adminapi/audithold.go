@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -68,15 +67,8 @@ func heldTenant(c *gin.Context) string {
 
 // HoldView is a hold as the API and the command line show it.
 func HoldView(h audit.Hold) Hold {
-	moment := func(us int64) *time.Time {
-		if us == 0 {
-			return nil
-		}
-		t := time.UnixMicro(us).UTC()
-		return &t
-	}
 	return Hold{
-		Id: h.ID, Tenant: h.Tenant, Request: optional(h.Request), Actor: optional(h.Actor), From: moment(h.From), To: moment(h.To), Reason: h.Reason,
-		CreatedAt: time.UnixMicro(h.Created).UTC(), CreatedBy: h.CreatedBy, ReleasedAt: moment(h.Released), ReleasedBy: optional(h.ReleasedBy),
+		Id: h.ID, Tenant: h.Tenant, Request: optional(h.Request), Actor: optional(h.Actor), From: instant(h.From), To: instant(h.To), Reason: h.Reason,
+		CreatedAt: micros(h.Created), CreatedBy: h.CreatedBy, ReleasedAt: instant(h.Released), ReleasedBy: optional(h.ReleasedBy),
 	}
 }

@@ -59,11 +59,7 @@ func (s *Server) ListAdapters(c *gin.Context) {
 }
 
 func adapterView(a native.Adapter) Adapter {
-	out := Adapter{Id: string(a.ID), Model: string(a.Model), Digest: a.Digest, Bytes: int64(a.Bytes), Tenants: a.Tenants}
-	if out.Tenants == nil {
-		out.Tenants = []string{}
-	}
-	return out
+	return Adapter{Id: string(a.ID), Model: string(a.Model), Digest: a.Digest, Bytes: int64(a.Bytes), Tenants: list(a.Tenants)}
 }
 
 // LoadAdapter implements POST /engine/adapters.

@@ -165,18 +165,11 @@ func keyView(k identity.Key) Key {
 	out := Key{
 		Id: k.ID, Tenant: k.Tenant, Project: k.Project, Name: k.Name, Prefix: "sk-sluice-" + k.ID, Labels: list(k.Labels),
 		LabelMode: LabelMode(k.LabelMode), CreatedAt: k.CreatedAt.UTC(),
+		ExpiresAt: given(k.ExpiresAt), RevokedAt: given(k.RevokedAt),
 		Limits: Limits{RequestsPerMinute: k.Limits.RequestsPerMinute, TokensPerMinute: k.Limits.TokensPerMinute, Concurrent: k.Limits.Concurrent},
 	}
 	if out.LabelMode == "" {
 		out.LabelMode = LabelMode(identity.LabelMetadata)
-	}
-	if !k.ExpiresAt.IsZero() {
-		at := k.ExpiresAt.UTC()
-		out.ExpiresAt = &at
-	}
-	if !k.RevokedAt.IsZero() {
-		at := k.RevokedAt.UTC()
-		out.RevokedAt = &at
 	}
 	return out
 }

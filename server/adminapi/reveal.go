@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -144,6 +143,12 @@ func revealAnswer(got reveal.Result, text bool) RevealAnswer {
 	return out
 }
 
+// ListRevealPurposes implements GET /reveal/purposes.
+func (s *Server) ListRevealPurposes(c *gin.Context, _ ListRevealPurposesParams) {
+	all, err := s.deps.Guard.RevealPurposes(tenantOf(c), caller(c).Roles)
+	s.reply(c, http.StatusOK, RevealPurposes{Items: list(all)}, err)
+}
+
 // RequestRevealApproval implements POST /reveal/approvals.
 func (s *Server) RequestRevealApproval(c *gin.Context) {
 	in, err := decode[RevealRequest](c)
@@ -185,15 +190,9 @@ func (s *Server) ApproveReveal(c *gin.Context, id IdPath, _ ApproveRevealParams)
 }
 
 func approvalView(a reveal.Approval) RevealApproval {
-	at := func(t time.Time) *time.Time {
-		if t.IsZero() {
-			return nil
-		}
-		return &t
-	}
 	out := RevealApproval{
 		Id: a.ID, Tenant: a.Tenant, Target: a.Target, Purpose: a.Purpose, Shown: []RevealCount{}, AskedBy: a.AskedName, CreatedAt: a.Created, ExpiresAt: a.Expires,
-		ApprovedBy: optional(a.ApprovedName), ApprovedAt: at(a.Approved), UsedAt: at(a.Used),
+		ApprovedBy: optional(a.ApprovedName), ApprovedAt: given(a.Approved), UsedAt: given(a.Used),
 	}
 	for _, what := range slices.Sorted(maps.Keys(a.Counts)) {
 		class, shown, _ := strings.Cut(what, "/")

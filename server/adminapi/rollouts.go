@@ -276,14 +276,6 @@ func metricView(check workflows.Check, th workflows.Thresholds, n int) RolloutMe
 	return m
 }
 
-func instant(t int64) *time.Time {
-	if t == 0 {
-		return nil
-	}
-	at := micros(t)
-	return &at
-}
-
 // GetCapacity implements GET /capacity.
 func (s *Server) GetCapacity(c *gin.Context) {
 	flows, ok := s.flows(c)

@@ -138,6 +138,32 @@ func optional(s string) *string {
 
 func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }
 
+// instant is a time in microseconds that may be absent: 0 is.
+func instant(t int64) *time.Time {
+	if t == 0 {
+		return nil
+	}
+	at := micros(t)
+	return &at
+}
+
+// given is a time that may be absent: the zero one is.
+func given(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// list returns s, or an empty list for nil: the document promises an array.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
 // page cuts items, which are complete and in a stable order, at the cursor and the limit. Lists that a store pages itself do not
 // use it.
 func page[T any](items []T, cursor *string, limit *int) (out []T, next *string, err error) {

@@ -76,11 +76,3 @@ func (s *Server) GetMe(c *gin.Context) {
 	slices.Sort(me.Permissions)
 	s.reply(c, http.StatusOK, me, nil)
 }
-
-// list returns s, or an empty list for nil: the document promises an array.
-func list[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}

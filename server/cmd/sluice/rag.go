@@ -23,6 +23,7 @@ type ragFlags struct {
 
 	tenant, collection string
 	labels             []string
+	known              []adminapi.KnownValue
 }
 
 func (f *ragFlags) collectionFlag(cmd *cobra.Command) {

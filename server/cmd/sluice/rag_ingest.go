@@ -21,14 +21,22 @@ import (
 
 func (a *app) ragIngestCommand(f *ragFlags) *cobra.Command {
 	var create bool
+	var known string
 	cmd := &cobra.Command{
 		Use: "ingest PATH…", Short: "Add text, Markdown and HTML files and folders of them / 导入文件或文件夹", Args: atLeast(1),
 		Long: `Adds files to a collection. Of a folder it takes every .txt, .text, .md, .markdown, .html, .htm and .xhtml file, also in
 folders below, except hidden ones; their names in the collection are their paths inside the folder. Run it again after
 changes or an interruption: what is unchanged is left alone, what differs becomes a new version.
 
+--known names a file of values that are masked wherever they stand in these documents, and in questions and answers that
+draw on them: one a line, a name of a person, or a class of the guide to masking, a tab and a value; at most 200. They belong
+to the version: give the file each time.
+
 将文件导入知识库。文件夹会递归导入其中的文本、Markdown 与 HTML 文件（隐藏文件除外）。可重复执行：未变化的文档保持不变，
-有变化的文档成为新版本。`,
+有变化的文档成为新版本。
+
+--known 指定一个文件，其中的值无论出现在这些文档中，还是出现在引用它们的提问与回答中，都会脱敏：每行一个人名，或“类别、制表符、值”
+（类别见脱敏指南），最多 200 个。这些值属于文档版本，每次导入都须指定。`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.collection == "" {
 				return errNoCollection
@@ -36,6 +44,11 @@ changes or an interruption: what is unchanged is left alone, what differs become
 			found, err := collect(args)
 			if err != nil {
 				return err
+			}
+			if known != "" {
+				if f.known, err = readKnown(known); err != nil {
+					return err
+				}
 			}
 			r, err := a.login(cmd.Context(), f.remoteFlags)
 			if err != nil {
@@ -54,8 +67,33 @@ changes or an interruption: what is unchanged is left alone, what differs become
 	}
 	f.collectionFlag(cmd)
 	cmd.Flags().StringSliceVar(&f.labels, "label", nil, "readers need one of these access labels, besides the collection's (repeatable) / 文档访问标签")
+	cmd.Flags().StringVar(&known, "known", "", "`FILE` with values to mask in the documents, one a line / 文档中须脱敏的值，每行一个")
 	cmd.Flags().BoolVar(&create, "create", false, "create the collection if it does not exist / 知识库不存在时创建")
 	return cmd
+}
+
+// readKnown reads values, one a line, each behind its class and a tab unless it is a person's name. Values are in a file, since others see the
+// arguments of a program; the server checks them.
+func readKnown(path string) ([]adminapi.KnownValue, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []adminapi.KnownValue
+	for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
+		var k adminapi.KnownValue
+		class, value, classed := strings.Cut(strings.TrimSpace(line), "\t")
+		if k.Value = class; classed {
+			k = adminapi.KnownValue{Class: &class, Value: strings.TrimSpace(value)}
+		}
+		if k.Value != "" {
+			out = append(out, k)
+		}
+	}
+	if len(out) == 0 {
+		return nil, usageError{fmt.Errorf("%s names no values", path)}
+	}
+	return out, nil
 }
 
 // sources are the files to add.
@@ -187,6 +225,9 @@ func (r *remote) add(ctx context.Context, f *ragFlags, file source) (adminapi.Do
 	in := adminapi.NewDocument{Name: file.name, Content: &content}
 	if len(f.labels) > 0 {
 		in.Labels = &f.labels
+	}
+	if len(f.known) > 0 {
+		in.Known = &f.known
 	}
 	var out adminapi.Document
 	return out, r.call(ctx, http.MethodPost, f.path(""), in, &out)

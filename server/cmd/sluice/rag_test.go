@@ -4,11 +4,32 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
+
+func TestReadKnown(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "known")
+	if err := os.WriteFile(path, []byte("\ufeff张三 \r\n\ncompany\t星语 呢喃\n李四: x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	known, err := readKnown(path)
+	var got []string
+	for _, k := range known {
+		class := "-"
+		if k.Class != nil {
+			class = *k.Class
+		}
+		got = append(got, class+"="+k.Value)
+	}
+	if want := []string{"-=张三", "company=星语 呢喃", "-=李四: x"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
 
 // TestRAGCommands fills a knowledge base from a folder as an operator does: once, again, after changes, with files that cannot be
 // added, in both languages; and searches it.
@@ -57,8 +78,27 @@ func TestRAGCommands(t *testing.T) {
 	s.run("rag", "ingest", folder, "--collection", "kb").wants(t, exitFailed, "未变化", "不是合法的 UTF-8", "kb：新增 0，更新 0，未变化 3，未导入 1")
 	s.env = s.env[:len(s.env)-1]
 
+	known := filepath.Join(s.dir, "known.txt")
+	ingest := func(values string) result {
+		t.Helper()
+		if err := os.WriteFile(known, []byte(values), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s.run("rag", "ingest", filepath.Join(folder, "停车.md"), "--collection", "kb", "--known", known)
+	}
+	ingest("张三\ncompany\tZorblax\n").wants(t, exitOK, "停车.md … v1 → v2")
+	ingest("\ufeff张三\r\n\n company\t Zorblax").wants(t, exitOK, "unchanged")
+	bad := ingest("张三\nnothing\tZorblax\n")
+	bad.wants(t, exitFailed, "known[1].class")
+	if strings.Contains(bad.out+bad.err, "Zorblax") {
+		t.Errorf("a value is printed: %s%s", bad.out, bad.err)
+	}
+	ingest(" \n").wants(t, exitUsage, "names no values")
+	s.run("rag", "ingest", folder, "--collection", "kb", "--known", filepath.Join(s.dir, "none")).wants(t, exitFailed, "none", "no such file")
+	s.run("rag", "ingest", filepath.Join(folder, "停车.md"), "--collection", "kb").wants(t, exitOK, "v2 → v3") // they belong to a version
+
 	s.run("rag", "search", "Monday", "--collection", "kb", "--top", "1").wants(t, exitOK, "bins.html v2 [0:33]", "emptied on Monday")
-	s.run("rag", "search", "停车证在哪里换", "--collection", "kb", "--top", "1").wants(t, exitOK, "停车.md v1 [", "7号窗口")
+	s.run("rag", "search", "停车证在哪里换", "--collection", "kb", "--top", "1").wants(t, exitOK, "停车.md v3 [", "7号窗口")
 	s.run("rag", "delete", "停车.md", "nothing.md", "--collection", "kb").wants(t, exitFailed, "停车.md: deleted", "nothing.md: no such document")
 	s.run("rag", "list", "--collection", "kb").wants(t, exitOK, "sub/bins.html", "v2")
 	s.run("rag", "create", "private", "--label", "staff", "--title", "Private").wants(t, exitOK, "sluice rag ingest")

@@ -263,10 +263,30 @@ export interface paths {
          *     at all, by the rules of the tenant's policy for the caller's roles, the purpose and the class of the value.
          *
          *     A value in clear also needs a sign-in that is not older than a few minutes: else the answer is 403 with the code reauthenticate, and signing in again helps. As many as the
-         *     policy says need the approval of a second person (403, approval_required). One person sees so many in an hour (429). Every request is in the audit log, with what was shown of
+         *     policy says, counted over an hour without those that were approved, need the approval of a second person (403, approval_required). One person sees so many in an hour, in clear or in part (429). Every request is in the audit log, with what was shown of
          *     which class for which purpose, and never with a value. Do not write personal data into the purpose.
          */
         post: operations["reveal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/reveal/purposes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The purposes for which the policy shows values to the caller's roles
+         * @description A rule that names no purposes takes any, so another one may show something, too.
+         */
+        get: operations["listRevealPurposes"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1269,6 +1289,9 @@ export interface components {
             tokens?: string[];
             /** @description Id of an approval */
             approval?: string;
+        };
+        RevealPurposes: {
+            items: string[];
         };
         RevealAnswer: {
             /** @description The text with what is shown in place of the pseudonyms; the others stay */
@@ -2929,6 +2952,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RevealAnswer"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listRevealPurposes: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The purposes that rules name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevealPurposes"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -1,4 +1,5 @@
-import { Alert, Button, Flex, Form, Input, Segmented, Tag, Typography } from 'antd';
+import { Alert, AutoComplete, Button, Flex, Form, Input, Segmented, Tag, Typography } from 'antd';
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
@@ -27,6 +28,7 @@ export function RevealForm({ request = '', text: given = '', approval, onApprova
   const [text, setText] = useState(given);
   const [left, setLeft] = useState<string[]>([]); // tokens that are not to be revealed
   const [purpose, setPurpose] = useState('');
+  const purposes = useQuery({ queryKey: ['reveal-purposes'], queryFn: () => call(api.GET('/reveal/purposes')) }); // without them one types
   const { run, dialog, error } = useFresh((body: Request) => call(api.POST('/reveal', { body })));
   const tokens = tokensIn(text);
   const wanted = tokens.filter((x) => !left.includes(x));
@@ -73,7 +75,12 @@ export function RevealForm({ request = '', text: given = '', approval, onApprova
           </Form.Item>
         )}
         <Form.Item label={t('reveal.purpose')} htmlFor="reveal-purpose" extra={t('reveal.purposeHelp')}>
-          <Input id="reveal-purpose" value={purpose} onChange={(e) => setPurpose(e.target.value)} maxLength={200} />
+          <AutoComplete
+            id="reveal-purpose"
+            value={purpose}
+            onChange={(v: string) => setPurpose(v.slice(0, 200))}
+            options={purposes.data?.items.map((value) => ({ value }))}
+          />
         </Form.Item>
         <Flex gap={8} align="center" wrap>
           <Button type="primary" htmlType="submit" disabled={!ready} loading={run.isPending}>

@@ -110,6 +110,21 @@ describe('Reveal', () => {
     unmount();
   });
 
+  it('offers the purposes that the policy names', async () => {
+    signIn('masking.reveal');
+    const sent = server({ 'GET /reveal/purposes': () => json(200, { items: ['complaint', 'court_order'] }), 'POST /reveal': () => json(200, answer) });
+    show();
+    fill('reveal-text', text);
+    await waitFor(() => expect(sent.some((s) => s.path === '/reveal/purposes')).toBe(true));
+    fill('reveal-purpose', 'court');
+    const option = (title: string) => document.querySelector(`.ant-select-item-option[title=${title}]`);
+    await waitFor(() => expect(option('court_order')).toBeTruthy());
+    fireEvent.click(option('court_order')!);
+    submit();
+    await screen.findByTestId('revealed');
+    expect(sent.find((s) => s.path === '/reveal')?.body?.purpose).toBe('court_order');
+  });
+
   it('asks for the tokens that were chosen only', async () => {
     signIn('masking.reveal');
     const sent = server({ 'POST /reveal': () => json(200, { values: [answer.values[0]] }) });
