@@ -74,7 +74,7 @@ func (n *namer) find(first rank, bounded bool) (match, bool) {
 			return m, ok
 		}
 	}
-	if first&(isSurname|mayCompound|mayNick) != 0 && n.goesOn() {
+	if first&(isSurname|mayCompound|mayNick) != 0 && n.goesOn() && !n.plain() {
 		if m, ok := n.named(first); n.open || ok && m.score() >= threshold {
 			return m, ok
 		}

@@ -70,6 +70,9 @@ func (t *trainer) add(d corpus.Document) {
 		}
 		n := namer{w: w, t: table, start: i}
 		var h hanRun
+		if n.plain() {
+			continue
+		}
 		w.around.fill(&n)
 		for _, c := range n.shapes(&h, nil) {
 			where := span{i, c.end(&h)}

@@ -139,10 +139,10 @@ func (v *observer) edges() {
 	cross := 0
 	switch {
 	case v.before == ' ' || v.before == '\n':
-		if v.pair(v.w.at(v.start-2), h.r[0]) {
+		if isPair(v.w.at(v.start-2), h.r[0]) {
 			cross = 2
 		}
-	case !v.spaced && !v.held && v.start > v.w.named.end && v.pair(v.before, h.r[0]):
+	case !v.spaced && !v.held && v.start > v.w.named.end && isPair(v.before, h.r[0]):
 		cross = 1
 	}
 	v.set(fCross, cross)
@@ -180,10 +180,10 @@ func (v *observer) wording() {
 	over := 0
 	switch {
 	case v.behind == ' ' || v.behind == '\n':
-		if v.pair(h.r[c.total-1], v.cell(v.end+1)) {
+		if isPair(h.r[c.total-1], v.cell(v.end+1)) {
 			over = 2
 		}
-	case !v.spaced && !v.right.strong && v.pair(h.r[c.total-1], v.behind):
+	case !v.spaced && !v.right.strong && isPair(h.r[c.total-1], v.behind):
 		over = 1
 	}
 	v.set(fOver, over)
@@ -255,16 +255,8 @@ func (v *observer) surroundings() {
 	v.set(fAround, v.around())
 }
 
-// pair reports whether two characters are a word.
-func (n *namer) pair(a, b rune) bool {
-	if !isHan(a) || !isHan(b) {
-		return false
-	}
-	var w [4]lexicon.WordCost
-	r := [2]rune{a, b}
-	lexicon.WordCosts(r[:], &w)
-	return w[1].Part != 0
-}
+// isPair reports whether two characters are a word.
+func isPair(a, b rune) bool { return lexicon.PairCost(a, b).Part != 0 }
 
 // around tells how far before somebody was named, and how long the longest number is in the 24 cells before.
 func (n *namer) around() int {

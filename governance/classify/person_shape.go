@@ -56,7 +56,7 @@ func (c *shape) cost(h *hanRun) int {
 // shapes lists the candidates at the start.
 func (n *namer) shapes(h *hanRun, out []shape) []shape {
 	n.gather(h, 6)
-	if n.open || n.plain(h) {
+	if n.open {
 		return nil
 	}
 	first := n.t.first(h.r[0])
@@ -81,18 +81,23 @@ func (n *namer) shapes(h *hanRun, out []shape) []shape {
 
 // plain tells most of ordinary text at the price of two lookups: a usual word begins here or lies across the start, in the middle of other
 // words and without a cue.
-func (n *namer) plain(h *hanRun) bool {
-	if !isHan(n.w.at(n.start-1)) || n.w.named.end == n.start {
+func (n *namer) plain() bool {
+	before, first := n.w.at(n.start-1), n.w.cells[n.start].r
+	if next := n.w.at(n.start + 1); !isHan(before) || !isHan(next) || next == '某' || n.w.named.end == n.start {
 		return false
 	}
-	var w [4]lexicon.WordCost
-	n.w.wordCosts(n.start-1, 2, &w)
-	within := isUsual(w[1])
-	if !within {
-		n.w.wordCosts(n.start, len(w), &w)
-		within = isUsual(w[1]) || isUsual(w[2]) || isUsual(w[3])
+	if isUsual(lexicon.PairCost(before, first)) {
+		return !n.cued()
 	}
-	return within && !n.left().cued()
+	var w [4]lexicon.WordCost
+	n.w.wordCosts(n.start, len(w), &w)
+	return (isUsual(w[1]) || isUsual(w[2]) || isUsual(w[3])) && !n.cued()
+}
+
+// cued reports whether a cue stands before the start, behind a Chinese character.
+func (n *namer) cued() bool {
+	may := n.known || n.start-n.w.named.end <= 3 || n.t.first(n.w.at(n.start-1))&endsCue != 0
+	return may && n.left().cued()
 }
 
 // isUsual reports whether a word is one of those that a text of some sixty thousand words has.

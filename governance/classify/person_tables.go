@@ -168,6 +168,7 @@ func (t *tables) characters() {
 			first = false
 		}
 	}
+	mark("是为叫系即号床", func(c *character) { c.rank |= endsCue })
 	mark("小老阿", func(c *character) { c.rank |= mayNick })
 	mark(nameCompound, func(c *character) { c.rank |= mayCompound })
 	mark(transcriptFirst, func(c *character) { c.rank |= mayTranscribe })

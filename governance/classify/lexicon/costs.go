@@ -238,6 +238,17 @@ func WordCosts(text []rune, out *[4]WordCost) {
 	}
 }
 
+// PairCost is the word of two characters, if they are one.
+func PairCost(a, b rune) WordCost {
+	t := loadCosts()
+	place, ok := Place(a)
+	second, common := hanIndex(b)
+	if !ok || !common || t.first[place].bits == 0 {
+		return WordCost{}
+	}
+	return unpack(t.pairs[t.pair(&t.first[place], uint32(second+1))])
+}
+
 // NameCost says how rare a character is at a place of a name, as costs of words do.
 func NameCost(r rune, p NamePlace) int {
 	place, ok := Place(r)
