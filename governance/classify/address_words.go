@@ -143,9 +143,9 @@ func (t *placeTable) at(r rune) *uint16 {
 func (t *placeTable) scout(w *window, i int) (nothing bool) {
 	end := min(len(w.cells), i+maxAddress)
 	for k := i; k < end; k++ {
-		r := w.cells[k].r
-		place, ok := lexicon.Place(r)
-		if !ok {
+		c := &w.cells[k]
+		if c.han == 0 {
+			r := c.r
 			if r == ' ' || r == '\n' {
 				continue
 			}
@@ -156,7 +156,7 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 			w.quiet = span{i, k}
 			return true
 		}
-		flags := t.class[place]
+		flags := t.class[c.han-1]
 		if flags&(placeHot|placeNumeral|placeCue) == 0 {
 			continue
 		}

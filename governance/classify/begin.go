@@ -135,9 +135,14 @@ func innerSecret(r, left rune) bool {
 	return len(secretIndex.inner[lower(r)]) > 0 && (lower(r) == 'p' || lower(r) == 's' || r < 'a' && left >= 'a')
 }
 
-// of returns what may begin with r behind left; everything for rare Chinese characters.
-func (t *beginTable) of(r, left rune) begins {
-	switch {
+// of returns what may begin with a cell behind left; everything for rare Chinese characters.
+func (t *beginTable) of(c *cell, left rune) begins {
+	switch r := c.r; {
+	case c.han != 0:
+		if isHan(left) {
+			return t.han[c.han-1]
+		}
+		return t.han[c.han-1] | beginName
 	case uint32(r) < 0x80:
 		sort := uint8(0)
 		if uint32(left) < 0x80 {
@@ -145,14 +150,7 @@ func (t *beginTable) of(r, left rune) begins {
 		}
 		return t.ascii[sort][r]
 	case isHan(r):
-		place, ok := lexicon.Place(r)
-		switch {
-		case !ok:
-			return ^begins(0)
-		case isHan(left):
-			return t.han[place]
-		}
-		return t.han[place] | beginName
+		return ^begins(0)
 	case caseOpenings.has(r):
 		return beginCodes
 	}

@@ -12,7 +12,7 @@ func TestBeginTableKnowsEveryPair(t *testing.T) {
 	table := beginnings()
 	for left := unknown; left < 0x100; left++ {
 		for r := range rune(0x80) {
-			if got, want := table.of(r, left), asciiBegins(r, left); got != want {
+			if got, want := table.of(&cell{r: r}, left), asciiBegins(r, left); got != want {
 				t.Fatalf("%q behind %q may begin %b, want %b", r, left, got, want)
 			}
 		}
@@ -27,7 +27,7 @@ func TestNothingElseBegins(t *testing.T) {
 			var n normaliser
 			w.cells, _ = n.add(nil, text, 0, final)
 			for i, c := range w.cells {
-				may := beginnings().of(c.r, w.at(i-1))
+				may := beginnings().of(&c, w.at(i-1))
 				if may&beginEmail != 0 && c.r < 0x80 {
 					may = w.refine(i, may)
 				}

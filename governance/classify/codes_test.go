@@ -175,7 +175,7 @@ func vinOf(head, tail string) string {
 func hkCheck(body string) string {
 	n := number{w: &window{}}
 	for i := range len(body) {
-		n.w.cells = append(n.w.cells, cell{rune(body[i]), 1, i})
+		n.w.cells = append(n.w.cells, cellOf(rune(body[i]), 1, i))
 		n.digit, n.at = append(n.digit, body[i]), append(n.at, i)
 	}
 	return string(hongKongCheck(&n, len(body)))

@@ -7,13 +7,24 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/sluice-project/sluice/governance/classify/lexicon"
 )
 
 // cell is one rune of normalised text and where it comes from in the original.
 type cell struct {
 	r     rune
-	size  uint8 // bytes of the original, at most [maxEscape]
+	han   uint16 // the place of a common Chinese character plus one, see [lexicon.Place]; else 0
+	size  uint8  // bytes of the original, at most [maxEscape]
 	start int
+}
+
+func cellOf(r rune, size, start int) cell {
+	c := cell{r: r, size: uint8(size), start: start}
+	if place, ok := lexicon.Place(r); ok {
+		c.han = uint16(place + 1)
+	}
+	return c
 }
 
 func (c cell) end() int { return c.start + int(c.size) }
@@ -45,12 +56,12 @@ func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cel
 		c := text[i]
 		if n.digits == 0 { // what stays as it is, and neither is nor continues a number: nearly everything
 			if c < utf8.RuneSelf && stays[c] {
-				cells = append(cells, cell{rune(c), 1, base + i})
+				cells = append(cells, cell{r: rune(c), size: 1, start: base + i})
 				i++
 				continue
 			}
 			if r, ok := commonHan(text[i:]); ok && numeral(r) < 0 {
-				cells = append(cells, cell{r, 3, base + i})
+				cells = append(cells, cellOf(r, 3, base+i))
 				i += 3
 				continue
 			}
@@ -103,31 +114,27 @@ func (n *normaliser) end(cells []cell, final bool) []cell {
 
 // spread appends what one rune of the original becomes.
 func (n *normaliser) spread(cells []cell, r rune, start, size int) []cell {
-	c := cell{r, uint8(size), start}
 	switch {
 	case r < utf8.RuneSelf:
-		return n.put(cells, c)
+		return n.put(cells, cellOf(r, size, start))
 	case r >= 0x3400 && r <= 0x9fff || r == utf8.RuneError || r >= 0x3001 && r <= 0x301b: // Han and its punctuation stay
-		return n.put(cells, c)
+		return n.put(cells, cellOf(r, size, start))
 	case r >= 0xff01 && r <= 0xff5e: // full-width forms of ASCII
-		c.r = r - 0xfee0
-		return n.put(cells, c)
+		return n.put(cells, cellOf(r-0xfee0, size, start))
 	case r < foldLast:
 		switch k := foldings()[r]; k {
 		case foldNone:
 			return cells
 		case foldMore:
 		default:
-			c.r = k
-			return n.put(cells, c)
+			return n.put(cells, cellOf(k, size, start))
 		}
 	case unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me):
 		return cells
 	}
 	for _, k := range norm.NFKC.String(string(r)) {
 		if !unicode.In(k, unicode.Mn, unicode.Me) {
-			c.r = plain(k)
-			cells = n.put(cells, c)
+			cells = n.put(cells, cellOf(plain(k), size, start))
 		}
 	}
 	return cells
@@ -170,7 +177,7 @@ func (n *normaliser) put(cells []cell, c cell) []cell {
 	case value >= 0:
 		n.digits, n.han, n.gap = n.digits+1, n.han+1, 0
 		if n.spelt() {
-			c.r = '0' + value
+			c.r, c.han = '0'+value, 0
 			return append(n.convert(cells), c)
 		}
 		n.staged = append(n.staged, c)
@@ -199,7 +206,7 @@ func (n *normaliser) spelt() bool { return n.digits >= numeralRun && n.han >= nu
 func (n *normaliser) convert(cells []cell) []cell {
 	for _, c := range n.staged {
 		if value := numeral(c.r); value >= 0 {
-			c.r = '0' + value
+			c.r, c.han = '0'+value, 0
 		}
 		cells = append(cells, c)
 	}

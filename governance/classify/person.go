@@ -9,7 +9,7 @@ import "slices"
 // four characters that begin at one place are compared and the best one is scored.
 func person(w *window, i int) (match, verdict) {
 	t := w.nameTables()
-	first := t.first(w.cells[i].r)
+	first := t.cell(&w.cells[i]).rank
 	before := w.at(i - 1)
 	bounded := !isHan(before)
 	if i < w.named.end || first&mayBegin == 0 && (!bounded || before == edge || !isApart(before)) {

@@ -56,6 +56,7 @@ const mayBegin = isSurname | mayCompound | mayNick | mayTranscribe | mayPart
 // tables are the characters and words names are judged by.
 type tables struct {
 	han     [lexicon.Places]character
+	none    character       // of all others
 	left    *cueTable       // cues in front of a name, by the hash of their characters from the last to the first
 	right   *cueTable       // cues behind
 	keys    map[string]bool // field names of names
@@ -84,6 +85,14 @@ func (t *tables) at(r rune) character {
 		return character{}
 	}
 	return t.han[place]
+}
+
+// cell is at for the character of a cell.
+func (t *tables) cell(c *cell) *character {
+	if c.han == 0 {
+		return &t.none
+	}
+	return &t.han[c.han-1]
 }
 
 func (t *tables) first(r rune) rank  { return t.at(r).rank }

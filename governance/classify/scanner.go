@@ -308,15 +308,15 @@ func (s *Scanner) pass() {
 	cells, table, quiet := s.w.cells, s.w.beginTable(), s.w.quiet
 	left := s.w.at(s.pos - 1)
 	for s.pos < len(cells) {
-		r := cells[s.pos].r
-		may := table.of(r, left)
+		c := &cells[s.pos]
+		may := table.of(c, left)
 		if s.pos > quiet.start && s.pos < quiet.end {
 			may &^= beginAddress
 		}
 		if may != 0 || s.pos == s.again {
 			return
 		}
-		left = r
+		left = c.r
 		s.pos++
 	}
 }
@@ -327,7 +327,7 @@ const own begins = 1 << 31
 // may returns what may begin at cell i.
 func (s *Scanner) may(i int) begins {
 	w := &s.w
-	may := w.beginTable().of(w.cells[i].r, w.at(i-1)) | s.ownBegins()
+	may := w.beginTable().of(&w.cells[i], w.at(i-1)) | s.ownBegins()
 	if i > w.quiet.start && i < w.quiet.end {
 		may &^= beginAddress
 	}
