@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/governance/classify"
@@ -25,6 +26,7 @@ import (
 
 type options struct {
 	set, cache, regions string
+	prose               string
 	documents, rounds   int
 	sample              int
 }
@@ -40,6 +42,7 @@ func main() {
 	flag.StringVar(&o.regions, "regions", "CN,HK,TW", "regions of Presidio's phone recogniser; empty: its default ones, without China")
 	flag.IntVar(&o.documents, "documents", 0, "documents to compare on, spread over the set; 0: all")
 	flag.IntVar(&o.sample, "sample", 500_000, "bytes of text to time on")
+	flag.StringVar(&o.prose, "prose", "governance/classify/testdata/prose.txt", "plain Chinese prose to time on, too: a text a line")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds, alternating")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -64,6 +67,10 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	set.Documents = spread(set.Documents, o.documents)
+	prose, err := os.ReadFile(o.prose)
+	if err != nil {
+		return fmt.Errorf("read plain prose: %w; run this from the root of the repository, or say -prose", err)
+	}
 	peer, err := startPresidio(ctx, o.cache, o.regions)
 	if err != nil {
 		return err
@@ -74,7 +81,11 @@ func run(ctx context.Context, o options) error {
 	if err := compareFindings(ctx, set, peer); err != nil {
 		return err
 	}
-	return compareSpeed(ctx, set, peer, o)
+	runtime.GOMAXPROCS(1)
+	if err := compareSpeed(ctx, "plain Chinese prose", strings.Split(strings.TrimSpace(string(prose)), "\n"), peer, o.rounds); err != nil {
+		return err
+	}
+	return compareSpeed(ctx, "the set, full of values", sampleOf(set, o.sample), peer, o.rounds)
 }
 
 // spread takes n of the documents, evenly.
@@ -156,15 +167,17 @@ func share(v, low, high float64) string {
 }
 
 // compareSpeed times both in turn: ours with every class on one processor, Presidio with all its pattern recognisers.
-func compareSpeed(ctx context.Context, set corpus.Set, peer *presidio, o options) error {
-	runtime.GOMAXPROCS(1)
-	texts, bytes := sampleOf(set, o.sample)
+func compareSpeed(ctx context.Context, what string, texts []string, peer *presidio, rounds int) error {
+	bytes := 0
+	for _, t := range texts {
+		bytes += len(t)
+	}
 	if err := peer.load(texts); err != nil {
 		return err
 	}
 	all := classify.New()
-	var ourRates, theirRates []float64
-	for round := range o.rounds + 1 {
+	var ourRates, theirRates, ratios []float64
+	for round := range rounds + 1 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -173,17 +186,17 @@ func compareSpeed(ctx context.Context, set corpus.Set, peer *presidio, o options
 		if err != nil {
 			return err
 		}
-		if round > 0 { // the first warms up
-			ourRates, theirRates = append(ourRates, rate), append(theirRates, float64(bytes)/1e6/seconds)
+		if theirs := float64(bytes) / 1e6 / seconds; round > 0 { // the first warms up
+			ourRates, theirRates, ratios = append(ourRates, rate), append(theirRates, theirs), append(ratios, rate/theirs)
 		}
 	}
-	fmt.Printf("throughput on %d texts, %d bytes, one processor, %d alternating rounds: median (least … most) in MB/s\n", len(texts), bytes, o.rounds)
-	fmt.Printf("  sluice    %s\n  presidio  %s\n  ratio of the medians  %.0f\n", rates(ourRates), rates(theirRates), median(ourRates)/median(theirRates))
+	fmt.Printf("throughput on %s: %d texts, %d bytes, one processor, %d alternating rounds: median (least … most) in MB/s\n", what, len(texts), bytes, rounds)
+	fmt.Printf("  sluice    %s\n  presidio  %s\n  ratio     %.0f (%.0f … %.0f)\n\n", rates(ourRates), rates(theirRates), median(ratios), slices.Min(ratios), slices.Max(ratios))
 	return nil
 }
 
 // sampleOf takes texts from all over the set until they have so many bytes.
-func sampleOf(set corpus.Set, size int) (texts []string, bytes int) {
+func sampleOf(set corpus.Set, size int) (texts []string) {
 	total := 0
 	for _, d := range set.Documents {
 		total += len(d.Text)
@@ -194,9 +207,8 @@ func sampleOf(set corpus.Set, size int) (texts []string, bytes int) {
 	}
 	for _, d := range spread(set.Documents, n) {
 		texts = append(texts, d.Text)
-		bytes += len(d.Text)
 	}
-	return texts, bytes
+	return texts
 }
 
 // ourRound goes through the texts for at least a second and returns MB/s.
