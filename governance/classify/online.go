@@ -1,6 +1,9 @@
 package classify
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // endings are words in lower case by their last characters.
 type endings struct {
@@ -116,18 +119,19 @@ var ( //nolint:gochecknoglobals // constant tables
 		"微xin", "wxid", "wechat account", "wechat_id", "wechat_no", "wechat no", "wechat no.", "wechatno", "weixin_id", "weixinid", "weixin_no", "wx_id", "wx_no", "vx_id", "微信/手机", "微信/电话",
 		"微信同号", "微信id", "微信 id", "wechat id", "wechatid", "wxhao", "绿泡泡", "加v", "加微", "加薇", "加威", "+v", "+微", "+薇", "+威", "➕v", "➕微", "➕薇", "我v", "我薇", "我微",
 		"的v", "的薇", "的微", "(v)", "(微)", "(薇)", "联系v", "搜v", "微我", "薇我", "卫星", "薇芯", "微芯",
-		"v❤同步", "v♥同步", "客服v", "客服薇", "客服微", "➕", "裙主", "v同号", "企微", "微号", "薇号", "威号", "v号", "微x", "薇x", "威x", "vxin")
+		"微♥", "薇♥", "威♥", "wei心", "🛰", "v❤同步", "v♥同步", "客服v", "客服薇", "客服微", "➕", "裙主", "v同号", "企微", "微号", "薇号", "威号", "v号", "微x", "薇x", "威x", "vxin")
 	accountTails = []string{"这个号", "这个微信", "的微信", "是他微信", "是她微信", "是我微信", "微信", "(微信", "←", " ←"} //nolint:gochecknoglobals // a constant table
-	accountWords = endingsOf("绿泡泡", "好友", "昵称", "网友", "私聊", "网名", "小号")
-	notAccounts  = endingsOf("支付", "小程序", "公众", "接口", "开放", "版本", "文档", "代码", "字段", "参数", "图片", "文件", "函数", "sdk", "错误", "日志", "变量", "配置", "型号", "表", "服务器", "域名", "邮箱", "系统",
-		"设备", "模块", "脚本", "命令", "分支", "主机", "账套", "工单", "订单")
-	paying        = endingsOf("支付", "付款", "转账", "接口")
+	// things have names that are made as those of accounts are.
+	things = endingsOf("小程序", "公众", "公众号", "接口", "开放", "版本", "文档", "代码", "字段", "参数", "图片", "函数", "sdk", "错误", "日志", "变量", "配置", "型号", "服务器", "域名", "设备", "模块", "脚本", "命令", "分支", "主机",
+		"账套", "工单", "订单", "节点", "实例", "容器", "仓库", "镜像", "集群", "数据库", "目录", "路径", "插件", "组件", "机台", "机床", "产线", "规格", "批次", "物料", "图号", "固件", "工位", "交换机", "网关", "路由器", "打印机", "返回", "报错", "回调",
+		"密码", "口令", "环境", "进程", "任务", "队列", "枚举", "常量", "token", "error", "errcode", "api", "host", "server", "branch", "version", "网址", "链接", "验证码", "优惠码", "邀请码", "兑换码", "券码", "单号", "流水号",
+		"摄像头", "道闸", "闸机", "词库", "表", "系统")
 	wechatLetters = endingsOf("v", "微", "薇", "威")
 	qqLabels      = endingsOf("qq", "q q", "扣扣", "企鹅", "qq群", "q群", "扣扣群", "qq account", "扣", "群主", "群号", "企鹅群", "球球", "蔻蔻", "抠抠", "加q", "+q", "➕q", "我q", "q号", "🐧",
-		"qq id", "qqid", "qq number", "qq no", "qq no.", "qq账号", "qq帐号")
+		"qq is", "uin", "鹅号", "qq id", "qqid", "qq number", "qq no", "qq no.", "qq账号", "qq帐号")
 )
 
-// qq finds numbers of QQ accounts and groups behind a label: 5 to 11 digits that do not begin with zero.
+// qq finds numbers of QQ accounts and groups behind a label, or where the talk is about QQ: 5 to 11 digits that do not begin with zero.
 func qq(n *number, first int) (match, verdict) {
 	size := len(n.digit)
 	if size > 11 { // what follows may be another number
@@ -138,11 +142,55 @@ func qq(n *number, first int) (match, verdict) {
 			break
 		}
 	}
-	if size < 5 || n.digit[0] == '0' || !n.w.labelledBy(first, 8, joinsNumber, qqLabels) {
+	if size < 5 || n.digit[0] == '0' || n.w.at(n.end(size)) == '@' {
 		return match{}, no
 	}
-	if n.w.at(n.at[size-1]+1) == '@' {
-		return match{}, no
+	m := match{kind: kQQ, start: first, end: n.end(size), form: 0.3, why: labelBefore}
+	if n.w.labelledBy(first, 8, joinsNumber, qqLabels) || n.w.labelledQ(first, size) {
+		return m, yes
 	}
-	return match{kind: kQQ, start: first, end: n.at[size-1] + 1, form: 0.3, why: labelBefore}, yes
+	return m, n.spokenOf(size, m)
+}
+
+// labelledQ reports whether the letter Q stands before the number at cell i, and is no part of another word or a plate: 客服Q 12345.
+func (w *window) labelledQ(i, size int) bool {
+	k := i - 1
+	for k > i-4 && joinsNumber.has(w.at(k)) {
+		k--
+	}
+	if lower(w.at(k)) != 'q' || k == i-1 && size < 7 {
+		return false
+	}
+	left := w.at(k - 1)
+	return isHan(left) && !(k == i-1 && strings.ContainsRune(provinceSigns, left)) || left == edge || isBlank(left) && !isLetter(w.at(k-2)) || strings.ContainsRune(",(、|/", left)
+}
+
+// spokenOf reports whether the first digits of a number are an account in a talk about QQ.
+func (n *number) spokenOf(size int, m match) verdict {
+	w, i := n.w, n.at[0]
+	if m.start != i || n.h.other(kQQ) && !n.h.of.any(likeAccounts) || n.date(size) || w.labelledBy(i, 4, joinsThing, things) {
+		return no
+	}
+	if v := n.amount(size); v != no {
+		return v & open
+	}
+	if w.goesOn(i, kQQ) {
+		return yes
+	}
+	if !w.inSlot(i, size) {
+		return no
+	}
+	if w.spokenBefore(i, qqTalk) {
+		return yes
+	}
+	return w.spokenBehind(m.end, qqTalk, isDigit)
+}
+
+// inSlot reports whether an account may stand at cell i of a sentence by what stands before.
+func (w *window) inSlot(i, size int) bool {
+	k := i - 1
+	for k > i-5 && beforeName.has(w.at(k)) {
+		k--
+	}
+	return w.endsWith(k, slots) || k < i-1 && size > 7
 }

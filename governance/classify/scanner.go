@@ -14,7 +14,8 @@ const (
 	maxSecret  = 256   // characters of one piece of a secret; a longer one becomes several findings
 	maxPEM     = 16384 // characters of one piece of a private key
 	maxUnion   = 20000 // characters of overlapping findings
-	leftMemory = 32    // cells kept left of the scan position, for neighbours and cue words
+	leftMemory = 32    // cells left of the scan position that most detectors look at, for neighbours and cue words
+	leftKept   = 48    // cells kept left of it
 )
 
 // Segment is a stretch of the original text: plain when Class is empty, else a finding. Value is the finding in canonical form:
@@ -150,6 +151,9 @@ func (s *Scanner) scan() {
 			if m.kind >= kinds && m.why&listed == 0 {
 				s.until[m.kind-kinds] = m.end
 			}
+			if m.kind == kWeChat || m.kind == kQQ {
+				s.w.account, s.w.accountOf = span{m.start, m.end}, m.kind
+			}
 			if m.kind == kPerson {
 				s.w.named = span{m.start, m.end + m.behind}
 				s.w.meet(s.w.cells[m.start:m.end])
@@ -277,7 +281,7 @@ func (s *Scanner) forget(from, cut int) {
 	if n := from - s.base; n > 0 {
 		s.buf, s.base, s.used = strings.Clone(s.buf[n:]), from, s.used-n
 	}
-	drop := cut - leftMemory
+	drop := cut - leftKept
 	if drop < len(s.w.cells)/2 || drop <= 0 {
 		return
 	}
@@ -286,6 +290,7 @@ func (s *Scanner) forget(from, cut int) {
 	s.runAt -= drop
 	s.block -= drop
 	s.w.named = span{s.w.named.start - drop, s.w.named.end - drop}
+	s.w.account = span{s.w.account.start - drop, s.w.account.end - drop}
 	s.again -= drop
 	for n := range s.until {
 		s.until[n] -= drop

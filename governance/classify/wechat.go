@@ -4,7 +4,7 @@ import "strings"
 
 // What stands between a label and the name of an account.
 const (
-	accountJoins = ":=是为号號码账帐帳名叫([【「『\"'“”‘’ ,><-_\n\t~|/❤♥…"
+	accountJoins = ":=是为号號码账帐帳名叫([【「『\"'“”‘’ ,><-_\n\t~|/❤♥…🔎🔍🌟👉📱💬➡→"
 	accountAsks  = "添加搜一下索用联系我你他她的这那个人好友备注就请可以直接先再发来到问找在"
 )
 
@@ -13,11 +13,8 @@ var ( //nolint:gochecknoglobals // constant tables
 	asksForAccount = runesOf(accountJoins + accountAsks) // where people ask others to add them; what follows has to look like a name
 	joinsNumber    = runesOf(accountJoins + "添加")
 	joinsID        = runesOf(" _")
-	tellsAccount   = runesOf(":“\"'「(-,")
-	endsSentences  = runesOf("。;!?\n")
-	endsTelling    = endsSentences.and(notAccounts, wechatNames, accountWords)
-	otherNames     = strings.Fields("文档 字段 接口 文件 函数 版本 分支")
-	namesBehind    = strings.Fields("微信 绿泡泡 vx v信")
+	englishSlots   = endingsOf("via", "i'm", "is", "am", "add", "contact", "account", "on", "to", "with", "me")
+	otherNames     = strings.Fields("文档 字段 接口 文件 函数 版本 分支 节点 目录 返回 报错 升级 模块 服务 离线 宕机 表 库 实例 环境 脚本 插件 方法 变量 参数 型号 规格 错误 异常 告警")
 )
 
 func isWeChat(r rune) bool { return isAlnum(r) || r == '_' || r == '-' }
@@ -37,31 +34,10 @@ func (w *window) labelledWeChat(i int) int {
 		}
 		colon = colon || w.cells[k].r == ':'
 	}
-	if w.labelledBy(i, 12, asksForAccount, wechatNames) || w.at(i-1) == '+' && (isHan(w.at(i-2)) || w.at(i-2) == edge || isBlank(w.at(i-2))) || w.toldBefore(i) {
+	if w.labelledBy(i, 12, asksForAccount, wechatNames) || w.at(i-1) == '+' && (isHan(w.at(i-2)) || w.at(i-2) == edge || isBlank(w.at(i-2))) {
 		return 1
 	}
 	return 0
-}
-
-// toldBefore reports whether the sentence speaks of WeChat before cell i, and of nothing that other names belong to.
-func (w *window) toldBefore(i int) bool {
-	if left := w.at(i - 1); !isHan(left) && !(left == ' ' && isHan(w.at(i-2)) && !w.endsWith(i-2, paying)) && !tellsAccount.has(left) {
-		return false
-	}
-	for k := i - 1; k > max(0, i-leftMemory+3); k-- {
-		r := lower(w.cells[k].r)
-		if !endsTelling.has(r) {
-			continue
-		}
-		if endsSentences.has(r) || w.endsWith(k, notAccounts) {
-			return false
-		}
-		if w.endsWith(k, wechatNames) || w.endsWith(k, accountWords) {
-			h := w.hints(i)
-			return !h.found || h.of.any(set(kQQ, kWeChat, kBankAccount))
-		}
-	}
-	return false
 }
 
 // wechat finds names of WeChat accounts behind a label: a letter and 5 to 19 letters, digits, dashes and underscores, over one break of
@@ -69,7 +45,7 @@ func (w *window) toldBefore(i int) bool {
 func wechat(w *window, i int) (match, verdict) {
 	left := w.at(i - 1)
 	glued := isLetter(left) && !isDigit(w.at(i)) && w.endsWith(i-1, wechatLabels)
-	if isWeChat(left) && !glued && !(left == '-' && w.endsWith(i-2, wechatLabels)) {
+	if isWeChat(left) && !glued && !(left == '-' && (w.endsWith(i-2, wechatLabels) || w.at(i-2) == '-' || isHan(w.at(i-2)))) {
 		return match{}, no
 	}
 	if before := lower(w.at(i - 2)); isBlank(left) && isLetter(before) && len(wechatLabels.of(before)) == 0 {
@@ -119,66 +95,74 @@ func wechat(w *window, i int) (match, verdict) {
 	return m, when(v == open, open, when(goesOn, no, yes))
 }
 
-// toldBehind finds names that no label stands before: those that WeChat gives, and those that words such as 这个号 stand behind.
+// toldBehind finds names that no label stands before: those that WeChat gives, those that words such as 这个号 stand behind, and those that
+// look chosen in a talk about WeChat.
 func (w *window) toldBehind(i int) (match, verdict) {
 	end, v := w.while(i, 21, isWeChat)
 	if v == open {
 		return match{}, open
 	}
-	if end-i < 6 || end-i > 20 || isDigit(w.at(i)) {
+	if end-i > mostChosen || isDigit(w.at(i)) {
 		return match{}, no
 	}
 	m := match{kind: kWeChat, start: i, end: end, form: 0.5}
 	if _, v := w.literal(i, "wxid_"); v == yes && end-i > 14 {
 		return m, yes
 	}
-	if !w.any(i, end, func(r rune) bool { return !isLetter(r) }) && !w.usedBefore(i) {
-		return match{}, no
-	}
-	for _, tail := range accountTails {
-		if _, v := w.literal(end, tail); v != no {
-			return m, v
+	if end-i >= leastChosen && (w.any(i, end, func(r rune) bool { return !isLetter(r) }) || w.usedBefore(i)) {
+		for _, tail := range accountTails {
+			if _, v := w.literal(end, tail); v != no {
+				return m, v
+			}
 		}
 	}
-	if isHan(w.at(end)) || w.at(end) == '(' || w.at(end) == ',' {
-		return w.speaksBehind(m)
-	}
-	return match{}, no
+	return w.spokenOf(i)
 }
 
-// speaksBehind asks for a word for such accounts behind a name that has digits and letters: X是我微信. Words for what WeChat does
-// are none.
-func (w *window) speaksBehind(m match) (match, verdict) {
-	if !w.any(m.start, m.end, isDigit) {
+// spokenOf finds names that look chosen in a talk about WeChat.
+func (w *window) spokenOf(i int) (match, verdict) {
+	if !w.mayStand(i) {
 		return match{}, no
 	}
-	for k := m.end; k < m.end+8; k++ {
-		r := w.at(k)
-		switch {
-		case r == unknown:
-			return match{}, open
-		case r == edge || isDigit(r) || strings.ContainsRune("。;!?\n、", r):
-			return match{}, no
-		case r != '微' && lower(r) != 'v' && r != '绿':
-			continue
-		}
-		end, v := w.oneOf(k, namesBehind)
-		if v == open {
-			return match{}, open
-		}
-		if v == no {
-			continue
-		}
-		after, v := w.while(end, 3, func(r rune) bool { return isHan(r) && !strings.ContainsRune("号名账上里加的了好", r) })
-		if v == open || w.at(end) == unknown {
-			return match{}, open
-		}
-		if owned, v := w.nameFollows(after); v == open || owned || after > end {
-			return match{}, v & open
-		}
+	s, v := w.accountName(i)
+	if v == open {
+		return match{}, open
+	}
+	text := s.text
+	if !w.chosen(text) && s.gap > 0 {
+		text = text[:s.gap]
+	}
+	if !w.chosen(text) || w.labelledBy(i, 4, joinsThing, things) {
+		return match{}, no
+	}
+	if h := w.hints(i); h.other(kWeChat) && !h.of.any(likeAccounts) {
+		return match{}, no
+	}
+	m := match{kind: kWeChat, start: i, end: s.at[len(text)-1] + 1, form: 0.5}
+	if thing, v := w.beginsOne(m.end, otherNames); v == open || thing {
+		return match{}, v & open
+	}
+	if goesOn, v := w.hostGoesOn(m.end); v == open || goesOn {
+		return match{}, v & open
+	}
+	if w.goesOn(i, kWeChat) || w.spokenBefore(i, wechatTalk) {
 		return m, yes
 	}
-	return match{}, no
+	return m, w.spokenBehind(m.end, wechatTalk, isWeChat)
+}
+
+// likeAccounts are what labels of accounts may also be labels of.
+const likeAccounts = bits(1<<kQQ | 1<<kWeChat | 1<<kBankAccount | 1<<kResidentID | 1<<kMobile | 1<<kUtilityAccount | 1<<kLandline)
+
+// mayStand reports whether the name of an account may begin at cell i by what stands before: Chinese text or its marks, the beginning of a line,
+// or a word of English that speaks of accounts.
+func (w *window) mayStand(i int) bool {
+	left := w.at(i - 1)
+	if isBlank(left) {
+		before := w.at(i - 2)
+		return isHan(before) || before == edge || beforeName.has(before) || before == ')' || w.endsWith(i-2, englishSlots)
+	}
+	return left == edge || isHan(left) || beforeName.has(left)
 }
 
 // nameFollows reports whether something of letters begins at cell i, behind at most three marks: the word before belongs to that.

@@ -24,6 +24,9 @@ type window struct {
 	named  span // the last name found
 	people      // the last names found in full
 
+	account   span // the last account of a service found
+	accountOf kind
+
 	digit   [maxDigits]byte // of the number being looked at
 	digitAt [maxDigits]int
 	spelt   [maxSpelled]byte // of the characters of ASCII being looked at
