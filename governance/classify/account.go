@@ -20,22 +20,24 @@ const (
 )
 
 var ( //nolint:gochecknoglobals // constant tables
-	wechatTalk = newTalk(kWeChat, 'v', strings.Fields("接口 小程序 公众 公号 开放 回调 sdk 版本 插件 模块 服务号 订阅号 文件 图片 支付接口 支付回调 支付通知 支付证书 支付商户 pay api 登录接口 授权 模板 视频号 官方 返回 会议"),
+	wechatTalk = newTalk(kWeChat, 'v', strings.Fields("接口 小程序 公众 公号 开放 回调 sdk 版本 插件 模块 服务号 订阅号 图片 支付接口 支付回调 支付通知 支付证书 支付商户 pay api 登录接口 授权 模板 视频号 官方 返回 会议"),
 		"微信", "薇信", "威信", "v信", "vx", "wx", "wechat", "weixin", "绿泡泡", "朋友圈", "财付通", "聊天", "好友", "昵称", "网友", "私聊", "网名", "小号", "名片", "腾讯公司", "微❤", "微♥")
 	qqTalk = newTalk(kQQ, 'q', strings.Fields("音乐 浏览器 邮箱 飞车 农场 会员 图 宠物 游戏 阅读 影音 输入法 拼音 钱包 炫舞 堂 币 秀 接口 回调 sdk 登录接口 mail"),
 		"qq", "扣扣", "企鹅号", "企鹅群", "q q", "蔻蔻")
-	endsTalk   = runesOf("。\n")
-	beforeName = runesOf(":“\"'‘「『【(,、-|;!?~ \n，>")
+	beforeName = runesOf(":“\"'‘「『【(,、-|;!?~ \n，>”’】」』)/")
 	joinsThing = runesOf(" :=“\"'(_是为叫名")
-	joinsList  = runesOf("、和与及/,")
+	joinsList  = runesOf("、和与及/")
 
 	// slots are what an account stands behind in a sentence.
-	slots = endingsOf("是", "为", "叫", "用", "以", "加", "搜", "找", "联系", "对方", "号", "号码", "过", "主管", "主人", "向", "与", "和", "户", "收款方", "收款人", "换成", "改成", "现", "原", "群主", "名", "本人", "uin", "在用", "登")
+	slots = endingsOf("是", "为", "叫", "用", "以", "加", "搜", "找", "联系", "对方", "号", "号码", "过", "主管", "主人", "向", "与", "和", "户", "收款方", "收款人", "换成", "改成", "现", "原", "群主", "名", "本人", "uin", "在用", "登", "有")
+
+	// offTalk are words that what follows is rather named by than by the service before them.
+	offTalk = endingsOf("接口", "字段", "参数", "函数", "代码", "sdk", "错误", "变量", "配置", "脚本", "词库", "数据库", "服务器", "域名", "返回", "errcode", "公众号", "小程序", "版本", "开放")
 )
 
 func newTalk(of kind, letter rune, other []string, names ...string) *talk {
 	t := &talk{of: of, names: endingsOf(names...), letter: letter, other: other}
-	t.tells = runesOf(string(letter)+"。\n").and(t.names, things)
+	t.tells = runesOf(string(letter)+"。\n").and(t.names, offTalk)
 	return t
 }
 
@@ -51,7 +53,7 @@ func (w *window) spokenBefore(i int, t *talk) bool {
 		if !t.tells.has(r) {
 			continue
 		}
-		if endsTalk.has(r) && k < i-1 || w.endsWith(k, things) {
+		if w.talkEnds(k) || w.endsWith(k, offTalk) {
 			return false
 		}
 		if w.speaksOf(k, t) {
@@ -92,7 +94,7 @@ func (w *window) spokenBehind(i int, t *talk, in func(rune) bool) verdict {
 		switch {
 		case r == unknown:
 			return open
-		case r == edge || endsTalk.has(r) && k > i:
+		case r == edge:
 			return no
 		case !t.tells.has(lower(r)):
 			continue
@@ -100,8 +102,11 @@ func (w *window) spokenBehind(i int, t *talk, in func(rune) bool) verdict {
 		if next := w.at(k + 1); next == unknown {
 			return open
 		}
+		if w.talkEnds(k) {
+			return no
+		}
 		if !w.speaksOf(k, t) {
-			if w.endsWith(k, things) {
+			if w.endsWith(k, offTalk) {
 				return no
 			}
 			continue
@@ -113,7 +118,7 @@ func (w *window) spokenBehind(i int, t *talk, in func(rune) bool) verdict {
 		if other {
 			continue
 		}
-		if owned, v := w.nameFollows(k + 1); v == open || owned {
+		if owned, v := w.owned(k+1, in); v == open || owned {
 			return v & open
 		}
 		return yes
@@ -121,14 +126,37 @@ func (w *window) spokenBehind(i int, t *talk, in func(rune) bool) verdict {
 	return no
 }
 
+// talkEnds reports whether a sentence or a paragraph ends with cell k.
+func (w *window) talkEnds(k int) bool {
+	r := w.cells[k].r
+	return r == '。' || r == '\n' && (w.at(k+1) == '\n' || w.at(k-1) == '\n')
+}
+
+// owned reports whether an account stands behind the name of the service that ends before cell i, so that the name belongs to that one.
+func (w *window) owned(i int, in func(rune) bool) (bool, verdict) {
+	k, v := w.while(i, 5, func(r rune) bool { return strings.ContainsRune(":=号是 为", r) })
+	if v == open {
+		return false, open
+	}
+	end, v := w.while(k, mostChosen+1, in)
+	if v == open {
+		return false, open
+	}
+	if end-k < 5 {
+		return false, yes
+	}
+	text := []byte(w.ascii(k, end))
+	return end-k > mostChosen || isDigit(rune(text[0])) || hasDigit(text) || w.spelledChinese(text), yes
+}
+
 // skipList returns the end of a list of such values that goes on at cell i.
 func (w *window) skipList(i int, in func(rune) bool) (int, verdict) {
 	for range 3 {
-		k, v := w.while(i, 3, func(r rune) bool { return joinsList.has(r) || r == ' ' || r == '“' || r == '"' || r == '”' })
+		k, v := w.while(i, 3, func(r rune) bool { return joinsList.has(r) || isBlank(r) || r == '“' || r == '"' || r == '”' })
 		if v == open || w.at(k) == unknown {
 			return i, open
 		}
-		if k == i {
+		if !w.any(i, k, joinsList.has) {
 			return i, yes
 		}
 		end, v := w.while(k, mostChosen+1, in)

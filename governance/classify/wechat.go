@@ -14,7 +14,7 @@ var ( //nolint:gochecknoglobals // constant tables
 	joinsNumber    = runesOf(accountJoins + "添加")
 	joinsID        = runesOf(" _")
 	englishSlots   = endingsOf("via", "i'm", "is", "am", "add", "contact", "account", "on", "to", "with", "me")
-	otherNames     = strings.Fields("文档 字段 接口 文件 函数 版本 分支 节点 目录 返回 报错 升级 模块 服务 离线 宕机 表 库 实例 环境 脚本 插件 方法 变量 参数 型号 规格 错误 异常 告警")
+	otherNames     = strings.Fields("文档 字段 接口 文件 函数 版本 分支 列 行 节点 目录 返回 报错 升级 模块 服务 离线 宕机 表 库 实例 环境 脚本 插件 方法 变量 参数 型号 规格 错误 异常 告警")
 )
 
 func isWeChat(r rune) bool { return isAlnum(r) || r == '_' || r == '-' }
@@ -25,6 +25,9 @@ func (w *window) labelledWeChat(i int) int {
 		return 2
 	}
 	colon := false
+	if alone := w.at(i - 2); w.at(i-1) == '微' && (alone == edge || isBlank(alone) || beforeName.has(alone)) {
+		return 2
+	}
 	for k := i - 1; k >= max(0, i-4); k-- { // v: and the like
 		if colon && w.endsWith(k, wechatLetters) && !isHan(w.at(k-1)) && !isAlnum(w.at(k-1)) && w.at(k-1) != '-' {
 			return 2
@@ -34,7 +37,7 @@ func (w *window) labelledWeChat(i int) int {
 		}
 		colon = colon || w.cells[k].r == ':'
 	}
-	if w.labelledBy(i, 12, asksForAccount, wechatNames) || w.at(i-1) == '+' && (isHan(w.at(i-2)) || w.at(i-2) == edge || isBlank(w.at(i-2))) {
+	if w.labelledBy(i, 12, asksForAccount, wechatNames) || w.at(i-1) == '+' && (isHan(w.at(i-2)) || w.at(i-2) == edge || isBlank(w.at(i-2)) || beforeName.has(w.at(i-2))) {
 		return 1
 	}
 	return 0
@@ -87,7 +90,7 @@ func wechat(w *window, i int) (match, verdict) {
 	}
 	switch {
 	case sure == 1 && !digits && !strings.Contains(string(text), "_"), sure == 0 && !(signed && digits) && !endsInNumber(text):
-		return match{}, no
+		return w.spokenOf(i)
 	case isDigit(rune(text[0])) && (sure < 2 || !strings.ContainsFunc(string(text), isLetter)): // a misread l
 		return match{}, no
 	}
@@ -110,10 +113,8 @@ func (w *window) toldBehind(i int) (match, verdict) {
 		return m, yes
 	}
 	if end-i >= leastChosen && (w.any(i, end, func(r rune) bool { return !isLetter(r) }) || w.usedBefore(i)) {
-		for _, tail := range accountTails {
-			if _, v := w.literal(end, tail); v != no {
-				return m, v
-			}
+		if called, v := w.beginsOne(end, accountTails); v == open || called {
+			return m, v
 		}
 	}
 	return w.spokenOf(i)
@@ -135,6 +136,11 @@ func (w *window) spokenOf(i int) (match, verdict) {
 	if !w.chosen(text) || w.labelledBy(i, 4, joinsThing, things) {
 		return match{}, no
 	}
+	if !hasDigit(text) && !strings.ContainsAny(string(text), "_-") {
+		if alone, v := w.standsAlone(i, s.at[len(text)-1]+1); v == open || !alone {
+			return match{}, v & open
+		}
+	}
 	if h := w.hints(i); h.other(kWeChat) && !h.of.any(likeAccounts) {
 		return match{}, no
 	}
@@ -145,10 +151,19 @@ func (w *window) spokenOf(i int) (match, verdict) {
 	if goesOn, v := w.hostGoesOn(m.end); v == open || goesOn {
 		return match{}, v & open
 	}
-	if w.goesOn(i, kWeChat) || w.spokenBefore(i, wechatTalk) {
+	if w.at(i-1) == '+' || w.added(i) || w.goesOn(i, kWeChat) || w.spokenBefore(i, wechatTalk) {
 		return m, yes
 	}
 	return m, w.spokenBehind(m.end, wechatTalk, isWeChat)
+}
+
+// standsAlone reports whether Chinese text or its marks stand on both sides of cells i to end, with no blank between.
+func (w *window) standsAlone(i, end int) (bool, verdict) {
+	left, next := w.at(i-1), w.at(end)
+	if left == edge || isBlank(left) || left == '"' || left == '\'' {
+		return false, yes
+	}
+	return isHan(next) || next > 0 && strings.ContainsRune(",、;)”」』】", next), when(next == unknown, open, yes)
 }
 
 // likeAccounts are what labels of accounts may also be labels of.
@@ -162,21 +177,15 @@ func (w *window) mayStand(i int) bool {
 		before := w.at(i - 2)
 		return isHan(before) || before == edge || beforeName.has(before) || before == ')' || w.endsWith(i-2, englishSlots)
 	}
-	return left == edge || isHan(left) || beforeName.has(left)
-}
-
-// nameFollows reports whether something of letters begins at cell i, behind at most three marks: the word before belongs to that.
-func (w *window) nameFollows(i int) (bool, verdict) {
-	k, v := w.while(i, 3, func(r rune) bool { return strings.ContainsRune(":=号是 ", r) })
-	if v == open || w.at(k) == unknown {
-		return false, open
+	if left == '.' && isDigit(w.at(i-2)) { // 1.
+		return !isAlnum(w.at(i - 3))
 	}
-	return isAlnum(w.at(k)), yes
+	return left == edge || left == '+' || isHan(left) || beforeName.has(left)
 }
 
 // usedBefore reports whether what stands before cell i says that an account is used.
 func (w *window) usedBefore(i int) bool {
-	return i > 0 && strings.ContainsRune("过用加是号", w.cells[i-1].r)
+	return i > 0 && strings.ContainsRune("过用加是号系", w.cells[i-1].r)
 }
 
 // endsInNumber reports whether s is letters and at least four digits, and no product such as rtx4090.
