@@ -227,7 +227,7 @@ func technical(text []byte) bool {
 }
 
 // identifiers are words that names of programs, machines and products are made of.
-var identifiers = wordSet(`openid appid unionid callback notify payment pay server client message msg public official version ver account config conf webview android iphone ipad
+var identifiers = wordSet(`qq openid appid unionid callback notify payment pay server client message msg public official version ver account config conf webview android iphone ipad
 wechat weixin mobile service platform program miniprogram mini developer access token appsecret secret errcode errmsg error err code url uri sdk api
 fail failed cancel success ok screen word words list login logout btn button flag type status state test dev prod uat stage staging demo web app svc
 srv db database table data model file dir path tmp temp log logs http https tcp udp release master main branch feature fix hotfix bugfix build deploy

@@ -158,7 +158,7 @@ func (w *window) labelledQ(i, size int) bool {
 	for k > i-4 && joinsNumber.has(w.at(k)) {
 		k--
 	}
-	if lower(w.at(k)) != 'q' || k == i-1 && size < 7 {
+	if lower(w.at(k)) != 'q' || k == i-1 && (size < 7 || w.hints(k).other(kQQ)) {
 		return false
 	}
 	left := w.at(k - 1)

@@ -91,6 +91,9 @@ func wechat(w *window, i int) (match, verdict) {
 	switch {
 	case sure == 1 && !digits && !strings.Contains(string(text), "_"), sure == 0 && !(signed && digits) && !endsInNumber(text):
 		return w.spokenOf(i)
+	case (sure < 2 || left == '-' || left == '_') && technical(text), left == ' ' && !digits && !signed && isLetter(w.at(i-2)) && !w.spelledChinese(text):
+		prose, v := w.wordFollows(m.end)
+		return m, when(v == open, open, when(prose, no, yes))
 	case isDigit(rune(text[0])) && (sure < 2 || !strings.ContainsFunc(string(text), isLetter)): // a misread l
 		return match{}, no
 	}
@@ -200,6 +203,14 @@ func endsInNumber(s []byte) bool {
 		}
 	}
 	return letters > 1 && len(s)-letters > 3 && !strings.Contains(" rtx gtx ddr intel amd win iso gb hg sf yt jd ", " "+strings.ToLower(string(s[:letters]))+" ")
+}
+
+// wordFollows reports whether a word of letters stands behind a blank at cell i.
+func (w *window) wordFollows(i int) (bool, verdict) {
+	if r := w.at(i); r != ' ' {
+		return false, when(r == unknown, open, yes)
+	}
+	return isLetter(w.at(i + 1)), when(w.at(i+1) == unknown, open, yes)
 }
 
 // hostGoesOn reports whether what ends before cell i is rather the beginning of an address of the Internet.
