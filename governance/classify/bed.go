@@ -7,7 +7,11 @@ var bedLabels = []string{"床号", "床位号", "床位"} //nolint:gochecknoglob
 // bed finds the number of a bed behind its label, and before 床 where the word is about a patient's.
 func bed(c *number) (match, verdict) {
 	m := match{kind: kMedicalRecord, start: c.at[0], end: c.end(len(c.digit)), form: 0.25, why: labelBefore}
-	if c.w.wordBefore(m.start, bedLabels) {
+	if c.w.wordBefore(m.start, bedLabels) && c.w.at(m.start-1) != ',' {
+		if c.w.at(m.end) == ',' { // 床位1,260张
+			next := c.w.at(m.end + 1)
+			return m, when(next == unknown, open, when(isDigit(next), no, yes))
+		}
 		return m, yes
 	}
 	return match{}, no

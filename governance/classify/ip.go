@@ -146,7 +146,7 @@ func ipv4(w *window, i int) (match, verdict) {
 	last := s.at[end-1]
 	if r, next := w.at(last+1), w.at(last+2); r == '.' && next == unknown {
 		return match{}, open
-	} else if r == '.' && isDigit(next) || !plain && end < 10 {
+	} else if r == '.' && isDigit(next) || !plain && end < 10 && !w.cued(i, addressWords...) {
 		return match{}, no
 	}
 	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 {

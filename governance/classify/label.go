@@ -123,22 +123,25 @@ func (h *hints) asked(w *window, e, least int) {
 	}
 }
 
-// hop returns where the list begins that ends with the value at i: 123456、234567和345678 share one label.
+// hop returns where the list begins that ends with the value at i: 123456、234567和345678 share one label, and so do a wrong number and the right
+// one: 123456，应为234567.
 func (w *window) hop(i int) int {
 	least := max(0, i-listReach)
 	for e := i; ; {
-		k := e
-		for k > least && listSigns.has(w.cells[k-1].r) {
+		k, listed := e, false
+		for k > least && (listSigns.has(w.cells[k-1].r) || besideList.has(w.cells[k-1].r)) {
+			listed = listed || listSigns.has(w.cells[k-1].r)
 			k--
 		}
-		if k == e {
+		if !listed {
 			return e
 		}
-		run := k
-		for run > least && isAlnum(w.cells[run-1].r) {
+		run, digits := k, false
+		for run > least && (isAlnum(w.cells[run-1].r) || w.cells[run-1].r == '-' && run < k) {
+			digits = digits || isDigit(w.cells[run-1].r)
 			run--
 		}
-		if k-run < 4 || !w.any(run, k, isDigit) {
+		if k-run < 4 || !digits {
 			return i
 		}
 		e = run
@@ -217,7 +220,8 @@ func (w *window) valueFollows(i int) (bool, verdict) {
 var (
 	sentenceEnds = runesOf("。；;!！?？")                                          //nolint:gochecknoglobals // a constant table
 	connectors   = runesOf("：:=是为号码编证件填写叫 \"'([{【「『〔<《#-|/>\t\n,，.、第\\“”‘’有的") //nolint:gochecknoglobals // a constant table
-	listSigns    = runesOf("、和及与/变成了改为换至到→~或")                                 //nolint:gochecknoglobals // a constant table
+	listSigns    = runesOf("、和及与/变成了改为换至到→~或应")                                //nolint:gochecknoglobals // a constant table
+	besideList   = runesOf(" ,实际当是")                                           //nolint:gochecknoglobals // a constant table
 )
 
 func isSentenceEnd(r rune) bool { return sentenceEnds.has(r) }

@@ -189,7 +189,7 @@ func (s *labelSearch) left(node, k int) {
 	}
 	apart := false // a space was left out, so that none belongs to the label here
 	for n.count > 0 && int(n.longest) > s.size && k > s.least {
-		r := lower(s.w.cells[k-1].r)
+		r := labelRune(s.w.cells[k-1].r)
 		if kid := s.trie.kid(node, r); kid >= 0 && !(apart && r == ' ') {
 			s.left(kid, k-1)
 		}
@@ -220,7 +220,8 @@ func (s *labelSearch) right(node, k int) {
 			s.wait(n, k, apart)
 			return
 		}
-		if kid := s.trie.kid(node, lower(r)); kid >= 0 && !(apart && r == ' ') {
+		r = labelRune(r)
+		if kid := s.trie.kid(node, r); kid >= 0 && !(apart && r == ' ') {
 			s.right(kid, k+1)
 		}
 		if !isBlank(r) {
@@ -229,6 +230,14 @@ func (s *labelSearch) right(node, k int) {
 		apart = apart || r == ' '
 		k++
 	}
+}
+
+// labelRune is a character as labels are written: the blank of patient id may be an underscore.
+func labelRune(r rune) rune {
+	if r == '_' {
+		return ' '
+	}
+	return lower(r)
 }
 
 // wait says that one of the labels below a node may go on at cell k, which has not arrived.

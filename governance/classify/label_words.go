@@ -34,7 +34,7 @@ var labelWords = []struct { //nolint:gochecknoglobals // a constant table
 		"病理 住院病人 住院患者 体检编号 inpatientno patientno visitno 体检 门诊号 病案号 病历号 检查号 就诊卡 就诊卡号 诊疗卡 诊疗卡号 床号 登记号 影像号 病理号 标本号 就诊号 体检号 急诊号 放射号 " +
 		"超声号 住院流水号 门诊流水号 检验号 患者编号 病人编号 患者id 病人id 患者号 病人号 诊断卡 就医卡 条码 条码号 check号 check_no 住院登记号 住院编号 门诊编号 病案编号 病历编号 病历本 " +
 		"住院证号 mrn medical_record medical_record_no patient_id patientid visit_no inpatient_no admission_no accession_no 送检号 检查单号 申请单号 化验单号 " +
-		"留观号 留观 mr mr_号 旧片 片子 病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
+		"留观号 留观 主索引 患者主索引 empi mr mr_号 旧片 片子 病案 病历 病例号 病例编号 住院 门诊 id号 mr_no 片号 内镜号 心电图号 受检号 住院id"},
 	{set(kUtilityAccount), "户号 用户号 用户编号 客户编号 电表号 表号 水表号 燃气表号 气表号 用电户号 缴费号 电表 水表 燃气表 资产号 表计 客户号 " +
 		"user号 user编号 customer编号 customer号 account编号 user_no 供电户号 计量点 热力户号 暖气户号 用水户号 用气户号 燃气编号 国网编号 用户编码 客户编码 缴费码 表箱号 用气编号 用水编号 供电编号 热力编号 缴费编号 缴费户号 用电编号 结算户号 总户号 meter_no meter account_id 电能表 表具 表具号 表码 " +
 		"电表编号 水表编号 燃气号 供热号 meter_number 电费户 水费户 物联表 业务户号 用电客户 用水客户"},

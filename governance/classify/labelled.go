@@ -186,7 +186,7 @@ func (n *number) amount(k int) verdict {
 // date reports whether the first k characters are a date in digits.
 func (n *number) date(k int) bool {
 	s := n.digit[:k]
-	if k > 4 && k <= 8 && n.gap(4) && n.count(4) == 4 && (s[0] == '2' && s[1] == '0' || s[0] == '1' && s[1] == '9') {
+	if k > 4 && k <= 8 && n.gap(4) && !n.gap(1) && !n.gap(2) && !n.gap(3) && n.count(4) == 4 && (s[0] == '2' && s[1] == '0' || s[0] == '1' && s[1] == '9') {
 		return true
 	}
 	return (k == 8 || k == 12 || k == 14) && n.count(k) == k && validDate8(s[:8])

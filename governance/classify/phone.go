@@ -68,6 +68,13 @@ func mobile(n *number, first int, plus bool) (match, verdict) {
 			if n.h.other(kMobile) && n.h.of&^set(kTicket, kOrder, kParcel) == 0 {
 				m.why |= ordinary
 			}
+			counts, v := n.counts(m.end)
+			if v == open {
+				return match{}, open
+			}
+			if counts {
+				m.why |= ordinary
+			}
 			inside, v := n.w.digest(m.start, m.end)
 			if v == open || inside {
 				return match{}, v & open
@@ -76,6 +83,15 @@ func mobile(n *number, first int, plus bool) (match, verdict) {
 		}
 	}
 	return match{}, no
+}
+
+// counts reports whether a number without a label that ends before cell i says how many of something there were: 次 or 条 at the end of a clause.
+func (n *number) counts(i int) (bool, verdict) {
+	r, next := n.w.at(i), n.w.at(i+1)
+	if r == unknown || (r == '次' || r == '条') && next == unknown {
+		return false, open
+	}
+	return (r == '次' || r == '条') && !n.h.found && (next == edge || isBlank(next) || next > 0 && strings.ContainsRune(",、。;?!)", next)), yes
 }
 
 // abroad finds the mobile numbers of Hong Kong, Macau and Taiwan with their countries' codes.
