@@ -142,7 +142,7 @@ func (w *window) hop(i int) int {
 			run--
 		}
 		if k-run < 4 || !digits {
-			return i
+			return e
 		}
 		e = run
 	}

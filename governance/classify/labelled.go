@@ -94,7 +94,7 @@ func (n *number) as(f labelledForm, why evidence) (match, verdict) {
 	switch v := n.amount(k); {
 	case v == open:
 		return match{}, open
-	case v == yes && (why != labelBefore || digits < 8), n.date(k) && why != labelBefore:
+	case v == yes && (why != labelBefore || digits < 8), n.date(k) && (why != labelBefore || f.kind == kBankAccount && n.gap(4)):
 		return match{}, no
 	}
 	m := match{kind: f.kind, start: n.at[0], end: n.end(k), form: f.form, why: why}

@@ -91,7 +91,7 @@ func (n *number) counts(i int) (bool, verdict) {
 	if r == unknown || (r == '次' || r == '条') && next == unknown {
 		return false, open
 	}
-	return (r == '次' || r == '条') && !n.h.found && (next == edge || isBlank(next) || next > 0 && strings.ContainsRune(",、。;?!)", next)), yes
+	return (r == '次' || r == '条') && !(n.h.found && n.h.tight) && (next == edge || isBlank(next) || next > 0 && strings.ContainsRune(",、。;?!)", next)), yes
 }
 
 // abroad finds the mobile numbers of Hong Kong, Macau and Taiwan with their countries' codes.

@@ -6,7 +6,7 @@ import "strings"
 const hanSecretWords = "密码 口令 密钥 令牌 秘钥 授权码 私钥 提取码 解压码 访问码 暗号 密令 凭据 提取密码 密匙" //nolint:gosec // words
 
 // joinsSecret may stand between such a word and its value: words for setting it, and marks.
-const joinsSecret = ":=是为改成换重置设初始化默认还都用就叫已统一变更新暂时临即先了的、“”\"'「『【([` \n->和我你他给" //nolint:gosec // words
+const joinsSecret = ":=是为改成换重置设初始化默认还都用就叫已统一变更新暂时临即先了的、“”\"'「『【([` \n->和我你他给由回呢?在邮件里信" //nolint:gosec // words
 
 // signsSecret are those of them that assign.
 const signsSecret = ":=是为成叫" //nolint:gosec // words
@@ -61,7 +61,9 @@ func (w *window) hanAssignment(k int) (value, signs int, quote rune, v verdict) 
 		if r == unknown {
 			return k, 0, 0, open
 		}
-		if r == edge || !strings.ContainsRune(joinsSecret, r) {
+		if next := w.at(k + 1); r == ',' && next == unknown {
+			return k, 0, 0, open
+		} else if r == edge || !strings.ContainsRune(joinsSecret, r) && !(r == ',' && next == '是') {
 			break
 		}
 		switch {

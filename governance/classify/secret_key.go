@@ -53,6 +53,9 @@ func keyword(w *window, i int, key *secretKey) (match, verdict) {
 	if v != yes {
 		return match{}, v
 	}
+	if key.word == "pin码" && isDigit(w.at(k)) {
+		return pin(w, k)
+	}
 	how := bySign
 	if r := w.at(k); isToken(r) || r == '.' {
 		if isLetter(r) && !(r <= 'Z' && w.at(k-1) >= 'a') {
@@ -85,6 +88,18 @@ func keyword(w *window, i int, key *secretKey) (match, verdict) {
 		return match{}, no
 	}
 	return match{kind: kSecret, start: k, end: end, form: 0.7, more: more}, yes
+}
+
+// pin finds the digits that open a token or a card, right behind their label.
+func pin(w *window, i int) (match, verdict) {
+	end, v := w.while(i, 9, isDigit)
+	if v == open {
+		return match{}, open
+	}
+	if r := w.at(end); end-i < 4 || end-i > 8 || isAlnum(r) || r > 0 && strings.ContainsRune("位个次", r) {
+		return match{}, no
+	}
+	return match{kind: kSecret, start: i, end: end, form: 0.7}, yes
 }
 
 // key compares the cells at i with a key: where it has an underscore a dash, a dot, a blank or nothing may be.
@@ -130,7 +145,7 @@ func (w *window) isSecretValue(i, k, end, how int, key *secretKey, quote rune) b
 		}
 	}
 	switch {
-	case quote == 0 && (w.at(end) == '(' || w.path(k, end)): // a call, or a field of something
+	case quote == 0 && (w.at(end) == '(' && w.cells[end].size == 1 || w.path(k, end)): // a call, or a field of something
 		return false
 	case how == byBlank && quote == 0:
 		flag := w.at(i-1) == '-' || isUpperKey(w, i) && w.any(i, k, func(r rune) bool { return r == '_' })
@@ -264,7 +279,8 @@ func (w *window) assignment(k int) (value int, quote rune, signs int, v verdict)
 			}
 			signs++
 		case r == ' ', r == '\n' && signs > 0, r == '→', r == '-' && w.at(k+1) == '>':
-		case isHan(r) && strings.ContainsRune("返回填写值改换成新旧的给你我他里面串放贴", r):
+		case isHan(r) && strings.ContainsRune("返回填写值改换成新旧的给你我他里面串放贴发", r):
+		case r == ',' && w.at(k+1) == '是':
 		case r == ',' || r == '\n':
 			named, v := w.namedValue(k + 1)
 			if v != yes {
