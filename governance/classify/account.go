@@ -29,7 +29,7 @@ var ( //nolint:gochecknoglobals // constant tables
 	joinsList  = runesOf("、和与及/")
 
 	// slots are what an account stands behind in a sentence.
-	slots = endingsOf("是", "为", "叫", "用", "以", "加", "搜", "找", "联系", "对方", "号", "号码", "过", "主管", "主人", "向", "与", "和", "户", "收款方", "收款人", "换成", "改成", "现", "原", "群主", "名", "本人", "uin", "在用", "登", "有")
+	slots = endingsOf("是", "为", "叫", "用", "以", "加", "搜", "找", "联系", "对方", "号", "号码", "过", "主管", "主人", "向", "与", "和", "户", "收款方", "收款人", "换成", "改成", "现", "原", "群主", "名", "本人", "uin", "在用", "登", "有", "一个")
 
 	// offTalk are words that what follows is rather named by than by the service before them.
 	offTalk = endingsOf("接口", "字段", "参数", "函数", "代码", "sdk", "错误", "变量", "配置", "脚本", "词库", "数据库", "服务器", "域名", "返回", "errcode", "公众号", "小程序", "版本", "开放")
@@ -227,7 +227,8 @@ func technical(text []byte) bool {
 }
 
 // identifiers are words that names of programs, machines and products are made of.
-var identifiers = wordSet(`qq openid appid unionid callback notify payment pay server client message msg public official version ver account config conf webview android iphone ipad
+var identifiers = wordSet(`qq activity article gpt chatgpt deepseek kimi qwen llama final copy draft summary meeting notice contract quotation budget
+campaign coupon promo statement evidence annex appendix chapter section part parts valve motor pump bolt spec rev lot asset openid appid unionid callback notify payment pay server client message msg public official version ver account config conf webview android iphone ipad
 wechat weixin mobile service platform program miniprogram mini developer access token appsecret secret errcode errmsg error err code url uri sdk api
 fail failed cancel success ok screen word words list login logout btn button flag type status state test dev prod uat stage staging demo web app svc
 srv db database table data model file dir path tmp temp log logs http https tcp udp release master main branch feature fix hotfix bugfix build deploy
@@ -239,7 +240,7 @@ remove check verify valid sync async queue task job worker thread process cron b
 manager factory impl util utils helper common core base lib pkg module plugin package import export from win windows linux ubuntu centos debian redhat
 macos ios harmony redmi oppo vivo galaxy pixel thinkpad rtx gtx ddr intel amd utf gbk md aes rsa des tls ssl oauth jwt cert cors csrf xss alipay
 unionpay visa paypal system sys admin root guest default null none true false debug info warn trace alert monitor metric agentid corpid mchid nonce
-sign signature timestamp ticket session cookie cache store storage bucket view layout style icon img pic photo video audio media upload download
+sign signature timestamp ticket session cookie cache storage bucket view layout style icon img pic photo video audio media upload download
 preview thumb banner popup modal dialog toast tab menu nav header footer content title text label desc description remark comment template tpl scan
 qrcode qr barcode link href src dest source target input output read write open close start stop begin end init setup ready enable disable local
 remote global static dynamic group groups team member role perm auth grant scope policy rule rules score level rank tag tags category channel device

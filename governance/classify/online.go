@@ -149,7 +149,7 @@ func qq(n *number, first int) (match, verdict) {
 	if n.w.labelledBy(first, 8, joinsNumber, qqLabels) || n.w.labelledQ(first, size) {
 		return m, yes
 	}
-	return m, n.spokenOf(size, m)
+	return n.spokenOf(size, m)
 }
 
 // labelledQ reports whether the letter Q stands before the number at cell i, and is no part of another word or a plate: 客服Q 12345.
@@ -165,25 +165,28 @@ func (w *window) labelledQ(i, size int) bool {
 	return isHan(left) && !(k == i-1 && strings.ContainsRune(provinceSigns, left)) || left == edge || isBlank(left) && !isLetter(w.at(k-2)) || strings.ContainsRune(",(、|/", left)
 }
 
-// spokenOf reports whether the first digits of a number are an account in a talk about QQ.
-func (n *number) spokenOf(size int, m match) verdict {
+// spokenOf finds the account that the first digits of a number are in a talk about QQ.
+func (n *number) spokenOf(size int, m match) (match, verdict) {
 	w, i := n.w, n.at[0]
 	if m.start != i || n.h.other(kQQ) && !n.h.of.any(likeAccounts) || n.date(size) || w.labelledBy(i, 4, joinsThing, things) {
-		return no
+		return match{}, no
 	}
-	if v := n.amount(size); v != no {
-		return v & open
+	if next := w.at(m.end); next == unknown {
+		return match{}, open
+	} else if strings.ContainsRune(units, next) || strings.ContainsRune(":%", next) {
+		return match{}, no
 	}
-	if w.goesOn(i, kQQ) {
-		return yes
+	m.why = cueBefore
+	switch {
+	case w.goesOn(i, kQQ):
+		return m, yes
+	case !w.inSlot(i, size):
+		return match{}, no
+	case w.spokenBefore(i, qqTalk):
+		return m, yes
 	}
-	if !w.inSlot(i, size) {
-		return no
-	}
-	if w.spokenBefore(i, qqTalk) {
-		return yes
-	}
-	return w.spokenBehind(m.end, qqTalk, isDigit)
+	m.why = cueBehind
+	return m, w.spokenBehind(m.end, qqTalk, isDigit)
 }
 
 // inSlot reports whether an account may stand at cell i of a sentence by what stands before.

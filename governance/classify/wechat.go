@@ -91,11 +91,15 @@ func wechat(w *window, i int) (match, verdict) {
 	switch {
 	case sure == 1 && !digits && !strings.Contains(string(text), "_"), sure == 0 && !(signed && digits) && !endsInNumber(text):
 		return w.spokenOf(i)
-	case (sure < 2 || left == '-' || left == '_') && technical(text), left == ' ' && !digits && !signed && isLetter(w.at(i-2)) && !w.spelledChinese(text):
-		prose, v := w.wordFollows(m.end)
-		return m, when(v == open, open, when(prose, no, yes))
+	case (sure < 2 || left == '-' || left == '_') && technical(text):
+		return match{}, no
 	case isDigit(rune(text[0])) && (sure < 2 || !strings.ContainsFunc(string(text), isLetter)): // a misread l
 		return match{}, no
+	}
+	if left == ' ' && !digits && !signed && isLetter(w.at(i-2)) && !w.spelledChinese(text) {
+		if prose, v := w.wordFollows(m.end); v == open || prose { // wechat transfers are not allowed
+			return match{}, v & open
+		}
 	}
 	goesOn, v := w.hostGoesOn(m.end)
 	return m, when(v == open, open, when(goesOn, no, yes))
@@ -115,7 +119,7 @@ func (w *window) toldBehind(i int) (match, verdict) {
 	if _, v := w.literal(i, "wxid_"); v == yes && end-i > 14 {
 		return m, yes
 	}
-	if end-i >= leastChosen && (w.any(i, end, func(r rune) bool { return !isLetter(r) }) || w.usedBefore(i)) {
+	if end-i >= leastChosen && (w.usedBefore(i) || w.chosen([]byte(w.ascii(i, end)))) && !w.thingBefore(i) {
 		if called, v := w.beginsOne(end, accountTails); v == open || called {
 			return m, v
 		}
@@ -136,7 +140,7 @@ func (w *window) spokenOf(i int) (match, verdict) {
 	if !w.chosen(text) && s.gap > 0 {
 		text = text[:s.gap]
 	}
-	if !w.chosen(text) || w.labelledBy(i, 4, joinsThing, things) {
+	if !w.chosen(text) || w.thingBefore(i) {
 		return match{}, no
 	}
 	if !hasDigit(text) && !strings.ContainsAny(string(text), "_-") {
@@ -144,10 +148,7 @@ func (w *window) spokenOf(i int) (match, verdict) {
 			return match{}, v & open
 		}
 	}
-	if h := w.hints(i); h.other(kWeChat) && !h.of.any(likeAccounts) {
-		return match{}, no
-	}
-	m := match{kind: kWeChat, start: i, end: s.at[len(text)-1] + 1, form: 0.5}
+	m := match{kind: kWeChat, start: i, end: s.at[len(text)-1] + 1, form: 0.3, why: cueBefore}
 	if thing, v := w.beginsOne(m.end, otherNames); v == open || thing {
 		return match{}, v & open
 	}
@@ -157,7 +158,17 @@ func (w *window) spokenOf(i int) (match, verdict) {
 	if w.at(i-1) == '+' || w.added(i) || w.goesOn(i, kWeChat) || w.spokenBefore(i, wechatTalk) {
 		return m, yes
 	}
+	m.why = cueBehind
 	return m, w.spokenBehind(m.end, wechatTalk, isWeChat)
+}
+
+// thingBefore reports whether what stands before cell i says that the name is one of something else than an account.
+func (w *window) thingBefore(i int) bool {
+	if w.labelledBy(i, 4, joinsThing, things) {
+		return true
+	}
+	h := w.hints(i)
+	return h.other(kWeChat) && !h.of.any(likeAccounts)
 }
 
 // standsAlone reports whether Chinese text or its marks stand on both sides of cells i to end, with no blank between.
