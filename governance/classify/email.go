@@ -229,7 +229,12 @@ func (w *window) oneOf(i int, words []string) (end int, v verdict) {
 		if v == open {
 			return 0, open
 		}
-		if v == yes && !(isLetter(rune(word[len(word)-1])) && isLetter(w.at(end))) {
+		if v == no {
+			continue
+		}
+		if letter := isLetter(rune(word[len(word)-1])); letter && w.at(end) == unknown {
+			return 0, open
+		} else if !letter || !isLetter(w.at(end)) {
 			return end, yes
 		}
 	}

@@ -201,7 +201,7 @@ func (n *number) count(k int) int {
 }
 
 // numberKinds are found in runs of digits.
-const numberKinds = 1<<kResidentID | 1<<kMobile | 1<<kLandline | 1<<kForeignPermit | 1<<kBusinessLicence | labelledKinds
+const numberKinds = 1<<kResidentID | 1<<kMobile | 1<<kLandline | 1<<kForeignPermit | 1<<kBusinessLicence | 1<<kQQ | labelledKinds
 
 // numbers runs the detectors of digit values at cell i, which is a digit, what looks like one, a plus sign or an opening bracket.
 func (d *decision) numbers(w *window, i int) {

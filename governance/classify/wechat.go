@@ -97,7 +97,7 @@ func wechat(w *window, i int) (match, verdict) {
 		return match{}, no
 	}
 	if left == ' ' && !digits && !signed && isLetter(w.at(i-2)) && !w.spelledChinese(text) {
-		if prose, v := w.wordFollows(m.end); v == open || prose { // wechat transfers are not allowed
+		if prose, v := w.wordFollows(m.end); v == open || prose || s.gap > 0 { // wechat transfers are not allowed
 			return match{}, v & open
 		}
 	}
@@ -119,8 +119,9 @@ func (w *window) toldBehind(i int) (match, verdict) {
 	if _, v := w.literal(i, "wxid_"); v == yes && end-i > 14 {
 		return m, yes
 	}
-	if end-i >= leastChosen && (w.usedBefore(i) || w.chosen([]byte(w.ascii(i, end)))) && !w.thingBefore(i) {
-		if called, v := w.beginsOne(end, accountTails); v == open || called {
+	if end-i >= leastChosen && w.at(end-1) != '-' && (w.usedBefore(i) || w.chosen([]byte(w.ascii(i, end)))) && !w.thingBefore(i) {
+		called, v := w.beginsOne(end, accountTails)
+		if alone, _ := w.standsAlone(i, end); v == open || called && (alone || w.usedBefore(i) || w.any(i, end, func(r rune) bool { return !isLetter(r) })) {
 			return m, v
 		}
 	}
@@ -137,7 +138,7 @@ func (w *window) spokenOf(i int) (match, verdict) {
 		return match{}, open
 	}
 	text := s.text
-	if !w.chosen(text) && s.gap > 0 {
+	if s.gap > 0 && (!w.chosen(text) || (!isHan(w.at(i-1)) || s.gap > 3) && strings.ContainsFunc(string(text[s.gap:]), isLetter)) {
 		text = text[:s.gap]
 	}
 	if !w.chosen(text) || w.thingBefore(i) {
@@ -177,7 +178,7 @@ func (w *window) standsAlone(i, end int) (bool, verdict) {
 	if left == edge || isBlank(left) || left == '"' || left == '\'' {
 		return false, yes
 	}
-	return isHan(next) || next > 0 && strings.ContainsRune(",、;)”」』】", next), when(next == unknown, open, yes)
+	return isHan(next) || next > 0 && strings.ContainsRune(",、;()”」』】", next), when(next == unknown, open, yes)
 }
 
 // likeAccounts are what labels of accounts may also be labels of.
@@ -224,11 +225,13 @@ func (w *window) wordFollows(i int) (bool, verdict) {
 	return isLetter(w.at(i + 1)), when(w.at(i+1) == unknown, open, yes)
 }
 
-// hostGoesOn reports whether what ends before cell i is rather the beginning of an address of the Internet.
+// hostGoesOn reports whether what ends before cell i is rather the beginning of an address of the Internet, or the name of a value: "gender":1.
 func (w *window) hostGoesOn(i int) (bool, verdict) {
 	switch next, after := w.at(i), w.at(i+1); next {
 	case '@':
 		return true, yes
+	case '"':
+		return after == ':', when(after == unknown, open, yes)
 	case '.', '/', ':':
 		return isAlnum(after) || after == '/', when(after == unknown, open, yes)
 	}
@@ -266,6 +269,7 @@ func (w *window) accountName(i int) (s spelling, v verdict) {
 	for len(s.text) > 0 && s.text[len(s.text)-1] == '-' {
 		s.text = s.text[:len(s.text)-1]
 	}
+	s.gap = min(s.gap, len(s.text))
 	return s, yes
 }
 

@@ -151,6 +151,123 @@ user_name2这个字段
 `)
 }
 
+// TestTalkAboutWeChat: names that no label stands right before, in a talk about WeChat, and what is none in such a talk.
+func TestTalkAboutWeChat(t *testing.T) {
+	wantMarked(t, WeChat, `
+经当庭核实，«liming_1988»确系被告的微信账户，且已实名认证
+原告一直与账号«zhouzhou-77»联系，双方通过微信沟通供货事宜
+被告使用的账号为«dashan_baba»的微信转账三笔
+原告通过微信向«xiao_mei520»转账5000元
+被害人添加了一个叫“客服小美”的好友，对方的号是«kefu-xm99»
+该微信用昵称“阿峰”注册，号码«afeng_2020»
+登录微信，账户显示«heshan_22»
+收款方«haoyun-1688»，微信已到账
+微信联系人：李强 «liqiang_gz»
+| 姓名 | 微信号 | 电话 |↵| 王芳 | «wangfang_sh» | 13912345678 |
+| 店长 | «dz_beimen» | 微信 |
+把账单发我微信上，«zhao-yun521»
+«mimi_0912»，微信搜得到
+他用«tianya_88»和«haijiao_99»两个微信轮流骂我
+登录的是«tmx_0217»，尾号5580的手机微信登录的是«ouyang-h5»
+微信换过，原«fuqi-zaocan»，现«fuqi_zaocan02»
+附表（微信用户）：1.«bj-qingnian» 2.«shuiguo77_»
+你用哪个微信？——«meimei-ziti»，另一个«meimei-ziti2»停了
+先后以«gaoyanglin»、«mobinlei»两个微信账户收款
+请提供«zhimingfei»（微信）的登录日志
+客户请改加«junzhiling»，原微信名片作废
+喷“办证+«zhiyangxuan»”，请清除
+朋友圈（«mx_daigou_hk»）发布广告
+“V一下«abcd_lyy»呗”
+主人微♥：«doudou_ma2020»
+wei心«yaya_mj01»
+师傅　微«chencha_88»
+转账至“老船长”«laochuanzhang55»微信零钱
+pay me via «hk_sunnytoys», wechat is fine
+I'm «ericsson_lau» now on Weixin
+微信机器人bot_server_1已重启
+数据库prod_db2挂了，微信通知值班
+微信通知：jenkins_build_77失败
+服务器bj-lihua-03离线，已微信告知王工
+请微信联系运维重启主机bj-lihua-03
+分支zhang_2024已合并，微信群里通知一下
+型号为sy-215c的挖机，微信议价
+设备zk-5500报警，微信推送延迟
+订单tb20240101888微信支付成功
+微信红包封面activity_2024上线
+看了微信文章chatgpt4很强
+微信里问AB-20240101到了没有
+接口文档：wechat_openid为空时返回errcode 40003。
+wechat-pay-sdk升级后，notify_url必须是https。
+wx.requestPayment返回fail_cancel，是用户自己点了取消。
+vx、薇信、绿泡泡等变体词已加入敏感词库screen_words_v3
+wechat transfers are not allowed here
+微信发我了, xinku le
+哎 xiexie 微信收到了
+微信已读。报表lihua_2024
+加QQ16290，微信不用
+{"channel":"wechat","gender":2}
+`)
+}
+
+// TestTalkAboutQQ: numbers that no label stands right before, in a talk about QQ, and what is none in such a talk.
+func TestTalkAboutQQ(t *testing.T) {
+	wantMarked(t, QQ, `
+供称与上线只用QQ语音，对方«235353»
+检材二登录过«295967»、«8609070274»两个QQ账号，聊天库已解密
+注册码要向«153039»要，QQ头像是个齿轮
+证据三：«3384150926»与原告的QQ对话
+让我登QQ找他，给的号是«1773920658»
+用«2687013945»这个QQ建了三个群
+扣扣发我一下？——«836402715»，晚上在线
+你还记得那个QQ不，«286740915»，密码早忘了
+家长QQ登记：«941605827»（爸爸）/«1586203394»（妈妈）
+QQ空间日志截图（空间主人«815530294»）
+我有两个Q，一个«88997766»，一个«33221100»
+客服Q «89127603» 一直不回
+售后Q：«800041932»
+信息科Q«40062831»
+Ｑ«3152087746»
+my qq is «3590127648»
+tencent://message/?uin=«630217745»&Menu=yes
+小鹅号«2204917356»
+京Q12345
+社保卡Q88480036
+Q235钢板12345吨
+FAQ 12345
+Q1销售额88888元
+QQ音乐会员有123456人
+QQ登录报错10012
+QQ群里有12345人
+QQ上说订单20240101889到了
+QQ收到验证码是 123456
+会员Q币充值 100000
+`)
+}
+
+// TestLabelsWithUnderscores: the labels of programs are those of people, with a sign between.
+func TestLabelsWithUnderscores(t *testing.T) {
+	wantMarked(t, MedicalRecord, `
+patient_id=«P100384427» visit_no=«V20250611038»
+trace_id=100384427
+住院号写成«20417752»，应为«20417725»，请核对
+影像号 «MR20250300416» 与 «DR20250300952» 是同一人
+腕带上的住院号念一遍？家属：«2 0 7 7 1 4 6»。
+患者主索引：«100048823716»
+住院总床位1,260张
+`)
+}
+
+// TestCountsAreNoTelephones: what is counted at the end of a clause has no owner.
+func TestCountsAreNoTelephones(t *testing.T) {
+	wantMarked(t, Mobile, `
+累计请求13700218846次，其中五百类错误
+本季度手机银行登录13856204771次
+共受理咨询13956017284条？数据不对
+请拨打«13700218846»次日回访
+手机«13700218846»次，接通
+`)
+}
+
 // TestWordingsOfEmail: addresses, hidden from programs and broken by paper, and what is none.
 func TestWordingsOfEmail(t *testing.T) {
 	wantMarked(t, Email, `
