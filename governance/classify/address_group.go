@@ -107,7 +107,7 @@ func (t *tail) links(k, end int) (to, n int) {
 		}
 	}
 	if unit, _ := t.unit(to); n > 1 && unit == 0 && size < 3 && t.at(to-size-1) != '之' {
-		if n > 2 && t.end > 0 && size == 2 || n == 2 && t.groups > 0 && !t.blank(k) && t.at(to) != '-' {
+		if n > 2 && t.end > 0 && (size == 2 || t.groups > 0) || n == 2 && t.groups > 0 && !t.blank(k) && t.at(to) != '-' {
 			return to, n
 		}
 		return end, 1

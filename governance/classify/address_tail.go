@@ -37,7 +37,7 @@ var (
 	notRoom = listOf("会议室", "诊室", "教室", "病房", "机房", "病床", "床", "窗口", "实验室", "柜台", "考场", "检查室", "手术室", "病区") //nolint:gochecknoglobals // a constant table
 	// What may stand at the end of an address.
 	lastWords = listOf( //nolint:gochecknoglobals // a constant table
-		"东户", "西户", "中户", "南户", "北户", "左户", "右户", "东边户", "西边户", "中间户", "左手边", "右手边", "厂房", "仓库", "车间", "门面", "门面房", "商铺", "底商", "地下室", "后院", "左手", "右手", "东侧", "西侧", "东头", "西头", "阁楼", "后门",
+		"东户", "西户", "中户", "南户", "北户", "左户", "右户", "东边户", "西边户", "中间户", "左手边", "右手边", "厂房", "仓库", "车间", "门面", "门面房", "商铺", "底商", "地下室", "后院", "左手", "右手", "东侧", "西侧", "东头", "西头", "阁楼", "后门", "地下", "平房", "天台", "顶楼", "顶层",
 	)
 	houseWords = listOf("东头", "西头", "南头", "北头", "村口", "村头", "村尾", "村东", "村西", "村南", "村北", "路口", "桥头") //nolint:gochecknoglobals // a constant table
 )
@@ -103,6 +103,11 @@ func (p *route) count(k int) (end int, ok bool) {
 	}
 	if digits > 0 && isLetter(p.at(k)) && !isAlnum(p.at(k+1)) && !p.blank(k) {
 		k++
+	}
+	if r := p.at(k); digits > 0 && (r == '甲' || r == '乙' || r == '丙' || r == '丁') { // 36甲2号, 5甲号
+		if end := p.digits(k + 1); p.any(end, gateUnits) > 0 {
+			k = end
+		}
 	}
 	if digits == 0 {
 		n, _ := p.unit(k)

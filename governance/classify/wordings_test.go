@@ -558,6 +558,16 @@ root:«Root2024»@tcp(127.0.0.1:3306)/app
 https://«9e480a3e7e36010bfe8a8af44b9b04d6»@sentry.corp/14
 postgres://root:↵«ZmCHovzsYiJzeVc6»@pg:5432/core
 密码：«Abc12345»
+把测试库口令改回«Tiger!8842»了
+连接密码由«Old_Pay#77»换成新的
+说好的临时密码呢？给我的«temp-7Kx2»提示过期
+查询密码在邮件里：«9F3KQ2»
+换了新secret，是«425ce1e8c89849fbd6f18ccc76d0c423»，请更新
+换了密码，是«Tiger!8842»
+网关的key发你：«DtOSaecfaynkw0xDScKbUSzU»
+x-api-key → «ca2b073c3657b6b3f8aa46ebba93646478678394»（测试环境）
+pin码«840271»解锁
+pin码6位数字
 密码是«Abc12345»，别外传
 密码为“«Abc@12345»”
 密码 «Abc@12345»
@@ -629,5 +639,13 @@ tokenizer=bert-base-v2
 passwords2024 in the list
 user/profile2
 git@github.com:a/b2.git
+`)
+}
+
+// TestWordingsOfIPv4: full stops for dots where the talk is about addresses.
+func TestWordingsOfIPv4(t *testing.T) {
+	wantMarked(t, IPv4, `
+默认网关：«10。36。0。1»（句点全错）
+见第3。2。0。1节
 `)
 }
