@@ -68,7 +68,8 @@ func (w *window) spokenBefore(i int, t *talk) bool {
 // speaksOf reports whether a name of the service ends with cell k.
 func (w *window) speaksOf(k int, t *talk) bool {
 	if w.endsWith(k, t.names) {
-		return true
+		next := w.at(k + 1)
+		return !isLetter(w.cells[k].r) || next != '_' && next != '-' && !(next == '.' && isLetter(w.at(k+2))) // wx_user, wechat.send
 	}
 	return lower(w.cells[k].r) == t.letter && !isWeChat(w.at(k-1)) && w.at(k-1) != '.' && w.at(k-1) != '/' && k+1 < len(w.cells) && !isWeChat(w.at(k+1)) && w.at(k+1) != '.' &&
 		(isHan(w.at(k-1)) || isHan(w.at(k+1)))
@@ -99,7 +100,7 @@ func (w *window) spokenBehind(i int, t *talk, in func(rune) bool) verdict {
 		case !t.tells.has(lower(r)):
 			continue
 		}
-		if next := w.at(k + 1); next == unknown {
+		if next := w.at(k + 1); next == unknown || next == '.' && w.at(k+2) == unknown {
 			return open
 		}
 		if w.talkEnds(k) {
@@ -227,26 +228,28 @@ func technical(text []byte) bool {
 }
 
 // identifiers are words that names of programs, machines and products are made of.
-var identifiers = wordSet(`qq activity article gpt chatgpt deepseek kimi qwen llama final copy draft summary meeting notice contract quotation budget
-campaign coupon promo statement evidence annex appendix chapter section part parts valve motor pump bolt spec rev lot asset openid appid unionid callback notify payment pay server client message msg public official version ver account config conf webview android iphone ipad
-wechat weixin mobile service platform program miniprogram mini developer access token appsecret secret errcode errmsg error err code url uri sdk api
-fail failed cancel success ok screen word words list login logout btn button flag type status state test dev prod uat stage staging demo web app svc
-srv db database table data model file dir path tmp temp log logs http https tcp udp release master main branch feature fix hotfix bugfix build deploy
-docker image node pod host gw gateway idc vm nas esxi proxy nginx redis mysql oracle kafka mongo python java js ts css html json xml yaml yml toml sql
-csv pdf doc docx xls xlsx ppt png jpg jpeg gif mp zip rar tar user usr username userid uid pid id ids key keys val value name field param params arg
-args func method class object obj item items index idx count num number total size len order trade refund bill invoice product goods sku price amount
-fee prepay out trans transfer transaction request response req resp result return get set put post delete update insert select query find create add
-remove check verify valid sync async queue task job worker thread process cron batch event hook handler listener filter router route controller
-manager factory impl util utils helper common core base lib pkg module plugin package import export from win windows linux ubuntu centos debian redhat
-macos ios harmony redmi oppo vivo galaxy pixel thinkpad rtx gtx ddr intel amd utf gbk md aes rsa des tls ssl oauth jwt cert cors csrf xss alipay
-unionpay visa paypal system sys admin root guest default null none true false debug info warn trace alert monitor metric agentid corpid mchid nonce
-sign signature timestamp ticket session cookie cache storage bucket view layout style icon img pic photo video audio media upload download
-preview thumb banner popup modal dialog toast tab menu nav header footer content title text label desc description remark comment template tpl scan
-qrcode qr barcode link href src dest source target input output read write open close start stop begin end init setup ready enable disable local
-remote global static dynamic group groups team member role perm auth grant scope policy rule rules score level rank tag tags category channel device
-sensor robot bot spider k8s x86 amd64 arm64 ipv4 ipv6 utf8 log4j h5page html5 sprint ticketid manage engine ending change banana binding report daily
-weekly monthly backup restore snapshot migrate migration schema column row cell sheet flow step phase plan schedule calendar rtsp onvif plc hmi scada
-mes erp crm oa wms sha1 sha256 sha512`) //nolint:gochecknoglobals // a constant table
+var identifiers = wordSet(`qq activity article gpt chatgpt deepseek kimi qwen llama final copy draft summary meeting notice contract quotation budget campaign coupon
+promo statement evidence annex appendix chapter section part parts valve motor pump bolt spec rev lot asset openid appid unionid callback
+notify payment pay server client message msg public official version ver account config conf webview android iphone ipad wechat weixin
+mobile service platform program miniprogram mini developer access token appsecret secret errcode errmsg error err code url uri sdk api fail
+failed cancel success ok screen word words list login logout btn button flag type status state test dev prod uat stage staging demo web app
+svc srv db database table data model file dir path tmp temp log logs http https tcp udp release master main branch feature fix hotfix bugfix
+build deploy docker image node pod host gw gateway idc vm nas esxi proxy nginx redis mysql oracle kafka mongo python java js ts css html
+json xml yaml yml toml sql csv pdf doc docx xls xlsx ppt png jpg jpeg gif mp zip rar tar user usr username userid uid pid id ids key keys
+val value name field param params arg args func method class object obj item items index idx count num number total size len order trade
+refund bill invoice product goods sku price amount fee prepay out trans transfer transaction request response req resp result return get set
+put post delete update insert select query find create add remove check verify valid sync async queue task job worker thread process cron
+batch event hook handler listener filter router route controller manager factory impl util utils helper common core base lib pkg module
+plugin package import export from win windows linux ubuntu centos debian redhat macos ios harmony redmi oppo vivo galaxy pixel thinkpad rtx
+gtx ddr intel amd utf gbk md aes rsa des tls ssl oauth jwt cert cors csrf xss alipay unionpay visa paypal system sys admin root guest
+default null none true false debug info warn trace alert monitor metric agentid corpid mchid nonce sign signature timestamp ticket session
+cookie cache storage bucket view layout style icon img pic photo video audio media upload download preview thumb banner popup modal dialog
+toast tab menu nav header footer content title text label desc description remark comment template tpl scan qrcode qr barcode link href src
+dest source target input output read write open close start stop begin end init setup ready enable disable local remote global static
+dynamic group groups team member role perm auth grant scope policy rule rules score level rank tag tags category channel device sensor robot
+bot spider k8s x86 amd64 arm64 ipv4 ipv6 utf8 log4j h5page html5 sprint ticketid manage engine ending change banana binding report daily
+weekly monthly backup restore snapshot migrate migration schema column row cell sheet flow step phase plan schedule calendar rtsp onvif plc
+hmi scada mes erp crm oa wms sha1 sha256 sha512`) //nolint:gochecknoglobals // a constant table
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}

@@ -463,7 +463,7 @@ func TestWorkIsLinear(t *testing.T) {
 		}
 		return best
 	}
-	for _, unit := range []string{"1 ", "1.2.", "a@", "a@b.cn", "password:", "https://a:", "-----BEGIN PRIVATE KEY-----", "京A1", "f:", "0086-", "a"} {
+	for _, unit := range []string{"1 ", "1.2.", "a@", "a@b.cn", "password:", "https://a:", "-----BEGIN PRIVATE KEY-----", "京A1", "f:", "0086-", "a", "lihua_88、", "微信wx_", "anananan微", "QQ12345、"} {
 		const n = 1600
 		small, large := fastest(strings.Repeat(unit, n/len(unit))), fastest(strings.Repeat(unit, 16*n/len(unit)))
 		for range 4 { // a busy machine stops now and then

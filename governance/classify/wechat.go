@@ -13,7 +13,7 @@ var ( //nolint:gochecknoglobals // constant tables
 	asksForAccount = runesOf(accountJoins + accountAsks) // where people ask others to add them; what follows has to look like a name
 	joinsNumber    = runesOf(accountJoins + "添加")
 	joinsID        = runesOf(" _")
-	englishSlots   = endingsOf("via", "i'm", "is", "am", "add", "contact", "account", "on", "to", "with", "me")
+	englishSlots   = endingsOf("via", "i'm", "is", "am", "add", "contact", "account", "me")
 	otherNames     = strings.Fields("文档 字段 接口 文件 函数 版本 分支 列 行 节点 目录 返回 报错 升级 模块 服务 离线 宕机 表 库 实例 环境 脚本 插件 方法 变量 参数 型号 规格 错误 异常 告警")
 )
 
@@ -37,7 +37,7 @@ func (w *window) labelledWeChat(i int) int {
 		}
 		colon = colon || w.cells[k].r == ':'
 	}
-	if w.labelledBy(i, 12, asksForAccount, wechatNames) || w.at(i-1) == '+' && (isHan(w.at(i-2)) || w.at(i-2) == edge || isBlank(w.at(i-2)) || beforeName.has(w.at(i-2))) {
+	if w.labelledBy(i, 12, asksForAccount, wechatNames) || w.plus(i) {
 		return 1
 	}
 	return 0
@@ -96,8 +96,10 @@ func wechat(w *window, i int) (match, verdict) {
 	case isDigit(rune(text[0])) && (sure < 2 || !strings.ContainsFunc(string(text), isLetter)): // a misread l
 		return match{}, no
 	}
-	if left == ' ' && !digits && !signed && isLetter(w.at(i-2)) && !w.spelledChinese(text) {
-		if prose, v := w.wordFollows(m.end); v == open || prose || s.gap > 0 { // wechat transfers are not allowed
+	if left == ' ' && isLetter(w.at(i-2)) { // wechat transfers are not allowed, wechat on host-88
+		prose, v := w.wordFollows(m.end)
+		broken := s.gap > 0 && strings.ContainsFunc(string(text[min(s.gap, len(text)):]), isLetter)
+		if v == open || broken || !digits && !signed && !w.spelledChinese(text) && (prose || s.gap > 0 && s.gap < len(text)) {
 			return match{}, v & open
 		}
 	}
@@ -156,7 +158,7 @@ func (w *window) spokenOf(i int) (match, verdict) {
 	if goesOn, v := w.hostGoesOn(m.end); v == open || goesOn {
 		return match{}, v & open
 	}
-	if w.at(i-1) == '+' || w.added(i) || w.goesOn(i, kWeChat) || w.spokenBefore(i, wechatTalk) {
+	if w.plus(i) || w.added(i) || w.goesOn(i, kWeChat) || w.spokenBefore(i, wechatTalk) {
 		return m, yes
 	}
 	m.why = cueBehind
@@ -236,6 +238,12 @@ func (w *window) hostGoesOn(i int) (bool, verdict) {
 		return isAlnum(after) || after == '/', when(after == unknown, open, yes)
 	}
 	return false, yes
+}
+
+// plus reports whether + stands for 加 before cell i, as in 办证+zhang_88: behind Chinese text or its marks.
+func (w *window) plus(i int) bool {
+	before := w.at(i - 2)
+	return w.at(i-1) == '+' && (isHan(before) || before > 0 && strings.ContainsRune(",:“、", before))
 }
 
 // added reports whether 加 stands before cell i, as in 你加zhang_88, and is no part of another word.

@@ -184,6 +184,7 @@ wei心«yaya_mj01»
 转账至“老船长”«laochuanzhang55»微信零钱
 pay me via «hk_sunnytoys», wechat is fine
 I'm «ericsson_lau» now on Weixin
+Add «lihua_88» on WeChat.
 微信机器人bot_server_1已重启
 数据库prod_db2挂了，微信通知值班
 微信通知：jenkins_build_77失败
@@ -206,6 +207,11 @@ wechat transfers are not allowed here
 微信已读。报表lihua_2024
 加QQ16290，微信不用
 {"channel":"wechat","gender":2}
+url = wechat.kaifang_api(lihua_2, wang_3)
+CREATE TABLE wx_yonghu (dianhua_1 int)
+use wechat on lenovo-88 laptop
+x+lihua_2
++lihua_88 = 3
 `)
 }
 
