@@ -185,6 +185,7 @@ wei心«yaya_mj01»
 pay me via «hk_sunnytoys», wechat is fine
 I'm «ericsson_lau» now on Weixin
 Add «lihua_88» on WeChat.
+«zhang_88»（vxo与微信
 微信机器人bot_server_1已重启
 数据库prod_db2挂了，微信通知值班
 微信通知：jenkins_build_77失败
