@@ -399,7 +399,12 @@ func TestApproval(t *testing.T) {
 		b = with(3, asked.ID)
 		b.Who.ID = "u3"
 		k.want(b, fault.CodeConflict)
-		if got := k.shown(with(3, asked.ID)); len(got.Values) != 3 || got.Values[2].Text == "" {
+		b = with(0, asked.ID)
+		b.Tokens = []string{"MAAAA"}
+		if got := k.shown(b); got.Approval != "" { // nothing in clear
+			t.Errorf("%+v", got)
+		}
+		if got := k.shown(with(3, asked.ID)); len(got.Values) != 3 || got.Values[2].Text == "" || got.Approval != asked.ID {
 			t.Errorf("%+v", got)
 		}
 		says(k.want(with(3, asked.ID), fault.CodeConflict), "used before")
