@@ -180,15 +180,13 @@ func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	u := use{
-		person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, partial: p.partial, limit: s.cfg.PerHour, second: p.rules.Second,
-	}
+	u := s.use(ask, p)
 	if p.clear > 0 {
 		if err := s.fresh(ask.Who); err != nil {
 			return Result{}, err
 		}
 		if ask.Approval != "" {
-			u.approval, u.digest = ask.Approval, s.binding(ask, p)
+			u.approval = ask.Approval
 		}
 	}
 	before, after, err := s.store.spend(ctx, u, s.now())
@@ -198,6 +196,14 @@ func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
 	return Result{
 		Text: p.fill(ask.Text), Values: p.values, Approval: u.approval, Sessions: after, Alarm: after > before && after > s.cfg.SweepSessions,
 	}, nil
+}
+
+// use is what a request counts, if it is not refused.
+func (s *Service) use(ask Ask, p *prepared) use {
+	return use{
+		person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, partial: p.partial, limit: s.cfg.PerHour, second: p.rules.Second,
+		digest: s.binding(ask, p),
+	}
 }
 
 // fresh refuses whoever signed in too long ago. A zero time is that.

@@ -464,6 +464,25 @@ func TestApprovalIsSpentOnce(t *testing.T) {
 	})
 }
 
+// Where the hour has no room, nobody is bothered for an approval: it would be over before there is some.
+func TestNoApprovalWithoutRoom(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		k := newKit(t, db, Config{PerHour: 4})
+		k.keep("s", 3)
+		k.shown(k.ask("s", 2))
+		wait := k.want(k.ask("s", 3), fault.CodeRevealLimited).RetryAfter()
+		_, err := k.Request(t.Context(), k.ask("s", 3))
+		if !fault.Is(err, fault.CodeRevealLimited) || wait != hour || fault.Public(err).RetryAfter() != wait {
+			t.Errorf("wait %s, %v", wait, err)
+		}
+		k.want(k.ask("s", 1), fault.CodeApprovalNeeded)
+		if _, err := k.Request(t.Context(), k.ask("s", 1)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTooManyWaitingRequests(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, dbtest.SQLite(t), Config{})
