@@ -589,7 +589,7 @@ func TestPausedReplica(t *testing.T) {
 	consistent(t, db, 3)
 }
 
-// Whoever looks for values or erases them waits for the database for a bounded time, whether the caller is in a hurry or not.
+// Whoever looks for values or removes them waits for the database for a bounded time, whether the caller is in a hurry or not.
 func TestNobodyWaitsForever(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
@@ -613,6 +613,12 @@ func TestNobodyWaitsForever(t *testing.T) {
 	}
 	if n, err := v.Erase(t.Context(), target); err != nil || n != 1 || statements < 8 {
 		t.Errorf("%d, %v, %d statements", n, err, statements)
+	}
+	statements = 0
+	keep(t, v, turn("s", "13800138000"))
+	v.now = func() time.Time { return time.Now().Add(8 * time.Hour) }
+	if err := v.Sweep(t.Context()); err != nil || statements < 8 {
+		t.Errorf("%v, %d statements", err, statements)
 	}
 	late := replica(t, db, Config{Timeout: time.Nanosecond}, nil)
 	if _, err := late.Find(t.Context(), target, []string{"C8000"}); !fault.Is(err, fault.CodeVaultUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
