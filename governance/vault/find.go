@@ -167,7 +167,7 @@ func (v *Vault) Sweep(ctx context.Context) error {
 func (v *Vault) sweepSome(ctx context.Context, before int64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, removal)
 	defer cancel()
-	scopes, err := v.store.expired(ctx, before)
+	scopes, err := v.store.expired(ctx, before, sweepValues)
 	if err != nil || len(scopes) == 0 {
 		return false, err
 	}
