@@ -267,9 +267,15 @@ func TestRevealByManyAndOften(t *testing.T) {
 	if r := approve(boss, asked.Id); r.status != http.StatusOK || !strings.Contains(string(r.body), "user-security-admin") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
+	recorded := func(r reply, approval string) bool {
+		return strings.Contains(string(in.records(r.header.Get("X-Request-Id"), 2)[0].raw), `"approval":"`+approval+`"`)
+	}
+	if a, r := in.revealed(developer, with(asked.Id)); shown(a) != "partial 138****8000" || recorded(r, asked.Id) {
+		t.Errorf("%d %s, or it is said to have spent an approval", r.status, r.body)
+	}
 	a, r := in.revealed(officer, with(asked.Id))
-	if len(a.Values) != 3 || shown(a) != "clear 13800138000" {
-		t.Errorf("%d %s", r.status, r.body)
+	if len(a.Values) != 3 || shown(a) != "clear 13800138000" || !recorded(r, asked.Id) {
+		t.Errorf("%d %s, or it is not said to have spent the approval", r.status, r.body)
 	}
 	_, r = in.revealed(officer, with(asked.Id))
 	in.refused(r, http.StatusConflict, "conflict")

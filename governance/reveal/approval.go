@@ -69,7 +69,7 @@ func (s *Service) Request(ctx context.Context, ask Ask) (Approval, error) {
 		ID: id.String(), Tenant: ask.Target.Tenant, Target: s.vault.Digest(ask.Target), Purpose: ask.Purpose, Counts: Result{Values: p.values}.Counts(),
 		AskedBy: ask.Who.ID, AskedName: ask.Who.Name, Created: now, Expires: now.Add(approvalTime),
 	}
-	return a, s.store.addApproval(ctx, a, s.binding(ask, p), p.clear, p.rules.Second, now)
+	return a, s.store.addApproval(ctx, a, s.use(ask, p), now)
 }
 
 // Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeNotAllowed for the asker; CodeReauthenticate; CodeConflict

@@ -2,8 +2,9 @@
 //
 // What somebody sees depends on their roles, on the purpose they state and on the class of the value; [Rules] say so. There must be room in
 // what one person may see in an hour, in clear or in part: parts that are collected tell as much. A value in clear also needs a sign-in that is
-// fresh, and, from so many on, the approval of somebody else, which is bound to exactly this request and spent by it. So many are counted over the hour, without what was approved: many small requests are one large
-// one. The hour is counted in the database, so it is one hour on all replicas; what was counted stays counted when the answer is lost afterwards.
+// fresh, and, from so many on, the approval of somebody else, which is bound to exactly this request and spent by it. So many are counted over
+// the hour, without what was approved: many small requests are one large one. The hour is counted in the database, so it is one hour on all
+// replicas; what was counted stays counted when the answer is lost afterwards.
 //
 // The caller checks the permission before and writes the audit record between [Service.Reveal] and the answer. No error holds a value.
 package reveal
@@ -104,8 +105,9 @@ type Value struct {
 
 // Result is what may be shown. Text is the text of the request with values in it.
 type Result struct {
-	Text   keyring.Secret
-	Values []Value
+	Text     keyring.Secret
+	Values   []Value
+	Approval string // that was spent; "" if none was
 	// Sessions is how many conversations this person has asked for within the hour; Alarm is set when this request made it more than is usual.
 	Sessions int
 	Alarm    bool
@@ -178,22 +180,30 @@ func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	u := use{
-		person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, partial: p.partial, limit: s.cfg.PerHour, second: p.rules.Second,
-	}
+	u := s.use(ask, p)
 	if p.clear > 0 {
 		if err := s.fresh(ask.Who); err != nil {
 			return Result{}, err
 		}
 		if ask.Approval != "" {
-			u.approval, u.digest = ask.Approval, s.binding(ask, p)
+			u.approval = ask.Approval
 		}
 	}
 	before, after, err := s.store.spend(ctx, u, s.now())
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Text: p.fill(ask.Text), Values: p.values, Sessions: after, Alarm: after > before && after > s.cfg.SweepSessions}, nil
+	return Result{
+		Text: p.fill(ask.Text), Values: p.values, Approval: u.approval, Sessions: after, Alarm: after > before && after > s.cfg.SweepSessions,
+	}, nil
+}
+
+// use is what a request counts, if it is not refused.
+func (s *Service) use(ask Ask, p *prepared) use {
+	return use{
+		person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, partial: p.partial, limit: s.cfg.PerHour, second: p.rules.Second,
+		digest: s.binding(ask, p),
+	}
 }
 
 // fresh refuses whoever signed in too long ago. A zero time is that.

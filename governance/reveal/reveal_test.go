@@ -399,7 +399,12 @@ func TestApproval(t *testing.T) {
 		b = with(3, asked.ID)
 		b.Who.ID = "u3"
 		k.want(b, fault.CodeConflict)
-		if got := k.shown(with(3, asked.ID)); len(got.Values) != 3 || got.Values[2].Text == "" {
+		b = with(0, asked.ID)
+		b.Tokens = []string{"MAAAA"}
+		if got := k.shown(b); got.Approval != "" { // nothing in clear
+			t.Errorf("%+v", got)
+		}
+		if got := k.shown(with(3, asked.ID)); len(got.Values) != 3 || got.Values[2].Text == "" || got.Approval != asked.ID {
 			t.Errorf("%+v", got)
 		}
 		says(k.want(with(3, asked.ID), fault.CodeConflict), "used before")
@@ -455,6 +460,25 @@ func TestApprovalIsSpentOnce(t *testing.T) {
 		}
 		if passed != 1 {
 			t.Errorf("%d passed", passed)
+		}
+	})
+}
+
+// Where the hour has no room, nobody is bothered for an approval: it would be over before there is some.
+func TestNoApprovalWithoutRoom(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		k := newKit(t, db, Config{PerHour: 4})
+		k.keep("s", 3)
+		k.shown(k.ask("s", 2))
+		wait := k.want(k.ask("s", 3), fault.CodeRevealLimited).RetryAfter()
+		_, err := k.Request(t.Context(), k.ask("s", 3))
+		if !fault.Is(err, fault.CodeRevealLimited) || wait != hour || fault.Public(err).RetryAfter() != wait {
+			t.Errorf("wait %s, %v", wait, err)
+		}
+		k.want(k.ask("s", 1), fault.CodeApprovalNeeded)
+		if _, err := k.Request(t.Context(), k.ask("s", 1)); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -88,11 +88,11 @@ func (s store) spend(ctx context.Context, u use, now time.Time) (before, after i
 		if err != nil {
 			return err
 		}
+		if err := room(uses, u, now); err != nil { // first: no approval helps
+			return err
+		}
 		if n := unapproved(uses) + u.clear; u.clear > 0 && u.approval == "" && n >= u.second {
 			return fault.New(fault.CodeApprovalNeeded, n, u.second)
-		}
-		if wait := waits(uses, u, now); wait > 0 {
-			return fault.New(fault.CodeRevealLimited, u.limit).WithRetryAfter(wait)
 		}
 		if u.approval != "" {
 			if err := spendApproval(tx, u, now); err != nil {
@@ -151,6 +151,14 @@ func unapproved(uses []useRow) int {
 	return int(n)
 }
 
+// room refuses what the hour has no room for.
+func room(uses []useRow, u use, now time.Time) error {
+	if wait := waits(uses, u, now); wait > 0 {
+		return fault.New(fault.CodeRevealLimited, u.limit).WithRetryAfter(wait)
+	}
+	return nil
+}
+
 // waits returns how long it takes until so much of the hour is over that u has room; 0 if it has room now. uses are of the hour, oldest first.
 func waits(uses []useRow, u use, now time.Time) time.Duration {
 	seen := int64(0)
@@ -194,8 +202,8 @@ func spendApproval(tx *gorm.DB, u use, now time.Time) error {
 	return fault.New(fault.CodeConflict, why).WithParam("approval")
 }
 
-// addApproval stores a request for an approval of so many values in clear, if they need one.
-func (s store) addApproval(ctx context.Context, a Approval, digest string, values, second int, now time.Time) error {
+// addApproval stores a request for an approval of a use, if that needs one and the hour has room for it: else the approval might be over before.
+func (s store) addApproval(ctx context.Context, a Approval, u use, now time.Time) error {
 	counts, err := json.Marshal(a.Counts)
 	if err != nil {
 		return fmt.Errorf("ask for an approval: %w", err)
@@ -208,9 +216,12 @@ func (s store) addApproval(ctx context.Context, a Approval, digest string, value
 		if err != nil {
 			return err
 		}
-		if n := unapproved(uses) + values; n < second {
+		if err := room(uses, u, now); err != nil {
+			return err
+		}
+		if n := unapproved(uses) + u.clear; n < u.second {
 			return fault.New(fault.CodeConflict, fault.Say("%d values would be shown in full, with those of the last hour that nobody approved, and fewer than %d need no approval",
-				"连同最近一小时未经批准查看的，将完整显示 %d 个原值，少于 %d 个无需批准", n, second))
+				"连同最近一小时未经批准查看的，将完整显示 %d 个原值，少于 %d 个无需批准", n, u.second))
 		}
 		if err := tx.Where("created <= ?", now.Add(-storeTime).UnixMicro()).Delete(&approvalRow{}).Error; err != nil {
 			return err
@@ -224,7 +235,7 @@ func (s store) addApproval(ctx context.Context, a Approval, digest string, value
 			return fault.New(fault.CodeConflict, fault.Say("%d of your requests wait for an approval already", "您已有 %d 个申请等待批准", waiting))
 		}
 		return tx.Create(&approvalRow{
-			ID: a.ID, Tenant: a.Tenant, Digest: digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
+			ID: a.ID, Tenant: a.Tenant, Digest: u.digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
 			AskedName: a.AskedName, Created: a.Created.UnixMicro(), Expires: a.Expires.UnixMicro(),
 		}).Error
 	})

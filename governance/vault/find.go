@@ -152,19 +152,27 @@ const grace = time.Minute
 // Sweep removes the values whose time is over, and the keys under which none is left that new values do not get.
 func (v *Vault) Sweep(ctx context.Context) error {
 	before := v.now().Add(-grace).UnixMicro()
-	for {
-		scopes, err := v.store.expired(ctx, before)
-		if err != nil {
-			return fmt.Errorf("sweep values: %w", err)
-		}
-		if len(scopes) == 0 {
-			break
-		}
-		if _, err := v.remove(ctx, scopes, before, "expired"); err != nil {
+	for more := true; more; {
+		var err error
+		if more, err = v.sweepSome(ctx, before); err != nil {
 			return fmt.Errorf("sweep values: %w", err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, removal)
+	defer cancel()
 	return v.keys.drop(ctx, v.now())
+}
+
+// sweepSome removes some of the scopes whose time was over before a moment, and reports whether there were any.
+func (v *Vault) sweepSome(ctx context.Context, before int64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, removal)
+	defer cancel()
+	scopes, err := v.store.expired(ctx, before, sweepValues)
+	if err != nil || len(scopes) == 0 {
+		return false, err
+	}
+	_, err = v.remove(ctx, scopes, before, "expired")
+	return true, err
 }
 
 // Run sweeps until ctx ends.

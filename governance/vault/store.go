@@ -19,7 +19,8 @@ import (
 const (
 	insertBatch = 200 // rows per statement
 	readBatch   = 500 // parameters per statement
-	sweepBatch  = 200 // scopes per transaction
+	sweepBatch  = 200 // scopes per transaction of a sweep, with so many values:
+	sweepValues = 20_000
 )
 
 // Store is where a vault keeps its values.
@@ -200,9 +201,21 @@ func (s store) alive(ctx context.Context, tenant string, scopes []digest, now ti
 	return s.pick(s.db.WithContext(ctx).Where("scope IN ? AND tenant = ? AND expires > ?", raw(scopes), tenant, now.UnixMicro()).Order("scope"))
 }
 
-// expired returns some scopes whose time was over before a moment.
-func (s store) expired(ctx context.Context, before int64) ([]digest, error) {
-	return s.pick(s.db.WithContext(ctx).Where("expires <= ?", before).Order("expires").Limit(sweepBatch))
+// expired returns the first scopes whose time was over before a moment, as many as have so many values together, but one at least.
+func (s store) expired(ctx context.Context, before, values int64) ([]digest, error) {
+	var rows []scopeRow
+	err := s.db.WithContext(ctx).Select("scope", "held").Where("expires <= ?", before).Order("expires, scope").Limit(sweepBatch).Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	var out []digest
+	for _, r := range rows {
+		if values -= r.Held; values < 0 && len(out) > 0 {
+			break
+		}
+		out = append(out, digest(r.Scope))
+	}
+	return out, nil
 }
 
 func (s store) pick(db *gorm.DB) ([]digest, error) {

@@ -235,6 +235,30 @@ func TestTimeOver(t *testing.T) {
 	})
 }
 
+// TestSweepTakesSoMany: a transaction of a sweep removes no more values than its time is enough for, and always some.
+func TestSweepTakesSoMany(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		v := replica(t, db, Config{}, c)
+		for i := range 5 {
+			keep(t, v, turn(fmt.Sprintf("s%d", i), "13800138000", "13900139001", "13700137002"))
+			c.pass(time.Second)
+		}
+		c.pass(5 * time.Hour)
+		for values, want := range map[int64]int{1: 1, 5: 1, 6: 2, 14: 4, 100: 5} {
+			got, err := v.store.expired(t.Context(), c.Now().UnixMicro(), values)
+			if err != nil || len(got) != want || got[0] != v.digest("scope", "acme", "session/s0") {
+				t.Errorf("%d values: %d scopes, %v", values, len(got), err)
+			}
+		}
+		if err := v.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		consistent(t, db, 0)
+	})
+}
+
 // TestNextTurnWritesNothing: what is known to be stored is not stored again, but prolonged once a quarter of its time is over, or if the policy
 // wants it kept for another time.
 func TestNextTurnWritesNothing(t *testing.T) {
@@ -589,7 +613,7 @@ func TestPausedReplica(t *testing.T) {
 	consistent(t, db, 3)
 }
 
-// Whoever looks for values or erases them waits for the database for a bounded time, whether the caller is in a hurry or not.
+// Whoever looks for values or removes them waits for the database for a bounded time, whether the caller is in a hurry or not.
 func TestNobodyWaitsForever(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
@@ -613,6 +637,12 @@ func TestNobodyWaitsForever(t *testing.T) {
 	}
 	if n, err := v.Erase(t.Context(), target); err != nil || n != 1 || statements < 8 {
 		t.Errorf("%d, %v, %d statements", n, err, statements)
+	}
+	statements = 0
+	keep(t, v, turn("s", "13800138000"))
+	v.now = func() time.Time { return time.Now().Add(8 * time.Hour) }
+	if err := v.Sweep(t.Context()); err != nil || statements < 8 {
+		t.Errorf("%v, %d statements", err, statements)
 	}
 	late := replica(t, db, Config{Timeout: time.Nanosecond}, nil)
 	if _, err := late.Find(t.Context(), target, []string{"C8000"}); !fault.Is(err, fault.CodeVaultUnavailable) || !errors.Is(err, context.DeadlineExceeded) {

@@ -37,7 +37,7 @@ func (s *Server) Reveal(c *gin.Context) {
 		got, err = s.deps.Guard.Reveals().Reveal(c.Request.Context(), ask)
 	}
 	if err == nil {
-		describe(detail, got, ask.Approval)
+		describe(detail, got)
 		err = s.alarm(c, got)
 	}
 	op := s.operations[c.Request.Method+" "+c.FullPath()]
@@ -46,8 +46,8 @@ func (s *Server) Reveal(c *gin.Context) {
 	})
 }
 
-// describe adds what is shown, by class, and of which pseudonyms. Codes say nothing outside their conversation.
-func describe(detail map[string]string, got reveal.Result, approval string) {
+// describe adds what is shown, by class, of which pseudonyms, and the approval that it spent. Codes say nothing outside their conversation.
+func describe(detail map[string]string, got reveal.Result) {
 	counts := got.Counts()
 	shown := make([]string, 0, len(counts))
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
@@ -63,8 +63,8 @@ func describe(detail map[string]string, got reveal.Result, approval string) {
 	for show, list := range codes {
 		detail["codes_"+string(show)] = strings.Join(list, " ")
 	}
-	if approval != "" {
-		detail["approval"] = approval
+	if got.Approval != "" {
+		detail["approval"] = got.Approval
 	}
 }
 

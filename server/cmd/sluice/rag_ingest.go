@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
@@ -73,22 +75,34 @@ to the version: give the file each time.
 }
 
 // readKnown reads values, one a line, each behind its class and a tab unless it is a person's name. Values are in a file, since others see the
-// arguments of a program; the server checks them.
+// arguments of a program; the server checks them. What would be taken for another value than was meant, and mask nothing, is refused here.
 func readKnown(path string) ([]adminapi.KnownValue, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	if !utf8.Valid(content) {
+		return nil, usageError{fmt.Errorf("%s is not UTF-8", path)}
+	}
 	var out []adminapi.KnownValue
+	n := 0
 	for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
-		var k adminapi.KnownValue
-		class, value, classed := strings.Cut(strings.TrimSpace(line), "\t")
-		if k.Value = class; classed {
-			k = adminapi.KnownValue{Class: &class, Value: strings.TrimSpace(value)}
+		n++
+		class, value, classed := strings.Cut(strings.Trim(line, " \r\n"), "\t")
+		class, value = strings.TrimSpace(class), strings.TrimSpace(value)
+		first, _, spaced := strings.Cut(class, " ")
+		k := adminapi.KnownValue{Value: class}
+		switch {
+		case class == "" && value == "":
+			continue
+		case classed && (class == "" || value == ""):
+			return nil, usageError{fmt.Errorf("%s: line %d wants a class, a tab and a value", path, n)}
+		case classed:
+			k = adminapi.KnownValue{Class: &class, Value: value}
+		case spaced && slices.Contains(classify.Classes(), classify.Class(first)):
+			return nil, usageError{fmt.Errorf("%s: line %d wants a tab behind the class %s", path, n, first)}
 		}
-		if k.Value != "" {
-			out = append(out, k)
-		}
+		out = append(out, k)
 	}
 	if len(out) == 0 {
 		return nil, usageError{fmt.Errorf("%s names no values", path)}

@@ -93,7 +93,16 @@ func TestRAGCommands(t *testing.T) {
 	if strings.Contains(bad.out+bad.err, "Zorblax") {
 		t.Errorf("a value is printed: %s%s", bad.out, bad.err)
 	}
-	ingest(" \n").wants(t, exitUsage, "names no values")
+	ingest(" \n\t\n").wants(t, exitUsage, "names no values")
+	for values, want := range map[string]string{ // each would mask nothing
+		"\xd5\xc5\xc8\xfd\n": "not UTF-8", "张三\ncompany Zorblax\n": "line 2 wants a tab", "company\t\n": "line 1 wants a class", "\n\tZorblax\n": "line 2 wants a class",
+	} {
+		r := ingest(values)
+		r.wants(t, exitUsage, want)
+		if strings.Contains(r.out+r.err, "Zorblax") {
+			t.Errorf("a value is printed: %s%s", r.out, r.err)
+		}
+	}
 	s.run("rag", "ingest", folder, "--collection", "kb", "--known", filepath.Join(s.dir, "none")).wants(t, exitFailed, "none", "no such file")
 	s.run("rag", "ingest", filepath.Join(folder, "停车.md"), "--collection", "kb").wants(t, exitOK, "v2 → v3") // they belong to a version
 
