@@ -109,7 +109,7 @@ func newTables() *tables {
 	t.add(t.right, nameNext, isNext, beginsCue)
 	t.add(t.right, nameKin, isRelation, beginsCue)
 	t.add(t.right, namePlaces, isPlace, beginsCue)
-	t.add(t.fixed, nameFixed, isPlace, beginsFixed)
+	t.add(t.fixed, strings.Join(lexicon.Namesakes(), " "), isPlace, beginsFixed)
 	t.add(t.fixed, nameLabels, isLabel, beginsFixed)
 	t.add(t.fixed, strings.Join(lexicon.Cues(lexicon.Label), " ")+" 证件号 证件 许可人 农民 农民工", isLabel, beginsFixed)
 	for _, cue := range []lexicon.Cue{lexicon.TitleBefore, lexicon.Relation, lexicon.TitleAfter} {

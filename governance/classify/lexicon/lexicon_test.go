@@ -234,7 +234,7 @@ func TestData(t *testing.T) {
 	size := 0
 	for name, text := range map[string]string{
 		"words": wordText, "divisions": divisionText, "regions": regionText, "surnames": surnameText, "given": givenText,
-		"givenwords": givenWordText, "cues": cueText, "bins": binText, "areacodes": areaText,
+		"givenwords": givenWordText, "namesakes": namesakeText, "cues": cueText, "bins": binText, "areacodes": areaText,
 	} {
 		size += len(text)
 		if strings.ContainsAny(text, "\r\t\uFEFF\uFFFD") || !strings.HasPrefix(text, "#") {
@@ -257,6 +257,17 @@ func TestData(t *testing.T) {
 			t.Errorf("divisions: %s is not sorted", s.key)
 		}
 	}
+	kinds := map[string]bool{}
+	for _, s := range sections(namesakeText) {
+		if !kinds[s.key] && !slices.IsSorted(keyed(namesakeText, s.key)) {
+			t.Errorf("namesakes: %s is not sorted", s.key)
+		}
+		kinds[s.key] = true
+	}
+	if len(kinds) != 9 {
+		t.Errorf("namesakes: %d kinds", len(kinds))
+	}
+	noneTwice(t, "namesakes", sections(namesakeText))
 	noneTwice(t, "divisions", sections(divisionText))
 	noneTwice(t, "given", runes(sections(givenText)))
 	noneTwice(t, "surnames", runes(slices.DeleteFunc(sections(surnameText), func(s section) bool { return s.key == "word" || s.key == "compound" })))

@@ -27,6 +27,9 @@ var givenText string
 //go:embed data/givenwords.txt
 var givenWordText string
 
+//go:embed data/namesakes.txt
+var namesakeText string
+
 // Bits of a character in the table of names.
 const (
 	surnameBits = 0b11 // a Tier
@@ -156,4 +159,13 @@ func GivenWord(text []rune) int {
 func FullNameWord(text []rune) int {
 	n, _ := loadGivenWords()[1].longest(text)
 	return n
+}
+
+// Namesakes returns the words and fixed terms that begin like a name, surname first, and name no private person: figures of history
+// (诸葛亮), plants (白玉兰), brands (周大福), places and words of trades.
+func Namesakes() (terms []string) {
+	for _, s := range sections(namesakeText) {
+		terms = append(terms, s.words...)
+	}
+	return terms
 }
