@@ -10,27 +10,25 @@ const (
 // dotted finds names whose parts are joined by middle dots: 阿依古丽·买买提.
 func (n *namer) dotted(first rank) (match, bool) {
 	free := !isHan(n.w.at(n.start - 1))
-	part := n.part(n.start, free)
-	if n.open || part == 0 || n.cell(n.start+part) != '·' || n.open {
+	end, total := n.part(n.start, free)
+	if n.open || total == 0 {
 		return match{}, false
 	}
-	end, parts, sure := n.start+part, 1, n.transcribed(n.start, n.start+part)
-	total := part
-	for parts < maxParts && n.cell(end) == '·' {
-		size := n.lastPart(end + 1)
-		if n.open {
-			return match{}, false
-		}
-		if size == 0 {
+	dot, parts := n.dot(end), 1
+	for parts < maxParts && dot > 0 {
+		last, size := n.lastPart(dot + 1)
+		if n.open || size == 0 {
 			break
 		}
-		sure += n.transcribed(end+1, end+1+size)
-		total += size
-		end += 1 + size
+		end, total = last, total+size
 		parts++
+		dot = n.dot(end)
 	}
-	left := n.left()
-	if n.open || parts < 2 || first&mayTranscribe == 0 && !left.cued() && sure < total || sure*3 < total*2 && !left.cued() || sure*2 < total {
+	if n.open || parts < 2 {
+		return match{}, false
+	}
+	left, sure := n.left(), n.transcribed(n.start, end)
+	if first&mayTranscribe == 0 && !left.cued() && sure < total || sure*3 < total*2 && !left.cued() || sure*2 < total {
 		return match{}, false
 	}
 	m := match{kind: kPerson, start: n.start, end: end, form: 0.4, why: left.why}
@@ -42,30 +40,50 @@ func (n *namer) dotted(first rank) (match, bool) {
 	return m, true
 }
 
-// part returns the length of the part at k: characters of transcriptions, or any if free.
-func (n *namer) part(k int, free bool) int {
-	for size := range maxPart + 1 {
-		r := n.cell(k + size)
-		if n.open {
-			return 0
-		}
-		if !isHan(r) || !free && n.t.first(r)&inTranscript == 0 {
-			return size
-		}
+// dot returns where the middle dot stands that joins the next part, behind at most one blank of a scanner's, or 0.
+func (n *namer) dot(k int) int {
+	if r := n.cell(k); isBlank(r) {
+		k++
 	}
-	return 0
+	if n.cell(k) != '·' {
+		return 0
+	}
+	return k
 }
 
-// lastPart returns the length of the part at k, which ends where a cue begins.
-func (n *namer) lastPart(k int) int {
-	size := 0
+// part reads the part at k: characters of transcriptions, or any if free.
+func (n *namer) part(k int, free bool) (end, size int) {
+	for size <= maxPart {
+		r := n.cell(k)
+		if n.open {
+			return k, 0
+		}
+		if !isHan(r) || !free && n.t.first(r)&inTranscript == 0 {
+			if n.broken(k, size) {
+				k++
+				continue
+			}
+			return k, size
+		}
+		k++
+		size++
+	}
+	return k, 0
+}
+
+// lastPart reads the part at k, which ends where a cue begins.
+func (n *namer) lastPart(k int) (end, size int) {
 	for size < maxPart {
-		r := n.cell(k + size)
+		r := n.cell(k)
+		if n.broken(k, size) {
+			k++
+			continue
+		}
 		if n.open || !isHan(r) {
 			break
 		}
 		if size >= 2 {
-			length, c := n.t.behind(n, k+size)
+			length, c := n.t.behind(n, k)
 			if n.open || c&(isTitle|isNext|isRelation) != 0 && (length >= 2 || n.t.first(r)&inTranscript == 0) {
 				break
 			}
@@ -73,9 +91,15 @@ func (n *namer) lastPart(k int) int {
 				break
 			}
 		}
+		k++
 		size++
 	}
-	return size
+	return k, size
+}
+
+// broken reports whether a scanner's blank stands at k, behind the first characters of a part that goes on.
+func (n *namer) broken(k, size int) bool {
+	return (size == 1 || size == 2) && isBlank(n.w.at(k)) && n.t.first(n.cell(k+1))&inTranscript != 0
 }
 
 func (n *namer) transcribed(k, end int) (count int) {

@@ -61,7 +61,7 @@ type observed struct {
 func clamp(v, high int) int { return min(max(v, 0), high) }
 
 // enough is from which odds on a candidate is a name, in hundredths of a logit.
-const enough = -30
+const enough = -10
 
 // hopeless is below which odds at a glance nothing becomes a name: of those found in cross-validation, hardly any were.
 const hopeless = -250

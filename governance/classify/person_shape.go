@@ -89,6 +89,9 @@ func (n *namer) plain() bool {
 	if isUsual(lexicon.PairCost(before, first)) {
 		return !n.cued()
 	}
+	if n.t.first(first)&mayCompound != 0 && n.t.compound(first, n.w.at(n.start+1)) > tierRare {
+		return false // 诸葛 is a word, too
+	}
 	var w [4]lexicon.WordCost
 	n.w.wordCosts(n.start, len(w), &w)
 	return (isUsual(w[1]) || isUsual(w[2]) || isUsual(w[3])) && !n.cued()
