@@ -121,7 +121,7 @@ func (w *window) toldBehind(i int) (match, verdict) {
 	if _, v := w.literal(i, "wxid_"); v == yes && end-i > 14 {
 		return m, yes
 	}
-	if end-i >= leastChosen && w.at(end-1) != '-' && (w.usedBefore(i) || w.chosen([]byte(w.ascii(i, end)))) && !w.thingBefore(i) {
+	if end-i >= leastChosen && w.at(end-1) != '-' && (w.usedBefore(i) || w.chosen(w.spell(i, end))) && !w.thingBefore(i) {
 		called, v := w.beginsOne(end, accountTails)
 		if alone, _ := w.standsAlone(i, end); v == open || called && (alone || w.usedBefore(i) || w.any(i, end, func(r rune) bool { return !isLetter(r) })) {
 			return m, v
@@ -253,6 +253,7 @@ func (w *window) added(i int) bool {
 
 // accountName reads the name of an account over one break of paper.
 func (w *window) accountName(i int) (s spelling, v verdict) {
+	s.text, s.at = w.spelt[:0], w.speltAt[:0]
 	for k := i; len(s.text) < 24; k++ {
 		r := w.at(k)
 		if r == unknown {
