@@ -198,7 +198,7 @@ func (t *tail) name() bool {
 		if isLetter(r) {
 			continue
 		}
-		if !isHan(r) || t.stop(k) > 0 {
+		if !isHan(r) || t.stop(k, t.table.of(r)) > 0 {
 			break
 		}
 		if t.table.of(r)&placeEnd != 0 && k > from {

@@ -55,22 +55,23 @@ func (h *head) scan() {
 			h.end, h.dead = k, k+1
 			return
 		}
-		if n := h.stop(k); n > 0 {
+		flags := h.table.of(r)
+		if n := h.stop(k, flags); n > 0 {
 			h.end, h.dead = k, k+n
 			return
 		}
-		if h.spelt(k) || h.lettered(k) > 0 || r == '第' && (isDigit(h.at(k+1)) || h.spelt(k+1)) {
+		if flags&placeCount != 0 && (h.spelt(k) || h.lettered(k) > 0 || r == '第' && (isDigit(h.at(k+1)) || h.spelt(k+1))) {
 			h.end, h.number = k, true
 			return
 		}
-		if n := h.landmark(k, r); n > 0 {
+		if n := h.landmark(k, flags); n > 0 {
 			k += n
 			k += h.any(k, landmarkJoins)
 			h.last = k
 			continue
 		}
 		k++
-		if h.table.of(r)&placeEnd != 0 && (k > h.last+1 || h.last > 0) {
+		if flags&placeEnd != 0 && (k > h.last+1 || h.last > 0) {
 			h.last = k
 		}
 	}
@@ -83,18 +84,16 @@ var (
 	landmarkJoins = listOf("那个", "的", "那边的")                                        //nolint:gochecknoglobals // a constant table
 )
 
-func (h *head) landmark(k int, r rune) int {
-	if k == 0 || h.table.of(r)&placeMark == 0 {
+func (h *head) landmark(k int, flags uint16) int {
+	if k == 0 || flags&placeMark == 0 {
 		return 0
 	}
-	return h.longest(k, h.table.marks.of(r))
+	return h.longest(k, h.table.marks.of(h.at(k)))
 }
 
-// stop returns the length of the word at place k that no name holds, or 0.
-func (h *head) stop(k int) int {
-	r := h.at(k)
-	flags := h.table.of(r)
-	longest := 0
+// stop returns the length of the word at place k that no name holds, or 0; flags are those of its first character.
+func (h *head) stop(k int, flags uint16) int {
+	r, longest := h.at(k), 0
 	if flags&(placeStop|placeWord) == 0 || flags&placeExempt != 0 && h.longest(k, h.table.exempts.of(r)) > 0 {
 		return 0
 	}

@@ -21,6 +21,7 @@ const (
 	placeNumeral             // a Chinese numeral
 	placeUnit                // may follow a numeral in an address
 	placeHot                 // may make an address of names alone
+	placeCount               // begins a number, or stands in one
 )
 
 // placeStops are verbs, prepositions, pronouns and particles: they stand between addresses and what is around them.
@@ -70,9 +71,10 @@ type placeTable struct {
 
 // addressCue is a word before an address, and what it says.
 type addressCue struct {
-	word string
-	why  evidence
-	home bool // of where somebody lives
+	word   string
+	before rune // its last character but one, if it has two
+	why    evidence
+	home   bool // of where somebody lives
 }
 
 var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a constant table, made when first needed
@@ -88,7 +90,10 @@ var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a 
 	}
 	for r := rune(0x4e00); r < 0xa000; r++ {
 		if isNumeral(r) {
-			*t.at(r) |= placeNumeral | placeUnit
+			*t.at(r) |= placeNumeral | placeUnit | placeCount
+		}
+		if isSide(r) || r == '第' {
+			*t.at(r) |= placeCount
 		}
 	}
 	for _, list := range []*wordList{doorUnits, gateUnits, floorUnits} {
@@ -108,8 +113,9 @@ var places = sync.OnceValue(func() *placeTable { //nolint:gochecknoglobals // a 
 
 func (t *placeTable) cueWords(why evidence, words []string) {
 	for _, word := range words {
-		last, _ := utf8.DecodeLastRuneInString(word)
-		t.cues.add(last, addressCue{word, why, why == labelBefore || strings.ContainsAny(word, "住居家户")})
+		last, size := utf8.DecodeLastRuneInString(word)
+		before, _ := utf8.DecodeLastRuneInString(word[:len(word)-size])
+		t.cues.add(last, addressCue{word, before, why, why == labelBefore || strings.ContainsAny(word, "住居家户")})
 		if isHan(last) {
 			*t.at(last) |= placeCue
 		}
@@ -195,7 +201,11 @@ func (t *placeTable) cue(w *window, k int) (found addressCue) {
 	if isHan(r) && t.of(r)&placeCue == 0 || !isHan(r) && !isLetter(r) {
 		return found
 	}
+	left := lower(w.at(k - 1))
 	for _, c := range t.cues.of(r) {
+		if c.before != left && c.before != utf8.RuneError && !isBlank(left) {
+			continue
+		}
 		if len(c.word) > len(found.word) && w.ends(k, c.word) {
 			found = c
 		}
