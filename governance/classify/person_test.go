@@ -166,6 +166,17 @@ func TestNamesDoNotDependOnCuts(t *testing.T) {
 	}
 }
 
+// TestCompoundSurnamesWaitForWholeNames: what begins like a namesake, or like a given name that nobody has, may go on.
+func TestCompoundSurnamesWaitForWholeNames(t *testing.T) {
+	set := New(Person)
+	for _, name := range []string{"诸葛亮华", "诸葛瑾豪", "尉迟恭豪", "慕容子豪"} {
+		text := name + "来了。"
+		if got, want := scanPieces(set, strings.Split(text, "")...), scanPieces(set, text); got != want || !strings.Contains(got, name+"|") {
+			t.Errorf("rune by rune %s, at once %s", got, want)
+		}
+	}
+}
+
 // TestNamesFarIntoAText: what stands before a name counts as at the beginning of a text, also when cells have been forgotten.
 func TestNamesFarIntoAText(t *testing.T) {
 	for _, pad := range []string{"", strings.Repeat("天气很好。", 40), strings.Repeat("天气很好。", 4000)} {
