@@ -166,6 +166,16 @@ func TestNamesDoNotDependOnCuts(t *testing.T) {
 	}
 }
 
+// TestPeopleCalledLikeBrandsAndPlaces: namesakes are no names that people bear today.
+func TestPeopleCalledLikeBrandsAndPlaces(t *testing.T) {
+	set := New(Person)
+	for _, name := range strings.Fields("李宁 苏宁 张裕 王维 于洪 金鹏 徐海 王冠 陈克明 刘天华") {
+		if got := scanPieces(set, name+"，男，35岁"); !strings.HasPrefix(got, "«person|"+name+"|") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 // TestCompoundSurnamesWaitForWholeNames: what begins like a namesake, or like a given name that nobody has, may go on.
 func TestCompoundSurnamesWaitForWholeNames(t *testing.T) {
 	set := New(Person)
