@@ -166,6 +166,28 @@ func TestNamesDoNotDependOnCuts(t *testing.T) {
 	}
 }
 
+// TestNamesWithDotsKeepApart: a blank ends a word or a name unless a scanner has put it into a part.
+func TestNamesWithDotsKeepApart(t *testing.T) {
+	for text, want := range map[string]string{
+		"法国 皮埃尔·杜邦说":      "皮埃尔·杜邦",
+		"巴西 卡洛斯·席尔瓦进球":    "卡洛斯·席尔瓦",
+		"阿姨 买买提·艾力来电":     "买买提·艾力",
+		"买买提·艾力 阿依古丽·买买提": "买买提·艾力|阿依古丽·买买提",
+		"买买提·艾力 克拉玛依人":    "买买提·艾力",
+		"阿依 古丽·买买提":       "阿依 古丽·买买提",
+		"阿依古丽·买 买提 先生":    "阿依古丽·买 买提",
+		"姓名：艾力 买买提·阿布都，男": "艾力|买买提·阿布都",
+	} {
+		var got []string
+		for _, f := range New(Person).Find(text) {
+			got = append(got, text[f.Start:f.End])
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}
+
 // TestPeopleCalledLikeBrandsAndPlaces: namesakes are no names that people bear today.
 func TestPeopleCalledLikeBrandsAndPlaces(t *testing.T) {
 	set := New(Person)
