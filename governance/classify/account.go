@@ -210,9 +210,14 @@ func (w *window) chosen(text []byte) bool {
 	return !technical(text)
 }
 
-// spelledChinese reports whether small letters are two to five syllables and no ordinary word of English.
+// spelledChinese reports whether a text is small letters, two to five syllables and no ordinary word of English.
 func (w *window) spelledChinese(text []byte) bool {
 	t := w.nameTables()
+	for _, c := range text {
+		if c < 'a' || c > 'z' {
+			return false // syllables are packed without regard to these
+		}
+	}
 	return t.syllabic(text, 5) && !t.syllabic(text, 1) && !identifiers[string(text)]
 }
 

@@ -390,6 +390,20 @@ func TestHoldBackIsShort(t *testing.T) {
 	}
 }
 
+// TestALineToFillInIsNotWaitedFor: behind what may begin a label, a number waits for few of the blanks and lines of a form.
+func TestALineToFillInIsNotWaitedFor(t *testing.T) {
+	for _, fill := range []string{" ", "_", "\n"} {
+		sc, held := New(Mobile).Scanner(), 0
+		for _, piece := range append([]string{"13800138000 patient"}, slices.Repeat([]string{fill}, 2000)...) {
+			sc.Write(piece)
+			held = max(held, sc.Held())
+		}
+		if held > 1100 { // underscores may be base64
+			t.Errorf("%d characters are held back before a line of %q", held, fill)
+		}
+	}
+}
+
 func checkFindings(t *testing.T, text string, found []Finding) {
 	t.Helper()
 	last := 0

@@ -169,6 +169,9 @@ func (t *labelTrie) find(low, high int, r rune) int {
 	return -1
 }
 
+// labelBlanks is how many blanks in a row may stand in a label to the right: a form has long lines of them, and what is before waits meanwhile.
+const labelBlanks = 8
+
 // labelSearch looks for the longest label. Blanks between its characters do not matter.
 type labelSearch struct {
 	w     *window
@@ -214,7 +217,7 @@ func (s *labelSearch) right(node, k int) {
 		}
 	}
 	apart := false
-	for n.count > 0 && int(n.longest) > s.size {
+	for last := k + labelBlanks; n.count > 0 && int(n.longest) > s.size && k <= last; k++ {
 		r := s.w.at(k)
 		if r == unknown {
 			s.wait(n, k, apart)
@@ -228,7 +231,6 @@ func (s *labelSearch) right(node, k int) {
 			return
 		}
 		apart = apart || r == ' '
-		k++
 	}
 }
 

@@ -181,7 +181,7 @@ func (n *namer) gather(h *hanRun, most int) {
 			k = next
 			continue
 		}
-		if r == unknown && (h.n < 3 || slices.Contains(h.blanks[:h.n], true)) { // behind a blank nothing else asks for more
+		if r == unknown && (h.n < 3 || h.n == 3 && n.t.compound(h.r[0], h.r[1]) != 0 || slices.Contains(h.blanks[:h.n], true)) { // behind a blank nothing else asks for more
 			n.open = true
 		}
 		return

@@ -75,7 +75,7 @@ func (n *namer) part(k int, free bool) (end, size int) {
 func (n *namer) lastPart(k int) (end, size int) {
 	for size < maxPart {
 		r := n.cell(k)
-		if n.broken(k, size) {
+		if n.brokenLast(k, size) {
 			k++
 			continue
 		}
@@ -97,9 +97,37 @@ func (n *namer) lastPart(k int) (end, size int) {
 	return k, size
 }
 
-// broken reports whether a scanner's blank stands at k, behind the first characters of a part that goes on.
+// broken reports whether a scanner's blank stands at k, behind the first characters of a part that goes on. A word before the blank (法国 皮埃尔·杜邦)
+// stands for itself, and so does a long part behind two characters.
 func (n *namer) broken(k, size int) bool {
-	return (size == 1 || size == 2) && isBlank(n.w.at(k)) && n.t.first(n.cell(k+1))&inTranscript != 0
+	if size != 1 && size != 2 || !isBlank(n.w.at(k)) {
+		return false
+	}
+	rest := 0
+	for rest < 3 && n.t.first(n.cell(k+1+rest))&inTranscript != 0 {
+		rest++
+	}
+	if rest == 0 || size == 2 && rest > 2 {
+		return false
+	}
+	for at := k - 2; at >= k-4 && isHan(n.w.at(at)); at-- {
+		if n.wordAt(at) == k-at {
+			return false
+		}
+	}
+	return true
+}
+
+// brokenLast is broken for a part behind a dot, behind which another name (买买提·艾力 阿依古丽·买买提) or a word may stand.
+func (n *namer) brokenLast(k, size int) bool {
+	if !n.broken(k, size) || n.wordAt(k+1) >= 2 {
+		return false
+	}
+	end := k + 1
+	for end <= k+maxPart && n.t.first(n.cell(end))&inTranscript != 0 {
+		end++
+	}
+	return n.dot(end) == 0
 }
 
 func (n *namer) transcribed(k, end int) (count int) {

@@ -166,6 +166,49 @@ func TestNamesDoNotDependOnCuts(t *testing.T) {
 	}
 }
 
+// TestNamesWithDotsKeepApart: a blank ends a word or a name unless a scanner has put it into a part.
+func TestNamesWithDotsKeepApart(t *testing.T) {
+	for text, want := range map[string]string{
+		"法国 皮埃尔·杜邦说":      "皮埃尔·杜邦",
+		"巴西 卡洛斯·席尔瓦进球":    "卡洛斯·席尔瓦",
+		"阿姨 买买提·艾力来电":     "买买提·艾力",
+		"买买提·艾力 阿依古丽·买买提": "买买提·艾力|阿依古丽·买买提",
+		"买买提·艾力 克拉玛依人":    "买买提·艾力",
+		"阿依 古丽·买买提":       "阿依 古丽·买买提",
+		"阿依古丽·买 买提 先生":    "阿依古丽·买 买提",
+		"姓名：艾力 买买提·阿布都，男": "艾力|买买提·阿布都",
+	} {
+		var got []string
+		for _, f := range New(Person).Find(text) {
+			got = append(got, text[f.Start:f.End])
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}
+
+// TestPeopleCalledLikeBrandsAndPlaces: namesakes are no names that people bear today.
+func TestPeopleCalledLikeBrandsAndPlaces(t *testing.T) {
+	set := New(Person)
+	for _, name := range strings.Fields("李宁 苏宁 张裕 王维 于洪 金鹏 徐海 王冠 陈克明 刘天华") {
+		if got := scanPieces(set, name+"，男，35岁"); !strings.HasPrefix(got, "«person|"+name+"|") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestCompoundSurnamesWaitForWholeNames: what begins like a namesake, or like a given name that nobody has, may go on.
+func TestCompoundSurnamesWaitForWholeNames(t *testing.T) {
+	set := New(Person)
+	for _, name := range []string{"诸葛亮华", "诸葛瑾豪", "尉迟恭豪", "慕容子豪"} {
+		text := name + "来了。"
+		if got, want := scanPieces(set, strings.Split(text, "")...), scanPieces(set, text); got != want || !strings.Contains(got, name+"|") {
+			t.Errorf("rune by rune %s, at once %s", got, want)
+		}
+	}
+}
+
 // TestNamesFarIntoAText: what stands before a name counts as at the beginning of a text, also when cells have been forgotten.
 func TestNamesFarIntoAText(t *testing.T) {
 	for _, pad := range []string{"", strings.Repeat("天气很好。", 40), strings.Repeat("天气很好。", 4000)} {
