@@ -60,8 +60,12 @@ func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cel
 				i++
 				continue
 			}
-			if r, ok := commonHan(text[i:]); ok && numeral(r) < 0 {
+			if r := threeBytes(text[i:]); isCommonHan(r) && numeral(r) < 0 {
 				cells = append(cells, cellOf(r, 3, base+i))
+				i += 3
+				continue
+			} else if r = ofMark(r); r != 0 {
+				cells = append(cells, cell{r: r, size: 3, start: base + i})
 				i += 3
 				continue
 			}
@@ -96,13 +100,25 @@ var stays = func() (t [utf8.RuneSelf]bool) { //nolint:gochecknoglobals // a cons
 	return t
 }()
 
-// commonHan decodes a character from U+4E00 to U+9FFF at the beginning of text.
-func commonHan(text string) (r rune, ok bool) {
-	if len(text) < 3 || text[1]&0xc0 != 0x80 || text[2]&0xc0 != 0x80 {
-		return 0, false
+// threeBytes decodes a character from U+3000 to U+FFFF at the beginning of text, 0 for others and what is none.
+func threeBytes(text string) rune {
+	if len(text) < 3 || text[0]&0xf0 != 0xe0 || text[0] < 0xe3 || text[1]&0xc0 != 0x80 || text[2]&0xc0 != 0x80 {
+		return 0
 	}
-	r = rune(text[0])<<12&0xffff | rune(text[1]&0x3f)<<6 | rune(text[2]&0x3f)
-	return r, text[0] >= 0xe4 && text[0] <= 0xe9 && r >= numeralFirst
+	return rune(text[0]&0xf)<<12 | rune(text[1]&0x3f)<<6 | rune(text[2]&0x3f)
+}
+
+func isCommonHan(r rune) bool { return uint32(r-numeralFirst) <= numeralLast-numeralFirst }
+
+// ofMark is what the comma, the full stop and their like in Chinese text become, 0 for anything else.
+func ofMark(r rune) rune {
+	switch {
+	case r == '、' || r == '。':
+		return r
+	case r >= 0xff01 && r <= 0xff5e && stays[r-0xfee0]:
+		return r - 0xfee0
+	}
+	return 0
 }
 
 func (n *normaliser) end(cells []cell, final bool) []cell {

@@ -4,8 +4,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestDisguises finds values in the forms that programs and people give them; the finding covers exactly what stands for the value.
@@ -127,4 +129,27 @@ func FuzzNormalise(f *testing.F) {
 			t.Fatalf("%q cut at %d:\n%v\n%v", text, cut, got, want)
 		}
 	})
+}
+
+// TestShortCutsOfTheNormaliser: the short cuts for what is read most give what the long way gives, for every character of three bytes.
+func TestShortCutsOfTheNormaliser(t *testing.T) {
+	for r := rune(0x800); r <= 0xffff; r++ {
+		if !utf8.ValidRune(r) {
+			continue
+		}
+		text := string(r)
+		var short, long normaliser
+		got, used := short.add(nil, text, 0, true)
+		want := long.flush(long.spread(nil, r, 0, len(text)))
+		if used != len(text) || !slices.Equal(got, want) {
+			t.Fatalf("%U: %v, want %v", r, got, want)
+		}
+	}
+	for _, bad := range []string{"\xe3\x80", "\xe3\x80a", "\xe3a\x80", "\xed\xa0\x80", "\xef\xbc", "\xef\xff\x8c"} {
+		var n normaliser
+		cells, used := n.add(nil, bad, 0, true)
+		if used != len(bad) || len(cells) == 0 || cells[0].r != utf8.RuneError {
+			t.Errorf("%x: %v", bad, cells)
+		}
+	}
 }

@@ -82,19 +82,22 @@ func (n *namer) shapes(h *hanRun, out []shape) []shape {
 // plain tells most of ordinary text at the price of two lookups: a usual word begins here or lies across the start, in the middle of other
 // words and without a cue.
 func (n *namer) plain() bool {
-	before, first := n.w.at(n.start-1), n.w.cells[n.start].r
-	if next := n.w.at(n.start + 1); !isHan(before) || !isHan(next) || next == '某' || n.w.named.end == n.start {
+	before, first, next := n.w.at(n.start-1), n.w.cells[n.start].r, n.w.at(n.start+1)
+	if !isHan(before) || !isHan(next) || next == '某' || n.w.named.end == n.start {
 		return false
 	}
 	if isUsual(lexicon.PairCost(before, first)) {
 		return !n.cued()
 	}
-	if n.t.first(first)&mayCompound != 0 && n.t.compound(first, n.w.at(n.start+1)) > tierRare {
+	if n.t.first(first)&mayCompound != 0 && n.t.compound(first, next) > tierRare {
 		return false // 诸葛 is a word, too
+	}
+	if isUsual(lexicon.PairCost(first, next)) {
+		return !n.cued()
 	}
 	var w [4]lexicon.WordCost
 	n.w.wordCosts(n.start, len(w), &w)
-	return (isUsual(w[1]) || isUsual(w[2]) || isUsual(w[3])) && !n.cued()
+	return (isUsual(w[2]) || isUsual(w[3])) && !n.cued()
 }
 
 // cued reports whether a cue stands before the start, behind a Chinese character.
