@@ -45,7 +45,8 @@ type setup struct {
 	remote    string // YAML list of the upstream's models; "" lists models by their ids
 	extra     string // YAML appended to the configuration
 	upstream  func(u *enginetest.Upstream)
-	retrieval bool // with the real embedding model; the test is skipped without it
+	wire      func(next http.Handler) http.Handler // sees what goes to the upstream
+	retrieval bool                                 // with the real embedding model; the test is skipped without it
 
 	overrides map[string]any // of the configuration, as the command line's
 }
@@ -62,7 +63,11 @@ func start(t *testing.T, s setup) *installation {
 	if s.upstream != nil {
 		s.upstream(up)
 	}
-	upstream := httptest.NewServer(up)
+	handler := http.Handler(up)
+	if s.wire != nil {
+		handler = s.wire(up)
+	}
+	upstream := httptest.NewServer(handler)
 	t.Cleanup(upstream.Close)
 
 	overrides := map[string]any{"data": filepath.Join(in.dir, "data"), "listen": "127.0.0.1:0", "workflows.enabled": false, "console": false}
