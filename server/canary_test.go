@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -176,17 +174,12 @@ func TestCanariesAreNowhere(t *testing.T) {
 	if err := in.stop(); err != nil {
 		t.Fatal(err)
 	}
+	sinks := in.sinks(metrics)
 	up.mu.Lock()
-	sinks := map[string][]byte{"the metrics": metrics, "the log": []byte(in.logs.String()), "the audit records": records.Bytes(), "the wire to the upstream": up.seen.Bytes()}
+	sinks["the audit records"], sinks["the wire to the upstream"] = records.Bytes(), up.seen.Bytes()
 	up.mu.Unlock()
-	err := filepath.WalkDir(in.cfg.Data, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			sinks[path], err = os.ReadFile(path)
-		}
-		return err
-	})
-	if err != nil || len(sinks) < 8 || answered != 6 || records.Len() < 5000 || !bytes.Contains(sinks["the wire to the upstream"], []byte("⟦手机·")) {
-		t.Fatalf("%d sinks, %d answers, %d bytes of records, %v", len(sinks), answered, records.Len(), err)
+	if len(sinks) < 8 || answered != 6 || records.Len() < 5000 || !bytes.Contains(sinks["the wire to the upstream"], []byte("⟦手机·")) {
+		t.Fatalf("%d sinks, %d answers, %d bytes of records", len(sinks), answered, records.Len())
 	}
 	for _, sink := range slices.Sorted(maps.Keys(sinks)) {
 		for value, place := range c.values {

@@ -92,16 +92,7 @@ func rawValuesAreNowhere(t *testing.T, record string) {
 	if err := in.stop(); err != nil {
 		t.Fatal(err)
 	}
-	sinks := map[string][]byte{"the metrics": metrics, "the log": []byte(in.logs.String())}
-	err := filepath.WalkDir(in.cfg.Data, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			sinks[path], err = os.ReadFile(path)
-		}
-		return err
-	})
-	if err != nil || len(sinks) < 6 {
-		t.Fatalf("%d places to look at, %v", len(sinks), err)
-	}
+	sinks := in.sinks(metrics)
 	in.checkKept(record, requests, text, brought)
 	for place, content := range sinks {
 		for _, secret := range append(raw, key, in.started.Welcome.AdminPassword.Reveal()) {
@@ -110,6 +101,22 @@ func rawValuesAreNowhere(t *testing.T, record string) {
 			}
 		}
 	}
+}
+
+// sinks returns what a stopped server has left: its log, its metrics and every file of its data directory.
+func (in *installation) sinks(metrics []byte) map[string][]byte {
+	in.t.Helper()
+	sinks := map[string][]byte{"the metrics": metrics, "the log": []byte(in.logs.String())}
+	err := filepath.WalkDir(in.cfg.Data, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			sinks[path], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil || len(sinks) < 6 {
+		in.t.Fatalf("%d places to look at, %v", len(sinks), err)
+	}
+	return sinks
 }
 
 // keepPolicy is the default policy, which keeps texts as record says.

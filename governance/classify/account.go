@@ -146,8 +146,8 @@ func (w *window) owned(i int, in func(rune) bool) (bool, verdict) {
 	if end-k < 5 {
 		return false, yes
 	}
-	text := []byte(w.ascii(k, end))
-	return end-k > mostChosen || isDigit(rune(text[0])) || hasDigit(text) || w.spelledChinese(text), yes
+	text := w.spell(k, end)
+	return end-k > mostChosen || hasDigit(text) || w.spelledChinese(text), yes
 }
 
 // skipList returns the end of a list of such values that goes on at cell i.

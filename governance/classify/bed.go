@@ -19,8 +19,7 @@ func bed(c *number) (match, verdict) {
 
 // extraBed finds +12, 加12 and beds in Chinese numerals behind a label.
 func extraBed(w *window, i int) (match, verdict) {
-	switch r := w.at(i - 1); {
-	case isHan(r) && r != '号' && r != '位' && r != '为' && r != '是', !w.wordBefore(i, bedLabels):
+	if !w.wordBefore(i, bedLabels) {
 		return match{}, no
 	}
 	k := i

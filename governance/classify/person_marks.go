@@ -76,7 +76,7 @@ func rough(m int) int {
 		return 3 // blank, tab
 	case 6:
 		return 4 // colon
-	case 7, 8, 10, 22, 23, 42:
+	case 7, 8, 10, 22, 23:
 		return 5 // comma, full stop
 	case 9, 16, 17:
 		return 6 // list

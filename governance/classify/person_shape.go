@@ -79,7 +79,7 @@ func (n *namer) shapes(h *hanRun, out []shape) []shape {
 	return out
 }
 
-// plain tells most of ordinary text at the price of two lookups: a usual word begins here or lies across the start, in the middle of other
+// plain tells most of ordinary text at the price of two or three lookups: a usual word begins here or lies across the start, in the middle of other
 // words and without a cue.
 func (n *namer) plain() bool {
 	before, first, next := n.w.at(n.start-1), n.w.cells[n.start].r, n.w.at(n.start+1)
