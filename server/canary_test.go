@@ -122,6 +122,7 @@ func TestCanariesAreNowhere(t *testing.T) {
 		t.Helper()
 		if r := in.send(http.MethodPost, path, key, body, headers...); r.status == http.StatusOK {
 			answered++
+			in.records(r.header.Get("X-Request-Id"), 2)
 		} else {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}
@@ -156,6 +157,8 @@ func TestCanariesAreNowhere(t *testing.T) {
 	in.send(http.MethodGet, "/v1/"+url.PathEscape(c.at("path"))+"?q="+url.QueryEscape(c.at("query")), key, nil)
 	in.send(http.MethodPost, "/api/v1/session", "", map[string]string{"user": "admin", "password": c.at("password")})
 
+	// Records can be searched some time after they are durable, in the order they were written: once the last one is there, all are.
+	ask("/v1/chat/completions", map[string]any{"model": "scripted", "messages": []any{message("user", "that was all")}})
 	var records bytes.Buffer // of all that was asked
 	for cursor := ""; ; {
 		var page struct {
@@ -178,7 +181,7 @@ func TestCanariesAreNowhere(t *testing.T) {
 	up.mu.Lock()
 	sinks["the audit records"], sinks["the wire to the upstream"] = records.Bytes(), up.seen.Bytes()
 	up.mu.Unlock()
-	if len(sinks) < 8 || answered != 6 || records.Len() < 5000 || !bytes.Contains(sinks["the wire to the upstream"], []byte("⟦手机·")) {
+	if len(sinks) < 8 || answered != 7 || records.Len() < 50_000 || !bytes.Contains(sinks["the wire to the upstream"], []byte("⟦手机·")) {
 		t.Fatalf("%d sinks, %d answers, %d bytes of records", len(sinks), answered, records.Len())
 	}
 	for _, sink := range slices.Sorted(maps.Keys(sinks)) {
