@@ -2,7 +2,7 @@ package classify
 
 import "strings"
 
-var bedLabels = []string{"床号", "床位号", "床位"} //nolint:gochecknoglobals // a constant table
+var bedLabels = listOf("床号", "床位号", "床位") //nolint:gochecknoglobals // a constant table
 
 // bed finds the number of a bed behind its label, and before 床 where the word is about a patient's.
 func bed(c *number) (match, verdict) {

@@ -34,11 +34,11 @@ func (w *window) wordCosts(k, most int, out *[4]lexicon.WordCost) {
 			size++
 		}
 		if size < len(r) && w.at(k+size) == unknown {
-			lexicon.WordCosts(r[:min(size, most)], out)
+			w.nameTables().costs.Words(r[:min(size, most)], out)
 			return
 		}
 		known.cell, known.start = k+1, start
-		lexicon.WordCosts(r[:size], &known.words)
+		w.nameTables().costs.Words(r[:size], &known.words)
 	}
 	*out = known.words
 	for size := most; size < len(out); size++ {

@@ -23,7 +23,7 @@ func newNamesake(tb testing.TB) *namesake {
 	n := &namesake{r: rand.New(rand.NewPCG(3, 4))}
 	fill := func(p lexicon.NamePlace) (out []rune) {
 		for r := rune(hanFirst); r < hanLast; r++ {
-			for range int(200 * math.Exp(-float64(lexicon.NameCost(r, p)-6)*0.3)) {
+			for range int(200 * math.Exp(-float64(lexicon.Costs().Name(r, p)-6)*0.3)) {
 				out = append(out, r)
 			}
 		}

@@ -53,7 +53,7 @@ func (v *observer) word(at, length int) lexicon.WordCost {
 	}
 	var w [4]lexicon.WordCost
 	if v.spaced {
-		lexicon.WordCosts(v.h.r[at:at+length], &w)
+		v.t.costs.Words(v.h.r[at:at+length], &w)
 	} else {
 		v.w.wordCosts(v.start+at, length, &w)
 	}
@@ -76,7 +76,7 @@ func (v *observer) name() {
 	if c.size == 2 && c.form <= twoGiven {
 		kind = 4
 	}
-	v.set(fName, clamp((c.cost(h)-14)/3, 15)*5+kind)
+	v.set(fName, clamp((c.cost-14)/3, 15)*5+kind)
 	surname := v.tierOf(h, c.size)
 	if c.form == nickname {
 		surname = v.t.surname(h.r[1])
@@ -139,10 +139,10 @@ func (v *observer) edges() {
 	cross := 0
 	switch {
 	case v.before == ' ' || v.before == '\n':
-		if isPair(v.w.at(v.start-2), h.r[0]) {
+		if v.isPair(v.start-2, h.r[0]) {
 			cross = 2
 		}
-	case !v.spaced && !v.held && v.start > v.w.named.end && isPair(v.before, h.r[0]):
+	case !v.spaced && !v.held && v.start > v.w.named.end && v.isPair(v.start-1, h.r[0]):
 		cross = 1
 	}
 	v.set(fCross, cross)
@@ -160,10 +160,10 @@ func (v *observer) edges() {
 // wording looks at how ordinary words explain the characters of the name together with their neighbours.
 func (v *observer) wording() {
 	l, h, c := v.l, v.h, v.c
-	ratio := -c.cost(h)
+	ratio := -c.cost
 	switch {
 	case v.spaced:
-		ratio += h.against(c.total)
+		ratio += h.against(v.t.costs, c.total)
 	case v.held:
 		ratio += l.from[l.origin] - l.from[v.past]
 	default:
@@ -180,10 +180,10 @@ func (v *observer) wording() {
 	over := 0
 	switch {
 	case v.behind == ' ' || v.behind == '\n':
-		if isPair(h.r[c.total-1], v.cell(v.end+1)) {
+		if v.isPair(h.at[c.total-1], v.cell(v.end+1)) {
 			over = 2
 		}
-	case !v.spaced && !v.right.strong && isPair(h.r[c.total-1], v.behind):
+	case !v.spaced && !v.right.strong && v.isPair(h.at[c.total-1], v.behind):
 		over = 1
 	}
 	v.set(fOver, over)
@@ -255,8 +255,10 @@ func (v *observer) surroundings() {
 	v.set(fAround, v.around())
 }
 
-// isPair reports whether two characters are a word.
-func isPair(a, b rune) bool { return lexicon.PairCost(a, b).Part != 0 }
+// isPair reports whether the character of cell k and another one are a word.
+func (n *namer) isPair(k int, second rune) bool {
+	return uint(k) < uint(len(n.w.cells)) && n.t.pair(&n.w.cells[k], second).Part != 0
+}
 
 // around tells how far before somebody was named, and how long the longest number is in the 24 cells before.
 func (n *namer) around() int {
@@ -324,11 +326,11 @@ func (n *namer) gaps(h *hanRun, c *shape, behind rune) int {
 }
 
 // against is what the best words cost that cover the run, less what those behind its first total characters cost: blanks do not count.
-func (h *hanRun) against(total int) int {
+func (h *hanRun) against(costs *lexicon.CostTable, total int) int {
 	var words [6][4]lexicon.WordCost
 	var from [7]int
 	for i := h.n - 1; i >= 0; i-- {
-		lexicon.WordCosts(h.r[i:h.n], &words[i])
+		costs.Words(h.r[i:h.n], &words[i])
 		from[i] = 1 << 20
 		for size := 1; size <= min(4, h.n-i); size++ {
 			if w := words[i][size-1]; w.Part != 0 {

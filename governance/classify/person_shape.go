@@ -19,34 +19,36 @@ type shape struct {
 	form        form
 	title       int  // cells behind it that a title takes up, with a blank before it
 	kind        rank // of the title behind the surname
+	cost        int  // as a name
 }
 
 func (c *shape) end(h *hanRun) int { return h.at[c.total-1] + 1 }
 
 func (c *shape) spaced(h *hanRun) bool { return h.at[c.total-1]-h.at[0] != c.total-1 }
 
-// cost is what the name costs as a name.
-func (c *shape) cost(h *hanRun) int {
+// cost is what a candidate costs as a name.
+func (n *namer) cost(h *hanRun, c *shape) int {
 	var sum int
+	costs := n.t.costs
 	switch {
 	case c.form == nickname:
 		sum = 10
 		if h.r[0] == '阿' {
-			return sum + 4 + min(lexicon.NameCost(h.r[1], lexicon.AsSurname), lexicon.NameCost(h.r[1], lexicon.AsSingle))
+			return sum + 4 + min(costs.Name(h.r[1], lexicon.AsSurname), costs.Name(h.r[1], lexicon.AsSingle))
 		}
-		return sum + lexicon.NameCost(h.r[1], lexicon.AsSurname)
+		return sum + costs.Name(h.r[1], lexicon.AsSurname)
 	case c.size == 2:
 		sum = 26
 	default:
-		sum = lexicon.NameCost(h.r[0], lexicon.AsSurname)
+		sum = costs.Name(h.r[0], lexicon.AsSurname)
 	}
 	if c.form == addressed {
 		return sum + 6
 	}
 	if c.form == oneGiven {
-		return sum + lexicon.NameCost(h.r[c.size], lexicon.AsSingle)
+		return sum + costs.Name(h.r[c.size], lexicon.AsSingle)
 	}
-	a, b := lexicon.NameCost(h.r[c.size], lexicon.AsFirst), lexicon.NameCost(h.r[c.size+1], lexicon.AsSecond)
+	a, b := costs.Name(h.r[c.size], lexicon.AsFirst), costs.Name(h.r[c.size+1], lexicon.AsSecond)
 	if h.r[c.size] == h.r[c.size+1] {
 		b = min(b, 8)
 	}
@@ -82,17 +84,20 @@ func (n *namer) shapes(h *hanRun, out []shape) []shape {
 // plain tells most of ordinary text at the price of two or three lookups: a usual word begins here or lies across the start, in the middle of other
 // words and without a cue.
 func (n *namer) plain() bool {
-	before, first, next := n.w.at(n.start-1), n.w.cells[n.start].r, n.w.at(n.start+1)
-	if !isHan(before) || !isHan(next) || next == '某' || n.w.named.end == n.start {
+	if n.start == 0 || n.w.named.end == n.start {
 		return false
 	}
-	if isUsual(lexicon.PairCost(before, first)) {
+	before, first, next := &n.w.cells[n.start-1], &n.w.cells[n.start], n.w.at(n.start+1)
+	if !isHan(before.r) || !isHan(next) || next == '某' {
+		return false
+	}
+	if isUsual(n.t.pair(before, first.r)) {
 		return !n.cued()
 	}
-	if n.t.first(first)&mayCompound != 0 && n.t.compound(first, next) > tierRare {
+	if n.t.cell(first).rank&mayCompound != 0 && n.t.compound(first.r, next) > tierRare {
 		return false // 诸葛 is a word, too
 	}
-	if isUsual(lexicon.PairCost(first, next)) {
+	if isUsual(n.t.pair(first, next)) {
 		return !n.cued()
 	}
 	var w [4]lexicon.WordCost
@@ -111,7 +116,8 @@ func isUsual(w lexicon.WordCost) bool { return w.Part != 0 && w.Cost <= 27 }
 
 // fitting adds a candidate unless it is out of the question.
 func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
-	if c.form <= twoGiven && h.r[c.size] == '某' || !n.affordable(c.cost(h)) || c.spaced(h) && !n.joined(h, c.total) {
+	c.cost = n.cost(h, &c)
+	if c.form <= twoGiven && h.r[c.size] == '某' || !n.affordable(c.cost) || c.spaced(h) && !n.joined(h, c.total) {
 		return out
 	}
 	n.terms()

@@ -69,7 +69,7 @@ func oftenGiven() map[lexicon.Tier]string {
 }
 
 func newTables() *tables {
-	t := &tables{left: newCueTable(), right: newCueTable(), keys: map[string]bool{}, parts: newCueTable(), fixed: newCueTable()}
+	t := &tables{costs: lexicon.Costs(), left: newCueTable(), right: newCueTable(), keys: map[string]bool{}, parts: newCueTable(), fixed: newCueTable()}
 	t.characters()
 	t.latinWords()
 	for _, list := range []struct {

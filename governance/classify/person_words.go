@@ -56,7 +56,8 @@ const mayBegin = isSurname | mayCompound | mayNick | mayTranscribe | mayPart
 // tables are the characters and words names are judged by.
 type tables struct {
 	han     [lexicon.Places]character
-	none    character       // of all others
+	none    character // of all others
+	costs   *lexicon.CostTable
 	left    *cueTable       // cues in front of a name, by the hash of their characters from the last to the first
 	right   *cueTable       // cues behind
 	keys    map[string]bool // field names of names
@@ -93,6 +94,14 @@ func (t *tables) cell(c *cell) *character {
 		return &t.none
 	}
 	return &t.han[c.han-1]
+}
+
+// pair is the word of the character of a cell and another one, if they are one.
+func (t *tables) pair(c *cell, second rune) lexicon.WordCost {
+	if c.han == 0 {
+		return lexicon.WordCost{}
+	}
+	return t.costs.Pair(int(c.han-1), second)
 }
 
 func (t *tables) first(r rune) rank  { return t.at(r).rank }

@@ -258,8 +258,8 @@ func (w *window) minutes(k int, c *coordinate) (int, verdict) {
 
 //nolint:gochecknoglobals // constant tables
 var (
-	longitudeWords = []string{"经度", "lng", "lon", "longitude"}
-	latitudeWords  = []string{"纬度", "lat", "latitude"}
+	longitudeWords = listOf("经度", "lng", "lon", "longitude")
+	latitudeWords  = listOf("纬度", "lat", "latitude")
 )
 
 // directionWords name an axis; longer ones first.
@@ -300,16 +300,16 @@ func (w *window) direction(i int, c *coordinate) (int, verdict) {
 }
 
 // wordBefore reports whether one of the words stands before cell i with nothing but marks between.
-func (w *window) wordBefore(i int, words []string) bool {
+func (w *window) wordBefore(i int, list *wordList) bool {
 	e := i
 	for e > max(0, i-6) && isConnector(w.cells[e-1].r) && !isHan(w.cells[e-1].r) || e > max(0, i-6) && e > 0 && (w.cells[e-1].r == '为' || w.cells[e-1].r == '是') {
 		e--
 	}
-	for _, word := range words {
+	if e == 0 || !list.last.has(lower(w.cells[e-1].r)) {
+		return false
+	}
+	for _, word := range list.words {
 		k := e
-		if last := rune(word[len(word)-1]); k > 0 && (last < 0x80 || w.cells[k-1].r < 0x80) && lower(w.cells[k-1].r) != last {
-			continue
-		}
 		for word != "" && k > 0 && k > i-leftMemory/2 {
 			r, size := utf8.DecodeLastRuneInString(word)
 			if lower(w.cells[k-1].r) != r {

@@ -130,11 +130,11 @@ func (s *Scanner) advance(out []Segment, text string, final bool) []Segment {
 // scan decides cell after cell until one is open.
 func (s *Scanner) scan() {
 	for s.pos < len(s.w.cells) {
-		if s.run == nil {
-			s.pass()
-			if s.pos == len(s.w.cells) {
-				return
-			}
+		var may begins
+		if s.run != nil {
+			may = s.may(s.pos)
+		} else if may = s.pass(); s.pos == len(s.w.cells) {
+			return
 		}
 		if s.run != nil && s.pos >= s.runAt {
 			if !s.eat() {
@@ -142,7 +142,7 @@ func (s *Scanner) scan() {
 			}
 			continue
 		}
-		found, v := s.at(s.pos, s.may(s.pos))
+		found, v := s.at(s.pos, may)
 		if v == open {
 			return
 		}
@@ -305,25 +305,23 @@ func (s *Scanner) forget(from, cut int) {
 	}
 }
 
-// pass goes on to the next cell where anything may begin.
-func (s *Scanner) pass() {
+// pass goes on to the next cell where anything may begin, and returns what.
+func (s *Scanner) pass() begins {
 	if s.ownBegins() != 0 {
-		return
+		return s.may(s.pos)
 	}
-	cells, table, quiet := s.w.cells, s.w.beginTable(), s.w.quiet
+	cells, table := s.w.cells, s.w.beginTable()
 	left := s.w.at(s.pos - 1)
-	for s.pos < len(cells) {
+	for ; s.pos < len(cells); s.pos++ {
 		c := &cells[s.pos]
-		may := table.of(c, left)
-		if s.pos > quiet.start && s.pos < quiet.end {
-			may &^= beginAddress
-		}
-		if may != 0 || s.pos == s.again {
-			return
+		if may := table.of(c, left); may != 0 || s.pos == s.again {
+			if may = s.here(s.pos, may); may != 0 {
+				return may
+			}
 		}
 		left = c.r
-		s.pos++
 	}
+	return 0
 }
 
 // own is what classes of a tenant and known values begin with: any character.
@@ -331,9 +329,12 @@ const own begins = 1 << 31
 
 // may returns what may begin at cell i.
 func (s *Scanner) may(i int) begins {
-	w := &s.w
-	may := w.beginTable().of(&w.cells[i], w.at(i-1)) | s.ownBegins()
-	if i > w.quiet.start && i < w.quiet.end {
+	return s.here(i, s.w.beginTable().of(&s.w.cells[i], s.w.at(i-1))|s.ownBegins())
+}
+
+// here corrects what may begin at cell i by what was seen before it.
+func (s *Scanner) here(i int, may begins) begins {
+	if i > s.w.quiet.start && i < s.w.quiet.end {
 		may &^= beginAddress
 	}
 	if i == s.again && i > 0 {

@@ -32,9 +32,9 @@ const (
 	places
 )
 
-// costs holds the words of up to four characters, and what characters cost in names. The words that begin with one character lie close
+// CostTable holds what the words of up to four characters cost, and characters in names. The words that begin with one character lie close
 // together: a text is looked at character by character, and what a lookup costs is mostly the way to memory.
-type costs struct {
+type CostTable struct {
 	first  [hanCount]firstOf       // by place
 	pairs  []uint32                // a hash table for each first character, of the second ones
 	longer []uint64                // one of third and fourth characters
@@ -74,7 +74,7 @@ func unpack(slot uint32) (w WordCost) {
 }
 
 // pair returns where a second character is, or may be put, behind a first one that has pairs.
-func (t *costs) pair(f *firstOf, second uint32) uint32 {
+func (t *CostTable) pair(f *firstOf, second uint32) uint32 {
 	mask := uint32(1)<<f.bits - 1
 	for i := second * 0x9e3779b1 >> (32 - f.bits); ; i = (i + 1) & mask {
 		if key := t.pairs[f.at+i] >> keyShift; key == second || key == 0 {
@@ -84,7 +84,7 @@ func (t *costs) pair(f *firstOf, second uint32) uint32 {
 }
 
 // further is pair for a character behind the word of a slot.
-func (t *costs) further(before, char uint32) uint32 {
+func (t *CostTable) further(before, char uint32) uint32 {
 	want := uint64(before)<<charBits | uint64(char)
 	for i := want * 0x9e3779b97f4a7c15 >> (64 - longerBits); ; i = (i + 1) & (1<<longerBits - 1) {
 		if key := t.longer[i] >> keyShift; key == want || key == 0 {
@@ -93,8 +93,11 @@ func (t *costs) further(before, char uint32) uint32 {
 	}
 }
 
-var loadCosts = sync.OnceValue(func() *costs {
-	t := &costs{longer: make([]uint64, 1<<longerBits)}
+// Costs returns the table, which is made when it is first asked for.
+func Costs() *CostTable { return loadCosts() }
+
+var loadCosts = sync.OnceValue(func() *CostTable {
+	t := &CostTable{longer: make([]uint64, 1<<longerBits)}
 	type entry struct {
 		word []rune
 		cost WordCost
@@ -164,7 +167,7 @@ func costOf(c byte) uint8 {
 }
 
 // add adds a word of up to four characters to tables that have room for it.
-func (t *costs) add(word []rune, c WordCost) {
+func (t *CostTable) add(word []rune, c WordCost) {
 	var char [4]uint32
 	for n, r := range word {
 		i, ok := hanIndex(r)
@@ -200,10 +203,9 @@ func (t *costs) add(word []rune, c WordCost) {
 	}
 }
 
-// WordCosts tells which words of one to four characters text begins with: out[n-1] is the one of n characters. A single character always has
+// Words tells which words of one to four characters text begins with: out[n-1] is the one of n characters. A single character always has
 // a cost.
-func WordCosts(text []rune, out *[4]WordCost) {
-	t := loadCosts()
+func (t *CostTable) Words(text []rune, out *[4]WordCost) {
 	*out = [4]WordCost{{rarest, 'x'}}
 	if len(text) == 0 {
 		return
@@ -238,22 +240,21 @@ func WordCosts(text []rune, out *[4]WordCost) {
 	}
 }
 
-// PairCost is the word of two characters, if they are one.
-func PairCost(a, b rune) WordCost {
-	t := loadCosts()
-	place, ok := Place(a)
-	second, common := hanIndex(b)
-	if !ok || !common || t.first[place].bits == 0 {
+// Pair is the word of two characters, if they are one: of that at a [Place], and second.
+func (t *CostTable) Pair(first int, second rune) WordCost {
+	f := &t.first[first]
+	i, common := hanIndex(second)
+	if !common || f.bits == 0 {
 		return WordCost{}
 	}
-	return unpack(t.pairs[t.pair(&t.first[place], uint32(second+1))])
+	return unpack(t.pairs[t.pair(f, uint32(i+1))])
 }
 
-// NameCost says how rare a character is at a place of a name, as costs of words do.
-func NameCost(r rune, p NamePlace) int {
+// Name says how rare a character is at a place of a name, as costs of words do.
+func (t *CostTable) Name(r rune, p NamePlace) int {
 	place, ok := Place(r)
 	if !ok {
 		return rarest
 	}
-	return int(loadCosts().names[place][p])
+	return int(t.names[place][p])
 }
