@@ -84,6 +84,8 @@ func (t *trainer) add(d corpus.Document) {
 				s.name = len(s.ids)
 			}
 			v := n.observe(&h, &c)
+			v.left = n.left()
+			v.glance()
 			v.study()
 			var ids [features]uint32
 			for f, id := range v.o.ids {

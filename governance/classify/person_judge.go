@@ -2,8 +2,15 @@ package classify
 
 // judge asks the model about a candidate. The words around are read when a glance does not say enough.
 func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
-	v, left, m := n.observe(h, c), n.left(), nameWeights()
-	odds := m.odds(&v.o, 0, glances)
+	v, m := n.observe(h, c), nameWeights()
+	odds := m.odds(&v.o, 0, glimpses)
+	if n.open || odds < unlikely && n.dismissed(odds) {
+		return candidate{}, false
+	}
+	left := n.left()
+	v.left = left
+	v.glance()
+	odds += m.odds(&v.o, glimpses, glances)
 	if n.open || odds < hopeless && !left.delimited {
 		return candidate{}, false
 	}
@@ -26,6 +33,12 @@ func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 	found := match{kind: kPerson, start: n.start, end: v.end, behind: max(v.right.title, c.title), why: left.why | v.right.why}
 	found.form = sure(odds) - score(0, found.why)
 	return candidate{m: found, odds: odds}, true
+}
+
+// dismissed reports whether odds by the characters alone, below unlikely, are too bad for what stands before the start.
+func (n *namer) dismissed(odds int) bool {
+	left := n.left()
+	return !left.cued() || odds < unheard && !left.delimited
 }
 
 // sure makes a score of odds: the threshold where they are enough, the closer to 1 the better they are.

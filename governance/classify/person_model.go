@@ -17,20 +17,21 @@ type observation uint16
 // feature is a group of observations.
 type feature uint8
 
-// The features. Widths are how many values each has. Those before glances need no more than a glance.
+// The features. Widths are how many values each has. Those before glimpses are told by the characters alone, those before glances by no more than
+// the words that begin here.
 const (
 	fName    feature = iota // how usual the name is, by length
+	fPrev                   // the character before
+	fNext                   // the character behind
+	fFirst                  // the surname
+	fLast                   // the last character
 	fSurname                // what the surname is as a word
 	fExact                  // the name is a word
 	fGiven                  // the given name is a word
 	fCueLeft
 	fTier   // the rarest character of the given name
 	fCross  // a word crosses the left end
-	fPrev   // the character before
-	fNext   // the character behind
 	fHead   // the beginning of the name is a word
-	fFirst  // the surname
-	fLast   // the last character
 	fFixed  // a fixed term or a label begins with it
 	fTitle  // the title, and what stands behind it
 	fSpaced // blanks in the name: where, what words its parts are and whether one goes on behind it
@@ -47,10 +48,11 @@ const (
 	fAround // who was named and what numbers stood before
 	features
 
-	glances = fRatio
+	glimpses = fSurname
+	glances  = fRatio
 )
 
-var widths = [features]int{16 * 5, 32, 8, 8, 24, 32, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 8, 64, 256, 96, 24 * 4 * 4, 64, 64, 196, 16, 16, 16, 4, 4, 32} //nolint:gochecknoglobals // a constant table
+var widths = [features]int{16 * 5, hanLast - hanFirst + 1, hanLast - hanFirst + 1, hanLast - hanFirst + 1, hanLast - hanFirst + 1, 32, 8, 8, 24, 32, 8, 8, 8, 64, 256, 96, 24 * 4 * 4, 64, 64, 196, 16, 16, 16, 4, 4, 32} //nolint:gochecknoglobals // a constant table
 
 // observed is what was seen of one candidate.
 type observed struct {
@@ -63,8 +65,13 @@ func clamp(v, high int) int { return min(max(v, 0), high) }
 // enough is from which odds on a candidate is a name, in hundredths of a logit.
 const enough = -10
 
-// hopeless is below which odds at a glance nothing becomes a name: of those found in cross-validation, hardly any were.
-const hopeless = -250
+// Below these odds nothing becomes a name, by its characters alone and at a glance: of those found in the tuning set, hardly any were. Without a cue
+// before it, a candidate is unlikely sooner.
+const (
+	unlikely = -150
+	unheard  = -250
+	hopeless = -250
+)
 
 // model holds the weights of all observations in hundredths of a logit.
 type model struct {

@@ -23,14 +23,33 @@ type observer struct {
 	held   bool // a cue ends before it: no word goes on into it
 }
 
-// observe returns what looks at a candidate, and has had a glance at it.
+// observe returns what looks at a candidate, and has seen its characters and those next to it.
 func (n *namer) observe(h *hanRun, c *shape) observer {
-	v := observer{namer: n, l: &n.w.around, h: h, c: c, left: n.left(), end: c.end(h), spaced: c.spaced(h)}
+	v := observer{namer: n, l: &n.w.around, h: h, c: c, end: c.end(h), spaced: c.spaced(h)}
 	v.before, v.behind = n.w.at(n.start-1), n.cell(v.end)
-	v.held = v.left.size >= 2 && v.left.why.any(labelBefore|titled|cueBefore)
+	kind := int(c.form)
+	if c.size == 2 && c.form <= twoGiven {
+		kind = 4
+	}
+	v.set(fName, clamp((c.cost-14)/3, 15)*5+kind)
+	v.set(fFirst, int(h.r[0])-hanFirst+1)
+	v.set(fLast, int(h.r[c.total-1])-hanFirst+1)
+	if isHan(v.before) {
+		v.set(fPrev, int(v.before)-hanFirst+1)
+	} else if j, _ := v.skipLeft(); j > 0 && j < v.start && isHan(v.w.at(j-1)) {
+		v.set(fPrev, int(v.w.at(j-1))-hanFirst+1)
+	}
+	if isHan(v.behind) {
+		v.set(fNext, int(v.behind)-hanFirst+1)
+	}
+	return v
+}
+
+// glance looks at the name as a word, and at what stands next to it, of which v.left is given.
+func (v *observer) glance() {
+	v.held = v.left.size >= 2 && v.left.cued()
 	v.name()
 	v.edges()
-	return v
 }
 
 // study looks closer, at the words around, which the lattice holds.
@@ -72,11 +91,6 @@ func (v *observer) howUsual(at, length int) int {
 // name looks at the name alone.
 func (v *observer) name() {
 	h, c := v.h, v.c
-	kind := int(c.form)
-	if c.size == 2 && c.form <= twoGiven {
-		kind = 4
-	}
-	v.set(fName, clamp((c.cost-14)/3, 15)*5+kind)
 	surname := v.tierOf(h, c.size)
 	if c.form == nickname {
 		surname = v.t.surname(h.r[1])
@@ -90,8 +104,6 @@ func (v *observer) name() {
 		surname += 12
 	}
 	v.set(fSurname, surname)
-	v.set(fFirst, int(h.r[0])-hanFirst+1)
-	v.set(fLast, int(h.r[c.total-1])-hanFirst+1)
 	v.set(fFixed, v.fixedness(c.total))
 	tier := 12
 	if c.form <= twoGiven {
@@ -146,14 +158,6 @@ func (v *observer) edges() {
 		cross = 1
 	}
 	v.set(fCross, cross)
-	if isHan(v.before) {
-		v.set(fPrev, int(v.before)-hanFirst+1)
-	} else if j, _ := v.skipLeft(); j > 0 && j < v.start && isHan(v.w.at(j-1)) {
-		v.set(fPrev, int(v.w.at(j-1))-hanFirst+1)
-	}
-	if isHan(v.behind) {
-		v.set(fNext, int(v.behind)-hanFirst+1)
-	}
 	v.set(fCueLeft, v.left.cue())
 }
 
