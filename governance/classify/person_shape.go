@@ -91,18 +91,18 @@ func (n *namer) plain() bool {
 	if !isHan(before.r) || !isHan(next) || next == '某' {
 		return false
 	}
-	if isUsual(n.t.pair(before, first.r)) {
+	if n.t.usual(before, first.r) {
 		return !n.cued()
 	}
 	if n.t.cell(first).rank&mayCompound != 0 && n.t.compound(first.r, next) > tierRare {
 		return false // 诸葛 is a word, too
 	}
-	if isUsual(n.t.pair(first, next)) {
+	if n.t.usual(first, next) {
 		return !n.cued()
 	}
 	var w [4]lexicon.WordCost
 	n.w.wordCosts(n.start, len(w), &w)
-	return (isUsual(w[2]) || isUsual(w[3])) && !n.cued()
+	return (w[2].Usual() || w[3].Usual()) && !n.cued()
 }
 
 // cued reports whether a cue stands before the start, behind a Chinese character.
@@ -110,9 +110,6 @@ func (n *namer) cued() bool {
 	may := n.known || n.start-n.w.named.end <= 3 || n.t.first(n.w.at(n.start-1))&endsCue != 0
 	return may && n.left().cued()
 }
-
-// isUsual reports whether a word is one of those that a text of some sixty thousand words has.
-func isUsual(w lexicon.WordCost) bool { return w.Part != 0 && w.Cost <= 27 }
 
 // fitting adds a candidate unless it is out of the question.
 func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {

@@ -104,6 +104,11 @@ func (t *tables) pair(c *cell, second rune) lexicon.WordCost {
 	return t.costs.Pair(int(c.han-1), second)
 }
 
+// usual reports whether the character of a cell and another one are a usual word.
+func (t *tables) usual(c *cell, second rune) bool {
+	return c.han != 0 && t.costs.UsualPair(int(c.han-1), second)
+}
+
 func (t *tables) first(r rune) rank  { return t.at(r).rank }
 func (t *tables) surname(r rune) int { return int(t.at(r).tier) }
 func (t *tables) given(r rune) int   { return int(t.at(r).given) }

@@ -20,6 +20,9 @@ const rarest = 45
 // preposition, q measure, r pronoun, s place, t time, u particle, N the name of a person or what looks like one, v verb, w verb as a noun, y interjection, x unknown and others. Part 0: no word.
 type WordCost struct{ Cost, Part uint8 }
 
+// Usual reports whether the word is one of those that a text of some sixty thousand words has.
+func (w WordCost) Usual() bool { return w.Part != 0 && w.Cost <= 27 }
+
 // NamePlace is a place of a character in a name.
 type NamePlace uint8
 
@@ -35,10 +38,11 @@ const (
 // CostTable holds what the words of up to four characters cost, and characters in names. The words that begin with one character lie close
 // together: a text is looked at character by character, and what a lookup costs is mostly the way to memory.
 type CostTable struct {
-	first  [hanCount]firstOf       // by place
-	pairs  []uint32                // a hash table for each first character, of the second ones
-	longer []uint64                // one of third and fourth characters
-	names  [hanCount][places]uint8 // by place
+	first  [hanCount]firstOf            // by place
+	pairs  []uint32                     // a hash table for each first character, of the second ones
+	longer []uint64                     // one of third and fourth characters
+	names  [hanCount][places]uint8      // by place
+	usual  [1 << (usualBits - 6)]uint64 // bits of the usual words of two characters
 }
 
 // firstOf is a character as a word, and where its table of pairs lies.
@@ -57,6 +61,7 @@ const (
 	keyShift   = costBits + partBits + 1
 	charBits   = 15 // of a character in a key: its index plus one
 	longerBits = 17
+	usualBits  = 18 // some thirty times as many as there are usual words
 )
 
 func (w WordCost) packed() uint32 {
@@ -187,6 +192,10 @@ func (t *CostTable) add(word []rune, c WordCost) {
 	*slot |= char[1] << keyShift
 	if len(word) == 2 {
 		*slot |= c.packed()
+		if c.Usual() {
+			h := usualHash(place, word[1])
+			t.usual[h>>6] |= 1 << (h & 63)
+		}
 		return
 	}
 	*slot |= goesOn
@@ -248,6 +257,16 @@ func (t *CostTable) Pair(first int, second rune) WordCost {
 		return WordCost{}
 	}
 	return unpack(t.pairs[t.pair(f, uint32(i+1))])
+}
+
+// UsualPair reports whether two characters are a usual word, sooner than [CostTable.Pair]: a small filter knows of most that they are none.
+func (t *CostTable) UsualPair(first int, second rune) bool {
+	h := usualHash(first, second)
+	return t.usual[h>>6]>>(h&63)&1 != 0 && t.Pair(first, second).Usual()
+}
+
+func usualHash(first int, second rune) uint32 {
+	return (uint32(first)<<15 ^ uint32(second)) * 0x9e3779b1 >> (32 - usualBits)
 }
 
 // Name says how rare a character is at a place of a name, as costs of words do.
