@@ -15,12 +15,14 @@ func person(w *window, i int) (match, verdict) {
 	if i < w.named.end || first&mayBegin == 0 && (!bounded || before == edge || !isApart(before)) {
 		return match{}, no
 	}
-	if first&mayBegin == mayTranscribe && !bounded {
+	if !bounded && first&(mayTranscribe|mayPart) != 0 {
 		switch r := w.at(i + 1); {
 		case r == unknown:
 			return match{}, open
-		case r != '·' && t.first(r)&inTranscript == 0:
-			return match{}, no
+		case r != '·' && t.first(r)&inTranscript == 0 && (!isBlank(r) || first&mayBegin == mayTranscribe):
+			if first &^= mayTranscribe | mayPart; first&mayBegin == 0 {
+				return match{}, no
+			}
 		}
 	}
 	n := namer{w: w, t: t, start: i}
