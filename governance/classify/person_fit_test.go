@@ -77,7 +77,7 @@ func (t *trainer) add(d corpus.Document) {
 		for _, c := range n.shapes(&h, nil) {
 			where := span{i, c.end(&h)}
 			name, counts := judgement(w, golds, where)
-			if !counts {
+			if !counts || n.isTerm(&c) {
 				continue
 			}
 			if name {

@@ -4,7 +4,7 @@ package classify
 func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 	v, m := n.observe(h, c), nameWeights()
 	odds := m.odds(&v.o, 0, glimpses)
-	if n.open || odds < unlikely && n.dismissed(odds) {
+	if n.open || odds < unlikely && n.dismissed(odds) || n.isTerm(c) {
 		return candidate{}, false
 	}
 	left := n.left()

@@ -117,11 +117,13 @@ func (n *namer) fitting(h *hanRun, out []shape, c shape) []shape {
 	if c.form <= twoGiven && h.r[c.size] == '某' || !n.affordable(c.cost) || c.spaced(h) && !n.joined(h, c.total) {
 		return out
 	}
-	n.terms()
-	if n.fixed >= c.total+c.title && (n.label || !n.left().why.any(labelBefore|titled)) {
-		return out
-	}
 	return append(out, c)
+}
+
+// isTerm reports whether a candidate is a fixed term, or begins one, and nothing says that it is a name.
+func (n *namer) isTerm(c *shape) bool {
+	n.terms()
+	return n.fixed >= c.total+c.title && (n.label || !n.left().why.any(labelBefore|titled))
 }
 
 // titleAt returns how many cells a title at k takes up, a blank before it among them.

@@ -398,9 +398,12 @@ type decision struct {
 }
 
 func (d *decision) ask(m match, v verdict) {
-	if v == no {
-		return
+	if v != no { // most answers are no, and cost no call
+		d.take(m, v)
 	}
+}
+
+func (d *decision) take(m match, v verdict) {
 	if v == open {
 		d.open = true
 	}
