@@ -15,12 +15,14 @@ func person(w *window, i int) (match, verdict) {
 	if i < w.named.end || first&mayBegin == 0 && (!bounded || before == edge || !isApart(before)) {
 		return match{}, no
 	}
-	if !bounded && first&(mayTranscribe|mayPart) != 0 {
+	if !bounded && first&mayTranscribe != 0 { // what begins a part may that, too
 		switch r := w.at(i + 1); {
 		case r == unknown:
 			return match{}, open
-		case r != '·' && t.first(r)&inTranscript == 0 && (!isBlank(r) || first&mayBegin == mayTranscribe):
-			if first &^= mayTranscribe | mayPart; first&mayBegin == 0 {
+		case r == '·', t.first(r)&inTranscript != 0, isBlank(r) && first&mayBegin != mayTranscribe: // a transcription goes on
+		default:
+			first &^= mayTranscribe | mayPart
+			if first&mayBegin == 0 {
 				return match{}, no
 			}
 		}

@@ -4,7 +4,7 @@ package classify
 func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 	v, m := n.observe(h, c), nameWeights()
 	odds := m.odds(&v.o, 0, glimpses)
-	if n.open || odds < unlikely && n.dismissed(odds) || n.isTerm(c) {
+	if n.open || odds < unlikely && v.inText() && n.dismissed(odds) || n.isTerm(c) {
 		return candidate{}, false
 	}
 	left := n.left()
@@ -33,6 +33,11 @@ func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 	found := match{kind: kPerson, start: n.start, end: v.end, behind: max(v.right.title, c.title), why: left.why | v.right.why}
 	found.form = sure(odds) - score(0, found.why)
 	return candidate{m: found, odds: odds}, true
+}
+
+// inText reports whether Chinese text stands on one side of the candidate and no title on the other: else its characters are not what says most.
+func (v *observer) inText() bool {
+	return v.c.form != addressed && (isHan(v.before) || isHan(v.behind))
 }
 
 // dismissed reports whether odds by the characters alone, below unlikely, are too bad for what stands before the start.

@@ -25,6 +25,7 @@ type knownCosts struct {
 
 // wordCosts returns the words that begin at cell k, of most characters that follow. Starts of names share them.
 func (w *window) wordCosts(k, most int, out *[4]lexicon.WordCost) {
+	costs := w.nameTables().costs
 	known, start := &w.costs[k%len(w.costs)], w.cells[k].start
 	if known.cell != k+1 || known.start != start {
 		var r [4]rune
@@ -34,11 +35,11 @@ func (w *window) wordCosts(k, most int, out *[4]lexicon.WordCost) {
 			size++
 		}
 		if size < len(r) && w.at(k+size) == unknown {
-			w.nameTables().costs.Words(r[:min(size, most)], out)
+			costs.Words(r[:min(size, most)], out)
 			return
 		}
 		known.cell, known.start = k+1, start
-		w.nameTables().costs.Words(r[:size], &known.words)
+		costs.Words(r[:size], &known.words)
 	}
 	*out = known.words
 	for size := most; size < len(out); size++ {

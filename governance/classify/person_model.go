@@ -17,8 +17,8 @@ type observation uint16
 // feature is a group of observations.
 type feature uint8
 
-// The features. Widths are how many values each has. Those before glimpses are told by the characters alone, those before glances by no more than
-// the words that begin here.
+// The features. Widths are how many values each has. Those before glimpses are told by the characters alone, those before glances
+// without the words around.
 const (
 	fName    feature = iota // how usual the name is, by length
 	fPrev                   // the character before

@@ -45,7 +45,7 @@ func (n *namer) observe(h *hanRun, c *shape) observer {
 	return v
 }
 
-// glance looks at the name as a word, and at what stands next to it, of which v.left is given.
+// glance looks at the name as a word, and at what stands next to it. v.left is given: to set it here would cost an allocation.
 func (v *observer) glance() {
 	v.held = v.left.size >= 2 && v.left.cued()
 	v.name()
