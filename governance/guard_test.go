@@ -118,8 +118,8 @@ func TestAdmitAndRelease(t *testing.T) {
 	if got := shown.String() + rest; got != want {
 		t.Errorf("shown %q\nwant  %q", got, want)
 	}
-	wantFindings := "[{answer api_secret api_secret@4 redacted 1} {answer pseudonym pseudonym@3 unknown 1} {passage cn_mobile cn_mobile@4 masked 2} " +
-		"{request cn_mobile cn_mobile@4 masked 1} {request cn_resident_id cn_resident_id@4 masked 1} {request email email@4 masked 1}]"
+	wantFindings := "[{answer api_secret api_secret@5 redacted 1} {answer pseudonym pseudonym@3 unknown 1} {passage cn_mobile cn_mobile@5 masked 2} " +
+		"{request cn_mobile cn_mobile@5 masked 1} {request cn_resident_id cn_resident_id@5 masked 1} {request email email@5 masked 1}]"
 	if got := fmt.Sprint(a.Findings()); got != wantFindings {
 		t.Errorf("findings %s\nwant     %s", got, wantFindings)
 	}
@@ -231,7 +231,7 @@ func TestBlockedContentChangesNothing(t *testing.T) {
 	if first != wantFirst || second != wantSecond {
 		t.Error("a refused request must stay as it was")
 	}
-	want := "[{request cn_mobile cn_mobile@4 masked 1} {request cn_resident_id cn_resident_id@4 blocked 1} {request email email@4 passed 1}]"
+	want := "[{request cn_mobile cn_mobile@5 masked 1} {request cn_resident_id cn_resident_id@5 blocked 1} {request email email@5 passed 1}]"
 	if got := fmt.Sprint(a.Findings()); got != want {
 		t.Errorf("findings %s, want %s", got, want)
 	}

@@ -24,6 +24,7 @@ const (
 	beginWeChat
 	beginKey    // a private key
 	beginBase64 // a run of base64
+	beginCompany
 )
 
 // leftSorts are the characters that make a difference before another, one sort a line; the first sort is all others.

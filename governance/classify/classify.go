@@ -18,7 +18,7 @@ import (
 
 // version numbers the rules of all detectors. It is raised whenever one of them may find something else than before: records name it, so
 // that what was found can be told from what would be found today.
-const version = 4
+const version = 5
 
 // Detector names what looks for a class, with the version of its rules, as records do.
 func Detector(c Class) string { return string(c) + "@" + strconv.Itoa(version) }

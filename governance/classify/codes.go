@@ -95,9 +95,6 @@ func indexHeads() *[headLast - headFirst + 1]uint8 {
 // hanCodes runs the detectors of numbers and codes that begin with a Chinese character.
 func (d *decision) hanCodes(w *window, i int) {
 	r := w.cells[i].r
-	if d.on.has(kCompany) {
-		d.ask(company(w, i))
-	}
 	var heads uint8
 	switch {
 	case r >= headFirst && r <= headLast:

@@ -194,12 +194,14 @@ const (
 	documentWords = documentHeads + "委部社医规函政务院改府令通字电调价资企管党组纪宣统会局运能林海关质食药械广体旅统气象计生综明综密内厅局便复批示决报请行预库金所增非土房城乡规划住建〇一二三四五六七八九十"
 )
 
+var inDocuments = runesOf(documentWords) //nolint:gochecknoglobals // a constant table
+
 // document finds the numbers of official documents: 国办发〔2024〕5号.
 func document(w *window, i int) (match, verdict) {
-	if r := w.at(i - 1); r > 0 && isHan(r) && strings.ContainsRune(documentWords, r) {
+	if inDocuments.has(w.at(i - 1)) {
 		return match{}, no
 	}
-	k, v := w.while(i, 9, func(r rune) bool { return isHan(r) && strings.ContainsRune(documentWords, r) })
+	k, v := w.while(i, 9, inDocuments.has)
 	if v == open {
 		return match{}, open
 	}

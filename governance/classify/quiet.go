@@ -175,31 +175,47 @@ func age(w *window, i int) (match, verdict) {
 
 const (
 	companyLongest = 30
-	notInCompanies = "于在是与由向给被对的了我你他她们这那您请到从把为及，。"
+	notInCompanies = "于在是与由向给被对的了我你他她们这那您请到从把为及"
 )
 
-// company finds names that end in 有限公司 and the like. A name begins where what stands before cannot belong to it.
-func company(w *window, i int) (match, verdict) {
-	if left := w.at(i - 1); isHan(left) && !strings.ContainsRune(notInCompanies+"和跟：", left) {
-		return match{}, no
+var ( //nolint:gochecknoglobals // constant tables
+	endsCompany   = runesOf(notInCompanies)
+	beforeCompany = runesOf(notInCompanies + "和跟")
+	inCompany     = runesOf("()·&")
+	companyEnds   = []string{"有限公司", "有限责任公司", "股份有限公司", "股份公司", "集团公司", "集团有限公司", "集团股份有限公司"}
+)
+
+// beginsCompany reports whether the name of a company may begin at cell i: where what stands before cannot belong to it.
+func (w *window) beginsCompany(i int) bool {
+	if i < w.companyless || !isHan(w.cells[i].r) {
+		return false
 	}
-	blanks := 0
+	left := w.at(i - 1)
+	return !isHan(left) || beforeCompany.has(left)
+}
+
+// company finds names that end in 有限公司 and the like.
+func company(w *window, i int) (match, verdict) {
+	blank := 0 // where one is
 	for k := i; k < i+companyLongest; k++ {
 		r := w.at(k)
 		if r == unknown {
 			return match{}, open
 		}
-		if isBlank(r) && blanks == 0 && k > i {
-			blanks++
+		if isBlank(r) && blank == 0 && k > i {
+			blank = k
 			continue
 		}
-		if !isHan(r) && !isAlnum(r) && !strings.ContainsRune("()·&", r) || r < 0 || strings.ContainsRune(notInCompanies, r) {
+		if !isHan(r) && !isAlnum(r) && !inCompany.has(r) || endsCompany.has(r) {
+			if w.companyless = k; isBlank(r) { // a name from behind the first blank on may hold the second
+				w.companyless = blank
+			}
 			return match{}, no
 		}
 		if r != '有' && r != '股' && r != '集' || k-i < 2 {
 			continue
 		}
-		for _, word := range []string{"有限公司", "有限责任公司", "股份有限公司", "股份公司", "集团公司", "集团有限公司", "集团股份有限公司"} {
+		for _, word := range companyEnds {
 			end, v := w.spaced(k, word)
 			if v == open {
 				return match{}, open
@@ -237,7 +253,7 @@ func companyTail(w *window, m match) (match, verdict) {
 		if r == unknown {
 			return m, open
 		}
-		if !isHan(r) || strings.ContainsRune(notInCompanies, r) {
+		if !isHan(r) || endsCompany.has(r) {
 			return m, yes
 		}
 		for _, word := range []string{"分公司", "支行", "分行", "营业部"} {

@@ -6,9 +6,11 @@ import (
 	"github.com/sluice-project/sluice/governance/classify/lexicon"
 )
 
-// runeSet is a set of characters that is asked for often: those of ASCII are bits, the others are looked for behind a filter.
+// runeSet is a set of characters that is asked for often: those of ASCII and common Chinese ones are bits, the others are looked for behind a
+// filter.
 type runeSet struct {
 	ascii  [2]uint64
+	han    *[(headLast - headFirst + 64) / 64]uint64 // nil: none
 	filter [4]uint64
 	others string
 }
@@ -16,14 +18,25 @@ type runeSet struct {
 func runesOf(runes string) *runeSet {
 	s := new(runeSet)
 	for _, r := range runes {
-		if r < 0x80 {
-			s.ascii[r/64] |= 1 << (r % 64)
-			continue
-		}
-		s.filter[r/64%4] |= 1 << (r % 64)
-		s.others += string(r)
+		s.add(r)
 	}
 	return s
+}
+
+func (s *runeSet) add(r rune) {
+	switch {
+	case r < 0x80:
+		s.ascii[r/64] |= 1 << (r % 64)
+		return
+	case isCommonHan(r):
+		if s.han == nil {
+			s.han = new([len(s.han)]uint64)
+		}
+		s.han[(r-headFirst)/64] |= 1 << ((r - headFirst) % 64)
+	default:
+		s.filter[r/64%4] |= 1 << (r % 64)
+	}
+	s.others += string(r)
 }
 
 // has reports whether r is in the set, which no end of a text is.
@@ -35,24 +48,27 @@ func (s *runeSet) has(r rune) bool {
 }
 
 func (s *runeSet) other(r rune) bool {
+	if isCommonHan(r) {
+		return s.han != nil && s.han[uint32(r-headFirst)>>6]>>(uint32(r-headFirst)&63)&1 != 0
+	}
 	return r > 0 && s.filter[r>>6&3]>>(r&63)&1 != 0 && strings.ContainsRune(s.others, r)
 }
 
 // and returns a set with the characters that some words end with, too.
 func (s *runeSet) and(words ...*endings) *runeSet {
-	out := *s
+	out := runesOf(s.others)
+	out.ascii = s.ascii
 	for _, e := range words {
 		for r := range e.ascii {
 			if len(e.ascii[r]) > 0 {
-				out.ascii[r/64] |= 1 << (r % 64)
+				out.add(rune(r))
 			}
 		}
 		for r := range e.others {
-			out.filter[r/64%4] |= 1 << (r % 64)
-			out.others += string(r)
+			out.add(r)
 		}
 	}
-	return &out
+	return out
 }
 
 // byRune holds lists by characters of ASCII and common Chinese ones.

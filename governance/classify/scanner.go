@@ -130,17 +130,17 @@ func (s *Scanner) advance(out []Segment, text string, final bool) []Segment {
 // scan decides cell after cell until one is open.
 func (s *Scanner) scan() {
 	for s.pos < len(s.w.cells) {
-		var may begins
-		if s.run != nil {
-			may = s.may(s.pos)
-		} else if may = s.pass(); s.pos == len(s.w.cells) {
-			return
-		}
 		if s.run != nil && s.pos >= s.runAt {
 			if !s.eat() {
 				return
 			}
 			continue
+		}
+		var may begins
+		if s.run != nil {
+			may = s.may(s.pos)
+		} else if may = s.pass(); s.pos == len(s.w.cells) {
+			return
 		}
 		found, v := s.at(s.pos, may)
 		if v == open {
@@ -297,6 +297,7 @@ func (s *Scanner) forget(from, cut int) {
 	}
 	s.w.quiet = span{s.w.quiet.start - drop, s.w.quiet.end - drop}
 	s.w.scouted -= drop
+	s.w.companyless -= drop
 	s.w.words = [len(s.w.words)]knownWord{}
 	s.w.costs = [len(s.w.costs)]knownCosts{}
 	for i := range s.found {
@@ -312,9 +313,10 @@ func (s *Scanner) pass() begins {
 	}
 	cells, table := s.w.cells, s.w.beginTable()
 	left := s.w.at(s.pos - 1)
+	companies := s.set.on.has(kCompany)
 	for ; s.pos < len(cells); s.pos++ {
 		c := &cells[s.pos]
-		if may := table.of(c, left); may != 0 || s.pos == s.again {
+		if may := table.of(c, left); may != 0 || companies || s.pos == s.again {
 			if may = s.here(s.pos, may); may != 0 {
 				return may
 			}
@@ -340,12 +342,15 @@ func (s *Scanner) here(i int, may begins) begins {
 	if i == s.again && i > 0 {
 		may |= beginBase64
 	}
+	if may &^= beginCompany; s.set.on.has(kCompany) && s.w.beginsCompany(i) {
+		may |= beginCompany
+	}
 	return may
 }
 
-// ownBegins is own if there are such classes or values, or one that nearly every character may begin.
+// ownBegins is own if there are such classes or values.
 func (s *Scanner) ownBegins() begins {
-	if s.set.on.has(kCompany) || len(s.set.custom) > 0 || s.set.known != nil {
+	if len(s.set.custom) > 0 || s.set.known != nil {
 		return own
 	}
 	return 0
@@ -461,7 +466,10 @@ func (d *decision) han(w *window, i int) {
 	if d.asks(kPerson, beginName) {
 		d.ask(person(w, i))
 	}
-	if d.may&(beginCodes|own) != 0 {
+	if d.asks(kCompany, beginCompany) {
+		d.ask(company(w, i))
+	}
+	if d.may&beginCodes != 0 {
 		d.hanCodes(w, i)
 	}
 	if d.asks(kAddress, beginAddress) {

@@ -45,6 +45,8 @@ type window struct {
 	head    head  // the same
 	quiet   span  // inside, no address begins; its first cell found that out
 	scouted int   // an address may begin before this cell
+
+	companyless int // no company begins before this cell
 }
 
 func (w *window) at(i int) rune {
