@@ -60,12 +60,16 @@ func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cel
 				i++
 				continue
 			}
-			if r := threeBytes(text[i:]); isCommonHan(r) && numeral(r) < 0 {
-				cells = append(cells, cellOf(r, 3, base+i))
-				i += 3
-				continue
-			} else if r = ofMark(r); r != 0 {
-				cells = append(cells, cell{r: r, size: 3, start: base + i})
+			r, han := threeBytes(text[i:]), uint16(0)
+			if isCommonHan(r) {
+				if han = staysHan[r-numeralFirst]; han == 0 {
+					r = 0
+				}
+			} else {
+				r = ofMark(r)
+			}
+			if r != 0 {
+				cells = append(cells, cell{r: r, han: han, size: 3, start: base + i})
 				i += 3
 				continue
 			}
@@ -96,6 +100,17 @@ func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cel
 var stays = func() (t [utf8.RuneSelf]bool) { //nolint:gochecknoglobals // a constant table
 	for c := range t {
 		t[c] = !isDigit(rune(c)) && c != '\\' && c != '%' && c != '&'
+	}
+	return t
+}()
+
+// staysHan are the places plus one of the common Chinese characters that are no numerals, 0 for those.
+var staysHan = func() *[numeralLast - numeralFirst + 1]uint16 { //nolint:gochecknoglobals // a constant table
+	t := new([numeralLast - numeralFirst + 1]uint16)
+	for i := range t {
+		if r := numeralFirst + rune(i); numeral(r) < 0 {
+			t[i] = cellOf(r, 0, 0).han
+		}
 	}
 	return t
 }()

@@ -194,8 +194,26 @@ func (w *window) beginsCompany(i int) bool {
 	return !isHan(left) || beforeCompany.has(left)
 }
 
+// companyAhead returns the first cell from i on where the end of the name of a company may begin, or where the text breaks off.
+func (w *window) companyAhead(i int) int {
+	k := max(i, w.companyEnd)
+	for ; k < len(w.cells); k++ {
+		if r := w.cells[k].r; r == '有' || r == '股' || r == '集' {
+			if next := w.at(k + 1); next == '限' || next == '份' || next == '团' || isBlank(next) || next == unknown {
+				break
+			}
+		}
+	}
+	w.companyEnd = k
+	return k
+}
+
 // company finds names that end in 有限公司 and the like.
 func company(w *window, i int) (match, verdict) {
+	if k := w.companyAhead(i); k-i >= companyLongest {
+		w.companyless = k - companyLongest + 1
+		return match{}, no
+	}
 	blank := 0 // where one is
 	for k := i; k < i+companyLongest; k++ {
 		r := w.at(k)

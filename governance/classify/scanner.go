@@ -298,6 +298,7 @@ func (s *Scanner) forget(from, cut int) {
 	s.w.quiet = span{s.w.quiet.start - drop, s.w.quiet.end - drop}
 	s.w.scouted -= drop
 	s.w.companyless -= drop
+	s.w.companyEnd -= drop
 	s.w.words = [len(s.w.words)]knownWord{}
 	s.w.costs = [len(s.w.costs)]knownCosts{}
 	for i := range s.found {
@@ -316,7 +317,7 @@ func (s *Scanner) pass() begins {
 	companies := s.set.on.has(kCompany)
 	for ; s.pos < len(cells); s.pos++ {
 		c := &cells[s.pos]
-		if may := table.of(c, left); may != 0 || companies || s.pos == s.again {
+		if may := table.of(c, left); may != 0 || companies && s.pos >= s.w.companyless || s.pos == s.again {
 			if may = s.here(s.pos, may); may != 0 {
 				return may
 			}

@@ -47,6 +47,7 @@ type window struct {
 	scouted int   // an address may begin before this cell
 
 	companyless int // no company begins before this cell
+	companyEnd  int // no end of one begins before this cell
 }
 
 func (w *window) at(i int) rune {
