@@ -166,11 +166,16 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 		if flags&(placeHot|placeNumeral|placeCue) == 0 {
 			continue
 		}
-		next := w.at(k + 1)
+		number := k // the last cell of a number
+		for flags&placeNumeral != 0 && t.of(w.at(number+1))&placeNumeral != 0 {
+			number++
+		}
+		next := w.at(number + 1)
 		if flags&placeHot != 0 || flags&placeNumeral != 0 && (!isHan(next) || t.of(next)&placeUnit != 0) || flags&placeCue != 0 && t.cue(w, k).why != 0 {
 			w.scouted = k + 1
 			return false
 		}
+		k = number
 	}
 	if end == i+maxAddress {
 		w.scouted = end
