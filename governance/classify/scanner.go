@@ -50,8 +50,8 @@ type Scanner struct {
 	until []int // cells up to which the last values of a tenant's classes go
 
 	machine machine
-	hits    []match // of the cell that is being decided
-	bare    bool    // nobody asks for canonical forms
+	here    decision // on the cell that is being looked at
+	bare    bool     // nobody asks for canonical forms
 	out     []Segment
 }
 
@@ -105,7 +105,7 @@ func (s *Scanner) reset() {
 	if cap(s.w.cells) <= most {
 		w.cells = s.w.cells[:0]
 	}
-	*s = Scanner{set: s.set, w: w, found: s.found[:0], hits: s.hits[:0], bare: s.bare}
+	*s = Scanner{set: s.set, w: w, found: s.found[:0], here: decision{found: s.here.found[:0]}, bare: s.bare}
 }
 
 // Held returns how many characters wait for more text.
@@ -318,7 +318,7 @@ func (s *Scanner) pass() begins {
 	for ; s.pos < len(cells); s.pos++ {
 		c := &cells[s.pos]
 		if may := table.of(c, left); may != 0 || companies && s.pos >= s.w.companyless || s.pos == s.again {
-			if may = s.here(s.pos, may); may != 0 {
+			if may = s.correct(s.pos, may); may != 0 {
 				return may
 			}
 		}
@@ -332,11 +332,11 @@ const own begins = 1 << 31
 
 // may returns what may begin at cell i.
 func (s *Scanner) may(i int) begins {
-	return s.here(i, s.w.beginTable().of(&s.w.cells[i], s.w.at(i-1))|s.ownBegins())
+	return s.correct(i, s.w.beginTable().of(&s.w.cells[i], s.w.at(i-1))|s.ownBegins())
 }
 
-// here corrects what may begin at cell i by what was seen before it.
-func (s *Scanner) here(i int, may begins) begins {
+// correct corrects what may begin at cell i by what was seen before it.
+func (s *Scanner) correct(i int, may begins) begins {
 	if i > s.w.quiet.start && i < s.w.quiet.end {
 		may &^= beginAddress
 	}
@@ -361,7 +361,8 @@ func (s *Scanner) ownBegins() begins {
 func (s *Scanner) at(i int, may begins) ([]match, verdict) {
 	w := &s.w
 	r := w.cells[i].r
-	d := decision{on: s.set.on, may: may, found: s.hits[:0]}
+	d := &s.here
+	d.on, d.may, d.found, d.open = s.set.on, may, d.found[:0], false
 	switch {
 	case r < 0x80:
 		d.ascii(w, i, s.block)
@@ -371,7 +372,7 @@ func (s *Scanner) at(i int, may begins) ([]match, verdict) {
 		d.ask(courtCase(w, i))
 	}
 	if may&own != 0 {
-		s.custom(&d, i)
+		s.custom(d, i)
 	}
 	again := 0
 	if may&beginBase64 != 0 && !s.set.inner {
@@ -385,7 +386,6 @@ func (s *Scanner) at(i int, may begins) ([]match, verdict) {
 			d.ask(m, v)
 		}
 	}
-	s.hits = d.found
 	if d.open {
 		return nil, open
 	}
