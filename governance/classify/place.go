@@ -157,13 +157,14 @@ func (w *window) degrees(k int) (whole string, end int, v verdict) {
 	return whole, end, yes
 }
 
-// digits reads up to most digits.
+// digits reads up to most digits, which are sixteen or fewer.
 func (w *window) digits(i, most int) (text string, end int, v verdict) {
 	end, v = w.while(i, most+1, func(r rune) bool { return isDigit(r) || misread(r) > 0 })
 	if v == open {
 		return "", end, open
 	}
-	b := make([]byte, 0, end-i)
+	var room [16]byte
+	b := room[:0]
 	for k := i; k < end; k++ {
 		r := w.at(k)
 		if sign := misread(r); sign > 0 {

@@ -48,6 +48,9 @@ func (n *number) lowerCase(k int) bool {
 
 // birthDate finds a date behind a word such as 出生, or one with such a word right behind it.
 func birthDate(w *window, i int) (match, verdict) {
+	if r := w.at(i); isDigit(r) && r != '1' && r != '2' { // no year of this century or the last
+		return match{}, no
+	}
 	end, v := w.dateAt(i)
 	if v != yes {
 		return match{}, v
@@ -138,6 +141,9 @@ func (w *window) dateAt(i int) (end int, v verdict) {
 
 // age finds a number of years of life: 35岁, 年龄：35.
 func age(w *window, i int) (match, verdict) {
+	if isDigit(w.at(i+1)) && isDigit(w.at(i+2)) && isDigit(w.at(i+3)) { // nobody is so old
+		return match{}, no
+	}
 	text, end, v := w.digits(i, 3)
 	if v != yes || len(text) > 3 || decimal(text) > 130 || isDigit(w.at(i-1)) || w.at(i-1) == '.' || w.at(i-1) == '-' {
 		return match{}, v & open
