@@ -11,7 +11,7 @@ func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 	v.left = left
 	v.glance()
 	odds += m.odds(&v.o, glimpses, glances)
-	if n.open || odds < hopeless && !left.delimited {
+	if n.open || odds < hopelessCued && !left.delimited && (odds < hopeless || left.cued()) {
 		return candidate{}, false
 	}
 	if n.w.around.n == 0 {

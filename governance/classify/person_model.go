@@ -65,12 +65,13 @@ func clamp(v, high int) int { return min(max(v, 0), high) }
 // enough is from which odds on a candidate is a name, in hundredths of a logit.
 const enough = -10
 
-// Below these odds nothing becomes a name, by its characters alone and at a glance: of those found in the tuning set, hardly any were. Without a cue
-// before it, a candidate is unlikely sooner.
+// Below these odds nothing becomes a name. Of the names that cross-validation finds without a cue, 7 of 5,136 are unlikely by their characters and 12
+// hopeless at a glance; of those behind a cue, 1 of 11,319 is unheard of and 5 are hopeless.
 const (
-	unlikely = -150
-	unheard  = -250
-	hopeless = -250
+	unlikely     = -150
+	unheard      = -200
+	hopeless     = -250
+	hopelessCued = -200
 )
 
 // model holds the weights of all observations in hundredths of a logit.
