@@ -216,7 +216,11 @@ func (w *window) companyAhead(i int) int {
 
 // company finds names that end in 有限公司 and the like.
 func company(w *window, i int) (match, verdict) {
-	if k := w.companyAhead(i); k-i >= companyLongest {
+	switch k := w.companyAhead(i); {
+	case w.final && k == len(w.cells):
+		w.companyless = k
+		return match{}, no
+	case k-i >= companyLongest:
 		w.companyless = k - companyLongest + 1
 		return match{}, no
 	}
