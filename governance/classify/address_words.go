@@ -172,7 +172,7 @@ func (t *placeTable) scout(w *window, i int) (nothing bool) {
 		}
 		next := w.at(number + 1)
 		if flags&placeHot != 0 || flags&placeNumeral != 0 && (!isHan(next) || t.of(next)&placeUnit != 0) || flags&placeCue != 0 && t.cue(w, k).why != 0 {
-			w.scouted = k + 1
+			w.scouted = number + 1
 			return false
 		}
 		k = number

@@ -13,7 +13,7 @@ func badInputs() map[string]string {
 	return map[string]string{
 		"digits": "1380013", "zeros": "0", "letters": "abcdefgh", "capitals": "ABCDEFGH", "hexadecimal": "a1b2c3", "Han": "今天市民反映", "names": "王李张", "spaces": " ", "line breaks": "\n",
 		"at signs": "@", "dots": ".", "equals signs": "=", "quotes": `"'`, "colons": ":", "dashes": "-", "slashes": "/", "brackets": "([{【", "closing brackets": ")]}】", "digits and blanks": "1 ",
-		"digits and dots": "1.", "digits and dashes": "12-", "pairs": "0a:", "local parts": "a.b_c-", "names of hosts": "a.com.", "numerals": "一二三四五", "words": "the quick ", "broken addresses": "zhang @ ",
+		"digits and dots": "1.", "digits and dashes": "12-", "pairs": "0a:", "local parts": "a.b_c-", "names of hosts": "a.com.", "numerals": "一二三四五", "tens": "十", "companies": "甲在有限 ", "words": "the quick ", "broken addresses": "zhang @ ",
 		"labels of names": "姓名：", "labels of identities": "身份证号：", "labels of accounts": "微信：", "keys": "password=", "keys and quotes": `password="`, "Chinese keys": "密码是", "private keys": "-----BEGIN ",
 		"ends of private keys": "-----END ", "tokens": "eyJ", "addresses with users": "http://a:", "bearers": "Bearer ", "full width": "１３８", "invalid UTF-8": "\xff\xe4\xb8", "no width": "\u200b", "escapes": `\u5f20`,
 		"open escapes": `\u`, "percent signs": "%E5%BC", "entities": "&#x5", "base64": "MTM4MDAxMzgwMDA", "divisions": "北京市朝阳区", "houses": "1号2号", "courts": "（2024）京", "plates": "京A", "embedded nulls": "\x00",
