@@ -2,6 +2,7 @@ package classify
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/sluice-project/sluice/governance/classify/corpus"
@@ -40,7 +41,6 @@ func TestNothingElseBegins(t *testing.T) {
 						case c.r < 0x80:
 							d.codesAt(&w, i, c.r, w.at(i-1))
 						case isHan(c.r):
-							d.on &^= set(kCompany)
 							d.hanCodes(&w, i)
 						default:
 							d.ask(courtCase(&w, i))
@@ -126,4 +126,40 @@ func speedTexts(t *testing.T) []string {
 		texts = append(texts, randomText(rand.New(rand.NewPCG(seed, 2))))
 	}
 	return texts
+}
+
+// TestCompaniesAreRemembered: what is remembered of where companies end, and where none begins, changes nothing that is found.
+func TestCompaniesAreRemembered(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	parts := []string{"华东机电", "甲", "有限公司", "股份有限公司", "集团", "有 限公司", "与", "在", "，", " ", "  ", "分公司", "有", "集", "北京", "Ab", "(", "一二三四五六七八九十", "。", "苏州分公司"}
+	found := 0
+	for range 3000 {
+		var b strings.Builder
+		for range 1 + r.IntN(30) {
+			b.WriteString(parts[r.IntN(len(parts))])
+		}
+		var n normaliser
+		w := window{final: r.IntN(2) == 0}
+		w.cells, _ = n.add(nil, b.String(), 0, w.final)
+		for i := range w.cells {
+			fresh := window{cells: w.cells, final: w.final}
+			if !fresh.beginsCompany(i) {
+				continue
+			}
+			want, answer := company(&fresh, i)
+			got, v := match{}, no
+			if w.beginsCompany(i) {
+				got, v = company(&w, i)
+			}
+			if v != answer || v == yes && got != want {
+				t.Fatalf("%q at %d: %+v %d, a window that remembers nothing: %+v %d", b.String(), i, got, v, want, answer)
+			}
+			if v == yes {
+				found++
+			}
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d companies", found)
+	}
 }
