@@ -4,14 +4,14 @@ package classify
 func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 	v, m := n.observe(h, c), nameWeights()
 	odds := m.odds(&v.o, 0, glimpses)
-	if n.open || odds < unlikely && v.inText() && n.dismissed(odds) || n.isTerm(c) {
+	if n.open || odds < unlikely && v.dismissed(odds) || n.isTerm(c) {
 		return candidate{}, false
 	}
 	left := n.left()
 	v.left = left
 	v.glance()
 	odds += m.odds(&v.o, glimpses, glances)
-	if n.open || odds < hopelessCued && !left.delimited && (odds < hopeless || left.cued()) {
+	if n.open || odds < hopelessCued && !left.delimited && (odds < hopeless || left.cued() && !v.titled()) {
 		return candidate{}, false
 	}
 	if n.w.around.n == 0 {
@@ -35,15 +35,20 @@ func (n *namer) judge(h *hanRun, c *shape) (candidate, bool) {
 	return candidate{m: found, odds: odds}, true
 }
 
-// inText reports whether Chinese text stands on one side of the candidate and no title on the other: else its characters are not what says most.
-func (v *observer) inText() bool {
-	return v.c.form != addressed && (isHan(v.before) || isHan(v.behind))
+// dismissed reports whether odds by the characters alone, below unlikely, are too bad for what stands around: in the middle of other text, with no
+// title behind, and without a cue before unless they are worse still.
+func (v *observer) dismissed(odds int) bool {
+	if v.c.form == addressed || !isHan(v.before) && !isHan(v.behind) {
+		return false
+	}
+	left := v.namer.left()
+	return (!left.cued() || odds < unheard && !left.delimited) && !v.titled()
 }
 
-// dismissed reports whether odds by the characters alone, below unlikely, are too bad for what stands before the start.
-func (n *namer) dismissed(odds int) bool {
-	left := n.left()
-	return !left.cued() || odds < unheard && !left.delimited
+// titled reports whether a title stands right behind the candidate.
+func (v *observer) titled() bool {
+	_, cue := v.t.behind(v.namer, v.end)
+	return cue&isTitle != 0
 }
 
 // sure makes a score of odds: the threshold where they are enough, the closer to 1 the better they are.
