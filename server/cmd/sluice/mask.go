@@ -64,7 +64,7 @@ JSON Lines {"id", "text"} 读取，其余按纯文本读取，以文件名为 id
 			return s.run(cmd.Context(), args)
 		},
 	}
-	cmd.Flags().StringSliceVar(&f.types, "types", nil, "types to look for (default: all) / 要查找的类型（缺省为全部）")
+	cmd.Flags().StringSliceVar(&f.types, "types", nil, "types to look for (default: all that a policy covers by default) / 要查找的类型（缺省为策略默认覆盖的类型）")
 	cmd.Flags().StringVar(&f.format, "format", "auto", "auto, jsonl or text / 输入格式")
 	cmd.Flags().BoolVar(&f.onlyCounts, "only-counts", false, "print a table of how much was found instead / 仅打印各类型的数量")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, "say why each value was found / 说明每个值为何被检出")
