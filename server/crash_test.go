@@ -142,24 +142,10 @@ limits: {key: {concurrent: 0}}
 			t.Errorf("request %s has records %+v", id, events)
 		}
 	}
-	for cursor := ""; ; {
-		var page struct {
-			Items []struct{ Event json.RawMessage }
-			Next  string
-		}
-		in.admin(http.MethodGet, "/audit/records?limit=200&stage=outcome&action=chat.completions&cursor="+cursor, nil, &page)
-		for _, item := range page.Items {
-			var e auditEvent
-			if err := json.Unmarshal(item.Event, &e); err != nil {
-				t.Fatal(err)
-			}
-			charged[e.Request]++
-			cost += e.Usage.Cost
-		}
-		if cursor = page.Next; cursor == "" {
-			break
-		}
-	}
+	in.eachRecord("stage=outcome&action=chat.completions", func(e auditEvent, _ json.RawMessage) {
+		charged[e.Request]++
+		cost += e.Usage.Cost
+	})
 	for id, n := range charged {
 		if n != 1 {
 			t.Errorf("request %s has %d outcomes", id, n)

@@ -275,6 +275,28 @@ func (in *installation) records(request string, n int) []auditEvent {
 	return out
 }
 
+// eachRecord goes through all audit records of a query that can be searched now. whole is a record as it is shown.
+func (in *installation) eachRecord(query string, do func(e auditEvent, whole json.RawMessage)) {
+	in.t.Helper()
+	for cursor := ""; ; {
+		var page struct {
+			Items []json.RawMessage
+			Next  string
+		}
+		in.admin(http.MethodGet, "/audit/records?limit=200&"+query+"&cursor="+cursor, nil, &page)
+		for _, item := range page.Items {
+			var record struct{ Event auditEvent }
+			if err := json.Unmarshal(item, &record); err != nil {
+				in.t.Fatal(err)
+			}
+			do(record.Event, item)
+		}
+		if cursor = page.Next; cursor == "" {
+			return
+		}
+	}
+}
+
 // usageTotal is the total of the usage report.
 type usageTotal struct {
 	Requests         int64

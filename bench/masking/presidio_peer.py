@@ -2,7 +2,7 @@
 
 There are three engines: "usual" has the recognisers that Presidio turns on by itself, "english" every pattern recogniser that it ships for English,
 "every" those for other languages, too, each told that the text is in its own: by itself it asks those of one language only. No language model
-is loaded. The engines want a tokenizer for its context words: spaCy's blank English one, which needs no download.
+is loaded. The engines want a tokenizer for their context words: spaCy's blank English one, which needs no download.
 """
 
 import inspect

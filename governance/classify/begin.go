@@ -49,9 +49,9 @@ var beginnings = sync.OnceValue(func() *beginTable { //nolint:gochecknoglobals /
 		}
 	}
 	names, towns := nameTables(), places()
-	for r := rune(headFirst); r <= headLast; r++ {
+	for r := rune(hanFirst); r < hanLast; r++ {
 		place, _ := lexicon.Place(r)
-		if hanHeads[r-headFirst] != 0 {
+		if hanHeads[r-hanFirst] != 0 {
 			t.han[place] |= beginCodes
 		}
 		if names.first(r)&mayBegin != 0 {

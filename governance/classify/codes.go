@@ -63,10 +63,8 @@ const (
 // hanHeads says what may begin with each of the common Chinese characters, which decides at most of them that nothing does.
 var hanHeads = indexHeads() //nolint:gochecknoglobals // a constant table
 
-const headFirst, headLast = '一', '鿿'
-
-func indexHeads() *[headLast - headFirst + 1]uint8 {
-	t := new([headLast - headFirst + 1]uint8)
+func indexHeads() *[hanLast - hanFirst]uint8 {
+	t := new([hanLast - hanFirst]uint8)
 	for _, row := range []struct {
 		head  uint8
 		signs string
@@ -79,14 +77,14 @@ func indexHeads() *[headLast - headFirst + 1]uint8 {
 		{headBed, "加十零〇一二三四五六七八九幺两洞拐勾壹贰叁肆伍陆柒捌玖"},
 	} {
 		for _, r := range row.signs {
-			if r >= headFirst {
-				t[r-headFirst] |= row.head
+			if isCommonHan(r) {
+				t[r-hanFirst] |= row.head
 			}
 		}
 	}
-	for r := rune(headFirst); r <= headLast; r++ {
+	for r := rune(hanFirst); r < hanLast; r++ {
 		if numeral(r) >= 0 {
-			t[r-headFirst] |= headNumeral
+			t[r-hanFirst] |= headNumeral
 		}
 	}
 	return t
@@ -97,8 +95,8 @@ func (d *decision) hanCodes(w *window, i int) {
 	r := w.cells[i].r
 	var heads uint8
 	switch {
-	case r >= headFirst && r <= headLast:
-		heads = hanHeads[r-headFirst]
+	case isCommonHan(r):
+		heads = hanHeads[r-hanFirst]
 	case r == '〇':
 		heads = headNumeral
 	}

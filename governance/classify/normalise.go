@@ -62,7 +62,7 @@ func (n *normaliser) add(cells []cell, text string, base int, final bool) ([]cel
 			}
 			r, han := threeBytes(text[i:]), uint16(0)
 			if isCommonHan(r) {
-				if han = staysHan[r-numeralFirst]; han == 0 {
+				if han = staysHan[r-hanFirst]; han == 0 {
 					r = 0
 				}
 			} else {
@@ -105,10 +105,10 @@ var stays = func() (t [utf8.RuneSelf]bool) { //nolint:gochecknoglobals // a cons
 }()
 
 // staysHan are the places plus one of the common Chinese characters that are no numerals, 0 for those.
-var staysHan = func() *[numeralLast - numeralFirst + 1]uint16 { //nolint:gochecknoglobals // a constant table
-	t := new([numeralLast - numeralFirst + 1]uint16)
+var staysHan = func() *[hanLast - hanFirst]uint16 { //nolint:gochecknoglobals // a constant table
+	t := new([hanLast - hanFirst]uint16)
 	for i := range t {
-		if r := numeralFirst + rune(i); numeral(r) < 0 {
+		if r := hanFirst + rune(i); numeral(r) < 0 {
 			t[i] = cellOf(r, 0, 0).han
 		}
 	}
@@ -123,7 +123,10 @@ func threeBytes(text string) rune {
 	return rune(text[0]&0xf)<<12 | rune(text[1]&0x3f)<<6 | rune(text[2]&0x3f)
 }
 
-func isCommonHan(r rune) bool { return uint32(r-numeralFirst) <= numeralLast-numeralFirst }
+// The common Chinese characters, which have a [lexicon.Place]: from the first on, before the last.
+const hanFirst, hanLast = 0x4e00, 0xa000
+
+func isCommonHan(r rune) bool { return uint32(r-hanFirst) < hanLast-hanFirst }
 
 // ofMark is what the comma, the full stop and their like in Chinese text become, 0 for anything else.
 func ofMark(r rune) rune {
@@ -263,25 +266,23 @@ func (n *normaliser) keeps() (start int, ok bool) {
 // numeral is the value of a Chinese numeral, in the forms of print, of cheques and of the radio; -1 for what is none.
 func numeral(r rune) rune {
 	switch {
-	case uint32(r-numeralFirst) < uint32(len(numerals)):
+	case uint32(r-hanFirst) < uint32(len(numerals)):
 		if numeralFilter[r>>6&15]>>(r&63)&1 == 0 { // most of them: the table is large
 			return -1
 		}
-		return rune(numerals[r-numeralFirst]) - 1
+		return rune(numerals[r-hanFirst]) - 1
 	case r == '〇' || r == '○':
 		return 0
 	}
 	return -1
 }
 
-const numeralFirst, numeralLast = '一', '\u9fff'
-
 // numerals holds the values of Chinese numerals plus one.
-var numerals = func() *[numeralLast - numeralFirst + 1]uint8 { //nolint:gochecknoglobals // a constant table
-	t := new([numeralLast - numeralFirst + 1]uint8)
+var numerals = func() *[hanLast - hanFirst]uint8 { //nolint:gochecknoglobals // a constant table
+	t := new([hanLast - hanFirst]uint8)
 	for value, runes := range []string{"零洞", "一壹幺弌", "二贰貳两", "三叁參", "四肆", "五伍", "六陆陸", "七柒拐", "八捌", "九玖勾"} {
 		for _, r := range runes {
-			t[r-numeralFirst] = uint8(value) + 1
+			t[r-hanFirst] = uint8(value) + 1
 		}
 	}
 	return t
@@ -290,7 +291,7 @@ var numerals = func() *[numeralLast - numeralFirst + 1]uint8 { //nolint:gocheckn
 // numeralFilter has a bit for the last ten bits of each numeral.
 var numeralFilter = func() (t [16]uint64) { //nolint:gochecknoglobals // a constant table
 	for i, value := range numerals {
-		if r := numeralFirst + rune(i); value > 0 {
+		if r := hanFirst + rune(i); value > 0 {
 			t[r>>6&15] |= 1 << (r & 63)
 		}
 	}

@@ -74,8 +74,6 @@ type character struct {
 	tier, given uint8
 }
 
-const hanFirst, hanLast = 0x4e00, 0xa000
-
 var nameTables = sync.OnceValue(newTables) //nolint:gochecknoglobals // a constant table, made when first used
 
 func hash(h uint64, r rune) uint64 { return (h ^ uint64(r)) * 0x9e3779b97f4a7c15 }

@@ -188,7 +188,8 @@ var ( //nolint:gochecknoglobals // constant tables
 	endsCompany   = runesOf(notInCompanies)
 	beforeCompany = runesOf(notInCompanies + "和跟")
 	inCompany     = runesOf("()·&")
-	companyEnds   = []string{"有限公司", "有限责任公司", "股份有限公司", "股份公司", "集团公司", "集团有限公司", "集团股份有限公司"}
+	// Each begins as one of the pairs that companyAhead looks for.
+	companyEnds = []string{"有限公司", "有限责任公司", "股份有限公司", "股份公司", "集团公司", "集团有限公司", "集团股份有限公司"}
 )
 
 // beginsCompany reports whether the name of a company may begin at cell i: where what stands before cannot belong to it.

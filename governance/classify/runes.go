@@ -10,7 +10,7 @@ import (
 // filter.
 type runeSet struct {
 	ascii  [2]uint64
-	han    *[(headLast - headFirst + 64) / 64]uint64 // nil: none
+	han    *[(hanLast - hanFirst) / 64]uint64 // nil: none
 	filter [4]uint64
 	others string
 }
@@ -32,7 +32,7 @@ func (s *runeSet) add(r rune) {
 		if s.han == nil {
 			s.han = new([len(s.han)]uint64)
 		}
-		s.han[(r-headFirst)/64] |= 1 << ((r - headFirst) % 64)
+		s.han[(r-hanFirst)/64] |= 1 << ((r - hanFirst) % 64)
 	default:
 		s.filter[r/64%4] |= 1 << (r % 64)
 	}
@@ -49,7 +49,7 @@ func (s *runeSet) has(r rune) bool {
 
 func (s *runeSet) other(r rune) bool {
 	if isCommonHan(r) {
-		return s.han != nil && s.han[uint32(r-headFirst)>>6]>>(uint32(r-headFirst)&63)&1 != 0
+		return s.han != nil && s.han[uint32(r-hanFirst)>>6]>>(uint32(r-hanFirst)&63)&1 != 0
 	}
 	return r > 0 && s.filter[r>>6&3]>>(r&63)&1 != 0 && strings.ContainsRune(s.others, r)
 }
