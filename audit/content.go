@@ -83,12 +83,19 @@ func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) (
 	return attached, nil
 }
 
-// cutText returns the first n bytes of s, less what would break a rune.
+// longestToken bounds a pseudonym, in bytes.
+const longestToken = 128
+
+// cutText returns the first n bytes of s, less what would break a rune or a pseudonym of a masked text.
 func cutText(s string, n int) string {
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return s[:n]
+	s = s[:n]
+	if open := strings.LastIndex(s, "⟦"); open >= 0 && len(s)-open < longestToken && !strings.Contains(s[open:], "⟧") {
+		return s[:open]
+	}
+	return s
 }
 
 func contentDigest(ciphertext []byte) string {

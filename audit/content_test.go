@@ -138,6 +138,17 @@ func TestLongTexts(t *testing.T) {
 	})
 }
 
+// TestCutText cuts a masked text everywhere: no part of a pseudonym stays.
+func TestCutText(t *testing.T) {
+	const text = "长 ⟦手机·K7Q2F⟧ 短 ⟦姓名·ABCDE⟧"
+	for n := range len(text) {
+		got := cutText(text, n)
+		if !strings.HasPrefix(text, got) || strings.Count(got, "⟦") != strings.Count(got, "⟧") || len(got) < n-len("⟦手机·K7Q2F⟧") {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	}
+}
+
 // TestKeptAfterFailedWrites appends while the disk fails in every way: what was acknowledged is readable, whatever the failed commit left.
 func TestKeptAfterFailedWrites(t *testing.T) {
 	for _, op := range []string{"create", "write", "sync", "syncdir"} {
@@ -266,12 +277,12 @@ func TestKeptWhileErasing(t *testing.T) {
 			})
 		}
 		for i := range 3 {
-			if _, err := logs[i%2].Erase(t.Context(), "demo", alice, Actor{Kind: "user", ID: "u"}); err != nil {
+			if _, err := logs[i%2].Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: Actor{Kind: "user", ID: "u"}}); err != nil {
 				t.Error(err)
 			}
 		}
 		work.Wait()
-		if _, err := logs[0].Erase(t.Context(), "demo", alice, Actor{Kind: "user", ID: "u"}); err != nil {
+		if _, err := logs[0].Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: Actor{Kind: "user", ID: "u"}}); err != nil {
 			t.Error(err)
 		}
 		flush(t, logs[1])

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,23 @@ import (
 // ActionErase is the action of the record of an erasure. Its resource is the digest of the subject.
 const ActionErase = "audit.erase"
 
+// ActionErasureRefused is the action of the record that takes an erasure back: it was recorded, and before anything was destroyed a hold came or
+// an approval went. Its detail names the record of the erasure.
+const ActionErasureRefused = "audit.erasure_refused"
+
+// Order is an erasure to be made. Only Tenant, Subject and By are needed.
+type Order struct {
+	Tenant  string
+	Subject string // as Subject returns it
+	By      Actor
+	// Beside is what goes with the texts, in one transaction with them.
+	Beside Beside
+	// Pass are the ids of holds that a second person lets pass.
+	Pass []string
+	// Detail is what the record says besides its own figures.
+	Detail map[string]string
+}
+
 // Erasure says that what was kept of a subject was erased: what had been kept up to Time.
 type Erasure struct {
 	Tenant   string
@@ -25,54 +43,60 @@ type Erasure struct {
 	Record   string // that says so
 	Keys     int64  // destroyed
 	Contents int64
+	Done     bool // all of it is gone from the database
 }
 
 // Subject is [Subject] under the keys of this log.
 func (l *Log) Subject(tenant, who string) string { return Subject(l.contents.keys, tenant, who) }
 
-// Erase destroys what is kept of the prompts and answers of subject, which is what [Subject] returned: the keys, the ciphertexts, and the
-// copies of both in the pages of the database and in the write-ahead log of this replica; other replicas do so to theirs when they next
-// seal. The records stay, and with them every proof. What an answer that is being given now keeps under a key made before goes as well. The
-// erasure is itself a record, durable before anything is destroyed. It may be repeated, after the restore of an old copy for instance.
+// Kept says how many keys and texts are kept of a subject: what an erasure would destroy.
+func (l *Log) Kept(ctx context.Context, tenant, subject string) (keys, contents int64, err error) {
+	e := Erasure{Tenant: column(tenant), Subject: column(subject)}
+	_, err = l.store.kept(ctx, &e)
+	return e.Keys, e.Contents, err
+}
+
+// Erase destroys what is kept of the prompts and answers of a person: the keys, the ciphertexts, and the copies of both in the pages of the
+// database and in the write-ahead log of this replica; other replicas do so to theirs when they next seal. The records stay, and with them every
+// proof. What an answer that is being given now keeps under a key made before goes as well. The erasure is itself a record, durable before
+// anything is destroyed. It may be repeated, after the restore of an old copy for instance.
 //
-// An error may mean that the keys are gone from the database but not yet from a page or a file; the erasure is to be repeated then.
-func (l *Log) Erase(ctx context.Context, tenant, subject string, by Actor) (Erasure, error) {
-	if subject == "" {
+// It is refused, with CodeHeld, if an active hold covers anything of what would go: before the record is made, and once more in the transaction
+// that destroys, beside which nobody places a hold. If it is refused there, another record says so.
+//
+// An error with an Erasure whose Done is set means that all is gone from the database but not yet from a page or a file; the erasure is to be
+// repeated then.
+func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
+	if o.Subject == "" {
 		return Erasure{}, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
 	}
 	if err := l.Flush(ctx); err != nil { // what is on its way counts
 		return Erasure{}, fmt.Errorf("erase: %w", err)
 	}
+	held, err := l.Covering(ctx, o.Tenant, Reach{Parts: []Part{{Subject: o.Subject}}})
+	if err == nil {
+		err = Held(held, o.Pass)
+	}
+	if err != nil {
+		return Erasure{}, fmt.Errorf("erase: %w", err)
+	}
 	l.contents.forget()
-	out := Erasure{Tenant: column(tenant), Subject: column(subject)}
+	out := Erasure{Tenant: column(o.Tenant), Subject: column(o.Subject)}
 	newest, err := l.store.kept(ctx, &out)
 	if err != nil {
 		return Erasure{}, err
 	}
 	out.Time = max(l.now().UnixMicro(), newest) // the clock of a replica that made a key may be ahead
-	e := Event{
-		Stage: StageAction, Time: out.Time, Tenant: tenant, Actor: by, Action: ActionErase, Resource: subject, Decision: "allow", Outcome: "ok",
-		Detail: map[string]string{
-			"keys": strconv.FormatInt(out.Keys, 10), "contents": strconv.FormatInt(out.Contents, 10), "time": strconv.FormatInt(out.Time, 10),
-		},
-	}
-	if e.Detail[warrantKey], err = l.warrantFor(e); err != nil {
-		return Erasure{}, err
-	}
-	receipt, err := l.Append(ctx, e)
-	if err == nil && receipt.Writer == "" { // a tenant whose mode is best-effort
-		err = fault.New(fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
-	}
-	if err != nil {
+	if out.Record, err = l.recordErasure(ctx, o, out); err != nil {
 		return Erasure{}, fmt.Errorf("record the erasure: %w", err)
 	}
-	out.Record = receipt.ID
-	if err := l.Flush(ctx); err != nil { // nothing is destroyed before the record of it is sealed
-		return Erasure{}, fmt.Errorf("record the erasure: %w", err)
-	}
-	if err := l.store.erase(ctx, &out); err != nil {
+	if err := l.store.erase(ctx, &out, o, l.now().UnixMicro()); err != nil {
+		if refusedAfter(err) {
+			err = errors.Join(err, l.recordRefusal(ctx, o, out.Record, err))
+		}
 		return Erasure{}, fmt.Errorf("erase: %w", err)
 	}
+	out.Done = true
 	l.contents.forget()
 	if err := errors.Join(l.store.scrub(ctx), l.emptySegments(ctx)); err != nil {
 		return out, fmt.Errorf("the keys are erased, but copies of them are not yet; erase again: %w", err)
@@ -80,17 +104,54 @@ func (l *Log) Erase(ctx context.Context, tenant, subject string, by Actor) (Eras
 	return out, nil
 }
 
+// recordErasure makes the record of an erasure durable and sealed, and returns its id: nothing is destroyed before.
+func (l *Log) recordErasure(ctx context.Context, o Order, out Erasure) (string, error) {
+	e := Event{
+		Stage: StageAction, Time: out.Time, Tenant: o.Tenant, Actor: o.By, Action: ActionErase, Resource: o.Subject, Decision: "allow", Outcome: "ok",
+		Detail: map[string]string{},
+	}
+	maps.Copy(e.Detail, o.Detail)
+	maps.Copy(e.Detail, map[string]string{
+		"keys": strconv.FormatInt(out.Keys, 10), "contents": strconv.FormatInt(out.Contents, 10), "time": strconv.FormatInt(out.Time, 10),
+	})
+	var err error
+	if e.Detail[warrantKey], err = l.warrantFor(e); err != nil {
+		return "", err
+	}
+	receipt, err := l.Append(ctx, e)
+	if err == nil && receipt.Writer == "" { // a tenant whose mode is best-effort
+		err = fault.New(fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
+	}
+	if err == nil {
+		err = l.Flush(ctx)
+	}
+	return receipt.ID, err
+}
+
+// recordRefusal takes the record of an erasure back.
+func (l *Log) recordRefusal(ctx context.Context, o Order, record string, why error) error {
+	f := fault.Public(why)
+	_, err := l.Append(context.WithoutCancel(ctx), Event{
+		Stage: StageAction, Tenant: o.Tenant, Actor: o.By, Action: ActionErasureRefused, Resource: o.Subject, Decision: "refuse", Outcome: "refused",
+		ErrorKind: f.Kind().String(), ErrorCode: string(f.Code()), Detail: map[string]string{"erasure": record},
+	})
+	return err
+}
+
+// WhenErased has fn called with the tenant of every erasure, whichever replica makes it, within seconds. Set it before [Log.Run].
+func (l *Log) WhenErased(fn func(tenant string)) { l.erased = fn }
+
 // Erasures returns the erasures of a tenant, of all for "", oldest first. A site keeps the list apart from the backups of its database: what
 // was erased after a backup must be erased again when it is restored.
 func (l *Log) Erasures(ctx context.Context, tenant string) ([]Erasure, error) {
 	return l.store.erasures(ctx, tenant)
 }
 
-// heedErasures drops the keys in memory and turns to new segments when somebody, this replica or another, has erased since the last call.
-// The caller holds the lock on work.
+// heedErasures drops the keys in memory and turns to new segments when somebody, this replica or another, has erased since the last call, and
+// tells whoever else keeps something. The caller holds the lock on work.
 func (l *Log) heedErasures(ctx context.Context) error {
 	n, err := l.store.countErasures(ctx)
-	if err != nil || n == l.erasures {
+	if err != nil || maps.Equal(n, l.erasures) {
 		return err
 	}
 	l.contents.forget()
@@ -98,6 +159,11 @@ func (l *Log) heedErasures(ctx context.Context) error {
 		w.turn()
 		if err := w.dropCuts(); err != nil {
 			return err
+		}
+	}
+	for tenant, now := range n {
+		if l.erased != nil && now != l.erasures[tenant] {
+			l.erased(tenant)
 		}
 	}
 	l.erasures = n

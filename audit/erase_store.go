@@ -11,6 +11,14 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
+// Beside is what an erasure destroys with the texts, in the same transaction.
+type Beside interface {
+	// Take says what Destroy is about, and holds off whoever would add to it until tx ends.
+	Take(tx *gorm.DB) (Reach, error)
+	// Destroy may still refuse.
+	Destroy(tx *gorm.DB) error
+}
+
 // kept counts what is kept of the subject of e, and returns the time of the newest key.
 func (s *store) kept(ctx context.Context, e *Erasure) (newest int64, err error) {
 	db := s.db.WithContext(ctx)
@@ -30,39 +38,56 @@ func (s *store) kept(ctx context.Context, e *Erasure) (newest int64, err error) 
 
 // erase destroys the keys of a subject that were made up to e.Time, with what they encrypted, and remembers whose they were. It fills in how
 // many there were.
-func (s *store) erase(ctx context.Context, e *Erasure) error {
+func (s *store) erase(ctx context.Context, e *Erasure, o Order, now int64) error {
+	take := func(*gorm.DB) (Reach, error) { return Reach{}, nil }
+	if o.Beside != nil {
+		take = o.Beside.Take
+	}
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := shareErasures(tx, true); err != nil {
+		return s.withoutHold(tx, o.Tenant, o.Pass, now, func(tx *gorm.DB) (Reach, error) {
+			reach, err := take(tx)
+			reach.Parts = append(reach.Parts, Part{Subject: o.Subject})
+			return reach, err
+		}, func(tx *gorm.DB) error { return s.eraseIn(tx, e, o.Beside) })
+	})
+}
+
+func (s *store) eraseIn(tx *gorm.DB, e *Erasure, beside Beside) error {
+	if err := shareErasures(tx, true); err != nil {
+		return err
+	}
+	if database.IsSQLite(tx) { // what is deleted is overwritten
+		if err := tx.Exec("PRAGMA secure_delete = ON").Error; err != nil {
 			return err
 		}
-		if database.IsSQLite(tx) { // what is deleted is overwritten
-			if err := tx.Exec("PRAGMA secure_delete = ON").Error; err != nil {
-				return err
-			}
-		}
-		mine := func() *gorm.DB {
-			return tx.Model(&keyRow{}).Where("tenant = ? AND subject = ? AND created <= ?", e.Tenant, e.Subject, e.Time)
-		}
-		res := tx.Where("key_id IN (?)", mine().Select("id")).Delete(&contentRow{})
-		if res.Error != nil {
-			return res.Error
-		}
-		e.Contents = res.RowsAffected
-		err := tx.Exec(`INSERT INTO audit_erased_keys (id, nonce, tenant, subject, created)
+	}
+	mine := func() *gorm.DB {
+		return tx.Model(&keyRow{}).Where("tenant = ? AND subject = ? AND created <= ?", e.Tenant, e.Subject, e.Time)
+	}
+	res := tx.Where("key_id IN (?)", mine().Select("id")).Delete(&contentRow{})
+	if res.Error != nil {
+		return res.Error
+	}
+	e.Contents = res.RowsAffected
+	err := tx.Exec(`INSERT INTO audit_erased_keys (id, nonce, tenant, subject, created)
 			SELECT id, nonce, tenant, subject, created FROM audit_subject_keys
 			WHERE tenant = ? AND subject = ? AND created <= ? AND id NOT IN (SELECT id FROM audit_erased_keys)`, e.Tenant, e.Subject, e.Time).Error
-		if err != nil {
+	if err != nil {
+		return err
+	}
+	if res = mine().Delete(&keyRow{}); res.Error != nil {
+		return res.Error
+	}
+	e.Keys = res.RowsAffected
+	if err := rewriteKeys(tx); err != nil {
+		return err
+	}
+	if beside != nil {
+		if err := beside.Destroy(tx); err != nil {
 			return err
 		}
-		if res = mine().Delete(&keyRow{}); res.Error != nil {
-			return res.Error
-		}
-		e.Keys = res.RowsAffected
-		if err := rewriteKeys(tx); err != nil {
-			return err
-		}
-		return tx.Create(&erasureRow{Record: e.Record, Tenant: e.Tenant, Subject: e.Subject, Time: e.Time}).Error
-	})
+	}
+	return tx.Create(&erasureRow{Record: e.Record, Tenant: e.Tenant, Subject: e.Subject, Time: e.Time}).Error
 }
 
 // rewriteKeys writes the table of keys anew on SQLite: when rows once moved from a page to another, bytes of them may have stayed behind.
@@ -107,11 +132,20 @@ func (s *store) scrub(ctx context.Context) error {
 	return nil
 }
 
-func (s *store) countErasures(ctx context.Context) (n int64, err error) {
-	if err := s.db.WithContext(ctx).Model(&erasureRow{}).Count(&n).Error; err != nil {
-		return 0, fmt.Errorf("read erasures: %w", err)
+// countErasures returns how many erasures there were, by tenant.
+func (s *store) countErasures(ctx context.Context) (map[string]int64, error) {
+	var rows []struct {
+		Tenant string
+		N      int64
 	}
-	return n, nil
+	if err := s.db.WithContext(ctx).Model(&erasureRow{}).Select("tenant", "COUNT(*) AS n").Group("tenant").Scan(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read erasures: %w", err)
+	}
+	out := make(map[string]int64, len(rows))
+	for _, r := range rows {
+		out[r.Tenant] = r.N
+	}
+	return out, nil
 }
 
 // erasures returns the erasures of a tenant, of all for "". How much was destroyed is in their records.

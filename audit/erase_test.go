@@ -112,7 +112,7 @@ func TestEraseReachesEveryCopy(t *testing.T) {
 			t.Fatal("the test cannot see the last key in the write-ahead log")
 		}
 
-		done, err := l.Erase(t.Context(), "demo", alice, officer)
+		done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
 		if err != nil || done.Keys != 41 || done.Contents != 82 || done.Record == "" {
 			t.Fatalf("%+v, %v", done, err)
 		}
@@ -196,7 +196,7 @@ func TestEraseIsRepeatable(t *testing.T) {
 		must(t, db.Where("subject = ?", alice).Take(&key).Error)
 		var kept []contentRow
 		must(t, db.Find(&kept).Error)
-		_, err := l.Erase(t.Context(), "demo", alice, officer)
+		_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
 		must(t, err)
 		must(t, db.Create(&key).Error)
 		must(t, db.Create(&kept).Error)
@@ -206,15 +206,15 @@ func TestEraseIsRepeatable(t *testing.T) {
 		if rep := verify(t, l, db); rep.OK || rep.Problems[0].Kind != "content" {
 			t.Errorf("%+v", rep)
 		}
-		done, err := l.Erase(t.Context(), "demo", alice, officer)
+		done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
 		if err != nil || done.Keys != 1 || done.Contents != 2 {
 			t.Errorf("%+v, %v", done, err)
 		}
-		if done, err = l.Erase(t.Context(), "demo", alice, officer); err != nil || done.Keys != 0 || done.Contents != 0 {
+		if done, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil || done.Keys != 0 || done.Contents != 0 {
 			t.Errorf("%+v, %v", done, err)
 		}
 		mustVerify(t, l, db)
-		if _, err := l.Erase(t.Context(), "demo", "", officer); !fault.Is(err, fault.CodeInvalidValue) {
+		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: "", By: officer}); !fault.Is(err, fault.CodeInvalidValue) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -230,7 +230,7 @@ func TestErasureReachesOtherReplicas(t *testing.T) {
 		turnTo(t, there, here)
 		late, bobs := say(t, there, 2, alice), say(t, there, 3, bob)
 		key := wrappedKeys(t, db, alice)[0]
-		if _, err := here.Erase(t.Context(), "demo", alice, officer); err != nil {
+		if _, err := here.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 			t.Fatal(err)
 		}
 		turnTo(t, here, there)
@@ -277,7 +277,7 @@ func TestErasureOfALostReplica(t *testing.T) {
 		for _, lock := range lost.locks {
 			_ = lock.Close()
 		}
-		if _, err := here.Erase(t.Context(), "demo", alice, officer); err != nil {
+		if _, err := here.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 			t.Fatal(err)
 		}
 		turnTo(t, here, nil)
@@ -302,7 +302,7 @@ func TestErasureThatFails(t *testing.T) {
 		r := say(t, l, 1, alice)
 		flush(t, l)
 		disk.set(always(m))
-		if _, err := l.Erase(t.Context(), "demo", alice, officer); !fault.Is(err, fault.CodeAuditUnavailable) {
+		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); !fault.Is(err, fault.CodeAuditUnavailable) {
 			t.Errorf("an erasure without a record: %v", err)
 		}
 		if got := texts(t, l, r.ID); !slices.Equal(got, said(1)) {
@@ -317,11 +317,11 @@ func TestErasureThatFails(t *testing.T) {
 			}
 			return healthy
 		})
-		if done, err := l.Erase(t.Context(), "demo", alice, officer); err == nil || done.Keys != 2 {
+		if done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err == nil || done.Keys != 2 {
 			t.Errorf("the segment could not be removed: %+v, %v", done, err)
 		}
 		disk.set(nil)
-		if _, err := l.Erase(t.Context(), "demo", alice, officer); err != nil {
+		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 			t.Error(err)
 		}
 		mustVerify(t, l, db)
@@ -334,7 +334,7 @@ func TestCutRecordsAreErased(t *testing.T) {
 	for name, b := range map[string]string{"a.log.cut": "..SLWK..", "b.log.cut": "..SLWF.."} {
 		must(t, os.WriteFile(filepath.Join(l.wal.dir, name), []byte(b), 0o600))
 	}
-	if _, err := l.Erase(t.Context(), "demo", alice, officer); err != nil {
+	if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(l.wal.dir, "*.cut"))
@@ -349,7 +349,7 @@ func TestContentsAreCovered(t *testing.T) {
 		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
 		id, other := say(t, l, 1, alice).ID, say(t, l, 2, bob).ID
 		say(t, l, 3, Subject(testKeys(), "demo", "carol"))
-		_, err := l.Erase(t.Context(), "demo", Subject(testKeys(), "demo", "carol"), officer)
+		_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: Subject(testKeys(), "demo", "carol"), By: officer})
 		must(t, err)
 		var keys []keyRow
 		must(t, db.Order("created").Find(&keys).Error)

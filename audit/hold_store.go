@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +24,7 @@ type holdRow struct {
 	Tenant     string
 	Request    string
 	Actor      string
+	Subject    string
 	Since      int64
 	Before     int64
 	Reason     string
@@ -34,10 +37,11 @@ type holdRow struct {
 func (holdRow) TableName() string { return "audit_holds" }
 
 func (r holdRow) hold() Hold {
-	return Hold{r.ID, r.Tenant, r.Request, r.Actor, r.Since, r.Before, r.Reason, r.Created, r.CreatedBy, r.Released, r.ReleasedBy}
+	return Hold{r.ID, r.Tenant, r.Request, r.Actor, r.Subject, r.Since, r.Before, r.Reason, r.Created, r.CreatedBy, r.Released, r.ReleasedBy}
 }
 
-// Hold keeps the records that h selects from being pruned from now on; it fills ID and Created. A pruning in progress notices it. The caller
+// Hold keeps the records that h selects from being pruned, and what is kept beside them from being erased, from now on; it fills ID and Created.
+// A pruning or an erasure in progress notices it. The caller
 // records who holds, and why, first. Errors: CodeInvalidValue for a hold without a reason or without a selection.
 func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 	refuse := func(param string, why fault.Phrase) (Hold, error) {
@@ -52,8 +56,11 @@ func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 			return refuse(param, fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxHoldText))
 		}
 	}
-	if h.Tenant == "" && h.Request == "" && h.Actor == "" && h.From == 0 && h.To == 0 {
-		return refuse("tenant", fault.Say("select records by tenant, request, actor or time", "请按租户、请求、操作者或时间选定记录"))
+	if h.Tenant == "" && h.Request == "" && h.Actor == "" && h.Subject == "" && h.From == 0 && h.To == 0 {
+		return refuse("tenant", fault.Say("select records by tenant, person, request, actor or time", "请按租户、人员、请求、操作者或时间选定记录"))
+	}
+	if h.Subject != "" && (h.Tenant == "" || !digestPattern(h.Subject)) {
+		return refuse("subject", fault.Say("a person is one of a tenant, and held by digest", "人员属于某一租户，并以摘要指定"))
 	}
 	if h.From < 0 || h.To != 0 && h.To <= h.From {
 		return refuse("to", fault.Say("must lie behind from", "须晚于 from"))
@@ -63,7 +70,7 @@ func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 		return Hold{}, fmt.Errorf("hold audit records: %w", err)
 	}
 	row := holdRow{
-		ID: id.String(), Tenant: h.Tenant, Request: h.Request, Actor: h.Actor, Since: h.From, Before: h.To, Reason: h.Reason,
+		ID: id.String(), Tenant: h.Tenant, Request: h.Request, Actor: h.Actor, Subject: h.Subject, Since: h.From, Before: h.To, Reason: h.Reason,
 		Created: l.now().UnixMicro(), CreatedBy: column(h.CreatedBy),
 	}
 	err = l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
@@ -76,6 +83,12 @@ func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 		return Hold{}, fault.Wrap(fmt.Errorf("hold audit records: %w", err), fault.CodeDatabaseUnavailable)
 	}
 	return row.hold(), nil
+}
+
+// digestPattern reports whether s looks like what [Subject] returns.
+func digestPattern(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == sha256.Size && s == hex.EncodeToString(b)
 }
 
 // ReleaseHold ends a hold; what it kept goes at the next pruning, unless something else keeps it. Errors: CodeNotFound if the tenant has no
@@ -123,7 +136,7 @@ func (l *Log) Holds(ctx context.Context, tenant string) ([]Hold, error) {
 
 func readHolds(db *gorm.DB) ([]Hold, error) {
 	var rows []holdRow
-	err := db.Select("id", "tenant", "request", "actor", "since", "before", "reason", "created", "created_by", "released", "released_by").Find(&rows).Error
+	err := db.Select("id", "tenant", "request", "actor", "subject", "since", "before", "reason", "created", "created_by", "released", "released_by").Find(&rows).Error
 	if err != nil {
 		return nil, fault.Wrap(fmt.Errorf("read holds: %w", err), fault.CodeDatabaseUnavailable)
 	}

@@ -47,7 +47,8 @@ type Log struct {
 
 	work     sync.Mutex // one pass of shipping or sealing at a time; guards pins
 	pins     *pins
-	erasures int64 // that were heeded
+	erasures map[string]int64    // that were heeded, by tenant
+	erased   func(tenant string) // is told of them; nil for nobody
 	// rewritten holds the reason once the database was found not to extend the pinned checkpoint.
 	rewritten atomic.Pointer[string]
 }

@@ -44,6 +44,7 @@ func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	if l.contents, err = newContents(keys, cfg.Suite, cfg.MaxContentBytes); err != nil {
 		return nil, err
 	}
+	l.store.subject = func(tenant, who string) string { return Subject(keys, tenant, who) }
 	all, err := allKeys(cfg, keys)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -11,7 +12,7 @@ import (
 )
 
 // Prove returns the proof of inclusion of the record called id under the newest checkpoint. A record that is not sealed yet, which
-// takes about a checkpoint interval, is a conflict: ask again.
+// takes about a checkpoint interval, is a conflict: ask again. The checkpoint has the cosignatures that are there.
 func (l *Log) Prove(ctx context.Context, id string) (evidence.Proof, error) {
 	row, err := l.store.entry(ctx, id)
 	if err != nil {
@@ -20,9 +21,13 @@ func (l *Log) Prove(ctx context.Context, id string) (evidence.Proof, error) {
 	if row.Idx == nil {
 		return evidence.Proof{}, fault.New(fault.CodeConflict, fault.Say("the record is not sealed yet, ask again in a moment", "该记录尚未封存，请稍后再试")).WithRetryAfter(l.cfg.CheckpointEvery)
 	}
-	text, t, err := l.store.checkpoint(ctx, l.reads)
+	text, err := l.CosignedCheckpoint(ctx)
 	if err != nil {
 		return evidence.Proof{}, err
+	}
+	t, err := l.reads.Open(text)
+	if err != nil {
+		return evidence.Proof{}, fmt.Errorf("prove audit record: %w", err)
 	}
 	path, err := tlog.ProveRecord(t.Size, *row.Idx, l.store.hashes(ctx))
 	if err != nil {
@@ -33,4 +38,24 @@ func (l *Log) Prove(ctx context.Context, id string) (evidence.Proof, error) {
 		return evidence.Proof{}, fmt.Errorf("prove audit record %s: %w; run `sluice audit verify`", id, err)
 	}
 	return p, nil
+}
+
+// ProofFile is Prove as a file that convinces others, with the keys of this log in it.
+func (l *Log) ProofFile(ctx context.Context, id string) (evidence.ProofFile, error) {
+	p, err := l.Prove(ctx, id)
+	if err != nil {
+		return evidence.ProofFile{}, err
+	}
+	t, err := l.reads.Open(p.Checkpoint)
+	if err != nil {
+		return evidence.ProofFile{}, fmt.Errorf("prove audit record: %w", err)
+	}
+	leaf := tlog.RecordHash([]byte(p.Record))
+	f := evidence.ProofFile{
+		Checkpoint: p.Checkpoint, Hashes: []string{}, ID: id, Index: p.Index, LeafHash: hex.EncodeToString(leaf[:]), Record: p.Record, TreeSize: t.Size, VerifierKey: l.key,
+	}
+	for _, h := range p.Hashes {
+		f.Hashes = append(f.Hashes, h.String())
+	}
+	return f, nil
 }

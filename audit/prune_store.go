@@ -140,7 +140,7 @@ func (s *store) plan(ctx context.Context, r Retention, now time.Time, size, step
 			if e.Time > r.base(now) && e.Time <= now.UnixMicro() {
 				return p, nil
 			} // a time that is still to come is of a clock that was wrong: its record stays until then, and holds up no other
-			if until, reason, stays := r.keeps(e, p.holds, now); stays {
+			if until, reason, stays := r.keeps(e, p.holds, s.subject, now); stays {
 				keep = append(keep, keeping{at, reason, until})
 			}
 			t := min(e.Time, r.base(now)) // what goes is no newer

@@ -77,10 +77,11 @@ func retentionOf(e Event) string {
 	switch e.Action {
 	case ActionPrune, ActionErase:
 		return classLasting
-	case "admin.publishPolicy", "admin.exportAudit", "admin.createHold", "admin.releaseHold", "admin.eraseSubject", "admin.getAuditContent":
+	case "admin.publishPolicy", "admin.exportAudit", "admin.createHold", "admin.releaseHold", "admin.eraseSubject", "admin.eraseValues", "admin.requestErasureApproval",
+		"admin.approveErasure", "admin.declineErasure", ActionErasureRefused, "admin.getAuditContent":
 		return classSensitive
 	}
-	if remoteEngine(e) && slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Action == "passed" }) {
+	if remoteEngine(e) && slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Done() == "observe" }) {
 		return classSensitive
 	}
 	return classRecord
@@ -120,13 +121,14 @@ func after(at int64, d time.Duration) int64 {
 	return at + d.Microseconds()
 }
 
-// Hold keeps records from being pruned, for as long as it is not released. Empty fields select all; From and To are unix microseconds of
+// Hold keeps records from being pruned, and what is kept beside them from being erased, for as long as it is not released. Empty fields select all; From and To are unix microseconds of
 // the records, To is exclusive and 0 is open.
 type Hold struct {
 	ID         string
 	Tenant     string
 	Request    string
 	Actor      string
+	Subject    string // of one person, as [Subject] returns it
 	From       int64
 	To         int64
 	Reason     string
@@ -136,16 +138,27 @@ type Hold struct {
 	ReleasedBy string
 }
 
+// subjects says whose a record is: that of the person on whose behalf it is, else of the actor.
+type subjects func(tenant, who string) string
+
+func (of subjects) record(e Event) string {
+	if e.Actor.OnBehalfOf != "" {
+		return e.Actor.OnBehalfOf
+	}
+	return of(e.Tenant, e.Actor.ID)
+}
+
 // matches says whether the hold keeps a record.
-func (h Hold) matches(e Event) bool {
+func (h Hold) matches(e Event, of subjects) bool {
 	same := func(want, have string) bool { return want == "" || want == column(have) }
-	return same(h.Tenant, e.Tenant) && same(h.Request, e.Request) && same(h.Actor, e.Actor.ID) && (h.From == 0 || e.Time >= h.From) && (h.To == 0 || e.Time < h.To)
+	return same(h.Tenant, e.Tenant) && same(h.Request, e.Request) && same(h.Actor, e.Actor.ID) && (h.From == 0 || e.Time >= h.From) && (h.To == 0 || e.Time < h.To) &&
+		(h.Subject == "" || h.Subject == of.record(e))
 }
 
 // held returns the reason why a hold keeps a record, "" without one.
-func held(holds []Hold, e Event) string {
+func held(holds []Hold, e Event, of subjects) string {
 	for _, h := range holds {
-		if h.matches(e) {
+		if h.matches(e, of) {
 			return "hold " + h.ID
 		}
 	}
@@ -153,12 +166,12 @@ func held(holds []Hold, e Event) string {
 }
 
 // keeps says whether a record that is past the shortest time has to stay, why, and until when.
-func (r Retention) keeps(e Event, holds []Hold, now time.Time) (until int64, reason string, stays bool) {
+func (r Retention) keeps(e Event, holds []Hold, of subjects, now time.Time) (until int64, reason string, stays bool) {
 	until, reason = r.until(e)
 	if until > now.UnixMicro() {
 		return until, reason, true
 	}
-	if hold := held(holds, e); hold != "" {
+	if hold := held(holds, e, of); hold != "" {
 		return until, hold, true
 	}
 	return until, "", false

@@ -35,6 +35,8 @@ func TestRetention(t *testing.T) {
 		"of a tenant":      {Event{Tenant: "long"}, 2000},
 		"of another":       {Event{Tenant: "short", Action: "admin.publishPolicy"}, 1096},
 		"handed on":        {remote, 1096},
+		"observed":         {Event{Model: Model{Engine: "cloud"}, Findings: []Finding{{Action: "token"}, {Action: "observe"}}}, 1096},
+		"token":            {Event{Model: Model{Engine: "cloud"}, Findings: []Finding{{Action: "token"}}}, 190},
 		"masked":           {Event{Model: Model{Engine: "cloud"}, Findings: []Finding{{Action: "masked"}}}, 190},
 		"our own engine":   {Event{Model: Model{Engine: "native"}, Findings: []Finding{{Action: "passed"}}}, 190},
 		"with its version": {Event{Model: Model{Engine: "native/3"}, Findings: []Finding{{Action: "passed"}}}, 190},
@@ -104,7 +106,7 @@ func TestHolds(t *testing.T) {
 		{Event{Tenant: "a", Time: 10}, false},
 		{Event{Tenant: "a", Actor: Actor{ID: "k"}, Time: 9}, false},
 	} {
-		if h.matches(c.e) != c.want {
+		if h.matches(c.e, nil) != c.want {
 			t.Errorf("%+v: %v", c.e, !c.want)
 		}
 	}

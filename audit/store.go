@@ -22,9 +22,10 @@ type Sink func(tx *gorm.DB, e Event) error
 
 // store is the database side of the log.
 type store struct {
-	db     *gorm.DB
-	sink   Sink
-	months partitions
+	db      *gorm.DB
+	sink    Sink
+	months  partitions
+	subject subjects
 }
 
 // eventRow is a row of audit_events: the payload, and columns copied out of it for searching.

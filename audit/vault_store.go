@@ -155,7 +155,7 @@ func (l *Log) overdue(ctx context.Context, now time.Time, from int64, limit int)
 		if err != nil {
 			return nil, 0, nil, fmt.Errorf("read record %s: %w", r.Event.ID, err)
 		}
-		if _, _, stays := l.cfg.Retention.keeps(e, holds, now); !stays {
+		if _, _, stays := l.cfg.Retention.keeps(e, holds, l.store.subject, now); !stays {
 			due = append(due, r)
 		}
 	}

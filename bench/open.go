@@ -124,7 +124,12 @@ func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.NewEngine()
+	engine, err := api.NewEngine(api.WriteError)
+	if err != nil {
+		return nil, err
+	}
+	api.Register(engine)
+	return engine, nil
 }
 
 // openDoor asks nothing and keeps nothing.
@@ -137,11 +142,12 @@ func (openDoor) Allow(identity.Principal, access.Permission, string) error { ret
 func (openDoor) AppendWith(context.Context, audit.Event, string, ...audit.Text) (audit.Receipt, error) {
 	return audit.Receipt{ID: "none"}, nil
 }
-func (openDoor) Search(context.Context, rag.Query) ([]rag.Passage, error) { return nil, nil }
-func (openDoor) Attribute(time.Duration, int) int64                       { return 0 }
-func (openDoor) Method() string                                           { return "" }
-func (openDoor) KeyID(string) string                                      { return "" }
-func (openDoor) Make(string, string) label.Label                          { return label.Label{} }
+func (openDoor) Passages(context.Context, rag.Quote) ([]rag.Passage, error) { return nil, nil }
+func (openDoor) Search(context.Context, rag.Query) ([]rag.Passage, error)   { return nil, nil }
+func (openDoor) Attribute(time.Duration, int) int64                         { return 0 }
+func (openDoor) Method() string                                             { return "" }
+func (openDoor) KeyID(string) string                                        { return "" }
+func (openDoor) Make(string, string) label.Label                            { return label.Label{} }
 
 type openRouter struct {
 	engine engine.Engine
@@ -154,7 +160,8 @@ func (r openRouter) Pick(a route.Ask) (route.Choice, error) {
 		Engine:  r.engine, Info: r.info,
 	}, nil
 }
-func (openRouter) Models() []route.Model { return nil }
+func (openLedger) Price(string, bool) (billing.Price, bool) { return billing.Price{}, false }
+func (openRouter) Models() []route.Model                    { return nil }
 
 // openGuard lets text through as it is.
 type openGuard struct{}
@@ -170,7 +177,9 @@ func (openAdmission) Policy() governance.PolicyRef                     { return 
 func (openAdmission) Findings() []governance.Finding                   { return nil }
 func (openAdmission) Masked() bool                                     { return false }
 func (openAdmission) MaskPassage(text string) (string, error)          { return text, nil }
+func (openAdmission) MaskShown(text string) (string, error)            { return text, nil }
 func (openAdmission) Release() gateway.Release                         { return &openRelease{} }
+func (openAdmission) Quote() gateway.Release                           { return &openRelease{} }
 func (openAdmission) Learn([]classify.Known, []governance.Field) error { return nil }
 func (openAdmission) LabelMode(asked string) string                    { return asked }
 func (openAdmission) AllowsCollection(string) bool                     { return true }
@@ -187,7 +196,7 @@ func (r *openRelease) Write(s string) (string, error) {
 	return s, nil
 }
 
-func (r *openRelease) Close() (string, error) {
+func (r *openRelease) Close(...string) (string, error) {
 	r.last = ""
 	return "", nil
 }

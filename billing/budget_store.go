@@ -127,6 +127,9 @@ func deleteBudget(tx *gorm.DB, id string) error {
 
 func (s store) removeBudget(ctx context.Context, tenant, key string, period Period) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := holdUsage(tx); err != nil { // or a recording that has seen the budget would spend of one that is gone
+			return err
+		}
 		if err := bumpVersion(tx); err != nil {
 			return err
 		}

@@ -59,7 +59,8 @@ func (b Budget) check() error {
 	return nil
 }
 
-// DeleteBudget removes a budget: what it covered is no longer limited by it.
+// DeleteBudget removes a budget: what it covered is no longer limited by it. Requests that run settle as before, and what was set
+// aside for them ends with the budget. Other replicas follow within the poll interval. Error: CodeNotFound.
 func (l *Ledger) DeleteBudget(ctx context.Context, tenant, key string, period Period) error {
 	if err := l.store.removeBudget(ctx, tenant, key, period); err != nil {
 		return err

@@ -10,9 +10,22 @@ import (
 )
 
 var (
-	errSpent = errors.New("budget spent")
-	errLost  = errors.New("lease lost")
+	errGone = errors.New("budget removed")
+	errLost = errors.New("lease lost")
 )
+
+// shortage says that a budget has less left than is needed. It is read under the lock of the budget, so the figures belong together.
+type shortage struct {
+	limit, spent Money
+	aside        Money // leased for what runs, without what the asker's own lease has free
+}
+
+func (s *shortage) left() Money { return max(0, s.limit-s.spent-s.aside) }
+
+// Error implements error.
+func (s *shortage) Error() string {
+	return fmt.Sprintf("budget short: %d of %d spent, %d set aside", s.spent, s.limit, s.aside)
+}
 
 // reapGrace is how long after its expiry a lease is taken away. It covers the difference between the clocks of two replicas.
 const reapGrace = 30 * time.Second
@@ -39,25 +52,29 @@ type leaseRow struct {
 func (leaseRow) TableName() string { return "billing_leases" }
 
 // take moves part of what the budget has left into the lease and returns how much: what is needed, or an eighth of what is left
-// if that is more. The row of the budget is the lock. errSpent means that less than needed is left, errLost that the lease
-// expired.
+// if that is more. The row of the budget is the lock. A *shortage means that less than needed is left, errLost that the lease
+// expired, errGone that there is no such budget any more.
 func (s store) take(ctx context.Context, q lease) (Money, error) {
 	var got Money
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		var b budgetRow
-		if err := forUpdate(tx).Select(b.columns()).Where("id = ?", q.key.budget).Take(&b).Error; err != nil {
+		err := forUpdate(tx).Select(b.columns()).Where("id = ?", q.key.budget).Take(&b).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			return errGone
+		}
+		if err != nil {
 			return fmt.Errorf("lock budget: %w", err)
 		}
 		if err := reapBefore(tx.Where("budget = ? AND period = ?", q.key.budget, q.key.period), q.now); err != nil {
 			return err
 		}
-		used, err := committed(tx, q)
+		spent, leased, err := committed(tx, q)
 		if err != nil {
 			return err
 		}
-		left := Money(b.Limit) - used
+		left := Money(b.Limit) - spent - leased
 		if left < q.need {
-			return errSpent
+			return &shortage{limit: Money(b.Limit), spent: spent, aside: leased}
 		}
 		got = max(q.need, left/8)
 		return grant(tx, q, got)
@@ -71,12 +88,12 @@ func (s store) take(ctx context.Context, q lease) (Money, error) {
 // committed returns what is spent and leased. One statement reads both, so that it sees either all or nothing of a transaction
 // that moves an amount from the one to the other. A lease below zero comes from a charge above its reservation: spent has that
 // amount already, and only the lease itself may set it off, since its owner asks for so much more.
-func committed(tx *gorm.DB, q lease) (Money, error) {
-	var used int64
-	err := tx.Raw(`SELECT CAST(COALESCE((SELECT spent FROM billing_spend WHERE budget = ? AND period = ?), 0)
-		+ COALESCE((SELECT SUM(amount) FROM billing_leases WHERE budget = ? AND period = ? AND (amount > 0 OR id = ?)), 0) AS BIGINT)`,
-		q.key.budget, q.key.period, q.key.budget, q.key.period, q.id).Row().Scan(&used)
-	return Money(used), err
+func committed(tx *gorm.DB, q lease) (spent, leased Money, err error) {
+	var a, b int64
+	err = tx.Raw(`SELECT CAST(COALESCE((SELECT spent FROM billing_spend WHERE budget = ? AND period = ?), 0) AS BIGINT),
+		CAST(COALESCE((SELECT SUM(amount) FROM billing_leases WHERE budget = ? AND period = ? AND (amount > 0 OR id = ?)), 0) AS BIGINT)`,
+		q.key.budget, q.key.period, q.key.budget, q.key.period, q.id).Row().Scan(&a, &b)
+	return Money(a), Money(b), err
 }
 
 func grant(tx *gorm.DB, q lease, got Money) error {

@@ -90,12 +90,13 @@ type Ask struct {
 	Request, Tenant, Key, Model string
 	At                          time.Time // admission; decides the price book and the budget period
 	PromptTokens, MaxCompletion int64
-	Embed                       bool // rate as embedding
+	Choices                     int64 // answers that MaxCompletion is for, in equal parts; 0 means 1
+	Embed                       bool  // rate as embedding
 }
 
 // Reserve sets the worst-case cost of the request aside in every budget that covers it. It refuses with CodeTenantBudget or
-// CodeKeyBudget when a budget has not that much left, and with CodeBillingUnavailable when a budget cannot be checked or the
-// model has no price. Every reservation must be settled or released.
+// CodeKeyBudget when a budget is spent, with CodeOverBudget when the worst case is more than a budget has left, and with
+// CodeBillingUnavailable when a budget cannot be checked or the model has no price. Every reservation must be settled or released.
 func (l *Ledger) Reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	r, err := l.reserve(ctx, ask)
 	l.metrics.reserved(err)
@@ -124,15 +125,63 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	if r.worst == 0 {
 		return r, nil
 	}
+	err = l.cover(ctx, snap, r, ask)
+	if errors.Is(err, errGone) { // somebody removed a budget, or put another in its place, since the snapshot was read
+		if err = l.refresh(ctx); err == nil {
+			err = l.cover(ctx, l.snap.Load(), r, ask)
+		}
+	}
+	if err == nil {
+		return r, nil
+	}
+	r.Release()
+	if fault.KindOf(err) == fault.Internal {
+		err = unavailable(err)
+	}
+	return nil, err
+}
+
+// cover takes the worst case of r out of every budget that covers the request and does not hold it yet.
+func (l *Ledger) cover(ctx context.Context, snap *snapshot, r *Reservation, ask Ask) error {
 	for _, b := range snap.covering(ask.Tenant, ask.Key) {
+		if r.heldBy(b.id) {
+			continue
+		}
 		s, err := l.hold(ctx, b, ask.At, r.worst)
+		if short := (*shortage)(nil); errors.As(err, &short) {
+			return r.refusal(b, ask, short)
+		}
 		if err != nil {
-			r.Release()
-			return nil, err
+			return err
 		}
 		r.add(s)
 	}
-	return r, nil
+	return nil
+}
+
+// Price is what the tokens of a model cost now.
+type Price struct {
+	price.Rate
+
+	Currency, PriceBook string
+}
+
+// Price returns what requests admitted now are rated with; false if no book in force has a price, so that they are refused.
+func (l *Ledger) Price(model string, embed bool) (Price, bool) {
+	snap := l.snap.Load()
+	if snap == nil {
+		return Price{}, false
+	}
+	b, ok := snap.inForce(l.now())
+	if !ok {
+		return Price{}, false
+	}
+	find := b.Generate
+	if embed {
+		find = b.Embed
+	}
+	rate, ok := find(model)
+	return Price{Rate: rate, Currency: b.Currency, PriceBook: b.name()}, ok
 }
 
 // hold takes amount from the slice of b for the period that at lies in.

@@ -24,7 +24,7 @@ func TestReserveSettleRecord(t *testing.T) {
 			t.Errorf("worst case %d", r.Worst())
 		}
 		_, err := l.Reserve(t.Context(), ask("r2", 60))
-		wantCode(t, err, fault.CodeTenantBudget)
+		wantCode(t, err, fault.CodeOverBudget)
 
 		tok := Tokens{Prompt: 3, Cached: 1, Completion: 20}
 		charge := r.Settle(tok)
@@ -55,7 +55,7 @@ func TestRefusals(t *testing.T) {
 	setBudget(t, l, Budget{Tenant: "acme", Key: "k1", Period: Month, Limit: 100})
 
 	_, err := l.Reserve(t.Context(), ask("r", 20))
-	wantCode(t, err, fault.CodeKeyBudget)
+	wantCode(t, err, fault.CodeOverBudget)
 	other := ask("r", 20)
 	other.Key = "k2"
 	r, err := l.Reserve(t.Context(), other) // the refused request gave back what it had taken from the tenant's budget
@@ -141,7 +141,7 @@ func TestChargeAboveReservationIsPaidByTheBudget(t *testing.T) {
 			t.Errorf("charge %d", charge.Cost)
 		}
 		_, err := l.Reserve(t.Context(), ask("r2", 6))
-		wantCode(t, err, fault.CodeTenantBudget)
+		wantCode(t, err, fault.CodeOverBudget)
 		mustRecord(t, l, usage("r1", c.now(), tok, charge))
 		reserve(t, l, "r3", 5).Release()
 		if err := l.Close(t.Context()); err != nil {

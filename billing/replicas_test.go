@@ -66,7 +66,7 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 					name, worst := id(w, "-", i), 1+rng.Int64N(60)
 					r, err := l.Reserve(t.Context(), ask(name, worst))
 					if err != nil {
-						if !fault.Is(err, fault.CodeTenantBudget) && !fault.Is(err, fault.CodeBillingUnavailable) {
+						if fault.KindOf(err) != fault.Quota && !fault.Is(err, fault.CodeBillingUnavailable) {
 							t.Errorf("reserve: %v", err)
 						}
 						mu.Lock()
@@ -149,7 +149,7 @@ func TestRestartedNodeSettlesAgainstItsOldLease(t *testing.T) {
 			t.Errorf("spent %d, leased %d of %d", spent, leased, before)
 		}
 		_, err := restarted.Reserve(t.Context(), ask("r4", 60))
-		wantCode(t, err, fault.CodeTenantBudget) // the crashed process's reservation still counts
+		wantCode(t, err, fault.CodeOverBudget) // the crashed process's reservation still counts
 		if err := other.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestIdleAndOutdatedSlicesAreGivenBack(t *testing.T) {
 		tidy(false)
 		wantStanding(t, l, 0, 100) // only what a request holds
 		_, err := l.Reserve(t.Context(), ask("r3", 1))
-		wantCode(t, err, fault.CodeTenantBudget)
+		wantCode(t, err, fault.CodeOverBudget)
 		r.Release()
 		tidy(false)
 		reserve(t, l, "r3", 5).Release()
@@ -260,7 +260,7 @@ func TestRunFollowsAndGivesBack(t *testing.T) {
 		defer stop()
 		for tick := time.NewTicker(time.Millisecond); ; {
 			r, err := l.Reserve(t.Context(), ask("probe", 20))
-			if fault.Is(err, fault.CodeTenantBudget) {
+			if fault.Is(err, fault.CodeOverBudget) {
 				tick.Stop()
 				break
 			}

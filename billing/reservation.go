@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,13 @@ func (r *Reservation) add(s *slice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.holds = append(r.holds, s)
+}
+
+// heldBy reports whether a budget covers the reservation already.
+func (r *Reservation) heldBy(budget string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.holds, func(s *slice) bool { return s.key.budget == budget })
 }
 
 // Settle rates what was used and gives the rest of the reservation back. Further calls return the first charge. What exceeds the

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // takeTimeout bounds the transaction that leases more: a request must not wait longer for a database that hangs.
@@ -98,13 +96,17 @@ func (s *slice) extend(ctx context.Context, l *Ledger, amount Money) error {
 	if err != nil {
 		s.free += aside
 		s.held--
-		if errors.Is(err, errSpent) {
-			return s.budget.refusal()
+		if short := (*shortage)(nil); errors.As(err, &short) {
+			short.aside -= aside // free here, and this request was to have it
+			return short
 		}
 		s.retired = true // the database may or may not have granted it: hand out nothing more, dropping the row returns it all
 		l.retire(s)
 		if errors.Is(err, errLost) {
 			return errRetired // it expired while nobody renewed it; another slice takes its place
+		}
+		if errors.Is(err, errGone) {
+			return err
 		}
 		l.metrics.leaseFailures.Inc()
 		return unavailable(fmt.Errorf("lease from budget %s: %w", s.key.budget, err))
@@ -179,13 +181,6 @@ func (l *Ledger) retire(s *slice) {
 		delete(l.slices, s.key)
 		l.retired = append(l.retired, s)
 	}
-}
-
-func (b *budget) refusal() error {
-	if b.key != "" {
-		return fault.New(fault.CodeKeyBudget, b.key)
-	}
-	return fault.New(fault.CodeTenantBudget, b.tenant)
 }
 
 // leased reports whether the slice ever got a database row.

@@ -62,6 +62,7 @@ type Model struct {
 	Adapter string
 
 	CanGenerate bool
+	PromptOnly  bool // generates from Prompt and not from Messages: it has no chat template
 	CanEmbed    bool
 	CanScore    bool
 	HasLogprobs bool
@@ -226,6 +227,7 @@ const (
 	FinishStop   Finish = "stop"   // end-of-text token or a stop string (which is not part of the text)
 	FinishLength Finish = "length" // MaxTokens or the context is used up
 	FinishTools  Finish = "tool_calls"
+	FinishFilter Finish = "content_filter" // an upstream's filter broke the answer off
 )
 
 // TokenLogprob is a token with its natural-log probability under the model's own distribution (before temperature and top-p).

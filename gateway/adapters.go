@@ -24,6 +24,9 @@ type admitted struct{ *governance.Admission }
 
 func (a admitted) Release() Release { return a.Admission.Release() }
 
+// Quote implements Admission.
+func (a admitted) Quote() Release { return a.Admission.Quote() }
+
 // FromLedger fits a ledger into [Deps].
 func FromLedger(l *billing.Ledger) ledger { return ledgered{l} } //nolint:revive // Deps is the only place for the result
 

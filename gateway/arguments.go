@@ -81,7 +81,7 @@ func (a *arguments) close(cut bool) (string, error) {
 		if err := a.flush(true); err != nil {
 			return "", err
 		}
-		rest, err := a.release.Close()
+		rest, err := a.release.Close("")
 		if err != nil {
 			return "", err
 		}

@@ -37,7 +37,7 @@ func (e *egress) asides(ev engine.Event, out *departure) error {
 		if a.release == nil {
 			continue
 		}
-		shown, masked, err := advance(a.release, text, ev.Finish != engine.FinishNone)
+		shown, masked, err := advance(a.release, text, ev.Finish != engine.FinishNone, e.unsaid(ev, k+1)...)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func TestEveryTextOfAnEventIsReleased(t *testing.T) {
 		reflect.TypeFor[engine.ToolDelta]():    "Index ID Name Arguments",
 		reflect.TypeFor[engine.TokenLogprob](): "Token Bytes Logprob Top",
 		reflect.TypeFor[rag.Passage]():         "Collection Document DocumentID Version Title Section Chunk Text Start End Score Known",
-		reflect.TypeFor[Citation]():            "Number Collection Document Title Section DocumentID Version Chunk Start End Score",
+		reflect.TypeFor[Citation]():            "Number Collection Document Title Section DocumentID Version Chunk Start End Score Text Truncated Withheld",
 		reflect.TypeFor[AnswerChoice]():        "Text Reasoning Refusal Calls Logprobs Finish",
 	} {
 		var have []string

@@ -25,6 +25,7 @@ const (
 	ActionRerank     Action = "rerank"
 	ActionScore      Action = "score"
 	ActionSearch     Action = "rag.search"
+	ActionPassage    Action = "rag.passage"
 	ActionModels     Action = "models.list"
 )
 
@@ -54,11 +55,16 @@ type Call struct {
 	Input    []string         // embeddings
 	Role     engine.InputRole // what the inputs are
 	Query    string           // search, and what documents are scored against
-	RAG      *RAG             // search, and chat that cites
+	RAG      *RAG             // search, chat that cites, and a passage that is opened
+	Passage  *Passage         // a passage that is opened
 
 	// Documents are scored against Query, or each against its own of Queries.
 	Documents []string
 	Queries   []string
+
+	// TopN is how many of the best documents are wanted, all if 0; ReturnDocuments whether with their texts.
+	TopN            int
+	ReturnDocuments bool
 
 	// Known are values that the caller says are sensitive: they are masked wherever they stand. Nothing records them.
 	Known []classify.Known
@@ -128,5 +134,13 @@ func (s Sampling) field() string {
 // RAG asks for passages.
 type RAG struct {
 	Collection string
-	TopK       int // 0 means Config.TopK
+	TopK       int  // 0 means Config.TopK
+	NoQuotes   bool // of a chat: citations say where passages stand and not what they say
+}
+
+// Passage names a passage of the collection as a citation does.
+type Passage struct {
+	DocumentID, Version string
+	Chunk               int
+	Around              int // how many passages on either side are wanted too
 }

@@ -101,9 +101,11 @@ type (
 	}
 	ledger interface {
 		Reserve(ctx context.Context, ask billing.Ask) (Reservation, error)
+		Price(model string, embed bool) (billing.Price, bool)
 	}
 	retriever interface {
 		Search(ctx context.Context, ask rag.Query) ([]rag.Passage, error)
+		Passages(ctx context.Context, q rag.Quote) ([]rag.Passage, error)
 	}
 	recorder interface {
 		AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error)
@@ -126,9 +128,13 @@ type Admission interface {
 	// Learn masks the fields of the request once more, from what the caller sent, since documents said what is sensitive.
 	Learn(known []classify.Known, fields []governance.Field) error
 	MaskPassage(text string) (string, error)
+	// MaskShown masks a passage that no engine is given, only the caller.
+	MaskShown(text string) (string, error)
 	// Keep stores the values behind new pseudonyms, if the policy lets anybody see them again, before the pseudonyms leave.
 	Keep(ctx context.Context) error
 	Release() Release
+	// Quote is Release for what is cited beside an answer.
+	Quote() Release
 	LabelMode(asked string) string
 	AllowsCollection(name string) bool
 	SharesPrefixes() bool
@@ -140,7 +146,9 @@ type Admission interface {
 // Release lets one choice's text out.
 type Release interface {
 	Write(s string) (string, error)
-	Close() (string, error)
+	// Close returns the rest. Of a text that was cut off it is told what may have come next, so that no part of a pseudonym leaves: the
+	// stop strings, or "" for anything.
+	Close(unsaid ...string) (string, error)
 	Held() int      // characters that wait for what follows
 	Masked() string // what the last Write or Close returned, before values were put back
 }

@@ -10,13 +10,15 @@
 //	                   inside JSON value by value; what cannot be masked there is refused
 //	 5  cache          none yet: answers of sampled models differ by design, and a wrong hit crosses a border that the other
 //	                   steps guard, so the exact cache waits for its own tests
-//	 6  route          version and engine; the rollout's arm by conversation                   NotFound, Unavailable
+//	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, NotFound, Unavailable
+//	                   model can do
 //	 7  reserve        the worst-case cost of prompt, passages and completion                  Quota
 //	 8  retrieve       passages this principal may see, masked with the request's own vault    Unavailable
 //	 9  admitted       what people may see again, then the audit record, both durable first    Unavailable, Quota
 //	10  generate       one stream of events                                                    Unavailable, Timeout
 //	11  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked
-//	                   calls and answers of JSON value by value, so that they stay JSON
+//	                   calls and answers of JSON value by value, so that they stay JSON; where
+//	                   an answer breaks off inside a pseudonym, it ends before it
 //	12  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
 //	13  render         the edge: JSON or server-sent events
 //

@@ -41,6 +41,7 @@ type outlet struct {
 	tokens  []engine.TokenLogprob
 	spell   string // text that came out and is not yet spelled by an entry
 	changed bool
+	at      int  // in which text the model is
 	done    bool // it has finished: nothing may follow
 	calls   []*callOutlet
 }
@@ -84,6 +85,7 @@ func (e *egress) pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 			e.r.firstToken = e.r.p.now().Sub(e.r.call.Received)
 		}
 	}
+	e.choices[ev.Choice].reach(ev)
 	if err := e.calls(ev, &l); err != nil {
 		return engine.Event{}, false, err
 	}
@@ -141,7 +143,7 @@ func (e *egress) sent(l departure) {
 func (e *egress) text(ev engine.Event, out *departure) error {
 	o := &e.choices[ev.Choice]
 	var err error
-	if out.Text, out.masked, err = advance(o.release, ev.Text, ev.Finish != engine.FinishNone); err != nil {
+	if out.Text, out.masked, err = advance(o.release, ev.Text, ev.Finish != engine.FinishNone, e.unsaid(ev, inText)...); err != nil {
 		return err
 	}
 	if out.Logprobs, err = e.logprobs(ev, out.Text); err != nil {
@@ -159,8 +161,43 @@ func (e *egress) text(ev engine.Event, out *departure) error {
 	return nil
 }
 
-// advance passes a piece of a text, and all that is left at its end.
-func advance(r Release, piece string, last bool) (shown, masked string, err error) {
+// The texts of a choice, in the order in which they stand in an event.
+const (
+	inReasoning = reasoning + 1
+	inRefusal   = refusal + 1
+	inText      = asides + 1
+	inCalls     = asides + 2
+)
+
+// reach notes how far a choice has got: in which of its texts it stands.
+func (o *outlet) reach(ev engine.Event) {
+	for at, has := range [...]bool{inReasoning: ev.Reasoning != "", inRefusal: ev.Refusal != "", inText: ev.Text != "", inCalls: len(ev.Calls) > 0} {
+		if has {
+			o.at = at
+		}
+	}
+}
+
+// unsaid is what may have come next in a text whose choice ends: anything where the answer was cut off while the model wrote it, and a stop
+// string where one may have ended the answer; nothing where the text has ended by itself.
+func (e *egress) unsaid(ev engine.Event, text int) []string {
+	if e.choices[ev.Choice].at != text {
+		return nil
+	}
+	switch ev.Finish {
+	case engine.FinishLength, engine.FinishFilter:
+		return []string{""}
+	case engine.FinishStop:
+		if text == inText {
+			return e.r.call.Stop
+		}
+	case engine.FinishNone, engine.FinishTools:
+	}
+	return nil
+}
+
+// advance passes a piece of a text, and all that is left at its end, where unsaid is what may have come next.
+func advance(r Release, piece string, last bool, unsaid ...string) (shown, masked string, err error) {
 	if piece != "" {
 		if shown, err = r.Write(piece); err != nil {
 			return "", "", err
@@ -168,7 +205,7 @@ func advance(r Release, piece string, last bool) (shown, masked string, err erro
 		masked = r.Masked()
 	}
 	if last {
-		rest, err := r.Close()
+		rest, err := r.Close(unsaid...)
 		if err != nil {
 			return "", "", err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/gateway/limit"
@@ -106,7 +107,8 @@ func (w *world) Pick(a route.Ask) (route.Choice, error) {
 }
 
 func (w *world) Models() []route.Model {
-	return []route.Model{{Name: "chat"}, {Name: "hidden"}, {Name: "other"}}
+	chats := engine.Model{ID: "m", CanGenerate: true}
+	return []route.Model{{Name: "chat", Info: chats}, {Name: "hidden", Info: chats}, {Name: "other", Info: engine.Model{ID: "e", CanEmbed: true}}}
 }
 
 func (w *world) Make(request, _ string) label.Label {
@@ -195,7 +197,7 @@ func (a *fakeAdmission) Findings() []governance.Finding {
 	if a.masked == 0 {
 		return nil
 	}
-	return []governance.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.masked}}
+	return []governance.Finding{{Direction: "request", Class: "secret", Action: "token", Count: a.masked}}
 }
 
 // Learn masks the word that stands for a value.
@@ -210,7 +212,9 @@ func (a *fakeAdmission) Learn(known []classify.Known, fields []governance.Field)
 func (a *fakeAdmission) MaskPassage(s string) (string, error) {
 	return a.mask(s), a.w.fail["mask passage"]
 }
-func (a *fakeAdmission) Release() Release { return &fakeRelease{} }
+func (a *fakeAdmission) MaskShown(s string) (string, error) { return a.MaskPassage(s) }
+func (a *fakeAdmission) Release() Release                   { return &fakeRelease{} }
+func (a *fakeAdmission) Quote() Release                     { return &fakeRelease{} }
 
 // Keep fails at the call that the world says: 1 is the one before the record of the admission.
 func (a *fakeAdmission) Keep(context.Context) error {
@@ -246,7 +250,7 @@ func (r *fakeRelease) Write(s string) (string, error) {
 	return restore(out), nil
 }
 
-func (r *fakeRelease) Close() (string, error) {
+func (r *fakeRelease) Close(...string) (string, error) {
 	out := r.open
 	r.open, r.masked = "", out
 	return restore(out), nil
@@ -271,6 +275,10 @@ type fakeLedger struct {
 type fakeReservation struct {
 	l    *fakeLedger
 	done bool
+}
+
+func (l *fakeLedger) Price(model string, embed bool) (billing.Price, bool) {
+	return billing.Price{Rate: price.Rate{Prompt: 200}, Currency: "CNY", PriceBook: "v1"}, model != "unpriced" && !embed
 }
 
 func (l *fakeLedger) Reserve(_ context.Context, a billing.Ask) (Reservation, error) {
@@ -355,7 +363,13 @@ func (a *fakeAudit) trail() string {
 type fakeRAG struct {
 	w        *world
 	asks     []rag.Query
+	quotes   []rag.Quote
 	passages []rag.Passage
+}
+
+func (r *fakeRAG) Passages(_ context.Context, q rag.Quote) ([]rag.Passage, error) {
+	r.quotes = append(r.quotes, q)
+	return append([]rag.Passage(nil), r.passages...), r.w.fail["open"]
 }
 
 func (r *fakeRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {

@@ -61,10 +61,10 @@ func (j *jsonAnswer) asText(out, masked, rest string) (string, error) {
 	return out + text, err
 }
 
-// Close implements Release.
-func (j *jsonAnswer) Close() (string, error) {
+// Close implements Release. A string that is open has been cut off, whatever ended the answer.
+func (j *jsonAnswer) Close(unsaid ...string) (string, error) {
 	if j.plain != nil {
-		out, err := j.plain.Close()
+		out, err := j.plain.Close(unsaid...)
 		j.masked = j.plain.Masked()
 		return out, err
 	}

@@ -7,16 +7,20 @@ import (
 	"github.com/sluice-project/sluice/governance"
 )
 
-// subject is the digest of the person whose texts the records of the run keep: whom the caller acts for, else the caller.
-func (r *run) subject() string {
-	switch {
-	case r.keep == "":
-		return ""
-	case r.onBehalfOf != "":
+// person is the digest of the person whom the run is about: whom the caller acts for, else the caller.
+func (r *run) person() string {
+	if r.onBehalfOf != "" {
 		return r.onBehalfOf
-	default:
-		return audit.Subject(r.p.deps.Keys, r.principal.Tenant, r.principal.ID)
 	}
+	return audit.Subject(r.p.deps.Keys, r.principal.Tenant, r.principal.ID)
+}
+
+// subject is the person whose texts the records of the run keep; "" if they keep none.
+func (r *run) subject() string {
+	if r.keep == "" {
+		return ""
+	}
+	return r.person()
 }
 
 // keptPrompt is what the policy has kept of the prompt: as the caller sent it, or masked as the engine is given it, with the passages. Both

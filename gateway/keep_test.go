@@ -106,7 +106,7 @@ func TestKeptForWhom(t *testing.T) {
 		{name: "a person", keep: "masked", onBehalfOf: "alice", recorded: subject("alice"), subject: subject("alice"), kept: 2},
 		{name: "a person, clear", keep: "clear", onBehalfOf: "alice", recorded: subject("alice"), subject: subject("alice"), kept: 2},
 		{name: "the caller", keep: "masked", subject: subject("k1"), kept: 2},
-		{name: "refused", keep: "clear", onBehalfOf: "alice", recorded: subject("alice"), refuse: fault.New(fault.CodeTenantBudget, "acme")},
+		{name: "refused", keep: "clear", onBehalfOf: "alice", recorded: subject("alice"), refuse: fault.New(fault.CodeTenantBudget, fault.Say("monthly", "每月"), "acme", "1 CNY", "1 CNY", fault.Say("it begins anew", "将重新计算"))},
 	} {
 		w := newWorld(t, nil)
 		w.keep, w.fail["reserve"] = test.keep, test.refuse

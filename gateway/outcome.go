@@ -146,7 +146,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.mu.Lock()
-		r.final = Summary{Usage: u, Findings: e.Findings, LogprobsWithheld: r.withheld, Outcome: end.outcome, Replay: e.Model.Replay}
+		r.final = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.withheld, Outcome: end.outcome, Replay: e.Model.Replay}
 		r.mu.Unlock()
 	})
 }
@@ -234,10 +234,8 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	if c.RAG != nil {
 		e.Resource = c.RAG.Collection
 	}
-	if r.admission != nil {
-		for _, f := range r.admission.Findings() {
-			e.Findings = append(e.Findings, audit.Finding{Direction: f.Direction, Class: f.Class, Detector: f.Detector, Action: f.Action, Count: f.Count})
-		}
+	for _, f := range r.findings() {
+		e.Findings = append(e.Findings, f.Finding)
 	}
 	if stage != audit.StageOutcome {
 		return e
@@ -259,6 +257,18 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e
+}
+
+// findings are what the policy found so far.
+func (r *run) findings() []Finding {
+	if r.admission == nil {
+		return nil
+	}
+	var out []Finding
+	for _, f := range r.admission.Findings() {
+		out = append(out, Finding{audit.Finding{Direction: f.Direction, Class: f.Class, Detector: f.Detector, Action: f.Action, Count: f.Count}, f.Restored})
+	}
+	return out
 }
 
 func (r *run) head() Head {

@@ -8,7 +8,9 @@ import (
 	"unicode"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/mask"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -46,25 +48,69 @@ func (r *run) retrieve(ctx context.Context) error {
 		if n.Tokens <= r.count.Tokens+r.allowance || keep == 0 {
 			r.count = n
 			r.citations, r.documents = r.citations[:keep], r.documents[:keep]
-			return nil
+			return r.quote(passages)
 		}
 	}
 }
 
+// quote adds to each citation what its passage, which is masked, says to this caller. What the rules for answers block is left out and
+// does not keep the answer from him, since the model has not been asked yet.
+func (r *run) quote(passages []rag.Passage) error {
+	for i := range r.citations {
+		if r.call.RAG.NoQuotes {
+			return nil
+		}
+		c := &r.citations[i]
+		text, _, err := through(r.admission.Quote(), passages[i].Text)
+		switch {
+		case fault.Is(err, fault.CodeBlockedAnswer):
+			c.Withheld = true
+			continue
+		case err != nil:
+			return err
+		}
+		c.Text, c.Truncated = text, false
+		if runes := []rune(text); len(runes) > QuoteRunes {
+			c.Text, c.Truncated = mask.Whole(string(runes[:QuoteRunes])), true
+		}
+	}
+	return nil
+}
+
 // lookup searches with the caller's labels and remembers what it found.
 func (r *run) lookup(ctx context.Context, query string) ([]rag.Passage, error) {
-	ask := r.call.RAG
-	unavailable := func(err error) error { return fault.Wrap(err, fault.CodeRetrievalFailed, ask.Collection) }
-	if r.p.deps.Retriever == nil {
-		return nil, unavailable(errors.New("retrieval is not configured"))
-	}
-	k := ask.TopK
+	k := r.call.RAG.TopK
 	if k == 0 {
 		k = r.p.cfg.TopK
 	}
-	found, err := r.p.deps.Retriever.Search(ctx, rag.Query{
-		Tenant: r.principal.Tenant, Collection: ask.Collection, Labels: r.principal.Labels, Text: query, TopK: k,
+	return r.retrieved(ctx, func(from retriever) ([]rag.Passage, error) {
+		return from.Search(ctx, rag.Query{
+			Tenant: r.principal.Tenant, Collection: r.call.RAG.Collection, Labels: r.principal.Labels, Text: query, TopK: k,
+		})
 	})
+}
+
+// open reads the passage that the call names, and those around it, with the caller's labels.
+func (r *run) open(ctx context.Context) ([]rag.Passage, error) {
+	q := r.call.Passage
+	return r.retrieved(ctx, func(from retriever) ([]rag.Passage, error) {
+		return from.Passages(ctx, rag.Quote{
+			Tenant: r.principal.Tenant, Collection: r.call.RAG.Collection, Labels: r.principal.Labels,
+			DocumentID: q.DocumentID, Version: q.Version, Chunk: q.Chunk, Around: q.Around,
+		})
+	})
+}
+
+// retrieved gets passages and remembers them.
+func (r *run) retrieved(ctx context.Context, get func(retriever) ([]rag.Passage, error)) ([]rag.Passage, error) {
+	unavailable := func(err error) error { return fault.Wrap(err, fault.CodeRetrievalFailed, r.call.RAG.Collection) }
+	if r.p.deps.Retriever == nil {
+		return nil, unavailable(errors.New("retrieval is not configured"))
+	}
+	found, err := get(r.p.deps.Retriever)
+	if fault.Is(err, fault.CodeCollectionNotFound) {
+		return nil, r.noCollection()
+	}
 	if err != nil {
 		var coded *fault.Error
 		if errors.As(err, &coded) || ctx.Err() != nil {
@@ -115,11 +161,15 @@ func (r *run) learn(passages []rag.Passage) error {
 // cite lets what a citation says of a passage out: names and headings are text of the document like any other.
 func (r *run) cite(p *rag.Passage) error {
 	for _, s := range []*string{&p.Document, &p.Title, &p.Section} {
-		masked, err := r.admission.MaskPassage(*s)
+		hide, release := r.admission.MaskPassage, r.admission.Quote
+		if r.need != route.Generate { // no engine is given it
+			hide, release = r.admission.MaskShown, r.admission.Release
+		}
+		masked, err := hide(*s)
 		if err != nil {
 			return err
 		}
-		if *s, _, err = through(r.admission.Release(), masked); err != nil {
+		if *s, _, err = through(release(), masked); err != nil {
 			return err
 		}
 	}

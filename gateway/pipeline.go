@@ -1,13 +1,16 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
 )
 
 // Chat answers a chat or a completion. The numbers are the steps of the package comment. On refusal the error is a *Refusal.
@@ -67,6 +70,16 @@ func (p *Pipeline) measure(ctx context.Context, c *Call, need route.Need) (*run,
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. No engine is paid,
 // so nothing is routed or reserved.
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
+	return p.read(ctx, c, func(ctx context.Context, r *run) ([]rag.Passage, error) { return r.lookup(ctx, r.call.Query) })
+}
+
+// Passage answers who wants to read a passage that was cited, and those around it: by the steps of a search, and with what they show.
+func (p *Pipeline) Passage(ctx context.Context, c *Call) (*SearchReply, error) {
+	return p.read(ctx, c, func(ctx context.Context, r *run) ([]rag.Passage, error) { return r.open(ctx) })
+}
+
+// read takes the steps of a call that is answered with passages.
+func (p *Pipeline) read(ctx context.Context, c *Call, find func(context.Context, *run) ([]rag.Passage, error)) (*SearchReply, error) {
 	r := p.begin(c, route.Embed) // 1
 	err := r.through(ctx,
 		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
@@ -77,30 +90,23 @@ func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
 	if err != nil {
 		return nil, r.refuse(ctx, err)
 	}
-	return r.search(ctx) // 8, 11 and 12
+	return r.search(ctx, find) // 8, 11 and 12
 }
 
-// Models lists the names the caller may ask for. Reading the list is not audited.
-func (p *Pipeline) Models(ctx context.Context, c *Call) ([]route.Model, error) {
+// Models lists the models the caller may ask for. Reading the list is not audited.
+func (p *Pipeline) Models(ctx context.Context, c *Call) ([]Model, error) {
 	r := p.begin(c, route.Generate)
 	if err := r.through(ctx, step{"authenticate", r.authenticate, &r.steps.Authenticate}); err != nil {
 		p.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
 		return nil, err
 	}
-	all := p.deps.Router.Models()
-	names := make([]string, len(all))
-	for i, m := range all {
-		names[i] = m.Name
-	}
-	allowed := map[string]bool{}
-	for _, name := range p.deps.Guard.Models(ctx, r.principal.Tenant, names) {
-		allowed[name] = r.principal.MayUse(name)
-	}
-	var out []route.Model
-	for _, m := range all {
-		if allowed[m.Name] {
-			out = append(out, m)
+	var out []Model
+	for _, m := range r.models(ctx) {
+		described := Model{Model: m}
+		if price, ok := p.deps.Ledger.Price(m.Name, !m.Info.CanGenerate); ok && m.Info.ID != "" {
+			described.Price = &price
 		}
+		out = append(out, described)
 	}
 	return out, nil
 }
@@ -255,22 +261,58 @@ func (r *run) score(ctx context.Context) (*ScoreReply, error) {
 		from = to
 	}
 	r.usage = &used
+	reply := &ScoreReply{Scores: scores, Best: best(scores, c.TopN)}
+	if c.ReturnDocuments {
+		var err error
+		if reply.Documents, err = r.returned(bounded, reply.Best); err != nil {
+			err = r.failed(ctx, bounded, err)
+			r.finish(ctx, endingOf(err))
+			return nil, r.refusal(err)
+		}
+	}
 	r.finish(ctx, ending{outcome: outcomeOK})
-	return &ScoreReply{Head: r.head(), Summary: r.summary(), Scores: scores}, nil
+	reply.Head, reply.Summary = r.head(), r.summary()
+	return reply, nil
 }
 
-// search looks passages up (8), lets their text out as an answer (11) and closes the record (12).
-func (r *run) search(ctx context.Context) (*SearchReply, error) {
+// best returns the places of the n highest scores, best first; of all of them if n is 0.
+func best(scores []float64, n int) []int {
+	places := make([]int, len(scores))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(x, y int) int { return cmp.Compare(scores[y], scores[x]) })
+	if n > 0 {
+		places = places[:min(n, len(places))]
+	}
+	return places
+}
+
+// returned lets documents out to the caller who sent them (11): what was replaced by a pseudonym is put back, what was hidden otherwise
+// stays hidden, as the findings say.
+func (r *run) returned(ctx context.Context, places []int) ([]string, error) {
+	out := make([]string, len(places))
+	for i, p := range places {
+		var err error
+		if out[i], _, err = through(r.admission.Release(), r.call.Documents[p]); err != nil {
+			return nil, err
+		}
+	}
+	return out, r.admission.Keep(ctx)
+}
+
+// search finds passages (8), lets their text out as an answer (11) and closes the record (12).
+func (r *run) search(ctx context.Context, find func(context.Context, *run) ([]rag.Passage, error)) (*SearchReply, error) {
 	defer r.finish(ctx, broken())
 	bounded, stop := context.WithTimeout(ctx, r.left())
 	defer stop()
 
 	began := r.p.now()
-	passages, err := r.lookup(bounded, r.call.Query)
+	passages, err := find(bounded, r)
 	r.steps.Retrieve = r.p.now().Sub(began).Microseconds()
 	for i := range passages { // all are masked before any is released: the vault must know every value
 		if err == nil {
-			passages[i].Text, err = r.admission.MaskPassage(passages[i].Text)
+			passages[i].Text, err = r.admission.MaskShown(passages[i].Text)
 		}
 	}
 	for i := range passages {

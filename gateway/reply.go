@@ -26,7 +26,15 @@ type Citation struct {
 	Start      int     `json:"start"` // byte offsets in the document's extracted text
 	End        int     `json:"end"`
 	Score      float64 `json:"score"`
+
+	// Of a chat, unless the caller wants none: what the passage says, as this caller may see it, at most QuoteRunes characters of it.
+	Text      string `json:"text,omitempty"`
+	Truncated bool   `json:"text_truncated,omitempty"` // it says more
+	Withheld  bool   `json:"text_withheld,omitempty"`  // the rules for answers do not let its text out
 }
+
+// QuoteRunes is the most characters of a passage that a citation quotes.
+const QuoteRunes = 1000
 
 // Head is what is known about a call once it is admitted.
 type Head struct {
@@ -45,10 +53,17 @@ type Head struct {
 	Overhead  time.Duration // spent before the engine was asked
 }
 
+// Finding is a finding of the record, with what only the reply says.
+type Finding struct {
+	audit.Finding
+
+	Restored int `json:"restored,omitempty"` // how often values that the engine has as pseudonyms were put back for the caller
+}
+
 // Summary is what is known about a call once it has ended.
 type Summary struct {
 	Usage            audit.Usage
-	Findings         []audit.Finding
+	Findings         []Finding
 	LogprobsWithheld bool // asked for, but they would have shown what the answer hides
 	Outcome          string
 	Replay           string // see engine.Usage; "" when the engine cannot promise the same answer again
@@ -134,14 +149,16 @@ type EmbedReply struct {
 	Vectors [][]float32
 }
 
-// ScoreReply is the answer to a call for scores: one for each document, in order.
+// ScoreReply is the answer to a call for scores: one for each document, in order, and the places of the best ones.
 type ScoreReply struct {
 	Head
 	Summary
-	Scores []float64
+	Scores    []float64
+	Best      []int
+	Documents []string // at those places, as the caller may see them; nil if they were not asked for
 }
 
-// SearchReply is the answer to a search.
+// SearchReply is the answer to a search, or the passages that were asked for, in the order of their document.
 type SearchReply struct {
 	Head
 	Summary

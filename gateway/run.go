@@ -147,7 +147,7 @@ func (r *run) admit(ctx context.Context) error {
 	original := r.call.prompt()
 	r.promptDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, original)
 	a, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
-		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Name: r.call.Session, Action: string(r.call.Action),
+		Request: r.call.RequestID, Tenant: r.principal.Tenant, Session: r.unit, Name: r.call.Session, Subject: r.person(), Action: string(r.call.Action),
 		Model: string(r.call.Model), Purpose: r.call.Purpose, Fields: texts.fields, Known: r.call.Known,
 	})
 	if a != nil {
@@ -163,9 +163,18 @@ func (r *run) admit(ctx context.Context) error {
 		r.call.Class = engine.Class(a.Urgency(string(r.call.Class)))
 	}
 	if err == nil && r.call.RAG != nil && !a.AllowsCollection(r.call.RAG.Collection) {
-		err = fault.New(fault.CodeCollectionNotFound, r.call.RAG.Collection)
+		err = r.noCollection()
 	}
 	return err
+}
+
+// noCollection says that the collection of the call does not exist for this caller, by the name of its field.
+func (r *run) noCollection() error {
+	field := "rag.collection"
+	if r.call.Action != ActionChat {
+		field = "collection"
+	}
+	return fault.New(fault.CodeCollectionNotFound, r.call.RAG.Collection).WithParam(field)
 }
 
 // conversation names what rollouts keep on one side and pseudonyms are stable in: the caller's own session, else the system
@@ -192,9 +201,12 @@ func (r *run) conversation() string {
 }
 
 // route is step 6; the version's defaults fill what the caller left unset.
-func (r *run) route(context.Context) error {
-	var err error
-	if r.choice, err = r.p.deps.Router.Pick(route.Ask{Model: string(r.call.Model), Unit: r.unit, Need: r.need}); err != nil {
+func (r *run) route(ctx context.Context) error {
+	choice, err := r.p.deps.Router.Pick(route.Ask{Model: string(r.call.Model), Unit: r.unit, Need: r.need})
+	if fault.Is(err, fault.CodeModelNotCapable) || err == nil && !r.call.Action.Can(choice.Info) {
+		return r.notCapable(ctx, choice.Info)
+	}
+	if r.choice = choice; err != nil {
 		return err
 	}
 	if err := r.call.fits(r.need, r.choice.Info); err != nil || r.need != route.Generate {
@@ -240,7 +252,8 @@ func (r *run) reserve(ctx context.Context) error {
 			return err
 		}
 		ask.PromptTokens = int64(r.count.Tokens + r.allowance)
-		ask.MaxCompletion = int64(r.request.MaxTokens) * int64(r.request.Choices)
+		ask.Choices = int64(r.request.Choices)
+		ask.MaxCompletion = int64(r.request.MaxTokens) * ask.Choices
 	}
 	var err error
 	r.reservation, err = r.p.deps.Ledger.Reserve(ctx, ask)

@@ -89,8 +89,8 @@ func TestTools(t *testing.T) {
 func TestEveryTextIsMasked(t *testing.T) {
 	known := map[string]string{
 		"Call": "Messages Prompt Input Query Documents Queries Tools Format Stop | Credential Plane Permission RequestID ClientID Session OnBehalfOf Purpose Source Route " +
-			"Dialect Language Received Action Model Role RAG ToolChoice ParallelTools FormatField Class Priority Patience MaxTokens Choices Temperature TopP Seed " +
-			"Logprobs Sampling Dimensions Known",
+			"Dialect Language Received Action Model Role RAG Passage ToolChoice ParallelTools FormatField Class Priority Patience MaxTokens Choices Temperature TopP Seed " +
+			"Logprobs Sampling Dimensions Known TopN ReturnDocuments",
 		"Message":  "Content Name ToolCalls ToolCallID | Role",
 		"ToolCall": "ID Name Arguments",
 		"Tool":     "Name Description Parameters | Strict",
@@ -301,8 +301,8 @@ func (q *quoting) swap(s string, err error) (string, error) {
 	s = strings.ReplaceAll(s, "SECRET1", awkward)
 	return strings.ReplaceAll(s, "7777777", "[hidden]"), err
 }
-func (q *quoting) Write(s string) (string, error) { return q.swap(q.fakeRelease.Write(s)) }
-func (q *quoting) Close() (string, error)         { return q.swap(q.fakeRelease.Close()) }
+func (q *quoting) Write(s string) (string, error)  { return q.swap(q.fakeRelease.Write(s)) }
+func (q *quoting) Close(...string) (string, error) { return q.swap(q.fakeRelease.Close()) }
 
 // swapped does to a decoded value what quoting does to a stream.
 func swapped(v any) any {

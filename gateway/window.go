@@ -54,8 +54,8 @@ func (w *window) Write(s string) (string, error) {
 }
 
 // Close implements Release.
-func (w *window) Close() (string, error) {
-	out, err := w.Release.Close()
+func (w *window) Close(unsaid ...string) (string, error) {
+	out, err := w.Release.Close(unsaid...)
 	if err == nil {
 		w.out(w.now(), 0)
 	}

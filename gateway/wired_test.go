@@ -159,7 +159,7 @@ func TestRealParts(t *testing.T) {
 	for _, e := range page.Events {
 		if e.Stage == audit.StageOutcome {
 			for _, f := range e.Findings {
-				if f.Action == "masked" {
+				if f.Action == "token" {
 					masked += f.Count
 				}
 			}
@@ -169,7 +169,7 @@ func TestRealParts(t *testing.T) {
 		}
 	}
 	if masked != 2 {
-		t.Errorf("%d values recorded as masked", masked)
+		t.Errorf("%d values recorded as tokens", masked)
 	}
 	report := must(w.ledger.Report(t.Context(), billing.ReportQuery{Tenant: "acme", To: time.Now().Add(time.Hour).UnixMicro()}))(t)
 	if report.Total.Cost != billing.Money(reply.Summary().Usage.Cost) {
@@ -199,7 +199,7 @@ func TestRealRefusals(t *testing.T) {
 		t.Errorf("model: %v", err)
 	}
 	ok(t, w.ledger.SetBudget(t.Context(), billing.Budget{Tenant: "acme", Period: billing.Total, Limit: 1}))
-	if _, err := w.Chat(t.Context(), w.call("d", "hello")); !fault.Is(err, fault.CodeTenantBudget) {
+	if _, err := w.Chat(t.Context(), w.call("d", "hello")); !fault.Is(err, fault.CodeOverBudget) {
 		t.Errorf("budget: %v", err)
 	}
 	ok(t, w.log.Flush(t.Context()))

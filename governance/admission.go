@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/mask"
+	"github.com/sluice-project/sluice/governance/vault"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -19,6 +20,7 @@ import (
 type Ask struct {
 	Request, Tenant string
 	Session         string // conversation; "" means the request stands alone
+	Subject         string // digest of the person it is about: whom the caller acts for, else the caller
 	Name            string // what the caller calls the conversation, by which people may ask for its values; "" if it has no name
 	Action, Model   string
 	Purpose         string // demanded by policies that list purposes
@@ -32,12 +34,15 @@ type Field struct {
 	Text *string
 }
 
-// Finding counts values of one class that were treated in one way. It never holds a value.
+// Finding counts values of one class that were treated in one way. It never holds a value. Action is what was done, in the words of
+// policies: one that hides never stands beside a reply that shows the value, unless Restored says how often it was put back. For pseudonyms
+// in the answer it is "unknown" or "cut".
 type Finding struct {
 	Direction, Class string
 	Detector         string // and its version
-	Action           string // see [did]; "unknown" for pseudonyms in the answer that stand for nothing
+	Action           string
 	Count            int
+	Restored         int // how often values of it, which the engine has as pseudonyms, were put back for the caller
 }
 
 // Admission is an admitted request: its masked values and the rules for its answer. It is safe for concurrent use.
@@ -49,11 +54,15 @@ type Admission struct {
 	vault   *mask.Vault
 	keptIn  string // the scope under which values are kept
 	name    string // of the scope
+	subject string
+	began   vault.Moment
 
 	keeping sync.Mutex // one call of Keep at a time
 
 	mu     sync.Mutex
-	counts map[Finding]int           // Count is zero in the keys
+	counts map[Finding]int           // Count and Restored are zero in the keys
+	coded  map[string][]Finding      // the findings of the value behind each code, as keys of counts
+	back   map[Finding]int           // how often values were put back
 	known  []classify.Known          // values that somebody said are sensitive
 	rules  map[Direction]*mask.Rules // with known; nil where there are none
 
@@ -71,6 +80,8 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	scope, ofSession := scopeOf(force.policy, ask.Session, ask.Request)
 	a := &Admission{
 		guard: g, force: force, tenant: ask.Tenant, channel: channels()[ask.Action], vault: g.vault(ask.Tenant, scope), keptIn: scope, counts: map[Finding]int{},
+		coded: map[string][]Finding{}, back: map[Finding]int{},
+		subject: ask.Subject, began: g.values.Mark(),
 	}
 	switch {
 	case ofSession && ask.Name != "":
@@ -147,7 +158,7 @@ func (a *Admission) maskFields(fields []Field) error {
 		if f.Text == nil {
 			continue
 		}
-		text, err := a.maskText(*f.Text, DirectionRequest, f.Path)
+		text, err := a.maskText(*f.Text, DirectionRequest, f.Path, false)
 		if err != nil && blocked == nil {
 			blocked = err
 		}
@@ -164,12 +175,12 @@ func (a *Admission) maskFields(fields []Field) error {
 	return nil
 }
 
-// maskText masks one text. It fails when a value in it is to be blocked.
-func (a *Admission) maskText(text string, d Direction, path string) (string, error) {
+// maskText masks one text, for an engine or only to be shown. It fails when a value in it is to be blocked.
+func (a *Admission) maskText(text string, d Direction, path string, shown bool) (string, error) {
 	masked, spans := a.vault.Mask(a.along(d), text)
 	var err error
 	for _, s := range spans {
-		a.count(d, s.Class, s.Action)
+		a.count(d, s.Class, done(s.Action, shown), s.Code)
 		if s.Action == mask.ActionBlock && err == nil {
 			masked, err = "", fault.New(fault.CodeBlockedContent, string(s.Class)).WithParam(path)
 		}
@@ -177,30 +188,25 @@ func (a *Admission) maskText(text string, d Direction, path string) (string, err
 	return masked, err
 }
 
-// did is how records, metrics and the console say what an action did to a value.
-func did(a mask.Action) string {
-	switch a {
-	case mask.ActionBlock:
-		return "blocked"
-	case mask.ActionRedact:
-		return "redacted"
-	case mask.ActionHash:
-		return "hashed"
-	case mask.ActionPartial:
-		return "partial"
-	case mask.ActionObserve, mask.ActionAllow:
-		return "passed"
-	case mask.ActionToken:
+// done is what an action does to a value. A pseudonym hides it from engines: in what is shown to the caller and given to no engine, it is
+// put back before anybody has read it, so that the value has only been observed.
+func done(action mask.Action, shown bool) mask.Action {
+	if shown && action == mask.ActionToken {
+		return mask.ActionObserve
 	}
-	return "masked"
+	return action
 }
 
-func (a *Admission) count(d Direction, c classify.Class, action mask.Action) {
+// count counts a value of a class; code is that of its pseudonym, if it has one.
+func (a *Admission) count(d Direction, c classify.Class, action mask.Action, code string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f := Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: did(action)}
+	f := Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: string(action)}
+	if action == mask.ActionToken && code != "" && !slices.Contains(a.coded[code], f) {
+		a.coded[code] = append(a.coded[code], f)
+	}
 	if a.counts[f]++; a.counts[f] > a.recounts[f] {
-		a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), did(action)).Inc()
+		a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), string(action)).Inc()
 	}
 }
 
@@ -215,7 +221,13 @@ func classLabel(c classify.Class) string {
 // MaskPassage masks a retrieved passage with the request's own pseudonyms. Call it before [Admission.Release]. Error:
 // CodeBlockedContent.
 func (a *Admission) MaskPassage(text string) (string, error) {
-	return a.maskText(text, DirectionPassage, "rag")
+	return a.maskText(text, DirectionPassage, "rag", false)
+}
+
+// MaskShown masks a passage that is given to no engine: [Admission.Release] puts back every value that has a pseudonym, and shows it, so
+// its finding says observe. Otherwise it is as MaskPassage.
+func (a *Admission) MaskShown(text string) (string, error) {
+	return a.maskText(text, DirectionPassage, "rag", true)
 }
 
 // Policy returns what the decision was made under.
@@ -277,7 +289,7 @@ func (a *Admission) Findings() []Finding {
 	defer a.mu.Unlock()
 	out := make([]Finding, 0, len(a.counts))
 	for f, n := range a.counts {
-		f.Count = n
+		f.Count, f.Restored = n, a.back[f]
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(x, y Finding) int {
@@ -291,13 +303,25 @@ func (a *Admission) Masked() bool { return a.vault.Len() > 0 }
 
 // Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
 func (a *Admission) Release() *Release {
-	return &Release{admission: a, egress: mask.NewEgress(a.vault, a.along(DirectionAnswer),
-		func(c classify.Class, action mask.Action) { a.count(DirectionAnswer, c, action) })}
+	return &Release{admission: a, direction: DirectionAnswer, egress: mask.NewEgress(a.vault, a.along(DirectionAnswer),
+		func(c classify.Class, action mask.Action) { a.count(DirectionAnswer, c, action, "") })}
+}
+
+// Quote lets a masked passage, or what a citation says of one, out beside an answer: by the rules for answers, and counted as the passage that
+// it is. What they block is refused, and is not counted: the answer goes out without the quote.
+func (a *Admission) Quote() *Release {
+	return &Release{admission: a, direction: DirectionPassage, egress: mask.NewEgress(a.vault, a.along(DirectionAnswer),
+		func(c classify.Class, action mask.Action) {
+			if action != mask.ActionBlock {
+				a.count(DirectionPassage, c, action, "")
+			}
+		})}
 }
 
 // Release applies the answer rules to a stream and puts the caller's values back, whatever the cuts between pieces.
 type Release struct {
 	admission *Admission
+	direction Direction
 	egress    *mask.Egress
 }
 
@@ -314,17 +338,32 @@ func (r *Release) Held() int { return r.egress.Held() }
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.
 func (r *Release) Masked() string { return r.egress.Masked() }
 
-// Close returns the rest. Call it once, when the choice has finished.
-func (r *Release) Close() (string, error) {
-	out, err := r.egress.Close()
-	if n := r.egress.Unknown(); n > 0 {
-		r.admission.guard.metrics.unknown.Add(float64(n))
-		r.admission.mu.Lock()
-		r.admission.counts[Finding{Direction: string(DirectionAnswer), Class: "pseudonym", Detector: mask.Detector, Action: "unknown"}] += n
-		r.admission.mu.Unlock()
+// Close returns the rest. Call it once, when the text has ended. Of a text that was cut off, unsaid is what may have come next: the stop
+// strings, or "" for anything.
+func (r *Release) Close(unsaid ...string) (string, error) {
+	out, err := r.egress.Close(unsaid...)
+	a, unknown := r.admission, r.egress.Unknown()
+	a.guard.metrics.unknown.Add(float64(unknown))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for code, n := range r.egress.Restored() {
+		for _, f := range a.coded[code] {
+			a.back[f] += n
+		}
+	}
+	for action, n := range map[string]int{pseudonymUnknown: unknown, pseudonymCut: r.egress.Torn()} {
+		if n > 0 {
+			a.counts[Finding{Direction: string(r.direction), Class: "pseudonym", Detector: mask.Detector, Action: action}] += n
+		}
 	}
 	return out, answerFault(err)
 }
+
+// What findings say of pseudonyms in the answer.
+const (
+	pseudonymUnknown = "unknown" // it stands for no value of the request, and stays
+	pseudonymCut     = "cut"     // the answer ended inside it, or may have: that part was left out
+)
 
 func answerFault(err error) error {
 	var b *mask.BlockedError
@@ -345,8 +384,8 @@ type Look struct {
 
 // Seen is what a policy does to a text.
 type Seen struct {
-	Masked   string // as the model sees it, or as the caller sees the model's; a value to be blocked has a pseudonym
-	Restored string // Masked, were it the model's answer to this text, as the caller gets it
+	Masked   string // as the model sees it, or as the caller sees the model's or what a search found; a value to be blocked has a pseudonym
+	Restored string // Masked, were it the model's answer to this text, as the caller gets it; "" if the text is blocked
 	Blocked  bool
 	Spans    []Span
 }
@@ -358,7 +397,7 @@ type Span struct {
 	Score      float64
 	Why        classify.Why
 	Grade      int
-	Action     string // see [did]
+	Action     string // of the policy, such as "token"
 }
 
 // Preview shows what a policy does to a text. Nothing is recorded. Errors: CodePolicyUnavailable; CodeInvalidPolicy of a draft;
@@ -377,17 +416,24 @@ func (g *Guard) Preview(_ context.Context, look Look) (Seen, error) {
 		return Seen{}, fault.New(fault.CodeInvalidValue, "channel", fault.Say("must be one of %s", "须为以下之一：%s", list)).WithParam("channel")
 	}
 	scope, _ := scopeOf(force.policy, "", "")
-	vault := g.vault(look.Tenant, scope)
-	masked, found := vault.Mask(force.along(look.Channel, d), look.Text)
+	values := g.vault(look.Tenant, scope)
+	masked, found := values.Mask(force.along(look.Channel, d), look.Text)
 	out := Seen{Masked: masked, Spans: []Span{}}
+	shown := d == DirectionPassage && look.Channel == channelSearch
 	for _, f := range found {
-		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, f.Why, force.policy.grade(f.Class), did(f.Action)})
+		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, f.Why, force.policy.grade(f.Class), string(done(f.Action, shown))})
 		out.Blocked = out.Blocked || f.Action == mask.ActionBlock
 	}
-	r := vault.Restorer()
-	out.Restored = r.Write(masked) + r.Close()
-	if d == DirectionAnswer { // nothing of it is the caller's own
+	r := values.Restorer()
+	restored := r.Write(masked) + r.Close()
+	switch {
+	case out.Blocked:
+	case shown:
+		out.Masked, out.Restored = restored, restored
+	case d == DirectionAnswer: // nothing of it is the caller's own
 		out.Restored = masked
+	default:
+		out.Restored = restored
 	}
 	return out, nil
 }

@@ -9,9 +9,13 @@ import (
 // channels are the kinds of calls for which a policy may make exceptions, with the actions of calls that are of that kind.
 func channels() map[string]string {
 	return map[string]string{
-		"chat.completions": "chat", "completions": "completions", "embeddings": "embeddings", "rerank": "rerank", "score": "score", "rag.search": "search",
+		"chat.completions": "chat", "completions": "completions", "embeddings": "embeddings", "rerank": "rerank", "score": "score", "rag.search": channelSearch,
+		"rag.passage": channelSearch, // what a search has found is opened
 	}
 }
+
+// channelSearch is the channel in which passages are shown to the caller and given to no engine.
+const channelSearch = "search"
 
 // override are the actions of an exception; "" is none.
 type override struct {

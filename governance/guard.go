@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/mask"
 	"github.com/sluice-project/sluice/governance/reveal"
@@ -72,6 +73,7 @@ type Guard struct {
 	metrics   *metrics
 	values    *vault.Vault
 	reveals   *reveal.Service
+	approvals *approval.Book
 	now       func() time.Time
 
 	current atomic.Pointer[policies]
@@ -139,7 +141,8 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 	if g.values, err = vault.New(cfg.Vault, vault.NewStore(store.db), keys, log, reg); err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
 	}
-	if g.reveals, err = reveal.New(cfg.Reveal, g.values, reveal.NewStore(store.db), g.revealRules, keys, log, reg); err != nil {
+	g.approvals = approval.New(approval.NewStore(store.db), cfg.Reveal.WithDefaults().Fresh, func() time.Time { return g.now() })
+	if g.reveals, err = reveal.New(cfg.Reveal, g.values, reveal.NewStore(store.db), g.approvals, g.revealRules, keys, log, reg); err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
 	}
 	return g, nil

@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/mask"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -118,8 +119,8 @@ func TestAdmitAndRelease(t *testing.T) {
 	if got := shown.String() + rest; got != want {
 		t.Errorf("shown %q\nwant  %q", got, want)
 	}
-	wantFindings := "[{answer api_secret api_secret@5 redacted 1} {answer pseudonym pseudonym@3 unknown 1} {passage cn_mobile cn_mobile@5 masked 2} " +
-		"{request cn_mobile cn_mobile@5 masked 1} {request cn_resident_id cn_resident_id@5 masked 1} {request email email@5 masked 1}]"
+	wantFindings := "[{answer api_secret api_secret@5 redact 1 0} {answer pseudonym pseudonym@4 unknown 1 0} {passage cn_mobile cn_mobile@5 token 2 3} " +
+		"{request cn_mobile cn_mobile@5 token 1 2} {request cn_resident_id cn_resident_id@5 token 1 1} {request email email@5 token 1 1}]" // the last figure: put back
 	if got := fmt.Sprint(a.Findings()); got != wantFindings {
 		t.Errorf("findings %s\nwant     %s", got, wantFindings)
 	}
@@ -231,7 +232,7 @@ func TestBlockedContentChangesNothing(t *testing.T) {
 	if first != wantFirst || second != wantSecond {
 		t.Error("a refused request must stay as it was")
 	}
-	want := "[{request cn_mobile cn_mobile@5 masked 1} {request cn_resident_id cn_resident_id@5 blocked 1} {request email email@5 passed 1}]"
+	want := "[{request cn_mobile cn_mobile@5 token 1 0} {request cn_resident_id cn_resident_id@5 block 1 0} {request email email@5 observe 1 0}]"
 	if got := fmt.Sprint(a.Findings()); got != want {
 		t.Errorf("findings %s, want %s", got, want)
 	}
@@ -403,13 +404,44 @@ func TestTamperedPolicyLocksItsTenant(t *testing.T) {
 	}
 }
 
+// TestPreviewIsTrue: whatever a policy does, in whatever direction and channel, a preview that says hidden shows the value nowhere but where a
+// pseudonym is put back, and says observe where it stays.
+func TestPreviewIsTrue(t *testing.T) {
+	g := withDefault(t)
+	text := "电话" + testPhone
+	for _, action := range mask.Actions() {
+		for _, d := range directions() {
+			for _, channel := range []string{"", "chat", "completions", "embeddings", "rerank", "score", "search"} {
+				draft := fmt.Sprintf("schema: 2\nname: T\nmodels: [\"*\"]\ncollections: [\"*\"]\nentities:\n  default: {request: allow, passage: allow, answer: allow}\n  cn_mobile: {%s: %s}\n", d, action)
+				seen, err := g.Preview(t.Context(), Look{Tenant: "acme", Text: text, Direction: d, Channel: channel, Draft: []byte(draft)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, masked, restored := string(action), !action.Leaves(), !action.Leaves()
+				switch {
+				case action == mask.ActionToken && d == DirectionPassage && channel == "search":
+					want, masked, restored = "observe", false, false
+				case action == mask.ActionToken && d != DirectionAnswer:
+					restored = false
+				}
+				if action == mask.ActionAllow && len(seen.Spans) != 0 || action != mask.ActionAllow && (len(seen.Spans) != 1 || seen.Spans[0].Action != want) {
+					t.Errorf("%s of %s in %q: %+v", action, d, channel, seen.Spans)
+				}
+				if strings.Contains(seen.Masked, testPhone) == masked || strings.Contains(seen.Restored, testPhone) == restored || seen.Blocked != (action == mask.ActionBlock) {
+					t.Errorf("%s of %s in %q: %+v", action, d, channel, seen)
+				}
+			}
+		}
+	}
+}
+
 func TestPreview(t *testing.T) {
 	g := withDefault(t)
 	publish(t, g, "acme", "  default: {request: token, passage: token, answer: observe}\n  email: {request: observe}\n  api_secret: {request: block}\n")
 	text := "电话" + testPhone + " zs@example.com sk-abcd1234efgh5678ijkl"
 	seen, err := g.Preview(t.Context(), Look{Tenant: "acme", Text: text})
 	masked := seen.Masked
-	if err != nil || !seen.Blocked || seen.Restored != text || strings.Contains(masked, testPhone) || strings.Contains(masked, "sk-") || !strings.Contains(masked, "zs@example.com") {
+	if err != nil || !seen.Blocked || seen.Restored != "" || strings.Contains(masked, testPhone) || strings.Contains(masked, "sk-") || !strings.Contains(masked, "zs@example.com") {
 		t.Errorf("%q %v", masked, err)
 	}
 	var got []string
@@ -419,7 +451,7 @@ func TestPreview(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	want := []string{"cn_mobile masked " + testPhone, "email passed zs@example.com", "api_secret blocked sk-abcd1234efgh5678ijkl"}
+	want := []string{"cn_mobile token " + testPhone, "email observe zs@example.com", "api_secret block sk-abcd1234efgh5678ijkl"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v", got)
 	}
@@ -427,6 +459,8 @@ func TestPreview(t *testing.T) {
 		look Look
 		want string
 	}{
+		{Look{Direction: DirectionPassage, Channel: "search"}, text}, // no engine sees it
+		{Look{Direction: DirectionPassage, Channel: "chat"}, "电话⟦手机·"},
 		{Look{Direction: DirectionAnswer}, text},
 		{Look{Draft: []byte(string(defaultPolicy) + richPolicy), Channel: "embeddings"}, "电话138****8000 "},
 		{Look{Draft: []byte(string(defaultPolicy) + richPolicy), Channel: "chat"}, "电话⟦手机·"},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/reveal"
 	"github.com/sluice-project/sluice/governance/vault"
@@ -51,7 +52,7 @@ func (a *Admission) Keep(ctx context.Context) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	t := vault.Turn{Tenant: a.tenant, Scope: a.keptIn, Name: a.name, Keep: keep}
+	t := vault.Turn{Tenant: a.tenant, Scope: a.keptIn, Name: a.name, Keep: keep, Subject: a.subject, Began: a.began}
 	for _, e := range fresh {
 		t.Values = append(t.Values, vault.Value{Code: e.Code, Class: string(e.Class), Text: e.Text})
 	}
@@ -64,6 +65,9 @@ func (a *Admission) Keep(ctx context.Context) error {
 
 // Reveals returns what shows people the values behind pseudonyms.
 func (g *Guard) Reveals() *reveal.Service { return g.reveals }
+
+// Approvals returns what a second person has to permit, of every kind.
+func (g *Guard) Approvals() *approval.Book { return g.approvals }
 
 // RevealPurposes returns those that the policy in force names for somebody with these roles; a rule may take any, besides. Error:
 // CodePolicyUnavailable.
@@ -92,10 +96,8 @@ func (g *Guard) revealRules(tenant string, roles []string, purpose string) (reve
 	}, nil
 }
 
-// EraseValues removes the values that are kept of a conversation or of requests, and returns how many there were. Error: CodeVaultUnavailable.
-func (g *Guard) EraseValues(ctx context.Context, t vault.Target) (int64, error) {
-	return g.values.Erase(ctx, t)
-}
+// Values returns where the values are kept, for whoever erases them.
+func (g *Guard) Values() *vault.Vault { return g.values }
 
 // Sweep removes the values whose time is over until ctx ends.
 func (g *Guard) Sweep(ctx context.Context) error { return g.values.Run(ctx) }

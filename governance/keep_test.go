@@ -148,10 +148,22 @@ func TestKeep(t *testing.T) {
 			}
 		}
 		faults.Set(nil)
-		if n, err := g.EraseValues(t.Context(), vault.Target{Tenant: "acme", Name: "case-17"}); err != nil || n != 3 {
+		if n, err := eraseValues(t, db, g, vault.Target{Tenant: "acme", Name: "case-17"}); err != nil || n != 3 {
 			t.Errorf("erased %d, %v", n, err)
 		}
 	})
+}
+
+func eraseValues(t *testing.T, db *gorm.DB, g *Guard, target vault.Target) (int64, error) {
+	t.Helper()
+	r := g.Values().Conversation(target)
+	err := db.Transaction(func(tx *gorm.DB) error {
+		if err := r.Take(tx); err != nil {
+			return err
+		}
+		return r.Destroy(tx)
+	})
+	return r.Found.Values, err
 }
 
 // With pseudonyms of one request its values are found by the request, and by no conversation.
@@ -194,7 +206,7 @@ func TestKeepWithoutAName(t *testing.T) {
 			t.Errorf("%s: %v", request, got)
 		}
 	}
-	if n, err := g.EraseValues(t.Context(), vault.Target{Tenant: "acme", Scopes: RequestScopes("digest", "r1")}); err != nil || n != 1 {
+	if n, err := eraseValues(t, db, g, vault.Target{Tenant: "acme", Scopes: RequestScopes("digest", "r1")}); err != nil || n != 1 {
 		t.Errorf("erased %d, %v", n, err)
 	}
 }

@@ -34,26 +34,12 @@ func TestLearn(t *testing.T) {
 	if err != nil || !strings.HasPrefix(passage, text[:strings.Index(text, "⟧")]) {
 		t.Errorf("%q, %v", passage, err)
 	}
-	want := map[string]int{"request cn_mobile masked": 1, "request person masked": 1, "passage person masked": 1}
-	got, counted := map[string]int{}, map[string]int{}
+	want := map[string]int{"request cn_mobile token": 1, "request person token": 1, "passage person token": 1}
+	got := map[string]int{}
 	for _, f := range a.Findings() {
 		got[f.Direction+" "+f.Class+" "+f.Action] = f.Count
 	}
-	all, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range all {
-		for _, m := range family.GetMetric() {
-			label := map[string]string{}
-			for _, l := range m.GetLabel() {
-				label[l.GetName()] = l.GetValue()
-			}
-			if family.GetName() == "sluice_governance_values_total" {
-				counted[label["direction"]+" "+label["class"]+" "+label["action"]] = int(m.GetCounter().GetValue())
-			}
-		}
-	}
+	counted := counts(t, reg)
 	for name, n := range want {
 		if got[name] != n || counted[name] != n || len(got) != len(want) || len(counted) != len(want) {
 			t.Errorf("%s: found %v, counted %v", name, got, counted)
@@ -66,5 +52,64 @@ func TestLearn(t *testing.T) {
 	}
 	if kept := a.Redact("星语呢喃和呢喃的电话"); strings.Contains(kept, "星语") || strings.Contains(kept, "呢喃") {
 		t.Errorf("kept as %q", kept)
+	}
+}
+
+// counts are the values that metrics have counted, by direction, class and action.
+func counts(t *testing.T, reg *prometheus.Registry) map[string]int {
+	t.Helper()
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int{}
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			label := map[string]string{}
+			for _, l := range m.GetLabel() {
+				label[l.GetName()] = l.GetValue()
+			}
+			if family.GetName() == "sluice_governance_values_total" {
+				out[label["direction"]+" "+label["class"]+" "+label["action"]] = int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return out
+}
+
+// TestShownPassages: a passage that no engine is given comes back to the caller whole, and is found, counted and told as observed; what hides
+// it from the caller is told as that.
+func TestShownPassages(t *testing.T) {
+	for action, want := range map[string]string{"token": "observe", "observe": "observe", "redact": "redact", "partial": "partial", "hash": "hash"} {
+		g := newGuard(t, dbtest.SQLite(t), nil)
+		reg := prometheus.NewRegistry()
+		g.metrics = newMetrics(reg)
+		publish(t, g, "acme", "  default: {request: token, passage: "+action+", answer: observe}\n")
+		a, err := g.Admit(t.Context(), ask())
+		if err != nil {
+			t.Fatal(err)
+		}
+		masked, err := a.MaskShown("电话" + testPhone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := a.Release()
+		shown, err := r.Write(masked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest, err := r.Close()
+		if err != nil || strings.Contains(shown+rest, testPhone) != (want == "observe") {
+			t.Errorf("%s shows %q, %v", action, shown+rest, err)
+		}
+		found := ""
+		for _, f := range a.Findings() {
+			if f.Direction == "passage" {
+				found += f.Action
+			}
+		}
+		if counted := counts(t, reg); found != want || counted["passage cn_mobile "+want] != 1 {
+			t.Errorf("%s is found as %q, counted as %v", action, found, counted)
+		}
 	}
 }

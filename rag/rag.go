@@ -136,7 +136,11 @@ func (s *Service) shelf(tenant, name string) (*shelf, error) {
 			return sh, nil
 		}
 	}
-	return nil, fault.New(fault.CodeCollectionNotFound, name)
+	return nil, noCollection(name)
+}
+
+func noCollection(name string) error {
+	return fault.New(fault.CodeCollectionNotFound, name).WithParam("collection")
 }
 
 // managed returns the collection, also if another replica created it a moment ago.
@@ -157,7 +161,7 @@ func (s *Service) visible(tenant, name string, labels []string) (*shelf, error) 
 		return nil, err
 	}
 	if !permits(sh.labels, labels) {
-		return nil, fault.New(fault.CodeCollectionNotFound, name)
+		return nil, noCollection(name)
 	}
 	return sh, nil
 }

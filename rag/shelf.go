@@ -300,17 +300,21 @@ func blend(bm25, best, cosine float64) float64 {
 	return score
 }
 
+func (sh *shelf) passage(p piece) Passage {
+	c := p.book.chunks[p.chunk]
+	return Passage{
+		Collection: sh.key.name, Document: p.book.Name, DocumentID: p.book.ID, Version: versionName(p.book.Version),
+		Title: p.book.Title, Section: c.Section, Chunk: c.Chunk, Text: p.book.text(p.chunk), Start: c.Start, End: c.End, Known: p.book.known,
+	}
+}
+
 // passages returns the pieces with these scores, best first.
 func (sh *shelf) passages(scores map[uint32]float64) []Passage {
 	out := make([]Passage, 0, len(scores))
 	for n, score := range scores {
-		p := sh.pieces[n]
-		c := p.book.chunks[p.chunk]
-		out = append(out, Passage{
-			Collection: sh.key.name, Document: p.book.Name, DocumentID: p.book.ID, Version: versionName(p.book.Version),
-			Title: p.book.Title, Section: c.Section, Chunk: c.Chunk, Text: p.book.text(p.chunk), Start: c.Start, End: c.End, Score: score,
-			Known: p.book.known,
-		})
+		found := sh.passage(sh.pieces[n])
+		found.Score = score
+		out = append(out, found)
 	}
 	slices.SortFunc(out, func(a, b Passage) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.DocumentID, b.DocumentID), cmp.Compare(a.Chunk, b.Chunk))

@@ -134,7 +134,7 @@ func layer(pkg string) int {
 
 // testSupport packages exist for tests and may be imported from tests only; they may import what they test.
 func testSupport(pkg string) bool {
-	return slices.Contains([]string{"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "internal/testmodel", "bench"}, pkg)
+	return slices.Contains([]string{"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "internal/testmodel", "internal/testpython", "bench"}, pkg)
 }
 
 func TestImportDirection(t *testing.T) {

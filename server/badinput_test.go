@@ -33,7 +33,9 @@ func TestBadInput(t *testing.T) {
 	in.admin(http.MethodPost, "/policies", map[string]string{"tenant": "other", "yaml": strings.Replace(openPolicy, `models: ["*"]`, `models: [theirs]`, 1)}, new(any))
 	foreign := in.issueKey(map[string]any{"name": "theirs", "tenant": "other"})
 	broke := in.issueKey(map[string]any{"name": "broke"})
-	in.admin(http.MethodPut, "/budgets", map[string]any{"period": "month", "key": broke.id, "limit_nano": 1}, new(any))
+	in.admin(http.MethodPut, "/budgets", map[string]any{"period": "month", "key": broke.id, "limit_nano": 0}, new(any))
+	tight := in.issueKey(map[string]any{"name": "tight"})
+	in.admin(http.MethodPut, "/budgets", map[string]any{"period": "month", "key": tight.id, "limit_nano": 1}, new(any))
 
 	for _, c := range []struct {
 		name, key, body string
@@ -58,7 +60,8 @@ func TestBadInput(t *testing.T) {
 		{"secret cut short", first[:len(first)-1], ask + "}", 401, "authentication_error", "invalid_api_key", "", "console", ""},
 		{"session in place of a key", in.session(), ask + "}", 401, "authentication_error", "invalid_api_key", "", "console", ""},
 		{"key of a tenant without the model", foreign.secret, ask + "}", 403, "permission_error", "model_not_allowed", "model", "GET /v1/models", ""},
-		{"budget of the key spent", broke.secret, ask + "}", 429, "insufficient_quota", "project_spend_limit_exceeded", "", "Ask an administrator", "X-Should-Retry"},
+		{"budget of the key spent", broke.secret, ask + "}", 429, "insufficient_quota", "project_spend_limit_exceeded", "", "an administrator of the tenant can raise it", "X-Should-Retry"},
+		{"more than the budget of the key has left", tight.secret, ask + "}", 429, "insufficient_quota", "request_exceeds_budget", "", "0.000000001 CNY is left", "X-Should-Retry"},
 		{"retrieval that is off", first, ask + `,"rag":{"collection":"nowhere"}}`, 503, "server_error", "retrieval_unavailable", "", "cannot be searched", ""},
 		{"engine that fails", first, ask + "}", 503, "server_error", "engine_unavailable", "", "Try again", ""},
 	} {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,9 +15,17 @@ import (
 	"github.com/sluice-project/sluice/workflows/devserver/devtest"
 )
 
-// TestBrowser drives the embedded console in a real Chromium against a real server with the real model, in both languages.
-// It needs the tags browser and console, a built console, npm's packages in web/node_modules and the Temporal CLI.
+// TestBrowser drives the embedded console in a real Chromium against a real server with the real model, in both languages: page by page, then as
+// three people with roles of their own. Every page is held against the rules of axe. It needs the tags browser and console, a built console,
+// npm's packages in web/node_modules, bin/sluice-verify and the Temporal CLI.
 func TestBrowser(t *testing.T) {
+	for name, script := range map[string]string{"pages": "e2e", "people": "e2e:walks"} {
+		t.Run(name, func(t *testing.T) { inBrowser(t, script) })
+	}
+}
+
+// inBrowser runs a script of web/package.json against a new server.
+func inBrowser(t *testing.T, script string) {
 	chromium := os.Getenv("SLUICE_TEST_CHROMIUM")
 	if chromium == "" {
 		chromium, _ = exec.LookPath("chromium")
@@ -27,14 +36,21 @@ func TestBrowser(t *testing.T) {
 		}
 		t.Skip("chromium or the console is missing")
 	}
+	verify, err := filepath.Abs("../bin/sluice-verify")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(verify); err != nil {
+		t.Fatalf("run make build: %v", err)
+	}
 	temporal := devtest.Binary(t)
 	in := startNative(t, map[string]any{"console": true, "workflows.enabled": true, "workflows.embedded.binary": temporal})
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", "e2e")
+	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", script)
 	cmd.Dir = "../web"
 	cmd.Env = append(os.Environ(), "CONSOLE_URL="+in.started.ConsoleURL, "ADMIN_USER="+in.started.Welcome.AdminUser,
-		"ADMIN_PASSWORD="+in.started.Welcome.AdminPassword.Reveal(), "CHROMIUM="+chromium)
+		"ADMIN_PASSWORD="+in.started.Welcome.AdminPassword.Reveal(), "CHROMIUM="+chromium, "VERIFY="+verify)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

@@ -32,6 +32,7 @@ import (
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/config"
+	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/workflows"
 	"github.com/sluice-project/sluice/workflows/devserver"
 )
@@ -54,6 +55,7 @@ type parts struct {
 	ledger   *billing.Ledger
 	audit    *audit.Log
 	compare  *reconciler
+	eraser   *erasure.Eraser
 	native   *native.Engine // nil without native models
 	engines  map[string]engine.Engine
 	rag      *rag.Service // nil without an embedding model
@@ -87,6 +89,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, e
 		{"billing", p.buildBilling},
 		{"audit", p.buildAudit},
 		{"engines", p.buildEngines},
+		{"erasures", func(context.Context) error { p.buildEraser(); return nil }},
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
 		{"workflows", p.buildWorkflows},
@@ -174,6 +177,16 @@ func (p *parts) buildAudit(context.Context) error {
 	p.closers = append(p.closers, p.audit.Close)
 	p.compare = newReconciler(p, p.reg)
 	return nil
+}
+
+// buildEraser lets what is kept of people be erased. The caches of this process go also when another replica erases.
+func (p *parts) buildEraser() {
+	cfg := erasure.Config{Audit: p.audit, Values: p.guard.Values(), Approvals: p.guard.Approvals(), Keys: p.keys, Remote: len(p.cfg.Engines.Remote) > 0}
+	if p.native != nil {
+		cfg.Forget = p.native.Forget
+		p.audit.WhenErased(p.native.Forget)
+	}
+	p.eraser = erasure.New(cfg)
 }
 
 func (p *parts) buildEngines(ctx context.Context) error {

@@ -13,8 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/approval"
+	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/config"
+	"github.com/sluice-project/sluice/server/erasure"
 )
 
 // withLog runs a command on the audit log of an installation, running or not, for whoever started it on this machine.
@@ -23,11 +27,7 @@ func withLog(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(
 		if err := p.openCommandLog(nil); err != nil {
 			return err
 		}
-		by := audit.Actor{Kind: "system", ID: "command", Name: "unknown"}
-		if u, err := user.Current(); err == nil {
-			by.Name = u.Username
-		}
-		return do(p.audit, by)
+		return do(p.audit, commander())
 	})
 }
 
@@ -93,26 +93,66 @@ func recorded(ctx context.Context, l *audit.Log, act audit.Event, do func() erro
 	return errors.Join(derr, err)
 }
 
-// Erase erases what was kept of the prompts and answers of a person, who is named as requests do; see [audit.Log.Erase].
-func Erase(ctx context.Context, cfg *config.Config, tenant, who string, log *slog.Logger) (done audit.Erasure, err error) {
-	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
-		done, err = l.Erase(ctx, tenant, l.Subject(tenant, who), by)
+// withEraser runs a command that erases. A running server drops its caches when it hears of it.
+func withEraser(ctx context.Context, cfg *config.Config, log *slog.Logger, do func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error) error {
+	return withParts(ctx, cfg, log, func(p *parts) error {
+		if err := p.openCommandLog(nil); err != nil {
+			return err
+		}
+		var err error
+		if p.guard, err = governance.New(cfg.Governance, governance.NewPolicyStore(p.db), p.keys, classify.New(classify.Classes()...), log, nil); err != nil {
+			return err
+		}
+		p.closers = append(p.closers, p.guard.Close)
+		p.buildEraser()
+		return do(p.eraser, p.audit, commander())
+	})
+}
+
+// commander is whoever started a command on this machine.
+func commander() audit.Actor {
+	by := audit.Actor{Kind: "system", ID: "command", Name: "unknown"}
+	if u, err := user.Current(); err == nil {
+		by.Name = u.Username
+	}
+	return by
+}
+
+// PreviewErasure says what erasing a person would do, who is named as requests do.
+func PreviewErasure(ctx context.Context, cfg *config.Config, tenant, who string, log *slog.Logger) (p erasure.Preview, err error) {
+	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, _ audit.Actor) error {
+		p, err = e.Preview(ctx, erasure.Target{Tenant: tenant, Subject: l.Subject(tenant, who)})
+		return err
+	})
+	return p, err
+}
+
+// Erase erases what is kept of a person, who is named as requests do; see [erasure.Eraser.Erase].
+func Erase(ctx context.Context, cfg *config.Config, tenant, who, approval string, log *slog.Logger) (done erasure.Result, err error) {
+	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error {
+		done, err = e.Erase(ctx, erasure.Target{Tenant: tenant, Subject: l.Subject(tenant, who)}, approval, by)
 		return err
 	})
 	return done, err
 }
 
+// AskErasure asks a second person to let the erasure of a person pass the holds that cover it, after a record of it.
+func AskErasure(ctx context.Context, cfg *config.Config, tenant, who, reason string, log *slog.Logger) (a approval.Approval, err error) {
+	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error {
+		subject := l.Subject(tenant, who)
+		act := audit.Event{Tenant: tenant, Actor: by, Action: "admin.requestErasureApproval", Resource: subject, Detail: map[string]string{"reason": reason}}
+		return recorded(ctx, l, act, func() error {
+			a, err = e.Request(ctx, erasure.Target{Tenant: tenant, Subject: subject}, reason, by)
+			return err
+		})
+	})
+	return a, err
+}
+
 // EraseAgain repeats erasures, after the restore of an older copy of the database for instance. each is called after every one.
-func EraseAgain(ctx context.Context, cfg *config.Config, list []audit.Erasure, each func(audit.Erasure), log *slog.Logger) error {
-	return withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
-		for _, e := range list {
-			done, err := l.Erase(ctx, e.Tenant, e.Subject, by)
-			if err != nil {
-				return err
-			}
-			each(done)
-		}
-		return nil
+func EraseAgain(ctx context.Context, cfg *config.Config, list []audit.Erasure, each func(erasure.Result), log *slog.Logger) error {
+	return withEraser(ctx, cfg, log, func(e *erasure.Eraser, _ *audit.Log, by audit.Actor) error {
+		return e.Repeat(ctx, list, by, each)
 	})
 }
 

@@ -3,10 +3,13 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
+	"net/url"
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sluice-project/sluice/audit"
-	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server/adminapi"
@@ -47,29 +51,33 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := api.NewEngine()
+	var admin *adminapi.Server
+	problem := func(c *gin.Context, err error) { admin.Fail(c, err) }
+	engine, err := api.NewEngine(func(c *gin.Context, err error) {
+		if strings.HasPrefix(c.Request.URL.Path, "/api/") { // whoever asks for it reads problem documents, on whichever listener
+			problem(c, err)
+			return
+		}
+		api.WriteError(c, err)
+	})
 	if err != nil {
 		return nil, err
 	}
+	api.Register(engine)
 	mainMux := e.mux(engine)
 	if p.cfg.AdminListen == "" {
-		if err := e.mountAdmin(api, engine, mainMux); err != nil {
+		if admin, err = e.mountAdmin(api.Playground(problem), engine, mainMux); err != nil {
 			return nil, err
 		}
 		e.main = mainMux
 		return e, nil
 	}
-	adminEngine := gin.New()
-	adminEngine.HandleMethodNotAllowed = false
-	adminEngine.RedirectTrailingSlash = false
-	adminEngine.ContextWithFallback = true
-	if err := adminEngine.SetTrustedProxies(p.cfg.HTTP.TrustedProxies); err != nil {
+	adminEngine, err := api.NewEngine(problem)
+	if err != nil {
 		return nil, err
 	}
-	adminEngine.Use(api.Middleware())
-	adminEngine.NoRoute(api.NoRoute)
 	adminMux := e.mux(adminEngine)
-	if err := e.mountAdmin(api, adminEngine, adminMux); err != nil {
+	if admin, err = e.mountAdmin(api.Playground(problem), adminEngine, adminMux); err != nil {
 		return nil, err
 	}
 	e.main, e.admin = mainMux, adminMux
@@ -79,41 +87,82 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 // mux answers the probes itself, without access lines, and hands everything else to gin.
 func (e *edge) mux(engine http.Handler) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("/healthz", readOnly(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))
-	})
-	mux.HandleFunc("GET /readyz", e.ready)
+	}))
+	mux.Handle("/readyz", readOnly(e.ready))
 	mux.Handle("/", engine)
 	return mux
 }
 
-func (e *edge) mountAdmin(api *httpapi.API, engine *gin.Engine, mux *http.ServeMux) error {
+// readOnly refuses every method but GET and HEAD, which the pattern of a mux with a handler for all paths does not.
+func readOnly(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+			return
+		}
+		next(w, r)
+	})
+}
+
+func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *http.ServeMux) (*adminapi.Server, error) {
 	p := e.parts
-	var admin *adminapi.Server
-	admin, err := adminapi.New(adminapi.Config{SecureCookies: len(e.addresses.admin) > 5 && e.addresses.admin[:5] == "https"}, adminapi.Deps{
-		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Ledger: p.ledger, Router: p.router, RAG: p.rag,
+	limits := p.cfg.Limits.Key
+	admin, err := adminapi.New(adminapi.Config{
+		SecureCookies: len(e.addresses.admin) > 5 && e.addresses.admin[:5] == "https",
+		KeyLimits:     identity.Limits{RequestsPerMinute: limits.RequestsPerMinute, TokensPerMinute: limits.TokensPerMinute, Concurrent: limits.Concurrent},
+	}, adminapi.Deps{
+		BaseURL:  e.baseURL,
+		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Ledger: p.ledger, Router: p.router, RAG: p.rag,
 		Native: p.native, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
-		Playground: api.Playground(func(c *gin.Context, err error) { admin.Fail(c, err) }),
+		Playground: playground,
 		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
 			return audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
 		},
 		AuditStatus: e.auditStatus, Reconciliation: p.compare.view, Reconcile: p.compare.ask,
 	}, engine, p.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", readOnly(promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{}).ServeHTTP))
 	if !p.cfg.Console {
-		return nil
+		return admin, nil
 	}
 	console, err := web.Handler(consolePrefix)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	mux.Handle(consolePrefix, console)
-	mux.Handle("GET /{$}", http.RedirectHandler(consolePrefix, http.StatusFound))
-	return nil
+	mux.Handle(consolePrefix, readOnly(console.ServeHTTP))
+	mux.Handle("/{$}", readOnly(http.RedirectHandler(consolePrefix, http.StatusFound).ServeHTTP))
+	return admin, nil
+}
+
+// baseURL says where applications reach the business API: at the configured address, else where the request came to. Where this API has
+// a listener of its own the business API has another port, on the same host if it listens on every address.
+func (e *edge) baseURL(r *http.Request) string {
+	cfg := e.parts.cfg
+	if cfg.PublicURL != "" {
+		return strings.TrimSuffix(cfg.PublicURL, "/") + "/v1"
+	}
+	scheme := "http"
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" { // believed from anybody: it only words the answer to who says so
+		scheme = "https"
+	}
+	if cfg.AdminListen == "" {
+		return scheme + "://" + r.Host + "/v1"
+	}
+	listens, _, err := net.SplitHostPort(cfg.Listen)
+	if ip := net.ParseIP(listens); err == nil && (listens == "" || ip != nil && ip.IsUnspecified()) {
+		main, err := url.Parse(e.addresses.main)
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if err == nil && host != "" {
+			return scheme + "://" + net.JoinHostPort(host, main.Port()) + "/v1"
+		}
+	}
+	return e.addresses.main + "/v1"
 }
 
 func (e *edge) consoleURL() string {
@@ -126,7 +175,7 @@ func (e *edge) consoleURL() string {
 // exampleModel names a model that generates, for the first words of a newcomer.
 func (e *edge) exampleModel(context.Context) string {
 	for _, m := range e.parts.router.Models() {
-		if m.Need == route.Generate {
+		if m.Err == nil && gateway.ActionChat.Can(m.Info) {
 			return m.Name
 		}
 	}

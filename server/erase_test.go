@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/erasure"
 )
 
 // TestErasingAPerson keeps what two people say, lets those read it who may, erases one over the API and the other from the command line beside
@@ -97,8 +97,8 @@ func erasing(t *testing.T, s setup) {
 	if r.decode(t, &done); r.status != http.StatusCreated || done.Keys != 1 || done.Contents != 2 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	again, err := server.Erase(t.Context(), in.cfg, "demo", "bob", slog.New(slog.DiscardHandler))
-	if err != nil || again.Keys != 1 || again.Contents != 2 {
+	again, err := server.Erase(t.Context(), in.cfg, "demo", "bob", "", slog.New(slog.DiscardHandler))
+	if err != nil || again.Gone.Keys != 1 || again.Gone.Contents != 2 {
 		t.Errorf("%+v, %v", again, err)
 	}
 	wants("alice", 2)
@@ -115,7 +115,7 @@ func erasing(t *testing.T, s setup) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	var said []string
-	if err := server.EraseAgain(t.Context(), in.cfg, list, func(e audit.Erasure) { said = append(said, e.Subject) }, slog.New(slog.DiscardHandler)); err != nil ||
+	if err := server.EraseAgain(t.Context(), in.cfg, list, func(e erasure.Result) { said = append(said, e.Subject) }, slog.New(slog.DiscardHandler)); err != nil ||
 		!slices.Equal(said, []string{list[0].Subject, list[1].Subject}) {
 		t.Errorf("%v, %v", said, err)
 	}

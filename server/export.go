@@ -36,6 +36,15 @@ func ExportTiles(ctx context.Context, cfg *config.Config, dir string, log *slog.
 	return t, err
 }
 
+// Proof returns the proof of one record of an installation, running or not; see [audit.Log.ProofFile].
+func Proof(ctx context.Context, cfg *config.Config, id string, log *slog.Logger) (p evidence.ProofFile, err error) {
+	err = withLog(ctx, cfg, log, func(l *audit.Log, _ audit.Actor) error {
+		p, err = l.ProofFile(ctx, id)
+		return err
+	})
+	return p, err
+}
+
 func exporting(by audit.Actor, tenant, what string) audit.Event {
 	return audit.Event{Tenant: tenant, Actor: by, Action: "admin.exportAudit", Resource: what}
 }

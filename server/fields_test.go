@@ -72,7 +72,7 @@ entities:
 // spoken are the headers and the body of a chat of alice's.
 func spoken(stream bool, content string) (body map[string]any, header []string) {
 	body = map[string]any{
-		"model": "chat", "stream": stream, "max_tokens": 8, "temperature": 0, "seed": 7, "user": "alice",
+		"model": "chat", "stream": stream, "max_tokens": 32, "temperature": 0, "seed": 7, "user": "alice",
 		"messages": []any{map[string]string{"role": "user", "content": content}},
 	}
 	return body, []string{"X-Sluice-Session", "talk-1", "X-Client-Request-Id", "mine-1", "X-Sluice-Purpose", "support", "X-Sluice-Class", "batch"}
@@ -126,6 +126,9 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 	}
 	cited := shown.Sluice.Citations[0]
 
+	// The codes of pseudonyms are new in each run, so that the limit may fall into one.
+	e.Findings = slices.DeleteFunc(e.Findings, func(f record.Finding) bool { return f.Action == "cut" })
+
 	// What can be said for certain, field by field; the rest has to be there.
 	want := e
 	want.Schema, want.Stage, want.Request, want.Tenant, want.Project, want.Region = 3, "outcome", r.header.Get("X-Request-Id"), "demo", "default", "cn-north"
@@ -134,9 +137,9 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 	want.Model.Asked, want.Model.Routed, want.Model.Reported, want.Model.Version, want.Model.Precision = "chat", "chat", "chat", "v1", "native"
 	want.Policy, want.Decision, want.Outcome, want.Status = "demo@1", "allow", "ok", 200
 	want.Findings = []record.Finding{
-		{Direction: "passage", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "masked", Count: 1},
-		{Direction: "passage", Class: "person", Detector: classify.Detector(classify.Person), Action: "masked", Count: 1},
-		{Direction: "request", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "masked", Count: 1},
+		{Direction: "passage", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "token", Count: 1},
+		{Direction: "passage", Class: "person", Detector: classify.Detector(classify.Person), Action: "token", Count: 1},
+		{Direction: "request", Class: "cn_mobile", Detector: classify.Detector(classify.Mobile), Action: "token", Count: 1},
 	}
 	want.Documents = []string{"kb/" + cited.DocumentID + "@" + cited.Version + "#0"}
 	want.Usage.Currency, want.Usage.EnergyMethod = "CNY", "declared"
@@ -216,7 +219,7 @@ func (in *installation) refusalIsRecorded(t *testing.T, key string) {
 	}
 	e := events[0]
 	if e.Stage != "outcome" || e.Outcome != "refused" || e.Decision != "refuse" || e.Status != 403 || e.ErrorKind != "blocked" || e.ErrorCode != "blocked_content" ||
-		!slices.Equal(e.Findings, []record.Finding{{Direction: "request", Class: "cn_resident_id", Detector: classify.Detector(classify.ResidentID), Action: "blocked", Count: 1}}) {
+		!slices.Equal(e.Findings, []record.Finding{{Direction: "request", Class: "cn_resident_id", Detector: classify.Detector(classify.ResidentID), Action: "block", Count: 1}}) {
 		t.Errorf("%+v", e)
 	}
 	empty(t, e, map[string]string{

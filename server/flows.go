@@ -137,6 +137,8 @@ func (f flowRecorder) Append(ctx context.Context, r workflows.Record) (string, e
 // flowEngine applies the capacity plan to this process.
 type flowEngine struct{ engine *native.Engine }
 
+func (f flowEngine) Configured() int { return f.engine.Configured() }
+
 func (f flowEngine) SetConcurrency(_ context.Context, n int) error {
 	f.engine.SetConcurrency(n)
 	return nil

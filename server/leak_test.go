@@ -81,7 +81,7 @@ func rawValuesAreNowhere(t *testing.T, record string) {
 		for _, f := range admitted.Findings {
 			got[f.Class+" "+f.Action] += f.Count
 		}
-		if len(got) != 2 || got["cn_resident_id masked"] != 1 || got["cn_mobile masked"] != 1 {
+		if len(got) != 2 || got["cn_resident_id token"] != 1 || got["cn_mobile token"] != 1 {
 			t.Errorf("%s: the record has %v", name, got)
 		}
 	}

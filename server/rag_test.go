@@ -111,6 +111,10 @@ func TestSearchOfTheManagementPlane(t *testing.T) {
 	if r.status != http.StatusOK || !strings.Contains(string(r.body), "13800138000") {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
+	const shown = `"action":"observe","class":"cn_mobile","count":1,` // the value is there
+	if !strings.Contains(string(r.body), shown) || strings.Contains(string(r.body), `"token"`) {
+		t.Errorf("the search says %s", r.body)
+	}
 	trail := ""
 	for _, e := range in.records(r.header.Get("X-Request-Id"), 2) {
 		trail += e.Stage + " " + e.Action + " " + e.Actor.Kind + ", "

@@ -36,10 +36,11 @@ func Holds(ctx context.Context, cfg *config.Config, tenant string, log *slog.Log
 	return list, err
 }
 
-// Hold keeps records from being pruned, after a record of it.
-func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, log *slog.Logger) (out audit.Hold, err error) {
+// Hold keeps records from being pruned, and what is kept of persons from being erased, after a record of it. who is a person whom it is on, named
+// as requests do; "" for none.
+func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, who string, log *slog.Logger) (out audit.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
-		h.CreatedBy = by.Name
+		h.CreatedBy, h.Subject = by.Name, l.Subject(h.Tenant, who)
 		act := audit.Event{Tenant: h.Tenant, Actor: by, Action: "admin.createHold", Detail: map[string]string{"reason": h.Reason}}
 		return recorded(ctx, l, act, func() error {
 			out, err = l.Hold(ctx, h)

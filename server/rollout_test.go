@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,9 +21,32 @@ import (
 // rollout is what the tests look at in a rollout.
 type rollout struct {
 	ID, Phase, Reason, Verdict string
+	Evidence                   *look
 	History                    []struct {
 		From, To, Reason, Evidence, Receipt string
-		ShareBasis                          int `json:"share_basis"`
+		ShareBasis                          int    `json:"share_basis"`
+		ReasonCode                          string `json:"reason_code"`
+		Look                                *look
+	}
+}
+
+// look is one look at a rollout's evidence.
+type look struct {
+	Hash, Stage, Reason string
+	ReasonCode          string `json:"reason_code"`
+	Kept                bool
+	Stable, Candidate   struct{ Requests, Errors int64 }
+	Thresholds          struct {
+		MinRequests int64   `json:"min_requests"`
+		Margin      int     `json:"error_margin_basis"`
+		Quantile    int     `json:"latency_quantile_basis"`
+		FloorMs     int     `json:"latency_floor_ms"`
+		Promote     float64 `json:"promote_alpha"`
+	}
+	Metrics []struct {
+		Name, Title, State, Proof string
+		LimitText                 string  `json:"limit_text"`
+		BrokenP                   float64 `json:"broken_p"`
 	}
 }
 
@@ -65,6 +90,7 @@ func TestRollouts(t *testing.T) {
 	}
 	if testing.Short() { // under the race detector a whole rollout takes minutes, and no other paths
 		in.checkTransitions(failing)
+		in.checkLastLook(failing)
 		return
 	}
 	healthy := in.rollout("v3")
@@ -82,6 +108,8 @@ func TestRollouts(t *testing.T) {
 	for _, r := range []rollout{failing, healthy} {
 		in.checkTransitions(r)
 	}
+	in.checkLastLook(failing)
+	in.checkAbort()
 	if v := in.verify(); !v.Report.OK {
 		t.Errorf("the audit log does not verify: %+v", v.Report.Problems)
 	}
@@ -93,7 +121,7 @@ func (in *installation) rollout(candidate string) rollout {
 	var r rollout
 	in.admin(http.MethodPost, "/rollouts", map[string]any{
 		"model": "steady", "candidate": candidate, "min_requests": 30, "dwell_seconds": 1, "poll_seconds": 1, "deadline_seconds": 120,
-		"max_latency_ratio_percent": 1000, "reason": "test",
+		"max_latency_ratio_percent": 1000, "error_margin_basis": 300, "latency_quantile_basis": 9000, "latency_floor_ms": 70, "promote_alpha": 0.02, "reason": "test",
 	}, &r)
 	deadline := time.After(3 * time.Minute)
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -107,6 +135,62 @@ func (in *installation) rollout(candidate string) rollout {
 		in.admin(http.MethodGet, "/rollouts/"+r.ID, nil, &r)
 	}
 	return r
+}
+
+// checkLastLook looks at what the failing rollout ended on: figures, checks and thresholds, in the language asked for.
+func (in *installation) checkLastLook(failing rollout) {
+	in.t.Helper()
+	var zh rollout
+	got := in.send(http.MethodGet, "/api/v1/rollouts/"+failing.ID, in.token, nil, "Accept-Language", "zh-CN")
+	if err := json.Unmarshal(got.body, &zh); err != nil {
+		in.t.Fatal(err)
+	}
+	for _, r := range []rollout{failing, zh} {
+		end := r.History[len(r.History)-1]
+		if end.Look == nil || r.Evidence == nil || end.Look.Hash != end.Evidence || r.Evidence.Hash != end.Evidence || !end.Look.Kept || end.ReasonCode != "verdict" {
+			in.t.Fatalf("what it ended on: %+v, %+v", end, r.Evidence)
+		}
+		l := end.Look
+		if l.Stage != "canary-20" || l.Candidate.Errors == 0 || l.Stable.Requests == 0 || len(l.Metrics) != 4 ||
+			l.Thresholds.MinRequests != 30 || l.Thresholds.Margin != 300 || l.Thresholds.Quantile != 9000 || l.Thresholds.FloorMs != 70 || l.Thresholds.Promote != 0.02 {
+			in.t.Errorf("the look: %+v", l)
+		}
+		if m := l.Metrics[0]; m.State != "broken" || m.BrokenP > 0.01 || m.LimitText == "" || m.Proof == "" {
+			in.t.Errorf("the check: %+v", m)
+		}
+	}
+	end := zh.History[len(zh.History)-1]
+	for _, text := range []string{end.Reason, zh.Reason, end.Look.Reason, end.Look.Metrics[0].Title, end.Look.Metrics[0].LimitText, end.Look.Metrics[0].Proof} {
+		if !regexp.MustCompile(`\p{Han}`).MatchString(text) || regexp.MustCompile(`[a-z]{6}`).MatchString(text) {
+			in.t.Errorf("a Chinese reader gets %q", text)
+		}
+	}
+	if zh.History[0].Reason != "test" {
+		in.t.Errorf("the person's own words became %q", zh.History[0].Reason)
+	}
+}
+
+// checkAbort stops a rollout that has hardly begun: it shows what it stood on all the same.
+func (in *installation) checkAbort() {
+	in.t.Helper()
+	var r rollout
+	in.admin(http.MethodPost, "/rollouts", map[string]any{"model": "steady", "candidate": "v2", "min_requests": 1_000_000, "poll_seconds": 1, "dwell_seconds": 1}, &r)
+	eventually(in.t, "the baseline to be looked at", func() bool {
+		in.admin(http.MethodGet, "/rollouts/"+r.ID, nil, &r)
+		return r.Evidence != nil
+	})
+	if r.Evidence.Kept || !strings.HasPrefix(r.Reason, fmt.Sprintf("%d requests of stable, ", r.Evidence.Stable.Requests)) || r.Reason != r.Evidence.Reason {
+		in.t.Errorf("verdict and counts disagree: %q beside %+v", r.Reason, r.Evidence)
+	}
+	in.admin(http.MethodPost, "/rollouts/"+r.ID+"/abort", map[string]any{"reason": "seen enough"}, nil)
+	eventually(in.t, "the abort", func() bool {
+		in.admin(http.MethodGet, "/rollouts/"+r.ID, nil, &r)
+		return r.Phase == "aborted"
+	})
+	end := r.History[len(r.History)-1]
+	if end.Reason != "seen enough" || end.ReasonCode != "" || end.Look == nil || end.Look.ReasonCode != "too_few_requests" || !r.Evidence.Kept || r.Evidence.Hash != end.Evidence {
+		in.t.Errorf("aborted as %+v with %+v", end, r.Evidence)
+	}
 }
 
 // checkTransitions looks every transition's receipt up in the audit log.

@@ -1,8 +1,11 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,7 +64,7 @@ func TestRouteRoleMatrix(t *testing.T) {
 		check("nobody", "", false, false)
 		check("an API key", key, false, false)
 		for role, token := range tokens {
-			check(role, token, route.Permission == "" || granted[role][route.Permission], true)
+			check(role, token, route.Permission == "" || granted[role][route.Permission] || granted[role][route.Own], true)
 		}
 	}
 	for _, route := range httpapi.Routes() {
@@ -96,6 +99,7 @@ var dataBodies = map[string]any{
 	"/rerank":              map[string]any{"model": "scripted", "query": "hello", "documents": []any{"hello"}},
 	"/v1/score":            map[string]any{"model": "scripted", "text_1": "hello", "text_2": "hello"},
 	"/v1/rag/search":       map[string]any{"collection": "none", "query": "hello"},
+	"/v1/rag/passages":     map[string]any{"collection": "none", "document_id": "none", "version": "v1", "chunk": 0},
 }
 
 // signIn makes a user of the role and returns a session of theirs.
@@ -140,6 +144,92 @@ func TestUnknownRoutesAreRefused(t *testing.T) {
 		r := in.send(http.MethodGet, path, in.started.Welcome.APIKey.Reveal(), nil)
 		if r.status != http.StatusNotFound && r.status != http.StatusUnauthorized && r.status != http.StatusMovedPermanently && r.status != http.StatusTemporaryRedirect {
 			t.Errorf("GET %s: %d %s", path, r.status, fmt.Sprintf("%.100s", r.body))
+		}
+	}
+}
+
+// TestUnknownPathsAndMethods: an unknown path is 404 and a method that a known path does not take 405 with the methods it takes, each in the
+// shape of its plane: OpenAI's error object, or a problem document below /api.
+func TestUnknownPathsAndMethods(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{})
+	for _, c := range []struct {
+		method, path  string
+		status        int
+		problem       bool
+		code, allowed string
+	}{
+		{http.MethodPost, "/v1/responses", 404, false, "not_found", ""},
+		{http.MethodGet, "/", 404, false, "not_found", ""}, // the console is off here
+		{http.MethodGet, "/v1/chat/completions", 405, false, "method_not_allowed", "POST"},
+		{http.MethodDelete, "/v1/models/scripted", 405, false, "method_not_allowed", "GET"},
+		{http.MethodGet, "/api/v1/nothing", 404, true, "not_found", ""},
+		{http.MethodGet, "/api/v2/keys", 404, true, "not_found", ""},
+		{http.MethodPut, "/api/v1/keys", 405, true, "method_not_allowed", "GET, POST"},
+		{http.MethodPatch, "/api/v1/session", 405, true, "method_not_allowed", "DELETE, POST"},
+	} {
+		for lang, word := range map[string]string{"en": "path", "zh-CN": "路径"} {
+			r := in.send(c.method, c.path, "", nil, "Accept-Language", lang)
+			var body struct {
+				Code, Detail, Type string
+				Status             int
+				Error              *struct{ Message, Type, Code string }
+			}
+			if err := json.Unmarshal(r.body, &body); err != nil || r.status != c.status {
+				t.Errorf("%s %s: %d %s", c.method, c.path, r.status, r.body)
+				continue
+			}
+			code, sentence, kind := body.Code, body.Detail, "application/problem+json; charset=utf-8"
+			if !c.problem {
+				if body.Error == nil || body.Error.Type != "invalid_request_error" {
+					t.Errorf("%s %s: %s", c.method, c.path, r.body)
+					continue
+				}
+				code, sentence, kind = body.Error.Code, body.Error.Message, "application/json; charset=utf-8"
+			} else if body.Error != nil || body.Status != c.status || body.Type != "urn:sluice:problem:"+c.code {
+				t.Errorf("%s %s: %s", c.method, c.path, r.body)
+			}
+			if code != c.code || !strings.Contains(sentence, word) || !strings.Contains(sentence, c.path) || r.header.Get("Content-Type") != kind || r.header.Get("X-Request-Id") == "" {
+				t.Errorf("%s %s: %s %v", c.method, c.path, r.body, r.header)
+			}
+			methods := strings.Split(r.header.Get("Allow"), ", ")
+			slices.Sort(methods)
+			if strings.Join(methods, ", ") != c.allowed {
+				t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, methods, c.allowed)
+			}
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		if r := in.send(http.MethodPost, path, "", nil); r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("POST %s: %d, Allow %q", path, r.status, r.header.Get("Allow"))
+		}
+	}
+	var p struct{ Code string }
+	r := in.admin(http.MethodPost, "/users", map[string]any{"name": "both", "password": "correct horse battery staple", "roles": []string{"auditor", "security_admin"}}, nil)
+	if err := json.Unmarshal(r.body, &p); err != nil || r.status != http.StatusConflict || p.Code != "conflicting_roles" {
+		t.Errorf("roles that exclude each other: %d %s", r.status, r.body)
+	}
+}
+
+// TestAdminListener: on a listener of its own the management API refuses every unknown path as a problem.
+func TestAdminListener(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // a free port: nothing tells which one the server took
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	start(t, setup{overrides: map[string]any{"admin_listen": address}})
+	for _, c := range []struct{ path, kind string }{{"/v1/models", "application/problem+json"}, {"/api/v1/nothing", "application/problem+json"}} {
+		res, err := http.Get("http://" + address + c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusNotFound || !strings.HasPrefix(res.Header.Get("Content-Type"), c.kind) {
+			t.Errorf("%s: %d %s", c.path, res.StatusCode, res.Header.Get("Content-Type"))
 		}
 	}
 }

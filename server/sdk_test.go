@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/testmodel"
-	"github.com/sluice-project/sluice/migrations/dbtest"
+	"github.com/sluice-project/sluice/internal/testpython"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -42,72 +43,90 @@ func startNative(t *testing.T, overrides map[string]any) *installation {
 	return in
 }
 
-// pythonWithSDK returns an interpreter that has the openai package, or skips the test.
-func pythonWithSDK(t *testing.T) string {
-	t.Helper()
-	python := os.Getenv("SLUICE_TEST_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if out, err := exec.CommandContext(t.Context(), python, "-c", "import openai").CombinedOutput(); err != nil {
-		if dbtest.Required("python") {
-			t.Fatalf("the openai package is required (SLUICE_REQUIRE): %v: %s", err, out)
-		}
-		t.Skip("python3 with the openai package is not available; pip install openai, or name an interpreter in SLUICE_TEST_PYTHON")
-	}
-	return python
-}
+// sdks are the environments of the majors of the SDK that applications use: what it speaks over differs between them.
+func sdks() []string { return []string{"openai-2", "openai-3"} }
 
 // TestOpenAISDK drives the real model through the official Python SDK: chat, streams, error classes, retries.
 func TestOpenAISDK(t *testing.T) {
-	python := pythonWithSDK(t)
-	in := startNative(t, nil)
-	dead, spent := in.newKey("dead"), in.newKey("spent")
-	in.admin(http.MethodPost, "/keys/"+dead.id+"/revoke", nil, new(any))
-	in.admin(http.MethodPut, "/budgets", map[string]any{"key": spent.id, "period": "day", "limit_nano": 1}, new(any))
-
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "testdata/sdk/check_sdk.py")
-	cmd.Env = append(os.Environ(), "BASE_URL="+in.started.BaseURL, "API_KEY="+in.started.Welcome.APIKey.Reveal(), "MODEL=smollm2-135m-instruct",
-		"EMBED_MODEL=all-minilm-l6-v2", "DEAD_KEY="+dead.secret, "SPENT_KEY="+spent.secret, "no_proxy=127.0.0.1")
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil || !strings.Contains(string(out), "all checks passed") {
-		t.Fatalf("the SDK check failed: %v", err)
-	}
-	if v := in.verify(); !v.Report.OK {
-		t.Errorf("the audit log does not verify: %+v", v.Report.Problems)
+	for _, sdk := range sdks() {
+		t.Run(sdk, func(t *testing.T) {
+			python := testpython.Python(t, sdk, "python")
+			in := startNative(t, nil)
+			dead, spent := in.newKey("dead"), in.newKey("spent")
+			in.admin(http.MethodPost, "/keys/"+dead.id+"/revoke", nil, new(any))
+			in.admin(http.MethodPut, "/budgets", map[string]any{"key": spent.id, "period": "day", "limit_nano": 0}, new(any))
+			in.drive(python, "testdata/sdk/check_sdk.py", "MODEL=smollm2-135m-instruct", "EMBED_MODEL=all-minilm-l6-v2", "DEAD_KEY="+dead.secret, "SPENT_KEY="+spent.secret)
+		})
 	}
 }
 
 // TestOpenAISDKTools drives tools, formats and scores through the official Python SDK. The model is scripted: what is tested is that
 // the client's helpers understand what it says, and that what it is told is masked.
 func TestOpenAISDKTools(t *testing.T) {
-	python := pythonWithSDK(t)
-	in := start(t, setup{plan: obliging, remote: "[{id: scripted, tools: true, formats: true, sampling: true, logprobs: true, dialect: vllm}, {id: scripted-embed, embed_dim: 32}, {id: scripted-rerank, rerank: true}]"})
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	for _, sdk := range sdks() {
+		t.Run(sdk, func(t *testing.T) {
+			python := testpython.Python(t, sdk, "python")
+			in := start(t, setup{plan: obliging, remote: "[{id: scripted, tools: true, formats: true, sampling: true, logprobs: true, dialect: vllm}, {id: scripted-embed, embed_dim: 32}, {id: scripted-rerank, rerank: true}]"})
+			in.drive(python, "testdata/sdk/check_tools.py", "MODEL=scripted", "EMBED_MODEL=scripted-embed", "RERANK_MODEL=scripted-rerank")
+			for _, q := range in.scripted.Requests() {
+				if text := fmt.Sprintf("%+v", q); strings.Contains(text, "13800138000") {
+					t.Errorf("the engine was given %s", text)
+				}
+			}
+			for _, q := range in.scripted.Scores() {
+				if text := fmt.Sprintf("%+v", q); strings.Contains(text, "13800138000") {
+					t.Errorf("the engine was given %s", text)
+				}
+			}
+		})
+	}
+}
+
+// TestExamplesOfTheGuides runs the Python of the README and of the guide for applications, in both languages, against a server with the models
+// that it names. The papers stay true.
+func TestExamplesOfTheGuides(t *testing.T) {
+	python := testpython.Python(t, "openai-3", "python")
+	in := startNative(t, map[string]any{"rag.embedding_model": "all-minilm-l6-v2"})
+	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "office"}, new(any))
+	in.admin(http.MethodPost, "/rag/collections/office/documents", map[string]string{"name": "fees.md", "text": "# Fees\n\nThe fee is paid at the desk in the hall.\n"}, new(any))
+	blocks := regexp.MustCompile("(?s)```python\n(.*?)```")
+	for file, wanted := range map[string]string{
+		"../README.md": "", "../README.zh-CN.md": "", "../docs/guides/application.md": "→ Fees", "../docs/guides/application.zh-CN.md": "→ Fees",
+	} {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := ""
+		for _, b := range blocks.FindAllStringSubmatch(string(raw), -1) {
+			program += b[1]
+		}
+		for _, address := range []string{"https://sluice.example/v1", "http://127.0.0.1:8080/v1"} {
+			program = strings.ReplaceAll(program, address, in.started.BaseURL)
+		}
+		program = strings.ReplaceAll(program, "sk-sluice-…", in.started.Welcome.APIKey.Reveal())
+		cmd := exec.CommandContext(t.Context(), python, "-c", program)
+		cmd.Env = append(os.Environ(), "no_proxy=127.0.0.1", "PYTHONIOENCODING=utf-8")
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) == 0 || !strings.Contains(string(out), wanted) {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+	}
+}
+
+// drive runs a script of an application against the server, and verifies the audit log after it.
+func (in *installation) drive(python, script string, env ...string) {
+	in.t.Helper()
+	ctx, cancel := context.WithTimeout(in.t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "testdata/sdk/check_tools.py")
-	cmd.Env = append(os.Environ(), "BASE_URL="+in.started.BaseURL, "API_KEY="+in.started.Welcome.APIKey.Reveal(), "MODEL=scripted",
-		"EMBED_MODEL=scripted-embed", "RERANK_MODEL=scripted-rerank", "no_proxy=127.0.0.1")
+	cmd := exec.CommandContext(ctx, python, script)
+	cmd.Env = append(os.Environ(), append(env, "BASE_URL="+in.started.BaseURL, "API_KEY="+in.started.Welcome.APIKey.Reveal(), "no_proxy=127.0.0.1")...)
 	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
+	in.t.Logf("%s", out)
 	if err != nil || !strings.Contains(string(out), "all checks passed") {
-		t.Fatalf("the SDK check failed: %v", err)
-	}
-	for _, q := range in.scripted.Requests() {
-		if text := fmt.Sprintf("%+v", q); strings.Contains(text, "13800138000") {
-			t.Errorf("the engine was given %s", text)
-		}
-	}
-	for _, q := range in.scripted.Scores() {
-		if text := fmt.Sprintf("%+v", q); strings.Contains(text, "13800138000") {
-			t.Errorf("the engine was given %s", text)
-		}
+		in.t.Fatalf("the SDK check failed: %v", err)
 	}
 	if v := in.verify(); !v.Report.OK {
-		t.Errorf("the audit log does not verify: %+v", v.Report.Problems)
+		in.t.Errorf("the audit log does not verify: %+v", v.Report.Problems)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // reasons says which argument after the code is prose: it must be a fault.Phrase, or a Chinese sentence holds English.
 var reasons = map[string]int{
 	"CodeInvalidType": 1, "CodeInvalidValue": 1, "CodeUnsupported": 1, "CodeInvalidDocument": 1, "CodeInvalidPolicy": 1,
-	"CodeInvalidPriceBook": 1, "CodeConflict": 0, "CodeNotFound": 0, "CodeExists": 0,
+	"CodeInvalidPriceBook": 1, "CodeConflict": 0, "CodeNotFound": 0, "CodeExists": 0, "CodeModelNotCapable": 1,
 }
 
 var (

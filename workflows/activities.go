@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -22,6 +23,7 @@ type activities struct {
 	store *store
 	plan  *capacity
 	now   func() time.Time
+	log   *slog.Logger
 	m     *metrics
 }
 
@@ -52,30 +54,77 @@ type evaluateOutput struct {
 // nothing unrecorded is ever tried on callers; going back acts first, since safety does not wait for the log.
 func (a *activities) Transition(ctx context.Context, in transitionInput) (string, error) {
 	t := in.Transition
-	known, err := a.store.transition(ctx, in.Rollout, t)
+	known, evidence, err := a.store.transition(ctx, in.Rollout, t)
 	if errors.Is(err, errOvertaken) {
 		return "", temporal.NewNonRetryableApplicationError(err.Error(), errSuperseded, nil)
 	}
 	if err != nil {
 		return "", err
 	}
-	steps := []func() error{
-		func() error { return a.record(ctx, in, &known) },
-		func() error { return a.assign(ctx, in) },
-	}
+	in.Transition.Evidence = evidence
+	record := func() error { return a.record(ctx, in, &known) }
+	assign := func() error { return a.assign(ctx, in) }
+	settle := func() error { return a.settle(ctx, &in) }
+	steps := []func() error{settle, record, assign}
 	if t.To == PhaseRolledBack || t.To == PhaseAborted || t.To == PhaseFailed {
-		steps[0], steps[1] = steps[1], steps[0]
+		steps = []func() error{assign, settle, record}
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return "", err
 		}
 	}
-	if err := a.store.entered(ctx, in.Rollout, t); err != nil {
+	if err := a.store.entered(ctx, in.Rollout, in.Transition); err != nil {
 		return "", err
 	}
 	a.m.transitions.WithLabelValues(phaseOf(t.To)).Inc()
 	return known, nil
+}
+
+// settle keeps the last look at what is left, if the transition does not name its evidence yet: people stop a rollout between two
+// looks, and what it stood on then must stay readable. A step that nobody has looked at is looked at now; while the statistics
+// are away, going back is worth more than that.
+func (a *activities) settle(ctx context.Context, in *transitionInput) error {
+	if in.Transition.Evidence != "" {
+		return nil
+	}
+	st, err := a.store.get(ctx, in.Rollout)
+	if err != nil || st.EnteredAt == 0 || finished(st.Phase) {
+		return err
+	}
+	ev, d, at := st.Seen, st.Decision, time.UnixMicro(st.CheckedAt)
+	if ev == nil {
+		stage := in.Transition.From
+		now, err := a.gather(ctx, evaluateInput{Rollout: st.ID, Phase: stage, Since: st.EnteredAt, StableSince: stableSince(st)})
+		if err != nil {
+			a.log.LogAttrs(ctx, slog.LevelWarn, "a rollout goes back without evidence of its last step", slog.String("rollout", st.ID), slog.String("error", err.Error()))
+			return nil
+		}
+		ev, at = &now, a.now()
+		d = Verdict(now, st.Spec.Thresholds)
+		if err := a.store.checked(ctx, now, d, at); err != nil {
+			return err
+		}
+	}
+	d.Evidence = ev.Hash()
+	if err := a.store.keep(ctx, *ev, st.Spec.Thresholds, d, at); err != nil {
+		return err
+	}
+	in.Transition.Evidence = d.Evidence
+	return a.store.settled(ctx, in.Transition.ID, d.Evidence)
+}
+
+// stableSince is since when stable's answers count: on the last step, where it answers nothing any more, since the canary began.
+func stableSince(st State) int64 {
+	if st.Share < 100 {
+		return st.EnteredAt
+	}
+	for _, t := range st.History {
+		if t.Share > 0 && t.Share < 100 {
+			return t.At
+		}
+	}
+	return st.StartedAt
 }
 
 // record appends the transition to the audit log unless its row already carries a record's id.
@@ -83,12 +132,18 @@ func (a *activities) record(ctx context.Context, in transitionInput, known *stri
 	if *known != "" {
 		return nil
 	}
-	t := in.Transition
+	t, cause := in.Transition, ""
+	if t.Cause != nil { // the code with its figures; the reason is its English form
+		var err error
+		if cause, err = encode(t.Cause); err != nil {
+			return err
+		}
+	}
 	id, err := a.deps.Audit.Append(ctx, Record{
 		Actor: t.Actor, Action: "rollout.transition", Resource: in.Model, Rollout: in.Rollout,
 		Detail: map[string]string{
 			"transition": t.ID, "from": t.From, "to": t.To, "share": strconv.Itoa(t.Share), "reason": t.Reason,
-			"stable": in.Stable, "candidate": in.Candidate, "evidence": t.Evidence,
+			"stable": in.Stable, "candidate": in.Candidate, "evidence": t.Evidence, "cause": cause,
 		},
 	})
 	if err != nil {
@@ -130,7 +185,8 @@ func (a *activities) assign(ctx context.Context, in transitionInput) error {
 	}
 	err = a.deps.Routes.SetAssignment(ctx, next)
 	if forward && err != nil && slices.Contains([]fault.Kind{fault.Invalid, fault.NotFound, fault.Denied}, fault.KindOf(err)) {
-		return temporal.NewNonRetryableApplicationError(fault.Public(err).Message(fault.English), errRefused, nil)
+		public := fault.Public(err)
+		return temporal.NewNonRetryableApplicationError(public.Message(fault.English), errRefused, nil, public.Message(fault.Chinese))
 	}
 	if err != nil {
 		return fmt.Errorf("set assignment: %w", err)
@@ -147,18 +203,10 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 	if cur.Rollout != in.Rollout {
 		return evaluateOutput{}, temporal.NewNonRetryableApplicationError("the assignment belongs to somebody else", errSuperseded, nil)
 	}
-	ev := Evidence{Schema: evidenceSchema, Rollout: in.Rollout, Phase: in.Phase}
-	arms, err := a.deps.Stats.ArmStats(ctx, in.Rollout, in.Since)
+	ev, err := a.gather(ctx, in)
 	if err != nil {
-		return evaluateOutput{}, fmt.Errorf("read statistics: %w", err)
+		return evaluateOutput{}, err
 	}
-	ev.Candidate = armOf(arms["candidate"], in.Since)
-	if in.StableSince != in.Since {
-		if arms, err = a.deps.Stats.ArmStats(ctx, in.Rollout, in.StableSince); err != nil {
-			return evaluateOutput{}, fmt.Errorf("read statistics: %w", err)
-		}
-	}
-	ev.Stable = armOf(arms["stable"], in.StableSince)
 	d := Verdict(ev, in.Thresholds)
 	a.m.verdicts.WithLabelValues(string(d.Outcome)).Inc()
 	if in.Record || d.Outcome == Pass || d.Outcome == Fail {
@@ -166,12 +214,29 @@ func (a *activities) Evaluate(ctx context.Context, in evaluateInput) (evaluateOu
 			return evaluateOutput{}, err
 		}
 	} else {
-		d.Evidence = "" // not kept, so nothing may refer to it
+		d.Evidence = "" // kept only if the step ends on it, so nothing may refer to it yet
 	}
-	if err := a.store.checked(ctx, in.Rollout, d, a.now()); err != nil {
+	if err := a.store.checked(ctx, ev, d, a.now()); err != nil {
 		return evaluateOutput{}, err
 	}
 	return evaluateOutput{Decision: d}, nil
+}
+
+// gather counts what both arms did.
+func (a *activities) gather(ctx context.Context, in evaluateInput) (Evidence, error) {
+	ev := Evidence{Schema: evidenceSchema, Rollout: in.Rollout, Phase: in.Phase}
+	arms, err := a.deps.Stats.ArmStats(ctx, in.Rollout, in.Since)
+	if err != nil {
+		return ev, fmt.Errorf("read statistics: %w", err)
+	}
+	ev.Candidate = armOf(arms["candidate"], in.Since)
+	if in.StableSince != in.Since {
+		if arms, err = a.deps.Stats.ArmStats(ctx, in.Rollout, in.StableSince); err != nil {
+			return ev, fmt.Errorf("read statistics: %w", err)
+		}
+	}
+	ev.Stable = armOf(arms["stable"], in.StableSince)
+	return ev, nil
 }
 
 func armOf(s ArmStats, since int64) Arm {

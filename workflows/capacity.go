@@ -14,8 +14,10 @@ import (
 
 // Capacity is the plan and what is in force.
 type Capacity struct {
-	Plan        Plan   `json:"plan"`
-	Source      string `json:"source"` // "config" or "admin"
+	Plan   Plan   `json:"plan"`   // zero: there is none
+	Source string `json:"source"` // who set the plan, or that there is none: see the constants
+	// Configured is the concurrency of this process's configuration, which holds while there is no plan; 0 without an engine.
+	Configured  int    `json:"configured"`
 	Slot        string `json:"slot"`
 	Concurrency int    `json:"concurrency"`
 	Actor       Actor  `json:"actor"`
@@ -39,25 +41,29 @@ type capacity struct {
 const (
 	fromConfig = "config"
 	fromAdmin  = "admin"
+	removed    = "removed" // an administrator wants no plan
+	unset      = "unset"   // the configuration had a plan and has none any more
 	// edgeGrace is how long the schedule may be late before a process switches the slot by itself.
 	edgeGrace = 2 * time.Minute
 	// auditGrace is how long the process that made a change may take to audit it before another one does.
 	auditGrace = 10 * time.Second
 )
 
-// seed takes over the plan of the configuration, unless an administrator has set another.
+// seed takes over the plan of the configuration, also that it has none any more, unless an administrator has set or removed one.
 func (c *capacity) seed(ctx context.Context, plan Plan) error {
-	if plan.IsZero() {
-		return nil
-	}
-	have, found, err := c.store.capacity(ctx)
+	have, _, err := c.store.capacity(ctx)
 	if err != nil {
 		return err
 	}
-	if found && (have.Source == fromAdmin || samePlan(have.Plan, plan)) {
+	administered := have.Source == fromAdmin || have.Source == removed
+	if administered || samePlan(have.Plan, plan) { // without a row there is no plan
 		return nil
 	}
-	_, err = c.change(ctx, have, Capacity{Plan: plan, Source: fromConfig, Actor: capacityActor(), Reason: "the configuration was read"})
+	source := fromConfig
+	if plan.IsZero() {
+		source = unset
+	}
+	_, err = c.change(ctx, have, Capacity{Plan: plan, Source: source, Actor: capacityActor(), Reason: "the configuration was read"})
 	if fault.Is(err, fault.CodeConflict) { // another process was faster with the same configuration
 		return nil
 	}
@@ -76,6 +82,38 @@ func (c *capacity) set(ctx context.Context, plan Plan, actor Actor, reason strin
 	return c.change(ctx, have, Capacity{Plan: plan, Source: fromAdmin, Actor: actor, Reason: reason})
 }
 
+// remove ends the plan: every engine goes back to the concurrency of its configuration. A second time it does nothing, unless the
+// first one was not audited.
+func (c *capacity) remove(ctx context.Context, actor Actor, reason string) (Capacity, error) {
+	have, found, err := c.store.capacity(ctx)
+	switch {
+	case err != nil || !found:
+		return have, err
+	case have.Plan.IsZero() && have.audit != "":
+		return have, nil
+	case have.Plan.IsZero():
+		return c.record(ctx, have)
+	}
+	return c.change(ctx, have, Capacity{Source: removed, Actor: actor, Reason: reason})
+}
+
+// configured is the concurrency that holds in this process while there is no plan.
+func (c *capacity) configured() int {
+	if c.deps.Engine == nil {
+		return 0
+	}
+	return c.deps.Engine.Configured()
+}
+
+// shown completes what people see.
+func (c *capacity) shown(v Capacity) Capacity {
+	v.Configured = c.configured()
+	if v.Plan.IsZero() {
+		v.Concurrency = v.Configured
+	}
+	return v
+}
+
 // reconcile brings the row to the slot of this instant. A step that fires late therefore cannot set the wrong slot.
 func (c *capacity) reconcile(ctx context.Context, reason string) error {
 	have, found, err := c.store.capacity(ctx)
@@ -91,7 +129,7 @@ func (c *capacity) reconcile(ctx context.Context, reason string) error {
 		}
 	}
 	slot, n := have.Plan.At(c.now())
-	if slot == have.Slot && n == have.Concurrency {
+	if have.Plan.IsZero() || slot == have.Slot && n == have.Concurrency {
 		return nil
 	}
 	_, err = c.change(ctx, have, Capacity{Plan: have.Plan, Source: have.Source, Actor: capacityActor(), Reason: reason})
@@ -103,7 +141,9 @@ func (c *capacity) reconcile(ctx context.Context, reason string) error {
 
 // change writes the next version of the row and audits it. Engines take a version only once it carries its audit record.
 func (c *capacity) change(ctx context.Context, have, next Capacity) (Capacity, error) {
-	next.Slot, next.Concurrency = next.Plan.At(c.now())
+	if next.Slot, next.Concurrency = next.Plan.At(c.now()); next.Plan.IsZero() {
+		next.Slot, next.Concurrency = "", c.configured()
+	}
 	next.At, next.version = c.now().UnixMicro(), have.version+1
 	if err := c.store.changeCapacity(ctx, next); err != nil {
 		return have, err
@@ -136,23 +176,24 @@ func (c *capacity) apply(ctx context.Context) (Capacity, error) {
 	if err != nil || !found || have.audit == "" || c.deps.Engine == nil || have.version == c.applied.Load() {
 		return have, err
 	}
-	if err := c.deps.Engine.SetConcurrency(ctx, have.Concurrency); err != nil {
+	n := c.shown(have).Concurrency
+	if err := c.deps.Engine.SetConcurrency(ctx, n); err != nil {
 		return have, fmt.Errorf("set concurrency: %w", err)
 	}
 	c.applied.Store(have.version)
-	c.m.concurrency.Set(float64(have.Concurrency))
-	c.log.LogAttrs(ctx, slog.LevelInfo, "engine concurrency set", slog.Int("concurrency", have.Concurrency),
+	c.m.concurrency.Set(float64(n))
+	c.log.LogAttrs(ctx, slog.LevelInfo, "engine concurrency set", slog.Int("concurrency", n),
 		slog.String("slot", have.Slot), slog.String("reason", have.Reason))
 	return have, nil
 }
 
 // overdue reports whether the slot should have changed more than the grace ago, as happens while Temporal is away.
 func (c *capacity) overdue(v Capacity) bool {
+	if v.version > 0 && v.audit == "" {
+		return c.age(v) > auditGrace
+	}
 	if v.Plan.IsZero() {
 		return false
-	}
-	if v.audit == "" {
-		return c.age(v) > auditGrace
 	}
 	slot, _ := v.Plan.At(c.now())
 	before, _ := v.Plan.At(c.now().Add(-edgeGrace))

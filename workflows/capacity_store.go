@@ -47,12 +47,25 @@ func (s *store) capacity(ctx context.Context) (c Capacity, found bool, err error
 	if err := errors.Join(json.Unmarshal([]byte(r.Plan), &c.Plan), json.Unmarshal([]byte(r.Actor), &c.Actor)); err != nil {
 		return Capacity{}, false, fmt.Errorf("decode capacity: %w", err)
 	}
+	if c.Source == removed || c.Source == unset {
+		c.Plan, c.Slot = Plan{}, ""
+	}
 	return c, true, nil
+}
+
+// steady is the plan of a row that has none, for replicas of the release before: they run the same number all day on it, where zeros
+// would throttle them to one request. Nobody else reads it; the source says that there is no plan.
+func steady(concurrency int) Plan {
+	n := or(concurrency, mostConcurrency)
+	return Plan{Timezone: "UTC", PeakConcurrency: n, ValleyConcurrency: n}
 }
 
 // changeCapacity writes c as the version after the one it was made from; if somebody else wrote that version first, it is a
 // conflict and nothing changes.
 func (s *store) changeCapacity(ctx context.Context, c Capacity) error {
+	if c.Plan.IsZero() {
+		c.Plan, c.Slot = steady(c.Concurrency), Valley
+	}
 	plan, err1 := encode(c.Plan)
 	actor, err2 := encode(c.Actor)
 	if err := errors.Join(err1, err2); err != nil {

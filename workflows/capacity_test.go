@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -188,7 +189,7 @@ func TestFailedEngineIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, dbtest.SQLite(t), "2026-11-02 06:00:00")
 	p.must(t, p.seed(t.Context(), office()))
-	p.deps.Engine = brokenEngine{}
+	p.deps.Engine = brokenEngine{p.w}
 	if _, err := p.apply(t.Context()); err == nil {
 		t.Error("the failure was swallowed")
 	}
@@ -198,6 +199,137 @@ func TestFailedEngineIsTriedAgain(t *testing.T) {
 	}
 }
 
-type brokenEngine struct{}
+type brokenEngine struct{ *world }
 
 func (brokenEngine) SetConcurrency(context.Context, int) error { return errors.New("busy") }
+
+// TestRemovedPlanGivesTheConfiguredConcurrencyBack: on every replica, once, with one audit record, and neither the configuration nor
+// the clock brings the plan back.
+func TestRemovedPlanGivesTheConfiguredConcurrencyBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		one, two := newProcess(t, db, "2026-11-02 06:00:00"), newProcess(t, db, "2026-11-02 06:00:00")
+		two.w.ceiling = 2 * configured // each goes back to its own
+		both := func(want ...int) {
+			t.Helper()
+			for _, p := range []*process{one, two} {
+				if _, err := p.apply(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				mine := slices.Clone(want)
+				for i, n := range mine {
+					if n == configured {
+						mine[i] = p.w.Configured()
+					}
+				}
+				if !slices.Equal(p.w.engine, mine) {
+					t.Errorf("an engine got %v, want %v", p.w.engine, mine)
+				}
+			}
+		}
+		if c, err := one.remove(t.Context(), alice, "nothing to remove"); err != nil || !c.Plan.IsZero() || len(one.w.records) != 0 {
+			t.Errorf("without a plan: %+v, %v", c, err)
+		}
+		one.must(t, one.seed(t.Context(), office()))
+		_, err := one.set(t.Context(), Plan{Timezone: "UTC", PeakConcurrency: 1, ValleyConcurrency: 1}, alice, "a mistake")
+		one.must(t, err)
+		both(1)
+		for range 2 {
+			c, err := one.remove(t.Context(), bob, "undo it")
+			if err != nil || !c.Plan.IsZero() || c.Slot != "" || c.Actor != bob {
+				t.Errorf("removed: %+v, %v", c, err)
+			}
+		}
+		both(1, configured)
+		for _, p := range []*process{one, two} {
+			p.clock = p.clock.Add(3 * time.Hour)
+			have, err := p.apply(t.Context())
+			p.must(t, err)
+			if p.overdue(have) {
+				t.Error("a removed plan is overdue")
+			}
+			p.must(t, p.reconcile(t.Context(), "an edge"))
+			p.must(t, p.seed(t.Context(), office()))
+		}
+		both(1, configured)
+		if n := len(one.w.records) + len(two.w.records); n != 3 || one.w.records[2].Detail["source"] != removed {
+			t.Errorf("%d audit records of three changes: %+v", n, one.w.records)
+		}
+		_, err = two.set(t.Context(), office(), alice, "again")
+		two.must(t, err)
+		both(1, configured, 8)
+	})
+}
+
+// TestPlanThatLeavesTheConfiguration: the way back from a plan of the configuration is to take it out there.
+func TestPlanThatLeavesTheConfiguration(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, dbtest.SQLite(t), "2026-11-02 12:00:00")
+	engine := func(want ...int) {
+		t.Helper()
+		if _, err := p.apply(t.Context()); err != nil || !slices.Equal(p.w.engine, want) {
+			t.Errorf("the engine got %v, want %v, %v", p.w.engine, want, err)
+		}
+	}
+	p.must(t, p.seed(t.Context(), Plan{}))
+	engine()
+	p.must(t, p.seed(t.Context(), office()))
+	engine(8)
+	p.must(t, p.seed(t.Context(), Plan{}))
+	p.must(t, p.seed(t.Context(), Plan{}))
+	engine(8, configured)
+	p.must(t, p.seed(t.Context(), office()))
+	engine(8, configured, 8)
+	if len(p.w.records) != 3 {
+		t.Errorf("%d audit records of three changes", len(p.w.records))
+	}
+}
+
+// TestUnauditedRemovalKeepsTheValue: while the audit log is away the engine keeps what it has; the repetition makes up for it.
+func TestUnauditedRemovalKeepsTheValue(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, dbtest.SQLite(t), "2026-11-02 06:00:00")
+	p.must(t, p.seed(t.Context(), office()))
+	_, err := p.apply(t.Context())
+	p.must(t, err)
+	p.w.fail.audit = errors.New("down")
+	for range 2 {
+		if _, err := p.remove(t.Context(), alice, "undo"); err == nil {
+			t.Fatal("the failure was swallowed")
+		}
+	}
+	have, err := p.apply(t.Context())
+	if err != nil || !slices.Equal(p.w.engine, []int{3}) {
+		t.Errorf("the engine got %v, %v", p.w.engine, err)
+	}
+	p.clock = p.clock.Add(auditGrace + time.Second)
+	if !p.overdue(have) {
+		t.Error("an unaudited removal is never repaired")
+	}
+	p.w.fail.audit = nil
+	_, err = p.remove(t.Context(), alice, "undo")
+	p.must(t, err)
+	if _, err := p.apply(t.Context()); err != nil || !slices.Equal(p.w.engine, []int{3, configured}) {
+		t.Errorf("the engine got %v, %v", p.w.engine, err)
+	}
+}
+
+// TestRemovalForTheReleaseBefore: a replica that knows no removed plan reads the row as a plan that is the same all day, at the
+// configured concurrency: it must not throttle itself.
+func TestRemovalForTheReleaseBefore(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, dbtest.SQLite(t), "2026-11-02 06:00:00")
+	p.must(t, p.seed(t.Context(), office()))
+	_, err := p.remove(t.Context(), alice, "undo")
+	p.must(t, err)
+	var row capacityRow
+	p.must(t, p.store.db.First(&row).Error)
+	var plan Plan
+	p.must(t, json.Unmarshal([]byte(row.Plan), &plan))
+	for hour := range 24 {
+		if slot, n := plan.At(p.clock.Add(time.Duration(hour) * time.Hour)); slot != row.Slot || n != configured || row.Concurrency != configured {
+			t.Fatalf("in hour %d it is %s with %d, the row says %s with %d", hour, slot, n, row.Slot, row.Concurrency)
+		}
+	}
+	p.must(t, plan.Validate())
+}

@@ -56,5 +56,7 @@ type recorder interface {
 }
 
 type engine interface {
+	// Configured returns the concurrency of the configuration.
+	Configured() int
 	SetConcurrency(ctx context.Context, n int) error
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +34,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	reg.MustRegister(m.transitions, m.verdicts, m.connected, m.concurrency)
 	return m
+}
+
+// shareOf returns the share in the name of a step, 0 for the baseline.
+func shareOf(stage string) int {
+	_, share, _ := strings.Cut(stage, "-")
+	n, _ := strconv.Atoi(share) // no number, no share
+	return n
 }
 
 // phaseOf strips the share from the name of a step, so that the label has few values.

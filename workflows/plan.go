@@ -34,6 +34,9 @@ type Window struct {
 	To   string `json:"to" koanf:"to"`     // HH:MM, 24:00 is the end of the day
 }
 
+// mostConcurrency is the most a plan may ask for.
+const mostConcurrency = 4096
+
 // IsZero reports whether there is no plan.
 func (p Plan) IsZero() bool {
 	return p.Timezone == "" && len(p.Peak) == 0 && p.PeakConcurrency == 0 && p.ValleyConcurrency == 0
@@ -47,10 +50,10 @@ func (p Plan) Validate() error {
 	if _, err := p.zone(); err != nil {
 		return bad("timezone", fault.Say("must be the IANA name of a time zone, such as Asia/Shanghai", "须为 IANA 时区名，例如 Asia/Shanghai"))
 	}
-	if p.PeakConcurrency < 1 || p.PeakConcurrency > 4096 {
+	if p.PeakConcurrency < 1 || p.PeakConcurrency > mostConcurrency {
 		return bad("peak_concurrency", fault.Say("must lie between 1 and 4096", "须在 1 与 4096 之间"))
 	}
-	if p.ValleyConcurrency < 1 || p.ValleyConcurrency > 4096 {
+	if p.ValleyConcurrency < 1 || p.ValleyConcurrency > mostConcurrency {
 		return bad("valley_concurrency", fault.Say("must lie between 1 and 4096", "须在 1 与 4096 之间"))
 	}
 	if len(p.Peak) > 32 {

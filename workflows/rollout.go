@@ -164,13 +164,11 @@ func (r *run) mayApprove(_ workflow.Context, c command) error {
 
 // advance enters the current stage: audited first, then the assignment moves.
 func (r *run) advance(ctx workflow.Context) error {
-	actor, reason := rolloutActor(), r.State.Decision.Reason
+	why := r.onward()
 	if r.Stage == 0 {
-		actor, reason = r.in.Starter, r.in.Spec.Reason
-	} else if r.Approval != nil {
-		actor, reason = r.Approval.Actor, r.Approval.Reason
+		why = by(r.in.Starter, r.in.Spec.Reason)
 	}
-	if err := r.interruptible(ctx, r.move(ctx, r.in.Spec.stageName(r.Stage), actor, reason)); err != nil {
+	if err := r.interruptible(ctx, r.move(ctx, r.in.Spec.stageName(r.Stage), why)); err != nil {
 		return err
 	}
 	r.Approval = nil // it was meant for the step that is left now
@@ -187,35 +185,52 @@ func (r *run) advance(ctx workflow.Context) error {
 }
 
 func (r *run) complete(ctx workflow.Context) error {
-	actor, reason := rolloutActor(), r.State.Decision.Reason
-	if r.Approval != nil {
-		actor, reason = r.Approval.Actor, r.Approval.Reason
-	}
-	if err := r.interruptible(ctx, r.move(ctx, PhaseCompleted, actor, reason)); err != nil {
+	if err := r.interruptible(ctx, r.move(ctx, PhaseCompleted, r.onward())); err != nil {
 		return err
 	}
 	r.finish(ctx, PhaseCompleted, 100)
 	return nil
 }
 
-// stop is why a rollout goes back.
-type stop struct {
-	phase  string
+// why is who makes a transition and for what reason: a person's own words, or a cause of the system's.
+type why struct {
 	actor  Actor
 	reason string
+	cause  *Cause
 }
 
-func (s *stop) Error() string { return s.phase + ": " + s.reason }
+func by(actor Actor, reason string) why { return why{actor: actor, reason: reason} }
+
+func (r *run) because(c Cause) why {
+	return why{actor: rolloutActor(), reason: c.Sentence(r.in.Spec.Thresholds).String(), cause: &c}
+}
+
+// onward is why the rollout moves on: the person who approved, else the evidence.
+func (r *run) onward() why {
+	if r.Approval != nil {
+		return by(r.Approval.Actor, r.Approval.Reason)
+	}
+	d := r.State.Decision
+	return r.because(Cause{Code: causeVerdict, Decision: &d})
+}
+
+// stop is why a rollout goes back.
+type stop struct {
+	phase string
+	why   why
+}
+
+func (s *stop) Error() string { return s.phase + ": " + s.why.reason }
 
 // retreat sends all conversations back to stable, in a context that outlives a cancellation, and retries until it is done.
 func (r *run) retreat(ctx workflow.Context, cause error) (State, error) {
-	s := &stop{PhaseRolledBack, rolloutActor(), "the rollout stopped: " + cause.Error()}
+	s := &stop{PhaseRolledBack, r.because(Cause{Code: causeStopped, English: cause.Error()})}
 	if !errors.As(cause, &s) && ctx.Err() != nil {
-		s = &stop{PhaseAborted, rolloutActor(), "the workflow was cancelled"}
+		s = &stop{PhaseAborted, r.because(Cause{Code: causeCancelled})}
 	}
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	t := r.move(ctx, s.phase, s.actor, s.reason)
+	t := r.move(ctx, s.phase, s.why)
 	if err := r.perform(ctx, t); err != nil {
 		return r.State, fmt.Errorf("take the rollout back: %w", err)
 	}
@@ -258,11 +273,11 @@ func (r *run) watch(ctx workflow.Context) (again bool, err error) {
 		r.State.Awaiting = d.Outcome == Pass && due && gated && !approved
 		switch {
 		case d.Outcome == Fail:
-			return false, &stop{PhaseRolledBack, rolloutActor(), d.Reason}
+			return false, &stop{PhaseRolledBack, r.because(Cause{Code: causeVerdict, Decision: &d})}
 		case d.Outcome == Pass && due && !r.State.Awaiting:
 			return false, nil
 		case d.Outcome != Pass && late:
-			return false, &stop{PhaseRolledBack, rolloutActor(), "deadline: " + d.Reason}
+			return false, &stop{PhaseRolledBack, r.because(Cause{Code: causeDeadline, Decision: &d})}
 		}
 	}
 }
@@ -292,7 +307,7 @@ func (r *run) evaluate(ctx workflow.Context, record bool) (Decision, error) {
 	case isStop(err), temporal.IsCanceledError(err):
 		return Decision{}, err
 	default:
-		r.State.Decision = Decision{Outcome: NoData, Code: "unavailable", Reason: "the evidence cannot be read"}
+		r.State.Decision = Decision{}.say(NoData, unavailableEvidence, r.in.Spec.Thresholds)
 	}
 	return r.State.Decision, nil
 }
@@ -311,16 +326,20 @@ func (r *run) unlessAborted(ctx workflow.Context, cancel func(), f workflow.Futu
 	if r.abort != nil {
 		cancel()
 		_ = f.Get(ctx, nil) // the outcome does not matter, only that it cannot act after the retreat
-		return &stop{PhaseAborted, r.abort.Actor, r.abort.Reason}
+		return &stop{PhaseAborted, by(r.abort.Actor, r.abort.Reason)}
 	}
 	err := f.Get(ctx, out)
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
 		switch app.Type() {
 		case errSuperseded:
-			return &stop{PhaseAborted, rolloutActor(), "the assignment of the model was changed outside of this rollout"}
+			return &stop{PhaseAborted, r.because(Cause{Code: causeSuperseded})}
 		case errRefused:
-			return &stop{PhaseFailed, rolloutActor(), app.Message()}
+			c := Cause{Code: causeRefused, English: app.Message()}
+			if app.HasDetails() {
+				_ = app.Details(&c.Chinese) // an earlier release sends none; the English form serves
+			}
+			return &stop{PhaseFailed, r.because(c)}
 		}
 	}
 	return err
@@ -328,11 +347,11 @@ func (r *run) unlessAborted(ctx workflow.Context, cancel func(), f workflow.Futu
 
 // move begins the next transition. Its id depends on the rollout and the number of the transition alone; one that was abandoned
 // keeps its number, so that what follows is not taken for its repetition.
-func (r *run) move(ctx workflow.Context, to string, actor Actor, reason string) Transition {
+func (r *run) move(ctx workflow.Context, to string, w why) Transition {
 	r.Seq++
 	t := Transition{
-		Seq: r.Seq, From: PhaseStarting, To: to, At: workflow.Now(ctx).UnixMicro(), Actor: actor, Reason: reason,
-		Evidence: r.State.Decision.Evidence,
+		Seq: r.Seq, From: PhaseStarting, To: to, At: workflow.Now(ctx).UnixMicro(), Actor: w.actor, Reason: w.reason,
+		Cause: w.cause, Evidence: r.State.Decision.Evidence,
 	}
 	t.ID = fmt.Sprintf("%s/%d", r.in.ID, t.Seq)
 	if n := len(r.State.History); n > 0 {

@@ -3,6 +3,8 @@ package workflows
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +34,7 @@ type world struct {
 	refuse   error // of every assignment that gives the candidate a share
 	versions []string
 	engine   []int
+	ceiling  int // of this engine's configuration, if it is another
 }
 
 func newWorld() *world {
@@ -110,6 +113,11 @@ func (w *world) Append(_ context.Context, r Record) (string, error) {
 	return "audit-" + r.Detail["transition"], nil
 }
 
+// configured is the concurrency of the engines of these tests.
+const configured = 64
+
+func (w *world) Configured() int { return or(w.ceiling, configured) }
+
 func (w *world) SetConcurrency(_ context.Context, n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +168,7 @@ func rehearse(t *testing.T, w *world, change func(*Spec)) *rehearsal {
 		t.Fatal(err)
 	}
 	deps := w.deps(t)
-	a := &activities{deps: deps, store: &store{db: deps.DB}, now: time.Now, m: newMetrics(nil)}
+	a := &activities{deps: deps, store: &store{db: deps.DB}, now: time.Now, log: slog.New(slog.DiscardHandler), m: newMetrics(nil)}
 	in := rolloutInput{Schema: 1, ID: "r-1", Stable: "v1", Salt: "salt", Spec: spec, Starter: Actor{Kind: "user", ID: "alice"}}
 	err := a.store.create(t.Context(), State{
 		ID: in.ID, Model: "m", Stable: "v1", Candidate: "v2", Spec: spec, Starter: in.Starter, Phase: PhaseStarting,
@@ -226,21 +234,29 @@ func (r *rehearsal) check(st State) {
 		if seen[h.ID] != 1 || h.Audit == "" {
 			r.t.Errorf("transition %s has %d audit records, receipt %q", h.ID, seen[h.ID], h.Audit)
 		}
-		if h.Evidence == "" {
-			continue
-		}
-		ev, th, err := r.acts.store.evidence(r.t.Context(), h.Evidence)
-		if err != nil || ev.Hash() != h.Evidence {
-			r.t.Errorf("evidence of %s: %v", h.ID, err)
-			continue
-		}
-		if d := Verdict(ev, th); h.To == PhaseCompleted && d.Outcome != Pass || strings.HasPrefix(h.To, PhaseCanary) && d.Outcome != Pass {
-			r.t.Errorf("%s was entered on the verdict %s", h.To, d.Outcome)
-		}
 	}
 	kept, err := r.acts.store.get(r.t.Context(), r.input.ID)
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	looks, err := r.acts.store.looks(r.t.Context(), kept)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, h := range kept.History {
+		if h.From == PhaseStarting { // nothing was left
+			continue
+		}
+		look, ok := looks[h.Evidence]
+		if !ok || look.Evidence.Hash() != h.Evidence || look.Evidence.Phase != h.From || look.At == 0 {
+			r.t.Errorf("what %s was left on is lost: %q %+v", h.From, h.Evidence, look)
+			continue
+		}
+		if d := Verdict(look.Evidence, look.Thresholds); !reflect.DeepEqual(d, look.Decision) {
+			r.t.Errorf("the decision on %s does not replay: %+v, %+v", h.From, d, look.Decision)
+		} else if h.To == PhaseCompleted && d.Outcome != Pass || strings.HasPrefix(h.To, PhaseCanary) && d.Outcome != Pass {
+			r.t.Errorf("%s was entered on the verdict %s", h.To, d.Outcome)
+		}
 	}
 	if kept.Phase != st.Phase || kept.Share != st.Share || kept.FinishedAt == 0 || len(kept.History) < len(st.History) {
 		r.t.Errorf("the projection says %s %d %d with %d transitions, the workflow %s %d with %d", kept.Phase, kept.Share, kept.FinishedAt,
@@ -353,7 +369,7 @@ func TestNoTrafficHoldsAndGoesBackAtTheDeadline(t *testing.T) {
 				t.Errorf("it did not hold: %v", took)
 			}
 			last := st.History[len(st.History)-1]
-			if !strings.HasPrefix(last.Reason, "deadline: ") || last.Evidence == "" || st.Decision.Outcome != NoData {
+			if !strings.HasPrefix(last.Reason, "the deadline of the step passed: ") || last.Cause.Code != causeDeadline || last.Evidence == "" || st.Decision.Outcome != NoData {
 				t.Errorf("it went back for %q with the verdict %s", last.Reason, st.Decision.Outcome)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -53,9 +54,16 @@ func scheduleSpec(p Plan) client.ScheduleSpec {
 	return spec
 }
 
-// syncSchedule creates the schedule or brings it to the plan. A missed edge is caught up for one minute only: later, the
+// syncSchedule creates the schedule, brings it to the plan, or deletes it where there is none any more. A missed edge is caught up for one minute only: later, the
 // processes have switched by themselves.
 func (s *Service) syncSchedule(ctx context.Context, p Plan) error {
+	if p.IsZero() {
+		err := s.client.ScheduleClient().GetHandle(ctx, capacityScheduleID).Delete(ctx)
+		if absent := (*serviceerror.NotFound)(nil); errors.As(err, &absent) {
+			return nil
+		}
+		return err
+	}
 	action := &client.ScheduleWorkflowAction{
 		ID: "capacity", Workflow: capacityWorkflow, TaskQueue: s.cfg.TaskQueue, Args: []any{capacityInput{Schema: 1}},
 		WorkflowExecutionTimeout: 15 * time.Minute,

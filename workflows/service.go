@@ -60,7 +60,7 @@ func New(cfg Config, deps Deps, log *slog.Logger, reg prometheus.Registerer) (*S
 		patience: 5 * time.Second, poll: 2 * time.Second,
 	}
 	s.plan = &capacity{deps: deps, store: s.store, now: s.now, log: log, m: s.m}
-	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, m: s.m}
+	s.acts = &activities{deps: deps, store: s.store, plan: s.plan, now: s.now, log: log, m: s.m}
 	return s, nil
 }
 
@@ -247,21 +247,38 @@ func (s *Service) live(st State) State {
 	return st
 }
 
-// Evidence returns the evidence and thresholds stored under the hash a transition carries; [Verdict] of them gives the decision
-// again.
-func (s *Service) Evidence(ctx context.Context, hash string) (Evidence, Thresholds, error) {
-	return s.store.evidence(ctx, hash)
+// Looks returns the last look at a rollout that [Service.Get] returned, nil before the first one on a step, and what its steps were
+// left on, by the hash that the transition carries. [Verdict] of evidence and thresholds gives the decision again.
+func (s *Service) Looks(ctx context.Context, st State) (last *Look, left map[string]Look, err error) {
+	if left, err = s.store.looks(ctx, st); err != nil {
+		return nil, nil, err
+	}
+	if st.Seen != nil {
+		last = &Look{At: st.CheckedAt, Evidence: *st.Seen, Thresholds: st.Spec.Thresholds, Decision: st.Decision}
+	} else if kept, ok := left[st.Decision.Evidence]; ok {
+		last = &kept
+	}
+	return last, left, nil
 }
 
 // Capacity returns the plan and what is in force; the plan is zero when there is none.
 func (s *Service) Capacity(ctx context.Context) (Capacity, error) {
 	c, _, err := s.store.capacity(ctx)
-	return c, err
+	return s.plan.shown(c), err
 }
 
 // SetCapacity replaces the plan. It is in force within seconds, also while Temporal is away.
 func (s *Service) SetCapacity(ctx context.Context, plan Plan, actor Actor, reason string) (Capacity, error) {
-	return s.plan.set(ctx, plan, actor, reason)
+	c, err := s.plan.set(ctx, plan, actor, reason)
+	return s.plan.shown(c), err
+}
+
+// RemoveCapacity ends the plan: within seconds every replica runs at the concurrency of its configuration, also while Temporal is
+// away. Its schedule there is deleted as soon as Temporal answers; until then it fires into nothing, since no plan is found. If the
+// removal cannot be stored or audited, every engine keeps the value it has.
+func (s *Service) RemoveCapacity(ctx context.Context, actor Actor, reason string) (Capacity, error) {
+	c, err := s.plan.remove(ctx, actor, reason)
+	return s.plan.shown(c), err
 }
 
 // temporalError gives an error of the SDK its code.

@@ -18,6 +18,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -26,7 +27,7 @@ import (
 	"github.com/sluice-project/sluice/workflows/devserver/devtest"
 )
 
-var update = flag.Bool("update", false, "write testdata/rollout-v1-*.json from the histories of the integration test")
+var update = flag.Bool("update", false, "write testdata/rollout-v2-*.json from the histories of the integration test")
 
 var alice, bob = Actor{Kind: "user", ID: "alice", Name: "Alice"}, Actor{Kind: "user", ID: "bob", Name: "Bob"}
 
@@ -71,6 +72,23 @@ func (p *platform) serve() (stop func()) {
 	})
 	p.t.Cleanup(stop)
 	return stop
+}
+
+// restart brings Temporal back where it was.
+func (p *platform) restart() {
+	p.t.Helper()
+	_, port, err := net.SplitHostPort(p.server.Address())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if p.config.Port, err = strconv.Atoi(port); err != nil {
+		p.t.Fatal(err)
+	}
+	again, err := devserver.Start(p.t.Context(), p.config)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = again.Close() })
 }
 
 // quick is a rollout in seconds.
@@ -166,7 +184,7 @@ func TestRolloutsOnARealServer(t *testing.T) {
 	if err := p.Abort(t.Context(), st.ID, bob, "too late"); !fault.Is(err, fault.CodeConflict) {
 		t.Errorf("abort of a finished rollout: %v", err)
 	}
-	p.record("rollout-v1-completed.json")
+	p.record("rollout-v2-completed.json")
 
 	p.w.change(func() { p.w.stats = p.w.traffic(500, sim0, behaviour{70, 100}) })
 	st = start(quick())
@@ -174,7 +192,7 @@ func TestRolloutsOnARealServer(t *testing.T) {
 	if got, want := path(done), "baseline canary-20 rolled_back"; got != want || done.Decision.Outcome != Fail {
 		t.Errorf("path %q with %s, want %q", got, done.Decision.Outcome, want)
 	}
-	p.record("rollout-v1-rolled-back.json")
+	p.record("rollout-v2-rolled-back.json")
 
 	p.w.change(func() { p.w.stats = p.w.traffic(500, sim0, sim0) })
 	gated := quick()
@@ -200,7 +218,7 @@ func TestRolloutsOnARealServer(t *testing.T) {
 	if last.Actor != bob || last.Reason != "phones ring" || done.History[2].Actor != bob || p.w.cur.Stable != "v1" || p.w.cur.Basis != 0 {
 		t.Errorf("aborted as %+v, then %+v", done.History, p.w.cur)
 	}
-	p.record("rollout-v1-aborted.json")
+	p.record("rollout-v2-aborted.json")
 
 	page, next, err := p.List(t.Context(), "", 2)
 	if err != nil || len(page) != 2 || page[0].ID != st.ID || next == "" {
@@ -209,9 +227,14 @@ func TestRolloutsOnARealServer(t *testing.T) {
 	if rest, next, err := p.List(t.Context(), next, 50); err != nil || len(rest) < 1 || next != "" {
 		t.Errorf("the rest: %d, %q, %v", len(rest), next, err)
 	}
-	ev, th, err := p.Evidence(t.Context(), done.History[1].Evidence)
-	if err != nil || Verdict(ev, th).Outcome != Pass {
-		t.Errorf("the evidence of the first step: %v", err)
+	seen, left, err := p.Looks(t.Context(), done)
+	if err != nil || seen == nil || seen.Evidence.Hash() != last.Evidence {
+		t.Fatalf("the last look at an aborted rollout: %+v %v", seen, err)
+	}
+	for _, h := range done.History[1:] {
+		if look, ok := left[h.Evidence]; !ok || look.Evidence.Phase != h.From || Verdict(look.Evidence, look.Thresholds).Outcome != Pass {
+			t.Errorf("%s was left on %+v", h.From, look.Decision)
+		}
 	}
 }
 
@@ -266,18 +289,7 @@ func TestTemporalIsKilledDuringARollout(t *testing.T) {
 	if _, err := p.StartRollout(ctx, quick(), alice); !fault.Is(err, fault.CodeWorkflowUnavailable) {
 		t.Errorf("start: %v", err)
 	}
-	_, port, err := net.SplitHostPort(p.server.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.config.Port, err = strconv.Atoi(port); err != nil {
-		t.Fatal(err)
-	}
-	again, err := devserver.Start(t.Context(), p.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = again.Close() })
+	p.restart()
 	until(t, "the end of the workflow", func() bool {
 		d, err := p.client.DescribeWorkflowExecution(t.Context(), workflowID("m"), "")
 		return err == nil && d.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
@@ -302,6 +314,7 @@ func TestScheduleOnARealServer(t *testing.T) {
 	t.Parallel()
 	plan := office()
 	p := newPlatform(t, Config{Capacity: plan})
+	p.patience = 5 * time.Second // a call during the outage waits it out
 	var mu sync.Mutex
 	clock := at(t, "Asia/Shanghai", "2026-11-02 06:59:00")
 	p.plan.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
@@ -351,6 +364,26 @@ func TestScheduleOnARealServer(t *testing.T) {
 	engine(3, 8, 9)
 	describe(4)
 	if c, err := p.Capacity(t.Context()); err != nil || c.Slot != Peak || c.Concurrency != 9 || c.Source != fromAdmin {
+		t.Errorf("in force: %+v, %v", c, err)
+	}
+
+	// The schedule goes with the plan, also if Temporal is away when the plan is removed.
+	if err := p.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if c, err := p.RemoveCapacity(t.Context(), alice, "no plan"); err != nil || c.Concurrency != configured || c.Configured != configured || !c.Plan.IsZero() {
+			t.Errorf("removed: %+v, %v", c, err)
+		}
+	}
+	engine(3, 8, 9, configured)
+	p.restart()
+	until(t, "the end of the schedule", func() bool {
+		_, err := h.Describe(t.Context())
+		absent := (*serviceerror.NotFound)(nil)
+		return errors.As(err, &absent)
+	}, func() any { return nil })
+	if c, err := p.Capacity(t.Context()); err != nil || c.Concurrency != configured || !c.Plan.IsZero() {
 		t.Errorf("in force: %+v, %v", c, err)
 	}
 }

@@ -69,19 +69,23 @@ type State struct {
 	CheckedAt  int64        `json:"checked_at"`
 	FinishedAt int64        `json:"finished_at"`
 	History    []Transition `json:"history,omitempty"`
+	// Seen is what Decision was made of at CheckedAt. Only the database has it: a workflow's history stays small.
+	Seen *Evidence `json:"-"`
 }
 
 // Transition is one change of phase or share. Its id makes repeated attempts one.
 type Transition struct {
-	ID       string `json:"id"`
-	Seq      int    `json:"seq"`
-	From     string `json:"from"`
-	To       string `json:"to"`
-	Share    int    `json:"share"`
-	At       int64  `json:"at"`
-	Actor    Actor  `json:"actor"`
+	ID    string `json:"id"`
+	Seq   int    `json:"seq"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Share int    `json:"share"`
+	At    int64  `json:"at"`
+	Actor Actor  `json:"actor"`
+	// Reason is what a person wrote, or the English form of Cause.
 	Reason   string `json:"reason"`
-	Evidence string `json:"evidence,omitempty"` // hash
+	Cause    *Cause `json:"cause,omitempty"`
+	Evidence string `json:"evidence,omitempty"` // hash of the last look at what was left
 	Audit    string `json:"audit,omitempty"`    // id of the audit record
 }
 

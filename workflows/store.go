@@ -30,6 +30,7 @@ type rolloutRow struct {
 	StartedAt  int64
 	EnteredAt  int64
 	FinishedAt int64
+	Evidence   string // what the decision was made of
 }
 
 func (rolloutRow) TableName() string { return "rollout_rollouts" }
@@ -51,6 +52,7 @@ type transitionRow struct {
 	Reason    string
 	Evidence  string
 	Audit     string
+	Cause     string
 }
 
 func (transitionRow) TableName() string { return "rollout_transitions" }
@@ -100,41 +102,57 @@ func (s *store) abandon(ctx context.Context, id string, at time.Time) error {
 // errOvertaken says that a forward transition's number went to the abort that was performed while Temporal was away.
 var errOvertaken = errors.New("the rollout was aborted before this transition began")
 
-// transition makes sure that t has its row and returns the id of its audit record, "" before there is one.
-func (s *store) transition(ctx context.Context, rollout string, t Transition) (string, error) {
+// transition makes sure that t has its row and returns the id of its audit record and the hash of its evidence, each "" before
+// there is one.
+func (s *store) transition(ctx context.Context, rollout string, t Transition) (audit, evidence string, err error) {
 	actor, err := encode(t.Actor)
 	if err != nil {
-		return "", err
+		return "", "", err
+	}
+	var cause string
+	if t.Cause != nil {
+		if cause, err = encode(t.Cause); err != nil {
+			return "", "", err
+		}
 	}
 	row := transitionRow{
 		ID: t.ID, Rollout: rollout, Seq: t.Seq, FromPhase: t.From, ToPhase: t.To, Share: t.Share, At: t.At, Actor: actor,
-		Reason: t.Reason, Evidence: t.Evidence,
+		Reason: t.Reason, Evidence: t.Evidence, Cause: cause,
 	}
-	var audit string
+	evidence = t.Evidence
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		var have []transitionRow
-		if err := tx.Select("id", "to_phase", "audit").Where("id = ?", t.ID).Limit(1).Find(&have).Error; err != nil {
+		if err := tx.Select("id", "to_phase", "audit", "evidence").Where("id = ?", t.ID).Limit(1).Find(&have).Error; err != nil {
 			return err
 		}
 		if len(have) == 1 {
 			if have[0].ToPhase != t.To && !finished(phaseOf(t.To)) {
 				return errOvertaken
 			}
-			audit = have[0].Audit
+			audit, evidence = have[0].Audit, have[0].Evidence
 			return nil
 		}
 		return tx.Create(&row).Error
 	})
 	if errors.Is(err, errOvertaken) {
-		return "", err
+		return "", "", err
 	}
 	if errors.Is(err, gorm.ErrDuplicatedKey) { // a twin of this attempt was faster; the next attempt finds its row
-		return "", fmt.Errorf("insert transition %s: %w", t.ID, err)
+		return "", "", fmt.Errorf("insert transition %s: %w", t.ID, err)
 	}
 	if err != nil {
-		return "", unavailable("insert transition", err)
+		return "", "", unavailable("insert transition", err)
 	}
-	return audit, nil
+	return audit, evidence, nil
+}
+
+// settled notes what the step that the transition id leaves ended on.
+func (s *store) settled(ctx context.Context, id, evidence string) error {
+	err := s.db.WithContext(ctx).Table("rollout_transitions").Where("id = ?", id).Update("evidence", evidence).Error
+	if err != nil {
+		return unavailable("note evidence", err)
+	}
+	return nil
 }
 
 func (s *store) audited(ctx context.Context, id, audit string) error {
@@ -165,9 +183,9 @@ func (s *store) superseded(ctx context.Context, rollout string, seq int) (bool, 
 func (s *store) entered(ctx context.Context, rollout string, t Transition) error {
 	set := map[string]any{"phase": phaseOf(t.To), "share": t.Share, "seq": t.Seq, "entered_at": t.At, "finished_at": int64(0)}
 	if finished(phaseOf(t.To)) {
-		set["finished_at"] = t.At // the verdict that led here stays
+		set["finished_at"] = t.At // the verdict that led here stays, and what it rests on
 	} else {
-		set["decision"] = ""
+		set["decision"], set["evidence"], set["checked_at"] = "", "", int64(0)
 	}
 	err := s.db.WithContext(ctx).Table("rollout_rollouts").Where("id = ? AND seq < ?", rollout, t.Seq).Updates(set).Error
 	if err != nil {
@@ -184,14 +202,16 @@ func finished(phase string) bool {
 	return false
 }
 
-// checked notes the latest verdict of a running rollout.
-func (s *store) checked(ctx context.Context, rollout string, d Decision, at time.Time) error {
+// checked notes the latest verdict of a running rollout with what it was made of. A look that comes late, when the rollout has left
+// the step, changes nothing.
+func (s *store) checked(ctx context.Context, ev Evidence, d Decision, at time.Time) error {
 	decision, err := encode(d)
 	if err != nil {
 		return err
 	}
-	err = s.db.WithContext(ctx).Table("rollout_rollouts").Where("id = ? AND finished_at = 0", rollout).
-		Updates(map[string]any{"decision": decision, "checked_at": at.UnixMicro()}).Error
+	err = s.db.WithContext(ctx).Table("rollout_rollouts").
+		Where("id = ? AND finished_at = 0 AND phase = ? AND share = ?", ev.Rollout, phaseOf(ev.Phase), shareOf(ev.Phase)).
+		Updates(map[string]any{"decision": decision, "evidence": string(ev.canonical()), "checked_at": at.UnixMicro()}).Error
 	if err != nil {
 		return unavailable("note verdict", err)
 	}
@@ -215,28 +235,34 @@ func (s *store) keep(ctx context.Context, ev Evidence, th Thresholds, d Decision
 	return nil
 }
 
-// evidence returns what was stored under hash.
-func (s *store) evidence(ctx context.Context, hash string) (Evidence, Thresholds, error) {
+// looks returns the evidence that a rollout refers to, by hash: what its steps were left on, and its latest verdict. A step that
+// passes and waits keeps one look after the other, which nobody asks for again.
+func (s *store) looks(ctx context.Context, st State) (map[string]Look, error) {
+	hashes := []string{st.Decision.Evidence}
+	for _, t := range st.History {
+		hashes = append(hashes, t.Evidence)
+	}
 	var rows []evidenceRow
-	err := s.db.WithContext(ctx).Select("hash", "body", "thresholds").Where("hash = ?", hash).Limit(1).Find(&rows).Error
+	err := s.db.WithContext(ctx).Select("hash", "at", "body", "thresholds", "decision").Where("hash IN ?", hashes).Find(&rows).Error
 	if err != nil {
-		return Evidence{}, Thresholds{}, unavailable("read evidence", err)
+		return nil, unavailable("read evidence", err)
 	}
-	if len(rows) == 0 {
-		return Evidence{}, Thresholds{}, fault.New(fault.CodeNotFound, fault.Say("evidence", "证据"), hash)
+	out := make(map[string]Look, len(rows))
+	for _, r := range rows {
+		l := Look{At: r.At}
+		err := errors.Join(json.Unmarshal([]byte(r.Body), &l.Evidence), json.Unmarshal([]byte(r.Thresholds), &l.Thresholds), json.Unmarshal([]byte(r.Decision), &l.Decision))
+		if err != nil {
+			return nil, fmt.Errorf("decode evidence %s: %w", r.Hash, err)
+		}
+		out[r.Hash] = l
 	}
-	var ev Evidence
-	var th Thresholds
-	if err := errors.Join(json.Unmarshal([]byte(rows[0].Body), &ev), json.Unmarshal([]byte(rows[0].Thresholds), &th)); err != nil {
-		return Evidence{}, Thresholds{}, fmt.Errorf("decode evidence %s: %w", hash, err)
-	}
-	return ev, th, nil
+	return out, nil
 }
 
 // get returns one rollout with its history.
 func (s *store) get(ctx context.Context, id string) (State, error) {
-	var rows []rolloutRow
-	err := s.db.WithContext(ctx).Select(rolloutColumns).Where("id = ?", id).Limit(1).Find(&rows).Error
+	var rows []rolloutRow // lists do without the evidence, which is long
+	err := s.db.WithContext(ctx).Select(rolloutColumns, "evidence").Where("id = ?", id).Limit(1).Find(&rows).Error
 	if err != nil {
 		return State{}, unavailable("read rollout", err)
 	}
@@ -248,7 +274,7 @@ func (s *store) get(ctx context.Context, id string) (State, error) {
 		return State{}, err
 	}
 	var moves []transitionRow
-	err = s.db.WithContext(ctx).Select("id", "seq", "from_phase", "to_phase", "share", "at", "actor", "reason", "evidence", "audit").
+	err = s.db.WithContext(ctx).Select("id", "seq", "from_phase", "to_phase", "share", "at", "actor", "reason", "evidence", "audit", "cause").
 		Where("rollout = ?", id).Order("seq").Find(&moves).Error
 	if err != nil {
 		return State{}, unavailable("read transitions", err)
@@ -260,6 +286,11 @@ func (s *store) get(ctx context.Context, id string) (State, error) {
 		}
 		if err := json.Unmarshal([]byte(m.Actor), &t.Actor); err != nil {
 			return State{}, fmt.Errorf("decode actor of %s: %w", m.ID, err)
+		}
+		if m.Cause != "" {
+			if err := json.Unmarshal([]byte(m.Cause), &t.Cause); err != nil {
+				return State{}, fmt.Errorf("decode cause of %s: %w", m.ID, err)
+			}
 		}
 		st.History = append(st.History, t)
 	}
@@ -297,8 +328,14 @@ func (r rolloutRow) state() (State, error) {
 	if r.Decision != "" {
 		err = errors.Join(err, json.Unmarshal([]byte(r.Decision), &st.Decision))
 	}
+	if r.Evidence != "" {
+		err = errors.Join(err, json.Unmarshal([]byte(r.Evidence), &st.Seen))
+	}
 	if err != nil {
 		return State{}, fmt.Errorf("decode rollout %s: %w", r.ID, err)
+	}
+	if d := st.Decision.Stable; st.Seen != nil && (d == nil || *d != *st.Seen.Stable.counts()) {
+		st.Seen = nil // the verdict is of a replica of the release before, which writes no evidence here
 	}
 	for i, step := range st.Spec.Steps {
 		if step == r.Share && r.Phase == PhaseCanary {

@@ -39,12 +39,12 @@ func TestStoreKeepsARollout(t *testing.T) {
 		}
 		for i, m := range moves {
 			for range 2 { // each write is made twice, as after a lost answer
-				audit, err := s.transition(ctx, "r-1", m)
+				audit, evidence, err := s.transition(ctx, "r-1", m)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if audit != moves[i].Audit {
-					t.Errorf("transition %s has the audit record %q", m.ID, audit)
+				if audit != moves[i].Audit || evidence != m.Evidence {
+					t.Errorf("transition %s has the audit record %q and the evidence %q", m.ID, audit, evidence)
 				}
 				moves[i].Audit = "a-" + m.ID
 				err = errors.Join(s.audited(ctx, m.ID, moves[i].Audit), s.entered(ctx, "r-1", m))
@@ -53,10 +53,16 @@ func TestStoreKeepsARollout(t *testing.T) {
 				}
 			}
 		}
-		d := Decision{Outcome: Inconclusive, Code: "c", Reason: "r", Checks: []Check{{Name: "error_rate", Worse: 1}}}
-		if err := s.checked(ctx, "r-1", d, time.UnixMicro(25)); err != nil {
+		ev := Evidence{Schema: 1, Rollout: "r-1", Phase: "canary-40", Stable: arm(9, 1, time.Second, time.Second), Candidate: arm(5, 0, time.Second, time.Second)}
+		d, late := Verdict(ev, th()), ev
+		if err := s.checked(ctx, ev, d, time.UnixMicro(25)); err != nil {
 			t.Fatal(err)
 		}
+		late.Phase = "canary-20" // a look at the step before, which comes when that is over
+		if err := s.checked(ctx, late, Decision{Code: "late"}, time.UnixMicro(26)); err != nil {
+			t.Fatal(err)
+		}
+		want.Seen = &ev
 		want.Phase, want.Share, want.Step, want.EnteredAt, want.CheckedAt, want.Decision, want.History = PhaseCanary, 40, 1, 20, 25, d, moves
 		if got, err := s.get(ctx, "r-1"); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, want)
@@ -66,11 +72,11 @@ func TestStoreKeepsARollout(t *testing.T) {
 		}
 
 		end := Transition{ID: "r-1/3", Seq: 3, From: "canary-40", To: PhaseRolledBack, At: 30}
-		if err := errors.Join(s.entered(ctx, "r-1", end), s.entered(ctx, "r-1", moves[1]), s.checked(ctx, "r-1", Decision{}, time.UnixMicro(99))); err != nil {
+		if err := errors.Join(s.entered(ctx, "r-1", end), s.entered(ctx, "r-1", moves[1]), s.checked(ctx, ev, Decision{}, time.UnixMicro(99))); err != nil {
 			t.Fatal(err)
 		}
 		got, err := s.get(ctx, "r-1")
-		if err != nil || got.Phase != PhaseRolledBack || got.FinishedAt != 30 || got.Decision.Outcome != Inconclusive {
+		if err != nil || got.Phase != PhaseRolledBack || got.FinishedAt != 30 || got.Decision.Outcome != d.Outcome || !reflect.DeepEqual(got.Seen, &ev) {
 			t.Errorf("late writes changed a finished rollout: %+v, %v", got, err)
 		}
 	})
@@ -86,12 +92,12 @@ func TestStoreKeepsEvidenceOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, thresholds, err := s.evidence(ctx, ev.Hash())
-		if err != nil || !reflect.DeepEqual(got, ev) || thresholds != th() {
-			t.Errorf("got %+v %+v %v", got, thresholds, err)
+		want := map[string]Look{ev.Hash(): {At: 1, Evidence: ev, Thresholds: th(), Decision: Verdict(ev, th())}}
+		if got, err := s.looks(ctx, State{History: []Transition{{Evidence: ev.Hash()}}}); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v %v\nwant %+v", got, err, want)
 		}
-		if _, _, err := s.evidence(ctx, "nothing"); !fault.Is(err, fault.CodeNotFound) {
-			t.Errorf("unknown hash: %v", err)
+		if got, err := s.looks(ctx, State{}); err != nil || len(got) != 0 {
+			t.Errorf("of another rollout: %+v %v", got, err)
 		}
 	})
 }
@@ -156,13 +162,13 @@ func TestStoreSaysWhenTheDatabaseIsGone(t *testing.T) {
 	_ = pool.Close()
 	_, errGet := s.get(ctx, "r")
 	_, errList := s.list(ctx, "", 1)
-	_, errMove := s.transition(ctx, "r", Transition{ID: "r/1"})
+	_, _, errMove := s.transition(ctx, "r", Transition{ID: "r/1"})
 	_, errLatest := s.latest(ctx, "r")
-	_, _, errEvidence := s.evidence(ctx, "h")
+	_, errEvidence := s.looks(ctx, State{})
 	_, _, errCapacity := s.capacity(ctx)
 	for i, err := range []error{
 		errGet, errList, errMove, errLatest, errEvidence, errCapacity, s.create(ctx, State{}), s.audited(ctx, "r/1", "a"),
-		s.entered(ctx, "r", Transition{}), s.checked(ctx, "r", Decision{}, time.Time{}), s.abandon(ctx, "r", time.Time{}),
+		s.entered(ctx, "r", Transition{}), s.checked(ctx, Evidence{}, Decision{}, time.Time{}), s.settled(ctx, "r/1", "h"), s.abandon(ctx, "r", time.Time{}),
 		s.keep(ctx, Evidence{}, Thresholds{}, Decision{}, time.Time{}), s.changeCapacity(ctx, Capacity{version: 1}),
 		s.changeCapacity(ctx, Capacity{version: 2}), s.auditedCapacity(ctx, 1, "a"),
 	} {

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -89,13 +88,22 @@ func (t Thresholds) problem() (field string, want fault.Phrase) {
 	return "", fault.Phrase{}
 }
 
-// Decision is a verdict with its reasons. Evidence is the hash of what it rests on.
+// Decision is a verdict with its reasons. Evidence is the hash of what it rests on. Readers get [Decision.Sentence], which is made
+// of the code and the figures; Reason is its English form, for logs and audit records.
 type Decision struct {
-	Outcome  Outcome `json:"outcome"`
-	Code     string  `json:"code"`
-	Reason   string  `json:"reason"`
-	Evidence string  `json:"evidence"`
-	Checks   []Check `json:"checks,omitempty"`
+	Outcome   Outcome `json:"outcome"`
+	Code      string  `json:"code"`
+	Reason    string  `json:"reason"`
+	Evidence  string  `json:"evidence"`
+	Stable    *Counts `json:"stable,omitempty"`
+	Candidate *Counts `json:"candidate,omitempty"` // nil on the baseline
+	Checks    []Check `json:"checks,omitempty"`
+}
+
+// Counts is how many requests an arm answered, and how many of them failed.
+type Counts struct {
+	Requests int64 `json:"requests"`
+	Errors   int64 `json:"errors"`
 }
 
 // Check is one comparison. Worse and Holds are p-values valid at any time: Worse small means that the limit is broken, Holds
@@ -116,45 +124,70 @@ type Check struct {
 // so that it holds for the rollout as a whole. Pass needs proof that every limit is kept, each at PromoteAlpha; since all proofs
 // are needed, the probability of passing wrongly is at most PromoteAlpha without any sharing. What is neither is Inconclusive.
 func Verdict(ev Evidence, th Thresholds) Decision {
-	d := Decision{Evidence: ev.Hash()}
-	if field, want := th.problem(); field != "" {
-		return d.say(Inconclusive, "thresholds", "the threshold %s %s", field, want)
+	d := Decision{Evidence: ev.Hash(), Stable: ev.Stable.counts()}
+	if ev.Phase != PhaseBaseline {
+		d.Candidate = ev.Candidate.counts()
+	}
+	if field, _ := th.problem(); field != "" {
+		return d.say(Inconclusive, "thresholds", th)
 	}
 	if !ev.Stable.sound() || !ev.Candidate.sound() {
-		return d.say(NoData, "evidence", "the evidence contradicts itself")
+		return d.say(NoData, "evidence", th)
 	}
 	if ev.Phase == PhaseBaseline {
-		return baselineVerdict(d, ev.Stable, th)
+		return baselineVerdict(d, th)
 	}
 	d.Checks = checks(ev, th)
-	alpha := th.AbortAlpha / float64(th.Looks*len(d.Checks))
 	for _, c := range d.Checks {
-		if c.Worse <= alpha {
-			return d.say(Fail, c.Name, "%s: candidate %.4g, stable %.4g, limit broken (p %.2g)", c.Name, c.Candidate, c.Stable, c.Worse)
+		if c.Worse <= th.AbortShare() {
+			return d.say(Fail, c.Name, th)
 		}
 	}
-	if n := min(ev.Stable.Requests, ev.Candidate.Requests); n < th.MinRequests {
-		return d.say(NoData, "too_few_requests", "%d requests of stable and %d of the candidate, %d of each needed",
-			ev.Stable.Requests, ev.Candidate.Requests, th.MinRequests)
+	if min(ev.Stable.Requests, ev.Candidate.Requests) < th.MinRequests {
+		return d.say(NoData, tooFewRequests, th)
 	}
 	for _, c := range d.Checks {
 		if !(c.Holds <= th.PromoteAlpha) {
-			return d.say(Inconclusive, c.Name, "%s: candidate %.4g, stable %.4g, not yet proven to hold (p %.2g)", c.Name, c.Candidate, c.Stable, c.Holds)
+			return d.say(Inconclusive, c.Name, th)
 		}
 	}
-	return d.say(Pass, "healthy", "every limit is proven to hold on %d requests of the candidate", ev.Candidate.Requests)
+	return d.say(Pass, "healthy", th)
 }
 
+// AbortShare is what one rule of one step gets of AbortAlpha.
+func (t Thresholds) AbortShare() float64 { return t.AbortAlpha / float64(max(t.Looks, 1)*rules) }
+
 // baselineVerdict asks whether stable is a baseline at all: enough traffic, and not failing itself.
-func baselineVerdict(d Decision, stable Arm, th Thresholds) Decision {
-	if stable.Requests < th.MinRequests {
-		return d.say(NoData, "too_few_requests", "%d requests of stable, %d needed", stable.Requests, th.MinRequests)
+func baselineVerdict(d Decision, th Thresholds) Decision {
+	switch {
+	case d.Stable.Requests < th.MinRequests:
+		return d.say(NoData, tooFewRequests, th)
+	case d.Stable.rate() > th.MaxErrorRate:
+		return d.say(Inconclusive, "baseline_unhealthy", th)
 	}
-	if rate := float64(stable.Errors) / float64(stable.Requests); rate > th.MaxErrorRate {
-		return d.say(Inconclusive, "baseline_unhealthy", "stable itself fails %.4g of its requests, above the cap of %.4g", rate, th.MaxErrorRate)
-	}
-	return d.say(Pass, "healthy", "the baseline stands on %d requests", stable.Requests)
+	return d.say(Pass, "healthy", th)
 }
+
+func (a Arm) counts() *Counts { return &Counts{Requests: a.Requests, Errors: a.Errors} }
+
+func (c Counts) rate() float64 {
+	if c.Requests == 0 {
+		return 0
+	}
+	return float64(c.Errors) / float64(c.Requests)
+}
+
+// The names of the checks. They are part of stored decisions.
+const (
+	errorRateCap      = "error_rate_cap"
+	errorRate         = "error_rate"
+	firstTokenLatency = "first_token_latency"
+	totalLatency      = "total_latency"
+	rules             = 4
+
+	tooFewRequests      = "too_few_requests"
+	unavailableEvidence = "unavailable"
+)
 
 func checks(ev Evidence, th Thresholds) []Check {
 	s, c := newCoin(ev.Stable.Errors, ev.Stable.Requests), newCoin(ev.Candidate.Errors, ev.Candidate.Requests)
@@ -165,13 +198,13 @@ func checks(ev Evidence, th Thresholds) []Check {
 		capHolds = 0
 	}
 	return []Check{
-		{Name: "error_rate_cap", Stable: sr, Candidate: cr, Worse: pValue(c.above(th.MaxErrorRate)), Holds: capHolds},
+		{Name: errorRateCap, Stable: sr, Candidate: cr, Worse: pValue(c.above(th.MaxErrorRate)), Holds: capHolds},
 		{
-			Name: "error_rate", Stable: sr, Candidate: cr,
+			Name: errorRate, Stable: sr, Candidate: cr,
 			Worse: pValue(logWorse(c, s, th.ErrorMargin)), Holds: pValue(logNotWorse(c, s, th.ErrorMargin)),
 		},
-		latencyCheck("first_token_latency", ev.Candidate.FirstToken, ev.Stable.FirstToken, th.Quantile, limit),
-		latencyCheck("total_latency", ev.Candidate.Total, ev.Stable.Total, th.Quantile, limit),
+		latencyCheck(firstTokenLatency, ev.Candidate.FirstToken, ev.Stable.FirstToken, th.Quantile, limit),
+		latencyCheck(totalLatency, ev.Candidate.Total, ev.Stable.Total, th.Quantile, limit),
 	}
 }
 
@@ -191,7 +224,8 @@ func pValue(logEvidence float64) float64 {
 	return min(1, math.Exp(-logEvidence))
 }
 
-func (d Decision) say(o Outcome, code, format string, args ...any) Decision {
-	d.Outcome, d.Code, d.Reason = o, code, fmt.Sprintf(format, args...)
+func (d Decision) say(o Outcome, code string, th Thresholds) Decision {
+	d.Outcome, d.Code = o, code
+	d.Reason = d.Sentence(th).String()
 	return d
 }

@@ -76,7 +76,8 @@ func (s *Service) work(ctx context.Context) error {
 
 // follow seeds the plan, brings the row and this engine to it, and keeps the schedule in Temporal like the plan.
 func (s *Service) follow(ctx context.Context) error {
-	seeded, synced, waited := false, Plan{}, time.Duration(0)
+	seeded, waited := false, time.Duration(0)
+	var synced *Plan // nil: what Temporal has is not known
 	for ; ctx.Err() == nil; _ = pause(ctx, s.poll) {
 		if !seeded {
 			if err := s.start(ctx); err != nil {
@@ -93,7 +94,8 @@ func (s *Service) follow(ctx context.Context) error {
 			s.warn(ctx, "cannot follow the capacity plan, trying again", err)
 			continue
 		}
-		if waited -= s.poll; waited > 0 || have.Plan.IsZero() || samePlan(have.Plan, synced) {
+		none := have.version == 0 // nor was there ever one
+		if waited -= s.poll; waited > 0 || none || synced != nil && samePlan(have.Plan, *synced) {
 			continue
 		}
 		if err := s.sync(ctx, have.Plan); err != nil {
@@ -101,7 +103,7 @@ func (s *Service) follow(ctx context.Context) error {
 			waited = maxBackoff
 			continue
 		}
-		synced = have.Plan
+		synced = &have.Plan
 	}
 	return nil
 }

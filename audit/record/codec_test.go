@@ -202,3 +202,24 @@ func FuzzEncodeAnyString(f *testing.F) {
 		}
 	})
 }
+
+// TestWordsOfFindings: what records of any age say was done is read in the words of policies, and stays as it was written.
+func TestWordsOfFindings(t *testing.T) {
+	for word, want := range map[string]string{
+		"masked": "token", "redacted": "redact", "hashed": "hash", "blocked": "block", "passed": "observe", "partial": "partial",
+		"token": "token", "redact": "redact", "hash": "hash", "block": "block", "observe": "observe", "unknown": "unknown", "cut": "cut",
+	} {
+		if got := (record.Finding{Action: word}).Done(); got != want {
+			t.Errorf("%s reads as %s, want %s", word, got, want)
+		}
+	}
+	for _, name := range []string{"v1_full", "v2_full", "v3_full"} {
+		e, err := record.Decode(golden(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := e.Findings[0]; f.Action != "masked" || f.Done() != "token" {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}

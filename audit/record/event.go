@@ -89,8 +89,26 @@ type Finding struct {
 	Direction string `json:"direction"` // "request", "passage" or "answer"
 	Class     string `json:"class"`
 	Detector  string `json:"detector"` // that found it, and its version
-	Action    string `json:"action"`   // "masked", "blocked" or "passed"
+	Action    string `json:"action"`   // what was done, in the words of policies, see Done; of pseudonyms in answers "unknown" or "cut"
 	Count     int    `json:"count"`
+}
+
+// Done returns what was done to the values in the words of policies: block, redact, hash, token, partial or observe. Records that were
+// written before policies, replies and records had the same words for it have others, and keep them.
+func (f Finding) Done() string {
+	switch f.Action {
+	case "masked":
+		return "token"
+	case "redacted":
+		return "redact"
+	case "hashed":
+		return "hash"
+	case "blocked":
+		return "block"
+	case "passed":
+		return "observe"
+	}
+	return f.Action
 }
 
 // Rule is a decision of a safety rule.

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,20 +24,15 @@ import (
 )
 
 type options struct {
-	set, cache, regions string
-	prose               string
-	documents, rounds   int
-	sample              int
+	set, regions      string
+	prose             string
+	documents, rounds int
+	sample            int
 }
 
 func main() {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		exit(err)
-	}
 	var o options
 	flag.StringVar(&o.set, "set", "gate", "gate or tune")
-	flag.StringVar(&o.cache, "cache", filepath.Join(cache, "sluice", "bench-masking"), "where Presidio is installed")
 	flag.StringVar(&o.regions, "regions", "CN,HK,TW", "regions of Presidio's phone recogniser; empty: its default ones, without China")
 	flag.IntVar(&o.documents, "documents", 0, "documents to compare on, spread over the set; 0: all")
 	flag.IntVar(&o.sample, "sample", 500_000, "bytes of text to time on")
@@ -71,7 +65,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("read plain prose: %w; run this from the root of the repository, or say -prose", err)
 	}
-	peer, err := startPresidio(ctx, o.cache, o.regions)
+	peer, err := startPresidio(ctx, o.regions)
 	if err != nil {
 		return err
 	}

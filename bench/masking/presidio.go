@@ -10,14 +10,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 
 	"github.com/sluice-project/sluice/governance/classify/corpus"
 	"github.com/sluice-project/sluice/governance/classify/eval"
+	"github.com/sluice-project/sluice/internal/testpython"
 )
-
-// presidioVersion is what figures were published for.
-const presidioVersion = "2.2.366"
 
 //go:embed presidio_peer.py
 var peerScript string
@@ -33,30 +30,8 @@ type presidio struct {
 	out *json.Decoder
 }
 
-// install makes the virtual environment unless it is there.
-func install(ctx context.Context, cache string) (python string, err error) {
-	venv := filepath.Join(cache, "presidio-"+presidioVersion)
-	python = filepath.Join(venv, "bin", "python")
-	ready := filepath.Join(venv, "ready")
-	if _, err := os.Stat(ready); err == nil {
-		return python, nil
-	}
-	if err := os.MkdirAll(cache, 0o750); err != nil {
-		return "", err
-	}
-	fmt.Fprintln(os.Stderr, "installing presidio-analyzer", presidioVersion, "into", venv)
-	for _, args := range [][]string{{"python3", "-m", "venv", venv}, {python, "-m", "pip", "install", "--quiet", "presidio-analyzer==" + presidioVersion}} {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return "", fmt.Errorf("%v: %w; this needs python3 with venv (Debian: python3-venv) and PyPI", args, err)
-		}
-	}
-	return python, os.WriteFile(ready, nil, 0o600)
-}
-
-func startPresidio(ctx context.Context, cache, regions string) (*presidio, error) {
-	python, err := install(ctx, cache)
+func startPresidio(ctx context.Context, regions string) (*presidio, error) {
+	python, err := testpython.Environment(ctx, "presidio")
 	if err != nil {
 		return nil, err
 	}

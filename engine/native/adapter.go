@@ -99,6 +99,9 @@ func (e *Engine) register(a *adapter) bool {
 	info := a.base.info
 	info.ID, info.Base, info.Adapter = a.id, a.model, a.digest
 	e.adapters[a.id] = a
+	if !slices.Contains(e.digests, a.digest) {
+		e.digests = append(e.digests, a.digest)
+	}
 	e.models = append(e.models, info)
 	e.sortModels()
 	e.opener.log.Info("adapter loaded", slog.String("adapter", string(a.id)), slog.String("model", string(a.model)), slog.String("digest", a.digest),

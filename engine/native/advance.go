@@ -165,7 +165,7 @@ func (l *loop) finish(s *sequence, p piece, why engine.Finish) {
 	s.job.open--
 	m := s.job.model
 	m.completed(s)
-	if s.drafter != nil {
+	if s.drafter != nil && !s.job.forgotten {
 		m.texts.Add(s.job.draftKey, s.tokens[len(s.job.prompt):])
 	}
 	l.deliver(s, p, why)

@@ -57,6 +57,7 @@ type job struct {
 	admitted  time.Time
 	first     time.Time // when the first token came
 	queued    bool      // it counts in the queue
+	forgotten bool      // nothing of it is kept for others
 
 	// Handed from the loop to the caller.
 	mu     sync.Mutex

@@ -29,6 +29,7 @@ type loop struct {
 	queue    []*sequence
 	running  bool
 	closed   bool
+	forgets  []forgetting // before the next step
 	idle     sync.WaitGroup
 	arrived  atomic.Bool // something was queued since the last admission
 
@@ -181,6 +182,7 @@ func (l *loop) admit() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.arrived.Store(false)
+	l.drop()
 	l.active = slices.DeleteFunc(l.active, func(s *sequence) bool {
 		switch j := s.job; {
 		case s.ended:

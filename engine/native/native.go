@@ -34,6 +34,7 @@ type Engine struct {
 	mu       sync.RWMutex
 	models   []engine.Model // adapters among them
 	adapters map[engine.ModelID]*adapter
+	digests  []string // of every adapter there was
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -157,6 +158,9 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 	defer e.mu.RUnlock()
 	return slices.Clone(e.models), nil
 }
+
+// Configured returns the concurrency of the configuration, whatever [Engine.SetConcurrency] has made of it.
+func (e *Engine) Configured() int { return e.opener.cfg.Concurrency }
 
 // SetConcurrency changes how many sequences are computed at a time, at least one. Running ones go on.
 func (e *Engine) SetConcurrency(n int) { e.loop.setSlots(n) }

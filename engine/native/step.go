@@ -326,7 +326,7 @@ func (l *loop) harvest(m *generator, f *fed) {
 
 // keep lets the prefix tree hold the full pages of a sequence.
 func (g *generator) keep(s *sequence) {
-	if s.cache != nil && s.computed >= exec.PagePositions {
+	if s.cache != nil && !s.job.forgotten && s.computed >= exec.PagePositions {
 		g.tree.Insert(s.job.space, s.tokens[:s.computed], s.cache)
 	}
 }

@@ -298,6 +298,7 @@ type Model struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+	Sluice  any    `json:"sluice,omitempty"`
 }
 
 // ErrorBody is the body of every refusal. All four keys of the detail are always present.

@@ -206,8 +206,8 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 			return engine.Event{}, fault.Wrap(err, fault.CodeUpstreamFailed, s.x.model)
 		}
 		switch {
-		case *c.FinishReason == string(engine.FinishLength):
-			ev.Finish = engine.FinishLength
+		case *c.FinishReason == string(engine.FinishLength), *c.FinishReason == string(engine.FinishFilter):
+			ev.Finish = engine.Finish(*c.FinishReason)
 		case len(s.calls[c.Index]) > 0: // many servers say "stop" when the function was named by the caller
 			ev.Finish = engine.FinishTools
 		default:

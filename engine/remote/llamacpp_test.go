@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/internal/testpython"
 )
 
 // The server of llama.cpp itself, C++ and all, comes prebuilt in the PyPI package xllamacpp, which starts it inside Python. It ends with
@@ -41,26 +42,10 @@ print(server.listening_address, flush=True)
 sys.stdin.read()
 `
 
-// llamaPython returns the interpreter that has the package.
-func llamaPython(t *testing.T) string {
-	t.Helper()
-	python := os.Getenv("SLUICE_TEST_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if out, err := exec.CommandContext(t.Context(), python, "-c", "import xllamacpp").CombinedOutput(); err != nil {
-		if testmodel.Required("llamacpp") {
-			t.Fatalf("llama.cpp's server is required (SLUICE_REQUIRE), but %s does not have it: %v\n%s", python, err, out)
-		}
-		t.Skip("llama.cpp's server is not available, this test is skipped; pip install xllamacpp, or name an interpreter in SLUICE_TEST_PYTHON")
-	}
-	return python
-}
-
 // llamaServer starts a server and returns its address.
 func llamaServer(t *testing.T, model, task, template string) *url.URL {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), llamaPython(t), "-c", llamaScript, model, task, template)
+	cmd := exec.CommandContext(t.Context(), testpython.Python(t, "llamacpp", "llamacpp"), "-c", llamaScript, model, task, template)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	in, err := cmd.StdinPipe()

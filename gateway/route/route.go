@@ -87,8 +87,8 @@ const (
 	Score
 )
 
-// met reports whether a model does what is needed.
-func (n Need) met(m engine.Model) bool {
+// Met reports whether a model does what is needed.
+func (n Need) Met(m engine.Model) bool {
 	switch n {
 	case Generate:
 		return m.CanGenerate
@@ -116,12 +116,14 @@ type Choice struct {
 	Arm     string       // ArmStable or ArmCandidate during a rollout, else ""
 }
 
-// Model is a name callers may ask for.
+// Model is a name callers may ask for, with what its stable version is.
 type Model struct {
 	Name      string
 	Stable    string
-	CreatedAt int64 // of its first version, UTC unix microseconds
-	Need      Need  // what its stable version does
+	CreatedAt int64        // of its first version, UTC unix microseconds
+	Engine    string       // the name of what runs it here
+	Info      engine.Model // what the engine says about it; zero if the engine says nothing
+	Err       error        // why it cannot run now; nil if it can
 }
 
 // Router picks. It is safe for concurrent use.
@@ -243,7 +245,7 @@ func (r *Router) refresh(ctx context.Context) error {
 	return nil
 }
 
-// Pick returns where the request goes. Errors: CodeModelNotFound, also for a model that cannot do what is needed;
+// Pick returns where the request goes. Errors: CodeModelNotFound; CodeModelNotCapable, whose choice says what the model is;
 // CodeEngineUnavailable, whose choice still says which version and arm failed, so that a rollout can count it.
 func (r *Router) Pick(a Ask) (Choice, error) {
 	s := r.current.Load()
@@ -270,17 +272,19 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if c.Version, ok = s.versions[model][name]; !ok {
 		return Choice{}, notFound
 	}
-	if c.Engine, ok = r.engines[c.Version.Engine]; !ok || s.infos[c.Version.Engine] == nil {
+	if c.Engine, ok = r.engines[c.Version.Engine]; !ok {
 		return c, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
-	if c.Info, ok = s.infos[c.Version.Engine][c.Version.EngineModel]; !ok {
-		return c, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
+	var err error
+	if c.Info, err = s.info(c.Version); err != nil && c.Info.ID == "" {
+		return c, fault.Wrap(err, fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
-	if !a.Need.met(c.Info) {
-		return Choice{}, notFound
+	if !a.Need.Met(c.Info) {
+		return c, fault.New(fault.CodeModelNotCapable, a.Model, fault.Say("does something else", "用途不同"),
+			fault.Say("choose another", "请选择其他模型")).WithParam("model")
 	}
-	if changed(c.Version, c.Info) {
-		return c, fault.Wrap(fmt.Errorf("the weights are not those that version %s was registered with", name), fault.CodeEngineUnavailable, a.Model)
+	if err != nil {
+		return c, fault.Wrap(err, fault.CodeEngineUnavailable, a.Model)
 	}
 	if c.Version.Digest == "" {
 		c.Version.Digest = digest(c.Info)
@@ -289,6 +293,21 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 		c.Version.Precision = c.Info.Precision
 	}
 	return c, nil
+}
+
+// info returns what the engine of a version says about its model, and why the version cannot run. Other weights than it was
+// registered with are described and not run.
+func (s *snapshot) info(v Version) (engine.Model, error) {
+	info, ok := s.infos[v.Engine][v.EngineModel]
+	switch {
+	case s.infos[v.Engine] == nil:
+		return info, errors.New("the engine does not answer")
+	case !ok:
+		return info, errors.New("the engine does not have the model")
+	case changed(v, info):
+		return info, fmt.Errorf("the weights are not those that version %s was registered with", v.Version)
+	}
+	return info, nil
 }
 
 // changed reports whether the engine now runs other weights under the version's name: evidence and audit records would be about a
@@ -314,7 +333,7 @@ func bucket(salt, unit string) int {
 	return int(binary.BigEndian.Uint64(h.Sum(nil)) % Scale)
 }
 
-// Models lists the names callers may ask for whose stable version can run now, ordered.
+// Models lists the names callers may ask for, ordered, also of those whose stable version cannot run now.
 func (r *Router) Models() []Model {
 	s := r.current.Load()
 	if s == nil {
@@ -326,17 +345,9 @@ func (r *Router) Models() []Model {
 		if !ok {
 			continue
 		}
-		info, ok := s.infos[v.Engine][v.EngineModel]
-		if !ok {
-			continue
-		}
-		m := Model{Name: name, Stable: v.Version, CreatedAt: v.CreatedAt, Need: Generate}
-		switch {
-		case info.CanGenerate:
-		case info.CanEmbed:
-			m.Need = Embed
-		default:
-			m.Need = Score
+		m := Model{Name: name, Stable: v.Version, CreatedAt: v.CreatedAt, Engine: v.Engine}
+		if m.Info, m.Err = s.info(v); m.Err != nil {
+			m.Err = fault.Wrap(m.Err, fault.CodeEngineUnavailable, name)
 		}
 		for _, other := range s.versions[name] {
 			m.CreatedAt = min(m.CreatedAt, other.CreatedAt)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -167,8 +168,8 @@ func TestPickRefuses(t *testing.T) {
 		{route.Ask{Model: ""}, fault.CodeModelNotFound},
 		{route.Ask{Model: "chat@v9"}, fault.CodeModelNotFound},
 		{route.Ask{Model: "chat@"}, fault.CodeModelNotFound},
-		{route.Ask{Model: "chat", Need: route.Embed}, fault.CodeModelNotFound},
-		{route.Ask{Model: "embed"}, fault.CodeModelNotFound},
+		{route.Ask{Model: "chat", Need: route.Embed}, fault.CodeModelNotCapable},
+		{route.Ask{Model: "embed"}, fault.CodeModelNotCapable},
 		{route.Ask{Model: "away"}, fault.CodeEngineUnavailable},
 		{route.Ask{Model: "gone"}, fault.CodeEngineUnavailable},
 	} {
@@ -176,8 +177,14 @@ func TestPickRefuses(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", c.ask, err, c.code)
 		}
 	}
-	if ms := r.Models(); len(ms) != 2 || ms[0].Name != "chat" || ms[1].Need != route.Embed {
-		t.Errorf("only what can run is listed: %+v", ms)
+	states := map[string]string{}
+	for _, m := range r.Models() {
+		states[m.Name] = fmt.Sprint(m.Engine, " ", m.Info.CanGenerate, " ", m.Info.EmbedDim, " ", fault.Is(m.Err, fault.CodeEngineUnavailable))
+	}
+	if want := map[string]string{
+		"chat": "native true 0 false", "embed": "native false 32 false", "away": "down false 0 true", "gone": "native false 0 true",
+	}; !maps.Equal(states, want) {
+		t.Errorf("%v, want %v", states, want)
 	}
 	bad := version("v 2")
 	for _, v := range []route.Version{{}, bad, {Model: "a@b", Version: "v", Engine: "native", EngineModel: "m"}, {Model: "a", Version: "v", Engine: "nope", EngineModel: "m"}} {

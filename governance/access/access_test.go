@@ -162,6 +162,15 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// TestWhoOwnsKeys: identities suspend the keys of people who may no longer have any, and know that by role.
+func TestWhoOwnsKeys(t *testing.T) {
+	for _, role := range Roles() {
+		if own := slices.Contains(role.Permissions, KeysOwn); own != identity.OwnsKeys([]string{role.ID}) {
+			t.Errorf("%s may have keys of its own: %v", role.ID, own)
+		}
+	}
+}
+
 func FuzzAllow(f *testing.F) {
 	e := enforcer(f)
 	f.Add("acme", "developer", "models.read", "acme")

@@ -20,6 +20,7 @@ const (
 	RAGWrite          Permission = "rag.write"
 	KeysRead          Permission = "keys.read"
 	KeysWrite         Permission = "keys.write"
+	KeysOwn           Permission = "keys.own" // to see, make, change and revoke one's own
 	UsersRead         Permission = "users.read"
 	UsersWrite        Permission = "users.write"
 	TenantsRead       Permission = "tenants.read"
@@ -51,7 +52,7 @@ const (
 // Permissions returns every permission, in the order of the documentation.
 func Permissions() []Permission {
 	return []Permission{
-		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, UsersRead,
+		InferenceGenerate, InferenceEmbed, ModelsRead, ModelsWrite, RAGSearch, RAGRead, RAGWrite, KeysRead, KeysWrite, KeysOwn, UsersRead,
 		UsersWrite, TenantsRead, TenantsWrite, PolicyRead, PolicyWrite, PriceRead, PriceWrite, BudgetRead, BudgetWrite, UsageRead,
 		AuditRead, AuditVerify, AuditWitness, AuditContent, AuditErase, AuditHold, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead, MaskingPreview,
 		MaskingReveal, MaskingApprove, PlaygroundUse,
@@ -85,7 +86,7 @@ func Roles() []Role {
 		}},
 		{identity.RoleWitness, "Witness of the audit log", "审计日志见证方", []Permission{AuditWitness}},
 		{identity.RoleDeveloper, "Developer", "开发者", []Permission{
-			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch, RAGRead, RAGWrite, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
+			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch, RAGRead, RAGWrite, KeysOwn, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
 		}},
 		{identity.RoleApplication, "Application", "业务应用", []Permission{
 			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch,

@@ -3,7 +3,9 @@ package identity
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -27,15 +29,27 @@ type User struct {
 	ID, Tenant, Name string
 	Roles, Labels    []string
 	Disabled         bool
+	MustChange       bool // the password, before anything else
 	CreatedAt        time.Time
 	CreatedBy        string
+	LastSignInAt     time.Time // zero: not known
 }
 
 // NewUser asks for a person's account.
 type NewUser struct {
 	Tenant, Name, Password string
 	Roles, Labels          []string
+	MustChange             bool // the password is for the first sign-in only
 	CreatedBy              string
+}
+
+// UserChange says what to change of an account; nil leaves a list as it is.
+type UserChange struct{ Roles, Labels *[]string }
+
+// Changer is who changes somebody else's account.
+type Changer struct {
+	ID       string
+	Platform bool // may make platform administrators, and change them
 }
 
 // Key is an API key as it may be shown: without its secret.
@@ -47,6 +61,8 @@ type Key struct {
 	CreatedAt, ExpiresAt      time.Time
 	CreatedBy                 string
 	RevokedAt, LastUsedAt     time.Time // zero: not
+	Owner                     string    // the person it belongs to; "" for a key of the tenant
+	Suspended                 bool      // refused while its owner is disabled or may have no keys
 }
 
 // NewKey asks for an API key.
@@ -57,7 +73,19 @@ type NewKey struct {
 	Limits                 Limits
 	ExpiresAt              time.Time // zero: Config.KeyTTL from now
 	CreatedBy              string
+	Owner                  string // a person, or "" for a key of the tenant
 }
+
+// KeyChange says what to change of a key; nil leaves a field as it is. The credential never changes.
+type KeyChange struct {
+	Name, Project, LabelMode *string
+	Labels                   *[]string
+	Limits                   *Limits
+	ExpiresAt                *time.Time
+}
+
+// KeyLifetime returns how long a key made without an expiry lives. Keys of people live no longer than that.
+func (i *Identity) KeyLifetime() time.Duration { return i.cfg.KeyTTL }
 
 // CreateTenant creates a tenant. Errors: CodeInvalidValue, CodeExists.
 func (i *Identity) CreateTenant(ctx context.Context, t Tenant) error {
@@ -115,24 +143,26 @@ func (i *Identity) userRow(u NewUser) (userRow, error) {
 	if err := checkText("name", name); err != nil {
 		return userRow{}, err
 	}
-	if err := checkPassword(u.Password); err != nil {
+	if err := checkPassword("password", u.Password); err != nil {
 		return userRow{}, err
 	}
-	if err := CheckRoles(u.Roles); err != nil {
+	if err := checkPersonsRoles(u.Roles); err != nil {
 		return userRow{}, err
-	}
-	for _, r := range u.Roles {
-		if r == RoleApplication {
-			return userRow{}, invalid("roles", fault.Say("application is the role of API keys", "application 是 API 密钥的角色"))
-		}
 	}
 	if err := checkList("labels", u.Labels); err != nil {
 		return userRow{}, err
 	}
 	return userRow{
 		ID: uuid.Must(uuid.NewV7()).String(), Tenant: u.Tenant, Name: name, PasswordHash: hashPassword(u.Password),
-		Roles: pack(u.Roles), Labels: pack(u.Labels), Epoch: 1, CreatedAt: i.now().UnixMicro(), CreatedBy: u.CreatedBy,
+		Roles: pack(u.Roles), Labels: pack(u.Labels), Epoch: 1, CreatedAt: i.now().UnixMicro(), CreatedBy: u.CreatedBy, MustChange: flag(u.MustChange),
 	}, nil
+}
+
+func flag(on bool) int64 {
+	if on {
+		return 1
+	}
+	return 0
 }
 
 // ListUsers returns a tenant's users by name.
@@ -146,20 +176,132 @@ func (i *Identity) ListUsers(ctx context.Context, tenant string) ([]User, error)
 	return out, err
 }
 
-// DisableUser ends a user's access: sign-ins at once here, within two polls elsewhere. Errors: CodeNotFound, CodeConflict for the
-// last platform administrator.
-func (i *Identity) DisableUser(ctx context.Context, tenant, id string) error {
-	defer i.reload(ctx)
-	return i.store.disableUser(ctx, tenant, id, i.now().UnixMicro())
-}
-
-// SetPassword changes a password and ends the user's sessions. Errors: CodeInvalidValue, CodeNotFound.
-func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string) error {
-	if err := checkPassword(password); err != nil {
+func checkPersonsRoles(roles []string) error {
+	if err := CheckRoles(roles); err != nil {
 		return err
 	}
+	if slices.Contains(roles, RoleApplication) {
+		return invalid("roles", fault.Say("application is the role of API keys", "application 是 API 密钥的角色"))
+	}
+	return nil
+}
+
+// User returns one user of a tenant. Error: CodeNotFound.
+func (i *Identity) User(ctx context.Context, tenant, id string) (User, error) {
+	row, err := i.store.user(ctx, tenant, id)
+	return row.public(), err
+}
+
+// NameOf returns the name of a person's account, "" if there is none.
+func (i *Identity) NameOf(id string) string {
+	s := i.current.Load()
+	if s == nil {
+		return ""
+	}
+	return s.users[id].principal.Name
+}
+
+// ChangeUser changes roles and labels of somebody else. They are in force at once here, within two polls elsewhere. Errors:
+// CodeInvalidValue, CodeConflictingRole, CodeNotFound, CodeNotAllowed where a platform administrator is made or changed by somebody
+// else, CodeConflict for one's own account and for the last platform administrator.
+func (i *Identity) ChangeUser(ctx context.Context, by Changer, tenant, id string, change UserChange) (before, after User, err error) {
+	if change.Roles != nil {
+		if err := checkPersonsRoles(*change.Roles); err != nil {
+			return User{}, User{}, err
+		}
+	}
+	if change.Labels != nil {
+		if err := checkList("labels", *change.Labels); err != nil {
+			return User{}, User{}, err
+		}
+	}
+	return i.changeUser(ctx, by, "change user", tenant, id, false, func(row *userRow) error {
+		if change.Roles != nil {
+			row.Roles = pack(*change.Roles)
+		}
+		if change.Labels != nil {
+			row.Labels = pack(*change.Labels)
+		}
+		return nil
+	})
+}
+
+// EnableUser gives a disabled user the account back; the sign-ins of before stay ended. Errors as of ChangeUser.
+func (i *Identity) EnableUser(ctx context.Context, by Changer, tenant, id string) (User, error) {
+	_, after, err := i.changeUser(ctx, by, "enable user", tenant, id, false, func(row *userRow) error {
+		row.DisabledAt = 0
+		return nil
+	})
+	return after, err
+}
+
+// ResetPassword replaces the password of somebody else by one that lets him do nothing but change it, ends his sessions, and returns
+// it this once. Errors as of ChangeUser.
+func (i *Identity) ResetPassword(ctx context.Context, by Changer, tenant, id string) (User, string, error) {
+	password := randomText(oneTimeSize)
+	hash := hashPassword(password)
+	_, after, err := i.changeUser(ctx, by, "reset password", tenant, id, true, func(row *userRow) error {
+		row.PasswordHash, row.MustChange = hash, 1
+		return nil
+	})
+	if err != nil {
+		return User{}, "", err
+	}
+	return after, password, nil
+}
+
+// oneTimeSize is the length of a one-time password: 119 bits.
+const oneTimeSize = 20
+
+func (i *Identity) changeUser(ctx context.Context, by Changer, step, tenant, id string, end bool, fn func(row *userRow) error) (before, after User, err error) {
+	if by.ID == id {
+		return User{}, User{}, fault.New(fault.CodeConflict,
+			fault.Say("somebody else has to change the account you are signed in with", "当前登录的账号须由他人更改"))
+	}
 	defer i.reload(ctx)
-	return i.store.setPassword(ctx, tenant, id, hashPassword(password), i.now().UnixMicro())
+	was, is, err := i.store.changeUser(ctx, step, tenant, id, i.now().UnixMicro(), end, func(row *userRow) error {
+		platform := hasRole(row.Roles, RolePlatformAdmin)
+		if err := fn(row); err != nil {
+			return err
+		}
+		if (platform || hasRole(row.Roles, RolePlatformAdmin)) && !by.Platform {
+			return fault.New(fault.CodeNotAllowed, "users.write")
+		}
+		return nil
+	})
+	if err != nil {
+		return User{}, User{}, err
+	}
+	return was.public(), is.public(), nil
+}
+
+// DisableUser ends a user's access: sign-ins and keys at once here, within two polls elsewhere. Errors: CodeNotFound, CodeConflict for
+// the last platform administrator.
+func (i *Identity) DisableUser(ctx context.Context, tenant, id string) error {
+	defer i.reload(ctx)
+	now := i.now().UnixMicro()
+	_, _, err := i.store.changeUser(ctx, "disable user", tenant, id, now, true, func(row *userRow) error {
+		if row.DisabledAt == 0 {
+			row.DisabledAt = now
+		}
+		return nil
+	})
+	return err
+}
+
+// SetPassword sets a password and ends the user's sessions. It is for the setup of an installation, not for the management API.
+// Errors: CodeInvalidValue, CodeNotFound.
+func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string) error {
+	if err := checkPassword("password", password); err != nil {
+		return err
+	}
+	hash := hashPassword(password)
+	defer i.reload(ctx)
+	_, _, err := i.store.changeUser(ctx, "set password", tenant, id, i.now().UnixMicro(), true, func(row *userRow) error {
+		row.PasswordHash, row.MustChange = hash, 0
+		return nil
+	})
+	return err
 }
 
 // CreateKey makes an API key. The credential is returned this once and stored only as a keyed digest. Errors: CodeInvalidValue,
@@ -178,13 +320,73 @@ func (i *Identity) CreateKey(ctx context.Context, k NewKey) (Key, string, error)
 		ID: id, Digest: hex.EncodeToString(sum[:]), Tenant: k.Tenant, Project: k.Project, Name: k.Name,
 		Labels: pack(k.Labels), Scopes: pack(k.Scopes), Models: pack(k.Models), LabelMode: k.LabelMode,
 		RequestsPerMinute: k.Limits.RequestsPerMinute, TokensPerMinute: k.Limits.TokensPerMinute, Concurrent: k.Limits.Concurrent,
-		CreatedAt: now.UnixMicro(), CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt.UnixMicro(),
+		CreatedAt: now.UnixMicro(), CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt.UnixMicro(), Owner: k.Owner,
+	}
+	if err := i.checkOwned(keyRow{}, row); err != nil {
+		return Key{}, "", err
 	}
 	defer i.reload(ctx)
 	if err := i.store.createKey(ctx, row); err != nil {
 		return Key{}, "", err
 	}
 	return row.public(), credential, nil
+}
+
+// ChangeKey changes a key; its credential stays. Errors: CodeInvalidValue, CodeNotFound, CodeConflict for a key that was revoked.
+func (i *Identity) ChangeKey(ctx context.Context, tenant, id string, change KeyChange) (before, after Key, err error) {
+	was, is, err := i.store.changeKey(ctx, tenant, id, func(row *keyRow) error {
+		if row.RevokedAt != 0 {
+			return fault.New(fault.CodeConflict, fault.Say("the key is revoked", "密钥已吊销"))
+		}
+		old := *row
+		change.apply(row)
+		k := row.public()
+		asked := NewKey{Project: k.Project, Name: k.Name, Labels: k.Labels, LabelMode: k.LabelMode, Limits: k.Limits, ExpiresAt: k.ExpiresAt}
+		if change.ExpiresAt == nil {
+			asked.ExpiresAt = i.now().Add(time.Second) // a key that has expired may still get another name
+		}
+		if err := asked.check(i.now()); err != nil {
+			return err
+		}
+		return i.checkOwned(old, *row)
+	})
+	i.reload(ctx) // before Seen; also after an error, which may have come after the commit
+	if err != nil {
+		return Key{}, Key{}, err
+	}
+	return was.public(), i.Seen(is.public()), nil
+}
+
+func (c KeyChange) apply(row *keyRow) {
+	for _, f := range []struct{ from, to *string }{{c.Name, &row.Name}, {c.Project, &row.Project}, {c.LabelMode, &row.LabelMode}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if c.Labels != nil {
+		row.Labels = pack(*c.Labels)
+	}
+	if c.Limits != nil {
+		row.RequestsPerMinute, row.TokensPerMinute, row.Concurrent = c.Limits.RequestsPerMinute, c.Limits.TokensPerMinute, c.Limits.Concurrent
+	}
+	if c.ExpiresAt != nil {
+		row.ExpiresAt = c.ExpiresAt.UnixMicro()
+	}
+}
+
+// checkOwned holds the key of a person to what the tenant set: no longer than a key lives by default, and never without a label that the
+// policy wants people to see. Labels are looked at where the owner is read.
+func (i *Identity) checkOwned(before, after keyRow) error {
+	if after.Owner == "" {
+		return nil
+	}
+	if after.ExpiresAt > after.CreatedAt+i.cfg.KeyTTL.Microseconds() && after.ExpiresAt != before.ExpiresAt {
+		return invalid("expires_at", fault.Say("a key of your own ends within %d days of its creation", "个人密钥自创建起最长 %d 天有效", int(i.cfg.KeyTTL.Hours()/24)))
+	}
+	if after.LabelMode == LabelMetadata && after.LabelMode != before.LabelMode {
+		return invalid("label_mode", fault.Say("a key of your own takes the mode of the policy, or 'text'", "个人密钥须采用策略的标识方式或 'text'"))
+	}
+	return nil
 }
 
 func (k NewKey) check(now time.Time) error {
@@ -216,15 +418,36 @@ func (k NewKey) check(now time.Time) error {
 	return nil
 }
 
-// ListKeys returns a tenant's keys, oldest first.
-func (i *Identity) ListKeys(ctx context.Context, tenant string) ([]Key, error) {
+// ListKeys returns a tenant's keys, or those of one owner unless that is "", oldest first.
+func (i *Identity) ListKeys(ctx context.Context, tenant, owner string) ([]Key, error) {
 	var rows []keyRow
 	err := i.store.list(ctx, keyColumns, tenant, "created_at, id", &rows)
+	if owner != "" {
+		rows = slices.DeleteFunc(rows, func(r keyRow) bool { return r.Owner != owner })
+	}
 	out := make([]Key, len(rows))
 	for n, r := range rows {
-		out[n] = r.public()
+		out[n] = i.Seen(r.public())
 	}
 	return out, err
+}
+
+// Key returns one key of a tenant. Error: CodeNotFound.
+func (i *Identity) Key(ctx context.Context, tenant, id string) (Key, error) {
+	row, err := i.store.key(ctx, tenant, id)
+	return i.Seen(row.public()), err
+}
+
+// Seen adds what the snapshot knows of a key: the state of the owner, and a use that is not yet written.
+func (i *Identity) Seen(k Key) Key {
+	s := i.current.Load()
+	k.Suspended = k.Owner != "" && s != nil && !s.mayOwn(k.Owner, k.Tenant)
+	if v, ok := i.used.Load(k.ID); ok {
+		if at := at(v.(*atomic.Int64).Load()); at.After(k.LastUsedAt) {
+			k.LastUsedAt = at
+		}
+	}
+	return k
 }
 
 // RevokeKey ends a key for good: at once here, within two polls elsewhere. Repeating it changes nothing. Error: CodeNotFound,
@@ -238,8 +461,8 @@ func (r userRow) public() User {
 	roles, _ := unpack(r.Roles)
 	labels, _ := unpack(r.Labels)
 	return User{
-		ID: r.ID, Tenant: r.Tenant, Name: r.Name, Roles: roles, Labels: labels, Disabled: r.DisabledAt != 0,
-		CreatedAt: at(r.CreatedAt), CreatedBy: r.CreatedBy,
+		ID: r.ID, Tenant: r.Tenant, Name: r.Name, Roles: roles, Labels: labels, Disabled: r.DisabledAt != 0, MustChange: r.MustChange != 0,
+		CreatedAt: at(r.CreatedAt), CreatedBy: r.CreatedBy, LastSignInAt: at(r.LastSignInAt),
 	}
 }
 
@@ -250,7 +473,7 @@ func (r keyRow) public() Key {
 	return Key{
 		ID: r.ID, Tenant: r.Tenant, Project: r.Project, Name: r.Name, Labels: labels, Scopes: scopes, Models: models,
 		LabelMode: r.LabelMode, CreatedAt: at(r.CreatedAt), ExpiresAt: at(r.ExpiresAt), CreatedBy: r.CreatedBy,
-		RevokedAt: at(r.RevokedAt), LastUsedAt: at(r.LastUsedAt),
+		RevokedAt: at(r.RevokedAt), LastUsedAt: at(r.LastUsedAt), Owner: r.Owner,
 		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
 	}
 }

@@ -127,6 +127,7 @@ type snapshot struct {
 type keyEntry struct {
 	principal          Principal
 	expires, revokedAt int64
+	suspended          bool // its owner is disabled or may have no keys
 }
 
 type userEntry struct {
@@ -177,11 +178,23 @@ func (i *Identity) Load(ctx context.Context) error {
 			i.log.Error("key row ignored", slog.String("key", row.ID), slog.Any("error", err))
 			continue
 		}
-		s.keys[d] = keyEntry{principal: p, expires: row.ExpiresAt, revokedAt: row.RevokedAt}
+		entry := keyEntry{principal: p, expires: row.ExpiresAt, revokedAt: row.RevokedAt}
+		if row.Owner != "" {
+			// What the owner loses his keys lose, too.
+			entry.suspended = !s.mayOwn(row.Owner, row.Tenant)
+			entry.principal.Labels = slices.DeleteFunc(p.Labels, func(l string) bool { return !slices.Contains(s.users[row.Owner].principal.Labels, l) })
+		}
+		s.keys[d] = entry
 	}
 	i.current.Store(s)
 	i.checked.Store(now.UnixMicro())
 	return nil
+}
+
+// mayOwn reports whether a person can have keys of his own that work.
+func (s *snapshot) mayOwn(user, tenant string) bool {
+	u, ok := s.users[user]
+	return ok && !u.disabled && u.principal.Tenant == tenant && OwnsKeys(u.principal.Roles)
 }
 
 // Run keeps the snapshot fresh and writes last uses until ctx ends.
@@ -267,7 +280,7 @@ func (i *Identity) fresh() (*snapshot, error) {
 }
 
 // Authenticate returns the principal a credential stands for on a plane. It runs no SQL. Errors: CodeIdentityUnavailable;
-// CodeInvalidKey and CodeExpiredKey on the data plane; CodeInvalidSession on the admin plane. None of them holds the credential.
+// CodeInvalidKey, CodeExpiredKey and CodeSuspendedKey on the data plane; CodeInvalidSession on the admin plane. None of them holds the credential.
 func (i *Identity) Authenticate(_ context.Context, plane Plane, credential string) (Principal, error) {
 	s, err := i.fresh()
 	if err != nil {
@@ -297,6 +310,9 @@ func (i *Identity) authenticateKey(s *snapshot, credential string) (Principal, e
 	if entry.revokedAt != 0 || now >= entry.expires {
 		return Principal{}, fault.New(fault.CodeExpiredKey)
 	}
+	if entry.suspended {
+		return Principal{}, fault.New(fault.CodeSuspendedKey)
+	}
 	i.noteUse(id, now)
 	return entry.principal, nil
 }
@@ -317,6 +333,7 @@ func (r userRow) principal(operator bool) (Principal, error) {
 	}
 	return Principal{
 		Tenant: r.Tenant, Kind: "user", ID: r.ID, Name: r.Name, Roles: roles, Labels: labels, Operator: operator,
+		MustChange: r.MustChange != 0,
 	}, nil
 }
 

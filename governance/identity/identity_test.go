@@ -135,7 +135,7 @@ func TestKeyLifeCycle(t *testing.T) {
 
 func mustKeys(t *testing.T, i *Identity) []Key {
 	t.Helper()
-	keys, err := i.ListKeys(t.Context(), "acme")
+	keys, err := i.ListKeys(t.Context(), "acme", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,6 +58,8 @@ type Principal struct {
 	Models   []string // model patterns the key is narrowed to; empty: all the policy allows
 	Session  string   // sign-in the session token belongs to; "" for keys
 
+	MustChange bool // the password, which somebody else has set: until then nothing else is allowed
+
 	SignedIn time.Time // when the password of that sign-in was given, however often it was renewed since; zero for keys
 }
 
@@ -89,6 +91,12 @@ func fits(pattern, name string) bool {
 		name = rest
 	}
 	return strings.HasSuffix(name, parts[last])
+}
+
+// OwnsKeys reports whether somebody with these roles can have API keys of his own. The role that lets people make them is data in package
+// access; a test there holds both together.
+func OwnsKeys(roles []string) bool {
+	return slices.Contains(roles, RoleDeveloper) || slices.Contains(roles, RolePlatformAdmin)
 }
 
 // CheckRoles reports unknown roles, an empty list, and roles that exclude each other: CodeInvalidValue or CodeConflictingRole.

@@ -57,15 +57,59 @@ func (i *Identity) Login(ctx context.Context, user, password, source string) (Se
 	i.throttle.succeeded(name, origin)
 	now := i.now()
 	refresh, sum := i.newRefresh()
-	session := sessionRow{
-		Digest: sum, Family: uuid.Must(uuid.NewV7()).String(), UserID: row.ID, Source: source, StartedAt: now.UnixMicro(),
-		ExpiresAt: now.Add(min(i.cfg.RefreshTTL, i.cfg.SessionTTL)).UnixMicro(),
-	}
+	session := i.signIn(row, sum, source, now)
 	// Spent and ended rows are kept a while: a stolen token shown late is still recognised.
 	if err := i.store.startSession(ctx, session, row.Epoch, now.Add(-i.cfg.SessionTTL).UnixMicro()); err != nil {
 		return Session{}, err
 	}
 	return i.issue(ctx, row, session, refresh, now)
+}
+
+// ChangePassword replaces the signed-in person's own password. Every other sign-in of his ends, and this one begins anew with the session
+// that is returned. Guesses of the current password count as failed sign-ins. Errors: CodeWrongPassword, CodeLoginThrottled with a wait,
+// CodeInvalidValue, CodeInvalidSession when the account changed meanwhile, CodeDatabaseUnavailable.
+func (i *Identity) ChangePassword(ctx context.Context, p Principal, current, password, source string) (Session, error) {
+	if p.Kind != "user" {
+		return Session{}, fault.New(fault.CodeInvalidSession)
+	}
+	if err := checkPassword("new_password", password); err != nil {
+		return Session{}, err
+	}
+	name, origin := canonicalName(p.Name), network(source)
+	if wait := i.throttle.begin(name, origin, i.now()); wait > 0 {
+		return Session{}, fault.New(fault.CodeLoginThrottled).WithRetryAfter(wait)
+	}
+	row, ok := userRow{}, false
+	var err error
+	if len(current) <= maxPassword {
+		if row, ok, err = i.checkLogin(ctx, name, current); err != nil {
+			i.throttle.undone(name, origin)
+			return Session{}, err
+		}
+	}
+	if !ok || row.ID != p.ID {
+		return Session{}, fault.New(fault.CodeWrongPassword).WithParam("current_password")
+	}
+	i.throttle.succeeded(name, origin)
+	if current == password {
+		return Session{}, invalid("new_password", fault.Say("choose another password than the current one", "新密码不能与当前密码相同"))
+	}
+	now := i.now()
+	refresh, sum := i.newRefresh()
+	next := i.signIn(row, sum, source, now)
+	if err := i.store.renewPassword(ctx, row, hashPassword(password), next, now.UnixMicro()); err != nil {
+		return Session{}, err
+	}
+	i.reload(ctx)
+	row.Epoch++
+	return i.issue(ctx, row, next, refresh, now)
+}
+
+func (i *Identity) signIn(row userRow, sum, source string, now time.Time) sessionRow {
+	return sessionRow{
+		Digest: sum, Family: uuid.Must(uuid.NewV7()).String(), UserID: row.ID, Source: source, StartedAt: now.UnixMicro(),
+		ExpiresAt: now.Add(min(i.cfg.RefreshTTL, i.cfg.SessionTTL)).UnixMicro(),
+	}
 }
 
 // LoginWait returns how long Login would make this user and source wait, without counting an attempt: what is refused anyway need

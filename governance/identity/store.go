@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gorm.io/gorm"
 
@@ -28,6 +29,7 @@ type userRow struct {
 	Epoch, CreatedAt               int64
 	CreatedBy                      string
 	DisabledAt                     int64
+	MustChange, LastSignInAt       int64
 }
 
 func (userRow) TableName() string { return "identity_users" }
@@ -42,6 +44,7 @@ type keyRow struct {
 	CreatedAt                         int64
 	CreatedBy                         string
 	ExpiresAt, RevokedAt, LastUsedAt  int64
+	Owner                             string
 }
 
 func (keyRow) TableName() string { return "identity_keys" }
@@ -54,12 +57,14 @@ type sessionRow struct {
 func (sessionRow) TableName() string { return "identity_sessions" }
 
 var ( //nolint:gochecknoglobals // constant lists
-	tenantColumns  = []string{"id", "name", "is_operator", "created_at"}
-	userColumns    = []string{"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at"}
+	tenantColumns = []string{"id", "name", "is_operator", "created_at"}
+	userColumns   = []string{
+		"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at", "must_change", "last_sign_in_at",
+	}
 	sessionColumns = []string{"digest", "family", "user_id", "source", "started_at", "expires_at", "used_at", "revoked_at"}
 	keyColumns     = []string{
 		"id", "digest", "tenant", "project", "name", "labels", "scopes", "models", "label_mode", "requests_per_minute",
-		"tokens_per_minute", "concurrent", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at",
+		"tokens_per_minute", "concurrent", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at", "owner",
 	}
 )
 
@@ -204,45 +209,82 @@ func (s store) userByName(ctx context.Context, name string) (userRow, bool, erro
 	return row, found, unavailable("find user", err)
 }
 
-// disableUser ends the user's sessions too. The last active platform administrator stays, or nobody could sign in.
-func (s store) disableUser(ctx context.Context, tenant, id string, now int64) error {
-	return s.change(ctx, "disable user", func(tx *gorm.DB) error {
-		row, found, err := one[userRow](tx.Where("tenant = ? AND id = ?", tenant, id), userColumns)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return fault.New(fault.CodeNotFound, fault.Say("user", "用户"), id)
-		}
-		if row.DisabledAt != 0 {
-			return nil
-		}
-		var others int64
-		err = tx.Raw("SELECT COUNT(id) FROM identity_users WHERE disabled_at = 0 AND id <> ? AND roles LIKE ?",
-			id, `%"`+RolePlatformAdmin+`"%`).Scan(&others).Error
-		if err != nil {
-			return err
-		}
-		if hasRole(row.Roles, RolePlatformAdmin) && others == 0 {
-			return fault.New(fault.CodeConflict, fault.Say("this is the last platform administrator", "这是最后一位平台管理员"))
-		}
-		if err := tx.Exec("UPDATE identity_users SET disabled_at = ?, epoch = epoch + 1 WHERE id = ?", now, id).Error; err != nil {
-			return err
-		}
-		return tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE user_id = ? AND revoked_at = 0", now, id).Error
-	})
+// user reads the row of a user of a tenant. Error: CodeNotFound.
+func user(tx *gorm.DB, tenant, id string) (userRow, error) {
+	row, found, err := one[userRow](tx.Where("tenant = ? AND id = ?", tenant, id), userColumns)
+	if err == nil && !found {
+		err = fault.New(fault.CodeNotFound, fault.Say("user", "用户"), id)
+	}
+	return row, err
 }
 
-func (s store) setPassword(ctx context.Context, tenant, id, hash string, now int64) error {
-	return s.change(ctx, "set password", func(tx *gorm.DB) error {
-		res := tx.Exec("UPDATE identity_users SET password_hash = ?, epoch = epoch + 1 WHERE tenant = ? AND id = ?", hash, tenant, id)
+func (s store) user(ctx context.Context, tenant, id string) (userRow, error) {
+	row, err := user(s.db.WithContext(ctx), tenant, id)
+	return row, unavailable("find user", err)
+}
+
+// changeUser reads a user, lets fn alter the row, and writes what may change. The session tokens of the user end with it, so that what
+// changed is in force at once; sign-ins go on and get new tokens, unless end is set.
+func (s store) changeUser(ctx context.Context, step, tenant, id string, now int64, end bool, fn func(row *userRow) error) (before, after userRow, err error) {
+	err = s.change(ctx, step, func(tx *gorm.DB) error {
+		if before, err = user(tx, tenant, id); err != nil {
+			return err
+		}
+		after = before
+		if err := fn(&after); err != nil || after == before {
+			return err
+		}
+		if err := lastAdminStays(tx, before, after); err != nil {
+			return err
+		}
+		after.Epoch = before.Epoch + 1
+		err := tx.Model(&userRow{}).Where("id = ?", id).Updates(map[string]any{
+			"password_hash": after.PasswordHash, "must_change": after.MustChange, "roles": after.Roles, "labels": after.Labels,
+			"disabled_at": after.DisabledAt, "epoch": after.Epoch,
+		}).Error
+		if err != nil || !end {
+			return err
+		}
+		return endSessions(tx, id, now)
+	})
+	return before, after, err
+}
+
+// lastAdminStays refuses a change that would leave no active platform administrator: nobody could make another one.
+func lastAdminStays(tx *gorm.DB, before, after userRow) error {
+	active := func(r userRow) bool { return r.DisabledAt == 0 && hasRole(r.Roles, RolePlatformAdmin) }
+	if !active(before) || active(after) {
+		return nil
+	}
+	var others int64
+	err := tx.Raw("SELECT COUNT(id) FROM identity_users WHERE disabled_at = 0 AND id <> ? AND roles LIKE ?",
+		before.ID, `%"`+RolePlatformAdmin+`"%`).Scan(&others).Error
+	if err == nil && others == 0 {
+		err = fault.New(fault.CodeConflict, fault.Say("this is the last platform administrator", "这是最后一位平台管理员"))
+	}
+	return err
+}
+
+func endSessions(tx *gorm.DB, user string, now int64) error {
+	return tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE user_id = ? AND revoked_at = 0", now, user).Error
+}
+
+// renewPassword replaces the password that was checked against row, ends every sign-in of the user and begins next. It refuses with
+// CodeInvalidSession if the account has changed meanwhile.
+func (s store) renewPassword(ctx context.Context, row userRow, hash string, next sessionRow, now int64) error {
+	return s.change(ctx, "change password", func(tx *gorm.DB) error {
+		res := tx.Exec("UPDATE identity_users SET password_hash = ?, must_change = 0, epoch = epoch + 1 WHERE id = ? AND epoch = ? AND disabled_at = 0",
+			hash, row.ID, row.Epoch)
 		if res.Error != nil {
 			return res.Error
 		}
 		if res.RowsAffected == 0 {
-			return fault.New(fault.CodeNotFound, fault.Say("user", "用户"), id)
+			return fault.New(fault.CodeInvalidSession)
 		}
-		return tx.Exec("UPDATE identity_sessions SET revoked_at = ? WHERE user_id = ? AND revoked_at = 0", now, id).Error
+		if err := endSessions(tx, row.ID, now); err != nil {
+			return err
+		}
+		return tx.Create(&next).Error
 	})
 }
 
@@ -251,22 +293,78 @@ func (s store) createKey(ctx context.Context, row keyRow) error {
 		if err := tenantExists(tx, row.Tenant); err != nil {
 			return err
 		}
+		if err := ownerAllows(tx, keyRow{}, row); err != nil {
+			return err
+		}
 		return insert(tx, &row, fault.Say("key", "密钥"), row.ID)
 	})
+}
+
+// ownerAllows refuses a key of a person who may have none, and one that lets through what the person himself may not see.
+func ownerAllows(tx *gorm.DB, before, after keyRow) error {
+	if after.Owner == "" {
+		return nil
+	}
+	owner, err := user(tx, after.Tenant, after.Owner)
+	if err != nil {
+		return err
+	}
+	roles, err1 := unpack(owner.Roles)
+	own, err2 := unpack(owner.Labels)
+	labels, err3 := unpack(after.Labels)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	if owner.DisabledAt != 0 || !OwnsKeys(roles) {
+		return fault.New(fault.CodeConflict, fault.Say("the owner of the key is disabled or may have no keys", "密钥所有者已停用或不得持有密钥"))
+	}
+	if n := slices.IndexFunc(labels, func(l string) bool { return !slices.Contains(own, l) }); n >= 0 && after.Labels != before.Labels {
+		return invalid("labels", fault.Say("the owner of the key does not have the label '%s'", "密钥所有者没有标签 '%s'", labels[n]))
+	}
+	return nil
+}
+
+func (s store) key(ctx context.Context, tenant, id string) (keyRow, error) {
+	row, err := key(s.db.WithContext(ctx), tenant, id)
+	return row, unavailable("find key", err)
+}
+
+// key reads the row of a key of a tenant. Error: CodeNotFound.
+func key(tx *gorm.DB, tenant, id string) (keyRow, error) {
+	row, found, err := one[keyRow](tx.Where("tenant = ? AND id = ?", tenant, id), keyColumns)
+	if err == nil && !found {
+		err = fault.New(fault.CodeNotFound, fault.Say("key", "密钥"), id)
+	}
+	return row, err
+}
+
+// changeKey reads a key, lets fn alter the row, and writes what may change: never the credential, nor whose it is.
+func (s store) changeKey(ctx context.Context, tenant, id string, fn func(row *keyRow) error) (before, after keyRow, err error) {
+	err = s.change(ctx, "change key", func(tx *gorm.DB) error {
+		if before, err = key(tx, tenant, id); err != nil {
+			return err
+		}
+		after = before
+		if err := fn(&after); err != nil {
+			return err
+		}
+		if err := ownerAllows(tx, before, after); err != nil {
+			return err
+		}
+		return tx.Model(&keyRow{}).Where("id = ?", id).Updates(map[string]any{
+			"name": after.Name, "project": after.Project, "labels": after.Labels, "label_mode": after.LabelMode, "expires_at": after.ExpiresAt,
+			"requests_per_minute": after.RequestsPerMinute, "tokens_per_minute": after.TokensPerMinute, "concurrent": after.Concurrent,
+		}).Error
+	})
+	return before, after, err
 }
 
 // revokeKey is idempotent: the first time of revocation stays.
 func (s store) revokeKey(ctx context.Context, tenant, id string, now int64) error {
 	return s.change(ctx, "revoke key", func(tx *gorm.DB) error {
-		row, found, err := one[keyRow](tx.Where("tenant = ? AND id = ?", tenant, id), keyColumns)
-		if err != nil {
+		row, err := key(tx, tenant, id)
+		if err != nil || row.RevokedAt != 0 {
 			return err
-		}
-		if !found {
-			return fault.New(fault.CodeNotFound, fault.Say("key", "密钥"), id)
-		}
-		if row.RevokedAt != 0 {
-			return nil
 		}
 		return tx.Exec("UPDATE identity_keys SET revoked_at = ? WHERE id = ?", now, id).Error
 	})
@@ -307,6 +405,9 @@ func (s store) startSession(ctx context.Context, row sessionRow, epoch, prune in
 			return fault.New(fault.CodeInvalidLogin)
 		}
 		if err := tx.Exec("DELETE FROM identity_sessions WHERE expires_at < ?", prune).Error; err != nil {
+			return err
+		}
+		if err := tx.Exec("UPDATE identity_users SET last_sign_in_at = ? WHERE id = ?", row.StartedAt, row.UserID).Error; err != nil {
 			return err
 		}
 		return tx.Create(&row).Error

@@ -121,13 +121,13 @@ func FuzzRestorer(f *testing.F) {
 			}
 		}
 		shown += r.Close()
-		if taken += r.Masked(); shown != whole || taken != text {
+		if taken += r.Masked(); shown != whole || !strings.HasPrefix(text, taken) || taken != text && r.Torn() == 0 {
 			t.Fatalf("%q shows %q whole and %q cut, %q was taken", text, whole, shown, taken)
 		}
 		if strings.Contains(shown, "a@b.cn") && !strings.Contains(text, "a@b.cn") {
 			t.Fatalf("%q restored what the answer brought", text)
 		}
-		if known := strings.ToUpper(text); shown != text && !strings.Contains(known, code(mobile)) && !strings.Contains(known, code(v.byValue[surface{classify.IPv4, "203.0.113.9"}])) {
+		if known := strings.ToUpper(text); shown != taken && !strings.Contains(known, code(mobile)) && !strings.Contains(known, code(v.byValue[surface{classify.IPv4, "203.0.113.9"}])) {
 			t.Fatalf("%q became %q without a live code", text, shown)
 		}
 	})

@@ -54,8 +54,8 @@ func (e *Egress) Write(text string) (string, error) {
 	return e.pass(e.hiding.Write(text))
 }
 
-// Close returns the rest.
-func (e *Egress) Close() (string, error) {
+// Close returns the rest. unsaid is what may have come next in a stream that was cut off, see [Restorer.Close].
+func (e *Egress) Close(unsaid ...string) (string, error) {
 	if e.failed != nil {
 		return "", e.failed
 	}
@@ -70,7 +70,7 @@ func (e *Egress) Close() (string, error) {
 			return "", err
 		}
 	}
-	out += e.restorer.Close()
+	out += e.restorer.Close(unsaid...)
 	e.masked.WriteString(e.restorer.Masked())
 	return out, nil
 }
@@ -89,6 +89,12 @@ func (e *Egress) Held() int {
 
 // Unknown returns how many pseudonyms of the stream nobody knows.
 func (e *Egress) Unknown() int { return e.restorer.Unknown() }
+
+// Torn returns how often a part of a pseudonym was left out at the end of the stream.
+func (e *Egress) Torn() int { return e.restorer.Torn() }
+
+// Restored returns how often the value of each code was put back.
+func (e *Egress) Restored() map[string]int { return e.restorer.Restored() }
 
 func (e *Egress) observe(segments []classify.Segment) {
 	for _, s := range segments {

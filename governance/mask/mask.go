@@ -16,6 +16,7 @@ type Span struct {
 	Score      float64
 	Action     Action
 	Why        classify.Why
+	Code       string // of the pseudonym that stands for it; "" without one
 }
 
 // Mask replaces the values in text as rules say, and everything that could be read as a pseudonym by one of its own. Values to be
@@ -28,12 +29,12 @@ func (v *Vault) Mask(rules *Rules, text string) (masked string, spans []Span) {
 		if s.Class != "" {
 			class, action := rules.of(s)
 			found = append(found, finding{class, action, s.Value, s.Start, s.Start + len(s.Text)})
-			spans = append(spans, Span{class, s.Start, s.Start + len(s.Text), s.Score, action, s.Why})
+			spans = append(spans, Span{Class: class, Start: s.Start, End: s.Start + len(s.Text), Score: s.Score, Action: action, Why: s.Why})
 		}
 	})
 	rules.observing.Each(text, func(s classify.Segment) {
 		if s.Class != "" {
-			spans = append(spans, Span{s.Class, s.Start, s.Start + len(s.Text), s.Score, ActionObserve, s.Why})
+			spans = append(spans, Span{Class: s.Class, Start: s.Start, End: s.Start + len(s.Text), Score: s.Score, Action: ActionObserve, Why: s.Why})
 		}
 	})
 	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
@@ -42,11 +43,21 @@ func (v *Vault) Mask(rules *Rules, text string) (masked string, spans []Span) {
 		return text, spans
 	}
 	var b strings.Builder
-	from := 0
+	from, next := 0, 0
 	for _, f := range found {
 		b.WriteString(text[from:f.start])
-		b.WriteString(v.replacement(f, tagOf(rules.hiding, f.class), text[f.start:f.end], false))
+		instead := v.replacement(f, tagOf(rules.hiding, f.class), text[f.start:f.end], false)
+		b.WriteString(instead)
 		from = f.end
+		for ; next < len(spans) && spans[next].Start < f.end; next++ {
+			s := &spans[next]
+			if s.Action.Leaves() {
+				continue
+			}
+			if s.Action = f.action; f.action == ActionToken {
+				s.Code = codeOf(instead)
+			}
+		}
 	}
 	b.WriteString(text[from:])
 	return b.String(), spans
@@ -73,7 +84,8 @@ type finding struct {
 	start, end int
 }
 
-// unite merges values and lookalikes, both ordered. Where they overlap the range is their union and the value's class and action stay.
+// unite merges values and lookalikes, both ordered. Where they overlap the range is their union, which is treated as the value is, the
+// strictest if there are several.
 func unite(text string, values, lookalikes []finding) []finding {
 	var out []finding
 	for len(values)+len(lookalikes) > 0 {
@@ -88,7 +100,7 @@ func unite(text string, values, lookalikes []finding) []finding {
 			out = append(out, next)
 			continue
 		}
-		if out[last].class == marker {
+		if out[last].class == marker || next.class != marker && next.action.stricter(out[last].action) {
 			out[last].class, out[last].action = next.class, next.action
 		}
 		out[last].end = max(out[last].end, next.end)
@@ -134,16 +146,17 @@ const marks = "⟦⟧〚〛"
 type heads [16]uint64
 
 func headsOf(tags []string) (h heads) {
-	add := func(c rune) { h[c>>6&15] |= 1 << (c & 63) }
 	for _, c := range marks {
-		add(c)
+		h.add(c)
 	}
 	for _, tag := range tags {
 		c, _ := utf8.DecodeRuneInString(tag)
-		add(c)
+		h.add(c)
 	}
 	return h
 }
+
+func (h *heads) add(c rune) { h[c>>6&15] |= 1 << (c & 63) }
 
 // may reports whether a mark or a tag may begin with the character.
 func (h *heads) may(c rune) bool { return h[c>>6&15]>>(c&63)&1 == 1 }

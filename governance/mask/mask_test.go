@@ -135,10 +135,13 @@ func TestVariants(t *testing.T) {
 		"⟦手机:" + strings.ToLower(code) + "⟧": value, "⟦" + code + "⟧": value, "⟦手机号·" + code + "⟧": value, "〚手机·" + code + "〛": value,
 		"（手机-" + code + "）": "（" + value + "）", "手机·" + code + "手机·" + code: value + value, "[见手机·" + code + "]": "[见" + value + "]",
 		"⟦手机·" + code + "，": value + "，", "手机·" + code + " ⟧": value,
+		code + "⟧": value, "打" + strings.ToLower(code) + " 〛吧": "打" + value + "吧", "·" + code + "⟧": value, "机·" + code + "⟧}": value + "}", "机\"" + code + "⟧": "机\"" + value,
+		"飞机" + code + "⟧": "飞机" + value, "电话: " + code + "⟧": "电话: " + value, "手·机·" + code + "⟧": "手·" + value,
 	}
 	left := []string{
 		"⟦手机·ZZZZZ⟧", "手机·" + code + "X", "邮箱·" + code, code, "[" + code + "]", "手机" + code, "⟦手机·" + code[:4] + "⟧", "手机 号码",
-		"⟦⟧", "⟦", "[", "[[", "手", "手机·",
+		"⟦⟧", "[", "[[", "手", "手机·", "K7Q2F⟧", "a" + code + "⟧", "1" + code + "⟧", code + "1⟧", code + "x⟧", code[1:] + "⟧", code + "   ⟧", code + "·⟧", "邮箱·" + code + "2⟧",
+		"见⟦手机, 谢谢", "⟦很长很长很长很长很长很长很长很长很长很长很长很长很长",
 	}
 	for in, want := range restored {
 		r := v.Restorer()
@@ -356,5 +359,17 @@ func TestLookalikesOfEveryTag(t *testing.T) {
 	}
 	if found := lookalikes("手机、身份证和护照都要带，QQ 也行。", tags, nil); len(found) != 0 {
 		t.Errorf("in prose: %v", found)
+	}
+}
+
+// TestUniteIsStrict: where what looks like a pseudonym joins two values, both are treated as the stricter of them.
+func TestUniteIsStrict(t *testing.T) {
+	const text = "0123456789"
+	alike := []finding{{marker, ActionToken, text[3:7], 3, 7}}
+	for _, actions := range [][2]Action{{ActionToken, ActionRedact}, {ActionRedact, ActionToken}, {ActionPartial, ActionRedact}} {
+		got := unite(text, []finding{{"a", actions[0], text[:4], 0, 4}, {"b", actions[1], text[6:9], 6, 9}}, alike)
+		if len(got) != 1 || got[0].action != ActionRedact || got[0].start != 0 || got[0].end != 9 {
+			t.Errorf("%v: %+v", actions, got)
+		}
 	}
 }

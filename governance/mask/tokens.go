@@ -2,6 +2,7 @@ package mask
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/governance/classify"
 )
@@ -40,4 +41,13 @@ func Code(set *classify.Set, s string) (code string, ok bool) {
 		return found[0].Code, true
 	}
 	return "", false
+}
+
+// Whole returns a masked text that was cut somewhere, without the pseudonym that its end has cut off, if it has.
+func Whole(text string) string {
+	open := strings.LastIndexAny(text, "⟦〚")
+	if open < 0 || strings.ContainsAny(text[open:], "⟧〛") || utf8.RuneCountInString(text[open:]) > 2*maxContent {
+		return text
+	}
+	return text[:open]
 }

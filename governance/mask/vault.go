@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -34,7 +35,7 @@ const (
 
 // Detector names what recognises pseudonyms, with the version of its rules, as records do. It is raised whenever a text may be read
 // otherwise than before.
-const Detector = "pseudonym@3"
+const Detector = "pseudonym@4"
 
 // marker is the class of text that looks like a pseudonym. It is no class of values: policies do not name it.
 const marker classify.Class = "marker"
@@ -71,8 +72,8 @@ type Vault struct {
 	mu      sync.RWMutex
 	byCode  map[string]entry
 	byValue map[surface]string // pseudonym
-	tags    map[string]bool    // in use
 	fresh   []Entry            // since the last Saved
+	own     *own               // of byCode; nil: to be made
 }
 
 // Entry is a pseudonym and what it stands for. It goes into the store of values, and nowhere else.
@@ -115,7 +116,7 @@ func NewVault(key []byte, session string) *Vault {
 		return m.Sum(nil)
 	}
 	return &Vault{
-		key: derived(session), digest: derived("\x00hash"), byCode: map[string]entry{}, byValue: map[surface]string{}, tags: map[string]bool{},
+		key: derived(session), digest: derived("\x00hash"), byCode: map[string]entry{}, byValue: map[surface]string{},
 	}
 }
 
@@ -152,8 +153,16 @@ func (v *Vault) pseudonym(class classify.Class, tag, value, text string, brought
 	v.byCode[code] = entry{tag: tag, text: text, brought: brought}
 	v.fresh = append(v.fresh, Entry{Code: code, Class: class, Text: keyring.Secret(text)})
 	v.byValue[surface{class, text}] = p
-	v.tags[tag] = v.tags[tag] || !brought
+	if !brought {
+		v.own = nil
+	}
 	return p
+}
+
+// codeOf returns the code of a pseudonym.
+func codeOf(pseudonym string) string {
+	end := len(pseudonym) - len(string(closeMark))
+	return pseudonym[end-codeSize : end]
 }
 
 func (v *Vault) code(class classify.Class, value, text string, n uint64) string {
@@ -192,15 +201,59 @@ func (v *Vault) lookUp(code string) (entry, bool) {
 	return e, ok
 }
 
-// liveTags returns the tags of the pseudonyms given out so far.
-func (v *Vault) liveTags() []string {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	out := make([]string, 0, len(v.tags))
-	for t, own := range v.tags {
-		if own {
-			out = append(out, t)
+// own are the pseudonyms that a restorer puts values back for. It is immutable.
+type own struct {
+	tags  []string            // in order
+	codes map[string][]string // by tag, in order; all of them under ""
+	heads heads               // of everything that reads as one of them, or as any between the right marks
+}
+
+// has reports whether a pseudonym with the tag has a code that begins so. In a nil set any may be.
+func (o *own) has(tag, code string) bool {
+	if o == nil {
+		return true
+	}
+	codes := o.codes[tag]
+	i, _ := slices.BinarySearch(codes, code)
+	return i < len(codes) && strings.HasPrefix(codes[i], code)
+}
+
+// ownNow returns the pseudonyms given out so far, but for those of what the answer brought.
+func (v *Vault) ownNow() *own {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.own != nil {
+		return v.own
+	}
+	o := &own{codes: map[string][]string{}}
+	for code, e := range v.byCode {
+		if !e.brought {
+			o.codes[e.tag] = append(o.codes[e.tag], code)
 		}
 	}
-	return out
+	var all []string
+	for tag, codes := range o.codes {
+		slices.Sort(codes)
+		o.tags, all = append(o.tags, tag), append(all, codes...)
+	}
+	slices.Sort(o.tags)
+	slices.Sort(all)
+	o.codes[""], o.heads = all, headsOf(nil)
+	if len(all) > 0 {
+		o.heads = headsOf(o.tags)
+		for _, c := range "[【·•・‧⋅" {
+			o.heads.add(c)
+		}
+		for _, tag := range o.tags {
+			for _, c := range tag { // what is left of it may begin with any
+				o.heads.add(c)
+			}
+		}
+		for _, code := range all {
+			o.heads.add(rune(code[0]))
+			o.heads.add(unicode.ToLower(rune(code[0])))
+		}
+	}
+	v.own = o
+	return o
 }

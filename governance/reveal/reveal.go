@@ -22,6 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/mask"
@@ -127,6 +128,7 @@ type Service struct {
 	cfg     Config
 	vault   *vault.Vault
 	store   store
+	book    *approval.Book
 	rules   func(tenant string, roles []string, purpose string) (Rules, error)
 	digest  func(parts ...string) string
 	metrics *metrics
@@ -135,14 +137,14 @@ type Service struct {
 }
 
 // New returns a service over a vault and a migrated database. reg may be nil.
-func New(cfg Config, v *vault.Vault, s Store, rules func(tenant string, roles []string, purpose string) (Rules, error), keys *keyring.Ring,
+func New(cfg Config, v *vault.Vault, s Store, book *approval.Book, rules func(tenant string, roles []string, purpose string) (Rules, error), keys *keyring.Ring,
 	log *slog.Logger, reg prometheus.Registerer,
 ) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("reveal: %w", err)
 	}
 	return &Service{
-		cfg: cfg.WithDefaults(), vault: v, store: store(s), rules: rules, metrics: newMetrics(reg), log: log.With(slog.String("component", "reveal")),
+		cfg: cfg.WithDefaults(), vault: v, store: store(s), book: book, rules: rules, metrics: newMetrics(reg), log: log.With(slog.String("component", "reveal")),
 		now: time.Now, digest: func(parts ...string) string { return fmt.Sprintf("%x", keys.MAC("reveal/approval/v1", parts...)) },
 	}, nil
 }
@@ -182,14 +184,14 @@ func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
 	}
 	u := s.use(ask, p)
 	if p.clear > 0 {
-		if err := s.fresh(ask.Who); err != nil {
+		if err := s.book.Fresh(ask.Who); err != nil {
 			return Result{}, err
 		}
 		if ask.Approval != "" {
 			u.approval = ask.Approval
 		}
 	}
-	before, after, err := s.store.spend(ctx, u, s.now())
+	before, after, err := s.store.spend(ctx, s.book, u, s.now())
 	if err != nil {
 		return Result{}, err
 	}
@@ -206,12 +208,36 @@ func (s *Service) use(ask Ask, p *prepared) use {
 	}
 }
 
-// fresh refuses whoever signed in too long ago. A zero time is that.
-func (s *Service) fresh(who identity.Principal) error {
-	if age := s.now().Sub(who.SignedIn); age > s.cfg.Fresh {
-		return fault.New(fault.CodeReauthenticate, s.cfg.Fresh.String())
+// binding is what an approval is good for: these pseudonyms of this target for this purpose, asked for by this person.
+func (s *Service) binding(ask Ask, p *prepared) string {
+	var codes []string
+	for _, v := range p.values {
+		if v.Show == ShowClear {
+			codes = append(codes, v.Code)
+		}
 	}
-	return nil
+	slices.Sort(codes)
+	return s.digest(ask.Target.Tenant, s.vault.Digest(ask.Target), ask.Who.ID, ask.Purpose, strings.Join(codes, " "))
+}
+
+// Request asks for an approval of what [Service.Reveal] with the same request needs one for; it is good for an hour. Errors: as of Reveal,
+// CodeConflict if no approval is needed or too many of this person wait.
+func (s *Service) Request(ctx context.Context, ask Ask) (approval.Approval, error) {
+	p, err := s.prepare(ctx, &ask)
+	if err != nil {
+		return approval.Approval{}, err
+	}
+	if p.clear == 0 {
+		return approval.Approval{}, fault.New(fault.CodeConflict, fault.Say("nothing would be shown in full", "没有原值会完整显示"))
+	}
+	a, err := s.book.New(approval.Approval{
+		Tenant: ask.Target.Tenant, Kind: approval.KindReveal, Target: s.vault.Digest(ask.Target), Purpose: ask.Purpose,
+		Counts: Result{Values: p.values}.Counts(), AskedBy: ask.Who.ID, AskedName: ask.Who.Name,
+	})
+	if err != nil {
+		return approval.Approval{}, err
+	}
+	return a, s.store.addApproval(ctx, s.book, a, s.use(ask, p), a.Created)
 }
 
 // prepared is a request with what is known of its pseudonyms, before anything is decided about the person.

@@ -11,6 +11,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/vault"
@@ -49,7 +50,7 @@ func newKit(t *testing.T, db *gorm.DB, cfg Config) *kit {
 			Shows: func(c classify.Class) Show { return show[c] },
 		}, nil
 	}
-	if k.Service, err = New(cfg, k.values, NewStore(k.faults.Over(db)), rules, keys, log, nil); err != nil {
+	if k.Service, err = New(cfg, k.values, NewStore(k.faults.Over(db)), approval.New(approval.NewStore(k.faults.Over(db)), cfg.WithDefaults().Fresh, func() time.Time { return k.now() }), rules, keys, log, nil); err != nil {
 		t.Fatal(err)
 	}
 	k.now = func() time.Time { return k.time }
@@ -268,7 +269,7 @@ func TestSplitRequestsNeedApproval(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := k.Approve(t.Context(), "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
+			if _, err := k.book.Approve(t.Context(), approval.KindReveal, "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
 				t.Fatal(err)
 			}
 			a := k.ask(session, n)
@@ -353,7 +354,7 @@ func TestApproval(t *testing.T) {
 		k.shown(k.ask("s", 2))
 		k.want(k.ask("s", 3), fault.CodeApprovalNeeded)
 		boss := identity.Principal{ID: "u2", Name: "qian", SignedIn: k.time}
-		request := func() Approval {
+		request := func() approval.Approval {
 			t.Helper()
 			a, err := k.Request(t.Context(), k.ask("s", 3))
 			if err != nil || a.Counts["cn_mobile/clear"] != 3 || a.AskedBy != "u1" || a.Purpose != "complaint" {
@@ -376,14 +377,14 @@ func TestApproval(t *testing.T) {
 		says(k.want(with(3, asked.ID), fault.CodeConflict), "not been given")
 		approve := func(id string, who identity.Principal, want fault.Code) {
 			t.Helper()
-			a, err := k.Approve(t.Context(), "acme", id, who)
+			a, err := k.book.Approve(t.Context(), approval.KindReveal, "acme", id, who)
 			if want == "" && (err != nil || a.ApprovedBy != who.ID || a.Approved.IsZero()) || want != "" && !fault.Is(err, want) {
 				t.Errorf("%+v, %v, want %q", a, err, want)
 			}
 		}
 		approve(asked.ID, k.ask("s", 0).Who, fault.CodeNotAllowed)
 		approve("none", boss, fault.CodeNotFound)
-		if _, err := k.Approve(t.Context(), "other", asked.ID, boss); !fault.Is(err, fault.CodeNotFound) {
+		if _, err := k.book.Approve(t.Context(), approval.KindReveal, "other", asked.ID, boss); !fault.Is(err, fault.CodeNotFound) {
 			t.Errorf("from another tenant: %v", err)
 		}
 		stale := boss
@@ -417,11 +418,11 @@ func TestApproval(t *testing.T) {
 		k.time = k.time.Add(time.Hour)
 		boss.SignedIn = k.time
 		approve(later.ID, boss, fault.CodeConflict)
-		list, err := k.Approvals(t.Context(), "acme")
+		list, err := k.book.List(t.Context(), approval.KindReveal, "acme")
 		if err != nil || len(list) != 3 || list[2].ID != asked.ID || list[2].Used.IsZero() || !list[0].Approved.IsZero() {
 			t.Errorf("%+v, %v", list, err)
 		}
-		if list, err := k.Approvals(t.Context(), "other"); err != nil || len(list) != 0 {
+		if list, err := k.book.List(t.Context(), approval.KindReveal, "other"); err != nil || len(list) != 0 {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
@@ -437,7 +438,7 @@ func TestApprovalIsSpentOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.Approve(t.Context(), "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
+		if _, err := k.book.Approve(t.Context(), approval.KindReveal, "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
@@ -487,7 +488,7 @@ func TestTooManyWaitingRequests(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, dbtest.SQLite(t), Config{})
 	k.keep("s", 3)
-	for range maxWaiting {
+	for range 20 {
 		if _, err := k.Request(t.Context(), k.ask("s", 3)); err != nil {
 			t.Fatal(err)
 		}
@@ -535,7 +536,7 @@ func TestEveryFailure(t *testing.T) {
 			k.faults.Set(nil)
 			a, err := k.Request(t.Context(), k.ask("s", 3))
 			if err == nil {
-				_, err = k.Approve(t.Context(), "acme", a.ID, boss)
+				_, err = k.book.Approve(t.Context(), approval.KindReveal, "acme", a.ID, boss)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -580,7 +581,7 @@ func TestEveryFailure(t *testing.T) {
 		run("approve", func(int) error {
 			id := waiting[0]
 			waiting = waiting[1:]
-			_, err := k.Approve(t.Context(), "acme", id, boss)
+			_, err := k.book.Approve(t.Context(), approval.KindReveal, "acme", id, boss)
 			return err
 		})
 	})

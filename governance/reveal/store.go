@@ -2,7 +2,6 @@ package reveal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -38,27 +37,10 @@ type (
 		Partial  int64
 		Approval string // "" if nobody approved
 	}
-	approvalRow struct {
-		ID           string
-		Tenant       string
-		Digest       string
-		Target       string
-		Purpose      string
-		Counts       string
-		AskedBy      string
-		AskedName    string
-		Created      int64
-		Expires      int64
-		ApprovedBy   string
-		ApprovedName string
-		Approved     int64
-		Used         int64
-	}
 )
 
-func (personRow) TableName() string   { return "reveal_people" }
-func (useRow) TableName() string      { return "reveal_uses" }
-func (approvalRow) TableName() string { return "reveal_approvals" }
+func (personRow) TableName() string { return "reveal_people" }
+func (useRow) TableName() string    { return "reveal_uses" }
 
 // use is what a request would count.
 type use struct {
@@ -71,7 +53,7 @@ type use struct {
 // spend counts a request of a person, spends its approval, and returns how many targets the person asked for within the hour, without this
 // request and with it. The row of the person makes requests at the same time, on any replica, wait for each other: none slips past a bound
 // that all of them together exceed.
-func (s store) spend(ctx context.Context, u use, now time.Time) (before, after int, err error) {
+func (s store) spend(ctx context.Context, book *approval.Book, u use, now time.Time) (before, after int, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return 0, 0, fmt.Errorf("count a reveal: %w", err)
@@ -95,7 +77,7 @@ func (s store) spend(ctx context.Context, u use, now time.Time) (before, after i
 			return fault.New(fault.CodeApprovalNeeded, n, u.second)
 		}
 		if u.approval != "" {
-			if err := spendApproval(tx, u, now); err != nil {
+			if err := book.Spend(tx, approval.KindReveal, u.approval, u.digest); err != nil {
 				return err
 			}
 		}
@@ -178,37 +160,9 @@ func waits(uses []useRow, u use, now time.Time) time.Duration {
 	return hour
 }
 
-// spendApproval uses an approval up. It fails, and says why, if it is not good for this.
-func spendApproval(tx *gorm.DB, u use, now time.Time) error {
-	res := tx.Model(&approvalRow{}).Where("id = ? AND digest = ? AND approved > 0 AND used = 0 AND expires > ?", u.approval, u.digest, now.UnixMicro()).
-		Update("used", now.UnixMicro())
-	if res.Error != nil || res.RowsAffected > 0 {
-		return res.Error
-	}
-	var rows []approvalRow
-	if err := tx.Select("digest", "approved", "used", "expires").Where("id = ?", u.approval).Find(&rows).Error; err != nil {
-		return err
-	}
-	why := fault.Say("the approval was given for something else", "该批准针对的不是此请求")
-	switch {
-	case len(rows) == 0 || rows[0].Digest != u.digest:
-	case rows[0].Used > 0:
-		why = fault.Say("the approval was used before", "该批准已被使用")
-	case rows[0].Expires <= now.UnixMicro():
-		why = fault.Say("the approval has expired", "该批准已过期")
-	case rows[0].Approved == 0:
-		why = fault.Say("the approval has not been given yet", "该申请尚未获得批准")
-	}
-	return fault.New(fault.CodeConflict, why).WithParam("approval")
-}
-
 // addApproval stores a request for an approval of a use, if that needs one and the hour has room for it: else the approval might be over before.
-func (s store) addApproval(ctx context.Context, a Approval, u use, now time.Time) error {
-	counts, err := json.Marshal(a.Counts)
-	if err != nil {
-		return fmt.Errorf("ask for an approval: %w", err)
-	}
-	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+func (s store) addApproval(ctx context.Context, book *approval.Book, a approval.Approval, u use, now time.Time) error {
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := lockPerson(tx, a.AskedBy, now); err != nil {
 			return err
 		}
@@ -223,89 +177,9 @@ func (s store) addApproval(ctx context.Context, a Approval, u use, now time.Time
 			return fault.New(fault.CodeConflict, fault.Say("%d values would be shown in full, with those of the last hour that nobody approved, and fewer than %d need no approval",
 				"连同最近一小时未经批准查看的，将完整显示 %d 个原值，少于 %d 个无需批准", n, u.second))
 		}
-		if err := tx.Where("created <= ?", now.Add(-storeTime).UnixMicro()).Delete(&approvalRow{}).Error; err != nil {
-			return err
-		}
-		var waiting int64
-		err = tx.Model(&approvalRow{}).Where("asked_by = ? AND approved = 0 AND expires > ?", a.AskedBy, now.UnixMicro()).Count(&waiting).Error
-		if err != nil {
-			return err
-		}
-		if waiting >= maxWaiting {
-			return fault.New(fault.CodeConflict, fault.Say("%d of your requests wait for an approval already", "您已有 %d 个申请等待批准", waiting))
-		}
-		return tx.Create(&approvalRow{
-			ID: a.ID, Tenant: a.Tenant, Digest: u.digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
-			AskedName: a.AskedName, Created: a.Created.UnixMicro(), Expires: a.Expires.UnixMicro(),
-		}).Error
+		return book.Ask(tx, a, u.digest)
 	})
 	return coded("ask for an approval", err)
-}
-
-func (s store) approve(ctx context.Context, tenant, id string, who identity.Principal, now time.Time) (Approval, error) {
-	var out Approval
-	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		rows, err := readApprovals(tx.Where("id = ? AND tenant = ?", id, tenant))
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 {
-			return fault.New(fault.CodeNotFound, fault.Say("approval", "批准申请"), id)
-		}
-		switch out = rows[0]; {
-		case out.AskedBy == who.ID:
-			return fault.New(fault.CodeNotAllowed, fault.Say("approving one's own request", "批准自己的申请"))
-		case !out.Approved.IsZero():
-			return fault.New(fault.CodeConflict, fault.Say("it was approved before", "该申请已获批准"))
-		case !out.Expires.After(now):
-			return fault.New(fault.CodeConflict, fault.Say("it has expired", "该申请已过期"))
-		}
-		res := tx.Model(&approvalRow{}).Where("id = ? AND approved = 0", id).
-			Updates(map[string]any{"approved": now.UnixMicro(), "approved_by": who.ID, "approved_name": who.Name})
-		if res.Error == nil && res.RowsAffected == 0 {
-			return fault.New(fault.CodeConflict, fault.Say("it was approved before", "该申请已获批准"))
-		}
-		out.Approved, out.ApprovedBy, out.ApprovedName = now, who.ID, who.Name
-		return res.Error
-	})
-	if err != nil {
-		return Approval{}, coded("approve", err)
-	}
-	return out, nil
-}
-
-func (s store) approvals(ctx context.Context, tenant string, since time.Time) ([]Approval, error) {
-	out, err := readApprovals(s.db.WithContext(ctx).Where("tenant = ? AND created > ?", tenant, since.UnixMicro()).Order("created DESC, id DESC").Limit(maxList))
-	return out, coded("list approvals", err)
-}
-
-func readApprovals(db *gorm.DB) ([]Approval, error) {
-	var rows []approvalRow
-	err := db.Select("id", "tenant", "target", "purpose", "counts", "asked_by", "asked_name", "created", "expires", "approved_by", "approved_name", "approved", "used").
-		Find(&rows).Error
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Approval, 0, len(rows))
-	for _, r := range rows {
-		a := Approval{
-			ID: r.ID, Tenant: r.Tenant, Target: r.Target, Purpose: r.Purpose, AskedBy: r.AskedBy, AskedName: r.AskedName, Created: moment(r.Created),
-			Expires: moment(r.Expires), ApprovedBy: r.ApprovedBy, ApprovedName: r.ApprovedName, Approved: moment(r.Approved), Used: moment(r.Used),
-		}
-		if err := json.Unmarshal([]byte(r.Counts), &a.Counts); err != nil {
-			return nil, fmt.Errorf("read approval %s: %w", r.ID, err)
-		}
-		out = append(out, a)
-	}
-	return out, nil
-}
-
-// moment is a stored time; 0 is none.
-func moment(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
 }
 
 // coded gives an error of the database its code. What has one keeps it.

@@ -2,8 +2,10 @@ package vault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/sluice-project/sluice/internal/fault"
@@ -106,44 +108,20 @@ func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []s
 	return out, nil
 }
 
-// Erase removes the values of a target now, and returns how many there were. Another replica that knows them to be stored finds out at its next
-// prolongation: until then it does not store them again if they come up again. Error: CodeVaultUnavailable.
-func (v *Vault) Erase(ctx context.Context, t Target) (int64, error) {
-	total := int64(0)
-	for {
-		scopes, err := v.scopes(ctx, t)
-		if err != nil || len(scopes) == 0 {
-			return total, v.unreachable("erase values", err)
-		}
-		n, err := v.remove(ctx, scopes, always, "erased")
-		if err != nil {
-			return total, v.unreachable("erase values", err)
-		}
-		total += n
-	}
-}
-
 // removal is the time for one transaction that removes values, of which it may have many: longer than what somebody waits for.
 const removal = time.Minute
 
-// remove removes scopes whose time was over before a moment.
-func (v *Vault) remove(ctx context.Context, scopes []digest, before int64, why string) (int64, error) {
+// expire removes scopes whose time was over before a moment.
+func (v *Vault) expire(ctx context.Context, scopes []digest, before int64) error {
 	ctx, cancel := context.WithTimeout(ctx, removal)
 	defer cancel()
 	n, err := v.store.remove(ctx, scopes, before)
 	v.forget(scopes) // also if nobody knows whether they are gone
 	if err != nil {
-		return 0, err
+		return err
 	}
-	v.metrics.removed.WithLabelValues(why).Add(float64(n))
-	return n, nil
-}
-
-func (v *Vault) unreachable(step string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return v.refused(fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeVaultUnavailable))
+	v.metrics.removed.WithLabelValues("expired").Add(float64(n))
+	return nil
 }
 
 // grace is how long values stay in the database after their time: another replica's clock may be behind.
@@ -160,7 +138,7 @@ func (v *Vault) Sweep(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, removal)
 	defer cancel()
-	return v.keys.drop(ctx, v.now())
+	return errors.Join(v.keys.drop(ctx, v.now()), v.store.tidy(ctx, v.now()))
 }
 
 // sweepSome removes some of the scopes whose time was over before a moment, and reports whether there were any.
@@ -171,12 +149,14 @@ func (v *Vault) sweepSome(ctx context.Context, before int64) (bool, error) {
 	if err != nil || len(scopes) == 0 {
 		return false, err
 	}
-	_, err = v.remove(ctx, scopes, before, "expired")
-	return true, err
+	return true, v.expire(ctx, scopes, before)
 }
 
-// Run sweeps until ctx ends.
+// Run sweeps, and looks for erasures of other replicas, until ctx ends.
 func (v *Vault) Run(ctx context.Context) error {
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	looking.Go(func() { v.keepLooking(ctx) })
 	tick := time.NewTicker(v.cfg.Sweep)
 	defer tick.Stop()
 	for {
@@ -187,6 +167,25 @@ func (v *Vault) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// keepLooking looks for erasures until ctx ends. While it cannot, every turn asks the database, and says so itself if that is away.
+func (v *Vault) keepLooking(ctx context.Context) {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := v.look(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			v.log.Warn("the vault cannot look for erasures; it asks the database for every value until it can", slog.Any("error", err))
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
 		case <-tick.C:
 		}
 	}

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -58,12 +59,27 @@ type (
 		KeyID  string
 		Sealed []byte
 	}
+	subjectRow struct {
+		Scope     []byte
+		Subject   string
+		Tenant    string
+		FirstSeen int64
+		LastSeen  int64
+	}
+	erasureRow struct {
+		Tenant     string
+		What       string
+		Generation int64
+		Time       int64
+	}
 )
 
-func (tenantRow) TableName() string { return "vault_tenants" }
-func (keyRow) TableName() string    { return "vault_keys" }
-func (scopeRow) TableName() string  { return "vault_scopes" }
-func (valueRow) TableName() string  { return "vault_values" }
+func (tenantRow) TableName() string  { return "vault_tenants" }
+func (keyRow) TableName() string     { return "vault_keys" }
+func (scopeRow) TableName() string   { return "vault_scopes" }
+func (valueRow) TableName() string   { return "vault_values" }
+func (subjectRow) TableName() string { return "vault_subjects" }
+func (erasureRow) TableName() string { return "vault_erasures" }
 
 // sealed is a value as it is stored.
 type sealed struct {
@@ -72,9 +88,10 @@ type sealed struct {
 	text         []byte
 }
 
-// put stores a batch in one transaction and returns how many values were not there before. A turn that finds no room is left out, with its error.
-// The rows of scopes are locked in the order of [lockKey] before those of tenants are, in order too: no two batches wait for each other.
-func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Config) (fresh int64, err error) {
+// put stores a batch in one transaction and returns how many values were not there before. A turn that finds no room is left out, with its error,
+// and so is one whose person or scope was erased since it began. No erasure is made beside it: it is before or behind the generation that put
+// returns. The rows of scopes are locked in the order of [lockKey] before those of tenants are, in order too: no two batches wait for each other.
+func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Config) (generation, fresh int64, err error) {
 	turns := slices.DeleteFunc(slices.Clone(batch), func(p *pending) bool { return p.err != nil })
 	slices.SortStableFunc(turns, func(a, b *pending) int {
 		return strings.Compare(lockKey(a.turn.Tenant, a.scope[:]), lockKey(b.turn.Tenant, b.scope[:]))
@@ -82,6 +99,12 @@ func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Con
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		fresh = 0
 		if err := database.Hurry(tx, cfg.Timeout/2); err != nil {
+			return err
+		}
+		if generation, err = shareState(tx); err != nil {
+			return err
+		}
+		if turns, err = withoutErased(tx, turns, generation); err != nil {
 			return err
 		}
 		for _, p := range turns {
@@ -99,13 +122,73 @@ func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Con
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store values: %w", err)
+		return 0, 0, fmt.Errorf("store values: %w", err)
 	}
-	return fresh, nil
+	return generation, fresh, nil
 }
 
 // lockKey gives the order in which every transaction takes scopes: by tenant, since their tenants follow in that order.
 func lockKey(tenant string, scope []byte) string { return tenant + "\x00" + string(scope) }
+
+// shareState holds off erasures until tx ends, and returns the generation.
+func shareState(tx *gorm.DB) (int64, error) {
+	var found []int64
+	err := tx.Table("vault_state").Where("id = 1").Clauses(clause.Locking{Strength: clause.LockingStrengthShare}).Pluck("generation", &found).Error
+	if err != nil {
+		return 0, err
+	}
+	if len(found) != 1 {
+		return 0, errNoState
+	}
+	return found[0], nil
+}
+
+var errNoState = errors.New("the row of vault_state is gone; put it back: without it an erasure could be slipped by")
+
+// withoutErased returns the turns whose person and scope were not erased since they began.
+func withoutErased(tx *gorm.DB, turns []*pending, generation int64) ([]*pending, error) {
+	var what []string
+	for _, p := range turns {
+		if b := p.turn.Began; b.before(generation) {
+			what = append(what, p.scope.String())
+			if p.turn.Subject != "" {
+				what = append(what, p.turn.Subject)
+			}
+		}
+	}
+	if len(what) == 0 {
+		return turns, nil
+	}
+	newest := map[[2]string]int64{}
+	for part := range slices.Chunk(what, readBatch) {
+		var rows []erasureRow
+		err := tx.Select("tenant", "what", "MAX(generation) AS generation").Where("what IN ?", part).Group("tenant, what").Find(&rows).Error
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			newest[[2]string{r.Tenant, r.What}] = r.Generation
+		}
+	}
+	return slices.DeleteFunc(turns, func(p *pending) bool {
+		last := max(newest[[2]string{p.turn.Tenant, p.scope.String()}], newest[[2]string{p.turn.Tenant, p.turn.Subject}])
+		p.erased = p.turn.Began.before(last)
+		if p.erased && !p.turn.Began.known { // it may have begun behind the erasure, and then its values are to be stored: let it begin again
+			p.err = fault.New(fault.CodeVaultUnavailable).WithRetryAfter(time.Second)
+		}
+		return p.erased
+	}), nil
+}
+
+// took notes that the person of a turn took part in its scope, whose row is locked.
+func took(tx *gorm.DB, p *pending, now time.Time) error {
+	at := now.UnixMicro()
+	res := tx.Model(&subjectRow{}).Where("scope = ? AND subject = ?", p.scope[:], p.turn.Subject).Update("last_seen", at)
+	if res.Error != nil || res.RowsAffected > 0 {
+		return res.Error
+	}
+	return tx.Create(&subjectRow{Scope: p.scope[:], Subject: p.turn.Subject, Tenant: p.turn.Tenant, FirstSeen: at, LastSeen: at}).Error
+}
 
 // touch makes the scope of a turn, or prolongs it; either way its row is locked.
 func touch(tx *gorm.DB, p *pending, now time.Time) error {
@@ -115,8 +198,11 @@ func touch(tx *gorm.DB, p *pending, now time.Time) error {
 	}
 	for range 2 {
 		res := tx.Model(&scopeRow{}).Where("scope = ?", p.scope[:]).Updates(change)
-		if res.Error != nil || res.RowsAffected > 0 {
+		if res.Error != nil {
 			return res.Error
+		}
+		if res.RowsAffected > 0 {
+			return took(tx, p, now)
 		}
 		row := scopeRow{Scope: p.scope[:], Tenant: p.turn.Tenant, Name: append([]byte{}, p.name...)}
 		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
@@ -252,40 +338,53 @@ const patience = 2 * time.Second
 // always is a moment after which no scope lives.
 const always = math.MaxInt64
 
-// remove deletes scopes, at most readBatch, with their values, unless a turn has prolonged them beyond before in the meantime. It locks rows in
-// the order in which put does.
+// remove deletes scopes, at most readBatch, with their values, unless a turn has prolonged them beyond before in the meantime.
 func (s store) remove(ctx context.Context, scopes []digest, before int64) (removed int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		removed = 0
 		if err := database.Hurry(tx, patience); err != nil {
 			return err
 		}
-		var rows []scopeRow // another replica may have been faster
-		if err := tx.Select("scope", "tenant").Where("scope IN ?", raw(scopes)).Find(&rows).Error; err != nil {
+		held, err := removeScopes(tx, scopes, before)
+		if err != nil {
 			return err
 		}
-		slices.SortFunc(rows, func(a, b scopeRow) int {
-			return strings.Compare(lockKey(a.Tenant, a.Scope), lockKey(b.Tenant, b.Scope))
-		})
-		held := map[string]int64{}
-		for _, r := range rows {
-			res := tx.Where("scope = ? AND expires <= ?", r.Scope, before).Delete(&scopeRow{})
-			if res.Error != nil {
-				return res.Error
-			}
-			if res.RowsAffected == 0 {
-				continue
-			}
-			values := tx.Where("scope = ?", r.Scope).Delete(&valueRow{})
-			if values.Error != nil {
-				return values.Error
-			}
-			held[r.Tenant] += values.RowsAffected
-			removed += values.RowsAffected
+		removed = 0
+		for _, n := range held {
+			removed += n
 		}
 		return shrink(tx, held)
 	})
 	return removed, err
+}
+
+// removeScopes is remove without the tenants: it returns how many values of each went. It locks rows in the order in which put does.
+func removeScopes(tx *gorm.DB, scopes []digest, before int64) (held map[string]int64, err error) {
+	var rows []scopeRow // another replica may have been faster
+	if err := tx.Select("scope", "tenant").Where("scope IN ?", raw(scopes)).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b scopeRow) int {
+		return strings.Compare(lockKey(a.Tenant, a.Scope), lockKey(b.Tenant, b.Scope))
+	})
+	held = map[string]int64{}
+	for _, r := range rows {
+		res := tx.Where("scope = ? AND expires <= ?", r.Scope, before).Delete(&scopeRow{})
+		if res.Error != nil {
+			return nil, res.Error
+		}
+		if res.RowsAffected == 0 {
+			continue
+		}
+		values := tx.Where("scope = ?", r.Scope).Delete(&valueRow{})
+		if values.Error != nil {
+			return nil, values.Error
+		}
+		if err := tx.Where("scope = ?", r.Scope).Delete(&subjectRow{}).Error; err != nil {
+			return nil, err
+		}
+		held[r.Tenant] += values.RowsAffected
+	}
+	return held, nil
 }
 
 func shrink(tx *gorm.DB, held map[string]int64) error {

@@ -15,6 +15,10 @@
 //
 // All values of a scope live equally long: each turn that brings one prolongs them, and [Vault.Find] shows none whose time is over, swept or
 // not. What a scope and a tenant may hold is bounded; a scope that is full refuses more and loses nothing.
+//
+// A scope knows who took part in it, by digest, so that a [Removal] finds all that is kept of a person. What a replica remembers to be stored it
+// trusts for a moment only, in which it looks whether somebody erased: a removal waits that long before it is over, so a turn that begins behind
+// it is stored anew everywhere. What a turn brings that began before the removal is not stored behind it.
 package vault
 
 import (
@@ -100,6 +104,16 @@ type Turn struct {
 	Name   string        // what the caller calls the conversation; "" if it has no name
 	Keep   time.Duration // from now on
 	Values []Value
+	// Subject is the digest of the person who takes part with this turn; "" is somebody unknown, whom no removal of a person finds.
+	Subject string
+	// Began is when the turn did; zero means when it is stored.
+	Began Moment
+}
+
+// Moment stands between erasures: those up to it are over. Its zero value is no moment.
+type Moment struct {
+	generation int64
+	known, set bool // not known: an erasure may have been that this replica has not noticed
 }
 
 // Vault stores values. It is safe for concurrent use.
@@ -111,14 +125,24 @@ type Vault struct {
 	metrics *metrics
 	log     *slog.Logger
 	now     func() time.Time
+	elapsed func() time.Time // as now, but no test moves it: how long ago this process looked is no matter of the date
+	settle  time.Duration    // how long an erasure waits for other replicas: trust
 
-	mu      sync.Mutex // guards what follows
-	queue   []*pending
-	writing bool
-	known   map[digest]*knownScope
-	entries int // in known
-	writers sync.WaitGroup
+	mu         sync.Mutex // guards what follows
+	queue      []*pending
+	writing    bool
+	known      map[digest]*knownScope
+	entries    int       // in known
+	generation int64     // of which known is
+	looked     time.Time // when the database last said so
+	writers    sync.WaitGroup
 }
+
+const (
+	// trust is for how long a replica believes what it remembers without looking; what it looks for every so often is whether to forget it.
+	trust = 1500 * time.Millisecond
+	look  = trust / 3
+)
 
 type digest [16]byte
 
@@ -126,8 +150,9 @@ func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
 // knownScope is what this process knows to be stored.
 type knownScope struct {
-	until   time.Time
-	entries map[digest]struct{}
+	until    time.Time
+	entries  map[digest]struct{}
+	subjects map[string]struct{}
 }
 
 // pending is a turn on its way into the database.
@@ -138,6 +163,7 @@ type pending struct {
 	entries []digest // of the values
 	sealed  []sealed // the same, once they are
 	err     error    // why this turn was left out of a transaction that went well
+	erased  bool     // since it began: it was left out, and nobody is to learn it
 	done    chan error
 }
 
@@ -155,7 +181,7 @@ func New(cfg Config, s Store, keys *keyring.Ring, log *slog.Logger, reg promethe
 	cfg = cfg.WithDefaults()
 	v := &Vault{
 		cfg: cfg, store: store(s), digests: keys.Derive("vault/digest/v1"), metrics: newMetrics(reg),
-		log: log.With(slog.String("component", "vault")), now: time.Now, known: map[digest]*knownScope{},
+		log: log.With(slog.String("component", "vault")), now: time.Now, elapsed: time.Now, settle: trust, known: map[digest]*knownScope{},
 	}
 	v.keys = newDataKeys(cfg, keys, v.store)
 	return v, nil
@@ -221,7 +247,10 @@ func (v *Vault) stored(p *pending) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	k := v.known[p.scope]
-	if k == nil {
+	if k == nil || !v.trusted() || p.turn.Began.before(v.generation) {
+		return false
+	}
+	if _, ok := k.subjects[p.turn.Subject]; !ok {
 		return false
 	}
 	if short := p.turn.Keep - k.until.Sub(v.now()); short.Abs() > p.turn.Keep/4 {
@@ -234,6 +263,19 @@ func (v *Vault) stored(p *pending) bool {
 	}
 	return true
 }
+
+// trusted reports whether the database said lately that nobody has erased. It needs mu.
+func (v *Vault) trusted() bool { return v.elapsed().Sub(v.looked) < trust }
+
+// Mark returns the moment of a turn that begins now.
+func (v *Vault) Mark() Moment {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return Moment{generation: v.generation, known: v.trusted(), set: true}
+}
+
+// before reports whether there was an erasure since.
+func (m Moment) before(generation int64) bool { return m.set && m.generation < generation }
 
 // enqueue hands p to the writer, and starts it if it rests.
 func (v *Vault) enqueue(p *pending) error {
@@ -254,14 +296,15 @@ func (v *Vault) enqueue(p *pending) error {
 func (v *Vault) write() {
 	for batch := v.next(); len(batch) > 0; batch = v.next() {
 		began := v.now()
-		fresh, err := v.commit(batch)
+		at := v.elapsed()
+		generation, fresh, err := v.commit(batch)
 		v.metrics.commits.Observe(v.now().Sub(began).Seconds())
 		if err != nil {
 			v.log.Error("values could not be stored; their requests are refused", slog.Int("requests", len(batch)), slog.Any("error", err))
 			err = fault.Wrap(err, fault.CodeVaultUnavailable)
 		} else {
 			v.metrics.values.WithLabelValues("stored").Add(float64(fresh))
-			v.learn(batch)
+			v.learn(batch, generation, at)
 		}
 		for _, p := range batch {
 			if err == nil {
@@ -290,8 +333,8 @@ func (v *Vault) next() []*pending {
 	return batch
 }
 
-// commit seals and stores a batch. Nobody's departure ends it, since others share it.
-func (v *Vault) commit(batch []*pending) (fresh int64, err error) {
+// commit seals and stores a batch, and returns of which generation that is. Nobody's departure ends it, since others share it.
+func (v *Vault) commit(batch []*pending) (generation, fresh int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), v.cfg.Timeout)
 	defer cancel()
 	for _, p := range batch {
@@ -315,31 +358,62 @@ func place(tenant string, scope, code digest, class string) []byte {
 	return seal.Label("vault/value/v1", tenant, string(scope[:]), string(code[:]), class)
 }
 
-// learn remembers what a batch has stored.
-func (v *Vault) learn(batch []*pending) {
+// learn remembers what a batch has stored, unless there was an erasure since. The database was asked for the generation after at.
+func (v *Vault) learn(batch []*pending, generation int64, at time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.saw(generation, at)
+	if generation < v.generation {
+		return
+	}
 	if v.entries >= maxKnown {
 		clear(v.known)
 		v.entries = 0
 	}
 	now := v.now()
 	for _, p := range batch {
-		if p.err != nil {
+		if p.err != nil || p.erased {
 			continue
 		}
 		k := v.known[p.scope]
 		if k == nil {
-			k = &knownScope{entries: map[digest]struct{}{}}
+			k = &knownScope{entries: map[digest]struct{}{}, subjects: map[string]struct{}{}}
 			v.known[p.scope] = k
 		}
 		k.until = now.Add(p.turn.Keep)
-		before := len(k.entries)
+		before := len(k.entries) + len(k.subjects)
 		for _, c := range p.entries {
 			k.entries[c] = struct{}{}
 		}
-		v.entries += len(k.entries) - before
+		k.subjects[p.turn.Subject] = struct{}{}
+		v.entries += len(k.entries) + len(k.subjects) - before
 	}
+}
+
+// saw notes which generation the database was at after a moment, and forgets what is of an earlier one. It needs mu.
+func (v *Vault) saw(generation int64, at time.Time) {
+	if generation > v.generation {
+		clear(v.known)
+		v.entries, v.generation = 0, generation
+	}
+	if generation == v.generation && at.After(v.looked) {
+		v.looked = at
+	}
+}
+
+// look asks the database whether somebody has erased.
+func (v *Vault) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
+	defer cancel()
+	at := v.elapsed()
+	generation, err := v.store.generation(ctx)
+	if err != nil {
+		return fmt.Errorf("look for erasures: %w", err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.saw(generation, at)
+	return nil
 }
 
 // forget drops what is known of scopes that are gone.
@@ -348,7 +422,7 @@ func (v *Vault) forget(scopes []digest) {
 	defer v.mu.Unlock()
 	for _, s := range scopes {
 		if k := v.known[s]; k != nil {
-			v.entries -= len(k.entries)
+			v.entries -= len(k.entries) + len(k.subjects)
 			delete(v.known, s)
 		}
 	}

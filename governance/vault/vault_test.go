@@ -41,16 +41,28 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
+func keys() *keyring.Ring { return keyring.FromBytes([]byte(master)) }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // replica opens a vault as another process would.
 func replica(t *testing.T, db *gorm.DB, cfg Config, c *clock) *Vault {
 	t.Helper()
-	v, err := New(cfg, NewStore(db), keyring.FromBytes([]byte(master)), slog.New(slog.DiscardHandler), nil)
+	v, err := New(cfg, NewStore(db), keys(), quiet(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c != nil {
 		v.now = c.Now
 	}
+	v.settle = 0
 	t.Cleanup(func() { _ = v.Close() })
 	return v
 }
@@ -90,6 +102,22 @@ func find(t *testing.T, v *Vault, target Target, codes ...string) map[string]str
 		out[code] = x.Text.Reveal()
 	}
 	return out
+}
+
+// erase makes a removal in a transaction of its own.
+func erase(ctx context.Context, r *Removal) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err := r.vault.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := r.Take(tx); err != nil {
+			return err
+		}
+		return r.Destroy(tx)
+	})
+	if err == nil {
+		r.Settle(ctx)
+	}
+	return r.Found.Values, err
 }
 
 func heldOf(t *testing.T, db *gorm.DB) (tenant, scopes, rows int64) {
@@ -315,7 +343,7 @@ func TestFull(t *testing.T) {
 		elsewhere.Tenant = "other"
 		keep(t, v, elsewhere)
 		consistent(t, db, 6)
-		if n, err := v.Erase(t.Context(), Target{Tenant: "acme", Name: "s1"}); err != nil || n != 3 {
+		if n, err := erase(t.Context(), v.Conversation(Target{Tenant: "acme", Name: "s1"})); err != nil || n != 3 {
 			t.Errorf("%d, %v", n, err)
 		}
 		keep(t, v, turn("s3", "13800130001", "13800130002", "13800130003"))
@@ -421,7 +449,7 @@ func TestEveryFailureOfRemoval(t *testing.T) {
 		v := replica(t, faults.Over(db), Config{}, c)
 		for name, remove := range map[string]func(x Turn) error{
 			"erase": func(x Turn) error {
-				_, err := v.Erase(t.Context(), Target{Tenant: x.Tenant, Name: x.Name})
+				_, err := erase(t.Context(), v.Conversation(Target{Tenant: x.Tenant, Name: x.Name}))
 				return err
 			},
 			"sweep": func(Turn) error { return v.Sweep(t.Context()) },
@@ -571,7 +599,7 @@ func TestOneOrderOfLocks(t *testing.T) {
 		p := v.pend(x)
 		batch, scopes = append(batch, p), append(scopes, p.scope)
 	}
-	if _, err := v.commit(batch); err != nil {
+	if _, _, err := v.commit(batch); err != nil {
 		t.Fatal(err)
 	}
 	stored := taken
@@ -635,7 +663,7 @@ func TestNobodyWaitsForever(t *testing.T) {
 	if got := find(t, v, target, "C8000"); len(got) != 1 {
 		t.Errorf("%v", got)
 	}
-	if n, err := v.Erase(t.Context(), target); err != nil || n != 1 || statements < 8 {
+	if n, err := erase(t.Context(), v.Conversation(target)); err != nil || n != 1 || statements < 8 {
 		t.Errorf("%d, %v, %d statements", n, err, statements)
 	}
 	statements = 0
@@ -749,7 +777,7 @@ func TestOneTenantsKeyIsDamaged(t *testing.T) {
 	other.Tenant = "other"
 	bad := v.pend(turn("s", "13900138002"))
 	good := v.pend(other)
-	if _, err := v.commit([]*pending{bad, good}); err != nil {
+	if _, _, err := v.commit([]*pending{bad, good}); err != nil {
 		t.Fatal(err)
 	}
 	if !fault.Is(bad.err, fault.CodeVaultUnavailable) || good.err != nil {

@@ -14,19 +14,22 @@ const (
 	CodeMissing          Code = "missing_required_parameter"
 	CodeUnsupported      Code = "unsupported_parameter"
 	CodeContextLength    Code = "context_length_exceeded"
+	CodeModelNotCapable  Code = "model_not_capable"
 	CodeInvalidDocument  Code = "invalid_document"
 	CodeInvalidPolicy    Code = "invalid_policy"
 	CodeInvalidPriceBook Code = "invalid_price_book"
 
 	CodeInvalidKey     Code = "invalid_api_key"
 	CodeExpiredKey     Code = "expired_api_key"
+	CodeSuspendedKey   Code = "suspended_api_key"
 	CodeInvalidLogin   Code = "invalid_login"
 	CodeInvalidSession Code = "invalid_session"
 
 	CodeNotAllowed      Code = "not_allowed"
 	CodeModelNotAllowed Code = "model_not_allowed"
-	CodeConflictingRole Code = "conflicting_roles"
 	CodeReauthenticate  Code = "reauthenticate"
+	CodeWrongPassword   Code = "wrong_password"
+	CodeChangePassword  Code = "password_change_required"
 	CodeApprovalNeeded  Code = "approval_required"
 
 	CodeBlockedContent Code = "blocked_content"
@@ -34,11 +37,14 @@ const (
 
 	CodeModelNotFound      Code = "model_not_found"
 	CodeCollectionNotFound Code = "collection_not_found"
+	CodePassageReplaced    Code = "passage_replaced"
 	CodeNotFound           Code = "not_found"
 	CodeMethodNotAllowed   Code = "method_not_allowed"
 
-	CodeConflict Code = "conflict"
-	CodeExists   Code = "already_exists"
+	CodeConflict        Code = "conflict"
+	CodeExists          Code = "already_exists"
+	CodeConflictingRole Code = "conflicting_roles"
+	CodeHeld            Code = "legal_hold"
 
 	CodeBodyTooLarge Code = "request_too_large"
 	CodeTooDeep      Code = "nesting_too_deep"
@@ -51,6 +57,7 @@ const (
 
 	CodeTenantBudget Code = "organization_spend_limit_exceeded"
 	CodeKeyBudget    Code = "project_spend_limit_exceeded"
+	CodeOverBudget   Code = "request_exceeds_budget"
 	CodeVaultFull    Code = "vault_full"
 
 	CodeAuditUnavailable    Code = "audit_unavailable"
@@ -59,6 +66,7 @@ const (
 	CodeIdentityUnavailable Code = "identity_unavailable"
 	CodeLimitUnavailable    Code = "limit_unavailable"
 	CodeVaultUnavailable    Code = "vault_unavailable"
+	CodeErasureIncomplete   Code = "erasure_incomplete"
 	CodeEngineUnavailable   Code = "engine_unavailable"
 	CodeEngineOverloaded    Code = "engine_overloaded"
 	CodeUpstreamFailed      Code = "upstream_failed"
@@ -129,6 +137,11 @@ var table = map[Code]row{
 		"This model's maximum context length is %d tokens; the request needs %d. Shorten the messages or lower the completion limit.",
 		"该模型的上下文上限为 %d 个 token，本次请求需要 %d 个。请缩短消息或降低生成上限。",
 	},
+	CodeModelNotCapable: {
+		Invalid,
+		"The model '%s' %s; %s.",
+		"模型 '%s' %s；%s。",
+	},
 	CodeInvalidDocument: {
 		Invalid,
 		"The document '%s' cannot be read: %s.",
@@ -155,6 +168,11 @@ var table = map[Code]row{
 		"The API key has expired or was revoked. Create a new one in the console.",
 		"API 密钥已过期或已吊销。请在控制台创建新的密钥。",
 	},
+	CodeSuspendedKey: {
+		Unauthenticated,
+		"The owner of the API key is disabled or may no longer have keys, so it is refused. Ask an administrator.",
+		"API 密钥的所有者已停用或不再允许持有密钥，请求已被拒绝。请联系管理员。",
+	},
 	CodeInvalidLogin: {
 		Unauthenticated,
 		"The user name or the password is wrong.",
@@ -176,12 +194,17 @@ var table = map[Code]row{
 		"The policy of your tenant does not allow the model '%s'. Choose one that GET /v1/models lists.",
 		"您所在租户的策略不允许使用模型 '%s'。请选择 GET /v1/models 中列出的模型。",
 	},
-	CodeConflictingRole: {
-		Denied,
-		"The roles '%s' and '%s' exclude each other: one account may hold only one of them.",
-		"角色 '%s' 与 '%s' 互斥：同一账号只能持有其中之一。",
-	},
 
+	CodeWrongPassword: {
+		Denied,
+		"The current password is wrong.",
+		"当前密码错误。",
+	},
+	CodeChangePassword: {
+		Denied,
+		"Your password was set by somebody else. Change it first: in the console, or with POST /api/v1/me/password.",
+		"您的密码由他人设置，须先修改密码：请在控制台修改，或使用 POST /api/v1/me/password。",
+	},
 	CodeReauthenticate: {
 		Denied,
 		"Values are shown only within %s of a sign-in, and yours is older. Sign in again and repeat the request.",
@@ -214,15 +237,20 @@ var table = map[Code]row{
 		"The collection '%s' does not exist or you do not have access to it.",
 		"知识库 '%s' 不存在或您无权访问。",
 	},
+	CodePassageReplaced: {
+		NotFound,
+		"Version %s of the document '%s' is no longer kept, so the passage cannot be shown; version %s is in force.",
+		"版本 %s 已不再保留（文档 '%s'），无法显示该段落；当前生效的版本为 %s。",
+	},
 	CodeNotFound: {
 		NotFound,
 		"The %s '%s' does not exist or you do not have access to it.",
 		"%s '%s' 不存在或您无权访问。",
 	},
 	CodeMethodNotAllowed: {
-		NotFound,
-		"There is no %s %s. Check the method and the path.",
-		"不存在 %s %s。请检查方法和路径。",
+		Method,
+		"The path '%s' does not take the method %s. The Allow header lists the methods it takes.",
+		"路径 '%s' 不支持 %s 方法。Allow 响应头列出其支持的方法。",
 	},
 
 	CodeConflict: {
@@ -234,6 +262,17 @@ var table = map[Code]row{
 		Conflict,
 		"The %s '%s' exists already. Choose another name.",
 		"%s '%s' 已存在。请使用其他名称。",
+	},
+	CodeConflictingRole: {
+		Conflict,
+		"The roles '%s' and '%s' exclude each other: one account may hold only one of them.",
+		"角色 '%s' 与 '%s' 互斥：同一账号只能持有其中之一。",
+	},
+
+	CodeHeld: {
+		Conflict,
+		"A legal hold covers what would be erased: %s. Nothing was erased. Have the hold released, or let somebody else approve this erasure.",
+		"法律保全涵盖了将被擦除的内容：%s。未擦除任何内容。请先解除保全，或由他人批准本次擦除。",
 	},
 
 	CodeBodyTooLarge: {
@@ -276,13 +315,18 @@ var table = map[Code]row{
 
 	CodeTenantBudget: {
 		Quota,
-		"The budget of tenant '%s' for this period is spent. Ask an administrator to raise it.",
-		"租户 '%s' 本期预算已用尽。请联系管理员提高预算。",
+		"The %s budget of tenant '%s' is spent: %s of %s. %s; an administrator of the tenant can raise it.",
+		"%s预算（租户 '%s'）已用尽：已支出 %s，上限 %s。%s；租户管理员可以提高预算。",
 	},
 	CodeKeyBudget: {
 		Quota,
-		"The budget of API key '%s' for this period is spent. Ask an administrator to raise it.",
-		"API 密钥 '%s' 本期预算已用尽。请联系管理员提高预算。",
+		"The %s budget of API key '%s' is spent: %s of %s. %s; an administrator of the tenant can raise it.",
+		"%s预算（API 密钥 '%s'）已用尽：已支出 %s，上限 %s。%s；租户管理员可以提高预算。",
+	},
+	CodeOverBudget: {
+		Quota,
+		"The request does not fit into the %s budget of %s: of %s, %s is spent and %s is set aside for running requests, so %s is left; the request could cost up to %s (%s). %s. %s; an administrator of the tenant can raise it.",
+		"请求超出%s预算（%s）的余额：上限 %s，已支出 %s，运行中的请求已预留 %s，剩余 %s；本次请求最多可能花费 %s（%s）。%s。%s；租户管理员可以提高预算。",
 	},
 
 	CodeVaultFull: {
@@ -355,6 +399,11 @@ var table = map[Code]row{
 		Conflict,
 		"Workflows are switched off here, so there are no rollouts and no capacity schedule. Restart the server without --no-temporal, or set workflows.enabled to true.",
 		"此安装已关闭工作流，因此没有灰度发布和容量计划。请去掉 --no-temporal 或将 workflows.enabled 设为 true 后重启服务器。",
+	},
+	CodeErasureIncomplete: {
+		Unavailable,
+		"The erasure is not complete. Gone: %s. Not yet gone: %s. Erase again.",
+		"擦除尚未完成。已擦除：%s。尚未擦除：%s。请重新擦除。",
 	},
 	CodeDatabaseUnavailable: {
 		Unavailable,

@@ -25,11 +25,12 @@ const (
 	Quota
 	Unavailable
 	Timeout
+	Method // the path is known, the method is not one of its
 )
 
 var kindNames = [...]string{
 	"internal", "invalid", "unauthenticated", "denied", "blocked", "not_found", "conflict", "too_large", "rate_limited",
-	"quota", "unavailable", "timeout",
+	"quota", "unavailable", "timeout", "method",
 }
 
 // String returns the stable snake-case name used in audit records and metrics.
@@ -40,7 +41,7 @@ func (k Kind) String() string {
 	return "internal"
 }
 
-var kindStatus = [...]int{500, 400, 401, 403, 403, 404, 409, 413, 429, 429, 503, 504}
+var kindStatus = [...]int{500, 400, 401, 403, 403, 404, 409, 413, 429, 429, 503, 504, 405}
 
 // Status returns the HTTP status of the kind; every dialect uses it, and audit records carry it.
 func (k Kind) Status() int {
@@ -80,9 +81,10 @@ type Phrase struct {
 func Say(english, chinese string, args ...any) Phrase { return Phrase{english, chinese, args} }
 
 // String returns the English form, for logs.
-func (p Phrase) String() string { return p.in(English) }
+func (p Phrase) String() string { return p.In(English) }
 
-func (p Phrase) in(l Lang) string {
+// In returns the phrase in a language.
+func (p Phrase) In(l Lang) string {
 	text := p.english
 	if l == Chinese {
 		text = p.chinese
@@ -98,7 +100,7 @@ func speak(args []any, l Lang) []any {
 	out := make([]any, len(args))
 	for i, a := range args {
 		if p, ok := a.(Phrase); ok {
-			a = p.in(l)
+			a = p.In(l)
 		}
 		out[i] = a
 	}

@@ -142,18 +142,102 @@ func (e CapacityPhase) Valid() bool {
 	}
 }
 
+// Defines values for ErasureApprovalKind.
+const (
+	ErasureApprovalKindPerson ErasureApprovalKind = "person"
+	ErasureApprovalKindValues ErasureApprovalKind = "values"
+)
+
+// Valid indicates whether the value is a known member of the ErasureApprovalKind enum.
+func (e ErasureApprovalKind) Valid() bool {
+	switch e {
+	case ErasureApprovalKindPerson:
+		return true
+	case ErasureApprovalKindValues:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ErasureStayCode.
+const (
+	Backups      ErasureStayCode = "backups"
+	Callers      ErasureStayCode = "callers"
+	Documents    ErasureStayCode = "documents"
+	Others       ErasureStayCode = "others"
+	Pages        ErasureStayCode = "pages"
+	Records      ErasureStayCode = "records"
+	Remote       ErasureStayCode = "remote"
+	Texts        ErasureStayCode = "texts"
+	Unattributed ErasureStayCode = "unattributed"
+)
+
+// Valid indicates whether the value is a known member of the ErasureStayCode enum.
+func (e ErasureStayCode) Valid() bool {
+	switch e {
+	case Backups:
+		return true
+	case Callers:
+		return true
+	case Documents:
+		return true
+	case Others:
+		return true
+	case Pages:
+		return true
+	case Records:
+		return true
+	case Remote:
+		return true
+	case Texts:
+		return true
+	case Unattributed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeyState.
+const (
+	Active    KeyState = "active"
+	Expired   KeyState = "expired"
+	Revoked   KeyState = "revoked"
+	Suspended KeyState = "suspended"
+)
+
+// Valid indicates whether the value is a known member of the KeyState enum.
+func (e KeyState) Valid() bool {
+	switch e {
+	case Active:
+		return true
+	case Expired:
+		return true
+	case Revoked:
+		return true
+	case Suspended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LabelMode.
 const (
-	Metadata LabelMode = "metadata"
-	Text     LabelMode = "text"
+	LabelModeMetadata LabelMode = "metadata"
+	LabelModePolicy   LabelMode = "policy"
+	LabelModeText     LabelMode = "text"
 )
 
 // Valid indicates whether the value is a known member of the LabelMode enum.
 func (e LabelMode) Valid() bool {
 	switch e {
-	case Metadata:
+	case LabelModeMetadata:
 		return true
-	case Text:
+	case LabelModePolicy:
+		return true
+	case LabelModeText:
 		return true
 	default:
 		return false
@@ -213,28 +297,28 @@ func (e MaskingRequestDirection) Valid() bool {
 
 // Defines values for MaskingSpanAction.
 const (
-	MaskingSpanActionBlocked  MaskingSpanAction = "blocked"
-	MaskingSpanActionHashed   MaskingSpanAction = "hashed"
-	MaskingSpanActionMasked   MaskingSpanAction = "masked"
-	MaskingSpanActionPartial  MaskingSpanAction = "partial"
-	MaskingSpanActionPassed   MaskingSpanAction = "passed"
-	MaskingSpanActionRedacted MaskingSpanAction = "redacted"
+	MaskingSpanActionBlock   MaskingSpanAction = "block"
+	MaskingSpanActionHash    MaskingSpanAction = "hash"
+	MaskingSpanActionObserve MaskingSpanAction = "observe"
+	MaskingSpanActionPartial MaskingSpanAction = "partial"
+	MaskingSpanActionRedact  MaskingSpanAction = "redact"
+	MaskingSpanActionToken   MaskingSpanAction = "token"
 )
 
 // Valid indicates whether the value is a known member of the MaskingSpanAction enum.
 func (e MaskingSpanAction) Valid() bool {
 	switch e {
-	case MaskingSpanActionBlocked:
+	case MaskingSpanActionBlock:
 		return true
-	case MaskingSpanActionHashed:
+	case MaskingSpanActionHash:
 		return true
-	case MaskingSpanActionMasked:
+	case MaskingSpanActionObserve:
 		return true
 	case MaskingSpanActionPartial:
 		return true
-	case MaskingSpanActionPassed:
+	case MaskingSpanActionRedact:
 		return true
-	case MaskingSpanActionRedacted:
+	case MaskingSpanActionToken:
 		return true
 	default:
 		return false
@@ -283,6 +367,30 @@ func (e RevealedValueShown) Valid() bool {
 	case RevealedValueShownToken:
 		return true
 	case RevealedValueShownUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RolloutCheckState.
+const (
+	Broken        RolloutCheckState = "broken"
+	Holds         RolloutCheckState = "holds"
+	TooLittleData RolloutCheckState = "too_little_data"
+	Unproven      RolloutCheckState = "unproven"
+)
+
+// Valid indicates whether the value is a known member of the RolloutCheckState enum.
+func (e RolloutCheckState) Valid() bool {
+	switch e {
+	case Broken:
+		return true
+	case Holds:
+		return true
+	case TooLittleData:
+		return true
+	case Unproven:
 		return true
 	default:
 		return false
@@ -602,8 +710,11 @@ type BudgetPeriod string
 
 // Capacity defines model for Capacity.
 type Capacity struct {
-	// Concurrency Requests the engine runs at once now
+	// Concurrency Requests the engine runs at once now, at most
 	Concurrency *int `json:"concurrency,omitempty"`
+
+	// Configured The same by the configuration of the replica that answers, which holds while there is no schedule; absent without an engine of its own
+	Configured *int `json:"configured,omitempty"`
 
 	// Phase Absent without a schedule
 	Phase     *CapacityPhase    `json:"phase,omitempty"`
@@ -632,12 +743,29 @@ type Checkpoint struct {
 
 // Citation defines model for Citation.
 type Citation struct {
-	Chunk                *int                   `json:"chunk,omitempty"`
-	Collection           *string                `json:"collection,omitempty"`
-	Document             string                 `json:"document"`
-	End                  *int                   `json:"end,omitempty"`
-	Score                *float64               `json:"score,omitempty"`
-	Start                *int                   `json:"start,omitempty"`
+	Chunk      *int    `json:"chunk,omitempty"`
+	Collection *string `json:"collection,omitempty"`
+	Document   string  `json:"document"`
+	DocumentId *string `json:"document_id,omitempty"`
+	End        *int    `json:"end,omitempty"`
+
+	// Number What the answer writes as [1], [2]
+	Number *int     `json:"number,omitempty"`
+	Score  *float64 `json:"score,omitempty"`
+
+	// Section The headings above the passage
+	Section *string `json:"section,omitempty"`
+	Start   *int    `json:"start,omitempty"`
+
+	// Text What the passage says, as this caller may see it: at most 1,000 characters
+	Text *string `json:"text,omitempty"`
+
+	// TextTruncated The passage says more
+	TextTruncated *bool `json:"text_truncated,omitempty"`
+
+	// TextWithheld The policy does not let its text out
+	TextWithheld         *bool                  `json:"text_withheld,omitempty"`
+	Title                *string                `json:"title,omitempty"`
 	Version              *string                `json:"version,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -658,9 +786,31 @@ type CollectionList struct {
 	Items []Collection `json:"items"`
 }
 
+// CoveringHold defines model for CoveringHold.
+type CoveringHold struct {
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+
+	// Examples Ids of some of them, newest first
+	Examples []string `json:"examples"`
+	Id       string   `json:"id"`
+	Reason   string   `json:"reason"`
+
+	// Records Records of the person that it covers; 10000 means as many or more. 0 if it covers what the person does now
+	Records int64 `json:"records"`
+}
+
 // CreatedKey defines model for CreatedKey.
 type CreatedKey struct {
-	Key Key `json:"key"`
+	// BaseUrl Where applications reach the OpenAI-compatible API
+	BaseUrl string `json:"base_url"`
+
+	// Curl A line to try the key with, which takes the secret from the environment as $SLUICE_API_KEY
+	Curl string `json:"curl"`
+	Key  Key    `json:"key"`
+
+	// Python The same with the OpenAI library for Python
+	Python string `json:"python"`
 
 	// Secret Shown once
 	Secret string `json:"secret"`
@@ -686,19 +836,24 @@ type DocumentPage struct {
 
 // ErasedValues defines model for ErasedValues.
 type ErasedValues struct {
+	Override *ErasureOverride `json:"override,omitempty"`
+
 	// Values How many there were
 	Values int64 `json:"values"`
 }
 
 // Erasure defines model for Erasure.
 type Erasure struct {
-	Contents *int64 `json:"contents,omitempty"`
+	Contents      *int64 `json:"contents,omitempty"`
+	Conversations *int64 `json:"conversations,omitempty"`
 
 	// Keys Destroyed
-	Keys *int64 `json:"keys,omitempty"`
+	Keys     *int64           `json:"keys,omitempty"`
+	Override *ErasureOverride `json:"override,omitempty"`
 
 	// Record Id of the audit record of the erasure
-	Record string `json:"record"`
+	Record string         `json:"record"`
+	Stays  *[]ErasureStay `json:"stays,omitempty"`
 
 	// Subject Keyed digest of the person
 	Subject string `json:"subject"`
@@ -706,11 +861,133 @@ type Erasure struct {
 
 	// Time What was kept up to this time is erased
 	Time time.Time `json:"time"`
+
+	// Values Values behind pseudonyms
+	Values *int64 `json:"values,omitempty"`
+}
+
+// ErasureApproval defines model for ErasureApproval.
+type ErasureApproval struct {
+	ApprovedAt *time.Time `json:"approved_at,omitempty"`
+
+	// ApprovedBy Absent while it waits
+	ApprovedBy    *string    `json:"approved_by,omitempty"`
+	AskedBy       string     `json:"asked_by"`
+	CreatedAt     time.Time  `json:"created_at"`
+	DeclineReason *string    `json:"decline_reason,omitempty"`
+	DeclinedAt    *time.Time `json:"declined_at,omitempty"`
+
+	// DeclinedBy Absent unless somebody declined it
+	DeclinedBy *string        `json:"declined_by,omitempty"`
+	ExpiresAt  time.Time      `json:"expires_at"`
+	Goes       ErasureFigures `json:"goes"`
+
+	// Holds Ids of the holds that it would pass
+	Holds  []string            `json:"holds"`
+	Id     string              `json:"id"`
+	Kind   ErasureApprovalKind `json:"kind"`
+	Reason string              `json:"reason"`
+
+	// Target Digest of the person, or of the conversation whose values are erased
+	Target string     `json:"target"`
+	Tenant string     `json:"tenant"`
+	UsedAt *time.Time `json:"used_at,omitempty"`
+}
+
+// ErasureApprovalKind defines model for ErasureApproval.Kind.
+type ErasureApprovalKind string
+
+// ErasureApprovalList defines model for ErasureApprovalList.
+type ErasureApprovalList struct {
+	Items []ErasureApproval `json:"items"`
+}
+
+// ErasureFigures defines model for ErasureFigures.
+type ErasureFigures struct {
+	// Contents Kept prompts and answers
+	Contents int64 `json:"contents"`
+
+	// Conversations Conversations, and requests without one, whose values these are
+	Conversations int64 `json:"conversations"`
+
+	// Keys Keys of kept prompts and answers
+	Keys int64 `json:"keys"`
+
+	// Values Values behind pseudonyms
+	Values int64 `json:"values"`
 }
 
 // ErasureList defines model for ErasureList.
 type ErasureList struct {
 	Items []Erasure `json:"items"`
+}
+
+// ErasureOverride defines model for ErasureOverride.
+type ErasureOverride struct {
+	Approval   string `json:"approval"`
+	ApprovedBy string `json:"approved_by"`
+
+	// Holds Ids
+	Holds []string `json:"holds"`
+}
+
+// ErasurePreview defines model for ErasurePreview.
+type ErasurePreview struct {
+	Goes ErasureFigures `json:"goes"`
+
+	// Holds Active holds that refuse it
+	Holds []CoveringHold `json:"holds"`
+
+	// Newest The newest of them
+	Newest *time.Time `json:"newest,omitempty"`
+
+	// Records Records of the person; 10000 means as many or more
+	Records int64         `json:"records"`
+	Stays   []ErasureStay `json:"stays"`
+
+	// Subject Keyed digest of the person, or of the conversation
+	Subject string `json:"subject"`
+	Tenant  string `json:"tenant"`
+}
+
+// ErasureStay defines model for ErasureStay.
+type ErasureStay struct {
+	// Code What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
+	// answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
+	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
+	// again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
+	Code  ErasureStayCode `json:"code"`
+	Count *int64          `json:"count,omitempty"`
+	Until *time.Time      `json:"until,omitempty"`
+}
+
+// ErasureStayCode What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
+// answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
+// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
+// again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
+type ErasureStayCode string
+
+// ErasureTarget defines model for ErasureTarget.
+type ErasureTarget struct {
+	// Digest Keyed digest of the person
+	Digest *string `json:"digest,omitempty"`
+
+	// Request A request whose conversation it is
+	Request *string `json:"request,omitempty"`
+
+	// Session The conversation whose values are erased, as the application calls it
+	Session *string `json:"session,omitempty"`
+
+	// Subject The person as requests name them. Give it, or digest, or session, or request
+	Subject *string `json:"subject,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+}
+
+// ExportSize defines model for ExportSize.
+type ExportSize struct {
+	// More There are more than were counted
+	More    bool  `json:"more"`
+	Records int64 `json:"records"`
 }
 
 // Extension What Sluice adds to an answer, in the field `sluice`
@@ -751,7 +1028,9 @@ type FieldError struct {
 
 // Finding defines model for Finding.
 type Finding struct {
-	// Action masked, blocked or passed
+	// Action What was done, in the words of policies: token, partial, redact, hash, block or observe. Of the class pseudonym, in answers: unknown (it stands for nothing, and stays)
+	// or cut (the answer ended inside it, and that part was left out). Records written by older releases have masked, redacted, hashed, blocked and passed for token,
+	// redact, hash, block and observe.
 	Action string `json:"action"`
 	Class  string `json:"class"`
 	Count  int    `json:"count"`
@@ -761,6 +1040,9 @@ type Finding struct {
 
 	// Direction request, passage or answer
 	Direction string `json:"direction"`
+
+	// Restored Only in replies: how often values that the engine has as tokens were put back for the caller; absent if never
+	Restored *int `json:"restored,omitempty"`
 }
 
 // Hold defines model for Hold.
@@ -776,7 +1058,10 @@ type Hold struct {
 	ReleasedAt *time.Time `json:"released_at,omitempty"`
 	ReleasedBy *string    `json:"released_by,omitempty"`
 	Request    *string    `json:"request,omitempty"`
-	Tenant     string     `json:"tenant"`
+
+	// Subject Keyed digest of the person
+	Subject *string `json:"subject,omitempty"`
+	Tenant  string  `json:"tenant"`
 
 	// To Exclusive
 	To *time.Time `json:"to,omitempty"`
@@ -789,23 +1074,64 @@ type HoldList struct {
 
 // Key defines model for Key.
 type Key struct {
-	CreatedAt time.Time  `json:"created_at"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy Somebody by id and, where it is known, by name
+	CreatedBy Person     `json:"created_by"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	Id        string     `json:"id"`
 
-	// LabelMode How AI-generated answers are marked for this key: metadata = header and extension object; text = a visible sentence too
+	// LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
 	LabelMode LabelMode `json:"label_mode"`
 	Labels    []string  `json:"labels"`
+
+	// LastUsedAt Absent if never
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 
 	// Limits 0 takes the default of the installation
 	Limits Limits `json:"limits"`
 	Name   string `json:"name"`
 
+	// Owner Somebody by id and, where it is known, by name
+	Owner *Person `json:"owner,omitempty"`
+
 	// Prefix The start of the key; enough to recognise it
 	Prefix    string     `json:"prefix"`
 	Project   string     `json:"project"`
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
-	Tenant    string     `json:"tenant"`
+
+	// State suspended: its owner is disabled or may no longer have keys
+	State  KeyState `json:"state"`
+	Tenant string   `json:"tenant"`
+}
+
+// KeyState suspended: its owner is disabled or may no longer have keys
+type KeyState string
+
+// KeyChange What is absent stays as it is
+type KeyChange struct {
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
+	LabelMode *LabelMode `json:"label_mode,omitempty"`
+	Labels    *[]string  `json:"labels,omitempty"`
+
+	// Limits 0 takes the default of the installation
+	Limits  *Limits `json:"limits,omitempty"`
+	Name    *string `json:"name,omitempty"`
+	Project *string `json:"project,omitempty"`
+}
+
+// KeyDefaults defines model for KeyDefaults.
+type KeyDefaults struct {
+	// BaseUrl Where applications reach the OpenAI-compatible API
+	BaseUrl string `json:"base_url"`
+
+	// LifetimeDays Days after which a key ends that was made without an expiry; keys of people end then at the latest
+	LifetimeDays float32 `json:"lifetime_days"`
+
+	// Limits 0 takes the default of the installation
+	Limits Limits `json:"limits"`
 }
 
 // KeyPage defines model for KeyPage.
@@ -821,7 +1147,7 @@ type KnownValue struct {
 	Value string  `json:"value"`
 }
 
-// LabelMode How AI-generated answers are marked for this key: metadata = header and extension object; text = a visible sentence too
+// LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
 type LabelMode string
 
 // Limits 0 takes the default of the installation
@@ -842,10 +1168,10 @@ type MaskingPreview struct {
 	// Blocked Whether such a text is refused
 	Blocked bool `json:"blocked"`
 
-	// Masked As the model sees it; of an answer, as the caller does. A value to be blocked has a token here
+	// Masked As the model sees it; of an answer, and of a passage that a search shows, as the caller does. A value to be blocked has a token here
 	Masked string `json:"masked"`
 
-	// Restored What the caller gets if the model answers with the masked text
+	// Restored What the caller gets if the model answers with the masked text; empty where the text is refused
 	Restored string        `json:"restored"`
 	Spans    []MaskingSpan `json:"spans"`
 }
@@ -881,6 +1207,7 @@ type MaskingRequestDirection string
 
 // MaskingSpan defines model for MaskingSpan.
 type MaskingSpan struct {
+	// Action What is done, in the words of policies. A token in a passage that a search shows is put back before anybody reads it: observe
 	Action MaskingSpanAction `json:"action"`
 	Class  string            `json:"class"`
 	End    int               `json:"end"`
@@ -901,7 +1228,7 @@ type MaskingSpan struct {
 	Start int `json:"start"`
 }
 
-// MaskingSpanAction defines model for MaskingSpan.Action.
+// MaskingSpanAction What is done, in the words of policies. A token in a passage that a search shows is put back before anybody reads it: observe
 type MaskingSpanAction string
 
 // Me defines model for Me.
@@ -911,7 +1238,10 @@ type Me struct {
 
 	// Labels Access labels for knowledge bases
 	Labels []string `json:"labels"`
-	Name   string   `json:"name"`
+
+	// MustChangePassword Somebody else has set the password: it has to be changed before anything else. Absent otherwise
+	MustChangePassword *bool  `json:"must_change_password,omitempty"`
+	Name               string `json:"name"`
 
 	// Permissions In the caller's own tenant
 	Permissions []string `json:"permissions"`
@@ -1007,6 +1337,9 @@ type NewDocument struct {
 
 // NewErasure defines model for NewErasure.
 type NewErasure struct {
+	// Approval Id of an approval
+	Approval *string `json:"approval,omitempty"`
+
 	// Digest Instead of subject: its keyed digest, as records and the list of erasures have it
 	Digest *string `json:"digest,omitempty"`
 
@@ -1015,15 +1348,33 @@ type NewErasure struct {
 	Tenant  *string `json:"tenant,omitempty"`
 }
 
+// NewErasureApproval defines model for NewErasureApproval.
+type NewErasureApproval struct {
+	Digest *string `json:"digest,omitempty"`
+
+	// Reason Why it has to be erased although it is held. It is recorded, so no personal data
+	Reason  string  `json:"reason"`
+	Request *string `json:"request,omitempty"`
+	Session *string `json:"session,omitempty"`
+	Subject *string `json:"subject,omitempty"`
+	Tenant  *string `json:"tenant,omitempty"`
+}
+
 // NewHold defines model for NewHold.
 type NewHold struct {
 	// Actor Only records of the key or user with this id
-	Actor  *string    `json:"actor,omitempty"`
+	Actor *string `json:"actor,omitempty"`
+
+	// Digest Instead of subject: its keyed digest
+	Digest *string    `json:"digest,omitempty"`
 	From   *time.Time `json:"from,omitempty"`
 	Reason string     `json:"reason"`
 
 	// Request Only records of the request with this id
 	Request *string `json:"request,omitempty"`
+
+	// Subject Only records of this person, and what is kept of the person; stored as a keyed digest
+	Subject *string `json:"subject,omitempty"`
 	Tenant  *string `json:"tenant,omitempty"`
 
 	// To Exclusive
@@ -1034,7 +1385,7 @@ type NewHold struct {
 type NewKey struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// LabelMode How AI-generated answers are marked for this key: metadata = header and extension object; text = a visible sentence too
+	// LabelMode How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
 	LabelMode *LabelMode `json:"label_mode,omitempty"`
 	Labels    *[]string  `json:"labels,omitempty"`
 
@@ -1071,7 +1422,9 @@ type NewPriceBook struct {
 
 // NewRollout defines model for NewRollout.
 type NewRollout struct {
-	Candidate string `json:"candidate"`
+	// AbortAlpha Highest probability that the rollout is taken back although the candidate holds every limit. Default 0.01
+	AbortAlpha *float64 `json:"abort_alpha,omitempty"`
+	Candidate  string   `json:"candidate"`
 
 	// DeadlineSeconds Rolled back when a step is not decided by then
 	DeadlineSeconds *int `json:"deadline_seconds,omitempty"`
@@ -1079,10 +1432,19 @@ type NewRollout struct {
 	// DwellSeconds Least time on a step
 	DwellSeconds *int `json:"dwell_seconds,omitempty"`
 
-	// MaxErrorRateBasis Highest error rate of the candidate, 0 to 10000
+	// ErrorMarginBasis How much higher than stable's the error rate of the candidate may be, 1 to 9999 of 10000. Default 500
+	ErrorMarginBasis *int `json:"error_margin_basis,omitempty"`
+
+	// LatencyFloorMs A difference of latency, in milliseconds, that never counts. Default 50
+	LatencyFloorMs *int `json:"latency_floor_ms,omitempty"`
+
+	// LatencyQuantileBasis Quantile of the latencies that are compared, of 10000. Default 9500
+	LatencyQuantileBasis *int `json:"latency_quantile_basis,omitempty"`
+
+	// MaxErrorRateBasis Highest error rate of the candidate whatever stable does, 1 to 9999 of 10000. Default 1000
 	MaxErrorRateBasis *int `json:"max_error_rate_basis,omitempty"`
 
-	// MaxLatencyRatioPercent Highest latency of the candidate relative to the stable version, percent
+	// MaxLatencyRatioPercent Highest latency of the candidate relative to the stable version, percent. Default 150
 	MaxLatencyRatioPercent *int `json:"max_latency_ratio_percent,omitempty"`
 
 	// MinRequests Requests each arm needs before a step is judged
@@ -1091,6 +1453,9 @@ type NewRollout struct {
 
 	// PollSeconds Time between two looks at the evidence. Default 10
 	PollSeconds *int `json:"poll_seconds,omitempty"`
+
+	// PromoteAlpha Highest probability that a step passes although the candidate breaks a limit. Default 0.01
+	PromoteAlpha *float64 `json:"promote_alpha,omitempty"`
 
 	// Reason Why it is done, for the audit record
 	Reason *string `json:"reason,omitempty"`
@@ -1110,11 +1475,14 @@ type NewTenant struct {
 
 // NewUser defines model for NewUser.
 type NewUser struct {
-	Labels   *[]string `json:"labels,omitempty"`
-	Name     string    `json:"name"`
-	Password string    `json:"password"`
-	Roles    []string  `json:"roles"`
-	Tenant   *string   `json:"tenant,omitempty"`
+	Labels *[]string `json:"labels,omitempty"`
+
+	// MustChangePassword The password is for the first sign-in only
+	MustChangePassword *bool    `json:"must_change_password,omitempty"`
+	Name               string   `json:"name"`
+	Password           string   `json:"password"`
+	Roles              []string `json:"roles"`
+	Tenant             *string  `json:"tenant,omitempty"`
 }
 
 // Passage defines model for Passage.
@@ -1134,7 +1502,63 @@ type Passage struct {
 
 // PassageList defines model for PassageList.
 type PassageList struct {
-	Items []Passage `json:"items"`
+	Findings []Finding `json:"findings"`
+	Items    []Passage `json:"items"`
+}
+
+// PassagePiece defines model for PassagePiece.
+type PassagePiece struct {
+	Chunk int `json:"chunk"`
+	End   int `json:"end"`
+
+	// Quoted It is the passage that was asked for
+	Quoted bool `json:"quoted"`
+
+	// Section The headings above it
+	Section *string `json:"section,omitempty"`
+
+	// Start Byte offset in the extracted text
+	Start int    `json:"start"`
+	Text  string `json:"text"`
+}
+
+// PassageRequest defines model for PassageRequest.
+type PassageRequest struct {
+	// Chunk The number of the passage in the document
+	Chunk      int    `json:"chunk"`
+	Collection string `json:"collection"`
+	DocumentId string `json:"document_id"`
+
+	// Neighbours How many passages before and after it come along
+	Neighbours *int   `json:"neighbours,omitempty"`
+	Version    string `json:"version"`
+}
+
+// PassageView defines model for PassageView.
+type PassageView struct {
+	Collection string `json:"collection"`
+
+	// Document Name of the document
+	Document   string         `json:"document"`
+	DocumentId string         `json:"document_id"`
+	Items      []PassagePiece `json:"items"`
+	Title      *string        `json:"title,omitempty"`
+
+	// Version The version that was asked for, which is in force
+	Version string `json:"version"`
+}
+
+// PasswordChange defines model for PasswordChange.
+type PasswordChange struct {
+	CurrentPassword string `json:"current_password"`
+	NewPassword     string `json:"new_password"`
+}
+
+// PasswordReset defines model for PasswordReset.
+type PasswordReset struct {
+	// Password Shown once
+	Password string `json:"password"`
+	User     User   `json:"user"`
 }
 
 // PeakWindow defines model for PeakWindow.
@@ -1143,6 +1567,12 @@ type PeakWindow struct {
 	Days *[]int `json:"days,omitempty"`
 	From string `json:"from"`
 	To   string `json:"to"`
+}
+
+// Person Somebody by id and, where it is known, by name
+type Person struct {
+	Id   string  `json:"id"`
+	Name *string `json:"name,omitempty"`
 }
 
 // PlaygroundAnswer As POST /v1/chat/completions
@@ -1160,11 +1590,19 @@ type PlaygroundRequest = json.RawMessage
 type Policy struct {
 	Active    bool      `json:"active"`
 	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by"`
-	Digest    string    `json:"digest"`
-	Tenant    string    `json:"tenant"`
-	Version   string    `json:"version"`
-	Yaml      *string   `json:"yaml,omitempty"`
+
+	// CreatedBy Id of the publisher
+	CreatedBy string `json:"created_by"`
+
+	// CreatedByName The publisher's name where it is known
+	CreatedByName *string `json:"created_by_name,omitempty"`
+	Digest        string  `json:"digest"`
+
+	// Name The version with its tenant, as records have it: demo@1
+	Name    string  `json:"name"`
+	Tenant  string  `json:"tenant"`
+	Version string  `json:"version"`
+	Yaml    *string `json:"yaml,omitempty"`
 }
 
 // PolicyPage defines model for PolicyPage.
@@ -1298,9 +1736,14 @@ type RevealApproval struct {
 	ApprovedAt *time.Time `json:"approved_at,omitempty"`
 
 	// ApprovedBy Absent while it waits
-	ApprovedBy *string   `json:"approved_by,omitempty"`
-	AskedBy    string    `json:"asked_by"`
-	CreatedAt  time.Time `json:"created_at"`
+	ApprovedBy    *string    `json:"approved_by,omitempty"`
+	AskedBy       string     `json:"asked_by"`
+	CreatedAt     time.Time  `json:"created_at"`
+	DeclineReason *string    `json:"decline_reason,omitempty"`
+	DeclinedAt    *time.Time `json:"declined_at,omitempty"`
+
+	// DeclinedBy Absent unless somebody declined it
+	DeclinedBy *string   `json:"declined_by,omitempty"`
 	ExpiresAt  time.Time `json:"expires_at"`
 	Id         string    `json:"id"`
 	Purpose    string    `json:"purpose"`
@@ -1404,16 +1847,12 @@ type Rollout struct {
 	// EnteredAt When the current step began
 	EnteredAt *time.Time `json:"entered_at,omitempty"`
 
-	// Evidence What both versions answered on the current step so far, or on the last step of a rollout that is over
-	Evidence               *RolloutEvidence     `json:"evidence,omitempty"`
-	FinishedAt             *time.Time           `json:"finished_at,omitempty"`
-	History                *[]RolloutTransition `json:"history,omitempty"`
-	Id                     string               `json:"id"`
-	MaxErrorRateBasis      *int                 `json:"max_error_rate_basis,omitempty"`
-	MaxLatencyRatioPercent *int                 `json:"max_latency_ratio_percent,omitempty"`
-	Metrics                *[]RolloutMetric     `json:"metrics,omitempty"`
-	MinRequests            *int                 `json:"min_requests,omitempty"`
-	Model                  string               `json:"model"`
+	// Evidence One look at a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
+	Evidence   *RolloutEvidence     `json:"evidence,omitempty"`
+	FinishedAt *time.Time           `json:"finished_at,omitempty"`
+	History    *[]RolloutTransition `json:"history,omitempty"`
+	Id         string               `json:"id"`
+	Model      string               `json:"model"`
 
 	// Phase baseline = starting, or judging the stable version alone; holding = too little evidence or a person must decide
 	Phase RolloutPhase `json:"phase"`
@@ -1421,10 +1860,10 @@ type Rollout struct {
 	// PollSeconds Time between two looks at the evidence
 	PollSeconds *int `json:"poll_seconds,omitempty"`
 
-	// Reason Why it stands where it stands, for people
+	// Reason The verdict of the last look in words, in the language asked for
 	Reason *string `json:"reason,omitempty"`
 
-	// ReasonCode The same as a code: too_few_requests, healthy, baseline_unhealthy, unavailable, evidence, or the name of the metric that decides
+	// ReasonCode The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, or the name of the metric that decides
 	ReasonCode *string `json:"reason_code,omitempty"`
 
 	// RequireApproval Steps, in percent, that a person must approve before they are left; 0 is the baseline
@@ -1440,6 +1879,9 @@ type Rollout struct {
 	Step  int   `json:"step"`
 	Steps []int `json:"steps"`
 
+	// Thresholds The limits a candidate is held against
+	Thresholds RolloutThresholds `json:"thresholds"`
+
 	// Verdict same = proven to hold every limit; worse = proven to break one
 	Verdict *Verdict `json:"verdict,omitempty"`
 }
@@ -1447,34 +1889,96 @@ type Rollout struct {
 // RolloutArm defines model for RolloutArm.
 type RolloutArm struct {
 	// Errors Failures of the engine; refusals are not counted
-	Errors   int64 `json:"errors"`
-	Requests int64 `json:"requests"`
+	Errors int64 `json:"errors"`
+
+	// FirstTokenUs Quantile of the times to the first token; absent without samples
+	FirstTokenUs *int64 `json:"first_token_us,omitempty"`
+	Requests     int64  `json:"requests"`
+
+	// Since Requests count from here
+	Since time.Time `json:"since"`
+
+	// TotalUs Quantile of the durations; absent without samples
+	TotalUs *int64 `json:"total_us,omitempty"`
 }
 
-// RolloutEvidence What both versions answered on the current step so far, or on the last step of a rollout that is over
+// RolloutCheckState defines model for RolloutCheckState.
+type RolloutCheckState string
+
+// RolloutEvidence One look at a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
 type RolloutEvidence struct {
+	// At When it was looked at
+	At        time.Time  `json:"at"`
 	Candidate RolloutArm `json:"candidate"`
-	Stable    RolloutArm `json:"stable"`
-}
 
-// RolloutMetric defines model for RolloutMetric.
-type RolloutMetric struct {
-	Baseline  RolloutSample `json:"baseline"`
-	Candidate RolloutSample `json:"candidate"`
+	// Hash SHA-256 of the canonical evidence
+	Hash string `json:"hash"`
 
-	// Limit The candidate breaches above this value
-	Limit *float64 `json:"limit,omitempty"`
+	// Kept It is stored for good; the last look at a step that runs is replaced by the next
+	Kept    bool            `json:"kept"`
+	Metrics []RolloutMetric `json:"metrics"`
 
-	// Name error_rate_cap, error_rate, first_token_latency, total_latency; latencies are 95th percentiles
-	Name string            `json:"name"`
-	Unit RolloutMetricUnit `json:"unit"`
+	// Reason The verdict in words, in the language asked for
+	Reason     string     `json:"reason"`
+	ReasonCode string     `json:"reason_code"`
+	Stable     RolloutArm `json:"stable"`
+
+	// Stage baseline, or canary-20 for the step with that share
+	Stage string `json:"stage"`
+
+	// Thresholds The limits a candidate is held against
+	Thresholds RolloutThresholds `json:"thresholds"`
 
 	// Verdict same = proven to hold every limit; worse = proven to break one
 	Verdict Verdict `json:"verdict"`
 }
 
+// RolloutMetric One check of a step. Words are in the language asked for
+type RolloutMetric struct {
+	Baseline RolloutSample `json:"baseline"`
+
+	// BrokenAlpha At most this and the limit counts as broken
+	BrokenAlpha float64 `json:"broken_alpha"`
+
+	// BrokenP p-value against "the limit is kept"; valid however often one looks
+	BrokenP   float64       `json:"broken_p"`
+	Candidate RolloutSample `json:"candidate"`
+
+	// HoldsAlpha At most this and the limit counts as kept
+	HoldsAlpha float64 `json:"holds_alpha"`
+
+	// HoldsP p-value against "the limit is broken"; valid however often one looks
+	HoldsP float64 `json:"holds_p"`
+
+	// Limit The candidate breaches above this value
+	Limit *float64 `json:"limit,omitempty"`
+
+	// LimitText The limit in words with its number
+	LimitText string `json:"limit_text"`
+
+	// Name error_rate_cap, error_rate, first_token_latency, total_latency
+	Name string `json:"name"`
+
+	// Needs About how many more requests settle it, if they go as those before did. Absent where that cannot be said
+	Needs *RolloutNeeds `json:"needs,omitempty"`
+
+	// Proof What the p-value that counts means
+	Proof string            `json:"proof"`
+	State RolloutCheckState `json:"state"`
+
+	// Title What is compared
+	Title string            `json:"title"`
+	Unit  RolloutMetricUnit `json:"unit"`
+}
+
 // RolloutMetricUnit defines model for RolloutMetric.Unit.
 type RolloutMetricUnit string
+
+// RolloutNeeds About how many more requests settle it, if they go as those before did. Absent where that cannot be said
+type RolloutNeeds struct {
+	Candidate int64 `json:"candidate"`
+	Stable    int64 `json:"stable"`
+}
 
 // RolloutPage defines model for RolloutPage.
 type RolloutPage struct {
@@ -1493,15 +1997,41 @@ type RolloutSample struct {
 	Value *float64 `json:"value,omitempty"`
 }
 
+// RolloutThresholds The limits a candidate is held against
+type RolloutThresholds struct {
+	AbortAlpha           float64 `json:"abort_alpha"`
+	ErrorMarginBasis     int     `json:"error_margin_basis"`
+	LatencyFloorMs       int64   `json:"latency_floor_ms"`
+	LatencyQuantileBasis int     `json:"latency_quantile_basis"`
+
+	// Looks The steps that abort_alpha is shared between
+	Looks                  int     `json:"looks"`
+	MaxErrorRateBasis      int     `json:"max_error_rate_basis"`
+	MaxLatencyRatioPercent int     `json:"max_latency_ratio_percent"`
+	MinRequests            int64   `json:"min_requests"`
+	PromoteAlpha           float64 `json:"promote_alpha"`
+}
+
 // RolloutTransition defines model for RolloutTransition.
 type RolloutTransition struct {
 	Actor string    `json:"actor"`
 	At    time.Time `json:"at"`
 
+	// BySystem The rollout moved by itself
+	BySystem bool `json:"by_system"`
+
 	// Evidence Hash of the evidence it rests on
 	Evidence *string `json:"evidence,omitempty"`
 	From     string  `json:"from"`
-	Reason   string  `json:"reason"`
+
+	// Look One look at a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment
+	Look *RolloutEvidence `json:"look,omitempty"`
+
+	// Reason A person's own words, or why the rollout moved by itself, in the language asked for
+	Reason string `json:"reason"`
+
+	// ReasonCode verdict, deadline, cancelled, superseded, refused, stopped; absent for a person's own words
+	ReasonCode *string `json:"reason_code,omitempty"`
 
 	// Receipt Id of its audit record
 	Receipt *string `json:"receipt,omitempty"`
@@ -1698,9 +2228,19 @@ type User struct {
 	Disabled  bool      `json:"disabled"`
 	Id        string    `json:"id"`
 	Labels    []string  `json:"labels"`
-	Name      string    `json:"name"`
-	Roles     []string  `json:"roles"`
-	Tenant    string    `json:"tenant"`
+
+	// LastSignInAt Absent if not known
+	LastSignInAt       *time.Time `json:"last_sign_in_at,omitempty"`
+	MustChangePassword bool       `json:"must_change_password"`
+	Name               string     `json:"name"`
+	Roles              []string   `json:"roles"`
+	Tenant             string     `json:"tenant"`
+}
+
+// UserChange What is absent stays as it is
+type UserChange struct {
+	Labels *[]string `json:"labels,omitempty"`
+	Roles  *[]string `json:"roles,omitempty"`
 }
 
 // UserPage defines model for UserPage.
@@ -1711,7 +2251,9 @@ type UserPage struct {
 
 // ValueErasure defines model for ValueErasure.
 type ValueErasure struct {
-	Request *string `json:"request,omitempty"`
+	// Approval Id of an approval
+	Approval *string `json:"approval,omitempty"`
+	Request  *string `json:"request,omitempty"`
 
 	// Session What the application called the conversation. Give it or request
 	Session *string `json:"session,omitempty"`
@@ -1836,8 +2378,38 @@ type ListErasuresParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// ListErasureApprovalsParams defines parameters for ListErasureApprovals.
+type ListErasureApprovalsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ApproveErasureParams defines parameters for ApproveErasure.
+type ApproveErasureParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// DeclineErasureParams defines parameters for DeclineErasure.
+type DeclineErasureParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ExportAuditParams defines parameters for ExportAudit.
 type ExportAuditParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// From First instant
+	From *From `form:"from,omitempty" json:"from,omitempty"`
+
+	// To First instant after the range
+	To *To `form:"to,omitempty" json:"to,omitempty"`
+}
+
+// SizeAuditExportParams defines parameters for SizeAuditExport.
+type SizeAuditExportParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 
@@ -1948,6 +2520,16 @@ type GetAuditStatusParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// RemoveBudgetParams defines parameters for RemoveBudget.
+type RemoveBudgetParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Key Key id; absent = the budget of the whole tenant
+	Key    *string      `form:"key,omitempty" json:"key,omitempty"`
+	Period BudgetPeriod `form:"period" json:"period"`
+}
+
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -1969,6 +2551,18 @@ type ListKeysParams struct {
 	// Cursor `next` of the page before
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// GetKeyDefaultsParams defines parameters for GetKeyDefaults.
+type GetKeyDefaultsParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ChangeKeyParams defines parameters for ChangeKey.
+type ChangeKeyParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
 // RevokeKeyParams defines parameters for RevokeKey.
@@ -2039,6 +2633,12 @@ type ApproveRevealParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// DeclineRevealParams defines parameters for DeclineReveal.
+type DeclineRevealParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // ListRevealPurposesParams defines parameters for ListRevealPurposes.
 type ListRevealPurposesParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -2089,14 +2689,41 @@ type ListUsersParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// ChangeUserParams defines parameters for ChangeUser.
+type ChangeUserParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // DisableUserParams defines parameters for DisableUser.
 type DisableUserParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// EnableUserParams defines parameters for EnableUser.
+type EnableUserParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ResetPasswordParams defines parameters for ResetPassword.
+type ResetPasswordParams struct {
+	// Tenant Tenant id; the caller's own if absent
+	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
 // EraseSubjectJSONRequestBody defines body for EraseSubject for application/json ContentType.
 type EraseSubjectJSONRequestBody = NewErasure
+
+// RequestErasureApprovalJSONRequestBody defines body for RequestErasureApproval for application/json ContentType.
+type RequestErasureApprovalJSONRequestBody = NewErasureApproval
+
+// DeclineErasureJSONRequestBody defines body for DeclineErasure for application/json ContentType.
+type DeclineErasureJSONRequestBody = Reason
+
+// PreviewErasureJSONRequestBody defines body for PreviewErasure for application/json ContentType.
+type PreviewErasureJSONRequestBody = ErasureTarget
 
 // CreateHoldJSONRequestBody defines body for CreateHold for application/json ContentType.
 type CreateHoldJSONRequestBody = NewHold
@@ -2122,8 +2749,14 @@ type LoadAdapterJSONRequestBody = NewAdapter
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = NewKey
 
+// ChangeKeyJSONRequestBody defines body for ChangeKey for application/json ContentType.
+type ChangeKeyJSONRequestBody = KeyChange
+
 // PreviewMaskingJSONRequestBody defines body for PreviewMasking for application/json ContentType.
 type PreviewMaskingJSONRequestBody = MaskingRequest
+
+// ChangePasswordJSONRequestBody defines body for ChangePassword for application/json ContentType.
+type ChangePasswordJSONRequestBody = PasswordChange
 
 // RegisterModelVersionJSONRequestBody defines body for RegisterModelVersion for application/json ContentType.
 type RegisterModelVersionJSONRequestBody = NewModelVersion
@@ -2146,6 +2779,9 @@ type CreateCollectionJSONRequestBody = NewCollection
 // IngestDocumentJSONRequestBody defines body for IngestDocument for application/json ContentType.
 type IngestDocumentJSONRequestBody = NewDocument
 
+// ReadPassageJSONRequestBody defines body for ReadPassage for application/json ContentType.
+type ReadPassageJSONRequestBody = PassageRequest
+
 // PreviewSearchJSONRequestBody defines body for PreviewSearch for application/json ContentType.
 type PreviewSearchJSONRequestBody = SearchRequest
 
@@ -2154,6 +2790,9 @@ type RevealJSONRequestBody = RevealRequest
 
 // RequestRevealApprovalJSONRequestBody defines body for RequestRevealApproval for application/json ContentType.
 type RequestRevealApprovalJSONRequestBody = RevealRequest
+
+// DeclineRevealJSONRequestBody defines body for DeclineReveal for application/json ContentType.
+type DeclineRevealJSONRequestBody = Reason
 
 // EraseValuesJSONRequestBody defines body for EraseValues for application/json ContentType.
 type EraseValuesJSONRequestBody = ValueErasure
@@ -2175,6 +2814,9 @@ type CreateTenantJSONRequestBody = NewTenant
 
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = NewUser
+
+// ChangeUserJSONRequestBody defines body for ChangeUser for application/json ContentType.
+type ChangeUserJSONRequestBody = UserChange
 
 // Getter for additional properties for Citation. Returns the specified
 // element and whether it was found
@@ -2225,12 +2867,28 @@ func (a *Citation) UnmarshalJSON(b []byte) error {
 		delete(object, "document")
 	}
 
+	if raw, found := object["document_id"]; found {
+		err = json.Unmarshal(raw, &a.DocumentId)
+		if err != nil {
+			return fmt.Errorf("error reading 'document_id': %w", err)
+		}
+		delete(object, "document_id")
+	}
+
 	if raw, found := object["end"]; found {
 		err = json.Unmarshal(raw, &a.End)
 		if err != nil {
 			return fmt.Errorf("error reading 'end': %w", err)
 		}
 		delete(object, "end")
+	}
+
+	if raw, found := object["number"]; found {
+		err = json.Unmarshal(raw, &a.Number)
+		if err != nil {
+			return fmt.Errorf("error reading 'number': %w", err)
+		}
+		delete(object, "number")
 	}
 
 	if raw, found := object["score"]; found {
@@ -2241,12 +2899,52 @@ func (a *Citation) UnmarshalJSON(b []byte) error {
 		delete(object, "score")
 	}
 
+	if raw, found := object["section"]; found {
+		err = json.Unmarshal(raw, &a.Section)
+		if err != nil {
+			return fmt.Errorf("error reading 'section': %w", err)
+		}
+		delete(object, "section")
+	}
+
 	if raw, found := object["start"]; found {
 		err = json.Unmarshal(raw, &a.Start)
 		if err != nil {
 			return fmt.Errorf("error reading 'start': %w", err)
 		}
 		delete(object, "start")
+	}
+
+	if raw, found := object["text"]; found {
+		err = json.Unmarshal(raw, &a.Text)
+		if err != nil {
+			return fmt.Errorf("error reading 'text': %w", err)
+		}
+		delete(object, "text")
+	}
+
+	if raw, found := object["text_truncated"]; found {
+		err = json.Unmarshal(raw, &a.TextTruncated)
+		if err != nil {
+			return fmt.Errorf("error reading 'text_truncated': %w", err)
+		}
+		delete(object, "text_truncated")
+	}
+
+	if raw, found := object["text_withheld"]; found {
+		err = json.Unmarshal(raw, &a.TextWithheld)
+		if err != nil {
+			return fmt.Errorf("error reading 'text_withheld': %w", err)
+		}
+		delete(object, "text_withheld")
+	}
+
+	if raw, found := object["title"]; found {
+		err = json.Unmarshal(raw, &a.Title)
+		if err != nil {
+			return fmt.Errorf("error reading 'title': %w", err)
+		}
+		delete(object, "title")
 	}
 
 	if raw, found := object["version"]; found {
@@ -2295,10 +2993,24 @@ func (a Citation) MarshalJSON() ([]byte, error) {
 		return nil, fmt.Errorf("error marshaling 'document': %w", err)
 	}
 
+	if a.DocumentId != nil {
+		object["document_id"], err = json.Marshal(a.DocumentId)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'document_id': %w", err)
+		}
+	}
+
 	if a.End != nil {
 		object["end"], err = json.Marshal(a.End)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'end': %w", err)
+		}
+	}
+
+	if a.Number != nil {
+		object["number"], err = json.Marshal(a.Number)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'number': %w", err)
 		}
 	}
 
@@ -2309,10 +3021,45 @@ func (a Citation) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Section != nil {
+		object["section"], err = json.Marshal(a.Section)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'section': %w", err)
+		}
+	}
+
 	if a.Start != nil {
 		object["start"], err = json.Marshal(a.Start)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'start': %w", err)
+		}
+	}
+
+	if a.Text != nil {
+		object["text"], err = json.Marshal(a.Text)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'text': %w", err)
+		}
+	}
+
+	if a.TextTruncated != nil {
+		object["text_truncated"], err = json.Marshal(a.TextTruncated)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'text_truncated': %w", err)
+		}
+	}
+
+	if a.TextWithheld != nil {
+		object["text_withheld"], err = json.Marshal(a.TextWithheld)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'text_withheld': %w", err)
+		}
+	}
+
+	if a.Title != nil {
+		object["title"], err = json.Marshal(a.Title)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'title': %w", err)
 		}
 	}
 
@@ -2528,16 +3275,34 @@ type ServerInterface interface {
 	// ListErasures The erasures of a tenant
 	// (GET /audit/erasures)
 	ListErasures(c *gin.Context, params ListErasuresParams)
-	// EraseSubject Erase what was kept of the prompts and answers of a person
+	// EraseSubject Erase what is kept of a person
 	// (POST /audit/erasures)
 	EraseSubject(c *gin.Context)
+	// ListErasureApprovals The approvals of held erasures that were asked for in the last seven days, newest first
+	// (GET /audit/erasures/approvals)
+	ListErasureApprovals(c *gin.Context, params ListErasureApprovalsParams)
+	// RequestErasureApproval Ask a second person to let an erasure pass the holds that cover it
+	// (POST /audit/erasures/approvals)
+	RequestErasureApproval(c *gin.Context)
+	// ApproveErasure Let an erasure that somebody else asked for pass the holds that cover it
+	// (POST /audit/erasures/approvals/{id}/approve)
+	ApproveErasure(c *gin.Context, id IdPath, params ApproveErasureParams)
+	// DeclineErasure Decline an erasure that somebody else asked for
+	// (POST /audit/erasures/approvals/{id}/decline)
+	DeclineErasure(c *gin.Context, id IdPath, params DeclineErasureParams)
+	// PreviewErasure What an erasure would destroy, what would stay and why, and which holds cover it
+	// (POST /audit/erasures/preview)
+	PreviewErasure(c *gin.Context)
 	// ExportAudit An evidence bundle of the tenant's records
 	// (GET /audit/export)
 	ExportAudit(c *gin.Context, params ExportAuditParams)
+	// SizeAuditExport How many records an evidence bundle would hold
+	// (GET /audit/export/size)
+	SizeAuditExport(c *gin.Context, params SizeAuditExportParams)
 	// ListHolds The legal holds of a tenant, newest first
 	// (GET /audit/holds)
 	ListHolds(c *gin.Context, params ListHoldsParams)
-	// CreateHold Keep records of the tenant from being pruned
+	// CreateHold Keep records of the tenant from being pruned, and what is kept beside them from being erased
 	// (POST /audit/holds)
 	CreateHold(c *gin.Context)
 	// ReleaseHold Release a hold
@@ -2579,12 +3344,18 @@ type ServerInterface interface {
 	// GetVerification Progress or report of a verification
 	// (GET /audit/verifications/{id})
 	GetVerification(c *gin.Context, id IdPath)
+	// RemoveBudget Remove the budget of a tenant or of one key
+	// (DELETE /budgets)
+	RemoveBudget(c *gin.Context, params RemoveBudgetParams)
 	// ListBudgets List budgets of a tenant with what is spent and reserved
 	// (GET /budgets)
 	ListBudgets(c *gin.Context, params ListBudgetsParams)
 	// SetBudget Set the budget of a tenant or of one key
 	// (PUT /budgets)
 	SetBudget(c *gin.Context)
+	// RemoveCapacity Remove the schedule
+	// (DELETE /capacity)
+	RemoveCapacity(c *gin.Context)
 	// GetCapacity The peak and valley schedule and the capacity in force
 	// (GET /capacity)
 	GetCapacity(c *gin.Context)
@@ -2606,12 +3377,18 @@ type ServerInterface interface {
 	// ListSteps What the latest steps of the native engine computed, and for which requests
 	// (GET /engine/steps)
 	ListSteps(c *gin.Context, params ListStepsParams)
-	// ListKeys List API keys of a tenant, newest first
+	// ListKeys List API keys of a tenant, oldest first
 	// (GET /keys)
 	ListKeys(c *gin.Context, params ListKeysParams)
 	// CreateKey Create an API key
 	// (POST /keys)
 	CreateKey(c *gin.Context)
+	// GetKeyDefaults What a key gets that says nothing, and how it is used
+	// (GET /keys/defaults)
+	GetKeyDefaults(c *gin.Context, params GetKeyDefaultsParams)
+	// ChangeKey Change an API key
+	// (PATCH /keys/{id})
+	ChangeKey(c *gin.Context, id IdPath, params ChangeKeyParams)
 	// RevokeKey Revoke an API key
 	// (POST /keys/{id}/revoke)
 	RevokeKey(c *gin.Context, id IdPath, params RevokeKeyParams)
@@ -2621,6 +3398,9 @@ type ServerInterface interface {
 	// GetMe Who am I and what may I do
 	// (GET /me)
 	GetMe(c *gin.Context)
+	// ChangePassword Change one's own password
+	// (POST /me/password)
+	ChangePassword(c *gin.Context)
 	// RegisterModelVersion Register a version of a model
 	// (POST /model-versions)
 	RegisterModelVersion(c *gin.Context)
@@ -2669,6 +3449,9 @@ type ServerInterface interface {
 	// DeleteDocument Delete a document
 	// (DELETE /rag/collections/{collection}/documents/{id})
 	DeleteDocument(c *gin.Context, collection CollectionPath, id IdPath, params DeleteDocumentParams)
+	// ReadPassage Open a passage that an answer has cited
+	// (POST /rag/passages)
+	ReadPassage(c *gin.Context)
 	// PreviewSearch Try a search as the signed-in user
 	// (POST /rag/search)
 	PreviewSearch(c *gin.Context)
@@ -2684,6 +3467,9 @@ type ServerInterface interface {
 	// ApproveReveal Approve a reveal that somebody else asked for
 	// (POST /reveal/approvals/{id}/approve)
 	ApproveReveal(c *gin.Context, id IdPath, params ApproveRevealParams)
+	// DeclineReveal Decline a reveal that somebody else asked for
+	// (POST /reveal/approvals/{id}/decline)
+	DeclineReveal(c *gin.Context, id IdPath, params DeclineRevealParams)
 	// EraseValues Erase the values that are kept of a conversation or a request
 	// (POST /reveal/erasures)
 	EraseValues(c *gin.Context)
@@ -2735,9 +3521,18 @@ type ServerInterface interface {
 	// CreateUser Create a user
 	// (POST /users)
 	CreateUser(c *gin.Context)
+	// ChangeUser Change roles and labels of a user
+	// (PATCH /users/{id})
+	ChangeUser(c *gin.Context, id IdPath, params ChangeUserParams)
 	// DisableUser Disable a user and end all their sessions
 	// (POST /users/{id}/disable)
 	DisableUser(c *gin.Context, id IdPath, params DisableUserParams)
+	// EnableUser Enable a disabled user
+	// (POST /users/{id}/enable)
+	EnableUser(c *gin.Context, id IdPath, params EnableUserParams)
+	// ResetPassword Give a user a one-time password
+	// (POST /users/{id}/password-reset)
+	ResetPassword(c *gin.Context, id IdPath, params ResetPasswordParams)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -2802,6 +3597,131 @@ func (siw *ServerInterfaceWrapper) EraseSubject(c *gin.Context) {
 	siw.Handler.EraseSubject(c)
 }
 
+// ListErasureApprovals operation middleware
+func (siw *ServerInterfaceWrapper) ListErasureApprovals(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListErasureApprovalsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListErasureApprovals(c, params)
+}
+
+// RequestErasureApproval operation middleware
+func (siw *ServerInterfaceWrapper) RequestErasureApproval(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RequestErasureApproval(c)
+}
+
+// ApproveErasure operation middleware
+func (siw *ServerInterfaceWrapper) ApproveErasure(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApproveErasureParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ApproveErasure(c, id, params)
+}
+
+// DeclineErasure operation middleware
+func (siw *ServerInterfaceWrapper) DeclineErasure(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeclineErasureParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeclineErasure(c, id, params)
+}
+
+// PreviewErasure operation middleware
+func (siw *ServerInterfaceWrapper) PreviewErasure(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PreviewErasure(c)
+}
+
 // ExportAudit operation middleware
 func (siw *ServerInterfaceWrapper) ExportAudit(c *gin.Context) {
 
@@ -2843,6 +3763,49 @@ func (siw *ServerInterfaceWrapper) ExportAudit(c *gin.Context) {
 	}
 
 	siw.Handler.ExportAudit(c, params)
+}
+
+// SizeAuditExport operation middleware
+func (siw *ServerInterfaceWrapper) SizeAuditExport(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SizeAuditExportParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SizeAuditExport(c, params)
 }
 
 // ListHolds operation middleware
@@ -3368,6 +4331,49 @@ func (siw *ServerInterfaceWrapper) GetVerification(c *gin.Context) {
 	siw.Handler.GetVerification(c, id)
 }
 
+// RemoveBudget operation middleware
+func (siw *ServerInterfaceWrapper) RemoveBudget(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RemoveBudgetParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", c.Request.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter key: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Required query parameter "period" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "period", c.Request.URL.Query(), &params.Period, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter period: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveBudget(c, params)
+}
+
 // ListBudgets operation middleware
 func (siw *ServerInterfaceWrapper) ListBudgets(c *gin.Context) {
 
@@ -3406,6 +4412,19 @@ func (siw *ServerInterfaceWrapper) SetBudget(c *gin.Context) {
 	}
 
 	siw.Handler.SetBudget(c)
+}
+
+// RemoveCapacity operation middleware
+func (siw *ServerInterfaceWrapper) RemoveCapacity(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RemoveCapacity(c)
 }
 
 // GetCapacity operation middleware
@@ -3589,6 +4608,69 @@ func (siw *ServerInterfaceWrapper) CreateKey(c *gin.Context) {
 	siw.Handler.CreateKey(c)
 }
 
+// GetKeyDefaults operation middleware
+func (siw *ServerInterfaceWrapper) GetKeyDefaults(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetKeyDefaultsParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetKeyDefaults(c, params)
+}
+
+// ChangeKey operation middleware
+func (siw *ServerInterfaceWrapper) ChangeKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeKeyParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeKey(c, id, params)
+}
+
 // RevokeKey operation middleware
 func (siw *ServerInterfaceWrapper) RevokeKey(c *gin.Context) {
 
@@ -3649,6 +4731,19 @@ func (siw *ServerInterfaceWrapper) GetMe(c *gin.Context) {
 	}
 
 	siw.Handler.GetMe(c)
+}
+
+// ChangePassword operation middleware
+func (siw *ServerInterfaceWrapper) ChangePassword(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangePassword(c)
 }
 
 // RegisterModelVersion operation middleware
@@ -4043,6 +5138,19 @@ func (siw *ServerInterfaceWrapper) DeleteDocument(c *gin.Context) {
 	siw.Handler.DeleteDocument(c, collection, id, params)
 }
 
+// ReadPassage operation middleware
+func (siw *ServerInterfaceWrapper) ReadPassage(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReadPassage(c)
+}
+
 // PreviewSearch operation middleware
 func (siw *ServerInterfaceWrapper) PreviewSearch(c *gin.Context) {
 
@@ -4143,6 +5251,42 @@ func (siw *ServerInterfaceWrapper) ApproveReveal(c *gin.Context) {
 	}
 
 	siw.Handler.ApproveReveal(c, id, params)
+}
+
+// DeclineReveal operation middleware
+func (siw *ServerInterfaceWrapper) DeclineReveal(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeclineRevealParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeclineReveal(c, id, params)
 }
 
 // EraseValues operation middleware
@@ -4544,6 +5688,42 @@ func (siw *ServerInterfaceWrapper) CreateUser(c *gin.Context) {
 	siw.Handler.CreateUser(c)
 }
 
+// ChangeUser operation middleware
+func (siw *ServerInterfaceWrapper) ChangeUser(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeUserParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ChangeUser(c, id, params)
+}
+
 // DisableUser operation middleware
 func (siw *ServerInterfaceWrapper) DisableUser(c *gin.Context) {
 
@@ -4580,6 +5760,78 @@ func (siw *ServerInterfaceWrapper) DisableUser(c *gin.Context) {
 	siw.Handler.DisableUser(c, id, params)
 }
 
+// EnableUser operation middleware
+func (siw *ServerInterfaceWrapper) EnableUser(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EnableUserParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EnableUser(c, id, params)
+}
+
+// ResetPassword operation middleware
+func (siw *ServerInterfaceWrapper) ResetPassword(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id IdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResetPasswordParams
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResetPassword(c, id, params)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -4611,14 +5863,20 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/session", wrapper.Login)
 	router.POST(options.BaseURL+"/session/refresh", wrapper.RefreshSession)
 	router.GET(options.BaseURL+"/me", wrapper.GetMe)
+	router.POST(options.BaseURL+"/me/password", wrapper.ChangePassword)
 	router.GET(options.BaseURL+"/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/tenants", wrapper.CreateTenant)
 	router.GET(options.BaseURL+"/users", wrapper.ListUsers)
 	router.POST(options.BaseURL+"/users", wrapper.CreateUser)
+	router.PATCH(options.BaseURL+"/users/:id", wrapper.ChangeUser)
+	router.POST(options.BaseURL+"/users/:id/enable", wrapper.EnableUser)
+	router.POST(options.BaseURL+"/users/:id/password-reset", wrapper.ResetPassword)
 	router.POST(options.BaseURL+"/users/:id/disable", wrapper.DisableUser)
 	router.GET(options.BaseURL+"/roles", wrapper.ListRoles)
 	router.GET(options.BaseURL+"/keys", wrapper.ListKeys)
 	router.POST(options.BaseURL+"/keys", wrapper.CreateKey)
+	router.GET(options.BaseURL+"/keys/defaults", wrapper.GetKeyDefaults)
+	router.PATCH(options.BaseURL+"/keys/:id", wrapper.ChangeKey)
 	router.POST(options.BaseURL+"/keys/:id/revoke", wrapper.RevokeKey)
 	router.GET(options.BaseURL+"/policies", wrapper.ListPolicies)
 	router.POST(options.BaseURL+"/policies", wrapper.PublishPolicy)
@@ -4630,9 +5888,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/reveal/approvals", wrapper.ListRevealApprovals)
 	router.POST(options.BaseURL+"/reveal/approvals", wrapper.RequestRevealApproval)
 	router.POST(options.BaseURL+"/reveal/approvals/:id/approve", wrapper.ApproveReveal)
+	router.POST(options.BaseURL+"/reveal/approvals/:id/decline", wrapper.DeclineReveal)
 	router.POST(options.BaseURL+"/reveal/erasures", wrapper.EraseValues)
 	router.GET(options.BaseURL+"/price-books", wrapper.ListPriceBooks)
 	router.POST(options.BaseURL+"/price-books", wrapper.PublishPriceBook)
+	router.DELETE(options.BaseURL+"/budgets", wrapper.RemoveBudget)
 	router.GET(options.BaseURL+"/budgets", wrapper.ListBudgets)
 	router.PUT(options.BaseURL+"/budgets", wrapper.SetBudget)
 	router.GET(options.BaseURL+"/usage", wrapper.ReportUsage)
@@ -4643,10 +5903,16 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/audit/records/:id/content", wrapper.GetAuditContent)
 	router.GET(options.BaseURL+"/audit/erasures", wrapper.ListErasures)
 	router.POST(options.BaseURL+"/audit/erasures", wrapper.EraseSubject)
+	router.POST(options.BaseURL+"/audit/erasures/preview", wrapper.PreviewErasure)
+	router.GET(options.BaseURL+"/audit/erasures/approvals", wrapper.ListErasureApprovals)
+	router.POST(options.BaseURL+"/audit/erasures/approvals", wrapper.RequestErasureApproval)
+	router.POST(options.BaseURL+"/audit/erasures/approvals/:id/approve", wrapper.ApproveErasure)
+	router.POST(options.BaseURL+"/audit/erasures/approvals/:id/decline", wrapper.DeclineErasure)
 	router.GET(options.BaseURL+"/audit/holds", wrapper.ListHolds)
 	router.POST(options.BaseURL+"/audit/holds", wrapper.CreateHold)
 	router.POST(options.BaseURL+"/audit/holds/:id/release", wrapper.ReleaseHold)
 	router.GET(options.BaseURL+"/audit/export", wrapper.ExportAudit)
+	router.GET(options.BaseURL+"/audit/export/size", wrapper.SizeAuditExport)
 	router.GET(options.BaseURL+"/audit/checkpoint", wrapper.GetCheckpoint)
 	router.GET(options.BaseURL+"/audit/status", wrapper.GetAuditStatus)
 	router.GET(options.BaseURL+"/audit/reconciliation", wrapper.GetReconciliation)
@@ -4667,6 +5933,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/rollouts/:id", wrapper.GetRollout)
 	router.POST(options.BaseURL+"/rollouts/:id/approve", wrapper.ApproveRollout)
 	router.POST(options.BaseURL+"/rollouts/:id/abort", wrapper.AbortRollout)
+	router.DELETE(options.BaseURL+"/capacity", wrapper.RemoveCapacity)
 	router.GET(options.BaseURL+"/capacity", wrapper.GetCapacity)
 	router.PUT(options.BaseURL+"/capacity", wrapper.SetCapacity)
 	router.GET(options.BaseURL+"/rag/collections", wrapper.ListCollections)
@@ -4676,6 +5943,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/rag/collections/:collection/documents", wrapper.IngestDocument)
 	router.DELETE(options.BaseURL+"/rag/collections/:collection/documents/:id", wrapper.DeleteDocument)
 	router.POST(options.BaseURL+"/rag/search", wrapper.PreviewSearch)
+	router.POST(options.BaseURL+"/rag/passages", wrapper.ReadPassage)
 	router.GET(options.BaseURL+"/playground/models", wrapper.ListPlaygroundModels)
 	router.POST(options.BaseURL+"/playground/chat/completions", wrapper.PlaygroundChat)
 	router.GET(options.BaseURL+"/system", wrapper.GetSystem)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -80,32 +78,14 @@ func (s *Server) GetAuditEvent(c *gin.Context, id IdPath, _ GetAuditEventParams)
 
 // ProveAuditEvent implements GET /audit/records/{id}/proof.
 func (s *Server) ProveAuditEvent(c *gin.Context, id IdPath, _ ProveAuditEventParams) {
-	e, err := s.entry(c, id)
-	if err != nil {
+	if _, err := s.entry(c, id); err != nil {
 		s.Fail(c, err)
 		return
 	}
-	p, err := s.deps.Audit.Prove(c.Request.Context(), id)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	hashes := []string{}
-	for _, h := range p.Hashes {
-		hashes = append(hashes, h.String())
-	}
+	p, err := s.deps.Audit.ProofFile(c.Request.Context(), id)
 	s.reply(c, http.StatusOK, AuditProof{
-		Id: id, Index: p.Index, LeafHash: e.LeafHash, Record: p.Record, Hashes: hashes, Checkpoint: p.Checkpoint, TreeSize: treeSize(p.Checkpoint),
-		VerifierKey: s.deps.Audit.VerifierKey(),
-	}, nil)
-}
-
-// treeSize reads the second line of a checkpoint.
-func treeSize(checkpoint string) int64 {
-	_, rest, _ := strings.Cut(checkpoint, "\n")
-	line, _, _ := strings.Cut(rest, "\n")
-	n, _ := strconv.ParseInt(line, 10, 64)
-	return n
+		Id: p.ID, Index: p.Index, LeafHash: p.LeafHash, Record: p.Record, Hashes: list(p.Hashes), Checkpoint: p.Checkpoint, TreeSize: p.TreeSize, VerifierKey: p.VerifierKey,
+	}, err)
 }
 
 // GetCheckpoint implements GET /audit/checkpoint.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,14 +18,9 @@ import (
 // must not look like evidence.
 func (s *Server) ExportAudit(c *gin.Context, params ExportAuditParams) {
 	x := audit.Export{Tenant: tenantOf(c), By: caller(c).Name}
-	if params.From != nil {
-		x.From = params.From.UnixMicro()
-	}
-	if params.To != nil {
-		x.To = params.To.UnixMicro()
-	}
-	if x.To != 0 && x.To <= x.From {
-		s.Fail(c, fault.New(fault.CodeInvalidValue, "to", fault.Say("must lie behind from", "须晚于 from")).WithParam("to"))
+	var err error
+	if x.From, x.To, err = period(params.From, params.To); err != nil {
+		s.Fail(c, err)
 		return
 	}
 	f, err := os.CreateTemp("", "sluice-evidence-*.zip")
@@ -41,6 +37,31 @@ func (s *Server) ExportAudit(c *gin.Context, params ExportAuditParams) {
 	c.DataFromReader(http.StatusOK, size, "application/zip", f, map[string]string{
 		"Content-Disposition": `attachment; filename="evidence-` + s.now().UTC().Format("20060102T150405Z") + `.zip"`,
 	})
+}
+
+// SizeAuditExport implements GET /audit/export/size.
+func (s *Server) SizeAuditExport(c *gin.Context, params SizeAuditExportParams) {
+	from, to, err := period(params.From, params.To)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	n, more, err := s.deps.Audit.CountPeriod(c.Request.Context(), tenantOf(c), from, to)
+	s.reply(c, http.StatusOK, ExportSize{Records: n, More: more}, err)
+}
+
+// period reads a period in unix microseconds; 0 is open.
+func period(since, before *time.Time) (from, to int64, err error) {
+	if since != nil {
+		from = since.UnixMicro()
+	}
+	if before != nil {
+		to = before.UnixMicro()
+	}
+	if to != 0 && to <= from {
+		return 0, 0, fault.New(fault.CodeInvalidValue, "to", fault.Say("must lie behind from", "须晚于 from")).WithParam("to")
+	}
+	return from, to, nil
 }
 
 // export writes and checks a bundle, and returns its size. The file is at its beginning then.

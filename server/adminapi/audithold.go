@@ -29,6 +29,12 @@ func (s *Server) CreateHold(c *gin.Context) {
 		return
 	}
 	h := audit.Hold{Tenant: heldTenant(c), Request: deref(in.Request), Actor: deref(in.Actor), Reason: in.Reason, CreatedBy: caller(c).Name}
+	if in.Subject != nil || in.Digest != nil {
+		if h.Subject, err = s.subject(c, in.Subject, in.Digest); err != nil {
+			s.Fail(c, err)
+			return
+		}
+	}
 	if in.From != nil {
 		h.From = in.From.UnixMicro()
 	}
@@ -68,7 +74,7 @@ func heldTenant(c *gin.Context) string {
 // HoldView is a hold as the API and the command line show it.
 func HoldView(h audit.Hold) Hold {
 	return Hold{
-		Id: h.ID, Tenant: h.Tenant, Request: optional(h.Request), Actor: optional(h.Actor), From: instant(h.From), To: instant(h.To), Reason: h.Reason,
+		Id: h.ID, Tenant: h.Tenant, Request: optional(h.Request), Actor: optional(h.Actor), Subject: optional(h.Subject), From: instant(h.From), To: instant(h.To), Reason: h.Reason,
 		CreatedAt: micros(h.Created), CreatedBy: h.CreatedBy, ReleasedAt: instant(h.Released), ReleasedBy: optional(h.ReleasedBy),
 	}
 }

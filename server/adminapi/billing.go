@@ -105,6 +105,14 @@ func (s *Server) SetBudget(c *gin.Context) {
 	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("budget", "预算"), key))
 }
 
+// RemoveBudget implements DELETE /budgets.
+func (s *Server) RemoveBudget(c *gin.Context, params RemoveBudgetParams) {
+	key := deref(params.Key)
+	about(c, tenantOf(c)+"/"+key, map[string]string{"period": string(params.Period)})
+	err := s.deps.Ledger.DeleteBudget(c.Request.Context(), tenantOf(c), key, billing.Period(params.Period))
+	s.reply(c, http.StatusNoContent, nil, err)
+}
+
 // ReportUsage implements GET /usage.
 func (s *Server) ReportUsage(c *gin.Context, params ReportUsageParams) {
 	q := billing.ReportQuery{Tenant: tenantOf(c), Key: deref(params.Key), Model: deref(params.Model)}

@@ -26,6 +26,7 @@ const (
 	keyOperation = "admin.operation"
 	keyPrincipal = "admin.principal"
 	keyTenant    = "admin.tenant"
+	keyOwn       = "admin.own" // the caller acts on what is his own only
 	keyFailure   = "admin.failure"
 	keyResource  = "admin.resource"
 	keyDetail    = "admin.detail"
@@ -39,7 +40,7 @@ func (s *Server) chain(c *gin.Context) {
 	defer s.panicked(c)
 	op, ok := s.operations[c.Request.Method+" "+c.FullPath()]
 	if !ok {
-		s.Fail(c, fault.New(fault.CodeMethodNotAllowed, c.Request.Method, c.Request.URL.Path))
+		s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("path", "路径"), clip(c.Request.URL.Path, maxResource)))
 		return
 	}
 	c.Set(keyOperation, op.id)
@@ -66,8 +67,12 @@ func (s *Server) chain(c *gin.Context) {
 		tenant = principal.Tenant
 	}
 	c.Set(keyTenant, tenant)
+	if principal.MustChange && op.id != "getMe" && op.id != "changePassword" {
+		s.failRecorded(c, op, principal, principal.Tenant, fault.New(fault.CodeChangePassword))
+		return
+	}
 	if op.permission != "" {
-		if err := s.deps.Access.Allow(principal, op.permission, tenant); err != nil {
+		if err := s.permit(c, op, principal, tenant); err != nil {
 			// A refused act is evidence too. It belongs to the log of whoever tried: nobody writes into that of a tenant where he
 			// may do nothing.
 			c.Set(keyDetail, map[string]string{"tenant": clip(tenant, maxTenant)})
@@ -88,6 +93,16 @@ func (s *Server) chain(c *gin.Context) {
 		return
 	}
 	s.act(c, op, principal, tenant, c.Next)
+}
+
+// permit checks the permission of an operation, or that for what is the caller's own, which binds the operation to it.
+func (s *Server) permit(c *gin.Context, op operation, p identity.Principal, tenant string) error {
+	err := s.deps.Access.Allow(p, op.permission, tenant)
+	if err != nil && op.own != "" && s.deps.Access.Allow(p, op.own, tenant) == nil {
+		c.Set(keyOwn, true)
+		return nil
+	}
+	return err
 }
 
 // public serves an operation that needs no session. Strangers must not be able to fill the audit log: a throttled sign-in and the
@@ -242,7 +257,9 @@ func (s *Server) validate(c *gin.Context, op operation, body []byte) error {
 		Request:    c.Request,
 		PathParams: params,
 		Route:      &routers.Route{Spec: s.doc, Path: op.path, PathItem: op.item, Method: c.Request.Method, Operation: op.op},
-		Options:    &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: false},
+		Options: &openapi3filter.Options{
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SchemaValidationOptions: []openapi3.SchemaValidationOption{openapi3.WithStringFormatValidators(s.formats)},
+		},
 	}
 	err := openapi3filter.ValidateRequest(c.Request.Context(), in)
 	if body != nil {
@@ -253,27 +270,9 @@ func (s *Server) validate(c *gin.Context, op operation, body []byte) error {
 	}
 	var re *openapi3filter.RequestError
 	if !errors.As(err, &re) {
-		return fault.Wrap(err, fault.CodeInvalidValue, "body", mismatch(""))
+		return misfit("body", err)
 	}
-	field, reason := "body", re.Reason
-	if re.Parameter != nil {
-		field = re.Parameter.Name
-	}
-	var schema *openapi3.SchemaError
-	if errors.As(re.Err, &schema) {
-		if p := strings.Join(schema.JSONPointer(), "."); p != "" {
-			if re.Parameter != nil {
-				p = field + "." + p
-			}
-			field = p
-		}
-		reason = schema.Reason // names the rule, never the value
-	}
-	var syntax *json.SyntaxError
-	if errors.As(re.Err, &syntax) {
-		return fault.Wrap(err, fault.CodeInvalidJSON, syntax.Offset)
-	}
-	return fault.Wrap(err, fault.CodeInvalidValue, field, mismatch(reason)).WithParam(field)
+	return explain(c, re, body)
 }
 
 // record writes one stage of an act. It runs on a context the client cannot cancel: an act that happened is recorded.

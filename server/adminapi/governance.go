@@ -23,7 +23,7 @@ func (s *Server) ListPolicies(c *gin.Context, params ListPoliciesParams) {
 		slices.SortFunc(versions, func(a, b governance.Version) int { return int(b.Version - a.Version) })
 		covered := len(views) > 0
 		for i, v := range versions {
-			views = append(views, policyView(v, i == 0 && !covered))
+			views = append(views, s.policyView(v, i == 0 && !covered))
 		}
 	}
 	part, next, err := page(views, params.Cursor, params.Limit)
@@ -37,9 +37,11 @@ func policyScopes(tenant string) []string {
 	return []string{tenant, governance.EveryTenant}
 }
 
-func policyView(v governance.Version, active bool) Policy {
+func (s *Server) policyView(v governance.Version, active bool) Policy {
+	version := strconv.FormatInt(v.Version, 10)
 	return Policy{
-		Version: strconv.FormatInt(v.Version, 10), Tenant: v.Tenant, Digest: v.Digest, CreatedAt: v.CreatedAt.UTC(), CreatedBy: v.CreatedBy, Active: active,
+		Version: version, Name: v.Tenant + "@" + version, Tenant: v.Tenant, Digest: v.Digest, CreatedAt: v.CreatedAt.UTC(),
+		CreatedBy: v.CreatedBy, CreatedByName: optional(s.deps.Identity.NameOf(v.CreatedBy)), Active: active,
 	}
 }
 
@@ -56,7 +58,7 @@ func (s *Server) PublishPolicy(c *gin.Context) {
 		return
 	}
 	about(c, v.Tenant+"/"+strconv.FormatInt(v.Version, 10), map[string]string{"digest": v.Digest})
-	s.reply(c, http.StatusCreated, policyView(v, true), nil)
+	s.reply(c, http.StatusCreated, s.policyView(v, true), nil)
 }
 
 // ValidatePolicy implements POST /policies/validations.
@@ -93,7 +95,7 @@ func (s *Server) GetPolicy(c *gin.Context, version string, _ GetPolicyParams) {
 	}
 	all, err := s.deps.Guard.Versions(c.Request.Context(), v.Tenant)
 	newest := !slices.ContainsFunc(all, func(o governance.Version) bool { return o.Version > v.Version })
-	view, text := policyView(v, newest), string(source)
+	view, text := s.policyView(v, newest), string(source)
 	view.Yaml = &text
 	s.reply(c, http.StatusOK, view, err)
 }

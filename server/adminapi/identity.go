@@ -76,7 +76,8 @@ func (s *Server) ListUsers(c *gin.Context, params ListUsersParams) {
 
 func userView(u identity.User) User {
 	return User{
-		Id: u.ID, Tenant: u.Tenant, Name: u.Name, Roles: list(u.Roles), Labels: list(u.Labels), Disabled: u.Disabled, CreatedAt: u.CreatedAt.UTC(),
+		Id: u.ID, Tenant: u.Tenant, Name: u.Name, Roles: list(u.Roles), Labels: list(u.Labels), Disabled: u.Disabled, MustChangePassword: u.MustChange,
+		CreatedAt: u.CreatedAt.UTC(), LastSignInAt: given(u.LastSignInAt),
 	}
 }
 
@@ -96,6 +97,7 @@ func (s *Server) CreateUser(c *gin.Context) {
 	}
 	u, err := s.deps.Identity.CreateUser(c.Request.Context(), identity.NewUser{
 		Tenant: tenantOf(c), Name: in.Name, Password: in.Password, Roles: in.Roles, Labels: deref(in.Labels), CreatedBy: caller(c).ID,
+		MustChange: deref(in.MustChangePassword),
 	})
 	if err != nil {
 		s.Fail(c, err)
@@ -116,16 +118,52 @@ func (s *Server) DisableUser(c *gin.Context, id IdPath, _ DisableUserParams) {
 		s.Fail(c, err)
 		return
 	}
-	users, err := s.deps.Identity.ListUsers(ctx, tenantOf(c))
-	i := slices.IndexFunc(users, func(u identity.User) bool { return u.ID == id })
-	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, fault.Say("user", "用户"), id)
-	}
+	u, err := s.deps.Identity.User(ctx, tenantOf(c), id)
+	s.reply(c, http.StatusOK, userView(u), err)
+}
+
+// changer says who changes an account. Only who may do everything everywhere makes and changes those who may.
+func (s *Server) changer(c *gin.Context) identity.Changer {
+	p := caller(c)
+	return identity.Changer{ID: p.ID, Platform: s.deps.Access.Allow(p, access.UsersWrite, access.AllTenants) == nil}
+}
+
+// ChangeUser implements PATCH /users/{id}.
+func (s *Server) ChangeUser(c *gin.Context, id IdPath, _ ChangeUserParams) {
+	in, err := decode[UserChange](c)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	s.reply(c, http.StatusOK, userView(users[i]), nil)
+	before, after, err := s.deps.Identity.ChangeUser(c.Request.Context(), s.changer(c), tenantOf(c), id, identity.UserChange{Roles: in.Roles, Labels: in.Labels})
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	detail := map[string]string{}
+	noteChange(detail, "roles", strings.Join(before.Roles, ","), strings.Join(after.Roles, ","))
+	noteChange(detail, "labels", strings.Join(before.Labels, ","), strings.Join(after.Labels, ","))
+	about(c, id, detail)
+	s.reply(c, http.StatusOK, userView(after), nil)
+}
+
+// noteChange adds what something was and is now to the detail of a record, if it is not the same.
+func noteChange(detail map[string]string, what, before, after string) {
+	if before != after {
+		detail[what], detail["former_"+what] = clip(after, maxResource), clip(before, maxResource)
+	}
+}
+
+// EnableUser implements POST /users/{id}/enable.
+func (s *Server) EnableUser(c *gin.Context, id IdPath, _ EnableUserParams) {
+	u, err := s.deps.Identity.EnableUser(c.Request.Context(), s.changer(c), tenantOf(c), id)
+	s.reply(c, http.StatusOK, userView(u), err)
+}
+
+// ResetPassword implements POST /users/{id}/password-reset.
+func (s *Server) ResetPassword(c *gin.Context, id IdPath, _ ResetPasswordParams) {
+	u, password, err := s.deps.Identity.ResetPassword(c.Request.Context(), s.changer(c), tenantOf(c), id)
+	s.reply(c, http.StatusOK, PasswordReset{User: userView(u), Password: password}, err)
 }
 
 // ListRoles implements GET /roles.
@@ -144,72 +182,4 @@ func (s *Server) ListRoles(c *gin.Context) {
 		out.Items = append(out.Items, view)
 	}
 	s.reply(c, http.StatusOK, out, nil)
-}
-
-// ListKeys implements GET /keys.
-func (s *Server) ListKeys(c *gin.Context, params ListKeysParams) {
-	keys, err := s.deps.Identity.ListKeys(c.Request.Context(), tenantOf(c))
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	part, next, err := page(keys, params.Cursor, params.Limit)
-	out := KeyPage{Items: []Key{}, Next: next}
-	for _, k := range part {
-		out.Items = append(out.Items, keyView(k))
-	}
-	s.reply(c, http.StatusOK, out, err)
-}
-
-func keyView(k identity.Key) Key {
-	out := Key{
-		Id: k.ID, Tenant: k.Tenant, Project: k.Project, Name: k.Name, Prefix: "sk-sluice-" + k.ID, Labels: list(k.Labels),
-		LabelMode: LabelMode(k.LabelMode), CreatedAt: k.CreatedAt.UTC(),
-		ExpiresAt: given(k.ExpiresAt), RevokedAt: given(k.RevokedAt),
-		Limits: Limits{RequestsPerMinute: k.Limits.RequestsPerMinute, TokensPerMinute: k.Limits.TokensPerMinute, Concurrent: k.Limits.Concurrent},
-	}
-	if out.LabelMode == "" {
-		out.LabelMode = LabelMode(identity.LabelMetadata)
-	}
-	return out
-}
-
-// CreateKey implements POST /keys.
-func (s *Server) CreateKey(c *gin.Context) {
-	in, err := decode[NewKey](c)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	limits := deref(in.Limits)
-	k, secret, err := s.deps.Identity.CreateKey(c.Request.Context(), identity.NewKey{
-		Tenant: tenantOf(c), Project: deref(in.Project), Name: in.Name, Labels: deref(in.Labels), LabelMode: string(deref(in.LabelMode)),
-		Limits:    identity.Limits{RequestsPerMinute: limits.RequestsPerMinute, TokensPerMinute: limits.TokensPerMinute, Concurrent: limits.Concurrent},
-		ExpiresAt: deref(in.ExpiresAt), CreatedBy: caller(c).ID,
-	})
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	about(c, k.ID, nil)
-	s.reply(c, http.StatusCreated, CreatedKey{Key: keyView(k), Secret: secret}, nil)
-}
-
-// RevokeKey implements POST /keys/{id}/revoke.
-func (s *Server) RevokeKey(c *gin.Context, id IdPath, _ RevokeKeyParams) {
-	ctx := c.Request.Context()
-	if err := s.deps.Identity.RevokeKey(ctx, tenantOf(c), id); err != nil {
-		s.Fail(c, err)
-		return
-	}
-	keys, err := s.deps.Identity.ListKeys(ctx, tenantOf(c))
-	i := slices.IndexFunc(keys, func(k identity.Key) bool { return k.ID == id })
-	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, fault.Say("key", "密钥"), id)
-	}
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	s.reply(c, http.StatusOK, keyView(keys[i]), nil)
 }

@@ -31,9 +31,6 @@ func language(accept string) fault.Lang {
 func (s *Server) Fail(c *gin.Context, err error) {
 	public := fault.Public(err)
 	status := public.Kind().Status()
-	if public.Code() == fault.CodeMethodNotAllowed {
-		status = http.StatusNotFound
-	}
 	if status >= http.StatusInternalServerError {
 		s.log.LogAttrs(c.Request.Context(), slog.LevelError, "admin request failed",
 			slog.String("operation", c.GetString(keyOperation)), slog.String("request_id", c.GetString(KeyRequestID)), slog.String("error", err.Error()))
@@ -63,14 +60,6 @@ func (s *Server) Fail(c *gin.Context, err error) {
 	}
 	c.Abort()
 	c.Data(status, "application/problem+json; charset=utf-8", body)
-}
-
-// mismatch says that a request does not match the document, with the reason of the library, if any, which it knows in English only.
-func mismatch(reason string) fault.Phrase {
-	if reason == "" {
-		return fault.Say("it does not match the API description", "不符合 API 描述")
-	}
-	return fault.Say("%s", "不符合 API 描述（%s）", reason)
 }
 
 // reply renders v with status, or err as a problem.

@@ -147,30 +147,77 @@ func (s *Server) PreviewSearch(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	topK := 5
-	if in.TopK != nil {
-		topK = *in.TopK
-	}
-	if tenantOf(c) != caller(c).Tenant {
-		s.Fail(c, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("search in your own tenant: a search sees what your account may see",
-			"只能在自己的租户中检索：检索范围由您的账号决定")).WithParam("tenant"))
-		return
-	}
-	token, _ := bearer(c)
-	found, err := s.deps.Pipeline.Search(c.Request.Context(), &gateway.Call{
-		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGSearch, RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
-		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Purpose: c.GetHeader("X-Sluice-Purpose"),
-		Action: gateway.ActionSearch, Query: in.Text, RAG: &gateway.RAG{Collection: in.Collection, TopK: topK},
-	})
+	call, err := s.retrieval(c, gateway.ActionSearch, in.Collection)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	out := PassageList{Items: []Passage{}}
+	call.Query, call.RAG.TopK = in.Text, 5
+	if in.TopK != nil {
+		call.RAG.TopK = *in.TopK
+	}
+	found, err := s.deps.Pipeline.Search(c.Request.Context(), call)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	out := PassageList{Items: []Passage{}, Findings: []Finding{}}
+	for _, f := range found.Findings {
+		view := Finding{Direction: f.Direction, Class: f.Class, Detector: &f.Detector, Action: f.Action, Count: f.Count}
+		if f.Restored > 0 {
+			view.Restored = &f.Restored
+		}
+		out.Findings = append(out.Findings, view)
+	}
 	for _, p := range found.Passages {
 		out.Items = append(out.Items, Passage{
 			Collection: p.Collection, Document: p.Document, DocumentId: p.DocumentID, Version: p.Version, Chunk: p.Chunk, Text: p.Text,
 			Start: p.Start, End: p.End, Score: p.Score,
+		})
+	}
+	s.reply(c, http.StatusOK, out, nil)
+}
+
+// retrieval is a call of the signed-in user for passages.
+func (s *Server) retrieval(c *gin.Context, action gateway.Action, collection string) (*gateway.Call, error) {
+	if tenantOf(c) != caller(c).Tenant {
+		return nil, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("search in your own tenant: a search sees what your account may see",
+			"只能在自己的租户中检索：检索范围由您的账号决定")).WithParam("tenant")
+	}
+	token, _ := bearer(c)
+	return &gateway.Call{
+		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGSearch, RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
+		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Purpose: c.GetHeader("X-Sluice-Purpose"),
+		Action: action, RAG: &gateway.RAG{Collection: collection},
+	}, nil
+}
+
+// ReadPassage implements POST /rag/passages. Like a search it takes the gateway's path, in the tenant of the signed-in user.
+func (s *Server) ReadPassage(c *gin.Context) {
+	in, err := decode[PassageRequest](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	call, err := s.retrieval(c, gateway.ActionPassage, in.Collection)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	call.Passage = &gateway.Passage{DocumentID: in.DocumentId, Version: in.Version, Chunk: in.Chunk, Around: 1}
+	if in.Neighbours != nil {
+		call.Passage.Around = *in.Neighbours
+	}
+	found, err := s.deps.Pipeline.Passage(c.Request.Context(), call)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	of := found.Passages[0]
+	out := PassageView{Collection: of.Collection, Document: of.Document, Title: optional(of.Title), DocumentId: of.DocumentID, Version: of.Version}
+	for _, p := range found.Passages {
+		out.Items = append(out.Items, PassagePiece{
+			Chunk: p.Chunk, Section: optional(p.Section), Start: p.Start, End: p.End, Text: p.Text, Quoted: p.Chunk == in.Chunk,
 		})
 	}
 	s.reply(c, http.StatusOK, out, nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/reveal"
 	"github.com/sluice-project/sluice/governance/vault"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -171,7 +172,7 @@ func (s *Server) RequestRevealApproval(c *gin.Context) {
 
 // ListRevealApprovals implements GET /reveal/approvals.
 func (s *Server) ListRevealApprovals(c *gin.Context, _ ListRevealApprovalsParams) {
-	all, err := s.deps.Guard.Reveals().Approvals(c.Request.Context(), tenantOf(c))
+	all, err := s.deps.Guard.Approvals().List(c.Request.Context(), approval.KindReveal, tenantOf(c))
 	who := caller(c)
 	whole := s.deps.Access.Allow(who, access.MaskingApprove, tenantOf(c)) == nil
 	out := RevealApprovalList{Items: []RevealApproval{}}
@@ -185,14 +186,21 @@ func (s *Server) ListRevealApprovals(c *gin.Context, _ ListRevealApprovalsParams
 
 // ApproveReveal implements POST /reveal/approvals/{id}/approve.
 func (s *Server) ApproveReveal(c *gin.Context, id IdPath, _ ApproveRevealParams) {
-	a, err := s.deps.Guard.Reveals().Approve(c.Request.Context(), tenantOf(c), id, caller(c))
+	a, err := s.deps.Guard.Approvals().Approve(c.Request.Context(), approval.KindReveal, tenantOf(c), id, caller(c))
 	s.reply(c, http.StatusOK, approvalView(a), err)
 }
 
-func approvalView(a reveal.Approval) RevealApproval {
+// DeclineReveal implements POST /reveal/approvals/{id}/decline.
+func (s *Server) DeclineReveal(c *gin.Context, id IdPath, _ DeclineRevealParams) {
+	a, err := s.decline(c, approval.KindReveal, id)
+	s.reply(c, http.StatusOK, approvalView(a), err)
+}
+
+func approvalView(a approval.Approval) RevealApproval {
 	out := RevealApproval{
 		Id: a.ID, Tenant: a.Tenant, Target: a.Target, Purpose: a.Purpose, Shown: []RevealCount{}, AskedBy: a.AskedName, CreatedAt: a.Created, ExpiresAt: a.Expires,
 		ApprovedBy: optional(a.ApprovedName), ApprovedAt: given(a.Approved), UsedAt: given(a.Used),
+		DeclinedBy: optional(a.DeclinedName), DeclinedAt: given(a.Declined), DeclineReason: optional(a.Reason),
 	}
 	for _, what := range slices.Sorted(maps.Keys(a.Counts)) {
 		class, shown, _ := strings.Cut(what, "/")
@@ -203,24 +211,4 @@ func approvalView(a reveal.Approval) RevealApproval {
 		out.Shown = append(out.Shown, n)
 	}
 	return out
-}
-
-// EraseValues implements POST /reveal/erasures.
-func (s *Server) EraseValues(c *gin.Context) {
-	in, err := decode[ValueErasure](c)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	target, err := s.valuesOf(c, in.Session, in.Request)
-	about(c, s.revealTarget(target, deref(in.Request)), nil)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	n, err := s.deps.Guard.EraseValues(c.Request.Context(), target)
-	if err == nil {
-		about(c, resource(c), map[string]string{"values": strconv.FormatInt(n, 10)})
-	}
-	s.reply(c, http.StatusOK, ErasedValues{Values: n}, err)
 }

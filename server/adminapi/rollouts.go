@@ -1,13 +1,11 @@
 package adminapi
 
 import (
-	"context"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/workflows"
 )
@@ -39,8 +37,8 @@ func (s *Server) ListRollouts(c *gin.Context, params ListRolloutsParams) {
 	found, next, err := flows.List(c.Request.Context(), deref(params.Cursor), limit)
 	out := RolloutPage{Items: []Rollout{}, Next: optional(next)}
 	for _, st := range found {
-		view := rolloutView(st)
-		view.Metrics, view.History = nil, nil
+		view := rolloutView(st, language(c.GetHeader("Accept-Language")))
+		view.History = nil
 		out.Items = append(out.Items, view)
 	}
 	s.reply(c, http.StatusOK, out, err)
@@ -62,17 +60,23 @@ func (s *Server) StartRollout(c *gin.Context) {
 		Dwell: seconds(in.DwellSeconds), Deadline: seconds(in.DeadlineSeconds), Poll: seconds(in.PollSeconds),
 		RequireApproval: deref(in.RequireApproval), Reason: deref(in.Reason),
 	}
-	spec.Thresholds.MinRequests = int64(deref(in.MinRequests))
-	spec.Thresholds.MaxErrorRate = float64(deref(in.MaxErrorRateBasis)) / 10_000
-	spec.Thresholds.LatencyRatio = float64(deref(in.MaxLatencyRatioPercent)) / 100
+	spec.Thresholds = workflows.Thresholds{
+		MinRequests: int64(deref(in.MinRequests)), MaxErrorRate: float64(deref(in.MaxErrorRateBasis)) / basis,
+		ErrorMargin: float64(deref(in.ErrorMarginBasis)) / basis, Quantile: float64(deref(in.LatencyQuantileBasis)) / basis,
+		LatencyRatio: float64(deref(in.MaxLatencyRatioPercent)) / 100, LatencyFloor: time.Duration(deref(in.LatencyFloorMs)) * time.Millisecond,
+		PromoteAlpha: deref(in.PromoteAlpha), AbortAlpha: deref(in.AbortAlpha),
+	}
 	st, err := flows.StartRollout(c.Request.Context(), spec, actorOf(c))
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
 	about(c, st.ID, map[string]string{"model": st.Model, "candidate": st.Candidate})
-	s.reply(c, http.StatusCreated, rolloutView(st), nil)
+	s.reply(c, http.StatusCreated, rolloutView(st, language(c.GetHeader("Accept-Language"))), nil)
 }
+
+// basis is the whole of shares and rates in the document.
+const basis = 10_000
 
 func seconds(n *int) time.Duration { return time.Duration(deref(n)) * time.Second }
 
@@ -87,67 +91,28 @@ func (s *Server) GetRollout(c *gin.Context, id IdPath) {
 		s.Fail(c, err)
 		return
 	}
-	view := rolloutView(st)
-	if view.Evidence, err = s.evidence(c.Request.Context(), st); err != nil {
+	last, left, err := flows.Looks(c.Request.Context(), st)
+	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	if view.Evidence != nil {
-		for i := range *view.Metrics {
-			m := &(*view.Metrics)[i]
-			m.Baseline.Samples, m.Candidate.Samples = view.Evidence.Stable.Requests, view.Evidence.Candidate.Requests
+	lang := language(c.GetHeader("Accept-Language"))
+	view := rolloutView(st, lang)
+	if last != nil {
+		_, kept := left[last.Evidence.Hash()]
+		seen := lookView(*last, kept, lang)
+		if st.FinishedAt == 0 {
+			foretell(seen.Metrics, *last)
 		}
+		view.Evidence = &seen
 	}
+	history := []RolloutTransition{}
+	for _, t := range st.History {
+		history = append(history, transitionView(t, st.Spec.Thresholds, left, lang))
+	}
+	view.History = &history
 	s.reply(c, http.StatusOK, view, nil)
 }
-
-// evidence counts what both versions have answered: on the step that runs, as of now, so that people see the sample grow; for a
-// rollout that is over, what its last verdict rests on. It is nil where nothing was judged.
-func (s *Server) evidence(ctx context.Context, st workflows.State) (*RolloutEvidence, error) {
-	if st.FinishedAt > 0 {
-		if st.Decision.Evidence == "" {
-			return nil, nil
-		}
-		ev, _, err := s.deps.Workflows.Evidence(ctx, st.Decision.Evidence)
-		if err != nil {
-			return nil, err
-		}
-		return &RolloutEvidence{
-			Stable:    RolloutArm{Requests: ev.Stable.Requests, Errors: ev.Stable.Errors},
-			Candidate: RolloutArm{Requests: ev.Candidate.Requests, Errors: ev.Candidate.Errors},
-		}, nil
-	}
-	if st.EnteredAt == 0 {
-		return nil, nil
-	}
-	arms, err := s.deps.Audit.ArmStats(ctx, st.ID, st.EnteredAt)
-	if err != nil {
-		return nil, err
-	}
-	out := &RolloutEvidence{Candidate: armView(arms["candidate"]), Stable: armView(arms["stable"])}
-	if since := stableSince(st); since != st.EnteredAt {
-		if arms, err = s.deps.Audit.ArmStats(ctx, st.ID, since); err != nil {
-			return nil, err
-		}
-		out.Stable = armView(arms["stable"])
-	}
-	return out, nil
-}
-
-// stableSince is since when stable's answers count: on the last step, where it answers nothing any more, since the canary began.
-func stableSince(st workflows.State) int64 {
-	if st.Share < 100 {
-		return st.EnteredAt
-	}
-	for _, t := range st.History {
-		if t.Share > 0 && t.Share < 100 {
-			return t.At
-		}
-	}
-	return st.StartedAt
-}
-
-func armView(a audit.ArmStats) RolloutArm { return RolloutArm{Requests: a.Requests, Errors: a.Errors} }
 
 // ApproveRollout implements POST /rollouts/{id}/approve.
 func (s *Server) ApproveRollout(c *gin.Context, id IdPath) {
@@ -192,39 +157,114 @@ func phase(st workflows.State) RolloutPhase {
 	}
 }
 
-func rolloutView(st workflows.State) Rollout {
+func rolloutView(st workflows.State, lang fault.Lang) Rollout {
 	th := st.Spec.Thresholds
-	minRequests, dwell, deadline := int(th.MinRequests), int(st.Spec.Dwell/time.Second), int(st.Spec.Deadline/time.Second)
-	poll := int(st.Spec.Poll / time.Second)
-	errorBasis, ratio := int(th.MaxErrorRate*10_000+0.5), int(th.LatencyRatio*100+0.5)
+	dwell, deadline, poll := int(st.Spec.Dwell/time.Second), int(st.Spec.Deadline/time.Second), int(st.Spec.Poll/time.Second)
 	out := Rollout{
 		Id: st.ID, Model: st.Model, Stable: st.Stable, Candidate: st.Candidate, Phase: phase(st), Step: max(st.Step, 0),
-		ShareBasis: st.Share * 100, Steps: list(st.Spec.Steps), MinRequests: &minRequests, DwellSeconds: &dwell, DeadlineSeconds: &deadline,
-		MaxErrorRateBasis: &errorBasis, MaxLatencyRatioPercent: &ratio, StartedAt: micros(st.StartedAt), StartedBy: name(st.Starter),
-		Reason: optional(st.Decision.Reason), ReasonCode: optional(st.Decision.Code), PollSeconds: &poll, AwaitingApproval: &st.Awaiting,
-		EnteredAt: instant(st.EnteredAt), CheckedAt: instant(st.CheckedAt), FinishedAt: instant(st.FinishedAt),
+		ShareBasis: st.Share * 100, Steps: list(st.Spec.Steps), Thresholds: thresholdsView(th), DwellSeconds: &dwell, DeadlineSeconds: &deadline,
+		StartedAt: micros(st.StartedAt), StartedBy: name(st.Starter), ReasonCode: optional(st.Decision.Code), PollSeconds: &poll,
+		AwaitingApproval: &st.Awaiting, EnteredAt: instant(st.EnteredAt), CheckedAt: instant(st.CheckedAt), FinishedAt: instant(st.FinishedAt),
 	}
 	if len(st.Spec.RequireApproval) > 0 {
 		out.RequireApproval = &st.Spec.RequireApproval
 	}
 	if st.Decision.Outcome != "" {
 		v := verdictOf(st.Decision.Outcome)
-		out.Verdict = &v
+		out.Verdict, out.Reason = &v, optional(st.Decision.Sentence(th).In(lang))
 	}
-	metrics := []RolloutMetric{}
-	for _, check := range st.Decision.Checks {
-		metrics = append(metrics, metricView(check, th, len(st.Decision.Checks)))
-	}
-	out.Metrics = &metrics
-	history := []RolloutTransition{}
-	for _, t := range st.History {
-		history = append(history, RolloutTransition{
-			From: t.From, To: t.To, ShareBasis: t.Share * 100, At: micros(t.At), Actor: name(t.Actor), Reason: t.Reason,
-			Evidence: optional(t.Evidence), Receipt: optional(t.Audit),
-		})
-	}
-	out.History = &history
 	return out
+}
+
+func thresholdsView(th workflows.Thresholds) RolloutThresholds {
+	return RolloutThresholds{
+		MinRequests: th.MinRequests, MaxErrorRateBasis: rounded(th.MaxErrorRate * basis), ErrorMarginBasis: rounded(th.ErrorMargin * basis),
+		LatencyQuantileBasis: rounded(th.Quantile * basis), MaxLatencyRatioPercent: rounded(th.LatencyRatio * 100),
+		LatencyFloorMs: th.LatencyFloor.Milliseconds(), PromoteAlpha: th.PromoteAlpha, AbortAlpha: th.AbortAlpha, Looks: th.Looks,
+	}
+}
+
+func rounded(v float64) int { return int(v + 0.5) }
+
+// transitionView shows a transition with the last look at what it left.
+func transitionView(t workflows.Transition, th workflows.Thresholds, left map[string]workflows.Look, lang fault.Lang) RolloutTransition {
+	out := RolloutTransition{
+		From: t.From, To: t.To, ShareBasis: t.Share * 100, At: micros(t.At), Actor: name(t.Actor), BySystem: t.Actor.Kind == "system",
+		Evidence: optional(t.Evidence), Receipt: optional(t.Audit),
+	}
+	var look *workflows.Look
+	if kept, ok := left[t.Evidence]; ok {
+		look = &kept
+		view := lookView(kept, true, lang)
+		out.Look = &view
+	}
+	code, why := t.Why(th, look)
+	out.ReasonCode, out.Reason = optional(code), why.In(lang)
+	return out
+}
+
+func lookView(l workflows.Look, kept bool, lang fault.Lang) RolloutEvidence {
+	d := l.Decision
+	out := RolloutEvidence{
+		At: micros(l.At), Stage: l.Evidence.Phase, Hash: l.Evidence.Hash(), Kept: kept, Stable: armView(l, l.Evidence.Stable),
+		Candidate: armView(l, l.Evidence.Candidate), Metrics: []RolloutMetric{}, Thresholds: thresholdsView(l.Thresholds),
+		Verdict: verdictOf(d.Outcome), ReasonCode: d.Code, Reason: d.Sentence(l.Thresholds).In(lang),
+	}
+	for _, check := range d.Checks {
+		out.Metrics = append(out.Metrics, metricView(l, check, lang))
+	}
+	return out
+}
+
+func armView(l workflows.Look, a workflows.Arm) RolloutArm {
+	out := RolloutArm{Since: micros(a.Since), Requests: a.Requests, Errors: a.Errors}
+	first, total := l.Quantiles(a)
+	if first > 0 {
+		out.FirstTokenUs = &first
+	}
+	if total > 0 {
+		out.TotalUs = &total
+	}
+	return out
+}
+
+func metricView(l workflows.Look, check workflows.Check, lang fault.Lang) RolloutMetric {
+	th := l.Thresholds
+	m := RolloutMetric{
+		Name: check.Name, Title: check.Title(th).In(lang), Unit: Ratio, LimitText: check.LimitText(th).In(lang),
+		State: RolloutCheckState(l.Decision.State(check, th)), Proof: l.Decision.Proof(check, th).In(lang),
+		BrokenP: check.Worse, BrokenAlpha: th.AbortShare(), HoldsP: check.Holds, HoldsAlpha: th.PromoteAlpha,
+	}
+	m.Baseline.Samples, m.Candidate.Samples = l.Evidence.Stable.Requests, l.Evidence.Candidate.Requests
+	scale := 1.0
+	if check.Latency() {
+		m.Unit, scale = Us, 1e6
+	}
+	baseline, candidate := check.Stable*scale, check.Candidate*scale
+	if m.Unit == Ratio && m.Baseline.Samples > 0 || baseline > 0 { // a latency of zero means that nothing was answered
+		m.Baseline.Value = &baseline
+	}
+	if m.Unit == Ratio && m.Candidate.Samples > 0 || candidate > 0 {
+		m.Candidate.Value = &candidate
+	}
+	if limit, known := check.Limit(th); known {
+		limit *= scale
+		m.Limit = &limit
+	}
+	return m
+}
+
+// foretell says of the checks of a running step that do not hold yet how many more requests they are likely to need.
+func foretell(metrics []RolloutMetric, l workflows.Look) {
+	for i := range metrics {
+		m := &metrics[i]
+		if m.State != Unproven && m.State != TooLittleData {
+			continue
+		}
+		if stable, candidate, ok := l.Needs(m.Name); ok {
+			m.Needs = &RolloutNeeds{Stable: stable, Candidate: candidate}
+		}
+	}
 }
 
 func name(a workflows.Actor) string {
@@ -245,35 +285,6 @@ func verdictOf(o workflows.Outcome) Verdict {
 	default:
 		return Inconclusive
 	}
-}
-
-// metricView shows one of n checks: worse when its abort test is significant, same when it is shown to hold its limit, by the error
-// probabilities of the verdict itself.
-func metricView(check workflows.Check, th workflows.Thresholds, n int) RolloutMetric {
-	m := RolloutMetric{Name: check.Name, Unit: Ratio, Verdict: Inconclusive}
-	limit, scale := th.MaxErrorRate, 1.0
-	switch check.Name {
-	case "error_rate_cap":
-	case "error_rate":
-		limit = check.Stable + th.ErrorMargin
-	default:
-		m.Unit, scale = Us, 1e6
-		limit = max(check.Stable*th.LatencyRatio, check.Stable+th.LatencyFloor.Seconds())
-	}
-	baseline, candidate, bound := check.Stable*scale, check.Candidate*scale, limit*scale
-	if m.Unit == Ratio || baseline > 0 { // a latency of zero means that nothing was answered
-		m.Baseline.Value, m.Limit = &baseline, &bound
-	}
-	if m.Unit == Ratio || candidate > 0 {
-		m.Candidate.Value = &candidate
-	}
-	switch {
-	case check.Worse <= th.AbortAlpha/float64(max(th.Looks*n, 1)):
-		m.Verdict = Worse
-	case check.Holds <= th.PromoteAlpha:
-		m.Verdict = Same
-	}
-	return m
 }
 
 // GetCapacity implements GET /capacity.
@@ -306,12 +317,26 @@ func (s *Server) SetCapacity(c *gin.Context) {
 	s.reply(c, http.StatusOK, capacityView(now), err)
 }
 
+// RemoveCapacity implements DELETE /capacity.
+func (s *Server) RemoveCapacity(c *gin.Context) {
+	flows, ok := s.flows(c)
+	if !ok {
+		return
+	}
+	about(c, "capacity", nil)
+	now, err := flows.RemoveCapacity(c.Request.Context(), actorOf(c), "removed through the management API")
+	s.reply(c, http.StatusOK, capacityView(now), err)
+}
+
 func capacityView(x workflows.Capacity) Capacity {
-	if x.Plan.IsZero() {
-		out := Capacity{Scheduled: false}
-		if x.Concurrency > 0 {
-			out.Concurrency = &x.Concurrency
-		}
+	out := Capacity{Scheduled: !x.Plan.IsZero()}
+	if x.Configured > 0 {
+		out.Configured = &x.Configured
+	}
+	if x.Concurrency > 0 {
+		out.Concurrency = &x.Concurrency
+	}
+	if !out.Scheduled {
 		return out
 	}
 	slot := CapacityPhase(x.Slot)
@@ -325,5 +350,6 @@ func capacityView(x workflows.Capacity) Capacity {
 		}
 		schedule.Peak = append(schedule.Peak, view)
 	}
-	return Capacity{Scheduled: true, Schedule: &schedule, Phase: &slot, Concurrency: &x.Concurrency}
+	out.Schedule, out.Phase = &schedule, &slot
+	return out
 }

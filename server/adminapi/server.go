@@ -3,8 +3,10 @@ package adminapi
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -23,6 +25,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/workflows"
 )
 
@@ -32,6 +35,8 @@ type Config struct {
 	MaxBodyBytes int64
 	// SecureCookies marks the refresh cookie Secure; on when the public address is https.
 	SecureCookies bool
+	// KeyLimits are those of a key that has none of its own.
+	KeyLimits identity.Limits
 }
 
 // Deps are the parts the API manages.
@@ -40,6 +45,7 @@ type Deps struct {
 	Access    *access.Enforcer
 	Guard     *governance.Guard
 	Audit     *audit.Log
+	Eraser    *erasure.Eraser
 	Verify    func(ctx context.Context, progress func(done, total int64)) (audit.Report, error)
 	Ledger    *billing.Ledger
 	Router    *route.Router
@@ -53,6 +59,8 @@ type Deps struct {
 	Pipeline      *gateway.Pipeline
 	// Playground answers POST /v1/chat/completions on the admin plane.
 	Playground gin.HandlerFunc
+	// BaseURL says where applications reach the OpenAI-compatible API, for somebody whose request came the way it did.
+	BaseURL func(r *http.Request) string
 	// EnergyMethod names how energy figures of this installation come about.
 	EnergyMethod string
 	// AuditStatus says how the audit log is doing, of a tenant or, if whole, of all.
@@ -72,6 +80,7 @@ type Server struct {
 	doc        *openapi3.T
 	operations map[string]operation
 	now        func() time.Time
+	formats    map[string]openapi3.StringFormatValidator
 
 	mu   sync.Mutex // guards jobs
 	jobs []*Verification
@@ -90,13 +99,13 @@ func New(cfg Config, deps Deps, r gin.IRouter, log *slog.Logger) (*Server, error
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = 16 << 20
 	}
-	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now}
+	s := &Server{cfg: cfg, deps: deps, log: log.With(attr("component", "adminapi")), doc: doc, operations: ops, now: time.Now, formats: formatValidators()}
 	group := r.Group("", s.chain)
 	group.GET(Prefix+"/audit/log/tile/*path", s.GetLogTile)
 	RegisterHandlersWithOptions(group, s, GinServerOptions{
 		BaseURL: Prefix,
 		ErrorHandler: func(c *gin.Context, err error, _ int) {
-			s.Fail(c, fault.Wrap(err, fault.CodeInvalidValue, "request", fault.Say("a parameter cannot be read", "有参数无法解析")))
+			s.Fail(c, fault.Wrap(err, fault.CodeInvalidValue, "request", fault.Say("a parameter cannot be read", "有参数无法解析")).WithParam("request"))
 		},
 	})
 	return s, nil
@@ -115,8 +124,13 @@ func tenantOf(c *gin.Context) string { return c.GetString(keyTenant) }
 // decode reads the JSON body, which the chain has validated, into v.
 func decode[T any](c *gin.Context) (T, error) {
 	var v T
-	if err := c.ShouldBindJSON(&v); err != nil {
-		return v, fault.Wrap(err, fault.CodeInvalidValue, "body", mismatch(""))
+	err := c.ShouldBindJSON(&v)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind) && kind.Field != "": // only a number can be of the right kind and not fit
+		return v, wrongValue(kind.Field, fault.Say("is out of range", "超出范围"))
+	case err != nil:
+		return v, misfit("body", err)
 	}
 	return v, nil
 }

@@ -57,6 +57,18 @@ func (s *Server) Logout(c *gin.Context) {
 	s.reply(c, http.StatusNoContent, nil, nil)
 }
 
+// ChangePassword implements POST /me/password.
+func (s *Server) ChangePassword(c *gin.Context) {
+	in, err := decode[PasswordChange](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	about(c, caller(c).ID, nil)
+	session, err := s.deps.Identity.ChangePassword(c.Request.Context(), caller(c), in.CurrentPassword, in.NewPassword, c.ClientIP())
+	s.startSession(c, session, err)
+}
+
 func (s *Server) setRefreshCookie(c *gin.Context, value string, maxAge int) {
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure follows the public address: a trial on plain http must keep its session
 		Name: refreshCookie, Value: value, Path: Prefix + "/session", MaxAge: maxAge,
@@ -72,6 +84,9 @@ func (s *Server) GetMe(c *gin.Context) {
 		if s.deps.Access.Allow(p, perm, p.Tenant) == nil {
 			me.Permissions = append(me.Permissions, string(perm))
 		}
+	}
+	if p.MustChange {
+		me.MustChangePassword = &p.MustChange
 	}
 	slices.Sort(me.Permissions)
 	s.reply(c, http.StatusOK, me, nil)

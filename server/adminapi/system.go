@@ -6,7 +6,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/gateway"
-	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 )
@@ -28,7 +27,7 @@ func (s *Server) ListPlaygroundModels(c *gin.Context) {
 	})
 	out := PlaygroundModelList{Items: []string{}}
 	for _, m := range found {
-		if m.Need == route.Generate {
+		if m.Err == nil && gateway.ActionChat.Can(m.Info) {
 			out.Items = append(out.Items, m.Name)
 		}
 	}

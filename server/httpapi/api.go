@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-project/sluice/gateway"
-	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -107,6 +106,7 @@ func table() []row {
 		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, (*API).models},
 		{Route{http.MethodGet, "/v1/models/*id", access.ModelsRead}, (*API).model},
 		{Route{http.MethodPost, "/v1/rag/search", access.RAGSearch}, (*API).search},
+		{Route{http.MethodPost, "/v1/rag/passages", access.RAGSearch}, (*API).passage},
 	}
 }
 
@@ -116,7 +116,8 @@ type pipeline interface {
 	Embed(ctx context.Context, c *gateway.Call) (*gateway.EmbedReply, error)
 	Score(ctx context.Context, c *gateway.Call) (*gateway.ScoreReply, error)
 	Search(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
-	Models(ctx context.Context, c *gateway.Call) ([]route.Model, error)
+	Passage(ctx context.Context, c *gateway.Call) (*gateway.SearchReply, error)
+	Models(ctx context.Context, c *gateway.Call) ([]gateway.Model, error)
 }
 
 // API serves the data plane. It is safe for concurrent use.
@@ -141,19 +142,23 @@ func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*
 }
 
 // NewEngine returns a gin engine without default middleware, which trusts no proxy but the configured ones, with the edge's
-// middleware and the data plane's routes. Management routes may be added to it.
-func (a *API) NewEngine() (*gin.Engine, error) {
+// middleware and no routes. An unknown path, and an unknown method of a known path, are refused by fail.
+func (a *API) NewEngine(fail func(*gin.Context, error)) (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
-	e.HandleMethodNotAllowed = false // an unknown method and an unknown path are refused alike
+	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
 	e.ContextWithFallback = true
 	if err := e.SetTrustedProxies(a.cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("http: trusted_proxies: %w", err)
 	}
 	e.Use(a.Middleware())
-	e.NoRoute(a.NoRoute)
-	a.Register(e)
+	e.NoRoute(func(c *gin.Context) {
+		fail(c, fault.New(fault.CodeNotFound, fault.Say("path", "路径"), clip(c.Request.URL.Path)))
+	})
+	e.NoMethod(func(c *gin.Context) { // gin has set Allow
+		fail(c, fault.New(fault.CodeMethodNotAllowed, clip(c.Request.URL.Path), clip(c.Request.Method)))
+	})
 	return e, nil
 }
 
@@ -187,11 +192,6 @@ func (a *API) Playground(fail func(*gin.Context, error)) gin.HandlerFunc {
 			fail(c, err)
 		}
 	}
-}
-
-// NoRoute refuses what no route answers.
-func (a *API) NoRoute(c *gin.Context) {
-	a.WriteError(c, fault.New(fault.CodeMethodNotAllowed, clip(c.Request.Method), clip(c.Request.URL.Path)))
 }
 
 func clip(s string) string {

@@ -336,9 +336,20 @@ func TestEmbeddings(t *testing.T) {
 
 func TestModels(t *testing.T) {
 	k := newKit(t, Config{}, nil)
-	_, body := k.do(t, http.MethodGet, "/v1/models", nil)
-	if got := decode[openai.ModelList](t, body); len(got.Data) != 2 || got.Data[0] != (openai.Model{ID: "chat", Object: "model", Created: 1_700_000_000, OwnedBy: "sluice"}) {
-		t.Errorf("%+v", got)
+	_, body := k.do(t, http.MethodGet, "/v1/models", nil, "Accept-Language", "zh-CN")
+	want := `{"object":"list","data":[` +
+		`{"id":"chat","object":"model","created":1700000000,"owned_by":"native","sluice":{"status":"ready",` +
+		`"capabilities":["chat","completions","streaming","tools","response_formats","logprobs","sampling","deterministic"],` +
+		`"response_formats":["text","json_object","json_schema","regex","choice","grammar"],"context_tokens":4096,` +
+		`"price":{"currency":"CNY","price_book":"v2","prompt_per_million":1.5,"cached_prompt_per_million":0.15,"completion_per_million":0.007},` +
+		`"version":"v1","precision":"none"}},` +
+		`{"id":"org/embed","object":"model","created":0,"owned_by":"upstream","sluice":{"status":"ready",` +
+		`"capabilities":["embeddings","deterministic"],"context_tokens":512,"embedding_dimensions":32,` +
+		`"price":{"currency":"CNY","price_book":"v2","prompt_per_million":1.5},"version":"v1"}},` +
+		`{"id":"away","object":"model","created":0,"owned_by":"upstream","sluice":{"status":"unavailable",` +
+		`"reason":"模型 'away' 的推理引擎不可用。请稍后重试。","capabilities":[],"version":"v1"}}]}`
+	if body != want {
+		t.Errorf("%s\nwant\n%s", body, want)
 	}
 	if _, body := k.do(t, http.MethodGet, "/v1/models/org/embed", nil); decode[openai.Model](t, body).ID != "org/embed" {
 		t.Error(body)
@@ -369,7 +380,7 @@ func TestSearchAndRAG(t *testing.T) {
 func TestEveryRouteIsGuarded(t *testing.T) {
 	bodies := map[string]string{
 		"/v1/chat/completions": hello + "}", "/v1/completions": `{"model":"chat","prompt":"x"}`, "/v1/embeddings": `{"model":"embed","input":"x"}`,
-		"/v1/rag/search": `{"collection":"docs","query":"x"}`, "/v1/rerank": `{"model":"rank","query":"x","documents":["y"]}`,
+		"/v1/rag/search": `{"collection":"docs","query":"x"}`, "/v1/rag/passages": `{"collection":"docs","document_id":"d1","version":"v1","chunk":2}`, "/v1/rerank": `{"model":"rank","query":"x","documents":["y"]}`,
 		"/rerank": `{"model":"rank","query":"x","documents":["y"]}`, "/v1/score": `{"model":"rank","text_1":"x","text_2":"y"}`,
 	}
 	k := newKit(t, Config{}, nil)
@@ -393,7 +404,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		}
 		k.deny = ""
 	}
-	if resp, body := k.do(t, http.MethodGet, "/v1/chat/completions", nil); resp.StatusCode != 404 || !strings.Contains(body, "method_not_allowed") {
+	if resp, body := k.do(t, http.MethodGet, "/v1/chat/completions", nil); resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" || !strings.Contains(body, "method_not_allowed") {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	if n := len(k.engine.Requests()); n != 2 {
@@ -403,7 +414,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 
 func TestBudgetRefusalIsNotRetried(t *testing.T) {
 	k := newKit(t, Config{}, nil)
-	k.fail["reserve"] = fault.New(fault.CodeTenantBudget, "acme")
+	k.fail["reserve"] = fault.New(fault.CodeTenantBudget, fault.Say("monthly", "每月"), "acme", "1 CNY", "1 CNY", fault.Say("it begins anew", "将重新计算"))
 	resp, body := k.post(t, "/v1/chat/completions", hello+"}")
 	if resp.StatusCode != 429 || resp.Header.Get("X-Should-Retry") != "false" || resp.Header.Get("X-Sluice-Receipt") == "" || resp.Header.Get("X-Ratelimit-Limit-Requests") == "" ||
 		!strings.Contains(body, `"type":"insufficient_quota"`) || !strings.Contains(body, `"param":null`) {

@@ -328,7 +328,7 @@ func FuzzDecode(f *testing.F) {
 				case 3:
 					err = searchCall(fs, c)
 				case 4:
-					_, err = rerankCall(fs, c)
+					err = rerankCall(fs, c)
 				case 5:
 					err = scoreCall(fs, c)
 				}

@@ -18,7 +18,7 @@ import (
 // errorType is the error.type of each kind, as the official clients know them.
 func errorType(k fault.Kind) string {
 	switch k {
-	case fault.Invalid, fault.NotFound, fault.Conflict, fault.TooLarge:
+	case fault.Invalid, fault.NotFound, fault.Method, fault.Conflict, fault.TooLarge:
 		return "invalid_request_error"
 	case fault.Unauthenticated:
 		return "authentication_error"

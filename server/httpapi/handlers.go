@@ -2,15 +2,12 @@ package httpapi
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
-	"github.com/sluice-project/sluice/gateway/route"
-	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // chat answers POST /v1/chat/completions.
@@ -121,6 +118,48 @@ type hit struct {
 	Text string `json:"text"`
 }
 
+// passage answers POST /v1/rag/passages: a passage that was cited, and those around it.
+func (a *API) passage(c *gin.Context, call *gateway.Call) error {
+	f, done, err := a.body(c)
+	defer done()
+	if err != nil {
+		return err
+	}
+	if err := passageCall(f, call); err != nil {
+		return err
+	}
+	reply, err := a.pipeline.Passage(c.Request.Context(), call)
+	if err != nil {
+		return err
+	}
+	type piece struct {
+		Section string `json:"section,omitempty"`
+		Chunk   int    `json:"chunk"`
+		Start   int    `json:"start"`
+		End     int    `json:"end"`
+		Text    string `json:"text"`
+		Quoted  bool   `json:"quoted"` // it is the passage that was asked for
+	}
+	pieces := make([]piece, len(reply.Passages))
+	for i, p := range reply.Passages {
+		pieces[i] = piece{Section: p.Section, Chunk: p.Chunk, Start: p.Start, End: p.End, Text: p.Text, Quoted: p.Chunk == call.Passage.Chunk}
+	}
+	of := reply.Passages[0]
+	reply.Citations = nil // the pieces say it
+	headHeaders(c, reply.Head)
+	a.writeJSON(c, http.StatusOK, struct {
+		Object     string     `json:"object"`
+		Collection string     `json:"collection"`
+		Document   string     `json:"document"`
+		Title      string     `json:"title,omitempty"`
+		DocumentID string     `json:"document_id"`
+		Version    string     `json:"version"`
+		Data       []piece    `json:"data"`
+		Sluice     *extension `json:"sluice"`
+	}{openai.ObjectList, of.Collection, of.Document, of.Title, of.DocumentID, of.Version, pieces, extend(reply.Head, reply.Summary)})
+	return nil
+}
+
 // search answers POST /v1/rag/search.
 func (a *API) search(c *gin.Context, call *gateway.Call) error {
 	f, done, err := a.body(c)
@@ -147,40 +186,4 @@ func (a *API) search(c *gin.Context, call *gateway.Call) error {
 		Sluice *extension `json:"sluice"`
 	}{openai.ObjectList, hits, extend(reply.Head, reply.Summary)})
 	return nil
-}
-
-// models answers GET /v1/models.
-func (a *API) models(c *gin.Context, call *gateway.Call) error {
-	call.Action = gateway.ActionModels
-	all, err := a.pipeline.Models(c.Request.Context(), call)
-	if err != nil {
-		return err
-	}
-	out := openai.ModelList{Object: openai.ObjectList, Data: make([]openai.Model, len(all))}
-	for i, m := range all {
-		out.Data[i] = modelOf(m)
-	}
-	a.writeJSON(c, http.StatusOK, out)
-	return nil
-}
-
-// model answers GET /v1/models/{id}; ids may hold slashes.
-func (a *API) model(c *gin.Context, call *gateway.Call) error {
-	call.Action = gateway.ActionModels
-	all, err := a.pipeline.Models(c.Request.Context(), call)
-	if err != nil {
-		return err
-	}
-	id := strings.TrimPrefix(c.Param("id"), "/")
-	for _, m := range all {
-		if m.Name == id {
-			a.writeJSON(c, http.StatusOK, modelOf(m))
-			return nil
-		}
-	}
-	return fault.New(fault.CodeModelNotFound, clip(id)).WithParam("model")
-}
-
-func modelOf(m route.Model) openai.Model {
-	return openai.Model{ID: m.Name, Object: openai.ObjectModel, Created: m.CreatedAt / 1_000_000, OwnedBy: "sluice"}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
@@ -96,10 +97,11 @@ func newKitWith(t testing.TB, cfg Config, plan func(n int, req *engine.Request) 
 	if k.api, err = New(cfg, p, log, nil); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := k.api.NewEngine()
+	handler, err := k.api.NewEngine(k.api.WriteError)
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.api.Register(handler)
 	k.Server = httptest.NewServer(handler)
 	t.Cleanup(k.Close)
 	return k
@@ -143,7 +145,15 @@ func (k *kit) Pick(a route.Ask) (route.Choice, error) {
 }
 
 func (k *kit) Models() []route.Model {
-	return []route.Model{{Name: "chat", CreatedAt: 1_700_000_000_000_000}, {Name: "org/embed"}}
+	all, err := k.engine.Models(context.Background())
+	if err != nil {
+		return nil
+	}
+	return []route.Model{
+		{Name: "chat", Stable: "v1", CreatedAt: 1_700_000_000_000_000, Engine: "native", Info: all[0]},
+		{Name: "org/embed", Stable: "v1", Engine: "upstream", Info: all[1]},
+		{Name: "away", Stable: "v1", Engine: "upstream", Err: fault.New(fault.CodeEngineUnavailable, "away")},
+	}
 }
 
 func (k *kit) AppendWith(_ context.Context, e audit.Event, _ string, texts ...audit.Text) (audit.Receipt, error) {
@@ -197,8 +207,10 @@ func (a *kitAdmission) Urgency(asked string) string                      { retur
 func (a *kitAdmission) Record() string                                   { return "" }
 func (a *kitAdmission) Redact(answer string) string                      { return answer }
 func (a *kitAdmission) Release() gateway.Release                         { return &kitRelease{} }
+func (a *kitAdmission) Quote() gateway.Release                           { return a.Release() }
 func (a *kitAdmission) Learn([]classify.Known, []governance.Field) error { return nil }
 func (a *kitAdmission) Keep(context.Context) error                       { return nil }
+func (a *kitAdmission) MaskShown(s string) (string, error)               { return a.MaskPassage(s) }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
@@ -208,7 +220,7 @@ func (a *kitAdmission) Findings() []governance.Finding {
 	if a.n == 0 {
 		return nil
 	}
-	return []governance.Finding{{Direction: "request", Class: "secret", Action: "masked", Count: a.n}}
+	return []governance.Finding{{Direction: "request", Class: "secret", Action: "token", Count: a.n}}
 }
 
 // kitRelease restores; it holds back from an open bracket on.
@@ -225,7 +237,7 @@ func (r *kitRelease) Write(s string) (string, error) {
 	return strings.ReplaceAll(out, "⟦1⟧", secret), nil
 }
 
-func (r *kitRelease) Close() (string, error) {
+func (r *kitRelease) Close(...string) (string, error) {
 	r.masked = r.open
 	return r.open, nil
 }
@@ -237,6 +249,10 @@ type (
 	kitReservation struct{}
 )
 
+func (l kitLedger) Price(string, bool) (billing.Price, bool) {
+	return billing.Price{Rate: price.Rate{Prompt: 1500, Cached: 150, Completion: 7}, Currency: "CNY", PriceBook: "v2"}, true
+}
+
 func (l kitLedger) Reserve(context.Context, billing.Ask) (gateway.Reservation, error) {
 	return kitReservation{}, l.k.fail["reserve"]
 }
@@ -247,6 +263,10 @@ func (kitReservation) Settle(t billing.Tokens) billing.Charge {
 func (kitReservation) Release() {}
 
 type kitRAG struct{}
+
+func (k kitRAG) Passages(ctx context.Context, q rag.Quote) ([]rag.Passage, error) {
+	return k.Search(ctx, rag.Query{Collection: q.Collection})
+}
 
 func (kitRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {
 	if ask.Collection != "docs" {

@@ -65,7 +65,7 @@ func TestKnownValues(t *testing.T) {
 			for _, f := range m.last().Findings {
 				found[f.Direction+" "+f.Class+" "+f.Action] += f.Count
 			}
-			if found["request company masked"] == 0 || found["request person masked"] == 0 {
+			if found["request company token"] == 0 || found["request person token"] == 0 {
 				t.Errorf("%s, %s: %v", policy, path, found)
 			}
 		}
@@ -145,7 +145,7 @@ func TestDocumentsNameValues(t *testing.T) {
 		for _, f := range m.last().Findings {
 			found[f.Direction+" "+f.Class+" "+f.Action] += f.Count
 		}
-		if found["request person masked"] != 2 || found["request cn_mobile masked"] != 1 || found["request company masked"] != 1 {
+		if found["request person token"] != 2 || found["request cn_mobile token"] != 1 || found["request company token"] != 1 {
 			t.Errorf("findings %v", found)
 		}
 		if recorded := fmt.Sprintf("%+v", m.last()) + m.logs.String() + strings.Join(m.texts(), "\n"); strings.Contains(recorded, knownPerson) {

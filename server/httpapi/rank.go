@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
-	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -13,16 +11,15 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// rerank answers POST /v1/rerank: documents by how well they answer a query, best first. What is returned of a document is what
-// the caller sent.
+// rerank answers POST /v1/rerank: documents by how well they answer a query, best first. What is returned of a document is what the
+// caller sent, as the policy lets it out again.
 func (a *API) rerank(c *gin.Context, call *gateway.Call) error {
 	f, done, err := a.body(c)
 	defer done()
 	if err != nil {
 		return err
 	}
-	opt, err := rerankCall(f, call)
-	if err != nil {
+	if err := rerankCall(f, call); err != nil {
 		return err
 	}
 	reply, err := a.pipeline.Score(c.Request.Context(), call)
@@ -31,20 +28,14 @@ func (a *API) rerank(c *gin.Context, call *gateway.Call) error {
 	}
 	out := openai.Rerank{
 		ID: answerID("rerank", reply.Request), Model: string(call.Model), Usage: scoreUsage(reply), Sluice: extend(reply.Head, reply.Summary),
-		Results: make([]openai.Ranked, len(reply.Scores)),
+		Results: make([]openai.Ranked, len(reply.Best)),
 	}
-	for i, score := range reply.Scores {
-		out.Results[i] = openai.Ranked{Index: i, Score: finite(score)}
-	}
-	slices.SortStableFunc(out.Results, func(x, y openai.Ranked) int { return cmp.Compare(y.Score, x.Score) })
-	if opt.topN > 0 {
-		out.Results = out.Results[:min(opt.topN, len(out.Results))]
-	}
-	for i := range out.Results {
-		if opt.documents == nil {
-			break
+	for i, place := range reply.Best {
+		out.Results[i] = openai.Ranked{Index: place, Score: finite(reply.Scores[place])}
+		if reply.Documents == nil {
+			continue
 		}
-		if out.Results[i].Document, err = encode(map[string]string{"text": opt.documents[out.Results[i].Index]}); err != nil {
+		if out.Results[i].Document, err = encode(map[string]string{"text": reply.Documents[i]}); err != nil {
 			return err
 		}
 	}
@@ -85,7 +76,7 @@ func scoreUsage(r *gateway.ScoreReply) openai.EmbeddingUsage {
 }
 
 // rerankCall decodes POST /v1/rerank, in the forms of Jina, Cohere and vLLM.
-func rerankCall(f *fields, c *gateway.Call) (options, error) {
+func rerankCall(f *fields, c *gateway.Call) error {
 	c.Action = gateway.ActionRerank
 	c.Model = model(f)
 	c.Query = f.needText("query")
@@ -103,17 +94,14 @@ func rerankCall(f *fields, c *gateway.Call) (options, error) {
 			c.Documents = append(c.Documents, document(f, i, raw))
 		}
 	}
-	var o options
 	if n := f.integer("top_n", 1, maxDocuments); n != nil {
-		o.topN = int(*n)
+		c.TopN = int(*n)
 	}
-	if f.flag("return_documents") {
-		o.documents = slices.Clone(c.Documents) // the pipeline rewrites its own
-	}
+	c.ReturnDocuments = f.flag("return_documents")
 	ours(f, c)
 	urgency(f, c)
 	person(f, c)
-	return o, f.err
+	return f.err
 }
 
 // document reads a text, or an object that holds one.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
@@ -43,7 +42,7 @@ type extension struct {
 	Policy           string             `json:"policy"`
 	Model            *modelInfo         `json:"model,omitempty"`
 	Label            *label.Extension   `json:"label,omitempty"`
-	Findings         []audit.Finding    `json:"findings"`
+	Findings         []gateway.Finding  `json:"findings"`
 	Citations        []gateway.Citation `json:"citations,omitempty"`
 	Cost             *cost              `json:"cost,omitempty"`
 	Energy           *energy            `json:"energy,omitempty"`
@@ -80,7 +79,7 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 		e.Label = &x
 	}
 	if e.Findings == nil {
-		e.Findings = []audit.Finding{}
+		e.Findings = []gateway.Finding{}
 	}
 	if h.Version.Version != "" {
 		e.Model = &modelInfo{Version: h.Version.Version, Precision: h.Version.Precision, Rollout: h.Rollout, Arm: h.Arm}

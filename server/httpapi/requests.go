@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
 )
 
 // The bounds of the dialect.
@@ -36,8 +37,6 @@ type options struct {
 	stream       bool
 	includeUsage bool
 	base64       bool
-	topN         int      // of a reranking; 0 means all
-	documents    []string // as they came, to be returned; nil returns none
 }
 
 // chatCall decodes POST /v1/chat/completions.
@@ -47,12 +46,15 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	c.Messages = messages(f)
 	o := sampling(f, choices, c)
 	chatLogprobs(f, c)
-	if rag, ok := f.object("rag"); ok {
-		c.RAG = &gateway.RAG{Collection: collection(rag)}
-		if k := rag.integer("top_k", 1, gateway.MaxTopK); k != nil {
+	if o, ok := f.object("rag"); ok {
+		c.RAG = &gateway.RAG{Collection: collection(o)}
+		if k := o.integer("top_k", 1, gateway.MaxTopK); k != nil {
 			c.RAG.TopK = int(*k)
 		}
-		f.join(rag)
+		if _, ok := o.raw("quotes"); ok {
+			c.RAG.NoQuotes = !o.flag("quotes")
+		}
+		f.join(o)
 	}
 	conversation(f, c)
 	ours(f, c)
@@ -146,6 +148,31 @@ func searchCall(f *fields, c *gateway.Call) error {
 		c.RAG.TopK = int(*k)
 	}
 	return f.err
+}
+
+// passageCall decodes POST /v1/rag/passages. Audit records repeat what names the passage, so nothing but such names passes.
+func passageCall(f *fields, c *gateway.Call) error {
+	c.Action = gateway.ActionPassage
+	c.RAG = &gateway.RAG{Collection: collection(f)}
+	c.Passage = &gateway.Passage{DocumentID: name(f, "document_id"), Version: name(f, "version")}
+	if n := f.integer("chunk", 0, 1<<31-1); n != nil {
+		c.Passage.Chunk = int(*n)
+	} else {
+		f.fail(fault.CodeMissing, "chunk")
+	}
+	if n := f.integer("neighbours", 0, rag.MaxAround); n != nil {
+		c.Passage.Around = int(*n)
+	}
+	return f.err
+}
+
+// name reads a member that must be an identifier.
+func name(f *fields, field string) string {
+	id := f.needText(field)
+	if !saneID(id, maxNameBytes) {
+		f.invalid(field, fault.Say("must have 1 to %d letters, digits, dots, dashes or underscores", "须为 1 至 %d 个字母、数字、点、短横线或下划线", maxNameBytes))
+	}
+	return id
 }
 
 // collection reads the name of a collection. Audit records repeat it, so nothing else passes: neither prose nor more than a record

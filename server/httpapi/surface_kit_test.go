@@ -89,6 +89,10 @@ func (u *fakeUpstream) sent() string {
 // fixedRAG finds what the test put there.
 type fixedRAG struct{ passages []rag.Passage }
 
+func (f *fixedRAG) Passages(ctx context.Context, _ rag.Quote) ([]rag.Passage, error) {
+	return f.Search(ctx, rag.Query{})
+}
+
 func (f *fixedRAG) Search(context.Context, rag.Query) ([]rag.Passage, error) {
 	return append([]rag.Passage(nil), f.passages...), nil
 }

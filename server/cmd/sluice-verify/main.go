@@ -1,5 +1,5 @@
-// Command sluice-verify checks an evidence bundle of an audit log. It needs the bundle and the public key of the log, no installation, no
-// network and no configuration; `sluice-verify --help` says how.
+// Command sluice-verify checks an evidence bundle of an audit log, or the proof of one record. It needs that file and the public key of the log, no
+// installation, no network and no configuration; `sluice-verify --help` says how.
 package main
 
 import (

@@ -25,24 +25,28 @@ func broken(err error) result {
 	}}
 }
 
-func (r result) code() int {
+func (r result) code() int { return exitCode(r.OK, r.KeyGiven) }
+
+func exitCode(ok, given bool) int {
 	switch {
-	case !r.OK:
+	case !ok:
 		return exitProblems
-	case !r.KeyGiven:
+	case !given:
 		return exitConsistent
 	default:
 		return exitProven
 	}
 }
 
-func (r result) print(w io.Writer, asJSON bool) error {
+func (r result) print(w io.Writer, asJSON bool) error { return show(w, asJSON, r, r.text) }
+
+func show(w io.Writer, asJSON bool, r any, text func() string) error {
 	if asJSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)
 	}
-	_, err := io.WriteString(w, r.text())
+	_, err := io.WriteString(w, text())
 	return err
 }
 
@@ -136,6 +140,10 @@ func chinese(kind string) string {
 		return "表格"
 	case "count":
 		return "数量"
+	case "proof":
+		return "证明"
+	case "key":
+		return "公钥"
 	default:
 		return kind
 	}

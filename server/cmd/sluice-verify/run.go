@@ -23,25 +23,27 @@ const (
 	exitProblems   = 3
 )
 
-const usage = `usage: sluice-verify [--key KEY | --key-file FILE] [--witness KEY]... [--json] BUNDLE.zip
+const usage = `usage: sluice-verify [--key KEY | --key-file FILE] [--witness KEY]... [--json] BUNDLE.zip | PROOF.json
 
 Checks an evidence bundle of a Sluice audit log: the signature of the manifest, every file, every record up to the root of the signed
-checkpoint, the order, gaps, the table, and the cosignatures of witnesses. It needs no network and changes nothing.
-校验 Sluice 审计日志的证据包：清单签名、每个文件、每条记录直至已签名检查点的树根、顺序、缺失、表格以及见证方的联署。无需网络，不做任何更改。
+checkpoint, the order, gaps, the table, and the cosignatures of witnesses. Or the proof of one record, as the console downloads it: the
+record up to the root of the signed checkpoint, and the cosignatures; it prints the record. It needs no network and changes nothing.
+校验 Sluice 审计日志的证据包：清单签名、每个文件、每条记录直至已签名检查点的树根、顺序、缺失、表格以及见证方的联署。也可校验控制台下载的
+单条记录证明：记录直至已签名检查点的树根以及联署，并显示该记录。无需网络，不做任何更改。
 
-  --key KEY        public key of the log (name+hash+base64), from its owner and not from the bundle; several with spaces between
-                   日志的公钥，应取自日志所有者而非证据包；可用空格分隔多个
+  --key KEY        public key of the log (name+hash+base64), from its owner and not from the file; several with spaces between
+                   日志的公钥，应取自日志所有者而非所校验的文件；可用空格分隔多个
   --key-file FILE  the same in a file / 同上，取自文件
   --witness KEY    public key of a witness that must have cosigned; may be repeated / 必须已联署的见证方公钥，可重复
   --json           print the report as JSON / 以 JSON 输出报告
 
-Without --key the key inside the bundle is used. That shows that the bundle is consistent, and not who made it.
-不给出 --key 时使用包内的公钥：这只能说明证据包自洽，不能说明由谁制作。
+Without --key the key inside the file is used. That shows that the file is consistent, and not who made it.
+不给出 --key 时使用文件内的公钥：这只能说明其自洽，不能说明由谁制作。
 
 Exit codes / 退出码:
   0  all holds / 全部成立
   1  could not run: usage, unreadable file / 无法执行：用法错误或文件不可读
-  2  all holds, but with the key inside the bundle only / 自洽，但只用了包内的公钥
+  2  all holds, but with the key inside the file only / 自洽，但只用了文件内的公钥
   3  problems were found / 发现问题
 `
 
@@ -49,7 +51,7 @@ Exit codes / 退出码:
 type options struct {
 	key, witnesses string
 	json           bool
-	bundle         string
+	file           string
 }
 
 func parse(args []string) (o options, err error) {
@@ -63,14 +65,14 @@ func parse(args []string) (o options, err error) {
 		return o, err
 	}
 	if flags.NArg() != 1 {
-		return o, fmt.Errorf("want one bundle, got %d; see --help / 需要一个证据包", flags.NArg())
+		return o, fmt.Errorf("want one bundle or proof, got %d; see --help / 需要一个证据包或证明", flags.NArg())
 	}
-	o.bundle = flags.Arg(0)
+	o.file = flags.Arg(0)
 	given := false
 	flags.Visit(func(f *flag.Flag) { given = given || f.Name == "key" })
 	if *keyFile == "" {
-		if given && strings.TrimSpace(o.key) == "" { // an unset variable in a script must not mean: trust the bundle
-			return o, errors.New("--key is empty; leave it out to use the key inside the bundle / --key 为空")
+		if given && strings.TrimSpace(o.key) == "" { // an unset variable in a script must not mean: trust the file
+			return o, errors.New("--key is empty; leave it out to use the key inside the file / --key 为空")
 		}
 		return o, nil
 	}
@@ -87,14 +89,14 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// run checks one bundle and returns the exit code.
+// run checks one bundle or proof and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, terminal bool) int {
 	o, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, usage)
 		return exitProven
 	}
-	var r result
+	var r outcome
 	if err == nil {
 		r, err = check(ctx, o, stderr, terminal)
 	}
@@ -108,26 +110,67 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, terminal 
 	return r.code()
 }
 
-func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (result, error) {
-	f, err := os.Open(o.bundle)
+// outcome is what was found out, about a bundle or a proof.
+type outcome interface {
+	code() int
+	print(w io.Writer, asJSON bool) error
+}
+
+func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (outcome, error) {
+	f, err := os.Open(o.file)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // read only
 	info, err := f.Stat()
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return result{}, fmt.Errorf("%s is no file / 不是文件", o.bundle)
+		return nil, fmt.Errorf("%s is no file / 不是文件", o.file)
 	}
 	witnesses, err := checkpoint.NewWitnesses(o.witnesses)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
+	first := make([]byte, 1)
+	if n, err := f.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	} else if n == 1 && first[0] == '{' {
+		return checkProof(f, o.key, witnesses)
+	}
+	return checkBundle(ctx, f, info.Size(), o, witnesses, stderr, terminal)
+}
+
+// checkProof checks the proof of one record, with the key inside if none is given.
+func checkProof(f io.Reader, key string, witnesses checkpoint.Witnesses) (outcome, error) {
+	b, err := io.ReadAll(io.LimitReader(f, evidence.MaxProofFile+1))
+	if err != nil {
+		return nil, err
+	}
+	given := key != ""
+	verifier, err := checkpoint.NewVerifier(key)
+	if given && err != nil {
+		return nil, err
+	}
+	p, err := evidence.ParseProofFile(b)
+	if err != nil {
+		return brokenProof("proof", err), nil
+	}
+	if !given {
+		key = p.VerifierKey
+		if verifier, err = checkpoint.NewVerifier(key); err != nil {
+			return brokenProof("key", fmt.Errorf("the key inside the proof: %w", err)), nil
+		}
+	}
+	return proofResult{ProofReport: evidence.VerifyProofFile(p, verifier, witnesses), Key: key, KeyGiven: given}, nil
+}
+
+func checkBundle(ctx context.Context, f io.ReaderAt, size int64, o options, witnesses checkpoint.Witnesses, stderr io.Writer, terminal bool) (outcome, error) {
+	var err error
 	key, own := o.key, o.key != ""
 	if !own {
-		if key, err = evidence.BundleKey(f, info.Size()); err != nil {
+		if key, err = evidence.BundleKey(f, size); err != nil {
 			return broken(err), nil
 		}
 	}
@@ -136,7 +179,7 @@ func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (res
 		return broken(fmt.Errorf("the key inside the bundle: %w", err)), nil
 	}
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	show := func(int64, int64) {}
 	if terminal {
@@ -144,6 +187,6 @@ func check(ctx context.Context, o options, stderr io.Writer, terminal bool) (res
 		defer line.End()
 		show = line.Update
 	}
-	report, err := evidence.VerifyBundle(ctx, f, info.Size(), verifier, witnesses, show)
+	report, err := evidence.VerifyBundle(ctx, f, size, verifier, witnesses, show)
 	return result{BundleReport: report, Key: key, KeyGiven: own}, err
 }

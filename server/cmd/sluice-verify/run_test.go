@@ -130,8 +130,8 @@ func TestRun(t *testing.T) {
 		"cut":               {[]string{"--key", key, cut}, exitProblems, []string{"zip / 压缩包"}},
 		"cut, no key":       {[]string{cut}, exitProblems, []string{"zip / 压缩包"}},
 		"help":              {[]string{"--help"}, exitProven, []string{"Exit codes / 退出码", "  3  problems"}},
-		"no bundle":         {nil, exitFailed, []string{"want one bundle, got 0"}},
-		"two bundles":       {[]string{good, good}, exitFailed, []string{"want one bundle, got 2"}},
+		"no bundle":         {nil, exitFailed, []string{"want one bundle or proof, got 0"}},
+		"two bundles":       {[]string{good, good}, exitFailed, []string{"want one bundle or proof, got 2"}},
 		"unknown flag":      {[]string{"--fast", good}, exitFailed, []string{"-fast"}},
 		"empty key":         {[]string{"--key", "", good}, exitFailed, []string{"--key is empty"}},
 		"empty key file":    {[]string{"--key-file", write(t, "key", []byte("\n")), good}, exitFailed, []string{"holds no key"}},
@@ -159,6 +159,74 @@ func TestRun(t *testing.T) {
 			}
 			if len(c.args) > 0 && c.args[0] == "--json" {
 				must(t, json.Unmarshal(out.Bytes(), &result{}))
+			}
+		})
+	}
+}
+
+// proof writes the proof of a record of an erasure, cosigned, and returns its path.
+func proof(t testing.TB, signer checkpoint.Signer, witness checkpoint.Witness) string {
+	t.Helper()
+	payload, err := record.Encode(record.Event{
+		ID: "record-0", Stage: record.StageAction, Time: 1_767_225_600_000_000, Tenant: "demo", Action: "audit.erase", Actor: record.Actor{Kind: "user", Name: "officer"},
+		Resource: "ab12", Outcome: "ok", Detail: map[string]string{"values": "3", "stays": "records backups", "warrant": "signed", "note": "\x1b[2J"},
+	})
+	must(t, err)
+	leaf := tlog.RecordHash(payload)
+	text, err := signer.Sign(checkpoint.Tree{Size: 1, Root: leaf})
+	must(t, err)
+	line, err := witness.Cosign(text)
+	must(t, err)
+	b, err := json.Marshal(evidence.ProofFile{
+		Checkpoint: checkpoint.Add(text, line), Hashes: []string{}, ID: "record-0", LeafHash: fmt.Sprintf("%x", leaf[:]), Record: string(payload), TreeSize: 1, VerifierKey: signer.Key(),
+	})
+	must(t, err)
+	return write(t, "proof.json", b)
+}
+
+// TestRunProof: the proof of a record is told from a bundle, checked with the key given or the one inside, and its record is printed.
+func TestRunProof(t *testing.T) {
+	good, key, witness := proof(t, newSigner(t, 1), newWitness(t)), newSigner(t, 1).Key(), newWitness(t).Key()
+	b, err := os.ReadFile(good)
+	must(t, err)
+	sm2, err := checkpoint.NewSM2Signer("log.example/audit", bytes.Repeat([]byte{1}, 32))
+	must(t, err)
+	if !bytes.Contains(b, []byte("officer")) {
+		t.Fatal(string(b))
+	}
+	forged := write(t, "forged.json", bytes.Replace(b, []byte("officer"), []byte("0fficer"), 1))
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"proven": {[]string{"--key", key, good}, exitProven, []string{
+			"OK: the record", "通过：该记录", "record / 记录: record-0, index / 序号 0", "action / 操作: audit.erase", "values / 已擦除假名原值（个）: 3",
+			"stays / 仍保留的内容: records backups", "time / 时间: 2026-01-01 00:00:00.000000 UTC", "not checked", "note / 详情: ?[2J",
+		}},
+		"witness":     {[]string{"--key", key, "--witness", witness, good}, exitProven, []string{"cosigned / 联署: witness.example, 2023-11-14"}},
+		"no key":      {[]string{good}, exitConsistent, []string{"CONSISTENT", "自洽", key}},
+		"another key": {[]string{"--key", newSigner(t, 2).Key(), good}, exitProblems, []string{"FAILED", "未通过", "checkpoint / 检查点"}},
+		"SM2":         {[]string{"--key", sm2.Key(), proof(t, sm2, newWitness(t))}, exitProven, []string{"OK: "}},
+		"changed":     {[]string{forged}, exitProblems, []string{"inclusion / 收录证明"}},
+		"cut":         {[]string{"--key", key, write(t, "cut.json", b[:len(b)/2])}, exitProblems, []string{"proof / 证明"}},
+		"another":     {[]string{"--key", key, write(t, "other.json", []byte("{\"a\":1}"))}, exitProblems, []string{"proof / 证明"}},
+		"no such key": {[]string{"--key", "key", good}, exitFailed, []string{"read verifier key"}},
+		"JSON":        {[]string{"--json", "--key", key, good}, exitProven, []string{`"ok": true`, `"key_given": true`, `"action": "audit.erase"`, `"problems": []`}},
+		"JSON, cut":   {[]string{"--json", write(t, "cut.json", b[:9])}, exitProblems, []string{`"ok": false`, `"kind": "proof"`, `"record": null`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if code := run(t.Context(), c.args, &out, &errs, false); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out.String()+errs.String(), want) {
+					t.Errorf("%q is not in\n%s%s", want, out.String(), errs.String())
+				}
+			}
+			if text := out.String(); strings.Contains(text, "\x1b") || strings.Contains(text, "signed removal") {
+				t.Errorf("%q", text)
 			}
 		})
 	}

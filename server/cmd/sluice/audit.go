@@ -89,7 +89,7 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			return nil
 		},
 	}
-	cmd.AddCommand(verify, key, a.exportCommand(), a.reconcileCommand(), a.eraseCommand(), a.pruneCommand(), a.holdCommand(), a.adoptCommand(), a.witnessCommand())
+	cmd.AddCommand(verify, key, a.exportCommand(), a.proofCommand(), a.reconcileCommand(), a.eraseCommand(), a.pruneCommand(), a.holdCommand(), a.adoptCommand(), a.witnessCommand())
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/erasure"
 )
 
 // said returns what print writes to stdout and stderr in a language.
@@ -98,13 +99,58 @@ records 0 (sealed 0, waiting 0, in the write-ahead log 0), checkpoint size 0, ro
   以及更多同类问题
 `},
 		"erase": {
-			func(a *app) { a.erased(audit.Erasure{Keys: 2, Contents: 3, Record: "r"}) },
-			"erased: 2 keys, 3 texts; record r\n", "已擦除：密钥 2 个，文本 3 段；记录 r\n",
+			func(a *app) {
+				a.erased(erasure.Result{
+					Gone: erasure.Figures{Keys: 2, Contents: 3, Values: 4, Conversations: 1}, Record: "r", Stays: []erasure.Stay{{Code: "records", Count: 10_000}, {Code: "backups"}},
+					Override: &erasure.Override{Approval: "a1", ApprovedBy: "boss", Holds: []string{"h1", "h2"}},
+				})
+			},
+			`erased: 2 keys, 3 texts, 4 values of 1 conversations; record r
+stays:
+  audit records: they prove what happened, and hold identifiers, digests and counts (10000+)
+  backups made before, and archives: erase again after a restore
+past the holds h1, h2, approved by boss (a1)
+`, `已擦除：密钥 2 个，文本 3 段，假名原值 4 个（会话 1 个）；记录 r
+仍保留：
+  审计记录：用于证明发生过的事，仅含标识、摘要与计数（10000+）
+  此前的备份与归档：恢复后请重新擦除
+越过保全 h1, h2，由 boss 批准（a1）
+`,
 		},
 		"erase, nothing kept": {
-			func(a *app) { a.erased(audit.Erasure{Record: "r"}) },
-			"erased: 0 keys, 0 texts; record r\nnothing was kept of this person; is the name right, and the tenant?\n",
-			"已擦除：密钥 0 个，文本 0 段；记录 r\n未留存此人的内容，请核对名称与租户\n",
+			func(a *app) { a.erased(erasure.Result{Record: "r"}) },
+			"erased: 0 keys, 0 texts, 0 values of 0 conversations; record r\nnothing was kept of this person; is the name right, and the tenant?\n",
+			"已擦除：密钥 0 个，文本 0 段，假名原值 0 个（会话 0 个）；记录 r\n未留存此人的内容，请核对名称与租户\n",
+		},
+		"erase, preview": {
+			func(a *app) {
+				a.previewed(erasure.Preview{
+					Tenant: "demo", Subject: "ab12", Goes: erasure.Figures{Keys: 1, Contents: 2, Values: 3, Conversations: 4}, Records: 12_000, Newest: 1_000_000,
+					Stays: []erasure.Stay{{Code: "unattributed", Count: 5, Until: 2_000_000}, {Code: "callers"}},
+					Holds: []audit.Covered{{Hold: audit.Hold{ID: "h1", Reason: "case 17"}, Records: 7, Examples: []string{"r1", "r2"}}},
+				})
+			},
+			`person ab12 of tenant demo: 10000+ records, the newest of 1970-01-01T00:00:01Z
+would go:
+  1 keys with 2 kept prompts and answers
+  3 values of pseudonyms in 4 conversations
+  the tenant's part of engine caches
+would stay:
+  values kept without knowing of whom, such as those of before this release (5), until 1970-01-01T00:00:02Z
+  what applications and their users got
+held, so that it is refused (see --ask):
+  h1: case 17 (7 records, such as r1, r2, …)
+`, `租户 demo 的人员 ab12：审计记录 10000+ 条，最近一条 1970-01-01T00:00:01Z
+将擦除：
+  密钥 1 个，留存的提示词与回答 2 段
+  假名原值 3 个（会话 4 个）
+  该租户的引擎缓存
+仍会保留：
+  无法归属到人的假名原值（例如升级前保存的）（5），至 1970-01-01T00:00:02Z
+  应用及其用户已取得的内容
+以下法律保全阻止擦除（参见 --ask）：
+  h1：case 17（记录 7 条，例如 r1, r2, …）
+`,
 		},
 		"prune": {
 			func(a *app) { a.pruned(a.say("pruned", "已清理"), pruning) },
@@ -116,9 +162,9 @@ records 0 (sealed 0, waiting 0, in the write-ahead log 0), checkpoint size 0, ro
 		"prune, nothing due": {func(a *app) { a.pruned(a.say("due", "到期"), audit.Pruning{}) }, "due: nothing\n", "到期：无\n"},
 		"hold": {
 			func(a *app) { a.sayHold(hold) },
-			"held: records of tenant demo, request q, actor k, from 1970-01-01T00:00:01Z, before 1970-01-01T00:00:02Z stay until the hold is released; " +
-				"what was pruned before is in the archives\n",
-			"已保全（租户 demo，请求 q，操作者 k，自 1970-01-01T00:00:01Z，早于 1970-01-01T00:00:02Z）：所选记录在解除之前不会被清理；此前已清理的记录在归档中\n",
+			"held: records of tenant demo, request q, actor k, from 1970-01-01T00:00:01Z, before 1970-01-01T00:00:02Z stay until the hold is released, " +
+				"and what is kept of these persons is not erased; what was pruned before is in the archives\n",
+			"已保全（租户 demo，请求 q，操作者 k，自 1970-01-01T00:00:01Z，早于 1970-01-01T00:00:02Z）：解除之前，所选记录不会被清理，所涉人员的留存内容不会被擦除；此前已清理的记录在归档中\n",
 		},
 		"hold, released": {
 			func(a *app) { a.sayHold(released) },

@@ -75,20 +75,27 @@ type conversation struct {
 	request         openai.ChatRequest
 }
 
-// chooseModel keeps the default model if the caller may use it, else takes the only one there is.
+// chooseModel keeps the default model if the caller may use it, else takes the only one that chats.
 func (c *conversation) chooseModel(ctx context.Context) error {
 	res, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	var list openai.ModelList
+	var list struct {
+		Data []struct {
+			ID     string
+			Sluice struct{ Capabilities []string }
+		}
+	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&list); err != nil {
 		return fmt.Errorf("decode the list of models: %w", err)
 	}
-	names := make([]string, len(list.Data))
-	for i, m := range list.Data {
-		names[i] = m.ID
+	var names []string
+	for _, m := range list.Data {
+		if slices.Contains(m.Sluice.Capabilities, "chat") {
+			names = append(names, m.ID)
+		}
 	}
 	switch {
 	case slices.Contains(names, c.request.Model):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -8,76 +9,237 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/erasure"
 )
 
+// eraseFlags say whom to erase, and how.
+type eraseFlags struct {
+	tenant, subject, again, ask, approval, certificate string
+	list, preview, yes                                 bool
+}
+
 func (a *app) eraseCommand() *cobra.Command {
-	var tenant, subject, again string
-	var list bool
+	var f eraseFlags
 	cmd := &cobra.Command{
-		Use: "erase", Short: "Erase what was kept of a person's prompts and answers / 擦除某人的留存文本", Args: exactly(0),
-		Long: `Destroys the keys and the ciphertexts of one person: in the database, in its pages, and in the write-ahead logs (those of running replicas
-within seconds, that of a stopped one when it starts). The records stay, and every proof of them holds. The erasure is itself recorded. The person
-is named as requests name them: the value of on-behalf-of, else the user, else the id of the API key. A backup made before still holds what was erased: keep the list apart from
-the backups, and erase again after a restore.
-销毁某人的密钥与密文：数据库及其页面，以及各副本的预写日志（运行中的副本数秒内完成，已停止的副本在启动时完成）。审计记录保留，其证明依然有效；
-擦除行为本身也会记录。人员按请求中的名称指定：on-behalf-of 的值，否则为用户，否则为 API 密钥的 ID。此前的备份仍含被擦除的内容：请将清单与备份分开保存，恢复备份后重新擦除。`,
+		Use: "erase", Short: "Erase what is kept of a person / 擦除所留存的某人内容", Args: exactly(0),
+		Long: `Destroys what was kept of one person's prompts and answers (keys and ciphertexts: in the database, in its pages, and in the write-ahead logs, those
+of running replicas within seconds, that of a stopped one when it starts), and the values behind the pseudonyms of every conversation in which the
+person took part. Running servers drop the tenant's part of their engine caches. First it shows what would go, what would stay and why, and the legal
+holds that refuse it, and asks; --preview ends there. The records stay, and every proof of them holds. The erasure is itself recorded: its record,
+with its proof (--certificate, or sluice audit proof), is the certificate, which sluice-verify checks. The person is named as requests name them: the
+value of on-behalf-of, else the user, else the id of the API key. A backup made before still holds what was erased: keep the list apart from the
+backups, and erase again after a restore.
+销毁某人留存的提示词与回答（密钥与密文：数据库及其页面，以及各副本的预写日志；运行中的副本数秒内完成，已停止的副本在启动时完成），并销毁此人参与过的
+每个会话中的假名原值；运行中的服务器会清除该租户的引擎缓存。执行前会显示将擦除的内容、仍会保留的内容及原因、以及阻止擦除的法律保全，并请您确认；
+--preview 仅显示不执行。审计记录保留，其证明依然有效；擦除行为本身也会记录，该记录连同证明（--certificate 或 sluice audit proof）即为擦除证明，可用
+sluice-verify 校验。人员按请求中的名称指定：on-behalf-of 的值，否则为用户，否则为 API 密钥的 ID。此前的备份仍含被擦除的内容：请将清单与备份分开保存，
+恢复备份后重新擦除。
+
+Where a legal hold covers it: --ask REASON asks a second person, who approves in the console or with sluice approval give --erasures ID; then run it
+with --approval ID within the hour.
+若有法律保全涵盖：用 --ask 理由 申请第二人批准；对方在控制台或用 sluice approval give --erasures 编号 批准后，一小时内以 --approval 编号 执行。`,
 		Example: `  sluice audit erase --tenant demo --subject alice@example.com
+  sluice audit erase --tenant demo --subject alice@example.com --preview
+  sluice audit erase --tenant demo --subject alice@example.com --yes --certificate alice.json
   sluice audit erase --list > erasures.jsonl
-  sluice audit erase --again erasures.jsonl`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			chosen := 0
-			for _, set := range []bool{subject != "", again != "", list} {
-				if set {
-					chosen++
-				}
-			}
-			if chosen != 1 || subject != "" && tenant == "" {
-				return usageError{errors.New("want --tenant with --subject, or --list, or --again")}
-			}
-			cfg, log, err := a.site()
-			if err != nil {
-				return err
-			}
-			switch {
-			case list:
-				erasures, err := server.Erasures(cmd.Context(), cfg, tenant, log)
-				if err != nil {
-					return err
-				}
-				return printErasures(a.env.stdout, erasures)
-			case again != "":
-				erasures, err := readErasures(again)
-				if err != nil {
-					return err
-				}
-				return server.EraseAgain(cmd.Context(), cfg, erasures, a.erased, log)
-			default:
-				done, err := server.Erase(cmd.Context(), cfg, tenant, subject, log)
-				if err != nil {
-					return err
-				}
-				a.erased(done)
-				return nil
-			}
-		},
+  sluice audit erase --again erasures.jsonl --yes`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.eraseAs(cmd, f) },
 	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "`TENANT` of the person / 所属租户")
-	cmd.Flags().StringVar(&subject, "subject", "", "`PERSON` to erase / 要擦除的人员")
-	cmd.Flags().BoolVar(&list, "list", false, "print the erasures as JSON Lines; persons are keyed digests / 以 JSON Lines 输出擦除清单（人员为带密钥摘要）")
-	cmd.Flags().StringVar(&again, "again", "", "`FILE` of such a list whose erasures are repeated / 按清单文件重新擦除")
+	cmd.Flags().StringVar(&f.tenant, "tenant", "", "`TENANT` of the person / 所属租户")
+	cmd.Flags().StringVar(&f.subject, "subject", "", "`PERSON` to erase / 要擦除的人员")
+	cmd.Flags().BoolVar(&f.preview, "preview", false, "only show what would go, what would stay and what holds it / 仅显示将擦除与保留的内容")
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask / 不再确认")
+	cmd.Flags().StringVar(&f.ask, "ask", "", "ask a second person to let it pass the holds, for this `REASON` / 以此理由申请第二人批准")
+	cmd.Flags().StringVar(&f.approval, "approval", "", "`ID` of an approval that was given / 已获批准的申请编号")
+	cmd.Flags().StringVar(&f.certificate, "certificate", "", "write the proof of the erasure's record into `FILE`, which must not exist / 将擦除证明写入文件")
+	cmd.Flags().BoolVar(&f.list, "list", false, "print the erasures as JSON Lines; persons are keyed digests / 以 JSON Lines 输出擦除清单（人员为带密钥摘要）")
+	cmd.Flags().StringVar(&f.again, "again", "", "`FILE` of such a list whose erasures are repeated / 按清单文件重新擦除")
+	cmd.MarkFlagsMutuallyExclusive("preview", "ask", "approval")
+	cmd.MarkFlagsMutuallyExclusive("preview", "yes")
+	cmd.MarkFlagsMutuallyExclusive("preview", "certificate")
 	return cmd
 }
 
-func (a *app) erased(e audit.Erasure) {
-	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts; record %s\n", "已擦除：密钥 %d 个，文本 %d 段；记录 %s\n"), e.Keys, e.Contents, e.Record)
-	if e.Keys == 0 {
+func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
+	chosen := 0
+	for _, set := range []bool{f.subject != "", f.again != "", f.list} {
+		if set {
+			chosen++
+		}
+	}
+	if chosen != 1 || f.subject != "" && f.tenant == "" {
+		return usageError{errors.New("want --tenant with --subject, or --list, or --again")}
+	}
+	if f.subject == "" && (f.preview || f.ask != "" || f.approval != "" || f.certificate != "") {
+		return usageError{errors.New("--preview, --ask, --approval and --certificate go with --subject")}
+	}
+	cfg, log, err := a.site()
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	switch {
+	case f.list:
+		erasures, err := server.Erasures(ctx, cfg, f.tenant, log)
+		if err != nil {
+			return err
+		}
+		return printErasures(a.env.stdout, erasures)
+	case f.again != "":
+		erasures, err := readErasures(f.again)
+		if err != nil {
+			return err
+		}
+		if err := a.confirm(f.yes, fmt.Sprintf(a.say("Erase %d persons again?", "重新擦除 %d 人？"), len(erasures))); err != nil {
+			return err
+		}
+		return server.EraseAgain(ctx, cfg, erasures, a.erased, log)
+	case f.ask != "":
+		asked, err := server.AskErasure(ctx, cfg, f.tenant, f.subject, f.ask, log)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give --erasures %s\n", "请在 %s 前由他人批准：sluice approval give --erasures %s\n"),
+			asked.Expires.Format(time.RFC3339), asked.ID)
+		fmt.Fprintln(a.env.stdout, asked.ID)
+		return nil
+	}
+	p, err := server.PreviewErasure(ctx, cfg, f.tenant, f.subject, log)
+	if err != nil {
+		return err
+	}
+	if f.preview || !f.yes {
+		a.previewed(p)
+	}
+	if f.preview {
+		return nil
+	}
+	if len(p.Holds) == 0 || f.approval != "" {
+		if err := a.confirm(f.yes, a.say("What goes cannot be had back. Erase?", "擦除后无法恢复。确定擦除？")); err != nil {
+			return err
+		}
+	}
+	done, err := server.Erase(ctx, cfg, f.tenant, f.subject, f.approval, log)
+	if err == nil || fault.Is(err, fault.CodeErasureIncomplete) {
+		a.erased(done)
+	}
+	if err != nil {
+		return err
+	}
+	if f.certificate != "" {
+		return a.prove(ctx, cfg, done.Record, f.certificate, log)
+	}
+	return nil
+}
+
+// confirm asks whether to go on, unless that was answered by a flag. What is no clear yes is a no.
+func (a *app) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	fmt.Fprintf(a.env.stderr, "%s [y/N] ", question)
+	line, err := bufio.NewReader(a.env.stdin).ReadString('\n')
+	if !isTerminal(a.env.stdin) { // where nobody has pressed a key, the line has not ended
+		fmt.Fprintln(a.env.stderr)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return errors.New(a.say("nothing was done: it was not confirmed (--yes confirms it)", "未执行任何操作：未获确认（可用 --yes 确认）"))
+	}
+	return nil
+}
+
+// previewed says what would go and what would stay.
+func (a *app) previewed(p erasure.Preview) {
+	out := a.env.stdout
+	fmt.Fprintf(out, a.say("person %s of tenant %s: %s records", "租户 %[2]s 的人员 %[1]s：审计记录 %[3]s 条"), p.Subject, p.Tenant, atMost(p.Records))
+	if p.Newest != 0 {
+		fmt.Fprintf(out, a.say(", the newest of %s", "，最近一条 %s"), stamp(p.Newest))
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintln(out, a.say("would go:", "将擦除："))
+	fmt.Fprintf(out, a.say("  %d keys with %d kept prompts and answers\n  %d values of pseudonyms in %d conversations\n  the tenant's part of engine caches\n",
+		"  密钥 %d 个，留存的提示词与回答 %d 段\n  假名原值 %d 个（会话 %d 个）\n  该租户的引擎缓存\n"), p.Goes.Keys, p.Goes.Contents, p.Goes.Values, p.Goes.Conversations)
+	a.stays(a.say("would stay:", "仍会保留："), p.Stays)
+	if len(p.Holds) > 0 {
+		fmt.Fprintln(out, a.say("held, so that it is refused (see --ask):", "以下法律保全阻止擦除（参见 --ask）："))
+	}
+	for _, h := range p.Holds {
+		fmt.Fprintf(out, a.say("  %s: %s (%s records, such as %s)\n", "  %s：%s（记录 %s 条，例如 %s）\n"), h.Hold.ID, h.Hold.Reason, atMost(h.Records), strings.Join(append(h.Examples, "…"), ", "))
+	}
+}
+
+// atMost is a count of records, which ends at 10000.
+func atMost(n int64) string {
+	if n >= 10_000 {
+		return "10000+"
+	}
+	return fmt.Sprint(n)
+}
+
+func (a *app) stays(title string, stays []erasure.Stay) {
+	if len(stays) == 0 {
+		return
+	}
+	fmt.Fprintln(a.env.stdout, title)
+	for _, s := range stays {
+		text := a.why(s.Code)
+		if s.Count > 0 {
+			text += fmt.Sprintf(a.say(" (%s)", "（%s）"), atMost(s.Count))
+		}
+		if s.Until != 0 {
+			text += fmt.Sprintf(a.say(", until %s", "，至 %s"), stamp(s.Until))
+		}
+		fmt.Fprintln(a.env.stdout, "  "+text)
+	}
+}
+
+// why says what stays, and why.
+func (a *app) why(code string) string {
+	switch code {
+	case erasure.StaysRecords:
+		return a.say("audit records: they prove what happened, and hold identifiers, digests and counts", "审计记录：用于证明发生过的事，仅含标识、摘要与计数")
+	case erasure.StaysTexts:
+		return a.say("kept prompts and answers: erase the person for these", "留存的提示词与回答：需擦除人员")
+	case erasure.StaysDocuments:
+		return a.say("documents of knowledge bases: whoever put them there is responsible for them", "知识库文档：由上传者负责")
+	case erasure.StaysOthers:
+		return a.say("what others wrote about the person in conversations of their own: nobody can tell it", "他人在自己会话中写到此人的内容：无法识别")
+	case erasure.StaysUnattributed:
+		return a.say("values kept without knowing of whom, such as those of before this release", "无法归属到人的假名原值（例如升级前保存的）")
+	case erasure.StaysPages:
+		return a.say("encrypted copies in free pages of the database, until these are used again", "数据库空闲页中的加密副本，直至该页被重新使用")
+	case erasure.StaysBackups:
+		return a.say("backups made before, and archives: erase again after a restore", "此前的备份与归档：恢复后请重新擦除")
+	case erasure.StaysRemote:
+		return a.say("what remote engines and their caches hold: it is theirs to erase", "远程引擎及其缓存所持有的内容：由其运营方擦除")
+	case erasure.StaysCallers:
+		return a.say("what applications and their users got", "应用及其用户已取得的内容")
+	default:
+		return code
+	}
+}
+
+func (a *app) erased(r erasure.Result) {
+	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts, %d values of %d conversations; record %s\n", "已擦除：密钥 %d 个，文本 %d 段，假名原值 %d 个（会话 %d 个）；记录 %s\n"),
+		r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations, r.Record)
+	a.stays(a.say("stays:", "仍保留："), r.Stays)
+	if o := r.Override; o != nil {
+		fmt.Fprintf(a.env.stdout, a.say("past the holds %s, approved by %s (%s)\n", "越过保全 %s，由 %s 批准（%s）\n"), strings.Join(o.Holds, ", "), o.ApprovedBy, o.Approval)
+	}
+	if r.Gone == (erasure.Figures{}) {
 		fmt.Fprintln(a.env.stderr, a.say("nothing was kept of this person; is the name right, and the tenant?", "未留存此人的内容，请核对名称与租户"))
 	}
 }

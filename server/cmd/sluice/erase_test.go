@@ -2,10 +2,15 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/evidence"
 )
 
 func TestEraseWantsOneOfThree(t *testing.T) {
@@ -16,6 +21,69 @@ func TestEraseWantsOneOfThree(t *testing.T) {
 		if r.code == exitOK || !strings.Contains(r.err, "--subject, or --list, or --again") {
 			t.Errorf("%v: %d %s", args, r.code, r.err)
 		}
+	}
+}
+
+// TestEraseCommand: the command shows what would happen and asks; a hold refuses it until somebody else has approved it; and what it leaves is a
+// certificate that sluice-verify can check.
+func TestEraseCommand(t *testing.T) {
+	s := newSite(t, nil, quiet)
+	p := s.up()
+	s.env = append(p.client(), s.env...)
+	person := func(more ...string) []string {
+		return append([]string{"audit", "erase", "--tenant", "demo", "--subject", "alice"}, more...)
+	}
+	s.run(person("--preview")...).wants(t, exitOK, "0 records", "0 keys", "would stay:", "what applications and their users got")
+	s.run(person()...).wants(t, exitFailed, "not confirmed", "would go:", "[y/N]")
+	s.stdin = "n\n"
+	s.run(person()...).wants(t, exitFailed, "not confirmed")
+	s.stdin = "y\n"
+	s.run(person()...).wants(t, exitOK, "erased: 0 keys", "nothing was kept of this person")
+	s.stdin = ""
+	s.run("audit", "hold", "--subject", "alice", "--reason", "case 17").wants(t, exitUsage, "--tenant")
+	held := s.run("audit", "hold", "--tenant", "demo", "--subject", "alice", "--reason", "case 17")
+	held.wants(t, exitOK, `"subject":"`, "tenant demo, person ")
+	if strings.Contains(held.out+held.err, "alice") {
+		t.Errorf("the person is in clear in %s%s", held.out, held.err)
+	}
+	s.run(person("--yes")...).wants(t, exitFailed, "legal hold covers", "case 17")
+	s.run(person()...).wants(t, exitFailed, "held, so that it is refused", "legal hold covers")
+	asked := s.run(person("--ask", "a court wants it")...)
+	asked.wants(t, exitOK, "sluice approval give --erasures")
+	id := strings.TrimSpace(asked.out)
+	s.run(person("--yes", "--approval", id)...).wants(t, exitFailed, "not been given yet")
+	s.run("approval", "list", "--erasures").wants(t, exitOK, id, "a court wants it", "waiting")
+	s.run("approval", "give", "--erasures", id).wants(t, exitOK, "Approved for")
+	file := filepath.Join(s.dir, "alice.json")
+	s.run(person("--yes", "--approval", id, "--certificate", file)...).wants(t, exitOK, "past the holds", "approved by admin", "proof of the record")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := evidence.ParseProofFile(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := checkpoint.NewVerifier(strings.TrimSpace(s.run("audit", "key").out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := evidence.VerifyProofFile(proof, keys, checkpoint.Witnesses{})
+	if !r.OK || r.Event.Action != audit.ActionErase || r.Event.Detail["approved_by"] != "admin" {
+		t.Errorf("%+v", r)
+	}
+	s.run("audit", "proof", proof.ID, "--out", file).wants(t, exitFailed, "exists")
+	second := s.run(person("--ask", "again")...)
+	s.run("approval", "decline", "--erasures", strings.TrimSpace(second.out), "--reason", "the case is open").wants(t, exitOK, "Declined for")
+	s.run(person("--yes", "--approval", strings.TrimSpace(second.out))...).wants(t, exitFailed, "the case is open")
+	list := filepath.Join(s.dir, "erasures.jsonl")
+	if err := os.WriteFile(list, []byte(s.run("audit", "erase", "--list").out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run("audit", "erase", "--again", list).wants(t, exitFailed, "Erase 2 persons again?", "not confirmed")
+	s.run("audit", "erase", "--again", list, "--yes").wants(t, exitFailed, "legal hold covers")
+	if err := p.stop(syscall.SIGINT); err != nil {
+		t.Error(err)
 	}
 }
 

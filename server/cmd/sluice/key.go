@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,91 +18,252 @@ import (
 func (a *app) keyCommand() *cobra.Command {
 	var flags remoteFlags
 	var tenant string
-	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys / 管理 API 密钥"}
+	cmd := &cobra.Command{Use: "key", Short: "Create, list, edit and revoke API keys / 管理 API 密钥"}
 	flags.register(cmd, a.env)
 	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
+	cmd.AddCommand(a.createKeyCommand(&flags, &tenant), a.listKeysCommand(&flags, &tenant), a.editKeyCommand(&flags, &tenant), a.revokeKeyCommand(&flags, &tenant))
+	return cmd
+}
 
-	var days int
-	var labels []string
-	create := &cobra.Command{
+// keyFlags are what can be said of a key.
+type keyFlags struct {
+	project, mode                string
+	labels                       []string
+	days                         int
+	requests, tokens, concurrent int
+}
+
+func (f *keyFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.project, "project", "", "project that usage is reported for / 项目")
+	cmd.Flags().StringSliceVar(&f.labels, "label", nil, "access label for knowledge bases (repeatable) / 知识库访问标签")
+	cmd.Flags().StringVar(&f.mode, "label-mode", "", "how AI answers are marked: policy, metadata or text / AI 标识方式")
+	cmd.Flags().IntVar(&f.requests, "requests-per-minute", 0, "requests per minute; 0: the installation's default / 每分钟请求数，0 为默认值")
+	cmd.Flags().IntVar(&f.tokens, "tokens-per-minute", 0, "tokens per minute; 0: the installation's default / 每分钟 token 数，0 为默认值")
+	cmd.Flags().IntVar(&f.concurrent, "concurrent", 0, "requests at once; 0: the installation's default / 并发请求数，0 为默认值")
+}
+
+// limits returns the limits of before with those that were given in their place.
+func (f *keyFlags) limits(cmd *cobra.Command, before adminapi.Limits) *adminapi.Limits {
+	given := false
+	for _, l := range []struct {
+		flag     string
+		from, to *int
+	}{
+		{"requests-per-minute", &f.requests, &before.RequestsPerMinute},
+		{"tokens-per-minute", &f.tokens, &before.TokensPerMinute},
+		{"concurrent", &f.concurrent, &before.Concurrent},
+	} {
+		if cmd.Flags().Changed(l.flag) {
+			*l.to, given = *l.from, true
+		}
+	}
+	if !given {
+		return nil
+	}
+	return &before
+}
+
+// change returns what the flags change of a key.
+func (f *keyFlags) change(cmd *cobra.Command, before adminapi.Key) adminapi.KeyChange {
+	var out adminapi.KeyChange
+	if cmd.Flags().Changed("project") {
+		out.Project = &f.project
+	}
+	if cmd.Flags().Changed("label") {
+		labels := f.list()
+		out.Labels = &labels
+	}
+	if f.mode != "" {
+		mode := adminapi.LabelMode(f.mode)
+		out.LabelMode = &mode
+	}
+	if f.days > 0 {
+		at := time.Now().UTC().AddDate(0, 0, f.days)
+		out.ExpiresAt = &at
+	}
+	out.Limits = f.limits(cmd, before.Limits)
+	return out
+}
+
+// list returns the labels without empty ones: --label "" takes them all away.
+func (f *keyFlags) list() []string {
+	out := []string{}
+	for _, l := range f.labels {
+		if l != "" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (a *app) createKeyCommand(flags *remoteFlags, tenant *string) *cobra.Command {
+	var f keyFlags
+	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Create a key; its secret is printed once / 创建密钥，仅显示一次", Args: exactly(1),
+		Long: `Makes a key and prints its secret on standard output, and how to use it on standard error. Developers make keys of their own, which end with their
+account; administrators make keys of the tenant.
+创建密钥：密钥输出到标准输出，使用方法输出到标准错误。开发者创建的是个人密钥，随账号失效；管理员创建的是租户密钥。`,
+		Example: `  sluice key create hotline --project service --requests-per-minute 600 --days 90`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.login(cmd.Context(), flags)
+			r, err := a.login(cmd.Context(), *flags)
 			if err != nil {
 				return err
 			}
-			in := adminapi.NewKey{Name: args[0]}
-			if tenant != "" {
-				in.Tenant = &tenant
+			ch := f.change(cmd, adminapi.Key{})
+			in := adminapi.NewKey{
+				Name: args[0], Project: ch.Project, Labels: ch.Labels, LabelMode: ch.LabelMode, Limits: ch.Limits, ExpiresAt: ch.ExpiresAt,
 			}
-			if days > 0 {
-				at := time.Now().UTC().AddDate(0, 0, days)
-				in.ExpiresAt = &at
-			}
-			if len(labels) > 0 {
-				in.Labels = &labels
+			if *tenant != "" {
+				in.Tenant = tenant
 			}
 			var out adminapi.CreatedKey
 			if err := r.call(cmd.Context(), http.MethodPost, "/keys", in, &out); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.env.stderr, "Key %s of tenant %s. It is shown once; store it now.\n", out.Key.Id, out.Key.Tenant)
+			fmt.Fprintf(a.env.stderr, a.say("Key %s of tenant %s. It is shown once; store it now.\n", "租户 %[2]s 的密钥 %[1]s。仅显示一次，请立即保存。\n"), out.Key.Id, out.Key.Tenant)
 			fmt.Fprintln(a.env.stdout, out.Secret)
+			fmt.Fprintf(a.env.stderr, a.say("\nBase URL: %s\nTry it:\n  export SLUICE_API_KEY=…\n  %s\n", "\n接口地址：%s\n试用：\n  export SLUICE_API_KEY=…\n  %s\n"), out.BaseUrl, out.Curl)
 			return nil
 		},
 	}
-	create.Flags().IntVar(&days, "days", 0, "days until it expires (default: the installation's) / 有效天数")
-	create.Flags().StringSliceVar(&labels, "label", nil, "access label for knowledge bases (repeatable) / 知识库访问标签")
+	f.register(cmd)
+	cmd.Flags().IntVar(&f.days, "days", 0, "days until it expires (default: the installation's) / 有效天数")
+	return cmd
+}
 
-	list := &cobra.Command{
+func (a *app) listKeysCommand(flags *remoteFlags, tenant *string) *cobra.Command {
+	return &cobra.Command{
 		Use: "list", Short: "List keys / 列出密钥", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.login(cmd.Context(), flags)
+			r, err := a.login(cmd.Context(), *flags)
 			if err != nil {
 				return err
 			}
 			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tTENANT\tPREFIX\tSTATE\tEXPIRES")
-			cursor := ""
-			for {
-				var out adminapi.KeyPage
-				if err := r.call(cmd.Context(), http.MethodGet, "/keys"+query("tenant", tenant, "cursor", cursor), nil, &out); err != nil {
-					return err
+			fmt.Fprintln(w, "ID\tNAME\tTENANT\tOWNER\tPROJECT\tPREFIX\tSTATE\tLABELS\tLABEL MODE\tREQUESTS/MIN\tTOKENS/MIN\tAT ONCE\tLAST USED\tEXPIRES")
+			err = eachKey(cmd.Context(), r, *tenant, func(k adminapi.Key) bool {
+				owner := "-"
+				if k.Owner != nil {
+					owner = nameOf(*k.Owner)
 				}
-				for _, k := range out.Items {
-					state, expires := "active", "-"
-					if k.ExpiresAt != nil {
-						expires = k.ExpiresAt.Format(time.RFC3339)
-						if k.ExpiresAt.Before(time.Now()) {
-							state = "expired"
-						}
-					}
-					if k.RevokedAt != nil {
-						state = "revoked"
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Id, k.Name, k.Tenant, k.Prefix, state, expires)
-				}
-				if out.Next == nil {
-					return w.Flush()
-				}
-				cursor = *out.Next
-			}
-		},
-	}
-	revoke := &cobra.Command{
-		Use: "revoke ID", Short: "Revoke a key; every replica refuses it within two seconds / 吊销密钥", Args: exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.login(cmd.Context(), flags)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.Id, k.Name, k.Tenant, owner, orDash(k.Project), k.Prefix, k.State,
+					orDash(strings.Join(k.Labels, ",")), k.LabelMode, limitText(k.Limits.RequestsPerMinute), limitText(k.Limits.TokensPerMinute),
+					limitText(k.Limits.Concurrent), timeText(k.LastUsedAt), timeText(k.ExpiresAt))
+				return true
+			})
 			if err != nil {
 				return err
 			}
-			if err := r.call(cmd.Context(), http.MethodPost, "/keys/"+args[0]+"/revoke"+query("tenant", tenant), nil, nil); err != nil {
+			return w.Flush()
+		},
+	}
+}
+
+// eachKey goes through the keys of a tenant until see has seen enough.
+func eachKey(ctx context.Context, r *remote, tenant string, see func(k adminapi.Key) bool) error {
+	for cursor := ""; ; {
+		var out adminapi.KeyPage
+		if err := r.call(ctx, http.MethodGet, "/keys"+query("tenant", tenant, "cursor", cursor), nil, &out); err != nil {
+			return err
+		}
+		for _, k := range out.Items {
+			if !see(k) {
+				return nil
+			}
+		}
+		if out.Next == nil {
+			return nil
+		}
+		cursor = *out.Next
+	}
+}
+
+func nameOf(p adminapi.Person) string {
+	if p.Name != nil {
+		return *p.Name
+	}
+	return p.Id
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// limitText writes a limit; 0 is that of the installation.
+func limitText(n int) string {
+	if n == 0 {
+		return "default"
+	}
+	return fmt.Sprint(n)
+}
+
+func timeText(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}
+
+func (a *app) editKeyCommand(flags *remoteFlags, tenant *string) *cobra.Command {
+	var f keyFlags
+	var name string
+	cmd := &cobra.Command{
+		Use: "edit ID", Short: "Change a key; its secret stays / 修改密钥，密钥本身不变", Args: exactly(1),
+		Long: `Changes what the flags name and nothing else. --label "" takes all labels away.
+仅修改参数指定的内容。--label "" 移除所有标签。`,
+		Example: `  sluice key edit 4fTq8ZbN2cXa --requests-per-minute 1200 --days 180`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if name == "" && f.change(cmd, adminapi.Key{}) == (adminapi.KeyChange{}) {
+				return usageError{errors.New("say what to change; see sluice key edit --help")}
+			}
+			r, err := a.login(cmd.Context(), *flags)
+			if err != nil {
+				return err
+			}
+			var before adminapi.Key // limits are set together: those that are not named stay
+			err = eachKey(cmd.Context(), r, *tenant, func(k adminapi.Key) bool {
+				if k.Id == args[0] {
+					before = k
+				}
+				return k.Id != args[0]
+			})
+			if err != nil {
+				return err
+			}
+			in := f.change(cmd, before)
+			if name != "" {
+				in.Name = &name
+			}
+			var out adminapi.Key
+			if err := r.call(cmd.Context(), http.MethodPatch, "/keys/"+url.PathEscape(args[0])+query("tenant", *tenant), in, &out); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stdout, "changed %s\n", out.Id)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "new name / 新名称")
+	f.register(cmd)
+	cmd.Flags().IntVar(&f.days, "days", 0, "days from now until it expires / 自现在起的有效天数")
+	return cmd
+}
+
+func (a *app) revokeKeyCommand(flags *remoteFlags, tenant *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "Revoke a key; every replica refuses it within two seconds / 吊销密钥", Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.login(cmd.Context(), *flags)
+			if err != nil {
+				return err
+			}
+			if err := r.call(cmd.Context(), http.MethodPost, "/keys/"+url.PathEscape(args[0])+"/revoke"+query("tenant", *tenant), nil, nil); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.env.stdout, "revoked %s\n", strings.TrimSpace(args[0]))
 			return nil
 		},
 	}
-	cmd.AddCommand(create, list, revoke)
-	return cmd
 }

@@ -84,19 +84,25 @@ func stamp(micros int64) string { return time.UnixMicro(micros).UTC().Format(tim
 
 func (a *app) holdCommand() *cobra.Command {
 	var h audit.Hold
-	var from, to, release, tenant string
+	var from, to, release, tenant, subject string
 	var list bool
 	cmd := &cobra.Command{
-		Use: "hold", Short: "Keep audit records from being pruned, for a court or an authority / 依法保全审计记录，使其不被清理", Args: exactly(0),
-		Long: `A hold keeps the records it selects, with their proofs, when others of their time are pruned, until it is released. It blocks nothing else. Holding
-and releasing are recorded.
-被选定的记录及其证明在同期记录清理时留下，直至解除保全；不影响其他记录。保全与解除均会记录。`,
+		Use: "hold", Short: "Keep audit records from being pruned and erased, for a court or an authority / 依法保全审计记录，使其不被清理或擦除", Args: exactly(0),
+		Long: `A hold keeps the records it selects, with their proofs, when others of their time are pruned, and refuses the erasure of what is kept of the persons whose
+records they are, until it is released. It blocks nothing else. With --subject it holds one person, who is named as requests name them and stored as
+a digest. Holding and releasing are recorded.
+被选定的记录及其证明在同期记录清理时留下，所涉人员的留存内容也不会被擦除，直至解除保全；不影响其他记录。--subject 保全某一人员（按请求中的名称指定，
+以摘要保存）。保全与解除均会记录。`,
 		Example: `  sluice audit hold --tenant demo --from 2026-11-01 --to 2026-12-01 --reason 'case 17/26'
+  sluice audit hold --tenant demo --subject alice@example.com --reason 'case 17/26'
   sluice audit hold --list
   sluice audit hold --release 01930000-0000-7000-8000-000000000000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if list && (release != "" || h.Reason != "") || release != "" && (h.Request != "" || h.Actor != "" || from != "" || to != "") {
+			if list && (release != "" || h.Reason != "") || release != "" && (h.Request != "" || h.Actor != "" || subject != "" || from != "" || to != "") {
 				return usageError{errors.New("want --reason with a selection, or --list, or --release, which takes a --reason too")}
+			}
+			if subject != "" && tenant == "" {
+				return usageError{errors.New("a person is one of a tenant: --subject goes with --tenant")}
 			}
 			var err error
 			if h.From, err = moment("from", from); err != nil {
@@ -117,7 +123,7 @@ and releasing are recorded.
 			case release != "":
 				holds[0], err = server.ReleaseHold(cmd.Context(), cfg, release, h.Reason, log)
 			default:
-				holds[0], err = server.Hold(cmd.Context(), cfg, h, log)
+				holds[0], err = server.Hold(cmd.Context(), cfg, h, subject, log)
 			}
 			if err != nil {
 				return err
@@ -137,6 +143,7 @@ and releasing are recorded.
 	cmd.Flags().StringVar(&tenant, "tenant", "", "records of this `TENANT` / 租户")
 	cmd.Flags().StringVar(&h.Request, "request", "", "records of the request with this `ID` / 请求 ID")
 	cmd.Flags().StringVar(&h.Actor, "actor", "", "records of the key or user with this `ID` / 操作者 ID")
+	cmd.Flags().StringVar(&subject, "subject", "", "records of this `PERSON`, and what is kept of the person / 某一人员的记录及留存内容")
 	cmd.Flags().StringVar(&from, "from", "", "first `TIME`, as 2026-11-22 or 2026-11-22T08:00:00+08:00 / 起始时间")
 	cmd.Flags().StringVar(&to, "to", "", "`TIME` behind the last / 结束时间（不含）")
 	cmd.Flags().StringVar(&h.Reason, "reason", "", "`WHY` they are held, or released / 保全或解除的理由")
@@ -157,6 +164,9 @@ func (a *app) sayHold(h audit.Hold) {
 	if h.Actor != "" {
 		of += a.say(", actor ", "，操作者 ") + h.Actor
 	}
+	if h.Subject != "" {
+		of += a.say(", person ", "，人员 ") + h.Subject
+	}
 	if h.From != 0 {
 		of += a.say(", from ", "，自 ") + stamp(h.From)
 	}
@@ -167,6 +177,6 @@ func (a *app) sayHold(h audit.Hold) {
 		fmt.Fprintf(a.env.stderr, a.say("released: what only this hold kept of %s goes at the next pruning\n", "已解除（%s）：仅因此保全而留下的记录将在下次清理时移除\n"), of)
 		return
 	}
-	fmt.Fprintf(a.env.stderr, a.say("held: records of %s stay until the hold is released; what was pruned before is in the archives\n",
-		"已保全（%s）：所选记录在解除之前不会被清理；此前已清理的记录在归档中\n"), of)
+	fmt.Fprintf(a.env.stderr, a.say("held: records of %s stay until the hold is released, and what is kept of these persons is not erased; what was pruned before is in the archives\n",
+		"已保全（%s）：解除之前，所选记录不会被清理，所涉人员的留存内容不会被擦除；此前已清理的记录在归档中\n"), of)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,9 +117,11 @@ server wants for values in full. Many values need somebody else: sluice approval
 
 func (a *app) approvalCommand() *cobra.Command {
 	var flags remoteFlags
-	cmd := &cobra.Command{Use: "approval", Short: "Ask for, give and list approvals of reveals of many values / 批量查看原值的批准"}
+	cmd := &cobra.Command{
+		Use: "approval", Short: "Ask for, give, decline and list approvals, of reveals of many values and of held erasures / 批量查看原值与受保全擦除的批准",
+	}
 	flags.register(cmd, a.env)
-	cmd.AddCommand(a.askCommand(&flags), a.giveCommand(&flags), a.approvalsCommand(&flags))
+	cmd.AddCommand(a.askCommand(&flags), a.giveCommand(&flags), a.declineCommand(&flags), a.approvalsCommand(&flags))
 	return cmd
 }
 
@@ -172,69 +173,4 @@ func (a *app) askCommand(flags *remoteFlags) *cobra.Command {
 	}
 	what.register(cmd)
 	return cmd
-}
-
-func (a *app) giveCommand(flags *remoteFlags) *cobra.Command {
-	var tenant string
-	cmd := &cobra.Command{
-		Use: "give ID", Short: "Approve a reveal that somebody else asked for / 批准他人的查看申请", Args: exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.login(cmd.Context(), *flags)
-			if err != nil {
-				return err
-			}
-			var out adminapi.RevealApproval
-			if err := r.call(cmd.Context(), http.MethodPost, "/reveal/approvals/"+args[0]+"/approve"+query("tenant", tenant), nil, &out); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.env.stderr, a.say("Approved for %s, purpose %s, until %s.\n", "已批准 %s 的申请，用途：%s，%s 前有效。\n"), out.AskedBy, out.Purpose, out.ExpiresAt.Format(time.RFC3339))
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
-	return cmd
-}
-
-func (a *app) approvalsCommand(flags *remoteFlags) *cobra.Command {
-	var tenant string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List what waits for an approval, and what was approved / 列出查看申请", Args: exactly(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.login(cmd.Context(), *flags)
-			if err != nil {
-				return err
-			}
-			var out adminapi.RevealApprovalList
-			if err := r.call(cmd.Context(), http.MethodGet, "/reveal/approvals"+query("tenant", tenant), nil, &out); err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tASKED BY\tPURPOSE\tIN FULL\tSTATE\tEXPIRES")
-			for _, x := range out.Items {
-				full := 0
-				for _, n := range x.Shown {
-					if n.Shown == adminapi.RevealCountShownClear {
-						full += n.Count
-					}
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", x.Id, x.AskedBy, x.Purpose, full, stateOf(x, time.Now()), x.ExpiresAt.Format(time.RFC3339))
-			}
-			return w.Flush()
-		},
-	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
-	return cmd
-}
-
-func stateOf(x adminapi.RevealApproval, now time.Time) string {
-	switch {
-	case x.UsedAt != nil:
-		return "used"
-	case !x.ExpiresAt.After(now):
-		return "expired"
-	case x.ApprovedAt != nil:
-		return "approved"
-	default:
-		return "waiting"
-	}
 }

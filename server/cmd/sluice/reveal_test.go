@@ -92,6 +92,13 @@ reveal:
 		t.Errorf("%q", whole.out)
 	}
 	boss.run("approval", "list").wants(t, exitOK, "used")
+	again := officer.run(append([]string{"approval", "ask"}, append(where, "--file", file)...)...)
+	no := strings.TrimSpace(again.out)
+	boss.run("approval", "decline", no).wants(t, exitUsage, "--reason")
+	officer.run("approval", "decline", no, "--reason", "mine").wants(t, exitFailed, "not_allowed")
+	boss.run("approval", "decline", no, "--reason", "too many").wants(t, exitOK, "Declined for zhao: too many")
+	officer.run("approval", "list").wants(t, exitOK, "declined", "qian", "too many")
+	show(officer, "--file", file, "--approval", no).wants(t, exitFailed, "declined by qian: too many")
 
 	officer.stdin = " \n"
 	show(officer).wants(t, exitUsage, "is empty")

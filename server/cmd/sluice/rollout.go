@@ -104,25 +104,66 @@ func (a *app) printRollout(x adminapi.Rollout) error {
 	if x.Reason != nil {
 		fmt.Fprintf(a.env.stdout, "%s\n", *x.Reason)
 	}
-	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
-	if x.Metrics != nil && len(*x.Metrics) > 0 {
-		fmt.Fprintln(w, "\nMETRIC\tUNIT\tBASELINE\tCANDIDATE\tVERDICT")
-		for _, m := range *x.Metrics {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Name, m.Unit, sample(m.Baseline), sample(m.Candidate), m.Verdict)
+	if x.Evidence != nil {
+		if err := a.printLook(*x.Evidence); err != nil {
+			return err
 		}
 	}
+	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
 	if x.History != nil {
-		fmt.Fprintln(w, "\nAT\tFROM\tTO\tACTOR\tREASON")
+		fmt.Fprintln(w, a.say("\nAT\tFROM\tTO\tACTOR\tSTABLE\tCANDIDATE\tREASON", "\n时间\t从\t到\t操作者\t稳定版\t候选版\t理由"))
 		for _, h := range *x.History {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", h.At.Format(time.RFC3339), h.From, h.To, h.Actor, h.Reason)
+			stable, candidate := "-", "-"
+			if h.Look != nil { // what the step was left on
+				stable, candidate = arm(h.Look.Stable), arm(h.Look.Candidate)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.At.Format(time.RFC3339), h.From, h.To, h.Actor, stable, candidate, h.Reason)
 		}
 	}
 	return w.Flush()
 }
 
-func sample(s adminapi.RolloutSample) string {
-	if s.Value == nil {
-		return fmt.Sprintf("no value (n=%d)", s.Samples)
+// printLook shows the last look at a rollout: counts of both versions, and each check with its limit and its state.
+func (a *app) printLook(look adminapi.RolloutEvidence) error {
+	fmt.Fprintf(a.env.stdout, a.say("\nseen %s at %s: failed of all requests, stable %s, candidate %s\n", "\n%s，%s：失败数/请求数，稳定版 %s，候选版 %s\n"),
+		look.At.Format(time.RFC3339), look.Stage, arm(look.Stable), arm(look.Candidate))
+	if len(look.Metrics) == 0 {
+		return nil
 	}
-	return fmt.Sprintf("%g (n=%d)", *s.Value, s.Samples)
+	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, a.say("CHECK\tSTABLE\tCANDIDATE\tALLOWED\tSTATE\tNEEDS ABOUT", "检查项\t稳定版\t候选版\t上限\t状态\t约还需请求数"))
+	for _, m := range look.Metrics {
+		needs := "-"
+		if m.Needs != nil {
+			needs = fmt.Sprintf("%d + %d", m.Needs.Stable, m.Needs.Candidate)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Title, sample(m, m.Baseline), sample(m, m.Candidate), m.LimitText, a.checkState(m.State), needs)
+	}
+	return w.Flush()
+}
+
+func (a *app) checkState(s adminapi.RolloutCheckState) string {
+	switch s {
+	case adminapi.Holds:
+		return a.say("holds", "在上限以内")
+	case adminapi.Broken:
+		return a.say("broken", "超出上限")
+	case adminapi.Unproven:
+		return a.say("not proven yet", "尚未证明")
+	case adminapi.TooLittleData:
+		return a.say("too little data", "数据不足")
+	}
+	return string(s)
+}
+
+func arm(a adminapi.RolloutArm) string { return fmt.Sprintf("%d/%d", a.Errors, a.Requests) }
+
+func sample(m adminapi.RolloutMetric, s adminapi.RolloutSample) string {
+	switch {
+	case s.Value == nil:
+		return "-"
+	case m.Unit == adminapi.Us:
+		return fmt.Sprintf("%.4g ms", *s.Value/1000)
+	}
+	return fmt.Sprintf("%.4g%%", *s.Value*100)
 }

@@ -183,6 +183,7 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 	change("DELETE FROM goose_db_version WHERE version_id = 99", "UPDATE installation_compatibility SET floor = 8",
 		"DROP TRIGGER audit_events_no_delete", "DROP TRIGGER audit_leaves_no_delete", "DROP TRIGGER audit_events_facet", "DROP TRIGGER audit_leaves_time",
 		"DELETE FROM audit_lease WHERE name <> 'seal'", "ALTER TABLE rag_documents DROP COLUMN known",
+		"ALTER TABLE rollout_rollouts DROP COLUMN evidence", "ALTER TABLE rollout_transitions DROP COLUMN cause",
 		"ALTER TABLE audit_writers DROP COLUMN drained", "DROP TABLE audit_findings", "DROP TABLE audit_reconciliation",
 		"DROP TABLE audit_contents", "DROP TABLE audit_subject_keys", "DROP TABLE audit_erasures", "DROP TABLE audit_erased_keys",
 		"DROP TABLE audit_prunings", "DROP TABLE audit_pruned", "DROP TABLE audit_vault", "DROP TABLE audit_holds",
@@ -191,7 +192,9 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 		"DROP INDEX audit_events_facet", "DROP INDEX audit_events_source", "ALTER TABLE audit_events DROP COLUMN facet", "DROP INDEX audit_events_session",
 		"CREATE INDEX audit_events_actor ON audit_events (actor, time, id)", "DROP TABLE audit_facets", "DROP TABLE audit_terms", "DROP TABLE audit_postings",
 		"DROP TABLE audit_sources", "DROP TABLE vault_tenants", "DROP TABLE vault_keys", "DROP TABLE vault_scopes", "DROP TABLE vault_values",
-		"DROP TABLE reveal_people", "DROP TABLE reveal_uses", "DROP TABLE reveal_approvals")
+		"DROP TABLE vault_subjects", "DROP TABLE vault_state", "DROP TABLE vault_erasures",
+		"DROP INDEX identity_keys_owner", "ALTER TABLE identity_keys DROP COLUMN owner", "ALTER TABLE identity_users DROP COLUMN must_change",
+		"ALTER TABLE identity_users DROP COLUMN last_sign_in_at", "DROP TABLE reveal_people", "DROP TABLE reveal_uses", "DROP TABLE reveal_approvals")
 	s.run("serve").wants(t, exitFailed, "sluice migrate")
 	s.run("migrate", "--check").wants(t, exitFindings, "schema version 8")
 	s.run("migrate").wants(t, exitOK, "schema version")

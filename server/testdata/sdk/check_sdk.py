@@ -8,10 +8,14 @@ import json
 import os
 import time
 
-import httpx
 import openai
 import pydantic
 from openai import OpenAI
+
+try:  # what the SDK speaks over: httpx2 since its third major
+    import httpx2 as httpx
+except ModuleNotFoundError:
+    import httpx
 
 BASE, KEY = os.environ["BASE_URL"], os.environ["API_KEY"]
 MODEL, EMBED = os.environ["MODEL"], os.environ["EMBED_MODEL"]
@@ -33,6 +37,20 @@ def _():
     ids = [m.id for m in client.models.list()]
     assert MODEL in ids and EMBED in ids, ids
     assert client.models.retrieve(MODEL).id == MODEL
+    about = {m.id: m.model_extra["sluice"] for m in client.models.list()}
+    assert "chat" in about[MODEL]["capabilities"] and about[MODEL]["status"] == "ready", about
+    assert about[MODEL]["price"]["currency"] and about[MODEL]["context_tokens"] > 0, about
+    assert about[EMBED]["capabilities"][0] == "embeddings" and about[EMBED]["embedding_dimensions"] == 384, about
+
+
+@check("the wrong use of a model names the right one")
+def _():
+    try:
+        client.chat.completions.create(model=EMBED, messages=HELLO, max_tokens=5)
+    except openai.BadRequestError as e:
+        assert e.code == "model_not_capable" and e.param == "model" and f"use one of: {MODEL}" in str(e), e
+    else:
+        raise AssertionError("an embedding model has chatted")
 
 
 @check("chat, blocking")
@@ -57,7 +75,7 @@ def _():
         extra_body={"sluice": {"known": [{"class": "company", "value": "zorblax"}]}},
     )
     findings = r.model_extra["sluice"]["findings"]
-    assert any(f["class"] == "company" and f["action"] == "masked" and f["count"] == 1 for f in findings), findings
+    assert any(f["class"] == "company" and f["action"] == "token" and f["count"] == 1 for f in findings), findings
 
 
 @check("chat, streamed, equals blocking at temperature 0")

@@ -1,0 +1,262 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/facet"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const (
+	// countMost bounds how many records are counted: behind it only their number is unknown.
+	countMost = 10_000
+	// examples is how many records stand for all that a hold covers.
+	examples = 3
+	// turnSlack is how far, in microseconds, the records of a turn may lie from the time in which it is known to have been.
+	turnSlack = int64(3_600_000_000)
+	// longActor is the length from which an actor may be stored cut off, so that nobody can say whose he is.
+	longActor = 500
+)
+
+// Part is a part of what an erasure destroys, as far as holds go: all that is kept of a person, or what was said by one in a time. Zero times
+// are all times; they are those of turns, not of records.
+type Part struct {
+	Subject string // as [Subject] returns it
+	From    int64  // unix microseconds
+	To      int64
+}
+
+// Reach is what an erasure destroys. Unknown says that nobody can tell whose some of it is.
+type Reach struct {
+	Parts   []Part
+	Unknown bool
+}
+
+// Covered is an active hold that covers some of what an erasure would destroy.
+type Covered struct {
+	Hold     Hold
+	Records  int64    // that it covers, at most 10000 counted
+	Examples []string // ids, newest first
+}
+
+// Covering returns the active holds that cover any of what a tenant's erasure would destroy, by id. What cannot be told counts as covered: the
+// records of now may be on their way, and where nobody knows who took part it may be anybody.
+func (l *Log) Covering(ctx context.Context, tenant string, reach Reach) (out []Covered, err error) {
+	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) (err error) {
+		out, err = l.store.covering(tx, tenant, reach, l.now().UnixMicro())
+		return err
+	})
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("look for holds: %w", err))
+	}
+	return out, nil
+}
+
+// CountRecords returns how many records of a person there are, at most 10000, and the time of the newest.
+func (l *Log) CountRecords(ctx context.Context, tenant, subject string) (n, newest int64, err error) {
+	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) error {
+		of, err := l.store.recordsOf(tx, tenant, subject)
+		if err == nil {
+			n, newest, _, err = of.count(tx, nil)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, 0, fault.Wrap(fmt.Errorf("count records: %w", err), fault.CodeDatabaseUnavailable)
+	}
+	return n, newest, nil
+}
+
+// countPeriodMost is how many records of a period are counted.
+const countPeriodMost = 1_000_000
+
+// CountPeriod returns how many records a tenant has in a period, and whether there are more than were counted: a million. Zero times are open.
+func (l *Log) CountPeriod(ctx context.Context, tenant string, from, to int64) (n int64, more bool, err error) {
+	c := all(bounds{from: from, to: to}.on(), []condition{{"e.tenant = ?", []any{column(tenant)}}})
+	err = l.store.db.WithContext(ctx).Raw("SELECT COUNT(*) FROM (SELECT 1 FROM audit_events AS e WHERE "+c.sql+" LIMIT ?) AS part", append(c.args, countPeriodMost+1)...).Scan(&n).Error
+	if err != nil {
+		return 0, false, fault.Wrap(fmt.Errorf("count records: %w", err), fault.CodeDatabaseUnavailable)
+	}
+	return min(n, countPeriodMost), n > countPeriodMost, nil
+}
+
+// WithoutHold does something in a transaction in which no hold covers what take says it is about, but for those that are let pass. Nobody places
+// or releases one beside it. Error: CodeHeld.
+func (l *Log) WithoutHold(ctx context.Context, tenant string, pass []string, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
+	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		return l.store.withoutHold(tx, tenant, pass, l.now().UnixMicro(), take, do)
+	})
+	return unavailable(err)
+}
+
+// unavailable gives an error of the database its code. What has one keeps it.
+func unavailable(err error) error {
+	var f *fault.Error
+	if err == nil || errors.As(err, &f) {
+		return err
+	}
+	return fault.Wrap(err, fault.CodeDatabaseUnavailable)
+}
+
+func (s *store) withoutHold(tx *gorm.DB, tenant string, pass []string, now int64, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
+	if err := lockPruning(tx); err != nil {
+		return err
+	}
+	reach, err := take(tx)
+	if err != nil {
+		return err
+	}
+	held, err := s.covering(tx, tenant, reach, now)
+	if err != nil {
+		return err
+	}
+	if err := Held(held, pass); err != nil {
+		return err
+	}
+	return do(tx)
+}
+
+// Held is the refusal that holds are the reason of, nil if all are let pass. Error: CodeHeld.
+func Held(held []Covered, pass []string) error {
+	var names []string
+	for _, c := range held {
+		if !slices.Contains(pass, c.Hold.ID) {
+			names = append(names, fmt.Sprintf("%s (%s)", c.Hold.ID, c.Hold.Reason))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fault.New(fault.CodeHeld, strings.Join(names, "; "))
+}
+
+func (s *store) covering(tx *gorm.DB, tenant string, reach Reach, now int64) ([]Covered, error) {
+	holds, err := activeHolds(tx.Where("tenant = ? OR tenant = ''", column(tenant)))
+	if err != nil {
+		return nil, err
+	}
+	var out []Covered
+	people := map[string]recordsOf{}
+	for _, h := range holds {
+		c := Covered{Hold: h}
+		covers := reach.Unknown
+		for _, p := range reach.Parts {
+			of, known := people[p.Subject]
+			if !known {
+				if of, err = s.recordsOf(tx, tenant, p.Subject); err != nil {
+					return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+				}
+				people[p.Subject] = of
+			}
+			yes, n, ids, err := h.covers(tx, p, of, now)
+			if err != nil {
+				return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+			}
+			covers = covers || yes
+			c.Records += n
+			c.Examples = append(c.Examples, ids...)
+		}
+		if covers {
+			c.Records, c.Examples = min(c.Records, countMost), c.Examples[:min(len(c.Examples), examples)]
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// covers says whether the hold covers a part, whose person has these records, and which of them.
+func (h Hold) covers(tx *gorm.DB, p Part, of recordsOf, now int64) (yes bool, n int64, ids []string, err error) {
+	from, to := p.From, p.To
+	if from != 0 {
+		from -= turnSlack
+	}
+	if to != 0 {
+		to += turnSlack
+	} else {
+		to = now + turnSlack // what is on its way
+	}
+	from = max(from, h.From)
+	if h.To != 0 {
+		to = min(to, h.To)
+	}
+	if h.Subject != "" && h.Subject != p.Subject || from >= to {
+		return false, 0, nil, nil
+	}
+	where := []condition{{"e.time >= ? AND e.time < ?", []any{from, to}}}
+	if h.Request != "" {
+		where = append(where, condition{"e.request = ?", []any{h.Request}})
+	}
+	if h.Actor != "" {
+		where = append(where, condition{"e.actor = ?", []any{h.Actor}})
+	}
+	n, _, ids, err = of.count(tx, where)
+	// A hold on a time covers whoever did something in it, or does so now: the record of it may be on its way.
+	whoever := h.Request == "" && h.Actor == ""
+	now = min(now, to)
+	return n > 0 || whoever && (h.Subject != "" || p.To != 0 || to > now), n, ids, err
+}
+
+// recordsOf finds the records of a person: those on behalf of the person, and of actors who are the person those on nobody's behalf.
+type recordsOf struct {
+	tenant, subject string
+	actors          []string
+}
+
+func (s *store) recordsOf(tx *gorm.DB, tenant, subject string) (recordsOf, error) {
+	of := recordsOf{tenant: column(tenant), subject: column(subject)}
+	var actors []string
+	err := tx.Table("audit_facets").Distinct("actor").Where("tenant = ? AND actor <> ''", facet.Value(tenant)).Pluck("actor", &actors).Error
+	for _, a := range actors {
+		if len(a) >= longActor || s.subject(tenant, a) == subject {
+			of.actors = append(of.actors, a)
+		}
+	}
+	return of, err
+}
+
+// count counts the records that meet the conditions, on a table called e, and returns the newest ones.
+func (of recordsOf) count(tx *gorm.DB, where []condition) (n, last int64, ids []string, err error) {
+	mine := []condition{{"e.on_behalf_of = ? AND e.on_behalf_of <> '' AND e.tenant = ?", []any{of.subject, of.tenant}}}
+	if len(of.actors) > 0 {
+		mine = append(mine, condition{
+			"e.facet IN (SELECT f.id FROM audit_facets AS f WHERE f.tenant = ? AND f.actor IN ?) AND e.on_behalf_of = ''",
+			[]any{facet.Value(of.tenant), of.actors},
+		})
+	}
+	var found []place
+	for _, m := range mine {
+		c := all([]condition{m}, where)
+		var k int64
+		err := tx.Raw("SELECT COUNT(*) FROM (SELECT 1 FROM audit_events AS e WHERE "+c.sql+" LIMIT ?) AS part", append(slices.Clone(c.args), countMost)...).Scan(&k).Error
+		if err != nil {
+			return 0, 0, nil, err
+		}
+		var some []place
+		err = tx.Raw("SELECT e.time, e.id FROM audit_events AS e WHERE "+c.sql+" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(slices.Clone(c.args), examples)...).Scan(&some).Error
+		if err != nil {
+			return 0, 0, nil, err
+		}
+		n, found = n+k, append(found, some...)
+	}
+	slices.SortFunc(found, newest)
+	for _, p := range found[:min(len(found), examples)] {
+		ids = append(ids, p.ID)
+	}
+	if len(found) > 0 {
+		last = found[0].Time
+	}
+	return min(n, countMost), last, ids, nil
+}
+
+// refusedAfter reports whether an erasure was refused, and did not fail.
+func refusedAfter(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && (f.Kind() == fault.Conflict || f.Kind() == fault.Denied)
+}

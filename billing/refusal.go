@@ -1,0 +1,88 @@
+package billing
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// refusal says why a budget refuses a request: that it is spent, or that it has left less than the request could cost, and what
+// would fit. The figures are those of the budget that covers the caller, and of no other.
+func (r *Reservation) refusal(b *budget, ask Ask, short *shortage) error {
+	currency := r.quote.Currency
+	spent, limit := short.spent.in(currency), short.limit.in(currency)
+	if short.spent >= short.limit {
+		code, who := fault.CodeTenantBudget, b.tenant
+		if b.key != "" {
+			code, who = fault.CodeKeyBudget, b.key
+		}
+		return fault.New(code, b.period.said(), who, spent, limit, b.renewal(ask.At))
+	}
+	whose := fault.Say("tenant '%s'", "租户 '%s'", b.tenant)
+	if b.key != "" {
+		whose = fault.Say("API key '%s'", "API 密钥 '%s'", b.key)
+	}
+	return fault.New(fault.CodeOverBudget, b.period.said(), whose, limit, spent, short.aside.in(currency), short.left().in(currency),
+		r.worst.in(currency), r.reckoned(ask), r.remedy(ask, short.left()), b.renewal(ask.At))
+}
+
+// reckoned says what the worst case is made of.
+func (r *Reservation) reckoned(ask Ask) fault.Phrase {
+	prompt := perMillion(max(r.rate.Prompt, r.rate.Cached), r.quote.Currency)
+	if ask.Embed {
+		return fault.Say("%d tokens at %s per million", "%d 个 token，每百万 %s", ask.PromptTokens, prompt)
+	}
+	return fault.Say("%d prompt tokens at %s and up to %d completion tokens at %s per million",
+		"%d 个输入 token，每百万 %s；最多 %d 个输出 token，每百万 %s",
+		ask.PromptTokens, prompt, ask.MaxCompletion, perMillion(r.rate.Completion, r.quote.Currency))
+}
+
+// remedy says what the caller can do himself.
+func (r *Reservation) remedy(ask Ask, left Money) fault.Phrase {
+	if ask.Embed {
+		return fault.Say("Send less text at once", "请减少单次发送的文本")
+	}
+	prompt, _ := r.rate.Worst(ask.PromptTokens, 0) // the whole was in range
+	if room := int64(left) - prompt; room > 0 && r.rate.Completion > 0 {
+		if fits := room / r.rate.Completion / max(1, ask.Choices); fits > 0 {
+			return fault.Say("Lower max_tokens to at most %d", "请将 max_tokens 降至不超过 %d", fits)
+		}
+	}
+	return fault.Say("No max_tokens fits; shorten the prompt", "没有合适的 max_tokens，请缩短输入")
+}
+
+// said is the period as an adjective of its budget.
+func (p Period) said() fault.Phrase {
+	switch p {
+	case Day:
+		return fault.Say("daily", "每日")
+	case Month:
+		return fault.Say("monthly", "每月")
+	case Total:
+	}
+	return fault.Say("total", "总")
+}
+
+// renewal says when the budget begins anew.
+func (b *budget) renewal(at time.Time) fault.Phrase {
+	if b.period == Total {
+		return fault.Say("This budget never begins anew", "该预算不会重新计算")
+	}
+	_, to := b.period.bounds(at, b.loc)
+	return fault.Say("The budget begins anew at %s (%s)", "预算将于 %s（%s）重新计算", time.UnixMicro(to).In(b.loc).Format("2006-01-02 15:04"), b.zone)
+}
+
+// in writes an amount exactly, with its currency: "0.00001 CNY".
+func (m Money) in(currency string) string {
+	sign := ""
+	if m < 0 {
+		sign, m = "-", -m
+	}
+	text := fmt.Sprintf("%s%d.%09d", sign, m/1e9, m%1e9)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + " " + currency
+}
+
+// perMillion writes the price of a million tokens; a book has that of one.
+func perMillion(unit int64, currency string) string { return Money(unit * 1_000_000).in(currency) }

@@ -1,0 +1,103 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Model is a model that a caller may ask for.
+type Model struct {
+	route.Model
+
+	Price *billing.Price // nil if nothing prices it, so that requests are refused, or while nobody knows what it does
+}
+
+// models are those that the caller may ask for: what the policy of the tenant allows, and the key.
+func (r *run) models(ctx context.Context) []route.Model {
+	all := r.p.deps.Router.Models()
+	names := make([]string, len(all))
+	for i, m := range all {
+		names[i] = m.Name
+	}
+	allowed := map[string]bool{}
+	for _, name := range r.p.deps.Guard.Models(ctx, r.principal.Tenant, names) {
+		allowed[name] = r.principal.MayUse(name)
+	}
+	var out []route.Model
+	for _, m := range all {
+		if allowed[m.Name] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Can reports whether a model does what an action asks of it.
+func (a Action) Can(m engine.Model) bool {
+	switch a {
+	case ActionChat:
+		return m.CanGenerate && !m.PromptOnly
+	case ActionCompletion:
+		return m.CanGenerate
+	case ActionEmbed:
+		return m.CanEmbed
+	case ActionRerank, ActionScore:
+		return m.CanScore
+	case ActionSearch, ActionPassage, ActionModels:
+	}
+	return false
+}
+
+// namedModels bounds the models that one sentence names.
+const namedModels = 10
+
+// notCapable refuses a model that does something else, and names those that the caller may use instead and no others.
+func (r *run) notCapable(ctx context.Context, m engine.Model) error {
+	var names []string
+	for _, other := range r.models(ctx) {
+		if other.Err == nil && r.call.Action.Can(other.Info) {
+			names = append(names, other.Name)
+		}
+	}
+	if len(names) > namedModels {
+		names = append(names[:namedModels], "…")
+	}
+	instead := fault.Say("no model that you may use does %s", "您可用的模型均不支持%s", purpose(r.call.Action))
+	if len(names) > 0 {
+		instead = fault.Say("for %s use one of: %s", "%s请使用：%s", purpose(r.call.Action), strings.Join(names, ", "))
+	}
+	return fault.New(fault.CodeModelNotCapable, string(r.call.Model), does(m), instead).WithParam("model")
+}
+
+func does(m engine.Model) fault.Phrase {
+	switch {
+	case m.CanGenerate && m.PromptOnly:
+		return fault.Say("continues texts and has no chat template", "仅支持文本续写，没有对话模板")
+	case m.CanGenerate:
+		return fault.Say("generates text", "用于生成文本")
+	case m.CanEmbed:
+		return fault.Say("makes embeddings", "用于生成向量")
+	default:
+		return fault.Say("scores documents", "用于文档打分")
+	}
+}
+
+func purpose(a Action) fault.Phrase {
+	switch a {
+	case ActionCompletion:
+		return fault.Say("completions", "文本续写")
+	case ActionEmbed:
+		return fault.Say("embeddings", "生成向量")
+	case ActionRerank:
+		return fault.Say("reranking", "重排序")
+	case ActionScore:
+		return fault.Say("scores", "文本打分")
+	case ActionChat, ActionSearch, ActionPassage, ActionModels:
+	}
+	return fault.Say("chat", "对话")
+}

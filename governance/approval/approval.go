@@ -1,0 +1,128 @@
+// Package approval lets a second person permit what somebody asks for: once, for an hour, and nothing but that.
+//
+// Whoever asks binds the approval to what it is for by a digest, which whoever uses it has to state again. The one who asked cannot give it;
+// the one who gives it has signed in lately. It is used in the transaction of what it permits, and so either both happen or neither. An approval
+// can be declined, with a reason, until it is used.
+//
+// The caller checks permissions and writes the audit records.
+package approval
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+const (
+	lifetime   = time.Hour            // for which an approval can be given and used
+	listTime   = 7 * 24 * time.Hour   // for which it is listed
+	storeTime  = 180 * 24 * time.Hour // for which it is stored
+	maxWaiting = 20                   // of one person
+	maxList    = 200
+	maxReason  = 4096 // bytes
+)
+
+// Kind is what an approval permits. One kind is never good for another.
+type Kind string
+
+// The kinds.
+const (
+	KindReveal  Kind = "reveal"  // many values at once
+	KindErasure Kind = "erasure" // of what a legal hold covers
+)
+
+// Approval is the permission of a second person. It says how much of what it is about, and never which.
+type Approval struct {
+	ID, Tenant string
+	Kind       Kind
+	Target     string // digest
+	Purpose    string
+	Counts     map[string]int
+	AskedBy    string // id
+	AskedName  string
+	Created    time.Time
+	Expires    time.Time
+
+	ApprovedBy   string // "" while it waits
+	ApprovedName string
+	Approved     time.Time
+	Used         time.Time // zero until then
+
+	DeclinedBy   string // "" unless somebody did
+	DeclinedName string
+	Declined     time.Time
+	Reason       string // why it was declined
+}
+
+// Book keeps approvals. It is safe for concurrent use.
+type Book struct {
+	store store
+	fresh time.Duration
+	now   func() time.Time
+}
+
+// New returns a book over a migrated database. Whoever approves has signed in no longer ago than fresh.
+func New(s Store, fresh time.Duration, now func() time.Time) *Book {
+	return &Book{store: store(s), fresh: fresh, now: now}
+}
+
+// Fresh refuses whoever signed in too long ago, with CodeReauthenticate. A zero time is that.
+func (b *Book) Fresh(who identity.Principal) error {
+	if age := b.now().Sub(who.SignedIn); age > b.fresh {
+		return fault.New(fault.CodeReauthenticate, b.fresh.String())
+	}
+	return nil
+}
+
+func (b *Book) moment() time.Time { return b.now().Truncate(time.Microsecond).UTC() }
+
+// New returns a request for an approval, to be stored by [Book.Ask].
+func (b *Book) New(a Approval) (Approval, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Approval{}, fmt.Errorf("ask for an approval: %w", err)
+	}
+	a.ID, a.Created = id.String(), b.moment()
+	a.Expires = a.Created.Add(lifetime)
+	return a, nil
+}
+
+// Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeNotAllowed for the asker; CodeReauthenticate; CodeConflict
+// if it was given or declined before or its time is over; CodeDatabaseUnavailable.
+func (b *Book) Approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal) (Approval, error) {
+	if err := b.Fresh(who); err != nil {
+		return Approval{}, err
+	}
+	return b.store.approve(ctx, kind, tenant, id, who, b.moment())
+}
+
+// Decline refuses an approval that somebody else asked for, and says why; one that was given and not used is taken back. Errors: CodeMissing and
+// CodeInvalidValue for the reason; CodeNotFound; CodeNotAllowed for the asker; CodeConflict if it was used or declined before or its time is
+// over; CodeDatabaseUnavailable.
+func (b *Book) Decline(ctx context.Context, kind Kind, tenant, id, reason string, who identity.Principal) (Approval, error) {
+	reason = strings.TrimSpace(reason)
+	if reason == "" {
+		return Approval{}, fault.New(fault.CodeMissing, "reason").WithParam("reason")
+	}
+	if len(reason) > maxReason || !utf8.ValidString(reason) {
+		return Approval{}, fault.New(fault.CodeInvalidValue, "reason", fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxReason)).WithParam("reason")
+	}
+	return b.store.decline(ctx, kind, tenant, id, reason, who, b.moment())
+}
+
+// Given returns an approval that [Book.Spend] would take now. Errors: as of Spend.
+func (b *Book) Given(ctx context.Context, kind Kind, id, digest string) (Approval, error) {
+	return b.store.given(ctx, kind, id, digest, b.moment())
+}
+
+// List returns those of a kind and tenant of the last days, newest first; at most 200.
+func (b *Book) List(ctx context.Context, kind Kind, tenant string) ([]Approval, error) {
+	return b.store.list(ctx, kind, tenant, b.now().Add(-listTime))
+}

@@ -1,0 +1,231 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Store is where a book keeps its approvals.
+type Store struct{ db *gorm.DB }
+
+// NewStore returns the store over a migrated database.
+func NewStore(db *gorm.DB) Store { return Store{db} }
+
+type store Store
+
+type approvalRow struct {
+	ID            string
+	Tenant        string
+	Kind          string
+	Digest        string
+	Target        string
+	Purpose       string
+	Counts        string
+	AskedBy       string
+	AskedName     string
+	Created       int64
+	Expires       int64
+	ApprovedBy    string
+	ApprovedName  string
+	Approved      int64
+	Used          int64
+	DeclinedBy    string
+	DeclinedName  string
+	Declined      int64
+	DeclineReason string
+}
+
+// TableName is of the first kind there was.
+func (approvalRow) TableName() string { return "reveal_approvals" }
+
+// Ask stores a request that [Book.New] made, for what digest says. Error: CodeConflict if too many of this person wait.
+func (b *Book) Ask(tx *gorm.DB, a Approval, digest string) error {
+	counts, err := json.Marshal(a.Counts)
+	if err != nil {
+		return fmt.Errorf("ask for an approval: %w", err)
+	}
+	if err := tx.Where("created <= ?", a.Created.Add(-storeTime).UnixMicro()).Delete(&approvalRow{}).Error; err != nil {
+		return err
+	}
+	var waiting int64
+	err = tx.Model(&approvalRow{}).Where("asked_by = ? AND approved = 0 AND declined = 0 AND expires > ?", a.AskedBy, a.Created.UnixMicro()).Count(&waiting).Error
+	if err != nil {
+		return err
+	}
+	if waiting >= maxWaiting {
+		return fault.New(fault.CodeConflict, fault.Say("%d of your requests wait for an approval already", "您已有 %d 个申请等待批准", waiting))
+	}
+	return tx.Create(&approvalRow{
+		ID: a.ID, Tenant: a.Tenant, Kind: string(a.Kind), Digest: digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
+		AskedName: a.AskedName, Created: a.Created.UnixMicro(), Expires: a.Expires.UnixMicro(),
+	}).Error
+}
+
+// AskNow is Ask in a transaction of its own.
+func (b *Book) AskNow(ctx context.Context, a Approval, digest string) error {
+	err := b.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return b.Ask(tx, a, digest) })
+	return coded("ask for an approval", err)
+}
+
+// usable are the approvals that can be used for what digest says.
+func usable(db *gorm.DB, kind Kind, id, digest string, now time.Time) *gorm.DB {
+	return db.Model(&approvalRow{}).
+		Where("id = ? AND kind = ? AND digest = ? AND approved > 0 AND used = 0 AND declined = 0 AND expires > ?", id, string(kind), digest, now.UnixMicro())
+}
+
+// Spend uses an approval up, in the transaction of what it permits. Error: CodeConflict, which says why it is not good for this.
+func (b *Book) Spend(tx *gorm.DB, kind Kind, id, digest string) error {
+	now := b.now()
+	res := usable(tx, kind, id, digest, now).Update("used", now.UnixMicro())
+	if res.Error != nil || res.RowsAffected > 0 {
+		return res.Error
+	}
+	return unusable(tx, kind, id, digest, now)
+}
+
+// unusable says why an approval cannot be used.
+func unusable(db *gorm.DB, kind Kind, id, digest string, now time.Time) error {
+	var rows []approvalRow
+	if err := db.Select("digest", "kind", "approved", "used", "expires", "declined", "declined_name", "decline_reason").Where("id = ?", id).Find(&rows).Error; err != nil {
+		return err
+	}
+	why := fault.Say("the approval was given for something else", "该批准针对的不是此请求")
+	switch {
+	case len(rows) == 0 || rows[0].Digest != digest || rows[0].Kind != string(kind):
+	case rows[0].Declined > 0:
+		why = declined(rows[0].DeclinedName, rows[0].DeclineReason)
+	case rows[0].Used > 0:
+		why = fault.Say("the approval was used before", "该批准已被使用")
+	case rows[0].Expires <= now.UnixMicro():
+		why = fault.Say("the approval has expired", "该批准已过期")
+	case rows[0].Approved == 0:
+		why = fault.Say("the approval has not been given yet", "该申请尚未获得批准")
+	}
+	return fault.New(fault.CodeConflict, why).WithParam("approval")
+}
+
+func declined(by, reason string) fault.Phrase {
+	return fault.Say("it was declined by %s: %s", "该申请已被 %s 拒绝：%s", by, reason)
+}
+
+func (s store) given(ctx context.Context, kind Kind, id, digest string, now time.Time) (out Approval, err error) {
+	db := s.db.WithContext(ctx)
+	rows, err := read(usable(db, kind, id, digest, now))
+	if err == nil && len(rows) == 0 {
+		err = unusable(db, kind, id, digest, now)
+	}
+	if err != nil {
+		return Approval{}, coded("look for an approval", err)
+	}
+	return rows[0], nil
+}
+
+func (s store) approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time) (Approval, error) {
+	return s.settle(ctx, kind, tenant, id, who, now, "approve", func(tx *gorm.DB, a *Approval) (bool, error) {
+		if !a.Approved.IsZero() {
+			return false, fault.New(fault.CodeConflict, fault.Say("it was approved before", "该申请已获批准"))
+		}
+		res := tx.Where("approved = 0").Updates(map[string]any{"approved": now.UnixMicro(), "approved_by": who.ID, "approved_name": who.Name})
+		a.Approved, a.ApprovedBy, a.ApprovedName = now, who.ID, who.Name
+		return res.RowsAffected > 0, res.Error
+	})
+}
+
+// decline ends the time of an approval, too: the release before knows no other way to tell that it is good for nothing.
+func (s store) decline(ctx context.Context, kind Kind, tenant, id, reason string, who identity.Principal, now time.Time) (Approval, error) {
+	return s.settle(ctx, kind, tenant, id, who, now, "decline", func(tx *gorm.DB, a *Approval) (bool, error) {
+		res := tx.Where("used = 0").Updates(map[string]any{
+			"declined": now.UnixMicro(), "declined_by": who.ID, "declined_name": who.Name, "decline_reason": reason, "expires": now.UnixMicro(),
+		})
+		a.Declined, a.DeclinedBy, a.DeclinedName, a.Reason, a.Expires = now, who.ID, who.Name, reason, now
+		return res.RowsAffected > 0, res.Error
+	})
+}
+
+// settle lets somebody else than the asker do something with an approval that still can be used. do says whether it could.
+func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time, step string,
+	do func(tx *gorm.DB, a *Approval) (bool, error),
+) (out Approval, err error) {
+	refuse := func(why fault.Phrase) error { return fault.New(fault.CodeConflict, why) }
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		rows, err := read(tx.Model(&approvalRow{}).Where("id = ? AND tenant = ? AND kind = ?", id, tenant, string(kind)))
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return fault.New(fault.CodeNotFound, fault.Say("approval", "批准申请"), id)
+		}
+		switch out = rows[0]; {
+		case out.AskedBy == who.ID:
+			return fault.New(fault.CodeNotAllowed, fault.Say("deciding about one's own request", "审批自己的申请"))
+		case !out.Declined.IsZero():
+			return refuse(declined(out.DeclinedName, out.Reason))
+		case !out.Used.IsZero():
+			return refuse(fault.Say("it was used before", "该批准已被使用"))
+		case !out.Expires.After(now):
+			return refuse(fault.Say("it has expired", "该申请已过期"))
+		}
+		done, err := do(tx.Model(&approvalRow{}).Where("id = ? AND declined = 0", id), &out)
+		if err == nil && !done {
+			err = refuse(fault.Say("somebody has decided about it before", "该申请已被处理"))
+		}
+		return err
+	})
+	if err != nil {
+		return Approval{}, coded(step, err)
+	}
+	return out, nil
+}
+
+func (s store) list(ctx context.Context, kind Kind, tenant string, since time.Time) ([]Approval, error) {
+	out, err := read(s.db.WithContext(ctx).Model(&approvalRow{}).Where("tenant = ? AND kind = ? AND created > ?", tenant, string(kind), since.UnixMicro()).
+		Order("created DESC, id DESC").Limit(maxList))
+	return out, coded("list approvals", err)
+}
+
+func read(db *gorm.DB) ([]Approval, error) {
+	var rows []approvalRow
+	err := db.Select("id", "tenant", "kind", "target", "purpose", "counts", "asked_by", "asked_name", "created", "expires", "approved_by", "approved_name",
+		"approved", "used", "declined", "declined_by", "declined_name", "decline_reason").Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Approval, 0, len(rows))
+	for _, r := range rows {
+		a := Approval{
+			ID: r.ID, Tenant: r.Tenant, Kind: Kind(r.Kind), Target: r.Target, Purpose: r.Purpose, AskedBy: r.AskedBy, AskedName: r.AskedName,
+			Created: moment(r.Created), Expires: moment(r.Expires), ApprovedBy: r.ApprovedBy, ApprovedName: r.ApprovedName, Approved: moment(r.Approved),
+			Used: moment(r.Used), DeclinedBy: r.DeclinedBy, DeclinedName: r.DeclinedName, Declined: moment(r.Declined), Reason: r.DeclineReason,
+		}
+		if err := json.Unmarshal([]byte(r.Counts), &a.Counts); err != nil {
+			return nil, fmt.Errorf("read approval %s: %w", r.ID, err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// moment is a stored time; 0 is none.
+func moment(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// coded gives an error of the database its code. What has one keeps it.
+func coded(step string, err error) error {
+	var f *fault.Error
+	if err == nil || errors.As(err, &f) {
+		return err
+	}
+	return fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeDatabaseUnavailable)
+}

@@ -1,0 +1,72 @@
+package rag
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Quote names a passage as a citation does.
+type Quote struct {
+	Tenant, Collection  string
+	Labels              []string // the principal's
+	DocumentID, Version string
+	Chunk               int
+	Around              int // how many passages before it, and after it, are wanted too
+}
+
+// MaxAround is the most passages that may be asked for on either side of a quoted one.
+const MaxAround = 3
+
+// Passages returns the quoted passage with those around it, in the order of the document. It is never of another version than the quoted
+// one, and nobody sees here what a search would not find for him. Errors: CodeCollectionNotFound, CodeNotFound (document, passage),
+// CodePassageReplaced, CodeRetrievalFailed for a document that is damaged.
+func (s *Service) Passages(_ context.Context, q Quote) ([]Passage, error) {
+	sh, err := s.visible(q.Tenant, q.Collection, q.Labels)
+	if err != nil {
+		return nil, err
+	}
+	return sh.quoted(q)
+}
+
+func (sh *shelf) quoted(q Quote) ([]Passage, error) {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	if sh.broken[q.DocumentID] {
+		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
+	}
+	b := sh.docs[q.DocumentID]
+	if b == nil || !permits(b.labels, q.Labels) {
+		return nil, fault.New(fault.CodeNotFound, fault.Say("document", "文档"), q.DocumentID).WithParam("document_id")
+	}
+	version, err := versionNumber(q.Version)
+	if err != nil || version > b.Version {
+		return nil, fault.New(fault.CodeNotFound, fault.Say("version", "版本"), q.Version).WithParam("version")
+	}
+	if version < b.Version {
+		return nil, fault.New(fault.CodePassageReplaced, q.Version, q.DocumentID, versionName(b.Version)).WithParam("version")
+	}
+	if q.Chunk < 0 || q.Chunk >= len(b.chunks) {
+		return nil, fault.New(fault.CodeNotFound, fault.Say("passage", "段落"), strconv.Itoa(q.Chunk)).WithParam("chunk")
+	}
+	around := max(0, min(q.Around, MaxAround))
+	var out []Passage
+	for i := max(0, q.Chunk-around); i <= min(len(b.chunks)-1, q.Chunk+around); i++ {
+		out = append(out, sh.passage(piece{b, i}))
+	}
+	return out, nil
+}
+
+// versionNumber reads what versionName writes.
+func versionNumber(name string) (int64, error) {
+	digits, ok := strings.CutPrefix(name, "v")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || n < 1 || versionName(n) != name {
+		return 0, errors.Join(fmt.Errorf("%.20q is no version", name), err)
+	}
+	return n, nil
+}

@@ -1,0 +1,244 @@
+package adminapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/approval"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/server/erasure"
+)
+
+// actor is the caller as records of erasures and approvals name him.
+func actor(c *gin.Context) audit.Actor {
+	by := caller(c)
+	return audit.Actor{Kind: "user", ID: by.ID, Name: by.Name}
+}
+
+// subject is the digest of the person whom a request names in one of two ways.
+func (s *Server) subject(c *gin.Context, subject, digest *string) (string, error) {
+	if (subject == nil) == (digest == nil) {
+		return "", fault.New(fault.CodeInvalidValue, "subject", fault.Say("give either subject or digest", "请提供 subject 或 digest 之一")).WithParam("subject")
+	}
+	if subject != nil {
+		return s.deps.Audit.Subject(tenantOf(c), *subject), nil
+	}
+	return *digest, nil
+}
+
+// erasing is what a request would have erased: a person, or the values of a conversation. The record names it by digest.
+func (s *Server) erasing(c *gin.Context, subject, digest, session, request *string) (t erasure.Target, err error) {
+	t.Tenant = tenantOf(c)
+	if session == nil && request == nil {
+		t.Subject, err = s.subject(c, subject, digest)
+		about(c, t.Subject, nil)
+		return t, err
+	}
+	if subject != nil || digest != nil {
+		return t, fault.New(fault.CodeInvalidValue, "session", fault.Say("give a person or a conversation", "请提供人员或会话之一")).WithParam("session")
+	}
+	values, err := s.valuesOf(c, session, request)
+	about(c, s.revealTarget(values, deref(request)), nil)
+	t.Conversation = &values
+	return t, err
+}
+
+// EraseSubject implements POST /audit/erasures. The record of the act names the digest and never the person.
+func (s *Server) EraseSubject(c *gin.Context) {
+	in, err := decode[NewErasure](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	t, err := s.erasing(c, in.Subject, in.Digest, nil, nil)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	done, err := s.erase(c, t, in.Approval)
+	if done.Record != "" { // also of one that is not complete
+		d := map[string]string{"erasure": done.Record}
+		for what, n := range map[string]int64{"keys": done.Gone.Keys, "contents": done.Gone.Contents, "values": done.Gone.Values, "conversations": done.Gone.Conversations} {
+			d[what] = strconv.FormatInt(n, 10)
+		}
+		about(c, t.Subject, d)
+	}
+	s.reply(c, http.StatusCreated, ErasureDone(done), err)
+}
+
+// erase goes on when the caller has left: half done helps nobody.
+func (s *Server) erase(c *gin.Context, t erasure.Target, approval *string) (erasure.Result, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), erasure.Deadline)
+	defer cancel()
+	return s.deps.Eraser.Erase(ctx, t, deref(approval), actor(c))
+}
+
+// EraseValues implements POST /reveal/erasures.
+func (s *Server) EraseValues(c *gin.Context) {
+	in, err := decode[ValueErasure](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	target, err := s.valuesOf(c, in.Session, in.Request)
+	about(c, s.revealTarget(target, deref(in.Request)), nil)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	done, err := s.erase(c, erasure.Target{Tenant: tenantOf(c), Conversation: &target}, in.Approval)
+	if err == nil {
+		d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10)}
+		for k, v := range done.Override.Detail() {
+			d[k] = v
+		}
+		about(c, resource(c), d)
+	}
+	s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Override: overrideView(done.Override)}, err)
+}
+
+// PreviewErasure implements POST /audit/erasures/preview.
+func (s *Server) PreviewErasure(c *gin.Context) {
+	in, err := decode[ErasureTarget](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	t, err := s.erasing(c, in.Subject, in.Digest, in.Session, in.Request)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	if wait := s.lookups.wait(caller(c).ID, s.now()); in.Subject != nil && wait > 0 { // it says whether somebody is known
+		s.Fail(c, fault.New(fault.CodeRateLimited, lookupsPerMinute).WithRetryAfter(wait))
+		return
+	}
+	p, err := s.deps.Eraser.Preview(c.Request.Context(), t)
+	s.reply(c, http.StatusOK, PreviewView(p), err)
+}
+
+// RequestErasureApproval implements POST /audit/erasures/approvals.
+func (s *Server) RequestErasureApproval(c *gin.Context) {
+	in, err := decode[NewErasureApproval](c)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	t, err := s.erasing(c, in.Subject, in.Digest, in.Session, in.Request)
+	if err != nil {
+		s.Fail(c, err)
+		return
+	}
+	target := resource(c)
+	a, err := s.deps.Eraser.Request(c.Request.Context(), t, in.Reason, actor(c))
+	if err == nil {
+		about(c, a.ID, map[string]string{"reason": in.Reason, "target": target})
+	}
+	s.reply(c, http.StatusCreated, ErasureApprovalView(a), err)
+}
+
+// ListErasureApprovals implements GET /audit/erasures/approvals.
+func (s *Server) ListErasureApprovals(c *gin.Context, _ ListErasureApprovalsParams) {
+	all, err := s.deps.Guard.Approvals().List(c.Request.Context(), approval.KindErasure, tenantOf(c))
+	out := ErasureApprovalList{Items: []ErasureApproval{}}
+	for _, a := range all {
+		out.Items = append(out.Items, ErasureApprovalView(a))
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+// ApproveErasure implements POST /audit/erasures/approvals/{id}/approve.
+func (s *Server) ApproveErasure(c *gin.Context, id IdPath, _ ApproveErasureParams) {
+	a, err := s.deps.Guard.Approvals().Approve(c.Request.Context(), approval.KindErasure, tenantOf(c), id, caller(c))
+	s.reply(c, http.StatusOK, ErasureApprovalView(a), err)
+}
+
+// DeclineErasure implements POST /audit/erasures/approvals/{id}/decline.
+func (s *Server) DeclineErasure(c *gin.Context, id IdPath, _ DeclineErasureParams) {
+	a, err := s.decline(c, approval.KindErasure, id)
+	s.reply(c, http.StatusOK, ErasureApprovalView(a), err)
+}
+
+// decline declines an approval for the reason in the body, which the record keeps.
+func (s *Server) decline(c *gin.Context, kind approval.Kind, id string) (approval.Approval, error) {
+	in, err := decode[Reason](c)
+	if err != nil {
+		return approval.Approval{}, err
+	}
+	about(c, id, map[string]string{"reason": in.Reason})
+	return s.deps.Guard.Approvals().Decline(c.Request.Context(), kind, tenantOf(c), id, in.Reason, caller(c))
+}
+
+// ListErasures implements GET /audit/erasures.
+func (s *Server) ListErasures(c *gin.Context, _ ListErasuresParams) {
+	list, err := s.deps.Audit.Erasures(c.Request.Context(), tenantOf(c))
+	out := ErasureList{Items: []Erasure{}}
+	for _, e := range list {
+		out.Items = append(out.Items, ErasureView(e))
+	}
+	s.reply(c, http.StatusOK, out, err)
+}
+
+// ErasureView is an erasure as lists show it. How much was destroyed its record says.
+func ErasureView(e audit.Erasure) Erasure {
+	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: micros(e.Time), Record: e.Record}
+}
+
+// ErasureDone is what an erasure did, as the API and the command line show it.
+func ErasureDone(r erasure.Result) Erasure {
+	stays := staysView(r.Stays)
+	return Erasure{
+		Tenant: r.Tenant, Subject: r.Subject, Time: micros(r.Time), Record: r.Record, Keys: &r.Gone.Keys, Contents: &r.Gone.Contents, Values: &r.Gone.Values,
+		Conversations: &r.Gone.Conversations, Stays: &stays, Override: overrideView(r.Override),
+	}
+}
+
+// PreviewView is a preview as the API and the command line show it.
+func PreviewView(p erasure.Preview) ErasurePreview {
+	out := ErasurePreview{
+		Tenant: p.Tenant, Subject: p.Subject, Goes: figuresView(p.Goes), Stays: staysView(p.Stays), Holds: []CoveringHold{}, Records: p.Records, Newest: instant(p.Newest),
+	}
+	for _, h := range p.Holds {
+		out.Holds = append(out.Holds, CoveringHold{
+			Id: h.Hold.ID, Reason: h.Hold.Reason, CreatedAt: micros(h.Hold.Created), CreatedBy: h.Hold.CreatedBy, Records: h.Records, Examples: list(h.Examples),
+		})
+	}
+	return out
+}
+
+func figuresView(f erasure.Figures) ErasureFigures {
+	return ErasureFigures{Keys: f.Keys, Contents: f.Contents, Values: f.Values, Conversations: f.Conversations}
+}
+
+func staysView(stays []erasure.Stay) []ErasureStay {
+	out := []ErasureStay{}
+	for _, x := range stays {
+		v := ErasureStay{Code: ErasureStayCode(x.Code), Until: instant(x.Until)}
+		if x.Count > 0 {
+			v.Count = &x.Count
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func overrideView(o *erasure.Override) *ErasureOverride {
+	if o == nil {
+		return nil
+	}
+	return &ErasureOverride{Approval: o.Approval, ApprovedBy: o.ApprovedBy, Holds: list(o.Holds)}
+}
+
+// ErasureApprovalView is an approval of an erasure as the API and the command line show it.
+func ErasureApprovalView(a approval.Approval) ErasureApproval {
+	kind, goes, holds := erasure.Asked(a)
+	return ErasureApproval{
+		Id: a.ID, Tenant: a.Tenant, Kind: ErasureApprovalKind(kind), Target: a.Target, Reason: a.Purpose, Goes: figuresView(goes), Holds: list(holds), AskedBy: a.AskedName,
+		CreatedAt: a.Created, ExpiresAt: a.Expires, ApprovedBy: optional(a.ApprovedName), ApprovedAt: given(a.Approved), UsedAt: given(a.Used),
+		DeclinedBy: optional(a.DeclinedName), DeclinedAt: given(a.Declined), DeclineReason: optional(a.Reason),
+	}
+}

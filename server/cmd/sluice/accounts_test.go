@@ -1,0 +1,88 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAccountsOnTheCommandLine: people, their keys and budgets, as an administrator and as a developer manage them.
+func TestAccountsOnTheCommandLine(t *testing.T) {
+	s := newSite(t, nil, quiet)
+	p := s.up()
+	s.env = p.client()
+	as := func(user, password string, more ...string) *site {
+		c := *s
+		c.env = append(append(append([]string{}, more...), "SLUICE_ADMIN_USER="+user, "SLUICE_ADMIN_PASSWORD="+password), s.env...) // the first setting wins
+		return &c
+	}
+
+	created := s.run("user", "create", "Wang.Fang", "--role", "developer", "--label", "public")
+	created.wants(t, exitOK, "has to be changed at the first sign-in")
+	once := strings.TrimSpace(created.out)
+	as("wang.fang", once).run("key", "list").wants(t, exitFailed, "password_change_required", "POST /api/v1/me/password")
+	as("wang.fang", once).run("user", "password").wants(t, exitUsage, "SLUICE_NEW_PASSWORD")
+	as("wang.fang", once, "SLUICE_NEW_PASSWORD="+once).run("user", "password").wants(t, exitFailed, "another password")
+	const password = "a long and new password"
+	changed := as("wang.fang", once, "SLUICE_NEW_PASSWORD="+password).run("user", "password")
+	changed.wants(t, exitOK, "changed the password of wang.fang")
+	dev := as("wang.fang", password)
+
+	made := dev.run("key", "create", "mine", "--label", "public", "--project", "hotline", "--label-mode", "text", "--requests-per-minute", "30", "--days", "9")
+	made.wants(t, exitOK, "Base URL: http://127.0.0.1:", "/v1\n", "curl http://127.0.0.1:", "$SLUICE_API_KEY")
+	id := strings.Split(strings.TrimSpace(made.out), "-")[2]
+	if strings.Contains(made.err, strings.TrimSpace(made.out)) {
+		t.Error("stderr shows the secret")
+	}
+	dev.run("key", "create", "wide", "--label", "secret").wants(t, exitFailed, "invalid_value", "does not have the label 'secret'")
+	row := func(r result) []string {
+		for line := range strings.Lines(r.out) {
+			if f := strings.Fields(line); len(f) > 0 && f[0] == id {
+				return f
+			}
+		}
+		t.Fatalf("no key %s in\n%s", id, r.out)
+		return nil
+	}
+	mine := dev.run("key", "list")
+	mine.wants(t, exitOK, "OWNER", "LAST USED")
+	if strings.Contains(mine.out, "first key") {
+		t.Errorf("a developer sees a key of the tenant:\n%s", mine.out)
+	}
+	if got := strings.Join(row(s.run("key", "list"))[1:12], " "); got != "mine demo wang.fang hotline sk-sluice-"+id+" active public text 30 default default" {
+		t.Errorf("listed as %q", got)
+	}
+	dev.run("key", "edit", id).wants(t, exitUsage, "say what to change")
+	dev.run("key", "edit", id, "--concurrent", "4", "--name", "ours", "--label", "").wants(t, exitOK, "changed "+id)
+	if got := strings.Join(row(dev.run("key", "list"))[1:12], " "); got != "ours demo wang.fang hotline sk-sluice-"+id+" active - text 30 default 4" {
+		t.Errorf("after the change %q", got)
+	}
+
+	s.run("user", "edit", "wang.fang").wants(t, exitUsage, "--role or --label")
+	s.run("user", "edit", "wang.fang", "--role", "auditor", "--role", "security_admin").wants(t, exitFailed, "conflicting_roles")
+	s.run("user", "edit", "wang.fang", "--role", "auditor", "--role", "developer", "--label", "").wants(t, exitOK, "changed wang.fang: auditor,developer")
+	s.run("user", "edit", "admin", "--role", "auditor").wants(t, exitFailed, "conflict", "somebody else")
+	s.run("user", "disable", "wang.fang").wants(t, exitOK, "disabled wang.fang")
+	dev.run("key", "list").wants(t, exitFailed, "invalid_login")
+	if got := row(s.run("key", "list")); got[6] != "suspended" {
+		t.Errorf("the key of a disabled user: %v", got)
+	}
+	s.run("user", "enable", "wang.fang").wants(t, exitOK, "enabled wang.fang")
+	s.run("user", "list").wants(t, exitOK, "wang.fang", "auditor,developer", "LAST SIGN-IN")
+	reset := s.run("user", "reset-password", "wang.fang")
+	reset.wants(t, exitOK, "shown once")
+	s.run("user", "list").wants(t, exitOK, "one-time password")
+	as("wang.fang", strings.TrimSpace(reset.out)).run("key", "list").wants(t, exitFailed, "password_change_required")
+	s.run("user", "disable", "nobody").wants(t, exitFailed, "not_found")
+	s.run("user", "create", "x").wants(t, exitUsage, "--role")
+
+	s.run("budget", "set", "12.000000001", "--key", id, "--period", "day").wants(t, exitOK, "set: 12.000000001 CNY per day, 0 spent")
+	s.run("budget", "list").wants(t, exitOK, id, "12.000000001", "CNY")
+	for _, bad := range []string{"1e3", "0.0000000001", "much", "1/2"} {
+		s.run("budget", "set", bad, "--period", "day").wants(t, exitUsage, "amount")
+	}
+	s.run("budget", "remove", "--key", id).wants(t, exitFailed, "not_found")
+	s.run("budget", "remove", "--key", id, "--period", "day").wants(t, exitOK, "removed")
+	if r := s.run("budget", "list"); strings.Contains(r.out, id) {
+		t.Errorf("the budget is still there:\n%s", r.out)
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/server/adminapi"
+)
+
+// approvalKind says which approvals a command is about: those of reveals, or those of erasures.
+type approvalKind struct {
+	tenant   string
+	erasures bool
+}
+
+func (k *approvalKind) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&k.tenant, "tenant", "", "tenant (default: your own) / 租户")
+	cmd.Flags().BoolVar(&k.erasures, "erasures", false, "approvals of erasures that a legal hold covers, not of reveals / 受法律保全的擦除申请，而非查看申请")
+}
+
+func (k *approvalKind) path(rest string) string {
+	if k.erasures {
+		return "/audit/erasures/approvals" + rest + query("tenant", k.tenant)
+	}
+	return "/reveal/approvals" + rest + query("tenant", k.tenant)
+}
+
+// askedFor is what approvals of both kinds have in common.
+type askedFor struct {
+	ID            string     `json:"id"`
+	AskedBy       string     `json:"asked_by"`
+	Purpose       string     `json:"purpose"` // of a reveal, or
+	Reason        string     `json:"reason"`  // of an erasure
+	ExpiresAt     time.Time  `json:"expires_at"`
+	ApprovedAt    *time.Time `json:"approved_at"`
+	UsedAt        *time.Time `json:"used_at"`
+	DeclinedAt    *time.Time `json:"declined_at"`
+	DeclinedBy    string     `json:"declined_by"`
+	DeclineReason string     `json:"decline_reason"`
+
+	Shown []adminapi.RevealCount  `json:"shown"`
+	Goes  adminapi.ErasureFigures `json:"goes"`
+}
+
+func (x askedFor) why() string { return x.Purpose + x.Reason } // one of them is empty
+
+// many is how much an approval is about: values in full, or what would be erased.
+func (x askedFor) many() int64 {
+	n := x.Goes.Contents + x.Goes.Values
+	for _, c := range x.Shown {
+		if c.Shown == adminapi.RevealCountShownClear {
+			n += int64(c.Count)
+		}
+	}
+	return n
+}
+
+func (x askedFor) state(now time.Time) string {
+	switch {
+	case x.DeclinedAt != nil:
+		return "declined"
+	case x.UsedAt != nil:
+		return "used"
+	case !x.ExpiresAt.After(now):
+		return "expired"
+	case x.ApprovedAt != nil:
+		return "approved"
+	default:
+		return "waiting"
+	}
+}
+
+func (a *app) giveCommand(flags *remoteFlags) *cobra.Command {
+	var kind approvalKind
+	cmd := &cobra.Command{
+		Use: "give ID", Short: "Approve what somebody else asked for / 批准他人的申请", Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out, err := a.decide(cmd.Context(), flags, kind.path("/"+args[0]+"/approve"), nil)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stderr, a.say("Approved for %s, purpose %s, until %s.\n", "已批准 %s 的申请，用途：%s，%s 前有效。\n"), out.AskedBy, out.why(), out.ExpiresAt.Format(time.RFC3339))
+			return nil
+		},
+	}
+	kind.register(cmd)
+	return cmd
+}
+
+func (a *app) declineCommand(flags *remoteFlags) *cobra.Command {
+	var kind approvalKind
+	var reason string
+	cmd := &cobra.Command{
+		Use: "decline ID", Short: "Decline what somebody else asked for, or take an unused approval back / 拒绝他人的申请，或撤回未使用的批准", Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return usageError{errors.New("want --reason: the asker sees it, and it is recorded")}
+			}
+			out, err := a.decide(cmd.Context(), flags, kind.path("/"+args[0]+"/decline"), adminapi.Reason{Reason: reason})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stderr, a.say("Declined for %s: %s\n", "已拒绝 %s 的申请：%s\n"), out.AskedBy, out.DeclineReason)
+			return nil
+		},
+	}
+	kind.register(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`; the asker sees it, and it is recorded / 理由，申请人可见并会被记录")
+	return cmd
+}
+
+// decide signs in anew, which the server wants for approvals, and decides.
+func (a *app) decide(ctx context.Context, flags *remoteFlags, path string, in any) (out askedFor, err error) {
+	r, err := a.login(ctx, *flags)
+	if err != nil {
+		return out, err
+	}
+	return out, r.call(ctx, http.MethodPost, path, in, &out)
+}
+
+func (a *app) approvalsCommand(flags *remoteFlags) *cobra.Command {
+	var kind approvalKind
+	cmd := &cobra.Command{
+		Use: "list", Short: "List what waits for an approval, and what was approved or declined / 列出申请", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.login(cmd.Context(), *flags)
+			if err != nil {
+				return err
+			}
+			var out struct {
+				Items []askedFor `json:"items"`
+			}
+			if err := r.call(cmd.Context(), http.MethodGet, kind.path(""), nil, &out); err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+			much := "IN FULL"
+			if kind.erasures {
+				much = "TEXTS AND VALUES"
+			}
+			fmt.Fprintf(w, "ID\tASKED BY\tPURPOSE\t%s\tSTATE\tEXPIRES\tDECLINED BY\tWHY\n", much)
+			for _, x := range out.Items {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", x.ID, x.AskedBy, x.why(), x.many(), x.state(time.Now()), x.ExpiresAt.Format(time.RFC3339), x.DeclinedBy, x.DeclineReason)
+			}
+			return w.Flush()
+		},
+	}
+	kind.register(cmd)
+	return cmd
+}

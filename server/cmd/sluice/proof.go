@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/config"
+)
+
+func (a *app) proofCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "proof RECORD", Short: "Write the proof of one record, which sluice-verify checks / 导出单条记录的证明", Args: exactly(1),
+		Long: `Writes the sealed record with this id, its path in the tree, the signed checkpoint with cosignatures, and the public key, as the console does. Whoever has
+the public key of the log (sluice audit key) checks the file with sluice-verify, without this installation.
+写出该编号的已封存记录、其在树中的路径、带联署的已签名检查点以及公钥，与控制台下载的相同。持有日志公钥（sluice audit key）者可用 sluice-verify 离线校验。`,
+		Example: `  sluice audit proof 01930000-0000-7000-8000-000000000000 --out proof.json
+  sluice-verify --key "$KEY" proof.json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, log, err := a.site()
+			if err != nil {
+				return err
+			}
+			return a.prove(cmd.Context(), cfg, args[0], out, log)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "proof.json", "`FILE` to write; it must not exist / 输出文件")
+	return cmd
+}
+
+// prove writes the proof of a record into a file, which must not be there.
+func (a *app) prove(ctx context.Context, cfg *config.Config, id, out string, log *slog.Logger) (err error) {
+	p, err := server.Proof(ctx, cfg, id, log)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(out)
+		}
+	}()
+	enc := json.NewEncoder(f)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(p); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.env.stdout, a.say("%s: proof of the record with index %d\n", "%s：序号为 %d 的记录的证明\n"), out, p.Index)
+	return f.Sync()
+}

@@ -1,0 +1,345 @@
+// Package erasure is a façade over everything that keeps what people said: it erases a person, or the values of a conversation, everywhere.
+//
+// The order is always the same. No hold covers it, or a second person lets it pass; the record is durable; then texts and values are destroyed in
+// one transaction, in which the holds are looked at once more and the approval is spent; then the copies of keys in files, and the caches. What
+// stays is named by code, with why in the words of who shows it: before anything is destroyed, and afterwards. The record of an erasure says the
+// same; with its proof it is the certificate. Whatever breaks off is finished by repeating it.
+package erasure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/approval"
+	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
+)
+
+// The codes of what stays. They are in records, so they never change; the management API says what each means.
+const (
+	StaysRecords      = "records"
+	StaysTexts        = "texts"
+	StaysDocuments    = "documents"
+	StaysOthers       = "others"
+	StaysUnattributed = "unattributed"
+	StaysPages        = "pages"
+	StaysBackups      = "backups"
+	StaysRemote       = "remote"
+	StaysCallers      = "callers"
+)
+
+// Config is what an eraser works on.
+type Config struct {
+	Audit     *audit.Log
+	Values    *vault.Vault
+	Approvals *approval.Book
+	Keys      *keyring.Ring
+	Forget    func(tenant string) // the tenant's part of the caches in this process; nil if there are none
+	Remote    bool                // there are engines outside, which may keep what they were sent
+}
+
+// Eraser erases. It is safe for concurrent use.
+type Eraser struct{ cfg Config }
+
+// New returns an eraser.
+func New(cfg Config) *Eraser {
+	if cfg.Forget == nil {
+		cfg.Forget = func(string) {}
+	}
+	return &Eraser{cfg}
+}
+
+// Target is a person, or a conversation whose values are erased.
+type Target struct {
+	Tenant       string
+	Subject      string        // digest of the person, "" for
+	Conversation *vault.Target // whose values, and nothing else
+}
+
+// Figures count what goes.
+type Figures struct{ Keys, Contents, Values, Conversations int64 }
+
+// Stay is something that stays. Count and Until, unix microseconds, are zero where they say nothing.
+type Stay struct {
+	Code         string
+	Count, Until int64
+}
+
+// Preview is what an erasure would do now.
+type Preview struct {
+	Tenant, Subject string // digest of the person, or of the conversation
+	Goes            Figures
+	Stays           []Stay
+	Holds           []audit.Covered // that refuse it
+	Records, Newest int64           // of the person
+}
+
+// Override says who let an erasure pass which holds.
+type Override struct {
+	Approval, ApprovedBy string
+	Holds                []string
+}
+
+// Result is what an erasure did.
+type Result struct {
+	Tenant, Subject string
+	Gone            Figures
+	Stays           []Stay
+	Override        *Override
+	Record          string // of the erasure of a person: the certificate
+	Time            int64  // up to which it is erased, unix microseconds
+}
+
+func (t Target) kind() string {
+	if t.Conversation != nil {
+		return "values"
+	}
+	return "person"
+}
+
+// subject is how records and approvals name a target.
+func (e *Eraser) subject(t Target) string {
+	if t.Conversation != nil {
+		return e.cfg.Values.Digest(*t.Conversation)
+	}
+	return t.Subject
+}
+
+func (e *Eraser) removal(t Target) *vault.Removal {
+	if t.Conversation != nil {
+		return e.cfg.Values.Conversation(*t.Conversation)
+	}
+	return e.cfg.Values.Person(t.Tenant, t.Subject)
+}
+
+// reach is what goes, as far as holds are concerned.
+func reach(t Target, f vault.Found) audit.Reach {
+	out := audit.Reach{Unknown: f.Unknown}
+	if t.Conversation == nil {
+		out.Parts = append(out.Parts, audit.Part{Subject: t.Subject})
+	}
+	for _, o := range f.Others {
+		out.Parts = append(out.Parts, audit.Part{Subject: o.Subject, From: o.First, To: o.Last})
+	}
+	return out
+}
+
+// Preview says what an erasure would do. It changes nothing.
+func (e *Eraser) Preview(ctx context.Context, t Target) (Preview, error) {
+	p := Preview{Tenant: t.Tenant, Subject: e.subject(t)}
+	if p.Subject == "" {
+		return p, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
+	}
+	r := e.removal(t)
+	if err := r.Look(ctx); err != nil {
+		return p, err
+	}
+	p.Goes.Values, p.Goes.Conversations = r.Found.Values, r.Found.Scopes
+	var err error
+	if p.Holds, err = e.cfg.Audit.Covering(ctx, t.Tenant, reach(t, r.Found)); err != nil {
+		return p, err
+	}
+	if t.Conversation == nil {
+		if p.Goes.Keys, p.Goes.Contents, err = e.cfg.Audit.Kept(ctx, t.Tenant, t.Subject); err == nil {
+			p.Records, p.Newest, err = e.cfg.Audit.CountRecords(ctx, t.Tenant, t.Subject)
+		}
+	}
+	if err == nil {
+		p.Stays, err = e.stays(ctx, t, p.Records, r.Found)
+	}
+	return p, err
+}
+
+// stays lists what an erasure leaves.
+func (e *Eraser) stays(ctx context.Context, t Target, records int64, f vault.Found) ([]Stay, error) {
+	out := []Stay{{Code: StaysRecords, Count: records}}
+	if t.Conversation != nil {
+		out = append(out, Stay{Code: StaysTexts})
+	} else {
+		out = append(out, Stay{Code: StaysDocuments}, Stay{Code: StaysOthers})
+		u, err := e.cfg.Values.Unattributed(ctx, t.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		if u.Values > 0 {
+			out = append(out, Stay{Code: StaysUnattributed, Count: u.Values, Until: u.Until})
+		}
+	}
+	if f.Pages {
+		out = append(out, Stay{Code: StaysPages})
+	}
+	out = append(out, Stay{Code: StaysBackups})
+	if e.cfg.Remote {
+		out = append(out, Stay{Code: StaysRemote})
+	}
+	return append(out, Stay{Code: StaysCallers}), nil
+}
+
+// binding is what an approval is good for: this erasure, past these holds, asked for by this actor.
+func (e *Eraser) binding(t Target, p Preview, by audit.Actor) string {
+	parts := append([]string{t.Tenant, t.kind(), p.Subject, asker(by)}, holdIDs(p.Holds)...)
+	return fmt.Sprintf("%x", e.cfg.Keys.MAC("erasure/approval/v1", parts...))
+}
+
+// asker is the id under which somebody asks. A command has that of the account that started it.
+func asker(by audit.Actor) string {
+	if by.Kind == "user" {
+		return by.ID
+	}
+	return by.Kind + "/" + by.ID + "/" + by.Name
+}
+
+func holdIDs(held []audit.Covered) (ids []string) {
+	for _, c := range held {
+		ids = append(ids, c.Hold.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// holdPrefix is before the id of a hold in the counts of an approval.
+const holdPrefix = "hold/"
+
+// Request asks a second person to let an erasure pass the holds that cover it. Errors: as of Preview; CodeConflict if no hold does.
+func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.Actor) (approval.Approval, error) {
+	p, err := e.Preview(ctx, t)
+	if err != nil {
+		return approval.Approval{}, err
+	}
+	if len(p.Holds) == 0 {
+		return approval.Approval{}, fault.New(fault.CodeConflict, fault.Say("no legal hold covers it, so it needs no approval", "没有法律保全涵盖此内容，无需批准"))
+	}
+	counts := map[string]int{
+		"kind/" + t.kind(): 1, "keys": int(p.Goes.Keys), "contents": int(p.Goes.Contents), "values": int(p.Goes.Values), "conversations": int(p.Goes.Conversations),
+	}
+	for _, id := range holdIDs(p.Holds) {
+		counts[holdPrefix+id] = 1
+	}
+	a, err := e.cfg.Approvals.New(approval.Approval{
+		Tenant: t.Tenant, Kind: approval.KindErasure, Target: p.Subject, Purpose: reason, Counts: counts, AskedBy: asker(by), AskedName: by.Name,
+	})
+	if err != nil {
+		return approval.Approval{}, err
+	}
+	return a, e.cfg.Approvals.AskNow(ctx, a, e.binding(t, p, by))
+}
+
+// Asked is what an approval of an erasure is for.
+func Asked(a approval.Approval) (kind string, goes Figures, holds []string) {
+	kind = "person"
+	if a.Counts["kind/values"] > 0 {
+		kind = "values"
+	}
+	for what := range maps.Keys(a.Counts) {
+		if id, ok := strings.CutPrefix(what, holdPrefix); ok {
+			holds = append(holds, id)
+		}
+	}
+	slices.Sort(holds)
+	n := func(what string) int64 { return int64(a.Counts[what]) }
+	return kind, Figures{n("keys"), n("contents"), n("values"), n("conversations")}, holds
+}
+
+// Erase erases, or refuses with CodeHeld. id is an approval that lets it pass the holds, "" for none; where no hold covers it, it is not spent.
+// Errors: CodeHeld; CodeConflict for an approval that does not fit; CodeErasureIncomplete, with a result, when all is gone from the database and
+// not yet from files; those of the log, the vault and the database, after which everything may be there or gone: repeat it.
+func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor) (Result, error) {
+	p, err := e.Preview(ctx, t)
+	if err != nil {
+		return Result{}, err
+	}
+	out := Result{Tenant: p.Tenant, Subject: p.Subject, Stays: p.Stays}
+	w := &work{eraser: e, target: t, removal: e.removal(t)}
+	if len(p.Holds) > 0 {
+		if id == "" {
+			return Result{}, audit.Held(p.Holds, nil)
+		}
+		w.approval, w.digest = id, e.binding(t, p, by)
+		a, err := e.cfg.Approvals.Given(ctx, approval.KindErasure, id, w.digest)
+		if err != nil {
+			return Result{}, err
+		}
+		out.Override = &Override{Approval: a.ID, ApprovedBy: a.ApprovedName, Holds: holdIDs(p.Holds)}
+	}
+	if t.Conversation != nil {
+		err = e.cfg.Audit.WithoutHold(ctx, t.Tenant, holdIDs(p.Holds), w.Take, w.Destroy)
+	} else {
+		err = e.erasePerson(ctx, w, p, &out, by)
+	}
+	if err != nil && !fault.Is(err, fault.CodeErasureIncomplete) {
+		return Result{}, err
+	}
+	out.Gone.Values, out.Gone.Conversations = w.removal.Found.Values, w.removal.Found.Scopes
+	w.removal.Settle(ctx)
+	return out, err
+}
+
+// erasePerson erases texts and values, and then the caches.
+func (e *Eraser) erasePerson(ctx context.Context, w *work, p Preview, out *Result, by audit.Actor) error {
+	done, err := e.cfg.Audit.Erase(ctx, audit.Order{
+		Tenant: w.target.Tenant, Subject: w.target.Subject, By: by, Beside: w, Pass: holdIDs(p.Holds), Detail: detail(p, out.Override),
+	})
+	if !done.Done {
+		return err
+	}
+	e.cfg.Forget(w.target.Tenant) // that of other replicas follows when they hear of it
+	out.Record, out.Time, out.Gone.Keys, out.Gone.Contents = done.Record, done.Time, done.Keys, done.Contents
+	if err != nil {
+		f := w.removal.Found
+		return fault.Wrap(err, fault.CodeErasureIncomplete,
+			fault.Say("%d keys, %d texts, %d values of %d conversations; record %s", "密钥 %d 个、文本 %d 段、原值 %d 个（会话 %d 个）；记录 %s",
+				done.Keys, done.Contents, f.Values, f.Scopes, done.Record),
+			fault.Say("copies of the keys in files of the database and in the write-ahead log", "数据库文件与预写日志中的密钥副本"))
+	}
+	return nil
+}
+
+// detail is what the record of an erasure says besides keys and texts: figures, what stays, and who let it pass what.
+func detail(p Preview, o *Override) map[string]string {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	out := map[string]string{"values": number(p.Goes.Values), "conversations": number(p.Goes.Conversations), "records": number(p.Records)}
+	var codes []string
+	for _, s := range p.Stays {
+		codes = append(codes, s.Code)
+	}
+	out["stays"] = strings.Join(codes, " ")
+	maps.Copy(out, o.Detail())
+	return out
+}
+
+// Detail is what records say of an override; nothing for none.
+func (o *Override) Detail() map[string]string {
+	if o == nil {
+		return nil
+	}
+	return map[string]string{"approval": o.Approval, "approved_by": o.ApprovedBy, "holds": strings.Join(o.Holds, " ")}
+}
+
+// Repeat erases persons again whom a list of erasures names, after the restore of an older copy of the database for instance. each is called
+// after every one. Where a hold covers one the others go on; the error names all that did not go.
+func (e *Eraser) Repeat(ctx context.Context, list []audit.Erasure, by audit.Actor, each func(Result)) error {
+	var errs []error
+	for _, x := range list {
+		done, err := e.Erase(ctx, Target{Tenant: x.Tenant, Subject: x.Subject}, "", by)
+		if err == nil {
+			each(done)
+			continue
+		}
+		errs = append(errs, fmt.Errorf("tenant %s, person %s: %w", x.Tenant, x.Subject, err))
+		if !fault.Is(err, fault.CodeHeld) {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Deadline is how long an erasure may take after its caller has left: half done helps nobody.
+const Deadline = 10 * time.Minute

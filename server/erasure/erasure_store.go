@@ -1,0 +1,34 @@
+package erasure
+
+import (
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/approval"
+	"github.com/sluice-project/sluice/governance/vault"
+)
+
+// work is the part of an erasure that goes in the transaction of the log.
+type work struct {
+	eraser   *Eraser
+	target   Target
+	removal  *vault.Removal
+	approval string // to be spent; "" for none
+	digest   string // of it
+}
+
+// Take implements audit.Beside.
+func (w *work) Take(tx *gorm.DB) (audit.Reach, error) {
+	err := w.removal.Take(tx)
+	return reach(w.target, w.removal.Found), err
+}
+
+// Destroy implements audit.Beside. The approval first: it can still refuse.
+func (w *work) Destroy(tx *gorm.DB) error {
+	if w.approval != "" {
+		if err := w.eraser.cfg.Approvals.Spend(tx, approval.KindErasure, w.approval, w.digest); err != nil {
+			return err
+		}
+	}
+	return w.removal.Destroy(tx)
+}

@@ -1,0 +1,117 @@
+package workflows
+
+import (
+	"math"
+	"strings"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Look is one look at a step: what was counted, the limits it was held against, and the verdict.
+type Look struct {
+	At         int64 // UTC unix microseconds
+	Evidence   Evidence
+	Thresholds Thresholds
+	Decision   Decision
+}
+
+// Quantiles returns the latencies of an arm at the quantile that is compared, in microseconds; zero means that there are none.
+func (l Look) Quantiles(a Arm) (firstToken, total int64) {
+	return newSeries(a.FirstToken).quantile(l.Thresholds.Quantile), newSeries(a.Total).quantile(l.Thresholds.Quantile)
+}
+
+const (
+	// leastSample is the sample below which nothing is foretold: its rates and latencies say too little.
+	leastSample = 20
+	// mostGrowth is how many times today's sample is thought ahead.
+	mostGrowth = 64
+)
+
+// Needs says how many more requests of each version prove the check, if they go as those before did. It answers only if that can be
+// said: not for a small sample, nor where more of the same would prove nothing. Without a check it is what the minimum lacks.
+func (l Look) Needs(check string) (stable, candidate int64, ok bool) {
+	s, c, th := l.Evidence.Stable, l.Evidence.Candidate, l.Thresholds
+	stable, candidate = max(th.MinRequests-s.Requests, 0), max(th.MinRequests-c.Requests, 0)
+	if l.Evidence.Phase == PhaseBaseline {
+		candidate = 0
+	}
+	if check == "" {
+		return stable, candidate, stable+candidate > 0
+	}
+	if min(s.Requests, c.Requests) < leastSample {
+		return 0, 0, false
+	}
+	alone := shareOf(l.Evidence.Phase) == 100 // stable answers nothing any more
+	proven := func(growth float64) bool {
+		ev := l.Evidence
+		ev.Candidate = c.grown(growth)
+		if !alone {
+			ev.Stable = s.grown(growth)
+		}
+		for _, x := range checks(ev, th) {
+			if x.Name == check {
+				return x.Holds <= th.PromoteAlpha
+			}
+		}
+		return false
+	}
+	if proven(1) {
+		return stable, candidate, stable+candidate > 0
+	}
+	if !proven(mostGrowth) {
+		return 0, 0, false
+	}
+	low, high := 1.0, float64(mostGrowth)
+	for high/low > 1.05 {
+		if mid := math.Sqrt(low * high); proven(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	candidate = max(candidate, more(c.Requests, high))
+	if !alone {
+		stable = max(stable, more(s.Requests, high))
+	}
+	return stable, candidate, true
+}
+
+func more(n int64, growth float64) int64 { return int64(math.Ceil(float64(n) * (growth - 1))) }
+
+// grown is the arm after more of the same.
+func (a Arm) grown(by float64) Arm {
+	scale := func(n int64) int64 { return int64(math.Round(float64(n) * by)) }
+	bins := func(in []Bin) []Bin {
+		out := make([]Bin, len(in))
+		for i, b := range in {
+			out[i] = Bin{Micros: b.Micros, Count: scale(b.Count)}
+		}
+		return out
+	}
+	return Arm{Since: a.Since, Requests: scale(a.Requests), Errors: scale(a.Errors), FirstToken: bins(a.FirstToken), Total: bins(a.Total)}
+}
+
+// Why says why t was made: the words of the person who made it, or the cause, with its code. look is what the step was left on. A
+// release that knew no causes wrote English only; what it meant is found again from the evidence.
+func (t Transition) Why(th Thresholds, look *Look) (code string, text fault.Phrase) {
+	switch {
+	case t.Cause != nil:
+		return t.Cause.Code, t.Cause.Sentence(th)
+	case t.Actor != rolloutActor():
+		return "", fault.Say(t.Reason, t.Reason)
+	}
+	c := Cause{Code: causeStopped, English: strings.TrimPrefix(t.Reason, "the rollout stopped: ")}
+	switch {
+	case strings.HasPrefix(t.Reason, "the workflow was cancelled"):
+		c.Code = causeCancelled
+	case strings.HasPrefix(t.Reason, "the assignment of the model was changed"):
+		c.Code = causeSuperseded
+	case t.To == PhaseFailed:
+		c.Code = causeRefused
+	case look != nil && strings.HasPrefix(t.Reason, "deadline: "):
+		c.Code, c.Decision = causeDeadline, &look.Decision
+	case look != nil && !strings.HasPrefix(t.Reason, "the rollout stopped: "):
+		c.Code, c.Decision = causeVerdict, &look.Decision
+	}
+	return c.Code, c.Sentence(th)
+}
