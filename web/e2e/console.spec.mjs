@@ -1,74 +1,224 @@
-// Drives the console of a running server in a real browser. CONSOLE_URL, ADMIN_USER and ADMIN_PASSWORD say where and as whom;
-// SCREENSHOTS names a folder for pictures, CHROMIUM the browser. Exits with 1 and says why if anything fails.
+// Drives the console of a running server in a real browser, page by page, in both languages; harness.mjs says what it needs. Exits with 1 and
+// says why if anything fails.
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 
-import { chromium } from 'playwright-core';
-
-const base = (process.env.CONSOLE_URL ?? 'http://127.0.0.1:8080/console/').replace(/\/?$/, '/');
-const user = process.env.ADMIN_USER ?? 'admin';
-const password = process.env.ADMIN_PASSWORD ?? '';
-const pictures = process.env.SCREENSHOTS;
-if (pictures) mkdirSync(pictures, { recursive: true });
+import { accessible, admin, api, base, heading, main, newPage, open, picture, readmePicture, refused, token, wait } from './harness.mjs';
 
 const words = {
-  en: { user: 'User name', password: 'Password', signIn: 'Sign in', wrong: 'wrong', other: '中文', playground: 'Playground', message: 'Message', send: 'Send', done: /^(Complete|Cut at the token limit)$/, masked: 'masked', receipt: 'Audit record', canonical: 'Record', verify: 'Verify integrity', start: 'Start verification', verified: 'Nothing was changed or removed', close: 'Close', audit: 'Audit', logState: 'State of the audit log', inOrder: 'All in order', reconciliation: 'Reconciliation', reconcileNow: 'Reconcile now', agree: 'Log and books agree.', holds: 'Legal holds', place: 'Place a hold', covers: 'Every record of tenant demo', requestId: 'Request id', release: 'Release hold', releaseThis: 'Release the hold', why: 'Why it is released', noHold: 'No hold is in force.', inForce: 'In force', erasures: 'Erasures', erasePerson: 'Erase a person', person: 'Person', check: 'Check the name', again: /^Type the name again/, erase: 'Erase for good', nothingKept: 'Nothing was kept of this person', back: 'Back', stays: 'Stays', keys: 'API keys', create: 'Create key', name: 'Name', stored: 'I have stored it', revoke: 'Revoke', revoked: 'Revoked', usage: 'Usage and cost', rollouts: 'Rollouts', knowledge: 'Knowledge bases', policies: 'Policies', system: 'System', preview: 'Masking preview', previewButton: 'Preview masking', text: 'Text to check', conversation: 'Conversation', checkRight: 'Its check digits are right', tryOn: 'Try on a text', tryIt: 'Try', document: 'Policy document (YAML)', draft: 'Draft', inPart: 'Shown in part', reveal: 'Show values', keptTexts: 'Show kept texts', purpose: 'Purpose', show: 'Show', ask: 'Ask for approval', waits: /was asked for/, given: 'approved it', hideNow: 'Hide now', used: 'Used', home: 'Overview', account: 'Account of', out: 'Sign out', build: 'Build', request: 'Request', maxTokens: 'Max tokens', total: 'Total', tokens: 'Tokens', register: 'Register version', version: 'Version', startRollout: 'Start rollout', model: 'Model', candidate: 'Candidate version', minRequests: /^Requests per version/, reason: 'Reason', promote: 'Promote', abort: 'Abort', aborted: 'Aborted', baseline: 'Baseline', history: 'History', ended: 'Your session has ended. Sign in again.' },
-  zh: { user: '用户名', password: '密码', signIn: '登录', wrong: '错误', other: 'English', playground: '试验台', message: '消息', send: '发送', done: /^(已完成|达到 token 上限而截断)$/, masked: '已脱敏', receipt: '审计记录', canonical: '记录原文', verify: '校验完整性', start: '开始校验', verified: '未发现改动或删除', close: '关闭', audit: '审计', logState: '审计日志状态', inOrder: '一切正常', reconciliation: '对账', reconcileNow: '立即对账', agree: '日志与账目一致。', holds: '法律保全', place: '设立保全', covers: '租户 demo 的全部记录', requestId: '请求 ID', release: '解除保全', releaseThis: '解除保全“', why: '解除理由', noHold: '没有生效中的保全。', inForce: '生效中', erasures: '擦除', erasePerson: '擦除某人', person: '人员', check: '核对名称', again: /^再次输入名称/, erase: '永久擦除', nothingKept: '未留存此人的内容', back: '返回', stays: '保留不变', keys: 'API 密钥', create: '创建密钥', name: '名称', stored: '我已保存', revoke: '吊销', revoked: '已吊销', usage: '用量与费用', rollouts: '灰度发布', knowledge: '知识库', policies: '治理策略', system: '系统', preview: '脱敏预览', previewButton: '预览脱敏', text: '待检查文本', conversation: '对话', checkRight: '校验位正确', tryOn: '用文本试用', tryIt: '试用', document: '策略文档（YAML）', draft: '草稿', inPart: '部分显示', reveal: '查看原值', keptTexts: '查看留存文本', purpose: '用途', show: '查看', ask: '申请批准', waits: /已申请批准/, given: '已批准', hideNow: '立即隐藏', used: '已使用', home: '概览', account: '的账号', out: '退出登录', build: '构建信息', request: '请求', maxTokens: '最大 token', total: '合计', tokens: 'Token', register: '登记版本', version: '版本', startRollout: '发起灰度', model: '模型', candidate: '候选版本', minRequests: /^评判前/, reason: '理由', promote: '推进', abort: '中止', aborted: '已中止', baseline: '基线', history: '历史', ended: '会话已结束，请重新登录。' },
+  en: {
+    user: 'User name',
+    password: 'Password',
+    signIn: 'Sign in',
+    wrong: 'wrong',
+    other: '中文',
+    playground: 'Playground',
+    message: 'Message',
+    send: 'Send',
+    done: /^(Complete|Cut at the token limit)$/,
+    masked: 'masked',
+    receipt: 'Audit record',
+    canonical: 'Record',
+    verify: 'Verify integrity',
+    start: 'Start verification',
+    verified: 'Nothing was changed or removed',
+    close: 'Close',
+    audit: 'Audit',
+    logState: 'State of the audit log',
+    inOrder: 'All in order',
+    reconciliation: 'Reconciliation',
+    reconcileNow: 'Reconcile now',
+    agree: 'Log and books agree.',
+    holds: 'Legal holds',
+    place: 'Place a hold',
+    covers: 'Every record of tenant demo',
+    requestId: 'Request id',
+    release: 'Release hold',
+    releaseThis: 'Release hold “',
+    why: 'Why it is released',
+    noHold: 'No hold is in force.',
+    inForce: 'In force',
+    erasures: 'Erasures',
+    erasePerson: 'Erase a person',
+    person: 'Person',
+    check: 'Check the name',
+    again: /^Type the name again/,
+    erase: 'Erase for good',
+    nothingKept: 'Nothing was kept of this person',
+    back: 'Back',
+    stays: 'Stays, and why',
+    keys: 'API keys',
+    create: 'Create key',
+    name: 'Name',
+    stored: 'I have stored it',
+    revoke: 'Revoke',
+    revoked: 'Revoked',
+    usage: 'Usage and cost',
+    rollouts: 'Rollouts',
+    knowledge: 'Knowledge bases',
+    policies: 'Policies',
+    system: 'System',
+    preview: 'Masking preview',
+    previewButton: 'Preview masking',
+    text: 'Text to check',
+    conversation: 'Conversation',
+    checkRight: 'Its check digits are right',
+    tryOn: 'Try on a text',
+    tryIt: 'Try',
+    document: 'Policy document (YAML)',
+    draft: 'Draft',
+    inPart: 'Shown in part (partial)',
+    reveal: 'Show values',
+    keptTexts: 'Show kept texts',
+    purpose: 'Purpose',
+    show: 'Show',
+    ask: 'Ask for approval',
+    waits: /was asked for/,
+    given: 'approved it',
+    hideNow: 'Hide now',
+    used: 'Used',
+    home: 'Overview',
+    account: 'Account of',
+    out: 'Sign out',
+    build: 'Build',
+    request: 'Request',
+    maxTokens: 'Max tokens',
+    total: 'Total',
+    tokens: 'Tokens',
+    register: 'Register version',
+    version: 'Version',
+    startRollout: 'Start rollout',
+    model: 'Model',
+    candidate: 'Candidate version',
+    minRequests: /^Requests per version/,
+    reason: 'Reason',
+    promote: 'Promote',
+    abort: 'Abort',
+    aborted: 'Aborted',
+    baseline: 'Baseline',
+    history: 'History',
+    ended: 'Your session has ended. Sign in again.',
+    exportIt: 'Export evidence',
+    ofPeriod: /^[\d,]+ records?$/,
+    exported: /^Saved: /,
+  },
+  zh: {
+    user: '用户名',
+    password: '密码',
+    signIn: '登录',
+    wrong: '错误',
+    other: 'English',
+    playground: '试验台',
+    message: '消息',
+    send: '发送',
+    done: /^(已完成|达到 token 上限而截断)$/,
+    masked: '已脱敏',
+    receipt: '审计记录',
+    canonical: '记录原文',
+    verify: '校验完整性',
+    start: '开始校验',
+    verified: '未发现改动或删除',
+    close: '关闭',
+    audit: '审计',
+    logState: '审计日志状态',
+    inOrder: '一切正常',
+    reconciliation: '对账',
+    reconcileNow: '立即对账',
+    agree: '日志与账目一致。',
+    holds: '法律保全',
+    place: '设立保全',
+    covers: '租户 demo 的全部记录',
+    requestId: '请求 ID',
+    release: '解除保全',
+    releaseThis: '解除保全“',
+    why: '解除理由',
+    noHold: '没有生效中的保全。',
+    inForce: '生效中',
+    erasures: '擦除',
+    erasePerson: '擦除某人',
+    person: '人员',
+    check: '核对名称',
+    again: /^再次输入名称/,
+    erase: '永久擦除',
+    nothingKept: '未留存此人的内容',
+    back: '返回',
+    stays: '仍保留的内容及原因',
+    keys: 'API 密钥',
+    create: '创建密钥',
+    name: '名称',
+    stored: '我已保存',
+    revoke: '吊销',
+    revoked: '已吊销',
+    usage: '用量与费用',
+    rollouts: '灰度发布',
+    knowledge: '知识库',
+    policies: '治理策略',
+    system: '系统',
+    preview: '脱敏预览',
+    previewButton: '预览脱敏',
+    text: '待检查文本',
+    conversation: '对话',
+    checkRight: '校验位正确',
+    tryOn: '用文本试用',
+    tryIt: '试用',
+    document: '策略文档（YAML）',
+    draft: '草稿',
+    inPart: '部分显示（partial）',
+    reveal: '查看原值',
+    keptTexts: '查看留存文本',
+    purpose: '用途',
+    show: '查看',
+    ask: '申请批准',
+    waits: /已申请批准/,
+    given: '已批准',
+    hideNow: '立即隐藏',
+    used: '已使用',
+    home: '概览',
+    account: '的账号',
+    out: '退出登录',
+    build: '构建信息',
+    request: '请求',
+    maxTokens: '最大 token',
+    total: '合计',
+    tokens: 'Token',
+    register: '登记版本',
+    version: '版本',
+    startRollout: '发起灰度',
+    model: '模型',
+    candidate: '候选版本',
+    minRequests: /^评判前/,
+    reason: '理由',
+    promote: '推进',
+    abort: '中止',
+    aborted: '已中止',
+    baseline: '基线',
+    history: '历史',
+    ended: '会话已结束，请重新登录。',
+    exportIt: '导出证据包',
+    ofPeriod: /^共 [\d,]+ 条记录$/,
+    exported: /^已保存：/,
+  },
 };
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {typeof words.en} Words */
-
-const wait = 60_000; // the first answer of a real model on a busy machine
-/** @type {string[]} */
-const trouble = [];
-let expectRefusal = false; // the browser logs a refused sign-in as an error of its own
-
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-  args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run', '--disable-quic'],
-});
-
-/** @param {Page} page @param {string} name */
-async function picture(page, name) {
-  if (!pictures) return;
-  await page.waitForTimeout(400); // animations
-  await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
-}
-
-/** A picture for the READMEs: the size and the colours of its neighbours in docs/images. @param {Page} page @param {string} name */
-async function readmePicture(page, name) {
-  if (!pictures) return;
-  const wide = page.viewportSize();
-  const dark = await page.evaluate(() => matchMedia('(prefers-color-scheme: dark)').matches);
-  await page.emulateMedia({ colorScheme: 'light' });
-  await page.setViewportSize({ width: 1360, height: 820 });
-  await page.waitForTimeout(1500); // the colours change slowly
-  await page.screenshot({ path: join(pictures, `${name}.png`) });
-  await page.emulateMedia({ colorScheme: dark ? 'dark' : 'light' });
-  if (wide) await page.setViewportSize(wide);
-}
-
-/** @param {Page} page @param {string} name */
-const open = (page, name) => page.getByRole('navigation').getByRole('link', { name, exact: true }).click();
-/** @param {Page} page @param {string} name */
-const heading = (page, name) => page.getByRole('heading', { level: 1, name }).waitFor();
+/** @typedef {import('./harness.mjs').Language} Language */
 
 /** @param {Page} page @param {Words} w @param {string} tag */
 async function signIn(page, w, tag) {
   await page.goto(base);
-  await page.getByLabel(w.user, { exact: true }).fill(user);
+  await page.getByLabel(w.user, { exact: true }).fill(admin.user);
   await page.getByLabel(w.password, { exact: true }).fill('not-the-password');
   await picture(page, `${tag}-login`);
-  expectRefusal = true;
-  await page.getByRole('button', { name: w.signIn, exact: true }).click();
-  await page.getByRole('alert').filter({ hasText: w.wrong }).waitFor();
-  expectRefusal = false;
-  await page.getByLabel(w.password, { exact: true }).fill(password);
+  await accessible(page, 'sign-in');
+  await refused(page, async () => {
+    await page.getByRole('button', { name: w.signIn, exact: true }).click();
+    await page.getByRole('alert').filter({ hasText: w.wrong }).waitFor();
+  });
+  await page.getByLabel(w.password, { exact: true }).fill(admin.password);
   await page.getByRole('button', { name: w.signIn, exact: true }).click();
   await page.getByRole('navigation').waitFor({ timeout: wait });
   await page.waitForLoadState('networkidle');
   await picture(page, `${tag}-home`);
+  await accessible(page, 'home');
 }
 
 /** @param {Page} page @param {Words} w @param {string} tag @returns {Promise<void>} */
@@ -85,6 +235,7 @@ async function chat(page, w, tag) {
   assert.ok(shown.includes('13812345678') && !/⟦[^⟦⟧·]+·[0-9A-Z]{5}⟧/.test(shown), `the user sees what they typed, and no pseudonym: ${shown}`);
   await page.getByText(w.masked).first().waitFor();
   await picture(page, `${tag}-playground`);
+  await accessible(page, 'playground');
   await page.waitForTimeout(1000); // a record becomes searchable a moment after it was written
   await page.getByRole('log').getByRole('link', { name: w.receipt }).click();
   const record = page.getByTestId('canonical');
@@ -95,10 +246,11 @@ async function chat(page, w, tag) {
   assert.ok(!text.includes('13812345678'), 'the audit record holds the number');
   assert.ok(event.findings?.some((/** @type {{ class: string, count: number }} */ f) => f.class.includes('mobile') && f.count > 0), 'the record names the class and count');
   await picture(page, `${tag}-audit-record`);
+  await accessible(page, 'audit record');
   // both records of the request are found by its id
   await page.getByRole('dialog').getByText(event.request, { exact: true }).first().click();
   await page.waitForURL((url) => url.searchParams.get('request') === event.request);
-  const rows = page.getByRole('region', { name: w.audit }).getByRole('row').filter({ hasText: event.request });
+  const rows = page.getByRole('group', { name: w.audit }).getByRole('row').filter({ hasText: event.request });
   await rows.nth(1).waitFor();
   assert.equal(await rows.count(), 2, 'admitted and outcome');
 }
@@ -119,6 +271,7 @@ async function preview(page, w, tag) {
   await marks.first().focus();
   await page.getByTestId('why').getByText(w.checkRight).waitFor();
   await picture(page, `${tag}-masking`);
+  await accessible(page, 'masking preview');
   await page.keyboard.press('Escape');
   await page.getByTestId('why').waitFor({ state: 'hidden' });
   const wide = page.viewportSize();
@@ -139,6 +292,7 @@ async function trial(page, w, tag) {
   await page.getByRole('region', { name: w.tryOn }).getByRole('table').getByText(w.inPart).waitFor();
   await page.getByRole('region', { name: w.draft, exact: true }).getByTestId('masked').getByText('138****5678').waitFor();
   await picture(page, `${tag}-trial`);
+  await accessible(page, 'policy trial');
 }
 
 /** @param {Page} page @param {Words} w @param {string} tag */
@@ -154,9 +308,11 @@ async function audit(page, w, tag) {
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
   await page.locator('[data-part=verification][data-level=ok]').waitFor();
   await picture(page, `${tag}-audit`);
+  await accessible(page, 'audit');
   await readmePicture(page, `${tag}-readme-audit`);
   await holds(page, w, tag);
   await erasures(page, w, tag);
+  await evidence(page, w, tag);
 }
 
 /** A hold says what it will cover, is placed with a reason, listed, and released with a reason. @param {Page} page @param {Words} w @param {string} tag */
@@ -171,11 +327,13 @@ async function holds(page, w, tag) {
   await page.getByTestId('covers').getByText('req_held').waitFor();
   await dialog.getByLabel(w.reason, { exact: true }).fill(why);
   await picture(page, `${tag}-hold-form`);
+  await accessible(page, 'hold form');
   await dialog.getByRole('button', { name: w.place, exact: true }).click();
   const row = dialog.getByRole('row').filter({ hasText: why });
   await row.getByText(w.inForce, { exact: true }).waitFor();
   await row.getByText('req_held').waitFor();
   await picture(page, `${tag}-holds`);
+  await accessible(page, 'holds');
   await row.getByRole('button', { name: w.releaseThis }).click();
   await dialog.getByLabel(w.why, { exact: true }).fill('closed');
   await dialog.getByRole('button', { name: w.release, exact: true }).click();
@@ -192,19 +350,34 @@ async function erasures(page, w, tag) {
   const dialog = page.getByRole('dialog');
   await page.getByRole('button', { name: w.erasures, exact: true }).click();
   await dialog.getByRole('button', { name: w.erasePerson, exact: true }).click();
-  await dialog.getByRole('region', { name: w.stays }).waitFor();
   const erase = dialog.getByRole('button', { name: w.erase, exact: true });
   await dialog.getByLabel(w.person, { exact: true }).fill(`nobody-${tag}`);
   await dialog.getByRole('button', { name: w.check, exact: true }).click();
+  await dialog.getByRole('region', { name: w.stays }).waitFor();
   await dialog.getByLabel(w.again).fill(`nobody-${tag}x`);
   assert.ok(await erase.isDisabled(), 'a person can be erased whose name was not typed again');
   await dialog.getByLabel(w.again).fill(`nobody-${tag}`);
   await picture(page, `${tag}-erase`);
+  await accessible(page, 'erasure');
   await erase.click();
   await dialog.getByRole('status').getByText(w.nothingKept).waitFor({ timeout: wait });
   await dialog.getByRole('button', { name: w.back, exact: true }).click();
-  await dialog.getByRole('region', { name: w.erasures }).getByRole('row').nth(1).waitFor();
+  await dialog.getByRole('group', { name: w.erasures, exact: true }).getByRole('row').nth(1).waitFor();
   await picture(page, `${tag}-erasures`);
+  await dialog.getByRole('button', { name: w.close, exact: true }).last().click();
+  await dialog.waitFor({ state: 'hidden' });
+}
+
+/** Evidence of a period: how many records it has is said before, and the file is saved. @param {Page} page @param {Words} w @param {string} tag */
+async function evidence(page, w, tag) {
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: w.exportIt, exact: true }).click();
+  await dialog.getByText(w.ofPeriod).waitFor();
+  await picture(page, `${tag}-export`);
+  const saved = page.waitForEvent('download', { timeout: wait });
+  await dialog.getByRole('button', { name: w.exportIt, exact: true }).click();
+  assert.match((await saved).suggestedFilename(), /^evidence-.*\.zip$/);
+  await dialog.getByRole('status').getByText(w.exported).waitFor();
   await dialog.getByRole('button', { name: w.close, exact: true }).last().click();
   await dialog.waitFor({ state: 'hidden' });
 }
@@ -229,6 +402,7 @@ async function logState(page, w, tag) {
   await dialog.getByRole('button', { name: w.reconcileNow }).click();
   await dialog.getByRole('status').getByText(w.agree).waitFor({ timeout: wait });
   await picture(page, `${tag}-reconciliation`);
+  await accessible(page, 'reconciliation');
   await dialog.getByRole('button', { name: w.close, exact: true }).last().click();
   await dialog.waitFor({ state: 'hidden' });
 }
@@ -242,10 +416,12 @@ async function keys(page, w, tag) {
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel(w.name, { exact: true }).fill(name);
   await picture(page, `${tag}-key-form`);
+  await accessible(page, 'key form');
   await dialog.getByRole('button', { name: w.create }).click();
   const secret = await page.getByTestId('secret').innerText();
   assert.match(secret, /^sk-sluice-/);
   await picture(page, `${tag}-key-secret`);
+  await accessible(page, 'new key');
   await page.getByRole('button', { name: w.stored }).click();
   const row = page.getByRole('row').filter({ hasText: name });
   await row.waitFor();
@@ -254,6 +430,7 @@ async function keys(page, w, tag) {
   await page.getByRole('dialog').getByRole('button', { name: w.revoke, exact: true }).click();
   await row.getByText(w.revoked, { exact: true }).waitFor();
   await picture(page, `${tag}-keys`);
+  await accessible(page, 'keys');
 }
 
 /**
@@ -261,11 +438,11 @@ async function keys(page, w, tag) {
  * @param {Page} page @param {Words} w @param {string} tag
  */
 async function reveals(page, w, tag) {
-  const token = (await post('/session', { user, password })).access_token;
+  const by = await token(admin);
   const second = { user: `second-${tag}`, password: 'a long enough password' };
-  await post('/users', { name: second.user, password: second.password, roles: ['security_admin'] }, token);
+  await api('POST', '/users', { name: second.user, password: second.password, roles: ['security_admin'] }, by);
   const yaml = "schema: 2\nname: reveals\nmodels: ['*']\npurposes: []\npseudonyms: session\nlabel: metadata\ncollections: ['*']\nrecord: masked\nentities:\n  default: {request: token, passage: token, answer: observe}\ngrades: {default: 3, cn_resident_id: 4}\nreveal:\n  second: 2\n  rules:\n    - {roles: [platform_admin], purposes: [complaint], classes: [cn_mobile, email], grade: 3, show: clear}\n    - {roles: [platform_admin], purposes: [], classes: [cn_resident_id], grade: 4, show: partial}\n";
-  await post('/policies', { yaml }, token);
+  await api('POST', '/policies', { yaml }, by);
   await open(page, w.playground);
   await page.getByLabel(w.maxTokens, { exact: true }).fill('4');
   await page.getByLabel(w.message, { exact: true }).fill(`${personal}，zhangwei@example.com`);
@@ -279,21 +456,22 @@ async function reveals(page, w, tag) {
   await page.getByRole('dialog').last().getByRole('button', { name: w.reveal, exact: true }).first().click();
   const dialog = page.getByRole('dialog', { name: w.reveal });
   await dialog.getByLabel(w.purpose, { exact: true }).fill('complaint');
-  expectRefusal = true; // the first try says that a second person is needed
-  await dialog.getByRole('button', { name: w.show, exact: true }).click();
-  await dialog.getByRole('button', { name: w.ask, exact: true }).click();
-  expectRefusal = false;
+  await refused(page, async () => { // the first try says that a second person is needed
+    await dialog.getByRole('button', { name: w.show, exact: true }).click();
+    await dialog.getByRole('button', { name: w.ask, exact: true }).click();
+  });
   await dialog.getByText(w.waits).waitFor();
   await picture(page, `${tag}-reveal-waits`);
-  const other = (await post('/session', second)).access_token;
-  const waiting = await (await fetch(new URL('/api/v1/reveal/approvals', base), { headers: { authorization: `Bearer ${other}` } })).json();
-  await post(`/reveal/approvals/${waiting.items[0].id}/approve`, {}, other);
+  const other = await token(second);
+  const waiting = await api('GET', '/reveal/approvals', undefined, other);
+  await api('POST', `/reveal/approvals/${waiting.items[0].id}/approve`, {}, other);
   const given = dialog.getByRole('status').filter({ hasText: w.given });
   await given.getByRole('button', { name: w.show, exact: true }).click({ timeout: wait });
   const shown = await dialog.getByTestId('revealed').innerText();
   assert.ok(shown.includes('13812345678') && shown.includes('zhangwei@example.com'), `the values are not shown in full: ${shown}`);
   assert.ok(!shown.includes('11010519491231002X') && shown.includes('**'), `the identity number is not shown in part: ${shown}`);
   await picture(page, `${tag}-reveal`);
+  await accessible(page, 'reveal');
   assert.ok(!/13812345678/.test(page.url() + (await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage })))), 'a value is in the address or in storage');
   await dialog.getByRole('button', { name: w.hideNow }).click();
   await dialog.getByTestId('revealed').waitFor({ state: 'hidden' });
@@ -302,6 +480,7 @@ async function reveals(page, w, tag) {
   await heading(page, w.reveal);
   await page.getByText(w.used, { exact: true }).first().waitFor();
   await picture(page, `${tag}-reveal-page`);
+  await accessible(page, 'reveal page');
 }
 
 /** @param {Page} page @param {Words} w @param {string} tag */
@@ -316,13 +495,14 @@ async function others(page, w, tag) {
     await page.waitForLoadState('networkidle');
     assert.equal(await page.locator('.ant-alert-error').count(), 0, `${name} shows an error`);
     await picture(page, `${tag}-${name}`);
+    await accessible(page, name);
     if (name === 'policies') await trial(page, w, tag);
   }
 }
 
 /**
  * Registers a version, starts a rollout of it and sees it move; an auditor sees the same without the buttons; then aborts it.
- * @param {Page} page @param {Words} w @param {string} tag
+ * @param {Page} page @param {Words} w @param {Language} tag
  */
 async function rollouts(page, w, tag) {
   const version = `e2e-${tag}`;
@@ -333,7 +513,9 @@ async function rollouts(page, w, tag) {
   await form.getByLabel(w.version, { exact: true }).fill(version);
   await form.locator('#engine_model').fill('smollm2-135m-instruct');
   await form.locator('#precision').fill('q4_1');
+  await page.keyboard.press('Tab'); // closes the list of suggestions
   await picture(page, `${tag}-version-form`);
+  await accessible(page, 'version form');
   await form.getByRole('button', { name: w.register }).click();
   await page.getByRole('cell', { name: version, exact: true }).waitFor();
 
@@ -343,10 +525,12 @@ async function rollouts(page, w, tag) {
   await choose(page, w.candidate, version);
   await form.getByLabel(w.minRequests).fill('10');
   await picture(page, `${tag}-rollout-form`);
+  await accessible(page, 'rollout form');
   await form.getByRole('button', { name: w.startRollout }).click();
   await page.getByRole('region', { name: w.history }).getByText(w.baseline).waitFor({ timeout: wait });
   await page.getByRole('button', { name: w.promote, exact: true }).waitFor();
   await picture(page, `${tag}-rollout`);
+  await accessible(page, 'rollout');
 
   await asAuditor(page.url(), w, tag);
 
@@ -357,14 +541,8 @@ async function rollouts(page, w, tag) {
   await page.getByRole('button', { name: w.abort, exact: true }).waitFor({ state: 'detached' });
   assert.equal(await page.getByRole('button', { name: w.promote, exact: true }).count(), 0, 'a rollout that is over can be promoted');
   await picture(page, `${tag}-rollout-aborted`);
+  await accessible(page, 'aborted rollout');
 }
-
-/** A call of the management API, beside the browser. @param {string} path @param {unknown} body @param {string} [token] */
-const post = async (path, body, token) => {
-  const reply = await fetch(new URL(`/api/v1${path}`, base), { method: 'POST', headers: { 'content-type': 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) }, body: JSON.stringify(body) });
-  assert.ok(reply.ok, `${path}: ${reply.status}`);
-  return /** @type {{ access_token: string }} */ (await reply.json());
-};
 
 /** @param {Page} page @param {string} label @param {string} value */
 async function choose(page, label, value) {
@@ -372,13 +550,12 @@ async function choose(page, label, value) {
   await page.locator('.ant-select-dropdown:visible').getByText(value).last().click();
 }
 
-/** Signs a new auditor in and opens the rollout at url. @param {string} url @param {Words} w @param {string} tag */
+/** Signs a new auditor in and opens the rollout at url. @param {string} url @param {Words} w @param {Language} tag */
 async function asAuditor(url, w, tag) {
   const auditor = { name: `auditor-${tag}`, password: 'a long enough password' };
-  await post('/users', { ...auditor, roles: ['auditor'] }, (await post('/session', { user, password })).access_token);
-  const context = await browser.newContext({ locale: tag === 'zh' ? 'zh-CN' : 'en-US', viewport: { width: 1440, height: 900 } });
+  await api('POST', '/users', { ...auditor, roles: ['auditor'] }, await token(admin));
+  const page = await newPage(tag);
   try {
-    const page = watched(await context.newPage(), tag);
     await page.goto(url);
     await page.getByLabel(w.user, { exact: true }).fill(auditor.name);
     await page.getByLabel(w.password, { exact: true }).fill(auditor.password);
@@ -392,39 +569,24 @@ async function asAuditor(url, w, tag) {
     await page.getByRole('dialog').getByRole('status').getByText(w.noHold).waitFor();
     assert.equal(await page.getByRole('button', { name: w.place, exact: true }).count(), 0, 'an auditor may place a hold');
   } finally {
-    await context.close();
+    await page.context().close();
   }
-}
-
-/** Notes everything that must not happen on a page: requests elsewhere, errors, crashes. @param {Page} page @param {string} tag */
-function watched(page, tag) {
-  page.setDefaultTimeout(20_000);
-  page.on('request', (r) => {
-    const url = new URL(r.url());
-    if (url.origin !== new URL(base).origin && !['data:', 'blob:'].includes(url.protocol)) trouble.push(`${tag}: request to ${url.origin}`);
-  });
-  page.on('console', (m) => {
-    if (m.type() === 'error' && !(expectRefusal && /40[13]/.test(m.text()))) trouble.push(`${tag}: console: ${m.text()} ${m.location().url}`);
-  });
-  page.on('pageerror', (e) => trouble.push(`${tag}: ${e}`));
-  return page;
 }
 
 /** A session that ends behind the console's back leads to the sign-in page, which says so. @param {Page} page @param {Words} w */
 async function expire(page, w) {
   await page.evaluate(() => fetch('/api/v1/session', { method: 'DELETE' }));
   await page.context().clearCookies();
-  expectRefusal = true;
   await page.route('**/api/v1/usage?*', (route) => route.continue({ headers: { ...route.request().headers(), authorization: 'Bearer expired' } }));
-  await open(page, w.usage);
-  await page.getByText(w.ended).waitFor();
-  expectRefusal = false;
+  await refused(page, async () => {
+    await open(page, w.usage);
+    await page.getByText(w.ended).waitFor();
+  });
 }
 
 /** @param {'en' | 'zh'} language @param {'light' | 'dark'} colorScheme */
 async function run(language, colorScheme) {
-  const context = await browser.newContext({ locale: language === 'zh' ? 'zh-CN' : 'en-US', colorScheme, viewport: { width: 1440, height: 900 } });
-  const page = watched(await context.newPage(), language);
+  const page = await newPage(language, colorScheme);
   const w = words[language];
   try {
     await signIn(page, w, language);
@@ -447,8 +609,8 @@ async function run(language, colorScheme) {
     await page.getByRole('menuitem', { name: other.out }).click();
     await page.getByLabel(other.user, { exact: true }).waitFor();
     if (language === 'en') {
-      await page.getByLabel(other.user, { exact: true }).fill(user);
-      await page.getByLabel(other.password, { exact: true }).fill(password);
+      await page.getByLabel(other.user, { exact: true }).fill(admin.user);
+      await page.getByLabel(other.password, { exact: true }).fill(admin.password);
       await page.getByRole('button', { name: other.signIn, exact: true }).click();
       await page.getByRole('navigation').waitFor({ timeout: wait });
       await page.waitForLoadState('networkidle');
@@ -456,22 +618,13 @@ async function run(language, colorScheme) {
     }
   } catch (error) {
     await picture(page, `${language}-failed`);
-    throw new Error(`${language}: ${error instanceof Error ? error.message : error}\n${trouble.join('\n')}`, { cause: error });
+    throw new Error(`${language}: ${error instanceof Error ? error.message : error}`, { cause: error });
   } finally {
-    await context.close();
+    await page.context().close();
   }
 }
 
-let failed = false;
-try {
+await main(async () => {
   await run('en', 'light');
   await run('zh', 'dark');
-  assert.deepEqual(trouble, []);
-  console.log('console: signed in, previewed masking, tried a draft, chatted, followed the receipt, verified, held and released records, erased a person, created and revoked a key, started and aborted a rollout, and showed values with the approval of a second person in both languages');
-} catch (error) {
-  failed = true;
-  console.error(error);
-} finally {
-  await browser.close();
-}
-process.exit(failed ? 1 : 0);
+}, 'console: signed in, previewed masking, tried a draft, chatted, followed the receipt, verified, held and released records, erased a person, created and revoked a key, started and aborted a rollout, and showed values with the approval of a second person in both languages');

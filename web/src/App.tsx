@@ -9,7 +9,8 @@ import { toApiError } from './api/errors';
 import { Shell } from './components/Shell';
 import { useLanguage } from './i18n';
 import { useSession } from './lib/me';
-import { useDark } from './lib/media';
+import { useDark, useMedia } from './lib/media';
+import { FirstPassword } from './pages/FirstPassword';
 import { Login } from './pages/Login';
 
 const Home = lazy(() => import('./pages/Home'));
@@ -22,6 +23,7 @@ const Policies = lazy(() => import('./pages/Policies'));
 const Rollouts = lazy(() => import('./pages/Rollouts'));
 const Reveal = lazy(() => import('./pages/Reveal'));
 const Rollout = lazy(() => import('./pages/Rollout'));
+const Users = lazy(() => import('./pages/Users'));
 const System = lazy(() => import('./pages/System'));
 
 function newRouter() {
@@ -33,6 +35,7 @@ function newRouter() {
           { path: '/', element: <Home /> },
           { path: '/playground', element: <Playground /> },
           { path: '/keys', element: <Keys /> },
+          { path: '/users', element: <Users /> },
           { path: '/usage', element: <Usage /> },
           { path: '/knowledge', element: <Knowledge /> },
           { path: '/audit', element: <Audit /> },
@@ -64,8 +67,10 @@ function newQueryClient() {
 // Contrast on the tinted backgrounds of tags and menus is at least 4.5:1 with these; the kit's own colours are paler.
 const lightTokens = {
   colorPrimary: '#1d5fd1',
+  colorPrimaryHover: '#174fb0', // darker, where the kit's is paler: white on it stays readable
   colorInfo: '#1d5fd1',
   colorLink: '#1d5fd1',
+  colorLinkHover: '#174fb0',
   colorSuccess: '#237a14',
   colorSuccessBg: '#f0faeb',
   colorSuccessBorder: '#b5dfa5',
@@ -73,6 +78,7 @@ const lightTokens = {
   colorWarningBg: '#fff8e6',
   colorWarningBorder: '#f2d795',
   colorError: '#c5221f',
+  colorErrorHover: '#a31b18',
   colorErrorBg: '#fff2f0',
   colorErrorBorder: '#f5bdb8',
   colorTextDescription: '#5f5f5f',
@@ -82,27 +88,31 @@ const lightTokens = {
 };
 const darkTokens = {
   colorPrimary: '#437de0',
-  colorInfo: '#437de0',
+  colorPrimaryHover: '#3467c4',
+  colorInfo: '#7fb0ff',
   colorLink: '#7fb0ff',
+  colorLinkHover: '#9cc2ff',
   colorSuccess: '#58c322',
   colorWarning: '#e8a21c',
   colorError: '#ff7373',
+  colorErrorHover: '#ff9494',
   colorTextDescription: '#a6a6a6',
   colorTextTertiary: '#a6a6a6',
   colorTextPlaceholder: '#909090',
   borderRadius: 6,
 };
-const darkComponents = { Menu: { itemSelectedColor: '#bcd4ff' }, Tabs: { itemSelectedColor: '#7fb0ff', itemHoverColor: '#9cc2ff' } };
+const darkComponents = { Button: { dangerColor: '#2a0606' }, Menu: { itemSelectedColor: '#bcd4ff' }, Tabs: { itemSelectedColor: '#7fb0ff', itemHoverColor: '#9cc2ff' } };
 
 export function App() {
   const [language] = useLanguage();
   const dark = useDark();
+  const still = useMedia('(prefers-reduced-motion: reduce)');
   const [queries] = useState(newQueryClient);
   return (
     <ConfigProvider
       locale={language === 'zh' ? zhCN : enUS}
       button={{ autoInsertSpace: false }}
-      theme={{ algorithm: dark ? theme.darkAlgorithm : theme.defaultAlgorithm, token: dark ? darkTokens : lightTokens, components: dark ? darkComponents : {} }}
+      theme={{ algorithm: dark ? theme.darkAlgorithm : theme.defaultAlgorithm, token: { ...(dark ? darkTokens : lightTokens), motion: !still }, components: dark ? darkComponents : {} }}
     >
       <Kit>
         <QueryClientProvider client={queries}>
@@ -119,5 +129,6 @@ function Gate() {
   const queries = useQueryClient();
   useEffect(() => queries.clear(), [queries, me?.id]); // the next user must not see what the last one loaded
   if (status === 'unknown') return <Spin fullscreen />;
+  if (status === 'in' && me?.must_change_password) return <FirstPassword />;
   return status === 'in' ? <RouterProvider router={router} /> : <Login />;
 }

@@ -65,6 +65,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change one's own password
+         * @description Needs the current one; guesses of it count as failed sign-ins. Every other sign-in of the caller ends, and this one begins anew with the tokens of the answer.
+         */
+        post: operations["changePassword"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/tenants": {
         parameters: {
             query?: never;
@@ -95,6 +115,66 @@ export interface paths {
         put?: never;
         /** Create a user */
         post: operations["createUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change roles and labels of a user
+         * @description They are in force at once. Nobody changes his own account, only a platform administrator makes or changes one, and the last one stays.
+         */
+        patch: operations["changeUser"];
+        trace?: never;
+    };
+    "/users/{id}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable a disabled user
+         * @description The sessions of before stay ended; the user's own keys work again.
+         */
+        post: operations["enableUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{id}/password-reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a user a one-time password
+         * @description Ends all sessions of the user, who can do nothing with it but sign in and change it. It is in this answer only.
+         */
+        post: operations["resetPassword"];
         delete?: never;
         options?: never;
         head?: never;
@@ -142,18 +222,55 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List API keys of a tenant, newest first */
+        /** List API keys of a tenant, oldest first */
         get: operations["listKeys"];
         put?: never;
         /**
          * Create an API key
-         * @description The secret is in this answer only; it is stored as a keyed hash and cannot be shown again.
+         * @description The secret is in this answer only; it is stored as a keyed hash and cannot be shown again. With keys.own the key belongs to the caller: it has no label that he does not have, marks answers as the policy says or more, lives no longer than a key does by default, and works only while his account does.
          */
         post: operations["createKey"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/keys/defaults": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a key gets that says nothing, and how it is used */
+        get: operations["getKeyDefaults"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change an API key
+         * @description What is absent stays as it is. The credential stays, too; a revoked key cannot be changed.
+         */
+        patch: operations["changeKey"];
         trace?: never;
     };
     "/keys/{id}/revoke": {
@@ -337,6 +454,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/reveal/approvals/{id}/decline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decline a reveal that somebody else asked for
+         * @description One that was approved and not used is taken back. It can be neither approved nor used from then on; the asker sees who declined it and why.
+         */
+        post: operations["declineReveal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/reveal/erasures": {
         parameters: {
             query?: never;
@@ -349,7 +486,8 @@ export interface paths {
         /**
          * Erase the values that are kept of a conversation or a request
          * @description From then on nobody can be shown them. It concerns what is kept for reveals only; prompts and answers that are kept beside audit records are erased at /audit/erasures. If the
-         *     conversation goes on, its values are stored again as the policy says.
+         *     conversation goes on, its values are stored again as the policy says. A legal hold that covers what was said in the conversation refuses it (409, legal_hold), unless a second
+         *     person has approved exactly this erasure; see /audit/erasures/approvals.
          */
         post: operations["eraseValues"];
         delete?: never;
@@ -391,7 +529,11 @@ export interface paths {
         /** Set the budget of a tenant or of one key */
         put: operations["setBudget"];
         post?: never;
-        delete?: never;
+        /**
+         * Remove the budget of a tenant or of one key
+         * @description What it covered is no longer limited by it. Requests that run settle as usual.
+         */
+        delete: operations["removeBudget"];
         options?: never;
         head?: never;
         patch?: never;
@@ -525,11 +667,95 @@ export interface paths {
         get: operations["listErasures"];
         put?: never;
         /**
-         * Erase what was kept of the prompts and answers of a person
-         * @description Destroys the keys and the ciphertexts. The records stay, and every proof of them. It may be repeated, and is to be repeated when it fails. A backup made before still holds
-         *     what was erased.
+         * Erase what is kept of a person
+         * @description Destroys what was kept of the person's prompts and answers, keys and ciphertexts, and the values behind the pseudonyms of every conversation in which the person took part. The
+         *     tenant's pages in the caches of the native engine go as well. The records stay, and every proof of them; what else stays, and why, the answer lists by code. The record that it
+         *     names is the certificate of the erasure: its proof can be checked with sluice-verify. It may be repeated, and is to be repeated when it fails (503, erasure_incomplete, says
+         *     what went and what is left). A legal hold that covers anything of the person refuses it (409, legal_hold), unless a second person has approved exactly this erasure.
          */
         post: operations["eraseSubject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/erasures/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What an erasure would destroy, what would stay and why, and which holds cover it
+         * @description It destroys nothing. Name a person (subject or digest), or a conversation (session or request) whose values would be erased.
+         */
+        post: operations["previewErasure"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/erasures/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The approvals of held erasures that were asked for in the last seven days, newest first */
+        get: operations["listErasureApprovals"];
+        put?: never;
+        /**
+         * Ask a second person to let an erasure pass the holds that cover it
+         * @description The approval is bound to whom or what is erased, to the holds that cover it now, and to the asker; it can be given and used for an hour, and is spent by the first use. Another
+         *     hold, or one that is released, makes it void. Answers 409 if no hold covers it.
+         */
+        post: operations["requestErasureApproval"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/erasures/approvals/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let an erasure that somebody else asked for pass the holds that cover it
+         * @description Needs a fresh sign-in. Nobody approves an own request. The holds stay, and go on holding what is left.
+         */
+        post: operations["approveErasure"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/erasures/approvals/{id}/decline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decline an erasure that somebody else asked for
+         * @description One that was approved and not used is taken back. The asker sees who declined it and why.
+         */
+        post: operations["declineErasure"];
         delete?: never;
         options?: never;
         head?: never;
@@ -547,8 +773,9 @@ export interface paths {
         get: operations["listHolds"];
         put?: never;
         /**
-         * Keep records of the tenant from being pruned
-         * @description When others of their time are pruned, the records that it selects stay, with their proofs, until it is released. It blocks nothing else. What was pruned before is in the archives.
+         * Keep records of the tenant from being pruned, and what is kept beside them from being erased
+         * @description When others of their time are pruned, the records that it selects stay, with their proofs, until it is released; what is kept beside them is not erased. It blocks nothing else.
+         *     What was pruned before is in the archives. A hold on a person (subject or digest) holds all of that person's records, and what is kept of the person.
          */
         post: operations["createHold"];
         delete?: never;
@@ -590,6 +817,26 @@ export interface paths {
          *     it offline with sluice-verify. It is checked before it is sent. The whole log, of all tenants, is exported on the server: `sluice audit export`.
          */
         get: operations["exportAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/export/size": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many records an evidence bundle would hold
+         * @description Counted up to a million. Records that are not sealed yet are among them, and not in a bundle that is made now. It shows no record, and leaves none.
+         */
+        get: operations["sizeAuditExport"];
         put?: never;
         post?: never;
         delete?: never;
@@ -964,7 +1211,11 @@ export interface paths {
         /** Set the peak and valley schedule */
         put: operations["setCapacity"];
         post?: never;
-        delete?: never;
+        /**
+         * Remove the schedule
+         * @description The concurrency of the configuration holds again, on every replica within seconds, also while Temporal is away. Without a schedule nothing changes. A schedule of the configuration does not come back by itself.
+         */
+        delete: operations["removeCapacity"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1060,6 +1311,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/rag/passages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Open a passage that an answer has cited
+         * @description The passage comes with those around it, masked and recorded like what a search shows, for whom a search would show it too. It is always
+         *     of the version that was cited: if another is in force, the answer is 404 `passage_replaced`.
+         */
+        post: operations["readPassage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/playground/models": {
         parameters: {
             query?: never;
@@ -1149,6 +1421,12 @@ export interface components {
             /** Format: date-time */
             expires_at: string;
         };
+        PasswordChange: {
+            /** Format: password */
+            current_password: string;
+            /** Format: password */
+            new_password: string;
+        };
         Me: {
             id: string;
             name: string;
@@ -1160,6 +1438,8 @@ export interface components {
             labels: string[];
             /** @description In the caller's own tenant */
             permissions: string[];
+            /** @description Somebody else has set the password: it has to be changed before anything else. Absent otherwise */
+            must_change_password?: boolean;
         };
         Tenant: {
             id: string;
@@ -1182,8 +1462,14 @@ export interface components {
             roles: string[];
             labels: string[];
             disabled: boolean;
+            must_change_password: boolean;
             /** Format: date-time */
             created_at: string;
+            /**
+             * Format: date-time
+             * @description Absent if not known
+             */
+            last_sign_in_at?: string;
         };
         NewUser: {
             tenant?: string;
@@ -1192,6 +1478,21 @@ export interface components {
             password: string;
             roles: string[];
             labels?: string[];
+            /**
+             * @description The password is for the first sign-in only
+             * @default false
+             */
+            must_change_password: boolean;
+        };
+        /** @description What is absent stays as it is */
+        UserChange: {
+            roles?: string[];
+            labels?: string[];
+        };
+        PasswordReset: {
+            user: components["schemas"]["User"];
+            /** @description Shown once */
+            password: string;
         };
         UserPage: {
             items: components["schemas"]["User"][];
@@ -1207,10 +1508,10 @@ export interface components {
             items: components["schemas"]["Role"][];
         };
         /**
-         * @description How AI-generated answers are marked for this key: metadata = header and extension object; text = a visible sentence too
+         * @description How AI-generated answers are marked for this key: policy = as the policy of the tenant says; metadata = header and extension object; text = a visible sentence too
          * @enum {string}
          */
-        LabelMode: "metadata" | "text";
+        LabelMode: "policy" | "metadata" | "text";
         /** @description 0 takes the default of the installation */
         Limits: {
             requests_per_minute: number;
@@ -1227,12 +1528,46 @@ export interface components {
             labels: string[];
             label_mode: components["schemas"]["LabelMode"];
             limits: components["schemas"]["Limits"];
+            /**
+             * @description suspended: its owner is disabled or may no longer have keys
+             * @enum {string}
+             */
+            state: "active" | "expired" | "revoked" | "suspended";
+            owner?: components["schemas"]["Person"];
             /** Format: date-time */
             created_at: string;
+            created_by: components["schemas"]["Person"];
             /** Format: date-time */
             expires_at?: string;
             /** Format: date-time */
             revoked_at?: string;
+            /**
+             * Format: date-time
+             * @description Absent if never
+             */
+            last_used_at?: string;
+        };
+        /** @description Somebody by id and, where it is known, by name */
+        Person: {
+            id: string;
+            name?: string;
+        };
+        KeyDefaults: {
+            /** @description Days after which a key ends that was made without an expiry; keys of people end then at the latest */
+            lifetime_days: number;
+            limits: components["schemas"]["Limits"];
+            /** @description Where applications reach the OpenAI-compatible API */
+            base_url: string;
+        };
+        /** @description What is absent stays as it is */
+        KeyChange: {
+            name?: string;
+            project?: string;
+            labels?: string[];
+            label_mode?: components["schemas"]["LabelMode"];
+            limits?: components["schemas"]["Limits"];
+            /** Format: date-time */
+            expires_at?: string;
         };
         NewKey: {
             tenant?: string;
@@ -1248,6 +1583,12 @@ export interface components {
             key: components["schemas"]["Key"];
             /** @description Shown once */
             secret: string;
+            /** @description Where applications reach the OpenAI-compatible API */
+            base_url: string;
+            /** @description A line to try the key with, which takes the secret from the environment as $SLUICE_API_KEY */
+            curl: string;
+            /** @description The same with the OpenAI library for Python */
+            python: string;
         };
         KeyPage: {
             items: components["schemas"]["Key"][];
@@ -1259,11 +1600,16 @@ export interface components {
         };
         Policy: {
             version: string;
+            /** @description The version with its tenant, as records have it: demo@1 */
+            name: string;
             tenant: string;
             digest: string;
             /** Format: date-time */
             created_at: string;
+            /** @description Id of the publisher */
             created_by: string;
+            /** @description The publisher's name where it is known */
+            created_by_name?: string;
             active: boolean;
             yaml?: string;
         };
@@ -1333,6 +1679,11 @@ export interface components {
             approved_at?: string;
             /** Format: date-time */
             used_at?: string;
+            /** @description Absent unless somebody declined it */
+            declined_by?: string;
+            /** Format: date-time */
+            declined_at?: string;
+            decline_reason?: string;
         };
         RevealCount: {
             class?: string;
@@ -1348,6 +1699,8 @@ export interface components {
             /** @description What the application called the conversation. Give it or request */
             session?: string;
             request?: string;
+            /** @description Id of an approval */
+            approval?: string;
         };
         ErasedValues: {
             /**
@@ -1355,6 +1708,7 @@ export interface components {
              * @description How many there were
              */
             values: number;
+            override?: components["schemas"]["ErasureOverride"];
         };
         MaskingRequest: {
             tenant?: string;
@@ -1373,9 +1727,9 @@ export interface components {
             yaml?: string;
         };
         MaskingPreview: {
-            /** @description As the model sees it; of an answer, as the caller does. A value to be blocked has a token here */
+            /** @description As the model sees it; of an answer, and of a passage that a search shows, as the caller does. A value to be blocked has a token here */
             masked: string;
-            /** @description What the caller gets if the model answers with the masked text */
+            /** @description What the caller gets if the model answers with the masked text; empty where the text is refused */
             restored: string;
             /** @description Whether such a text is refused */
             blocked: boolean;
@@ -1386,8 +1740,11 @@ export interface components {
             start: number;
             end: number;
             class: string;
-            /** @enum {string} */
-            action: "masked" | "partial" | "redacted" | "hashed" | "blocked" | "passed";
+            /**
+             * @description What is done, in the words of policies. A token in a passage that a search shows is put back before anybody reads it: observe
+             * @enum {string}
+             */
+            action: "token" | "partial" | "redact" | "hash" | "block" | "observe";
             /**
              * Format: double
              * @description How sure the finding is, above 0 and up to 1: the form and the reasons together, at most 1
@@ -1644,9 +2001,15 @@ export interface components {
             class: string;
             /** @description That found it; with the version of its rules */
             detector?: string;
-            /** @description masked, blocked or passed */
+            /**
+             * @description What was done, in the words of policies: token, partial, redact, hash, block or observe. Of the class pseudonym, in answers: unknown (it stands for nothing, and stays)
+             *     or cut (the answer ended inside it, and that part was left out). Records written by older releases have masked, redacted, hashed, blocked and passed for token,
+             *     redact, hash, block and observe.
+             */
             action: string;
             count: number;
+            /** @description Only in replies: how often values that the engine has as tokens were put back for the caller; absent if never */
+            restored?: number;
         };
         AuditEntry: {
             event: components["schemas"]["AuditEvent"];
@@ -1688,6 +2051,134 @@ export interface components {
             subject?: string;
             /** @description Instead of subject: its keyed digest, as records and the list of erasures have it */
             digest?: string;
+            /** @description Id of an approval */
+            approval?: string;
+        };
+        ErasureTarget: {
+            tenant?: string;
+            /** @description The person as requests name them. Give it, or digest, or session, or request */
+            subject?: string;
+            /** @description Keyed digest of the person */
+            digest?: string;
+            /** @description The conversation whose values are erased, as the application calls it */
+            session?: string;
+            /** @description A request whose conversation it is */
+            request?: string;
+        };
+        NewErasureApproval: {
+            tenant?: string;
+            subject?: string;
+            digest?: string;
+            session?: string;
+            request?: string;
+            /** @description Why it has to be erased although it is held. It is recorded, so no personal data */
+            reason: string;
+        };
+        ErasureFigures: {
+            /**
+             * Format: int64
+             * @description Keys of kept prompts and answers
+             */
+            keys: number;
+            /**
+             * Format: int64
+             * @description Kept prompts and answers
+             */
+            contents: number;
+            /**
+             * Format: int64
+             * @description Values behind pseudonyms
+             */
+            values: number;
+            /**
+             * Format: int64
+             * @description Conversations, and requests without one, whose values these are
+             */
+            conversations: number;
+        };
+        ErasureStay: {
+            /**
+             * @description What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
+             *     answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
+             *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
+             *     again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
+             * @enum {string}
+             */
+            code: "records" | "texts" | "documents" | "others" | "unattributed" | "pages" | "backups" | "remote" | "callers";
+            /** Format: int64 */
+            count?: number;
+            /** Format: date-time */
+            until?: string;
+        };
+        ErasureOverride: {
+            approval: string;
+            approved_by: string;
+            /** @description Ids */
+            holds: string[];
+        };
+        CoveringHold: {
+            id: string;
+            reason: string;
+            /** Format: date-time */
+            created_at: string;
+            created_by: string;
+            /**
+             * Format: int64
+             * @description Records of the person that it covers; 10000 means as many or more. 0 if it covers what the person does now
+             */
+            records: number;
+            /** @description Ids of some of them, newest first */
+            examples: string[];
+        };
+        ErasurePreview: {
+            tenant: string;
+            /** @description Keyed digest of the person, or of the conversation */
+            subject: string;
+            goes: components["schemas"]["ErasureFigures"];
+            stays: components["schemas"]["ErasureStay"][];
+            /** @description Active holds that refuse it */
+            holds: components["schemas"]["CoveringHold"][];
+            /**
+             * Format: int64
+             * @description Records of the person; 10000 means as many or more
+             */
+            records: number;
+            /**
+             * Format: date-time
+             * @description The newest of them
+             */
+            newest?: string;
+        };
+        ErasureApproval: {
+            id: string;
+            tenant: string;
+            /** @enum {string} */
+            kind: "person" | "values";
+            /** @description Digest of the person, or of the conversation whose values are erased */
+            target: string;
+            reason: string;
+            goes: components["schemas"]["ErasureFigures"];
+            /** @description Ids of the holds that it would pass */
+            holds: string[];
+            asked_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at: string;
+            /** @description Absent while it waits */
+            approved_by?: string;
+            /** Format: date-time */
+            approved_at?: string;
+            /** Format: date-time */
+            used_at?: string;
+            /** @description Absent unless somebody declined it */
+            declined_by?: string;
+            /** Format: date-time */
+            declined_at?: string;
+            decline_reason?: string;
+        };
+        ErasureApprovalList: {
+            items: components["schemas"]["ErasureApproval"][];
         };
         Erasure: {
             tenant: string;
@@ -1707,6 +2198,15 @@ export interface components {
             keys?: number;
             /** Format: int64 */
             contents?: number;
+            /**
+             * Format: int64
+             * @description Values behind pseudonyms
+             */
+            values?: number;
+            /** Format: int64 */
+            conversations?: number;
+            stays?: components["schemas"]["ErasureStay"][];
+            override?: components["schemas"]["ErasureOverride"];
         };
         ErasureList: {
             items: components["schemas"]["Erasure"][];
@@ -1717,6 +2217,10 @@ export interface components {
             request?: string;
             /** @description Only records of the key or user with this id */
             actor?: string;
+            /** @description Only records of this person, and what is kept of the person; stored as a keyed digest */
+            subject?: string;
+            /** @description Instead of subject: its keyed digest */
+            digest?: string;
             /** Format: date-time */
             from?: string;
             /**
@@ -1731,6 +2235,8 @@ export interface components {
             tenant: string;
             request?: string;
             actor?: string;
+            /** @description Keyed digest of the person */
+            subject?: string;
             /** Format: date-time */
             from?: string;
             /**
@@ -1765,6 +2271,12 @@ export interface components {
             verifier_key: string;
             /** @description The canonical bytes that the leaf hash covers */
             record: string;
+        };
+        ExportSize: {
+            /** Format: int64 */
+            records: number;
+            /** @description There are more than were counted */
+            more: boolean;
         };
         Checkpoint: {
             note: string;
@@ -2149,10 +2661,26 @@ export interface components {
             require_approval?: number[];
             /** @description Why it is done, for the audit record */
             reason?: string;
-            /** @description Highest error rate of the candidate, 0 to 10000 */
+            /** @description Highest error rate of the candidate whatever stable does, 1 to 9999 of 10000. Default 1000 */
             max_error_rate_basis?: number;
-            /** @description Highest latency of the candidate relative to the stable version, percent */
+            /** @description How much higher than stable's the error rate of the candidate may be, 1 to 9999 of 10000. Default 500 */
+            error_margin_basis?: number;
+            /** @description Quantile of the latencies that are compared, of 10000. Default 9500 */
+            latency_quantile_basis?: number;
+            /** @description Highest latency of the candidate relative to the stable version, percent. Default 150 */
             max_latency_ratio_percent?: number;
+            /** @description A difference of latency, in milliseconds, that never counts. Default 50 */
+            latency_floor_ms?: number;
+            /**
+             * Format: double
+             * @description Highest probability that a step passes although the candidate breaks a limit. Default 0.01
+             */
+            promote_alpha?: number;
+            /**
+             * Format: double
+             * @description Highest probability that the rollout is taken back although the candidate holds every limit. Default 0.01
+             */
+            abort_alpha?: number;
         };
         Rollout: {
             id: string;
@@ -2165,11 +2693,9 @@ export interface components {
             /** @description Share of the candidate now, 0 to 10000 */
             share_basis: number;
             steps: number[];
-            min_requests?: number;
+            thresholds: components["schemas"]["RolloutThresholds"];
             dwell_seconds?: number;
             deadline_seconds?: number;
-            max_error_rate_basis?: number;
-            max_latency_ratio_percent?: number;
             /** @description Time between two looks at the evidence */
             poll_seconds?: number;
             /** @description Steps, in percent, that a person must approve before they are left; 0 is the baseline */
@@ -2193,11 +2719,10 @@ export interface components {
             finished_at?: string;
             evidence?: components["schemas"]["RolloutEvidence"];
             verdict?: components["schemas"]["Verdict"];
-            /** @description Why it stands where it stands, for people */
+            /** @description The verdict of the last look in words, in the language asked for */
             reason?: string;
-            /** @description The same as a code: too_few_requests, healthy, baseline_unhealthy, unavailable, evidence, or the name of the metric that decides */
+            /** @description The same as a code: too_few_requests, healthy, baseline_unhealthy, evidence, or the name of the metric that decides */
             reason_code?: string;
-            metrics?: components["schemas"]["RolloutMetric"][];
             history?: components["schemas"]["RolloutTransition"][];
         };
         /**
@@ -2210,9 +2735,29 @@ export interface components {
          * @enum {string}
          */
         Verdict: "better" | "same" | "worse" | "inconclusive";
+        /** @description The limits a candidate is held against */
+        RolloutThresholds: {
+            /** Format: int64 */
+            min_requests: number;
+            max_error_rate_basis: number;
+            error_margin_basis: number;
+            latency_quantile_basis: number;
+            max_latency_ratio_percent: number;
+            /** Format: int64 */
+            latency_floor_ms: number;
+            /** Format: double */
+            promote_alpha: number;
+            /** Format: double */
+            abort_alpha: number;
+            /** @description The steps that abort_alpha is shared between */
+            looks: number;
+        };
+        /** @description One check of a step. Words are in the language asked for */
         RolloutMetric: {
-            /** @description error_rate_cap, error_rate, first_token_latency, total_latency; latencies are 95th percentiles */
+            /** @description error_rate_cap, error_rate, first_token_latency, total_latency */
             name: string;
+            /** @description What is compared */
+            title: string;
             /** @enum {string} */
             unit: "ratio" | "us";
             baseline: components["schemas"]["RolloutSample"];
@@ -2222,14 +2767,70 @@ export interface components {
              * @description The candidate breaches above this value
              */
             limit?: number;
-            verdict: components["schemas"]["Verdict"];
+            /** @description The limit in words with its number */
+            limit_text: string;
+            state: components["schemas"]["RolloutCheckState"];
+            /** @description What the p-value that counts means */
+            proof: string;
+            /**
+             * Format: double
+             * @description p-value against "the limit is kept"; valid however often one looks
+             */
+            broken_p: number;
+            /**
+             * Format: double
+             * @description At most this and the limit counts as broken
+             */
+            broken_alpha: number;
+            /**
+             * Format: double
+             * @description p-value against "the limit is broken"; valid however often one looks
+             */
+            holds_p: number;
+            /**
+             * Format: double
+             * @description At most this and the limit counts as kept
+             */
+            holds_alpha: number;
+            needs?: components["schemas"]["RolloutNeeds"];
         };
-        /** @description What both versions answered on the current step so far, or on the last step of a rollout that is over */
+        /** @enum {string} */
+        RolloutCheckState: "holds" | "broken" | "unproven" | "too_little_data";
+        /** @description About how many more requests settle it, if they go as those before did. Absent where that cannot be said */
+        RolloutNeeds: {
+            /** Format: int64 */
+            stable: number;
+            /** Format: int64 */
+            candidate: number;
+        };
+        /** @description One look at a step - what both versions answered since it began, every check, and the verdict. All figures are of the one moment */
         RolloutEvidence: {
+            /**
+             * Format: date-time
+             * @description When it was looked at
+             */
+            at: string;
+            /** @description baseline, or canary-20 for the step with that share */
+            stage: string;
+            /** @description SHA-256 of the canonical evidence */
+            hash: string;
+            /** @description It is stored for good; the last look at a step that runs is replaced by the next */
+            kept: boolean;
             stable: components["schemas"]["RolloutArm"];
             candidate: components["schemas"]["RolloutArm"];
+            metrics: components["schemas"]["RolloutMetric"][];
+            thresholds: components["schemas"]["RolloutThresholds"];
+            verdict: components["schemas"]["Verdict"];
+            reason_code: string;
+            /** @description The verdict in words, in the language asked for */
+            reason: string;
         };
         RolloutArm: {
+            /**
+             * Format: date-time
+             * @description Requests count from here
+             */
+            since: string;
             /** Format: int64 */
             requests: number;
             /**
@@ -2237,6 +2838,16 @@ export interface components {
              * @description Failures of the engine; refusals are not counted
              */
             errors: number;
+            /**
+             * Format: int64
+             * @description Quantile of the times to the first token; absent without samples
+             */
+            first_token_us?: number;
+            /**
+             * Format: int64
+             * @description Quantile of the durations; absent without samples
+             */
+            total_us?: number;
         };
         RolloutSample: {
             /**
@@ -2255,9 +2866,15 @@ export interface components {
             /** Format: date-time */
             at: string;
             actor: string;
+            /** @description The rollout moved by itself */
+            by_system: boolean;
+            /** @description A person's own words, or why the rollout moved by itself, in the language asked for */
             reason: string;
+            /** @description verdict, deadline, cancelled, superseded, refused, stopped; absent for a person's own words */
+            reason_code?: string;
             /** @description Hash of the evidence it rests on */
             evidence?: string;
+            look?: components["schemas"]["RolloutEvidence"];
             /** @description Id of its audit record */
             receipt?: string;
         };
@@ -2294,8 +2911,10 @@ export interface components {
              * @enum {string}
              */
             phase?: "peak" | "valley";
-            /** @description Requests the engine runs at once now */
+            /** @description Requests the engine runs at once now, at most */
             concurrency?: number;
+            /** @description The same by the configuration of the replica that answers, which holds while there is no schedule; absent without an engine of its own */
+            configured?: number;
         };
         Collection: {
             name: string;
@@ -2375,6 +2994,40 @@ export interface components {
         };
         PassageList: {
             items: components["schemas"]["Passage"][];
+            findings: components["schemas"]["Finding"][];
+        };
+        PassageRequest: {
+            collection: string;
+            document_id: string;
+            version: string;
+            /** @description The number of the passage in the document */
+            chunk: number;
+            /**
+             * @description How many passages before and after it come along
+             * @default 1
+             */
+            neighbours: number;
+        };
+        PassageView: {
+            collection: string;
+            /** @description Name of the document */
+            document: string;
+            title?: string;
+            document_id: string;
+            /** @description The version that was asked for, which is in force */
+            version: string;
+            items: components["schemas"]["PassagePiece"][];
+        };
+        PassagePiece: {
+            chunk: number;
+            /** @description The headings above it */
+            section?: string;
+            /** @description Byte offset in the extracted text */
+            start: number;
+            end: number;
+            text: string;
+            /** @description It is the passage that was asked for */
+            quoted: boolean;
         };
         PlaygroundModelList: {
             items: string[];
@@ -2391,6 +3044,8 @@ export interface components {
             rag?: {
                 collection: string;
                 top_k?: number;
+                /** @description Citations quote their passages; true if absent */
+                quotes?: boolean;
             };
         } & {
             [key: string]: unknown;
@@ -2433,8 +3088,20 @@ export interface components {
             [key: string]: unknown;
         };
         Citation: {
+            /** @description What the answer writes as [1], [2] */
+            number?: number;
             collection?: string;
             document: string;
+            document_id?: string;
+            title?: string;
+            /** @description The headings above the passage */
+            section?: string;
+            /** @description What the passage says, as this caller may see it: at most 1,000 characters */
+            text?: string;
+            /** @description The passage says more */
+            text_truncated?: boolean;
+            /** @description The policy does not let its text out */
+            text_withheld?: boolean;
             version?: string;
             chunk?: number;
             start?: number;
@@ -2577,6 +3244,23 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    changePassword: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasswordChange"];
+            };
+        };
+        responses: {
+            200: components["responses"]["SessionAnswer"];
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listTenants: {
         parameters: {
             query?: {
@@ -2679,6 +3363,88 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    changeUser: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserChange"];
+            };
+        };
+        responses: {
+            /** @description The user as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    enableUser: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user, enabled */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    resetPassword: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user and the password */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PasswordReset"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     disableUser: {
         parameters: {
             query?: {
@@ -2773,6 +3539,60 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    getKeyDefaults: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The defaults of the installation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyDefaults"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    changeKey: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyChange"];
+            };
+        };
+        responses: {
+            /** @description The key as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Key"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
@@ -3056,6 +3876,36 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    declineReveal: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description Declined */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevealApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     eraseValues: {
         parameters: {
             query?: never;
@@ -3172,6 +4022,31 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Budget"];
                 };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    removeBudget: {
+        parameters: {
+            query: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description Key id; absent = the budget of the whole tenant */
+                key?: string;
+                period: components["schemas"]["BudgetPeriod"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["ProblemAnswer"];
         };
@@ -3416,6 +4291,136 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    previewErasure: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ErasureTarget"];
+            };
+        };
+        responses: {
+            /** @description What would happen now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasurePreview"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    listErasureApprovals: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The approvals, those that were given, declined and used too */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureApprovalList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    requestErasureApproval: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewErasureApproval"];
+            };
+        };
+        responses: {
+            /** @description Asked */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    approveErasure: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Approved */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    declineErasure: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["IdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            /** @description Declined */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureApproval"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listHolds: {
         parameters: {
             query?: {
@@ -3518,6 +4523,34 @@ export interface operations {
                 };
                 content: {
                     "application/zip": string;
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    sizeAuditExport: {
+        parameters: {
+            query?: {
+                /** @description Tenant id; the caller's own if absent */
+                tenant?: components["parameters"]["TenantQuery"];
+                /** @description First instant */
+                from?: components["parameters"]["From"];
+                /** @description First instant after the range */
+                to?: components["parameters"]["To"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The number */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExportSize"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];
@@ -4056,6 +5089,27 @@ export interface operations {
             default: components["responses"]["ProblemAnswer"];
         };
     };
+    removeCapacity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Capacity */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Capacity"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
     listCollections: {
         parameters: {
             query?: {
@@ -4233,6 +5287,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PassageList"];
+                };
+            };
+            default: components["responses"]["ProblemAnswer"];
+        };
+    };
+    readPassage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PassageRequest"];
+            };
+        };
+        responses: {
+            /** @description The passage and those around it, in the order of the document */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PassageView"];
                 };
             };
             default: components["responses"]["ProblemAnswer"];

@@ -45,6 +45,32 @@ describe('session', () => {
     expect(JSON.stringify(localStorage)).not.toContain('t1'); // tokens stay in memory
   });
 
+  it('changes the password and goes on with the tokens of the answer', async () => {
+    let wrong = true;
+    const { session, asked } = await signedIn({
+      'POST /api/v1/me/password': () => (wrong ? problem(403, 'wrong_password') : json(200, { access_token: 'changed', token_type: 'Bearer', expires_at: '' })),
+      'GET /api/v1/me': () => json(200, wrong ? { ...me, must_change_password: true } : me),
+    });
+    await expect(session.changePassword('guess', 'a new password')).rejects.toMatchObject({ code: 'wrong_password' });
+    expect(session.snapshot().me?.must_change_password).toBe(true);
+    wrong = false;
+    await session.changePassword('old', 'a new password');
+    expect(asked.at(-1)).toEqual({ route: 'GET /api/v1/me', token: 'Bearer changed' });
+    expect(session.snapshot().me?.must_change_password).toBeUndefined();
+  });
+
+  it('learns of changed roles when its token has to be renewed', async () => {
+    let changed = false;
+    const { session, api, call, asked } = await signedIn({
+      'GET /api/v1/me': () => json(200, changed ? { ...me, permissions: ['audit.read'] } : me),
+      'GET /api/v1/keys': () => (asked.at(-1)?.token === 'Bearer t1' ? problem(401, 'invalid_session') : json(200, { items: [] })),
+    });
+    changed = true;
+    await call(api.GET('/keys'));
+    expect(session.may('audit.read')).toBe(true);
+    expect(session.may('keys.read')).toBe(false);
+  });
+
   it('signs the same user in again in place, and a wrong password ends nothing', async () => {
     let refused = false;
     let tokens = 0;

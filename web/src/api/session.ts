@@ -57,9 +57,12 @@ class Session {
     const used = this.token;
     const reply = await fetch(this.authorize(request));
     if (reply.status !== 401 || this.state.status === 'out') return reply;
-    if (this.token === used && !(await this.renew())) {
-      this.end(this.state.status === 'in');
-      return reply;
+    if (this.token === used) {
+      if (!(await this.renew())) {
+        this.end(this.state.status === 'in');
+        return reply;
+      }
+      if (this.state.status === 'in') await this.loadMe().catch(() => undefined); // the roles may have changed since
     }
     return fetch(this.authorize(again));
   }
@@ -74,6 +77,29 @@ class Session {
   async again(password: string): Promise<void> {
     const user = this.state.me?.name ?? '';
     await this.exclusive(() => this.begin(user, password));
+  }
+
+  /** Changes the user's own password. The other sign-ins end; this one goes on with the tokens of the answer. */
+  async changePassword(current: string, next: string): Promise<void> {
+    await this.exclusive(async () => {
+      const send = () =>
+        fetch(
+          this.authorize(
+            new Request(new URL('/api/v1/me/password', location.origin), {
+              method: 'POST',
+              headers: { 'content-type': 'application/json' },
+              body: JSON.stringify({ current_password: current, new_password: next }),
+            }),
+          ),
+        );
+      let reply = await send();
+      if (reply.status === 401) {
+        await this.accept(await this.askRenewal());
+        reply = await send();
+      }
+      await this.accept(reply);
+    });
+    await this.loadMe();
   }
 
   private async begin(user: string, password: string): Promise<void> {
@@ -103,7 +129,7 @@ class Session {
 
   private renew(): Promise<boolean> {
     this.renewal ??= this.exclusive(async () => {
-      const reply = await fetch(`${path}/refresh`, { method: 'POST', headers: { 'accept-language': this.language } });
+      const reply = await this.askRenewal();
       if (reply.status === 401) return false;
       await this.accept(reply);
       return true;
@@ -111,6 +137,10 @@ class Session {
       this.renewal = undefined;
     });
     return this.renewal;
+  }
+
+  private askRenewal(): Promise<Response> {
+    return fetch(`${path}/refresh`, { method: 'POST', headers: { 'accept-language': this.language } });
   }
 
   private async exclusive<T>(run: () => Promise<T>): Promise<T> {

@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { App, Button, Flex, Tag, Typography } from 'antd';
+import { App, Button, Flex, Typography } from 'antd';
 import { useTranslation } from 'react-i18next';
 
 import { api, call } from '../api/client';
@@ -9,15 +9,13 @@ import { count, iso } from '../lib/format';
 import { useFresh } from '../lib/fresh';
 import { useMay, useMe } from '../lib/me';
 import { type Column, DataTable } from './DataTable';
+import { ApprovalState, useDecline } from './Decide';
 import { Failure } from './Failure';
 import { Time } from './Time';
-
-const colors = { waiting: 'processing', approved: 'success', used: 'default', expired: 'default' } as const;
 
 /** The approvals of reveals: one's own, and for those who may approve, everybody's. */
 export function Approvals({ onUse }: { onUse: (id: string) => void }) {
   const { t } = useTranslation();
-  const label = useLabel();
   const me = useMe();
   const { modal } = App.useApp();
   const queries = useQueryClient();
@@ -27,6 +25,10 @@ export function Approvals({ onUse }: { onUse: (id: string) => void }) {
     const a = await call(api.POST('/reveal/approvals/{id}/approve', { params: { path: { id } } }));
     await queries.invalidateQueries({ queryKey: ['reveal-approvals'] });
     return a;
+  });
+  const decline = useDecline(async (id, reason) => {
+    await call(api.POST('/reveal/approvals/{id}/decline', { params: { path: { id } }, body: { reason } }));
+    await queries.invalidateQueries({ queryKey: ['reveal-approvals'] });
   });
   const confirm = (a: Approval) =>
     modal.confirm({
@@ -59,12 +61,7 @@ export function Approvals({ onUse }: { onUse: (id: string) => void }) {
     {
       key: 'state',
       title: t('holds.state'),
-      render: (a) => (
-        <Flex vertical align="flex-start">
-          <Tag color={colors[stateOf(a)]}>{label('approval', stateOf(a))}</Tag>
-          {a.approved_by && <Typography.Text type="secondary">{t('approval.by', { by: a.approved_by })}</Typography.Text>}
-        </Flex>
-      ),
+      render: (a) => <ApprovalState approval={a} />,
       csv: (a) => stateOf(a),
     },
     {
@@ -80,11 +77,18 @@ export function Approvals({ onUse }: { onUse: (id: string) => void }) {
             </Button>
           );
         }
-        if (!own && mayApprove && state === 'waiting') {
+        if (!own && mayApprove && (state === 'waiting' || state === 'approved')) {
           return (
-            <Button size="small" type="primary" loading={run.isPending && run.variables === a.id} onClick={() => confirm(a)} aria-label={t('approval.approveThis', { who: a.asked_by, purpose: a.purpose })}>
-              {t('approval.approve')}
-            </Button>
+            <Flex vertical gap={4} align="flex-start">
+              {state === 'waiting' && (
+                <Button size="small" type="primary" loading={run.isPending && run.variables === a.id} onClick={() => confirm(a)} aria-label={t('approval.approveThis', { who: a.asked_by, purpose: a.purpose })}>
+                  {t('approval.approve')}
+                </Button>
+              )}
+              <Button size="small" danger onClick={() => decline.open(a.id, a.asked_by)} aria-label={t('approval.declineThis', { who: a.asked_by, purpose: a.purpose })}>
+                {t('approval.decline')}
+              </Button>
+            </Flex>
           );
         }
         return null;
@@ -96,6 +100,7 @@ export function Approvals({ onUse }: { onUse: (id: string) => void }) {
       {error !== undefined && <Failure error={error} reveal />}
       <DataTable name={t('approval.title')} columns={columns} rows={list.data?.items} rowKey={(a) => a.id} loading={list.isFetching} error={list.error} reload={() => void list.refetch()} empty={t('approval.empty')} />
       {dialog}
+      {decline.dialog}
     </Flex>
   );
 }

@@ -50,7 +50,7 @@ export function AskApproval({ body, onGiven }: { body: Schema['RevealRequest']; 
         showIcon
         role="status"
         title={asked && state === 'waiting' ? t('approval.waits', { id: asked.id, time: time(asked.expires_at, language) }) : t('approval.needed')}
-        description={state === 'waiting' ? t('approval.stay') : state === 'expired' ? t('approval.tooLate') : t('approval.neededText')}
+        description={state === 'waiting' ? t('approval.stay') : state === 'expired' ? t('approval.tooLate') : state === 'declined' ? t('approval.declinedBy', { by: asked?.declined_by ?? '', reason: asked?.decline_reason ?? '' }) : t('approval.neededText')}
         action={
           state !== 'waiting' && (
             <Button onClick={() => ask.mutate()} loading={ask.isPending}>

@@ -8,10 +8,13 @@ import { api, call, type Schema } from '../api/client';
 import { toApiError } from '../api/errors';
 import { useLabel, useLanguage } from '../i18n';
 import { download } from '../lib/csv';
+import { done } from '../lib/findings';
 import { tokensIn } from '../lib/tokens';
-import { useMay } from '../lib/me';
+import { useMay, useMe } from '../lib/me';
+import { recordedPassage } from '../lib/passages';
 import { count, duration, energy, exactNano } from '../lib/format';
 import { Failure } from './Failure';
+import { PassageDrawer } from './PassageDrawer';
 import { RevealModal } from './RevealModal';
 import { Time } from './Time';
 import { Findings } from './TurnView';
@@ -50,7 +53,7 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
   const mayReveal = useMay('masking.reveal');
   const [revealing, setRevealing] = useState<string>(); // a text with tokens, or an empty one to paste it into
   const e = entry.event;
-  const masked = e.findings?.some((f) => f.action === 'masked') ?? false;
+  const masked = e.findings?.some((f) => done(f.action) === 'token') ?? false;
   const facts: [string, React.ReactNode][] = [
     [t('audit.time'), <Time at={e.time} />],
     [t('audit.action'), e.action && `${label('action', e.action)} · ${label('stage', e.stage)}`],
@@ -68,7 +71,7 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
     [t('audit.energy'), e.usage?.energy && `${energy(e.usage.energy, language)} · ${label('method', e.usage.energy_method ?? '')}`],
     [t('audit.latency'), e.latency?.total && duration(e.latency.total, language)],
     [t('audit.steps'), e.steps && Object.entries(e.steps).map(([step, us]) => <div key={step}>{`${label('step', step)}: ${duration(us, language)}`}</div>)],
-    [t('audit.documents'), e.documents?.map((d) => <div key={d}>{d}</div>)],
+    [t('audit.documents'), e.documents?.map((d) => <RecordedPassage key={d} name={d} tenant={e.tenant} />)],
     [t('audit.leaf'), entry.leaf_hash && <Typography.Text code copyable>{entry.leaf_hash}</Typography.Text>],
   ];
   return (
@@ -89,6 +92,23 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
         <pre className="code" data-testid="canonical">{JSON.stringify(e, null, 2)}</pre>
       </div>
     </>
+  );
+}
+
+/** The name of a passage in a record; it opens the passage for whom a search in its tenant would show it. */
+function RecordedPassage({ name, tenant }: { name: string; tenant?: string }) {
+  const me = useMe();
+  const maySearch = useMay('rag.search');
+  const [open, setOpen] = useState(false);
+  const passage = recordedPassage(name);
+  if (!passage || !maySearch || tenant !== me.tenant) return <div>{name}</div>;
+  return (
+    <div>
+      <Button type="link" size="small" style={{ padding: 0, height: 'auto', whiteSpace: 'normal', textAlign: 'start' }} onClick={() => setOpen(true)}>
+        {name}
+      </Button>
+      {open && <PassageDrawer passage={passage} onClose={() => setOpen(false)} />}
+    </div>
   );
 }
 

@@ -1,19 +1,21 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Button, Descriptions, Flex, Form, Input, InputNumber, Modal, Select, Tag } from 'antd';
+import { Alert, AutoComplete, Button, Checkbox, Descriptions, Flex, Form, Input, InputNumber, Modal, Tag, Typography } from 'antd';
 import dayjs from 'dayjs';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
-import { useLabel } from '../i18n';
-import { zone } from '../lib/format';
+import { useLabel, useLanguage } from '../i18n';
+import { count, zone } from '../lib/format';
 import { useMay } from '../lib/me';
+import { outlook, type Schedule } from '../lib/schedule';
 import { Failure } from './Failure';
 import { Panel } from './Panel';
 
 /** How many requests the engine runs at once, and when that changes. */
 export function Capacity() {
   const { t } = useTranslation();
+  const [language] = useLanguage();
   const label = useLabel();
   const mayWrite = useMay('capacity.write');
   const [editing, setEditing] = useState(false);
@@ -25,15 +27,18 @@ export function Capacity() {
       title={
         <Flex gap={8} align="center">
           {t('capacity.title')}
-          {c?.phase && <Tag color={c.phase === 'peak' ? 'volcano' : 'green'}>{label('capacity', c.phase)}</Tag>}
+          {c?.phase && <Tag color={c.phase === 'peak' ? 'warning' : 'success'}>{label('capacity', c.phase)}</Tag>}
         </Flex>
       }
       extra={
         mayWrite &&
         c && (
-          <Button size="small" onClick={() => setEditing(true)}>
-            {t('capacity.edit')}
-          </Button>
+          <Flex gap={8}>
+            {schedule && <RemoveSchedule configured={c.configured} />}
+            <Button size="small" onClick={() => setEditing(true)}>
+              {t(schedule ? 'capacity.change' : 'capacity.edit')}
+            </Button>
+          </Flex>
         )
       }
     >
@@ -43,30 +48,67 @@ export function Capacity() {
           size="small"
           column={1}
           items={[
-            ...(c.concurrency !== undefined ? [{ key: 'now', label: t('capacity.now'), children: c.concurrency }] : []),
+            ...(c.concurrency !== undefined ? [{ key: 'now', label: t('capacity.now'), children: count(c.concurrency, language) }] : []),
+            ...(schedule && c.configured !== undefined ? [{ key: 'configured', label: t('capacity.configured'), children: count(c.configured, language) }] : []),
             ...(schedule
               ? [
-                  { key: 'peak', label: t('capacity.peak'), children: t('capacity.windows', { count: schedule.peak_concurrency, windows: schedule.peak.map(windowText).join(', ') }) },
-                  { key: 'valley', label: t('capacity.valley'), children: schedule.valley_concurrency },
+                  { key: 'peak', label: t('capacity.peak'), children: t('capacity.windows', { count: schedule.peak_concurrency, requests: count(schedule.peak_concurrency, language), windows: schedule.peak.map(windowText).join(', ') || t('capacity.noWindow') }) },
+                  { key: 'valley', label: t('capacity.valley'), children: t('capacity.windows', { count: schedule.valley_concurrency, requests: count(schedule.valley_concurrency, language), windows: t('capacity.otherwise') }) },
                   { key: 'zone', label: t('capacity.zone'), children: schedule.timezone },
                 ]
               : [{ key: 'none', label: t('capacity.schedule'), children: t('capacity.none') }]),
           ]}
         />
       )}
-      {editing && <EditSchedule schedule={schedule} now={c?.concurrency ?? 1} onClose={() => setEditing(false)} />}
+      {editing && c && <EditSchedule capacity={c} onClose={() => setEditing(false)} />}
     </Panel>
   );
 }
 
+function RemoveSchedule({ configured }: { configured: number | undefined }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const queries = useQueryClient();
+  const [asking, setAsking] = useState(false);
+  const remove = useMutation({
+    mutationFn: () => call(api.DELETE('/capacity')),
+    onSuccess: (c) => {
+      queries.setQueryData(['capacity'], c);
+      setAsking(false);
+    },
+  });
+  return (
+    <>
+      <Button size="small" danger onClick={() => setAsking(true)}>
+        {t('capacity.removeSchedule')}
+      </Button>
+      {asking && (
+        <Modal open title={t('capacity.removeSchedule')} okText={t('capacity.removeSchedule')} okButtonProps={{ danger: true }} onCancel={() => setAsking(false)} onOk={() => remove.mutate()} confirmLoading={remove.isPending}>
+          {remove.error && <Failure error={remove.error} reveal />}
+          <p>{configured === undefined ? t('capacity.removeText') : t('capacity.removeTextTo', { count: configured, requests: count(configured, language) })}</p>
+        </Modal>
+      )}
+    </>
+  );
+}
+
+const week = [1, 2, 3, 4, 5, 6, 0]; // as calendars begin where most readers live
 const dayName = (day: number) => dayjs().day(day).format('ddd');
 const windowText = (w: Schema['PeakWindow']) => `${(w.days ?? []).map(dayName).join(' ')} ${w.from}–${w.to}`.trim();
 
-type Schedule = Schema['CapacitySchedule'];
 const clock = /^([01][0-9]|2[0-3]):[0-5][0-9]$/;
+const highest = 4096;
 
-function EditSchedule({ schedule, now, onClose }: { schedule: Schedule | undefined; now: number; onClose: () => void }) {
+/** A value below this part of what holds now is asked about: it is how people throttle an engine by mistake. */
+const farBelow = 0.5;
+
+/** The form has every day ticked where the schedule names none. */
+const opened = (s: Schedule): Schedule => ({ ...s, peak: s.peak.map((w) => ({ ...w, days: w.days?.length ? w.days : week })) });
+const closed = (s: Schedule): Schedule => ({ ...s, peak: (s.peak ?? []).map(({ days, ...w }) => (days && days.length < week.length ? { ...w, days } : w)) });
+
+function EditSchedule({ capacity, onClose }: { capacity: Schema['Capacity']; onClose: () => void }) {
   const { t } = useTranslation();
+  const [language] = useLanguage();
   const queries = useQueryClient();
   const [form] = Form.useForm<Schedule>();
   const save = useMutation({
@@ -76,47 +118,113 @@ function EditSchedule({ schedule, now, onClose }: { schedule: Schedule | undefin
       onClose();
     },
   });
-  const start: Schedule = schedule ?? { timezone: zone(), peak: [{ from: '08:00', to: '20:00' }], peak_concurrency: now, valley_concurrency: Math.max(1, Math.floor(now / 2)) };
+  const now = capacity.concurrency;
+  const steady = (capacity.configured ?? now)!; // where neither is known the fields begin empty
+  const [start] = useState<Schedule>(() => opened(capacity.schedule ?? { timezone: zone(), peak: [{ from: '08:00', to: '20:00' }], peak_concurrency: steady, valley_concurrency: steady }));
+  const [asking, setAsking] = useState<Schedule>(); // a schedule that throttles
+  const least = (s: Schedule) => Math.min(s.peak_concurrency, s.valley_concurrency);
+  const submit = (values: Schedule) => {
+    const body = closed(values);
+    if (now !== undefined && least(body) < now * farBelow) setAsking(body);
+    else save.mutate(body);
+  };
   const time = (midnight: boolean) => ({ validator: (_: unknown, v?: string) => (v && (clock.test(v) || (midnight && v === '24:00')) ? Promise.resolve() : Promise.reject(new Error(t('capacity.clock')))) });
+  const someDay = { validator: (_: unknown, days?: number[]) => (days?.length ? Promise.resolve() : Promise.reject(new Error(t('capacity.oneDay')))) };
   const required = { required: true, message: t('form.required') };
   return (
-    <Modal open title={t('capacity.edit')} okText={t('capacity.save')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={save.isPending}>
+    <Modal open width={680} title={t(capacity.schedule ? 'capacity.change' : 'capacity.edit')} okText={t('capacity.save')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={save.isPending}>
       {save.error && <Failure error={save.error} reveal />}
-      <Form form={form} layout="vertical" initialValues={start} onFinish={(v) => save.mutate({ ...v, peak: v.peak ?? [] })} style={{ marginTop: 16 }}>
-        <Form.Item name="timezone" label={t('capacity.zone')} rules={[required]}>
-          <Input maxLength={64} />
+      <Typography.Paragraph>{t('capacity.explain')}</Typography.Paragraph>
+      <Form form={form} layout="vertical" initialValues={start} onFinish={submit}>
+        <Form.Item name="timezone" label={t('capacity.zone')} extra={t('capacity.zoneHelp')} rules={[required]}>
+          <AutoComplete options={Intl.supportedValuesOf('timeZone').map((value) => ({ value }))} showSearch={{ filterOption: (typed, option) => option!.value.toLowerCase().includes(typed.toLowerCase()) }} />
         </Form.Item>
         <Form.List name="peak">
           {(fields, { add, remove }) => (
-            <>
-              {fields.map((field) => (
-                <Flex key={field.key} gap={8} align="baseline">
-                  <Form.Item name={[field.name, 'from']} label={t('capacity.from')} rules={[time(false)]}>
-                    <Input />
+            <Flex vertical gap={8} style={{ marginBottom: 16 }}>
+              {fields.map((field, i) => (
+                <fieldset key={field.key} className="window">
+                  <legend>{t('capacity.window', { number: i + 1 })}</legend>
+                  <Flex gap={8} align="end" wrap>
+                    <Form.Item name={[field.name, 'from']} label={t('capacity.from')} rules={[time(false)]} style={{ width: 96, marginBottom: 8 }}>
+                      <Input maxLength={5} />
+                    </Form.Item>
+                    <Form.Item name={[field.name, 'to']} label={t('capacity.to')} rules={[time(true)]} style={{ width: 96, marginBottom: 8 }}>
+                      <Input maxLength={5} />
+                    </Form.Item>
+                    <Button style={{ marginBottom: 8, marginInlineStart: 'auto' }} onClick={() => remove(field.name)}>
+                      {t('capacity.remove')}
+                    </Button>
+                  </Flex>
+                  <Form.Item name={[field.name, 'days']} label={t('capacity.days')} rules={[someDay]} style={{ marginBottom: 0 }}>
+                    <Checkbox.Group options={week.map((day) => ({ value: day, label: dayName(day) }))} />
                   </Form.Item>
-                  <Form.Item name={[field.name, 'to']} label={t('capacity.to')} rules={[time(true)]}>
-                    <Input />
-                  </Form.Item>
-                  <Form.Item name={[field.name, 'days']} label={t('capacity.days')} style={{ flex: 1 }}>
-                    <Select mode="multiple" placeholder={t('capacity.everyDay')} options={[1, 2, 3, 4, 5, 6, 0].map((day) => ({ value: day, label: dayName(day) }))} />
-                  </Form.Item>
-                  <Button onClick={() => remove(field.name)}>{t('capacity.remove')}</Button>
-                </Flex>
+                </fieldset>
               ))}
-              <Button block type="dashed" onClick={() => add({ from: '08:00', to: '20:00' })} style={{ marginBottom: 16 }}>
+              <Button block type="dashed" onClick={() => add({ from: '08:00', to: '20:00', days: week })}>
                 {t('capacity.add')}
               </Button>
-            </>
+            </Flex>
           )}
         </Form.List>
-        <Flex gap={16}>
+        <Flex gap={16} wrap>
           {(['peak', 'valley'] as const).map((phase) => (
-            <Form.Item key={phase} name={`${phase}_concurrency`} label={t(`capacity.${phase}Count`)} rules={[required]} style={{ flex: 1 }}>
-              <InputNumber min={1} max={4096} precision={0} style={{ width: '100%' }} />
+            <Form.Item key={phase} name={`${phase}_concurrency`} label={t(`capacity.${phase}Count`)} extra={t('capacity.bounds', { highest: count(highest, language) })} rules={[required]} style={{ flex: '1 1 240px' }}>
+              <InputNumber min={1} max={highest} precision={0} style={{ width: '100%' }} />
             </Form.Item>
           ))}
         </Flex>
+        <Preview form={form} capacity={capacity} />
       </Form>
+      {asking && (
+        <Modal
+          open
+          title={t('capacity.lowTitle', { least: count(least(asking), language), now: count(now!, language) })}
+          okText={t('capacity.lowSave')}
+          okButtonProps={{ danger: true }}
+          onCancel={() => setAsking(undefined)}
+          onOk={() => {
+            setAsking(undefined);
+            save.mutate(asking);
+          }}
+        >
+          {t('capacity.lowText')}
+        </Modal>
+      )}
     </Modal>
+  );
+}
+
+/** What saving will do, in words, while the form is filled in. */
+function Preview({ form, capacity }: { form: ReturnType<typeof Form.useForm<Schedule>>[0]; capacity: Schema['Capacity'] }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const label = useLabel();
+  const draft = Form.useWatch([], form) as Partial<Schedule> | undefined;
+  const [at] = useState(() => new Date());
+  const will = draft && outlook(draft, at);
+  if (!will) return null;
+  const { configured, concurrency: now } = capacity;
+  const most = Math.max(draft.peak_concurrency!, draft.valley_concurrency!);
+  const next = will.next;
+  return (
+    <Flex vertical gap={8}>
+      <Alert
+        type="info"
+        showIcon
+        role="status"
+        title={
+          now === undefined
+            ? t('capacity.willBe', { count: will.count, next: count(will.count, language), slot: label('capacity', will.slot) })
+            : t('capacity.willChange', { count: will.count, now: count(now, language), next: count(will.count, language), slot: label('capacity', will.slot) })
+        }
+        description={
+          next
+            ? t(next.days === 0 ? 'capacity.thenToday' : next.days === 1 ? 'capacity.thenTomorrow' : 'capacity.thenLater', { before: count(will.count, language), after: count(next.count, language), slot: label('capacity', next.slot), time: next.at, zone: draft.timezone, days: next.days })
+            : t('capacity.thenNever')
+        }
+      />
+      {configured !== undefined && most > configured && <Alert type="warning" showIcon title={t('capacity.above', { count: configured, configured: count(configured, language) })} />}
+    </Flex>
   );
 }

@@ -15,6 +15,7 @@ export interface Column<T> {
   csv?: (row: T) => string | number; // absent: not exported
   align?: 'right';
   width?: number;
+  fixed?: 'right'; // stays in view when a wide table is scrolled: for actions
 }
 
 interface Props<T> {
@@ -37,7 +38,7 @@ export function DataTable<T extends object>(props: Props<T>) {
   const { t } = useTranslation();
   const [language] = useLanguage();
   const { columns, rows, total } = props;
-  const box = useRef<HTMLElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const content = box.current?.querySelector('.ant-table-content'); // a wide table is scrolled with the keyboard too
     content?.setAttribute('tabindex', '0');
@@ -48,7 +49,7 @@ export function DataTable<T extends object>(props: Props<T>) {
     downloadCsv(props.name, [exported.map((c) => c.title), ...all.map((row) => exported.map((c) => c.csv!(row)))]);
   };
   return (
-    <section ref={box} aria-label={props.name}>
+    <div ref={box} role="group" aria-label={props.name}>
       {props.error ? <Failure error={props.error} retry={props.reload} /> : null}
       <Table<T>
         size="small"
@@ -58,7 +59,7 @@ export function DataTable<T extends object>(props: Props<T>) {
         rowKey={props.rowKey}
         loading={props.loading}
         pagination={false}
-        locale={{ emptyText: props.loading ? ' ' : <Empty image={Empty.PRESENTED_IMAGE_SIMPLE} description={props.empty ?? t('table.empty')} /> }}
+        locale={{ emptyText: props.loading || props.error ? ' ' : <Empty image={Empty.PRESENTED_IMAGE_SIMPLE} description={props.empty ?? t('table.empty')} /> }}
         onRow={(row) => (props.onOpen ? { onClick: () => props.onOpen!(row), style: { cursor: 'pointer' } } : {})}
         summary={() =>
           total && rows?.length ? (
@@ -99,6 +100,6 @@ export function DataTable<T extends object>(props: Props<T>) {
           )}
         </Flex>
       </Flex>
-    </section>
+    </div>
   );
 }

@@ -5,10 +5,13 @@ import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
 import { useLanguage } from '../i18n';
-import { count, iso } from '../lib/format';
-import { useMay } from '../lib/me';
+import { type ErasureApproval, stateOf, useErasureApprovals } from '../lib/approvals';
+import { iso, time } from '../lib/format';
+import { useMay, useMe } from '../lib/me';
 import { type Column, DataTable } from './DataTable';
 import { Failure } from './Failure';
+import { ErasureApprovals } from './ErasureApprovals';
+import { Certificate, Goes, HeldBy, Stays } from './Erasure';
 import { Time } from './Time';
 
 type Erasure = Schema['Erasure'];
@@ -53,7 +56,7 @@ function Erasures({ list, onClose, onErase, onRecord, onPerson }: { list: List; 
   return (
     <Modal
       open
-      width={860}
+      width={1160}
       title={t('erasures.title')}
       onCancel={onClose}
       footer={
@@ -80,36 +83,40 @@ function Erasures({ list, onClose, onErase, onRecord, onPerson }: { list: List; 
           reload={() => void list.refetch()}
           empty={t('erasures.empty')}
         />
+        <Typography.Text strong>{t('erasures.approvals')}</Typography.Text>
+        <ErasureApprovals onPerson={onPerson} />
       </Flex>
     </Modal>
   );
 }
 
-/** First the name is checked, then it is typed again, then it is done: what is destroyed cannot be had back. */
+/** First the name is checked and what would happen is shown, then the name is typed again, then it is done: what is destroyed cannot be had back. */
 function ErasePerson({ erasures, onBack, onRecord, onPerson }: { erasures: Erasure[]; onBack: () => void } & Ways) {
   const { t } = useTranslation();
-  const [language] = useLanguage();
   const queries = useQueryClient();
   const [name, setName] = useState('');
   const [again, setAgain] = useState('');
+  const [approval, setApproval] = useState<string>();
   // a name is asked for in a body and never stands in an address; what was checked, by its digest, is what is erased
   const check = useMutation({
     mutationFn: async (subject: string) => {
       const { digest } = await call(api.POST('/audit/subjects', { body: { subject } }));
-      const found = await call(api.GET('/audit/records', { params: { query: { on_behalf_of: digest, limit: 1 } } }));
-      return { digest, newest: found.items[0]?.event };
+      return call(api.POST('/audit/erasures/preview', { body: { digest } }));
     },
   });
   const erase = useMutation({
-    mutationFn: (digest: string) => call(api.POST('/audit/erasures', { body: { digest } })),
+    mutationFn: (digest: string) => call(api.POST('/audit/erasures', { body: { digest, approval } })),
     onSuccess: () => void queries.invalidateQueries({ queryKey: ['erasures'] }),
+    onSettled: () => void queries.invalidateQueries({ queryKey: ['erasure-approvals'] }),
   });
-  const person = check.data;
-  const before = person && erasures.filter((e) => e.subject === person.digest).at(-1);
+  const plan = check.data;
+  const before = plan && erasures.filter((e) => e.subject === plan.subject).at(-1);
   const done = erase.data;
+  const held = !!plan?.holds.length && !approval;
   const rename = (to: string) => {
     setName(to);
     setAgain('');
+    setApproval(undefined);
     check.reset();
     erase.reset();
   };
@@ -124,7 +131,7 @@ function ErasePerson({ erasures, onBack, onRecord, onPerson }: { erasures: Erasu
         <>
           <Button onClick={onBack}>{t('holds.back')}</Button>
           {!done && (
-            <Button danger type="primary" disabled={!person || again.trim() !== name.trim()} loading={erase.isPending} onClick={() => erase.mutate(person!.digest)}>
+            <Button danger type="primary" disabled={!plan || held || again.trim() !== name.trim()} loading={erase.isPending} onClick={() => erase.mutate(plan!.subject)}>
               {t('erasures.erase')}
             </Button>
           )}
@@ -132,44 +139,50 @@ function ErasePerson({ erasures, onBack, onRecord, onPerson }: { erasures: Erasu
       }
     >
       <Flex vertical gap={16}>
-        <Consequences />
+        <Typography.Text>{t('erasures.what')}</Typography.Text>
         <Form layout="vertical">
           <Form.Item label={t('erasures.person')} htmlFor="erase-person" extra={t('erasures.personHelp')} style={{ marginBottom: 0 }}>
             <Input.Search id="erase-person" autoFocus autoComplete="off" maxLength={512} value={name} disabled={erase.isPending || !!done} enterButton={t('erasures.check')} loading={check.isPending} onChange={(e) => rename(e.target.value)} onSearch={(v) => v.trim() && check.mutate(v.trim())} />
           </Form.Item>
         </Form>
         {check.error && <Failure error={check.error} reveal />}
-        {person && !done && (
-          <Alert
-            type={person.newest ? 'info' : 'warning'}
-            showIcon
-            role="status"
-            title={person.newest ? t('erasures.known') : t('erasures.unknown')}
-            description={
-              <Flex vertical gap={4}>
-                {person.newest && (
+        {plan && !done && (
+          <>
+            <Alert
+              type={plan.records ? 'info' : 'warning'}
+              showIcon
+              role="status"
+              title={plan.records ? t('erasures.known') : t('erasures.unknown')}
+              description={
+                <Flex vertical gap={4}>
+                  {plan.newest && (
+                    <span>
+                      {t('erasures.newest')} <Time at={plan.newest} /> · <Typography.Link onClick={() => onPerson(plan.subject)}>{t('erasures.showRecords')}</Typography.Link>
+                    </span>
+                  )}
+                  {before && (
+                    <span>
+                      {t('erasures.before')} <Time at={before.time} />
+                    </span>
+                  )}
                   <span>
-                    {t('erasures.newest')} <Time at={person.newest.time} /> · <Typography.Link onClick={() => onPerson(person.digest)}>{t('erasures.showRecords')}</Typography.Link>
+                    {t('erasures.digest')} <Typography.Text code style={{ wordBreak: 'break-all' }}>{plan.subject}</Typography.Text>
                   </span>
-                )}
-                {before && (
-                  <span>
-                    {t('erasures.before')} <Time at={before.time} />
-                  </span>
-                )}
-                <span>
-                  {t('erasures.digest')} <Typography.Text code style={{ wordBreak: 'break-all' }}>{person.digest}</Typography.Text>
-                </span>
-              </Flex>
-            }
-          />
-        )}
-        {person && !done && (
-          <Form layout="vertical">
-            <Form.Item label={t('erasures.again')} htmlFor="erase-again" style={{ marginBottom: 0 }}>
-              <Input id="erase-again" autoComplete="off" value={again} disabled={erase.isPending} onChange={(e) => setAgain(e.target.value)} status={again && !name.startsWith(again.trim()) ? 'error' : undefined} />
-            </Form.Item>
-          </Form>
+                </Flex>
+              }
+            />
+            <Goes title={t('erasures.destroys')} figures={plan.goes} />
+            <Stays title={t('erasures.stays')} stays={plan.stays} />
+            {plan.holds.length > 0 && <HeldBy holds={plan.holds} onRecord={onRecord} />}
+            {plan.holds.length > 0 && <AskErasure plan={plan} given={approval} onGiven={setApproval} />}
+            {!held && (
+              <Form layout="vertical">
+                <Form.Item label={t('erasures.again')} htmlFor="erase-again" style={{ marginBottom: 0 }}>
+                  <Input id="erase-again" autoComplete="off" value={again} disabled={erase.isPending} onChange={(e) => setAgain(e.target.value)} status={again && !name.startsWith(again.trim()) ? 'error' : undefined} />
+                </Form.Item>
+              </Form>
+            )}
+          </>
         )}
         {erase.error && (
           <>
@@ -177,45 +190,55 @@ function ErasePerson({ erasures, onBack, onRecord, onPerson }: { erasures: Erasu
             <Typography.Text strong>{t('erasures.repeat')}</Typography.Text>
           </>
         )}
-        {done && (
-          <Alert
-            type={done.keys ? 'success' : 'warning'}
-            showIcon
-            role="status"
-            title={done.keys ? t('erasures.done', { keys: count(done.keys, language), texts: count(done.contents ?? 0, language) }) : t('erasures.nothing')}
-            description={<Typography.Link onClick={() => onRecord(done.record)}>{t('erasures.record')}</Typography.Link>}
-          />
-        )}
+        {done && <Certificate done={done} onRecord={onRecord} />}
       </Flex>
     </Modal>
   );
 }
 
-/** What an erasure destroys, and what it leaves. */
-function Consequences() {
+/** Asks a second person to let the erasure pass the holds that cover it, and waits. An approval of before that fits is taken up. */
+function AskErasure({ plan, given, onGiven }: { plan: Schema['ErasurePreview']; given?: string; onGiven: (id: string) => void }) {
   const { t } = useTranslation();
-  const list = { margin: 0, paddingInlineStart: 18 };
+  const [language] = useLanguage();
+  const me = useMe();
+  const queries = useQueryClient();
+  const [reason, setReason] = useState('');
+  const fits = (a: ErasureApproval) => a.kind === 'person' && a.target === plan.subject && a.asked_by === me.name && a.holds.join() === plan.holds.map((h) => h.id).sort().join();
+  const list = useErasureApprovals((all) => all.some((a) => fits(a) && stateOf(a) === 'waiting'));
+  const newest = list.data?.items.find(fits);
+  const state = newest && stateOf(newest);
+  const ask = useMutation({
+    mutationFn: () => call(api.POST('/audit/erasures/approvals', { body: { digest: plan.subject, reason: reason.trim() } })),
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ['erasure-approvals'] }),
+  });
+  if (given) return <Alert type="success" showIcon role="status" title={t('approval.given', { by: newest?.approved_by ?? '' })} />;
+  if (newest && state === 'approved') {
+    return (
+      <Alert
+        type="success"
+        showIcon
+        role="status"
+        title={t('approval.given', { by: newest.approved_by ?? '' })}
+        action={
+          <Button type="primary" onClick={() => onGiven(newest.id)}>
+            {t('erasures.goOn')}
+          </Button>
+        }
+      />
+    );
+  }
+  if (newest && state === 'waiting') return <Alert type="info" showIcon role="status" title={t('approval.waits', { id: newest.id, time: time(newest.expires_at, language) })} description={t('erasures.waiting')} />;
   return (
-    <Flex gap={16} wrap>
-      <section style={{ flex: '1 1 300px' }} aria-label={t('erasures.destroys')}>
-        <Typography.Text strong type="danger">
-          {t('erasures.destroys')}
-        </Typography.Text>
-        <ul style={list}>
-          <li>{t('erasures.texts')}</li>
-          <li>{t('erasures.everywhere')}</li>
-          <li>{t('erasures.held')}</li>
-        </ul>
-      </section>
-      <section style={{ flex: '1 1 300px' }} aria-label={t('erasures.stays')}>
-        <Typography.Text strong>{t('erasures.stays')}</Typography.Text>
-        <ul style={list}>
-          <li>{t('erasures.recordsStay')}</li>
-          <li>{t('erasures.booksStay')}</li>
-          <li>{t('erasures.backups')}</li>
-          <li>{t('erasures.later')}</li>
-        </ul>
-      </section>
+    <Flex vertical gap={8}>
+      {newest && state === 'declined' && <Alert type="error" showIcon role="status" title={t('approval.declinedBy', { by: newest.declined_by ?? '', reason: newest.decline_reason ?? '' })} />}
+      <label htmlFor="erase-reason">{t('erasures.askReason')}</label>
+      <Flex gap={8}>
+        <Input id="erase-reason" maxLength={340} value={reason} onChange={(e) => setReason(e.target.value)} />
+        <Button disabled={!reason.trim()} loading={ask.isPending} onClick={() => ask.mutate()}>
+          {t('approval.ask')}
+        </Button>
+      </Flex>
+      {ask.error && <Failure error={ask.error} reveal />}
     </Flex>
   );
 }

@@ -3,6 +3,7 @@ import { Component, type ReactNode, useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { type ApiError, toApiError } from '../api/errors';
+import { useMe } from '../lib/me';
 
 /** What went wrong, for people: the server's sentence (already in their language), the code, and the request id to hand on. */
 export function Failure({ error, retry, reveal }: { error: unknown; retry?: () => void; reveal?: boolean }) {
@@ -13,6 +14,7 @@ export function Failure({ error, retry, reveal }: { error: unknown; retry?: () =
   }, [error, reveal]);
   const e = toApiError(error);
   const detail = useDetail(e);
+  const { tenant } = useMe();
   if (e.code === 'workflows_off') return <Alert type="info" showIcon title={detail} />; // as somebody has chosen, not a failure
   return (
     <div ref={box}>
@@ -23,6 +25,7 @@ export function Failure({ error, retry, reveal }: { error: unknown; retry?: () =
         title={detail}
         description={
           <Space orientation="vertical" size={2}>
+            {e.code === 'not_allowed' && <span>{t('failure.whoHelps', { tenant })}</span>}
             {e.fields.map((f) => (
               <span key={f.field + f.detail}>
                 <Typography.Text code>{f.field}</Typography.Text> {f.detail}

@@ -41,13 +41,13 @@ export function useActionColors() {
   const { token } = theme.useToken();
   return (action: string): { background: string; line: string } => {
     switch (action) {
-      case 'blocked':
+      case 'block':
         return { background: token.colorErrorBg, line: token.colorError };
-      case 'masked':
+      case 'token':
         return { background: token.colorInfoBg, line: token.colorInfo };
       case 'partial':
         return { background: token.colorSuccessBg, line: token.colorSuccess };
-      case 'passed':
+      case 'observe':
         return { background: 'transparent', line: token.colorWarning };
       default:
         return { background: token.colorFillSecondary, line: token.colorTextSecondary };
@@ -55,15 +55,18 @@ export function useActionColors() {
   };
 }
 
+/** Where a popup belongs, so that a screen reader does not find it outside of everything. */
+const landmark = (from: HTMLElement) => from.closest<HTMLElement>('main, [role=dialog]') ?? document.body;
+
 function Mark({ span, children }: { span: Span; children?: ReactNode }) {
   const label = useLabel();
   const color = useActionColors()(span.action);
   return (
-    <Popover content={<Why span={span} />} trigger={['hover', 'focus']} destroyOnHidden>
+    <Popover content={<Why span={span} />} trigger={['hover', 'focus']} destroyOnHidden getPopupContainer={landmark}>
       <mark
         tabIndex={0}
         data-action={span.action}
-        style={{ background: color.background, borderBottom: `2px ${span.action === 'passed' ? 'dashed' : 'solid'} ${color.line}` }}
+        style={{ background: color.background, borderBottom: `2px ${span.action === 'observe' ? 'dashed' : 'solid'} ${color.line}` }}
         onKeyDown={(e) => e.key === 'Escape' && e.currentTarget.blur()}
       >
         {children}

@@ -14,7 +14,7 @@ import { Failure } from './Failure';
 import { Time } from './Time';
 
 type Hold = Schema['Hold'];
-type Scope = Pick<Hold, 'tenant' | 'request' | 'actor' | 'from' | 'to'>;
+type Scope = Pick<Hold, 'tenant' | 'request' | 'actor' | 'subject' | 'from' | 'to'>;
 
 /** The legal holds of the tenant: which there are and what each covers, placing one, and releasing one. */
 export function HoldsModal({ onClose }: { onClose: () => void }) {
@@ -35,7 +35,7 @@ function Holds({ onClose, onPlace, onRelease }: { onClose: () => void; onPlace: 
   const active = items?.filter((h) => !h.released_at);
 
   const columns: Column<Hold>[] = [
-    { key: 'covers', title: t('holds.covers'), render: (h) => <Covers scope={h} />, csv: (h) => [h.tenant, h.from, h.to, h.request, h.actor].map((x) => x ?? '').join(' | ') },
+    { key: 'covers', title: t('holds.covers'), render: (h) => <Covers scope={h} />, csv: (h) => [h.tenant, h.from, h.to, h.request, h.actor, h.subject].map((x) => x ?? '').join(' | ') },
     { key: 'reason', title: t('holds.reason'), render: (h) => <div style={{ maxWidth: 240, whiteSpace: 'normal', overflowWrap: 'anywhere' }}>{h.reason}</div>, csv: (h) => h.reason },
     { key: 'placed', title: t('holds.placed'), render: (h) => <Who at={h.created_at} by={h.created_by} />, csv: (h) => `${iso(h.created_at)} ${h.created_by}` },
     {
@@ -108,7 +108,7 @@ function Who({ at, by }: { at: string; by?: string }) {
 /** Which records a hold keeps: every condition is named, and a hold without one says that it keeps all. */
 function Covers({ scope }: { scope: Scope }) {
   const { t } = useTranslation();
-  const whole = !scope.from && !scope.to && !scope.request && !scope.actor;
+  const whole = !scope.from && !scope.to && !scope.request && !scope.actor && !scope.subject;
   return (
     <div style={{ whiteSpace: 'normal', maxWidth: 320 }}>
       <Typography.Text strong>{t(whole ? 'holds.every' : 'holds.some', { whose: scope.tenant ? t('holds.tenant', { tenant: scope.tenant }) : t('holds.allTenants') })}</Typography.Text>
@@ -129,6 +129,11 @@ function Covers({ scope }: { scope: Scope }) {
               {t('holds.request')} <Typography.Text code>{scope.request}</Typography.Text>
             </li>
           )}
+          {scope.subject && (
+            <li>
+              {t('holds.person')} <Typography.Text code title={scope.subject}>{scope.subject.length > 40 ? `${scope.subject.slice(0, 16)}…` : scope.subject}</Typography.Text>
+            </li>
+          )}
           {scope.actor && (
             <li>
               {t('holds.actor')} <Typography.Text code>{scope.actor}</Typography.Text>
@@ -144,12 +149,13 @@ interface Fields {
   range?: [Dayjs | null, Dayjs | null] | null;
   request?: string;
   actor?: string;
+  person?: string;
   reason: string;
 }
 
 /** What the fields of the form select, as the server will be told. */
 function selected(f: Partial<Fields>) {
-  return { request: f.request?.trim() || undefined, actor: f.actor?.trim() || undefined, from: f.range?.[0]?.toISOString(), to: f.range?.[1]?.toISOString() };
+  return { request: f.request?.trim() || undefined, actor: f.actor?.trim() || undefined, subject: f.person?.trim() || undefined, from: f.range?.[0]?.toISOString(), to: f.range?.[1]?.toISOString() };
 }
 
 /** A dialog that does what its title says. */
@@ -195,7 +201,7 @@ function PlaceHold({ onBack }: { onBack: () => void }) {
     <Step title={t('holds.place')} onBack={onBack} onDone={() => form.submit()} busy={place.isPending}>
       <Form form={form} layout="vertical" onFinish={(f) => place.mutate(f)}>
         <Form.Item name="range" label={t('holds.range')} extra={t('holds.rangeHelp')}>
-          <DatePicker.RangePicker showTime allowEmpty={[true, true]} style={{ width: '100%' }} />
+          <DatePicker.RangePicker aria-label={t('holds.range')} showTime allowEmpty={[true, true]} style={{ width: '100%' }} />
         </Form.Item>
         <Flex gap={12} wrap>
           <Form.Item name="request" label={t('holds.request')} style={{ flex: '1 1 240px' }}>
@@ -205,6 +211,9 @@ function PlaceHold({ onBack }: { onBack: () => void }) {
             <Input allowClear maxLength={256} />
           </Form.Item>
         </Flex>
+        <Form.Item name="person" label={t('holds.person')} extra={t('holds.personHelp')}>
+          <Input allowClear autoComplete="off" maxLength={512} />
+        </Form.Item>
         <Form.Item name="reason" label={t('holds.reason')} extra={t('holds.reasonHelp')} rules={[{ required: true, whitespace: true, message: t('form.required') }]}>
           <Input.TextArea rows={2} maxLength={340} />
         </Form.Item>

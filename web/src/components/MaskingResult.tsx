@@ -15,6 +15,7 @@ export type Seen = Schema['MaskingPreview'];
 export function MaskingResult({ look, seen }: { look: Look; seen: Seen }) {
   const { t } = useTranslation();
   const answer = look.direction === 'answer';
+  const search = look.direction === 'passage' && look.channel === 'search'; // no model is given it
   return (
     <Flex vertical gap={12}>
       {seen.blocked && <Alert type="error" showIcon role="status" title={t('masking.blocked')} description={t(answer ? 'masking.blockedAnswer' : 'masking.blockedRequest')} />}
@@ -23,12 +24,12 @@ export function MaskingResult({ look, seen }: { look: Look; seen: Seen }) {
           <FoundText text={look.text} spans={seen.spans} />
           <Actions seen={seen} />
         </Stage>
-        {!answer && (
+        {!answer && !search && (
           <Stage title={t('masking.modelSees')} note={t('masking.modelSeesNote')}>
             <Sent text={seen.masked} blocked={seen.blocked} testid="masked" />
           </Stage>
         )}
-        <Stage title={t('masking.callerGets')} note={t(answer ? 'masking.callerGetsAnswer' : 'masking.callerGetsNote')}>
+        <Stage title={t('masking.callerGets')} note={t(answer ? 'masking.callerGetsAnswer' : search ? 'masking.callerGetsSearch' : 'masking.callerGetsNote')}>
           <Sent text={answer ? seen.masked : seen.restored} blocked={seen.blocked} testid={answer ? 'masked' : 'restored'} />
         </Stage>
       </div>
@@ -38,7 +39,7 @@ export function MaskingResult({ look, seen }: { look: Look; seen: Seen }) {
 
 function Stage({ title, note, children }: { title: string; note?: string; children: ReactNode }) {
   return (
-    <section aria-label={title}>
+    <div role="group" aria-label={title}>
       <Typography.Text strong>{title}</Typography.Text>
       {children}
       {note && (
@@ -46,7 +47,7 @@ function Stage({ title, note, children }: { title: string; note?: string; childr
           {note}
         </Typography.Text>
       )}
-    </section>
+    </div>
   );
 }
 

@@ -56,7 +56,7 @@ export function Models() {
         )
       }
     >
-      <DataTable name={t('models.title')} columns={columns} rows={rows} rowKey={(v) => `${v.model}@${v.version}`} loading={models.isFetching} error={models.error} reload={() => void models.refetch()} />
+      <DataTable name={t('models.table')} columns={columns} rows={rows} rowKey={(v) => `${v.model}@${v.version}`} loading={models.isFetching} error={models.error} reload={() => void models.refetch()} />
       {registering && <Register known={rows ?? []} onClose={() => setRegistering(false)} />}
     </Panel>
   );

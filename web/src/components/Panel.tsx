@@ -10,7 +10,7 @@ const crash = new ApiError('client_crash', '');
 export function Panel({ title, extra, children }: { title?: ReactNode; extra?: ReactNode; children: ReactNode }) {
   const id = useId();
   return (
-    <Card role="region" aria-labelledby={title ? id : undefined} title={title && <span id={id}>{title}</span>} extra={extra} size="small">
+    <Card role="region" aria-labelledby={title ? id : undefined} title={title && <h2 id={id}>{title}</h2>} extra={extra} size="small">
       <Boundary fallback={(retry) => <Failure error={crash} retry={retry} />}>{children}</Boundary>
     </Card>
   );

@@ -53,7 +53,7 @@ function Changes({ rows, blocks: [was, is] }: { rows: Change[]; blocks: [boolean
   const { t } = useTranslation();
   const label = useLabel();
   if (rows.length === 0) return <Alert type="success" showIcon role="status" title={t('trial.same')} />;
-  const shown = (action: string | undefined) => (action ? label('finding', action) : t('trial.notLooked'));
+  const shown = (action = 'allow') => label('finding', action);
   return (
     <>
       {was !== is && <Alert type={is ? 'warning' : 'info'} showIcon role="status" title={t(is ? 'trial.nowBlocked' : 'trial.noLongerBlocked')} />}

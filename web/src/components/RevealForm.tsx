@@ -66,7 +66,7 @@ export function RevealForm({ request = '', text: given = '', approval, onApprova
               {tokens.map((x) => {
                 const on = !left.includes(x);
                 return (
-                  <Button key={x} size="small" type={on ? 'primary' : 'default'} ghost={on} aria-pressed={on} onClick={() => setLeft(on ? [...left, x] : left.filter((y) => y !== x))}>
+                  <Button key={x} size="small" type={on ? 'primary' : 'default'} aria-pressed={on} onClick={() => setLeft(on ? [...left, x] : left.filter((y) => y !== x))}>
                     {x}
                   </Button>
                 );

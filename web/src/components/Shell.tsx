@@ -7,11 +7,13 @@ import {
   FileProtectOutlined,
   GlobalOutlined,
   KeyOutlined,
+  LockOutlined,
   LogoutOutlined,
   MenuOutlined,
   MessageOutlined,
   ReadOutlined,
   SettingOutlined,
+  TeamOutlined,
   UserOutlined,
 } from '@ant-design/icons';
 import { Button, Drawer, Dropdown, Flex, Layout, Menu, Spin, theme, Typography } from 'antd';
@@ -24,13 +26,15 @@ import { session } from '../api/session';
 import { useLabel, useLanguage } from '../i18n';
 import { useMe } from '../lib/me';
 import { useMedia } from '../lib/media';
+import { ChangePassword } from './ChangePassword';
 import { Boundary, Failure } from './Failure';
 
-/** What the menu offers, and the permission without which it does not. */
+/** What the menu offers, and the permission without which it does not; with the one for what is one's own it does, too. */
 const entries = [
   { path: '', key: 'home', icon: <DashboardOutlined />, permission: '' },
   { path: 'playground', key: 'playground', icon: <MessageOutlined />, permission: 'playground.use' },
-  { path: 'keys', key: 'keys', icon: <KeyOutlined />, permission: 'keys.read' },
+  { path: 'keys', key: 'keys', icon: <KeyOutlined />, permission: 'keys.read', own: 'keys.own' },
+  { path: 'users', key: 'users', icon: <TeamOutlined />, permission: 'users.read' },
   { path: 'usage', key: 'usage', icon: <BarChartOutlined />, permission: 'usage.read' },
   { path: 'knowledge', key: 'knowledge', icon: <ReadOutlined />, permission: 'rag.read' },
   { path: 'audit', key: 'audit', icon: <AuditOutlined />, permission: 'audit.read' },
@@ -115,7 +119,7 @@ function Navigation({ onChosen }: { onChosen?: () => void }) {
         style={{ borderInlineEnd: 0 }}
         onClick={onChosen}
         items={entries
-          .filter((e) => !e.permission || me.permissions.includes(e.permission))
+          .filter((e) => !e.permission || me.permissions.includes(e.permission) || ('own' in e && me.permissions.includes(e.own)))
           .map((e) => ({ key: e.path, icon: e.icon, label: <Link to={`/${e.path}`}>{t(`nav.${e.key}`)}</Link> }))}
       />
     </nav>
@@ -136,21 +140,26 @@ function UserMenu() {
   const { t } = useTranslation();
   const label = useLabel();
   const me = useMe();
+  const [changing, setChanging] = useState(false);
   return (
-    <Dropdown
-      trigger={['click']}
-      menu={{
-        items: [
-          { key: 'tenant', disabled: true, label: `${t('user.tenant')} ${me.tenant}` },
-          { key: 'roles', disabled: true, label: me.roles.map((r) => label('role', r)).join(', ') },
-          { type: 'divider' },
-          { key: 'out', icon: <LogoutOutlined />, label: t('user.signOut'), onClick: () => void session.logout() },
-        ],
-      }}
-    >
-      <Button type="text" icon={<UserOutlined aria-hidden />} aria-label={t('user.menu', { name: me.name })}>
-        {me.name}
-      </Button>
-    </Dropdown>
+    <>
+      <Dropdown
+        trigger={['click']}
+        menu={{
+          items: [
+            { key: 'tenant', disabled: true, label: `${t('user.tenant')} ${me.tenant}` },
+            { key: 'roles', disabled: true, label: me.roles.map((r) => label('role', r)).join(', ') },
+            { type: 'divider' },
+            { key: 'password', icon: <LockOutlined />, label: t('user.password'), onClick: () => setChanging(true) },
+            { key: 'out', icon: <LogoutOutlined />, label: t('user.signOut'), onClick: () => void session.logout() },
+          ],
+        }}
+      >
+        <Button type="text" icon={<UserOutlined aria-hidden />} aria-label={t('user.menu', { name: me.name })}>
+          {me.name}
+        </Button>
+      </Dropdown>
+      {changing && <ChangePassword onClose={() => setChanging(false)} />}
+    </>
   );
 }

@@ -1,26 +1,30 @@
-import { Descriptions, Empty, Flex, Spin, Table, Tag, theme, Typography } from 'antd';
-import type { ReactNode } from 'react';
+import { Button, Descriptions, Empty, Flex, Spin, Table, Tag, theme, Typography } from 'antd';
+import { type ReactNode, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
 import type { Schema } from '../api/client';
 import { useLabel, useLanguage } from '../i18n';
 import type { Turn } from '../lib/conversation';
+import { hides } from '../lib/findings';
 import { count, energy, exactNano, money } from '../lib/format';
 import { useMay } from '../lib/me';
+import { citedPassage, marksIn, type PassageRef } from '../lib/passages';
+import { ActionTag } from './ActionTag';
 import { Failure } from './Failure';
+import { PassageDrawer } from './PassageDrawer';
 
 export function TurnView({ turn }: { turn: Turn }) {
   const { t } = useTranslation();
   const { token } = theme.useToken();
-  const masked = turn.extension?.findings?.reduce((n, f) => n + (f.action === 'masked' ? f.count : 0), 0) ?? 0;
+  const masked = turn.extension?.findings?.reduce((n, f) => n + (hides(f.action) ? f.count : 0), 0) ?? 0;
   return (
     <Flex vertical gap={8}>
       <Bubble name={t('playground.you')} background={token.colorPrimaryBg} right>
         {turn.question}
       </Bubble>
       <Bubble name={t('playground.assistant')} background={token.colorFillTertiary}>
-        {turn.answer}
+        <Answer turn={turn} />
         {turn.state === 'running' && <Spin size="small" style={{ marginInlineStart: 8 }} aria-label={t('playground.running')} />}
       </Bubble>
       <Flex gap={4} wrap>
@@ -33,6 +37,29 @@ export function TurnView({ turn }: { turn: Turn }) {
       </Flex>
       {turn.error && <Failure error={turn.error} />}
     </Flex>
+  );
+}
+
+/** The text of an answer; its marks open the passages they stand for, once the answer has said which these are. */
+function Answer({ turn }: { turn: Turn }) {
+  const { t } = useTranslation();
+  const maySearch = useMay('rag.search');
+  const [open, setOpen] = useState<PassageRef>();
+  const citations = (maySearch && turn.extension?.citations) || [];
+  return (
+    <>
+      {marksIn(turn.answer, citations).map((part, i) => {
+        if ('text' in part) return <span key={i}>{part.text}</span>;
+        const passage = citedPassage(part.citation);
+        if (!passage) return <span key={i}>{part.mark}</span>;
+        return (
+          <Typography.Link key={i} role="button" tabIndex={0} aria-label={t('passage.open', { number: part.citation.number, document: part.citation.title || part.citation.document })} onClick={() => setOpen(passage)} onKeyDown={(e) => e.key === 'Enter' && setOpen(passage)}>
+            {part.mark}
+          </Typography.Link>
+        );
+      })}
+      {open && <PassageDrawer passage={open} onClose={() => setOpen(undefined)} />}
+    </>
   );
 }
 
@@ -64,22 +91,7 @@ export function Governance({ turn }: { turn: Turn | undefined }) {
   return (
     <Flex vertical gap={16}>
       <Findings findings={x.findings ?? []} />
-      {x.citations && x.citations.length > 0 && (
-        <div>
-          <Typography.Text strong>{t('playground.citations')}</Typography.Text>
-          <ol style={{ margin: '4px 0 0', paddingInlineStart: 20 }}>
-            {x.citations.map((c, i) => (
-              <li key={i}>
-                {c.document}
-                <Typography.Text type="secondary">
-                  {' '}
-                  {c.start !== undefined && t('playground.offsets', { start: c.start, end: c.end })}
-                </Typography.Text>
-              </li>
-            ))}
-          </ol>
-        </div>
-      )}
+      {x.citations && x.citations.length > 0 && <Citations citations={x.citations} />}
       <Descriptions
         size="small"
         column={1}
@@ -108,6 +120,36 @@ export function Governance({ turn }: { turn: Turn | undefined }) {
   );
 }
 
+function Citations({ citations }: { citations: Schema['Citation'][] }) {
+  const { t } = useTranslation();
+  const maySearch = useMay('rag.search');
+  const [open, setOpen] = useState<PassageRef>();
+  return (
+    <div>
+      <Typography.Text strong>{t('playground.citations')}</Typography.Text>
+      <ol style={{ margin: '4px 0 0', paddingInlineStart: 20 }}>
+        {citations.map((c, i) => {
+          const passage = maySearch ? citedPassage(c) : undefined;
+          const name = c.title || c.document;
+          return (
+            <li key={i} style={{ overflowWrap: 'anywhere' }}>
+              {passage ? <Button type="link" size="small" style={{ padding: 0, height: 'auto', whiteSpace: 'normal', textAlign: 'start' }} onClick={() => setOpen(passage)}>{name}</Button> : name}
+              {c.section && c.section !== name && <Typography.Text type="secondary"> {c.section.startsWith(`${name} > `) ? c.section.slice(name.length + 3) : c.section}</Typography.Text>}
+              {c.text && (
+                <Typography.Paragraph type="secondary" ellipsis={{ rows: 3 }} style={{ margin: 0 }}>
+                  {c.text}
+                </Typography.Paragraph>
+              )}
+              {c.text_withheld && <div><Typography.Text type="secondary">{t('passage.withheld')}</Typography.Text></div>}
+            </li>
+          );
+        })}
+      </ol>
+      {open && <PassageDrawer passage={open} onClose={() => setOpen(undefined)} />}
+    </div>
+  );
+}
+
 export function Findings({ findings }: { findings: Schema['Finding'][] }) {
   const { t } = useTranslation();
   const label = useLabel();
@@ -121,10 +163,18 @@ export function Findings({ findings }: { findings: Schema['Finding'][] }) {
       dataSource={findings}
       columns={[
         { title: t('findings.class'), render: (_, f) => <>{label('class', f.class)} {f.detector && <Typography.Text type="secondary">{f.detector}</Typography.Text>}</> },
-        { title: t('findings.direction'), render: (_, f) => label('direction', f.direction) },
-        { title: t('findings.action'), render: (_, f) => <Tag color={f.action === 'blocked' ? 'error' : f.action === 'masked' ? 'blue' : 'default'}>{label('finding', f.action)}</Tag> },
-        { title: t('findings.count'), dataIndex: 'count', align: 'right' },
+        { title: t('findings.direction'), onHeaderCell: whole, onCell: whole, render: (_, f) => label('direction', f.direction) },
+        { title: t('findings.action'), render: (_, f) => (
+            <>
+              <ActionTag action={f.action} />
+              {f.restored ? <div><Typography.Text type="secondary">{t('findings.restored', { times: f.restored })}</Typography.Text></div> : null}
+            </>
+          ) },
+        { title: t('findings.count'), dataIndex: 'count', align: 'right', onHeaderCell: whole },
       ]}
     />
   );
 }
+
+/** Keeps a short text on one line. */
+const whole = () => ({ style: { whiteSpace: 'nowrap' as const } });

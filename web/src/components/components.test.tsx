@@ -80,7 +80,7 @@ describe('DataTable', () => {
     const onOpen = vi.fn();
     const columns = [{ key: 'n', title: 'N', render: (r: { n: number }) => `value ${r.n}`, csv: (r: { n: number }) => r.n }];
     render(<DataTable name="Numbers" columns={columns} rows={[{ n: 1 }, { n: 2 }]} rowKey={(r) => String(r.n)} total={{ n: 99 }} onOpen={onOpen} />);
-    expect(screen.getByRole('region', { name: 'Numbers' }).textContent).toContain('value 99');
+    expect(screen.getByRole('group', { name: 'Numbers' }).textContent).toContain('value 99');
     fireEvent.click(screen.getByText('value 2'));
     expect(onOpen).toHaveBeenCalledWith({ n: 2 });
   });
@@ -115,7 +115,7 @@ describe('VerifyModal', () => {
     expect(onRecord).toHaveBeenCalledWith('rec-3');
     expect(screen.getByText('Record changed')).toBeTruthy();
     expect(screen.getByText('w.example')).toBeTruthy();
-    expect(screen.getByText(/The log is damaged: 1 problems/)).toBeTruthy();
+    expect(screen.getByText(/The log is damaged. Problems found: 1/)).toBeTruthy();
   });
 });
 

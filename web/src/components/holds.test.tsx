@@ -6,6 +6,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 import { type Me, session, type SessionState } from '../api/session';
 import { setUpLanguage } from '../i18n';
 import { ErasuresModal } from './ErasuresModal';
+import { ExportModal } from './ExportModal';
 import { HoldsModal } from './HoldsModal';
 import { ReconcileModal } from './ReconcileModal';
 import { VerifyModal } from './VerifyModal';
@@ -70,7 +71,7 @@ describe('HoldsModal', () => {
     server({ 'GET /audit/holds': () => json(200, { items: [hold, gone] }) });
     render(<HoldsModal onClose={() => {}} />, { wrapper: withQueries });
     expect(await screen.findByText('1 hold is in force.')).toBeTruthy();
-    const table = within(screen.getByLabelText('Legal holds', { selector: 'section' }));
+    const table = within(screen.getByLabelText('Legal holds', { selector: '[role=group]' }));
     expect(table.getByText('Records of tenant demo that meet all of this:')).toBeTruthy();
     expect(table.getByText('req_9')).toBeTruthy();
     expect(table.queryByText('case 3')).toBeNull();
@@ -78,7 +79,7 @@ describe('HoldsModal', () => {
     expect(await table.findByText('Every record of tenant demo, past and future')).toBeTruthy();
     expect(table.getByText('chief')).toBeTruthy();
     // who may only read sees no way to change anything
-    for (const name of ['Place a hold', 'Release the hold “case 17”']) expect(button(name)).toBeUndefined();
+    for (const name of ['Place a hold', 'Release hold “case 17”']) expect(button(name)).toBeUndefined();
   });
 
   it('shows what a hold will cover before it is placed, and wants a reason', async () => {
@@ -99,7 +100,7 @@ describe('HoldsModal', () => {
     expect(covers.textContent).toContain('Every record of tenant demo');
     expect(covers.className).toContain('warning'); // that is a lot
     expect(await screen.findByText(/Records below index 768 were pruned before/)).toBeTruthy();
-    expect(screen.getByText(/does not keep a person's texts from being erased/)).toBeTruthy();
+    expect(screen.getByText(/A second person can let an erasure pass, on record/)).toBeTruthy();
     fireEvent.change(screen.getByLabelText('Request id'), { target: { value: ' req_5 ' } });
     await waitFor(() => expect(screen.getByTestId('covers').textContent).toContain('meet all of this:Request id req_5'));
     press('Place a hold');
@@ -119,7 +120,7 @@ describe('HoldsModal', () => {
     });
     render(<HoldsModal onClose={() => {}} />, { wrapper: withQueries });
     await screen.findByText('req_9');
-    press('Release the hold “case 17”');
+    press('Release hold “case 17”');
     expect(screen.getByText(/pruned into the archives at the next pruning/)).toBeTruthy();
     expect(screen.getByText('req_9')).toBeTruthy();
     press('Release hold');
@@ -135,13 +136,17 @@ describe('HoldsModal', () => {
 describe('ErasuresModal', () => {
   const digest = 'ab'.repeat(32);
   const erasure = { tenant: 'demo', subject: digest, time: '2026-11-20T00:00:00Z', record: 'rec-1' };
-  const answers = (keys: number) => ({
-    'GET /audit/erasures': () => json(200, { items: [{ ...erasure, record: 'rec-0', time: '2026-10-01T00:00:00Z', subject: 'cd'.repeat(32) }, erasure] }),
-    'POST /audit/subjects': () => json(200, { digest }),
-    'GET /audit/records': () => json(200, { items: keys ? [{ index: 4, event: { id: 'e', time: '2026-11-21T00:00:00Z' } }] : [], as_of: '2026-11-22T00:00:00Z' }),
-    'POST /audit/erasures': () => json(201, { ...erasure, record: 'rec-2', keys, contents: keys * 3 }),
+  const stays = [{ code: 'records', count: 12 }, { code: 'unattributed', count: 3, until: '2026-12-01T00:00:00Z' }, { code: 'callers' }];
+  const plan = (n: number) => ({
+    tenant: 'demo', subject: digest, goes: { keys: n, contents: n * 3, values: n * 5, conversations: n }, stays, holds: [], records: n * 12, newest: n ? '2026-11-21T00:00:00Z' : undefined,
   });
-
+  const answers = (n: number) => ({
+    'GET /audit/erasures': () => json(200, { items: [{ ...erasure, record: 'rec-0', time: '2026-10-01T00:00:00Z', subject: 'cd'.repeat(32) }, erasure] }),
+    'GET /audit/erasures/approvals': () => json(200, { items: [] }),
+    'POST /audit/subjects': () => json(200, { digest }),
+    'POST /audit/erasures/preview': () => json(200, plan(n)),
+    'POST /audit/erasures': () => json(201, { ...erasure, record: 'rec-2', keys: n, contents: n * 3, values: n * 5, conversations: n, stays }),
+  });
   it('lists who was erased, newest first, with the way to the records', async () => {
     signIn('audit.read');
     server(answers(1));
@@ -163,14 +168,15 @@ describe('ErasuresModal', () => {
     render(<ErasuresModal onClose={() => {}} onPerson={() => {}} onRecord={() => {}} />, { wrapper: withQueries });
     await screen.findAllByText(/^rec-/);
     press('Erase a person');
-    expect(within(screen.getByLabelText('Stays')).getByText(/every record, receipt, proof and bundle/)).toBeTruthy();
-    expect(within(screen.getByLabelText('Destroyed, for good')).getByText(/under a legal hold/)).toBeTruthy();
     const disabled = () => button('Erase for good')?.disabled;
     const name = screen.getByLabelText('Person');
     expect(disabled()).toBe(true);
     fireEvent.change(name, { target: { value: 'alice' } });
     press('Check the name');
-    expect(await screen.findByText('There are records made on behalf of this person.')).toBeTruthy();
+    expect(await screen.findByText('There are records of this person.')).toBeTruthy();
+    expect(within(screen.getByLabelText('Would be destroyed, for good')).getByText('10')).toBeTruthy(); // values
+    expect(within(screen.getByLabelText('Stays, and why')).getByText(/^audit records: .* \(12\)$/)).toBeTruthy();
+    expect(within(screen.getByLabelText('Stays, and why')).getByText(/^values kept without knowing of whom.*\(3, ≤ /)).toBeTruthy();
     expect(screen.getByText(/Erased before, at/)).toBeTruthy();
     const again = () => screen.getByLabelText(/^Type the name again/);
     fireEvent.change(again(), { target: { value: 'alicia' } });
@@ -182,11 +188,13 @@ describe('ErasuresModal', () => {
     fireEvent.change(name, { target: { value: 'alice' } });
     expect(disabled()).toBe(true);
     press('Check the name');
-    await screen.findByText('There are records made on behalf of this person.');
+    await screen.findByText('There are records of this person.');
     fireEvent.change(again(), { target: { value: 'alice' } });
     expect(sent.some((s) => s.path === '/audit/erasures' && s.method === 'POST')).toBe(false);
     press('Erase for good');
-    expect(await screen.findByText('Erased: 2 keys and 6 texts were destroyed.')).toBeTruthy();
+    expect(await screen.findByText(/^Erased\. The record of it/)).toBeTruthy();
+    expect(within(screen.getByLabelText('Destroyed')).getByText('6')).toBeTruthy(); // texts
+    expect(within(screen.getByLabelText('Stays, and why')).getByText('what applications and their users got')).toBeTruthy();
     expect(sent.find((s) => s.path === '/audit/erasures' && s.method === 'POST')?.body).toEqual({ digest });
     expect(sent.every((s) => !s.query.includes('alice'))).toBe(true); // a name stands in no address
     expect(button('Erase for good')).toBeUndefined();
@@ -202,7 +210,7 @@ describe('ErasuresModal', () => {
     press('擦除某人');
     fireEvent.change(screen.getByLabelText('人员'), { target: { value: '王芳' } });
     press('核对名称');
-    expect(await screen.findByText(/没有代表此名称的记录/)).toBeTruthy();
+    expect(await screen.findByText(/没有此人的审计记录/)).toBeTruthy();
     fireEvent.change(screen.getByLabelText(/^再次输入名称/), { target: { value: '王芳' } });
     press('永久擦除');
     expect(await screen.findByText(/成功之前可能仍有副本残留/)).toBeTruthy();
@@ -212,14 +220,119 @@ describe('ErasuresModal', () => {
   });
 });
 
+describe('held erasures', () => {
+  const digest = 'ab'.repeat(32);
+  const covering = { id: 'h1', reason: 'case 17', created_at: '2026-11-20T00:00:00Z', created_by: 'chief', records: 7, examples: ['rec-7'] };
+  const goes = { keys: 1, contents: 3, values: 5, conversations: 1 };
+  const plan = { tenant: 'demo', subject: digest, goes, stays: [{ code: 'callers' }], holds: [covering], records: 7 };
+  const asked = { id: 'a1', tenant: 'demo', kind: 'person', target: digest, reason: 'a court wants it', goes, holds: ['h1'], asked_by: 'officer', created_at: '2026-11-22T00:00:00Z', expires_at: '2999-01-01T00:00:00Z' };
+
+  it('are refused until somebody else approves, and say who declined and why', async () => {
+    signIn('audit.read', 'audit.erase');
+    let approvals: unknown[] = [];
+    const sent = server({
+      'GET /audit/erasures': () => json(200, { items: [] }),
+      'GET /audit/erasures/approvals': () => json(200, { items: approvals }),
+      'POST /audit/subjects': () => json(200, { digest }),
+      'POST /audit/erasures/preview': () => json(200, plan),
+      'POST /audit/erasures/approvals': () => {
+        approvals = [{ ...asked, id: 'a2', approved_by: 'chief', approved_at: '2026-11-22T00:00:00Z' }];
+        return json(201, asked);
+      },
+      'POST /audit/erasures': () => json(201, { tenant: 'demo', subject: digest, time: '2026-11-22T00:00:00Z', record: 'rec-9', ...goes, stays: [], override: { approval: 'a2', approved_by: 'chief', holds: ['h1'] } }),
+      'GET /audit/records/rec-9/proof': () => json(409, { type: 't', title: 't', status: 409, detail: 'not sealed yet', code: 'conflict', request_id: 'r' }),
+    });
+    const onRecord = vi.fn();
+    approvals = [{ ...asked, declined_by: 'chief', declined_at: '2026-11-22T00:00:00Z', decline_reason: 'the case is open' }];
+    render(<ErasuresModal onClose={() => {}} onPerson={() => {}} onRecord={onRecord} />, { wrapper: withQueries });
+    await screen.findByText('a court wants it');
+    press('Erase a person');
+    fireEvent.change(screen.getByLabelText('Person'), { target: { value: 'alice' } });
+    press('Check the name');
+    expect(await screen.findByText('A legal hold covers this person, so nothing can be erased')).toBeTruthy();
+    expect(screen.getByText('case 17')).toBeTruthy();
+    fireEvent.click(screen.getByText('rec-7'));
+    expect(onRecord).toHaveBeenCalledWith('rec-7');
+    expect(await screen.findByText('chief declined it: the case is open')).toBeTruthy();
+    expect(button('Erase for good')?.disabled).toBe(true);
+    expect(screen.queryByLabelText(/^Type the name again/)).toBeNull();
+    fireEvent.change(screen.getByLabelText(/^Why it has to be erased/), { target: { value: 'a court wants it' } });
+    press('Ask for approval');
+    expect(await screen.findByText('chief approved it')).toBeTruthy();
+    expect(sent.find((s) => s.method === 'POST' && s.path === '/audit/erasures/approvals')?.body).toEqual({ digest, reason: 'a court wants it' });
+    press('Go on with the approval');
+    fireEvent.change(await screen.findByLabelText(/^Type the name again/), { target: { value: 'alice' } });
+    press('Erase for good');
+    expect(await screen.findByText('Past the holds h1, approved by chief (a2).')).toBeTruthy();
+    expect(sent.find((s) => s.method === 'POST' && s.path === '/audit/erasures')?.body).toEqual({ digest, approval: 'a2' });
+    press('Download the certificate');
+    expect(await screen.findByText('not sealed yet')).toBeTruthy();
+  });
+
+  it('are approved or declined by whoever may hold, and not by the one who asked', async () => {
+    signIn('audit.read', 'audit.hold');
+    const sent = server({
+      'GET /audit/erasures': () => json(200, { items: [] }),
+      'GET /audit/erasures/approvals': () => json(200, { items: [{ ...asked, asked_by: 'zhao' }, { ...asked, id: 'a3', reason: 'mine' }] }),
+      'POST /audit/erasures/approvals/a1/decline': () => json(200, { ...asked, declined_by: 'officer', declined_at: '2026-11-22T00:00:00Z', decline_reason: 'no' }),
+    });
+    render(<ErasuresModal onClose={() => {}} onPerson={() => {}} onRecord={() => {}} />, { wrapper: withQueries });
+    await screen.findByText('mine');
+    expect(button('Approve the erasure of officer: mine')).toBeUndefined();
+    expect(button('Decline the erasure of officer: mine')).toBeUndefined();
+    expect(button('Approve the erasure of zhao: a court wants it')).toBeTruthy();
+    press('Decline the erasure of zhao: a court wants it');
+    expect(button('Decline')?.disabled).toBe(true);
+    fireEvent.change(screen.getByLabelText('Why; the asker sees it, and it is recorded'), { target: { value: 'no' } });
+    press('Decline');
+    await waitFor(() => expect(sent.find((s) => s.path.endsWith('/decline'))?.body).toEqual({ reason: 'no' }));
+  });
+});
+
+describe('ExportModal', () => {
+  it('shows the period with its zone and how many records it has, and exports exactly that', async () => {
+    signIn('audit.read');
+    URL.createObjectURL ??= () => 'blob:x';
+    URL.revokeObjectURL ??= () => {};
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(() => {});
+    const sent = server({
+      'GET /audit/export/size': () => json(200, { records: 1234, more: false }),
+      'GET /audit/export': () => new Response('PK bundle', { status: 200, headers: { 'content-type': 'application/zip', 'content-length': '9' } }),
+    });
+    render(<ExportModal period={{}} onClose={() => {}} />, { wrapper: withQueries });
+    expect(await screen.findByText('1,234 records')).toBeTruthy();
+    expect(screen.getByText(/^Times are shown in your zone: /)).toBeTruthy();
+    expect(screen.getByText(/cannot show by itself that nothing was left out/)).toBeTruthy();
+    fireEvent.click(screen.getByLabelText('Last 7 days'));
+    await waitFor(() => expect(sent.filter((s) => s.path === '/audit/export/size').length).toBe(2));
+    press('Export evidence');
+    expect(await screen.findByText('Saved: 9 byte')).toBeTruthy();
+    const asked = new URLSearchParams(sent.find((s) => s.path === '/audit/export')!.query);
+    expect(Date.parse(asked.get('to')!) - Date.parse(asked.get('from')!)).toBe(7 * 86_400_000);
+    expect(sent.filter((s) => s.path === '/audit/export/size').at(-1)!.query).toBe(sent.find((s) => s.path === '/audit/export')!.query);
+  });
+
+  it('warns where there is no bound, and says why it failed', async () => {
+    signIn('audit.read');
+    server({
+      'GET /audit/export/size': () => json(200, { records: 1_000_000, more: true }),
+      'GET /audit/export': () => json(503, { type: 't', title: 't', status: 503, detail: 'the database is away', code: 'database_unavailable', request_id: 'r' }),
+    });
+    render(<ExportModal period={{ from: '2026-11-01T00:00:00Z' }} onClose={() => {}} />, { wrapper: withQueries });
+    expect(await screen.findByText('1,000,000+ records')).toBeTruthy();
+    press('Export evidence');
+    expect(await screen.findByText('the database is away')).toBeTruthy();
+  });
+});
+
 describe('figures of the audit log', () => {
   it('have the currency of the books', async () => {
     signIn('audit.read', 'audit.verify');
     const finding = { kind: 'sums', item: 'h/demo', tenant: 'demo', first_seen: '2026-11-20T00:00:00Z', last_seen: '2026-11-20T00:00:00Z', detail: { hour: '2026-11-20T00:00:00Z', books_requests: '2', books_tokens: '30', books_cost: '1500000001', records_requests: '2', records_tokens: '30', records_cost: '1' } };
     server({ 'GET /audit/reconciliation': () => json(200, { running: false, open: { sums: 1 }, currency: 'CNY', items: [finding], as_of: '2026-11-22T00:00:00Z' }), 'GET /audit/status': () => json(200, status) });
     render(<ReconcileModal onClose={() => {}} onRecord={() => {}} onRequest={() => {}} />, { wrapper: withQueries });
-    expect(await screen.findByText('Books: 2 requests, 30 tokens, cost 1.500000001 CNY')).toBeTruthy();
-    expect(screen.getByText('Records: 2 requests, 30 tokens, cost 0.000000001 CNY')).toBeTruthy();
+    expect(await screen.findByText('Books: requests 2, tokens 30, cost 1.500000001 CNY')).toBeTruthy();
+    expect(screen.getByText('Records: requests 2, tokens 30, cost 0.000000001 CNY')).toBeTruthy();
   });
 
   it('say where verification begins after a pruning, and nothing where none was', async () => {

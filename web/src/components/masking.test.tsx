@@ -4,6 +4,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 
 import { session } from '../api/session';
 import { setUpLanguage } from '../i18n';
+import { Findings } from './TurnView';
 import { MaskingPreview } from './MaskingPreview';
 import type { Look, Seen } from './MaskingResult';
 import { PolicyTrial } from './PolicyTrial';
@@ -25,7 +26,7 @@ const phone = '13800138000';
 const found = (action: Seen['spans'][number]['action'], masked: string): Seen => ({
   masked,
   restored: `call ${phone}`,
-  blocked: action === 'blocked',
+  blocked: action === 'block',
   spans: [{ start: 5, end: 16, class: 'cn_mobile', action, score: 1, form: 0.85, grade: 3, reasons: [{ name: 'label_before', weight: 0.4 }, { name: 'ordinary', weight: -0.1 }, { name: 'base64', weight: 0 }] }],
 });
 
@@ -42,11 +43,11 @@ function server(answer: (look: Look) => Response) {
 
 const queries = () => new QueryClient({ defaultOptions: { queries: { retry: false } } });
 const type = (text: string) => fireEvent.change(screen.getByLabelText('Text to check'), { target: { value: text } });
-const part = (name: string) => within(document.querySelector<HTMLElement>(`section[aria-label="${name}"]`)!);
+const part = (name: string) => within(document.querySelector<HTMLElement>(`[role=group][aria-label="${name}"], section[aria-label="${name}"]`)!);
 
 describe('MaskingPreview', () => {
   it('shows what was found, what the model sees and what the caller gets, and says why', async () => {
-    const looks = server(() => json(200, found('masked', 'call ⟦手机·K7Q2F⟧')));
+    const looks = server(() => json(200, found('token', 'call ⟦手机·K7Q2F⟧')));
     render(<QueryClientProvider client={queries()}><MaskingPreview text="" /></QueryClientProvider>);
     type(`call ${phone}`);
     fireEvent.keyDown(screen.getByLabelText('Text to check'), { key: 'Enter', code: 'Enter', keyCode: 13, ctrlKey: true });
@@ -55,7 +56,7 @@ describe('MaskingPreview', () => {
     expect(screen.getByTestId('masked').textContent).toBe('call ⟦手机·K7Q2F⟧');
     expect(screen.getByTestId('restored').textContent).toBe(`call ${phone}`);
     const mark = document.querySelector('mark')!;
-    expect(mark.textContent).toBe(`${phone} Mobile number · Token`);
+    expect(mark.textContent).toBe(`${phone} Mobile number · Pseudonym (token)`);
     expect(mark.tabIndex).toBe(0);
     fireEvent.focus(mark); // the keyboard's way; pointing does the same
     const why = await screen.findByTestId('why');
@@ -67,7 +68,7 @@ describe('MaskingPreview', () => {
 
   it('shows a refused text as such, and nothing as sent', async () => {
     await setUpLanguage('zh');
-    server(() => json(200, found('blocked', 'call ⟦手机·K7Q2F⟧')));
+    server(() => json(200, found('block', 'call ⟦手机·K7Q2F⟧')));
     render(<QueryClientProvider client={queries()}><MaskingPreview text={`call ${phone}`} /></QueryClientProvider>);
     fireEvent.click(screen.getByText('预览脱敏'));
     expect((await screen.findByRole('status')).textContent).toContain('已拦截');
@@ -76,7 +77,7 @@ describe('MaskingPreview', () => {
   });
 
   it('shows of an answer what its caller sees, and keeps no text in any cache', async () => {
-    const looks = server(() => json(200, found('redacted', 'call 〔已屏蔽:手机〕')));
+    const looks = server(() => json(200, found('redact', 'call 〔已屏蔽:手机〕')));
     const client = queries();
     const view = render(<QueryClientProvider client={client}><MaskingPreview text={`call ${phone}`} /></QueryClientProvider>);
     fireEvent.mouseDown(screen.getByLabelText('Where the text comes from'));
@@ -94,13 +95,13 @@ describe('MaskingPreview', () => {
 
 describe('PolicyTrial', () => {
   it('sets the policy in force beside the draft and says what would change', async () => {
-    const looks = server((look) => json(200, look.yaml ? found('partial', 'call 138****8000') : found('masked', 'call ⟦手机·K7Q2F⟧')));
+    const looks = server((look) => json(200, look.yaml ? found('partial', 'call 138****8000') : found('token', 'call ⟦手机·K7Q2F⟧')));
     const client = queries();
     const view = render(<QueryClientProvider client={client}><PolicyTrial yaml="schema: 2" /></QueryClientProvider>);
     type(`call ${phone}`);
     fireEvent.click(screen.getByText('Try'));
     const table = await screen.findByRole('table');
-    expect(table.textContent).toContain('Mobile numberTokenShown in part1');
+    expect(table.textContent).toContain('Mobile numberPseudonym (token)Shown in part (partial)1');
     expect(looks).toEqual([{ text: `call ${phone}`, direction: 'request' }, { text: `call ${phone}`, direction: 'request', yaml: 'schema: 2' }]);
     expect(part('Policy in force').getByTestId('masked').textContent).toBe('call ⟦手机·K7Q2F⟧');
     expect(part('Draft').getByTestId('masked').textContent).toBe('call 138****8000');
@@ -109,7 +110,7 @@ describe('PolicyTrial', () => {
   });
 
   it('says that a draft would refuse the text', async () => {
-    server((look) => json(200, look.yaml ? found('blocked', 'x') : found('masked', 'x')));
+    server((look) => json(200, look.yaml ? found('block', 'x') : found('token', 'x')));
     render(<QueryClientProvider client={queries()}><PolicyTrial yaml="schema: 2" /></QueryClientProvider>);
     type(`call ${phone}`);
     fireEvent.click(screen.getByText('Try'));
@@ -117,7 +118,7 @@ describe('PolicyTrial', () => {
   });
 
   it('shows the mistake of a draft in its own column', async () => {
-    server((look) => (look.yaml ? json(400, { type: 't', title: 't', status: 400, detail: 'schema must be 2', code: 'invalid_policy', request_id: 'req_1' }) : json(200, found('masked', 'call ⟦手机·K7Q2F⟧'))));
+    server((look) => (look.yaml ? json(400, { type: 't', title: 't', status: 400, detail: 'schema must be 2', code: 'invalid_policy', request_id: 'req_1' }) : json(200, found('token', 'call ⟦手机·K7Q2F⟧'))));
     render(<QueryClientProvider client={queries()}><PolicyTrial yaml="schema: 9" /></QueryClientProvider>);
     type(`call ${phone}`);
     fireEvent.click(screen.getByText('Try'));
@@ -125,5 +126,27 @@ describe('PolicyTrial', () => {
     expect(part('Draft').getByRole('alert').textContent).toContain('schema must be 2');
     expect((await screen.findByTestId('masked')).closest('section[aria-label="Policy in force"]')).toBeTruthy();
     expect(screen.queryByText('What would change')).toBeNull();
+  });
+});
+
+describe('Findings', () => {
+  const now = ['token', 'redact', 'hash', 'block', 'observe'];
+  const before = ['masked', 'redacted', 'hashed', 'blocked', 'passed'];
+  const cells = (actions: string[], restored?: number) => {
+    render(<Findings findings={actions.map((action) => ({ direction: 'request', class: 'cn_mobile', action, count: 1, restored }))} />);
+    const texts = [...document.querySelectorAll('tbody tr td:nth-child(3)')].map((c) => c.textContent);
+    cleanup();
+    return texts;
+  };
+
+  it('has one name for an action, whenever the record was written', () => {
+    expect(cells(now)).toEqual(['Pseudonym (token)', 'Redacted (redact)', 'Digest (hash)', 'Blocked (block)', 'Counted, stays (observe)']);
+    expect(cells(before)).toEqual(cells(now));
+    setUpLanguage('zh');
+    expect(cells(before)).toEqual(['假名（token）', '屏蔽（redact）', '摘要（hash）', '拦截（block）', '仅计数（observe）']);
+  });
+
+  it('says how often values were put back', () => {
+    expect(cells(['token'], 2)).toEqual(['Pseudonym (token)put back 2×']);
   });
 });

@@ -62,8 +62,20 @@ export function compact(value: number, language: Language): string {
   return new Intl.NumberFormat(tag(language), { notation: 'compact', maximumFractionDigits: 1 }).format(value);
 }
 
+/** A size of a file, in the unit that suits it. */
+export function bytes(n: number, language: Language): string {
+  const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const;
+  const i = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, n)) / 3));
+  return new Intl.NumberFormat(tag(language), { style: 'unit', unit: units[i]!, maximumFractionDigits: i ? 1 : 0 }).format(n / 1000 ** i);
+}
+
 export function percent(ratio: number, language: Language): string {
   return new Intl.NumberFormat(tag(language), { style: 'percent', maximumFractionDigits: 2 }).format(ratio);
+}
+
+/** A clause of the server's at the beginning of a line. */
+export function sentence(clause: string): string {
+  return clause.charAt(0).toUpperCase() + clause.slice(1);
 }
 
 /** Microseconds as milliseconds or seconds. */

@@ -50,7 +50,7 @@ describe('csvLine', () => {
   });
 });
 
-const span = (start: number, end: number, action: Span['action'] = 'masked', name = 'c'): Span => ({ start, end, class: name, action, score: 1, form: 1, reasons: [], grade: 3 });
+const span = (start: number, end: number, action: Span['action'] = 'token', name = 'c'): Span => ({ start, end, class: name, action, score: 1, form: 1, reasons: [], grade: 3 });
 
 describe('cutAtSpans', () => {
   it('counts bytes, not characters', () => {
@@ -71,7 +71,7 @@ describe('cutAtSpans', () => {
 
 describe('layOut', () => {
   it('shows what is done before what is only counted there, and loses nothing', () => {
-    const [wide, counted, alone] = [span(0, 9, 'passed', 'address'), span(3, 6, 'masked'), span(9, 12, 'passed')];
+    const [wide, counted, alone] = [span(0, 9, 'observe', 'address'), span(3, 6, 'token'), span(9, 12, 'observe')];
     const { shown, rest } = layOut([wide, counted, alone]);
     expect(shown).toEqual([counted, alone]);
     expect(rest).toEqual([wide]);
@@ -90,13 +90,13 @@ describe('cutAtMarks', () => {
 
 describe('changes', () => {
   it('counts what another policy does otherwise, by class and pair of actions', () => {
-    const before = [span(0, 2), span(4, 6), span(8, 9, 'passed', 'email')];
-    const after = [span(0, 2, 'partial'), span(4, 6, 'partial'), span(8, 9, 'passed', 'email'), span(20, 22, 'blocked', 'secret')];
+    const before = [span(0, 2), span(4, 6), span(8, 9, 'observe', 'email')];
+    const after = [span(0, 2, 'partial'), span(4, 6, 'partial'), span(8, 9, 'observe', 'email'), span(20, 22, 'block', 'secret')];
     expect(changes(before, after)).toEqual([
-      { class: 'c', start: 0, before: 'masked', after: 'partial', count: 2 },
-      { class: 'secret', start: 20, before: undefined, after: 'blocked', count: 1 },
+      { class: 'c', start: 0, before: 'token', after: 'partial', count: 2 },
+      { class: 'secret', start: 20, before: undefined, after: 'block', count: 1 },
     ]);
-    expect(changes(after, before).at(-1)).toEqual({ class: 'secret', start: 20, before: 'blocked', after: undefined, count: 1 });
+    expect(changes(after, before).at(-1)).toEqual({ class: 'secret', start: 20, before: 'block', after: undefined, count: 1 });
     expect(changes(after, after)).toEqual([]);
   });
 });

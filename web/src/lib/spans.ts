@@ -14,7 +14,7 @@ const overlap = (a: Span, b: Span) => a.start < b.end && b.start < a.end;
 export function layOut(spans: Span[]): { shown: Span[]; rest: Span[] } {
   const shown: Span[] = [];
   const rest: Span[] = [];
-  for (const span of [...spans.filter((s) => s.action !== 'passed'), ...spans.filter((s) => s.action === 'passed')]) {
+  for (const span of [...spans.filter((s) => s.action !== 'observe'), ...spans.filter((s) => s.action === 'observe')]) {
     (shown.some((s) => overlap(s, span)) ? rest : shown).push(span);
   }
   return { shown: shown.sort((a, b) => a.start - b.start), rest };

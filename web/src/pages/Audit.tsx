@@ -6,10 +6,12 @@ import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
+import { ActionTag } from '../components/ActionTag';
 import { AuditDrawer } from '../components/AuditDrawer';
 import { AuditStatusPanel } from '../components/AuditStatus';
 import { type Column, DataTable } from '../components/DataTable';
 import { ErasuresModal } from '../components/ErasuresModal';
+import { ExportModal } from '../components/ExportModal';
 import { HoldsModal } from '../components/HoldsModal';
 import { Page, Panel } from '../components/Panel';
 import { ReconcileModal } from '../components/ReconcileModal';
@@ -18,7 +20,7 @@ import { Failure } from '../components/Failure';
 import { VerifyModal } from '../components/VerifyModal';
 import { useLabel, useLanguage } from '../i18n';
 import { exactNano, iso, money } from '../lib/format';
-import { download } from '../lib/csv';
+import { done } from '../lib/findings';
 import { useMay } from '../lib/me';
 import { useFilters } from '../lib/url';
 
@@ -41,7 +43,7 @@ export default function Audit() {
   const mayVerify = useMay('audit.verify');
   const [verifying, setVerifying] = useState(false);
   const [reconciling, setReconciling] = useState(false);
-  const [looking, setLooking] = useState<'holds' | 'erasures'>(); // on demand only: each look at them is recorded
+  const [looking, setLooking] = useState<'holds' | 'erasures' | 'export'>(); // on demand only: each look at them is recorded
   const [f, setFilters] = useFilters({ from: '', to: '', request: '', actor: '', action: '', stage: '', outcome: '', model: '', rollout: '', class: '', text: '', person: '', cursor: '', event: '' });
   const filter = (change: Partial<typeof f>) => setFilters({ ...change, cursor: '' }); // a cursor belongs to its filters
   const query = {
@@ -66,10 +68,6 @@ export default function Audit() {
     placeholderData: keepPreviousData,
   });
   const older = page.data?.next;
-  const evidence = useMutation({
-    mutationFn: () => call(api.GET('/audit/export', { params: { query: { from: query.from, to: query.to } }, parseAs: 'blob' })),
-    onSuccess: (zip) => download(`evidence-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.zip`, 'application/zip', zip),
-  });
   // A name is asked for in a body and never stands in an address: the filter is its digest.
   const person = useMutation({
     mutationFn: (subject: string) => call(api.POST('/audit/subjects', { body: { subject } })),
@@ -100,8 +98,8 @@ export default function Audit() {
     {
       key: 'findings',
       title: t('audit.findings'),
-      render: (e) => e.event.findings?.map((x) => <Tag key={x.direction + x.class + x.action} color={x.action === 'blocked' ? 'error' : x.action === 'masked' ? 'blue' : 'default'} title={`${label('direction', x.direction)} · ${label('finding', x.action)}`}>{`${label('class', x.class)} × ${x.count}`}</Tag>),
-      csv: (e) => e.event.findings?.map((x) => `${x.direction}:${x.class}:${x.action}:${x.count}`).join(' ') ?? '',
+      render: (e) => e.event.findings?.map((x) => <ActionTag key={x.direction + x.class + x.action} action={x.action} title={`${label('direction', x.direction)} · ${label('finding', done(x.action))}`}>{`${label('class', x.class)} × ${x.count}`}</ActionTag>),
+      csv: (e) => e.event.findings?.map((x) => `${x.direction}:${x.class}:${done(x.action)}:${x.count}`).join(' ') ?? '',
     },
     {
       key: 'outcome',
@@ -141,7 +139,7 @@ export default function Audit() {
           <Button icon={<DeleteOutlined aria-hidden />} title={t('erasures.note')} onClick={() => setLooking('erasures')}>
             {t('erasures.title')}
           </Button>
-          <Button icon={<FileZipOutlined aria-hidden />} title={t('audit.exportNote')} loading={evidence.isPending} onClick={() => evidence.mutate()}>
+          <Button icon={<FileZipOutlined aria-hidden />} title={t('audit.exportNote')} onClick={() => setLooking('export')}>
             {t('audit.export')}
           </Button>
           {mayVerify && (
@@ -152,7 +150,6 @@ export default function Audit() {
         </Flex>
       }
     >
-      {evidence.error && <Failure error={evidence.error} />}
       {person.error && <Failure error={person.error} />}
       <AuditStatusPanel onFindings={mayVerify ? () => setReconciling(true) : undefined} />
       <Flex gap={8} wrap role="search" aria-label={t('audit.filters')}>
@@ -220,6 +217,7 @@ export default function Audit() {
           }}
         />
       )}
+      {looking === 'export' && <ExportModal period={{ from: query.from, to: query.to }} onClose={() => setLooking(undefined)} />}
       {looking === 'holds' && <HoldsModal onClose={() => setLooking(undefined)} />}
       {looking === 'erasures' && (
         <ErasuresModal

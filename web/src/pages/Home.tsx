@@ -1,5 +1,5 @@
-import { useQuery } from '@tanstack/react-query';
-import { Alert, Button, Col, Flex, Progress, Row, Skeleton, Typography } from 'antd';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Alert, App, Button, Col, Flex, Progress, Row, Skeleton, Typography } from 'antd';
 import dayjs from 'dayjs';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -56,7 +56,7 @@ export default function Home() {
               {budgets.error ? (
                 <Failure error={budgets.error} retry={() => void budgets.refetch()} />
               ) : budgets.data ? (
-                <Budgets budgets={budgets.data.items} />
+                <Budgets budgets={budgets.data.items} mayRemove={mayLimit} />
               ) : (
                 <Skeleton active />
               )}
@@ -93,10 +93,27 @@ function Status({ parts }: { parts: Schema['SystemPart'][] }) {
   );
 }
 
-function Budgets({ budgets }: { budgets: Schema['Budget'][] }) {
+function Budgets({ budgets, mayRemove }: { budgets: Schema['Budget'][]; mayRemove: boolean }) {
   const { t } = useTranslation();
   const label = useLabel();
   const [language] = useLanguage();
+  const { modal } = App.useApp();
+  const queries = useQueryClient();
+  const confirmRemoval = (b: Schema['Budget'], name: string) =>
+    modal.confirm({
+      title: t('budget.removeTitle'),
+      content: t('budget.removeText', { name, period: label('period', b.period), limit: money(b.limit_nano, b.currency, language) }),
+      okText: t('budget.remove'),
+      okButtonProps: { danger: true },
+      onOk: async () => {
+        try {
+          await call(api.DELETE('/budgets', { params: { query: { tenant: b.tenant, key: b.key, period: b.period } } }));
+          await queries.invalidateQueries({ queryKey: ['budgets'] });
+        } catch (error) {
+          modal.error({ title: t('budget.remove'), content: <Failure error={error} /> });
+        }
+      },
+    });
   if (budgets.length === 0) return <Typography.Text type="secondary">{t('home.noBudgets')}</Typography.Text>;
   return (
     <Flex vertical gap={12}>
@@ -104,17 +121,23 @@ function Budgets({ budgets }: { budgets: Schema['Budget'][] }) {
         const used = b.spent_nano + b.reserved_nano;
         const ratio = b.limit_nano === 0 ? 100 : Math.min(100, (used / b.limit_nano) * 100);
         const name = b.key ? t('home.keyBudget', { key: b.key }) : t('home.tenantBudget', { tenant: b.tenant });
+        const period = label('period', b.period);
         return (
           <div key={`${b.tenant}/${b.key ?? ''}/${b.period}`}>
-            <Flex justify="space-between" wrap>
+            <Flex justify="space-between" align="center" gap={8} wrap>
               <span>
-                {name} <Typography.Text type="secondary">{label('period', b.period)}</Typography.Text>
+                {name} <Typography.Text type="secondary">{period}</Typography.Text>
               </span>
-              <span>
+              <Flex gap={8} align="center">
                 {money(used, b.currency, language)} / {money(b.limit_nano, b.currency, language)}
-              </span>
+                {mayRemove && (
+                  <Button size="small" danger onClick={() => confirmRemoval(b, name)} aria-label={t('budget.removeName', { name, period })}>
+                    {t('budget.remove')}
+                  </Button>
+                )}
+              </Flex>
             </Flex>
-            <Progress percent={ratio} showInfo={false} size="small" status={ratio >= 100 ? 'exception' : 'normal'} aria-label={name} />
+            <Progress percent={ratio} showInfo={false} size="small" status={ratio >= 100 ? 'exception' : 'normal'} aria-label={`${name}, ${period}`} />
           </div>
         );
       })}

@@ -1,30 +1,37 @@
 import { PlusOutlined } from '@ant-design/icons';
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
-import { Alert, App, Button, DatePicker, Flex, Form, Input, InputNumber, Modal, Radio, Select, Tag, Typography } from 'antd';
-import dayjs, { type Dayjs } from 'dayjs';
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { App, Button, Flex, Tag, Typography } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
+import { Ago } from '../components/Ago';
+import { CreateKey } from '../components/CreateKey';
 import { type Column, DataTable } from '../components/DataTable';
+import { EditKey } from '../components/EditKey';
 import { Failure } from '../components/Failure';
+import { useKeyDefaults } from '../components/KeyForm';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
-import { useLabel } from '../i18n';
-import { iso } from '../lib/format';
+import { useLabel, useLanguage } from '../i18n';
+import { count, iso } from '../lib/format';
 import { useMay } from '../lib/me';
 
 type Key = Schema['Key'];
 
-const stateOf = (k: Key) => (k.revoked_at ? 'revoked' : k.expires_at && dayjs(k.expires_at).isBefore(dayjs()) ? 'expired' : 'active');
-const colors = { active: 'success', expired: 'warning', revoked: 'default' } as const;
+const colors = { active: 'success', expired: 'warning', suspended: 'error', revoked: 'default' } as const;
 
 export default function Keys() {
   const { t } = useTranslation();
   const label = useLabel();
-  const mayWrite = useMay('keys.write');
+  const mayRead = useMay('keys.read');
+  const mayWriteAll = useMay('keys.write');
+  const mayOwn = useMay('keys.own');
+  const own = !mayWriteAll && mayOwn; // what the user makes is his own
+  const mayWrite = mayWriteAll || mayOwn;
   const queries = useQueryClient();
   const [creating, setCreating] = useState(false);
+  const [editing, setEditing] = useState<Key>();
   const { modal } = App.useApp();
   const keys = useInfiniteQuery({
     queryKey: ['keys'],
@@ -32,6 +39,7 @@ export default function Keys() {
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next,
   });
+  const rows = keys.data?.pages.flatMap((p) => p.items);
   const refresh = () => queries.invalidateQueries({ queryKey: ['keys'] });
   const confirmRevoke = (key: Key) =>
     modal.confirm({
@@ -49,31 +57,60 @@ export default function Keys() {
       },
     });
 
+  const owner = (k: Key) => (k.owner ? (k.owner.name ?? k.owner.id) : t('keys.ofTenant'));
   const columns: Column<Key>[] = [
-    { key: 'name', title: t('keys.name'), render: (k) => k.name, csv: (k) => k.name },
-    { key: 'prefix', title: t('keys.prefix'), render: (k) => <Typography.Text code>{k.prefix}…</Typography.Text>, csv: (k) => k.prefix },
+    {
+      key: 'name',
+      title: t('keys.name'),
+      render: (k) => (
+        <>
+          {k.name}
+          <br />
+          <Typography.Text code>{k.prefix}…</Typography.Text>
+        </>
+      ),
+      csv: (k) => k.name,
+    },
+    ...(mayRead ? [{ key: 'owner', title: t('keys.owner'), render: owner, csv: owner }] : []),
     { key: 'project', title: t('keys.project'), render: (k) => k.project, csv: (k) => k.project },
-    { key: 'state', title: t('keys.state'), render: (k) => <Tag color={colors[stateOf(k)]}>{label('keyState', stateOf(k))}</Tag>, csv: stateOf },
+    {
+      key: 'state',
+      title: t('keys.state'),
+      render: (k) => (
+        <Tag color={colors[k.state]} title={k.state === 'suspended' ? t('keys.suspendedNote') : undefined}>
+          {label('keyState', k.state)}
+        </Tag>
+      ),
+      csv: (k) => k.state,
+    },
+    { key: 'used', title: t('keys.lastUsed'), render: (k) => (k.last_used_at ? <Ago at={k.last_used_at} /> : t('keys.notUsed')), csv: (k) => k.last_used_at ?? '' },
+    { key: 'expires', title: t('keys.expires'), render: (k) => k.expires_at && <Time at={k.expires_at} />, csv: (k) => k.expires_at ?? '' },
+    { key: 'limits', title: t('keys.limits'), render: (k) => <KeyLimits limits={k.limits} />, csv: (k) => Object.values(k.limits).join('/') },
     { key: 'mode', title: t('keys.labelMode'), render: (k) => label('labelMode', k.label_mode), csv: (k) => k.label_mode },
     { key: 'labels', title: t('keys.labels'), render: (k) => k.labels.map((l) => <Tag key={l}>{l}</Tag>), csv: (k) => k.labels.join(' ') },
     { key: 'created', title: t('keys.created'), render: (k) => <Time at={k.created_at} />, csv: (k) => iso(k.created_at) },
-    { key: 'expires', title: t('keys.expires'), render: (k) => (k.expires_at ? <Time at={k.expires_at} /> : t('keys.never')), csv: (k) => k.expires_at ?? '' },
   ];
   if (mayWrite) {
     columns.push({
       key: 'actions',
+      fixed: 'right',
       title: t('table.actions'),
       render: (k) => (
-        <Button size="small" danger disabled={stateOf(k) === 'revoked'} onClick={() => confirmRevoke(k)} aria-label={t('keys.revokeName', { name: k.name })}>
-          {t('keys.revoke')}
-        </Button>
+        <Flex gap={8}>
+          <Button size="small" disabled={k.state === 'revoked'} onClick={() => setEditing(k)} aria-label={t('keys.editName', { name: k.name })}>
+            {t('keys.edit')}
+          </Button>
+          <Button size="small" danger disabled={k.state === 'revoked'} onClick={() => confirmRevoke(k)} aria-label={t('keys.revokeName', { name: k.name })}>
+            {t('keys.revoke')}
+          </Button>
+        </Flex>
       ),
     });
   }
   return (
     <Page
       title={t('nav.keys')}
-      note={t('keys.note')}
+      note={own ? t('keys.ownNote') : t('keys.note')}
       actions={
         mayWrite && (
           <Button type="primary" icon={<PlusOutlined aria-hidden />} onClick={() => setCreating(true)}>
@@ -82,16 +119,16 @@ export default function Keys() {
         )
       }
     >
-      <Panel>
+      <Panel title={rows && t(keys.hasNextPage ? 'keys.countMore' : 'keys.count', { count: rows.length })}>
         <DataTable
           name={t('nav.keys')}
           columns={columns}
-          rows={keys.data?.pages.flatMap((p) => p.items)}
+          rows={rows}
           rowKey={(k) => k.id}
           loading={keys.isFetching}
           error={keys.error}
           reload={() => void keys.refetch()}
-          empty={t('keys.empty')}
+          empty={mayWrite ? t('keys.emptyCreate') : t('keys.empty')}
         />
         {keys.hasNextPage && (
           <Button block onClick={() => void keys.fetchNextPage()} style={{ marginTop: 8 }}>
@@ -101,8 +138,18 @@ export default function Keys() {
       </Panel>
       {creating && (
         <CreateKey
+          own={own}
           onClose={() => {
             setCreating(false);
+            void refresh();
+          }}
+        />
+      )}
+      {editing && (
+        <EditKey
+          edited={editing}
+          onClose={() => {
+            setEditing(undefined);
             void refresh();
           }}
         />
@@ -111,75 +158,21 @@ export default function Keys() {
   );
 }
 
-interface Fields {
-  name: string;
-  project?: string;
-  labels?: string[];
-  label_mode: Schema['LabelMode'];
-  expires?: Dayjs;
-  requests?: number;
-  tokens?: number;
-  concurrent?: number;
-}
-
-function CreateKey({ onClose }: { onClose: () => void }) {
+/** The limits of a key; those it does not set are the installation's. */
+function KeyLimits({ limits }: { limits: Schema['Limits'] }) {
   const { t } = useTranslation();
-  const label = useLabel();
-  const [form] = Form.useForm<Fields>();
-  const create = useMutation({
-    mutationFn: (f: Fields) =>
-      call(
-        api.POST('/keys', {
-          body: {
-            name: f.name,
-            project: f.project || undefined,
-            labels: f.labels,
-            label_mode: f.label_mode,
-            expires_at: f.expires?.endOf('day').toISOString(),
-            limits: { requests_per_minute: f.requests ?? 0, tokens_per_minute: f.tokens ?? 0, concurrent: f.concurrent ?? 0 },
-          },
-        }),
-      ),
-  });
-  if (create.data) {
-    return (
-      <Modal open title={t('keys.createdTitle')} onCancel={onClose} mask={{ closable: false }} footer={<Button type="primary" onClick={onClose}>{t('keys.stored')}</Button>}>
-        <Alert type="warning" showIcon title={t('keys.once')} style={{ marginBottom: 16 }} />
-        <Typography.Paragraph code copyable={{ text: create.data.secret }} style={{ wordBreak: 'break-all' }} data-testid="secret">
-          {create.data.secret}
-        </Typography.Paragraph>
-      </Modal>
-    );
-  }
+  const [language] = useLanguage();
+  const standard = useKeyDefaults().data?.limits;
+  const text = (name: keyof Schema['Limits']) => {
+    if (limits[name]) return count(limits[name], language);
+    return standard?.[name] ? `${count(standard[name], language)} (${t('keys.limitDefault')})` : t('keys.limitDefault');
+  };
+  const whole = t('keys.limitsText', { requests: text('requests_per_minute'), tokens: text('tokens_per_minute'), concurrent: text('concurrent') });
   return (
-    <Modal open title={t('keys.create')} onCancel={onClose} okText={t('keys.create')} onOk={() => form.submit()} confirmLoading={create.isPending}>
-      {create.error && <Failure error={create.error} reveal />}
-      <Form form={form} layout="vertical" initialValues={{ label_mode: 'metadata' }} onFinish={(f) => create.mutate(f)} style={{ marginTop: 16 }}>
-        <Form.Item name="name" label={t('keys.name')} rules={[{ required: true, message: t('form.required') }]}>
-          <Input autoFocus maxLength={128} />
-        </Form.Item>
-        <Form.Item name="project" label={t('keys.project')}>
-          <Input maxLength={64} />
-        </Form.Item>
-        <Form.Item name="expires" label={t('keys.expires')} extra={t('keys.expiresHelp')}>
-          <DatePicker style={{ width: '100%' }} minDate={dayjs()} />
-        </Form.Item>
-        <Form.Item name="label_mode" label={t('keys.labelMode')}>
-          <Radio.Group options={(['metadata', 'text'] as const).map((m) => ({ value: m, label: label('labelMode', m) }))} />
-        </Form.Item>
-        <Form.Item name="labels" label={t('keys.labels')} extra={t('keys.labelsHelp')}>
-          <Select mode="tags" open={false} suffixIcon={null} />
-        </Form.Item>
-        <Typography.Text>{t('keys.limits')}</Typography.Text>
-        <Typography.Paragraph type="secondary">{t('keys.limitsHelp')}</Typography.Paragraph>
-        <Flex gap={12}>
-          {(['requests', 'tokens', 'concurrent'] as const).map((name) => (
-            <Form.Item key={name} name={name} label={t(`keys.${name}`)} style={{ flex: 1, marginBottom: 0 }}>
-              <InputNumber min={0} precision={0} style={{ width: '100%' }} />
-            </Form.Item>
-          ))}
-        </Flex>
-      </Form>
-    </Modal>
+    <span style={{ whiteSpace: 'nowrap', fontSize: 12 }}>
+      {whole.split(' · ').map((line) => (
+        <div key={line}>{line}</div>
+      ))}
+    </span>
   );
 }

@@ -9,6 +9,7 @@ import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
+import { Findings } from '../components/TurnView';
 import { useLanguage } from '../i18n';
 import { count } from '../lib/format';
 import { useMay } from '../lib/me';
@@ -221,6 +222,7 @@ function TestSearch({ collection }: { collection: Collection }) {
             ))}
           </ol>
         )}
+        {search.data && search.data.items.length > 0 && <Findings findings={search.data.findings} />}
       </Flex>
     </Panel>
   );

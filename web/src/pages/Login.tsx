@@ -26,7 +26,7 @@ export function Login() {
     }
   };
   return (
-    <Flex vertical align="center" justify="center" style={{ minHeight: '100vh', padding: 24, background: token.colorBgLayout }}>
+    <Flex component="main" vertical align="center" justify="center" style={{ minHeight: '100vh', padding: 24, background: token.colorBgLayout }}>
       <Card style={{ width: '100%', maxWidth: 400 }}>
         <Flex justify="space-between" align="flex-start">
           <Flex align="center" gap={12}>

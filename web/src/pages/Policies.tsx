@@ -1,58 +1,86 @@
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Alert, App, Button, Col, Flex, Input, Row, Skeleton, Tag, Typography } from 'antd';
+import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { Alert, Button, Col, Flex, Input, Row, Skeleton, Tag, Typography } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
+import { ActionHelp } from '../components/ActionHelp';
+import { ComparePolicies } from '../components/ComparePolicies';
 import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
 import { Page, Panel } from '../components/Panel';
 import { PolicyTrial } from '../components/PolicyTrial';
+import { everyTenant, PublishPolicy, usePolicy } from '../components/PublishPolicy';
+import { TextDiff } from '../components/TextDiff';
 import { Time } from '../components/Time';
+import { getDraft, setDraft, useDrafts } from '../lib/drafts';
 import { useMay, useMe } from '../lib/me';
 import { useFilters } from '../lib/url';
 
 type Policy = Schema['Policy'];
 
+/** Drafts belong to one person in one tenant, and to the version that was open when they were begun. */
+function useDraftName() {
+  const me = useMe();
+  return (p: Policy | undefined) => `policy.${me.id}.${me.tenant}.${p?.name ?? 'new'}`;
+}
+
 export default function Policies() {
   const { t } = useTranslation();
-  const [f, setFilters] = useFilters({ scope: '', version: '' });
+  const [f, setFilters] = useFilters({ policy: '' });
+  const [comparing, setComparing] = useState(false);
+  const draftName = useDraftName();
+  useDrafts();
   const versions = useInfiniteQuery({
     queryKey: ['policies'],
-    queryFn: ({ pageParam }) => call(api.GET('/policies', { params: { query: { cursor: pageParam } } })),
+    queryFn: ({ pageParam }) => call(api.GET('/policies', { params: { query: { cursor: pageParam, limit: 200 } } })),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next,
   });
   const rows = versions.data?.pages.flatMap((p) => p.items);
-  const chosen = rows?.find((p) => p.version === f.version && (!f.scope || p.tenant === f.scope)) ?? rows?.find((p) => p.active) ?? rows?.[0];
+  const drafted = (p: Policy) => getDraft(draftName(p)) !== undefined;
+  const chosen = rows?.find((p) => p.name === f.policy) ?? rows?.find(drafted) ?? rows?.find((p) => p.active) ?? rows?.[0];
   const columns: Column<Policy>[] = [
     {
       key: 'version',
       title: t('policy.version'),
       render: (p) => (
-        <Flex gap={8}>
-          <Typography.Link strong={p === chosen} onClick={() => setFilters({ scope: p.tenant, version: p.version })}>
-            {p.version}
+        <Flex vertical gap={4} align="flex-start">
+          <Typography.Link strong={p === chosen} onClick={() => setFilters({ policy: p.name })} aria-current={p === chosen ? 'true' : undefined}>
+            {p.name}
           </Typography.Link>
           {p.active && <Tag color="success">{t('policy.active')}</Tag>}
+          {drafted(p) && <Tag color="warning">{t('policy.draft')}</Tag>}
         </Flex>
       ),
-      csv: (p) => p.version,
+      csv: (p) => p.name,
     },
-    { key: 'scope', title: t('policy.scope'), render: (p) => (p.tenant === '*' ? t('policy.everyTenant') : p.tenant), csv: (p) => p.tenant },
-    { key: 'created', title: t('policy.published'), render: (p) => <Time at={p.created_at} />, csv: (p) => p.created_at },
-    { key: 'by', title: t('policy.by'), render: (p) => p.created_by, csv: (p) => p.created_by },
+    { key: 'scope', title: t('policy.scope'), render: (p) => <div style={{ maxWidth: 110 }}>{p.tenant === everyTenant ? t('policy.everyTenant') : p.tenant}</div>, csv: (p) => p.tenant },
+    {
+      key: 'created',
+      title: t('policy.published'),
+      render: (p) => (
+        <div style={{ maxWidth: 150 }}>
+          <Time at={p.created_at} />
+          <br />
+          <Typography.Text type="secondary" title={p.created_by}>
+            {t('policy.by', { name: p.created_by_name ?? p.created_by })}
+          </Typography.Text>
+        </div>
+      ),
+      csv: (p) => p.created_at,
+    },
   ];
   return (
-    <Page title={t('nav.policies')} note={t('policy.note')}>
+    <Page title={t('nav.policies')} note={t('policy.note')} actions={rows && rows.length > 1 && <Button onClick={() => setComparing(true)}>{t('policy.compare')}</Button>}>
       <Row gutter={[16, 16]}>
-        <Col xs={24} xl={9}>
+        <Col xs={24} xl={10}>
           <Panel title={t('policy.versions')}>
             <DataTable
-              name={t('policy.versions')}
+              name={t('nav.policies')}
               columns={columns}
               rows={rows}
-              rowKey={(p) => `${p.tenant}/${p.version}`}
+              rowKey={(p) => p.name}
               loading={versions.isFetching}
               error={versions.error}
               reload={() => void versions.refetch()}
@@ -65,47 +93,56 @@ export default function Policies() {
             )}
           </Panel>
         </Col>
-        <Col xs={24} xl={15}>
-          {rows && <Document key={`${chosen?.tenant}/${chosen?.version}`} chosen={chosen} onPublished={(p) => setFilters({ scope: p.tenant, version: p.version })} />}
+        <Col xs={24} xl={14}>
+          {rows && <Document key={chosen?.name} chosen={chosen} versions={rows} onPublished={(p) => setFilters({ policy: p.name })} />}
         </Col>
       </Row>
+      {comparing && rows && chosen && <ComparePolicies versions={rows} chosen={chosen} onClose={() => setComparing(false)} />}
     </Page>
   );
 }
 
-function Document({ chosen, onPublished }: { chosen: Policy | undefined; onPublished: (published: Policy) => void }) {
-  const policy = useQuery({
-    queryKey: ['policy', chosen?.tenant, chosen?.version],
-    queryFn: () => call(api.GET('/policies/{version}', { params: { path: { version: chosen!.version }, query: { tenant: chosen!.tenant } } })),
-    enabled: chosen !== undefined,
-  });
-  if (policy.error) return <Failure error={policy.error} retry={() => void policy.refetch()} />;
-  if (chosen && !policy.data) return <Skeleton active />;
-  return <Editor published={policy.data} onPublished={onPublished} />;
+interface DocumentProps {
+  chosen: Policy | undefined;
+  versions: Policy[];
+  onPublished: (published: Policy) => void;
 }
 
-function Editor({ published, onPublished }: { published: Policy | undefined; onPublished: (published: Policy) => void }) {
+function Document({ chosen, ...props }: DocumentProps) {
+  const policy = usePolicy(chosen);
+  if (policy.error) return <Failure error={policy.error} retry={() => void policy.refetch()} />;
+  if (chosen && !policy.data) return <Skeleton active />;
+  return <Editor published={policy.data} {...props} />;
+}
+
+function Editor({ published, versions, onPublished }: Omit<DocumentProps, 'chosen'> & { published: Policy | undefined }) {
   const { t } = useTranslation();
-  const { modal } = App.useApp();
   const mayWrite = useMay('policy.write');
   const mayPreview = useMay('masking.preview');
-  const { tenant } = useMe();
   const queries = useQueryClient();
-  const [yaml, setYaml] = useState(published?.yaml ?? '');
+  const draft = useDraftName()(published);
+  const text = published?.yaml ?? '';
+  const [yaml, setYaml] = useState(() => getDraft(draft) ?? text);
   const [trying, setTrying] = useState(false);
-  const changed = yaml !== (published?.yaml ?? '');
+  const [reading, setReading] = useState(false);
+  const [publishing, setPublishing] = useState(false);
+  const changed = yaml !== text;
   const validate = useMutation({ mutationFn: () => call(api.POST('/policies/validations', { body: { yaml } })) });
-  const publish = useMutation({
-    mutationFn: () => call(api.POST('/policies', { body: { yaml } })),
-    onSuccess: async (p) => {
-      await queries.invalidateQueries({ queryKey: ['policies'] });
-      onPublished(p);
-    },
-  });
-  const confirm = () => modal.confirm({ title: t('policy.publishTitle'), content: t('policy.publishText', { tenant }), okText: t('policy.publish'), onOk: () => publish.mutateAsync().catch(() => undefined) });
+  const edit = (next: string) => {
+    setYaml(next);
+    setDraft(draft, next === text ? undefined : next);
+    validate.reset();
+  };
+  const finish = async (p: Policy) => {
+    setDraft(draft, undefined);
+    await queries.invalidateQueries({ queryKey: ['policies'] });
+    setPublishing(false);
+    setYaml(text); // this version stays what it was; the new one is opened
+    onPublished(p);
+  };
   return (
     <Panel
-      title={published ? t('policy.document', { version: published.version }) : t('policy.new')}
+      title={published ? published.name : t('policy.new')}
       extra={
         <Flex gap={8} wrap>
           <Button size="small" onClick={() => validate.mutate()} loading={validate.isPending} disabled={!yaml.trim()}>
@@ -117,7 +154,7 @@ function Editor({ published, onPublished }: { published: Policy | undefined; onP
             </Button>
           )}
           {mayWrite && (
-            <Button size="small" type="primary" onClick={confirm} loading={publish.isPending} disabled={!changed || !yaml.trim()}>
+            <Button size="small" type="primary" onClick={() => setPublishing(true)} disabled={!yaml.trim()}>
               {t('policy.publish')}
             </Button>
           )}
@@ -125,7 +162,28 @@ function Editor({ published, onPublished }: { published: Policy | undefined; onP
       }
     >
       <Flex vertical gap={12}>
-        {publish.error && <Failure error={publish.error} />}
+        {changed && (
+          <Alert
+            type="warning"
+            showIcon
+            role="status"
+            title={t('policy.draft')}
+            description={t('policy.draftNote')}
+            action={
+              <Flex gap={8} wrap>
+                {published && (
+                  <Button size="small" onClick={() => setReading(!reading)} aria-expanded={reading}>
+                    {t('policy.changes')}
+                  </Button>
+                )}
+                <Button size="small" danger onClick={() => edit(text)}>
+                  {t('policy.discard')}
+                </Button>
+              </Flex>
+            }
+          />
+        )}
+        {changed && reading && published && <TextDiff from={text} to={yaml} label={t('policy.changesTitle', { name: published.name })} />}
         {validate.error && <Failure error={validate.error} />}
         {validate.data?.valid && <Alert type="success" showIcon role="status" title={t('policy.valid')} />}
         {validate.data && !validate.data.valid && (
@@ -145,20 +203,19 @@ function Editor({ published, onPublished }: { published: Policy | undefined; onP
           />
         )}
         {trying && <PolicyTrial yaml={yaml} />}
+        <ActionHelp />
         {published && <Typography.Text type="secondary" style={{ wordBreak: 'break-all' }}>{t('policy.digest', { digest: published.digest })}</Typography.Text>}
         <Input.TextArea
           aria-label={t('policy.text')}
           readOnly={!mayWrite}
           value={yaml}
-          onChange={(e) => {
-            setYaml(e.target.value);
-            validate.reset();
-          }}
+          onChange={(e) => edit(e.target.value)}
           spellCheck={false}
           autoSize={{ minRows: 18, maxRows: 40 }}
           style={{ fontFamily: 'ui-monospace, Menlo, Consolas, monospace', fontSize: 13 }}
         />
       </Flex>
+      {publishing && <PublishPolicy yaml={yaml} opened={published} versions={versions} onPublished={(p) => void finish(p)} onClose={() => setPublishing(false)} />}
     </Panel>
   );
 }

@@ -1,20 +1,19 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Alert, App, Button, Descriptions, Flex, Form, Input, Modal, Progress, Skeleton, Steps, Tag, Timeline, Typography } from 'antd';
+import { Alert, App, Button, Collapse, Descriptions, Flex, Form, Input, Modal, Skeleton, Steps, Tag, Timeline, Typography } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useParams } from 'react-router';
 
 import { api, call, type Schema } from '../api/client';
-import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
+import { Checks, KeptLook, Sample, useThresholds } from '../components/Look';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
 import { PhaseTag, running, TrafficBar, useStageName } from '../components/Traffic';
 import { useLabel, useLanguage } from '../i18n';
-import { count, duration, percent } from '../lib/format';
+import { duration, percent, sentence, stretch } from '../lib/format';
 import { useMay } from '../lib/me';
 
-type Metric = Schema['RolloutMetric'];
 const verdictColors = { better: 'success', same: 'success', worse: 'error', inconclusive: 'default' };
 
 export default function Rollout() {
@@ -23,8 +22,9 @@ export default function Rollout() {
   const { id = '' } = useParams();
   const mayWrite = useMay('rollout.write');
   const [acting, setActing] = useState<'approve' | 'abort'>();
+  const [language] = useLanguage();
   const rollout = useQuery({
-    queryKey: ['rollout', id],
+    queryKey: ['rollout', id, language], // its sentences are the server's
     queryFn: () => call(api.GET('/rollouts/{id}', { params: { path: { id } } })),
     refetchInterval: (q) => (q.state.data && running(q.state.data.phase) ? 3000 : false), // pauses in hidden tabs
   });
@@ -60,15 +60,15 @@ export default function Rollout() {
             items={[label('phase', 'baseline'), ...r.steps.map((s) => `${s} %`)].map((title) => ({ title }))}
           />
           <Standing r={r} />
-          {running(r.phase) && <Sample r={r} />}
+          {r.evidence && <Sample look={r.evidence} versions={r} passes={r.verdict === 'same'} />}
           <Settings r={r} />
         </Flex>
       </Panel>
       <Panel title={t('rollout.comparison')} extra={r.verdict && <VerdictTag verdict={r.verdict} />}>
-        <Comparison r={r} reload={() => void rollout.refetch()} loading={rollout.isFetching && !running(r.phase)} />
+        {r.evidence?.metrics.length ? <Checks look={r.evidence} name={t('rollout.checks')} versions={r} /> : <Typography.Text type="secondary">{t('rollout.noMetrics')}</Typography.Text>}
       </Panel>
       <Panel title={t('rollout.history')}>
-        <History history={r.history ?? []} />
+        <History r={r} />
       </Panel>
       {acting && <Act id={r.id} share={r.share_basis} action={acting} onClose={() => setActing(undefined)} />}
     </Page>
@@ -82,44 +82,46 @@ function stageIndex(r: Schema['Rollout']): number {
   return r.steps.indexOf(shares.at(-1) ?? 0) + 1;
 }
 
-/** Why it stands where it stands, and who must do something. */
+/** Why it stands where it stands, and who must do something; for a rollout that is over what happened, when, by whom and why. */
 function Standing({ r }: { r: Schema['Rollout'] }) {
   const { t } = useTranslation();
-  const label = useLabel();
-  const ended = r.phase === 'rolled_back' || r.phase === 'failed';
-  if (r.awaiting_approval) return <Alert type="warning" showIcon role="status" title={t('rollout.awaiting')} description={r.reason} />;
-  if (r.phase === 'failed' && !r.history?.length) return <Alert type="error" showIcon title={t('rollout.neverStarted')} />;
-  if (!r.reason) return running(r.phase) ? <Alert type="info" showIcon role="status" title={t(r.history?.length ? 'rollout.notJudged' : 'rollout.starting')} /> : null;
-  const metric = r.metrics?.find((m) => m.name === r.reason_code);
-  const says = metric
-    ? t(r.verdict === 'worse' ? 'rollout.broken' : 'rollout.unproven', { metric: label('metric', metric.name) })
-    : r.reason_code
-      ? label('reason', r.reason_code)
-      : undefined;
-  return <Alert type={ended ? 'error' : r.phase === 'completed' ? 'success' : r.phase === 'holding' ? 'warning' : 'info'} showIcon role="status" title={says ?? r.reason} description={says && <span lang="en">{r.reason}</span>} />;
+  const [language] = useLanguage();
+  const last = r.history?.at(-1);
+  if (r.phase === 'failed' && !last) return <Alert type="error" showIcon title={t('rollout.neverStarted')} />;
+  if (!running(r.phase)) return last ? <Ending r={r} last={last} /> : null;
+  if (r.awaiting_approval) return <Alert type="warning" showIcon role="status" title={t('rollout.awaiting')} description={r.reason && sentence(r.reason)} />;
+  if (!r.reason || !r.verdict) return <Alert type="info" showIcon role="status" title={t(last ? 'rollout.notJudged' : 'rollout.starting')} />;
+  if (r.verdict === 'worse') return <Alert type="error" showIcon role="status" title={sentence(r.reason)} description={t('rollout.goesBack')} />;
+  if (r.verdict !== 'same') return <Alert type="warning" showIcon role="status" title={t('rollout.held', { holding: holding(r, t('rollout.requestsMissing')).join(language === 'zh' ? '、' : ', ') })} description={sentence(r.reason)} />;
+  const until = r.entered_at && r.dwell_seconds !== undefined ? new Date(Date.parse(r.entered_at) + r.dwell_seconds * 1000) : undefined;
+  return <Alert type="info" showIcon role="status" title={sentence(r.reason)} description={until && until > new Date(r.checked_at ?? 0) ? <>{t('rollout.dwells')} <Time at={until.toISOString()} /></> : t('rollout.movesOn')} />;
 }
 
-/** How far the sample of the current step has grown; it is counted again with every refresh. */
-function Sample({ r }: { r: Schema['Rollout'] }) {
+/** What holds the step, by name: the checks that do not hold, or the requests that are missing. */
+function holding(r: Schema['Rollout'], missing: string): string[] {
+  const open = r.evidence?.metrics.filter((m) => m.state === 'unproven' || m.state === 'broken').map((m) => m.title) ?? [];
+  return r.reason_code === 'too_few_requests' ? [missing, ...open] : open.length > 0 ? open : [r.reason ?? ''];
+}
+
+const endings = { completed: 'success', rolled_back: 'error', failed: 'error', aborted: 'warning' } as const;
+
+function Ending({ r, last }: { r: Schema['Rollout']; last: Schema['RolloutTransition'] }) {
   const { t } = useTranslation();
-  const [language] = useLanguage();
-  if (!r.evidence || !r.min_requests) return null;
-  const arms = [
-    { name: t('rollout.baseline', { version: r.stable }), arm: r.evidence.stable, shown: true },
-    { name: t('rollout.candidateColumn', { version: r.candidate }), arm: r.evidence.candidate, shown: r.share_basis > 0 },
-  ].filter((a) => a.shown);
+  const stageName = useStageName();
+  const phase = r.phase as keyof typeof endings;
   return (
-    <Flex gap={24} wrap>
-      {arms.map(({ name, arm }) => (
-        <div key={name} style={{ flex: '1 1 260px' }}>
-          <Flex justify="space-between" gap={8} wrap>
-            <span>{name}</span>
-            <span>{t('rollout.sample', { requests: count(arm.requests, language), needed: count(r.min_requests!, language), errors: count(arm.errors, language) })}</span>
-          </Flex>
-          <Progress percent={Math.min(100, (arm.requests / r.min_requests!) * 100)} showInfo={false} size="small" aria-label={name} />
-        </div>
-      ))}
-    </Flex>
+    <Alert
+      type={endings[phase]}
+      showIcon
+      role="status"
+      title={t(`rollout.ended.${phase}`, { stable: r.stable, candidate: r.candidate, stage: stageName(last.from) })}
+      description={
+        <>
+          <Time at={last.at} /> · {last.by_system ? t('rollout.itself') : last.actor}
+          <div>{last.by_system ? sentence(last.reason) : last.reason}</div>
+        </>
+      }
+    />
   );
 }
 
@@ -127,17 +129,16 @@ function Settings({ r }: { r: Schema['Rollout'] }) {
   const { t } = useTranslation();
   const label = useLabel();
   const [language] = useLanguage();
+  const thresholds = useThresholds(r.thresholds);
   const items = [
     { key: 'started', label: t('rollout.started'), children: <span><Time at={r.started_at} /> · {r.started_by}</span> },
     ...(r.entered_at && running(r.phase) ? [{ key: 'entered', label: t('rollout.entered'), children: <Time at={r.entered_at} /> }] : []),
     ...(r.checked_at ? [{ key: 'checked', label: t('rollout.checked'), children: <span><Time at={r.checked_at} />{running(r.phase) && r.poll_seconds ? ` · ${t('rollout.everySeconds', { seconds: r.poll_seconds })}` : ''}</span> }] : []),
     ...(r.dwell_seconds !== undefined ? [{ key: 'dwell', label: t('rollout.dwell'), children: duration(r.dwell_seconds * 1e6, language) }] : []),
-    ...(r.deadline_seconds !== undefined ? [{ key: 'deadline', label: t('rollout.deadline_minutes'), children: count(r.deadline_seconds / 60, language) }] : []),
+    ...(r.deadline_seconds !== undefined ? [{ key: 'deadline', label: t('rollout.set.deadline_minutes'), children: stretch(r.deadline_seconds * 1000, language) }] : []),
     ...(r.require_approval?.length ? [{ key: 'approval', label: t('rollout.approval'), children: r.require_approval.map((s) => (s === 0 ? label('phase', 'baseline') : `${s} %`)).join(', ') }] : []),
     ...(r.finished_at ? [{ key: 'finished', label: t('rollout.finished'), children: <Time at={r.finished_at} /> }] : []),
-    ...(r.min_requests !== undefined ? [{ key: 'min', label: t('rollout.min_requests'), children: count(r.min_requests, language) }] : []),
-    ...(r.max_error_rate_basis !== undefined ? [{ key: 'error', label: t('rollout.error_percent'), children: percent(r.max_error_rate_basis / 10000, language) }] : []),
-    ...(r.max_latency_ratio_percent !== undefined ? [{ key: 'latency', label: t('rollout.latency_percent'), children: percent(r.max_latency_ratio_percent / 100, language) }] : []),
+    ...thresholds,
   ];
   return <Descriptions size="small" column={{ xs: 1, md: 2, xl: 3 }} items={items} />;
 }
@@ -147,27 +148,8 @@ function VerdictTag({ verdict }: { verdict: Schema['Verdict'] }) {
   return <Tag color={verdictColors[verdict]}>{label('verdict', verdict)}</Tag>;
 }
 
-function Comparison({ r, reload, loading }: { r: Schema['Rollout']; reload: () => void; loading: boolean }) {
-  const { t } = useTranslation();
-  const label = useLabel();
-  const [language] = useLanguage();
-  const show = (m: Metric, value: number | undefined) => (value === undefined ? t('rollout.noSamples') : m.unit === 'us' ? duration(value, language) : percent(value, language));
-  const cell = (m: Metric, s: Schema['RolloutSample']) => (
-    <span>
-      {show(m, s.value)} <Typography.Text type="secondary">{t('rollout.samples', { n: count(s.samples, language) })}</Typography.Text>
-    </span>
-  );
-  const columns: Column<Metric>[] = [
-    { key: 'name', title: t('rollout.metric'), render: (m) => label('metric', m.name), csv: (m) => `${m.name} (${m.unit})` },
-    { key: 'baseline', title: t('rollout.baseline', { version: r.stable }), align: 'right', render: (m) => cell(m, m.baseline), csv: (m) => m.baseline.value ?? '' },
-    { key: 'candidate', title: t('rollout.candidateColumn', { version: r.candidate }), align: 'right', render: (m) => cell(m, m.candidate), csv: (m) => m.candidate.value ?? '' },
-    { key: 'limit', title: t('rollout.limit'), align: 'right', render: (m) => (m.limit === undefined ? '–' : show(m, m.limit)), csv: (m) => m.limit ?? '' },
-    { key: 'verdict', title: t('rollout.verdict'), render: (m) => <VerdictTag verdict={m.verdict} />, csv: (m) => m.verdict },
-  ];
-  return <DataTable name={t('rollout.comparison')} columns={columns} rows={r.metrics ?? []} rowKey={(m) => m.name} empty={t('rollout.noMetrics')} reload={reload} loading={loading} />;
-}
-
-function History({ history }: { history: Schema['RolloutTransition'][] }) {
+function History({ r }: { r: Schema['Rollout'] }) {
+  const history = r.history ?? [];
   const { t } = useTranslation();
   const stageName = useStageName();
   const [language] = useLanguage();
@@ -185,9 +167,9 @@ function History({ history }: { history: Schema['RolloutTransition'][] }) {
               {stageName(h.to)}
             </strong>{' '}
             · {percent(h.share_basis / 10000, language)}
-            <div>{h.reason}</div>
+            <div>{h.by_system ? sentence(h.reason) : h.reason}</div>
             <Typography.Text type="secondary">
-              <Time at={h.at} /> · {h.actor === 'rollout' ? t('rollout.itself') : h.actor}
+              <Time at={h.at} /> · {h.by_system ? t('rollout.itself') : h.actor}
               {h.receipt && mayAudit && (
                 <>
                   {' · '}
@@ -195,6 +177,13 @@ function History({ history }: { history: Schema['RolloutTransition'][] }) {
                 </>
               )}
             </Typography.Text>
+            {h.look && (
+              <Collapse
+                ghost
+                size="small"
+                items={[{ key: 'look', label: t('rollout.leftOn', { stage: stageName(h.from) }), children: <KeptLook look={h.look} versions={r} name={t('rollout.checksOf', { stage: stageName(h.from) })} /> }]}
+              />
+            )}
           </div>
         ),
       }))}

@@ -1,18 +1,18 @@
 import { PlusOutlined } from '@ant-design/icons';
-import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
-import { Button, Flex, Form, Input, InputNumber, Modal, Select, Typography } from 'antd';
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { Button } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { Link, useNavigate } from 'react-router';
+import { Link } from 'react-router';
 
 import { api, call, type Schema } from '../api/client';
 import { toApiError } from '../api/errors';
 import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
 import { Page, Panel } from '../components/Panel';
+import { StartRollout } from '../components/StartRollout';
 import { PhaseTag, running, TrafficBar } from '../components/Traffic';
 import { Time } from '../components/Time';
-import { useLabel } from '../i18n';
 import { useMay } from '../lib/me';
 
 type Rollout = Schema['Rollout'];
@@ -63,7 +63,7 @@ export default function Rollouts() {
           reload={() => void rollouts.refetch()}
           empty={
             <>
-              {t('rollout.empty')} <Link to="/system">{t('models.title')}</Link>
+              {t('rollout.empty')} <Link to="/system" style={{ textDecoration: 'underline' }}>{t('models.title')}</Link>
             </>
           }
         />
@@ -76,90 +76,5 @@ export default function Rollouts() {
       )}
       {starting && <StartRollout onClose={() => setStarting(false)} />}
     </Page>
-  );
-}
-
-interface Fields {
-  model: string;
-  candidate: string;
-  steps: string;
-  min_requests: number;
-  dwell_seconds: number;
-  deadline_minutes: number;
-  error_percent: number;
-  latency_percent: number;
-  approval?: number[];
-  reason?: string;
-}
-
-const stepsOf = (text: string) => text.split(/[\s,，、]+/).filter(Boolean).map(Number);
-const rising = (steps: number[]) => steps.length > 0 && steps.at(-1) === 100 && steps.every((s, i) => Number.isInteger(s) && s > (steps[i - 1] ?? 0) && s <= 100);
-
-function StartRollout({ onClose }: { onClose: () => void }) {
-  const { t } = useTranslation();
-  const navigate = useNavigate();
-  const label = useLabel();
-  const [form] = Form.useForm<Fields>();
-  const model = Form.useWatch('model', form);
-  const steps = stepsOf(Form.useWatch('steps', form) ?? '');
-  const models = useQuery({ queryKey: ['models'], queryFn: () => call(api.GET('/models')) });
-  const chosen = models.data?.items.find((m) => m.name === model);
-  const candidates = chosen?.versions.filter((v) => v.version !== chosen.stable) ?? [];
-  const start = useMutation({
-    mutationFn: (f: Fields) =>
-      call(
-        api.POST('/rollouts', {
-          body: {
-            model: f.model,
-            candidate: f.candidate,
-            steps: stepsOf(f.steps),
-            min_requests: f.min_requests,
-            dwell_seconds: f.dwell_seconds,
-            deadline_seconds: f.deadline_minutes * 60,
-            max_error_rate_basis: Math.round(f.error_percent * 100),
-            max_latency_ratio_percent: f.latency_percent,
-            require_approval: f.approval?.length ? f.approval : undefined,
-            reason: f.reason || undefined,
-          },
-        }),
-      ),
-    onSuccess: (r) => void navigate(`/rollouts/${encodeURIComponent(r.id)}`),
-  });
-  const required = { required: true, message: t('form.required') };
-  return (
-    <Modal open title={t('rollout.start')} okText={t('rollout.start')} onCancel={onClose} onOk={() => form.submit()} confirmLoading={start.isPending}>
-      {start.error && <Failure error={start.error} reveal />}
-      {models.error && <Failure error={models.error} retry={() => void models.refetch()} />}
-      <Form
-        form={form}
-        layout="vertical"
-        style={{ marginTop: 16 }}
-        initialValues={{ steps: '20, 40, 80, 100', min_requests: 50, dwell_seconds: 300, deadline_minutes: 120, error_percent: 5, latency_percent: 150 }}
-        onFinish={(f) => start.mutate(f)}
-      >
-        <Form.Item name="model" label={t('rollout.model')} rules={[required]}>
-          <Select options={models.data?.items.map((m) => ({ value: m.name, label: m.name }))} onChange={() => form.resetFields(['candidate'])} />
-        </Form.Item>
-        <Form.Item name="candidate" label={t('rollout.candidate')} rules={[required]} extra={chosen?.stable && <Typography.Text type="secondary">{t('rollout.stableNow', { version: chosen.stable })}</Typography.Text>}>
-          <Select disabled={!chosen} notFoundContent={<>{t('rollout.noCandidates')} <Link to="/system">{t('models.register')}</Link></>} options={candidates.map((v) => ({ value: v.version, label: [v.version, v.precision].filter(Boolean).join(' · ') }))} />
-        </Form.Item>
-        <Form.Item name="steps" label={t('rollout.steps')} extra={t('rollout.stepsHelp')} rules={[{ validator: (_, v: string) => (rising(stepsOf(v ?? '')) ? Promise.resolve() : Promise.reject(new Error(t('rollout.stepsWrong')))) }]}>
-          <Input />
-        </Form.Item>
-        <Form.Item name="approval" label={t('rollout.approval')} extra={t('rollout.approvalHelp')}>
-          <Select mode="multiple" allowClear options={[{ value: 0, label: label('phase', 'baseline') }, ...(rising(steps) ? steps : []).map((s) => ({ value: s, label: `${s} %` }))]} />
-        </Form.Item>
-        <Flex gap={16} wrap>
-          {(['min_requests', 'dwell_seconds', 'deadline_minutes', 'error_percent', 'latency_percent'] as const).map((name) => (
-            <Form.Item key={name} name={name} label={t(`rollout.${name}`)} extra={name === 'min_requests' && t('rollout.minHelp')} rules={[required]} style={{ flex: '1 1 200px', marginBottom: 8 }}>
-              <InputNumber min={name === 'latency_percent' ? 100 : 0} max={name === 'error_percent' ? 100 : undefined} precision={name === 'error_percent' ? 2 : 0} style={{ width: '100%' }} />
-            </Form.Item>
-          ))}
-        </Flex>
-        <Form.Item name="reason" label={t('rollout.reason')} extra={t('rollout.reasonHelp')}>
-          <Input.TextArea rows={2} maxLength={1024} />
-        </Form.Item>
-      </Form>
-    </Modal>
   );
 }

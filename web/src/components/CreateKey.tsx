@@ -1,0 +1,66 @@
+import { useMutation } from '@tanstack/react-query';
+import { Alert, Button, Flex, Form, Modal, Typography } from 'antd';
+import { useTranslation } from 'react-i18next';
+
+import { api, call, type Schema } from '../api/client';
+import { Failure } from './Failure';
+import { KeyForm, type KeyFields, limitsOf } from './KeyForm';
+
+/** Creates a key, and shows its secret and how to use it this once. */
+export function CreateKey({ own, onClose }: { own: boolean; onClose: () => void }) {
+  const { t } = useTranslation();
+  const [form] = Form.useForm<KeyFields>();
+  const create = useMutation({
+    gcTime: 0, // a secret does not outlive the dialog
+    mutationFn: (f: KeyFields) =>
+      call(
+        api.POST('/keys', {
+          body: { name: f.name, project: f.project || undefined, labels: f.labels, label_mode: f.label_mode, expires_at: f.expires?.endOf('day').toISOString(), limits: limitsOf(f) },
+        }),
+      ),
+  });
+  if (create.data) return <Created created={create.data} onClose={onClose} />;
+  return (
+    <Modal open title={t('keys.create')} onCancel={onClose} okText={t('keys.create')} onOk={form.submit} confirmLoading={create.isPending}>
+      <Flex vertical gap={12}>
+        {create.error && <Failure error={create.error} reveal />}
+        <KeyForm form={form} own={own} onSubmit={create.mutate} />
+      </Flex>
+    </Modal>
+  );
+}
+
+function Created({ created, onClose }: { created: Schema['CreatedKey']; onClose: () => void }) {
+  const { t } = useTranslation();
+  return (
+    <Modal open width={720} title={t('keys.createdTitle')} onCancel={onClose} mask={{ closable: false }} footer={<Button type="primary" onClick={onClose}>{t('keys.stored')}</Button>}>
+      <Flex vertical gap={12}>
+        <Alert type="warning" showIcon title={t('keys.once')} />
+        <Typography.Paragraph code copyable={{ text: created.secret }} style={{ wordBreak: 'break-all', margin: 0 }} data-testid="secret">
+          {created.secret}
+        </Typography.Paragraph>
+        <Snippet title={t('keys.baseUrl')} text={created.base_url} />
+        <Snippet title={t('keys.tryCurl')} text={created.curl.replaceAll('$SLUICE_API_KEY', created.secret)} />
+        <Snippet title={t('keys.tryPython')} text={withSecret(created)} />
+      </Flex>
+    </Modal>
+  );
+}
+
+/** The Python example takes the secret from the environment; here it stands in it, ready to run. */
+function withSecret(created: Schema['CreatedKey']): string {
+  return created.python.replace('import os\n', '').replace('os.environ["SLUICE_API_KEY"]', JSON.stringify(created.secret));
+}
+
+function Snippet({ title, text }: { title: string; text: string }) {
+  return (
+    <div>
+      <Typography.Text strong copyable={{ text }}>
+        {title}
+      </Typography.Text>
+      <pre className="code" tabIndex={0} aria-label={title}>
+        {text}
+      </pre>
+    </div>
+  );
+}

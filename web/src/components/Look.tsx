@@ -1,0 +1,141 @@
+import { Flex, Progress, Tag, Typography } from 'antd';
+import { useTranslation } from 'react-i18next';
+
+import type { Schema } from '../api/client';
+import { useLabel, useLanguage } from '../i18n';
+import { count, duration, percent, sentence } from '../lib/format';
+import { type Column, DataTable } from './DataTable';
+import { Time } from './Time';
+
+type Look = Schema['RolloutEvidence'];
+type Check = Schema['RolloutMetric'];
+
+const stateColors: Record<Schema['RolloutCheckState'], string> = { holds: 'success', broken: 'error', unproven: 'warning', too_little_data: 'default' };
+
+/** The checks of one look: what is compared, the limit in words, how it stands and why. The words come from the server. */
+export function Checks({ look, name, versions }: { look: Look; name: string; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'> }) {
+  const { t } = useTranslation();
+  const label = useLabel();
+  const [language] = useLanguage();
+  const show = (m: Check, value: number | undefined) => (value === undefined ? t('rollout.noSamples') : m.unit === 'us' ? duration(value, language) : percent(value, language));
+  const columns: Column<Check>[] = [
+    {
+      key: 'name',
+      title: t('rollout.check'),
+      render: (m) => (
+        <div className="prose" style={{ maxWidth: 240 }}>
+          {sentence(m.title)}
+          <div>
+            <Typography.Text type="secondary">{t('rollout.allowed', { limit: m.limit_text })}</Typography.Text>
+          </div>
+        </div>
+      ),
+      csv: (m) => m.title,
+    },
+    { key: 'baseline', title: t('rollout.baseline', { version: versions.stable }), align: 'right', render: (m) => show(m, m.baseline.value), csv: (m) => m.baseline.value ?? '' },
+    { key: 'candidate', title: t('rollout.candidateColumn', { version: versions.candidate }), align: 'right', render: (m) => show(m, m.candidate.value), csv: (m) => m.candidate.value ?? '' },
+    {
+      key: 'state',
+      title: t('rollout.state'),
+      render: (m) => (
+        <div className="prose" style={{ maxWidth: 380 }}>
+          <Tag color={stateColors[m.state]}>{label('checkState', m.state)}</Tag>
+          <div>
+            <Typography.Text type="secondary">{sentence(m.proof)}</Typography.Text>
+          </div>
+          {m.needs && <div>{t('rollout.needs', { stable: count(m.needs.stable, language), candidate: count(m.needs.candidate, language) })}</div>}
+        </div>
+      ),
+      csv: (m) => m.state,
+    },
+  ];
+  return <DataTable name={name} columns={columns} rows={look.metrics} rowKey={(m) => m.name} />;
+}
+
+/** What both versions answered, all counted at the one look. A bar is green only when nothing holds the step. */
+export function Sample({ look, versions, passes }: { look: Look; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'>; passes: boolean }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const needed = look.thresholds.min_requests;
+  const arms = [
+    { name: t('rollout.baseline', { version: versions.stable }), arm: look.stable },
+    ...(look.stage === 'baseline' ? [] : [{ name: t('rollout.candidateColumn', { version: versions.candidate }), arm: look.candidate }]),
+  ];
+  return (
+    <div>
+      <Typography.Text type="secondary">
+        {t('rollout.asOf')} <Time at={look.at} />
+      </Typography.Text>
+      <Flex gap={24} wrap>
+        {arms.map(({ name, arm }) => (
+          <div key={name} style={{ flex: '1 1 260px' }}>
+            <Flex justify="space-between" gap={8} wrap>
+              <span>{name}</span>
+              <span>{t('rollout.sample', { count: arm.requests, requests: count(arm.requests, language), needed: count(needed, language), errors: count(arm.errors, language), rate: percent(arm.requests ? arm.errors / arm.requests : 0, language) })}</span>
+            </Flex>
+            <Progress percent={Math.min(100, (arm.requests / needed) * 100)} status={passes ? 'success' : 'normal'} showInfo={false} size="small" aria-label={name} />
+          </div>
+        ))}
+      </Flex>
+    </div>
+  );
+}
+
+/** What a step was left on, as it is kept for good. */
+export function KeptLook({ look, name, versions }: { look: Look; name: string; versions: Pick<Schema['Rollout'], 'stable' | 'candidate'> }) {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const arm = (a: Schema['RolloutArm']) =>
+    [
+      t('rollout.answered', { count: a.requests, requests: count(a.requests, language), errors: count(a.errors, language), rate: percent(a.requests ? a.errors / a.requests : 0, language) }),
+      ...(a.first_token_us === undefined ? [] : [t('rollout.firstToken', { quantile: look.thresholds.latency_quantile_basis / 100, latency: duration(a.first_token_us, language) })]),
+      ...(a.total_us === undefined ? [] : [t('rollout.inAll', { quantile: look.thresholds.latency_quantile_basis / 100, latency: duration(a.total_us, language) })]),
+    ].join(language === 'zh' ? '，' : ', ');
+  return (
+    <Flex vertical gap={4}>
+      <span>
+        {t('rollout.asOf')} <Time at={look.at} />: {sentence(look.reason)}
+      </span>
+      <span>
+        {t('rollout.baseline', { version: versions.stable })}: {arm(look.stable)}
+      </span>
+      {look.stage !== 'baseline' && (
+        <span>
+          {t('rollout.candidateColumn', { version: versions.candidate })}: {arm(look.candidate)}
+        </span>
+      )}
+      {look.metrics.length > 0 && <Checks look={look} name={name} versions={versions} />}
+      <ThresholdText thresholds={look.thresholds} />
+      <Typography.Text type="secondary" style={{ wordBreak: 'break-all' }}>
+        {t('rollout.hash')} <Typography.Text code copyable>{look.hash}</Typography.Text>
+      </Typography.Text>
+    </Flex>
+  );
+}
+
+function ThresholdText({ thresholds }: { thresholds: Schema['RolloutThresholds'] }) {
+  const { t } = useTranslation();
+  const items = useThresholds(thresholds);
+  return (
+    <Typography.Text type="secondary">
+      {t('rollout.thresholds')}: {items.map((i) => `${i.label} ${i.children}`).join(' · ')}
+    </Typography.Text>
+  );
+}
+
+/** Every limit with its unit, named as in the form. */
+export function useThresholds(th: Schema['RolloutThresholds']): { key: string; label: string; children: string }[] {
+  const { t } = useTranslation();
+  const [language] = useLanguage();
+  const chance = (p: number) => new Intl.NumberFormat(language === 'zh' ? 'zh-CN' : 'en-US', { style: 'percent', maximumSignificantDigits: 3 }).format(p);
+  return [
+    { key: 'min_requests', label: t('rollout.set.min_requests'), children: count(th.min_requests, language) },
+    { key: 'error_percent', label: t('rollout.set.error_percent'), children: percent(th.max_error_rate_basis / 10000, language) },
+    { key: 'margin_percent', label: t('rollout.set.margin_percent'), children: t('rollout.points', { count: th.error_margin_basis / 100, points: count(th.error_margin_basis / 100, language) }) },
+    { key: 'latency_percent', label: t('rollout.set.latency_percent'), children: percent(th.max_latency_ratio_percent / 100, language) },
+    { key: 'quantile', label: t('rollout.set.quantile_percent'), children: `P${th.latency_quantile_basis / 100}` },
+    { key: 'floor', label: t('rollout.set.floor_ms'), children: `${count(th.latency_floor_ms, language)} ms` },
+    { key: 'promote', label: t('rollout.set.promote_percent'), children: chance(th.promote_alpha) },
+    { key: 'abort', label: t('rollout.set.abort_percent'), children: chance(th.abort_alpha) },
+  ];
+}

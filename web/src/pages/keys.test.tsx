@@ -1,0 +1,119 @@
+import { cleanup, screen, waitFor, within } from '@testing-library/react';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import type { Schema } from '../api/client';
+import { setUpLanguage } from '../i18n';
+import { browser, json, press, refusal, server, show, signIn, write } from '../testkit';
+import Keys from './Keys';
+
+beforeAll(browser);
+beforeEach(() => setUpLanguage('en'));
+afterEach(() => {
+  cleanup();
+  vi.restoreAllMocks();
+});
+
+const defaults: Schema['KeyDefaults'] = { lifetime_days: 30, limits: { requests_per_minute: 6000, tokens_per_minute: 2000000, concurrent: 256 }, base_url: 'https://ai.example/v1' };
+const key = (more: Partial<Schema['Key']>): Schema['Key'] => ({
+  id: 'abc', tenant: 'demo', project: 'hotline', name: 'bot', prefix: 'sk-sluice-abc', labels: ['public'], label_mode: 'policy', limits: { requests_per_minute: 7, tokens_per_minute: 0, concurrent: 0 },
+  state: 'active', created_at: '2026-11-20T08:00:00Z', created_by: { id: 'u1', name: 'admin' }, expires_at: '2099-11-20T08:00:00Z', ...more,
+});
+const secret = 'sk-sluice-abc-0123456789';
+const created: Schema['CreatedKey'] = {
+  key: key({}), secret, base_url: defaults.base_url,
+  curl: 'curl https://ai.example/v1/chat/completions -H "Authorization: Bearer $SLUICE_API_KEY"',
+  python: 'import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url="https://ai.example/v1", api_key=os.environ["SLUICE_API_KEY"])\n',
+};
+const admin = { permissions: ['keys.read', 'keys.write', 'keys.own'] };
+const developer = { permissions: ['keys.own'], labels: ['public', 'hr'] };
+const answers = (...keys: Schema['Key'][]) => ({ 'GET /keys': () => json(200, { items: keys }), 'GET /keys/defaults': () => json(200, defaults), 'POST /keys': () => json(201, created) });
+
+describe('API keys', () => {
+  it('show limits, owner, last use and state, and count in the singular, too', async () => {
+    signIn(admin);
+    server(answers(key({ owner: { id: 'u7', name: 'wang.fang' }, state: 'suspended', last_used_at: new Date(Date.now() - 180_000).toISOString() })));
+    show(<Keys />);
+    const table = await screen.findByRole('group', { name: 'API keys' });
+    await within(table).findByText('wang.fang');
+    for (const text of ['Suspended', '3 minutes ago', '7 requests/min', 'As the policy says', 'hotline', 'public']) within(table).getByText(text);
+    await within(table).findByText('2,000,000 (default) tokens/min');
+    screen.getByRole('region', { name: '1 key' });
+    cleanup();
+    server(answers(key({}), key({ id: 'def' })));
+    show(<Keys />);
+    await screen.findByRole('region', { name: '2 keys' });
+  });
+
+  it('say when a key ends that names no end, as the server has it', async () => {
+    signIn(admin);
+    server(answers());
+    show(<Keys />);
+    await screen.findByText('No keys yet. Create one to let an application in.');
+    await press('Create key');
+    await screen.findByText('At the end of this day. Left empty, the key ends 30 days after it was created.');
+    expect(screen.queryByText(/does not expire/)).toBeNull();
+    expect(screen.getByLabelText('Tokens per minute').getAttribute('placeholder')).toBe('2,000,000');
+  });
+
+  it('come with the base URL and lines to copy, this once', async () => {
+    signIn(admin);
+    const sent = server(answers());
+    show(<Keys />);
+    await screen.findByText(/No keys yet/);
+    await press('Create key');
+    write('Name', 'bot');
+    write('Requests at once', '3');
+    await press('Create key', screen.getByRole('dialog'));
+    await screen.findByTestId('secret');
+    const dialog = screen.getByRole('dialog');
+    within(dialog).getByText('https://ai.example/v1');
+    within(dialog).getByText(`curl https://ai.example/v1/chat/completions -H "Authorization: Bearer ${secret}"`);
+    expect(dialog.textContent).toContain(`api_key="${secret}"`);
+    expect(dialog.textContent).not.toContain('import os');
+    expect(sent.find((s) => s.method === 'POST')?.body).toEqual({ name: 'bot', label_mode: 'policy', limits: { requests_per_minute: 0, tokens_per_minute: 0, concurrent: 3 } });
+    await press('I have stored it');
+    await waitFor(() => expect(document.body.textContent).not.toContain(secret));
+  });
+
+  it('can be edited: only what was touched is sent', async () => {
+    signIn(admin);
+    const sent = server({ ...answers(key({})), 'PATCH /keys/abc': () => json(200, key({ name: 'robot' })) });
+    show(<Keys />);
+    await press('Edit bot');
+    write('Name', 'robot');
+    write('Requests at once', '9');
+    await press('Save');
+    await waitFor(() => expect(sent.find((s) => s.method === 'PATCH')?.body).toEqual({ name: 'robot', limits: { requests_per_minute: 7, tokens_per_minute: 0, concurrent: 9 } }));
+  });
+
+  it('are a developer’s own: no owner column, no mode that hides the label, a day by which they end', async () => {
+    signIn(developer);
+    server(answers());
+    show(<Keys />);
+    await screen.findByText(/^These keys are yours/);
+    expect(screen.queryByRole('columnheader', { name: 'Owner' })).toBeNull();
+    await press('Create key');
+    await screen.findByText(/A key of your own ends 30 days after it was created at the latest/);
+    expect(screen.queryByRole('radio', { name: 'Metadata only' })).toBeNull();
+    screen.getByRole('radio', { name: 'Visible text too' });
+  });
+
+  it('say who can help somebody who may not see them, and offer nothing', async () => {
+    signIn({ permissions: [] });
+    server({ 'GET /keys': () => refusal(403, 'not_allowed', 'This action needs the permission keys.read.') });
+    show(<Keys />);
+    expect((await screen.findByRole('alert')).textContent).toContain('A security administrator of tenant demo can tell you');
+    expect(screen.queryByRole('button', { name: /Create/ })).toBeNull();
+    expect(screen.queryByText(/Create one/)).toBeNull();
+    expect(screen.queryByText(/No keys yet/)).toBeNull();
+  });
+
+  it('speak Chinese', async () => {
+    await setUpLanguage('zh');
+    signIn(admin);
+    server(answers(key({ state: 'suspended' })));
+    show(<Keys />);
+    await screen.findByText('已暂停');
+    screen.getByRole('region', { name: '1 个密钥' });
+  });
+});
