@@ -59,6 +59,32 @@ describe('session', () => {
     expect(session.snapshot().me?.must_change_password).toBeUndefined();
   });
 
+  it('stays signed out when answers to the session come late', async () => {
+    for (const late of ['GET /api/v1/me', 'POST /api/v1/session/refresh']) {
+      let answer = (_: Response) => {};
+      let begun = () => {};
+      const waiting = new Promise<void>((resolve) => (begun = resolve));
+      let slow = false;
+      const slowly = (body: unknown) => () => {
+        if (!slow) return json(200, body);
+        begun();
+        return new Promise<Response>((resolve) => (answer = () => resolve(json(200, body))));
+      };
+      const body = late.endsWith('/me') ? me : { access_token: 'late', token_type: 'Bearer', expires_at: '' };
+      const { session, api, call, asked } = await signedIn({ [late]: slowly(body), 'GET /api/v1/keys': () => problem(401, 'invalid_session'), 'DELETE /api/v1/session': () => json(204) });
+      slow = true;
+      const asking = call(api.GET('/keys')).catch((e: unknown) => e);
+      await waiting;
+      await session.logout();
+      const before = asked.length;
+      answer(json(200));
+      await expect(asking, late).resolves.toMatchObject({ code: 'invalid_session' });
+      expect(session.snapshot(), late).toEqual({ status: 'out', ended: false });
+      expect(asked.slice(before), late).toEqual([]); // nothing is asked with the token that came late
+      vi.unstubAllGlobals();
+    }
+  });
+
   it('learns of changed roles when its token has to be renewed', async () => {
     let changed = false;
     const { session, api, call, asked } = await signedIn({

@@ -38,6 +38,7 @@ class Session {
   private state: SessionState = { status: 'unknown' };
   private token = '';
   private renewal?: Promise<boolean>;
+  private ends = 0; // how many sessions are over: an answer that a session asked for and that comes after it must not bring it back
   private listeners = new Set<() => void>();
   language = 'en';
 
@@ -55,15 +56,19 @@ class Session {
   async fetch(request: Request): Promise<Response> {
     const again = request.clone();
     const used = this.token;
+    const ends = this.ends;
     const reply = await fetch(this.authorize(request));
-    if (reply.status !== 401 || this.state.status === 'out') return reply;
+    if (reply.status !== 401 || this.state.status === 'out' || this.ends !== ends) return reply;
     if (this.token === used) {
-      if (!(await this.renew())) {
+      const renewed = await this.renew();
+      if (this.ends !== ends) return reply;
+      if (!renewed) {
         this.end(this.state.status === 'in');
         return reply;
       }
       if (this.state.status === 'in') await this.loadMe().catch(() => undefined); // the roles may have changed since
     }
+    if (this.ends !== ends) return reply;
     return fetch(this.authorize(again));
   }
 
@@ -81,6 +86,7 @@ class Session {
 
   /** Changes the user's own password. The other sign-ins end; this one goes on with the tokens of the answer. */
   async changePassword(current: string, next: string): Promise<void> {
+    const ends = this.ends;
     await this.exclusive(async () => {
       const send = () =>
         fetch(
@@ -94,21 +100,22 @@ class Session {
         );
       let reply = await send();
       if (reply.status === 401) {
-        await this.accept(await this.askRenewal());
+        await this.accept(await this.askRenewal(), ends);
         reply = await send();
       }
-      await this.accept(reply);
+      await this.accept(reply, ends);
     });
     await this.loadMe();
   }
 
   private async begin(user: string, password: string): Promise<void> {
+    const ends = this.ends;
     const reply = await fetch(path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'accept-language': this.language },
       body: JSON.stringify({ user, password }),
     });
-    await this.accept(reply);
+    await this.accept(reply, ends);
   }
 
   /** Restores the session after a reload, if the cookie still allows it. */
@@ -128,10 +135,11 @@ class Session {
   }
 
   private renew(): Promise<boolean> {
+    const ends = this.ends;
     this.renewal ??= this.exclusive(async () => {
       const reply = await this.askRenewal();
       if (reply.status === 401) return false;
-      await this.accept(reply);
+      await this.accept(reply, ends);
       return true;
     }).finally(() => {
       this.renewal = undefined;
@@ -148,17 +156,19 @@ class Session {
     return navigator.locks ? navigator.locks.request('sluice-session', run) : run();
   }
 
-  private async accept(reply: Response): Promise<void> {
+  /** Takes the token of an answer that was asked for after so many ends. */
+  private async accept(reply: Response, ends: number): Promise<void> {
     const body: unknown = await reply.json().catch(() => undefined);
     if (!reply.ok) throw errorFromReply(reply.status, body, reply.headers.get('x-request-id') ?? '');
-    this.token = (body as components['schemas']['Session']).access_token;
+    if (this.ends === ends) this.token = (body as components['schemas']['Session']).access_token;
   }
 
   private async loadMe(): Promise<void> {
+    const ends = this.ends;
     const reply = await fetch(this.authorize(new Request(new URL('/api/v1/me', location.origin))));
     const body: unknown = await reply.json().catch(() => undefined);
     if (!reply.ok) throw errorFromReply(reply.status, body, reply.headers.get('x-request-id') ?? '');
-    this.set({ status: 'in', me: body as Me });
+    if (this.ends === ends) this.set({ status: 'in', me: body as Me });
   }
 
   private authorize(request: Request): Request {
@@ -168,6 +178,7 @@ class Session {
   }
 
   private end(ended: boolean) {
+    this.ends++;
     this.token = '';
     hint.set(false);
     this.set({ status: 'out', ended });
