@@ -127,7 +127,8 @@ function Gate() {
   const { status, me } = useSession();
   const [router] = useState(newRouter);
   const queries = useQueryClient();
-  useEffect(() => queries.clear(), [queries, me?.id]); // the next user must not see what the last one loaded
+  const user = me?.id;
+  useEffect(() => (user === undefined ? undefined : () => queries.clear()), [queries, user]); // the next user must not see what the last one loaded; cleared later, it would be lost what the next one's page asks for as it opens
   if (status === 'unknown') return <Spin fullscreen />;
   if (status === 'in' && me?.must_change_password) return <FirstPassword />;
   return status === 'in' ? <RouterProvider router={router} /> : <Login />;
