@@ -86,7 +86,7 @@ test-console: ## type-check, lint and unit-test the console
 
 .PHONY: e2e-browser
 e2e-browser: build ## drive the real console in Chromium against a real server
-	$(GO) test -tags 'browser console' -count=1 -timeout 20m -run Browser ./server/...
+	$(GO) test -tags 'browser console' -count=1 -timeout 35m -run Browser ./server/...
 
 .PHONY: bench
 bench: build ## print added gateway latency and engine tokens per second

@@ -45,7 +45,7 @@ func inBrowser(t *testing.T, script string) {
 	}
 	temporal := devtest.Binary(t)
 	in := startNative(t, map[string]any{"console": true, "workflows.enabled": true, "workflows.embedded.binary": temporal})
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "run", "--silent", script)
 	cmd.Dir = "../web"

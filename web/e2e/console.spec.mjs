@@ -2,7 +2,7 @@
 // says why if anything fails.
 import assert from 'node:assert/strict';
 
-import { accessible, admin, api, base, heading, main, newPage, open, picture, readmePicture, refused, token, wait } from './harness.mjs';
+import { accessible, admin, api, base, heading, main, newPage, open, picture, readmePicture, recorded, refused, settled, token, until } from './harness.mjs';
 
 const words = {
   en: {
@@ -215,8 +215,8 @@ async function signIn(page, w, tag) {
   });
   await page.getByLabel(w.password, { exact: true }).fill(admin.password);
   await page.getByRole('button', { name: w.signIn, exact: true }).click();
-  await page.getByRole('navigation').waitFor({ timeout: wait });
-  await page.waitForLoadState('networkidle');
+  await page.getByRole('navigation').waitFor();
+  await settled(page);
   await picture(page, `${tag}-home`);
   await accessible(page, 'home');
 }
@@ -229,17 +229,18 @@ async function chat(page, w, tag) {
   await page.getByLabel(w.maxTokens, { exact: true }).fill('48');
   await page.getByLabel(w.message, { exact: true }).fill('What is the capital of France? Answer in one sentence. My number is 13812345678.');
   await page.getByRole('button', { name: w.send, exact: true }).click();
-  await page.getByText(w.done).waitFor({ timeout: wait });
+  await page.getByText(w.done).waitFor();
   const shown = await page.getByRole('log').innerText();
   // half a pseudonym may stand where the model was cut off, and a small model makes up marks of its own; a whole one would have been restored
   assert.ok(shown.includes('13812345678') && !/⟦[^⟦⟧·]+·[0-9A-Z]{5}⟧/.test(shown), `the user sees what they typed, and no pseudonym: ${shown}`);
   await page.getByText(w.masked).first().waitFor();
   await picture(page, `${tag}-playground`);
   await accessible(page, 'playground');
-  await page.waitForTimeout(1000); // a record becomes searchable a moment after it was written
-  await page.getByRole('log').getByRole('link', { name: w.receipt }).click();
+  const receipt = page.getByRole('log').getByRole('link', { name: w.receipt });
+  await found(receipt);
+  await receipt.click();
   const record = page.getByTestId('canonical');
-  await record.waitFor({ timeout: wait });
+  await record.waitFor();
   const text = await record.innerText();
   const event = JSON.parse(text);
   assert.ok(event.id && ['admitted', 'outcome'].includes(event.stage), `the receipt leads to a record, not to ${text}`);
@@ -253,6 +254,14 @@ async function chat(page, w, tag) {
   const rows = page.getByRole('group', { name: w.audit }).getByRole('row').filter({ hasText: event.request });
   await rows.nth(1).waitFor();
   assert.equal(await rows.count(), 2, 'admitted and outcome');
+}
+
+/** Waits until the records that a receipt leads to can be found. @param {import('playwright-core').Locator} receipt */
+async function found(receipt) {
+  const id = new URL((await receipt.getAttribute('href')) ?? '', base).searchParams.get('event');
+  const by = await token(admin);
+  const { event } = await until(() => api('GET', `/audit/records/${id}`, undefined, by));
+  await recorded(event.request, by);
 }
 
 const personal = '身份证号：11010519491231002X，电话：13812345678';
@@ -276,7 +285,7 @@ async function preview(page, w, tag) {
   await page.getByTestId('why').waitFor({ state: 'hidden' });
   const wide = page.viewportSize();
   await page.setViewportSize({ width: 390, height: 844 });
-  await page.waitForFunction(() => document.documentElement.scrollWidth <= 390, null, { timeout: wait });
+  await page.waitForFunction(() => document.documentElement.scrollWidth <= 390);
   await picture(page, `${tag}-masking-phone`);
   if (wide) await page.setViewportSize(wide);
   await page.getByRole('tab', { name: w.conversation }).click();
@@ -302,7 +311,7 @@ async function audit(page, w, tag) {
   await logState(page, w, tag);
   await page.getByRole('button', { name: w.verify }).click();
   await page.getByRole('button', { name: w.start }).click();
-  await page.getByRole('dialog').getByText(w.verified).waitFor({ timeout: wait }); // the state of the log behind it says so, too
+  await page.getByRole('dialog').getByText(w.verified).waitFor(); // the state of the log behind it says so, too
   await picture(page, `${tag}-verify`);
   await page.getByRole('dialog').getByRole('button', { name: w.close, exact: true }).last().click();
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
@@ -360,7 +369,7 @@ async function erasures(page, w, tag) {
   await picture(page, `${tag}-erase`);
   await accessible(page, 'erasure');
   await erase.click();
-  await dialog.getByRole('status').getByText(w.nothingKept).waitFor({ timeout: wait });
+  await dialog.getByRole('status').getByText(w.nothingKept).waitFor();
   await dialog.getByRole('button', { name: w.back, exact: true }).click();
   await dialog.getByRole('group', { name: w.erasures, exact: true }).getByRole('row').nth(1).waitFor();
   await picture(page, `${tag}-erasures`);
@@ -374,7 +383,7 @@ async function evidence(page, w, tag) {
   await page.getByRole('button', { name: w.exportIt, exact: true }).click();
   await dialog.getByText(w.ofPeriod).waitFor();
   await picture(page, `${tag}-export`);
-  const saved = page.waitForEvent('download', { timeout: wait });
+  const saved = page.waitForEvent('download');
   await dialog.getByRole('button', { name: w.exportIt, exact: true }).click();
   assert.match((await saved).suggestedFilename(), /^evidence-.*\.zip$/);
   await dialog.getByRole('status').getByText(w.exported).waitFor();
@@ -392,7 +401,7 @@ async function logState(page, w, tag) {
   }
   const wide = page.viewportSize();
   await page.setViewportSize({ width: 390, height: 844 });
-  await page.waitForFunction(() => document.documentElement.scrollWidth <= 390, null, { timeout: wait }); // the page is laid out anew
+  await page.waitForFunction(() => document.documentElement.scrollWidth <= 390); // the page is laid out anew
   const box = await state.boundingBox();
   assert.ok(box && box.x >= 0 && box.x + box.width <= 390, `the state does not fit a phone: ${JSON.stringify(box)}`);
   await picture(page, `${tag}-audit-phone`);
@@ -400,7 +409,7 @@ async function logState(page, w, tag) {
   await state.getByRole('button', { name: w.reconciliation }).click();
   const dialog = page.getByRole('dialog', { name: w.reconciliation });
   await dialog.getByRole('button', { name: w.reconcileNow }).click();
-  await dialog.getByRole('status').getByText(w.agree).waitFor({ timeout: wait });
+  await dialog.getByRole('status').getByText(w.agree).waitFor();
   await picture(page, `${tag}-reconciliation`);
   await accessible(page, 'reconciliation');
   await dialog.getByRole('button', { name: w.close, exact: true }).last().click();
@@ -423,6 +432,7 @@ async function keys(page, w, tag) {
   await picture(page, `${tag}-key-secret`);
   await accessible(page, 'new key');
   await page.getByRole('button', { name: w.stored }).click();
+  await page.getByTestId('secret').waitFor({ state: 'detached' });
   const row = page.getByRole('row').filter({ hasText: name });
   await row.waitFor();
   assert.ok(!(await page.content()).includes(secret.trim()), 'the secret is still on the page');
@@ -448,8 +458,8 @@ async function reveals(page, w, tag) {
   await page.getByLabel(w.message, { exact: true }).fill(`${personal}，zhangwei@example.com`);
   await page.getByRole('button', { name: w.send, exact: true }).click();
   const receipt = page.getByRole('log').getByRole('link', { name: w.receipt }).last();
-  await page.getByText(w.done).last().waitFor({ timeout: wait });
-  await page.waitForTimeout(1000); // a record becomes searchable a moment after it was written
+  await page.getByText(w.done).last().waitFor();
+  await found(receipt);
   await receipt.click();
   await page.getByRole('button', { name: w.keptTexts, exact: true }).click();
   await page.getByTestId('kept-request').waitFor();
@@ -466,7 +476,7 @@ async function reveals(page, w, tag) {
   const waiting = await api('GET', '/reveal/approvals', undefined, other);
   await api('POST', `/reveal/approvals/${waiting.items[0].id}/approve`, {}, other);
   const given = dialog.getByRole('status').filter({ hasText: w.given });
-  await given.getByRole('button', { name: w.show, exact: true }).click({ timeout: wait });
+  await given.getByRole('button', { name: w.show, exact: true }).click();
   const shown = await dialog.getByTestId('revealed').innerText();
   assert.ok(shown.includes('13812345678') && shown.includes('zhangwei@example.com'), `the values are not shown in full: ${shown}`);
   assert.ok(!shown.includes('11010519491231002X') && shown.includes('**'), `the identity number is not shown in part: ${shown}`);
@@ -486,13 +496,13 @@ async function reveals(page, w, tag) {
 /** @param {Page} page @param {Words} w @param {string} tag */
 async function others(page, w, tag) {
   await open(page, w.usage);
-  await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor({ timeout: wait });
+  await page.getByRole('img', { name: new RegExp(w.tokens) }).locator('canvas').waitFor();
   await page.getByRole('row').filter({ hasText: w.total }).waitFor();
   await page.getByRole('cell', { name: 'smollm2-135m-instruct' }).first().waitFor();
   for (const name of /** @type {const} */ (['usage', 'rollouts', 'knowledge', 'policies', 'system'])) {
     await open(page, w[name]);
     await heading(page, w[name]);
-    await page.waitForLoadState('networkidle');
+    await settled(page);
     assert.equal(await page.locator('.ant-alert-error').count(), 0, `${name} shows an error`);
     await picture(page, `${tag}-${name}`);
     await accessible(page, name);
@@ -527,7 +537,7 @@ async function rollouts(page, w, tag) {
   await picture(page, `${tag}-rollout-form`);
   await accessible(page, 'rollout form');
   await form.getByRole('button', { name: w.startRollout }).click();
-  await page.getByRole('region', { name: w.history }).getByText(w.baseline).waitFor({ timeout: wait });
+  await page.getByRole('region', { name: w.history }).getByText(w.baseline).waitFor();
   await page.getByRole('button', { name: w.promote, exact: true }).waitFor();
   await picture(page, `${tag}-rollout`);
   await accessible(page, 'rollout');
@@ -537,7 +547,7 @@ async function rollouts(page, w, tag) {
   await page.getByRole('button', { name: w.abort, exact: true }).click();
   await form.getByLabel(w.reason).fill('seen enough');
   await form.getByRole('button', { name: w.abort, exact: true }).click();
-  await page.getByRole('region', { name: w.history }).getByText(w.aborted).waitFor({ timeout: wait });
+  await page.getByRole('region', { name: w.history }).getByText(w.aborted).waitFor();
   await page.getByRole('button', { name: w.abort, exact: true }).waitFor({ state: 'detached' });
   assert.equal(await page.getByRole('button', { name: w.promote, exact: true }).count(), 0, 'a rollout that is over can be promoted');
   await picture(page, `${tag}-rollout-aborted`);
@@ -560,7 +570,7 @@ async function asAuditor(url, w, tag) {
     await page.getByLabel(w.user, { exact: true }).fill(auditor.name);
     await page.getByLabel(w.password, { exact: true }).fill(auditor.password);
     await page.getByRole('button', { name: w.signIn, exact: true }).click();
-    await page.getByRole('region', { name: w.history }).getByText(w.baseline).waitFor({ timeout: wait });
+    await page.getByRole('region', { name: w.history }).getByText(w.baseline).waitFor();
     assert.equal(await page.getByRole('button', { name: w.promote, exact: true }).count(), 0, 'an auditor sees Promote');
     assert.equal(await page.getByRole('button', { name: w.abort, exact: true }).count(), 0, 'an auditor sees Abort');
     assert.equal(await page.getByRole('navigation').getByRole('link', { name: w.playground }).count(), 0, 'an auditor sees the playground');
@@ -605,6 +615,7 @@ async function run(language, colorScheme) {
     await page.getByRole('navigation').getByRole('link', { name: other.home }).waitFor();
     await page.reload();
     await page.getByRole('navigation').getByRole('link', { name: other.home }).waitFor();
+    await settled(page); // what is asked for after signing out is refused
     await page.getByRole('button', { name: other.account }).click();
     await page.getByRole('menuitem', { name: other.out }).click();
     await page.getByLabel(other.user, { exact: true }).waitFor();
@@ -612,8 +623,8 @@ async function run(language, colorScheme) {
       await page.getByLabel(other.user, { exact: true }).fill(admin.user);
       await page.getByLabel(other.password, { exact: true }).fill(admin.password);
       await page.getByRole('button', { name: other.signIn, exact: true }).click();
-      await page.getByRole('navigation').waitFor({ timeout: wait });
-      await page.waitForLoadState('networkidle');
+      await page.getByRole('navigation').waitFor();
+      await settled(page);
       await expire(page, other);
     }
   } catch (error) {
