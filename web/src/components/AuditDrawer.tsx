@@ -14,6 +14,7 @@ import { useMay, useMe } from '../lib/me';
 import { recordedPassage } from '../lib/passages';
 import { count, duration, energy, exactNano } from '../lib/format';
 import { Failure } from './Failure';
+import { LinkButton } from './LinkButton';
 import { PassageDrawer } from './PassageDrawer';
 import { RevealModal } from './RevealModal';
 import { Time } from './Time';
@@ -61,7 +62,7 @@ function Record({ entry, onRequest }: { entry: Schema['AuditEntry']; onRequest: 
     [t('audit.onBehalfOf'), e.actor?.on_behalf_of && <Typography.Text code copyable>{e.actor.on_behalf_of}</Typography.Text>],
     [t('audit.tenant'), [e.tenant, e.project].filter(Boolean).join(' / ')],
     [t('audit.source'), e.source],
-    [t('audit.request'), e.request && <Typography.Link onClick={() => onRequest(e.request!)}>{e.request}</Typography.Link>],
+    [t('audit.request'), e.request && <LinkButton onClick={() => onRequest(e.request!)}>{e.request}</LinkButton>],
     [t('audit.model'), e.model?.asked && [e.model.asked, e.model.version, e.model.precision].filter(Boolean).join(' · ')],
     [t('audit.policy'), e.policy],
     [t('audit.rollout'), e.rollout && `${e.rollout} · ${e.arm ?? ''}`],

@@ -8,6 +8,7 @@ import { useLabel, useLanguage } from '../i18n';
 import { download } from '../lib/csv';
 import { count, time } from '../lib/format';
 import { Failure } from './Failure';
+import { LinkButton } from './LinkButton';
 import { Time } from './Time';
 
 /** Records are counted up to this many. */
@@ -71,7 +72,7 @@ export function HeldBy({ holds, onRecord }: { holds: Schema['CoveringHold'][]; o
               {h.examples.map((id) => (
                 <span key={id}>
                   {' '}
-                  <Typography.Link onClick={() => onRecord(id)}>{id}</Typography.Link>
+                  <LinkButton onClick={() => onRecord(id)}>{id}</LinkButton>
                 </span>
               ))}
             </li>
@@ -101,7 +102,7 @@ export function Certificate({ done, onRecord }: { done: Schema['Erasure']; onRec
         <Button icon={<DownloadOutlined aria-hidden />} loading={proof.isPending} onClick={() => proof.mutate()}>
           {t('erasures.certificate')}
         </Button>
-        <Typography.Link onClick={() => onRecord(done.record)}>{t('erasures.record')}</Typography.Link>
+        <LinkButton onClick={() => onRecord(done.record)}>{t('erasures.record')}</LinkButton>
       </Flex>
       <Typography.Text type="secondary">{t('erasures.checkIt')}</Typography.Text>
       {proof.error && <Failure error={proof.error} />}

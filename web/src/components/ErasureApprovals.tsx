@@ -11,6 +11,7 @@ import { useMay, useMe } from '../lib/me';
 import { type Column, DataTable } from './DataTable';
 import { ApprovalState, useDecline } from './Decide';
 import { Failure } from './Failure';
+import { LinkButton } from './LinkButton';
 import { Time } from './Time';
 
 /** Erasures that a legal hold covers and that somebody asked to let pass: for whoever may approve them, and for whoever asked. */
@@ -68,9 +69,9 @@ export function ErasureApprovals({ onPerson }: { onPerson: (digest: string) => v
       title: t('erasures.target'),
       render: (a) =>
         a.kind === 'person' ? (
-          <Typography.Link onClick={() => onPerson(a.target)} title={a.target} aria-label={t('erasures.recordsOf', { digest: a.target.slice(0, 12) })}>
+          <LinkButton onClick={() => onPerson(a.target)} title={a.target} aria-label={t('erasures.recordsOf', { digest: a.target.slice(0, 12) })}>
             <Typography.Text code>{a.target.slice(0, 12)}…</Typography.Text>
-          </Typography.Link>
+          </LinkButton>
         ) : (
           <Typography.Text title={a.target}>{t('erasures.conversation', { digest: a.target.slice(0, 12) })}</Typography.Text>
         ),

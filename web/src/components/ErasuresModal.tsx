@@ -12,6 +12,7 @@ import { type Column, DataTable } from './DataTable';
 import { Failure } from './Failure';
 import { ErasureApprovals } from './ErasureApprovals';
 import { Certificate, Goes, HeldBy, Stays } from './Erasure';
+import { LinkButton } from './LinkButton';
 import { Time } from './Time';
 
 type Erasure = Schema['Erasure'];
@@ -45,13 +46,13 @@ function Erasures({ list, onClose, onErase, onRecord, onPerson }: { list: List; 
       key: 'person',
       title: t('erasures.digest'),
       render: (e) => (
-        <Typography.Link onClick={() => onPerson(e.subject)} title={e.subject} aria-label={t('erasures.recordsOf', { digest: e.subject.slice(0, 12) })}>
+        <LinkButton onClick={() => onPerson(e.subject)} title={e.subject} aria-label={t('erasures.recordsOf', { digest: e.subject.slice(0, 12) })}>
           <Typography.Text code>{e.subject.slice(0, 16)}…</Typography.Text>
-        </Typography.Link>
+        </LinkButton>
       ),
       csv: (e) => e.subject,
     },
-    { key: 'record', title: t('erasures.record'), render: (e) => <Typography.Link onClick={() => onRecord(e.record)}>{e.record}</Typography.Link>, csv: (e) => e.record },
+    { key: 'record', title: t('erasures.record'), render: (e) => <LinkButton onClick={() => onRecord(e.record)}>{e.record}</LinkButton>, csv: (e) => e.record },
   ];
   return (
     <Modal
@@ -157,7 +158,7 @@ function ErasePerson({ erasures, onBack, onRecord, onPerson }: { erasures: Erasu
                 <Flex vertical gap={4}>
                   {plan.newest && (
                     <span>
-                      {t('erasures.newest')} <Time at={plan.newest} /> · <Typography.Link onClick={() => onPerson(plan.subject)}>{t('erasures.showRecords')}</Typography.Link>
+                      {t('erasures.newest')} <Time at={plan.newest} /> · <LinkButton onClick={() => onPerson(plan.subject)}>{t('erasures.showRecords')}</LinkButton>
                     </span>
                   )}
                   {before && (

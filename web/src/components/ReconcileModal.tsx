@@ -9,6 +9,7 @@ import { count, exactNano, iso, stretch } from '../lib/format';
 import { useAuditStatus } from './AuditStatus';
 import { type Column, DataTable } from './DataTable';
 import { Failure } from './Failure';
+import { LinkButton } from './LinkButton';
 import { Time } from './Time';
 
 type Finding = Schema['ReconciliationFinding'];
@@ -46,7 +47,7 @@ export function ReconcileModal({ onClose, onRecord, onRequest }: { onClose: () =
         !f.closed_at ? (
           <Tag color="warning">{t('reconcile.open')}</Tag>
         ) : f.repair ? (
-          <Typography.Link onClick={() => onRecord(f.repair!)}>{t('reconcile.mended')}</Typography.Link>
+          <LinkButton onClick={() => onRecord(f.repair!)}>{t('reconcile.mended')}</LinkButton>
         ) : (
           <Tag>{t('reconcile.closed')}</Tag>
         ),
@@ -144,9 +145,9 @@ function Item({ f, onRecord, onRequest }: { f: Finding; onRecord: (id: string) =
   return (
     <Flex vertical>
       {d.action && <span>{label('action', d.action)}</span>}
-      <Typography.Link ellipsis style={{ maxWidth: 220 }} title={f.item} onClick={() => (d.record ? onRecord(d.record) : onRequest(request ?? f.item))}>
+      <LinkButton style={{ maxWidth: 220 }} title={f.item} onClick={() => (d.record ? onRecord(d.record) : onRequest(request ?? f.item))}>
         {request ?? f.item}
-      </Typography.Link>
+      </LinkButton>
     </Flex>
   );
 }

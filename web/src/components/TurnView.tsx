@@ -1,4 +1,4 @@
-import { Button, Descriptions, Empty, Flex, Spin, Table, Tag, theme, Typography } from 'antd';
+import { Descriptions, Empty, Flex, Spin, Table, Tag, theme, Typography } from 'antd';
 import { type ReactNode, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
@@ -12,11 +12,16 @@ import { useMay } from '../lib/me';
 import { citedPassage, marksIn, type PassageRef } from '../lib/passages';
 import { ActionTag } from './ActionTag';
 import { Failure } from './Failure';
+import { LinkButton } from './LinkButton';
 import { PassageDrawer } from './PassageDrawer';
+
+/** What to say of an answer that was cut off, by how it ended. */
+const cuts: Record<string, 'playground.length' | 'playground.filtered' | undefined> = { length: 'playground.length', content_filter: 'playground.filtered' };
 
 export function TurnView({ turn }: { turn: Turn }) {
   const { t } = useTranslation();
   const { token } = theme.useToken();
+  const cut = turn.finish && cuts[turn.finish];
   const masked = turn.extension?.findings?.reduce((n, f) => n + (hides(f.action) ? f.count : 0), 0) ?? 0;
   return (
     <Flex vertical gap={8}>
@@ -28,9 +33,9 @@ export function TurnView({ turn }: { turn: Turn }) {
         {turn.state === 'running' && <Spin size="small" style={{ marginInlineStart: 8 }} aria-label={t('playground.running')} />}
       </Bubble>
       <Flex gap={4} wrap>
-        {turn.state === 'done' && turn.finish !== 'length' && <Tag color="success">{t('playground.done')}</Tag>}
+        {turn.state === 'done' && !cut && <Tag color="success">{t('playground.done')}</Tag>}
         {turn.state === 'stopped' && <Tag>{t('playground.stopped')}</Tag>}
-        {turn.finish === 'length' && <Tag color="warning">{t('playground.length')}</Tag>}
+        {cut && <Tag color="warning">{t(cut)}</Tag>}
         {masked > 0 && <Tag color="blue">{t('playground.maskedCount', { count: masked })}</Tag>}
         {turn.extension?.label && <Tag>{t('playground.labelled')}</Tag>}
         <Receipt id={turn.extension?.receipt} />
@@ -53,9 +58,9 @@ function Answer({ turn }: { turn: Turn }) {
         const passage = citedPassage(part.citation);
         if (!passage) return <span key={i}>{part.mark}</span>;
         return (
-          <Typography.Link key={i} role="button" tabIndex={0} aria-label={t('passage.open', { number: part.citation.number, document: part.citation.title || part.citation.document })} onClick={() => setOpen(passage)} onKeyDown={(e) => e.key === 'Enter' && setOpen(passage)}>
+          <LinkButton key={i} aria-label={t('passage.open', { number: part.citation.number, document: part.citation.title || part.citation.document })} onClick={() => setOpen(passage)}>
             {part.mark}
-          </Typography.Link>
+          </LinkButton>
         );
       })}
       {open && <PassageDrawer passage={open} onClose={() => setOpen(undefined)} />}
@@ -133,7 +138,7 @@ function Citations({ citations }: { citations: Schema['Citation'][] }) {
           const name = c.title || c.document;
           return (
             <li key={i} style={{ overflowWrap: 'anywhere' }}>
-              {passage ? <Button type="link" size="small" style={{ padding: 0, height: 'auto', whiteSpace: 'normal', textAlign: 'start' }} onClick={() => setOpen(passage)}>{name}</Button> : name}
+              {passage ? <LinkButton onClick={() => setOpen(passage)}>{name}</LinkButton> : name}
               {c.section && c.section !== name && <Typography.Text type="secondary"> {c.section.startsWith(`${name} > `) ? c.section.slice(name.length + 3) : c.section}</Typography.Text>}
               {c.text && (
                 <Typography.Paragraph type="secondary" ellipsis={{ rows: 3 }} style={{ margin: 0 }}>

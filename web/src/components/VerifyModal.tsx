@@ -10,6 +10,7 @@ import { useLabel, useLanguage } from '../i18n';
 import { download } from '../lib/csv';
 import { count, stretch } from '../lib/format';
 import { Failure } from './Failure';
+import { LinkButton } from './LinkButton';
 import { Time } from './Time';
 
 /** Starts a verification of the whole log, follows it, and shows its report. */
@@ -139,7 +140,7 @@ function ProblemTable({ title, problems, onRecord }: { title: string; problems: 
       pagination={problems.length > 20 ? { pageSize: 20 } : false}
       columns={[
         { title: t('verify.kind'), render: (_, p) => label('problem', p.kind) },
-        { title: t('verify.record'), render: (_, p) => (p.record ? <Typography.Link onClick={() => onRecord(p.record!)}>{p.record}</Typography.Link> : p.index) },
+        { title: t('verify.record'), render: (_, p) => (p.record ? <LinkButton onClick={() => onRecord(p.record!)}>{p.record}</LinkButton> : p.index) },
         { title: t('verify.cause'), dataIndex: 'cause' },
       ]}
     />

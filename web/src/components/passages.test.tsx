@@ -78,12 +78,25 @@ describe('marks', () => {
   });
 });
 
+describe('an answer that was cut off', () => {
+  it('says by what, and is not called complete', async () => {
+    for (const [language, finish, said, complete] of [['en', 'content_filter', 'Cut by a content filter', 'Complete'], ['zh', 'content_filter', '被内容过滤器截断', '已完成'], ['en', 'length', 'Cut at the token limit', 'Complete']] as const) {
+      await setUpLanguage(language);
+      const { unmount } = show(<TurnView turn={{ id: 1, question: 'q', answer: 'a', state: 'done', finish }} />);
+      expect(screen.getByText(said)).toBeTruthy();
+      expect(screen.queryByText(complete)).toBeNull();
+      unmount();
+    }
+  });
+});
+
 describe('a cited passage', () => {
   it('opens from its mark, highlighted between its neighbours', async () => {
     signIn('rag.search');
     const sent = server({ 'POST /rag/passages': () => json(200, view) });
     show(<TurnView turn={turn} />);
-    expect(screen.getAllByRole('button', { name: /Open source/ })).toHaveLength(3);
+    const marks = screen.getAllByRole('button', { name: /Open source/ });
+    expect(marks.map((m) => m.tagName)).toEqual(['BUTTON', 'BUTTON', 'BUTTON']); // Space presses them too
     expect(document.body.textContent).toContain('and [7].');
     fireEvent.click(screen.getAllByRole('button', { name: 'Open source 1: Fees' })[0]!);
     const quoted = await screen.findByTestId('quoted');

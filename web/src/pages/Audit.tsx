@@ -13,6 +13,7 @@ import { type Column, DataTable } from '../components/DataTable';
 import { ErasuresModal } from '../components/ErasuresModal';
 import { ExportModal } from '../components/ExportModal';
 import { HoldsModal } from '../components/HoldsModal';
+import { LinkButton } from '../components/LinkButton';
 import { Page, Panel } from '../components/Panel';
 import { ReconcileModal } from '../components/ReconcileModal';
 import { Time } from '../components/Time';
@@ -84,7 +85,7 @@ export default function Audit() {
       key: 'action',
       title: t('audit.action'),
       render: (e) => (
-        <Typography.Link onClick={() => setFilters({ event: e.event.id })}>{label('action', e.event.action ?? '')}</Typography.Link>
+        <LinkButton onClick={() => setFilters({ event: e.event.id })}>{label('action', e.event.action ?? '')}</LinkButton>
       ),
       csv: (e) => e.event.action ?? '',
     },

@@ -7,6 +7,7 @@ import { useTranslation } from 'react-i18next';
 import { api, call, type Schema } from '../api/client';
 import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
+import { LinkButton } from '../components/LinkButton';
 import { Page, Panel } from '../components/Panel';
 import { Time } from '../components/Time';
 import { Findings } from '../components/TurnView';
@@ -27,7 +28,7 @@ export default function Knowledge() {
   const collections = useQuery({ queryKey: ['collections'], queryFn: () => call(api.GET('/rag/collections')) });
   const chosen = collections.data?.items.find((c) => c.name === f.collection) ?? collections.data?.items[0];
   const columns: Column<Collection>[] = [
-    { key: 'title', title: t('knowledge.collection'), render: (c) => <Typography.Link strong={c === chosen} onClick={() => setFilters({ collection: c.name })}>{c.title || c.name}</Typography.Link>, csv: (c) => c.name },
+    { key: 'title', title: t('knowledge.collection'), render: (c) => <LinkButton strong={c === chosen} onClick={() => setFilters({ collection: c.name })}>{c.title || c.name}</LinkButton>, csv: (c) => c.name },
     { key: 'documents', title: t('knowledge.documents'), align: 'right', render: (c) => count(c.documents, language), csv: (c) => c.documents },
     { key: 'labels', title: t('knowledge.labels'), render: (c) => (c.labels.length ? c.labels.map((l) => <Tag key={l}>{l}</Tag>) : t('knowledge.everyone')), csv: (c) => c.labels.join(' ') },
   ];

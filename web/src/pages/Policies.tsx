@@ -8,6 +8,7 @@ import { ActionHelp } from '../components/ActionHelp';
 import { ComparePolicies } from '../components/ComparePolicies';
 import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
+import { LinkButton } from '../components/LinkButton';
 import { Page, Panel } from '../components/Panel';
 import { PolicyTrial } from '../components/PolicyTrial';
 import { everyTenant, PublishPolicy, usePolicy } from '../components/PublishPolicy';
@@ -46,9 +47,9 @@ export default function Policies() {
       title: t('policy.version'),
       render: (p) => (
         <Flex vertical gap={4} align="flex-start">
-          <Typography.Link strong={p === chosen} onClick={() => setFilters({ policy: p.name })} aria-current={p === chosen ? 'true' : undefined}>
+          <LinkButton strong={p === chosen} onClick={() => setFilters({ policy: p.name })} aria-current={p === chosen ? 'true' : undefined}>
             {p.name}
-          </Typography.Link>
+          </LinkButton>
           {p.active && <Tag color="success">{t('policy.active')}</Tag>}
           {drafted(p) && <Tag color="warning">{t('policy.draft')}</Tag>}
         </Flex>
