@@ -255,16 +255,22 @@ func (g *Guard) Validate(source []byte) error {
 // Publish puts a document in force for a tenant, or for [EveryTenant]: at once here, within two polls elsewhere. Errors:
 // CodeInvalidPolicy, CodeInvalidValue (tenant), CodeDatabaseUnavailable.
 func (g *Guard) Publish(ctx context.Context, tenant string, source []byte, actor string) (Version, error) {
-	return g.publish(ctx, tenant, source, actor, false)
+	return g.publish(ctx, tenant, source, actor, false, nil)
+}
+
+// PublishAfter is Publish for whoever has seen what it replaces: expected names the version in force for the tenant, such as "demo@3" or
+// "*@1", "" where none is. Error, besides: CodePolicyChanged naming the one that is.
+func (g *Guard) PublishAfter(ctx context.Context, tenant string, source []byte, actor, expected string) (Version, error) {
+	return g.publish(ctx, tenant, source, actor, false, &expected)
 }
 
 // EnsureDefault publishes the embedded default document for [EveryTenant] unless a document for it exists. created says whether it did.
 func (g *Guard) EnsureDefault(ctx context.Context, actor string) (created bool, err error) {
-	v, err := g.publish(ctx, EveryTenant, defaultPolicy, actor, true)
+	v, err := g.publish(ctx, EveryTenant, defaultPolicy, actor, true, nil)
 	return err == nil && v.Version > 0, err
 }
 
-func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor string, onlyFirst bool) (Version, error) {
+func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor string, onlyFirst bool, expected *string) (Version, error) {
 	if tenant == "" || len(tenant) > 64 {
 		return Version{}, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("name a tenant, or * for all without their own", "请指定租户，或用 * 表示所有没有自己策略的租户")).WithParam("tenant")
 	}
@@ -276,7 +282,7 @@ func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor
 	row, err := g.store.publish(ctx, policyRow{
 		Tenant: tenant, Digest: digest, Name: p.Name, Source: string(source), Canonical: text, CreatedAt: g.now().UnixMicro(),
 		CreatedBy: actor,
-	}, onlyFirst)
+	}, onlyFirst, expected)
 	if err != nil {
 		return Version{}, err
 	}

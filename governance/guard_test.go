@@ -357,6 +357,33 @@ func TestPublishIsVersionedAndSeenByReplicas(t *testing.T) {
 		if err != nil || v.Version != 2 || !bytes.Equal(source, defaultPolicy) {
 			t.Errorf("%+v %v", v, err)
 		}
+		for tenant, now := range map[string]string{"acme": "acme@4", "other": "*@1", EveryTenant: "*@1"} { // "other" has none of its own
+			for _, stale := range []string{"", "acme@3", "*@9"} {
+				_, err := a.PublishAfter(t.Context(), tenant, defaultPolicy, "u1", stale)
+				wantCode(t, err, fault.CodePolicyChanged)
+				if !strings.Contains(err.Error(), now) {
+					t.Errorf("%v does not name %s", err, now)
+				}
+			}
+		}
+		outcomes := make(chan error)
+		for range 4 { // of those who compared with the same version one comes first
+			go func() {
+				_, err := b.PublishAfter(t.Context(), "late", defaultPolicy, "u1", "*@1")
+				outcomes <- err
+			}()
+		}
+		refused := 0
+		for range 4 {
+			if err := <-outcomes; fault.Is(err, fault.CodePolicyChanged) {
+				refused++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if refused != 3 {
+			t.Errorf("%d of 4 were refused", refused)
+		}
 		_, _, err = a.Get(t.Context(), "acme", 9)
 		wantCode(t, err, fault.CodeNotFound)
 		adm, err := a.Admit(t.Context(), ask())

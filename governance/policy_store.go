@@ -46,8 +46,9 @@ func (r policyRow) version() Version {
 	}
 }
 
-// publish adds row as its tenant's next version. The counter is written first: its row lock puts publications in a queue.
-func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool) (published policyRow, err error) {
+// publish adds row as its tenant's next version. The counter is written first: its row lock puts publications in a queue. With expected it
+// fails with CodePolicyChanged unless that names the version in force, "" that none is.
+func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool, expected *string) (published policyRow, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE policy_changes SET version = version + 1 WHERE name = 'policy'").Error; err != nil {
 			return err
@@ -60,11 +61,37 @@ func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool
 		if onlyFirst && last > 0 {
 			return nil
 		}
+		if expected != nil {
+			now, err := namedInForce(tx, row.Tenant)
+			if err != nil {
+				return err
+			}
+			if now != *expected {
+				return fault.New(fault.CodePolicyChanged, now)
+			}
+		}
 		published = row
 		published.Version = last + 1
 		return tx.Create(&published).Error
 	})
+	if fault.Is(err, fault.CodePolicyChanged) {
+		return policyRow{}, err
+	}
 	return published, policyFault("publish policy", err)
+}
+
+// namedInForce names the version that holds for a tenant: its own newest one, else the newest for [EveryTenant], else "".
+func namedInForce(tx *gorm.DB, tenant string) (string, error) {
+	for _, of := range []string{tenant, EveryTenant} {
+		var last int64
+		if err := tx.Raw("SELECT COALESCE(MAX(version), 0) FROM policy_documents WHERE tenant = ?", of).Scan(&last).Error; err != nil {
+			return "", err
+		}
+		if last > 0 {
+			return fmt.Sprintf("%s@%d", of, last), nil
+		}
+	}
+	return "", nil
 }
 
 func (s *PolicyStore) counter(ctx context.Context) (int64, error) {

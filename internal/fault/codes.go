@@ -43,6 +43,7 @@ const (
 
 	CodeConflict        Code = "conflict"
 	CodeExists          Code = "already_exists"
+	CodePolicyChanged   Code = "policy_changed"
 	CodeConflictingRole Code = "conflicting_roles"
 	CodeHeld            Code = "legal_hold"
 
@@ -262,6 +263,11 @@ var table = map[Code]row{
 		Conflict,
 		"The %s '%s' exists already. Choose another name.",
 		"%s '%s' 已存在。请使用其他名称。",
+	},
+	CodePolicyChanged: {
+		Conflict,
+		"Another policy version is in force than the one you compared with: '%s'. Compare with it, then publish again.",
+		"生效的策略版本已不是您所比较的版本，现为 '%s'。请与之比较后重新发布。",
 	},
 	CodeConflictingRole: {
 		Conflict,

@@ -1411,8 +1411,11 @@ type NewModelVersion struct {
 
 // NewPolicy defines model for NewPolicy.
 type NewPolicy struct {
-	Tenant *string `json:"tenant,omitempty"`
-	Yaml   string  `json:"yaml"`
+	// Expected For publishing: the version in force that was compared with, as `Policy.name` has it: for a tenant without its own the one for
+	// every tenant, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
+	Expected *string `json:"expected,omitempty"`
+	Tenant   *string `json:"tenant,omitempty"`
+	Yaml     string  `json:"yaml"`
 }
 
 // NewPriceBook defines model for NewPriceBook.

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -52,7 +53,13 @@ func (s *Server) PublishPolicy(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	v, err := s.deps.Guard.Publish(c.Request.Context(), tenantOf(c), []byte(in.Yaml), caller(c).ID)
+	publish := s.deps.Guard.Publish
+	if in.Expected != nil {
+		publish = func(ctx context.Context, tenant string, source []byte, actor string) (governance.Version, error) {
+			return s.deps.Guard.PublishAfter(ctx, tenant, source, actor, *in.Expected)
+		}
+	}
+	v, err := publish(c.Request.Context(), tenantOf(c), []byte(in.Yaml), caller(c).ID)
 	if err != nil {
 		s.Fail(c, err)
 		return

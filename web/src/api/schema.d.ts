@@ -1597,6 +1597,11 @@ export interface components {
         NewPolicy: {
             tenant?: string;
             yaml: string;
+            /**
+             * @description For publishing: the version in force that was compared with, as `Policy.name` has it: for a tenant without its own the one for
+             *     every tenant, empty where there is none. While another one is in force the answer is 409 `policy_changed`. Without it nothing is checked.
+             */
+            expected?: string;
         };
         Policy: {
             version: string;

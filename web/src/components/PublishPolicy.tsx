@@ -4,6 +4,7 @@ import { useId, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { api, call, type Schema } from '../api/client';
+import { toApiError } from '../api/errors';
 import { useMe } from '../lib/me';
 import { Failure } from './Failure';
 import { TextDiff } from './TextDiff';
@@ -25,19 +26,25 @@ export function usePolicy(p: Policy | undefined) {
 export const newest = (versions: Policy[], target: string) => versions.find((p) => p.tenant === target);
 
 /** Publishes a text for one tenant or for all without a policy of their own, after showing for whom and what that changes. */
-export function PublishPolicy({ yaml, opened, versions, onPublished, onClose }: { yaml: string; opened?: Policy; versions: Policy[]; onPublished: (p: Policy) => void; onClose: () => void }) {
+export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: string; opened?: Policy; onPublished: (p: Policy) => void; onClose: () => void }) {
   const { t } = useTranslation();
   const { tenant, roles } = useMe();
   const label = useId();
   const mayAll = roles.includes('platform_admin');
   const [target, setTarget] = useState(opened?.tenant === everyTenant && mayAll ? everyTenant : tenant);
+  const listed = useQuery({ queryKey: ['policies', 'in force'], queryFn: () => call(api.GET('/policies', { params: { query: { limit: 200 } } })), staleTime: 0, gcTime: 0 }); // as of now, not as the page knows them
+  const versions = listed.data?.items ?? [];
   const own = newest(versions, tenant);
   const all = newest(versions, everyTenant);
   const inForce = target === everyTenant ? all : (own ?? all);
   const current = usePolicy(inForce);
-  const publish = useMutation({ mutationFn: () => call(api.POST('/policies', { body: { tenant: target, yaml } })), onSuccess: onPublished });
+  const publish = useMutation({
+    mutationFn: () => call(api.POST('/policies', { body: { tenant: target, yaml, expected: inForce?.name ?? '' } })),
+    onSuccess: onPublished,
+    onError: (error) => toApiError(error).code === 'policy_changed' && listed.refetch(), // to be compared with anew, and asked again
+  });
   return (
-    <Modal open width={860} title={t('policy.publishTitle')} okText={t('policy.publish')} onCancel={onClose} onOk={() => publish.mutate()} okButtonProps={{ disabled: inForce && !current.data }} confirmLoading={publish.isPending}>
+    <Modal open width={860} title={t('policy.publishTitle')} okText={t('policy.publish')} onCancel={onClose} onOk={() => publish.mutate()} okButtonProps={{ disabled: !listed.data || listed.isFetching || (inForce && !current.data) }} confirmLoading={publish.isPending}>
       <Flex vertical gap={16}>
         {publish.error && <Failure error={publish.error} reveal />}
         <Flex vertical gap={8}>
@@ -56,14 +63,20 @@ export function PublishPolicy({ yaml, opened, versions, onPublished, onClose }: 
           />
           {!mayAll && <Typography.Text type="secondary">{t('policy.targetAllDenied')}</Typography.Text>}
         </Flex>
-        <Alert
-          type="warning"
-          showIcon
-          role="status"
-          title={<Meaning target={target} tenant={tenant} own={own} all={all} />}
-          description={t('policy.meansNow')}
-        />
-        {!inForce ? (
+        {listed.data && (
+          <Alert
+            type="warning"
+            showIcon
+            role="status"
+            title={<Meaning target={target} tenant={tenant} own={own} all={all} />}
+            description={t('policy.meansNow')}
+          />
+        )}
+        {listed.error ? (
+          <Failure error={listed.error} retry={() => void listed.refetch()} />
+        ) : !listed.data ? (
+          <Skeleton active />
+        ) : !inForce ? (
           <Typography.Text type="secondary">{t('policy.againstNothing')}</Typography.Text>
         ) : current.error ? (
           <Failure error={current.error} retry={() => void current.refetch()} />

@@ -95,7 +95,7 @@ export default function Policies() {
           </Panel>
         </Col>
         <Col xs={24} xl={14}>
-          {rows && <Document key={chosen?.name} chosen={chosen} versions={rows} onPublished={(p) => setFilters({ policy: p.name })} />}
+          {rows && <Document key={chosen?.name} chosen={chosen} onPublished={(p) => setFilters({ policy: p.name })} />}
         </Col>
       </Row>
       {comparing && rows && chosen && <ComparePolicies versions={rows} chosen={chosen} onClose={() => setComparing(false)} />}
@@ -105,7 +105,6 @@ export default function Policies() {
 
 interface DocumentProps {
   chosen: Policy | undefined;
-  versions: Policy[];
   onPublished: (published: Policy) => void;
 }
 
@@ -116,7 +115,7 @@ function Document({ chosen, ...props }: DocumentProps) {
   return <Editor published={policy.data} {...props} />;
 }
 
-function Editor({ published, versions, onPublished }: Omit<DocumentProps, 'chosen'> & { published: Policy | undefined }) {
+function Editor({ published, onPublished }: Omit<DocumentProps, 'chosen'> & { published: Policy | undefined }) {
   const { t } = useTranslation();
   const mayWrite = useMay('policy.write');
   const mayPreview = useMay('masking.preview');
@@ -216,7 +215,7 @@ function Editor({ published, versions, onPublished }: Omit<DocumentProps, 'chose
           style={{ fontFamily: 'ui-monospace, Menlo, Consolas, monospace', fontSize: 13 }}
         />
       </Flex>
-      {publishing && <PublishPolicy yaml={yaml} opened={published} versions={versions} onPublished={(p) => void finish(p)} onClose={() => setPublishing(false)} />}
+      {publishing && <PublishPolicy yaml={yaml} opened={published} onPublished={(p) => void finish(p)} onClose={() => setPublishing(false)} />}
     </Panel>
   );
 }

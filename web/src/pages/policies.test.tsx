@@ -4,7 +4,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 import type { Schema } from '../api/client';
 import { TextDiff } from '../components/TextDiff';
 import { setUpLanguage } from '../i18n';
-import { browser, json, press, type Sent, server, show, signIn, write } from '../testkit';
+import { browser, json, press, refusal, type Sent, server, show, signIn, write } from '../testkit';
 import Policies from './Policies';
 
 beforeAll(browser);
@@ -100,10 +100,43 @@ describe('Policies', () => {
     expect(sent.some((s) => s.method === 'POST')).toBe(false);
     await press('Publish', dialog);
     await screen.findByText('Digest digest-of-demo-1');
-    expect(sent.filter((s) => s.method === 'POST').map((s) => s.body)).toEqual([{ tenant: 'demo', yaml: 'name: ours\nmodels: []\n' }]);
+    expect(sent.filter((s) => s.method === 'POST').map((s) => s.body)).toEqual([{ tenant: 'demo', yaml: 'name: ours\nmodels: []\n', expected: '*@1' }]);
     expect(screen.getByRole('region', { name: 'demo@1' })).toBeTruthy();
     expect(screen.queryByText('Draft, not published')).toBeNull();
     expect(text().value).toBe('name: ours\nmodels: []\n');
+  });
+
+  it('compares with what is in force now, and asks again when that changed before it was published', async () => {
+    signIn(writer);
+    const versions = [version('demo', '1', true, 'name: one\n')];
+    const others = (n: string) => versions.unshift(version('demo', n, true, `name: of others ${n}\n`));
+    const posted: unknown[] = [];
+    server({
+      'GET /policies': () => json(200, { items: versions.map((v) => ({ ...v, yaml: undefined })) }),
+      'GET /policies/1': () => json(200, versions.at(-1)),
+      'GET /policies/2': () => json(200, versions.at(-2)),
+      'GET /policies/3': () => json(200, versions.at(-3)),
+      'POST /policies': (s) => {
+        posted.push(s.body);
+        if (posted.length > 1) return json(201, version('demo', '4', true, 'name: mine\n'));
+        others('3');
+        return refusal(409, 'policy_changed', 'Another version is in force.');
+      },
+    });
+    show(<Policies />);
+    await screen.findByLabelText(documentName);
+    write(documentName, 'name: mine\n');
+    others('2'); // after the page was loaded
+    await press('Publish');
+    const dialog = await screen.findByRole('dialog');
+    expect((await within(dialog).findByText('name: of others 2')).closest('del')).toBeTruthy();
+    await press('Publish', dialog);
+    await within(dialog).findByText('Another version is in force.');
+    expect((await within(dialog).findByText('name: of others 3')).closest('del')).toBeTruthy();
+    await waitFor(() => expect(within(dialog).getByText('Publish', { selector: 'button span' }).closest('button')!.disabled).toBe(false));
+    await press('Publish', dialog);
+    await waitFor(() => expect(posted).toHaveLength(2));
+    expect(posted).toEqual(['demo@2', 'demo@3'].map((expected) => ({ tenant: 'demo', yaml: 'name: mine\n', expected })));
   });
 
   it('lets nobody but a platform administrator publish for all', async () => {
@@ -115,7 +148,7 @@ describe('Policies', () => {
     const dialog = await screen.findByRole('dialog');
     expect(within(dialog).getByRole<HTMLInputElement>('radio', { name: /all tenants/ }).disabled).toBe(true);
     expect(within(dialog).getByRole<HTMLInputElement>('radio', { name: /Tenant demo only/ }).checked).toBe(true);
-    within(dialog).getByText(/no longer applies to it/);
+    await within(dialog).findByText(/no longer applies to it/);
   });
 
   it('names every version in full and its publisher, and compares any two', async () => {
