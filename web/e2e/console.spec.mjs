@@ -310,7 +310,7 @@ async function audit(page, w, tag) {
   await heading(page, w.audit);
   await logState(page, w, tag);
   await page.getByRole('button', { name: w.verify }).click();
-  await page.getByRole('button', { name: w.start }).click();
+  await page.getByRole('dialog').getByRole('button', { name: w.start }).click();
   await page.getByRole('dialog').getByText(w.verified).waitFor(); // the state of the log behind it says so, too
   await picture(page, `${tag}-verify`);
   await page.getByRole('dialog').getByRole('button', { name: w.close, exact: true }).last().click();
@@ -461,7 +461,7 @@ async function reveals(page, w, tag) {
   await page.getByText(w.done).last().waitFor();
   await found(receipt);
   await receipt.click();
-  await page.getByRole('button', { name: w.keptTexts, exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: w.keptTexts, exact: true }).click();
   await page.getByTestId('kept-request').waitFor();
   await page.getByRole('dialog').last().getByRole('button', { name: w.reveal, exact: true }).first().click();
   const dialog = page.getByRole('dialog', { name: w.reveal });

@@ -60,7 +60,7 @@ async function look({ page, tag }, name) {
   await accessible(page, `${tag}-${name}`);
 }
 
-/** @param {Page} page @param {string} name */
+/** @param {Page | Locator} page @param {string} name */
 const button = (page, name) => page.getByRole('button', { name, exact: true });
 /** The dialog on top. @param {Page} page */
 const dialog = (page) => page.getByRole('dialog').last();
@@ -428,9 +428,9 @@ async function proof(w, request) {
   const event = JSON.parse(await page.getByTestId('canonical').innerText());
   assert.ok(event.findings.every((/** @type {{ action: string }} */ f) => f.action !== 'masked'), 'a new record has an old word');
   await look(w, 'record');
-  const said = verified(await saved(w, () => button(page, t('audit.proof')).click()));
+  const said = verified(await saved(w, () => button(dialog(page), t('audit.proof')).click()));
   if (said) assert.ok(said.includes(event.id), `the proof names no record: ${said}`);
-  await button(page, t('audit.readTexts')).click();
+  await button(dialog(page), t('audit.readTexts')).click();
   const kept = await page.locator('[data-testid^=kept-]').first().innerText();
   const pseudonym = kept.match(/⟦[^⟦⟧]+⟧/)?.[0];
   assert.ok(pseudonym && !kept.includes(phone), `no pseudonym was kept: ${kept}`);
