@@ -71,7 +71,7 @@ type Admission struct {
 
 // Admit applies the tenant's policy: model, purpose, then every field is masked in place. When it fails no field has changed; if a
 // value was blocked, the admission is returned beside the error so that its findings can be recorded. Errors:
-// CodePolicyUnavailable, CodeModelNotAllowed, CodeNotAllowed (purpose), CodeBlockedContent naming class and field.
+// CodePolicyUnavailable, CodeModelNotAllowed, CodePurpose, CodeBlockedContent naming class and field.
 func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	force, err := g.policy(ask.Tenant)
 	if err != nil {
@@ -95,7 +95,7 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	}
 	if p := force.policy.Purposes; len(p) > 0 {
 		if !slices.Contains(p, ask.Purpose) {
-			return a, fault.New(fault.CodeNotAllowed, fault.Say("purpose", "用途")).WithParam("purpose")
+			return a, fault.New(fault.CodePurpose, strings.Join(p, ", ")).WithParam("purpose")
 		}
 		a.force.ref.Purpose = ask.Purpose
 	}

@@ -206,7 +206,7 @@ func TestModelsAndPurposes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = g.Admit(t.Context(), ask())
-	wantCode(t, err, fault.CodeNotAllowed)
+	wantCode(t, err, fault.CodePurpose)
 	q = ask()
 	q.Purpose = "billing"
 	if a, err = g.Admit(t.Context(), q); err != nil || a.Policy().Purpose != "billing" {

@@ -246,7 +246,7 @@ func TestHeldErasure(t *testing.T) {
 		in.refused(erase(person("approval", id)), http.StatusConflict, "conflict")
 	}
 	refuse(asked.Id) // not given yet
-	in.refused(decide(officer, asked.Id, "approve", nil), http.StatusForbidden, "not_allowed")
+	in.refused(decide(officer, asked.Id, "approve", nil), http.StatusForbidden, "second_person_required")
 	in.refused(decide(auditor, asked.Id, "approve", nil), http.StatusForbidden, "not_allowed")
 	if r := decide(boss, asked.Id, "approve", nil); r.status != http.StatusOK {
 		t.Fatalf("%d %s", r.status, r.body)
@@ -317,7 +317,7 @@ func (in *installation) declined(officer, boss string, decide func(who, id, what
 	in.t.Helper()
 	no, _ := ask(officer, person("reason", "again"))
 	in.refused(decide(boss, no.Id, "decline", map[string]any{}), http.StatusBadRequest, "missing_required_parameter")
-	in.refused(decide(officer, no.Id, "decline", map[string]any{"reason": "mine"}), http.StatusForbidden, "not_allowed")
+	in.refused(decide(officer, no.Id, "decline", map[string]any{"reason": "mine"}), http.StatusForbidden, "second_person_required")
 	r := decide(boss, no.Id, "decline", map[string]any{"reason": "the case is open"})
 	if r.status != http.StatusOK {
 		in.t.Fatalf("%d %s", r.status, r.body)

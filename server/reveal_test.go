@@ -256,7 +256,7 @@ func TestRevealByManyAndOften(t *testing.T) {
 	in.refused(approve(officer, asked.Id), http.StatusForbidden, "not_allowed")
 	var own adminapi.RevealApproval // somebody who may both ask and approve does not approve the own request
 	in.admin(http.MethodPost, "/reveal/approvals", body(), &own)
-	in.refused(approve(in.token, own.Id), http.StatusForbidden, "not_allowed")
+	in.refused(approve(in.token, own.Id), http.StatusForbidden, "second_person_required")
 	for who, n := range map[string]int{officer: 1, boss: 2, developer: 0} {
 		var list adminapi.RevealApprovalList
 		in.send(http.MethodGet, "/api/v1/reveal/approvals", who, nil).decode(t, &list)

@@ -291,7 +291,7 @@ func temporalError(err error) error {
 	case errors.As(err, &started):
 		return fault.Wrap(err, fault.CodeConflict, fault.Say("a rollout of this model is running; abort it first", "该模型有灰度发布正在进行；请先中止"))
 	case errors.As(err, &app) && app.Type() == errDenied:
-		return fault.Wrap(err, fault.CodeNotAllowed, fault.Say("a second person's approval", "另一人的批准"))
+		return fault.Wrap(err, fault.CodeSecondPerson)
 	case errors.As(err, &app) && app.Type() == errConflict:
 		return fault.Wrap(err, fault.CodeConflict, conflict(app))
 	}

@@ -94,7 +94,7 @@ func (b *Book) New(a Approval) (Approval, error) {
 	return a, nil
 }
 
-// Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeNotAllowed for the asker; CodeReauthenticate; CodeConflict
+// Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeSecondPerson for the asker; CodeReauthenticate; CodeConflict
 // if it was given or declined before or its time is over; CodeDatabaseUnavailable.
 func (b *Book) Approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal) (Approval, error) {
 	if err := b.Fresh(who); err != nil {
@@ -104,7 +104,7 @@ func (b *Book) Approve(ctx context.Context, kind Kind, tenant, id string, who id
 }
 
 // Decline refuses an approval that somebody else asked for, and says why; one that was given and not used is taken back. Errors: CodeMissing and
-// CodeInvalidValue for the reason; CodeNotFound; CodeNotAllowed for the asker; CodeConflict if it was used or declined before or its time is
+// CodeInvalidValue for the reason; CodeNotFound; CodeSecondPerson for the asker; CodeConflict if it was used or declined before or its time is
 // over; CodeDatabaseUnavailable.
 func (b *Book) Decline(ctx context.Context, kind Kind, tenant, id, reason string, who identity.Principal) (Approval, error) {
 	reason = strings.TrimSpace(reason)

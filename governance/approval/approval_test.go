@@ -111,7 +111,7 @@ func TestDeclined(t *testing.T) {
 		}
 		waiting, given := k.asked(KindErasure, "d"), k.asked(KindErasure, "d")
 		k.approve(given)
-		k.wants(decline(KindErasure, "acme", waiting, "mine", identity.Principal{ID: "u1"}), fault.CodeNotAllowed, "own request")
+		k.wants(decline(KindErasure, "acme", waiting, "mine", identity.Principal{ID: "u1"}), fault.CodeSecondPerson, "second person")
 		k.wants(decline(KindErasure, "acme", waiting, " ", k.boss()), fault.CodeMissing, "reason")
 		k.wants(decline(KindErasure, "acme", waiting, strings.Repeat("x", maxReason+1), k.boss()), fault.CodeInvalidValue, "bytes")
 		k.wants(decline(KindErasure, "other", waiting, "x", k.boss()), fault.CodeNotFound, "")

@@ -165,7 +165,7 @@ func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who ide
 		}
 		switch out = rows[0]; {
 		case out.AskedBy == who.ID:
-			return fault.New(fault.CodeNotAllowed, fault.Say("deciding about one's own request", "审批自己的申请"))
+			return fault.New(fault.CodeSecondPerson)
 		case !out.Declined.IsZero():
 			return refuse(declined(out.DeclinedName, out.Reason))
 		case !out.Used.IsZero():

@@ -382,7 +382,7 @@ func TestApproval(t *testing.T) {
 				t.Errorf("%+v, %v, want %q", a, err, want)
 			}
 		}
-		approve(asked.ID, k.ask("s", 0).Who, fault.CodeNotAllowed)
+		approve(asked.ID, k.ask("s", 0).Who, fault.CodeSecondPerson)
 		approve("none", boss, fault.CodeNotFound)
 		if _, err := k.book.Approve(t.Context(), approval.KindReveal, "other", asked.ID, boss); !fault.Is(err, fault.CodeNotFound) {
 			t.Errorf("from another tenant: %v", err)

@@ -27,6 +27,8 @@ const (
 
 	CodeNotAllowed      Code = "not_allowed"
 	CodeModelNotAllowed Code = "model_not_allowed"
+	CodePurpose         Code = "purpose_required"
+	CodeSecondPerson    Code = "second_person_required"
 	CodeReauthenticate  Code = "reauthenticate"
 	CodeWrongPassword   Code = "wrong_password"
 	CodeChangePassword  Code = "password_change_required"
@@ -194,6 +196,17 @@ var table = map[Code]row{
 		Denied,
 		"The policy of your tenant does not allow the model '%s'. Choose one that GET /v1/models lists.",
 		"您所在租户的策略不允许使用模型 '%s'。请选择 GET /v1/models 中列出的模型。",
+	},
+
+	CodePurpose: {
+		Denied,
+		"The policy of your tenant asks what this is for. Send one of these as the header X-Sluice-Purpose: %s.",
+		"您所在租户的策略要求说明用途。请以请求头 X-Sluice-Purpose 发送以下之一：%s。",
+	},
+	CodeSecondPerson: {
+		Denied,
+		"A second person must decide about this, not the one who asked for it.",
+		"此事须由第二人决定，不能由申请人本人决定。",
 	},
 
 	CodeWrongPassword: {
