@@ -244,7 +244,7 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 
 	var defaults adminapi.KeyDefaults
 	in.send(http.MethodGet, "/api/v1/keys/defaults", dev.token, nil).decode(t, &defaults)
-	if defaults.LifetimeDays != 30 || defaults.Limits.RequestsPerMinute != 6000 || defaults.BaseUrl != in.started.BaseURL {
+	if defaults.LifetimeDays != 30 || defaults.Limits.RequestsPerMinute != 6000 || defaults.OwnKeys != 20 || defaults.BaseUrl != in.started.BaseURL {
 		t.Errorf("%+v", defaults)
 	}
 	var created adminapi.CreatedKey
@@ -262,6 +262,7 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 		"a label he lacks": {"name": "x", "labels": []string{"public", "secret"}},
 		"less marked":      {"name": "x", "label_mode": "metadata"},
 		"longer":           {"name": "x", "expires_at": "2029-01-01T00:00:00Z"},
+		"more requests":    {"name": "x", "limits": map[string]int{"requests_per_minute": 6001, "tokens_per_minute": 0, "concurrent": 0}},
 	} {
 		wantProblem(t, name, make(dev, body), http.StatusBadRequest, "invalid_value")
 	}
@@ -285,6 +286,11 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 	if changed.status != http.StatusOK {
 		t.Fatalf("%d %s", changed.status, changed.body)
 	}
+	limits := map[string]int{"requests_per_minute": 3, "tokens_per_minute": 0, "concurrent": 0}
+	in.admin(http.MethodPatch, "/keys/"+created.Key.Id, map[string]any{"limits": limits}, new(any))
+	limits["requests_per_minute"] = 7
+	wantProblem(t, "a limit given back", patch(dev, created.Key.Id, map[string]any{"limits": limits}), http.StatusBadRequest, "invalid_value")
+	in.admin(http.MethodPatch, "/keys/"+created.Key.Id, map[string]any{"limits": limits}, new(any))
 	list := func(token string) []adminapi.Key {
 		var page adminapi.KeyPage
 		in.send(http.MethodGet, "/api/v1/keys?limit=200", token, nil).decode(t, &page)

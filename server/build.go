@@ -130,7 +130,9 @@ func (p *parts) buildData(ctx context.Context) error {
 
 func (p *parts) buildGovernance(ctx context.Context) error {
 	var err error
-	if p.identity, err = identity.New(p.cfg.Identity, p.db, p.keys, p.log); err != nil {
+	people, limits := p.cfg.Identity, p.cfg.Limits.Key
+	people.KeyLimits = identity.Limits{RequestsPerMinute: limits.RequestsPerMinute, TokensPerMinute: limits.TokensPerMinute, Concurrent: limits.Concurrent}
+	if p.identity, err = identity.New(people, p.db, p.keys, p.log); err != nil {
 		return err
 	}
 	if p.access, err = access.New(); err != nil {

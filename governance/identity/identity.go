@@ -26,6 +26,8 @@ type Config struct {
 	KeyTTL     time.Duration `koanf:"key_ttl"`     // of an API key made without an expiry; 8760h
 	Poll       time.Duration `koanf:"poll"`        // between looks at the change counter; 1s, also the most
 	MaxStale   time.Duration `koanf:"max_stale"`   // how long to trust a snapshot that cannot be checked; 5m
+
+	KeyLimits Limits `koanf:"-"` // of a key that has none of its own; zero bounds nothing
 }
 
 const maxAccessTTL = 15 * time.Minute

@@ -1132,6 +1132,9 @@ type KeyDefaults struct {
 
 	// Limits 0 takes the default of the installation
 	Limits Limits `json:"limits"`
+
+	// OwnKeys How many keys of their own people may have that are neither revoked nor expired
+	OwnKeys int `json:"own_keys"`
 }
 
 // KeyPage defines model for KeyPage.
