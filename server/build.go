@@ -130,9 +130,7 @@ func (p *parts) buildData(ctx context.Context) error {
 
 func (p *parts) buildGovernance(ctx context.Context) error {
 	var err error
-	people, limits := p.cfg.Identity, p.cfg.Limits.Key
-	people.KeyLimits = identity.Limits{RequestsPerMinute: limits.RequestsPerMinute, TokensPerMinute: limits.TokensPerMinute, Concurrent: limits.Concurrent}
-	if p.identity, err = identity.New(people, p.db, p.keys, p.log); err != nil {
+	if p.identity, err = identity.New(p.cfg.Identity, identity.Limits(p.cfg.Limits.Key), p.db, p.keys, p.log); err != nil {
 		return err
 	}
 	if p.access, err = access.New(); err != nil {

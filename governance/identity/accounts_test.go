@@ -433,7 +433,7 @@ func TestKeysOfPeople(t *testing.T) {
 // TestOwnersOnlyNarrow: a person gives himself no more than the installation gives a key, and nothing back that was taken from it.
 func TestOwnersOnlyNarrow(t *testing.T) {
 	i, c := withTenant(t, dbtest.SQLite(t))
-	i.cfg.KeyLimits = Limits{RequestsPerMinute: 60, TokensPerMinute: 1000} // requests at once: no bound
+	i.limits = Limits{RequestsPerMinute: 60, TokensPerMinute: 1000} // requests at once: no bound
 	dev := newUser(t, i, "dev", nil, RoleDeveloper)
 	create := func(l Limits) (Key, error) {
 		k, _, err := i.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "mine", Owner: dev.ID, Limits: l})

@@ -93,7 +93,7 @@ const MostOwnKeys = 20
 func (i *Identity) KeyLifetime() time.Duration { return i.cfg.KeyTTL }
 
 // KeyLimits returns the limits of a key that has none of its own. Nobody gives himself higher ones.
-func (i *Identity) KeyLimits() Limits { return i.cfg.KeyLimits }
+func (i *Identity) KeyLimits() Limits { return i.limits }
 
 // CreateTenant creates a tenant. Errors: CodeInvalidValue, CodeExists.
 func (i *Identity) CreateTenant(ctx context.Context, t Tenant) error {
@@ -413,9 +413,9 @@ func (i *Identity) checkLowered(before, after keyRow) error {
 		name                    string
 		before, after, standard int
 	}{
-		{"requests_per_minute", before.RequestsPerMinute, after.RequestsPerMinute, i.cfg.KeyLimits.RequestsPerMinute},
-		{"tokens_per_minute", before.TokensPerMinute, after.TokensPerMinute, i.cfg.KeyLimits.TokensPerMinute},
-		{"concurrent", before.Concurrent, after.Concurrent, i.cfg.KeyLimits.Concurrent},
+		{"requests_per_minute", before.RequestsPerMinute, after.RequestsPerMinute, i.limits.RequestsPerMinute},
+		{"tokens_per_minute", before.TokensPerMinute, after.TokensPerMinute, i.limits.TokensPerMinute},
+		{"concurrent", before.Concurrent, after.Concurrent, i.limits.Concurrent},
 	} {
 		// 0 is the limit of the installation, and if that is 0, too, there is none.
 		most, asked := cmp.Or(l.before, l.standard), cmp.Or(l.after, l.standard)

@@ -26,8 +26,6 @@ type Config struct {
 	KeyTTL     time.Duration `koanf:"key_ttl"`     // of an API key made without an expiry; 8760h
 	Poll       time.Duration `koanf:"poll"`        // between looks at the change counter; 1s, also the most
 	MaxStale   time.Duration `koanf:"max_stale"`   // how long to trust a snapshot that cannot be checked; 5m
-
-	KeyLimits Limits `koanf:"-"` // of a key that has none of its own; zero bounds nothing
 }
 
 const maxAccessTTL = 15 * time.Minute
@@ -82,6 +80,7 @@ func (c Config) Validate() error {
 // Identity knows who may call. It is safe for concurrent use.
 type Identity struct {
 	cfg      Config
+	limits   Limits // of a key that has none of its own; zero bounds nothing
 	store    store
 	keys     digester
 	refresh  digester
@@ -98,13 +97,15 @@ type Identity struct {
 	used    sync.Map     // key id → last use, unix µs; not yet written
 }
 
-// New returns an identity service without a snapshot: it refuses everybody until [Identity.Load].
-func New(cfg Config, db *gorm.DB, keys *keyring.Ring, log *slog.Logger) (*Identity, error) {
+// New returns an identity service without a snapshot: it refuses everybody until [Identity.Load]. limits are those of a key that has none of
+// its own; zero bounds nothing.
+func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.Logger) (*Identity, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	return &Identity{
 		cfg:      cfg.WithDefaults(),
+		limits:   limits,
 		store:    store{db: db},
 		keys:     digester{keys.Derive("identity/api-key/v1")},
 		refresh:  digester{keys.Derive("identity/refresh-token/v1")},

@@ -38,7 +38,7 @@ func (c *clock) advance(d time.Duration) {
 // replica returns a loaded identity service over db with a clock of its own.
 func replica(t *testing.T, db *gorm.DB) (*Identity, *clock) {
 	t.Helper()
-	i, err := New(Config{}, db, ring(), slog.New(slog.DiscardHandler))
+	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestNothingSecretIsStored(t *testing.T) {
 
 func TestNoSnapshotRefusesEverybody(t *testing.T) {
 	db := dbtest.SQLite(t)
-	i, err := New(Config{}, db, ring(), slog.New(slog.DiscardHandler))
+	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestStaleSnapshotIsNotTrusted(t *testing.T) {
 func TestRevocationReachesRunningReplica(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		a, _ := withTenant(t, db)
-		b, err := New(Config{}, db, ring(), slog.New(slog.DiscardHandler))
+		b, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -634,7 +634,7 @@ func TestConfig(t *testing.T) {
 		if bad.Validate() == nil {
 			t.Errorf("%s must be refused", name)
 		}
-		if _, err := New(bad, nil, ring(), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := New(bad, Limits{}, nil, ring(), slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s: New must refuse it", name)
 		}
 	}
