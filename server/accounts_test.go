@@ -163,6 +163,7 @@ func TestNobodyClimbs(t *testing.T) {
 	clerk := in.newAccount("clerk", map[string]any{"tenant": "bank"}, "developer")
 	officer := in.newAccount("officer", nil, "security_admin")
 	dev := in.newAccount("dev", nil, "developer")
+	second := in.newAccount("second", nil, "platform_admin")
 	var me adminapi.Me
 	in.admin(http.MethodGet, "/me", nil, &me)
 
@@ -181,9 +182,13 @@ func TestNobodyClimbs(t *testing.T) {
 		"own roles":                       {patch(officer, officer.id, "", roles("security_admin", "developer")), 409, "conflict"},
 		"own labels":                      {patch(officer, officer.id, "", map[string]any{"labels": []string{"secret"}}), 409, "conflict"},
 		"own reset":                       {act(officer, officer.id, "password-reset", ""), 409, "conflict"},
-		"making a platform administrator": {patch(officer, dev.id, "", roles("platform_admin")), 403, "not_allowed"},
-		"taking the platform's role":      {patch(officer, me.Id, "", roles("developer")), 403, "not_allowed"},
-		"resetting the platform's":        {act(officer, me.Id, "password-reset", ""), 403, "not_allowed"},
+		"making a platform administrator": {patch(officer, dev.id, "", roles("platform_admin")), 403, "role_not_grantable"},
+		"taking the platform's role":      {patch(officer, me.Id, "", roles("developer")), 403, "role_not_grantable"},
+		"labelling the platform's":        {patch(officer, me.Id, "", map[string]any{"labels": []string{}}), 403, "role_not_grantable"},
+		"resetting the platform's":        {act(officer, me.Id, "password-reset", ""), 403, "role_not_grantable"},
+		"disabling the platform's":        {act(officer, second.id, "disable", ""), 403, "role_not_grantable"},
+		"enabling the platform's":         {act(officer, second.id, "enable", ""), 403, "role_not_grantable"},
+		"creating the platform's":         {in.send(http.MethodPost, "/api/v1/users", officer.token, map[string]any{"name": "third", "password": longPassword, "roles": []string{"platform_admin"}}), 403, "role_not_grantable"},
 		"excluding roles":                 {patch(officer, dev.id, "", roles("security_admin", "auditor")), 0, "conflicting_roles"},
 		"a developer":                     {patch(dev, guard.id, "", roles("developer")), 403, "not_allowed"},
 		"another tenant, named":           {patch(guard, dev.id, "?tenant=demo", roles("auditor")), 403, "not_allowed"},
@@ -193,7 +198,7 @@ func TestNobodyClimbs(t *testing.T) {
 		"every tenant":                    {patch(guard, dev.id, "?tenant=*", roles("auditor")), 403, "not_allowed"},
 		"the operator's, from the bank":   {act(guard, me.Id, "password-reset", "?tenant=demo"), 403, "not_allowed"},
 		"the bank, from the operator's":   {act(officer, clerk.id, "password-reset", "?tenant=bank"), 403, "not_allowed"},
-		"the last platform administrator": {in.admin(http.MethodPost, "/users/"+me.Id+"/disable", nil, nil), 409, "conflict"},
+		"own end":                         {in.admin(http.MethodPost, "/users/"+me.Id+"/disable", nil, nil), 409, "conflict"},
 	} {
 		status := c.status
 		if status == 0 {

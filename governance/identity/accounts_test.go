@@ -218,8 +218,8 @@ func TestWhoMayChangeWhom(t *testing.T) {
 		_, _, err := i.ChangeUser(t.Context(), by, "acme", id, UserChange{Roles: &roles})
 		return err
 	}
-	wantCode(t, roles(officer, dev.ID, RolePlatformAdmin), fault.CodeNotAllowed)
-	wantCode(t, roles(officer, root.ID, RoleDeveloper), fault.CodeNotAllowed)
+	wantCode(t, roles(officer, dev.ID, RolePlatformAdmin), fault.CodeRoleAbove)
+	wantCode(t, roles(officer, root.ID, RoleDeveloper), fault.CodeRoleAbove)
 	wantCode(t, roles(officer, officer.ID, RoleSecurityAdmin), fault.CodeConflict)
 	wantCode(t, roles(platform, root.ID, RoleDeveloper), fault.CodeConflict)
 	wantCode(t, roles(officer, dev.ID, RoleAuditor, RoleSecurityAdmin), fault.CodeConflictingRole)
@@ -227,14 +227,22 @@ func TestWhoMayChangeWhom(t *testing.T) {
 	wantCode(t, roles(officer, dev.ID), fault.CodeMissing)
 	wantCode(t, roles(officer, "nobody", RoleAuditor), fault.CodeNotFound)
 	_, _, err := i.ResetPassword(t.Context(), officer, "acme", root.ID)
-	wantCode(t, err, fault.CodeNotAllowed)
-	if err := i.DisableUser(t.Context(), "acme", second.ID); err != nil {
+	wantCode(t, err, fault.CodeRoleAbove)
+	labels := []string{"secret"}
+	_, _, err = i.ChangeUser(t.Context(), officer, "acme", root.ID, UserChange{Labels: &labels})
+	wantCode(t, err, fault.CodeRoleAbove)
+	_, err = i.DisableUser(t.Context(), officer, "acme", second.ID)
+	wantCode(t, err, fault.CodeRoleAbove)
+	if _, err := i.DisableUser(t.Context(), platform, "acme", second.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, err = i.EnableUser(t.Context(), officer, "acme", second.ID)
-	wantCode(t, err, fault.CodeNotAllowed)
+	wantCode(t, err, fault.CodeRoleAbove)
 	wantCode(t, roles(Changer{ID: "other", Platform: true}, root.ID, RoleDeveloper), fault.CodeConflict) // the last one that is active
-	wantCode(t, i.DisableUser(t.Context(), "acme", root.ID), fault.CodeConflict)
+	_, err = i.DisableUser(t.Context(), Changer{ID: "other", Platform: true}, "acme", root.ID)
+	wantCode(t, err, fault.CodeConflict)
+	_, err = i.DisableUser(t.Context(), platform, "acme", root.ID)
+	wantCode(t, err, fault.CodeConflict)
 	if u, err := i.EnableUser(t.Context(), platform, "acme", second.ID); err != nil || u.Disabled {
 		t.Errorf("%+v, %v", u, err)
 	}
@@ -274,7 +282,7 @@ func TestDisableAndEnable(t *testing.T) {
 		u := newUser(t, i, "dev", nil, RoleDeveloper)
 		s := signIn(t, i, "dev", password)
 		for range 2 {
-			if err := i.DisableUser(t.Context(), "acme", u.ID); err != nil {
+			if _, err := i.DisableUser(t.Context(), Changer{}, "acme", u.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -310,7 +318,7 @@ func TestAccountsWhenTheDatabaseFails(t *testing.T) {
 				return err
 			},
 			"reset":    func() error { _, _, err := i.ResetPassword(t.Context(), by, "acme", u.ID); return err },
-			"disable":  func() error { return i.DisableUser(t.Context(), "acme", u.ID) },
+			"disable":  func() error { _, err := i.DisableUser(t.Context(), by, "acme", u.ID); return err },
 			"password": func() error { _, err := i.ChangePassword(t.Context(), s.Principal, password, another, ""); return err },
 			"key": func() error {
 				_, _, err := i.ChangeKey(t.Context(), "acme", k.ID, KeyChange{Labels: &[]string{}})
@@ -416,7 +424,7 @@ func TestKeysOfPeople(t *testing.T) {
 		if err := change(KeyChange{Name: &name}); err != nil {
 			t.Error(err)
 		}
-		if err := a.DisableUser(t.Context(), "acme", dev.ID); err != nil {
+		if _, err := a.DisableUser(t.Context(), by, "acme", dev.ID); err != nil {
 			t.Fatal(err)
 		}
 		on("disabled", "", fault.CodeSuspendedKey)

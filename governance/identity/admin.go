@@ -53,6 +53,15 @@ type Changer struct {
 	Platform bool // may make platform administrators, and change them
 }
 
+// Manages returns nil if the changer may make and manage an account with these roles: nobody manages one with a role that he could not
+// grant. Error: CodeRoleAbove.
+func (by Changer) Manages(roles []string) error {
+	if !by.Platform && slices.Contains(roles, RolePlatformAdmin) {
+		return fault.New(fault.CodeRoleAbove, RolePlatformAdmin)
+	}
+	return nil
+}
+
 // Key is an API key as it may be shown: without its secret.
 type Key struct {
 	ID, Tenant, Project, Name string
@@ -210,8 +219,8 @@ func (i *Identity) NameOf(id string) string {
 }
 
 // ChangeUser changes roles and labels of somebody else. They are in force at once here, within two polls elsewhere. Errors:
-// CodeInvalidValue, CodeConflictingRole, CodeNotFound, CodeNotAllowed where a platform administrator is made or changed by somebody
-// else, CodeConflict for one's own account and for the last platform administrator.
+// CodeInvalidValue, CodeConflictingRole, CodeNotFound, CodeRoleAbove where a platform administrator is made or changed by somebody
+// else, CodeConflict for one's own account and for the last platform administrator that is active.
 func (i *Identity) ChangeUser(ctx context.Context, by Changer, tenant, id string, change UserChange) (before, after User, err error) {
 	if change.Roles != nil {
 		if err := checkPersonsRoles(*change.Roles); err != nil {
@@ -268,14 +277,13 @@ func (i *Identity) changeUser(ctx context.Context, by Changer, step, tenant, id 
 	}
 	defer i.reload(ctx)
 	was, is, err := i.store.changeUser(ctx, step, tenant, id, i.now().UnixMicro(), end, func(row *userRow) error {
-		platform := hasRole(row.Roles, RolePlatformAdmin)
+		if err := by.Manages(row.public().Roles); err != nil {
+			return err
+		}
 		if err := fn(row); err != nil {
 			return err
 		}
-		if (platform || hasRole(row.Roles, RolePlatformAdmin)) && !by.Platform {
-			return fault.New(fault.CodeNotAllowed, "users.write")
-		}
-		return nil
+		return by.Manages(row.public().Roles)
 	})
 	if err != nil {
 		return User{}, User{}, err
@@ -283,18 +291,16 @@ func (i *Identity) changeUser(ctx context.Context, by Changer, step, tenant, id 
 	return was.public(), is.public(), nil
 }
 
-// DisableUser ends a user's access: sign-ins and keys at once here, within two polls elsewhere. Errors: CodeNotFound, CodeConflict for
-// the last platform administrator.
-func (i *Identity) DisableUser(ctx context.Context, tenant, id string) error {
-	defer i.reload(ctx)
+// DisableUser ends the access of somebody else: sign-ins and keys at once here, within two polls elsewhere. Errors as of ChangeUser.
+func (i *Identity) DisableUser(ctx context.Context, by Changer, tenant, id string) (User, error) {
 	now := i.now().UnixMicro()
-	_, _, err := i.store.changeUser(ctx, "disable user", tenant, id, now, true, func(row *userRow) error {
+	_, after, err := i.changeUser(ctx, by, "disable user", tenant, id, true, func(row *userRow) error {
 		if row.DisabledAt == 0 {
 			row.DisabledAt = now
 		}
 		return nil
 	})
-	return err
+	return after, err
 }
 
 // SetPassword sets a password and ends the user's sessions. It is for the setup of an installation, not for the management API.

@@ -467,8 +467,9 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		if _, err = b.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
 			t.Fatal(err)
 		}
-		wantCode(t, a.DisableUser(t.Context(), "other", u.ID), fault.CodeNotFound)
-		if err := a.DisableUser(t.Context(), "acme", u.ID); err != nil {
+		_, err = a.DisableUser(t.Context(), Changer{}, "other", u.ID)
+		wantCode(t, err, fault.CodeNotFound)
+		if _, err := a.DisableUser(t.Context(), Changer{}, "acme", u.ID); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.poll(t.Context()); err != nil {
@@ -547,7 +548,8 @@ func TestLastPlatformAdminStays(t *testing.T) {
 	if err != nil || len(users) != 1 {
 		t.Fatal(users, err)
 	}
-	wantCode(t, i.DisableUser(t.Context(), "demo", users[0].ID), fault.CodeConflict)
+	_, err = i.DisableUser(t.Context(), Changer{Platform: true}, "demo", users[0].ID)
+	wantCode(t, err, fault.CodeConflict)
 }
 
 func TestConflictingRolesAreRefusedOnCreate(t *testing.T) {

@@ -26,6 +26,7 @@ const (
 	CodeInvalidSession Code = "invalid_session"
 
 	CodeNotAllowed      Code = "not_allowed"
+	CodeRoleAbove       Code = "role_not_grantable"
 	CodeModelNotAllowed Code = "model_not_allowed"
 	CodeReauthenticate  Code = "reauthenticate"
 	CodeWrongPassword   Code = "wrong_password"
@@ -188,6 +189,11 @@ var table = map[Code]row{
 		Denied,
 		"This action needs the permission '%s', which your role does not grant. Ask an administrator.",
 		"此操作需要权限 '%s'，您的角色未被授予。请联系管理员。",
+	},
+	CodeRoleAbove: {
+		Denied,
+		"Only a platform administrator makes and manages accounts with the role '%s'. Ask one.",
+		"只有平台管理员可以创建和管理持有角色 '%s' 的账号。请联系平台管理员。",
 	},
 	CodeModelNotAllowed: {
 		Denied,

@@ -136,7 +136,7 @@ export interface paths {
         head?: never;
         /**
          * Change roles and labels of a user
-         * @description They are in force at once. Nobody changes his own account, only a platform administrator makes or changes one, and the last one stays.
+         * @description They are in force at once. Nobody changes his own account, only a platform administrator makes or manages one (403 `role_not_grantable`), and the last active one stays.
          */
         patch: operations["changeUser"];
         trace?: never;
