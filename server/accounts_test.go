@@ -337,6 +337,47 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 	checkRefusal(t, in.send(http.MethodPost, "/v1/chat/completions", created.Secret, ask), 401, "authentication_error", "expired_api_key", "", "Create a new one")
 }
 
+// TestOwnKeysLeadToTheirOwner: what somebody asked with a key of his own is found under him, by digest and as the actor, and goes with him.
+func TestOwnKeysLeadToTheirOwner(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{})
+	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": keepPolicy("masked")}, new(any))
+	dev := in.newAccount("dev", nil, "developer")
+	officer, auditor := in.signIn("compliance"), in.signIn("auditor")
+	var created adminapi.CreatedKey
+	in.send(http.MethodPost, "/api/v1/keys", dev.token, map[string]any{"name": "mine"}).decode(t, &created)
+	ask := func(credential, who string) string {
+		body := map[string]any{"model": "scripted", "messages": []any{map[string]string{"role": "user", "content": "hi"}}}
+		if who != "" {
+			body["user"] = who
+		}
+		r := in.send(http.MethodPost, "/v1/chat/completions", credential, body)
+		if r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+		request := r.header.Get("X-Request-Id")
+		in.records(request, 2)
+		return request
+	}
+	own, forAlice, elsewhere := ask(created.Secret, ""), ask(created.Secret, "alice"), ask(in.issueKey(map[string]any{"name": "of the tenant"}).secret, "")
+
+	var digest adminapi.SubjectDigest
+	in.send(http.MethodPost, "/api/v1/audit/subjects", auditor, map[string]string{"subject": dev.id}).decode(t, &digest)
+	for filter, want := range map[string][]string{"on_behalf_of=" + digest.Digest: {own}, "actor=" + dev.id: {own, forAlice}} {
+		found := string(in.send(http.MethodGet, "/api/v1/audit/records?limit=200&action=chat.completions&"+filter, auditor, nil).body)
+		for _, request := range []string{own, forAlice, elsewhere} {
+			if strings.Contains(found, request) != slices.Contains(want, request) {
+				t.Errorf("%s, %s: %s", filter, request, found)
+			}
+		}
+	}
+	var done adminapi.Erasure
+	r := in.send(http.MethodPost, "/api/v1/audit/erasures", officer, map[string]string{"subject": dev.id})
+	if r.decode(t, &done); r.status != http.StatusCreated || done.Contents == nil || *done.Contents != 2 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
 // TestBudgetsAreRemoved: by whom, on record, and that nothing is refused for one afterwards.
 func TestBudgetsAreRemoved(t *testing.T) {
 	t.Parallel()

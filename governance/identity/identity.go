@@ -348,7 +348,7 @@ func (r keyRow) principal(operator bool) (Principal, error) {
 		return Principal{}, err
 	}
 	return Principal{
-		Tenant: r.Tenant, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Roles: []string{RoleApplication},
+		Tenant: r.Tenant, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Owner: r.Owner, Roles: []string{RoleApplication},
 		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: operator,
 		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
 	}, nil

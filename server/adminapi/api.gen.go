@@ -2462,7 +2462,7 @@ type SearchAuditParams struct {
 	// Request Request id
 	Request *string `form:"request,omitempty" json:"request,omitempty"`
 
-	// Actor Id of the key or user
+	// Actor Id of the key or user; with a user also what was done with keys of the user's own
 	Actor   *string       `form:"actor,omitempty" json:"actor,omitempty"`
 	Action  *string       `form:"action,omitempty" json:"action,omitempty"`
 	Stage   *AuditStage   `form:"stage,omitempty" json:"stage,omitempty"`

@@ -4096,7 +4096,7 @@ export interface operations {
                 to?: components["parameters"]["To"];
                 /** @description Request id */
                 request?: string;
-                /** @description Id of the key or user */
+                /** @description Id of the key or user; with a user also what was done with keys of the user's own */
                 actor?: string;
                 action?: string;
                 stage?: components["schemas"]["AuditStage"];
