@@ -320,7 +320,7 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
 	in.admin(http.MethodPost, "/users/"+dev.id+"/disable", nil, nil)
-	checkRefusal(t, in.send(http.MethodPost, "/v1/chat/completions", created.Secret, ask), 401, "authentication_error", "suspended_api_key", "", "Ask an administrator")
+	checkRefusal(t, in.send(http.MethodPost, "/v1/chat/completions", created.Secret, ask), 401, "authentication_error", "suspended_api_key", "", "ask an administrator")
 	i := slices.IndexFunc(list(in.session()), func(k adminapi.Key) bool { return k.Id == created.Key.Id })
 	if k := list(in.session())[i]; k.State != "suspended" || k.LastUsedAt == nil {
 		t.Errorf("%+v", k)

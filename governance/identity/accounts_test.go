@@ -433,6 +433,15 @@ func TestKeysOfPeople(t *testing.T) {
 			t.Fatal(err)
 		}
 		on("enabled", "[public]", "")
+		_, once, err := a.ResetPassword(t.Context(), by, "acme", dev.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		on("has to change his password", "", fault.CodeSuspendedKey)
+		if _, err := a.ChangePassword(t.Context(), signIn(t, a, "dev", once).Principal, once, another, ""); err != nil {
+			t.Fatal(err)
+		}
+		on("changed it", "[public]", "")
 		user(UserChange{Roles: &[]string{RoleAuditor}})
 		on("role taken", "", fault.CodeSuspendedKey)
 	})

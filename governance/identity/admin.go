@@ -72,7 +72,7 @@ type Key struct {
 	CreatedBy                 string
 	RevokedAt, LastUsedAt     time.Time // zero: not
 	Owner                     string    // the person it belongs to; "" for a key of the tenant
-	Suspended                 bool      // refused while its owner is disabled or may have no keys
+	Suspended                 bool      // refused while its owner is disabled, has to change his password or may have no keys
 }
 
 // NewKey asks for an API key.

@@ -130,7 +130,7 @@ type snapshot struct {
 type keyEntry struct {
 	principal          Principal
 	expires, revokedAt int64
-	suspended          bool // its owner is disabled or may have no keys
+	suspended          bool // see mayOwn
 }
 
 type userEntry struct {
@@ -194,10 +194,11 @@ func (i *Identity) Load(ctx context.Context) error {
 	return nil
 }
 
-// mayOwn reports whether a person can have keys of his own that work.
+// mayOwn reports whether a person can have keys of his own that work: he is there, and may have some, and has not got a password of somebody
+// else's, with which he may do nothing but change it.
 func (s *snapshot) mayOwn(user, tenant string) bool {
 	u, ok := s.users[user]
-	return ok && !u.disabled && u.principal.Tenant == tenant && OwnsKeys(u.principal.Roles)
+	return ok && !u.disabled && !u.principal.MustChange && u.principal.Tenant == tenant && OwnsKeys(u.principal.Roles)
 }
 
 // Run keeps the snapshot fresh and writes last uses until ctx ends.

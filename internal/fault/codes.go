@@ -171,8 +171,8 @@ var table = map[Code]row{
 	},
 	CodeSuspendedKey: {
 		Unauthenticated,
-		"The owner of the API key is disabled or may no longer have keys, so it is refused. Ask an administrator.",
-		"API 密钥的所有者已停用或不再允许持有密钥，请求已被拒绝。请联系管理员。",
+		"The owner of the API key is disabled, may no longer have keys, or has yet to change a one-time password, so it is refused. Sign in and change the password, or ask an administrator.",
+		"API 密钥的所有者已停用、不再允许持有密钥，或尚未修改一次性密码，请求已被拒绝。请登录并修改密码，或联系管理员。",
 	},
 	CodeInvalidLogin: {
 		Unauthenticated,

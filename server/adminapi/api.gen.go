@@ -1100,12 +1100,12 @@ type Key struct {
 	Project   string     `json:"project"`
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
 
-	// State suspended: its owner is disabled or may no longer have keys
+	// State suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
 	State  KeyState `json:"state"`
 	Tenant string   `json:"tenant"`
 }
 
-// KeyState suspended: its owner is disabled or may no longer have keys
+// KeyState suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
 type KeyState string
 
 // KeyChange What is absent stays as it is

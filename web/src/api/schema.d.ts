@@ -1529,7 +1529,7 @@ export interface components {
             label_mode: components["schemas"]["LabelMode"];
             limits: components["schemas"]["Limits"];
             /**
-             * @description suspended: its owner is disabled or may no longer have keys
+             * @description suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
              * @enum {string}
              */
             state: "active" | "expired" | "revoked" | "suspended";
