@@ -331,8 +331,8 @@ var table = map[Code]row{
 	},
 	CodeOverBudget: {
 		Quota,
-		"The request does not fit into the %s budget of %s: of %s, %s is spent and %s is set aside for running requests, so %s is left; the request could cost up to %s (%s). %s. %s; an administrator of the tenant can raise it.",
-		"请求超出%s预算（%s）的余额：上限 %s，已支出 %s，运行中的请求已预留 %s，剩余 %s；本次请求最多可能花费 %s（%s）。%s。%s；租户管理员可以提高预算。",
+		"The request does not fit into the %s budget of %s: of %s, %s is spent and %s is set aside %s, so %s is left; the request could cost up to %s (%s). %s. %s; an administrator of the tenant can raise it.",
+		"请求超出%s预算（%s）的余额：上限 %s，已支出 %s，已预留 %s（%s），剩余 %s；本次请求最多可能花费 %s（%s）。%s。%s；租户管理员可以提高预算。",
 	},
 
 	CodeVaultFull: {
