@@ -85,7 +85,6 @@ func newFinder(q Query, n int) (finder, error) {
 	}
 	for _, c := range []struct{ column, value string }{
 		{"tenant", q.Tenant},
-		{"actor", q.Actor},
 		{"action", q.Action},
 		{"stage", string(q.Stage)},
 		{"outcome", q.Outcome},
@@ -98,6 +97,13 @@ func newFinder(q Query, n int) (finder, error) {
 		if c.value != "" {
 			f.facets = append(f.facets, condition{"f." + c.column + " = ?", []any{facet.Value(c.value)}})
 		}
+	}
+	if q.Actor != "" {
+		actors := []string{facet.Value(q.Actor)}
+		for _, k := range q.Keys {
+			actors = append(actors, facet.Value(k))
+		}
+		f.facets = append(f.facets, condition{"f.actor IN ?", []any{actors}})
 	}
 	if q.Class != "" {
 		f.facets = append(f.facets, condition{`f.classes LIKE ? ESCAPE '\'`, []any{like(facet.Class(q.Class))}})

@@ -119,6 +119,9 @@ func randomQuery(r *rand.Rand) Query {
 	some(&q.Tenant, "a", "a", "b", "rare\x00", "nobody")
 	some(&q.Project, "p", "q", "x")
 	some(&q.Actor, "k1", "K%4", "nobody")
+	if r.IntN(2) == 0 {
+		q.Keys = []string{"k1", "K%4"}
+	}
 	some(&q.Action, "embeddings")
 	some(&q.Outcome, "ok", "failed", "aborted")
 	some(&q.Model, "m1", strings.Repeat("长", 300))
@@ -145,7 +148,6 @@ func matches(e Event, q Query) bool {
 	for _, c := range [][2]string{
 		{q.Tenant, e.Tenant},
 		{q.Project, e.Project},
-		{q.Actor, e.Actor.ID},
 		{q.Action, e.Action},
 		{q.Outcome, e.Outcome},
 		{q.Model, e.Model.Asked},
@@ -160,6 +162,9 @@ func matches(e Event, q Query) bool {
 		if c[0] != "" && c[0] != c[1] {
 			return false
 		}
+	}
+	if q.Actor != "" && q.Actor != e.Actor.ID && !slices.Contains(q.Keys, e.Actor.ID) {
+		return false
 	}
 	if q.Class != "" && !slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Class == q.Class }) {
 		return false

@@ -28,6 +28,8 @@ type Query struct {
 	Version, Policy                string
 	Class                          string // of a finding
 	OnBehalfOf                     string // what [Subject] returns for the person
+	// Keys are ids of keys of the actor's own: what they did is the actor's, too.
+	Keys []string
 	// Text is part of the id or name of the actor, of the resource, action, model as asked or routed, error code, rollout, policy or a document
 	// (collection/document@version), in any case; or it is the request.
 	Text     string

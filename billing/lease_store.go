@@ -17,7 +17,8 @@ var (
 // shortage says that a budget has less left than is needed. It is read under the lock of the budget, so the figures belong together.
 type shortage struct {
 	limit, spent Money
-	aside        Money // leased for what runs, without what the asker's own lease has free
+	aside        Money // leased, without what the asker's own lease has free
+	others       bool  // other servers have some of it, for what runs there or may come
 }
 
 func (s *shortage) left() Money { return max(0, s.limit-s.spent-s.aside) }
@@ -68,13 +69,13 @@ func (s store) take(ctx context.Context, q lease) (Money, error) {
 		if err := reapBefore(tx.Where("budget = ? AND period = ?", q.key.budget, q.key.period), q.now); err != nil {
 			return err
 		}
-		spent, leased, err := committed(tx, q)
+		spent, leased, others, err := committed(tx, q)
 		if err != nil {
 			return err
 		}
 		left := Money(b.Limit) - spent - leased
 		if left < q.need {
-			return &shortage{limit: Money(b.Limit), spent: spent, aside: leased}
+			return &shortage{limit: Money(b.Limit), spent: spent, aside: leased, others: others}
 		}
 		got = max(q.need, left/8)
 		return grant(tx, q, got)
@@ -85,15 +86,16 @@ func (s store) take(ctx context.Context, q lease) (Money, error) {
 	return got, nil
 }
 
-// committed returns what is spent and leased. One statement reads both, so that it sees either all or nothing of a transaction
+// committed returns what is spent and leased, and whether other servers lease some of it: not a former process on this one. One statement reads both, so that it sees either all or nothing of a transaction
 // that moves an amount from the one to the other. A lease below zero comes from a charge above its reservation: spent has that
 // amount already, and only the lease itself may set it off, since its owner asks for so much more.
-func committed(tx *gorm.DB, q lease) (spent, leased Money, err error) {
-	var a, b int64
+func committed(tx *gorm.DB, q lease) (spent, leased Money, others bool, err error) {
+	var a, b, n int64
 	err = tx.Raw(`SELECT CAST(COALESCE((SELECT spent FROM billing_spend WHERE budget = ? AND period = ?), 0) AS BIGINT),
-		CAST(COALESCE((SELECT SUM(amount) FROM billing_leases WHERE budget = ? AND period = ? AND (amount > 0 OR id = ?)), 0) AS BIGINT)`,
-		q.key.budget, q.key.period, q.key.budget, q.key.period, q.id).Row().Scan(&a, &b)
-	return Money(a), Money(b), err
+		CAST(COALESCE((SELECT SUM(amount) FROM billing_leases WHERE budget = ? AND period = ? AND (amount > 0 OR id = ?)), 0) AS BIGINT),
+		(SELECT COUNT(*) FROM billing_leases WHERE budget = ? AND period = ? AND amount > 0 AND owner <> ? AND (node <> ? OR node = ''))`,
+		q.key.budget, q.key.period, q.key.budget, q.key.period, q.id, q.key.budget, q.key.period, q.owner, q.node).Row().Scan(&a, &b, &n)
+	return Money(a), Money(b), n > 0, err
 }
 
 func grant(tx *gorm.DB, q lease, got Money) error {

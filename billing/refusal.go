@@ -24,8 +24,16 @@ func (r *Reservation) refusal(b *budget, ask Ask, short *shortage) error {
 	if b.key != "" {
 		whose = fault.Say("API key '%s'", "API 密钥 '%s'", b.key)
 	}
-	return fault.New(fault.CodeOverBudget, b.period.said(), whose, limit, spent, short.aside.in(currency), short.left().in(currency),
+	return fault.New(fault.CodeOverBudget, b.period.said(), whose, limit, spent, short.aside.in(currency), short.holders(), short.left().in(currency),
 		r.worst.in(currency), r.reckoned(ask), r.remedy(ask, short.left()), b.renewal(ask.At))
+}
+
+// holders says for what amounts are set aside. Servers lease a part of a budget at a time, also for requests that are yet to come.
+func (s *shortage) holders() fault.Phrase {
+	if s.others {
+		return fault.Say("for running requests and by other servers", "用于运行中的请求，含其他服务器所占部分")
+	}
+	return fault.Say("for running requests", "用于运行中的请求")
 }
 
 // reckoned says what the worst case is made of.

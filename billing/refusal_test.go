@@ -30,7 +30,7 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 			fault.English: "The request does not fit into the monthly budget of tenant 'acme': of 0.00001 CNY, 0.00000636 CNY is spent and 0.000001 CNY is set aside for running requests, " +
 				"so 0.00000264 CNY is left; the request could cost up to 0.00000404 CNY (40 prompt tokens at 0.001 CNY and up to 400 completion tokens at 0.01 CNY per million). " +
 				"Lower max_tokens to at most 130. The budget begins anew at 2026-12-01 00:00 (Asia/Shanghai); an administrator of the tenant can raise it.",
-			fault.Chinese: "请求超出每月预算（租户 'acme'）的余额：上限 0.00001 CNY，已支出 0.00000636 CNY，运行中的请求已预留 0.000001 CNY，剩余 0.00000264 CNY；" +
+			fault.Chinese: "请求超出每月预算（租户 'acme'）的余额：上限 0.00001 CNY，已支出 0.00000636 CNY，已预留 0.000001 CNY（用于运行中的请求），剩余 0.00000264 CNY；" +
 				"本次请求最多可能花费 0.00000404 CNY（40 个输入 token，每百万 0.001 CNY；最多 400 个输出 token，每百万 0.01 CNY）。" +
 				"请将 max_tokens 降至不超过 130。预算将于 2026-12-01 00:00（Asia/Shanghai）重新计算；租户管理员可以提高预算。",
 		} {
@@ -66,6 +66,33 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Zone: "Asia/Shanghai", Limit: 1 << 40})
 		_, err = l.Reserve(t.Context(), ask("none", 1))
 		wantSentence(t, err, fault.CodeKeyBudget, "The total budget of API key 'k1' is spent", "never begins anew")
+	})
+}
+
+// TestRefusalsNameOtherServersOnlyWhenTheyHaveSome: what another server leases is set aside also for requests that are yet to come there; what
+// a former process on this one left behind is for requests that ran.
+func TestRefusalsNameOtherServersOnlyWhenTheyHaveSome(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		former, l := replica(t, db, "a", c), replica(t, db, "a", c)
+		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Limit: 10_000})
+		refused := func() error {
+			_, err := l.Reserve(t.Context(), ask("big", 1001))
+			return err
+		}
+		wantSentence(t, refused(), fault.CodeOverBudget, " 0 CNY is set aside for running requests, so ")
+		reserve(t, former, "former", 100)
+		wantSentence(t, refused(), fault.CodeOverBudget, " CNY is set aside for running requests, so ")
+
+		other := replica(t, db, "b", c)
+		r := reserve(t, other, "there", 100)
+		wantSentence(t, refused(), fault.CodeOverBudget, " CNY is set aside for running requests and by other servers, so ")
+		r.Release() // nothing runs there any more, and its lease is there still
+		wantSentence(t, refused(), fault.CodeOverBudget, " CNY is set aside for running requests and by other servers, so ")
+		if err := other.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantSentence(t, refused(), fault.CodeOverBudget, " CNY is set aside for running requests, so ")
 	})
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-project/sluice/governance"
 )
 
-// person is the digest of the person whom the run is about: whom the caller acts for, else the caller.
+// person is the digest of the person whom the run is about: whom the caller acts for, which for a key of a person is that person unless
+// it names another, else the caller.
 func (r *run) person() string {
 	if r.onBehalfOf != "" {
 		return r.onBehalfOf

@@ -98,6 +98,7 @@ func TestKeptForWhom(t *testing.T) {
 	subject := func(who string) string { return audit.Subject(newWorld(t, nil).deps.Keys, "acme", who) }
 	for _, test := range []struct {
 		name, keep, onBehalfOf string
+		owner                  string
 		recorded, subject      string
 		kept                   int
 		refuse                 error
@@ -106,10 +107,13 @@ func TestKeptForWhom(t *testing.T) {
 		{name: "a person", keep: "masked", onBehalfOf: "alice", recorded: subject("alice"), subject: subject("alice"), kept: 2},
 		{name: "a person, clear", keep: "clear", onBehalfOf: "alice", recorded: subject("alice"), subject: subject("alice"), kept: 2},
 		{name: "the caller", keep: "masked", subject: subject("k1"), kept: 2},
+		{name: "the owner of the key", keep: "masked", owner: "u1", recorded: subject("u1"), subject: subject("u1"), kept: 2},
+		{name: "a person, with a key of one's own", keep: "masked", owner: "u1", onBehalfOf: "alice", recorded: subject("alice"), subject: subject("alice"), kept: 2},
 		{name: "refused", keep: "clear", onBehalfOf: "alice", recorded: subject("alice"), refuse: fault.New(fault.CodeTenantBudget, fault.Say("monthly", "每月"), "acme", "1 CNY", "1 CNY", fault.Say("it begins anew", "将重新计算"))},
 	} {
 		w := newWorld(t, nil)
 		w.keep, w.fail["reserve"] = test.keep, test.refuse
+		w.principal.Owner = test.owner
 		c := call("I am SECRET1")
 		c.OnBehalfOf = test.onBehalfOf
 		if r, err := w.Chat(t.Context(), c); err == nil {

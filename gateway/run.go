@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -87,7 +88,8 @@ func (r *run) authenticate(ctx context.Context) error {
 	}
 	r.known = true
 	r.call.Credential = ""
-	r.onBehalfOf = audit.Subject(r.p.deps.Keys, r.principal.Tenant, r.call.OnBehalfOf)
+	// What somebody asks with a key of his own he asks himself, unless he names another.
+	r.onBehalfOf = audit.Subject(r.p.deps.Keys, r.principal.Tenant, cmp.Or(r.call.OnBehalfOf, r.principal.Owner))
 	if err := r.p.deps.Access.Allow(r.principal, r.call.Permission, r.principal.Tenant); err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	w := &wired{db: dbtest.SQLite(t), engine: enginetest.NewScripted(plan), dir: t.TempDir()}
 	keys := keyring.FromBytes([]byte(strings.Repeat("k", 32)))
 
-	ids := must(identity.New(identity.Config{}, w.db, keys, log))(t)
+	ids := must(identity.New(identity.Config{}, identity.Limits{}, w.db, keys, log))(t)
 	ok(t, ids.Load(ctx))
 	ok(t, ids.CreateTenant(ctx, identity.Tenant{ID: "acme", Name: "Acme"}))
 	key, secret, err := ids.CreateKey(ctx, identity.NewKey{Tenant: "acme", Project: "p", Name: "shop", Labels: []string{"public"}})

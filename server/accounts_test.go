@@ -163,6 +163,7 @@ func TestNobodyClimbs(t *testing.T) {
 	clerk := in.newAccount("clerk", map[string]any{"tenant": "bank"}, "developer")
 	officer := in.newAccount("officer", nil, "security_admin")
 	dev := in.newAccount("dev", nil, "developer")
+	second := in.newAccount("second", nil, "platform_admin")
 	var me adminapi.Me
 	in.admin(http.MethodGet, "/me", nil, &me)
 
@@ -181,9 +182,13 @@ func TestNobodyClimbs(t *testing.T) {
 		"own roles":                       {patch(officer, officer.id, "", roles("security_admin", "developer")), 409, "conflict"},
 		"own labels":                      {patch(officer, officer.id, "", map[string]any{"labels": []string{"secret"}}), 409, "conflict"},
 		"own reset":                       {act(officer, officer.id, "password-reset", ""), 409, "conflict"},
-		"making a platform administrator": {patch(officer, dev.id, "", roles("platform_admin")), 403, "not_allowed"},
-		"taking the platform's role":      {patch(officer, me.Id, "", roles("developer")), 403, "not_allowed"},
-		"resetting the platform's":        {act(officer, me.Id, "password-reset", ""), 403, "not_allowed"},
+		"making a platform administrator": {patch(officer, dev.id, "", roles("platform_admin")), 403, "role_not_grantable"},
+		"taking the platform's role":      {patch(officer, me.Id, "", roles("developer")), 403, "role_not_grantable"},
+		"labelling the platform's":        {patch(officer, me.Id, "", map[string]any{"labels": []string{}}), 403, "role_not_grantable"},
+		"resetting the platform's":        {act(officer, me.Id, "password-reset", ""), 403, "role_not_grantable"},
+		"disabling the platform's":        {act(officer, second.id, "disable", ""), 403, "role_not_grantable"},
+		"enabling the platform's":         {act(officer, second.id, "enable", ""), 403, "role_not_grantable"},
+		"creating the platform's":         {in.send(http.MethodPost, "/api/v1/users", officer.token, map[string]any{"name": "third", "password": longPassword, "roles": []string{"platform_admin"}}), 403, "role_not_grantable"},
 		"excluding roles":                 {patch(officer, dev.id, "", roles("security_admin", "auditor")), 0, "conflicting_roles"},
 		"a developer":                     {patch(dev, guard.id, "", roles("developer")), 403, "not_allowed"},
 		"another tenant, named":           {patch(guard, dev.id, "?tenant=demo", roles("auditor")), 403, "not_allowed"},
@@ -193,7 +198,7 @@ func TestNobodyClimbs(t *testing.T) {
 		"every tenant":                    {patch(guard, dev.id, "?tenant=*", roles("auditor")), 403, "not_allowed"},
 		"the operator's, from the bank":   {act(guard, me.Id, "password-reset", "?tenant=demo"), 403, "not_allowed"},
 		"the bank, from the operator's":   {act(officer, clerk.id, "password-reset", "?tenant=bank"), 403, "not_allowed"},
-		"the last platform administrator": {in.admin(http.MethodPost, "/users/"+me.Id+"/disable", nil, nil), 409, "conflict"},
+		"own end":                         {in.admin(http.MethodPost, "/users/"+me.Id+"/disable", nil, nil), 409, "conflict"},
 	} {
 		status := c.status
 		if status == 0 {
@@ -244,7 +249,7 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 
 	var defaults adminapi.KeyDefaults
 	in.send(http.MethodGet, "/api/v1/keys/defaults", dev.token, nil).decode(t, &defaults)
-	if defaults.LifetimeDays != 30 || defaults.Limits.RequestsPerMinute != 6000 || defaults.BaseUrl != in.started.BaseURL {
+	if defaults.LifetimeDays != 30 || defaults.Limits.RequestsPerMinute != 6000 || defaults.OwnKeys != 20 || defaults.BaseUrl != in.started.BaseURL {
 		t.Errorf("%+v", defaults)
 	}
 	var created adminapi.CreatedKey
@@ -262,6 +267,7 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 		"a label he lacks": {"name": "x", "labels": []string{"public", "secret"}},
 		"less marked":      {"name": "x", "label_mode": "metadata"},
 		"longer":           {"name": "x", "expires_at": "2029-01-01T00:00:00Z"},
+		"more requests":    {"name": "x", "limits": map[string]int{"requests_per_minute": 6001, "tokens_per_minute": 0, "concurrent": 0}},
 	} {
 		wantProblem(t, name, make(dev, body), http.StatusBadRequest, "invalid_value")
 	}
@@ -285,6 +291,11 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 	if changed.status != http.StatusOK {
 		t.Fatalf("%d %s", changed.status, changed.body)
 	}
+	limits := map[string]int{"requests_per_minute": 3, "tokens_per_minute": 0, "concurrent": 0}
+	in.admin(http.MethodPatch, "/keys/"+created.Key.Id, map[string]any{"limits": limits}, new(any))
+	limits["requests_per_minute"] = 7
+	wantProblem(t, "a limit given back", patch(dev, created.Key.Id, map[string]any{"limits": limits}), http.StatusBadRequest, "invalid_value")
+	in.admin(http.MethodPatch, "/keys/"+created.Key.Id, map[string]any{"limits": limits}, new(any))
 	list := func(token string) []adminapi.Key {
 		var page adminapi.KeyPage
 		in.send(http.MethodGet, "/api/v1/keys?limit=200", token, nil).decode(t, &page)
@@ -309,7 +320,7 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
 	in.admin(http.MethodPost, "/users/"+dev.id+"/disable", nil, nil)
-	checkRefusal(t, in.send(http.MethodPost, "/v1/chat/completions", created.Secret, ask), 401, "authentication_error", "suspended_api_key", "", "Ask an administrator")
+	checkRefusal(t, in.send(http.MethodPost, "/v1/chat/completions", created.Secret, ask), 401, "authentication_error", "suspended_api_key", "", "ask an administrator")
 	i := slices.IndexFunc(list(in.session()), func(k adminapi.Key) bool { return k.Id == created.Key.Id })
 	if k := list(in.session())[i]; k.State != "suspended" || k.LastUsedAt == nil {
 		t.Errorf("%+v", k)
@@ -324,6 +335,47 @@ func TestDevelopersHaveTheirOwnKeys(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	checkRefusal(t, in.send(http.MethodPost, "/v1/chat/completions", created.Secret, ask), 401, "authentication_error", "expired_api_key", "", "Create a new one")
+}
+
+// TestOwnKeysLeadToTheirOwner: what somebody asked with a key of his own is found under him, by digest and as the actor, and goes with him.
+func TestOwnKeysLeadToTheirOwner(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{})
+	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": keepPolicy("masked")}, new(any))
+	dev := in.newAccount("dev", nil, "developer")
+	officer, auditor := in.signIn("compliance"), in.signIn("auditor")
+	var created adminapi.CreatedKey
+	in.send(http.MethodPost, "/api/v1/keys", dev.token, map[string]any{"name": "mine"}).decode(t, &created)
+	ask := func(credential, who string) string {
+		body := map[string]any{"model": "scripted", "messages": []any{map[string]string{"role": "user", "content": "hi"}}}
+		if who != "" {
+			body["user"] = who
+		}
+		r := in.send(http.MethodPost, "/v1/chat/completions", credential, body)
+		if r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+		request := r.header.Get("X-Request-Id")
+		in.records(request, 2)
+		return request
+	}
+	own, forAlice, elsewhere := ask(created.Secret, ""), ask(created.Secret, "alice"), ask(in.issueKey(map[string]any{"name": "of the tenant"}).secret, "")
+
+	var digest adminapi.SubjectDigest
+	in.send(http.MethodPost, "/api/v1/audit/subjects", auditor, map[string]string{"subject": dev.id}).decode(t, &digest)
+	for filter, want := range map[string][]string{"on_behalf_of=" + digest.Digest: {own}, "actor=" + dev.id: {own, forAlice}} {
+		found := string(in.send(http.MethodGet, "/api/v1/audit/records?limit=200&action=chat.completions&"+filter, auditor, nil).body)
+		for _, request := range []string{own, forAlice, elsewhere} {
+			if strings.Contains(found, request) != slices.Contains(want, request) {
+				t.Errorf("%s, %s: %s", filter, request, found)
+			}
+		}
+	}
+	var done adminapi.Erasure
+	r := in.send(http.MethodPost, "/api/v1/audit/erasures", officer, map[string]string{"subject": dev.id})
+	if r.decode(t, &done); r.status != http.StatusCreated || done.Contents == nil || *done.Contents != 2 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
 }
 
 // TestBudgetsAreRemoved: by whom, on record, and that nothing is refused for one afterwards.

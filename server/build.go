@@ -130,7 +130,7 @@ func (p *parts) buildData(ctx context.Context) error {
 
 func (p *parts) buildGovernance(ctx context.Context) error {
 	var err error
-	if p.identity, err = identity.New(p.cfg.Identity, p.db, p.keys, p.log); err != nil {
+	if p.identity, err = identity.New(p.cfg.Identity, identity.Limits(p.cfg.Limits.Key), p.db, p.keys, p.log); err != nil {
 		return err
 	}
 	if p.access, err = access.New(); err != nil {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/gateway"
-	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server/adminapi"
@@ -110,10 +109,8 @@ func readOnly(next http.HandlerFunc) http.Handler {
 
 func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *http.ServeMux) (*adminapi.Server, error) {
 	p := e.parts
-	limits := p.cfg.Limits.Key
 	admin, err := adminapi.New(adminapi.Config{
 		SecureCookies: len(e.addresses.admin) > 5 && e.addresses.admin[:5] == "https",
-		KeyLimits:     identity.Limits{RequestsPerMinute: limits.RequestsPerMinute, TokensPerMinute: limits.TokensPerMinute, Concurrent: limits.Concurrent},
 	}, adminapi.Deps{
 		BaseURL:  e.baseURL,
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Ledger: p.ledger, Router: p.router, RAG: p.rag,

@@ -218,8 +218,8 @@ func TestWhoMayChangeWhom(t *testing.T) {
 		_, _, err := i.ChangeUser(t.Context(), by, "acme", id, UserChange{Roles: &roles})
 		return err
 	}
-	wantCode(t, roles(officer, dev.ID, RolePlatformAdmin), fault.CodeNotAllowed)
-	wantCode(t, roles(officer, root.ID, RoleDeveloper), fault.CodeNotAllowed)
+	wantCode(t, roles(officer, dev.ID, RolePlatformAdmin), fault.CodeRoleAbove)
+	wantCode(t, roles(officer, root.ID, RoleDeveloper), fault.CodeRoleAbove)
 	wantCode(t, roles(officer, officer.ID, RoleSecurityAdmin), fault.CodeConflict)
 	wantCode(t, roles(platform, root.ID, RoleDeveloper), fault.CodeConflict)
 	wantCode(t, roles(officer, dev.ID, RoleAuditor, RoleSecurityAdmin), fault.CodeConflictingRole)
@@ -227,14 +227,22 @@ func TestWhoMayChangeWhom(t *testing.T) {
 	wantCode(t, roles(officer, dev.ID), fault.CodeMissing)
 	wantCode(t, roles(officer, "nobody", RoleAuditor), fault.CodeNotFound)
 	_, _, err := i.ResetPassword(t.Context(), officer, "acme", root.ID)
-	wantCode(t, err, fault.CodeNotAllowed)
-	if err := i.DisableUser(t.Context(), "acme", second.ID); err != nil {
+	wantCode(t, err, fault.CodeRoleAbove)
+	labels := []string{"secret"}
+	_, _, err = i.ChangeUser(t.Context(), officer, "acme", root.ID, UserChange{Labels: &labels})
+	wantCode(t, err, fault.CodeRoleAbove)
+	_, err = i.DisableUser(t.Context(), officer, "acme", second.ID)
+	wantCode(t, err, fault.CodeRoleAbove)
+	if _, err := i.DisableUser(t.Context(), platform, "acme", second.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, err = i.EnableUser(t.Context(), officer, "acme", second.ID)
-	wantCode(t, err, fault.CodeNotAllowed)
+	wantCode(t, err, fault.CodeRoleAbove)
 	wantCode(t, roles(Changer{ID: "other", Platform: true}, root.ID, RoleDeveloper), fault.CodeConflict) // the last one that is active
-	wantCode(t, i.DisableUser(t.Context(), "acme", root.ID), fault.CodeConflict)
+	_, err = i.DisableUser(t.Context(), Changer{ID: "other", Platform: true}, "acme", root.ID)
+	wantCode(t, err, fault.CodeConflict)
+	_, err = i.DisableUser(t.Context(), platform, "acme", root.ID)
+	wantCode(t, err, fault.CodeConflict)
 	if u, err := i.EnableUser(t.Context(), platform, "acme", second.ID); err != nil || u.Disabled {
 		t.Errorf("%+v, %v", u, err)
 	}
@@ -274,7 +282,7 @@ func TestDisableAndEnable(t *testing.T) {
 		u := newUser(t, i, "dev", nil, RoleDeveloper)
 		s := signIn(t, i, "dev", password)
 		for range 2 {
-			if err := i.DisableUser(t.Context(), "acme", u.ID); err != nil {
+			if _, err := i.DisableUser(t.Context(), Changer{}, "acme", u.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -310,7 +318,7 @@ func TestAccountsWhenTheDatabaseFails(t *testing.T) {
 				return err
 			},
 			"reset":    func() error { _, _, err := i.ResetPassword(t.Context(), by, "acme", u.ID); return err },
-			"disable":  func() error { return i.DisableUser(t.Context(), "acme", u.ID) },
+			"disable":  func() error { _, err := i.DisableUser(t.Context(), by, "acme", u.ID); return err },
 			"password": func() error { _, err := i.ChangePassword(t.Context(), s.Principal, password, another, ""); return err },
 			"key": func() error {
 				_, _, err := i.ChangeKey(t.Context(), "acme", k.ID, KeyChange{Labels: &[]string{}})
@@ -416,7 +424,7 @@ func TestKeysOfPeople(t *testing.T) {
 		if err := change(KeyChange{Name: &name}); err != nil {
 			t.Error(err)
 		}
-		if err := a.DisableUser(t.Context(), "acme", dev.ID); err != nil {
+		if _, err := a.DisableUser(t.Context(), by, "acme", dev.ID); err != nil {
 			t.Fatal(err)
 		}
 		on("disabled", "", fault.CodeSuspendedKey)
@@ -425,8 +433,115 @@ func TestKeysOfPeople(t *testing.T) {
 			t.Fatal(err)
 		}
 		on("enabled", "[public]", "")
+		_, once, err := a.ResetPassword(t.Context(), by, "acme", dev.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		on("has to change his password", "", fault.CodeSuspendedKey)
+		if _, err := a.ChangePassword(t.Context(), signIn(t, a, "dev", once).Principal, once, another, ""); err != nil {
+			t.Fatal(err)
+		}
+		on("changed it", "[public]", "")
 		user(UserChange{Roles: &[]string{RoleAuditor}})
 		on("role taken", "", fault.CodeSuspendedKey)
+	})
+}
+
+// TestOwnersOnlyNarrow: a person gives himself no more than the installation gives a key, and nothing back that was taken from it.
+func TestOwnersOnlyNarrow(t *testing.T) {
+	i, c := withTenant(t, dbtest.SQLite(t))
+	i.limits = Limits{RequestsPerMinute: 60, TokensPerMinute: 1000} // requests at once: no bound
+	dev := newUser(t, i, "dev", nil, RoleDeveloper)
+	create := func(l Limits) (Key, error) {
+		k, _, err := i.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "mine", Owner: dev.ID, Limits: l})
+		return k, err
+	}
+	for _, l := range []Limits{{RequestsPerMinute: 61}, {TokensPerMinute: 1001}} {
+		_, err := create(l)
+		wantCode(t, err, fault.CodeInvalidValue)
+	}
+	k, err := create(Limits{RequestsPerMinute: 60, Concurrent: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(ch KeyChange) error { _, _, err := i.ChangeKey(t.Context(), "acme", k.ID, ch); return err }
+	limits := func(byOwner bool, l Limits) error { return change(KeyChange{Limits: &l, ByOwner: byOwner}) }
+	end := func(byOwner bool, d time.Duration) error {
+		at := c.now().Add(d)
+		return change(KeyChange{ExpiresAt: &at, ByOwner: byOwner})
+	}
+	for _, step := range []struct {
+		what string
+		err  error
+		code fault.Code
+	}{
+		{"no bound where there was one", limits(true, Limits{RequestsPerMinute: 60}), fault.CodeInvalidValue},
+		{"lowered", limits(true, Limits{RequestsPerMinute: 50, Concurrent: 9}), ""},
+		{"lowered by an administrator", limits(false, Limits{RequestsPerMinute: 5, TokensPerMinute: 10, Concurrent: 1}), ""},
+		{"raised", limits(true, Limits{RequestsPerMinute: 6, TokensPerMinute: 10, Concurrent: 1}), fault.CodeInvalidValue},
+		{"raised by leaving out", limits(true, Limits{RequestsPerMinute: 5, Concurrent: 1}), fault.CodeInvalidValue},
+		{"raised by an administrator", limits(false, Limits{RequestsPerMinute: 600, Concurrent: 1}), ""},
+		{"as it is", limits(true, Limits{RequestsPerMinute: 600, TokensPerMinute: 1000, Concurrent: 1}), ""},
+		{"shortened", end(true, 2*time.Hour), ""},
+		{"lengthened", end(true, 3*time.Hour), fault.CodeInvalidValue},
+		{"lengthened by an administrator", end(false, 3*time.Hour), ""},
+	} {
+		if step.code != "" {
+			wantCode(t, step.err, step.code)
+		} else if step.err != nil {
+			t.Errorf("%s: %v", step.what, step.err)
+		}
+	}
+}
+
+// TestOwnKeysAreFew: what is revoked or expired does not count, and of two made at the same moment on two replicas one is refused.
+func TestOwnKeysAreFew(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		a, c := withTenant(t, db)
+		b, _ := replica(t, db)
+		dev, other := newUser(t, a, "dev", nil, RoleDeveloper), newUser(t, a, "other", nil, RoleDeveloper)
+		create := func(i *Identity, owner string, life time.Duration) (Key, error) {
+			k, _, err := i.CreateKey(context.WithoutCancel(t.Context()), NewKey{Tenant: "acme", Name: "x", Owner: owner, ExpiresAt: c.now().Add(life)})
+			return k, err
+		}
+		var first Key
+		for n := range MostOwnKeys - 1 {
+			k, err := create(a, dev.ID, time.Hour)
+			if err != nil {
+				t.Fatal(n, err)
+			}
+			first = k
+		}
+		var refused atomic.Int64
+		var both sync.WaitGroup
+		for _, i := range []*Identity{a, b} {
+			both.Go(func() {
+				if _, err := create(i, dev.ID, time.Hour); err != nil {
+					wantCode(t, err, fault.CodeConflict)
+					refused.Add(1)
+				}
+			})
+		}
+		both.Wait()
+		if refused.Load() != 1 {
+			t.Errorf("%d of two were refused", refused.Load())
+		}
+		for _, owner := range []string{other.ID, ""} {
+			if _, err := create(a, owner, time.Hour); err != nil {
+				t.Errorf("a key of %q: %v", owner, err)
+			}
+		}
+		if err := a.RevokeKey(t.Context(), "acme", first.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := create(a, dev.ID, time.Hour); err != nil {
+			t.Error(err)
+		}
+		c.advance(2 * time.Hour)
+		poll(t, a)
+		if _, err := create(a, dev.ID, time.Hour); err != nil {
+			t.Errorf("those of before have expired: %v", err)
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"slices"
@@ -52,6 +53,15 @@ type Changer struct {
 	Platform bool // may make platform administrators, and change them
 }
 
+// Manages returns nil if the changer may make and manage an account with these roles: nobody manages one with a role that he could not
+// grant. Error: CodeRoleAbove.
+func (by Changer) Manages(roles []string) error {
+	if !by.Platform && slices.Contains(roles, RolePlatformAdmin) {
+		return fault.New(fault.CodeRoleAbove, RolePlatformAdmin)
+	}
+	return nil
+}
+
 // Key is an API key as it may be shown: without its secret.
 type Key struct {
 	ID, Tenant, Project, Name string
@@ -62,7 +72,7 @@ type Key struct {
 	CreatedBy                 string
 	RevokedAt, LastUsedAt     time.Time // zero: not
 	Owner                     string    // the person it belongs to; "" for a key of the tenant
-	Suspended                 bool      // refused while its owner is disabled or may have no keys
+	Suspended                 bool      // refused while its owner is disabled, has to change his password or may have no keys
 }
 
 // NewKey asks for an API key.
@@ -73,7 +83,7 @@ type NewKey struct {
 	Limits                 Limits
 	ExpiresAt              time.Time // zero: Config.KeyTTL from now
 	CreatedBy              string
-	Owner                  string // a person, or "" for a key of the tenant
+	Owner                  string // a person, who makes it, or "" for a key of the tenant
 }
 
 // KeyChange says what to change of a key; nil leaves a field as it is. The credential never changes.
@@ -82,10 +92,17 @@ type KeyChange struct {
 	Labels                   *[]string
 	Limits                   *Limits
 	ExpiresAt                *time.Time
+	ByOwner                  bool // its owner asks, and nobody who manages keys: he may lower limits and shorten the life, never the other way
 }
+
+// MostOwnKeys is how many keys of his own a person may have that are neither revoked nor expired.
+const MostOwnKeys = 20
 
 // KeyLifetime returns how long a key made without an expiry lives. Keys of people live no longer than that.
 func (i *Identity) KeyLifetime() time.Duration { return i.cfg.KeyTTL }
+
+// KeyLimits returns the limits of a key that has none of its own. Nobody gives himself higher ones.
+func (i *Identity) KeyLimits() Limits { return i.limits }
 
 // CreateTenant creates a tenant. Errors: CodeInvalidValue, CodeExists.
 func (i *Identity) CreateTenant(ctx context.Context, t Tenant) error {
@@ -202,8 +219,8 @@ func (i *Identity) NameOf(id string) string {
 }
 
 // ChangeUser changes roles and labels of somebody else. They are in force at once here, within two polls elsewhere. Errors:
-// CodeInvalidValue, CodeConflictingRole, CodeNotFound, CodeNotAllowed where a platform administrator is made or changed by somebody
-// else, CodeConflict for one's own account and for the last platform administrator.
+// CodeInvalidValue, CodeConflictingRole, CodeNotFound, CodeRoleAbove where a platform administrator is made or changed by somebody
+// else, CodeConflict for one's own account and for the last platform administrator that is active.
 func (i *Identity) ChangeUser(ctx context.Context, by Changer, tenant, id string, change UserChange) (before, after User, err error) {
 	if change.Roles != nil {
 		if err := checkPersonsRoles(*change.Roles); err != nil {
@@ -260,14 +277,13 @@ func (i *Identity) changeUser(ctx context.Context, by Changer, step, tenant, id 
 	}
 	defer i.reload(ctx)
 	was, is, err := i.store.changeUser(ctx, step, tenant, id, i.now().UnixMicro(), end, func(row *userRow) error {
-		platform := hasRole(row.Roles, RolePlatformAdmin)
+		if err := by.Manages(row.public().Roles); err != nil {
+			return err
+		}
 		if err := fn(row); err != nil {
 			return err
 		}
-		if (platform || hasRole(row.Roles, RolePlatformAdmin)) && !by.Platform {
-			return fault.New(fault.CodeNotAllowed, "users.write")
-		}
-		return nil
+		return by.Manages(row.public().Roles)
 	})
 	if err != nil {
 		return User{}, User{}, err
@@ -275,18 +291,16 @@ func (i *Identity) changeUser(ctx context.Context, by Changer, step, tenant, id 
 	return was.public(), is.public(), nil
 }
 
-// DisableUser ends a user's access: sign-ins and keys at once here, within two polls elsewhere. Errors: CodeNotFound, CodeConflict for
-// the last platform administrator.
-func (i *Identity) DisableUser(ctx context.Context, tenant, id string) error {
-	defer i.reload(ctx)
+// DisableUser ends the access of somebody else: sign-ins and keys at once here, within two polls elsewhere. Errors as of ChangeUser.
+func (i *Identity) DisableUser(ctx context.Context, by Changer, tenant, id string) (User, error) {
 	now := i.now().UnixMicro()
-	_, _, err := i.store.changeUser(ctx, "disable user", tenant, id, now, true, func(row *userRow) error {
+	_, after, err := i.changeUser(ctx, by, "disable user", tenant, id, true, func(row *userRow) error {
 		if row.DisabledAt == 0 {
 			row.DisabledAt = now
 		}
 		return nil
 	})
-	return err
+	return after, err
 }
 
 // SetPassword sets a password and ends the user's sessions. It is for the setup of an installation, not for the management API.
@@ -305,7 +319,7 @@ func (i *Identity) SetPassword(ctx context.Context, tenant, id, password string)
 }
 
 // CreateKey makes an API key. The credential is returned this once and stored only as a keyed digest. Errors: CodeInvalidValue,
-// CodeNotFound (tenant).
+// CodeNotFound (tenant), CodeConflict for an owner who may have no key or no more of them.
 func (i *Identity) CreateKey(ctx context.Context, k NewKey) (Key, string, error) {
 	now := i.now()
 	if k.ExpiresAt.IsZero() {
@@ -322,7 +336,7 @@ func (i *Identity) CreateKey(ctx context.Context, k NewKey) (Key, string, error)
 		RequestsPerMinute: k.Limits.RequestsPerMinute, TokensPerMinute: k.Limits.TokensPerMinute, Concurrent: k.Limits.Concurrent,
 		CreatedAt: now.UnixMicro(), CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt.UnixMicro(), Owner: k.Owner,
 	}
-	if err := i.checkOwned(keyRow{}, row); err != nil {
+	if err := i.checkOwned(keyRow{}, row, row.Owner != ""); err != nil {
 		return Key{}, "", err
 	}
 	defer i.reload(ctx)
@@ -348,7 +362,7 @@ func (i *Identity) ChangeKey(ctx context.Context, tenant, id string, change KeyC
 		if err := asked.check(i.now()); err != nil {
 			return err
 		}
-		return i.checkOwned(old, *row)
+		return i.checkOwned(old, *row, change.ByOwner)
 	})
 	i.reload(ctx) // before Seen; also after an error, which may have come after the commit
 	if err != nil {
@@ -375,16 +389,46 @@ func (c KeyChange) apply(row *keyRow) {
 }
 
 // checkOwned holds the key of a person to what the tenant set: no longer than a key lives by default, and never without a label that the
-// policy wants people to see. Labels are looked at where the owner is read.
-func (i *Identity) checkOwned(before, after keyRow) error {
+// policy wants people to see; and the person himself, byOwner, to the limits and the end that the key has. Labels are looked at where the
+// owner is read.
+func (i *Identity) checkOwned(before, after keyRow, byOwner bool) error {
 	if after.Owner == "" {
 		return nil
+	}
+	if byOwner && before.ExpiresAt != 0 && after.ExpiresAt > before.ExpiresAt {
+		return invalid("expires_at", fault.Say("you can only shorten the life of a key of your own; make another key, or ask an administrator of the tenant",
+			"个人密钥的有效期只能由本人缩短；请另建密钥，或联系租户管理员"))
+	}
+	if byOwner {
+		if err := i.checkLowered(before, after); err != nil {
+			return err
+		}
 	}
 	if after.ExpiresAt > after.CreatedAt+i.cfg.KeyTTL.Microseconds() && after.ExpiresAt != before.ExpiresAt {
 		return invalid("expires_at", fault.Say("a key of your own ends within %d days of its creation", "个人密钥自创建起最长 %d 天有效", int(i.cfg.KeyTTL.Hours()/24)))
 	}
 	if after.LabelMode == LabelMetadata && after.LabelMode != before.LabelMode {
 		return invalid("label_mode", fault.Say("a key of your own takes the mode of the policy, or 'text'", "个人密钥须采用策略的标识方式或 'text'"))
+	}
+	return nil
+}
+
+// checkLowered refuses a limit above that of before, which for a new key is that of the installation.
+func (i *Identity) checkLowered(before, after keyRow) error {
+	for _, l := range []struct {
+		name                    string
+		before, after, standard int
+	}{
+		{"requests_per_minute", before.RequestsPerMinute, after.RequestsPerMinute, i.limits.RequestsPerMinute},
+		{"tokens_per_minute", before.TokensPerMinute, after.TokensPerMinute, i.limits.TokensPerMinute},
+		{"concurrent", before.Concurrent, after.Concurrent, i.limits.Concurrent},
+	} {
+		// 0 is the limit of the installation, and if that is 0, too, there is none.
+		most, asked := cmp.Or(l.before, l.standard), cmp.Or(l.after, l.standard)
+		if most != 0 && (asked == 0 || asked > most) {
+			return invalid("limits."+l.name, fault.Say("the most for this key of your own is %d; an administrator of the tenant can raise it",
+				"此个人密钥最多为 %d；租户管理员可以提高", most))
+		}
 	}
 	return nil
 }

@@ -80,6 +80,7 @@ func (c Config) Validate() error {
 // Identity knows who may call. It is safe for concurrent use.
 type Identity struct {
 	cfg      Config
+	limits   Limits // of a key that has none of its own; zero bounds nothing
 	store    store
 	keys     digester
 	refresh  digester
@@ -96,13 +97,15 @@ type Identity struct {
 	used    sync.Map     // key id → last use, unix µs; not yet written
 }
 
-// New returns an identity service without a snapshot: it refuses everybody until [Identity.Load].
-func New(cfg Config, db *gorm.DB, keys *keyring.Ring, log *slog.Logger) (*Identity, error) {
+// New returns an identity service without a snapshot: it refuses everybody until [Identity.Load]. limits are those of a key that has none of
+// its own; zero bounds nothing.
+func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.Logger) (*Identity, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	return &Identity{
 		cfg:      cfg.WithDefaults(),
+		limits:   limits,
 		store:    store{db: db},
 		keys:     digester{keys.Derive("identity/api-key/v1")},
 		refresh:  digester{keys.Derive("identity/refresh-token/v1")},
@@ -127,7 +130,7 @@ type snapshot struct {
 type keyEntry struct {
 	principal          Principal
 	expires, revokedAt int64
-	suspended          bool // its owner is disabled or may have no keys
+	suspended          bool // see mayOwn
 }
 
 type userEntry struct {
@@ -191,10 +194,11 @@ func (i *Identity) Load(ctx context.Context) error {
 	return nil
 }
 
-// mayOwn reports whether a person can have keys of his own that work.
+// mayOwn reports whether a person can have keys of his own that work: he is there, and may have some, and has not got a password of somebody
+// else's, with which he may do nothing but change it.
 func (s *snapshot) mayOwn(user, tenant string) bool {
 	u, ok := s.users[user]
-	return ok && !u.disabled && u.principal.Tenant == tenant && OwnsKeys(u.principal.Roles)
+	return ok && !u.disabled && !u.principal.MustChange && u.principal.Tenant == tenant && OwnsKeys(u.principal.Roles)
 }
 
 // Run keeps the snapshot fresh and writes last uses until ctx ends.
@@ -345,7 +349,7 @@ func (r keyRow) principal(operator bool) (Principal, error) {
 		return Principal{}, err
 	}
 	return Principal{
-		Tenant: r.Tenant, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Roles: []string{RoleApplication},
+		Tenant: r.Tenant, Project: r.Project, Kind: "key", ID: r.ID, Name: r.Name, Owner: r.Owner, Roles: []string{RoleApplication},
 		Labels: labels, LabelMode: r.LabelMode, Scopes: scopes, Models: models, Operator: operator,
 		Limits: Limits{RequestsPerMinute: r.RequestsPerMinute, TokensPerMinute: r.TokensPerMinute, Concurrent: r.Concurrent},
 	}, nil

@@ -38,7 +38,7 @@ func (c *clock) advance(d time.Duration) {
 // replica returns a loaded identity service over db with a clock of its own.
 func replica(t *testing.T, db *gorm.DB) (*Identity, *clock) {
 	t.Helper()
-	i, err := New(Config{}, db, ring(), slog.New(slog.DiscardHandler))
+	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestNothingSecretIsStored(t *testing.T) {
 
 func TestNoSnapshotRefusesEverybody(t *testing.T) {
 	db := dbtest.SQLite(t)
-	i, err := New(Config{}, db, ring(), slog.New(slog.DiscardHandler))
+	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestStaleSnapshotIsNotTrusted(t *testing.T) {
 func TestRevocationReachesRunningReplica(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		a, _ := withTenant(t, db)
-		b, err := New(Config{}, db, ring(), slog.New(slog.DiscardHandler))
+		b, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -467,8 +467,9 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		if _, err = b.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
 			t.Fatal(err)
 		}
-		wantCode(t, a.DisableUser(t.Context(), "other", u.ID), fault.CodeNotFound)
-		if err := a.DisableUser(t.Context(), "acme", u.ID); err != nil {
+		_, err = a.DisableUser(t.Context(), Changer{}, "other", u.ID)
+		wantCode(t, err, fault.CodeNotFound)
+		if _, err := a.DisableUser(t.Context(), Changer{}, "acme", u.ID); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.poll(t.Context()); err != nil {
@@ -547,7 +548,8 @@ func TestLastPlatformAdminStays(t *testing.T) {
 	if err != nil || len(users) != 1 {
 		t.Fatal(users, err)
 	}
-	wantCode(t, i.DisableUser(t.Context(), "demo", users[0].ID), fault.CodeConflict)
+	_, err = i.DisableUser(t.Context(), Changer{Platform: true}, "demo", users[0].ID)
+	wantCode(t, err, fault.CodeConflict)
 }
 
 func TestConflictingRolesAreRefusedOnCreate(t *testing.T) {
@@ -634,7 +636,7 @@ func TestConfig(t *testing.T) {
 		if bad.Validate() == nil {
 			t.Errorf("%s must be refused", name)
 		}
-		if _, err := New(bad, nil, ring(), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := New(bad, Limits{}, nil, ring(), slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s: New must refuse it", name)
 		}
 	}

@@ -48,6 +48,7 @@ type Principal struct {
 	Kind            string // "key", "user" or "system"
 	ID              string // key id or user id
 	Name            string
+	Owner           string // user id of the person whose own key it is; "" for keys of the tenant and for users
 	Roles           []string
 	Labels          []string // access labels for documents
 	LabelMode       string   // LabelMetadata, LabelText, or "" for the default of the tenant's policy

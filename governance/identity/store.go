@@ -296,6 +296,9 @@ func (s store) createKey(ctx context.Context, row keyRow) error {
 		if err := ownerAllows(tx, keyRow{}, row); err != nil {
 			return err
 		}
+		if err := fewOwn(tx, row); err != nil {
+			return err
+		}
 		return insert(tx, &row, fault.Say("key", "密钥"), row.ID)
 	})
 }
@@ -322,6 +325,20 @@ func ownerAllows(tx *gorm.DB, before, after keyRow) error {
 		return invalid("labels", fault.Say("the owner of the key does not have the label '%s'", "密钥所有者没有标签 '%s'", labels[n]))
 	}
 	return nil
+}
+
+// fewOwn refuses a person one more key than MostOwnKeys.
+func fewOwn(tx *gorm.DB, row keyRow) error {
+	if row.Owner == "" {
+		return nil
+	}
+	var alive int64
+	err := tx.Model(&keyRow{}).Where("owner = ? AND revoked_at = 0 AND expires_at > ?", row.Owner, row.CreatedAt).Count(&alive).Error
+	if err == nil && alive >= MostOwnKeys {
+		err = fault.New(fault.CodeConflict, fault.Say("you have %d API keys of your own, which is the most; revoke one that you no longer use",
+			"您已有 %d 个个人 API 密钥，已达上限；请吊销不再使用的密钥", alive))
+	}
+	return err
 }
 
 func (s store) key(ctx context.Context, tenant, id string) (keyRow, error) {

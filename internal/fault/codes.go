@@ -26,6 +26,7 @@ const (
 	CodeInvalidSession Code = "invalid_session"
 
 	CodeNotAllowed      Code = "not_allowed"
+	CodeRoleAbove       Code = "role_not_grantable"
 	CodeModelNotAllowed Code = "model_not_allowed"
 	CodePurpose         Code = "purpose_required"
 	CodeSecondPerson    Code = "second_person_required"
@@ -173,8 +174,8 @@ var table = map[Code]row{
 	},
 	CodeSuspendedKey: {
 		Unauthenticated,
-		"The owner of the API key is disabled or may no longer have keys, so it is refused. Ask an administrator.",
-		"API 密钥的所有者已停用或不再允许持有密钥，请求已被拒绝。请联系管理员。",
+		"The owner of the API key is disabled, may no longer have keys, or has yet to change a one-time password, so it is refused. Sign in and change the password, or ask an administrator.",
+		"API 密钥的所有者已停用、不再允许持有密钥，或尚未修改一次性密码，请求已被拒绝。请登录并修改密码，或联系管理员。",
 	},
 	CodeInvalidLogin: {
 		Unauthenticated,
@@ -191,6 +192,11 @@ var table = map[Code]row{
 		Denied,
 		"This action needs the permission '%s', which your role does not grant. Ask an administrator.",
 		"此操作需要权限 '%s'，您的角色未被授予。请联系管理员。",
+	},
+	CodeRoleAbove: {
+		Denied,
+		"Only a platform administrator makes and manages accounts with the role '%s'. Ask one.",
+		"只有平台管理员可以创建和管理持有角色 '%s' 的账号。请联系平台管理员。",
 	},
 	CodeModelNotAllowed: {
 		Denied,
@@ -344,8 +350,8 @@ var table = map[Code]row{
 	},
 	CodeOverBudget: {
 		Quota,
-		"The request does not fit into the %s budget of %s: of %s, %s is spent and %s is set aside for running requests, so %s is left; the request could cost up to %s (%s). %s. %s; an administrator of the tenant can raise it.",
-		"请求超出%s预算（%s）的余额：上限 %s，已支出 %s，运行中的请求已预留 %s，剩余 %s；本次请求最多可能花费 %s（%s）。%s。%s；租户管理员可以提高预算。",
+		"The request does not fit into the %s budget of %s: of %s, %s is spent and %s is set aside %s, so %s is left; the request could cost up to %s (%s). %s. %s; an administrator of the tenant can raise it.",
+		"请求超出%s预算（%s）的余额：上限 %s，已支出 %s，已预留 %s（%s），剩余 %s；本次请求最多可能花费 %s（%s）。%s。%s；租户管理员可以提高预算。",
 	},
 
 	CodeVaultFull: {

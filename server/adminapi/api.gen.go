@@ -1100,12 +1100,12 @@ type Key struct {
 	Project   string     `json:"project"`
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
 
-	// State suspended: its owner is disabled or may no longer have keys
+	// State suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
 	State  KeyState `json:"state"`
 	Tenant string   `json:"tenant"`
 }
 
-// KeyState suspended: its owner is disabled or may no longer have keys
+// KeyState suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
 type KeyState string
 
 // KeyChange What is absent stays as it is
@@ -1132,6 +1132,9 @@ type KeyDefaults struct {
 
 	// Limits 0 takes the default of the installation
 	Limits Limits `json:"limits"`
+
+	// OwnKeys How many keys of their own people may have that are neither revoked nor expired
+	OwnKeys int `json:"own_keys"`
 }
 
 // KeyPage defines model for KeyPage.
@@ -2462,7 +2465,7 @@ type SearchAuditParams struct {
 	// Request Request id
 	Request *string `form:"request,omitempty" json:"request,omitempty"`
 
-	// Actor Id of the key or user
+	// Actor Id of the key or user; with a user also what was done with keys of the user's own
 	Actor   *string       `form:"actor,omitempty" json:"actor,omitempty"`
 	Action  *string       `form:"action,omitempty" json:"action,omitempty"`
 	Stage   *AuditStage   `form:"stage,omitempty" json:"stage,omitempty"`

@@ -25,6 +25,16 @@ func (s *Server) SearchAudit(c *gin.Context, params SearchAuditParams) {
 	if q.OnBehalfOf != "" {
 		about(c, "", map[string]string{"on_behalf_of": q.OnBehalfOf})
 	}
+	if q.Actor != "" {
+		keys, err := s.deps.Identity.ListKeys(c.Request.Context(), tenantOf(c), q.Actor)
+		if err != nil {
+			s.Fail(c, err)
+			return
+		}
+		for _, k := range keys {
+			q.Keys = append(q.Keys, k.ID)
+		}
+	}
 	if params.Limit != nil {
 		q.Limit = *params.Limit
 	}

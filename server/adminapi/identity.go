@@ -88,12 +88,9 @@ func (s *Server) CreateUser(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	// A platform administrator may do everything everywhere: only another one makes one.
-	if slices.Contains(in.Roles, identity.RolePlatformAdmin) {
-		if err := s.deps.Access.Allow(caller(c), access.UsersWrite, access.AllTenants); err != nil {
-			s.Fail(c, err)
-			return
-		}
+	if err := s.changer(c).Manages(in.Roles); err != nil {
+		s.Fail(c, err)
+		return
 	}
 	u, err := s.deps.Identity.CreateUser(c.Request.Context(), identity.NewUser{
 		Tenant: tenantOf(c), Name: in.Name, Password: in.Password, Roles: in.Roles, Labels: deref(in.Labels), CreatedBy: caller(c).ID,
@@ -109,20 +106,11 @@ func (s *Server) CreateUser(c *gin.Context) {
 
 // DisableUser implements POST /users/{id}/disable.
 func (s *Server) DisableUser(c *gin.Context, id IdPath, _ DisableUserParams) {
-	ctx := c.Request.Context()
-	if id == caller(c).ID {
-		s.Fail(c, fault.New(fault.CodeConflict, fault.Say("you cannot disable the account you are signed in with", "不能停用当前登录的账号")))
-		return
-	}
-	if err := s.deps.Identity.DisableUser(ctx, tenantOf(c), id); err != nil {
-		s.Fail(c, err)
-		return
-	}
-	u, err := s.deps.Identity.User(ctx, tenantOf(c), id)
+	u, err := s.deps.Identity.DisableUser(c.Request.Context(), s.changer(c), tenantOf(c), id)
 	s.reply(c, http.StatusOK, userView(u), err)
 }
 
-// changer says who changes an account. Only who may do everything everywhere makes and changes those who may.
+// changer says who changes an account. A platform administrator may do everything everywhere: only another one makes and manages one.
 func (s *Server) changer(c *gin.Context) identity.Changer {
 	p := caller(c)
 	return identity.Changer{ID: p.ID, Platform: s.deps.Access.Allow(p, access.UsersWrite, access.AllTenants) == nil}

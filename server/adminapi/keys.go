@@ -100,7 +100,7 @@ func (s *Server) person(id string) Person {
 // GetKeyDefaults implements GET /keys/defaults.
 func (s *Server) GetKeyDefaults(c *gin.Context, _ GetKeyDefaultsParams) {
 	s.reply(c, http.StatusOK, KeyDefaults{
-		LifetimeDays: float32(s.deps.Identity.KeyLifetime().Hours() / 24), Limits: limitsView(s.cfg.KeyLimits), BaseUrl: s.deps.BaseURL(c.Request),
+		LifetimeDays: float32(s.deps.Identity.KeyLifetime().Hours() / 24), Limits: limitsView(s.deps.Identity.KeyLimits()), OwnKeys: identity.MostOwnKeys, BaseUrl: s.deps.BaseURL(c.Request),
 	}, nil)
 }
 
@@ -164,7 +164,7 @@ func (s *Server) ChangeKey(c *gin.Context, id IdPath, _ ChangeKeyParams) {
 		s.Fail(c, err)
 		return
 	}
-	change := identity.KeyChange{Name: in.Name, Project: in.Project, Labels: in.Labels, ExpiresAt: in.ExpiresAt}
+	change := identity.KeyChange{Name: in.Name, Project: in.Project, Labels: in.Labels, ExpiresAt: in.ExpiresAt, ByOwner: owner(c) != ""}
 	if in.LabelMode != nil {
 		mode := labelMode(in.LabelMode)
 		change.LabelMode = &mode

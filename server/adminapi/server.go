@@ -35,8 +35,6 @@ type Config struct {
 	MaxBodyBytes int64
 	// SecureCookies marks the refresh cookie Secure; on when the public address is https.
 	SecureCookies bool
-	// KeyLimits are those of a key that has none of its own.
-	KeyLimits identity.Limits
 }
 
 // Deps are the parts the API manages.

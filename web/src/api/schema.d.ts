@@ -136,7 +136,7 @@ export interface paths {
         head?: never;
         /**
          * Change roles and labels of a user
-         * @description They are in force at once. Nobody changes his own account, only a platform administrator makes or changes one, and the last one stays.
+         * @description They are in force at once. Nobody changes his own account, only a platform administrator makes or manages one (403 `role_not_grantable`), and the last active one stays.
          */
         patch: operations["changeUser"];
         trace?: never;
@@ -227,7 +227,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description The secret is in this answer only; it is stored as a keyed hash and cannot be shown again. With keys.own the key belongs to the caller: it has no label that he does not have, marks answers as the policy says or more, lives no longer than a key does by default, and works only while his account does.
+         * @description The secret is in this answer only; it is stored as a keyed hash and cannot be shown again. With keys.own the key belongs to the caller: it has no label that he does not have, marks answers as the policy says or more, lives no longer than a key does by default, has no limit above that of the installation, and works only while his account does. He can have 20 that are neither revoked nor expired (409 `conflict`).
          */
         post: operations["createKey"];
         delete?: never;
@@ -268,7 +268,7 @@ export interface paths {
         head?: never;
         /**
          * Change an API key
-         * @description What is absent stays as it is. The credential stays, too; a revoked key cannot be changed.
+         * @description What is absent stays as it is. The credential stays, too; a revoked key cannot be changed. Somebody who may change keys of their own only can lower limits and shorten the life, not the other way.
          */
         patch: operations["changeKey"];
         trace?: never;
@@ -1529,7 +1529,7 @@ export interface components {
             label_mode: components["schemas"]["LabelMode"];
             limits: components["schemas"]["Limits"];
             /**
-             * @description suspended: its owner is disabled or may no longer have keys
+             * @description suspended: its owner is disabled, may no longer have keys, or has yet to change a one-time password
              * @enum {string}
              */
             state: "active" | "expired" | "revoked" | "suspended";
@@ -1556,6 +1556,8 @@ export interface components {
             /** @description Days after which a key ends that was made without an expiry; keys of people end then at the latest */
             lifetime_days: number;
             limits: components["schemas"]["Limits"];
+            /** @description How many keys of their own people may have that are neither revoked nor expired */
+            own_keys: number;
             /** @description Where applications reach the OpenAI-compatible API */
             base_url: string;
         };
@@ -4099,7 +4101,7 @@ export interface operations {
                 to?: components["parameters"]["To"];
                 /** @description Request id */
                 request?: string;
-                /** @description Id of the key or user */
+                /** @description Id of the key or user; with a user also what was done with keys of the user's own */
                 actor?: string;
                 action?: string;
                 stage?: components["schemas"]["AuditStage"];

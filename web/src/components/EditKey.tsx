@@ -18,7 +18,7 @@ export function EditKey({ edited, onClose }: { edited: Schema['Key']; onClose: (
         project: touched('project') ? (f.project ?? '') : undefined,
         labels: touched('labels') ? (f.labels ?? []) : undefined,
         label_mode: touched('label_mode') ? f.label_mode : undefined,
-        expires_at: touched('expires') ? f.expires?.endOf('day').toISOString() : undefined,
+        expires_at: touched('expires') && !f.expires?.isSame(edited.expires_at, 'day') ? f.expires?.endOf('day').toISOString() : undefined,
         limits: touched('requests', 'tokens', 'concurrent') ? limitsOf(f) : undefined,
       };
       return call(api.PATCH('/keys/{id}', { params: { path: { id: edited.id }, query: { tenant: edited.tenant } }, body }));

@@ -6,7 +6,7 @@ import { useTranslation } from 'react-i18next';
 import { api, call, type Schema } from '../api/client';
 import { useLabel, useLanguage } from '../i18n';
 import { count } from '../lib/format';
-import { useMe } from '../lib/me';
+import { useMay, useMe } from '../lib/me';
 
 export interface KeyFields {
   name: string;
@@ -26,16 +26,19 @@ export const useKeyDefaults = () => useQuery({ queryKey: ['key-defaults'], query
 
 export const limitsOf = (f: KeyFields): Schema['Limits'] => ({ requests_per_minute: f.requests ?? 0, tokens_per_minute: f.tokens ?? 0, concurrent: f.concurrent ?? 0 });
 
-/** What can be said of a key; `own` says that it belongs to the user, and `edited` that it is there already. */
+/** What can be said of a key; `own` says that it belongs to a person, and `edited` that it is there already. Without `keys.write` its limits can only be lowered and its life only be shortened. */
 export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<KeyFields>; own: boolean; edited?: Schema['Key']; onSubmit: (f: KeyFields) => void }) {
   const { t } = useTranslation();
   const label = useLabel();
   const me = useMe();
+  const mayRaise = useMay('keys.write');
+  const narrow = own && !mayRaise;
   const [language] = useLanguage();
   const defaults = useKeyDefaults().data;
   const days = defaults && Math.round(defaults.lifetime_days);
-  const latest = own && defaults ? dayjs(edited?.created_at).add(defaults.lifetime_days, 'day').subtract(1, 'day') : undefined;
-  const ending = edited || days === undefined ? t('keys.expiresKeep') : own ? t('keys.expiresOwn', { count: days }) : t('keys.expiresDefault', { count: days });
+  const lifetime = own && defaults ? dayjs(edited?.created_at).add(defaults.lifetime_days, 'day').subtract(1, 'day') : undefined;
+  const latest = narrow && edited?.expires_at ? dayjs(edited.expires_at) : lifetime;
+  const ending = narrow && edited ? t('keys.expiresSooner') : edited || days === undefined ? t('keys.expiresKeep') : own ? t('keys.expiresOwn', { count: days }) : t('keys.expiresDefault', { count: days });
   const initial: Partial<KeyFields> = edited
     ? {
         name: edited.name,
@@ -66,13 +69,14 @@ export function KeyForm({ form, own, edited, onSubmit }: { form: FormInstance<Ke
         {own ? <Select mode="multiple" options={me.labels.map((l) => ({ value: l, label: l }))} /> : <Select mode="tags" open={false} suffixIcon={null} />}
       </Form.Item>
       <Typography.Text>{t('keys.limits')}</Typography.Text>
-      <Typography.Paragraph type="secondary">{t('keys.limitsHelp')}</Typography.Paragraph>
+      <Typography.Paragraph type="secondary">{t(narrow ? 'keys.limitsHelpOwn' : 'keys.limitsHelp')}</Typography.Paragraph>
       <Flex gap={12} wrap align="flex-end">
         {(['requests', 'tokens', 'concurrent'] as const).map((name) => {
           const standard = defaults?.limits[fields[name]];
+          const most = narrow ? edited?.limits[fields[name]] || standard : undefined;
           return (
-            <Form.Item key={name} name={name} label={t(`keys.${name}`)} style={{ flex: 1, minWidth: 140, marginBottom: 0 }}>
-              <InputNumber min={0} precision={0} style={{ width: '100%' }} placeholder={standard ? count(standard, language) : undefined} />
+            <Form.Item key={name} name={name} label={t(`keys.${name}`)} extra={most ? t('keys.most', { most: count(most, language) }) : undefined} style={{ flex: 1, minWidth: 140, marginBottom: 0 }}>
+              <InputNumber min={0} max={most || undefined} precision={0} style={{ width: '100%' }} placeholder={standard ? count(standard, language) : undefined} />
             </Form.Item>
           );
         })}

@@ -65,7 +65,7 @@ function UserForm({ form, roles, user, onSubmit }: { form: FormInstance<UserFiel
   const mayPlatform = useMe().roles.includes('platform_admin');
   const chosen = Form.useWatch('roles', form) ?? user?.roles ?? [];
   // Keys hold the role of applications, never people; and only a platform administrator makes another one.
-  const offered = roles.filter((r) => r.name !== 'application' && (r.name !== 'platform_admin' || mayPlatform || user?.roles.includes(r.name)));
+  const offered = roles.filter((r) => r.name !== 'application' && (r.name !== 'platform_admin' || mayPlatform));
   const excluded = (r: Role) => chosen.some((c) => r.conflicts.includes(c));
   return (
     <Form form={form} layout="vertical" initialValues={{ roles: user?.roles ?? [], labels: user?.labels }} onFinish={onSubmit}>

@@ -39,6 +39,7 @@ export default function Keys() {
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next,
   });
+  const most = useKeyDefaults().data?.own_keys;
   const rows = keys.data?.pages.flatMap((p) => p.items);
   const refresh = () => queries.invalidateQueries({ queryKey: ['keys'] });
   const confirmRevoke = (key: Key) =>
@@ -110,7 +111,7 @@ export default function Keys() {
   return (
     <Page
       title={t('nav.keys')}
-      note={own ? t('keys.ownNote') : t('keys.note')}
+      note={!own ? t('keys.note') : most ? `${t('keys.ownNote')} ${t('keys.ownMost', { count: most })}` : t('keys.ownNote')}
       actions={
         mayWrite && (
           <Button type="primary" icon={<PlusOutlined aria-hidden />} onClick={() => setCreating(true)}>

@@ -63,6 +63,8 @@ export default function Users() {
       onOk: () => act(t('users.reset'), async () => setOnce(await call(api.POST('/users/{id}/password-reset', at(u))))),
     });
 
+  // Nobody manages himself, and only a platform administrator another one.
+  const manages = (u: User) => u.id !== me.id && (me.roles.includes('platform_admin') || !u.roles.includes('platform_admin'));
   const state = (u: User) => (u.disabled ? 'disabled' : u.must_change_password ? 'mustChange' : 'active');
   const columns: Column<User>[] = [
     {
@@ -87,7 +89,7 @@ export default function Users() {
       fixed: 'right',
       title: t('table.actions'),
       render: (u) =>
-        u.id !== me.id && (
+        manages(u) && (
           <Flex gap={8}>
             <Button size="small" onClick={() => setEditing(u)} aria-label={t('users.editName', { name: u.name })}>
               {t('users.edit')}

@@ -1,4 +1,4 @@
-import { cleanup, screen, waitFor, within } from '@testing-library/react';
+import { cleanup, fireEvent, screen, waitFor, within } from '@testing-library/react';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Schema } from '../api/client';
@@ -13,7 +13,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const defaults: Schema['KeyDefaults'] = { lifetime_days: 30, limits: { requests_per_minute: 6000, tokens_per_minute: 2000000, concurrent: 256 }, base_url: 'https://ai.example/v1' };
+const defaults: Schema['KeyDefaults'] = { lifetime_days: 30, limits: { requests_per_minute: 6000, tokens_per_minute: 2000000, concurrent: 256 }, own_keys: 20, base_url: 'https://ai.example/v1' };
 const key = (more: Partial<Schema['Key']>): Schema['Key'] => ({
   id: 'abc', tenant: 'demo', project: 'hotline', name: 'bot', prefix: 'sk-sluice-abc', labels: ['public'], label_mode: 'policy', limits: { requests_per_minute: 7, tokens_per_minute: 0, concurrent: 0 },
   state: 'active', created_at: '2026-11-20T08:00:00Z', created_by: { id: 'u1', name: 'admin' }, expires_at: '2099-11-20T08:00:00Z', ...more,
@@ -96,6 +96,31 @@ describe('API keys', () => {
     await screen.findByText(/A key of your own ends 30 days after it was created at the latest/);
     expect(screen.queryByRole('radio', { name: 'Metadata only' })).toBeNull();
     screen.getByRole('radio', { name: 'Visible text too' });
+  });
+
+  it('of a developer’s own are only narrowed, and the form says up to what', async () => {
+    signIn(developer);
+    const sent = server({ ...answers(key({ owner: { id: 'u7', name: 'wang.fang' } })), 'PATCH /keys/abc': () => json(200, key({})) });
+    show(<Keys />);
+    await screen.findByText(/You can have 20 that are neither revoked nor expired/);
+    await press('Edit bot');
+    await screen.findByText(/You can only shorten the life of the key/);
+    screen.getByText(/You can lower them; an administrator can raise them/);
+    for (const most of ['At most 7', 'At most 2,000,000', 'At most 256']) screen.getByText(most);
+    const field = screen.getByLabelText('Requests per minute');
+    write('Requests per minute', '9');
+    fireEvent.blur(field);
+    expect((field as HTMLInputElement).value).toBe('7');
+    write('Requests per minute', '5');
+    await press('Save');
+    await waitFor(() => expect(sent.find((s) => s.method === 'PATCH')?.body).toEqual({ limits: { requests_per_minute: 5, tokens_per_minute: 0, concurrent: 0 } }));
+    cleanup();
+    signIn(admin);
+    server(answers(key({ owner: { id: 'u7', name: 'wang.fang' } })));
+    show(<Keys />);
+    await press('Edit bot');
+    await screen.findByText('At the end of this day.');
+    expect(screen.queryByText(/At most/)).toBeNull();
   });
 
   it('say who can help somebody who may not see them, and offer nothing', async () => {

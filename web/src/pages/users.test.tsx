@@ -43,6 +43,20 @@ describe('Users and roles', () => {
     screen.getByLabelText('Enable wang.fang');
   });
 
+  it('offers nothing to do with a platform administrator but to another one', async () => {
+    const root = user({ id: 'u9', name: 'root', roles: ['platform_admin'] });
+    signIn(officer);
+    server(answers(me, root, user({})));
+    show(<Users />);
+    await screen.findByRole('button', { name: 'Edit wang.fang' });
+    expect(screen.queryByRole('button', { name: /root/ })).toBeNull();
+    cleanup();
+    signIn({ ...officer, roles: ['platform_admin'] });
+    server(answers(me, root));
+    show(<Users />);
+    for (const act of ['Edit root', 'Reset password of root', 'Disable root']) await screen.findByRole('button', { name: act });
+  });
+
   it('shows which role may do what, and what excludes what', async () => {
     signIn(officer);
     server(answers(me));
