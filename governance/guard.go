@@ -246,6 +246,16 @@ func (g *Guard) policy(tenant string) (inForce, error) {
 	return p, nil
 }
 
+// Purposes returns those that a tenant's policy in force takes, one of which it demands of each request; none where it demands none.
+// Error: CodePolicyUnavailable.
+func (g *Guard) Purposes(tenant string) ([]string, error) {
+	force, err := g.policy(tenant)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(force.policy.Purposes), nil
+}
+
 // Validate checks a policy document. Error: CodeInvalidPolicy with the path of what is wrong.
 func (g *Guard) Validate(source []byte) error {
 	_, err := parsePolicy(source)

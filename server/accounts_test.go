@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -423,5 +424,41 @@ func TestPoliciesNameTheirPublisher(t *testing.T) {
 	in.admin(http.MethodGet, "/policies", nil, &page)
 	if len(page.Items) != 2 || page.Items[0].Name != "demo@1" || !page.Items[0].Active || page.Items[1].Name != "*@1" || page.Items[1].Active || page.Items[1].CreatedBy != "setup" {
 		t.Errorf("%+v", page.Items)
+	}
+}
+
+// TestPoliciesArePublishedOverWhatWasCompared: where another version came into force meanwhile, nothing is published. The console asks for
+// one version of the target, the one in force.
+func TestPoliciesArePublishedOverWhatWasCompared(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{})
+	publish := func(target, expected string) reply {
+		return in.admin(http.MethodPost, "/policies", map[string]string{"tenant": target, "yaml": openPolicy, "expected": expected}, nil)
+	}
+	inForce := func(target, want string) {
+		t.Helper()
+		var page adminapi.PolicyPage
+		in.admin(http.MethodGet, "/policies?limit=1&tenant="+url.QueryEscape(target), nil, &page)
+		if len(page.Items) != 1 || page.Items[0].Name != want || !page.Items[0].Active {
+			t.Errorf("in force for %s: %+v, want %s", target, page.Items, want)
+		}
+	}
+	for _, step := range []struct{ target, expected, then string }{
+		{"demo", "", "*@1"},          // not nothing: the one for every tenant
+		{"demo", "demo@1", "*@1"},    // not there yet
+		{"demo", "*@1", "demo@1"},    // published
+		{"demo", "*@1", "demo@1"},    // by somebody who saw what was before
+		{"demo", "demo@1", "demo@2"}, // published
+		{"*", "demo@2", "*@1"},       // of another target
+		{"*", "*@1", "*@2"},          // published
+	} {
+		r := publish(step.target, step.expected)
+		if r.status != http.StatusCreated {
+			wantProblem(t, step.expected, r, http.StatusConflict, "policy_changed")
+			if !strings.Contains(string(r.body), step.then) {
+				t.Errorf("%q: %s, want %s named", step.expected, r.body, step.then)
+			}
+		}
+		inForce(step.target, step.then)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/server/adminapi"
 )
 
 // cited is a citation of a chat.
@@ -180,5 +181,46 @@ func TestCitedPassages(t *testing.T) {
 	in.admin(http.MethodPost, "/policies", map[string]string{"tenant": "demo", "yaml": strict}, new(any))
 	if r := in.send(http.MethodPost, "/v1/rag/passages", reader, open); r.status != http.StatusForbidden || strings.Contains(string(r.body), "13800138000") {
 		t.Errorf("a passage that the policy blocks was opened: %d %s", r.status, r.body)
+	}
+}
+
+// TestPurposesInTheConsole: the signed-in user is told what the policy takes, and searches, opens passages and chats with one of them only.
+func TestPurposesInTheConsole(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{retrieval: true, plan: func(int, *engine.Request) enginetest.Plan {
+		return enginetest.Plan{Texts: []string{"Ask Ms Li [1]."}}
+	}})
+	me := func() (me adminapi.Me) {
+		in.admin(http.MethodGet, "/me", nil, &me)
+		return me
+	}
+	if got := me().Purposes; got != nil {
+		t.Errorf("a policy without purposes demands %v", *got)
+	}
+	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "kb"}, new(any))
+	in.admin(http.MethodPost, "/rag/collections/kb/documents", map[string]string{"name": "a.txt", "text": "Ask Ms Li about trees."}, new(any))
+	in.admin(http.MethodPost, "/policies", map[string]string{"yaml": strings.Replace(openPolicy, "purposes: []", "purposes: [support, billing]", 1)}, new(any))
+	if got := me().Purposes; got == nil || !slices.Equal(*got, []string{"support", "billing"}) {
+		t.Errorf("told of %v", got)
+	}
+
+	var found adminapi.PassageList
+	in.send(http.MethodPost, "/api/v1/rag/search", in.token, map[string]string{"collection": "kb", "text": "trees"}, "X-Sluice-Purpose", "billing").decode(t, &found)
+	hit := found.Items[0]
+	for path, body := range map[string]any{
+		"/rag/search":                  map[string]string{"collection": "kb", "text": "trees"},
+		"/rag/passages":                map[string]any{"collection": "kb", "document_id": hit.DocumentId, "version": hit.Version, "chunk": hit.Chunk},
+		"/playground/chat/completions": map[string]any{"model": "scripted", "messages": []any{map[string]string{"role": "user", "content": "trees?"}}},
+	} {
+		for _, header := range [][]string{nil, {"X-Sluice-Purpose", "curiosity"}} {
+			r := in.send(http.MethodPost, "/api/v1"+path, in.token, body, header...)
+			wantProblem(t, path, r, http.StatusForbidden, "purpose_required")
+			if !strings.Contains(string(r.body), "support, billing") {
+				t.Errorf("%s names no purposes: %s", path, r.body)
+			}
+		}
+		if r := in.send(http.MethodPost, "/api/v1"+path, in.token, body, "X-Sluice-Purpose", "support"); r.status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
 	}
 }

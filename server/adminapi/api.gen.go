@@ -1249,8 +1249,11 @@ type Me struct {
 	// Permissions In the caller's own tenant
 	Permissions []string `json:"permissions"`
 	Project     *string  `json:"project,omitempty"`
-	Roles       []string `json:"roles"`
-	Tenant      string   `json:"tenant"`
+
+	// Purposes What the policy in force for the caller takes as `X-Sluice-Purpose`, one of which it demands. Absent where it demands none
+	Purposes *[]string `json:"purposes,omitempty"`
+	Roles    []string  `json:"roles"`
+	Tenant   string    `json:"tenant"`
 }
 
 // Model defines model for Model.
@@ -2366,6 +2369,9 @@ type IdPath = string
 // Limit defines model for Limit.
 type Limit = int
 
+// PurposeHeader defines model for PurposeHeader.
+type PurposeHeader = string
+
 // TenantQuery defines model for TenantQuery.
 type TenantQuery = string
 
@@ -2577,6 +2583,12 @@ type RevokeKeyParams struct {
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// PlaygroundChatParams defines parameters for PlaygroundChat.
+type PlaygroundChatParams struct {
+	// XSluicePurpose What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`.
+	XSluicePurpose *PurposeHeader `json:"X-Sluice-Purpose,omitempty"`
+}
+
 // ListPoliciesParams defines parameters for ListPolicies.
 type ListPoliciesParams struct {
 	// Tenant Tenant id; the caller's own if absent
@@ -2625,6 +2637,18 @@ type IngestDocumentParams struct {
 type DeleteDocumentParams struct {
 	// Tenant Tenant id; the caller's own if absent
 	Tenant *TenantQuery `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ReadPassageParams defines parameters for ReadPassage.
+type ReadPassageParams struct {
+	// XSluicePurpose What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`.
+	XSluicePurpose *PurposeHeader `json:"X-Sluice-Purpose,omitempty"`
+}
+
+// PreviewSearchParams defines parameters for PreviewSearch.
+type PreviewSearchParams struct {
+	// XSluicePurpose What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`.
+	XSluicePurpose *PurposeHeader `json:"X-Sluice-Purpose,omitempty"`
 }
 
 // ListRevealApprovalsParams defines parameters for ListRevealApprovals.
@@ -3415,7 +3439,7 @@ type ServerInterface interface {
 	ListModels(c *gin.Context)
 	// PlaygroundChat Chat through the governed pipeline as the signed-in user
 	// (POST /playground/chat/completions)
-	PlaygroundChat(c *gin.Context)
+	PlaygroundChat(c *gin.Context, params PlaygroundChatParams)
 	// ListPlaygroundModels Models that the caller's policy allows
 	// (GET /playground/models)
 	ListPlaygroundModels(c *gin.Context)
@@ -3457,10 +3481,10 @@ type ServerInterface interface {
 	DeleteDocument(c *gin.Context, collection CollectionPath, id IdPath, params DeleteDocumentParams)
 	// ReadPassage Open a passage that an answer has cited
 	// (POST /rag/passages)
-	ReadPassage(c *gin.Context)
+	ReadPassage(c *gin.Context, params ReadPassageParams)
 	// PreviewSearch Try a search as the signed-in user
 	// (POST /rag/search)
-	PreviewSearch(c *gin.Context)
+	PreviewSearch(c *gin.Context, params PreviewSearchParams)
 	// Reveal Show the values behind pseudonyms, as far as the policy lets the caller see them
 	// (POST /reveal)
 	Reveal(c *gin.Context)
@@ -4781,6 +4805,33 @@ func (siw *ServerInterfaceWrapper) ListModels(c *gin.Context) {
 // PlaygroundChat operation middleware
 func (siw *ServerInterfaceWrapper) PlaygroundChat(c *gin.Context) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PlaygroundChatParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Sluice-Purpose" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Sluice-Purpose")]; found {
+		var XSluicePurpose PurposeHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Sluice-Purpose, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Sluice-Purpose", valueList[0], &XSluicePurpose, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Sluice-Purpose: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XSluicePurpose = &XSluicePurpose
+
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -4788,7 +4839,7 @@ func (siw *ServerInterfaceWrapper) PlaygroundChat(c *gin.Context) {
 		}
 	}
 
-	siw.Handler.PlaygroundChat(c)
+	siw.Handler.PlaygroundChat(c, params)
 }
 
 // ListPlaygroundModels operation middleware
@@ -5147,6 +5198,33 @@ func (siw *ServerInterfaceWrapper) DeleteDocument(c *gin.Context) {
 // ReadPassage operation middleware
 func (siw *ServerInterfaceWrapper) ReadPassage(c *gin.Context) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadPassageParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Sluice-Purpose" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Sluice-Purpose")]; found {
+		var XSluicePurpose PurposeHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Sluice-Purpose, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Sluice-Purpose", valueList[0], &XSluicePurpose, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Sluice-Purpose: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XSluicePurpose = &XSluicePurpose
+
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -5154,12 +5232,39 @@ func (siw *ServerInterfaceWrapper) ReadPassage(c *gin.Context) {
 		}
 	}
 
-	siw.Handler.ReadPassage(c)
+	siw.Handler.ReadPassage(c, params)
 }
 
 // PreviewSearch operation middleware
 func (siw *ServerInterfaceWrapper) PreviewSearch(c *gin.Context) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewSearchParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Sluice-Purpose" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Sluice-Purpose")]; found {
+		var XSluicePurpose PurposeHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Sluice-Purpose, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Sluice-Purpose", valueList[0], &XSluicePurpose, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Sluice-Purpose: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XSluicePurpose = &XSluicePurpose
+
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -5167,7 +5272,7 @@ func (siw *ServerInterfaceWrapper) PreviewSearch(c *gin.Context) {
 		}
 	}
 
-	siw.Handler.PreviewSearch(c)
+	siw.Handler.PreviewSearch(c, params)
 }
 
 // Reveal operation middleware

@@ -141,13 +141,13 @@ func (s *Server) DeleteDocument(c *gin.Context, collection CollectionPath, id Id
 
 // PreviewSearch implements POST /rag/search. It is the gateway's own search, with its limits, policy and records: the management
 // plane is no way around them. Since it sees what the signed-in user may see, it stays in that user's tenant.
-func (s *Server) PreviewSearch(c *gin.Context) {
+func (s *Server) PreviewSearch(c *gin.Context, params PreviewSearchParams) {
 	in, err := decode[SearchRequest](c)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	call, err := s.retrieval(c, gateway.ActionSearch, in.Collection)
+	call, err := s.retrieval(c, gateway.ActionSearch, in.Collection, params.XSluicePurpose)
 	if err != nil {
 		s.Fail(c, err)
 		return
@@ -179,7 +179,7 @@ func (s *Server) PreviewSearch(c *gin.Context) {
 }
 
 // retrieval is a call of the signed-in user for passages.
-func (s *Server) retrieval(c *gin.Context, action gateway.Action, collection string) (*gateway.Call, error) {
+func (s *Server) retrieval(c *gin.Context, action gateway.Action, collection string, purpose *PurposeHeader) (*gateway.Call, error) {
 	if tenantOf(c) != caller(c).Tenant {
 		return nil, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("search in your own tenant: a search sees what your account may see",
 			"只能在自己的租户中检索：检索范围由您的账号决定")).WithParam("tenant")
@@ -187,19 +187,19 @@ func (s *Server) retrieval(c *gin.Context, action gateway.Action, collection str
 	token, _ := bearer(c)
 	return &gateway.Call{
 		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGSearch, RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
-		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Purpose: c.GetHeader("X-Sluice-Purpose"),
+		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Purpose: deref(purpose),
 		Action: action, RAG: &gateway.RAG{Collection: collection},
 	}, nil
 }
 
 // ReadPassage implements POST /rag/passages. Like a search it takes the gateway's path, in the tenant of the signed-in user.
-func (s *Server) ReadPassage(c *gin.Context) {
+func (s *Server) ReadPassage(c *gin.Context, params ReadPassageParams) {
 	in, err := decode[PassageRequest](c)
 	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	call, err := s.retrieval(c, gateway.ActionPassage, in.Collection)
+	call, err := s.retrieval(c, gateway.ActionPassage, in.Collection, params.XSluicePurpose)
 	if err != nil {
 		s.Fail(c, err)
 		return

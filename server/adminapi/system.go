@@ -16,7 +16,7 @@ func (s *Server) GetSystem(c *gin.Context) {
 }
 
 // PlaygroundChat implements POST /playground/chat/completions: the pipeline does everything, its audit record included.
-func (s *Server) PlaygroundChat(c *gin.Context) { s.deps.Playground(c) }
+func (s *Server) PlaygroundChat(c *gin.Context, _ PlaygroundChatParams) { s.deps.Playground(c) }
 
 // ListPlaygroundModels implements GET /playground/models: what the policy lets the signed-in user ask for.
 func (s *Server) ListPlaygroundModels(c *gin.Context) {

@@ -1438,6 +1438,8 @@ export interface components {
             labels: string[];
             /** @description In the caller's own tenant */
             permissions: string[];
+            /** @description What the policy in force for the caller takes as `X-Sluice-Purpose`, one of which it demands. Absent where it demands none */
+            purposes?: string[];
             /** @description Somebody else has set the password: it has to be changed before anything else. Absent otherwise */
             must_change_password?: boolean;
         };
@@ -3163,6 +3165,8 @@ export interface components {
         };
     };
     parameters: {
+        /** @description What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`. */
+        PurposeHeader: string;
         IdPath: string;
         CollectionPath: string;
         /** @description Tenant id; the caller's own if absent */
@@ -5277,7 +5281,10 @@ export interface operations {
     previewSearch: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`. */
+                "X-Sluice-Purpose"?: components["parameters"]["PurposeHeader"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -5302,7 +5309,10 @@ export interface operations {
     readPassage: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`. */
+                "X-Sluice-Purpose"?: components["parameters"]["PurposeHeader"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -5348,7 +5358,10 @@ export interface operations {
     playgroundChat: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description What this is for, where the policy demands it. `Me.purposes` lists what it takes; without one of them the answer is 403 `purpose_required`. */
+                "X-Sluice-Purpose"?: components["parameters"]["PurposeHeader"];
+            };
             path?: never;
             cookie?: never;
         };
