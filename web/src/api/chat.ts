@@ -36,11 +36,11 @@ interface Chunk {
   error?: { message?: string; code?: string | null; type?: string };
 }
 
-/** Streams one answer through the governed pipeline. Throws an ApiError when it is refused, fails or stops without its end mark. */
-export async function* streamChat(body: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent> {
+/** Streams one answer through the governed pipeline; header has the purpose where the policy demands one. Throws an ApiError when it is refused, fails or stops without its end mark. */
+export async function* streamChat(body: ChatRequest, signal: AbortSignal, header: Record<string, string> = {}): AsyncGenerator<ChatEvent> {
   const request = new Request(new URL('/api/v1/playground/chat/completions', location.origin), {
     method: 'POST',
-    headers: { 'content-type': 'application/json', accept: 'text/event-stream' },
+    headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...header },
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
     signal,
   });

@@ -5,14 +5,18 @@ import { useTranslation } from 'react-i18next';
 import { api, call } from '../api/client';
 import { toApiError } from '../api/errors';
 import type { PassageRef } from '../lib/passages';
+import { usePurpose } from '../lib/purpose';
 import { Failure } from './Failure';
+import { PurposeChoice } from './PurposeChoice';
 
 /** A cited passage, marked between those around it. Opening it is recorded like a search. */
 export function PassageDrawer({ passage, onClose }: { passage: PassageRef; onClose: () => void }) {
   const { t } = useTranslation();
+  const purpose = usePurpose();
   const found = useQuery({
-    queryKey: ['passage', passage],
-    queryFn: () => call(api.POST('/rag/passages', { body: { ...passage, neighbours: 1 } })),
+    queryKey: ['passage', passage, purpose.value],
+    queryFn: () => call(api.POST('/rag/passages', { params: { header: purpose.header }, body: { ...passage, neighbours: 1 } })),
+    enabled: purpose.ready,
     retry: false,
     staleTime: Infinity, // each asking is a record
     gcTime: 0,
@@ -23,7 +27,8 @@ export function PassageDrawer({ passage, onClose }: { passage: PassageRef; onClo
       <Flex vertical gap={16}>
         {replaced && <Alert type="warning" showIcon role="alert" title={toApiError(found.error).detail} description={t('passage.replaced')} />}
         {found.error && !replaced && <Failure error={found.error} retry={() => void found.refetch()} />}
-        {found.isPending && <Skeleton active />}
+        {!found.data && <PurposeChoice purpose={purpose} failed={found.error} />}
+        {found.isLoading && <Skeleton active />}
         {found.data && (
           <>
             <div>

@@ -44,6 +44,15 @@ describe('Failure', () => {
     expect(screen.queryByRole('button')).toBeNull();
   });
 
+  it('says who changes roles where a role is missing, and only there', () => {
+    const help = 'Roles decide who may do what.';
+    for (const [code, status] of [['not_allowed', 403], ['purpose_required', 403], ['second_person_required', 403], ['approval_required', 403], ['model_not_allowed', 403], ['blocked_content', 403], ['policy_changed', 409]] as const) {
+      const { unmount } = render(<Failure error={new ApiError(code, 'No.', status)} />);
+      expect(screen.getByRole('alert').textContent!.includes(help), code).toBe(code === 'not_allowed');
+      unmount();
+    }
+  });
+
   it('says in Chinese that the server cannot be reached', async () => {
     await setUpLanguage('zh');
     render(<Failure error={new TypeError('Failed to fetch')} />);

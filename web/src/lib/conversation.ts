@@ -20,7 +20,7 @@ export function useConversation() {
   const running = useRef<AbortController>(undefined);
   const nextId = useRef(1);
 
-  const ask = useCallback(async (question: string, settings: Omit<ChatRequest, 'messages'>, history: Turn[]) => {
+  const ask = useCallback(async (question: string, settings: Omit<ChatRequest, 'messages'>, history: Turn[], header?: Record<string, string>) => {
     const id = nextId.current++;
     const abort = new AbortController();
     running.current = abort;
@@ -30,7 +30,7 @@ export function useConversation() {
       .filter((t) => t.state === 'done')
       .flatMap((t) => [{ role: 'user' as const, content: t.question }, { role: 'assistant' as const, content: t.answer }]);
     try {
-      for await (const event of streamChat({ ...settings, messages: [...messages, { role: 'user', content: question }] }, abort.signal)) {
+      for await (const event of streamChat({ ...settings, messages: [...messages, { role: 'user', content: question }] }, abort.signal, header)) {
         update((t) => {
           switch (event.kind) {
             case 'text':

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react';
 
 /**
- * Texts that were begun and not yet published. They live in the storage of this browser tab and nowhere else, so they outlast a look at
+ * What somebody began or chose and would miss on coming back: texts that are not yet published, the purpose of requests. They live in the storage of this browser tab and nowhere else, so they outlast a look at
  * another page and a reload. Names begin with whose they are.
  */
 const prefix = 'sluice.draft.';

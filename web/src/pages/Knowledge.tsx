@@ -9,11 +9,13 @@ import { type Column, DataTable } from '../components/DataTable';
 import { Failure } from '../components/Failure';
 import { LinkButton } from '../components/LinkButton';
 import { Page, Panel } from '../components/Panel';
+import { PurposeChoice } from '../components/PurposeChoice';
 import { Time } from '../components/Time';
 import { Findings } from '../components/TurnView';
 import { useLanguage } from '../i18n';
 import { count } from '../lib/format';
 import { useMay } from '../lib/me';
+import { usePurpose } from '../lib/purpose';
 import { useFilters } from '../lib/url';
 
 type Collection = Schema['Collection'];
@@ -200,11 +202,24 @@ async function base64(file: File): Promise<string> {
 
 function TestSearch({ collection }: { collection: Collection }) {
   const { t } = useTranslation();
-  const search = useMutation({ mutationFn: (text: string) => call(api.POST('/rag/search', { body: { collection: collection.name, text, top_k: 5 } })) });
+  const purpose = usePurpose();
+  const search = useMutation({
+    mutationFn: (text: string) => call(api.POST('/rag/search', { params: { header: purpose.header }, body: { collection: collection.name, text, top_k: 5 } })),
+  });
   return (
     <Panel title={t('knowledge.test')}>
       <Flex vertical gap={12}>
-        <Input.Search aria-label={t('knowledge.query')} placeholder={t('knowledge.query')} enterButton={t('knowledge.search')} loading={search.isPending} onSearch={(text) => text.trim() && search.mutate(text.trim())} />
+        <PurposeChoice purpose={purpose} failed={search.error} />
+        <Input.Search
+          aria-label={t('knowledge.query')}
+          placeholder={t('knowledge.query')}
+          enterButton={
+            <Button type="primary" loading={search.isPending} disabled={!purpose.ready}>
+              {t('knowledge.search')}
+            </Button>
+          }
+          onSearch={(text) => text.trim() && purpose.ready && search.mutate(text.trim())}
+        />
         {search.error && <Failure error={search.error} />}
         {search.isPending && <Skeleton active />}
         {search.data?.items.length === 0 && <Typography.Text type="secondary">{t('knowledge.nothingFound')}</Typography.Text>}

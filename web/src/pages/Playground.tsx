@@ -8,9 +8,11 @@ import { api, call } from '../api/client';
 import { Failure } from '../components/Failure';
 import { MaskingPreview } from '../components/MaskingPreview';
 import { Page, Panel } from '../components/Panel';
+import { PurposeChoice } from '../components/PurposeChoice';
 import { Governance, TurnView } from '../components/TurnView';
 import { useConversation } from '../lib/conversation';
 import { useMay } from '../lib/me';
+import { usePurpose } from '../lib/purpose';
 import { useFilters } from '../lib/url';
 
 export default function Playground() {
@@ -29,6 +31,7 @@ export default function Playground() {
   const chosen = model ?? models.data?.items[0];
   const end = useRef<HTMLDivElement>(null);
   const last = turns.at(-1);
+  const purpose = usePurpose();
   useEffect(() => {
     end.current?.scrollIntoView({ block: 'nearest' }); // newer browsers return a promise here, which is no clean-up
   }, [last?.answer, turns.length]);
@@ -36,12 +39,13 @@ export default function Playground() {
 
   const send = () => {
     const question = draft.trim();
-    if (!question || busy || !chosen) return;
+    if (!question || busy || !chosen || !purpose.ready) return;
     setDraft('');
     void ask(
       question,
       { model: chosen, max_tokens: maxTokens ?? undefined, temperature: temperature ?? undefined, rag: collection ? { collection } : undefined },
       turns,
+      purpose.header,
     );
   };
 
@@ -71,6 +75,7 @@ export default function Playground() {
                 notFoundContent={t('playground.noCollections')}
               />
             )}
+            <PurposeChoice purpose={purpose} failed={last?.error} />
             <InputNumber aria-label={t('playground.maxTokens')} prefix={t('playground.maxTokens')} min={1} precision={0} value={maxTokens} onChange={setMaxTokens} style={{ width: 140 }} />
             <InputNumber aria-label={t('playground.temperature')} prefix={t('playground.temperature')} min={0} max={2} step={0.1} value={temperature} onChange={setTemperature} style={{ width: 104 }} />
             <Button
@@ -108,7 +113,7 @@ export default function Playground() {
                 {t('playground.stop')}
               </Button>
             ) : (
-              <Button type="primary" icon={<SendOutlined aria-hidden />} onClick={send} disabled={!draft.trim() || !chosen}>
+              <Button type="primary" icon={<SendOutlined aria-hidden />} onClick={send} disabled={!draft.trim() || !chosen || !purpose.ready}>
                 {t('playground.send')}
               </Button>
             )}
