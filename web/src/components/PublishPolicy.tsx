@@ -22,8 +22,16 @@ export function usePolicy(p: Policy | undefined) {
   });
 }
 
-/** The newest of the versions for a target, which are listed newest first. */
-export const newest = (versions: Policy[], target: string) => versions.find((p) => p.tenant === target);
+/** The version that holds for a target, as of now and not as the page knows it: the list begins with it. */
+function useInForce(target: string, enabled = true) {
+  return useQuery({
+    queryKey: ['policies', 'in force', target],
+    queryFn: async () => (await call(api.GET('/policies', { params: { query: { tenant: target, limit: 1 } } }))).items[0] ?? null,
+    enabled,
+    staleTime: 0,
+    gcTime: 0,
+  });
+}
 
 /** Publishes a text for one tenant or for all without a policy of their own, after showing for whom and what that changes. */
 export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: string; opened?: Policy; onPublished: (p: Policy) => void; onClose: () => void }) {
@@ -32,19 +40,20 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
   const label = useId();
   const mayAll = roles.includes('platform_admin');
   const [target, setTarget] = useState(opened?.tenant === everyTenant && mayAll ? everyTenant : tenant);
-  const listed = useQuery({ queryKey: ['policies', 'in force'], queryFn: () => call(api.GET('/policies', { params: { query: { limit: 200 } } })), staleTime: 0, gcTime: 0 }); // as of now, not as the page knows them
-  const versions = listed.data?.items ?? [];
-  const own = newest(versions, tenant);
-  const all = newest(versions, everyTenant);
-  const inForce = target === everyTenant ? all : (own ?? all);
+  const mine = useInForce(tenant);
+  const everyones = useInForce(everyTenant, mayAll);
+  const asked = target === everyTenant ? everyones : mine;
+  const inForce = asked.data ?? undefined;
+  const known = mine.data !== undefined && asked.data !== undefined;
+  const failed = mine.error ?? asked.error;
   const current = usePolicy(inForce);
   const publish = useMutation({
     mutationFn: () => call(api.POST('/policies', { body: { tenant: target, yaml, expected: inForce?.name ?? '' } })),
     onSuccess: onPublished,
-    onError: (error) => toApiError(error).code === 'policy_changed' && listed.refetch(), // to be compared with anew, and asked again
+    onError: (error) => toApiError(error).code === 'policy_changed' && asked.refetch(), // to be compared with anew, and asked again
   });
   return (
-    <Modal open width={860} title={t('policy.publishTitle')} okText={t('policy.publish')} onCancel={onClose} onOk={() => publish.mutate()} okButtonProps={{ disabled: !listed.data || listed.isFetching || (inForce && !current.data) }} confirmLoading={publish.isPending}>
+    <Modal open width={860} title={t('policy.publishTitle')} okText={t('policy.publish')} onCancel={onClose} onOk={() => publish.mutate()} okButtonProps={{ disabled: !known || asked.isFetching || (inForce && !current.data) }} confirmLoading={publish.isPending}>
       <Flex vertical gap={16}>
         {publish.error && <Failure error={publish.error} reveal />}
         <Flex vertical gap={8}>
@@ -63,18 +72,18 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
           />
           {!mayAll && <Typography.Text type="secondary">{t('policy.targetAllDenied')}</Typography.Text>}
         </Flex>
-        {listed.data && (
+        {known && (
           <Alert
             type="warning"
             showIcon
             role="status"
-            title={<Meaning target={target} tenant={tenant} own={own} all={all} />}
+            title={<Meaning target={target} tenant={tenant} inForce={inForce} mine={mine.data ?? undefined} />}
             description={t('policy.meansNow')}
           />
         )}
-        {listed.error ? (
-          <Failure error={listed.error} retry={() => void listed.refetch()} />
-        ) : !listed.data ? (
+        {failed ? (
+          <Failure error={failed} retry={() => void Promise.all([mine.refetch(), asked.refetch()])} />
+        ) : !known ? (
           <Skeleton active />
         ) : !inForce ? (
           <Typography.Text type="secondary">{t('policy.againstNothing')}</Typography.Text>
@@ -93,13 +102,14 @@ export function PublishPolicy({ yaml, opened, onPublished, onClose }: { yaml: st
   );
 }
 
-/** What publishing would mean, in words. */
-function Meaning({ target, tenant, own, all }: { target: string; tenant: string; own?: Policy; all?: Policy }) {
+/** What publishing would mean, in words: inForce holds for the target, mine for the tenant, which is its own or that for every tenant. */
+function Meaning({ target, tenant, inForce, mine }: { target: string; tenant: string; inForce?: Policy; mine?: Policy }) {
   const { t } = useTranslation();
+  const name = inForce?.name;
   if (target !== everyTenant) {
-    if (own) return t('policy.meansReplace', { name: own.name, tenant });
-    return all ? t('policy.meansOwn', { name: all.name, tenant }) : t('policy.meansFirst', { tenant });
+    if (name === undefined) return t('policy.meansFirst', { tenant });
+    return inForce?.tenant === tenant ? t('policy.meansReplace', { name, tenant }) : t('policy.meansOwn', { name, tenant });
   }
-  const first = all ? t('policy.meansAll', { name: all.name }) : t('policy.meansAllFirst');
-  return `${first} ${own ? t('policy.meansNotMine', { tenant, name: own.name }) : t('policy.meansMine', { tenant })}`;
+  const first = name === undefined ? t('policy.meansAllFirst') : t('policy.meansAll', { name });
+  return `${first} ${mine?.tenant === tenant ? t('policy.meansNotMine', { tenant, name: mine.name }) : t('policy.meansMine', { tenant })}`;
 }

@@ -22,18 +22,27 @@ const version = (tenant: string, n: string, active: boolean, yaml: string): Sche
   version: n, name: `${tenant}@${n}`, tenant, digest: `digest-of-${tenant}-${n}`, created_at: '2026-11-20T08:00:00Z', created_by: '01a2', created_by_name: 'wang.fang', active, yaml,
 });
 
+/** Lists versions as the server does, of one tenant and then those for every tenant, at most size at a time. */
+function listing(versions: Schema['Policy'][], size = 200) {
+  return ({ query }: Sent) => {
+    const own = query.get('tenant') ?? 'demo';
+    const of = (tenant: string) => versions.filter((v) => v.tenant === tenant).sort((a, b) => Number(b.version) - Number(a.version));
+    const all = own === '*' ? of('*') : [...of(own), ...of('*')];
+    const items = all.slice(0, Math.min(size, Number(query.get('limit')))).map((v) => ({ ...v, yaml: undefined }));
+    return json(200, { items, next: items.length < all.length ? 'more' : undefined });
+  };
+}
+
 /** A server with these versions; what is published becomes the newest of its tenant. */
 function withVersions(...versions: Schema['Policy'][]) {
-  const list = () => json(200, { items: versions.map((v) => ({ ...v, yaml: undefined })) });
   const one = (s: Sent) => json(200, versions.find((v) => v.version === s.path.split('/')[2] && v.tenant === s.query.get('tenant')));
   const answers: Record<string, (s: Sent) => Response> = {
-    'GET /policies': list,
+    'GET /policies': listing(versions),
     'POST /policies': (s) => {
       const { tenant, yaml } = s.body as { tenant: string; yaml: string };
       const n = versions.filter((v) => v.tenant === tenant).length + 1;
       versions.filter((v) => v.tenant === tenant || tenant !== '*').forEach((v) => (v.active = false));
       versions.unshift(version(tenant, String(n), true, yaml));
-      versions.sort((a, b) => Number(a.tenant === '*') - Number(b.tenant === '*'));
       return json(201, versions.find((v) => v.tenant === tenant));
     },
   };
@@ -112,7 +121,7 @@ describe('Policies', () => {
     const others = (n: string) => versions.unshift(version('demo', n, true, `name: of others ${n}\n`));
     const posted: unknown[] = [];
     server({
-      'GET /policies': () => json(200, { items: versions.map((v) => ({ ...v, yaml: undefined })) }),
+      'GET /policies': listing(versions),
       'GET /policies/1': () => json(200, versions.at(-1)),
       'GET /policies/2': () => json(200, versions.at(-2)),
       'GET /policies/3': () => json(200, versions.at(-3)),
@@ -137,6 +146,32 @@ describe('Policies', () => {
     await press('Publish', dialog);
     await waitFor(() => expect(posted).toHaveLength(2));
     expect(posted).toEqual(['demo@2', 'demo@3'].map((expected) => ({ tenant: 'demo', yaml: 'name: mine\n', expected })));
+  });
+
+  it('compares with the version in force for the target, however many there are', async () => {
+    signIn(writer);
+    const versions = [version('demo', '3', true, 'name: three\n'), version('demo', '2', false, 'name: two\n'), version('*', '1', false, 'name: all\n')];
+    const posted: unknown[] = [];
+    server({
+      'GET /policies': listing(versions, 2),
+      'GET /policies/3': () => json(200, versions[0]),
+      'GET /policies/1': () => json(200, versions[2]),
+      'POST /policies': (s) => {
+        posted.push(s.body);
+        return json(201, version('*', '2', true, 'name: mine\n'));
+      },
+    });
+    show(<Policies />);
+    await screen.findByLabelText(documentName);
+    write(documentName, 'name: mine\n');
+    await press('Publish');
+    const dialog = await screen.findByRole('dialog');
+    expect((await within(dialog).findByText('name: three')).closest('del')).toBeTruthy();
+    fireEvent.click(within(dialog).getByRole('radio', { name: /all tenants/ }));
+    await within(dialog).findByText('Holds for every tenant without a policy of its own, in place of *@1. Tenant demo has its own, demo@3: nothing changes for it.');
+    expect((await within(dialog).findByText('name: all')).closest('del')).toBeTruthy();
+    await press('Publish', dialog);
+    await waitFor(() => expect(posted).toEqual([{ tenant: '*', yaml: 'name: mine\n', expected: '*@1' }]));
   });
 
   it('lets nobody but a platform administrator publish for all', async () => {
