@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -214,7 +215,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"schema", true, p.readSchema},
 		{"name", true, text(&p.Name)},
 		{"models", true, list(&p.Models)},
-		{"purposes", false, list(&p.Purposes)},
+		{"purposes", false, p.readPurposes},
 		{"pseudonyms", false, choice(&p.Pseudonyms, pseudonymsPerSession, pseudonymsPerRequest)},
 		{"label", false, choice(&p.Label, identity.LabelMetadata, identity.LabelText)},
 		{"collections", true, list(&p.Collections)},
@@ -266,6 +267,23 @@ func (p *policy) readSchema(n *yaml.Node, path string) error {
 	p.Schema = policySchema
 	return nil
 }
+
+// readPurposes reads what callers state in a header, which takes no other text: a purpose that nobody can send would lock everybody out.
+func (p *policy) readPurposes(n *yaml.Node, path string) error {
+	if err := list(&p.Purposes)(n, path); err != nil {
+		return err
+	}
+	for i, s := range p.Purposes {
+		if !sendable.MatchString(s) {
+			return at(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("must be 1 to 128 letters, digits, hyphens, underscores or dots, as a header takes them",
+				"须为 1–128 个英文字母、数字、连字符、下划线或句点，以便用请求头发送"))
+		}
+	}
+	return nil
+}
+
+// sendable is what X-Sluice-Purpose takes.
+var sendable = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 // readEntities reads the default first: classes inherit the directions they do not name.
 func (p *policy) readEntities(n *yaml.Node, path string) error {

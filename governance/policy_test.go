@@ -201,6 +201,8 @@ func TestInvalidPoliciesNameThePath(t *testing.T) {
 		"utf-8":           {good + "#\xff", "document"},
 		"too large":       {good + strings.Repeat("#", maxPolicySize), "document"},
 		"schema":          {edit("schema: 2", "schema: 3"), "schema"},
+		"purpose":         {edit("purposes: []", "purposes: [support, 客服]"), "purposes[1]"},
+		"spaced purpose":  {edit("purposes: []", "purposes: ['customer support']"), "purposes[0]"},
 		"old schema":      {edit("schema: 2", "schema: 1"), "schema"},
 		"channel":         {good + "channels: {fax: {email: {request: redact}}}\n", "channels"},
 		"channel default": {good + "channels: {chat: {default: {request: redact}}}\n", "channels.chat"},
