@@ -177,11 +177,10 @@ func (h Hold) covers(tx *gorm.DB, p Part, of recordsOf, now int64) (yes bool, n 
 	if from != 0 {
 		from -= turnSlack
 	}
-	if to != 0 {
-		to += turnSlack
-	} else {
-		to = now + turnSlack // what is on its way
+	if to == 0 || to > now {
+		to = now // what comes later goes on
 	}
+	to += turnSlack // what is on its way
 	from = max(from, h.From)
 	if h.To != 0 {
 		to = min(to, h.To)

@@ -127,7 +127,7 @@ func reach(t Target, f vault.Found) audit.Reach {
 		out.Parts = append(out.Parts, audit.Part{Subject: t.Subject})
 	}
 	for _, o := range f.Others {
-		out.Parts = append(out.Parts, audit.Part{Subject: o.Subject, From: o.First, To: o.Last})
+		out.Parts = append(out.Parts, audit.Part{Subject: o.Subject, From: o.First, To: o.Until})
 	}
 	return out
 }
