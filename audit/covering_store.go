@@ -21,6 +21,8 @@ const (
 	examples = 3
 	// turnSlack is how far, in microseconds, the records of a turn may lie from the time in which it is known to have been.
 	turnSlack = int64(3_600_000_000)
+	// releaserBound is for how long, in microseconds, a hold goes on binding whoever released it: one person alone does not get past a hold.
+	releaserBound = int64(24 * 3_600_000_000)
 	// longActor is the length from which an actor may be stored cut off, so that nobody can say whose he is.
 	longActor = 500
 )
@@ -39,18 +41,19 @@ type Reach struct {
 	Unknown bool
 }
 
-// Covered is an active hold that covers some of what an erasure would destroy.
+// Covered is a hold that covers some of what an erasure would destroy: an active one, or one that the person who would erase has released.
 type Covered struct {
 	Hold     Hold
 	Records  int64    // that it covers, at most 10000 counted
 	Examples []string // ids, newest first
 }
 
-// Covering returns the active holds that cover any of what a tenant's erasure would destroy, by id. What cannot be told counts as covered: the
-// records of now may be on their way, and where nobody knows who took part it may be anybody.
-func (l *Log) Covering(ctx context.Context, tenant string, reach Reach) (out []Covered, err error) {
+// Covering returns the holds that cover any of what an erasure by somebody would destroy, by id: the active ones, and those that he has released
+// himself within the last 24 hours. What cannot be told counts as covered: the records of now may be on their way, and where nobody knows who took
+// part it may be anybody.
+func (l *Log) Covering(ctx context.Context, tenant string, by Actor, reach Reach) (out []Covered, err error) {
 	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) (err error) {
-		out, err = l.store.covering(tx, tenant, reach, l.now().UnixMicro())
+		out, err = l.store.covering(tx, tenant, by, reach, l.now().UnixMicro())
 		return err
 	})
 	if err != nil {
@@ -87,11 +90,11 @@ func (l *Log) CountPeriod(ctx context.Context, tenant string, from, to int64) (n
 	return min(n, countPeriodMost), n > countPeriodMost, nil
 }
 
-// WithoutHold does something in a transaction in which no hold covers what take says it is about, but for those that are let pass. Nobody places
-// or releases one beside it. Error: CodeHeld.
-func (l *Log) WithoutHold(ctx context.Context, tenant string, pass []string, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
+// WithoutHold does something for somebody in a transaction in which no hold covers what take says it is about, as [Log.Covering] says, but for those
+// that are let pass. Nobody places or releases one beside it. Error: CodeHeld.
+func (l *Log) WithoutHold(ctx context.Context, tenant string, by Actor, pass []string, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
 	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return l.store.withoutHold(tx, tenant, pass, l.now().UnixMicro(), take, do)
+		return l.store.withoutHold(tx, tenant, by, pass, l.now().UnixMicro(), take, do)
 	})
 	return unavailable(err)
 }
@@ -105,7 +108,7 @@ func unavailable(err error) error {
 	return fault.Wrap(err, fault.CodeDatabaseUnavailable)
 }
 
-func (s *store) withoutHold(tx *gorm.DB, tenant string, pass []string, now int64, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
+func (s *store) withoutHold(tx *gorm.DB, tenant string, by Actor, pass []string, now int64, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
 	if err := lockPruning(tx); err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func (s *store) withoutHold(tx *gorm.DB, tenant string, pass []string, now int64
 	if err != nil {
 		return err
 	}
-	held, err := s.covering(tx, tenant, reach, now)
+	held, err := s.covering(tx, tenant, by, reach, now)
 	if err != nil {
 		return err
 	}
@@ -123,22 +126,31 @@ func (s *store) withoutHold(tx *gorm.DB, tenant string, pass []string, now int64
 	return do(tx)
 }
 
-// Held is the refusal that holds are the reason of, nil if all are let pass. Error: CodeHeld.
+// Held is the refusal that holds are the reason of, nil if all are let pass. It keeps to itself why the operator holds what is of all tenants. Error:
+// CodeHeld.
 func Held(held []Covered, pass []string) error {
-	var names []string
+	var english, chinese []string
 	for _, c := range held {
-		if !slices.Contains(pass, c.Hold.ID) {
-			names = append(names, fmt.Sprintf("%s (%s)", c.Hold.ID, c.Hold.Reason))
+		if slices.Contains(pass, c.Hold.ID) {
+			continue
 		}
+		en, zh := c.Hold.Reason, c.Hold.Reason
+		if c.Hold.Tenant == "" {
+			en, zh = "of all tenants", "涵盖所有租户"
+		}
+		if c.Hold.Released != 0 {
+			en, zh = en+"; released by yourself less than 24 hours ago", zh+"；24 小时内由您本人解除"
+		}
+		english, chinese = append(english, c.Hold.ID+" ("+en+")"), append(chinese, c.Hold.ID+"（"+zh+"）")
 	}
-	if len(names) == 0 {
+	if len(english) == 0 {
 		return nil
 	}
-	return fault.New(fault.CodeHeld, strings.Join(names, "; "))
+	return fault.New(fault.CodeHeld, fault.Say(strings.Join(english, "; "), strings.Join(chinese, "；")))
 }
 
-func (s *store) covering(tx *gorm.DB, tenant string, reach Reach, now int64) ([]Covered, error) {
-	holds, err := activeHolds(tx.Where("tenant = ? OR tenant = ''", column(tenant)))
+func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now int64) ([]Covered, error) {
+	holds, err := bindingHolds(tx, tenant, ActorID(by), now)
 	if err != nil {
 		return nil, err
 	}

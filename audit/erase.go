@@ -73,7 +73,7 @@ func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 	if err := l.Flush(ctx); err != nil { // what is on its way counts
 		return Erasure{}, fmt.Errorf("erase: %w", err)
 	}
-	held, err := l.Covering(ctx, o.Tenant, Reach{Parts: []Part{{Subject: o.Subject}}})
+	held, err := l.Covering(ctx, o.Tenant, o.By, Reach{Parts: []Part{{Subject: o.Subject}}})
 	if err == nil {
 		err = Held(held, o.Pass)
 	}

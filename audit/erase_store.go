@@ -44,7 +44,7 @@ func (s *store) erase(ctx context.Context, e *Erasure, o Order, now int64) error
 		take = o.Beside.Take
 	}
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return s.withoutHold(tx, o.Tenant, o.Pass, now, func(tx *gorm.DB) (Reach, error) {
+		return s.withoutHold(tx, o.Tenant, o.By, o.Pass, now, func(tx *gorm.DB) (Reach, error) {
 			reach, err := take(tx)
 			reach.Parts = append(reach.Parts, Part{Subject: o.Subject})
 			return reach, err

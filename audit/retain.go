@@ -136,6 +136,15 @@ type Hold struct {
 	CreatedBy  string
 	Released   int64 // 0 while it holds
 	ReleasedBy string
+	Releaser   string // as [ActorID] returns it; "" where that is not known
+}
+
+// ActorID is how the log knows somebody again: by the id, a command by the account that started it.
+func ActorID(a Actor) string {
+	if a.Kind == "user" {
+		return a.ID
+	}
+	return a.Kind + "/" + a.ID + "/" + a.Name
 }
 
 // subjects says whose a record is: that of the person on whose behalf it is, else of the actor.

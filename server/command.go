@@ -120,8 +120,8 @@ func commander() audit.Actor {
 
 // PreviewErasure says what erasing a person would do, who is named as requests do.
 func PreviewErasure(ctx context.Context, cfg *config.Config, tenant, who string, log *slog.Logger) (p erasure.Preview, err error) {
-	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, _ audit.Actor) error {
-		p, err = e.Preview(ctx, erasure.Target{Tenant: tenant, Subject: l.Subject(tenant, who)})
+	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error {
+		p, err = e.Preview(ctx, erasure.Target{Tenant: tenant, Subject: l.Subject(tenant, who)}, by)
 		return err
 	})
 	return p, err

@@ -156,14 +156,10 @@ func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who ide
 ) (out Approval, err error) {
 	refuse := func(why fault.Phrase) error { return fault.New(fault.CodeConflict, why) }
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		rows, err := read(tx.Model(&approvalRow{}).Where("id = ? AND tenant = ? AND kind = ?", id, tenant, string(kind)))
-		if err != nil {
+		if out, err = find(tx, kind, tenant, id); err != nil {
 			return err
 		}
-		if len(rows) == 0 {
-			return fault.New(fault.CodeNotFound, fault.Say("approval", "批准申请"), id)
-		}
-		switch out = rows[0]; {
+		switch {
 		case out.AskedBy == who.ID:
 			return fault.New(fault.CodeNotAllowed, fault.Say("deciding about one's own request", "审批自己的申请"))
 		case !out.Declined.IsZero():
@@ -183,6 +179,17 @@ func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who ide
 		return Approval{}, coded(step, err)
 	}
 	return out, nil
+}
+
+func find(db *gorm.DB, kind Kind, tenant, id string) (Approval, error) {
+	rows, err := read(db.Model(&approvalRow{}).Where("id = ? AND tenant = ? AND kind = ?", id, tenant, string(kind)))
+	if err == nil && len(rows) == 0 {
+		err = fault.New(fault.CodeNotFound, fault.Say("approval", "批准申请"), id)
+	}
+	if err != nil {
+		return Approval{}, err
+	}
+	return rows[0], nil
 }
 
 func (s store) list(ctx context.Context, kind Kind, tenant string, since time.Time) ([]Approval, error) {

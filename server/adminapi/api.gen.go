@@ -789,15 +789,20 @@ type CollectionList struct {
 // CoveringHold defines model for CoveringHold.
 type CoveringHold struct {
 	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by"`
+	CreatedBy *string   `json:"created_by,omitempty"`
 
 	// Examples Ids of some of them, newest first
 	Examples []string `json:"examples"`
 	Id       string   `json:"id"`
-	Reason   string   `json:"reason"`
+
+	// Reason Absent, as created_by, of a hold on all tenants where the caller may not read it
+	Reason *string `json:"reason,omitempty"`
 
 	// Records Records of the person that it covers; 10000 means as many or more. 0 if it covers what the person does now
 	Records int64 `json:"records"`
+
+	// ReleasedAt Present if the caller has released it, less than 24 hours ago: it goes on binding him
+	ReleasedAt *time.Time `json:"released_at,omitempty"`
 }
 
 // CreatedKey defines model for CreatedKey.

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/erasure"
@@ -117,8 +118,8 @@ func (s *Server) PreviewErasure(c *gin.Context) {
 		s.Fail(c, fault.New(fault.CodeRateLimited, lookupsPerMinute).WithRetryAfter(wait))
 		return
 	}
-	p, err := s.deps.Eraser.Preview(c.Request.Context(), t)
-	s.reply(c, http.StatusOK, PreviewView(p), err)
+	p, err := s.deps.Eraser.Preview(c.Request.Context(), t, actor(c))
+	s.reply(c, http.StatusOK, previewView(p, s.spans(c, access.AuditRead) == nil), err)
 }
 
 // RequestErasureApproval implements POST /audit/erasures/approvals.
@@ -153,8 +154,30 @@ func (s *Server) ListErasureApprovals(c *gin.Context, _ ListErasureApprovalsPara
 
 // ApproveErasure implements POST /audit/erasures/approvals/{id}/approve.
 func (s *Server) ApproveErasure(c *gin.Context, id IdPath, _ ApproveErasureParams) {
-	a, err := s.deps.Guard.Approvals().Approve(c.Request.Context(), approval.KindErasure, tenantOf(c), id, caller(c))
+	book, ctx := s.deps.Guard.Approvals(), c.Request.Context()
+	a, err := book.Find(ctx, approval.KindErasure, tenantOf(c), id)
+	if err == nil {
+		err = s.mayPass(c, a)
+	}
+	if err == nil {
+		a, err = book.Approve(ctx, approval.KindErasure, tenantOf(c), id, caller(c))
+	}
 	s.reply(c, http.StatusOK, ErasureApprovalView(a), err)
+}
+
+// mayPass refuses whoever could not place the holds that an erasure is to pass: one of all tenants is past the officers of one.
+func (s *Server) mayPass(c *gin.Context, a approval.Approval) error {
+	_, _, holds := erasure.Asked(a)
+	spans, err := s.deps.Audit.SpanTenants(c.Request.Context(), holds)
+	if err == nil && spans {
+		err = s.spans(c, access.AuditHold)
+	}
+	return err
+}
+
+// spans returns nil if the caller has a permission in all tenants.
+func (s *Server) spans(c *gin.Context, perm access.Permission) error {
+	return s.deps.Access.Allow(caller(c), perm, access.AllTenants)
 }
 
 // DeclineErasure implements POST /audit/erasures/approvals/{id}/decline.
@@ -197,15 +220,17 @@ func ErasureDone(r erasure.Result) Erasure {
 	}
 }
 
-// PreviewView is a preview as the API and the command line show it.
-func PreviewView(p erasure.Preview) ErasurePreview {
+// previewView is a preview as the API shows it: who holds what is of all tenants, and why, to whoever may read such holds.
+func previewView(p erasure.Preview, all bool) ErasurePreview {
 	out := ErasurePreview{
 		Tenant: p.Tenant, Subject: p.Subject, Goes: figuresView(p.Goes), Stays: staysView(p.Stays), Holds: []CoveringHold{}, Records: p.Records, Newest: instant(p.Newest),
 	}
 	for _, h := range p.Holds {
-		out.Holds = append(out.Holds, CoveringHold{
-			Id: h.Hold.ID, Reason: h.Hold.Reason, CreatedAt: micros(h.Hold.Created), CreatedBy: h.Hold.CreatedBy, Records: h.Records, Examples: list(h.Examples),
-		})
+		v := CoveringHold{Id: h.Hold.ID, CreatedAt: micros(h.Hold.Created), ReleasedAt: instant(h.Hold.Released), Records: h.Records, Examples: list(h.Examples)}
+		if all || h.Hold.Tenant != "" {
+			v.Reason, v.CreatedBy = &h.Hold.Reason, &h.Hold.CreatedBy
+		}
+		out.Holds = append(out.Holds, v)
 	}
 	return out
 }

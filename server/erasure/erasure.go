@@ -78,7 +78,7 @@ type Preview struct {
 	Tenant, Subject string // digest of the person, or of the conversation
 	Goes            Figures
 	Stays           []Stay
-	Holds           []audit.Covered // that refuse it
+	Holds           []audit.Covered // that refuse it to whoever asked for the preview
 	Records, Newest int64           // of the person
 }
 
@@ -132,8 +132,8 @@ func reach(t Target, f vault.Found) audit.Reach {
 	return out
 }
 
-// Preview says what an erasure would do. It changes nothing.
-func (e *Eraser) Preview(ctx context.Context, t Target) (Preview, error) {
+// Preview says what an erasure by somebody would do. It changes nothing.
+func (e *Eraser) Preview(ctx context.Context, t Target, by audit.Actor) (Preview, error) {
 	p := Preview{Tenant: t.Tenant, Subject: e.subject(t)}
 	if p.Subject == "" {
 		return p, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
@@ -144,7 +144,7 @@ func (e *Eraser) Preview(ctx context.Context, t Target) (Preview, error) {
 	}
 	p.Goes.Values, p.Goes.Conversations = r.Found.Values, r.Found.Scopes
 	var err error
-	if p.Holds, err = e.cfg.Audit.Covering(ctx, t.Tenant, reach(t, r.Found)); err != nil {
+	if p.Holds, err = e.cfg.Audit.Covering(ctx, t.Tenant, by, reach(t, r.Found)); err != nil {
 		return p, err
 	}
 	if t.Conversation == nil {
@@ -185,16 +185,8 @@ func (e *Eraser) stays(ctx context.Context, t Target, records int64, f vault.Fou
 
 // binding is what an approval is good for: this erasure, past these holds, asked for by this actor.
 func (e *Eraser) binding(t Target, p Preview, by audit.Actor) string {
-	parts := append([]string{t.Tenant, t.kind(), p.Subject, asker(by)}, holdIDs(p.Holds)...)
+	parts := append([]string{t.Tenant, t.kind(), p.Subject, audit.ActorID(by)}, holdIDs(p.Holds)...)
 	return fmt.Sprintf("%x", e.cfg.Keys.MAC("erasure/approval/v1", parts...))
-}
-
-// asker is the id under which somebody asks. A command has that of the account that started it.
-func asker(by audit.Actor) string {
-	if by.Kind == "user" {
-		return by.ID
-	}
-	return by.Kind + "/" + by.ID + "/" + by.Name
 }
 
 func holdIDs(held []audit.Covered) (ids []string) {
@@ -210,7 +202,7 @@ const holdPrefix = "hold/"
 
 // Request asks a second person to let an erasure pass the holds that cover it. Errors: as of Preview; CodeConflict if no hold does.
 func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.Actor) (approval.Approval, error) {
-	p, err := e.Preview(ctx, t)
+	p, err := e.Preview(ctx, t, by)
 	if err != nil {
 		return approval.Approval{}, err
 	}
@@ -224,7 +216,7 @@ func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.
 		counts[holdPrefix+id] = 1
 	}
 	a, err := e.cfg.Approvals.New(approval.Approval{
-		Tenant: t.Tenant, Kind: approval.KindErasure, Target: p.Subject, Purpose: reason, Counts: counts, AskedBy: asker(by), AskedName: by.Name,
+		Tenant: t.Tenant, Kind: approval.KindErasure, Target: p.Subject, Purpose: reason, Counts: counts, AskedBy: audit.ActorID(by), AskedName: by.Name,
 	})
 	if err != nil {
 		return approval.Approval{}, err
@@ -252,7 +244,7 @@ func Asked(a approval.Approval) (kind string, goes Figures, holds []string) {
 // Errors: CodeHeld; CodeConflict for an approval that does not fit; CodeErasureIncomplete, with a result, when all is gone from the database and
 // not yet from files; those of the log, the vault and the database, after which everything may be there or gone: repeat it.
 func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor) (Result, error) {
-	p, err := e.Preview(ctx, t)
+	p, err := e.Preview(ctx, t, by)
 	if err != nil {
 		return Result{}, err
 	}
@@ -270,7 +262,7 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 		out.Override = &Override{Approval: a.ID, ApprovedBy: a.ApprovedName, Holds: holdIDs(p.Holds)}
 	}
 	if t.Conversation != nil {
-		err = e.cfg.Audit.WithoutHold(ctx, t.Tenant, holdIDs(p.Holds), w.Take, w.Destroy)
+		err = e.cfg.Audit.WithoutHold(ctx, t.Tenant, by, holdIDs(p.Holds), w.Take, w.Destroy)
 	} else {
 		err = e.erasePerson(ctx, w, p, &out, by)
 	}

@@ -733,7 +733,7 @@ export interface paths {
         put?: never;
         /**
          * Let an erasure that somebody else asked for pass the holds that cover it
-         * @description Needs a fresh sign-in. Nobody approves an own request. The holds stay, and go on holding what is left.
+         * @description Needs a fresh sign-in. Nobody approves an own request. The holds stay, and go on holding what is left. Where one of them is on all tenants, the approver needs the permission in all.
          */
         post: operations["approveErasure"];
         delete?: never;
@@ -795,7 +795,8 @@ export interface paths {
         put?: never;
         /**
          * Release a hold
-         * @description What it kept goes at the next pruning, unless something else keeps it. The reason is kept in the audit record of the act.
+         * @description What it kept goes at the next pruning, unless something else keeps it. The reason is kept in the audit record of the act. Whoever releases a hold is bound by it for 24 hours
+         *     more: to erase what it covered takes the approval of a second person.
          */
         post: operations["releaseHold"];
         delete?: never;
@@ -2118,10 +2119,16 @@ export interface components {
         };
         CoveringHold: {
             id: string;
-            reason: string;
+            /** @description Absent, as created_by, of a hold on all tenants where the caller may not read it */
+            reason?: string;
             /** Format: date-time */
             created_at: string;
-            created_by: string;
+            created_by?: string;
+            /**
+             * Format: date-time
+             * @description Present if the caller has released it, less than 24 hours ago: it goes on binding him
+             */
+            released_at?: string;
             /**
              * Format: int64
              * @description Records of the person that it covers; 10000 means as many or more. 0 if it covers what the person does now
@@ -4482,7 +4489,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 "application/json": components["schemas"]["Reason"];
             };

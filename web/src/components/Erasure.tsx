@@ -65,8 +65,15 @@ export function HeldBy({ holds, onRecord }: { holds: Schema['CoveringHold'][]; o
         <ul style={{ margin: 0, paddingInlineStart: 18, overflowWrap: 'anywhere' }}>
           {holds.map((h) => (
             <li key={h.id}>
-              <strong>{h.reason}</strong> · {h.created_by}, <Time at={h.created_at} /> · <Typography.Text code>{h.id}</Typography.Text>
+              <strong>{h.reason ?? t('erasures.heldByOperator')}</strong> · {h.created_by && `${h.created_by}, `}
+              <Time at={h.created_at} /> · <Typography.Text code>{h.id}</Typography.Text>
               <br />
+              {h.released_at && (
+                <>
+                  {t('erasures.heldReleased', { time: time(h.released_at, language) })}
+                  <br />
+                </>
+              )}
               {h.records ? t('erasures.heldRecords', { records: h.records >= counted ? `${count(counted, language)}+` : count(h.records, language) }) : t('erasures.heldAll')}
               {h.examples.map((id) => (
                 <span key={id}>
