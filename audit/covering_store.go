@@ -65,9 +65,9 @@ func (l *Log) Covering(ctx context.Context, tenant string, by Actor, reach Reach
 // CountRecords returns how many records of a person there are, at most 10000, and the time of the newest.
 func (l *Log) CountRecords(ctx context.Context, tenant, subject string) (n, newest int64, err error) {
 	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) error {
-		of, err := l.store.recordsOf(tx, tenant, subject)
+		of, err := l.store.recordsOf(tx, tenant, []string{subject})
 		if err == nil {
-			n, newest, _, err = of.count(tx, nil)
+			n, newest, _, err = of[subject].count(tx, nil)
 		}
 		return err
 	})
@@ -151,23 +151,23 @@ func Held(held []Covered, pass []string) error {
 
 func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now int64) ([]Covered, error) {
 	holds, err := bindingHolds(tx, tenant, ActorID(by), now)
-	if err != nil {
+	if err != nil || len(holds) == 0 {
 		return nil, err
 	}
+	var subjects []string
+	for _, p := range reach.Parts {
+		subjects = append(subjects, p.Subject)
+	}
+	people, err := s.recordsOf(tx, tenant, subjects)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
 	var out []Covered
-	people := map[string]recordsOf{}
 	for _, h := range holds {
 		c := Covered{Hold: h}
 		covers := reach.Unknown
 		for _, p := range reach.Parts {
-			of, known := people[p.Subject]
-			if !known {
-				if of, err = s.recordsOf(tx, tenant, p.Subject); err != nil {
-					return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
-				}
-				people[p.Subject] = of
-			}
-			yes, n, ids, err := h.covers(tx, p, of, now)
+			yes, n, ids, err := h.covers(tx, p, people[p.Subject], now)
 			if err != nil {
 				return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 			}
@@ -184,7 +184,7 @@ func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now 
 }
 
 // covers says whether the hold covers a part, whose person has these records, and which of them.
-func (h Hold) covers(tx *gorm.DB, p Part, of recordsOf, now int64) (yes bool, n int64, ids []string, err error) {
+func (h Hold) covers(tx *gorm.DB, p Part, of *recordsOf, now int64) (yes bool, n int64, ids []string, err error) {
 	from, to := p.From, p.To
 	if from != 0 {
 		from -= turnSlack
@@ -220,20 +220,35 @@ type recordsOf struct {
 	actors          []string
 }
 
-func (s *store) recordsOf(tx *gorm.DB, tenant, subject string) (recordsOf, error) {
-	of := recordsOf{tenant: column(tenant), subject: column(subject)}
-	var actors []string
-	err := tx.Table("audit_facets").Distinct("actor").Where("tenant = ? AND actor <> ''", facet.Value(tenant)).Pluck("actor", &actors).Error
-	for _, a := range actors {
-		if len(a) >= longActor || s.subject(tenant, a) == subject {
-			of.actors = append(of.actors, a)
+// recordsOf is about several persons at once: the actors of the tenant, of which a digest is made each, are read one by one and only once.
+func (s *store) recordsOf(tx *gorm.DB, tenant string, subjects []string) (map[string]*recordsOf, error) {
+	out := map[string]*recordsOf{}
+	for _, x := range subjects {
+		out[x] = &recordsOf{tenant: column(tenant), subject: column(x)}
+	}
+	rows, err := tx.Table("audit_facets").Distinct("actor").Where("tenant = ? AND actor <> ''", facet.Value(tenant)).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var actor string
+		if err := rows.Scan(&actor); err != nil {
+			return nil, err
+		}
+		if len(actor) >= longActor {
+			for _, of := range out {
+				of.actors = append(of.actors, actor)
+			}
+		} else if of := out[s.subject(tenant, actor)]; of != nil {
+			of.actors = append(of.actors, actor)
 		}
 	}
-	return of, err
+	return out, rows.Err()
 }
 
 // count counts the records that meet the conditions, on a table called e, and returns the newest ones.
-func (of recordsOf) count(tx *gorm.DB, where []condition) (n, last int64, ids []string, err error) {
+func (of *recordsOf) count(tx *gorm.DB, where []condition) (n, last int64, ids []string, err error) {
 	mine := []condition{{"e.on_behalf_of = ? AND e.on_behalf_of <> '' AND e.tenant = ?", []any{of.subject, of.tenant}}}
 	if len(of.actors) > 0 {
 		mine = append(mine, condition{

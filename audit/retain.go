@@ -75,10 +75,10 @@ const (
 // retentionOf is the class of a record.
 func retentionOf(e Event) string {
 	switch e.Action {
-	case ActionPrune, ActionErase:
+	case ActionPrune, ActionErase, ActionErased:
 		return classLasting
 	case "admin.publishPolicy", "admin.exportAudit", "admin.createHold", "admin.releaseHold", "admin.eraseSubject", "admin.eraseValues", "admin.requestErasureApproval",
-		"admin.approveErasure", "admin.declineErasure", ActionErasureRefused, "admin.getAuditContent":
+		"admin.approveErasure", "admin.declineErasure", ActionErasureRefused, ActionErasureFailed, "admin.getAuditContent":
 		return classSensitive
 	}
 	if remoteEngine(e) && slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Done() == "observe" }) {

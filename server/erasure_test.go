@@ -125,7 +125,7 @@ func TestErasureReachesValues(t *testing.T) {
 func (in *installation) certificate(who string, done adminapi.Erasure) {
 	in.t.Helper()
 	var p adminapi.AuditProof
-	r := in.send(http.MethodGet, "/api/v1/audit/records/"+done.Record+"/proof", who, nil)
+	r := in.send(http.MethodGet, "/api/v1/audit/records/"+deref(done.Certificate)+"/proof", who, nil)
 	if r.decode(in.t, &p); r.status != http.StatusOK {
 		in.t.Fatalf("%d %s", r.status, r.body)
 	}
@@ -138,7 +138,7 @@ func (in *installation) certificate(who string, done adminapi.Erasure) {
 		proof.Hashes = append(proof.Hashes, hash)
 	}
 	e, err := proofs.VerifyProof(p.VerifierKey, proof)
-	if err != nil || e.Action != "audit.erase" || e.Resource != done.Subject || e.Detail["values"] != "1" || e.Detail["conversations"] != "1" || e.Detail["keys"] != "1" ||
+	if err != nil || e.Action != "audit.erased" || e.Resource != done.Subject || e.Detail["erasure"] != done.Record || e.Detail["values"] != "1" || e.Detail["conversations"] != "1" || e.Detail["keys"] != "1" ||
 		e.Detail["contents"] != "4" || e.Detail["stays"] != "records documents others backups remote callers" {
 		in.t.Errorf("%+v, %v", e, err)
 	}

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -63,6 +64,9 @@ func (s *Server) EraseSubject(c *gin.Context) {
 	done, err := s.erase(c, t, in.Approval)
 	if done.Record != "" { // also of one that is not complete
 		d := map[string]string{"erasure": done.Record}
+		if done.Certificate != "" {
+			d["certificate"] = done.Certificate
+		}
 		for what, n := range map[string]int64{"keys": done.Gone.Keys, "contents": done.Gone.Contents, "values": done.Gone.Values, "conversations": done.Gone.Conversations} {
 			d[what] = strconv.FormatInt(n, 10)
 		}
@@ -78,7 +82,8 @@ func (s *Server) erase(c *gin.Context, t erasure.Target, approval *string) (eras
 	return s.deps.Eraser.Erase(ctx, t, deref(approval), actor(c))
 }
 
-// EraseValues implements POST /reveal/erasures.
+// EraseValues implements POST /reveal/erasures. Its first record, which says whom it passes with whose approval, is durable before anything is
+// destroyed; that is why it writes its records itself.
 func (s *Server) EraseValues(c *gin.Context) {
 	in, err := decode[ValueErasure](c)
 	if err != nil {
@@ -86,20 +91,25 @@ func (s *Server) EraseValues(c *gin.Context) {
 		return
 	}
 	target, err := s.valuesOf(c, in.Session, in.Request)
-	about(c, s.revealTarget(target, deref(in.Request)), nil)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	done, err := s.erase(c, erasure.Target{Tenant: tenantOf(c), Conversation: &target}, in.Approval)
+	t := erasure.Target{Tenant: tenantOf(c), Conversation: &target}
+	var past *erasure.Override
 	if err == nil {
-		d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10)}
-		for k, v := range done.Override.Detail() {
-			d[k] = v
-		}
-		about(c, resource(c), d)
+		past, err = s.deps.Eraser.Passing(c.Request.Context(), t, deref(in.Approval), actor(c))
 	}
-	s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Override: overrideView(done.Override)}, err)
+	about(c, s.revealTarget(target, deref(in.Request)), past.Detail())
+	op := s.operations[c.Request.Method+" "+c.FullPath()]
+	s.act(c, op, caller(c), tenantOf(c), func() {
+		var done erasure.Result
+		if err == nil {
+			done, err = s.erase(c, t, in.Approval)
+		}
+		if err == nil {
+			d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10)}
+			maps.Copy(d, done.Override.Detail())
+			about(c, resource(c), d)
+		}
+		s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Override: overrideView(done.Override)}, err)
+	})
 }
 
 // PreviewErasure implements POST /audit/erasures/preview.
@@ -208,14 +218,14 @@ func (s *Server) ListErasures(c *gin.Context, _ ListErasuresParams) {
 
 // ErasureView is an erasure as lists show it. How much was destroyed its record says.
 func ErasureView(e audit.Erasure) Erasure {
-	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: micros(e.Time), Record: e.Record}
+	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: micros(e.Time), Record: e.Record, Certificate: optional(e.Certificate)}
 }
 
 // ErasureDone is what an erasure did, as the API and the command line show it.
 func ErasureDone(r erasure.Result) Erasure {
 	stays := staysView(r.Stays)
 	return Erasure{
-		Tenant: r.Tenant, Subject: r.Subject, Time: micros(r.Time), Record: r.Record, Keys: &r.Gone.Keys, Contents: &r.Gone.Contents, Values: &r.Gone.Values,
+		Tenant: r.Tenant, Subject: r.Subject, Time: micros(r.Time), Record: r.Record, Certificate: optional(r.Certificate), Keys: &r.Gone.Keys, Contents: &r.Gone.Contents, Values: &r.Gone.Values,
 		Conversations: &r.Gone.Conversations, Stays: &stays, Override: overrideView(r.Override),
 	}
 }

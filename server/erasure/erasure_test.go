@@ -1,6 +1,7 @@
 package erasure
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,6 +45,12 @@ func newKit(t *testing.T, db *gorm.DB) *kit {
 	k.Eraser = New(Config{
 		Audit: k.log, Values: k.values, Approvals: approval.New(approval.NewStore(faulty), time.Minute, time.Now), Keys: keys,
 		Forget: func(tenant string) { k.forgot = append(k.forgot, tenant) },
+		Tenant: func(_ context.Context, id string) error {
+			if id != "demo" {
+				return fault.New(fault.CodeNotFound, fault.Say("tenant", "租户"), id)
+			}
+			return nil
+		},
 	})
 	return k
 }

@@ -93,10 +93,11 @@ export function HeldBy({ holds, onRecord }: { holds: Schema['CoveringHold'][]; o
 export function Certificate({ done, onRecord }: { done: Schema['Erasure']; onRecord: (id: string) => void }) {
   const { t } = useTranslation();
   const figures = { keys: done.keys ?? 0, contents: done.contents ?? 0, values: done.values ?? 0, conversations: done.conversations ?? 0 };
+  const certificate = done.certificate ?? done.record;
   const nothing = Object.values(figures).every((n) => !n);
   const proof = useMutation({
-    mutationFn: () => call(api.GET('/audit/records/{id}/proof', { params: { path: { id: done.record } } })),
-    onSuccess: (p) => download(`erasure-${done.record}.json`, 'application/json', JSON.stringify(p, null, 2)),
+    mutationFn: () => call(api.GET('/audit/records/{id}/proof', { params: { path: { id: certificate } } })),
+    onSuccess: (p) => download(`erasure-${certificate}.json`, 'application/json', JSON.stringify(p, null, 2)),
   });
   return (
     <Flex vertical gap={12}>
@@ -108,7 +109,7 @@ export function Certificate({ done, onRecord }: { done: Schema['Erasure']; onRec
         <Button icon={<DownloadOutlined aria-hidden />} loading={proof.isPending} onClick={() => proof.mutate()}>
           {t('erasures.certificate')}
         </Button>
-        <Typography.Link onClick={() => onRecord(done.record)}>{t('erasures.record')}</Typography.Link>
+        <Typography.Link onClick={() => onRecord(certificate)}>{t('erasures.record')}</Typography.Link>
       </Flex>
       <Typography.Text type="secondary">{t('erasures.checkIt')}</Typography.Text>
       {proof.error && <Failure error={proof.error} />}
