@@ -218,7 +218,10 @@ func (s *store) erasures(ctx context.Context, tenant string) ([]Erasure, error) 
 		db = db.Where("e.tenant = ?", column(tenant))
 	}
 	var rows []struct {
-		erasureRow
+		Record      string
+		Tenant      string
+		Subject     string
+		Time        int64
 		Certificate string
 	}
 	if err := db.Order("e.time, e.record").Find(&rows).Error; err != nil {
