@@ -47,7 +47,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%s: %v days", name, time.Duration(until)*time.Microsecond/day)
 		}
 	}
-	for _, action := range []string{ActionPrune, ActionErase} {
+	for _, action := range []string{ActionPrune, ActionErase, ActionErased} {
 		if until, _ := r.until(Event{Action: action}); until != 1<<63-1 {
 			t.Errorf("%s goes", action)
 		}

@@ -273,6 +273,26 @@ func TestSpentApprovalFinishes(t *testing.T) {
 	}
 }
 
+// What stays is told for where it is.
+func TestStays(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.cfg.Log, k.cfg.Spill, k.cfg.Remote = true, true, true
+	for want, target := range map[string]Target{
+		"records documents others wal spill backups remote callers": k.alice(),
+		"records texts wal backups remote callers":                  {Tenant: "demo", Conversation: &vault.Target{Tenant: "demo", Name: "s1"}},
+	} {
+		p, err := k.Preview(t.Context(), target, officer)
+		var got []string
+		for _, s := range p.Stays {
+			got = append(got, s.Code)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%v, %v, want %s", got, err, want)
+		}
+	}
+}
+
 // A tenant is named, and there.
 func TestTenantOfAnErasure(t *testing.T) {
 	t.Parallel()
