@@ -2,6 +2,7 @@ package audit
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -184,6 +185,27 @@ func TestAHoldCoversATime(t *testing.T) {
 	}
 }
 
+// A conversation that lives is covered by a hold on a time in which nothing new was noted of it, and not by one on a time to come.
+func TestAHoldCoversWhatLives(t *testing.T) {
+	t.Parallel()
+	const hour = int64(time.Hour / time.Microsecond)
+	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, diskFiles{})
+	now := time.Now().UnixMicro()
+	for want, h := range map[bool]Hold{
+		true:  {Tenant: "demo", From: now - 5*hour, To: now - 4*hour, Reason: "r"},
+		false: {Tenant: "demo", From: now + 24*hour, Reason: "r"},
+	} {
+		h, err := l.Hold(t.Context(), h)
+		must(t, err)
+		got, err := l.Covering(t.Context(), "demo", officer, Reach{Parts: []Part{{Subject: bob, From: now - 49*hour, To: now + 48*hour}}})
+		if err != nil || (len(got) == 1) != want {
+			t.Errorf("%+v: %+v, %v", h, got, err)
+		}
+		_, err = l.ReleaseHold(t.Context(), "", h.ID, Actor{Kind: "system", ID: "other"})
+		must(t, err)
+	}
+}
+
 // Whoever releases a hold is bound by it for a day; somebody else is not. Why the operator holds what is of all tenants is not said.
 func TestAReleasedHoldBindsWhoReleasedIt(t *testing.T) {
 	t.Parallel()
@@ -203,7 +225,7 @@ func TestAReleasedHoldBindsWhoReleasedIt(t *testing.T) {
 		}
 		_, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
 		held409(t, err, mine.ID)
-		if s := err.Error(); !strings.Contains(s, all.ID) || strings.Contains(s, "secret") || !strings.Contains(s, "released by yourself") {
+		if s := fmt.Sprint(err); !strings.Contains(s, all.ID) || strings.Contains(s, "secret") || !strings.Contains(s, "released by yourself") {
 			t.Error(s)
 		}
 		for name, c := range map[string]struct {
