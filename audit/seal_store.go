@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 const (
@@ -144,10 +145,10 @@ func sealIn(tx *gorm.DB, sg checkpoint.Signer, v checkpoint.Verifier) (int, erro
 		}
 		leaves = append(leaves, leafRow{Idx: n, Writer: r.Writer, Seq: r.Seq, LeafHash: r.LeafHash, Time: r.Time})
 	}
-	if err := tx.CreateInBatches(leaves, insertBatch).Error; err != nil {
+	if err := database.Insert(tx, leaves, ""); err != nil {
 		return 0, err
 	}
-	if err := tx.CreateInBatches(stored, insertBatch).Error; err != nil {
+	if err := database.Insert(tx, stored, ""); err != nil {
 		return 0, err
 	}
 	if err := markSealed(tx, rows); err != nil {
