@@ -268,13 +268,16 @@ func (s *store) missing(tx *gorm.DB, writer string, arrivals []arrival) ([]arriv
 	if err != nil {
 		return nil, err
 	}
-	have := make(map[int64][]byte, len(there))
-	for _, r := range there {
-		have[r.Seq] = r.Payload
-	}
 	pruned, err := prunedUpTo(tx, writer, math.MaxInt64)
 	if err != nil {
 		return nil, err
+	}
+	if len(there) == 0 && pruned < arrivals[0].row.Seq {
+		return arrivals, nil
+	}
+	have := make(map[int64][]byte, len(there))
+	for _, r := range there {
+		have[r.Seq] = r.Payload
 	}
 	var fresh []arrival
 	for _, a := range arrivals {

@@ -63,7 +63,7 @@ func (dailyRow) TableName() string { return "billing_usage_daily" }
 // RecordUsage writes usages, their daily sums and what they spend of the budgets inside tx, which must be a transaction. The same usage again
 // changes nothing. Another payload for a request that has one is CodeConflict, a usage that means nothing Invalid: if there was only that
 // usage, nothing is changed; else tx must be rolled back to where it was. Token counts that no engine can mean are recorded as they were
-// rated: bounded. If tx is rolled back, all of it is, and RecordUsage must be called again.
+// rated: bounded. If tx is rolled back, all of it is, and RecordUsage must be called again. It takes at most 10,000 usages at once.
 func (l *Ledger) RecordUsage(tx *gorm.DB, usages ...Usage) error {
 	fresh, err := l.record(tx, usages)
 	switch {
@@ -259,27 +259,30 @@ func (l *Ledger) spend(tx *gorm.DB, fresh []usageRow, held map[string][]*slice) 
 	return nil
 }
 
-// budgetsOf returns the budgets of those who used something that costs, by tenant.
+// budgetsOf returns the budgets that cover what costs, by tenant.
 func budgetsOf(tx *gorm.DB, fresh []usageRow) (map[string][]*budget, error) {
-	tenants := map[string]bool{}
+	tenants, keys := map[string]bool{}, map[string]bool{"": true}
 	for _, u := range fresh {
 		if u.Cost > 0 {
-			tenants[u.Tenant] = true
+			tenants[u.Tenant], keys[u.Key] = true, true
 		}
 	}
 	out := map[string][]*budget{}
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(tenants)), 500) {
-		var rows []budgetRow
-		if err := tx.Select(budgetRow{}.columns()).Where("tenant IN ?", part).Find(&rows).Error; err != nil {
+	if len(tenants) == 0 {
+		return out, nil
+	}
+	var rows []budgetRow
+	err := tx.Select(budgetRow{}.columns()).
+		Where("tenant IN ? AND api_key IN ?", slices.Collect(maps.Keys(tenants)), slices.Collect(maps.Keys(keys))).Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		b, err := r.budget()
+		if err != nil {
 			return nil, err
 		}
-		for _, r := range rows {
-			b, err := r.budget()
-			if err != nil {
-				return nil, err
-			}
-			out[b.tenant] = append(out[b.tenant], b)
-		}
+		out[b.tenant] = append(out[b.tenant], b)
 	}
 	return out, nil
 }
