@@ -17,7 +17,7 @@ import (
 
 const (
 	sealBatch = 2000
-	// A hash stored wrongly would make every later proof fail, so rows go in small batches that each database takes.
+	// insertBatch is how many rows, or ids to look for, go into one statement of the ORM.
 	insertBatch = 500
 )
 
