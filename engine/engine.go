@@ -97,6 +97,9 @@ type Request struct {
 	// timing what others asked, so a policy has to allow it.
 	SharedPrefix bool
 
+	// Whole says that nobody reads the answer before it is complete. An engine may then send each choice in one event, at less cost.
+	Whole bool
+
 	MaxTokens int  // completion tokens per choice; 0 means as many as the context holds
 	MinTokens int  // before these, neither an end-of-text token nor a stop string ends a choice
 	Choices   int  // number of independent completions; 0 means 1
