@@ -71,6 +71,8 @@ type Model struct {
 	HasHooks    bool // honours Request.Hook
 	HasClasses  bool // honours Request.Class
 	HasSampling bool // honours TopK, MinP, MinTokens, the penalties, LogitBias and Echo
+	// SendsWhole: a request with Request.Whole is answered in one event for each choice, and until then nothing tells how far it is.
+	SendsWhole bool
 	// Deterministic: the same request with the same seed gives the same text, whatever else the engine is doing.
 	Deterministic bool
 }

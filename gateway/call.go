@@ -83,6 +83,9 @@ type Call struct {
 	Priority int
 	Patience time.Duration // a first token later than this after the arrival is worth nothing; 0: none
 
+	// Blocking: the caller gets the answer when it is complete.
+	Blocking bool
+
 	// How to generate; nil leaves it to the version's defaults.
 	MaxTokens   *int
 	Choices     int // 0 means 1

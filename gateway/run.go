@@ -57,6 +57,7 @@ type run struct {
 	peak       int // runs at work when this one began, itself included
 	firstToken time.Duration
 	events     int // events with text
+	said       int // bytes of them
 	usage      *engine.Usage
 	released   []strings.Builder // text let out, by choice
 	masked     []strings.Builder // the same before values were put back, if it is kept so
@@ -217,6 +218,7 @@ func (r *run) route(ctx context.Context) error {
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
 		ID: c.RequestID, Tenant: r.principal.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: r.admission.SharesPrefixes(),
+		Whole:       c.Blocking && r.admission.WholeAnswers(),
 		Temperature: first(1, c.Temperature, d.Temperature), TopP: first(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
 		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
 		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,

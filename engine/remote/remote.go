@@ -239,6 +239,7 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 			CanGenerate: m.task() == generates, CanEmbed: m.task() == embeds, CanScore: m.task() == reranks, Deterministic: m.Deterministic,
 		}
 		if m.task() == generates {
+			out[i].SendsWhole = true
 			out[i].HasLogprobs, out[i].HasTools, out[i].HasFormats, out[i].HasSampling = m.Logprobs, m.Tools, m.Formats, m.Sampling
 		}
 	}

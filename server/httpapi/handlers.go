@@ -32,6 +32,7 @@ func (a *API) generate(c *gin.Context, call *gateway.Call, decode decoder, s sha
 	if err != nil {
 		return err
 	}
+	call.Blocking = !opt.stream
 	reply, err := a.pipeline.Chat(c.Request.Context(), call)
 	if err != nil {
 		return err
