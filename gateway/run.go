@@ -73,14 +73,24 @@ type run struct {
 	final   Summary
 }
 
+// caller is who asks, and what it took to know.
+type caller struct {
+	principal identity.Principal
+	took      int64 // microseconds
+}
+
 func (p *Pipeline) begin(c *Call, need route.Need) *run {
 	if c.Received.IsZero() {
 		c.Received = p.now()
 	}
-	return &run{p: p, call: c, need: need}
+	r := &run{p: p, call: c, need: need}
+	if c.caller != nil {
+		r.principal, r.steps.Authenticate, r.known = c.caller.principal, c.caller.took, true
+	}
+	return r
 }
 
-// authenticate is step 2: who calls, and whether the route is open to them.
+// authenticate is step 1: who calls, and whether the route is open to them. It takes headers only.
 func (r *run) authenticate(ctx context.Context) error {
 	var err error
 	if r.principal, err = r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.call.Credential); err != nil {
@@ -89,7 +99,14 @@ func (r *run) authenticate(ctx context.Context) error {
 	r.known = true
 	r.call.Credential = ""
 	r.onBehalfOf = audit.Subject(r.p.deps.Keys, r.principal.Tenant, r.call.OnBehalfOf)
-	if err := r.p.deps.Access.Allow(r.principal, r.call.Permission, r.principal.Tenant); err != nil {
+	return r.p.deps.Access.Allow(r.principal, r.call.Permission, r.principal.Tenant)
+}
+
+// authorize ends step 2: what the body names is open to the caller, too.
+func (r *run) authorize(ctx context.Context) error {
+	if r.known {
+		r.onBehalfOf = audit.Subject(r.p.deps.Keys, r.principal.Tenant, r.call.OnBehalfOf) // the body may name somebody
+	} else if err := r.authenticate(ctx); err != nil {
 		return err
 	}
 	if r.call.RAG != nil && r.call.Permission != access.RAGSearch {
