@@ -307,15 +307,8 @@ func (r *run) head() Head {
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt, Policy: r.policy.Version,
 		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
-		Citations: r.citations, Overhead: r.overheadSoFar(),
+		Citations: r.citations, Steps: r.steps,
 	}
-}
-
-func (r *run) overheadSoFar() time.Duration {
-	if r.overhead > 0 {
-		return r.overhead
-	}
-	return r.p.now().Sub(r.call.Received)
 }
 
 func (r *run) summary() Summary {

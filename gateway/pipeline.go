@@ -347,8 +347,7 @@ func (r *run) search(ctx context.Context, find func(context.Context, *run) ([]ra
 // ask marks that an engine works on the run, until the returned function is called.
 func (r *run) ask() (done func()) {
 	r.asked = r.p.now()
-	r.overhead = r.asked.Sub(r.call.Received)
-	r.p.metrics.overhead.Observe(r.overhead.Seconds())
+	r.p.metrics.overhead.Observe(overhead(r.steps).Seconds())
 	r.peak = int(r.p.running.Add(1))
 	r.p.metrics.running.Inc()
 	return func() {

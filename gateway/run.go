@@ -53,7 +53,6 @@ type run struct {
 
 	// Filled while the engine works.
 	asked      time.Time
-	overhead   time.Duration
 	peak       int // runs at work when this one began, itself included
 	firstToken time.Duration
 	events     int // events with text

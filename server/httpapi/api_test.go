@@ -69,7 +69,7 @@ func TestChatReply(t *testing.T) {
 			t.Errorf("%s: %q, want %q", h, got, want)
 		}
 	}
-	for _, h := range []string{"X-Sluice-Overhead-Ms", "X-Ratelimit-Reset-Tokens", "X-Request-Id", label.Header} {
+	for _, h := range []string{"X-Sluice-Overhead-Ms", "Server-Timing", "X-Ratelimit-Reset-Tokens", "X-Request-Id", label.Header} {
 		if resp.Header.Get(h) == "" {
 			t.Errorf("%s is missing", h)
 		}

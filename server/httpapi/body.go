@@ -143,9 +143,5 @@ func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func
 	return f, done, err
 }
 
-// hangUp closes the connection after the reply, so that nothing more of the body is read.
-func hangUp(c *gin.Context) {
-	if c.Request.ContentLength != 0 {
-		c.Header("Connection", "close")
-	}
-}
+// hangUp closes the connection after the reply, so that nothing more of a body is read, nor of what a stranger sends next.
+func hangUp(c *gin.Context) { c.Header("Connection", "close") }
