@@ -215,7 +215,7 @@ func TestKeptInTheSpool(t *testing.T) {
 func TestShippingKeptTextsAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		failing := true
-		l := openTest(t, testConfig(t.TempDir()), db, func(*gorm.DB, Event) error {
+		l := openTest(t, testConfig(t.TempDir()), db, func(*gorm.DB, []Event) error {
 			if failing {
 				return errInjected
 			}

@@ -21,6 +21,8 @@ const (
 	examples = 3
 	// turnSlack is how far, in microseconds, the records of a turn may lie from the time in which it is known to have been.
 	turnSlack = int64(3_600_000_000)
+	// releaserBound is for how long, in microseconds, a hold goes on binding whoever released it: one person alone does not get past a hold.
+	releaserBound = int64(24 * 3_600_000_000)
 	// longActor is the length from which an actor may be stored cut off, so that nobody can say whose he is.
 	longActor = 500
 )
@@ -39,18 +41,19 @@ type Reach struct {
 	Unknown bool
 }
 
-// Covered is an active hold that covers some of what an erasure would destroy.
+// Covered is a hold that covers some of what an erasure would destroy: an active one, or one that the person who would erase has released.
 type Covered struct {
 	Hold     Hold
 	Records  int64    // that it covers, at most 10000 counted
 	Examples []string // ids, newest first
 }
 
-// Covering returns the active holds that cover any of what a tenant's erasure would destroy, by id. What cannot be told counts as covered: the
-// records of now may be on their way, and where nobody knows who took part it may be anybody.
-func (l *Log) Covering(ctx context.Context, tenant string, reach Reach) (out []Covered, err error) {
+// Covering returns the holds that cover any of what an erasure by somebody would destroy, by id: the active ones, and those that he has released
+// himself within the last 24 hours. What cannot be told counts as covered: the records of now may be on their way, and where nobody knows who took
+// part it may be anybody.
+func (l *Log) Covering(ctx context.Context, tenant string, by Actor, reach Reach) (out []Covered, err error) {
 	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) (err error) {
-		out, err = l.store.covering(tx, tenant, reach, l.now().UnixMicro())
+		out, err = l.store.covering(tx, tenant, by, reach, l.now().UnixMicro())
 		return err
 	})
 	if err != nil {
@@ -62,9 +65,9 @@ func (l *Log) Covering(ctx context.Context, tenant string, reach Reach) (out []C
 // CountRecords returns how many records of a person there are, at most 10000, and the time of the newest.
 func (l *Log) CountRecords(ctx context.Context, tenant, subject string) (n, newest int64, err error) {
 	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) error {
-		of, err := l.store.recordsOf(tx, tenant, subject)
+		of, err := l.store.recordsOf(tx, tenant, []string{subject})
 		if err == nil {
-			n, newest, _, err = of.count(tx, nil)
+			n, newest, _, err = of[subject].count(tx, nil)
 		}
 		return err
 	})
@@ -87,11 +90,11 @@ func (l *Log) CountPeriod(ctx context.Context, tenant string, from, to int64) (n
 	return min(n, countPeriodMost), n > countPeriodMost, nil
 }
 
-// WithoutHold does something in a transaction in which no hold covers what take says it is about, but for those that are let pass. Nobody places
-// or releases one beside it. Error: CodeHeld.
-func (l *Log) WithoutHold(ctx context.Context, tenant string, pass []string, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
+// WithoutHold does something for somebody in a transaction in which no hold covers what take says it is about, as [Log.Covering] says, but for those
+// that are let pass. Nobody places or releases one beside it. Error: CodeHeld.
+func (l *Log) WithoutHold(ctx context.Context, tenant string, by Actor, pass []string, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
 	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return l.store.withoutHold(tx, tenant, pass, l.now().UnixMicro(), take, do)
+		return l.store.withoutHold(tx, tenant, by, pass, l.now().UnixMicro(), take, do)
 	})
 	return unavailable(err)
 }
@@ -105,7 +108,7 @@ func unavailable(err error) error {
 	return fault.Wrap(err, fault.CodeDatabaseUnavailable)
 }
 
-func (s *store) withoutHold(tx *gorm.DB, tenant string, pass []string, now int64, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
+func (s *store) withoutHold(tx *gorm.DB, tenant string, by Actor, pass []string, now int64, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {
 	if err := lockPruning(tx); err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func (s *store) withoutHold(tx *gorm.DB, tenant string, pass []string, now int64
 	if err != nil {
 		return err
 	}
-	held, err := s.covering(tx, tenant, reach, now)
+	held, err := s.covering(tx, tenant, by, reach, now)
 	if err != nil {
 		return err
 	}
@@ -123,39 +126,48 @@ func (s *store) withoutHold(tx *gorm.DB, tenant string, pass []string, now int64
 	return do(tx)
 }
 
-// Held is the refusal that holds are the reason of, nil if all are let pass. Error: CodeHeld.
+// Held is the refusal that holds are the reason of, nil if all are let pass. It keeps to itself why the operator holds what is of all tenants. Error:
+// CodeHeld.
 func Held(held []Covered, pass []string) error {
-	var names []string
+	var english, chinese []string
 	for _, c := range held {
-		if !slices.Contains(pass, c.Hold.ID) {
-			names = append(names, fmt.Sprintf("%s (%s)", c.Hold.ID, c.Hold.Reason))
+		if slices.Contains(pass, c.Hold.ID) {
+			continue
 		}
+		en, zh := c.Hold.Reason, c.Hold.Reason
+		if c.Hold.Tenant == "" {
+			en, zh = "of all tenants", "涵盖所有租户"
+		}
+		if c.Hold.Released != 0 {
+			en, zh = en+"; released by yourself less than 24 hours ago", zh+"；24 小时内由您本人解除"
+		}
+		english, chinese = append(english, c.Hold.ID+" ("+en+")"), append(chinese, c.Hold.ID+"（"+zh+"）")
 	}
-	if len(names) == 0 {
+	if len(english) == 0 {
 		return nil
 	}
-	return fault.New(fault.CodeHeld, strings.Join(names, "; "))
+	return fault.New(fault.CodeHeld, fault.Say(strings.Join(english, "; "), strings.Join(chinese, "；")))
 }
 
-func (s *store) covering(tx *gorm.DB, tenant string, reach Reach, now int64) ([]Covered, error) {
-	holds, err := activeHolds(tx.Where("tenant = ? OR tenant = ''", column(tenant)))
-	if err != nil {
+func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now int64) ([]Covered, error) {
+	holds, err := bindingHolds(tx, tenant, ActorID(by), now)
+	if err != nil || len(holds) == 0 {
 		return nil, err
 	}
+	var subjects []string
+	for _, p := range reach.Parts {
+		subjects = append(subjects, p.Subject)
+	}
+	people, err := s.recordsOf(tx, tenant, subjects)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	}
 	var out []Covered
-	people := map[string]recordsOf{}
 	for _, h := range holds {
 		c := Covered{Hold: h}
 		covers := reach.Unknown
 		for _, p := range reach.Parts {
-			of, known := people[p.Subject]
-			if !known {
-				if of, err = s.recordsOf(tx, tenant, p.Subject); err != nil {
-					return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
-				}
-				people[p.Subject] = of
-			}
-			yes, n, ids, err := h.covers(tx, p, of, now)
+			yes, n, ids, err := h.covers(tx, p, people[p.Subject], now)
 			if err != nil {
 				return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 			}
@@ -172,16 +184,15 @@ func (s *store) covering(tx *gorm.DB, tenant string, reach Reach, now int64) ([]
 }
 
 // covers says whether the hold covers a part, whose person has these records, and which of them.
-func (h Hold) covers(tx *gorm.DB, p Part, of recordsOf, now int64) (yes bool, n int64, ids []string, err error) {
+func (h Hold) covers(tx *gorm.DB, p Part, of *recordsOf, now int64) (yes bool, n int64, ids []string, err error) {
 	from, to := p.From, p.To
 	if from != 0 {
 		from -= turnSlack
 	}
-	if to != 0 {
-		to += turnSlack
-	} else {
-		to = now + turnSlack // what is on its way
+	if to == 0 || to > now {
+		to = now // what comes later goes on
 	}
+	to += turnSlack // what is on its way
 	from = max(from, h.From)
 	if h.To != 0 {
 		to = min(to, h.To)
@@ -209,20 +220,35 @@ type recordsOf struct {
 	actors          []string
 }
 
-func (s *store) recordsOf(tx *gorm.DB, tenant, subject string) (recordsOf, error) {
-	of := recordsOf{tenant: column(tenant), subject: column(subject)}
-	var actors []string
-	err := tx.Table("audit_facets").Distinct("actor").Where("tenant = ? AND actor <> ''", facet.Value(tenant)).Pluck("actor", &actors).Error
-	for _, a := range actors {
-		if len(a) >= longActor || s.subject(tenant, a) == subject {
-			of.actors = append(of.actors, a)
+// recordsOf is about several persons at once: the actors of the tenant, of which a digest is made each, are read one by one and only once.
+func (s *store) recordsOf(tx *gorm.DB, tenant string, subjects []string) (map[string]*recordsOf, error) {
+	out := map[string]*recordsOf{}
+	for _, x := range subjects {
+		out[x] = &recordsOf{tenant: column(tenant), subject: column(x)}
+	}
+	rows, err := tx.Table("audit_facets").Distinct("actor").Where("tenant = ? AND actor <> ''", facet.Value(tenant)).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var actor string
+		if err := rows.Scan(&actor); err != nil {
+			return nil, err
+		}
+		if len(actor) >= longActor {
+			for _, of := range out {
+				of.actors = append(of.actors, actor)
+			}
+		} else if of := out[s.subject(tenant, actor)]; of != nil {
+			of.actors = append(of.actors, actor)
 		}
 	}
-	return of, err
+	return out, rows.Err()
 }
 
 // count counts the records that meet the conditions, on a table called e, and returns the newest ones.
-func (of recordsOf) count(tx *gorm.DB, where []condition) (n, last int64, ids []string, err error) {
+func (of *recordsOf) count(tx *gorm.DB, where []condition) (n, last int64, ids []string, err error) {
 	mine := []condition{{"e.on_behalf_of = ? AND e.on_behalf_of <> '' AND e.tenant = ?", []any{of.subject, of.tenant}}}
 	if len(of.actors) > 0 {
 		mine = append(mine, condition{

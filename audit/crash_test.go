@@ -184,13 +184,28 @@ func crashAppend(l *Log, n int) (Receipt, error) {
 
 func crashText(e Event) string { return "the prompt of " + e.Request }
 
-// countingSink writes a row of its own in the shipping transaction, as billing does; installation_settings serves as its table.
+// countingSink writes a row for each event.
+func countingSink(tx *gorm.DB, events []Event) error { return eachEvent(countEvent)(tx, events) }
+
+// eachEvent is a sink that takes the events one after the other.
+func eachEvent(do func(*gorm.DB, Event) error) Sink {
+	return func(tx *gorm.DB, events []Event) error {
+		for _, e := range events {
+			if err := do(tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// countEvent writes a row of its own in the shipping transaction, as billing does; installation_settings serves as its table.
 // The primary key turns a second call for one event into an error.
-func countingSink(tx *gorm.DB, e Event) error {
+func countEvent(tx *gorm.DB, e Event) error {
 	return tx.Exec("INSERT INTO installation_settings (name, value) VALUES (?, ?)", e.ID, e.Request).Error
 }
 
-// countedBooks compares what countingSink wrote. It implements [Books].
+// countedBooks compares what countEvent wrote. It implements [Books].
 type countedBooks struct{}
 
 func (countedBooks) Differences(db *gorm.DB, events []Event) (map[string]string, error) {

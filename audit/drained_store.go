@@ -80,7 +80,7 @@ func (l *Log) Book(ctx context.Context, u Unbooked, also func(tx *gorm.DB) error
 			return res.Error
 		}
 		booked = true
-		if err := l.store.sink(tx, u.Event); err != nil {
+		if err := l.store.sink(tx, []Event{u.Event}); err != nil {
 			return err
 		}
 		return also(tx)

@@ -15,12 +15,17 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// ActionErase is the action of the record of an erasure. Its resource is the digest of the subject.
-const ActionErase = "audit.erase"
-
-// ActionErasureRefused is the action of the record that takes an erasure back: it was recorded, and before anything was destroyed a hold came or
-// an approval went. Its detail names the record of the erasure.
-const ActionErasureRefused = "audit.erasure_refused"
+// The actions of the records of an erasure, whose resource is the digest of the subject.
+const (
+	// ActionErase is that of the record before anything is destroyed. It says what is about to be; those that follow name it in their detail.
+	ActionErase = "audit.erase"
+	// ActionErased is that of the certificate: everything is gone, from files too, and this is how much it was.
+	ActionErased = "audit.erased"
+	// ActionErasureRefused takes an erasure back: before anything was destroyed a hold came or an approval went.
+	ActionErasureRefused = "audit.erasure_refused"
+	// ActionErasureFailed is that of an erasure that broke off: it is to be repeated.
+	ActionErasureFailed = "audit.erasure_failed"
+)
 
 // Order is an erasure to be made. Only Tenant, Subject and By are needed.
 type Order struct {
@@ -44,6 +49,11 @@ type Erasure struct {
 	Keys     int64  // destroyed
 	Contents int64
 	Done     bool // all of it is gone from the database
+	Clean    bool // and from files
+	// Certificate is the record that says that it was done, "" for one that is not complete or that an earlier release made.
+	Certificate string
+	// Detail is what the certificate says; nil in lists.
+	Detail map[string]string
 }
 
 // Subject is [Subject] under the keys of this log.
@@ -59,21 +69,21 @@ func (l *Log) Kept(ctx context.Context, tenant, subject string) (keys, contents 
 // Erase destroys what is kept of the prompts and answers of a person: the keys, the ciphertexts, and the copies of both in the pages of the
 // database and in the write-ahead log of this replica; other replicas do so to theirs when they next seal. The records stay, and with them every
 // proof. What an answer that is being given now keeps under a key made before goes as well. The erasure is itself a record, durable before
-// anything is destroyed. It may be repeated, after the restore of an old copy for instance.
+// anything is destroyed, and another one, the certificate, when all is done. It may be repeated, after the restore of an old copy for instance.
 //
 // It is refused, with CodeHeld, if an active hold covers anything of what would go: before the record is made, and once more in the transaction
-// that destroys, beside which nobody places a hold. If it is refused there, another record says so.
+// that destroys, beside which nobody places a hold. If it is refused there, or fails, another record says so.
 //
-// An error with an Erasure whose Done is set means that all is gone from the database but not yet from a page or a file; the erasure is to be
-// repeated then.
+// An error with an Erasure whose Done is set means that all is gone from the database but not yet from a page or a file, or that there is no
+// certificate yet; the erasure is to be repeated then, or finished by [Log.Finish]. Error: CodeDatabaseUnavailable for what has no code.
 func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 	if o.Subject == "" {
 		return Erasure{}, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
 	}
 	if err := l.Flush(ctx); err != nil { // what is on its way counts
-		return Erasure{}, fmt.Errorf("erase: %w", err)
+		return Erasure{}, unavailable(fmt.Errorf("erase: %w", err))
 	}
-	held, err := l.Covering(ctx, o.Tenant, Reach{Parts: []Part{{Subject: o.Subject}}})
+	held, err := l.Covering(ctx, o.Tenant, o.By, Reach{Parts: []Part{{Subject: o.Subject}}})
 	if err == nil {
 		err = Held(held, o.Pass)
 	}
@@ -88,20 +98,73 @@ func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 	}
 	out.Time = max(l.now().UnixMicro(), newest) // the clock of a replica that made a key may be ahead
 	if out.Record, err = l.recordErasure(ctx, o, out); err != nil {
-		return Erasure{}, fmt.Errorf("record the erasure: %w", err)
+		return Erasure{}, unavailable(fmt.Errorf("record the erasure: %w", err))
 	}
 	if err := l.store.erase(ctx, &out, o, l.now().UnixMicro()); err != nil {
-		if refusedAfter(err) {
-			err = errors.Join(err, l.recordRefusal(ctx, o, out.Record, err))
-		}
-		return Erasure{}, fmt.Errorf("erase: %w", err)
+		err = unavailable(fmt.Errorf("erase: %w", err))
+		return Erasure{}, errors.Join(err, l.recordFailure(ctx, o.By, out, err))
 	}
 	out.Done = true
 	l.contents.forget()
-	if err := errors.Join(l.store.scrub(ctx), l.emptySegments(ctx)); err != nil {
-		return out, fmt.Errorf("the keys are erased, but copies of them are not yet; erase again: %w", err)
+	return l.finish(ctx, o.By, out)
+}
+
+// Finish ends an erasure of a person that an approval let pass a hold and that is not complete, and reports whether there is one. It destroys
+// copies of what is gone from the database, and nothing else: so it needs no approval, and asks no hold. Errors: as of Erase.
+func (l *Log) Finish(ctx context.Context, tenant, subject, approval string, by Actor) (out Erasure, found bool, err error) {
+	open, err := l.store.uncertified(ctx, column(tenant), column(subject))
+	if err != nil {
+		return Erasure{}, false, err
 	}
-	return out, nil
+	for _, e := range open {
+		if e.Detail["approval"] == approval {
+			out, err = l.finish(ctx, by, e)
+			return out, true, err
+		}
+	}
+	return Erasure{}, false, nil
+}
+
+// finish removes the copies of what was erased from pages and files, and certifies what of this person is not certified yet.
+func (l *Log) finish(ctx context.Context, by Actor, out Erasure) (Erasure, error) {
+	err := errors.Join(l.store.scrub(ctx), l.emptySegments(ctx))
+	if out.Clean = err == nil; out.Clean {
+		err = l.certify(ctx, by, &out)
+	}
+	if err != nil {
+		err = fmt.Errorf("it is erased from the database and not complete; erase again: %w", err)
+		err = errors.Join(err, l.recordFailure(ctx, by, out, fault.Wrap(err, fault.CodeErasureIncomplete)))
+	}
+	return out, err
+}
+
+// certify makes the records that say that all of it is done, durable and sealed.
+func (l *Log) certify(ctx context.Context, by Actor, out *Erasure) error {
+	open, err := l.store.uncertified(ctx, out.Tenant, out.Subject)
+	if err != nil {
+		return err
+	}
+	certificates := map[string]string{}
+	for _, x := range open {
+		e := Event{
+			Stage: StageAction, Tenant: x.Tenant, Actor: by, Action: ActionErased, Resource: x.Subject, Decision: "allow", Outcome: "ok", Detail: map[string]string{},
+		}
+		maps.Copy(e.Detail, x.Detail)
+		e.Detail["erasure"] = x.Record
+		receipt, err := l.Append(ctx, e)
+		if err == nil && receipt.Writer == "" { // a tenant whose mode is best-effort
+			err = fault.New(fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
+		}
+		if err != nil {
+			return fmt.Errorf("certify the erasure: %w", err)
+		}
+		certificates[x.Record] = receipt.ID
+	}
+	if err := l.Flush(ctx); err != nil {
+		return fmt.Errorf("certify the erasure: %w", err)
+	}
+	out.Certificate = certificates[out.Record]
+	return l.store.certified(ctx, certificates)
 }
 
 // recordErasure makes the record of an erasure durable and sealed, and returns its id: nothing is destroyed before.
@@ -128,13 +191,17 @@ func (l *Log) recordErasure(ctx context.Context, o Order, out Erasure) (string, 
 	return receipt.ID, err
 }
 
-// recordRefusal takes the record of an erasure back.
-func (l *Log) recordRefusal(ctx context.Context, o Order, record string, why error) error {
+// recordFailure says that what the record of an erasure says did not happen, or not all of it.
+func (l *Log) recordFailure(ctx context.Context, by Actor, out Erasure, why error) error {
 	f := fault.Public(why)
-	_, err := l.Append(context.WithoutCancel(ctx), Event{
-		Stage: StageAction, Tenant: o.Tenant, Actor: o.By, Action: ActionErasureRefused, Resource: o.Subject, Decision: "refuse", Outcome: "refused",
-		ErrorKind: f.Kind().String(), ErrorCode: string(f.Code()), Detail: map[string]string{"erasure": record},
-	})
+	e := Event{
+		Stage: StageAction, Tenant: out.Tenant, Actor: by, Action: ActionErasureFailed, Resource: out.Subject, Decision: "allow", Outcome: "failed",
+		ErrorKind: f.Kind().String(), ErrorCode: string(f.Code()), Detail: map[string]string{"erasure": out.Record},
+	}
+	if refusedAfter(why) {
+		e.Action, e.Decision, e.Outcome = ActionErasureRefused, "refuse", "refused"
+	}
+	_, err := l.Append(context.WithoutCancel(ctx), e)
 	return err
 }
 

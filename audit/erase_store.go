@@ -2,8 +2,11 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 
 	"gorm.io/gorm"
 
@@ -15,8 +18,8 @@ import (
 type Beside interface {
 	// Take says what Destroy is about, and holds off whoever would add to it until tx ends.
 	Take(tx *gorm.DB) (Reach, error)
-	// Destroy may still refuse.
-	Destroy(tx *gorm.DB) error
+	// Destroy says what went, for the certificate. It may still refuse.
+	Destroy(tx *gorm.DB) (map[string]string, error)
 }
 
 // kept counts what is kept of the subject of e, and returns the time of the newest key.
@@ -44,15 +47,15 @@ func (s *store) erase(ctx context.Context, e *Erasure, o Order, now int64) error
 		take = o.Beside.Take
 	}
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return s.withoutHold(tx, o.Tenant, o.Pass, now, func(tx *gorm.DB) (Reach, error) {
+		return s.withoutHold(tx, o.Tenant, o.By, o.Pass, now, func(tx *gorm.DB) (Reach, error) {
 			reach, err := take(tx)
 			reach.Parts = append(reach.Parts, Part{Subject: o.Subject})
 			return reach, err
-		}, func(tx *gorm.DB) error { return s.eraseIn(tx, e, o.Beside) })
+		}, func(tx *gorm.DB) error { return s.eraseIn(tx, e, o) })
 	})
 }
 
-func (s *store) eraseIn(tx *gorm.DB, e *Erasure, beside Beside) error {
+func (s *store) eraseIn(tx *gorm.DB, e *Erasure, o Order) error {
 	if err := shareErasures(tx, true); err != nil {
 		return err
 	}
@@ -82,12 +85,71 @@ func (s *store) eraseIn(tx *gorm.DB, e *Erasure, beside Beside) error {
 	if err := rewriteKeys(tx); err != nil {
 		return err
 	}
-	if beside != nil {
-		if err := beside.Destroy(tx); err != nil {
+	e.Detail = map[string]string{}
+	maps.Copy(e.Detail, o.Detail)
+	if o.Beside != nil {
+		went, err := o.Beside.Destroy(tx)
+		if err != nil {
 			return err
 		}
+		maps.Copy(e.Detail, went)
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	maps.Copy(e.Detail, map[string]string{"keys": number(e.Keys), "contents": number(e.Contents), "time": number(e.Time)})
+	detail, err := json.Marshal(e.Detail)
+	if err != nil {
+		return err
+	}
+	if err := tx.Create(&resultRow{Record: e.Record, Tenant: e.Tenant, Subject: e.Subject, Detail: string(detail)}).Error; err != nil {
+		return err
 	}
 	return tx.Create(&erasureRow{Record: e.Record, Tenant: e.Tenant, Subject: e.Subject, Time: e.Time}).Error
+}
+
+// resultRow is what an erasure did.
+type resultRow struct {
+	Record      string
+	Tenant      string
+	Subject     string
+	Detail      string // JSON
+	Certificate string // "" while it is not complete
+}
+
+func (resultRow) TableName() string { return "audit_erasure_results" }
+
+// uncertified returns the erasures of a person that are not complete.
+func (s *store) uncertified(ctx context.Context, tenant, subject string) ([]Erasure, error) {
+	var rows []resultRow
+	err := s.db.WithContext(ctx).Select("record", "tenant", "subject", "detail").
+		Where("tenant = ? AND subject = ? AND certificate = ''", tenant, subject).Order("record").Find(&rows).Error
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("read erasures: %w", err))
+	}
+	var out []Erasure
+	for _, r := range rows {
+		e := Erasure{Tenant: r.Tenant, Subject: r.Subject, Record: r.Record, Done: true}
+		if err := json.Unmarshal([]byte(r.Detail), &e.Detail); err != nil {
+			return nil, fmt.Errorf("read the erasure %s: %w", r.Record, err)
+		}
+		for name, field := range map[string]*int64{"keys": &e.Keys, "contents": &e.Contents, "time": &e.Time} {
+			if *field, err = strconv.ParseInt(e.Detail[name], 10, 64); err != nil {
+				return nil, fmt.Errorf("read the erasure %s: %w", r.Record, err)
+			}
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// certified notes which records certify which erasures.
+func (s *store) certified(ctx context.Context, certificates map[string]string) error {
+	for erasure, certificate := range certificates {
+		err := s.db.WithContext(ctx).Model(&resultRow{}).Where("record = ? AND certificate = ''", erasure).Update("certificate", certificate).Error
+		if err != nil {
+			return unavailable(fmt.Errorf("certify the erasure: %w", err))
+		}
+	}
+	return nil
 }
 
 // rewriteKeys writes the table of keys anew on SQLite: when rows once moved from a page to another, bytes of them may have stayed behind.
@@ -150,17 +212,24 @@ func (s *store) countErasures(ctx context.Context) (map[string]int64, error) {
 
 // erasures returns the erasures of a tenant, of all for "". How much was destroyed is in their records.
 func (s *store) erasures(ctx context.Context, tenant string) ([]Erasure, error) {
-	db := s.db.WithContext(ctx).Select("record", "tenant", "subject", "time")
+	db := s.db.WithContext(ctx).Table("audit_erasures AS e").Select("e.record", "e.tenant", "e.subject", "e.time", "r.certificate").
+		Joins("LEFT JOIN audit_erasure_results AS r ON r.record = e.record")
 	if tenant != "" {
-		db = db.Where("tenant = ?", column(tenant))
+		db = db.Where("e.tenant = ?", column(tenant))
 	}
-	var rows []erasureRow
-	if err := db.Order("time, record").Find(&rows).Error; err != nil {
+	var rows []struct {
+		Record      string
+		Tenant      string
+		Subject     string
+		Time        int64
+		Certificate string
+	}
+	if err := db.Order("e.time, e.record").Find(&rows).Error; err != nil {
 		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
 	out := make([]Erasure, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, Erasure{Tenant: r.Tenant, Subject: r.Subject, Time: r.Time, Record: r.Record})
+		out = append(out, Erasure{Tenant: r.Tenant, Subject: r.Subject, Time: r.Time, Record: r.Record, Certificate: r.Certificate})
 	}
 	return out, nil
 }

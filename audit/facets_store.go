@@ -151,12 +151,7 @@ func index(tx *gorm.DB, records []lists) error {
 	if err := addNew(tx, terms); err != nil {
 		return fmt.Errorf("store terms: %w", err)
 	}
-	if len(postings) > 0 {
-		if err := tx.CreateInBatches(postings, insertBatch).Error; err != nil {
-			return fmt.Errorf("store postings: %w", err)
-		}
-	}
-	return nil
+	return database.Insert(tx, postings, "")
 }
 
 // pointer is a pointer to a row of a list.

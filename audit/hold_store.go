@@ -32,12 +32,13 @@ type holdRow struct {
 	CreatedBy  string
 	Released   int64
 	ReleasedBy string
+	Releaser   string
 }
 
 func (holdRow) TableName() string { return "audit_holds" }
 
 func (r holdRow) hold() Hold {
-	return Hold{r.ID, r.Tenant, r.Request, r.Actor, r.Subject, r.Since, r.Before, r.Reason, r.Created, r.CreatedBy, r.Released, r.ReleasedBy}
+	return Hold{r.ID, r.Tenant, r.Request, r.Actor, r.Subject, r.Since, r.Before, r.Reason, r.Created, r.CreatedBy, r.Released, r.ReleasedBy, r.Releaser}
 }
 
 // Hold keeps the records that h selects from being pruned, and what is kept beside them from being erased, from now on; it fills ID and Created.
@@ -92,8 +93,9 @@ func digestPattern(s string) bool {
 }
 
 // ReleaseHold ends a hold; what it kept goes at the next pruning, unless something else keeps it. Errors: CodeNotFound if the tenant has no
-// such hold ("" is any tenant), CodeConflict if it was released before.
-func (l *Log) ReleaseHold(ctx context.Context, tenant, id, by string) (Hold, error) {
+// such hold ("" is any tenant), CodeConflict if it was released before. The caller records who releases, and why, first. Whoever releases a hold is
+// bound by it for another day: see [Log.Covering].
+func (l *Log) ReleaseHold(ctx context.Context, tenant, id string, by Actor) (Hold, error) {
 	var out Hold
 	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := lockPruning(tx); err != nil {
@@ -109,8 +111,9 @@ func (l *Log) ReleaseHold(ctx context.Context, tenant, id, by string) (Hold, err
 		if out = rows[0]; out.Released != 0 {
 			return fault.New(fault.CodeConflict, fault.Say("the hold was released before", "该保全已解除"))
 		}
-		out.Released, out.ReleasedBy = l.now().UnixMicro(), column(by)
-		err = tx.Model(&holdRow{}).Where("id = ?", out.ID).Updates(map[string]any{"released": out.Released, "released_by": out.ReleasedBy}).Error
+		out.Released, out.ReleasedBy, out.Releaser = l.now().UnixMicro(), column(by.Name), ActorID(by)
+		change := map[string]any{"released": out.Released, "released_by": out.ReleasedBy, "releaser": out.Releaser}
+		err = tx.Model(&holdRow{}).Where("id = ?", out.ID).Updates(change).Error
 		if err != nil {
 			return fault.Wrap(err, fault.CodeDatabaseUnavailable)
 		}
@@ -136,7 +139,7 @@ func (l *Log) Holds(ctx context.Context, tenant string) ([]Hold, error) {
 
 func readHolds(db *gorm.DB) ([]Hold, error) {
 	var rows []holdRow
-	err := db.Select("id", "tenant", "request", "actor", "subject", "since", "before", "reason", "created", "created_by", "released", "released_by").Find(&rows).Error
+	err := db.Select("id", "tenant", "request", "actor", "subject", "since", "before", "reason", "created", "created_by", "released", "released_by", "releaser").Find(&rows).Error
 	if err != nil {
 		return nil, fault.Wrap(fmt.Errorf("read holds: %w", err), fault.CodeDatabaseUnavailable)
 	}
@@ -149,6 +152,22 @@ func readHolds(db *gorm.DB) ([]Hold, error) {
 
 // activeHolds are those that hold now.
 func activeHolds(db *gorm.DB) ([]Hold, error) { return readHolds(db.Where("released = 0").Order("id")) }
+
+// bindingHolds are those that bind somebody who would erase what is of a tenant: the active ones, and those that he has released himself lately.
+func bindingHolds(db *gorm.DB, tenant, by string, now int64) ([]Hold, error) {
+	db = db.Where("tenant = ? OR tenant = ''", column(tenant))
+	return readHolds(db.Where("released = 0 OR releaser = ? AND releaser <> '' AND released > ?", by, now-releaserBound).Order("id"))
+}
+
+// SpanTenants reports whether any of these holds is not of a single tenant.
+func (l *Log) SpanTenants(ctx context.Context, ids []string) (bool, error) {
+	var n int64
+	err := l.store.db.WithContext(ctx).Model(&holdRow{}).Where("id IN ? AND tenant = ''", ids).Count(&n).Error
+	if err != nil {
+		return false, fault.Wrap(fmt.Errorf("read holds: %w", err), fault.CodeDatabaseUnavailable)
+	}
+	return n > 0, nil
+}
 
 func sameHolds(a, b []Hold) bool {
 	return slices.EqualFunc(a, b, func(x, y Hold) bool { return x.ID == y.ID })

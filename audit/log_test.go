@@ -19,8 +19,8 @@ import (
 func TestAppendShipSealVerify(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		var sunk []string
-		sink := func(_ *gorm.DB, e Event) error { sunk = append(sunk, e.ID); return nil }
-		l := openTest(t, testConfig(t.TempDir()), db, sink, diskFiles{})
+		book := func(_ *gorm.DB, e Event) error { sunk = append(sunk, e.ID); return nil }
+		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
 		receipts := appendN(t, l, 0, 700)
 		flush(t, l)
 		r := mustVerify(t, l, db)
@@ -52,11 +52,11 @@ func TestAppendShipSealVerify(t *testing.T) {
 func TestSurvivesReopen(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		counts := map[string]int{}
-		sink := func(_ *gorm.DB, e Event) error { counts[e.ID]++; return nil }
+		book := func(_ *gorm.DB, e Event) error { counts[e.ID]++; return nil }
 		cfg := testConfig(t.TempDir())
 		var ids []string
 		for run := range 3 {
-			l := openTest(t, cfg, db, sink, diskFiles{})
+			l := openTest(t, cfg, db, eachEvent(book), diskFiles{})
 			for _, r := range appendN(t, l, run*100, 100) {
 				ids = append(ids, r.ID)
 			}
@@ -67,7 +67,7 @@ func TestSurvivesReopen(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := openTest(t, cfg, db, sink, diskFiles{})
+		l := openTest(t, cfg, db, eachEvent(book), diskFiles{})
 		flush(t, l)
 		mustVerify(t, l, db)
 		for _, id := range ids {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	shipBatch      = 256
+	shipBatch      = 500
 	shipBatchBytes = 1 << 20
 	// patience is how long one step waits for the database. Without a bound, a connection that died without a word, as when a firewall forgets
 	// it, would stop shipping until the operating system gives it up.

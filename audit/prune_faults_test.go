@@ -65,7 +65,7 @@ func TestPruneEveryDatabaseFailure(t *testing.T) {
 			g.old(300)
 		}
 		must(t, db.Exec("UPDATE audit_lease SET expires = 0 WHERE name = 'prune'").Error)
-		_, err = g.l.ReleaseHold(t.Context(), "other", hold.ID, "officer")
+		_, err = g.l.ReleaseHold(t.Context(), "other", hold.ID, Actor{Kind: "system", ID: "other"})
 		must(t, err)
 		g.prune()
 		r := g.mustVerify()

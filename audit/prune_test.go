@@ -181,7 +181,7 @@ func TestPrune(t *testing.T) {
 		if done := g.prune(); len(done) != 0 {
 			t.Errorf("pruned again: %+v", done)
 		}
-		released, err := l.ReleaseHold(ctx, "", hold.ID, "officer")
+		released, err := l.ReleaseHold(ctx, "", hold.ID, Actor{Kind: "user", ID: "u9", Name: "officer"})
 		if err != nil || released.Released == 0 {
 			t.Fatalf("%+v, %v", released, err)
 		}

@@ -92,12 +92,12 @@ func TestPausedShipper(t *testing.T) {
 	t.Parallel()
 	db := dbtest.Postgres(t)
 	must(t, db.Exec("INSERT INTO installation_settings (name, value) VALUES ('budget', '0')").Error)
-	sink := func(tx *gorm.DB, _ Event) error {
+	book := func(tx *gorm.DB, _ Event) error {
 		return tx.Exec("UPDATE installation_settings SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = 'budget'").Error
 	}
 	faulty := &dbtest.Faults{Rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
-	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), sink, diskFiles{})
-	b := openTest(t, testConfig(t.TempDir()), db, sink, diskFiles{})
+	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), eachEvent(book), diskFiles{})
+	b := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
 	appendN(t, a, 0, 5)
 	appendN(t, b, 10, 4)
 	paused, resume := make(chan struct{}), make(chan struct{})

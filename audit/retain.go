@@ -75,10 +75,10 @@ const (
 // retentionOf is the class of a record.
 func retentionOf(e Event) string {
 	switch e.Action {
-	case ActionPrune, ActionErase:
+	case ActionPrune, ActionErase, ActionErased:
 		return classLasting
 	case "admin.publishPolicy", "admin.exportAudit", "admin.createHold", "admin.releaseHold", "admin.eraseSubject", "admin.eraseValues", "admin.requestErasureApproval",
-		"admin.approveErasure", "admin.declineErasure", ActionErasureRefused, "admin.getAuditContent":
+		"admin.approveErasure", "admin.declineErasure", ActionErasureRefused, ActionErasureFailed, "admin.getAuditContent":
 		return classSensitive
 	}
 	if remoteEngine(e) && slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Done() == "observe" }) {
@@ -136,6 +136,15 @@ type Hold struct {
 	CreatedBy  string
 	Released   int64 // 0 while it holds
 	ReleasedBy string
+	Releaser   string // as [ActorID] returns it; "" where that is not known
+}
+
+// ActorID is how the log knows somebody again: by the id, a command by the account that started it.
+func ActorID(a Actor) string {
+	if a.Kind == "user" {
+		return a.ID
+	}
+	return a.Kind + "/" + a.ID + "/" + a.Name
 }
 
 // subjects says whose a record is: that of the person on whose behalf it is, else of the actor.

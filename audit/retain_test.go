@@ -47,7 +47,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%s: %v days", name, time.Duration(until)*time.Microsecond/day)
 		}
 	}
-	for _, action := range []string{ActionPrune, ActionErase} {
+	for _, action := range []string{ActionPrune, ActionErase, ActionErased} {
 		if until, _ := r.until(Event{Action: action}); until != 1<<63-1 {
 			t.Errorf("%s goes", action)
 		}
@@ -81,12 +81,12 @@ func TestHolds(t *testing.T) {
 		if err != nil || len(one) != 1 || one[0] != a {
 			t.Errorf("%+v, %v", one, err)
 		}
-		if _, err := l.ReleaseHold(ctx, "b", a.ID, "me"); fault.Public(err).Code() != fault.CodeNotFound {
+		if _, err := l.ReleaseHold(ctx, "b", a.ID, Actor{Kind: "user", ID: "u9", Name: "me"}); fault.Public(err).Code() != fault.CodeNotFound {
 			t.Errorf("another tenant's hold: %v", err)
 		}
-		_, err = l.ReleaseHold(ctx, "a\x00", a.ID, "me")
+		_, err = l.ReleaseHold(ctx, "a\x00", a.ID, Actor{Kind: "user", ID: "u9", Name: "me"})
 		must(t, err)
-		if _, err := l.ReleaseHold(ctx, "", a.ID, "me"); fault.Public(err).Code() != fault.CodeConflict {
+		if _, err := l.ReleaseHold(ctx, "", a.ID, Actor{Kind: "user", ID: "u9", Name: "me"}); fault.Public(err).Code() != fault.CodeConflict {
 			t.Errorf("released twice: %v", err)
 		}
 		for _, statement := range []string{"DELETE FROM audit_holds", "UPDATE audit_holds SET reason = 'x'", "UPDATE audit_holds SET released = 0"} {

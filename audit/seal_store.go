@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -11,11 +12,12 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 const (
 	sealBatch = 2000
-	// A hash stored wrongly would make every later proof fail, so rows go in small batches that each database takes.
+	// insertBatch is how many rows, or ids to look for, go into one statement of the ORM.
 	insertBatch = 500
 )
 
@@ -121,19 +123,14 @@ func sealIn(tx *gorm.DB, sg checkpoint.Signer, v checkpoint.Verifier) (int, erro
 	if err != nil {
 		return 0, err
 	}
-	rows, err := nextRecords(tx)
-	if err != nil || len(rows) == 0 {
+	leaves, err := nextLeaves(tx)
+	if err != nil || len(leaves) == 0 {
 		return 0, err
 	}
-	leaves := make([]leafRow, 0, len(rows))
-	var stored []hashRow
-	for i, r := range rows {
-		leaf := tlog.RecordHash(r.Payload)
-		if !bytes.Equal(leaf[:], r.LeafHash) {
-			return 0, fmt.Errorf("%w: record %s was changed before it was sealed", errRewritten, r.ID)
-		}
+	stored := make([]hashRow, 0, 2*len(leaves))
+	for i := range leaves {
 		n := base.Size + int64(i)
-		added, err := tlog.StoredHashesForRecordHash(n, leaf, hashes)
+		added, err := tlog.StoredHashesForRecordHash(n, tlog.Hash(leaves[i].LeafHash), hashes)
 		if err != nil {
 			return 0, err
 		}
@@ -142,18 +139,18 @@ func sealIn(tx *gorm.DB, sg checkpoint.Signer, v checkpoint.Verifier) (int, erro
 			hashes.seen[at+int64(k)] = h
 			stored = append(stored, hashRow{Idx: at + int64(k), Hash: bytes.Clone(h[:])})
 		}
-		leaves = append(leaves, leafRow{Idx: n, Writer: r.Writer, Seq: r.Seq, LeafHash: r.LeafHash, Time: r.Time})
+		leaves[i].Idx = n
 	}
-	if err := tx.CreateInBatches(leaves, insertBatch).Error; err != nil {
+	if err := database.Insert(tx, leaves, ""); err != nil {
 		return 0, err
 	}
-	if err := tx.CreateInBatches(stored, insertBatch).Error; err != nil {
+	if err := database.Insert(tx, stored, ""); err != nil {
 		return 0, err
 	}
-	if err := markSealed(tx, rows); err != nil {
+	if err := markSealed(tx, leaves); err != nil {
 		return 0, err
 	}
-	return len(rows), sign(tx, sg, base.Size+int64(len(rows)), hashes)
+	return len(leaves), sign(tx, sg, base.Size+int64(len(leaves)), hashes)
 }
 
 // sealedTree returns the tree to extend, after checking that the hashes to build on are those that were signed.
@@ -183,37 +180,55 @@ func sealedTree(tx *gorm.DB, v checkpoint.Verifier, hashes tlog.HashReader) (che
 	return t, nil
 }
 
-// nextRecords returns the records to seal, by writer and sequence. A gap, such as a segment an operator had to give up, does not
-// stop the sealing of what follows: Verify reports it for ever.
-func nextRecords(tx *gorm.DB) ([]eventRow, error) {
+// nextLeaves returns the leaves of the records to seal, by writer and sequence, without their positions. A gap, such as a segment an operator
+// had to give up, does not stop the sealing of what follows: Verify reports it for ever.
+func nextLeaves(tx *gorm.DB) ([]leafRow, error) {
 	var writers []writerRow
 	err := tx.Select("writer", "shipped", "sealed").Where("shipped > sealed").Order("writer").Find(&writers).Error
 	if err != nil {
 		return nil, err
 	}
-	var out []eventRow
+	var out []leafRow
 	for _, w := range writers {
-		room := sealBatch - len(out)
-		if room == 0 {
+		if len(out) == sealBatch {
 			break
 		}
-		var rows []eventRow
-		err := tx.Select("writer", "seq", "id", "time", "payload", "leaf_hash").
-			Where("writer = ? AND seq > ? AND seq <= ?", w.Writer, w.Sealed, w.Shipped).Order("seq").Limit(room).Find(&rows).Error
-		if err != nil {
+		if out, err = addLeaves(tx, w, out); err != nil {
 			return nil, err
 		}
-		out = append(out, rows...)
 	}
 	return out, nil
 }
 
-func markSealed(tx *gorm.DB, rows []eventRow) error {
-	for i, r := range rows {
-		if i+1 < len(rows) && rows[i+1].Writer == r.Writer {
+// addLeaves adds leaves of one writer. It computes them from the payloads: a record that was changed meanwhile must not be sealed.
+func addLeaves(tx *gorm.DB, w writerRow, out []leafRow) ([]leafRow, error) {
+	rows, err := tx.Model(&eventRow{}).Select("seq", "id", "time", "payload", "leaf_hash").
+		Where("writer = ? AND seq > ? AND seq <= ?", w.Writer, w.Sealed, w.Shipped).Order("seq").Limit(sealBatch - len(out)).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // Err says it
+	for rows.Next() {
+		l := leafRow{Writer: w.Writer}
+		var id string
+		var payload sql.RawBytes
+		if err := rows.Scan(&l.Seq, &id, &l.Time, &payload, &l.LeafHash); err != nil {
+			return nil, err
+		}
+		if leaf := tlog.RecordHash(payload); !bytes.Equal(leaf[:], l.LeafHash) {
+			return nil, fmt.Errorf("%w: record %s was changed before it was sealed", errRewritten, id)
+		}
+		out = append(out, l)
+	}
+	return out, rows.Err()
+}
+
+func markSealed(tx *gorm.DB, leaves []leafRow) error {
+	for i, l := range leaves {
+		if i+1 < len(leaves) && leaves[i+1].Writer == l.Writer {
 			continue
 		}
-		if err := tx.Model(&writerRow{}).Where("writer = ?", r.Writer).Update("sealed", r.Seq).Error; err != nil {
+		if err := tx.Model(&writerRow{}).Where("writer = ?", l.Writer).Update("sealed", l.Seq).Error; err != nil {
 			return err
 		}
 	}

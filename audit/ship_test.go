@@ -21,13 +21,13 @@ import (
 func TestSinkFailsForAWhile(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		failing := true
-		sink := func(tx *gorm.DB, e Event) error {
+		book := func(tx *gorm.DB, e Event) error {
 			if failing && e.Request == "req-7" {
 				return errInjected
 			}
-			return countingSink(tx, e)
+			return countEvent(tx, e)
 		}
-		l := openTest(t, testConfig(t.TempDir()), db, sink, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
 		appendN(t, l, 0, 20)
 		for range 2 {
 			if err := l.Flush(t.Context()); !errors.Is(err, errInjected) {
@@ -49,7 +49,7 @@ func TestSinkFailsForAWhile(t *testing.T) {
 // TestSinkRefusesForGood stores the event, books the others, and lists the refused one.
 func TestSinkRefusesForGood(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		sink := func(tx *gorm.DB, e Event) error {
+		book := func(tx *gorm.DB, e Event) error {
 			if e.Request == "req-7" || e.Request == "req-9" {
 				// The statement error leaves the transaction unusable on PostgreSQL unless a savepoint holds it.
 				if err := tx.Exec("INSERT INTO no_such_table VALUES (1)").Error; err == nil {
@@ -57,9 +57,9 @@ func TestSinkRefusesForGood(t *testing.T) {
 				}
 				return fault.New(fault.CodeConflict, "the request was booked differently")
 			}
-			return countingSink(tx, e)
+			return countEvent(tx, e)
 		}
-		l := openTest(t, testConfig(t.TempDir()), db, sink, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
 		appendN(t, l, 0, 20)
 		flush(t, l)
 		r := mustVerify(t, l, db)

@@ -102,13 +102,13 @@ func TestBookAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		refuse := true
-		sink := func(tx *gorm.DB, e Event) error {
+		book := func(tx *gorm.DB, e Event) error {
 			if refuse {
 				return fault.New(fault.CodeConflict, fault.Say("refused", "拒绝"))
 			}
 			return tx.Exec("INSERT INTO booked VALUES (?)", e.ID).Error
 		}
-		l := openTest(t, testConfig(t.TempDir()), db, sink, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
 		for i := range 3 {
 			e := recordtest.Sample(i)
 			if _, err := l.Append(t.Context(), e); err != nil {

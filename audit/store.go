@@ -12,13 +12,15 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Sink writes what belongs to an event, such as its usage row, in the transaction that stores the event: exactly once per event.
-// An error of kind Conflict or Invalid is final: the event is stored, and listed as unbooked for reconciliation. Any other error
-// rolls the transaction back and is tried again. A Sink must not use another connection.
-type Sink func(tx *gorm.DB, e Event) error
+// Sink writes what belongs to events, such as their usage rows, in the transaction that stores the events: exactly once per event.
+// An error of kind Conflict or Invalid is final: what was written is rolled back and the events come again one by one, and the one that is
+// refused then is stored, and listed as unbooked for reconciliation. Any other error rolls the transaction back and is tried again. A Sink
+// must not use another connection.
+type Sink func(tx *gorm.DB, events []Event) error
 
 // store is the database side of the log.
 type store struct {
@@ -163,12 +165,12 @@ func (s *store) ship(ctx context.Context, writer string, frames []frame) (done s
 		return shipment{}, fmt.Errorf("ship audit records: %w", err)
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		done, err = s.shipIn(tx, writer, arrivals, s.sink)
+		done, err = s.shipIn(tx, writer, arrivals, s.book)
 		return err
 	})
 	if final(err) {
 		err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			done, err = s.shipIn(tx, writer, arrivals, nil)
+			done, err = s.shipIn(tx, writer, arrivals, s.bookEach)
 			return err
 		})
 	}
@@ -198,9 +200,8 @@ func final(err error) bool {
 	return errors.As(err, &f) && (f.Kind() == fault.Conflict || f.Kind() == fault.Invalid)
 }
 
-// shipIn is one attempt. With a nil sink every sink call gets a savepoint of its own, so that one refusal costs one record its
-// booking and not the batch; that is slower and happens only after a refusal.
-func (s *store) shipIn(tx *gorm.DB, writer string, arrivals []arrival, sink Sink) (done shipment, err error) {
+// shipIn is one attempt. book calls the sink, and returns how many events it refused for good.
+func (s *store) shipIn(tx *gorm.DB, writer string, arrivals []arrival, book func(*gorm.DB, []arrival) (int, error)) (done shipment, err error) {
 	if err := hurry(tx); err != nil {
 		return done, err
 	}
@@ -213,7 +214,7 @@ func (s *store) shipIn(tx *gorm.DB, writer string, arrivals []arrival, sink Sink
 		for i, a := range fresh {
 			rows[i], records[i] = a.row, a.lists
 		}
-		if err := tx.CreateInBatches(rows, 256).Error; err != nil {
+		if err := database.Insert(tx, rows, ""); err != nil {
 			return done, err
 		}
 		if err := index(tx, records); err != nil {
@@ -223,29 +224,40 @@ func (s *store) shipIn(tx *gorm.DB, writer string, arrivals []arrival, sink Sink
 	if done.erased, err = keep(tx, fresh); err != nil {
 		return done, err
 	}
-	for _, a := range fresh {
-		if s.sink == nil {
-			break
-		}
-		if sink != nil {
-			if err := sink(tx, a.event); err != nil {
-				return done, err
-			}
-			continue
-		}
-		err := tx.Transaction(func(tx *gorm.DB) error { return s.sink(tx, a.event) })
-		if err != nil && !final(err) {
+	if s.sink != nil && len(fresh) > 0 {
+		if done.unbooked, err = book(tx, fresh); err != nil {
 			return done, err
-		}
-		if err != nil {
-			done.unbooked++
-			row := unbookedRow{Writer: writer, Seq: a.row.Seq, Cause: column(string(fault.Public(err).Code()))}
-			if err := tx.Create(&row).Error; err != nil {
-				return done, err
-			}
 		}
 	}
 	return done, s.advance(tx, writer, arrivals[len(arrivals)-1].row.Seq)
+}
+
+// book gives the sink all events at once.
+func (s *store) book(tx *gorm.DB, fresh []arrival) (unbooked int, err error) {
+	events := make([]Event, len(fresh))
+	for i, a := range fresh {
+		events[i] = a.event
+	}
+	return 0, s.sink(tx, events)
+}
+
+// bookEach gives the sink each event by itself, with a savepoint, so that a refusal costs one record its booking and not the batch. That is
+// slower, and happens only after a refusal.
+func (s *store) bookEach(tx *gorm.DB, fresh []arrival) (unbooked int, err error) {
+	for _, a := range fresh {
+		err := tx.Transaction(func(tx *gorm.DB) error { return s.sink(tx, []Event{a.event}) })
+		if err != nil && !final(err) {
+			return 0, err
+		}
+		if err != nil {
+			unbooked++
+			row := unbookedRow{Writer: a.row.Writer, Seq: a.row.Seq, Cause: column(string(fault.Public(err).Code()))}
+			if err := tx.Create(&row).Error; err != nil {
+				return 0, err
+			}
+		}
+	}
+	return unbooked, nil
 }
 
 // missing returns those of the arrivals that the database does not hold yet.
@@ -256,13 +268,16 @@ func (s *store) missing(tx *gorm.DB, writer string, arrivals []arrival) ([]arriv
 	if err != nil {
 		return nil, err
 	}
-	have := make(map[int64][]byte, len(there))
-	for _, r := range there {
-		have[r.Seq] = r.Payload
-	}
 	pruned, err := prunedUpTo(tx, writer, math.MaxInt64)
 	if err != nil {
 		return nil, err
+	}
+	if len(there) == 0 && pruned < arrivals[0].row.Seq {
+		return arrivals, nil
+	}
+	have := make(map[int64][]byte, len(there))
+	for _, r := range there {
+		have[r.Seq] = r.Payload
 	}
 	var fresh []arrival
 	for _, a := range arrivals {

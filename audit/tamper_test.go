@@ -70,7 +70,7 @@ func dropTriggers(t *testing.T, db *gorm.DB) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

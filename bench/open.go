@@ -184,6 +184,7 @@ func (openAdmission) Learn([]classify.Known, []governance.Field) error { return 
 func (openAdmission) LabelMode(asked string) string                    { return asked }
 func (openAdmission) AllowsCollection(string) bool                     { return true }
 func (openAdmission) SharesPrefixes() bool                             { return false }
+func (openAdmission) WholeAnswers() bool                               { return true }
 func (openAdmission) Urgency(asked string) string                      { return asked }
 func (openAdmission) Record() string                                   { return "" }
 func (openAdmission) Redact(answer string) string                      { return answer }

@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -58,7 +59,7 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 	rep := Report{Rows: rows}
 	for _, r := range rows {
 		if err := rep.Total.add(r); err != nil {
-			return Report{}, err
+			return Report{}, fmt.Errorf("report usage: %w", err)
 		}
 	}
 	if snap := l.snap.Load(); snap != nil {
@@ -85,7 +86,7 @@ func (t *Row) add(r Row) error {
 		{&t.Energy, r.Energy},
 	} {
 		if p.part > math.MaxInt64-*p.sum {
-			return errors.New("report usage: a total exceeds 63 bits")
+			return errors.New("a total exceeds 63 bits")
 		}
 		*p.sum += p.part
 	}

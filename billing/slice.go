@@ -1,9 +1,11 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +18,10 @@ const takeTimeout = 5 * time.Second
 var errRetired = errors.New("slice retired")
 
 type sliceKey struct{ budget, period string }
+
+func (k sliceKey) compare(o sliceKey) int {
+	return cmp.Or(strings.Compare(k.budget, o.budget), strings.Compare(k.period, o.period))
+}
 
 // slice is this process's lease of one budget in one period. The amount of the database row is at least free plus what is held
 // plus what was settled and is not recorded.

@@ -191,23 +191,6 @@ func currencyMayChange(tx *gorm.DB, old string) error {
 // their start.
 func forUpdate(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.Locking{Strength: "UPDATE"}) }
 
-// addOrInsert adds to a row, creating it first if need be. The insertion has a savepoint of its own, so that losing the race
-// against another transaction does not spoil this one.
-func addOrInsert(tx *gorm.DB, add func(*gorm.DB) *gorm.DB, insert func(*gorm.DB) error) error {
-	if res := add(tx); res.Error != nil || res.RowsAffected > 0 {
-		return res.Error
-	}
-	err := tx.Transaction(insert)
-	if !errors.Is(err, gorm.ErrDuplicatedKey) {
-		return err
-	}
-	res := add(tx)
-	if res.Error == nil && res.RowsAffected == 0 {
-		return errors.New("a row neither exists nor can be inserted")
-	}
-	return res.Error
-}
-
 func (s store) bookRows(ctx context.Context) ([]bookRow, error) {
 	var rows []bookRow
 	err := s.db.WithContext(ctx).Select(bookRow{}.columns()).Order("version").Find(&rows).Error

@@ -46,5 +46,5 @@ func (u Usage) digest() (string, error) {
 	return digest(b), nil
 }
 
-// day returns the UTC day of the admission.
-func (u Usage) day() string { return time.UnixMicro(u.At).UTC().Format(time.DateOnly) }
+// dayOf returns the UTC day of a time in Unix microseconds.
+func dayOf(at int64) string { return time.UnixMicro(at).UTC().Format(time.DateOnly) }

@@ -1,14 +1,19 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -55,49 +60,74 @@ type dailyRow struct {
 
 func (dailyRow) TableName() string { return "billing_usage_daily" }
 
-// RecordUsage writes the usage, its daily sums and what it spends of the budgets inside tx, which must be a transaction. The same
-// usage again changes nothing; another payload for the same request is CodeConflict and changes nothing. Token counts that no
-// engine can mean are recorded as they were rated: bounded. If tx is rolled back, all of it is, and RecordUsage must be called
-// again.
-func (l *Ledger) RecordUsage(tx *gorm.DB, u Usage) error {
-	result, err := l.record(tx, u)
-	l.metrics.usage.WithLabelValues(result).Inc()
+// RecordUsage writes usages, their daily sums and what they spend of the budgets inside tx, which must be a transaction. The same usage again
+// changes nothing. Another payload for a request that has one is CodeConflict, a usage that means nothing Invalid: if there was only that
+// usage, nothing is changed; else tx must be rolled back to where it was. Token counts that no engine can mean are recorded as they were
+// rated: bounded. If tx is rolled back, all of it is, and RecordUsage must be called again. It takes at most 10,000 usages at once.
+func (l *Ledger) RecordUsage(tx *gorm.DB, usages ...Usage) error {
+	fresh, err := l.record(tx, usages)
+	switch {
+	case fault.Is(err, fault.CodeConflict):
+		l.metrics.usage.WithLabelValues("conflict").Inc()
+	case err != nil:
+		l.metrics.usage.WithLabelValues("failed").Inc()
+	default:
+		l.metrics.usage.WithLabelValues("new").Add(float64(fresh))
+		l.metrics.usage.WithLabelValues("replay").Add(float64(len(usages) - fresh))
+	}
 	return err
 }
 
-func (l *Ledger) record(tx *gorm.DB, u Usage) (result string, err error) {
+// record returns how many of the usages are new.
+func (l *Ledger) record(tx *gorm.DB, usages []Usage) (int, error) {
 	if _, ok := tx.Statement.ConnPool.(gorm.TxCommitter); !ok {
-		return "failed", errors.New("record usage: not inside a transaction")
+		return 0, errors.New("record usage: not inside a transaction")
 	}
-	if err := u.check(); err != nil {
-		return "failed", fmt.Errorf("record usage: %w", err)
-	}
-	row, err := u.row(l.now())
-	u.Tokens = u.Tokens.Bounded()
+	rows, err := usageRows(usages, l.now())
 	if err != nil {
-		return "failed", fmt.Errorf("record usage: %w", err)
+		return 0, fmt.Errorf("record usage: %w", err)
 	}
-	fresh, err := insertUsage(tx, row)
+	added, err := insertUsage(tx, rows)
 	if err != nil {
-		if fault.Is(err, fault.CodeConflict) {
-			return "conflict", err
+		return 0, fmt.Errorf("record usage: %w", err)
+	}
+	held := map[string][]*slice{} // by request
+	for _, r := range rows {
+		if open := l.reservation(r.Request); open != nil {
+			held[r.Request] = open.markRecorded()
 		}
-		return "failed", fmt.Errorf("record usage: %w", err)
 	}
-	var slices []*slice
-	if r := l.reservation(u.Request); r != nil {
-		slices = r.markRecorded()
+	fresh := slices.DeleteFunc(rows, func(r usageRow) bool { return !added[r.Request] })
+	if err := addDaily(tx, fresh); err != nil {
+		return 0, fmt.Errorf("record daily usage: %w", err)
 	}
-	if !fresh {
-		return "replay", nil
+	if err := l.spend(tx, fresh, held); err != nil {
+		return 0, fmt.Errorf("record spending: %w", err)
 	}
-	if err := addDaily(tx, u); err != nil {
-		return "failed", fmt.Errorf("record daily usage: %w", err)
+	return len(fresh), nil
+}
+
+// usageRows returns the rows of the usages, one for each request, in the order of the requests: two replicas that ship copies of one log wait
+// for each other and do not lock each other out.
+func usageRows(usages []Usage, now time.Time) ([]usageRow, error) {
+	rows := make([]usageRow, 0, len(usages))
+	for _, u := range usages {
+		if err := u.check(); err != nil {
+			return nil, err
+		}
+		r, err := u.row(now)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
 	}
-	if err := l.spend(tx, u, slices); err != nil {
-		return "failed", fmt.Errorf("record spending: %w", err)
+	slices.SortStableFunc(rows, func(a, b usageRow) int { return strings.Compare(a.Request, b.Request) })
+	for i := 1; i < len(rows); i++ {
+		if rows[i].Request == rows[i-1].Request && rows[i].Digest != rows[i-1].Digest {
+			return nil, otherUsage(rows[i].Request)
+		}
 	}
-	return "new", nil
+	return slices.CompactFunc(rows, func(a, b usageRow) bool { return a.Request == b.Request }), nil
 }
 
 func (u Usage) row(now time.Time) (usageRow, error) {
@@ -115,96 +145,154 @@ func (u Usage) row(now time.Time) (usageRow, error) {
 	}, err
 }
 
-// insertUsage reports whether the row is new. The unique key decides, also between two transactions that race.
-func insertUsage(tx *gorm.DB, row usageRow) (fresh bool, err error) {
-	created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
-	if created.Error != nil || created.RowsAffected == 1 {
-		return created.Error == nil, created.Error
+// insertUsage returns the requests whose rows are new. The unique key decides, also between two transactions that race.
+func insertUsage(tx *gorm.DB, rows []usageRow) (added map[string]bool, err error) {
+	if added, err = database.InsertNew(tx, rows, "request"); err != nil || len(added) == len(rows) {
+		return added, err
 	}
-	var have usageRow
-	if err := tx.Select("request", "digest").Where("request = ?", row.Request).Take(&have).Error; err != nil {
-		return false, err
+	digests := map[string]string{} // of those that are there
+	var ids []string
+	for _, r := range rows {
+		if !added[r.Request] {
+			ids, digests[r.Request] = append(ids, r.Request), r.Digest
+		}
 	}
-	if have.Digest != row.Digest {
-		return false, fault.New(fault.CodeConflict, fault.Say("other usage is recorded for request %s", "请求 %s 已记录了其他用量", row.Request))
+	var there []usageRow
+	if err := tx.Select("request", "digest").Where("request IN ?", ids).Find(&there).Error; err != nil {
+		return nil, err
 	}
-	return false, nil
+	if len(there) != len(ids) {
+		return nil, errors.New("a usage neither exists nor can be inserted")
+	}
+	for _, r := range there {
+		if r.Digest != digests[r.Request] {
+			return nil, otherUsage(r.Request)
+		}
+	}
+	return added, nil
 }
 
-func addDaily(tx *gorm.DB, u Usage) error {
-	estimated := int64(0)
-	if u.Estimated {
-		estimated = 1
+func otherUsage(request string) error {
+	return fault.New(fault.CodeConflict, fault.Say("other usage is recorded for request %s", "请求 %s 已记录了其他用量", request))
+}
+
+// addDaily adds up in memory first: many usages are of few groups. Groups come in order, as rows of usage do.
+func addDaily(tx *gorm.DB, fresh []usageRow) error {
+	type group struct{ tenant, key, model, day string }
+	sums := map[group]*Row{}
+	for _, u := range fresh {
+		g := group{u.Tenant, u.Key, u.Model, dayOf(u.At)}
+		if sums[g] == nil {
+			sums[g] = &Row{}
+		}
+		tokens := Tokens{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion}
+		if err := sums[g].add(Row{Requests: 1, Estimated: u.Estimated, Tokens: tokens, Cost: Money(u.Cost), Energy: u.Energy}); err != nil {
+			return err
+		}
 	}
-	add := func(tx *gorm.DB) *gorm.DB {
-		return tx.Model(&dailyRow{}).Where("tenant = ? AND api_key = ? AND model = ? AND day = ?", u.Tenant, u.Key, u.Model, u.day()).
-			Updates(map[string]any{
-				"requests":          gorm.Expr("requests + 1"),
-				"estimated":         gorm.Expr("estimated + ?", estimated),
-				"prompt_tokens":     gorm.Expr("prompt_tokens + ?", u.Tokens.Prompt),
-				"cached_tokens":     gorm.Expr("cached_tokens + ?", u.Tokens.Cached),
-				"completion_tokens": gorm.Expr("completion_tokens + ?", u.Tokens.Completion),
-				"cost":              gorm.Expr("cost + ?", int64(u.Cost)),
-				"energy":            gorm.Expr("energy + ?", u.Energy),
-			})
+	rows := make([]dailyRow, 0, len(sums))
+	for g, s := range sums {
+		rows = append(rows, dailyRow{
+			g.tenant, g.key, g.model, g.day, s.Requests, s.Estimated, s.Tokens.Prompt, s.Tokens.Cached, s.Tokens.Completion, int64(s.Cost), s.Energy,
+		})
 	}
-	return addOrInsert(tx, add, func(tx *gorm.DB) error {
-		return tx.Create(&dailyRow{
-			u.Tenant, u.Key, u.Model, u.day(), 1, estimated, u.Tokens.Prompt, u.Tokens.Cached, u.Tokens.Completion, int64(u.Cost), u.Energy,
-		}).Error
+	slices.SortFunc(rows, func(a, b dailyRow) int {
+		return cmp.Or(strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.Key, b.Key), strings.Compare(a.Model, b.Model), strings.Compare(a.Day, b.Day))
 	})
+	return database.Insert(tx, rows, "ON CONFLICT (tenant, api_key, model, day) DO UPDATE SET "+added("billing_usage_daily",
+		"requests", "estimated", "prompt_tokens", "cached_tokens", "completion_tokens", "cost", "energy"))
 }
 
-// spend adds the cost to every budget that covers the request and takes it out of the lease that held it: that of this process's
-// reservation, else those an earlier process on this node left behind.
-func (l *Ledger) spend(tx *gorm.DB, u Usage, slices []*slice) error {
-	if u.Cost == 0 {
-		return nil
+// added is the assignments that add a row that is inserted to the one that is there.
+func added(table string, columns ...string) string {
+	sums := make([]string, len(columns))
+	for i, c := range columns {
+		sums[i] = c + " = " + table + "." + c + " + excluded." + c
 	}
-	var rows []budgetRow
-	err := tx.Select(budgetRow{}.columns()).Where("tenant = ? AND api_key IN ?", u.Tenant, []string{"", u.Key}).
-		Order("id").Find(&rows).Error
+	return strings.Join(sums, ", ")
+}
+
+// spend adds the costs to every budget that covers the requests and takes them out of the leases that held them: those of this process's
+// reservations, else those an earlier process on this node left behind.
+func (l *Ledger) spend(tx *gorm.DB, fresh []usageRow, held map[string][]*slice) error {
+	budgets, err := budgetsOf(tx, fresh)
 	if err != nil {
 		return err
 	}
-	for _, r := range rows {
-		if r.Key != "" && r.Key != u.Key {
-			continue
-		}
-		b, err := r.budget()
-		if err != nil {
-			return err
-		}
-		key := sliceKey{b.id, b.period.id(time.UnixMicro(u.At), b.loc)}
-		var held *slice
-		for _, s := range slices {
-			if s.key.budget == b.id {
-				held, key = s, s.key
+	spent, leased, former := map[sliceKey]Money{}, map[string]Money{}, map[sliceKey]Money{}
+	for _, u := range fresh {
+		for _, b := range budgets[u.Tenant] {
+			if u.Cost == 0 || b.key != "" && b.key != u.Key {
+				continue
+			}
+			key := sliceKey{b.id, b.period.id(time.UnixMicro(u.At), b.loc)}
+			lease := ""
+			for _, s := range held[u.Request] {
+				if s.key.budget == b.id {
+					lease, key = s.lease, s.key
+				}
+			}
+			if spent[key] > math.MaxInt64-Money(u.Cost) {
+				return fmt.Errorf("what is spent of budget %s exceeds 63 bits", b.id)
+			}
+			spent[key] += Money(u.Cost)
+			if lease != "" {
+				leased[lease] += Money(u.Cost)
+			} else {
+				former[key] += Money(u.Cost)
 			}
 		}
-		if err := addSpent(tx, key, u.Cost); err != nil {
+	}
+	if err := addSpent(tx, spent); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(leased)) {
+		if err := shrink(tx, id, leased[id]); err != nil {
 			return err
 		}
-		if held != nil {
-			err = shrink(tx, held.lease, u.Cost)
-		} else {
-			err = shrinkFormer(tx, key, l.cfg.Node, l.owner, u.Cost)
-		}
-		if err != nil {
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(former), sliceKey.compare) {
+		if err := shrinkFormer(tx, key, l.cfg.Node, l.owner, former[key]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func addSpent(tx *gorm.DB, key sliceKey, cost Money) error {
-	add := func(tx *gorm.DB) *gorm.DB {
-		return tx.Model(&spendRow{}).Where("budget = ? AND period = ?", key.budget, key.period).
-			Update("spent", gorm.Expr("spent + ?", int64(cost)))
+// budgetsOf returns the budgets that cover what costs, by tenant.
+func budgetsOf(tx *gorm.DB, fresh []usageRow) (map[string][]*budget, error) {
+	tenants, keys := map[string]bool{}, map[string]bool{"": true}
+	for _, u := range fresh {
+		if u.Cost > 0 {
+			tenants[u.Tenant], keys[u.Key] = true, true
+		}
 	}
-	return addOrInsert(tx, add, func(tx *gorm.DB) error {
-		return tx.Create(&spendRow{key.budget, key.period, int64(cost)}).Error
-	})
+	out := map[string][]*budget{}
+	if len(tenants) == 0 {
+		return out, nil
+	}
+	var rows []budgetRow
+	err := tx.Select(budgetRow{}.columns()).
+		Where("tenant IN ? AND api_key IN ?", slices.Collect(maps.Keys(tenants)), slices.Collect(maps.Keys(keys))).Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		b, err := r.budget()
+		if err != nil {
+			return nil, err
+		}
+		out[b.tenant] = append(out[b.tenant], b)
+	}
+	return out, nil
+}
+
+func addSpent(tx *gorm.DB, spent map[sliceKey]Money) error {
+	rows := make([]spendRow, 0, len(spent))
+	for _, key := range slices.SortedFunc(maps.Keys(spent), sliceKey.compare) {
+		rows = append(rows, spendRow{key.budget, key.period, int64(spent[key])})
+	}
+	return database.Insert(tx, rows, "ON CONFLICT (budget, period) DO UPDATE SET "+added("billing_spend", "spent"))
 }
 
 // recorded returns which of the requests have a committed usage row.

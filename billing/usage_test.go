@@ -178,7 +178,7 @@ func fold(t *testing.T, all []Usage, q ReportQuery) Report {
 			case "model":
 				key.Model = u.Model
 			case "day":
-				key.Day = u.day()
+				key.Day = dayOf(u.At)
 			}
 		}
 		name := fmt.Sprintf("%q", []string{key.Tenant, key.Key, key.Model, key.Day})
@@ -208,4 +208,69 @@ func TestReportRefuses(t *testing.T) {
 	if r.add(Row{Energy: 1<<63 - 1}) != nil || r.add(Row{Energy: 1}) == nil {
 		t.Error("a total wrapped around")
 	}
+}
+
+// TestUsageInBatches delivers batches that overlap, each in an order of its own, from many replicas at once, and takes some back: every
+// usage is counted once, in the reports, in the daily sums and against the budgets.
+func TestUsageInBatches(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		l := replica(t, db, "n", c)
+		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1 << 40})
+		setBudget(t, l, Budget{Tenant: "acme", Key: "k1", Period: Total, Limit: 1 << 40})
+		r := reserve(t, l, id(0), 50)
+		var all []Usage
+		var cost Money
+		for i := range 1200 {
+			u := usage(id(i), c.now(), Tokens{Prompt: int64(i), Completion: 1}, Charge{Cost: Money(i + 10), Currency: "CNY"})
+			if i == 0 {
+				u = usage(id(0), c.now(), Tokens{Completion: 1}, r.Settle(Tokens{Completion: 1}))
+			}
+			u.Key, u.Model = []string{"k1", "k2"}[i%2], []string{"m", "m1", "m2"}[i%3]
+			all, cost = append(all, u), cost+u.Cost
+		}
+		var replicas sync.WaitGroup
+		for n := range 6 {
+			replicas.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(n), 7))
+				batch := slices.Concat(all[n*100:n*100+700], all[n*100:n*100+5]) // five of them twice
+				rng.Shuffle(len(batch), func(i, k int) { batch[i], batch[k] = batch[k], batch[i] })
+				for _, fails := range []bool{true, false, false} {
+					err := db.Transaction(func(tx *gorm.DB) error {
+						if err := l.RecordUsage(tx, batch...); err != nil || !fails {
+							return err
+						}
+						return dbtest.ErrInjected
+					})
+					if (err != nil) != fails {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		replicas.Wait()
+		for _, q := range []ReportQuery{{}, {From: c.now().UnixMicro()}} { // of the days, and of the rows themselves
+			if rep, err := l.Report(t.Context(), q); err != nil || rep.Total.Requests != 1200 || rep.Total.Cost != cost {
+				t.Errorf("%+v: %+v, %v, want cost %d", q, rep.Total, err, cost)
+			}
+		}
+		budgets, err := l.Budgets(t.Context(), "acme")
+		var odd Money
+		for i, u := range all {
+			if i%2 == 0 {
+				odd += u.Cost
+			}
+		}
+		if err != nil || len(budgets) != 2 || budgets[0].Spent != cost || budgets[1].Spent != odd {
+			t.Errorf("budgets %+v, %v, want %d and %d spent", budgets, err, cost, odd)
+		}
+		other := all[3]
+		other.Cost++
+		for _, batch := range [][]Usage{{usage("new", c.now(), Tokens{}, Charge{Cost: 5}), other}, {usage("new", c.now(), Tokens{}, Charge{Cost: 5}), usage("new", c.now(), Tokens{}, Charge{Cost: 6})}} {
+			wantCode(t, db.Transaction(func(tx *gorm.DB) error { return l.RecordUsage(tx, batch...) }), fault.CodeConflict)
+		}
+		if rep, err := l.Report(t.Context(), ReportQuery{}); err != nil || rep.Total.Requests != 1200 || rep.Total.Cost != cost {
+			t.Errorf("after refusals %+v, %v", rep.Total, err)
+		}
+	})
 }

@@ -71,6 +71,8 @@ type Model struct {
 	HasHooks    bool // honours Request.Hook
 	HasClasses  bool // honours Request.Class
 	HasSampling bool // honours TopK, MinP, MinTokens, the penalties, LogitBias and Echo
+	// SendsWhole: a request with Request.Whole is answered in one event for each choice, and until then nothing tells how far it is.
+	SendsWhole bool
 	// Deterministic: the same request with the same seed gives the same text, whatever else the engine is doing.
 	Deterministic bool
 }
@@ -96,6 +98,9 @@ type Request struct {
 	// SharedPrefix lets keys and values of the prompt be shared with other tenants whose requests say so too: who shares learns by
 	// timing what others asked, so a policy has to allow it.
 	SharedPrefix bool
+
+	// Whole says that nobody reads the answer before it is complete. An engine may then send each choice in one event, at less cost.
+	Whole bool
 
 	MaxTokens int  // completion tokens per choice; 0 means as many as the context holds
 	MinTokens int  // before these, neither an end-of-text token nor a stop string ends a choice

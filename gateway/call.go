@@ -32,6 +32,8 @@ const (
 // Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over, and rewrites its text
 // fields when it masks.
 type Call struct {
+	caller *caller // who asks, once that is proven
+
 	// Who asks, and where. The edge fills these.
 	Credential string
 	Plane      identity.Plane
@@ -82,6 +84,9 @@ type Call struct {
 	Class    engine.Class
 	Priority int
 	Patience time.Duration // a first token later than this after the arrival is worth nothing; 0: none
+
+	// Blocking: the caller gets the answer when it is complete.
+	Blocking bool
 
 	// How to generate; nil leaves it to the version's defaults.
 	MaxTokens   *int

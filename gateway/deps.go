@@ -138,6 +138,7 @@ type Admission interface {
 	LabelMode(asked string) string
 	AllowsCollection(name string) bool
 	SharesPrefixes() bool
+	WholeAnswers() bool
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
 	Redact(answer string) string // a masked answer, as it may be kept

@@ -3,8 +3,10 @@
 // [Pipeline.Chat] is the only way to a model's text; the OpenAI surface, the playground, batches and rollouts' shadow traffic all
 // use it. It is one straight line of named steps, in this order, and every refusal happens at the earliest step that can refuse:
 //
-//	 1  decode         the edge turns a dialect into a Call; from here there are no HTTP types
-//	 2  authenticate   credential → principal; the route's permission                          Unauthenticated, Denied
+//	 1  authenticate   credential → principal; the route's permission; from headers, before   Unauthenticated, Denied
+//	                   a byte of the body is read
+//	 2  decode         the edge turns a dialect into a Call; from here there are no HTTP types; Invalid, Denied
+//	                   what it names is open to the caller
 //	 3  limit          requests, tokens by estimate, concurrency                               RateLimited
 //	 4  admit          policy: model, purpose, classes; masks every text field in place,       Denied, Blocked, Invalid
 //	                   inside JSON value by value; what cannot be masked there is refused

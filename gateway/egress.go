@@ -81,7 +81,11 @@ func (e *egress) pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 	l := departure{Event: engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}}
 	if said {
 		e.r.events++
-		if e.r.firstToken == 0 {
+		e.r.said += len(ev.Text) + len(ev.Reasoning) + len(ev.Refusal)
+		for _, d := range ev.Calls {
+			e.r.said += len(d.Name) + len(d.Arguments)
+		}
+		if e.r.firstToken == 0 && !e.r.sentWhole() { // when the first token of a whole answer came, nobody knows
 			e.r.firstToken = e.r.p.now().Sub(e.r.call.Received)
 		}
 	}

@@ -43,6 +43,8 @@ type world struct {
 	rollout   [2]string
 	plain     bool   // the model does nothing but text
 	shares    bool   // the policy lets tenants share prefixes
+	streams   bool   // the policy wants streams of other servers
+	whole     bool   // the model sends answers in one piece
 	calm      bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
 	kept      int    // calls of Keep
@@ -99,6 +101,7 @@ func (w *world) Pick(a route.Ask) (route.Choice, error) {
 	case route.Score:
 		v.EngineModel, info = "scripted-rerank", all[2]
 	case route.Generate:
+		info.SendsWhole = w.whole
 		if w.plain {
 			info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
 		}
@@ -185,6 +188,7 @@ func (a *fakeAdmission) Masked() bool                   { return a.masked > 0 }
 func (a *fakeAdmission) LabelMode(m string) string      { return m }
 func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden" }
 func (a *fakeAdmission) SharesPrefixes() bool           { return a.w.shares }
+func (a *fakeAdmission) WholeAnswers() bool             { return !a.w.streams }
 
 func (a *fakeAdmission) Urgency(asked string) string {
 	if a.w.calm && asked == "interactive" {

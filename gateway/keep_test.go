@@ -258,6 +258,13 @@ func TestStepsAreTimed(t *testing.T) {
 	if in != out || in.Authenticate == 0 || in.Limit == 0 || in.Policy == 0 || in.Route == 0 || in.Reserve == 0 || in.Retrieve == 0 {
 		t.Errorf("steps %+v, then %+v", in, out)
 	}
+	late := call("x")
+	late.Received = clock.Add(-30 * time.Second) // its body took long to come
+	r, _ := chat(t, w, late)
+	if own := r.Overhead(); own < 5*time.Millisecond || own > 50*time.Millisecond {
+		t.Errorf("own time %s of a call whose body took 30 s to come", own)
+	}
+	w.log.events = w.log.events[:2]
 	w.fail["limit"] = fault.New(fault.CodeRateLimited, 5)
 	if _, err := w.Chat(t.Context(), call("x")); err == nil {
 		t.Fatal("not limited")

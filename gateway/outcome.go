@@ -151,17 +151,30 @@ func (r *run) finish(caller context.Context, end ending) {
 	})
 }
 
+const (
+	// tokensPerSecond is how fast a server is taken to write an answer that was to come in one piece and that nobody waited for.
+	tokensPerSecond = 50
+	// bytesPerToken makes tokens of texts where nobody has counted them.
+	bytesPerToken = 4
+)
+
 // settle counts and prices. What the engine did not report is counted here: one token per event with text, the prompt as the
 // engine counted it. A failure of ours costs the caller nothing; a caller who leaves, or an answer that a rule stops, costs what
-// was generated until then.
+// was generated until then. How far an answer was that was to come in one piece, nobody knows: who leaves before it has come pays for the
+// prompt and for as many tokens as tokensPerSecond makes of the time, at most what he allowed.
 func (r *run) settle(end ending) audit.Usage {
 	var u audit.Usage
 	switch {
 	case r.usage != nil:
 		u.PromptTokens, u.CachedTokens = int64(r.usage.PromptTokens), int64(r.usage.CachedTokens)
 		u.CompletionTokens, u.Estimated = int64(r.usage.CompletionTokens), r.usage.Estimated
+	case r.events > 0 && r.sentWhole():
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(max(r.events, r.said/bytesPerToken)), true
 	case r.events > 0:
-		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.count.Tokens), int64(r.events), true
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.events), true
+	case end.outcome == outcomeAborted && !r.asked.IsZero() && r.sentWhole():
+		written := min(tokensPerSecond*r.p.now().Sub(r.asked).Seconds(), float64(r.request.MaxTokens*r.request.Choices))
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(written), true
 	}
 	if r.reservation != nil {
 		if used := u.PromptTokens+u.CompletionTokens > 0; used && end.outcome != outcomeFailed {
@@ -176,6 +189,21 @@ func (r *run) settle(end ending) audit.Usage {
 		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.busy(), max(r.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
 	}
 	return u
+}
+
+// prompted is the number of tokens of the prompt, as far as it is known.
+func (r *run) prompted() int {
+	if r.count.Exact {
+		return r.count.Tokens
+	}
+	given := *r.call
+	given.Messages = r.request.Messages // with the passages
+	return min(r.count.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
+}
+
+// sentWhole reports whether the engine sends the answer in one piece.
+func (r *run) sentWhole() bool {
+	return r.request != nil && r.request.Whole && r.choice.Info.SendsWhole
 }
 
 // busy is how long an engine worked on the run: what it says, else the time since it was asked.
@@ -279,15 +307,8 @@ func (r *run) head() Head {
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt, Policy: r.policy.Version,
 		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
-		Citations: r.citations, Overhead: r.overheadSoFar(),
+		Citations: r.citations, Steps: r.steps,
 	}
-}
-
-func (r *run) overheadSoFar() time.Duration {
-	if r.overhead > 0 {
-		return r.overhead
-	}
-	return r.p.now().Sub(r.call.Received)
 }
 
 func (r *run) summary() Summary {

@@ -9,17 +9,29 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/rag"
 )
 
+// Authenticate takes step 1 of a call before there is anything of it but its headers, so that nobody is read whom we do not know. The
+// answers below take the step themselves for a call that has not been here. On refusal the error is a *Refusal, and recorded as theirs are.
+func (p *Pipeline) Authenticate(ctx context.Context, c *Call) (identity.Principal, error) {
+	r := p.begin(c, route.Generate)
+	if err := r.through(ctx, step{"authenticate", r.authenticate, &r.steps.Authenticate}); err != nil {
+		return identity.Principal{}, r.refuse(ctx, err)
+	}
+	c.caller = &caller{r.principal, r.steps.Authenticate}
+	return r.principal, nil
+}
+
 // Chat answers a chat or a completion. The numbers are the steps of the package comment. On refusal the error is a *Refusal.
 func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
-	r := p.begin(c, route.Generate) // 1: the edge has decoded the dialect
+	r := p.begin(c, route.Generate)
 	err := r.through(ctx,
-		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
-		step{"limit", r.limit, &r.steps.Limit},                      // 3
-		step{"admit", r.admit, &r.steps.Policy},                     // 4
+		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1, unless it was taken before, and the end of 2
+		step{"limit", r.limit, &r.steps.Limit},                // 3
+		step{"admit", r.admit, &r.steps.Policy},               // 4
 		//                                       5: no cache, see the package comment
 		step{"route", r.route, &r.steps.Route},          // 6
 		step{"reserve", r.reserve, &r.steps.Reserve},    // 7
@@ -52,14 +64,14 @@ func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 
 // measure begins a call that is answered with numbers.
 func (p *Pipeline) measure(ctx context.Context, c *Call, need route.Need) (*run, error) {
-	r := p.begin(c, need) // 1
+	r := p.begin(c, need)
 	err := r.through(ctx,
-		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
-		step{"limit", r.limit, &r.steps.Limit},                      // 3
-		step{"admit", r.admit, &r.steps.Policy},                     // 4
-		step{"route", r.route, &r.steps.Route},                      // 6
-		step{"reserve", r.reserve, &r.steps.Reserve},                // 7
-		step{"audit", r.admitted, &r.steps.Record},                  // 9
+		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1, unless it was taken before, and the end of 2
+		step{"limit", r.limit, &r.steps.Limit},                // 3
+		step{"admit", r.admit, &r.steps.Policy},               // 4
+		step{"route", r.route, &r.steps.Route},                // 6
+		step{"reserve", r.reserve, &r.steps.Reserve},          // 7
+		step{"audit", r.admitted, &r.steps.Record},            // 9
 	)
 	if err != nil {
 		return nil, r.refuse(ctx, err)
@@ -80,12 +92,12 @@ func (p *Pipeline) Passage(ctx context.Context, c *Call) (*SearchReply, error) {
 
 // read takes the steps of a call that is answered with passages.
 func (p *Pipeline) read(ctx context.Context, c *Call, find func(context.Context, *run) ([]rag.Passage, error)) (*SearchReply, error) {
-	r := p.begin(c, route.Embed) // 1
+	r := p.begin(c, route.Embed)
 	err := r.through(ctx,
-		step{"authenticate", r.authenticate, &r.steps.Authenticate}, // 2
-		step{"limit", r.limit, &r.steps.Limit},                      // 3
-		step{"admit", r.admit, &r.steps.Policy},                     // 4
-		step{"audit", r.admitted, &r.steps.Record},                  // 9
+		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1, unless it was taken before, and the end of 2
+		step{"limit", r.limit, &r.steps.Limit},                // 3
+		step{"admit", r.admit, &r.steps.Policy},               // 4
+		step{"audit", r.admitted, &r.steps.Record},            // 9
 	)
 	if err != nil {
 		return nil, r.refuse(ctx, err)
@@ -96,7 +108,7 @@ func (p *Pipeline) read(ctx context.Context, c *Call, find func(context.Context,
 // Models lists the models the caller may ask for. Reading the list is not audited.
 func (p *Pipeline) Models(ctx context.Context, c *Call) ([]Model, error) {
 	r := p.begin(c, route.Generate)
-	if err := r.through(ctx, step{"authenticate", r.authenticate, &r.steps.Authenticate}); err != nil {
+	if err := r.through(ctx, step{"authorize", r.authorize, &r.steps.Authenticate}); err != nil {
 		p.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
 		return nil, err
 	}
@@ -140,7 +152,7 @@ func (r *run) take(ctx context.Context, steps []step) error {
 		began := r.p.now()
 		err := s.do(ctx)
 		took := r.p.now().Sub(began)
-		*s.took = took.Microseconds()
+		*s.took += took.Microseconds()
 		r.p.metrics.stages.WithLabelValues(s.name).Observe(took.Seconds())
 		if err == nil {
 			err = ctx.Err() // whoever has left is not worth another step
@@ -335,8 +347,7 @@ func (r *run) search(ctx context.Context, find func(context.Context, *run) ([]ra
 // ask marks that an engine works on the run, until the returned function is called.
 func (r *run) ask() (done func()) {
 	r.asked = r.p.now()
-	r.overhead = r.asked.Sub(r.call.Received)
-	r.p.metrics.overhead.Observe(r.overhead.Seconds())
+	r.p.metrics.overhead.Observe(overhead(r.steps).Seconds())
 	r.peak = int(r.p.running.Add(1))
 	r.p.metrics.running.Inc()
 	return func() {

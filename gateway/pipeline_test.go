@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,6 +236,81 @@ func TestCallerLeaves(t *testing.T) {
 				t.Errorf("after Close: %q", got)
 			}
 		})
+	}
+}
+
+// TestLeavingAWholeAnswer: who leaves before an answer has come in one piece pays for the prompt, and for as many tokens as a server may
+// have written by then, within what he allowed. A policy that wants streams is told what was written.
+func TestLeavingAWholeAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		waited   time.Duration
+		blocking bool
+		streams  bool
+		written  int64
+		settled  int
+	}{
+		"early":            {400 * time.Millisecond, true, false, 20, 1},
+		"late":             {time.Hour, true, false, 30, 1},
+		"policy":           {time.Hour, true, true, 0, 0},
+		"a streamed reply": {time.Hour, false, false, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan struct{})
+			w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+				close(asked)
+				return enginetest.Plan{Start: make(chan struct{})}
+			})
+			w.whole, w.streams = true, c.streams
+			var waited atomic.Int64
+			began := time.Now()
+			w.now = func() time.Time { return began.Add(time.Duration(waited.Load())) }
+			ctx, leave := context.WithCancel(t.Context())
+			q := call("hello")
+			q.Blocking, q.MaxTokens = c.blocking, new(30)
+			r, err := w.Chat(ctx, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				<-asked
+				waited.Store(int64(c.waited))
+				leave()
+			}()
+			if _, err := r.Collect(); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+			if got := w.engine.Requests()[0].Whole; got != (c.blocking && !c.streams) {
+				t.Errorf("asked for one piece: %v", got)
+			}
+			u := w.log.events[1].Usage
+			if u.CompletionTokens != c.written || u.Estimated != (c.settled > 0) || (u.PromptTokens > 0) != (c.settled > 0) || len(w.ledger.settled) != c.settled {
+				t.Errorf("%+v, settled %v", u, w.ledger.settled)
+			}
+		})
+	}
+}
+
+// TestBlockedWholeAnswer: an answer in one piece that a rule stops was written to its end, and costs what it holds.
+func TestBlockedWholeAnswer(t *testing.T) {
+	text := "FORBIDDEN " + strings.Repeat("word ", 100)
+	w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+		return enginetest.Plan{Texts: []string{text}, Pieces: []int{len(text)}}
+	})
+	w.whole = true
+	q := call("hello")
+	q.Blocking = true
+	r, err := w.Chat(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) {
+		t.Fatalf("%v", err)
+	}
+	if u := w.log.events[1].Usage; u.CompletionTokens != int64(len(text)/4) || !u.Estimated {
+		t.Errorf("%+v", u)
+	}
+	if l := w.log.events[1].Latency; l.FirstToken != 0 || l.Total == 0 {
+		t.Errorf("nobody knows when the first token of a whole answer came: %+v", l)
 	}
 }
 

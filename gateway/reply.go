@@ -50,7 +50,15 @@ type Head struct {
 	Label     label.Label // zero for embeddings
 	Rate      limit.State
 	Citations []Citation
-	Overhead  time.Duration // spent before the engine was asked
+	Steps     audit.Steps // before the engine was asked
+}
+
+// Overhead is the time that the call's own steps took before the engine was asked: neither the caller's
+// sending nor the answering engine is in it; retrieval includes the embedding of the question.
+func (h Head) Overhead() time.Duration { return overhead(h.Steps) }
+
+func overhead(s audit.Steps) time.Duration {
+	return time.Duration(s.Authenticate+s.Limit+s.Policy+s.Route+s.Reserve+s.Retrieve+s.Record) * time.Microsecond
 }
 
 // Finding is a finding of the record, with what only the reply says.

@@ -54,10 +54,10 @@ type run struct {
 
 	// Filled while the engine works.
 	asked      time.Time
-	overhead   time.Duration
 	peak       int // runs at work when this one began, itself included
 	firstToken time.Duration
 	events     int // events with text
+	said       int // bytes of them
 	usage      *engine.Usage
 	released   []strings.Builder // text let out, by choice
 	masked     []strings.Builder // the same before values were put back, if it is kept so
@@ -73,14 +73,24 @@ type run struct {
 	final   Summary
 }
 
+// caller is who asks, and what it took to know.
+type caller struct {
+	principal identity.Principal
+	took      int64 // microseconds
+}
+
 func (p *Pipeline) begin(c *Call, need route.Need) *run {
 	if c.Received.IsZero() {
 		c.Received = p.now()
 	}
-	return &run{p: p, call: c, need: need}
+	r := &run{p: p, call: c, need: need}
+	if c.caller != nil {
+		r.principal, r.steps.Authenticate, r.known = c.caller.principal, c.caller.took, true
+	}
+	return r
 }
 
-// authenticate is step 2: who calls, and whether the route is open to them.
+// authenticate is step 1: who calls, and whether the route is open to them. It takes headers only.
 func (r *run) authenticate(ctx context.Context) error {
 	var err error
 	if r.principal, err = r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.call.Credential); err != nil {
@@ -88,9 +98,21 @@ func (r *run) authenticate(ctx context.Context) error {
 	}
 	r.known = true
 	r.call.Credential = ""
-	// What somebody asks with a key of his own he asks himself, unless he names another.
-	r.onBehalfOf = audit.Subject(r.p.deps.Keys, r.principal.Tenant, cmp.Or(r.call.OnBehalfOf, r.principal.Owner))
-	if err := r.p.deps.Access.Allow(r.principal, r.call.Permission, r.principal.Tenant); err != nil {
+	r.onBehalfOf = r.actsFor()
+	return r.p.deps.Access.Allow(r.principal, r.call.Permission, r.principal.Tenant)
+}
+
+// actsFor is the digest of the person whom the call is for: what somebody asks with a key of his own he asks himself, unless he names
+// another.
+func (r *run) actsFor() string {
+	return audit.Subject(r.p.deps.Keys, r.principal.Tenant, cmp.Or(r.call.OnBehalfOf, r.principal.Owner))
+}
+
+// authorize ends step 2: what the body names is open to the caller, too.
+func (r *run) authorize(ctx context.Context) error {
+	if r.known {
+		r.onBehalfOf = r.actsFor() // the body may name somebody
+	} else if err := r.authenticate(ctx); err != nil {
 		return err
 	}
 	if r.call.RAG != nil && r.call.Permission != access.RAGSearch {
@@ -219,6 +241,7 @@ func (r *run) route(ctx context.Context) error {
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
 		ID: c.RequestID, Tenant: r.principal.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: r.admission.SharesPrefixes(),
+		Whole:       c.Blocking && r.admission.WholeAnswers(),
 		Temperature: first(1, c.Temperature, d.Temperature), TopP: first(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
 		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
 		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,

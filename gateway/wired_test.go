@@ -110,17 +110,21 @@ func (e embedder) Embed(ctx context.Context, texts []string, _ bool) ([][]float3
 func (embedder) Dim() int   { return 32 }
 func (embedder) ID() string { return "scripted-embed" }
 
-// record writes the usage row of an outcome in the transaction that ships it, as the server does.
-func (w *wired) record(tx *gorm.DB, e audit.Event) error {
-	if e.Stage != audit.StageOutcome || e.PriceBook == "" {
-		return nil
+// record writes the usage rows of outcomes in the transaction that ships them, as the server does.
+func (w *wired) record(tx *gorm.DB, events []audit.Event) error {
+	var usages []billing.Usage
+	for _, e := range events {
+		if e.Stage != audit.StageOutcome || e.PriceBook == "" {
+			continue
+		}
+		usages = append(usages, billing.Usage{
+			Request: e.Request, Tenant: e.Tenant, Project: e.Project, Key: e.Actor.ID, Actor: e.Actor.Name, Action: e.Action, Model: "chat",
+			Version: e.Model.Version, At: e.Time - e.Latency.Total, Cost: billing.Money(e.Usage.Cost), Currency: e.Usage.Currency, PriceBook: e.PriceBook,
+			Tokens: billing.Tokens{Prompt: e.Usage.PromptTokens, Cached: e.Usage.CachedTokens, Completion: e.Usage.CompletionTokens},
+			Energy: e.Usage.Energy, EnergyMethod: e.Usage.EnergyMethod, Estimated: e.Usage.Estimated, Outcome: e.Outcome,
+		})
 	}
-	return w.ledger.RecordUsage(tx, billing.Usage{
-		Request: e.Request, Tenant: e.Tenant, Project: e.Project, Key: e.Actor.ID, Actor: e.Actor.Name, Action: e.Action, Model: "chat",
-		Version: e.Model.Version, At: e.Time - e.Latency.Total, Cost: billing.Money(e.Usage.Cost), Currency: e.Usage.Currency, PriceBook: e.PriceBook,
-		Tokens: billing.Tokens{Prompt: e.Usage.PromptTokens, Cached: e.Usage.CachedTokens, Completion: e.Usage.CompletionTokens},
-		Energy: e.Usage.Energy, EnergyMethod: e.Usage.EnergyMethod, Estimated: e.Usage.Estimated, Outcome: e.Outcome,
-	})
+	return w.ledger.RecordUsage(tx, usages...)
 }
 
 func (w *wired) call(id, text string) *gateway.Call {

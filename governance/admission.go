@@ -249,6 +249,9 @@ func (a *Admission) AllowsCollection(name string) bool {
 // SharesPrefixes reports whether the policy lets engines reuse what they computed of a prompt for other tenants whose policy says so too.
 func (a *Admission) SharesPrefixes() bool { return a.force.policy.Prefixes == prefixesShared }
 
+// WholeAnswers reports whether other servers may be asked for blocking answers in one piece.
+func (a *Admission) WholeAnswers() bool { return a.force.policy.Upstream != upstreamStreamed }
+
 // Record returns the form in which prompt and answer are to be kept: RecordMasked, RecordClear, or "" for not at all.
 func (a *Admission) Record() string {
 	if r := a.force.policy.Record; r == RecordMasked || r == RecordClear {

@@ -183,18 +183,19 @@ func TestModelsAndPurposes(t *testing.T) {
 	if a.Urgency("interactive") != "interactive" || a.Urgency("batch") != "batch" || a.Urgency("") != "" {
 		t.Error("a policy that says nothing of urgency changes it")
 	}
-	if a.SharesPrefixes() {
-		t.Error("a policy that says nothing of prefixes shares them")
+	if a.SharesPrefixes() || !a.WholeAnswers() {
+		t.Error("a policy that says nothing of prefixes shares them, or one that says nothing of answers wants streams")
 	}
 	open := strings.Replace(string(defaultPolicy), "prefixes: private", "prefixes: shared", 1)
+	open = strings.Replace(open, "upstream: whole", "upstream: streamed", 1)
 	open = strings.Replace(open, "urgency: interactive", "urgency: standard", 1)
 	if _, err := g.Publish(t.Context(), "open", []byte(open), "tester"); err != nil {
 		t.Fatal(err)
 	}
 	q = ask()
 	q.Tenant = "open"
-	if a, err := g.Admit(t.Context(), q); err != nil || !a.SharesPrefixes() {
-		t.Errorf("a policy that shares prefixes: %v", err)
+	if a, err := g.Admit(t.Context(), q); err != nil || !a.SharesPrefixes() || a.WholeAnswers() {
+		t.Errorf("a policy that shares prefixes and wants streams: %v", err)
 	} else if a.Urgency("interactive") != "standard" || a.Urgency("batch") != "batch" {
 		t.Errorf("interactive became %q, batch %q", a.Urgency("interactive"), a.Urgency("batch"))
 	}

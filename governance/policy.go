@@ -29,6 +29,9 @@ const (
 	prefixesPrivate = "private"
 	prefixesShared  = "shared"
 
+	upstreamWhole    = "whole"
+	upstreamStreamed = "streamed"
+
 	recordNothing = "none"
 
 	pseudonymsPerSession = "session"
@@ -72,8 +75,9 @@ type policy struct {
 	Pseudonyms  string   `json:"pseudonyms"`
 	Label       string   `json:"label"`
 	Collections []string `json:"collections"`
-	// Absent, as in policies that are older than the keys: private, interactive, and none.
+	// Absent, as in policies that are older than the keys: private, whole, interactive, and none.
 	Prefixes string `json:"prefixes,omitempty"`
+	Upstream string `json:"upstream,omitempty"`
 	Urgency  string `json:"urgency,omitempty"`
 	Record   string `json:"record,omitempty"`
 
@@ -220,6 +224,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"label", false, choice(&p.Label, identity.LabelMetadata, identity.LabelText)},
 		{"collections", true, list(&p.Collections)},
 		{"prefixes", false, choice(&p.Prefixes, prefixesPrivate, prefixesShared)},
+		{"upstream", false, choice(&p.Upstream, upstreamWhole, upstreamStreamed)},
 		{"urgency", false, choice(&p.Urgency, urgencies()...)},
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"entities", true, p.readEntities},

@@ -13,12 +13,14 @@ import (
 
 // recordUsage is the audit log's sink: the usage row of a request is written in the transaction that ships its outcome, so audit
 // and billing cannot disagree, and neither happens twice.
-func (p *parts) recordUsage(tx *gorm.DB, e audit.Event) error {
-	u, booked := usageOf(e)
-	if !booked {
-		return nil
+func (p *parts) recordUsage(tx *gorm.DB, events []audit.Event) error {
+	var usages []billing.Usage
+	for _, e := range events {
+		if u, booked := usageOf(e); booked {
+			usages = append(usages, u)
+		}
 	}
-	return p.ledger.RecordUsage(tx, u)
+	return p.ledger.RecordUsage(tx, usages...)
 }
 
 // usageOf is the usage that an outcome record says; admin acts, and requests that never reached an engine, say none.

@@ -181,7 +181,11 @@ func (p *parts) buildAudit(context.Context) error {
 
 // buildEraser lets what is kept of people be erased. The caches of this process go also when another replica erases.
 func (p *parts) buildEraser() {
-	cfg := erasure.Config{Audit: p.audit, Values: p.guard.Values(), Approvals: p.guard.Approvals(), Keys: p.keys, Remote: len(p.cfg.Engines.Remote) > 0}
+	cfg := erasure.Config{
+		Audit: p.audit, Values: p.guard.Values(), Approvals: p.guard.Approvals(), Keys: p.keys, Remote: len(p.cfg.Engines.Remote) > 0,
+		Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: !database.IsSQLite(p.db),
+		Tenant: func(ctx context.Context, id string) error { return identity.TenantExists(ctx, p.db, id) },
+	}
 	if p.native != nil {
 		cfg.Forget = p.native.Forget
 		p.audit.WhenErased(p.native.Forget)

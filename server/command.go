@@ -118,11 +118,14 @@ func commander() audit.Actor {
 	return by
 }
 
-// PreviewErasure says what erasing a person would do, who is named as requests do.
+// PreviewErasure says what erasing a person would do, who is named as requests do, after a record of the look.
 func PreviewErasure(ctx context.Context, cfg *config.Config, tenant, who string, log *slog.Logger) (p erasure.Preview, err error) {
-	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, _ audit.Actor) error {
-		p, err = e.Preview(ctx, erasure.Target{Tenant: tenant, Subject: l.Subject(tenant, who)})
-		return err
+	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error {
+		t := erasure.Target{Tenant: tenant, Subject: l.Subject(tenant, who)}
+		return recorded(ctx, l, audit.Event{Tenant: tenant, Actor: by, Action: "admin.previewErasure", Resource: t.Subject}, func() error {
+			p, err = e.Preview(ctx, t, by)
+			return err
+		})
 	})
 	return p, err
 }

@@ -97,6 +97,14 @@ func erasing(t *testing.T, s setup) {
 	if r.decode(t, &done); r.status != http.StatusCreated || done.Keys != 1 || done.Contents != 2 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
+	looked, err := server.PreviewErasure(t.Context(), in.cfg, "demo", "bob", slog.New(slog.DiscardHandler))
+	if err != nil || looked.Goes.Keys != 1 {
+		t.Errorf("%+v, %v", looked, err)
+	}
+	eventually(t, "the record of a look on the command line", func() bool {
+		r := in.send(http.MethodGet, "/api/v1/audit/records?action=admin.previewErasure", auditor, nil)
+		return strings.Count(string(r.body), looked.Subject) >= 2 && strings.Contains(string(r.body), `"command"`) && !strings.Contains(string(r.body), `"bob"`)
+	})
 	again, err := server.Erase(t.Context(), in.cfg, "demo", "bob", "", slog.New(slog.DiscardHandler))
 	if err != nil || again.Gone.Keys != 1 || again.Gone.Contents != 2 {
 		t.Errorf("%+v, %v", again, err)

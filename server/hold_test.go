@@ -35,7 +35,7 @@ func TestHoldsOverTheAPI(t *testing.T) {
 	if reply := in.send(http.MethodGet, path+"?tenant=other", auditor, nil); reply.status != http.StatusForbidden {
 		t.Errorf("holds of another tenant: %d %s", reply.status, reply.body)
 	}
-	for _, bad := range []any{map[string]any{"reason": ""}, map[string]any{"why": "x"}, "{"} {
+	for _, bad := range []any{nil, map[string]any{"reason": ""}, map[string]any{"reason": " "}, map[string]any{"why": "x"}, "{"} {
 		if reply := in.send(http.MethodPost, path+"/"+h.Id+"/release", officer, bad); reply.status != http.StatusBadRequest {
 			t.Errorf("released for %v: %d %s", bad, reply.status, reply.body)
 		}
@@ -55,10 +55,10 @@ func TestHoldsOverTheAPI(t *testing.T) {
 	if list := in.admin(http.MethodGet, "/audit/holds?tenant=*", nil, nil); all.Id == "" || all.Tenant != "" || !strings.Contains(string(list.body), all.Id) {
 		t.Errorf("%+v, %s", all, list.body)
 	}
-	if reply := in.send(http.MethodPost, path+"/"+all.Id+"/release", officer, nil); reply.status != http.StatusNotFound {
+	if reply := in.send(http.MethodPost, path+"/"+all.Id+"/release", officer, why); reply.status != http.StatusNotFound {
 		t.Errorf("released by who acts in one tenant: %d %s", reply.status, reply.body)
 	}
-	if reply := in.admin(http.MethodPost, "/audit/holds/"+all.Id+"/release?tenant=*", nil, nil); reply.status != http.StatusOK {
+	if reply := in.admin(http.MethodPost, "/audit/holds/"+all.Id+"/release?tenant=*", why, nil); reply.status != http.StatusOK {
 		t.Errorf("%d %s", reply.status, reply.body)
 	}
 	for action, reason := range map[string]string{"admin.createHold": "case 17", "admin.releaseHold": "case 17 is closed"} {
@@ -67,7 +67,7 @@ func TestHoldsOverTheAPI(t *testing.T) {
 			return strings.Contains(string(reply.body), reason) && strings.Contains(string(reply.body), h.Id)
 		})
 	}
-	if reply := in.send(http.MethodPost, path+"/none/release", officer, nil); reply.status != http.StatusNotFound {
-		t.Errorf("without a body: %d %s", reply.status, reply.body)
+	if reply := in.send(http.MethodPost, path+"/none/release", officer, why); reply.status != http.StatusNotFound {
+		t.Errorf("%d %s", reply.status, reply.body)
 	}
 }

@@ -46,11 +46,13 @@ func newReplica(t *testing.T, db *gorm.DB, dir string) *replica {
 		t.Fatal(err)
 	}
 	r := &replica{t: t, db: db, dir: dir, refuse: func(audit.Event) bool { return false }}
-	r.sink = func(tx *gorm.DB, e audit.Event) error {
-		if e.Stage == audit.StageOutcome && r.refuse(e) {
-			return fault.New(fault.CodeConflict, fault.Say("refused", "拒绝"))
+	r.sink = func(tx *gorm.DB, events []audit.Event) error {
+		for _, e := range events {
+			if e.Stage == audit.StageOutcome && r.refuse(e) {
+				return fault.New(fault.CodeConflict, fault.Say("refused", "拒绝"))
+			}
 		}
-		return p.recordUsage(tx, e)
+		return p.recordUsage(tx, events)
 	}
 	if p.audit, err = audit.Open(cfg.Audit, db, p.keys, r.sink, p.log, p.reg); err != nil {
 		t.Fatal(err)

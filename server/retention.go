@@ -50,13 +50,10 @@ func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, who string, log
 	return out, err
 }
 
-// ReleaseHold ends a hold, after a record of it with the reason, if there is one.
+// ReleaseHold ends a hold, after a record of it with the reason.
 func ReleaseHold(ctx context.Context, cfg *config.Config, id, reason string, log *slog.Logger) (out audit.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
-		act := audit.Event{Actor: by, Action: "admin.releaseHold", Resource: id}
-		if reason != "" {
-			act.Detail = map[string]string{"reason": reason}
-		}
+		act := audit.Event{Actor: by, Action: "admin.releaseHold", Resource: id, Detail: map[string]string{"reason": reason}}
 		holds, err := l.Holds(ctx, "")
 		if err != nil {
 			return err
@@ -65,7 +62,7 @@ func ReleaseHold(ctx context.Context, cfg *config.Config, id, reason string, log
 			act.Tenant = holds[i].Tenant
 		}
 		return recorded(ctx, l, act, func() error {
-			out, err = l.ReleaseHold(ctx, "", id, by.Name)
+			out, err = l.ReleaseHold(ctx, "", id, by)
 			return err
 		})
 	})

@@ -109,7 +109,13 @@ func (in *installation) signIn(role string) string {
 		in.admin(http.MethodGet, "/me", nil, new(any))
 		return in.token
 	}
-	name, password := "user-"+strings.ReplaceAll(role, "_", "-"), "correct horse battery staple"
+	return in.signInAs("user-"+strings.ReplaceAll(role, "_", "-"), role)
+}
+
+// signInAs makes an account of a name and signs it in.
+func (in *installation) signInAs(name, role string) string {
+	in.t.Helper()
+	const password = "correct horse battery staple"
 	in.admin(http.MethodPost, "/users", map[string]any{"name": name, "password": password, "roles": []string{role}}, new(any))
 	var s struct {
 		AccessToken string `json:"access_token"`

@@ -54,6 +54,7 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"stream shape", (*suite).shape},
 		{"raw prompt", (*suite).rawPrompt},
 		{"choices", (*suite).choices},
+		{"whole answers", (*suite).whole},
 		{"max tokens", (*suite).maxTokens},
 		{"stop strings", (*suite).stop},
 		{"deterministic", (*suite).deterministic},
@@ -297,6 +298,30 @@ func (s *suite) choices() {
 	}
 	if r.usage.CompletionTokens < 3 {
 		s.Errorf("usage must count all choices: %+v", r.usage)
+	}
+}
+
+// whole: an answer that nobody reads before it is complete says the same and counts the same.
+func (s *suite) whole() {
+	s.needGenerate()
+	for _, choices := range []int{1, 2} {
+		pieces := s.request()
+		pieces.Choices = choices
+		if s.generate.HasLogprobs {
+			pieces.Logprobs = 2
+		}
+		whole := *pieces
+		whole.Whole = true
+		p, w := s.ok(pieces), s.ok(&whole)
+		for i := range choices {
+			if len(w.logprobs[i]) != len(p.logprobs[i]) || w.finish[i] != p.finish[i] || s.generate.Deterministic && w.text[i] != p.text[i] {
+				s.Errorf("choice %d: whole %q (%s, %d log-probabilities), in pieces %q (%s, %d)",
+					i, w.text[i], w.finish[i], len(w.logprobs[i]), p.text[i], p.finish[i], len(p.logprobs[i]))
+			}
+		}
+		if !p.usage.Estimated && (w.usage.PromptTokens != p.usage.PromptTokens || w.usage.CompletionTokens != p.usage.CompletionTokens) {
+			s.Errorf("whole used %+v, in pieces %+v", w.usage, p.usage)
+		}
 	}
 }
 

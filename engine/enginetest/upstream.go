@@ -146,8 +146,12 @@ func (q *upstreamRequest) format() *engine.Format {
 
 func (u *Upstream) generate(w http.ResponseWriter, r *http.Request) {
 	var q upstreamRequest
-	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || !q.Stream {
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		writeError(w, http.StatusBadRequest, "bad_request", 0)
+		return
+	}
+	if !q.Stream {
+		u.whole(w, r, &q)
 		return
 	}
 	out := &upstreamStream{u: u, w: w, model: q.Model, chat: q.Prompt == nil}
@@ -166,6 +170,63 @@ func (u *Upstream) generate(w http.ResponseWriter, r *http.Request) {
 	out.raw([]byte(openai.Done))
 }
 
+// whole answers in one piece.
+func (u *Upstream) whole(w http.ResponseWriter, r *http.Request, q *upstreamRequest) {
+	chat := openai.Chat{Object: openai.ObjectChat, Model: q.Model, Choices: make([]openai.ChatChoice, max(1, q.N))}
+	plain := openai.Completion{Object: openai.ObjectCompletion, Model: q.Model, Choices: make([]openai.CompletionChoice, max(1, q.N))}
+	logprobs := make([][]engine.TokenLogprob, max(1, q.N))
+	for ev, err := range u.Engine.Generate(r.Context(), q.request()) {
+		if err != nil {
+			if r.Context().Err() == nil {
+				writeFault(w, err)
+			}
+			return
+		}
+		c, p := &chat.Choices[ev.Choice], &plain.Choices[ev.Choice]
+		c.Index, p.Index = ev.Choice, ev.Choice
+		p.Text += ev.Text
+		logprobs[ev.Choice] = append(logprobs[ev.Choice], ev.Logprobs...)
+		for _, d := range ev.Calls {
+			if d.Index == len(c.Message.ToolCalls) {
+				c.Message.ToolCalls = append(c.Message.ToolCalls, openai.ToolCall{ID: d.ID, Type: openai.TypeFunction, Function: openai.FunctionCall{Name: d.Name}})
+			}
+			c.Message.ToolCalls[d.Index].Function.Arguments += openai.Arguments(d.Arguments)
+		}
+		if ev.Finish != engine.FinishNone {
+			c.FinishReason = string(ev.Finish)
+			p.FinishReason = &c.FinishReason
+		}
+		if ev.Usage != nil && !u.HideUsage {
+			used := usage(ev.Usage)
+			chat.Usage = &used
+			plain.Usage, _ = json.Marshal(used)
+		}
+	}
+	for i := range chat.Choices {
+		c, p := &chat.Choices[i], &plain.Choices[i]
+		c.Message.Role = "assistant"
+		if p.Text != "" || len(c.Message.ToolCalls) == 0 {
+			c.Message.Content = &p.Text
+		}
+		if len(logprobs[i]) > 0 {
+			c.Logprobs, p.Logprobs = &openai.ChatLogprobs{Content: chatLogprobs(logprobs[i])}, columns(logprobs[i])
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if q.Prompt == nil {
+		_ = json.NewEncoder(w).Encode(chat)
+	} else {
+		_ = json.NewEncoder(w).Encode(plain)
+	}
+}
+
+func usage(u *engine.Usage) openai.Usage {
+	return openai.Usage{
+		PromptTokens: u.PromptTokens, CompletionTokens: u.CompletionTokens, TotalTokens: u.PromptTokens + u.CompletionTokens,
+		PromptDetails: &openai.PromptDetails{CachedTokens: u.CachedTokens},
+	}
+}
+
 type upstreamStream struct {
 	u       *Upstream
 	w       http.ResponseWriter
@@ -178,11 +239,7 @@ type upstreamStream struct {
 
 func (s *upstreamStream) event(ev engine.Event) bool {
 	if ev.Usage != nil {
-		s.usage, _ = json.Marshal(openai.Usage{
-			PromptTokens: ev.Usage.PromptTokens, CompletionTokens: ev.Usage.CompletionTokens,
-			TotalTokens:   ev.Usage.PromptTokens + ev.Usage.CompletionTokens,
-			PromptDetails: &openai.PromptDetails{CachedTokens: ev.Usage.CachedTokens},
-		})
+		s.usage, _ = json.Marshal(usage(ev.Usage))
 	}
 	var finish *string
 	if ev.Finish != engine.FinishNone {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"mime"
 	"net"
 	"net/http"
 	"slices"
@@ -23,15 +25,16 @@ var (
 	errSilent = errors.New("the upstream was silent for too long")
 )
 
-// exchange is one request to the upstream and its reply, with a watch that ends it when the upstream falls silent.
+// exchange is one request to the upstream and its reply, with a watch that ends it when the upstream falls silent. While a whole reply is
+// made the upstream says nothing, so only the caller's own deadline runs then.
 type exchange struct {
+	question
+
 	e      *Engine
 	caller context.Context //nolint:containedctx // lives as long as the call
 	ctx    context.Context //nolint:containedctx // ends with the caller, the engine, or the watch
 	model  string
-	needs  int  // tokens the request may need, for a context overflow
-	limit  int  // the model's context
-	format bool // the request asks for a format, which may be what is refused
+	limit  int // the model's context
 
 	cancel context.CancelCauseFunc
 	stop   func() bool
@@ -39,12 +42,23 @@ type exchange struct {
 	body   io.ReadCloser
 }
 
+// question is what an exchange has to know of its request.
+type question struct {
+	needs  int  // tokens it may need, for a context overflow
+	format bool // it asks for a format, which may be what is refused
+	whole  bool // it asks for a generated answer in one piece
+}
+
 // post sends body and returns the exchange once the upstream has answered 200.
-func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, needs int, format bool) (*exchange, error) {
-	x := &exchange{e: e, caller: caller, model: m.ID, needs: needs, limit: m.ContextTokens, format: format}
+func (e *Engine) post(caller context.Context, m ModelConfig, path string, body any, q question) (*exchange, error) {
+	x := &exchange{question: q, e: e, caller: caller, model: m.ID, limit: m.ContextTokens}
 	x.ctx, x.cancel = context.WithCancelCause(caller)
 	x.stop = context.AfterFunc(e.closed, func() { x.cancel(errClosed) }) //nolint:contextcheck // the engine has a life of its own
-	x.watch = time.AfterFunc(e.cfg.FirstByteTimeout, func() { x.cancel(errSilent) })
+	silence := e.cfg.FirstByteTimeout
+	if q.whole {
+		silence = math.MaxInt64
+	}
+	x.watch = time.AfterFunc(silence, func() { x.cancel(errSilent) })
 	if err := x.send(path, body); err != nil {
 		x.end()
 		return nil, err
@@ -76,6 +90,10 @@ func (x *exchange) send(path string, body any) error {
 	x.body = resp.Body
 	if resp.StatusCode != http.StatusOK {
 		return x.refusal(resp)
+	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); x.whole && kind == "text/event-stream" { // it streams all the same
+		x.whole = false
+		x.watch.Reset(x.e.cfg.IdleTimeout)
 	}
 	return nil
 }

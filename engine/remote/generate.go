@@ -36,7 +36,7 @@ func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[en
 			yield(engine.Event{}, fault.New(fault.CodeEngineOverloaded, m.ID).WithRetryAfter(time.Second))
 			return
 		}
-		x, err := e.post(ctx, m, path, body, promptBytes(req)/4+req.MaxTokens, req.Format != nil)
+		x, err := e.post(ctx, m, path, body, question{needs: promptBytes(req)/4 + req.MaxTokens, format: req.Format != nil, whole: req.Whole})
 		if err != nil {
 			yield(engine.Event{}, err)
 			return
@@ -44,18 +44,22 @@ func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[en
 		defer x.end()
 		s := &stream{
 			x: x, req: req, model: engine.ReportedModel(m.Upstream), began: began, finished: make([]bool, max(1, req.Choices)),
-			calls:  make([]calls, max(1, req.Choices)),
-			events: openai.NewEventReader(x.body, e.cfg.MaxEventBytes),
+			calls: make([]calls, max(1, req.Choices)),
 		}
+		if x.whole {
+			s.whole(yield)
+			return
+		}
+		s.events = openai.NewEventReader(x.body, e.cfg.MaxEventBytes)
 		s.run(yield)
 	}
 }
 
-// stream reads one answer.
+// stream reads one answer, in pieces or whole.
 type stream struct {
 	x        *exchange
 	req      *engine.Request
-	events   *openai.EventReader
+	events   *openai.EventReader // of an answer in pieces
 	model    engine.ReportedModel
 	began    time.Time
 	first    time.Time
@@ -66,7 +70,7 @@ type stream struct {
 	usage    *openai.Usage
 }
 
-// chunk is the union of what both endpoints stream.
+// chunk is the union of what both endpoints send, in pieces or whole.
 type chunk struct {
 	Model   string              `json:"model"`
 	Choices []chunkChoice       `json:"choices"`
@@ -78,6 +82,7 @@ type chunkChoice struct {
 	Index        int             `json:"index"`
 	Text         string          `json:"text"`
 	Delta        delta           `json:"delta"`
+	Message      *delta          `json:"message"` // of a whole answer
 	Logprobs     json.RawMessage `json:"logprobs"`
 	FinishReason *string         `json:"finish_reason"`
 }
@@ -130,6 +135,31 @@ func (s *stream) run(yield func(engine.Event, error) bool) {
 	}
 }
 
+// maxWholeAnswer bounds an answer in one piece: 128 Ki tokens with some alternatives each.
+const maxWholeAnswer = 32 << 20
+
+// whole yields an answer that came in one piece, by the rules of a stream of one event. What the answer leaves out was not said: a choice
+// that is missing, or has no end, makes it no answer.
+func (s *stream) whole(yield func(engine.Event, error) bool) {
+	data, err := io.ReadAll(io.LimitReader(s.x.body, maxWholeAnswer))
+	if err != nil {
+		err = s.x.failure(err)
+	} else {
+		var more bool
+		if more, err = s.chunk(data, yield); err == nil && !more {
+			return
+		}
+	}
+	if err == nil && slices.Contains(s.finished, false) {
+		err = fault.Wrap(errors.New("a choice of the answer is missing or has no end"), fault.CodeUpstreamFailed, s.x.model)
+	}
+	if err != nil {
+		yield(engine.Event{}, err)
+		return
+	}
+	s.end(yield)
+}
+
 // chunk yields what one event holds. It is false when the consumer has had enough.
 func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool, error) {
 	var c chunk
@@ -170,6 +200,9 @@ func (s *stream) choice(c *chunkChoice) (engine.Event, error) {
 	}
 	if s.finished[c.Index] {
 		return engine.Event{}, nil // some servers repeat the finish beside the usage
+	}
+	if c.Message != nil {
+		c.Delta = *c.Message
 	}
 	ev := engine.Event{Choice: c.Index, Text: c.Text}
 	if c.Delta.Content != nil {

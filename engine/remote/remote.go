@@ -56,7 +56,8 @@ type Config struct {
 	AllowPrivate []string `koanf:"allow_private"`
 	// ConnectTimeout bounds connecting and the TLS handshake; 0 means 5 seconds.
 	ConnectTimeout time.Duration `koanf:"connect_timeout"`
-	// FirstByteTimeout bounds the wait for the first event; 0 means 2 minutes.
+	// FirstByteTimeout bounds the wait for the first event of a streamed answer; 0 means 2 minutes. An answer in one piece has until the
+	// request's own timeout.
 	FirstByteTimeout time.Duration `koanf:"first_byte_timeout"`
 	// IdleTimeout bounds the silence between two events; 0 means 1 minute.
 	IdleTimeout time.Duration `koanf:"idle_timeout"`
@@ -238,6 +239,7 @@ func (e *Engine) Models(ctx context.Context) ([]engine.Model, error) {
 			CanGenerate: m.task() == generates, CanEmbed: m.task() == embeds, CanScore: m.task() == reranks, Deterministic: m.Deterministic,
 		}
 		if m.task() == generates {
+			out[i].SendsWhole = true
 			out[i].HasLogprobs, out[i].HasTools, out[i].HasFormats, out[i].HasSampling = m.Logprobs, m.Tools, m.Formats, m.Sampling
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -55,6 +56,65 @@ func TestConformance(t *testing.T) {
 				c.Models = append(c.Models, remote.ModelConfig{ID: "rank", Upstream: "scripted-rerank", Rerank: true})
 				return open(t, c), enginetest.Options{Generate: "chat", Embed: "embed", Score: "rank"}
 			})
+		})
+	}
+}
+
+// wholeAnswers asks for every answer in one piece.
+type wholeAnswers struct{ engine.Engine }
+
+func (w wholeAnswers) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+	whole := *req
+	whole.Whole = true
+	return w.Engine.Generate(ctx, &whole)
+}
+
+// TestConformanceOfWholeAnswers: the contract holds for answers in one piece, too.
+func TestConformanceOfWholeAnswers(t *testing.T) {
+	for name, hide := range map[string]bool{"usage": false, "no usage": true} {
+		t.Run(name, func(t *testing.T) {
+			enginetest.Run(t, func(t *testing.T) (engine.Engine, enginetest.Options) {
+				up := &enginetest.Upstream{Engine: enginetest.NewScripted(nil), HideUsage: hide}
+				return wholeAnswers{open(t, config(serve(t, up)))}, enginetest.Options{Generate: "chat", Embed: "embed"}
+			})
+		})
+	}
+}
+
+// TestWholeAnswers: an answer in one piece is asked for without a stream, is one event of a choice, takes as long as it takes, and is none
+// when anything of it is missing. A server that streams all the same is read as a stream.
+func TestWholeAnswers(t *testing.T) {
+	const choice = `{"index":0,"message":{"role":"assistant","content":"hello","reasoning":"why"},"finish_reason":"stop"}`
+	for name, c := range map[string]struct {
+		kind, body, want string
+		code             fault.Code
+	}{
+		"whole":       {"application/json", `{"choices":[` + choice + `],"usage":{"prompt_tokens":3,"completion_tokens":1}}`, "hello", ""},
+		"refused":     {"application/json", `{"error":{"message":"SECRET","code":"x"}}`, "", fault.CodeUpstreamFailed},
+		"no choice":   {"application/json", `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}`, "", fault.CodeUpstreamFailed},
+		"no end":      {"application/json", `{"choices":[{"index":0,"message":{"content":"SECRET"},"finish_reason":null}]}`, "SECRET", fault.CodeUpstreamFailed},
+		"cut":         {"application/json", `{"choices":[` + choice[:60], "", fault.CodeUpstreamFailed},
+		"no JSON":     {"text/html", `<p>SECRET</p>`, "", fault.CodeUpstreamFailed},
+		"empty":       {"application/json", ``, "", fault.CodeUpstreamFailed},
+		"streams":     {"text/event-stream; charset=utf-8", "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hello\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", "hello", ""},
+		"stream, cut": {"text/event-stream", "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hel\"}}]}\n\n", "hel", fault.CodeUpstreamFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent string
+			cfg := config(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				sent = string(raw)
+				w.Header().Set("Content-Type", c.kind)
+				_, _ = io.WriteString(w, c.body)
+			})))
+			cfg.FirstByteTimeout = time.Nanosecond // of streams only
+			text, u, err := ask(t, wholeAnswers{open(t, cfg)}, t.Context())
+			if text != c.want || c.code == "" && (err != nil || u == nil) || c.code != "" && (!fault.Is(err, c.code) || strings.Contains(err.Error(), "SECRET")) {
+				t.Errorf("%q, %+v, %v", text, u, err)
+			}
+			if !strings.Contains(sent, `"stream":false`) || strings.Contains(sent, "stream_options") {
+				t.Errorf("sent %s", sent)
+			}
 		})
 	}
 }
@@ -372,8 +432,10 @@ func FuzzStream(f *testing.F) {
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"{\"}},{\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":{}}}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
 		"data: {\"choices\":[{\"logprobs\":{\"tokens\":[\"a\"],\"top_logprobs\":[null]},\"text\":\"a\"}]}\n\n",
 	} {
-		f.Add([]byte(s))
+		f.Add([]byte(s), false)
 	}
+	f.Add([]byte(`{"choices":[{"index":1,"message":{"content":"a"},"finish_reason":"stop"},{"index":0,"text":"a","finish_reason":"length"}]}`), true)
+	f.Add([]byte(`{"choices":[{"index":0,"message":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`), true)
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	f.Cleanup(server.Close)
@@ -381,11 +443,11 @@ func FuzzStream(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, in []byte) {
+	f.Fuzz(func(t *testing.T, in []byte, whole bool) {
 		body = in
 		var ended, failed bool
 		finished, begun := [2]bool{}, [2]int{}
-		for ev, err := range e.Generate(t.Context(), &engine.Request{Model: "chat", Prompt: "x", Choices: 2, Logprobs: 2}) {
+		for ev, err := range e.Generate(t.Context(), &engine.Request{Model: "chat", Prompt: "x", Choices: 2, Logprobs: 2, Whole: whole}) {
 			if ended || failed {
 				t.Fatal("an event after the last")
 			}

@@ -117,6 +117,12 @@ func (b *Book) Decline(ctx context.Context, kind Kind, tenant, id, reason string
 	return b.store.decline(ctx, kind, tenant, id, reason, who, b.moment())
 }
 
+// Find returns an approval. Errors: CodeNotFound; CodeDatabaseUnavailable.
+func (b *Book) Find(ctx context.Context, kind Kind, tenant, id string) (Approval, error) {
+	a, err := find(b.store.db.WithContext(ctx), kind, tenant, id)
+	return a, coded("look for an approval", err)
+}
+
 // Given returns an approval that [Book.Spend] would take now. Errors: as of Spend.
 func (b *Book) Given(ctx context.Context, kind Kind, id, digest string) (Approval, error) {
 	return b.store.given(ctx, kind, id, digest, b.moment())

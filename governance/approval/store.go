@@ -24,7 +24,6 @@ type store Store
 type approvalRow struct {
 	ID            string
 	Tenant        string
-	Kind          string
 	Digest        string
 	Target        string
 	Purpose       string
@@ -43,8 +42,14 @@ type approvalRow struct {
 	DeclineReason string
 }
 
-// TableName is of the first kind there was.
-func (approvalRow) TableName() string { return "reveal_approvals" }
+// of is where approvals of a kind are. Each has a table of its own, so that a replica of a release that knows fewer kinds decides about none of the
+// others.
+func of(db *gorm.DB, kind Kind) *gorm.DB {
+	if kind == KindErasure {
+		return db.Table("erasure_approvals")
+	}
+	return db.Table("reveal_approvals")
+}
 
 // Ask stores a request that [Book.New] made, for what digest says. Error: CodeConflict if too many of this person wait.
 func (b *Book) Ask(tx *gorm.DB, a Approval, digest string) error {
@@ -52,19 +57,19 @@ func (b *Book) Ask(tx *gorm.DB, a Approval, digest string) error {
 	if err != nil {
 		return fmt.Errorf("ask for an approval: %w", err)
 	}
-	if err := tx.Where("created <= ?", a.Created.Add(-storeTime).UnixMicro()).Delete(&approvalRow{}).Error; err != nil {
+	if err := of(tx, a.Kind).Where("created <= ?", a.Created.Add(-storeTime).UnixMicro()).Delete(&approvalRow{}).Error; err != nil {
 		return err
 	}
 	var waiting int64
-	err = tx.Model(&approvalRow{}).Where("asked_by = ? AND approved = 0 AND declined = 0 AND expires > ?", a.AskedBy, a.Created.UnixMicro()).Count(&waiting).Error
+	err = of(tx, a.Kind).Where("asked_by = ? AND approved = 0 AND declined = 0 AND expires > ?", a.AskedBy, a.Created.UnixMicro()).Count(&waiting).Error
 	if err != nil {
 		return err
 	}
 	if waiting >= maxWaiting {
 		return fault.New(fault.CodeConflict, fault.Say("%d of your requests wait for an approval already", "您已有 %d 个申请等待批准", waiting))
 	}
-	return tx.Create(&approvalRow{
-		ID: a.ID, Tenant: a.Tenant, Kind: string(a.Kind), Digest: digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
+	return of(tx, a.Kind).Create(&approvalRow{
+		ID: a.ID, Tenant: a.Tenant, Digest: digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
 		AskedName: a.AskedName, Created: a.Created.UnixMicro(), Expires: a.Expires.UnixMicro(),
 	}).Error
 }
@@ -77,8 +82,8 @@ func (b *Book) AskNow(ctx context.Context, a Approval, digest string) error {
 
 // usable are the approvals that can be used for what digest says.
 func usable(db *gorm.DB, kind Kind, id, digest string, now time.Time) *gorm.DB {
-	return db.Model(&approvalRow{}).
-		Where("id = ? AND kind = ? AND digest = ? AND approved > 0 AND used = 0 AND declined = 0 AND expires > ?", id, string(kind), digest, now.UnixMicro())
+	return of(db, kind).
+		Where("id = ? AND digest = ? AND approved > 0 AND used = 0 AND declined = 0 AND expires > ?", id, digest, now.UnixMicro())
 }
 
 // Spend uses an approval up, in the transaction of what it permits. Error: CodeConflict, which says why it is not good for this.
@@ -94,12 +99,12 @@ func (b *Book) Spend(tx *gorm.DB, kind Kind, id, digest string) error {
 // unusable says why an approval cannot be used.
 func unusable(db *gorm.DB, kind Kind, id, digest string, now time.Time) error {
 	var rows []approvalRow
-	if err := db.Select("digest", "kind", "approved", "used", "expires", "declined", "declined_name", "decline_reason").Where("id = ?", id).Find(&rows).Error; err != nil {
+	if err := of(db, kind).Select("digest", "approved", "used", "expires", "declined", "declined_name", "decline_reason").Where("id = ?", id).Find(&rows).Error; err != nil {
 		return err
 	}
 	why := fault.Say("the approval was given for something else", "该批准针对的不是此请求")
 	switch {
-	case len(rows) == 0 || rows[0].Digest != digest || rows[0].Kind != string(kind):
+	case len(rows) == 0 || rows[0].Digest != digest:
 	case rows[0].Declined > 0:
 		why = declined(rows[0].DeclinedName, rows[0].DeclineReason)
 	case rows[0].Used > 0:
@@ -118,7 +123,7 @@ func declined(by, reason string) fault.Phrase {
 
 func (s store) given(ctx context.Context, kind Kind, id, digest string, now time.Time) (out Approval, err error) {
 	db := s.db.WithContext(ctx)
-	rows, err := read(usable(db, kind, id, digest, now))
+	rows, err := read(usable(db, kind, id, digest, now), kind)
 	if err == nil && len(rows) == 0 {
 		err = unusable(db, kind, id, digest, now)
 	}
@@ -156,14 +161,10 @@ func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who ide
 ) (out Approval, err error) {
 	refuse := func(why fault.Phrase) error { return fault.New(fault.CodeConflict, why) }
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		rows, err := read(tx.Model(&approvalRow{}).Where("id = ? AND tenant = ? AND kind = ?", id, tenant, string(kind)))
-		if err != nil {
+		if out, err = find(tx, kind, tenant, id); err != nil {
 			return err
 		}
-		if len(rows) == 0 {
-			return fault.New(fault.CodeNotFound, fault.Say("approval", "批准申请"), id)
-		}
-		switch out = rows[0]; {
+		switch {
 		case out.AskedBy == who.ID:
 			return fault.New(fault.CodeSecondPerson)
 		case !out.Declined.IsZero():
@@ -173,7 +174,7 @@ func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who ide
 		case !out.Expires.After(now):
 			return refuse(fault.Say("it has expired", "该申请已过期"))
 		}
-		done, err := do(tx.Model(&approvalRow{}).Where("id = ? AND declined = 0", id), &out)
+		done, err := do(of(tx, kind).Where("id = ? AND declined = 0", id), &out)
 		if err == nil && !done {
 			err = refuse(fault.Say("somebody has decided about it before", "该申请已被处理"))
 		}
@@ -185,15 +186,26 @@ func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who ide
 	return out, nil
 }
 
+func find(db *gorm.DB, kind Kind, tenant, id string) (Approval, error) {
+	rows, err := read(of(db, kind).Where("id = ? AND tenant = ?", id, tenant), kind)
+	if err == nil && len(rows) == 0 {
+		err = fault.New(fault.CodeNotFound, fault.Say("approval", "批准申请"), id)
+	}
+	if err != nil {
+		return Approval{}, err
+	}
+	return rows[0], nil
+}
+
 func (s store) list(ctx context.Context, kind Kind, tenant string, since time.Time) ([]Approval, error) {
-	out, err := read(s.db.WithContext(ctx).Model(&approvalRow{}).Where("tenant = ? AND kind = ? AND created > ?", tenant, string(kind), since.UnixMicro()).
-		Order("created DESC, id DESC").Limit(maxList))
+	out, err := read(of(s.db.WithContext(ctx), kind).Where("tenant = ? AND created > ?", tenant, since.UnixMicro()).
+		Order("created DESC, id DESC").Limit(maxList), kind)
 	return out, coded("list approvals", err)
 }
 
-func read(db *gorm.DB) ([]Approval, error) {
+func read(db *gorm.DB, kind Kind) ([]Approval, error) {
 	var rows []approvalRow
-	err := db.Select("id", "tenant", "kind", "target", "purpose", "counts", "asked_by", "asked_name", "created", "expires", "approved_by", "approved_name",
+	err := db.Select("id", "tenant", "target", "purpose", "counts", "asked_by", "asked_name", "created", "expires", "approved_by", "approved_name",
 		"approved", "used", "declined", "declined_by", "declined_name", "decline_reason").Find(&rows).Error
 	if err != nil {
 		return nil, err
@@ -201,7 +213,7 @@ func read(db *gorm.DB) ([]Approval, error) {
 	out := make([]Approval, 0, len(rows))
 	for _, r := range rows {
 		a := Approval{
-			ID: r.ID, Tenant: r.Tenant, Kind: Kind(r.Kind), Target: r.Target, Purpose: r.Purpose, AskedBy: r.AskedBy, AskedName: r.AskedName,
+			ID: r.ID, Tenant: r.Tenant, Kind: kind, Target: r.Target, Purpose: r.Purpose, AskedBy: r.AskedBy, AskedName: r.AskedName,
 			Created: moment(r.Created), Expires: moment(r.Expires), ApprovedBy: r.ApprovedBy, ApprovedName: r.ApprovedName, Approved: moment(r.Approved),
 			Used: moment(r.Used), DeclinedBy: r.DeclinedBy, DeclinedName: r.DeclinedName, Declined: moment(r.Declined), Reason: r.DeclineReason,
 		}

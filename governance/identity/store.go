@@ -151,6 +151,11 @@ func one[T any](q *gorm.DB, columns []string) (row T, found bool, err error) {
 	return rows[0], true, nil
 }
 
+// TenantExists returns nil if a tenant is there, in a migrated database. Errors: CodeNotFound, CodeDatabaseUnavailable.
+func TenantExists(ctx context.Context, db *gorm.DB, id string) error {
+	return unavailable("look for a tenant", tenantExists(db.WithContext(ctx), id))
+}
+
 func tenantExists(tx *gorm.DB, id string) error {
 	_, found, err := one[tenantRow](tx.Where("id = ?", id), tenantColumns)
 	if err == nil && !found {

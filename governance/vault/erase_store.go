@@ -37,7 +37,7 @@ type Removal struct {
 // Found is what a removal destroys.
 type Found struct {
 	Values, Scopes int64
-	// Others are the other persons who took part in the scopes, and the time in which they did. Of a target it is everybody.
+	// Others are the other persons who took part in the scopes, and the time in which they may have. Of a target it is everybody.
 	Others []Part
 	// Unknown says that somebody whom nobody knows took part.
 	Unknown bool
@@ -45,10 +45,11 @@ type Found struct {
 	Pages bool
 }
 
-// Part is the time in which somebody took part, in unix microseconds.
+// Part is the time in which somebody may have taken part, in unix microseconds: from the first turn until the time of the scope is over, since
+// turns that bring nothing new leave no trace here.
 type Part struct {
-	Subject     string
-	First, Last int64
+	Subject      string
+	First, Until int64
 }
 
 // Unattributed are values that are kept without knowing of whom.
@@ -181,7 +182,7 @@ func (v *Vault) unreachable(step string, err error) error {
 
 // find fills in what a removal is about. Whether the time of a scope is over is no matter.
 func (r *Removal) find(tx *gorm.DB) error {
-	db := tx.Table("vault_scopes AS s").Select("s.scope", "s.held").Where("s.tenant = ?", r.tenant)
+	db := tx.Table("vault_scopes AS s").Select("s.scope", "s.held", "s.expires").Where("s.tenant = ?", r.tenant)
 	switch {
 	case r.subject != "":
 		db = db.Where("s.scope IN (?)", tx.Model(&subjectRow{}).Select("scope").Where("tenant = ? AND subject = ?", r.tenant, r.subject))
@@ -204,19 +205,21 @@ func (r *Removal) find(tx *gorm.DB) error {
 		return err
 	}
 	r.scopes, r.Found = nil, Found{Scopes: int64(len(rows)), Pages: pages}
+	until := map[digest]int64{}
 	for _, row := range rows {
 		r.scopes = append(r.scopes, digest(row.Scope))
+		until[digest(row.Scope)] = row.Expires
 		r.Found.Values += row.Held
 	}
-	return r.whoElse(tx)
+	return r.whoElse(tx, until)
 }
 
-// whoElse finds the others who took part in the scopes.
-func (r *Removal) whoElse(tx *gorm.DB) error {
+// whoElse finds the others who took part in the scopes, whose times are over then.
+func (r *Removal) whoElse(tx *gorm.DB, until map[digest]int64) error {
 	others, known := map[string]Part{}, map[digest]bool{}
 	for part := range slices.Chunk(r.scopes, readBatch) {
 		var rows []subjectRow
-		if err := tx.Select("scope", "subject", "first_seen", "last_seen").Where("scope IN ?", raw(part)).Find(&rows).Error; err != nil {
+		if err := tx.Select("scope", "subject", "first_seen").Where("scope IN ?", raw(part)).Find(&rows).Error; err != nil {
 			return err
 		}
 		for _, row := range rows {
@@ -226,11 +229,12 @@ func (r *Removal) whoElse(tx *gorm.DB) error {
 				r.Found.Unknown = true
 			case r.subject:
 			default:
+				end := until[digest(row.Scope)]
 				p, seen := others[row.Subject]
 				if !seen {
-					p = Part{row.Subject, row.FirstSeen, row.LastSeen}
+					p = Part{row.Subject, row.FirstSeen, end}
 				}
-				p.First, p.Last = min(p.First, row.FirstSeen), max(p.Last, row.LastSeen)
+				p.First, p.Until = min(p.First, row.FirstSeen), max(p.Until, end)
 				others[row.Subject] = p
 			}
 		}

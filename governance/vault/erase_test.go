@@ -324,3 +324,78 @@ func TestRunLooks(t *testing.T) {
 		t.Errorf("%v, known %t", err, known)
 	}
 }
+
+// Turns that bring nothing new leave no trace, so whoever took part may have done so until the time of the conversation is over.
+func TestTakingPartLastsAsLongAsTheConversation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		c := newClock()
+		v := replica(t, db, Config{}, c)
+		began := c.Now()
+		keep(t, v, of("alice", turn("s", "13800138000")), of("bob", turn("s", "13800138000")))
+		c.pass(30 * time.Minute)
+		keep(t, v, of("alice", turn("s", "13800138000"))) // known: the database is not asked
+		r := v.Person("acme", "bob")
+		must(t, r.Look(t.Context()))
+		want := Part{"alice", began.UnixMicro(), began.Add(4 * time.Hour).UnixMicro()}
+		if len(r.Found.Others) != 1 || r.Found.Others[0] != want {
+			t.Errorf("%+v, want %+v", r.Found.Others, want)
+		}
+	})
+}
+
+// A conversation of which nobody knows who took part stays somebody unknown's when a person goes on in it.
+func TestSomebodyUnknownStays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		v := replica(t, db, Config{}, nil)
+		keep(t, v, of("bob", turn("s", "13800138000")), of("bob", turn("s2", "13800138000")))
+		must(t, db.Exec("DELETE FROM vault_subjects").Error) // as an earlier release leaves it
+		keep(t, v, of("alice", turn("s", "13900139001")), of("carol", turn("s", "13900139001")), of("alice", turn("new", "13900139001")), turn("s2", "13900139001"))
+		r := v.Person("acme", "alice")
+		if err := r.Look(t.Context()); err != nil || !r.Found.Unknown || r.Found.Scopes != 2 {
+			t.Errorf("%+v, %v", r.Found, err)
+		}
+		if u, err := v.Unattributed(t.Context(), "acme"); err != nil || u.Values != 4 || u.Scopes != 2 {
+			t.Errorf("%+v, %v", u, err)
+		}
+	})
+}
+
+// An erasure and a sweep of the same conversation do not wait for each other.
+func TestSweepBesideAnErasure(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		if database.IsSQLite(db) {
+			return // one writer at a time
+		}
+		waits, once := make(chan struct{}), sync.Once{}
+		faults := &dbtest.Faults{}
+		sweeper, v := replica(t, faults.Over(db), Config{}, nil), replica(t, db, Config{}, nil)
+		x := of("alice", turn("s", "13800138000"))
+		keep(t, v, x)
+		faults.Set(func(op string) dbtest.Outcome {
+			if strings.Contains(op, "vault_state") || strings.Contains(op, "vault_values") { // the erasure has both
+				once.Do(func() { close(waits) })
+			}
+			return dbtest.Healthy
+		})
+		swept := make(chan error, 1)
+		r := v.Person("acme", "alice")
+		err := db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
+			if err := r.Take(tx); err != nil {
+				return err
+			}
+			go func() {
+				_, err := sweeper.store.remove(t.Context(), []digest{v.pend(x).scope}, always)
+				swept <- err
+			}()
+			<-waits
+			return r.Destroy(tx)
+		})
+		if err := errors.Join(err, <-swept); err != nil || r.Found.Values != 1 {
+			t.Errorf("%d, %v", r.Found.Values, err)
+		}
+		consistent(t, db, 0)
+	})
+}

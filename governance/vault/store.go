@@ -64,7 +64,6 @@ type (
 		Subject   string
 		Tenant    string
 		FirstSeen int64
-		LastSeen  int64
 	}
 	erasureRow struct {
 		Tenant     string
@@ -180,14 +179,21 @@ func withoutErased(tx *gorm.DB, turns []*pending, generation int64) ([]*pending,
 	}), nil
 }
 
-// took notes that the person of a turn took part in its scope, whose row is locked.
-func took(tx *gorm.DB, p *pending, now time.Time) error {
-	at := now.UnixMicro()
-	res := tx.Model(&subjectRow{}).Where("scope = ? AND subject = ?", p.scope[:], p.turn.Subject).Update("last_seen", at)
-	if res.Error != nil || res.RowsAffected > 0 {
+// took notes that the person of a turn took part in its scope, whose row is locked. A scope that was there with nobody noted, which a replica of
+// an earlier release made, goes on being somebody unknown's, too.
+func took(tx *gorm.DB, p *pending, now time.Time, there bool) error {
+	row := subjectRow{Scope: p.scope[:], Subject: p.turn.Subject, Tenant: p.turn.Tenant, FirstSeen: now.UnixMicro()}
+	res := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+	if res.Error != nil || res.RowsAffected == 0 || !there || row.Subject == "" {
 		return res.Error
 	}
-	return tx.Create(&subjectRow{Scope: p.scope[:], Subject: p.turn.Subject, Tenant: p.turn.Tenant, FirstSeen: at, LastSeen: at}).Error
+	var others int64
+	err := tx.Model(&subjectRow{}).Where("scope = ? AND subject <> ?", row.Scope, row.Subject).Limit(1).Count(&others).Error
+	if err != nil || others > 0 {
+		return err
+	}
+	row.Subject, row.FirstSeen = "", 0
+	return tx.Create(&row).Error
 }
 
 // touch makes the scope of a turn, or prolongs it; either way its row is locked.
@@ -196,18 +202,21 @@ func touch(tx *gorm.DB, p *pending, now time.Time) error {
 	if len(p.name) > 0 {
 		change["name"] = p.name
 	}
+	there := true
 	for range 2 {
 		res := tx.Model(&scopeRow{}).Where("scope = ?", p.scope[:]).Updates(change)
 		if res.Error != nil {
 			return res.Error
 		}
 		if res.RowsAffected > 0 {
-			return took(tx, p, now)
+			return took(tx, p, now, there)
 		}
 		row := scopeRow{Scope: p.scope[:], Tenant: p.turn.Tenant, Name: append([]byte{}, p.name...)}
-		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
-			return err
+		made := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+		if made.Error != nil {
+			return made.Error
 		}
+		there = made.RowsAffected == 0
 	}
 	return fmt.Errorf("the scope %s cannot be made", p.scope)
 }
@@ -342,6 +351,9 @@ const always = math.MaxInt64
 func (s store) remove(ctx context.Context, scopes []digest, before int64) (removed int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := database.Hurry(tx, patience); err != nil {
+			return err
+		}
+		if _, err := shareState(tx); err != nil { // before any row: an erasure that has it locks the table of values next
 			return err
 		}
 		held, err := removeScopes(tx, scopes, before)

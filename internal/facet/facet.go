@@ -55,9 +55,10 @@ func (f *Facet) values() []*string {
 
 // ID names the facet.
 func (f Facet) ID() []byte {
-	var parts []string
-	for _, v := range f.values() {
-		parts = append(parts, *v)
+	values := f.values()
+	parts := make([]string, len(values))
+	for i, v := range values {
+		parts[i] = *v
 	}
 	return sum("facet", parts...)
 }
@@ -122,7 +123,7 @@ func Class(class string) string { return "\n" + strings.ReplaceAll(Value(class),
 func Fold(s string) string { return strings.ToLower(s) }
 
 func sum(kind string, parts ...string) []byte {
-	b := []byte("sluice/" + kind + "/v1")
+	b := append(make([]byte, 0, 512), "sluice/"+kind+"/v1"...)
 	for _, p := range parts {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(p)))
 		b = append(b, p...)

@@ -56,6 +56,7 @@ const (
 	CodeRateLimited      Code = "rate_limit_exceeded"
 	CodeTokenRateLimited Code = "token_rate_limit_exceeded"
 	CodeConcurrency      Code = "concurrency_limit_exceeded"
+	CodeBytesInFlight    Code = "bytes_in_flight_limit_exceeded"
 	CodeLoginThrottled   Code = "login_throttled"
 	CodeRevealLimited    Code = "reveal_limit_exceeded"
 
@@ -325,6 +326,11 @@ var table = map[Code]row{
 		RateLimited,
 		"The limit of %d concurrent requests is reached. Wait for one to finish.",
 		"已达到 %d 个并发请求的上限。请等待其中之一完成。",
+	},
+	CodeBytesInFlight: {
+		RateLimited,
+		"The requests of this %s that are being answered may hold %d bytes together. Wait for one to finish.",
+		"该%s正在处理的请求总共最多占用 %d 字节。请等待其中之一完成。",
 	},
 	CodeLoginThrottled: {
 		RateLimited,

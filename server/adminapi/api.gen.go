@@ -169,8 +169,10 @@ const (
 	Pages        ErasureStayCode = "pages"
 	Records      ErasureStayCode = "records"
 	Remote       ErasureStayCode = "remote"
+	Spill        ErasureStayCode = "spill"
 	Texts        ErasureStayCode = "texts"
 	Unattributed ErasureStayCode = "unattributed"
+	Wal          ErasureStayCode = "wal"
 )
 
 // Valid indicates whether the value is a known member of the ErasureStayCode enum.
@@ -190,9 +192,13 @@ func (e ErasureStayCode) Valid() bool {
 		return true
 	case Remote:
 		return true
+	case Spill:
+		return true
 	case Texts:
 		return true
 	case Unattributed:
+		return true
+	case Wal:
 		return true
 	default:
 		return false
@@ -789,15 +795,20 @@ type CollectionList struct {
 // CoveringHold defines model for CoveringHold.
 type CoveringHold struct {
 	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by"`
+	CreatedBy *string   `json:"created_by,omitempty"`
 
 	// Examples Ids of some of them, newest first
 	Examples []string `json:"examples"`
 	Id       string   `json:"id"`
-	Reason   string   `json:"reason"`
+
+	// Reason Absent, as created_by, of a hold on all tenants where the caller may not read it
+	Reason *string `json:"reason,omitempty"`
 
 	// Records Records of the person that it covers; 10000 means as many or more. 0 if it covers what the person does now
 	Records int64 `json:"records"`
+
+	// ReleasedAt Present if the caller has released it, less than 24 hours ago: it goes on binding him
+	ReleasedAt *time.Time `json:"released_at,omitempty"`
 }
 
 // CreatedKey defines model for CreatedKey.
@@ -844,14 +855,16 @@ type ErasedValues struct {
 
 // Erasure defines model for Erasure.
 type Erasure struct {
-	Contents      *int64 `json:"contents,omitempty"`
-	Conversations *int64 `json:"conversations,omitempty"`
+	// Certificate Id of the record that says that it is done, and how much it was. Absent while the erasure is not complete, and of those of earlier releases
+	Certificate   *string `json:"certificate,omitempty"`
+	Contents      *int64  `json:"contents,omitempty"`
+	Conversations *int64  `json:"conversations,omitempty"`
 
 	// Keys Destroyed
 	Keys     *int64           `json:"keys,omitempty"`
 	Override *ErasureOverride `json:"override,omitempty"`
 
-	// Record Id of the audit record of the erasure
+	// Record Id of the audit record of the erasure, made before anything was destroyed
 	Record string         `json:"record"`
 	Stays  *[]ErasureStay `json:"stays,omitempty"`
 
@@ -955,7 +968,8 @@ type ErasureStay struct {
 	// Code What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
 	// answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
 	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
-	// again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
+	// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are recycled. `spill`: in the spill file of the native engine, what
+	// was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
 	Code  ErasureStayCode `json:"code"`
 	Count *int64          `json:"count,omitempty"`
 	Until *time.Time      `json:"until,omitempty"`
@@ -964,7 +978,8 @@ type ErasureStay struct {
 // ErasureStayCode What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
 // answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
 // tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
-// again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
+// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are recycled. `spill`: in the spill file of the native engine, what
+// was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
 type ErasureStayCode string
 
 // ErasureTarget defines model for ErasureTarget.

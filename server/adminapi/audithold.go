@@ -1,14 +1,14 @@
 package adminapi
 
 import (
-	"errors"
-	"io"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // ListHolds implements GET /audit/holds.
@@ -49,17 +49,18 @@ func (s *Server) CreateHold(c *gin.Context) {
 	s.reply(c, http.StatusCreated, HoldView(h), err)
 }
 
-// ReleaseHold implements POST /audit/holds/{id}/release. Its body, the reason, may be absent.
+// ReleaseHold implements POST /audit/holds/{id}/release.
 func (s *Server) ReleaseHold(c *gin.Context, id IdPath, _ ReleaseHoldParams) {
 	in, err := decode[Reason](c)
-	switch {
-	case err == nil:
-		about(c, id, map[string]string{"reason": in.Reason}) // whole: it is kept nowhere else
-	case !errors.Is(err, io.EOF):
+	if err == nil && strings.TrimSpace(in.Reason) == "" {
+		err = fault.New(fault.CodeMissing, "reason").WithParam("reason")
+	}
+	if err != nil {
 		s.Fail(c, err)
 		return
 	}
-	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), heldTenant(c), id, caller(c).Name)
+	about(c, id, map[string]string{"reason": in.Reason}) // whole: it is kept nowhere else
+	h, err := s.deps.Audit.ReleaseHold(c.Request.Context(), heldTenant(c), id, actor(c))
 	s.reply(c, http.StatusOK, HoldView(h), err)
 }
 

@@ -2,12 +2,14 @@ package adminapi
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strconv"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/erasure"
@@ -62,6 +64,9 @@ func (s *Server) EraseSubject(c *gin.Context) {
 	done, err := s.erase(c, t, in.Approval)
 	if done.Record != "" { // also of one that is not complete
 		d := map[string]string{"erasure": done.Record}
+		if done.Certificate != "" {
+			d["certificate"] = done.Certificate
+		}
 		for what, n := range map[string]int64{"keys": done.Gone.Keys, "contents": done.Gone.Contents, "values": done.Gone.Values, "conversations": done.Gone.Conversations} {
 			d[what] = strconv.FormatInt(n, 10)
 		}
@@ -77,7 +82,8 @@ func (s *Server) erase(c *gin.Context, t erasure.Target, approval *string) (eras
 	return s.deps.Eraser.Erase(ctx, t, deref(approval), actor(c))
 }
 
-// EraseValues implements POST /reveal/erasures.
+// EraseValues implements POST /reveal/erasures. Its first record, which says whom it passes with whose approval, is durable before anything is
+// destroyed; that is why it writes its records itself.
 func (s *Server) EraseValues(c *gin.Context) {
 	in, err := decode[ValueErasure](c)
 	if err != nil {
@@ -85,20 +91,25 @@ func (s *Server) EraseValues(c *gin.Context) {
 		return
 	}
 	target, err := s.valuesOf(c, in.Session, in.Request)
-	about(c, s.revealTarget(target, deref(in.Request)), nil)
-	if err != nil {
-		s.Fail(c, err)
-		return
-	}
-	done, err := s.erase(c, erasure.Target{Tenant: tenantOf(c), Conversation: &target}, in.Approval)
+	t := erasure.Target{Tenant: tenantOf(c), Conversation: &target}
+	var past *erasure.Override
 	if err == nil {
-		d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10)}
-		for k, v := range done.Override.Detail() {
-			d[k] = v
-		}
-		about(c, resource(c), d)
+		past, err = s.deps.Eraser.Passing(c.Request.Context(), t, deref(in.Approval), actor(c))
 	}
-	s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Override: overrideView(done.Override)}, err)
+	about(c, s.revealTarget(target, deref(in.Request)), past.Detail())
+	op := s.operations[c.Request.Method+" "+c.FullPath()]
+	s.act(c, op, caller(c), tenantOf(c), func() {
+		var done erasure.Result
+		if err == nil {
+			done, err = s.erase(c, t, in.Approval)
+		}
+		if err == nil {
+			d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10)}
+			maps.Copy(d, done.Override.Detail())
+			about(c, resource(c), d)
+		}
+		s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Override: overrideView(done.Override)}, err)
+	})
 }
 
 // PreviewErasure implements POST /audit/erasures/preview.
@@ -117,8 +128,8 @@ func (s *Server) PreviewErasure(c *gin.Context) {
 		s.Fail(c, fault.New(fault.CodeRateLimited, lookupsPerMinute).WithRetryAfter(wait))
 		return
 	}
-	p, err := s.deps.Eraser.Preview(c.Request.Context(), t)
-	s.reply(c, http.StatusOK, PreviewView(p), err)
+	p, err := s.deps.Eraser.Preview(c.Request.Context(), t, actor(c))
+	s.reply(c, http.StatusOK, previewView(p, s.spans(c, access.AuditRead) == nil), err)
 }
 
 // RequestErasureApproval implements POST /audit/erasures/approvals.
@@ -153,8 +164,30 @@ func (s *Server) ListErasureApprovals(c *gin.Context, _ ListErasureApprovalsPara
 
 // ApproveErasure implements POST /audit/erasures/approvals/{id}/approve.
 func (s *Server) ApproveErasure(c *gin.Context, id IdPath, _ ApproveErasureParams) {
-	a, err := s.deps.Guard.Approvals().Approve(c.Request.Context(), approval.KindErasure, tenantOf(c), id, caller(c))
+	book, ctx := s.deps.Guard.Approvals(), c.Request.Context()
+	a, err := book.Find(ctx, approval.KindErasure, tenantOf(c), id)
+	if err == nil {
+		err = s.mayPass(c, a)
+	}
+	if err == nil {
+		a, err = book.Approve(ctx, approval.KindErasure, tenantOf(c), id, caller(c))
+	}
 	s.reply(c, http.StatusOK, ErasureApprovalView(a), err)
+}
+
+// mayPass refuses whoever could not place the holds that an erasure is to pass: one of all tenants is past the officers of one.
+func (s *Server) mayPass(c *gin.Context, a approval.Approval) error {
+	_, _, holds := erasure.Asked(a)
+	spans, err := s.deps.Audit.SpanTenants(c.Request.Context(), holds)
+	if err == nil && spans {
+		err = s.spans(c, access.AuditHold)
+	}
+	return err
+}
+
+// spans returns nil if the caller has a permission in all tenants.
+func (s *Server) spans(c *gin.Context, perm access.Permission) error {
+	return s.deps.Access.Allow(caller(c), perm, access.AllTenants)
 }
 
 // DeclineErasure implements POST /audit/erasures/approvals/{id}/decline.
@@ -185,27 +218,29 @@ func (s *Server) ListErasures(c *gin.Context, _ ListErasuresParams) {
 
 // ErasureView is an erasure as lists show it. How much was destroyed its record says.
 func ErasureView(e audit.Erasure) Erasure {
-	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: micros(e.Time), Record: e.Record}
+	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: micros(e.Time), Record: e.Record, Certificate: optional(e.Certificate)}
 }
 
 // ErasureDone is what an erasure did, as the API and the command line show it.
 func ErasureDone(r erasure.Result) Erasure {
 	stays := staysView(r.Stays)
 	return Erasure{
-		Tenant: r.Tenant, Subject: r.Subject, Time: micros(r.Time), Record: r.Record, Keys: &r.Gone.Keys, Contents: &r.Gone.Contents, Values: &r.Gone.Values,
+		Tenant: r.Tenant, Subject: r.Subject, Time: micros(r.Time), Record: r.Record, Certificate: optional(r.Certificate), Keys: &r.Gone.Keys, Contents: &r.Gone.Contents, Values: &r.Gone.Values,
 		Conversations: &r.Gone.Conversations, Stays: &stays, Override: overrideView(r.Override),
 	}
 }
 
-// PreviewView is a preview as the API and the command line show it.
-func PreviewView(p erasure.Preview) ErasurePreview {
+// previewView is a preview as the API shows it: who holds what is of all tenants, and why, to whoever may read such holds.
+func previewView(p erasure.Preview, all bool) ErasurePreview {
 	out := ErasurePreview{
 		Tenant: p.Tenant, Subject: p.Subject, Goes: figuresView(p.Goes), Stays: staysView(p.Stays), Holds: []CoveringHold{}, Records: p.Records, Newest: instant(p.Newest),
 	}
 	for _, h := range p.Holds {
-		out.Holds = append(out.Holds, CoveringHold{
-			Id: h.Hold.ID, Reason: h.Hold.Reason, CreatedAt: micros(h.Hold.Created), CreatedBy: h.Hold.CreatedBy, Records: h.Records, Examples: list(h.Examples),
-		})
+		v := CoveringHold{Id: h.Hold.ID, CreatedAt: micros(h.Hold.Created), ReleasedAt: instant(h.Hold.Released), Records: h.Records, Examples: list(h.Examples)}
+		if all || h.Hold.Tenant != "" {
+			v.Reason, v.CreatedBy = &h.Hold.Reason, &h.Hold.CreatedBy
+		}
+		out.Holds = append(out.Holds, v)
 	}
 	return out
 }

@@ -63,7 +63,7 @@ func loadDocument() (*openapi3.T, map[string]operation, error) {
 			if o.permission == "" && !o.public && !authenticated {
 				return nil, nil, fmt.Errorf("load openapi.yaml: %s %s declares neither x-permission, x-authenticated nor x-public", method, path)
 			}
-			o.recorded, o.late = recorded(method, o), o.id == "reveal"
+			o.recorded, o.late = recorded(method, o), o.id == "reveal" || o.id == "eraseValues"
 			route := Prefix + pathParam.ReplaceAllString(path, ":$1")
 			if rest, _ := op.Extensions["x-rest-of-path"].(bool); rest { // the last parameter takes what follows, slashes included
 				at := strings.LastIndex(route, ":")

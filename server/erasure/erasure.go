@@ -2,8 +2,8 @@
 //
 // The order is always the same. No hold covers it, or a second person lets it pass; the record is durable; then texts and values are destroyed in
 // one transaction, in which the holds are looked at once more and the approval is spent; then the copies of keys in files, and the caches. What
-// stays is named by code, with why in the words of who shows it: before anything is destroyed, and afterwards. The record of an erasure says the
-// same; with its proof it is the certificate. Whatever breaks off is finished by repeating it.
+// stays is named by code, with why in the words of who shows it: before anything is destroyed, and afterwards. A second record, made when all is
+// done, says how much it was; with its proof it is the certificate. Whatever breaks off is finished by repeating it, with the same approval.
 package erasure
 
 import (
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/vault"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -31,6 +32,8 @@ const (
 	StaysOthers       = "others"
 	StaysUnattributed = "unattributed"
 	StaysPages        = "pages"
+	StaysLog          = "wal"
+	StaysSpill        = "spill"
 	StaysBackups      = "backups"
 	StaysRemote       = "remote"
 	StaysCallers      = "callers"
@@ -44,6 +47,10 @@ type Config struct {
 	Keys      *keyring.Ring
 	Forget    func(tenant string) // the tenant's part of the caches in this process; nil if there are none
 	Remote    bool                // there are engines outside, which may keep what they were sent
+	Spill     bool                // the engine has a spill file
+	Log       bool                // the database has a log that is not ours to empty
+	// Tenant refuses a tenant that is not there, with CodeNotFound.
+	Tenant func(ctx context.Context, id string) error
 }
 
 // Eraser erases. It is safe for concurrent use.
@@ -78,7 +85,7 @@ type Preview struct {
 	Tenant, Subject string // digest of the person, or of the conversation
 	Goes            Figures
 	Stays           []Stay
-	Holds           []audit.Covered // that refuse it
+	Holds           []audit.Covered // that refuse it to whoever asked for the preview
 	Records, Newest int64           // of the person
 }
 
@@ -94,7 +101,8 @@ type Result struct {
 	Gone            Figures
 	Stays           []Stay
 	Override        *Override
-	Record          string // of the erasure of a person: the certificate
+	Record          string // of the erasure of a person
+	Certificate     string // the record that it is done
 	Time            int64  // up to which it is erased, unix microseconds
 }
 
@@ -127,16 +135,22 @@ func reach(t Target, f vault.Found) audit.Reach {
 		out.Parts = append(out.Parts, audit.Part{Subject: t.Subject})
 	}
 	for _, o := range f.Others {
-		out.Parts = append(out.Parts, audit.Part{Subject: o.Subject, From: o.First, To: o.Last})
+		out.Parts = append(out.Parts, audit.Part{Subject: o.Subject, From: o.First, To: o.Until})
 	}
 	return out
 }
 
-// Preview says what an erasure would do. It changes nothing.
-func (e *Eraser) Preview(ctx context.Context, t Target) (Preview, error) {
+// Preview says what an erasure by somebody would do. It changes nothing.
+func (e *Eraser) Preview(ctx context.Context, t Target, by audit.Actor) (Preview, error) {
 	p := Preview{Tenant: t.Tenant, Subject: e.subject(t)}
 	if p.Subject == "" {
 		return p, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
+	}
+	if t.Tenant == access.AllTenants {
+		return p, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("name one tenant", "请指定一个租户")).WithParam("tenant")
+	}
+	if err := e.cfg.Tenant(ctx, t.Tenant); err != nil {
+		return p, err
 	}
 	r := e.removal(t)
 	if err := r.Look(ctx); err != nil {
@@ -144,7 +158,7 @@ func (e *Eraser) Preview(ctx context.Context, t Target) (Preview, error) {
 	}
 	p.Goes.Values, p.Goes.Conversations = r.Found.Values, r.Found.Scopes
 	var err error
-	if p.Holds, err = e.cfg.Audit.Covering(ctx, t.Tenant, reach(t, r.Found)); err != nil {
+	if p.Holds, err = e.cfg.Audit.Covering(ctx, t.Tenant, by, reach(t, r.Found)); err != nil {
 		return p, err
 	}
 	if t.Conversation == nil {
@@ -176,6 +190,12 @@ func (e *Eraser) stays(ctx context.Context, t Target, records int64, f vault.Fou
 	if f.Pages {
 		out = append(out, Stay{Code: StaysPages})
 	}
+	if e.cfg.Log {
+		out = append(out, Stay{Code: StaysLog})
+	}
+	if e.cfg.Spill && t.Conversation == nil {
+		out = append(out, Stay{Code: StaysSpill})
+	}
 	out = append(out, Stay{Code: StaysBackups})
 	if e.cfg.Remote {
 		out = append(out, Stay{Code: StaysRemote})
@@ -185,16 +205,8 @@ func (e *Eraser) stays(ctx context.Context, t Target, records int64, f vault.Fou
 
 // binding is what an approval is good for: this erasure, past these holds, asked for by this actor.
 func (e *Eraser) binding(t Target, p Preview, by audit.Actor) string {
-	parts := append([]string{t.Tenant, t.kind(), p.Subject, asker(by)}, holdIDs(p.Holds)...)
+	parts := append([]string{t.Tenant, t.kind(), p.Subject, audit.ActorID(by)}, holdIDs(p.Holds)...)
 	return fmt.Sprintf("%x", e.cfg.Keys.MAC("erasure/approval/v1", parts...))
-}
-
-// asker is the id under which somebody asks. A command has that of the account that started it.
-func asker(by audit.Actor) string {
-	if by.Kind == "user" {
-		return by.ID
-	}
-	return by.Kind + "/" + by.ID + "/" + by.Name
 }
 
 func holdIDs(held []audit.Covered) (ids []string) {
@@ -210,7 +222,7 @@ const holdPrefix = "hold/"
 
 // Request asks a second person to let an erasure pass the holds that cover it. Errors: as of Preview; CodeConflict if no hold does.
 func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.Actor) (approval.Approval, error) {
-	p, err := e.Preview(ctx, t)
+	p, err := e.Preview(ctx, t, by)
 	if err != nil {
 		return approval.Approval{}, err
 	}
@@ -224,7 +236,7 @@ func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.
 		counts[holdPrefix+id] = 1
 	}
 	a, err := e.cfg.Approvals.New(approval.Approval{
-		Tenant: t.Tenant, Kind: approval.KindErasure, Target: p.Subject, Purpose: reason, Counts: counts, AskedBy: asker(by), AskedName: by.Name,
+		Tenant: t.Tenant, Kind: approval.KindErasure, Target: p.Subject, Purpose: reason, Counts: counts, AskedBy: audit.ActorID(by), AskedName: by.Name,
 	})
 	if err != nil {
 		return approval.Approval{}, err
@@ -248,63 +260,106 @@ func Asked(a approval.Approval) (kind string, goes Figures, holds []string) {
 	return kind, Figures{n("keys"), n("contents"), n("values"), n("conversations")}, holds
 }
 
-// Erase erases, or refuses with CodeHeld. id is an approval that lets it pass the holds, "" for none; where no hold covers it, it is not spent.
+// Passing says which holds an erasure would pass now, and who lets it; nil if none covers it. Errors: as of Erase.
+func (e *Eraser) Passing(ctx context.Context, t Target, id string, by audit.Actor) (*Override, error) {
+	p, err := e.Preview(ctx, t, by)
+	if err != nil {
+		return nil, err
+	}
+	return e.passing(ctx, t, p, id, by)
+}
+
+func (e *Eraser) passing(ctx context.Context, t Target, p Preview, id string, by audit.Actor) (*Override, error) {
+	if len(p.Holds) == 0 {
+		return nil, nil
+	}
+	if id == "" {
+		return nil, audit.Held(p.Holds, nil)
+	}
+	a, err := e.cfg.Approvals.Given(ctx, approval.KindErasure, id, e.binding(t, p, by))
+	if err != nil {
+		return nil, err
+	}
+	return &Override{Approval: a.ID, ApprovedBy: a.ApprovedName, Holds: holdIDs(p.Holds)}, nil
+}
+
+// Erase erases, or refuses with CodeHeld. id is an approval that lets it pass the holds, "" for none; where no hold covers it, it is not spent. One
+// that was spent for an erasure that is not complete finishes it, and nothing else is destroyed.
 // Errors: CodeHeld; CodeConflict for an approval that does not fit; CodeErasureIncomplete, with a result, when all is gone from the database and
 // not yet from files; those of the log, the vault and the database, after which everything may be there or gone: repeat it.
 func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor) (Result, error) {
-	p, err := e.Preview(ctx, t)
+	if id != "" && t.Conversation == nil {
+		if done, found, err := e.cfg.Audit.Finish(ctx, t.Tenant, t.Subject, id, by); found || err != nil {
+			return e.ended(done, err)
+		}
+	}
+	p, err := e.Preview(ctx, t, by)
 	if err != nil {
 		return Result{}, err
 	}
 	out := Result{Tenant: p.Tenant, Subject: p.Subject, Stays: p.Stays}
 	w := &work{eraser: e, target: t, removal: e.removal(t)}
-	if len(p.Holds) > 0 {
-		if id == "" {
-			return Result{}, audit.Held(p.Holds, nil)
-		}
+	if out.Override, err = e.passing(ctx, t, p, id, by); err != nil {
+		return Result{}, err
+	}
+	if out.Override != nil {
 		w.approval, w.digest = id, e.binding(t, p, by)
-		a, err := e.cfg.Approvals.Given(ctx, approval.KindErasure, id, w.digest)
-		if err != nil {
-			return Result{}, err
-		}
-		out.Override = &Override{Approval: a.ID, ApprovedBy: a.ApprovedName, Holds: holdIDs(p.Holds)}
 	}
 	if t.Conversation != nil {
-		err = e.cfg.Audit.WithoutHold(ctx, t.Tenant, holdIDs(p.Holds), w.Take, w.Destroy)
+		err = e.cfg.Audit.WithoutHold(ctx, t.Tenant, by, holdIDs(p.Holds), w.Take, w.destroy)
+		out.Gone.Values, out.Gone.Conversations = w.removal.Found.Values, w.removal.Found.Scopes
 	} else {
-		err = e.erasePerson(ctx, w, p, &out, by)
+		var done audit.Erasure
+		done, err = e.cfg.Audit.Erase(ctx, audit.Order{
+			Tenant: t.Tenant, Subject: t.Subject, By: by, Beside: w, Pass: holdIDs(p.Holds), Detail: detail(p, out.Override),
+		})
+		var ended Result
+		ended, err = e.ended(done, err)
+		ended.Stays, ended.Override = out.Stays, out.Override
+		out = ended
 	}
 	if err != nil && !fault.Is(err, fault.CodeErasureIncomplete) {
 		return Result{}, err
 	}
-	out.Gone.Values, out.Gone.Conversations = w.removal.Found.Values, w.removal.Found.Scopes
 	w.removal.Settle(ctx)
 	return out, err
 }
 
-// erasePerson erases texts and values, and then the caches.
-func (e *Eraser) erasePerson(ctx context.Context, w *work, p Preview, out *Result, by audit.Actor) error {
-	done, err := e.cfg.Audit.Erase(ctx, audit.Order{
-		Tenant: w.target.Tenant, Subject: w.target.Subject, By: by, Beside: w, Pass: holdIDs(p.Holds), Detail: detail(p, out.Override),
-	})
+// ended drops the caches behind what the log has erased, and says what that was.
+func (e *Eraser) ended(done audit.Erasure, err error) (Result, error) {
 	if !done.Done {
-		return err
+		return Result{}, err
 	}
-	e.cfg.Forget(w.target.Tenant) // that of other replicas follows when they hear of it
-	out.Record, out.Time, out.Gone.Keys, out.Gone.Contents = done.Record, done.Time, done.Keys, done.Contents
-	if err != nil {
-		f := w.removal.Found
-		return fault.Wrap(err, fault.CodeErasureIncomplete,
-			fault.Say("%d keys, %d texts, %d values of %d conversations; record %s", "密钥 %d 个、文本 %d 段、原值 %d 个（会话 %d 个）；记录 %s",
-				done.Keys, done.Contents, f.Values, f.Scopes, done.Record),
-			fault.Say("copies of the keys in files of the database and in the write-ahead log", "数据库文件与预写日志中的密钥副本"))
+	e.cfg.Forget(done.Tenant) // that of other replicas follows when they hear of it
+	d := done.Detail
+	out := Result{Tenant: done.Tenant, Subject: done.Subject, Record: done.Record, Certificate: done.Certificate, Time: done.Time}
+	figure := func(name string) int64 {
+		n, _ := strconv.ParseInt(d[name], 10, 64) // written by detail and work.Destroy
+		return n
 	}
-	return nil
+	out.Gone = Figures{Keys: done.Keys, Contents: done.Contents, Values: figure("values"), Conversations: figure("conversations")}
+	for _, code := range strings.Fields(d["stays"]) {
+		out.Stays = append(out.Stays, Stay{Code: code})
+	}
+	if d["approval"] != "" {
+		out.Override = &Override{Approval: d["approval"], ApprovedBy: d["approved_by"], Holds: strings.Fields(d["holds"])}
+	}
+	if err == nil {
+		return out, nil
+	}
+	left := fault.Say("copies of the keys in files of the database and in the write-ahead log", "数据库文件与预写日志中的密钥副本")
+	if done.Clean {
+		left = fault.Say("nothing; but the record that certifies it could not be made", "无；但未能写入擦除证明记录")
+	}
+	return out, fault.Wrap(err, fault.CodeErasureIncomplete,
+		fault.Say("%d keys, %d texts, %d values of %d conversations; record %s", "密钥 %d 个、文本 %d 段、原值 %d 个（会话 %d 个）；记录 %s",
+			out.Gone.Keys, out.Gone.Contents, out.Gone.Values, out.Gone.Conversations, out.Record), left)
 }
 
-// detail is what the record of an erasure says besides keys and texts: figures, what stays, and who let it pass what.
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// detail is what the records of an erasure say besides keys and texts: figures, what stays, and who let it pass what.
 func detail(p Preview, o *Override) map[string]string {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	out := map[string]string{"values": number(p.Goes.Values), "conversations": number(p.Goes.Conversations), "records": number(p.Records)}
 	var codes []string
 	for _, s := range p.Stays {
@@ -324,7 +379,7 @@ func (o *Override) Detail() map[string]string {
 }
 
 // Repeat erases persons again whom a list of erasures names, after the restore of an older copy of the database for instance. each is called
-// after every one. Where a hold covers one the others go on; the error names all that did not go.
+// after every one. Where a hold covers one, or its tenant is not there any more, the others go on; the error names all that did not go.
 func (e *Eraser) Repeat(ctx context.Context, list []audit.Erasure, by audit.Actor, each func(Result)) error {
 	var errs []error
 	for _, x := range list {
@@ -334,7 +389,7 @@ func (e *Eraser) Repeat(ctx context.Context, list []audit.Erasure, by audit.Acto
 			continue
 		}
 		errs = append(errs, fmt.Errorf("tenant %s, person %s: %w", x.Tenant, x.Subject, err))
-		if !fault.Is(err, fault.CodeHeld) {
+		if !fault.Is(err, fault.CodeHeld) && !fault.Is(err, fault.CodeNotFound) {
 			break
 		}
 	}

@@ -24,11 +24,20 @@ func (w *work) Take(tx *gorm.DB) (audit.Reach, error) {
 }
 
 // Destroy implements audit.Beside. The approval first: it can still refuse.
-func (w *work) Destroy(tx *gorm.DB) error {
+func (w *work) Destroy(tx *gorm.DB) (map[string]string, error) {
 	if w.approval != "" {
 		if err := w.eraser.cfg.Approvals.Spend(tx, approval.KindErasure, w.approval, w.digest); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return w.removal.Destroy(tx)
+	if err := w.removal.Destroy(tx); err != nil {
+		return nil, err
+	}
+	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes)}, nil
+}
+
+// destroy is Destroy where nobody certifies it.
+func (w *work) destroy(tx *gorm.DB) error {
+	_, err := w.Destroy(tx)
+	return err
 }

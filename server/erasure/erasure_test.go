@@ -1,6 +1,7 @@
 package erasure
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/approval"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/vault"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -44,6 +46,12 @@ func newKit(t *testing.T, db *gorm.DB) *kit {
 	k.Eraser = New(Config{
 		Audit: k.log, Values: k.values, Approvals: approval.New(approval.NewStore(faulty), time.Minute, time.Now), Keys: keys,
 		Forget: func(tenant string) { k.forgot = append(k.forgot, tenant) },
+		Tenant: func(_ context.Context, id string) error {
+			if id != "demo" {
+				return fault.New(fault.CodeNotFound, fault.Say("tenant", "租户"), id)
+			}
+			return nil
+		},
 	})
 	return k
 }
@@ -144,28 +152,162 @@ func TestEveryFailure(t *testing.T) {
 	})
 }
 
-// TestIncomplete: copies of keys that cannot be removed yet are said to be left, with what went; the caches went all the same.
+// stuck lets nothing be removed from files.
+func stuck(op string) dbtest.Outcome {
+	if strings.Contains(op, "wal_checkpoint") {
+		return dbtest.FailsBefore
+	}
+	return dbtest.Healthy
+}
+
+// certificates are the records that say that an erasure is done.
+func (k *kit) certificates(action string) []audit.Entry {
+	k.t.Helper()
+	page, err := k.log.Search(k.t.Context(), audit.Query{Tenant: "demo", Action: action})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return page.Events
+}
+
+// TestIncomplete: copies of keys that cannot be removed yet are said to be left, with what went; the caches went all the same. There is no
+// certificate before they are gone, and then it has the figures of what went first.
 func TestIncomplete(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, dbtest.SQLite(t))
 	id := k.says(1)
-	k.faults.Set(func(op string) dbtest.Outcome {
-		if strings.Contains(op, "wal_checkpoint") {
-			return dbtest.FailsBefore
-		}
-		return dbtest.Healthy
-	})
+	k.faults.Set(stuck)
 	done, err := k.Erase(t.Context(), k.alice(), "", officer)
 	k.faults.Set(nil)
-	if !fault.Is(err, fault.CodeErasureIncomplete) || done.Record == "" || done.Gone != (Figures{1, 1, 1, 1}) || len(k.forgot) != 1 {
+	if !fault.Is(err, fault.CodeErasureIncomplete) || done.Record == "" || done.Certificate != "" || done.Gone != (Figures{1, 1, 1, 1}) || len(k.forgot) != 1 {
 		t.Errorf("%+v, %v, %v", done, err, k.forgot)
 	}
 	if text, value := k.there(id, 1); text || value {
 		t.Errorf("text %t, value %t", text, value)
 	}
+	if err := k.log.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	failed := k.certificates(audit.ActionErasureFailed)
+	if len(k.certificates(audit.ActionErased)) != 0 || len(failed) != 1 || failed[0].Detail["erasure"] != done.Record || failed[0].ErrorCode != "erasure_incomplete" {
+		t.Errorf("%+v", failed)
+	}
 	again, err := k.Erase(t.Context(), k.alice(), "", officer)
-	if err != nil || again.Gone != (Figures{}) {
+	if err != nil || again.Gone != (Figures{}) || again.Certificate == "" {
 		t.Errorf("%+v, %v", again, err)
+	}
+	list, err := k.log.Erasures(t.Context(), "demo")
+	if err != nil || len(list) != 2 || list[0].Record != done.Record || list[1].Certificate != again.Certificate {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	e, err := k.log.Get(t.Context(), list[0].Certificate)
+	if err != nil || e.Action != audit.ActionErased || e.Detail["erasure"] != done.Record || e.Detail["keys"] != "1" || e.Detail["contents"] != "1" || e.Detail["values"] != "1" ||
+		e.Detail["stays"] != "records documents others backups callers" || e.Index < 0 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// TestNothingDestroyed: an erasure that the database refuses leaves no certificate, a record that it failed, and says that the database is not there.
+func TestNothingDestroyed(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	id := k.says(1)
+	k.faults.Set(func(op string) dbtest.Outcome {
+		if strings.Contains(op, "audit_erased_keys") {
+			return dbtest.FailsBefore
+		}
+		return dbtest.Healthy
+	})
+	_, err := k.Erase(t.Context(), k.alice(), "", officer)
+	k.faults.Set(nil)
+	if !fault.Is(err, fault.CodeDatabaseUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if text, value := k.there(id, 1); !text || !value {
+		t.Errorf("text %t, value %t", text, value)
+	}
+	if err := k.log.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	begun, failed := k.certificates(audit.ActionErase), k.certificates(audit.ActionErasureFailed)
+	if len(begun) != 1 || len(failed) != 1 || failed[0].Detail["erasure"] != begun[0].ID || len(k.certificates(audit.ActionErased)) != 0 {
+		t.Errorf("%+v, %+v", begun, failed)
+	}
+}
+
+// TestSpentApprovalFinishes: an approval that was spent for an erasure that is not complete ends it, destroys nothing that came since, and is good for
+// nothing then.
+func TestSpentApprovalFinishes(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.says(1)
+	if _, err := k.log.Hold(t.Context(), audit.Hold{Tenant: "demo", Subject: k.alice().Subject, Reason: "case 17"}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := k.Request(t.Context(), k.alice(), "a court wants it", officer)
+	if err == nil {
+		_, err = k.cfg.Approvals.Approve(t.Context(), approval.KindErasure, "demo", a.ID, identity.Principal{ID: "u2", Name: "boss", SignedIn: time.Now()})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.faults.Set(stuck)
+	_, err = k.Erase(t.Context(), k.alice(), a.ID, officer)
+	k.faults.Set(nil)
+	if !fault.Is(err, fault.CodeErasureIncomplete) {
+		t.Fatal(err)
+	}
+	later := k.says(2)
+	if _, err := k.Erase(t.Context(), k.alice(), "another", officer); !fault.Is(err, fault.CodeConflict) {
+		t.Errorf("%v", err)
+	}
+	done, err := k.Erase(t.Context(), k.alice(), a.ID, officer)
+	if err != nil || done.Certificate == "" || done.Gone != (Figures{1, 1, 1, 1}) || done.Override == nil || done.Override.ApprovedBy != "boss" || len(done.Override.Holds) != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if text, value := k.there(later, 2); !text || !value {
+		t.Errorf("what came since: text %t, value %t", text, value)
+	}
+	if _, err := k.Erase(t.Context(), k.alice(), a.ID, officer); !fault.Is(err, fault.CodeConflict) {
+		t.Errorf("spent: %v", err)
+	}
+}
+
+// What stays is told for where it is.
+func TestStays(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.cfg.Log, k.cfg.Spill, k.cfg.Remote = true, true, true
+	for want, target := range map[string]Target{
+		"records documents others wal spill backups remote callers": k.alice(),
+		"records texts wal backups remote callers":                  {Tenant: "demo", Conversation: &vault.Target{Tenant: "demo", Name: "s1"}},
+	} {
+		p, err := k.Preview(t.Context(), target, officer)
+		var got []string
+		for _, s := range p.Stays {
+			got = append(got, s.Code)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%v, %v, want %s", got, err, want)
+		}
+	}
+}
+
+// A tenant is named, and there.
+func TestTenantOfAnErasure(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	for tenant, code := range map[string]fault.Code{"*": fault.CodeInvalidValue, "none": fault.CodeNotFound} {
+		for name, target := range map[string]Target{
+			"person": {Tenant: tenant, Subject: k.alice().Subject}, "values": {Tenant: tenant, Conversation: &vault.Target{Tenant: tenant, Name: "s1"}},
+		} {
+			if _, err := k.Erase(t.Context(), target, "", officer); !fault.Is(err, code) {
+				t.Errorf("%s of %s: %v", name, tenant, err)
+			}
+			if _, err := k.Preview(t.Context(), target, officer); !fault.Is(err, code) {
+				t.Errorf("preview of %s of %s: %v", name, tenant, err)
+			}
+		}
 	}
 }
 

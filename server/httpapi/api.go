@@ -24,6 +24,10 @@ type Config struct {
 	MaxBodyBytes int64 `koanf:"max_body_bytes"`
 	// MaxInFlightBytes bounds the bodies held at one time; beyond it requests are refused with 503. 0 means 256 MiB.
 	MaxInFlightBytes int64 `koanf:"max_in_flight_bytes"`
+	// MaxInFlightPerTenant and MaxInFlightPerKey bound the part of them that one tenant and one key, or person, may hold; beyond it their
+	// requests are refused with 429. 0 means a half and a quarter of all.
+	MaxInFlightPerTenant int64 `koanf:"max_in_flight_per_tenant"`
+	MaxInFlightPerKey    int64 `koanf:"max_in_flight_per_key"`
 	// MaxDepth bounds the nesting of a body; 0 means 64.
 	MaxDepth int `koanf:"max_depth"`
 	// MaxChoices bounds n; 0 means 16, and 128 is the most.
@@ -38,15 +42,15 @@ type Config struct {
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
-	if c.MaxBodyBytes < 0 || c.MaxInFlightBytes < 0 || c.MaxDepth < 0 || c.KeepAlive < 0 || c.WriteTimeout < 0 {
+	if c.MaxBodyBytes < 0 || c.MaxInFlightBytes < 0 || c.MaxInFlightPerTenant < 0 || c.MaxInFlightPerKey < 0 || c.MaxDepth < 0 || c.KeepAlive < 0 || c.WriteTimeout < 0 {
 		return errors.New("limits and times: must not be negative")
 	}
 	c = c.withDefaults()
 	if c.MaxChoices < 1 || c.MaxChoices > maxChoices {
 		return fmt.Errorf("max_choices: must lie between 1 and %d", maxChoices)
 	}
-	if c.MaxInFlightBytes < c.MaxBodyBytes {
-		return errors.New("max_in_flight_bytes: must not be less than max_body_bytes")
+	if min(c.MaxInFlightBytes, c.MaxInFlightPerTenant, c.MaxInFlightPerKey) < c.MaxBodyBytes {
+		return errors.New("max_in_flight_bytes, max_in_flight_per_tenant and max_in_flight_per_key: must not be less than max_body_bytes")
 	}
 	return nil
 }
@@ -57,6 +61,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxInFlightBytes == 0 {
 		c.MaxInFlightBytes = 256 << 20
+	}
+	if c.MaxInFlightPerTenant == 0 {
+		c.MaxInFlightPerTenant = max(c.MaxInFlightBytes/2, c.MaxBodyBytes)
+	}
+	if c.MaxInFlightPerKey == 0 {
+		c.MaxInFlightPerKey = max(c.MaxInFlightBytes/4, c.MaxBodyBytes)
 	}
 	if c.MaxDepth == 0 {
 		c.MaxDepth = 64
@@ -92,26 +102,28 @@ func Routes() []Route {
 type row struct {
 	Route
 
-	handle func(*API, *gin.Context, *gateway.Call) error
+	action gateway.Action
+	handle func(*API, *gin.Context, identity.Principal, *gateway.Call) error
 }
 
 func table() []row {
 	return []row{
-		{Route{http.MethodPost, "/v1/chat/completions", access.InferenceGenerate}, (*API).chat},
-		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, (*API).completion},
-		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, (*API).embedding},
-		{Route{http.MethodPost, "/v1/rerank", access.InferenceEmbed}, (*API).rerank},
-		{Route{http.MethodPost, "/rerank", access.InferenceEmbed}, (*API).rerank}, // where clients of Jina and vLLM look for it
-		{Route{http.MethodPost, "/v1/score", access.InferenceEmbed}, (*API).score},
-		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, (*API).models},
-		{Route{http.MethodGet, "/v1/models/*id", access.ModelsRead}, (*API).model},
-		{Route{http.MethodPost, "/v1/rag/search", access.RAGSearch}, (*API).search},
-		{Route{http.MethodPost, "/v1/rag/passages", access.RAGSearch}, (*API).passage},
+		{Route{http.MethodPost, "/v1/chat/completions", access.InferenceGenerate}, gateway.ActionChat, (*API).chat},
+		{Route{http.MethodPost, "/v1/completions", access.InferenceGenerate}, gateway.ActionCompletion, (*API).completion},
+		{Route{http.MethodPost, "/v1/embeddings", access.InferenceEmbed}, gateway.ActionEmbed, (*API).embedding},
+		{Route{http.MethodPost, "/v1/rerank", access.InferenceEmbed}, gateway.ActionRerank, (*API).rerank},
+		{Route{http.MethodPost, "/rerank", access.InferenceEmbed}, gateway.ActionRerank, (*API).rerank}, // where clients of Jina and vLLM look for it
+		{Route{http.MethodPost, "/v1/score", access.InferenceEmbed}, gateway.ActionScore, (*API).score},
+		{Route{http.MethodGet, "/v1/models", access.ModelsRead}, gateway.ActionModels, (*API).models},
+		{Route{http.MethodGet, "/v1/models/*id", access.ModelsRead}, gateway.ActionModels, (*API).model},
+		{Route{http.MethodPost, "/v1/rag/search", access.RAGSearch}, gateway.ActionSearch, (*API).search},
+		{Route{http.MethodPost, "/v1/rag/passages", access.RAGSearch}, gateway.ActionPassage, (*API).passage},
 	}
 }
 
 // pipeline is what the edge needs of gateway.Pipeline.
 type pipeline interface {
+	Authenticate(ctx context.Context, c *gateway.Call) (identity.Principal, error)
 	Chat(ctx context.Context, c *gateway.Call) (*gateway.Reply, error)
 	Embed(ctx context.Context, c *gateway.Call) (*gateway.EmbedReply, error)
 	Score(ctx context.Context, c *gateway.Call) (*gateway.ScoreReply, error)
@@ -126,7 +138,7 @@ type API struct {
 	pipeline pipeline
 	log      *slog.Logger
 	metrics  *metrics
-	bodies   budget
+	bodies   inFlight
 	now      func() time.Time
 }
 
@@ -136,9 +148,13 @@ func New(cfg Config, p pipeline, log *slog.Logger, reg prometheus.Registerer) (*
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	a := &API{cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg), now: time.Now}
-	a.bodies.limit = cfg.MaxInFlightBytes
-	return a, nil
+	return &API{
+		cfg: cfg, pipeline: p, log: log.With(slog.String("component", "http")), metrics: newMetrics(reg), now: time.Now,
+		bodies: inFlight{
+			all: cfg.MaxInFlightBytes, perTenant: cfg.MaxInFlightPerTenant, perKey: cfg.MaxInFlightPerKey,
+			tenants: map[string]int64{}, keys: map[string]int64{},
+		},
+	}, nil
 }
 
 // NewEngine returns a gin engine without default middleware, which trusts no proxy but the configured ones, with the edge's
@@ -169,11 +185,8 @@ func (a *API) Register(r gin.IRouter) {
 			call := a.call(c, row.Permission)
 			call.Plane = identity.DataPlane
 			call.Route = row.Method + " " + strings.TrimSuffix(row.Path, "/*id")
-			err := urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerPatience), call)
-			if err == nil {
-				err = row.handle(a, c, call)
-			}
-			if err != nil {
+			call.Action = row.action
+			if err := a.answer(c, call, row.handle); err != nil {
 				a.WriteError(c, err)
 			}
 		})
@@ -187,11 +200,25 @@ func (a *API) Playground(fail func(*gin.Context, error)) gin.HandlerFunc {
 		call := a.call(c, access.PlaygroundUse)
 		call.Plane = identity.AdminPlane
 		call.Route = c.Request.Method + " " + c.FullPath()
-		if err := a.chat(c, call); err != nil && !a.gone(c, err) {
+		call.Action = gateway.ActionChat
+		if err := a.answer(c, call, (*API).chat); err != nil && !a.gone(c, err) {
 			headersOf(c, err)
 			fail(c, err)
 		}
 	}
+}
+
+// answer lets a caller who has proved who he is be answered: of anybody else not a byte of the body is read.
+func (a *API) answer(c *gin.Context, call *gateway.Call, handle func(*API, *gin.Context, identity.Principal, *gateway.Call) error) error {
+	who, err := a.pipeline.Authenticate(c.Request.Context(), call)
+	if err == nil {
+		err = urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerPatience), call)
+	}
+	if err != nil {
+		hangUp(c)
+		return err
+	}
+	return handle(a, c, who, call)
 }
 
 func clip(s string) string {

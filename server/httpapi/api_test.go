@@ -69,7 +69,7 @@ func TestChatReply(t *testing.T) {
 			t.Errorf("%s: %q, want %q", h, got, want)
 		}
 	}
-	for _, h := range []string{"X-Sluice-Overhead-Ms", "X-Ratelimit-Reset-Tokens", "X-Request-Id", label.Header} {
+	for _, h := range []string{"X-Sluice-Overhead-Ms", "Server-Timing", "X-Ratelimit-Reset-Tokens", "X-Request-Id", label.Header} {
 		if resp.Header.Get(h) == "" {
 			t.Errorf("%s is missing", h)
 		}
@@ -182,6 +182,10 @@ func TestStreamEqualsBlocking(t *testing.T) {
 		}
 		if text != wantText || finish != w["finish_reason"] || fmt.Sprint(tokens) != fmt.Sprint(wantTokens) || len(tokens) == 0 {
 			t.Errorf("%s: streamed %q (%s) %v, whole %q %v", path, text, finish, tokens, wantText, wantTokens)
+		}
+		asked := k.engine.Requests()
+		if n := len(asked); !asked[n-2].Whole || asked[n-1].Whole {
+			t.Errorf("%s: the engine was asked for one piece: %v for a blocking reply, %v for a stream", path, asked[n-2].Whole, asked[n-1].Whole)
 		}
 	}
 }
@@ -461,7 +465,7 @@ func TestPanic(t *testing.T) {
 	if logs := k.logs.String(); !strings.Contains(logs, "stack=") || strings.Contains(logs, "secret prompt") {
 		t.Error("the log must hold the stack and not the value")
 	}
-	if k.api.bodies.used.Load() != 0 {
+	if k.api.bodies.held != 0 {
 		t.Error("body bytes were not given back")
 	}
 }

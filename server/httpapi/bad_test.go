@@ -1,19 +1,25 @@
 package httpapi
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -242,15 +248,101 @@ func TestBodyBounds(t *testing.T) {
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}", "Content-Encoding", "gzip"); resp.StatusCode != 400 {
 		t.Errorf("gzip: %d %s", resp.StatusCode, got)
 	}
-	if !k.api.bodies.take(250) {
-		t.Fatal("budget")
+	other := holder{"other", "other key"}
+	if err := k.api.bodies.take(other, 250); err == nil {
+		t.Fatal("one key took nearly all")
+	}
+	k.api.bodies.perTenant, k.api.bodies.perKey = 300, 300
+	if err := k.api.bodies.take(other, 250); err != nil {
+		t.Fatal(err)
 	}
 	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 503 || !strings.Contains(got, "server_overloaded") || resp.Header.Get("Retry-After") != "1" {
 		t.Errorf("budget spent: %d %s", resp.StatusCode, got)
 	}
-	k.api.bodies.give(250)
-	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 200 || k.api.bodies.used.Load() != 0 {
-		t.Errorf("%d %s, %d bytes held", resp.StatusCode, got, k.api.bodies.used.Load())
+	k.api.bodies.give(other, 250)
+	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != 200 || k.api.bodies.held != 0 {
+		t.Errorf("%d %s, %d bytes held", resp.StatusCode, got, k.api.bodies.held)
+	}
+}
+
+// TestBytesInFlight: a key and a tenant hold no more than their part, so that others are answered; what is refused was not read.
+func TestBytesInFlight(t *testing.T) {
+	k := newKit(t, Config{MaxBodyBytes: 200, MaxInFlightBytes: 1000, MaxInFlightPerTenant: 500, MaxInFlightPerKey: 300}, nil)
+	own := holderOf(identity.Principal{Tenant: "acme", ID: "k1"})
+	for _, c := range []struct {
+		holder holder
+		bytes  int64
+		status int
+		want   string
+	}{
+		{own, 250, http.StatusTooManyRequests, "this caller"},
+		{holder{own.tenant, "another key"}, 300, http.StatusOK, ""},
+		{holder{"another tenant", "k"}, 300, http.StatusOK, ""},
+	} {
+		if err := k.api.bodies.take(c.holder, c.bytes); err != nil {
+			t.Fatal(err)
+		}
+		resp, got := k.post(t, "/v1/chat/completions", hello+"}")
+		if resp.StatusCode != c.status || !strings.Contains(got, c.want) || c.status == http.StatusTooManyRequests && (!strings.Contains(got, "bytes_in_flight_limit_exceeded") || !resp.Close || resp.Header.Get("Retry-After") != "1") {
+			t.Errorf("%+v: %d %s", c, resp.StatusCode, got)
+		}
+		k.api.bodies.give(c.holder, c.bytes)
+	}
+	another := holder{own.tenant, "another key"}
+	if err := k.api.bodies.take(another, 290); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.api.bodies.take(holder{own.tenant, "a third"}, 180); err != nil {
+		t.Fatal(err)
+	}
+	if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(got, "this tenant") {
+		t.Errorf("tenant: %d %s", resp.StatusCode, got)
+	}
+	k.api.bodies.give(another, 290)
+	k.api.bodies.give(holder{own.tenant, "a third"}, 180)
+	if b := &k.api.bodies; b.held != 0 || len(b.tenants)+len(b.keys) != 0 {
+		t.Errorf("%d bytes held by %v, %v", b.held, b.tenants, b.keys)
+	}
+}
+
+// TestCredentialsFirst: who does not prove who he is, or may not use the route, is answered before his body is sent, and hung up on.
+func TestCredentialsFirst(t *testing.T) {
+	k := newKit(t, Config{}, nil)
+	for name, c := range map[string]struct {
+		header string
+		deny   access.Permission
+		status int
+	}{
+		"no key":        {"", "", http.StatusUnauthorized},
+		"a wrong key":   {"Authorization: Bearer sk-sluice-nobody\r\n", "", http.StatusUnauthorized},
+		"no permission": {"Authorization: Bearer " + goodKey + "\r\n", access.InferenceGenerate, http.StatusForbidden},
+		"a wrong class": {"Authorization: Bearer " + goodKey + "\r\nX-Sluice-Class: odd\r\n", "", http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k.deny = c.deny
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", k.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // the body never comes
+			if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n%s\r\n", c.header); err != nil {
+				t.Fatal(err)
+			}
+			reader := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode != c.status || !resp.Close {
+				t.Errorf("%d, connection stays open: %v", resp.StatusCode, !resp.Close)
+			}
+			if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
+				t.Errorf("the connection is not closed: %v", err)
+			}
+		})
 	}
 }
 
@@ -273,7 +365,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 func TestABodyCountsAsItArrives(t *testing.T) {
 	k := newKit(t, Config{MaxBodyBytes: 200, MaxInFlightBytes: 200}, nil)
 	body := &arriving{Reader: strings.NewReader(hello + "}"), look: func() {
-		if n := k.api.bodies.used.Load(); n != 0 {
+		if n := k.api.bodies.held; n != 0 {
 			t.Errorf("%d bytes are held before any has come", n)
 		}
 		if resp, got := k.post(t, "/v1/chat/completions", hello+"}"); resp.StatusCode != http.StatusOK {
@@ -282,12 +374,12 @@ func TestABodyCountsAsItArrives(t *testing.T) {
 	}}
 	c, _ := gin.CreateTestContext(httptest.NewRecorder())
 	c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
-	_, done, err := k.api.body(c)
-	if want := int64(len(hello) + 1); err != nil || k.api.bodies.used.Load() != want {
-		t.Errorf("%v, %d bytes held, want %d", err, k.api.bodies.used.Load(), want)
+	_, done, err := k.api.body(c, identity.Principal{Tenant: "acme", ID: "k1"})
+	if want := int64(len(hello) + 1); err != nil || k.api.bodies.held != want {
+		t.Errorf("%v, %d bytes held, want %d", err, k.api.bodies.held, want)
 	}
 	done()
-	if n := k.api.bodies.used.Load(); n != 0 {
+	if n := k.api.bodies.held; n != 0 {
 		t.Errorf("%d bytes were not given back", n)
 	}
 }

@@ -8,22 +8,23 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/identity"
 )
 
 // chat answers POST /v1/chat/completions.
-func (a *API) chat(c *gin.Context, call *gateway.Call) error {
-	return a.generate(c, call, chatCall, chatShape{})
+func (a *API) chat(c *gin.Context, who identity.Principal, call *gateway.Call) error {
+	return a.generate(c, who, call, chatCall, chatShape{})
 }
 
 // completion answers POST /v1/completions.
-func (a *API) completion(c *gin.Context, call *gateway.Call) error {
-	return a.generate(c, call, completionCall, completionShape{})
+func (a *API) completion(c *gin.Context, who identity.Principal, call *gateway.Call) error {
+	return a.generate(c, who, call, completionCall, completionShape{})
 }
 
 type decoder func(f *fields, choices int, c *gateway.Call) (options, error)
 
-func (a *API) generate(c *gin.Context, call *gateway.Call, decode decoder, s shape) error {
-	f, done, err := a.body(c)
+func (a *API) generate(c *gin.Context, who identity.Principal, call *gateway.Call, decode decoder, s shape) error {
+	f, done, err := a.body(c, who)
 	defer done()
 	if err != nil {
 		return err
@@ -32,6 +33,7 @@ func (a *API) generate(c *gin.Context, call *gateway.Call, decode decoder, s sha
 	if err != nil {
 		return err
 	}
+	call.Blocking = !opt.stream
 	reply, err := a.pipeline.Chat(c.Request.Context(), call)
 	if err != nil {
 		return err
@@ -84,8 +86,8 @@ func (w *withHead) Error() string { return w.err.Error() }
 func (w *withHead) Unwrap() error { return w.err }
 
 // embedding answers POST /v1/embeddings.
-func (a *API) embedding(c *gin.Context, call *gateway.Call) error {
-	f, done, err := a.body(c)
+func (a *API) embedding(c *gin.Context, who identity.Principal, call *gateway.Call) error {
+	f, done, err := a.body(c, who)
 	defer done()
 	if err != nil {
 		return err
@@ -119,8 +121,8 @@ type hit struct {
 }
 
 // passage answers POST /v1/rag/passages: a passage that was cited, and those around it.
-func (a *API) passage(c *gin.Context, call *gateway.Call) error {
-	f, done, err := a.body(c)
+func (a *API) passage(c *gin.Context, who identity.Principal, call *gateway.Call) error {
+	f, done, err := a.body(c, who)
 	defer done()
 	if err != nil {
 		return err
@@ -161,8 +163,8 @@ func (a *API) passage(c *gin.Context, call *gateway.Call) error {
 }
 
 // search answers POST /v1/rag/search.
-func (a *API) search(c *gin.Context, call *gateway.Call) error {
-	f, done, err := a.body(c)
+func (a *API) search(c *gin.Context, who identity.Principal, call *gateway.Call) error {
+	f, done, err := a.body(c, who)
 	defer done()
 	if err != nil {
 		return err

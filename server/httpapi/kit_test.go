@@ -203,6 +203,7 @@ func (a *kitAdmission) Masked() bool                                     { retur
 func (a *kitAdmission) LabelMode(m string) string                        { return m }
 func (a *kitAdmission) AllowsCollection(string) bool                     { return true }
 func (a *kitAdmission) SharesPrefixes() bool                             { return false }
+func (a *kitAdmission) WholeAnswers() bool                               { return true }
 func (a *kitAdmission) Urgency(asked string) string                      { return asked }
 func (a *kitAdmission) Record() string                                   { return "" }
 func (a *kitAdmission) Redact(answer string) string                      { return answer }

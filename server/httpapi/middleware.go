@@ -1,14 +1,11 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -90,72 +87,4 @@ func acceptLanguage(header string) fault.Lang {
 		return fault.Chinese
 	}
 	return fault.English
-}
-
-// budget bounds a sum of bytes.
-type budget struct {
-	limit int64
-	used  atomic.Int64
-}
-
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) > b.limit {
-		b.used.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (b *budget) give(n int64) { b.used.Add(-n) }
-
-var errBusy = errors.New("the budget of body bytes is spent")
-
-// metered counts what has arrived of a body against the budget: a client that announces much and sends little holds little.
-type metered struct {
-	from   io.Reader
-	budget *budget
-	held   int64
-}
-
-func (m *metered) Read(p []byte) (int, error) {
-	n, err := m.from.Read(p)
-	if !m.budget.take(int64(n)) {
-		return 0, errBusy
-	}
-	m.held += int64(n)
-	return n, err
-}
-
-// body reads the request body within its bounds and parses it. done gives its bytes back to the budget; the caller calls it when
-// the request has ended. It is never nil.
-func (a *API) body(c *gin.Context) (f *fields, done func(), err error) {
-	none := func() {}
-	if enc := c.GetHeader("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return nil, none, fault.New(fault.CodeUnsupported, "Content-Encoding", fault.Say("send the body uncompressed", "请发送未压缩的请求体")).WithParam("Content-Encoding")
-	}
-	size := c.Request.ContentLength
-	if size > a.cfg.MaxBodyBytes {
-		return nil, none, fault.New(fault.CodeBodyTooLarge, a.cfg.MaxBodyBytes)
-	}
-	if size > a.bodies.limit-a.bodies.used.Load() { // what cannot fit need not arrive
-		return nil, none, fault.New(fault.CodeOverloaded).WithRetryAfter(time.Second)
-	}
-	in := &metered{from: http.MaxBytesReader(c.Writer, c.Request.Body, a.cfg.MaxBodyBytes), budget: &a.bodies}
-	raw, err := io.ReadAll(in)
-	a.metrics.bodies.Add(float64(in.held))
-	done = func() {
-		a.bodies.give(in.held)
-		a.metrics.bodies.Sub(float64(in.held))
-	}
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.Is(err, errBusy):
-		return nil, done, fault.New(fault.CodeOverloaded).WithRetryAfter(time.Second)
-	case errors.As(err, &tooLarge):
-		return nil, done, fault.New(fault.CodeBodyTooLarge, a.cfg.MaxBodyBytes)
-	case err != nil: // the connection broke; nobody reads this
-		return nil, done, fault.Wrap(err, fault.CodeInvalidJSON, len(raw))
-	}
-	f, err = parse(raw, a.cfg.MaxDepth)
-	return f, done, err
 }

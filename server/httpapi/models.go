@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // models answers GET /v1/models.
-func (a *API) models(c *gin.Context, call *gateway.Call) error {
-	call.Action = gateway.ActionModels
+func (a *API) models(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
 	all, err := a.pipeline.Models(c.Request.Context(), call)
 	if err != nil {
 		return err
@@ -28,8 +28,7 @@ func (a *API) models(c *gin.Context, call *gateway.Call) error {
 }
 
 // model answers GET /v1/models/{id}; ids may hold slashes.
-func (a *API) model(c *gin.Context, call *gateway.Call) error {
-	call.Action = gateway.ActionModels
+func (a *API) model(c *gin.Context, _ identity.Principal, call *gateway.Call) error {
 	all, err := a.pipeline.Models(c.Request.Context(), call)
 	if err != nil {
 		return err

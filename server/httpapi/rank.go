@@ -8,13 +8,14 @@ import (
 
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // rerank answers POST /v1/rerank: documents by how well they answer a query, best first. What is returned of a document is what the
 // caller sent, as the policy lets it out again.
-func (a *API) rerank(c *gin.Context, call *gateway.Call) error {
-	f, done, err := a.body(c)
+func (a *API) rerank(c *gin.Context, who identity.Principal, call *gateway.Call) error {
+	f, done, err := a.body(c, who)
 	defer done()
 	if err != nil {
 		return err
@@ -45,8 +46,8 @@ func (a *API) rerank(c *gin.Context, call *gateway.Call) error {
 }
 
 // score answers POST /v1/score: how well pairs of texts fit.
-func (a *API) score(c *gin.Context, call *gateway.Call) error {
-	f, done, err := a.body(c)
+func (a *API) score(c *gin.Context, who identity.Principal, call *gateway.Call) error {
+	f, done, err := a.body(c, who)
 	defer done()
 	if err != nil {
 		return err
@@ -77,7 +78,6 @@ func scoreUsage(r *gateway.ScoreReply) openai.EmbeddingUsage {
 
 // rerankCall decodes POST /v1/rerank, in the forms of Jina, Cohere and vLLM.
 func rerankCall(f *fields, c *gateway.Call) error {
-	c.Action = gateway.ActionRerank
 	c.Model = model(f)
 	c.Query = f.needText("query")
 	items, ok := f.list("documents")
@@ -121,7 +121,6 @@ func document(f *fields, i int, raw json.RawMessage) string {
 
 // scoreCall decodes POST /v1/score: a text and one or several, or pairs.
 func scoreCall(f *fields, c *gateway.Call) error {
-	c.Action = gateway.ActionScore
 	c.Model = model(f)
 	texts := func(field string) []string {
 		out := f.strings(field, fault.Say("a string or an array of strings", "字符串或字符串数组"), maxDocuments)

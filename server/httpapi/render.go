@@ -16,6 +16,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
@@ -100,8 +101,28 @@ func headHeaders(c *gin.Context, head gateway.Head) {
 	if head.Label != (label.Label{}) {
 		h.Set(label.Header, head.Label.HeaderValue())
 	}
-	h.Set(headerOverhead, strconv.FormatFloat(float64(head.Overhead.Microseconds())/1000, 'f', 3, 64))
+	h.Set(headerOverhead, milliseconds(head.Overhead().Microseconds()))
+	h.Set("Server-Timing", timing(head.Steps))
 	rateHeaders(h, head.Rate)
+}
+
+// milliseconds spells microseconds as a header does.
+func milliseconds(us int64) string { return strconv.FormatFloat(float64(us)/1000, 'f', 3, 64) }
+
+// timing lists the steps that were taken before the engine was asked, as browsers' tools show them.
+func timing(s audit.Steps) string {
+	var out []string
+	for _, step := range []struct {
+		name string
+		us   int64
+	}{
+		{"authenticate", s.Authenticate}, {"limit", s.Limit}, {"policy", s.Policy}, {"route", s.Route}, {"reserve", s.Reserve}, {"retrieve", s.Retrieve}, {"record", s.Record},
+	} {
+		if step.us > 0 {
+			out = append(out, step.name+";dur="+milliseconds(step.us))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // rateHeaders adds the published rate headers; the resets are durations, not instants.

@@ -41,7 +41,6 @@ type options struct {
 
 // chatCall decodes POST /v1/chat/completions.
 func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
-	c.Action = gateway.ActionChat
 	c.Model = model(f)
 	c.Messages = messages(f)
 	o := sampling(f, choices, c)
@@ -75,7 +74,6 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 
 // completionCall decodes POST /v1/completions.
 func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
-	c.Action = gateway.ActionCompletion
 	c.Model = model(f)
 	prompts := f.strings("prompt", fault.Say("a string, or an array with one string", "字符串，或只含一个字符串的数组"), 1)
 	if len(prompts) != 1 || prompts[0] == "" {
@@ -109,7 +107,6 @@ func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 
 // embeddingCall decodes POST /v1/embeddings.
 func embeddingCall(f *fields, c *gateway.Call) (options, error) {
-	c.Action = gateway.ActionEmbed
 	c.Model = model(f)
 	c.Input = f.strings("input", fault.Say(
 		"a string or an array of strings (arrays of tokens are not supported)", "字符串或字符串数组（不支持 token 数组）"), maxInputs)
@@ -140,7 +137,6 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 
 // searchCall decodes POST /v1/rag/search.
 func searchCall(f *fields, c *gateway.Call) error {
-	c.Action = gateway.ActionSearch
 	c.RAG = &gateway.RAG{Collection: collection(f)}
 	c.Query = f.needText("query")
 	ours(f, c)
@@ -152,7 +148,6 @@ func searchCall(f *fields, c *gateway.Call) error {
 
 // passageCall decodes POST /v1/rag/passages. Audit records repeat what names the passage, so nothing but such names passes.
 func passageCall(f *fields, c *gateway.Call) error {
-	c.Action = gateway.ActionPassage
 	c.RAG = &gateway.RAG{Collection: collection(f)}
 	c.Passage = &gateway.Passage{DocumentID: name(f, "document_id"), Version: name(f, "version")}
 	if n := f.integer("chunk", 0, 1<<31-1); n != nil {

@@ -82,7 +82,7 @@ func TestDecode(t *testing.T) {
 			continue
 		}
 		want := &gateway.Call{
-			Action: gateway.ActionChat, Model: "chat", Messages: []engine.Message{{Role: "user", Content: "hello there"}}, Logprobs: -1, ParallelTools: true,
+			Model: "chat", Messages: []engine.Message{{Role: "user", Content: "hello there"}}, Logprobs: -1, ParallelTools: true,
 			Class: engine.ClassStandard,
 		}
 		c.want(want)

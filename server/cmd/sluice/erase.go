@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,7 +138,7 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 		return err
 	}
 	if f.certificate != "" {
-		return a.prove(ctx, cfg, done.Record, f.certificate, log)
+		return a.prove(ctx, cfg, done.Certificate, f.certificate, log)
 	}
 	return nil
 }
@@ -221,6 +222,11 @@ func (a *app) why(code string) string {
 		return a.say("values kept without knowing of whom, such as those of before this release", "无法归属到人的假名原值（例如升级前保存的）")
 	case erasure.StaysPages:
 		return a.say("encrypted copies in free pages of the database, until these are used again", "数据库空闲页中的加密副本，直至该页被重新使用")
+	case erasure.StaysLog:
+		return a.say("encrypted copies in the write-ahead log of the database, its archive and replicas, until these are recycled", "数据库预写日志、其归档与副本中的加密副本，直至被回收")
+	case erasure.StaysSpill:
+		return a.say("in the engine's spill file, what was computed from prompts, encrypted under a key that is in memory only, until its place is used again",
+			"引擎溢出文件中由提示计算所得的数据，以仅存于内存的密钥加密，直至其位置被重新使用")
 	case erasure.StaysBackups:
 		return a.say("backups made before, and archives: erase again after a restore", "此前的备份与归档：恢复后请重新擦除")
 	case erasure.StaysRemote:
@@ -234,7 +240,7 @@ func (a *app) why(code string) string {
 
 func (a *app) erased(r erasure.Result) {
 	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts, %d values of %d conversations; record %s\n", "已擦除：密钥 %d 个，文本 %d 段，假名原值 %d 个（会话 %d 个）；记录 %s\n"),
-		r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations, r.Record)
+		r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations, cmp.Or(r.Certificate, r.Record))
 	a.stays(a.say("stays:", "仍保留："), r.Stays)
 	if o := r.Override; o != nil {
 		fmt.Fprintf(a.env.stdout, a.say("past the holds %s, approved by %s (%s)\n", "越过保全 %s，由 %s 批准（%s）\n"), strings.Join(o.Holds, ", "), o.ApprovedBy, o.Approval)

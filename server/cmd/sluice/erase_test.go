@@ -69,7 +69,7 @@ func TestEraseCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := evidence.VerifyProofFile(proof, keys, checkpoint.Witnesses{})
-	if !r.OK || r.Event.Action != audit.ActionErase || r.Event.Detail["approved_by"] != "admin" {
+	if !r.OK || r.Event.Action != audit.ActionErased || r.Event.Detail["approved_by"] != "admin" {
 		t.Errorf("%+v", r)
 	}
 	s.run("audit", "proof", proof.ID, "--out", file).wants(t, exitFailed, "exists")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,16 +91,20 @@ func (a *app) holdCommand() *cobra.Command {
 		Use: "hold", Short: "Keep audit records from being pruned and erased, for a court or an authority / 依法保全审计记录，使其不被清理或擦除", Args: exactly(0),
 		Long: `A hold keeps the records it selects, with their proofs, when others of their time are pruned, and refuses the erasure of what is kept of the persons whose
 records they are, until it is released. It blocks nothing else. With --subject it holds one person, who is named as requests name them and stored as
-a digest. Holding and releasing are recorded.
+a digest. Holding and releasing are recorded. Whoever releases a hold is bound by it for 24 hours more: to erase what it covered takes somebody else.
 被选定的记录及其证明在同期记录清理时留下，所涉人员的留存内容也不会被擦除，直至解除保全；不影响其他记录。--subject 保全某一人员（按请求中的名称指定，
-以摘要保存）。保全与解除均会记录。`,
+以摘要保存）。保全与解除均会记录。解除者本人在 24 小时内仍受该保全约束：擦除其涵盖的
+内容须经他人批准。`,
 		Example: `  sluice audit hold --tenant demo --from 2026-11-01 --to 2026-12-01 --reason 'case 17/26'
   sluice audit hold --tenant demo --subject alice@example.com --reason 'case 17/26'
   sluice audit hold --list
-  sluice audit hold --release 01930000-0000-7000-8000-000000000000`,
+  sluice audit hold --release 01930000-0000-7000-8000-000000000000 --reason 'case 17/26 closed'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if list && (release != "" || h.Reason != "") || release != "" && (h.Request != "" || h.Actor != "" || subject != "" || from != "" || to != "") {
 				return usageError{errors.New("want --reason with a selection, or --list, or --release, which takes a --reason too")}
+			}
+			if release != "" && strings.TrimSpace(h.Reason) == "" {
+				return usageError{errors.New("say why it is released: --release goes with --reason")}
 			}
 			if subject != "" && tenant == "" {
 				return usageError{errors.New("a person is one of a tenant: --subject goes with --tenant")}

@@ -37,7 +37,8 @@ func TestHoldAndPrune(t *testing.T) {
 	s.run("audit", "prune", "--dry-run").wants(t, exitOK, "到期：无")
 	s.run("audit", "verify").wants(t, exitOK, "通过：没有记录被更改")
 	s.env = s.env[:len(s.env)-1]
-	s.run("audit", "hold", "--release", h.Id).wants(t, exitFailed, "released before")
+	s.run("audit", "hold", "--release", h.Id).wants(t, exitUsage, "say why it is released")
+	s.run("audit", "hold", "--release", h.Id, "--reason", "again").wants(t, exitFailed, "released before")
 	s.run("audit", "prune", "--dry-run").wants(t, exitOK, "nothing")
 	s.run("audit", "prune").wants(t, exitFailed, "archive_dir")
 	s.run("audit", "verify", "--from-index", "0", "--to-index", "2").wants(t, exitOK, "only the records from index 0 to 1")

@@ -194,7 +194,8 @@ func TestDatabaseOfAnotherRelease(t *testing.T) {
 		"DROP TABLE audit_sources", "DROP TABLE vault_tenants", "DROP TABLE vault_keys", "DROP TABLE vault_scopes", "DROP TABLE vault_values",
 		"DROP TABLE vault_subjects", "DROP TABLE vault_state", "DROP TABLE vault_erasures",
 		"DROP INDEX identity_keys_owner", "ALTER TABLE identity_keys DROP COLUMN owner", "ALTER TABLE identity_users DROP COLUMN must_change",
-		"ALTER TABLE identity_users DROP COLUMN last_sign_in_at", "DROP TABLE reveal_people", "DROP TABLE reveal_uses", "DROP TABLE reveal_approvals")
+		"ALTER TABLE identity_users DROP COLUMN last_sign_in_at", "DROP TABLE reveal_people", "DROP TABLE reveal_uses", "DROP TABLE reveal_approvals",
+		"DROP TABLE audit_erasure_results", "DROP TABLE erasure_approvals")
 	s.run("serve").wants(t, exitFailed, "sluice migrate")
 	s.run("migrate", "--check").wants(t, exitFindings, "schema version 8")
 	s.run("migrate").wants(t, exitOK, "schema version")

@@ -669,9 +669,9 @@ export interface paths {
         /**
          * Erase what is kept of a person
          * @description Destroys what was kept of the person's prompts and answers, keys and ciphertexts, and the values behind the pseudonyms of every conversation in which the person took part. The
-         *     tenant's pages in the caches of the native engine go as well. The records stay, and every proof of them; what else stays, and why, the answer lists by code. The record that it
-         *     names is the certificate of the erasure: its proof can be checked with sluice-verify. It may be repeated, and is to be repeated when it fails (503, erasure_incomplete, says
-         *     what went and what is left). A legal hold that covers anything of the person refuses it (409, legal_hold), unless a second person has approved exactly this erasure.
+         *     tenant's pages in the caches of the native engine go as well. The records stay, and every proof of them; what else stays, and why, the answer lists by code. The record that
+         *     `certificate` names is the certificate of the erasure: its proof can be checked with sluice-verify. It may be repeated, and is to be repeated when it fails (503,
+         *     erasure_incomplete, says what went and what is left); an approval that it spent finishes it. A legal hold that covers anything of the person refuses it (409, legal_hold), unless a second person has approved exactly this erasure.
          */
         post: operations["eraseSubject"];
         delete?: never;
@@ -733,7 +733,7 @@ export interface paths {
         put?: never;
         /**
          * Let an erasure that somebody else asked for pass the holds that cover it
-         * @description Needs a fresh sign-in. Nobody approves an own request. The holds stay, and go on holding what is left.
+         * @description Needs a fresh sign-in. Nobody approves an own request. The holds stay, and go on holding what is left. Where one of them is on all tenants, the approver needs the permission in all.
          */
         post: operations["approveErasure"];
         delete?: never;
@@ -795,7 +795,8 @@ export interface paths {
         put?: never;
         /**
          * Release a hold
-         * @description What it kept goes at the next pruning, unless something else keeps it. The reason is kept in the audit record of the act.
+         * @description What it kept goes at the next pruning, unless something else keeps it. The reason is kept in the audit record of the act. Whoever releases a hold is bound by it for 24 hours
+         *     more: to erase what it covered takes the approval of a second person.
          */
         post: operations["releaseHold"];
         delete?: never;
@@ -2110,10 +2111,11 @@ export interface components {
              * @description What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
              *     answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
              *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
-             *     again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
+             *     again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are recycled. `spill`: in the spill file of the native engine, what
+             *     was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
              * @enum {string}
              */
-            code: "records" | "texts" | "documents" | "others" | "unattributed" | "pages" | "backups" | "remote" | "callers";
+            code: "records" | "texts" | "documents" | "others" | "unattributed" | "pages" | "wal" | "spill" | "backups" | "remote" | "callers";
             /** Format: int64 */
             count?: number;
             /** Format: date-time */
@@ -2127,10 +2129,16 @@ export interface components {
         };
         CoveringHold: {
             id: string;
-            reason: string;
+            /** @description Absent, as created_by, of a hold on all tenants where the caller may not read it */
+            reason?: string;
             /** Format: date-time */
             created_at: string;
-            created_by: string;
+            created_by?: string;
+            /**
+             * Format: date-time
+             * @description Present if the caller has released it, less than 24 hours ago: it goes on binding him
+             */
+            released_at?: string;
             /**
              * Format: int64
              * @description Records of the person that it covers; 10000 means as many or more. 0 if it covers what the person does now
@@ -2198,8 +2206,10 @@ export interface components {
              * @description What was kept up to this time is erased
              */
             time: string;
-            /** @description Id of the audit record of the erasure */
+            /** @description Id of the audit record of the erasure, made before anything was destroyed */
             record: string;
+            /** @description Id of the record that says that it is done, and how much it was. Absent while the erasure is not complete, and of those of earlier releases */
+            certificate?: string;
             /**
              * Format: int64
              * @description Destroyed
@@ -4493,7 +4503,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 "application/json": components["schemas"]["Reason"];
             };

@@ -66,8 +66,15 @@ export function HeldBy({ holds, onRecord }: { holds: Schema['CoveringHold'][]; o
         <ul style={{ margin: 0, paddingInlineStart: 18, overflowWrap: 'anywhere' }}>
           {holds.map((h) => (
             <li key={h.id}>
-              <strong>{h.reason}</strong> · {h.created_by}, <Time at={h.created_at} /> · <Typography.Text code>{h.id}</Typography.Text>
+              <strong>{h.reason ?? t('erasures.heldByOperator')}</strong> · {h.created_by && `${h.created_by}, `}
+              <Time at={h.created_at} /> · <Typography.Text code>{h.id}</Typography.Text>
               <br />
+              {h.released_at && (
+                <>
+                  {t('erasures.heldReleased', { time: time(h.released_at, language) })}
+                  <br />
+                </>
+              )}
               {h.records ? t('erasures.heldRecords', { records: h.records >= counted ? `${count(counted, language)}+` : count(h.records, language) }) : t('erasures.heldAll')}
               {h.examples.map((id) => (
                 <span key={id}>
@@ -87,10 +94,11 @@ export function HeldBy({ holds, onRecord }: { holds: Schema['CoveringHold'][]; o
 export function Certificate({ done, onRecord }: { done: Schema['Erasure']; onRecord: (id: string) => void }) {
   const { t } = useTranslation();
   const figures = { keys: done.keys ?? 0, contents: done.contents ?? 0, values: done.values ?? 0, conversations: done.conversations ?? 0 };
+  const certificate = done.certificate ?? done.record;
   const nothing = Object.values(figures).every((n) => !n);
   const proof = useMutation({
-    mutationFn: () => call(api.GET('/audit/records/{id}/proof', { params: { path: { id: done.record } } })),
-    onSuccess: (p) => download(`erasure-${done.record}.json`, 'application/json', JSON.stringify(p, null, 2)),
+    mutationFn: () => call(api.GET('/audit/records/{id}/proof', { params: { path: { id: certificate } } })),
+    onSuccess: (p) => download(`erasure-${certificate}.json`, 'application/json', JSON.stringify(p, null, 2)),
   });
   return (
     <Flex vertical gap={12}>
@@ -102,7 +110,7 @@ export function Certificate({ done, onRecord }: { done: Schema['Erasure']; onRec
         <Button icon={<DownloadOutlined aria-hidden />} loading={proof.isPending} onClick={() => proof.mutate()}>
           {t('erasures.certificate')}
         </Button>
-        <LinkButton onClick={() => onRecord(done.record)}>{t('erasures.record')}</LinkButton>
+        <LinkButton onClick={() => onRecord(certificate)}>{t('erasures.record')}</LinkButton>
       </Flex>
       <Typography.Text type="secondary">{t('erasures.checkIt')}</Typography.Text>
       {proof.error && <Failure error={proof.error} />}

@@ -226,8 +226,9 @@ describe('held erasures', () => {
   const digest = 'ab'.repeat(32);
   const covering = { id: 'h1', reason: 'case 17', created_at: '2026-11-20T00:00:00Z', created_by: 'chief', records: 7, examples: ['rec-7'] };
   const goes = { keys: 1, contents: 3, values: 5, conversations: 1 };
-  const plan = { tenant: 'demo', subject: digest, goes, stays: [{ code: 'callers' }], holds: [covering], records: 7 };
-  const asked = { id: 'a1', tenant: 'demo', kind: 'person', target: digest, reason: 'a court wants it', goes, holds: ['h1'], asked_by: 'officer', created_at: '2026-11-22T00:00:00Z', expires_at: '2999-01-01T00:00:00Z' };
+  const operators = { id: 'h2', created_at: '2026-11-20T00:00:00Z', released_at: '2026-11-21T00:00:00Z', records: 0, examples: [] };
+  const plan = { tenant: 'demo', subject: digest, goes, stays: [{ code: 'callers' }], holds: [covering, operators], records: 7 };
+  const asked = { id: 'a1', tenant: 'demo', kind: 'person', target: digest, reason: 'a court wants it', goes, holds: ['h1', 'h2'], asked_by: 'officer', created_at: '2026-11-22T00:00:00Z', expires_at: '2999-01-01T00:00:00Z' };
 
   it('are refused until somebody else approves, and say who declined and why', async () => {
     signIn('audit.read', 'audit.erase');
@@ -241,7 +242,7 @@ describe('held erasures', () => {
         approvals = [{ ...asked, id: 'a2', approved_by: 'chief', approved_at: '2026-11-22T00:00:00Z' }];
         return json(201, asked);
       },
-      'POST /audit/erasures': () => json(201, { tenant: 'demo', subject: digest, time: '2026-11-22T00:00:00Z', record: 'rec-9', ...goes, stays: [], override: { approval: 'a2', approved_by: 'chief', holds: ['h1'] } }),
+      'POST /audit/erasures': () => json(201, { tenant: 'demo', subject: digest, time: '2026-11-22T00:00:00Z', record: 'rec-9', ...goes, stays: [], override: { approval: 'a2', approved_by: 'chief', holds: ['h1', 'h2'] } }),
       'GET /audit/records/rec-9/proof': () => json(409, { type: 't', title: 't', status: 409, detail: 'not sealed yet', code: 'conflict', request_id: 'r' }),
     });
     const onRecord = vi.fn();
@@ -251,8 +252,10 @@ describe('held erasures', () => {
     press('Erase a person');
     fireEvent.change(screen.getByLabelText('Person'), { target: { value: 'alice' } });
     press('Check the name');
-    expect(await screen.findByText('A legal hold covers this person, so nothing can be erased')).toBeTruthy();
+    expect(await screen.findByText('2 legal holds cover this person, so nothing can be erased')).toBeTruthy();
     expect(screen.getByText('case 17')).toBeTruthy();
+    expect(screen.getByText('Hold of the operator on all tenants')).toBeTruthy();
+    expect(screen.getByText(/You have released it/)).toBeTruthy();
     fireEvent.click(screen.getByText('rec-7'));
     expect(onRecord).toHaveBeenCalledWith('rec-7');
     expect(await screen.findByText('chief declined it: the case is open')).toBeTruthy();
@@ -265,7 +268,7 @@ describe('held erasures', () => {
     press('Go on with the approval');
     fireEvent.change(await screen.findByLabelText(/^Type the name again/), { target: { value: 'alice' } });
     press('Erase for good');
-    expect(await screen.findByText('Past the holds h1, approved by chief (a2).')).toBeTruthy();
+    expect(await screen.findByText('Past the holds h1, h2, approved by chief (a2).')).toBeTruthy();
     expect(sent.find((s) => s.method === 'POST' && s.path === '/audit/erasures')?.body).toEqual({ digest, approval: 'a2' });
     press('Download the certificate');
     expect(await screen.findByText('not sealed yet')).toBeTruthy();
