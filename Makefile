@@ -92,6 +92,10 @@ e2e-browser: build ## drive the real console in Chromium against a real server
 bench: build ## print added gateway latency and engine tokens per second
 	$(GO) run ./bench $(ARGS)
 
+.PHONY: bench-gateway
+bench-gateway: build ## hold the governed gateway against others, taking turns (ARGS='-peers gomodel,litellm -length 60s'; see bench/README.md)
+	$(GO) run ./bench -only gateway $(ARGS)
+
 .PHONY: bench-engine
 bench-engine: build ## compare the engine with llama.cpp from PyPI on the same file (needs python3, g++; ARGS='-rows "prompt 512"')
 	$(GO) run ./bench compare $(ARGS)

@@ -40,7 +40,51 @@ func spread(v []float64) string {
 	return fmt.Sprintf("%.3f (%.3f…%.3f)", median(v), slices.Min(v), slices.Max(v))
 }
 
-func benchGateway(ctx context.Context, binary string, rounds int, length time.Duration) error {
+// gatewaySide is a gateway under load: the built binary, or a peer.
+type gatewaySide struct {
+	target
+
+	pid      int
+	governed bool // its backlog of records counts
+
+	p50, p99   pair
+	rates, cpu []float64
+	drain      []float64 // seconds until the backlog was empty
+}
+
+// measure loads a side and notes what that cost until nothing of it was left to do.
+func (s *gatewaySide) measure(ctx context.Context, direct sample, connections int, length time.Duration) error {
+	before, _, err := cpuSeconds(s.pid)
+	if err != nil {
+		return err
+	}
+	got, err := load(ctx, s.target, connections, length, body(false), false)
+	if err != nil {
+		return err
+	}
+	ended := time.Now()
+	for left := 1.0; s.governed && left > 0; {
+		if left, err = unshipped(ctx, s.target); err != nil {
+			return err
+		}
+		if time.Since(ended) > time.Minute {
+			return fmt.Errorf("%.0f records still wait for the database a minute after the load", left)
+		}
+	}
+	s.drain = append(s.drain, time.Since(ended).Seconds())
+	after, _, err := cpuSeconds(s.pid)
+	if err != nil {
+		return err
+	}
+	s.p50.add(ms(direct.quantile(.5)), ms(got.quantile(.5)))
+	s.p99.add(ms(direct.quantile(.99)), ms(got.quantile(.99)))
+	s.rates = append(s.rates, got.rate())
+	s.cpu = append(s.cpu, (after-before)/float64(len(got.latencies))*1000)
+	return nil
+}
+
+// benchGateway holds the built binary, governed, against the upstream alone and against peers, taking turns.
+func benchGateway(ctx context.Context, binary string, peers []string, rounds int, length time.Duration) error {
 	dir, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
 		return err
@@ -56,43 +100,46 @@ func benchGateway(ctx context.Context, binary string, rounds int, length time.Du
 		return err
 	}
 	defer stopGateway()
+	sides := []*gatewaySide{{target: gw, pid: pid, governed: true}}
+	for _, name := range peers {
+		t, peer, stop, err := startPeer(ctx, name, up)
+		if err != nil {
+			return fmt.Errorf("start peer %s: %w", name, err)
+		}
+		defer stop()
+		sides = append(sides, &gatewaySide{target: t, pid: peer})
+	}
 
 	direct := target{name: "upstream", url: up, key: "none"}
-	fmt.Printf("\ngateway, governed, one request = HTTP + key + limits + masking of a phone number + budget check + 2 durable audit records; upstream answers at once\n")
-	fmt.Printf("%-12s %-28s %-28s %14s %14s %12s\n", "connections", "added p50 ms (min…max)", "added p99 ms (min…max)", "requests/s", "upstream alone", "CPU s/1000")
+	fmt.Printf("\none request = HTTP + key + limits + masking of a phone number + budget check + 2 durable audit records; peers: their key only; upstream answers at once; %d rounds of %s\n", rounds, length)
+	fmt.Printf("%-12s %-12s %-26s %-26s %-28s %-22s %-22s\n", "connections", "side", "added p50 ms (min…max)", "added p99 ms (min…max)", "requests/s", "CPU s/1000", "sluice ÷ it, requests/s")
 	for _, connections := range []int{1, 16, 64} {
-		var p50, p99 pair
-		var rates, directRates, cpu []float64
-		for range rounds {
+		for _, s := range sides {
+			s.p50, s.p99, s.rates, s.cpu, s.drain = pair{}, pair{}, nil, nil, nil
+		}
+		var alone []float64
+		for n := range rounds {
 			d, err := load(ctx, direct, connections, length, body(false), false)
 			if err != nil {
 				return err
 			}
-			before, _, err := cpuSeconds(pid)
-			if err != nil {
-				return err
+			alone = append(alone, d.rate())
+			for i := range sides {
+				if err := sides[(i+n)%len(sides)].measure(ctx, d, connections, length); err != nil {
+					return err
+				}
 			}
-			g, err := load(ctx, gw, connections, length, body(false), false)
-			if err != nil {
-				return err
-			}
-			after, _, err := cpuSeconds(pid)
-			if err != nil {
-				return err
-			}
-			p50.add(ms(d.quantile(.5)), ms(g.quantile(.5)))
-			p99.add(ms(d.quantile(.99)), ms(g.quantile(.99)))
-			rates, directRates = append(rates, g.rate()), append(directRates, d.rate())
-			cpu = append(cpu, (after-before)/float64(len(g.latencies))*1000)
 		}
-		fmt.Printf("%-12d %-28s %-28s %14.0f %14.0f %12.2f\n", connections, spread(p50.added), spread(p99.added), median(rates), median(directRates), median(cpu))
+		fmt.Printf("%-12d %-12s %-26s %-26s %-28s\n", connections, "upstream", "", "", spread(alone))
+		for _, s := range sides {
+			ratio := make([]float64, rounds)
+			for n := range ratio {
+				ratio[n] = sides[0].rates[n] / s.rates[n]
+			}
+			fmt.Printf("%-12d %-12s %-26s %-26s %-28s %-22s %-22s\n", connections, s.name, spread(s.p50.added), spread(s.p99.added), spread(s.rates), spread(s.cpu), spread(ratio))
+		}
+		fmt.Printf("%-12d backlog of records empty after s: %s\n", connections, spread(sides[0].drain))
 	}
-
-	behind, err := unshipped(ctx, gw)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("audit records not yet in the database when the load ended: %.0f (durable in the write-ahead log)\n", behind)
 
 	var first, chunk pair
 	for range rounds {
@@ -222,7 +269,7 @@ limits: # counted, never reached
 		stop()
 		return target{}, 0, nil, fmt.Errorf("start sluice: %w", err)
 	}
-	return target{name: "gateway", url: strings.TrimSuffix(started.BaseURL, "/v1"), key: started.APIKey}, cmd.Process.Pid, stop, nil
+	return target{name: "sluice", url: strings.TrimSuffix(started.BaseURL, "/v1"), key: started.APIKey}, cmd.Process.Pid, stop, nil
 }
 
 // await reads the ready file once it is there, or fails when the process has ended.

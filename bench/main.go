@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"github.com/sluice-project/sluice/engine/enginebench"
@@ -45,13 +46,14 @@ func main() {
 		binary = flag.String("sluice", "bin/sluice", "the built binary")
 		rounds = flag.Int("rounds", 5, "rounds, alternating")
 		length = flag.Duration("length", 3*time.Second, "length of one measurement")
+		peers  = flag.String("peers", "", "gateways to compare with, by their scripts in bench/peers, such as gomodel,litellm")
 		model  = flag.String("model", defaultModel(), "GGUF file for the engine")
 	)
 	flag.Parse()
 	m := enginebench.ThisMachine()
 	fmt.Printf("machine: %s, %d CPUs, %s\n", m.CPU, m.Processors, m.Go)
 	if *only != "engine" {
-		if err := benchGateway(ctx, *binary, *rounds, *length); err != nil {
+		if err := benchGateway(ctx, *binary, strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' }), *rounds, *length); err != nil {
 			exit(fmt.Errorf("gateway: %w", err))
 		}
 	}

@@ -7,6 +7,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"time"
 )
@@ -203,6 +204,9 @@ type Message struct {
 	ToolCallID string     // of a tool's turn: the call it answers
 }
 
+// ErrNotAsked is wrapped by the error of a request that was given up before anything that works on it had it.
+var ErrNotAsked = errors.New("the request was not sent")
+
 // Event is one step of a generation.
 type Event struct {
 	Choice    int
@@ -213,6 +217,8 @@ type Event struct {
 	Logprobs  []TokenLogprob // of the tokens that ended in this event, when asked for
 	Finish    Finish         // set on the last event of a choice
 	Usage     *Usage         // set on the last event of the request
+	// Used is what the whole request has used, where an engine knows that before the last event: with the first one of an answer in one piece.
+	Used *Usage
 }
 
 // ToolDelta is a new part of a tool call. The parts of one call have its Index; ID and Name come with the first, and the Arguments

@@ -18,7 +18,7 @@ import (
 // TestEveryTextOfAnEventIsReleased: an event leaves with nothing but what the egress puts there, so a new field has to be looked at.
 func TestEveryTextOfAnEventIsReleased(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
-		reflect.TypeFor[engine.Event]():        "Choice Text Reasoning Refusal Calls Logprobs Finish Usage",
+		reflect.TypeFor[engine.Event]():        "Choice Text Reasoning Refusal Calls Logprobs Finish Usage Used",
 		reflect.TypeFor[engine.ToolDelta]():    "Index ID Name Arguments",
 		reflect.TypeFor[engine.TokenLogprob](): "Token Bytes Logprob Top",
 		reflect.TypeFor[rag.Passage]():         "Collection Document DocumentID Version Title Section Chunk Text Start End Score Known",

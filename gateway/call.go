@@ -32,8 +32,6 @@ const (
 // Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over, and rewrites its text
 // fields when it masks.
 type Call struct {
-	caller *caller // who asks, once that is proven
-
 	// Who asks, and where. The edge fills these.
 	Credential string
 	Plane      identity.Plane

@@ -78,13 +78,12 @@ func (e *egress) pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 	if o := &e.choices[ev.Choice]; o.done && (said || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0) {
 		return engine.Event{}, false, e.broken(errors.New("the engine went on after the end of a choice"))
 	}
+	if ev.Used != nil {
+		e.r.usage = ev.Used
+	}
 	l := departure{Event: engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}}
 	if said {
 		e.r.events++
-		e.r.said += len(ev.Text) + len(ev.Reasoning) + len(ev.Refusal)
-		for _, d := range ev.Calls {
-			e.r.said += len(d.Name) + len(d.Arguments)
-		}
 		if e.r.firstToken == 0 && !e.r.sentWhole() { // when the first token of a whole answer came, nobody knows
 			e.r.firstToken = e.r.p.now().Sub(e.r.call.Received)
 		}

@@ -41,10 +41,11 @@ type world struct {
 	rag       *fakeRAG
 	version   route.Version
 	rollout   [2]string
-	plain     bool   // the model does nothing but text
-	shares    bool   // the policy lets tenants share prefixes
-	streams   bool   // the policy wants streams of other servers
-	whole     bool   // the model sends answers in one piece
+	plain     bool // the model does nothing but text
+	shares    bool // the policy lets tenants share prefixes
+	streams   bool // the policy wants streams of other servers
+	whole     bool // the model sends answers in one piece
+	wrap      func(engine.Engine) engine.Engine
 	calm      bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
 	kept      int    // calls of Keep
@@ -106,7 +107,11 @@ func (w *world) Pick(a route.Ask) (route.Choice, error) {
 			info.HasFormats, info.HasTools, info.HasSampling, info.HasLogprobs = false, false, false, false
 		}
 	}
-	return route.Choice{Version: v, Engine: w.engine, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}, nil
+	var e engine.Engine = w.engine
+	if w.wrap != nil {
+		e = w.wrap(e)
+	}
+	return route.Choice{Version: v, Engine: e, Info: info, Rollout: w.rollout[0], Arm: w.rollout[1]}, nil
 }
 
 func (w *world) Models() []route.Model {

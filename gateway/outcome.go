@@ -168,11 +168,9 @@ func (r *run) settle(end ending) audit.Usage {
 	case r.usage != nil:
 		u.PromptTokens, u.CachedTokens = int64(r.usage.PromptTokens), int64(r.usage.CachedTokens)
 		u.CompletionTokens, u.Estimated = int64(r.usage.CompletionTokens), r.usage.Estimated
-	case r.events > 0 && r.sentWhole():
-		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(max(r.events, r.said/bytesPerToken)), true
 	case r.events > 0:
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.events), true
-	case end.outcome == outcomeAborted && !r.asked.IsZero() && r.sentWhole():
+	case end.outcome == outcomeAborted && !r.asked.IsZero() && !r.unasked && r.sentWhole():
 		written := min(tokensPerSecond*r.p.now().Sub(r.asked).Seconds(), float64(r.request.MaxTokens*r.request.Choices))
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(written), true
 	}

@@ -15,13 +15,12 @@ import (
 )
 
 // Authenticate takes step 1 of a call before there is anything of it but its headers, so that nobody is read whom we do not know. The
-// answers below take the step themselves for a call that has not been here. On refusal the error is a *Refusal, and recorded as theirs are.
+// answers below take it again, since a body can take minutes to come. On refusal the error is a *Refusal, and recorded as theirs are.
 func (p *Pipeline) Authenticate(ctx context.Context, c *Call) (identity.Principal, error) {
 	r := p.begin(c, route.Generate)
 	if err := r.through(ctx, step{"authenticate", r.authenticate, &r.steps.Authenticate}); err != nil {
 		return identity.Principal{}, r.refuse(ctx, err)
 	}
-	c.caller = &caller{r.principal, r.steps.Authenticate}
 	return r.principal, nil
 }
 
@@ -29,7 +28,7 @@ func (p *Pipeline) Authenticate(ctx context.Context, c *Call) (identity.Principa
 func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
 	r := p.begin(c, route.Generate)
 	err := r.through(ctx,
-		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1, unless it was taken before, and the end of 2
+		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1 and 2
 		step{"limit", r.limit, &r.steps.Limit},                // 3
 		step{"admit", r.admit, &r.steps.Policy},               // 4
 		//                                       5: no cache, see the package comment
@@ -66,7 +65,7 @@ func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 func (p *Pipeline) measure(ctx context.Context, c *Call, need route.Need) (*run, error) {
 	r := p.begin(c, need)
 	err := r.through(ctx,
-		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1, unless it was taken before, and the end of 2
+		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1 and 2
 		step{"limit", r.limit, &r.steps.Limit},                // 3
 		step{"admit", r.admit, &r.steps.Policy},               // 4
 		step{"route", r.route, &r.steps.Route},                // 6
@@ -94,7 +93,7 @@ func (p *Pipeline) Passage(ctx context.Context, c *Call) (*SearchReply, error) {
 func (p *Pipeline) read(ctx context.Context, c *Call, find func(context.Context, *run) ([]rag.Passage, error)) (*SearchReply, error) {
 	r := p.begin(c, route.Embed)
 	err := r.through(ctx,
-		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1, unless it was taken before, and the end of 2
+		step{"authorize", r.authorize, &r.steps.Authenticate}, // 1 and 2
 		step{"limit", r.limit, &r.steps.Limit},                // 3
 		step{"admit", r.admit, &r.steps.Policy},               // 4
 		step{"audit", r.admitted, &r.steps.Record},            // 9
@@ -105,7 +104,7 @@ func (p *Pipeline) read(ctx context.Context, c *Call, find func(context.Context,
 	return r.search(ctx, find) // 8, 11 and 12
 }
 
-// Models lists the models the caller may ask for. Reading the list is not audited.
+// Models lists the models the caller may ask for. Reading the list is not audited; a refusal by [Pipeline.Authenticate] is.
 func (p *Pipeline) Models(ctx context.Context, c *Call) ([]Model, error) {
 	r := p.begin(c, route.Generate)
 	if err := r.through(ctx, step{"authorize", r.authorize, &r.steps.Authenticate}); err != nil {
@@ -187,6 +186,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 			ev, last, err = out.pass(bounded, ev)
 		}
 		if err != nil {
+			r.unasked = errors.Is(err, engine.ErrNotAsked)
 			err = r.failed(ctx, bounded, err)
 			r.finish(ctx, endingOf(err))
 			yield(engine.Event{}, err)

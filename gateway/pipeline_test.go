@@ -290,15 +290,43 @@ func TestLeavingAWholeAnswer(t *testing.T) {
 	}
 }
 
-// TestBlockedWholeAnswer: an answer in one piece that a rule stops was written to its end, and costs what it holds.
+// onePiece sends every choice in one event, the first with what all of them used.
+type onePiece struct{ engine.Engine }
+
+func (o onePiece) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		events := make([]engine.Event, req.Choices)
+		var used *engine.Usage
+		for ev, err := range o.Engine.Generate(ctx, req) {
+			if err != nil {
+				yield(engine.Event{}, err)
+				return
+			}
+			e := &events[ev.Choice]
+			e.Choice, e.Text = ev.Choice, e.Text+ev.Text
+			if ev.Finish != engine.FinishNone {
+				e.Finish = ev.Finish
+			}
+			used = ev.Usage
+		}
+		events[0].Used = used
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		yield(engine.Event{Usage: used}, nil)
+	}
+}
+
+// TestBlockedWholeAnswer: an answer in one piece that a rule stops was written to its end, in all its choices, and costs what it used.
 func TestBlockedWholeAnswer(t *testing.T) {
-	text := "FORBIDDEN " + strings.Repeat("word ", 100)
 	w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
-		return enginetest.Plan{Texts: []string{text}, Pieces: []int{len(text)}}
+		return enginetest.Plan{Texts: []string{"FORBIDDEN word", strings.Repeat("abc", 20)}}
 	})
-	w.whole = true
+	w.whole, w.wrap = true, func(e engine.Engine) engine.Engine { return onePiece{e} }
 	q := call("hello")
-	q.Blocking = true
+	q.Blocking, q.Choices = true, 2
 	r, err := w.Chat(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -306,11 +334,59 @@ func TestBlockedWholeAnswer(t *testing.T) {
 	if _, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) {
 		t.Fatalf("%v", err)
 	}
-	if u := w.log.events[1].Usage; u.CompletionTokens != int64(len(text)/4) || !u.Estimated {
+	if u := w.log.events[1].Usage; u.CompletionTokens != 5+20 || u.Estimated {
 		t.Errorf("%+v", u)
 	}
 	if l := w.log.events[1].Latency; l.FirstToken != 0 || l.Total == 0 {
 		t.Errorf("nobody knows when the first token of a whole answer came: %+v", l)
+	}
+}
+
+// unreached is an engine whose caller leaves while it connects.
+type unreached struct {
+	engine.Engine
+
+	leave func()
+}
+
+func (u unreached) Generate(context.Context, *engine.Request) iter.Seq2[engine.Event, error] {
+	return func(yield func(engine.Event, error) bool) {
+		u.leave()
+		yield(engine.Event{}, fmt.Errorf("connect: %w: %w", engine.ErrNotAsked, context.Canceled))
+	}
+}
+
+// TestLeavingBeforeTheEngineIsAsked: nobody pays for an answer that nothing can have worked on.
+func TestLeavingBeforeTheEngineIsAsked(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	w := newWorld(t, nil)
+	w.whole, w.wrap = true, func(e engine.Engine) engine.Engine { return unreached{e, leave} }
+	began := time.Now()
+	w.now = func() time.Time { return began }
+	q := call("hello")
+	q.Blocking = true
+	r, err := w.Chat(ctx, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Collect(); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if u := w.log.events[1].Usage; u.PromptTokens != 0 || len(w.ledger.settled) != 0 || w.ledger.released != 1 {
+		t.Errorf("%+v, settled %v", u, w.ledger.settled)
+	}
+}
+
+// TestRevokedWhileTheBodyComes: a body can take minutes, and a key must not outlive its revocation by that.
+func TestRevokedWhileTheBodyComes(t *testing.T) {
+	w := newWorld(t, nil)
+	q := call("hello")
+	if who, err := w.Pipeline.Authenticate(t.Context(), q); err != nil || who.ID != "k1" {
+		t.Fatalf("%+v, %v", who, err)
+	}
+	w.fail["authenticate"] = fault.New(fault.CodeInvalidKey)
+	if _, err := w.Chat(t.Context(), q); !fault.Is(err, fault.CodeInvalidKey) || len(w.log.events) != 0 {
+		t.Errorf("%v, %d records", err, len(w.log.events))
 	}
 }
 

@@ -54,7 +54,8 @@ type Head struct {
 }
 
 // Overhead is the time that the call's own steps took before the engine was asked: neither the caller's
-// sending nor the answering engine is in it; retrieval includes the embedding of the question.
+// sending nor the answering engine is in it; retrieval includes the embedding of the question. Reading and decoding
+// the body are the edge's and not in it.
 func (h Head) Overhead() time.Duration { return overhead(h.Steps) }
 
 func overhead(s audit.Steps) time.Duration {

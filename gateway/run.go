@@ -56,8 +56,8 @@ type run struct {
 	asked      time.Time
 	peak       int // runs at work when this one began, itself included
 	firstToken time.Duration
-	events     int // events with text
-	said       int // bytes of them
+	events     int  // events with text
+	unasked    bool // the engine was never reached
 	usage      *engine.Usage
 	released   []strings.Builder // text let out, by choice
 	masked     []strings.Builder // the same before values were put back, if it is kept so
@@ -73,21 +73,11 @@ type run struct {
 	final   Summary
 }
 
-// caller is who asks, and what it took to know.
-type caller struct {
-	principal identity.Principal
-	took      int64 // microseconds
-}
-
 func (p *Pipeline) begin(c *Call, need route.Need) *run {
 	if c.Received.IsZero() {
 		c.Received = p.now()
 	}
-	r := &run{p: p, call: c, need: need}
-	if c.caller != nil {
-		r.principal, r.steps.Authenticate, r.known = c.caller.principal, c.caller.took, true
-	}
-	return r
+	return &run{p: p, call: c, need: need}
 }
 
 // authenticate is step 1: who calls, and whether the route is open to them. It takes headers only.
@@ -97,24 +87,18 @@ func (r *run) authenticate(ctx context.Context) error {
 		return err
 	}
 	r.known = true
-	r.call.Credential = ""
-	r.onBehalfOf = r.actsFor()
+	// What somebody asks with a key of his own he asks himself, unless he names another.
+	r.onBehalfOf = audit.Subject(r.p.deps.Keys, r.principal.Tenant, cmp.Or(r.call.OnBehalfOf, r.principal.Owner))
 	return r.p.deps.Access.Allow(r.principal, r.call.Permission, r.principal.Tenant)
 }
 
-// actsFor is the digest of the person whom the call is for: what somebody asks with a key of his own he asks himself, unless he names
-// another.
-func (r *run) actsFor() string {
-	return audit.Subject(r.p.deps.Keys, r.principal.Tenant, cmp.Or(r.call.OnBehalfOf, r.principal.Owner))
-}
-
-// authorize ends step 2: what the body names is open to the caller, too.
+// authorize takes step 1, again where the edge has taken it before the body came: a key may have been revoked since. It ends step 2: what
+// the body names is open to the caller, too.
 func (r *run) authorize(ctx context.Context) error {
-	if r.known {
-		r.onBehalfOf = r.actsFor() // the body may name somebody
-	} else if err := r.authenticate(ctx); err != nil {
+	if err := r.authenticate(ctx); err != nil {
 		return err
 	}
+	r.call.Credential = ""
 	if r.call.RAG != nil && r.call.Permission != access.RAGSearch {
 		if err := r.p.deps.Access.Allow(r.principal, access.RAGSearch, r.principal.Tenant); err != nil {
 			return err
@@ -241,7 +225,7 @@ func (r *run) route(ctx context.Context) error {
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
 		ID: c.RequestID, Tenant: r.principal.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: r.admission.SharesPrefixes(),
-		Whole:       c.Blocking && r.admission.WholeAnswers(),
+		Whole:       c.Blocking && c.Logprobs < 0 && r.admission.WholeAnswers(), // log-probabilities are large
 		Temperature: first(1, c.Temperature, d.Temperature), TopP: first(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
 		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
 		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,

@@ -37,7 +37,7 @@ func TestDecisionsAreSaidInBothLanguages(t *testing.T) {
 		"unproven rate":   {"canary-20", good, arm(400, 14, 100*ms, 900*ms), th(), "error rate against stable: candidate 3.5%, stable 0%, allowed is at most 5 points above stable (5%); not proven yet", "最多比稳定版高 5 个百分点（5%）；尚未证明"},
 		"slow":            {"canary-20", good, arm(400, 0, 200*ms, 900*ms), th(), "time to first token (P95): candidate 200 ms, stable 100 ms, allowed is at most 1.5 times stable (150 ms); the limit is broken", "首 token 时延（P95）：候选版 200 ms，稳定版 100 ms；上限：最多为稳定版的 1.5 倍（150 ms）"},
 		"floor":           {"canary-20", arm(400, 0, 2*ms, 20*ms), arm(400, 0, 90*ms, 20*ms), th(), "at most 50 ms more than stable (52 ms)", "最多比稳定版慢 50 ms（52 ms）"},
-		"no latencies":    {"canary-20", good, Arm{Requests: 400}, th(), "candidate no samples, stable 100 ms", "候选版 无样本"},
+		"no latencies":    {"canary-20", good, Arm{Requests: 400}, th(), "candidate no samples, stable 900 ms", "候选版 无样本"},
 		"too few":         {"canary-20", arm(1500, 0, 100*ms, 900*ms), arm(7, 0, 100*ms, 900*ms), th(), "1,500 requests of stable and 7 requests of the candidate, 200 of each needed", "稳定版 1,500 个请求，候选版 7 个请求，各需 200 个"},
 		"one request":     {PhaseBaseline, arm(1, 0, ms, ms), Arm{}, th(), "1 request of stable, 200 needed", "稳定版 1 个请求，需要 200 个"},
 		"baseline":        {PhaseBaseline, arm(6, 0, ms, ms), Arm{}, th(), "6 requests of stable, 200 needed", "稳定版 6 个请求，需要 200 个"},

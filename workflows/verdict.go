@@ -197,15 +197,24 @@ func checks(ev Evidence, th Thresholds) []Check {
 	if c.n > 0 && cr <= th.MaxErrorRate {
 		capHolds = 0
 	}
-	return []Check{
+	out := []Check{
 		{Name: errorRateCap, Stable: sr, Candidate: cr, Worse: pValue(c.above(th.MaxErrorRate)), Holds: capHolds},
 		{
 			Name: errorRate, Stable: sr, Candidate: cr,
 			Worse: pValue(logWorse(c, s, th.ErrorMargin)), Holds: pValue(logNotWorse(c, s, th.ErrorMargin)),
 		},
-		latencyCheck(firstTokenLatency, ev.Candidate.FirstToken, ev.Stable.FirstToken, th.Quantile, limit),
-		latencyCheck(totalLatency, ev.Candidate.Total, ev.Stable.Total, th.Quantile, limit),
 	}
+	if ev.Candidate.tellsFirstToken() && ev.Stable.tellsFirstToken() {
+		out = append(out, latencyCheck(firstTokenLatency, ev.Candidate.FirstToken, ev.Stable.FirstToken, th.Quantile, limit))
+	}
+	return append(out, latencyCheck(totalLatency, ev.Candidate.Total, ev.Stable.Total, th.Quantile, limit))
+}
+
+// tellsFirstToken reports whether the first token of at least half of the answers is known: embeddings have none, and of an answer that an
+// upstream sent in one piece nobody knows when it began. The rest would say little of an arm, and the total latency says enough.
+func (a Arm) tellsFirstToken() bool {
+	first, total := newSeries(a.FirstToken), newSeries(a.Total)
+	return first.n > 0 && 2*first.n >= total.n
 }
 
 func latencyCheck(name string, candidate, stable []Bin, q float64, l limit) Check {

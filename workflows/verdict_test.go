@@ -25,6 +25,10 @@ func TestVerdict(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	good := func(n int64) Arm { return arm(n, 0, 100*ms, 900*ms) }
+	silent := func(a Arm) Arm {
+		a.FirstToken = nil
+		return a
+	}
 	tests := []struct {
 		name              string
 		phase             string
@@ -49,7 +53,12 @@ func TestVerdict(t *testing.T) {
 		{"slow in total", "canary-20", good(400), arm(400, 0, 100*ms, 1800*ms), Fail, "total_latency"},
 		{"slower within the ratio", "canary-20", good(400), arm(400, 0, 140*ms, 1300*ms), Pass, "healthy"},
 		{"three times slower within the floor", "canary-20", arm(400, 0, 2*ms, 20*ms), arm(400, 0, 6*ms, 60*ms), Pass, "healthy"},
-		{"no latencies", "canary-20", good(400), Arm{Requests: 400}, Inconclusive, "first_token_latency"},
+		{"no latencies", "canary-20", good(400), Arm{Requests: 400}, Inconclusive, "total_latency"},
+		{"answers in one piece", "canary-20", silent(good(400)), silent(good(400)), Pass, "healthy"},
+		{"slow answers in one piece", "canary-20", silent(good(400)), silent(arm(400, 0, 0, 1800*ms)), Fail, "total_latency"},
+		{"one version answers in one piece", "canary-20", good(400), silent(good(400)), Pass, "healthy"},
+		{"a few streams, slow", "canary-20", good(400), Arm{Requests: 400, FirstToken: []Bin{{900_000, 199}}, Total: good(400).Total}, Pass, "healthy"},
+		{"half of them streams, slow", "canary-20", good(400), Arm{Requests: 400, FirstToken: []Bin{{890_000, 200}}, Total: good(400).Total}, Fail, "first_token_latency"},
 		{"faster and fewer errors", "canary-20", arm(400, 20, 100*ms, 900*ms), arm(400, 0, 10*ms, 90*ms), Pass, "healthy"},
 		{"more errors than requests", "canary-20", good(400), arm(400, 401, 100*ms, 900*ms), NoData, "evidence"},
 		{"negative requests", "canary-20", good(400), Arm{Requests: -1}, NoData, "evidence"},

@@ -11,11 +11,14 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -34,7 +37,8 @@ type exchange struct {
 	caller context.Context //nolint:containedctx // lives as long as the call
 	ctx    context.Context //nolint:containedctx // ends with the caller, the engine, or the watch
 	model  string
-	limit  int // the model's context
+	limit  int         // the model's context
+	sent   atomic.Bool // the request has left
 
 	cancel context.CancelCauseFunc
 	stop   func() bool
@@ -71,7 +75,8 @@ func (x *exchange) send(path string, body any) error {
 	if err != nil {
 		return fmt.Errorf("encode upstream request: %w", err)
 	}
-	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.e.base+path, bytes.NewReader(j))
+	ctx := httptrace.WithClientTrace(x.ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { x.sent.Store(true) }})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.e.base+path, bytes.NewReader(j))
 	if err != nil {
 		return fmt.Errorf("build upstream request: %w", err)
 	}
@@ -113,6 +118,8 @@ func (x *exchange) failure(err error) error {
 	var timeout net.Error
 	cause := context.Cause(x.ctx)
 	switch {
+	case x.caller.Err() != nil && !x.sent.Load():
+		return fmt.Errorf("ask upstream: %w: %w", engine.ErrNotAsked, x.caller.Err())
 	case x.caller.Err() != nil:
 		return fmt.Errorf("ask upstream: %w", x.caller.Err())
 	case errors.Is(cause, errClosed):

@@ -138,37 +138,57 @@ func (s *stream) run(yield func(engine.Event, error) bool) {
 // maxWholeAnswer bounds an answer in one piece: 128 Ki tokens with some alternatives each.
 const maxWholeAnswer = 32 << 20
 
-// whole yields an answer that came in one piece, by the rules of a stream of one event. What the answer leaves out was not said: a choice
-// that is missing, or has no end, makes it no answer.
+// whole yields an answer that came in one piece. What the answer leaves out was not said: a choice that is missing, or has no end, makes it
+// no answer. The first event says what all of it used: it was written to its end, whatever becomes of it here.
 func (s *stream) whole(yield func(engine.Event, error) bool) {
 	data, err := io.ReadAll(io.LimitReader(s.x.body, maxWholeAnswer))
 	if err != nil {
-		err = s.x.failure(err)
-	} else {
-		var more bool
-		if more, err = s.chunk(data, yield); err == nil && !more {
-			return
-		}
+		yield(engine.Event{}, s.x.failure(err))
+		return
 	}
-	if err == nil && slices.Contains(s.finished, false) {
-		err = fault.Wrap(errors.New("a choice of the answer is missing or has no end"), fault.CodeUpstreamFailed, s.x.model)
-	}
+	c, err := s.decode(data)
 	if err != nil {
 		yield(engine.Event{}, err)
 		return
 	}
+	events := make([]engine.Event, 0, len(c.Choices))
+	for i := range c.Choices {
+		ev, err := s.choice(&c.Choices[i])
+		if err != nil {
+			yield(engine.Event{}, err)
+			return
+		}
+		if !empty(ev) {
+			events = append(events, ev)
+		}
+	}
+	if slices.Contains(s.finished, false) {
+		yield(engine.Event{}, fault.Wrap(errors.New("a choice of the answer is missing or has no end"), fault.CodeUpstreamFailed, s.x.model))
+		return
+	}
+	used := s.count()
+	events[0].Used = &used
+	for _, ev := range events {
+		if !yield(ev, nil) {
+			return
+		}
+	}
 	s.end(yield)
 }
 
-// chunk yields what one event holds. It is false when the consumer has had enough.
-func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool, error) {
+func empty(ev engine.Event) bool {
+	return ev.Text == "" && ev.Reasoning == "" && ev.Refusal == "" && ev.Finish == engine.FinishNone && len(ev.Logprobs) == 0 && len(ev.Calls) == 0
+}
+
+// decode reads one event, or a whole answer, and notes what it says of all choices.
+func (s *stream) decode(data []byte) (*chunk, error) {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		// The error of the decoder may quote the data, so it is not kept.
-		return false, fault.Wrap(fmt.Errorf("an event of %d bytes is no chunk", len(data)), fault.CodeUpstreamFailed, s.x.model)
+		return nil, fault.Wrap(fmt.Errorf("an event of %d bytes is no chunk", len(data)), fault.CodeUpstreamFailed, s.x.model)
 	}
 	if c.Error != nil {
-		return false, s.x.refused(0, *c.Error, 0)
+		return nil, s.x.refused(0, *c.Error, 0)
 	}
 	if c.Model != "" {
 		s.model = engine.ReportedModel(c.Model)
@@ -176,12 +196,21 @@ func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool,
 	if c.Usage != nil {
 		s.usage = c.Usage
 	}
+	return &c, nil
+}
+
+// chunk yields what one event holds. It is false when the consumer has had enough.
+func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool, error) {
+	c, err := s.decode(data)
+	if err != nil {
+		return false, err
+	}
 	for i := range c.Choices {
 		ev, err := s.choice(&c.Choices[i])
 		if err != nil {
 			return false, err
 		}
-		if ev.Text == "" && ev.Reasoning == "" && ev.Refusal == "" && ev.Finish == engine.FinishNone && len(ev.Logprobs) == 0 && len(ev.Calls) == 0 {
+		if empty(ev) {
 			continue
 		}
 		if s.x.caller.Err() != nil {

@@ -92,7 +92,7 @@ func TestWholeAnswers(t *testing.T) {
 		"whole":       {"application/json", `{"choices":[` + choice + `],"usage":{"prompt_tokens":3,"completion_tokens":1}}`, "hello", ""},
 		"refused":     {"application/json", `{"error":{"message":"SECRET","code":"x"}}`, "", fault.CodeUpstreamFailed},
 		"no choice":   {"application/json", `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}`, "", fault.CodeUpstreamFailed},
-		"no end":      {"application/json", `{"choices":[{"index":0,"message":{"content":"SECRET"},"finish_reason":null}]}`, "SECRET", fault.CodeUpstreamFailed},
+		"no end":      {"application/json", `{"choices":[{"index":0,"message":{"content":"SECRET"},"finish_reason":null}]}`, "", fault.CodeUpstreamFailed},
 		"cut":         {"application/json", `{"choices":[` + choice[:60], "", fault.CodeUpstreamFailed},
 		"no JSON":     {"text/html", `<p>SECRET</p>`, "", fault.CodeUpstreamFailed},
 		"empty":       {"application/json", ``, "", fault.CodeUpstreamFailed},
@@ -311,6 +311,37 @@ func TestClosedConnections(t *testing.T) {
 	}
 	if len(again) == 0 {
 		t.Error("no connection was used twice: the test shows nothing")
+	}
+}
+
+// TestGivenUpBeforeItWasSent: of a request that is given up while it connects nothing can have been made.
+func TestGivenUpBeforeItWasSent(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	busy := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices who leaves only then
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	full, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // a TLS handshake that nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = full.Close() }()
+	go func() {
+		if _, err := full.Accept(); err == nil {
+			asked <- struct{}{}
+		}
+	}()
+	for url, unsent := range map[string]bool{busy: false, "https://" + full.Addr().String(): true} {
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			<-asked
+			leave()
+		}()
+		_, _, err := ask(t, wholeAnswers{open(t, config(url))}, ctx)
+		if !errors.Is(err, context.Canceled) || errors.Is(err, engine.ErrNotAsked) != unsent {
+			t.Errorf("%s: %v", url, err)
+		}
 	}
 }
 

@@ -183,9 +183,10 @@ func TestStreamEqualsBlocking(t *testing.T) {
 		if text != wantText || finish != w["finish_reason"] || fmt.Sprint(tokens) != fmt.Sprint(wantTokens) || len(tokens) == 0 {
 			t.Errorf("%s: streamed %q (%s) %v, whole %q %v", path, text, finish, tokens, wantText, wantTokens)
 		}
+		k.post(t, path, req[:strings.Index(req, `,"logprobs"`)]+"}")
 		asked := k.engine.Requests()
-		if n := len(asked); !asked[n-2].Whole || asked[n-1].Whole {
-			t.Errorf("%s: the engine was asked for one piece: %v for a blocking reply, %v for a stream", path, asked[n-2].Whole, asked[n-1].Whole)
+		if n := len(asked); asked[n-3].Whole || asked[n-2].Whole || !asked[n-1].Whole {
+			t.Errorf("%s: the engine was asked for one piece: %v with log-probabilities, %v for a stream, %v for a blocking reply", path, asked[n-3].Whole, asked[n-2].Whole, asked[n-1].Whole)
 		}
 	}
 }

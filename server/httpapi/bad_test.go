@@ -312,11 +312,16 @@ func TestCredentialsFirst(t *testing.T) {
 		header string
 		deny   access.Permission
 		status int
+		length string
 	}{
-		"no key":        {"", "", http.StatusUnauthorized},
-		"a wrong key":   {"Authorization: Bearer sk-sluice-nobody\r\n", "", http.StatusUnauthorized},
-		"no permission": {"Authorization: Bearer " + goodKey + "\r\n", access.InferenceGenerate, http.StatusForbidden},
-		"a wrong class": {"Authorization: Bearer " + goodKey + "\r\nX-Sluice-Class: odd\r\n", "", http.StatusBadRequest},
+		"no key":         {"", "", http.StatusUnauthorized, "Content-Length: 4000000"},
+		"a small body":   {"", "", http.StatusUnauthorized, "Content-Length: 1000"},
+		"a chunked body": {"", "", http.StatusUnauthorized, "Transfer-Encoding: chunked"},
+		"a wrong key":    {"Authorization: Bearer sk-sluice-nobody\r\n", "", http.StatusUnauthorized, "Content-Length: 1000"},
+		"no permission":  {"Authorization: Bearer " + goodKey + "\r\n", access.InferenceGenerate, http.StatusForbidden, "Content-Length: 1000"},
+		"a wrong class":  {"Authorization: Bearer " + goodKey + "\r\nX-Sluice-Class: odd\r\n", "", http.StatusBadRequest, "Content-Length: 1000"},
+		"packed":         {"Authorization: Bearer " + goodKey + "\r\nContent-Encoding: gzip\r\n", "", http.StatusBadRequest, "Content-Length: 1000"},
+		"too large":      {"Authorization: Bearer " + goodKey + "\r\n", "", http.StatusRequestEntityTooLarge, "Content-Length: 9000000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k.deny = c.deny
@@ -326,7 +331,7 @@ func TestCredentialsFirst(t *testing.T) {
 			}
 			defer func() { _ = conn.Close() }()
 			_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // the body never comes
-			if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n%s\r\n", c.header); err != nil {
+			if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n%s\r\n", c.length, c.header); err != nil {
 				t.Fatal(err)
 			}
 			reader := bufio.NewReader(conn)

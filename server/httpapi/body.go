@@ -101,18 +101,22 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// firstRead is the most room that is made for a body before any of it has come.
-const firstRead = 64 << 10
+const (
+	firstRead = 64 << 10               // the most room that is made for a body before any of it has come
+	lastRead  = 500 * time.Millisecond // how long a body is still read that nobody wants
+)
 
 // body reads the request body of a known caller within its bounds and parses it. done gives its bytes back; the caller calls it when the
 // request has ended. It is never nil. What is refused before it has been read to its end closes the connection.
 func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func(), err error) {
 	none := func() {}
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		hangUp(c)
 		return nil, none, fault.New(fault.CodeUnsupported, "Content-Encoding", fault.Say("send the body uncompressed", "请发送未压缩的请求体")).WithParam("Content-Encoding")
 	}
 	size := c.Request.ContentLength
 	if size > a.cfg.MaxBodyBytes {
+		hangUp(c)
 		return nil, none, fault.New(fault.CodeBodyTooLarge, a.cfg.MaxBodyBytes)
 	}
 	if err := a.bodies.fits(holderOf(who), max(size, 0)); err != nil { // what cannot fit need not arrive
@@ -143,5 +147,9 @@ func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func
 	return f, done, err
 }
 
-// hangUp closes the connection after the reply, so that nothing more of a body is read, nor of what a stranger sends next.
-func hangUp(c *gin.Context) { c.Header("Connection", "close") }
+// hangUp closes the connection after the reply, so that nothing more of a body is waited for, nor of what a stranger sends next.
+func hangUp(c *gin.Context) {
+	c.Header("Connection", "close")
+	// The server reads what is left of a small body before it closes, to let the client see the reply; it gets a moment for that.
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(lastRead))
+}
