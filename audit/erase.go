@@ -19,7 +19,7 @@ import (
 const (
 	// ActionErase is that of the record before anything is destroyed. It says what is about to be; those that follow name it in their detail.
 	ActionErase = "audit.erase"
-	// ActionErased is that of the certificate: everything is gone, from files too, and this is how much it was.
+	// ActionErased is that of the certificate: everything is gone, from files of this server too, and this is how much it was.
 	ActionErased = "audit.erased"
 	// ActionErasureRefused takes an erasure back: before anything was destroyed a hold came or an approval went.
 	ActionErasureRefused = "audit.erasure_refused"
@@ -49,7 +49,7 @@ type Erasure struct {
 	Keys     int64  // destroyed
 	Contents int64
 	Done     bool // all of it is gone from the database
-	Clean    bool // and from files
+	Clean    bool // and from files of this server
 	// Certificate is the record that says that it was done, "" for one that is not complete or that an earlier release made.
 	Certificate string
 	// Detail is what the certificate says; nil in lists.

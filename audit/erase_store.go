@@ -194,6 +194,21 @@ func (s *store) scrub(ctx context.Context) error {
 	return nil
 }
 
+// Others reports whether other processes than this one may have a write-ahead log, which only they can empty: whether another writer is known, of
+// which nobody has found that it is over. tx is the transaction that asks; nil for none.
+func (l *Log) Others(ctx context.Context, tx *gorm.DB) (bool, error) {
+	var mine []string
+	for _, w := range l.logs() {
+		mine = append(append(mine, w.writer), w.former...)
+	}
+	if tx == nil {
+		tx = l.store.db
+	}
+	var n int64
+	err := tx.WithContext(ctx).Model(&writerRow{}).Where("drained < ? AND writer NOT IN ?", int64(forever), mine).Count(&n).Error
+	return n > 0, unavailable(err)
+}
+
 // countErasures returns how many erasures there were, by tenant.
 func (s *store) countErasures(ctx context.Context) (map[string]int64, error) {
 	var rows []struct {

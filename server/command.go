@@ -104,7 +104,7 @@ func withEraser(ctx context.Context, cfg *config.Config, log *slog.Logger, do fu
 			return err
 		}
 		p.closers = append(p.closers, p.guard.Close)
-		p.buildEraser()
+		p.buildEraser(true)
 		return do(p.eraser, p.audit, commander())
 	})
 }

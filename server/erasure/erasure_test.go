@@ -293,6 +293,71 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// Logs and caches of others are told of an erasure by a command, and where another writer is known; in the certificate, too.
+func TestOtherServers(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	k := newKit(t, db)
+	k.says(1)
+	check := func(want bool) {
+		t.Helper()
+		p, err := k.Preview(t.Context(), k.alice(), officer)
+		if err != nil || strings.Contains(codes(p.Stays), StaysReplicas) != want {
+			t.Errorf("%+v, %v", p.Stays, err)
+		}
+		done, err := k.Erase(t.Context(), k.alice(), "", officer)
+		if err != nil || strings.Contains(codes(done.Stays), StaysReplicas) != want {
+			t.Fatalf("%+v, %v", done.Stays, err)
+		}
+		if e, err := k.log.Get(t.Context(), done.Certificate); err != nil || strings.Contains(e.Detail["stays"], StaysReplicas) != want {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	check(false)
+	k.cfg.Command = true
+	check(true)
+	k.cfg.Command = false
+	check(false)
+	other, err := audit.Open(audit.Config{Dir: filepath.Join(t.TempDir(), "other")}, db, keyring.FromBytes([]byte(strings.Repeat("k", 32))), nil, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Append(t.Context(), audit.Event{Stage: audit.StageAction, Tenant: "demo", Actor: officer, Action: "x", Decision: "allow", Outcome: "ok"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(true)
+}
+
+// What stays is what is there when the rest is gone: not the values that went with it.
+func TestStaysAfterwards(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.says(1)
+	err := k.values.Store(t.Context(), vault.Turn{ // by somebody unknown, in the same conversation
+		Tenant: "demo", Scope: "session/s1", Name: "s1", Keep: time.Hour, Values: []vault.Value{{Code: "BBBBB", Class: "cn_mobile", Text: "13900139001"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := k.Preview(t.Context(), k.alice(), officer)
+	if err != nil || !strings.Contains(codes(p.Stays), StaysUnattributed) {
+		t.Fatalf("%+v, %v", p.Stays, err)
+	}
+	done, err := k.Erase(t.Context(), k.alice(), "", officer)
+	if err != nil || strings.Contains(codes(done.Stays), StaysUnattributed) {
+		t.Errorf("%+v, %v", done.Stays, err)
+	}
+	if e, err := k.log.Get(t.Context(), done.Certificate); err != nil || e.Detail["stays"] != codes(done.Stays) {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
 // A tenant is named, and there.
 func TestTenantOfAnErasure(t *testing.T) {
 	t.Parallel()

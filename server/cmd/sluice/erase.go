@@ -220,6 +220,8 @@ func (a *app) why(code string) string {
 		return a.say("what others wrote about the person in conversations of their own: nobody can tell it", "他人在自己会话中写到此人的内容：无法识别")
 	case erasure.StaysUnattributed:
 		return a.say("values kept without knowing of whom, such as those of before this release", "无法归属到人的假名原值（例如升级前保存的）")
+	case erasure.StaysReplicas:
+		return a.say("write-ahead logs and caches of other servers of this installation, if there are any, until they next seal or start", "本安装其他服务器（如有）的预写日志与缓存，直至其下次封存或启动")
 	case erasure.StaysPages:
 		return a.say("encrypted copies in free pages of the database, until these are used again", "数据库空闲页中的加密副本，直至该页被重新使用")
 	case erasure.StaysLog:
