@@ -57,6 +57,24 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// A hold on an account keeps what is done with keys of its own, which is on its behalf.
+func TestAHoldOnAnAccountKeepsItsKeys(t *testing.T) {
+	t.Parallel()
+	of := func(tenant, who string) string { return Subject(testKeys(), tenant, who) }
+	h := Hold{Actor: "u7"}
+	for want, e := range map[bool]Event{
+		true:  {Tenant: "demo", Actor: Actor{Kind: "key", ID: "k1", OnBehalfOf: of("demo", "u7")}},
+		false: {Tenant: "demo", Actor: Actor{Kind: "key", ID: "k1", OnBehalfOf: of("other", "u7")}},
+	} {
+		if h.matches(e, of) != want {
+			t.Errorf("%+v: %t", e, !want)
+		}
+	}
+	if h.matches(Event{Tenant: "demo", Actor: Actor{ID: "k1"}}, of) {
+		t.Error("a key of nobody")
+	}
+}
+
 // TestHolds: what is refused, and who finds what.
 func TestHolds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {

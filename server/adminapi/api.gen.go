@@ -810,7 +810,7 @@ type CoveringHold struct {
 	// Records Records of the person that it covers; 10000 means as many or more. 0 if it covers what the person does now
 	Records int64 `json:"records"`
 
-	// ReleasedAt Present if the caller has released it, less than 24 hours ago: it goes on binding him
+	// ReleasedAt Present if the caller, or nobody with an account, has released it, less than 24 hours ago: it goes on binding the caller
 	ReleasedAt *time.Time `json:"released_at,omitempty"`
 }
 
@@ -1385,7 +1385,7 @@ type NewErasureApproval struct {
 
 // NewHold defines model for NewHold.
 type NewHold struct {
-	// Actor Only records of the key or user with this id
+	// Actor Only records of the key or user with this id and of the keys of that user
 	Actor *string `json:"actor,omitempty"`
 
 	// Digest Instead of subject: its keyed digest

@@ -2135,7 +2135,7 @@ export interface components {
             created_by?: string;
             /**
              * Format: date-time
-             * @description Present if the caller has released it, less than 24 hours ago: it goes on binding him
+             * @description Present if the caller, or nobody with an account, has released it, less than 24 hours ago: it goes on binding the caller
              */
             released_at?: string;
             /**
@@ -2233,7 +2233,7 @@ export interface components {
             tenant?: string;
             /** @description Only records of the request with this id */
             request?: string;
-            /** @description Only records of the key or user with this id */
+            /** @description Only records of the key or user with this id and of the keys of that user */
             actor?: string;
             /** @description Only records of this person, and what is kept of the person; stored as a keyed digest */
             subject?: string;

@@ -255,7 +255,7 @@ describe('held erasures', () => {
     expect(await screen.findByText('2 legal holds cover this person, so nothing can be erased')).toBeTruthy();
     expect(screen.getByText('case 17')).toBeTruthy();
     expect(screen.getByText('Hold of the operator on all tenants')).toBeTruthy();
-    expect(screen.getByText(/You have released it/)).toBeTruthy();
+    expect(screen.getByText(/Released by you or on the command line/)).toBeTruthy();
     fireEvent.click(screen.getByText('rec-7'));
     expect(onRecord).toHaveBeenCalledWith('rec-7');
     expect(await screen.findByText('chief declined it: the case is open')).toBeTruthy();
