@@ -125,11 +125,14 @@ func (l *Log) Finish(ctx context.Context, tenant, subject, approval string, by A
 	return Erasure{}, false, nil
 }
 
-// finish removes the copies of what was erased from pages and files, and certifies what of this person is not certified yet.
+// finish removes the copies of what was erased from pages and files, and certifies what of this person was erased before that and is not certified.
 func (l *Log) finish(ctx context.Context, by Actor, out Erasure) (Erasure, error) {
+	open, oerr := l.store.uncertified(ctx, out.Tenant, out.Subject)
 	err := errors.Join(l.store.scrub(ctx), l.emptySegments(ctx))
 	if out.Clean = err == nil; out.Clean {
-		err = l.certify(ctx, by, &out)
+		if err = oerr; err == nil {
+			out.Certificate, err = l.certify(ctx, by, out.Record, open)
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("it is erased from the database and not complete; erase again: %w", err)
@@ -138,12 +141,9 @@ func (l *Log) finish(ctx context.Context, by Actor, out Erasure) (Erasure, error
 	return out, err
 }
 
-// certify makes the records that say that all of it is done, durable and sealed.
-func (l *Log) certify(ctx context.Context, by Actor, out *Erasure) error {
-	open, err := l.store.uncertified(ctx, out.Tenant, out.Subject)
-	if err != nil {
-		return err
-	}
+// certify makes the records that say that all of these erasures are done, durable and sealed, and returns that of one of them. Another process may have
+// certified it first: then its record is the certificate.
+func (l *Log) certify(ctx context.Context, by Actor, of string, open []Erasure) (string, error) {
 	certificates := map[string]string{}
 	for _, x := range open {
 		e := Event{
@@ -156,15 +156,14 @@ func (l *Log) certify(ctx context.Context, by Actor, out *Erasure) error {
 			err = fault.New(fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
 		}
 		if err != nil {
-			return fmt.Errorf("certify the erasure: %w", err)
+			return "", fmt.Errorf("certify the erasure: %w", err)
 		}
 		certificates[x.Record] = receipt.ID
 	}
 	if err := l.Flush(ctx); err != nil {
-		return fmt.Errorf("certify the erasure: %w", err)
+		return "", fmt.Errorf("certify the erasure: %w", err)
 	}
-	out.Certificate = certificates[out.Record]
-	return l.store.certified(ctx, certificates)
+	return l.store.certified(ctx, certificates, of)
 }
 
 // recordErasure makes the record of an erasure durable and sealed, and returns its id: nothing is destroyed before.

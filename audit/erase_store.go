@@ -141,15 +141,20 @@ func (s *store) uncertified(ctx context.Context, tenant, subject string) ([]Eras
 	return out, nil
 }
 
-// certified notes which records certify which erasures.
-func (s *store) certified(ctx context.Context, certificates map[string]string) error {
+// certified notes which records certify which erasures, and returns that of one of them.
+func (s *store) certified(ctx context.Context, certificates map[string]string, of string) (string, error) {
 	for erasure, certificate := range certificates {
 		err := s.db.WithContext(ctx).Model(&resultRow{}).Where("record = ? AND certificate = ''", erasure).Update("certificate", certificate).Error
 		if err != nil {
-			return unavailable(fmt.Errorf("certify the erasure: %w", err))
+			return "", unavailable(fmt.Errorf("certify the erasure: %w", err))
 		}
 	}
-	return nil
+	var row resultRow
+	err := s.db.WithContext(ctx).Select("certificate").Where("record = ?", of).Take(&row).Error
+	if err != nil {
+		return "", unavailable(fmt.Errorf("read the certificate: %w", err))
+	}
+	return row.Certificate, nil
 }
 
 // rewriteKeys writes the table of keys anew on SQLite: when rows once moved from a page to another, bytes of them may have stayed behind.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -241,8 +240,11 @@ func (a *app) why(code string) string {
 }
 
 func (a *app) erased(r erasure.Result) {
-	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts, %d values of %d conversations; record %s\n", "已擦除：密钥 %d 个，文本 %d 段，假名原值 %d 个（会话 %d 个）；记录 %s\n"),
-		r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations, cmp.Or(r.Certificate, r.Record))
+	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts, %d values of %d conversations\n", "已擦除：密钥 %d 个，文本 %d 段，假名原值 %d 个（会话 %d 个）\n"),
+		r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations)
+	if r.Certificate != "" {
+		fmt.Fprintf(a.env.stdout, a.say("certificate: record %s\n", "擦除证明：记录 %s\n"), r.Certificate)
+	}
 	a.stays(a.say("stays:", "仍保留："), r.Stays)
 	if o := r.Override; o != nil {
 		fmt.Fprintf(a.env.stdout, a.say("past the holds %s, approved by %s (%s)\n", "越过保全 %s，由 %s 批准（%s）\n"), strings.Join(o.Holds, ", "), o.ApprovedBy, o.Approval)
