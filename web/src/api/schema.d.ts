@@ -445,7 +445,7 @@ export interface paths {
         put?: never;
         /**
          * Approve a reveal that somebody else asked for
-         * @description Needs a fresh sign-in, as seeing values does. Nobody approves an own request.
+         * @description Needs a fresh sign-in, as seeing values does. Nobody approves an own request, nor one of an account that he created or that created his.
          */
         post: operations["approveReveal"];
         delete?: never;
@@ -733,7 +733,7 @@ export interface paths {
         put?: never;
         /**
          * Let an erasure that somebody else asked for pass the holds that cover it
-         * @description Needs a fresh sign-in. Nobody approves an own request. The holds stay, and go on holding what is left. Where one of them is on all tenants, the approver needs the permission in all.
+         * @description Needs a fresh sign-in. Nobody approves an own request, nor one of an account that he created or that created his. The holds stay, and go on holding what is left. Where one of them is on all tenants, the approver needs the permission in all.
          */
         post: operations["approveErasure"];
         delete?: never;
