@@ -222,9 +222,13 @@ func TestHeldErasure(t *testing.T) {
 	}
 	held(erase(person()))
 	held(eraseValues(values()))
-	if _, err := server.Erase(t.Context(), in.cfg, "demo", "alice", "", slog.New(slog.DiscardHandler)); !fault.Is(err, fault.CodeHeld) {
+	if _, err := server.Erase(t.Context(), in.cfg, "demo", "alice", slog.New(slog.DiscardHandler)); !fault.Is(err, fault.CodeHeld) {
 		t.Errorf("%v", err)
 	}
+	eventually(t, "the records of what a command was refused", func() bool {
+		r := in.send(http.MethodGet, "/api/v1/audit/records?action=admin.eraseSubject&outcome=refused", auditor, nil)
+		return strings.Contains(string(r.body), `"command"`) && strings.Contains(string(r.body), alice.Subject) && strings.Contains(string(r.body), "legal_hold")
+	})
 	if p := in.preview(officer, values()); len(p.Holds) != 1 || p.Goes.Values != 1 || p.Goes.Keys != 0 {
 		t.Errorf("%+v", p)
 	}

@@ -388,6 +388,20 @@ func codes(stays []Stay) string {
 	return strings.Join(out, " ")
 }
 
+// Detail is what the record of the act that erased a person says of it: how much, and the records that it made; nothing if there are none.
+func (r Result) Detail() map[string]string {
+	if r.Record == "" {
+		return nil
+	}
+	out := map[string]string{
+		"erasure": r.Record, "keys": number(r.Gone.Keys), "contents": number(r.Gone.Contents), "values": number(r.Gone.Values), "conversations": number(r.Gone.Conversations),
+	}
+	if r.Certificate != "" {
+		out["certificate"] = r.Certificate
+	}
+	return out
+}
+
 // Detail is what records say of an override; nothing for none.
 func (o *Override) Detail() map[string]string {
 	if o == nil {
@@ -396,14 +410,13 @@ func (o *Override) Detail() map[string]string {
 	return map[string]string{"approval": o.Approval, "approved_by": o.ApprovedBy, "holds": strings.Join(o.Holds, " ")}
 }
 
-// Repeat erases persons again whom a list of erasures names, after the restore of an older copy of the database for instance. each is called
-// after every one. Where a hold covers one, or its tenant is not there any more, the others go on; the error names all that did not go.
-func (e *Eraser) Repeat(ctx context.Context, list []audit.Erasure, by audit.Actor, each func(Result)) error {
+// Repeat has persons erased again whom a list of erasures names, after the restore of an older copy of the database for instance. Where a hold
+// covers one, or its tenant is not there any more, the others go on; the error names all that did not go.
+func Repeat(list []audit.Erasure, erase func(Target) error) error {
 	var errs []error
 	for _, x := range list {
-		done, err := e.Erase(ctx, Target{Tenant: x.Tenant, Subject: x.Subject}, "", by)
+		err := erase(Target{Tenant: x.Tenant, Subject: x.Subject})
 		if err == nil {
-			each(done)
 			continue
 		}
 		errs = append(errs, fmt.Errorf("tenant %s, person %s: %w", x.Tenant, x.Subject, err))

@@ -387,7 +387,13 @@ func TestRepeat(t *testing.T) {
 	}
 	bob := k.log.Subject("demo", "bob")
 	var went []string
-	err = k.Repeat(t.Context(), []audit.Erasure{{Tenant: "demo", Subject: k.alice().Subject}, {Tenant: "demo", Subject: bob}}, officer, func(r Result) { went = append(went, r.Subject) })
+	err = Repeat([]audit.Erasure{{Tenant: "demo", Subject: k.alice().Subject}, {Tenant: "demo", Subject: bob}}, func(to Target) error {
+		_, err := k.Erase(t.Context(), to, "", officer)
+		if err == nil {
+			went = append(went, to.Subject)
+		}
+		return err
+	})
 	if !fault.Is(err, fault.CodeHeld) || !strings.Contains(err.Error(), h.ID) || len(went) != 1 || went[0] != bob {
 		t.Errorf("%v, %v", went, err)
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -26,6 +28,7 @@ import (
 type eraseFlags struct {
 	tenant, subject, again, ask, approval, certificate string
 	list, preview, yes                                 bool
+	remote                                             remoteFlags
 }
 
 func (a *app) eraseCommand() *cobra.Command {
@@ -46,8 +49,10 @@ sluice-verify 校验。人员按请求中的名称指定：on-behalf-of 的值�
 恢复备份后重新擦除。
 
 Where a legal hold covers it: --ask REASON asks a second person, who approves in the console or with sluice approval give --erasures ID; then run it
-with --approval ID within the hour.
-若有法律保全涵盖：用 --ask 理由 申请第二人批准；对方在控制台或用 sluice approval give --erasures 编号 批准后，一小时内以 --approval 编号 执行。`,
+with --approval ID within the hour. Both go to the running server under your account (--user), for who runs a command is no account, so that nobody
+could tell whether another one approves.
+若有法律保全涵盖：用 --ask 理由 申请第二人批准；对方在控制台或用 sluice approval give --erasures 编号 批准后，一小时内以 --approval 编号 执行。
+二者均以您的账户（--user）经运行中的服务器执行：仅运行命令者不是账户，无从判断批准者是否为另一人。`,
 		Example: `  sluice audit erase --tenant demo --subject alice@example.com
   sluice audit erase --tenant demo --subject alice@example.com --preview
   sluice audit erase --tenant demo --subject alice@example.com --yes --certificate alice.json
@@ -64,6 +69,7 @@ with --approval ID within the hour.
 	cmd.Flags().StringVar(&f.certificate, "certificate", "", "write the proof of the erasure's record into `FILE`, which must not exist / 将擦除证明写入文件")
 	cmd.Flags().BoolVar(&f.list, "list", false, "print the erasures as JSON Lines; persons are keyed digests / 以 JSON Lines 输出擦除清单（人员为带密钥摘要）")
 	cmd.Flags().StringVar(&f.again, "again", "", "`FILE` of such a list whose erasures are repeated / 按清单文件重新擦除")
+	f.remote.register(cmd, a.env)
 	cmd.MarkFlagsMutuallyExclusive("preview", "ask", "approval")
 	cmd.MarkFlagsMutuallyExclusive("preview", "yes")
 	cmd.MarkFlagsMutuallyExclusive("preview", "certificate")
@@ -105,13 +111,14 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 		}
 		return server.EraseAgain(ctx, cfg, erasures, a.erased, log)
 	case f.ask != "":
-		asked, err := server.AskErasure(ctx, cfg, f.tenant, f.subject, f.ask, log)
-		if err != nil {
+		var asked adminapi.ErasureApproval
+		in := adminapi.NewErasureApproval{Tenant: &f.tenant, Subject: &f.subject, Reason: f.ask}
+		if err := a.ask(ctx, f.remote, http.MethodPost, "/audit/erasures/approvals", in, &asked); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give --erasures %s\n", "请在 %s 前由他人批准：sluice approval give --erasures %s\n"),
-			asked.Expires.Format(time.RFC3339), asked.ID)
-		fmt.Fprintln(a.env.stdout, asked.ID)
+			asked.ExpiresAt.Format(time.RFC3339), asked.Id)
+		fmt.Fprintln(a.env.stdout, asked.Id)
 		return nil
 	}
 	p, err := server.PreviewErasure(ctx, cfg, f.tenant, f.subject, log)
@@ -129,7 +136,11 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 			return err
 		}
 	}
-	done, err := server.Erase(ctx, cfg, f.tenant, f.subject, f.approval, log)
+	erase := func() (erasure.Result, error) { return server.Erase(ctx, cfg, f.tenant, f.subject, log) }
+	if f.approval != "" {
+		erase = func() (erasure.Result, error) { return a.eraseApproved(ctx, f) }
+	}
+	done, err := erase()
 	if err == nil || fault.Is(err, fault.CodeErasureIncomplete) {
 		a.erased(done)
 	}
@@ -140,6 +151,16 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 		return a.prove(ctx, cfg, done.Certificate, f.certificate, log)
 	}
 	return nil
+}
+
+// eraseApproved erases as the account that has asked for the approval.
+func (a *app) eraseApproved(ctx context.Context, f eraseFlags) (erasure.Result, error) {
+	var e adminapi.Erasure
+	in := adminapi.NewErasure{Tenant: &f.tenant, Subject: &f.subject, Approval: &f.approval}
+	if err := a.ask(ctx, f.remote, http.MethodPost, "/audit/erasures", in, &e); err != nil {
+		return erasure.Result{}, err
+	}
+	return adminapi.ErasureOf(e), nil
 }
 
 // confirm asks whether to go on, unless that was answered by a flag. What is no clear yes is a no.
