@@ -66,6 +66,9 @@ func (l *Log) Kept(ctx context.Context, tenant, subject string) (keys, contents 
 	return e.Keys, e.Contents, err
 }
 
+// EmptyDatabaseLog removes what was deleted from the log of the database where it is ours, which it is on SQLite. Error: a long read holds it.
+func (l *Log) EmptyDatabaseLog(ctx context.Context) error { return l.store.emptyLog(ctx) }
+
 // Erase destroys what is kept of the prompts and answers of a person: the keys, the ciphertexts, and the copies of both in the pages of the
 // database and in the write-ahead log of this replica; other replicas do so to theirs when they next seal. The records stay, and with them every
 // proof. What an answer that is being given now keeps under a key made before goes as well. The erasure is itself a record, durable before

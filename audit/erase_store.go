@@ -189,6 +189,15 @@ func (s *store) scrub(ctx context.Context) error {
 		}
 		return nil
 	}
+	return s.emptyLog(ctx)
+}
+
+// emptyLog empties the log of SQLite. That of PostgreSQL is not ours.
+func (s *store) emptyLog(ctx context.Context) error {
+	db := s.db.WithContext(ctx)
+	if !database.IsSQLite(db) {
+		return nil
+	}
 	var r struct{ Busy, Log, Checkpointed int64 }
 	if err := db.Raw("PRAGMA wal_checkpoint(TRUNCATE)").Scan(&r).Error; err != nil {
 		return fmt.Errorf("empty the log of the database: %w", err)

@@ -128,6 +128,15 @@ func (l *Log) ReleaseHold(ctx context.Context, tenant, id string, by Actor) (Hol
 	return out, nil
 }
 
+// HoldTenant returns the tenant of a hold; "" if it is of all tenants, or is not there.
+func (l *Log) HoldTenant(ctx context.Context, id string) (string, error) {
+	rows, err := readHolds(l.store.db.WithContext(ctx).Where("id = ?", column(id)))
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0].Tenant, nil
+}
+
 // maxHolds bounds a list of holds.
 const maxHolds = 1000
 

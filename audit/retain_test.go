@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,25 @@ func TestAHoldOnAnAccountKeepsItsKeys(t *testing.T) {
 	}
 	if h.matches(Event{Tenant: "demo", Actor: Actor{ID: "k1"}}, of) {
 		t.Error("a key of nobody")
+	}
+}
+
+// The tenant of a hold is found however many are newer.
+func TestHoldTenant(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	h, err := l.Hold(t.Context(), Hold{Tenant: "a", Reason: "r"})
+	must(t, err)
+	newer := make([]holdRow, maxHolds)
+	for i := range newer {
+		newer[i] = holdRow{ID: fmt.Sprintf("z%d", i), Tenant: "c", Reason: "r", Created: h.Created + 1}
+	}
+	must(t, db.CreateInBatches(newer, 100).Error)
+	for id, want := range map[string]string{h.ID: "a", "none": ""} {
+		if tenant, err := l.HoldTenant(t.Context(), id); err != nil || tenant != want {
+			t.Errorf("%s: %q, %v", id, tenant, err)
+		}
 	}
 }
 

@@ -95,11 +95,11 @@ func (s *Server) EraseValues(c *gin.Context) {
 			done, err = s.erase(c, t, in.Approval)
 		}
 		if err == nil {
-			d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10)}
+			d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10), "stays": erasure.Codes(done.Stays)}
 			maps.Copy(d, done.Override.Detail())
 			about(c, resource(c), d)
 		}
-		s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Override: overrideView(done.Override)}, err)
+		s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Stays: staysView(done.Stays), Override: overrideView(done.Override)}, err)
 	})
 }
 

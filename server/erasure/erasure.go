@@ -321,6 +321,9 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 	if t.Conversation != nil {
 		err = e.cfg.Audit.WithoutHold(ctx, t.Tenant, by, holdIDs(p.Holds), w.Take, w.destroy)
 		out.Gone.Values, out.Gone.Conversations = w.removal.Found.Values, w.removal.Found.Scopes
+		if err == nil && e.cfg.Audit.EmptyDatabaseLog(ctx) != nil { // they are gone; to repeat it would take another approval
+			w.stays = append(w.stays, Stay{Code: StaysLog})
+		}
 	} else {
 		var done audit.Erasure
 		done, err = e.cfg.Audit.Erase(ctx, audit.Order{
@@ -375,12 +378,13 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // detail is what the records of an erasure say besides keys and texts: figures, what stays, and who let it pass what.
 func detail(p Preview, o *Override) map[string]string {
 	out := map[string]string{"values": number(p.Goes.Values), "conversations": number(p.Goes.Conversations), "records": number(p.Records)}
-	out["stays"] = codes(p.Stays)
+	out["stays"] = Codes(p.Stays)
 	maps.Copy(out, o.Detail())
 	return out
 }
 
-func codes(stays []Stay) string {
+// Codes are the codes of what stays, as records have them.
+func Codes(stays []Stay) string {
 	var out []string
 	for _, s := range stays {
 		out = append(out, s.Code)

@@ -39,7 +39,7 @@ func (w *work) Destroy(tx *gorm.DB) (map[string]string, error) {
 	if w.stays, err = w.eraser.stays(tx.Statement.Context, tx, w.target, w.records, w.removal.Found); err != nil {
 		return nil, err
 	}
-	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes), "stays": codes(w.stays)}, nil
+	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes), "stays": Codes(w.stays)}, nil
 }
 
 // destroy is Destroy where nobody certifies it.

@@ -302,11 +302,11 @@ func TestOtherServers(t *testing.T) {
 	check := func(want bool) {
 		t.Helper()
 		p, err := k.Preview(t.Context(), k.alice(), officer)
-		if err != nil || strings.Contains(codes(p.Stays), StaysReplicas) != want {
+		if err != nil || strings.Contains(Codes(p.Stays), StaysReplicas) != want {
 			t.Errorf("%+v, %v", p.Stays, err)
 		}
 		done, err := k.Erase(t.Context(), k.alice(), "", officer)
-		if err != nil || strings.Contains(codes(done.Stays), StaysReplicas) != want {
+		if err != nil || strings.Contains(Codes(done.Stays), StaysReplicas) != want {
 			t.Fatalf("%+v, %v", done.Stays, err)
 		}
 		if e, err := k.log.Get(t.Context(), done.Certificate); err != nil || strings.Contains(e.Detail["stays"], StaysReplicas) != want {
@@ -346,15 +346,39 @@ func TestStaysAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := k.Preview(t.Context(), k.alice(), officer)
-	if err != nil || !strings.Contains(codes(p.Stays), StaysUnattributed) {
+	if err != nil || !strings.Contains(Codes(p.Stays), StaysUnattributed) {
 		t.Fatalf("%+v, %v", p.Stays, err)
 	}
 	done, err := k.Erase(t.Context(), k.alice(), "", officer)
-	if err != nil || strings.Contains(codes(done.Stays), StaysUnattributed) {
+	if err != nil || strings.Contains(Codes(done.Stays), StaysUnattributed) {
 		t.Errorf("%+v, %v", done.Stays, err)
 	}
-	if e, err := k.log.Get(t.Context(), done.Certificate); err != nil || e.Detail["stays"] != codes(done.Stays) {
+	if e, err := k.log.Get(t.Context(), done.Certificate); err != nil || e.Detail["stays"] != Codes(done.Stays) {
 		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// The values of a conversation leave no copy in the log of SQLite; if it cannot be emptied, the answer says so.
+func TestValuesInTheLogOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	for n, busy := range []bool{false, true} {
+		k.says(n)
+		emptied := 0
+		k.faults.Set(func(op string) dbtest.Outcome {
+			if strings.Contains(op, "wal_checkpoint") {
+				emptied++
+			}
+			if busy {
+				return stuck(op)
+			}
+			return dbtest.Healthy
+		})
+		done, err := k.Erase(t.Context(), Target{Tenant: "demo", Conversation: &vault.Target{Tenant: "demo", Name: fmt.Sprint("s", n)}}, "", officer)
+		k.faults.Set(nil)
+		if err != nil || done.Gone.Values != 1 || emptied != 1 || strings.Contains(Codes(done.Stays), StaysLog) != busy {
+			t.Errorf("%+v, %v, emptied %d times", done, err, emptied)
+		}
 	}
 }
 

@@ -1716,6 +1716,7 @@ export interface components {
              * @description How many there were
              */
             values: number;
+            stays: components["schemas"]["ErasureStay"][];
             override?: components["schemas"]["ErasureOverride"];
         };
         MaskingRequest: {
@@ -2110,7 +2111,8 @@ export interface components {
              *     answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
              *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
              *     this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
-             *     again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are recycled. `spill`: in the spill file of the native engine, what
+             *     again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
+             *     recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
              *     was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
              * @enum {string}
              */
