@@ -41,15 +41,15 @@ type Reach struct {
 	Unknown bool
 }
 
-// Covered is a hold that covers some of what an erasure would destroy: an active one, or one that the person who would erase has released.
+// Covered is a hold that covers some of what an erasure would destroy: an active one, or one that binds whoever would erase though it was released.
 type Covered struct {
 	Hold     Hold
 	Records  int64    // that it covers, at most 10000 counted
 	Examples []string // ids, newest first
 }
 
-// Covering returns the holds that cover any of what an erasure by somebody would destroy, by id: the active ones, and those that he has released
-// himself within the last 24 hours. What cannot be told counts as covered: the records of now may be on their way, and where nobody knows who took
+// Covering returns the holds that cover any of what an erasure by somebody would destroy, by id: the active ones, and those that he, or no
+// account, has released within the last 24 hours. What cannot be told counts as covered: the records of now may be on their way, and where nobody knows who took
 // part it may be anybody.
 func (l *Log) Covering(ctx context.Context, tenant string, by Actor, reach Reach) (out []Covered, err error) {
 	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) (err error) {
@@ -138,7 +138,11 @@ func Held(held []Covered, pass []string) error {
 		if c.Hold.Tenant == "" {
 			en, zh = "of all tenants", "涵盖所有租户"
 		}
-		if c.Hold.Released != 0 {
+		switch {
+		case c.Hold.Released == 0:
+		case c.Hold.Releaser == "":
+			en, zh = en+"; released less than 24 hours ago by somebody who was not signed in", zh+"；24 小时内由未登录者解除"
+		default:
 			en, zh = en+"; released by yourself less than 24 hours ago", zh+"；24 小时内由您本人解除"
 		}
 		english, chinese = append(english, c.Hold.ID+" ("+en+")"), append(chinese, c.Hold.ID+"（"+zh+"）")
@@ -167,7 +171,7 @@ func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now 
 		c := Covered{Hold: h}
 		covers := reach.Unknown
 		for _, p := range reach.Parts {
-			yes, n, ids, err := h.covers(tx, p, people[p.Subject], now)
+			yes, n, ids, err := s.covers(tx, h, p, people[p.Subject], now)
 			if err != nil {
 				return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 			}
@@ -183,8 +187,8 @@ func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now 
 	return out, nil
 }
 
-// covers says whether the hold covers a part, whose person has these records, and which of them.
-func (h Hold) covers(tx *gorm.DB, p Part, of *recordsOf, now int64) (yes bool, n int64, ids []string, err error) {
+// covers says whether a hold covers a part, whose person has these records, and which of them.
+func (s *store) covers(tx *gorm.DB, h Hold, p Part, of *recordsOf, now int64) (yes bool, n int64, ids []string, err error) {
 	from, to := p.From, p.To
 	if from != 0 {
 		from -= turnSlack
@@ -205,7 +209,8 @@ func (h Hold) covers(tx *gorm.DB, p Part, of *recordsOf, now int64) (yes bool, n
 		where = append(where, condition{"e.request = ?", []any{h.Request}})
 	}
 	if h.Actor != "" {
-		where = append(where, condition{"e.actor = ?", []any{h.Actor}})
+		// He is the actor, or uses a key of his own.
+		where = append(where, condition{"(e.actor = ? OR e.on_behalf_of = ?)", []any{h.Actor, s.subject(of.tenant, h.Actor)}})
 	}
 	n, _, ids, err = of.count(tx, where)
 	// A hold on a time covers whoever did something in it, or does so now: the record of it may be on its way.

@@ -19,7 +19,7 @@ import (
 const (
 	// ActionErase is that of the record before anything is destroyed. It says what is about to be; those that follow name it in their detail.
 	ActionErase = "audit.erase"
-	// ActionErased is that of the certificate: everything is gone, from files too, and this is how much it was.
+	// ActionErased is that of the certificate: everything is gone, from files of this server too, and this is how much it was.
 	ActionErased = "audit.erased"
 	// ActionErasureRefused takes an erasure back: before anything was destroyed a hold came or an approval went.
 	ActionErasureRefused = "audit.erasure_refused"
@@ -49,7 +49,7 @@ type Erasure struct {
 	Keys     int64  // destroyed
 	Contents int64
 	Done     bool // all of it is gone from the database
-	Clean    bool // and from files
+	Clean    bool // and from files of this server
 	// Certificate is the record that says that it was done, "" for one that is not complete or that an earlier release made.
 	Certificate string
 	// Detail is what the certificate says; nil in lists.
@@ -65,6 +65,9 @@ func (l *Log) Kept(ctx context.Context, tenant, subject string) (keys, contents 
 	_, err = l.store.kept(ctx, &e)
 	return e.Keys, e.Contents, err
 }
+
+// EmptyDatabaseLog removes what was deleted from the log of the database where it is ours, which it is on SQLite. Error: a long read holds it.
+func (l *Log) EmptyDatabaseLog(ctx context.Context) error { return l.store.emptyLog(ctx) }
 
 // Erase destroys what is kept of the prompts and answers of a person: the keys, the ciphertexts, and the copies of both in the pages of the
 // database and in the write-ahead log of this replica; other replicas do so to theirs when they next seal. The records stay, and with them every
@@ -125,11 +128,14 @@ func (l *Log) Finish(ctx context.Context, tenant, subject, approval string, by A
 	return Erasure{}, false, nil
 }
 
-// finish removes the copies of what was erased from pages and files, and certifies what of this person is not certified yet.
+// finish removes the copies of what was erased from pages and files, and certifies what of this person was erased before that and is not certified.
 func (l *Log) finish(ctx context.Context, by Actor, out Erasure) (Erasure, error) {
+	open, oerr := l.store.uncertified(ctx, out.Tenant, out.Subject)
 	err := errors.Join(l.store.scrub(ctx), l.emptySegments(ctx))
 	if out.Clean = err == nil; out.Clean {
-		err = l.certify(ctx, by, &out)
+		if err = oerr; err == nil {
+			out.Certificate, err = l.certify(ctx, by, out.Record, open)
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("it is erased from the database and not complete; erase again: %w", err)
@@ -138,12 +144,9 @@ func (l *Log) finish(ctx context.Context, by Actor, out Erasure) (Erasure, error
 	return out, err
 }
 
-// certify makes the records that say that all of it is done, durable and sealed.
-func (l *Log) certify(ctx context.Context, by Actor, out *Erasure) error {
-	open, err := l.store.uncertified(ctx, out.Tenant, out.Subject)
-	if err != nil {
-		return err
-	}
+// certify makes the records that say that all of these erasures are done, durable and sealed, and returns that of one of them. Another process may have
+// certified it first: then its record is the certificate.
+func (l *Log) certify(ctx context.Context, by Actor, of string, open []Erasure) (string, error) {
 	certificates := map[string]string{}
 	for _, x := range open {
 		e := Event{
@@ -156,15 +159,14 @@ func (l *Log) certify(ctx context.Context, by Actor, out *Erasure) error {
 			err = fault.New(fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
 		}
 		if err != nil {
-			return fmt.Errorf("certify the erasure: %w", err)
+			return "", fmt.Errorf("certify the erasure: %w", err)
 		}
 		certificates[x.Record] = receipt.ID
 	}
 	if err := l.Flush(ctx); err != nil {
-		return fmt.Errorf("certify the erasure: %w", err)
+		return "", fmt.Errorf("certify the erasure: %w", err)
 	}
-	out.Certificate = certificates[out.Record]
-	return l.store.certified(ctx, certificates)
+	return l.store.certified(ctx, certificates, of)
 }
 
 // recordErasure makes the record of an erasure durable and sealed, and returns its id: nothing is destroyed before.

@@ -141,15 +141,20 @@ func (s *store) uncertified(ctx context.Context, tenant, subject string) ([]Eras
 	return out, nil
 }
 
-// certified notes which records certify which erasures.
-func (s *store) certified(ctx context.Context, certificates map[string]string) error {
+// certified notes which records certify which erasures, and returns that of one of them.
+func (s *store) certified(ctx context.Context, certificates map[string]string, of string) (string, error) {
 	for erasure, certificate := range certificates {
 		err := s.db.WithContext(ctx).Model(&resultRow{}).Where("record = ? AND certificate = ''", erasure).Update("certificate", certificate).Error
 		if err != nil {
-			return unavailable(fmt.Errorf("certify the erasure: %w", err))
+			return "", unavailable(fmt.Errorf("certify the erasure: %w", err))
 		}
 	}
-	return nil
+	var row resultRow
+	err := s.db.WithContext(ctx).Select("certificate").Where("record = ?", of).Take(&row).Error
+	if err != nil {
+		return "", unavailable(fmt.Errorf("read the certificate: %w", err))
+	}
+	return row.Certificate, nil
 }
 
 // rewriteKeys writes the table of keys anew on SQLite: when rows once moved from a page to another, bytes of them may have stayed behind.
@@ -184,6 +189,15 @@ func (s *store) scrub(ctx context.Context) error {
 		}
 		return nil
 	}
+	return s.emptyLog(ctx)
+}
+
+// emptyLog empties the log of SQLite. That of PostgreSQL is not ours.
+func (s *store) emptyLog(ctx context.Context) error {
+	db := s.db.WithContext(ctx)
+	if !database.IsSQLite(db) {
+		return nil
+	}
 	var r struct{ Busy, Log, Checkpointed int64 }
 	if err := db.Raw("PRAGMA wal_checkpoint(TRUNCATE)").Scan(&r).Error; err != nil {
 		return fmt.Errorf("empty the log of the database: %w", err)
@@ -192,6 +206,21 @@ func (s *store) scrub(ctx context.Context) error {
 		return errors.New("empty the log of the database: a long read held it")
 	}
 	return nil
+}
+
+// Others reports whether other processes than this one may have a write-ahead log, which only they can empty: whether another writer is known, of
+// which nobody has found that it is over. tx is the transaction that asks; nil for none.
+func (l *Log) Others(ctx context.Context, tx *gorm.DB) (bool, error) {
+	var mine []string
+	for _, w := range l.logs() {
+		mine = append(append(mine, w.writer), w.former...)
+	}
+	if tx == nil {
+		tx = l.store.db
+	}
+	var n int64
+	err := tx.WithContext(ctx).Model(&writerRow{}).Where("drained < ? AND writer NOT IN ?", int64(forever), mine).Count(&n).Error
+	return n > 0, unavailable(err)
 }
 
 // countErasures returns how many erasures there were, by tenant.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm"
@@ -325,6 +326,42 @@ func TestErasureThatFails(t *testing.T) {
 			t.Error(err)
 		}
 		mustVerify(t, l, db)
+	}
+}
+
+// TestCertifiedOnce: another server finishes an erasure of ours while we clean, and one of its own is not clean yet. Ours has the certificate that the
+// other made, and its own has none.
+func TestCertifiedOnce(t *testing.T) {
+	t.Parallel()
+	db, faulty := dbtest.SQLite(t), &dbtest.Faults{}
+	l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), nil, diskFiles{})
+	other := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	say(t, l, 1, alice)
+	flush(t, l)
+	came, theirs := false, Erasure{}
+	faulty.Set(func(op string) mode {
+		if came || !strings.Contains(op, "wal_checkpoint") {
+			return healthy
+		}
+		came = true
+		must(t, l.store.releaseLease(t.Context(), l.wal.writer))
+		var found bool
+		var err error
+		if theirs, found, err = other.Finish(t.Context(), "demo", alice, "", officer); err != nil || !found {
+			t.Errorf("%t, %v", found, err)
+		}
+		must(t, other.store.releaseLease(t.Context(), other.wal.writer))
+		must(t, db.Create(&resultRow{Record: "late", Tenant: "demo", Subject: alice, Detail: `{"keys":"0","contents":"0","time":"1"}`}).Error)
+		return healthy
+	})
+	done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+	faulty.Set(nil)
+	if err != nil || !came || done.Certificate == "" || done.Certificate != theirs.Certificate {
+		t.Errorf("%+v, %v, want the certificate %s", done, err, theirs.Certificate)
+	}
+	open, err := l.store.uncertified(t.Context(), "demo", alice)
+	if err != nil || len(open) != 1 || open[0].Record != "late" {
+		t.Errorf("%+v, %v", open, err)
 	}
 }
 

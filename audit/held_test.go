@@ -46,7 +46,8 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 		now := time.Now().UnixMicro()
 		mine := spoke(t, l, "r1", "app", alice, now-48*hour)
 		spoke(t, l, "r2", "app", bob, now-40*hour)
-		own := spoke(t, l, "r3", "app", "", now-30*hour) // the key itself, on nobody's behalf
+		spoke(t, l, "r4", "k7", Subject(testKeys(), "demo", "u7"), now-40*hour) // a key of the account u7
+		own := spoke(t, l, "r3", "app", "", now-30*hour)                        // the key itself, on nobody's behalf
 		flush(t, l)
 		reach := func(subject string) Reach { return Reach{Parts: []Part{{Subject: subject}}} }
 		for name, c := range map[string]struct {
@@ -61,6 +62,7 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 			"another's request":       {Hold{Tenant: "demo", Request: "r2"}, false, false, 0},
 			"request, all tenants":    {Hold{Request: "r3"}, false, true, 0},
 			"actor":                   {Hold{Tenant: "demo", Actor: "app"}, true, true, 1},
+			"account":                 {Hold{Tenant: "demo", Actor: "u7"}, false, false, 0},
 			"another actor":           {Hold{Tenant: "demo", Actor: "k9"}, false, false, 0},
 			"time with a record":      {Hold{Tenant: "demo", From: now - 49*hour, To: now - 47*hour}, true, false, 1},
 			"time without one":        {Hold{Tenant: "demo", From: now - 47*hour, To: now - 31*hour}, false, false, 0},
@@ -85,6 +87,9 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 					t.Errorf("%s: %+v", name, got)
 				}
 			}
+			if got, err := l.Covering(t.Context(), "demo", officer, reach(Subject(testKeys(), "demo", "u7"))); err != nil || name == "account" && (len(got) != 1 || got[0].Records != 1) {
+				t.Errorf("%s: of the account: %+v, %v", name, got, err)
+			}
 			if got, err := l.Covering(t.Context(), "demo", officer, Reach{Unknown: true}); err != nil || (len(got) == 1) != (h.Tenant != "other") {
 				t.Errorf("%s: of somebody unknown: %+v, %v", name, got, err)
 			}
@@ -94,7 +99,7 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 				_, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer, Pass: []string{"another"}})
 				held409(t, err, h.ID)
 			}
-			_, err = l.ReleaseHold(t.Context(), "", h.ID, Actor{Kind: "system", ID: "other"})
+			_, err = l.ReleaseHold(t.Context(), "", h.ID, Actor{Kind: "user", ID: "other"})
 			must(t, err)
 		}
 		if list, err := l.Erasures(t.Context(), "demo"); err != nil || len(list) != 0 {
@@ -180,7 +185,7 @@ func TestAHoldCoversATime(t *testing.T) {
 		if err != nil || (len(got) == 1) != c.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		_, err = l.ReleaseHold(t.Context(), "", h.ID, Actor{Kind: "system", ID: "other"})
+		_, err = l.ReleaseHold(t.Context(), "", h.ID, Actor{Kind: "user", ID: "other"})
 		must(t, err)
 	}
 }
@@ -201,7 +206,7 @@ func TestAHoldCoversWhatLives(t *testing.T) {
 		if err != nil || (len(got) == 1) != want {
 			t.Errorf("%+v: %+v, %v", h, got, err)
 		}
-		_, err = l.ReleaseHold(t.Context(), "", h.ID, Actor{Kind: "system", ID: "other"})
+		_, err = l.ReleaseHold(t.Context(), "", h.ID, Actor{Kind: "user", ID: "other"})
 		must(t, err)
 	}
 }
@@ -255,6 +260,37 @@ func TestAReleasedHoldBindsWhoReleasedIt(t *testing.T) {
 		}
 		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer, Pass: []string{mine.ID, all.ID}}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A hold that was released by no account binds everybody for a day: it may have been any of them.
+func TestAHoldReleasedByACommandBindsEverybody(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		now := time.Now()
+		l.now = func() time.Time { return now }
+		spoke(t, l, "r1", "app", alice, now.UnixMicro())
+		flush(t, l)
+		h, err := l.Hold(t.Context(), Hold{Tenant: "demo", Request: "r1", Reason: "case 17"})
+		must(t, err)
+		command := Actor{Kind: "system", ID: "command", Name: "root"}
+		if h, err = l.ReleaseHold(t.Context(), "", h.ID, command); err != nil || h.Releaser != "" || h.ReleasedBy != "root" {
+			t.Errorf("%+v, %v", h, err)
+		}
+		_, err = l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
+		held409(t, err, h.ID)
+		if s := fmt.Sprint(err); !strings.Contains(s, "not signed in") {
+			t.Error(s)
+		}
+		for after, held := range map[time.Duration]int{0: 1, 24*time.Hour - time.Second: 1, 24 * time.Hour: 0} {
+			l.now = func() time.Time { return now.Add(after) }
+			for _, by := range []Actor{officer, command, {Kind: "user"}} {
+				if got, err := l.Covering(t.Context(), "demo", by, Reach{Parts: []Part{{Subject: alice}}}); err != nil || len(got) != held {
+					t.Errorf("%s, %+v: %+v, %v", after, by, got, err)
+				}
+			}
 		}
 	})
 }

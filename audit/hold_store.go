@@ -94,7 +94,7 @@ func digestPattern(s string) bool {
 
 // ReleaseHold ends a hold; what it kept goes at the next pruning, unless something else keeps it. Errors: CodeNotFound if the tenant has no
 // such hold ("" is any tenant), CodeConflict if it was released before. The caller records who releases, and why, first. Whoever releases a hold is
-// bound by it for another day: see [Log.Covering].
+// bound by it for another day, and everybody is by one that was released by no account, since nobody can tell who that was: see [Log.Covering].
 func (l *Log) ReleaseHold(ctx context.Context, tenant, id string, by Actor) (Hold, error) {
 	var out Hold
 	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
@@ -111,7 +111,10 @@ func (l *Log) ReleaseHold(ctx context.Context, tenant, id string, by Actor) (Hol
 		if out = rows[0]; out.Released != 0 {
 			return fault.New(fault.CodeConflict, fault.Say("the hold was released before", "该保全已解除"))
 		}
-		out.Released, out.ReleasedBy, out.Releaser = l.now().UnixMicro(), column(by.Name), ActorID(by)
+		out.Released, out.ReleasedBy = l.now().UnixMicro(), column(by.Name)
+		if by.Kind == "user" {
+			out.Releaser = by.ID
+		}
 		change := map[string]any{"released": out.Released, "released_by": out.ReleasedBy, "releaser": out.Releaser}
 		err = tx.Model(&holdRow{}).Where("id = ?", out.ID).Updates(change).Error
 		if err != nil {
@@ -123,6 +126,15 @@ func (l *Log) ReleaseHold(ctx context.Context, tenant, id string, by Actor) (Hol
 		return Hold{}, fmt.Errorf("release hold: %w", err)
 	}
 	return out, nil
+}
+
+// HoldTenant returns the tenant of a hold; "" if it is of all tenants, or is not there.
+func (l *Log) HoldTenant(ctx context.Context, id string) (string, error) {
+	rows, err := readHolds(l.store.db.WithContext(ctx).Where("id = ?", column(id)))
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0].Tenant, nil
 }
 
 // maxHolds bounds a list of holds.
@@ -153,10 +165,11 @@ func readHolds(db *gorm.DB) ([]Hold, error) {
 // activeHolds are those that hold now.
 func activeHolds(db *gorm.DB) ([]Hold, error) { return readHolds(db.Where("released = 0").Order("id")) }
 
-// bindingHolds are those that bind somebody who would erase what is of a tenant: the active ones, and those that he has released himself lately.
+// bindingHolds are those that bind somebody who would erase what is of a tenant: the active ones, and those that he has released himself lately, or
+// somebody of whom nobody knows who he is.
 func bindingHolds(db *gorm.DB, tenant, by string, now int64) ([]Hold, error) {
 	db = db.Where("tenant = ? OR tenant = ''", column(tenant))
-	return readHolds(db.Where("released = 0 OR releaser = ? AND releaser <> '' AND released > ?", by, now-releaserBound).Order("id"))
+	return readHolds(db.Where("released = 0 OR releaser IN (?, '') AND released > ?", by, now-releaserBound).Order("id"))
 }
 
 // SpanTenants reports whether any of these holds is not of a single tenant.

@@ -136,7 +136,7 @@ type Hold struct {
 	CreatedBy  string
 	Released   int64 // 0 while it holds
 	ReleasedBy string
-	Releaser   string // as [ActorID] returns it; "" where that is not known
+	Releaser   string // the account; "" where it was none, as on the command line, or is not known
 }
 
 // ActorID is how the log knows somebody again: by the id, a command by the account that started it.
@@ -160,7 +160,8 @@ func (of subjects) record(e Event) string {
 // matches says whether the hold keeps a record.
 func (h Hold) matches(e Event, of subjects) bool {
 	same := func(want, have string) bool { return want == "" || want == column(have) }
-	return same(h.Tenant, e.Tenant) && same(h.Request, e.Request) && same(h.Actor, e.Actor.ID) && (h.From == 0 || e.Time >= h.From) && (h.To == 0 || e.Time < h.To) &&
+	actor := same(h.Actor, e.Actor.ID) || e.Actor.OnBehalfOf != "" && e.Actor.OnBehalfOf == of(e.Tenant, h.Actor) // with a key of his own
+	return same(h.Tenant, e.Tenant) && same(h.Request, e.Request) && actor && (h.From == 0 || e.Time >= h.From) && (h.To == 0 || e.Time < h.To) &&
 		(h.Subject == "" || h.Subject == of.record(e))
 }
 

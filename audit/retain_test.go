@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,43 @@ func TestRetention(t *testing.T) {
 	}
 	if until, _ := r.until(Event{Time: 1<<63 - 5}); until != 1<<63-1 {
 		t.Errorf("a record of the end of time stays until %d", until)
+	}
+}
+
+// A hold on an account keeps what is done with keys of its own, which is on its behalf.
+func TestAHoldOnAnAccountKeepsItsKeys(t *testing.T) {
+	t.Parallel()
+	of := func(tenant, who string) string { return Subject(testKeys(), tenant, who) }
+	h := Hold{Actor: "u7"}
+	for want, e := range map[bool]Event{
+		true:  {Tenant: "demo", Actor: Actor{Kind: "key", ID: "k1", OnBehalfOf: of("demo", "u7")}},
+		false: {Tenant: "demo", Actor: Actor{Kind: "key", ID: "k1", OnBehalfOf: of("other", "u7")}},
+	} {
+		if h.matches(e, of) != want {
+			t.Errorf("%+v: %t", e, !want)
+		}
+	}
+	if h.matches(Event{Tenant: "demo", Actor: Actor{ID: "k1"}}, of) {
+		t.Error("a key of nobody")
+	}
+}
+
+// The tenant of a hold is found however many are newer.
+func TestHoldTenant(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	h, err := l.Hold(t.Context(), Hold{Tenant: "a", Reason: "r"})
+	must(t, err)
+	newer := make([]holdRow, maxHolds)
+	for i := range newer {
+		newer[i] = holdRow{ID: fmt.Sprintf("z%d", i), Tenant: "c", Reason: "r", Created: h.Created + 1}
+	}
+	must(t, db.CreateInBatches(newer, 100).Error)
+	for id, want := range map[string]string{h.ID: "a", "none": ""} {
+		if tenant, err := l.HoldTenant(t.Context(), id); err != nil || tenant != want {
+			t.Errorf("%s: %q, %v", id, tenant, err)
+		}
 	}
 }
 

@@ -89,7 +89,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, e
 		{"billing", p.buildBilling},
 		{"audit", p.buildAudit},
 		{"engines", p.buildEngines},
-		{"erasures", func(context.Context) error { p.buildEraser(); return nil }},
+		{"erasures", func(context.Context) error { p.buildEraser(false); return nil }},
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
 		{"workflows", p.buildWorkflows},
@@ -180,10 +180,10 @@ func (p *parts) buildAudit(context.Context) error {
 }
 
 // buildEraser lets what is kept of people be erased. The caches of this process go also when another replica erases.
-func (p *parts) buildEraser() {
+func (p *parts) buildEraser(command bool) {
 	cfg := erasure.Config{
 		Audit: p.audit, Values: p.guard.Values(), Approvals: p.guard.Approvals(), Keys: p.keys, Remote: len(p.cfg.Engines.Remote) > 0,
-		Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: !database.IsSQLite(p.db),
+		Spill: p.cfg.Engines.Native.PrefixCache.SpillDir != "", Log: !database.IsSQLite(p.db), Command: command,
 		Tenant: func(ctx context.Context, id string) error { return identity.TenantExists(ctx, p.db, id) },
 	}
 	if p.native != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os/user"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance"
-	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/config"
@@ -104,7 +104,7 @@ func withEraser(ctx context.Context, cfg *config.Config, log *slog.Logger, do fu
 			return err
 		}
 		p.closers = append(p.closers, p.guard.Close)
-		p.buildEraser()
+		p.buildEraser(true)
 		return do(p.eraser, p.audit, commander())
 	})
 }
@@ -130,32 +130,37 @@ func PreviewErasure(ctx context.Context, cfg *config.Config, tenant, who string,
 	return p, err
 }
 
-// Erase erases what is kept of a person, who is named as requests do; see [erasure.Eraser.Erase].
-func Erase(ctx context.Context, cfg *config.Config, tenant, who, approval string, log *slog.Logger) (done erasure.Result, err error) {
+// Erase erases what is kept of a person, who is named as requests do, between two records of it; see [erasure.Eraser.Erase]. It passes no hold: who
+// runs a command is no account, so that nobody can tell whether another one approves.
+func Erase(ctx context.Context, cfg *config.Config, tenant, who string, log *slog.Logger) (done erasure.Result, err error) {
 	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error {
-		done, err = e.Erase(ctx, erasure.Target{Tenant: tenant, Subject: l.Subject(tenant, who)}, approval, by)
+		done, err = erase(ctx, e, l, erasure.Target{Tenant: tenant, Subject: l.Subject(tenant, who)}, by)
 		return err
 	})
 	return done, err
 }
 
-// AskErasure asks a second person to let the erasure of a person pass the holds that cover it, after a record of it.
-func AskErasure(ctx context.Context, cfg *config.Config, tenant, who, reason string, log *slog.Logger) (a approval.Approval, err error) {
-	err = withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error {
-		subject := l.Subject(tenant, who)
-		act := audit.Event{Tenant: tenant, Actor: by, Action: "admin.requestErasureApproval", Resource: subject, Detail: map[string]string{"reason": reason}}
-		return recorded(ctx, l, act, func() error {
-			a, err = e.Request(ctx, erasure.Target{Tenant: tenant, Subject: subject}, reason, by)
-			return err
-		})
+// erase is an erasure between its records, so that a refused one leaves some, too.
+func erase(ctx context.Context, e *erasure.Eraser, l *audit.Log, t erasure.Target, by audit.Actor) (done erasure.Result, err error) {
+	act := audit.Event{Tenant: t.Tenant, Actor: by, Action: "admin.eraseSubject", Resource: t.Subject, Detail: map[string]string{}}
+	err = recorded(ctx, l, act, func() (err error) {
+		done, err = e.Erase(ctx, t, "", by)
+		maps.Copy(act.Detail, done.Detail())
+		return err
 	})
-	return a, err
+	return done, err
 }
 
 // EraseAgain repeats erasures, after the restore of an older copy of the database for instance. each is called after every one.
 func EraseAgain(ctx context.Context, cfg *config.Config, list []audit.Erasure, each func(erasure.Result), log *slog.Logger) error {
-	return withEraser(ctx, cfg, log, func(e *erasure.Eraser, _ *audit.Log, by audit.Actor) error {
-		return e.Repeat(ctx, list, by, each)
+	return withEraser(ctx, cfg, log, func(e *erasure.Eraser, l *audit.Log, by audit.Actor) error {
+		return erasure.Repeat(list, func(t erasure.Target) error {
+			done, err := erase(ctx, e, l, t, by)
+			if err == nil {
+				each(done)
+			}
+			return err
+		})
 	})
 }
 

@@ -105,7 +105,7 @@ func erasing(t *testing.T, s setup) {
 		r := in.send(http.MethodGet, "/api/v1/audit/records?action=admin.previewErasure", auditor, nil)
 		return strings.Count(string(r.body), looked.Subject) >= 2 && strings.Contains(string(r.body), `"command"`) && !strings.Contains(string(r.body), `"bob"`)
 	})
-	again, err := server.Erase(t.Context(), in.cfg, "demo", "bob", "", slog.New(slog.DiscardHandler))
+	again, err := server.Erase(t.Context(), in.cfg, "demo", "bob", slog.New(slog.DiscardHandler))
 	if err != nil || again.Gone.Keys != 1 || again.Gone.Contents != 2 {
 		t.Errorf("%+v, %v", again, err)
 	}

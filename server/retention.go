@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"log/slog"
-	"slices"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/server/config"
@@ -54,12 +53,8 @@ func Hold(ctx context.Context, cfg *config.Config, h audit.Hold, who string, log
 func ReleaseHold(ctx context.Context, cfg *config.Config, id, reason string, log *slog.Logger) (out audit.Hold, err error) {
 	err = withLog(ctx, cfg, log, func(l *audit.Log, by audit.Actor) error {
 		act := audit.Event{Actor: by, Action: "admin.releaseHold", Resource: id, Detail: map[string]string{"reason": reason}}
-		holds, err := l.Holds(ctx, "")
-		if err != nil {
+		if act.Tenant, err = l.HoldTenant(ctx, id); err != nil {
 			return err
-		}
-		if i := slices.IndexFunc(holds, func(h audit.Hold) bool { return h.ID == id }); i >= 0 {
-			act.Tenant = holds[i].Tenant
 		}
 		return recorded(ctx, l, act, func() error {
 			out, err = l.ReleaseHold(ctx, "", id, by)

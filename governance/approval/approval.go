@@ -1,7 +1,7 @@
 // Package approval lets a second person permit what somebody asks for: once, for an hour, and nothing but that.
 //
-// Whoever asks binds the approval to what it is for by a digest, which whoever uses it has to state again. The one who asked cannot give it;
-// the one who gives it has signed in lately. It is used in the transaction of what it permits, and so either both happen or neither. An approval
+// Whoever asks binds the approval to what it is for by a digest, which whoever uses it has to state again. The one who asked cannot give it, nor
+// can an account that created the asker's or was created by it; the one who gives it has signed in lately. It is used in the transaction of what it permits, and so either both happen or neither. An approval
 // can be declined, with a reason, until it is used.
 //
 // The caller checks permissions and writes the audit records.
@@ -94,7 +94,8 @@ func (b *Book) New(a Approval) (Approval, error) {
 	return a, nil
 }
 
-// Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeSecondPerson for the asker; CodeReauthenticate; CodeConflict
+// Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeSecondPerson for the asker, and for two accounts of which one
+// created the other; CodeReauthenticate; CodeConflict
 // if it was given or declined before or its time is over; CodeDatabaseUnavailable.
 func (b *Book) Approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal) (Approval, error) {
 	if err := b.Fresh(who); err != nil {

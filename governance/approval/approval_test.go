@@ -101,6 +101,27 @@ func TestGoodForOneThing(t *testing.T) {
 	})
 }
 
+// Of two accounts of which one created the other, neither approves what the other asks for; it may decline it.
+func TestCreatorIsNoSecondPerson(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		k := newKit(t, db)
+		for id, by := range map[string]string{"u0": "system", "u1": "u0", "u2": "u0", "u3": "u1"} {
+			k.must(db.Exec(`INSERT INTO identity_users (id, tenant, name, password_hash, roles, labels, epoch, created_at, created_by, disabled_at)
+				VALUES (?, 'acme', ?, '', '', '', 1, 1, ?, 0)`, id, id, by).Error)
+		}
+		for id, refused := range map[string]bool{"u0": true, "u1": true, "u2": false, "u3": true} {
+			a := k.asked(KindErasure, "d") // by u1
+			_, err := k.Approve(t.Context(), KindErasure, "acme", a, identity.Principal{ID: id, SignedIn: k.time})
+			if fault.Is(err, fault.CodeSecondPerson) != refused || !refused && err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		_, err := k.Decline(t.Context(), KindErasure, "acme", k.asked(KindErasure, "d"), "no", identity.Principal{ID: "u0"})
+		k.must(err)
+	})
+}
+
 // What was declined is neither approved nor used, before or after it was given; everyone sees who declined it, and why.
 func TestDeclined(t *testing.T) {
 	t.Parallel()

@@ -135,6 +135,9 @@ func (s store) given(ctx context.Context, kind Kind, id, digest string, now time
 
 func (s store) approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time) (Approval, error) {
 	return s.settle(ctx, kind, tenant, id, who, now, "approve", func(tx *gorm.DB, a *Approval) (bool, error) {
+		if err := apart(tx.Session(&gorm.Session{NewDB: true}), a.AskedBy, who.ID); err != nil {
+			return false, err
+		}
 		if !a.Approved.IsZero() {
 			return false, fault.New(fault.CodeConflict, fault.Say("it was approved before", "该申请已获批准"))
 		}
@@ -142,6 +145,20 @@ func (s store) approve(ctx context.Context, kind Kind, tenant, id string, who id
 		a.Approved, a.ApprovedBy, a.ApprovedName = now, who.ID, who.Name
 		return res.RowsAffected > 0, res.Error
 	})
+}
+
+// apart refuses accounts of which one created the other: whoever did may have both. Two that a third one created are apart.
+func apart(db *gorm.DB, asker, approver string) error {
+	for of, maker := range map[string]string{asker: approver, approver: asker} {
+		by, err := identity.Creator(db, of)
+		if err != nil {
+			return err
+		}
+		if by == maker {
+			return fault.New(fault.CodeSecondPerson)
+		}
+	}
+	return nil
 }
 
 // decline ends the time of an approval, too: the release before knows no other way to tell that it is good for nothing.

@@ -156,6 +156,13 @@ func TenantExists(ctx context.Context, db *gorm.DB, id string) error {
 	return unavailable("look for a tenant", tenantExists(db.WithContext(ctx), id))
 }
 
+// Creator returns who created an account, by id, as db sees it; "" where there is no such account. Error: of the database.
+func Creator(db *gorm.DB, id string) (string, error) {
+	var row userRow
+	err := db.Select("created_by").Where("id = ?", id).Limit(1).Find(&row).Error
+	return row.CreatedBy, err
+}
+
 func tenantExists(tx *gorm.DB, id string) error {
 	_, found, err := one[tenantRow](tx.Where("id = ?", id), tenantColumns)
 	if err == nil && !found {

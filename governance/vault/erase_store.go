@@ -161,11 +161,14 @@ func (r *Removal) Settle(ctx context.Context) {
 	}
 }
 
-// Unattributed says which values of a tenant nobody can find by person.
-func (v *Vault) Unattributed(ctx context.Context, tenant string) (u Unattributed, err error) {
+// Unattributed says which values of a tenant nobody can find by person, as tx sees it; nil for none.
+func (v *Vault) Unattributed(ctx context.Context, tx *gorm.DB, tenant string) (u Unattributed, err error) {
+	if tx == nil {
+		tx = v.store.db
+	}
 	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
 	defer cancel()
-	err = v.store.db.WithContext(ctx).Table("vault_scopes AS s").
+	err = tx.WithContext(ctx).Table("vault_scopes AS s").
 		Select("COALESCE(SUM(s.held), 0) AS \"values\"", "COUNT(*) AS scopes", "COALESCE(MAX(s.expires), 0) AS until").
 		Where("s.tenant = ? AND s.held > 0 AND s.expires > ?", tenant, v.now().UnixMicro()).
 		Where("(EXISTS (SELECT 1 FROM vault_subjects AS p WHERE p.scope = s.scope AND p.subject = '') OR NOT EXISTS (SELECT 1 FROM vault_subjects AS p WHERE p.scope = s.scope))").

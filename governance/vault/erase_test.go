@@ -74,7 +74,7 @@ func TestErasingAPerson(t *testing.T) {
 		if err := db.Model(&subjectRow{}).Where("tenant = 'acme'").Count(&rows).Error; err != nil || rows != 2 {
 			t.Errorf("%d, %v: who took part in what is gone is still known", rows, err)
 		}
-		if u, err := v.Unattributed(t.Context(), "acme"); err != nil || u.Values != 1 || u.Scopes != 1 || u.Until < time.Now().UnixMicro() {
+		if u, err := v.Unattributed(t.Context(), nil, "acme"); err != nil || u.Values != 1 || u.Scopes != 1 || u.Until < time.Now().UnixMicro() {
 			t.Errorf("%+v, %v", u, err)
 		}
 		c := v.Conversation(Target{Tenant: "acme", Name: "s5"})
@@ -356,7 +356,7 @@ func TestSomebodyUnknownStays(t *testing.T) {
 		if err := r.Look(t.Context()); err != nil || !r.Found.Unknown || r.Found.Scopes != 2 {
 			t.Errorf("%+v, %v", r.Found, err)
 		}
-		if u, err := v.Unattributed(t.Context(), "acme"); err != nil || u.Values != 4 || u.Scopes != 2 {
+		if u, err := v.Unattributed(t.Context(), nil, "acme"); err != nil || u.Values != 4 || u.Scopes != 2 {
 			t.Errorf("%+v, %v", u, err)
 		}
 	})

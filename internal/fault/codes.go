@@ -212,8 +212,8 @@ var table = map[Code]row{
 	},
 	CodeSecondPerson: {
 		Denied,
-		"A second person must decide about this, not the one who asked for it.",
-		"此事须由第二人决定，不能由申请人本人决定。",
+		"A second person must decide about this, not the one who asked for it, nor an account that created the asker's or was created by it.",
+		"此事须由第二人决定，不能由申请人本人决定，也不能由创建申请人账户或由其创建的账户决定。",
 	},
 
 	CodeWrongPassword: {

@@ -169,6 +169,7 @@ const (
 	Pages        ErasureStayCode = "pages"
 	Records      ErasureStayCode = "records"
 	Remote       ErasureStayCode = "remote"
+	Replicas     ErasureStayCode = "replicas"
 	Spill        ErasureStayCode = "spill"
 	Texts        ErasureStayCode = "texts"
 	Unattributed ErasureStayCode = "unattributed"
@@ -191,6 +192,8 @@ func (e ErasureStayCode) Valid() bool {
 	case Records:
 		return true
 	case Remote:
+		return true
+	case Replicas:
 		return true
 	case Spill:
 		return true
@@ -807,7 +810,7 @@ type CoveringHold struct {
 	// Records Records of the person that it covers; 10000 means as many or more. 0 if it covers what the person does now
 	Records int64 `json:"records"`
 
-	// ReleasedAt Present if the caller has released it, less than 24 hours ago: it goes on binding him
+	// ReleasedAt Present if the caller, or nobody with an account, has released it, less than 24 hours ago: it goes on binding the caller
 	ReleasedAt *time.Time `json:"released_at,omitempty"`
 }
 
@@ -848,6 +851,7 @@ type DocumentPage struct {
 // ErasedValues defines model for ErasedValues.
 type ErasedValues struct {
 	Override *ErasureOverride `json:"override,omitempty"`
+	Stays    []ErasureStay    `json:"stays"`
 
 	// Values How many there were
 	Values int64 `json:"values"`
@@ -967,8 +971,10 @@ type ErasurePreview struct {
 type ErasureStay struct {
 	// Code What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
 	// answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
-	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
-	// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are recycled. `spill`: in the spill file of the native engine, what
+	// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+	// this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
+	// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
+	// recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
 	// was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
 	Code  ErasureStayCode `json:"code"`
 	Count *int64          `json:"count,omitempty"`
@@ -977,8 +983,10 @@ type ErasureStay struct {
 
 // ErasureStayCode What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
 // answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
-// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
-// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are recycled. `spill`: in the spill file of the native engine, what
+// tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+// this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
+// again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
+// recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
 // was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
 type ErasureStayCode string
 
@@ -1383,7 +1391,7 @@ type NewErasureApproval struct {
 
 // NewHold defines model for NewHold.
 type NewHold struct {
-	// Actor Only records of the key or user with this id
+	// Actor Only records of the key or user with this id and of the keys of that user
 	Actor *string `json:"actor,omitempty"`
 
 	// Digest Instead of subject: its keyed digest

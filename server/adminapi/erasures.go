@@ -62,16 +62,7 @@ func (s *Server) EraseSubject(c *gin.Context) {
 		return
 	}
 	done, err := s.erase(c, t, in.Approval)
-	if done.Record != "" { // also of one that is not complete
-		d := map[string]string{"erasure": done.Record}
-		if done.Certificate != "" {
-			d["certificate"] = done.Certificate
-		}
-		for what, n := range map[string]int64{"keys": done.Gone.Keys, "contents": done.Gone.Contents, "values": done.Gone.Values, "conversations": done.Gone.Conversations} {
-			d[what] = strconv.FormatInt(n, 10)
-		}
-		about(c, t.Subject, d)
-	}
+	about(c, t.Subject, done.Detail()) // also of one that is not complete
 	s.reply(c, http.StatusCreated, ErasureDone(done), err)
 }
 
@@ -104,11 +95,11 @@ func (s *Server) EraseValues(c *gin.Context) {
 			done, err = s.erase(c, t, in.Approval)
 		}
 		if err == nil {
-			d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10)}
+			d := map[string]string{"values": strconv.FormatInt(done.Gone.Values, 10), "stays": erasure.Codes(done.Stays)}
 			maps.Copy(d, done.Override.Detail())
 			about(c, resource(c), d)
 		}
-		s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Override: overrideView(done.Override)}, err)
+		s.reply(c, http.StatusOK, ErasedValues{Values: done.Gone.Values, Stays: staysView(done.Stays), Override: overrideView(done.Override)}, err)
 	})
 }
 
@@ -228,6 +219,25 @@ func ErasureDone(r erasure.Result) Erasure {
 		Tenant: r.Tenant, Subject: r.Subject, Time: micros(r.Time), Record: r.Record, Certificate: optional(r.Certificate), Keys: &r.Gone.Keys, Contents: &r.Gone.Contents, Values: &r.Gone.Values,
 		Conversations: &r.Gone.Conversations, Stays: &stays, Override: overrideView(r.Override),
 	}
+}
+
+// ErasureOf is what ErasureDone shows, for whoever got it from a server.
+func ErasureOf(e Erasure) erasure.Result {
+	out := erasure.Result{
+		Tenant: e.Tenant, Subject: e.Subject, Record: e.Record, Certificate: deref(e.Certificate), Time: e.Time.UnixMicro(),
+		Gone: erasure.Figures{Keys: deref(e.Keys), Contents: deref(e.Contents), Values: deref(e.Values), Conversations: deref(e.Conversations)},
+	}
+	for _, s := range deref(e.Stays) {
+		x := erasure.Stay{Code: string(s.Code), Count: deref(s.Count)}
+		if s.Until != nil {
+			x.Until = s.Until.UnixMicro()
+		}
+		out.Stays = append(out.Stays, x)
+	}
+	if o := e.Override; o != nil {
+		out.Override = &erasure.Override{Approval: o.Approval, ApprovedBy: o.ApprovedBy, Holds: o.Holds}
+	}
+	return out
 }
 
 // previewView is a preview as the API shows it: who holds what is of all tenants, and why, to whoever may read such holds.

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
@@ -37,6 +39,7 @@ const (
 	StaysBackups      = "backups"
 	StaysRemote       = "remote"
 	StaysCallers      = "callers"
+	StaysReplicas     = "replicas"
 )
 
 // Config is what an eraser works on.
@@ -49,6 +52,7 @@ type Config struct {
 	Remote    bool                // there are engines outside, which may keep what they were sent
 	Spill     bool                // the engine has a spill file
 	Log       bool                // the database has a log that is not ours to empty
+	Command   bool                // this is a command, and servers may run beside it
 	// Tenant refuses a tenant that is not there, with CodeNotFound.
 	Tenant func(ctx context.Context, id string) error
 }
@@ -167,24 +171,33 @@ func (e *Eraser) Preview(ctx context.Context, t Target, by audit.Actor) (Preview
 		}
 	}
 	if err == nil {
-		p.Stays, err = e.stays(ctx, t, p.Records, r.Found)
+		p.Stays, err = e.stays(ctx, nil, t, p.Records, r.Found)
 	}
 	return p, err
 }
 
-// stays lists what an erasure leaves.
-func (e *Eraser) stays(ctx context.Context, t Target, records int64, f vault.Found) ([]Stay, error) {
+// stays lists what an erasure leaves, as tx sees it; nil for none.
+func (e *Eraser) stays(ctx context.Context, tx *gorm.DB, t Target, records int64, f vault.Found) ([]Stay, error) {
 	out := []Stay{{Code: StaysRecords, Count: records}}
 	if t.Conversation != nil {
 		out = append(out, Stay{Code: StaysTexts})
 	} else {
 		out = append(out, Stay{Code: StaysDocuments}, Stay{Code: StaysOthers})
-		u, err := e.cfg.Values.Unattributed(ctx, t.Tenant)
+		u, err := e.cfg.Values.Unattributed(ctx, tx, t.Tenant)
 		if err != nil {
 			return nil, err
 		}
 		if u.Values > 0 {
 			out = append(out, Stay{Code: StaysUnattributed, Count: u.Values, Until: u.Until})
+		}
+		others := e.cfg.Command
+		if !others {
+			if others, err = e.cfg.Audit.Others(ctx, tx); err != nil {
+				return nil, err
+			}
+		}
+		if others {
+			out = append(out, Stay{Code: StaysReplicas})
 		}
 	}
 	if f.Pages {
@@ -297,8 +310,8 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 	if err != nil {
 		return Result{}, err
 	}
-	out := Result{Tenant: p.Tenant, Subject: p.Subject, Stays: p.Stays}
-	w := &work{eraser: e, target: t, removal: e.removal(t)}
+	out := Result{Tenant: p.Tenant, Subject: p.Subject}
+	w := &work{eraser: e, target: t, removal: e.removal(t), records: p.Records}
 	if out.Override, err = e.passing(ctx, t, p, id, by); err != nil {
 		return Result{}, err
 	}
@@ -308,6 +321,9 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 	if t.Conversation != nil {
 		err = e.cfg.Audit.WithoutHold(ctx, t.Tenant, by, holdIDs(p.Holds), w.Take, w.destroy)
 		out.Gone.Values, out.Gone.Conversations = w.removal.Found.Values, w.removal.Found.Scopes
+		if err == nil && e.cfg.Audit.EmptyDatabaseLog(ctx) != nil { // they are gone; to repeat it would take another approval
+			w.stays = append(w.stays, Stay{Code: StaysLog})
+		}
 	} else {
 		var done audit.Erasure
 		done, err = e.cfg.Audit.Erase(ctx, audit.Order{
@@ -315,12 +331,13 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 		})
 		var ended Result
 		ended, err = e.ended(done, err)
-		ended.Stays, ended.Override = out.Stays, out.Override
+		ended.Override = out.Override
 		out = ended
 	}
 	if err != nil && !fault.Is(err, fault.CodeErasureIncomplete) {
 		return Result{}, err
 	}
+	out.Stays = w.stays
 	w.removal.Settle(ctx)
 	return out, err
 }
@@ -361,12 +378,31 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // detail is what the records of an erasure say besides keys and texts: figures, what stays, and who let it pass what.
 func detail(p Preview, o *Override) map[string]string {
 	out := map[string]string{"values": number(p.Goes.Values), "conversations": number(p.Goes.Conversations), "records": number(p.Records)}
-	var codes []string
-	for _, s := range p.Stays {
-		codes = append(codes, s.Code)
-	}
-	out["stays"] = strings.Join(codes, " ")
+	out["stays"] = Codes(p.Stays)
 	maps.Copy(out, o.Detail())
+	return out
+}
+
+// Codes are the codes of what stays, as records have them.
+func Codes(stays []Stay) string {
+	var out []string
+	for _, s := range stays {
+		out = append(out, s.Code)
+	}
+	return strings.Join(out, " ")
+}
+
+// Detail is what the record of the act that erased a person says of it: how much, and the records that it made; nothing if there are none.
+func (r Result) Detail() map[string]string {
+	if r.Record == "" {
+		return nil
+	}
+	out := map[string]string{
+		"erasure": r.Record, "keys": number(r.Gone.Keys), "contents": number(r.Gone.Contents), "values": number(r.Gone.Values), "conversations": number(r.Gone.Conversations),
+	}
+	if r.Certificate != "" {
+		out["certificate"] = r.Certificate
+	}
 	return out
 }
 
@@ -378,14 +414,13 @@ func (o *Override) Detail() map[string]string {
 	return map[string]string{"approval": o.Approval, "approved_by": o.ApprovedBy, "holds": strings.Join(o.Holds, " ")}
 }
 
-// Repeat erases persons again whom a list of erasures names, after the restore of an older copy of the database for instance. each is called
-// after every one. Where a hold covers one, or its tenant is not there any more, the others go on; the error names all that did not go.
-func (e *Eraser) Repeat(ctx context.Context, list []audit.Erasure, by audit.Actor, each func(Result)) error {
+// Repeat has persons erased again whom a list of erasures names, after the restore of an older copy of the database for instance. Where a hold
+// covers one, or its tenant is not there any more, the others go on; the error names all that did not go.
+func Repeat(list []audit.Erasure, erase func(Target) error) error {
 	var errs []error
 	for _, x := range list {
-		done, err := e.Erase(ctx, Target{Tenant: x.Tenant, Subject: x.Subject}, "", by)
+		err := erase(Target{Tenant: x.Tenant, Subject: x.Subject})
 		if err == nil {
-			each(done)
 			continue
 		}
 		errs = append(errs, fmt.Errorf("tenant %s, person %s: %w", x.Tenant, x.Subject, err))

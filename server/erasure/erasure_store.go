@@ -15,6 +15,8 @@ type work struct {
 	removal  *vault.Removal
 	approval string // to be spent; "" for none
 	digest   string // of it
+	records  int64  // of the person
+	stays    []Stay // when all is done; filled in by Destroy
 }
 
 // Take implements audit.Beside.
@@ -23,7 +25,7 @@ func (w *work) Take(tx *gorm.DB) (audit.Reach, error) {
 	return reach(w.target, w.removal.Found), err
 }
 
-// Destroy implements audit.Beside. The approval first: it can still refuse.
+// Destroy implements audit.Beside. The approval first: it can still refuse. What stays is looked for when the rest is gone.
 func (w *work) Destroy(tx *gorm.DB) (map[string]string, error) {
 	if w.approval != "" {
 		if err := w.eraser.cfg.Approvals.Spend(tx, approval.KindErasure, w.approval, w.digest); err != nil {
@@ -33,7 +35,11 @@ func (w *work) Destroy(tx *gorm.DB) (map[string]string, error) {
 	if err := w.removal.Destroy(tx); err != nil {
 		return nil, err
 	}
-	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes)}, nil
+	var err error
+	if w.stays, err = w.eraser.stays(tx.Statement.Context, tx, w.target, w.records, w.removal.Found); err != nil {
+		return nil, err
+	}
+	return map[string]string{"values": number(w.removal.Found.Values), "conversations": number(w.removal.Found.Scopes), "stays": Codes(w.stays)}, nil
 }
 
 // destroy is Destroy where nobody certifies it.

@@ -293,6 +293,95 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// Logs and caches of others are told of an erasure by a command, and where another writer is known; in the certificate, too.
+func TestOtherServers(t *testing.T) {
+	t.Parallel()
+	db := dbtest.SQLite(t)
+	k := newKit(t, db)
+	k.says(1)
+	check := func(want bool) {
+		t.Helper()
+		p, err := k.Preview(t.Context(), k.alice(), officer)
+		if err != nil || strings.Contains(Codes(p.Stays), StaysReplicas) != want {
+			t.Errorf("%+v, %v", p.Stays, err)
+		}
+		done, err := k.Erase(t.Context(), k.alice(), "", officer)
+		if err != nil || strings.Contains(Codes(done.Stays), StaysReplicas) != want {
+			t.Fatalf("%+v, %v", done.Stays, err)
+		}
+		if e, err := k.log.Get(t.Context(), done.Certificate); err != nil || strings.Contains(e.Detail["stays"], StaysReplicas) != want {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	check(false)
+	k.cfg.Command = true
+	check(true)
+	k.cfg.Command = false
+	check(false)
+	other, err := audit.Open(audit.Config{Dir: filepath.Join(t.TempDir(), "other")}, db, keyring.FromBytes([]byte(strings.Repeat("k", 32))), nil, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Append(t.Context(), audit.Event{Stage: audit.StageAction, Tenant: "demo", Actor: officer, Action: "x", Decision: "allow", Outcome: "ok"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(true)
+}
+
+// What stays is what is there when the rest is gone: not the values that went with it.
+func TestStaysAfterwards(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	k.says(1)
+	err := k.values.Store(t.Context(), vault.Turn{ // by somebody unknown, in the same conversation
+		Tenant: "demo", Scope: "session/s1", Name: "s1", Keep: time.Hour, Values: []vault.Value{{Code: "BBBBB", Class: "cn_mobile", Text: "13900139001"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := k.Preview(t.Context(), k.alice(), officer)
+	if err != nil || !strings.Contains(Codes(p.Stays), StaysUnattributed) {
+		t.Fatalf("%+v, %v", p.Stays, err)
+	}
+	done, err := k.Erase(t.Context(), k.alice(), "", officer)
+	if err != nil || strings.Contains(Codes(done.Stays), StaysUnattributed) {
+		t.Errorf("%+v, %v", done.Stays, err)
+	}
+	if e, err := k.log.Get(t.Context(), done.Certificate); err != nil || e.Detail["stays"] != Codes(done.Stays) {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// The values of a conversation leave no copy in the log of SQLite; if it cannot be emptied, the answer says so.
+func TestValuesInTheLogOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, dbtest.SQLite(t))
+	for n, busy := range []bool{false, true} {
+		k.says(n)
+		emptied := 0
+		k.faults.Set(func(op string) dbtest.Outcome {
+			if strings.Contains(op, "wal_checkpoint") {
+				emptied++
+			}
+			if busy {
+				return stuck(op)
+			}
+			return dbtest.Healthy
+		})
+		done, err := k.Erase(t.Context(), Target{Tenant: "demo", Conversation: &vault.Target{Tenant: "demo", Name: fmt.Sprint("s", n)}}, "", officer)
+		k.faults.Set(nil)
+		if err != nil || done.Gone.Values != 1 || emptied != 1 || strings.Contains(Codes(done.Stays), StaysLog) != busy {
+			t.Errorf("%+v, %v, emptied %d times", done, err, emptied)
+		}
+	}
+}
+
 // A tenant is named, and there.
 func TestTenantOfAnErasure(t *testing.T) {
 	t.Parallel()
@@ -322,7 +411,13 @@ func TestRepeat(t *testing.T) {
 	}
 	bob := k.log.Subject("demo", "bob")
 	var went []string
-	err = k.Repeat(t.Context(), []audit.Erasure{{Tenant: "demo", Subject: k.alice().Subject}, {Tenant: "demo", Subject: bob}}, officer, func(r Result) { went = append(went, r.Subject) })
+	err = Repeat([]audit.Erasure{{Tenant: "demo", Subject: k.alice().Subject}, {Tenant: "demo", Subject: bob}}, func(to Target) error {
+		_, err := k.Erase(t.Context(), to, "", officer)
+		if err == nil {
+			went = append(went, to.Subject)
+		}
+		return err
+	})
 	if !fault.Is(err, fault.CodeHeld) || !strings.Contains(err.Error(), h.ID) || len(went) != 1 || went[0] != bob {
 		t.Errorf("%v, %v", went, err)
 	}

@@ -450,7 +450,9 @@ async function keys(page, w, tag) {
 async function reveals(page, w, tag) {
   const by = await token(admin);
   const second = { user: `second-${tag}`, password: 'a long enough password' };
-  await api('POST', '/users', { name: second.user, password: second.password, roles: ['security_admin'] }, by);
+  const maker = { user: `maker-${tag}`, password: second.password }; // whom the asker created cannot approve
+  await api('POST', '/users', { name: maker.user, password: maker.password, roles: ['platform_admin'] }, by);
+  await api('POST', '/users', { name: second.user, password: second.password, roles: ['security_admin'] }, await token(maker));
   const yaml = "schema: 2\nname: reveals\nmodels: ['*']\npurposes: []\npseudonyms: session\nlabel: metadata\ncollections: ['*']\nrecord: masked\nentities:\n  default: {request: token, passage: token, answer: observe}\ngrades: {default: 3, cn_resident_id: 4}\nreveal:\n  second: 2\n  rules:\n    - {roles: [platform_admin], purposes: [complaint], classes: [cn_mobile, email], grade: 3, show: clear}\n    - {roles: [platform_admin], purposes: [], classes: [cn_resident_id], grade: 4, show: partial}\n";
   await api('POST', '/policies', { yaml }, by);
   await open(page, w.playground);

@@ -101,16 +101,18 @@ records 0 (sealed 0, waiting 0, in the write-ahead log 0), checkpoint size 0, ro
 		"erase": {
 			func(a *app) {
 				a.erased(erasure.Result{
-					Gone: erasure.Figures{Keys: 2, Contents: 3, Values: 4, Conversations: 1}, Record: "r", Stays: []erasure.Stay{{Code: "records", Count: 10_000}, {Code: "backups"}},
+					Gone: erasure.Figures{Keys: 2, Contents: 3, Values: 4, Conversations: 1}, Record: "r", Certificate: "c", Stays: []erasure.Stay{{Code: "records", Count: 10_000}, {Code: "backups"}},
 					Override: &erasure.Override{Approval: "a1", ApprovedBy: "boss", Holds: []string{"h1", "h2"}},
 				})
 			},
-			`erased: 2 keys, 3 texts, 4 values of 1 conversations; record r
+			`erased: 2 keys, 3 texts, 4 values of 1 conversations
+certificate: record c
 stays:
   audit records: they prove what happened, and hold identifiers, digests and counts (10000+)
   backups made before, and archives: erase again after a restore
 past the holds h1, h2, approved by boss (a1)
-`, `已擦除：密钥 2 个，文本 3 段，假名原值 4 个（会话 1 个）；记录 r
+`, `已擦除：密钥 2 个，文本 3 段，假名原值 4 个（会话 1 个）
+擦除证明：记录 c
 仍保留：
   审计记录：用于证明发生过的事，仅含标识、摘要与计数（10000+）
   此前的备份与归档：恢复后请重新擦除
@@ -119,8 +121,8 @@ past the holds h1, h2, approved by boss (a1)
 		},
 		"erase, nothing kept": {
 			func(a *app) { a.erased(erasure.Result{Record: "r"}) },
-			"erased: 0 keys, 0 texts, 0 values of 0 conversations; record r\nnothing was kept of this person; is the name right, and the tenant?\n",
-			"已擦除：密钥 0 个，文本 0 段，假名原值 0 个（会话 0 个）；记录 r\n未留存此人的内容，请核对名称与租户\n",
+			"erased: 0 keys, 0 texts, 0 values of 0 conversations\nnothing was kept of this person; is the name right, and the tenant?\n",
+			"已擦除：密钥 0 个，文本 0 段，假名原值 0 个（会话 0 个）\n未留存此人的内容，请核对名称与租户\n",
 		},
 		"erase, preview": {
 			func(a *app) {

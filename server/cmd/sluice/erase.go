@@ -3,11 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -27,6 +28,7 @@ import (
 type eraseFlags struct {
 	tenant, subject, again, ask, approval, certificate string
 	list, preview, yes                                 bool
+	remote                                             remoteFlags
 }
 
 func (a *app) eraseCommand() *cobra.Command {
@@ -47,8 +49,10 @@ sluice-verify 校验。人员按请求中的名称指定：on-behalf-of 的值�
 恢复备份后重新擦除。
 
 Where a legal hold covers it: --ask REASON asks a second person, who approves in the console or with sluice approval give --erasures ID; then run it
-with --approval ID within the hour.
-若有法律保全涵盖：用 --ask 理由 申请第二人批准；对方在控制台或用 sluice approval give --erasures 编号 批准后，一小时内以 --approval 编号 执行。`,
+with --approval ID within the hour. Both go to the running server under your account (--user), for who runs a command is no account, so that nobody
+could tell whether another one approves.
+若有法律保全涵盖：用 --ask 理由 申请第二人批准；对方在控制台或用 sluice approval give --erasures 编号 批准后，一小时内以 --approval 编号 执行。
+二者均以您的账户（--user）经运行中的服务器执行：仅运行命令者不是账户，无从判断批准者是否为另一人。`,
 		Example: `  sluice audit erase --tenant demo --subject alice@example.com
   sluice audit erase --tenant demo --subject alice@example.com --preview
   sluice audit erase --tenant demo --subject alice@example.com --yes --certificate alice.json
@@ -65,6 +69,7 @@ with --approval ID within the hour.
 	cmd.Flags().StringVar(&f.certificate, "certificate", "", "write the proof of the erasure's record into `FILE`, which must not exist / 将擦除证明写入文件")
 	cmd.Flags().BoolVar(&f.list, "list", false, "print the erasures as JSON Lines; persons are keyed digests / 以 JSON Lines 输出擦除清单（人员为带密钥摘要）")
 	cmd.Flags().StringVar(&f.again, "again", "", "`FILE` of such a list whose erasures are repeated / 按清单文件重新擦除")
+	f.remote.register(cmd, a.env)
 	cmd.MarkFlagsMutuallyExclusive("preview", "ask", "approval")
 	cmd.MarkFlagsMutuallyExclusive("preview", "yes")
 	cmd.MarkFlagsMutuallyExclusive("preview", "certificate")
@@ -106,13 +111,14 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 		}
 		return server.EraseAgain(ctx, cfg, erasures, a.erased, log)
 	case f.ask != "":
-		asked, err := server.AskErasure(ctx, cfg, f.tenant, f.subject, f.ask, log)
-		if err != nil {
+		var asked adminapi.ErasureApproval
+		in := adminapi.NewErasureApproval{Tenant: &f.tenant, Subject: &f.subject, Reason: f.ask}
+		if err := a.ask(ctx, f.remote, http.MethodPost, "/audit/erasures/approvals", in, &asked); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give --erasures %s\n", "请在 %s 前由他人批准：sluice approval give --erasures %s\n"),
-			asked.Expires.Format(time.RFC3339), asked.ID)
-		fmt.Fprintln(a.env.stdout, asked.ID)
+			asked.ExpiresAt.Format(time.RFC3339), asked.Id)
+		fmt.Fprintln(a.env.stdout, asked.Id)
 		return nil
 	}
 	p, err := server.PreviewErasure(ctx, cfg, f.tenant, f.subject, log)
@@ -130,7 +136,11 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 			return err
 		}
 	}
-	done, err := server.Erase(ctx, cfg, f.tenant, f.subject, f.approval, log)
+	erase := func() (erasure.Result, error) { return server.Erase(ctx, cfg, f.tenant, f.subject, log) }
+	if f.approval != "" {
+		erase = func() (erasure.Result, error) { return a.eraseApproved(ctx, f) }
+	}
+	done, err := erase()
 	if err == nil || fault.Is(err, fault.CodeErasureIncomplete) {
 		a.erased(done)
 	}
@@ -141,6 +151,16 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 		return a.prove(ctx, cfg, done.Certificate, f.certificate, log)
 	}
 	return nil
+}
+
+// eraseApproved erases as the account that has asked for the approval.
+func (a *app) eraseApproved(ctx context.Context, f eraseFlags) (erasure.Result, error) {
+	var e adminapi.Erasure
+	in := adminapi.NewErasure{Tenant: &f.tenant, Subject: &f.subject, Approval: &f.approval}
+	if err := a.ask(ctx, f.remote, http.MethodPost, "/audit/erasures", in, &e); err != nil {
+		return erasure.Result{}, err
+	}
+	return adminapi.ErasureOf(e), nil
 }
 
 // confirm asks whether to go on, unless that was answered by a flag. What is no clear yes is a no.
@@ -220,6 +240,8 @@ func (a *app) why(code string) string {
 		return a.say("what others wrote about the person in conversations of their own: nobody can tell it", "他人在自己会话中写到此人的内容：无法识别")
 	case erasure.StaysUnattributed:
 		return a.say("values kept without knowing of whom, such as those of before this release", "无法归属到人的假名原值（例如升级前保存的）")
+	case erasure.StaysReplicas:
+		return a.say("write-ahead logs and caches of other servers of this installation, if there are any, until they next seal or start", "本安装其他服务器（如有）的预写日志与缓存，直至其下次封存或启动")
 	case erasure.StaysPages:
 		return a.say("encrypted copies in free pages of the database, until these are used again", "数据库空闲页中的加密副本，直至该页被重新使用")
 	case erasure.StaysLog:
@@ -239,8 +261,11 @@ func (a *app) why(code string) string {
 }
 
 func (a *app) erased(r erasure.Result) {
-	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts, %d values of %d conversations; record %s\n", "已擦除：密钥 %d 个，文本 %d 段，假名原值 %d 个（会话 %d 个）；记录 %s\n"),
-		r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations, cmp.Or(r.Certificate, r.Record))
+	fmt.Fprintf(a.env.stdout, a.say("erased: %d keys, %d texts, %d values of %d conversations\n", "已擦除：密钥 %d 个，文本 %d 段，假名原值 %d 个（会话 %d 个）\n"),
+		r.Gone.Keys, r.Gone.Contents, r.Gone.Values, r.Gone.Conversations)
+	if r.Certificate != "" {
+		fmt.Fprintf(a.env.stdout, a.say("certificate: record %s\n", "擦除证明：记录 %s\n"), r.Certificate)
+	}
 	a.stays(a.say("stays:", "仍保留："), r.Stays)
 	if o := r.Override; o != nil {
 		fmt.Fprintf(a.env.stdout, a.say("past the holds %s, approved by %s (%s)\n", "越过保全 %s，由 %s 批准（%s）\n"), strings.Join(o.Holds, ", "), o.ApprovedBy, o.Approval)

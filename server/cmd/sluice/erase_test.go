@@ -30,6 +30,7 @@ func TestEraseCommand(t *testing.T) {
 	s := newSite(t, nil, quiet)
 	p := s.up()
 	s.env = append(p.client(), s.env...)
+	officer, boss := s.as(t, "zhao", "compliance"), s.as(t, "qian", "compliance")
 	person := func(more ...string) []string {
 		return append([]string{"audit", "erase", "--tenant", "demo", "--subject", "alice"}, more...)
 	}
@@ -48,14 +49,18 @@ func TestEraseCommand(t *testing.T) {
 	}
 	s.run(person("--yes")...).wants(t, exitFailed, "legal hold covers", "case 17")
 	s.run(person()...).wants(t, exitFailed, "held, so that it is refused", "legal hold covers")
-	asked := s.run(person("--ask", "a court wants it")...)
+	s.run(person("--yes", "--approval", "none")...).wants(t, exitFailed, "something else")
+	asked := officer.run(person("--ask", "a court wants it")...)
 	asked.wants(t, exitOK, "sluice approval give --erasures")
 	id := strings.TrimSpace(asked.out)
-	s.run(person("--yes", "--approval", id)...).wants(t, exitFailed, "not been given yet")
-	s.run("approval", "list", "--erasures").wants(t, exitOK, id, "a court wants it", "waiting")
-	s.run("approval", "give", "--erasures", id).wants(t, exitOK, "Approved for")
+	officer.run(person("--yes", "--approval", id)...).wants(t, exitFailed, "not been given yet")
+	s.run("approval", "list", "--erasures").wants(t, exitOK, id, "a court wants it", "zhao", "waiting")
+	officer.run("approval", "give", "--erasures", id).wants(t, exitFailed, "second_person_required")
+	s.run("approval", "give", "--erasures", id).wants(t, exitFailed, "second_person_required") // created zhao
+	boss.run("approval", "give", "--erasures", id).wants(t, exitOK, "Approved for zhao")
+	s.run(person("--yes", "--approval", id)...).wants(t, exitFailed, "something else") // of another asker
 	file := filepath.Join(s.dir, "alice.json")
-	s.run(person("--yes", "--approval", id, "--certificate", file)...).wants(t, exitOK, "past the holds", "approved by admin", "proof of the record")
+	officer.run(person("--yes", "--approval", id, "--certificate", file)...).wants(t, exitOK, "past the holds", "approved by qian", "proof of the record")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -69,13 +74,13 @@ func TestEraseCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := evidence.VerifyProofFile(proof, keys, checkpoint.Witnesses{})
-	if !r.OK || r.Event.Action != audit.ActionErased || r.Event.Detail["approved_by"] != "admin" {
+	if !r.OK || r.Event.Action != audit.ActionErased || r.Event.Detail["approved_by"] != "qian" {
 		t.Errorf("%+v", r)
 	}
 	s.run("audit", "proof", proof.ID, "--out", file).wants(t, exitFailed, "exists")
-	second := s.run(person("--ask", "again")...)
+	second := officer.run(person("--ask", "again")...)
 	s.run("approval", "decline", "--erasures", strings.TrimSpace(second.out), "--reason", "the case is open").wants(t, exitOK, "Declined for")
-	s.run(person("--yes", "--approval", strings.TrimSpace(second.out))...).wants(t, exitFailed, "the case is open")
+	officer.run(person("--yes", "--approval", strings.TrimSpace(second.out))...).wants(t, exitFailed, "the case is open")
 	list := filepath.Join(s.dir, "erasures.jsonl")
 	if err := os.WriteFile(list, []byte(s.run("audit", "erase", "--list").out), 0o600); err != nil {
 		t.Fatal(err)

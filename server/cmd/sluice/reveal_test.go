@@ -35,15 +35,7 @@ reveal:
   second: 2
   rules: [{roles: [compliance], purposes: [complaint], classes: ["*"], show: clear}]
 `})
-	const password = "correct horse battery staple"
-	as := func(name, role string) *site {
-		t.Helper()
-		call("/users", map[string]any{"name": name, "password": password, "roles": []string{role}})
-		other := *s
-		other.env = []string{s.env[0], s.env[1], "SLUICE_ADMIN_USER=" + name, "SLUICE_ADMIN_PASSWORD=" + password}
-		return &other
-	}
-	officer, boss := as("zhao", "compliance"), as("qian", "security_admin")
+	officer, boss := s.as(t, "zhao", "compliance"), s.as(t, "qian", "security_admin")
 
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.ready["base_url"]+"/chat/completions",
 		strings.NewReader(`{"model":"scripted","messages":[{"role":"user","content":"打13800138000，或者13900139001。"}]}`))
@@ -113,4 +105,18 @@ reveal:
 	if err := p.stop(syscall.SIGINT); err != nil {
 		t.Error(err)
 	}
+}
+
+// as is the site for somebody else, whose account it creates.
+func (s *site) as(t *testing.T, name, role string) *site {
+	t.Helper()
+	const password = "correct horse battery staple"
+	admin := &app{env: environment{environ: s.env, stdin: strings.NewReader("")}}
+	in := map[string]any{"name": name, "password": password, "roles": []string{role}}
+	if err := admin.ask(t.Context(), remoteFlags{url: admin.env.get("SLUICE_URL"), user: admin.env.get("SLUICE_ADMIN_USER")}, http.MethodPost, "/users", in, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := *s
+	other.env = append([]string{"SLUICE_ADMIN_USER=" + name, "SLUICE_ADMIN_PASSWORD=" + password}, s.env...)
+	return &other
 }

@@ -445,7 +445,7 @@ export interface paths {
         put?: never;
         /**
          * Approve a reveal that somebody else asked for
-         * @description Needs a fresh sign-in, as seeing values does. Nobody approves an own request.
+         * @description Needs a fresh sign-in, as seeing values does. Nobody approves an own request, nor one of an account that he created or that created his.
          */
         post: operations["approveReveal"];
         delete?: never;
@@ -733,7 +733,7 @@ export interface paths {
         put?: never;
         /**
          * Let an erasure that somebody else asked for pass the holds that cover it
-         * @description Needs a fresh sign-in. Nobody approves an own request. The holds stay, and go on holding what is left. Where one of them is on all tenants, the approver needs the permission in all.
+         * @description Needs a fresh sign-in. Nobody approves an own request, nor one of an account that he created or that created his. The holds stay, and go on holding what is left. Where one of them is on all tenants, the approver needs the permission in all.
          */
         post: operations["approveErasure"];
         delete?: never;
@@ -1718,6 +1718,7 @@ export interface components {
              * @description How many there were
              */
             values: number;
+            stays: components["schemas"]["ErasureStay"][];
             override?: components["schemas"]["ErasureOverride"];
         };
         MaskingRequest: {
@@ -2110,12 +2111,14 @@ export interface components {
             /**
              * @description What stays. `records`: the audit records, with digests and counts, since they prove what happened. `texts`: of a conversation whose values are erased, the kept prompts and
              *     answers. `documents`: of knowledge bases, which somebody else is responsible for. `others`: what others wrote about the person in conversations of their own, which nobody can
-             *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `pages`: encrypted copies in free pages of the database, until these are used
-             *     again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are recycled. `spill`: in the spill file of the native engine, what
+             *     tell. `unattributed`: values that are kept without knowing of whom, until their time is over. `replicas`: write-ahead logs and caches of other servers of
+             *     this installation, if there are any, until they next seal or start. `pages`: encrypted copies in free pages of the database, until these are used
+             *     again. `wal`: encrypted copies in the write-ahead log of PostgreSQL, its archive and replicas, until these are
+             *     recycled, or in that of SQLite where a long read kept it from being emptied. `spill`: in the spill file of the native engine, what
              *     was computed from prompts, encrypted under a key in memory, until its place is used again. `backups`: copies made before, and the archives. `remote`: what other engines and their caches hold. `callers`: what applications got.
              * @enum {string}
              */
-            code: "records" | "texts" | "documents" | "others" | "unattributed" | "pages" | "wal" | "spill" | "backups" | "remote" | "callers";
+            code: "records" | "texts" | "documents" | "others" | "unattributed" | "replicas" | "pages" | "wal" | "spill" | "backups" | "remote" | "callers";
             /** Format: int64 */
             count?: number;
             /** Format: date-time */
@@ -2136,7 +2139,7 @@ export interface components {
             created_by?: string;
             /**
              * Format: date-time
-             * @description Present if the caller has released it, less than 24 hours ago: it goes on binding him
+             * @description Present if the caller, or nobody with an account, has released it, less than 24 hours ago: it goes on binding the caller
              */
             released_at?: string;
             /**
@@ -2234,7 +2237,7 @@ export interface components {
             tenant?: string;
             /** @description Only records of the request with this id */
             request?: string;
-            /** @description Only records of the key or user with this id */
+            /** @description Only records of the key or user with this id and of the keys of that user */
             actor?: string;
             /** @description Only records of this person, and what is kept of the person; stored as a keyed digest */
             subject?: string;

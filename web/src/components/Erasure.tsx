@@ -90,15 +90,15 @@ export function HeldBy({ holds, onRecord }: { holds: Schema['CoveringHold'][]; o
   );
 }
 
-/** What an erasure did; its record with the proof can be taken along and checked by others. */
+/** What an erasure did; the record that certifies it can be taken along with its proof and checked by others. */
 export function Certificate({ done, onRecord }: { done: Schema['Erasure']; onRecord: (id: string) => void }) {
   const { t } = useTranslation();
   const figures = { keys: done.keys ?? 0, contents: done.contents ?? 0, values: done.values ?? 0, conversations: done.conversations ?? 0 };
-  const certificate = done.certificate ?? done.record;
+  const { certificate } = done;
   const nothing = Object.values(figures).every((n) => !n);
   const proof = useMutation({
-    mutationFn: () => call(api.GET('/audit/records/{id}/proof', { params: { path: { id: certificate } } })),
-    onSuccess: (p) => download(`erasure-${certificate}.json`, 'application/json', JSON.stringify(p, null, 2)),
+    mutationFn: (id: string) => call(api.GET('/audit/records/{id}/proof', { params: { path: { id } } })),
+    onSuccess: (p, id) => download(`erasure-${id}.json`, 'application/json', JSON.stringify(p, null, 2)),
   });
   return (
     <Flex vertical gap={12}>
@@ -106,13 +106,17 @@ export function Certificate({ done, onRecord }: { done: Schema['Erasure']; onRec
       <Goes title={t('erasures.gone')} figures={figures} />
       <Stays title={t('erasures.stays')} stays={done.stays ?? []} />
       {done.override && <Typography.Text>{t('erasures.override', { holds: done.override.holds.join(', '), by: done.override.approved_by, id: done.override.approval })}</Typography.Text>}
-      <Flex gap={12} align="center" wrap>
-        <Button icon={<DownloadOutlined aria-hidden />} loading={proof.isPending} onClick={() => proof.mutate()}>
-          {t('erasures.certificate')}
-        </Button>
-        <LinkButton onClick={() => onRecord(certificate)}>{t('erasures.record')}</LinkButton>
-      </Flex>
-      <Typography.Text type="secondary">{t('erasures.checkIt')}</Typography.Text>
+      {certificate && (
+        <>
+          <Flex gap={12} align="center" wrap>
+            <Button icon={<DownloadOutlined aria-hidden />} loading={proof.isPending} onClick={() => proof.mutate(certificate)}>
+              {t('erasures.certificate')}
+            </Button>
+            <LinkButton onClick={() => onRecord(certificate)}>{t('erasures.record')}</LinkButton>
+          </Flex>
+          <Typography.Text type="secondary">{t('erasures.checkIt')}</Typography.Text>
+        </>
+      )}
       {proof.error && <Failure error={proof.error} />}
     </Flex>
   );

@@ -194,6 +194,7 @@ describe('ErasuresModal', () => {
     expect(sent.some((s) => s.path === '/audit/erasures' && s.method === 'POST')).toBe(false);
     press('Erase for good');
     expect(await screen.findByText(/^Erased\. The record of it/)).toBeTruthy();
+    expect(button('Download the certificate')).toBeUndefined(); // there is none in this answer
     expect(within(screen.getByLabelText('Destroyed')).getByText('6')).toBeTruthy(); // texts
     expect(within(screen.getByLabelText('Stays, and why')).getByText('what applications and their users got')).toBeTruthy();
     expect(sent.find((s) => s.path === '/audit/erasures' && s.method === 'POST')?.body).toEqual({ digest });
@@ -242,7 +243,7 @@ describe('held erasures', () => {
         approvals = [{ ...asked, id: 'a2', approved_by: 'chief', approved_at: '2026-11-22T00:00:00Z' }];
         return json(201, asked);
       },
-      'POST /audit/erasures': () => json(201, { tenant: 'demo', subject: digest, time: '2026-11-22T00:00:00Z', record: 'rec-9', ...goes, stays: [], override: { approval: 'a2', approved_by: 'chief', holds: ['h1', 'h2'] } }),
+      'POST /audit/erasures': () => json(201, { tenant: 'demo', subject: digest, time: '2026-11-22T00:00:00Z', record: 'rec-8', certificate: 'rec-9', ...goes, stays: [], override: { approval: 'a2', approved_by: 'chief', holds: ['h1', 'h2'] } }),
       'GET /audit/records/rec-9/proof': () => json(409, { type: 't', title: 't', status: 409, detail: 'not sealed yet', code: 'conflict', request_id: 'r' }),
     });
     const onRecord = vi.fn();
@@ -255,7 +256,7 @@ describe('held erasures', () => {
     expect(await screen.findByText('2 legal holds cover this person, so nothing can be erased')).toBeTruthy();
     expect(screen.getByText('case 17')).toBeTruthy();
     expect(screen.getByText('Hold of the operator on all tenants')).toBeTruthy();
-    expect(screen.getByText(/You have released it/)).toBeTruthy();
+    expect(screen.getByText(/Released by you or on the command line/)).toBeTruthy();
     fireEvent.click(screen.getByText('rec-7'));
     expect(onRecord).toHaveBeenCalledWith('rec-7');
     expect(await screen.findByText('chief declined it: the case is open')).toBeTruthy();
