@@ -36,16 +36,16 @@ func startPeer(ctx context.Context, name, upstreamURL string) (target, int, func
 		return target{}, 0, nil, err
 	}
 	environ := append(os.Environ(), "CACHE="+cache, "KEY="+peerKey, "UPSTREAM="+upstreamURL+"/v1", fmt.Sprintf("PORT=%d", port))
-	prepare := exec.CommandContext(ctx, "bash", script, "prepare") //nolint:gosec // the user names the script
+	prepare := exec.CommandContext(ctx, "bash", script, "prepare")
 	prepare.Env, prepare.Stdout, prepare.Stderr = environ, os.Stderr, os.Stderr
 	if err := prepare.Run(); err != nil {
 		return target{}, 0, nil, fmt.Errorf("prepare: %w", err)
 	}
-	log, err := os.Create(filepath.Join(cache, "run.log")) //nolint:gosec // in our own cache
+	log, err := os.Create(filepath.Join(cache, "run.log"))
 	if err != nil {
 		return target{}, 0, nil, err
 	}
-	cmd := exec.CommandContext(ctx, "bash", script, "run") //nolint:gosec // see above
+	cmd := exec.CommandContext(ctx, "bash", script, "run")
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

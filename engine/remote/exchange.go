@@ -63,7 +63,7 @@ func (e *Engine) post(caller context.Context, m ModelConfig, path string, body a
 		silence = math.MaxInt64
 	}
 	x.watch = time.AfterFunc(silence, func() { x.cancel(errSilent) })
-	if err := x.send(path, body); err != nil {
+	if err := x.send(path, body); err != nil { //nolint:contextcheck // the context is that of the exchange
 		x.end()
 		return nil, err
 	}
