@@ -151,7 +151,7 @@ func (in *installation) checkLastLook(failing rollout) {
 			in.t.Fatalf("what it ended on: %+v, %+v", end, r.Evidence)
 		}
 		l := end.Look
-		if l.Stage != "canary-20" || l.Candidate.Errors == 0 || l.Stable.Requests == 0 || len(l.Metrics) != 4 ||
+		if l.Stage != "canary-20" || l.Candidate.Errors == 0 || l.Stable.Requests == 0 || len(l.Metrics) != 3 || // nobody knows the first tokens of answers in one piece
 			l.Thresholds.MinRequests != 30 || l.Thresholds.Margin != 300 || l.Thresholds.Quantile != 9000 || l.Thresholds.FloorMs != 70 || l.Thresholds.Promote != 0.02 {
 			in.t.Errorf("the look: %+v", l)
 		}
