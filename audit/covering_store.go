@@ -57,7 +57,7 @@ func (l *Log) Covering(ctx context.Context, tenant string, by Actor, reach Reach
 		return err
 	})
 	if err != nil {
-		return nil, unavailable(fmt.Errorf("look for holds: %w", err))
+		return nil, database.Unavailable("look for holds", err)
 	}
 	return out, nil
 }
@@ -96,16 +96,7 @@ func (l *Log) WithoutHold(ctx context.Context, tenant string, by Actor, pass []s
 	err := l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		return l.store.withoutHold(tx, tenant, by, pass, l.now().UnixMicro(), take, do)
 	})
-	return unavailable(err)
-}
-
-// unavailable gives an error of the database its code. What has one keeps it.
-func unavailable(err error) error {
-	var f *fault.Error
-	if err == nil || errors.As(err, &f) {
-		return err
-	}
-	return fault.Wrap(err, fault.CodeDatabaseUnavailable)
+	return database.Unavailable("look for holds", err)
 }
 
 func (s *store) withoutHold(tx *gorm.DB, tenant string, by Actor, pass []string, now int64, take func(tx *gorm.DB) (Reach, error), do func(tx *gorm.DB) error) error {

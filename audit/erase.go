@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -84,7 +85,7 @@ func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 		return Erasure{}, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
 	}
 	if err := l.Flush(ctx); err != nil { // what is on its way counts
-		return Erasure{}, unavailable(fmt.Errorf("erase: %w", err))
+		return Erasure{}, database.Unavailable("erase", err)
 	}
 	held, err := l.Covering(ctx, o.Tenant, o.By, Reach{Parts: []Part{{Subject: o.Subject}}})
 	if err == nil {
@@ -101,10 +102,10 @@ func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 	}
 	out.Time = max(l.now().UnixMicro(), newest) // the clock of a replica that made a key may be ahead
 	if out.Record, err = l.recordErasure(ctx, o, out); err != nil {
-		return Erasure{}, unavailable(fmt.Errorf("record the erasure: %w", err))
+		return Erasure{}, database.Unavailable("record the erasure", err)
 	}
 	if err := l.store.erase(ctx, &out, o, l.now().UnixMicro()); err != nil {
-		err = unavailable(fmt.Errorf("erase: %w", err))
+		err = database.Unavailable("erase", err)
 		return Erasure{}, errors.Join(err, l.recordFailure(ctx, o.By, out, err))
 	}
 	out.Done = true

@@ -123,7 +123,7 @@ func (s *store) uncertified(ctx context.Context, tenant, subject string) ([]Eras
 	err := s.db.WithContext(ctx).Select("record", "tenant", "subject", "detail").
 		Where("tenant = ? AND subject = ? AND certificate = ''", tenant, subject).Order("record").Find(&rows).Error
 	if err != nil {
-		return nil, unavailable(fmt.Errorf("read erasures: %w", err))
+		return nil, database.Unavailable("read erasures", err)
 	}
 	var out []Erasure
 	for _, r := range rows {
@@ -146,13 +146,13 @@ func (s *store) certified(ctx context.Context, certificates map[string]string, o
 	for erasure, certificate := range certificates {
 		err := s.db.WithContext(ctx).Model(&resultRow{}).Where("record = ? AND certificate = ''", erasure).Update("certificate", certificate).Error
 		if err != nil {
-			return "", unavailable(fmt.Errorf("certify the erasure: %w", err))
+			return "", database.Unavailable("certify the erasure", err)
 		}
 	}
 	var row resultRow
 	err := s.db.WithContext(ctx).Select("certificate").Where("record = ?", of).Take(&row).Error
 	if err != nil {
-		return "", unavailable(fmt.Errorf("read the certificate: %w", err))
+		return "", database.Unavailable("read the certificate", err)
 	}
 	return row.Certificate, nil
 }
@@ -220,7 +220,7 @@ func (l *Log) Others(ctx context.Context, tx *gorm.DB) (bool, error) {
 	}
 	var n int64
 	err := tx.WithContext(ctx).Model(&writerRow{}).Where("drained < ? AND writer NOT IN ?", int64(forever), mine).Count(&n).Error
-	return n > 0, unavailable(err)
+	return n > 0, database.Unavailable("look for other writers", err)
 }
 
 // countErasures returns how many erasures there were, by tenant.

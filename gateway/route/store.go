@@ -3,7 +3,6 @@ package route
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -12,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -64,19 +64,10 @@ func (r versionRow) version() (Version, error) {
 	return v, nil
 }
 
-// unavailable classifies a database error that is nobody's mistake.
-func unavailable(step string, err error) error {
-	var coded *fault.Error
-	if err == nil || errors.As(err, &coded) {
-		return err
-	}
-	return fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeDatabaseUnavailable)
-}
-
 func (s store) changes(ctx context.Context) (int64, error) {
 	var n int64
 	err := s.db.WithContext(ctx).Table("route_changes").Select("version").Where("name = ?", "route").Take(&n).Error
-	return n, unavailable("read route changes", err)
+	return n, database.Unavailable("read route changes", err)
 }
 
 // snapshot reads everything. The counter is read first: a change made meanwhile is then loaded again, never missed.
@@ -89,7 +80,7 @@ func (s store) snapshot(ctx context.Context) (*snapshot, error) {
 	db := s.db.WithContext(ctx)
 	var versions []versionRow
 	if err := db.Select(versionColumns()).Find(&versions).Error; err != nil {
-		return nil, unavailable("read versions", err)
+		return nil, database.Unavailable("read versions", err)
 	}
 	for _, row := range versions {
 		v, err := row.version()
@@ -103,7 +94,7 @@ func (s store) snapshot(ctx context.Context) (*snapshot, error) {
 	}
 	var assignments []assignmentRow
 	if err := db.Select(assignmentColumns()).Find(&assignments).Error; err != nil {
-		return nil, unavailable("read assignments", err)
+		return nil, database.Unavailable("read assignments", err)
 	}
 	for _, r := range assignments {
 		out.assignments[r.Model] = Assignment{
@@ -115,7 +106,7 @@ func (s store) snapshot(ctx context.Context) (*snapshot, error) {
 
 // change runs fn in a transaction that bumps the counter first; its lock puts all writers of routes in a queue.
 func (s store) change(ctx context.Context, step string, fn func(tx *gorm.DB) error) error {
-	return unavailable(step, s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+	return database.Unavailable(step, s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("UPDATE route_changes SET version = version + 1 WHERE name = 'route'").Error; err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -121,7 +122,7 @@ func (b *Book) Decline(ctx context.Context, kind Kind, tenant, id, reason string
 // Find returns an approval. Errors: CodeNotFound; CodeDatabaseUnavailable.
 func (b *Book) Find(ctx context.Context, kind Kind, tenant, id string) (Approval, error) {
 	a, err := find(b.store.db.WithContext(ctx), kind, tenant, id)
-	return a, coded("look for an approval", err)
+	return a, database.Unavailable("look for an approval", err)
 }
 
 // Given returns an approval that [Book.Spend] would take now. Errors: as of Spend.

@@ -3,13 +3,13 @@ package approval
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/governance/identity"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -77,7 +77,7 @@ func (b *Book) Ask(tx *gorm.DB, a Approval, digest string) error {
 // AskNow is Ask in a transaction of its own.
 func (b *Book) AskNow(ctx context.Context, a Approval, digest string) error {
 	err := b.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return b.Ask(tx, a, digest) })
-	return coded("ask for an approval", err)
+	return database.Unavailable("ask for an approval", err)
 }
 
 // usable are the approvals that can be used for what digest says.
@@ -128,7 +128,7 @@ func (s store) given(ctx context.Context, kind Kind, id, digest string, now time
 		err = unusable(db, kind, id, digest, now)
 	}
 	if err != nil {
-		return Approval{}, coded("look for an approval", err)
+		return Approval{}, database.Unavailable("look for an approval", err)
 	}
 	return rows[0], nil
 }
@@ -198,7 +198,7 @@ func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who ide
 		return err
 	})
 	if err != nil {
-		return Approval{}, coded(step, err)
+		return Approval{}, database.Unavailable(step, err)
 	}
 	return out, nil
 }
@@ -217,7 +217,7 @@ func find(db *gorm.DB, kind Kind, tenant, id string) (Approval, error) {
 func (s store) list(ctx context.Context, kind Kind, tenant string, since time.Time) ([]Approval, error) {
 	out, err := read(of(s.db.WithContext(ctx), kind).Where("tenant = ? AND created > ?", tenant, since.UnixMicro()).
 		Order("created DESC, id DESC").Limit(maxList), kind)
-	return out, coded("list approvals", err)
+	return out, database.Unavailable("list approvals", err)
 }
 
 func read(db *gorm.DB, kind Kind) ([]Approval, error) {
@@ -248,13 +248,4 @@ func moment(us int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(us).UTC()
-}
-
-// coded gives an error of the database its code. What has one keeps it.
-func coded(step string, err error) error {
-	var f *fault.Error
-	if err == nil || errors.As(err, &f) {
-		return err
-	}
-	return fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeDatabaseUnavailable)
 }

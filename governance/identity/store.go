@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -68,15 +69,6 @@ var ( //nolint:gochecknoglobals // constant lists
 	}
 )
 
-// unavailable classifies a database error that is nobody's mistake.
-func unavailable(step string, err error) error {
-	var coded *fault.Error
-	if err == nil || errors.As(err, &coded) {
-		return err
-	}
-	return fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeDatabaseUnavailable)
-}
-
 // change runs fn in a transaction that also bumps the change counter. The counter's row is written first: its lock puts all
 // identity writers in a queue, so a check made inside fn still holds when fn writes.
 func (s store) change(ctx context.Context, step string, fn func(tx *gorm.DB) error) error {
@@ -86,7 +78,7 @@ func (s store) change(ctx context.Context, step string, fn func(tx *gorm.DB) err
 		}
 		return fn(tx)
 	})
-	return unavailable(step, err)
+	return database.Unavailable(step, err)
 }
 
 func (s store) version(ctx context.Context) (int64, error) {
@@ -96,7 +88,7 @@ func (s store) version(ctx context.Context) (int64, error) {
 		err = errors.New("the change counter is missing")
 	}
 	if err != nil {
-		return 0, unavailable("read identity version", err)
+		return 0, database.Unavailable("read identity version", err)
 	}
 	return v[0], nil
 }
@@ -124,7 +116,7 @@ func (s store) load(ctx context.Context, revokedAfter int64) (everything, error)
 		db.Select(keyColumns).Find(&e.keys).Error,
 		db.Raw("SELECT DISTINCT family FROM identity_sessions WHERE revoked_at > ?", revokedAfter).Scan(&e.revoked).Error,
 	)
-	return e, unavailable("load identities", err)
+	return e, database.Unavailable("load identities", err)
 }
 
 func (s store) list(ctx context.Context, columns []string, tenant, order string, out any) error {
@@ -132,13 +124,13 @@ func (s store) list(ctx context.Context, columns []string, tenant, order string,
 	if tenant != AllTenants {
 		q = q.Where("tenant = ?", tenant)
 	}
-	return unavailable("list", q.Find(out).Error)
+	return database.Unavailable("list", q.Find(out).Error)
 }
 
 func (s store) tenants(ctx context.Context) ([]tenantRow, error) {
 	var rows []tenantRow
 	err := s.db.WithContext(ctx).Select(tenantColumns).Order("id").Find(&rows).Error
-	return rows, unavailable("list tenants", err)
+	return rows, database.Unavailable("list tenants", err)
 }
 
 // one reads the only row of a query; found is false without an error when there is none.
@@ -153,7 +145,7 @@ func one[T any](q *gorm.DB, columns []string) (row T, found bool, err error) {
 
 // TenantExists returns nil if a tenant is there, in a migrated database. Errors: CodeNotFound, CodeDatabaseUnavailable.
 func TenantExists(ctx context.Context, db *gorm.DB, id string) error {
-	return unavailable("look for a tenant", tenantExists(db.WithContext(ctx), id))
+	return database.Unavailable("look for a tenant", tenantExists(db.WithContext(ctx), id))
 }
 
 // Creator returns who created an account, by id, as db sees it; "" where there is no such account. Error: of the database.
@@ -218,7 +210,7 @@ func (s store) ensureAdmin(ctx context.Context, tenant tenantRow, user userRow) 
 
 func (s store) userByName(ctx context.Context, name string) (userRow, bool, error) {
 	row, found, err := one[userRow](s.db.WithContext(ctx).Where("name = ?", name), userColumns)
-	return row, found, unavailable("find user", err)
+	return row, found, database.Unavailable("find user", err)
 }
 
 // user reads the row of a user of a tenant. Error: CodeNotFound.
@@ -232,7 +224,7 @@ func user(tx *gorm.DB, tenant, id string) (userRow, error) {
 
 func (s store) user(ctx context.Context, tenant, id string) (userRow, error) {
 	row, err := user(s.db.WithContext(ctx), tenant, id)
-	return row, unavailable("find user", err)
+	return row, database.Unavailable("find user", err)
 }
 
 // changeUser reads a user, lets fn alter the row, and writes what may change. The session tokens of the user end with it, so that what
@@ -355,7 +347,7 @@ func fewOwn(tx *gorm.DB, row keyRow) error {
 
 func (s store) key(ctx context.Context, tenant, id string) (keyRow, error) {
 	row, err := key(s.db.WithContext(ctx), tenant, id)
-	return row, unavailable("find key", err)
+	return row, database.Unavailable("find key", err)
 }
 
 // key reads the row of a key of a tenant. Error: CodeNotFound.
@@ -410,7 +402,7 @@ func (s store) touchKeys(ctx context.Context, used map[string]int64) error {
 		}
 		return nil
 	})
-	return unavailable("record key use", err)
+	return database.Unavailable("record key use", err)
 }
 
 // queue puts a transaction in line with those of change, without a change: a password set or a user disabled at the same moment
@@ -441,7 +433,7 @@ func (s store) startSession(ctx context.Context, row sessionRow, epoch, prune in
 		}
 		return tx.Create(&row).Error
 	})
-	return unavailable("start session", err)
+	return database.Unavailable("start session", err)
 }
 
 // rotate spends the refresh token with digest old and stores next in its family. next gets the family's fields; its expiry is
@@ -473,7 +465,7 @@ func (s store) rotate(ctx context.Context, old string, next sessionRow, now, lif
 		return tx.Create(&next).Error
 	})
 	if err != nil {
-		return sessionRow{}, false, unavailable("rotate session", err)
+		return sessionRow{}, false, database.Unavailable("rotate session", err)
 	}
 	if reused {
 		return row, false, s.endFamily(ctx, row.Family, now)
@@ -489,7 +481,7 @@ func (s store) endFamily(ctx context.Context, family string, now int64) error {
 
 func (s store) session(ctx context.Context, digest string) (sessionRow, bool, error) {
 	row, found, err := one[sessionRow](s.db.WithContext(ctx).Where("digest = ?", digest), sessionColumns)
-	return row, found, unavailable("find session", err)
+	return row, found, database.Unavailable("find session", err)
 }
 
 // pack and unpack keep lists of identifiers in text columns.

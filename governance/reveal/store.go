@@ -93,7 +93,7 @@ func (s store) spend(ctx context.Context, book *approval.Book, u use, now time.T
 			Approval: u.approval,
 		}).Error
 	})
-	return before, after, coded("count a reveal", err)
+	return before, after, database.Unavailable("count a reveal", err)
 }
 
 // patience is how long a transaction may be silent before others may go on.
@@ -179,14 +179,5 @@ func (s store) addApproval(ctx context.Context, book *approval.Book, a approval.
 		}
 		return book.Ask(tx, a, u.digest)
 	})
-	return coded("ask for an approval", err)
-}
-
-// coded gives an error of the database its code. What has one keeps it.
-func coded(step string, err error) error {
-	var f *fault.Error
-	if err == nil || errors.As(err, &f) {
-		return err
-	}
-	return fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeDatabaseUnavailable)
+	return database.Unavailable("ask for an approval", err)
 }
