@@ -84,7 +84,7 @@ func (s *gatewaySide) measure(ctx context.Context, direct sample, connections in
 }
 
 // benchGateway holds the built binary, governed, against the upstream alone and against peers, taking turns.
-func benchGateway(ctx context.Context, binary string, peers []string, rounds int, length time.Duration) error {
+func benchGateway(ctx context.Context, binary string, peers []string, counts []int, rounds int, length time.Duration) error {
 	dir, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func benchGateway(ctx context.Context, binary string, peers []string, rounds int
 	direct := target{name: "upstream", url: up, key: "none"}
 	fmt.Printf("\none request = HTTP + key + limits + masking of a phone number + budget check + 2 durable audit records; peers: their key only; upstream answers at once; %d rounds of %s\n", rounds, length)
 	fmt.Printf("%-12s %-12s %-26s %-26s %-28s %-22s %-22s\n", "connections", "side", "added p50 ms (min…max)", "added p99 ms (min…max)", "requests/s", "CPU s/1000", "sluice ÷ it, requests/s")
-	for _, connections := range []int{1, 16, 64} {
+	for _, connections := range counts {
 		for _, s := range sides {
 			s.p50, s.p99, s.rates, s.cpu, s.drain = pair{}, pair{}, nil, nil, nil
 		}

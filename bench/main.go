@@ -48,12 +48,17 @@ func main() {
 		length = flag.Duration("length", 3*time.Second, "length of one measurement")
 		peers  = flag.String("peers", "", "gateways to compare with, by their scripts in bench/peers, such as gomodel,litellm")
 		model  = flag.String("model", defaultModel(), "GGUF file for the engine")
+		conns  = flag.String("connections", "1,16,64", "how many clients at a time, one row each, for the gateway")
 	)
 	flag.Parse()
 	m := enginebench.ThisMachine()
 	fmt.Printf("machine: %s, %d CPUs, %s\n", m.CPU, m.Processors, m.Go)
 	if *only != "engine" {
-		if err := benchGateway(ctx, *binary, strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' }), *rounds, *length); err != nil {
+		at, err := numbers("-connections", *conns)
+		if err != nil {
+			exit(err)
+		}
+		if err := benchGateway(ctx, *binary, strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' }), at, *rounds, *length); err != nil {
 			exit(fmt.Errorf("gateway: %w", err))
 		}
 	}
