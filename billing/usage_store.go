@@ -66,7 +66,9 @@ func (dailyRow) TableName() string { return "billing_usage_daily" }
 // rated: bounded. If tx is rolled back, all of it is, and RecordUsage must be called again. It takes at most 10,000 usages at once.
 func (l *Ledger) RecordUsage(tx *gorm.DB, usages ...Usage) error {
 	fresh, err := l.record(tx, usages)
+	kind := fault.KindOf(err)
 	switch {
+	case err != nil && len(usages) > 1 && (kind == fault.Conflict || kind == fault.Invalid): // they come again one by one and are counted then
 	case fault.Is(err, fault.CodeConflict):
 		l.metrics.usage.WithLabelValues("conflict").Inc()
 	case err != nil:
@@ -107,7 +109,7 @@ func (l *Ledger) record(tx *gorm.DB, usages []Usage) (int, error) {
 	return len(fresh), nil
 }
 
-// usageRows returns the rows of the usages, one for each request, in the order of the requests: two replicas that ship copies of one log wait
+// usageRows returns the rows of the usages, one for each request, in the order of the requests: two replicas that book the same batch wait
 // for each other and do not lock each other out.
 func usageRows(usages []Usage, now time.Time) ([]usageRow, error) {
 	rows := make([]usageRow, 0, len(usages))

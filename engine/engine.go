@@ -221,6 +221,11 @@ type Event struct {
 	Used *Usage
 }
 
+// Empty reports whether the event tells nothing: it need not be passed on.
+func (e *Event) Empty() bool {
+	return e.Text == "" && e.Reasoning == "" && e.Refusal == "" && e.Finish == FinishNone && e.Usage == nil && len(e.Logprobs) == 0 && len(e.Calls) == 0
+}
+
 // ToolDelta is a new part of a tool call. The parts of one call have its Index; ID and Name come with the first, and the Arguments
 // of all of them together are a JSON object.
 type ToolDelta struct {

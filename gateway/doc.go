@@ -4,7 +4,7 @@
 // use it. It is one straight line of named steps, in this order, and every refusal happens at the earliest step that can refuse:
 //
 //	 1  authenticate   credential → principal; the route's permission; from headers, before   Unauthenticated, Denied
-//	                   a byte of the body is read
+//	                   a byte of the body is read, and again when it is there
 //	 2  decode         the edge turns a dialect into a Call; from here there are no HTTP types; Invalid, Denied
 //	                   what it names is open to the caller
 //	 3  limit          requests, tokens by estimate, concurrency                               RateLimited

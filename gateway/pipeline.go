@@ -195,7 +195,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 		if last {
 			r.finish(ctx, ending{outcome: outcomeOK})
 		}
-		if empty(ev) {
+		if ev.Empty() {
 			continue
 		}
 		end = ending{outcome: outcomeAborted} // for a consumer that stops or panics
@@ -207,10 +207,6 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
 	r.finish(ctx, endingOf(err))
 	yield(engine.Event{}, err)
-}
-
-func empty(ev engine.Event) bool {
-	return ev.Text == "" && ev.Reasoning == "" && ev.Refusal == "" && ev.Finish == engine.FinishNone && ev.Usage == nil && len(ev.Logprobs) == 0 && len(ev.Calls) == 0
 }
 
 // embed asks the engine for vectors (10) and settles (12).

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -279,7 +278,7 @@ func (p *policy) readPurposes(n *yaml.Node, path string) error {
 		return err
 	}
 	for i, s := range p.Purposes {
-		if !sendable.MatchString(s) {
+		if !ValidPurpose(s) {
 			return at(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("must be 1 to 128 letters, digits, hyphens, underscores or dots, as a header takes them",
 				"须为 1–128 个英文字母、数字、连字符、下划线或句点，以便用请求头发送"))
 		}
@@ -287,8 +286,12 @@ func (p *policy) readPurposes(n *yaml.Node, path string) error {
 	return nil
 }
 
-// sendable is what X-Sluice-Purpose takes.
-var sendable = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+// ValidPurpose reports whether a purpose can be stated in the header X-Sluice-Purpose.
+func ValidPurpose(s string) bool {
+	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' || r == '.')
+	})
+}
 
 // readEntities reads the default first: classes inherit the directions they do not name.
 func (p *policy) readEntities(n *yaml.Node, path string) error {

@@ -135,7 +135,7 @@ func (s *stream) run(yield func(engine.Event, error) bool) {
 	}
 }
 
-// maxWholeAnswer bounds an answer in one piece: 128 Ki tokens with some alternatives each.
+// maxWholeAnswer bounds an answer in one piece: far more than the longest context holds.
 const maxWholeAnswer = 32 << 20
 
 // whole yields an answer that came in one piece. What the answer leaves out was not said: a choice that is missing, or has no end, makes it
@@ -158,7 +158,7 @@ func (s *stream) whole(yield func(engine.Event, error) bool) {
 			yield(engine.Event{}, err)
 			return
 		}
-		if !empty(ev) {
+		if !ev.Empty() {
 			events = append(events, ev)
 		}
 	}
@@ -174,10 +174,6 @@ func (s *stream) whole(yield func(engine.Event, error) bool) {
 		}
 	}
 	s.end(yield)
-}
-
-func empty(ev engine.Event) bool {
-	return ev.Text == "" && ev.Reasoning == "" && ev.Refusal == "" && ev.Finish == engine.FinishNone && len(ev.Logprobs) == 0 && len(ev.Calls) == 0
 }
 
 // decode reads one event, or a whole answer, and notes what it says of all choices.
@@ -210,7 +206,7 @@ func (s *stream) chunk(data []byte, yield func(engine.Event, error) bool) (bool,
 		if err != nil {
 			return false, err
 		}
-		if empty(ev) {
+		if ev.Empty() {
 			continue
 		}
 		if s.x.caller.Err() != nil {

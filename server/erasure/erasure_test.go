@@ -99,7 +99,7 @@ var officer = audit.Actor{Kind: "user", ID: "u1", Name: "officer"}
 // incomplete is gone from the database, and repeating finishes it.
 func TestEveryFailure(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits as erasures do")
+		t.Skip("an erasure waits for sweeps of seconds; make test runs it")
 	}
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -244,7 +245,7 @@ func (a *API) call(c *gin.Context, perm access.Permission) *gateway.Call {
 		call.Session = s
 	}
 	call.OnBehalfOf = c.GetHeader("X-Sluice-On-Behalf-Of") // any text: only its digest is recorded
-	if s := c.GetHeader("X-Sluice-Purpose"); saneID(s, 128) {
+	if s := c.GetHeader("X-Sluice-Purpose"); governance.ValidPurpose(s) {
 		call.Purpose = s
 	}
 	return call
