@@ -221,9 +221,14 @@ type Event struct {
 	Used *Usage
 }
 
+// Says reports whether the event brings text of any kind, or a part of a call.
+func (e *Event) Says() bool {
+	return e.Text != "" || e.Reasoning != "" || e.Refusal != "" || len(e.Calls) > 0
+}
+
 // Empty reports whether the event tells nothing: it need not be passed on.
 func (e *Event) Empty() bool {
-	return e.Text == "" && e.Reasoning == "" && e.Refusal == "" && e.Finish == FinishNone && e.Usage == nil && len(e.Logprobs) == 0 && len(e.Calls) == 0
+	return !e.Says() && e.Finish == FinishNone && e.Usage == nil && len(e.Logprobs) == 0
 }
 
 // ToolDelta is a new part of a tool call. The parts of one call have its Index; ID and Name come with the first, and the Arguments

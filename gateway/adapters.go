@@ -12,7 +12,7 @@ func FromGuard(g *governance.Guard) guard { return guarded{g} } //nolint:revive 
 
 type guarded struct{ *governance.Guard }
 
-func (g guarded) Admit(ctx context.Context, ask governance.Ask) (Admission, error) {
+func (g guarded) Admit(ctx context.Context, ask governance.Ask) (Decision, error) {
 	a, err := g.Guard.Admit(ctx, ask)
 	if a == nil {
 		return nil, err
@@ -24,7 +24,7 @@ type admitted struct{ *governance.Admission }
 
 func (a admitted) Release() Release { return a.Admission.Release() }
 
-// Quote implements Admission.
+// Quote implements Decision.
 func (a admitted) Quote() Release { return a.Admission.Quote() }
 
 // FromLedger fits a ledger into [Deps].

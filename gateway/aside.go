@@ -78,7 +78,7 @@ func (e *egress) logprobs(ev engine.Event, out string) ([]engine.TokenLogprob, e
 		o.withhold()
 		return nil, nil
 	default:
-		e.r.withheld = e.r.withheld || len(ev.Logprobs) > 0
+		e.r.answer.withheld = e.r.answer.withheld || len(ev.Logprobs) > 0
 	}
 	rest, same := strings.CutPrefix(o.pending+ev.Text, out)
 	if !same || ev.Finish != engine.FinishNone && rest != "" {
@@ -129,7 +129,7 @@ func (e *egress) harmless(t *engine.TokenLogprob) (bool, error) {
 		if len(alt.Bytes) < longToken || alt.Token == t.Token {
 			continue
 		}
-		if shown, _, err := through(e.r.admission.Release(), alt.Token); err != nil || shown != alt.Token {
+		if shown, _, err := through(e.r.admission.decision.Release(), alt.Token); err != nil || shown != alt.Token {
 			return false, err
 		}
 	}

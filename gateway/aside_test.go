@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -46,17 +47,17 @@ func TestPassagesTeach(t *testing.T) {
 	c := call("SECRET1")
 	c.RAG = &RAG{Collection: "docs"}
 	r, _ := chat(t, w, c)
-	got := r.run.admission.(*fakeAdmission)
-	if want := []classify.Known{{Class: "person", Value: "Ann"}, {Class: "company", Value: "SECRET4"}}; !slices.Equal(got.learnt, want) {
-		t.Errorf("learnt %+v", got.learnt)
+	got := r.run.admission.decision.(*fakeAdmission)
+	if want := []classify.Known{{Class: "person", Value: "Ann"}, {Class: "company", Value: "SECRET4"}}; !slices.Equal(got.known, want) {
+		t.Errorf("masked knowing %+v", got.known)
 	}
 	if q := w.engine.Requests()[0].Messages; !strings.Contains(q[0].Content, "⟦3⟧") || q[1].Content != "⟦1⟧" {
 		t.Errorf("the engine was given %+v", q)
 	}
-	if r.run.texts != nil {
+	if strings.Contains(fmt.Sprintf("%+v", r.run.call), "SECRET1") {
 		t.Error("what the caller sent is kept")
 	}
-	w.fail["learn"] = fault.New(fault.CodeBlockedContent, "person")
+	w.fail["mask"] = fault.New(fault.CodeBlockedContent, "person")
 	c = call("SECRET1")
 	c.RAG = &RAG{Collection: "docs"}
 	if _, err := w.Chat(t.Context(), c); !fault.Is(err, fault.CodeBlockedContent) || len(w.engine.Requests()) != 1 || !w.slotFree(t) {
@@ -105,7 +106,8 @@ func playEvents(t *testing.T, script []byte, size int) (shown string, failed boo
 	t.Helper()
 	w := newWorld(t, nil)
 	r := w.begin(call("x"), route.Generate)
-	r.admission, r.request, r.keep = &fakeAdmission{w: w}, &engine.Request{Choices: 2}, governance.RecordMasked
+	r.admission.decision, r.admission.keep = &fakeAdmission{w: w}, governance.RecordMasked
+	r.prompt.request = &engine.Request{Choices: 2}
 	r.call.Logprobs = 0
 	e := r.egress()
 	var texts, reasonings, refusals, arguments [2]string

@@ -29,8 +29,8 @@ const (
 	ActionModels     Action = "models.list"
 )
 
-// Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over, and rewrites its text
-// fields when it masks.
+// Call is one request, decoded from its dialect. The pipeline owns it from the moment it is handed over; its texts stay as they came, masking
+// works on a copy.
 type Call struct {
 	// Who asks, and where. The edge fills these.
 	Credential string

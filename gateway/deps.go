@@ -23,8 +23,13 @@ import (
 
 // Config bounds requests. Zero values mean the defaults named at each field.
 type Config struct {
-	// Timeout bounds a whole request; 0 means 10 minutes.
+	// Timeout bounds a whole request, from its arrival; 0 means 10 minutes.
 	Timeout time.Duration `koanf:"timeout"`
+	// FirstTokenTimeout bounds the time from the arrival of a request to the first text of its answer; 0 means no bound but Timeout. A caller's own
+	// bound holds where it is shorter. Neither holds for an answer that an upstream sends in one piece.
+	FirstTokenTimeout time.Duration `koanf:"first_token_timeout"`
+	// IdleTimeout bounds the time between two events of a stream, after its first text; 0 means 2 minutes. It does not hold for the class batch.
+	IdleTimeout time.Duration `koanf:"idle_timeout"`
 	// SettleTimeout bounds what is written after a request has ended; 0 means 10 seconds.
 	SettleTimeout time.Duration `koanf:"settle_timeout"`
 	// DefaultTokens is the completion limit of a request that names none, on a version without one; 0 means 1024.
@@ -42,8 +47,8 @@ const MaxTopK = 20
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
-	if c.Timeout < 0 || c.SettleTimeout < 0 {
-		return errors.New("timeout and settle_timeout: must not be negative")
+	if c.Timeout < 0 || c.FirstTokenTimeout < 0 || c.IdleTimeout < 0 || c.SettleTimeout < 0 {
+		return errors.New("timeout, first_token_timeout, idle_timeout and settle_timeout: must not be negative")
 	}
 	if c.DefaultTokens < 0 || c.MaxTokens < 0 || c.PassageTokens < 0 {
 		return errors.New("default_tokens, max_tokens and passage_tokens: must not be negative")
@@ -73,6 +78,9 @@ func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Minute
 	}
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = 2 * time.Minute
+	}
 	if c.SettleTimeout == 0 {
 		c.SettleTimeout = 10 * time.Second
 	}
@@ -91,8 +99,8 @@ type (
 		Acquire(ctx context.Context, ask limit.Ask) (*limit.Ticket, limit.State, error)
 	}
 	guard interface {
-		// Admit returns an admission beside CodeBlockedContent too, for its findings.
-		Admit(ctx context.Context, ask governance.Ask) (Admission, error)
+		// Admit may return a decision beside an error, for the record.
+		Admit(ctx context.Context, ask governance.Ask) (Decision, error)
 		Models(ctx context.Context, tenant string, all []string) []string
 	}
 	router interface {
@@ -120,13 +128,15 @@ type (
 	}
 )
 
-// Admission is the guard's yes; it holds the vault of this call.
-type Admission interface {
+// Decision is the guard's yes; it holds the vault of this call.
+type Decision interface {
 	Policy() governance.PolicyRef
 	Findings() []governance.Finding // so far, ordered
 	Masked() bool
-	// Learn masks the fields of the request once more, from what the caller sent, since documents said what is sensitive.
-	Learn(known []classify.Known, fields []governance.Field) error
+	// Question masks a text for a search, before Mask; nothing is counted.
+	Question(text string) (string, error)
+	// Mask masks the fields of the request, once; known is what documents say is sensitive.
+	Mask(known []classify.Known, fields []governance.Field) error
 	MaskPassage(text string) (string, error)
 	// MaskShown masks a passage that no engine is given, only the caller.
 	MaskShown(text string) (string, error)

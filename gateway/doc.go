@@ -5,27 +5,35 @@
 //
 //	 1  authenticate   credential → principal; the route's permission; from headers, before   Unauthenticated, Denied
 //	                   a byte of the body is read, and again when it is there
-//	 2  decode         the edge turns a dialect into a Call; from here there are no HTTP types; Invalid, Denied
-//	                   what it names is open to the caller
+//	 2  decode         the edge turns a dialect into a Call; from here there are no HTTP       Invalid, TooLarge, RateLimited, Denied
+//	                   types; what it names is open to the caller
 //	 3  limit          requests, tokens by estimate, concurrency                               RateLimited
-//	 4  admit          policy: model, purpose, classes; masks every text field in place,       Denied, Blocked, Invalid
-//	                   inside JSON value by value; what cannot be masked there is refused
+//	 4  admit          policy: model, purpose, collection                                      Denied
 //	 5  cache          none yet: answers of sampled models differ by design, and a wrong hit crosses a border that the other
 //	                   steps guard, so the exact cache waits for its own tests
 //	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, NotFound, Unavailable
 //	                   model can do
-//	 7  reserve        the worst-case cost of prompt, passages and completion                  Quota
-//	 8  retrieve       passages this principal may see, masked with the request's own vault    Unavailable
-//	 9  admitted       what people may see again, then the audit record, both durable first    Unavailable, Quota
-//	10  generate       one stream of events                                                    Unavailable, Timeout
-//	11  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked
+//	 7  retrieve       passages this principal may see; the question is masked for it          Unavailable
+//	 8  mask           every text field once, and the passages, with what their documents      Blocked, Invalid
+//	                   say is sensitive; inside JSON value by value; what cannot be masked
+//	                   there is refused
+//	 9  reserve        the prompt, prepared; its worst-case cost with the completion           Invalid, Quota, Unavailable
+//	10  audit          what people may see again, then the record "admitted", both durable     Unavailable, Quota
+//	                   first
+//	11  generate       one stream of events                                                    Unavailable, Timeout
+//	12  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked
 //	                   calls and answers of JSON value by value, so that they stay JSON; where
 //	                   an answer breaks off inside a pseudonym, it ends before it
-//	12  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
-//	13  render         the edge: JSON or server-sent events
+//	13  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
+//	14  render         the edge: JSON or server-sent events
 //
-// Whatever fails, the run gives back what it holds (slot, token estimate, reservation) and writes exactly one outcome record. A
+// What a step finds out is a value that later steps read and nobody changes: who calls (1), the slot (3), the admission (4), the choice of an
+// engine (6), the sources (7), the masked texts (8), the prompt (9), the receipt (10), the answer (11, 12) and the outcome (13). Whatever
+// fails, what is held goes back (slot, token estimate, reservation) and exactly one outcome record is written, from the values there are. A
 // caller that cannot be authenticated is counted and not audited: strangers must not be able to fill the log.
+//
+// The arrival of a call starts its clocks: the total time runs through all steps; the time to the first text and the time between two events
+// run while an engine streams. Each of them cancels the engine, costs the caller nothing, and has its own code.
 //
 // The last event of an answer is passed on only after the outcome record is durable, so a caller who saw the end of an answer
 // can ask for its proof. If that one record cannot be written, the answer still goes out: its admitted record exists, the

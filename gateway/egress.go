@@ -55,14 +55,14 @@ type callOutlet struct {
 }
 
 func (r *run) egress() *egress {
-	e := &egress{r: r, choices: make([]outlet, r.request.Choices), open: r.request.Choices}
-	r.released, r.masked, r.outlets = make([]strings.Builder, r.request.Choices), make([]strings.Builder, r.request.Choices), e.choices
+	e := &egress{r: r, choices: make([]outlet, r.prompt.request.Choices), open: r.prompt.request.Choices}
+	r.answer.released, r.answer.masked, r.answer.outlets = make([]strings.Builder, r.prompt.request.Choices), make([]strings.Builder, r.prompt.request.Choices), e.choices
 	for i := range e.choices {
 		release := r.window(textContent)
 		if isJSON(r.call.Format) && !r.call.Echo {
 			release = newJSONAnswer(func() Release { return r.window(textContent) })
 		}
-		e.choices[i] = outlet{release: release, asked: r.call.Logprobs >= 0, changed: r.admission.Masked()}
+		e.choices[i] = outlet{release: release, asked: r.call.Logprobs >= 0, changed: r.admission.decision.Masked()}
 	}
 	return e
 }
@@ -79,13 +79,13 @@ func (e *egress) pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 		return engine.Event{}, false, e.broken(errors.New("the engine went on after the end of a choice"))
 	}
 	if ev.Used != nil {
-		e.r.usage = ev.Used
+		e.r.answer.usage = ev.Used
 	}
 	l := departure{Event: engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}}
 	if said {
-		e.r.events++
-		if e.r.firstToken == 0 && !e.r.sentWhole() { // when the first token of a whole answer came, nobody knows
-			e.r.firstToken = e.r.p.now().Sub(e.r.call.Received)
+		e.r.answer.events++
+		if e.r.answer.firstToken == 0 && !e.r.sentWhole() { // when the first token of a whole answer came, nobody knows
+			e.r.answer.firstToken = e.r.p.now().Sub(e.r.call.Received)
 		}
 	}
 	e.choices[ev.Choice].reach(ev)
@@ -98,7 +98,7 @@ func (e *egress) pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 	if err := e.text(ev, &l); err != nil {
 		return engine.Event{}, false, err
 	}
-	if err := e.r.admission.Keep(ctx); err != nil {
+	if err := e.r.admission.decision.Keep(ctx); err != nil {
 		return engine.Event{}, false, err
 	}
 	if ev.Finish != engine.FinishNone {
@@ -115,14 +115,14 @@ func (e *egress) pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 	}
 	e.sent(l)
 	if l.Usage != nil {
-		e.r.usage = l.Usage
+		e.r.answer.usage = l.Usage
 	}
 	return l.Event, l.Usage != nil, nil
 }
 
 // sent notes what an event tells the caller, for the digest of the answer and for what is kept of it.
 func (e *egress) sent(l departure) {
-	e.r.released[l.Choice].WriteString(l.Text)
+	e.r.answer.released[l.Choice].WriteString(l.Text)
 	for _, d := range l.Calls {
 		c := e.choices[l.Choice].calls[d.Index]
 		c.begun = true
@@ -130,13 +130,13 @@ func (e *egress) sent(l departure) {
 	}
 	e.choices[l.Choice].asides[reasoning].sent.WriteString(l.Reasoning)
 	e.choices[l.Choice].asides[refusal].sent.WriteString(l.Refusal)
-	if e.r.keep != governance.RecordMasked {
+	if e.r.admission.keep != governance.RecordMasked {
 		return
 	}
 	for k, masked := range l.aside {
 		e.choices[l.Choice].asides[k].masked.WriteString(masked)
 	}
-	e.r.masked[l.Choice].WriteString(l.masked)
+	e.r.answer.masked[l.Choice].WriteString(l.masked)
 	for i, d := range l.Calls {
 		e.choices[l.Choice].calls[d.Index].masked.WriteString(l.arguments[i])
 	}
@@ -153,11 +153,11 @@ func (e *egress) text(ev engine.Event, out *departure) error {
 		return err
 	}
 	if o.changed && o.asked {
-		e.r.withheld = true
+		e.r.answer.withheld = true
 	}
 	// Calls and answers of JSON are for a program, not for a reader: a sentence behind them would break them.
 	if ev.Finish != engine.FinishNone && len(o.calls) == 0 && !isJSON(e.r.call.Format) && e.r.labelText() {
-		sentence := label.Text(e.r.released[ev.Choice].String() + out.Text)
+		sentence := label.Text(e.r.answer.released[ev.Choice].String() + out.Text)
 		out.Text += sentence
 		out.masked += sentence
 	}
@@ -299,7 +299,7 @@ func (e *egress) name(name string) (shown, masked string, err error) {
 			return name, name, nil
 		}
 	}
-	return through(e.r.admission.Release(), name)
+	return through(e.r.admission.decision.Release(), name)
 }
 
 // id returns the id of a call if it is one, else an id of ours: no text, no long number, nothing that the rules would change.
@@ -307,7 +307,7 @@ func (e *egress) id(choice int, d engine.ToolDelta) (string, error) {
 	const joints = "-_.:"
 	odd := strings.Trim(d.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"+joints)
 	if d.ID != "" && len(d.ID) <= maxCallID && odd == "" && !longNumber(strings.NewReplacer("-", "", "_", "", ".", "", ":", "").Replace(d.ID)) {
-		shown, _, err := through(e.r.admission.Release(), d.ID)
+		shown, _, err := through(e.r.admission.decision.Release(), d.ID)
 		if err != nil || shown == d.ID {
 			return shown, err
 		}
@@ -332,5 +332,5 @@ func longNumber(s string) bool {
 const maxCallID = 64
 
 func (r *run) labelText() bool {
-	return r.admission.LabelMode(r.principal.LabelMode) == identity.LabelText
+	return r.admission.decision.LabelMode(r.caller.LabelMode) == identity.LabelText
 }

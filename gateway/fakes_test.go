@@ -143,19 +143,12 @@ type fakeGuard struct {
 	asks []governance.Ask
 }
 
-func (g *fakeGuard) Admit(_ context.Context, ask governance.Ask) (Admission, error) {
+func (g *fakeGuard) Admit(_ context.Context, ask governance.Ask) (Decision, error) {
 	a := &fakeAdmission{w: g.w}
 	if err := g.w.fail["admit"]; err != nil {
-		if fault.Is(err, fault.CodeBlockedContent) {
-			a.masked = 1
-			return a, err
-		}
 		return nil, err
 	}
 	g.asks = append(g.asks, ask)
-	for _, f := range ask.Fields {
-		*f.Text = a.mask(*f.Text)
-	}
 	return a, nil
 }
 
@@ -172,7 +165,8 @@ func (g *fakeGuard) Models(_ context.Context, _ string, all []string) []string {
 type fakeAdmission struct {
 	w      *world
 	masked int
-	learnt []classify.Known
+	known  []classify.Known
+	fields []governance.Field
 }
 
 func (a *fakeAdmission) mask(s string) string {
@@ -209,13 +203,24 @@ func (a *fakeAdmission) Findings() []governance.Finding {
 	return []governance.Finding{{Direction: "request", Class: "secret", Action: "token", Count: a.masked}}
 }
 
-// Learn masks the word that stands for a value.
-func (a *fakeAdmission) Learn(known []classify.Known, fields []governance.Field) error {
-	a.learnt = append(a.learnt, known...)
+// Question masks without a count.
+func (a *fakeAdmission) Question(s string) (string, error) {
+	before := a.masked
+	defer func() { a.masked = before }()
+	return a.mask(s), a.w.fail["question"]
+}
+
+// Mask masks the word that stands for a value.
+func (a *fakeAdmission) Mask(known []classify.Known, fields []governance.Field) error {
+	a.known, a.fields = append(a.known, known...), append(a.fields, fields...)
+	if err := a.w.fail["mask"]; err != nil {
+		a.masked = 1
+		return err
+	}
 	for _, f := range fields {
 		*f.Text = a.mask(*f.Text)
 	}
-	return a.w.fail["learn"]
+	return nil
 }
 
 func (a *fakeAdmission) MaskPassage(s string) (string, error) {
@@ -374,6 +379,7 @@ type fakeRAG struct {
 	asks     []rag.Query
 	quotes   []rag.Quote
 	passages []rag.Passage
+	hang     bool // until its context ends
 }
 
 func (r *fakeRAG) Passages(_ context.Context, q rag.Quote) ([]rag.Passage, error) {
@@ -381,7 +387,11 @@ func (r *fakeRAG) Passages(_ context.Context, q rag.Quote) ([]rag.Passage, error
 	return append([]rag.Passage(nil), r.passages...), r.w.fail["open"]
 }
 
-func (r *fakeRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {
+func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, error) {
+	if r.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	r.asks = append(r.asks, ask)
 	return append([]rag.Passage(nil), r.passages...), r.w.fail["retrieve"]
 }

@@ -10,15 +10,15 @@ import (
 // person is the digest of the person whom the run is about: whom the caller acts for, which for a key of a person is that person unless
 // it names another, else the caller.
 func (r *run) person() string {
-	if r.onBehalfOf != "" {
-		return r.onBehalfOf
+	if r.caller.onBehalfOf != "" {
+		return r.caller.onBehalfOf
 	}
-	return audit.Subject(r.p.deps.Keys, r.principal.Tenant, r.principal.ID)
+	return audit.Subject(r.p.deps.Keys, r.caller.Tenant, r.caller.ID)
 }
 
 // subject is the person whose texts the records of the run keep; "" if they keep none.
 func (r *run) subject() string {
-	if r.keep == "" {
+	if r.admission.keep == "" {
 		return ""
 	}
 	return r.person()
@@ -27,15 +27,15 @@ func (r *run) subject() string {
 // keptPrompt is what the policy has kept of the prompt: as the caller sent it, or masked as the engine is given it, with the passages. Both
 // are spelled as the digest of a prompt covers it. A call that is refused keeps none.
 func (r *run) keptPrompt() []audit.Text {
-	switch r.keep {
+	switch r.admission.keep {
 	case governance.RecordClear:
-		return []audit.Text{{Direction: "request", Form: r.keep, Text: r.original}}
+		return []audit.Text{{Direction: "request", Form: r.admission.keep, Text: r.masked.clear}}
 	case governance.RecordMasked:
 		given := *r.call
-		if r.request != nil {
-			given.Messages = r.request.Messages
+		if r.prompt.request != nil {
+			given.Messages = r.prompt.request.Messages
 		}
-		return []audit.Text{{Direction: "request", Form: r.keep, Text: given.prompt()}}
+		return []audit.Text{{Direction: "request", Form: r.admission.keep, Text: given.prompt()}}
 	default:
 		return nil
 	}
@@ -44,27 +44,27 @@ func (r *run) keptPrompt() []audit.Text {
 // keptAnswer is what the policy has kept of the answer, as far as it went out: as the caller got it, or before values were put back, without
 // those that only the answer may show.
 func (r *run) keptAnswer() []audit.Text {
-	switch r.keep {
+	switch r.admission.keep {
 	case governance.RecordClear:
-		return []audit.Text{{Direction: "answer", Form: r.keep, Text: r.answer()}}
+		return []audit.Text{{Direction: "answer", Form: r.admission.keep, Text: r.said()}}
 	case governance.RecordMasked:
-		return []audit.Text{{Direction: "answer", Form: r.keep, Text: r.admission.Redact(r.maskedAnswer())}}
+		return []audit.Text{{Direction: "answer", Form: r.admission.keep, Text: r.admission.decision.Redact(r.maskedAnswer())}}
 	default:
 		return nil
 	}
 }
 
-// answer spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
+// said spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
 // between them. Behind the text of a choice come its reasoning and its refusal, if the model told them apart, and its calls, each
 // name and arguments behind a zero byte.
-func (r *run) answer() string {
-	return r.spell(r.released, func(a *aside) string { return a.sent.String() },
+func (r *run) said() string {
+	return r.spell(r.answer.released, func(a *aside) string { return a.sent.String() },
 		func(c *callOutlet) (string, string) { return c.name, c.sent.String() })
 }
 
 // maskedAnswer is the same before values were put back.
 func (r *run) maskedAnswer() string {
-	return r.spell(r.masked, func(a *aside) string { return a.masked.String() },
+	return r.spell(r.answer.masked, func(a *aside) string { return a.masked.String() },
 		func(c *callOutlet) (string, string) { return c.maskedName, c.masked.String() })
 }
 
@@ -72,11 +72,11 @@ func (r *run) spell(texts []strings.Builder, beside func(*aside) string, call fu
 	parts := make([]string, len(texts))
 	for i := range texts {
 		parts[i] = texts[i].String()
-		if i >= len(r.outlets) {
+		if i >= len(r.answer.outlets) {
 			continue
 		}
-		parts[i] += r.outlets[i].spelled(beside)
-		for _, c := range r.outlets[i].calls {
+		parts[i] += r.answer.outlets[i].spelled(beside)
+		for _, c := range r.answer.outlets[i].calls {
 			if c.begun {
 				name, arguments := call(c)
 				parts[i] += "\x00" + name + "\x00" + arguments

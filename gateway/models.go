@@ -17,6 +17,24 @@ type Model struct {
 	Price *billing.Price // nil if nothing prices it, so that requests are refused, or while nobody knows what it does
 }
 
+// Models lists the models the caller may ask for. Reading the list is not audited; a refusal by [Pipeline.Authenticate] is.
+func (p *Pipeline) Models(ctx context.Context, c *Call) ([]Model, error) {
+	r := p.begin(c, route.Generate)
+	if err := r.through(ctx, authorize); err != nil {
+		p.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
+		return nil, err
+	}
+	var out []Model
+	for _, m := range r.models(ctx) {
+		described := Model{Model: m}
+		if price, ok := p.deps.Ledger.Price(m.Name, !m.Info.CanGenerate); ok && m.Info.ID != "" {
+			described.Price = &price
+		}
+		out = append(out, described)
+	}
+	return out, nil
+}
+
 // models are those that the caller may ask for: what the policy of the tenant allows, and the key.
 func (r *run) models(ctx context.Context) []route.Model {
 	all := r.p.deps.Router.Models()
@@ -25,8 +43,8 @@ func (r *run) models(ctx context.Context) []route.Model {
 		names[i] = m.Name
 	}
 	allowed := map[string]bool{}
-	for _, name := range r.p.deps.Guard.Models(ctx, r.principal.Tenant, names) {
-		allowed[name] = r.principal.MayUse(name)
+	for _, name := range r.p.deps.Guard.Models(ctx, r.caller.Tenant, names) {
+		allowed[name] = r.caller.MayUse(name)
 	}
 	var out []route.Model
 	for _, m := range all {

@@ -56,14 +56,15 @@ func outcomeOf(err error) string {
 	return outcomeRefused
 }
 
-// failed turns what stopped an engine into the error of the call: the caller's departure and our deadline are told apart from a
+// failed turns what stopped a step or an engine into the error of the call: the caller's departure and our clocks are told apart from a
 // failure.
 func (r *run) failed(caller, bounded context.Context, err error) error {
+	var clock *expired
 	switch {
 	case caller.Err() != nil:
 		return fmt.Errorf("the caller left: %w", context.Canceled)
-	case bounded.Err() != nil:
-		return fault.Wrap(err, fault.CodeTimeout, r.p.cfg.Timeout.String())
+	case errors.As(context.Cause(bounded), &clock):
+		return fault.Wrap(clock, clock.code, clock.after.String()) // not err, which says that somebody has cancelled
 	default:
 		return r.asAsked(err)
 	}
@@ -90,23 +91,23 @@ func (r *run) refuse(caller context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) {
 		r.p.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
 	}
-	if !r.known {
+	if !r.caller.known {
 		r.p.metrics.requests.WithLabelValues(string(r.call.Action), outcomeUnauthenticated).Inc()
 		return &Refusal{err: err}
 	}
 	r.finish(caller, endingOf(err))
-	if r.lost != nil {
-		err = fmt.Errorf("%w (while refusing: %s)", unrecorded(r.lost), fault.Public(err).Code())
+	if r.outcome.lost != nil {
+		err = fmt.Errorf("%w (while refusing: %s)", unrecorded(r.outcome.lost), fault.Public(err).Code())
 	}
-	return &Refusal{Receipt: r.closing, Rate: r.rate, err: err}
+	return &Refusal{Receipt: r.outcome.record, Rate: r.slot.rate, err: err}
 }
 
 // refusal is the error of a call that failed at the engine.
 func (r *run) refusal(err error) error {
-	return &Refusal{Receipt: r.receipt, Rate: r.rate, err: err}
+	return &Refusal{Receipt: r.receipt.id, Rate: r.slot.rate, err: err}
 }
 
-// finish is step 12: it settles, gives back what the run holds and writes the outcome record, once, on a context that the
+// finish ends the call: it settles, gives back what the run holds and writes the outcome record, once, on a context that the
 // caller's departure does not end. A record that cannot be written undoes nothing, since the answer may be out already: it is
 // logged and counted, the verifier lists the admitted record without an outcome, and the usage stays unbooked. Only a refusal turns
 // it into its own error.
@@ -115,8 +116,8 @@ func (r *run) finish(caller context.Context, end ending) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
 		defer cancel()
 		u := r.settle(end)
-		if r.ticket != nil {
-			r.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
+		if r.slot.ticket != nil {
+			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
 		}
 		e := r.event(audit.StageOutcome)
 		e.Outcome, e.Usage = end.outcome, u
@@ -134,20 +135,20 @@ func (r *run) finish(caller context.Context, end ending) {
 			e.Status = 200
 		}
 		got, err := r.p.deps.Audit.AppendWith(ctx, e, r.subject(), r.keptAnswer()...)
-		r.closing, r.lost = got.ID, err
+		r.outcome.record, r.outcome.lost = got.ID, err
 		if err != nil {
 			r.p.metrics.unrecorded.Inc()
-			r.p.deps.Log.Error("outcome not recorded", slog.String("request", r.call.RequestID), slog.String("receipt", r.receipt),
+			r.p.deps.Log.Error("outcome not recorded", slog.String("request", r.call.RequestID), slog.String("receipt", r.receipt.id),
 				slog.String("outcome", end.outcome), slog.Any("error", err))
 		}
 		if end.outcome == outcomeFailed {
-			r.p.deps.Log.Error("request failed", slog.String("request", r.call.RequestID), slog.String("tenant", r.principal.Tenant),
+			r.p.deps.Log.Error("request failed", slog.String("request", r.call.RequestID), slog.String("tenant", r.caller.Tenant),
 				slog.Any("error", end.err))
 		}
 		r.observe(end, u)
-		r.mu.Lock()
-		r.final = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.withheld, Outcome: end.outcome, Replay: e.Model.Replay}
-		r.mu.Unlock()
+		r.outcome.mu.Lock()
+		r.outcome.summary = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.answer.withheld, Outcome: end.outcome, Replay: e.Model.Replay}
+		r.outcome.mu.Unlock()
 	})
 }
 
@@ -165,59 +166,59 @@ const (
 func (r *run) settle(end ending) audit.Usage {
 	var u audit.Usage
 	switch {
-	case r.usage != nil:
-		u.PromptTokens, u.CachedTokens = int64(r.usage.PromptTokens), int64(r.usage.CachedTokens)
-		u.CompletionTokens, u.Estimated = int64(r.usage.CompletionTokens), r.usage.Estimated
-	case r.events > 0:
-		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.events), true
-	case end.outcome == outcomeAborted && !r.asked.IsZero() && !r.unasked && r.sentWhole():
-		written := min(tokensPerSecond*r.p.now().Sub(r.asked).Seconds(), float64(r.request.MaxTokens*r.request.Choices))
+	case r.answer.usage != nil:
+		u.PromptTokens, u.CachedTokens = int64(r.answer.usage.PromptTokens), int64(r.answer.usage.CachedTokens)
+		u.CompletionTokens, u.Estimated = int64(r.answer.usage.CompletionTokens), r.answer.usage.Estimated
+	case r.answer.events > 0:
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.answer.events), true
+	case end.outcome == outcomeAborted && !r.answer.asked.IsZero() && !r.answer.unasked && r.sentWhole():
+		written := min(tokensPerSecond*r.p.now().Sub(r.answer.asked).Seconds(), float64(r.prompt.request.MaxTokens*r.prompt.request.Choices))
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(written), true
 	}
-	if r.reservation != nil {
+	if r.prompt.reservation != nil {
 		if used := u.PromptTokens+u.CompletionTokens > 0; used && end.outcome != outcomeFailed {
-			c := r.reservation.Settle(billing.Tokens{Prompt: u.PromptTokens, Cached: u.CachedTokens, Completion: u.CompletionTokens})
+			c := r.prompt.reservation.Settle(billing.Tokens{Prompt: u.PromptTokens, Cached: u.CachedTokens, Completion: u.CompletionTokens})
 			u.Cost, u.Currency = int64(c.Cost), c.Currency
-			r.priceBook = c.PriceBook
+			r.outcome.priceBook = c.PriceBook
 		} else {
-			r.reservation.Release()
+			r.prompt.reservation.Release()
 		}
 	}
-	if !r.asked.IsZero() {
-		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.busy(), max(r.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
+	if !r.answer.asked.IsZero() {
+		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.busy(), max(r.answer.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
 	}
 	return u
 }
 
 // prompted is the number of tokens of the prompt, as far as it is known.
 func (r *run) prompted() int {
-	if r.count.Exact {
-		return r.count.Tokens
+	if r.prompt.count.Exact {
+		return r.prompt.count.Tokens
 	}
 	given := *r.call
-	given.Messages = r.request.Messages // with the passages
-	return min(r.count.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
+	given.Messages = r.prompt.request.Messages // with the passages
+	return min(r.prompt.count.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
 }
 
 // sentWhole reports whether the engine sends the answer in one piece.
 func (r *run) sentWhole() bool {
-	return r.request != nil && r.request.Whole && r.choice.Info.SendsWhole
+	return r.prompt.request != nil && r.prompt.request.Whole && r.choice.Info.SendsWhole
 }
 
 // busy is how long an engine worked on the run: what it says, else the time since it was asked.
 func (r *run) busy() time.Duration {
-	if r.usage != nil && r.usage.Prefill+r.usage.Decode > 0 {
-		return r.usage.Prefill + r.usage.Decode
+	if r.answer.usage != nil && r.answer.usage.Prefill+r.answer.usage.Decode > 0 {
+		return r.answer.usage.Prefill + r.answer.usage.Decode
 	}
-	return r.p.now().Sub(r.asked)
+	return r.p.now().Sub(r.answer.asked)
 }
 
 func (r *run) observe(end ending, u audit.Usage) {
 	m, action := r.p.metrics, string(r.call.Action)
 	m.requests.WithLabelValues(action, end.outcome).Inc()
 	m.duration.WithLabelValues(action).Observe(r.p.now().Sub(r.call.Received).Seconds())
-	if r.firstToken > 0 {
-		m.firstToken.Observe(r.firstToken.Seconds())
+	if r.answer.firstToken > 0 {
+		m.firstToken.Observe(r.answer.firstToken.Seconds())
 	}
 	m.tokens.WithLabelValues("prompt").Add(float64(u.PromptTokens - u.CachedTokens))
 	m.tokens.WithLabelValues("cached").Add(float64(u.CachedTokens))
@@ -229,20 +230,20 @@ func (r *run) observe(end ending, u audit.Usage) {
 func (r *run) event(stage audit.Stage) audit.Event {
 	c, v := r.call, r.choice.Version
 	e := audit.Event{
-		Request: c.RequestID, Stage: stage, Tenant: r.principal.Tenant, Project: r.principal.Project,
-		Actor:   audit.Actor{Kind: r.principal.Kind, ID: r.principal.ID, Name: r.principal.Name, OnBehalfOf: r.onBehalfOf},
-		Session: r.unit, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
+		Request: c.RequestID, Stage: stage, Tenant: r.caller.Tenant, Project: r.caller.Project,
+		Actor:   audit.Actor{Kind: r.caller.Kind, ID: r.caller.ID, Name: r.caller.Name, OnBehalfOf: r.caller.onBehalfOf},
+		Session: r.admission.unit, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
 		Model: audit.Model{
 			Asked: recordedModel(string(c.Model), v.Model != ""), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
 			Template: r.choice.Info.Template, Engine: v.Engine, Adapter: r.choice.Info.Adapter,
 		},
 		Steps:  r.steps,
-		Policy: r.policy.Version, PolicyDigest: r.policy.Digest, PriceBook: r.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
-		Documents: r.documents, PromptDigest: r.promptDigest,
-		Latency: audit.Latency{Admit: r.admitTime.Microseconds()},
+		Policy: r.admission.policy.Version, PolicyDigest: r.admission.policy.Digest, PriceBook: r.outcome.priceBook, Rollout: r.choice.Rollout, Arm: r.choice.Arm,
+		PromptDigest: r.admission.promptDigest,
+		Latency:      audit.Latency{Admit: r.receipt.after.Microseconds()},
 	}
-	if r.label != (label.Label{}) {
-		e.Label, e.LabelKey = r.label.HeaderValue(), r.p.deps.Labels.KeyID(r.principal.Tenant)
+	if r.receipt.label != (label.Label{}) {
+		e.Label, e.LabelKey = r.receipt.label.HeaderValue(), r.p.deps.Labels.KeyID(r.caller.Tenant)
 	}
 	if version := r.choice.Info.EngineVersion; version != "" {
 		e.Model.Engine += "/" + version
@@ -254,11 +255,15 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	if c.ClientID != "" {
 		e.Detail["client_request"] = c.ClientID
 	}
-	if r.policy.Purpose != "" {
-		e.Detail["purpose"] = r.policy.Purpose
+	if r.admission.policy.Purpose != "" {
+		e.Detail["purpose"] = r.admission.policy.Purpose
 	}
 	if c.RAG != nil {
 		e.Resource = c.RAG.Collection
+	}
+	passages, _ := r.cited()
+	for _, p := range passages {
+		e.Documents = append(e.Documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))
 	}
 	for _, f := range r.findings() {
 		e.Findings = append(e.Findings, f.Finding)
@@ -266,20 +271,20 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	if stage != audit.StageOutcome {
 		return e
 	}
-	if r.usage != nil {
-		e.Model.Reported, e.Model.Replay = recordedModel(string(r.usage.Model), false), r.usage.Replay
-		e.Latency.Queue = r.usage.Queue.Microseconds()
-		e.Steps.Prefill, e.Steps.Decode = r.usage.Prefill.Microseconds(), r.usage.Decode.Microseconds()
+	if r.answer.usage != nil {
+		e.Model.Reported, e.Model.Replay = recordedModel(string(r.answer.usage.Model), false), r.answer.usage.Replay
+		e.Latency.Queue = r.answer.usage.Queue.Microseconds()
+		e.Steps.Prefill, e.Steps.Decode = r.answer.usage.Prefill.Microseconds(), r.answer.usage.Decode.Microseconds()
 	}
-	e.Latency.FirstToken = r.firstToken.Microseconds()
+	e.Latency.FirstToken = r.answer.firstToken.Microseconds()
 	// Time less Total is the admission time to the microsecond: the usage row of this record is filed under it, in the budget
 	// period that the reservation was taken from.
 	e.Time = r.p.now().UnixMicro()
 	e.Latency.Total = e.Time - c.Received.UnixMicro()
-	if len(r.released) > 0 {
-		e.AnswerDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.answer())
+	if len(r.answer.released) > 0 {
+		e.AnswerDigest = audit.Digest(r.p.deps.Keys, r.caller.Tenant, r.said())
 	}
-	if r.withheld {
+	if r.answer.withheld {
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e
@@ -287,11 +292,11 @@ func (r *run) event(stage audit.Stage) audit.Event {
 
 // findings are what the policy found so far.
 func (r *run) findings() []Finding {
-	if r.admission == nil {
+	if r.admission.decision == nil {
 		return nil
 	}
 	var out []Finding
-	for _, f := range r.admission.Findings() {
+	for _, f := range r.admission.decision.Findings() {
 		out = append(out, Finding{audit.Finding{Direction: f.Direction, Class: f.Class, Detector: f.Detector, Action: f.Action, Count: f.Count}, f.Restored})
 	}
 	return out
@@ -302,17 +307,18 @@ func (r *run) head() Head {
 	if r.choice.Info.HasClasses {
 		class = r.call.Class
 	}
+	_, citations := r.cited()
 	return Head{
-		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt, Policy: r.policy.Version,
-		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.label, Rate: r.rate,
-		Citations: r.citations, Steps: r.steps,
+		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt.id, Policy: r.admission.policy.Version,
+		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, Rate: r.slot.rate,
+		Citations: citations, Steps: r.steps,
 	}
 }
 
 func (r *run) summary() Summary {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.final
+	r.outcome.mu.Lock()
+	defer r.outcome.mu.Unlock()
+	return r.outcome.summary
 }
 
 // recordedModel returns what the record says of the model asked for, or reported. A name that exists is recorded as it is; one that

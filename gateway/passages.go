@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -15,53 +17,166 @@ import (
 	"github.com/sluice-project/sluice/rag"
 )
 
-// retrieve is step 8: it puts what the caller may see in front of the model, masked, numbered and marked as data.
+// retrieve finds what the caller may see of his question. It is masked for the search, before anybody knows what the documents say is sensitive.
 func (r *run) retrieve(ctx context.Context) error {
 	if r.call.RAG == nil {
 		return nil
 	}
-	query := ""
+	question := ""
 	for _, m := range r.call.Messages {
 		if m.Role == "user" {
-			query = m.Content
+			question = m.Content
 		}
 	}
-	if err := r.admission.Keep(ctx); err != nil { // the question goes to the embedder
+	masked, err := r.admission.decision.Question(unescaped(question))
+	if fault.Is(err, fault.CodeBlockedContent) {
+		if whole := r.mask(ctx); whole != nil { // it says where, and what else was found
+			return whole
+		}
 		return err
 	}
-	passages, err := r.lookup(ctx, query)
+	if err == nil {
+		err = r.admission.decision.Keep(ctx) // the question goes to the embedder
+	}
 	if err != nil {
 		return err
 	}
-	for i := range passages {
-		if passages[i].Text, err = r.admission.MaskPassage(passages[i].Text); err != nil {
-			return err
+	r.sources, err = r.lookup(ctx, masked)
+	return err
+}
+
+// lookup searches with the caller's labels.
+func (r *run) lookup(ctx context.Context, question string) (sources, error) {
+	return r.retrieved(ctx, question, func(from retriever) ([]rag.Passage, error) {
+		return from.Search(ctx, rag.Query{
+			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK),
+		})
+	})
+}
+
+// open reads the passage that the call names, and those around it, with the caller's labels.
+func (r *run) open(ctx context.Context) (sources, error) {
+	q := r.call.Passage
+	return r.retrieved(ctx, "", func(from retriever) ([]rag.Passage, error) {
+		return from.Passages(ctx, rag.Quote{
+			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels,
+			DocumentID: q.DocumentID, Version: q.Version, Chunk: q.Chunk, Around: q.Around,
+		})
+	})
+}
+
+// retrieved gets passages, and what their documents say is sensitive.
+func (r *run) retrieved(ctx context.Context, question string, get func(retriever) ([]rag.Passage, error)) (sources, error) {
+	unavailable := func(err error) error { return fault.Wrap(err, fault.CodeRetrievalFailed, r.call.RAG.Collection) }
+	if r.p.deps.Retriever == nil {
+		return sources{}, unavailable(errors.New("retrieval is not configured"))
+	}
+	found, err := get(r.p.deps.Retriever)
+	if fault.Is(err, fault.CodeCollectionNotFound) {
+		return sources{}, r.noCollection()
+	}
+	if err != nil {
+		var coded *fault.Error
+		if errors.As(err, &coded) || ctx.Err() != nil {
+			return sources{}, err
+		}
+		return sources{}, unavailable(err)
+	}
+	out, seen := sources{question: question, passages: found}, map[rag.Known]bool{}
+	for _, p := range found {
+		for _, k := range p.Known {
+			if !seen[k] {
+				out.known = append(out.known, classify.Known{Class: classify.Class(k.Class), Value: k.Value})
+			}
+			seen[k] = true
 		}
 	}
-	before := r.request.Messages
-	for keep := len(passages); ; keep-- {
-		r.request.Messages = withPassages(before, query, passages[:keep])
-		n, err := r.choice.Engine.Count(ctx, r.request)
-		if err != nil {
+	return out, nil
+}
+
+// maskPassages masks the passages, and lets what their citations say of them out: names and headings are text of the document like any other.
+func (r *run) maskPassages() error {
+	d := r.admission.decision
+	hide, release := d.MaskPassage, d.Quote
+	if r.need != route.Generate { // no engine is given them
+		hide, release = d.MaskShown, d.Release
+	}
+	var err error
+	for i, p := range r.sources.passages {
+		for _, s := range []*string{&p.Document, &p.Title, &p.Section} {
+			if *s, err = hide(*s); err != nil {
+				return err
+			}
+			if *s, _, err = through(release(), *s); err != nil {
+				return err
+			}
+		}
+		if p.Text, err = hide(p.Text); err != nil {
 			return err
 		}
-		if n.Tokens <= r.count.Tokens+r.allowance || keep == 0 {
-			r.count = n
-			r.citations, r.documents = r.citations[:keep], r.documents[:keep]
-			return r.quote(passages)
+		r.masked.passages = append(r.masked.passages, p)
+		r.masked.citations = append(r.masked.citations, Citation{
+			Number: i + 1, Collection: p.Collection, Document: p.Document, Title: p.Title, Section: p.Section, DocumentID: p.DocumentID,
+			Version: p.Version, Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score,
+		})
+	}
+	return nil
+}
+
+// prepare counts the prompt and bounds the completion by what the context still holds. Of the passages it keeps as many as fit.
+func (r *run) prepare(ctx context.Context) error {
+	req := r.request()
+	base, err := r.choice.Engine.Count(ctx, req)
+	if err != nil {
+		return err
+	}
+	limit, whole, allowance := r.completion(r.choice.Version.Defaults), r.choice.Info.ContextTokens, 0
+	if r.call.RAG != nil {
+		allowance = r.p.cfg.PassageTokens
+		if whole > 0 {
+			allowance = min(allowance, whole/2)
+		}
+		before := req.Messages
+		for keep := len(r.masked.passages); ; keep-- {
+			req.Messages = withPassages(before, r.sources.question, r.masked.passages[:keep])
+			n, err := r.choice.Engine.Count(ctx, req)
+			if err != nil {
+				return err
+			}
+			if n.Tokens <= base.Tokens+allowance || keep == 0 {
+				base = n
+				r.prompt.kept = keep
+				break
+			}
 		}
 	}
+	r.prompt.count = base
+	room := r.p.cfg.MaxTokens
+	if whole > 0 {
+		room = whole - base.Tokens
+		if room < 1 && base.Exact {
+			return fault.New(fault.CodeContextLength, whole, base.Tokens+1).WithParam("messages")
+		}
+		if room < 1 { // the count is a bound; the engine decides
+			room = limit
+			r.prompt.count.Tokens = min(base.Tokens, whole)
+		}
+	}
+	req.MaxTokens = min(limit, room)
+	r.prompt.request = req
+	return r.quote()
 }
 
 // quote adds to each citation what its passage, which is masked, says to this caller. What the rules for answers block is left out and
 // does not keep the answer from him, since the model has not been asked yet.
-func (r *run) quote(passages []rag.Passage) error {
-	for i := range r.citations {
-		if r.call.RAG.NoQuotes {
-			return nil
-		}
-		c := &r.citations[i]
-		text, _, err := through(r.admission.Quote(), passages[i].Text)
+func (r *run) quote() error {
+	r.prompt.citations = slices.Clone(r.masked.citations[:r.prompt.kept])
+	if r.call.RAG == nil || r.call.RAG.NoQuotes {
+		return nil
+	}
+	for i := range r.prompt.citations {
+		c := &r.prompt.citations[i]
+		text, _, err := through(r.admission.decision.Quote(), r.masked.passages[i].Text)
 		switch {
 		case fault.Is(err, fault.CodeBlockedAnswer):
 			c.Withheld = true
@@ -77,115 +192,43 @@ func (r *run) quote(passages []rag.Passage) error {
 	return nil
 }
 
-// lookup searches with the caller's labels and remembers what it found.
-func (r *run) lookup(ctx context.Context, query string) ([]rag.Passage, error) {
-	k := r.call.RAG.TopK
-	if k == 0 {
-		k = r.p.cfg.TopK
-	}
-	return r.retrieved(ctx, func(from retriever) ([]rag.Passage, error) {
-		return from.Search(ctx, rag.Query{
-			Tenant: r.principal.Tenant, Collection: r.call.RAG.Collection, Labels: r.principal.Labels, Text: query, TopK: k,
-		})
-	})
-}
-
-// open reads the passage that the call names, and those around it, with the caller's labels.
-func (r *run) open(ctx context.Context) ([]rag.Passage, error) {
-	q := r.call.Passage
-	return r.retrieved(ctx, func(from retriever) ([]rag.Passage, error) {
-		return from.Passages(ctx, rag.Quote{
-			Tenant: r.principal.Tenant, Collection: r.call.RAG.Collection, Labels: r.principal.Labels,
-			DocumentID: q.DocumentID, Version: q.Version, Chunk: q.Chunk, Around: q.Around,
-		})
-	})
-}
-
-// retrieved gets passages and remembers them.
-func (r *run) retrieved(ctx context.Context, get func(retriever) ([]rag.Passage, error)) ([]rag.Passage, error) {
-	unavailable := func(err error) error { return fault.Wrap(err, fault.CodeRetrievalFailed, r.call.RAG.Collection) }
-	if r.p.deps.Retriever == nil {
-		return nil, unavailable(errors.New("retrieval is not configured"))
-	}
-	found, err := get(r.p.deps.Retriever)
-	if fault.Is(err, fault.CodeCollectionNotFound) {
-		return nil, r.noCollection()
-	}
+// show finds passages, lets their text out as an answer and closes the record.
+func (r *run) show(ctx context.Context, find func(context.Context, *run) (sources, error)) (*SearchReply, error) {
+	began := r.p.now()
+	var err error
+	r.sources, err = find(ctx, r)
+	r.steps.Retrieve = r.p.now().Sub(began).Microseconds()
 	if err != nil {
-		var coded *fault.Error
-		if errors.As(err, &coded) || ctx.Err() != nil {
-			return nil, err
-		}
-		return nil, unavailable(err)
-	}
-	if err := r.learn(found); err != nil {
 		return nil, err
 	}
-	for i := range found {
-		p := &found[i]
-		if err := r.cite(p); err != nil {
+	d := r.admission.decision
+	if err := d.Mask(r.sources.known, nil); err != nil {
+		return nil, err
+	}
+	if err := r.maskPassages(); err != nil { // all of them before any is released: the vault must know every value
+		return nil, err
+	}
+	shown := slices.Clone(r.masked.passages)
+	for i := range shown {
+		out, kept, err := through(d.Release(), shown[i].Text)
+		if err != nil {
 			return nil, err
 		}
-		r.citations = append(r.citations, Citation{
-			Number: i + 1, Collection: p.Collection, Document: p.Document, Title: p.Title, Section: p.Section, DocumentID: p.DocumentID,
-			Version: p.Version, Chunk: p.Chunk, Start: p.Start, End: p.End, Score: p.Score,
-		})
-		r.documents = append(r.documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))
+		r.answer.show(out, kept)
+		shown[i].Text = out
 	}
-	return found, nil
+	if err := d.Keep(ctx); err != nil {
+		return nil, err
+	}
+	r.finish(ctx, ending{outcome: outcomeOK})
+	return &SearchReply{Head: r.head(), Summary: r.summary(), Passages: shown}, nil
 }
 
-// learn masks what the documents of the passages say is sensitive, in the question too, which was masked before anybody knew.
-func (r *run) learn(passages []rag.Passage) error {
-	var known []classify.Known
-	seen := map[rag.Known]bool{}
-	for _, p := range passages {
-		for _, k := range p.Known {
-			if !seen[k] {
-				known = append(known, classify.Known{Class: classify.Class(k.Class), Value: k.Value})
-			}
-			seen[k] = true
-		}
-	}
-	texts := r.texts
-	if r.texts = nil; len(known) == 0 {
-		return nil
-	}
-	texts.restore()
-	if err := r.admission.Learn(known, texts.fields); err != nil {
-		return err
-	}
-	return texts.apply()
-}
-
-// cite lets what a citation says of a passage out: names and headings are text of the document like any other.
-func (r *run) cite(p *rag.Passage) error {
-	for _, s := range []*string{&p.Document, &p.Title, &p.Section} {
-		hide, release := r.admission.MaskPassage, r.admission.Quote
-		if r.need != route.Generate { // no engine is given it
-			hide, release = r.admission.MaskShown, r.admission.Release
-		}
-		masked, err := hide(*s)
-		if err != nil {
-			return err
-		}
-		if *s, _, err = through(release(), masked); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// show lets a masked passage out to a person, as an answer is released.
-func (r *run) show(masked string) (string, error) {
-	out, kept, err := through(r.admission.Release(), masked)
-	if err != nil {
-		return "", err
-	}
-	r.released, r.masked = append(r.released, strings.Builder{}), append(r.masked, strings.Builder{})
-	r.released[len(r.released)-1].WriteString(out)
-	r.masked[len(r.masked)-1].WriteString(kept)
-	return out, nil
+// show notes a text that was let out, and what it was before values were put back.
+func (a *answer) show(out, masked string) {
+	a.released, a.masked = append(a.released, strings.Builder{}), append(a.masked, strings.Builder{})
+	a.released[len(a.released)-1].WriteString(out)
+	a.masked[len(a.masked)-1].WriteString(masked)
 }
 
 // The sentences around passages, in the language of the question. They say that passages are data: a document that gives orders

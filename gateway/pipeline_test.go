@@ -124,23 +124,23 @@ func TestEveryStepRefuses(t *testing.T) {
 		{step: "key's models", prepare: func(w *world, _ *Call) { w.principal.Models = []string{"other*"} }, code: fault.CodeModelNotAllowed, trail: "outcome/refused"},
 		{step: "allow rag.search", err: fault.New(fault.CodeNotAllowed, "x"), prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "c"} }, code: fault.CodeNotAllowed, trail: "outcome/refused"},
 		{step: "limit", err: fault.New(fault.CodeRateLimited, 5), code: fault.CodeRateLimited, trail: "outcome/refused"},
-		{step: "admit", err: blocked, code: fault.CodeBlockedContent, trail: "outcome/refused"},
+		{step: "mask", err: blocked, code: fault.CodeBlockedContent, trail: "outcome/refused"},
 		{step: "admit", err: errBroken, code: fault.CodeInternal, trail: "outcome/failed"},
 		{step: "route", err: fault.New(fault.CodeModelNotFound, "chat"), code: fault.CodeModelNotFound, trail: "outcome/refused"},
 		{step: "route", err: fault.New(fault.CodeEngineUnavailable, "chat"), code: fault.CodeEngineUnavailable, trail: "outcome/failed"},
 		{step: "context", prepare: func(_ *world, c *Call) { c.Messages[0].Content = strings.Repeat("x", 20_000) }, code: fault.CodeContextLength, trail: "outcome/refused"},
 		{step: "reserve", err: fault.New(fault.CodeTenantBudget, fault.Say("monthly", "每月"), "acme", "1 CNY", "1 CNY", fault.Say("it begins anew", "将重新计算")), code: fault.CodeTenantBudget, trail: "outcome/refused"},
-		{step: "retrieve", err: errBroken, prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "c"} }, code: fault.CodeRetrievalFailed, trail: "outcome/refused", released: 1},
-		{step: "retrieve", err: fault.New(fault.CodeCollectionNotFound, "c"), prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "c"} }, code: fault.CodeCollectionNotFound, trail: "outcome/refused", released: 1},
+		{step: "retrieve", err: errBroken, prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "c"} }, code: fault.CodeRetrievalFailed, trail: "outcome/refused"},
+		{step: "retrieve", err: fault.New(fault.CodeCollectionNotFound, "c"), prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "c"} }, code: fault.CodeCollectionNotFound, trail: "outcome/refused"},
 		{step: "mask passage", err: blocked, prepare: func(w *world, c *Call) {
 			c.RAG = &RAG{Collection: "c"}
 			w.rag.passages = []rag.Passage{{Text: "x"}}
-		}, code: fault.CodeBlockedContent, trail: "outcome/refused", released: 1},
+		}, code: fault.CodeBlockedContent, trail: "outcome/refused"},
 		{step: "collection", prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "forbidden"} }, code: fault.CodeCollectionNotFound, trail: "outcome/refused"},
 		{step: "keep", prepare: func(w *world, _ *Call) { w.keepFails = 1 }, code: fault.CodeVaultUnavailable, trail: "outcome/refused", released: 1},
 		{step: "audit", prepare: func(w *world, _ *Call) { w.log.failAt = map[audit.Stage]error{audit.StageAdmitted: errBroken} }, code: fault.CodeAuditUnavailable, trail: "outcome/refused", released: 1},
 		{step: "audit of a refusal", err: blocked, prepare: func(w *world, _ *Call) {
-			w.fail["admit"] = blocked
+			w.fail["mask"] = blocked
 			w.log.failAt = map[audit.Stage]error{audit.StageOutcome: errBroken}
 		}, code: fault.CodeAuditUnavailable},
 	}
@@ -660,7 +660,7 @@ func TestLogprobs(t *testing.T) {
 func TestOutletHoldsLogprobsWithTheirText(t *testing.T) {
 	lp := func(s string) []engine.TokenLogprob { return []engine.TokenLogprob{{Token: s, Bytes: []byte(s)}} }
 	fresh := func() *egress {
-		return &egress{r: &run{admission: &fakeAdmission{}}, choices: []outlet{{asked: true}}}
+		return &egress{r: &run{admission: admission{decision: &fakeAdmission{}}}, choices: []outlet{{asked: true}}}
 	}
 	e := fresh()
 	steps := []struct {
@@ -977,7 +977,7 @@ func TestConversation(t *testing.T) {
 	w := newWorld(t, nil)
 	unit := func(c *Call, key string) string {
 		r := w.begin(c, 0)
-		r.principal = identity.Principal{Tenant: "acme", ID: key}
+		r.caller.Principal = identity.Principal{Tenant: "acme", ID: key}
 		return r.conversation()
 	}
 	first := call("What is the fee?")

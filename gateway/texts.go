@@ -21,8 +21,6 @@ type texts struct {
 	spelt  []speltText
 	parsed []func() // put JSON texts together again
 	values int      // of JSON texts
-
-	originals []string // of fields
 }
 
 // maxValues bounds the strings and numbers in the JSON texts of one call: each is looked at by itself.
@@ -190,21 +188,6 @@ func (t *texts) json(path string, source []byte, keywords map[string]bool, set f
 	return nil
 }
 
-// keep remembers the fields as they are.
-func (t *texts) keep() *texts {
-	for _, f := range t.fields {
-		t.originals = append(t.originals, *f.Text)
-	}
-	return t
-}
-
-// restore puts back what was kept.
-func (t *texts) restore() {
-	for i, f := range t.fields {
-		*f.Text = t.originals[i]
-	}
-}
-
 // apply takes over what the guard has made of the fields.
 func (t *texts) apply() error {
 	refuse := func(path string) error {
@@ -232,6 +215,23 @@ func (t *texts) apply() error {
 		join()
 	}
 	return nil
+}
+
+// copied returns a copy of the call whose texts can be rewritten.
+func (c *Call) copied() *Call {
+	out := *c
+	out.Messages = slices.Clone(c.Messages)
+	for i := range out.Messages {
+		out.Messages[i].ToolCalls = slices.Clone(out.Messages[i].ToolCalls)
+	}
+	out.Stop, out.Input, out.Documents, out.Queries = slices.Clone(c.Stop), slices.Clone(c.Input), slices.Clone(c.Documents), slices.Clone(c.Queries)
+	out.Tools = slices.Clone(c.Tools)
+	if c.Format != nil {
+		format := *c.Format
+		format.Choice = slices.Clone(format.Choice)
+		out.Format = &format
+	}
+	return &out
 }
 
 // size is the number of bytes a model may have to read.

@@ -34,7 +34,7 @@ type arrival struct {
 // window opens a release for text of a kind.
 func (r *run) window(kind string) Release {
 	return &window{
-		Release: r.admission.Release(), now: r.p.now, held: r.p.metrics.held.WithLabelValues(kind), wait: r.p.metrics.wait.WithLabelValues(kind),
+		Release: r.admission.decision.Release(), now: r.p.now, held: r.p.metrics.held.WithLabelValues(kind), wait: r.p.metrics.wait.WithLabelValues(kind),
 	}
 }
 

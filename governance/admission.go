@@ -24,11 +24,11 @@ type Ask struct {
 	Name            string // what the caller calls the conversation, by which people may ask for its values; "" if it has no name
 	Action, Model   string
 	Purpose         string // demanded by policies that list purposes
-	Fields          []Field
+	Fields          []Field          // masked at once; those of a request that documents may know more about wait for [Admission.Mask]
 	Known           []classify.Known // values that the caller says are sensitive: masked wherever they stand, whatever their class
 }
 
-// Field is a text of the request. Admit rewrites it in place.
+// Field is a text of the request. It is rewritten in place.
 type Field struct {
 	Path string // such as "messages[2].content"
 	Text *string
@@ -65,11 +65,9 @@ type Admission struct {
 	back   map[Finding]int           // how often values were put back
 	known  []classify.Known          // values that somebody said are sensitive
 	rules  map[Direction]*mask.Rules // with known; nil where there are none
-
-	recounts map[Finding]int // what metrics have counted of a request that is masked once more
 }
 
-// Admit applies the tenant's policy: model, purpose, then every field is masked in place. When it fails no field has changed; if a
+// Admit applies the tenant's policy: model, purpose, then every field, if there are any, is masked in place. When it fails no field has changed; if a
 // value was blocked, the admission is returned beside the error so that its findings can be recorded. Errors:
 // CodePolicyUnavailable, CodeModelNotAllowed, CodePurpose, CodeBlockedContent naming class and field.
 func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
@@ -128,26 +126,24 @@ func (a *Admission) along(d Direction) *mask.Rules {
 	return a.force.along(a.channel, d)
 }
 
-// Learn masks the fields of the request once more, from what the caller sent, now that documents said which values are sensitive. Values
-// keep their pseudonyms, and findings are counted once. Call it before [Admission.MaskPassage]; errors are those of Admit.
-func (a *Admission) Learn(known []classify.Known, fields []Field) error {
+// Mask masks the fields of the request in place, or changes none. known are values that documents say are sensitive: they are masked wherever
+// they stand, in passages, too. Call it once, after all of them have been found and before [Admission.MaskPassage]. Error: CodeBlockedContent naming
+// class and field.
+func (a *Admission) Mask(known []classify.Known, fields []Field) error {
 	a.know(known)
-	a.mu.Lock()
-	before := map[Finding]int{}
-	for f, n := range a.counts {
-		if f.Direction == string(DirectionRequest) {
-			before[f] = n
-			delete(a.counts, f)
+	return a.maskFields(fields)
+}
+
+// Question masks a text of the request for whom it is searched with, before Mask has been called: what Mask makes of it has the same
+// pseudonyms. Nothing is counted. Error: CodeBlockedContent.
+func (a *Admission) Question(text string) (string, error) {
+	masked, spans := a.vault.Mask(a.along(DirectionRequest), text)
+	for _, s := range spans {
+		if s.Action == mask.ActionBlock {
+			return "", fault.New(fault.CodeBlockedContent, string(s.Class))
 		}
 	}
-	a.recounts = before
-	a.mu.Unlock()
-	defer func() {
-		a.mu.Lock()
-		a.recounts = nil
-		a.mu.Unlock()
-	}()
-	return a.maskFields(fields)
+	return masked, nil
 }
 
 // maskFields masks the fields of the request in place, or changes none.
@@ -205,9 +201,8 @@ func (a *Admission) count(d Direction, c classify.Class, action mask.Action, cod
 	if action == mask.ActionToken && code != "" && !slices.Contains(a.coded[code], f) {
 		a.coded[code] = append(a.coded[code], f)
 	}
-	if a.counts[f]++; a.counts[f] > a.recounts[f] {
-		a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), string(action)).Inc()
-	}
+	a.counts[f]++
+	a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), string(action)).Inc()
 }
 
 // classLabel is how metrics call a class: those of tenants are too many to be told apart.

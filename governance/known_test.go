@@ -11,23 +11,26 @@ import (
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
-// TestLearn: what documents name is masked in the request that was masked before, values keep their pseudonyms, and what was found then is
-// counted once, in findings and in metrics.
-func TestLearn(t *testing.T) {
+// TestMaskKnown: a question is masked before anybody knows what documents name; then that is masked in all of the request. Values have one
+// pseudonym, and each is counted once, in findings and in metrics.
+func TestMaskKnown(t *testing.T) {
 	g := newGuard(t, dbtest.SQLite(t), nil)
 	reg := prometheus.NewRegistry()
 	g.metrics = newMetrics(reg)
 	publish(t, g, EveryTenant, "  default: {request: token, passage: token, answer: observe}\n  person: {request: observe, passage: observe}\n  company: {request: block, passage: redact}")
 	const original = "星语呢喃的电话13800138000"
-	text := original
-	a, err := g.Admit(t.Context(), ask(&text))
-	if err != nil || !strings.HasPrefix(text, "星语呢喃的电话⟦手机·") {
-		t.Fatalf("%q, %v", text, err)
+	a, err := g.Admit(t.Context(), ask())
+	if err != nil {
+		t.Fatal(err)
 	}
-	pseudonym := strings.TrimPrefix(text, "星语呢喃的电话")
+	question, err := a.Question(original)
+	pseudonym, masked := strings.CutPrefix(question, "星语呢喃的电话⟦手机·")
+	if err != nil || !masked || len(a.Findings()) > 0 {
+		t.Fatalf("%q, %v, found %v", question, err, a.Findings())
+	}
 	person := []classify.Known{{Class: classify.Person, Value: "星语呢喃"}}
-	text = original
-	if err := a.Learn(person, ask(&text).Fields); err != nil || !strings.HasPrefix(text, "⟦姓名·") || !strings.HasSuffix(text, "的电话"+pseudonym) {
+	text := original
+	if err := a.Mask(person, ask(&text).Fields); err != nil || !strings.HasPrefix(text, "⟦姓名·") || !strings.HasSuffix(text, "的电话⟦手机·"+pseudonym) {
 		t.Errorf("%q, %v", text, err)
 	}
 	passage, err := a.MaskPassage("星语呢喃来过")
@@ -46,9 +49,13 @@ func TestLearn(t *testing.T) {
 		}
 	}
 	text = original
-	err = a.Learn([]classify.Known{{Class: classify.Company, Value: "呢喃的电话"}}, ask(&text).Fields)
+	company := []classify.Known{{Class: classify.Company, Value: "呢喃的电话"}}
+	err = a.Mask(company, ask(&text).Fields)
 	if !fault.Is(err, fault.CodeBlockedContent) || text != original || strings.Contains(err.Error(), "呢喃") {
 		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := a.Question(original); !fault.Is(err, fault.CodeBlockedContent) || strings.Contains(err.Error(), "呢喃") {
+		t.Errorf("a question that may not be asked: %v", err)
 	}
 	if kept := a.Redact("星语呢喃和呢喃的电话"); strings.Contains(kept, "星语") || strings.Contains(kept, "呢喃") {
 		t.Errorf("kept as %q", kept)

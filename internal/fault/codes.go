@@ -82,8 +82,10 @@ const (
 	CodeDatabaseUnavailable Code = "database_unavailable"
 	CodeOverloaded          Code = "server_overloaded"
 
-	CodeTimeout         Code = "timeout"
-	CodeUpstreamTimeout Code = "upstream_timeout"
+	CodeTimeout           Code = "timeout"
+	CodeUpstreamTimeout   Code = "upstream_timeout"
+	CodeFirstTokenTimeout Code = "first_token_timeout"
+	CodeIdleTimeout       Code = "idle_timeout"
 )
 
 type row struct {
@@ -452,6 +454,16 @@ var table = map[Code]row{
 		Timeout,
 		"The request took longer than %s. Ask for fewer tokens or try again.",
 		"请求耗时超过 %s。请减少生成长度或重试。",
+	},
+	CodeFirstTokenTimeout: {
+		Timeout,
+		"No text came within %s of the request. Try again, or allow more time.",
+		"请求到达后 %s 内没有产生任何文本。请重试，或放宽时限。",
+	},
+	CodeIdleTimeout: {
+		Timeout,
+		"The model sent nothing for %s, so the answer was broken off. Try again.",
+		"模型已有 %s 没有输出，回答被中断。请重试。",
 	},
 	CodeUpstreamTimeout: {
 		Timeout,

@@ -181,15 +181,11 @@ func (k *kit) last() audit.Event {
 
 type kitGuard struct{ k *kit }
 
-func (g kitGuard) Admit(_ context.Context, ask governance.Ask) (gateway.Admission, error) {
+func (g kitGuard) Admit(context.Context, governance.Ask) (gateway.Decision, error) {
 	if err := g.k.fail["admit"]; err != nil {
 		return nil, err
 	}
-	a := &kitAdmission{}
-	for _, f := range ask.Fields {
-		*f.Text, _ = a.MaskPassage(*f.Text)
-	}
-	return a, nil
+	return &kitAdmission{}, nil
 }
 
 func (kitGuard) Models(_ context.Context, _ string, all []string) []string { return all }
@@ -199,19 +195,27 @@ type kitAdmission struct{ n int }
 func (a *kitAdmission) Policy() governance.PolicyRef {
 	return governance.PolicyRef{Version: "policy-7"}
 }
-func (a *kitAdmission) Masked() bool                                     { return a.n > 0 }
-func (a *kitAdmission) LabelMode(m string) string                        { return m }
-func (a *kitAdmission) AllowsCollection(string) bool                     { return true }
-func (a *kitAdmission) SharesPrefixes() bool                             { return false }
-func (a *kitAdmission) WholeAnswers() bool                               { return true }
-func (a *kitAdmission) Urgency(asked string) string                      { return asked }
-func (a *kitAdmission) Record() string                                   { return "" }
-func (a *kitAdmission) Redact(answer string) string                      { return answer }
-func (a *kitAdmission) Release() gateway.Release                         { return &kitRelease{} }
-func (a *kitAdmission) Quote() gateway.Release                           { return a.Release() }
-func (a *kitAdmission) Learn([]classify.Known, []governance.Field) error { return nil }
-func (a *kitAdmission) Keep(context.Context) error                       { return nil }
-func (a *kitAdmission) MaskShown(s string) (string, error)               { return a.MaskPassage(s) }
+func (a *kitAdmission) Masked() bool                 { return a.n > 0 }
+func (a *kitAdmission) LabelMode(m string) string    { return m }
+func (a *kitAdmission) AllowsCollection(string) bool { return true }
+func (a *kitAdmission) SharesPrefixes() bool         { return false }
+func (a *kitAdmission) WholeAnswers() bool           { return true }
+func (a *kitAdmission) Urgency(asked string) string  { return asked }
+func (a *kitAdmission) Record() string               { return "" }
+func (a *kitAdmission) Redact(answer string) string  { return answer }
+func (a *kitAdmission) Release() gateway.Release     { return &kitRelease{} }
+func (a *kitAdmission) Quote() gateway.Release       { return a.Release() }
+func (a *kitAdmission) Question(s string) (string, error) {
+	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
+}
+func (a *kitAdmission) Mask(_ []classify.Known, fields []governance.Field) error {
+	for _, f := range fields {
+		*f.Text, _ = a.MaskPassage(*f.Text)
+	}
+	return nil
+}
+func (a *kitAdmission) Keep(context.Context) error         { return nil }
+func (a *kitAdmission) MaskShown(s string) (string, error) { return a.MaskPassage(s) }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil

@@ -418,14 +418,14 @@ func TestCitationsAreHidden(t *testing.T) {
 
 // failing lets answers out until its rules fail.
 type failing struct {
-	gateway.Admission
+	gateway.Decision
 
 	after  int
 	panics any
 }
 
 func (f failing) Release() gateway.Release {
-	return &failingRelease{Release: f.Admission.Release(), left: f.after, f: f}
+	return &failingRelease{Release: f.Decision.Release(), left: f.after, f: f}
 }
 
 type failingRelease struct {
@@ -453,11 +453,11 @@ type failingGuard struct {
 }
 
 type admits interface {
-	Admit(ctx context.Context, ask governance.Ask) (gateway.Admission, error)
+	Admit(ctx context.Context, ask governance.Ask) (gateway.Decision, error)
 	Models(ctx context.Context, tenant string, all []string) []string
 }
 
-func (g failingGuard) Admit(ctx context.Context, ask governance.Ask) (gateway.Admission, error) {
+func (g failingGuard) Admit(ctx context.Context, ask governance.Ask) (gateway.Decision, error) {
 	a, err := g.admits.Admit(ctx, ask)
 	return failing{a, 1, g.panics}, err
 }

@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance"
+	"github.com/sluice-project/sluice/governance/access"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// authenticate finds who calls, and whether the route is open to them. It takes headers only.
+func (r *run) authenticate(ctx context.Context) error {
+	who, err := r.p.deps.Identity.Authenticate(ctx, r.call.Plane, r.call.Credential)
+	if err != nil {
+		return err
+	}
+	// What somebody asks with a key of his own he asks himself, unless he names another.
+	r.caller = caller{Principal: who, known: true, onBehalfOf: audit.Subject(r.p.deps.Keys, who.Tenant, cmp.Or(r.call.OnBehalfOf, who.Owner))}
+	return r.p.deps.Access.Allow(who, r.call.Permission, who.Tenant)
+}
+
+// authorize authenticates, again where the edge has done so before the body came: a key may have been revoked since. What the body names
+// is open to the caller, too.
+func (r *run) authorize(ctx context.Context) error {
+	if err := r.authenticate(ctx); err != nil {
+		return err
+	}
+	r.call.Credential = ""
+	if r.call.RAG != nil && r.call.Permission != access.RAGSearch {
+		if err := r.p.deps.Access.Allow(r.caller.Principal, access.RAGSearch, r.caller.Tenant); err != nil {
+			return err
+		}
+	}
+	if m := r.call.Model; m != "" && !r.caller.MayUse(string(m)) {
+		return fault.New(fault.CodeModelNotAllowed, string(m)).WithParam("model")
+	}
+	return nil
+}
+
+// limit takes a slot. Tokens are taken by an estimate that needs no engine, and corrected at the end.
+func (r *run) limit(ctx context.Context) error {
+	l := r.caller.Limits
+	var err error
+	r.slot.ticket, r.slot.rate, err = r.p.deps.Limits.Acquire(ctx, limit.Ask{
+		Tenant: r.caller.Tenant, Key: r.caller.ID, Tokens: r.estimate(),
+		Limits: limit.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrent: l.Concurrent},
+	})
+	return err
+}
+
+// estimate is a quarter of the text's bytes, and the completion asked for.
+func (r *run) estimate() int {
+	n := r.call.size()/bytesPerToken + 1
+	if r.need == route.Generate {
+		n += max(1, r.call.Choices) * r.completion(route.Defaults{})
+	}
+	return n
+}
+
+// completion is the limit of one choice: what the caller says, else the version, else the installation.
+func (r *run) completion(d route.Defaults) int {
+	switch {
+	case r.call.MaxTokens != nil:
+		return *r.call.MaxTokens
+	case d.MaxTokens != nil:
+		return *d.MaxTokens
+	default:
+		return r.p.cfg.DefaultTokens
+	}
+}
+
+// admit asks the policy. What identifies the conversation and the prompt is taken before the texts are masked.
+func (r *run) admit(ctx context.Context) error {
+	r.admission.unit = r.conversation()
+	r.admission.promptDigest = audit.Digest(r.p.deps.Keys, r.caller.Tenant, r.call.prompt())
+	d, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
+		Request: r.call.RequestID, Tenant: r.caller.Tenant, Session: r.admission.unit, Name: r.call.Session, Subject: r.person(), Action: string(r.call.Action),
+		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.call.Known,
+	})
+	if d != nil {
+		r.admission.decision, r.admission.policy, r.admission.keep = d, d.Policy(), d.Record()
+	}
+	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {
+		err = r.noCollection()
+	}
+	return err
+}
+
+// noCollection says that the collection of the call does not exist for this caller, by the name of its field.
+func (r *run) noCollection() error {
+	field := "rag.collection"
+	if r.call.Action != ActionChat {
+		field = "collection"
+	}
+	return fault.New(fault.CodeCollectionNotFound, r.call.RAG.Collection).WithParam(field)
+}
+
+// conversation names what rollouts keep on one side and pseudonyms are stable in: the caller's own session, else the system
+// message and the first user message, which every turn of a chat repeats, else the prompt. Embeddings of one key stay together,
+// since vectors of two versions do not compare. It is a keyed digest, bound to the caller.
+func (r *run) conversation() string {
+	kind, text := "session", []string{r.call.Session}
+	if r.call.Session == "" {
+		kind, text = "opening", nil
+		for _, m := range r.call.Messages {
+			if m.Role == "system" || m.Role == "user" {
+				text = append(text, m.Role, m.Content)
+			}
+			if m.Role == "user" {
+				break
+			}
+		}
+		if r.call.Action == ActionCompletion {
+			text = []string{r.call.Prompt}
+		}
+	}
+	parts := append([]string{r.caller.Tenant, r.caller.ID, kind}, text...)
+	return hex.EncodeToString(r.p.deps.Keys.MAC("gateway/conversation/v1", parts...)[:16])
+}
+
+// mask masks every text once: those of the call, on a copy of it, and the passages, with what their documents say is sensitive. All that comes
+// after it sees masked texts only.
+func (r *run) mask(_ context.Context) error {
+	d, given := r.admission.decision, r.call.copied()
+	texts, err := given.texts()
+	if err != nil {
+		return err
+	}
+	if r.admission.keep == governance.RecordClear {
+		r.masked.clear = r.call.prompt()
+	}
+	if err := d.Mask(r.sources.known, texts.fields); err != nil {
+		return err
+	}
+	if err := texts.apply(); err != nil {
+		return err
+	}
+	given.Class = engine.Class(d.Urgency(string(given.Class)))
+	r.call = given
+	return r.maskPassages()
+}

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// generate returns the reply whose events run the engine.
+func (r *run) generate(ctx context.Context) *Reply {
+	return &Reply{
+		Head: r.head(), run: r,
+		events: func(yield func(engine.Event, error) bool) { r.stream(ctx, yield) },
+		abort:  func() { r.finish(ctx, ending{outcome: outcomeAborted}) },
+	}
+}
+
+// stream asks the engine, lets its events out and settles before the last one.
+func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) {
+	end := broken() // of what comes next; where the outcome stands already it changes nothing
+	defer func() { r.finish(ctx, end) }()
+	clocks := r.clocks(ctx)
+	defer clocks.stop()
+	defer r.ask()()
+
+	out := r.egress()
+	for ev, err := range r.choice.Engine.Generate(clocks, r.prompt.request) {
+		clocks.heard(ev.Says())
+		var last bool
+		if err == nil {
+			ev, last, err = out.pass(clocks, ev)
+		}
+		if err != nil {
+			r.answer.unasked = errors.Is(err, engine.ErrNotAsked)
+			err = r.failed(ctx, clocks, err)
+			r.finish(ctx, endingOf(err))
+			yield(engine.Event{}, err)
+			return
+		}
+		if last {
+			r.finish(ctx, ending{outcome: outcomeOK})
+		}
+		if !ev.Empty() {
+			end = ending{outcome: outcomeAborted} // for a consumer that stops or panics
+			if !yield(ev, nil) || last {
+				return
+			}
+			end = broken()
+		}
+		clocks.listen()
+	}
+	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
+	r.finish(ctx, endingOf(err))
+	yield(engine.Event{}, err)
+}
+
+// ask marks that an engine works on the run, until the returned function is called.
+func (r *run) ask() (done func()) {
+	r.answer.asked = r.p.now()
+	r.p.metrics.overhead.Observe(overhead(r.steps).Seconds())
+	r.answer.peak = int(r.p.running.Add(1))
+	r.p.metrics.running.Inc()
+	return func() {
+		r.p.running.Add(-1)
+		r.p.metrics.running.Dec()
+	}
+}

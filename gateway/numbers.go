@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// embed asks the engine for vectors and settles.
+func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
+	defer r.ask()()
+	got, err := r.choice.Engine.Embed(ctx, &engine.EmbedRequest{
+		Model: r.choice.Version.EngineModel, Input: r.call.Input, Tenant: r.caller.Tenant, Class: r.call.Class, Role: r.call.Role,
+		Dimensions: r.call.Dimensions,
+	})
+	if err == nil && len(got.Vectors) != len(r.call.Input) {
+		err = fault.Wrap(errors.New("the engine returned another number of vectors"), fault.CodeEngineUnavailable, string(r.call.Model))
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.answer.usage = &engine.Usage{Model: got.Model, PromptTokens: got.PromptTokens}
+	r.finish(ctx, ending{outcome: outcomeOK})
+	return &EmbedReply{Head: r.head(), Summary: r.summary(), Vectors: got.Vectors}, nil
+}
+
+// score asks the engine for scores, once for each run of documents with the same query, and settles.
+func (r *run) score(ctx context.Context) (*ScoreReply, error) {
+	defer r.ask()()
+	c, used := r.call, engine.Usage{}
+	scores := make([]float64, 0, len(c.Documents))
+	for from := 0; from < len(c.Documents); {
+		query, to := c.Query, len(c.Documents)
+		if c.Queries != nil {
+			query, to = c.Queries[from], from+1
+			for to < len(c.Documents) && c.Queries[to] == query {
+				to++
+			}
+		}
+		got, err := r.choice.Engine.Score(ctx, &engine.ScoreRequest{
+			Model: r.choice.Version.EngineModel, Query: query, Documents: c.Documents[from:to], Tenant: r.caller.Tenant, Class: c.Class,
+		})
+		if err == nil && len(got.Scores) != to-from {
+			err = fault.Wrap(errors.New("the engine returned another number of scores"), fault.CodeEngineUnavailable, string(c.Model))
+		}
+		if err != nil {
+			if from > 0 { // what was made is paid for, unless it is our failure
+				r.answer.usage = &used
+			}
+			return nil, err
+		}
+		scores = append(scores, got.Scores...)
+		used.Model, used.PromptTokens = got.Model, used.PromptTokens+got.PromptTokens
+		from = to
+	}
+	r.answer.usage = &used
+	reply := &ScoreReply{Scores: scores, Best: best(scores, c.TopN)}
+	if c.ReturnDocuments {
+		var err error
+		if reply.Documents, err = r.returned(ctx, reply.Best); err != nil {
+			return nil, err
+		}
+	}
+	r.finish(ctx, ending{outcome: outcomeOK})
+	reply.Head, reply.Summary = r.head(), r.summary()
+	return reply, nil
+}
+
+// best returns the places of the n highest scores, best first; of all of them if n is 0.
+func best(scores []float64, n int) []int {
+	places := make([]int, len(scores))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(x, y int) int { return cmp.Compare(scores[y], scores[x]) })
+	if n > 0 {
+		places = places[:min(n, len(places))]
+	}
+	return places
+}
+
+// returned lets documents out to the caller who sent them: what was replaced by a pseudonym is put back, what was hidden otherwise stays
+// hidden, as the findings say.
+func (r *run) returned(ctx context.Context, places []int) ([]string, error) {
+	out := make([]string, len(places))
+	for i, p := range places {
+		var err error
+		if out[i], _, err = through(r.admission.decision.Release(), r.call.Documents[p]); err != nil {
+			return nil, err
+		}
+	}
+	return out, r.admission.decision.Keep(ctx)
+}

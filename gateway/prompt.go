@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// route picks the version and its engine, which can do what is asked.
+func (r *run) route(ctx context.Context) error {
+	choice, err := r.p.deps.Router.Pick(route.Ask{Model: string(r.call.Model), Unit: r.admission.unit, Need: r.need})
+	if fault.Is(err, fault.CodeModelNotCapable) || err == nil && !r.call.Action.Can(choice.Info) {
+		return r.notCapable(ctx, choice.Info)
+	}
+	if r.choice = choice; err != nil {
+		return err
+	}
+	return r.call.fits(r.need, choice.Info)
+}
+
+// request is what the engine is asked; the version's defaults fill what the caller left unset.
+func (r *run) request() *engine.Request {
+	c, d, decision := r.call, r.choice.Version.Defaults, r.admission.decision
+	out := &engine.Request{
+		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
+		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
+		ID: c.RequestID, Tenant: r.caller.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: decision.SharesPrefixes(),
+		Whole:       c.Blocking && c.Logprobs < 0 && decision.WholeAnswers(), // log-probabilities are large
+		Temperature: first(1, c.Temperature, d.Temperature), TopP: first(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
+		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
+		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,
+	}
+	if c.Patience > 0 {
+		out.Deadline = c.Received.Add(c.Patience)
+	}
+	return out
+}
+
+// first returns the first value that is set.
+func first(otherwise float64, values ...*float64) float64 {
+	for _, v := range values {
+		if v != nil {
+			return *v
+		}
+	}
+	return otherwise
+}
+
+// reserve prepares the prompt and sets aside what it may cost with the longest completion.
+func (r *run) reserve(ctx context.Context) error {
+	ask := billing.Ask{
+		Request: r.call.RequestID, Tenant: r.caller.Tenant, Key: r.caller.ID, Model: r.choice.Version.Model, At: r.call.Received,
+		Embed: r.need != route.Generate,
+	}
+	if r.need != route.Generate {
+		// A token has at least one byte; four mark the ends of a text, or of the two of a pair.
+		r.prompt.count.Tokens = r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))
+	} else {
+		if err := r.prepare(ctx); err != nil {
+			return err
+		}
+		ask.Choices = int64(r.prompt.request.Choices)
+		ask.MaxCompletion = int64(r.prompt.request.MaxTokens) * ask.Choices
+	}
+	ask.PromptTokens = int64(r.prompt.count.Tokens)
+	var err error
+	r.prompt.reservation, err = r.p.deps.Ledger.Reserve(ctx, ask)
+	return err
+}
+
+// record makes the admission durable. What people may see again is stored before anything says that the request went on.
+func (r *run) record(ctx context.Context) error {
+	if err := r.admission.decision.Keep(ctx); err != nil {
+		return err
+	}
+	if r.need == route.Generate || r.call.Action == ActionSearch { // numbers are not labelled
+		r.receipt.label = r.p.deps.Labels.Make(r.call.RequestID, r.caller.Tenant)
+	}
+	r.receipt.after = r.p.now().Sub(r.call.Received)
+	e := r.event(audit.StageAdmitted)
+	e.Decision = decisionAllow
+	got, err := r.p.deps.Audit.AppendWith(ctx, e, r.subject(), r.keptPrompt()...)
+	if err != nil {
+		return unrecorded(err)
+	}
+	r.receipt.id, r.masked.clear = got.ID, ""
+	return nil
+}
+
+// unrecorded gives a failure of the log its code, if it has none.
+func unrecorded(err error) error {
+	var coded *fault.Error
+	if errors.As(err, &coded) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fault.Wrap(err, fault.CodeAuditUnavailable)
+}
