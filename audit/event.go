@@ -38,9 +38,12 @@ const (
 // Receipt says where a record was written. ID is the handle for [Log.Get] and [Log.Prove].
 type Receipt struct {
 	ID     string
-	Writer string
+	Writer string // "" for a record that could not be written and need not be, see [ModeBestEffort]
 	Seq    uint64
 }
+
+// Kept reports whether there is a record.
+func (r Receipt) Kept() bool { return r.Writer != "" }
 
 // Digest returns the keyed digest of a prompt or an answer: equal texts of one tenant have equal digests, and nobody without the
 // master key can test a guess.

@@ -498,7 +498,7 @@ func (w *walk) unfinished(db *gorm.DB) error {
 		}
 	}
 	var rows []eventRow
-	err := db.Table("audit_events AS a").Select("a.id", "a.request").
+	err := db.Table("audit_events AS a").Select("a.id", "a.request", "a.prompt_tokens").
 		Where("a.stage = ? AND NOT EXISTS (SELECT 1 FROM audit_events AS o WHERE o.request = a.request AND o.stage = ?)", string(StageAdmitted), string(StageOutcome)).
 		Order("a.time").Limit(maxProblems).Find(&rows).Error
 	if err != nil {
@@ -506,7 +506,11 @@ func (w *walk) unfinished(db *gorm.DB) error {
 	}
 	for _, r := range rows {
 		if !done[r.Request] {
-			w.finding("unfinished", r.ID, -1, "request "+r.Request+" was admitted and has no outcome")
+			text := "request " + r.Request + " was admitted and has no outcome"
+			if r.PromptTokens > 0 { // only such an admission says what was used
+				text += "; its answer may have left (answer-first), and its prompt is billed"
+			}
+			w.finding("unfinished", r.ID, -1, text)
 		}
 	}
 	var unbooked []unbookedRow

@@ -186,6 +186,7 @@ func (openAdmission) LabelMode(asked string) string                   { return a
 func (openAdmission) AllowsCollection(string) bool                    { return true }
 func (openAdmission) SharesPrefixes() bool                            { return false }
 func (openAdmission) WholeAnswers() bool                              { return true }
+func (openAdmission) AnswersFirst() bool                              { return false }
 func (openAdmission) Urgency(asked string) string                     { return asked }
 func (openAdmission) Record() string                                  { return "" }
 func (openAdmission) Redact(answer string) string                     { return answer }
@@ -213,5 +214,6 @@ func (openLedger) Reserve(context.Context, billing.Ask) (gateway.Reservation, er
 
 type openReservation struct{}
 
+func (openReservation) Quote(billing.Tokens) billing.Charge  { return billing.Charge{} }
 func (openReservation) Settle(billing.Tokens) billing.Charge { return billing.Charge{} }
 func (openReservation) Release()                             {}

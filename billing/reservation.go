@@ -52,6 +52,13 @@ func (r *Reservation) heldBy(budget string) bool {
 	return slices.ContainsFunc(r.holds, func(s *slice) bool { return s.key.budget == budget })
 }
 
+// Quote returns what Settle would charge for t. It changes nothing.
+func (r *Reservation) Quote(t Tokens) Charge {
+	c := r.quote
+	c.Cost = Money(r.rate.Cost(t))
+	return c
+}
+
 // Settle rates what was used and gives the rest of the reservation back. Further calls return the first charge. What exceeds the
 // reservation is charged too: the budget's next requests pay for it.
 func (r *Reservation) Settle(t Tokens) Charge {

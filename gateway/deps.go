@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -149,6 +150,7 @@ type Decision interface {
 	AllowsCollection(name string) bool
 	SharesPrefixes() bool
 	WholeAnswers() bool
+	AnswersFirst() bool
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
 	Redact(answer string) string // a masked answer, as it may be kept
@@ -166,6 +168,7 @@ type Release interface {
 
 // Reservation is a worst-case cost set aside.
 type Reservation interface {
+	Quote(t billing.Tokens) billing.Charge // what Settle would charge
 	Settle(t billing.Tokens) billing.Charge
 	Release()
 }
@@ -194,5 +197,9 @@ type Pipeline struct {
 	cfg     Config
 	metrics *metrics
 	now     func() time.Time
-	running atomic.Int64 // calls that an engine is working on
+	running atomic.Int64   // calls that an engine is working on
+	later   sync.WaitGroup // outcome records that are written while their answers leave
 }
+
+// Drain waits for the outcome records that are on their way. Call it when no call is at work any more, before the log is closed.
+func (p *Pipeline) Drain() { p.later.Wait() }

@@ -38,4 +38,7 @@
 // The last event of an answer is passed on only after the outcome record is durable, so a caller who saw the end of an answer
 // can ask for its proof. If that one record cannot be written, the answer still goes out: its admitted record exists, the
 // verifier lists it as unfinished, and its usage is not booked: a counter and a log line tell the operator.
+//
+// Where the policy has answers first, a blocking answer does not wait for that: the record commits with the next group. A crash in between leaves
+// the admitted record alone; it says what is billed then, which is the prompt.
 package gateway

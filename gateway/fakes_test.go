@@ -45,6 +45,7 @@ type world struct {
 	shares    bool // the policy lets tenants share prefixes
 	streams   bool // the policy wants streams of other servers
 	whole     bool // the model sends answers in one piece
+	answers   bool // the policy has answers first
 	wrap      func(engine.Engine) engine.Engine
 	calm      bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
@@ -188,6 +189,7 @@ func (a *fakeAdmission) LabelMode(m string) string      { return m }
 func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden" }
 func (a *fakeAdmission) SharesPrefixes() bool           { return a.w.shares }
 func (a *fakeAdmission) WholeAnswers() bool             { return !a.w.streams }
+func (a *fakeAdmission) AnswersFirst() bool             { return a.w != nil && a.w.answers }
 
 func (a *fakeAdmission) Urgency(asked string) string {
 	if a.w.calm && asked == "interactive" {
@@ -305,6 +307,10 @@ func (l *fakeLedger) Reserve(_ context.Context, a billing.Ask) (Reservation, err
 	return &fakeReservation{l: l}, nil
 }
 
+func (r *fakeReservation) Quote(t billing.Tokens) billing.Charge {
+	return billing.Charge{Cost: billing.Money(2*t.Prompt + 5*t.Completion), Currency: "CNY", PriceBook: "b1"}
+}
+
 func (r *fakeReservation) Settle(t billing.Tokens) billing.Charge {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -332,6 +338,8 @@ type fakeAudit struct {
 	events []audit.Event
 	kept   []kept
 	failAt map[audit.Stage]error
+	loses  bool          // records under best effort
+	hold   chan struct{} // outcomes wait for it
 }
 
 // kept is a text that came with a record.
@@ -342,6 +350,9 @@ type kept struct {
 }
 
 func (a *fakeAudit) AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error) {
+	if a.hold != nil && e.Stage == audit.StageOutcome {
+		<-a.hold
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -356,7 +367,10 @@ func (a *fakeAudit) AppendWith(ctx context.Context, e audit.Event, subject strin
 			a.kept = append(a.kept, kept{e.Stage, subject, t.Direction + "/" + t.Form, t.Text})
 		}
 	}
-	return audit.Receipt{ID: fmt.Sprintf("r%d", len(a.events))}, nil
+	if a.loses {
+		return audit.Receipt{ID: "lost"}, nil
+	}
+	return audit.Receipt{ID: fmt.Sprintf("r%d", len(a.events)), Writer: "w"}, nil
 }
 
 // trail is the stages and outcomes so far, such as "admitted outcome/ok".

@@ -110,7 +110,7 @@ func (r *run) refusal(err error) error {
 // finish ends the call: it settles, gives back what the run holds and writes the outcome record, once, on a context that the
 // caller's departure does not end. A record that cannot be written undoes nothing, since the answer may be out already: it is
 // logged and counted, the verifier lists the admitted record without an outcome, and the usage stays unbooked. Only a refusal turns
-// it into its own error.
+// it into its own error. Where the policy has answers first, the record of an answer becomes durable while the answer leaves.
 func (r *run) finish(caller context.Context, end ending) {
 	r.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
@@ -134,12 +134,27 @@ func (r *run) finish(caller context.Context, end ending) {
 		default:
 			e.Status = 200
 		}
-		got, err := r.p.deps.Audit.AppendWith(ctx, e, r.subject(), r.keptAnswer()...)
-		r.outcome.record, r.outcome.lost = got.ID, err
-		if err != nil {
-			r.p.metrics.unrecorded.Inc()
-			r.p.deps.Log.Error("outcome not recorded", slog.String("request", r.call.RequestID), slog.String("receipt", r.receipt.id),
-				slog.String("outcome", end.outcome), slog.Any("error", err))
+		subject, texts := r.subject(), r.keptAnswer()
+		write := func(ctx context.Context) (audit.Receipt, error) {
+			got, err := r.p.deps.Audit.AppendWith(ctx, e, subject, texts...)
+			if err != nil {
+				r.p.metrics.unrecorded.Inc()
+				r.p.deps.Log.Error("outcome not recorded", slog.String("request", e.Request), slog.String("receipt", r.receipt.id),
+					slog.String("outcome", e.Outcome), slog.Any("error", err))
+			}
+			return got, err
+		}
+		if end.outcome == outcomeOK && r.answersFirst() {
+			r.p.later.Go(func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
+				defer cancel()
+				_, _ = write(ctx) // it has said what there is to say
+			})
+		} else {
+			var got audit.Receipt
+			if got, r.outcome.lost = write(ctx); got.Kept() {
+				r.outcome.record = got.ID
+			}
 		}
 		if end.outcome == outcomeFailed {
 			r.p.deps.Log.Error("request failed", slog.String("request", r.call.RequestID), slog.String("tenant", r.caller.Tenant),
@@ -196,7 +211,9 @@ func (r *run) prompted() int {
 		return r.prompt.count.Tokens
 	}
 	given := *r.call
-	given.Messages = r.prompt.request.Messages // with the passages
+	if r.prompt.request != nil {
+		given.Messages = r.prompt.request.Messages // with the passages
+	}
 	return min(r.prompt.count.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
 }
 

@@ -84,12 +84,27 @@ func (r *run) record(ctx context.Context) error {
 	r.receipt.after = r.p.now().Sub(r.call.Received)
 	e := r.event(audit.StageAdmitted)
 	e.Decision = decisionAllow
+	if r.answersFirst() && r.prompt.reservation != nil {
+		// What is billed if a crash takes the outcome: the prompt, which the engine was given. Nobody could prove more.
+		t := billing.Tokens{Prompt: int64(r.prompted())}
+		c := r.prompt.reservation.Quote(t)
+		e.Usage = audit.Usage{PromptTokens: t.Prompt, Cost: int64(c.Cost), Currency: c.Currency, Estimated: true}
+		e.PriceBook = c.PriceBook
+	}
 	got, err := r.p.deps.Audit.AppendWith(ctx, e, r.subject(), r.keptPrompt()...)
 	if err != nil {
 		return unrecorded(err)
 	}
-	r.receipt.id, r.masked.clear = got.ID, ""
+	r.masked.clear = ""
+	if got.Kept() {
+		r.receipt.id = got.ID
+	}
 	return nil
+}
+
+// answersFirst reports whether the answer may leave before its outcome is durable: policies say so of answers that come in one piece.
+func (r *run) answersFirst() bool {
+	return (r.call.Blocking || r.need != route.Generate) && r.admission.decision != nil && r.admission.decision.AnswersFirst()
 }
 
 // unrecorded gives a failure of the log its code, if it has none.

@@ -23,7 +23,7 @@ type Ask struct {
 	Subject         string // digest of the person it is about: whom the caller acts for, else the caller
 	Name            string // what the caller calls the conversation, by which people may ask for its values; "" if it has no name
 	Action, Model   string
-	Purpose         string // demanded by policies that list purposes
+	Purpose         string           // demanded by policies that list purposes
 	Fields          []Field          // masked at once; those of a request that documents may know more about wait for [Admission.Mask]
 	Known           []classify.Known // values that the caller says are sensitive: masked wherever they stand, whatever their class
 }
@@ -246,6 +246,9 @@ func (a *Admission) SharesPrefixes() bool { return a.force.policy.Prefixes == pr
 
 // WholeAnswers reports whether other servers may be asked for blocking answers in one piece.
 func (a *Admission) WholeAnswers() bool { return a.force.policy.Upstream != upstreamStreamed }
+
+// AnswersFirst reports whether a blocking reply may leave while its outcome record is being written.
+func (a *Admission) AnswersFirst() bool { return a.force.policy.Durability == answerFirst }
 
 // Record returns the form in which prompt and answer are to be kept: RecordMasked, RecordClear, or "" for not at all.
 func (a *Admission) Record() string {

@@ -31,6 +31,9 @@ const (
 	upstreamWhole    = "whole"
 	upstreamStreamed = "streamed"
 
+	outcomeFirst = "outcome-first"
+	answerFirst  = "answer-first"
+
 	recordNothing = "none"
 
 	pseudonymsPerSession = "session"
@@ -74,11 +77,12 @@ type policy struct {
 	Pseudonyms  string   `json:"pseudonyms"`
 	Label       string   `json:"label"`
 	Collections []string `json:"collections"`
-	// Absent, as in policies that are older than the keys: private, whole, interactive, and none.
-	Prefixes string `json:"prefixes,omitempty"`
-	Upstream string `json:"upstream,omitempty"`
-	Urgency  string `json:"urgency,omitempty"`
-	Record   string `json:"record,omitempty"`
+	// Absent, as in policies that are older than the keys: private, whole, outcome-first, interactive, and none.
+	Prefixes   string `json:"prefixes,omitempty"`
+	Upstream   string `json:"upstream,omitempty"`
+	Durability string `json:"durability,omitempty"`
+	Urgency    string `json:"urgency,omitempty"`
+	Record     string `json:"record,omitempty"`
 
 	Default  actions            `json:"default"`
 	Entities map[string]actions `json:"entities"` // also of custom classes
@@ -224,6 +228,7 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"collections", true, list(&p.Collections)},
 		{"prefixes", false, choice(&p.Prefixes, prefixesPrivate, prefixesShared)},
 		{"upstream", false, choice(&p.Upstream, upstreamWhole, upstreamStreamed)},
+		{"durability", false, choice(&p.Durability, outcomeFirst, answerFirst)},
 		{"urgency", false, choice(&p.Urgency, urgencies()...)},
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"entities", true, p.readEntities},

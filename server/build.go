@@ -291,6 +291,9 @@ func (p *parts) buildGateway(ctx context.Context) error {
 		deps.Retriever = p.rag
 	}
 	p.pipeline, err = gateway.New(p.cfg.Gateway, deps, p.reg)
+	if err == nil {
+		p.closers = append(p.closers, func() error { p.pipeline.Drain(); return nil })
+	}
 	return err
 }
 

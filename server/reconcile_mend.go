@@ -152,7 +152,7 @@ func (c *comparison) conclude(ctx context.Context, f findingRow) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := c.audit.Append(ctx, lostOutcome(e))
+	receipt, err := c.audit.Append(ctx, lostOutcome(e, c.now()))
 	if err != nil {
 		return err
 	}
@@ -160,12 +160,13 @@ func (c *comparison) conclude(ctx context.Context, f findingRow) error {
 	return c.store.finish(ctx, f, c.now(), receipt.ID)
 }
 
-// lostOutcome is the outcome of a request of which only the admitted record is known. It books nothing: what the request used, nobody knows.
-func lostOutcome(admitted audit.Event) audit.Event {
+// lostOutcome is the outcome of a request of which only the admitted record is known. It books what that record says is billed then, the prompt of
+// a request whose answer may have left before; else nothing, since what the request used, nobody knows. It is booked under the time of the admission.
+func lostOutcome(admitted audit.Event, now time.Time) audit.Event {
 	e := admitted
-	e.Stage, e.Time = audit.StageOutcome, 0
+	e.Stage, e.Time = audit.StageOutcome, now.UnixMicro()
 	e.Outcome, e.ErrorKind, e.ErrorCode, e.Status = "failed", fault.Internal.String(), codeOutcomeLost, fault.Internal.Status()
-	e.Usage, e.PriceBook, e.AnswerDigest, e.Contents, e.Latency = audit.Usage{}, "", "", nil, audit.Latency{}
+	e.AnswerDigest, e.Contents, e.Latency = "", nil, audit.Latency{Total: e.Time - (admitted.Time - admitted.Latency.Admit)}
 	e.Detail = maps.Clone(admitted.Detail)
 	if e.Detail == nil {
 		e.Detail = map[string]string{}

@@ -175,12 +175,20 @@ func (r *replica) outcomesOf(id string) []audit.Entry {
 	return page.Events
 }
 
-func (r *replica) mustVerify() {
+func (r *replica) verify() audit.Report {
 	r.t.Helper()
 	r.seal()
 	report, err := audit.Verify(r.t.Context(), audit.VerifySource{Dir: r.dir, DB: r.db, VerifierKey: r.audit.VerifierKey(), Books: books{}}, nil)
-	if err != nil || !report.OK {
-		r.t.Fatalf("%v, %+v", err, report.Problems)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return report
+}
+
+func (r *replica) mustVerify() {
+	r.t.Helper()
+	if report := r.verify(); !report.OK {
+		r.t.Fatalf("%+v", report.Problems)
 	}
 }
 
@@ -204,12 +212,19 @@ func TestReconcile(t *testing.T) {
 		r.want("all is well")
 
 		r.append(request("cut-off", 3*time.Hour, audit.StageAdmitted), request("alone", 3*time.Hour, audit.StageOutcome))
+		left := request("left", 3*time.Hour, audit.StageAdmitted) // its answer may have
+		left.Usage, left.PriceBook = audit.Usage{PromptTokens: 10, Cost: 200, Currency: "CNY", Estimated: true}, "1"
+		left.Latency.Admit = time.Second.Microseconds()
+		r.append(left)
+		if got := fmt.Sprint(r.verify().Findings); !strings.Contains(got, "request left was admitted and has no outcome; its answer may have left") || strings.Contains(got, "request cut-off was admitted and has no outcome;") {
+			t.Error(got)
+		}
 		r.refuse = func(e audit.Event) bool { return e.Request == "unbooked" }
 		r.whole("unbooked", 3*time.Hour)
 		for range 2 { // the second time changes nothing
 			r.run()
 			// the refusal shows in the sums of its hour, too
-			r.want("one of each", "sums", "unadmitted alone", "unbooked", "unfinished cut-off mended")
+			r.want("one of each", "sums", "unadmitted alone", "unbooked", "unfinished cut-off mended", "unfinished left mended")
 		}
 		ends := r.outcomesOf("cut-off")
 		if len(ends) != 1 {
@@ -226,15 +241,19 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("%d mended", n)
 		}
 		r.run()
-		r.want("booked again", "sums closed", "unadmitted alone", "unbooked mended", "unfinished cut-off mended")
+		r.want("booked again", "sums closed", "unadmitted alone", "unbooked mended", "unfinished cut-off mended", "unfinished left mended")
 		if n := r.count("SELECT COUNT(*) FROM audit_events WHERE action = ? AND request = 'unbooked'", repairAction); n != 1 {
 			t.Errorf("%d records of the repair", n)
 		}
 		if n := r.count("SELECT COUNT(*) FROM audit_unbooked"); n != 0 {
 			t.Errorf("%d unbooked", n)
 		}
-		if n := r.count("SELECT CAST(SUM(requests) AS BIGINT) FROM billing_usage_daily"); n != 4 {
-			t.Errorf("%d requests in the daily books", n) // fine, old, alone, unbooked
+		if n := r.count("SELECT CAST(SUM(requests) AS BIGINT) FROM billing_usage_daily"); n != 5 {
+			t.Errorf("%d requests in the daily books", n) // fine, old, alone, unbooked, left
+		}
+		arrived := left.Time - left.Latency.Admit
+		if n := r.count("SELECT COUNT(*) FROM billing_usage WHERE request = 'left' AND prompt_tokens = 10 AND completion_tokens = 0 AND cost = 200 AND estimated = 1 AND outcome = 'failed' AND at = ?", arrived); n != 1 {
+			t.Error("the prompt of an answer that may have left is not billed, under the time when it came")
 		}
 		r.mustVerify()
 	})
@@ -511,7 +530,7 @@ func TestReconcileCutOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.audit.Append(t.Context(), lostOutcome(e)); err != nil {
+		if _, err := b.audit.Append(t.Context(), lostOutcome(e, time.Now())); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.audit.Close(); err != nil {

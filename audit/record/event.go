@@ -128,7 +128,8 @@ type Content struct {
 	Bytes     int64  `json:"bytes"`     // of the ciphertext
 }
 
-// Usage is what the request consumed: tokens, cost in 10⁻⁹ currency units, energy in microjoules.
+// Usage is what the request consumed: tokens, cost in 10⁻⁹ currency units, energy in microjoules. In the admitted record of a request whose
+// answer may leave before its outcome is durable, it is what is billed if there never is one.
 type Usage struct {
 	PromptTokens     int64  `json:"prompt_tokens"`
 	CachedTokens     int64  `json:"cached_tokens"`

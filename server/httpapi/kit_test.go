@@ -200,6 +200,7 @@ func (a *kitAdmission) LabelMode(m string) string    { return m }
 func (a *kitAdmission) AllowsCollection(string) bool { return true }
 func (a *kitAdmission) SharesPrefixes() bool         { return false }
 func (a *kitAdmission) WholeAnswers() bool           { return true }
+func (a *kitAdmission) AnswersFirst() bool           { return false }
 func (a *kitAdmission) Urgency(asked string) string  { return asked }
 func (a *kitAdmission) Record() string               { return "" }
 func (a *kitAdmission) Redact(answer string) string  { return answer }
@@ -261,6 +262,8 @@ func (l kitLedger) Price(string, bool) (billing.Price, bool) {
 func (l kitLedger) Reserve(context.Context, billing.Ask) (gateway.Reservation, error) {
 	return kitReservation{}, l.k.fail["reserve"]
 }
+
+func (r kitReservation) Quote(t billing.Tokens) billing.Charge { return r.Settle(t) }
 
 func (kitReservation) Settle(t billing.Tokens) billing.Charge {
 	return billing.Charge{Cost: billing.Money(t.Prompt + t.Completion), Currency: "CNY", PriceBook: "b"}

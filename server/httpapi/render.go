@@ -39,7 +39,7 @@ const (
 // extension is the object "sluice" of a reply: what this answer was, under which rules, and what it cost.
 type extension struct {
 	RequestID        string             `json:"request_id"`
-	Receipt          string             `json:"receipt"`
+	Receipt          string             `json:"receipt,omitempty"` // none where the policy of records takes best effort, and it failed
 	Policy           string             `json:"policy"`
 	Model            *modelInfo         `json:"model,omitempty"`
 	Label            *label.Extension   `json:"label,omitempty"`
@@ -97,7 +97,9 @@ func extend(h gateway.Head, s gateway.Summary) *extension {
 // headHeaders adds what is known before the first byte.
 func headHeaders(c *gin.Context, head gateway.Head) {
 	h := c.Writer.Header()
-	h.Set(headerReceipt, head.Receipt)
+	if head.Receipt != "" {
+		h.Set(headerReceipt, head.Receipt)
+	}
 	if head.Label != (label.Label{}) {
 		h.Set(label.Header, head.Label.HeaderValue())
 	}
