@@ -118,7 +118,7 @@ func timing(s audit.Steps) string {
 		name string
 		us   int64
 	}{
-		{"authenticate", s.Authenticate}, {"limit", s.Limit}, {"policy", s.Policy}, {"route", s.Route}, {"reserve", s.Reserve}, {"retrieve", s.Retrieve}, {"record", s.Record},
+		{"authenticate", s.Authenticate}, {"limit", s.Limit}, {"policy", s.Policy}, {"route", s.Route}, {"retrieve", s.Retrieve}, {"reserve", s.Reserve}, {"record", s.Record},
 	} {
 		if step.us > 0 {
 			out = append(out, step.name+";dur="+milliseconds(step.us))
