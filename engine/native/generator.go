@@ -194,7 +194,7 @@ func (g *generator) encode(req *engine.Request) ([]int32, error) {
 	for i, s := range segments {
 		parts[i] = tokenizer.Part{Text: s.Text, Special: s.Special}
 	}
-	rendered := g.tokens.EncodeParts(parts)
+	rendered := g.tokens.EncodeParts(parts, false)
 	// Templates that write BOS themselves must not get it twice.
 	if len(ids) > 0 && len(rendered) > 0 && rendered[0] == g.bos {
 		ids = ids[:0]
