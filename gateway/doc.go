@@ -14,8 +14,10 @@
 //	                   steps guard, so the exact cache waits for its own tests
 //	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, NotFound, Unavailable
 //	                   model can do
-//	 7  reserve        the worst-case cost of prompt, passages and completion                  Quota
-//	 8  retrieve       passages this principal may see, masked with the request's own vault    Unavailable
+//	 7  reserve        the engine prepares the prompt; the worst-case cost of it, of passages  Invalid, Quota
+//	                   and of the completion
+//	 8  retrieve       passages this principal may see, masked with the request's own vault;   Unavailable
+//	                   the prompt is prepared with as many as fit
 //	 9  admitted       what people may see again, then the audit record, both durable first    Unavailable, Quota
 //	10  generate       one stream of events                                                    Unavailable, Timeout
 //	11  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked

@@ -191,12 +191,12 @@ func (r *run) settle(end ending) audit.Usage {
 
 // prompted is the number of tokens of the prompt, as far as it is known.
 func (r *run) prompted() int {
-	if r.count.Exact {
-		return r.count.Tokens
+	if r.prompt.Exact {
+		return r.prompt.Tokens
 	}
 	given := *r.call
 	given.Messages = r.request.Messages // with the passages
-	return min(r.count.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
+	return min(r.prompt.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
 }
 
 // sentWhole reports whether the engine sends the answer in one piece.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -20,16 +21,10 @@ func (r *run) retrieve(ctx context.Context) error {
 	if r.call.RAG == nil {
 		return nil
 	}
-	query := ""
-	for _, m := range r.call.Messages {
-		if m.Role == "user" {
-			query = m.Content
-		}
-	}
 	if err := r.admission.Keep(ctx); err != nil { // the question goes to the embedder
 		return err
 	}
-	passages, err := r.lookup(ctx, query)
+	passages, err := r.lookup(ctx, r.query())
 	if err != nil {
 		return err
 	}
@@ -38,17 +33,43 @@ func (r *run) retrieve(ctx context.Context) error {
 			return err
 		}
 	}
-	before := r.request.Messages
-	for keep := len(passages); ; keep-- {
-		r.request.Messages = withPassages(before, query, passages[:keep])
-		n, err := r.choice.Engine.Count(ctx, r.request)
-		if err != nil {
+	if err := r.insert(ctx, passages); err != nil {
+		return err
+	}
+	r.citations, r.documents = r.citations[:r.prompt.Kept], r.documents[:r.prompt.Kept]
+	return r.quote(passages)
+}
+
+// query is the last question of the call.
+func (r *run) query() string {
+	for _, m := range slices.Backward(r.call.Messages) {
+		if m.Role == "user" {
+			return m.Content
+		}
+	}
+	return ""
+}
+
+// insert prepares the prompt with as many passages as the room takes that was set aside for them.
+func (r *run) insert(ctx context.Context, passages []rag.Passage) error {
+	reserved, with := r.prompt.Tokens+r.allowance, *r.request
+	with.Messages = withSystem(r.request.Messages, introduction(r.query()))
+	with.Segments, with.SegmentTokens = segments(passages), r.allowance
+	for {
+		if len(with.Segments) == 0 {
+			with.Messages = withSystem(r.request.Messages, nothing(r.query()))
+		}
+		if err := r.prepare(ctx, &with); err != nil {
 			return err
 		}
-		if n.Tokens <= r.count.Tokens+r.allowance || keep == 0 {
-			r.count = n
-			r.citations, r.documents = r.citations[:keep], r.documents[:keep]
-			return r.quote(passages)
+		switch kept := r.prompt.Kept; {
+		case kept == 0 && len(with.Segments) > 0:
+			with.Segments = nil
+		case kept > 0 && r.prompt.Tokens > reserved: // what the documents say is sensitive made the question longer
+			with.Segments = with.Segments[:kept-1]
+		default:
+			r.request = r.prompt.Request
+			return nil
 		}
 	}
 }
@@ -199,28 +220,44 @@ const (
 	nothingZH = "知识库中没有与用户问题相关的资料。请直接说明，不要猜测。"
 )
 
-// withPassages returns the messages with the passages in the leading system message, where every chat template accepts them.
-func withPassages(messages []engine.Message, query string, passages []rag.Passage) []engine.Message {
-	intro, nothing := passagesEN, nothingEN
-	if strings.ContainsFunc(query, func(c rune) bool { return unicode.Is(unicode.Han, c) }) {
-		intro, nothing = passagesZH, nothingZH
+// introduction says what to do with passages, in the language of the question.
+func introduction(query string) string {
+	if chinese(query) {
+		return passagesZH
 	}
-	var b strings.Builder
-	if len(passages) == 0 {
-		b.WriteString(nothing)
-	} else {
-		b.WriteString(intro)
+	return passagesEN
+}
+
+// nothing says that there are none.
+func nothing(query string) string {
+	if chinese(query) {
+		return nothingZH
 	}
+	return nothingEN
+}
+
+func chinese(text string) bool {
+	return strings.ContainsFunc(text, func(c rune) bool { return unicode.Is(unicode.Han, c) })
+}
+
+// segments are what stands of each passage behind the introduction.
+func segments(passages []rag.Passage) []string {
+	out := make([]string, len(passages))
 	for i, p := range passages {
 		// A passage cannot close its own quotation.
 		text := strings.NewReplacer("<passage", "< passage", "</passage", "< /passage").Replace(p.Text)
-		fmt.Fprintf(&b, "\n\n<passage number=\"%d\">\n%s\n</passage>", i+1, strings.TrimSpace(text))
+		out[i] = fmt.Sprintf("\n\n<passage number=\"%d\">\n%s\n</passage>", i+1, strings.TrimSpace(text))
 	}
+	return out
+}
+
+// withSystem returns the messages with a text at the end of the leading system message, where every chat template accepts it.
+func withSystem(messages []engine.Message, text string) []engine.Message {
 	out := make([]engine.Message, 0, len(messages)+1)
 	if len(messages) > 0 && messages[0].Role == "system" {
 		lead := messages[0]
-		lead.Content += "\n\n" + b.String()
+		lead.Content += "\n\n" + text
 		return append(append(out, lead), messages[1:]...)
 	}
-	return append(append(out, engine.Message{Role: "system", Content: b.String()}), messages...)
+	return append(append(out, engine.Message{Role: "system", Content: text}), messages...)
 }

@@ -180,7 +180,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 	defer r.ask()()
 
 	out := r.egress()
-	for ev, err := range r.choice.Engine.Generate(bounded, r.request) {
+	for ev, err := range r.choice.Engine.Generate(bounded, r.prompt) {
 		var last bool
 		if err == nil {
 			ev, last, err = out.pass(bounded, ev)

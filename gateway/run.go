@@ -42,9 +42,9 @@ type run struct {
 	policy       governance.PolicyRef
 	choice       route.Choice
 	request      *engine.Request
-	count        engine.Count
-	allowance    int    // tokens kept for passages
-	texts        *texts // as the caller sent them, until the passages are known
+	prompt       *engine.Prompt // of what generates
+	allowance    int            // tokens kept for passages
+	texts        *texts         // as the caller sent them, until the passages are known
 	reservation  Reservation
 	citations    []Citation
 	documents    []string
@@ -254,13 +254,12 @@ func (r *run) reserve(ctx context.Context) error {
 	}
 	if r.need != route.Generate {
 		// A token has at least one byte; four mark the ends of a text, or of the two of a pair.
-		r.count.Tokens = r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))
-		ask.PromptTokens = int64(r.count.Tokens)
+		ask.PromptTokens = int64(r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents)))
 	} else {
 		if err := r.size(ctx); err != nil {
 			return err
 		}
-		ask.PromptTokens = int64(r.count.Tokens + r.allowance)
+		ask.PromptTokens = int64(r.prompt.Tokens + r.allowance)
 		ask.Choices = int64(r.request.Choices)
 		ask.MaxCompletion = int64(r.request.MaxTokens) * ask.Choices
 	}
@@ -269,30 +268,44 @@ func (r *run) reserve(ctx context.Context) error {
 	return err
 }
 
-// size counts the prompt and bounds the completion by what the context still holds.
+// size has the prompt prepared, which bounds the completion by what the context still holds. With passages, of which nothing is known yet,
+// it is the prompt around them, and room is set aside for them.
 func (r *run) size(ctx context.Context) error {
-	var err error
-	if r.count, err = r.choice.Engine.Count(ctx, r.request); err != nil {
+	whole := r.choice.Info.ContextTokens
+	if r.request.MaxTokens = r.completion(r.choice.Version.Defaults); whole == 0 {
+		r.request.MaxTokens = min(r.request.MaxTokens, r.p.cfg.MaxTokens)
+	}
+	if r.call.RAG == nil {
+		if err := r.prepare(ctx, r.request); err != nil {
+			return err
+		}
+		r.request = r.prompt.Request
+		return nil
+	}
+	around := *r.request
+	around.Messages = withSystem(r.request.Messages, introduction(r.query()))
+	if err := r.prepare(ctx, &around); err != nil {
 		return err
 	}
-	limit, room := r.completion(r.choice.Version.Defaults), r.p.cfg.MaxTokens
-	if whole := r.choice.Info.ContextTokens; whole > 0 {
-		if r.call.RAG != nil {
-			r.allowance = min(r.p.cfg.PassageTokens, whole/2)
-		}
-		room = whole - r.count.Tokens - r.allowance
-		if room < 1 && r.count.Exact {
-			return fault.New(fault.CodeContextLength, whole, r.count.Tokens+r.allowance+1).WithParam("messages")
-		}
-		if room < 1 { // the count is a bound; the engine decides
-			room = limit
-			r.count.Tokens = min(r.count.Tokens, whole)
-		}
-	} else if r.call.RAG != nil {
-		r.allowance = r.p.cfg.PassageTokens
+	if r.allowance = r.p.cfg.PassageTokens; whole == 0 {
+		return nil
 	}
-	r.request.MaxTokens = min(limit, room)
+	r.allowance = min(r.allowance, whole/2)
+	room := whole - r.prompt.Tokens - r.allowance
+	if room < 1 && r.prompt.Exact {
+		return fault.New(fault.CodeContextLength, whole, r.prompt.Tokens+r.allowance+1).WithParam("messages")
+	}
+	if room > 0 { // else the length is a bound, and the engine decides
+		r.request.MaxTokens = min(r.request.MaxTokens, room)
+	}
 	return nil
+}
+
+// prepare has the engine prepare a request: nobody else asks an engine how long a prompt is.
+func (r *run) prepare(ctx context.Context, req *engine.Request) error {
+	var err error
+	r.prompt, err = r.choice.Engine.Prepare(ctx, req)
+	return err
 }
 
 // admitted is step 9. What people may see again is stored before anything says that the request went on.
