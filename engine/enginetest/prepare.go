@@ -32,13 +32,13 @@ func Ask(ctx context.Context, e engine.Engine, req *engine.Request) iter.Seq2[en
 // prepare fails unless the engine prepares req, and checks what holds for every prompt.
 func (s *suite) prepare(req *engine.Request) *engine.Prompt {
 	s.Helper()
-	before, content := *req, ""
+	before := *req
 	before.Messages, before.Segments = slices.Clone(req.Messages), slices.Clone(req.Segments)
 	p, err := s.e.Prepare(s.ctx, req)
 	if err != nil {
 		s.Fatal(err)
 	}
-	if hook := req.Hook; hook == nil && !reflect.DeepEqual(*req, before) { // functions are never equal
+	if req.Hook == nil && !reflect.DeepEqual(*req, before) { // functions are never equal
 		s.Errorf("the caller's request was changed from %+v to %+v", before, *req)
 	}
 	if p.Kept < 0 || p.Kept > len(req.Segments) || p.Tokens < 1 || p.Request.Segments != nil {
@@ -51,8 +51,8 @@ func (s *suite) prepare(req *engine.Request) *engine.Prompt {
 		s.Errorf("%d tokens for the completion, asked for were %d", p.Request.MaxTokens, req.MaxTokens)
 	}
 	if len(req.Messages) > 0 {
-		content = p.Request.Messages[0].Content
-		if want := req.Messages[0].Content + strings.Join(req.Segments[:p.Kept], ""); content != want {
+		content, want := p.Request.Messages[0].Content, req.Messages[0].Content+strings.Join(req.Segments[:p.Kept], "")
+		if content != want {
 			s.Errorf("with %d segments the message is %q, want %q", p.Kept, content, want)
 		}
 		if !slices.EqualFunc(p.Request.Messages[1:], req.Messages[1:], func(a, b engine.Message) bool { return reflect.DeepEqual(a, b) }) {

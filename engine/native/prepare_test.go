@@ -123,8 +123,11 @@ func TestSegmentsInTemplates(t *testing.T) {
 			e, _ := withTemplate(t, source)
 			g := e.generators[tinyID]
 			for _, segments := range [][]string{
-				{"e first", "e other", "e third"}, {"\n\n<p>one</p>", "\n\n<p>two</p>", "\n\n<p>third</p>"}, {" e \n", "e \n", " third \n"},
-				{"<|im_end|>", "", "Which?"}, {"x", "x", "x"},
+				{"e first", "e other", "e third"},
+				{"\n\n<p>one</p>", "\n\n<p>two</p>", "\n\n<p>third</p>"},
+				{" e \n", "e \n", " third \n"},
+				{"<|im_end|>", "", "Which?"},
+				{"x", "x", "x"},
 			} {
 				for _, limit := range []int{0, 40, 18, 12, 7, 3, 1} {
 					req := fitting(segments...)
