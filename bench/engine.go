@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginebench"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/native"
 )
 
@@ -65,7 +66,7 @@ func benchEngine(ctx context.Context, binary, path string, rounds int) error {
 
 func generate(ctx context.Context, e engine.Engine, promptTokens, completion int) (*engine.Usage, error) {
 	req := &engine.Request{Model: "m", Prompt: strings.Repeat(" word", promptTokens), MaxTokens: completion, Temperature: 1, Logprobs: -1}
-	for ev, err := range e.Generate(ctx, req) {
+	for ev, err := range enginetest.Ask(ctx, e, req) {
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,10 @@
 // Package engine is a contract: what running a model means. Its children implement it: engine/native computes in this process,
 // engine/remote asks an OpenAI-compatible upstream; engine/enginetest is the suite both pass.
 //
-// Only the gateway's pipeline calls Generate and Embed; an architecture test holds that, so there is no second way to a model.
+// A request runs in two steps. Prepare makes a Prompt of it: the text that the model reads is rendered and tokenised there, once, and nowhere
+// else. Whoever asks how long the prompt is reads Prompt.Tokens. Generate then runs the prompt.
+//
+// Only the gateway asks an engine; an architecture test names the exceptions, so there is no second way to a model.
 package engine
 
 import (
@@ -21,15 +24,23 @@ type Engine interface {
 	// Models lists what the engine can run now, ordered by ID.
 	Models(ctx context.Context) ([]Model, error)
 
-	// Count returns the number of prompt tokens of req. Exact is false when the engine can only bound it from above.
-	Count(ctx context.Context, req *Request) (Count, error)
+	// Prepare renders and tokenises req, once, and checks that it fits the model's context. The prompt holds none of the engine's
+	// resources, so nobody has to give it back. req is not changed, and what it points to has to stay as it is while the prompt is used.
+	//
+	// Of the optional segments it keeps the longest prefix that takes at most SegmentTokens and at most half of the context, and leaves
+	// room for one completion token. Each segment is tokenised once, by itself. What does not fit without any is refused with
+	// CodeContextLength. An engine that can only bound lengths from above does not know how much room there is: it refuses nothing for
+	// want of room, leaves no segment out for it, and lets its upstream decide.
+	Prepare(ctx context.Context, req *Request) (*Prompt, error)
 
-	// Generate runs req and yields its events. The sequence is consumed once. It ends after the event that carries Usage, or
-	// with exactly one (zero Event, error) pair. Text pieces are whole UTF-8 sequences. Events of different choices may
-	// interleave; each choice ends with one event whose Finish is set. Breaking out of the loop, or cancelling ctx, stops the
-	// engine at once and frees what the request held; text already yielded stays valid. Invalid bytes a model produces become
-	// U+FFFD.
-	Generate(ctx context.Context, req *Request) iter.Seq2[Event, error]
+	// Generate runs a prompt and yields its events. A prompt may be run several times, also at once. One that another engine prepared,
+	// or another instance of the model, is prepared again from its request; Usage counts what ran.
+	//
+	// The sequence is consumed once. It ends after the event that carries Usage, or with exactly one (zero Event, error) pair. Text
+	// pieces are whole UTF-8 sequences. Events of different choices may interleave; each choice ends with one event whose Finish is
+	// set. Breaking out of the loop, or cancelling ctx, stops the engine at once and frees what the request held; text already yielded
+	// stays valid. Invalid bytes a model produces become U+FFFD.
+	Generate(ctx context.Context, p *Prompt) iter.Seq2[Event, error]
 
 	// Embed returns one vector per input, in order, each of the asked dimensions and of length one.
 	Embed(ctx context.Context, req *EmbedRequest) (*Embeddings, error)
@@ -83,6 +94,12 @@ type Request struct {
 	Model    ModelID
 	Messages []Message
 	Prompt   string // used when Messages is nil
+
+	// Segments are optional pieces of text that stand, in order, one after the other behind the content of the first message. Prepare
+	// keeps as many as fit, from the first. SegmentTokens is the most that all of them may take; 0: no bound but the context.
+	// They need Messages.
+	Segments      []string
+	SegmentTokens int
 
 	// Tools are functions that the model may call; ToolChoice says whether it may or must. ParallelTools allows several calls in
 	// one answer. They need Messages.
@@ -273,12 +290,6 @@ type Usage struct {
 	Queue   time.Duration // waiting for a slot
 	Prefill time.Duration // computing the prompt
 	Decode  time.Duration // computing the completion
-}
-
-// Count is a number of prompt tokens.
-type Count struct {
-	Tokens int
-	Exact  bool
 }
 
 // EmbedRequest asks for the vectors of some texts.

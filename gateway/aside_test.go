@@ -107,7 +107,7 @@ func playEvents(t *testing.T, script []byte, size int) (shown string, failed boo
 	w := newWorld(t, nil)
 	r := w.begin(call("x"), route.Generate)
 	r.admission.decision, r.admission.keep = &fakeAdmission{w: w}, governance.RecordMasked
-	r.prompt.request = &engine.Request{Choices: 2}
+	r.prompt.Prompt = &engine.Prompt{Request: &engine.Request{Choices: 2}}
 	r.call.Logprobs = 0
 	e := r.egress()
 	var texts, reasonings, refusals, arguments [2]string

@@ -55,8 +55,8 @@ type callOutlet struct {
 }
 
 func (r *run) egress() *egress {
-	e := &egress{r: r, choices: make([]outlet, r.prompt.request.Choices), open: r.prompt.request.Choices}
-	r.answer.released, r.answer.masked, r.answer.outlets = make([]strings.Builder, r.prompt.request.Choices), make([]strings.Builder, r.prompt.request.Choices), e.choices
+	e := &egress{r: r, choices: make([]outlet, r.prompt.Request.Choices), open: r.prompt.Request.Choices}
+	r.answer.released, r.answer.masked, r.answer.outlets = make([]strings.Builder, r.prompt.Request.Choices), make([]strings.Builder, r.prompt.Request.Choices), e.choices
 	for i := range e.choices {
 		release := r.window(textContent)
 		if isJSON(r.call.Format) && !r.call.Echo {

@@ -26,7 +26,7 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 	defer r.ask()()
 
 	out := r.egress()
-	for ev, err := range r.choice.Engine.Generate(clocks, r.prompt.request) {
+	for ev, err := range r.choice.Engine.Generate(clocks, r.prompt.Prompt) {
 		clocks.heard(ev.Says())
 		var last bool
 		if err == nil {

@@ -32,8 +32,8 @@ func (r *run) keptPrompt() []audit.Text {
 		return []audit.Text{{Direction: "request", Form: r.admission.keep, Text: r.masked.clear}}
 	case governance.RecordMasked:
 		given := *r.call
-		if r.prompt.request != nil {
-			given.Messages = r.prompt.request.Messages
+		if req := r.prompt.request(); req != nil {
+			given.Messages = req.Messages
 		}
 		return []audit.Text{{Direction: "request", Form: r.admission.keep, Text: given.prompt()}}
 	default:

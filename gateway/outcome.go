@@ -187,7 +187,7 @@ func (r *run) settle(end ending) audit.Usage {
 	case r.answer.events > 0:
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.answer.events), true
 	case end.outcome == outcomeAborted && !r.answer.asked.IsZero() && !r.answer.unasked && r.sentWhole():
-		written := min(tokensPerSecond*r.p.now().Sub(r.answer.asked).Seconds(), float64(r.prompt.request.MaxTokens*r.prompt.request.Choices))
+		written := min(tokensPerSecond*r.p.now().Sub(r.answer.asked).Seconds(), float64(r.prompt.Request.MaxTokens*r.prompt.Request.Choices))
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(written), true
 	}
 	if r.prompt.reservation != nil {
@@ -207,19 +207,20 @@ func (r *run) settle(end ending) audit.Usage {
 
 // prompted is the number of tokens of the prompt, as far as it is known.
 func (r *run) prompted() int {
-	if r.prompt.count.Exact {
-		return r.prompt.count.Tokens
+	if r.prompt.Exact {
+		return r.prompt.Tokens
 	}
 	given := *r.call
-	if r.prompt.request != nil {
-		given.Messages = r.prompt.request.Messages // with the passages
+	if req := r.prompt.request(); req != nil {
+		given.Messages = req.Messages // with the passages
 	}
-	return min(r.prompt.count.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
+	return min(r.prompt.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
 }
 
 // sentWhole reports whether the engine sends the answer in one piece.
 func (r *run) sentWhole() bool {
-	return r.prompt.request != nil && r.prompt.request.Whole && r.choice.Info.SendsWhole
+	req := r.prompt.request()
+	return req != nil && req.Whole && r.choice.Info.SendsWhole
 }
 
 // busy is how long an engine worked on the run: what it says, else the time since it was asked.

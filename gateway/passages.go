@@ -123,54 +123,10 @@ func (r *run) maskPassages() error {
 	return nil
 }
 
-// prepare counts the prompt and bounds the completion by what the context still holds. Of the passages it keeps as many as fit.
-func (r *run) prepare(ctx context.Context) error {
-	req := r.request()
-	base, err := r.choice.Engine.Count(ctx, req)
-	if err != nil {
-		return err
-	}
-	limit, whole, allowance := r.completion(r.choice.Version.Defaults), r.choice.Info.ContextTokens, 0
-	if r.call.RAG != nil {
-		allowance = r.p.cfg.PassageTokens
-		if whole > 0 {
-			allowance = min(allowance, whole/2)
-		}
-		before := req.Messages
-		for keep := len(r.masked.passages); ; keep-- {
-			req.Messages = withPassages(before, r.sources.question, r.masked.passages[:keep])
-			n, err := r.choice.Engine.Count(ctx, req)
-			if err != nil {
-				return err
-			}
-			if n.Tokens <= base.Tokens+allowance || keep == 0 {
-				base = n
-				r.prompt.kept = keep
-				break
-			}
-		}
-	}
-	r.prompt.count = base
-	room := r.p.cfg.MaxTokens
-	if whole > 0 {
-		room = whole - base.Tokens
-		if room < 1 && base.Exact {
-			return fault.New(fault.CodeContextLength, whole, base.Tokens+1).WithParam("messages")
-		}
-		if room < 1 { // the count is a bound; the engine decides
-			room = limit
-			r.prompt.count.Tokens = min(base.Tokens, whole)
-		}
-	}
-	req.MaxTokens = min(limit, room)
-	r.prompt.request = req
-	return r.quote()
-}
-
 // quote adds to each citation what its passage, which is masked, says to this caller. What the rules for answers block is left out and
 // does not keep the answer from him, since the model has not been asked yet.
 func (r *run) quote() error {
-	r.prompt.citations = slices.Clone(r.masked.citations[:r.prompt.kept])
+	r.prompt.citations = slices.Clone(r.masked.citations[:r.prompt.Kept])
 	if r.call.RAG == nil || r.call.RAG.NoQuotes {
 		return nil
 	}
@@ -242,28 +198,44 @@ const (
 	nothingZH = "知识库中没有与用户问题相关的资料。请直接说明，不要猜测。"
 )
 
-// withPassages returns the messages with the passages in the leading system message, where every chat template accepts them.
-func withPassages(messages []engine.Message, query string, passages []rag.Passage) []engine.Message {
-	intro, nothing := passagesEN, nothingEN
-	if strings.ContainsFunc(query, func(c rune) bool { return unicode.Is(unicode.Han, c) }) {
-		intro, nothing = passagesZH, nothingZH
+// introduction says what to do with passages, in the language of the question.
+func introduction(query string) string {
+	if chinese(query) {
+		return passagesZH
 	}
-	var b strings.Builder
-	if len(passages) == 0 {
-		b.WriteString(nothing)
-	} else {
-		b.WriteString(intro)
+	return passagesEN
+}
+
+// nothing says that there are none.
+func nothing(query string) string {
+	if chinese(query) {
+		return nothingZH
 	}
+	return nothingEN
+}
+
+func chinese(text string) bool {
+	return strings.ContainsFunc(text, func(c rune) bool { return unicode.Is(unicode.Han, c) })
+}
+
+// segments are what stands of each passage behind the introduction.
+func segments(passages []rag.Passage) []string {
+	out := make([]string, len(passages))
 	for i, p := range passages {
 		// A passage cannot close its own quotation.
 		text := strings.NewReplacer("<passage", "< passage", "</passage", "< /passage").Replace(p.Text)
-		fmt.Fprintf(&b, "\n\n<passage number=\"%d\">\n%s\n</passage>", i+1, strings.TrimSpace(text))
+		out[i] = fmt.Sprintf("\n\n<passage number=\"%d\">\n%s\n</passage>", i+1, strings.TrimSpace(text))
 	}
+	return out
+}
+
+// withSystem returns the messages with a text at the end of the leading system message, where every chat template accepts it.
+func withSystem(messages []engine.Message, text string) []engine.Message {
 	out := make([]engine.Message, 0, len(messages)+1)
 	if len(messages) > 0 && messages[0].Role == "system" {
 		lead := messages[0]
-		lead.Content += "\n\n" + b.String()
+		lead.Content += "\n\n" + text
 		return append(append(out, lead), messages[1:]...)
 	}
-	return append(append(out, engine.Message{Role: "system", Content: b.String()}), messages...)
+	return append(append(out, engine.Message{Role: "system", Content: text}), messages...)
 }

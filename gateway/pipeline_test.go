@@ -293,11 +293,11 @@ func TestLeavingAWholeAnswer(t *testing.T) {
 // onePiece sends every choice in one event, the first with what all of them used.
 type onePiece struct{ engine.Engine }
 
-func (o onePiece) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+func (o onePiece) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
-		events := make([]engine.Event, req.Choices)
+		events := make([]engine.Event, p.Request.Choices)
 		var used *engine.Usage
-		for ev, err := range o.Engine.Generate(ctx, req) {
+		for ev, err := range o.Engine.Generate(ctx, p) {
 			if err != nil {
 				yield(engine.Event{}, err)
 				return
@@ -349,7 +349,7 @@ type unreached struct {
 	leave func()
 }
 
-func (u unreached) Generate(context.Context, *engine.Request) iter.Seq2[engine.Event, error] {
+func (u unreached) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
 		u.leave()
 		yield(engine.Event{}, fmt.Errorf("connect: %w: %w", engine.ErrNotAsked, context.Canceled))
@@ -435,22 +435,22 @@ func TestEngineFails(t *testing.T) {
 	}
 }
 
-// bursting is an engine whose code panics: when it counts, or after some events.
+// bursting is an engine whose code panics: when it prepares, or after some events.
 type bursting struct {
 	engine.Engine
 
-	count  bool
-	events int
+	prepare bool
+	events  int
 }
 
-func (b bursting) Count(ctx context.Context, r *engine.Request) (engine.Count, error) {
-	if b.count {
-		panic("count")
+func (b bursting) Prepare(ctx context.Context, r *engine.Request) (*engine.Prompt, error) {
+	if b.prepare {
+		panic("prepare")
 	}
-	return b.Engine.Count(ctx, r)
+	return b.Engine.Prepare(ctx, r)
 }
 
-func (b bursting) Generate(context.Context, *engine.Request) iter.Seq2[engine.Event, error] {
+func (b bursting) Generate(context.Context, *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
 		for range b.events {
 			if !yield(engine.Event{Text: "x"}, nil) {
@@ -477,7 +477,7 @@ func (r burstingRouter) Pick(a route.Ask) (route.Choice, error) {
 // TestPanicKeepsNothing: whatever panics, the slot and the reservation go back, the record is closed as our failure, and nothing
 // is charged.
 func TestPanicKeepsNothing(t *testing.T) {
-	for name, b := range map[string]bursting{"before the engine": {count: true}, "at once": {}, "in the stream": {events: 3}} {
+	for name, b := range map[string]bursting{"before the engine": {prepare: true}, "at once": {}, "in the stream": {events: 3}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.deps.Router = burstingRouter{w, b}
@@ -494,7 +494,7 @@ func TestPanicKeepsNothing(t *testing.T) {
 				t.Errorf("came back with %v", err)
 			}()
 			want := "admitted outcome/failed"
-			if b.count {
+			if b.prepare {
 				want = "outcome/failed"
 			}
 			if got := w.log.trail(); got != want || len(w.ledger.settled) != 0 || w.ledger.released != len(w.ledger.asks) || !w.slotFree(t) {

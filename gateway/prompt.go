@@ -59,17 +59,42 @@ func (r *run) reserve(ctx context.Context) error {
 	}
 	if r.need != route.Generate {
 		// A token has at least one byte; four mark the ends of a text, or of the two of a pair.
-		r.prompt.count.Tokens = r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))
+		r.prompt.Prompt = &engine.Prompt{Tokens: r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))}
 	} else {
 		if err := r.prepare(ctx); err != nil {
 			return err
 		}
-		ask.Choices = int64(r.prompt.request.Choices)
-		ask.MaxCompletion = int64(r.prompt.request.MaxTokens) * ask.Choices
+		ask.Choices = int64(r.prompt.Request.Choices)
+		ask.MaxCompletion = int64(r.prompt.Request.MaxTokens) * ask.Choices
 	}
-	ask.PromptTokens = int64(r.prompt.count.Tokens)
+	ask.PromptTokens = int64(r.prompt.Tokens)
 	var err error
 	r.prompt.reservation, err = r.p.deps.Ledger.Reserve(ctx, ask)
+	return err
+}
+
+// prepare has the engine prepare the prompt, once, with as many of the passages as fit; where none does, it is told that there are none.
+func (r *run) prepare(ctx context.Context) error {
+	req := r.request()
+	if req.MaxTokens = r.completion(r.choice.Version.Defaults); r.choice.Info.ContextTokens == 0 {
+		req.MaxTokens = min(req.MaxTokens, r.p.cfg.MaxTokens)
+	}
+	var err error
+	if pieces := segments(r.masked.passages); len(pieces) > 0 {
+		with := *req
+		with.Messages = withSystem(req.Messages, introduction(r.sources.question))
+		with.Segments, with.SegmentTokens = pieces, r.p.cfg.PassageTokens
+		if r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, &with); err != nil {
+			return err
+		}
+		if r.prompt.Kept > 0 {
+			return r.quote()
+		}
+	}
+	if r.call.RAG != nil {
+		req.Messages = withSystem(req.Messages, nothing(r.sources.question))
+	}
+	r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, req)
 	return err
 }
 

@@ -79,11 +79,18 @@ type masked struct {
 
 // prompt is what the engine is given, counted, and the worst that it may cost.
 type prompt struct {
-	request     *engine.Request // of a generation
-	kept        int             // how many of the passages are in it
-	citations   []Citation      // of these, with what they say
-	count       engine.Count
+	*engine.Prompt // nil before; without a request where numbers are asked for
+
+	citations   []Citation // of the passages that it keeps, with what they say
 	reservation Reservation
+}
+
+// request is what the engine is given of a generation; nil before it is prepared, and of other calls.
+func (p *prompt) request() *engine.Request {
+	if p.Prompt == nil {
+		return nil
+	}
+	return p.Request
 }
 
 // receipt is the proof of the admission.
@@ -126,8 +133,8 @@ func (p *Pipeline) begin(c *Call, need route.Need) *run {
 
 // cited returns what the call draws on: the passages that the engine is given, else all that were found.
 func (r *run) cited() ([]rag.Passage, []Citation) {
-	if r.prompt.request != nil {
-		return r.sources.passages[:r.prompt.kept], r.prompt.citations
+	if r.prompt.request() != nil {
+		return r.sources.passages[:r.prompt.Kept], r.prompt.citations
 	}
 	return r.sources.passages, r.masked.citations
 }

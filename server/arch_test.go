@@ -187,22 +187,49 @@ func TestHeavyweightsStayInTheirCages(t *testing.T) {
 	}
 }
 
-// TestOnlyThePipelineCallsGenerate: there is no second way to a model.
-func TestOnlyThePipelineCallsGenerate(t *testing.T) {
+// askers are the files outside the engines that may ask one, by method of engine.Engine. Embed and Score are told from other methods of the
+// name by their request: only who asks an engine names it.
+var askers = map[string][]string{
+	"Prepare":      {"gateway/prompt.go"},
+	"Generate":     {"gateway/generate.go"},
+	"EmbedRequest": {"gateway/numbers.go", "server/embedder.go", "server/cmd/sluice/eval.go"}, // the last two ask past the gateway
+	"ScoreRequest": {"gateway/numbers.go"},
+}
+
+// TestOnlyTheGatewayAsksEngines: there is no second way to a model.
+func TestOnlyTheGatewayAsksEngines(t *testing.T) {
+	asked := map[string]bool{}
 	for _, f := range sources(t) {
-		if in("engine/", "bench/")(f.path) || f.path == "gateway/generate.go" {
+		if in("engine/", "bench/")(f.path) {
 			continue
 		}
-		ast.Inspect(f.tree, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
+		ask := func(sel *ast.SelectorExpr) {
+			asked[sel.Sel.Name+" in "+f.path] = true
+			if !slices.Contains(askers[sel.Sel.Name], f.path) {
+				t.Errorf("%s asks an engine (%s); only %v may", f.path, sel.Sel.Name, askers[sel.Sel.Name])
 			}
-			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Generate" {
-				t.Errorf("%s calls Generate; only gateway/generate.go may", f.path)
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Prepare" || sel.Sel.Name == "Generate") {
+					ask(sel)
+				}
+			case *ast.SelectorExpr:
+				pkg, ok := n.X.(*ast.Ident)
+				if ok && pkg.Name == "engine" && (n.Sel.Name == "EmbedRequest" || n.Sel.Name == "ScoreRequest") {
+					ask(n)
+				}
 			}
 			return true
 		})
+	}
+	for method, files := range askers {
+		for _, f := range files {
+			if !asked[method+" in "+f] {
+				t.Errorf("%s no longer asks an engine (%s): take it off the list", f, method)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 	"sync"
@@ -84,6 +85,10 @@ func Run(t *testing.T, open func(t *testing.T) (engine.Engine, Options)) {
 		{"slow reader", (*suite).slowReader},
 		{"unknown model", (*suite).unknownModel},
 		{"context overflow", (*suite).overflow},
+		{"prepare", (*suite).prepared},
+		{"segments", (*suite).segments},
+		{"room for segments", (*suite).segmentRoom},
+		{"prompts are shared", (*suite).shared},
 		{"break stops", (*suite).breakStops},
 		{"cancel stops", (*suite).cancelStops},
 		{"cancelled before", (*suite).cancelledBefore},
@@ -170,11 +175,22 @@ type result struct {
 	err      error
 }
 
-// collect runs req and checks everything the contract says about the order of events.
+// collect prepares and runs req and checks everything the contract says about the order of events.
 func (s *suite) collect(ctx context.Context, req *engine.Request) result {
 	s.Helper()
+	return s.read(req, Ask(ctx, s.e, req))
+}
+
+// run is collect for a prompt.
+func (s *suite) run(ctx context.Context, p *engine.Prompt) result {
+	s.Helper()
+	return s.read(p.Request, s.e.Generate(ctx, p))
+}
+
+func (s *suite) read(req *engine.Request, events iter.Seq2[engine.Event, error]) result {
+	s.Helper()
 	r := result{text: map[int]string{}, finish: map[int]engine.Finish{}, logprobs: map[int][]engine.TokenLogprob{}, calls: map[int][]engine.ToolCall{}}
-	for ev, err := range s.e.Generate(ctx, req) {
+	for ev, err := range events {
 		if r.err != nil || r.usage != nil {
 			s.Fatal("an event after the last one")
 		}
@@ -267,12 +283,8 @@ func (s *suite) shape() {
 	if u.PromptTokens <= 0 || u.CompletionTokens <= 0 || u.CachedTokens < 0 || u.CachedTokens > u.PromptTokens || u.Model == "" {
 		s.Errorf("usage %+v", u)
 	}
-	count, err := s.e.Count(s.ctx, req)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if count.Tokens < u.PromptTokens || count.Exact && count.Tokens != u.PromptTokens {
-		s.Errorf("Count said %+v, usage says %d", count, u.PromptTokens)
+	if p := s.prepare(req); p.Tokens < u.PromptTokens || p.Exact && p.Tokens != u.PromptTokens {
+		s.Errorf("Prepare said %d (exact: %v), usage says %d", p.Tokens, p.Exact, u.PromptTokens)
 	}
 }
 
@@ -417,8 +429,15 @@ func (s *suite) unknownModel() {
 	if r := s.collect(s.ctx, req); !fault.Is(r.err, fault.CodeModelNotFound) || r.events > 0 {
 		s.Errorf("Generate: %v", r.err)
 	}
-	if _, err := s.e.Count(s.ctx, req); !fault.Is(err, fault.CodeModelNotFound) {
-		s.Errorf("Count: %v", err)
+	if _, err := s.e.Prepare(s.ctx, req); !fault.Is(err, fault.CodeModelNotFound) {
+		s.Errorf("Prepare: %v", err)
+	}
+	known := s.prepare(s.request())
+	known.Request.Model = "no-such-model"
+	for _, err := range s.e.Generate(s.ctx, known) {
+		if !fault.Is(err, fault.CodeModelNotFound) {
+			s.Errorf("Generate with a prompt: %v", err)
+		}
 	}
 	if _, err := s.e.Embed(s.ctx, &engine.EmbedRequest{Model: "no-such-model", Input: []string{"a"}}); !fault.Is(err, fault.CodeModelNotFound) {
 		s.Errorf("Embed: %v", err)
@@ -443,7 +462,7 @@ func (s *suite) breakStops() {
 	req := s.request()
 	req.MaxTokens = 200
 	first := func() {
-		for _, err := range s.e.Generate(s.ctx, req) {
+		for _, err := range Ask(s.ctx, s.e, req) {
 			if err != nil {
 				s.Error(err)
 			}
@@ -467,7 +486,7 @@ func (s *suite) cancelStops() {
 	var last error
 	after := 0
 	finished := false
-	for ev, err := range s.e.Generate(ctx, req) {
+	for ev, err := range Ask(ctx, s.e, req) {
 		if ctx.Err() != nil && err == nil {
 			after++
 		}

@@ -117,15 +117,32 @@ func (s *Scripted) model(id engine.ModelID) (engine.Model, error) {
 	return engine.Model{}, fault.New(fault.CodeModelNotFound, string(id)).WithParam("model")
 }
 
-// Count implements engine.Engine; it is exact.
-func (s *Scripted) Count(ctx context.Context, req *engine.Request) (engine.Count, error) {
+// writer is a model that generates text.
+func (s *Scripted) writer(id engine.ModelID) (engine.Model, error) {
+	m, err := s.model(id)
+	if err == nil && !m.CanGenerate {
+		err = fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not generate text", "该模型不生成文本")).WithParam("model")
+	}
+	return m, err
+}
+
+// Prepare implements engine.Engine; it is exact.
+func (s *Scripted) Prepare(ctx context.Context, req *engine.Request) (*engine.Prompt, error) {
 	if err := ctx.Err(); err != nil {
-		return engine.Count{}, err
+		return nil, err
 	}
-	if _, err := s.model(req.Model); err != nil {
-		return engine.Count{}, err
+	m, err := s.writer(req.Model)
+	if err != nil {
+		return nil, err
 	}
-	return engine.Count{Tokens: promptTokens(req), Exact: true}, nil
+	p, err := engine.Fit(req, engine.Lengths{
+		Context: m.ContextTokens, Base: promptTokens(req), Exact: true,
+		Segment: func(i int) (int, error) { return len(tokens(req.Segments[i])), nil },
+	})
+	if err == nil {
+		p.Prepared = s
+	}
+	return p, err
 }
 
 func promptTokens(req *engine.Request) int {
@@ -167,12 +184,18 @@ func cut(text string, sizes []int) []string {
 }
 
 // Generate implements engine.Engine.
-func (s *Scripted) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+func (s *Scripted) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
-		m, err := s.model(req.Model)
-		if err == nil && !m.CanGenerate {
-			err = fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not generate text", "该模型不生成文本")).WithParam("model")
+		var err error
+		if p.Prepared != s {
+			p, err = s.Prepare(ctx, p.Request)
 		}
+		if err != nil {
+			yield(engine.Event{}, err)
+			return
+		}
+		req := p.Request
+		m, err := s.writer(req.Model)
 		if err == nil {
 			err = lacking(m, req)
 		}
@@ -190,7 +213,7 @@ func (s *Scripted) Generate(ctx context.Context, req *engine.Request) iter.Seq2[
 		n := len(s.requests)
 		s.requests = append(s.requests, clone(req))
 		s.mu.Unlock()
-		g := &generation{s: s, m: m, req: req, plan: s.plan(n, req), yield: yield}
+		g := &generation{s: s, m: m, req: req, prompt: p.Tokens, plan: s.plan(n, req), yield: yield}
 		g.run(ctx)
 	}
 }
@@ -228,12 +251,13 @@ func clone(req *engine.Request) engine.Request {
 
 // generation is one run of a plan.
 type generation struct {
-	s     *Scripted
-	m     engine.Model
-	req   *engine.Request
-	plan  Plan
-	yield func(engine.Event, error) bool
-	sent  int // events with text or calls so far
+	s      *Scripted
+	m      engine.Model
+	req    *engine.Request
+	prompt int // tokens
+	plan   Plan
+	yield  func(engine.Event, error) bool
+	sent   int // events with text or calls so far
 }
 
 // choice is the precomputed answer of one choice.
@@ -251,22 +275,17 @@ type piece struct {
 }
 
 func (g *generation) run(ctx context.Context) {
-	prompt := promptTokens(g.req)
-	if prompt >= g.m.ContextTokens {
-		g.yield(engine.Event{}, fault.New(fault.CodeContextLength, g.m.ContextTokens, prompt))
-		return
-	}
 	choices := make([]choice, max(1, g.req.Choices))
 	longest := 0
 	for i := range choices {
-		choices[i] = g.answer(i, prompt)
+		choices[i] = g.answer(i)
 		longest = max(longest, len(choices[i].pieces))
 	}
 	if err := g.wait(ctx, g.plan.Start); err != nil {
 		g.fail(ctx, err)
 		return
 	}
-	usage := &engine.Usage{Model: engine.ReportedModel(g.m.ID), PromptTokens: prompt}
+	usage := &engine.Usage{Model: engine.ReportedModel(g.m.ID), PromptTokens: g.prompt}
 	for _, c := range choices {
 		usage.CompletionTokens += c.tokens
 	}
@@ -361,7 +380,7 @@ func (g *generation) abort() {
 }
 
 // answer computes a choice: the planned text, cut at the earliest stop string and at the token limit, then the planned calls.
-func (g *generation) answer(i, prompt int) choice {
+func (g *generation) answer(i int) choice {
 	text := g.req.Prompt
 	if n := len(g.req.Messages); n > 0 {
 		text = g.req.Messages[n-1].Content
@@ -385,13 +404,9 @@ func (g *generation) answer(i, prompt int) choice {
 			text = text[:at]
 		}
 	}
-	limit := g.m.ContextTokens - prompt
-	if g.req.MaxTokens > 0 {
-		limit = min(limit, g.req.MaxTokens)
-	}
 	c := choice{finish: engine.FinishStop}
 	parts := tokens(text)
-	if len(parts) > limit {
+	if limit := g.req.MaxTokens; len(parts) > limit {
 		parts, c.finish = parts[:limit], engine.FinishLength
 	}
 	c.tokens = len(parts)

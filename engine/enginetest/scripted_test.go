@@ -28,7 +28,7 @@ func TestScriptedRemembersAndFails(t *testing.T) {
 	})
 	for want := range 3 {
 		got := 0
-		for ev, err := range s.Generate(t.Context(), &engine.Request{Model: "scripted", Prompt: "p", Logprobs: -1}) {
+		for ev, err := range enginetest.Ask(t.Context(), s, &engine.Request{Model: "scripted", Prompt: "p", Logprobs: -1}) {
 			if err != nil && !errors.Is(err, boom) {
 				t.Fatal(err)
 			}

@@ -185,7 +185,7 @@ func (s *suite) cancelAnywhere() {
 			if i == 0 {
 				go cancel()
 			}
-			for _, err := range s.e.Generate(ctx, req) {
+			for _, err := range Ask(ctx, s.e, req) {
 				if err != nil && !errors.Is(err, context.Canceled) && !fault.Is(err, fault.CodeEngineOverloaded) {
 					s.Errorf("request %d: %v", i, err)
 				}
@@ -213,7 +213,7 @@ func (s *suite) slowReader() {
 	want := s.ok(req).text[0]
 	var got strings.Builder
 	var last engine.Event
-	for ev, err := range s.e.Generate(s.ctx, req) {
+	for ev, err := range Ask(s.ctx, s.e, req) {
 		if err != nil {
 			s.Fatal(err)
 		}

@@ -155,7 +155,7 @@ func (u *Upstream) generate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &upstreamStream{u: u, w: w, model: q.Model, chat: q.Prompt == nil}
-	for ev, err := range u.Engine.Generate(r.Context(), q.request()) {
+	for ev, err := range Ask(r.Context(), u.Engine, q.request()) {
 		if err != nil {
 			out.fail(err)
 			return
@@ -175,7 +175,7 @@ func (u *Upstream) whole(w http.ResponseWriter, r *http.Request, q *upstreamRequ
 	chat := openai.Chat{Object: openai.ObjectChat, Model: q.Model, Choices: make([]openai.ChatChoice, max(1, q.N))}
 	plain := openai.Completion{Object: openai.ObjectCompletion, Model: q.Model, Choices: make([]openai.CompletionChoice, max(1, q.N))}
 	logprobs := make([][]engine.TokenLogprob, max(1, q.N))
-	for ev, err := range u.Engine.Generate(r.Context(), q.request()) {
+	for ev, err := range Ask(r.Context(), u.Engine, q.request()) {
 		if err != nil {
 			if r.Context().Err() == nil {
 				writeFault(w, err)

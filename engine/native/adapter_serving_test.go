@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/gguf"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -51,7 +52,7 @@ func tinyAdapter(t testing.TB, rank int, strength float32) string {
 func babble(t testing.TB, e *Engine, model engine.ModelID, tenant string) (string, error) {
 	t.Helper()
 	var text strings.Builder
-	for ev, err := range e.Generate(t.Context(), &engine.Request{Model: model, Tenant: tenant, Prompt: "hello", MaxTokens: 24, MinTokens: 24}) {
+	for ev, err := range enginetest.Ask(t.Context(), e, &engine.Request{Model: model, Tenant: tenant, Prompt: "hello", MaxTokens: 24, MinTokens: 24}) {
 		if err != nil {
 			return "", err
 		}

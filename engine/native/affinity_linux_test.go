@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/gguf"
 )
 
@@ -69,7 +70,7 @@ func TestThreadsAreBound(t *testing.T) {
 		}
 		return nil
 	}}
-	for _, err := range e.Generate(t.Context(), req) {
+	for _, err := range enginetest.Ask(t.Context(), e, req) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,9 +3,9 @@
 //
 // # How a request runs
 //
-// Generate checks the request, renders and tokenises the prompt and compiles the grammar of its format (request.go, format.go), all on the
-// caller's goroutine. Then it queues a job, or refuses it: when a bound of the queue is reached, or when the first token would come after
-// the deadline (loop.go, submit).
+// Prepare checks the request and renders and tokenises the prompt (prepare.go). Generate compiles the grammar of its format (request.go,
+// format.go). Both work on the caller's goroutine. Then Generate queues a job, or refuses it: when a bound of the queue is reached, or when
+// the first token would come after the deadline (loop.go, submit).
 //
 // One goroutine, the loop, owns everything that is being computed; it runs while there is something to do. What it schedules is a sequence:
 // one choice of a job, with its tokens and the number of them whose keys and values are computed (job.go). In turns it

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/gguf"
 )
 
@@ -64,7 +65,7 @@ func TestForget(t *testing.T) {
 func TestForgetWhatRuns(t *testing.T) {
 	e := openTiny(t, newTiny(gguf.Q8_0), Config{})
 	forgotten := false
-	for ev, err := range e.Generate(t.Context(), &engine.Request{Model: tinyID, Prompt: strings.Repeat("a common beginning ", 8), MaxTokens: 200, Logprobs: -1, Tenant: "a"}) {
+	for ev, err := range enginetest.Ask(t.Context(), e, &engine.Request{Model: tinyID, Prompt: strings.Repeat("a common beginning ", 8), MaxTokens: 200, Logprobs: -1, Tenant: "a"}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-project/sluice/engine/native/sched"
 	"github.com/sluice-project/sluice/engine/tokenizer"
 	"github.com/sluice-project/sluice/engine/toolcall"
-	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // generator is a model that generates text. What stands behind pass is the loop's; the rest is immutable or safe for concurrent use.
@@ -164,43 +163,6 @@ func (g *generator) name(j *job) engine.ModelID {
 
 // logits returns those of the i-th wanted row of the last run, one for each token.
 func (g *generator) logits(i int) []float32 { return g.pass.Result(i)[:g.tokens.Size()] }
-
-// encode returns the prompt tokens of a request.
-func (g *generator) encode(req *engine.Request) ([]int32, error) {
-	var ids []int32
-	if _, add := g.tokens.BOS(); add {
-		ids = append(ids, g.bos)
-	}
-	if req.Messages == nil {
-		ids = append(ids, g.tokens.Encode(req.Prompt, true)...)
-		if len(ids) == 0 && g.bos >= 0 {
-			ids = append(ids, g.bos)
-		}
-		if len(ids) == 0 {
-			return nil, fault.New(fault.CodeMissing, "prompt")
-		}
-		return ids, nil
-	}
-	if g.template == nil {
-		return nil, fault.New(fault.CodeUnsupported, "messages", fault.Say("the model has no chat template", "该模型没有对话模板"))
-	}
-	in := conversation(req)
-	in.BOS, in.EOS = g.tokenName(g.bos), g.tokenName(g.eos)
-	segments, err := g.template.RenderSegments(in)
-	if err != nil {
-		return nil, fault.Wrap(err, fault.CodeInvalidValue, "messages", fault.Say("the model's chat template refuses this conversation", "该模型的对话模板不接受这段对话"))
-	}
-	parts := make([]tokenizer.Part, len(segments))
-	for i, s := range segments {
-		parts[i] = tokenizer.Part{Text: s.Text, Special: s.Special}
-	}
-	rendered := g.tokens.EncodeParts(parts)
-	// Templates that write BOS themselves must not get it twice.
-	if len(ids) > 0 && len(rendered) > 0 && rendered[0] == g.bos {
-		ids = ids[:0]
-	}
-	return append(ids, rendered...), nil
-}
 
 func (g *generator) tokenName(id int32) string {
 	if id < 0 {

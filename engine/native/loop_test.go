@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/gguf"
 	"github.com/sluice-project/sluice/engine/tokenizer"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -34,7 +35,7 @@ type collected struct {
 func collect(ctx context.Context, e engine.Engine, req *engine.Request) collected {
 	n := max(1, req.Choices)
 	c := collected{texts: make([]string, n), finishes: make([]engine.Finish, n), logprobs: make([][]engine.TokenLogprob, n)}
-	for ev, err := range e.Generate(ctx, req) {
+	for ev, err := range enginetest.Ask(ctx, e, req) {
 		if err != nil {
 			c.err = err
 			break
@@ -47,6 +48,15 @@ func collect(ctx context.Context, e engine.Engine, req *engine.Request) collecte
 		c.usage = ev.Usage
 	}
 	return c
+}
+
+// jobOf is what Generate submits for a request.
+func jobOf(ctx context.Context, e *Engine, req *engine.Request) (*job, error) {
+	p, err := e.Prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return e.job(ctx, p)
 }
 
 // requests makes different ones: lengths, temperatures, choices, raw prompts and chats.
@@ -156,7 +166,7 @@ func noEnd() *tiny {
 // started runs a request until its first event and returns what stops it and what it ended with.
 func started(t *testing.T, ctx context.Context, e *Engine, req *engine.Request) (next func() (engine.Event, error, bool), stop func()) {
 	t.Helper()
-	next, stop = iter.Pull2(e.Generate(ctx, req))
+	next, stop = iter.Pull2(enginetest.Ask(ctx, e, req))
 	if _, err, ok := next(); err != nil || !ok {
 		t.Fatal(err, ok)
 	}
@@ -208,7 +218,7 @@ func TestCancelledWhileQueued(t *testing.T) {
 	go func() { first <- collect(t.Context(), e, endless()) }()
 	<-held
 	ctx, cancel := context.WithCancel(t.Context())
-	j, err := e.prepare(ctx, endless())
+	j, err := jobOf(ctx, e, endless())
 	if err == nil {
 		err = e.loop.submit(j)
 	}
@@ -221,7 +231,7 @@ func TestCancelledWhileQueued(t *testing.T) {
 		t.Error(err)
 	}
 	// Its place in the queue is free at once, although the loop still waits.
-	if j, err = e.prepare(t.Context(), endless()); err == nil {
+	if j, err = jobOf(t.Context(), e, endless()); err == nil {
 		err = e.loop.submit(j)
 	}
 	if err != nil {
@@ -261,7 +271,7 @@ func TestOverload(t *testing.T) {
 	go func() { results <- collect(t.Context(), e, endless()) }()
 	<-held
 	for range 2 {
-		j, err := e.prepare(t.Context(), endless())
+		j, err := jobOf(t.Context(), e, endless())
 		if err == nil {
 			err = e.loop.submit(j)
 		}

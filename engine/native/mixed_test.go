@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 )
 
 // saturate keeps so many batch requests open until the returned function is called.
@@ -24,7 +25,7 @@ func saturate(t *testing.T, e *Engine, clients int, tenant string, class engine.
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				prompt := fmt.Sprintf("Report %d of clerk %d. ", n, i) + strings.Repeat("The river rose and the mill stood still. ", 8)
-				for range e.Generate(ctx, &engine.Request{
+				for range enginetest.Ask(ctx, e, &engine.Request{
 					Model: smol, Prompt: prompt, MaxTokens: 96, MinTokens: 96, Temperature: 1, Logprobs: -1, Tenant: tenant, Class: class,
 				}) {
 					select {
@@ -50,7 +51,7 @@ func talk(t *testing.T, e *Engine, turns int, tenant string) (gaps, firsts []tim
 	for i := range turns {
 		last := time.Now()
 		n := 0
-		for ev, err := range e.Generate(t.Context(), &engine.Request{
+		for ev, err := range enginetest.Ask(t.Context(), e, &engine.Request{
 			Model: smol, Prompt: fmt.Sprintf("%d is the number of this question: what does a river need? ", asked.Add(1)) + strings.Repeat("Think of rain. ", 6), MaxTokens: 40, MinTokens: 40,
 			Temperature: 1, Seed: seed(uint64(i)), Logprobs: -1, Tenant: tenant, Class: engine.ClassInteractive,
 		}) {

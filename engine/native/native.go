@@ -165,26 +165,10 @@ func (e *Engine) Configured() int { return e.opener.cfg.Concurrency }
 // SetConcurrency changes how many sequences are computed at a time, at least one. Running ones go on.
 func (e *Engine) SetConcurrency(n int) { e.loop.setSlots(n) }
 
-// Count implements engine.Engine; the number is exact.
-func (e *Engine) Count(ctx context.Context, req *engine.Request) (engine.Count, error) {
-	if err := ctx.Err(); err != nil {
-		return engine.Count{}, cancelled(err)
-	}
-	g, _, err := e.generator(req.Model, req.Tenant)
-	if err != nil {
-		return engine.Count{}, err
-	}
-	ids, err := g.encode(req)
-	if err != nil {
-		return engine.Count{}, err
-	}
-	return engine.Count{Tokens: len(ids), Exact: true}, nil
-}
-
 // Generate implements engine.Engine.
-func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+func (e *Engine) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
-		j, err := e.prepare(ctx, req)
+		j, err := e.job(ctx, p)
 		if err == nil {
 			err = e.loop.submit(j)
 		}

@@ -24,7 +24,7 @@ func byHand(t *testing.T, pages int) (*Engine, *generator) {
 func queued(t *testing.T, e *Engine, ctx context.Context, req *engine.Request) *job {
 	t.Helper()
 	req.Model = tinyID
-	j, err := e.prepare(ctx, req)
+	j, err := jobOf(ctx, e, req)
 	if err == nil {
 		err = e.loop.submit(j)
 	}
@@ -187,7 +187,7 @@ func TestGuessesAreTheTenantsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tenant := range []string{"a", "b"} {
 		for _, shared := range []bool{false, true} {
-			j, err := e.prepare(t.Context(), &engine.Request{Model: tinyID, Prompt: "x", Tenant: tenant, SharedPrefix: shared, Logprobs: -1})
+			j, err := jobOf(t.Context(), e, &engine.Request{Model: tinyID, Prompt: "x", Tenant: tenant, SharedPrefix: shared, Logprobs: -1})
 			if err != nil {
 				t.Fatal(err)
 			}

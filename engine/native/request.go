@@ -17,22 +17,20 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// prepare checks a request, tokenises its prompt and compiles its grammar: all that needs no turn in the loop.
-func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error) {
+// job makes a job of a prompt and compiles its grammar: all that needs no turn in the loop.
+func (e *Engine) job(ctx context.Context, p *engine.Prompt) (*job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, cancelled(err)
 	}
-	g, a, err := e.generator(req.Model, req.Tenant)
+	g, a, err := e.generator(p.Request.Model, p.Request.Tenant)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRequest(req); err != nil {
-		return nil, err
-	}
-	ids, err := g.encode(req)
+	p, ids, err := g.own(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+	req := p.Request
 	seed := randomSeed()
 	if req.Seed != nil {
 		seed = *req.Seed
@@ -43,8 +41,10 @@ func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error)
 		logprobs: req.Logprobs, signal: make(chan struct{}, 1),
 		stops: slices.DeleteFunc(slices.Clone(req.Stop), func(s string) bool { return s == "" }),
 	}
-	if j.limit, err = g.limit(len(ids), req.MaxTokens); err != nil {
-		return nil, err
+	// Choices make room for one another by waiting, so one of them has to fit.
+	j.limit = req.MaxTokens
+	if exec.Needed(len(ids)+j.limit) > g.pages {
+		return nil, fault.New(fault.CodeContextLength, exec.Positions(g.pages), len(ids)+j.limit)
 	}
 	if j.least = req.MinTokens; j.least > j.limit {
 		return nil, fault.New(fault.CodeInvalidValue, "min_tokens", fault.Say("at most %d tokens can be generated", "最多可生成 %d 个 token", j.limit)).WithParam("min_tokens")
@@ -72,22 +72,6 @@ func (e *Engine) prepare(ctx context.Context, req *engine.Request) (*job, error)
 		return nil, err
 	}
 	return j, nil
-}
-
-// limit is how many tokens each choice may have.
-func (g *generator) limit(prompt, asked int) (int, error) {
-	room := g.info.ContextTokens - prompt
-	if room < 1 {
-		return 0, fault.New(fault.CodeContextLength, g.info.ContextTokens, prompt+1)
-	}
-	if asked > 0 {
-		room = min(room, asked)
-	}
-	// Choices make room for one another by waiting, so one of them has to fit.
-	if exec.Needed(prompt+room) > g.pages {
-		return 0, fault.New(fault.CodeContextLength, exec.Positions(g.pages), prompt+room)
-	}
-	return room, nil
 }
 
 // size is what a waiting request holds, roughly.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/gguf"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -113,7 +114,7 @@ func leaving(ctx context.Context, cancel func(), e engine.Engine, req *engine.Re
 		go cancel()
 	}
 	events := 0
-	for ev, err := range e.Generate(ctx, req) {
+	for ev, err := range enginetest.Ask(ctx, e, req) {
 		if err != nil {
 			c.err = err
 			break
@@ -162,7 +163,7 @@ func TestPrefixesAreShared(t *testing.T) {
 		}
 	}
 	for tenant, cached := range map[string]bool{"a": true, "c": false} { // what a deadline is measured against
-		j, err := e.prepare(t.Context(), &engine.Request{Model: tinyID, Prompt: strings.Repeat("a common beginning ", 8) + "z", Logprobs: -1, Tenant: tenant})
+		j, err := jobOf(t.Context(), e, &engine.Request{Model: tinyID, Prompt: strings.Repeat("a common beginning ", 8) + "z", Logprobs: -1, Tenant: tenant})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +295,7 @@ func TestDeadlines(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	e := openTiny(t, noEnd(), Config{})
 	ctx, cancel := context.WithCancel(t.Context())
-	j, err := e.prepare(ctx, endless())
+	j, err := jobOf(ctx, e, endless())
 	if err == nil {
 		err = e.loop.submit(j)
 	}

@@ -38,7 +38,7 @@ type answer struct {
 
 func generate(t *testing.T, e engine.Engine, req *engine.Request) (a answer, err error) {
 	t.Helper()
-	for ev, err := range e.Generate(t.Context(), req) {
+	for ev, err := range enginetest.Ask(t.Context(), e, req) {
 		if err != nil {
 			return a, err
 		}

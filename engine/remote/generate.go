@@ -18,9 +18,10 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Generate implements engine.Engine.
-func (e *Engine) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
+// Generate implements engine.Engine. It reads the request of a prompt alone, so it takes that of another engine, too.
+func (e *Engine) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
+		req := p.Request
 		m, err := e.model(ctx, req.Model, generates)
 		if err != nil {
 			yield(engine.Event{}, err)

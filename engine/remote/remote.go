@@ -305,12 +305,16 @@ const (
 	toolsBytes = 2048
 )
 
-// Count implements engine.Engine. It is a bound: a token has at least one byte.
-func (e *Engine) Count(ctx context.Context, req *engine.Request) (engine.Count, error) {
-	if _, err := e.model(ctx, req.Model, generates); err != nil {
-		return engine.Count{}, err
+// Prepare implements engine.Engine. Its lengths are bounds: a token has at least one byte. Usage says what the upstream reports.
+func (e *Engine) Prepare(ctx context.Context, req *engine.Request) (*engine.Prompt, error) {
+	m, err := e.model(ctx, req.Model, generates)
+	if err != nil {
+		return nil, err
 	}
-	return engine.Count{Tokens: promptBytes(req) + templateTokens + messageTokens*len(req.Messages)}, nil
+	return engine.Fit(req, engine.Lengths{
+		Context: m.ContextTokens, Base: promptBytes(req) + templateTokens + messageTokens*len(req.Messages),
+		Segment: func(i int) (int, error) { return len(req.Segments[i]), nil },
+	})
 }
 
 func promptBytes(req *engine.Request) int {

@@ -63,9 +63,9 @@ func TestConformance(t *testing.T) {
 // wholeAnswers asks for every answer in one piece.
 type wholeAnswers struct{ engine.Engine }
 
-func (w wholeAnswers) Generate(ctx context.Context, req *engine.Request) iter.Seq2[engine.Event, error] {
-	whole := *req
-	whole.Whole = true
+func (w wholeAnswers) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engine.Event, error] {
+	req, whole := *p.Request, *p
+	req.Whole, whole.Request = true, &req
 	return w.Engine.Generate(ctx, &whole)
 }
 
@@ -122,7 +122,7 @@ func TestWholeAnswers(t *testing.T) {
 func ask(t *testing.T, e engine.Engine, ctx context.Context) (string, *engine.Usage, error) {
 	t.Helper()
 	var text strings.Builder
-	for ev, err := range e.Generate(ctx, &engine.Request{Model: "chat", Messages: []engine.Message{{Role: "user", Content: "hello"}}, MaxTokens: 50, Logprobs: -1}) {
+	for ev, err := range enginetest.Ask(ctx, e, &engine.Request{Model: "chat", Messages: []engine.Message{{Role: "user", Content: "hello"}}, MaxTokens: 50, Logprobs: -1}) {
 		if err != nil {
 			return text.String(), nil, err
 		}
@@ -266,7 +266,7 @@ func TestSlowConsumerIsNotSilence(t *testing.T) {
 	cfg.FirstByteTimeout, cfg.IdleTimeout = 2*time.Second, 60*time.Millisecond
 	timer := time.After(150 * time.Millisecond)
 	waited := false
-	for _, err := range open(t, cfg).Generate(t.Context(), &engine.Request{Model: "chat", Prompt: "abcdefghi", Logprobs: -1}) {
+	for _, err := range enginetest.Ask(t.Context(), open(t, cfg), &engine.Request{Model: "chat", Prompt: "abcdefghi", Logprobs: -1}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestCancelReachesTheUpstream(t *testing.T) {
 	defer cancel()
 	var last error
 	step <- struct{}{}
-	for _, err := range e.Generate(ctx, &engine.Request{Model: "chat", Prompt: "abcdefghi", Logprobs: -1}) {
+	for _, err := range enginetest.Ask(ctx, e, &engine.Request{Model: "chat", Prompt: "abcdefghi", Logprobs: -1}) {
 		last = err
 		cancel()
 	}
@@ -478,7 +478,7 @@ func FuzzStream(f *testing.F) {
 		body = in
 		var ended, failed bool
 		finished, begun := [2]bool{}, [2]int{}
-		for ev, err := range e.Generate(t.Context(), &engine.Request{Model: "chat", Prompt: "x", Choices: 2, Logprobs: 2, Whole: whole}) {
+		for ev, err := range enginetest.Ask(t.Context(), e, &engine.Request{Model: "chat", Prompt: "x", Choices: 2, Logprobs: 2, Whole: whole}) {
 			if ended || failed {
 				t.Fatal("an event after the last")
 			}

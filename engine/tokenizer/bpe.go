@@ -99,11 +99,11 @@ func fromAlphabet(text string, toByte map[rune]byte) string {
 //
 // Bytes for which the vocabulary has no token are left out, as llama.cpp and the Hugging Face tokenizers do.
 func (b *BPE) Encode(text string, parseSpecial bool) []int32 {
-	return b.EncodeParts([]Part{{text, parseSpecial}})
+	return b.EncodeParts([]Part{{text, parseSpecial}}, false)
 }
 
-// EncodeParts returns the tokens of the joined parts; see [Tokenizer].
-func (b *BPE) EncodeParts(parts []Part) []int32 {
+// EncodeParts returns the tokens of the joined parts; see [Tokenizer]. Nothing is ever added to a text.
+func (b *BPE) EncodeParts(parts []Part, _ bool) []int32 {
 	ids := []int32{}
 	b.fragments(parts, func(text string, _ int) {
 		if b.compose {

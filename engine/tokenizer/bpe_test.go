@@ -96,7 +96,7 @@ func TestPartsAreOneTextWithControlTokensOnlyWhereAllowed(t *testing.T) {
 		{[]Part{{"<to", true}, {"ol>", false}}, []string{"<tool>"}},
 		{nil, []string{}},
 	} {
-		if got := names(b, b.EncodeParts(c.parts)); !slices.Equal(got, c.want) {
+		if got := names(b, b.EncodeParts(c.parts, false)); !slices.Equal(got, c.want) {
 			t.Errorf("%v: got %q, want %q", c.parts, got, c.want)
 		}
 	}

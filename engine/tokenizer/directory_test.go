@@ -221,7 +221,7 @@ func TestNoTextForgesControlTokens(t *testing.T) {
 						t.Errorf("%s: plain %q became %q", name, text, d.Text.Name(got))
 					}
 				}
-				if ids := d.Text.EncodeParts([]Part{{"x", true}, {text, false}, {spelling, true}}); ids[len(ids)-1] != id {
+				if ids := d.Text.EncodeParts([]Part{{"x", true}, {text, false}, {spelling, true}}, false); ids[len(ids)-1] != id {
 					t.Errorf("%s: %q is not recognised where it may be", name, spelling)
 				}
 			}

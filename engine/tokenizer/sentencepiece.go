@@ -89,14 +89,15 @@ func byteOf(text string) (byte, bool) {
 
 // Encode returns the tokens of text, without BOS; see [Tokenizer].
 func (s *SentencePiece) Encode(text string, parseSpecial bool) []int32 {
-	return s.EncodeParts([]Part{{text, parseSpecial}})
+	return s.EncodeParts([]Part{{text, parseSpecial}}, false)
 }
 
 // EncodeParts returns the tokens of the joined parts; see [Tokenizer].
-func (s *SentencePiece) EncodeParts(parts []Part) []int32 {
+func (s *SentencePiece) EncodeParts(parts []Part, follows bool) []int32 {
 	ids := []int32{}
 	s.fragments(parts, func(text string, start int) {
-		if s.prefix && (start == 0 || !s.firstOnly) && !(s.oneSpace && startsWithSpace(text)) {
+		first := start == 0 && !follows
+		if s.prefix && (first || start > 0 && !s.firstOnly) && !(s.oneSpace && startsWithSpace(text)) {
 			text = " " + text
 		}
 		ids = s.appendMerged(ids, strings.ReplaceAll(text, " ", spaceMark))

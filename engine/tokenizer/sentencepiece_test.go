@@ -89,8 +89,29 @@ func TestSentencePieceParts(t *testing.T) {
 		{[]Part{{"<s>", true}, {"</s>", false}, {"</s>", true}}, "<s> ▁ </ s> </s>"},
 		{[]Part{{"</", true}, {"s>", false}}, "▁ </ s>"},
 	} {
-		if got := tokensOf(v, s.EncodeParts(c.parts)); got != c.want {
+		if got := tokensOf(v, s.EncodeParts(c.parts, false)); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.parts, got, c.want)
+		}
+	}
+}
+
+// TestSentencePieceFollows: a text that follows another does not begin with a space of its own; behind control tokens it may.
+func TestSentencePieceFollows(t *testing.T) {
+	v := pieceVocab()
+	for _, c := range []struct {
+		text      string
+		firstOnly bool
+		want      string
+	}{
+		{"hello", false, "he ll o"},
+		{" hello", false, "▁hello"},
+		{"hello</s>hello", false, "he ll o </s> ▁hello"},
+		{"hello</s>hello", true, "he ll o </s> he ll o"},
+		{"</s>hello", false, "</s> ▁hello"},
+	} {
+		v.firstOnly = c.firstOnly
+		if got := tokensOf(v, mustSentencePiece(t, v).EncodeParts([]Part{{c.text, true}}, true)); got != c.want {
+			t.Errorf("%q (%v): got %s, want %s", c.text, c.firstOnly, got, c.want)
 		}
 	}
 }

@@ -27,8 +27,9 @@ type Tokenizer interface {
 	// that name, which is right for chat templates only: text that a caller sent is encoded without it, so that it cannot forge a turn.
 	Encode(text string, parseSpecial bool) []int32
 	// EncodeParts returns the tokens of the joined parts. Borders between parts are no borders between words, so the tokens are those
-	// of the whole text; but a control token is recognised only inside special parts, and never across a border to another kind.
-	EncodeParts(parts []Part) []int32
+	// of the whole text; but a control token is recognised only inside special parts, and never across a border to another kind. With
+	// follows, other text stands before them, whose tokens do not depend on these: nothing is added that only begins a text.
+	EncodeParts(parts []Part, follows bool) []int32
 }
 
 // Encoder turns text into the tokens of a model that embeds or classifies it. [WordPiece] and [Unigram] implement it.
