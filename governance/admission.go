@@ -127,8 +127,8 @@ func (a *Admission) along(d Direction) *mask.Rules {
 }
 
 // Mask masks the fields of the request in place, or changes none. known are values that documents say are sensitive: they are masked wherever
-// they stand, in passages, too. Call it once, after all of them have been found and before [Admission.MaskPassage]. Error: CodeBlockedContent naming
-// class and field.
+// they stand, in passages, too. Call it with the fields once, when all of them have been found, and before [Admission.MaskPassage]; a search, which finds
+// documents for fields that are masked, calls it with what these say alone. Error: CodeBlockedContent naming class and field.
 func (a *Admission) Mask(known []classify.Known, fields []Field) error {
 	a.know(known)
 	return a.maskFields(fields)
