@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/jsontext"
 )
 
 // egress is step 11: it turns the engine's events into what the caller may see.
@@ -321,7 +322,7 @@ func longNumber(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			n = 0
-		} else if n++; n > maxPlain {
+		} else if n++; n > jsontext.MaxPlain {
 			return true
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/jsontext"
 )
 
 // toolCall is a chat with a tool, a call of it in an earlier turn, and its result, all of which name SECRET1.
@@ -313,7 +314,7 @@ func swapped(v any) any {
 	case string:
 		return text(v)
 	case json.Number:
-		if s := text(string(v)); s != string(v) && len(v) > maxPlain {
+		if s := text(string(v)); s != string(v) && len(v) > jsontext.MaxPlain {
 			return s
 		}
 		return v
@@ -393,49 +394,6 @@ func FuzzArguments(f *testing.F) {
 			t.Fatalf("%q became %q, kept as %q, which is no JSON", in, whole, masked)
 		}
 	})
-}
-
-// FuzzJSONText: taken apart and put together, a text is what it was; with every string changed, it is JSON of the same shape.
-func FuzzJSONText(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":{"b":["c",1234567,{"d":"e"}],"f":"g"},"h":"\u0022"}`, `"x"`, `[[],{"":""}]`, `-1`, `{"a":1234567.5e+9}`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, in string) {
-		j, ok := newJSONText([]byte(in))
-		if ok != json.Valid([]byte(in)) {
-			t.Fatalf("%q: %v", in, ok)
-		}
-		if !ok {
-			return
-		}
-		if got := string(j.join()); got != in {
-			t.Fatalf("%q became %q", in, got)
-		}
-		n := 0
-		for i := range j.parts {
-			if !j.parts[i].isKey {
-				j.parts[i].text = "\"\\⟦\n" + j.parts[i].text
-				n++
-			}
-		}
-		out := string(j.join())
-		if !json.Valid([]byte(out)) || n > 0 && out == in {
-			t.Fatalf("%q became %q", in, out)
-		}
-	})
-}
-
-func TestJSONTextKeys(t *testing.T) {
-	j, _ := newJSONText([]byte(`{"a":{"b":["x",{"c":"y"},"z"],"d":"w"},"e":["v"]}`))
-	got := ""
-	for _, p := range j.parts {
-		if !p.isKey {
-			got += p.key + "=" + p.text + " "
-		}
-	}
-	if got != "b=x c=y b=z d=w e=v " {
-		t.Error(got)
-	}
 }
 
 // TestWhatTheModelCannotDo is refused by the name of its field.
