@@ -158,7 +158,9 @@ func (e *egress) text(ev engine.Event, out *departure) error {
 	}
 	// Calls and answers of JSON are for a program, not for a reader: a sentence behind them would break them.
 	if ev.Finish != engine.FinishNone && len(o.calls) == 0 && !isJSON(e.r.call.Format) && e.r.labelText() {
-		sentence := label.Text(e.r.released[ev.Choice].String() + out.Text)
+		var read label.Sentence
+		read.Read(e.r.released[ev.Choice].String() + out.Text)
+		sentence := read.Text()
 		out.Text += sentence
 		out.masked += sentence
 	}
