@@ -44,44 +44,38 @@ func (r *run) keptPrompt() []audit.Text {
 // keptAnswer is what the policy has kept of the answer, as far as it went out: as the caller got it, or before values were put back, without
 // those that only the answer may show.
 func (r *run) keptAnswer() []audit.Text {
+	kept := r.tally.Kept
 	switch r.keep {
 	case governance.RecordClear:
-		return []audit.Text{{Direction: "answer", Form: r.keep, Text: r.answer()}}
+		if r.answer == nil {
+			kept = r.spelled(func(p passage) string { return p.shown })
+		}
 	case governance.RecordMasked:
-		return []audit.Text{{Direction: "answer", Form: r.keep, Text: r.admission.Redact(r.maskedAnswer())}}
+		if r.answer == nil {
+			kept = r.spelled(func(p passage) string { return p.masked })
+		}
+		kept = r.admission.Redact(kept)
 	default:
 		return nil
 	}
+	return []audit.Text{{Direction: "answer", Form: r.keep, Text: kept}}
 }
 
-// answer spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
-// between them. Behind the text of a choice come its reasoning and its refusal, if the model told them apart, and its calls, each
-// name and arguments behind a zero byte.
-func (r *run) answer() string {
-	return r.spell(r.released, func(a *aside) string { return a.sent.String() },
-		func(c *callOutlet) (string, string) { return c.name, c.sent.String() })
+// answerDigest is the digest of what went out: an answer, or passages; "" for what has neither.
+func (r *run) answerDigest() string {
+	if r.answer != nil || r.shown == nil {
+		return r.tally.Digest
+	}
+	d := audit.NewAnswerDigest(r.p.deps.Keys, r.principal.Tenant)
+	_, _ = d.WriteString(r.spelled(func(p passage) string { return p.shown })) // a digest takes everything
+	return d.String()
 }
 
-// maskedAnswer is the same before values were put back.
-func (r *run) maskedAnswer() string {
-	return r.spell(r.masked, func(a *aside) string { return a.masked.String() },
-		func(c *callOutlet) (string, string) { return c.maskedName, c.masked.String() })
-}
-
-func (r *run) spell(texts []strings.Builder, beside func(*aside) string, call func(*callOutlet) (name, arguments string)) string {
-	parts := make([]string, len(texts))
-	for i := range texts {
-		parts[i] = texts[i].String()
-		if i >= len(r.outlets) {
-			continue
-		}
-		parts[i] += r.outlets[i].spelled(beside)
-		for _, c := range r.outlets[i].calls {
-			if c.begun {
-				name, arguments := call(c)
-				parts[i] += "\x00" + name + "\x00" + arguments
-			}
-		}
+// spelled joins the passages that were shown as their digest covers them, with a zero byte between them.
+func (r *run) spelled(text func(passage) string) string {
+	parts := make([]string, len(r.shown))
+	for i, p := range r.shown {
+		parts[i] = text(p)
 	}
 	return strings.Join(parts, "\x00")
 }

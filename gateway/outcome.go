@@ -114,6 +114,9 @@ func (r *run) finish(caller context.Context, end ending) {
 	r.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
 		defer cancel()
+		if r.answer != nil {
+			r.tally = r.answer.Tally()
+		}
 		u := r.settle(end)
 		if r.ticket != nil {
 			r.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
@@ -146,7 +149,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.mu.Lock()
-		r.final = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.withheld, Outcome: end.outcome, Replay: e.Model.Replay}
+		r.final = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay}
 		r.mu.Unlock()
 	})
 }
@@ -168,8 +171,8 @@ func (r *run) settle(end ending) audit.Usage {
 	case r.usage != nil:
 		u.PromptTokens, u.CachedTokens = int64(r.usage.PromptTokens), int64(r.usage.CachedTokens)
 		u.CompletionTokens, u.Estimated = int64(r.usage.CompletionTokens), r.usage.Estimated
-	case r.events > 0:
-		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.events), true
+	case r.tally.Events > 0:
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.tally.Events), true
 	case end.outcome == outcomeAborted && !r.asked.IsZero() && !r.unasked && r.sentWhole():
 		written := min(tokensPerSecond*r.p.now().Sub(r.asked).Seconds(), float64(r.request.MaxTokens*r.request.Choices))
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(written), true
@@ -276,10 +279,8 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	// period that the reservation was taken from.
 	e.Time = r.p.now().UnixMicro()
 	e.Latency.Total = e.Time - c.Received.UnixMicro()
-	if len(r.released) > 0 {
-		e.AnswerDigest = audit.Digest(r.p.deps.Keys, r.principal.Tenant, r.answer())
-	}
-	if r.withheld {
+	e.AnswerDigest = r.answerDigest()
+	if r.tally.Withheld {
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/mask"
@@ -61,7 +62,7 @@ func (r *run) quote(passages []rag.Passage) error {
 			return nil
 		}
 		c := &r.citations[i]
-		text, _, err := through(r.admission.Quote(), passages[i].Text)
+		text, _, err := egress.Through(r.admission.Quote(), passages[i].Text)
 		switch {
 		case fault.Is(err, fault.CodeBlockedAnswer):
 			c.Withheld = true
@@ -169,22 +170,23 @@ func (r *run) cite(p *rag.Passage) error {
 		if err != nil {
 			return err
 		}
-		if *s, _, err = through(release(), masked); err != nil {
+		if *s, _, err = egress.Through(release(), masked); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// passage is the text of one that was let out, and what it was before values were put back.
+type passage struct{ shown, masked string }
+
 // show lets a masked passage out to a person, as an answer is released.
 func (r *run) show(masked string) (string, error) {
-	out, kept, err := through(r.admission.Release(), masked)
+	out, kept, err := egress.Through(r.admission.Release(), masked)
 	if err != nil {
 		return "", err
 	}
-	r.released, r.masked = append(r.released, strings.Builder{}), append(r.masked, strings.Builder{})
-	r.released[len(r.released)-1].WriteString(out)
-	r.masked[len(r.masked)-1].WriteString(kept)
+	r.shown = append(r.shown, passage{out, kept})
 	return out, nil
 }
 

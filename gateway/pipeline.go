@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -179,11 +180,11 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 	defer stop()
 	defer r.ask()()
 
-	out := r.egress()
+	r.answer = r.egress()
 	for ev, err := range r.choice.Engine.Generate(bounded, r.request) {
-		var last bool
+		var leaving []engine.Event
 		if err == nil {
-			ev, last, err = out.pass(bounded, ev)
+			leaving, err = r.release(bounded, ev)
 		}
 		if err != nil {
 			r.unasked = errors.Is(err, engine.ErrNotAsked)
@@ -192,17 +193,21 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 			yield(engine.Event{}, err)
 			return
 		}
-		if last {
-			r.finish(ctx, ending{outcome: outcomeOK})
+		for _, ev := range leaving {
+			last := ev.Usage != nil
+			if last {
+				r.usage = ev.Usage
+				r.finish(ctx, ending{outcome: outcomeOK})
+			}
+			if empty(ev) {
+				continue
+			}
+			end = ending{outcome: outcomeAborted} // for a consumer that stops or panics
+			if !yield(ev, nil) || last {
+				return
+			}
+			end = broken()
 		}
-		if empty(ev) {
-			continue
-		}
-		end = ending{outcome: outcomeAborted} // for a consumer that stops or panics
-		if !yield(ev, nil) || last {
-			return
-		}
-		end = broken()
 	}
 	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
 	r.finish(ctx, endingOf(err))
@@ -306,7 +311,7 @@ func (r *run) returned(ctx context.Context, places []int) ([]string, error) {
 	out := make([]string, len(places))
 	for i, p := range places {
 		var err error
-		if out[i], _, err = through(r.admission.Release(), r.call.Documents[p]); err != nil {
+		if out[i], _, err = egress.Through(r.admission.Release(), r.call.Documents[p]); err != nil {
 			return nil, err
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -56,19 +56,20 @@ type run struct {
 	asked      time.Time
 	peak       int // runs at work when this one began, itself included
 	firstToken time.Duration
-	events     int  // events with text
 	unasked    bool // the engine was never reached
 	usage      *engine.Usage
-	released   []strings.Builder // text let out, by choice
-	masked     []strings.Builder // the same before values were put back, if it is kept so
-	outlets    []outlet          // by choice, with the calls let out
-	withheld   bool              // log-probabilities
+	answer     *egress.Answer // nil until the engine is asked
+	streams    bool           // the answer comes in events
+	pieces     []engine.Event // of one that does not
+	leaving    [1]engine.Event
+	shown      []passage // of a search
 	priceBook  string
 
 	// Filled once, at the end.
 	once    sync.Once
-	closing string // id of the outcome record
-	lost    error  // why there is none
+	tally   egress.Tally // of the answer
+	closing string       // id of the outcome record
+	lost    error        // why there is none
 	mu      sync.Mutex
 	final   Summary
 }
