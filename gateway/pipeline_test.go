@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -339,6 +340,76 @@ func TestBlockedWholeAnswer(t *testing.T) {
 	}
 	if l := w.log.events[1].Latency; l.FirstToken != 0 || l.Total == 0 {
 		t.Errorf("nobody knows when the first token of a whole answer came: %+v", l)
+	}
+}
+
+// TestNothingLeavesOfABlockedWholeAnswer: of an answer in one piece all choices are looked at before anything of it is noted as sent.
+func TestNothingLeavesOfABlockedWholeAnswer(t *testing.T) {
+	w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+		return enginetest.Plan{Texts: []string{"fine", "FORBIDDEN word"}}
+	})
+	w.whole, w.keep, w.wrap = true, "clear", func(e engine.Engine) engine.Engine { return onePiece{e} }
+	q := call("hello")
+	q.Blocking, q.Choices = true, 2
+	r, err := w.Chat(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) {
+		t.Fatalf("%v", err)
+	}
+	out := w.log.events[1]
+	if out.AnswerDigest != w.digest("\x00") || w.log.texts()["outcome answer/clear"] != "\x00" || out.Usage.CompletionTokens == 0 || out.Usage.Estimated {
+		t.Errorf("%+v, kept %q", out, w.log.texts())
+	}
+}
+
+// TestStreamedThoughAskedForOnePiece: a server that streams all the same is read as a stream: a rule stops it at once, and what was sent until
+// then is what is paid.
+func TestStreamedThoughAskedForOnePiece(t *testing.T) {
+	w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+		return enginetest.Plan{Texts: []string{"a FORBIDDEN word, and many more behind it"}, Pieces: []int{12}}
+	})
+	w.whole = true
+	q := call("hello")
+	q.Blocking = true
+	r, err := w.Chat(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) || w.engine.Aborted() != 1 || !w.engine.Requests()[0].Whole {
+		t.Errorf("%v, stopped %d times", err, w.engine.Aborted())
+	}
+	if u := w.log.events[1].Usage; u.CompletionTokens != 1 || !u.Estimated {
+		t.Errorf("%+v", u)
+	}
+}
+
+// TestWholeAnswers: an answer in one piece is the answer of a stream, with one digest, and its record is there before it is.
+func TestWholeAnswers(t *testing.T) {
+	texts := []string{"Dear ⟦1⟧, ⟦", "⟦2⟧ is ready."}
+	ask := func(whole bool) (*world, *Answer) {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: texts} })
+		if w.whole = whole; whole {
+			w.wrap = func(e engine.Engine) engine.Engine { return onePiece{e} }
+		}
+		w.keep, w.principal.LabelMode = "masked", identity.LabelText
+		c := call("SECRET1 SECRET2")
+		c.Blocking, c.Choices = true, 2
+		_, a := chat(t, w, c)
+		if got := w.log.trail(); got != "admitted outcome/ok" {
+			t.Errorf("trail %q", got)
+		}
+		return w, a
+	}
+	stream, want := ask(false)
+	whole, got := ask(true)
+	if !reflect.DeepEqual(got.Choices, want.Choices) || got.Usage.CompletionTokens != want.Usage.CompletionTokens {
+		t.Errorf("%+v\nstreamed %+v", got, want)
+	}
+	a, b := whole.log.events[1], stream.log.events[1]
+	if a.AnswerDigest != b.AnswerDigest || a.Usage.Cost != b.Usage.Cost || !reflect.DeepEqual(whole.log.texts(), stream.log.texts()) {
+		t.Errorf("recorded %+v, kept %q\nstreamed %+v, kept %q", a, whole.log.texts(), b, stream.log.texts())
 	}
 }
 
