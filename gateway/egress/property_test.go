@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -250,7 +251,53 @@ func (r *rules) play(t testing.TB, s *script, events []engine.Event, whole bool)
 		}
 	}
 	got.Tally, got.Findings = a.Tally(), admission.Findings()
+	r.check(t, s, &got)
 	return got
+}
+
+// check fails unless the tally, the label and the entries are about what was seen.
+func (r *rules) check(t testing.TB, s *script, got *seen) {
+	t.Helper()
+	spelled := ""
+	for i, c := range got.Choices {
+		if i > 0 {
+			spelled += "\x00"
+		}
+		spelled += c.Text
+		if c.Reasoning != "" {
+			spelled += "\x00\x00reasoning\x00" + c.Reasoning
+		}
+		if c.Refusal != "" {
+			spelled += "\x00\x00refusal\x00" + c.Refusal
+		}
+		for _, call := range c.Calls {
+			spelled += "\x00" + call.Name + "\x00" + call.Arguments
+		}
+		text := c.Text
+		if s.label && !s.json && s.choices[i].calls == nil && c.Finish != engine.FinishNone {
+			bare, end, _ := strings.Cut(text, "\n\n"+label.TextEnglish)
+			if bare == text {
+				bare, end, _ = strings.Cut(text, "\n\n"+label.TextChinese)
+			}
+			var sentence label.Sentence
+			if sentence.Read(bare); end != "" || bare+sentence.Text() != text {
+				t.Fatalf("%+v: %q is not labelled as it should be", *s, text)
+			}
+			text = bare
+		} else if strings.Contains(text, label.TextEnglish) || strings.Contains(text, label.TextChinese) {
+			t.Fatalf("%+v: %q is labelled", *s, text)
+		}
+		if !strings.HasPrefix(text, c.spelled()) || s.entries && c.spelled() != s.choices[i].text && !got.Tally.Withheld {
+			t.Fatalf("%+v: %q is spelled %q, withheld %v", *s, text, c.spelled(), got.Tally.Withheld)
+		}
+	}
+	d := audit.NewAnswerDigest(r.keys, s.tenant)
+	_, _ = d.WriteString(spelled)
+	kept := got.Tally.Kept
+	if got.Tally.Digest != d.String() || s.kept == egress.KeptClear && kept != spelled || s.kept == egress.KeptNot && kept != "" ||
+		s.kept == egress.KeptMasked && (strings.Contains(kept, phone) || strings.Contains(kept, mail) || strings.Count(kept, "\x00") != strings.Count(spelled, "\x00")) {
+		t.Fatalf("%+v: kept %q and digest %s of %q", *s, kept, got.Tally.Digest, spelled)
+	}
 }
 
 // same fails unless the stream form of events says what the whole form says of them, and of the same answer unsplit.
@@ -263,8 +310,8 @@ func (r *rules) same(t *testing.T, s *script, events []engine.Event, want seen) 
 	stream.Tally.Events = want.Tally.Events // they are counted as they come
 	for i := range stream.Choices {         // so are entries, which spell the same text as long as none is withheld
 		c, other := &stream.Choices[i], &want.Choices[i]
-		if spelled := c.spelled(); !strings.HasPrefix(c.Text, spelled) || !stream.Tally.Withheld && spelled != other.spelled() {
-			t.Fatalf("%+v\nevents %+v\n%q is spelled %q, unsplit %q", *s, events, c.Text, spelled, other.spelled())
+		if !stream.Tally.Withheld && c.spelled() != other.spelled() {
+			t.Fatalf("%+v\nevents %+v\n%q is spelled %q, unsplit %q", *s, events, c.Text, c.spelled(), other.spelled())
 		}
 		c.Entries = other.Entries
 	}
@@ -289,7 +336,7 @@ func TestBothFormsAreOneForEverySplit(t *testing.T) {
 			{choices: []said{{text: half, finish: engine.FinishStop}}, stop: []string{"⟧"}},
 			{choices: []said{{text: brought[:10] + "2", finish: engine.FinishStop}}, kept: egress.KeptMasked},
 			{choices: []said{{reasoning: half + "⟧", finish: engine.FinishFilter}}, kept: egress.KeptClear},
-			{choices: []said{{calls: []engine.ToolCall{{ID: "c", Name: "dial", Arguments: `{"a":"` + half}}, finish: engine.FinishLength}}},
+			{choices: []said{{calls: []engine.ToolCall{{ID: "c", Name: "dial", Arguments: `{"":"` + half[:len(half)-2]}}, finish: engine.FinishLength}}},
 			{choices: []said{{text: `"` + half + `⟧"`, finish: engine.FinishStop}}, json: true},
 			{choices: []said{{text: `[1,tru`, finish: engine.FinishStop}}, json: true},
 			{choices: []said{{text: "plain word", finish: engine.FinishStop}}, entries: true},
@@ -419,70 +466,70 @@ func (r *rules) random(t *testing.T, rng *rand.Rand) *script {
 }
 
 // TestNoHalfOfAPseudonym: wherever an answer ends, and whatever ends it, what is shown is the beginning of what the whole answer shows: never
-// a part of a pseudonym. What is kept of it has no part of one either.
+// a part of a pseudonym, however it is spelled. What is kept of it has no part of one either.
 func TestNoHalfOfAPseudonym(t *testing.T) {
 	r := newRules(t)
 	const tenant = "observe"
 	_, p := r.admit(t, tenant, phone, mail)
-	for name, c := range map[string]struct {
-		before, after string
-		json          bool
-		place         func(*said) *string
-		calls         bool
+	for _, c := range []struct {
+		name, before, after string
+		place               func(*said) *string
 	}{
-		"text":      {before: "您好 ", after: " bye", place: func(s *said) *string { return &s.text }},
-		"reasoning": {before: "手机 ", after: "\n", place: func(s *said) *string { return &s.reasoning }},
-		"refusal":   {after: "。", place: func(s *said) *string { return &s.refusal }},
-		"JSON":      {before: `{"to":["`, after: `"]}`, json: true, place: func(s *said) *string { return &s.text }},
-		"arguments": {before: `{"to":["`, after: `"]}`, place: func(s *said) *string { return &s.calls[0].Arguments }, calls: true},
+		{"text", "您好 ", " bye", func(s *said) *string { return &s.text }},
+		{"reasoning", "is ", "\n", func(s *said) *string { return &s.reasoning }},
+		{"refusal", "", "。", func(s *said) *string { return &s.refusal }},
+		{"JSON", `{"to":["`, `"]}`, func(s *said) *string { return &s.text }},
+		{"arguments", `{"to":["`, `"]}`, func(s *said) *string { return &s.calls[0].Arguments }},
 	} {
-		full := c.before + p[0] + "/" + p[1] + c.after
-		shown := strings.NewReplacer(p[0], phone, p[1], mail).Replace(full)
-		for cut := len(c.before); cut <= len(full); cut++ {
-			if cut < len(full) && !utf8.RuneStart(full[cut]) {
-				continue
+		for _, marks := range []string{"⟦⟧", "[]", "  "} {
+			var spelt [2]string // the pseudonyms
+			for i := range p {
+				m := []rune(marks)
+				spelt[i] = strings.Trim(string(m[0])+strings.Trim(p[i], "⟦⟧")+string(m[1]), " ")
 			}
-			next := []rune(full[cut:])
-			for _, finish := range []engine.Finish{engine.FinishLength, engine.FinishStop, engine.FinishFilter, engine.FinishNone} {
-				if finish == engine.FinishStop && name != "text" && name != "JSON" {
-					continue // stop strings end answers
+			full := c.before + spelt[0] + " / " + spelt[1] + c.after
+			shown := strings.NewReplacer(spelt[0], phone, spelt[1], mail).Replace(full)
+			for cut := len(c.before); cut <= len(full); cut++ {
+				if cut < len(full) && !utf8.RuneStart(full[cut]) {
+					continue
 				}
-				s := script{tenant: tenant, values: []string{phone, mail}, json: c.json, kept: egress.KeptMasked, choices: []said{{finish: finish}}}
-				if finish == engine.FinishStop && len(next) > 0 {
-					s.stop = []string{"never", string(next[:min(len(next), 3)])}
-				}
-				if c.calls {
-					s.choices[0].calls = []engine.ToolCall{{ID: "c", Name: "dial"}}
-				}
-				*c.place(&s.choices[0]) = full[:cut]
-				for _, size := range []int{1, 4, 1 << 20} {
-					events := s.events(func(text string) (lengths []int) {
-						for n := len(text); n > 0; n -= min(n, size) {
-							lengths = append(lengths, min(n, size))
-						}
-						return lengths
-					}, first)
-					for _, whole := range []bool{false, true} {
-						if whole && finish == engine.FinishNone {
-							continue // who leaves gets nothing of an answer in one piece
-						}
-						got := r.play(t, &s, events, whole)
-						out := said{text: got.Choices[0].Text, reasoning: got.Choices[0].Reasoning, refusal: got.Choices[0].Refusal, calls: got.Choices[0].Calls}
-						if c.calls && out.calls == nil {
-							t.Fatalf("%s, cut at %d: no call", name, cut)
-						}
-						if s := *c.place(&out); got.Failed != "" || !strings.HasPrefix(shown, s) {
-							t.Fatalf("%s ending with %q (%s): showed %q, %s", name, full[:cut], finish, s, got.Failed)
-						}
-						kept := got.Tally.Kept
-						for _, one := range p { // its last mark may be lost: it stands for the value all the same
-							kept = strings.ReplaceAll(strings.ReplaceAll(kept, one, ""), strings.TrimSuffix(one, "⟧"), "")
-						}
-						if strings.ContainsAny(kept, "⟦⟧·") {
-							t.Fatalf("%s ending with %q (%s): kept %q", name, full[:cut], finish, got.Tally.Kept)
-						}
-						if s := *c.place(&out); cut == len(full) && finish != engine.FinishNone && s != shown {
-							t.Fatalf("%s: the whole answer showed %q", name, s)
+				for _, finish := range []engine.Finish{engine.FinishLength, engine.FinishStop, engine.FinishFilter, engine.FinishNone} {
+					if finish == engine.FinishStop && (c.name != "text" && c.name != "JSON" || cut == len(full)) {
+						continue // stop strings end answers
+					}
+					s := script{tenant: tenant, values: []string{phone, mail}, json: c.name == "JSON", kept: egress.KeptMasked, choices: []said{{finish: finish}}}
+					if finish == engine.FinishStop {
+						next := []rune(full[cut:])
+						s.stop = []string{"never", string(next[:min(len(next), 3)])}
+					}
+					if c.name == "arguments" {
+						s.choices[0].calls = []engine.ToolCall{{ID: "c", Name: "dial"}}
+					}
+					*c.place(&s.choices[0]) = full[:cut]
+					for _, size := range []int{1, 4, 1 << 20} {
+						events := s.events(func(text string) (lengths []int) {
+							for n := len(text); n > 0; n -= min(n, size) {
+								lengths = append(lengths, min(n, size))
+							}
+							return lengths
+						}, first)
+						for _, whole := range []bool{false, true} {
+							if whole && finish == engine.FinishNone {
+								continue // who leaves gets nothing of an answer in one piece
+							}
+							got := r.play(t, &s, events, whole)
+							choice := got.Choices[0]
+							out := *c.place(&said{text: choice.Text, reasoning: choice.Reasoning, refusal: choice.Refusal, calls: append(choice.Calls, engine.ToolCall{})})
+							if !strings.HasPrefix(shown, out) || cut == len(full) && finish != engine.FinishNone && out != shown {
+								t.Fatalf("%s ending with %q (%s): showed %q", c.name, full[:cut], finish, out)
+							}
+							kept := got.Tally.Kept
+							for _, one := range spelt { // its last mark may be lost: it stands for the value all the same
+								kept = strings.ReplaceAll(strings.ReplaceAll(kept, one, ""), strings.TrimRight(one, "⟧]"), "")
+							}
+							if strings.ContainsAny(kept, "⟦⟧·") {
+								t.Fatalf("%s ending with %q (%s): kept %q", c.name, full[:cut], finish, got.Tally.Kept)
+							}
 						}
 					}
 				}
