@@ -75,6 +75,74 @@ func TestEveryTextOfAnEventIsReleased(t *testing.T) {
 	}
 }
 
+// bursting panics at the word PANIC.
+type bursting struct{ fakeRelease }
+
+func (b *bursting) Write(s string) (string, error) {
+	if strings.Contains(s, "PANIC") {
+		panic("SECRET1")
+	}
+	return b.fakeRelease.Write(s)
+}
+
+// TestNothingLeavesWithAnError: neither text nor note of an event that a rule stops, whose values cannot be stored, that breaks the engine's
+// contract, or over which the rules panic; and of a whole answer nothing.
+func TestNothingLeavesWithAnError(t *testing.T) {
+	usage := &engine.Usage{}
+	for name, c := range map[string]struct {
+		bad  engine.Event
+		keep bool
+		code fault.Code
+	}{
+		"a rule":                  {bad: engine.Event{Text: "FORBIDDEN"}, code: fault.CodeBlockedAnswer},
+		"a rule, of a name":       {bad: engine.Event{Calls: []engine.ToolDelta{{Name: "FORBIDDEN"}}}, code: fault.CodeBlockedAnswer},
+		"a value not stored":      {bad: engine.Event{Text: "x"}, keep: true, code: fault.CodeVaultUnavailable},
+		"a panic":                 {bad: engine.Event{Reasoning: "PANIC"}, code: fault.CodeInternal},
+		"a choice too many":       {bad: engine.Event{Choice: 1, Text: "x"}, code: fault.CodeEngineUnavailable},
+		"no choice":               {bad: engine.Event{Choice: -1, Text: "x"}, code: fault.CodeEngineUnavailable},
+		"a call without a name":   {bad: engine.Event{Calls: []engine.ToolDelta{{Arguments: "{"}}}, code: fault.CodeEngineUnavailable},
+		"a call before another":   {bad: engine.Event{Calls: []engine.ToolDelta{{Index: 1, Name: "f"}}}, code: fault.CodeEngineUnavailable},
+		"a call before the first": {bad: engine.Event{Calls: []engine.ToolDelta{{Index: -1, Name: "f"}}}, code: fault.CodeEngineUnavailable},
+	} {
+		for _, whole := range []bool{false, true} {
+			stored := 0
+			a := fresh(func(cfg *Config) {
+				cfg.Kept, cfg.Open = KeptClear, func(Kind) Release { return &bursting{} }
+				cfg.Keep = func(context.Context) error {
+					if stored++; c.keep && (whole || stored == 2) {
+						return fault.New(fault.CodeVaultUnavailable)
+					}
+					return nil
+				}
+			})
+			var err error
+			sent := "good"
+			if whole {
+				var out []engine.Event
+				sent = ""
+				if out, err = a.Whole(t.Context(), []engine.Event{{Text: "good"}, c.bad, {Finish: engine.FinishStop}, {Usage: usage}}); out != nil {
+					t.Errorf("%s: %+v", name, out)
+				}
+			} else {
+				if _, _, err := a.Pass(t.Context(), engine.Event{Text: "good"}); err != nil {
+					t.Fatal(err)
+				}
+				var out engine.Event
+				var last bool
+				if out, last, err = a.Pass(t.Context(), c.bad); !reflect.DeepEqual(out, engine.Event{}) || last {
+					t.Errorf("%s: %+v", name, out)
+				}
+			}
+			if !fault.Is(err, c.code) || strings.Contains(err.Error(), "SECRET1") || a.Tally().Kept != sent {
+				t.Errorf("%s, whole %v: %v, noted %q", name, whole, err, a.Tally().Kept)
+			}
+		}
+	}
+	if _, err := fresh(func(*Config) {}).Whole(t.Context(), []engine.Event{{Text: "x", Finish: engine.FinishStop}}); !fault.Is(err, fault.CodeEngineUnavailable) {
+		t.Errorf("without usage: %v", err)
+	}
+}
+
 // TestRescue: what a panic says may be text of the answer; only the runtime is believed that it is not.
 func TestRescue(t *testing.T) {
 	for _, c := range []struct {
