@@ -18,9 +18,8 @@
 //	 8  retrieve       passages this principal may see, masked with the request's own vault    Unavailable
 //	 9  admitted       what people may see again, then the audit record, both durable first    Unavailable, Quota
 //	10  generate       one stream of events                                                    Unavailable, Timeout
-//	11  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked
-//	                   calls and answers of JSON value by value, so that they stay JSON; where
-//	                   an answer breaks off inside a pseudonym, it ends before it
+//	11  egress         answer rules → restore → label → count, on the stream, or on an answer   Blocked
+//	                   in one piece; package egress says what it promises
 //	12  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
 //	13  render         the edge: JSON or server-sent events
 //

@@ -113,7 +113,7 @@ type AnswerChoice struct {
 	Finish    engine.Finish
 }
 
-// Collect consumes the events into a whole answer. A blocking reply is the collected stream; there is no second code path.
+// Collect consumes the events into a whole answer. A blocking reply is what the events say; there is no second code path.
 func (r *Reply) Collect() (*Answer, error) {
 	a := &Answer{Choices: make([]AnswerChoice, max(1, r.run.call.Choices))}
 	texts, args := make([]strings.Builder, len(a.Choices)), make([][]*strings.Builder, len(a.Choices))

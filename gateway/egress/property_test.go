@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -354,11 +355,7 @@ func TestBothFormsAreOneForEverySplit(t *testing.T) {
 			if c.calls != nil {
 				text = []rune(c.calls[0].Arguments)
 			}
-			step := 1
-			if testing.Short() {
-				step = 7
-			}
-			for split := 0; split < 1<<(len(text)-1); split += step {
+			for split := range 1 << (len(text) - 1) {
 				every := func(string) (lengths []int) {
 					n := 0
 					for i, c := range text {
@@ -379,8 +376,8 @@ func TestBothFormsAreOne(t *testing.T) {
 	r := newRules(t)
 	rng := rand.New(rand.NewPCG(11, 7))
 	rounds, failed, restored, withheld := 400, 0, 0, 0
-	if testing.Short() {
-		rounds = 80
+	if os.Getenv("SLUICE_TEST_LONG") != "" {
+		rounds = 20_000
 	}
 	for range rounds {
 		s := r.random(t, rng)
