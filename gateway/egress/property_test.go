@@ -570,3 +570,36 @@ func TestNothingIsAllocated(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAnswer lets an answer of 200 pieces out, in both forms, where values of answers are counted and where they are hidden.
+func BenchmarkAnswer(b *testing.B) {
+	r := newRules(b)
+	pieces := strings.SplitAfter(strings.Repeat("The quick brown fox jumps over lazy dogs, twice; see section three of the report. ", 14), " ")[:200]
+	events := make([]engine.Event, 0, 202)
+	for _, p := range pieces {
+		events = append(events, engine.Event{Text: p})
+	}
+	events = append(events, engine.Event{Finish: engine.FinishStop}, engine.Event{Usage: &engine.Usage{}})
+	for _, tenant := range []string{"observe", "redact"} {
+		for _, form := range []string{"stream", "whole"} {
+			b.Run(tenant+"/"+form, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					admission, _ := r.admit(b, tenant)
+					a := egress.New(r.config(tenant, admission))
+					if form == "whole" {
+						if _, err := a.Whole(b.Context(), events); err != nil {
+							b.Fatal(err)
+						}
+						continue
+					}
+					for _, ev := range events {
+						if _, _, err := a.Pass(b.Context(), ev); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			})
+		}
+	}
+}
