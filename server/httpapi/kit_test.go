@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -207,8 +208,8 @@ func (a *kitAdmission) WholeAnswers() bool                               { retur
 func (a *kitAdmission) Urgency(asked string) string                      { return asked }
 func (a *kitAdmission) Record() string                                   { return "" }
 func (a *kitAdmission) Redact(answer string) string                      { return answer }
-func (a *kitAdmission) Release() gateway.Release                         { return &kitRelease{} }
-func (a *kitAdmission) Quote() gateway.Release                           { return a.Release() }
+func (a *kitAdmission) Release() egress.Release                          { return &kitRelease{} }
+func (a *kitAdmission) Quote() egress.Release                            { return a.Release() }
 func (a *kitAdmission) Learn([]classify.Known, []governance.Field) error { return nil }
 func (a *kitAdmission) Keep(context.Context) error                       { return nil }
 func (a *kitAdmission) MaskShown(s string) (string, error)               { return a.MaskPassage(s) }
