@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/hex"
+	"hash"
 
 	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -45,11 +46,32 @@ type Receipt struct {
 // Kept reports whether there is a record.
 func (r Receipt) Kept() bool { return r.Writer != "" }
 
-// Digest returns the keyed digest of a prompt or an answer: equal texts of one tenant have equal digests, and nobody without the
-// master key can test a guess.
+// Digest returns the keyed digest of a prompt: equal texts of one tenant have equal digests, and nobody without the master key can test a
+// guess. Answers have had it until [AnswerDigest] came: a digest that does not begin with "v2:" is one of these.
 func Digest(keys *keyring.Ring, tenant, text string) string {
 	return hex.EncodeToString(keys.MAC("audit/content/v1", tenant, text))
 }
+
+// AnswerDigest is the keyed digest of an answer, which comes in pieces: it is not held for its digest. It says what [Digest] does, and begins
+// with "v2:". It belongs to one goroutine.
+type AnswerDigest struct {
+	mac   hash.Hash
+	piece []byte // the last one, so that no piece needs room of its own
+}
+
+// NewAnswerDigest returns the digest of an answer that has not begun.
+func NewAnswerDigest(keys *keyring.Ring, tenant string) *AnswerDigest {
+	return &AnswerDigest{mac: keys.Begin("audit/answer/v2", tenant)}
+}
+
+// WriteString implements io.StringWriter. It never fails.
+func (d *AnswerDigest) WriteString(s string) (int, error) {
+	d.piece = append(d.piece[:0], s...)
+	return d.mac.Write(d.piece)
+}
+
+// String returns the digest of what was written until now.
+func (d *AnswerDigest) String() string { return "v2:" + hex.EncodeToString(d.mac.Sum(nil)) }
 
 // Subject returns the keyed digest that stands for a person in records and in the keys of kept content: one person of one tenant always has
 // the same, in another tenant another, and nobody without the master key can test a name. The digest of nobody ("") is "".

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -237,6 +238,31 @@ func TestConfigValidate(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not reported: %v", want, err)
 		}
+	}
+}
+
+// TestAnswerDigest: cuts do not matter, it is keyed, and none is that of a prompt.
+func TestAnswerDigest(t *testing.T) {
+	digest := func(keys *keyring.Ring, tenant string, pieces ...string) string {
+		d := NewAnswerDigest(keys, tenant)
+		for _, p := range pieces {
+			if n, err := d.WriteString(p); n != len(p) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		return d.String()
+	}
+	a := digest(testKeys(), "t1", "hello")
+	if a != digest(testKeys(), "t1", "he", "", "llo") || !strings.HasPrefix(a, "v2:") || len(a) != 3+64 {
+		t.Errorf("%q, in pieces %q", a, digest(testKeys(), "t1", "he", "", "llo"))
+	}
+	if a == digest(testKeys(), "t2", "hello") || a == digest(otherKeys(), "t1", "hello") || a == digest(testKeys(), "t1h", "ello") || a[3:] == Digest(testKeys(), "t1", "hello") {
+		t.Error("two digests are one")
+	}
+	d := NewAnswerDigest(testKeys(), "t1")
+	piece := strings.Repeat("x", 20)
+	if n := testing.AllocsPerRun(100, func() { _, _ = d.WriteString(piece) }); n != 0 {
+		t.Errorf("%v allocations per piece", n)
 	}
 }
 

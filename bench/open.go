@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -178,8 +179,8 @@ func (openAdmission) Findings() []governance.Finding                  { return n
 func (openAdmission) Masked() bool                                    { return false }
 func (openAdmission) MaskPassage(text string) (string, error)         { return text, nil }
 func (openAdmission) MaskShown(text string) (string, error)           { return text, nil }
-func (openAdmission) Release() gateway.Release                        { return &openRelease{} }
-func (openAdmission) Quote() gateway.Release                          { return &openRelease{} }
+func (openAdmission) Release() egress.Release                         { return &openRelease{} }
+func (openAdmission) Quote() egress.Release                           { return &openRelease{} }
 func (openAdmission) Mask([]classify.Known, []governance.Field) error { return nil }
 func (openAdmission) Question(text string) (string, error)            { return text, nil }
 func (openAdmission) LabelMode(asked string) string                   { return asked }

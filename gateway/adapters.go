@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/governance"
 )
 
@@ -22,10 +23,10 @@ func (g guarded) Admit(ctx context.Context, ask governance.Ask) (Decision, error
 
 type admitted struct{ *governance.Admission }
 
-func (a admitted) Release() Release { return a.Admission.Release() }
+func (a admitted) Release() egress.Release { return a.Admission.Release() }
 
 // Quote implements Decision.
-func (a admitted) Quote() Release { return a.Admission.Quote() }
+func (a admitted) Quote() egress.Release { return a.Admission.Quote() }
 
 // FromLedger fits a ledger into [Deps].
 func FromLedger(l *billing.Ledger) ledger { return ledgered{l} } //nolint:revive // Deps is the only place for the result

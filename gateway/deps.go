@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -143,9 +144,9 @@ type Decision interface {
 	MaskShown(text string) (string, error)
 	// Keep stores the values behind new pseudonyms, if the policy lets anybody see them again, before the pseudonyms leave.
 	Keep(ctx context.Context) error
-	Release() Release
+	Release() egress.Release
 	// Quote is Release for what is cited beside an answer.
-	Quote() Release
+	Quote() egress.Release
 	LabelMode(asked string) string
 	AllowsCollection(name string) bool
 	SharesPrefixes() bool
@@ -154,16 +155,6 @@ type Decision interface {
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
 	Redact(answer string) string // a masked answer, as it may be kept
-}
-
-// Release lets one choice's text out.
-type Release interface {
-	Write(s string) (string, error)
-	// Close returns the rest. Of a text that was cut off it is told what may have come next, so that no part of a pseudonym leaves: the
-	// stop strings, or "" for anything.
-	Close(unsaid ...string) (string, error)
-	Held() int      // characters that wait for what follows
-	Masked() string // what the last Write or Close returned, before values were put back
 }
 
 // Reservation is a worst-case cost set aside.

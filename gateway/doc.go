@@ -21,9 +21,8 @@
 //	10  audit          what people may see again, then the record "admitted", both durable     Unavailable, Quota
 //	                   first
 //	11  generate       one stream of events                                                    Unavailable, Timeout
-//	12  egress         answer rules → restore → label → count, on the stream; arguments of     Blocked
-//	                   calls and answers of JSON value by value, so that they stay JSON; where
-//	                   an answer breaks off inside a pseudonym, it ends before it
+//	12  egress         answer rules → restore → label → count, on the stream, or on an answer   Blocked
+//	                   in one piece; package egress says what it promises
 //	13  outcome        settle usage, cost and energy; the second audit record, on a context detached from the client
 //	14  render         the edge: JSON or server-sent events
 //

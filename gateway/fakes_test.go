@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -229,8 +230,8 @@ func (a *fakeAdmission) MaskPassage(s string) (string, error) {
 	return a.mask(s), a.w.fail["mask passage"]
 }
 func (a *fakeAdmission) MaskShown(s string) (string, error) { return a.MaskPassage(s) }
-func (a *fakeAdmission) Release() Release                   { return &fakeRelease{} }
-func (a *fakeAdmission) Quote() Release                     { return &fakeRelease{} }
+func (a *fakeAdmission) Release() egress.Release            { return &fakeRelease{} }
+func (a *fakeAdmission) Quote() egress.Release              { return &fakeRelease{} }
 
 // Keep fails at the call that the world says: 1 is the one before the record of the admission.
 func (a *fakeAdmission) Keep(context.Context) error {
@@ -424,6 +425,13 @@ func call(text string) *Call {
 		Route: "POST /v1/chat/completions", Dialect: "openai", Action: ActionChat, Model: "chat",
 		Messages: []engine.Message{{Role: "user", Content: text}}, Logprobs: -1,
 	}
+}
+
+// digest is what the record of an answer says of its text.
+func (w *world) digest(text string) string {
+	d := audit.NewAnswerDigest(w.deps.Keys, "acme")
+	_, _ = d.WriteString(text)
+	return d.String()
 }
 
 // slotFree reports whether the one slot of the key is free again.

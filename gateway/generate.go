@@ -25,12 +25,12 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 	defer clocks.stop()
 	defer r.ask()()
 
-	out := r.egress()
+	r.answer.out = r.egress()
 	for ev, err := range r.choice.Engine.Generate(clocks, r.prompt.Prompt) {
 		clocks.heard(ev.Says())
-		var last bool
+		var leaving []engine.Event
 		if err == nil {
-			ev, last, err = out.pass(clocks, ev)
+			leaving, err = r.release(clocks, ev)
 		}
 		if err != nil {
 			r.answer.unasked = errors.Is(err, engine.ErrNotAsked)
@@ -39,10 +39,15 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 			yield(engine.Event{}, err)
 			return
 		}
-		if last {
-			r.finish(ctx, ending{outcome: outcomeOK})
-		}
-		if !ev.Empty() {
+		for _, ev := range leaving {
+			last := ev.Usage != nil
+			if last {
+				r.answer.usage = ev.Usage
+				r.finish(ctx, ending{outcome: outcomeOK})
+			}
+			if ev.Empty() {
+				continue
+			}
 			end = ending{outcome: outcomeAborted} // for a consumer that stops or panics
 			if !yield(ev, nil) || last {
 				return

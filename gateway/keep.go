@@ -44,44 +44,38 @@ func (r *run) keptPrompt() []audit.Text {
 // keptAnswer is what the policy has kept of the answer, as far as it went out: as the caller got it, or before values were put back, without
 // those that only the answer may show.
 func (r *run) keptAnswer() []audit.Text {
-	switch r.admission.keep {
+	kept, form := r.outcome.tally.Kept, r.admission.keep
+	switch form {
 	case governance.RecordClear:
-		return []audit.Text{{Direction: "answer", Form: r.admission.keep, Text: r.said()}}
+		if r.answer.out == nil {
+			kept = r.answer.spelled(func(p shown) string { return p.text })
+		}
 	case governance.RecordMasked:
-		return []audit.Text{{Direction: "answer", Form: r.admission.keep, Text: r.admission.decision.Redact(r.maskedAnswer())}}
+		if r.answer.out == nil {
+			kept = r.answer.spelled(func(p shown) string { return p.masked })
+		}
+		kept = r.admission.decision.Redact(kept)
 	default:
 		return nil
 	}
+	return []audit.Text{{Direction: "answer", Form: form, Text: kept}}
 }
 
-// said spells what was let out, as its digest covers it: the text of the one choice, or the texts of several with a zero byte
-// between them. Behind the text of a choice come its reasoning and its refusal, if the model told them apart, and its calls, each
-// name and arguments behind a zero byte.
-func (r *run) said() string {
-	return r.spell(r.answer.released, func(a *aside) string { return a.sent.String() },
-		func(c *callOutlet) (string, string) { return c.name, c.sent.String() })
+// answerDigest is the digest of what went out: an answer, or passages; "" for what has neither.
+func (r *run) answerDigest() string {
+	if r.answer.out != nil || r.answer.shown == nil {
+		return r.outcome.tally.Digest
+	}
+	d := audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant)
+	_, _ = d.WriteString(r.answer.spelled(func(p shown) string { return p.text })) // a digest takes everything
+	return d.String()
 }
 
-// maskedAnswer is the same before values were put back.
-func (r *run) maskedAnswer() string {
-	return r.spell(r.answer.masked, func(a *aside) string { return a.masked.String() },
-		func(c *callOutlet) (string, string) { return c.maskedName, c.masked.String() })
-}
-
-func (r *run) spell(texts []strings.Builder, beside func(*aside) string, call func(*callOutlet) (name, arguments string)) string {
-	parts := make([]string, len(texts))
-	for i := range texts {
-		parts[i] = texts[i].String()
-		if i >= len(r.answer.outlets) {
-			continue
-		}
-		parts[i] += r.answer.outlets[i].spelled(beside)
-		for _, c := range r.answer.outlets[i].calls {
-			if c.begun {
-				name, arguments := call(c)
-				parts[i] += "\x00" + name + "\x00" + arguments
-			}
-		}
+// spelled joins the passages that were shown as their digest covers them, with a zero byte between them.
+func (a *answer) spelled(text func(shown) string) string {
+	parts := make([]string, len(a.shown))
+	for i, p := range a.shown {
+		parts[i] = text(p)
 	}
 	return strings.Join(parts, "\x00")
 }

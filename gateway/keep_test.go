@@ -86,7 +86,7 @@ func TestKeptClear(t *testing.T) {
 		got := w.log.texts()
 		in, out := w.log.events[0], w.log.events[1]
 		if len(got) != 2 || audit.Digest(w.deps.Keys, "acme", got["admitted request/clear"]) != in.PromptDigest ||
-			audit.Digest(w.deps.Keys, "acme", got["outcome answer/clear"]) != out.AnswerDigest || !strings.Contains(got["admitted request/clear"], "SECRET") {
+			w.digest(got["outcome answer/clear"]) != out.AnswerDigest || !strings.Contains(got["admitted request/clear"], "SECRET") {
 			t.Errorf("%s: kept %q", name, got)
 		}
 	}
@@ -175,7 +175,7 @@ func TestKeptIsWhatWasSent(t *testing.T) {
 					c.Format, c.FormatField = &engine.Format{JSONObject: true}, "response_format"
 				}
 				sent := streamUntil(t, w, c, stop)
-				if got := w.log.events[1].AnswerDigest; got != audit.Digest(w.deps.Keys, "acme", sent) {
+				if got := w.log.events[1].AnswerDigest; got != w.digest(sent) {
 					t.Fatalf("%v, stopped after %d events: the digest is not of what was sent, %q", plan, stop, sent)
 				}
 				kept := w.log.texts()["outcome answer/"+keep]
@@ -234,7 +234,7 @@ func TestDigestOfWhatNeverLeft(t *testing.T) {
 		}
 	}
 	out := w.log.events[1]
-	if sent != "abc " || out.Outcome != "failed" || out.AnswerDigest != audit.Digest(w.deps.Keys, "acme", sent) || w.log.texts()["outcome answer/clear"] != sent {
+	if sent != "abc " || out.Outcome != "failed" || out.AnswerDigest != w.digest(sent) || w.log.texts()["outcome answer/clear"] != sent {
 		t.Errorf("sent %q, kept %q, outcome %s", sent, w.log.texts(), out.Outcome)
 	}
 }

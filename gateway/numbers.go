@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -89,7 +90,7 @@ func (r *run) returned(ctx context.Context, places []int) ([]string, error) {
 	out := make([]string, len(places))
 	for i, p := range places {
 		var err error
-		if out[i], _, err = through(r.admission.decision.Release(), r.call.Documents[p]); err != nil {
+		if out[i], _, err = egress.Through(r.admission.decision.Release(), r.call.Documents[p]); err != nil {
 			return nil, err
 		}
 	}

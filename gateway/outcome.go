@@ -115,6 +115,9 @@ func (r *run) finish(caller context.Context, end ending) {
 	r.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
 		defer cancel()
+		if r.answer.out != nil {
+			r.outcome.tally = r.answer.out.Tally()
+		}
 		u := r.settle(end)
 		if r.slot.ticket != nil {
 			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
@@ -162,7 +165,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
-		r.outcome.summary = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.answer.withheld, Outcome: end.outcome, Replay: e.Model.Replay}
+		r.outcome.summary = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay}
 		r.outcome.mu.Unlock()
 	})
 }
@@ -184,8 +187,8 @@ func (r *run) settle(end ending) audit.Usage {
 	case r.answer.usage != nil:
 		u.PromptTokens, u.CachedTokens = int64(r.answer.usage.PromptTokens), int64(r.answer.usage.CachedTokens)
 		u.CompletionTokens, u.Estimated = int64(r.answer.usage.CompletionTokens), r.answer.usage.Estimated
-	case r.answer.events > 0:
-		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.answer.events), true
+	case r.outcome.tally.Events > 0:
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.outcome.tally.Events), true
 	case end.outcome == outcomeAborted && !r.answer.asked.IsZero() && !r.answer.unasked && r.sentWhole():
 		written := min(tokensPerSecond*r.p.now().Sub(r.answer.asked).Seconds(), float64(r.prompt.Request.MaxTokens*r.prompt.Request.Choices))
 		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(written), true
@@ -299,10 +302,8 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	// period that the reservation was taken from.
 	e.Time = r.p.now().UnixMicro()
 	e.Latency.Total = e.Time - c.Received.UnixMicro()
-	if len(r.answer.released) > 0 {
-		e.AnswerDigest = audit.Digest(r.p.deps.Keys, r.caller.Tenant, r.said())
-	}
-	if r.answer.withheld {
+	e.AnswerDigest = r.answerDigest()
+	if r.outcome.tally.Withheld {
 		e.Detail["logprobs"] = "withheld"
 	}
 	return e

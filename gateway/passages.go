@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/mask"
@@ -107,7 +108,7 @@ func (r *run) maskPassages() error {
 			if *s, err = hide(*s); err != nil {
 				return err
 			}
-			if *s, _, err = through(release(), *s); err != nil {
+			if *s, _, err = egress.Through(release(), *s); err != nil {
 				return err
 			}
 		}
@@ -132,7 +133,7 @@ func (r *run) quote() error {
 	}
 	for i := range r.prompt.citations {
 		c := &r.prompt.citations[i]
-		text, _, err := through(r.admission.decision.Quote(), r.masked.passages[i].Text)
+		text, _, err := egress.Through(r.admission.decision.Quote(), r.masked.passages[i].Text)
 		switch {
 		case fault.Is(err, fault.CodeBlockedAnswer):
 			c.Withheld = true
@@ -164,27 +165,20 @@ func (r *run) show(ctx context.Context, find func(context.Context, *run) (source
 	if err := r.maskPassages(); err != nil { // all of them before any is released: the vault must know every value
 		return nil, err
 	}
-	shown := slices.Clone(r.masked.passages)
-	for i := range shown {
-		out, kept, err := through(d.Release(), shown[i].Text)
+	passages := slices.Clone(r.masked.passages)
+	for i := range passages {
+		out, kept, err := egress.Through(d.Release(), passages[i].Text)
 		if err != nil {
 			return nil, err
 		}
-		r.answer.show(out, kept)
-		shown[i].Text = out
+		r.answer.shown = append(r.answer.shown, shown{out, kept})
+		passages[i].Text = out
 	}
 	if err := d.Keep(ctx); err != nil {
 		return nil, err
 	}
 	r.finish(ctx, ending{outcome: outcomeOK})
-	return &SearchReply{Head: r.head(), Summary: r.summary(), Passages: shown}, nil
-}
-
-// show notes a text that was let out, and what it was before values were put back.
-func (a *answer) show(out, masked string) {
-	a.released, a.masked = append(a.released, strings.Builder{}), append(a.masked, strings.Builder{})
-	a.released[len(a.released)-1].WriteString(out)
-	a.masked[len(a.masked)-1].WriteString(masked)
+	return &SearchReply{Head: r.head(), Summary: r.summary(), Passages: passages}, nil
 }
 
 // The sentences around passages, in the language of the question. They say that passages are data: a document that gives orders

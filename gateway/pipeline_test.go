@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,7 +71,7 @@ func TestChat(t *testing.T) {
 		out.Time-out.Latency.Total != w.ledger.asks[0].At.UnixMicro() {
 		t.Errorf("outcome %+v", out)
 	}
-	if want := audit.Digest(w.deps.Keys, "acme", a.Choices[0].Text); out.AnswerDigest != want {
+	if want := w.digest(a.Choices[0].Text); out.AnswerDigest != want {
 		t.Error("the answer's digest must be that of the text the caller got")
 	}
 	for _, e := range w.log.events {
@@ -342,6 +343,76 @@ func TestBlockedWholeAnswer(t *testing.T) {
 	}
 }
 
+// TestNothingLeavesOfABlockedWholeAnswer: of an answer in one piece all choices are looked at before anything of it is noted as sent.
+func TestNothingLeavesOfABlockedWholeAnswer(t *testing.T) {
+	w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+		return enginetest.Plan{Texts: []string{"fine", "FORBIDDEN word"}}
+	})
+	w.whole, w.keep, w.wrap = true, "clear", func(e engine.Engine) engine.Engine { return onePiece{e} }
+	q := call("hello")
+	q.Blocking, q.Choices = true, 2
+	r, err := w.Chat(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) {
+		t.Fatalf("%v", err)
+	}
+	out := w.log.events[1]
+	if out.AnswerDigest != w.digest("\x00") || w.log.texts()["outcome answer/clear"] != "\x00" || out.Usage.CompletionTokens == 0 || out.Usage.Estimated {
+		t.Errorf("%+v, kept %q", out, w.log.texts())
+	}
+}
+
+// TestStreamedThoughAskedForOnePiece: a server that streams all the same is read as a stream: a rule stops it at once, and what was sent until
+// then is what is paid.
+func TestStreamedThoughAskedForOnePiece(t *testing.T) {
+	w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
+		return enginetest.Plan{Texts: []string{"a FORBIDDEN word, and many more behind it"}, Pieces: []int{12}}
+	})
+	w.whole = true
+	q := call("hello")
+	q.Blocking = true
+	r, err := w.Chat(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Collect(); !fault.Is(err, fault.CodeBlockedAnswer) || w.engine.Aborted() != 1 || !w.engine.Requests()[0].Whole {
+		t.Errorf("%v, stopped %d times", err, w.engine.Aborted())
+	}
+	if u := w.log.events[1].Usage; u.CompletionTokens != 1 || !u.Estimated {
+		t.Errorf("%+v", u)
+	}
+}
+
+// TestWholeAnswers: an answer in one piece is the answer of a stream, with one digest, and its record is there before it is.
+func TestWholeAnswers(t *testing.T) {
+	texts := []string{"Dear ⟦1⟧, ⟦", "⟦2⟧ is ready."}
+	ask := func(whole bool) (*world, *Answer) {
+		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: texts} })
+		if w.whole = whole; whole {
+			w.wrap = func(e engine.Engine) engine.Engine { return onePiece{e} }
+		}
+		w.keep, w.principal.LabelMode = "masked", identity.LabelText
+		c := call("SECRET1 SECRET2")
+		c.Blocking, c.Choices = true, 2
+		_, a := chat(t, w, c)
+		if got := w.log.trail(); got != "admitted outcome/ok" {
+			t.Errorf("trail %q", got)
+		}
+		return w, a
+	}
+	stream, want := ask(false)
+	whole, got := ask(true)
+	if !reflect.DeepEqual(got.Choices, want.Choices) || got.Usage.CompletionTokens != want.Usage.CompletionTokens {
+		t.Errorf("%+v\nstreamed %+v", got, want)
+	}
+	a, b := whole.log.events[1], stream.log.events[1]
+	if a.AnswerDigest != b.AnswerDigest || a.Usage.Cost != b.Usage.Cost || !reflect.DeepEqual(whole.log.texts(), stream.log.texts()) {
+		t.Errorf("recorded %+v, kept %q\nstreamed %+v, kept %q", a, whole.log.texts(), b, stream.log.texts())
+	}
+}
+
 // unreached is an engine whose caller leaves while it connects.
 type unreached struct {
 	engine.Engine
@@ -507,27 +578,6 @@ func TestPanicKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestNothingFollowsTheEndOfAChoice: text behind a finish would have passed no rule.
-func TestNothingFollowsTheEndOfAChoice(t *testing.T) {
-	for _, late := range []engine.Event{{Text: "late"}, {Finish: engine.FinishStop}, {Logprobs: []engine.TokenLogprob{{Token: "late"}}}} {
-		w := newWorld(t, nil)
-		c := call("hello")
-		c.Choices = 2
-		r, err := w.Chat(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := r.run.egress()
-		if _, _, err := out.pass(t.Context(), engine.Event{Text: "a", Finish: engine.FinishStop}); err != nil {
-			t.Fatal(err)
-		}
-		if ev, _, err := out.pass(t.Context(), late); !fault.Is(err, fault.CodeEngineUnavailable) || ev.Text != "" {
-			t.Errorf("%+v: %+v, %v", late, ev, err)
-		}
-		r.Close()
-	}
-}
-
 // TestSessionIsRecordedAsADigest: callers name their conversations by account and telephone numbers.
 func TestSessionIsRecordedAsADigest(t *testing.T) {
 	w := newWorld(t, nil)
@@ -654,53 +704,6 @@ func TestLogprobs(t *testing.T) {
 	if s, a = ask("I am SECRET1", 1); len(a.Choices[0].Logprobs) != 0 || !s.LogprobsWithheld {
 		t.Errorf("masked: %+v, withheld %v", a.Choices[0].Logprobs, s.LogprobsWithheld)
 	}
-}
-
-// TestOutletHoldsLogprobsWithTheirText: entries never run ahead of text that is held back, and stop once text has changed.
-func TestOutletHoldsLogprobsWithTheirText(t *testing.T) {
-	lp := func(s string) []engine.TokenLogprob { return []engine.TokenLogprob{{Token: s, Bytes: []byte(s)}} }
-	fresh := func() *egress {
-		return &egress{r: &run{admission: admission{decision: &fakeAdmission{}}}, choices: []outlet{{asked: true}}}
-	}
-	e := fresh()
-	steps := []struct {
-		in, out string
-		finish  engine.Finish
-		want    int
-	}{
-		{"abc", "ab", "", 0}, {"d", "cd", "", 2}, {"1234", "", "", 0}, {"5", "****", "", 0}, {"x", "x", "stop", 0},
-	}
-	for i, s := range steps {
-		if got, err := e.logprobs(engine.Event{Text: s.in, Logprobs: lp(s.in), Finish: s.finish}, s.out); len(got) != s.want || err != nil {
-			t.Errorf("step %d: %d entries, want %d; %v", i, len(got), s.want, err)
-		}
-	}
-	if !e.choices[0].changed {
-		t.Error("a changed text must be noticed")
-	}
-	one := func(what string, ev engine.Event, want int) {
-		t.Helper()
-		e := fresh()
-		got, err := e.logprobs(ev, ev.Text)
-		if len(got) != want || err != nil {
-			t.Errorf("%s: %+v, %v", what, got, err)
-		}
-		for _, entry := range got {
-			if entry.Token != string(entry.Bytes) {
-				t.Errorf("%s: a token is called %q", what, entry.Token)
-			}
-		}
-	}
-	one("an entry past the end of the text", engine.Event{Text: "ab", Logprobs: append(lp("ab"), lp("STOP")...), Finish: "stop"}, 1)
-	one("an entry that spells another text", engine.Event{Text: "abcd", Logprobs: append(lp("ab"), lp("13")...)}, 0)
-	one("entries of the reasoning", engine.Event{Reasoning: "abcd", Logprobs: lp("ab")}, 0)
-	one("entries of both", engine.Event{Text: "ab", Reasoning: "cd", Logprobs: lp("ab")}, 0)
-	named := lp("ab")
-	named[0].Token = "13912345678"
-	one("an entry with another name", engine.Event{Text: "ab", Logprobs: named}, 1)
-	other := lp("ab")
-	other[0].Top = append(lp("cd"), lp("⟦1⟧⟦")...) // what the rules do not leave as it is
-	one("an alternative that is hidden", engine.Event{Text: "ab", Logprobs: other}, 0)
 }
 
 func TestLabelText(t *testing.T) {
@@ -869,7 +872,7 @@ func TestQuotes(t *testing.T) {
 		if len(r.Citations) != 1 || r.Citations[0] != c.want {
 			t.Errorf("%s: %+v", name, r.Citations)
 		}
-		if got, want := w.log.events[1].AnswerDigest, audit.Digest(w.Pipeline.deps.Keys, "acme", answer.Choices[0].Text); got != want {
+		if got, want := w.log.events[1].AnswerDigest, w.digest(answer.Choices[0].Text); got != want {
 			t.Errorf("%s: the digest of the answer is not that of its text", name)
 		}
 	}

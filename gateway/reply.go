@@ -113,19 +113,19 @@ type AnswerChoice struct {
 	Finish    engine.Finish
 }
 
-// Collect consumes the events into a whole answer. A blocking reply is the collected stream; there is no second code path.
+// Collect consumes the events into a whole answer. A blocking reply is what the events say; there is no second code path.
 func (r *Reply) Collect() (*Answer, error) {
 	a := &Answer{Choices: make([]AnswerChoice, max(1, r.run.call.Choices))}
 	texts, args := make([]strings.Builder, len(a.Choices)), make([][]*strings.Builder, len(a.Choices))
-	beside := make([][asides]strings.Builder, len(a.Choices))
+	reasonings, refusals := make([]strings.Builder, len(a.Choices)), make([]strings.Builder, len(a.Choices))
 	for ev, err := range r.events {
 		if err != nil {
 			return nil, err
 		}
 		c := &a.Choices[ev.Choice]
 		texts[ev.Choice].WriteString(ev.Text)
-		beside[ev.Choice][reasoning].WriteString(ev.Reasoning)
-		beside[ev.Choice][refusal].WriteString(ev.Refusal)
+		reasonings[ev.Choice].WriteString(ev.Reasoning)
+		refusals[ev.Choice].WriteString(ev.Refusal)
 		c.Logprobs = append(c.Logprobs, ev.Logprobs...)
 		for _, d := range ev.Calls {
 			if d.Index == len(c.Calls) {
@@ -143,7 +143,7 @@ func (r *Reply) Collect() (*Answer, error) {
 	}
 	for i := range texts {
 		a.Choices[i].Text = texts[i].String()
-		a.Choices[i].Reasoning, a.Choices[i].Refusal = beside[i][reasoning].String(), beside[i][refusal].String()
+		a.Choices[i].Reasoning, a.Choices[i].Refusal = reasonings[i].String(), refusals[i].String()
 		for k, b := range args[i] {
 			a.Choices[i].Calls[k].Arguments = b.String()
 		}

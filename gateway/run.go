@@ -1,12 +1,12 @@
 package gateway
 
 import (
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -105,19 +105,23 @@ type answer struct {
 	asked      time.Time
 	peak       int // runs at work when this one began, itself included
 	firstToken time.Duration
-	events     int  // events with text
 	unasked    bool // the engine was never reached
 	usage      *engine.Usage
-	released   []strings.Builder // text let out, by choice
-	masked     []strings.Builder // the same before values were put back, if it is kept so
-	outlets    []outlet          // by choice, with the calls let out
-	withheld   bool              // log-probabilities
+	out        *egress.Answer // nil until the engine is asked for text
+	streams    bool           // it comes in events
+	pieces     []engine.Event // of one that does not
+	leaving    [1]engine.Event
+	shown      []shown // of a search
 }
+
+// shown is the text of a passage that was let out, and what it was before values were put back.
+type shown struct{ text, masked string }
 
 // outcome is how the call ended.
 type outcome struct {
-	record    string // its id
-	lost      error  // why there is none
+	tally     egress.Tally // of the answer
+	record    string       // its id
+	lost      error        // why there is none
 	priceBook string
 
 	mu      sync.Mutex // guards summary, which anybody may read

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/jsontext"
 )
 
 // texts are all text-bearing fields of a call as the guard sees them. What stands inside a JSON text is a field of its own, so
@@ -126,7 +127,7 @@ func unescaped(s string) string {
 		}
 		r, ok := rune(0), i+n+5 <= len(s) && s[i+n] == 'u'
 		if ok { // several backslashes: JSON inside JSON
-			r, ok = hex4([]byte(s[i+n-1:i+n+5]), 0)
+			r, ok = jsontext.Hex4([]byte(s[i+n-1:i+n+5]), 0)
 		}
 		if ok && !utf16.IsSurrogate(r) && (r >= 0x80 || isPlain(byte(r))) {
 			b.WriteRune(r)
@@ -162,29 +163,29 @@ func (t *texts) json(path string, source []byte, keywords map[string]bool, set f
 	if len(source) == 0 {
 		return nil
 	}
-	j, ok := newJSONText(source)
+	j, ok := jsontext.Parse(source)
 	if !ok {
 		return fault.New(fault.CodeInvalidValue, path, fault.Say("must be JSON", "须为合法的 JSON")).WithParam(path)
 	}
-	if t.values += len(j.parts); t.values > maxValues {
+	if t.values += len(j.Parts); t.values > maxValues {
 		return fault.New(fault.CodeInvalidValue, path,
 			fault.Say("must not bring the request to more than %d names and values", "请求中的键与值总数不能超过 %d 个", maxValues)).WithParam(path)
 	}
-	for i := range j.parts {
-		p := &j.parts[i]
-		if p.isKey || keywords != nil && (p.number || keywords[p.key]) {
-			t.fix(path, p.text)
+	for i := range j.Parts {
+		p := &j.Parts[i]
+		if p.IsKey || keywords != nil && (p.Number || keywords[p.Key]) {
+			t.fix(path, p.Text)
 			continue
 		}
-		name := nameBefore(p.key)
-		if keywords != nil && slices.Contains([]string{"const", "default", "enum", "examples"}, p.key) { // a value of the member it describes
-			name = nameBefore(p.outer)
+		name := jsontext.NameBefore(p.Key)
+		if keywords != nil && slices.Contains([]string{"const", "default", "enum", "examples"}, p.Key) { // a value of the member it describes
+			name = jsontext.NameBefore(p.Outer)
 		}
-		shown := name + p.text
+		shown := name + p.Text
 		t.add(path, &shown)
-		t.named = append(t.named, namedText{path, name, &shown, &p.text})
+		t.named = append(t.named, namedText{path, name, &shown, &p.Text})
 	}
-	t.parsed = append(t.parsed, func() { set(j.join()) })
+	t.parsed = append(t.parsed, func() { set(j.Join()) })
 	return nil
 }
 

@@ -3,14 +3,12 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/governance/access"
@@ -65,7 +63,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("parameters %s", q.Tools[0].Parameters)
 	}
 	out := w.log.events[1]
-	if want := audit.Digest(w.deps.Keys, "acme", "\x00send\x00"+got.Calls[0].Arguments+"\x00other\x00{}"); out.AnswerDigest != want {
+	if want := w.digest("\x00send\x00" + got.Calls[0].Arguments + "\x00other\x00{}"); out.AnswerDigest != want {
 		t.Error("the answer's digest must cover its calls")
 	}
 	if out.Usage.CompletionTokens == 0 || out.Latency.FirstToken < 0 || r.Summary().Outcome != "ok" {
@@ -269,175 +267,6 @@ func TestToolsRefused(t *testing.T) {
 	}
 }
 
-// TestCutCalls: what the completion limit cuts off leaves as far as it goes.
-func TestCutCalls(t *testing.T) {
-	for _, full := range []string{`{"a":"b ⟦1⟧ c","n":[1234567,true]}`} {
-		for n := range len(full) {
-			if full[n]&0xC0 == 0x80 {
-				continue
-			}
-			a := arguments{open: func() Release { return &fakeRelease{} }}
-			out, err := a.write(full[:n])
-			if err != nil {
-				t.Fatal(err)
-			}
-			rest, err := a.close(true)
-			if err != nil {
-				t.Fatalf("%q: %v", full[:n], err)
-			}
-			if whole := restore(full); !strings.HasPrefix(whole, out) || len(out+rest) > len(whole) {
-				t.Errorf("%q became %q + %q", full[:n], out, rest)
-			}
-		}
-	}
-}
-
-// quoting restores ⟦1⟧ to a value that JSON must escape, and hides numbers of seven digits and more.
-type quoting struct{ fakeRelease }
-
-const awkward = "a\"b\\c\n\t\x01世"
-
-func (q *quoting) swap(s string, err error) (string, error) {
-	s = strings.ReplaceAll(s, "SECRET1", awkward)
-	return strings.ReplaceAll(s, "7777777", "[hidden]"), err
-}
-func (q *quoting) Write(s string) (string, error)  { return q.swap(q.fakeRelease.Write(s)) }
-func (q *quoting) Close(...string) (string, error) { return q.swap(q.fakeRelease.Close()) }
-
-// swapped does to a decoded value what quoting does to a stream.
-func swapped(v any) any {
-	text := func(s string) string {
-		return strings.ReplaceAll(strings.ReplaceAll(restore(s), "SECRET1", awkward), "7777777", "[hidden]")
-	}
-	switch v := v.(type) {
-	case string:
-		return text(v)
-	case json.Number:
-		if s := text(string(v)); s != string(v) && len(v) > maxPlain {
-			return s
-		}
-		return v
-	case []any:
-		for i := range v {
-			v[i] = swapped(v[i])
-		}
-	case map[string]any:
-		out := map[string]any{}
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			out[text(k)] = swapped(v[k])
-		}
-		return out
-	}
-	return v
-}
-
-func decodeJSON(s string) (v any, err error) {
-	d := json.NewDecoder(strings.NewReader(s))
-	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
-}
-
-// FuzzArguments: what is an object stays one, its values are what the rules make of them, and before that what they were, and cuts do not
-// matter; everything else is an error.
-func FuzzArguments(f *testing.F) {
-	for _, s := range []string{
-		`{}`, `{"a":"⟦1⟧"}`, `{"a":[7777777,-1.5e3,"\u27e61⟧"],"⟦1⟧":{"b":null}}`, ` {"a" : "\ud83d\ude00\ud83d" } `, `{"a":"\ud83dx\u12"}`, `{"a":"\d\"\\"}`,
-		`{"a":1,}`, `{"a"`, `[]`, `{"a":true,"b":false}`, `{"a":"\ud800\ud800\udc00"}`,
-	} {
-		f.Add(s, uint8(3))
-	}
-	f.Fuzz(func(t *testing.T, in string, cut uint8) {
-		in = strings.ToValidUTF8(in, "?")
-		run := func(pieces []string) (out, masked string, err error) {
-			a := arguments{open: func() Release { return &quoting{} }}
-			for _, p := range pieces {
-				s, err := a.write(p)
-				if err != nil {
-					return "", "", err
-				}
-				out, masked = out+s, masked+a.masked
-			}
-			rest, err := a.close(false)
-			return out + rest, masked + a.masked, err
-		}
-		whole, masked, err := run([]string{in})
-		var pieces []string
-		for _, r := range in {
-			if n := len(pieces) - 1; n >= 0 && len(pieces[n]) <= int(cut%7) {
-				pieces[n] += string(r)
-				continue
-			}
-			pieces = append(pieces, string(r))
-		}
-		again, maskedAgain, err2 := run(pieces)
-		if (err == nil) != (err2 == nil) || err == nil && (whole != again || masked != maskedAgain) {
-			t.Fatalf("whole %q, %q %v, cut %q, %q %v", whole, masked, err, again, maskedAgain, err2)
-		}
-		source, bad := decodeJSON(in)
-		_, object := source.(map[string]any)
-		if bad == nil && object && json.Valid([]byte(in)) {
-			if err != nil {
-				t.Fatalf("%q was refused", in)
-			}
-			got, bad := decodeJSON(whole)
-			if bad != nil || !strings.Contains(in, "⟦") && !reflect.DeepEqual(got, swapped(source)) {
-				t.Fatalf("%q became %q: %v", in, whole, bad)
-			}
-			source, _ := decodeJSON(in) // swapped changes it in place
-			if kept, bad := decodeJSON(masked); bad != nil || !reflect.DeepEqual(kept, source) {
-				t.Fatalf("%q is kept as %q: %v", in, masked, bad)
-			}
-		}
-		if err == nil && (!json.Valid([]byte(whole)) || !json.Valid([]byte(masked))) {
-			t.Fatalf("%q became %q, kept as %q, which is no JSON", in, whole, masked)
-		}
-	})
-}
-
-// FuzzJSONText: taken apart and put together, a text is what it was; with every string changed, it is JSON of the same shape.
-func FuzzJSONText(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":{"b":["c",1234567,{"d":"e"}],"f":"g"},"h":"\u0022"}`, `"x"`, `[[],{"":""}]`, `-1`, `{"a":1234567.5e+9}`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, in string) {
-		j, ok := newJSONText([]byte(in))
-		if ok != json.Valid([]byte(in)) {
-			t.Fatalf("%q: %v", in, ok)
-		}
-		if !ok {
-			return
-		}
-		if got := string(j.join()); got != in {
-			t.Fatalf("%q became %q", in, got)
-		}
-		n := 0
-		for i := range j.parts {
-			if !j.parts[i].isKey {
-				j.parts[i].text = "\"\\⟦\n" + j.parts[i].text
-				n++
-			}
-		}
-		out := string(j.join())
-		if !json.Valid([]byte(out)) || n > 0 && out == in {
-			t.Fatalf("%q became %q", in, out)
-		}
-	})
-}
-
-func TestJSONTextKeys(t *testing.T) {
-	j, _ := newJSONText([]byte(`{"a":{"b":["x",{"c":"y"},"z"],"d":"w"},"e":["v"]}`))
-	got := ""
-	for _, p := range j.parts {
-		if !p.isKey {
-			got += p.key + "=" + p.text + " "
-		}
-	}
-	if got != "b=x c=y b=z d=w e=v " {
-		t.Error(got)
-	}
-}
-
 // TestWhatTheModelCannotDo is refused by the name of its field.
 func TestWhatTheModelCannotDo(t *testing.T) {
 	for field, set := range map[string]func(c *Call){
@@ -552,43 +381,8 @@ func TestLogprobsStopAtCalls(t *testing.T) {
 	}
 }
 
-// TestJSONAnswers: an answer that was asked to be JSON, cut anywhere, is the same text; what is no JSON, or stops being it, is text.
-func TestJSONAnswers(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"a": "⟦1⟧ \"x\"", "b":[1234567, true,{}], "c":null} `: `{"a": "SECRET1 \"x\"", "b":[1234567, true,{}], "c":null} `,
-		`"⟦1⟧"`:                         `"SECRET1"`,
-		`[]`:                            `[]`,
-		` -12.5e3`:                      ` -12.5e3`,
-		`tru`:                           `tru`,
-		`{"a":tru`:                      `{"a":tru`,
-		`{"a":"b ⟦1⟧`:                   `{"a":"b SECRET1`,
-		`{"a":tru, "b":1}`:              `{"a":tru, "b":1}`,
-		`Sure: {"a":"⟦1⟧"}`:             `Sure: {"a":"SECRET1"}`,
-		"```json\n{\"a\":\"⟦1⟧\"}\n```": "```json\n{\"a\":\"SECRET1\"}\n```",
-		`{"a":1} and ⟦2⟧`:               `{"a":1} and SECRET2`,
-		`世界⟦2⟧`:                         `世界SECRET2`,
-		``:                              ``,
-	} {
-		for size := 1; size < 30; size++ {
-			j := newJSONAnswer(func() Release { return &fakeRelease{} })
-			got := ""
-			for rest := in; rest != ""; {
-				n := min(size, len(rest))
-				for n < len(rest) && rest[n]&0xC0 == 0x80 {
-					n++
-				}
-				out, err := j.Write(rest[:n])
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, rest = got+out, rest[n:]
-			}
-			out, err := j.Close()
-			if got += out; err != nil || got != want {
-				t.Fatalf("%q in pieces of %d became %q, %v", in, size, got, err)
-			}
-		}
-	}
+// TestBlockedJSONAnswers: an answer that was asked to be JSON is stopped as any other, inside it and behind it.
+func TestBlockedJSONAnswers(t *testing.T) {
 	for _, s := range []string{`{"a":"FORBIDDEN"}`, `{"a":1} FORBIDDEN`} {
 		w := newWorld(t, func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{s}} })
 		c := call("x")

@@ -3,19 +3,13 @@ package gateway
 import (
 	"time"
 	"unicode/utf8"
-)
 
-// The kinds of text that wait in a window, as metrics call them.
-const (
-	textContent   = "content"
-	textReasoning = "reasoning"
-	textRefusal   = "refusal"
-	textArguments = "arguments"
+	"github.com/sluice-project/sluice/gateway/egress"
 )
 
 // window measures a release: how much of a stream waits for what follows, and how long each piece of it has waited when it is out.
 type window struct {
-	Release
+	egress.Release
 
 	held, wait observer
 	now        func() time.Time
@@ -31,14 +25,17 @@ type arrival struct {
 	characters int
 }
 
-// window opens a release for text of a kind.
-func (r *run) window(kind string) Release {
+// window opens the rules for a text of the answer. What is looked at by itself waits for nothing, so it is not measured.
+func (r *run) window(kind egress.Kind) egress.Release {
+	if kind == egress.Word {
+		return r.admission.decision.Release()
+	}
 	return &window{
-		Release: r.admission.decision.Release(), now: r.p.now, held: r.p.metrics.held.WithLabelValues(kind), wait: r.p.metrics.wait.WithLabelValues(kind),
+		Release: r.admission.decision.Release(), now: r.p.now, held: r.p.metrics.held.WithLabelValues(string(kind)), wait: r.p.metrics.wait.WithLabelValues(string(kind)),
 	}
 }
 
-// Write implements Release.
+// Write implements egress.Release.
 func (w *window) Write(s string) (string, error) {
 	now := w.now()
 	n := utf8.RuneCountInString(s)
@@ -53,7 +50,7 @@ func (w *window) Write(s string) (string, error) {
 	return out, nil
 }
 
-// Close implements Release.
+// Close implements egress.Release.
 func (w *window) Close(unsaid ...string) (string, error) {
 	out, err := w.Release.Close(unsaid...)
 	if err == nil {

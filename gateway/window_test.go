@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/gateway/egress"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/governance/identity"
 )
 
 // TestWindow: each piece of a stream is measured once, when its last character is out.
@@ -30,6 +34,42 @@ func TestWindow(t *testing.T) {
 	}
 	if fmt.Sprint(held, waited) != "[0 1 2 2 0 1] [0 3 2 1 0 1]" {
 		t.Errorf("held %v, waited %v", held, waited)
+	}
+}
+
+// plainAdmission lets answers out as they are.
+type plainAdmission struct{ Decision }
+
+func (plainAdmission) Release() egress.Release    { return &plainRelease{} }
+func (plainAdmission) Masked() bool               { return false }
+func (plainAdmission) Keep(context.Context) error { return nil }
+func (plainAdmission) LabelMode(string) string    { return identity.LabelText }
+
+type plainRelease struct{ last string }
+
+func (p *plainRelease) Write(s string) (string, error) {
+	p.last = s
+	return s, nil
+}
+func (p *plainRelease) Close(...string) (string, error) { return "", nil }
+func (p *plainRelease) Held() int                       { return 0 }
+func (p *plainRelease) Masked() string                  { return p.last }
+
+// TestEventsCostNoAllocation: from the engine's event to the one that leaves, measured and digested, nothing is allocated where the rules
+// allocate nothing. Package egress shows that of the real ones.
+func TestEventsCostNoAllocation(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.begin(call("x"), route.Generate)
+	r.admission.decision = plainAdmission{}
+	r.prompt.Prompt = &engine.Prompt{Request: &engine.Request{Choices: 1}}
+	r.answer.out = r.egress()
+	ctx, ev := t.Context(), engine.Event{Text: "token "}
+	if n := testing.AllocsPerRun(1000, func() {
+		if out, err := r.release(ctx, ev); err != nil || len(out) != 1 || out[0].Text != ev.Text {
+			t.Fatal(out, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for an event", n)
 	}
 }
 

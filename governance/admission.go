@@ -367,6 +367,9 @@ const (
 )
 
 func answerFault(err error) error {
+	if err == nil {
+		return nil
+	}
 	var b *mask.BlockedError
 	if errors.As(err, &b) {
 		return fault.Wrap(err, fault.CodeBlockedAnswer, string(b.Class))

@@ -143,7 +143,9 @@ func (in *installation) chatIsRecorded(t *testing.T, key string) {
 	}
 	want.Documents = []string{"kb/" + cited.DocumentID + "@" + cited.Version + "#0"}
 	want.Usage.Currency, want.Usage.EnergyMethod = "CNY", "declared"
-	want.AnswerDigest = audit.Digest(keys, "demo", answerText(t, r.body))
+	digest := audit.NewAnswerDigest(keys, "demo")
+	_, _ = digest.WriteString(answerText(t, r.body))
+	want.AnswerDigest = digest.String()
 	want.Detail = map[string]string{"class": "batch", "client_request": "mine-1", "purpose": "support"}
 	if d := cmp.Diff(want, e); d != "" {
 		t.Errorf("the outcome record:\n%s", d)

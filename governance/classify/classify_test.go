@@ -367,6 +367,75 @@ func TestEverySplit(t *testing.T) {
 	}
 }
 
+// TestCounter: who only counts is told of the same findings as everybody, however the text was cut, and no text is held for that.
+func TestCounter(t *testing.T) {
+	set, found := New(), 0
+	list := func(segments []Segment) (out string) {
+		for _, s := range segments {
+			if s.Class != "" {
+				out += fmt.Sprintf("%s@%d/%g ", s.Class, s.Start, s.Score)
+			}
+		}
+		return out
+	}
+	for _, e := range positives() {
+		text, _, _ := e.parse()
+		sc := set.Scanner()
+		want := list(sc.Write(text)) + list(sc.Close())
+		for _, size := range []int{1, 2, 5, len(text)} {
+			counter, got := set.Counter(), ""
+			for range 2 { // it begins anew when it is closed
+				got = ""
+				for rest := text; rest != ""; {
+					n := min(size, len(rest))
+					for _, s := range counter.Write(rest[:n]) {
+						if s.Class == "" || s.Text != "" || s.Value != "" {
+							t.Fatalf("%s: %+v", text, s)
+						}
+						got += list([]Segment{s})
+						found++
+					}
+					rest = rest[n:]
+					if n := len(counter.buf); n > maxEscape {
+						t.Fatalf("%s: %d bytes are held", text, n)
+					}
+				}
+				got += list(counter.Close())
+			}
+			if got != want {
+				t.Errorf("%s, in pieces of %d: %s, want %s", text, size, got, want)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("nothing was found before the end")
+	}
+}
+
+// TestPlainTextCostsNoAllocation: a stream in which nothing is found allocates nothing while nothing of it waits, and for a counter never.
+func TestPlainTextCostsNoAllocation(t *testing.T) {
+	words := strings.SplitAfter("The quick brown fox jumps over lazy dogs, twice; see the report. ", " ")
+	for name, c := range map[string]struct {
+		sc     *Scanner
+		pieces []string
+	}{
+		"scanner": {New().Scanner(), []string{"，", "了", "。", "的", ". "}}, "counter": {New().Counter(), words},
+	} {
+		for range 10 { // room is made
+			for _, p := range c.pieces {
+				c.sc.Write(p)
+			}
+		}
+		if n := testing.AllocsPerRun(100, func() {
+			for _, p := range c.pieces {
+				c.sc.Write(p)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations for %d pieces", name, n, len(c.pieces))
+		}
+	}
+}
+
 // TestHoldBackIsShort: on plain prose, fed rune by rune, 95 of 100 times at most 24 runes are held back, and none of Han alone.
 func TestHoldBackIsShort(t *testing.T) {
 	const prose = "The quick brown fox jumps over 13 lazy dogs, twice; see sections 3.1 and 4.2 of the report. " +

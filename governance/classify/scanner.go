@@ -3,7 +3,6 @@ package classify
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -52,6 +51,8 @@ type Scanner struct {
 	machine machine
 	here    decision // on the cell that is being looked at
 	bare    bool     // nobody asks for canonical forms
+	silent  bool     // nor for text: what has become cells is forgotten
+	given   int      // offset behind the last finding, where silent
 	out     []Segment
 }
 
@@ -77,18 +78,22 @@ type run struct {
 // Scanner returns a scanner at the beginning of a text.
 func (s *Set) Scanner() *Scanner { return &Scanner{set: s} }
 
+// Counter returns a scanner for those who only count: its segments are findings, with neither text nor value, and it holds no text.
+func (s *Set) Counter() *Scanner { return &Scanner{set: s, bare: true, silent: true} }
+
 // maxPiece bounds how much of a text is looked at in one go, and with it memory and how far anything looks back; where the cut falls makes no
 // difference.
 const maxPiece = 8 << 10
 
-// Write takes the next piece of the text and returns what is decided now. Pieces may cut anywhere, also inside a rune.
+// Write takes the next piece of the text and returns what is decided now, until the next call. Pieces may cut anywhere, also inside a rune.
 func (s *Scanner) Write(text string) []Segment {
-	var out []Segment
+	s.out = s.out[:0]
 	for len(text) > maxPiece {
-		out = s.advance(out, text[:maxPiece], false)
+		s.out = s.advance(s.out, text[:maxPiece], false)
 		text = text[maxPiece:]
 	}
-	return s.advance(out, text, false)
+	s.out = s.advance(s.out, text, false)
+	return s.out
 }
 
 // Close returns the rest. The scanner is at the beginning of a new text afterwards.
@@ -105,7 +110,7 @@ func (s *Scanner) reset() {
 	if cap(s.w.cells) <= most {
 		w.cells = s.w.cells[:0]
 	}
-	*s = Scanner{set: s.set, w: w, found: s.found[:0], here: decision{found: s.here.found[:0]}, bare: s.bare}
+	*s = Scanner{set: s.set, w: w, found: s.found[:0], here: decision{found: s.here.found[:0]}, bare: s.bare, silent: s.silent}
 }
 
 // Held returns how many characters wait for more text.
@@ -116,11 +121,13 @@ func (s *Scanner) advance(out []Segment, text string, final bool) []Segment {
 	s.buf += text
 	var n int
 	s.w.cells, n = s.norm.add(s.w.cells, s.buf[s.used:], s.base+s.used, final)
-	s.used += n
+	if s.used += n; s.silent {
+		s.buf, s.base, s.used = s.buf[s.used:], s.base+s.used, 0
+	}
 	s.w.final = final
 	s.scan()
 	out = s.release(out)
-	if final && len(s.buf) > 0 {
+	if final && !s.silent && len(s.buf) > 0 {
 		out = append(out, Segment{Text: s.buf, Start: s.base}) // characters that vanished in normalisation
 		s.base, s.buf, s.used = s.base+len(s.buf), "", 0
 	}
@@ -197,6 +204,9 @@ func (s *Scanner) eat() bool {
 // release gives back everything left of the first open cell, except a union of findings that an open candidate could still join.
 func (s *Scanner) release(out []Segment) []Segment {
 	from, found := s.base, s.found
+	if s.silent {
+		from = s.given
+	}
 	for len(s.found) > 0 {
 		m, also, n, closed := s.union()
 		if !closed && m.end > s.pos {
@@ -205,6 +215,12 @@ func (s *Scanner) release(out []Segment) []Segment {
 		start, end := s.w.cells[m.start].start, s.w.cells[m.end-1].end()
 		start = max(start, from) // two unions may share a rune that normalised into several cells
 		if end <= start {
+			s.found = s.found[n:]
+			continue
+		}
+		if s.silent {
+			out = append(out, Segment{Class: s.set.class(m.kind), Start: start, Score: m.score(), Why: Why{m.form, m.why}})
+			from = end
 			s.found = s.found[n:]
 			continue
 		}
@@ -223,6 +239,11 @@ func (s *Scanner) release(out []Segment) []Segment {
 	cut := s.pos
 	if len(s.found) > 0 {
 		cut = min(cut, s.found[0].start)
+	}
+	if s.silent {
+		s.given = from
+		s.forget(s.base, cut)
+		return out
 	}
 	to := s.base + s.used
 	if start, ok := s.norm.keeps(); ok {
@@ -279,7 +300,7 @@ func (s *Scanner) text(from, to int) string { return s.buf[from-s.base : to-s.ba
 // forget drops text before offset from and cells no decision will look at again.
 func (s *Scanner) forget(from, cut int) {
 	if n := from - s.base; n > 0 {
-		s.buf, s.base, s.used = strings.Clone(s.buf[n:]), from, s.used-n
+		s.buf, s.base, s.used = s.buf[n:], from, s.used-n // with the next piece it becomes a text of its own
 	}
 	drop := cut - leftKept
 	if drop < len(s.w.cells)/2 || drop <= 0 {

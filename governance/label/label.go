@@ -167,20 +167,25 @@ type Extension struct {
 // Extension returns the label as an extension object.
 func (x Label) Extension() Extension { return Extension{AIGC: x} }
 
-// Text returns the visible sentence to append to an answer, on a line of its own: in Chinese where the answer is mostly Chinese or
-// has no letters at all, else in English.
-func Text(answer string) string {
-	han, letters := 0, 0
-	for _, r := range answer {
+// Sentence finds the visible sentence to append to an answer that comes in pieces. The zero value has read nothing.
+type Sentence struct{ han, letters int }
+
+// Read takes the next piece of the answer.
+func (s *Sentence) Read(piece string) {
+	for _, r := range piece {
 		switch {
 		case r >= 0x3400 && r <= 0x9fff:
-			han++
+			s.han++
 		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z':
-			letters++
+			s.letters++
 		}
 	}
+}
+
+// Text returns the sentence, on a line of its own: in Chinese where the answer is mostly Chinese or has no letters at all, else in English.
+func (s *Sentence) Text() string {
 	// A Han character carries about as much as a short word.
-	if han*4 >= letters && han > 0 || letters == 0 {
+	if s.han*4 >= s.letters && s.han > 0 || s.letters == 0 {
 		return "\n\n" + TextChinese
 	}
 	return "\n\n" + TextEnglish

@@ -110,8 +110,13 @@ func TestText(t *testing.T) {
 		"今天天气很好。": TextChinese, "The weather is fine.": TextEnglish, "": TextChinese, "42": TextChinese,
 		"请使用 OpenAI SDK 调用接口": TextChinese, "In Chinese, tea is 茶; it is drunk everywhere in the country.": TextEnglish,
 	} {
-		if got := Text(answer); got != "\n\n"+want {
-			t.Errorf("%q: %q", answer, got)
+		var whole, pieces Sentence
+		whole.Read(answer)
+		for _, r := range answer {
+			pieces.Read(string(r))
+		}
+		if got := whole.Text(); got != "\n\n"+want || pieces.Text() != got {
+			t.Errorf("%q: %q, in pieces %q", answer, got, pieces.Text())
 		}
 	}
 	// The standard asks for an AI element and a generated element.

@@ -23,7 +23,7 @@ type Egress struct {
 	observer *classify.Scanner // nil: none is only counted
 	restorer *Restorer
 	seen     func(classify.Class, Action)
-	masked   strings.Builder // of what was shown last
+	masked   joined // of what was shown last
 	failed   error
 }
 
@@ -34,7 +34,7 @@ func NewEgress(v *Vault, rules *Rules, seen func(classify.Class, Action)) *Egres
 		e.hiding = rules.hiding.Scanner()
 	}
 	if !rules.observing.Empty() {
-		e.observer = rules.observing.Scanner()
+		e.observer = rules.observing.Counter()
 	}
 	return e
 }
@@ -44,7 +44,7 @@ func (e *Egress) Write(text string) (string, error) {
 	if e.failed != nil {
 		return "", e.failed
 	}
-	e.masked.Reset()
+	e.masked = joined{}
 	if e.observer != nil {
 		e.observe(e.observer.Write(text))
 	}
@@ -59,7 +59,7 @@ func (e *Egress) Close(unsaid ...string) (string, error) {
 	if e.failed != nil {
 		return "", e.failed
 	}
-	e.masked.Reset()
+	e.masked = joined{}
 	if e.observer != nil {
 		e.observe(e.observer.Close())
 	}
@@ -71,7 +71,7 @@ func (e *Egress) Close(unsaid ...string) (string, error) {
 		}
 	}
 	out += e.restorer.Close(unsaid...)
-	e.masked.WriteString(e.restorer.Masked())
+	e.masked.add(e.restorer.Masked())
 	return out, nil
 }
 
@@ -98,42 +98,67 @@ func (e *Egress) Restored() map[string]int { return e.restorer.Restored() }
 
 func (e *Egress) observe(segments []classify.Segment) {
 	for _, s := range segments {
-		if s.Class != "" {
-			e.seen(s.Class, ActionObserve)
-		}
+		e.seen(s.Class, ActionObserve)
 	}
 }
 
 func (e *Egress) restore(text string) string {
 	out := e.restorer.Write(text)
-	e.masked.WriteString(e.restorer.Masked())
+	e.masked.add(e.restorer.Masked())
 	return out
 }
 
 // insert lets out what stands for a value. It is not looked at: the pseudonym of a value that the model brought stays one.
 func (e *Egress) insert(text string) string {
 	before := e.restorer.flush()
-	e.masked.WriteString(e.restorer.Masked() + text)
+	e.masked.add(e.restorer.Masked())
+	e.masked.add(text)
 	return before + text
 }
 
 func (e *Egress) pass(segments []classify.Segment) (string, error) {
-	var out strings.Builder
+	var out joined
 	for _, s := range segments {
 		if s.Class == "" {
-			out.WriteString(e.restore(s.Text))
+			out.add(e.restore(s.Text))
 			continue
 		}
 		class, action := e.rules.of(s)
 		e.seen(class, action)
 		if action == ActionBlock {
 			e.failed = &BlockedError{Class: class}
-			e.masked.Reset()
+			e.masked = joined{}
 			return "", e.failed
 		}
-		out.WriteString(e.insert(e.vault.replacement(finding{class: class, action: action, value: s.Value}, tagOf(e.rules.hiding, class), s.Text, true)))
+		out.add(e.insert(e.vault.replacement(finding{class: class, action: action, value: s.Value}, tagOf(e.rules.hiding, class), s.Text, true)))
 	}
 	return out.String(), nil
+}
+
+// joined is a text made of pieces. Most have one, which is taken as it is.
+type joined struct {
+	first string
+	rest  strings.Builder // all of them, once there are several
+}
+
+func (j *joined) add(piece string) {
+	switch {
+	case piece == "":
+	case j.first == "":
+		j.first = piece
+	default:
+		if j.rest.Len() == 0 {
+			j.rest.WriteString(j.first)
+		}
+		j.rest.WriteString(piece)
+	}
+}
+
+func (j *joined) String() string {
+	if j.rest.Len() == 0 {
+		return j.first
+	}
+	return j.rest.String()
 }
 
 // Redact replaces every value that set finds in text. What stands for it cannot be restored.

@@ -384,8 +384,8 @@ func (r *Restorer) Restored() map[string]int { return r.restored }
 // advance lets out what is decided. torn, if any, says whether what is left from a place on is a pseudonym that is broken off.
 func (r *Restorer) advance(final bool, torn func(i int) bool) string {
 	in := reader{text: r.buf, before: r.before, final: final, own: r.own}
-	var out strings.Builder
-	i := 0
+	var out joined
+	i, plain := 0, 0 // what is plain is out up to there
 	for i < len(in.text) {
 		c, size := in.at(i)
 		if c == unknown {
@@ -399,9 +399,10 @@ func (r *Restorer) advance(final bool, torn func(i int) bool) string {
 			if v == yes {
 				e, live := r.vault.lookUp(m.code)
 				if live && !e.brought && (m.tag == "" || m.tag == e.tag) {
-					out.WriteString(e.text)
+					out.add(in.text[plain:i])
+					out.add(e.text)
 					r.restored[m.code]++
-					i = m.end
+					i, plain = m.end, m.end
 					continue
 				}
 				if m.exact {
@@ -413,9 +414,9 @@ func (r *Restorer) advance(final bool, torn func(i int) bool) string {
 				break
 			}
 		}
-		out.WriteString(in.text[i : i+size])
 		i += size
 	}
+	out.add(in.text[plain:i])
 	r.masked = in.text[:i]
 	if i > 0 {
 		r.before = in.prior(i)
@@ -423,7 +424,7 @@ func (r *Restorer) advance(final bool, torn func(i int) bool) string {
 	if final {
 		i = len(in.text)
 	}
-	r.buf = strings.Clone(in.text[i:])
+	r.buf = in.text[i:] // with the next piece it becomes a text of its own
 	return out.String()
 }
 

@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -87,6 +88,12 @@ func (r *Ring) Derive(label string) []byte {
 // MAC returns HMAC-SHA256 of the parts under the key for label. Each part is prefixed with its length, so no two lists of parts
 // share an encoding.
 func (r *Ring) MAC(label string, parts ...string) []byte {
+	return r.Begin(label, parts...).Sum(nil)
+}
+
+// Begin returns what has taken in the parts as MAC does, and takes in more. That has no length before it, so it must be the last part: the
+// code is of the parts and of all that is written, however it was cut. Its label must not be one that MAC is used with.
+func (r *Ring) Begin(label string, parts ...string) hash.Hash {
 	m := hmac.New(sha256.New, r.Derive(label))
 	var n [8]byte
 	for _, p := range parts {
@@ -96,7 +103,7 @@ func (r *Ring) MAC(label string, parts ...string) []byte {
 		m.Write(n[:])
 		m.Write([]byte(p))
 	}
-	return m.Sum(nil)
+	return m
 }
 
 // Secret is text that must not be shown: a password, a key, a connection string. Every formatting path prints its length only;

@@ -64,6 +64,27 @@ func TestMACSeparatesParts(t *testing.T) {
 	}
 }
 
+// TestBeginTakesTheRestInPieces: cuts do not matter, and what was begun with stays apart from what follows.
+func TestBeginTakesTheRestInPieces(t *testing.T) {
+	r := keyring.FromBytes(make([]byte, 32))
+	code := func(begun string, pieces ...string) string {
+		m := r.Begin("l", begun)
+		for _, p := range pieces {
+			_, _ = m.Write([]byte(p))
+		}
+		return string(m.Sum(nil))
+	}
+	if code("a", "bcd") != code("a", "b", "", "cd") {
+		t.Error("cuts change the code")
+	}
+	if code("a", "bc") == code("ab", "c") {
+		t.Error("two texts share a code")
+	}
+	if code("a") != string(r.MAC("l", "a")) {
+		t.Error("the parts are taken in otherwise than MAC does")
+	}
+}
+
 func TestSecretNeverShows(t *testing.T) {
 	const canary = "hunter2-canary"
 	s := struct{ Password keyring.Secret }{canary}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
@@ -204,8 +205,8 @@ func (a *kitAdmission) AnswersFirst() bool           { return false }
 func (a *kitAdmission) Urgency(asked string) string  { return asked }
 func (a *kitAdmission) Record() string               { return "" }
 func (a *kitAdmission) Redact(answer string) string  { return answer }
-func (a *kitAdmission) Release() gateway.Release     { return &kitRelease{} }
-func (a *kitAdmission) Quote() gateway.Release       { return a.Release() }
+func (a *kitAdmission) Release() egress.Release      { return &kitRelease{} }
+func (a *kitAdmission) Quote() egress.Release        { return a.Release() }
 func (a *kitAdmission) Question(s string) (string, error) {
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
 }

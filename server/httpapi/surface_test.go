@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine/openai"
 	"github.com/sluice-project/sluice/gateway"
+	"github.com/sluice-project/sluice/gateway/egress"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/rag"
 )
@@ -424,12 +425,12 @@ type failing struct {
 	panics any
 }
 
-func (f failing) Release() gateway.Release {
+func (f failing) Release() egress.Release {
 	return &failingRelease{Release: f.Decision.Release(), left: f.after, f: f}
 }
 
 type failingRelease struct {
-	gateway.Release
+	egress.Release
 
 	left int
 	f    failing

@@ -1,12 +1,13 @@
-package gateway
+package egress
 
 import (
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/internal/jsontext"
 )
 
 // errArguments is a call whose arguments are no JSON object.
@@ -178,7 +179,7 @@ func (a *arguments) openString(isKey bool) error {
 		a.key, a.unseen = nil, ""
 		return nil
 	}
-	if a.unseen = nameBefore(string(a.key)); a.unseen == "" {
+	if a.unseen = jsontext.NameBefore(string(a.key)); a.unseen == "" {
 		return nil
 	}
 	shown, err := a.release.Write(a.unseen)
@@ -195,7 +196,7 @@ func (a *arguments) show(shown string) error {
 		return errArguments
 	}
 	a.unseen = a.unseen[n:]
-	a.out, a.kept = appendEscaped(a.out, shown[n:]), appendEscaped(a.kept, masked[n:])
+	a.out, a.kept = jsontext.AppendEscaped(a.out, shown[n:]), jsontext.AppendEscaped(a.kept, masked[n:])
 	return nil
 }
 
@@ -214,12 +215,12 @@ func (a *arguments) endWord() error {
 	if !json.Valid(a.word) {
 		return errArguments
 	}
-	if len(a.word) <= maxPlain {
+	if len(a.word) <= jsontext.MaxPlain {
 		a.put(a.word...)
 		return nil
 	}
-	name := nameBefore(string(a.key))
-	shown, masked, err := through(a.open(), name+string(a.word))
+	name := jsontext.NameBefore(string(a.key))
+	shown, masked, err := Through(a.open(), name+string(a.word))
 	if err != nil {
 		return err
 	}
@@ -237,7 +238,7 @@ func (a *arguments) appendWord(to []byte, s string) []byte {
 	if s == string(a.word) {
 		return append(to, s...)
 	}
-	return appendString(to, s)
+	return jsontext.AppendString(to, s)
 }
 
 // inString takes a byte of a string.
@@ -302,7 +303,7 @@ func (a *arguments) decode() {
 			a.escape = a.escape[:copy(e, e[2:])]
 			continue
 		}
-		first, ok := hex4(e, 0)
+		first, ok := jsontext.Hex4(e, 0)
 		if !ok {
 			return
 		}
@@ -311,7 +312,7 @@ func (a *arguments) decode() {
 			a.escape = e[:0]
 			return
 		}
-		second, ok := hex4(e, 6)
+		second, ok := jsontext.Hex4(e, 6)
 		pair := utf8.RuneError
 		switch {
 		case ok:
@@ -325,15 +326,6 @@ func (a *arguments) decode() {
 		}
 		a.escape = e[:copy(e, e[6:])] // it stands for itself
 	}
-}
-
-// hex4 reads the four digits of the escape at i.
-func hex4(e []byte, i int) (rune, bool) {
-	if len(e) < i+6 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(e[i+2:i+6]), 16, 16)
-	return rune(n), err == nil
 }
 
 // flush gives the plain text to the release: all of it at the end of a string, otherwise whole characters.
@@ -356,7 +348,7 @@ func (a *arguments) flush(whole bool) error {
 	if n == 0 {
 		return nil
 	}
-	if room := maxContext + 1 - len(a.key); a.isKey && room > 0 {
+	if room := jsontext.MaxName + 1 - len(a.key); a.isKey && room > 0 {
 		a.key = append(a.key, a.plain[:min(n, room)]...)
 	}
 	shown, err := a.release.Write(strings.ToValidUTF8(string(a.plain[:n]), "\uFFFD"))

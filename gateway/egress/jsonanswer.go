@@ -1,10 +1,6 @@
-package gateway
+package egress
 
-import (
-	"errors"
-
-	"github.com/sluice-project/sluice/engine"
-)
+import "errors"
 
 // jsonAnswer lets an answer out that was asked to be JSON: value by value like the arguments of a call, so that it is JSON with what
 // is put back and without what is hidden. What turns out to be no JSON leaves as text from there on. It is a Release.
@@ -17,9 +13,6 @@ type jsonAnswer struct {
 func newJSONAnswer(open func() Release) *jsonAnswer {
 	return &jsonAnswer{args: arguments{open: open, state: argValue}}
 }
-
-// isJSON reports whether answers of the format are JSON.
-func isJSON(f *engine.Format) bool { return f != nil && (f.JSONObject || f.JSONSchema != nil) }
 
 // Write implements Release.
 func (j *jsonAnswer) Write(s string) (string, error) {
@@ -72,7 +65,7 @@ func (j *jsonAnswer) Close(unsaid ...string) (string, error) {
 	word, shown := a.state == argWord, len(a.out)
 	out, err := a.close(true)
 	if err == nil && word && len(out) == shown { // it was cut
-		out, j.masked, err = through(a.open(), string(a.word))
+		out, j.masked, err = Through(a.open(), string(a.word))
 		return out, err
 	}
 	j.masked = a.masked

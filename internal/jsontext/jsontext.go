@@ -1,39 +1,43 @@
-package gateway
+// Package jsontext takes JSON texts apart and writes strings back into them. Texts of a request and of an answer are looked at value by value,
+// so that what stands in for a value leaves the text JSON.
+package jsontext
 
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode"
 )
 
-// jsonText is a JSON text taken apart: its strings can be changed one by one, everything else stays as it is, so that it is JSON
+// Text is a JSON text taken apart: its strings can be changed one by one, everything else stays as it is, so that it is JSON
 // again whatever the strings become.
-type jsonText struct {
+type Text struct {
+	Parts  []Part
 	source []byte
-	parts  []jsonPart
 }
 
-// jsonPart is a string or a number of a text.
-type jsonPart struct {
+// Part is a string or a number of a text.
+type Part struct {
+	Text   string // decoded; may be changed
+	Key    string // of the nearest member around it
+	Outer  string // of the member whose object that member is in
+	IsKey  bool
+	Number bool
+
 	start, end int
-	key        string // of the nearest member around it
-	outer      string // of the member whose object that member is in
-	isKey      bool
-	number     bool
-	text       string // decoded; may be changed
 	original   string
 }
 
-// maxPlain is the length up to which a number is too short to be anybody's.
-const maxPlain = 6
+// MaxPlain is the length up to which a number is too short to be anybody's.
+const MaxPlain = 6
 
-// newJSONText takes source apart; ok is false if it is no JSON. Numbers of a few digits are left alone.
-func newJSONText(source []byte) (j *jsonText, ok bool) {
+// Parse takes source apart; ok is false if it is no JSON. Numbers of a few digits are left alone.
+func Parse(source []byte) (j *Text, ok bool) {
 	if !json.Valid(source) {
 		return nil, false
 	}
-	j = &jsonText{source: source}
+	j = &Text{source: source}
 	var keys []string              // of the members that are open
 	key, outer := "", []string{""} // outer: of the objects that are open
 	for i := 0; i < len(source); {
@@ -52,23 +56,23 @@ func newJSONText(source []byte) (j *jsonText, ok bool) {
 			i++
 		case c == '"':
 			end := i + stringEnd(source[i:])
-			p := jsonPart{start: i, end: end, key: key, outer: outer[len(outer)-1]}
-			_ = json.Unmarshal(source[i:end], &p.text) // a literal of valid JSON
-			p.original = p.text
+			p := Part{start: i, end: end, Key: key, Outer: outer[len(outer)-1]}
+			_ = json.Unmarshal(source[i:end], &p.Text) // a literal of valid JSON
+			p.original = p.Text
 			rest := bytes.TrimLeft(source[end:], " \t\r\n")
-			if p.isKey = len(rest) > 0 && rest[0] == ':'; p.isKey {
-				key = p.text
+			if p.IsKey = len(rest) > 0 && rest[0] == ':'; p.IsKey {
+				key = p.Text
 			}
-			j.parts = append(j.parts, p)
+			j.Parts = append(j.Parts, p)
 			i = end
 		case c == '-' || c >= '0' && c <= '9':
 			end := i + 1
 			for end < len(source) && strings.IndexByte("+-.0123456789eE", source[end]) >= 0 {
 				end++
 			}
-			if end-i > maxPlain {
+			if end-i > MaxPlain {
 				text := string(source[i:end])
-				j.parts = append(j.parts, jsonPart{start: i, end: end, key: key, outer: outer[len(outer)-1], number: true, text: text, original: text})
+				j.Parts = append(j.Parts, Part{start: i, end: end, Key: key, Outer: outer[len(outer)-1], Number: true, Text: text, original: text})
 			}
 			i = end
 		default:
@@ -91,16 +95,16 @@ func stringEnd(b []byte) int {
 	return len(b)
 }
 
-// join puts the text together again. A number that was changed becomes a string.
-func (j *jsonText) join() []byte {
+// Join puts the text together again. A number that was changed becomes a string.
+func (j *Text) Join() []byte {
 	var out []byte
 	at := 0
-	for _, p := range j.parts {
-		if p.text == p.original {
+	for _, p := range j.Parts {
+		if p.Text == p.original {
 			continue
 		}
 		out = append(out, j.source[at:p.start]...)
-		out = appendString(out, p.text)
+		out = AppendString(out, p.Text)
 		at = p.end
 	}
 	if at == 0 {
@@ -109,13 +113,13 @@ func (j *jsonText) join() []byte {
 	return append(out, j.source[at:]...)
 }
 
-// appendString appends a string literal.
-func appendString(dst []byte, s string) []byte {
-	return append(appendEscaped(append(dst, '"'), s), '"')
+// AppendString appends a string literal.
+func AppendString(dst []byte, s string) []byte {
+	return append(AppendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends what stands between the quotes of a string literal; s must be UTF-8.
-func appendEscaped(dst []byte, s string) []byte {
+// AppendEscaped appends what stands between the quotes of a string literal; s must be UTF-8.
+func AppendEscaped(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -134,11 +138,11 @@ func appendEscaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// nameBefore is what a rule sees before a value: the name it stands under, which is often what gives it away, as in {"password":"…"}
+// NameBefore is what a rule sees before a value: the name it stands under, which is often what gives it away, as in {"password":"…"}
 // or {"密码":"…"}. Letters are shown, and where there are Chinese ones only those: nothing in it can be taken for a value or a pseudonym.
 // Nor can it together with the value: behind "手机: " a value might be read as the code of a pseudonym.
-func nameBefore(key string) string {
-	if key == "" || len(key) > maxContext {
+func NameBefore(key string) string {
+	if key == "" || len(key) > MaxName {
 		return ""
 	}
 	han := strings.ContainsFunc(key, func(r rune) bool { return unicode.Is(unicode.Han, r) })
@@ -153,4 +157,14 @@ func nameBefore(key string) string {
 	}, key) + "= "
 }
 
-const maxContext = 64
+// MaxName is the length of the longest name that NameBefore shows.
+const MaxName = 64
+
+// Hex4 reads the four digits of the escape \u at i.
+func Hex4(e []byte, i int) (rune, bool) {
+	if len(e) < i+6 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(e[i+2:i+6]), 16, 16)
+	return rune(n), err == nil
+}

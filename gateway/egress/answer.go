@@ -1,0 +1,422 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/governance/label"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// Config says what an answer is and what has to be done to it.
+type Config struct {
+	// Choices is how many alternatives were asked for, at least one.
+	Choices int
+	// Model is what the caller calls the model, for errors.
+	Model string
+	// Tools are the names of tools that the caller has offered: calls of them may be named.
+	Tools []string
+	// Stop are the strings that end a text and are not part of it.
+	Stop []string
+	// JSON: the answer was asked to be JSON, and leaves value by value.
+	JSON bool
+	// Logprobs: log-probabilities were asked for. Masked: a value of the request has a pseudonym, so that none can leave.
+	Logprobs, Masked bool
+	// Label: a sentence behind each text says that it was generated; not behind calls.
+	Label bool
+	// Kept is the form in which the answer is kept.
+	Kept Form
+
+	// Open opens the rules for a text.
+	Open func(Kind) Release
+	// Keep stores the values behind new pseudonyms. It is called before each event that may bear one leaves.
+	Keep func(context.Context) error
+	// CallID makes the id of a call whose own cannot be shown.
+	CallID func(choice, index int) string
+	// Digest takes in what has left, as it is spelled; nil for no digest.
+	Digest Digest
+}
+
+// Digest is of a text that comes in pieces.
+type Digest interface {
+	io.StringWriter
+	String() string
+}
+
+// Form is the form in which an answer is kept.
+type Form string
+
+// The forms, in the words of policies.
+const (
+	KeptNot    Form = ""
+	KeptClear  Form = "clear"  // as the caller got it
+	KeptMasked Form = "masked" // as it was before values were put back
+)
+
+// Tally is what has left of an answer.
+type Tally struct {
+	Events   int    // of the engine's, with text
+	Withheld bool   // log-probabilities were asked for and some have not left
+	Digest   string // of all that has left
+	Kept     string // the same in the form in which it is kept; "" if it is not
+}
+
+// Answer lets one answer out.
+type Answer struct {
+	cfg     Config
+	choices []choice
+	open    int       // choices that have not ended
+	waits   bool      // the last end waits for usage
+	held    departure // if it does
+	sent    spelling
+	masked  spelling // if it is kept so
+	tally   Tally
+	told    bool
+}
+
+// departure is an event on its way out, with its text and arguments as they were before values were put back.
+type departure struct {
+	engine.Event
+
+	masked    string
+	aside     [asides]string
+	arguments []string // of Calls
+}
+
+// choice is one alternative on its way out.
+type choice struct {
+	release Release
+	asides  [asides]Release // nil until there is such a text
+	label   label.Sentence
+	logprobs
+	at    int  // in which text the model is
+	ended bool // nothing may follow
+	calls []*call
+}
+
+// New returns an answer of which nothing has come.
+func New(cfg Config) *Answer {
+	a := &Answer{cfg: cfg, choices: make([]choice, cfg.Choices), open: cfg.Choices, sent: make(spelling, cfg.Choices)}
+	if cfg.Kept == KeptMasked {
+		a.masked = make(spelling, cfg.Choices)
+	}
+	for i := range a.choices {
+		c := &a.choices[i]
+		c.changed = cfg.Masked
+		if !cfg.JSON {
+			c.release = cfg.Open(Content)
+			continue
+		}
+		c.release = newJSONAnswer(func() Release { return cfg.Open(Content) })
+	}
+	return a
+}
+
+// Pass takes the next event of a stream and returns it as it may leave, perhaps empty; last is true for the one that ends the answer.
+func (a *Answer) Pass(ctx context.Context, ev engine.Event) (out engine.Event, last bool, err error) {
+	defer rescue(&err)
+	if err := a.take(&ev); err != nil {
+		return engine.Event{}, false, err
+	}
+	var d departure
+	if err := a.release(&ev, &d); err != nil {
+		return engine.Event{}, false, err
+	}
+	if err := a.cfg.Keep(ctx); err != nil { // all that an event brings at once
+		return engine.Event{}, false, err
+	}
+	if a.waits { // only usage can follow the last end
+		d, a.held, a.waits = a.held, departure{}, false
+		d.Usage = ev.Usage
+	}
+	if a.open <= 0 && d.Usage == nil {
+		a.held, a.waits = d, true
+		return engine.Event{}, false, nil
+	}
+	a.leave(&d)
+	return d.Event, d.Usage != nil, nil
+}
+
+// Whole takes all events of an answer, up to the one with its usage, and returns them as they may leave, the last one with the usage: one for
+// each choice, whose texts go through their rules in one piece; or one for each event where log-probabilities were asked for, since the events
+// tell which entry spells what. With an error nothing has left.
+func (a *Answer) Whole(ctx context.Context, events []engine.Event) (out []engine.Event, err error) {
+	defer rescue(&err)
+	var usage *engine.Usage
+	var leaving []departure
+	choices := make([]pieces, len(a.choices))
+	for i := 0; i < len(events) && usage == nil; i++ {
+		ev := &events[i]
+		if err := a.take(ev); err != nil {
+			return nil, err
+		}
+		if usage = ev.Usage; !a.cfg.Logprobs {
+			choices[ev.Choice].add(ev)
+			continue
+		}
+		leaving = append(leaving, departure{})
+		if err := a.release(ev, &leaving[len(leaving)-1]); err != nil {
+			return nil, err
+		}
+	}
+	if usage == nil {
+		return nil, a.breach(errors.New("the engine's answer ended without usage"))
+	}
+	if !a.cfg.Logprobs {
+		leaving = make([]departure, len(choices))
+		for i := range choices {
+			ev := choices[i].join(i)
+			if err := a.release(&ev, &leaving[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := a.cfg.Keep(ctx); err != nil {
+		return nil, err
+	}
+	all := make([]engine.Event, len(leaving))
+	for i := range leaving {
+		if leaving[i].Usage = nil; i == len(leaving)-1 {
+			leaving[i].Usage = usage
+		}
+		a.leave(&leaving[i])
+		all[i] = leaving[i].Event
+	}
+	return all, nil
+}
+
+// Tally returns what has left until it is first asked for.
+func (a *Answer) Tally() Tally {
+	if a.told {
+		return a.tally
+	}
+	a.told = true
+	rest := a.sent.String()
+	switch a.cfg.Kept {
+	case KeptClear:
+		a.tally.Kept, rest = rest, rest[a.sent[0].text.Len():]
+	case KeptMasked:
+		a.tally.Kept = a.masked.String()
+	case KeptNot:
+	}
+	if a.cfg.Digest != nil {
+		_, _ = a.cfg.Digest.WriteString(rest) // a digest takes everything
+		a.tally.Digest = a.cfg.Digest.String()
+	}
+	return a.tally
+}
+
+// take looks at an event as it comes: whether it may come, and how far its choice has got.
+func (a *Answer) take(ev *engine.Event) error {
+	if ev.Choice < 0 || ev.Choice >= len(a.choices) {
+		return a.breach(errors.New("the engine sent a choice nobody asked for"))
+	}
+	c := &a.choices[ev.Choice]
+	said := ev.Says()
+	if c.ended && (said || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0) {
+		return a.breach(errors.New("the engine went on after the end of a choice"))
+	}
+	if said {
+		a.tally.Events++
+	}
+	c.reach(ev)
+	if ev.Finish != engine.FinishNone {
+		c.ended = true
+		a.open--
+	}
+	return nil
+}
+
+// release puts into d what may leave of an event.
+func (a *Answer) release(ev *engine.Event, d *departure) error {
+	d.Event = engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}
+	if err := a.calls(ev, d); err != nil {
+		return err
+	}
+	if err := a.asides(ev, d); err != nil {
+		return err
+	}
+	return a.text(ev, d)
+}
+
+// leave notes what an event tells the caller.
+func (a *Answer) leave(d *departure) {
+	s := &a.sent[d.Choice]
+	first := d.Choice == 0
+	if first && a.cfg.Digest != nil {
+		_, _ = a.cfg.Digest.WriteString(d.Text) // a digest takes everything
+	}
+	if !first || a.cfg.Kept == KeptClear { // else its place in the digest has come, and nobody wants it again
+		s.text.WriteString(d.Text)
+	}
+	s.asides[reasoning].WriteString(d.Reasoning)
+	s.asides[refusal].WriteString(d.Refusal)
+	for _, part := range d.Calls {
+		s.call(part.Index, part.Name, part.Arguments)
+	}
+	if a.masked == nil {
+		return
+	}
+	s = &a.masked[d.Choice]
+	s.text.WriteString(d.masked)
+	for k, masked := range d.aside {
+		s.asides[k].WriteString(masked)
+	}
+	for i, part := range d.Calls {
+		s.call(part.Index, a.choices[d.Choice].calls[part.Index].maskedName, d.arguments[i])
+	}
+}
+
+// text releases the text of an event, all that is left at the end of a choice, and the label after it.
+func (a *Answer) text(ev *engine.Event, out *departure) error {
+	c, last := &a.choices[ev.Choice], ev.Finish != engine.FinishNone
+	var err error
+	if out.Text, out.masked, err = advance(c.release, ev.Text, last, a.unsaid(ev, inText)...); err != nil {
+		return err
+	}
+	if a.cfg.Logprobs {
+		if out.Logprobs, err = a.logprobs(ev, out.Text); err != nil {
+			return err
+		}
+		a.tally.Withheld = a.tally.Withheld || c.changed
+	}
+	if !a.cfg.Label {
+		return nil
+	}
+	if c.label.Read(out.Text); last && len(c.calls) == 0 { // calls are for a program, not for a reader
+		sentence := c.label.Text()
+		out.Text += sentence
+		out.masked += sentence
+	}
+	return nil
+}
+
+// The texts of a choice beside its answer: what the model thinks, and why it does not answer. Each passes the same rules as the answer, as one
+// text from its first piece to the end of the choice: what belongs together stays together, whatever else the engine sends between two pieces.
+const (
+	reasoning = iota
+	refusal
+	asides
+)
+
+// asides releases the new text of an event beside the answer, and all that is left of it at the end of the choice.
+func (a *Answer) asides(ev *engine.Event, out *departure) error {
+	c := &a.choices[ev.Choice]
+	for k, text := range [asides]string{reasoning: ev.Reasoning, refusal: ev.Refusal} {
+		if text != "" && c.asides[k] == nil {
+			c.asides[k] = a.cfg.Open([asides]Kind{reasoning: Reasoning, refusal: Refusal}[k])
+		}
+		if c.asides[k] == nil {
+			continue
+		}
+		shown, masked, err := advance(c.asides[k], text, ev.Finish != engine.FinishNone, a.unsaid(ev, inReasoning+k)...)
+		if err != nil {
+			return err
+		}
+		out.aside[k] = masked
+		if k == reasoning {
+			out.Reasoning = shown
+		} else {
+			out.Refusal = shown
+		}
+	}
+	return nil
+}
+
+// The texts of a choice, in the order in which they stand in an event; 0 is before all of them.
+const (
+	inReasoning = 1 + iota
+	inRefusal
+	inText
+	inCalls
+)
+
+// reach notes how far a choice has got: in which of its texts it stands.
+func (c *choice) reach(ev *engine.Event) {
+	for at, has := range [...]bool{inReasoning: ev.Reasoning != "", inRefusal: ev.Refusal != "", inText: ev.Text != "", inCalls: len(ev.Calls) > 0} {
+		if has {
+			c.at = at
+		}
+	}
+}
+
+// unsaid is what may have come next in a text whose choice ends: anything where the answer was cut off while the model wrote it, and a stop
+// string where one may have ended the answer; nothing where the text has ended by itself.
+func (a *Answer) unsaid(ev *engine.Event, text int) []string {
+	if a.choices[ev.Choice].at != text {
+		return nil
+	}
+	switch ev.Finish {
+	case engine.FinishLength, engine.FinishFilter:
+		return []string{""}
+	case engine.FinishStop:
+		if text == inText {
+			return a.cfg.Stop
+		}
+	case engine.FinishNone, engine.FinishTools:
+	}
+	return nil
+}
+
+// breach is a breach of the engine's contract; errors of rules stay what they are.
+func (a *Answer) breach(err error) error {
+	var coded *fault.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	return fault.Wrap(err, fault.CodeEngineUnavailable, a.cfg.Model)
+}
+
+// pieces are the events of a choice, to become one.
+type pieces struct {
+	text, reasoning, refusal strings.Builder
+	calls                    []engine.ToolDelta
+	arguments                []*strings.Builder // of calls
+	finish                   engine.Finish
+}
+
+func (p *pieces) add(ev *engine.Event) {
+	p.text.WriteString(ev.Text)
+	p.reasoning.WriteString(ev.Reasoning)
+	p.refusal.WriteString(ev.Refusal)
+	for _, d := range ev.Calls {
+		at := d.Index
+		if at < 0 || at >= len(p.calls) { // a new one, or a breach, which is found where it is released
+			at = len(p.calls)
+			p.calls, p.arguments = append(p.calls, d), append(p.arguments, &strings.Builder{})
+		}
+		p.arguments[at].WriteString(d.Arguments)
+	}
+	if ev.Finish != engine.FinishNone {
+		p.finish = ev.Finish
+	}
+}
+
+func (p *pieces) join(choice int) engine.Event {
+	for i := range p.calls {
+		p.calls[i].Arguments = p.arguments[i].String()
+	}
+	return engine.Event{
+		Choice: choice, Text: p.text.String(), Reasoning: p.reasoning.String(), Refusal: p.refusal.String(), Calls: p.calls, Finish: p.finish,
+	}
+}
+
+// rescue turns a panic of the rules into the error of the answer: nothing more of it is shown, and the caller is told so. What a panic
+// says may quote the text, unless the runtime says it.
+func rescue(err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	cause := fmt.Errorf("the rules of the answer panicked with a %T", p)
+	var known runtime.Error
+	if as, ok := p.(error); ok && errors.As(as, &known) {
+		cause = fmt.Errorf("the rules of the answer panicked: %w", known)
+	}
+	*err = fault.Wrap(cause, fault.CodeInternal)
+}

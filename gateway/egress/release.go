@@ -1,0 +1,44 @@
+package egress
+
+// Release lets one text out. It belongs to one goroutine.
+type Release interface {
+	Write(s string) (string, error)
+	// Close returns the rest. Of a text that was cut off it is told what may have come next, so that no part of a pseudonym leaves: the
+	// stop strings, or "" for anything.
+	Close(unsaid ...string) (string, error)
+	Held() int      // characters that wait for what follows
+	Masked() string // what the last Write or Close returned, before values were put back
+}
+
+// Kind says what a text is.
+type Kind string
+
+// The kinds.
+const (
+	Content   Kind = "content"
+	Reasoning Kind = "reasoning"
+	Refusal   Kind = "refusal"
+	Arguments Kind = "arguments" // a string of JSON in the arguments of a call
+	Word      Kind = "word"      // a name, an id or a token that was not chosen: whole, and looked at by itself
+)
+
+// Through lets a whole text out.
+func Through(r Release, s string) (shown, masked string, err error) { return advance(r, s, true) }
+
+// advance passes a piece of a text, and all that is left at its end, where unsaid is what may have come next.
+func advance(r Release, piece string, last bool, unsaid ...string) (shown, masked string, err error) {
+	if piece != "" {
+		if shown, err = r.Write(piece); err != nil {
+			return "", "", err
+		}
+		masked = r.Masked()
+	}
+	if last {
+		rest, err := r.Close(unsaid...)
+		if err != nil {
+			return "", "", err
+		}
+		shown, masked = shown+rest, masked+r.Masked()
+	}
+	return shown, masked, nil
+}
