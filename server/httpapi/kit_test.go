@@ -171,7 +171,7 @@ func (k *kit) AppendWith(_ context.Context, e audit.Event, _ string, texts ...au
 		default: // a test that does not look
 		}
 	}
-	return audit.Receipt{ID: fmt.Sprintf("receipt-%d", len(k.events))}, nil
+	return audit.Receipt{ID: fmt.Sprintf("receipt-%d", len(k.events)), Writer: "w"}, nil
 }
 
 func (k *kit) last() audit.Event {
