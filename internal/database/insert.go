@@ -16,9 +16,9 @@ const (
 	maxVariables = 32766 // of one statement of SQLite
 )
 
-// Insert adds rows to their table as gorm maps them, many in one statement, and in their order. tail ends every statement, as
-// "ON CONFLICT DO NOTHING" does; a statement touches no row twice. Columns are strings, int64 and bytes. It is for what comes in
-// thousands: gorm's own way costs several times as much.
+// Insert adds rows, or what rows point to, to their table as gorm maps them, many in one statement, and in their order. tail ends every
+// statement, as "ON CONFLICT DO NOTHING" does; a statement touches no row twice. Columns are strings, int64 and bytes. It is for what comes
+// in thousands: gorm's own way costs several times as much.
 func Insert[R any](tx *gorm.DB, rows []R, tail string) error {
 	return eachInsert(tx, rows, tail, func(query string, args []any) error {
 		_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, query, args...)

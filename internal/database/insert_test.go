@@ -46,7 +46,11 @@ func TestInsert(t *testing.T) {
 			if err != nil || len(added) != 602 || added[rows[600].Name] || !added[rows[601].Name] || !added[rows[1202].Name] {
 				t.Errorf("%d added, %v", len(added), err)
 			}
-			return database.Insert(tx, rows[:10], `ON CONFLICT (title) DO UPDATE SET until = things.until - excluded."from"`)
+			var pointers []*thing
+			for i := range 10 {
+				pointers = append(pointers, &rows[i])
+			}
+			return database.Insert(tx, pointers, `ON CONFLICT (title) DO UPDATE SET until = things.until - excluded."from"`)
 		})
 		if err != nil {
 			t.Fatal(err)
