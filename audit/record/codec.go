@@ -40,12 +40,8 @@ func Encode(e Event) ([]byte, error) {
 	return b, nil
 }
 
-// usualPayload is what the payload of most requests fits into.
-const usualPayload = 1280
-
 func marshal(v eventV3) ([]byte, error) {
 	var buf bytes.Buffer
-	buf.Grow(usualPayload)
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
