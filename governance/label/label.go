@@ -145,8 +145,13 @@ func (x Label) plain() (string, bool) {
 	var room [512]byte
 	out := append(room[:0], '{')
 	for _, f := range [...]struct{ name, value string }{
-		{"Label", x.Label}, {"ContentProducer", x.ContentProducer}, {"ProduceID", x.ProduceID}, {"ReservedCode1", x.ReservedCode1},
-		{"ContentPropagator", x.ContentPropagator}, {"PropagateID", x.PropagateID}, {"ReservedCode2", x.ReservedCode2},
+		{"Label", x.Label},
+		{"ContentProducer", x.ContentProducer},
+		{"ProduceID", x.ProduceID},
+		{"ReservedCode1", x.ReservedCode1},
+		{"ContentPropagator", x.ContentPropagator},
+		{"PropagateID", x.PropagateID},
+		{"ReservedCode2", x.ReservedCode2},
 	} {
 		for i := range len(f.value) {
 			if c := f.value[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
