@@ -128,7 +128,7 @@ func listsOf(e Event) lists {
 
 // index puts records on their lists, in the transaction that stores them. Lists are stored in the order of their ids, so that two replicas
 // wait for each other and do not lock each other out.
-func index(tx *gorm.DB, records []lists) error {
+func index(tx *gorm.DB, records []*lists) error {
 	if !database.IsSQLite(tx) { // keeps a pruning from removing a list that is only looked at here
 		if err := tx.Exec("LOCK TABLE audit_facets IN ROW EXCLUSIVE MODE").Error; err != nil {
 			return fmt.Errorf("lock facets: %w", err)
@@ -162,11 +162,12 @@ type pointer[R any] interface {
 
 // collect notes copies of rows by their ids, each with the times of all that came.
 func collect[R any, P pointer[R]](in map[string]P, rows []R) {
-	for _, r := range rows {
-		h := P(&r).head()
+	for i := range rows {
+		h := P(&rows[i]).head()
 		if old, ok := in[string(h.ID)]; ok {
 			*old.head() = old.head().join(*h)
 		} else {
+			r := rows[i]
 			in[string(h.ID)] = &r
 		}
 	}

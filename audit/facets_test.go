@@ -105,12 +105,13 @@ func TestNewestFor(t *testing.T) {
 func TestListsKeepUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		start := recordtest.Sample(1).Time / listUnit * listUnit
-		at := func(hours, micros int64) []lists {
+		at := func(hours, micros int64) []*lists {
 			e := recordtest.Sample(1)
 			e.Time = start + hours*listUnit + micros
-			return []lists{listsOf(e)}
+			l := listsOf(e)
+			return []*lists{&l}
 		}
-		add := func(l []lists) error {
+		add := func(l []*lists) error {
 			for i := range l {
 				l[i].postings = nil // the record is not there
 			}

@@ -210,9 +210,9 @@ func (s *store) shipIn(tx *gorm.DB, writer string, arrivals []arrival, book func
 		return done, err
 	}
 	if len(fresh) > 0 {
-		rows, records := make([]eventRow, len(fresh)), make([]lists, len(fresh))
-		for i, a := range fresh {
-			rows[i], records[i] = a.row, a.lists
+		rows, records := make([]*eventRow, len(fresh)), make([]*lists, len(fresh))
+		for i := range fresh {
+			rows[i], records[i] = &fresh[i].row, &fresh[i].lists
 		}
 		if err := database.Insert(tx, rows, ""); err != nil {
 			return done, err

@@ -17,6 +17,7 @@ import (
 
 const (
 	maxCommitBytes = 4 << 20 // what one write and fsync carries at most
+	keptBuffer     = 1 << 18 // how large a buffer for commits is kept
 	// admittedShare keeps room, in tenths, for the outcomes of requests that were admitted before the budget ran out.
 	admittedShare = 9
 )
@@ -57,7 +58,8 @@ type wal struct {
 
 	former []string // the writers of earlier runs, or of a lost replica, whose records were found here; never changes
 
-	file file // of active; touched by the commit goroutine, and by close when there is none
+	file file   // of active; touched by the commit goroutine, and by close when there is none
+	buf  []byte // what one commit writes, used again by the next; the commit goroutine's
 }
 
 type waiter struct {
@@ -218,7 +220,7 @@ func (w *wal) take() []*waiter {
 // write appends the batch to seg, or to a fresh segment if seg is nil or long enough, and syncs. It returns the segment it wrote
 // to and the bytes added. Only one commit goroutine exists, so the file needs no lock.
 func (w *wal) write(seg *segment, first uint64, batch []*waiter) (*segment, int64, error) {
-	var buf []byte
+	buf := w.buf[:0]
 	fresh := seg == nil || seg.size >= w.segmentBytes
 	if fresh {
 		next, err := w.create(first)
@@ -226,13 +228,16 @@ func (w *wal) write(seg *segment, first uint64, batch []*waiter) (*segment, int6
 			return nil, 0, err
 		}
 		seg = next
-		buf = segmentHeader(filepath.Base(seg.path), first)
+		buf = append(buf, segmentHeader(filepath.Base(seg.path), first)...)
 	}
 	for i, p := range batch {
 		for _, a := range p.attached {
 			buf = appendAttachment(buf, first+uint64(i), a)
 		}
 		buf = appendFrame(buf, first+uint64(i), p.payload)
+	}
+	if cap(buf) <= keptBuffer {
+		w.buf = buf
 	}
 	n, err := w.file.Write(buf)
 	if err == nil && n < len(buf) {

@@ -77,7 +77,7 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	}
 	scope, ofSession := scopeOf(force.policy, ask.Session, ask.Request)
 	a := &Admission{
-		guard: g, force: force, tenant: ask.Tenant, channel: channels()[ask.Action], vault: g.vault(ask.Tenant, scope), keptIn: scope, counts: map[Finding]int{},
+		guard: g, force: force, tenant: ask.Tenant, channel: g.channels[ask.Action], vault: g.vault(ask.Tenant, scope), keptIn: scope, counts: map[Finding]int{},
 		coded: map[string][]Finding{}, back: map[Finding]int{},
 		subject: ask.Subject, began: g.values.Mark(),
 	}

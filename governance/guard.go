@@ -74,6 +74,7 @@ type Guard struct {
 	values    *vault.Vault
 	reveals   *reveal.Service
 	approvals *approval.Book
+	channels  map[string]string // by action
 	now       func() time.Time
 
 	current atomic.Pointer[policies]
@@ -135,7 +136,7 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 	}
 	g := &Guard{
 		cfg: cfg.WithDefaults(), store: store, keys: keys, detectors: detectors, log: log.With(slog.String("component", "governance")),
-		metrics: newMetrics(reg), now: time.Now,
+		metrics: newMetrics(reg), channels: channels(), now: time.Now,
 	}
 	var err error
 	if g.values, err = vault.New(cfg.Vault, vault.NewStore(store.db), keys, log, reg); err != nil {

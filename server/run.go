@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -84,6 +85,8 @@ func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener,
 	defer stopLoops()
 	serveCtx, stopServing := context.WithCancel(ctx)
 	defer stopServing()
+
+	debug.FreeOSMemory() // migrations, hashed passwords and tables that were read leave more garbage than requests for a while
 
 	var loops errgroup.Group
 	for _, l := range p.loops() {

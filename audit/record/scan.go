@@ -1,8 +1,10 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -243,12 +245,13 @@ func number[T int | int64](s *scanner, name string, p *T) {
 // quoted reads a string.
 func (s *scanner) quoted() string {
 	s.expect('"')
-	from, plain, ascii := s.at, true, true
+	from, escapes, ascii, marks := s.at, 0, true, true
 	for s.at < len(s.b) && s.b[s.at] != '"' {
 		switch c := s.b[s.at]; {
 		case c == '\\':
-			plain = false
+			escapes++
 			s.at++ // what follows is escaped, a quote too
+			marks = marks && s.at < len(s.b) && (s.b[s.at] == '"' || s.b[s.at] == '\\')
 		case c < ' ':
 			s.bad = true
 		case c >= utf8.RuneSelf:
@@ -265,14 +268,31 @@ func (s *scanner) quoted() string {
 		s.bad = true
 		return ""
 	}
-	if plain {
+	switch {
+	case escapes == 0:
 		return string(s.b[from:to])
+	case marks: // JSON in a text, as the label is
+		return unmarked(s.b[from:to], escapes)
 	}
 	var out string
 	if json.Unmarshal(s.b[from-1:to+1], &out) != nil {
 		s.bad = true
 	}
 	return out
+}
+
+// unmarked returns a text in which quotes and backslashes are escaped, and nothing else is.
+func unmarked(b []byte, escapes int) string {
+	var out strings.Builder
+	out.Grow(len(b) - escapes)
+	for escapes > 0 {
+		at := bytes.IndexByte(b, '\\')
+		out.Write(b[:at])
+		out.WriteByte(b[at+1])
+		b, escapes = b[at+2:], escapes-1
+	}
+	out.Write(b)
+	return out.String()
 }
 
 func (s *scanner) word(w string) {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -65,6 +66,24 @@ func TestScanReadsWhatIsWritten(t *testing.T) {
 		got, ok := scan(b)
 		if d := cmp.Diff(want, got); !ok || d != "" {
 			t.Errorf("%s: taken: %v\n%s", name, ok, d)
+		}
+	}
+}
+
+// TestTextsWithMarks: a text is what JSON says, whatever is escaped in it and how.
+func TestTextsWithMarks(t *testing.T) {
+	parts := []string{`\"`, `\\`, `\n`, `\/`, `\u0041`, `\u005c`, `a`, `中`, `{`, `\x`, "\\\xff", "\\\n", ``}
+	for _, a := range parts {
+		for _, b := range parts {
+			for _, c := range parts {
+				text := `"` + a + b + c + `"`
+				var want string
+				err := json.Unmarshal([]byte(text), &want)
+				s := scanner{b: []byte(text)}
+				if got := s.quoted(); s.bad != (err != nil) || err == nil && (got != want || s.at != len(text)) {
+					t.Errorf("%s: %q, bad %v, want %q, %v", text, got, s.bad, want, err)
+				}
+			}
 		}
 	}
 }

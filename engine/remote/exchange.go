@@ -96,11 +96,20 @@ func (x *exchange) send(path string, body any) error {
 	if resp.StatusCode != http.StatusOK {
 		return x.refusal(resp)
 	}
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); x.whole && kind == "text/event-stream" { // it streams all the same
+	if x.whole && isStream(resp.Header.Get("Content-Type")) { // it streams all the same
 		x.whole = false
 		x.watch.Reset(x.e.cfg.IdleTimeout)
 	}
 	return nil
+}
+
+// isStream reports whether a reply's type is that of a stream. Nearly all are JSON, which needs no parsing.
+func isStream(contentType string) bool {
+	if strings.HasPrefix(contentType, "application/json") {
+		return false
+	}
+	kind, _, _ := mime.ParseMediaType(contentType)
+	return kind == "text/event-stream"
 }
 
 // end frees everything the exchange holds; the connection is closed unless its reply was read to the end.

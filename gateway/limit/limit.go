@@ -236,7 +236,7 @@ func (l *Limiter) charges(ask Ask, share int) []charge {
 			*f.have = *f.fallback
 		}
 	}
-	var out []charge
+	out := make([]charge, 0, 6)
 	for _, s := range []struct {
 		scope, key string
 		l          Limits

@@ -101,8 +101,8 @@ func (s *Set) each(text string, bare bool, fn func(Segment)) {
 		}
 		return
 	}
-	sc, _ := s.spare.Get().(*Scanner)
-	sc.set, sc.bare = s, bare
+	sc := s.Scanner()
+	sc.bare = bare
 	out := sc.out[:0]
 	for len(text) > 0 {
 		n := min(maxPiece, len(text))
@@ -113,7 +113,6 @@ func (s *Set) each(text string, bare bool, fn func(Segment)) {
 		text = text[n:]
 	}
 	clear(out[:cap(out)]) // nothing of a text stays
-	sc.reset()
-	sc.set, sc.out = nil, out
-	s.spare.Put(sc)
+	sc.out = out
+	sc.Done()
 }

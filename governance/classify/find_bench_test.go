@@ -66,3 +66,19 @@ func BenchmarkFind(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkShort measures one short prompt as chats bring them.
+func BenchmarkShort(b *testing.B) {
+	for name, text := range map[string]string{
+		"english": "Please summarise the status of order 48213 in one sentence. My name is Wang and my phone number is 13800138000.",
+		"chinese": "请用一句话概括订单48213的状态。我姓王，手机号是13800138000，谢谢。",
+	} {
+		b.Run(name, func(b *testing.B) {
+			set := New()
+			b.ReportAllocs()
+			for b.Loop() {
+				set.Each(text, func(Segment) {})
+			}
+		})
+	}
+}

@@ -76,10 +76,28 @@ type run struct {
 }
 
 // Scanner returns a scanner at the beginning of a text.
-func (s *Set) Scanner() *Scanner { return &Scanner{set: s} }
+func (s *Set) Scanner() *Scanner {
+	sc, _ := s.spare.Get().(*Scanner)
+	sc.set, sc.bare, sc.silent = s, false, false
+	return sc
+}
+
+// Done gives the scanner back for other texts, with nothing of this one in it. It must not be used afterwards.
+func (s *Scanner) Done() {
+	spare := s.set.spare
+	s.reset()
+	clear(s.out[:cap(s.out)])
+	clear(s.found[:cap(s.found)])
+	s.set = nil // whoever uses it all the same fails, and scans nothing
+	spare.Put(s)
+}
 
 // Counter returns a scanner for those who only count: its segments are findings, with neither text nor value, and it holds no text.
-func (s *Set) Counter() *Scanner { return &Scanner{set: s, bare: true, silent: true} }
+func (s *Set) Counter() *Scanner {
+	sc := s.Scanner()
+	sc.bare, sc.silent = true, true
+	return sc
+}
 
 // maxPiece bounds how much of a text is looked at in one go, and with it memory and how far anything looks back; where the cut falls makes no
 // difference.
@@ -108,9 +126,10 @@ func (s *Scanner) reset() {
 	const most = 16 << 10
 	w := window{begin: s.w.begin, names: s.w.names, places: s.w.places}
 	if cap(s.w.cells) <= most {
+		clear(s.w.cells)
 		w.cells = s.w.cells[:0]
 	}
-	*s = Scanner{set: s.set, w: w, found: s.found[:0], here: decision{found: s.here.found[:0]}, bare: s.bare, silent: s.silent}
+	*s = Scanner{set: s.set, w: w, found: s.found[:0], here: decision{found: s.here.found[:0]}, bare: s.bare, silent: s.silent, out: s.out[:0]}
 }
 
 // Held returns how many characters wait for more text.
@@ -306,7 +325,9 @@ func (s *Scanner) forget(from, cut int) {
 	if drop < len(s.w.cells)/2 || drop <= 0 {
 		return
 	}
-	s.w.cells = append(s.w.cells[:0], s.w.cells[drop:]...)
+	kept := append(s.w.cells[:0], s.w.cells[drop:]...)
+	clear(s.w.cells[len(kept):])
+	s.w.cells = kept
 	s.pos -= drop
 	s.runAt -= drop
 	s.block -= drop

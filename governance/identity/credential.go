@@ -4,7 +4,9 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"hash"
 	"strings"
+	"sync"
 )
 
 // An API key reads sk-sluice-<prefix>-<secret>. The prefix is public: it is the key's id, stored in clear and searchable. The
@@ -63,12 +65,17 @@ type digest [sha256.Size]byte
 
 // digester computes keyed digests of credentials. Looking one up by its full digest leaks nothing through timing: an attacker
 // cannot choose digests without the key.
-type digester struct{ key []byte }
+type digester struct{ macs *sync.Pool } // of reset hash.Hash under the key
+
+func newDigester(key []byte) digester {
+	return digester{&sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
 
 func (d digester) sum(credential string) digest {
-	m := hmac.New(sha256.New, d.key)
+	m := d.macs.Get().(hash.Hash)
 	m.Write([]byte(credential))
-	var out digest
-	m.Sum(out[:0])
+	out := digest(m.Sum(make([]byte, 0, sha256.Size)))
+	m.Reset()
+	d.macs.Put(m)
 	return out
 }

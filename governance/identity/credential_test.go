@@ -46,7 +46,7 @@ func FuzzParseCredential(f *testing.F) {
 	f.Add("sk-sluice-AAAAAAAAAAAA-" + strings.Repeat("'", keySecretSize))
 	f.Add("sk-sluice-AAAAAAAAAAAA\x00" + strings.Repeat("a", keySecretSize))
 	f.Add(strings.Repeat("é", 4000))
-	i := &Identity{cfg: Config{}.WithDefaults(), keys: digester{ring().Derive("x")}, now: time.Now}
+	i := &Identity{cfg: Config{}.WithDefaults(), keys: newDigester(ring().Derive("x")), now: time.Now}
 	i.current.Store(&snapshot{})
 	i.checked.Store(time.Now().UnixMicro())
 	f.Fuzz(func(t *testing.T, s string) {

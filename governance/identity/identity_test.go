@@ -643,7 +643,7 @@ func TestConfig(t *testing.T) {
 }
 
 func BenchmarkAuthenticateKey(b *testing.B) {
-	i := &Identity{cfg: Config{}.WithDefaults(), keys: digester{ring().Derive("x")}, now: time.Now}
+	i := &Identity{cfg: Config{}.WithDefaults(), keys: newDigester(ring().Derive("x")), now: time.Now}
 	id, credential := newCredential()
 	i.current.Store(&snapshot{keys: map[digest]keyEntry{
 		i.keys.sum(credential): {principal: Principal{ID: id}, expires: time.Now().Add(time.Hour).UnixMicro()},

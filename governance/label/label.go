@@ -116,6 +116,14 @@ func (l *Labeler) Verify(x Label, tenant string) error {
 
 // HeaderValue returns the label as compact JSON in ASCII, safe in a header.
 func (x Label) HeaderValue() string {
+	if s, ok := x.plain(); ok {
+		return s
+	}
+	return x.escaped()
+}
+
+// escaped is HeaderValue of any label.
+func (x Label) escaped() string {
 	b, _ := json.Marshal(x) // seven strings always marshal
 	var out strings.Builder
 	for _, r := range string(b) {
@@ -130,6 +138,32 @@ func (x Label) HeaderValue() string {
 		}
 	}
 	return out.String()
+}
+
+// plain is HeaderValue of a label without a character that JSON or a header spells in another way, as most are.
+func (x Label) plain() (string, bool) {
+	var room [512]byte
+	out := append(room[:0], '{')
+	for _, f := range [...]struct{ name, value string }{
+		{"Label", x.Label},
+		{"ContentProducer", x.ContentProducer},
+		{"ProduceID", x.ProduceID},
+		{"ReservedCode1", x.ReservedCode1},
+		{"ContentPropagator", x.ContentPropagator},
+		{"PropagateID", x.PropagateID},
+		{"ReservedCode2", x.ReservedCode2},
+	} {
+		for i := range len(f.value) {
+			if c := f.value[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+				return "", false
+			}
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(append(append(out, '"'), f.name...), `":"`...), f.value...), '"')
+	}
+	return string(append(out, '}')), true
 }
 
 // Parse reads a label from a header or extension object. It demands exactly the seven strings.

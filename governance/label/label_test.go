@@ -38,6 +38,25 @@ func TestVector(t *testing.T) {
 // vectorCode was computed apart, with another HKDF and HMAC implementation.
 const vectorCode = "hmac-sha256:m8fmUhEI9y60XJ4bfiEN7t7L5ZflUgrKGDqVifs33R8"
 
+// TestHeaderValueIsOneText: the short way to it spells every label as the long one does.
+func TestHeaderValueIsOneText(t *testing.T) {
+	plain := 0
+	for c := range rune(0x300) {
+		for _, s := range []string{string(c), "a" + string(c) + "b", string([]byte{byte(c)})} {
+			x := Label{Label: "1", ContentProducer: s, ProduceID: "id", ReservedCode1: "hmac-sha256:x", ContentPropagator: s, ReservedCode2: s + s}
+			if got, want := x.HeaderValue(), x.escaped(); got != want {
+				t.Errorf("%q: %s, want %s", s, got, want)
+			}
+			if _, ok := x.plain(); ok {
+				plain++
+			}
+		}
+	}
+	if plain < 200 {
+		t.Errorf("%d of the labels go the short way", plain)
+	}
+}
+
 func TestEveryFieldIsCovered(t *testing.T) {
 	l := labeler(t, "p")
 	good := l.Make("r1", "acme")

@@ -1,6 +1,7 @@
 package mask
 
 import (
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -12,6 +13,8 @@ type BlockedError struct{ Class classify.Class }
 
 // Error implements error.
 func (e *BlockedError) Error() string { return "blocked: a value of class " + string(e.Class) }
+
+var errEnded = errors.New("mask: the stream has ended")
 
 // Egress applies the rules of the answer direction to a stream and restores pseudonyms behind them. Rules see the stream as the
 // model wrote it, with pseudonyms in place of the caller's values: so values the model brings are treated, and those the caller
@@ -54,11 +57,13 @@ func (e *Egress) Write(text string) (string, error) {
 	return e.pass(e.hiding.Write(text))
 }
 
-// Close returns the rest. unsaid is what may have come next in a stream that was cut off, see [Restorer.Close].
+// Close returns the rest; nothing can be written afterwards. unsaid is what may have come next in a stream that was cut off, see
+// [Restorer.Close].
 func (e *Egress) Close(unsaid ...string) (string, error) {
 	if e.failed != nil {
 		return "", e.failed
 	}
+	defer e.end()
 	e.masked = joined{}
 	if e.observer != nil {
 		e.observe(e.observer.Close())
@@ -73,6 +78,20 @@ func (e *Egress) Close(unsaid ...string) (string, error) {
 	out += e.restorer.Close(unsaid...)
 	e.masked.add(e.restorer.Masked())
 	return out, nil
+}
+
+// end gives the scanners back.
+func (e *Egress) end() {
+	if e.observer != nil {
+		e.observer.Done()
+	}
+	if e.hiding != nil {
+		e.hiding.Done()
+	}
+	e.observer, e.hiding = nil, nil
+	if e.failed == nil {
+		e.failed = errEnded // without a scanner all would be let out
+	}
 }
 
 // Masked returns what the last Write or Close returned, with pseudonyms where it had values of the caller's.

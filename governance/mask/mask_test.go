@@ -295,6 +295,37 @@ func TestEgressBlocks(t *testing.T) {
 	}
 }
 
+// TestEgressEnds: behind its end an egress has no rules any more, so it lets nothing out.
+func TestEgressEnds(t *testing.T) {
+	e := NewEgress(vault(), NewRules(classify.New(), answerRules), func(classify.Class, Action) {})
+	if _, err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := e.Write("13800138000 "); s != "" || err == nil {
+		t.Errorf("%q is let out behind the end, %v", s, err)
+	}
+	if s, err := e.Close(); s != "" || err == nil {
+		t.Errorf("%q is let out behind the end, %v", s, err)
+	}
+}
+
+// BenchmarkEgress lets a short answer out that repeats a value of the caller's.
+func BenchmarkEgress(b *testing.B) {
+	v, rules := vault(), NewRules(classify.New(), answerRules)
+	masked, _ := v.Mask(tokens(classify.New()), "13800138000")
+	answer := "Order 48213 is on its way and should arrive on Thursday. We will call " + masked + " before."
+	b.ReportAllocs()
+	for b.Loop() {
+		e := NewEgress(v, rules, func(classify.Class, Action) {})
+		if _, err := e.Write(answer); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := e.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func FuzzMaskThenRestore(f *testing.F) {
 	for n, s := range samples() {
 		f.Add(s, uint64(n*7919))

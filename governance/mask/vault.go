@@ -67,7 +67,7 @@ func tagsOf(set *classify.Set) []string {
 // what Fresh returns stored; it prints as its name.
 type Vault struct {
 	key    []byte // of this tenant and session
-	digest []byte // of this tenant, for values that are shown as their digest
+	tenant []byte // the tenant's key
 
 	mu      sync.RWMutex
 	byCode  map[string]entry
@@ -110,14 +110,14 @@ type entry struct {
 
 // NewVault returns an empty vault. key is the tenant's pseudonym key.
 func NewVault(key []byte, session string) *Vault {
-	derived := func(label string) []byte {
-		m := hmac.New(sha256.New, key)
-		m.Write([]byte(label))
-		return m.Sum(nil)
-	}
-	return &Vault{
-		key: derived(session), digest: derived("\x00hash"), byCode: map[string]entry{}, byValue: map[surface]string{},
-	}
+	return &Vault{key: derived(key, session), tenant: key, byCode: map[string]entry{}, byValue: map[surface]string{}}
+}
+
+// derived is the key for a purpose below another.
+func derived(key []byte, label string) []byte {
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte(label))
+	return m.Sum(nil)
 }
 
 // String keeps values out of logs.
@@ -180,7 +180,7 @@ func (v *Vault) code(class classify.Class, value, text string, n uint64) string 
 
 // hashed returns the keyed digest that stands for a value. All spellings of it have one, in all sessions of the tenant.
 func (v *Vault) hashed(class classify.Class, tag, value string) string {
-	return "〔" + tag + "#" + hex.EncodeToString(sum(v.digest, 0, string(class), value)[:6]) + "〕"
+	return "〔" + tag + "#" + hex.EncodeToString(sum(derived(v.tenant, "\x00hash"), 0, string(class), value)[:6]) + "〕"
 }
 
 // sum is the keyed digest of a number and texts; each text goes with its length.

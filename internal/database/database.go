@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver" // registers the cgo-free SQLite driver that gormlite dials
+	"github.com/ncruces/go-sqlite3/driver" // SQLite without cgo
 	"github.com/ncruces/go-sqlite3/gormlite"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -53,7 +53,11 @@ func Open(ctx context.Context, cfg Config) (*gorm.DB, error) {
 		q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 			"busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(on)",
 		}}
-		dial = gormlite.Open("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode())
+		pool, err := driver.Open("file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode(), registerRows)
+		if err != nil {
+			return nil, redact(fmt.Errorf("open database: %w", err), u)
+		}
+		dial = gormlite.OpenDB(pool)
 	} else {
 		dial = postgres.Open(u)
 	}

@@ -7,18 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ncruces/go-sqlite3"
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
 )
 
-const (
-	insertRows   = 500   // in one statement
-	maxVariables = 32766 // of one statement of SQLite
-)
+const insertRows = 500 // in one statement
 
-// Insert adds rows to their table as gorm maps them, many in one statement, and in their order. tail ends every statement, as
-// "ON CONFLICT DO NOTHING" does; a statement touches no row twice. Columns are strings, int64 and bytes. It is for what comes in
-// thousands: gorm's own way costs several times as much.
+// Insert adds rows, or what rows point to, to their table as gorm maps them, many in one statement, and in their order. tail ends every
+// statement, as "ON CONFLICT DO NOTHING" does; a statement touches no row twice. Columns are strings, int64 and bytes. It is for what comes
+// in thousands: gorm's own way costs several times as much.
 func Insert[R any](tx *gorm.DB, rows []R, tail string) error {
 	return eachInsert(tx, rows, tail, func(query string, args []any) error {
 		_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, query, args...)
@@ -60,12 +58,12 @@ func eachInsert[R any](tx *gorm.DB, rows []R, tail string, do func(query string,
 	for k, name := range columns {
 		fields[k] = parsed.Schema.FieldsByDBName[name]
 	}
-	values, size := unnested, insertRows
+	values := unnested
 	if IsSQLite(tx) {
-		values, size = listed, min(insertRows, maxVariables/len(columns))
+		values = handed
 	}
 	head := "INSERT INTO " + table + ` ("` + strings.Join(columns, `", "`) + `") `
-	for part := range slices.Chunk(rows, size) {
+	for part := range slices.Chunk(rows, insertRows) {
 		text, args := values(fields, reflect.ValueOf(part))
 		if err := do(head+text+" "+tail, args); err != nil {
 			return fmt.Errorf("insert into %s: %w", table, err)
@@ -74,16 +72,10 @@ func eachInsert[R any](tx *gorm.DB, rows []R, tail string, do func(query string,
 	return nil
 }
 
-// listed passes every value of every row by itself.
-func listed(fields []*schema.Field, rows reflect.Value) (string, []any) {
-	row := "(?" + strings.Repeat(", ?", len(fields)-1) + ")"
-	args := make([]any, 0, rows.Len()*len(fields))
-	for i := range rows.Len() {
-		for _, f := range fields {
-			args = append(args, f.ReflectValueOf(context.Background(), rows.Index(i)).Interface())
-		}
-	}
-	return "VALUES " + row + strings.Repeat(", "+row, rows.Len()-1), args
+// handed lets the statement read the rows where they are.
+func handed(fields []*schema.Field, rows reflect.Value) (string, []any) {
+	// Without a condition, ON CONFLICT would be read as that of a join.
+	return "SELECT " + columnNames(len(fields)) + " FROM sluice_rows(?) WHERE true", []any{sqlite3.Pointer(given{fields, rows})}
 }
 
 // unnested passes each column as one array: the statement is the same for any number of rows, so that PostgreSQL and its driver prepare it

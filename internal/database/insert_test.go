@@ -46,7 +46,11 @@ func TestInsert(t *testing.T) {
 			if err != nil || len(added) != 602 || added[rows[600].Name] || !added[rows[601].Name] || !added[rows[1202].Name] {
 				t.Errorf("%d added, %v", len(added), err)
 			}
-			return database.Insert(tx, rows[:10], `ON CONFLICT (title) DO UPDATE SET until = things.until - excluded."from"`)
+			var pointers []*thing
+			for i := range 10 {
+				pointers = append(pointers, &rows[i])
+			}
+			return database.Insert(tx, pointers, `ON CONFLICT (title) DO UPDATE SET until = things.until - excluded."from"`)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -70,4 +74,40 @@ func TestInsert(t *testing.T) {
 			t.Errorf("a row that is there: %v", err)
 		}
 	})
+}
+
+// TestInsertOfBytes: in SQLite, no bytes are no NULL, and a text ends where it ends.
+func TestInsertOfBytes(t *testing.T) {
+	db := dbtest.SQLite(t)
+	if err := db.Exec(`CREATE TABLE things (title TEXT NOT NULL, "from" BIGINT NOT NULL, until BIGINT NOT NULL, bytes BLOB NOT NULL)`).Error; err != nil {
+		t.Fatal(err)
+	}
+	if err := database.Insert(db, []thing{{Name: "a\x00b"}, {Name: "", Bytes: []byte{0}}}, ""); err != nil {
+		t.Fatal(err)
+	}
+	var sizes []string
+	err := db.Raw("SELECT typeof(title) || length(CAST(title AS BLOB)) || typeof(bytes) || length(bytes) FROM things ORDER BY rowid").Scan(&sizes).Error
+	if err != nil || fmt.Sprint(sizes) != "[text3blob0 text0blob1]" {
+		t.Errorf("%v, %v", sizes, err)
+	}
+}
+
+// TestInsertCopiesNoValues: SQLite reads rows where they are. What thousands of records allocate on their way is collected beside requests.
+func TestInsertCopiesNoValues(t *testing.T) {
+	db := dbtest.SQLite(t)
+	if err := db.Exec(`CREATE TABLE things (title TEXT NOT NULL, "from" BIGINT NOT NULL, until BIGINT NOT NULL, bytes BLOB NOT NULL)`).Error; err != nil {
+		t.Fatal(err)
+	}
+	rows := make([]thing, 400)
+	for i := range rows {
+		rows[i] = thing{fmt.Sprint("a long enough title ", i), span{1 << 40, 1 << 41}, []byte("bytes")}
+	}
+	n := testing.AllocsPerRun(5, func() {
+		if err := database.Insert(db, rows, ""); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > float64(len(rows)) {
+		t.Errorf("%.0f allocations for %d rows", n, len(rows))
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,12 +20,23 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 const masterSize = 32
 
-// Ring derives keys from one master key. It is immutable and safe for concurrent use.
-type Ring struct{ master []byte }
+// Ring derives keys from one master key. It is safe for concurrent use.
+type Ring struct {
+	master []byte
+	macs   sync.Map // label -> *sync.Pool of *mac; as many as there are labels, which are constants
+}
+
+// mac is a reset HMAC under the key of one label. Its hash knows the state behind the padded key, so a digest costs neither a derivation
+// nor the two blocks of the key.
+type mac struct {
+	hash.Hash
+	buf [256]byte // what Write gets of a string; empty between uses
+}
 
 // Open reads the master key file at path. The file holds 64 hex digits and must not be readable by group or others.
 func Open(path string) (*Ring, error) {
@@ -86,24 +98,48 @@ func (r *Ring) Derive(label string) []byte {
 }
 
 // MAC returns HMAC-SHA256 of the parts under the key for label. Each part is prefixed with its length, so no two lists of parts
-// share an encoding.
+// share an encoding. What is made of a label stays in memory, so labels are constants here, too.
 func (r *Ring) MAC(label string, parts ...string) []byte {
-	return r.Begin(label, parts...).Sum(nil)
+	pool := r.pool(label)
+	m := begun(pool, parts)
+	sum := m.Sum(nil)
+	m.Reset() // nothing of the parts stays behind
+	clear(m.buf[:])
+	pool.Put(m)
+	return sum
 }
 
 // Begin returns what has taken in the parts as MAC does, and takes in more. That has no length before it, so it must be the last part: the
 // code is of the parts and of all that is written, however it was cut. Its label must not be one that MAC is used with.
-func (r *Ring) Begin(label string, parts ...string) hash.Hash {
-	m := hmac.New(sha256.New, r.Derive(label))
-	var n [8]byte
+func (r *Ring) Begin(label string, parts ...string) hash.Hash { return begun(r.pool(label), parts) }
+
+// pool holds the states of a label's digests that nobody uses.
+func (r *Ring) pool(label string) *sync.Pool {
+	pool, ok := r.macs.Load(label)
+	if !ok {
+		key := r.Derive(label)
+		pool, _ = r.macs.LoadOrStore(label, &sync.Pool{New: func() any { return &mac{Hash: hmac.New(sha256.New, key)} }})
+	}
+	return pool.(*sync.Pool)
+}
+
+func begun(pool *sync.Pool, parts []string) *mac {
+	m := pool.Get().(*mac)
 	for _, p := range parts {
-		for i := range n {
-			n[i] = byte(uint64(len(p)) >> (8 * i))
-		}
-		m.Write(n[:])
-		m.Write([]byte(p))
+		m.part(p)
 	}
 	return m
+}
+
+// part writes the length of a part, and the part.
+func (m *mac) part(p string) {
+	binary.LittleEndian.PutUint64(m.buf[:], uint64(len(p)))
+	m.Write(m.buf[:8])
+	for len(p) > 0 {
+		n := copy(m.buf[:], p)
+		m.Write(m.buf[:n])
+		p = p[n:]
+	}
 }
 
 // Secret is text that must not be shown: a password, a key, a connection string. Every formatting path prints its length only;

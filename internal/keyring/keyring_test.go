@@ -2,12 +2,16 @@ package keyring_test
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -82,6 +86,64 @@ func TestBeginTakesTheRestInPieces(t *testing.T) {
 	}
 	if code("a") != string(r.MAC("l", "a")) {
 		t.Error("the parts are taken in otherwise than MAC does")
+	}
+}
+
+// The digests of records and pseudonyms that exist stay what they are: HMAC-SHA256 under the derived key, whatever was digested before.
+func TestMACIsTheDigestOfItsDefinition(t *testing.T) {
+	r := keyring.FromBytes(bytes.Repeat([]byte{7}, 32))
+	for _, parts := range [][]string{{}, {""}, {"a"}, {"a", ""}, {strings.Repeat("x", 255), strings.Repeat("长", 300)}, {"tenant", strings.Repeat("y", 5000)}} {
+		for _, label := range []string{"l/v1", "m/v1", "l/v1"} {
+			m := hmac.New(sha256.New, r.Derive(label))
+			for _, p := range parts {
+				var n [8]byte
+				binary.LittleEndian.PutUint64(n[:], uint64(len(p)))
+				m.Write(n[:])
+				m.Write([]byte(p))
+			}
+			if want, got := m.Sum(nil), r.MAC(label, parts...); !bytes.Equal(got, want) {
+				t.Errorf("%s of %d parts: %x, want %x", label, len(parts), got, want)
+			}
+		}
+	}
+	want := "15ecabb4640443140b9d748d8785b22758c49d5034f951a821cd170a19b1a48b"
+	if got := fmt.Sprintf("%x", r.MAC("audit/content/v1", "tenant", "text")); got != want {
+		t.Errorf("the digest of a release before is %s, now %s", want, got)
+	}
+}
+
+func TestMACsAtTheSameTimeAreRight(t *testing.T) {
+	r := keyring.FromBytes(make([]byte, 32))
+	var wg sync.WaitGroup
+	for i := range 8 {
+		part := strings.Repeat(fmt.Sprint(i), 100+i)
+		want := keyring.FromBytes(make([]byte, 32)).MAC("l", part)
+		wg.Go(func() {
+			for range 200 {
+				if !bytes.Equal(r.MAC("l", part), want) {
+					t.Errorf("the digest of %d is another's", i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMACKeepsItsKeys(t *testing.T) {
+	r := keyring.FromBytes(make([]byte, 32))
+	text := strings.Repeat("prompt ", 100)
+	r.MAC("l", text)
+	if n := testing.AllocsPerRun(100, func() { r.MAC("l", "tenant", text) }); n > 3 { // the sum, and now and then a state that the collector took
+		t.Errorf("%v allocations a digest", n)
+	}
+}
+
+func BenchmarkMAC(b *testing.B) {
+	r := keyring.FromBytes(make([]byte, 32))
+	text := strings.Repeat("prompt ", 16)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.MAC("l", "tenant", text)
 	}
 }
 

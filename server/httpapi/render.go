@@ -109,33 +109,49 @@ func headHeaders(c *gin.Context, head gateway.Head) {
 }
 
 // milliseconds spells microseconds as a header does.
-func milliseconds(us int64) string { return strconv.FormatFloat(float64(us)/1000, 'f', 3, 64) }
+func milliseconds(us int64) string { return string(appendMilliseconds(nil, us)) }
+
+func appendMilliseconds(b []byte, us int64) []byte {
+	return strconv.AppendFloat(b, float64(us)/1000, 'f', 3, 64)
+}
 
 // timing lists the steps that were taken before the engine was asked, as browsers' tools show them.
 func timing(s audit.Steps) string {
-	var out []string
-	for _, step := range []struct {
+	var room [256]byte
+	out := room[:0]
+	for _, step := range [...]struct {
 		name string
 		us   int64
 	}{
 		{"authenticate", s.Authenticate}, {"limit", s.Limit}, {"policy", s.Policy}, {"route", s.Route}, {"retrieve", s.Retrieve}, {"reserve", s.Reserve}, {"record", s.Record},
 	} {
-		if step.us > 0 {
-			out = append(out, step.name+";dur="+milliseconds(step.us))
+		if step.us <= 0 {
+			continue
 		}
+		if len(out) > 0 {
+			out = append(out, ", "...)
+		}
+		out = appendMilliseconds(append(append(out, step.name...), ";dur="...), step.us)
 	}
-	return strings.Join(out, ", ")
+	return string(out)
 }
 
 // rateHeaders adds the published rate headers; the resets are durations, not instants.
 func rateHeaders(h http.Header, s limit.State) {
-	for name, l := range map[string]limit.Level{"Requests": s.Requests, "Tokens": s.Tokens} {
-		if l.Limit == 0 {
+	for _, r := range [...]struct {
+		limit.Level
+
+		of, left, reset string
+	}{
+		{s.Requests, "X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+		{s.Tokens, "X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+	} {
+		if r.Limit == 0 {
 			continue
 		}
-		h.Set("X-Ratelimit-Limit-"+name, strconv.Itoa(l.Limit))
-		h.Set("X-Ratelimit-Remaining-"+name, strconv.Itoa(l.Remaining))
-		h.Set("X-Ratelimit-Reset-"+name, l.Reset.Round(time.Millisecond).String())
+		h.Set(r.of, strconv.Itoa(r.Limit))
+		h.Set(r.left, strconv.Itoa(r.Remaining))
+		h.Set(r.reset, r.Reset.Round(time.Millisecond).String())
 	}
 }
 
