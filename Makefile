@@ -93,7 +93,7 @@ bench: build ## print added gateway latency and engine tokens per second
 	$(GO) run ./bench $(ARGS)
 
 .PHONY: bench-gateway
-bench-gateway: build ## hold the governed gateway against others, taking turns (ARGS='-peers gomodel,litellm -length 60s'; see bench/README.md)
+bench-gateway: build ## hold the governed gateway against others, taking turns (ARGS='-peers portkey,litellm -length 60s'; see bench/README.md)
 	$(GO) run ./bench -only gateway $(ARGS)
 
 .PHONY: bench-engine

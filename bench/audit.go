@@ -63,7 +63,7 @@ func benchAppends(ctx context.Context, dir string, rounds int, length time.Durat
 	tracks := make([]appendTrack, len(callers))
 	var syncs, interval []float64
 	for range rounds {
-		one, err := syncRate(ctx, filepath.Join(dir, "raw"), length/2)
+		one, err := syncRate(ctx, filepath.Join(dir, "raw"), 1000, length/2)
 		if err != nil {
 			return err
 		}
@@ -117,13 +117,13 @@ func appendFor(ctx context.Context, l *audit.Log, callers int, length time.Durat
 }
 
 // syncRate is how long the disk takes to write and sync one record.
-func syncRate(ctx context.Context, path string, length time.Duration) (time.Duration, error) {
+func syncRate(ctx context.Context, path string, size int, length time.Duration) (time.Duration, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = f.Close() }()
-	b := []byte(strings.Repeat("x", 1000))
+	b := []byte(strings.Repeat("x", size))
 	begin, n := time.Now(), 0
 	for time.Since(begin) < length && ctx.Err() == nil {
 		if _, err := f.Write(b); err != nil {

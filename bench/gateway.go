@@ -16,7 +16,14 @@ import (
 	"time"
 )
 
-const prompt = "Please summarise the status of order 48213 in one sentence. My name is Wang and my phone number is 13800138000."
+// prompt has values that a policy masks, plainPrompt none.
+const (
+	prompt      = "Please summarise the status of order 48213 in one sentence. My name is Wang and my phone number is 13800138000."
+	plainPrompt = "Please summarise the status of the order in one sentence, and say what the customer should do once the parcel has come."
+)
+
+// recordBytes is about what one audit record takes in the write-ahead log.
+const recordBytes = 600
 
 // pair collects, per round, what the gateway added to one measure.
 type pair struct {
@@ -40,30 +47,49 @@ func spread(v []float64) string {
 	return fmt.Sprintf("%.3f (%.3f…%.3f)", median(v), slices.Min(v), slices.Max(v))
 }
 
+// gatewayOptions say what is measured of gateways.
+type gatewayOptions struct {
+	binary, dir string // the built program; where its data lie, "" for the directory of temporary files
+	setups      []setup
+	peers       []string
+	connections []int
+	rounds      int
+	length      time.Duration
+	body        int // bytes of a request; 0 for a short prompt and latencies, else what becomes of a crowd is counted
+}
+
 // gatewaySide is a gateway under load: the built binary, or a peer.
 type gatewaySide struct {
 	target
 
-	pid      int
-	governed bool // its backlog of records counts
+	pid  int
+	ours bool // its backlog of records counts
+	row  gatewayRow
+}
 
+// gatewayRow is what one side showed in the rounds of one row.
+type gatewayRow struct {
 	p50, p99   pair
 	rates, cpu []float64
 	drain      []float64 // seconds until the backlog was empty
+	peak       []float64 // MiB
 }
 
 // measure loads a side and notes what that cost until nothing of it was left to do.
 func (s *gatewaySide) measure(ctx context.Context, direct sample, connections int, length time.Duration) error {
+	if err := resetPeak(s.pid); err != nil {
+		return err
+	}
 	before, _, err := cpuSeconds(s.pid)
 	if err != nil {
 		return err
 	}
-	got, err := load(ctx, s.target, connections, length, body(false), false)
+	got, err := load(ctx, s.target, connections, length, body(prompt, false), false)
 	if err != nil {
 		return err
 	}
 	ended := time.Now()
-	for left := 1.0; s.governed && left > 0; {
+	for left := 1.0; s.ours && left > 0; {
 		if left, err = unshipped(ctx, s.target); err != nil {
 			return err
 		}
@@ -71,37 +97,45 @@ func (s *gatewaySide) measure(ctx context.Context, direct sample, connections in
 			return fmt.Errorf("%.0f records still wait for the database a minute after the load", left)
 		}
 	}
-	s.drain = append(s.drain, time.Since(ended).Seconds())
-	after, _, err := cpuSeconds(s.pid)
+	r := &s.row
+	r.drain = append(r.drain, time.Since(ended).Seconds())
+	after, peak, err := cpuSeconds(s.pid)
 	if err != nil {
 		return err
 	}
-	s.p50.add(ms(direct.quantile(.5)), ms(got.quantile(.5)))
-	s.p99.add(ms(direct.quantile(.99)), ms(got.quantile(.99)))
-	s.rates = append(s.rates, got.rate())
-	s.cpu = append(s.cpu, (after-before)/float64(len(got.latencies))*1000)
+	r.p50.add(ms(direct.quantile(.5)), ms(got.quantile(.5)))
+	r.p99.add(ms(direct.quantile(.99)), ms(got.quantile(.99)))
+	r.rates = append(r.rates, got.rate())
+	r.cpu = append(r.cpu, (after-before)/float64(len(got.latencies))*1000)
+	r.peak = append(r.peak, float64(peak))
 	return nil
 }
 
-// benchGateway holds the built binary, governed, against the upstream alone and against peers, taking turns.
-func benchGateway(ctx context.Context, binary string, peers []string, counts []int, rounds int, length time.Duration) error {
-	dir, err := os.MkdirTemp("", "sluice-bench-")
+// benchGateway holds the built binary, in each of its setups, against the upstream alone and against peers, taking turns.
+func benchGateway(ctx context.Context, o gatewayOptions) error {
+	dir, err := os.MkdirTemp(o.dir, "sluice-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if err := raiseFiles(2 * slices.Max(o.connections)); err != nil {
+		return err
+	}
 	up, stopUpstream, err := startUpstream(ctx)
 	if err != nil {
 		return err
 	}
 	defer stopUpstream()
-	gw, pid, stopGateway, err := startGateway(ctx, binary, dir, up)
-	if err != nil {
-		return err
+	var sides []*gatewaySide
+	for _, su := range o.setups {
+		gw, err := startSetup(ctx, o, su, filepath.Join(dir, su.name), up)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", su.name, err)
+		}
+		defer gw.stop()
+		sides = append(sides, &gatewaySide{target: gw.target, pid: gw.pid, ours: true})
 	}
-	defer stopGateway()
-	sides := []*gatewaySide{{target: gw, pid: pid, governed: true}}
-	for _, name := range peers {
+	for _, name := range o.peers {
 		t, peer, stop, err := startPeer(ctx, name, up)
 		if err != nil {
 			return fmt.Errorf("start peer %s: %w", name, err)
@@ -109,58 +143,47 @@ func benchGateway(ctx context.Context, binary string, peers []string, counts []i
 		defer stop()
 		sides = append(sides, &gatewaySide{target: t, pid: peer})
 	}
+	if o.body > 0 {
+		return benchCrowd(ctx, o, sides)
+	}
 
 	direct := target{name: "upstream", url: up, key: "none"}
-	fmt.Printf("\none request = HTTP + key + limits + masking of a phone number + budget check + 2 durable audit records; peers: their key only; upstream answers at once; %d rounds of %s\n", rounds, length)
-	fmt.Printf("%-12s %-12s %-26s %-26s %-28s %-22s %-22s\n", "connections", "side", "added p50 ms (min…max)", "added p99 ms (min…max)", "requests/s", "CPU s/1000", "sluice ÷ it, requests/s")
-	for _, connections := range counts {
-		for _, s := range sides {
-			s.p50, s.p99, s.rates, s.cpu, s.drain = pair{}, pair{}, nil, nil, nil
+	fmt.Printf("\none request of Sluice = HTTP + key + what its setup says + 2 durable audit records; peers: their key only, if any; upstream answers at once; %d rounds of %s\n", o.rounds, o.length)
+	headLoads(os.Stdout)
+	for _, connections := range o.connections {
+		if err := benchLoads(ctx, o, dir, direct, sides, connections); err != nil {
+			return err
 		}
-		var alone []float64
-		for n := range rounds {
-			d, err := load(ctx, direct, connections, length, body(false), false)
+	}
+	return benchStreams(ctx, o, direct, sides)
+}
+
+// benchLoads measures one row: this many connections.
+func benchLoads(ctx context.Context, o gatewayOptions, dir string, direct target, sides []*gatewaySide, connections int) error {
+	for _, s := range sides {
+		s.row = gatewayRow{}
+	}
+	var alone, disk []float64
+	for n := range o.rounds {
+		if connections == 1 { // then the disk decides
+			each, err := syncRate(ctx, filepath.Join(dir, "disk"), recordBytes, o.length/4)
 			if err != nil {
 				return err
 			}
-			alone = append(alone, d.rate())
-			for i := range sides {
-				if err := sides[(i+n)%len(sides)].measure(ctx, d, connections, length); err != nil {
-					return err
-				}
-			}
+			disk = append(disk, ms(each))
 		}
-		fmt.Printf("%-12d %-12s %-26s %-26s %-28s\n", connections, "upstream", "", "", spread(alone))
-		for _, s := range sides {
-			ratio := make([]float64, rounds)
-			for n := range ratio {
-				ratio[n] = sides[0].rates[n] / s.rates[n]
-			}
-			fmt.Printf("%-12d %-12s %-26s %-26s %-28s %-22s %-22s\n", connections, s.name, spread(s.p50.added), spread(s.p99.added), spread(s.rates), spread(s.cpu), spread(ratio))
-		}
-		fmt.Printf("%-12d backlog of records empty after s: %s\n", connections, spread(sides[0].drain))
-	}
-
-	var first, chunk pair
-	for range rounds {
-		d, err := load(ctx, direct, 1, length, body(true), true)
+		d, err := load(ctx, direct, connections, o.length, body(prompt, false), false)
 		if err != nil {
 			return err
 		}
-		g, err := load(ctx, gw, 1, length, body(true), true)
-		if err != nil {
-			return err
+		alone = append(alone, d.rate())
+		for i := range sides {
+			if err := sides[(i+n)%len(sides)].measure(ctx, d, connections, o.length); err != nil {
+				return err
+			}
 		}
-		first.add(ms(quantile(d.firstToken, .5)), ms(quantile(g.firstToken, .5)))
-		perChunk := func(s sample) float64 { return ms(s.quantile(.5)-quantile(s.firstToken, .5)) / words }
-		chunk.add(perChunk(d), perChunk(g))
 	}
-	_, peak, err := cpuSeconds(pid)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("streaming, 1 connection, masked: added first byte p50 ms %s, added per chunk ms %s\n", spread(first.added), spread(chunk.added))
-	fmt.Printf("peak resident set of the gateway: %d MiB\n", peak)
+	reportLoads(os.Stdout, connections, alone, disk, sides)
 	return nil
 }
 
@@ -186,9 +209,9 @@ func unshipped(ctx context.Context, t target) (float64, error) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func body(stream bool) []byte {
+func body(text string, stream bool) []byte {
 	raw, err := json.Marshal(map[string]any{
-		"model": "scripted", "stream": stream, "max_tokens": 64, "messages": []map[string]string{{"role": "user", "content": prompt}},
+		"model": "scripted", "stream": stream, "max_tokens": 64, "messages": []map[string]string{{"role": "user", "content": text}},
 	})
 	if err != nil {
 		panic(err)
@@ -217,59 +240,6 @@ func startUpstream(ctx context.Context) (string, func(), error) {
 		return "", nil, fmt.Errorf("start upstream: %w", err)
 	}
 	return strings.TrimSpace(line), stop, nil
-}
-
-// startGateway starts the binary with the upstream as its only engine.
-func startGateway(ctx context.Context, binary, dir, upstreamURL string) (target, int, func(), error) {
-	return startSluice(ctx, binary, dir, fmt.Sprintf(`engines:
-  native: {models: []}
-  remote:
-    - {name: scripted, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: [{id: scripted}]}
-`, upstreamURL))
-}
-
-// startSluice starts the binary as an operator would, with these engines.
-func startSluice(ctx context.Context, binary, dir, engines string) (target, int, func(), error) {
-	config := filepath.Join(dir, "sluice.yaml")
-	text := `log: {level: error}
-` + engines + `rag: {embedding_model: ""}
-limits: # counted, never reached
-  key: {requests_per_minute: 60000000, tokens_per_minute: 60000000, concurrent: 10000}
-  tenant: {requests_per_minute: 60000000, tokens_per_minute: 60000000, concurrent: 10000}
-`
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return target{}, 0, nil, err
-	}
-	ready := filepath.Join(dir, "ready.json")
-	cmd := exec.CommandContext(ctx, binary, "up", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
-		"--no-temporal", "--no-console", "--ready-file", ready)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return target{}, 0, nil, fmt.Errorf("start %s (run `make build` first): %w", binary, err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	stop := func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		<-ended
-	}
-	raw, err := await(ready, ended)
-	var started struct {
-		BaseURL string `json:"base_url"`
-		APIKey  string `json:"api_key"`
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &started)
-	}
-	if err != nil {
-		stop()
-		return target{}, 0, nil, fmt.Errorf("start sluice: %w", err)
-	}
-	return target{name: "sluice", url: strings.TrimSuffix(started.BaseURL, "/v1"), key: started.APIKey}, cmd.Process.Pid, stop, nil
 }
 
 // await reads the ready file once it is there, or fails when the process has ended.

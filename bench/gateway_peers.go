@@ -17,7 +17,8 @@ const peerKey = "sk-bench-peer"
 
 // startPeer prepares and starts another gateway in front of the upstream, by the script bench/peers/NAME.sh: "prepare" fetches and builds
 // what CACHE lacks, "run" replaces itself by the gateway, which listens at 127.0.0.1:PORT, takes KEY as a bearer token and passes the model
-// "scripted" to UPSTREAM, an OpenAI-compatible base URL that ends in /v1. A path in place of a name is a script of one's own.
+// "scripted" to UPSTREAM, an OpenAI-compatible base URL that ends in /v1; "headers" may print headers that each request has to have, a line
+// each. A path in place of a name is a script of one's own.
 func startPeer(ctx context.Context, name, upstreamURL string) (target, int, func(), error) {
 	script := name
 	if !strings.Contains(name, "/") {
@@ -41,6 +42,16 @@ func startPeer(ctx context.Context, name, upstreamURL string) (target, int, func
 	if err := prepare.Run(); err != nil {
 		return target{}, 0, nil, fmt.Errorf("prepare: %w", err)
 	}
+	ask := exec.CommandContext(ctx, "bash", script, "headers")
+	ask.Env, ask.Stderr = environ, os.Stderr
+	lines, err := ask.Output()
+	if err != nil {
+		return target{}, 0, nil, fmt.Errorf("headers: %w", err)
+	}
+	headers, err := headersOf(string(lines))
+	if err != nil {
+		return target{}, 0, nil, err
+	}
 	log, err := os.Create(filepath.Join(cache, "run.log"))
 	if err != nil {
 		return target{}, 0, nil, err
@@ -56,7 +67,7 @@ func startPeer(ctx context.Context, name, upstreamURL string) (target, int, func
 		_ = cmd.Wait()
 		_ = log.Close()
 	}
-	t := target{name: strings.TrimSuffix(filepath.Base(script), ".sh"), url: fmt.Sprintf("http://127.0.0.1:%d", port), key: peerKey}
+	t := target{name: strings.TrimSuffix(filepath.Base(script), ".sh"), url: fmt.Sprintf("http://127.0.0.1:%d", port), key: peerKey, headers: headers}
 	if err := answers(ctx, t); err != nil {
 		stop()
 		return target{}, 0, nil, fmt.Errorf("%w; see %s", err, log.Name())
@@ -68,7 +79,7 @@ func startPeer(ctx context.Context, name, upstreamURL string) (target, int, func
 func answers(ctx context.Context, t target) error {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		_, err := once(ctx, http.DefaultClient, t, body(false))
+		_, err := once(ctx, http.DefaultClient, t, body(prompt, false))
 		if err == nil {
 			return nil
 		}
@@ -81,4 +92,17 @@ func answers(ctx context.Context, t target) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// headersOf reads lines such as "X-Name: value".
+func headersOf(lines string) (map[string]string, error) {
+	out := map[string]string{}
+	for line := range strings.Lines(lines) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("headers: %q is none", line)
+		}
+		out[name] = strings.TrimSpace(value)
+	}
+	return out, nil
 }

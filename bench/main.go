@@ -1,8 +1,8 @@
 // Command bench measures what Sluice adds to a request and how fast the native engine is, against limits measured in the same run.
 //
 // It starts two processes on loopback: a scripted OpenAI-compatible upstream that answers at once, and the built sluice binary with that
-// upstream as its only engine. Rounds alternate between the upstream alone and the governed gateway (key, limits, policy and masking,
-// budget, durable audit with fsync), so both see the same machine. What is reported is the difference.
+// upstream as its only engine. Rounds alternate between the upstream alone and the gateway in each of its setups (governed: key, limits, policy
+// and masking, budget, durable audit with fsync), so all see the same machine. What is reported is the difference.
 //
 //	go run ./bench            everything
 //	go run ./bench -only gateway|engine
@@ -46,8 +46,11 @@ func main() {
 		binary = flag.String("sluice", "bin/sluice", "the built binary")
 		rounds = flag.Int("rounds", 5, "rounds, alternating")
 		length = flag.Duration("length", 3*time.Second, "length of one measurement")
-		peers  = flag.String("peers", "", "gateways to compare with, by their scripts in bench/peers, such as gomodel,litellm")
+		peers  = flag.String("peers", "", "gateways to compare with, by their scripts in bench/peers, such as portkey,litellm")
 		model  = flag.String("model", defaultModel(), "GGUF file for the engine")
+		sides  = flag.String("setups", setupGoverned+","+setupAuditOnly, "ways in which Sluice is set up, by their policies in bench/policies")
+		size   = flag.Int("body", 0, "bytes of each request to the gateway; then it is counted what becomes of them, as with -connections 1500 -body 150000")
+		dir    = flag.String("dir", "", "where the gateway keeps its data; empty: the directory of temporary files")
 		conns  = flag.String("connections", "1,16,64", "how many clients at a time, one row each, for the gateway")
 	)
 	flag.Parse()
@@ -58,7 +61,15 @@ func main() {
 		if err != nil {
 			exit(err)
 		}
-		if err := benchGateway(ctx, *binary, strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' }), at, *rounds, *length); err != nil {
+		ours, err := setups(*sides)
+		if err != nil {
+			exit(err)
+		}
+		o := gatewayOptions{
+			binary: *binary, dir: *dir, setups: ours, peers: strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' }),
+			connections: at, rounds: *rounds, length: *length, body: *size,
+		}
+		if err := benchGateway(ctx, o); err != nil {
 			exit(fmt.Errorf("gateway: %w", err))
 		}
 	}

@@ -63,15 +63,15 @@ func startGoverned(ctx context.Context, binary string, c openConfig) (*running, 
 	if err != nil {
 		return nil, err
 	}
-	t, pid, stop, err := startSluice(ctx, binary, dir, fmt.Sprintf(`engines:
+	in, err := startSluice(ctx, binary, dir, fmt.Sprintf(`engines:
   native: {models: [{id: %s, path: %q}], threads: %d, concurrency: %d, cache_dir: %q}
-`, servedModel, c.Model, c.Threads, c.Slots, c.Packed))
+`, servedModel, c.Model, c.Threads, c.Slots, c.Packed)+bounds(true))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return &running{
-		endpoint: endpoint{name: "Sluice, governed", url: t.url, key: t.key, model: servedModel, least: true, client: newClient()},
-		pid:      pid, stop: func() { stop(); _ = os.RemoveAll(dir) },
+		endpoint: endpoint{name: "Sluice, governed", url: in.url, key: in.key, model: servedModel, least: true, client: newClient()},
+		pid:      in.pid, stop: func() { in.stop(); _ = os.RemoveAll(dir) },
 	}, nil
 }
 

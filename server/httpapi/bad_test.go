@@ -413,7 +413,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for i := range 6 {
 			c := &gateway.Call{Logprobs: -1}
-			fs, err := parse(body, 64)
+			fs, err := parse(string(body), 64)
 			if err == nil {
 				switch i {
 				case 0:

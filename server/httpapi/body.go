@@ -143,7 +143,7 @@ func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func
 	case err != nil: // the connection broke; nobody reads this
 		return nil, done, fault.Wrap(err, fault.CodeInvalidJSON, raw.Len())
 	}
-	f, err = parse(raw.Bytes(), a.cfg.MaxDepth)
+	f, err = parse(raw.String(), a.cfg.MaxDepth)
 	return f, done, err
 }
 

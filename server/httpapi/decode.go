@@ -1,47 +1,50 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/rawjson"
+)
+
+const (
+	deepest   = 10_000 // whatever the configuration allows
+	shortText = 1 << 10
 )
 
 // fields reads the members of one JSON object. The first error sticks; readers after it return zero values. A member that is
 // null counts as absent, as clients that send every field expect.
 type fields struct {
-	path string // "" or "messages[2]"
-	m    map[string]json.RawMessage
+	path string          // "" or "messages[2]"
+	m    rawjson.Members // parts of the body
 	err  error
 }
 
 // parse checks a body (encoding, depth, syntax) and returns its members.
-func parse(body []byte, maxDepth int) (*fields, error) {
-	if !utf8.Valid(body) {
+func parse(body string, maxDepth int) (*fields, error) {
+	if !utf8.ValidString(body) {
 		return nil, fault.New(fault.CodeInvalidUTF8, invalidAt(body))
 	}
-	if tooDeep(body, maxDepth) {
-		return nil, fault.New(fault.CodeTooDeep, maxDepth)
+	if read, err := rawjson.Check(body, min(maxDepth, deepest)); err != nil {
+		if tooDeep(body, maxDepth) { // too deep goes before what else is wrong
+			return nil, fault.New(fault.CodeTooDeep, maxDepth)
+		}
+		return nil, fault.New(fault.CodeInvalidJSON, read)
 	}
-	f := &fields{}
-	err := json.Unmarshal(body, &f.m)
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		return nil, fault.New(fault.CodeInvalidJSON, syntax.Offset)
-	case err != nil || f.m == nil:
+	m, ok := rawjson.Object(rawjson.Trim(body))
+	if !ok {
 		return nil, fault.New(fault.CodeInvalidType, "body", fault.Say("an object", "对象"))
 	}
-	return f, nil
+	return &fields{m: m}, nil
 }
 
-func invalidAt(b []byte) int {
+func invalidAt(b string) int {
 	at := 0
 	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
+		r, n := utf8.DecodeRuneInString(b)
 		if r == utf8.RuneError && n == 1 {
 			return at
 		}
@@ -51,8 +54,8 @@ func invalidAt(b []byte) int {
 	return at
 }
 
-// tooDeep looks at brackets outside strings only; it runs before any recursive parser sees the body.
-func tooDeep(b []byte, limit int) bool {
+// tooDeep looks at brackets outside strings only, in a text that need not be JSON.
+func tooDeep(b string, limit int) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
@@ -104,26 +107,29 @@ func (f *fields) unsupported(field string, instead fault.Phrase) {
 	f.fail(fault.CodeUnsupported, field, instead)
 }
 
-func (f *fields) raw(field string) (json.RawMessage, bool) {
-	v, ok := f.m[field]
-	return v, ok && f.err == nil && !bytes.Equal(v, []byte("null"))
-}
-
-// get decodes a member into v, which must be a pointer to a type that JSON values of one kind fill.
-func (f *fields) get(field string, want fault.Phrase, v any) bool {
-	raw, ok := f.raw(field)
-	if !ok {
-		return false
-	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		f.wrongType(field, want)
-		return false
-	}
-	return true
+func (f *fields) raw(field string) (string, bool) {
+	v, ok := f.m.Get(field)
+	return v, ok && f.err == nil && !rawjson.Null(v)
 }
 
 func (f *fields) text(field string) (s string, ok bool) {
-	ok = f.get(field, fault.Say("a string", "字符串"), &s)
+	raw, ok := f.raw(field)
+	if !ok {
+		return "", false
+	}
+	if s, ok = textOf(raw); !ok {
+		f.wrongType(field, fault.Say("a string", "字符串"))
+	}
+	return s, ok
+}
+
+// textOf reads a string. A long one is a part of the body; a short one is a copy, so that a name which outlives its request does not keep
+// the whole body with it.
+func textOf(raw string) (string, bool) {
+	s, ok := rawjson.Text(raw)
+	if len(s) <= shortText {
+		s = strings.Clone(s)
+	}
 	return s, ok
 }
 
@@ -137,14 +143,22 @@ func (f *fields) needText(field string) string {
 }
 
 func (f *fields) flag(field string) (b bool) {
-	f.get(field, fault.Say("a boolean", "布尔值"), &b)
-	return b
+	raw, ok := f.raw(field)
+	if ok && raw != "true" && raw != "false" {
+		f.wrongType(field, fault.Say("a boolean", "布尔值"))
+	}
+	return ok && raw == "true"
 }
 
 // number reads a number within bounds.
 func (f *fields) number(field string, low, high float64) *float64 {
-	var v float64
-	if !f.get(field, fault.Say("a number", "数字"), &v) {
+	raw, ok := f.raw(field)
+	if !ok {
+		return nil
+	}
+	v, err := strconv.ParseFloat(raw, 64)
+	if !isNumber(raw) || err != nil {
+		f.wrongType(field, fault.Say("a number", "数字"))
 		return nil
 	}
 	if v < low || v > high {
@@ -154,19 +168,17 @@ func (f *fields) number(field string, low, high float64) *float64 {
 	return &v
 }
 
+// isNumber tells the numbers among JSON values.
+func isNumber(raw string) bool { return raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9' }
+
 // integer reads a whole number within bounds.
 func (f *fields) integer(field string, low, high int64) *int64 {
-	var n json.Number
 	raw, ok := f.raw(field)
 	if !ok {
 		return nil
 	}
-	if raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
-		f.wrongType(field, fault.Say("an integer", "整数"))
-		return nil
-	}
-	v, err := strconv.ParseInt(n.String(), 10, 64)
-	if errors.Is(err, strconv.ErrSyntax) {
+	v, err := strconv.ParseInt(raw, 10, 64)
+	if !isNumber(raw) || errors.Is(err, strconv.ErrSyntax) {
 		f.wrongType(field, fault.Say("an integer", "整数"))
 		return nil
 	}
@@ -178,22 +190,46 @@ func (f *fields) integer(field string, low, high int64) *int64 {
 }
 
 // list reads an array.
-func (f *fields) list(field string) (items []json.RawMessage, ok bool) {
-	ok = f.get(field, fault.Say("an array", "数组"), &items)
+func (f *fields) list(field string) (items []string, ok bool) {
+	return f.items(field, fault.Say("an array", "数组"))
+}
+
+func (f *fields) items(field string, want fault.Phrase) (items []string, ok bool) {
+	raw, ok := f.raw(field)
+	if !ok {
+		return nil, false
+	}
+	if items, ok = rawjson.Items(raw); !ok {
+		f.wrongType(field, want)
+	}
 	return items, ok
 }
 
 // object reads a nested object; its first error becomes f's when the caller calls join.
 func (f *fields) object(field string) (*fields, bool) {
+	return f.members(field, fault.Say("an object", "对象"))
+}
+
+func (f *fields) members(field string, want fault.Phrase) (*fields, bool) {
 	sub := &fields{path: f.name(field)}
-	ok := f.get(field, fault.Say("an object", "对象"), &sub.m)
+	raw, ok := f.raw(field)
+	if !ok {
+		return sub, false
+	}
+	if sub.m, ok = rawjson.Object(raw); !ok {
+		f.wrongType(field, want)
+	}
 	return sub, ok
 }
 
 // item reads the i-th item of an array as an object.
-func (f *fields) item(field string, i int, raw json.RawMessage) *fields {
+func (f *fields) item(field string, i int, raw string) *fields {
 	sub := &fields{path: f.name(field) + "[" + strconv.Itoa(i) + "]"}
-	if f.err == nil && (json.Unmarshal(raw, &sub.m) != nil || sub.m == nil) {
+	if f.err != nil {
+		return sub
+	}
+	var ok bool
+	if sub.m, ok = rawjson.Object(raw); !ok {
 		f.fail(fault.CodeInvalidType, field+"["+strconv.Itoa(i)+"]", fault.Say("an object", "对象"))
 	}
 	return sub
@@ -215,9 +251,16 @@ func (f *fields) strings(field string, want fault.Phrase, limit int) []string {
 		s, _ := f.text(field)
 		return []string{s}
 	}
-	var out []string
-	if !f.get(field, want, &out) {
+	items, ok := f.items(field, want)
+	if !ok {
 		return nil
+	}
+	out := make([]string, len(items))
+	for i, item := range items {
+		if out[i], ok = textOf(item); !ok && !rawjson.Null(item) {
+			f.wrongType(field, want)
+			return nil
+		}
 	}
 	if len(out) > limit {
 		f.invalid(field, fault.Say("must have at most %d items", "最多 %d 项", limit))

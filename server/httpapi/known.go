@@ -1,12 +1,13 @@
 package httpapi
 
 import (
-	"encoding/json"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/rawjson"
 )
 
 // The bounds of what a caller may know.
@@ -22,8 +23,8 @@ func ours(f *fields, c *gateway.Call) {
 	if !ok {
 		return
 	}
-	for name := range o.m { // a word that is not understood must not pass for one that was obeyed
-		if name != "known" {
+	for _, member := range o.m.All() { // a word that is not understood must not pass for one that was obeyed
+		if member.Name != "known" {
 			f.invalid("sluice", fault.Say("may have the member known and no other", "只能含有成员 known"))
 		}
 	}
@@ -41,12 +42,12 @@ func ours(f *fields, c *gateway.Call) {
 }
 
 // known decodes a value that must be masked: a text, which is a person, or an object that names its class.
-func known(o *fields, i int, raw json.RawMessage) classify.Known {
+func known(o *fields, i int, raw string) classify.Known {
 	k := classify.Known{Class: classify.Person}
-	if raw[0] == '"' {
-		raw = append(append([]byte(`{"value":`), raw...), '}')
+	item := &fields{path: o.name("known") + "[" + strconv.Itoa(i) + "]", m: rawjson.One("value", raw)}
+	if raw[0] != '"' {
+		item = o.item("known", i, raw)
 	}
-	item := o.item("known", i, raw)
 	k.Value = item.needText("value")
 	if n := utf8.RuneCountInString(k.Value); n < minKnownRunes || n > maxKnownRunes {
 		item.invalid("value", fault.Say("must have %d to %d characters", "须有 %d 至 %d 个字符", minKnownRunes, maxKnownRunes))

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -105,9 +104,8 @@ func rerankCall(f *fields, c *gateway.Call) error {
 }
 
 // document reads a text, or an object that holds one.
-func document(f *fields, i int, raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil && raw[0] == '"' {
+func document(f *fields, i int, raw string) string {
+	if text, ok := textOf(raw); ok {
 		return text
 	}
 	item := f.item("documents", i, raw)

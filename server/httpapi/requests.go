@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode"
@@ -58,7 +57,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	conversation(f, c)
 	ours(f, c)
 	tools(f, c)
-	if list, ok := f.list("modalities"); ok && (len(list) != 1 || string(list[0]) != `"text"`) {
+	if list, ok := f.list("modalities"); ok && (len(list) != 1 || list[0] != `"text"`) {
 		f.unsupported("modalities", fault.Say("only text is generated", "仅生成文本"))
 	}
 	for _, field := range []string{"audio", "prediction", "web_search_options"} {
@@ -257,8 +256,8 @@ func content(m *fields) string {
 		s, _ := m.text("content")
 		return s
 	}
-	var items []json.RawMessage
-	if !m.get("content", fault.Say("a string or an array of parts", "字符串或内容片段数组"), &items) {
+	items, ok := m.items("content", fault.Say("a string or an array of parts", "字符串或内容片段数组"))
+	if !ok {
 		return ""
 	}
 	if len(items) == 0 {
@@ -311,8 +310,8 @@ func chatLogprobs(f *fields, c *gateway.Call) {
 // conversation takes the session from metadata, if the header named none, and checks the types of fields without effect.
 func conversation(f *fields, c *gateway.Call) {
 	if md, ok := f.object("metadata"); ok {
-		for key := range md.m {
-			md.text(key)
+		for _, member := range md.m.All() {
+			md.text(member.Name)
 		}
 		if id, ok := md.text("conversation_id"); ok && c.Session == "" {
 			if !saneID(id, 128) {

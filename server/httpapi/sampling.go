@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/rawjson"
 )
 
 // sampling decodes what chat and completions share.
@@ -78,14 +79,15 @@ func extras(f *fields, c *gateway.Call) {
 // logitBias decodes an object of token ids.
 func logitBias(f *fields) map[int32]float64 {
 	in, ok := f.object("logit_bias")
-	if !ok || len(in.m) == 0 {
+	if !ok || len(in.m.All()) == 0 {
 		return nil
 	}
-	if len(in.m) > maxBiases {
+	if len(in.m.All()) > maxBiases {
 		f.invalid("logit_bias", fault.Say("must have at most %d items", "最多 %d 项", maxBiases))
 	}
-	out := make(map[int32]float64, len(in.m))
-	for id := range in.m {
+	out := make(map[int32]float64, len(in.m.All()))
+	for _, member := range in.m.All() {
+		id := member.Name
 		token, err := strconv.ParseInt(id, 10, 32)
 		if err != nil || token < 0 {
 			f.invalid("logit_bias", fault.Say("its names must be token ids", "键须为 token 编号"))
@@ -168,11 +170,11 @@ func constraint(f *fields, field, kind string) *engine.Format {
 	case "json":
 		if raw[0] == '"' { // some clients send the schema as a text
 			text, _ := f.text(field)
-			if !json.Valid([]byte(text)) || tooDeep([]byte(text), schemaDepth) {
+			if _, err := rawjson.Check(text, schemaDepth); err != nil {
 				f.invalid(field, fault.Say("must be a JSON schema", "须为 JSON Schema"))
 				return nil
 			}
-			inner := &fields{path: f.path, m: map[string]json.RawMessage{field: json.RawMessage(text)}}
+			inner := &fields{path: f.path, m: rawjson.One(field, rawjson.Trim(text))}
 			schema := schemaOf(inner, field)
 			f.join(inner)
 			return &engine.Format{JSONSchema: schema}
@@ -210,7 +212,7 @@ func schemaOf(f *fields, field string) json.RawMessage {
 		return nil
 	}
 	raw, _ := f.raw(field)
-	return raw
+	return json.RawMessage(raw)
 }
 
 // urgency decodes how soon an answer is wanted: the queue class by service_tier unless a header has named it, and the priority.

@@ -1,12 +1,12 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/rawjson"
 )
 
 // tools decodes what a chat may call.
@@ -15,7 +15,7 @@ func tools(f *fields, c *gateway.Call) {
 	if list, ok := f.list("functions"); ok && len(list) > 0 {
 		f.unsupported("functions", useTools)
 	}
-	if raw, ok := f.raw("function_call"); ok && string(raw) != `"none"` && string(raw) != `"auto"` {
+	if raw, ok := f.raw("function_call"); ok && raw != `"none"` && raw != `"auto"` {
 		f.unsupported("function_call", useTools)
 	}
 	items, _ := f.list("tools")
@@ -56,7 +56,7 @@ func tool(t *fields) engine.Tool {
 	out.Description, _ = fn.text("description")
 	if out.Parameters != nil {
 		p, _ := fn.object("parameters")
-		if kind, ok := p.raw("type"); ok && string(kind) != `"object"` {
+		if kind, ok := p.raw("type"); ok && kind != `"object"` {
 			p.invalid("type", fault.Say("must be 'object': arguments have names", "须为 'object'：参数以名称传递"))
 		}
 		fn.join(p)
@@ -99,11 +99,10 @@ func toolChoice(f *fields, offered map[string]bool) engine.ToolChoice {
 			return engine.ToolChoice{}
 		}
 	}
-	var members map[string]json.RawMessage
-	if !f.get("tool_choice", fault.Say("a string or an object", "字符串或对象"), &members) {
+	choice, ok := f.members("tool_choice", fault.Say("a string or an object", "字符串或对象"))
+	if !ok {
 		return engine.ToolChoice{}
 	}
-	choice := &fields{path: f.name("tool_choice"), m: members}
 	if kind := choice.needText("type"); kind != "function" {
 		choice.unsupported("type", fault.Say("only functions are", "仅支持 function"))
 	}
@@ -162,10 +161,15 @@ func toolCall(item *fields) engine.ToolCall {
 	if strings.TrimSpace(call.Arguments) == "" {
 		call.Arguments = "{}"
 	}
-	var object map[string]json.RawMessage
-	if fn.err == nil && (tooDeep([]byte(call.Arguments), schemaDepth) || json.Unmarshal([]byte(call.Arguments), &object) != nil || object == nil) {
+	if fn.err == nil && !isObject(call.Arguments) {
 		fn.invalid("arguments", fault.Say("must be the text of a JSON object", "须为 JSON 对象的文本"))
 	}
 	item.join(fn)
 	return call
+}
+
+// isObject reports whether a text is a JSON object.
+func isObject(text string) bool {
+	_, err := rawjson.Check(text, schemaDepth)
+	return err == nil && rawjson.Trim(text)[0] == '{'
 }

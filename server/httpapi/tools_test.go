@@ -72,7 +72,7 @@ func TestDecode(t *testing.T) {
 			}
 		}},
 	} {
-		f, err := parse([]byte(c.body), 64)
+		f, err := parse(c.body, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
