@@ -52,6 +52,11 @@ func Digest(keys *keyring.Ring, tenant, text string) string {
 	return hex.EncodeToString(keys.MAC("audit/content/v1", tenant, text))
 }
 
+// DigestSpelt is Digest of a text that spell says in pieces, twice.
+func DigestSpelt(keys *keyring.Ring, tenant string, spell func(piece func(string))) string {
+	return hex.EncodeToString(keys.MACSpelt("audit/content/v1", spell, tenant))
+}
+
 // AnswerDigest is the keyed digest of an answer, which comes in pieces: it is not held for its digest. It says what [Digest] does, and begins
 // with "v2:". It belongs to one goroutine.
 type AnswerDigest struct {

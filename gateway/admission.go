@@ -78,7 +78,7 @@ func (r *run) completion(d route.Defaults) int {
 // admit asks the policy. What identifies the conversation and the prompt is taken before the texts are masked.
 func (r *run) admit(ctx context.Context) error {
 	r.admission.unit = r.conversation()
-	r.admission.promptDigest = audit.Digest(r.p.deps.Keys, r.caller.Tenant, r.call.prompt())
+	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.call.spell)
 	d, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
 		Request: r.call.RequestID, Tenant: r.caller.Tenant, Session: r.admission.unit, Name: r.call.Session, Subject: r.person(), Action: string(r.call.Action),
 		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.call.Known,

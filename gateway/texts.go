@@ -255,40 +255,50 @@ func (c *Call) size() int {
 	return n
 }
 
-// prompt spells the text of a call as its digest covers it: the one text of a call that has only one; roles and contents, and
+// prompt is what spell says.
+func (c *Call) prompt() string {
+	n := 0
+	c.spell(func(s string) { n += len(s) })
+	var b strings.Builder
+	b.Grow(n)
+	c.spell(func(s string) { b.WriteString(s) })
+	return b.String()
+}
+
+// spell says the text of a call as its digest covers it: the one text of a call that has only one; roles and contents, and
 // inputs, each ended by a zero byte. A query comes before the documents that are scored against it. Names, calls and their results
 // follow the content of their message; tools and the shape of the answer follow everything, as JSON.
-func (c *Call) prompt() string {
-	var b strings.Builder
+func (c *Call) spell(piece func(string)) {
+	ended := func(texts ...string) {
+		for _, s := range texts {
+			piece(s)
+			piece("\x00")
+		}
+	}
 	switch {
 	case c.Documents != nil:
-		b.WriteString(c.Query + "\x00")
-		for _, s := range c.Queries {
-			b.WriteString(s + "\x00")
-		}
-		for _, s := range c.Documents {
-			b.WriteString(s + "\x00")
-		}
+		ended(c.Query)
+		ended(c.Queries...)
+		ended(c.Documents...)
 	case c.Query != "":
-		return c.Query
+		piece(c.Query)
+		return
 	case c.Messages == nil && c.Input == nil:
-		b.WriteString(c.Prompt)
+		piece(c.Prompt)
 	}
 	for _, m := range c.Messages {
-		b.WriteString(m.Role + "\x00" + m.Content + "\x00")
+		ended(m.Role, m.Content)
 		if m.Name != "" {
-			b.WriteString(m.Name + "\x00")
+			ended(m.Name)
 		}
 		if m.ToolCallID != "" {
-			b.WriteString(m.ToolCallID + "\x00")
+			ended(m.ToolCallID)
 		}
 		for _, call := range m.ToolCalls {
-			b.WriteString(call.ID + "\x00" + call.Name + "\x00" + call.Arguments + "\x00")
+			ended(call.ID, call.Name, call.Arguments)
 		}
 	}
-	for _, s := range c.Input {
-		b.WriteString(s + "\x00")
-	}
+	ended(c.Input...)
 	if len(c.Tools) > 0 || c.Format != nil {
 		j, err := json.Marshal(struct {
 			Tools  any
@@ -298,7 +308,7 @@ func (c *Call) prompt() string {
 		if err != nil { // the edge has read this JSON before
 			panic(err)
 		}
-		b.WriteString("\x00" + string(j))
+		piece("\x00")
+		piece(string(j))
 	}
-	return b.String()
 }

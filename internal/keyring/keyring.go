@@ -101,12 +101,18 @@ func (r *Ring) Derive(label string) []byte {
 // share an encoding. What is made of a label stays in memory, so labels are constants here, too.
 func (r *Ring) MAC(label string, parts ...string) []byte {
 	pool := r.pool(label)
+	return ended(pool, begun(pool, parts))
+}
+
+// MACSpelt is MAC of the parts and a last one that spell says in pieces, twice: once for its length. It is not held.
+func (r *Ring) MACSpelt(label string, spell func(piece func(string)), parts ...string) []byte {
+	pool := r.pool(label)
 	m := begun(pool, parts)
-	sum := m.Sum(nil)
-	m.Reset() // nothing of the parts stays behind
-	clear(m.buf[:])
-	pool.Put(m)
-	return sum
+	n := 0
+	spell(func(s string) { n += len(s) })
+	m.length(n)
+	spell(m.text)
+	return ended(pool, m)
 }
 
 // Begin returns what has taken in the parts as MAC does, and takes in more. That has no length before it, so it must be the last part: the
@@ -131,10 +137,27 @@ func begun(pool *sync.Pool, parts []string) *mac {
 	return m
 }
 
+// ended returns the digest and gives its state back.
+func ended(pool *sync.Pool, m *mac) []byte {
+	sum := m.Sum(nil)
+	m.Reset() // nothing of the parts stays behind
+	clear(m.buf[:])
+	pool.Put(m)
+	return sum
+}
+
 // part writes the length of a part, and the part.
 func (m *mac) part(p string) {
-	binary.LittleEndian.PutUint64(m.buf[:], uint64(len(p)))
+	m.length(len(p))
+	m.text(p)
+}
+
+func (m *mac) length(n int) {
+	binary.LittleEndian.PutUint64(m.buf[:], uint64(n))
 	m.Write(m.buf[:8])
+}
+
+func (m *mac) text(p string) {
 	for len(p) > 0 {
 		n := copy(m.buf[:], p)
 		m.Write(m.buf[:n])

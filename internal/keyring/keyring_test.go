@@ -68,6 +68,24 @@ func TestMACSeparatesParts(t *testing.T) {
 	}
 }
 
+// TestMACSpelt: how the last part is cut does not matter; the digest is that of MAC, and no text is copied for it.
+func TestMACSpelt(t *testing.T) {
+	r := keyring.FromBytes(make([]byte, 32))
+	for _, pieces := range [][]string{nil, {""}, {"a", "", "bc"}, {strings.Repeat("长", 4000), "x"}} {
+		spell := func(piece func(string)) {
+			for _, p := range pieces {
+				piece(p)
+			}
+		}
+		if got, want := r.MACSpelt("l", spell, "tenant"), r.MAC("l", "tenant", strings.Join(pieces, "")); !bytes.Equal(got, want) {
+			t.Errorf("%d pieces: %x, want %x", len(pieces), got, want)
+		}
+		if n := testing.AllocsPerRun(100, func() { r.MACSpelt("l", spell, "tenant") }); n > 6 {
+			t.Errorf("%v allocations for %d pieces", n, len(pieces))
+		}
+	}
+}
+
 // TestBeginTakesTheRestInPieces: cuts do not matter, and what was begun with stays apart from what follows.
 func TestBeginTakesTheRestInPieces(t *testing.T) {
 	r := keyring.FromBytes(make([]byte, 32))
