@@ -77,18 +77,18 @@ func (c *checker) value() {
 	if c.err != nil {
 		return
 	}
-	switch b := c.peek(); {
-	case b == '"':
+	switch c.peek() {
+	case '"':
 		c.text()
-	case b == '{':
+	case '{':
 		c.list('}', true)
-	case b == '[':
+	case '[':
 		c.list(']', false)
-	case b == 't':
+	case 't':
 		c.expect("true")
-	case b == 'f':
+	case 'f':
 		c.expect("false")
-	case b == 'n':
+	case 'n':
 		c.expect("null")
 	default:
 		c.number()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/gin-gonic/gin"
 
@@ -394,6 +395,29 @@ func TestConfig(t *testing.T) {
 		if c.Validate() == nil {
 			t.Errorf("%+v passed", c)
 		}
+	}
+}
+
+// TestBodiesAreReadInPlace: a long text is a part of the body; a short one, which may be kept longer than the request, does not keep it.
+func TestBodiesAreReadInPlace(t *testing.T) {
+	body := `{"model":"chat","messages":[{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}]}`
+	f, err := parse(body, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &gateway.Call{}
+	if _, err := chatCall(f, 16, c); err != nil {
+		t.Fatal(err)
+	}
+	within := func(s string) bool {
+		at, from := uintptr(unsafe.Pointer(unsafe.StringData(s))), uintptr(unsafe.Pointer(unsafe.StringData(body)))
+		return from <= at && at < from+uintptr(len(body))
+	}
+	if !within(c.Messages[0].Content) || len(c.Messages[0].Content) != 5000 {
+		t.Error("the long text was copied")
+	}
+	if within(string(c.Model)) || c.Model != "chat" {
+		t.Error("the name of the model keeps the body")
 	}
 }
 
