@@ -56,6 +56,7 @@ func (c *child) question(ctx context.Context, texts []string, _ bool) ([][]float
 		if c.refused = c.take(ctx, []step{reserve}); c.refused != nil {
 			return nil, c.refused
 		}
+		c.receipt.after = c.p.now().Sub(c.call.Received)
 	}
 	out, err := c.vectors(ctx, texts, engine.RoleQuery)
 	if !fault.Is(err, fault.CodeContextLength) { // else it is asked again, for less
@@ -71,9 +72,9 @@ func (c *child) end(ctx context.Context, end ending) {
 		if c.answer.asked.IsZero() {
 			return
 		}
-		c.receipt.after = c.p.now().Sub(c.call.Received)
 		first, second := c.event(audit.StageAdmitted), c.ended(end, u)
-		first.Decision, first.Usage, first.PriceBook = decisionAllow, second.Usage, second.PriceBook
+		first.Time, first.Decision = c.call.Received.UnixMicro()+first.Latency.Admit, decisionAllow
+		first.Usage, first.PriceBook = second.Usage, second.PriceBook
 		c.p.later.Go(func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.p.cfg.SettleTimeout)
 			defer cancel()

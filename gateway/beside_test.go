@@ -98,6 +98,9 @@ func TestQuestionOfAChat(t *testing.T) {
 	if len(both) != 2 || both[0].Stage != audit.StageAdmitted || both[1].Stage != audit.StageOutcome || both[1].Outcome != outcomeOK {
 		t.Fatalf("%+v", both)
 	}
+	if first, second := both[0], both[1]; first.Time < r.Created.UnixMicro() || first.Time > second.Time || second.Time-second.Latency.Total != r.Created.UnixMicro() {
+		t.Errorf("a question of %d was admitted at %d and ended at %d", r.Created.UnixMicro(), first.Time, second.Time)
+	}
 	for _, e := range both {
 		u := e.Usage
 		if e.Action != "embeddings" || e.Detail["parent"] != "req-1" || e.Tenant != "acme" || e.Actor.ID != "k1" || e.Model.Asked != "embed" || e.Resource != "docs" ||
