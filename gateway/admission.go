@@ -91,9 +91,6 @@ func (r *run) admit(ctx context.Context) error {
 	if d != nil {
 		r.admission.decision, r.admission.policy, r.admission.keep = d, d.Policy(), d.Record()
 	}
-	if r.call.Document != nil {
-		r.admission.keep = "" // the collection keeps it
-	}
 	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {
 		err = r.noCollection()
 	}

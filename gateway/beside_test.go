@@ -198,6 +198,19 @@ func TestQuestionFails(t *testing.T) {
 		t.Errorf("%+v", parent)
 	}
 	w, v = searching(t)
+	ctx, leave := context.WithCancel(t.Context())
+	v.meet = func(context.Context, int) error {
+		leave()
+		return errBroken // whatever an engine makes of it
+	}
+	if _, err := w.Chat(ctx, asking("what does it cost")); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	w.idle(t)
+	if both := w.log.of("req-1.vectors"); len(both) != 2 || both[1].Outcome != outcomeAborted || w.log.of("req-1")[0].Outcome != outcomeAborted {
+		t.Errorf("after the caller left: %s", w.log.trail())
+	}
+	w, v = searching(t)
 	v.meet = func(context.Context, int) error { panic("the engine is broken") }
 	func() {
 		defer func() { _ = recover() }()
@@ -244,6 +257,23 @@ func TestQuestionTakesTooLong(t *testing.T) {
 		w.idle(t)
 		if both := w.log.of("req-1.vectors"); len(both) != 2 || both[1].Outcome != outcomeFailed || both[1].ErrorCode != string(fault.CodeTimeout) || both[1].Usage.Energy < time.Minute.Microseconds() {
 			t.Errorf("%+v", both)
+		}
+	})
+}
+
+// TestQuestionEnergy: an engine's work is what its calls take, not what the index does in between.
+func TestQuestionEnergy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, v := searching(t)
+		w.rag.parts, w.rag.then = 2, func() { time.Sleep(10 * time.Second) } // of the bubble's clock
+		v.meet = func(context.Context, int) error {
+			time.Sleep(time.Second)
+			return nil
+		}
+		chat(t, w, asking("what does it cost"))
+		w.idle(t)
+		if e := w.log.of("req-1.vectors")[1]; e.Usage.Energy != 1+2*time.Second.Microseconds() {
+			t.Errorf("energy %d", e.Usage.Energy)
 		}
 	})
 }
