@@ -25,7 +25,7 @@ const (
 //
 // Nobody waits for its records: its parent may not be admitted yet, and does not become slower by them. Both are written one after the other
 // when it has ended. So the log never has an answer without an admission, and readers of the log need no exception; the first says
-// already what was used, so the usage is booked even if only that one is written. A child that never asked the engine leaves none: what
+// already what was used, so the usage is booked even if only that one is written. A crash before that loses the usage of this one question. A child that never asked the engine leaves none: what
 // refused it refuses its parent, whose record says so.
 type child struct {
 	*run

@@ -132,10 +132,6 @@ func (r *run) finish(caller context.Context, end ending) {
 				r.outcome.record = got.ID
 			}
 		}
-		if end.outcome == outcomeFailed {
-			r.p.deps.Log.Error("request failed", slog.String("request", r.call.RequestID), slog.String("tenant", r.caller.Tenant),
-				slog.Any("error", end.err))
-		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
 		r.outcome.summary = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.answer.withheld, Outcome: end.outcome, Replay: e.Model.Replay}
@@ -240,7 +236,12 @@ func (r *run) busy() time.Duration {
 	return r.p.now().Sub(r.answer.asked)
 }
 
+// observe counts the run, and logs what broke.
 func (r *run) observe(end ending, u audit.Usage) {
+	if end.outcome == outcomeFailed {
+		r.p.deps.Log.Error("request failed", slog.String("request", r.call.RequestID), slog.String("tenant", r.caller.Tenant),
+			slog.Any("error", end.err))
+	}
 	m, action := r.p.metrics, string(r.call.Action)
 	m.requests.WithLabelValues(action, end.outcome).Inc()
 	m.duration.WithLabelValues(action).Observe(r.p.now().Sub(r.call.Received).Seconds())
