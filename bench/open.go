@@ -29,7 +29,6 @@ import (
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/keyring"
-	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/httpapi"
 )
 
@@ -116,7 +115,7 @@ func openHandler(e engine.Engine, log *slog.Logger) (http.Handler, error) {
 	}
 	p, err := gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: openDoor{}, Access: openDoor{}, Limits: limits, Guard: openGuard{}, Router: openRouter{e, models[0]}, Ledger: openLedger{},
-		Retriever: openDoor{}, Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
+		Audit: openDoor{}, Energy: openDoor{}, Labels: openDoor{}, Keys: keyring.FromBytes(make([]byte, 32)), Log: log,
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -143,12 +142,10 @@ func (openDoor) Allow(identity.Principal, access.Permission, string) error { ret
 func (openDoor) AppendWith(context.Context, audit.Event, string, ...audit.Text) (audit.Receipt, error) {
 	return audit.Receipt{ID: "none"}, nil
 }
-func (openDoor) Passages(context.Context, rag.Quote) ([]rag.Passage, error) { return nil, nil }
-func (openDoor) Search(context.Context, rag.Query) ([]rag.Passage, error)   { return nil, nil }
-func (openDoor) Attribute(time.Duration, int) int64                         { return 0 }
-func (openDoor) Method() string                                             { return "" }
-func (openDoor) KeyID(string) string                                        { return "" }
-func (openDoor) Make(string, string) label.Label                            { return label.Label{} }
+func (openDoor) Attribute(time.Duration, int) int64 { return 0 }
+func (openDoor) Method() string                     { return "" }
+func (openDoor) KeyID(string) string                { return "" }
+func (openDoor) Make(string, string) label.Label    { return label.Label{} }
 
 type openRouter struct {
 	engine engine.Engine

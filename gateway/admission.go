@@ -20,9 +20,14 @@ func (r *run) authenticate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	tenant := cmp.Or(r.call.Tenant, who.Tenant)
+	allowed := r.p.deps.Access.Allow(who, r.call.Permission, tenant)
+	if allowed == nil {
+		who.Tenant = tenant // a refusal is recorded at home
+	}
 	// What somebody asks with a key of his own he asks himself, unless he names another.
 	r.caller = caller{Principal: who, known: true, onBehalfOf: audit.Subject(r.p.deps.Keys, who.Tenant, cmp.Or(r.call.OnBehalfOf, who.Owner))}
-	return r.p.deps.Access.Allow(who, r.call.Permission, who.Tenant)
+	return allowed
 }
 
 // authorize authenticates, again where the edge has done so before the body came: a key may have been revoked since. What the body names
@@ -81,7 +86,7 @@ func (r *run) admit(ctx context.Context) error {
 	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.call.spell)
 	d, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
 		Request: r.call.RequestID, Tenant: r.caller.Tenant, Session: r.admission.unit, Name: r.call.Session, Subject: r.person(), Action: string(r.call.Action),
-		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.call.Known,
+		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.call.Known, Intake: r.call.Document != nil,
 	})
 	if d != nil {
 		r.admission.decision, r.admission.policy, r.admission.keep = d, d.Policy(), d.Record()

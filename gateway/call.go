@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
 )
 
 // AskedModel is the name a caller asked for: "model" or "model@version". What it was routed to is an engine.ModelID, what the
@@ -26,6 +27,7 @@ const (
 	ActionScore      Action = "score"
 	ActionSearch     Action = "rag.search"
 	ActionPassage    Action = "rag.passage"
+	ActionIngest     Action = "rag.ingest"
 	ActionModels     Action = "models.list"
 )
 
@@ -36,6 +38,7 @@ type Call struct {
 	Credential string
 	Plane      identity.Plane
 	Permission access.Permission // what the route declares; "" is refused
+	Tenant     string            // in which it is asked, if that is another than the caller's own: the permission must reach there
 	RequestID  string
 	ClientID   string // the caller's own id for the request, recorded beside ours
 	Session    string // the caller's conversation, "" if it names none
@@ -57,6 +60,7 @@ type Call struct {
 	Query    string           // search, and what documents are scored against
 	RAG      *RAG             // search, chat that cites, and a passage that is opened
 	Passage  *Passage         // a passage that is opened
+	Document *rag.Document    // a document that is taken in
 
 	// Documents are scored against Query, or each against its own of Queries.
 	Documents []string
@@ -97,6 +101,17 @@ type Call struct {
 	Sampling
 
 	Dimensions int // of the vectors, if the caller insists; 0 takes the model's
+}
+
+// collection is what the call reads from or adds to, "" for most.
+func (c *Call) collection() string {
+	switch {
+	case c.RAG != nil:
+		return c.RAG.Collection
+	case c.Document != nil:
+		return c.Document.Collection
+	}
+	return ""
 }
 
 // Sampling are the fields that only some engines honour; see engine.Request. The zero value asks for nothing.

@@ -19,6 +19,9 @@ func (e *expired) Error() string { return string(e.code) + " after " + e.after.S
 // bounded returns a context that ends a call's total time, which begins with its arrival.
 func (r *run) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := r.p.cfg.Timeout
+	if r.call.Document != nil {
+		limit = longestIntake
+	}
 	return context.WithTimeoutCause(ctx, limit-r.p.now().Sub(r.call.Received), &expired{fault.CodeTimeout, limit})
 }
 

@@ -116,6 +116,8 @@ type (
 	retriever interface {
 		Search(ctx context.Context, ask rag.Query) ([]rag.Passage, error)
 		Passages(ctx context.Context, q rag.Quote) ([]rag.Passage, error)
+		Read(ctx context.Context, d rag.Document) (*rag.Draft, error)
+		Store(ctx context.Context, d *rag.Draft, vectors rag.Vectors) (rag.Ingested, error)
 	}
 	recorder interface {
 		AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error)
@@ -164,7 +166,7 @@ type Reservation interface {
 	Release()
 }
 
-// Deps are the parts a pipeline joins. All must be set, except Retriever in an installation without retrieval. They fit as they
+// Deps are the parts a pipeline joins. All must be set, except Retriever and Embedding in an installation without retrieval. They fit as they
 // are, but for the guard and the ledger, which [FromGuard] and [FromLedger] adapt: what those return is an interface here, so
 // that tests can make it fail.
 type Deps struct {
@@ -175,6 +177,7 @@ type Deps struct {
 	Router    router
 	Ledger    ledger
 	Retriever retriever
+	Embedding route.Ask // where the vectors of the Retriever come from: a model of an engine in this process
 	Audit     recorder
 	Energy    meter
 	Labels    labeler
@@ -189,8 +192,8 @@ type Pipeline struct {
 	metrics *metrics
 	now     func() time.Time
 	running atomic.Int64   // calls that an engine is working on
-	later   sync.WaitGroup // outcome records that are written while their answers leave
+	later   sync.WaitGroup // records that are written while nobody waits for them
 }
 
-// Drain waits for the outcome records that are on their way. Call it when no call is at work any more, before the log is closed.
+// Drain waits for the records that are on their way. Call it when no call is at work any more, before the log is closed.
 func (p *Pipeline) Drain() { p.later.Wait() }

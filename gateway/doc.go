@@ -13,7 +13,8 @@
 //	                   steps guard, so the exact cache waits for its own tests
 //	 6  route          version and engine; the rollout's arm by conversation; what the         Invalid, NotFound, Unavailable
 //	                   model can do
-//	 7  retrieve       passages this principal may see; the question is masked for it          Unavailable
+//	 7  retrieve       passages this principal may see; the question is masked for it; of a    Unavailable, Quota,
+//	                   document that is taken in, what it says                                 Invalid
 //	 8  mask           every text field once, and the passages, with what their documents      Blocked, Invalid
 //	                   say is sensitive; inside JSON value by value; what cannot be masked
 //	                   there is refused
@@ -30,6 +31,11 @@
 // engine (6), the sources (7), the masked texts (8), the prompt (9), the receipt (10), the answer (11, 12) and the outcome (13). Whatever
 // fails, what is held goes back (slot, token estimate, reservation) and exactly one outcome record is written, from the values there are. A
 // caller that cannot be authenticated is counted and not audited: strangers must not be able to fill the log.
+//
+// Nothing goes beside the path: vectors and scores take the same steps as text, and nobody else asks an engine. [Pipeline.Ingest] is a call for
+// the vectors of a document. A question that is searched with is a child call of its chat or search: routed, reserved, settled, booked and
+// recorded as an embedding of the same tenant and key, with "parent" in its records. It takes no slot and waits for no record, since its parent
+// may not be admitted yet; what it has cost is kept if the parent is refused afterwards. See child.
 //
 // The arrival of a call starts its clocks: the total time runs through all steps; the time to the first text and the time between two events
 // run while an engine streams. Each of them cancels the engine, costs the caller nothing, and has its own code.

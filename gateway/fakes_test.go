@@ -68,7 +68,7 @@ func newWorld(t testing.TB, plan func(n int, req *engine.Request) enginetest.Pla
 		t.Fatal(err)
 	}
 	w.Pipeline, err = New(Config{Timeout: time.Minute}, Deps{
-		Identity: w, Access: w, Limits: fakeLimits{w, limits}, Guard: w.guard, Router: w, Ledger: w.ledger, Retriever: w.rag,
+		Identity: w, Access: w, Limits: fakeLimits{w, limits}, Guard: w.guard, Router: w, Ledger: w.ledger, Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "embed", Need: route.Embed},
 		Audit: w.log, Energy: fakeMeter{}, Labels: w, Keys: keyring.FromBytes(make([]byte, 32)),
 		Log: slog.New(slog.DiscardHandler),
 	}, nil)
@@ -94,6 +94,9 @@ func (w *world) Allow(_ identity.Principal, perm access.Permission, _ string) er
 
 func (w *world) Pick(a route.Ask) (route.Choice, error) {
 	if err := w.fail["route"]; err != nil {
+		return route.Choice{}, err
+	}
+	if err := w.fail["route "+a.Engine]; err != nil {
 		return route.Choice{}, err
 	}
 	all, _ := w.engine.Models(context.Background())
@@ -302,6 +305,9 @@ func (l *fakeLedger) Reserve(_ context.Context, a billing.Ask) (Reservation, err
 	if err := l.w.fail["reserve"]; err != nil {
 		return nil, err
 	}
+	if err := l.w.fail["reserve "+map[bool]string{false: "generation", true: "vectors"}[a.Embed]]; err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asks = append(l.asks, a)
@@ -340,7 +346,7 @@ type fakeAudit struct {
 	kept   []kept
 	failAt map[audit.Stage]error
 	loses  bool          // records under best effort
-	hold   chan struct{} // outcomes wait for it
+	hold   chan struct{} // outcomes wait for it, and every record of a part
 }
 
 // kept is a text that came with a record.
@@ -351,7 +357,7 @@ type kept struct {
 }
 
 func (a *fakeAudit) AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error) {
-	if a.hold != nil && e.Stage == audit.StageOutcome {
+	if a.hold != nil && (e.Stage == audit.StageOutcome || e.Detail["parent"] != "") {
 		<-a.hold
 	}
 	a.mu.Lock()
@@ -394,7 +400,32 @@ type fakeRAG struct {
 	asks     []rag.Query
 	quotes   []rag.Quote
 	passages []rag.Passage
-	hang     bool // until its context ends
+	hang     bool           // until its context ends
+	parts    int            // how many the question is asked in; 0: it is not
+	then     func()         // after the vectors have come
+	texts    []string       // of a document that is read
+	read     []rag.Document // so far
+	stored   int
+}
+
+// Read reads what the test says.
+func (r *fakeRAG) Read(_ context.Context, d rag.Document) (*rag.Draft, error) {
+	r.read = append(r.read, d)
+	return &rag.Draft{Texts: r.texts}, r.w.fail["read"]
+}
+
+// Store asks for the vectors of one text after the other.
+func (r *fakeRAG) Store(ctx context.Context, d *rag.Draft, vectors rag.Vectors) (rag.Ingested, error) {
+	for _, t := range d.Texts {
+		if _, err := vectors(ctx, []string{t}, false); err != nil {
+			return rag.Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, "docs")
+		}
+	}
+	if err := r.w.fail["store"]; err != nil {
+		return rag.Ingested{}, err
+	}
+	r.stored++
+	return rag.Ingested{ID: "d1", Version: "v1", Chunks: len(d.Texts)}, nil
 }
 
 func (r *fakeRAG) Passages(_ context.Context, q rag.Quote) ([]rag.Passage, error) {
@@ -408,6 +439,15 @@ func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, err
 		return nil, ctx.Err()
 	}
 	r.asks = append(r.asks, ask)
+	for i := range r.parts {
+		part := ask.Text[i*len(ask.Text)/r.parts : (i+1)*len(ask.Text)/r.parts]
+		if _, err := ask.Vectors(ctx, []string{part}, true); err != nil {
+			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, ask.Collection)
+		}
+	}
+	if r.then != nil {
+		r.then()
+	}
 	return append([]rag.Passage(nil), r.passages...), r.w.fail["retrieve"]
 }
 

@@ -63,9 +63,13 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 
 // ask marks that an engine works on the run, until the returned function is called.
 func (r *run) ask() (done func()) {
-	r.answer.asked = r.p.now()
-	r.p.metrics.overhead.Observe(overhead(r.steps).Seconds())
-	r.answer.peak = int(r.p.running.Add(1))
+	if r.answer.asked.IsZero() {
+		r.answer.asked = r.p.now()
+		if r.parent == "" { // the time of a part is in that of its request
+			r.p.metrics.overhead.Observe(overhead(r.steps).Seconds())
+		}
+	}
+	r.answer.peak = max(r.answer.peak, int(r.p.running.Add(1)))
 	r.p.metrics.running.Inc()
 	return func() {
 		r.p.running.Add(-1)

@@ -62,7 +62,7 @@ func (a Action) Can(m engine.Model) bool {
 		return m.CanGenerate && !m.PromptOnly
 	case ActionCompletion:
 		return m.CanGenerate
-	case ActionEmbed:
+	case ActionEmbed, ActionIngest:
 		return m.CanEmbed
 	case ActionRerank, ActionScore:
 		return m.CanScore
@@ -115,7 +115,7 @@ func purpose(a Action) fault.Phrase {
 		return fault.Say("reranking", "重排序")
 	case ActionScore:
 		return fault.Say("scores", "文本打分")
-	case ActionChat, ActionSearch, ActionPassage, ActionModels:
+	case ActionChat, ActionSearch, ActionPassage, ActionIngest, ActionModels:
 	}
 	return fault.Say("chat", "对话")
 }

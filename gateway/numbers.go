@@ -13,20 +13,33 @@ import (
 
 // embed asks the engine for vectors and settles.
 func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
+	got, err := r.vectors(ctx, r.call.Input, r.call.Role)
+	if err != nil {
+		return nil, err
+	}
+	r.finish(ctx, ending{outcome: outcomeOK})
+	return &EmbedReply{Head: r.head(), Summary: r.summary(), Vectors: got}, nil
+}
+
+// vectors asks the engine of the run for the vectors of texts. What it has made until now is what the run has used.
+func (r *run) vectors(ctx context.Context, texts []string, role engine.InputRole) ([][]float32, error) {
 	defer r.ask()()
+	began := r.p.now()
+	defer func() { r.answer.worked += r.p.now().Sub(began) }()
 	got, err := r.choice.Engine.Embed(ctx, &engine.EmbedRequest{
-		Model: r.choice.Version.EngineModel, Input: r.call.Input, Tenant: r.caller.Tenant, Class: r.call.Class, Role: r.call.Role,
-		Dimensions: r.call.Dimensions,
+		Model: r.choice.Version.EngineModel, Input: texts, Tenant: r.caller.Tenant, Class: r.call.Class, Role: role, Dimensions: r.call.Dimensions,
 	})
-	if err == nil && len(got.Vectors) != len(r.call.Input) {
+	if err == nil && len(got.Vectors) != len(texts) {
 		err = fault.Wrap(errors.New("the engine returned another number of vectors"), fault.CodeEngineUnavailable, string(r.call.Model))
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.answer.usage = &engine.Usage{Model: got.Model, PromptTokens: got.PromptTokens}
-	r.finish(ctx, ending{outcome: outcomeOK})
-	return &EmbedReply{Head: r.head(), Summary: r.summary(), Vectors: got.Vectors}, nil
+	if r.answer.usage == nil {
+		r.answer.usage = &engine.Usage{Model: got.Model}
+	}
+	r.answer.usage.PromptTokens += got.PromptTokens
+	return got.Vectors, nil
 }
 
 // score asks the engine for scores, once for each run of documents with the same query, and settles.

@@ -122,52 +122,55 @@ func (r *run) finish(caller context.Context, end ending) {
 		if r.slot.ticket != nil {
 			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
 		}
-		e := r.event(audit.StageOutcome)
-		e.Outcome, e.Usage = end.outcome, u
-		e.Decision = decisionAllow
-		if end.outcome == outcomeRefused {
-			e.Decision = decisionRefuse
-		}
-		switch {
-		case end.outcome == outcomeAborted:
-			e.Status = statusClientGone
-		case end.err != nil:
-			p := fault.Public(end.err)
-			e.ErrorKind, e.ErrorCode, e.Status = p.Kind().String(), string(p.Code()), p.Kind().Status()
-		default:
-			e.Status = 200
-		}
-		subject, texts := r.subject(), r.keptAnswer()
-		write := func(ctx context.Context) (audit.Receipt, error) {
-			got, err := r.p.deps.Audit.AppendWith(ctx, e, subject, texts...)
-			if err != nil {
-				r.p.metrics.unrecorded.Inc()
-				r.p.deps.Log.Error("outcome not recorded", slog.String("request", e.Request), slog.String("receipt", r.receipt.id),
-					slog.String("outcome", e.Outcome), slog.Any("error", err))
-			}
-			return got, err
-		}
+		e, subject, texts := r.ended(end, u), r.subject(), r.keptAnswer()
 		if end.outcome == outcomeOK && r.answersFirst() {
 			r.p.later.Go(func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
 				defer cancel()
-				_, _ = write(ctx) // it has said what there is to say
+				_, _ = r.write(ctx, e, subject, texts...) // it has said what there is to say
 			})
 		} else {
 			var got audit.Receipt
-			if got, r.outcome.lost = write(ctx); got.Kept() {
+			if got, r.outcome.lost = r.write(ctx, e, subject, texts...); got.Kept() {
 				r.outcome.record = got.ID
 			}
-		}
-		if end.outcome == outcomeFailed {
-			r.p.deps.Log.Error("request failed", slog.String("request", r.call.RequestID), slog.String("tenant", r.caller.Tenant),
-				slog.Any("error", end.err))
 		}
 		r.observe(end, u)
 		r.outcome.mu.Lock()
 		r.outcome.summary = Summary{Usage: u, Findings: r.findings(), LogprobsWithheld: r.outcome.tally.Withheld, Outcome: end.outcome, Replay: e.Model.Replay}
 		r.outcome.mu.Unlock()
 	})
+}
+
+// ended is the outcome record of the run.
+func (r *run) ended(end ending, u audit.Usage) audit.Event {
+	e := r.event(audit.StageOutcome)
+	e.Outcome, e.Usage = end.outcome, u
+	e.Decision = decisionAllow
+	if end.outcome == outcomeRefused {
+		e.Decision = decisionRefuse
+	}
+	switch {
+	case end.outcome == outcomeAborted:
+		e.Status = statusClientGone
+	case end.err != nil:
+		p := fault.Public(end.err)
+		e.ErrorKind, e.ErrorCode, e.Status = p.Kind().String(), string(p.Code()), p.Kind().Status()
+	default:
+		e.Status = 200
+	}
+	return e
+}
+
+// write writes a record of a run that has ended. One that cannot be written is logged and counted.
+func (r *run) write(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error) {
+	got, err := r.p.deps.Audit.AppendWith(ctx, e, subject, texts...)
+	if err != nil {
+		r.p.metrics.unrecorded.Inc()
+		r.p.deps.Log.Error("outcome not recorded", slog.String("request", e.Request), slog.String("receipt", r.receipt.id),
+			slog.String("outcome", e.Outcome), slog.Any("error", err))
+	}
+	return got, err
 }
 
 const (
@@ -226,15 +229,23 @@ func (r *run) sentWhole() bool {
 	return req != nil && req.Whole && r.choice.Info.SendsWhole
 }
 
-// busy is how long an engine worked on the run: what it says, else the time since it was asked.
+// busy is how long an engine worked on the run: what it says, else the time that it was asked for, else that since it was asked.
 func (r *run) busy() time.Duration {
 	if r.answer.usage != nil && r.answer.usage.Prefill+r.answer.usage.Decode > 0 {
 		return r.answer.usage.Prefill + r.answer.usage.Decode
 	}
+	if r.answer.worked > 0 {
+		return r.answer.worked
+	}
 	return r.p.now().Sub(r.answer.asked)
 }
 
+// observe counts the run, and logs what broke.
 func (r *run) observe(end ending, u audit.Usage) {
+	if end.outcome == outcomeFailed {
+		r.p.deps.Log.Error("request failed", slog.String("request", r.call.RequestID), slog.String("tenant", r.caller.Tenant),
+			slog.Any("error", end.err))
+	}
 	m, action := r.p.metrics, string(r.call.Action)
 	m.requests.WithLabelValues(action, end.outcome).Inc()
 	m.duration.WithLabelValues(action).Observe(r.p.now().Sub(r.call.Received).Seconds())
@@ -279,9 +290,10 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	if r.admission.policy.Purpose != "" {
 		e.Detail["purpose"] = r.admission.policy.Purpose
 	}
-	if c.RAG != nil {
-		e.Resource = c.RAG.Collection
+	if r.parent != "" {
+		e.Detail["parent"] = r.parent
 	}
+	e.Resource = c.collection()
 	passages, _ := r.cited()
 	for _, p := range passages {
 		e.Documents = append(e.Documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))

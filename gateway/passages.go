@@ -46,13 +46,21 @@ func (r *run) retrieve(ctx context.Context) error {
 	return err
 }
 
-// lookup searches with the caller's labels.
+// lookup searches with the caller's labels. The question is masked.
 func (r *run) lookup(ctx context.Context, question string) (sources, error) {
-	return r.retrieved(ctx, question, func(from retriever) ([]rag.Passage, error) {
+	c := r.child(question)
+	defer c.end(ctx, broken())
+	out, err := r.retrieved(ctx, question, func(from retriever) ([]rag.Passage, error) {
 		return from.Search(ctx, rag.Query{
 			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK),
+			Vectors: c.question,
 		})
 	})
+	c.end(ctx, c.ending(ctx))
+	if c.refused != nil {
+		return sources{}, c.refused
+	}
+	return out, err
 }
 
 // open reads the passage that the call names, and those around it, with the caller's labels.
@@ -68,9 +76,8 @@ func (r *run) open(ctx context.Context) (sources, error) {
 
 // retrieved gets passages, and what their documents say is sensitive.
 func (r *run) retrieved(ctx context.Context, question string, get func(retriever) ([]rag.Passage, error)) (sources, error) {
-	unavailable := func(err error) error { return fault.Wrap(err, fault.CodeRetrievalFailed, r.call.RAG.Collection) }
 	if r.p.deps.Retriever == nil {
-		return sources{}, unavailable(errors.New("retrieval is not configured"))
+		return sources{}, r.noRetrieval()
 	}
 	found, err := get(r.p.deps.Retriever)
 	if fault.Is(err, fault.CodeCollectionNotFound) {
@@ -81,7 +88,7 @@ func (r *run) retrieved(ctx context.Context, question string, get func(retriever
 		if errors.As(err, &coded) || ctx.Err() != nil {
 			return sources{}, err
 		}
-		return sources{}, unavailable(err)
+		return sources{}, fault.Wrap(err, fault.CodeRetrievalFailed, r.call.RAG.Collection)
 	}
 	out, seen := sources{question: question, passages: found}, map[rag.Known]bool{}
 	for _, p := range found {
@@ -93,6 +100,11 @@ func (r *run) retrieved(ctx context.Context, question string, get func(retriever
 		}
 	}
 	return out, nil
+}
+
+// noRetrieval says that this installation has no collections.
+func (r *run) noRetrieval() error {
+	return fault.Wrap(errors.New("retrieval is not configured"), fault.CodeRetrievalFailed, r.call.collection())
 }
 
 // maskPassages masks the passages, and lets what their citations say of them out: names and headings are text of the document like any other.

@@ -37,8 +37,8 @@ func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
 	return conclude(ctx, r, r.score)
 }
 
-// Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. No engine is paid for one, so
-// nothing is routed or reserved.
+// Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. The vectors of its question are a
+// call of their own, see child.
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
 	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.lookup(ctx, r.call.Query) })
 }
@@ -81,6 +81,7 @@ var ( //nolint:gochecknoglobals // constant
 	admit        = step{"admit", (*run).admit, func(s *audit.Steps) *int64 { return &s.Policy }}
 	pickRoute    = step{"route", (*run).route, func(s *audit.Steps) *int64 { return &s.Route }}
 	retrieve     = step{"retrieve", (*run).retrieve, func(s *audit.Steps) *int64 { return &s.Retrieve }}
+	readDocument = step{"retrieve", (*run).read, func(s *audit.Steps) *int64 { return &s.Retrieve }}
 	maskTexts    = step{"mask", (*run).mask, func(s *audit.Steps) *int64 { return &s.Policy }}
 	reserve      = step{"reserve", (*run).reserve, func(s *audit.Steps) *int64 { return &s.Reserve }}
 	record       = step{"audit", (*run).record, func(s *audit.Steps) *int64 { return &s.Record }}

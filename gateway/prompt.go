@@ -13,7 +13,12 @@ import (
 
 // route picks the version and its engine, which can do what is asked.
 func (r *run) route(ctx context.Context) error {
-	choice, err := r.p.deps.Router.Pick(route.Ask{Model: string(r.call.Model), Unit: r.admission.unit, Need: r.need})
+	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.unit, Need: r.need}
+	if r.parent != "" { // of the model that the index is made with, and of no other
+		ask = r.p.deps.Embedding
+		r.call.Model = AskedModel(ask.Model)
+	}
+	choice, err := r.p.deps.Router.Pick(ask)
 	if fault.Is(err, fault.CodeModelNotCapable) || err == nil && !r.call.Action.Can(choice.Info) {
 		return r.notCapable(ctx, choice.Info)
 	}
@@ -59,7 +64,14 @@ func (r *run) reserve(ctx context.Context) error {
 	}
 	if r.need != route.Generate {
 		// A token has at least one byte; four mark the ends of a text, or of the two of a pair.
-		r.prompt.Prompt = &engine.Prompt{Tokens: r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))}
+		n := r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))
+		if d := r.sources.draft; d != nil {
+			n = 4 * len(d.Texts)
+			for _, t := range d.Texts {
+				n += len(t)
+			}
+		}
+		r.prompt.Prompt = &engine.Prompt{Tokens: n}
 	} else {
 		if err := r.prepare(ctx); err != nil {
 			return err
@@ -129,7 +141,7 @@ func (r *run) record(ctx context.Context) error {
 
 // answersFirst reports whether the answer may leave before its outcome is durable: policies say so of answers that come in one piece.
 func (r *run) answersFirst() bool {
-	return (r.call.Blocking || r.need != route.Generate) && r.admission.decision != nil && r.admission.decision.AnswersFirst()
+	return (r.call.Blocking || r.need != route.Generate) && r.call.Document == nil && r.admission.decision != nil && r.admission.decision.AnswersFirst()
 }
 
 // unrecorded gives a failure of the log its code, if it has none.

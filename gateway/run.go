@@ -21,9 +21,10 @@ import (
 //
 // One goroutine uses a run, but for finish, which may race with Close.
 type run struct {
-	p    *Pipeline
-	need route.Need
-	call *Call // as it was received; from the step mask on, a copy whose texts are masked
+	p      *Pipeline
+	need   route.Need
+	call   *Call  // as it was received; from the step mask on, a copy whose texts are masked
+	parent string // the request that this run is a part of; "" for a request itself
 
 	caller    caller       // authenticate, and authorize
 	slot      slot         // limit
@@ -63,11 +64,12 @@ type admission struct {
 	promptDigest string
 }
 
-// sources are the passages that the call draws on.
+// sources are the passages that the call draws on, or the document that it brings.
 type sources struct {
 	question string        // as it was searched with
 	passages []rag.Passage // as they are stored
 	known    []classify.Known
+	draft    *rag.Draft // a document that is taken in
 }
 
 // masked is what masking makes beside the texts of the call.
@@ -103,7 +105,8 @@ type receipt struct {
 // answer is what came of asking the engine, as far as it has got.
 type answer struct {
 	asked      time.Time
-	peak       int // runs at work when this one began, itself included
+	worked     time.Duration // by an engine that was asked for vectors
+	peak       int           // runs at work when this one began, itself included
 	firstToken time.Duration
 	unasked    bool // the engine was never reached
 	usage      *engine.Usage

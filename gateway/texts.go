@@ -238,6 +238,9 @@ func (c *Call) copied() *Call {
 // size is the number of bytes a model may have to read.
 func (c *Call) size() int {
 	n := len(c.Prompt) + len(c.Query)*max(1, len(c.Documents))
+	if c.Document != nil {
+		n += len(c.Document.Body)
+	}
 	for _, m := range c.Messages {
 		n += len(m.Content) + len(m.Name)
 		for _, call := range m.ToolCalls {

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -86,29 +85,17 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	ok(t, router.Load(ctx))
 	ok(t, router.Register(ctx, route.Version{Model: "chat", Version: "v1", Engine: "native", EngineModel: "scripted"}))
 
-	w.rag = must(rag.New(rag.Config{}, w.db, embedder{w.engine}, log, nil))(t)
+	w.rag = must(rag.New(rag.Config{}, w.db, rag.Model{ID: "scripted-embed", Dim: 32}, log, nil))(t)
 	ok(t, w.rag.Load(ctx))
 
 	w.Pipeline = must(gateway.New(gateway.Config{}, gateway.Deps{
 		Identity: ids, Access: must(access.New())(t), Limits: must(limit.NewMemory(limit.Config{}, log))(t), Guard: gateway.FromGuard(w.guard),
-		Router: router, Ledger: gateway.FromLedger(w.ledger), Retriever: w.rag, Audit: w.log,
+		Router: router, Ledger: gateway.FromLedger(w.ledger), Retriever: w.rag, Embedding: route.Ask{Engine: "native", Model: "scripted-embed", Need: route.Embed}, Audit: w.log,
 		Energy: must(energy.New(energy.Config{IdleMilliwatts: 10_000, BusyMilliwatts: 60_000}))(t), Labels: must(label.New(label.Config{}, keys))(t),
 		Keys: keys, Log: log,
 	}, nil))(t)
 	return w
 }
-
-type embedder struct{ e engine.Engine }
-
-func (e embedder) Embed(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
-	got, err := e.e.Embed(ctx, &engine.EmbedRequest{Model: "scripted-embed", Input: texts})
-	if err != nil {
-		return nil, err
-	}
-	return got.Vectors, nil
-}
-func (embedder) Dim() int   { return 32 }
-func (embedder) ID() string { return "scripted-embed" }
 
 // record writes the usage rows of outcomes in the transaction that ships them, as the server does.
 func (w *wired) record(tx *gorm.DB, events []audit.Event) error {
@@ -221,7 +208,10 @@ func TestRealRetrieval(t *testing.T) {
 	w := wire(t, nil)
 	ok(t, w.rag.CreateCollection(t.Context(), rag.Collection{Tenant: "acme", Name: "docs", Labels: []string{"public"}}))
 	ok(t, w.rag.CreateCollection(t.Context(), rag.Collection{Tenant: "acme", Name: "secret", Labels: []string{"board"}}))
-	must(w.rag.Ingest(t.Context(), rag.Document{Tenant: "acme", Collection: "docs", Name: "fees.txt", MIME: "text/plain", Body: []byte("A passport costs 120 yuan. Call " + mobile + ".")}))(t)
+	must(w.Ingest(t.Context(), &gateway.Call{
+		Credential: w.key, Plane: identity.DataPlane, Permission: access.RAGSearch, RequestID: "i1", Action: gateway.ActionIngest,
+		Document: &rag.Document{Collection: "docs", Name: "fees.txt", MIME: "text/plain", Body: []byte("A passport costs 120 yuan. Call " + mobile + ".")},
+	}))(t)
 	c := w.call("r1", "What does a passport cost?")
 	c.RAG = &gateway.RAG{Collection: "docs"}
 	reply := must(w.Chat(t.Context(), c))(t)

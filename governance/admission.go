@@ -24,6 +24,7 @@ type Ask struct {
 	Name            string // what the caller calls the conversation, by which people may ask for its values; "" if it has no name
 	Action, Model   string
 	Purpose         string           // demanded by policies that list purposes
+	Intake          bool             // a document is taken in: nobody is answered, so no purpose is demanded
 	Fields          []Field          // masked at once; those of a request that documents may know more about wait for [Admission.Mask]
 	Known           []classify.Known // values that the caller says are sensitive: masked wherever they stand, whatever their class
 }
@@ -91,7 +92,7 @@ func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
 	if ask.Model != "" && !force.policy.allowsModel(ask.Model) { // a search asks no model
 		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
 	}
-	if p := force.policy.Purposes; len(p) > 0 {
+	if p := force.policy.Purposes; len(p) > 0 && !ask.Intake {
 		if !slices.Contains(p, ask.Purpose) {
 			return a, fault.New(fault.CodePurpose, strings.Join(p, ", ")).WithParam("purpose")
 		}

@@ -209,6 +209,11 @@ func TestModelsAndPurposes(t *testing.T) {
 	_, err = g.Admit(t.Context(), ask())
 	wantCode(t, err, fault.CodePurpose)
 	q = ask()
+	q.Intake = true // answers nobody
+	if a, err = g.Admit(t.Context(), q); err != nil || a.Policy().Purpose != "" {
+		t.Errorf("%+v, %v", a.Policy(), err)
+	}
+	q = ask()
 	q.Purpose = "billing"
 	if a, err = g.Admit(t.Context(), q); err != nil || a.Policy().Purpose != "billing" {
 		t.Errorf("%+v, %v", a.Policy(), err)

@@ -43,7 +43,7 @@ func (s *Service) CreateCollection(ctx context.Context, c Collection) error {
 	if err != nil {
 		return err
 	}
-	sh, err := newShelf(row, s.embedder.ID(), s.newIndex(s.embedder.Dim()))
+	sh, err := newShelf(row, s.model.ID, s.newIndex(s.model.Dim))
 	if err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ type answers struct {
 	hits, first int // the document that answers is among the first five, is the first
 }
 
-func ask(t *testing.T, s *Service, questions []question, labels ...string) answers {
+func ask(t *testing.T, s *library, questions []question, labels ...string) answers {
 	t.Helper()
 	var a answers
 	for _, q := range questions {

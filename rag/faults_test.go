@@ -218,7 +218,7 @@ func TestTextsLongerThanTheModelTakes(t *testing.T) {
 	if got := find(t, s, "kb", strings.Repeat("户口迁移", 40)); got[0].Document != "long.txt" {
 		t.Errorf("found %+v", got[0])
 	}
-	vectors, err := s.embed(t.Context(), []string{"户口", strings.Repeat("一二三四五六七八九十", 7) + "户口户口户口户口户口户口户口"}, false)
+	vectors, err := s.embed(t.Context(), e.Embed, []string{"户口", strings.Repeat("一二三四五六七八九十", 7) + "户口户口户口户口户口户口户口"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestTextsLongerThanTheModelTakes(t *testing.T) {
 	}
 	e.limit = 1
 	e.failAt(0)
-	if _, err := s.embed(t.Context(), []string{"ab"}, false); err != nil {
+	if _, err := s.embed(t.Context(), e.Embed, []string{"ab"}, false); err != nil {
 		t.Errorf("single characters fit: %v", err)
 	}
 }
@@ -247,7 +247,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	var readers, writers sync.WaitGroup
-	for _, r := range []*Service{s, other, s} {
+	for _, r := range []*library{s, other, s} {
 		readers.Go(func() {
 			for {
 				got, err := r.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Text: "common version"})

@@ -64,7 +64,7 @@ func (s *Service) followCollection(ctx context.Context, row collectionRow) error
 	fresh := sh == nil
 	if fresh {
 		var err error
-		if sh, err = newShelf(row, s.embedder.ID(), s.newIndex(s.embedder.Dim())); err != nil {
+		if sh, err = newShelf(row, s.model.ID, s.newIndex(s.model.Dim)); err != nil {
 			return err
 		}
 	}

@@ -32,8 +32,7 @@ type hashed struct {
 
 func newHashed() *hashed { return &hashed{dim: 128, model: "hashed-128"} }
 
-func (h *hashed) Dim() int   { return h.dim }
-func (h *hashed) ID() string { return h.model }
+func (h *hashed) Model() Model { return Model{h.model, h.dim} }
 
 // failAt makes the n-th call from now fail.
 func (h *hashed) failAt(n int) {
@@ -85,8 +84,7 @@ func miniLM(t *testing.T) encoder {
 	return encoder{e}
 }
 
-func (encoder) Dim() int   { return 384 }
-func (encoder) ID() string { return testmodel.MiniLM }
+func (encoder) Model() Model { return Model{testmodel.MiniLM, 384} }
 
 func (e encoder) Embed(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
 	out, err := e.Engine.Embed(ctx, &engine.EmbedRequest{Model: testmodel.MiniLM, Input: texts})
@@ -96,26 +94,53 @@ func (e encoder) Embed(ctx context.Context, texts []string, _ bool) ([][]float32
 	return out.Vectors, nil
 }
 
-func service(t *testing.T, db *gorm.DB, e Embedder) *Service {
+// embedder is where a test has its vectors from.
+type embedder interface {
+	Model() Model
+	Embed(ctx context.Context, texts []string, question bool) ([][]float32, error)
+}
+
+// library is a service whose callers all have their vectors from one place.
+type library struct {
+	*Service
+
+	from embedder
+}
+
+func service(t *testing.T, db *gorm.DB, e embedder) *library {
 	t.Helper()
-	s, err := New(Config{}, db, e, slog.New(slog.DiscardHandler), nil)
+	s, err := New(Config{}, db, e.Model(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return &library{s, e}
 }
 
-func create(t *testing.T, s *Service, tenant, name string, labels ...string) {
+func (l *library) Search(ctx context.Context, q Query) ([]Passage, error) {
+	q.Vectors = l.from.Embed
+	return l.Service.Search(ctx, q)
+}
+
+// Ingest reads and stores a document.
+func (l *library) Ingest(ctx context.Context, d Document) (Ingested, error) {
+	draft, err := l.Read(ctx, d)
+	if err != nil {
+		return Ingested{}, err
+	}
+	return l.Store(ctx, draft, l.from.Embed)
+}
+
+func create(t *testing.T, s *library, tenant, name string, labels ...string) {
 	t.Helper()
 	if err := s.CreateCollection(t.Context(), Collection{Tenant: tenant, Name: name, Title: "T " + name, Labels: labels}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func ingest(t *testing.T, s *Service, collection, name, body string, labels ...string) Ingested {
+func ingest(t *testing.T, s *library, collection, name, body string, labels ...string) Ingested {
 	t.Helper()
 	in, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: collection, Name: name, Labels: labels, Body: []byte(body)})
 	if err != nil {
@@ -124,7 +149,7 @@ func ingest(t *testing.T, s *Service, collection, name, body string, labels ...s
 	return in
 }
 
-func find(t *testing.T, s *Service, collection, text string, labels ...string) []Passage {
+func find(t *testing.T, s *library, collection, text string, labels ...string) []Passage {
 	t.Helper()
 	out, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: collection, Text: text, Labels: labels, TopK: 50})
 	if err != nil {
@@ -133,7 +158,7 @@ func find(t *testing.T, s *Service, collection, text string, labels ...string) [
 	return out
 }
 
-func follow(t *testing.T, s *Service) {
+func follow(t *testing.T, s *library) {
 	t.Helper()
 	if err := s.follow(t.Context()); err != nil {
 		t.Fatal(err)

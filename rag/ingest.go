@@ -38,52 +38,77 @@ type Ingested struct {
 	Chunks            int
 }
 
-// Ingest stores a document, as a new version if the collection has one of that name that differs from it. The next search finds the
-// new version and not the old one; if anything fails, the old one and nothing of the new. CodeInvalidDocument says why a document
-// cannot be read.
-func (s *Service) Ingest(ctx context.Context, d Document) (Ingested, error) {
-	out, err := s.ingest(ctx, d)
-	s.metrics.ingested(err)
+// Draft is a document that has been read and waits for its vectors.
+type Draft struct {
+	// Texts are what vectors are needed of; none of a document that is stored already, as it is.
+	Texts []string
+
+	shelf *shelf
+	book  *book
+}
+
+// Read reads a document for [Service.Store]. CodeInvalidDocument says why one cannot be read.
+func (s *Service) Read(ctx context.Context, d Document) (*Draft, error) {
+	out, err := s.draft(ctx, d)
+	if err != nil {
+		s.metrics.ingested(err)
+	}
 	return out, err
 }
 
-func (s *Service) ingest(ctx context.Context, d Document) (Ingested, error) {
+func (s *Service) draft(ctx context.Context, d Document) (*Draft, error) {
 	sh, err := s.managed(ctx, d.Tenant, d.Collection)
 	if err != nil {
-		return Ingested{}, err
+		return nil, err
 	}
 	b, err := s.read(d)
 	if err != nil {
-		return Ingested{}, err
+		return nil, err
 	}
 	if sh.same(b) != nil {
 		if err := s.follow(ctx); err != nil { // another replica may have replaced it
-			return Ingested{}, err
+			return nil, err
 		}
 		if old := sh.same(b); old != nil {
-			return old.ingested(), nil
+			return &Draft{shelf: sh, book: old}, nil
 		}
 	}
 	texts := make([]string, len(b.chunks))
 	for i := range b.chunks {
 		texts[i] = b.indexed(i)
 	}
-	vectors, err := s.embed(ctx, texts, false) // may take long: before the lock
-	if err != nil {
-		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.Collection)
+	return &Draft{Texts: texts, shelf: sh, book: b}, nil
+}
+
+// Store stores a document that has been read, as a new version if the collection has one of that name that differs from it. The next
+// search finds the new version and not the old one; if anything fails, the old one and nothing of the new.
+func (s *Service) Store(ctx context.Context, d *Draft, vectors Vectors) (Ingested, error) {
+	out, err := s.place(ctx, d, vectors)
+	s.metrics.ingested(err)
+	return out, err
+}
+
+func (s *Service) place(ctx context.Context, d *Draft, vectors Vectors) (Ingested, error) {
+	b := d.book
+	if len(d.Texts) == 0 {
+		return b.ingested(), nil
 	}
-	for i, v := range vectors {
+	got, err := s.embed(ctx, vectors, d.Texts, false) // may take long: before the lock
+	if err != nil {
+		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.shelf.key.name)
+	}
+	for i, v := range got {
 		b.chunks[i].Vector = encodeVector(v)
 	}
 
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	b.Collection = sh.id
+	b.Collection = d.shelf.id
 	if err := s.store.saveDocument(ctx, &b.documentRow, b.chunks, s.now()); err != nil {
 		return Ingested{}, err
 	}
-	if err := sh.put(context.WithoutCancel(ctx), b); err != nil { // stored, but not searchable: following the tables tries again
-		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.Collection)
+	if err := d.shelf.put(context.WithoutCancel(ctx), b); err != nil { // stored, but not searchable: following the tables tries again
+		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.shelf.key.name)
 	}
 	return b.ingested(), nil
 }
@@ -140,7 +165,7 @@ func (s *Service) read(d Document) (*book, error) {
 	b := &book{
 		documentRow: documentRow{
 			Name: d.Name, MIME: kind, Title: text.Title, Labels: encodeLabels(labels), Digest: hex.EncodeToString(sum[:]),
-			Embedder: s.embedder.ID(), Content: text.Text, Known: known,
+			Embedder: s.model.ID, Content: text.Text, Known: known,
 		},
 		labels: labels, known: d.Known,
 	}

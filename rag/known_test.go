@@ -28,7 +28,7 @@ func TestDocumentsNameValues(t *testing.T) {
 		if again, err := put(known); err != nil || again != first {
 			t.Errorf("the same again: %+v, %v", again, err)
 		}
-		for name, s := range map[string]*Service{"at once": s, "after a restart": service(t, db, newHashed())} {
+		for name, s := range map[string]*library{"at once": s, "after a restart": service(t, db, newHashed())} {
 			if got := find(t, s, "kb", "who was here"); len(got) != 1 || !reflect.DeepEqual(got[0].Known, known) {
 				t.Errorf("%s: %+v", name, got)
 			}

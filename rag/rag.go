@@ -15,13 +15,15 @@ import (
 	"github.com/sluice-project/sluice/rag/index"
 )
 
-// Embedder turns texts into vectors. ID names the model and everything else that changes its vectors.
-type Embedder interface {
-	// Embed returns one vector per text. Questions and passages are different texts to some models, and somebody waits for a question.
-	Embed(ctx context.Context, texts []string, question bool) ([][]float32, error)
-	Dim() int
-	ID() string
+// Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length.
+type Model struct {
+	ID  string
+	Dim int
 }
+
+// Vectors turns texts into vectors of the service's [Model], one for each. Questions and passages are different texts to some models, and
+// somebody waits for a question. Whoever asks brings it, so that what the vectors cost is booked to whoever asks.
+type Vectors func(ctx context.Context, texts []string, question bool) ([][]float32, error)
 
 // Config sets up a service. The zero value is usable.
 type Config struct {
@@ -78,7 +80,7 @@ func (c Config) chunks() chunk.Config {
 type Service struct {
 	cfg      Config
 	store    store
-	embedder Embedder
+	model    Model
 	log      *slog.Logger
 	metrics  *metrics
 	now      func() time.Time

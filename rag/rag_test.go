@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -281,8 +282,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v is valid", cfg)
 		}
 	}
-	if _, err := New(Config{}, nil, nil, nil, nil); err == nil {
-		t.Error("a service without an embedder was made")
+	if _, err := New(Config{}, nil, Model{}, nil, nil); err == nil {
+		t.Error("a service without a model was made")
 	}
 }
 
@@ -340,5 +341,35 @@ func TestRunFollows(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDraft: what a document will cost is known before it is stored, and one that is there already costs nothing.
+func TestDraft(t *testing.T) {
+	e := newHashed()
+	s := service(t, dbtest.SQLite(t), e)
+	create(t, s, "acme", "kb")
+	d := Document{Tenant: "acme", Collection: "kb", Name: "a.md", Body: []byte("# Fees\n\nA passport costs 120.\n\n# Hours\n\nMonday.")}
+	draft, err := s.Read(t.Context(), d)
+	if err != nil || len(draft.Texts) != 2 || !strings.Contains(draft.Texts[0], "120") || !strings.HasPrefix(draft.Texts[0], "Fees") {
+		t.Fatalf("%+v, %v", draft, err)
+	}
+	if got := find(t, s, "kb", "passport"); len(got) != 0 {
+		t.Errorf("a draft was found: %+v", got)
+	}
+	var given []string
+	first, err := s.Store(t.Context(), draft, func(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+		given = append(given, texts...)
+		return e.Embed(ctx, texts, question)
+	})
+	if err != nil || !slices.Equal(given, draft.Texts) {
+		t.Fatalf("%q were embedded, %v", given, err)
+	}
+	again, err := s.Read(t.Context(), d)
+	if err != nil || len(again.Texts) != 0 {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if second, err := s.Store(t.Context(), again, nil); err != nil || second != first {
+		t.Errorf("%+v, then %+v, %v", first, second, err)
 	}
 }

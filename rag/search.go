@@ -20,6 +20,7 @@ type Query struct {
 	Labels             []string // the principal's
 	Text               string
 	TopK               int // 0: the configured number
+	Vectors            Vectors
 }
 
 // Passage is a piece of a document: what it says and where it stands.
@@ -62,7 +63,7 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) {
 		return nil, fault.New(fault.CodeInvalidValue, "query", fault.Say("must be UTF-8 text of at most %d bytes", "须为不超过 %d 字节的 UTF-8 文本", maxQuery)).WithParam("query")
 	}
-	vectors, err := s.embed(ctx, []string{q.Text}, true)
+	vectors, err := s.embed(ctx, q.Vectors, []string{q.Text}, true)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}
@@ -77,42 +78,42 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 // for the batch of a document that is being embedded.
 const embedBatch = 8
 
-// embed returns one vector per text, and checks what the embedder promised.
-func (s *Service) embed(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+// embed returns one vector per text, and checks what vectors promises.
+func (s *Service) embed(ctx context.Context, vectors Vectors, texts []string, question bool) ([][]float32, error) {
 	out := make([][]float32, 0, len(texts))
 	for part := range slices.Chunk(texts, embedBatch) {
-		vectors, err := s.embedWhole(ctx, part, question)
+		some, err := s.embedWhole(ctx, vectors, part, question)
 		if err != nil {
 			return nil, fmt.Errorf("embed: %w", err)
 		}
-		out = append(out, vectors...)
+		out = append(out, some...)
 	}
 	return out, nil
 }
 
 // embedWhole embeds texts of any length. How many tokens a text has depends on the model and the language, so too long a text is
-// what the embedder says it is: it is halved, and its vector is the mean of its parts' directions. Nothing is left out.
-func (s *Service) embedWhole(ctx context.Context, texts []string, question bool) ([][]float32, error) {
-	vectors, err := s.embedder.Embed(ctx, texts, question)
+// what the engine says it is: it is halved, and its vector is the mean of its parts' directions. Nothing is left out.
+func (s *Service) embedWhole(ctx context.Context, vectors Vectors, texts []string, question bool) ([][]float32, error) {
+	got, err := vectors(ctx, texts, question)
 	switch {
 	case err == nil:
-		return vectors, s.checkVectors(vectors, len(texts))
+		return got, s.checkVectors(got, len(texts))
 	case !fault.Is(err, fault.CodeContextLength):
 		return nil, err
 	case len(texts) > 1:
 		half := len(texts) / 2
-		first, err := s.embedWhole(ctx, texts[:half], question)
+		first, err := s.embedWhole(ctx, vectors, texts[:half], question)
 		if err != nil {
 			return nil, err
 		}
-		second, err := s.embedWhole(ctx, texts[half:], question)
+		second, err := s.embedWhole(ctx, vectors, texts[half:], question)
 		return append(first, second...), err
 	}
 	runes := []rune(texts[0])
 	if len(runes) < 2 {
 		return nil, err
 	}
-	parts, err := s.embedWhole(ctx, []string{string(runes[:len(runes)/2]), string(runes[len(runes)/2:])}, question)
+	parts, err := s.embedWhole(ctx, vectors, []string{string(runes[:len(runes)/2]), string(runes[len(runes)/2:])}, question)
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +122,10 @@ func (s *Service) embedWhole(ctx context.Context, texts []string, question bool)
 
 func (s *Service) checkVectors(vectors [][]float32, want int) error {
 	if len(vectors) != want {
-		return errors.New("the embedder returned another number of vectors")
+		return errors.New("the engine returned another number of vectors")
 	}
 	for _, v := range vectors {
-		if err := index.Check(v, s.embedder.Dim()); err != nil {
+		if err := index.Check(v, s.model.Dim); err != nil {
 			return err
 		}
 	}

@@ -19,21 +19,21 @@ import (
 	"github.com/sluice-project/sluice/rag/index/flat"
 )
 
-// New returns a service over db that embeds with embed. Call [Service.Load] before the first request and keep [Service.Run]
+// New returns a service over db with the vectors of model. Call [Service.Load] before the first request and keep [Service.Run]
 // running. reg may be nil.
-func New(cfg Config, db *gorm.DB, embed Embedder, log *slog.Logger, reg registerer) (*Service, error) {
+func New(cfg Config, db *gorm.DB, model Model, log *slog.Logger, reg registerer) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
-	if embed == nil {
-		return nil, errors.New("rag: no embedder")
+	if model.ID == "" || model.Dim <= 0 {
+		return nil, errors.New("rag: no model for the vectors")
 	}
 	m, err := newMetrics(reg)
 	if err != nil {
 		return nil, fmt.Errorf("rag: %w", err)
 	}
 	return &Service{
-		cfg: cfg.withDefaults(), store: store{db}, embedder: embed, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
+		cfg: cfg.withDefaults(), store: store{db}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
 		newIndex: func(dim int) index.Index { return flat.New(dim) },
 	}, nil
 }

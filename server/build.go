@@ -262,11 +262,16 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 	if p.cfg.RAG.EmbeddingModel == "" || p.native == nil {
 		return nil
 	}
-	e, err := newEmbedder(ctx, p.native, engine.ModelID(p.cfg.RAG.EmbeddingModel))
+	models, err := p.native.Models(ctx)
 	if err != nil {
 		return err
 	}
-	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, e, p.log, p.reg); err != nil {
+	i := slices.IndexFunc(models, func(m engine.Model) bool { return string(m.ID) == p.cfg.RAG.EmbeddingModel && m.CanEmbed })
+	if i < 0 {
+		return fmt.Errorf("rag.embedding_model: no native model %q can embed", p.cfg.RAG.EmbeddingModel)
+	}
+	// Vectors of other weights are not comparable, so the index goes by the digest of the weights.
+	if p.rag, err = rag.New(p.cfg.RAG.Config, p.db, rag.Model{ID: models[i].Digest, Dim: models[i].EmbedDim}, p.log, p.reg); err != nil {
 		return err
 	}
 	return p.rag.Load(ctx)
@@ -288,7 +293,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 		Ledger: gateway.FromLedger(p.ledger), Audit: p.audit, Energy: p.energy, Labels: p.labels, Keys: p.keys, Log: p.log,
 	}
 	if p.rag != nil {
-		deps.Retriever = p.rag
+		deps.Retriever, deps.Embedding = p.rag, route.Ask{Engine: nativeEngine, Model: p.cfg.RAG.EmbeddingModel, Need: route.Embed}
 	}
 	p.pipeline, err = gateway.New(p.cfg.Gateway, deps, p.reg)
 	if err == nil {

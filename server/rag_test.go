@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -9,6 +11,8 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/internal/testmodel"
+	"github.com/sluice-project/sluice/server"
 )
 
 // passage is a hit of a search, or a citation of a chat, which has no text.
@@ -130,5 +134,102 @@ func TestSearchOfTheManagementPlane(t *testing.T) {
 	in.admin(http.MethodPost, "/policies", map[string]string{"tenant": "demo", "yaml": policy}, new(any))
 	if r := search("demo"); r.status != http.StatusForbidden || strings.Contains(string(r.body), "13800138000") {
 		t.Errorf("a passage the policy blocks was shown: %d %s", r.status, r.body)
+	}
+}
+
+// TestVectorsAreBooked: what documents and questions cost is in the books and in the log like everything else, and a tenant that has spent its
+// budget brings no more documents.
+func TestVectorsAreBooked(t *testing.T) {
+	t.Parallel()
+	in := start(t, setup{retrieval: true, plan: func(int, *engine.Request) enginetest.Plan { return enginetest.Plan{Texts: []string{"120"}} }})
+	in.admin(http.MethodPost, "/rag/collections", map[string]string{"name": "kb"}, new(any))
+	ingest := func(name, text string) reply {
+		return in.admin(http.MethodPost, "/rag/collections/kb/documents", map[string]string{"name": name, "text": text}, nil)
+	}
+	// part returns the outcome record of a part of a request, and what it says of itself.
+	part := func(r reply, name, action string) auditEvent {
+		t.Helper()
+		parent := r.header.Get("X-Request-Id")
+		both := in.records(parent+"."+name, 2)
+		for i, stage := range []string{"admitted", "outcome"} {
+			var whole struct {
+				Detail map[string]string
+				Model  struct{ Asked, Version string }
+			}
+			if err := json.Unmarshal(both[i].raw, &whole); err != nil {
+				t.Fatal(err)
+			}
+			if e := both[i]; e.Stage != stage || e.Action != action || e.Tenant != "demo" || whole.Detail["parent"] != parent || whole.Model.Asked != testmodel.MiniLM || whole.Model.Version != "v1" {
+				t.Errorf("record %s", e.raw)
+			}
+		}
+		return both[1]
+	}
+	booked := func() usageTotal { return in.usage("?model=" + testmodel.MiniLM) }
+	all := int64(0)
+	spend := func(what string, e auditEvent) {
+		t.Helper()
+		if all += e.Usage.PromptTokens; e.Outcome != "ok" || e.Usage.PromptTokens == 0 || e.Usage.Cost != 20*e.Usage.PromptTokens {
+			t.Errorf("%s: %s", what, e.raw)
+		}
+		eventually(t, what+" to be booked", func() bool { u := booked(); return u.PromptTokens == all && u.CostNano == 20*all })
+	}
+	r := ingest("fees.txt", "A passport costs 120 yuan.\n\n"+strings.Repeat("The office is open from Monday to Friday. ", 60))
+	if r.status != http.StatusCreated {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	e := part(r, "document", "rag.ingest")
+	if e.Actor.Kind != "user" || strings.Contains(string(e.raw), "passport") {
+		t.Errorf("record %s", e.raw)
+	}
+	spend("the document", e)
+	if same := part(ingest("fees.txt", "A passport costs 120 yuan.\n\n"+strings.Repeat("The office is open from Monday to Friday. ", 60)), "document", "rag.ingest"); same.Usage.Cost != 0 || same.Usage.PromptTokens != 0 {
+		t.Errorf("the same again: %s", same.raw)
+	}
+	r = in.chat(map[string]any{"model": "scripted", "rag": map[string]any{"collection": "kb"}, "messages": []any{map[string]string{"role": "user", "content": "What does a passport cost?"}}})
+	if r.status != http.StatusOK {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	question := part(r, "vectors", "embeddings")
+	spend("the question of a chat", question)
+	r = in.send(http.MethodPost, "/v1/rag/search", in.started.Welcome.APIKey.Reveal(), map[string]any{"collection": "kb", "query": "What does a passport cost?"})
+	again := part(r, "vectors", "embeddings")
+	if again.Usage != question.Usage || again.Actor != question.Actor {
+		t.Errorf("a search: %s", again.raw)
+	}
+	spend("the question of a search", again)
+	if u := booked(); u.Requests != 3 {
+		t.Errorf("booked %+v", u)
+	}
+
+	in.admin(http.MethodPut, "/budgets", map[string]any{"period": "total", "limit_nano": 0}, new(any))
+	wantProblem(t, "without a budget", ingest("more.txt", "A visa costs 90 yuan."), http.StatusTooManyRequests, "organization_spend_limit_exceeded")
+	r = in.chat(map[string]any{"model": "scripted", "rag": map[string]any{"collection": "kb"}, "messages": []any{map[string]string{"role": "user", "content": "And a visa?"}}})
+	if r.status != http.StatusTooManyRequests || !strings.Contains(string(r.body), "organization_spend_limit_exceeded") {
+		t.Errorf("a chat without a budget: %d %s", r.status, r.body)
+	}
+	var documents struct{ Items []struct{ Name string } }
+	in.admin(http.MethodGet, "/rag/collections/kb/documents", nil, &documents)
+	if len(documents.Items) != 1 {
+		t.Errorf("the collection has %+v", documents.Items)
+	}
+
+	stages := map[string]map[string]bool{}
+	in.eachRecord("", func(e auditEvent, _ json.RawMessage) {
+		if stages[e.Request] == nil {
+			stages[e.Request] = map[string]bool{}
+		}
+		stages[e.Request][e.Stage+e.Outcome] = true
+	})
+	for request, s := range stages {
+		if s["outcomeok"] != s["admitted"] && !s["outcomerefused"] {
+			t.Errorf("request %s has the records %v", request, s)
+		}
+	}
+	if v := in.verify(); v.Status != "finished" || !v.Report.OK {
+		t.Errorf("%+v", v)
+	}
+	if found, err := server.Reconcile(t.Context(), in.cfg, 10, slog.New(slog.DiscardHandler)); err != nil || len(found.Open) != 0 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/gateway"
 )
 
 // The kinds of findings.
@@ -47,7 +48,7 @@ const (
 	reconcileTick  = time.Minute
 	reconcileFor   = 2 * time.Minute
 
-	// settleMargin is what a request may take beyond its own deadlines. An act of the management API has none.
+	// settleMargin is what a request may take beyond its own deadlines. An act of the management API has none, a document that is taken in one of hours.
 	settleMargin = 5 * time.Minute
 	actLimit     = 6 * time.Hour
 	// lostAfter is when a replica that never came back, and was not adopted, is given up: its requests are closed then.
@@ -329,7 +330,7 @@ func (r *reconciler) due(at int64, action string, now time.Time) bool {
 // deadline is when the outcome of what was admitted at a time is written at the latest.
 func (r *reconciler) deadline(at int64, action string) int64 {
 	limit := r.limit
-	if strings.HasPrefix(action, "admin.") {
+	if strings.HasPrefix(action, "admin.") || action == string(gateway.ActionIngest) {
 		limit = max(limit, actLimit)
 	}
 	return at + limit.Microseconds()

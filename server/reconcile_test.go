@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -189,6 +190,18 @@ func (r *replica) mustVerify() {
 	r.t.Helper()
 	if report := r.verify(); !report.OK {
 		r.t.Fatalf("%+v", report.Problems)
+	}
+}
+
+// TestDeadlines: what takes hours is not given up after minutes.
+func TestDeadlines(t *testing.T) {
+	r := newReplica(t, dbtest.SQLite(t), t.TempDir())
+	for action, want := range map[string]time.Duration{
+		"chat.completions": r.limit, "embeddings": r.limit, "admin.ingestDocument": actLimit, string(gateway.ActionIngest): actLimit,
+	} {
+		if got := time.Duration(r.deadline(0, action)) * time.Microsecond; got != want {
+			t.Errorf("%s has %v, want %v", action, got, want)
+		}
 	}
 }
 

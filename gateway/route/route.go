@@ -105,6 +105,9 @@ type Ask struct {
 	Model string // "model" or "model@version", which is never diverted
 	Unit  string // what stays on one side: the conversation
 	Need  Need
+
+	// Engine, if set, is where the request goes, and Model is that engine's name for the model: neither versions nor rollouts divert it.
+	Engine string
 }
 
 // Choice is where a request goes.
@@ -252,6 +255,9 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if s == nil {
 		return Choice{}, fault.New(fault.CodeEngineUnavailable, a.Model)
 	}
+	if a.Engine != "" {
+		return r.within(s, a)
+	}
 	notFound := fault.New(fault.CodeModelNotFound, a.Model).WithParam("model")
 	model, pin, pinned := strings.Cut(a.Model, "@")
 	as, ok := s.assignments[model]
@@ -292,6 +298,28 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if c.Version.Precision == "" {
 		c.Version.Precision = c.Info.Precision
 	}
+	return c, nil
+}
+
+// within returns the model of the engine that is named, under the version that has these weights: a stable one if there is one. Without any the
+// model has no version, and the name that its engine has for it.
+func (r *Router) within(s *snapshot, a Ask) (Choice, error) {
+	id := engine.ModelID(a.Model)
+	info, ok := s.infos[a.Engine][id]
+	c := Choice{Engine: r.engines[a.Engine], Info: info, Version: Version{Model: a.Model, Engine: a.Engine, EngineModel: id}}
+	if c.Engine == nil || !ok || !a.Need.Met(info) {
+		return c, fault.Wrap(fmt.Errorf("engine %q has no such model for this", a.Engine), fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
+	}
+	stable := false
+	for _, model := range slices.Sorted(maps.Keys(s.versions)) {
+		for _, name := range slices.Sorted(maps.Keys(s.versions[model])) {
+			v, first := s.versions[model][name], s.assignments[model].Stable == name
+			if v.Engine == a.Engine && v.EngineModel == id && !changed(v, info) && (c.Version.Version == "" || first && !stable) {
+				c.Version, stable = v, first
+			}
+		}
+	}
+	c.Version.Digest, c.Version.Precision = cmp.Or(c.Version.Digest, digest(info)), cmp.Or(c.Version.Precision, info.Precision)
 	return c, nil
 }
 

@@ -306,3 +306,31 @@ func TestConfig(t *testing.T) {
 		ok(t, r.Run(ctx))
 	})
 }
+
+// TestWithinAnEngine: who asks for a model of an engine gets that one, wherever callers are led, under the version that has its weights.
+func TestWithinAnEngine(t *testing.T) {
+	r := open(t, dbtest.SQLite(t), map[string]engine.Engine{"native": enginetest.NewScripted(nil), "other": enginetest.NewScripted(nil)})
+	ask := route.Ask{Engine: "native", Model: "scripted-embed", Need: route.Embed}
+	c, err := r.Pick(ask)
+	if err != nil || c.Version.Model != "scripted-embed" || c.Version.Version != "" || c.Version.EngineModel != "scripted-embed" || !c.Info.CanEmbed || c.Engine == nil {
+		t.Fatalf("without a version: %+v, %v", c, err)
+	}
+	for _, v := range []route.Version{
+		{Model: "abroad", Version: "v1", Engine: "other", EngineModel: "scripted-embed"},
+		{Model: "embed", Version: "v1", Engine: "native", EngineModel: "scripted-embed"},
+		{Model: "embed", Version: "v2", Engine: "native", EngineModel: "scripted-embed"},
+	} {
+		ok(t, r.Register(t.Context(), v))
+	}
+	ok(t, r.SetAssignment(t.Context(), route.Assignment{Model: "embed", Stable: "v2", Candidate: "v1", Basis: route.Scale, Rollout: "r", Salt: "s"}))
+	if c, err = r.Pick(ask); err != nil || c.Version.Model != "embed" || c.Version.Version != "v2" || c.Rollout != "" || c.Arm != "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range []route.Ask{
+		{Engine: "nowhere", Model: "scripted-embed", Need: route.Embed}, {Engine: "native", Model: "nothing", Need: route.Embed}, {Engine: "native", Model: "scripted", Need: route.Embed},
+	} {
+		if _, err := r.Pick(bad); !fault.Is(err, fault.CodeEngineUnavailable) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}

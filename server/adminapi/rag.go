@@ -74,7 +74,8 @@ func (s *Server) ListDocuments(c *gin.Context, collection CollectionPath, params
 	s.reply(c, http.StatusOK, out, err)
 }
 
-// IngestDocument implements POST /rag/collections/{collection}/documents.
+// IngestDocument implements POST /rag/collections/{collection}/documents. The act has its records; the work of the embedding model takes the
+// gateway's path, and has records of its own.
 func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ IngestDocumentParams) {
 	in, err := decode[NewDocument](c)
 	if err != nil {
@@ -94,8 +95,11 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		s.Fail(c, err)
 		return
 	}
-	d, err := s.deps.RAG.Ingest(c.Request.Context(), rag.Document{
-		Tenant: tenantOf(c), Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Body: body, Known: known,
+	token, _ := bearer(c)
+	d, err := s.deps.Pipeline.Ingest(c.Request.Context(), &gateway.Call{
+		Credential: token, Plane: identity.AdminPlane, Permission: access.RAGWrite, Tenant: tenantOf(c), RequestID: c.GetString(KeyRequestID), Source: c.ClientIP(),
+		Route: c.Request.Method + " " + c.FullPath(), Dialect: "admin", Action: gateway.ActionIngest,
+		Document: &rag.Document{Collection: collection, Name: in.Name, MIME: deref(in.Mime), Labels: deref(in.Labels), Body: body, Known: known},
 	})
 	if err != nil {
 		s.Fail(c, err)

@@ -277,6 +277,12 @@ func (k kitRAG) Passages(ctx context.Context, q rag.Quote) ([]rag.Passage, error
 	return k.Search(ctx, rag.Query{Collection: q.Collection})
 }
 
+func (kitRAG) Read(context.Context, rag.Document) (*rag.Draft, error) { return &rag.Draft{}, nil }
+
+func (kitRAG) Store(context.Context, *rag.Draft, rag.Vectors) (rag.Ingested, error) {
+	return rag.Ingested{}, nil
+}
+
 func (kitRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {
 	if ask.Collection != "docs" {
 		return nil, fault.New(fault.CodeCollectionNotFound, ask.Collection)

@@ -93,6 +93,12 @@ func (f *fixedRAG) Passages(ctx context.Context, _ rag.Quote) ([]rag.Passage, er
 	return f.Search(ctx, rag.Query{})
 }
 
+func (*fixedRAG) Read(context.Context, rag.Document) (*rag.Draft, error) { return &rag.Draft{}, nil }
+
+func (*fixedRAG) Store(context.Context, *rag.Draft, rag.Vectors) (rag.Ingested, error) {
+	return rag.Ingested{}, nil
+}
+
 func (f *fixedRAG) Search(context.Context, rag.Query) ([]rag.Passage, error) {
 	return append([]rag.Passage(nil), f.passages...), nil
 }

@@ -231,6 +231,8 @@ func ofFile(err error) bool {
 	return errors.As(err, &unreadable)
 }
 
+// add sends a document. Where a limit per minute is reached it goes on when the server says: a folder may have more documents than a minute
+// has requests.
 func (r *remote) add(ctx context.Context, f *ragFlags, file source) (adminapi.Document, error) {
 	content, err := os.ReadFile(file.path)
 	if err != nil {
@@ -243,8 +245,19 @@ func (r *remote) add(ctx context.Context, f *ragFlags, file source) (adminapi.Do
 	if len(f.known) > 0 {
 		in.Known = &f.known
 	}
-	var out adminapi.Document
-	return out, r.call(ctx, http.MethodPost, f.path(""), in, &out)
+	for {
+		var out adminapi.Document
+		err := r.call(ctx, http.MethodPost, f.path(""), in, &out)
+		var p *problemError
+		if !errors.As(err, &p) || p.status != http.StatusTooManyRequests || p.after == 0 {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return out, errInterrupted
+		case <-time.After(p.after):
+		}
+	}
 }
 
 // documents lists a collection.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,6 +117,7 @@ type problemError struct {
 	adminapi.Problem
 
 	status int
+	after  time.Duration // the server wants to be asked again then; 0: it does not say
 }
 
 // Error implements error with the sentence, the code and the request id.
@@ -171,7 +173,8 @@ func (r *remote) callOnce(ctx context.Context, method, path string, in, out any)
 	if res.StatusCode >= http.StatusBadRequest {
 		var p adminapi.Problem
 		if json.Unmarshal(raw, &p) == nil && p.Detail != "" {
-			return &problemError{Problem: p, status: res.StatusCode}
+			seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+			return &problemError{Problem: p, status: res.StatusCode, after: time.Duration(seconds) * time.Second}
 		}
 		return fmt.Errorf("the server answered %s", res.Status)
 	}

@@ -1,0 +1,145 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/gateway/route"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/rag"
+)
+
+// The parts that a request can have beside itself. Each has a request id of its own, since a request has one pair of records and one entry in
+// the books; the detail "parent" of its records names the request that it is a part of.
+const (
+	partVectors  = "vectors"  // of a question
+	partDocument = "document" // of a management request that brings one
+)
+
+// child is the call for the vectors of a question, made while the run of a chat or a search is at work. It is routed, reserved, settled,
+// booked and recorded like any embedding, in the tenant and under the key of its parent, and is no request of its own to the rest: it takes no
+// slot, and what the parent was admitted to do it does not ask again.
+//
+// Nobody waits for its records: its parent may not be admitted yet, and does not become slower by them. Both are written one after the other
+// when it has ended. So the log never has an answer without an admission, and readers of the log need no exception; the first says
+// already what was used, so the usage is booked even if only that one is written. A crash before that loses the usage of this one question. A child that never asked the engine leaves none: what
+// refused it refuses its parent, whose record says so.
+type child struct {
+	*run
+
+	refused error // by the budget: it refuses the parent, in these words
+	cause   error // why the engine failed
+}
+
+func (r *run) child(question string) *child {
+	c := *r.call
+	asked := &Call{
+		RequestID: c.RequestID + "." + partVectors, ClientID: c.ClientID, Purpose: c.Purpose, Source: c.Source, Route: c.Route, Dialect: c.Dialect,
+		Received: c.Received, Action: ActionEmbed, Class: engine.ClassInteractive, Input: []string{question}, RAG: c.RAG,
+	}
+	return &child{run: &run{
+		p: r.p, need: route.Embed, parent: c.RequestID, call: asked, caller: r.caller,
+		admission: admission{policy: r.admission.policy, unit: r.admission.unit},
+	}}
+}
+
+// question gives the search the vectors of its question, which is masked. The first call picks the engine and reserves what the question
+// may cost; a question that is too long for the model takes several calls, of its parts.
+func (c *child) question(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
+	if c.prompt.reservation == nil {
+		if err := c.take(ctx, []step{pickRoute}); err != nil {
+			return nil, err
+		}
+		if c.refused = c.take(ctx, []step{reserve}); c.refused != nil {
+			return nil, c.refused
+		}
+		c.receipt.after = c.p.now().Sub(c.call.Received)
+	}
+	out, err := c.vectors(ctx, texts, engine.RoleQuery)
+	if !fault.Is(err, fault.CodeContextLength) { // else it is asked again, for less
+		c.cause = err
+	}
+	return out, err
+}
+
+// end settles the child and hands its records to the log, once. Nobody waits for them, but Drain.
+func (c *child) end(ctx context.Context, end ending) {
+	c.once.Do(func() {
+		u := c.settle(end)
+		if c.answer.asked.IsZero() {
+			return
+		}
+		first, second := c.event(audit.StageAdmitted), c.ended(end, u)
+		first.Time, first.Decision = c.call.Received.UnixMicro()+first.Latency.Admit, decisionAllow
+		first.Usage, first.PriceBook = second.Usage, second.PriceBook
+		c.p.later.Go(func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.p.cfg.SettleTimeout)
+			defer cancel()
+			if _, err := c.write(ctx, first, ""); err == nil {
+				_, _ = c.write(ctx, second, "") // it has said what there is to say
+			}
+		})
+		c.observe(end, u)
+	})
+}
+
+// ending is how the child ended, as its engine says. What becomes of the search is the parent's matter.
+func (c *child) ending(ctx context.Context) ending {
+	switch {
+	case c.cause == nil:
+		return ending{outcome: outcomeOK}
+	case errors.Is(context.Cause(ctx), context.Canceled):
+		return ending{outcome: outcomeAborted}
+	default:
+		return endingOf(c.failed(context.WithoutCancel(ctx), ctx, c.cause))
+	}
+}
+
+// longestIntake bounds the time that a document may take, instead of the bound of a request: a long one is a few thousand passages, which wait
+// for all other work.
+const longestIntake = 4 * time.Hour
+
+// Ingest takes the document of the call into a collection. Its passages go to the embedding model, which is in this process, as they are
+// stored: the index would not find what was masked, and nothing of them leaves. Whoever is shown a passage gets it masked by the policy. The
+// records say who has brought a document, what it cost and nothing of its text; the policy's models and purposes do not bind it, since nobody is answered.
+//
+// A document that the collection has already, as it is, costs nothing.
+func (p *Pipeline) Ingest(ctx context.Context, c *Call) (rag.Ingested, error) {
+	r := p.begin(c, route.Embed)
+	r.parent, c.RequestID = c.RequestID, c.RequestID+"."+partDocument
+	c.Class = engine.ClassBatch
+	if err := r.through(ctx, authorize, takeSlot, admit, pickRoute, readDocument, reserve, record); err != nil {
+		return rag.Ingested{}, r.refuse(ctx, err)
+	}
+	return conclude(ctx, r, r.ingest)
+}
+
+// read reads the document, so that it is known what its vectors can cost.
+func (r *run) read(ctx context.Context) error {
+	if r.p.deps.Retriever == nil {
+		return r.noRetrieval()
+	}
+	d := *r.call.Document
+	d.Tenant = r.caller.Tenant
+	var err error
+	r.sources.draft, err = r.p.deps.Retriever.Read(ctx, d)
+	return err
+}
+
+// ingest has the document embedded and stored. What our failure kept from being stored costs nothing.
+func (r *run) ingest(ctx context.Context) (rag.Ingested, error) {
+	out, err := r.p.deps.Retriever.Store(ctx, r.sources.draft, func(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
+		return r.vectors(ctx, texts, engine.RolePassage)
+	})
+	if err != nil {
+		if k := fault.KindOf(err); ctx.Err() == nil && (k == fault.Unavailable || k == fault.Internal) {
+			r.finish(ctx, ending{outcome: outcomeFailed, err: err})
+		}
+		return rag.Ingested{}, err
+	}
+	r.finish(ctx, ending{outcome: outcomeOK})
+	return out, nil
+}
