@@ -30,8 +30,6 @@ func (r *run) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 //
 // One goroutine uses it.
 type clocks struct {
-	context.Context
-
 	stop  context.CancelFunc
 	end   context.CancelCauseFunc
 	first *time.Timer   // until the first text
@@ -39,11 +37,13 @@ type clocks struct {
 	idle  *time.Timer   // of gap; nil before the first text
 }
 
-// clocks starts those of a generation. Of an answer in one piece nobody knows how far it is: there only the total time runs.
-func (r *run) clocks(ctx context.Context) *clocks {
-	bounded, cancel := r.bounded(ctx)
+// clocks starts those of a generation, which end the context that it returns. Of an answer in one piece nobody knows how far it is: there only the
+// total time runs.
+func (r *run) clocks(ctx context.Context) (context.Context, *clocks) {
+	total, cancel := r.bounded(ctx)
 	c := &clocks{}
-	c.Context, c.end = context.WithCancelCause(bounded)
+	bounded, end := context.WithCancelCause(total)
+	c.end = end
 	c.stop = func() {
 		for _, t := range []*time.Timer{c.first, c.idle} {
 			if t != nil {
@@ -54,7 +54,7 @@ func (r *run) clocks(ctx context.Context) *clocks {
 		cancel()
 	}
 	if r.sentWhole() {
-		return c
+		return bounded, c
 	}
 	if r.call.Class != engine.ClassBatch { // it takes what the others leave, which may be nothing for a while
 		c.gap = r.p.cfg.IdleTimeout
@@ -67,7 +67,7 @@ func (r *run) clocks(ctx context.Context) *clocks {
 		left := limit - r.p.now().Sub(r.call.Received)
 		c.first = time.AfterFunc(left, func() { c.end(&expired{fault.CodeFirstTokenTimeout, limit}) })
 	}
-	return c
+	return bounded, c
 }
 
 // heard notes that the engine has sent something, and whether that was text.

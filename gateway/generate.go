@@ -21,20 +21,20 @@ func (r *run) generate(ctx context.Context) *Reply {
 func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) {
 	end := broken() // of what comes next; where the outcome stands already it changes nothing
 	defer func() { r.finish(ctx, end) }()
-	clocks := r.clocks(ctx)
+	bounded, clocks := r.clocks(ctx)
 	defer clocks.stop()
 	defer r.ask()()
 
 	r.answer.out = r.egress()
-	for ev, err := range r.choice.Engine.Generate(clocks, r.prompt.Prompt) {
+	for ev, err := range r.choice.Engine.Generate(bounded, r.prompt.Prompt) {
 		clocks.heard(ev.Says())
 		var leaving []engine.Event
 		if err == nil {
-			leaving, err = r.release(clocks, ev)
+			leaving, err = r.release(bounded, ev)
 		}
 		if err != nil {
 			r.answer.unasked = errors.Is(err, engine.ErrNotAsked)
-			err = r.failed(ctx, clocks, err)
+			err = r.failed(ctx, bounded, err)
 			r.finish(ctx, endingOf(err))
 			yield(engine.Event{}, err)
 			return

@@ -210,6 +210,7 @@ func (a *kitAdmission) Quote() egress.Release        { return a.Release() }
 func (a *kitAdmission) Question(s string) (string, error) {
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
 }
+
 func (a *kitAdmission) Mask(_ []classify.Known, fields []governance.Field) error {
 	for _, f := range fields {
 		*f.Text, _ = a.MaskPassage(*f.Text)
