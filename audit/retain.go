@@ -161,7 +161,9 @@ func (of subjects) record(e Event) string {
 func (h Hold) matches(e Event, of subjects) bool {
 	same := func(want, have string) bool { return want == "" || want == column(have) }
 	actor := same(h.Actor, e.Actor.ID) || e.Actor.OnBehalfOf != "" && e.Actor.OnBehalfOf == of(e.Tenant, h.Actor) // with a key of his own
-	return same(h.Tenant, e.Tenant) && same(h.Request, e.Request) && actor && (h.From == 0 || e.Time >= h.From) && (h.To == 0 || e.Time < h.To) &&
+	// A part of a request has the id of the whole, a dot and a word.
+	request := same(h.Request, e.Request) || strings.HasPrefix(e.Request, h.Request+".")
+	return same(h.Tenant, e.Tenant) && request && actor && (h.From == 0 || e.Time >= h.From) && (h.To == 0 || e.Time < h.To) &&
 		(h.Subject == "" || h.Subject == of.record(e))
 }
 

@@ -507,8 +507,8 @@ func (w *walk) unfinished(db *gorm.DB) error {
 	for _, r := range rows {
 		if !done[r.Request] {
 			text := "request " + r.Request + " was admitted and has no outcome"
-			if r.PromptTokens > 0 { // only such an admission says what was used
-				text += "; its answer may have left (answer-first), and its prompt is billed"
+			if r.PromptTokens > 0 {
+				text += "; it may have been answered, and what this record says is billed"
 			}
 			w.finding("unfinished", r.ID, -1, text)
 		}

@@ -212,6 +212,7 @@ func (openLedger) Reserve(context.Context, billing.Ask) (gateway.Reservation, er
 
 type openReservation struct{}
 
+func (openReservation) Renew()                               {}
 func (openReservation) Quote(billing.Tokens) billing.Charge  { return billing.Charge{} }
 func (openReservation) Settle(billing.Tokens) billing.Charge { return billing.Charge{} }
 func (openReservation) Release()                             {}

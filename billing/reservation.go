@@ -19,12 +19,12 @@ type Charge struct {
 type Reservation struct {
 	ledger  *Ledger
 	request string
-	made    time.Time
 	rate    price.Rate
 	worst   Money
 	quote   Charge // all but the cost
 
 	mu       sync.Mutex
+	made     time.Time // or renewed
 	state    state
 	holds    []*slice // one per budget that covers the request
 	charge   Charge
@@ -50,6 +50,21 @@ func (r *Reservation) heldBy(budget string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.holds, func(s *slice) bool { return s.key.budget == budget })
+}
+
+// Renew says that the request is still at work: what is set aside for it is not given up as that of one that was lost.
+func (r *Reservation) Renew() {
+	now := r.ledger.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made = now
+}
+
+// since returns when the reservation was made, or renewed.
+func (r *Reservation) since() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.made
 }
 
 // Quote returns what Settle would charge for t. It changes nothing.

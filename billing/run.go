@@ -144,7 +144,7 @@ func (l *Ledger) reconcile(ctx context.Context) error {
 func (l *Ledger) abandon(open []*Reservation) {
 	limit := l.now().Add(-l.cfg.ReservationTimeout)
 	for _, r := range open {
-		if r.made.Before(limit) {
+		if r.since().Before(limit) {
 			l.log.Error("billing: a reservation was never settled or its usage never recorded; given up", slog.String("request", r.request))
 			l.metrics.abandoned.Inc()
 			r.expire()

@@ -48,12 +48,16 @@ func (r *run) authorize(ctx context.Context) error {
 	return nil
 }
 
-// limit takes a slot. Tokens are taken by an estimate that needs no engine, and corrected at the end.
+// limit takes a slot. Tokens are taken by an estimate that needs no engine, and corrected at the end; those of a document are not, since one can have
+// more than many minutes may: it would shut out all others for that time. Its requests and its work at one time are limited, and its cost is.
 func (r *run) limit(ctx context.Context) error {
-	l := r.caller.Limits
+	l, tokens := r.caller.Limits, r.estimate()
+	if r.call.Document != nil {
+		tokens = 0
+	}
 	var err error
 	r.slot.ticket, r.slot.rate, err = r.p.deps.Limits.Acquire(ctx, limit.Ask{
-		Tenant: r.caller.Tenant, Key: r.caller.ID, Tokens: r.estimate(),
+		Tenant: r.caller.Tenant, Key: r.caller.ID, Tokens: tokens,
 		Limits: limit.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrent: l.Concurrent},
 	})
 	return err

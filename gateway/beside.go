@@ -75,11 +75,10 @@ func (c *child) end(ctx context.Context, end ending) {
 		first, second := c.event(audit.StageAdmitted), c.ended(end, u)
 		first.Time, first.Decision = c.call.Received.UnixMicro()+first.Latency.Admit, decisionAllow
 		first.Usage, first.PriceBook = second.Usage, second.PriceBook
-		c.p.later.Go(func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.p.cfg.SettleTimeout)
-			defer cancel()
-			if _, err := c.write(ctx, first, ""); err == nil {
-				_, _ = c.write(ctx, second, "") // it has said what there is to say
+		p := c.p
+		p.afterwards(ctx, second, func(ctx context.Context) {
+			if _, err := p.write(ctx, first, "", ""); err == nil {
+				_, _ = p.write(ctx, second, "", "") // it has said what there is to say
 			}
 		})
 		c.observe(end, u)
@@ -132,6 +131,7 @@ func (r *run) read(ctx context.Context) error {
 // ingest has the document embedded and stored. What our failure kept from being stored costs nothing.
 func (r *run) ingest(ctx context.Context) (rag.Ingested, error) {
 	out, err := r.p.deps.Retriever.Store(ctx, r.sources.draft, func(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
+		r.prompt.reservation.Renew() // it may take longer than the ledger waits for an ordinary request
 		return r.vectors(ctx, texts, engine.RolePassage)
 	})
 	if err != nil {

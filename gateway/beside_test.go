@@ -318,6 +318,9 @@ func TestIngest(t *testing.T) {
 		t.Fatalf("%+v", w.log.events)
 	}
 	w.idle(t)
+	if w.ledger.renewed != len(v.asked) {
+		t.Errorf("the reservation was renewed %d times for %d calls: the ledger would give up that of a long document", w.ledger.renewed, len(v.asked))
+	}
 	if u := both[1].Usage; u.PromptTokens < 2 || u.Cost != 2*u.PromptTokens || u.Energy == 0 || w.ledger.settled[0].Prompt != u.PromptTokens {
 		t.Errorf("%+v", u)
 	}
@@ -336,6 +339,21 @@ func TestIngest(t *testing.T) {
 	}
 	if g := w.guard.asks[0]; !g.Intake || g.Model != "" || g.Tenant != "bank" || g.Action != "rag.ingest" || w.rag.read[0].Tenant != "bank" || len(w.log.kept) != 0 {
 		t.Errorf("the policy was asked %+v, %v was read, %v kept", g, w.rag.read, w.log.kept)
+	}
+}
+
+// TestDocumentsLeaveTheirTenantsTokens: a document has more tokens than a minute may have; chats go on all the same.
+func TestDocumentsLeaveTheirTenantsTokens(t *testing.T) {
+	w, _ := searching(t)
+	w.principal.Limits.TokensPerMinute = 50
+	w.rag.texts = slices.Repeat([]string{"a passport costs 120 "}, 500)
+	if _, err := w.Ingest(t.Context(), bringing(w.rag.texts...)); err != nil {
+		t.Fatal(err)
+	}
+	q := call("hello")
+	q.MaxTokens = new(5)
+	if _, err := w.Chat(t.Context(), q); err != nil {
+		t.Errorf("a chat after a document of %d passages: %v", len(w.rag.texts), err)
 	}
 }
 

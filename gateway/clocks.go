@@ -12,6 +12,7 @@ import (
 type expired struct {
 	code  fault.Code
 	after time.Duration
+	asked bool // the caller asked for it
 }
 
 func (e *expired) Error() string { return string(e.code) + " after " + e.after.String() }
@@ -22,7 +23,7 @@ func (r *run) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	if r.call.Document != nil {
 		limit = longestIntake
 	}
-	return context.WithTimeoutCause(ctx, limit-r.p.now().Sub(r.call.Received), &expired{fault.CodeTimeout, limit})
+	return context.WithTimeoutCause(ctx, limit-r.p.now().Sub(r.call.Received), &expired{code: fault.CodeTimeout, after: limit})
 }
 
 // clocks end a generation that takes too long: as a whole, until its first text, or between two events. Each cancels the engine. While the
@@ -59,13 +60,13 @@ func (r *run) clocks(ctx context.Context) (context.Context, *clocks) {
 	if r.call.Class != engine.ClassBatch { // it takes what the others leave, which may be nothing for a while
 		c.gap = r.p.cfg.IdleTimeout
 	}
-	limit := r.p.cfg.FirstTokenTimeout
+	limit, asked := r.p.cfg.FirstTokenTimeout, false
 	if p := r.call.Patience; p > 0 && (limit == 0 || p < limit) {
-		limit = p
+		limit, asked = p, true
 	}
 	if limit > 0 {
 		left := limit - r.p.now().Sub(r.call.Received)
-		c.first = time.AfterFunc(left, func() { c.end(&expired{fault.CodeFirstTokenTimeout, limit}) })
+		c.first = time.AfterFunc(left, func() { c.end(&expired{fault.CodeFirstTokenTimeout, limit, asked}) })
 	}
 	return bounded, c
 }
@@ -78,7 +79,7 @@ func (c *clocks) heard(said bool) {
 	if c.idle != nil {
 		c.idle.Stop()
 	} else if said && c.gap > 0 {
-		c.idle = time.AfterFunc(c.gap, func() { c.end(&expired{fault.CodeIdleTimeout, c.gap}) })
+		c.idle = time.AfterFunc(c.gap, func() { c.end(&expired{code: fault.CodeIdleTimeout, after: c.gap}) })
 		c.idle.Stop()
 	}
 }

@@ -162,6 +162,7 @@ type Decision interface {
 // Reservation is a worst-case cost set aside.
 type Reservation interface {
 	Quote(t billing.Tokens) billing.Charge // what Settle would charge
+	Renew()                                // the call is still at work
 	Settle(t billing.Tokens) billing.Charge
 	Release()
 }

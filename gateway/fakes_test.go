@@ -290,6 +290,7 @@ type fakeLedger struct {
 	asks     []billing.Ask
 	settled  []billing.Tokens
 	released int
+	renewed  int
 }
 
 type fakeReservation struct {
@@ -313,6 +314,8 @@ func (l *fakeLedger) Reserve(_ context.Context, a billing.Ask) (Reservation, err
 	l.asks = append(l.asks, a)
 	return &fakeReservation{l: l}, nil
 }
+
+func (r *fakeReservation) Renew() { r.l.renewed++ }
 
 func (r *fakeReservation) Quote(t billing.Tokens) billing.Charge {
 	return billing.Charge{Cost: billing.Money(2*t.Prompt + 5*t.Completion), Currency: "CNY", PriceBook: "b1"}

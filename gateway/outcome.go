@@ -48,6 +48,10 @@ func outcomeOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return outcomeAborted
 	}
+	var clock *expired
+	if errors.As(err, &clock) && clock.asked { // it says nothing about the model
+		return outcomeRefused
+	}
 	p := fault.Public(err)
 	engines := []fault.Code{fault.CodeEngineUnavailable, fault.CodeEngineOverloaded, fault.CodeUpstreamFailed}
 	if slices.Contains(engines, p.Code()) || p.Kind() == fault.Internal || p.Kind() == fault.Timeout {
@@ -120,18 +124,21 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		u := r.settle(end)
 		if r.slot.ticket != nil {
-			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
+			used := int(u.PromptTokens + u.CompletionTokens)
+			if r.call.Document != nil {
+				used = 0
+			}
+			r.slot.ticket.Release(ctx, used)
 		}
 		e, subject, texts := r.ended(end, u), r.subject(), r.keptAnswer()
 		if end.outcome == outcomeOK && r.answersFirst() {
-			r.p.later.Go(func() {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.p.cfg.SettleTimeout)
-				defer cancel()
-				_, _ = r.write(ctx, e, subject, texts...) // it has said what there is to say
+			p, receipt := r.p, r.receipt.id // and nothing of the run, which holds the texts of the call
+			p.afterwards(caller, e, func(ctx context.Context) {
+				_, _ = p.write(ctx, e, receipt, subject, texts...) // it has said what there is to say
 			})
 		} else {
 			var got audit.Receipt
-			if got, r.outcome.lost = r.write(ctx, e, subject, texts...); got.Kept() {
+			if got, r.outcome.lost = r.p.write(ctx, e, r.receipt.id, subject, texts...); got.Kept() {
 				r.outcome.record = got.ID
 			}
 		}
@@ -162,15 +169,33 @@ func (r *run) ended(end ending, u audit.Usage) audit.Event {
 	return e
 }
 
-// write writes a record of a run that has ended. One that cannot be written is logged and counted.
-func (r *run) write(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error) {
-	got, err := r.p.deps.Audit.AppendWith(ctx, e, subject, texts...)
+// write appends an outcome record, and tells the operator of one that is lost.
+func (p *Pipeline) write(ctx context.Context, e audit.Event, receipt, subject string, texts ...audit.Text) (audit.Receipt, error) {
+	got, err := p.deps.Audit.AppendWith(ctx, e, subject, texts...)
 	if err != nil {
-		r.p.metrics.unrecorded.Inc()
-		r.p.deps.Log.Error("outcome not recorded", slog.String("request", e.Request), slog.String("receipt", r.receipt.id),
-			slog.String("outcome", e.Outcome), slog.Any("error", err))
+		p.unrecorded(e, receipt, err)
 	}
 	return got, err
+}
+
+func (p *Pipeline) unrecorded(e audit.Event, receipt string, err error) {
+	p.metrics.unrecorded.Inc()
+	p.deps.Log.Error("outcome not recorded", slog.String("request", e.Request), slog.String("receipt", receipt),
+		slog.String("outcome", e.Outcome), slog.Any("error", err))
+}
+
+// afterwards writes records of a call that nobody waits for but Drain. A panic there ends no other call.
+func (p *Pipeline) afterwards(caller context.Context, e audit.Event, write func(context.Context)) {
+	p.later.Go(func() {
+		defer func() {
+			if v := recover(); v != nil {
+				p.unrecorded(e, "", fmt.Errorf("the log panicked with a %T", v))
+			}
+		}()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), p.cfg.SettleTimeout)
+		defer cancel()
+		write(ctx)
+	})
 }
 
 const (

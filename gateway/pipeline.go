@@ -99,8 +99,8 @@ func (r *run) through(ctx context.Context, steps ...step) error {
 	bounded, stop := r.bounded(ctx)
 	defer stop()
 	err := r.take(bounded, steps)
-	if err != nil && bounded.Err() != nil {
-		err = r.failed(ctx, bounded, err)
+	if k := fault.KindOf(err); err != nil && bounded.Err() != nil && (k == fault.Internal || k == fault.Unavailable || k == fault.Timeout) {
+		err = r.failed(ctx, bounded, err) // a rule that said no has said why
 	}
 	returned = true
 	return err

@@ -124,6 +124,7 @@ func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener,
 	}
 
 	lerr := errors.Join(readyErr, listeners.Wait())
+	p.pipeline.Drain() // records that nobody waited for
 	p.log.LogAttrs(ctx, slog.LevelInfo, "requests drained, stopping")
 	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -129,7 +129,7 @@ type Content struct {
 }
 
 // Usage is what the request consumed: tokens, cost in 10⁻⁹ currency units, energy in microjoules. In the admitted record of a request whose
-// answer may leave before its outcome is durable, it is what is billed if there never is one.
+// answer may leave before its outcome is durable, and of a part of a request, it is what is billed if there never is an outcome.
 type Usage struct {
 	PromptTokens     int64  `json:"prompt_tokens"`
 	CachedTokens     int64  `json:"cached_tokens"`

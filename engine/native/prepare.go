@@ -47,7 +47,7 @@ func (g *generator) own(ctx context.Context, p *engine.Prompt) (*engine.Prompt, 
 // prepare returns the prompt of a checked request, and its tokens.
 //
 // The segments are looked for in the rendered text, and tokenised apart from what stands before and behind them. So each is tokenised once,
-// however many are kept.
+// however many are kept, unless the template shows them in several places or otherwise than they are.
 func (g *generator) prepare(ctx context.Context, req *engine.Request) (*engine.Prompt, []int32, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, cancelled(err)
@@ -181,11 +181,16 @@ func around(parts []tokenizer.Part, piece string) (before, behind []tokenizer.Pa
 		if p.Special {
 			continue
 		}
-		if left, right, ok := strings.Cut(p.Text, piece); ok {
-			return joined(parts[:i], left, nil), joined(nil, right, parts[i+1:]), true
+		left, right, ok := strings.Cut(p.Text, piece)
+		switch {
+		case !ok:
+		case found || strings.Contains(right, piece): // it stands in several places
+			return nil, nil, false
+		default:
+			before, behind, found = joined(parts[:i], left, nil), joined(nil, right, parts[i+1:]), true
 		}
 	}
-	return nil, nil, false
+	return before, behind, found
 }
 
 // joined puts a text of callers between parts, as render would have it.

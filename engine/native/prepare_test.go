@@ -239,3 +239,20 @@ func TestRefusedWhenPrepared(t *testing.T) {
 		t.Errorf("tokenised %q", texts)
 	}
 }
+
+// TestSegmentsShownTwice: where the template shows a message twice, its segments count twice, and the longest prefix of them that fits is kept,
+// however many are offered.
+func TestSegmentsShownTwice(t *testing.T) {
+	e, _ := withTemplate(t, `{% for m in messages %}<|im_start|>{{ m['content'] }} {{ m['content'] }}<|im_end|>{% endfor %}`)
+	kept := 0
+	for _, n := range []int{5, 10, 40} {
+		p, err := e.Prepare(t.Context(), fitting(slices.Repeat([]string{strings.Repeat("e first ", 10)}, n)...))
+		if err != nil {
+			t.Fatalf("%d segments: %v", n, err)
+		}
+		if p.Kept == 0 || p.Kept < kept || p.Tokens > 1000 {
+			t.Errorf("of %d segments %d are kept, %d tokens; of fewer %d were", n, p.Kept, p.Tokens, kept)
+		}
+		kept = p.Kept
+	}
+}

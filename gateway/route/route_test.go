@@ -323,7 +323,7 @@ func TestWithinAnEngine(t *testing.T) {
 		ok(t, r.Register(t.Context(), v))
 	}
 	ok(t, r.SetAssignment(t.Context(), route.Assignment{Model: "embed", Stable: "v2", Candidate: "v1", Basis: route.Scale, Rollout: "r", Salt: "s"}))
-	if c, err = r.Pick(ask); err != nil || c.Version.Model != "embed" || c.Version.Version != "v2" || c.Rollout != "" || c.Arm != "" {
+	if c, err = r.Pick(ask); err != nil || c.Version.Model != "scripted-embed" || c.Version.Version != "v2" || c.Rollout != "" || c.Arm != "" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for _, bad := range []route.Ask{

@@ -56,3 +56,15 @@ func TestScannerThatIsDone(t *testing.T) {
 	s.Done()
 	s.Write("13800138000")
 }
+
+// TestLongTextsLeaveNoRoom: a scanner that has read a long text is no heavier for the short ones of others.
+func TestLongTextsLeaveNoRoom(t *testing.T) {
+	set := New(Classes()...)
+	sc := set.Scanner()
+	sc.Write(strings.Repeat("电话13800138000，", 5000))
+	sc.Close()
+	sc.Done()
+	if n := max(cap(sc.out), cap(sc.found), cap(sc.here.found)); n > 256 {
+		t.Errorf("room for %d segments is kept", n)
+	}
+}

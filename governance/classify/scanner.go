@@ -86,13 +86,17 @@ func (s *Set) Scanner() *Scanner {
 func (s *Scanner) Done() {
 	spare := s.set.spare
 	s.reset()
+	const most = 256
+	if cap(s.out) > most || cap(s.found) > most || cap(s.here.found) > most { // a long text has left it with more than others need
+		s.out, s.found, s.here.found = nil, nil, nil
+	}
 	clear(s.out[:cap(s.out)])
 	clear(s.found[:cap(s.found)])
 	s.set = nil // whoever uses it all the same fails, and scans nothing
 	spare.Put(s)
 }
 
-// Counter returns a scanner for those who only count: its segments are findings, with neither text nor value, and it holds no text.
+// Counter returns a scanner for those who only count: its segments are findings, with neither text nor value, and it holds nothing of the text as it was written.
 func (s *Set) Counter() *Scanner {
 	sc := s.Scanner()
 	sc.bare, sc.silent = true, true
@@ -121,7 +125,7 @@ func (s *Scanner) Close() []Segment {
 	return out
 }
 
-// reset goes to the beginning of a new text. It keeps room that was made for cells and findings, unless that is large.
+// reset goes to the beginning of a new text. It keeps room that was made, for cells unless that is large.
 func (s *Scanner) reset() {
 	const most = 16 << 10
 	w := window{begin: s.w.begin, names: s.w.names, places: s.w.places}

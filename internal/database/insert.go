@@ -57,6 +57,14 @@ func eachInsert[R any](tx *gorm.DB, rows []R, tail string, do func(query string,
 	fields := make([]*schema.Field, len(columns))
 	for k, name := range columns {
 		fields[k] = parsed.Schema.FieldsByDBName[name]
+		switch t := fields[k].FieldType; {
+		case t.Kind() == reflect.String, t.Kind() == reflect.Int64, t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		default:
+			return fmt.Errorf("insert into %s: the column %s is a %s, which is none of the kinds that are inserted in bulk", table, name, t)
+		}
+	}
+	if len(fields) > maxColumns {
+		return fmt.Errorf("insert into %s: %d columns, of %d at most", table, len(fields), maxColumns)
 	}
 	values := unnested
 	if IsSQLite(tx) {

@@ -111,3 +111,16 @@ func TestInsertCopiesNoValues(t *testing.T) {
 		t.Errorf("%.0f allocations for %d rows", n, len(rows))
 	}
 }
+
+// TestInsertRefusesOtherKinds: a column that neither way knows is an error, with its name, before anything is written.
+func TestInsertRefusesOtherKinds(t *testing.T) {
+	type odd struct {
+		Name  string
+		Ready bool
+	}
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		if err := database.Insert(db, []odd{{"a", true}}, ""); err == nil || !strings.Contains(err.Error(), "ready") {
+			t.Errorf("%v", err)
+		}
+	})
+}

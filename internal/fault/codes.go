@@ -462,7 +462,7 @@ var table = map[Code]row{
 	},
 	CodeIdleTimeout: {
 		Timeout,
-		"The model sent nothing for %s, so the answer was broken off. Try again.",
+		"The model sent no text for %s, so the answer was broken off. Try again.",
 		"模型已有 %s 没有输出，回答被中断。请重试。",
 	},
 	CodeUpstreamTimeout: {

@@ -123,7 +123,7 @@ func (f *fields) text(field string) (s string, ok bool) {
 	return s, ok
 }
 
-// textOf reads a string. A long one is a part of the body; a short one is a copy, so that a name which outlives its request does not keep
+// textOf reads a string. A long one without escapes is a part of the body; a short one is a copy, so that a name which outlives its request does not keep
 // the whole body with it.
 func textOf(raw string) (string, bool) {
 	s, ok := rawjson.Text(raw)

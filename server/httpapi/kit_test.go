@@ -265,6 +265,8 @@ func (l kitLedger) Reserve(context.Context, billing.Ask) (gateway.Reservation, e
 	return kitReservation{}, l.k.fail["reserve"]
 }
 
+func (kitReservation) Renew() {}
+
 func (r kitReservation) Quote(t billing.Tokens) billing.Charge { return r.Settle(t) }
 
 func (kitReservation) Settle(t billing.Tokens) billing.Charge {

@@ -173,6 +173,7 @@ func (s *sources) walk(folder string) error {
 
 // ingest adds the files one after the other and tells how each went. A file that cannot be read does not keep the others back.
 func (a *app) ingest(ctx context.Context, r *remote, f *ragFlags, found sources) error {
+	r.http.Timeout = 0 // a long document takes the model many minutes, and is paid for even if nobody waits
 	before, err := r.documents(ctx, f)
 	if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeCollectionNotFound) {
 		return fmt.Errorf("%w\n%s", err, a.say("Create it with --create, or with labels by sluice rag create.", "可使用 --create 创建；如需访问标签，请用 sluice rag create。"))

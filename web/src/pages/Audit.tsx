@@ -112,8 +112,8 @@ export default function Audit() {
       key: 'cost',
       title: t('audit.cost'),
       align: 'right',
-      render: (e) => (e.event.usage?.currency ? money(e.event.usage.cost ?? 0, e.event.usage.currency, language) : ''),
-      csv: (e) => (e.event.usage?.currency ? exactNano(e.event.usage.cost ?? 0) : ''),
+      render: (e) => (e.event.usage?.currency && e.event.stage === 'outcome' ? money(e.event.usage.cost ?? 0, e.event.usage.currency, language) : ''),
+      csv: (e) => (e.event.usage?.currency && e.event.stage === 'outcome' ? exactNano(e.event.usage.cost ?? 0) : ''),
     },
     {
       key: 'index',
