@@ -350,6 +350,7 @@ func TestDocumentsLeaveTheirTenantsTokens(t *testing.T) {
 	if _, err := w.Ingest(t.Context(), bringing(w.rag.texts...)); err != nil {
 		t.Fatal(err)
 	}
+	w.principal.Tenant = "bank" // whose document it was
 	q := call("hello")
 	q.MaxTokens = new(5)
 	if _, err := w.Chat(t.Context(), q); err != nil {
