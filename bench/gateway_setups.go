@@ -60,9 +60,7 @@ func startSetup(ctx context.Context, o gatewayOptions, su setup, dir, upstreamUR
   remote:
     - {name: scripted, base_url: "%s/v1", allow_private: [127.0.0.1/32], models: [{id: scripted}]}
 `, upstreamURL)
-	if su.bounds {
-		config += bounds(o.body == 0) // large bodies would reach the highest limit of tokens that there is
-	}
+	config += bounds(su.bounds, o.body == 0) // large bodies would reach the highest limit of tokens that there is
 	in, err := startSluice(ctx, o.binary, dir, config)
 	if err != nil {
 		return nil, err
@@ -75,12 +73,10 @@ func startSetup(ctx context.Context, o gatewayOptions, su setup, dir, upstreamUR
 	return in, nil
 }
 
-// bounds are limits that are counted and never reached.
-func bounds(tokens bool) string {
-	each := "requests_per_minute: 60000000, concurrent: 10000"
-	if tokens {
-		each += ", tokens_per_minute: 60000000"
-	}
+// bounds are limits that are counted and never reached, of requests and of tokens; or none, where an installation has some by itself.
+func bounds(requests, tokens bool) string {
+	each := map[bool]string{true: "requests_per_minute: 60000000, concurrent: 10000", false: "requests_per_minute: 0, concurrent: 0"}[requests] +
+		map[bool]string{true: ", tokens_per_minute: 60000000", false: ", tokens_per_minute: 0"}[requests && tokens]
 	return fmt.Sprintf("limits:\n  key: {%s}\n  tenant: {%s}\n", each, each)
 }
 

@@ -50,10 +50,10 @@ func TestSetups(t *testing.T) {
 // TestBounds: requests with large bodies would reach the limit of tokens, so they have none.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	if b := bounds(true); strings.Count(b, "tokens_per_minute") != 2 {
+	if b := bounds(true, true); strings.Count(b, "tokens_per_minute") != 2 {
 		t.Error(b)
 	}
-	if b := bounds(false); strings.Contains(b, "tokens") || strings.Count(b, "concurrent: 10000") != 2 {
+	if b := bounds(true, false); strings.Count(b, "tokens_per_minute: 0}") != 2 || strings.Count(b, "concurrent: 10000") != 2 {
 		t.Error(b)
 	}
 }

@@ -65,7 +65,7 @@ func startGoverned(ctx context.Context, binary string, c openConfig) (*running, 
 	}
 	in, err := startSluice(ctx, binary, dir, fmt.Sprintf(`engines:
   native: {models: [{id: %s, path: %q}], threads: %d, concurrency: %d, cache_dir: %q}
-`, servedModel, c.Model, c.Threads, c.Slots, c.Packed)+bounds(true))
+`, servedModel, c.Model, c.Threads, c.Slots, c.Packed)+bounds(true, true))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
