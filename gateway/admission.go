@@ -48,7 +48,7 @@ func (r *run) authorize(ctx context.Context) error {
 	return nil
 }
 
-// limit takes a slot. Tokens are taken by an estimate that needs no engine, and corrected at the end; those of a document are not, since one can have
+// limit takes a slot. Tokens are taken by an estimate that needs no engine, and corrected at the end; those of a document are not limited, since one can have
 // more than many minutes may: it would shut out all others for that time. Its requests and its work at one time are limited, and its cost is.
 func (r *run) limit(ctx context.Context) error {
 	l, tokens := r.caller.Limits, r.estimate()

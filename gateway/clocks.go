@@ -42,9 +42,8 @@ type clocks struct {
 // total time runs.
 func (r *run) clocks(ctx context.Context) (context.Context, *clocks) {
 	total, cancel := r.bounded(ctx)
-	c := &clocks{}
 	bounded, end := context.WithCancelCause(total)
-	c.end = end
+	c := &clocks{end: end}
 	c.stop = func() {
 		for _, t := range []*time.Timer{c.first, c.idle} {
 			if t != nil {

@@ -124,11 +124,7 @@ func (r *run) finish(caller context.Context, end ending) {
 		}
 		u := r.settle(end)
 		if r.slot.ticket != nil {
-			used := int(u.PromptTokens + u.CompletionTokens)
-			if r.call.Document != nil {
-				used = 0
-			}
-			r.slot.ticket.Release(ctx, used)
+			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
 		}
 		e, subject, texts := r.ended(end, u), r.subject(), r.keptAnswer()
 		if end.outcome == outcomeOK && r.answersFirst() {
@@ -169,7 +165,7 @@ func (r *run) ended(end ending, u audit.Usage) audit.Event {
 	return e
 }
 
-// write appends an outcome record, and tells the operator of one that is lost.
+// write appends a record of a call that has ended, and tells the operator of one that is lost.
 func (p *Pipeline) write(ctx context.Context, e audit.Event, receipt, subject string, texts ...audit.Text) (audit.Receipt, error) {
 	got, err := p.deps.Audit.AppendWith(ctx, e, subject, texts...)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // recordUsage is the audit log's sink: the usage row of a request is written in the transaction that ships its outcome, so audit
 // and billing cannot disagree, and neither happens twice.
 func (p *parts) recordUsage(tx *gorm.DB, events []audit.Event) error {
-	usages := make([]billing.Usage, 0, (len(events)+1)/2) // one of a request's two records says some
+	usages := make([]billing.Usage, 0, (len(events)+1)/2) // most often one of a request's two records says some
 	for _, e := range events {
 		if u, booked := usageOf(e); booked {
 			usages = append(usages, u)

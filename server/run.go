@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -39,9 +38,6 @@ type Started struct {
 // requests finish or are cut at the deadline, loops stop, the audit log is flushed, everything is closed. It returns nil after a
 // clean stop.
 func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
-	weight := ballast() // while the heap is new: memory that was used before would be cleared, and so be resident
-	defer runtime.KeepAlive(weight)
-
 	// The listeners come first: a port in use is found before anything else is done.
 	main, err := listen(ctx, cfg.Listen, cfg.TLS.CertFile, cfg.TLS.KeyFile)
 	if err != nil {

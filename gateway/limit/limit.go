@@ -70,7 +70,7 @@ func (c Config) Validate() error {
 type Ask struct {
 	Tenant, Key string
 	Limits      Limits // the caller's own; zero fields take Config.Key
-	Tokens      int    // estimate of prompt and completion; more than the limit counts as the limit
+	Tokens      int    // estimate of prompt and completion; more than the limit counts as the limit. 0: tokens are not limited
 }
 
 // State is where a caller stands after a decision, for response headers. A zero limit means there is none.
@@ -250,10 +250,10 @@ func (l *Limiter) charges(ask Ask, share int) []charge {
 			step := window / int64(n)
 			out = append(out, charge{key: s.key + ":r", step: step, cost: step, units: n, scope: s.scope})
 		}
-		if n := s.l.TokensPerMinute; n > 0 {
+		if n := s.l.TokensPerMinute; n > 0 && ask.Tokens > 0 {
 			n = min(max(1, n/share), maxPerMinute)
 			step := window / int64(n)
-			cost := int64(min(max(ask.Tokens, 0), n)) * step
+			cost := int64(min(ask.Tokens, n)) * step
 			out = append(out, charge{key: s.key + ":n", step: step, cost: cost, units: n, tokens: true, scope: s.scope})
 		}
 	}

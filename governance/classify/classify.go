@@ -112,7 +112,6 @@ func (s *Set) each(text string, bare bool, fn func(Segment)) {
 		}
 		text = text[n:]
 	}
-	clear(out[:cap(out)]) // nothing of a text stays
 	sc.out = out
 	sc.Done()
 }
