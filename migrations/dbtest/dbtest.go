@@ -199,12 +199,14 @@ func startServer() (_ string, err error) {
 		return nil
 	}
 	data := filepath.Join(dir, "data")
-	if err := run("initdb", "-D", data, "-U", "sluice", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"); err != nil {
+	if err := run("initdb", "-D", data, "-U", "sluice", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C", "--wal-segsize=4"); err != nil {
 		return "", err
 	}
-	// Sockets only, in a directory of our own: no port to collide on.
+	// Sockets only, in a directory of our own: no port to collide on. The log stays small, since every test binary has such a cluster and a
+	// database of 7 MiB per test passes through it.
 	opts := "-c listen_addresses='' -c unix_socket_directories=" + dir +
-		" -c fsync=off -c full_page_writes=off -c synchronous_commit=off -c max_connections=200 -c shared_buffers=32MB"
+		" -c fsync=off -c full_page_writes=off -c synchronous_commit=off -c max_connections=200 -c shared_buffers=32MB" +
+		" -c wal_level=minimal -c max_wal_senders=0 -c min_wal_size=8MB -c max_wal_size=64MB"
 	if err := run("pg_ctl", "-D", data, "-l", filepath.Join(dir, "log"), "-o", opts, "-w", "-t", "60", "start"); err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return "", fmt.Errorf("%w\n%s", err, log)
