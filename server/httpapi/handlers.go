@@ -56,11 +56,17 @@ func (a *API) streamed(c *gin.Context, reply *gateway.Reply, s shape, opt option
 	out := a.stream(c, reply.Head)
 	defer out.close()
 	r := s.renderer(reply, opt)
+	frames := frames{}
 	for ev, err := range reply.Events() {
 		if err != nil {
 			return out.fail(&withHead{reply.Head, err})
 		}
-		if ev.Text != "" || ev.Reasoning != "" || ev.Refusal != "" || len(ev.Calls) > 0 || len(ev.Logprobs) > 0 || ev.Finish == engine.FinishNone {
+		switch {
+		case onlyText(ev):
+			if !frames.send(out, r, ev) {
+				return nil
+			}
+		case ev.Text != "" || ev.Reasoning != "" || ev.Refusal != "" || len(ev.Calls) > 0 || len(ev.Logprobs) > 0 || ev.Finish == engine.FinishNone:
 			if !out.send(r.text(ev)) {
 				return nil
 			}
