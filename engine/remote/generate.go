@@ -69,44 +69,7 @@ type stream struct {
 	pieces   int     // texts, each at least one token
 	bytes    int
 	usage    *openai.Usage
-}
-
-// chunk is the union of what both endpoints send, in pieces or whole.
-type chunk struct {
-	Model   string              `json:"model"`
-	Choices []chunkChoice       `json:"choices"`
-	Usage   *openai.Usage       `json:"usage"`
-	Error   *openai.ErrorDetail `json:"error"`
-}
-
-type chunkChoice struct {
-	Index        int             `json:"index"`
-	Text         string          `json:"text"`
-	Delta        delta           `json:"delta"`
-	Message      *delta          `json:"message"` // of a whole answer
-	Logprobs     json.RawMessage `json:"logprobs"`
-	FinishReason *string         `json:"finish_reason"`
-}
-
-// delta also holds what only some servers send: reasoning under its newer name, and a call as it was before there were several.
-type delta struct {
-	openai.Delta
-
-	Thought      *string              `json:"reasoning"`
-	FunctionCall *openai.FunctionCall `json:"function_call"`
-}
-
-// texts are the reasoning and the refusal.
-func (d *delta) texts() (reasoning, refusal string) {
-	for _, s := range []*string{d.Thought, d.ReasoningContent} { // a server that sends both sends the same twice
-		if s != nil && *s != "" {
-			reasoning = *s
-		}
-	}
-	if d.Refusal != nil {
-		refusal = *d.Refusal
-	}
-	return reasoning, refusal
+	last     chunk
 }
 
 // run yields the events. The watch is stopped while the consumer works: only the upstream's silence counts.
@@ -177,10 +140,10 @@ func (s *stream) whole(yield func(engine.Event, error) bool) {
 	s.end(yield)
 }
 
-// decode reads one event, or a whole answer, and notes what it says of all choices.
+// decode reads one event, or a whole answer, and notes what it says of all choices. The chunk is valid until the next.
 func (s *stream) decode(data []byte) (*chunk, error) {
-	var c chunk
-	if err := json.Unmarshal(data, &c); err != nil {
+	c := &s.last
+	if err := c.decode(data); err != nil {
 		// The error of the decoder may quote the data, so it is not kept.
 		return nil, fault.Wrap(fmt.Errorf("an event of %d bytes is no chunk", len(data)), fault.CodeUpstreamFailed, s.x.model)
 	}
@@ -193,7 +156,7 @@ func (s *stream) decode(data []byte) (*chunk, error) {
 	if c.Usage != nil {
 		s.usage = c.Usage
 	}
-	return &c, nil
+	return c, nil
 }
 
 // chunk yields what one event holds. It is false when the consumer has had enough.

@@ -6,6 +6,7 @@ package rawjson
 
 import (
 	"errors"
+	"iter"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -293,14 +294,53 @@ func Items(value string) ([]string, bool) {
 		return nil, false
 	}
 	out := []string{}
-	for i := skipSpace(value, 1); i < len(value) && value[i] != ']'; i = skipSpace(value, i) {
-		end := skip(value, i)
-		out = append(out, value[i:end])
-		if i = skipSpace(value, end); i < len(value) && value[i] == ',' {
-			i++
-		}
+	for item := range EachItem(value) {
+		out = append(out, item)
 	}
 	return out, true
+}
+
+// EachItem yields the values of an array; of anything else none. It allocates nothing.
+func EachItem(value string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if value == "" || value[0] != '[' {
+			return
+		}
+		for i := skipSpace(value, 1); i < len(value) && value[i] != ']'; i = skipSpace(value, i) {
+			end := skip(value, i)
+			if !yield(value[i:end]) {
+				return
+			}
+			if i = skipSpace(value, end); i < len(value) && value[i] == ',' {
+				i++
+			}
+		}
+	}
+}
+
+// EachMember yields the names, as they are spelled, and the values of an object, with those of equal names one after the other; of anything
+// else none. It allocates nothing.
+func EachMember(value string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		if value == "" || value[0] != '{' {
+			return
+		}
+		for i := skipSpace(value, 1); i < len(value) && value[i] != '}'; i = skipSpace(value, i) {
+			end := skip(value, i)
+			name := value[i:end]
+			if i = skipSpace(value, end); i < len(value) && value[i] == ':' {
+				i++
+			}
+			i = skipSpace(value, i)
+			end = skip(value, i)
+			if !yield(name, value[i:end]) {
+				return
+			}
+			if i = skipSpace(value, end); i < len(value) && value[i] == ',' {
+				i++
+			}
+		}
+	}
 }
 
 // many is how many members an object has that are looked for one by one.
@@ -321,18 +361,9 @@ func Object(value string) (Members, bool) {
 		return Members{}, false
 	}
 	m := Members{list: make([]Member, 0, 4)}
-	for i := skipSpace(value, 1); i < len(value) && value[i] != '}'; i = skipSpace(value, i) {
-		end := skip(value, i)
-		name, _ := Text(value[i:end])
-		if i = skipSpace(value, end); i < len(value) && value[i] == ':' {
-			i++
-		}
-		i = skipSpace(value, i)
-		end = skip(value, i)
-		m.set(name, value[i:end])
-		if i = skipSpace(value, end); i < len(value) && value[i] == ',' {
-			i++
-		}
+	for spelled, v := range EachMember(value) {
+		name, _ := Text(spelled)
+		m.set(name, v)
 	}
 	return m, true
 }
