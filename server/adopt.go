@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
+	"github.com/sluice-project/sluice/gateway/reconcile"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -23,5 +24,5 @@ func Adopt(ctx context.Context, cfg *config.Config, dir string, log *slog.Logger
 	if p.ledger, err = billing.New(cfg.Billing, p.db, p.log, p.reg); err != nil { // only to book usage: nothing is reserved
 		return 0, err
 	}
-	return audit.Adopt(ctx, cfg.Audit, dir, p.db, p.keys, p.recordUsage, p.log)
+	return audit.Adopt(ctx, cfg.Audit, dir, p.db, p.keys, reconcile.Sink(p.ledger), p.log)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
-	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -79,9 +78,11 @@ func (e *edge) askDatabase(ctx context.Context, tenant string, out *adminapi.Aud
 		return adminapi.Database, err
 	}
 	out.Retention.LeastIndex = &least
-	if err := p.compare.state(ctx, tenant, &out.Reconciliation); err != nil {
+	reconciled, err := p.reconciler.State(ctx, tenant)
+	if err != nil {
 		return adminapi.Database, err
 	}
+	out.Reconciliation = reconciliationState(reconciled)
 	witnessed, err := p.audit.Witnessed(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -128,80 +129,4 @@ func (e *edge) auditModes(tenant string, whole bool) []adminapi.AuditMode {
 		out = append(out, mode(t))
 	}
 	return out
-}
-
-// state says in short how the reconciliation stands, of a tenant or of all.
-func (r *reconciler) state(ctx context.Context, tenant string, out *adminapi.ReconciliationState) error {
-	running, err := r.running(ctx)
-	if err != nil {
-		return err
-	}
-	last, err := r.store.progress(ctx)
-	if err != nil {
-		return err
-	}
-	counts, err := r.store.counts(ctx, tenant)
-	if err != nil {
-		return err
-	}
-	out.Running, out.FinishedAt = running, moment(last.Finished)
-	for _, n := range counts {
-		out.Open += n
-	}
-	return nil
-}
-
-// moment is a time of the database, nil for none.
-func moment(micros int64) *time.Time {
-	if micros == 0 {
-		return nil
-	}
-	t := time.UnixMicro(micros).UTC()
-	return &t
-}
-
-// view says how the reconciliation stands, with at most limit+1 findings.
-func (r *reconciler) view(ctx context.Context, all bool, offset, limit int) (adminapi.Reconciliation, error) {
-	out := adminapi.Reconciliation{AsOf: r.now().UTC(), Items: []adminapi.ReconciliationFinding{}}
-	running, err := r.running(ctx)
-	if err != nil {
-		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
-	}
-	last, err := r.store.progress(ctx)
-	if err != nil {
-		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
-	}
-	if out.Open, err = r.store.counts(ctx, ""); err != nil {
-		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
-	}
-	currency, err := r.store.currency(ctx)
-	if err != nil {
-		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
-	}
-	if currency != "" {
-		out.Currency = &currency
-	}
-	rows, err := r.store.newest(ctx, all, offset, limit+1)
-	if err != nil {
-		return out, fault.Wrap(err, fault.CodeDatabaseUnavailable)
-	}
-	out.Running = running
-	if last.Finished != 0 {
-		out.StartedAt, out.FinishedAt, out.Hours, out.Repaired = moment(last.Started), moment(last.Finished), &last.Hours, &last.Repaired
-	}
-	for _, f := range rows {
-		out.Items = append(out.Items, findingView(f))
-	}
-	return out, nil
-}
-
-func findingView(f findingRow) adminapi.ReconciliationFinding {
-	v := adminapi.ReconciliationFinding{
-		Kind: f.Kind, Item: f.Item, Tenant: f.Tenant, Detail: f.details(), FirstSeen: time.UnixMicro(f.FirstSeen).UTC(), LastSeen: time.UnixMicro(f.LastSeen).UTC(),
-		ClosedAt: moment(f.Closed),
-	}
-	if f.Repair != "" {
-		v.Repair = &f.Repair
-	}
-	return v
 }

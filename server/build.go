@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/gateway/limit"
+	"github.com/sluice-project/sluice/gateway/reconcile"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
@@ -46,26 +47,26 @@ type parts struct {
 	log *slog.Logger
 	reg *prometheus.Registry
 
-	metrics  prometheus.Gatherers // what /metrics shows: reg, and other names of the same
-	keys     *keyring.Ring
-	db       *gorm.DB
-	identity *identity.Identity
-	access   *access.Enforcer
-	guard    *governance.Guard
-	ledger   *billing.Ledger
-	audit    *audit.Log
-	compare  *reconciler
-	eraser   *erasure.Eraser
-	native   *native.Engine // nil without native models
-	engines  map[string]engine.Engine
-	rag      *rag.Service // nil without an embedding model
-	router   *route.Router
-	limits   *limit.Limiter
-	energy   energy.Model
-	labels   *label.Labeler
-	pipeline *gateway.Pipeline
-	flows    *workflows.Service // nil when switched off
-	temporal *devserver.Server  // nil unless embedded
+	metrics    prometheus.Gatherers // what /metrics shows: reg, and other names of the same
+	keys       *keyring.Ring
+	db         *gorm.DB
+	identity   *identity.Identity
+	access     *access.Enforcer
+	guard      *governance.Guard
+	ledger     *billing.Ledger
+	audit      *audit.Log
+	reconciler *reconcile.Reconciler
+	eraser     *erasure.Eraser
+	native     *native.Engine // nil without native models
+	engines    map[string]engine.Engine
+	rag        *rag.Service // nil without an embedding model
+	router     *route.Router
+	limits     *limit.Limiter
+	energy     energy.Model
+	labels     *label.Labeler
+	pipeline   *gateway.Pipeline
+	flows      *workflows.Service // nil when switched off
+	temporal   *devserver.Server  // nil unless embedded
 
 	closers []func() error
 }
@@ -171,11 +172,11 @@ func (p *parts) buildBilling(ctx context.Context) error {
 // buildAudit opens the log. Recovery of what a crash left behind happens here, before any request is answered.
 func (p *parts) buildAudit(context.Context) error {
 	var err error
-	if p.audit, err = audit.Open(p.cfg.Audit, p.db, p.keys, p.recordUsage, p.log, p.reg); err != nil {
+	if p.audit, err = audit.Open(p.cfg.Audit, p.db, p.keys, reconcile.Sink(p.ledger), p.log, p.reg); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.audit.Close)
-	p.compare = newReconciler(p, p.reg)
+	p.reconciler = newReconciler(p, p.reg)
 	return nil
 }
 
@@ -305,7 +306,7 @@ func (p *parts) buildGateway(ctx context.Context) error {
 // loops lists the background tasks of the built parts.
 func (p *parts) loops() []loop {
 	out := []loop{
-		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"vault", p.guard.Sweep}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.compare.Run}, {"route", p.router.Run},
+		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"vault", p.guard.Sweep}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.reconciler.Run}, {"route", p.router.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})

@@ -119,7 +119,7 @@ func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *h
 		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
 			return audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
 		},
-		AuditStatus: e.auditStatus, Reconciliation: p.compare.view, Reconcile: p.compare.ask,
+		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger,
 	}, engine, p.log)
 	if err != nil {
 		return nil, err

@@ -27,9 +27,3 @@ func nodeID(dir string) (string, error) {
 	}
 	return id, nil
 }
-
-// modelName returns an asked model without a pinned version.
-func modelName(asked string) string {
-	name, _, _ := strings.Cut(asked, "@")
-	return name
-}

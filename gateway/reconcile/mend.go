@@ -1,4 +1,4 @@
-package server
+package reconcile
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 	"strings"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 const (
-	// repairAction is what the record of a booking that was made up for says was done.
+	// repairAction is the action of the record that says that a refused usage was booked after all.
 	repairAction = "audit.repair"
-	// codeOutcomeLost is the error code of an outcome that the reconciliation wrote: nobody ever received it.
+	// codeOutcomeLost is the error code of an outcome that a run wrote. No caller ever received it.
 	codeOutcomeLost = "outcome_lost"
+	// abandonAfter is when a replica that never came back, and whose log nobody recovered, is given up.
+	abandonAfter = 7 * 24 * time.Hour
 )
 
 // eachOpen calls do with every open finding.
@@ -30,7 +30,7 @@ func (c *comparison) eachOpen(ctx context.Context, do func(findingRow) error) er
 			return fmt.Errorf("read findings: %w", err)
 		}
 		for _, f := range page {
-			if err := c.keep(ctx); err != nil {
+			if err := c.extendLease(ctx); err != nil {
 				return err
 			}
 			if err := do(f); err != nil {
@@ -38,54 +38,54 @@ func (c *comparison) eachOpen(ctx context.Context, do func(findingRow) error) er
 			}
 			after = f
 		}
-		if len(page) < reconcilePage {
+		if len(page) < pageSize {
 			return nil
 		}
 	}
 }
 
-// revisit looks again at the open findings that this run did not meet, and closes those that came right.
-func (c *comparison) revisit(ctx context.Context) error {
+// recheck looks again at the open findings that this run did not meet, and closes those that came right.
+func (c *comparison) recheck(ctx context.Context) error {
 	return c.eachOpen(ctx, func(f findingRow) error {
 		if f.LastSeen >= c.started.UnixMicro() {
 			return nil
 		}
-		there, err := c.there(ctx, f)
+		persists, err := c.persists(ctx, f)
 		if err != nil {
 			return err
 		}
-		if there {
+		if persists {
 			return c.note(ctx, f.Kind, f.Item, f.Tenant, f.details())
 		}
 		return c.store.finish(ctx, f, c.now(), "")
 	})
 }
 
-// there reports whether what a finding says is still so.
-func (c *comparison) there(ctx context.Context, f findingRow) (bool, error) {
+// persists reports whether what a finding says is still so.
+func (c *comparison) persists(ctx context.Context, f findingRow) (bool, error) {
 	switch f.Kind {
-	case findUnfinished, findUnadmitted:
+	case kindUnfinished, kindUnadmitted:
 		other := audit.StageOutcome
-		if f.Kind == findUnadmitted {
+		if f.Kind == kindUnadmitted {
 			other = audit.StageAdmitted
 		}
 		whole, err := c.store.having(ctx, []string{f.Item}, other)
 		return !whole[f.Item], err
-	case findUnbooked:
-		// Booked by a run that was cut off before it said so: [comparison.rebook] makes up for the record.
+	case kindUnbooked:
+		// A claim means that a run booked it and was cut off before it recorded so. [comparison.rebook] writes that record.
 		return c.unbooked[f.details()["record"]] || f.Claimant != "", nil
-	case findMissing:
+	case kindMissing:
 		booked, err := c.store.isBooked(ctx, f.Item)
 		return !booked, err
-	case findSurplus:
+	case kindSurplus:
 		booked, err := c.store.isBooked(ctx, f.Item)
 		if err != nil || !booked {
 			return false, err
 		}
 		outcomes, err := c.store.outcomes(ctx, []string{f.Item})
-		_, says := usageOf(outcomes[f.Item])
-		return !says, err // what is pruned meanwhile stays open: it was wrong
-	case findSums:
+		_, says := UsageOf(outcomes[f.Item])
+		return !says, err // a surplus whose time was pruned since stays open: it was wrong before
+	case kindSums:
 		text, tenant, _ := strings.Cut(f.Item, "/")
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
@@ -94,7 +94,7 @@ func (c *comparison) there(ctx context.Context, f findingRow) (bool, error) {
 		books, records, err := c.totals(ctx, at.UnixMicro()/hour, tenant, func(string) error { return nil })
 		return books != records, err
 	}
-	return true, nil // of a later release
+	return true, nil // a kind of a later release
 }
 
 // mend repairs what can be repaired.
@@ -102,12 +102,12 @@ func (c *comparison) mend(ctx context.Context) error {
 	return c.eachOpen(ctx, func(f findingRow) error {
 		var err error
 		switch f.Kind {
-		case findUnfinished:
-			err = c.conclude(ctx, f)
-		case findUnbooked:
+		case kindUnfinished:
+			err = c.finishRequest(ctx, f)
+		case kindUnbooked:
 			err = c.rebook(ctx, f)
 		}
-		if fault.Is(err, fault.CodeAuditUnavailable) { // the rest can wait too
+		if fault.Is(err, fault.CodeAuditUnavailable) { // nothing can be recorded, so nothing else can be mended
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
@@ -118,38 +118,35 @@ func (c *comparison) mend(ctx context.Context) error {
 	})
 }
 
-// free reports whether a finding may be mended: nobody began to, or whoever did has nothing on its way any more that would show it.
-func (c *comparison) free(ctx context.Context, f findingRow) (bool, error) {
+// claimable reports whether a finding may be mended: nobody has claimed it, or the claimant has nothing left under way that would mend it.
+func (c *comparison) claimable(ctx context.Context, f findingRow) (bool, error) {
 	if f.Claimant == "" {
 		return true, nil
 	}
-	return c.settled(ctx, f.Claimant, f.Claimed)
+	return c.shipped(ctx, f.Claimant, f.Claimed)
 }
 
-// settled reports whether everything that a writer wrote up to a time is in the database, or the writer was given up.
-func (c *comparison) settled(ctx context.Context, writer string, at int64) (bool, error) {
+// shipped reports whether everything that a writer wrote up to a time is in the database, or the writer is given up.
+func (c *comparison) shipped(ctx context.Context, writer string, at int64) (bool, error) {
 	through, err := c.store.drained(ctx, writer)
-	return through > at || c.now().Sub(time.UnixMicro(at)) > lostAfter, err
+	return through > at || c.now().Sub(time.UnixMicro(at)) > abandonAfter, err
 }
 
-// conclude writes the outcome of a request that never got one, once it is certain that none is on its way.
-func (c *comparison) conclude(ctx context.Context, f findingRow) error {
+// finishRequest writes the outcome of a request that has none, once it is certain that none is under way.
+func (c *comparison) finishRequest(ctx context.Context, f findingRow) error {
 	e, err := c.store.admitted(ctx, f.Item)
 	if err != nil {
 		return err
 	}
 	detail := f.details()
-	over, err := c.settled(ctx, detail["writer"], c.deadline(e.Time, e.Action))
+	over, err := c.shipped(ctx, detail["writer"], c.deadline(e.Time, e.Action))
 	if err != nil || !over {
 		return err
 	}
-	if free, err := c.free(ctx, f); err != nil || !free {
+	if ok, err := c.claimable(ctx, f); err != nil || !ok {
 		return err
 	}
-	err = c.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return c.store.claim(tx, f, c.holder, c.audit.Writer(), c.now())
-	})
-	if err != nil {
+	if err := c.store.claim(ctx, c.claimOf(f)); err != nil {
 		return err
 	}
 	receipt, err := c.audit.Append(ctx, lostOutcome(e, c.now()))
@@ -160,8 +157,14 @@ func (c *comparison) conclude(ctx context.Context, f findingRow) error {
 	return c.store.finish(ctx, f, c.now(), receipt.ID)
 }
 
-// lostOutcome is the outcome of a request of which only the admitted record is known. It books what that record says is billed then, the prompt of
-// a request whose answer may have left before; else nothing, since what the request used, nobody knows. It is booked under the time of the admission.
+// claimOf is this run's claim to mend a finding.
+func (c *comparison) claimOf(f findingRow) claim {
+	return claim{finding: f, holder: c.holder, writer: c.audit.Writer(), now: c.now}
+}
+
+// lostOutcome returns the outcome of a request of which only the admitted record is known. It bills what that record says is billed in this case: the
+// prompt of a request whose answer may have left already, else nothing, since nobody knows what the request used. The usage counts for the time of
+// the admission.
 func lostOutcome(admitted audit.Event, now time.Time) audit.Event {
 	e := admitted
 	e.Stage, e.Time = audit.StageOutcome, now.UnixMicro()
@@ -175,7 +178,7 @@ func lostOutcome(admitted audit.Event, now time.Time) audit.Event {
 	return e
 }
 
-// rebook offers the usage of a record to the ledger again, and records that it took it.
+// rebook offers the usage of a record to the ledger again, and records that the ledger took it.
 func (c *comparison) rebook(ctx context.Context, f findingRow) error {
 	writer, number, _ := strings.Cut(f.Item, "/")
 	seq, err := strconv.ParseInt(number, 10, 64)
@@ -187,9 +190,9 @@ func (c *comparison) rebook(ctx context.Context, f findingRow) error {
 		return err
 	}
 	if len(page) == 0 || page[0].Writer != writer || page[0].Seq != seq {
-		return c.acknowledge(ctx, f)
+		return c.closeBooked(ctx, f)
 	}
-	booked, err := c.audit.Book(ctx, page[0], func(tx *gorm.DB) error { return c.store.claim(tx, f, c.holder, c.audit.Writer(), c.now()) })
+	booked, err := c.audit.Book(ctx, page[0], c.claimOf(f).in)
 	if fault.KindOf(err) == fault.Conflict || fault.KindOf(err) == fault.Invalid {
 		return nil // refused again: a person must look
 	}
@@ -199,8 +202,8 @@ func (c *comparison) rebook(ctx context.Context, f findingRow) error {
 	return c.recordRepair(ctx, f)
 }
 
-// acknowledge closes the finding of a record that is booked now, and makes up for the record of it if a run before was cut off.
-func (c *comparison) acknowledge(ctx context.Context, f findingRow) error {
+// closeBooked closes the finding of a usage that is booked by now. If an earlier run booked it and was cut off before it recorded so, it writes that record.
+func (c *comparison) closeBooked(ctx context.Context, f findingRow) error {
 	id, err := c.store.repairOf(ctx, f.details()["request"])
 	if err != nil {
 		return err
@@ -208,12 +211,13 @@ func (c *comparison) acknowledge(ctx context.Context, f findingRow) error {
 	if id != "" || f.Claimant == "" {
 		return c.store.finish(ctx, f, c.now(), id)
 	}
-	if free, err := c.free(ctx, f); err != nil || !free {
+	if ok, err := c.claimable(ctx, f); err != nil || !ok {
 		return err
 	}
 	return c.recordRepair(ctx, f)
 }
 
+// recordRepair records that a refused usage is booked now, and closes its finding.
 func (c *comparison) recordRepair(ctx context.Context, f findingRow) error {
 	d := f.details()
 	receipt, err := c.audit.Append(ctx, audit.Event{

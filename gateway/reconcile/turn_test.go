@@ -1,15 +1,13 @@
-package server
+package reconcile
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/migrations/dbtest"
-	"github.com/sluice-project/sluice/server/adminapi"
 )
 
 // TestReconcileDue: a comparison is due an hour after the last one began, or when that one began by a clock that ran ahead.
@@ -26,7 +24,7 @@ func TestReconcileDue(t *testing.T) {
 			if err := r.store.saveProgress(t.Context(), progressRow{Started: now.Add(began).UnixMicro(), Finished: 1}); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.turn(t.Context()); err != nil {
+			if err := r.poll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			last, err := r.store.progress(t.Context())
@@ -48,55 +46,53 @@ func TestReconcileAsked(t *testing.T) {
 		a.run() // nothing is due after it
 		running := func(r *replica, want bool, when string) {
 			t.Helper()
-			v, verr := r.view(t.Context(), false, 0, 1)
-			var s adminapi.ReconciliationState
-			if err := errors.Join(verr, r.state(t.Context(), "", &s)); err != nil || v.Running != want || s.Running != want {
-				t.Errorf("%s: running %v and %v, want %v; %v", when, v.Running, s.Running, want, err)
+			if s, err := r.State(t.Context(), ""); err != nil || s.Running != want {
+				t.Errorf("%s: running %v, want %v; %v", when, s.Running, want, err)
 			}
 		}
 		running(a, false, "at rest")
-		a.ask()
+		a.Trigger()
 		running(a, true, "asked")
 		running(b, false, "the other replica, before it has begun")
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := a.turn(cancelled); err == nil {
+		if err := a.poll(cancelled); err == nil {
 			t.Error("a turn without a database worked")
 		}
 		running(a, true, "asked, and could not begin")
 		began := false
 		a.now = func() time.Time {
-			if held, err := reconcileLease().Held(db, time.Now()); held && err == nil && !began { // the clock is asked right after the lease was taken
+			if held, err := oneComparing().Held(db, time.Now()); held && err == nil && !began { // the clock is asked right after the lease was taken
 				began = true
 				running(b, true, "the other replica, once it has begun")
-				if a.asked.Load() {
+				if a.requested.Load() {
 					t.Error("asked for, and has begun")
 				}
-				a.ask() // once more, for what changed meanwhile
-			} else if err == nil && !held && !a.asked.Load() {
+				a.Trigger() // once more, for what changed meanwhile
+			} else if err == nil && !held && !a.requested.Load() {
 				t.Error("not asked for any more, and it has not begun")
 			}
 			return time.Now()
 		}
-		if err := a.turn(t.Context()); err != nil || !began {
+		if err := a.poll(t.Context()); err != nil || !began {
 			t.Errorf("began %v, %v", began, err)
 		}
 		a.now = time.Now
 		running(a, true, "asked while one ran")
-		if err := a.turn(t.Context()); err != nil {
+		if err := a.poll(t.Context()); err != nil {
 			t.Error(err)
 		}
 		running(a, false, "done")
 
-		if err := reconcileLease().Take(db, "b", time.Now()); err != nil {
+		if err := oneComparing().Take(db, "b", time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		a.ask()
-		if err := a.turn(t.Context()); err != nil {
+		a.Trigger()
+		if err := a.poll(t.Context()); err != nil {
 			t.Error(err)
 		}
 		running(a, true, "another replica is at it")
-		if err := reconcileLease().Release(db, "b"); err != nil {
+		if err := oneComparing().Release(db, "b"); err != nil {
 			t.Fatal(err)
 		}
 		running(a, false, "the other one is done, and it is not repeated")

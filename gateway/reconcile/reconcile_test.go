@@ -1,4 +1,4 @@
-package server
+package reconcile
 
 import (
 	"errors"
@@ -16,16 +16,14 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
-	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
-	"github.com/sluice-project/sluice/server/config"
 )
 
-// replica is what a reconciler needs of a server, on a database that others may share.
+// replica is a reconciler with a log and a ledger of its own, on a database that others may share.
 type replica struct {
-	*reconciler
+	*Reconciler
 
 	t      *testing.T
 	db     *gorm.DB
@@ -36,14 +34,12 @@ type replica struct {
 
 func newReplica(t *testing.T, db *gorm.DB, dir string) *replica {
 	t.Helper()
-	cfg := config.Default()
-	cfg.Audit.Dir = dir
-	p := &parts{cfg: &cfg, log: slog.New(slog.DiscardHandler), reg: prometheus.NewRegistry(), db: db, keys: keyring.FromBytes([]byte("0123456789abcdef0123456789abcdef"))}
-	var err error
-	if p.ledger, err = billing.New(billing.Config{Node: filepath.Base(dir)}, db, p.log, p.reg); err != nil {
+	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	ledger, err := billing.New(billing.Config{Node: filepath.Base(dir)}, db, log, reg)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.ledger.Load(t.Context()); err != nil {
+	if err := ledger.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r := &replica{t: t, db: db, dir: dir, refuse: func(audit.Event) bool { return false }}
@@ -53,15 +49,22 @@ func newReplica(t *testing.T, db *gorm.DB, dir string) *replica {
 				return fault.New(fault.CodeConflict, fault.Say("refused", "拒绝"))
 			}
 		}
-		return p.recordUsage(tx, events)
+		return Sink(ledger)(tx, events)
 	}
-	if p.audit, err = audit.Open(cfg.Audit, db, p.keys, r.sink, p.log, p.reg); err != nil {
+	l, err := audit.Open(auditIn(dir), db, masterKey(), r.sink, log, reg)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.audit.Close() })
-	r.reconciler = newReconciler(p, p.reg)
+	t.Cleanup(func() { _ = l.Close() })
+	r.Reconciler = New(Config{DB: db, Audit: l, Log: log, Metrics: reg, Longest: 10 * time.Minute, SlowActions: []string{"rag.ingest"}})
 	return r
 }
+
+func auditIn(dir string) audit.Config {
+	return audit.Config{Dir: dir}
+}
+
+func masterKey() *keyring.Ring { return keyring.FromBytes([]byte("0123456789abcdef0123456789abcdef")) }
 
 // request is a record of a request that came in a while ago.
 func request(id string, ago time.Duration, stage audit.Stage) audit.Event {
@@ -104,7 +107,7 @@ func (r *replica) whole(id string, ago time.Duration) {
 
 func (r *replica) run() int64 {
 	r.t.Helper()
-	n, err := r.reconcile(r.t.Context())
+	n, err := r.Compare(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -121,7 +124,7 @@ func (r *replica) findings() []string {
 	var out []string
 	for _, f := range rows {
 		text := f.Kind + " " + f.Item
-		if f.Kind == findUnbooked || f.Kind == findSums {
+		if f.Kind == kindUnbooked || f.Kind == kindSums {
 			text = f.Kind // their items hold a time or a writer
 		}
 		switch {
@@ -179,7 +182,7 @@ func (r *replica) outcomesOf(id string) []audit.Entry {
 func (r *replica) verify() audit.Report {
 	r.t.Helper()
 	r.seal()
-	report, err := audit.Verify(r.t.Context(), audit.VerifySource{Dir: r.dir, DB: r.db, VerifierKey: r.audit.VerifierKey(), Books: books{}}, nil)
+	report, err := audit.Verify(r.t.Context(), audit.VerifySource{Dir: r.dir, DB: r.db, VerifierKey: r.audit.VerifierKey(), Books: Books{}}, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -197,7 +200,7 @@ func (r *replica) mustVerify() {
 func TestDeadlines(t *testing.T) {
 	r := newReplica(t, dbtest.SQLite(t), t.TempDir())
 	for action, want := range map[string]time.Duration{
-		"chat.completions": r.limit, "embeddings": r.limit, "admin.ingestDocument": actLimit, string(gateway.ActionIngest): actLimit,
+		"chat.completions": r.limit, "embeddings": r.limit, "admin.ingestDocument": slowLimit, "rag.ingest": slowLimit,
 	} {
 		if got := time.Duration(r.deadline(0, action)) * time.Microsecond; got != want {
 			t.Errorf("%s has %v, want %v", action, got, want)
@@ -350,8 +353,7 @@ func TestReconcileWaitsForTheLogOfTheReplica(t *testing.T) {
 		}
 		a.want("nobody knows", "unfinished lost", "unfinished waits")
 
-		cfg := config.Default().Audit
-		if _, err := audit.Adopt(t.Context(), cfg, dir, db, keyring.FromBytes([]byte("0123456789abcdef0123456789abcdef")), a.sink, a.log); err != nil {
+		if _, err := audit.Adopt(t.Context(), auditIn(dir), dir, db, masterKey(), a.sink, a.log); err != nil {
 			t.Fatal(err)
 		}
 		if n := a.run(); n != 1 {
@@ -367,7 +369,7 @@ func TestReconcileGivesUpALostReplica(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
 	a, b := newReplica(t, db, t.TempDir()), newReplica(t, db, t.TempDir())
-	b.append(request("lost", lostAfter+time.Hour, audit.StageAdmitted), request("recent", lostAfter-time.Hour, audit.StageAdmitted))
+	b.append(request("lost", abandonAfter+time.Hour, audit.StageAdmitted), request("recent", abandonAfter-time.Hour, audit.StageAdmitted))
 	b.seal()
 	b.silence()
 	a.run()
@@ -390,7 +392,7 @@ func TestOneReconciles(t *testing.T) {
 		for _, r := range all {
 			wg.Go(func() {
 				for range 4 {
-					if _, err := r.reconcile(t.Context()); err != nil && !errors.Is(err, errNotReconciler) {
+					if _, err := r.Compare(t.Context()); err != nil && !errors.Is(err, ErrRunning) {
 						t.Error(err)
 					}
 					if err := r.audit.Drain(t.Context()); err != nil {
@@ -418,27 +420,25 @@ func TestReconcileLostItsLease(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		r := newReplica(t, db, t.TempDir())
 		s, now := r.store, time.Now()
-		lease := reconcileLease()
+		lease := oneComparing()
 		if err := errors.Join(lease.Take(db, "a", now), lease.Take(db, "a", now.Add(time.Second))); err != nil {
 			t.Fatal(err)
 		}
-		if err := lease.Take(db, "b", now.Add(time.Second)); !errors.Is(err, errNotReconciler) {
+		if err := lease.Take(db, "b", now.Add(time.Second)); !errors.Is(err, ErrRunning) {
 			t.Errorf("two at once: %v", err)
 		}
-		late := now.Add(2 * reconcileFor)
+		late := now.Add(2 * leaseFor)
 		if err := lease.Take(db, "b", late); err != nil {
 			t.Fatal(err)
 		}
 		if busy, err := lease.Held(db, late); !busy || err != nil {
 			t.Errorf("%v, %v", busy, err)
 		}
-		if err := s.note(t.Context(), findingRow{Kind: findUnfinished, Item: "x", Tenant: "bank", Detail: "{}"}); err != nil {
+		if err := s.note(t.Context(), findingRow{Kind: kindUnfinished, Item: "x", Tenant: "bank", Detail: "{}"}); err != nil {
 			t.Fatal(err)
 		}
-		err := db.Transaction(func(tx *gorm.DB) error {
-			return s.claim(tx, findingRow{Kind: findUnfinished, Item: "x"}, "a", "a", late)
-		})
-		if !errors.Is(err, errNotReconciler) {
+		err := s.claim(t.Context(), claim{findingRow{Kind: kindUnfinished, Item: "x"}, "a", "a", func() time.Time { return late }})
+		if !errors.Is(err, ErrRunning) {
 			t.Errorf("the sleeper claims: %v", err)
 		}
 		if n := r.count("SELECT COUNT(*) FROM audit_findings WHERE claimant <> ''"); n != 0 {
@@ -489,7 +489,7 @@ func TestReconcileFaults(t *testing.T) {
 				mu.Lock()
 				countdown, persisted, failed = n, flavour, false
 				mu.Unlock()
-				_, err := r.reconcile(t.Context())
+				_, err := r.Compare(t.Context())
 				mu.Lock()
 				done := !failed
 				countdown = 0
@@ -538,7 +538,7 @@ func TestReconcileCutOff(t *testing.T) {
 		writer := b.audit.Writer()
 		b.append(request("other", time.Minute, audit.StageAdmitted))
 		a.exec("INSERT INTO audit_findings (kind, item, tenant, detail, first_seen, last_seen, closed, repair, claimant, claimed) VALUES (?, 'cut-off', 'bank', '{}', 1, 1, 0, '', ?, ?)",
-			findUnfinished, writer, time.Now().UnixMicro())
+			kindUnfinished, writer, time.Now().UnixMicro())
 		e, err := a.store.admitted(t.Context(), "cut-off")
 		if err != nil {
 			t.Fatal(err)
@@ -577,7 +577,7 @@ func TestSpans(t *testing.T) {
 		{[]int64{0, 6, 12, 18, 24, 30, 36, 42, 47, 48}, []span{{0, 48}, {48, 49}}},
 	} {
 		var got []span
-		for _, w := range spansOf(c.hours) {
+		for _, w := range spans(c.hours) {
 			got = append(got, span{w.from / hour, w.to / hour})
 		}
 		if !slices.Equal(got, c.want) {

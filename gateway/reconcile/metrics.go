@@ -1,14 +1,14 @@
-package server
+package reconcile
 
 import "github.com/prometheus/client_golang/prometheus"
 
-type reconcileMetrics struct {
+type metrics struct {
 	findings *prometheus.GaugeVec
 	finished prometheus.Gauge
 }
 
-func newReconcileMetrics(reg prometheus.Registerer) *reconcileMetrics {
-	m := &reconcileMetrics{
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
 		findings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sluice_audit_findings", Help: "Open findings of the reconciliation: places where the audit log is incomplete or says other than the books.",
 		}, []string{"kind"}),
@@ -21,8 +21,8 @@ func newReconcileMetrics(reg prometheus.Registerer) *reconcileMetrics {
 	return m
 }
 
-func (m *reconcileMetrics) set(open map[string]int64, finished int64) {
-	for _, kind := range findingKinds() {
+func (m *metrics) set(open map[string]int64, finished int64) {
+	for _, kind := range kinds() {
 		m.findings.WithLabelValues(kind).Set(float64(open[kind]))
 	}
 	m.finished.Set(float64(finished) / 1e6)
