@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-project/sluice/internal/message"
 )
 
 // Kind classifies a failure by what the caller can do about it. It decides the HTTP status and the error type of every dialect.
@@ -52,12 +54,12 @@ func (k Kind) Status() int {
 }
 
 // Lang selects the language of a public sentence.
-type Lang uint8
+type Lang = message.Lang
 
-// The languages messages exist in.
+// The languages sentences exist in.
 const (
-	English Lang = iota
-	Chinese
+	English = message.English
+	Chinese = message.Chinese
 )
 
 // Error is a failure with a code. Its Error method gives the private, English form for logs; [Error.Message] gives the public
@@ -146,7 +148,7 @@ func (e *Error) WithRetryAfter(d time.Duration) *Error {
 func (e *Error) Code() Code { return e.code }
 
 // Kind returns the kind the code belongs to.
-func (e *Error) Kind() Kind { return table[e.code].kind }
+func (e *Error) Kind() Kind { return kinds[e.code] }
 
 // Param returns the request field at fault, or "".
 func (e *Error) Param() string { return e.param }
@@ -156,12 +158,10 @@ func (e *Error) RetryAfter() time.Duration { return e.retryAfter }
 
 // Message returns the sentence a caller may read.
 func (e *Error) Message(l Lang) string {
-	row, ok := table[e.code]
-	if !ok {
-		row = table[CodeInternal]
-		return row.sentence(l)
+	if _, ok := kinds[e.code]; !ok {
+		return message.Say(message.ID(CodeInternal)).In(l)
 	}
-	return fmt.Sprintf(row.sentence(l), speak(e.args, l)...)
+	return message.Say(message.ID(e.code), speak(e.args, l)...).In(l)
 }
 
 // Error implements error with the private form: the English sentence, then the cause.

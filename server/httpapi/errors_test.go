@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // sample returns an error of a code with an argument of the right type for each verb of its sentence.
 func sample(code fault.Code) *fault.Error {
 	var args []any
-	for _, verb := range regexp.MustCompile(`%!(\w)\((?:BADINDEX|MISSING)\)|%!(\w)\(MISSING\)`).FindAllStringSubmatch(fault.New(code).Message(fault.English), -1) {
+	for _, verb := range regexp.MustCompile(`%(\w)`).FindAllStringSubmatch(fault.New(code).Message(fault.English), -1) {
 		if verb[1] == "d" {
 			args = append(args, 42+len(args))
 		} else {
