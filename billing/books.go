@@ -20,7 +20,7 @@ type BookVersion struct {
 	Actor         string
 	CreatedAt     time.Time
 	Document      string
-	InForce       bool // rates requests admitted now
+	Effective     bool // rates requests admitted now
 }
 
 // Publish stores a price book as a new version, which nobody can change any more. CodeInvalidPriceBook names what is wrong with
@@ -55,8 +55,8 @@ func (l *Ledger) version(r bookRow) BookVersion {
 		Actor: r.Actor, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), Document: r.Document,
 	}
 	if snap := l.snap.Load(); snap != nil {
-		b, ok := snap.inForce(l.now())
-		v.InForce = ok && b.version == r.Version
+		b, ok := snap.bookAt(l.now())
+		v.Effective = ok && b.version == r.Version
 	}
 	return v
 }

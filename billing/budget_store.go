@@ -147,8 +147,8 @@ func (s store) removeBudget(ctx context.Context, tenant, key string, period Peri
 	return dbError("delete budget", err)
 }
 
-// standing returns what a budget has spent and leased in a period.
-func (s store) standing(ctx context.Context, key sliceKey) (spent, leased Money, err error) {
+// spentAndReserved returns what a budget has spent and leased in a period.
+func (s store) spentAndReserved(ctx context.Context, key leaseKey) (spent, leased Money, err error) {
 	var a, b int64
 	err = s.db.WithContext(ctx).Raw(`SELECT
 		COALESCE((SELECT spent FROM billing_spend WHERE budget = ? AND period = ?), 0),

@@ -87,7 +87,7 @@ func (l *Ledger) Budgets(ctx context.Context, tenant string) ([]BudgetState, err
 			Budget:  Budget{Tenant: b.tenant, Key: b.key, Period: b.period, Zone: b.zone, Limit: b.limit},
 			Current: b.period.id(l.now(), b.loc),
 		}
-		if st.Spent, st.Reserved, err = l.store.standing(ctx, sliceKey{b.id, st.Current}); err != nil {
+		if st.Spent, st.Reserved, err = l.store.spentAndReserved(ctx, leaseKey{b.id, st.Current}); err != nil {
 			return nil, err
 		}
 		out = append(out, st)

@@ -82,7 +82,7 @@ func TestBudgetsSetDuringShippingMissNothing(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		wantStanding(t, l, 600, 0)
+		wantBudget(t, l, 600, 0)
 	})
 }
 
@@ -148,13 +148,13 @@ func TestPriceBooks(t *testing.T) {
 		c := newClock()
 		l := replica(t, db, "n", c)
 		books, err := l.Books(t.Context())
-		if err != nil || len(books) != 2 || books[0].Actor != "system" || books[0].InForce || !books[1].InForce {
+		if err != nil || len(books) != 2 || books[0].Actor != "system" || books[0].Effective || !books[1].Effective {
 			t.Fatalf("books %+v, %v", books, err)
 		}
 		replica(t, db, "other", c) // a second start seeds nothing
 		next := []byte(`{schema: 1, currency: CNY, effective_from: "2026-11-21T12:00:00Z", models: [{model: m, prompt: 2, cached_prompt: 2, completion: 2}]}`)
 		v, err := l.Publish(t.Context(), next, "alice")
-		if err != nil || v.Version != "v3" || v.InForce {
+		if err != nil || v.Version != "v3" || v.Effective {
 			t.Fatalf("published %+v, %v", v, err)
 		}
 		_, err = l.Publish(t.Context(), next, "alice")

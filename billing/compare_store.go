@@ -35,7 +35,7 @@ func Differences(db *gorm.DB, want []Usage) (map[string]string, error) {
 			out[u.Request] = "the usage of this record is not booked"
 			continue
 		}
-		if columns := differing(have, should); len(columns) > 0 {
+		if columns := differenceQuery(have, should); len(columns) > 0 {
 			out[u.Request] = "these columns of the booked usage differ from the record: " + strings.Join(columns, ", ")
 		}
 	}
@@ -43,7 +43,7 @@ func Differences(db *gorm.DB, want []Usage) (map[string]string, error) {
 }
 
 // differing names the columns that differ, but for the time of recording.
-func differing(have, should usageRow) []string {
+func differenceQuery(have, should usageRow) []string {
 	should.RecordedAt = have.RecordedAt
 	var out []string
 	h, s := reflect.ValueOf(have), reflect.ValueOf(should)

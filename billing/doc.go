@@ -8,8 +8,8 @@
 //
 // # Leases
 //
-// Budgets hold across replicas without SQL on the request path. A replica leases a slice of what a budget has left in a short
-// transaction, and requests reserve from the slice in memory. At any time, for every budget and period,
+// Budgets hold across replicas without SQL on the request path. A replica leases part of what a budget has left in a short
+// transaction, and requests reserve from the lease in memory. At any time, for every budget and period,
 //
 //	spent + Σ leases ≤ limit
 //

@@ -90,8 +90,8 @@ func mustRecord(t *testing.T, l *Ledger, u Usage) {
 	}
 }
 
-// standing returns spent and reserved of the only budget of acme.
-func standing(t *testing.T, l *Ledger) (spent, reserved Money) {
+// spentAndReserved returns spent and reserved of the only budget of acme.
+func spentAndReserved(t *testing.T, l *Ledger) (spent, reserved Money) {
 	t.Helper()
 	b, err := l.Budgets(t.Context(), "acme")
 	if err != nil || len(b) != 1 {
@@ -100,9 +100,9 @@ func standing(t *testing.T, l *Ledger) (spent, reserved Money) {
 	return b[0].Spent, b[0].Reserved
 }
 
-func wantStanding(t *testing.T, l *Ledger, spent, reserved Money) {
+func wantBudget(t *testing.T, l *Ledger, spent, reserved Money) {
 	t.Helper()
-	if s, r := standing(t, l); s != spent || r != reserved {
+	if s, r := spentAndReserved(t, l); s != spent || r != reserved {
 		t.Errorf("spent %d and reserved %d, want %d and %d", s, r, spent, reserved)
 	}
 }

@@ -10,31 +10,31 @@ import (
 )
 
 var (
-	errGone = errors.New("budget removed")
-	errLost = errors.New("lease lost")
+	errBudgetRemoved = errors.New("budget removed")
+	errLeaseLost     = errors.New("lease lost")
 )
 
-// shortage says that a budget has less left than is needed. It is read under the lock of the budget, so the figures belong together.
+// shortage reports that a budget has too little left. The figures are read under the lock of the budget, so they are consistent.
 type shortage struct {
-	limit, spent Money
-	aside        Money // leased, without what the asker's own lease has free
-	others       bool  // other servers have some of it, for what runs there or may come
+	limit, spent      Money
+	leased            Money // by all leases, without the free part of the caller's own
+	sharedWithServers bool  // other servers hold some of it
 }
 
-func (s *shortage) left() Money { return max(0, s.limit-s.spent-s.aside) }
+func (s *shortage) remaining() Money { return max(0, s.limit-s.spent-s.leased) }
 
 // Error implements error.
 func (s *shortage) Error() string {
-	return fmt.Sprintf("budget short: %d of %d spent, %d set aside", s.spent, s.limit, s.aside)
+	return fmt.Sprintf("budget short: %d of %d spent, %d set aside", s.spent, s.limit, s.leased)
 }
 
 // reapGrace is how long after its expiry a lease is taken away. It covers the difference between the clocks of two replicas.
 const reapGrace = 30 * time.Second
 
-// lease asks for a slice of a budget.
-type lease struct {
+// leaseRequest asks for a part of a budget.
+type leaseRequest struct {
 	id, node, owner string
-	key             sliceKey
+	key             leaseKey
 	fresh           bool  // there is no row yet
 	need            Money // at least this much
 	now, expires    time.Time
@@ -53,15 +53,15 @@ type leaseRow struct {
 func (leaseRow) TableName() string { return "billing_leases" }
 
 // take moves part of what the budget has left into the lease and returns how much: what is needed, or an eighth of what is left
-// if that is more. The row of the budget is the lock. A *shortage means that less than needed is left, errLost that the lease
-// expired, errGone that there is no such budget any more.
-func (s store) take(ctx context.Context, q lease) (Money, error) {
+// if that is more. The row of the budget is the lock. A *shortage means that less than needed is left, errLeaseLost that the lease
+// expired, errBudgetRemoved that there is no such budget any more.
+func (s store) take(ctx context.Context, q leaseRequest) (Money, error) {
 	var got Money
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		var b budgetRow
 		err := forUpdate(tx).Select(b.columns()).Where("id = ?", q.key.budget).Take(&b).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			return errGone
+			return errBudgetRemoved
 		}
 		if err != nil {
 			return fmt.Errorf("lock budget: %w", err)
@@ -69,13 +69,13 @@ func (s store) take(ctx context.Context, q lease) (Money, error) {
 		if err := reapBefore(tx.Where("budget = ? AND period = ?", q.key.budget, q.key.period), q.now); err != nil {
 			return err
 		}
-		spent, leased, others, err := committed(tx, q)
+		spent, leased, others, err := spentAndLeased(tx, q)
 		if err != nil {
 			return err
 		}
 		left := Money(b.Limit) - spent - leased
 		if left < q.need {
-			return &shortage{limit: Money(b.Limit), spent: spent, aside: leased, others: others}
+			return &shortage{limit: Money(b.Limit), spent: spent, leased: leased, sharedWithServers: others}
 		}
 		got = max(q.need, left/8)
 		return grant(tx, q, got)
@@ -86,10 +86,11 @@ func (s store) take(ctx context.Context, q lease) (Money, error) {
 	return got, nil
 }
 
-// committed returns what is spent and leased, and whether other servers lease some of it: not a former process on this one. One statement reads both, so that it sees either all or nothing of a transaction
-// that moves an amount from the one to the other. A lease below zero comes from a charge above its reservation: spent has that
-// amount already, and only the lease itself may set it off, since its owner asks for so much more.
-func committed(tx *gorm.DB, q lease) (spent, leased Money, others bool, err error) {
+// spentAndLeased returns what is spent and leased, and whether other servers lease some of it. An earlier process on this node does
+// not count as another server. One statement reads both sums, so a transaction that moves an amount between them is seen whole or not
+// at all. A lease below zero comes from a charge above its reservation: the spent sum already has that amount, and only the lease
+// itself may offset it, since its owner asks for so much more.
+func spentAndLeased(tx *gorm.DB, q leaseRequest) (spent, leased Money, others bool, err error) {
 	var a, b, n int64
 	err = tx.Raw(`SELECT CAST(COALESCE((SELECT spent FROM billing_spend WHERE budget = ? AND period = ?), 0) AS BIGINT),
 		CAST(COALESCE((SELECT SUM(amount) FROM billing_leases WHERE budget = ? AND period = ? AND (amount > 0 OR id = ?)), 0) AS BIGINT),
@@ -98,7 +99,7 @@ func committed(tx *gorm.DB, q lease) (spent, leased Money, others bool, err erro
 	return Money(a), Money(b), n > 0, err
 }
 
-func grant(tx *gorm.DB, q lease, got Money) error {
+func grant(tx *gorm.DB, q leaseRequest, got Money) error {
 	if q.fresh {
 		return tx.Create(&leaseRow{
 			ID: q.id, Budget: q.key.budget, Period: q.key.period, Node: q.node, Owner: q.owner,
@@ -108,7 +109,7 @@ func grant(tx *gorm.DB, q lease, got Money) error {
 	res := tx.Model(&leaseRow{}).Where("id = ?", q.id).
 		Updates(map[string]any{"amount": gorm.Expr("amount + ?", int64(got)), "expires_at": q.expires.UnixMicro()})
 	if res.Error == nil && res.RowsAffected == 0 {
-		return errLost
+		return errLeaseLost
 	}
 	return res.Error
 }
@@ -150,13 +151,13 @@ func reapBefore(tx *gorm.DB, now time.Time) error {
 	return tx.Where("expires_at < ?", now.Add(-reapGrace).UnixMicro()).Delete(&leaseRow{}).Error
 }
 
-// shrink moves cost out of one lease: it is spent now.
-func shrink(tx *gorm.DB, id string, cost Money) error {
+// spendFromLease moves cost out of one lease: it is spent now.
+func spendFromLease(tx *gorm.DB, id string, cost Money) error {
 	return tx.Model(&leaseRow{}).Where("id = ?", id).Update("amount", gorm.Expr("amount - ?", int64(cost))).Error
 }
 
-// shrinkFormer moves up to cost out of the leases that an earlier process on the same node left behind.
-func shrinkFormer(tx *gorm.DB, key sliceKey, node, owner string, cost Money) error {
+// spendFromPreviousProcess moves up to cost out of the leases that an earlier process on the same node left behind.
+func spendFromPreviousProcess(tx *gorm.DB, key leaseKey, node, owner string, cost Money) error {
 	if node == "" {
 		return nil
 	}
@@ -172,7 +173,7 @@ func shrinkFormer(tx *gorm.DB, key sliceKey, node, owner string, cost Money) err
 		if part == 0 {
 			return nil
 		}
-		if err := shrink(tx, r.ID, part); err != nil {
+		if err := spendFromLease(tx, r.ID, part); err != nil {
 			return err
 		}
 		cost -= part

@@ -80,9 +80,9 @@ type Ledger struct {
 	snap    atomic.Pointer[snapshot]
 
 	mu      sync.Mutex
-	open    map[string]*Reservation // by request: not yet settled, or settled and not yet known to be recorded
-	slices  map[sliceKey]*slice     // slices that hand out
-	retired []*slice                // slices that only wait for what they already handed out
+	open    map[string]*Reservation   // by request: not yet settled, or settled and not yet known to be recorded
+	leases  map[leaseKey]*budgetLease // leases that grant
+	retired []*budgetLease            // leases that only wait for what they already granted
 }
 
 // Ask describes a request before it runs.
@@ -118,17 +118,17 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.ledger, r.made = l, l.now()
+	r.ledger, r.renewedAt = l, l.now()
 	if err := l.register(r); err != nil {
 		return nil, err
 	}
-	if r.worst == 0 {
+	if r.worstCase == 0 {
 		return r, nil
 	}
-	err = l.cover(ctx, snap, r, ask)
-	if errors.Is(err, errGone) { // somebody removed a budget, or put another in its place, since the snapshot was read
+	err = l.coverWorstCase(ctx, snap, r, ask)
+	if errors.Is(err, errBudgetRemoved) { // somebody removed a budget, or put another in its place, since the snapshot was read
 		if err = l.refresh(ctx); err == nil {
-			err = l.cover(ctx, l.snap.Load(), r, ask)
+			err = l.coverWorstCase(ctx, l.snap.Load(), r, ask)
 		}
 	}
 	if err == nil {
@@ -141,13 +141,13 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	return nil, err
 }
 
-// cover takes the worst case of r out of every budget that covers the request and does not hold it yet.
-func (l *Ledger) cover(ctx context.Context, snap *snapshot, r *Reservation, ask Ask) error {
-	for _, b := range snap.covering(ask.Tenant, ask.Key) {
-		if r.heldBy(b.id) {
+// coverWorstCase reserves the worst case of r in every budget that covers the request and does not hold it yet.
+func (l *Ledger) coverWorstCase(ctx context.Context, snap *snapshot, r *Reservation, ask Ask) error {
+	for _, b := range snap.budgetsFor(ask.Tenant, ask.Key) {
+		if r.coveredBy(b.id) {
 			continue
 		}
-		s, err := l.hold(ctx, b, ask.At, r.worst)
+		s, err := l.hold(ctx, b, ask.At, r.worstCase)
 		if short := (*shortage)(nil); errors.As(err, &short) {
 			return r.refusal(b, ask, short)
 		}
@@ -166,13 +166,13 @@ type Price struct {
 	Currency, PriceBook string
 }
 
-// Price returns what requests admitted now are rated with; false if no book in force has a price, so that they are refused.
+// Price returns what requests admitted now are rated with; false if no effective book has a price, so that they are refused.
 func (l *Ledger) Price(model string, embed bool) (Price, bool) {
 	snap := l.snap.Load()
 	if snap == nil {
 		return Price{}, false
 	}
-	b, ok := snap.inForce(l.now())
+	b, ok := snap.bookAt(l.now())
 	if !ok {
 		return Price{}, false
 	}
@@ -184,13 +184,13 @@ func (l *Ledger) Price(model string, embed bool) (Price, bool) {
 	return Price{Rate: rate, Currency: b.Currency, PriceBook: b.name()}, ok
 }
 
-// hold takes amount from the slice of b for the period that at lies in.
-func (l *Ledger) hold(ctx context.Context, b *budget, at time.Time, amount Money) (*slice, error) {
-	key := sliceKey{b.id, b.period.id(at, b.loc)}
+// hold reserves amount in the lease of b for the period of at.
+func (l *Ledger) hold(ctx context.Context, b *budget, at time.Time, amount Money) (*budgetLease, error) {
+	key := leaseKey{b.id, b.period.id(at, b.loc)}
 	for {
-		s := l.slice(key, b)
+		s := l.lease(key, b)
 		err := s.hold(ctx, l, amount)
-		if errors.Is(err, errRetired) {
+		if errors.Is(err, errLeaseRetired) {
 			continue // the map holds another one now, or will make one
 		}
 		if err != nil {
@@ -200,13 +200,13 @@ func (l *Ledger) hold(ctx context.Context, b *budget, at time.Time, amount Money
 	}
 }
 
-func (l *Ledger) slice(key sliceKey, b *budget) *slice {
+func (l *Ledger) lease(key leaseKey, b *budget) *budgetLease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.slices[key]
+	s := l.leases[key]
 	if s == nil {
-		s = newSlice(key, b)
-		l.slices[key] = s
+		s = newBudgetLease(key, b)
+		l.leases[key] = s
 	}
 	return s
 }

@@ -20,8 +20,8 @@ func TestReserveSettleRecord(t *testing.T) {
 		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 1000})
 
 		r := reserve(t, l, "r1", 50)
-		if r.Worst() != 500 {
-			t.Errorf("worst case %d", r.Worst())
+		if r.WorstCase() != 500 {
+			t.Errorf("worst case %d", r.WorstCase())
 		}
 		_, err := l.Reserve(t.Context(), ask("r2", 60))
 		wantCode(t, err, fault.CodeOverBudget)
@@ -38,12 +38,12 @@ func TestReserveSettleRecord(t *testing.T) {
 
 		mustRecord(t, l, usage("r1", c.now(), tok, charge))
 		r2 := reserve(t, l, "r2", 79) // 790 of the 798 that are left
-		wantStanding(t, l, 202, 790)
+		wantBudget(t, l, 202, 790)
 		r2.Release()
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, l, 202, 0)
+		wantBudget(t, l, 202, 0)
 	})
 }
 
@@ -124,8 +124,8 @@ func TestEmbeddingIsRatedAsSuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := r.Settle(Tokens{Prompt: 7}); r.Worst() != 30 || c.Cost != 21 {
-		t.Errorf("worst %d, cost %d", r.Worst(), c.Cost)
+	if c := r.Settle(Tokens{Prompt: 7}); r.WorstCase() != 30 || c.Cost != 21 {
+		t.Errorf("worst %d, cost %d", r.WorstCase(), c.Cost)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestChargeAboveReservationIsPaidByTheBudget(t *testing.T) {
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, l, 950, 0)
+		wantBudget(t, l, 950, 0)
 	})
 }
 
@@ -164,11 +164,11 @@ func TestDatabaseFaults(t *testing.T) {
 		f.Set(once("commit", dbtest.FailsAfter)) // the lease is granted, but nobody is told
 		_, err = l.Reserve(t.Context(), ask("r1", 50))
 		wantCode(t, err, fault.CodeBillingUnavailable)
-		wantStanding(t, l, 0, 500)
+		wantBudget(t, l, 0, 500)
 		if err := l.tidy(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, l, 0, 0) // returned
+		wantBudget(t, l, 0, 0) // returned
 
 		r := reserve(t, l, "r1", 50)
 		tok := Tokens{Completion: 30}
@@ -182,11 +182,11 @@ func TestDatabaseFaults(t *testing.T) {
 			t.Error("no error after the commit")
 		}
 		mustRecord(t, l, u) // the shipper tries again
-		wantStanding(t, l, 300, 200)
+		wantBudget(t, l, 300, 200)
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, l, 300, 0)
+		wantBudget(t, l, 300, 0)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -215,14 +215,14 @@ func TestRolledBackRecordLeavesTheLeaseWhole(t *testing.T) {
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, l, 0, 600) // what was used stays covered until it is recorded
+		wantBudget(t, l, 0, 600) // what was used stays covered until it is recorded
 		mustRecord(t, l, u)
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, l, 600, 0)
-		if len(l.open)+len(l.slices)+len(l.retired) != 0 {
-			t.Errorf("left in memory: %d reservations, %d slices, %d retired", len(l.open), len(l.slices), len(l.retired))
+		wantBudget(t, l, 600, 0)
+		if len(l.open)+len(l.leases)+len(l.retired) != 0 {
+			t.Errorf("left in memory: %d reservations, %d slices, %d retired", len(l.open), len(l.leases), len(l.retired))
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestAbandonedReservationsExpire(t *testing.T) {
 	if err := l.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantStanding(t, l, 0, 0)
+	wantBudget(t, l, 0, 0)
 	if got := never.Settle(Tokens{Completion: 4}); got.Cost != 40 {
 		t.Errorf("late settlement charged %d", got.Cost)
 	}

@@ -12,32 +12,32 @@ import (
 // would fit. The figures are those of the budget that covers the caller, and of no other.
 func (r *Reservation) refusal(b *budget, ask Ask, short *shortage) error {
 	currency := r.quote.Currency
-	spent, limit := short.spent.in(currency), short.limit.in(currency)
+	spent, limit := short.spent.format(currency), short.limit.format(currency)
 	if short.spent >= short.limit {
 		code, who := fault.CodeTenantBudget, b.tenant
 		if b.key != "" {
 			code, who = fault.CodeKeyBudget, b.key
 		}
-		return fault.New(code, b.period.said(), who, spent, limit, b.renewal(ask.At))
+		return fault.New(code, b.period.adjective(), who, spent, limit, b.renewalNotice(ask.At))
 	}
 	whose := fault.Say("tenant '%s'", "租户 '%s'", b.tenant)
 	if b.key != "" {
 		whose = fault.Say("API key '%s'", "API 密钥 '%s'", b.key)
 	}
-	return fault.New(fault.CodeOverBudget, b.period.said(), whose, limit, spent, short.aside.in(currency), short.holders(), short.left().in(currency),
-		r.worst.in(currency), r.reckoned(ask), r.remedy(ask, short.left()), b.renewal(ask.At))
+	return fault.New(fault.CodeOverBudget, b.period.adjective(), whose, limit, spent, short.leased.format(currency), short.reservedFor(), short.remaining().format(currency),
+		r.worstCase.format(currency), r.worstCaseBasis(ask), r.remedy(ask, short.remaining()), b.renewalNotice(ask.At))
 }
 
-// holders says for what amounts are set aside. Servers lease a part of a budget at a time, also for requests that are yet to come.
-func (s *shortage) holders() fault.Phrase {
-	if s.others {
+// reservedFor says what the leased amounts are for. A server leases part of a budget ahead of its requests.
+func (s *shortage) reservedFor() fault.Phrase {
+	if s.sharedWithServers {
 		return fault.Say("for running requests and by other servers", "用于运行中的请求，含其他服务器所占部分")
 	}
 	return fault.Say("for running requests", "用于运行中的请求")
 }
 
-// reckoned says what the worst case is made of.
-func (r *Reservation) reckoned(ask Ask) fault.Phrase {
+// worstCaseBasis says how the worst case is computed.
+func (r *Reservation) worstCaseBasis(ask Ask) fault.Phrase {
 	prompt := perMillion(max(r.rate.Prompt, r.rate.Cached), r.quote.Currency)
 	if ask.Embed {
 		return fault.Say("%d tokens at %s per million", "%d 个 token，每百万 %s", ask.PromptTokens, prompt)
@@ -61,8 +61,8 @@ func (r *Reservation) remedy(ask Ask, left Money) fault.Phrase {
 	return fault.Say("No max_tokens fits; shorten the prompt", "没有合适的 max_tokens，请缩短输入")
 }
 
-// said is the period as an adjective of its budget.
-func (p Period) said() fault.Phrase {
+// adjective returns the period as an adjective of its budget.
+func (p Period) adjective() fault.Phrase {
 	switch p {
 	case Day:
 		return fault.Say("daily", "每日")
@@ -73,8 +73,8 @@ func (p Period) said() fault.Phrase {
 	return fault.Say("total", "总")
 }
 
-// renewal says when the budget begins anew.
-func (b *budget) renewal(at time.Time) fault.Phrase {
+// renewalNotice says when the next period of the budget begins.
+func (b *budget) renewalNotice(at time.Time) fault.Phrase {
 	if b.period == Total {
 		return fault.Say("This budget never begins anew", "该预算不会重新计算")
 	}
@@ -82,8 +82,8 @@ func (b *budget) renewal(at time.Time) fault.Phrase {
 	return fault.Say("The budget begins anew at %s (%s)", "预算将于 %s（%s）重新计算", time.UnixMicro(to).In(b.loc).Format("2006-01-02 15:04"), b.zone)
 }
 
-// in writes an amount exactly, with its currency: "0.00001 CNY".
-func (m Money) in(currency string) string {
+// format writes an amount exactly, with its currency: "0.00001 CNY".
+func (m Money) format(currency string) string {
 	sign := ""
 	if m < 0 {
 		sign, m = "-", -m
@@ -92,5 +92,5 @@ func (m Money) in(currency string) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + " " + currency
 }
 
-// perMillion writes the price of a million tokens; a book has that of one.
-func perMillion(unit int64, currency string) string { return Money(unit * 1_000_000).in(currency) }
+// perMillion writes the price of a million tokens from that of one.
+func perMillion(unit int64, currency string) string { return Money(unit * 1_000_000).format(currency) }

@@ -109,7 +109,7 @@ func wantSentence(t *testing.T, err error, code fault.Code, parts ...string) {
 
 func TestMoneyIsWrittenExactly(t *testing.T) {
 	for m, want := range map[Money]string{0: "0 X", 1: "0.000000001 X", 1_500_000_000: "1.5 X", 20_000_000_000: "20 X", -10: "-0.00000001 X", 1 << 60: "1152921504.606846976 X"} {
-		if got := m.in("X"); got != want {
+		if got := m.format("X"); got != want {
 			t.Errorf("%d: %s, want %s", m, got, want)
 		}
 	}
@@ -136,11 +136,11 @@ func TestRemovedBudgetUnderRunningRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if spent, leased := committedNow(t, db); spent != 0 || leased != 0 || len(l.slices)+len(l.retired)+len(l.open) != 0 {
-			t.Errorf("left behind: spent %d, leased %d, slices %d and %d, open %d", spent, leased, len(l.slices), len(l.retired), len(l.open))
+		if spent, leased := committedNow(t, db); spent != 0 || leased != 0 || len(l.leases)+len(l.retired)+len(l.open) != 0 {
+			t.Errorf("left behind: spent %d, leased %d, slices %d and %d, open %d", spent, leased, len(l.leases), len(l.retired), len(l.open))
 		}
 		setBudget(t, other, Budget{Tenant: "acme", Period: Month, Limit: 1000})
-		wantStanding(t, l, 200, 0)
+		wantBudget(t, l, 200, 0)
 	})
 }
 
@@ -193,7 +193,7 @@ func TestRemovingWhileRecordingLeavesNothing(t *testing.T) {
 			t.Errorf("%d is spent of a budget that is gone", spent)
 		}
 		setBudget(t, l, Budget{Tenant: "acme", Period: Month, Limit: 5})
-		wantStanding(t, l, 400, 0)
+		wantBudget(t, l, 400, 0)
 	})
 }
 

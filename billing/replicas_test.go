@@ -99,7 +99,7 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		wantStanding(t, ledgers[0], used, 0)
+		wantBudget(t, ledgers[0], used, 0)
 		if used > limit {
 			t.Errorf("used %d of %d", used, limit)
 		}
@@ -140,12 +140,12 @@ func TestRestartedNodeSettlesAgainstItsOldLease(t *testing.T) {
 		reserve(t, crashed, "r2", 30)                 // never ended
 		other := replica(t, db, "node-2", c)
 		reserve(t, other, "r3", 10).Release()
-		_, before := standing(t, other)
+		_, before := spentAndReserved(t, other)
 
 		restarted := replica(t, db, "node-1", c)
 		mustRecord(t, restarted, u)
 		mustRecord(t, restarted, u)
-		if spent, leased := standing(t, restarted); spent != 400 || leased != before-400 {
+		if spent, leased := spentAndReserved(t, restarted); spent != 400 || leased != before-400 {
 			t.Errorf("spent %d, leased %d of %d", spent, leased, before)
 		}
 		_, err := restarted.Reserve(t.Context(), ask("r4", 60))
@@ -162,7 +162,7 @@ func TestRestartedNodeSettlesAgainstItsOldLease(t *testing.T) {
 		if err := restarted.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, restarted, 400, 0)
+		wantBudget(t, restarted, 400, 0)
 	})
 }
 
@@ -181,21 +181,21 @@ func TestRenewalKeepsLeasesAndLostOnesRetire(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		wantStanding(t, l, 0, 500)
+		wantBudget(t, l, 0, 500)
 
 		c.advance(time.Hour / 2) // no renewal: the process hung, or could not reach the database
 		if err := other.store.reap(t.Context(), c.now()); err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, l, 0, 0)
+		wantBudget(t, l, 0, 0)
 		reserve(t, l, "r2", 20) // does not hand out from the lost lease: takes a new one
-		wantStanding(t, l, 0, 200)
+		wantBudget(t, l, 0, 200)
 		if err := l.renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		tok := Tokens{Completion: 50}
 		mustRecord(t, l, usage("r1", c.now(), tok, r.Settle(tok)))
-		wantStanding(t, l, 500, 200)
+		wantBudget(t, l, 500, 200)
 	})
 }
 
@@ -205,7 +205,7 @@ func TestIdleAndOutdatedSlicesAreGivenBack(t *testing.T) {
 		l, other := replica(t, db, "a", c), replica(t, db, "b", c)
 		setBudget(t, l, Budget{Tenant: "acme", Period: Day, Limit: 8000})
 		reserve(t, l, "r1", 1).Release()
-		wantStanding(t, l, 0, 1000) // an eighth
+		wantBudget(t, l, 0, 1000) // an eighth
 		tidy := func(idle bool) {
 			t.Helper()
 			if err := l.tidy(t.Context(), idle); err != nil {
@@ -213,9 +213,9 @@ func TestIdleAndOutdatedSlicesAreGivenBack(t *testing.T) {
 			}
 		}
 		tidy(true) // used since the last time
-		wantStanding(t, l, 0, 1000)
+		wantBudget(t, l, 0, 1000)
 		tidy(true)
-		wantStanding(t, l, 0, 0)
+		wantBudget(t, l, 0, 0)
 
 		r := reserve(t, l, "r2", 10)
 		setBudget(t, other, Budget{Tenant: "acme", Period: Day, Limit: 50})
@@ -223,7 +223,7 @@ func TestIdleAndOutdatedSlicesAreGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		tidy(false)
-		wantStanding(t, l, 0, 100) // only what a request holds
+		wantBudget(t, l, 0, 100) // only what a request holds
 		_, err := l.Reserve(t.Context(), ask("r3", 1))
 		wantCode(t, err, fault.CodeOverBudget)
 		r.Release()
@@ -279,6 +279,6 @@ func TestRunFollowsAndGivesBack(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		wantStanding(t, other, 0, 0)
+		wantBudget(t, other, 0, 0)
 	})
 }

@@ -63,7 +63,7 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 		}
 	}
 	if snap := l.snap.Load(); snap != nil {
-		if b, ok := snap.inForce(l.now()); ok {
+		if b, ok := snap.bookAt(l.now()); ok {
 			rep.Currency = b.Currency
 		}
 	}

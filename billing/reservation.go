@@ -17,18 +17,18 @@ type Charge struct {
 
 // Reservation is the worst case of one request, set aside. It is safe for concurrent use.
 type Reservation struct {
-	ledger  *Ledger
-	request string
-	rate    price.Rate
-	worst   Money
-	quote   Charge // all but the cost
+	ledger    *Ledger
+	request   string
+	rate      price.Rate
+	worstCase Money
+	quote     Charge // all but the cost
 
-	mu       sync.Mutex
-	made     time.Time // or renewed
-	state    state
-	holds    []*slice // one per budget that covers the request
-	charge   Charge
-	recorded bool // RecordUsage saw it, in a transaction that may still fail
+	mu        sync.Mutex
+	renewedAt time.Time // or renewed
+	state     state
+	leases    []*budgetLease // one per budget that covers the request
+	charge    Charge
+	recorded  bool // RecordUsage saw it, in a transaction that may still fail
 }
 
 type state uint8
@@ -39,32 +39,32 @@ const (
 	released
 )
 
-func (r *Reservation) add(s *slice) {
+func (r *Reservation) add(s *budgetLease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.holds = append(r.holds, s)
+	r.leases = append(r.leases, s)
 }
 
-// heldBy reports whether a budget covers the reservation already.
-func (r *Reservation) heldBy(budget string) bool {
+// coveredBy reports whether a budget covers the reservation already.
+func (r *Reservation) coveredBy(budget string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.holds, func(s *slice) bool { return s.key.budget == budget })
+	return slices.ContainsFunc(r.leases, func(s *budgetLease) bool { return s.key.budget == budget })
 }
 
-// Renew says that the request is still at work: what is set aside for it is not given up as that of one that was lost.
+// Renew reports that the request is still running, so that its reservation does not expire.
 func (r *Reservation) Renew() {
 	now := r.ledger.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.made = now
+	r.renewedAt = now
 }
 
-// since returns when the reservation was made, or renewed.
-func (r *Reservation) since() time.Time {
+// lastRenewed returns when the reservation was made, or renewed.
+func (r *Reservation) lastRenewed() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.made
+	return r.renewedAt
 }
 
 // Quote returns what Settle would charge for t. It changes nothing.
@@ -84,17 +84,17 @@ func (r *Reservation) Settle(t Tokens) Charge {
 	}
 	r.charge = r.quote
 	r.charge.Cost = Money(r.rate.Cost(t))
-	if r.state == released { // given up as stale: recording will charge it, no slice covers it any more
+	if r.state == released { // given up as stale: recording charges it, and no lease covers it any more
 		return r.charge
 	}
 	r.state = settled
-	if r.charge.Cost > r.worst {
+	if r.charge.Cost > r.worstCase {
 		r.ledger.metrics.overdrawn.Inc()
 	}
-	for _, s := range r.holds {
-		s.settle(r.worst, r.charge.Cost)
+	for _, s := range r.leases {
+		s.settle(r.worstCase, r.charge.Cost)
 	}
-	if len(r.holds) == 0 {
+	if len(r.leases) == 0 {
 		r.ledger.forget(r)
 	}
 	return r.charge
@@ -108,42 +108,42 @@ func (r *Reservation) Release() {
 		return
 	}
 	r.state = released
-	for _, s := range r.holds {
-		s.release(r.worst)
+	for _, s := range r.leases {
+		s.release(r.worstCase)
 	}
 	r.ledger.forget(r)
 }
 
-// Worst returns the amount set aside.
-func (r *Reservation) Worst() Money { return r.worst }
+// WorstCase returns the amount set aside.
+func (r *Reservation) WorstCase() Money { return r.worstCase }
 
 // markRecorded notes that a usage row was written and returns the leases that cover it, by budget.
-func (r *Reservation) markRecorded() []*slice {
+func (r *Reservation) markRecorded() []*budgetLease {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state != settled {
 		return nil
 	}
 	r.recorded = true
-	return r.holds
+	return r.leases
 }
 
-// waiting reports whether a usage row was written in a transaction whose end is not known.
-func (r *Reservation) waiting() bool {
+// awaitsRecord reports whether a usage row was written in a transaction whose end is not known.
+func (r *Reservation) awaitsRecord() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state == settled && r.recorded
 }
 
-// finish lets the slices forget a settled reservation: its usage is recorded, or given up.
+// finish removes a settled reservation from its leases: its usage is recorded, or given up.
 func (r *Reservation) finish() {
 	r.ledger.forget(r)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.holds {
+	for _, s := range r.leases {
 		s.finish()
 	}
-	r.holds = nil
+	r.leases = nil
 }
 
 // expire gives the reservation up because it is too old.

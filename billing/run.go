@@ -27,7 +27,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeTimeout)
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
 			defer cancel()
 			l.report("give leases back", l.Close(end))
 			return nil
@@ -44,7 +44,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 
 // Close gives back what no open reservation needs. The ledger can be used further; it leases anew.
 func (l *Ledger) Close(ctx context.Context) error {
-	l.retireAll(func(*slice) bool { return true })
+	l.retireAll(func(*budgetLease) bool { return true })
 	return l.tidy(ctx, false)
 }
 
@@ -82,15 +82,15 @@ func (l *Ledger) refresh(ctx context.Context) error {
 	}
 }
 
-// tidy forgets what is recorded, gives up what is too old, retires slices whose budget or period has passed, and returns what is
-// free in them. With idle set it also empties slices that nobody used since the last time.
+// tidy forgets what is recorded, gives up what is too old, retires leases whose budget or period has passed, and returns their
+// free amounts. With idle set it also empties leases that nobody used since the last call.
 func (l *Ledger) tidy(ctx context.Context, idle bool) error {
 	snap, now := l.snap.Load(), l.now()
 	if snap == nil {
 		return nil // not loaded, so nothing was handed out
 	}
 	err := l.reconcile(ctx)
-	l.retireAll(func(s *slice) bool {
+	l.retireAll(func(s *budgetLease) bool {
 		b := snap.current(s.budget.tenant, s.key.budget)
 		return b == nil || b.limit != s.budget.limit || b.period.id(now, b.loc) > s.key.period
 	})
@@ -99,7 +99,7 @@ func (l *Ledger) tidy(ctx context.Context, idle bool) error {
 		err = errors.Join(err, l.giveBack(ctx, s, true), l.drop(ctx, s))
 	}
 	for _, s := range active {
-		if idle && s.idle() {
+		if idle && s.resetUsed() {
 			err = errors.Join(err, l.giveBack(ctx, s, false), l.drop(ctx, s))
 		}
 	}
@@ -110,7 +110,7 @@ func (l *Ledger) tidy(ctx context.Context, idle bool) error {
 func (l *Ledger) reconcile(ctx context.Context) error {
 	var waiting, open []*Reservation
 	for _, r := range l.reservations() {
-		if r.waiting() {
+		if r.awaitsRecord() {
 			waiting = append(waiting, r)
 		} else {
 			open = append(open, r)
@@ -144,7 +144,7 @@ func (l *Ledger) reconcile(ctx context.Context) error {
 func (l *Ledger) abandon(open []*Reservation) {
 	limit := l.now().Add(-l.cfg.ReservationTimeout)
 	for _, r := range open {
-		if r.since().Before(limit) {
+		if r.lastRenewed().Before(limit) {
 			l.log.Error("billing: a reservation was never settled or its usage never recorded; given up", slog.String("request", r.request))
 			l.metrics.abandoned.Inc()
 			r.expire()
@@ -162,8 +162,8 @@ func (l *Ledger) reservations() []*Reservation {
 	return out
 }
 
-// retireAll retires the active slices that when holds for.
-func (l *Ledger) retireAll(when func(*slice) bool) {
+// retireAll retires the active leases for which when returns true.
+func (l *Ledger) retireAll(when func(*budgetLease) bool) {
 	active, _ := l.all()
 	for _, s := range active {
 		if when(s) {
@@ -172,68 +172,68 @@ func (l *Ledger) retireAll(when func(*slice) bool) {
 	}
 }
 
-func (l *Ledger) all() (active, retired []*slice) {
+func (l *Ledger) all() (active, retired []*budgetLease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, s := range l.slices {
+	for _, s := range l.leases {
 		active = append(active, s)
 	}
 	return active, append(retired, l.retired...)
 }
 
-// giveBack returns what is free in s. If the database cannot tell whether it took it, the slice retires: dropping its row
+// giveBack returns what is free in s. If the database cannot tell whether it took it, the lease retires: dropping its row
 // returns everything.
-func (l *Ledger) giveBack(ctx context.Context, s *slice, retire bool) error {
-	amount := s.surrender(retire)
+func (l *Ledger) giveBack(ctx context.Context, s *budgetLease, retire bool) error {
+	amount := s.takeFree(retire)
 	if amount == 0 {
 		return nil
 	}
-	if err := l.store.giveBack(ctx, s.lease, amount); err != nil {
-		s.surrender(true)
+	if err := l.store.giveBack(ctx, s.rowID, amount); err != nil {
+		s.takeFree(true)
 		l.retire(s)
 		return fmt.Errorf("give back lease: %w", err)
 	}
 	return nil
 }
 
-// drop deletes the row of a slice that nothing depends on.
-func (l *Ledger) drop(ctx context.Context, s *slice) error {
-	if !s.finished() {
+// drop deletes the row of a lease that nothing depends on.
+func (l *Ledger) drop(ctx context.Context, s *budgetLease) error {
+	if !s.retireIfUnused() {
 		return nil
 	}
 	l.retire(s)
-	if err := l.store.drop(ctx, s.lease); err != nil {
+	if err := l.store.drop(ctx, s.rowID); err != nil {
 		return fmt.Errorf("drop lease: %w", err)
 	}
 	l.remove(s)
 	return nil
 }
 
-func (l *Ledger) remove(s *slice) {
+func (l *Ledger) remove(s *budgetLease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.retired = slices.DeleteFunc(l.retired, func(r *slice) bool { return r == s })
+	l.retired = slices.DeleteFunc(l.retired, func(r *budgetLease) bool { return r == s })
 }
 
-// renew extends every lease. One that is gone was reaped while this process could not reach the database; its slice retires.
+// renew extends every lease. One that is gone was reaped while this process could not reach the database; its lease retires.
 func (l *Ledger) renew(ctx context.Context) error {
 	active, retired := l.all()
-	active = slices.DeleteFunc(active, func(s *slice) bool { return !s.leased() })
+	active = slices.DeleteFunc(active, func(s *budgetLease) bool { return !s.hasRow() })
 	expires := l.now().Add(l.cfg.Lease)
 	alive, err := l.store.renew(ctx, l.owner, expires)
 	if err != nil {
 		return fmt.Errorf("renew leases: %w", err)
 	}
 	for _, s := range active {
-		if !alive[s.lease] {
-			s.surrender(true)
+		if !alive[s.rowID] {
+			s.takeFree(true)
 			l.retire(s)
 			l.metrics.lost.Inc()
 		}
 	}
 	for _, s := range append(active, retired...) {
-		if alive[s.lease] {
-			s.renewed(expires)
+		if alive[s.rowID] {
+			s.setExpiry(expires)
 		}
 	}
 	return nil

@@ -31,8 +31,8 @@ type budget struct {
 	limit           Money
 }
 
-// inForce returns the book that rates requests admitted at that time.
-func (s *snapshot) inForce(at time.Time) (book, bool) {
+// bookAt returns the book that rates requests admitted at that time.
+func (s *snapshot) bookAt(at time.Time) (book, bool) {
 	for i := len(s.books) - 1; i >= 0; i-- {
 		if !s.books[i].EffectiveFrom.After(at) {
 			return s.books[i], true
@@ -43,7 +43,7 @@ func (s *snapshot) inForce(at time.Time) (book, bool) {
 
 // quote rates the worst case of ask.
 func (s *snapshot) quote(ask Ask) (*Reservation, error) {
-	b, ok := s.inForce(ask.At)
+	b, ok := s.bookAt(ask.At)
 	if !ok {
 		return nil, unavailable(fmt.Errorf("no price book is in force at %s; publish one", ask.At.UTC().Format(time.RFC3339)))
 	}
@@ -60,12 +60,12 @@ func (s *snapshot) quote(ask Ask) (*Reservation, error) {
 		return nil, fmt.Errorf("reserve: %d prompt and %d completion tokens are out of range", ask.PromptTokens, ask.MaxCompletion)
 	}
 	return &Reservation{
-		request: ask.Request, rate: rate, worst: Money(worst), quote: Charge{Currency: b.Currency, PriceBook: b.name()},
+		request: ask.Request, rate: rate, worstCase: Money(worst), quote: Charge{Currency: b.Currency, PriceBook: b.name()},
 	}, nil
 }
 
-// covering returns the budgets that a request of the tenant and key counts against.
-func (s *snapshot) covering(tenant, key string) []*budget {
+// budgetsFor returns the budgets that a request of the tenant and key counts against.
+func (s *snapshot) budgetsFor(tenant, key string) []*budget {
 	var out []*budget
 	for _, b := range s.budgets[tenant] {
 		if b.key == "" || b.key == key {

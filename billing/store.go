@@ -30,7 +30,7 @@ func New(cfg Config, db *gorm.DB, log *slog.Logger, reg registerer) (*Ledger, er
 	}
 	return &Ledger{
 		cfg: cfg.withDefaults(), store: store{db}, log: log.With(slog.String("component", "billing")), metrics: m,
-		now: time.Now, owner: uuid.NewString(), open: map[string]*Reservation{}, slices: map[sliceKey]*slice{},
+		now: time.Now, owner: uuid.NewString(), open: map[string]*Reservation{}, leases: map[leaseKey]*budgetLease{},
 	}, nil
 }
 

@@ -93,7 +93,7 @@ func (l *Ledger) record(tx *gorm.DB, usages []Usage) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("record usage: %w", err)
 	}
-	held := map[string][]*slice{} // by request
+	held := map[string][]*budgetLease{} // by request
 	for _, r := range rows {
 		if open := l.reservation(r.Request); open != nil {
 			held[r.Request] = open.markRecorded()
@@ -216,22 +216,22 @@ func added(table string, columns ...string) string {
 
 // spend adds the costs to every budget that covers the requests and takes them out of the leases that held them: those of this process's
 // reservations, else those an earlier process on this node left behind.
-func (l *Ledger) spend(tx *gorm.DB, fresh []usageRow, held map[string][]*slice) error {
+func (l *Ledger) spend(tx *gorm.DB, fresh []usageRow, held map[string][]*budgetLease) error {
 	budgets, err := budgetsOf(tx, fresh)
 	if err != nil {
 		return err
 	}
-	spent, leased, former := map[sliceKey]Money{}, map[string]Money{}, map[sliceKey]Money{}
+	spent, leased, former := map[leaseKey]Money{}, map[string]Money{}, map[leaseKey]Money{}
 	for _, u := range fresh {
 		for _, b := range budgets[u.Tenant] {
 			if u.Cost == 0 || b.key != "" && b.key != u.Key {
 				continue
 			}
-			key := sliceKey{b.id, b.period.id(time.UnixMicro(u.At), b.loc)}
+			key := leaseKey{b.id, b.period.id(time.UnixMicro(u.At), b.loc)}
 			lease := ""
 			for _, s := range held[u.Request] {
 				if s.key.budget == b.id {
-					lease, key = s.lease, s.key
+					lease, key = s.rowID, s.key
 				}
 			}
 			if spent[key] > math.MaxInt64-Money(u.Cost) {
@@ -249,12 +249,12 @@ func (l *Ledger) spend(tx *gorm.DB, fresh []usageRow, held map[string][]*slice) 
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(leased)) {
-		if err := shrink(tx, id, leased[id]); err != nil {
+		if err := spendFromLease(tx, id, leased[id]); err != nil {
 			return err
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(former), sliceKey.compare) {
-		if err := shrinkFormer(tx, key, l.cfg.Node, l.owner, former[key]); err != nil {
+	for _, key := range slices.SortedFunc(maps.Keys(former), leaseKey.compare) {
+		if err := spendFromPreviousProcess(tx, key, l.cfg.Node, l.owner, former[key]); err != nil {
 			return err
 		}
 	}
@@ -289,9 +289,9 @@ func budgetsOf(tx *gorm.DB, fresh []usageRow) (map[string][]*budget, error) {
 	return out, nil
 }
 
-func addSpent(tx *gorm.DB, spent map[sliceKey]Money) error {
+func addSpent(tx *gorm.DB, spent map[leaseKey]Money) error {
 	rows := make([]spendRow, 0, len(spent))
-	for _, key := range slices.SortedFunc(maps.Keys(spent), sliceKey.compare) {
+	for _, key := range slices.SortedFunc(maps.Keys(spent), leaseKey.compare) {
 		rows = append(rows, spendRow{key.budget, key.period, int64(spent[key])})
 	}
 	return database.Insert(tx, rows, "ON CONFLICT (budget, period) DO UPDATE SET "+added("billing_spend", "spent"))

@@ -29,7 +29,7 @@ func TestRecordUsageIsIdempotent(t *testing.T) {
 		other := u
 		other.Cost++
 		wantCode(t, record(t.Context(), l, other), fault.CodeConflict)
-		wantStanding(t, l, 75, 0)
+		wantBudget(t, l, 75, 0)
 		rep, err := l.Report(t.Context(), ReportQuery{Tenant: "acme"})
 		if err != nil || rep.Total.Requests != 1 || rep.Total.Cost != 75 || rep.Currency != "CNY" {
 			t.Errorf("report %+v, %v", rep, err)

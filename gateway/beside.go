@@ -106,12 +106,12 @@ const longestIntake = 4 * time.Hour
 // records say who has brought a document, what it cost and nothing of its text; the policy's models and purposes do not bind it, since nobody is answered.
 //
 // A document that the collection has already, as it is, costs nothing.
-func (p *Pipeline) Ingest(ctx context.Context, c *Call) (rag.Ingested, error) {
+func (p *Pipeline) Ingest(ctx context.Context, c *Call) (rag.IngestResult, error) {
 	r := p.begin(c, route.Embed)
 	r.parent, c.RequestID = c.RequestID, c.RequestID+"."+partDocument
 	c.Class = engine.ClassBatch
 	if err := r.through(ctx, authorize, takeSlot, admit, pickRoute, readDocument, reserve, record); err != nil {
-		return rag.Ingested{}, r.refuse(ctx, err)
+		return rag.IngestResult{}, r.refuse(ctx, err)
 	}
 	return conclude(ctx, r, r.ingest)
 }
@@ -129,7 +129,7 @@ func (r *run) read(ctx context.Context) error {
 }
 
 // ingest has the document embedded and stored. What our failure kept from being stored costs nothing.
-func (r *run) ingest(ctx context.Context) (rag.Ingested, error) {
+func (r *run) ingest(ctx context.Context) (rag.IngestResult, error) {
 	out, err := r.p.deps.Retriever.Store(ctx, r.sources.draft, func(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
 		r.prompt.reservation.Renew() // it may take longer than the ledger waits for an ordinary request
 		return r.vectors(ctx, texts, engine.RolePassage)
@@ -138,7 +138,7 @@ func (r *run) ingest(ctx context.Context) (rag.Ingested, error) {
 		if k := fault.KindOf(err); ctx.Err() == nil && (k == fault.Unavailable || k == fault.Internal) {
 			r.finish(ctx, ending{outcome: outcomeFailed, err: err})
 		}
-		return rag.Ingested{}, err
+		return rag.IngestResult{}, err
 	}
 	r.finish(ctx, ending{outcome: outcomeOK})
 	return out, nil

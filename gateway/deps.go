@@ -115,9 +115,9 @@ type (
 	}
 	retriever interface {
 		Search(ctx context.Context, ask rag.Query) ([]rag.Passage, error)
-		Passages(ctx context.Context, q rag.Quote) ([]rag.Passage, error)
-		Read(ctx context.Context, d rag.Document) (*rag.Draft, error)
-		Store(ctx context.Context, d *rag.Draft, vectors rag.Vectors) (rag.Ingested, error)
+		Passages(ctx context.Context, q rag.PassageRef) ([]rag.Passage, error)
+		Read(ctx context.Context, d rag.Document) (*rag.ParsedDocument, error)
+		Store(ctx context.Context, d *rag.ParsedDocument, vectors rag.EmbedFunc) (rag.IngestResult, error)
 	}
 	recorder interface {
 		AppendWith(ctx context.Context, e audit.Event, subject string, texts ...audit.Text) (audit.Receipt, error)

@@ -401,7 +401,7 @@ func (a *fakeAudit) trail() string {
 type fakeRAG struct {
 	w        *world
 	asks     []rag.Query
-	quotes   []rag.Quote
+	quotes   []rag.PassageRef
 	passages []rag.Passage
 	hang     bool           // until its context ends
 	parts    int            // how many the question is asked in; 0: it is not
@@ -412,26 +412,26 @@ type fakeRAG struct {
 }
 
 // Read reads what the test says.
-func (r *fakeRAG) Read(_ context.Context, d rag.Document) (*rag.Draft, error) {
+func (r *fakeRAG) Read(_ context.Context, d rag.Document) (*rag.ParsedDocument, error) {
 	r.read = append(r.read, d)
-	return &rag.Draft{Texts: r.texts}, r.w.fail["read"]
+	return &rag.ParsedDocument{Texts: r.texts}, r.w.fail["read"]
 }
 
 // Store asks for the vectors of one text after the other.
-func (r *fakeRAG) Store(ctx context.Context, d *rag.Draft, vectors rag.Vectors) (rag.Ingested, error) {
+func (r *fakeRAG) Store(ctx context.Context, d *rag.ParsedDocument, vectors rag.EmbedFunc) (rag.IngestResult, error) {
 	for _, t := range d.Texts {
 		if _, err := vectors(ctx, []string{t}, false); err != nil {
-			return rag.Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, "docs")
+			return rag.IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, "docs")
 		}
 	}
 	if err := r.w.fail["store"]; err != nil {
-		return rag.Ingested{}, err
+		return rag.IngestResult{}, err
 	}
 	r.stored++
-	return rag.Ingested{ID: "d1", Version: "v1", Chunks: len(d.Texts)}, nil
+	return rag.IngestResult{ID: "d1", Version: "v1", Chunks: len(d.Texts)}, nil
 }
 
-func (r *fakeRAG) Passages(_ context.Context, q rag.Quote) ([]rag.Passage, error) {
+func (r *fakeRAG) Passages(_ context.Context, q rag.PassageRef) ([]rag.Passage, error) {
 	r.quotes = append(r.quotes, q)
 	return append([]rag.Passage(nil), r.passages...), r.w.fail["open"]
 }
@@ -444,7 +444,7 @@ func (r *fakeRAG) Search(ctx context.Context, ask rag.Query) ([]rag.Passage, err
 	r.asks = append(r.asks, ask)
 	for i := range r.parts {
 		part := ask.Text[i*len(ask.Text)/r.parts : (i+1)*len(ask.Text)/r.parts]
-		if _, err := ask.Vectors(ctx, []string{part}, true); err != nil {
+		if _, err := ask.Embed(ctx, []string{part}, true); err != nil {
 			return nil, fault.Wrap(err, fault.CodeRetrievalFailed, ask.Collection)
 		}
 	}

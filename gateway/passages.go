@@ -53,7 +53,7 @@ func (r *run) lookup(ctx context.Context, question string) (sources, error) {
 	out, err := r.retrieved(ctx, question, func(from retriever) ([]rag.Passage, error) {
 		return from.Search(ctx, rag.Query{
 			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels, Text: question, TopK: cmp.Or(r.call.RAG.TopK, r.p.cfg.TopK),
-			Vectors: c.question,
+			Embed: c.question,
 		})
 	})
 	c.end(ctx, c.ending(ctx))
@@ -67,9 +67,9 @@ func (r *run) lookup(ctx context.Context, question string) (sources, error) {
 func (r *run) open(ctx context.Context) (sources, error) {
 	q := r.call.Passage
 	return r.retrieved(ctx, "", func(from retriever) ([]rag.Passage, error) {
-		return from.Passages(ctx, rag.Quote{
+		return from.Passages(ctx, rag.PassageRef{
 			Tenant: r.caller.Tenant, Collection: r.call.RAG.Collection, Labels: r.caller.Labels,
-			DocumentID: q.DocumentID, Version: q.Version, Chunk: q.Chunk, Around: q.Around,
+			DocumentID: q.DocumentID, Version: q.Version, Chunk: q.Chunk, Context: q.Around,
 		})
 	})
 }

@@ -895,7 +895,7 @@ func TestPassage(t *testing.T) {
 	if len(r.Passages) != 2 || r.Passages[1].Text != "SECRET2 lives here" || len(w.ledger.asks) != 0 {
 		t.Errorf("%+v", r)
 	}
-	if q := w.rag.quotes[0]; q.Tenant != "acme" || q.Labels[0] != "public" || q.DocumentID != "d" || q.Version != "v1" || q.Chunk != 4 || q.Around != 1 {
+	if q := w.rag.quotes[0]; q.Tenant != "acme" || q.Labels[0] != "public" || q.DocumentID != "d" || q.Version != "v1" || q.Chunk != 4 || q.Context != 1 {
 		t.Errorf("asked %+v", q)
 	}
 	if got := w.log.trail(); got != "admitted outcome/ok" {

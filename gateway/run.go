@@ -69,7 +69,7 @@ type sources struct {
 	question string        // as it was searched with
 	passages []rag.Passage // as they are stored
 	known    []classify.Known
-	draft    *rag.Draft // a document that is taken in
+	draft    *rag.ParsedDocument // a document that is taken in
 }
 
 // masked is what masking makes beside the texts of the call.

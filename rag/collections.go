@@ -37,45 +37,45 @@ func (s *Service) CreateCollection(ctx context.Context, c Collection) error {
 	if err != nil {
 		return err
 	}
-	s.changing.Lock()
-	defer s.changing.Unlock()
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
 	row, err := s.store.createCollection(ctx, c, encodeLabels(labels), s.now())
 	if err != nil {
 		return err
 	}
-	sh, err := newShelf(row, s.model.ID, s.newIndex(s.model.Dim))
+	ci, err := newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim))
 	if err != nil {
 		return err
 	}
-	sh.revision = row.Revision
-	s.replace(sh.key, sh)
+	ci.revision = row.Revision
+	s.replace(ci.key, ci)
 	return nil
 }
 
 // Collections returns those of the tenant that a principal with these labels may see, by name.
 func (s *Service) Collections(_ context.Context, tenant string, labels []string) ([]Collection, error) {
-	return s.collections(tenant, func(sh *shelf) bool { return permits(sh.labels, labels) }, func(b *book) bool { return permits(b.labels, labels) })
+	return s.listCollections(tenant, func(ci *collectionIndex) bool { return permits(ci.labels, labels) }, func(b *indexedDocument) bool { return permits(b.labels, labels) })
 }
 
 // AllCollections returns all of the tenant, by name, for those who manage them.
 func (s *Service) AllCollections(_ context.Context, tenant string) ([]Collection, error) {
-	return s.collections(tenant, func(*shelf) bool { return true }, func(*book) bool { return true })
+	return s.listCollections(tenant, func(*collectionIndex) bool { return true }, func(*indexedDocument) bool { return true })
 }
 
-func (s *Service) collections(tenant string, seen func(*shelf) bool, counted func(*book) bool) ([]Collection, error) {
-	all := s.shelves.Load()
+func (s *Service) listCollections(tenant string, seen func(*collectionIndex) bool, counted func(*indexedDocument) bool) ([]Collection, error) {
+	all := s.collections.Load()
 	if all == nil {
 		return nil, fault.Wrap(s.Ready(), fault.CodeDatabaseUnavailable)
 	}
 	var out []Collection
-	for key, sh := range *all {
-		if tenant == "" || key.tenant != tenant || !seen(sh) {
+	for key, ci := range *all {
+		if tenant == "" || key.tenant != tenant || !seen(ci) {
 			continue
 		}
 		c := Collection{
-			Tenant: key.tenant, Name: key.name, Title: sh.title, Labels: slices.Clone(sh.labels), CreatedAt: time.UnixMicro(sh.created).UTC(),
+			Tenant: key.tenant, Name: key.name, Title: ci.title, Labels: slices.Clone(ci.labels), CreatedAt: time.UnixMicro(ci.created).UTC(),
 		}
-		for _, b := range sh.list() {
+		for _, b := range ci.documents() {
 			if counted(b) {
 				c.Documents++
 			}
@@ -88,17 +88,17 @@ func (s *Service) collections(tenant string, seen func(*shelf) bool, counted fun
 
 // DeleteCollection deletes a collection with all its documents. The next search does not find it.
 func (s *Service) DeleteCollection(ctx context.Context, tenant, name string) error {
-	sh, err := s.managed(ctx, tenant, name)
+	ci, err := s.findFresh(ctx, tenant, name)
 	if err != nil {
 		return err
 	}
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	if err := s.store.deleteCollection(ctx, sh.id); err != nil {
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	if err := s.store.deleteCollection(ctx, ci.id); err != nil {
 		return err
 	}
-	s.replace(sh.key, nil)
-	if err := sh.empty(); err != nil {
+	s.replace(ci.key, nil)
+	if err := ci.clear(); err != nil {
 		s.log.Warn("rag: closing the index of a deleted collection failed", slog.Any("error", err))
 	}
 	return nil
@@ -115,12 +115,12 @@ type DocumentInfo struct {
 
 // Documents returns all documents of a collection, by name, for those who manage them.
 func (s *Service) Documents(ctx context.Context, tenant, collection string) ([]DocumentInfo, error) {
-	sh, err := s.managed(ctx, tenant, collection)
+	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return nil, err
 	}
 	var out []DocumentInfo
-	for _, b := range sh.list() {
+	for _, b := range ci.documents() {
 		out = append(out, DocumentInfo{
 			ID: b.ID, Name: b.Name, Title: b.Title, MIME: b.MIME, Version: versionName(b.Version), Labels: slices.Clone(b.labels),
 			Chunks: len(b.chunks), Bytes: len(b.Content), Digest: b.Digest,
@@ -133,37 +133,37 @@ func (s *Service) Documents(ctx context.Context, tenant, collection string) ([]D
 
 // DeleteDocument deletes a document by name, with its text and vectors. The next search does not find it.
 func (s *Service) DeleteDocument(ctx context.Context, tenant, collection, name string) error {
-	sh, err := s.managed(ctx, tenant, collection)
+	ci, err := s.findFresh(ctx, tenant, collection)
 	if err != nil {
 		return err
 	}
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	id, err := s.store.deleteDocument(ctx, sh.id, name)
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	id, err := s.store.deleteDocument(ctx, ci.id, name)
 	if err != nil {
 		return err
 	}
-	if err := sh.remove(ctx, id); err != nil {
+	if err := ci.remove(ctx, id); err != nil {
 		s.log.Warn("rag: removing a document from the index failed", slog.Any("error", err))
 	}
 	return nil
 }
 
-func (sh *shelf) list() []*book {
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	out := make([]*book, 0, len(sh.docs))
-	for _, b := range sh.docs {
+func (ci *collectionIndex) documents() []*indexedDocument {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	out := make([]*indexedDocument, 0, len(ci.docs))
+	for _, b := range ci.docs {
 		out = append(out, b)
 	}
 	return out
 }
 
 // known returns the ids of all documents, also of those that cannot be read.
-func (sh *shelf) known() []string {
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	return slices.AppendSeq(slices.Collect(maps.Keys(sh.docs)), maps.Keys(sh.broken))
+func (ci *collectionIndex) documentIDs() []string {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	return slices.AppendSeq(slices.Collect(maps.Keys(ci.docs)), maps.Keys(ci.unreadable))
 }
 
 func versionName(n int64) string { return fmt.Sprintf("v%d", n) }

@@ -10,21 +10,21 @@ import (
 // follow brings memory up to date with the tables: collections and documents whose revision differs are read again, those that are
 // gone are removed. What one collection fails at does not keep the others behind, and is tried again next time.
 func (s *Service) follow(ctx context.Context) error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
 	version, err := s.store.version(ctx) // first: a change in between is seen next time
 	if err != nil {
 		return err
 	}
-	if s.shelves.Load() != nil && version == s.version {
+	if s.collections.Load() != nil && version == s.version {
 		return nil
 	}
 	rows, err := s.store.collections(ctx)
 	if err != nil {
 		return err
 	}
-	if s.shelves.Load() == nil {
-		s.shelves.Store(&shelves{})
+	if s.collections.Load() == nil {
+		s.collections.Store(&collectionIndexes{})
 	}
 	s.removeGone(rows)
 	var failed error
@@ -44,10 +44,10 @@ func (s *Service) removeGone(rows []collectionRow) {
 	for _, r := range rows {
 		alive[r.ID] = true
 	}
-	for key, sh := range *s.shelves.Load() {
-		if !alive[sh.id] {
+	for key, ci := range *s.collections.Load() {
+		if !alive[ci.id] {
 			s.replace(key, nil)
-			if err := sh.empty(); err != nil {
+			if err := ci.clear(); err != nil {
 				s.log.Warn("rag: closing the index of a deleted collection failed", slog.Any("error", err))
 			}
 		}
@@ -56,40 +56,40 @@ func (s *Service) removeGone(rows []collectionRow) {
 
 // followCollection reads the documents that changed. A new collection appears when it is complete.
 func (s *Service) followCollection(ctx context.Context, row collectionRow) error {
-	key := shelfKey{row.Tenant, row.Name}
-	sh := (*s.shelves.Load())[key]
-	if sh != nil && sh.revision == row.Revision {
+	key := collectionKey{row.Tenant, row.Name}
+	ci := (*s.collections.Load())[key]
+	if ci != nil && ci.revision == row.Revision {
 		return nil
 	}
-	fresh := sh == nil
+	fresh := ci == nil
 	if fresh {
 		var err error
-		if sh, err = newShelf(row, s.model.ID, s.newIndex(s.model.Dim)); err != nil {
+		if ci, err = newCollectionIndex(row, s.model.ID, s.newIndex(s.model.Dim)); err != nil {
 			return err
 		}
 	}
-	if err := s.followDocuments(ctx, sh); err != nil {
+	if err := s.followDocuments(ctx, ci); err != nil {
 		return err
 	}
-	sh.revision = row.Revision
+	ci.revision = row.Revision
 	if fresh {
-		s.replace(key, sh)
+		s.replace(key, ci)
 	}
 	return nil
 }
 
-func (s *Service) followDocuments(ctx context.Context, sh *shelf) error {
-	revisions, order, err := s.store.revisions(ctx, sh.id)
+func (s *Service) followDocuments(ctx context.Context, ci *collectionIndex) error {
+	revisions, order, err := s.store.revisions(ctx, ci.id)
 	if err != nil {
 		return err
 	}
 	have := map[string]int64{}
-	for _, b := range sh.list() {
+	for _, b := range ci.documents() {
 		have[b.ID] = b.Revision
 	}
-	for _, id := range sh.known() {
+	for _, id := range ci.documentIDs() {
 		if _, ok := revisions[id]; !ok {
-			if err := sh.remove(ctx, id); err != nil {
+			if err := ci.remove(ctx, id); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func (s *Service) followDocuments(ctx context.Context, sh *shelf) error {
 		}
 		b, err := s.store.document(ctx, id)
 		if errors.Is(err, errDamaged) {
-			if sh.damaged(id) {
+			if ci.markUnreadable(id) {
 				s.log.Error("rag: a stored document cannot be read; its collection cannot be searched", slog.String("document", id), slog.Any("error", err))
 			}
 			continue
@@ -108,7 +108,7 @@ func (s *Service) followDocuments(ctx context.Context, sh *shelf) error {
 		if err != nil { // errChanged: the change counter has moved on, the next turn sees it
 			return err
 		}
-		if err := sh.put(ctx, b); err != nil {
+		if err := ci.put(ctx, b); err != nil {
 			return err
 		}
 	}

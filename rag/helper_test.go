@@ -120,15 +120,15 @@ func service(t *testing.T, db *gorm.DB, e embedder) *library {
 }
 
 func (l *library) Search(ctx context.Context, q Query) ([]Passage, error) {
-	q.Vectors = l.from.Embed
+	q.Embed = l.from.Embed
 	return l.Service.Search(ctx, q)
 }
 
 // Ingest reads and stores a document.
-func (l *library) Ingest(ctx context.Context, d Document) (Ingested, error) {
+func (l *library) Ingest(ctx context.Context, d Document) (IngestResult, error) {
 	draft, err := l.Read(ctx, d)
 	if err != nil {
-		return Ingested{}, err
+		return IngestResult{}, err
 	}
 	return l.Store(ctx, draft, l.from.Embed)
 }
@@ -140,7 +140,7 @@ func create(t *testing.T, s *library, tenant, name string, labels ...string) {
 	}
 }
 
-func ingest(t *testing.T, s *library, collection, name, body string, labels ...string) Ingested {
+func ingest(t *testing.T, s *library, collection, name, body string, labels ...string) IngestResult {
 	t.Helper()
 	in, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: collection, Name: name, Labels: labels, Body: []byte(body)})
 	if err != nil {

@@ -32,32 +32,32 @@ type Known struct {
 // MaxKnown is the most values that a document may name.
 const MaxKnown = 200
 
-// Ingested says what became of a document.
-type Ingested struct {
+// IngestResult says what became of a document.
+type IngestResult struct {
 	ID, Version, MIME string
 	Chunks            int
 }
 
-// Draft is a document that has been read and waits for its vectors.
-type Draft struct {
+// ParsedDocument is a document that has been read and waits for its vectors.
+type ParsedDocument struct {
 	// Texts are what vectors are needed of; none of a document that is stored already, as it is.
 	Texts []string
 
-	shelf *shelf
-	book  *book
+	collection *collectionIndex
+	document   *indexedDocument
 }
 
 // Read reads a document for [Service.Store]. CodeInvalidDocument says why one cannot be read.
-func (s *Service) Read(ctx context.Context, d Document) (*Draft, error) {
-	out, err := s.draft(ctx, d)
+func (s *Service) Read(ctx context.Context, d Document) (*ParsedDocument, error) {
+	out, err := s.parse(ctx, d)
 	if err != nil {
 		s.metrics.ingested(err)
 	}
 	return out, err
 }
 
-func (s *Service) draft(ctx context.Context, d Document) (*Draft, error) {
-	sh, err := s.managed(ctx, d.Tenant, d.Collection)
+func (s *Service) parse(ctx context.Context, d Document) (*ParsedDocument, error) {
+	ci, err := s.findFresh(ctx, d.Tenant, d.Collection)
 	if err != nil {
 		return nil, err
 	}
@@ -65,63 +65,63 @@ func (s *Service) draft(ctx context.Context, d Document) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sh.same(b) != nil {
+	if ci.same(b) != nil {
 		if err := s.follow(ctx); err != nil { // another replica may have replaced it
 			return nil, err
 		}
-		if old := sh.same(b); old != nil {
-			return &Draft{shelf: sh, book: old}, nil
+		if old := ci.same(b); old != nil {
+			return &ParsedDocument{collection: ci, document: old}, nil
 		}
 	}
 	texts := make([]string, len(b.chunks))
 	for i := range b.chunks {
-		texts[i] = b.indexed(i)
+		texts[i] = b.indexText(i)
 	}
-	return &Draft{Texts: texts, shelf: sh, book: b}, nil
+	return &ParsedDocument{Texts: texts, collection: ci, document: b}, nil
 }
 
 // Store stores a document that has been read, as a new version if the collection has one of that name that differs from it. The next
 // search finds the new version and not the old one; if anything fails, the old one and nothing of the new.
-func (s *Service) Store(ctx context.Context, d *Draft, vectors Vectors) (Ingested, error) {
+func (s *Service) Store(ctx context.Context, d *ParsedDocument, vectors EmbedFunc) (IngestResult, error) {
 	out, err := s.place(ctx, d, vectors)
 	s.metrics.ingested(err)
 	return out, err
 }
 
-func (s *Service) place(ctx context.Context, d *Draft, vectors Vectors) (Ingested, error) {
-	b := d.book
+func (s *Service) place(ctx context.Context, d *ParsedDocument, vectors EmbedFunc) (IngestResult, error) {
+	b := d.document
 	if len(d.Texts) == 0 {
-		return b.ingested(), nil
+		return b.result(), nil
 	}
 	got, err := s.embed(ctx, vectors, d.Texts, false) // may take long: before the lock
 	if err != nil {
-		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.shelf.key.name)
+		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.collection.key.name)
 	}
 	for i, v := range got {
 		b.chunks[i].Vector = encodeVector(v)
 	}
 
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	b.Collection = d.shelf.id
+	s.changeMu.Lock()
+	defer s.changeMu.Unlock()
+	b.Collection = d.collection.id
 	if err := s.store.saveDocument(ctx, &b.documentRow, b.chunks, s.now()); err != nil {
-		return Ingested{}, err
+		return IngestResult{}, err
 	}
-	if err := d.shelf.put(context.WithoutCancel(ctx), b); err != nil { // stored, but not searchable: following the tables tries again
-		return Ingested{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.shelf.key.name)
+	if err := d.collection.put(context.WithoutCancel(ctx), b); err != nil { // stored, but not searchable: following the tables tries again
+		return IngestResult{}, fault.Wrap(err, fault.CodeRetrievalFailed, d.collection.key.name)
 	}
-	return b.ingested(), nil
+	return b.result(), nil
 }
 
-func (b *book) ingested() Ingested {
-	return Ingested{ID: b.ID, Version: versionName(b.Version), MIME: b.MIME, Chunks: len(b.chunks)}
+func (b *indexedDocument) result() IngestResult {
+	return IngestResult{ID: b.ID, Version: versionName(b.Version), MIME: b.MIME, Chunks: len(b.chunks)}
 }
 
-// same returns the document on the shelf that storing b would not change in anything: its file, labels, text, passages and model.
-func (sh *shelf) same(b *book) *book {
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	for _, old := range sh.docs {
+// same returns the stored document that equals b in file, labels, text, passages and model, nil if there is none.
+func (ci *collectionIndex) same(b *indexedDocument) *indexedDocument {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	for _, old := range ci.docs {
 		if old.Name == b.Name && old.Digest == b.Digest && old.MIME == b.MIME && old.Title == b.Title && old.Labels == b.Labels &&
 			old.Embedder == b.Embedder && old.documentRow.Known == b.documentRow.Known && old.Content == b.Content && slices.EqualFunc(old.chunks, b.chunks, sameRange) {
 			return old
@@ -138,7 +138,7 @@ func sameRange(a, b chunkRow) bool {
 const maxChunks = 20_000
 
 // read extracts and splits the text.
-func (s *Service) read(d Document) (*book, error) {
+func (s *Service) read(d Document) (*indexedDocument, error) {
 	if strings.TrimSpace(d.Name) == "" || !validName(d.Name, 200, func(r rune) bool { return unicode.IsPrint(r) && r != '#' && r != '@' }) {
 		return nil, fault.New(fault.CodeInvalidValue, "name", fault.Say("must be 1 to 200 printable characters without # and @", "须为 1 至 200 个可见字符，且不含 # 和 @")).WithParam("name")
 	}
@@ -162,7 +162,7 @@ func (s *Service) read(d Document) (*book, error) {
 		return nil, unreadable(d.Name, err)
 	}
 	sum := sha256.Sum256(d.Body)
-	b := &book{
+	b := &indexedDocument{
 		documentRow: documentRow{
 			Name: d.Name, MIME: kind, Title: text.Title, Labels: encodeLabels(labels), Digest: hex.EncodeToString(sum[:]),
 			Embedder: s.model.ID, Content: text.Text, Known: known,

@@ -18,7 +18,7 @@ func TestDocumentsNameValues(t *testing.T) {
 		s := service(t, db, newHashed())
 		create(t, s, "acme", "kb")
 		known := []Known{{"person", "星语呢喃"}, {"company", "Zorblax"}}
-		put := func(known []Known) (Ingested, error) {
+		put := func(known []Known) (IngestResult, error) {
 			return s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("星语呢喃 was here."), Known: known})
 		}
 		first, err := put(known)

@@ -10,36 +10,36 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Quote names a passage as a citation does.
-type Quote struct {
+// PassageRef names a passage as a citation does.
+type PassageRef struct {
 	Tenant, Collection  string
 	Labels              []string // the principal's
 	DocumentID, Version string
 	Chunk               int
-	Around              int // how many passages before it, and after it, are wanted too
+	Context             int // how many passages before it, and after it, are wanted too
 }
 
-// MaxAround is the most passages that may be asked for on either side of a quoted one.
-const MaxAround = 3
+// MaxContext is the most passages that may be asked for on either side of a quoted one.
+const MaxContext = 3
 
 // Passages returns the quoted passage with those around it, in the order of the document. It is never of another version than the quoted
 // one, and nobody sees here what a search would not find for him. Errors: CodeCollectionNotFound, CodeNotFound (document, passage),
 // CodePassageReplaced, CodeRetrievalFailed for a document that is damaged.
-func (s *Service) Passages(_ context.Context, q Quote) ([]Passage, error) {
-	sh, err := s.visible(q.Tenant, q.Collection, q.Labels)
+func (s *Service) Passages(_ context.Context, q PassageRef) ([]Passage, error) {
+	ci, err := s.visible(q.Tenant, q.Collection, q.Labels)
 	if err != nil {
 		return nil, err
 	}
-	return sh.quoted(q)
+	return ci.passagesAround(q)
 }
 
-func (sh *shelf) quoted(q Quote) ([]Passage, error) {
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	if sh.broken[q.DocumentID] {
+func (ci *collectionIndex) passagesAround(q PassageRef) ([]Passage, error) {
+	ci.mu.RLock()
+	defer ci.mu.RUnlock()
+	if ci.unreadable[q.DocumentID] {
 		return nil, fault.Wrap(errDamaged, fault.CodeRetrievalFailed, q.Collection)
 	}
-	b := sh.docs[q.DocumentID]
+	b := ci.docs[q.DocumentID]
 	if b == nil || !permits(b.labels, q.Labels) {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("document", "文档"), q.DocumentID).WithParam("document_id")
 	}
@@ -53,10 +53,10 @@ func (sh *shelf) quoted(q Quote) ([]Passage, error) {
 	if q.Chunk < 0 || q.Chunk >= len(b.chunks) {
 		return nil, fault.New(fault.CodeNotFound, fault.Say("passage", "段落"), strconv.Itoa(q.Chunk)).WithParam("chunk")
 	}
-	around := max(0, min(q.Around, MaxAround))
+	around := max(0, min(q.Context, MaxContext))
 	var out []Passage
 	for i := max(0, q.Chunk-around); i <= min(len(b.chunks)-1, q.Chunk+around); i++ {
-		out = append(out, sh.passage(piece{b, i}))
+		out = append(out, ci.passage(chunkRef{b, i}))
 	}
 	return out, nil
 }

@@ -28,7 +28,7 @@ func TestPassages(t *testing.T) {
 		if err != nil || in.Chunks < 6 {
 			t.Fatalf("%+v, %v", in, err)
 		}
-		quote := Quote{Tenant: "acme", Collection: "kb", Labels: []string{"staff", "clerks"}, DocumentID: in.ID, Version: "v1", Chunk: 3, Around: 1}
+		quote := PassageRef{Tenant: "acme", Collection: "kb", Labels: []string{"staff", "clerks"}, DocumentID: in.ID, Version: "v1", Chunk: 3, Context: 1}
 		found, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: "kb", Labels: quote.Labels, Text: "Desk 3 handles", TopK: 50})
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestPassages(t *testing.T) {
 			p.Score = 0
 			want[p.Chunk] = p
 		}
-		numbers := func(q Quote) string {
+		numbers := func(q PassageRef) string {
 			got, err := s.Passages(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
@@ -52,9 +52,9 @@ func TestPassages(t *testing.T) {
 			}
 			return out
 		}
-		at := func(chunk, around int) Quote {
+		at := func(chunk, around int) PassageRef {
 			q := quote
-			q.Chunk, q.Around = chunk, around
+			q.Chunk, q.Context = chunk, around
 			return q
 		}
 		last := in.Chunks - 1
@@ -66,18 +66,18 @@ func TestPassages(t *testing.T) {
 			}
 		}
 		for name, c := range map[string]struct {
-			change func(*Quote)
+			change func(*PassageRef)
 			code   fault.Code
 			param  string
 		}{
-			"another tenant":           {func(q *Quote) { q.Tenant = "other" }, fault.CodeCollectionNotFound, "collection"},
-			"no label of the shelf":    {func(q *Quote) { q.Labels = []string{"clerks"} }, fault.CodeCollectionNotFound, "collection"},
-			"no label of the document": {func(q *Quote) { q.Labels = []string{"staff"} }, fault.CodeNotFound, "document_id"},
-			"another document":         {func(q *Quote) { q.DocumentID = "none" }, fault.CodeNotFound, "document_id"},
-			"a version to come":        {func(q *Quote) { q.Version = "v2" }, fault.CodeNotFound, "version"},
-			"no version":               {func(q *Quote) { q.Version = "v01" }, fault.CodeNotFound, "version"},
-			"a chunk too far":          {func(q *Quote) { q.Chunk = in.Chunks }, fault.CodeNotFound, "chunk"},
-			"a chunk before":           {func(q *Quote) { q.Chunk = -1 }, fault.CodeNotFound, "chunk"},
+			"another tenant":             {func(q *PassageRef) { q.Tenant = "other" }, fault.CodeCollectionNotFound, "collection"},
+			"no label of the collection": {func(q *PassageRef) { q.Labels = []string{"clerks"} }, fault.CodeCollectionNotFound, "collection"},
+			"no label of the document":   {func(q *PassageRef) { q.Labels = []string{"staff"} }, fault.CodeNotFound, "document_id"},
+			"another document":           {func(q *PassageRef) { q.DocumentID = "none" }, fault.CodeNotFound, "document_id"},
+			"a version to come":          {func(q *PassageRef) { q.Version = "v2" }, fault.CodeNotFound, "version"},
+			"no version":                 {func(q *PassageRef) { q.Version = "v01" }, fault.CodeNotFound, "version"},
+			"a chunk too far":            {func(q *PassageRef) { q.Chunk = in.Chunks }, fault.CodeNotFound, "chunk"},
+			"a chunk before":             {func(q *PassageRef) { q.Chunk = -1 }, fault.CodeNotFound, "chunk"},
 		} {
 			q := quote
 			c.change(&q)

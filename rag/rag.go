@@ -21,9 +21,9 @@ type Model struct {
 	Dim int
 }
 
-// Vectors turns texts into vectors of the service's [Model], one for each. Questions and passages are different texts to some models, and
+// EmbedFunc turns texts into vectors of the service's [Model], one for each. Questions and passages are different texts to some models, and
 // somebody waits for a question. Whoever asks brings it, so that what the vectors cost is booked to whoever asks.
-type Vectors func(ctx context.Context, texts []string, question bool) ([][]float32, error)
+type EmbedFunc func(ctx context.Context, texts []string, question bool) ([][]float32, error)
 
 // Config sets up a service. The zero value is usable.
 type Config struct {
@@ -86,18 +86,18 @@ type Service struct {
 	now      func() time.Time
 	newIndex func(dim int) index.Index
 
-	// changing is held while tables and memory change together: by every change made here, and while following others'. Without it
+	// changeMu is held while tables and memory change together: by every change made here, and while following others'. Without it
 	// a reader of the tables could bring back what was deleted meanwhile.
-	changing sync.Mutex
+	changeMu sync.Mutex
 	version  int64 // change counter of the tables when they were last followed; guarded by changing
 
-	shelves atomic.Pointer[shelves]
+	collections atomic.Pointer[collectionIndexes]
 }
 
-// shelves is an immutable view of all collections.
-type shelves map[shelfKey]*shelf
+// collectionIndexes is an immutable view of all collections.
+type collectionIndexes map[collectionKey]*collectionIndex
 
-type shelfKey struct{ tenant, name string }
+type collectionKey struct{ tenant, name string }
 
 // Load reads everything into memory.
 func (s *Service) Load(ctx context.Context) error {
@@ -109,7 +109,7 @@ func (s *Service) Load(ctx context.Context) error {
 
 // Ready reports whether collections can be searched.
 func (s *Service) Ready() error {
-	if s.shelves.Load() == nil {
+	if s.collections.Load() == nil {
 		return errors.New("collections are not loaded")
 	}
 	return nil
@@ -131,11 +131,11 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// shelf returns the collection if it exists.
-func (s *Service) shelf(tenant, name string) (*shelf, error) {
-	if all := s.shelves.Load(); all != nil && tenant != "" {
-		if sh := (*all)[shelfKey{tenant, name}]; sh != nil {
-			return sh, nil
+// collection returns the collection if it exists.
+func (s *Service) collection(tenant, name string) (*collectionIndex, error) {
+	if all := s.collections.Load(); all != nil && tenant != "" {
+		if ci := (*all)[collectionKey{tenant, name}]; ci != nil {
+			return ci, nil
 		}
 	}
 	return nil, noCollection(name)
@@ -145,27 +145,27 @@ func noCollection(name string) error {
 	return fault.New(fault.CodeCollectionNotFound, name).WithParam("collection")
 }
 
-// managed returns the collection, also if another replica created it a moment ago.
-func (s *Service) managed(ctx context.Context, tenant, name string) (*shelf, error) {
-	if sh, err := s.shelf(tenant, name); err == nil {
-		return sh, nil
+// findFresh returns the collection, also if another replica created it a moment ago.
+func (s *Service) findFresh(ctx context.Context, tenant, name string) (*collectionIndex, error) {
+	if ci, err := s.collection(tenant, name); err == nil {
+		return ci, nil
 	}
 	if err := s.follow(ctx); err != nil {
 		return nil, err
 	}
-	return s.shelf(tenant, name)
+	return s.collection(tenant, name)
 }
 
 // visible returns the collection if the principal may see it.
-func (s *Service) visible(tenant, name string, labels []string) (*shelf, error) {
-	sh, err := s.shelf(tenant, name)
+func (s *Service) visible(tenant, name string, labels []string) (*collectionIndex, error) {
+	ci, err := s.collection(tenant, name)
 	if err != nil {
 		return nil, err
 	}
-	if !permits(sh.labels, labels) {
+	if !permits(ci.labels, labels) {
 		return nil, noCollection(name)
 	}
-	return sh, nil
+	return ci, nil
 }
 
 // permits reports whether a principal with the labels have may see what needs one of the labels want.
@@ -174,17 +174,17 @@ func permits(want, have []string) bool {
 }
 
 // replace publishes a view in which one collection is set, or removed if sh is nil. The caller holds changing.
-func (s *Service) replace(key shelfKey, sh *shelf) {
-	next := shelves{}
-	if old := s.shelves.Load(); old != nil {
+func (s *Service) replace(key collectionKey, ci *collectionIndex) {
+	next := collectionIndexes{}
+	if old := s.collections.Load(); old != nil {
 		for k, v := range *old {
 			next[k] = v
 		}
 	}
-	if sh == nil {
+	if ci == nil {
 		delete(next, key)
 	} else {
-		next[key] = sh
+		next[key] = ci
 	}
-	s.shelves.Store(&next)
+	s.collections.Store(&next)
 }

@@ -171,11 +171,11 @@ func TestOffsetsPointAtTheText(t *testing.T) {
 		ingest(t, s, "kb", fmt.Sprintf("d%d.md", i), randomText(rng))
 	}
 	contents := map[string]string{}
-	sh, err := s.shelf("acme", "kb")
+	ci, err := s.collection("acme", "kb")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range sh.list() {
+	for _, b := range ci.documents() {
 		contents[b.ID] = b.Content
 	}
 	seen := 0

@@ -20,10 +20,10 @@ type Query struct {
 	Labels             []string // the principal's
 	Text               string
 	TopK               int // 0: the configured number
-	Vectors            Vectors
+	Embed              EmbedFunc
 }
 
-// Passage is a piece of a document: what it says and where it stands.
+// Passage is a chunk of a document: its text and its position.
 type Passage struct {
 	Collection, Document, DocumentID, Version string
 	Title, Section                            string // of the document; the headings above the passage
@@ -47,7 +47,7 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Passage, error) {
 }
 
 func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
-	sh, err := s.visible(q.Tenant, q.Collection, q.Labels)
+	ci, err := s.visible(q.Tenant, q.Collection, q.Labels)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +63,11 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) {
 		return nil, fault.New(fault.CodeInvalidValue, "query", fault.Say("must be UTF-8 text of at most %d bytes", "须为不超过 %d 字节的 UTF-8 文本", maxQuery)).WithParam("query")
 	}
-	vectors, err := s.embed(ctx, q.Vectors, []string{q.Text}, true)
+	vectors, err := s.embed(ctx, q.Embed, []string{q.Text}, true)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}
-	out, err := sh.search(ctx, q.Text, vectors[0], q.Labels, q.TopK)
+	out, err := ci.search(ctx, q.Text, vectors[0], q.Labels, q.TopK)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, q.Collection)
 	}
@@ -79,7 +79,7 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 const embedBatch = 8
 
 // embed returns one vector per text, and checks what vectors promises.
-func (s *Service) embed(ctx context.Context, vectors Vectors, texts []string, question bool) ([][]float32, error) {
+func (s *Service) embed(ctx context.Context, vectors EmbedFunc, texts []string, question bool) ([][]float32, error) {
 	out := make([][]float32, 0, len(texts))
 	for part := range slices.Chunk(texts, embedBatch) {
 		some, err := s.embedWhole(ctx, vectors, part, question)
@@ -93,7 +93,7 @@ func (s *Service) embed(ctx context.Context, vectors Vectors, texts []string, qu
 
 // embedWhole embeds texts of any length. How many tokens a text has depends on the model and the language, so too long a text is
 // what the engine says it is: it is halved, and its vector is the mean of its parts' directions. Nothing is left out.
-func (s *Service) embedWhole(ctx context.Context, vectors Vectors, texts []string, question bool) ([][]float32, error) {
+func (s *Service) embedWhole(ctx context.Context, vectors EmbedFunc, texts []string, question bool) ([][]float32, error) {
 	got, err := vectors(ctx, texts, question)
 	switch {
 	case err == nil:

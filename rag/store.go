@@ -257,7 +257,7 @@ var (
 )
 
 // document reads one document with its chunks.
-func (s store) document(ctx context.Context, id string) (*book, error) {
+func (s store) document(ctx context.Context, id string) (*indexedDocument, error) {
 	db := s.db.WithContext(ctx)
 	var rows []documentRow
 	if err := db.Select(documentRow{}.columns()).Where("id = ?", id).Find(&rows).Error; err != nil {
@@ -266,7 +266,7 @@ func (s store) document(ctx context.Context, id string) (*book, error) {
 	if len(rows) == 0 {
 		return nil, errChanged
 	}
-	b := &book{documentRow: rows[0]}
+	b := &indexedDocument{documentRow: rows[0]}
 	err := db.Select("document", "version", "chunk", "section", "start_at", "end_at", "vector").
 		Where("document = ? AND version = ?", id, b.Version).Order("chunk").Find(&b.chunks).Error
 	if err != nil {

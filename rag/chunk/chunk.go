@@ -1,6 +1,6 @@
-// Package chunk is a leaf: it splits a text into overlapping pieces for retrieval.
+// Package chunk is a leaf: it splits a text into overlapping chunks for retrieval.
 //
-// A piece is a range of the text: text[Start:End], nothing added and nothing normalised, so that a citation can point at it. Pieces
+// A chunk is a range of the text: text[Start:End], nothing added and nothing normalised, so that a citation can point at it. Chunks
 // follow the structure: none crosses a heading, and they end at paragraphs, else at sentences, else between characters.
 package chunk
 
@@ -13,10 +13,10 @@ import (
 // Heading marks the line of a text that opens a section.
 type Heading struct{ Start, End, Level int }
 
-// Config says how long pieces are, in characters. The zero value means 512 with an overlap of 64.
+// Config says how long chunks are, in characters. The zero value means 512 with an overlap of 64.
 type Config struct{ Size, Overlap int }
 
-// Chunk is one piece.
+// Chunk is one range of the text.
 type Chunk struct {
 	Start, End int    // bytes of the text; begins and ends with a character that is not white space
 	Section    string // the headings above it, from the highest, joined by " > "
@@ -158,8 +158,8 @@ func trim(text string, start, end int) span {
 	return span{start + lead, start + len(strings.TrimRightFunc(s, unicode.IsSpace))}
 }
 
-// pack joins units to pieces of at most the configured size, each beginning with as many of the last piece's units as fit the
-// overlap. A piece that has reached half its size rather ends with a paragraph than inside one.
+// pack joins units to chunks of at most the configured size. Each chunk begins with as many units of the previous one as fit the
+// overlap. A chunk that has reached half its size prefers to end with a paragraph.
 func pack(us []unit, cfg Config) []span {
 	var out []span
 	for i := 0; i < len(us); {
@@ -183,7 +183,7 @@ func pack(us []unit, cfg Config) []span {
 	return out
 }
 
-// paragraphEnd returns the last end of a paragraph in us[i:j] after which the piece has least characters or more, else j.
+// paragraphEnd returns the last end of a paragraph in us[i:j] after which the chunk has least characters or more, else j.
 func paragraphEnd(us []unit, i, j, least int) int {
 	for k := j - 1; k >= i && us[k].to-us[i].from >= least; k-- {
 		if us[k].para != us[k+1].para {

@@ -24,7 +24,7 @@ func (s *Server) ListPriceBooks(c *gin.Context) {
 
 func bookView(b billing.BookVersion) PriceBook {
 	return PriceBook{
-		Version: b.Version, Currency: b.Currency, CreatedAt: b.CreatedAt.UTC(), CreatedBy: b.Actor, Active: b.InForce, Yaml: b.Document,
+		Version: b.Version, Currency: b.Currency, CreatedAt: b.CreatedAt.UTC(), CreatedBy: b.Actor, Active: b.Effective, Yaml: b.Document,
 	}
 }
 
@@ -61,7 +61,7 @@ func (s *Server) budgets(c *gin.Context) ([]Budget, error) {
 	}
 	currency := ""
 	for _, b := range books {
-		if b.InForce {
+		if b.Effective {
 			currency = b.Currency
 		}
 	}

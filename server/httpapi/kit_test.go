@@ -276,14 +276,16 @@ func (kitReservation) Release() {}
 
 type kitRAG struct{}
 
-func (k kitRAG) Passages(ctx context.Context, q rag.Quote) ([]rag.Passage, error) {
+func (k kitRAG) Passages(ctx context.Context, q rag.PassageRef) ([]rag.Passage, error) {
 	return k.Search(ctx, rag.Query{Collection: q.Collection})
 }
 
-func (kitRAG) Read(context.Context, rag.Document) (*rag.Draft, error) { return &rag.Draft{}, nil }
+func (kitRAG) Read(context.Context, rag.Document) (*rag.ParsedDocument, error) {
+	return &rag.ParsedDocument{}, nil
+}
 
-func (kitRAG) Store(context.Context, *rag.Draft, rag.Vectors) (rag.Ingested, error) {
-	return rag.Ingested{}, nil
+func (kitRAG) Store(context.Context, *rag.ParsedDocument, rag.EmbedFunc) (rag.IngestResult, error) {
+	return rag.IngestResult{}, nil
 }
 
 func (kitRAG) Search(_ context.Context, ask rag.Query) ([]rag.Passage, error) {

@@ -154,7 +154,7 @@ func passageCall(f *fields, c *gateway.Call) error {
 	} else {
 		f.fail(fault.CodeMissing, "chunk")
 	}
-	if n := f.integer("neighbours", 0, rag.MaxAround); n != nil {
+	if n := f.integer("neighbours", 0, rag.MaxContext); n != nil {
 		c.Passage.Around = int(*n)
 	}
 	return f.err

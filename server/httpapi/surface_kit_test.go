@@ -89,14 +89,16 @@ func (u *fakeUpstream) sent() string {
 // fixedRAG finds what the test put there.
 type fixedRAG struct{ passages []rag.Passage }
 
-func (f *fixedRAG) Passages(ctx context.Context, _ rag.Quote) ([]rag.Passage, error) {
+func (f *fixedRAG) Passages(ctx context.Context, _ rag.PassageRef) ([]rag.Passage, error) {
 	return f.Search(ctx, rag.Query{})
 }
 
-func (*fixedRAG) Read(context.Context, rag.Document) (*rag.Draft, error) { return &rag.Draft{}, nil }
+func (*fixedRAG) Read(context.Context, rag.Document) (*rag.ParsedDocument, error) {
+	return &rag.ParsedDocument{}, nil
+}
 
-func (*fixedRAG) Store(context.Context, *rag.Draft, rag.Vectors) (rag.Ingested, error) {
-	return rag.Ingested{}, nil
+func (*fixedRAG) Store(context.Context, *rag.ParsedDocument, rag.EmbedFunc) (rag.IngestResult, error) {
+	return rag.IngestResult{}, nil
 }
 
 func (f *fixedRAG) Search(context.Context, rag.Query) ([]rag.Passage, error) {
