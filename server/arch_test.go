@@ -69,6 +69,7 @@ var cages = []struct {
 		"governance":        "decisions of policies",
 		"governance/reveal": "values shown",
 		"governance/vault":  "values kept",
+		"internal/notify":   "deliveries",
 		"rag":               "questions and documents",
 		"server":            "the registry, and what several concerns make together",
 		"server/httpapi":    "HTTP requests",
