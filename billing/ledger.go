@@ -14,9 +14,6 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Money is an amount in 10⁻⁹ currency unit.
-type Money int64
-
 // Tokens counts what one request used. Cached tokens are those of Prompt that a prefix cache served; they are part of Prompt.
 type Tokens = price.Tokens
 

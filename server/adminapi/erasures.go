@@ -1,9 +1,15 @@
 package adminapi
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"strconv"
 
 	"github.com/gin-gonic/gin"
@@ -12,6 +18,7 @@ import (
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/server/erasure"
 )
 
@@ -202,13 +209,13 @@ func (s *Server) ListErasures(c *gin.Context, _ ListErasuresParams) {
 	list, err := s.deps.Audit.Erasures(c.Request.Context(), tenantOf(c))
 	out := ErasureList{Items: []Erasure{}}
 	for _, e := range list {
-		out.Items = append(out.Items, ErasureView(e))
+		out.Items = append(out.Items, erasureView(e))
 	}
 	s.reply(c, http.StatusOK, out, err)
 }
 
-// ErasureView is an erasure as lists show it. How much was destroyed its record says.
-func ErasureView(e audit.Erasure) Erasure {
+// erasureView is an erasure as lists show it. How much was destroyed its record says.
+func erasureView(e audit.Erasure) Erasure {
 	return Erasure{Tenant: e.Tenant, Subject: e.Subject, Time: micros(e.Time), Record: e.Record, Certificate: optional(e.Certificate)}
 }
 
@@ -286,4 +293,36 @@ func ErasureApprovalView(a approval.Approval) ErasureApproval {
 		CreatedAt: a.Created, ExpiresAt: a.Expires, ApprovedBy: optional(a.ApprovedName), ApprovedAt: given(a.Approved), UsedAt: given(a.Used),
 		DeclinedBy: optional(a.DeclinedName), DeclinedAt: given(a.Declined), DeclineReason: optional(a.Reason),
 	}
+}
+
+// WriteErasures writes erasures as JSON Lines, each as the API shows it.
+func WriteErasures(w io.Writer, list []audit.Erasure) error {
+	enc := json.NewEncoder(w)
+	for _, e := range list {
+		if err := enc.Encode(erasureView(e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ParseErasures reads the tenants and persons of a list that [WriteErasures] wrote. An error names the line.
+func ParseErasures(b []byte) (list []audit.Erasure, err error) {
+	digest := regexp.MustCompile(`^[0-9a-f]{64}$`)
+	n := 0
+	for line := range bytes.Lines(b) {
+		n++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		e, err := strictjson.Decode[Erasure](line)
+		if err == nil && (e.Tenant == "" || !digest.MatchString(e.Subject)) {
+			err = errors.New("tenant or subject is missing; subject is the digest that --list prints")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d of the list of erasures: %w", n, err)
+		}
+		list = append(list, audit.Erasure{Tenant: e.Tenant, Subject: e.Subject})
+	}
+	return list, nil
 }

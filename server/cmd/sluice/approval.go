@@ -117,11 +117,8 @@ func (a *app) declineCommand(flags *remoteFlags) *cobra.Command {
 
 // decide signs in anew, which the server wants for approvals, and decides.
 func (a *app) decide(ctx context.Context, flags *remoteFlags, path string, in any) (out askedFor, err error) {
-	r, err := a.login(ctx, *flags)
-	if err != nil {
-		return out, err
-	}
-	return out, r.call(ctx, http.MethodPost, path, in, &out)
+	err = a.ask(ctx, *flags, http.MethodPost, path, in, &out)
+	return out, err
 }
 
 func (a *app) approvalsCommand(flags *remoteFlags) *cobra.Command {
@@ -129,14 +126,10 @@ func (a *app) approvalsCommand(flags *remoteFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List what waits for an approval, and what was approved or declined / 列出申请", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.login(cmd.Context(), *flags)
-			if err != nil {
-				return err
-			}
 			var out struct {
 				Items []askedFor `json:"items"`
 			}
-			if err := r.call(cmd.Context(), http.MethodGet, kind.path(""), nil, &out); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodGet, kind.path(""), nil, &out); err != nil {
 				return err
 			}
 			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)

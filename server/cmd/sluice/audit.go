@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,79 +10,76 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/audit"
-	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/server"
 )
 
 func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "Verify the audit log / 校验审计日志"}
+	cmd.AddCommand(
+		a.verifyCommand(), a.verifierKeyCommand(), a.exportCommand(), a.proofCommand(), a.reconcileCommand(), a.eraseCommand(), a.pruneCommand(), a.holdCommand(), a.adoptCommand(), a.witnessCommand(),
+	)
+	return cmd
+}
+
+func (a *app) verifyCommand() *cobra.Command {
 	var verifier string
 	var asJSON bool
 	var firstIndex, untilIndex int64
-	verify := &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "verify", Short: "Check every record, the tree and the checkpoints / 校验每条记录、树与检查点", Args: exactly(0),
 		Long: `Works on a running and on a stopped installation and changes nothing. Exit code 3: problems were found.
 With --from-index or --to-index only these records are checked, and that they, with all before them, are what the newest checkpoint covers.
 With --key the checkpoints are verified with that key alone, so an auditor need not trust the installation's own.
 可在运行中或停止的安装上执行，不做任何更改。退出码 3 表示发现问题。给出 --key 时仅用该公钥校验检查点，审计人员无需信任本安装自身的密钥。给出 --from-index 或 --to-index 时仅校验该区间，以及其与之前的记录正是最新检查点所覆盖的内容。`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.load(nil)
+			first, until, err := indexRange(cmd, firstIndex, untilIndex)
 			if err != nil {
 				return err
 			}
-			if verifier == "" {
-				keys, err := keyring.Open(cfg.MasterKeyFile)
-				if errors.Is(err, fs.ErrNotExist) {
-					return fmt.Errorf("no master key at %s: is --data right? Or give the verifier key with --key", cfg.MasterKeyFile)
-				}
-				if err != nil {
-					return err
-				}
-				if verifier, err = audit.VerifierKey(cfg.Audit, keys); err != nil {
-					return err
-				}
-			}
-			if err := databaseThere(cfg); err != nil {
-				return err
-			}
-			db, err := database.Open(cmd.Context(), cfg.Database)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = database.Close(db) }()
-			progress := func(int64, int64) {}
-			if show := a.progress("records", "条记录"); show != nil {
-				progress = func(done, total int64) { show(int(done), int(total)) }
-			}
-			source := server.VerifySource(cfg, db, verifier)
-			if source.FirstIndex, source.UntilIndex, err = indexRange(cmd, firstIndex, untilIndex); err != nil {
-				return err
-			}
-			report, err := audit.Verify(cmd.Context(), source, progress)
+			report, err := a.verify(cmd.Context(), server.Verification{VerifierKey: verifier, FirstIndex: first, UntilIndex: until})
 			if err != nil {
 				return err
 			}
 			return a.printReport(report, asJSON)
 		},
 	}
-	verify.Flags().StringVar(&verifier, "key", "", "verifier `KEY` of the checkpoints, as sluice audit key printed it / 校验公钥")
-	verify.Flags().Int64Var(&firstIndex, "from-index", 0, "check from the record at this `INDEX` / 起始序号")
-	verify.Flags().Int64Var(&untilIndex, "to-index", 0, "check up to, but not including, this `INDEX` / 结束序号（不含）")
-	verify.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON / 以 JSON 输出报告")
+	cmd.Flags().StringVar(&verifier, "key", "", "verifier `KEY` of the checkpoints, as sluice audit key printed it / 校验公钥")
+	cmd.Flags().Int64Var(&firstIndex, "from-index", 0, "check from the record at this `INDEX` / 起始序号")
+	cmd.Flags().Int64Var(&untilIndex, "to-index", 0, "check up to, but not including, this `INDEX` / 结束序号（不含）")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON / 以 JSON 输出报告")
+	return cmd
+}
 
-	key := &cobra.Command{
+// verify verifies with the key of the installation unless v names another.
+func (a *app) verify(ctx context.Context, v server.Verification) (audit.Report, error) {
+	cfg, err := a.load(nil)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	if v.VerifierKey == "" {
+		v.VerifierKey, err = server.VerifierKey(cfg)
+		if errors.Is(err, fs.ErrNotExist) {
+			return audit.Report{}, fmt.Errorf("no master key at %s: is --data right? Or give the verifier key with --key", cfg.MasterKeyFile)
+		}
+		if err != nil {
+			return audit.Report{}, err
+		}
+	}
+	if show := a.progress("records", "条记录"); show != nil {
+		v.Progress = func(done, total int64) { show(int(done), int(total)) }
+	}
+	return server.Verify(ctx, cfg, v)
+}
+
+func (a *app) verifierKeyCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "key", Short: "Print the public key that verifies checkpoints; give it to the auditor / 打印校验公钥", Args: exactly(0),
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {
 				return err
 			}
-			keys, err := keyring.Open(cfg.MasterKeyFile)
-			if err != nil {
-				return err
-			}
-			k, err := audit.VerifierKey(cfg.Audit, keys)
+			k, err := server.VerifierKey(cfg)
 			if err != nil {
 				return err
 			}
@@ -89,8 +87,6 @@ With --key the checkpoints are verified with that key alone, so an auditor need 
 			return nil
 		},
 	}
-	cmd.AddCommand(verify, key, a.exportCommand(), a.proofCommand(), a.reconcileCommand(), a.eraseCommand(), a.pruneCommand(), a.holdCommand(), a.adoptCommand(), a.witnessCommand())
-	return cmd
 }
 
 func (a *app) adoptCommand() *cobra.Command {

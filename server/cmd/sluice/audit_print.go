@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -11,9 +10,7 @@ import (
 // printReport says what a verification found, to people or to programs.
 func (a *app) printReport(r audit.Report, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(a.env.stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
+		if err := printJSON(a.env.stdout, r); err != nil {
 			return err
 		}
 	} else {

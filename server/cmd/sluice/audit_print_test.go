@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,18 +196,6 @@ func TestProblemNamesAreTheConsoles(t *testing.T) {
 	for kind, want := range zh.Label.Problem {
 		if got := problemName(kind); got != want {
 			t.Errorf("%s is %q here and %q in the console", kind, got, want)
-		}
-	}
-}
-
-func TestExactNano(t *testing.T) {
-	t.Parallel()
-	for nano, want := range map[int64]string{
-		0: "0", 1: "0.000000001", -1: "-0.000000001", 1_500_000_000: "1.5", 12_000_000_000: "12", -1_000_000_001: "-1.000000001",
-		math.MaxInt64: "9223372036.854775807", math.MinInt64: "-9223372036.854775808",
-	} {
-		if got := exactNano(nano); got != want {
-			t.Errorf("%d: %s, want %s", nano, got, want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -60,9 +59,7 @@ with nothing else to do. SLUICE_ISA masks a tier of kernels.
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(a.env.stdout)
-				enc.SetIndent("", "  ")
-				return enc.Encode(r)
+				return printJSON(a.env.stdout, r)
 			}
 			return r.Print(a.env.stdout)
 		},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
+	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -96,9 +96,7 @@ func examine(ctx context.Context, cfg *config.Config, checks []check) (results [
 
 func (a *app) printChecks(results []checked, ok, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(a.env.stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(map[string]any{"ok": ok, "checks": results})
+		return printJSON(a.env.stdout, map[string]any{"ok": ok, "checks": results})
 	}
 	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
 	for _, r := range results {
@@ -159,20 +157,8 @@ func checkKey(_ context.Context, cfg *config.Config) (string, error) {
 	return cfg.MasterKeyFile, err
 }
 
-// databaseThere refuses to look at an SQLite database that does not exist: opening it would create it.
-func databaseThere(cfg *config.Config) error {
-	path, ok := strings.CutPrefix(cfg.Database.URL.Reveal(), "sqlite:")
-	if !ok {
-		return nil
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no database at %s; is --data right? `sluice up` sets a new installation up", path)
-	}
-	return nil
-}
-
 func checkDatabase(ctx context.Context, cfg *config.Config) (string, error) {
-	if err := databaseThere(cfg); err != nil {
+	if err := server.DatabaseExists(cfg); err != nil {
 		return "", err
 	}
 	db, err := database.Open(ctx, cfg.Database)

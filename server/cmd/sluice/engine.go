@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,40 +20,44 @@ func (a *app) engineCommand() *cobra.Command {
 	var flags remoteFlags
 	cmd := &cobra.Command{Use: "engine", Short: "Look into a running server's engine, load adapters / 查看引擎状态，加载适配器"}
 	flags.register(cmd, a.env)
+	adapters := &cobra.Command{Use: "adapters", Short: "LoRA adapters of a running server / 运行中的 LoRA 适配器"}
+	adapters.AddCommand(a.loadAdapterCommand(&flags), a.listAdaptersCommand(&flags), a.unloadAdapterCommand(&flags))
+	cmd.AddCommand(a.schedulerCommand(&flags), a.stepsCommand(&flags), adapters)
+	return cmd
+}
 
+func (a *app) schedulerCommand(flags *remoteFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "scheduler", Short: "What the scheduler sees, targets and observed latency / 调度器状态、时延目标与实测", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var out struct{ Items []native.SchedulerState }
+			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/engine/scheduler", nil, &out); err != nil {
+				return err
+			}
+			return a.printScheduler(out.Items)
+		},
+	}
+}
+
+func (a *app) stepsCommand(flags *remoteFlags) *cobra.Command {
 	var limit int
-	steps := &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "steps", Short: "What the latest steps computed / 最近各步计算的内容", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out struct{ Items []sched.StepRecord }
-			if err := a.ask(cmd.Context(), flags, http.MethodGet, "/engine/steps"+query("limit", strconv.Itoa(limit)), nil, &out); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/engine/steps"+query("limit", strconv.Itoa(limit)), nil, &out); err != nil {
 				return err
 			}
 			return a.printSteps(out.Items)
 		},
 	}
-	steps.Flags().IntVar(&limit, "limit", 20, "steps to show, at most 500 / 显示的步数，最多 500")
-
-	cmd.AddCommand(
-		&cobra.Command{
-			Use: "scheduler", Short: "What the scheduler sees, targets and observed latency / 调度器状态、时延目标与实测", Args: exactly(0),
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				var out struct{ Items []native.SchedulerState }
-				if err := a.ask(cmd.Context(), flags, http.MethodGet, "/engine/scheduler", nil, &out); err != nil {
-					return err
-				}
-				return a.printScheduler(out.Items)
-			},
-		},
-		steps, a.adaptersCommand(&flags),
-	)
+	cmd.Flags().IntVar(&limit, "limit", 20, "steps to show, at most 500 / 显示的步数，最多 500")
 	return cmd
 }
 
-func (a *app) adaptersCommand(flags *remoteFlags) *cobra.Command {
-	cmd := &cobra.Command{Use: "adapters", Short: "LoRA adapters of a running server / 运行中的 LoRA 适配器"}
+func (a *app) loadAdapterCommand(flags *remoteFlags) *cobra.Command {
 	var tenants []string
-	load := &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "load ID MODEL PATH", Short: "Load one from below <downloads>/models/adapters of the server / 加载服务器 <downloads>/models/adapters 之下的适配器", Args: exactly(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := adminapi.NewAdapter{Id: args[0], Model: args[1], Path: args[2]}
@@ -69,47 +72,43 @@ func (a *app) adaptersCommand(flags *remoteFlags) *cobra.Command {
 			return nil
 		},
 	}
-	load.Flags().StringSliceVar(&tenants, "tenant", nil, "who may use it, several separated by commas; without it everybody / 可使用的租户，逗号分隔，默认不限")
-	cmd.AddCommand(load,
-		&cobra.Command{
-			Use: "list", Short: "List them / 列出", Args: exactly(0),
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				var out adminapi.AdapterList
-				if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/engine/adapters", nil, &out); err != nil {
-					return err
-				}
-				w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
-				fmt.Fprintln(w, "ID\tMODEL\tKIB\tTENANTS\tDIGEST")
-				for _, x := range out.Items {
-					who := "all"
-					if len(x.Tenants) > 0 {
-						who = strings.Join(x.Tenants, ",")
-					}
-					fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", x.Id, x.Model, x.Bytes>>10, who, x.Digest)
-				}
-				return w.Flush()
-			},
-		},
-		&cobra.Command{
-			Use: "unload ID", Short: "Unload one; requests that use it finish / 卸载，正在使用的请求照常完成", Args: exactly(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				if err := a.ask(cmd.Context(), *flags, http.MethodDelete, "/engine/adapters/"+url.PathEscape(args[0]), nil, nil); err != nil {
-					return err
-				}
-				fmt.Fprintf(a.env.stdout, "unloaded %s\n", args[0])
-				return nil
-			},
-		})
+	cmd.Flags().StringSliceVar(&tenants, "tenant", nil, "who may use it, several separated by commas; without it everybody / 可使用的租户，逗号分隔，默认不限")
 	return cmd
 }
 
-// ask signs in and makes one call.
-func (a *app) ask(ctx context.Context, flags remoteFlags, method, path string, in, out any) error {
-	r, err := a.login(ctx, flags)
-	if err != nil {
-		return err
+func (a *app) listAdaptersCommand(flags *remoteFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List them / 列出", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var out adminapi.AdapterList
+			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/engine/adapters", nil, &out); err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tMODEL\tKIB\tTENANTS\tDIGEST")
+			for _, x := range out.Items {
+				who := "all"
+				if len(x.Tenants) > 0 {
+					who = strings.Join(x.Tenants, ",")
+				}
+				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", x.Id, x.Model, x.Bytes>>10, who, x.Digest)
+			}
+			return w.Flush()
+		},
 	}
-	return r.call(ctx, method, path, in, out)
+}
+
+func (a *app) unloadAdapterCommand(flags *remoteFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "unload ID", Short: "Unload one; requests that use it finish / 卸载，正在使用的请求照常完成", Args: exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.ask(cmd.Context(), *flags, http.MethodDelete, "/engine/adapters/"+url.PathEscape(args[0]), nil, nil); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stdout, "unloaded %s\n", args[0])
+			return nil
+		},
+	}
 }
 
 func (a *app) printScheduler(models []native.SchedulerState) error {

@@ -2,25 +2,22 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/internal/fault"
-	"github.com/sluice-project/sluice/internal/strictjson"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
 )
 
@@ -58,7 +55,7 @@ could tell whether another one approves.
   sluice audit erase --tenant demo --subject alice@example.com --yes --certificate alice.json
   sluice audit erase --list > erasures.jsonl
   sluice audit erase --again erasures.jsonl --yes`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.eraseAs(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.eraseAs(cmd.Context(), f) },
 	}
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "`TENANT` of the person / 所属租户")
 	cmd.Flags().StringVar(&f.subject, "subject", "", "`PERSON` to erase / 要擦除的人员")
@@ -76,7 +73,8 @@ could tell whether another one approves.
 	return cmd
 }
 
-func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
+// check refuses flags that do not go together.
+func (f eraseFlags) check() error {
 	chosen := 0
 	for _, set := range []bool{f.subject != "", f.again != "", f.list} {
 		if set {
@@ -89,38 +87,61 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 	if f.subject == "" && (f.preview || f.ask != "" || f.approval != "" || f.certificate != "") {
 		return usageError{errors.New("--preview, --ask, --approval and --certificate go with --subject")}
 	}
+	return nil
+}
+
+func (a *app) eraseAs(ctx context.Context, f eraseFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
 	cfg, log, err := a.site()
 	if err != nil {
 		return err
 	}
-	ctx := cmd.Context()
 	switch {
 	case f.list:
 		erasures, err := server.Erasures(ctx, cfg, f.tenant, log)
 		if err != nil {
 			return err
 		}
-		return printErasures(a.env.stdout, erasures)
+		return adminapi.WriteErasures(a.env.stdout, erasures)
 	case f.again != "":
-		erasures, err := readErasures(f.again)
-		if err != nil {
-			return err
-		}
-		if err := a.confirm(f.yes, fmt.Sprintf(a.say("Erase %d persons again?", "重新擦除 %d 人？"), len(erasures))); err != nil {
-			return err
-		}
-		return server.EraseAgain(ctx, cfg, erasures, a.erased, log)
+		return a.eraseAgain(ctx, cfg, f, log)
 	case f.ask != "":
-		var asked adminapi.ErasureApproval
-		in := adminapi.NewErasureApproval{Tenant: &f.tenant, Subject: &f.subject, Reason: f.ask}
-		if err := a.ask(ctx, f.remote, http.MethodPost, "/audit/erasures/approvals", in, &asked); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give --erasures %s\n", "请在 %s 前由他人批准：sluice approval give --erasures %s\n"),
-			asked.ExpiresAt.Format(time.RFC3339), asked.Id)
-		fmt.Fprintln(a.env.stdout, asked.Id)
-		return nil
+		return a.askToErase(ctx, f)
 	}
+	return a.erasePerson(ctx, cfg, f, log)
+}
+
+// eraseAgain reads the whole list before it erases anything.
+func (a *app) eraseAgain(ctx context.Context, cfg *config.Config, f eraseFlags, log *slog.Logger) error {
+	list, err := os.ReadFile(f.again)
+	if err != nil {
+		return err
+	}
+	erasures, err := adminapi.ParseErasures(list)
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(f.yes, fmt.Sprintf(a.say("Erase %d persons again?", "重新擦除 %d 人？"), len(erasures))); err != nil {
+		return err
+	}
+	return server.EraseAgain(ctx, cfg, erasures, a.erased, log)
+}
+
+func (a *app) askToErase(ctx context.Context, f eraseFlags) error {
+	var asked adminapi.ErasureApproval
+	in := adminapi.NewErasureApproval{Tenant: &f.tenant, Subject: &f.subject, Reason: f.ask}
+	if err := a.ask(ctx, f.remote, http.MethodPost, "/audit/erasures/approvals", in, &asked); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give --erasures %s\n", "请在 %s 前由他人批准：sluice approval give --erasures %s\n"),
+		asked.ExpiresAt.Format(time.RFC3339), asked.Id)
+	fmt.Fprintln(a.env.stdout, asked.Id)
+	return nil
+}
+
+func (a *app) erasePerson(ctx context.Context, cfg *config.Config, f eraseFlags, log *slog.Logger) error {
 	p, err := server.PreviewErasure(ctx, cfg, f.tenant, f.subject, log)
 	if err != nil {
 		return err
@@ -136,21 +157,19 @@ func (a *app) eraseAs(cmd *cobra.Command, f eraseFlags) error {
 			return err
 		}
 	}
-	erase := func() (erasure.Result, error) { return server.Erase(ctx, cfg, f.tenant, f.subject, log) }
+	var done erasure.Result
 	if f.approval != "" {
-		erase = func() (erasure.Result, error) { return a.eraseApproved(ctx, f) }
+		done, err = a.eraseApproved(ctx, f)
+	} else {
+		done, err = server.Erase(ctx, cfg, f.tenant, f.subject, log)
 	}
-	done, err := erase()
 	if err == nil || fault.Is(err, fault.CodeErasureIncomplete) {
 		a.erased(done)
 	}
-	if err != nil {
+	if err != nil || f.certificate == "" {
 		return err
 	}
-	if f.certificate != "" {
-		return a.prove(ctx, cfg, done.Certificate, f.certificate, log)
-	}
-	return nil
+	return a.prove(ctx, cfg, done.Certificate, f.certificate, log)
 }
 
 // eraseApproved erases as the account that has asked for the approval.
@@ -273,43 +292,4 @@ func (a *app) erased(r erasure.Result) {
 	if r.Gone == (erasure.Figures{}) {
 		fmt.Fprintln(a.env.stderr, a.say("nothing was kept of this person; is the name right, and the tenant?", "未留存此人的内容，请核对名称与租户"))
 	}
-}
-
-func printErasures(w io.Writer, list []audit.Erasure) error {
-	enc := json.NewEncoder(w)
-	for _, e := range list {
-		if err := enc.Encode(adminapi.ErasureView(e)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readErasures reads whom the lines of printErasures are about. All of it is read before anything is erased.
-func readErasures(path string) ([]audit.Erasure, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseErasures(b)
-}
-
-func parseErasures(b []byte) (list []audit.Erasure, err error) {
-	digest := regexp.MustCompile(`^[0-9a-f]{64}$`)
-	n := 0
-	for line := range bytes.Lines(b) {
-		n++
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		e, err := strictjson.Decode[adminapi.Erasure](line)
-		if err == nil && (e.Tenant == "" || !digest.MatchString(e.Subject)) {
-			err = errors.New("tenant or subject is missing; subject is the digest that --list prints")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d of the list of erasures: %w", n, err)
-		}
-		list = append(list, audit.Erasure{Tenant: e.Tenant, Subject: e.Subject})
-	}
-	return list, nil
 }

@@ -105,19 +105,13 @@ account; administrators make keys of the tenant.
 创建密钥：密钥输出到标准输出，使用方法输出到标准错误。开发者创建的是个人密钥，随账号失效；管理员创建的是租户密钥。`,
 		Example: `  sluice key create hotline --project service --requests-per-minute 600 --days 90`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.login(cmd.Context(), *flags)
-			if err != nil {
-				return err
-			}
 			ch := f.change(cmd, adminapi.Key{})
 			in := adminapi.NewKey{
 				Name: args[0], Project: ch.Project, Labels: ch.Labels, LabelMode: ch.LabelMode, Limits: ch.Limits, ExpiresAt: ch.ExpiresAt,
 			}
-			if *tenant != "" {
-				in.Tenant = tenant
-			}
+			in.Tenant = ifGiven(*tenant)
 			var out adminapi.CreatedKey
-			if err := r.call(cmd.Context(), http.MethodPost, "/keys", in, &out); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/keys", in, &out); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.env.stderr, a.say("Key %s of tenant %s. It is shown once; store it now.\n", "租户 %[2]s 的密钥 %[1]s。仅显示一次，请立即保存。\n"), out.Key.Id, out.Key.Tenant)
@@ -255,11 +249,7 @@ func (a *app) revokeKeyCommand(flags *remoteFlags, tenant *string) *cobra.Comman
 	return &cobra.Command{
 		Use: "revoke ID", Short: "Revoke a key; every replica refuses it within two seconds / 吊销密钥", Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.login(cmd.Context(), *flags)
-			if err != nil {
-				return err
-			}
-			if err := r.call(cmd.Context(), http.MethodPost, "/keys/"+url.PathEscape(args[0])+"/revoke"+query("tenant", *tenant), nil, nil); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/keys/"+url.PathEscape(args[0])+"/revoke"+query("tenant", *tenant), nil, nil); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.env.stdout, "revoked %s\n", strings.TrimSpace(args[0]))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations"
+	"github.com/sluice-project/sluice/server"
 )
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -19,7 +20,7 @@ func (a *app) migrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := databaseThere(cfg); err != nil {
+			if err := server.DatabaseExists(cfg); err != nil {
 				return err
 			}
 			db, err := database.Open(cmd.Context(), cfg.Database)

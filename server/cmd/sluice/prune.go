@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 func (a *app) site() (*config.Config, *slog.Logger, error) {
 	cfg, err := a.load(nil)
 	if err == nil {
-		err = databaseThere(cfg)
+		err = server.DatabaseExists(cfg)
 	}
 	return cfg, slog.New(slog.NewTextHandler(a.env.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), err
 }
@@ -40,27 +41,36 @@ pruning loses nothing and goes on the next time.
 				return err
 			}
 			if dry {
-				due, err := server.Prunable(cmd.Context(), cfg, log)
-				if err != nil {
-					return err
-				}
-				a.pruned(a.say("due", "到期"), due)
-				return nil
+				return a.due(cmd.Context(), cfg, log)
 			}
-			done, err := server.Prune(cmd.Context(), cfg, log)
-			for _, p := range done {
-				a.pruned(a.say("pruned", "已清理"), p)
-			}
-			if err == nil && len(done) == 0 {
-				due, err := server.Prunable(cmd.Context(), cfg, log)
-				a.pruned(a.say("pruned", "已清理"), audit.Pruning{Unseen: due.Unseen})
-				return err
-			}
-			return err
+			return a.prune(cmd.Context(), cfg, log)
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what is due / 仅显示到期记录")
 	return cmd
+}
+
+func (a *app) due(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	due, err := server.Prunable(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	a.pruned(a.say("due", "到期"), due)
+	return nil
+}
+
+// prune tells what was pruned also where a later pruning failed.
+func (a *app) prune(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	done, err := server.Prune(ctx, cfg, log)
+	for _, p := range done {
+		a.pruned(a.say("pruned", "已清理"), p)
+	}
+	if err != nil || len(done) > 0 {
+		return err
+	}
+	due, err := server.Prunable(ctx, cfg, log)
+	a.pruned(a.say("pruned", "已清理"), audit.Pruning{Unseen: due.Unseen})
+	return err
 }
 
 func (a *app) pruned(what string, p audit.Pruning) {
@@ -83,10 +93,16 @@ func (a *app) pruned(what string, p audit.Pruning) {
 // stamp is a time of the log in UTC.
 func stamp(micros int64) string { return time.UnixMicro(micros).UTC().Format(time.RFC3339) }
 
+// holdFlags say what to hold, or which hold to release.
+type holdFlags struct {
+	hold              audit.Hold
+	subject, from, to string
+	release           string
+	list              bool
+}
+
 func (a *app) holdCommand() *cobra.Command {
-	var h audit.Hold
-	var from, to, release, tenant, subject string
-	var list bool
+	var f holdFlags
 	cmd := &cobra.Command{
 		Use: "hold", Short: "Keep audit records from being pruned and erased, for a court or an authority / 依法保全审计记录，使其不被清理或擦除", Args: exactly(0),
 		Long: `A hold keeps the records it selects, with their proofs, when others of their time are pruned, and refuses the erasure of what is kept of the persons whose
@@ -100,61 +116,71 @@ a digest. Holding and releasing are recorded. Whoever releases a hold is bound b
   sluice audit hold --list
   sluice audit hold --release 01930000-0000-7000-8000-000000000000 --reason 'case 17/26 closed'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if list && (release != "" || h.Reason != "") || release != "" && (h.Request != "" || h.Actor != "" || subject != "" || from != "" || to != "") {
-				return usageError{errors.New("want --reason with a selection, or --list, or --release, which takes a --reason too")}
-			}
-			if release != "" && strings.TrimSpace(h.Reason) == "" {
-				return usageError{errors.New("say why it is released: --release goes with --reason")}
-			}
-			if subject != "" && tenant == "" {
-				return usageError{errors.New("a person is one of a tenant: --subject goes with --tenant")}
-			}
-			var err error
-			if h.From, err = moment("from", from); err != nil {
+			if err := f.check(); err != nil {
 				return err
 			}
-			if h.To, err = moment("to", to); err != nil {
-				return err
-			}
-			cfg, log, err := a.site()
-			if err != nil {
-				return err
-			}
-			h.Tenant = tenant
-			holds := make([]audit.Hold, 1)
-			switch {
-			case list:
-				holds, err = server.Holds(cmd.Context(), cfg, tenant, log)
-			case release != "":
-				holds[0], err = server.ReleaseHold(cmd.Context(), cfg, release, h.Reason, log)
-			default:
-				holds[0], err = server.Hold(cmd.Context(), cfg, h, subject, log)
-			}
-			if err != nil {
-				return err
-			}
-			enc := json.NewEncoder(a.env.stdout)
-			for _, h := range holds {
-				if err := enc.Encode(adminapi.HoldView(h)); err != nil {
-					return err
-				}
-			}
-			if !list {
-				a.sayHold(holds[0])
-			}
-			return nil
+			return a.hold(cmd.Context(), f)
 		},
 	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "records of this `TENANT` / 租户")
-	cmd.Flags().StringVar(&h.Request, "request", "", "records of the request with this `ID` / 请求 ID")
-	cmd.Flags().StringVar(&h.Actor, "actor", "", "records of the key or user with this `ID` / 操作者 ID")
-	cmd.Flags().StringVar(&subject, "subject", "", "records of this `PERSON`, and what is kept of the person / 某一人员的记录及留存内容")
-	cmd.Flags().StringVar(&from, "from", "", "first `TIME`, as 2026-11-22 or 2026-11-22T08:00:00+08:00 / 起始时间")
-	cmd.Flags().StringVar(&to, "to", "", "`TIME` behind the last / 结束时间（不含）")
-	cmd.Flags().StringVar(&h.Reason, "reason", "", "`WHY` they are held, or released / 保全或解除的理由")
-	cmd.Flags().BoolVar(&list, "list", false, "print the holds as JSON Lines / 以 JSON Lines 输出")
-	cmd.Flags().StringVar(&release, "release", "", "`ID` of the hold to release / 要解除的保全 ID")
+	cmd.Flags().StringVar(&f.hold.Tenant, "tenant", "", "records of this `TENANT` / 租户")
+	cmd.Flags().StringVar(&f.hold.Request, "request", "", "records of the request with this `ID` / 请求 ID")
+	cmd.Flags().StringVar(&f.hold.Actor, "actor", "", "records of the key or user with this `ID` / 操作者 ID")
+	cmd.Flags().StringVar(&f.subject, "subject", "", "records of this `PERSON`, and what is kept of the person / 某一人员的记录及留存内容")
+	cmd.Flags().StringVar(&f.from, "from", "", "first `TIME`, as 2026-11-22 or 2026-11-22T08:00:00+08:00 / 起始时间")
+	cmd.Flags().StringVar(&f.to, "to", "", "`TIME` behind the last / 结束时间（不含）")
+	cmd.Flags().StringVar(&f.hold.Reason, "reason", "", "`WHY` they are held, or released / 保全或解除的理由")
+	cmd.Flags().BoolVar(&f.list, "list", false, "print the holds as JSON Lines / 以 JSON Lines 输出")
+	cmd.Flags().StringVar(&f.release, "release", "", "`ID` of the hold to release / 要解除的保全 ID")
 	return cmd
+}
+
+// check refuses flags that do not go together, and reads the times.
+func (f *holdFlags) check() error {
+	h := &f.hold
+	if f.list && (f.release != "" || h.Reason != "") || f.release != "" && (h.Request != "" || h.Actor != "" || f.subject != "" || f.from != "" || f.to != "") {
+		return usageError{errors.New("want --reason with a selection, or --list, or --release, which takes a --reason too")}
+	}
+	if f.release != "" && strings.TrimSpace(h.Reason) == "" {
+		return usageError{errors.New("say why it is released: --release goes with --reason")}
+	}
+	if f.subject != "" && h.Tenant == "" {
+		return usageError{errors.New("a person is one of a tenant: --subject goes with --tenant")}
+	}
+	var err error
+	if h.From, err = moment("from", f.from); err != nil {
+		return err
+	}
+	h.To, err = moment("to", f.to)
+	return err
+}
+
+func (a *app) hold(ctx context.Context, f holdFlags) error {
+	cfg, log, err := a.site()
+	if err != nil {
+		return err
+	}
+	holds := make([]audit.Hold, 1)
+	switch {
+	case f.list:
+		holds, err = server.Holds(ctx, cfg, f.hold.Tenant, log)
+	case f.release != "":
+		holds[0], err = server.ReleaseHold(ctx, cfg, f.release, f.hold.Reason, log)
+	default:
+		holds[0], err = server.Hold(ctx, cfg, f.hold, f.subject, log)
+	}
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(a.env.stdout)
+	for _, h := range holds {
+		if err := enc.Encode(adminapi.HoldView(h)); err != nil {
+			return err
+		}
+	}
+	if !f.list {
+		a.sayHold(holds[0])
+	}
+	return nil
 }
 
 // sayHold tells people what a hold that was placed or released now means; programs read stdout.

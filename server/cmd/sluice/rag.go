@@ -53,12 +53,8 @@ func (a *app) ragCreateCommand(f *ragFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Create an empty collection / 创建知识库", Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.login(cmd.Context(), f.remoteFlags)
-			if err != nil {
-				return err
-			}
 			f.collection = args[0]
-			if err := r.call(cmd.Context(), http.MethodPost, "/rag/collections", f.newCollection(title), nil); err != nil {
+			if err := a.ask(cmd.Context(), f.remoteFlags, http.MethodPost, "/rag/collections", f.newCollection(title), nil); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.env.stdout, a.say("Created %s. Add documents: sluice rag ingest FOLDER --collection %s\n", "已创建 %s。导入文档：sluice rag ingest FOLDER --collection %s\n"), args[0], args[0])
@@ -71,15 +67,9 @@ func (a *app) ragCreateCommand(f *ragFlags) *cobra.Command {
 }
 
 func (f *ragFlags) newCollection(title string) adminapi.NewCollection {
-	in := adminapi.NewCollection{Name: f.collection}
-	if title != "" {
-		in.Title = &title
-	}
+	in := adminapi.NewCollection{Name: f.collection, Title: ifGiven(title), Tenant: ifGiven(f.tenant)}
 	if len(f.labels) > 0 {
 		in.Labels = &f.labels
-	}
-	if f.tenant != "" {
-		in.Tenant = &f.tenant
 	}
 	return in
 }
@@ -134,16 +124,9 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 			if f.collection == "" {
 				return errNoCollection
 			}
-			r, err := a.login(cmd.Context(), f.remoteFlags)
-			if err != nil {
-				return err
-			}
-			in := adminapi.SearchRequest{Collection: f.collection, Text: args[0], TopK: &topK}
-			if f.tenant != "" {
-				in.Tenant = &f.tenant
-			}
+			in := adminapi.SearchRequest{Collection: f.collection, Text: args[0], TopK: &topK, Tenant: ifGiven(f.tenant)}
 			var out adminapi.PassageList
-			err = r.call(cmd.Context(), http.MethodPost, "/rag/search", in, &out)
+			err := a.ask(cmd.Context(), f.remoteFlags, http.MethodPost, "/rag/search", in, &out)
 			if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeCollectionNotFound) {
 				return fmt.Errorf("%w\n%s", err, a.say("A search sees what your user's access labels allow; sluice rag list shows what exists and which labels it needs.",
 					"检索范围由您账号的访问标签决定；sluice rag list 列出现有知识库及其所需标签。"))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,9 +49,7 @@ func (a *app) printReconciliation(r adminapi.Reconciliation, asJSON bool) error 
 		open += n
 	}
 	if asJSON {
-		enc := json.NewEncoder(a.env.stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
+		if err := printJSON(a.env.stdout, r); err != nil {
 			return err
 		}
 	} else {
@@ -104,7 +101,7 @@ func (a *app) details(detail map[string]string, currency string) []string {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 			switch {
 			case strings.HasSuffix(k, "_cost"):
-				value = strings.TrimSpace(exactNano(n) + " " + currency)
+				value = strings.TrimSpace(amount(n) + " " + currency)
 			case k == "time":
 				value = stamp(n)
 			}
@@ -116,18 +113,4 @@ func (a *app) details(detail map[string]string, currency string) []string {
 		out = append(out, a.say(name, cmp.Or(chinese, name))+" "+value)
 	}
 	return out
-}
-
-// exactNano is an amount in 10⁻⁹ of a currency as a decimal without rounding.
-func exactNano(nano int64) string {
-	sign, digits := "", strconv.FormatInt(nano, 10)
-	if nano < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	digits = strings.Repeat("0", max(0, 10-len(digits))) + digits
-	whole, fraction := digits[:len(digits)-9], strings.TrimRight(digits[len(digits)-9:], "0")
-	if fraction != "" {
-		fraction = "." + fraction
-	}
-	return sign + whole + fraction
 }

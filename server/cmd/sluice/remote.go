@@ -69,6 +69,15 @@ func (a *app) login(ctx context.Context, f remoteFlags) (*remote, error) {
 	return r, nil
 }
 
+// ask signs in and makes one call.
+func (a *app) ask(ctx context.Context, flags remoteFlags, method, path string, in, out any) error {
+	r, err := a.login(ctx, flags)
+	if err != nil {
+		return err
+	}
+	return r.call(ctx, method, path, in, out)
+}
+
 // readPassword reads a line that the terminal does not show. Ctrl-C ends it, and gives the terminal its echo back.
 func readPassword(ctx context.Context, terminal int) ([]byte, error) {
 	before, err := term.GetState(terminal)
@@ -199,4 +208,12 @@ func query(pairs ...string) string {
 		return ""
 	}
 	return "?" + q.Encode()
+}
+
+// ifGiven returns nil for what a flag did not set.
+func ifGiven(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }

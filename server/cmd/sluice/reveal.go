@@ -31,17 +31,9 @@ func (w *revealWhat) register(cmd *cobra.Command) {
 
 // ask builds the request for pseudonyms, or for the text of the file.
 func (w *revealWhat) ask(stdin io.Reader, tokens []string) (adminapi.RevealRequest, error) {
-	in := adminapi.RevealRequest{Purpose: w.purpose}
+	in := adminapi.RevealRequest{Purpose: w.purpose, Tenant: ifGiven(w.tenant), Session: ifGiven(w.session), Request: ifGiven(w.request)}
 	if (w.session == "") == (w.request == "") || w.purpose == "" {
 		return in, usageError{errors.New("want --purpose, and either --session or --request")}
-	}
-	for _, f := range []struct {
-		from string
-		to   **string
-	}{{w.tenant, &in.Tenant}, {w.session, &in.Session}, {w.request, &in.Request}} {
-		if f.from != "" {
-			*f.to = &f.from
-		}
 	}
 	if len(tokens) > 0 {
 		in.Tokens = &tokens
@@ -91,15 +83,9 @@ server wants for values in full. Many values need somebody else: sluice approval
 			if err != nil {
 				return err
 			}
-			if approval != "" {
-				in.Approval = &approval
-			}
-			r, err := a.login(cmd.Context(), flags)
-			if err != nil {
-				return err
-			}
+			in.Approval = ifGiven(approval)
 			var out adminapi.RevealAnswer
-			err = r.call(cmd.Context(), http.MethodPost, "/reveal", in, &out)
+			err = a.ask(cmd.Context(), flags, http.MethodPost, "/reveal", in, &out)
 			if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeApprovalNeeded) {
 				fmt.Fprintln(a.env.stderr, a.say("On the command line: sluice approval ask, with the same flags.", "命令行：以相同参数运行 sluice approval ask。"))
 			}
@@ -157,12 +143,8 @@ func (a *app) askCommand(flags *remoteFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := a.login(cmd.Context(), *flags)
-			if err != nil {
-				return err
-			}
 			var out adminapi.RevealApproval
-			if err := r.call(cmd.Context(), http.MethodPost, "/reveal/approvals", in, &out); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/reveal/approvals", in, &out); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.env.stderr, a.say("It waits until %s for somebody else: sluice approval give %s\n", "请在 %s 前由他人批准：sluice approval give %s\n"),

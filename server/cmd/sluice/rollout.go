@@ -16,44 +16,48 @@ func (a *app) rolloutCommand() *cobra.Command {
 	var flags remoteFlags
 	cmd := &cobra.Command{Use: "rollout", Short: "Move a model version to full traffic on evidence / 灰度发布"}
 	flags.register(cmd, a.env)
+	cmd.AddCommand(
+		a.startRolloutCommand(&flags), a.listRolloutsCommand(&flags), a.getRolloutCommand(&flags),
+		a.tellRolloutCommand(&flags, "approve", "Let it go on / 批准"), a.tellRolloutCommand(&flags, "abort", "Take it back / 中止"),
+	)
+	return cmd
+}
 
+func (a *app) startRolloutCommand(flags *remoteFlags) *cobra.Command {
 	var minRequests, dwell, deadline int
-	start := &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "start MODEL CANDIDATE", Short: "Start a rollout / 开始", Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.login(cmd.Context(), flags)
-			if err != nil {
-				return err
-			}
-			in := adminapi.NewRollout{Model: args[0], Candidate: args[1]}
-			for _, o := range []struct {
-				value int
-				field **int
-			}{{minRequests, &in.MinRequests}, {dwell, &in.DwellSeconds}, {deadline, &in.DeadlineSeconds}} {
-				if o.value > 0 {
-					*o.field = &o.value
-				}
+			in := adminapi.NewRollout{
+				Model: args[0], Candidate: args[1], MinRequests: ifPositive(minRequests), DwellSeconds: ifPositive(dwell), DeadlineSeconds: ifPositive(deadline),
 			}
 			var out adminapi.Rollout
-			if err := r.call(cmd.Context(), http.MethodPost, "/rollouts", in, &out); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/rollouts", in, &out); err != nil {
 				return err
 			}
 			return a.printRollout(out)
 		},
 	}
-	start.Flags().IntVar(&minRequests, "min-requests", 0, "requests each arm needs before a step is judged / 每组判定所需请求数")
-	start.Flags().IntVar(&dwell, "dwell", 0, "least seconds on a step / 每步最短秒数")
-	start.Flags().IntVar(&deadline, "deadline", 0, "seconds after which an undecided step is rolled back / 每步超时秒数，超时回滚")
+	cmd.Flags().IntVar(&minRequests, "min-requests", 0, "requests each arm needs before a step is judged / 每组判定所需请求数")
+	cmd.Flags().IntVar(&dwell, "dwell", 0, "least seconds on a step / 每步最短秒数")
+	cmd.Flags().IntVar(&deadline, "deadline", 0, "seconds after which an undecided step is rolled back / 每步超时秒数，超时回滚")
+	return cmd
+}
 
-	list := &cobra.Command{
+// ifPositive returns nil for what a flag did not set.
+func ifPositive(n int) *int {
+	if n <= 0 {
+		return nil
+	}
+	return &n
+}
+
+func (a *app) listRolloutsCommand(flags *remoteFlags) *cobra.Command {
+	return &cobra.Command{
 		Use: "list", Short: "List rollouts / 列出", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.login(cmd.Context(), flags)
-			if err != nil {
-				return err
-			}
 			var out adminapi.RolloutPage
-			if err := r.call(cmd.Context(), http.MethodGet, "/rollouts", nil, &out); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/rollouts", nil, &out); err != nil {
 				return err
 			}
 			w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
@@ -64,39 +68,32 @@ func (a *app) rolloutCommand() *cobra.Command {
 			return w.Flush()
 		},
 	}
-	get := &cobra.Command{
+}
+
+func (a *app) getRolloutCommand(flags *remoteFlags) *cobra.Command {
+	return &cobra.Command{
 		Use: "get ID", Short: "Show one rollout with its evidence / 查看", Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.login(cmd.Context(), flags)
-			if err != nil {
-				return err
-			}
 			var out adminapi.Rollout
-			if err := r.call(cmd.Context(), http.MethodGet, "/rollouts/"+url.PathEscape(args[0]), nil, &out); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/rollouts/"+url.PathEscape(args[0]), nil, &out); err != nil {
 				return err
 			}
 			return a.printRollout(out)
 		},
 	}
-	cmd.AddCommand(start, list, get)
-	for verb, short := range map[string]string{"approve": "Let it go on / 批准", "abort": "Take it back / 中止"} {
-		act := &cobra.Command{
-			Use: verb + " ID REASON", Short: short, Args: exactly(2),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				r, err := a.login(cmd.Context(), flags)
-				if err != nil {
-					return err
-				}
-				if err := r.call(cmd.Context(), http.MethodPost, "/rollouts/"+url.PathEscape(args[0])+"/"+verb, adminapi.Reason{Reason: args[1]}, nil); err != nil {
-					return err
-				}
-				fmt.Fprintf(a.env.stdout, "told the rollout to %s; see how it goes with: sluice rollout get %s\n", verb, args[0])
-				return nil
-			},
-		}
-		cmd.AddCommand(act)
+}
+
+func (a *app) tellRolloutCommand(flags *remoteFlags, verb, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " ID REASON", Short: short, Args: exactly(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/rollouts/"+url.PathEscape(args[0])+"/"+verb, adminapi.Reason{Reason: args[1]}, nil); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.env.stdout, "told the rollout to %s; see how it goes with: sluice rollout get %s\n", verb, args[0])
+			return nil
+		},
 	}
-	return cmd
 }
 
 func (a *app) printRollout(x adminapi.Rollout) error {

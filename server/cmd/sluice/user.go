@@ -103,20 +103,14 @@ func (a *app) createUserCommand(flags *remoteFlags, tenant *string) *cobra.Comma
 			if len(roles) == 0 {
 				return usageError{errors.New("want --role; see GET /api/v1/roles")}
 			}
-			r, err := a.login(cmd.Context(), *flags)
-			if err != nil {
-				return err
-			}
 			once := true
 			in := adminapi.NewUser{Name: args[0], Password: rand.Text(), Roles: roles, MustChangePassword: &once}
 			if len(labels) > 0 {
 				in.Labels = &labels
 			}
-			if *tenant != "" {
-				in.Tenant = tenant
-			}
+			in.Tenant = ifGiven(*tenant)
 			var out adminapi.User
-			if err := r.call(cmd.Context(), http.MethodPost, "/users", in, &out); err != nil {
+			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/users", in, &out); err != nil {
 				return err
 			}
 			a.printOnce(out, in.Password)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -22,9 +21,7 @@ func (a *app) versionCommand() *cobra.Command {
 				"console": web.Included(), "kernels": kernel.Detect(slog.New(slog.DiscardHandler)).ISA(),
 			}
 			if asJSON {
-				enc := json.NewEncoder(a.env.stdout)
-				enc.SetIndent("", "  ")
-				return enc.Encode(v)
+				return printJSON(a.env.stdout, v)
 			}
 			fmt.Fprintf(a.env.stdout, "sluice %s, %s, %s, kernels %v, console %v\n", v["version"], v["go"], v["platform"], v["kernels"], v["console"])
 			return nil
