@@ -187,12 +187,16 @@ func benchLoads(ctx context.Context, o gatewayOptions, dir string, direct target
 	return nil
 }
 
+// operationsToken reads the metrics of the gateways that are measured here.
+const operationsToken = "bench-operations-token"
+
 // unshipped is how many durable records still wait for the database.
 func unshipped(ctx context.Context, t target) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+"/metrics", nil)
 	if err != nil {
 		return 0, err
 	}
+	req.Header.Set("Authorization", "Bearer "+operationsToken)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, err

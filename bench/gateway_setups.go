@@ -164,7 +164,7 @@ type instance struct {
 // startSluice starts the binary as an operator would, with this configuration beside what every benchmark has.
 func startSluice(ctx context.Context, binary, dir, config string) (*instance, error) {
 	file := filepath.Join(dir, "sluice.yaml")
-	text := "log: {level: error}\nrag: {embedding_model: \"\"}\n" + config
+	text := "log: {level: error}\noperations: {token: " + operationsToken + "}\nrag: {embedding_model: \"\"}\n" + config
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func TestReconciliationOverHTTP(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			eventually(t, "the metric", func() bool {
-				return strings.Contains(string(in.send(http.MethodGet, "/metrics", "", nil).body), `sluice_audit_findings{kind="sums"} 1`)
+				return strings.Contains(string(in.send(http.MethodGet, "/metrics", operationsToken, nil).body), `sluice_audit_findings{kind="sums"} 1`)
 			})
 			if found, err := server.Reconcile(t.Context(), in.cfg, 10, slog.New(slog.DiscardHandler)); err != nil || found.Open["sums"] != 1 || len(found.Items) != 1 || found.Currency == nil {
 				t.Errorf("the command beside the server: %+v, %v", found, err)

@@ -203,7 +203,7 @@ func (in *installation) nothingLeft(charged int) {
 // gauge returns the value of a metric without labels.
 func (in *installation) gauge(name string) string {
 	in.t.Helper()
-	for line := range strings.Lines(string(in.send(http.MethodGet, "/metrics", "", nil).body)) {
+	for line := range strings.Lines(string(in.send(http.MethodGet, "/metrics", operationsToken, nil).body)) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			return strings.TrimSpace(value)
 		}

@@ -167,7 +167,7 @@ func TestCanariesAreNowhere(t *testing.T) {
 			asked++
 		}
 	})
-	metrics := in.send(http.MethodGet, "/metrics", "", nil).body
+	metrics := in.send(http.MethodGet, "/metrics", operationsToken, nil).body
 	if err := in.stop(); err != nil {
 		t.Fatal(err)
 	}

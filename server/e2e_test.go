@@ -51,6 +51,9 @@ type setup struct {
 	overrides map[string]any // of the configuration, as the command line's
 }
 
+// operationsToken reads the metrics of every installation under test.
+const operationsToken = "the-operations-token"
+
 // start runs a server in this process on a free port, as `sluice up` does.
 func start(t *testing.T, s setup) *installation {
 	t.Helper()
@@ -70,7 +73,8 @@ func start(t *testing.T, s setup) *installation {
 	upstream := httptest.NewServer(handler)
 	t.Cleanup(upstream.Close)
 
-	overrides := map[string]any{"data": filepath.Join(in.dir, "data"), "listen": "127.0.0.1:0", "workflows.enabled": false, "console": false}
+	overrides := map[string]any{"data": filepath.Join(in.dir, "data"), "listen": "127.0.0.1:0", "workflows.enabled": false, "console": false,
+		"operations.token": operationsToken}
 	if s.database != "" {
 		overrides["database.url"] = s.database
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,13 +14,13 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/gateway"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/httpapi"
 	"github.com/sluice-project/sluice/web"
 )
@@ -31,8 +30,8 @@ const consolePrefix = "/console/"
 // addresses are how the listeners are reached from outside.
 type addresses struct{ main, admin string }
 
-// edge is the HTTP face of an installation: the business API on the main listener, the management API, the console and the
-// metrics beside it, or on a listener of their own.
+// edge is the HTTP face of an installation: the business API on the main listener, the management API and the console beside it, or on a
+// listener of their own.
 type edge struct {
 	parts     *parts
 	version   string
@@ -40,11 +39,14 @@ type edge struct {
 	startedAt time.Time
 	draining  atomic.Bool
 
-	main, admin http.Handler // admin is nil without a listener of its own
+	health health
+
+	main, admin, operations http.Handler // nil without a listener of its own
 }
 
 func newEdge(p *parts, version string, a addresses) (*edge, error) {
 	e := &edge{parts: p, version: version, addresses: a, startedAt: time.Now().UTC()}
+	e.health.check, e.health.now = e.checks, time.Now
 	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	api, err := httpapi.New(p.cfg.HTTP, p.pipeline, p.log, p.reg)
 	if err != nil {
@@ -63,6 +65,11 @@ func newEdge(p *parts, version string, a addresses) (*edge, error) {
 		return nil, err
 	}
 	api.Register(engine)
+	if p.cfg.Operations.Listen != "" {
+		mux := e.mux(http.NotFoundHandler())
+		e.mountOperations(mux)
+		e.operations = fromOperations(mux)
+	}
 	mainMux := e.mux(engine)
 	if p.cfg.AdminListen == "" {
 		if admin, err = e.mountAdmin(api.Playground(problem), engine, mainMux); err != nil {
@@ -110,7 +117,7 @@ func readOnly(next http.HandlerFunc) http.Handler {
 func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *http.ServeMux) (*adminapi.Server, error) {
 	p := e.parts
 	admin, err := adminapi.New(adminapi.Config{
-		SecureCookies: len(e.addresses.admin) > 5 && e.addresses.admin[:5] == "https",
+		SecureCookies: secureCookies(p.cfg, e.addresses.admin),
 	}, adminapi.Deps{
 		BaseURL:  e.baseURL,
 		Identity: p.identity, Access: p.access, Guard: p.guard, Audit: p.audit, Eraser: p.eraser, Ledger: p.ledger, Router: p.router, RAG: p.rag,
@@ -124,7 +131,9 @@ func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *h
 	if err != nil {
 		return nil, err
 	}
-	mux.Handle("/metrics", readOnly(promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{}).ServeHTTP))
+	if p.cfg.Operations.Listen == "" {
+		e.mountOperations(mux)
+	}
 	if !p.cfg.Console {
 		return admin, nil
 	}
@@ -135,6 +144,14 @@ func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *h
 	mux.Handle(consolePrefix, readOnly(console.ServeHTTP))
 	mux.Handle("/{$}", readOnly(http.RedirectHandler(consolePrefix, http.StatusFound).ServeHTTP))
 	return admin, nil
+}
+
+// secureCookies reports whether browsers reach the management API over https.
+func secureCookies(cfg *config.Config, admin string) bool {
+	if cfg.AdminURL != "" {
+		return strings.HasPrefix(cfg.AdminURL, "https:")
+	}
+	return strings.HasPrefix(admin, "https:") || strings.HasPrefix(cfg.PublicURL, "https:")
 }
 
 // baseURL says where applications reach the business API: at the configured address, else where the request came to. Where this API has
@@ -182,84 +199,11 @@ func (e *edge) exampleModel(context.Context) string {
 // drain makes the readiness probe fail, so that load balancers send no more.
 func (e *edge) drain() { e.draining.Store(true) }
 
-// checks returns the state of every part a request needs, and of those it does not.
-func (e *edge) checks(ctx context.Context) []adminapi.SystemPart {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	p := e.parts
-	out := []adminapi.SystemPart{}
-	add := func(name string, err error, needed bool) {
-		part := adminapi.SystemPart{Name: name, Status: adminapi.SystemPartStatusOk}
-		if err != nil {
-			part.Status = adminapi.SystemPartStatusFailed
-			if !needed {
-				part.Status = adminapi.SystemPartStatusDegraded
-			}
-			text := err.Error()
-			part.Detail = &text
-		}
-		out = append(out, part)
-	}
-	pool, err := p.db.DB()
-	if err == nil {
-		err = pool.PingContext(ctx)
-	}
-	// The write-ahead log bridges an outage of the database, so only its own word counts for readiness.
-	add("database", err, true)
-	add("audit", p.audit.Ready(), true)
-	add("billing", p.ledger.Ready(), true)
-	alive, lastErr := false, error(nil)
-	for name, eng := range p.engines {
-		_, merr := eng.Models(ctx)
-		add("engine "+name, merr, false)
-		alive = alive || merr == nil
-		if merr != nil {
-			lastErr = merr
-		}
-	}
-	if !alive {
-		add("engines", lastErr, true)
-	}
-	switch {
-	case p.flows != nil:
-		add("workflows", p.flows.Ready(ctx), false)
-	default:
-		out = append(out, adminapi.SystemPart{Name: "workflows", Status: adminapi.SystemPartStatusOff})
-	}
-	if p.rag == nil {
-		out = append(out, adminapi.SystemPart{Name: "retrieval", Status: adminapi.SystemPartStatusOff})
-	}
-	return out
-}
-
-// ready answers the readiness probe. It names parts and states; details are for signed-in administrators.
-func (e *edge) ready(w http.ResponseWriter, r *http.Request) {
-	type part struct {
-		Name   string `json:"name"`
-		Status string `json:"status"`
-	}
-	answer := struct {
-		Ready    bool   `json:"ready"`
-		Draining bool   `json:"draining"`
-		Parts    []part `json:"parts"`
-	}{Ready: !e.draining.Load(), Draining: e.draining.Load(), Parts: []part{}}
-	for _, c := range e.checks(r.Context()) {
-		answer.Parts = append(answer.Parts, part{c.Name, string(c.Status)})
-		answer.Ready = answer.Ready && c.Status != adminapi.SystemPartStatusFailed
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if !answer.Ready {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_ = json.NewEncoder(w).Encode(answer)
-}
-
 // system describes the installation for its administrators.
 func (e *edge) system(ctx context.Context) adminapi.System {
 	s := adminapi.System{
 		Version: e.version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Console: web.Included(),
-		StartedAt: e.startedAt, Parts: e.checks(ctx),
+		StartedAt: e.startedAt, Parts: e.health.parts(ctx),
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, kv := range info.Settings {

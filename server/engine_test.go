@@ -189,7 +189,7 @@ func TestEngineAPI(t *testing.T) {
 
 	var metrics string
 	eventually(t, "the last step to be counted", func() bool {
-		metrics = string(in.send(http.MethodGet, "/metrics", "", nil).body)
+		metrics = string(in.send(http.MethodGet, "/metrics", operationsToken, nil).body)
 		return strings.Contains(metrics, "\nvllm:num_requests_running{model_name=\"chat\"} 0\n")
 	})
 	engineMetrics(t, metrics)

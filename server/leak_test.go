@@ -85,7 +85,7 @@ func rawValuesAreNowhere(t *testing.T, record string) {
 			t.Errorf("%s: the record has %v", name, got)
 		}
 	}
-	metrics := in.send(http.MethodGet, "/metrics", "", nil).body
+	metrics := in.send(http.MethodGet, "/metrics", operationsToken, nil).body
 	if !bytes.Contains(metrics, []byte("sluice_gateway_requests_total")) {
 		t.Fatal("no metrics")
 	}

@@ -35,7 +35,7 @@ func TestMetricsList(t *testing.T) {
 	in.admin(http.MethodGet, "/me", nil, new(any))
 	// A metric with labels appears with its first count, the one of usage when the first record is shipped.
 	eventually(t, "the usage to be recorded", func() bool { return in.usage("").Requests > 0 })
-	text := string(in.send(http.MethodGet, "/metrics", "", nil).body)
+	text := string(in.send(http.MethodGet, "/metrics", operationsToken, nil).body)
 	for _, secret := range []string{"11010519491231002X", "sk-sluice", key[10:20], "hello"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the metrics contain %q", secret)

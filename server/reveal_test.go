@@ -306,7 +306,7 @@ func TestRevealByManyAndOften(t *testing.T) {
 	alarmed := slices.ContainsFunc(in.records(id, 3), func(e auditEvent) bool {
 		return e.Action == "governance.reveal_sweep" && strings.Contains(string(e.raw), `"sessions":"3"`)
 	})
-	metrics := string(in.send(http.MethodGet, "/metrics", "", nil).body)
+	metrics := string(in.send(http.MethodGet, "/metrics", operationsToken, nil).body)
 	if !alarmed || !strings.Contains(metrics, "sluice_governance_reveal_sweeps_total 1\n") || !strings.Contains(in.logs.String(), "unusually many conversations") {
 		t.Error("no alarm")
 	}
@@ -474,7 +474,7 @@ func TestRevealedValuesAreNowhere(t *testing.T) {
 	}
 	in.revealed(officer, map[string]any{"session": "planted-session", "tokens": []string{token}, "purpose": "else"})
 	in.records(r.header.Get("X-Request-Id"), 2)
-	places := map[string][]byte{"the metrics": in.send(http.MethodGet, "/metrics", "", nil).body}
+	places := map[string][]byte{"the metrics": in.send(http.MethodGet, "/metrics", operationsToken, nil).body}
 	look := func(when string) {
 		t.Helper()
 		places["the log"] = []byte(in.logs.String())
@@ -512,7 +512,7 @@ func TestNobodyMaySeeSoNothingIsKept(t *testing.T) {
 	if a, r := in.revealed(in.signIn("compliance"), map[string]any{"session": "s1", "tokens": tokens}); shown(a) != "unknown" {
 		t.Errorf("%s: %d %s", shown(a), r.status, r.body)
 	}
-	if !strings.Contains(string(in.send(http.MethodGet, "/metrics", "", nil).body), `sluice_governance_vault_values_total{result="stored"} 0`) {
+	if !strings.Contains(string(in.send(http.MethodGet, "/metrics", operationsToken, nil).body), `sluice_governance_vault_values_total{result="stored"} 0`) {
 		t.Error("a value was stored")
 	}
 }

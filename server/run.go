@@ -44,12 +44,18 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 		return err
 	}
 	defer func() { _ = main.Close() }()
-	var admin net.Listener
-	if cfg.AdminListen != "" {
-		if admin, err = listen(ctx, cfg.AdminListen, cfg.TLS.CertFile, cfg.TLS.KeyFile); err != nil {
+	var admin, operations net.Listener
+	for _, own := range []struct {
+		address string
+		l       *net.Listener
+	}{{cfg.AdminListen, &admin}, {cfg.Operations.Listen, &operations}} {
+		if own.address == "" {
+			continue
+		}
+		if *own.l, err = listen(ctx, own.address, cfg.TLS.CertFile, cfg.TLS.KeyFile); err != nil {
 			return err
 		}
-		defer func() { _ = admin.Close() }()
+		defer func() { _ = (*own.l).Close() }()
 	}
 
 	if opts.Setup {
@@ -72,15 +78,22 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.serve(ctx, edge, main, admin, func() error {
+	served := []listener{{edge.main, main}, {edge.admin, admin}, {edge.operations, operations}}
+	return p.serve(ctx, edge, served, func() error {
 		return opts.Ready(Started{
 			BaseURL: edge.addresses.main + "/v1", ConsoleURL: edge.consoleURL(), Welcome: welcome, Model: edge.exampleModel(ctx),
 		})
 	})
 }
 
+// listener is an address and what answers there; handler is nil where there is none.
+type listener struct {
+	handler http.Handler
+	at      net.Listener
+}
+
 // serve runs listeners and loops until ctx ends or one of them fails, then drains in order.
-func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener, ready func() error) error {
+func (p *parts) serve(ctx context.Context, edge *edge, served []listener, ready func() error) error {
 	loopCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLoops()
 	serveCtx, stopServing := context.WithCancel(ctx)
@@ -103,15 +116,14 @@ func (p *parts) serve(ctx context.Context, edge *edge, main, admin net.Listener,
 		})
 	}
 	var listeners errgroup.Group
-	start := func(handler http.Handler, l net.Listener) {
+	for _, l := range served {
+		if l.handler == nil {
+			continue
+		}
 		listeners.Go(func() error {
 			defer stopServing()
-			return serveHTTP(serveCtx, httpServer(handler, p.log), l, p.cfg.DrainTimeout)
+			return serveHTTP(serveCtx, httpServer(l.handler, p.log), l.at, p.cfg.DrainTimeout)
 		})
-	}
-	start(edge.main, main)
-	if admin != nil {
-		start(edge.admin, admin)
 	}
 	context.AfterFunc(serveCtx, edge.drain)
 	readyErr := ready()
@@ -139,8 +151,11 @@ func baseURL(cfg *config.Config, l net.Listener) string {
 }
 
 func adminURL(cfg *config.Config, main, admin net.Listener) string {
-	if admin == nil {
+	switch {
+	case admin == nil:
 		return baseURL(cfg, main)
+	case cfg.AdminURL != "":
+		return cfg.AdminURL
 	}
 	return localURL(cfg, admin)
 }

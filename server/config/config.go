@@ -46,13 +46,15 @@ type Config struct {
 	MasterKeyFile string // 64 hex digits, mode 0600
 	Downloads     string // where `sluice pull` puts models and programs
 	Listen        string // business API, and everything else unless AdminListen is set
-	AdminListen   string // management API, console and metrics on an address of their own
+	AdminListen   string // management API and console on an address of their own
 	PublicURL     string // how browsers and applications reach Listen
+	AdminURL      string // how browsers reach AdminListen
 	DrainTimeout  time.Duration
 	Console       bool
 	TLS           TLS
 	Log           Log
 	Metrics       Metrics
+	Operations    Operations
 	Database      database.Config
 	HTTP          httpapi.Config
 	Identity      identity.Config
@@ -84,6 +86,14 @@ type Log struct {
 type Metrics struct {
 	// VLLMNames shows the native engine's figures under vLLM's names too.
 	VLLMNames bool
+}
+
+// Operations says where metrics, the details of readiness and profiles are, and who may read them: whoever reaches Listen, or who has the
+// Token. With neither they are refused.
+type Operations struct {
+	Listen string         // an address of their own; "": where the management API is
+	Token  keyring.Secret // sent as a bearer token, on any listener
+	Pprof  bool           // profiles at /debug/pprof/
 }
 
 // Limits are the rate limits, and the Redis that shares them between replicas.
@@ -203,17 +213,20 @@ func (c Config) Validate() error {
 		}
 	}
 	key("data", filepath.IsAbs(c.Data), "must be an absolute path")
-	for name, address := range map[string]string{"listen": c.Listen, "admin_listen": c.AdminListen} {
-		if address == "" && name == "admin_listen" {
+	for name, address := range map[string]string{"listen": c.Listen, "admin_listen": c.AdminListen, "operations.listen": c.Operations.Listen} {
+		if address == "" && name != "listen" {
 			continue
 		}
 		_, _, err := net.SplitHostPort(address)
 		key(name, err == nil, "must be host:port, such as 127.0.0.1:8080")
 	}
-	if c.PublicURL != "" {
-		u, err := url.Parse(c.PublicURL)
-		key("public_url", err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "must be an http or https address")
+	for name, address := range map[string]string{"public_url": c.PublicURL, "admin_url": c.AdminURL} {
+		u, err := url.Parse(address)
+		key(name, address == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "must be an http or https address")
 	}
+	key("admin_url", c.AdminURL == "" || c.AdminListen != "", "needs admin_listen: without it public_url says how the console is reached")
+	key("operations.token", c.Operations.Token == "" || len(c.Operations.Token) >= 16, "must have 16 characters or more")
+	key("operations.pprof", !c.Operations.Pprof || c.Operations.Listen != "" || c.Operations.Token != "", "needs operations.listen or operations.token")
 	key("drain_timeout", c.DrainTimeout > 0, "must be positive")
 	key("tls", (c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "set both cert_file and key_file, or neither")
 	key("log.level", c.Log.Level == "debug" || c.Log.Level == "info" || c.Log.Level == "warn" || c.Log.Level == "error", "must be debug, info, warn or error")

@@ -54,7 +54,9 @@ func (a *app) doctorCommand() *cobra.Command {
 				{"listen address", checkListen, true},
 			}
 			if url != "" {
-				checks = append(checks, check{"server", func(ctx context.Context, _ *config.Config) (string, error) { return askReady(ctx, url) }, false})
+				checks = append(checks, check{"server", func(ctx context.Context, cfg *config.Config) (string, error) {
+					return askReady(ctx, url, cfg.Operations.Token)
+				}, false})
 			}
 			results, ok := examine(cmd.Context(), cfg, checks)
 			if err := a.printChecks(results, ok, asJSON); err != nil {
@@ -201,12 +203,16 @@ func checkListen(ctx context.Context, cfg *config.Config) (string, error) {
 	return cfg.Listen + " is free", l.Close()
 }
 
-func askReady(ctx context.Context, url string) (string, error) {
+// askReady asks the readiness probe, which names its parts to whoever has the token.
+func askReady(ctx context.Context, url string, token keyring.Secret) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/readyz", nil)
 	if err != nil {
 		return "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

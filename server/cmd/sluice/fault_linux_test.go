@@ -91,10 +91,7 @@ func TestFullDisk(t *testing.T) {
 
 func (p *process) get(t *testing.T, path string) int {
 	t.Helper()
-	res, err := http.Get(p.url(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := p.operate(t, path)
 	_ = res.Body.Close()
 	return res.StatusCode
 }

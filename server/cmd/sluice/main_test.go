@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 }
 
 // site is a directory with a configuration whose only engine is a scripted upstream.
+// operationsToken reads the metrics and the parts of a server under test.
+const operationsToken = "the-operations-token"
+
 type site struct {
 	t        *testing.T
 	dir      string
@@ -146,7 +149,7 @@ func (s *site) launch(args ...string) *process {
 	s.t.Helper()
 	p := &process{t: s.t, out: &lockedBuffer{}, errs: &lockedBuffer{}, done: make(chan struct{}), readyFile: filepath.Join(s.dir, "ready.json")}
 	p.cmd = exec.Command(os.Args[0], append(args, "--ready-file", p.readyFile)...)
-	p.cmd.Env = append(append(os.Environ(), "SLUICE_TEST_CLI=1", "SLUICE_CONFIG="+s.config), s.env...)
+	p.cmd.Env = append(append(os.Environ(), "SLUICE_TEST_CLI=1", "SLUICE_CONFIG="+s.config, "SLUICE_OPERATIONS_TOKEN="+operationsToken), s.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.errs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {

@@ -195,13 +195,25 @@ func TestTemporalIsKilled(t *testing.T) {
 	private(t, s.data)
 }
 
-// workflows returns the state of the part as the readiness probe shows it.
-func (p *process) workflows(t *testing.T) string {
+// operate asks as an operator.
+func (p *process) operate(t *testing.T, path string) *http.Response {
 	t.Helper()
-	res, err := http.Get(p.url("/readyz"))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url(path), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Authorization", "Bearer "+operationsToken)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// workflows returns the state of the part as the readiness probe shows it.
+func (p *process) workflows(t *testing.T) string {
+	t.Helper()
+	res := p.operate(t, "/readyz")
 	defer func() { _ = res.Body.Close() }()
 	var answer struct {
 		Ready bool
