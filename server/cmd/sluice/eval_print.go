@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -51,6 +52,12 @@ func (a *app) printEvaluation(r eval.Report, asJSON bool, shown []string) error 
 
 func describeSubject(s eval.Subject) string {
 	return fmt.Sprintf("%s (%.19s…), plan %s (%s)", s.File, s.Digest, s.Plan, s.Precision)
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }
 
 // printColumns aligns rows, also where Chinese characters take two cells of a terminal; text/tabwriter counts them as one.

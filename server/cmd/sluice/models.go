@@ -1,18 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/engine/arch"
-	"github.com/sluice-project/sluice/engine/graph"
+	"github.com/sluice-project/sluice/engine/inspect"
 	"github.com/sluice-project/sluice/engine/modelstore"
-	"github.com/sluice-project/sluice/engine/native"
 )
 
 func (a *app) modelsInspectCommand() *cobra.Command {
@@ -32,26 +32,25 @@ MODEL 可以是 GGUF 文件、含 config.json 与 safetensors 的目录，或 sl
 			if err != nil {
 				return err
 			}
-			m, err := arch.Open(path)
+			m, err := inspect.Open(inspect.Config{Path: path, Plan: plan, Without: without})
 			if err != nil {
 				return err
 			}
 			defer func() { _ = m.Close() }()
-			in := inspection{model: m, path: path, plan: plan, without: without}
 			switch {
 			case showSteps:
-				return in.steps(a.env.stdout)
+				err = m.WriteSteps(a.env.stdout)
+			case showGraph && plan == "" && len(without) > 0:
+				return usageError{errors.New("--without leaves out passes of a plan; name one with --plan")}
 			case showGraph:
-				return in.graph(a.env.stdout)
+				err = m.WriteGraph(a.env.stdout)
+			default:
+				err = a.summarise(m, asJSON)
 			}
-			s, err := in.summary()
-			if err != nil {
-				return err
+			if p := (*inspect.PlanError)(nil); errors.As(err, &p) {
+				return usageError{err}
 			}
-			if asJSON {
-				return printJSON(a.env.stdout, s)
-			}
-			return a.printSummary(s)
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -80,58 +79,62 @@ func (a *app) modelPath(name string) (string, error) {
 	return path, nil
 }
 
-// inspection is what is shown of one model.
-type inspection struct {
-	model   *arch.Model
-	path    string
-	plan    string
-	without []string
-}
-
-// optimised runs the passes, if a plan was asked for.
-func (in inspection) optimised(plan string) (*graph.Graph, *graph.Report, error) {
-	p, err := native.Precision(plan)
-	if err != nil {
-		return nil, nil, usageError{err}
-	}
-	r, err := graph.Optimize(in.model.Graph, p, in.without...)
-	if err != nil && r == nil { // no pass ran: one to leave out does not exist
-		err = usageError{err}
-	}
-	return in.model.Graph, r, err
-}
-
-func (in inspection) graph(w io.Writer) error {
-	if in.plan == "" {
-		if len(in.without) > 0 {
-			return usageError{errors.New("--without leaves out passes of a plan; name one with --plan")}
-		}
-		return in.model.Graph.WriteText(w)
-	}
-	g, r, err := in.optimised(in.plan)
+func (a *app) summarise(m *inspect.Model, asJSON bool) error {
+	s, err := m.Summary()
 	if err != nil {
 		return err
 	}
-	if err := g.WriteText(w); err != nil {
-		return err
+	if asJSON {
+		return printJSON(a.env.stdout, s)
 	}
-	for _, s := range r.Skipped {
-		if _, err := fmt.Fprintf(w, "# %s: %s\n", s.Pass, s); err != nil {
-			return err
-		}
-	}
+	a.printSummary(s)
 	return nil
 }
 
-func (in inspection) steps(w io.Writer) error {
-	g, _, err := in.optimised(in.plan)
-	if err != nil {
-		return err
+func (a *app) printSummary(s inspect.Summary) {
+	n := s.Numbers
+	rows := [][]string{
+		{a.say("file", "文件"), fmt.Sprintf("%s (%s)", s.Path, s.Format)},
+		{a.say("digest", "摘要"), s.Digest},
+		{a.say("architecture", "架构"), strings.TrimSpace(s.Architecture + "  " + s.Name)},
+		{a.say("parameters", "参数量"), fmt.Sprintf("%.1f M, %.1f MB", float64(s.Parameters)/1e6, float64(s.Bytes)/1e6)},
+		{a.say("layers", "层"), fmt.Sprintf(a.say("%d, width %d, feed-forward %d (%s)", "%d，宽度 %d，前馈 %d（%s）"), n.Layers, n.Dim, n.Hidden, n.Activation)},
+		{a.say("attention", "注意力"), fmt.Sprintf(a.say("%d heads of %d, %d for keys and values", "%d 头 × %d，键值头 %d"), n.Heads, n.HeadDim, n.KVHeads)},
+		{a.say("context", "上下文"), fmt.Sprintf(a.say("%d tokens", "%d 个词元"), n.Context)},
+		{a.say("vocabulary", "词表"), fmt.Sprintf("%d, %s", n.Vocab, strings.TrimSpace(s.Tokenizer.Kind+" "+s.Tokenizer.Pre))},
 	}
-	plan, err := graph.NewPlan(g)
-	if err != nil {
-		return err
+	if n.Windowed > 0 {
+		rows = append(rows, []string{a.say("window", "滑动窗口"), fmt.Sprintf(a.say("%d tokens in %d layers", "%d 个词元，共 %d 层"), n.Window, n.Windowed)})
 	}
-	_, err = io.WriteString(w, plan.String())
-	return err
+	if n.KVBytes > 0 {
+		rows = append(rows, []string{a.say("keys and values", "键值缓存"), fmt.Sprintf(a.say("%.1f kB a token in half precision", "每词元 %.1f kB（半精度）"), float64(n.KVBytes)/1e3)})
+	}
+	if n.Pooling != "" {
+		kind := n.Pooling
+		if n.Scores {
+			kind += a.say(", scores documents against a query", "，为文档与查询打分")
+		}
+		rows = append(rows, []string{a.say("pooling", "池化"), kind})
+	}
+	if t := s.Template; t != nil {
+		rows = append(rows, []string{a.say("chat template", "对话模板"), cmp.Or(t.Digest, t.Error)})
+	}
+	printColumns(a.env.stdout, rows)
+	a.printTensors(a.say("TYPE", "格式"), a.say("TENSORS", "张量"), s.Tensors)
+	if s.Plan == nil {
+		return
+	}
+	a.printTensors(a.say("FORMAT UNDER ", "精度方案 ")+s.Plan.Name, a.say("WEIGHTS", "权重"), s.Plan.Weights)
+	for _, skipped := range s.Plan.Skipped {
+		fmt.Fprintf(a.env.stdout, a.say("not applied: %s\n", "未应用：%s\n"), skipped)
+	}
+}
+
+func (a *app) printTensors(format, count string, groups []inspect.TensorGroup) {
+	rows := [][]string{{format, count, a.say("ELEMENTS", "元素"), a.say("BYTES", "字节")}}
+	for _, g := range groups {
+		rows = append(rows, []string{g.Type, strconv.Itoa(g.Count), strconv.FormatInt(g.Elements, 10), strconv.FormatInt(g.Bytes, 10)})
+	}
+	fmt.Fprintln(a.env.stdout)
+	printColumns(a.env.stdout, rows)
 }

