@@ -1,25 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/scan"
 )
-
-// largestText bounds the memory that a text takes.
-const largestText = 64 << 20
 
 func (a *app) maskCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -57,11 +51,11 @@ JSON Lines {"id", "text"} 读取，其余按纯文本读取，以文件名为 id
   sluice mask scan --explain note.txt
   cat note.txt | sluice mask scan --types person,cn_mobile`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.newScan(f)
+			set, err := f.check()
 			if err != nil {
 				return err
 			}
-			return s.run(cmd.Context(), args)
+			return a.scan(cmd.Context(), f, set, args)
 		},
 	}
 	cmd.Flags().StringSliceVar(&f.types, "types", nil, "types to look for (default: all that a policy covers by default) / 要查找的类型（缺省为策略默认覆盖的类型）")
@@ -71,27 +65,8 @@ JSON Lines {"id", "text"} 读取，其余按纯文本读取，以文件名为 id
 	return cmd
 }
 
-// scan is one run over the data.
-type scan struct {
-	app        *app
-	set        *classify.Set
-	format     string
-	onlyCounts bool
-	explain    bool
-	limit      int // bytes of a text
-	out        *bufio.Writer
-	show       func(done, total int)
-
-	batch        []waiting
-	batched      int   // bytes of it
-	read, total  int64 // bytes
-	texts        int
-	findings, in map[classify.Class]int // values, and texts that hold them
-	bad          []string
-	badLines     int
-}
-
-func (a *app) newScan(f *scanFlags) (*scan, error) {
+// check refuses what does not go together, and returns the detectors of the types.
+func (f *scanFlags) check() (*classify.Set, error) {
 	known, classes := classify.Classes(), []classify.Class{}
 	for _, name := range f.types {
 		c := classify.Class(strings.TrimSpace(name))
@@ -104,204 +79,113 @@ func (a *app) newScan(f *scanFlags) (*scan, error) {
 		}
 		classes = append(classes, c)
 	}
-	if !slices.Contains([]string{"auto", "jsonl", "text"}, f.format) {
+	if !slices.Contains([]scan.Format{scan.Auto, scan.JSONLines, scan.PlainText}, scan.Format(f.format)) {
 		return nil, usageError{fmt.Errorf("--format is %q; want auto, jsonl or text", f.format)}
 	}
 	if f.onlyCounts && f.explain {
 		return nil, usageError{errors.New("--only-counts prints no values to --explain; leave one of them out")}
 	}
-	return &scan{
-		app: a, set: classify.New(classes...), format: f.format, onlyCounts: f.onlyCounts, explain: f.explain, limit: largestText, out: bufio.NewWriterSize(a.env.stdout, 1<<16),
-		findings: map[classify.Class]int{}, in: map[classify.Class]int{},
-	}, nil
+	return classify.New(classes...), nil
 }
 
-func (s *scan) run(ctx context.Context, paths []string) error {
-	for _, p := range paths {
-		info, err := os.Stat(p)
-		if err != nil {
-			return err
-		}
-		if info.IsDir() {
-			return usageError{fmt.Errorf("%s is a folder; name the files in it", p)}
-		}
-		s.total += info.Size()
+func (a *app) scan(ctx context.Context, f *scanFlags, set *classify.Set, paths []string) error {
+	total, err := sizeOf(paths)
+	if err != nil {
+		return err
 	}
-	if s.total > 0 {
-		s.show = s.app.progress("MB", "MB")
+	cfg := scan.Config{Set: set, Format: scan.Format(f.format), Explain: f.explain}
+	if !f.onlyCounts {
+		cfg.Out = a.env.stdout
 	}
-	err := errors.Join(s.files(ctx, paths), s.flush(), s.out.Flush()) // what was found before a failure is printed, too
-	if s.show != nil {
-		s.show(1, 1)
+	var show func(done, total int)
+	if total > 0 {
+		show = a.progress("MB", "MB")
+	}
+	if show != nil {
+		cfg.Progress = func(read int64) {
+			if read < total {
+				show(int(read/1e6), int(total/1e6)+1)
+			}
+		}
+	}
+	s := scan.New(cfg)
+	err = errors.Join(readAll(ctx, s, paths, a.env.stdin), s.Close()) // what was found before a failure is printed, too
+	if show != nil {
+		show(1, 1)
 	}
 	if err != nil {
 		return interrupted(err)
 	}
-	if s.onlyCounts {
-		s.printCounts()
+	if f.onlyCounts {
+		a.printCounts(s.Counts())
 	}
-	if s.badLines > 0 {
-		more := ""
-		if n := s.badLines - len(s.bad); n > 0 {
-			more = fmt.Sprintf(s.app.say("\n… and %d more", "\n……另有 %d 处"), n)
-		}
-		return fmt.Errorf(s.app.say("%d places could not be read and were left out:\n%s%s", "%d 处无法读取，已略过：\n%s%s"), s.badLines, strings.Join(s.bad, "\n"), more)
-	}
-	return nil
+	return a.unread(s.Counts())
 }
 
-func (s *scan) files(ctx context.Context, paths []string) error {
+// sizeOf is how many bytes the files have together.
+func sizeOf(paths []string) (total int64, err error) {
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return 0, err
+		}
+		if info.IsDir() {
+			return 0, usageError{fmt.Errorf("%s is a folder; name the files in it", p)}
+		}
+		total += info.Size()
+	}
+	return total, nil
+}
+
+func readAll(ctx context.Context, s *scan.Scanner, paths []string, stdin io.Reader) error {
 	if len(paths) == 0 {
-		return s.reader(ctx, "stdin", s.app.env.stdin)
+		return s.Read(ctx, "stdin", stdin)
 	}
 	for _, p := range paths {
-		file, err := os.Open(p)
-		if err != nil {
-			return err
-		}
-		err = s.reader(ctx, p, file)
-		_ = file.Close()
-		if err != nil {
+		if err := s.File(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *scan) reader(ctx context.Context, name string, r io.Reader) error {
-	in := bufio.NewReaderSize(r, 1<<16)
-	lines := s.format == "jsonl"
-	if s.format == "auto" {
-		switch strings.ToLower(filepath.Ext(name)) {
-		case ".jsonl", ".ndjson":
-			lines = true
-		case "":
-			lines = beginsObject(in)
+// printCounts prints how much was found of each type.
+func (a *app) printCounts(c scan.Counts) {
+	rows := [][]string{{a.say("type", "类型"), a.say("values", "数量"), a.say("texts", "文本数")}}
+	for _, class := range classify.Classes() {
+		if n := c.Findings[class]; n > 0 {
+			rows = append(rows, []string{string(class), fmt.Sprint(n), fmt.Sprint(c.In[class])})
 		}
 	}
-	if lines {
-		return s.jsonLines(ctx, name, in)
-	}
-	return s.plainText(ctx, name, in)
+	rows = append(rows, []string{a.say("(all texts)", "（全部文本）"), "", fmt.Sprint(c.Texts)})
+	printColumns(a.env.stdout, rows)
 }
 
-// beginsObject reports whether what comes looks like JSON Lines.
-func beginsObject(in *bufio.Reader) bool {
-	head, _ := in.Peek(512) // shorter inputs give what they have
-	return strings.HasPrefix(strings.TrimLeft(string(head), "\ufeff \t\r\n"), "{")
-}
-
-// readLine returns the next line with its end; whether it was too long, and was then skipped; and whether the input ends with it.
-func (s *scan) readLine(in *bufio.Reader) (line []byte, tooLong, end bool, err error) {
-	for {
-		part, err := in.ReadSlice('\n')
-		s.read += int64(len(part))
-		if tooLong = tooLong || len(line)+len(part) > s.limit; tooLong {
-			line = nil
-		} else {
-			line = append(line, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if errors.Is(err, io.EOF) {
-			return line, tooLong, true, nil
-		}
-		return line, tooLong, false, err
-	}
-}
-
-func (s *scan) jsonLines(ctx context.Context, name string, in *bufio.Reader) error {
-	for n := 1; ; n++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		raw, tooLong, end, err := s.readLine(in)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		line := strings.Trim(strings.TrimPrefix(string(raw), "\ufeff"), " \t\r\n")
-		place := fmt.Sprintf("%s:%d", name, n)
-		switch {
-		case tooLong:
-			s.refuse(place, s.app.say("longer than 64 MiB", "超过 64 MiB"))
-		case line != "":
-			if err := s.jsonLine(place, n, line); err != nil {
-				return err
-			}
-		}
-		if end {
-			return nil
-		}
-	}
-}
-
-func (s *scan) jsonLine(place string, n int, line string) error {
-	var in struct {
-		ID   json.RawMessage `json:"id"`
-		Text *string         `json:"text"`
-	}
-	if object := json.Unmarshal([]byte(line), &in) == nil; !object || in.Text == nil {
-		s.refuse(place, s.app.say(`not a JSON object with a "text"`, `不是含 "text" 的 JSON 对象`))
+// unread names what could not be read; nil if all could.
+func (a *app) unread(c scan.Counts) error {
+	if c.UnreadTotal == 0 {
 		return nil
 	}
-	if in.ID == nil {
-		in.ID = json.RawMessage(fmt.Sprint(n))
+	var places []string
+	for _, u := range c.Unread {
+		places = append(places, "  "+u.Place+": "+a.unreadText(u.Why))
 	}
-	return s.text(in.ID, *in.Text)
+	more := ""
+	if n := c.UnreadTotal - len(c.Unread); n > 0 {
+		more = fmt.Sprintf(a.say("\n… and %d more", "\n……另有 %d 处"), n)
+	}
+	return fmt.Errorf(a.say("%d places could not be read and were left out:\n%s%s", "%d 处无法读取，已略过：\n%s%s"), c.UnreadTotal, strings.Join(places, "\n"), more)
 }
 
-// plainText takes a file as one text, or as several where it is longer than a text may be.
-func (s *scan) plainText(ctx context.Context, name string, in *bufio.Reader) error {
-	var text []byte
-	first, cut := 1, false
-	give := func() error {
-		id := name
-		if cut {
-			id = fmt.Sprintf("%s:%d", name, first)
-		}
-		raw, err := json.Marshal(id)
-		if err != nil {
-			return err
-		}
-		if !utf8.Valid(text) {
-			s.refuse(id, s.app.say("not UTF-8; convert it first", "不是 UTF-8，请先转换"))
-			return nil
-		}
-		return s.text(raw, string(text))
-	}
-	for n := 1; ; n++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		line, tooLong, end, err := s.readLine(in)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if tooLong {
-			s.refuse(fmt.Sprintf("%s:%d", name, n), s.app.say("a line longer than 64 MiB", "单行超过 64 MiB"))
-		}
-		if len(text)+len(line) > s.limit {
-			cut = true
-			if err := give(); err != nil {
-				return err
-			}
-			text, first = text[:0], n
-		}
-		text = append(text, line...)
-		if end {
-			if len(text) == 0 {
-				return nil
-			}
-			return give()
-		}
-	}
-}
-
-// refuse notes what could not be read. The text itself is not shown.
-func (s *scan) refuse(place, why string) {
-	const shown = 20
-	if s.badLines++; s.badLines <= shown {
-		s.bad = append(s.bad, "  "+place+": "+why)
+func (a *app) unreadText(p scan.Problem) string {
+	switch p {
+	case scan.TextTooLong:
+		return a.say("longer than 64 MiB", "超过 64 MiB")
+	case scan.LineTooLong:
+		return a.say("a line longer than 64 MiB", "单行超过 64 MiB")
+	case scan.NoObject:
+		return a.say(`not a JSON object with a "text"`, `不是含 "text" 的 JSON 对象`)
+	default:
+		return a.say("not UTF-8; convert it first", "不是 UTF-8，请先转换")
 	}
 }

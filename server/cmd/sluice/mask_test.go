@@ -1,15 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-project/sluice/governance/scan"
 )
 
 func file(t *testing.T, name, text string) string {
@@ -22,12 +22,12 @@ func file(t *testing.T, name, text string) string {
 }
 
 // scanned reads what mask scan printed.
-func scanned(t *testing.T, out string) []scannedText {
+func scanned(t *testing.T, out string) []scan.Text {
 	t.Helper()
-	var all []scannedText
+	var all []scan.Text
 	dec := json.NewDecoder(strings.NewReader(out))
 	for dec.More() {
-		var s scannedText
+		var s scan.Text
 		if err := dec.Decode(&s); err != nil {
 			t.Fatal(err)
 		}
@@ -129,35 +129,6 @@ func TestMaskScanMistakes(t *testing.T) {
 		r.wants(t, exitUsage)
 	}
 	runCommand(t.Context(), nil, "", "mask", "scan", filepath.Join(t.TempDir(), "none.txt")).wants(t, exitFailed)
-}
-
-// TestMaskScanBoundsMemory: a text file longer than a text may be is cut at line ends, and a line longer than that is left out.
-func TestMaskScanBoundsMemory(t *testing.T) {
-	scanOf := func(format, text string) ([]scannedText, error) {
-		var out bytes.Buffer
-		a := &app{env: environment{stdin: strings.NewReader(text), stdout: &out, stderr: io.Discard}}
-		s, err := a.newScan(&scanFlags{format: format})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.limit = 1000
-		err = s.run(t.Context(), nil)
-		return scanned(t, out.String()), err
-	}
-	line := strings.Repeat("。", 33) + "\n" // 100 bytes
-	all, err := scanOf("text", strings.Repeat(line, 12)+"电话13800138000\n")
-	if err != nil || len(all) != 2 || string(all[0].ID) != `"stdin:1"` || string(all[1].ID) != `"stdin:11"` || len(all[1].Findings) != 1 {
-		t.Errorf("%v: %+v", err, all)
-	}
-	for format, over := range map[string]string{
-		"text":  strings.Repeat("长", 400) + "\n好\n",
-		"jsonl": `{"id":1,"text":"` + strings.Repeat("a", 1000) + `"}` + "\n" + `{"id":2,"text":"好"}` + "\n",
-	} {
-		all, err = scanOf(format, over)
-		if err == nil || !strings.Contains(err.Error(), "stdin:1: ") || len(all) != 1 || !strings.HasPrefix(all[0].Masked, "好") {
-			t.Errorf("%s: %v: %+v", format, err, all)
-		}
-	}
 }
 
 // TestMaskScanKeepsTheOrder: texts are scanned side by side and come out as they came in.
