@@ -7,7 +7,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -63,11 +62,11 @@ func (l *Log) Unbooked(ctx context.Context, after Unbooked, limit int) ([]Unbook
 	}
 	out := make([]Unbooked, 0, len(rows))
 	for _, r := range rows {
-		e, err := record.Decode(r.Payload)
+		e, err := (entryRow{ID: r.ID, Payload: r.Payload}).entry()
 		if err != nil {
-			return nil, fmt.Errorf("read audit record %s: %w", r.ID, err)
+			return nil, err
 		}
-		out = append(out, Unbooked{Writer: r.Writer, Seq: r.Seq, Cause: r.Cause, Event: e})
+		out = append(out, Unbooked{Writer: r.Writer, Seq: r.Seq, Cause: r.Cause, Event: e.Event})
 	}
 	return out, nil
 }

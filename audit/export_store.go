@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
-	"github.com/sluice-project/sluice/internal/database"
 )
 
 // Export selects what an evidence bundle holds.
@@ -131,7 +130,7 @@ func (s *store) selected(ctx context.Context, size int64, x Export) *gorm.DB {
 		db = db.Where("l.idx >= ?", x.first)
 	}
 	if x.Tenant != "" {
-		db = db.Where("e.tenant = ?", database.Text(x.Tenant))
+		db = db.Where("e.tenant = ?", column(x.Tenant))
 	}
 	if x.From != 0 {
 		db = db.Where("e.time >= ?", x.From)

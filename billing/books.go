@@ -30,7 +30,7 @@ func (l *Ledger) Publish(ctx context.Context, doc []byte, actor string) (BookVer
 	if err != nil {
 		return BookVersion{}, err
 	}
-	if err := l.refresh(ctx); err != nil {
+	if err := l.terms.Load(ctx); err != nil {
 		return BookVersion{}, err
 	}
 	return l.version(row), nil
@@ -54,8 +54,8 @@ func (l *Ledger) version(r bookRow) BookVersion {
 		Version: bookName(r.Version), Digest: r.Digest, Currency: r.Currency, EffectiveFrom: time.UnixMicro(r.EffectiveFrom).UTC(),
 		Actor: r.Actor, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), Document: r.Document,
 	}
-	if snap := l.snap.Load(); snap != nil {
-		b, ok := snap.bookAt(l.now())
+	if last, loaded := l.terms.Last(); loaded {
+		b, ok := last.bookAt(l.now())
 		v.Effective = ok && b.version == r.Version
 	}
 	return v

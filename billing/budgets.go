@@ -37,7 +37,7 @@ func (l *Ledger) SetBudget(ctx context.Context, b Budget) error {
 	if err := l.store.setBudget(ctx, row, l.now()); err != nil {
 		return err
 	}
-	return l.refresh(ctx)
+	return l.terms.Load(ctx)
 }
 
 func (b Budget) check() error {
@@ -65,7 +65,7 @@ func (l *Ledger) DeleteBudget(ctx context.Context, tenant, key string, period Pe
 	if err := l.store.removeBudget(ctx, tenant, key, period); err != nil {
 		return err
 	}
-	return l.refresh(ctx)
+	return l.terms.Load(ctx)
 }
 
 // Budgets returns the budgets of a tenant, first those of the whole tenant, then by key.

@@ -164,6 +164,7 @@ func TestPriceBooks(t *testing.T) {
 
 		early := reserve(t, l, "r1", 10) // admitted before the new book is in force, settled after
 		c.advance(3 * time.Hour)
+		refresh(t, l)
 		late := reserve(t, l, "r2", 10)
 		if a, b := early.Settle(Tokens{Completion: 1}), late.Settle(Tokens{Completion: 1}); a.PriceBook != "v2" || a.Cost != 10 || b.PriceBook != "v3" || b.Cost != 2 {
 			t.Errorf("charges %+v, %+v", a, b)

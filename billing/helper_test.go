@@ -51,6 +51,13 @@ func replica(t *testing.T, db *gorm.DB, node string, c *clock) *Ledger {
 	return l
 }
 
+func refresh(t *testing.T, l *Ledger) {
+	t.Helper()
+	if err := l.terms.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func setBudget(t *testing.T, l *Ledger, b Budget) {
 	t.Helper()
 	if err := l.SetBudget(t.Context(), b); err != nil {

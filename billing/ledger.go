@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 	_ "time/tzdata" // budgets have time zones; the container image has no files
 
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"gorm.io/gorm"
+
 	"github.com/sluice-project/sluice/billing/price"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/snapshot"
 )
 
 // Tokens counts what one request used. Cached tokens are those of Prompt that a prefix cache served; they are part of Prompt.
@@ -28,6 +32,9 @@ type Config struct {
 	Lease time.Duration `koanf:"lease"`
 	// Poll is how often changes of price books and budgets are looked for; 0 means 1 second.
 	Poll time.Duration `koanf:"poll"`
+	// MaxStale is how long price books and budgets that cannot be refreshed are trusted; 0 means 5 minutes. It is the installation's, not
+	// a key of this branch.
+	MaxStale time.Duration `koanf:"-"`
 	// ReservationTimeout is the age at which a reservation that nobody settled, or whose usage nobody recorded, is given up;
 	// 0 means 1 hour.
 	ReservationTimeout time.Duration `koanf:"reservation_timeout"`
@@ -48,6 +55,10 @@ func (c Config) Validate() error {
 		return errors.New("reservation_timeout: must not be negative")
 	}
 	return nil
+}
+
+func (c Config) freshness() snapshot.Config {
+	return snapshot.Config{Poll: c.Poll, MaxAge: c.MaxStale}
 }
 
 func (c Config) withDefaults() Config {
@@ -74,12 +85,34 @@ type Ledger struct {
 	metrics *metrics
 	now     func() time.Time
 	owner   string // this process; differs at every start
-	snap    atomic.Pointer[snapshot]
+	terms   *snapshot.Snapshot[*terms]
 
 	mu      sync.Mutex
 	open    map[string]*Reservation   // by request: not yet settled, or settled and not yet known to be recorded
 	leases  map[leaseKey]*budgetLease // leases that grant
 	retired []*budgetLease            // leases that only wait for what they already granted
+}
+
+// New returns a ledger over db. Call [Ledger.Load] before the first request and keep [Ledger.Run] running. reg may be nil.
+func New(cfg Config, db *gorm.DB, log *slog.Logger, reg prometheus.Registerer) (*Ledger, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("billing: %w", err)
+	}
+	m, err := newMetrics(reg)
+	if err != nil {
+		return nil, fmt.Errorf("billing: %w", err)
+	}
+	l := &Ledger{
+		cfg: cfg.withDefaults(), store: store{db}, log: log.With(slog.String("component", "billing")), metrics: m,
+		now: time.Now, owner: uuid.NewString(), open: map[string]*Reservation{}, leases: map[leaseKey]*budgetLease{},
+	}
+	l.terms, err = snapshot.New(cfg.freshness(), snapshot.Source[*terms]{
+		Name: "billing", Version: l.store.version, Load: l.store.load, Now: func() time.Time { return l.now() },
+	}, l.log, reg)
+	if err != nil {
+		return nil, fmt.Errorf("billing: %w", err)
+	}
+	return l, nil
 }
 
 // Ask describes a request before it runs.
@@ -101,9 +134,9 @@ func (l *Ledger) Reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 }
 
 func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
-	snap := l.snap.Load()
-	if snap == nil {
-		return nil, unavailable(errors.New("price books and budgets are not loaded"))
+	now, err := l.terms.Get()
+	if err != nil {
+		return nil, unavailable(err)
 	}
 	if ask.Request == "" || ask.Tenant == "" {
 		return nil, errors.New("reserve: request and tenant must be set")
@@ -111,7 +144,7 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	if ask.At.IsZero() {
 		ask.At = l.now()
 	}
-	r, err := snap.quote(ask)
+	r, err := now.quote(ask)
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +155,10 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 	if r.worstCase == 0 {
 		return r, nil
 	}
-	err = l.coverWorstCase(ctx, snap, r, ask)
-	if errors.Is(err, errBudgetRemoved) { // somebody removed a budget, or put another in its place, since the snapshot was read
-		if err = l.refresh(ctx); err == nil {
-			err = l.coverWorstCase(ctx, l.snap.Load(), r, ask)
+	err = l.coverWorstCase(ctx, now, r, ask)
+	if errors.Is(err, errBudgetRemoved) { // somebody removed a budget, or put another in its place, since they were read
+		if now, err = l.reread(ctx); err == nil {
+			err = l.coverWorstCase(ctx, now, r, ask)
 		}
 	}
 	if err == nil {
@@ -139,8 +172,8 @@ func (l *Ledger) reserve(ctx context.Context, ask Ask) (*Reservation, error) {
 }
 
 // coverWorstCase reserves the worst case of r in every budget that covers the request and does not hold it yet.
-func (l *Ledger) coverWorstCase(ctx context.Context, snap *snapshot, r *Reservation, ask Ask) error {
-	for _, b := range snap.budgetsFor(ask.Tenant, ask.Key) {
+func (l *Ledger) coverWorstCase(ctx context.Context, now *terms, r *Reservation, ask Ask) error {
+	for _, b := range now.budgetsFor(ask.Tenant, ask.Key) {
 		if r.coveredBy(b.id) {
 			continue
 		}
@@ -163,13 +196,14 @@ type Price struct {
 	Currency, PriceBook string
 }
 
-// Price returns what requests admitted now are rated with; false if no effective book has a price, so that they are refused.
+// Price returns what requests admitted now are rated with; false if no effective book has a price or
+// the books are too old to be trusted, so that requests are refused.
 func (l *Ledger) Price(model string, embed bool) (Price, bool) {
-	snap := l.snap.Load()
-	if snap == nil {
+	now, err := l.terms.Get()
+	if err != nil {
 		return Price{}, false
 	}
-	b, ok := snap.bookAt(l.now())
+	b, ok := now.bookAt(l.now())
 	if !ok {
 		return Price{}, false
 	}
@@ -236,8 +270,8 @@ func (l *Ledger) reservation(request string) *Reservation {
 
 // Ready reports whether requests can be priced.
 func (l *Ledger) Ready() error {
-	if l.snap.Load() == nil {
-		return unavailable(errors.New("price books and budgets are not loaded"))
+	if _, err := l.terms.Get(); err != nil {
+		return unavailable(err)
 	}
 	return nil
 }

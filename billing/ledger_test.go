@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -246,5 +247,38 @@ func TestAbandonedReservationsExpire(t *testing.T) {
 	wantBudget(t, l, 0, 0)
 	if got := never.Settle(Tokens{Completion: 4}); got.Cost != 40 {
 		t.Errorf("late settlement charged %d", got.Cost)
+	}
+}
+
+// TestStalePricesAreNotTrusted takes the database away: requests are priced for MaxStale, refused, and priced again when it is back.
+func TestStalePricesAreNotTrusted(t *testing.T) {
+	var faults dbtest.Faults
+	c := newClock()
+	l := replica(t, faults.Over(dbtest.SQLite(t)), "n1", c)
+	priced := func() error {
+		r, err := l.Reserve(t.Context(), ask("r1", 10))
+		if err == nil {
+			r.Release()
+		}
+		return err
+	}
+	faults.Set(func(string) dbtest.Outcome { return dbtest.FailsBefore })
+	c.advance(snapshot.DefaultMaxAge)
+	if l.terms.Refresh(t.Context()) == nil {
+		t.Fatal("a look at a database that is away must fail")
+	}
+	if err := errors.Join(priced(), l.Ready()); err != nil {
+		t.Error("a short outage must not stop traffic:", err)
+	}
+	c.advance(time.Second)
+	wantCode(t, priced(), fault.CodeBillingUnavailable)
+	wantCode(t, l.Ready(), fault.CodeBillingUnavailable)
+	if _, found := l.Price("m", false); found {
+		t.Error("a price that nobody can pay is shown")
+	}
+	faults.Set(nil)
+	refresh(t, l)
+	if err := errors.Join(priced(), l.Ready()); err != nil {
+		t.Error("the database is back:", err)
 	}
 }

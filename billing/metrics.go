@@ -8,9 +8,6 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// registerer keeps the import in this file.
-type registerer = prometheus.Registerer
-
 type metrics struct {
 	reservations  *prometheus.CounterVec
 	usage         *prometheus.CounterVec
@@ -22,7 +19,7 @@ type metrics struct {
 	abandoned     prometheus.Counter
 }
 
-func newMetrics(reg registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}

@@ -132,7 +132,7 @@ func TestRemovedBudgetUnderRunningRequests(t *testing.T) {
 		tok := Tokens{Completion: 20}
 		mustRecord(t, l, usage("running", c.now(), tok, running.Settle(tok)))
 		for _, r := range []*Ledger{l, other} {
-			if err := errors.Join(r.follow(t.Context()), r.tidy(t.Context(), true), r.renew(t.Context())); err != nil {
+			if err := errors.Join(r.terms.Refresh(t.Context()), r.tidy(t.Context(), true), r.renew(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 		}

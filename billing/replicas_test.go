@@ -34,7 +34,7 @@ func TestConcurrentReplicasNeverOvershoot(t *testing.T) {
 		f := &dbtest.Faults{}
 		ledgers := []*Ledger{replica(t, f.Over(db), "a", c), replica(t, f.Over(db), "b", c)}
 		setBudget(t, ledgers[0], Budget{Tenant: "acme", Period: Total, Limit: limit})
-		if err := ledgers[1].follow(t.Context()); err != nil {
+		if err := ledgers[1].terms.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		stop := make(chan struct{})
@@ -188,6 +188,7 @@ func TestRenewalKeepsLeasesAndLostOnesRetire(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantBudget(t, l, 0, 0)
+		refresh(t, l)
 		reserve(t, l, "r2", 20) // does not hand out from the lost lease: takes a new one
 		wantBudget(t, l, 0, 200)
 		if err := l.renew(t.Context()); err != nil {
@@ -219,7 +220,7 @@ func TestIdleAndOutdatedSlicesAreGivenBack(t *testing.T) {
 
 		r := reserve(t, l, "r2", 10)
 		setBudget(t, other, Budget{Tenant: "acme", Period: Day, Limit: 50})
-		if err := l.follow(t.Context()); err != nil {
+		if err := l.terms.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		tidy(false)
@@ -239,7 +240,7 @@ func TestIdleAndOutdatedSlicesAreGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantCode(t, other.DeleteBudget(t.Context(), "acme", "", Day), fault.CodeNotFound)
-		if err := l.follow(t.Context()); err != nil {
+		if err := l.terms.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		reserve(t, l, "r4", 100_000).Release() // unlimited again

@@ -62,8 +62,8 @@ func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 			return Report{}, fmt.Errorf("report usage: %w", err)
 		}
 	}
-	if snap := l.snap.Load(); snap != nil {
-		if b, ok := snap.bookAt(l.now()); ok {
+	if last, loaded := l.terms.Last(); loaded {
+		if b, ok := last.bookAt(l.now()); ok {
 			rep.Currency = b.Currency
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -14,12 +15,23 @@ func (l *Ledger) Load(ctx context.Context) error {
 	if err := l.seed(ctx); err != nil {
 		return err
 	}
-	return l.refresh(ctx)
+	return l.terms.Load(ctx)
+}
+
+// reread returns the price books and budgets as they are now.
+func (l *Ledger) reread(ctx context.Context) (*terms, error) {
+	if err := l.terms.Load(ctx); err != nil {
+		return nil, err
+	}
+	return l.terms.Get()
 }
 
 // Run follows changes made by other replicas, renews leases, gives back what is not needed and reaps the leases of crashed
 // replicas, until ctx ends. Then it gives everything back that is free.
 func (l *Ledger) Run(ctx context.Context) error {
+	var fresh sync.WaitGroup
+	fresh.Go(func() { l.terms.Run(ctx) })
+	defer fresh.Wait()
 	poll := time.NewTicker(l.cfg.Poll)
 	defer poll.Stop()
 	renew := time.NewTicker(l.cfg.Lease / 3)
@@ -32,7 +44,6 @@ func (l *Ledger) Run(ctx context.Context) error {
 			l.report("give leases back", l.Close(end))
 			return nil
 		case <-poll.C:
-			l.report("follow changes", l.follow(ctx))
 			l.report("tidy leases", l.tidy(ctx, false))
 		case <-renew.C:
 			l.report("tidy leases", l.tidy(ctx, true))
@@ -55,43 +66,17 @@ func (l *Ledger) report(step string, err error) {
 	}
 }
 
-func (l *Ledger) follow(ctx context.Context) error {
-	version, err := l.store.version(ctx)
-	if err != nil {
-		return err
-	}
-	if snap := l.snap.Load(); snap != nil && snap.version == version {
-		return nil
-	}
-	return l.refresh(ctx)
-}
-
-func (l *Ledger) refresh(ctx context.Context) error {
-	snap, err := l.store.load(ctx)
-	if err != nil {
-		return fmt.Errorf("load price books and budgets: %w", err)
-	}
-	for {
-		old := l.snap.Load()
-		if old != nil && old.version >= snap.version {
-			return nil
-		}
-		if l.snap.CompareAndSwap(old, snap) {
-			return nil
-		}
-	}
-}
-
 // tidy forgets what is recorded, gives up what is too old, retires leases whose budget or period has passed, and returns their
 // free amounts. With idle set it also empties leases that nobody used since the last call.
 func (l *Ledger) tidy(ctx context.Context, idle bool) error {
-	snap, now := l.snap.Load(), l.now()
-	if snap == nil {
+	last, loaded := l.terms.Last()
+	now := l.now()
+	if !loaded {
 		return nil // not loaded, so nothing was handed out
 	}
 	err := l.reconcile(ctx)
 	l.retireAll(func(s *budgetLease) bool {
-		b := snap.current(s.budget.tenant, s.key.budget)
+		b := last.current(s.budget.tenant, s.key.budget)
 		return b == nil || b.limit != s.budget.limit || b.period.id(now, b.loc) > s.key.period
 	})
 	active, retired := l.all()

@@ -5,10 +5,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -18,21 +16,6 @@ import (
 
 //go:embed default_prices.yaml
 var defaultBook []byte
-
-// New returns a ledger over db. Call [Ledger.Load] before the first request and keep [Ledger.Run] running. reg may be nil.
-func New(cfg Config, db *gorm.DB, log *slog.Logger, reg registerer) (*Ledger, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("billing: %w", err)
-	}
-	m, err := newMetrics(reg)
-	if err != nil {
-		return nil, fmt.Errorf("billing: %w", err)
-	}
-	return &Ledger{
-		cfg: cfg.withDefaults(), store: store{db}, log: log.With(slog.String("component", "billing")), metrics: m,
-		now: time.Now, owner: uuid.NewString(), open: map[string]*Reservation{}, leases: map[leaseKey]*budgetLease{},
-	}, nil
-}
 
 // store is the ledger's tables.
 type store struct{ db *gorm.DB }
@@ -63,29 +46,25 @@ func bumpVersion(tx *gorm.DB) error {
 	return tx.Model(&changeRow{}).Where("name = ?", "billing").Update("version", gorm.Expr("version + 1")).Error
 }
 
-// load reads the whole snapshot. The counter is read first: a change in between makes the snapshot newer than its number, and the
-// next poll reads again.
-func (s store) load(ctx context.Context) (*snapshot, error) {
-	version, err := s.version(ctx)
+// load reads all price books and budgets.
+func (s store) load(ctx context.Context) (*terms, error) {
+	books, err := s.books(ctx)
 	if err != nil {
-		return nil, err
-	}
-	snap := &snapshot{version: version, budgets: map[string][]*budget{}}
-	if snap.books, err = s.books(ctx); err != nil {
 		return nil, err
 	}
 	rows, err := s.budgets(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	out := &terms{books: books, budgets: map[string][]*budget{}}
 	for _, r := range rows {
 		b, err := r.budget()
 		if err != nil {
 			return nil, err
 		}
-		snap.budgets[b.tenant] = append(snap.budgets[b.tenant], b)
+		out.budgets[b.tenant] = append(out.budgets[b.tenant], b)
 	}
-	return snap, nil
+	return out, nil
 }
 
 type bookRow struct {

@@ -9,7 +9,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
-	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
@@ -66,7 +65,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	w := &wired{db: dbtest.SQLite(t), engine: enginetest.NewScripted(plan), dir: t.TempDir()}
 	keys := keyring.FromBytes([]byte(strings.Repeat("k", 32)))
 
-	ids := must(identity.New(identity.Config{}, identity.Limits{}, w.db, keys, log))(t)
+	ids := must(identity.New(identity.Config{}, identity.Limits{}, w.db, keys, log, nil))(t)
 	ok(t, ids.Load(ctx))
 	ok(t, ids.CreateTenant(ctx, identity.Tenant{ID: "acme", Name: "Acme"}))
 	key, secret, err := ids.CreateKey(ctx, identity.NewKey{Tenant: "acme", Project: "p", Name: "shop", Labels: []string{"public"}})
@@ -82,7 +81,7 @@ func wire(t testing.TB, plan func(int, *engine.Request) enginetest.Plan) *wired 
 	w.log = must(audit.Open(audit.Config{Dir: w.dir, Origin: "test.local/audit"}, w.db, keys, w.record, log, nil))(t)
 	t.Cleanup(func() { _ = w.log.Close() })
 
-	router := must(route.New(route.Config{}, w.db, map[string]engine.Engine{"native": w.engine}, log))(t)
+	router := must(route.New(route.Config{}, w.db, map[string]engine.Engine{"native": w.engine}, log, nil))(t)
 	ok(t, router.Load(ctx))
 	ok(t, router.Register(ctx, route.Version{Model: "chat", Version: "v1", Engine: "native", EngineModel: "scripted"}))
 
@@ -143,7 +142,7 @@ func TestRealParts(t *testing.T) {
 		}
 	}
 	ok(t, w.log.Flush(t.Context()))
-	page := must(w.log.Search(t.Context(), search.Query{Tenant: "acme", Request: "req-1"}))(t)
+	page := must(w.log.Search(t.Context(), audit.Query{Tenant: "acme", Request: "req-1"}))(t)
 	if len(page.Events) != 2 {
 		t.Fatalf("%d records", len(page.Events))
 	}
@@ -195,7 +194,7 @@ func TestRealRefusals(t *testing.T) {
 		t.Errorf("budget: %v", err)
 	}
 	ok(t, w.log.Flush(t.Context()))
-	page := must(w.log.Search(t.Context(), search.Query{Tenant: "acme"}))(t)
+	page := must(w.log.Search(t.Context(), audit.Query{Tenant: "acme"}))(t)
 	if len(page.Events) != 3 || len(w.engine.Requests()) != 0 {
 		t.Errorf("%d records, want one for each refusal of a known caller; engine asked %d times", len(page.Events), len(w.engine.Requests()))
 	}

@@ -2,8 +2,9 @@
 // request, decides which models may be used, masks or blocks sensitive values on their way to the model, and puts them back in
 // the answer.
 //
-// Policies are immutable versions. Every replica keeps those in force behind an atomic pointer and reads a change counter each
-// second; without a policy, or with one it cannot read, a tenant's requests are refused.
+// Policies are immutable versions. Every replica keeps those in force in a snapshot and reads a change counter each second.
+// A tenant's requests are refused without a policy, with one that cannot be read, and with one that could not be refreshed for longer than
+// [Config.MaxStale].
 //
 // Where a policy lets people see values again, [Admission.Keep] stores them before their pseudonyms leave, and [Guard.Reveals] shows them;
 // everywhere else no value outlives its request.

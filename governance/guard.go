@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +18,7 @@ import (
 	"github.com/sluice-project/sluice/governance/vault"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/snapshot"
 )
 
 // EveryTenant is the tenant name under which the policy of all tenants without their own is published.
@@ -29,7 +28,7 @@ const EveryTenant = "*"
 // defaults named at each field.
 type Config struct {
 	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
-	MaxStale time.Duration `koanf:"max_stale"` // how long to trust policies that cannot be checked; 5m
+	MaxStale time.Duration `koanf:"max_stale"` // how long to trust policies that cannot be refreshed; 5m
 	Vault    vault.Config  `koanf:"vault"`     // what is kept
 	Reveal   reveal.Config `koanf:"reveal"`    // how much of it one person sees
 }
@@ -40,9 +39,13 @@ func (c Config) WithDefaults() Config {
 		c.Poll = time.Second
 	}
 	if c.MaxStale == 0 {
-		c.MaxStale = 5 * time.Minute
+		c.MaxStale = snapshot.DefaultMaxAge
 	}
 	return c
+}
+
+func (c Config) freshness() snapshot.Config {
+	return snapshot.Config{Poll: c.Poll, MaxAge: c.MaxStale}
 }
 
 // Validate reports what is wrong with the configuration.
@@ -51,8 +54,8 @@ func (c Config) Validate() error {
 	if c.Poll < 0 || c.Poll > time.Second {
 		return errors.New("poll: must be positive and at most 1s")
 	}
-	if c.MaxStale < 2*c.Poll {
-		return errors.New("max_stale: must be at least twice poll")
+	if err := c.freshness().Validate(); err != nil {
+		return err
 	}
 	if err := c.Vault.Validate(); err != nil {
 		return fmt.Errorf("vault.%w", err)
@@ -77,16 +80,11 @@ type Guard struct {
 	channels  map[string]string // by action
 	now       func() time.Time
 
-	current atomic.Pointer[policies]
-	checked atomic.Int64 // unix µs of the last successful look at the counter
-	loading sync.Mutex   // one load at a time, so an older one never replaces a newer one
+	policies *snapshot.Snapshot[policies] // in force, by tenant
 }
 
-// policies is an immutable snapshot.
-type policies struct {
-	counter int64
-	tenant  map[string]inForce
-}
+// policies are those in force, by tenant.
+type policies map[string]inForce
 
 // inForce is a tenant's policy, or why it cannot be used.
 type inForce struct {
@@ -139,6 +137,12 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 		metrics: newMetrics(reg), channels: channels(), now: time.Now,
 	}
 	var err error
+	g.policies, err = snapshot.New(g.cfg.freshness(), snapshot.Source[policies]{
+		Name: "policy", Version: store.counter, Load: g.load, Now: func() time.Time { return g.now() }, Failures: g.metrics.failures,
+	}, g.log, reg)
+	if err != nil {
+		return nil, fmt.Errorf("governance: %w", err)
+	}
 	if g.values, err = vault.New(cfg.Vault, vault.NewStore(store.db), keys, log, reg); err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
 	}
@@ -150,19 +154,15 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 }
 
 // Load reads the policies in force. Call it once before serving.
-func (g *Guard) Load(ctx context.Context) error {
-	g.loading.Lock()
-	defer g.loading.Unlock()
-	now := g.now()
-	counter, err := g.store.counter(ctx) // before the rows: what slips in between is seen by the next poll
-	if err != nil {
-		return err
-	}
+func (g *Guard) Load(ctx context.Context) error { return g.policies.Load(ctx) }
+
+// load reads the policies in force from the database.
+func (g *Guard) load(ctx context.Context) (policies, error) {
 	rows, err := g.store.inForce(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	next := &policies{counter: counter, tenant: map[string]inForce{}}
+	next := policies{}
 	for _, r := range rows {
 		force := inForce{}
 		p, err := readCanonical(r.Canonical, r.Digest)
@@ -174,11 +174,9 @@ func (g *Guard) Load(ctx context.Context) error {
 			g.log.Error("a policy cannot be used; its tenant is refused", slog.String("tenant", r.Tenant), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
 		force.broken, force.ref = err, PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest}
-		next.tenant[r.Tenant] = force
+		next[r.Tenant] = force
 	}
-	g.current.Store(next)
-	g.checked.Store(now.UnixMicro())
-	return nil
+	return next, nil
 }
 
 // apply returns a policy with what it makes of the detectors.
@@ -192,51 +190,19 @@ func (g *Guard) apply(p *policy) (inForce, error) {
 
 // Run keeps the policies fresh until ctx ends.
 func (g *Guard) Run(ctx context.Context) error {
-	tick := time.NewTicker(g.cfg.Poll)
-	defer tick.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		err := g.poll(ctx)
-		if err != nil && ctx.Err() == nil {
-			g.metrics.failures.Inc()
-			if !failing {
-				g.log.Error("policies cannot be refreshed; the last ones stay in force for a while", slog.Any("error", err), slog.Duration("max_stale", g.cfg.MaxStale))
-			}
-		}
-		failing = err != nil
-	}
-}
-
-func (g *Guard) poll(ctx context.Context) error {
-	now := g.now()
-	counter, err := g.store.counter(ctx)
-	if err != nil {
-		return err
-	}
-	if p := g.current.Load(); p != nil && p.counter == counter {
-		g.checked.Store(now.UnixMicro())
-		return nil
-	}
-	return g.Load(ctx)
+	g.policies.Run(ctx)
+	return nil
 }
 
 // policy returns what is in force for a tenant, or CodePolicyUnavailable.
 func (g *Guard) policy(tenant string) (inForce, error) {
-	all := g.current.Load()
-	if all == nil {
-		return inForce{}, fault.Wrap(errors.New("no policies loaded"), fault.CodePolicyUnavailable)
+	all, err := g.policies.Get()
+	if err != nil {
+		return inForce{}, fault.Wrap(err, fault.CodePolicyUnavailable)
 	}
-	if age := time.Duration(g.now().UnixMicro()-g.checked.Load()) * time.Microsecond; age > g.cfg.MaxStale {
-		return inForce{}, fault.Wrap(fmt.Errorf("policies not checked for %s", age), fault.CodePolicyUnavailable)
-	}
-	p, ok := all.tenant[tenant]
+	p, ok := all[tenant]
 	if !ok {
-		p, ok = all.tenant[EveryTenant]
+		p, ok = all[EveryTenant]
 	}
 	if !ok || tenant == "" {
 		return inForce{}, fault.Wrap(errors.New("none published for this tenant"), fault.CodePolicyUnavailable)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/mask"
-	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -267,7 +266,8 @@ func TestMilderRuleDoesNotDecideForBoth(t *testing.T) {
 }
 
 func TestNoPolicyNoService(t *testing.T) {
-	db := dbtest.SQLite(t)
+	var faults dbtest.Faults
+	db := faults.Over(dbtest.SQLite(t))
 	g := newGuard(t, db, nil)
 	_, err := g.Admit(t.Context(), ask())
 	wantCode(t, err, fault.CodePolicyUnavailable)
@@ -292,14 +292,12 @@ func TestNoPolicyNoService(t *testing.T) {
 	_, err = unloaded.Admit(t.Context(), ask())
 	wantCode(t, err, fault.CodePolicyUnavailable)
 
-	// The database goes away: the last policies hold for MaxStale, then nothing does.
+	// The database goes away: the last policies hold for MaxStale, then nothing does until it is back.
 	start := time.Now()
 	g.now = func() time.Time { return start.Add(g.cfg.MaxStale - time.Minute) }
-	if err := database.Close(db); err != nil {
-		t.Fatal(err)
-	}
-	if g.poll(t.Context()) == nil {
-		t.Fatal("poll on a closed database must fail")
+	faults.Set(func(string) dbtest.Outcome { return dbtest.FailsBefore })
+	if g.policies.Refresh(t.Context()) == nil {
+		t.Fatal("a look at a database that is away must fail")
 	}
 	if _, err := g.Admit(t.Context(), ask()); err != nil {
 		t.Error(err)
@@ -309,6 +307,13 @@ func TestNoPolicyNoService(t *testing.T) {
 	wantCode(t, err, fault.CodePolicyUnavailable)
 	_, err = g.Publish(t.Context(), "acme", defaultPolicy, "x")
 	wantCode(t, err, fault.CodeDatabaseUnavailable)
+	faults.Set(nil)
+	if err := g.policies.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Admit(t.Context(), ask()); err != nil {
+		t.Error("the database is back:", err)
+	}
 }
 
 func TestPublishIsVersionedAndSeenByReplicas(t *testing.T) {

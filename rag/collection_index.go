@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -22,8 +23,10 @@ type collectionIndex struct {
 	title    string
 	labels   []string
 	embedder string // the model that made the vectors
-	revision int64  // up to which the tables were followed; guarded by Service.changing
+	revision int64  // up to which the tables were followed; guarded by Service.changeMu
 	created  int64
+
+	behindSince atomic.Int64 // when following the tables began to fail, UTC unix µs; 0 while it works
 
 	mu          sync.RWMutex
 	docs        map[string]*indexedDocument // by id

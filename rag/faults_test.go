@@ -2,14 +2,17 @@ package rag
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 	"github.com/sluice-project/sluice/rag/index"
 	"github.com/sluice-project/sluice/rag/index/flat"
@@ -295,4 +298,54 @@ func TestConcurrentUse(t *testing.T) {
 	writers.Wait()
 	close(stop)
 	readers.Wait()
+}
+
+// TestStaleCollectionsAreNotSearched takes the database away, and then lets one index fail: what is behind is searched for MaxStale,
+// refused, and searched again when it has caught up. An index that fails alone is refused alone.
+func TestStaleCollectionsAreNotSearched(t *testing.T) {
+	var faults dbtest.Faults
+	s := service(t, faults.Over(dbtest.SQLite(t)), newHashed())
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	f := &failing{Index: flat.New(128)}
+	create(t, s, "acme", "other")
+	s.newIndex = func(int) index.Index { return f }
+	create(t, s, "acme", "kb")
+	ingest(t, s, "kb", "a.txt", "first words")
+	search := func(collection string) error {
+		_, err := s.Search(t.Context(), Query{Tenant: "acme", Collection: collection, Text: "words"})
+		return err
+	}
+	searched := func() {
+		t.Helper()
+		if err := errors.Join(s.freshness.Refresh(t.Context()), search("kb"), search("other")); err != nil {
+			t.Error(err)
+		}
+	}
+	searched()
+	faults.Set(func(string) dbtest.Outcome { return dbtest.FailsBefore })
+	now = now.Add(snapshot.DefaultMaxAge)
+	if s.freshness.Refresh(t.Context()) == nil {
+		t.Error("a look at a database that is away must fail")
+	}
+	if err := search("kb"); err != nil {
+		t.Error("a short outage must not stop searches:", err)
+	}
+	now = now.Add(time.Second)
+	wantCode(t, search("kb"), fault.CodeRetrievalFailed)
+	wantCode(t, search("other"), fault.CodeRetrievalFailed)
+	faults.Set(nil)
+	searched()
+
+	f.set(&f.upsert, true)
+	_, err := s.Ingest(t.Context(), Document{Tenant: "acme", Collection: "kb", Name: "a.txt", Body: []byte("second words")})
+	wantCode(t, err, fault.CodeRetrievalFailed)
+	searched() // it is behind from now on
+	now = now.Add(snapshot.DefaultMaxAge + time.Second)
+	if err := errors.Join(s.freshness.Refresh(t.Context()), search("other")); err != nil {
+		t.Error("a collection that is not behind is searched:", err)
+	}
+	wantCode(t, search("kb"), fault.CodeRetrievalFailed)
+	f.set(&f.upsert, false)
+	searched()
 }

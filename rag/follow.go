@@ -7,6 +7,19 @@ import (
 	"log/slog"
 )
 
+// followOthers follows the tables. What fails for one collection does not count against the others: it notes since when it is behind.
+func (s *Service) followOthers(ctx context.Context) (struct{}, error) {
+	err := s.follow(ctx)
+	if errors.Is(err, errBehind) {
+		s.log.Warn("rag: some collections cannot follow their tables; will be tried again", slog.Any("error", err))
+		err = nil
+	}
+	return struct{}{}, err
+}
+
+// errBehind marks failures of single collections.
+var errBehind = errors.New("collections are behind")
+
 // follow brings memory up to date with the tables: collections and documents whose revision differs are read again, those that are
 // gone are removed. What one collection fails at does not keep the others behind, and is tried again next time.
 func (s *Service) follow(ctx context.Context) error {
@@ -30,7 +43,10 @@ func (s *Service) follow(ctx context.Context) error {
 	var failed error
 	for _, row := range rows {
 		if err := s.followCollection(ctx, row); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("collection %s: %w", row.ID, err))
+			failed = errors.Join(failed, errBehind, fmt.Errorf("collection %s: %w", row.ID, err))
+			if ci := (*s.collections.Load())[collectionKey{row.Tenant, row.Name}]; ci != nil {
+				ci.behindSince.CompareAndSwap(0, s.now().UnixMicro())
+			}
 		}
 	}
 	if failed == nil {
@@ -59,6 +75,7 @@ func (s *Service) followCollection(ctx context.Context, row collectionRow) error
 	key := collectionKey{row.Tenant, row.Name}
 	ci := (*s.collections.Load())[key]
 	if ci != nil && ci.revision == row.Revision {
+		ci.behindSince.Store(0)
 		return nil
 	}
 	fresh := ci == nil
@@ -72,6 +89,7 @@ func (s *Service) followCollection(ctx context.Context, row collectionRow) error
 		return err
 	}
 	ci.revision = row.Revision
+	ci.behindSince.Store(0)
 	if fresh {
 		s.replace(key, ci)
 	}

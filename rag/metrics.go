@@ -9,15 +9,12 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// registerer keeps the import in this file.
-type registerer = prometheus.Registerer
-
 type metrics struct {
 	search *prometheus.HistogramVec
 	ingest *prometheus.CounterVec
 }
 
-func newMetrics(reg registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}

@@ -10,9 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"gorm.io/gorm"
+
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag/chunk"
 	"github.com/sluice-project/sluice/rag/index"
+	"github.com/sluice-project/sluice/rag/index/flat"
 )
 
 // Model says whose vectors a service has: ID names the model and everything else that changes them, Dim is their length.
@@ -37,6 +42,9 @@ type Config struct {
 	MaxTopK int `koanf:"max_top_k"`
 	// Poll is how often changes by other replicas are looked for; 0 means 1 second.
 	Poll time.Duration `koanf:"poll"`
+	// MaxStale is how long collections that cannot be refreshed are searched; 0 means 5 minutes. It is the installation's, not a key of
+	// this branch.
+	MaxStale time.Duration `koanf:"-"`
 }
 
 // Validate reports what is wrong with the configuration.
@@ -54,6 +62,10 @@ func (c Config) Validate() error {
 		return errors.New("poll: must lie between 0 and 1m")
 	}
 	return nil
+}
+
+func (c Config) freshness() snapshot.Config {
+	return snapshot.Config{Poll: c.Poll, MaxAge: c.MaxStale}.WithDefaults()
 }
 
 func (c Config) withDefaults() Config {
@@ -89,8 +101,10 @@ type Service struct {
 	// changeMu is held while tables and memory change together: by every change made here, and while following others'. Without it
 	// a reader of the tables could bring back what was deleted meanwhile.
 	changeMu sync.Mutex
-	version  int64 // change counter of the tables when they were last followed; guarded by changing
+	version  int64 // change counter of the tables when they were last followed; guarded by changeMu
 
+	// The indexes are large and follow the tables in place; freshness knows how old they are.
+	freshness   *snapshot.Snapshot[struct{}]
 	collections atomic.Pointer[collectionIndexes]
 }
 
@@ -99,9 +113,35 @@ type collectionIndexes map[collectionKey]*collectionIndex
 
 type collectionKey struct{ tenant, name string }
 
+// New returns a service over db with the vectors of model. Call [Service.Load] before the first request and keep [Service.Run]
+// running. reg may be nil.
+func New(cfg Config, db *gorm.DB, model Model, log *slog.Logger, reg prometheus.Registerer) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("rag: %w", err)
+	}
+	if model.ID == "" || model.Dim <= 0 {
+		return nil, errors.New("rag: no model for the vectors")
+	}
+	m, err := newMetrics(reg)
+	if err != nil {
+		return nil, fmt.Errorf("rag: %w", err)
+	}
+	s := &Service{
+		cfg: cfg.withDefaults(), store: store{db}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
+		newIndex: func(dim int) index.Index { return flat.New(dim) },
+	}
+	s.freshness, err = snapshot.New(cfg.freshness(), snapshot.Source[struct{}]{
+		Name: "retrieval", Load: s.followOthers, Now: func() time.Time { return s.now() },
+	}, s.log, reg)
+	if err != nil {
+		return nil, fmt.Errorf("rag: %w", err)
+	}
+	return s, nil
+}
+
 // Load reads everything into memory.
 func (s *Service) Load(ctx context.Context) error {
-	if err := s.follow(ctx); err != nil {
+	if err := errors.Join(s.follow(ctx), s.freshness.Load(ctx)); err != nil {
 		return fmt.Errorf("load collections: %w", err)
 	}
 	return nil
@@ -117,18 +157,19 @@ func (s *Service) Ready() error {
 
 // Run follows the changes of other replicas until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.cfg.Poll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := s.follow(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("rag: following changes failed; will be tried again", slog.Any("error", err))
-			}
+	s.freshness.Run(ctx)
+	return nil
+}
+
+// trusted returns why a collection cannot be searched: its index, or all of them, are behind the tables for too long.
+func (s *Service) trusted(ci *collectionIndex) error {
+	_, err := s.freshness.Get()
+	if since := ci.behindSince.Load(); err == nil && since != 0 {
+		if age := s.now().Sub(time.UnixMicro(since)); age > s.cfg.freshness().MaxAge {
+			err = fmt.Errorf("the index cannot follow its tables since %s", age.Round(time.Second))
 		}
 	}
+	return err
 }
 
 // collection returns the collection if it exists.
@@ -156,7 +197,8 @@ func (s *Service) findFresh(ctx context.Context, tenant, name string) (*collecti
 	return s.collection(tenant, name)
 }
 
-// visible returns the collection if the principal may see it.
+// visible returns the collection if the principal may see it, and its index is fresh enough to say so. Errors: CodeCollectionNotFound,
+// CodeRetrievalFailed.
 func (s *Service) visible(tenant, name string, labels []string) (*collectionIndex, error) {
 	ci, err := s.collection(tenant, name)
 	if err != nil {
@@ -164,6 +206,9 @@ func (s *Service) visible(tenant, name string, labels []string) (*collectionInde
 	}
 	if !permits(ci.labels, labels) {
 		return nil, noCollection(name)
+	}
+	if err := s.trusted(ci); err != nil {
+		return nil, fault.Wrap(err, fault.CodeRetrievalFailed, name)
 	}
 	return ci, nil
 }

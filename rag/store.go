@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
@@ -15,28 +14,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/internal/fault"
-	"github.com/sluice-project/sluice/rag/index"
-	"github.com/sluice-project/sluice/rag/index/flat"
 )
-
-// New returns a service over db with the vectors of model. Call [Service.Load] before the first request and keep [Service.Run]
-// running. reg may be nil.
-func New(cfg Config, db *gorm.DB, model Model, log *slog.Logger, reg registerer) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("rag: %w", err)
-	}
-	if model.ID == "" || model.Dim <= 0 {
-		return nil, errors.New("rag: no model for the vectors")
-	}
-	m, err := newMetrics(reg)
-	if err != nil {
-		return nil, fmt.Errorf("rag: %w", err)
-	}
-	return &Service{
-		cfg: cfg.withDefaults(), store: store{db}, model: model, log: log.With(slog.String("component", "rag")), metrics: m, now: time.Now,
-		newIndex: func(dim int) index.Index { return flat.New(dim) },
-	}, nil
-}
 
 // store is the tables.
 type store struct{ db *gorm.DB }

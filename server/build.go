@@ -131,7 +131,7 @@ func (p *parts) buildData(ctx context.Context) error {
 
 func (p *parts) buildGovernance(ctx context.Context) error {
 	var err error
-	if p.identity, err = identity.New(p.cfg.Identity, identity.Limits(p.cfg.Limits.Key), p.db, p.keys, p.log); err != nil {
+	if p.identity, err = identity.New(p.cfg.Identity, identity.Limits(p.cfg.Limits.Key), p.db, p.keys, p.log, p.reg); err != nil {
 		return err
 	}
 	if p.access, err = access.New(); err != nil {
@@ -280,7 +280,7 @@ func (p *parts) buildRetrieval(ctx context.Context) error {
 
 func (p *parts) buildGateway(ctx context.Context) error {
 	var err error
-	if p.router, err = route.New(p.cfg.Route, p.db, p.engines, p.log); err != nil {
+	if p.router, err = route.New(p.cfg.Route, p.db, p.engines, p.log, p.reg); err != nil {
 		return err
 	}
 	if err := p.router.Load(ctx); err != nil {

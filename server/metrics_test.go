@@ -15,7 +15,7 @@ import (
 )
 
 // metricLabels are the only labels a metric may have: each has few values, none of which a caller chooses.
-var metricLabels = []string{"action", "class", "code", "device", "direction", "event", "kind", "le", "model", "outcome", "part", "pass", "phase", "reason", "result", "route", "shown", "stage", "status", "step"}
+var metricLabels = []string{"action", "class", "code", "device", "direction", "event", "kind", "le", "model", "outcome", "part", "pass", "phase", "reason", "result", "route", "shown", "snapshot", "stage", "status", "step"}
 
 // TestMetricsList pins the names, types and labels of all metrics, which dashboards and alerts rely on, and looks for callers'
 // text in them. Run with SLUICE_UPDATE=1 to rewrite the list.

@@ -5,7 +5,8 @@
 // rollout's salt and its conversation, so every turn and every retry of a conversation meets the same version, and who was in
 // a small share stays in every larger one.
 //
-// Picking reads an immutable snapshot and runs no SQL. Writes bump a counter; every replica looks at it each poll.
+// Picking reads immutable snapshots and runs no SQL. Writes bump a counter; every replica looks at it each poll, and refuses when it could not
+// look for longer than [Config.MaxStale].
 package route
 
 import (
@@ -20,11 +21,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/snapshot"
 )
 
 // Scale is the whole of a share: a basis of 4000 is 40 %.
@@ -32,7 +36,8 @@ const Scale = 10_000
 
 // Config sets the router up. The zero value is usable.
 type Config struct {
-	Poll time.Duration `koanf:"poll"` // between looks at the change counter; 0 means 1 s, also the most
+	Poll     time.Duration `koanf:"poll"` // between looks at the change counter; 0 means 1 s, also the most
+	MaxStale time.Duration `koanf:"-"`    // how long to trust routes that cannot be refreshed; 0 means 5 min. It is the installation's, not a key of this branch
 }
 
 // Validate reports what is wrong with the configuration.
@@ -41,6 +46,10 @@ func (c Config) Validate() error {
 		return errors.New("poll: must lie between 0 and 1s")
 	}
 	return nil
+}
+
+func (c Config) freshness() snapshot.Config {
+	return snapshot.Config{Poll: c.Poll, MaxAge: c.MaxStale}
 }
 
 // Defaults are the sampling values of a version for fields that a caller leaves unset.
@@ -133,37 +142,66 @@ type Model struct {
 type Router struct {
 	store   store
 	engines map[string]engine.Engine
-	poll    time.Duration
 	log     *slog.Logger
 	now     func() time.Time
 
-	current atomic.Pointer[snapshot]
-	reload  sync.Mutex // one load at a time, so that an older one never replaces a newer
+	routes *snapshot.Snapshot[*routes]
+	models *snapshot.Snapshot[catalogue]
 }
 
-// snapshot is immutable.
-type snapshot struct {
-	changes     int64
+// routes are what the database says. They are immutable.
+type routes struct {
 	versions    map[string]map[string]Version // model → version
 	assignments map[string]Assignment
-	infos       map[string]map[engine.ModelID]engine.Model // engine → model; nil for an engine that does not answer
 }
 
-// Load reads the snapshot. Call it once before serving.
-func (r *Router) Load(ctx context.Context) error {
-	r.reload.Lock()
-	defer r.reload.Unlock()
-	s, err := r.store.snapshot(ctx)
-	if err != nil {
-		return err
+// catalogue is what the engines say they can run: engine → model; nil for an engine that does not answer. It is immutable.
+type catalogue map[string]map[engine.ModelID]engine.Model
+
+// view is what a request is routed by.
+type view struct {
+	*routes
+
+	models catalogue
+}
+
+// New returns a router over the given engines, by name. It knows no routes until [Router.Load]. reg may be nil.
+func New(cfg Config, db *gorm.DB, engines map[string]engine.Engine, log *slog.Logger, reg prometheus.Registerer) (*Router, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("route: %w", err)
 	}
-	s.infos = r.ask(ctx)
-	r.current.Store(s)
-	return nil
+	r := &Router{store: store{db}, engines: engines, log: log.With(slog.String("component", "route")), now: time.Now}
+	now := func() time.Time { return r.now() }
+	var err1, err2 error
+	r.routes, err1 = snapshot.New(cfg.freshness(), snapshot.Source[*routes]{Name: "route", Version: r.store.changes, Load: r.store.load, Now: now}, r.log, reg)
+	r.models, err2 = snapshot.New(cfg.freshness(), snapshot.Source[catalogue]{Name: "engines", Load: r.ask, Now: now}, r.log, reg)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("route: %w", err)
+	}
+	return r, nil
+}
+
+// Load reads the routes and asks the engines. Call it once before serving.
+func (r *Router) Load(ctx context.Context) error {
+	return errors.Join(r.routes.Load(ctx), r.models.Load(ctx))
+}
+
+// fresh returns what requests are routed by, unless it is missing or too old to be trusted.
+func (r *Router) fresh() (view, error) {
+	all, err1 := r.routes.Get()
+	models, err2 := r.models.Get()
+	return view{all, models}, errors.Join(err1, err2)
+}
+
+// last returns what was known last, however old it is, for descriptions.
+func (r *Router) last() (v view, loaded bool) {
+	v.routes, loaded = r.routes.Last()
+	v.models, _ = r.models.Last()
+	return v, loaded
 }
 
 // report tells the operator about versions that cannot run, and models that nobody can ask for.
-func (r *Router) report(ctx context.Context, s *snapshot) {
+func (r *Router) report(ctx context.Context, s view) {
 	type place struct {
 		engine string
 		model  engine.ModelID
@@ -172,13 +210,13 @@ func (r *Router) report(ctx context.Context, s *snapshot) {
 	for _, versions := range s.versions {
 		for _, v := range versions {
 			used[place{v.Engine, v.EngineModel}] = true
-			if info, ok := s.infos[v.Engine][v.EngineModel]; ok && changed(v, info) {
+			if info, ok := s.models[v.Engine][v.EngineModel]; ok && changed(v, info) {
 				r.log.LogAttrs(ctx, slog.LevelError, "the weights of a model version have changed, it is refused; put the old file back or register a new version",
 					slog.String("model", v.Model), slog.String("version", v.Version), slog.String("registered", v.Digest), slog.String("found", digest(info)))
 			}
 		}
 	}
-	for name, models := range s.infos {
+	for name, models := range s.models {
 		for id := range models {
 			if !used[place{name, id}] {
 				r.log.LogAttrs(ctx, slog.LevelWarn, "an engine has a model that no version names; register one to make it callable",
@@ -188,11 +226,11 @@ func (r *Router) report(ctx context.Context, s *snapshot) {
 	}
 }
 
-// ask collects what every engine can run now.
-func (r *Router) ask(ctx context.Context) map[string]map[engine.ModelID]engine.Model {
+// ask collects what every engine can run now. An engine that does not answer is one that runs nothing.
+func (r *Router) ask(ctx context.Context) (catalogue, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	out := map[string]map[engine.ModelID]engine.Model{}
+	out := catalogue{}
 	for name, e := range r.engines {
 		all, err := e.Models(ctx)
 		if err != nil {
@@ -204,56 +242,32 @@ func (r *Router) ask(ctx context.Context) map[string]map[engine.ModelID]engine.M
 			out[name][m.ID] = m
 		}
 	}
-	return out
+	before, asked := r.models.Last()
+	known, loaded := r.routes.Last()
+	if asked && loaded && !maps.EqualFunc(out, before, maps.Equal[map[engine.ModelID]engine.Model, map[engine.ModelID]engine.Model]) {
+		r.report(ctx, view{known, out})
+	}
+	return out, nil
 }
 
-// Run keeps the snapshot fresh until ctx ends. While the database is away, the last snapshot stays.
+// Run keeps routes and models fresh until ctx ends.
 func (r *Router) Run(ctx context.Context) error {
-	tick := time.NewTicker(r.poll)
-	defer tick.Stop()
-	if s := r.current.Load(); s != nil {
-		r.report(ctx, s)
+	if v, loaded := r.last(); loaded {
+		r.report(ctx, v)
 	}
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		err := r.refresh(ctx)
-		if err != nil && ctx.Err() == nil && !failing {
-			r.log.Error("routes cannot be refreshed; the last ones stay in force", slog.Any("error", err))
-		}
-		failing = err != nil
-	}
-}
-
-func (r *Router) refresh(ctx context.Context) error {
-	changes, err := r.store.changes(ctx)
-	if err != nil {
-		return err
-	}
-	if s := r.current.Load(); s == nil || s.changes != changes {
-		return r.Load(ctx)
-	}
-	r.reload.Lock()
-	defer r.reload.Unlock()
-	next := *r.current.Load()
-	if infos := r.ask(ctx); !maps.EqualFunc(infos, next.infos, maps.Equal[map[engine.ModelID]engine.Model, map[engine.ModelID]engine.Model]) {
-		next.infos = infos
-		r.current.Store(&next)
-		r.report(ctx, &next)
-	}
+	var fresh sync.WaitGroup
+	fresh.Go(func() { r.models.Run(ctx) })
+	r.routes.Run(ctx)
+	fresh.Wait()
 	return nil
 }
 
 // Pick returns where the request goes. Errors: CodeModelNotFound; CodeModelNotCapable, whose choice says what the model is;
 // CodeEngineUnavailable, whose choice still says which version and arm failed, so that a rollout can count it.
 func (r *Router) Pick(a Ask) (Choice, error) {
-	s := r.current.Load()
-	if s == nil {
-		return Choice{}, fault.New(fault.CodeEngineUnavailable, a.Model)
+	s, err := r.fresh()
+	if err != nil {
+		return Choice{}, fault.Wrap(err, fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
 	if a.Engine != "" {
 		return r.within(s, a)
@@ -281,7 +295,6 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 	if c.Engine, ok = r.engines[c.Version.Engine]; !ok {
 		return c, fault.New(fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
-	var err error
 	if c.Info, err = s.info(c.Version); err != nil && c.Info.ID == "" {
 		return c, fault.Wrap(err, fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
@@ -303,9 +316,9 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 
 // within returns the model of the engine that is named, under the version that has these weights: a stable one if there is one. Without any the
 // model has no version, and the name that its engine has for it.
-func (r *Router) within(s *snapshot, a Ask) (Choice, error) {
+func (r *Router) within(s view, a Ask) (Choice, error) {
 	id := engine.ModelID(a.Model)
-	info, ok := s.infos[a.Engine][id]
+	info, ok := s.models[a.Engine][id]
 	c := Choice{Engine: r.engines[a.Engine], Info: info, Version: Version{Model: a.Model, Engine: a.Engine, EngineModel: id}}
 	if c.Engine == nil || !ok || !a.Need.Met(info) {
 		return c, fault.Wrap(fmt.Errorf("engine %q has no such model for this", a.Engine), fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
@@ -326,10 +339,10 @@ func (r *Router) within(s *snapshot, a Ask) (Choice, error) {
 
 // info returns what the engine of a version says about its model, and why the version cannot run. Other weights than it was
 // registered with are described and not run.
-func (s *snapshot) info(v Version) (engine.Model, error) {
-	info, ok := s.infos[v.Engine][v.EngineModel]
+func (s view) info(v Version) (engine.Model, error) {
+	info, ok := s.models[v.Engine][v.EngineModel]
 	switch {
-	case s.infos[v.Engine] == nil:
+	case s.models[v.Engine] == nil:
 		return info, errors.New("the engine does not answer")
 	case !ok:
 		return info, errors.New("the engine does not have the model")
@@ -364,10 +377,11 @@ func bucket(salt, unit string) int {
 
 // Models lists the names callers may ask for, ordered, also of those whose stable version cannot run now.
 func (r *Router) Models() []Model {
-	s := r.current.Load()
-	if s == nil {
+	s, loaded := r.last()
+	if !loaded {
 		return nil
 	}
+	_, stale := r.fresh()
 	var out []Model
 	for _, name := range slices.Sorted(maps.Keys(s.assignments)) {
 		v, ok := s.versions[name][s.assignments[name].Stable]
@@ -375,7 +389,8 @@ func (r *Router) Models() []Model {
 			continue
 		}
 		m := Model{Name: name, Stable: v.Version, CreatedAt: v.CreatedAt, Engine: v.Engine}
-		if m.Info, m.Err = s.info(v); m.Err != nil {
+		m.Info, m.Err = s.info(v)
+		if m.Err = errors.Join(stale, m.Err); m.Err != nil {
 			m.Err = fault.Wrap(m.Err, fault.CodeEngineUnavailable, name)
 		}
 		for _, other := range s.versions[name] {
@@ -388,7 +403,7 @@ func (r *Router) Models() []Model {
 
 // Versions returns a model's versions, oldest first.
 func (r *Router) Versions(ctx context.Context, model string) ([]Version, error) {
-	s, err := r.store.snapshot(ctx)
+	s, err := r.store.load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -402,7 +417,7 @@ func (r *Router) Versions(ctx context.Context, model string) ([]Version, error) 
 
 // Assignment returns a model's assignment from the database. Error: CodeModelNotFound.
 func (r *Router) Assignment(ctx context.Context, model string) (Assignment, error) {
-	s, err := r.store.snapshot(ctx)
+	s, err := r.store.load(ctx)
 	if err != nil {
 		return Assignment{}, err
 	}
@@ -425,8 +440,8 @@ func (r *Router) Register(ctx context.Context, v Version) error {
 	if _, ok := r.engines[v.Engine]; !ok {
 		return invalid("engine", fault.Say("no engine of this name is configured", "未配置此名称的推理引擎"))
 	}
-	if s := r.current.Load(); s != nil {
-		info := s.infos[v.Engine][v.EngineModel]
+	if s, loaded := r.last(); loaded {
+		info := s.models[v.Engine][v.EngineModel]
 		if changed(v, info) {
 			return invalid("digest", fault.Say("is not that of the weights the engine has (%s)", "与引擎所持权重的摘要（%s）不符", digest(info)))
 		}
@@ -466,8 +481,8 @@ func (v Version) check() error {
 
 // Digest names the weights that an engine runs under a model's id, as of the last look at it. Error: CodeModelNotFound.
 func (r *Router) Digest(engineName string, id engine.ModelID) (string, error) {
-	if s := r.current.Load(); s != nil {
-		if info, ok := s.infos[engineName][id]; ok {
+	if models, asked := r.models.Last(); asked {
+		if info, ok := models[engineName][id]; ok {
 			return digest(info), nil
 		}
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"reflect"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -14,18 +12,6 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
-
-// New returns a router over the given engines, by name. It knows no routes until [Router.Load].
-func New(cfg Config, db *gorm.DB, engines map[string]engine.Engine, log *slog.Logger) (*Router, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("route: %w", err)
-	}
-	poll := cfg.Poll
-	if poll == 0 {
-		poll = time.Second
-	}
-	return &Router{store: store{db}, engines: engines, poll: poll, log: log.With(slog.String("component", "route")), now: time.Now}, nil
-}
 
 type store struct{ db *gorm.DB }
 
@@ -70,13 +56,9 @@ func (s store) changes(ctx context.Context) (int64, error) {
 	return n, database.Unavailable("read route changes", err)
 }
 
-// snapshot reads everything. The counter is read first: a change made meanwhile is then loaded again, never missed.
-func (s store) snapshot(ctx context.Context) (*snapshot, error) {
-	n, err := s.changes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := &snapshot{changes: n, versions: map[string]map[string]Version{}, assignments: map[string]Assignment{}}
+// load reads everything.
+func (s store) load(ctx context.Context) (*routes, error) {
+	out := &routes{versions: map[string]map[string]Version{}, assignments: map[string]Assignment{}}
 	db := s.db.WithContext(ctx)
 	var versions []versionRow
 	if err := db.Select(versionColumns()).Find(&versions).Error; err != nil {

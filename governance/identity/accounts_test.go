@@ -35,7 +35,7 @@ func signIn(t *testing.T, i *Identity, name, password string) Session {
 
 func poll(t *testing.T, i *Identity) {
 	t.Helper()
-	if err := i.poll(t.Context()); err != nil {
+	if err := i.accounts.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

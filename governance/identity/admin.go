@@ -211,8 +211,8 @@ func (i *Identity) User(ctx context.Context, tenant, id string) (User, error) {
 
 // NameOf returns the name of a person's account, "" if there is none.
 func (i *Identity) NameOf(id string) string {
-	s := i.current.Load()
-	if s == nil {
+	s, loaded := i.accounts.Last()
+	if !loaded {
 		return ""
 	}
 	return s.users[id].principal.Name
@@ -484,8 +484,8 @@ func (i *Identity) Key(ctx context.Context, tenant, id string) (Key, error) {
 
 // Seen adds what the snapshot knows of a key: the state of the owner, and a use that is not yet written.
 func (i *Identity) Seen(k Key) Key {
-	s := i.current.Load()
-	k.Suspended = k.Owner != "" && s != nil && !s.mayOwn(k.Owner, k.Tenant)
+	s, loaded := i.accounts.Last()
+	k.Suspended = k.Owner != "" && loaded && !s.mayOwn(k.Owner, k.Tenant)
 	if v, ok := i.used.Load(k.ID); ok {
 		if at := at(v.(*atomic.Int64).Load()); at.After(k.LastUsedAt) {
 			k.LastUsedAt = at

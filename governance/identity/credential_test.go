@@ -47,8 +47,7 @@ func FuzzParseCredential(f *testing.F) {
 	f.Add("sk-sluice-AAAAAAAAAAAA\x00" + strings.Repeat("a", keySecretSize))
 	f.Add(strings.Repeat("é", 4000))
 	i := &Identity{cfg: Config{}.WithDefaults(), keys: newDigester(ring().Derive("x")), now: time.Now}
-	i.current.Store(&snapshot{})
-	i.checked.Store(time.Now().UnixMicro())
+	i.accounts = only(f, &accounts{})
 	f.Fuzz(func(t *testing.T, s string) {
 		id, ok := parseCredential(s)
 		if ok && (!isBase62(id) || s != keyHead+id+s[len(keyHead)+keyPrefixSize:] || len(s) != len(keyHead)+keyPrefixSize+1+keySecretSize) {

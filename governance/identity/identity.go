@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/snapshot"
 )
 
 // Config sets lifetimes. Zero values mean the defaults named at each field.
@@ -25,7 +27,7 @@ type Config struct {
 	SessionTTL time.Duration `koanf:"session_ttl"` // after which a sign-in ends in any case; 168h
 	KeyTTL     time.Duration `koanf:"key_ttl"`     // of an API key made without an expiry; 8760h
 	Poll       time.Duration `koanf:"poll"`        // between looks at the change counter; 1s, also the most
-	MaxStale   time.Duration `koanf:"max_stale"`   // how long to trust a snapshot that cannot be checked; 5m
+	MaxStale   time.Duration `koanf:"max_stale"`   // how long to trust identities that cannot be refreshed; 5m
 }
 
 const maxAccessTTL = 15 * time.Minute
@@ -44,7 +46,7 @@ func (c Config) WithDefaults() Config {
 		{&c.SessionTTL, 7 * 24 * time.Hour},
 		{&c.KeyTTL, 365 * 24 * time.Hour},
 		{&c.Poll, time.Second},
-		{&c.MaxStale, 5 * time.Minute},
+		{&c.MaxStale, snapshot.DefaultMaxAge},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
@@ -71,10 +73,11 @@ func (c Config) Validate() error {
 	if c.Poll > time.Second {
 		errs = append(errs, errors.New("poll: must be at most 1s, or a revocation is not seen within 2 seconds"))
 	}
-	if c.MaxStale < 2*c.Poll {
-		errs = append(errs, errors.New("max_stale: must be at least twice poll"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.freshness().Validate())...)
+}
+
+func (c Config) freshness() snapshot.Config {
+	return snapshot.Config{Poll: c.Poll, MaxAge: c.MaxStale}
 }
 
 // Identity knows who may call. It is safe for concurrent use.
@@ -91,19 +94,17 @@ type Identity struct {
 	hashing  chan struct{} // bounds the memory of concurrent password checks
 	nobody   string        // hash compared with when the user does not exist
 
-	current atomic.Pointer[snapshot]
-	checked atomic.Int64 // unix µs of the last successful look at the counter
-	loading sync.Mutex   // one load at a time, so an older one never replaces a newer one
-	used    sync.Map     // key id → last use, unix µs; not yet written
+	accounts *snapshot.Snapshot[*accounts]
+	used     sync.Map // key id → last use, unix µs; not yet written
 }
 
-// New returns an identity service without a snapshot: it refuses everybody until [Identity.Load]. limits are those of a key that has none of
-// its own; zero bounds nothing.
-func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.Logger) (*Identity, error) {
+// New returns an identity service without accounts: it refuses everybody until [Identity.Load]. limits are those of a key that has none of
+// its own; zero bounds nothing. reg may be nil.
+func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.Logger, reg prometheus.Registerer) (*Identity, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	return &Identity{
+	i := &Identity{
 		cfg:      cfg.WithDefaults(),
 		limits:   limits,
 		store:    store{db: db},
@@ -115,12 +116,19 @@ func New(cfg Config, limits Limits, db *gorm.DB, keys *keyring.Ring, log *slog.L
 		throttle: &throttle{entries: map[attemptKey]*attempts{}},
 		hashing:  make(chan struct{}, 4),
 		nobody:   unknownUserHash(),
-	}, nil
+	}
+	var err error
+	i.accounts, err = snapshot.New(i.cfg.freshness(), snapshot.Source[*accounts]{
+		Name: "identity", Version: i.store.version, Load: i.load, Now: func() time.Time { return i.now() },
+	}, i.log, reg)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	return i, nil
 }
 
-// snapshot is immutable.
-type snapshot struct {
-	version  int64
+// accounts are who may call. They are immutable.
+type accounts struct {
 	operator string // the tenant that runs the installation
 	keys     map[digest]keyEntry
 	users    map[string]userEntry
@@ -139,20 +147,19 @@ type userEntry struct {
 	disabled  bool
 }
 
-// Load reads the snapshot. Call it once before serving.
-func (i *Identity) Load(ctx context.Context) error {
-	i.loading.Lock()
-	defer i.loading.Unlock()
-	now := i.now()
-	all, err := i.store.load(ctx, now.Add(-i.cfg.AccessTTL-time.Minute).UnixMicro())
+// Load reads the accounts. Call it once before serving.
+func (i *Identity) Load(ctx context.Context) error { return i.accounts.Load(ctx) }
+
+// load reads the accounts from the database.
+func (i *Identity) load(ctx context.Context) (*accounts, error) {
+	all, err := i.store.load(ctx, i.now().Add(-i.cfg.AccessTTL-time.Minute).UnixMicro())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s := &snapshot{
-		version: all.version,
-		keys:    make(map[digest]keyEntry, len(all.keys)),
-		users:   make(map[string]userEntry, len(all.users)),
-		ended:   make(map[string]struct{}, len(all.revoked)),
+	s := &accounts{
+		keys:  make(map[digest]keyEntry, len(all.keys)),
+		users: make(map[string]userEntry, len(all.users)),
+		ended: make(map[string]struct{}, len(all.revoked)),
 	}
 	operator := map[string]bool{}
 	for _, t := range all.tenants {
@@ -189,25 +196,25 @@ func (i *Identity) Load(ctx context.Context) error {
 		}
 		s.keys[d] = entry
 	}
-	i.current.Store(s)
-	i.checked.Store(now.UnixMicro())
-	return nil
+	return s, nil
 }
 
 // mayOwn reports whether a person can have keys of his own that work: he is there, and may have some, and has not got a password of somebody
 // else's, with which he may do nothing but change it.
-func (s *snapshot) mayOwn(user, tenant string) bool {
+func (s *accounts) mayOwn(user, tenant string) bool {
 	u, ok := s.users[user]
 	return ok && !u.disabled && !u.principal.MustChange && u.principal.Tenant == tenant && OwnsKeys(u.principal.Roles)
 }
 
-// Run keeps the snapshot fresh and writes last uses until ctx ends.
+// Run keeps the accounts fresh and writes last uses until ctx ends.
 func (i *Identity) Run(ctx context.Context) error {
-	tick := time.NewTicker(i.cfg.Poll)
+	var fresh sync.WaitGroup
+	fresh.Go(func() { i.accounts.Run(ctx) })
+	defer fresh.Wait()
+	const flushEvery = 15 // polls
+	tick := time.NewTicker(flushEvery * i.cfg.Poll)
 	defer tick.Stop()
-	const flushEvery = 15
-	failing := false
-	for n := 1; ; n++ {
+	for {
 		select {
 		case <-ctx.Done():
 			// What was seen last is still written, with a deadline of its own.
@@ -219,29 +226,10 @@ func (i *Identity) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		err := i.poll(ctx)
-		if n%flushEvery == 0 && err == nil {
-			err = i.flushUses(ctx)
+		if err := i.flushUses(ctx); err != nil && ctx.Err() == nil {
+			i.log.Warn("the last uses of some keys were not written; the next turn repeats it", slog.Any("error", err))
 		}
-		if err != nil && ctx.Err() == nil && !failing {
-			i.log.Error("identities cannot be refreshed; the last snapshot stays in use for a while", slog.Any("error", err), slog.Duration("max_stale", i.cfg.MaxStale))
-		}
-		failing = err != nil
 	}
-}
-
-// poll reloads if the counter moved.
-func (i *Identity) poll(ctx context.Context) error {
-	now := i.now()
-	v, err := i.store.version(ctx)
-	if err != nil {
-		return err
-	}
-	if s := i.current.Load(); s != nil && s.version == v {
-		i.checked.Store(now.UnixMicro())
-		return nil
-	}
-	return i.Load(ctx)
 }
 
 func (i *Identity) flushUses(ctx context.Context) error {
@@ -271,14 +259,11 @@ func (i *Identity) reload(ctx context.Context) {
 	}
 }
 
-// fresh returns the snapshot unless it is missing or too old to be trusted.
-func (i *Identity) fresh() (*snapshot, error) {
-	s := i.current.Load()
-	if s == nil {
-		return nil, fault.Wrap(errors.New("no snapshot"), fault.CodeIdentityUnavailable)
-	}
-	if age := time.Duration(i.now().UnixMicro()-i.checked.Load()) * time.Microsecond; age > i.cfg.MaxStale {
-		return nil, fault.Wrap(fmt.Errorf("snapshot not checked for %s", age), fault.CodeIdentityUnavailable)
+// fresh returns the accounts unless they are missing or too old to be trusted.
+func (i *Identity) fresh() (*accounts, error) {
+	s, err := i.accounts.Get()
+	if err != nil {
+		return nil, fault.Wrap(err, fault.CodeIdentityUnavailable)
 	}
 	return s, nil
 }
@@ -299,7 +284,7 @@ func (i *Identity) Authenticate(_ context.Context, plane Plane, credential strin
 	return i.authenticateKey(s, credential)
 }
 
-func (i *Identity) authenticateKey(s *snapshot, credential string) (Principal, error) {
+func (i *Identity) authenticateKey(s *accounts, credential string) (Principal, error) {
 	if len(credential) > maxCredential {
 		return Principal{}, fault.New(fault.CodeInvalidKey)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"gorm.io/gorm"
 
-	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -38,7 +38,7 @@ func (c *clock) advance(d time.Duration) {
 // replica returns a loaded identity service over db with a clock of its own.
 func replica(t *testing.T, db *gorm.DB) (*Identity, *clock) {
 	t.Helper()
-	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
+	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestKeyLifeCycle(t *testing.T) {
 		}
 		_, err = b.Authenticate(t.Context(), DataPlane, credential)
 		wantCode(t, err, fault.CodeInvalidKey)
-		if err := b.poll(t.Context()); err != nil {
+		if err := b.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err = b.Authenticate(t.Context(), DataPlane, credential); err != nil {
@@ -106,7 +106,7 @@ func TestKeyLifeCycle(t *testing.T) {
 		if err := a.RevokeKey(t.Context(), "acme", key.ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.poll(t.Context()); err != nil {
+		if err := b.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, i := range []*Identity{a, b} {
@@ -125,7 +125,7 @@ func TestKeyLifeCycle(t *testing.T) {
 		}
 		clockA.advance(time.Minute)
 		clockB.advance(time.Minute)
-		if err := a.poll(t.Context()); err != nil {
+		if err := a.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		_, err = a.Authenticate(t.Context(), DataPlane, short)
@@ -202,7 +202,7 @@ func TestNothingSecretIsStored(t *testing.T) {
 
 func TestNoSnapshotRefusesEverybody(t *testing.T) {
 	db := dbtest.SQLite(t)
-	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
+	i, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,20 +212,19 @@ func TestNoSnapshotRefusesEverybody(t *testing.T) {
 	}
 }
 
-// TestStaleSnapshotIsNotTrusted closes the database under a replica: it serves for MaxStale and then refuses.
-func TestStaleSnapshotIsNotTrusted(t *testing.T) {
-	db := dbtest.SQLite(t)
-	i, c := withTenant(t, db)
+// TestStaleAccountsAreNotTrusted takes the database away from a replica: it serves for MaxStale, refuses, and serves again when the
+// database is back.
+func TestStaleAccountsAreNotTrusted(t *testing.T) {
+	var faults dbtest.Faults
+	i, c := withTenant(t, faults.Over(dbtest.SQLite(t)))
 	_, credential, err := i.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := database.Close(db); err != nil {
-		t.Fatal(err)
-	}
+	faults.Set(func(string) dbtest.Outcome { return dbtest.FailsBefore })
 	c.advance(i.cfg.MaxStale)
-	if err := i.poll(t.Context()); err == nil {
-		t.Fatal("poll on a closed database must fail")
+	if err := i.accounts.Refresh(t.Context()); err == nil {
+		t.Fatal("a look at a database that is away must fail")
 	}
 	if _, err := i.Authenticate(t.Context(), DataPlane, credential); err != nil {
 		t.Error("a short outage must not stop traffic:", err)
@@ -235,13 +234,35 @@ func TestStaleSnapshotIsNotTrusted(t *testing.T) {
 	wantCode(t, err, fault.CodeIdentityUnavailable)
 	_, _, err = i.CreateKey(t.Context(), NewKey{Tenant: "acme", Name: "k", ExpiresAt: c.now().Add(time.Hour)})
 	wantCode(t, err, fault.CodeDatabaseUnavailable)
+	faults.Set(nil)
+	if err := i.accounts.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.Authenticate(t.Context(), DataPlane, credential); err != nil {
+		t.Error("the database is back:", err)
+	}
+}
+
+// only returns accounts that are loaded and have no database.
+func only(tb testing.TB, a *accounts) *snapshot.Snapshot[*accounts] {
+	tb.Helper()
+	s, err := snapshot.New(snapshot.Config{}, snapshot.Source[*accounts]{
+		Name: "identity", Load: func(context.Context) (*accounts, error) { return a, nil },
+	}, slog.New(slog.DiscardHandler), nil)
+	if err == nil {
+		err = s.Load(tb.Context())
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
 }
 
 // TestRevocationReachesRunningReplica runs the real loop and measures.
 func TestRevocationReachesRunningReplica(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		a, _ := withTenant(t, db)
-		b, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler))
+		b, err := New(Config{}, Limits{}, db, ring(), slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +330,7 @@ func TestLogin(t *testing.T) {
 			wantCode(t, err, fault.CodeInvalidLogin)
 		}
 		c.advance(15*time.Minute + 3*time.Second)
-		if err := i.poll(t.Context()); err != nil {
+		if err := i.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		_, err = i.Authenticate(t.Context(), AdminPlane, s.Access)
@@ -361,7 +382,7 @@ func TestRefreshRotatesAndDetectsReuse(t *testing.T) {
 		s, err := i.Login(t.Context(), "admin", password, "")
 		for n := 0; err == nil && n < 100; n++ {
 			c.advance(11 * time.Hour)
-			if err := i.poll(t.Context()); err != nil {
+			if err := i.accounts.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			s, err = i.Refresh(t.Context(), s.Refresh)
@@ -391,7 +412,7 @@ func TestRenewalDoesNotMoveTheSignIn(t *testing.T) {
 				t.Fatalf("signed in %s, %s, began %s, %v", p.SignedIn, s.Principal.SignedIn, began, err)
 			}
 			c.advance(10 * time.Minute)
-			if err := i.poll(t.Context()); err != nil {
+			if err := i.accounts.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if s, err = i.Refresh(t.Context(), s.Refresh); err != nil {
@@ -447,7 +468,7 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.poll(t.Context()); err != nil {
+		if err := b.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Authenticate(t.Context(), AdminPlane, s.Access); err != nil {
@@ -472,7 +493,7 @@ func TestDisabledUserAndChangedPassword(t *testing.T) {
 		if _, err := a.DisableUser(t.Context(), Changer{}, "acme", u.ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.poll(t.Context()); err != nil {
+		if err := b.accounts.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		_, err = b.Authenticate(t.Context(), AdminPlane, s.Access)
@@ -636,7 +657,7 @@ func TestConfig(t *testing.T) {
 		if bad.Validate() == nil {
 			t.Errorf("%s must be refused", name)
 		}
-		if _, err := New(bad, Limits{}, nil, ring(), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := New(bad, Limits{}, nil, ring(), slog.New(slog.DiscardHandler), nil); err == nil {
 			t.Errorf("%s: New must refuse it", name)
 		}
 	}
@@ -645,10 +666,9 @@ func TestConfig(t *testing.T) {
 func BenchmarkAuthenticateKey(b *testing.B) {
 	i := &Identity{cfg: Config{}.WithDefaults(), keys: newDigester(ring().Derive("x")), now: time.Now}
 	id, credential := newCredential()
-	i.current.Store(&snapshot{keys: map[digest]keyEntry{
+	i.accounts = only(b, &accounts{keys: map[digest]keyEntry{
 		i.keys.sum(credential): {principal: Principal{ID: id}, expires: time.Now().Add(time.Hour).UnixMicro()},
 	}})
-	i.checked.Store(time.Now().UnixMicro())
 	for b.Loop() {
 		if _, err := i.Authenticate(b.Context(), DataPlane, credential); err != nil {
 			b.Fatal(err)

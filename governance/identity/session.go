@@ -121,8 +121,8 @@ func (i *Identity) LoginWait(user, source string) time.Duration {
 // Claimed returns the account of a name that somebody wants to sign in with, for the audit record. A name that nobody has is not
 // repeated, since people type passwords into the wrong field: the principal then has no id, and the tenant is the operator's.
 func (i *Identity) Claimed(user string) Principal {
-	s := i.current.Load()
-	if s == nil {
+	s, loaded := i.accounts.Last()
+	if !loaded {
 		return Principal{Kind: "user"}
 	}
 	name := canonicalName(user)
@@ -144,7 +144,7 @@ func (i *Identity) Holder(ctx context.Context, refresh string) (p Principal, fou
 		return Principal{}, false, err
 	}
 	p = Principal{Kind: "user", ID: row.UserID}
-	if s := i.current.Load(); s != nil && s.users[row.UserID].principal.ID != "" {
+	if s, loaded := i.accounts.Last(); loaded && s.users[row.UserID].principal.ID != "" {
 		p = s.users[row.UserID].principal
 	}
 	p.Session = row.Family
@@ -243,7 +243,10 @@ func (i *Identity) issue(ctx context.Context, row userRow, started sessionRow, r
 		if err := i.Load(ctx); err != nil {
 			return Session{}, err
 		}
-		if user, ok = i.current.Load().users[row.ID]; !ok || user.disabled || user.epoch != row.Epoch {
+		if s, err = i.fresh(); err != nil {
+			return Session{}, err
+		}
+		if user, ok = s.users[row.ID]; !ok || user.disabled || user.epoch != row.Epoch {
 			return Session{}, fault.New(fault.CodeInvalidLogin)
 		}
 	}
@@ -267,7 +270,7 @@ func (i *Identity) sign(user userEntry, started sessionRow, refresh string, now 
 	return Session{Access: access, Refresh: refresh, ExpiresAt: expires, Principal: p}, nil
 }
 
-func (i *Identity) authenticateSession(s *snapshot, token string) (Principal, error) {
+func (i *Identity) authenticateSession(s *accounts, token string) (Principal, error) {
 	refuse := func(cause error) (Principal, error) { return Principal{}, fault.Wrap(cause, fault.CodeInvalidSession) }
 	if len(token) > maxCredential {
 		return refuse(errors.New("token too long"))

@@ -93,9 +93,8 @@ func (s store) version(ctx context.Context) (int64, error) {
 	return v[0], nil
 }
 
-// everything is what a snapshot is made of.
+// everything is what accounts are made of.
 type everything struct {
-	version int64
 	tenants []tenantRow
 	users   []userRow
 	keys    []keyRow
@@ -105,12 +104,8 @@ type everything struct {
 // load reads the version first: a write that slips in between makes the next poll reload, never go unseen.
 func (s store) load(ctx context.Context, revokedAfter int64) (everything, error) {
 	var e everything
-	var err error
-	if e.version, err = s.version(ctx); err != nil {
-		return e, err
-	}
 	db := s.db.WithContext(ctx)
-	err = errors.Join(
+	err := errors.Join(
 		db.Select(tenantColumns).Find(&e.tenants).Error,
 		db.Select(userColumns).Find(&e.users).Error,
 		db.Select(keyColumns).Find(&e.keys).Error,

@@ -30,6 +30,7 @@ import (
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/httpapi"
 	"github.com/sluice-project/sluice/workflows"
@@ -50,6 +51,7 @@ type Config struct {
 	PublicURL     string // how browsers and applications reach Listen
 	AdminURL      string // how browsers reach AdminListen
 	DrainTimeout  time.Duration
+	MaxStale      time.Duration // how long what could not be refreshed from the database is trusted; 0: 5m
 	Console       bool
 	TLS           TLS
 	Log           Log
@@ -188,6 +190,9 @@ func (c *Config) resolve() {
 	set(&c.MasterKeyFile, filepath.Join(c.Data, "keys", "master.key"))
 	set(&c.Audit.Dir, filepath.Join(c.Data, "audit"))
 	set(&c.Engines.Native.CacheDir, filepath.Join(c.Downloads, "packed"))
+	for _, age := range []*time.Duration{&c.Identity.MaxStale, &c.Governance.MaxStale, &c.Billing.MaxStale, &c.Route.MaxStale, &c.RAG.MaxStale} {
+		*age = cmp.Or(*age, c.MaxStale)
+	}
 	if c.Database.URL == "" {
 		c.Database.URL = keyring.Secret("sqlite:" + filepath.Join(c.Data, "sluice.db"))
 	}
@@ -228,6 +233,7 @@ func (c Config) Validate() error {
 	key("operations.token", c.Operations.Token == "" || len(c.Operations.Token) >= 16, "must have 16 characters or more")
 	key("operations.pprof", !c.Operations.Pprof || c.Operations.Listen != "" || c.Operations.Token != "", "needs operations.listen or operations.token")
 	key("drain_timeout", c.DrainTimeout > 0, "must be positive")
+	key("max_stale", cmp.Or(c.MaxStale, snapshot.DefaultMaxAge) >= 2*max(time.Second, c.RAG.Poll), "must be at least 2s, and twice rag.poll")
 	key("tls", (c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "set both cert_file and key_file, or neither")
 	key("log.level", c.Log.Level == "debug" || c.Log.Level == "info" || c.Log.Level == "warn" || c.Log.Level == "error", "must be debug, info, warn or error")
 	key("log.format", c.Log.Format == "json" || c.Log.Format == "text", "must be json or text")

@@ -85,6 +85,25 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// TestOneMaximumAge: max_stale holds for everything that has no key of its own, and for what has one and says nothing.
+func TestOneMaximumAge(t *testing.T) {
+	c, err := config.Load(write(t, "max_stale: 1h\ngovernance: {max_stale: 7m}\n"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]time.Duration{"identity": c.Identity.MaxStale, "billing": c.Billing.MaxStale, "route": c.Route.MaxStale, "rag": c.RAG.MaxStale} {
+		if got != time.Hour {
+			t.Errorf("%s has %s", name, got)
+		}
+	}
+	if c.Governance.MaxStale != 7*time.Minute {
+		t.Errorf("governance has %s, and its own key says 7m", c.Governance.MaxStale)
+	}
+	if _, err := config.Load(write(t, "max_stale: 1s\n"), nil, nil); err == nil || !strings.Contains(err.Error(), "max_stale") {
+		t.Errorf("one second is less than two polls: %v", err)
+	}
+}
+
 func TestMistakesAreNamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string

@@ -217,7 +217,7 @@ func printable(v reflect.Value) any {
 func walk(v reflect.Value, prefix string, visit func(string, reflect.Value)) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if !f.IsExported() {
+		if !f.IsExported() || keyOf(f) == "-" { // "-": another key fills it
 			continue
 		}
 		switch f.Type.Kind() { //nolint:exhaustive // the rest are leaves

@@ -7,9 +7,8 @@ import (
 	"github.com/sluice-project/sluice/billing/price"
 )
 
-// snapshot is what requests read: the price books and budgets as they were at one change of the database. It is never changed.
-type snapshot struct {
-	version int64
+// terms are what requests read: the price books and budgets as they were at one change of the database. They are never changed.
+type terms struct {
 	books   []book               // by effective time, then version
 	budgets map[string][]*budget // by tenant
 }
@@ -32,7 +31,7 @@ type budget struct {
 }
 
 // bookAt returns the book that rates requests admitted at that time.
-func (s *snapshot) bookAt(at time.Time) (book, bool) {
+func (s *terms) bookAt(at time.Time) (book, bool) {
 	for i := len(s.books) - 1; i >= 0; i-- {
 		if !s.books[i].EffectiveFrom.After(at) {
 			return s.books[i], true
@@ -42,7 +41,7 @@ func (s *snapshot) bookAt(at time.Time) (book, bool) {
 }
 
 // quote rates the worst case of ask.
-func (s *snapshot) quote(ask Ask) (*Reservation, error) {
+func (s *terms) quote(ask Ask) (*Reservation, error) {
 	b, ok := s.bookAt(ask.At)
 	if !ok {
 		return nil, unavailable(fmt.Errorf("no price book is in force at %s; publish one", ask.At.UTC().Format(time.RFC3339)))
@@ -65,7 +64,7 @@ func (s *snapshot) quote(ask Ask) (*Reservation, error) {
 }
 
 // budgetsFor returns the budgets that a request of the tenant and key counts against.
-func (s *snapshot) budgetsFor(tenant, key string) []*budget {
+func (s *terms) budgetsFor(tenant, key string) []*budget {
 	var out []*budget
 	for _, b := range s.budgets[tenant] {
 		if b.key == "" || b.key == key {
@@ -76,7 +75,7 @@ func (s *snapshot) budgetsFor(tenant, key string) []*budget {
 }
 
 // current returns the budget with that id as it is now, nil if it is gone.
-func (s *snapshot) current(tenant, id string) *budget {
+func (s *terms) current(tenant, id string) *budget {
 	for _, b := range s.budgets[tenant] {
 		if b.id == id {
 			return b
