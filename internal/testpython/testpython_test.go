@@ -119,6 +119,7 @@ func TestEnvironments(t *testing.T) {
 		"openai-2": "import openai, httpx; assert openai.__version__.startswith('2.')",
 		"openai-3": "import openai, httpx2; assert openai.__version__.startswith('3.')",
 		"llamacpp": "import xllamacpp",
+		"report":   "import docx, pypdf",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv(override) != "" {
