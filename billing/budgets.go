@@ -73,6 +73,13 @@ func (l *Ledger) Budgets(ctx context.Context, tenant string) ([]BudgetState, err
 	if tenant == "" {
 		return nil, fault.New(fault.CodeMissing, "tenant").WithParam("tenant")
 	}
+	return l.budgets(ctx, tenant)
+}
+
+// AllBudgets returns the budgets of all tenants, in the order of the tenants.
+func (l *Ledger) AllBudgets(ctx context.Context) ([]BudgetState, error) { return l.budgets(ctx, "") }
+
+func (l *Ledger) budgets(ctx context.Context, tenant string) ([]BudgetState, error) {
 	rows, err := l.store.budgets(ctx, tenant)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,10 @@ import (
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/notify"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/rag"
+	"github.com/sluice-project/sluice/server/alerts"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/erasure"
 	"github.com/sluice-project/sluice/workflows"
@@ -67,6 +69,8 @@ type parts struct {
 	pipeline   *gateway.Pipeline
 	flows      *workflows.Service // nil when switched off
 	temporal   *devserver.Server  // nil unless embedded
+	notify     *notify.Notifier
+	watcher    *alerts.Watcher // nil without a channel to tell
 
 	closers []func() error
 }
@@ -86,6 +90,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, e
 		do   func(context.Context) error
 	}{
 		{"data", p.buildData},
+		{"notifications", p.buildNotifier},
 		{"governance", p.buildGovernance},
 		{"billing", p.buildBilling},
 		{"audit", p.buildAudit},
@@ -94,6 +99,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*parts, e
 		{"retrieval", p.buildRetrieval},
 		{"gateway", p.buildGateway},
 		{"workflows", p.buildWorkflows},
+		{"alerts", p.buildWatcher},
 	} {
 		if err := step.do(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("start %s: %w", step.name, err), p.close())
@@ -306,10 +312,13 @@ func (p *parts) buildGateway(ctx context.Context) error {
 // loops lists the background tasks of the built parts.
 func (p *parts) loops() []loop {
 	out := []loop{
-		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"vault", p.guard.Sweep}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.reconciler.Run}, {"route", p.router.Run},
+		{"identity", p.identity.Run}, {"policy", p.guard.Run}, {"vault", p.guard.Sweep}, {"billing", p.ledger.Run}, {"audit", p.audit.Run}, {"retention", p.audit.Retain}, {"reconciliation", p.reconciler.Run}, {"route", p.router.Run}, {"notifications", p.notify.Run},
 	}
 	if p.rag != nil {
 		out = append(out, loop{"retrieval", p.rag.Run})
+	}
+	if p.watcher != nil {
+		out = append(out, loop{"alerts", p.watch})
 	}
 	if p.temporal != nil {
 		out = append(out, loop{"temporal", p.temporal.Run})

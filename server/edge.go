@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server/adminapi"
+	"github.com/sluice-project/sluice/server/alerts"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/server/httpapi"
 	"github.com/sluice-project/sluice/web"
@@ -124,7 +125,14 @@ func (e *edge) mountAdmin(playground gin.HandlerFunc, engine *gin.Engine, mux *h
 		Native: p.native, LoadAdapter: p.loadAdapter, UnloadAdapter: p.unloadAdapter, Workflows: p.flows, Pipeline: p.pipeline, EnergyMethod: p.energy.Method(), System: e.system,
 		Playground: playground,
 		Verify: func(ctx context.Context, progress func(done, total int64)) (audit.Report, error) {
-			return audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
+			report, err := audit.Verify(ctx, VerifySource(p.cfg, p.db, p.audit.VerifierKey()), progress)
+			if err == nil && !report.OK {
+				p.notify.Notify(ctx, alerts.VerificationFailed(len(report.Problems)))
+			}
+			return report, err
+		},
+		RevealSweep: func(ctx context.Context, tenant string, conversations int) {
+			p.notify.Notify(ctx, alerts.RevealSweep(tenant, conversations))
 		},
 		AuditStatus: e.auditStatus, Reconciliation: p.reconciliation, Reconcile: p.reconciler.Trigger,
 	}, engine, p.log)

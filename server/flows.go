@@ -16,6 +16,8 @@ import (
 	"github.com/sluice-project/sluice/gateway/limit"
 	"github.com/sluice-project/sluice/gateway/route"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/notify"
+	"github.com/sluice-project/sluice/server/alerts"
 	"github.com/sluice-project/sluice/server/config"
 	"github.com/sluice-project/sluice/workflows"
 	"github.com/sluice-project/sluice/workflows/devserver"
@@ -54,7 +56,7 @@ func (p *parts) buildWorkflows(ctx context.Context) error {
 		p.closers = append(p.closers, p.temporal.Close)
 		cfg.Address = p.temporal.Address()
 	}
-	deps := workflows.Deps{DB: p.db, Routes: flowRoutes{p.router}, Stats: flowStats{p.audit}, Audit: flowRecorder{p.audit}}
+	deps := workflows.Deps{DB: p.db, Routes: flowRoutes{p.router}, Stats: flowStats{p.audit}, Audit: flowRecorder{p.audit, p.notify.Notify}}
 	if p.native != nil {
 		deps.Engine = flowEngine{p.native}
 	}
@@ -123,14 +125,20 @@ func (f flowStats) ArmStats(ctx context.Context, rollout string, since int64) (m
 	return out, nil
 }
 
-// flowRecorder writes transitions to the audit log. They belong to the installation, hence to the operator's tenant.
-type flowRecorder struct{ log *audit.Log }
+// flowRecorder writes transitions to the audit log, and tells people when a rollout goes back by itself. They belong to the installation, hence to the operator's tenant.
+type flowRecorder struct {
+	log    *audit.Log
+	notify func(ctx context.Context, a notify.Alert)
+}
 
 func (f flowRecorder) Append(ctx context.Context, r workflows.Record) (string, error) {
 	receipt, err := f.log.Append(ctx, audit.Event{
 		Stage: audit.StageAction, Tenant: operatorTenant, Actor: audit.Actor{Kind: r.Actor.Kind, ID: r.Actor.ID, Name: r.Actor.Name},
 		Action: r.Action, Resource: r.Resource, Rollout: r.Rollout, Detail: r.Detail, Dialect: "workflow", Decision: "allow", Outcome: "ok",
 	})
+	if to := r.Detail["to"]; err == nil && (to == workflows.PhaseRolledBack || to == workflows.PhaseFailed) {
+		f.notify(ctx, alerts.RolloutBack(r.Resource, r.Rollout, r.Detail["candidate"], r.Detail["from"]))
+	}
 	return receipt.ID, err
 }
 

@@ -15,12 +15,12 @@ import (
 )
 
 // metricLabels are the only labels a metric may have: each has few values, none of which a caller chooses.
-var metricLabels = []string{"action", "class", "code", "device", "direction", "event", "kind", "le", "model", "outcome", "part", "pass", "phase", "reason", "result", "route", "shown", "snapshot", "stage", "status", "step"}
+var metricLabels = []string{"action", "channel", "class", "code", "device", "direction", "event", "kind", "le", "model", "outcome", "part", "pass", "phase", "reason", "result", "route", "shown", "snapshot", "stage", "status", "step"}
 
 // TestMetricsList pins the names, types and labels of all metrics, which dashboards and alerts rely on, and looks for callers'
 // text in them. Run with SLUICE_UPDATE=1 to rewrite the list.
 func TestMetricsList(t *testing.T) {
-	in := start(t, setup{retrieval: true, overrides: map[string]any{"workflows.enabled": true, "workflows.address": "127.0.0.1:1"}, plan: func(n int, _ *engine.Request) enginetest.Plan {
+	in := start(t, setup{retrieval: true, extra: "notify: {channels: [{name: nobody, kind: webhook, url: 'http://127.0.0.1:1/'}]}\n", overrides: map[string]any{"workflows.enabled": true, "workflows.address": "127.0.0.1:1"}, plan: func(n int, _ *engine.Request) enginetest.Plan {
 		if n == 1 {
 			return enginetest.Plan{Err: fault.New(fault.CodeEngineUnavailable, "scripted")}
 		}

@@ -94,7 +94,7 @@ func (n *Notifier) Test(ctx context.Context, name string) ([]Result, error) {
 		out = append(out, Result{Channel: c.cfg.Name, Kind: c.cfg.Kind, Took: time.Since(begun), Err: err})
 	}
 	if len(out) == 0 && name != "" {
-		return nil, fault.New(fault.CodeNotFound, fault.Say("channel of notify.channels", "notify.channels 中的通道"))
+		return nil, fault.New(fault.CodeNotFound, fault.Say("channel of notify.channels", "notify.channels 中的通道"), name)
 	}
 	return out, nil
 }

@@ -75,6 +75,7 @@ func (s *Server) alarm(c *gin.Context, got reveal.Result) error {
 		return nil
 	}
 	p := caller(c)
+	s.deps.RevealSweep(c.Request.Context(), tenantOf(c), got.Sessions)
 	_, err := s.deps.Audit.Append(c.Request.Context(), audit.Event{
 		Request: c.GetString(KeyRequestID), Stage: audit.StageAction, Tenant: tenantOf(c), Actor: audit.Actor{Kind: p.Kind, ID: p.ID, Name: p.Name},
 		Source: c.ClientIP(), Action: actionSweep, Dialect: "admin", Resource: resource(c), Decision: "allow", Outcome: "ok",

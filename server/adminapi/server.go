@@ -39,17 +39,19 @@ type Config struct {
 
 // Deps are the parts the API manages.
 type Deps struct {
-	Identity  *identity.Identity
-	Access    *access.Enforcer
-	Guard     *governance.Guard
-	Audit     *audit.Log
-	Eraser    *erasure.Eraser
-	Verify    func(ctx context.Context, progress func(done, total int64)) (audit.Report, error)
-	Ledger    *billing.Ledger
-	Router    *route.Router
-	RAG       *rag.Service
-	Workflows *workflows.Service // nil when switched off
-	Native    *native.Engine     // nil without native models
+	Identity *identity.Identity
+	Access   *access.Enforcer
+	Guard    *governance.Guard
+	Audit    *audit.Log
+	Eraser   *erasure.Eraser
+	Verify   func(ctx context.Context, progress func(done, total int64)) (audit.Report, error)
+	// RevealSweep is told that a person looked at the values of so many conversations within an hour that it is an alarm.
+	RevealSweep func(ctx context.Context, tenant string, conversations int)
+	Ledger      *billing.Ledger
+	Router      *route.Router
+	RAG         *rag.Service
+	Workflows   *workflows.Service // nil when switched off
+	Native      *native.Engine     // nil without native models
 	// LoadAdapter and UnloadAdapter change what the native engine has, and the models that can be asked for with it. The path is what
 	// the request says.
 	LoadAdapter   func(ctx context.Context, cfg native.AdapterConfig) (native.Adapter, error)

@@ -30,6 +30,7 @@ import (
 	"github.com/sluice-project/sluice/governance/label"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/notify"
 	"github.com/sluice-project/sluice/internal/snapshot"
 	"github.com/sluice-project/sluice/rag"
 	"github.com/sluice-project/sluice/server/httpapi"
@@ -71,6 +72,7 @@ type Config struct {
 	Engines       Engines
 	RAG           RAG
 	Workflows     Workflows
+	Notify        notify.Config
 }
 
 // TLS names the certificate files of the listeners; both empty means plain HTTP.
@@ -269,6 +271,7 @@ func (c Config) Validate() error {
 		}
 		add("workflows", w.Validate())
 	}
+	add("notify", c.Notify.Validate())
 	key("workflows.embedded.port", c.Workflows.Embedded.Port >= 0 && c.Workflows.Embedded.Port < 65536, "must be a port number")
 	return errors.Join(errs...)
 }

@@ -78,7 +78,7 @@ Exit codes: 0 done, 1 failed, 2 called in a wrong way, 3 a check ran and found p
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.AddCommand(
 		a.upCommand(), a.serveCommand(), a.pullCommand(), a.modelsCommand(), a.chatCommand(), a.keyCommand(), a.userCommand(), a.budgetCommand(), a.ragCommand(),
-		a.auditCommand(), a.migrateCommand(), a.configCommand(), a.rolloutCommand(), a.engineCommand(), a.evalCommand(), a.maskCommand(), a.revealCommand(), a.approvalCommand(), a.benchCommand(), a.versionCommand(), a.doctorCommand(),
+		a.auditCommand(), a.migrateCommand(), a.configCommand(), a.rolloutCommand(), a.engineCommand(), a.evalCommand(), a.maskCommand(), a.revealCommand(), a.approvalCommand(), a.benchCommand(), a.notifyCommand(), a.versionCommand(), a.doctorCommand(),
 	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-project/sluice/internal/notify"
+)
+
+func (a *app) notifyCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "notify", Short: "Try the channels that people are told through / 通知通道"}
+	cmd.AddCommand(&cobra.Command{
+		Use: "test [CHANNEL]", Short: "Send a test message, and say what became of it / 发送测试消息并报告结果", Args: atMostOne,
+		Long: `Sends one message, once, to a channel of notify.channels or to all of them, from this machine. Exit code 3: one of them did not take it.
+从本机向 notify.channels 中的一个或全部通道各发送一条消息，不重试。退出码 3 表示有通道未接收。`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.load(nil)
+			if err != nil {
+				return err
+			}
+			n, err := notify.New(cfg.Notify, cfg.PublicURL, slog.New(slog.DiscardHandler), nil)
+			if err != nil {
+				return err
+			}
+			results, err := n.Test(cmd.Context(), first(args))
+			if err != nil {
+				return err
+			}
+			return a.printDeliveries(results)
+		},
+	})
+	return cmd
+}
+
+// atMostOne is an argument check whose error is a usage error.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("%d words given; usage: %s", len(args), cmd.UseLine())}
+	}
+	return nil
+}
+
+// first returns the first word, "" if there is none.
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+func (a *app) printDeliveries(results []notify.Result) (err error) {
+	if len(results) == 0 {
+		fmt.Fprintln(a.env.stdout, a.say("no channel is configured: list them under notify.channels", "尚未配置通道：请在 notify.channels 中列出"))
+	}
+	for _, r := range results {
+		if r.Err == nil {
+			fmt.Fprintf(a.env.stdout, a.say("%s (%s): delivered in %s\n", "%s（%s）：已送达，用时 %s\n"), r.Channel, r.Kind, r.Took.Round(time.Millisecond))
+			continue
+		}
+		fmt.Fprintf(a.env.stdout, a.say("%s (%s): NOT delivered: %s\n", "%s（%s）：未送达：%s\n"), r.Channel, r.Kind, r.Err)
+		err = errFindings
+	}
+	return err
+}
