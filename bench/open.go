@@ -164,7 +164,7 @@ func (openRouter) Models() []route.Model                    { return nil }
 // openGuard lets text through as it is.
 type openGuard struct{}
 
-func (openGuard) Admit(context.Context, governance.Ask) (gateway.Decision, error) {
+func (openGuard) Admit(context.Context, governance.AdmitRequest) (gateway.Decision, error) {
 	return openAdmission{}, nil
 }
 func (openGuard) Models(_ context.Context, _ string, all []string) []string { return all }
@@ -175,20 +175,20 @@ func (openAdmission) Policy() governance.PolicyRef                    { return g
 func (openAdmission) Findings() []governance.Finding                  { return nil }
 func (openAdmission) Masked() bool                                    { return false }
 func (openAdmission) MaskPassage(text string) (string, error)         { return text, nil }
-func (openAdmission) MaskShown(text string) (string, error)           { return text, nil }
+func (openAdmission) MaskDisplayed(text string) (string, error)       { return text, nil }
 func (openAdmission) Release() egress.Release                         { return &openRelease{} }
-func (openAdmission) Quote() egress.Release                           { return &openRelease{} }
+func (openAdmission) ReleaseCitation() egress.Release                 { return &openRelease{} }
 func (openAdmission) Mask([]classify.Known, []governance.Field) error { return nil }
-func (openAdmission) Question(text string) (string, error)            { return text, nil }
+func (openAdmission) MaskQuery(text string) (string, error)           { return text, nil }
 func (openAdmission) LabelMode(asked string) string                   { return asked }
 func (openAdmission) AllowsCollection(string) bool                    { return true }
-func (openAdmission) SharesPrefixes() bool                            { return false }
-func (openAdmission) WholeAnswers() bool                              { return true }
-func (openAdmission) AnswersFirst() bool                              { return false }
+func (openAdmission) SharesPrefixCache() bool                         { return false }
+func (openAdmission) UpstreamNonStreaming() bool                      { return true }
+func (openAdmission) RespondBeforeRecord() bool                       { return false }
 func (openAdmission) Urgency(asked string) string                     { return asked }
 func (openAdmission) Record() string                                  { return "" }
 func (openAdmission) Redact(answer string) string                     { return answer }
-func (openAdmission) Keep(context.Context) error                      { return nil }
+func (openAdmission) StoreValues(context.Context) error               { return nil }
 
 type openRelease struct{ last string }
 

@@ -9,31 +9,31 @@ import (
 )
 
 // FromGuard fits a guard into [Deps].
-func FromGuard(g *governance.Guard) guard { return guarded{g} } //nolint:revive // Deps is the only place for the result
+func FromGuard(g *governance.Guard) guard { return guardAdapter{g} } //nolint:revive // Deps is the only place for the result
 
-type guarded struct{ *governance.Guard }
+type guardAdapter struct{ *governance.Guard }
 
-func (g guarded) Admit(ctx context.Context, ask governance.Ask) (Decision, error) {
+func (g guardAdapter) Admit(ctx context.Context, ask governance.AdmitRequest) (Decision, error) {
 	a, err := g.Guard.Admit(ctx, ask)
 	if a == nil {
 		return nil, err
 	}
-	return admitted{a}, err
+	return admissionAdapter{a}, err
 }
 
-type admitted struct{ *governance.Admission }
+type admissionAdapter struct{ *governance.Admission }
 
-func (a admitted) Release() egress.Release { return a.Admission.Release() }
+func (a admissionAdapter) Release() egress.Release { return a.Admission.Release() }
 
-// Quote implements Decision.
-func (a admitted) Quote() egress.Release { return a.Admission.Quote() }
+// ReleaseCitation implements Decision.
+func (a admissionAdapter) ReleaseCitation() egress.Release { return a.Admission.ReleaseCitation() }
 
 // FromLedger fits a ledger into [Deps].
-func FromLedger(l *billing.Ledger) ledger { return ledgered{l} } //nolint:revive // Deps is the only place for the result
+func FromLedger(l *billing.Ledger) ledger { return ledgerAdapter{l} } //nolint:revive // Deps is the only place for the result
 
-type ledgered struct{ *billing.Ledger }
+type ledgerAdapter struct{ *billing.Ledger }
 
-func (l ledgered) Reserve(ctx context.Context, ask billing.Ask) (Reservation, error) {
+func (l ledgerAdapter) Reserve(ctx context.Context, ask billing.Ask) (Reservation, error) {
 	r, err := l.Ledger.Reserve(ctx, ask)
 	if err != nil {
 		return nil, err

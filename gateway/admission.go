@@ -86,14 +86,14 @@ func (r *run) completion(d route.Defaults) int {
 
 // admit asks the policy. What identifies the conversation and the prompt is taken before the texts are masked.
 func (r *run) admit(ctx context.Context) error {
-	r.admission.unit = r.conversation()
+	r.admission.conversation = r.conversation()
 	r.admission.promptDigest = audit.DigestSpelt(r.p.deps.Keys, r.caller.Tenant, r.call.spell)
-	d, err := r.p.deps.Guard.Admit(ctx, governance.Ask{
-		Request: r.call.RequestID, Tenant: r.caller.Tenant, Session: r.admission.unit, Name: r.call.Session, Subject: r.person(), Action: string(r.call.Action),
-		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.call.Known, Intake: r.call.Document != nil,
+	d, err := r.p.deps.Guard.Admit(ctx, governance.AdmitRequest{
+		Request: r.call.RequestID, Tenant: r.caller.Tenant, Session: r.admission.conversation, Name: r.call.Session, Subject: r.subjectDigest(), Action: string(r.call.Action),
+		Model: string(r.call.Model), Purpose: r.call.Purpose, Known: r.call.Known, Ingest: r.call.Document != nil,
 	})
 	if d != nil {
-		r.admission.decision, r.admission.policy, r.admission.keep = d, d.Policy(), d.Record()
+		r.admission.decision, r.admission.policy, r.admission.recordForm = d, d.Policy(), d.Record()
 	}
 	if err == nil && r.call.RAG != nil && !d.AllowsCollection(r.call.RAG.Collection) {
 		err = r.noCollection()
@@ -136,12 +136,12 @@ func (r *run) conversation() string {
 // mask masks every text once: those of the call, on a copy of it, and the passages, with what their documents say is sensitive. All that comes
 // after it sees masked texts only.
 func (r *run) mask(_ context.Context) error {
-	d, given := r.admission.decision, r.call.copied()
+	d, given := r.admission.decision, r.call.cloneTexts()
 	texts, err := given.texts()
 	if err != nil {
 		return err
 	}
-	if r.admission.keep == governance.RecordClear {
+	if r.admission.recordForm == governance.RecordClear {
 		r.masked.clear = r.call.prompt()
 	}
 	if err := d.Mask(r.sources.known, texts.fields); err != nil {

@@ -83,9 +83,9 @@ type Call struct {
 	FormatField string
 
 	// How urgent it is.
-	Class    engine.Class
-	Priority int
-	Patience time.Duration // a first token later than this after the arrival is worth nothing; 0: none
+	Class             engine.Class
+	Priority          int
+	FirstTokenTimeout time.Duration // a first token later than this after the arrival is worth nothing; 0: none
 
 	// Blocking: the caller gets the answer when it is complete.
 	Blocking bool
@@ -153,12 +153,12 @@ func (s Sampling) field() string {
 type RAG struct {
 	Collection string
 	TopK       int  // 0 means Config.TopK
-	NoQuotes   bool // of a chat: citations say where passages stand and not what they say
+	OmitQuotes bool // of a chat: citations say where passages stand and not what they say
 }
 
 // Passage names a passage of the collection as a citation does.
 type Passage struct {
 	DocumentID, Version string
 	Chunk               int
-	Around              int // how many passages on either side are wanted too
+	Context             int // how many passages on either side are wanted too
 }

@@ -61,8 +61,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Longest is the longest that a request may take, with what is written after it has ended.
-func (c Config) Longest() time.Duration {
+// MaxDuration is the longest that a request may take, with what is written after it has ended.
+func (c Config) MaxDuration() time.Duration {
 	c = c.withDefaults()
 	return c.Timeout + c.SettleTimeout
 }
@@ -102,7 +102,7 @@ type (
 	}
 	guard interface {
 		// Admit may return a decision beside an error, for the record.
-		Admit(ctx context.Context, ask governance.Ask) (Decision, error)
+		Admit(ctx context.Context, ask governance.AdmitRequest) (Decision, error)
 		Models(ctx context.Context, tenant string, all []string) []string
 	}
 	router interface {
@@ -132,28 +132,28 @@ type (
 	}
 )
 
-// Decision is the guard's yes; it holds the vault of this call.
+// Decision is an admission by the guard; it holds the pseudonyms of this call.
 type Decision interface {
 	Policy() governance.PolicyRef
 	Findings() []governance.Finding // so far, ordered
 	Masked() bool
-	// Question masks a text for a search, before Mask; nothing is counted.
-	Question(text string) (string, error)
+	// MaskQuery masks a text for a search, before Mask; nothing is counted.
+	MaskQuery(text string) (string, error)
 	// Mask masks the fields of the request, once; known is what documents say is sensitive.
 	Mask(known []classify.Known, fields []governance.Field) error
 	MaskPassage(text string) (string, error)
-	// MaskShown masks a passage that no engine is given, only the caller.
-	MaskShown(text string) (string, error)
-	// Keep stores the values behind new pseudonyms, if the policy lets anybody see them again, before the pseudonyms leave.
-	Keep(ctx context.Context) error
+	// MaskDisplayed masks a passage that no engine is given, only the caller.
+	MaskDisplayed(text string) (string, error)
+	// StoreValues stores the values behind new pseudonyms, if the policy lets anybody see them again, before the pseudonyms leave.
+	StoreValues(ctx context.Context) error
 	Release() egress.Release
-	// Quote is Release for what is cited beside an answer.
-	Quote() egress.Release
+	// ReleaseCitation is Release for what is cited beside an answer.
+	ReleaseCitation() egress.Release
 	LabelMode(asked string) string
 	AllowsCollection(name string) bool
-	SharesPrefixes() bool
-	WholeAnswers() bool
-	AnswersFirst() bool
+	SharesPrefixCache() bool
+	UpstreamNonStreaming() bool
+	RespondBeforeRecord() bool
 	Urgency(asked string) string
 	Record() string              // the form in which the texts are kept, "" for not at all
 	Redact(answer string) string // a masked answer, as it may be kept
@@ -188,13 +188,13 @@ type Deps struct {
 
 // Pipeline answers calls. It is safe for concurrent use.
 type Pipeline struct {
-	deps    Deps
-	cfg     Config
-	metrics *metrics
-	now     func() time.Time
-	running atomic.Int64   // calls that an engine is working on
-	later   sync.WaitGroup // records that are written while nobody waits for them
+	deps     Deps
+	cfg      Config
+	metrics  *metrics
+	now      func() time.Time
+	running  atomic.Int64   // calls that an engine is working on
+	detached sync.WaitGroup // records that are written while nobody waits for them
 }
 
 // Drain waits for the records that are on their way. Call it when no call is at work any more, before the log is closed.
-func (p *Pipeline) Drain() { p.later.Wait() }
+func (p *Pipeline) Drain() { p.detached.Wait() }

@@ -23,8 +23,8 @@ func (r *run) egress() *egress.Answer {
 		JSON:     structured && !r.call.Echo,
 		Logprobs: r.call.Logprobs >= 0, Masked: r.admission.decision.Masked(),
 		// A sentence behind JSON would break it.
-		Label: !structured && r.admission.decision.LabelMode(r.caller.LabelMode) == identity.LabelText,
-		Kept:  egress.Form(r.admission.keep), Open: r.window, Keep: r.admission.decision.Keep, CallID: r.callID,
+		Label:      !structured && r.admission.decision.LabelMode(r.caller.LabelMode) == identity.LabelText,
+		RecordForm: egress.RecordForm(r.admission.recordForm), Open: r.newRelease, StoreValues: r.admission.decision.StoreValues, CallID: r.callID,
 		Digest: audit.NewAnswerDigest(r.p.deps.Keys, r.caller.Tenant),
 	})
 }
@@ -40,19 +40,19 @@ func (r *run) release(ctx context.Context, ev engine.Event) ([]engine.Event, err
 	if ev.Used != nil {
 		r.answer.usage = ev.Used
 	}
-	if ev.Says() && r.answer.firstToken == 0 && !r.sentWhole() { // when the first token of a whole answer came, nobody knows
+	if ev.Says() && r.answer.firstToken == 0 && !r.nonStreaming() { // when the first token of a whole answer came, nobody knows
 		r.answer.firstToken = r.p.now().Sub(r.call.Received)
 	}
-	if len(r.answer.pieces) > 0 || r.sentWhole() && !r.answer.streams && ev.Finish != engine.FinishNone {
-		if r.answer.pieces = append(r.answer.pieces, ev); ev.Usage == nil {
+	if len(r.answer.wholeEvents) > 0 || r.nonStreaming() && !r.answer.streaming && ev.Finish != engine.FinishNone {
+		if r.answer.wholeEvents = append(r.answer.wholeEvents, ev); ev.Usage == nil {
 			return nil, nil
 		}
-		pieces := r.answer.pieces
-		r.answer.pieces = nil
+		pieces := r.answer.wholeEvents
+		r.answer.wholeEvents = nil
 		return r.answer.out.Whole(ctx, pieces)
 	}
-	r.answer.streams = true
+	r.answer.streaming = true
 	var err error
-	r.answer.leaving[0], _, err = r.answer.out.Pass(ctx, ev)
-	return r.answer.leaving[:], err
+	r.answer.leavingBuf[0], _, err = r.answer.out.Pass(ctx, ev)
+	return r.answer.leavingBuf[:], err
 }

@@ -48,9 +48,9 @@ type world struct {
 	whole     bool // the model sends answers in one piece
 	answers   bool // the policy has answers first
 	wrap      func(engine.Engine) engine.Engine
-	calm      bool   // the policy allows nothing interactive
+	patient   bool   // the policy allows nothing interactive
 	keep      string // the form in which the policy has texts kept
-	kept      int    // calls of Keep
+	kept      int    // calls of StoreValues
 	keepFails int    // which of them fails
 }
 
@@ -145,10 +145,10 @@ func (f fakeLimits) Acquire(ctx context.Context, a limit.Ask) (*limit.Ticket, li
 // fakeGuard masks the word SECRETn as ⟦n⟧ and restores it. An answer with the word FORBIDDEN is blocked.
 type fakeGuard struct {
 	w    *world
-	asks []governance.Ask
+	asks []governance.AdmitRequest
 }
 
-func (g *fakeGuard) Admit(_ context.Context, ask governance.Ask) (Decision, error) {
+func (g *fakeGuard) Admit(_ context.Context, ask governance.AdmitRequest) (Decision, error) {
 	a := &fakeAdmission{w: g.w}
 	if err := g.w.fail["admit"]; err != nil {
 		return nil, err
@@ -191,12 +191,12 @@ func (a *fakeAdmission) Policy() governance.PolicyRef {
 func (a *fakeAdmission) Masked() bool                   { return a.masked > 0 }
 func (a *fakeAdmission) LabelMode(m string) string      { return m }
 func (a *fakeAdmission) AllowsCollection(n string) bool { return n != "forbidden" }
-func (a *fakeAdmission) SharesPrefixes() bool           { return a.w.shares }
-func (a *fakeAdmission) WholeAnswers() bool             { return !a.w.streams }
-func (a *fakeAdmission) AnswersFirst() bool             { return a.w != nil && a.w.answers }
+func (a *fakeAdmission) SharesPrefixCache() bool        { return a.w.shares }
+func (a *fakeAdmission) UpstreamNonStreaming() bool     { return !a.w.streams }
+func (a *fakeAdmission) RespondBeforeRecord() bool      { return a.w != nil && a.w.answers }
 
 func (a *fakeAdmission) Urgency(asked string) string {
-	if a.w.calm && asked == "interactive" {
+	if a.w.patient && asked == "interactive" {
 		return "standard"
 	}
 	return asked
@@ -209,8 +209,8 @@ func (a *fakeAdmission) Findings() []governance.Finding {
 	return []governance.Finding{{Direction: "request", Class: "secret", Action: "token", Count: a.masked}}
 }
 
-// Question masks without a count.
-func (a *fakeAdmission) Question(s string) (string, error) {
+// MaskQuery masks without a count.
+func (a *fakeAdmission) MaskQuery(s string) (string, error) {
 	before := a.masked
 	defer func() { a.masked = before }()
 	return a.mask(s), a.w.fail["question"]
@@ -232,12 +232,12 @@ func (a *fakeAdmission) Mask(known []classify.Known, fields []governance.Field) 
 func (a *fakeAdmission) MaskPassage(s string) (string, error) {
 	return a.mask(s), a.w.fail["mask passage"]
 }
-func (a *fakeAdmission) MaskShown(s string) (string, error) { return a.MaskPassage(s) }
-func (a *fakeAdmission) Release() egress.Release            { return &fakeRelease{} }
-func (a *fakeAdmission) Quote() egress.Release              { return &fakeRelease{} }
+func (a *fakeAdmission) MaskDisplayed(s string) (string, error) { return a.MaskPassage(s) }
+func (a *fakeAdmission) Release() egress.Release                { return &fakeRelease{} }
+func (a *fakeAdmission) ReleaseCitation() egress.Release        { return &fakeRelease{} }
 
-// Keep fails at the call that the world says: 1 is the one before the record of the admission.
-func (a *fakeAdmission) Keep(context.Context) error {
+// StoreValues fails at the call that the world says: 1 is the one before the record of the admission.
+func (a *fakeAdmission) StoreValues(context.Context) error {
 	a.w.kept++
 	if a.w.kept == a.w.keepFails {
 		return fault.New(fault.CodeVaultUnavailable)

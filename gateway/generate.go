@@ -19,21 +19,21 @@ func (r *run) generate(ctx context.Context) *Reply {
 
 // stream asks the engine, lets its events out and settles before the last one.
 func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) {
-	end := broken() // of what comes next; where the outcome stands already it changes nothing
+	end := panicEnding() // of what comes next; where the outcome stands already it changes nothing
 	defer func() { r.finish(ctx, end) }()
-	bounded, clocks := r.clocks(ctx)
+	bounded, clocks := r.startTimeouts(ctx)
 	defer clocks.stop()
-	defer r.ask()()
+	defer r.markRunning()()
 
 	r.answer.out = r.egress()
 	for ev, err := range r.choice.Engine.Generate(bounded, r.prompt.Prompt) {
-		clocks.heard(ev.Says())
+		clocks.onEvent(ev.Says())
 		var leaving []engine.Event
 		if err == nil {
 			leaving, err = r.release(bounded, ev)
 		}
 		if err != nil {
-			r.answer.unasked = errors.Is(err, engine.ErrNotAsked)
+			r.answer.notReached = errors.Is(err, engine.ErrNotAsked)
 			err = r.failed(ctx, bounded, err)
 			r.finish(ctx, endingOf(err))
 			yield(engine.Event{}, err)
@@ -52,19 +52,19 @@ func (r *run) stream(ctx context.Context, yield func(engine.Event, error) bool) 
 			if !yield(ev, nil) || last {
 				return
 			}
-			end = broken()
+			end = panicEnding()
 		}
-		clocks.listen()
+		clocks.resumeIdle()
 	}
 	err := fault.Wrap(errors.New("the engine's stream ended without usage"), fault.CodeEngineUnavailable, string(r.call.Model))
 	r.finish(ctx, endingOf(err))
 	yield(engine.Event{}, err)
 }
 
-// ask marks that an engine works on the run, until the returned function is called.
-func (r *run) ask() (done func()) {
-	if r.answer.asked.IsZero() {
-		r.answer.asked = r.p.now()
+// markRunning marks that an engine works on the run, until the returned function is called.
+func (r *run) markRunning() (done func()) {
+	if r.answer.askedAt.IsZero() {
+		r.answer.askedAt = r.p.now()
 		if r.parent == "" { // the time of a part is in that of its request
 			r.p.metrics.overhead.Observe(overhead(r.steps).Seconds())
 		}

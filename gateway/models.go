@@ -19,8 +19,8 @@ type Model struct {
 
 // Models lists the models the caller may ask for. Reading the list is not audited; a refusal by [Pipeline.Authenticate] is.
 func (p *Pipeline) Models(ctx context.Context, c *Call) ([]Model, error) {
-	r := p.begin(c, route.Generate)
-	if err := r.through(ctx, authorize); err != nil {
+	r := p.newRun(c, route.Generate)
+	if err := r.runSteps(ctx, authorize); err != nil {
 		p.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
 		return nil, err
 	}

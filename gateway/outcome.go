@@ -48,8 +48,8 @@ func outcomeOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return outcomeAborted
 	}
-	var clock *expired
-	if errors.As(err, &clock) && clock.asked { // it says nothing about the model
+	var clock *timeoutError
+	if errors.As(err, &clock) && clock.byCaller { // it says nothing about the model
 		return outcomeRefused
 	}
 	p := fault.Public(err)
@@ -63,22 +63,22 @@ func outcomeOf(err error) string {
 // failed turns what stopped a step or an engine into the error of the call: the caller's departure and our clocks are told apart from a
 // failure.
 func (r *run) failed(caller, bounded context.Context, err error) error {
-	var clock *expired
+	var clock *timeoutError
 	switch {
 	case caller.Err() != nil:
 		return fmt.Errorf("the caller left: %w", context.Canceled)
 	case errors.As(context.Cause(bounded), &clock):
 		return fault.Wrap(clock, clock.code, clock.after.String()) // not err, which says that somebody has cancelled
 	default:
-		return r.asAsked(err)
+		return r.nameCallerField(err)
 	}
 }
 
 // formatField is what engines call the format of an answer.
 const formatField = "response_format"
 
-// asAsked names the field that the caller sent where an engine blames the format: only the dialect knows its several names.
-func (r *run) asAsked(err error) error {
+// nameCallerField names the field that the caller sent where an engine blames the format: only the dialect knows its several names.
+func (r *run) nameCallerField(err error) error {
 	var coded *fault.Error
 	if r.call.Format == nil || !errors.As(err, &coded) || coded.Param() != formatField || r.call.FormatField == "" {
 		return err
@@ -100,8 +100,8 @@ func (r *run) refuse(caller context.Context, err error) error {
 		return &Refusal{err: err}
 	}
 	r.finish(caller, endingOf(err))
-	if r.outcome.lost != nil {
-		err = fmt.Errorf("%w (while refusing: %s)", unrecorded(r.outcome.lost), fault.Public(err).Code())
+	if r.outcome.recordErr != nil {
+		err = fmt.Errorf("%w (while refusing: %s)", auditUnavailable(r.outcome.recordErr), fault.Public(err).Code())
 	}
 	return &Refusal{Receipt: r.outcome.record, Rate: r.slot.rate, err: err}
 }
@@ -126,15 +126,15 @@ func (r *run) finish(caller context.Context, end ending) {
 		if r.slot.ticket != nil {
 			r.slot.ticket.Release(ctx, int(u.PromptTokens+u.CompletionTokens))
 		}
-		e, subject, texts := r.ended(end, u), r.subject(), r.keptAnswer()
-		if end.outcome == outcomeOK && r.answersFirst() {
+		e, subject, texts := r.outcomeEvent(end, u), r.contentSubject(), r.recordedAnswer()
+		if end.outcome == outcomeOK && r.respondBeforeRecord() {
 			p, receipt := r.p, r.receipt.id // and nothing of the run, which holds the texts of the call
-			p.afterwards(caller, e, func(ctx context.Context) {
+			p.writeDetached(caller, e, func(ctx context.Context) {
 				_, _ = p.write(ctx, e, receipt, subject, texts...) // it has said what there is to say
 			})
 		} else {
 			var got audit.Receipt
-			if got, r.outcome.lost = r.p.write(ctx, e, r.receipt.id, subject, texts...); got.Kept() {
+			if got, r.outcome.recordErr = r.p.write(ctx, e, r.receipt.id, subject, texts...); got.Kept() {
 				r.outcome.record = got.ID
 			}
 		}
@@ -145,8 +145,8 @@ func (r *run) finish(caller context.Context, end ending) {
 	})
 }
 
-// ended is the outcome record of the run.
-func (r *run) ended(end ending, u audit.Usage) audit.Event {
+// outcomeEvent is the outcome record of the run.
+func (r *run) outcomeEvent(end ending, u audit.Usage) audit.Event {
 	e := r.event(audit.StageOutcome)
 	e.Outcome, e.Usage = end.outcome, u
 	e.Decision = decisionAllow
@@ -169,23 +169,23 @@ func (r *run) ended(end ending, u audit.Usage) audit.Event {
 func (p *Pipeline) write(ctx context.Context, e audit.Event, receipt, subject string, texts ...audit.Text) (audit.Receipt, error) {
 	got, err := p.deps.Audit.AppendWith(ctx, e, subject, texts...)
 	if err != nil {
-		p.unrecorded(e, receipt, err)
+		p.reportUnrecorded(e, receipt, err)
 	}
 	return got, err
 }
 
-func (p *Pipeline) unrecorded(e audit.Event, receipt string, err error) {
+func (p *Pipeline) reportUnrecorded(e audit.Event, receipt string, err error) {
 	p.metrics.unrecorded.Inc()
 	p.deps.Log.Error("outcome not recorded", slog.String("request", e.Request), slog.String("receipt", receipt),
 		slog.String("outcome", e.Outcome), slog.Any("error", err))
 }
 
-// afterwards writes records of a call that nobody waits for but Drain. A panic there ends no other call.
-func (p *Pipeline) afterwards(caller context.Context, e audit.Event, write func(context.Context)) {
-	p.later.Go(func() {
+// writeDetached writes records of a call that nobody waits for but Drain. A panic there ends no other call.
+func (p *Pipeline) writeDetached(caller context.Context, e audit.Event, write func(context.Context)) {
+	p.detached.Go(func() {
 		defer func() {
 			if v := recover(); v != nil {
-				p.unrecorded(e, "", fmt.Errorf("the log panicked with a %T", v))
+				p.reportUnrecorded(e, "", fmt.Errorf("the log panicked with a %T", v))
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), p.cfg.SettleTimeout)
@@ -212,10 +212,10 @@ func (r *run) settle(end ending) audit.Usage {
 		u.PromptTokens, u.CachedTokens = int64(r.answer.usage.PromptTokens), int64(r.answer.usage.CachedTokens)
 		u.CompletionTokens, u.Estimated = int64(r.answer.usage.CompletionTokens), r.answer.usage.Estimated
 	case r.outcome.tally.Events > 0:
-		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(r.outcome.tally.Events), true
-	case end.outcome == outcomeAborted && !r.answer.asked.IsZero() && !r.answer.unasked && r.sentWhole():
-		written := min(tokensPerSecond*r.p.now().Sub(r.answer.asked).Seconds(), float64(r.prompt.Request.MaxTokens*r.prompt.Request.Choices))
-		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.prompted()), int64(written), true
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.promptTokens()), int64(r.outcome.tally.Events), true
+	case end.outcome == outcomeAborted && !r.answer.askedAt.IsZero() && !r.answer.notReached && r.nonStreaming():
+		written := min(tokensPerSecond*r.p.now().Sub(r.answer.askedAt).Seconds(), float64(r.prompt.Request.MaxTokens*r.prompt.Request.Choices))
+		u.PromptTokens, u.CompletionTokens, u.Estimated = int64(r.promptTokens()), int64(written), true
 	}
 	if r.prompt.reservation != nil {
 		if used := u.PromptTokens+u.CompletionTokens > 0; used && end.outcome != outcomeFailed {
@@ -226,14 +226,14 @@ func (r *run) settle(end ending) audit.Usage {
 			r.prompt.reservation.Release()
 		}
 	}
-	if !r.answer.asked.IsZero() {
-		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.busy(), max(r.answer.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
+	if !r.answer.askedAt.IsZero() {
+		u.Energy, u.EnergyMethod = r.p.deps.Energy.Attribute(r.engineTime(), max(r.answer.peak, int(r.p.running.Load()))), r.p.deps.Energy.Method()
 	}
 	return u
 }
 
-// prompted is the number of tokens of the prompt, as far as it is known.
-func (r *run) prompted() int {
+// promptTokens is the number of tokens of the prompt, as far as it is known.
+func (r *run) promptTokens() int {
 	if r.prompt.Exact {
 		return r.prompt.Tokens
 	}
@@ -244,21 +244,21 @@ func (r *run) prompted() int {
 	return min(r.prompt.Tokens, given.size()/bytesPerToken+4*len(given.Messages)+1)
 }
 
-// sentWhole reports whether the engine sends the answer in one piece.
-func (r *run) sentWhole() bool {
+// nonStreaming reports whether the engine sends the answer in one piece.
+func (r *run) nonStreaming() bool {
 	req := r.prompt.request()
 	return req != nil && req.Whole && r.choice.Info.SendsWhole
 }
 
-// busy is how long an engine worked on the run: what it says, else the time that it was asked for, else that since it was asked.
-func (r *run) busy() time.Duration {
+// engineTime is how long an engine worked on the run: what it says, else the time that it was asked for, else that since it was asked.
+func (r *run) engineTime() time.Duration {
 	if r.answer.usage != nil && r.answer.usage.Prefill+r.answer.usage.Decode > 0 {
 		return r.answer.usage.Prefill + r.answer.usage.Decode
 	}
-	if r.answer.worked > 0 {
-		return r.answer.worked
+	if r.answer.engineTime > 0 {
+		return r.answer.engineTime
 	}
-	return r.p.now().Sub(r.answer.asked)
+	return r.p.now().Sub(r.answer.askedAt)
 }
 
 // observe counts the run, and logs what broke.
@@ -285,7 +285,7 @@ func (r *run) event(stage audit.Stage) audit.Event {
 	e := audit.Event{
 		Request: c.RequestID, Stage: stage, Tenant: r.caller.Tenant, Project: r.caller.Project,
 		Actor:   audit.Actor{Kind: r.caller.Kind, ID: r.caller.ID, Name: r.caller.Name, OnBehalfOf: r.caller.onBehalfOf},
-		Session: r.admission.unit, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
+		Session: r.admission.conversation, Source: c.Source, Action: string(c.Action), Route: c.Route, Dialect: c.Dialect,
 		Model: audit.Model{
 			Asked: recordedModel(string(c.Model), v.Model != ""), Routed: string(v.EngineModel), Version: v.Version, Digest: v.Digest, Precision: v.Precision,
 			Template: r.choice.Info.Template, Engine: v.Engine, Adapter: r.choice.Info.Adapter,
@@ -315,7 +315,7 @@ func (r *run) event(stage audit.Stage) audit.Event {
 		e.Detail["parent"] = r.parent
 	}
 	e.Resource = c.collection()
-	passages, _ := r.cited()
+	passages, _ := r.citedPassages()
 	for _, p := range passages {
 		e.Documents = append(e.Documents, fmt.Sprintf("%s/%s@%s#%d", p.Collection, p.DocumentID, p.Version, p.Chunk))
 	}
@@ -359,7 +359,7 @@ func (r *run) head() Head {
 	if r.choice.Info.HasClasses {
 		class = r.call.Class
 	}
-	_, citations := r.cited()
+	_, citations := r.citedPassages()
 	return Head{
 		Request: r.call.RequestID, Created: r.call.Received, Model: r.call.Model, Receipt: r.receipt.id, Policy: r.admission.policy.Version,
 		Class: class, Version: r.choice.Version, Rollout: r.choice.Rollout, Arm: r.choice.Arm, Label: r.receipt.label, Rate: r.slot.rate,

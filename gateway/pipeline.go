@@ -12,8 +12,8 @@ import (
 
 // Chat answers a chat or a completion. On refusal the error is a *Refusal, here and below.
 func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
-	r := p.begin(c, route.Generate)
-	if err := r.through(ctx, authorize, takeSlot, admit, pickRoute, retrieve, maskTexts, reserve, record); err != nil {
+	r := p.newRun(c, route.Generate)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, retrieve, maskTexts, reserve, record); err != nil {
 		return nil, r.refuse(ctx, err)
 	}
 	return r.generate(ctx), nil // generation, egress and outcome, as the events are consumed
@@ -21,46 +21,46 @@ func (p *Pipeline) Chat(ctx context.Context, c *Call) (*Reply, error) {
 
 // Embed answers an embedding call. Vectors are numbers: nothing is restored or labelled in them.
 func (p *Pipeline) Embed(ctx context.Context, c *Call) (*EmbedReply, error) {
-	r := p.begin(c, route.Embed)
-	if err := r.through(ctx, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record); err != nil {
+	r := p.newRun(c, route.Embed)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record); err != nil {
 		return nil, r.refuse(ctx, err)
 	}
-	return conclude(ctx, r, r.embed)
+	return answerOnce(ctx, r, r.embed)
 }
 
 // Score answers a call for scores, as Embed does: of documents against a query, or of pairs.
 func (p *Pipeline) Score(ctx context.Context, c *Call) (*ScoreReply, error) {
-	r := p.begin(c, route.Score)
-	if err := r.through(ctx, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record); err != nil {
+	r := p.newRun(c, route.Score)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, maskTexts, reserve, record); err != nil {
 		return nil, r.refuse(ctx, err)
 	}
-	return conclude(ctx, r, r.score)
+	return answerOnce(ctx, r, r.score)
 }
 
 // Search answers a search for passages: what it shows passes the guard on the way out like a model's answer. The vectors of its question are a
 // call of their own, see child.
 func (p *Pipeline) Search(ctx context.Context, c *Call) (*SearchReply, error) {
-	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.lookup(ctx, r.call.Query) })
+	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.searchPassages(ctx, r.call.Query) })
 }
 
 // Passage answers who wants to read a passage that was cited, and those around it: by the steps of a search, and with what they show.
 func (p *Pipeline) Passage(ctx context.Context, c *Call) (*SearchReply, error) {
-	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.open(ctx) })
+	return p.read(ctx, c, func(ctx context.Context, r *run) (sources, error) { return r.readPassage(ctx) })
 }
 
 func (p *Pipeline) read(ctx context.Context, c *Call, find func(context.Context, *run) (sources, error)) (*SearchReply, error) {
-	r := p.begin(c, route.Embed)
-	if err := r.through(ctx, authorize, takeSlot, admit, maskTexts, record); err != nil {
+	r := p.newRun(c, route.Embed)
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, maskTexts, record); err != nil {
 		return nil, r.refuse(ctx, err)
 	}
-	return conclude(ctx, r, func(ctx context.Context) (*SearchReply, error) { return r.show(ctx, find) })
+	return answerOnce(ctx, r, func(ctx context.Context) (*SearchReply, error) { return r.showPassages(ctx, find) })
 }
 
 // Authenticate takes the first step of a call before there is anything of it but its headers, so that nobody is read whom we do not know. The
 // answers above take it again, since a body can take minutes to come.
 func (p *Pipeline) Authenticate(ctx context.Context, c *Call) (identity.Principal, error) {
-	r := p.begin(c, route.Generate)
-	if err := r.through(ctx, authenticate); err != nil {
+	r := p.newRun(c, route.Generate)
+	if err := r.runSteps(ctx, authenticate); err != nil {
 		return identity.Principal{}, r.refuse(ctx, err)
 	}
 	return r.caller.Principal, nil
@@ -87,18 +87,18 @@ var ( //nolint:gochecknoglobals // constant
 	record       = step{"audit", (*run).record, func(s *audit.Steps) *int64 { return &s.Record }}
 )
 
-// through takes the steps in order and stops at the first that refuses. A step that panics ends the run too: what it holds goes
+// runSteps takes the steps in order and stops at the first that refuses. A step that panics ends the run too: what it holds goes
 // back and its outcome is recorded, while the panic goes on to the edge.
-func (r *run) through(ctx context.Context, steps ...step) error {
+func (r *run) runSteps(ctx context.Context, steps ...step) error {
 	returned := false
 	defer func() {
 		if !returned && r.caller.known {
-			r.finish(ctx, broken())
+			r.finish(ctx, panicEnding())
 		}
 	}()
-	bounded, stop := r.bounded(ctx)
+	bounded, stop := r.withTotalTimeout(ctx)
 	defer stop()
-	err := r.take(bounded, steps)
+	err := r.runEach(bounded, steps)
 	if k := fault.KindOf(err); err != nil && bounded.Err() != nil && (k == fault.Internal || k == fault.Unavailable || k == fault.Timeout) {
 		err = r.failed(ctx, bounded, err) // a rule that said no has said why
 	}
@@ -106,10 +106,10 @@ func (r *run) through(ctx context.Context, steps ...step) error {
 	return err
 }
 
-// broken is the ending of a run that a panic unwinds.
-func broken() ending { return endingOf(fault.Wrap(errors.New("panic"), fault.CodeInternal)) }
+// panicEnding is the ending of a run that a panic unwinds.
+func panicEnding() ending { return endingOf(fault.Wrap(errors.New("panic"), fault.CodeInternal)) }
 
-func (r *run) take(ctx context.Context, steps []step) error {
+func (r *run) runEach(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		began := r.p.now()
 		err := s.do(r, ctx)
@@ -126,10 +126,10 @@ func (r *run) take(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// conclude answers a call that has no stream: it asks, and settles.
-func conclude[T any](ctx context.Context, r *run, ask func(context.Context) (T, error)) (T, error) {
-	defer r.finish(ctx, broken())
-	bounded, stop := r.bounded(ctx)
+// answerOnce answers a call that has no stream: it asks, and settles.
+func answerOnce[T any](ctx context.Context, r *run, ask func(context.Context) (T, error)) (T, error) {
+	defer r.finish(ctx, panicEnding())
+	bounded, stop := r.withTotalTimeout(ctx)
 	defer stop()
 	out, err := ask(bounded)
 	if err != nil {

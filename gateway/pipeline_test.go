@@ -858,15 +858,15 @@ func TestQuotes(t *testing.T) {
 		want Citation
 	}{
 		"whole":    {"SECRET1 pays", false, Citation{Text: "SECRET1 pays"}},
-		"long":     {strings.Repeat("费", QuoteRunes+1), false, Citation{Text: strings.Repeat("费", QuoteRunes), Truncated: true}},
-		"just so":  {strings.Repeat("费", QuoteRunes), false, Citation{Text: strings.Repeat("费", QuoteRunes)}},
+		"long":     {strings.Repeat("费", MaxQuoteRunes+1), false, Citation{Text: strings.Repeat("费", MaxQuoteRunes), Truncated: true}},
+		"just so":  {strings.Repeat("费", MaxQuoteRunes), false, Citation{Text: strings.Repeat("费", MaxQuoteRunes)}},
 		"blocked":  {"FORBIDDEN", false, Citation{Withheld: true}},
 		"unwanted": {"SECRET1 pays", true, Citation{}},
 	} {
 		w := newWorld(t, nil)
 		w.rag.passages = []rag.Passage{{Collection: "c", DocumentID: "d1", Version: "v1", Text: c.text}}
 		q := call("Who pays?")
-		q.RAG = &RAG{Collection: "c", NoQuotes: c.none}
+		q.RAG = &RAG{Collection: "c", OmitQuotes: c.none}
 		r, answer := chat(t, w, q)
 		c.want.Number, c.want.Collection, c.want.DocumentID, c.want.Version = 1, "c", "d1", "v1"
 		if len(r.Citations) != 1 || r.Citations[0] != c.want {
@@ -885,7 +885,7 @@ func TestPassage(t *testing.T) {
 	ask := func() *Call {
 		return &Call{
 			Credential: "good", Permission: access.RAGSearch, RequestID: "s", Action: ActionPassage, RAG: &RAG{Collection: "c"},
-			Passage: &Passage{DocumentID: "d", Version: "v1", Chunk: 4, Around: 1},
+			Passage: &Passage{DocumentID: "d", Version: "v1", Chunk: 4, Context: 1},
 		}
 	}
 	r, err := w.Passage(t.Context(), ask())
@@ -979,7 +979,7 @@ func TestWrongUse(t *testing.T) {
 func TestConversation(t *testing.T) {
 	w := newWorld(t, nil)
 	unit := func(c *Call, key string) string {
-		r := w.begin(c, 0)
+		r := w.newRun(c, 0)
 		r.caller.Principal = identity.Principal{Tenant: "acme", ID: key}
 		return r.conversation()
 	}
@@ -1033,7 +1033,7 @@ func BenchmarkChat(b *testing.B) {
 func TestPolicyBoundsWhatEnginesGrant(t *testing.T) {
 	for _, shares := range []bool{false, true} {
 		w := newWorld(t, nil)
-		w.shares, w.calm = shares, shares
+		w.shares, w.patient = shares, shares
 		c := call("hello")
 		c.Class = engine.ClassInteractive
 		reply, err := w.Chat(t.Context(), c)
@@ -1061,7 +1061,7 @@ func TestLongest(t *testing.T) {
 		11 * time.Minute:                {SettleTimeout: time.Minute},
 		3 * time.Second:                 {Timeout: time.Second, SettleTimeout: 2 * time.Second},
 	} {
-		if got := c.Longest(); got != want {
+		if got := c.MaxDuration(); got != want {
 			t.Errorf("%+v: %v, want %v", c, got, want)
 		}
 	}

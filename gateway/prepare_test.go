@@ -64,7 +64,7 @@ func TestPreparedOnce(t *testing.T) {
 				t.Errorf("%d tokens, reserved %d", used, reserved)
 			}
 			content := e.ran.Request.Messages[0].Content
-			if n := strings.Count(content, "<passage"); n != c.kept || c.rag && strings.Contains(content, nothingEN) != (c.kept == 0) {
+			if n := strings.Count(content, "<passage"); n != c.kept || c.rag && strings.Contains(content, noPassagesEN) != (c.kept == 0) {
 				t.Errorf("%d passages kept, the model reads %q", c.kept, content)
 			}
 		})

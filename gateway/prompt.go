@@ -13,7 +13,7 @@ import (
 
 // route picks the version and its engine, which can do what is asked.
 func (r *run) route(ctx context.Context) error {
-	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.unit, Need: r.need}
+	ask := route.Ask{Model: string(r.call.Model), Unit: r.admission.conversation, Need: r.need}
 	if r.parent != "" { // of the model that the index is made with, and of no other
 		ask = r.p.deps.Embedding
 		r.call.Model = AskedModel(ask.Model)
@@ -25,7 +25,7 @@ func (r *run) route(ctx context.Context) error {
 	if r.choice = choice; err != nil {
 		return err
 	}
-	return r.call.fits(r.need, choice.Info)
+	return r.call.checkModel(r.need, choice.Info)
 }
 
 // request is what the engine is asked; the version's defaults fill what the caller left unset.
@@ -34,20 +34,20 @@ func (r *run) request() *engine.Request {
 	out := &engine.Request{
 		Model: r.choice.Version.EngineModel, Messages: c.Messages, Prompt: c.Prompt, Choices: max(1, c.Choices),
 		Tools: c.Tools, ToolChoice: c.ToolChoice, ParallelTools: c.ParallelTools, Format: c.Format,
-		ID: c.RequestID, Tenant: r.caller.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: decision.SharesPrefixes(),
-		Whole:       c.Blocking && c.Logprobs < 0 && decision.WholeAnswers(), // log-probabilities are large
-		Temperature: first(1, c.Temperature, d.Temperature), TopP: first(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
+		ID: c.RequestID, Tenant: r.caller.Tenant, Class: c.Class, Priority: c.Priority, SharedPrefix: decision.SharesPrefixCache(),
+		Whole:       c.Blocking && c.Logprobs < 0 && decision.UpstreamNonStreaming(), // log-probabilities are large
+		Temperature: firstSet(1, c.Temperature, d.Temperature), TopP: firstSet(1, c.TopP, d.TopP), Seed: c.Seed, Stop: c.Stop, Logprobs: c.Logprobs,
 		TopK: c.TopK, MinP: c.MinP, RepetitionPenalty: c.RepetitionPenalty, FrequencyPenalty: c.FrequencyPenalty,
 		PresencePenalty: c.PresencePenalty, LogitBias: c.LogitBias, MinTokens: c.MinTokens, Echo: c.Echo,
 	}
-	if c.Patience > 0 {
-		out.Deadline = c.Received.Add(c.Patience)
+	if c.FirstTokenTimeout > 0 {
+		out.Deadline = c.Received.Add(c.FirstTokenTimeout)
 	}
 	return out
 }
 
-// first returns the first value that is set.
-func first(otherwise float64, values ...*float64) float64 {
+// firstSet returns the first value that is set.
+func firstSet(otherwise float64, values ...*float64) float64 {
 	for _, v := range values {
 		if v != nil {
 			return *v
@@ -65,7 +65,7 @@ func (r *run) reserve(ctx context.Context) error {
 	if r.need != route.Generate {
 		// A token has at least one byte; four mark the ends of a text, or of the two of a pair.
 		n := r.call.size() + 4*(len(r.call.Input)+len(r.call.Documents))
-		if d := r.sources.draft; d != nil {
+		if d := r.sources.document; d != nil {
 			n = 4 * len(d.Texts)
 			for _, t := range d.Texts {
 				n += len(t)
@@ -94,17 +94,17 @@ func (r *run) prepare(ctx context.Context) error {
 	var err error
 	if pieces := segments(r.masked.passages); len(pieces) > 0 {
 		with := *req
-		with.Messages = withSystem(req.Messages, introduction(r.sources.question))
+		with.Messages = withSystem(req.Messages, passageInstruction(r.sources.question))
 		with.Segments, with.SegmentTokens = pieces, r.p.cfg.PassageTokens
 		if r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, &with); err != nil {
 			return err
 		}
 		if r.prompt.Kept > 0 {
-			return r.quote()
+			return r.quotePassages()
 		}
 	}
 	if r.call.RAG != nil {
-		req.Messages = withSystem(req.Messages, nothing(r.sources.question))
+		req.Messages = withSystem(req.Messages, noPassageInstruction(r.sources.question))
 	}
 	r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, req)
 	return err
@@ -112,7 +112,7 @@ func (r *run) prepare(ctx context.Context) error {
 
 // record makes the admission durable. What people may see again is stored before anything says that the request went on.
 func (r *run) record(ctx context.Context) error {
-	if err := r.admission.decision.Keep(ctx); err != nil {
+	if err := r.admission.decision.StoreValues(ctx); err != nil {
 		return err
 	}
 	if r.need == route.Generate || r.call.Action == ActionSearch { // numbers are not labelled
@@ -121,16 +121,16 @@ func (r *run) record(ctx context.Context) error {
 	r.receipt.after = r.p.now().Sub(r.call.Received)
 	e := r.event(audit.StageAdmitted)
 	e.Decision = decisionAllow
-	if r.answersFirst() && r.prompt.reservation != nil {
+	if r.respondBeforeRecord() && r.prompt.reservation != nil {
 		// What is billed if a crash takes the outcome: the prompt, which the engine was given. Nobody could prove more.
-		t := billing.Tokens{Prompt: int64(r.prompted())}
+		t := billing.Tokens{Prompt: int64(r.promptTokens())}
 		c := r.prompt.reservation.Quote(t)
 		e.Usage = audit.Usage{PromptTokens: t.Prompt, Cost: int64(c.Cost), Currency: c.Currency, Estimated: true}
 		e.PriceBook = c.PriceBook
 	}
-	got, err := r.p.deps.Audit.AppendWith(ctx, e, r.subject(), r.keptPrompt()...)
+	got, err := r.p.deps.Audit.AppendWith(ctx, e, r.contentSubject(), r.recordedPrompt()...)
 	if err != nil {
-		return unrecorded(err)
+		return auditUnavailable(err)
 	}
 	r.masked.clear = ""
 	if got.Kept() {
@@ -139,13 +139,13 @@ func (r *run) record(ctx context.Context) error {
 	return nil
 }
 
-// answersFirst reports whether the answer may leave before its outcome is durable: policies say so of answers that come in one piece.
-func (r *run) answersFirst() bool {
-	return (r.call.Blocking || r.need != route.Generate) && r.call.Document == nil && r.admission.decision != nil && r.admission.decision.AnswersFirst()
+// respondBeforeRecord reports whether the answer may leave before its outcome is durable: policies say so of answers that come in one piece.
+func (r *run) respondBeforeRecord() bool {
+	return (r.call.Blocking || r.need != route.Generate) && r.call.Document == nil && r.admission.decision != nil && r.admission.decision.RespondBeforeRecord()
 }
 
-// unrecorded gives a failure of the log its code, if it has none.
-func unrecorded(err error) error {
+// auditUnavailable gives a failure of the log its code, if it has none.
+func auditUnavailable(err error) error {
 	var coded *fault.Error
 	if errors.As(err, &coded) || errors.Is(err, context.Canceled) {
 		return err

@@ -27,14 +27,14 @@ type Citation struct {
 	End        int     `json:"end"`
 	Score      float64 `json:"score"`
 
-	// Of a chat, unless the caller wants none: what the passage says, as this caller may see it, at most QuoteRunes characters of it.
+	// Of a chat, unless the caller wants none: what the passage says, as this caller may see it, at most MaxQuoteRunes characters of it.
 	Text      string `json:"text,omitempty"`
 	Truncated bool   `json:"text_truncated,omitempty"` // it says more
 	Withheld  bool   `json:"text_withheld,omitempty"`  // the rules for answers do not let its text out
 }
 
-// QuoteRunes is the most characters of a passage that a citation quotes.
-const QuoteRunes = 1000
+// MaxQuoteRunes is the most characters of a passage that a citation quotes.
+const MaxQuoteRunes = 1000
 
 // Head is what is known about a call once it is admitted.
 type Head struct {

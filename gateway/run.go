@@ -59,8 +59,8 @@ type slot struct {
 type admission struct {
 	decision     Decision // nil before
 	policy       governance.PolicyRef
-	keep         string // the form in which texts are kept
-	unit         string // the conversation
+	recordForm   string // the form in which texts are kept
+	conversation string // the conversation
 	promptDigest string
 }
 
@@ -69,7 +69,7 @@ type sources struct {
 	question string        // as it was searched with
 	passages []rag.Passage // as they are stored
 	known    []classify.Known
-	draft    *rag.ParsedDocument // a document that is taken in
+	document *rag.ParsedDocument // a document that is taken in
 }
 
 // masked is what masking makes beside the texts of the call.
@@ -104,17 +104,17 @@ type receipt struct {
 
 // answer is what came of asking the engine, as far as it has got.
 type answer struct {
-	asked      time.Time
-	worked     time.Duration // by an engine that was asked for vectors
-	peak       int           // runs at work when this one began, itself included
-	firstToken time.Duration
-	unasked    bool // the engine was never reached
-	usage      *engine.Usage
-	out        *egress.Answer // nil until the engine is asked for text
-	streams    bool           // it comes in events
-	pieces     []engine.Event // of one that does not
-	leaving    [1]engine.Event
-	shown      []shown // of a search
+	askedAt     time.Time
+	engineTime  time.Duration // by an engine that was asked for vectors
+	peak        int           // runs at work when this one began, itself included
+	firstToken  time.Duration
+	notReached  bool // the engine was never reached
+	usage       *engine.Usage
+	out         *egress.Answer // nil until the engine is asked for text
+	streaming   bool           // it comes in events
+	wholeEvents []engine.Event // of one that does not
+	leavingBuf  [1]engine.Event
+	shown       []shown // of a search
 }
 
 // shown is the text of a passage that was let out, and what it was before values were put back.
@@ -124,22 +124,22 @@ type shown struct{ text, masked string }
 type outcome struct {
 	tally     egress.Tally // of the answer
 	record    string       // its id
-	lost      error        // why there is none
+	recordErr error        // why there is none
 	priceBook string
 
 	mu      sync.Mutex // guards summary, which anybody may read
 	summary Summary
 }
 
-func (p *Pipeline) begin(c *Call, need route.Need) *run {
+func (p *Pipeline) newRun(c *Call, need route.Need) *run {
 	if c.Received.IsZero() {
 		c.Received = p.now()
 	}
 	return &run{p: p, call: c, need: need}
 }
 
-// cited returns what the call draws on: the passages that the engine is given, else all that were found.
-func (r *run) cited() ([]rag.Passage, []Citation) {
+// citedPassages returns what the call draws on: the passages that the engine is given, else all that were found.
+func (r *run) citedPassages() ([]rag.Passage, []Citation) {
 	if r.prompt.request() != nil {
 		return r.sources.passages[:r.prompt.Kept], r.prompt.citations
 	}

@@ -36,7 +36,7 @@ func TestStepTable(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) += step\{"(\w+)"`).FindAllStringSubmatch(string(text), -1) {
 		code[m[1]] = m[2]
 	}
-	for _, m := range regexp.MustCompile(`through\(ctx, ([\w, ]+)\)`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`runSteps\(ctx, ([\w, ]+)\)`).FindAllStringSubmatch(string(text), -1) {
 		at := 0
 		for _, s := range strings.Split(m[1], ", ") {
 			name := code[s]
@@ -67,7 +67,7 @@ func TestStepTable(t *testing.T) {
 			t.Errorf("the picture calls %q step %s, the table has it as %d", m[2], m[1], table[name])
 		}
 	}
-	if chat := regexp.MustCompile(`through\(ctx, ([\w, ]+)\)`).FindStringSubmatch(string(text)); len(strings.Split(chat[1], ", ")) != 8 || !slices.Contains(names, "mask") {
+	if chat := regexp.MustCompile(`runSteps\(ctx, ([\w, ]+)\)`).FindStringSubmatch(string(text)); len(strings.Split(chat[1], ", ")) != 8 || !slices.Contains(names, "mask") {
 		t.Errorf("a chat takes %q", chat[1])
 	}
 }

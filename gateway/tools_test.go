@@ -87,7 +87,7 @@ func TestTools(t *testing.T) {
 func TestEveryTextIsMasked(t *testing.T) {
 	known := map[string]string{
 		"Call": "Messages Prompt Input Query Documents Queries Tools Format Stop | Credential Plane Permission RequestID ClientID Session OnBehalfOf Purpose Source Route " +
-			"Dialect Language Received Action Model Role RAG Passage ToolChoice ParallelTools FormatField Class Priority Patience MaxTokens Choices Temperature TopP Seed " +
+			"Dialect Language Received Action Model Role RAG Passage ToolChoice ParallelTools FormatField Class Priority FirstTokenTimeout MaxTokens Choices Temperature TopP Seed " +
 			"Logprobs Sampling Dimensions Known TopN ReturnDocuments Blocking Tenant Document",
 		"Message":  "Content Name ToolCalls ToolCallID | Role",
 		"ToolCall": "ID Name Arguments",
@@ -296,7 +296,7 @@ func TestWhatTheEngineIsTold(t *testing.T) {
 	w := newWorld(t, nil)
 	c := call("x")
 	c.Received = time.Now()
-	c.Class, c.Priority, c.Patience = engine.ClassBatch, 5, time.Second
+	c.Class, c.Priority, c.FirstTokenTimeout = engine.ClassBatch, 5, time.Second
 	c.Sampling = Sampling{TopK: 1, MinP: .2, RepetitionPenalty: 1.3, FrequencyPenalty: .4, PresencePenalty: .5, LogitBias: map[int32]float64{6: 7}, MinTokens: 8}
 	c.ToolChoice, c.Tools = engine.ToolChoice{Mode: engine.ToolRequired}, []engine.Tool{{Name: "f"}}
 	c.Format = &engine.Format{JSONObject: true}

@@ -12,19 +12,19 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/mask"
-	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Ask is a request to be admitted.
-type Ask struct {
+// AdmitRequest is a request to be admitted.
+type AdmitRequest struct {
 	Request, Tenant string
 	Session         string // conversation; "" means the request stands alone
 	Subject         string // digest of the person it is about: whom the caller acts for, else the caller
 	Name            string // what the caller calls the conversation, by which people may ask for its values; "" if it has no name
 	Action, Model   string
 	Purpose         string           // demanded by policies that list purposes
-	Intake          bool             // a document is taken in: nobody is answered, so no purpose is demanded
+	Ingest          bool             // a document is taken in: nobody is answered, so no purpose is demanded
 	Fields          []Field          // masked at once; those of a request that documents may know more about wait for [Admission.Mask]
 	Known           []classify.Known // values that the caller says are sensitive: masked wherever they stand, whatever their class
 }
@@ -48,62 +48,62 @@ type Finding struct {
 
 // Admission is an admitted request: its masked values and the rules for its answer. It is safe for concurrent use.
 type Admission struct {
-	guard   *Guard
-	force   inForce
-	tenant  string
-	channel string
-	vault   *mask.Vault
-	keptIn  string // the scope under which values are kept
-	name    string // of the scope
-	subject string
-	began   vault.Moment
+	guard      *Guard
+	active     activePolicy
+	tenant     string
+	channel    string
+	pseudonyms *mask.Vault
+	storeScope string // the scope under which values are kept
+	name       string // of the scope
+	subject    string
+	epoch      pseudonym.Epoch
 
-	keeping sync.Mutex // one call of Keep at a time
+	storeMu sync.Mutex // one call of StoreValues at a time
 
-	mu     sync.Mutex
-	counts map[Finding]int           // Count and Restored are zero in the keys
-	coded  map[string][]Finding      // the findings of the value behind each code, as keys of counts
-	back   map[Finding]int           // how often values were put back
-	known  []classify.Known          // values that somebody said are sensitive
-	rules  map[Direction]*mask.Rules // with known; nil where there are none
+	mu             sync.Mutex
+	counts         map[Finding]int           // Count and Restored are zero in the keys
+	findingsByCode map[string][]Finding      // the findings of the value behind each code, as keys of counts
+	restored       map[Finding]int           // how often values were put back
+	known          []classify.Known          // values that somebody said are sensitive
+	rules          map[Direction]*mask.Rules // with known; nil where there are none
 }
 
 // Admit applies the tenant's policy: model, purpose, then every field, if there are any, is masked in place. When it fails no field has changed; if a
 // value was blocked, the admission is returned beside the error so that its findings can be recorded. Errors:
 // CodePolicyUnavailable, CodeModelNotAllowed, CodePurpose, CodeBlockedContent naming class and field.
-func (g *Guard) Admit(_ context.Context, ask Ask) (*Admission, error) {
-	force, err := g.policy(ask.Tenant)
+func (g *Guard) Admit(_ context.Context, ask AdmitRequest) (*Admission, error) {
+	active, err := g.policy(ask.Tenant)
 	if err != nil {
 		return nil, err
 	}
-	scope, ofSession := scopeOf(force.policy, ask.Session, ask.Request)
+	scope, ofSession := scopeOf(active.policy, ask.Session, ask.Request)
 	a := &Admission{
-		guard: g, force: force, tenant: ask.Tenant, channel: g.channels[ask.Action], vault: g.vault(ask.Tenant, scope), keptIn: scope, counts: map[Finding]int{},
-		coded: map[string][]Finding{}, back: map[Finding]int{},
-		subject: ask.Subject, began: g.values.Mark(),
+		guard: g, active: active, tenant: ask.Tenant, channel: g.channels[ask.Action], pseudonyms: g.newPseudonyms(ask.Tenant, scope), storeScope: scope, counts: map[Finding]int{},
+		findingsByCode: map[string][]Finding{}, restored: map[Finding]int{},
+		subject: ask.Subject, epoch: g.values.Epoch(),
 	}
 	switch {
 	case ofSession && ask.Name != "":
 		a.name = ask.Name
 	case ask.Request != "":
-		a.keptIn = scopeRequest + ask.Request
+		a.storeScope = scopeRequest + ask.Request
 	}
-	a.know(ask.Known)
-	if ask.Model != "" && !force.policy.allowsModel(ask.Model) { // a search asks no model
+	a.addKnown(ask.Known)
+	if ask.Model != "" && !active.policy.allowsModel(ask.Model) { // a search asks no model
 		return a, fault.New(fault.CodeModelNotAllowed, ask.Model).WithParam("model")
 	}
-	if p := force.policy.Purposes; len(p) > 0 && !ask.Intake {
+	if p := active.policy.Purposes; len(p) > 0 && !ask.Ingest {
 		if !slices.Contains(p, ask.Purpose) {
 			return a, fault.New(fault.CodePurpose, strings.Join(p, ", ")).WithParam("purpose")
 		}
-		a.force.ref.Purpose = ask.Purpose
+		a.active.ref.Purpose = ask.Purpose
 	}
 	return a, a.maskFields(ask.Fields)
 }
 
-// know adds values that somebody said are sensitive. In answers they are treated by the rule of their class: the model has pseudonyms of
+// addKnown adds values that somebody said are sensitive. In answers they are treated by the rule of their class: the model has pseudonyms of
 // them, so it is another's value that it brings.
-func (a *Admission) know(values []classify.Known) {
+func (a *Admission) addKnown(values []classify.Known) {
 	if len(values) == 0 {
 		return
 	}
@@ -111,34 +111,34 @@ func (a *Admission) know(values []classify.Known) {
 	defer a.mu.Unlock()
 	a.known = append(a.known, values...)
 	a.rules = map[Direction]*mask.Rules{
-		DirectionRequest: a.force.along(a.channel, DirectionRequest).Knowing(a.known),
-		DirectionPassage: a.force.along(a.channel, DirectionPassage).Knowing(a.known),
-		DirectionAnswer:  a.force.along(a.channel, DirectionAnswer).Recognising(a.known),
+		DirectionRequest: a.active.rulesFor(a.channel, DirectionRequest).Knowing(a.known),
+		DirectionPassage: a.active.rulesFor(a.channel, DirectionPassage).Knowing(a.known),
+		DirectionAnswer:  a.active.rulesFor(a.channel, DirectionAnswer).Recognising(a.known),
 	}
 }
 
-// along returns the rules for texts of a direction.
-func (a *Admission) along(d Direction) *mask.Rules {
+// rulesFor returns the rules for texts of a direction.
+func (a *Admission) rulesFor(d Direction) *mask.Rules {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r := a.rules[d]; r != nil {
 		return r
 	}
-	return a.force.along(a.channel, d)
+	return a.active.rulesFor(a.channel, d)
 }
 
 // Mask masks the fields of the request in place, or changes none. known are values that documents say are sensitive: they are masked wherever
 // they stand, in passages, too. Call it with the fields once, when all of them have been found, and before [Admission.MaskPassage]; a search, which finds
 // documents for fields that are masked, calls it with what these say alone. Error: CodeBlockedContent naming class and field.
 func (a *Admission) Mask(known []classify.Known, fields []Field) error {
-	a.know(known)
+	a.addKnown(known)
 	return a.maskFields(fields)
 }
 
-// Question masks a text of the request for whom it is searched with, before Mask has been called: what Mask makes of it has the same
+// MaskQuery masks a text of the request for whom it is searched with, before Mask has been called: what Mask makes of it has the same
 // pseudonyms. Nothing is counted. Error: CodeBlockedContent.
-func (a *Admission) Question(text string) (string, error) {
-	masked, spans := a.vault.Mask(a.along(DirectionRequest), text)
+func (a *Admission) MaskQuery(text string) (string, error) {
+	masked, spans := a.pseudonyms.Mask(a.rulesFor(DirectionRequest), text)
 	for _, s := range spans {
 		if s.Action == mask.ActionBlock {
 			return "", fault.New(fault.CodeBlockedContent, string(s.Class))
@@ -174,10 +174,10 @@ func (a *Admission) maskFields(fields []Field) error {
 
 // maskText masks one text, for an engine or only to be shown. It fails when a value in it is to be blocked.
 func (a *Admission) maskText(text string, d Direction, path string, shown bool) (string, error) {
-	masked, spans := a.vault.Mask(a.along(d), text)
+	masked, spans := a.pseudonyms.Mask(a.rulesFor(d), text)
 	var err error
 	for _, s := range spans {
-		a.count(d, s.Class, done(s.Action, shown), s.Code)
+		a.count(d, s.Class, effectiveAction(s.Action, shown), s.Code)
 		if s.Action == mask.ActionBlock && err == nil {
 			masked, err = "", fault.New(fault.CodeBlockedContent, string(s.Class)).WithParam(path)
 		}
@@ -185,9 +185,9 @@ func (a *Admission) maskText(text string, d Direction, path string, shown bool) 
 	return masked, err
 }
 
-// done is what an action does to a value. A pseudonym hides it from engines: in what is shown to the caller and given to no engine, it is
+// effectiveAction is what an action does to a value. A pseudonym hides it from engines: in what is shown to the caller and given to no engine, it is
 // put back before anybody has read it, so that the value has only been observed.
-func done(action mask.Action, shown bool) mask.Action {
+func effectiveAction(action mask.Action, shown bool) mask.Action {
 	if shown && action == mask.ActionToken {
 		return mask.ActionObserve
 	}
@@ -199,11 +199,11 @@ func (a *Admission) count(d Direction, c classify.Class, action mask.Action, cod
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := Finding{Direction: string(d), Class: string(c), Detector: classify.Detector(c), Action: string(action)}
-	if action == mask.ActionToken && code != "" && !slices.Contains(a.coded[code], f) {
-		a.coded[code] = append(a.coded[code], f)
+	if action == mask.ActionToken && code != "" && !slices.Contains(a.findingsByCode[code], f) {
+		a.findingsByCode[code] = append(a.findingsByCode[code], f)
 	}
 	a.counts[f]++
-	a.guard.metrics.values.WithLabelValues(string(d), classLabel(c), string(action)).Inc()
+	a.guard.metrics.findings.WithLabelValues(string(d), classLabel(c), string(action)).Inc()
 }
 
 // classLabel is how metrics call a class: those of tenants are too many to be told apart.
@@ -220,40 +220,40 @@ func (a *Admission) MaskPassage(text string) (string, error) {
 	return a.maskText(text, DirectionPassage, "rag", false)
 }
 
-// MaskShown masks a passage that is given to no engine: [Admission.Release] puts back every value that has a pseudonym, and shows it, so
+// MaskDisplayed masks a passage that is given to no engine: [Admission.Release] puts back every value that has a pseudonym, and shows it, so
 // its finding says observe. Otherwise it is as MaskPassage.
-func (a *Admission) MaskShown(text string) (string, error) {
+func (a *Admission) MaskDisplayed(text string) (string, error) {
 	return a.maskText(text, DirectionPassage, "rag", true)
 }
 
 // Policy returns what the decision was made under.
-func (a *Admission) Policy() PolicyRef { return a.force.ref }
+func (a *Admission) Policy() PolicyRef { return a.active.ref }
 
 // LabelMode returns how answers are labelled for a caller whose key asks for mode, or leaves it to the policy with "".
 func (a *Admission) LabelMode(mode string) string {
 	if mode == identity.LabelText || mode == identity.LabelMetadata {
 		return mode
 	}
-	return a.force.policy.Label
+	return a.active.policy.Label
 }
 
 // AllowsCollection reports whether the policy lets answers draw on a document collection.
 func (a *Admission) AllowsCollection(name string) bool {
-	return identity.Matches(a.force.policy.Collections, name)
+	return identity.Matches(a.active.policy.Collections, name)
 }
 
-// SharesPrefixes reports whether the policy lets engines reuse what they computed of a prompt for other tenants whose policy says so too.
-func (a *Admission) SharesPrefixes() bool { return a.force.policy.Prefixes == prefixesShared }
+// SharesPrefixCache reports whether the policy lets engines reuse what they computed of a prompt for other tenants whose policy says so too.
+func (a *Admission) SharesPrefixCache() bool { return a.active.policy.Prefixes == prefixesShared }
 
-// WholeAnswers reports whether other servers may be asked for blocking answers in one piece.
-func (a *Admission) WholeAnswers() bool { return a.force.policy.Upstream != upstreamStreamed }
+// UpstreamNonStreaming reports whether other servers may be asked for blocking answers in one piece.
+func (a *Admission) UpstreamNonStreaming() bool { return a.active.policy.Upstream != upstreamStreaming }
 
-// AnswersFirst reports whether a blocking reply may leave while its outcome record is being written.
-func (a *Admission) AnswersFirst() bool { return a.force.policy.Durability == answerFirst }
+// RespondBeforeRecord reports whether a blocking reply may leave while its outcome record is being written.
+func (a *Admission) RespondBeforeRecord() bool { return a.active.policy.Durability == answerFirst }
 
 // Record returns the form in which prompt and answer are to be kept: RecordMasked, RecordClear, or "" for not at all.
 func (a *Admission) Record() string {
-	if r := a.force.policy.Record; r == RecordMasked || r == RecordClear {
+	if r := a.active.policy.Record; r == RecordMasked || r == RecordClear {
 		return r
 	}
 	return ""
@@ -262,9 +262,9 @@ func (a *Admission) Record() string {
 // Redact hides in a masked answer, before it is kept, the values that the engine brought and the answer may show: those of classes that do not
 // stay in every direction.
 func (a *Admission) Redact(answer string) string {
-	left := a.force.detectors.Only(func(c classify.Class) bool {
+	left := a.active.detectors.Only(func(c classify.Class) bool {
 		return slices.ContainsFunc(directions(), func(d Direction) bool {
-			return !a.force.policy.action(a.channel, c, d).Leaves()
+			return !a.active.policy.action(a.channel, c, d).Leaves()
 		})
 	})
 	a.mu.Lock()
@@ -278,7 +278,7 @@ func (a *Admission) Redact(answer string) string {
 // Urgency returns the class that a request which asks for one gets: its own, or the most urgent one that the policy allows.
 func (a *Admission) Urgency(asked string) string {
 	classes := urgencies()
-	allowed := slices.Index(classes, a.force.policy.Urgency)
+	allowed := slices.Index(classes, a.active.policy.Urgency)
 	if want := slices.Index(classes, asked); want >= 0 && want < allowed {
 		return classes[allowed]
 	}
@@ -291,7 +291,7 @@ func (a *Admission) Findings() []Finding {
 	defer a.mu.Unlock()
 	out := make([]Finding, 0, len(a.counts))
 	for f, n := range a.counts {
-		f.Count, f.Restored = n, a.back[f]
+		f.Count, f.Restored = n, a.restored[f]
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(x, y Finding) int {
@@ -301,18 +301,18 @@ func (a *Admission) Findings() []Finding {
 }
 
 // Masked reports whether any value has a pseudonym.
-func (a *Admission) Masked() bool { return a.vault.Len() > 0 }
+func (a *Admission) Masked() bool { return a.pseudonyms.Len() > 0 }
 
 // Release returns the way out of one choice's text. Each choice needs its own, which belongs to one goroutine.
 func (a *Admission) Release() *Release {
-	return &Release{admission: a, direction: DirectionAnswer, egress: mask.NewEgress(a.vault, a.along(DirectionAnswer),
+	return &Release{admission: a, direction: DirectionAnswer, egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
 		func(c classify.Class, action mask.Action) { a.count(DirectionAnswer, c, action, "") })}
 }
 
-// Quote lets a masked passage, or what a citation says of one, out beside an answer: by the rules for answers, and counted as the passage that
+// ReleaseCitation lets a masked passage, or what a citation says of one, out beside an answer: by the rules for answers, and counted as the passage that
 // it is. What they block is refused, and is not counted: the answer goes out without the quote.
-func (a *Admission) Quote() *Release {
-	return &Release{admission: a, direction: DirectionPassage, egress: mask.NewEgress(a.vault, a.along(DirectionAnswer),
+func (a *Admission) ReleaseCitation() *Release {
+	return &Release{admission: a, direction: DirectionPassage, egress: mask.NewEgress(a.pseudonyms, a.rulesFor(DirectionAnswer),
 		func(c classify.Class, action mask.Action) {
 			if action != mask.ActionBlock {
 				a.count(DirectionPassage, c, action, "")
@@ -349,8 +349,8 @@ func (r *Release) Close(unsaid ...string) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for code, n := range r.egress.Restored() {
-		for _, f := range a.coded[code] {
-			a.back[f] += n
+		for _, f := range a.findingsByCode[code] {
+			a.restored[f] += n
 		}
 	}
 	for action, n := range map[string]int{pseudonymUnknown: unknown, pseudonymCut: r.egress.Torn()} {
@@ -378,17 +378,17 @@ func answerFault(err error) error {
 	return err
 }
 
-// Look asks what a policy does to a text.
-type Look struct {
+// PreviewRequest asks what a policy does to a text.
+type PreviewRequest struct {
 	Tenant    string
 	Text      string
 	Direction Direction // "" is the request
 	Channel   string    // such as "embeddings"; "" for one without exceptions
-	Draft     []byte    // a policy document to be used in place of the one in force
+	Document  []byte    // a policy document to be used in place of the one in force
 }
 
-// Seen is what a policy does to a text.
-type Seen struct {
+// PreviewResult is what a policy does to a text.
+type PreviewResult struct {
 	Masked   string // as the model sees it, or as the caller sees the model's or what a search found; a value to be blocked has a pseudonym
 	Restored string // Masked, were it the model's answer to this text, as the caller gets it; "" if the text is blocked
 	Blocked  bool
@@ -407,26 +407,26 @@ type Span struct {
 
 // Preview shows what a policy does to a text. Nothing is recorded. Errors: CodePolicyUnavailable; CodeInvalidPolicy of a draft;
 // CodeInvalidValue of a direction or channel.
-func (g *Guard) Preview(_ context.Context, look Look) (Seen, error) {
-	force, err := g.looked(look)
+func (g *Guard) Preview(_ context.Context, preview PreviewRequest) (PreviewResult, error) {
+	active, err := g.previewPolicy(preview)
 	if err != nil {
-		return Seen{}, err
+		return PreviewResult{}, err
 	}
-	d := cmp.Or(look.Direction, DirectionRequest)
+	d := cmp.Or(preview.Direction, DirectionRequest)
 	if !slices.Contains(directions(), d) {
-		return Seen{}, fault.New(fault.CodeInvalidValue, "direction", fault.Say("must be request, passage or answer", "须为 request、passage 或 answer")).WithParam("direction")
+		return PreviewResult{}, fault.New(fault.CodeInvalidValue, "direction", fault.Say("must be request, passage or answer", "须为 request、passage 或 answer")).WithParam("direction")
 	}
-	if known := slices.Sorted(maps.Values(channels())); look.Channel != "" && !slices.Contains(known, look.Channel) {
+	if known := slices.Sorted(maps.Values(channels())); preview.Channel != "" && !slices.Contains(known, preview.Channel) {
 		list := strings.Join(known, ", ")
-		return Seen{}, fault.New(fault.CodeInvalidValue, "channel", fault.Say("must be one of %s", "须为以下之一：%s", list)).WithParam("channel")
+		return PreviewResult{}, fault.New(fault.CodeInvalidValue, "channel", fault.Say("must be one of %s", "须为以下之一：%s", list)).WithParam("channel")
 	}
-	scope, _ := scopeOf(force.policy, "", "")
-	values := g.vault(look.Tenant, scope)
-	masked, found := values.Mask(force.along(look.Channel, d), look.Text)
-	out := Seen{Masked: masked, Spans: []Span{}}
-	shown := d == DirectionPassage && look.Channel == channelSearch
+	scope, _ := scopeOf(active.policy, "", "")
+	values := g.newPseudonyms(preview.Tenant, scope)
+	masked, found := values.Mask(active.rulesFor(preview.Channel, d), preview.Text)
+	out := PreviewResult{Masked: masked, Spans: []Span{}}
+	shown := d == DirectionPassage && preview.Channel == channelSearch
 	for _, f := range found {
-		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, f.Why, force.policy.grade(f.Class), string(done(f.Action, shown))})
+		out.Spans = append(out.Spans, Span{string(f.Class), f.Start, f.End, f.Score, f.Why, active.policy.grade(f.Class), string(effectiveAction(f.Action, shown))})
 		out.Blocked = out.Blocked || f.Action == mask.ActionBlock
 	}
 	r := values.Restorer()
@@ -443,14 +443,14 @@ func (g *Guard) Preview(_ context.Context, look Look) (Seen, error) {
 	return out, nil
 }
 
-// looked returns the policy that a preview is of.
-func (g *Guard) looked(look Look) (inForce, error) {
-	if look.Draft == nil {
-		return g.policy(look.Tenant)
+// previewPolicy returns the policy that a preview is of.
+func (g *Guard) previewPolicy(preview PreviewRequest) (activePolicy, error) {
+	if preview.Document == nil {
+		return g.policy(preview.Tenant)
 	}
-	p, err := parsePolicy(look.Draft)
+	p, err := parsePolicy(preview.Document)
 	if err != nil {
-		return inForce{}, err
+		return activePolicy{}, err
 	}
 	return g.apply(p)
 }

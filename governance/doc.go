@@ -6,7 +6,7 @@
 // A tenant's requests are refused without a policy, with one that cannot be read, and with one that could not be refreshed for longer than
 // [Config.MaxStale].
 //
-// Where a policy lets people see values again, [Admission.Keep] stores them before their pseudonyms leave, and [Guard.Reveals] shows them;
+// Where a policy lets people see values again, [Admission.StoreValues] stores them before their pseudonyms leave, and [Guard.Reveals] shows them;
 // everywhere else no value outlives its request.
 //
 // No error, finding or log line of this package holds a value, only its class.

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 )
 
-// highestGrade is that of the most sensitive values; the lowest is 1.
-const highestGrade = 5
+// maxGrade is that of the most sensitive values; the lowest is 1.
+const maxGrade = 5
 
 // grade returns how sensitive a class is, from 1 to 5. What the policy does not grade is the most sensitive.
 func (p *policy) grade(c classify.Class) int {
@@ -16,7 +16,7 @@ func (p *policy) grade(c classify.Class) int {
 			return g
 		}
 	}
-	return highestGrade
+	return maxGrade
 }
 
 func (p *policy) readGrades(n *yaml.Node, path string) error {
@@ -25,7 +25,7 @@ func (p *policy) readGrades(n *yaml.Node, path string) error {
 	for _, class := range append(p.classNames(), classDefault) {
 		fields = append(fields, field{class, false, func(n *yaml.Node, path string) error {
 			var g int
-			err := number(&g, 1, highestGrade)(n, path)
+			err := number(&g, 1, maxGrade)(n, path)
 			p.Grades[class] = g
 			return err
 		}})

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/mask"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/governance/reveal"
-	"github.com/sluice-project/sluice/governance/vault"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/snapshot"
@@ -27,10 +27,10 @@ const EveryTenant = "*"
 // Config sets how fresh policies are, and bounds what is kept and shown of values that they let people see again. Zero values mean the
 // defaults named at each field.
 type Config struct {
-	Poll     time.Duration `koanf:"poll"`      // between looks at the change counter; 1s, also the most
-	MaxStale time.Duration `koanf:"max_stale"` // how long to trust policies that cannot be refreshed; 5m
-	Vault    vault.Config  `koanf:"vault"`     // what is kept
-	Reveal   reveal.Config `koanf:"reveal"`    // how much of it one person sees
+	Poll     time.Duration    `koanf:"poll"`      // between looks at the change counter; 1s, also the most
+	MaxStale time.Duration    `koanf:"max_stale"` // how long to trust policies that cannot be refreshed; 5m
+	Vault    pseudonym.Config `koanf:"vault"`     // what is kept
+	Reveal   reveal.Config    `koanf:"reveal"`    // how much of it one person sees
 }
 
 // WithDefaults fills the zero values.
@@ -74,9 +74,9 @@ type Guard struct {
 	detectors *classify.Set
 	log       *slog.Logger
 	metrics   *metrics
-	values    *vault.Vault
+	values    *pseudonym.Store
 	reveals   *reveal.Service
-	approvals *approval.Book
+	approvals *approval.Store
 	channels  map[string]string // by action
 	now       func() time.Time
 
@@ -84,40 +84,40 @@ type Guard struct {
 }
 
 // policies are those in force, by tenant.
-type policies map[string]inForce
+type policies map[string]activePolicy
 
-// inForce is a tenant's policy, or why it cannot be used.
-type inForce struct {
+// activePolicy is a tenant's policy, or why it cannot be used.
+type activePolicy struct {
 	policy    *policy
 	detectors *classify.Set
-	rules     map[way]*mask.Rules
+	rules     map[ruleKey]*mask.Rules
 	ref       PolicyRef
 	broken    error
 }
 
-// way is where a text comes along: the channel, "" for one without exceptions, and the direction.
-type way struct {
+// ruleKey is where a text comes along: the channel, "" for one without exceptions, and the direction.
+type ruleKey struct {
 	channel   string
 	direction Direction
 }
 
-// ways returns the rules for texts that detectors look at.
-func (p *policy) ways(detectors *classify.Set) map[way]*mask.Rules {
-	out := map[way]*mask.Rules{}
+// rules returns the rules for texts that detectors look at.
+func (p *policy) rules(detectors *classify.Set) map[ruleKey]*mask.Rules {
+	out := map[ruleKey]*mask.Rules{}
 	for _, channel := range append(slices.Collect(maps.Keys(p.Channels)), "") {
 		for _, d := range directions() {
-			out[way{channel, d}] = mask.NewRules(detectors, func(c classify.Class) mask.Action { return p.action(channel, c, d) })
+			out[ruleKey{channel, d}] = mask.NewRules(detectors, func(c classify.Class) mask.Action { return p.action(channel, c, d) })
 		}
 	}
 	return out
 }
 
-// along returns the rules for texts of a channel.
-func (f inForce) along(channel string, d Direction) *mask.Rules {
-	if r, ok := f.rules[way{channel, d}]; ok {
+// rulesFor returns the rules for texts of a channel.
+func (f activePolicy) rulesFor(channel string, d Direction) *mask.Rules {
+	if r, ok := f.rules[ruleKey{channel, d}]; ok {
 		return r
 	}
-	return f.rules[way{"", d}]
+	return f.rules[ruleKey{"", d}]
 }
 
 // PolicyRef names the policy a decision was made under.
@@ -143,11 +143,11 @@ func New(cfg Config, store *PolicyStore, keys *keyring.Ring, detectors *classify
 	if err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
 	}
-	if g.values, err = vault.New(cfg.Vault, vault.NewStore(store.db), keys, log, reg); err != nil {
+	if g.values, err = pseudonym.New(cfg.Vault, pseudonym.NewTables(store.db), keys, log, reg); err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
 	}
-	g.approvals = approval.New(approval.NewStore(store.db), cfg.Reveal.WithDefaults().Fresh, func() time.Time { return g.now() })
-	if g.reveals, err = reveal.New(cfg.Reveal, g.values, reveal.NewStore(store.db), g.approvals, g.revealRules, keys, log, reg); err != nil {
+	g.approvals = approval.New(approval.NewTables(store.db), cfg.Reveal.WithDefaults().Fresh, func() time.Time { return g.now() })
+	if g.reveals, err = reveal.New(cfg.Reveal, g.values, reveal.NewTables(store.db), g.approvals, g.revealRules, keys, log, reg); err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
 	}
 	return g, nil
@@ -158,34 +158,34 @@ func (g *Guard) Load(ctx context.Context) error { return g.policies.Load(ctx) }
 
 // load reads the policies in force from the database.
 func (g *Guard) load(ctx context.Context) (policies, error) {
-	rows, err := g.store.inForce(ctx)
+	rows, err := g.store.newestVersions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	next := policies{}
 	for _, r := range rows {
-		force := inForce{}
+		active := activePolicy{}
 		p, err := readCanonical(r.Canonical, r.Digest)
 		if err == nil {
-			force, err = g.apply(p)
+			active, err = g.apply(p)
 		}
 		if err != nil {
 			// The tenant is refused; falling back to another policy could allow what its own forbids.
 			g.log.Error("a policy cannot be used; its tenant is refused", slog.String("tenant", r.Tenant), slog.Int64("version", r.Version), slog.Any("error", err))
 		}
-		force.broken, force.ref = err, PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest}
-		next[r.Tenant] = force
+		active.broken, active.ref = err, PolicyRef{Version: fmt.Sprintf("%s@%d", r.Tenant, r.Version), Digest: r.Digest}
+		next[r.Tenant] = active
 	}
 	return next, nil
 }
 
 // apply returns a policy with what it makes of the detectors.
-func (g *Guard) apply(p *policy) (inForce, error) {
+func (g *Guard) apply(p *policy) (activePolicy, error) {
 	detectors, err := p.detectors(g.detectors)
 	if err != nil {
-		return inForce{}, err
+		return activePolicy{}, err
 	}
-	return inForce{policy: p, detectors: detectors, rules: p.ways(detectors)}, nil
+	return activePolicy{policy: p, detectors: detectors, rules: p.rules(detectors)}, nil
 }
 
 // Run keeps the policies fresh until ctx ends.
@@ -195,20 +195,20 @@ func (g *Guard) Run(ctx context.Context) error {
 }
 
 // policy returns what is in force for a tenant, or CodePolicyUnavailable.
-func (g *Guard) policy(tenant string) (inForce, error) {
+func (g *Guard) policy(tenant string) (activePolicy, error) {
 	all, err := g.policies.Get()
 	if err != nil {
-		return inForce{}, fault.Wrap(err, fault.CodePolicyUnavailable)
+		return activePolicy{}, fault.Wrap(err, fault.CodePolicyUnavailable)
 	}
 	p, ok := all[tenant]
 	if !ok {
 		p, ok = all[EveryTenant]
 	}
 	if !ok || tenant == "" {
-		return inForce{}, fault.Wrap(errors.New("none published for this tenant"), fault.CodePolicyUnavailable)
+		return activePolicy{}, fault.Wrap(errors.New("none published for this tenant"), fault.CodePolicyUnavailable)
 	}
 	if p.broken != nil {
-		return inForce{}, fault.Wrap(p.broken, fault.CodePolicyUnavailable)
+		return activePolicy{}, fault.Wrap(p.broken, fault.CodePolicyUnavailable)
 	}
 	return p, nil
 }
@@ -216,11 +216,11 @@ func (g *Guard) policy(tenant string) (inForce, error) {
 // Purposes returns those that a tenant's policy in force takes, one of which it demands of each request; none where it demands none.
 // Error: CodePolicyUnavailable.
 func (g *Guard) Purposes(tenant string) ([]string, error) {
-	force, err := g.policy(tenant)
+	active, err := g.policy(tenant)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(force.policy.Purposes), nil
+	return slices.Clone(active.policy.Purposes), nil
 }
 
 // Validate checks a policy document. Error: CodeInvalidPolicy with the path of what is wrong.
@@ -306,7 +306,7 @@ func (g *Guard) Models(_ context.Context, tenant string, all []string) []string 
 	return out
 }
 
-// vault returns an empty vault for pseudonyms of a scope.
-func (g *Guard) vault(tenant, scope string) *mask.Vault {
+// newPseudonyms returns an empty set of pseudonyms of a scope.
+func (g *Guard) newPseudonyms(tenant, scope string) *mask.Vault {
 	return mask.NewVault(g.keys.MAC("governance/pseudonym/v1", tenant), scope)
 }

@@ -61,8 +61,8 @@ func publish(t *testing.T, g *Guard, tenant, entities string) Version {
 	return v
 }
 
-func ask(fields ...*string) Ask {
-	a := Ask{Request: "r1", Tenant: "acme", Session: "s1", Action: "chat.completions", Model: "smollm2"}
+func ask(fields ...*string) AdmitRequest {
+	a := AdmitRequest{Request: "r1", Tenant: "acme", Session: "s1", Action: "chat.completions", Model: "smollm2"}
 	for i, f := range fields {
 		a.Fields = append(a.Fields, Field{Path: fmt.Sprintf("messages[%d].content", i), Text: f})
 	}
@@ -130,7 +130,7 @@ func TestAdmitAndRelease(t *testing.T) {
 
 func TestPseudonymsFollowSessionAndPolicy(t *testing.T) {
 	g := withDefault(t)
-	admit := func(edit func(*Ask)) string {
+	admit := func(edit func(*AdmitRequest)) string {
 		text := testPhone
 		q := ask(&text)
 		edit(&q)
@@ -139,15 +139,15 @@ func TestPseudonymsFollowSessionAndPolicy(t *testing.T) {
 		}
 		return text
 	}
-	base := admit(func(*Ask) {})
-	if admit(func(q *Ask) { q.Request = "r2" }) != base {
+	base := admit(func(*AdmitRequest) {})
+	if admit(func(q *AdmitRequest) { q.Request = "r2" }) != base {
 		t.Error("another turn of the conversation must get the same pseudonym")
 	}
 	for name, other := range map[string]string{
-		"session": admit(func(q *Ask) { q.Session = "s2" }), "tenant": admit(func(q *Ask) { q.Tenant = "other" }),
-		"no session": admit(func(q *Ask) { q.Session = "" }), "nothing": admit(func(q *Ask) { q.Session, q.Request = "", "" }),
+		"session": admit(func(q *AdmitRequest) { q.Session = "s2" }), "tenant": admit(func(q *AdmitRequest) { q.Tenant = "other" }),
+		"no session": admit(func(q *AdmitRequest) { q.Session = "" }), "nothing": admit(func(q *AdmitRequest) { q.Session, q.Request = "", "" }),
 		// A session named like a request must not share its pseudonyms.
-		"request": admit(func(q *Ask) { q.Session, q.Request = "", "s1" }),
+		"request": admit(func(q *AdmitRequest) { q.Session, q.Request = "", "s1" }),
 	} {
 		if other == base {
 			t.Errorf("%s: pseudonyms can be linked", name)
@@ -157,7 +157,7 @@ func TestPseudonymsFollowSessionAndPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if one, two := admit(func(*Ask) {}), admit(func(q *Ask) { q.Request = "r2" }); one == two {
+	if one, two := admit(func(*AdmitRequest) {}), admit(func(q *AdmitRequest) { q.Request = "r2" }); one == two {
 		t.Error("pseudonyms per request must differ between requests")
 	}
 }
@@ -182,7 +182,7 @@ func TestModelsAndPurposes(t *testing.T) {
 	if a.Urgency("interactive") != "interactive" || a.Urgency("batch") != "batch" || a.Urgency("") != "" {
 		t.Error("a policy that says nothing of urgency changes it")
 	}
-	if a.SharesPrefixes() || !a.WholeAnswers() {
+	if a.SharesPrefixCache() || !a.UpstreamNonStreaming() {
 		t.Error("a policy that says nothing of prefixes shares them, or one that says nothing of answers wants streams")
 	}
 	open := strings.Replace(string(defaultPolicy), "prefixes: private", "prefixes: shared", 1)
@@ -193,7 +193,7 @@ func TestModelsAndPurposes(t *testing.T) {
 	}
 	q = ask()
 	q.Tenant = "open"
-	if a, err := g.Admit(t.Context(), q); err != nil || !a.SharesPrefixes() || a.WholeAnswers() {
+	if a, err := g.Admit(t.Context(), q); err != nil || !a.SharesPrefixCache() || a.UpstreamNonStreaming() {
 		t.Errorf("a policy that shares prefixes and wants streams: %v", err)
 	} else if a.Urgency("interactive") != "standard" || a.Urgency("batch") != "batch" {
 		t.Errorf("interactive became %q, batch %q", a.Urgency("interactive"), a.Urgency("batch"))
@@ -208,7 +208,7 @@ func TestModelsAndPurposes(t *testing.T) {
 	_, err = g.Admit(t.Context(), ask())
 	wantCode(t, err, fault.CodePurpose)
 	q = ask()
-	q.Intake = true // answers nobody
+	q.Ingest = true // answers nobody
 	if a, err = g.Admit(t.Context(), q); err != nil || a.Policy().Purpose != "" {
 		t.Errorf("%+v, %v", a.Policy(), err)
 	}
@@ -271,7 +271,7 @@ func TestNoPolicyNoService(t *testing.T) {
 	g := newGuard(t, db, nil)
 	_, err := g.Admit(t.Context(), ask())
 	wantCode(t, err, fault.CodePolicyUnavailable)
-	_, err = g.Preview(t.Context(), Look{Tenant: "acme", Text: "x"})
+	_, err = g.Preview(t.Context(), PreviewRequest{Tenant: "acme", Text: "x"})
 	wantCode(t, err, fault.CodePolicyUnavailable)
 	if g.Models(t.Context(), "acme", []string{"m"}) != nil {
 		t.Error("no policy, no models")
@@ -451,7 +451,7 @@ func TestPreviewIsTrue(t *testing.T) {
 		for _, d := range directions() {
 			for _, channel := range []string{"", "chat", "completions", "embeddings", "rerank", "score", "search"} {
 				draft := fmt.Sprintf("schema: 2\nname: T\nmodels: [\"*\"]\ncollections: [\"*\"]\nentities:\n  default: {request: allow, passage: allow, answer: allow}\n  cn_mobile: {%s: %s}\n", d, action)
-				seen, err := g.Preview(t.Context(), Look{Tenant: "acme", Text: text, Direction: d, Channel: channel, Draft: []byte(draft)})
+				seen, err := g.Preview(t.Context(), PreviewRequest{Tenant: "acme", Text: text, Direction: d, Channel: channel, Document: []byte(draft)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -477,7 +477,7 @@ func TestPreview(t *testing.T) {
 	g := withDefault(t)
 	publish(t, g, "acme", "  default: {request: token, passage: token, answer: observe}\n  email: {request: observe}\n  api_secret: {request: block}\n")
 	text := "电话" + testPhone + " zs@example.com sk-abcd1234efgh5678ijkl"
-	seen, err := g.Preview(t.Context(), Look{Tenant: "acme", Text: text})
+	seen, err := g.Preview(t.Context(), PreviewRequest{Tenant: "acme", Text: text})
 	masked := seen.Masked
 	if err != nil || !seen.Blocked || seen.Restored != "" || strings.Contains(masked, testPhone) || strings.Contains(masked, "sk-") || !strings.Contains(masked, "zs@example.com") {
 		t.Errorf("%q %v", masked, err)
@@ -485,7 +485,7 @@ func TestPreview(t *testing.T) {
 	var got []string
 	for _, s := range seen.Spans {
 		got = append(got, s.Class+" "+s.Action+" "+text[s.Start:s.End])
-		if s.Score <= 0 || s.Grade != highestGrade || s.Why == (classify.Why{}) {
+		if s.Score <= 0 || s.Grade != maxGrade || s.Why == (classify.Why{}) {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -494,30 +494,30 @@ func TestPreview(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for _, c := range []struct {
-		look Look
-		want string
+		preview PreviewRequest
+		want    string
 	}{
-		{Look{Direction: DirectionPassage, Channel: "search"}, text}, // no engine sees it
-		{Look{Direction: DirectionPassage, Channel: "chat"}, "电话⟦手机·"},
-		{Look{Direction: DirectionAnswer}, text},
-		{Look{Draft: []byte(string(defaultPolicy) + richPolicy), Channel: "embeddings"}, "电话138****8000 "},
-		{Look{Draft: []byte(string(defaultPolicy) + richPolicy), Channel: "chat"}, "电话⟦手机·"},
-		{Look{Draft: []byte(string(defaultPolicy) + richPolicy), Direction: DirectionAnswer}, "电话" + testPhone + " zs@example.com 〔已屏蔽:密钥〕"},
+		{PreviewRequest{Direction: DirectionPassage, Channel: "search"}, text}, // no engine sees it
+		{PreviewRequest{Direction: DirectionPassage, Channel: "chat"}, "电话⟦手机·"},
+		{PreviewRequest{Direction: DirectionAnswer}, text},
+		{PreviewRequest{Document: []byte(string(defaultPolicy) + richPolicy), Channel: "embeddings"}, "电话138****8000 "},
+		{PreviewRequest{Document: []byte(string(defaultPolicy) + richPolicy), Channel: "chat"}, "电话⟦手机·"},
+		{PreviewRequest{Document: []byte(string(defaultPolicy) + richPolicy), Direction: DirectionAnswer}, "电话" + testPhone + " zs@example.com 〔已屏蔽:密钥〕"},
 	} {
-		c.look.Tenant, c.look.Text = "acme", text
-		if seen, err := g.Preview(t.Context(), c.look); err != nil || !strings.HasPrefix(seen.Masked, c.want) {
-			t.Errorf("%+v: %+v %v", c.look.Direction, seen, err)
+		c.preview.Tenant, c.preview.Text = "acme", text
+		if seen, err := g.Preview(t.Context(), c.preview); err != nil || !strings.HasPrefix(seen.Masked, c.want) {
+			t.Errorf("%+v: %+v %v", c.preview.Direction, seen, err)
 		}
 	}
-	for param, look := range map[string]Look{"direction": {Direction: "up"}, "channel": {Channel: "fax"}} {
-		look.Tenant = "acme"
-		_, err := g.Preview(t.Context(), look)
+	for param, preview := range map[string]PreviewRequest{"direction": {Direction: "up"}, "channel": {Channel: "fax"}} {
+		preview.Tenant = "acme"
+		_, err := g.Preview(t.Context(), preview)
 		wantCode(t, err, fault.CodeInvalidValue)
 		if got := fault.Public(err).Param(); got != param {
 			t.Errorf("%s: %s", param, got)
 		}
 	}
-	_, err = g.Preview(t.Context(), Look{Tenant: "acme", Draft: []byte("schema: 9")})
+	_, err = g.Preview(t.Context(), PreviewRequest{Tenant: "acme", Document: []byte("schema: 9")})
 	wantCode(t, err, fault.CodeInvalidPolicy)
 }
 
@@ -576,7 +576,7 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 	}
 	_, perr := a.MaskPassage(testID)
 	_, aerr := a.Release().Write(testID + "。")
-	fmt.Fprintf(&logged, "%v %+v %#v %v", a.Findings(), a.Findings(), a.vault, errors.Join(perr, aerr))
+	fmt.Fprintf(&logged, "%v %+v %#v %v", a.Findings(), a.Findings(), a.pseudonyms, errors.Join(perr, aerr))
 	if _, err := g.Publish(t.Context(), "acme", []byte("schema: 2\nname: "+testPhone+"\nmodels: "+testPhone+"\n"), "x"); err != nil {
 		fmt.Fprint(&logged, err)
 	}

@@ -23,7 +23,7 @@ func TestMaskKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	question, err := a.Question(original)
+	question, err := a.MaskQuery(original)
 	pseudonym, masked := strings.CutPrefix(question, "星语呢喃的电话⟦手机·")
 	if err != nil || !masked || len(a.Findings()) > 0 {
 		t.Fatalf("%q, %v, found %v", question, err, a.Findings())
@@ -54,7 +54,7 @@ func TestMaskKnown(t *testing.T) {
 	if !fault.Is(err, fault.CodeBlockedContent) || text != original || strings.Contains(err.Error(), "呢喃") {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := a.Question(original); !fault.Is(err, fault.CodeBlockedContent) || strings.Contains(err.Error(), "呢喃") {
+	if _, err := a.MaskQuery(original); !fault.Is(err, fault.CodeBlockedContent) || strings.Contains(err.Error(), "呢喃") {
 		t.Errorf("a question that may not be asked: %v", err)
 	}
 	if kept := a.Redact("星语呢喃和呢喃的电话"); strings.Contains(kept, "星语") || strings.Contains(kept, "呢喃") {
@@ -96,7 +96,7 @@ func TestShownPassages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		masked, err := a.MaskShown("电话" + testPhone)
+		masked, err := a.MaskDisplayed("电话" + testPhone)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 type metrics struct {
-	values   *prometheus.CounterVec
+	findings *prometheus.CounterVec
 	failures prometheus.Counter
 	unknown  prometheus.Counter
 }
@@ -17,7 +17,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	f := promauto.With(reg)
 	return &metrics{
-		values: f.NewCounterVec(prometheus.CounterOpts{
+		findings: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_governance_values_total", Help: "Sensitive values found, by direction, class and what was done.",
 		}, []string{"direction", "class", "action"}),
 		failures: f.NewCounter(prometheus.CounterOpts{

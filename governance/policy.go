@@ -28,8 +28,8 @@ const (
 	prefixesPrivate = "private"
 	prefixesShared  = "shared"
 
-	upstreamWhole    = "whole"
-	upstreamStreamed = "streamed"
+	upstreamNonStreaming = "whole"
+	upstreamStreaming    = "streamed"
 
 	outcomeFirst = "outcome-first"
 	answerFirst  = "answer-first"
@@ -92,7 +92,7 @@ type policy struct {
 
 	Channels map[string]map[string]override `json:"channels,omitempty"` // exceptions: of a channel, of a class
 	Grades   map[string]int                 `json:"grades,omitempty"`   // of classes, and of "default"
-	Reveal   *revealing                     `json:"reveal,omitempty"`
+	Reveal   *revealPolicy                  `json:"reveal,omitempty"`
 }
 
 // custom is a class that the policy defines.
@@ -111,8 +111,8 @@ type actions struct {
 	Answer  mask.Action `json:"answer"`
 }
 
-// in returns the action of a direction.
-func (a actions) in(d Direction) mask.Action {
+// of returns the action of a direction.
+func (a actions) of(d Direction) mask.Action {
 	switch d {
 	case DirectionRequest:
 		return a.Request
@@ -143,15 +143,15 @@ func readCanonical(text, digest string) (*policy, error) {
 		return nil, fmt.Errorf("read stored policy: %w", err)
 	}
 	if p.Schema == 1 {
-		p.fromFirst()
+		p.migrateSchema1()
 	} else if p.Schema != policySchema {
 		return nil, fmt.Errorf("the stored policy has schema %d, this program knows up to %d", p.Schema, policySchema)
 	}
 	return &p, nil
 }
 
-// fromFirst translates the actions of schema 1.
-func (p *policy) fromFirst() {
+// migrateSchema1 translates the actions of schema 1.
+func (p *policy) migrateSchema1() {
 	now := func(a, masked mask.Action) mask.Action {
 		switch a {
 		case "mask":
@@ -175,7 +175,7 @@ func (p *policy) fromFirst() {
 // that are named nowhere are not looked for.
 func (p *policy) action(channel string, c classify.Class, d Direction) mask.Action {
 	if o, ok := p.Channels[channel][string(c)]; ok {
-		if a := actions(o).in(d); a != "" {
+		if a := actions(o).of(d); a != "" {
 			return a
 		}
 	}
@@ -186,7 +186,7 @@ func (p *policy) action(channel string, c classify.Class, d Direction) mask.Acti
 		}
 		a = p.Default
 	}
-	return a.in(d)
+	return a.of(d)
 }
 
 // classNames returns the names of all classes of the policy, its own too.
@@ -212,7 +212,7 @@ func parsePolicy(source []byte) (*policy, error) {
 	d := yaml.NewDecoder(bytes.NewReader(source))
 	var root yaml.Node
 	if err := d.Decode(&root); err != nil || len(root.Content) != 1 {
-		return nil, invalid("", onLine(fault.Say("is no YAML document", "不是 YAML 文档"), yamlLine(err)))
+		return nil, invalid("", withLine(fault.Say("is no YAML document", "不是 YAML 文档"), yamlLine(err)))
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, invalid("", fault.Say("must be a single YAML document", "只能含一个 YAML 文档"))
@@ -227,23 +227,23 @@ func parsePolicy(source []byte) (*policy, error) {
 		{"label", false, choice(&p.Label, identity.LabelMetadata, identity.LabelText)},
 		{"collections", true, list(&p.Collections)},
 		{"prefixes", false, choice(&p.Prefixes, prefixesPrivate, prefixesShared)},
-		{"upstream", false, choice(&p.Upstream, upstreamWhole, upstreamStreamed)},
+		{"upstream", false, choice(&p.Upstream, upstreamNonStreaming, upstreamStreaming)},
 		{"durability", false, choice(&p.Durability, outcomeFirst, answerFirst)},
 		{"urgency", false, choice(&p.Urgency, urgencies()...)},
 		{"record", false, choice(&p.Record, recordNothing, RecordMasked, RecordClear)},
 		{"entities", true, p.readEntities},
-		{"custom", false, later},
+		{"custom", false, skipField},
 		{"allow", false, words(&p.Allow)},
-		{"channels", false, later},
-		{"grades", false, later},
-		{"reveal", false, later},
+		{"channels", false, skipField},
+		{"grades", false, skipField},
+		{"reveal", false, skipField},
 	})
 	if err != nil {
 		return nil, err
 	}
 	// What names classes is read when all are known, and custom classes when the default is.
 	for _, f := range []field{{"custom", false, p.readCustom}, {"channels", false, p.readChannels}, {"grades", false, p.readGrades}, {"reveal", false, p.readReveal}} {
-		if n := member(root.Content[0], f.name); n != nil {
+		if n := fieldNode(root.Content[0], f.name); n != nil {
 			if err := f.read(n, f.name); err != nil {
 				return nil, err
 			}
@@ -252,11 +252,11 @@ func parsePolicy(source []byte) (*policy, error) {
 	return p, nil
 }
 
-// later reads nothing: it stands for what is read when other members are.
-func later(*yaml.Node, string) error { return nil }
+// skipField reads nothing: it stands for what is read when other members are.
+func skipField(*yaml.Node, string) error { return nil }
 
-// member returns a member of a mapping.
-func member(n *yaml.Node, name string) *yaml.Node {
+// fieldNode returns a member of a mapping.
+func fieldNode(n *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name {
 			return n.Content[i+1]
@@ -267,11 +267,11 @@ func member(n *yaml.Node, name string) *yaml.Node {
 
 func (p *policy) readSchema(n *yaml.Node, path string) error {
 	if n.Kind == yaml.ScalarNode && n.Value == "1" {
-		return at(n, path, fault.Say("must be 2: what was mask is token now, and redact in answers; what was pass is observe",
+		return errorAt(n, path, fault.Say("must be 2: what was mask is token now, and redact in answers; what was pass is observe",
 			"须为 2：原 mask 现为 token（回答方向为 redact），原 pass 现为 observe"))
 	}
 	if n.Kind != yaml.ScalarNode || n.Value != strconv.Itoa(policySchema) {
-		return at(n, path, fault.Say("must be %d", "须为 %d", policySchema))
+		return errorAt(n, path, fault.Say("must be %d", "须为 %d", policySchema))
 	}
 	p.Schema = policySchema
 	return nil
@@ -284,7 +284,7 @@ func (p *policy) readPurposes(n *yaml.Node, path string) error {
 	}
 	for i, s := range p.Purposes {
 		if !ValidPurpose(s) {
-			return at(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("must be 1 to 128 letters, digits, hyphens, underscores or dots, as a header takes them",
+			return errorAt(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("must be 1 to 128 letters, digits, hyphens, underscores or dots, as a header takes them",
 				"须为 1–128 个英文字母、数字、连字符、下划线或句点，以便用请求头发送"))
 		}
 	}
@@ -302,7 +302,7 @@ func ValidPurpose(s string) bool {
 func (p *policy) readEntities(n *yaml.Node, path string) error {
 	fields := []field{{classDefault, true, func(n *yaml.Node, path string) error { return p.Default.read(n, path, true) }}}
 	for _, c := range classify.Classes() {
-		fields = append(fields, field{string(c), false, later})
+		fields = append(fields, field{string(c), false, skipField})
 	}
 	if err := object(n, path, fields); err != nil {
 		return err
@@ -321,11 +321,11 @@ func (p *policy) readEntities(n *yaml.Node, path string) error {
 
 // readCustom reads the classes that the policy defines, each with its actions.
 func (p *policy) readCustom(n *yaml.Node, path string) error {
-	if err := simple(n, path); err != nil {
+	if err := rejectAliases(n, path); err != nil {
 		return err
 	}
 	if n.Kind != yaml.SequenceNode {
-		return at(n, path, fault.Say("must be a list", "须为列表"))
+		return errorAt(n, path, fault.Say("must be a list", "须为列表"))
 	}
 	for i, item := range n.Content {
 		c, a, path := custom{}, p.Default, path+"["+strconv.Itoa(i)+"]"
@@ -342,13 +342,13 @@ func (p *policy) readCustom(n *yaml.Node, path string) error {
 			return err
 		}
 		if c.Class == classDefault {
-			return at(item, path+".class", fault.Say("must not be called default", "不能名为 default"))
+			return errorAt(item, path+".class", fault.Say("must not be called default", "不能名为 default"))
 		}
 		p.Custom = append(p.Custom, c)
 		if _, err := p.detectors(classify.New()); err != nil {
 			var ce *classify.CustomError
 			if errors.As(err, &ce) {
-				return at(item, path+"."+ce.Field, ce.Reason)
+				return errorAt(item, path+"."+ce.Field, ce.Reason)
 			}
 			return err
 		}

@@ -62,7 +62,7 @@ func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool
 			return nil
 		}
 		if expected != nil {
-			now, err := namedInForce(tx, row.Tenant)
+			now, err := activeVersion(tx, row.Tenant)
 			if err != nil {
 				return err
 			}
@@ -80,8 +80,8 @@ func (s *PolicyStore) publish(ctx context.Context, row policyRow, onlyFirst bool
 	return published, policyFault("publish policy", err)
 }
 
-// namedInForce names the version that holds for a tenant: its own newest one, else the newest for [EveryTenant], else "".
-func namedInForce(tx *gorm.DB, tenant string) (string, error) {
+// activeVersion names the version that holds for a tenant: its own newest one, else the newest for [EveryTenant], else "".
+func activeVersion(tx *gorm.DB, tenant string) (string, error) {
 	for _, of := range []string{tenant, EveryTenant} {
 		var last int64
 		if err := tx.Raw("SELECT COALESCE(MAX(version), 0) FROM policy_documents WHERE tenant = ?", of).Scan(&last).Error; err != nil {
@@ -106,8 +106,8 @@ func (s *PolicyStore) counter(ctx context.Context) (int64, error) {
 	return v[0], nil
 }
 
-// inForce returns the highest version of every tenant.
-func (s *PolicyStore) inForce(ctx context.Context) ([]policyRow, error) {
+// newestVersions returns the highest version of every tenant.
+func (s *PolicyStore) newestVersions(ctx context.Context) ([]policyRow, error) {
 	var rows []policyRow
 	err := s.db.WithContext(ctx).Raw("SELECT " + policyColumns + ` FROM policy_documents d
 		JOIN (SELECT tenant, MAX(version) AS version FROM policy_documents GROUP BY tenant) m

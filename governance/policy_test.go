@@ -144,7 +144,7 @@ func TestChannelsGradesAndReveal(t *testing.T) {
 			t.Errorf("%s: grade %d", class, got)
 		}
 	}
-	if (&policy{}).grade(classify.Email) != highestGrade {
+	if (&policy{}).grade(classify.Email) != maxGrade {
 		t.Error("what nobody graded is the most sensitive")
 	}
 	if p.keep() != 90*time.Minute || p.Reveal.Second != defaultSecond || (&policy{}).keep() != 0 {
@@ -154,33 +154,33 @@ func TestChannelsGradesAndReveal(t *testing.T) {
 		roles   string
 		purpose string
 		class   classify.Class
-		want    reveal.Show
+		want    reveal.Visibility
 	}{
-		{"compliance", "complaint", classify.ResidentID, reveal.ShowClear},
-		{"compliance", "complaint", "ward", reveal.ShowClear},
-		{"compliance", "curiosity", classify.ResidentID, reveal.ShowToken}, // grade 4 is above the other rule's
-		{"compliance", "curiosity", classify.Mobile, reveal.ShowPartial},
-		{"compliance", "", classify.Mobile, reveal.ShowToken},
-		{"developer", "complaint", classify.Mobile, reveal.ShowPartial},
-		{"developer", "complaint", classify.Email, reveal.ShowToken},
-		{"auditor", "complaint", classify.Mobile, reveal.ShowToken},
-		{"auditor developer", "x", classify.Mobile, reveal.ShowPartial},
-		{"", "complaint", classify.Mobile, reveal.ShowToken},
+		{"compliance", "complaint", classify.ResidentID, reveal.VisibleClear},
+		{"compliance", "complaint", "ward", reveal.VisibleClear},
+		{"compliance", "curiosity", classify.ResidentID, reveal.VisibleToken}, // grade 4 is above the other rule's
+		{"compliance", "curiosity", classify.Mobile, reveal.VisiblePartial},
+		{"compliance", "", classify.Mobile, reveal.VisibleToken},
+		{"developer", "complaint", classify.Mobile, reveal.VisiblePartial},
+		{"developer", "complaint", classify.Email, reveal.VisibleToken},
+		{"auditor", "complaint", classify.Mobile, reveal.VisibleToken},
+		{"auditor developer", "x", classify.Mobile, reveal.VisiblePartial},
+		{"", "complaint", classify.Mobile, reveal.VisibleToken},
 	} {
-		if got := p.shows(strings.Fields(c.roles), c.purpose, c.class); got != c.want {
+		if got := p.visibility(strings.Fields(c.roles), c.purpose, c.class); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
 	p.Reveal.Rules = append(p.Reveal.Rules, revealRule{Roles: []string{"compliance"}, Purposes: []string{"audit", "complaint"}})
 	for roles, want := range map[string]string{"compliance auditor": "[audit complaint]", "developer": "[]", "": "[]"} {
-		if got := fmt.Sprint(p.purposes(strings.Fields(roles))); got != want {
+		if got := fmt.Sprint(p.revealPurposes(strings.Fields(roles))); got != want {
 			t.Errorf("purposes for %q: %s", roles, got)
 		}
 	}
-	if (&policy{}).purposes([]string{"compliance"}) != nil {
+	if (&policy{}).revealPurposes([]string{"compliance"}) != nil {
 		t.Error("purposes without rules")
 	}
-	if (&policy{}).shows([]string{"compliance"}, "complaint", classify.Mobile) != reveal.ShowToken {
+	if (&policy{}).visibility([]string{"compliance"}, "complaint", classify.Mobile) != reveal.VisibleToken {
 		t.Error("without rules nobody sees anything")
 	}
 }

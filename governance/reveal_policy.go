@@ -20,32 +20,32 @@ const (
 	defaultSecond, maxSecond      = 20, 1000
 )
 
-// revealing says who may see values again.
-type revealing struct {
+// revealPolicy says who may see values again.
+type revealPolicy struct {
 	KeepSeconds int64        `json:"keep_seconds"` // how long values stay after their last use
 	Second      int          `json:"second"`       // so many values in clear within an hour need a second person
 	Rules       []revealRule `json:"rules"`
 }
 
 type revealRule struct {
-	Roles    []string    `json:"roles"`
-	Purposes []string    `json:"purposes"` // empty: any that is stated
-	Classes  []string    `json:"classes"`  // or "*"
-	Grade    int         `json:"grade"`    // the highest
-	Show     reveal.Show `json:"show"`
+	Roles    []string          `json:"roles"`
+	Purposes []string          `json:"purposes"` // empty: any that is stated
+	Classes  []string          `json:"classes"`  // or "*"
+	Grade    int               `json:"grade"`    // the highest
+	Show     reveal.Visibility `json:"show"`
 }
 
-// shows returns the most that any rule lets somebody with these roles see of a value, for a purpose. Without a purpose it is nothing.
-func (p *policy) shows(roles []string, purpose string, c classify.Class) reveal.Show {
+// visibility returns the most that any rule lets somebody with these roles see of a value, for a purpose. Without a purpose it is nothing.
+func (p *policy) visibility(roles []string, purpose string, c classify.Class) reveal.Visibility {
 	if p.Reveal == nil || purpose == "" {
-		return reveal.ShowToken
+		return reveal.VisibleToken
 	}
-	out := reveal.ShowToken
+	out := reveal.VisibleToken
 	for _, r := range p.Reveal.Rules {
-		fits := r.of(roles) && (len(r.Purposes) == 0 || slices.Contains(r.Purposes, purpose)) &&
+		fits := r.appliesTo(roles) && (len(r.Purposes) == 0 || slices.Contains(r.Purposes, purpose)) &&
 			(slices.Contains(r.Classes, anyClass) || slices.Contains(r.Classes, string(c))) && p.grade(c) <= r.Grade
-		if fits && r.Show == reveal.ShowClear {
-			return reveal.ShowClear
+		if fits && r.Show == reveal.VisibleClear {
+			return reveal.VisibleClear
 		}
 		if fits {
 			out = r.Show
@@ -54,14 +54,14 @@ func (p *policy) shows(roles []string, purpose string, c classify.Class) reveal.
 	return out
 }
 
-// purposes returns those that rules for somebody with these roles name, sorted.
-func (p *policy) purposes(roles []string) []string {
+// revealPurposes returns those that rules for somebody with these roles name, sorted.
+func (p *policy) revealPurposes(roles []string) []string {
 	if p.Reveal == nil {
 		return nil
 	}
 	var out []string
 	for _, r := range p.Reveal.Rules {
-		if r.of(roles) {
+		if r.appliesTo(roles) {
 			out = append(out, r.Purposes...)
 		}
 	}
@@ -69,8 +69,8 @@ func (p *policy) purposes(roles []string) []string {
 	return slices.Compact(out)
 }
 
-// of reports whether a rule is for any of these roles.
-func (r revealRule) of(roles []string) bool {
+// appliesTo reports whether a rule is for any of these roles.
+func (r revealRule) appliesTo(roles []string) bool {
 	return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(r.Roles, role) })
 }
 
@@ -84,7 +84,7 @@ func (p *policy) keep() time.Duration {
 
 func (p *policy) readReveal(n *yaml.Node, path string) error {
 	keep := defaultKeep
-	r := &revealing{Second: defaultSecond, Rules: []revealRule{}}
+	r := &revealPolicy{Second: defaultSecond, Rules: []revealRule{}}
 	err := object(n, path, []field{
 		{"keep", false, span(&keep, minKeep, maxKeep)},
 		{"second", false, number(&r.Second, 1, maxSecond)},
@@ -96,24 +96,24 @@ func (p *policy) readReveal(n *yaml.Node, path string) error {
 }
 
 func (p *policy) readRevealRules(n *yaml.Node, path string, to *[]revealRule) error {
-	if err := simple(n, path); err != nil {
+	if err := rejectAliases(n, path); err != nil {
 		return err
 	}
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > 100 {
-		return at(n, path, fault.Say("must be a list of 1 to 100 rules", "须为 1 至 100 条规则的列表"))
+		return errorAt(n, path, fault.Say("must be a list of 1 to 100 rules", "须为 1 至 100 条规则的列表"))
 	}
 	var roles []string
 	for _, r := range access.Roles() {
 		roles = append(roles, r.ID)
 	}
 	for i, item := range n.Content {
-		r := revealRule{Purposes: []string{}, Grade: highestGrade}
+		r := revealRule{Purposes: []string{}, Grade: maxGrade}
 		err := object(item, path+"["+strconv.Itoa(i)+"]", []field{
 			{"roles", true, choices(&r.Roles, roles...)},
 			{"purposes", false, list(&r.Purposes)},
 			{"classes", true, choices(&r.Classes, append(p.classNames(), anyClass)...)},
-			{"grade", false, number(&r.Grade, 1, highestGrade)},
-			{"show", true, choice((*string)(&r.Show), string(reveal.ShowPartial), string(reveal.ShowClear))},
+			{"grade", false, number(&r.Grade, 1, maxGrade)},
+			{"show", true, choice((*string)(&r.Show), string(reveal.VisiblePartial), string(reveal.VisibleClear))},
 		})
 		if err != nil {
 			return err

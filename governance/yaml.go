@@ -21,21 +21,21 @@ type field struct {
 }
 
 func object(n *yaml.Node, path string, fields []field) error {
-	if err := simple(n, path); err != nil {
+	if err := rejectAliases(n, path); err != nil {
 		return err
 	}
 	if n.Kind != yaml.MappingNode {
-		return at(n, path, fault.Say("must be a mapping", "须为映射（键值对）"))
+		return errorAt(n, path, fault.Say("must be a mapping", "须为映射（键值对）"))
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		k := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		if k < 0 || key.Kind != yaml.ScalarNode {
-			return at(key, path, fault.Say("has an unknown key; known are %s", "含有未知的键；可用的键为 %s", names(fields)))
+			return errorAt(key, path, fault.Say("has an unknown key; known are %s", "含有未知的键；可用的键为 %s", names(fields)))
 		}
 		if seen[key.Value] {
-			return at(key, join(path, key.Value), fault.Say("is given twice", "重复出现"))
+			return errorAt(key, join(path, key.Value), fault.Say("is given twice", "重复出现"))
 		}
 		seen[key.Value] = true
 		if err := fields[k].read(n.Content[i+1], join(path, key.Value)); err != nil {
@@ -44,28 +44,28 @@ func object(n *yaml.Node, path string, fields []field) error {
 	}
 	for _, f := range fields {
 		if f.required && !seen[f.name] {
-			return at(n, join(path, f.name), fault.Say("is missing", "缺失"))
+			return errorAt(n, join(path, f.name), fault.Say("is missing", "缺失"))
 		}
 	}
 	return nil
 }
 
-// simple refuses anchors and aliases: a document must say what it says.
-func simple(n *yaml.Node, path string) error {
+// rejectAliases refuses anchors and aliases: a document must say what it says.
+func rejectAliases(n *yaml.Node, path string) error {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		return at(n, path, fault.Say("must not use anchors or aliases", "不能使用锚点或别名"))
+		return errorAt(n, path, fault.Say("must not use anchors or aliases", "不能使用锚点或别名"))
 	}
 	return nil
 }
 
 func text(to *string) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
+		if err := rejectAliases(n, path); err != nil {
 			return err
 		}
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" || utf8.RuneCountInString(n.Value) > 128 ||
 			strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return at(n, path, fault.Say("must be text of 1 to 128 printable characters", "须为 1 至 128 个可打印字符的文本"))
+			return errorAt(n, path, fault.Say("must be text of 1 to 128 printable characters", "须为 1 至 128 个可打印字符的文本"))
 		}
 		*to = n.Value
 		return nil
@@ -75,11 +75,11 @@ func text(to *string) func(*yaml.Node, string) error {
 // pattern reads an expression, which may be longer than a name.
 func pattern(to *string) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
+		if err := rejectAliases(n, path); err != nil {
 			return err
 		}
 		if n.Kind != yaml.ScalarNode || n.Value == "" || len(n.Value) > 1000 {
-			return at(n, path, fault.Say("must be an expression of 1 to 1000 bytes", "须为 1 至 1000 字节的表达式"))
+			return errorAt(n, path, fault.Say("must be an expression of 1 to 1000 bytes", "须为 1 至 1000 字节的表达式"))
 		}
 		*to = n.Value
 		return nil
@@ -89,15 +89,15 @@ func pattern(to *string) func(*yaml.Node, string) error {
 // words reads a list that may be longer than others, of anything that is written as one scalar.
 func words(to *[]string) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
+		if err := rejectAliases(n, path); err != nil {
 			return err
 		}
 		if n.Kind != yaml.SequenceNode {
-			return at(n, path, fault.Say("must be a list", "须为列表"))
+			return errorAt(n, path, fault.Say("must be a list", "须为列表"))
 		}
 		for i, item := range n.Content {
 			if item.Kind != yaml.ScalarNode || item.Anchor != "" || item.Value == "" {
-				return at(item, path+"["+strconv.Itoa(i)+"]", fault.Say("must be text", "须为文本"))
+				return errorAt(item, path+"["+strconv.Itoa(i)+"]", fault.Say("must be text", "须为文本"))
 			}
 			*to = append(*to, item.Value)
 		}
@@ -107,11 +107,11 @@ func words(to *[]string) func(*yaml.Node, string) error {
 
 func choice(to *string, values ...string) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
+		if err := rejectAliases(n, path); err != nil {
 			return err
 		}
 		if n.Kind != yaml.ScalarNode || !slices.Contains(values, n.Value) {
-			return at(n, path, fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(values, ", ")))
+			return errorAt(n, path, fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(values, ", ")))
 		}
 		*to = n.Value
 		return nil
@@ -120,11 +120,11 @@ func choice(to *string, values ...string) func(*yaml.Node, string) error {
 
 func list(to *[]string) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
+		if err := rejectAliases(n, path); err != nil {
 			return err
 		}
 		if n.Kind != yaml.SequenceNode || len(n.Content) > 1000 {
-			return at(n, path, fault.Say("must be a list of at most 1000 entries", "须为不超过 1000 项的列表"))
+			return errorAt(n, path, fault.Say("must be a list of at most 1000 entries", "须为不超过 1000 项的列表"))
 		}
 		out := []string{}
 		for i, item := range n.Content {
@@ -155,12 +155,12 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func at(n *yaml.Node, path string, reason fault.Phrase) error {
-	return invalid(path, onLine(reason, n.Line))
+func errorAt(n *yaml.Node, path string, reason fault.Phrase) error {
+	return invalid(path, withLine(reason, n.Line))
 }
 
-// onLine adds the line of the document to a reason; 0 is an unknown line.
-func onLine(reason fault.Phrase, line int) fault.Phrase {
+// withLine adds the line of the document to a reason; 0 is an unknown line.
+func withLine(reason fault.Phrase, line int) fault.Phrase {
 	if line == 0 {
 		return reason
 	}
@@ -193,11 +193,11 @@ func choices(to *[]string, values ...string) func(*yaml.Node, string) error {
 			return err
 		}
 		if len(names) == 0 {
-			return at(n, path, fault.Say("must name at least one", "须至少列出一项"))
+			return errorAt(n, path, fault.Say("must name at least one", "须至少列出一项"))
 		}
 		for i, name := range names {
 			if !slices.Contains(values, name) {
-				return at(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(values, ", ")))
+				return errorAt(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(values, ", ")))
 			}
 		}
 		*to = names
@@ -208,12 +208,12 @@ func choices(to *[]string, values ...string) func(*yaml.Node, string) error {
 // number reads a whole number within bounds.
 func number(to *int, least, most int) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
+		if err := rejectAliases(n, path); err != nil {
 			return err
 		}
 		v, err := strconv.Atoi(n.Value)
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < least || v > most {
-			return at(n, path, fault.Say("must be a whole number from %d to %d", "须为 %d 至 %d 的整数", least, most))
+			return errorAt(n, path, fault.Say("must be a whole number from %d to %d", "须为 %d 至 %d 的整数", least, most))
 		}
 		*to = v
 		return nil
@@ -223,12 +223,12 @@ func number(to *int, least, most int) func(*yaml.Node, string) error {
 // span reads a length of time within bounds, such as 24h or 30m.
 func span(to *time.Duration, least, most time.Duration) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
-		if err := simple(n, path); err != nil {
+		if err := rejectAliases(n, path); err != nil {
 			return err
 		}
 		d, err := time.ParseDuration(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil || d < least || d > most || d%time.Second != 0 {
-			return at(n, path, fault.Say("must be a time from %s to %s in hours, minutes and seconds, such as 24h or 90m", "须为 %s 至 %s 的时长（时、分、秒），如 24h 或 90m", least, most))
+			return errorAt(n, path, fault.Say("must be a time from %s to %s in hours, minutes and seconds, such as 24h or 90m", "须为 %s 至 %s 的时长（时、分、秒），如 24h 或 90m", least, most))
 		}
 		*to = d
 		return nil

@@ -66,7 +66,7 @@ func codes(stays []adminapi.ErasureStay) (out []string) {
 	return out
 }
 
-// TestErasureReachesValues: a person who was erased is erased in the vault, too. What the preview says is what happens; the record, with its
+// TestErasureReachesValues: a person who was erased is erased in the pseudonym store, too. What the preview says is what happens; the record, with its
 // proof, is the certificate; and who comes back is kept anew.
 func TestErasureReachesValues(t *testing.T) {
 	t.Parallel()

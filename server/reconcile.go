@@ -17,7 +17,7 @@ import (
 
 func newReconciler(p *parts, reg prometheus.Registerer) *reconcile.Reconciler {
 	return reconcile.New(reconcile.Config{
-		DB: p.db, Audit: p.audit, Log: p.log, Metrics: reg, Longest: p.cfg.Gateway.Longest(), SlowActions: []string{string(gateway.ActionIngest)},
+		DB: p.db, Audit: p.audit, Log: p.log, Metrics: reg, Longest: p.cfg.Gateway.MaxDuration(), SlowActions: []string{string(gateway.ActionIngest)},
 	})
 }
 

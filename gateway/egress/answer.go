@@ -29,13 +29,13 @@ type Config struct {
 	Logprobs, Masked bool
 	// Label: a sentence behind each text says that it was generated; not behind calls.
 	Label bool
-	// Kept is the form in which the answer is kept.
-	Kept Form
+	// Recorded is the form in which the answer is kept.
+	RecordForm RecordForm
 
 	// Open opens the rules for a text.
 	Open func(Kind) Release
-	// Keep stores the values behind new pseudonyms. It is called before each event that may bear one leaves.
-	Keep func(context.Context) error
+	// StoreValues stores the values behind new pseudonyms. It is called before each event that may bear one leaves.
+	StoreValues func(context.Context) error
 	// CallID makes the id of a call whose own cannot be shown.
 	CallID func(choice, index int) string
 	// Digest takes in what has left, as it is spelled; nil for no digest.
@@ -48,14 +48,14 @@ type Digest interface {
 	String() string
 }
 
-// Form is the form in which an answer is kept.
-type Form string
+// RecordForm is the form in which an answer is kept.
+type RecordForm string
 
 // The forms, in the words of policies.
 const (
-	KeptNot    Form = ""
-	KeptClear  Form = "clear"  // as the caller got it
-	KeptMasked Form = "masked" // as it was before values were put back
+	RecordNone   RecordForm = ""
+	RecordClear  RecordForm = "clear"  // as the caller got it
+	RecordMasked RecordForm = "masked" // as it was before values were put back
 )
 
 // Tally is what has left of an answer.
@@ -63,47 +63,47 @@ type Tally struct {
 	Events   int    // of the engine's, with text
 	Withheld bool   // log-probabilities were asked for and some have not left
 	Digest   string // of all that has left
-	Kept     string // the same in the form in which it is kept; "" if it is not
+	Recorded string // the same in the form in which it is kept; "" if it is not
 }
 
 // Answer lets one answer out.
 type Answer struct {
-	cfg     Config
-	choices []choice
-	open    int       // choices that have not ended
-	waits   bool      // the last end waits for usage
-	held    departure // if it does
-	sent    spelling
-	masked  spelling // if it is kept so
-	tally   Tally
-	told    bool
+	cfg         Config
+	choices     []choice
+	open        int      // choices that have not ended
+	awaitsUsage bool     // the last end waits for usage
+	held        outgoing // if it does
+	sent        transcript
+	masked      transcript // if it is kept so
+	tally       Tally
+	tallied     bool
 }
 
-// departure is an event on its way out, with its text and arguments as they were before values were put back.
-type departure struct {
+// outgoing is an event on its way out, with its text and arguments as they were before values were put back.
+type outgoing struct {
 	engine.Event
 
 	masked    string
-	aside     [asides]string
+	sideTexts [sideTextCount]string
 	arguments []string // of Calls
 }
 
 // choice is one alternative on its way out.
 type choice struct {
-	release Release
-	asides  [asides]Release // nil until there is such a text
-	label   label.Sentence
+	release   Release
+	sideTexts [sideTextCount]Release // nil until there is such a text
+	label     label.Sentence
 	logprobs
-	at    int  // in which text the model is
+	stage int  // in which text the model is
 	ended bool // nothing may follow
 	calls []*call
 }
 
 // New returns an answer of which nothing has come.
 func New(cfg Config) *Answer {
-	a := &Answer{cfg: cfg, choices: make([]choice, cfg.Choices), open: cfg.Choices, sent: make(spelling, cfg.Choices)}
-	if cfg.Kept == KeptMasked {
-		a.masked = make(spelling, cfg.Choices)
+	a := &Answer{cfg: cfg, choices: make([]choice, cfg.Choices), open: cfg.Choices, sent: make(transcript, cfg.Choices)}
+	if cfg.RecordForm == RecordMasked {
+		a.masked = make(transcript, cfg.Choices)
 	}
 	for i := range a.choices {
 		c := &a.choices[i]
@@ -112,33 +112,33 @@ func New(cfg Config) *Answer {
 			c.release = cfg.Open(Content)
 			continue
 		}
-		c.release = newJSONAnswer(func() Release { return cfg.Open(Content) })
+		c.release = newJSONRelease(func() Release { return cfg.Open(Content) })
 	}
 	return a
 }
 
 // Pass takes the next event of a stream and returns it as it may leave, perhaps empty; last is true for the one that ends the answer.
 func (a *Answer) Pass(ctx context.Context, ev engine.Event) (out engine.Event, last bool, err error) {
-	defer rescue(&err)
-	if err := a.take(&ev); err != nil {
+	defer recoverPanic(&err)
+	if err := a.accept(&ev); err != nil {
 		return engine.Event{}, false, err
 	}
-	var d departure
+	var d outgoing
 	if err := a.release(&ev, &d); err != nil {
 		return engine.Event{}, false, err
 	}
-	if err := a.cfg.Keep(ctx); err != nil { // all that an event brings at once
+	if err := a.cfg.StoreValues(ctx); err != nil { // all that an event brings at once
 		return engine.Event{}, false, err
 	}
-	if a.waits { // only usage can follow the last end
-		d, a.held, a.waits = a.held, departure{}, false
+	if a.awaitsUsage { // only usage can follow the last end
+		d, a.held, a.awaitsUsage = a.held, outgoing{}, false
 		d.Usage = ev.Usage
 	}
 	if a.open <= 0 && d.Usage == nil {
-		a.held, a.waits = d, true
+		a.held, a.awaitsUsage = d, true
 		return engine.Event{}, false, nil
 	}
-	a.leave(&d)
+	a.record(&d)
 	return d.Event, d.Usage != nil, nil
 }
 
@@ -146,29 +146,29 @@ func (a *Answer) Pass(ctx context.Context, ev engine.Event) (out engine.Event, l
 // each choice, whose texts go through their rules in one piece; or one for each event where log-probabilities were asked for, since the events
 // tell which entry spells what. With an error nothing has left.
 func (a *Answer) Whole(ctx context.Context, events []engine.Event) (out []engine.Event, err error) {
-	defer rescue(&err)
+	defer recoverPanic(&err)
 	var usage *engine.Usage
-	var leaving []departure
-	choices := make([]pieces, len(a.choices))
+	var leaving []outgoing
+	choices := make([]eventMerger, len(a.choices))
 	for i := 0; i < len(events) && usage == nil; i++ {
 		ev := &events[i]
-		if err := a.take(ev); err != nil {
+		if err := a.accept(ev); err != nil {
 			return nil, err
 		}
 		if usage = ev.Usage; !a.cfg.Logprobs {
 			choices[ev.Choice].add(ev)
 			continue
 		}
-		leaving = append(leaving, departure{})
+		leaving = append(leaving, outgoing{})
 		if err := a.release(ev, &leaving[len(leaving)-1]); err != nil {
 			return nil, err
 		}
 	}
 	if usage == nil {
-		return nil, a.breach(errors.New("the engine's answer ended without usage"))
+		return nil, a.engineFault(errors.New("the engine's answer ended without usage"))
 	}
 	if !a.cfg.Logprobs {
-		leaving = make([]departure, len(choices))
+		leaving = make([]outgoing, len(choices))
 		for i := range choices {
 			ev := choices[i].join(i)
 			if err := a.release(&ev, &leaving[i]); err != nil {
@@ -176,7 +176,7 @@ func (a *Answer) Whole(ctx context.Context, events []engine.Event) (out []engine
 			}
 		}
 	}
-	if err := a.cfg.Keep(ctx); err != nil {
+	if err := a.cfg.StoreValues(ctx); err != nil {
 		return nil, err
 	}
 	all := make([]engine.Event, len(leaving))
@@ -184,7 +184,7 @@ func (a *Answer) Whole(ctx context.Context, events []engine.Event) (out []engine
 		if leaving[i].Usage = nil; i == len(leaving)-1 {
 			leaving[i].Usage = usage
 		}
-		a.leave(&leaving[i])
+		a.record(&leaving[i])
 		all[i] = leaving[i].Event
 	}
 	return all, nil
@@ -192,17 +192,17 @@ func (a *Answer) Whole(ctx context.Context, events []engine.Event) (out []engine
 
 // Tally returns what has left until it is first asked for.
 func (a *Answer) Tally() Tally {
-	if a.told {
+	if a.tallied {
 		return a.tally
 	}
-	a.told = true
+	a.tallied = true
 	rest := a.sent.String()
-	switch a.cfg.Kept {
-	case KeptClear:
-		a.tally.Kept, rest = rest, rest[a.sent[0].text.Len():]
-	case KeptMasked:
-		a.tally.Kept = a.masked.String()
-	case KeptNot:
+	switch a.cfg.RecordForm {
+	case RecordClear:
+		a.tally.Recorded, rest = rest, rest[a.sent[0].text.Len():]
+	case RecordMasked:
+		a.tally.Recorded = a.masked.String()
+	case RecordNone:
 	}
 	if a.cfg.Digest != nil {
 		_, _ = a.cfg.Digest.WriteString(rest) // a digest takes everything
@@ -211,20 +211,20 @@ func (a *Answer) Tally() Tally {
 	return a.tally
 }
 
-// take looks at an event as it comes: whether it may come, and how far its choice has got.
-func (a *Answer) take(ev *engine.Event) error {
+// accept looks at an event as it comes: whether it may come, and how far its choice has got.
+func (a *Answer) accept(ev *engine.Event) error {
 	if ev.Choice < 0 || ev.Choice >= len(a.choices) {
-		return a.breach(errors.New("the engine sent a choice nobody asked for"))
+		return a.engineFault(errors.New("the engine sent a choice nobody asked for"))
 	}
 	c := &a.choices[ev.Choice]
 	said := ev.Says()
 	if c.ended && (said || ev.Finish != engine.FinishNone || len(ev.Logprobs) > 0) {
-		return a.breach(errors.New("the engine went on after the end of a choice"))
+		return a.engineFault(errors.New("the engine went on after the end of a choice"))
 	}
 	if said {
 		a.tally.Events++
 	}
-	c.reach(ev)
+	c.advance(ev)
 	if ev.Finish != engine.FinishNone {
 		c.ended = true
 		a.open--
@@ -233,29 +233,29 @@ func (a *Answer) take(ev *engine.Event) error {
 }
 
 // release puts into d what may leave of an event.
-func (a *Answer) release(ev *engine.Event, d *departure) error {
+func (a *Answer) release(ev *engine.Event, d *outgoing) error {
 	d.Event = engine.Event{Choice: ev.Choice, Finish: ev.Finish, Usage: ev.Usage}
-	if err := a.calls(ev, d); err != nil {
+	if err := a.releaseCalls(ev, d); err != nil {
 		return err
 	}
-	if err := a.asides(ev, d); err != nil {
+	if err := a.releaseSideTexts(ev, d); err != nil {
 		return err
 	}
-	return a.text(ev, d)
+	return a.releaseText(ev, d)
 }
 
-// leave notes what an event tells the caller.
-func (a *Answer) leave(d *departure) {
+// record notes what an event tells the caller.
+func (a *Answer) record(d *outgoing) {
 	s := &a.sent[d.Choice]
 	first := d.Choice == 0
 	if first && a.cfg.Digest != nil {
 		_, _ = a.cfg.Digest.WriteString(d.Text) // a digest takes everything
 	}
-	if !first || a.cfg.Kept == KeptClear { // else its place in the digest has come, and nobody wants it again
+	if !first || a.cfg.RecordForm == RecordClear { // else its place in the digest has come, and nobody wants it again
 		s.text.WriteString(d.Text)
 	}
-	s.asides[reasoning].WriteString(d.Reasoning)
-	s.asides[refusal].WriteString(d.Refusal)
+	s.sideTexts[reasoning].WriteString(d.Reasoning)
+	s.sideTexts[refusal].WriteString(d.Refusal)
 	for _, part := range d.Calls {
 		s.call(part.Index, part.Name, part.Arguments)
 	}
@@ -264,19 +264,19 @@ func (a *Answer) leave(d *departure) {
 	}
 	s = &a.masked[d.Choice]
 	s.text.WriteString(d.masked)
-	for k, masked := range d.aside {
-		s.asides[k].WriteString(masked)
+	for k, masked := range d.sideTexts {
+		s.sideTexts[k].WriteString(masked)
 	}
 	for i, part := range d.Calls {
 		s.call(part.Index, a.choices[d.Choice].calls[part.Index].maskedName, d.arguments[i])
 	}
 }
 
-// text releases the text of an event, all that is left at the end of a choice, and the label after it.
-func (a *Answer) text(ev *engine.Event, out *departure) error {
+// releaseText releases the text of an event, all that is left at the end of a choice, and the label after it.
+func (a *Answer) releaseText(ev *engine.Event, out *outgoing) error {
 	c, last := &a.choices[ev.Choice], ev.Finish != engine.FinishNone
 	var err error
-	if out.Text, out.masked, err = advance(c.release, ev.Text, last, a.unsaid(ev, inText)...); err != nil {
+	if out.Text, out.masked, err = releasePart(c.release, ev.Text, last, a.possibleEnds(ev, inText)...); err != nil {
 		return err
 	}
 	if a.cfg.Logprobs {
@@ -301,24 +301,24 @@ func (a *Answer) text(ev *engine.Event, out *departure) error {
 const (
 	reasoning = iota
 	refusal
-	asides
+	sideTextCount
 )
 
-// asides releases the new text of an event beside the answer, and all that is left of it at the end of the choice.
-func (a *Answer) asides(ev *engine.Event, out *departure) error {
+// releaseSideTexts releases the new text of an event beside the answer, and all that is left of it at the end of the choice.
+func (a *Answer) releaseSideTexts(ev *engine.Event, out *outgoing) error {
 	c := &a.choices[ev.Choice]
-	for k, text := range [asides]string{reasoning: ev.Reasoning, refusal: ev.Refusal} {
-		if text != "" && c.asides[k] == nil {
-			c.asides[k] = a.cfg.Open([asides]Kind{reasoning: Reasoning, refusal: Refusal}[k])
+	for k, text := range [sideTextCount]string{reasoning: ev.Reasoning, refusal: ev.Refusal} {
+		if text != "" && c.sideTexts[k] == nil {
+			c.sideTexts[k] = a.cfg.Open([sideTextCount]Kind{reasoning: Reasoning, refusal: Refusal}[k])
 		}
-		if c.asides[k] == nil {
+		if c.sideTexts[k] == nil {
 			continue
 		}
-		shown, masked, err := advance(c.asides[k], text, ev.Finish != engine.FinishNone, a.unsaid(ev, inReasoning+k)...)
+		shown, masked, err := releasePart(c.sideTexts[k], text, ev.Finish != engine.FinishNone, a.possibleEnds(ev, inReasoning+k)...)
 		if err != nil {
 			return err
 		}
-		out.aside[k] = masked
+		out.sideTexts[k] = masked
 		if k == reasoning {
 			out.Reasoning = shown
 		} else {
@@ -336,19 +336,19 @@ const (
 	inCalls
 )
 
-// reach notes how far a choice has got: in which of its texts it stands.
-func (c *choice) reach(ev *engine.Event) {
+// advance notes how far a choice has got: in which of its texts it stands.
+func (c *choice) advance(ev *engine.Event) {
 	for at, has := range [...]bool{inReasoning: ev.Reasoning != "", inRefusal: ev.Refusal != "", inText: ev.Text != "", inCalls: len(ev.Calls) > 0} {
 		if has {
-			c.at = at
+			c.stage = at
 		}
 	}
 }
 
-// unsaid is what may have come next in a text whose choice ends: anything where the answer was cut off while the model wrote it, and a stop
+// possibleEnds is what may have come next in a text whose choice ends: anything where the answer was cut off while the model wrote it, and a stop
 // string where one may have ended the answer; nothing where the text has ended by itself.
-func (a *Answer) unsaid(ev *engine.Event, text int) []string {
-	if a.choices[ev.Choice].at != text {
+func (a *Answer) possibleEnds(ev *engine.Event, text int) []string {
+	if a.choices[ev.Choice].stage != text {
 		return nil
 	}
 	switch ev.Finish {
@@ -363,8 +363,8 @@ func (a *Answer) unsaid(ev *engine.Event, text int) []string {
 	return nil
 }
 
-// breach is a breach of the engine's contract; errors of rules stay what they are.
-func (a *Answer) breach(err error) error {
+// engineFault is a breach of the engine's contract; errors of rules stay what they are.
+func (a *Answer) engineFault(err error) error {
 	var coded *fault.Error
 	if errors.As(err, &coded) {
 		return err
@@ -372,15 +372,15 @@ func (a *Answer) breach(err error) error {
 	return fault.Wrap(err, fault.CodeEngineUnavailable, a.cfg.Model)
 }
 
-// pieces are the events of a choice, to become one.
-type pieces struct {
+// eventMerger are the events of a choice, to become one.
+type eventMerger struct {
 	text, reasoning, refusal strings.Builder
 	calls                    []engine.ToolDelta
 	arguments                []*strings.Builder // of calls
 	finish                   engine.Finish
 }
 
-func (p *pieces) add(ev *engine.Event) {
+func (p *eventMerger) add(ev *engine.Event) {
 	p.text.WriteString(ev.Text)
 	p.reasoning.WriteString(ev.Reasoning)
 	p.refusal.WriteString(ev.Refusal)
@@ -397,7 +397,7 @@ func (p *pieces) add(ev *engine.Event) {
 	}
 }
 
-func (p *pieces) join(choice int) engine.Event {
+func (p *eventMerger) join(choice int) engine.Event {
 	for i := range p.calls {
 		p.calls[i].Arguments = p.arguments[i].String()
 	}
@@ -406,9 +406,9 @@ func (p *pieces) join(choice int) engine.Event {
 	}
 }
 
-// rescue turns a panic of the rules into the error of the answer: nothing more of it is shown, and the caller is told so. What a panic
+// recoverPanic turns a panic of the rules into the error of the answer: nothing more of it is shown, and the caller is told so. What a panic
 // says may quote the text, unless the runtime says it.
-func rescue(err *error) {
+func recoverPanic(err *error) {
 	p := recover()
 	if p == nil {
 		return

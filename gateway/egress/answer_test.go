@@ -51,7 +51,7 @@ func restore(s string) string {
 // fresh returns an answer over fakes. change may change what it is.
 func fresh(change func(*Config)) *Answer {
 	cfg := Config{
-		Choices: 1, Model: "chat", Open: func(Kind) Release { return &fakeRelease{} }, Keep: func(context.Context) error { return nil },
+		Choices: 1, Model: "chat", Open: func(Kind) Release { return &fakeRelease{} }, StoreValues: func(context.Context) error { return nil },
 		CallID: func(choice, index int) string { return fmt.Sprintf("call_%d_%d", choice, index) },
 	}
 	change(&cfg)
@@ -107,8 +107,8 @@ func TestNothingLeavesWithAnError(t *testing.T) {
 		for _, whole := range []bool{false, true} {
 			stored := 0
 			a := fresh(func(cfg *Config) {
-				cfg.Kept, cfg.Open = KeptClear, func(Kind) Release { return &bursting{} }
-				cfg.Keep = func(context.Context) error {
+				cfg.RecordForm, cfg.Open = RecordClear, func(Kind) Release { return &bursting{} }
+				cfg.StoreValues = func(context.Context) error {
 					if stored++; c.keep && (whole || stored == 2) {
 						return fault.New(fault.CodeVaultUnavailable)
 					}
@@ -133,8 +133,8 @@ func TestNothingLeavesWithAnError(t *testing.T) {
 					t.Errorf("%s: %+v", name, out)
 				}
 			}
-			if !fault.Is(err, c.code) || strings.Contains(err.Error(), "SECRET1") || a.Tally().Kept != sent {
-				t.Errorf("%s, whole %v: %v, noted %q", name, whole, err, a.Tally().Kept)
+			if !fault.Is(err, c.code) || strings.Contains(err.Error(), "SECRET1") || a.Tally().Recorded != sent {
+				t.Errorf("%s, whole %v: %v, noted %q", name, whole, err, a.Tally().Recorded)
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func TestRescue(t *testing.T) {
 		want   string
 	}{{"SECRET1", "with a string"}, {errors.New("SECRET1"), "errors.errorString"}, {nil, "index out of range"}} {
 		err := func() (err error) {
-			defer rescue(&err)
+			defer recoverPanic(&err)
 			if c.panics != nil {
 				panic(c.panics)
 			}
@@ -240,7 +240,7 @@ func FuzzEgress(f *testing.F) {
 // playEvents sends what a script says, in pieces of so many characters, and returns all that was shown.
 func playEvents(t *testing.T, script []byte, size int) (shown string, failed bool) {
 	t.Helper()
-	e := fresh(func(c *Config) { c.Choices, c.Logprobs, c.Kept = 2, true, KeptMasked })
+	e := fresh(func(c *Config) { c.Choices, c.Logprobs, c.RecordForm = 2, true, RecordMasked })
 	var texts, reasonings, refusals, arguments [2]string
 	send := func(ev engine.Event) bool {
 		out, _, err := e.Pass(t.Context(), ev)
@@ -304,7 +304,7 @@ func playEvents(t *testing.T, script []byte, size int) (shown string, failed boo
 			return "", true
 		}
 	}
-	if e.waits {
+	if e.awaitsUsage {
 		texts[e.held.Choice] += e.held.Text
 		reasonings[e.held.Choice] += e.held.Reasoning
 		refusals[e.held.Choice] += e.held.Refusal

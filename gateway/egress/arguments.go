@@ -220,7 +220,7 @@ func (a *arguments) endWord() error {
 		return nil
 	}
 	name := jsontext.NameBefore(string(a.key))
-	shown, masked, err := Through(a.open(), name+string(a.word))
+	shown, masked, err := ReleaseWhole(a.open(), name+string(a.word))
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ type call struct {
 	args             arguments
 }
 
-// calls releases the new parts of an event's calls, and what is left of all of them at the end of a choice.
-func (a *Answer) calls(ev *engine.Event, out *departure) error {
+// releaseCalls releases the new parts of an event's calls, and what is left of all of them at the end of a choice.
+func (a *Answer) releaseCalls(ev *engine.Event, out *outgoing) error {
 	c := &a.choices[ev.Choice]
 	for _, d := range ev.Calls {
 		c.withhold() // entries of its tokens spell what is no text of the answer
@@ -36,12 +36,12 @@ func (a *Answer) calls(ev *engine.Event, out *departure) error {
 			d.ID, d.Name = "", ""
 		}
 		if d.Index < 0 || d.Index >= len(c.calls) {
-			return a.breach(errors.New("the engine sent a part of a call that has not begun"))
+			return a.engineFault(errors.New("the engine sent a part of a call that has not begun"))
 		}
 		args := &c.calls[d.Index].args
 		var err error
 		if d.Arguments, err = args.write(d.Arguments); err != nil {
-			return a.breach(err)
+			return a.engineFault(err)
 		}
 		if first || d.Arguments != "" {
 			out.join(d, args.masked)
@@ -53,7 +53,7 @@ func (a *Answer) calls(ev *engine.Event, out *departure) error {
 	for i, begun := range c.calls {
 		rest, err := begun.args.close(ev.Finish != engine.FinishTools)
 		if err != nil {
-			return a.breach(err)
+			return a.engineFault(err)
 		}
 		if rest != "" {
 			out.join(engine.ToolDelta{Index: i, Arguments: rest}, begun.args.masked)
@@ -64,7 +64,7 @@ func (a *Answer) calls(ev *engine.Event, out *departure) error {
 
 // join adds a part of a call. Clients expect at most one part of a call in an event: those of OpenAI take the second one in the first
 // event for another call.
-func (l *departure) join(d engine.ToolDelta, masked string) {
+func (l *outgoing) join(d engine.ToolDelta, masked string) {
 	for i := range l.Calls {
 		if l.Calls[i].Index == d.Index {
 			l.Calls[i].Arguments += d.Arguments
@@ -78,12 +78,12 @@ func (l *departure) join(d engine.ToolDelta, masked string) {
 // name lets the name of a call out: one that the caller has offered as it is, another one like an answer.
 func (a *Answer) name(name string) (shown, masked string, err error) {
 	if name == "" {
-		return "", "", a.breach(errors.New("the engine sent a call without a name"))
+		return "", "", a.engineFault(errors.New("the engine sent a call without a name"))
 	}
 	if slices.Contains(a.cfg.Tools, name) {
 		return name, name, nil
 	}
-	return Through(a.cfg.Open(Word), name)
+	return ReleaseWhole(a.cfg.Open(Word), name)
 }
 
 // id returns the id of a call if it is one, else an id of ours: no text, no long number, nothing that the rules would change.
@@ -91,7 +91,7 @@ func (a *Answer) id(choice int, d engine.ToolDelta) (string, error) {
 	const joints = "-_.:"
 	odd := strings.Trim(d.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"+joints)
 	if d.ID != "" && len(d.ID) <= maxCallID && odd == "" && !longNumber(strings.NewReplacer("-", "", "_", "", ".", "", ":", "").Replace(d.ID)) {
-		shown, _, err := Through(a.cfg.Open(Word), d.ID)
+		shown, _, err := ReleaseWhole(a.cfg.Open(Word), d.ID)
 		if err != nil || shown == d.ID {
 			return shown, err
 		}

@@ -9,7 +9,7 @@
 //
 //   - Every text passes a [Release] of its own, from its first piece to its end: the answer, what the model thinks and why it refuses, and each
 //     string of JSON in the arguments of a call or in an answer that is to be JSON, which therefore stays JSON.
-//   - Nothing leaves before Keep has stored what stands behind the pseudonyms in it.
+//   - Nothing leaves before StoreValues has stored what stands behind the pseudonyms in it.
 //   - An answer that ends inside a pseudonym, at a limit, at a stop string or because the caller left, never shows a part of it.
 //   - Log-probabilities spell text, so an entry leaves only with the text that it spells, and none once that text was changed.
 //   - The last end of a choice waits for the engine's usage, so that there is one last event.
@@ -18,7 +18,7 @@
 //
 // An event with text allocates nothing here while no value is masked, nothing waits for what follows and nothing is kept.
 //
-// Errors carry a code of package fault: what a rule or Keep says as it is, what breaks the engine's contract as
+// Errors carry a code of package fault: what a rule or StoreValues says as it is, what breaks the engine's contract as
 // CodeEngineUnavailable, and a panic of the rules as CodeInternal. After an error nothing more may be passed. No error quotes a text.
 //
 // An Answer belongs to one goroutine.

@@ -155,7 +155,7 @@ func TestJSONAnswers(t *testing.T) {
 		``:                              ``,
 	} {
 		for size := 1; size < 30; size++ {
-			j := newJSONAnswer(func() Release { return &fakeRelease{} })
+			j := newJSONRelease(func() Release { return &fakeRelease{} })
 			got := ""
 			for rest := in; rest != ""; {
 				n := min(size, len(rest))

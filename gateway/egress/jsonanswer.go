@@ -2,20 +2,20 @@ package egress
 
 import "errors"
 
-// jsonAnswer lets an answer out that was asked to be JSON: value by value like the arguments of a call, so that it is JSON with what
+// jsonRelease lets an answer out that was asked to be JSON: value by value like the arguments of a call, so that it is JSON with what
 // is put back and without what is hidden. What turns out to be no JSON leaves as text from there on. It is a Release.
-type jsonAnswer struct {
+type jsonRelease struct {
 	args   arguments
 	plain  Release // for what is no JSON
 	masked string  // of what was returned last, before values were put back
 }
 
-func newJSONAnswer(open func() Release) *jsonAnswer {
-	return &jsonAnswer{args: arguments{open: open, state: argValue}}
+func newJSONRelease(open func() Release) *jsonRelease {
+	return &jsonRelease{args: arguments{open: open, state: argValue}}
 }
 
 // Write implements Release.
-func (j *jsonAnswer) Write(s string) (string, error) {
+func (j *jsonRelease) Write(s string) (string, error) {
 	if j.plain != nil {
 		return j.asText("", "", s)
 	}
@@ -48,14 +48,14 @@ func (j *jsonAnswer) Write(s string) (string, error) {
 }
 
 // asText lets out what was JSON until now, and what follows as text.
-func (j *jsonAnswer) asText(out, masked, rest string) (string, error) {
+func (j *jsonRelease) asText(out, masked, rest string) (string, error) {
 	text, err := j.plain.Write(rest)
 	j.masked = masked + j.plain.Masked()
 	return out + text, err
 }
 
 // Close implements Release. A string that is open has been cut off, whatever ended the answer.
-func (j *jsonAnswer) Close(unsaid ...string) (string, error) {
+func (j *jsonRelease) Close(unsaid ...string) (string, error) {
 	if j.plain != nil {
 		out, err := j.plain.Close(unsaid...)
 		j.masked = j.plain.Masked()
@@ -65,7 +65,7 @@ func (j *jsonAnswer) Close(unsaid ...string) (string, error) {
 	word, shown := a.state == argWord, len(a.out)
 	out, err := a.close(true)
 	if err == nil && word && len(out) == shown { // it was cut
-		out, j.masked, err = Through(a.open(), string(a.word))
+		out, j.masked, err = ReleaseWhole(a.open(), string(a.word))
 		return out, err
 	}
 	j.masked = a.masked
@@ -73,7 +73,7 @@ func (j *jsonAnswer) Close(unsaid ...string) (string, error) {
 }
 
 // Held implements Release.
-func (j *jsonAnswer) Held() int {
+func (j *jsonRelease) Held() int {
 	switch {
 	case j.plain != nil:
 		return j.plain.Held()
@@ -84,4 +84,4 @@ func (j *jsonAnswer) Held() int {
 }
 
 // Masked implements Release.
-func (j *jsonAnswer) Masked() string { return j.masked }
+func (j *jsonRelease) Masked() string { return j.masked }

@@ -82,7 +82,7 @@ func (a *Answer) harmless(t *engine.TokenLogprob) (bool, error) {
 		if len(alt.Bytes) < longToken || alt.Token == t.Token {
 			continue
 		}
-		if shown, _, err := Through(a.cfg.Open(Word), alt.Token); err != nil || shown != alt.Token {
+		if shown, _, err := ReleaseWhole(a.cfg.Open(Word), alt.Token); err != nil || shown != alt.Token {
 			return false, err
 		}
 	}

@@ -70,7 +70,7 @@ func (r *rules) admit(t testing.TB, tenant string, values ...string) (*governanc
 		texts[i] = v
 		fields[i] = governance.Field{Path: "prompt", Text: &texts[i]}
 	}
-	a, err := r.guard.Admit(t.Context(), governance.Ask{Request: "r1", Tenant: tenant, Session: "s1", Action: "chat.completions", Fields: fields})
+	a, err := r.guard.Admit(t.Context(), governance.AdmitRequest{Request: "r1", Tenant: tenant, Session: "s1", Action: "chat.completions", Fields: fields})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (r *rules) admit(t testing.TB, tenant string, values ...string) (*governanc
 // config is an answer over the real rules.
 func (r *rules) config(tenant string, a *governance.Admission) egress.Config {
 	return egress.Config{
-		Choices: 1, Model: "chat", Open: func(egress.Kind) egress.Release { return a.Release() }, Keep: a.Keep, Masked: a.Masked(),
+		Choices: 1, Model: "chat", Open: func(egress.Kind) egress.Release { return a.Release() }, StoreValues: a.StoreValues, Masked: a.Masked(),
 		CallID: func(choice, index int) string { return fmt.Sprintf("call_%d_%d", choice, index) },
 		Digest: audit.NewAnswerDigest(r.keys, tenant),
 	}
@@ -94,7 +94,7 @@ type script struct {
 	json    bool
 	entries bool // log-probabilities are asked for
 	label   bool
-	kept    egress.Form
+	kept    egress.RecordForm
 	choices []said
 }
 
@@ -218,12 +218,12 @@ func (r *rules) play(t testing.TB, s *script, events []engine.Event, whole bool)
 	t.Helper()
 	admission, _ := r.admit(t, s.tenant, s.values...)
 	cfg := r.config(s.tenant, admission)
-	cfg.Choices, cfg.Stop, cfg.JSON, cfg.Logprobs, cfg.Label, cfg.Kept = len(s.choices), s.stop, s.json, s.entries, s.label && !s.json, s.kept
+	cfg.Choices, cfg.Stop, cfg.JSON, cfg.Logprobs, cfg.Label, cfg.RecordForm = len(s.choices), s.stop, s.json, s.entries, s.label && !s.json, s.kept
 	cfg.Tools = []string{"dial"}
 	stored := 0
-	cfg.Keep = func(ctx context.Context) error {
+	cfg.StoreValues = func(ctx context.Context) error {
 		stored++
-		return admission.Keep(ctx)
+		return admission.StoreValues(ctx)
 	}
 	a := egress.New(cfg)
 	got := seen{Choices: make([]seenChoice, len(s.choices))}
@@ -294,9 +294,9 @@ func (r *rules) check(t testing.TB, s *script, got *seen) {
 	}
 	d := audit.NewAnswerDigest(r.keys, s.tenant)
 	_, _ = d.WriteString(spelled)
-	kept := got.Tally.Kept
-	if got.Tally.Digest != d.String() || s.kept == egress.KeptClear && kept != spelled || s.kept == egress.KeptNot && kept != "" ||
-		s.kept == egress.KeptMasked && (strings.Contains(kept, phone) || strings.Contains(kept, mail) || strings.Count(kept, "\x00") != strings.Count(spelled, "\x00")) {
+	kept := got.Tally.Recorded
+	if got.Tally.Digest != d.String() || s.kept == egress.RecordClear && kept != spelled || s.kept == egress.RecordNone && kept != "" ||
+		s.kept == egress.RecordMasked && (strings.Contains(kept, phone) || strings.Contains(kept, mail) || strings.Count(kept, "\x00") != strings.Count(spelled, "\x00")) {
 		t.Fatalf("%+v: kept %q and digest %s of %q", *s, kept, got.Tally.Digest, spelled)
 	}
 }
@@ -332,11 +332,11 @@ func TestBothFormsAreOneForEverySplit(t *testing.T) {
 		half := string(runes[:len(runes)-2])
 		for k, s := range []script{
 			{choices: []said{{text: "a" + p[0], finish: engine.FinishStop}}, label: true},
-			{choices: []said{{text: p[0] + "b", finish: engine.FinishLength}}, kept: egress.KeptClear},
-			{choices: []said{{text: "打" + half, finish: engine.FinishLength}}, kept: egress.KeptMasked},
+			{choices: []said{{text: p[0] + "b", finish: engine.FinishLength}}, kept: egress.RecordClear},
+			{choices: []said{{text: "打" + half, finish: engine.FinishLength}}, kept: egress.RecordMasked},
 			{choices: []said{{text: half, finish: engine.FinishStop}}, stop: []string{"⟧"}},
-			{choices: []said{{text: brought[:10] + "2", finish: engine.FinishStop}}, kept: egress.KeptMasked},
-			{choices: []said{{reasoning: half + "⟧", finish: engine.FinishFilter}}, kept: egress.KeptClear},
+			{choices: []said{{text: brought[:10] + "2", finish: engine.FinishStop}}, kept: egress.RecordMasked},
+			{choices: []said{{reasoning: half + "⟧", finish: engine.FinishFilter}}, kept: egress.RecordClear},
 			{choices: []said{{calls: []engine.ToolCall{{ID: "c", Name: "dial", Arguments: `{"":"` + half[:len(half)-2]}}, finish: engine.FinishLength}}},
 			{choices: []said{{text: `"` + half + `⟧"`, finish: engine.FinishStop}}, json: true},
 			{choices: []said{{text: `[1,tru`, finish: engine.FinishStop}}, json: true},
@@ -405,7 +405,7 @@ func (r *rules) random(t *testing.T, rng *rand.Rand) *script {
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	s := &script{
 		tenant: r.tenants[rng.IntN(len(r.tenants))], values: []string{phone, mail}, json: rng.IntN(4) == 0, entries: rng.IntN(4) == 0, label: rng.IntN(2) == 0,
-		kept: egress.Form(pick("", "clear", "masked")), choices: make([]said, 1+rng.IntN(3)),
+		kept: egress.RecordForm(pick("", "clear", "masked")), choices: make([]said, 1+rng.IntN(3)),
 	}
 	_, p := r.admit(t, s.tenant, s.values...)
 	if rng.IntN(4) == 0 {
@@ -494,7 +494,7 @@ func TestNoHalfOfAPseudonym(t *testing.T) {
 					if finish == engine.FinishStop && (c.name != "text" && c.name != "JSON" || cut == len(full)) {
 						continue // stop strings end answers
 					}
-					s := script{tenant: tenant, values: []string{phone, mail}, json: c.name == "JSON", kept: egress.KeptMasked, choices: []said{{finish: finish}}}
+					s := script{tenant: tenant, values: []string{phone, mail}, json: c.name == "JSON", kept: egress.RecordMasked, choices: []said{{finish: finish}}}
 					if finish == engine.FinishStop {
 						next := []rune(full[cut:])
 						s.stop = []string{"never", string(next[:min(len(next), 3)])}
@@ -520,12 +520,12 @@ func TestNoHalfOfAPseudonym(t *testing.T) {
 							if !strings.HasPrefix(shown, out) || cut == len(full) && finish != engine.FinishNone && out != shown {
 								t.Fatalf("%s ending with %q (%s): showed %q", c.name, full[:cut], finish, out)
 							}
-							kept := got.Tally.Kept
+							kept := got.Tally.Recorded
 							for _, one := range spelt { // its last mark may be lost: it stands for the value all the same
 								kept = strings.ReplaceAll(strings.ReplaceAll(kept, one, ""), strings.TrimRight(one, "⟧]"), "")
 							}
 							if strings.ContainsAny(kept, "⟦⟧·") {
-								t.Fatalf("%s ending with %q (%s): kept %q", c.name, full[:cut], finish, got.Tally.Kept)
+								t.Fatalf("%s ending with %q (%s): kept %q", c.name, full[:cut], finish, got.Tally.Recorded)
 							}
 						}
 					}

@@ -22,11 +22,13 @@ const (
 	Word      Kind = "word"      // a name, an id or a token that was not chosen: whole, and looked at by itself
 )
 
-// Through lets a whole text out.
-func Through(r Release, s string) (shown, masked string, err error) { return advance(r, s, true) }
+// ReleaseWhole lets a whole text out.
+func ReleaseWhole(r Release, s string) (shown, masked string, err error) {
+	return releasePart(r, s, true)
+}
 
-// advance passes a piece of a text, and all that is left at its end, where unsaid is what may have come next.
-func advance(r Release, piece string, last bool, unsaid ...string) (shown, masked string, err error) {
+// releasePart passes a piece of a text, and all that is left at its end, where unsaid is what may have come next.
+func releasePart(r Release, piece string, last bool, unsaid ...string) (shown, masked string, err error) {
 	if piece != "" {
 		if shown, err = r.Write(piece); err != nil {
 			return "", "", err

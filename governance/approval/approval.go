@@ -62,35 +62,35 @@ type Approval struct {
 	Reason       string // why it was declined
 }
 
-// Book keeps approvals. It is safe for concurrent use.
-type Book struct {
-	store store
-	fresh time.Duration
-	now   func() time.Time
+// Store keeps approvals. It is safe for concurrent use.
+type Store struct {
+	store        tables
+	maxSignInAge time.Duration
+	now          func() time.Time
 }
 
 // New returns a book over a migrated database. Whoever approves has signed in no longer ago than fresh.
-func New(s Store, fresh time.Duration, now func() time.Time) *Book {
-	return &Book{store: store(s), fresh: fresh, now: now}
+func New(s Tables, fresh time.Duration, now func() time.Time) *Store {
+	return &Store{store: tables(s), maxSignInAge: fresh, now: now}
 }
 
-// Fresh refuses whoever signed in too long ago, with CodeReauthenticate. A zero time is that.
-func (b *Book) Fresh(who identity.Principal) error {
-	if age := b.now().Sub(who.SignedIn); age > b.fresh {
-		return fault.New(fault.CodeReauthenticate, b.fresh.String())
+// RequireFreshSignIn refuses whoever signed in too long ago, with CodeReauthenticate. A zero time is that.
+func (b *Store) RequireFreshSignIn(who identity.Principal) error {
+	if age := b.now().Sub(who.SignedIn); age > b.maxSignInAge {
+		return fault.New(fault.CodeReauthenticate, b.maxSignInAge.String())
 	}
 	return nil
 }
 
-func (b *Book) moment() time.Time { return b.now().Truncate(time.Microsecond).UTC() }
+func (b *Store) timestamp() time.Time { return b.now().Truncate(time.Microsecond).UTC() }
 
-// New returns a request for an approval, to be stored by [Book.Ask].
-func (b *Book) New(a Approval) (Approval, error) {
+// New returns a request for an approval, to be stored by [Store.Ask].
+func (b *Store) New(a Approval) (Approval, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Approval{}, fmt.Errorf("ask for an approval: %w", err)
 	}
-	a.ID, a.Created = id.String(), b.moment()
+	a.ID, a.Created = id.String(), b.timestamp()
 	a.Expires = a.Created.Add(lifetime)
 	return a, nil
 }
@@ -98,17 +98,17 @@ func (b *Book) New(a Approval) (Approval, error) {
 // Approve gives an approval that somebody else asked for. Errors: CodeNotFound; CodeSecondPerson for the asker, and for two accounts of which one
 // created the other; CodeReauthenticate; CodeConflict
 // if it was given or declined before or its time is over; CodeDatabaseUnavailable.
-func (b *Book) Approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal) (Approval, error) {
-	if err := b.Fresh(who); err != nil {
+func (b *Store) Approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal) (Approval, error) {
+	if err := b.RequireFreshSignIn(who); err != nil {
 		return Approval{}, err
 	}
-	return b.store.approve(ctx, kind, tenant, id, who, b.moment())
+	return b.store.approve(ctx, kind, tenant, id, who, b.timestamp())
 }
 
 // Decline refuses an approval that somebody else asked for, and says why; one that was given and not used is taken back. Errors: CodeMissing and
 // CodeInvalidValue for the reason; CodeNotFound; CodeSecondPerson for the asker; CodeConflict if it was used or declined before or its time is
 // over; CodeDatabaseUnavailable.
-func (b *Book) Decline(ctx context.Context, kind Kind, tenant, id, reason string, who identity.Principal) (Approval, error) {
+func (b *Store) Decline(ctx context.Context, kind Kind, tenant, id, reason string, who identity.Principal) (Approval, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" {
 		return Approval{}, fault.New(fault.CodeMissing, "reason").WithParam("reason")
@@ -116,21 +116,21 @@ func (b *Book) Decline(ctx context.Context, kind Kind, tenant, id, reason string
 	if len(reason) > maxReason || !utf8.ValidString(reason) {
 		return Approval{}, fault.New(fault.CodeInvalidValue, "reason", fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxReason)).WithParam("reason")
 	}
-	return b.store.decline(ctx, kind, tenant, id, reason, who, b.moment())
+	return b.store.decline(ctx, kind, tenant, id, reason, who, b.timestamp())
 }
 
 // Find returns an approval. Errors: CodeNotFound; CodeDatabaseUnavailable.
-func (b *Book) Find(ctx context.Context, kind Kind, tenant, id string) (Approval, error) {
+func (b *Store) Find(ctx context.Context, kind Kind, tenant, id string) (Approval, error) {
 	a, err := find(b.store.db.WithContext(ctx), kind, tenant, id)
 	return a, database.Unavailable("look for an approval", err)
 }
 
-// Given returns an approval that [Book.Spend] would take now. Errors: as of Spend.
-func (b *Book) Given(ctx context.Context, kind Kind, id, digest string) (Approval, error) {
-	return b.store.given(ctx, kind, id, digest, b.moment())
+// Spendable returns an approval that [Store.Spend] would take now. Errors: as of Spend.
+func (b *Store) Spendable(ctx context.Context, kind Kind, id, digest string) (Approval, error) {
+	return b.store.spendable(ctx, kind, id, digest, b.timestamp())
 }
 
 // List returns those of a kind and tenant of the last days, newest first; at most 200.
-func (b *Book) List(ctx context.Context, kind Kind, tenant string) ([]Approval, error) {
+func (b *Store) List(ctx context.Context, kind Kind, tenant string) ([]Approval, error) {
 	return b.store.list(ctx, kind, tenant, b.now().Add(-listTime))
 }

@@ -17,7 +17,7 @@ import (
 )
 
 type kit struct {
-	*Book
+	*Store
 	t      *testing.T
 	db     *gorm.DB
 	faults *dbtest.Faults
@@ -27,7 +27,7 @@ type kit struct {
 func newKit(t *testing.T, db *gorm.DB) *kit {
 	t.Helper()
 	k := &kit{t: t, db: db, faults: &dbtest.Faults{}, time: time.Now().Truncate(time.Microsecond)}
-	k.Book = New(NewStore(k.faults.Over(db)), 5*time.Minute, func() time.Time { return k.time })
+	k.Store = New(NewTables(k.faults.Over(db)), 5*time.Minute, func() time.Time { return k.time })
 	return k
 }
 
@@ -79,12 +79,12 @@ func TestGoodForOneThing(t *testing.T) {
 		k.wants(k.spend(KindErasure, id, "other"), fault.CodeConflict, "something else")
 		k.wants(k.spend(KindReveal, id, "d"), fault.CodeConflict, "something else")
 		k.wants(k.spend(KindErasure, "none", "d"), fault.CodeConflict, "something else")
-		if a, err := k.Given(t.Context(), KindErasure, id, "d"); err != nil || a.ApprovedName != "two" || a.Counts["texts"] != 2 {
+		if a, err := k.Spendable(t.Context(), KindErasure, id, "d"); err != nil || a.ApprovedName != "two" || a.Counts["texts"] != 2 {
 			t.Errorf("%+v, %v", a, err)
 		}
 		k.must(k.spend(KindErasure, id, "d"))
 		k.wants(k.spend(KindErasure, id, "d"), fault.CodeConflict, "used before")
-		_, err := k.Given(t.Context(), KindErasure, id, "d")
+		_, err := k.Spendable(t.Context(), KindErasure, id, "d")
 		k.wants(err, fault.CodeConflict, "used before")
 		_, err = k.Decline(t.Context(), KindErasure, "acme", id, "late", k.boss())
 		k.wants(err, fault.CodeConflict, "used before")

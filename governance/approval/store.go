@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Store is where a book keeps its approvals.
-type Store struct{ db *gorm.DB }
+// Tables are the database tables of a store.
+type Tables struct{ db *gorm.DB }
 
-// NewStore returns the store over a migrated database.
-func NewStore(db *gorm.DB) Store { return Store{db} }
+// NewTables returns the tables of a migrated database.
+func NewTables(db *gorm.DB) Tables { return Tables{db} }
 
-type store Store
+type tables Tables
 
 type approvalRow struct {
 	ID            string
@@ -51,8 +51,8 @@ func of(db *gorm.DB, kind Kind) *gorm.DB {
 	return db.Table("reveal_approvals")
 }
 
-// Ask stores a request that [Book.New] made, for what digest says. Error: CodeConflict if too many of this person wait.
-func (b *Book) Ask(tx *gorm.DB, a Approval, digest string) error {
+// Ask stores a request that [Store.New] made, for what digest says. Error: CodeConflict if too many of this person wait.
+func (b *Store) Ask(tx *gorm.DB, a Approval, digest string) error {
 	counts, err := json.Marshal(a.Counts)
 	if err != nil {
 		return fmt.Errorf("ask for an approval: %w", err)
@@ -75,7 +75,7 @@ func (b *Book) Ask(tx *gorm.DB, a Approval, digest string) error {
 }
 
 // AskNow is Ask in a transaction of its own.
-func (b *Book) AskNow(ctx context.Context, a Approval, digest string) error {
+func (b *Store) AskNow(ctx context.Context, a Approval, digest string) error {
 	err := b.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return b.Ask(tx, a, digest) })
 	return database.Unavailable("ask for an approval", err)
 }
@@ -87,7 +87,7 @@ func usable(db *gorm.DB, kind Kind, id, digest string, now time.Time) *gorm.DB {
 }
 
 // Spend uses an approval up, in the transaction of what it permits. Error: CodeConflict, which says why it is not good for this.
-func (b *Book) Spend(tx *gorm.DB, kind Kind, id, digest string) error {
+func (b *Store) Spend(tx *gorm.DB, kind Kind, id, digest string) error {
 	now := b.now()
 	res := usable(tx, kind, id, digest, now).Update("used", now.UnixMicro())
 	if res.Error != nil || res.RowsAffected > 0 {
@@ -121,7 +121,7 @@ func declined(by, reason string) fault.Phrase {
 	return fault.Say("it was declined by %s: %s", "该申请已被 %s 拒绝：%s", by, reason)
 }
 
-func (s store) given(ctx context.Context, kind Kind, id, digest string, now time.Time) (out Approval, err error) {
+func (s tables) spendable(ctx context.Context, kind Kind, id, digest string, now time.Time) (out Approval, err error) {
 	db := s.db.WithContext(ctx)
 	rows, err := read(usable(db, kind, id, digest, now), kind)
 	if err == nil && len(rows) == 0 {
@@ -133,9 +133,9 @@ func (s store) given(ctx context.Context, kind Kind, id, digest string, now time
 	return rows[0], nil
 }
 
-func (s store) approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time) (Approval, error) {
+func (s tables) approve(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time) (Approval, error) {
 	return s.settle(ctx, kind, tenant, id, who, now, "approve", func(tx *gorm.DB, a *Approval) (bool, error) {
-		if err := apart(tx.Session(&gorm.Session{NewDB: true}), a.AskedBy, who.ID); err != nil {
+		if err := independent(tx.Session(&gorm.Session{NewDB: true}), a.AskedBy, who.ID); err != nil {
 			return false, err
 		}
 		if !a.Approved.IsZero() {
@@ -147,8 +147,8 @@ func (s store) approve(ctx context.Context, kind Kind, tenant, id string, who id
 	})
 }
 
-// apart refuses accounts of which one created the other: whoever did may have both. Two that a third one created are apart.
-func apart(db *gorm.DB, asker, approver string) error {
+// independent refuses accounts of which one created the other: whoever did may have both. Two that a third one created are apart.
+func independent(db *gorm.DB, asker, approver string) error {
 	for of, maker := range map[string]string{asker: approver, approver: asker} {
 		by, err := identity.Creator(db, of)
 		if err != nil {
@@ -162,7 +162,7 @@ func apart(db *gorm.DB, asker, approver string) error {
 }
 
 // decline ends the time of an approval, too: the release before knows no other way to tell that it is good for nothing.
-func (s store) decline(ctx context.Context, kind Kind, tenant, id, reason string, who identity.Principal, now time.Time) (Approval, error) {
+func (s tables) decline(ctx context.Context, kind Kind, tenant, id, reason string, who identity.Principal, now time.Time) (Approval, error) {
 	return s.settle(ctx, kind, tenant, id, who, now, "decline", func(tx *gorm.DB, a *Approval) (bool, error) {
 		res := tx.Where("used = 0").Updates(map[string]any{
 			"declined": now.UnixMicro(), "declined_by": who.ID, "declined_name": who.Name, "decline_reason": reason, "expires": now.UnixMicro(),
@@ -173,7 +173,7 @@ func (s store) decline(ctx context.Context, kind Kind, tenant, id, reason string
 }
 
 // settle lets somebody else than the asker do something with an approval that still can be used. do says whether it could.
-func (s store) settle(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time, step string,
+func (s tables) settle(ctx context.Context, kind Kind, tenant, id string, who identity.Principal, now time.Time, step string,
 	do func(tx *gorm.DB, a *Approval) (bool, error),
 ) (out Approval, err error) {
 	refuse := func(why fault.Phrase) error { return fault.New(fault.CodeConflict, why) }
@@ -214,7 +214,7 @@ func find(db *gorm.DB, kind Kind, tenant, id string) (Approval, error) {
 	return rows[0], nil
 }
 
-func (s store) list(ctx context.Context, kind Kind, tenant string, since time.Time) ([]Approval, error) {
+func (s tables) list(ctx context.Context, kind Kind, tenant string, since time.Time) ([]Approval, error) {
 	out, err := read(of(s.db.WithContext(ctx), kind).Where("tenant = ? AND created > ?", tenant, since.UnixMicro()).
 		Order("created DESC, id DESC").Limit(maxList), kind)
 	return out, database.Unavailable("list approvals", err)
@@ -231,8 +231,8 @@ func read(db *gorm.DB, kind Kind) ([]Approval, error) {
 	for _, r := range rows {
 		a := Approval{
 			ID: r.ID, Tenant: r.Tenant, Kind: kind, Target: r.Target, Purpose: r.Purpose, AskedBy: r.AskedBy, AskedName: r.AskedName,
-			Created: moment(r.Created), Expires: moment(r.Expires), ApprovedBy: r.ApprovedBy, ApprovedName: r.ApprovedName, Approved: moment(r.Approved),
-			Used: moment(r.Used), DeclinedBy: r.DeclinedBy, DeclinedName: r.DeclinedName, Declined: moment(r.Declined), Reason: r.DeclineReason,
+			Created: timestamp(r.Created), Expires: timestamp(r.Expires), ApprovedBy: r.ApprovedBy, ApprovedName: r.ApprovedName, Approved: timestamp(r.Approved),
+			Used: timestamp(r.Used), DeclinedBy: r.DeclinedBy, DeclinedName: r.DeclinedName, Declined: timestamp(r.Declined), Reason: r.DeclineReason,
 		}
 		if err := json.Unmarshal([]byte(r.Counts), &a.Counts); err != nil {
 			return nil, fmt.Errorf("read approval %s: %w", r.ID, err)
@@ -242,8 +242,8 @@ func read(db *gorm.DB, kind Kind) ([]Approval, error) {
 	return out, nil
 }
 
-// moment is a stored time; 0 is none.
-func moment(us int64) time.Time {
+// timestamp is a stored time; 0 is none.
+func timestamp(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}

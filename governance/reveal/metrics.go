@@ -29,7 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "sluice_governance_reveal_sweeps_total", Help: "Requests that made it unusually many conversations that one person looked at within an hour.",
 		}),
 	}
-	for _, s := range []Show{ShowToken, ShowPartial, ShowClear, ShowUnknown} {
+	for _, s := range []Visibility{VisibleToken, VisiblePartial, VisibleClear, VisibleUnknown} {
 		m.values.WithLabelValues(string(s))
 	}
 	for _, c := range []fault.Code{fault.CodeReauthenticate, fault.CodeApprovalNeeded, fault.CodeRevealLimited} {

@@ -1,4 +1,4 @@
-// Package reveal is a façade over the vault: it shows people the values behind pseudonyms, as much of each as the policy lets them see.
+// Package reveal is a façade over the pseudonym store: it shows people the values behind pseudonyms, as much of each as the policy allows.
 //
 // What somebody sees depends on their roles, on the purpose they state and on the class of the value; [Rules] say so. There must be room in
 // what one person may see in an hour, in clear or in part: parts that are collected tell as much. A value in clear also needs a sign-in that is
@@ -26,7 +26,7 @@ import (
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/mask"
-	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
@@ -64,44 +64,44 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Show is how much of a value somebody gets to see.
-type Show string
+// Visibility is how much of a value somebody gets to see.
+type Visibility string
 
 // What is shown, the least first.
 const (
-	ShowToken   Show = "token"   // its pseudonym
-	ShowPartial Show = "partial" // its ends
-	ShowClear   Show = "clear"   // the value
-	// ShowUnknown is what a pseudonym gets that stands for nothing: nobody stored it, or its time is over.
-	ShowUnknown Show = "unknown"
+	VisibleToken   Visibility = "token"   // its pseudonym
+	VisiblePartial Visibility = "partial" // its ends
+	VisibleClear   Visibility = "clear"   // the value
+	// VisibleUnknown is what a pseudonym gets that stands for nothing: nobody stored it, or its time is over.
+	VisibleUnknown Visibility = "unknown"
 )
 
 // Rules are those of a tenant's policy, for one person and purpose.
 type Rules struct {
-	Detectors *classify.Set // of the policy, for the tags of pseudonyms
-	Shows     func(classify.Class) Show
-	Grade     func(classify.Class) int
-	Second    int // so many values in clear within an hour need a second person
+	Detectors        *classify.Set // of the policy, for the tags of pseudonyms
+	Visibility       func(classify.Class) Visibility
+	Grade            func(classify.Class) int
+	SecondPersonFrom int // so many values in clear within an hour need a second person
 }
 
-// Ask is a request to see values again.
-type Ask struct {
-	Who      identity.Principal
-	Target   vault.Target
-	Purpose  string
-	Text     string   // in which every pseudonym is looked up, and
-	Tokens   []string // pseudonyms or their codes
-	Approval string   // id; "" if nobody approved. It is spent if a value is shown in clear, needed or not
+// Request is a request to see values again.
+type Request struct {
+	Principal identity.Principal
+	Target    pseudonym.Target
+	Purpose   string
+	Text      string   // in which every pseudonym is looked up, and
+	Tokens    []string // pseudonyms or their codes
+	Approval  string   // id; "" if nobody approved. It is spent if a value is shown in clear, needed or not
 }
 
 // Value is a pseudonym and what is shown of it. Each stands once in a result, however often in the request.
 type Value struct {
-	Token string // as it was asked for
-	Code  string
-	Class string // "" if it is unknown
-	Grade int
-	Show  Show
-	Text  keyring.Secret // if Show is ShowPartial or ShowClear
+	Token      string // as it was asked for
+	Code       string
+	Class      string // "" if it is unknown
+	Grade      int
+	Visibility Visibility
+	Text       keyring.Secret // if Visibility is VisiblePartial or VisibleClear
 }
 
 // Result is what may be shown. Text is the text of the request with values in it.
@@ -118,33 +118,33 @@ type Result struct {
 func (r Result) Counts() map[string]int {
 	out := map[string]int{}
 	for _, v := range r.Values {
-		out[cmp.Or(v.Class, "-")+"/"+string(v.Show)]++
+		out[cmp.Or(v.Class, "-")+"/"+string(v.Visibility)]++
 	}
 	return out
 }
 
 // Service shows values. It is safe for concurrent use.
 type Service struct {
-	cfg     Config
-	vault   *vault.Vault
-	store   store
-	book    *approval.Book
-	rules   func(tenant string, roles []string, purpose string) (Rules, error)
-	digest  func(parts ...string) string
-	metrics *metrics
-	log     *slog.Logger
-	now     func() time.Time
+	cfg       Config
+	values    *pseudonym.Store
+	store     tables
+	approvals *approval.Store
+	rules     func(tenant string, roles []string, purpose string) (Rules, error)
+	digest    func(parts ...string) string
+	metrics   *metrics
+	log       *slog.Logger
+	now       func() time.Time
 }
 
-// New returns a service over a vault and a migrated database. reg may be nil.
-func New(cfg Config, v *vault.Vault, s Store, book *approval.Book, rules func(tenant string, roles []string, purpose string) (Rules, error), keys *keyring.Ring,
+// New returns a service over a pseudonym store and a migrated database. reg may be nil.
+func New(cfg Config, v *pseudonym.Store, s Tables, book *approval.Store, rules func(tenant string, roles []string, purpose string) (Rules, error), keys *keyring.Ring,
 	log *slog.Logger, reg prometheus.Registerer,
 ) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("reveal: %w", err)
 	}
 	return &Service{
-		cfg: cfg.WithDefaults(), vault: v, store: store(s), book: book, rules: rules, metrics: newMetrics(reg), log: log.With(slog.String("component", "reveal")),
+		cfg: cfg.WithDefaults(), values: v, store: tables(s), approvals: book, rules: rules, metrics: newMetrics(reg), log: log.With(slog.String("component", "reveal")),
 		now: time.Now, digest: func(parts ...string) string { return fmt.Sprintf("%x", keys.MAC("reveal/approval/v1", parts...)) },
 	}, nil
 }
@@ -156,73 +156,73 @@ const (
 )
 
 // Target returns how records name a target, which says nothing about its name.
-func (s *Service) Target(t vault.Target) string { return s.vault.Digest(t) }
+func (s *Service) Target(t pseudonym.Target) string { return s.values.Digest(t) }
 
 // Reveal returns what may be shown. Errors: CodeInvalidValue, CodeMissing; CodeReauthenticate for a sign-in that is too old; CodeApprovalNeeded;
 // CodeConflict for an approval that does not fit; CodeRevealLimited; CodeVaultUnavailable, CodePolicyUnavailable, CodeDatabaseUnavailable.
-func (s *Service) Reveal(ctx context.Context, ask Ask) (Result, error) {
+func (s *Service) Reveal(ctx context.Context, ask Request) (Result, error) {
 	out, err := s.reveal(ctx, ask)
 	if err != nil {
 		s.metrics.refusals.WithLabelValues(string(fault.Public(err).Code())).Inc()
 		return Result{}, err
 	}
 	for _, v := range out.Values {
-		s.metrics.values.WithLabelValues(string(v.Show)).Inc()
+		s.metrics.values.WithLabelValues(string(v.Visibility)).Inc()
 	}
 	if out.Alarm {
 		s.metrics.sweeps.Inc()
-		s.log.Warn("somebody looks at the values of unusually many conversations", slog.String("user", ask.Who.ID), slog.String("tenant", ask.Target.Tenant),
+		s.log.Warn("somebody looks at the values of unusually many conversations", slog.String("user", ask.Principal.ID), slog.String("tenant", ask.Target.Tenant),
 			slog.Int("sessions", out.Sessions), slog.Int("usual", s.cfg.SweepSessions))
 	}
 	return out, nil
 }
 
-func (s *Service) reveal(ctx context.Context, ask Ask) (Result, error) {
+func (s *Service) reveal(ctx context.Context, ask Request) (Result, error) {
 	p, err := s.prepare(ctx, &ask)
 	if err != nil {
 		return Result{}, err
 	}
-	u := s.use(ask, p)
+	u := s.usageOf(ask, p)
 	if p.clear > 0 {
-		if err := s.book.Fresh(ask.Who); err != nil {
+		if err := s.approvals.RequireFreshSignIn(ask.Principal); err != nil {
 			return Result{}, err
 		}
 		if ask.Approval != "" {
 			u.approval = ask.Approval
 		}
 	}
-	before, after, err := s.store.spend(ctx, s.book, u, s.now())
+	before, after, err := s.store.spend(ctx, s.approvals, u, s.now())
 	if err != nil {
 		return Result{}, err
 	}
 	return Result{
-		Text: p.fill(ask.Text), Values: p.values, Approval: u.approval, Sessions: after, Alarm: after > before && after > s.cfg.SweepSessions,
+		Text: p.restore(ask.Text), Values: p.values, Approval: u.approval, Sessions: after, Alarm: after > before && after > s.cfg.SweepSessions,
 	}, nil
 }
 
-// use is what a request counts, if it is not refused.
-func (s *Service) use(ask Ask, p *prepared) use {
-	return use{
-		person: ask.Who.ID, target: s.vault.Digest(ask.Target), clear: p.clear, partial: p.partial, limit: s.cfg.PerHour, second: p.rules.Second,
+// usageOf is what a request counts, if it is not refused.
+func (s *Service) usageOf(ask Request, p *lookup) usage {
+	return usage{
+		person: ask.Principal.ID, target: s.values.Digest(ask.Target), clear: p.clear, partial: p.partial, limit: s.cfg.PerHour, second: p.rules.SecondPersonFrom,
 		digest: s.binding(ask, p),
 	}
 }
 
 // binding is what an approval is good for: these pseudonyms of this target for this purpose, asked for by this person.
-func (s *Service) binding(ask Ask, p *prepared) string {
+func (s *Service) binding(ask Request, p *lookup) string {
 	var codes []string
 	for _, v := range p.values {
-		if v.Show == ShowClear {
+		if v.Visibility == VisibleClear {
 			codes = append(codes, v.Code)
 		}
 	}
 	slices.Sort(codes)
-	return s.digest(ask.Target.Tenant, s.vault.Digest(ask.Target), ask.Who.ID, ask.Purpose, strings.Join(codes, " "))
+	return s.digest(ask.Target.Tenant, s.values.Digest(ask.Target), ask.Principal.ID, ask.Purpose, strings.Join(codes, " "))
 }
 
-// Request asks for an approval of what [Service.Reveal] with the same request needs one for; it is good for an hour. Errors: as of Reveal,
+// RequestApproval asks for an approval of what [Service.Reveal] with the same request needs one for; it is good for an hour. Errors: as of Reveal,
 // CodeConflict if no approval is needed or too many of this person wait.
-func (s *Service) Request(ctx context.Context, ask Ask) (approval.Approval, error) {
+func (s *Service) RequestApproval(ctx context.Context, ask Request) (approval.Approval, error) {
 	p, err := s.prepare(ctx, &ask)
 	if err != nil {
 		return approval.Approval{}, err
@@ -230,27 +230,27 @@ func (s *Service) Request(ctx context.Context, ask Ask) (approval.Approval, erro
 	if p.clear == 0 {
 		return approval.Approval{}, fault.New(fault.CodeConflict, fault.Say("nothing would be shown in full", "没有原值会完整显示"))
 	}
-	a, err := s.book.New(approval.Approval{
-		Tenant: ask.Target.Tenant, Kind: approval.KindReveal, Target: s.vault.Digest(ask.Target), Purpose: ask.Purpose,
-		Counts: Result{Values: p.values}.Counts(), AskedBy: ask.Who.ID, AskedName: ask.Who.Name,
+	a, err := s.approvals.New(approval.Approval{
+		Tenant: ask.Target.Tenant, Kind: approval.KindReveal, Target: s.values.Digest(ask.Target), Purpose: ask.Purpose,
+		Counts: Result{Values: p.values}.Counts(), AskedBy: ask.Principal.ID, AskedName: ask.Principal.Name,
 	})
 	if err != nil {
 		return approval.Approval{}, err
 	}
-	return a, s.store.addApproval(ctx, s.book, a, s.use(ask, p), a.Created)
+	return a, s.store.addApproval(ctx, s.approvals, a, s.usageOf(ask, p), a.Created)
 }
 
-// prepared is a request with what is known of its pseudonyms, before anything is decided about the person.
-type prepared struct {
+// lookup is a request with what is known of its pseudonyms, before anything is decided about the person.
+type lookup struct {
 	rules   Rules
 	values  []Value
 	clear   int // how many of them are shown so
 	partial int
-	places  []mask.Token // in the text
+	tokens  []mask.Token // in the text
 }
 
 // prepare looks up what is asked for, and tidies the request.
-func (s *Service) prepare(ctx context.Context, ask *Ask) (*prepared, error) {
+func (s *Service) prepare(ctx context.Context, ask *Request) (*lookup, error) {
 	ask.Purpose = strings.TrimSpace(ask.Purpose)
 	if ask.Purpose == "" {
 		return nil, fault.New(fault.CodeMissing, "purpose").WithParam("purpose")
@@ -258,20 +258,20 @@ func (s *Service) prepare(ctx context.Context, ask *Ask) (*prepared, error) {
 	if len(ask.Purpose) > maxPurpose || !utf8.ValidString(ask.Purpose) {
 		return nil, fault.New(fault.CodeInvalidValue, "purpose", fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxPurpose)).WithParam("purpose")
 	}
-	rules, err := s.rules(ask.Target.Tenant, ask.Who.Roles, ask.Purpose)
+	rules, err := s.rules(ask.Target.Tenant, ask.Principal.Roles, ask.Purpose)
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{rules: rules, places: mask.Tokens(rules.Detectors, ask.Text)}
+	p := &lookup{rules: rules, tokens: mask.Tokens(rules.Detectors, ask.Text)}
 	codes := p.collect(ask)
 	if len(codes) > maxTokens {
 		return nil, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d pseudonyms, at most %d in one request", "共 %d 个假名，一次最多 %d 个", len(codes), maxTokens)).WithParam("tokens")
 	}
-	found, err := s.vault.Find(ctx, ask.Target, codes)
+	found, err := s.values.Find(ctx, ask.Target, codes)
 	if err != nil {
 		return nil, err
 	}
-	p.decide(found)
+	p.applyRules(found)
 	if n := p.clear + p.partial; n > s.cfg.PerHour {
 		return nil, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d values would be shown in full or in part, at most %d at once", "将完整或部分显示 %d 个原值，一次最多 %d 个", n, s.cfg.PerHour)).WithParam("tokens")
 	}
@@ -279,19 +279,19 @@ func (s *Service) prepare(ctx context.Context, ask *Ask) (*prepared, error) {
 }
 
 // collect lists the pseudonyms of a request, each once, and returns their codes.
-func (p *prepared) collect(ask *Ask) (codes []string) {
+func (p *lookup) collect(ask *Request) (codes []string) {
 	seen := map[string]bool{}
 	add := func(token, code string) {
 		if code != "" && seen[code] {
 			return
 		}
 		seen[code] = true
-		p.values = append(p.values, Value{Token: token, Code: code, Show: ShowUnknown})
+		p.values = append(p.values, Value{Token: token, Code: code, Visibility: VisibleUnknown})
 		if code != "" {
 			codes = append(codes, code)
 		}
 	}
-	for _, t := range p.places {
+	for _, t := range p.tokens {
 		add(ask.Text[t.Start:t.End], t.Code)
 	}
 	for _, t := range ask.Tokens {
@@ -301,10 +301,10 @@ func (p *prepared) collect(ask *Ask) (codes []string) {
 	return codes
 }
 
-// decide says what is shown of each value. What only looks like a pseudonym in the text, and stands for nothing, is left out.
-func (p *prepared) decide(found map[string]vault.Value) {
+// applyRules says what is shown of each value. What only looks like a pseudonym in the text, and stands for nothing, is left out.
+func (p *lookup) applyRules(found map[string]pseudonym.Value) {
 	whole := map[string]bool{}
-	for _, t := range p.places {
+	for _, t := range p.tokens {
 		whole[t.Code] = whole[t.Code] || t.Whole
 	}
 	p.values = slices.DeleteFunc(p.values, func(v Value) bool {
@@ -319,39 +319,39 @@ func (p *prepared) decide(found map[string]vault.Value) {
 			continue
 		}
 		class := classify.Class(f.Class)
-		v.Class, v.Grade, v.Show = f.Class, p.rules.Grade(class), p.rules.Shows(class)
-		switch v.Show {
-		case ShowClear:
+		v.Class, v.Grade, v.Visibility = f.Class, p.rules.Grade(class), p.rules.Visibility(class)
+		switch v.Visibility {
+		case VisibleClear:
 			v.Text = f.Text
 			p.clear++
-		case ShowPartial:
+		case VisiblePartial:
 			v.Text = keyring.Secret(mask.Partial(class, p.tag(class), f.Text.Reveal()))
 			p.partial++
-		case ShowToken, ShowUnknown:
+		case VisibleToken, VisibleUnknown:
 		default: // a rule nobody knows shows nothing
-			v.Show = ShowToken
+			v.Visibility = VisibleToken
 		}
 	}
 }
 
-func (p *prepared) tag(c classify.Class) string {
+func (p *lookup) tag(c classify.Class) string {
 	if t, ok := p.rules.Detectors.TypeOf(c); ok {
 		return t.Tag
 	}
 	return string(c)
 }
 
-// fill puts what is shown into the text.
-func (p *prepared) fill(text string) keyring.Secret {
+// restore puts what is shown into the text.
+func (p *lookup) restore(text string) keyring.Secret {
 	shown := map[string]string{}
 	for _, v := range p.values {
-		if v.Show == ShowClear || v.Show == ShowPartial {
+		if v.Visibility == VisibleClear || v.Visibility == VisiblePartial {
 			shown[v.Code] = v.Text.Reveal()
 		}
 	}
 	var b strings.Builder
 	from := 0
-	for _, t := range p.places {
+	for _, t := range p.tokens {
 		if v, ok := shown[t.Code]; ok {
 			b.WriteString(text[from:t.Start])
 			b.WriteString(v)

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/identity"
-	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -26,7 +26,7 @@ type kit struct {
 
 	t      *testing.T
 	faults *dbtest.Faults
-	values *vault.Vault
+	values *pseudonym.Store
 	time   time.Time
 	second int
 }
@@ -37,20 +37,20 @@ func newKit(t *testing.T, db *gorm.DB, cfg Config) *kit {
 	keys := keyring.FromBytes([]byte(strings.Repeat("k", 32)))
 	log := slog.New(slog.DiscardHandler)
 	var err error
-	if k.values, err = vault.New(vault.Config{}, vault.NewStore(db), keys, log, nil); err != nil {
+	if k.values, err = pseudonym.New(pseudonym.Config{}, pseudonym.NewTables(db), keys, log, nil); err != nil {
 		t.Fatal(err)
 	}
 	rules := func(_ string, roles []string, purpose string) (Rules, error) {
-		show := map[classify.Class]Show{classify.Mobile: ShowClear, classify.Email: ShowPartial}
+		show := map[classify.Class]Visibility{classify.Mobile: VisibleClear, classify.Email: VisiblePartial}
 		if roles[0] != "compliance" || purpose == "curiosity" {
 			show = nil
 		}
 		return Rules{
-			Detectors: classify.New(classify.Classes()...), Second: k.second, Grade: func(classify.Class) int { return 4 },
-			Shows: func(c classify.Class) Show { return show[c] },
+			Detectors: classify.New(classify.Classes()...), SecondPersonFrom: k.second, Grade: func(classify.Class) int { return 4 },
+			Visibility: func(c classify.Class) Visibility { return show[c] },
 		}, nil
 	}
-	if k.Service, err = New(cfg, k.values, NewStore(k.faults.Over(db)), approval.New(approval.NewStore(k.faults.Over(db)), cfg.WithDefaults().Fresh, func() time.Time { return k.now() }), rules, keys, log, nil); err != nil {
+	if k.Service, err = New(cfg, k.values, NewTables(k.faults.Over(db)), approval.New(approval.NewTables(k.faults.Over(db)), cfg.WithDefaults().Fresh, func() time.Time { return k.now() }), rules, keys, log, nil); err != nil {
 		t.Fatal(err)
 	}
 	k.now = func() time.Time { return k.time }
@@ -61,11 +61,11 @@ func newKit(t *testing.T, db *gorm.DB, cfg Config) *kit {
 // keep stores n mobiles of a session, with the codes M0001 …, and a mail address.
 func (k *kit) keep(session string, n int) {
 	k.t.Helper()
-	turn := vault.Turn{Tenant: "acme", Scope: "session/" + session, Name: session, Keep: 100 * time.Hour}
+	turn := pseudonym.Turn{Tenant: "acme", Scope: "session/" + session, Name: session, Keep: 100 * time.Hour}
 	for i := range n {
-		turn.Values = append(turn.Values, vault.Value{Code: code(i), Class: "cn_mobile", Text: keyring.Secret(fmt.Sprintf("1380013%04d", i))})
+		turn.Values = append(turn.Values, pseudonym.Value{Code: code(i), Class: "cn_mobile", Text: keyring.Secret(fmt.Sprintf("1380013%04d", i))})
 	}
-	turn.Values = append(turn.Values, vault.Value{Code: "MAAAA", Class: "email", Text: "zhang@example.com"}, vault.Value{Code: "PPPPP", Class: "person", Text: "张三"})
+	turn.Values = append(turn.Values, pseudonym.Value{Code: "MAAAA", Class: "email", Text: "zhang@example.com"}, pseudonym.Value{Code: "PPPPP", Class: "person", Text: "张三"})
 	if err := k.values.Store(k.t.Context(), turn); err != nil {
 		k.t.Fatal(err)
 	}
@@ -76,10 +76,10 @@ func code(i int) string {
 	return "M" + string([]byte{digits[i>>12&15], digits[i>>8&15], digits[i>>4&15], digits[i&15]})
 }
 
-func (k *kit) ask(session string, n int) Ask {
-	a := Ask{
-		Who:    identity.Principal{ID: "u1", Name: "zhao", Tenant: "acme", Roles: []string{"compliance"}, SignedIn: k.time},
-		Target: vault.Target{Tenant: "acme", Name: session}, Purpose: "complaint",
+func (k *kit) ask(session string, n int) Request {
+	a := Request{
+		Principal: identity.Principal{ID: "u1", Name: "zhao", Tenant: "acme", Roles: []string{"compliance"}, SignedIn: k.time},
+		Target:    pseudonym.Target{Tenant: "acme", Name: session}, Purpose: "complaint",
 	}
 	for i := range n {
 		a.Tokens = append(a.Tokens, code(i))
@@ -87,7 +87,7 @@ func (k *kit) ask(session string, n int) Ask {
 	return a
 }
 
-func (k *kit) want(a Ask, c fault.Code) *fault.Error {
+func (k *kit) want(a Request, c fault.Code) *fault.Error {
 	k.t.Helper()
 	got, err := k.Reveal(k.t.Context(), a)
 	if !fault.Is(err, c) || len(got.Values) > 0 || got.Text != "" {
@@ -96,7 +96,7 @@ func (k *kit) want(a Ask, c fault.Code) *fault.Error {
 	return fault.Public(err)
 }
 
-func (k *kit) shown(a Ask) Result {
+func (k *kit) shown(a Request) Result {
 	k.t.Helper()
 	got, err := k.Reveal(k.t.Context(), a)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestWhatIsShown(t *testing.T) {
 	}
 	var all []string
 	for _, v := range got.Values {
-		all = append(all, fmt.Sprintf("%s %s %d %s %s", v.Token, v.Class, v.Grade, v.Show, v.Text.Reveal()))
+		all = append(all, fmt.Sprintf("%s %s %d %s %s", v.Token, v.Class, v.Grade, v.Visibility, v.Text.Reveal()))
 	}
 	want := []string{
 		"⟦手机·M2222⟧ cn_mobile 4 clear 13800130000", "【邮箱·maaaa】 email 4 partial z***@example.com", "⟦姓名·PPPPP⟧ person 4 token ",
@@ -133,11 +133,11 @@ func TestWhatIsShown(t *testing.T) {
 	if s := fmt.Sprintf("%v %+v", got, got.Values); strings.Contains(s, "138001") || strings.Contains(s, "example") {
 		t.Error(s)
 	}
-	for name, change := range map[string]func(*Ask){
-		"role":    func(a *Ask) { a.Who.Roles = []string{"developer"} },
-		"purpose": func(a *Ask) { a.Purpose = "curiosity" },
-		"session": func(a *Ask) { a.Target.Name = "t" },
-		"tenant":  func(a *Ask) { a.Target.Tenant = "other" },
+	for name, change := range map[string]func(*Request){
+		"role":    func(a *Request) { a.Principal.Roles = []string{"developer"} },
+		"purpose": func(a *Request) { a.Purpose = "curiosity" },
+		"session": func(a *Request) { a.Target.Name = "t" },
+		"tenant":  func(a *Request) { a.Target.Tenant = "other" },
 	} {
 		b := a
 		change(&b)
@@ -161,7 +161,7 @@ func TestBadRequests(t *testing.T) {
 	a = k.ask("s", 2)
 	a.Tokens = append(a.Tokens, "MAAAA")
 	k.want(a, fault.CodeInvalidValue)
-	if _, err := k.Request(t.Context(), a); !fault.Is(err, fault.CodeInvalidValue) {
+	if _, err := k.RequestApproval(t.Context(), a); !fault.Is(err, fault.CodeInvalidValue) {
 		t.Errorf("%v", err)
 	}
 	for name, c := range map[string]Config{"fresh": {Fresh: time.Millisecond}, "per_hour": {PerHour: -1}, "sweep_sessions": {SweepSessions: -1}} {
@@ -181,10 +181,10 @@ func TestFreshSignIn(t *testing.T) {
 	k.shown(a)
 	k.time = k.time.Add(time.Microsecond)
 	k.want(a, fault.CodeReauthenticate)
-	a.Who.SignedIn = time.Time{}
+	a.Principal.SignedIn = time.Time{}
 	k.want(a, fault.CodeReauthenticate)
 	a.Tokens = []string{"MAAAA"}
-	if got := k.shown(a); got.Values[0].Show != ShowPartial {
+	if got := k.shown(a); got.Values[0].Visibility != VisiblePartial {
 		t.Errorf("%+v", got)
 	}
 }
@@ -221,7 +221,7 @@ func TestPerHour(t *testing.T) {
 			t.Errorf("wait %s", wait)
 		}
 		someone := k.ask("s", 2)
-		someone.Who.ID = "u2"
+		someone.Principal.ID = "u2"
 		k.shown(someone)
 		k.time = k.time.Add(hour)
 		k.shown(k.ask("s", 2))
@@ -236,7 +236,7 @@ func TestPartsPerHour(t *testing.T) {
 		k.second = 4
 		k.keep("s", 2)
 		part := k.ask("s", 0)
-		part.Tokens, part.Who.SignedIn = []string{"MAAAA", "PPPPP"}, time.Time{}
+		part.Tokens, part.Principal.SignedIn = []string{"MAAAA", "PPPPP"}, time.Time{}
 		for range 3 {
 			k.shown(part)
 		}
@@ -265,11 +265,11 @@ func TestSplitRequestsNeedApproval(t *testing.T) {
 		k.keep("t", 6)
 		approved := func(session string, n int) {
 			t.Helper()
-			asked, err := k.Request(t.Context(), k.ask(session, n))
+			asked, err := k.RequestApproval(t.Context(), k.ask(session, n))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := k.book.Approve(t.Context(), approval.KindReveal, "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
+			if _, err := k.approvals.Approve(t.Context(), approval.KindReveal, "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
 				t.Fatal(err)
 			}
 			a := k.ask(session, n)
@@ -305,17 +305,17 @@ func TestSplitRequestsNeedApproval(t *testing.T) {
 		a.Tokens = []string{"MAAAA"}
 		k.shown(a) // nothing in clear
 		k.second = 4
-		if _, err := k.Request(t.Context(), a); !fault.Is(err, fault.CodeConflict) {
+		if _, err := k.RequestApproval(t.Context(), a); !fault.Is(err, fault.CodeConflict) {
 			t.Errorf("an approval of nothing: %v", err)
 		}
 		k.second = 5
 		someone := k.ask("s", 4)
-		someone.Who.ID = "u3"
+		someone.Principal.ID = "u3"
 		k.shown(someone)
 		approved("t", 1)
 		k.want(k.ask("t", 1), fault.CodeApprovalNeeded)
 		k.time = k.time.Add(hour)
-		if _, err := k.Request(t.Context(), k.ask("s", 4)); !fault.Is(err, fault.CodeConflict) {
+		if _, err := k.RequestApproval(t.Context(), k.ask("s", 4)); !fault.Is(err, fault.CodeConflict) {
 			t.Errorf("needed an hour later: %v", err)
 		}
 		k.shown(k.ask("s", 4))
@@ -348,7 +348,7 @@ func TestApproval(t *testing.T) {
 		k := newKit(t, db, Config{})
 		k.keep("s", 5)
 		k.want(k.ask("s", 3), fault.CodeApprovalNeeded)
-		if _, err := k.Request(t.Context(), k.ask("s", 2)); !fault.Is(err, fault.CodeConflict) {
+		if _, err := k.RequestApproval(t.Context(), k.ask("s", 2)); !fault.Is(err, fault.CodeConflict) {
 			t.Errorf("needed for two: %v", err)
 		}
 		k.shown(k.ask("s", 2))
@@ -356,14 +356,14 @@ func TestApproval(t *testing.T) {
 		boss := identity.Principal{ID: "u2", Name: "qian", SignedIn: k.time}
 		request := func() approval.Approval {
 			t.Helper()
-			a, err := k.Request(t.Context(), k.ask("s", 3))
+			a, err := k.RequestApproval(t.Context(), k.ask("s", 3))
 			if err != nil || a.Counts["cn_mobile/clear"] != 3 || a.AskedBy != "u1" || a.Purpose != "complaint" {
 				t.Fatalf("%+v, %v", a, err)
 			}
 			return a
 		}
 		asked := request()
-		with := func(n int, id string) Ask {
+		with := func(n int, id string) Request {
 			a := k.ask("s", n)
 			a.Approval = id
 			return a
@@ -377,14 +377,14 @@ func TestApproval(t *testing.T) {
 		says(k.want(with(3, asked.ID), fault.CodeConflict), "not been given")
 		approve := func(id string, who identity.Principal, want fault.Code) {
 			t.Helper()
-			a, err := k.book.Approve(t.Context(), approval.KindReveal, "acme", id, who)
+			a, err := k.approvals.Approve(t.Context(), approval.KindReveal, "acme", id, who)
 			if want == "" && (err != nil || a.ApprovedBy != who.ID || a.Approved.IsZero()) || want != "" && !fault.Is(err, want) {
 				t.Errorf("%+v, %v, want %q", a, err, want)
 			}
 		}
-		approve(asked.ID, k.ask("s", 0).Who, fault.CodeSecondPerson)
+		approve(asked.ID, k.ask("s", 0).Principal, fault.CodeSecondPerson)
 		approve("none", boss, fault.CodeNotFound)
-		if _, err := k.book.Approve(t.Context(), approval.KindReveal, "other", asked.ID, boss); !fault.Is(err, fault.CodeNotFound) {
+		if _, err := k.approvals.Approve(t.Context(), approval.KindReveal, "other", asked.ID, boss); !fault.Is(err, fault.CodeNotFound) {
 			t.Errorf("from another tenant: %v", err)
 		}
 		stale := boss
@@ -398,7 +398,7 @@ func TestApproval(t *testing.T) {
 		b.Purpose = "another"
 		k.want(b, fault.CodeConflict)
 		b = with(3, asked.ID)
-		b.Who.ID = "u3"
+		b.Principal.ID = "u3"
 		k.want(b, fault.CodeConflict)
 		b = with(0, asked.ID)
 		b.Tokens = []string{"MAAAA"}
@@ -418,11 +418,11 @@ func TestApproval(t *testing.T) {
 		k.time = k.time.Add(time.Hour)
 		boss.SignedIn = k.time
 		approve(later.ID, boss, fault.CodeConflict)
-		list, err := k.book.List(t.Context(), approval.KindReveal, "acme")
+		list, err := k.approvals.List(t.Context(), approval.KindReveal, "acme")
 		if err != nil || len(list) != 3 || list[2].ID != asked.ID || list[2].Used.IsZero() || !list[0].Approved.IsZero() {
 			t.Errorf("%+v, %v", list, err)
 		}
-		if list, err := k.book.List(t.Context(), approval.KindReveal, "other"); err != nil || len(list) != 0 {
+		if list, err := k.approvals.List(t.Context(), approval.KindReveal, "other"); err != nil || len(list) != 0 {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
@@ -434,11 +434,11 @@ func TestApprovalIsSpentOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		k := newKit(t, db, Config{})
 		k.keep("s", 3)
-		asked, err := k.Request(t.Context(), k.ask("s", 3))
+		asked, err := k.RequestApproval(t.Context(), k.ask("s", 3))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.book.Approve(t.Context(), approval.KindReveal, "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
+		if _, err := k.approvals.Approve(t.Context(), approval.KindReveal, "acme", asked.ID, identity.Principal{ID: "u2", SignedIn: k.time}); err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
@@ -473,12 +473,12 @@ func TestNoApprovalWithoutRoom(t *testing.T) {
 		k.keep("s", 3)
 		k.shown(k.ask("s", 2))
 		wait := k.want(k.ask("s", 3), fault.CodeRevealLimited).RetryAfter()
-		_, err := k.Request(t.Context(), k.ask("s", 3))
+		_, err := k.RequestApproval(t.Context(), k.ask("s", 3))
 		if !fault.Is(err, fault.CodeRevealLimited) || wait != hour || fault.Public(err).RetryAfter() != wait {
 			t.Errorf("wait %s, %v", wait, err)
 		}
 		k.want(k.ask("s", 1), fault.CodeApprovalNeeded)
-		if _, err := k.Request(t.Context(), k.ask("s", 1)); err != nil {
+		if _, err := k.RequestApproval(t.Context(), k.ask("s", 1)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -489,11 +489,11 @@ func TestTooManyWaitingRequests(t *testing.T) {
 	k := newKit(t, dbtest.SQLite(t), Config{})
 	k.keep("s", 3)
 	for range 20 {
-		if _, err := k.Request(t.Context(), k.ask("s", 3)); err != nil {
+		if _, err := k.RequestApproval(t.Context(), k.ask("s", 3)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := k.Request(t.Context(), k.ask("s", 3)); !fault.Is(err, fault.CodeConflict) {
+	if _, err := k.RequestApproval(t.Context(), k.ask("s", 3)); !fault.Is(err, fault.CodeConflict) {
 		t.Errorf("%v", err)
 	}
 }
@@ -534,9 +534,9 @@ func TestEveryFailure(t *testing.T) {
 		approved := func() string {
 			t.Helper()
 			k.faults.Set(nil)
-			a, err := k.Request(t.Context(), k.ask("s", 3))
+			a, err := k.RequestApproval(t.Context(), k.ask("s", 3))
 			if err == nil {
-				_, err = k.book.Approve(t.Context(), approval.KindReveal, "acme", a.ID, boss)
+				_, err = k.approvals.Approve(t.Context(), approval.KindReveal, "acme", a.ID, boss)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -547,7 +547,7 @@ func TestEveryFailure(t *testing.T) {
 		run("reveal", func(int) error {
 			people++
 			a := k.ask("s", 2)
-			a.Who.ID = fmt.Sprintf("p%d", people)
+			a.Principal.ID = fmt.Sprintf("p%d", people)
 			got, err := k.Reveal(t.Context(), a)
 			if err != nil && len(got.Values) > 0 {
 				t.Errorf("shown beside %v", err)
@@ -566,13 +566,13 @@ func TestEveryFailure(t *testing.T) {
 		})
 		run("ask", func(n int) error {
 			a := k.ask("s", 3)
-			a.Who.ID = fmt.Sprintf("q%d", n)
-			_, err := k.Request(t.Context(), a)
+			a.Principal.ID = fmt.Sprintf("q%d", n)
+			_, err := k.RequestApproval(t.Context(), a)
 			return err
 		})
 		waiting := make([]string, 19)
 		for i := range waiting {
-			a, err := k.Request(t.Context(), k.ask("s", 3))
+			a, err := k.RequestApproval(t.Context(), k.ask("s", 3))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -581,7 +581,7 @@ func TestEveryFailure(t *testing.T) {
 		run("approve", func(int) error {
 			id := waiting[0]
 			waiting = waiting[1:]
-			_, err := k.book.Approve(t.Context(), approval.KindReveal, "acme", id, boss)
+			_, err := k.approvals.Approve(t.Context(), approval.KindReveal, "acme", id, boss)
 			return err
 		})
 	})

@@ -15,13 +15,13 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// Store is where a service counts.
-type Store struct{ db *gorm.DB }
+// Tables are the database tables of a service.
+type Tables struct{ db *gorm.DB }
 
-// NewStore returns the store over a migrated database.
-func NewStore(db *gorm.DB) Store { return Store{db} }
+// NewTables returns the tables of a migrated database.
+func NewTables(db *gorm.DB) Tables { return Tables{db} }
 
-type store Store
+type tables Tables
 
 type (
 	personRow struct {
@@ -42,8 +42,8 @@ type (
 func (personRow) TableName() string { return "reveal_people" }
 func (useRow) TableName() string    { return "reveal_uses" }
 
-// use is what a request would count.
-type use struct {
+// usage is what a request would count.
+type usage struct {
 	person, target   string
 	clear, partial   int
 	limit, second    int // values in an hour, and of those in clear that need an approval
@@ -53,7 +53,7 @@ type use struct {
 // spend counts a request of a person, spends its approval, and returns how many targets the person asked for within the hour, without this
 // request and with it. The row of the person makes requests at the same time, on any replica, wait for each other: none slips past a bound
 // that all of them together exceed.
-func (s store) spend(ctx context.Context, book *approval.Book, u use, now time.Time) (before, after int, err error) {
+func (s tables) spend(ctx context.Context, book *approval.Store, u usage, now time.Time) (before, after int, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return 0, 0, fmt.Errorf("count a reveal: %w", err)
@@ -70,7 +70,7 @@ func (s store) spend(ctx context.Context, book *approval.Book, u use, now time.T
 		if err != nil {
 			return err
 		}
-		if err := room(uses, u, now); err != nil { // first: no approval helps
+		if err := checkHourlyLimit(uses, u, now); err != nil { // first: no approval helps
 			return err
 		}
 		if n := unapproved(uses) + u.clear; u.clear > 0 && u.approval == "" && n >= u.second {
@@ -97,10 +97,10 @@ func (s store) spend(ctx context.Context, book *approval.Book, u use, now time.T
 }
 
 // patience is how long a transaction may be silent before others may go on.
-const patience = 5 * time.Second
+const lockTimeout = 5 * time.Second
 
 func lockPerson(tx *gorm.DB, person string, now time.Time) error {
-	if err := database.Hurry(tx, patience); err != nil {
+	if err := database.SetIdleTimeout(tx, lockTimeout); err != nil {
 		return err
 	}
 	for range 2 {
@@ -133,16 +133,16 @@ func unapproved(uses []useRow) int {
 	return int(n)
 }
 
-// room refuses what the hour has no room for.
-func room(uses []useRow, u use, now time.Time) error {
-	if wait := waits(uses, u, now); wait > 0 {
+// checkHourlyLimit refuses what the hour has no room for.
+func checkHourlyLimit(uses []useRow, u usage, now time.Time) error {
+	if wait := waitFor(uses, u, now); wait > 0 {
 		return fault.New(fault.CodeRevealLimited, u.limit).WithRetryAfter(wait)
 	}
 	return nil
 }
 
-// waits returns how long it takes until so much of the hour is over that u has room; 0 if it has room now. uses are of the hour, oldest first.
-func waits(uses []useRow, u use, now time.Time) time.Duration {
+// waitFor returns how long it takes until so much of the hour is over that u has room; 0 if it has room now. uses are of the hour, oldest first.
+func waitFor(uses []useRow, u usage, now time.Time) time.Duration {
 	seen := int64(0)
 	for _, x := range uses {
 		seen += x.Clear + x.Partial
@@ -161,7 +161,7 @@ func waits(uses []useRow, u use, now time.Time) time.Duration {
 }
 
 // addApproval stores a request for an approval of a use, if that needs one and the hour has room for it: else the approval might be over before.
-func (s store) addApproval(ctx context.Context, book *approval.Book, a approval.Approval, u use, now time.Time) error {
+func (s tables) addApproval(ctx context.Context, book *approval.Store, a approval.Approval, u usage, now time.Time) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := lockPerson(tx, a.AskedBy, now); err != nil {
 			return err
@@ -170,7 +170,7 @@ func (s store) addApproval(ctx context.Context, book *approval.Book, a approval.
 		if err != nil {
 			return err
 		}
-		if err := room(uses, u, now); err != nil {
+		if err := checkHourlyLimit(uses, u, now); err != nil {
 			return err
 		}
 		if n := unapproved(uses) + u.clear; n < u.second {

@@ -118,9 +118,9 @@ func Snapshot(ctx context.Context, db *gorm.DB, read func(tx *gorm.DB) error) er
 	return db.WithContext(ctx).Transaction(read, &opts)
 }
 
-// Hurry makes PostgreSQL give up a transaction, and the rows it holds, when nothing is heard of it for so long: a replica that is paused in
+// SetIdleTimeout makes PostgreSQL give up a transaction, and the rows it holds, when nothing is heard of it for so long: a replica that is paused in
 // the middle of one must not hold up the others. SQLite files belong to one machine, where a lock goes with its process.
-func Hurry(tx *gorm.DB, after time.Duration) error {
+func SetIdleTimeout(tx *gorm.DB, after time.Duration) error {
 	if IsSQLite(tx) {
 		return nil
 	}

@@ -114,7 +114,7 @@ func (s *Server) PreviewMasking(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	look := governance.Look{Tenant: tenantOf(c), Text: in.Text}
+	look := governance.PreviewRequest{Tenant: tenantOf(c), Text: in.Text}
 	if in.Direction != nil {
 		look.Direction = governance.Direction(*in.Direction)
 	}
@@ -122,7 +122,7 @@ func (s *Server) PreviewMasking(c *gin.Context) {
 		look.Channel = string(*in.Channel)
 	}
 	if in.Yaml != nil {
-		look.Draft = []byte(*in.Yaml)
+		look.Document = []byte(*in.Yaml)
 	}
 	seen, err := s.deps.Guard.Preview(c.Request.Context(), look)
 	out := MaskingPreview{Masked: seen.Masked, Restored: seen.Restored, Blocked: seen.Blocked, Spans: []MaskingSpan{}}

@@ -208,9 +208,9 @@ func (s *Server) ReadPassage(c *gin.Context, params ReadPassageParams) {
 		s.Fail(c, err)
 		return
 	}
-	call.Passage = &gateway.Passage{DocumentID: in.DocumentId, Version: in.Version, Chunk: in.Chunk, Around: 1}
+	call.Passage = &gateway.Passage{DocumentID: in.DocumentId, Version: in.Version, Chunk: in.Chunk, Context: 1}
 	if in.Neighbours != nil {
-		call.Passage.Around = *in.Neighbours
+		call.Passage.Context = *in.Neighbours
 	}
 	found, err := s.deps.Pipeline.Passage(c.Request.Context(), call)
 	if err != nil {

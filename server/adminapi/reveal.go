@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/governance/reveal"
-	"github.com/sluice-project/sluice/governance/vault"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -55,10 +55,10 @@ func describe(detail map[string]string, got reveal.Result) {
 		shown = append(shown, fmt.Sprintf("%s %d", what, counts[what]))
 	}
 	detail["shown"] = strings.Join(shown, ", ")
-	codes := map[reveal.Show][]string{}
+	codes := map[reveal.Visibility][]string{}
 	for _, v := range got.Values {
-		if v.Show == reveal.ShowClear || v.Show == reveal.ShowPartial {
-			codes[v.Show] = append(codes[v.Show], v.Code)
+		if v.Visibility == reveal.VisibleClear || v.Visibility == reveal.VisiblePartial {
+			codes[v.Visibility] = append(codes[v.Visibility], v.Code)
 		}
 	}
 	for show, list := range codes {
@@ -85,9 +85,9 @@ func (s *Server) alarm(c *gin.Context, got reveal.Result) error {
 }
 
 // revealAsk reads what a request wants to see.
-func (s *Server) revealAsk(c *gin.Context, in RevealRequest) (reveal.Ask, error) {
-	ask := reveal.Ask{
-		Who: caller(c), Target: vault.Target{Tenant: tenantOf(c)}, Purpose: in.Purpose, Text: deref(in.Text), Tokens: deref(in.Tokens), Approval: deref(in.Approval),
+func (s *Server) revealAsk(c *gin.Context, in RevealRequest) (reveal.Request, error) {
+	ask := reveal.Request{
+		Principal: caller(c), Target: pseudonym.Target{Tenant: tenantOf(c)}, Purpose: in.Purpose, Text: deref(in.Text), Tokens: deref(in.Tokens), Approval: deref(in.Approval),
 	}
 	if (in.Text == nil) == (in.Tokens == nil) {
 		return ask, fault.New(fault.CodeInvalidValue, "text", fault.Say("give either text or tokens", "请提供 text 或 tokens 之一")).WithParam("text")
@@ -98,8 +98,8 @@ func (s *Server) revealAsk(c *gin.Context, in RevealRequest) (reveal.Ask, error)
 }
 
 // valuesOf finds where the values of a conversation or of a request are kept. The record of a request names its conversation.
-func (s *Server) valuesOf(c *gin.Context, session, request *string) (vault.Target, error) {
-	t := vault.Target{Tenant: tenantOf(c), Name: deref(session)}
+func (s *Server) valuesOf(c *gin.Context, session, request *string) (pseudonym.Target, error) {
+	t := pseudonym.Target{Tenant: tenantOf(c), Name: deref(session)}
 	if (session == nil) == (request == nil) {
 		return t, fault.New(fault.CodeInvalidValue, "session", fault.Say("give either session or request", "请提供 session 或 request 之一")).WithParam("session")
 	}
@@ -118,7 +118,7 @@ func (s *Server) valuesOf(c *gin.Context, session, request *string) (vault.Targe
 }
 
 // revealTarget is how records name what somebody wants to see values of: the id of the request, or a digest of the conversation's name.
-func (s *Server) revealTarget(t vault.Target, request string) string {
+func (s *Server) revealTarget(t pseudonym.Target, request string) string {
 	if request != "" {
 		return "request/" + clip(request, maxResource)
 	}
@@ -135,7 +135,7 @@ func revealAnswer(got reveal.Result, text bool) RevealAnswer {
 		out.Text = &t
 	}
 	for _, v := range got.Values {
-		x := RevealedValue{Token: v.Token, Class: optional(v.Class), Shown: RevealedValueShown(v.Show), Value: optional(v.Text.Reveal())}
+		x := RevealedValue{Token: v.Token, Class: optional(v.Class), Shown: RevealedValueShown(v.Visibility), Value: optional(v.Text.Reveal())}
 		if v.Class != "" {
 			grade := v.Grade
 			x.Grade = &grade
@@ -164,7 +164,7 @@ func (s *Server) RequestRevealApproval(c *gin.Context) {
 		s.Fail(c, err)
 		return
 	}
-	a, err := s.deps.Guard.Reveals().Request(c.Request.Context(), ask)
+	a, err := s.deps.Guard.Reveals().RequestApproval(c.Request.Context(), ask)
 	if err == nil {
 		about(c, a.ID, map[string]string{"purpose": in.Purpose, "target": s.revealTarget(ask.Target, deref(in.Request))})
 	}
@@ -206,7 +206,7 @@ func approvalView(a approval.Approval) RevealApproval {
 	for _, what := range slices.Sorted(maps.Keys(a.Counts)) {
 		class, shown, _ := strings.Cut(what, "/")
 		n := RevealCount{Shown: RevealCountShown(shown), Count: a.Counts[what]}
-		if shown != string(reveal.ShowUnknown) {
+		if shown != string(reveal.VisibleUnknown) {
 			n.Class = &class
 		}
 		out.Shown = append(out.Shown, n)

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
-	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
@@ -45,8 +45,8 @@ const (
 // Config is what an eraser works on.
 type Config struct {
 	Audit     *audit.Log
-	Values    *vault.Vault
-	Approvals *approval.Book
+	Values    *pseudonym.Store
+	Approvals *approval.Store
 	Keys      *keyring.Ring
 	Forget    func(tenant string) // the tenant's part of the caches in this process; nil if there are none
 	Remote    bool                // there are engines outside, which may keep what they were sent
@@ -71,8 +71,8 @@ func New(cfg Config) *Eraser {
 // Target is a person, or a conversation whose values are erased.
 type Target struct {
 	Tenant       string
-	Subject      string        // digest of the person, "" for
-	Conversation *vault.Target // whose values, and nothing else
+	Subject      string            // digest of the person, "" for
+	Conversation *pseudonym.Target // whose values, and nothing else
 }
 
 // Figures count what goes.
@@ -125,15 +125,15 @@ func (e *Eraser) subject(t Target) string {
 	return t.Subject
 }
 
-func (e *Eraser) removal(t Target) *vault.Removal {
+func (e *Eraser) removal(t Target) *pseudonym.Erasure {
 	if t.Conversation != nil {
-		return e.cfg.Values.Conversation(*t.Conversation)
+		return e.cfg.Values.EraseConversation(*t.Conversation)
 	}
-	return e.cfg.Values.Person(t.Tenant, t.Subject)
+	return e.cfg.Values.ErasePerson(t.Tenant, t.Subject)
 }
 
 // reach is what goes, as far as holds are concerned.
-func reach(t Target, f vault.Found) audit.Reach {
+func reach(t Target, f pseudonym.Found) audit.Reach {
 	out := audit.Reach{Unknown: f.Unknown}
 	if t.Conversation == nil {
 		out.Parts = append(out.Parts, audit.Part{Subject: t.Subject})
@@ -157,7 +157,7 @@ func (e *Eraser) Preview(ctx context.Context, t Target, by audit.Actor) (Preview
 		return p, err
 	}
 	r := e.removal(t)
-	if err := r.Look(ctx); err != nil {
+	if err := r.Preview(ctx); err != nil {
 		return p, err
 	}
 	p.Goes.Values, p.Goes.Conversations = r.Found.Values, r.Found.Scopes
@@ -177,7 +177,7 @@ func (e *Eraser) Preview(ctx context.Context, t Target, by audit.Actor) (Preview
 }
 
 // stays lists what an erasure leaves, as tx sees it; nil for none.
-func (e *Eraser) stays(ctx context.Context, tx *gorm.DB, t Target, records int64, f vault.Found) ([]Stay, error) {
+func (e *Eraser) stays(ctx context.Context, tx *gorm.DB, t Target, records int64, f pseudonym.Found) ([]Stay, error) {
 	out := []Stay{{Code: StaysRecords, Count: records}}
 	if t.Conversation != nil {
 		out = append(out, Stay{Code: StaysTexts})
@@ -289,7 +289,7 @@ func (e *Eraser) passing(ctx context.Context, t Target, p Preview, id string, by
 	if id == "" {
 		return nil, audit.Held(p.Holds, nil)
 	}
-	a, err := e.cfg.Approvals.Given(ctx, approval.KindErasure, id, e.binding(t, p, by))
+	a, err := e.cfg.Approvals.Spendable(ctx, approval.KindErasure, id, e.binding(t, p, by))
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func (e *Eraser) passing(ctx context.Context, t Target, p Preview, id string, by
 // Erase erases, or refuses with CodeHeld. id is an approval that lets it pass the holds, "" for none; where no hold covers it, it is not spent. One
 // that was spent for an erasure that is not complete finishes it, and nothing else is destroyed.
 // Errors: CodeHeld; CodeConflict for an approval that does not fit; CodeErasureIncomplete, with a result, when all is gone from the database and
-// not yet from files; those of the log, the vault and the database, after which everything may be there or gone: repeat it.
+// not yet from files; those of the log, the pseudonym store and the database, after which everything may be there or gone: repeat it.
 func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor) (Result, error) {
 	if id != "" && t.Conversation == nil {
 		if done, found, err := e.cfg.Audit.Finish(ctx, t.Tenant, t.Subject, id, by); found || err != nil {
@@ -338,7 +338,7 @@ func (e *Eraser) Erase(ctx context.Context, t Target, id string, by audit.Actor)
 		return Result{}, err
 	}
 	out.Stays = w.stays
-	w.removal.Settle(ctx)
+	w.removal.AwaitReplicas(ctx)
 	return out, err
 }
 

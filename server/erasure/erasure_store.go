@@ -5,14 +5,14 @@ import (
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/approval"
-	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 )
 
 // work is the part of an erasure that goes in the transaction of the log.
 type work struct {
 	eraser   *Eraser
 	target   Target
-	removal  *vault.Removal
+	removal  *pseudonym.Erasure
 	approval string // to be spent; "" for none
 	digest   string // of it
 	records  int64  // of the person
@@ -21,7 +21,7 @@ type work struct {
 
 // Take implements audit.Beside.
 func (w *work) Take(tx *gorm.DB) (audit.Reach, error) {
-	err := w.removal.Take(tx)
+	err := w.removal.Lock(tx)
 	return reach(w.target, w.removal.Found), err
 }
 
@@ -32,7 +32,7 @@ func (w *work) Destroy(tx *gorm.DB) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	if err := w.removal.Destroy(tx); err != nil {
+	if err := w.removal.Delete(tx); err != nil {
 		return nil, err
 	}
 	var err error

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/identity"
-	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -25,7 +25,7 @@ type kit struct {
 	*Eraser
 	t      *testing.T
 	log    *audit.Log
-	values *vault.Vault
+	values *pseudonym.Store
 	faults *dbtest.Faults
 	forgot []string
 }
@@ -39,12 +39,12 @@ func newKit(t *testing.T, db *gorm.DB) *kit {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.log.Close() })
-	if k.values, err = vault.New(vault.Config{}, vault.NewStore(faulty), keys, quiet, nil); err != nil {
+	if k.values, err = pseudonym.New(pseudonym.Config{}, pseudonym.NewTables(faulty), keys, quiet, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.values.Close() })
 	k.Eraser = New(Config{
-		Audit: k.log, Values: k.values, Approvals: approval.New(approval.NewStore(faulty), time.Minute, time.Now), Keys: keys,
+		Audit: k.log, Values: k.values, Approvals: approval.New(approval.NewTables(faulty), time.Minute, time.Now), Keys: keys,
 		Forget: func(tenant string) { k.forgot = append(k.forgot, tenant) },
 		Tenant: func(_ context.Context, id string) error {
 			if id != "demo" {
@@ -65,9 +65,9 @@ func (k *kit) says(n int) string {
 	e := audit.Event{Request: fmt.Sprint("r", n), Stage: audit.StageAdmitted, Tenant: "demo", Actor: audit.Actor{Kind: "key", ID: "app", OnBehalfOf: subject}, Decision: "allow"}
 	r, err := k.log.AppendWith(k.t.Context(), e, subject, audit.Text{Direction: "request", Form: "masked", Text: "a text"})
 	if err == nil {
-		err = k.values.Store(k.t.Context(), vault.Turn{
+		err = k.values.Store(k.t.Context(), pseudonym.Turn{
 			Tenant: "demo", Scope: fmt.Sprint("session/s", n), Name: fmt.Sprint("s", n), Keep: time.Hour, Subject: subject,
-			Values: []vault.Value{{Code: "AAAAA", Class: "cn_mobile", Text: "13800138000"}},
+			Values: []pseudonym.Value{{Code: "AAAAA", Class: "cn_mobile", Text: "13800138000"}},
 		})
 	}
 	if err == nil {
@@ -86,7 +86,7 @@ func (k *kit) there(id string, n int) (text, value bool) {
 	if err != nil || len(kept) != 1 {
 		k.t.Fatal(kept, err)
 	}
-	found, err := k.values.Find(k.t.Context(), vault.Target{Tenant: "demo", Name: fmt.Sprint("s", n)}, []string{"AAAAA"})
+	found, err := k.values.Find(k.t.Context(), pseudonym.Target{Tenant: "demo", Name: fmt.Sprint("s", n)}, []string{"AAAAA"})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestStays(t *testing.T) {
 	k.cfg.Log, k.cfg.Spill, k.cfg.Remote = true, true, true
 	for want, target := range map[string]Target{
 		"records documents others wal spill backups remote callers": k.alice(),
-		"records texts wal backups remote callers":                  {Tenant: "demo", Conversation: &vault.Target{Tenant: "demo", Name: "s1"}},
+		"records texts wal backups remote callers":                  {Tenant: "demo", Conversation: &pseudonym.Target{Tenant: "demo", Name: "s1"}},
 	} {
 		p, err := k.Preview(t.Context(), target, officer)
 		var got []string
@@ -339,8 +339,8 @@ func TestStaysAfterwards(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, dbtest.SQLite(t))
 	k.says(1)
-	err := k.values.Store(t.Context(), vault.Turn{ // by somebody unknown, in the same conversation
-		Tenant: "demo", Scope: "session/s1", Name: "s1", Keep: time.Hour, Values: []vault.Value{{Code: "BBBBB", Class: "cn_mobile", Text: "13900139001"}},
+	err := k.values.Store(t.Context(), pseudonym.Turn{ // by somebody unknown, in the same conversation
+		Tenant: "demo", Scope: "session/s1", Name: "s1", Keep: time.Hour, Values: []pseudonym.Value{{Code: "BBBBB", Class: "cn_mobile", Text: "13900139001"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func TestValuesInTheLogOfTheDatabase(t *testing.T) {
 			}
 			return dbtest.Healthy
 		})
-		done, err := k.Erase(t.Context(), Target{Tenant: "demo", Conversation: &vault.Target{Tenant: "demo", Name: fmt.Sprint("s", n)}}, "", officer)
+		done, err := k.Erase(t.Context(), Target{Tenant: "demo", Conversation: &pseudonym.Target{Tenant: "demo", Name: fmt.Sprint("s", n)}}, "", officer)
 		k.faults.Set(nil)
 		if err != nil || done.Gone.Values != 1 || emptied != 1 || strings.Contains(Codes(done.Stays), StaysLog) != busy {
 			t.Errorf("%+v, %v, emptied %d times", done, err, emptied)
@@ -388,7 +388,7 @@ func TestTenantOfAnErasure(t *testing.T) {
 	k := newKit(t, dbtest.SQLite(t))
 	for tenant, code := range map[string]fault.Code{"*": fault.CodeInvalidValue, "none": fault.CodeNotFound} {
 		for name, target := range map[string]Target{
-			"person": {Tenant: tenant, Subject: k.alice().Subject}, "values": {Tenant: tenant, Conversation: &vault.Target{Tenant: tenant, Name: "s1"}},
+			"person": {Tenant: tenant, Subject: k.alice().Subject}, "values": {Tenant: tenant, Conversation: &pseudonym.Target{Tenant: tenant, Name: "s1"}},
 		} {
 			if _, err := k.Erase(t.Context(), target, "", officer); !fault.Is(err, code) {
 				t.Errorf("%s of %s: %v", name, tenant, err)

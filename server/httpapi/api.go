@@ -213,7 +213,7 @@ func (a *API) Playground(fail func(*gin.Context, error)) gin.HandlerFunc {
 func (a *API) answer(c *gin.Context, call *gateway.Call, handle func(*API, *gin.Context, identity.Principal, *gateway.Call) error) error {
 	who, err := a.pipeline.Authenticate(c.Request.Context(), call)
 	if err == nil {
-		err = urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerPatience), call)
+		err = urgencyHeaders(c.GetHeader(headerClass), c.GetHeader(headerFirstTokenTimeout), call)
 	}
 	if err != nil {
 		hangUp(c)

@@ -182,7 +182,7 @@ func (k *kit) last() audit.Event {
 
 type kitGuard struct{ k *kit }
 
-func (g kitGuard) Admit(context.Context, governance.Ask) (gateway.Decision, error) {
+func (g kitGuard) Admit(context.Context, governance.AdmitRequest) (gateway.Decision, error) {
 	if err := g.k.fail["admit"]; err != nil {
 		return nil, err
 	}
@@ -196,18 +196,18 @@ type kitAdmission struct{ n int }
 func (a *kitAdmission) Policy() governance.PolicyRef {
 	return governance.PolicyRef{Version: "policy-7"}
 }
-func (a *kitAdmission) Masked() bool                 { return a.n > 0 }
-func (a *kitAdmission) LabelMode(m string) string    { return m }
-func (a *kitAdmission) AllowsCollection(string) bool { return true }
-func (a *kitAdmission) SharesPrefixes() bool         { return false }
-func (a *kitAdmission) WholeAnswers() bool           { return true }
-func (a *kitAdmission) AnswersFirst() bool           { return false }
-func (a *kitAdmission) Urgency(asked string) string  { return asked }
-func (a *kitAdmission) Record() string               { return "" }
-func (a *kitAdmission) Redact(answer string) string  { return answer }
-func (a *kitAdmission) Release() egress.Release      { return &kitRelease{} }
-func (a *kitAdmission) Quote() egress.Release        { return a.Release() }
-func (a *kitAdmission) Question(s string) (string, error) {
+func (a *kitAdmission) Masked() bool                    { return a.n > 0 }
+func (a *kitAdmission) LabelMode(m string) string       { return m }
+func (a *kitAdmission) AllowsCollection(string) bool    { return true }
+func (a *kitAdmission) SharesPrefixCache() bool         { return false }
+func (a *kitAdmission) UpstreamNonStreaming() bool      { return true }
+func (a *kitAdmission) RespondBeforeRecord() bool       { return false }
+func (a *kitAdmission) Urgency(asked string) string     { return asked }
+func (a *kitAdmission) Record() string                  { return "" }
+func (a *kitAdmission) Redact(answer string) string     { return answer }
+func (a *kitAdmission) Release() egress.Release         { return &kitRelease{} }
+func (a *kitAdmission) ReleaseCitation() egress.Release { return a.Release() }
+func (a *kitAdmission) MaskQuery(s string) (string, error) {
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil
 }
 
@@ -217,8 +217,8 @@ func (a *kitAdmission) Mask(_ []classify.Known, fields []governance.Field) error
 	}
 	return nil
 }
-func (a *kitAdmission) Keep(context.Context) error         { return nil }
-func (a *kitAdmission) MaskShown(s string) (string, error) { return a.MaskPassage(s) }
+func (a *kitAdmission) StoreValues(context.Context) error      { return nil }
+func (a *kitAdmission) MaskDisplayed(s string) (string, error) { return a.MaskPassage(s) }
 func (a *kitAdmission) MaskPassage(s string) (string, error) {
 	a.n += strings.Count(s, secret)
 	return strings.ReplaceAll(s, secret, "⟦1⟧"), nil

@@ -32,8 +32,8 @@ const (
 
 // Our own request headers that say how urgent a call is.
 const (
-	headerClass    = "X-Sluice-Class"
-	headerPatience = "X-Sluice-First-Token-Timeout-Ms"
+	headerClass             = "X-Sluice-Class"
+	headerFirstTokenTimeout = "X-Sluice-First-Token-Timeout-Ms"
 )
 
 // extension is the object "sluice" of a reply: what this answer was, under which rules, and what it cost.

@@ -14,21 +14,21 @@ import (
 
 // The bounds of the dialect.
 const (
-	maxModelName   = 200
-	maxChoices     = 128
-	maxStops       = 4
-	maxStopBytes   = 256
-	maxTopLogprobs = 20
-	maxInputs      = 2048
-	maxTokens      = 1 << 24
-	maxNameBytes   = 64
-	maxTools       = 128
-	maxBiases      = 1024
-	maxAnswers     = 1024 // of a choice list
-	maxDocuments   = 2048
-	maxIDBytes     = 128
-	maxPriority    = 1000
-	maxPatience    = 3_600_000 // ms
+	maxModelName         = 200
+	maxChoices           = 128
+	maxStops             = 4
+	maxStopBytes         = 256
+	maxTopLogprobs       = 20
+	maxInputs            = 2048
+	maxTokens            = 1 << 24
+	maxNameBytes         = 64
+	maxTools             = 128
+	maxBiases            = 1024
+	maxAnswers           = 1024 // of a choice list
+	maxDocuments         = 2048
+	maxIDBytes           = 128
+	maxPriority          = 1000
+	maxFirstTokenTimeout = 3_600_000 // ms
 )
 
 // options are what a request says about its reply's form.
@@ -50,7 +50,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 			c.RAG.TopK = int(*k)
 		}
 		if _, ok := o.raw("quotes"); ok {
-			c.RAG.NoQuotes = !o.flag("quotes")
+			c.RAG.OmitQuotes = !o.flag("quotes")
 		}
 		f.join(o)
 	}
@@ -155,7 +155,7 @@ func passageCall(f *fields, c *gateway.Call) error {
 		f.fail(fault.CodeMissing, "chunk")
 	}
 	if n := f.integer("neighbours", 0, rag.MaxContext); n != nil {
-		c.Passage.Around = int(*n)
+		c.Passage.Context = int(*n)
 	}
 	return f.err
 }

@@ -263,11 +263,11 @@ func urgencyHeaders(class, patience string, c *gateway.Call) error {
 		return nil
 	}
 	ms, err := strconv.Atoi(patience)
-	if err != nil || ms < 1 || ms > maxPatience {
-		return fault.New(fault.CodeInvalidValue, headerPatience,
-			fault.Say("must be milliseconds between 1 and %d", "须为 1 至 %d 之间的毫秒数", maxPatience)).WithParam(headerPatience)
+	if err != nil || ms < 1 || ms > maxFirstTokenTimeout {
+		return fault.New(fault.CodeInvalidValue, headerFirstTokenTimeout,
+			fault.Say("must be milliseconds between 1 and %d", "须为 1 至 %d 之间的毫秒数", maxFirstTokenTimeout)).WithParam(headerFirstTokenTimeout)
 	}
-	c.Patience = time.Duration(ms) * time.Millisecond
+	c.FirstTokenTimeout = time.Duration(ms) * time.Millisecond
 	return nil
 }
 

@@ -454,11 +454,11 @@ type failingGuard struct {
 }
 
 type admits interface {
-	Admit(ctx context.Context, ask governance.Ask) (gateway.Decision, error)
+	Admit(ctx context.Context, ask governance.AdmitRequest) (gateway.Decision, error)
 	Models(ctx context.Context, tenant string, all []string) []string
 }
 
-func (g failingGuard) Admit(ctx context.Context, ask governance.Ask) (gateway.Decision, error) {
+func (g failingGuard) Admit(ctx context.Context, ask governance.AdmitRequest) (gateway.Decision, error) {
 	a, err := g.admits.Admit(ctx, ask)
 	return failing{a, 1, g.panics}, err
 }

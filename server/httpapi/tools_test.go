@@ -95,7 +95,7 @@ func TestDecode(t *testing.T) {
 func TestUrgencyHeaders(t *testing.T) {
 	k := newKit(t, Config{}, nil)
 	for _, h := range [][]string{
-		{headerClass, "urgent"}, {headerPatience, "0"}, {headerPatience, "soon"}, {headerPatience, "3600001"},
+		{headerClass, "urgent"}, {headerFirstTokenTimeout, "0"}, {headerFirstTokenTimeout, "soon"}, {headerFirstTokenTimeout, "3600001"},
 	} {
 		for _, lang := range []string{"en", "zh"} {
 			if resp, body := k.post(t, "/v1/chat/completions", hello+"}", h[0], h[1], "Accept-Language", lang); resp.StatusCode != 400 || !strings.Contains(body, `"param":"`+h[0]+`"`) {
@@ -104,7 +104,7 @@ func TestUrgencyHeaders(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	if resp, body := k.post(t, "/v1/chat/completions", hello+`,"service_tier":"priority"}`, headerClass, "batch", headerPatience, "60000"); resp.StatusCode != 200 || !strings.Contains(body, `"service_tier":"flex"`) {
+	if resp, body := k.post(t, "/v1/chat/completions", hello+`,"service_tier":"priority"}`, headerClass, "batch", headerFirstTokenTimeout, "60000"); resp.StatusCode != 200 || !strings.Contains(body, `"service_tier":"flex"`) {
 		t.Fatal(body)
 	}
 	if _, body := k.post(t, "/v1/chat/completions", hello+`,"service_tier":"priority","stream":true}`); strings.Count(body, `"service_tier":"priority"`) < 2 {

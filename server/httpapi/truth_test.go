@@ -200,7 +200,7 @@ func TestQuotesAreNoAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for before := range 12 {
-			text := strings.Repeat("a", gateway.QuoteRunes-before-3) + "电话 " + foundValue + "。"
+			text := strings.Repeat("a", gateway.MaxQuoteRunes-before-3) + "电话 " + foundValue + "。"
 			m.rag.passages = []rag.Passage{{Collection: "docs", Document: "d", DocumentID: "1", Version: "1", Text: text}}
 			m.upstream.says(func(string) string { return stream(choice(`"text":%s,"delta":{"content":%[1]s}`)("好的")...) })
 			resp, body := m.post(t, "/v1/chat/completions", `{"model":"chat","messages":[{"role":"user","content":"谁？"}],"rag":{"collection":"docs"}}`)

@@ -16,12 +16,12 @@ import (
 // that masking leaves JSON; what must keep its spelling to mean anything (names, keys, grammars) is shown to the guard as well, and
 // the call is refused if the guard would change it.
 type texts struct {
-	fields []governance.Field
-	fixed  []fixedText
-	named  []namedText
-	spelt  []speltText
-	parsed []func() // put JSON texts together again
-	values int      // of JSON texts
+	fields  []governance.Field
+	fixed   []fixedText
+	named   []namedText
+	escaped []escapedText
+	parsed  []func() // put JSON texts together again
+	values  int      // of JSON texts
 }
 
 // maxValues bounds the strings and numbers in the JSON texts of one call: each is looked at by itself.
@@ -32,8 +32,8 @@ type fixedText struct {
 	text, original *string
 }
 
-// speltText is a text with escapes, which the guard sees without them.
-type speltText struct {
+// escapedText is a text with escapes, which the guard sees without them.
+type escapedText struct {
 	shown, text *string
 	plain       string
 }
@@ -61,27 +61,27 @@ func (c *Call) texts() (*texts, error) {
 		for k := range m.ToolCalls {
 			call, path := &m.ToolCalls[k], at(path+".tool_calls", k)
 			t.add(path+".id", &call.ID)
-			t.fix(path+".function.name", call.Name)
-			keep(t.json(path+".function.arguments", []byte(call.Arguments), nil, func(b []byte) { call.Arguments = string(b) }))
+			t.addFixed(path+".function.name", call.Name)
+			keep(t.addJSON(path+".function.arguments", []byte(call.Arguments), nil, func(b []byte) { call.Arguments = string(b) }))
 		}
 	}
 	t.add("prompt", &c.Prompt)
-	t.list("stop", c.Stop)
-	t.list("input", c.Input)
+	t.addList("stop", c.Stop)
+	t.addList("input", c.Input)
 	t.add("query", &c.Query)
-	t.list("queries", c.Queries)
-	t.list("documents", c.Documents)
+	t.addList("queries", c.Queries)
+	t.addList("documents", c.Documents)
 	for i := range c.Tools {
 		tool, path := &c.Tools[i], at("tools", i)+".function"
-		t.fix(path+".name", tool.Name)
+		t.addFixed(path+".name", tool.Name)
 		t.add(path+".description", &tool.Description)
-		keep(t.json(path+".parameters", tool.Parameters, structural(), func(b []byte) { tool.Parameters = b }))
+		keep(t.addJSON(path+".parameters", tool.Parameters, structural(), func(b []byte) { tool.Parameters = b }))
 	}
 	if f := c.Format; f != nil {
-		t.fix(c.FormatField, f.GBNF)
-		t.fix(c.FormatField, f.Regex)
-		t.list(c.FormatField, f.Choice)
-		keep(t.json(c.FormatField, f.JSONSchema, structural(), func(b []byte) { f.JSONSchema = b }))
+		t.addFixed(c.FormatField, f.GBNF)
+		t.addFixed(c.FormatField, f.Regex)
+		t.addList(c.FormatField, f.Choice)
+		keep(t.addJSON(c.FormatField, f.JSONSchema, structural(), func(b []byte) { f.JSONSchema = b }))
 	}
 	return t, err
 }
@@ -102,7 +102,7 @@ func (t *texts) add(path string, s *string) {
 	}
 	if plain := unescaped(*s); plain != *s {
 		shown := plain
-		t.spelt = append(t.spelt, speltText{&shown, s, plain})
+		t.escaped = append(t.escaped, escapedText{&shown, s, plain})
 		s = &shown
 	}
 	t.fields = append(t.fields, governance.Field{Path: path, Text: s})
@@ -144,22 +144,22 @@ func isPlain(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-func (t *texts) list(path string, texts []string) {
+func (t *texts) addList(path string, texts []string) {
 	for i := range texts {
 		t.add(at(path, i), &texts[i])
 	}
 }
 
-// fix adds a text that must stay as it is.
-func (t *texts) fix(path, s string) {
+// addFixed adds a text that must stay as it is.
+func (t *texts) addFixed(path, s string) {
 	text := s
 	t.add(path, &text)
 	t.fixed = append(t.fixed, fixedText{path, &text, &s})
 }
 
-// json adds the strings and long numbers of a JSON text; keys stay as they are. In a schema, for which keywords is set, so do
+// addJSON adds the strings and long numbers of a JSON text; keys stay as they are. In a schema, for which keywords is set, so do
 // numbers and the strings of those keywords.
-func (t *texts) json(path string, source []byte, keywords map[string]bool, set func([]byte)) error {
+func (t *texts) addJSON(path string, source []byte, keywords map[string]bool, set func([]byte)) error {
 	if len(source) == 0 {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (t *texts) json(path string, source []byte, keywords map[string]bool, set f
 	for i := range j.Parts {
 		p := &j.Parts[i]
 		if p.IsKey || keywords != nil && (p.Number || keywords[p.Key]) {
-			t.fix(path, p.Text)
+			t.addFixed(path, p.Text)
 			continue
 		}
 		name := jsontext.NameBefore(p.Key)
@@ -195,7 +195,7 @@ func (t *texts) apply() error {
 		return fault.New(fault.CodeInvalidValue, path,
 			fault.Say("holds sensitive data in a place that cannot be masked; take it out", "含有敏感数据且所在位置无法脱敏；请将其移除")).WithParam(path)
 	}
-	for _, p := range t.spelt {
+	for _, p := range t.escaped {
 		if *p.shown != p.plain {
 			*p.text = *p.shown
 		}
@@ -218,8 +218,8 @@ func (t *texts) apply() error {
 	return nil
 }
 
-// copied returns a copy of the call whose texts can be rewritten.
-func (c *Call) copied() *Call {
+// cloneTexts returns a copy of the call whose texts can be rewritten.
+func (c *Call) cloneTexts() *Call {
 	out := *c
 	out.Messages = slices.Clone(c.Messages)
 	for i := range out.Messages {

@@ -1,4 +1,4 @@
-package vault
+package pseudonym
 
 import (
 	"context"
@@ -14,70 +14,70 @@ import (
 )
 
 const (
-	// forgetErasures is how long it is remembered what was erased: longer than any turn takes.
-	forgetErasures = 24 * time.Hour
-	// rewritable is how many values there may be for their table to be written anew with an erasure: everyone waits meanwhile. Beyond it sealed
-	// copies of what is erased stay in pages that are free until these are used again.
-	rewritable = 50_000 // see Found.Pages
+	// erasureMemory is how long erasures stay recorded: longer than any turn takes.
+	erasureMemory = 24 * time.Hour
+	// maxRewrite is the largest number of values for which an erasure rewrites the table, while everyone waits. Above it sealed copies of
+	// erased values stay in free database pages until these are reused.
+	maxRewrite = 50_000 // see Found.Pages
 )
 
-// Removal erases values: of a person, all scopes in which the person took part; or of a target. It is used once, in this order: in a
-// transaction of the caller, who may look at what it finds and decide otherwise, [Removal.Take] and [Removal.Destroy]; after the commit
-// [Removal.Settle]. It is not safe for concurrent use.
-type Removal struct {
+// Erasure deletes values: all scopes in which a person took part, or those of a target. It is used once, in this order: [Erasure.Lock] and
+// [Erasure.Delete] in a transaction of the caller, who may inspect Found in between and roll back; after the commit [Erasure.AwaitReplicas].
+// It is not safe for concurrent use.
+type Erasure struct {
 	Found Found
 
-	vault           *Vault
+	store           *Store
 	tenant, subject string
 	target          Target
 	scopes          []digest
 	generation      int64
 }
 
-// Found is what a removal destroys.
+// Found is what an erasure deletes.
 type Found struct {
 	Values, Scopes int64
-	// Others are the other persons who took part in the scopes, and the time in which they may have. Of a target it is everybody.
-	Others []Part
-	// Unknown says that somebody whom nobody knows took part.
+	// Others are the other participants of the scopes and their times; for a target, all participants.
+	Others []Participant
+	// Unknown reports that an unknown person took part.
 	Unknown bool
-	// Pages says that there are too many values for their table to be written anew: sealed copies stay in free pages until these are used again.
+	// Pages reports that there are too many values to rewrite the table: sealed copies stay in free pages until these are reused.
 	Pages bool
 }
 
-// Part is the time in which somebody may have taken part, in unix microseconds: from the first turn until the time of the scope is over, since
-// turns that bring nothing new leave no trace here.
-type Part struct {
+// Participant is the time in which somebody may have taken part, in unix microseconds. It lasts until the scope expires, since turns
+// without new values leave no trace here.
+type Participant struct {
 	Subject      string
 	First, Until int64
 }
 
-// Unattributed are values that are kept without knowing of whom.
+// Unattributed counts values without a known person.
 type Unattributed struct {
 	Values, Scopes int64
 	Until          int64 // unix microseconds; by then all of them are gone
 }
 
-// Person is the removal of what is kept of a person, who is named by digest.
-func (v *Vault) Person(tenant, subject string) *Removal {
-	return &Removal{vault: v, tenant: tenant, subject: subject}
+// ErasePerson returns the erasure of all values of a person, named by digest.
+func (v *Store) ErasePerson(tenant, subject string) *Erasure {
+	return &Erasure{store: v, tenant: tenant, subject: subject}
 }
 
-// Conversation is the removal of the values of a target.
-func (v *Vault) Conversation(t Target) *Removal {
-	return &Removal{vault: v, tenant: t.Tenant, target: t}
+// EraseConversation returns the erasure of the values of a target.
+func (v *Store) EraseConversation(t Target) *Erasure {
+	return &Erasure{store: v, tenant: t.Tenant, target: t}
 }
 
-// Look fills Found and changes nothing. Error: CodeVaultUnavailable.
-func (r *Removal) Look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, removal)
+// Preview fills Found and changes nothing. Error: CodeVaultUnavailable.
+func (r *Erasure) Preview(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
-	err := database.Snapshot(ctx, r.vault.store.db, r.find)
-	return r.vault.unreachable("look for values", err)
+	err := database.Snapshot(ctx, r.store.store.db, r.find)
+	return r.store.unavailable("look for values", err)
 }
 
-// Take holds off everybody who stores values until tx ends, and fills Found: what is destroyed is this.
-func (r *Removal) Take(tx *gorm.DB) error {
+// Lock blocks all writers of values until tx ends, and fills Found with what Delete deletes.
+func (r *Erasure) Lock(tx *gorm.DB) error {
 	res := tx.Exec("UPDATE vault_state SET generation = generation + 1 WHERE id = 1")
 	if res.Error == nil && res.RowsAffected != 1 {
 		res.Error = errNoState
@@ -98,16 +98,16 @@ func (r *Removal) Take(tx *gorm.DB) error {
 	return nil
 }
 
-// Destroy removes what Take found.
-func (r *Removal) Destroy(tx *gorm.DB) error {
-	if err := r.destroy(tx); err != nil {
+// Delete deletes what Lock found.
+func (r *Erasure) Delete(tx *gorm.DB) error {
+	if err := r.delete(tx); err != nil {
 		return fmt.Errorf("erase values: %w", err)
 	}
 	return nil
 }
 
-func (r *Removal) destroy(tx *gorm.DB) error {
-	if database.IsSQLite(tx) { // what is deleted is overwritten
+func (r *Erasure) delete(tx *gorm.DB) error {
+	if database.IsSQLite(tx) { // SQLite overwrites what it deletes
 		if err := tx.Exec("PRAGMA secure_delete = ON").Error; err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (r *Removal) destroy(tx *gorm.DB) error {
 	r.Found.Values = 0
 	held := map[string]int64{}
 	for part := range slices.Chunk(r.scopes, readBatch) {
-		n, err := removeScopes(tx, part, always)
+		n, err := removeScopes(tx, part, noExpiry)
 		if err != nil {
 			return err
 		}
@@ -124,10 +124,10 @@ func (r *Removal) destroy(tx *gorm.DB) error {
 			r.Found.Values += values
 		}
 	}
-	if err := shrink(tx, held); err != nil {
+	if err := subtractHeld(tx, held); err != nil {
 		return err
 	}
-	now := r.vault.now().UnixMicro()
+	now := r.store.now().UnixMicro()
 	var rows []erasureRow
 	if r.subject != "" {
 		rows = append(rows, erasureRow{r.tenant, r.subject, r.generation, now})
@@ -146,14 +146,14 @@ func (r *Removal) destroy(tx *gorm.DB) error {
 	return rewriteValues(tx)
 }
 
-// Settle ends a removal that was committed: it waits until no replica takes for stored what is gone. The end of ctx ends the wait.
-func (r *Removal) Settle(ctx context.Context) {
-	v := r.vault
+// AwaitReplicas ends a committed erasure: it waits until no replica's cache shows erased values as stored, or until ctx ends.
+func (r *Erasure) AwaitReplicas(ctx context.Context) {
+	v := r.store
 	v.metrics.removed.WithLabelValues("erased").Add(float64(r.Found.Values))
 	v.mu.Lock()
-	v.saw(r.generation, v.looked)
+	v.observeGeneration(r.generation, v.checkedAt)
 	v.mu.Unlock()
-	wait := time.NewTimer(v.settle)
+	wait := time.NewTimer(v.settleTime)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -161,8 +161,8 @@ func (r *Removal) Settle(ctx context.Context) {
 	}
 }
 
-// Unattributed says which values of a tenant nobody can find by person, as tx sees it; nil for none.
-func (v *Vault) Unattributed(ctx context.Context, tx *gorm.DB, tenant string) (u Unattributed, err error) {
+// Unattributed counts the values of a tenant that no erasure of a person finds, as tx sees them; tx may be nil.
+func (v *Store) Unattributed(ctx context.Context, tx *gorm.DB, tenant string) (u Unattributed, err error) {
 	if tx == nil {
 		tx = v.store.db
 	}
@@ -173,37 +173,37 @@ func (v *Vault) Unattributed(ctx context.Context, tx *gorm.DB, tenant string) (u
 		Where("s.tenant = ? AND s.held > 0 AND s.expires > ?", tenant, v.now().UnixMicro()).
 		Where("(EXISTS (SELECT 1 FROM vault_subjects AS p WHERE p.scope = s.scope AND p.subject = '') OR NOT EXISTS (SELECT 1 FROM vault_subjects AS p WHERE p.scope = s.scope))").
 		Scan(&u).Error
-	return u, v.unreachable("look for values", err)
+	return u, v.unavailable("look for values", err)
 }
 
-func (v *Vault) unreachable(step string, err error) error {
+func (v *Store) unavailable(step string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return v.refused(fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeVaultUnavailable))
+	return v.countRefusal(fault.Wrap(fmt.Errorf("%s: %w", step, err), fault.CodeVaultUnavailable))
 }
 
-// find fills in what a removal is about. Whether the time of a scope is over is no matter.
-func (r *Removal) find(tx *gorm.DB) error {
+// find fills in scopes and Found. Expired scopes count too.
+func (r *Erasure) find(tx *gorm.DB) error {
 	db := tx.Table("vault_scopes AS s").Select("s.scope", "s.held", "s.expires").Where("s.tenant = ?", r.tenant)
 	switch {
 	case r.subject != "":
 		db = db.Where("s.scope IN (?)", tx.Model(&subjectRow{}).Select("scope").Where("tenant = ? AND subject = ?", r.tenant, r.subject))
 	case r.target.Name != "":
-		name := r.vault.digest("name", r.tenant, r.target.Name)
+		name := r.store.digest("name", r.tenant, r.target.Name)
 		db = db.Where("s.name = ?", name[:])
 	default:
 		all := make([]digest, len(r.target.Scopes))
 		for i, s := range r.target.Scopes {
-			all[i] = r.vault.digest("scope", r.tenant, s)
+			all[i] = r.store.digest("scope", r.tenant, s)
 		}
-		db = db.Where("s.scope IN ?", raw(all))
+		db = db.Where("s.scope IN ?", bytesOf(all))
 	}
 	var rows []scopeRow
 	if err := db.Order("s.scope").Find(&rows).Error; err != nil {
 		return err
 	}
-	pages, err := tooMany(tx)
+	pages, err := tooManyToRewrite(tx)
 	if err != nil {
 		return err
 	}
@@ -214,15 +214,15 @@ func (r *Removal) find(tx *gorm.DB) error {
 		until[digest(row.Scope)] = row.Expires
 		r.Found.Values += row.Held
 	}
-	return r.whoElse(tx, until)
+	return r.findOthers(tx, until)
 }
 
-// whoElse finds the others who took part in the scopes, whose times are over then.
-func (r *Removal) whoElse(tx *gorm.DB, until map[digest]int64) error {
-	others, known := map[string]Part{}, map[digest]bool{}
+// findOthers adds the other participants of the scopes. until is when each scope expires.
+func (r *Erasure) findOthers(tx *gorm.DB, until map[digest]int64) error {
+	others, known := map[string]Participant{}, map[digest]bool{}
 	for part := range slices.Chunk(r.scopes, readBatch) {
 		var rows []subjectRow
-		if err := tx.Select("scope", "subject", "first_seen").Where("scope IN ?", raw(part)).Find(&rows).Error; err != nil {
+		if err := tx.Select("scope", "subject", "first_seen").Where("scope IN ?", bytesOf(part)).Find(&rows).Error; err != nil {
 			return err
 		}
 		for _, row := range rows {
@@ -235,7 +235,7 @@ func (r *Removal) whoElse(tx *gorm.DB, until map[digest]int64) error {
 				end := until[digest(row.Scope)]
 				p, seen := others[row.Subject]
 				if !seen {
-					p = Part{row.Subject, row.FirstSeen, end}
+					p = Participant{row.Subject, row.FirstSeen, end}
 				}
 				p.First, p.Until = min(p.First, row.FirstSeen), max(p.Until, end)
 				others[row.Subject] = p
@@ -246,29 +246,28 @@ func (r *Removal) whoElse(tx *gorm.DB, until map[digest]int64) error {
 	for _, p := range others {
 		r.Found.Others = append(r.Found.Others, p)
 	}
-	slices.SortFunc(r.Found.Others, func(a, b Part) int { return strings.Compare(a.Subject, b.Subject) })
+	slices.SortFunc(r.Found.Others, func(a, b Participant) int { return strings.Compare(a.Subject, b.Subject) })
 	return nil
 }
 
-// tooMany reports whether there are too many values for their table to be written anew.
-func tooMany(tx *gorm.DB) (bool, error) {
+// tooManyToRewrite reports whether the table has more than maxRewrite values.
+func tooManyToRewrite(tx *gorm.DB) (bool, error) {
 	var n int64
-	err := tx.Raw("SELECT COUNT(*) FROM (SELECT 1 FROM vault_values LIMIT ?) AS part", rewritable+1).Scan(&n).Error
-	return n > rewritable, err
+	err := tx.Raw("SELECT COUNT(*) FROM (SELECT 1 FROM vault_values LIMIT ?) AS part", maxRewrite+1).Scan(&n).Error
+	return n > maxRewrite, err
 }
 
-// lockValues locks the table of values if it is to be written anew by [rewriteValues]: before any row, so that nobody who uses it waits for a row
-// that the removal has.
+// lockValues locks the table of values if [rewriteValues] rewrites it. It does so before locking any row, which avoids deadlocks with readers.
 func lockValues(tx *gorm.DB) error {
-	many, err := tooMany(tx)
+	many, err := tooManyToRewrite(tx)
 	if err != nil || many || database.IsSQLite(tx) {
 		return err
 	}
 	return tx.Exec("LOCK TABLE vault_values IN ACCESS EXCLUSIVE MODE").Error
 }
 
-// rewriteValues writes the table of values anew: PostgreSQL keeps what is deleted in its pages until it needs the room, and SQLite, when rows
-// once moved from a page to another, may have left bytes of them behind. SQLite overwrites the pages that are given back.
+// rewriteValues rewrites the table of values, because deleted rows survive in pages: PostgreSQL keeps them until it needs the room, and SQLite
+// may leave bytes behind when it moves rows between pages. SQLite overwrites the pages that it frees.
 func rewriteValues(tx *gorm.DB) error {
 	empty, end := "TRUNCATE vault_values", "ON COMMIT DROP"
 	if database.IsSQLite(tx) {
@@ -293,13 +292,13 @@ func generation(db *gorm.DB) (n int64, err error) {
 	return n, err
 }
 
-func (s store) generation(ctx context.Context) (int64, error) {
+func (s tables) generation(ctx context.Context) (int64, error) {
 	return generation(s.db.WithContext(ctx))
 }
 
-// tidy removes what nobody needs any more: old erasures, and who took part in scopes that a replica of an earlier release removed.
-func (s store) tidy(ctx context.Context, now time.Time) error {
-	db, before := s.db.WithContext(ctx), now.Add(-forgetErasures).UnixMicro()
+// deleteStale deletes old erasures, and participants of scopes that a replica of an earlier release deleted.
+func (s tables) deleteStale(ctx context.Context, now time.Time) error {
+	db, before := s.db.WithContext(ctx), now.Add(-erasureMemory).UnixMicro()
 	if err := db.Where("time < ?", before).Delete(&erasureRow{}).Error; err != nil {
 		return fmt.Errorf("forget erasures: %w", err)
 	}

@@ -19,7 +19,7 @@ const (
 	partDocument = "document" // of a management request that brings one
 )
 
-// child is the call for the vectors of a question, made while the run of a chat or a search is at work. It is routed, reserved, settled,
+// childCall is the call for the vectors of a question, made while the run of a chat or a search is at work. It is routed, reserved, settled,
 // booked and recorded like any embedding, in the tenant and under the key of its parent, and is no request of its own to the rest: it takes no
 // slot, and what the parent was admitted to do it does not ask again.
 //
@@ -27,38 +27,38 @@ const (
 // when it has ended. So the log never has an answer without an admission, and readers of the log need no exception; the first says
 // already what was used, so the usage is booked even if only that one is written. A crash before that loses the usage of this one question. A child that never asked the engine leaves none: what
 // refused it refuses its parent, whose record says so.
-type child struct {
+type childCall struct {
 	*run
 
 	refused error // by the budget: it refuses the parent, in these words
 	cause   error // why the engine failed
 }
 
-func (r *run) child(question string) *child {
+func (r *run) newChildCall(question string) *childCall {
 	c := *r.call
 	asked := &Call{
 		RequestID: c.RequestID + "." + partVectors, ClientID: c.ClientID, Purpose: c.Purpose, Source: c.Source, Route: c.Route, Dialect: c.Dialect,
 		Received: c.Received, Action: ActionEmbed, Class: engine.ClassInteractive, Input: []string{question}, RAG: c.RAG,
 	}
-	return &child{run: &run{
+	return &childCall{run: &run{
 		p: r.p, need: route.Embed, parent: c.RequestID, call: asked, caller: r.caller,
-		admission: admission{policy: r.admission.policy, unit: r.admission.unit},
+		admission: admission{policy: r.admission.policy, conversation: r.admission.conversation},
 	}}
 }
 
-// question gives the search the vectors of its question, which is masked. The first call picks the engine and reserves what the question
+// embedQuestion gives the search the vectors of its question, which is masked. The first call picks the engine and reserves what the question
 // may cost; a question that is too long for the model takes several calls, of its parts.
-func (c *child) question(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
+func (c *childCall) embedQuestion(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
 	if c.prompt.reservation == nil {
-		if err := c.take(ctx, []step{pickRoute}); err != nil {
+		if err := c.runEach(ctx, []step{pickRoute}); err != nil {
 			return nil, err
 		}
-		if c.refused = c.take(ctx, []step{reserve}); c.refused != nil {
+		if c.refused = c.runEach(ctx, []step{reserve}); c.refused != nil {
 			return nil, c.refused
 		}
 		c.receipt.after = c.p.now().Sub(c.call.Received)
 	}
-	out, err := c.vectors(ctx, texts, engine.RoleQuery)
+	out, err := c.embedTexts(ctx, texts, engine.RoleQuery)
 	if !fault.Is(err, fault.CodeContextLength) { // else it is asked again, for less
 		c.cause = err
 	}
@@ -66,17 +66,17 @@ func (c *child) question(ctx context.Context, texts []string, _ bool) ([][]float
 }
 
 // end settles the child and hands its records to the log, once. Nobody waits for them, but Drain.
-func (c *child) end(ctx context.Context, end ending) {
+func (c *childCall) end(ctx context.Context, end ending) {
 	c.once.Do(func() {
 		u := c.settle(end)
-		if c.answer.asked.IsZero() {
+		if c.answer.askedAt.IsZero() {
 			return
 		}
-		first, second := c.event(audit.StageAdmitted), c.ended(end, u)
+		first, second := c.event(audit.StageAdmitted), c.outcomeEvent(end, u)
 		first.Time, first.Decision = c.call.Received.UnixMicro()+first.Latency.Admit, decisionAllow
 		first.Usage, first.PriceBook = second.Usage, second.PriceBook
 		p := c.p
-		p.afterwards(ctx, second, func(ctx context.Context) {
+		p.writeDetached(ctx, second, func(ctx context.Context) {
 			if _, err := p.write(ctx, first, "", ""); err == nil {
 				_, _ = p.write(ctx, second, "", "") // it has said what there is to say
 			}
@@ -86,7 +86,7 @@ func (c *child) end(ctx context.Context, end ending) {
 }
 
 // ending is how the child ended, as its engine says. What becomes of the search is the parent's matter.
-func (c *child) ending(ctx context.Context) ending {
+func (c *childCall) ending(ctx context.Context) ending {
 	switch {
 	case c.cause == nil:
 		return ending{outcome: outcomeOK}
@@ -97,9 +97,9 @@ func (c *child) ending(ctx context.Context) ending {
 	}
 }
 
-// longestIntake bounds the time that a document may take, instead of the bound of a request: a long one is a few thousand passages, which wait
+// maxIngestTime bounds the time that a document may take, instead of the bound of a request: a long one is a few thousand passages, which wait
 // for all other work.
-const longestIntake = 4 * time.Hour
+const maxIngestTime = 4 * time.Hour
 
 // Ingest takes the document of the call into a collection. Its passages go to the embedding model, which is in this process, as they are
 // stored: the index would not find what was masked, and nothing of them leaves. Whoever is shown a passage gets it masked by the policy. The
@@ -107,13 +107,13 @@ const longestIntake = 4 * time.Hour
 //
 // A document that the collection has already, as it is, costs nothing.
 func (p *Pipeline) Ingest(ctx context.Context, c *Call) (rag.IngestResult, error) {
-	r := p.begin(c, route.Embed)
+	r := p.newRun(c, route.Embed)
 	r.parent, c.RequestID = c.RequestID, c.RequestID+"."+partDocument
 	c.Class = engine.ClassBatch
-	if err := r.through(ctx, authorize, takeSlot, admit, pickRoute, readDocument, reserve, record); err != nil {
+	if err := r.runSteps(ctx, authorize, takeSlot, admit, pickRoute, readDocument, reserve, record); err != nil {
 		return rag.IngestResult{}, r.refuse(ctx, err)
 	}
-	return conclude(ctx, r, r.ingest)
+	return answerOnce(ctx, r, r.ingest)
 }
 
 // read reads the document, so that it is known what its vectors can cost.
@@ -124,15 +124,15 @@ func (r *run) read(ctx context.Context) error {
 	d := *r.call.Document
 	d.Tenant = r.caller.Tenant
 	var err error
-	r.sources.draft, err = r.p.deps.Retriever.Read(ctx, d)
+	r.sources.document, err = r.p.deps.Retriever.Read(ctx, d)
 	return err
 }
 
 // ingest has the document embedded and stored. What our failure kept from being stored costs nothing.
 func (r *run) ingest(ctx context.Context) (rag.IngestResult, error) {
-	out, err := r.p.deps.Retriever.Store(ctx, r.sources.draft, func(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
+	out, err := r.p.deps.Retriever.Store(ctx, r.sources.document, func(ctx context.Context, texts []string, _ bool) ([][]float32, error) {
 		r.prompt.reservation.Renew() // it may take longer than the ledger waits for an ordinary request
-		return r.vectors(ctx, texts, engine.RolePassage)
+		return r.embedTexts(ctx, texts, engine.RolePassage)
 	})
 	if err != nil {
 		if k := fault.KindOf(err); ctx.Err() == nil && (k == fault.Unavailable || k == fault.Internal) {

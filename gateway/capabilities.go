@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// fits refuses, by the name of its field, what the model cannot do. An engine that does not know a field would leave it out of
+// checkModel refuses, by the name of its field, what the model cannot do. An engine that does not know a field would leave it out of
 // account, and the caller would take an answer for what it is not.
-func (c *Call) fits(need route.Need, m engine.Model) error {
+func (c *Call) checkModel(need route.Need, m engine.Model) error {
 	unsupported := func(field string, why fault.Phrase) error {
 		return fault.New(fault.CodeUnsupported, field, why).WithParam(field)
 	}

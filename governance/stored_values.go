@@ -7,8 +7,8 @@ import (
 
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/classify"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/governance/reveal"
-	"github.com/sluice-project/sluice/governance/vault"
 )
 
 // What stands before the name of a scope says what it is of.
@@ -38,28 +38,28 @@ func RequestScopes(session, request string) []string {
 	return scopes
 }
 
-// Keep stores the values that got a pseudonym since the last call, if the policy lets anybody see values again; otherwise no value is ever
+// StoreValues stores the values that got a pseudonym since the last call, if the policy lets anybody see values again; otherwise no value is ever
 // stored. They are kept under the conversation if the caller gave it a name, else under the request: what begins alike is not one conversation.
 // Call it before pseudonyms leave, to an engine or to the caller: after an error they must not. Errors: CodeVaultFull, CodeVaultUnavailable.
-func (a *Admission) Keep(ctx context.Context) error {
-	keep := a.force.policy.keep()
+func (a *Admission) StoreValues(ctx context.Context) error {
+	keep := a.active.policy.keep()
 	if keep == 0 {
 		return nil
 	}
-	a.keeping.Lock()
-	defer a.keeping.Unlock()
-	fresh := a.vault.Fresh()
+	a.storeMu.Lock()
+	defer a.storeMu.Unlock()
+	fresh := a.pseudonyms.Fresh()
 	if len(fresh) == 0 {
 		return nil
 	}
-	t := vault.Turn{Tenant: a.tenant, Scope: a.keptIn, Name: a.name, Keep: keep, Subject: a.subject, Began: a.began}
+	t := pseudonym.Turn{Tenant: a.tenant, Scope: a.storeScope, Name: a.name, Keep: keep, Subject: a.subject, Began: a.epoch}
 	for _, e := range fresh {
-		t.Values = append(t.Values, vault.Value{Code: e.Code, Class: string(e.Class), Text: e.Text})
+		t.Values = append(t.Values, pseudonym.Value{Code: e.Code, Class: string(e.Class), Text: e.Text})
 	}
 	if err := a.guard.values.Store(ctx, t); err != nil {
 		return err
 	}
-	a.vault.Saved(len(fresh))
+	a.pseudonyms.Saved(len(fresh))
 	return nil
 }
 
@@ -67,37 +67,37 @@ func (a *Admission) Keep(ctx context.Context) error {
 func (g *Guard) Reveals() *reveal.Service { return g.reveals }
 
 // Approvals returns what a second person has to permit, of every kind.
-func (g *Guard) Approvals() *approval.Book { return g.approvals }
+func (g *Guard) Approvals() *approval.Store { return g.approvals }
 
 // RevealPurposes returns those that the policy in force names for somebody with these roles; a rule may take any, besides. Error:
 // CodePolicyUnavailable.
 func (g *Guard) RevealPurposes(tenant string, roles []string) ([]string, error) {
-	force, err := g.policy(tenant)
+	active, err := g.policy(tenant)
 	if err != nil {
 		return nil, err
 	}
-	return force.policy.purposes(roles), nil
+	return active.policy.revealPurposes(roles), nil
 }
 
 // revealRules are the rules of a tenant's policy in force. Error: CodePolicyUnavailable.
 func (g *Guard) revealRules(tenant string, roles []string, purpose string) (reveal.Rules, error) {
-	force, err := g.policy(tenant)
+	active, err := g.policy(tenant)
 	if err != nil {
 		return reveal.Rules{}, err
 	}
-	p, second := force.policy, defaultSecond
+	p, second := active.policy, defaultSecond
 	if p.Reveal != nil {
 		second = p.Reveal.Second
 	}
 	return reveal.Rules{
-		Detectors: force.detectors, Second: second,
-		Shows: func(c classify.Class) reveal.Show { return p.shows(roles, purpose, c) },
-		Grade: func(c classify.Class) int { return p.grade(c) },
+		Detectors: active.detectors, SecondPersonFrom: second,
+		Visibility: func(c classify.Class) reveal.Visibility { return p.visibility(roles, purpose, c) },
+		Grade:      func(c classify.Class) int { return p.grade(c) },
 	}, nil
 }
 
 // Values returns where the values are kept, for whoever erases them.
-func (g *Guard) Values() *vault.Vault { return g.values }
+func (g *Guard) Values() *pseudonym.Store { return g.values }
 
 // Sweep removes the values whose time is over until ctx ends.
 func (g *Guard) Sweep(ctx context.Context) error { return g.values.Run(ctx) }

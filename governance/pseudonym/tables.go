@@ -1,4 +1,4 @@
-package vault
+package pseudonym
 
 import (
 	"context"
@@ -24,13 +24,13 @@ const (
 	sweepValues = 20_000
 )
 
-// Store is where a vault keeps its values.
-type Store struct{ db *gorm.DB }
+// Tables are the database tables of a store.
+type Tables struct{ db *gorm.DB }
 
-// NewStore returns the store over a migrated database.
-func NewStore(db *gorm.DB) Store { return Store{db} }
+// NewTables returns the tables of a migrated database.
+func NewTables(db *gorm.DB) Tables { return Tables{db} }
 
-type store Store
+type tables Tables
 
 type (
 	tenantRow struct {
@@ -87,32 +87,32 @@ type sealed struct {
 	text         []byte
 }
 
-// put stores a batch in one transaction and returns how many values were not there before. A turn that finds no room is left out, with its error,
-// and so is one whose person or scope was erased since it began. No erasure is made beside it: it is before or behind the generation that put
-// returns. The rows of scopes are locked in the order of [lockKey] before those of tenants are, in order too: no two batches wait for each other.
-func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Config) (generation, fresh int64, err error) {
+// put stores a batch in one transaction and returns the number of new values. It leaves out a turn that exceeds a limit, with an error, and a
+// turn whose person or scope was erased since it began. Erasures are serialised against it: each is before or after the generation that put
+// returns. put locks the rows of scopes in the order of [lockKey], then those of tenants in order, so that two batches never deadlock.
+func (s tables) put(ctx context.Context, batch []*pending, now time.Time, cfg Config) (generation, fresh int64, err error) {
 	turns := slices.DeleteFunc(slices.Clone(batch), func(p *pending) bool { return p.err != nil })
 	slices.SortStableFunc(turns, func(a, b *pending) int {
 		return strings.Compare(lockKey(a.turn.Tenant, a.scope[:]), lockKey(b.turn.Tenant, b.scope[:]))
 	})
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		fresh = 0
-		if err := database.Hurry(tx, cfg.Timeout/2); err != nil {
+		if err := database.SetIdleTimeout(tx, cfg.Timeout/2); err != nil {
 			return err
 		}
-		if generation, err = shareState(tx); err != nil {
+		if generation, err = shareErasureState(tx); err != nil {
 			return err
 		}
 		if turns, err = withoutErased(tx, turns, generation); err != nil {
 			return err
 		}
 		for _, p := range turns {
-			if err := touch(tx, p, now); err != nil {
+			if err := upsertScope(tx, p, now); err != nil {
 				return err
 			}
 		}
 		for _, p := range turns {
-			n, err := add(tx, p, cfg)
+			n, err := insertValues(tx, p, cfg)
 			if err != nil {
 				return err
 			}
@@ -126,11 +126,11 @@ func (s store) put(ctx context.Context, batch []*pending, now time.Time, cfg Con
 	return generation, fresh, nil
 }
 
-// lockKey gives the order in which every transaction takes scopes: by tenant, since their tenants follow in that order.
+// lockKey orders the scopes that a transaction locks: by tenant first, because tenants are locked next in that order.
 func lockKey(tenant string, scope []byte) string { return tenant + "\x00" + string(scope) }
 
-// shareState holds off erasures until tx ends, and returns the generation.
-func shareState(tx *gorm.DB) (int64, error) {
+// shareErasureState blocks erasures with a shared lock until tx ends, and returns the generation.
+func shareErasureState(tx *gorm.DB) (int64, error) {
 	var found []int64
 	err := tx.Table("vault_state").Where("id = 1").Clauses(clause.Locking{Strength: clause.LockingStrengthShare}).Pluck("generation", &found).Error
 	if err != nil {
@@ -148,7 +148,7 @@ var errNoState = errors.New("the row of vault_state is gone; put it back: withou
 func withoutErased(tx *gorm.DB, turns []*pending, generation int64) ([]*pending, error) {
 	var what []string
 	for _, p := range turns {
-		if b := p.turn.Began; b.before(generation) {
+		if b := p.turn.Began; b.olderThan(generation) {
 			what = append(what, p.scope.String())
 			if p.turn.Subject != "" {
 				what = append(what, p.turn.Subject)
@@ -171,7 +171,7 @@ func withoutErased(tx *gorm.DB, turns []*pending, generation int64) ([]*pending,
 	}
 	return slices.DeleteFunc(turns, func(p *pending) bool {
 		last := max(newest[[2]string{p.turn.Tenant, p.scope.String()}], newest[[2]string{p.turn.Tenant, p.turn.Subject}])
-		p.erased = p.turn.Began.before(last)
+		p.erased = p.turn.Began.olderThan(last)
 		if p.erased && !p.turn.Began.known { // it may have begun behind the erasure, and then its values are to be stored: let it begin again
 			p.err = fault.New(fault.CodeVaultUnavailable).WithRetryAfter(time.Second)
 		}
@@ -179,9 +179,9 @@ func withoutErased(tx *gorm.DB, turns []*pending, generation int64) ([]*pending,
 	}), nil
 }
 
-// took notes that the person of a turn took part in its scope, whose row is locked. A scope that was there with nobody noted, which a replica of
-// an earlier release made, goes on being somebody unknown's, too.
-func took(tx *gorm.DB, p *pending, now time.Time, there bool) error {
+// addSubject records the person of a turn as a participant of its scope, whose row is locked. A scope without participants comes from a replica
+// of an earlier release; it gets an unknown participant too.
+func addSubject(tx *gorm.DB, p *pending, now time.Time, there bool) error {
 	row := subjectRow{Scope: p.scope[:], Subject: p.turn.Subject, Tenant: p.turn.Tenant, FirstSeen: now.UnixMicro()}
 	res := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 	if res.Error != nil || res.RowsAffected == 0 || !there || row.Subject == "" {
@@ -196,8 +196,8 @@ func took(tx *gorm.DB, p *pending, now time.Time, there bool) error {
 	return tx.Create(&row).Error
 }
 
-// touch makes the scope of a turn, or prolongs it; either way its row is locked.
-func touch(tx *gorm.DB, p *pending, now time.Time) error {
+// upsertScope creates the scope of a turn or extends its expiry, and locks its row.
+func upsertScope(tx *gorm.DB, p *pending, now time.Time) error {
 	change := map[string]any{"expires": now.Add(p.turn.Keep).UnixMicro()}
 	if len(p.name) > 0 {
 		change["name"] = p.name
@@ -209,7 +209,7 @@ func touch(tx *gorm.DB, p *pending, now time.Time) error {
 			return res.Error
 		}
 		if res.RowsAffected > 0 {
-			return took(tx, p, now, there)
+			return addSubject(tx, p, now, there)
 		}
 		row := scopeRow{Scope: p.scope[:], Tenant: p.turn.Tenant, Name: append([]byte{}, p.name...)}
 		made := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
@@ -221,12 +221,12 @@ func touch(tx *gorm.DB, p *pending, now time.Time) error {
 	return fmt.Errorf("the scope %s cannot be made", p.scope)
 }
 
-// add inserts what is not there yet. Whoever else wants to add to this scope waits for its row.
-func add(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) {
+// insertValues inserts the values that are not stored yet. Other writers of the scope wait for its row.
+func insertValues(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) {
 	there := map[digest]bool{}
 	for part := range slices.Chunk(p.entries, readBatch) {
 		var entries [][]byte
-		if err := tx.Model(&valueRow{}).Where("scope = ? AND entry IN ?", p.scope[:], raw(part)).Pluck("entry", &entries).Error; err != nil {
+		if err := tx.Model(&valueRow{}).Where("scope = ? AND entry IN ?", p.scope[:], bytesOf(part)).Pluck("entry", &entries).Error; err != nil {
 			return 0, err
 		}
 		for _, e := range entries {
@@ -244,41 +244,41 @@ func add(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) {
 	if n == 0 {
 		return 0, nil
 	}
-	switch ok, err := grow(tx, &scopeRow{}, "scope = ?", p.scope[:], n, cfg.PerSession); {
+	switch ok, err := addHeld(tx, &scopeRow{}, "scope = ?", p.scope[:], n, cfg.PerSession); {
 	case err != nil:
 		return 0, err
 	case !ok:
-		p.err = full(fault.Say("this conversation", "此会话"), cfg.PerSession, fault.Say("start a new one", "请开启新会话"))
+		p.err = errFull(fault.Say("this conversation", "此会话"), cfg.PerSession, fault.Say("start a new one", "请开启新会话"))
 		return 0, nil
 	}
 	tenant := tenantRow{Tenant: p.turn.Tenant}
 	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&tenant).Error; err != nil {
 		return 0, err
 	}
-	switch ok, err := grow(tx, &tenantRow{}, "tenant = ?", p.turn.Tenant, n, cfg.PerTenant); {
+	switch ok, err := addHeld(tx, &tenantRow{}, "tenant = ?", p.turn.Tenant, n, cfg.PerTenant); {
 	case err != nil:
 		return 0, err
 	case !ok:
-		p.err = full(fault.Say("the tenant", "该租户"), cfg.PerTenant,
+		p.err = errFull(fault.Say("the tenant", "该租户"), cfg.PerTenant,
 			fault.Say("the operator can raise governance.vault.per_tenant, or the policy keep values for a shorter time",
 				"可由运维人员提高 governance.vault.per_tenant，或在策略中缩短保留时间"))
-		_, err := grow(tx, &scopeRow{}, "scope = ?", p.scope[:], -n, cfg.PerSession)
+		_, err := addHeld(tx, &scopeRow{}, "scope = ?", p.scope[:], -n, cfg.PerSession)
 		return 0, err
 	}
 	return n, tx.CreateInBatches(rows, insertBatch).Error
 }
 
-func full(whose fault.Phrase, limit int64, remedy fault.Phrase) error {
+func errFull(whose fault.Phrase, limit int64, remedy fault.Phrase) error {
 	return fault.New(fault.CodeVaultFull, limit, whose, remedy)
 }
 
-// grow adds n to what a row holds unless that is more than it may; ok says whether it did.
-func grow(tx *gorm.DB, table any, where string, key any, n, limit int64) (ok bool, err error) {
+// addHeld adds n to the count of a row unless that exceeds limit; ok reports whether it did.
+func addHeld(tx *gorm.DB, table any, where string, key any, n, limit int64) (ok bool, err error) {
 	res := tx.Model(table).Where(where+" AND held + ? <= ?", key, n, limit).Update("held", gorm.Expr("held + ?", n))
 	return res.RowsAffected > 0, res.Error
 }
 
-func raw(digests []digest) [][]byte {
+func bytesOf(digests []digest) [][]byte {
 	out := make([][]byte, len(digests))
 	for i := range digests {
 		out[i] = digests[i][:]
@@ -286,18 +286,18 @@ func raw(digests []digest) [][]byte {
 	return out
 }
 
-// named returns the live scopes of a name, the newest first.
-func (s store) named(ctx context.Context, tenant string, name digest, now time.Time, limit int) ([]digest, error) {
-	return s.pick(s.db.WithContext(ctx).Where("name = ? AND tenant = ? AND expires > ?", name[:], tenant, now.UnixMicro()).Order("expires DESC, scope").Limit(limit))
+// scopesByName returns the unexpired scopes of a name, the newest first.
+func (s tables) scopesByName(ctx context.Context, tenant string, name digest, now time.Time, limit int) ([]digest, error) {
+	return s.scopes(s.db.WithContext(ctx).Where("name = ? AND tenant = ? AND expires > ?", name[:], tenant, now.UnixMicro()).Order("expires DESC, scope").Limit(limit))
 }
 
-// alive returns those of scopes that live.
-func (s store) alive(ctx context.Context, tenant string, scopes []digest, now time.Time) ([]digest, error) {
-	return s.pick(s.db.WithContext(ctx).Where("scope IN ? AND tenant = ? AND expires > ?", raw(scopes), tenant, now.UnixMicro()).Order("scope"))
+// liveScopes returns the unexpired ones of scopes.
+func (s tables) liveScopes(ctx context.Context, tenant string, scopes []digest, now time.Time) ([]digest, error) {
+	return s.scopes(s.db.WithContext(ctx).Where("scope IN ? AND tenant = ? AND expires > ?", bytesOf(scopes), tenant, now.UnixMicro()).Order("scope"))
 }
 
-// expired returns the first scopes whose time was over before a moment, as many as have so many values together, but one at least.
-func (s store) expired(ctx context.Context, before, values int64) ([]digest, error) {
+// expired returns scopes that expired before a time, with at most values values together, but at least one scope.
+func (s tables) expired(ctx context.Context, before, values int64) ([]digest, error) {
 	var rows []scopeRow
 	err := s.db.WithContext(ctx).Select("scope", "held").Where("expires <= ?", before).Order("expires, scope").Limit(sweepBatch).Find(&rows).Error
 	if err != nil {
@@ -313,7 +313,7 @@ func (s store) expired(ctx context.Context, before, values int64) ([]digest, err
 	return out, nil
 }
 
-func (s store) pick(db *gorm.DB) ([]digest, error) {
+func (s tables) scopes(db *gorm.DB) ([]digest, error) {
 	var found [][]byte
 	if err := db.Model(&scopeRow{}).Pluck("scope", &found).Error; err != nil {
 		return nil, err
@@ -325,12 +325,12 @@ func (s store) pick(db *gorm.DB) ([]digest, error) {
 	return out, nil
 }
 
-// values reads those of codes that a scope has.
-func (s store) values(ctx context.Context, scope digest, codes []digest) ([]sealed, error) {
+// values reads the values of codes in a scope.
+func (s tables) values(ctx context.Context, scope digest, codes []digest) ([]sealed, error) {
 	var out []sealed
 	for part := range slices.Chunk(codes, readBatch) {
 		var rows []valueRow
-		err := s.db.WithContext(ctx).Select("scope", "entry", "code", "class", "key_id", "sealed").Where("scope = ? AND code IN ?", scope[:], raw(part)).Find(&rows).Error
+		err := s.db.WithContext(ctx).Select("scope", "entry", "code", "class", "key_id", "sealed").Where("scope = ? AND code IN ?", scope[:], bytesOf(part)).Find(&rows).Error
 		if err != nil {
 			return nil, err
 		}
@@ -341,19 +341,19 @@ func (s store) values(ctx context.Context, scope digest, codes []digest) ([]seal
 	return out, nil
 }
 
-// patience is how long a removal may be silent before others may go on.
-const patience = 2 * time.Second
+// lockTimeout is how long a deletion may be idle in its transaction before the database ends it.
+const lockTimeout = 2 * time.Second
 
-// always is a moment after which no scope lives.
-const always = math.MaxInt64
+// noExpiry is a time after every expiry.
+const noExpiry = math.MaxInt64
 
-// remove deletes scopes, at most readBatch, with their values, unless a turn has prolonged them beyond before in the meantime.
-func (s store) remove(ctx context.Context, scopes []digest, before int64) (removed int64, err error) {
+// remove deletes scopes, at most readBatch, with their values, unless a turn has extended them beyond before meanwhile.
+func (s tables) remove(ctx context.Context, scopes []digest, before int64) (removed int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := database.Hurry(tx, patience); err != nil {
+		if err := database.SetIdleTimeout(tx, lockTimeout); err != nil {
 			return err
 		}
-		if _, err := shareState(tx); err != nil { // before any row: an erasure that has it locks the table of values next
+		if _, err := shareErasureState(tx); err != nil { // before any row: an erasure that has it locks the table of values next
 			return err
 		}
 		held, err := removeScopes(tx, scopes, before)
@@ -364,15 +364,15 @@ func (s store) remove(ctx context.Context, scopes []digest, before int64) (remov
 		for _, n := range held {
 			removed += n
 		}
-		return shrink(tx, held)
+		return subtractHeld(tx, held)
 	})
 	return removed, err
 }
 
-// removeScopes is remove without the tenants: it returns how many values of each went. It locks rows in the order in which put does.
+// removeScopes deletes scopes and returns how many values each tenant lost. It locks rows in the same order as put.
 func removeScopes(tx *gorm.DB, scopes []digest, before int64) (held map[string]int64, err error) {
 	var rows []scopeRow // another replica may have been faster
-	if err := tx.Select("scope", "tenant").Where("scope IN ?", raw(scopes)).Find(&rows).Error; err != nil {
+	if err := tx.Select("scope", "tenant").Where("scope IN ?", bytesOf(scopes)).Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	slices.SortFunc(rows, func(a, b scopeRow) int {
@@ -399,7 +399,7 @@ func removeScopes(tx *gorm.DB, scopes []digest, before int64) (held map[string]i
 	return held, nil
 }
 
-func shrink(tx *gorm.DB, held map[string]int64) error {
+func subtractHeld(tx *gorm.DB, held map[string]int64) error {
 	tenants := make([]string, 0, len(held))
 	for t := range held {
 		tenants = append(tenants, t)
@@ -413,8 +413,8 @@ func shrink(tx *gorm.DB, held map[string]int64) error {
 	return nil
 }
 
-// newestKey returns the newest key of a tenant and suite that was made after a moment.
-func (s store) newestKey(ctx context.Context, tenant string, suite seal.Suite, after int64) (wrappedKey, bool, error) {
+// newestKey returns the newest key of a tenant and suite that was created after a time.
+func (s tables) newestKey(ctx context.Context, tenant string, suite seal.Suite, after int64) (wrappedKey, bool, error) {
 	var rows []keyRow
 	err := s.db.WithContext(ctx).Select("id", "tenant", "suite", "created", "wrapped").
 		Where("tenant = ? AND suite = ? AND created > ?", tenant, string(suite), after).Order("created DESC, id DESC").Limit(1).Find(&rows).Error
@@ -428,7 +428,7 @@ func (r keyRow) key() wrappedKey {
 	return wrappedKey{r.ID, r.Tenant, seal.Suite(r.Suite), r.Created, r.Wrapped}
 }
 
-func (s store) key(ctx context.Context, tenant, id string) (wrappedKey, error) {
+func (s tables) key(ctx context.Context, tenant, id string) (wrappedKey, error) {
 	var rows []keyRow
 	err := s.db.WithContext(ctx).Select("id", "tenant", "suite", "created", "wrapped").Where("id = ? AND tenant = ?", id, tenant).Find(&rows).Error
 	if err == nil && len(rows) == 0 {
@@ -440,12 +440,12 @@ func (s store) key(ctx context.Context, tenant, id string) (wrappedKey, error) {
 	return rows[0].key(), nil
 }
 
-func (s store) addKey(ctx context.Context, w wrappedKey) error {
+func (s tables) addKey(ctx context.Context, w wrappedKey) error {
 	return s.db.WithContext(ctx).Create(&keyRow{w.id, w.tenant, string(w.suite), w.created, w.wrapped}).Error
 }
 
-// dropKeys removes keys made before a moment that no value needs.
-func (s store) dropKeys(ctx context.Context, before int64) error {
+// dropKeys deletes unused keys created before a time.
+func (s tables) dropKeys(ctx context.Context, before int64) error {
 	err := s.db.WithContext(ctx).Where("created < ? AND NOT EXISTS (SELECT 1 FROM vault_values AS v WHERE v.key_id = vault_keys.id)", before).Delete(&keyRow{}).Error
 	if err != nil {
 		return fmt.Errorf("remove keys: %w", err)

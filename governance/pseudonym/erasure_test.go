@@ -1,4 +1,4 @@
-package vault
+package pseudonym
 
 import (
 	"bytes"
@@ -51,13 +51,13 @@ func TestErasingAPerson(t *testing.T) {
 		elsewhere.Tenant = "other"
 		keep(t, v, of("alice", turn("s1", "13800138000")), of("bob", turn("s1", "13800138000", "13900139001")), of("alice", turn("s2", "13800138002")),
 			of("bob", turn("s3", "13800138003")), elsewhere, turn("s5", "13800138005"))
-		before := v.Person("acme", "alice")
-		if err := before.Look(t.Context()); err != nil || before.Found.Values != 3 || before.Found.Scopes != 2 || before.Found.Unknown ||
+		before := v.ErasePerson("acme", "alice")
+		if err := before.Preview(t.Context()); err != nil || before.Found.Values != 3 || before.Found.Scopes != 2 || before.Found.Unknown ||
 			len(before.Found.Others) != 1 || before.Found.Others[0].Subject != "bob" || before.Found.Others[0].First == 0 {
 			t.Errorf("%+v, %v", before.Found, err)
 		}
 		consistent(t, db, 6)
-		r := v.Person("acme", "alice")
+		r := v.ErasePerson("acme", "alice")
 		if n, err := erase(t.Context(), r); err != nil || n != 3 || r.Found.Scopes != 2 || len(r.Found.Others) != 1 {
 			t.Errorf("%+v, %v", r.Found, err)
 		}
@@ -77,7 +77,7 @@ func TestErasingAPerson(t *testing.T) {
 		if u, err := v.Unattributed(t.Context(), nil, "acme"); err != nil || u.Values != 1 || u.Scopes != 1 || u.Until < time.Now().UnixMicro() {
 			t.Errorf("%+v, %v", u, err)
 		}
-		c := v.Conversation(Target{Tenant: "acme", Name: "s5"})
+		c := v.EraseConversation(Target{Tenant: "acme", Name: "s5"})
 		if n, err := erase(t.Context(), c); err != nil || n != 1 || !c.Found.Unknown {
 			t.Errorf("%+v, %v", c.Found, err)
 		}
@@ -88,45 +88,45 @@ func TestErasingAPerson(t *testing.T) {
 // whose write was erased before it came to remember it.
 func TestErasedElsewhereIsStoredAnew(t *testing.T) {
 	t.Parallel()
-	for name, notice := range map[string]func(*testing.T, *Vault, *watch){
-		"noticed":     func(t *testing.T, v *Vault, _ *watch) { must(t, v.look(t.Context())) },
-		"not noticed": func(_ *testing.T, v *Vault, w *watch) { w.pass(trust) }, // as long as an erasure waits
+	for name, notice := range map[string]func(*testing.T, *Store, *watch){
+		"noticed":     func(t *testing.T, v *Store, _ *watch) { must(t, v.checkErasures(t.Context())) },
+		"not noticed": func(_ *testing.T, v *Store, w *watch) { w.pass(cacheTTL) }, // as long as an erasure waits
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 				w := &watch{at: time.Now()}
 				a, b := replica(t, db, Config{}, nil), replica(t, db, Config{}, nil)
-				a.elapsed, b.elapsed = w.Now, w.Now
+				a.monotonic, b.monotonic = w.Now, w.Now
 				x := of("alice", turn("s", "13800138000"))
 				keep(t, b, x)
-				if !b.stored(b.pend(x)) {
+				if !b.alreadyStored(b.prepare(x)) {
 					t.Fatal("it is not remembered, so the test shows nothing")
 				}
-				if n, err := erase(t.Context(), a.Person("acme", "alice")); err != nil || n != 1 {
+				if n, err := erase(t.Context(), a.ErasePerson("acme", "alice")); err != nil || n != 1 {
 					t.Fatalf("%d, %v", n, err)
 				}
 				notice(t, b, w)
 				keep(t, b, x)
 				consistent(t, db, 1)
 
-				late := b.pend(of("alice", turn("s", "13900139001"))) // written, erased, and only then remembered
-				at := b.elapsed()
+				late := b.prepare(of("alice", turn("s", "13900139001"))) // written, erased, and only then remembered
+				at := b.monotonic()
 				generation, _, err := b.commit([]*pending{late})
 				must(t, err)
-				if _, err := erase(t.Context(), a.Person("acme", "alice")); err != nil {
+				if _, err := erase(t.Context(), a.ErasePerson("acme", "alice")); err != nil {
 					t.Fatal(err)
 				}
 				notice(t, b, w)
-				b.learn([]*pending{late}, generation, at)
+				b.cacheStored([]*pending{late}, generation, at)
 				keep(t, b, of("alice", turn("s", "13900139001")))
 				consistent(t, db, 1)
 			})
 		})
 	}
-	v, err := New(Config{}, Store{}, keys(), quiet(), nil)
-	if err != nil || v.settle != trust {
-		t.Errorf("an erasure waits %s, and others trust what they remember for %s", v.settle, trust)
+	v, err := New(Config{}, Tables{}, keys(), quiet(), nil)
+	if err != nil || v.settleTime != cacheTTL {
+		t.Errorf("an erasure waits %s, and others trust what they remember for %s", v.settleTime, cacheTTL)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestNextPersonIsNoted(t *testing.T) {
 	db := dbtest.SQLite(t)
 	v := replica(t, db, Config{}, nil)
 	keep(t, v, of("alice", turn("s", "13800138000")), of("bob", turn("s", "13800138000")))
-	if n, err := erase(t.Context(), v.Person("acme", "bob")); err != nil || n != 1 {
+	if n, err := erase(t.Context(), v.ErasePerson("acme", "bob")); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -148,18 +148,18 @@ func TestTurnsThatBeganBefore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		w := &watch{at: time.Now()}
 		v := replica(t, db, Config{}, nil)
-		v.elapsed = w.Now
-		for name, removal := range map[string]func() *Removal{
-			"person":       func() *Removal { return v.Person("acme", "alice") },
-			"conversation": func() *Removal { return v.Conversation(Target{Tenant: "acme", Name: "s"}) },
+		v.monotonic = w.Now
+		for name, removal := range map[string]func() *Erasure{
+			"person":       func() *Erasure { return v.ErasePerson("acme", "alice") },
+			"conversation": func() *Erasure { return v.EraseConversation(Target{Tenant: "acme", Name: "s"}) },
 		} {
 			x := of("alice", turn("s", "13800138000"))
-			must(t, v.look(t.Context()))
-			x.Began = v.Mark()
+			must(t, v.checkErasures(t.Context()))
+			x.Began = v.Epoch()
 			keep(t, v, x)
-			w.pass(trust)
+			w.pass(cacheTTL)
 			unsure := x
-			unsure.Began = v.Mark()
+			unsure.Began = v.Epoch()
 			if n, err := erase(t.Context(), removal()); err != nil || n != 1 {
 				t.Fatalf("%s: %d, %v", name, n, err)
 			}
@@ -174,11 +174,11 @@ func TestTurnsThatBeganBefore(t *testing.T) {
 			other := of("bob", turn("s9", "13900139009")) // began before, and nothing of it was erased
 			other.Began = x.Began
 			next := x
-			next.Began = v.Mark()
+			next.Began = v.Epoch()
 			keep(t, v, other, next)
 			consistent(t, db, 2)
 			for _, s := range []string{"s", "s9"} {
-				if _, err := erase(t.Context(), v.Conversation(Target{Tenant: "acme", Name: s})); err != nil {
+				if _, err := erase(t.Context(), v.EraseConversation(Target{Tenant: "acme", Name: s})); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -193,7 +193,7 @@ func TestErasureIsBeforeOrBehindEveryWrite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		a, b := replica(t, db, Config{}, nil), replica(t, db, Config{}, nil)
 		var all sync.WaitGroup
-		for _, v := range []*Vault{a, b} {
+		for _, v := range []*Store{a, b} {
 			all.Go(func() {
 				for i := range 30 {
 					if err := v.Store(t.Context(), of("alice", turn("s", "1380013800"+string(rune('0'+i%10))))); err != nil {
@@ -203,14 +203,14 @@ func TestErasureIsBeforeOrBehindEveryWrite(t *testing.T) {
 			})
 		}
 		for range 10 {
-			if _, err := erase(t.Context(), a.Person("acme", "alice")); err != nil {
+			if _, err := erase(t.Context(), a.ErasePerson("acme", "alice")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		all.Wait()
 		_, _, rows := heldOf(t, db)
 		consistent(t, db, rows)
-		if _, err := erase(t.Context(), a.Person("acme", "alice")); err != nil {
+		if _, err := erase(t.Context(), a.ErasePerson("acme", "alice")); err != nil {
 			t.Fatal(err)
 		}
 		consistent(t, db, 0)
@@ -231,7 +231,7 @@ func TestNoSealedCopyStays(t *testing.T) {
 		if len(sealed) != 120 || copies(t, db, sealed) == 0 {
 			t.Fatalf("%d values: the test cannot see what it looks for", len(sealed))
 		}
-		if n, err := erase(t.Context(), v.Person("acme", "alice")); err != nil || n != 120 {
+		if n, err := erase(t.Context(), v.ErasePerson("acme", "alice")); err != nil || n != 120 {
 			t.Fatalf("%d, %v", n, err)
 		}
 		if database.IsSQLite(db) {
@@ -281,7 +281,7 @@ func TestSweepForgetsErasures(t *testing.T) {
 		c := newClock()
 		v := replica(t, db, Config{}, c)
 		keep(t, v, of("alice", turn("s", "13800138000")), of("bob", turn("s2", "13800138000")))
-		if _, err := erase(t.Context(), v.Person("acme", "alice")); err != nil {
+		if _, err := erase(t.Context(), v.ErasePerson("acme", "alice")); err != nil {
 			t.Fatal(err)
 		}
 		must(t, errors.Join(db.Exec("DELETE FROM vault_values").Error, db.Exec("DELETE FROM vault_scopes").Error, db.Exec("DELETE FROM vault_tenants").Error))
@@ -292,12 +292,12 @@ func TestSweepForgetsErasures(t *testing.T) {
 			if erasures != want || subjects != 0 {
 				t.Errorf("%d erasures, %d persons", erasures, subjects)
 			}
-			c.pass(forgetErasures + time.Second)
+			c.pass(erasureMemory + time.Second)
 		}
 	})
 }
 
-// A vault that runs looks at once, and by itself.
+// A running store checks for erasures at once and by itself.
 func TestRunLooks(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
@@ -310,7 +310,7 @@ func TestRunLooks(t *testing.T) {
 		return dbtest.Healthy
 	})
 	v := replica(t, faults.Over(db), Config{}, nil)
-	if v.Mark().known {
+	if v.Epoch().known {
 		t.Fatal("nobody has looked")
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -318,7 +318,7 @@ func TestRunLooks(t *testing.T) {
 	go func() { done <- v.Run(ctx) }()
 	<-looked
 	<-looked // the second one begins when the first is over
-	known := v.Mark().known
+	known := v.Epoch().known
 	stop()
 	if err := <-done; err != nil || !known {
 		t.Errorf("%v, known %t", err, known)
@@ -335,9 +335,9 @@ func TestTakingPartLastsAsLongAsTheConversation(t *testing.T) {
 		keep(t, v, of("alice", turn("s", "13800138000")), of("bob", turn("s", "13800138000")))
 		c.pass(30 * time.Minute)
 		keep(t, v, of("alice", turn("s", "13800138000"))) // known: the database is not asked
-		r := v.Person("acme", "bob")
-		must(t, r.Look(t.Context()))
-		want := Part{"alice", began.UnixMicro(), began.Add(4 * time.Hour).UnixMicro()}
+		r := v.ErasePerson("acme", "bob")
+		must(t, r.Preview(t.Context()))
+		want := Participant{"alice", began.UnixMicro(), began.Add(4 * time.Hour).UnixMicro()}
 		if len(r.Found.Others) != 1 || r.Found.Others[0] != want {
 			t.Errorf("%+v, want %+v", r.Found.Others, want)
 		}
@@ -352,8 +352,8 @@ func TestSomebodyUnknownStays(t *testing.T) {
 		keep(t, v, of("bob", turn("s", "13800138000")), of("bob", turn("s2", "13800138000")))
 		must(t, db.Exec("DELETE FROM vault_subjects").Error) // as an earlier release leaves it
 		keep(t, v, of("alice", turn("s", "13900139001")), of("carol", turn("s", "13900139001")), of("alice", turn("new", "13900139001")), turn("s2", "13900139001"))
-		r := v.Person("acme", "alice")
-		if err := r.Look(t.Context()); err != nil || !r.Found.Unknown || r.Found.Scopes != 2 {
+		r := v.ErasePerson("acme", "alice")
+		if err := r.Preview(t.Context()); err != nil || !r.Found.Unknown || r.Found.Scopes != 2 {
 			t.Errorf("%+v, %v", r.Found, err)
 		}
 		if u, err := v.Unattributed(t.Context(), nil, "acme"); err != nil || u.Values != 4 || u.Scopes != 2 {
@@ -381,17 +381,17 @@ func TestSweepBesideAnErasure(t *testing.T) {
 			return dbtest.Healthy
 		})
 		swept := make(chan error, 1)
-		r := v.Person("acme", "alice")
+		r := v.ErasePerson("acme", "alice")
 		err := db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
-			if err := r.Take(tx); err != nil {
+			if err := r.Lock(tx); err != nil {
 				return err
 			}
 			go func() {
-				_, err := sweeper.store.remove(t.Context(), []digest{v.pend(x).scope}, always)
+				_, err := sweeper.store.remove(t.Context(), []digest{v.prepare(x).scope}, noExpiry)
 				swept <- err
 			}()
 			<-waits
-			return r.Destroy(tx)
+			return r.Delete(tx)
 		})
 		if err := errors.Join(err, <-swept); err != nil || r.Found.Values != 1 {
 			t.Errorf("%d, %v", r.Found.Values, err)

@@ -1,4 +1,4 @@
-package vault
+package pseudonym
 
 import (
 	"github.com/prometheus/client_golang/prometheus"

@@ -1,4 +1,4 @@
-package vault
+package pseudonym
 
 import (
 	"context"
@@ -12,35 +12,35 @@ import (
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
-// Target is where values are looked for: in the conversations of a tenant that their callers gave a name, or in scopes.
+// Target says where to find values: in the conversations of a tenant with a name, or in scopes.
 type Target struct {
 	Tenant string
 	Name   string   // or
 	Scopes []string // as turns name them
 }
 
-// maxScopes bounds the conversations that one name stands for, since callers do not know of each other: the newest are looked at.
+// maxScopes bounds the conversations of one name. Callers choose names independently, so one name may have several; Find reads the newest.
 const maxScopes = 16
 
 // Digest identifies a target in records: the same target has the same digest, and nobody reads its name from it.
-func (v *Vault) Digest(t Target) string {
+func (v *Store) Digest(t Target) string {
 	if t.Name != "" {
 		return v.digest("name", t.Tenant, t.Name).String()
 	}
 	return v.digest("scopes", append([]string{t.Tenant}, t.Scopes...)...).String()
 }
 
-// Find returns the values of these codes that live, by code. A code that stands for different values, in two requests or in two conversations
-// of the same name, is left out: nobody could say which is meant. Error: CodeVaultUnavailable.
-func (v *Vault) Find(ctx context.Context, t Target, codes []string) (map[string]Value, error) {
+// Find returns the unexpired values of codes, by code. It omits a code with different values, from two requests or two conversations of one
+// name: it is ambiguous. Error: CodeVaultUnavailable.
+func (v *Store) Find(ctx context.Context, t Target, codes []string) (map[string]Value, error) {
 	out, err := v.find(ctx, t, codes)
 	if err != nil {
-		return nil, v.refused(fault.Wrap(fmt.Errorf("find values: %w", err), fault.CodeVaultUnavailable))
+		return nil, v.countRefusal(fault.Wrap(fmt.Errorf("find values: %w", err), fault.CodeVaultUnavailable))
 	}
 	return out, nil
 }
 
-func (v *Vault) find(ctx context.Context, t Target, codes []string) (map[string]Value, error) {
+func (v *Store) find(ctx context.Context, t Target, codes []string) (map[string]Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
 	defer cancel()
 	scopes, err := v.scopes(ctx, t)
@@ -49,7 +49,7 @@ func (v *Vault) find(ctx context.Context, t Target, codes []string) (map[string]
 	}
 	out, ambiguous := map[string]Value{}, map[string]bool{}
 	for _, s := range scopes {
-		found, err := v.open(ctx, t.Tenant, s, codes)
+		found, err := v.decrypt(ctx, t.Tenant, s, codes)
 		if err != nil {
 			return nil, err
 		}
@@ -66,25 +66,25 @@ func (v *Vault) find(ctx context.Context, t Target, codes []string) (map[string]
 	return out, nil
 }
 
-// scopes returns those of a target whose time is not over.
-func (v *Vault) scopes(ctx context.Context, t Target) ([]digest, error) {
+// scopes returns the unexpired scopes of a target.
+func (v *Store) scopes(ctx context.Context, t Target) ([]digest, error) {
 	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
 	defer cancel()
 	if t.Name != "" {
-		return v.store.named(ctx, t.Tenant, v.digest("name", t.Tenant, t.Name), v.now(), maxScopes)
+		return v.store.scopesByName(ctx, t.Tenant, v.digest("name", t.Tenant, t.Name), v.now(), maxScopes)
 	}
 	all := make([]digest, len(t.Scopes))
 	for i, s := range t.Scopes {
 		all[i] = v.digest("scope", t.Tenant, s)
 	}
-	return v.store.alive(ctx, t.Tenant, all, v.now())
+	return v.store.liveScopes(ctx, t.Tenant, all, v.now())
 }
 
-// open reads and decrypts the values of codes in a scope.
-func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []string) ([]Value, error) {
+// decrypt reads and decrypts the values of codes in a scope.
+func (v *Store) decrypt(ctx context.Context, tenant string, scope digest, codes []string) ([]Value, error) {
 	spelled, all := map[digest]string{}, make([]digest, 0, len(codes))
 	for _, c := range codes {
-		d := v.code(scope, c)
+		d := v.codeDigest(scope, c)
 		if _, twice := spelled[d]; !twice {
 			spelled[d], all = c, append(all, d)
 		}
@@ -99,7 +99,7 @@ func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []s
 		if err != nil {
 			return nil, err
 		}
-		text, err := k.key.Open(r.text, place(tenant, scope, r.code, r.class))
+		text, err := k.key.Open(r.text, additionalData(tenant, scope, r.code, r.class))
 		if err != nil {
 			return nil, fmt.Errorf("a value of class %s was changed in the database", r.class)
 		}
@@ -108,15 +108,15 @@ func (v *Vault) open(ctx context.Context, tenant string, scope digest, codes []s
 	return out, nil
 }
 
-// removal is the time for one transaction that removes values, of which it may have many: longer than what somebody waits for.
-const removal = time.Minute
+// eraseTimeout bounds a transaction that deletes values. It may delete many, so it is longer than Config.Timeout.
+const eraseTimeout = time.Minute
 
-// expire removes scopes whose time was over before a moment.
-func (v *Vault) expire(ctx context.Context, scopes []digest, before int64) error {
-	ctx, cancel := context.WithTimeout(ctx, removal)
+// expire deletes scopes that expired before a time.
+func (v *Store) expire(ctx context.Context, scopes []digest, before int64) error {
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	n, err := v.store.remove(ctx, scopes, before)
-	v.forget(scopes) // also if nobody knows whether they are gone
+	v.forgetScopes(scopes) // also when the outcome is unknown
 	if err != nil {
 		return err
 	}
@@ -124,26 +124,26 @@ func (v *Vault) expire(ctx context.Context, scopes []digest, before int64) error
 	return nil
 }
 
-// grace is how long values stay in the database after their time: another replica's clock may be behind.
-const grace = time.Minute
+// clockSkew is how long expired values stay in the database: another replica's clock may be behind.
+const clockSkew = time.Minute
 
-// Sweep removes the values whose time is over, and the keys under which none is left that new values do not get.
-func (v *Vault) Sweep(ctx context.Context) error {
-	before := v.now().Add(-grace).UnixMicro()
+// Sweep deletes expired values, and retired keys without values.
+func (v *Store) Sweep(ctx context.Context) error {
+	before := v.now().Add(-clockSkew).UnixMicro()
 	for more := true; more; {
 		var err error
-		if more, err = v.sweepSome(ctx, before); err != nil {
+		if more, err = v.sweepOnce(ctx, before); err != nil {
 			return fmt.Errorf("sweep values: %w", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, removal)
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
-	return errors.Join(v.keys.drop(ctx, v.now()), v.store.tidy(ctx, v.now()))
+	return errors.Join(v.keys.deleteUnused(ctx, v.now()), v.store.deleteStale(ctx, v.now()))
 }
 
-// sweepSome removes some of the scopes whose time was over before a moment, and reports whether there were any.
-func (v *Vault) sweepSome(ctx context.Context, before int64) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, removal)
+// sweepOnce deletes one batch of scopes that expired before a time, and reports whether there were any.
+func (v *Store) sweepOnce(ctx context.Context, before int64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	scopes, err := v.store.expired(ctx, before, sweepValues)
 	if err != nil || len(scopes) == 0 {
@@ -152,11 +152,11 @@ func (v *Vault) sweepSome(ctx context.Context, before int64) (bool, error) {
 	return true, v.expire(ctx, scopes, before)
 }
 
-// Run sweeps, and looks for erasures of other replicas, until ctx ends.
-func (v *Vault) Run(ctx context.Context) error {
+// Run sweeps, and checks for erasures by other replicas, until ctx ends.
+func (v *Store) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
 	defer looking.Wait()
-	looking.Go(func() { v.keepLooking(ctx) })
+	looking.Go(func() { v.watchErasures(ctx) })
 	tick := time.NewTicker(v.cfg.Sweep)
 	defer tick.Stop()
 	for {
@@ -172,13 +172,13 @@ func (v *Vault) Run(ctx context.Context) error {
 	}
 }
 
-// keepLooking looks for erasures until ctx ends. While it cannot, every turn asks the database, and says so itself if that is away.
-func (v *Vault) keepLooking(ctx context.Context) {
-	tick := time.NewTicker(look)
+// watchErasures checks for erasures until ctx ends. While it fails, every turn reads the database and reports its own error.
+func (v *Store) watchErasures(ctx context.Context) {
+	tick := time.NewTicker(erasureCheckInterval)
 	defer tick.Stop()
 	failing := false
 	for {
-		err := v.look(ctx)
+		err := v.checkErasures(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
 			v.log.Warn("the vault cannot look for erasures; it asks the database for every value until it can", slog.Any("error", err))
 		}

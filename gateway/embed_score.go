@@ -13,7 +13,7 @@ import (
 
 // embed asks the engine for vectors and settles.
 func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
-	got, err := r.vectors(ctx, r.call.Input, r.call.Role)
+	got, err := r.embedTexts(ctx, r.call.Input, r.call.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -21,11 +21,11 @@ func (r *run) embed(ctx context.Context) (*EmbedReply, error) {
 	return &EmbedReply{Head: r.head(), Summary: r.summary(), Vectors: got}, nil
 }
 
-// vectors asks the engine of the run for the vectors of texts. What it has made until now is what the run has used.
-func (r *run) vectors(ctx context.Context, texts []string, role engine.InputRole) ([][]float32, error) {
-	defer r.ask()()
+// embedTexts asks the engine of the run for the vectors of texts. What it has made until now is what the run has used.
+func (r *run) embedTexts(ctx context.Context, texts []string, role engine.InputRole) ([][]float32, error) {
+	defer r.markRunning()()
 	began := r.p.now()
-	defer func() { r.answer.worked += r.p.now().Sub(began) }()
+	defer func() { r.answer.engineTime += r.p.now().Sub(began) }()
 	got, err := r.choice.Engine.Embed(ctx, &engine.EmbedRequest{
 		Model: r.choice.Version.EngineModel, Input: texts, Tenant: r.caller.Tenant, Class: r.call.Class, Role: role, Dimensions: r.call.Dimensions,
 	})
@@ -44,7 +44,7 @@ func (r *run) vectors(ctx context.Context, texts []string, role engine.InputRole
 
 // score asks the engine for scores, once for each run of documents with the same query, and settles.
 func (r *run) score(ctx context.Context) (*ScoreReply, error) {
-	defer r.ask()()
+	defer r.markRunning()()
 	c, used := r.call, engine.Usage{}
 	scores := make([]float64, 0, len(c.Documents))
 	for from := 0; from < len(c.Documents); {
@@ -72,10 +72,10 @@ func (r *run) score(ctx context.Context) (*ScoreReply, error) {
 		from = to
 	}
 	r.answer.usage = &used
-	reply := &ScoreReply{Scores: scores, Best: best(scores, c.TopN)}
+	reply := &ScoreReply{Scores: scores, Best: topIndexes(scores, c.TopN)}
 	if c.ReturnDocuments {
 		var err error
-		if reply.Documents, err = r.returned(ctx, reply.Best); err != nil {
+		if reply.Documents, err = r.returnDocuments(ctx, reply.Best); err != nil {
 			return nil, err
 		}
 	}
@@ -84,8 +84,8 @@ func (r *run) score(ctx context.Context) (*ScoreReply, error) {
 	return reply, nil
 }
 
-// best returns the places of the n highest scores, best first; of all of them if n is 0.
-func best(scores []float64, n int) []int {
+// topIndexes returns the places of the n highest scores, best first; of all of them if n is 0.
+func topIndexes(scores []float64, n int) []int {
 	places := make([]int, len(scores))
 	for i := range places {
 		places[i] = i
@@ -97,15 +97,15 @@ func best(scores []float64, n int) []int {
 	return places
 }
 
-// returned lets documents out to the caller who sent them: what was replaced by a pseudonym is put back, what was hidden otherwise stays
+// returnDocuments lets documents out to the caller who sent them: what was replaced by a pseudonym is put back, what was hidden otherwise stays
 // hidden, as the findings say.
-func (r *run) returned(ctx context.Context, places []int) ([]string, error) {
+func (r *run) returnDocuments(ctx context.Context, places []int) ([]string, error) {
 	out := make([]string, len(places))
 	for i, p := range places {
 		var err error
-		if out[i], _, err = egress.Through(r.admission.decision.Release(), r.call.Documents[p]); err != nil {
+		if out[i], _, err = egress.ReleaseWhole(r.admission.decision.Release(), r.call.Documents[p]); err != nil {
 			return nil, err
 		}
 	}
-	return out, r.admission.decision.Keep(ctx)
+	return out, r.admission.decision.StoreValues(ctx)
 }

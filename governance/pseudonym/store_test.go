@@ -1,4 +1,4 @@
-package vault
+package pseudonym
 
 import (
 	"bytes"
@@ -52,17 +52,17 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// replica opens a vault as another process would.
-func replica(t *testing.T, db *gorm.DB, cfg Config, c *clock) *Vault {
+// replica opens a store as another process would.
+func replica(t *testing.T, db *gorm.DB, cfg Config, c *clock) *Store {
 	t.Helper()
-	v, err := New(cfg, NewStore(db), keys(), quiet(), nil)
+	v, err := New(cfg, NewTables(db), keys(), quiet(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c != nil {
 		v.now = c.Now
 	}
-	v.settle = 0
+	v.settleTime = 0
 	t.Cleanup(func() { _ = v.Close() })
 	return v
 }
@@ -79,7 +79,7 @@ func turn(scope string, values ...string) Turn {
 
 func codeOf(text string) string { return "C" + text[max(0, len(text)-4):] }
 
-func keep(t *testing.T, v *Vault, turns ...Turn) {
+func keep(t *testing.T, v *Store, turns ...Turn) {
 	t.Helper()
 	for _, x := range turns {
 		if err := v.Store(t.Context(), x); err != nil {
@@ -88,7 +88,7 @@ func keep(t *testing.T, v *Vault, turns ...Turn) {
 	}
 }
 
-func find(t *testing.T, v *Vault, target Target, codes ...string) map[string]string {
+func find(t *testing.T, v *Store, target Target, codes ...string) map[string]string {
 	t.Helper()
 	found, err := v.Find(t.Context(), target, codes)
 	if err != nil {
@@ -105,17 +105,17 @@ func find(t *testing.T, v *Vault, target Target, codes ...string) map[string]str
 }
 
 // erase makes a removal in a transaction of its own.
-func erase(ctx context.Context, r *Removal) (int64, error) {
+func erase(ctx context.Context, r *Erasure) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err := r.vault.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := r.Take(tx); err != nil {
+	err := r.store.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := r.Lock(tx); err != nil {
 			return err
 		}
-		return r.Destroy(tx)
+		return r.Delete(tx)
 	})
 	if err == nil {
-		r.Settle(ctx)
+		r.AwaitReplicas(ctx)
 	}
 	return r.Found.Values, err
 }
@@ -147,7 +147,7 @@ func TestStoredByOneShownByAnother(t *testing.T) {
 		keep(t, a, turn("s1", "13800138000", "13900139001"))
 		keep(t, b, turn("s1", "13800138000", "13700137002"), turn("s2", "13800138003")) // the second suite, in the same scope
 		consistent(t, db, 4)
-		for _, v := range []*Vault{a, b, replica(t, db, Config{}, nil)} {
+		for _, v := range []*Store{a, b, replica(t, db, Config{}, nil)} {
 			for _, target := range []Target{{Tenant: "acme", Name: "s1"}, {Tenant: "acme", Scopes: []string{"session/s1", "request/none"}}} {
 				got := find(t, v, target, "C8000", "C9001", "C7002", "C8003", "XXXXX", "C8000")
 				if len(got) != 3 || got["C8000"] != "13800138000" || got["C9001"] != "13900139001" || got["C7002"] != "13700137002" {
@@ -248,12 +248,12 @@ func TestTimeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		consistent(t, db, 2)
-		c.pass(grace)
+		c.pass(clockSkew)
 		if err := a.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		consistent(t, db, 0)
-		for _, v := range []*Vault{b, a} { // b still believes them to be there
+		for _, v := range []*Store{b, a} { // b still believes them to be there
 			keep(t, v, turn("s", "13800138000"))
 			if got := find(t, a, target, "C8000", "C9001"); len(got) != 1 {
 				t.Errorf("%v", got)
@@ -343,7 +343,7 @@ func TestFull(t *testing.T) {
 		elsewhere.Tenant = "other"
 		keep(t, v, elsewhere)
 		consistent(t, db, 6)
-		if n, err := erase(t.Context(), v.Conversation(Target{Tenant: "acme", Name: "s1"})); err != nil || n != 3 {
+		if n, err := erase(t.Context(), v.EraseConversation(Target{Tenant: "acme", Name: "s1"})); err != nil || n != 3 {
 			t.Errorf("%d, %v", n, err)
 		}
 		keep(t, v, turn("s3", "13800130001", "13800130002", "13800130003"))
@@ -364,7 +364,7 @@ func TestManyAtOnce(t *testing.T) {
 			return dbtest.Healthy
 		})
 		cfg := Config{PerSession: 5}
-		replicas := []*Vault{replica(t, faults.Over(db), cfg, nil), replica(t, faults.Over(db), cfg, nil)}
+		replicas := []*Store{replica(t, faults.Over(db), cfg, nil), replica(t, faults.Over(db), cfg, nil)}
 		const callers = 60
 		var all sync.WaitGroup
 		errs := make([]error, callers)
@@ -449,7 +449,7 @@ func TestEveryFailureOfRemoval(t *testing.T) {
 		v := replica(t, faults.Over(db), Config{}, c)
 		for name, remove := range map[string]func(x Turn) error{
 			"erase": func(x Turn) error {
-				_, err := erase(t.Context(), v.Conversation(Target{Tenant: x.Tenant, Name: x.Name}))
+				_, err := erase(t.Context(), v.EraseConversation(Target{Tenant: x.Tenant, Name: x.Name}))
 				return err
 			},
 			"sweep": func(Turn) error { return v.Sweep(t.Context()) },
@@ -459,7 +459,7 @@ func TestEveryFailureOfRemoval(t *testing.T) {
 					x := turn(fmt.Sprintf("%s%d-%d", name, o, n), "13800130001", "13800130002")
 					keep(t, v, x)
 					if name == "sweep" {
-						c.pass(x.Keep + 2*grace)
+						c.pass(x.Keep + 2*clockSkew)
 					}
 					failed, at := "", n
 					faults.Set(func(op string) dbtest.Outcome {
@@ -596,7 +596,7 @@ func TestOneOrderOfLocks(t *testing.T) {
 	for i := range 12 {
 		x := turn(fmt.Sprintf("s%d", i), "13800138000")
 		x.Tenant = fmt.Sprintf("tenant-%d", i%3)
-		p := v.pend(x)
+		p := v.prepare(x)
 		batch, scopes = append(batch, p), append(scopes, p.scope)
 	}
 	if _, _, err := v.commit(batch); err != nil {
@@ -604,7 +604,7 @@ func TestOneOrderOfLocks(t *testing.T) {
 	}
 	stored := taken
 	taken = nil
-	if n, err := v.store.remove(t.Context(), scopes, always); err != nil || n != 12 {
+	if n, err := v.store.remove(t.Context(), scopes, noExpiry); err != nil || n != 12 {
 		t.Fatalf("%d, %v", n, err)
 	}
 	if len(stored) != 12+3 || !slices.Equal(taken, stored) {
@@ -663,7 +663,7 @@ func TestNobodyWaitsForever(t *testing.T) {
 	if got := find(t, v, target, "C8000"); len(got) != 1 {
 		t.Errorf("%v", got)
 	}
-	if n, err := erase(t.Context(), v.Conversation(target)); err != nil || n != 1 || statements < 8 {
+	if n, err := erase(t.Context(), v.EraseConversation(target)); err != nil || n != 1 || statements < 8 {
 		t.Errorf("%d, %v, %d statements", n, err, statements)
 	}
 	statements = 0
@@ -683,12 +683,12 @@ func TestSlowKeyHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	other := turn("s", "13800138000")
 	other.Tenant = "other"
-	for name, slow := range map[string]func(context.Context, *Vault) error{
-		"of a value": func(ctx context.Context, v *Vault) error {
+	for name, slow := range map[string]func(context.Context, *Store) error{
+		"of a value": func(ctx context.Context, v *Store) error {
 			_, err := v.Find(ctx, Target{Tenant: "other", Name: "s"}, []string{"C8000"})
 			return err
 		},
-		"for new values": func(ctx context.Context, v *Vault) error { return v.Store(ctx, other) },
+		"for new values": func(ctx context.Context, v *Store) error { return v.Store(ctx, other) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -755,7 +755,7 @@ func TestOneCodeOfTwoValues(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		keep(t, v, second)
-		for _, r := range []*Vault{v, replica(t, db, Config{}, nil)} {
+		for _, r := range []*Store{v, replica(t, db, Config{}, nil)} {
 			if got := find(t, r, Target{Tenant: "acme", Name: "s"}, "C8000"); len(got) != 0 {
 				t.Errorf("%v", got)
 			}
@@ -775,8 +775,8 @@ func TestOneTenantsKeyIsDamaged(t *testing.T) {
 	v := replica(t, db, Config{}, nil)
 	other := turn("s", "13900138001")
 	other.Tenant = "other"
-	bad := v.pend(turn("s", "13900138002"))
-	good := v.pend(other)
+	bad := v.prepare(turn("s", "13900138002"))
+	good := v.prepare(other)
 	if _, _, err := v.commit([]*pending{bad, good}); err != nil {
 		t.Fatal(err)
 	}

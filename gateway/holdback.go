@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-project/sluice/gateway/egress"
 )
 
-// window measures a release: how much of a stream waits for what follows, and how long each piece of it has waited when it is out.
-type window struct {
+// holdbackMeter measures a release: how much of a stream waits for what follows, and how long each piece of it has waited when it is out.
+type holdbackMeter struct {
 	egress.Release
 
 	held, wait observer
@@ -25,18 +25,18 @@ type arrival struct {
 	characters int
 }
 
-// window opens the rules for a text of the answer. What is looked at by itself waits for nothing, so it is not measured.
-func (r *run) window(kind egress.Kind) egress.Release {
+// newRelease opens the rules for a text of the answer. What is looked at by itself waits for nothing, so it is not measured.
+func (r *run) newRelease(kind egress.Kind) egress.Release {
 	if kind == egress.Word {
 		return r.admission.decision.Release()
 	}
-	return &window{
+	return &holdbackMeter{
 		Release: r.admission.decision.Release(), now: r.p.now, held: r.p.metrics.held.WithLabelValues(string(kind)), wait: r.p.metrics.wait.WithLabelValues(string(kind)),
 	}
 }
 
 // Write implements egress.Release.
-func (w *window) Write(s string) (string, error) {
+func (w *holdbackMeter) Write(s string) (string, error) {
 	now := w.now()
 	n := utf8.RuneCountInString(s)
 	w.waiting, w.characters = append(w.waiting, arrival{now, n}), w.characters+n
@@ -46,21 +46,21 @@ func (w *window) Write(s string) (string, error) {
 	}
 	held := w.Held()
 	w.held.Observe(float64(held))
-	w.out(now, held)
+	w.markReleased(now, held)
 	return out, nil
 }
 
 // Close implements egress.Release.
-func (w *window) Close(unsaid ...string) (string, error) {
+func (w *holdbackMeter) Close(unsaid ...string) (string, error) {
 	out, err := w.Release.Close(unsaid...)
 	if err == nil {
-		w.out(w.now(), 0)
+		w.markReleased(w.now(), 0)
 	}
 	return out, err
 }
 
-// out notes that all but the last characters are out.
-func (w *window) out(now time.Time, held int) {
+// markReleased notes that all but the last characters are out.
+func (w *holdbackMeter) markReleased(now time.Time, held int) {
 	n := 0
 	for n < len(w.waiting) && w.characters-w.waiting[n].characters >= held {
 		w.characters -= w.waiting[n].characters

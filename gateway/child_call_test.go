@@ -337,7 +337,7 @@ func TestIngest(t *testing.T) {
 	if a := w.ledger.asks[0]; a.Request != "req-1.document" || a.Tenant != "bank" || a.Key != "k1" || !a.Embed || a.PromptTokens != int64(len("a passport costs 120ask SECRET1")+8) {
 		t.Errorf("reserved %+v", a)
 	}
-	if g := w.guard.asks[0]; !g.Intake || g.Model != "" || g.Tenant != "bank" || g.Action != "rag.ingest" || w.rag.read[0].Tenant != "bank" || len(w.log.kept) != 0 {
+	if g := w.guard.asks[0]; !g.Ingest || g.Model != "" || g.Tenant != "bank" || g.Action != "rag.ingest" || w.rag.read[0].Tenant != "bank" || len(w.log.kept) != 0 {
 		t.Errorf("the policy was asked %+v, %v was read, %v kept", g, w.rag.read, w.log.kept)
 	}
 }
@@ -455,7 +455,7 @@ func TestIngestTakesLong(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := w.Ingest(t.Context(), bringing("one"))
-		if !fault.Is(err, fault.CodeTimeout) || time.Since(began) != longestIntake {
+		if !fault.Is(err, fault.CodeTimeout) || time.Since(began) != maxIngestTime {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		if refusal := new(Refusal); !errors.As(err, &refusal) || refusal.Receipt == "" {

@@ -19,7 +19,7 @@ import (
 func TestWindow(t *testing.T) {
 	clock := time.Unix(1_000, 0)
 	var held, waited []float64
-	w := &window{
+	w := &holdbackMeter{
 		Release: &fakeRelease{}, now: func() time.Time { return clock },
 		held: prometheus.ObserverFunc(func(v float64) { held = append(held, v) }), wait: prometheus.ObserverFunc(func(v float64) { waited = append(waited, v) }),
 	}
@@ -40,10 +40,10 @@ func TestWindow(t *testing.T) {
 // plainAdmission lets answers out as they are.
 type plainAdmission struct{ Decision }
 
-func (plainAdmission) Release() egress.Release    { return &plainRelease{} }
-func (plainAdmission) Masked() bool               { return false }
-func (plainAdmission) Keep(context.Context) error { return nil }
-func (plainAdmission) LabelMode(string) string    { return identity.LabelText }
+func (plainAdmission) Release() egress.Release           { return &plainRelease{} }
+func (plainAdmission) Masked() bool                      { return false }
+func (plainAdmission) StoreValues(context.Context) error { return nil }
+func (plainAdmission) LabelMode(string) string           { return identity.LabelText }
 
 type plainRelease struct{ last string }
 
@@ -59,7 +59,7 @@ func (p *plainRelease) Masked() string                  { return p.last }
 // allocate nothing. Package egress shows that of the real ones.
 func TestEventsCostNoAllocation(t *testing.T) {
 	w := newWorld(t, nil)
-	r := w.begin(call("x"), route.Generate)
+	r := w.newRun(call("x"), route.Generate)
 	r.admission.decision = plainAdmission{}
 	r.prompt.Prompt = &engine.Prompt{Request: &engine.Request{Choices: 1}}
 	r.answer.out = r.egress()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/mask"
-	"github.com/sluice-project/sluice/governance/vault"
+	"github.com/sluice-project/sluice/governance/pseudonym"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -47,7 +47,7 @@ func keeper(t *testing.T, db *gorm.DB, faults *dbtest.Faults, policy string) *Gu
 
 func admitText(t *testing.T, g *Guard, request, text string) *Admission {
 	t.Helper()
-	a, err := g.Admit(t.Context(), Ask{Request: request, Tenant: "acme", Session: "digest", Name: "case-17", Action: "chat.completions", Fields: []Field{{"x", &text}}})
+	a, err := g.Admit(t.Context(), AdmitRequest{Request: request, Tenant: "acme", Session: "digest", Name: "case-17", Action: "chat.completions", Fields: []Field{{"x", &text}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func admitText(t *testing.T, g *Guard, request, text string) *Admission {
 }
 
 // keptValues are the values that are stored of a target, sorted.
-func keptValues(t *testing.T, g *Guard, db *gorm.DB, target vault.Target, a *Admission) []string {
+func keptValues(t *testing.T, g *Guard, db *gorm.DB, target pseudonym.Target, a *Admission) []string {
 	t.Helper()
 	target.Tenant = "acme"
 	var codes []string
@@ -76,8 +76,8 @@ func keptValues(t *testing.T, g *Guard, db *gorm.DB, target vault.Target, a *Adm
 
 // maskedAgain gives the pseudonyms of all values of these tests, as another request of the scope would.
 func (a *Admission) maskedAgain() string {
-	scope, _ := scopeOf(a.force.policy, "digest", "r1")
-	text, _ := a.guard.vault(a.tenant, scope).Mask(a.force.along(a.channel, DirectionPassage), "电话13800138000、13900139001和13700137002，邮箱zhang@example.com。")
+	scope, _ := scopeOf(a.active.policy, "digest", "r1")
+	text, _ := a.guard.newPseudonyms(a.tenant, scope).Mask(a.active.rulesFor(a.channel, DirectionPassage), "电话13800138000、13900139001和13700137002，邮箱zhang@example.com。")
 	return text
 }
 
@@ -97,7 +97,7 @@ func TestKeep(t *testing.T) {
 		faults := &dbtest.Faults{}
 		g := keeper(t, db, faults, revealPolicyText)
 		a := admitText(t, g, "r1", "电话13800138000。")
-		if err := a.Keep(t.Context()); err != nil || rowsIn(t, db, "vault_values")+rowsIn(t, db, "vault_scopes")+rowsIn(t, db, "vault_keys") != 0 {
+		if err := a.StoreValues(t.Context()); err != nil || rowsIn(t, db, "vault_values")+rowsIn(t, db, "vault_scopes")+rowsIn(t, db, "vault_keys") != 0 {
 			t.Fatalf("kept for nobody: %v", err)
 		}
 		if _, err := g.Publish(t.Context(), "acme", []byte(revealPolicyText+revealRulesText), "test"); err != nil {
@@ -110,14 +110,14 @@ func TestKeep(t *testing.T) {
 			}
 			return dbtest.Healthy
 		})
-		if err := a.Keep(t.Context()); !fault.Is(err, fault.CodeVaultUnavailable) || !errors.Is(err, dbtest.ErrInjected) {
+		if err := a.StoreValues(t.Context()); !fault.Is(err, fault.CodeVaultUnavailable) || !errors.Is(err, dbtest.ErrInjected) {
 			t.Fatalf("%v", err)
 		}
 		faults.Set(nil)
-		if err := a.Keep(t.Context()); err != nil {
+		if err := a.StoreValues(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		session := vault.Target{Name: "case-17"}
+		session := pseudonym.Target{Name: "case-17"}
 		if got := keptValues(t, g, db, session, a); fmt.Sprint(got) != "[13800138000]" { // the address was redacted
 			t.Errorf("%v", got)
 		}
@@ -130,11 +130,11 @@ func TestKeep(t *testing.T) {
 		if out += rest; err != nil || cerr != nil || strings.Contains(out, "137") {
 			t.Fatalf("%q, %v %v", out, err, cerr)
 		}
-		if err := a.Keep(t.Context()); err != nil {
+		if err := a.StoreValues(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		all := "[13700137002 13800138000 13900139001]"
-		for _, target := range []vault.Target{session, {Scopes: RequestScopes("digest", "r2")}} {
+		for _, target := range []pseudonym.Target{session, {Scopes: RequestScopes("digest", "r2")}} {
 			if got := keptValues(t, g, db, target, a); fmt.Sprint(got) != all {
 				t.Errorf("%v: %v", target, got)
 			}
@@ -143,25 +143,25 @@ func TestKeep(t *testing.T) {
 		faults.Set(func(string) dbtest.Outcome { statements++; return dbtest.Healthy })
 		next := admitText(t, g, "r3", "电话13800138000和13900139001。")
 		for range 2 {
-			if err := next.Keep(t.Context()); err != nil || statements != 0 {
+			if err := next.StoreValues(t.Context()); err != nil || statements != 0 {
 				t.Errorf("the next turn took %d operations, %v", statements, err)
 			}
 		}
 		faults.Set(nil)
-		if n, err := eraseValues(t, db, g, vault.Target{Tenant: "acme", Name: "case-17"}); err != nil || n != 3 {
+		if n, err := eraseValues(t, db, g, pseudonym.Target{Tenant: "acme", Name: "case-17"}); err != nil || n != 3 {
 			t.Errorf("erased %d, %v", n, err)
 		}
 	})
 }
 
-func eraseValues(t *testing.T, db *gorm.DB, g *Guard, target vault.Target) (int64, error) {
+func eraseValues(t *testing.T, db *gorm.DB, g *Guard, target pseudonym.Target) (int64, error) {
 	t.Helper()
-	r := g.Values().Conversation(target)
+	r := g.Values().EraseConversation(target)
 	err := db.Transaction(func(tx *gorm.DB) error {
-		if err := r.Take(tx); err != nil {
+		if err := r.Lock(tx); err != nil {
 			return err
 		}
-		return r.Destroy(tx)
+		return r.Delete(tx)
 	})
 	return r.Found.Values, err
 }
@@ -172,10 +172,10 @@ func TestKeepPerRequest(t *testing.T) {
 	db := dbtest.SQLite(t)
 	g := keeper(t, db, &dbtest.Faults{}, revealPolicyText+revealRulesText+"pseudonyms: request\n")
 	a := admitText(t, g, "r1", "电话13800138000。")
-	if err := a.Keep(t.Context()); err != nil {
+	if err := a.StoreValues(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for want, target := range map[string]vault.Target{
+	for want, target := range map[string]pseudonym.Target{
 		"[13800138000]": {Scopes: RequestScopes("digest", "r1")}, "[]": {Name: "case-17"},
 	} {
 		if got := keptValues(t, g, db, target, a); fmt.Sprint(got) != want {
@@ -193,20 +193,20 @@ func TestKeepWithoutAName(t *testing.T) {
 	var a *Admission
 	for request, text := range map[string]string{"r1": "电话13800138000。", "r2": "电话13900139001。"} {
 		var err error
-		a, err = g.Admit(t.Context(), Ask{Request: request, Tenant: "acme", Session: "digest", Action: "chat.completions", Fields: []Field{{"x", &text}}})
+		a, err = g.Admit(t.Context(), AdmitRequest{Request: request, Tenant: "acme", Session: "digest", Action: "chat.completions", Fields: []Field{{"x", &text}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Keep(t.Context()); err != nil {
+		if err := a.StoreValues(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for request, want := range map[string]string{"r1": "[13800138000]", "r2": "[13900139001]"} {
-		if got := keptValues(t, g, db, vault.Target{Scopes: RequestScopes("digest", request)}, a); fmt.Sprint(got) != want {
+		if got := keptValues(t, g, db, pseudonym.Target{Scopes: RequestScopes("digest", request)}, a); fmt.Sprint(got) != want {
 			t.Errorf("%s: %v", request, got)
 		}
 	}
-	if n, err := eraseValues(t, db, g, vault.Target{Tenant: "acme", Scopes: RequestScopes("digest", "r1")}); err != nil || n != 1 {
+	if n, err := eraseValues(t, db, g, pseudonym.Target{Tenant: "acme", Scopes: RequestScopes("digest", "r1")}); err != nil || n != 1 {
 		t.Errorf("erased %d, %v", n, err)
 	}
 }

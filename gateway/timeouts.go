@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-project/sluice/engine"
+	"github.com/sluice-project/sluice/internal/fault"
+)
+
+// timeoutError is why a clock of ours has ended a call.
+type timeoutError struct {
+	code     fault.Code
+	after    time.Duration
+	byCaller bool // the caller asked for it
+}
+
+func (e *timeoutError) Error() string { return string(e.code) + " after " + e.after.String() }
+
+// withTotalTimeout returns a context that ends a call's total time, which begins with its arrival.
+func (r *run) withTotalTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := r.p.cfg.Timeout
+	if r.call.Document != nil {
+		limit = maxIngestTime
+	}
+	return context.WithTimeoutCause(ctx, limit-r.p.now().Sub(r.call.Received), &timeoutError{code: fault.CodeTimeout, after: limit})
+}
+
+// timeouts end a generation that takes too long: as a whole, until its first text, or between two events. Each cancels the engine. While the
+// consumer has the word, the time between events stands still.
+//
+// One goroutine uses it.
+type timeouts struct {
+	stop       context.CancelFunc
+	end        context.CancelCauseFunc
+	firstToken *time.Timer   // until the first text
+	idleLimit  time.Duration // between two events; 0: no limit
+	idle       *time.Timer   // of gap; nil before the first text
+}
+
+// startTimeouts starts those of a generation, which end the context that it returns. Of an answer in one piece nobody knows how far it is: there only the
+// total time runs.
+func (r *run) startTimeouts(ctx context.Context) (context.Context, *timeouts) {
+	total, cancel := r.withTotalTimeout(ctx)
+	bounded, end := context.WithCancelCause(total)
+	c := &timeouts{end: end}
+	c.stop = func() {
+		for _, t := range []*time.Timer{c.firstToken, c.idle} {
+			if t != nil {
+				t.Stop()
+			}
+		}
+		c.end(context.Canceled)
+		cancel()
+	}
+	if r.nonStreaming() {
+		return bounded, c
+	}
+	if r.call.Class != engine.ClassBatch { // it takes what the others leave, which may be nothing for a while
+		c.idleLimit = r.p.cfg.IdleTimeout
+	}
+	limit, asked := r.p.cfg.FirstTokenTimeout, false
+	if p := r.call.FirstTokenTimeout; p > 0 && (limit == 0 || p < limit) {
+		limit, asked = p, true
+	}
+	if limit > 0 {
+		left := limit - r.p.now().Sub(r.call.Received)
+		c.firstToken = time.AfterFunc(left, func() { c.end(&timeoutError{fault.CodeFirstTokenTimeout, limit, asked}) })
+	}
+	return bounded, c
+}
+
+// onEvent notes that the engine has sent something, and whether that was text.
+func (c *timeouts) onEvent(said bool) {
+	if said && c.firstToken != nil {
+		c.firstToken.Stop()
+	}
+	if c.idle != nil {
+		c.idle.Stop()
+	} else if said && c.idleLimit > 0 {
+		c.idle = time.AfterFunc(c.idleLimit, func() { c.end(&timeoutError{code: fault.CodeIdleTimeout, after: c.idleLimit}) })
+		c.idle.Stop()
+	}
+}
+
+// resumeIdle waits for the engine again.
+func (c *timeouts) resumeIdle() {
+	if c.idle != nil {
+		c.idle.Reset(c.idleLimit)
+	}
+}
