@@ -229,12 +229,11 @@ func TestHeavyweightsStayInTheirCages(t *testing.T) {
 var askers = []struct {
 	prefix, why string
 }{
-	{"engine/", "engines are made of engines, and measured there"},
+	{"engine/", "engines are made of engines, and measured there in processes without a gateway and tenants"},
 	{"bench/", "it measures an engine by itself, and is in no product"},
 	{"gateway/prompt.go", "it has prompts prepared"},
 	{"gateway/generate.go", "it is the one way to text"},
 	{"gateway/embed_score.go", "it is the one way to vectors and scores"},
-	{"server/cmd/sluice/eval.go", "the command measures models on an engine of its own process, which has no gateway and no tenants"},
 }
 
 // TestOnlyThePipelineAsksEngines looks for the calls by their names, and for what they are given: whoever holds an engine under another name

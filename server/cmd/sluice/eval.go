@@ -4,22 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/eval"
-	"github.com/sluice-project/sluice/engine/kernel"
-	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/internal/progress"
 )
-
-// evalSeed draws the intervals: the same figures whenever the same is measured.
-const evalSeed = 1
 
 // evalFlags are what the commands that measure share.
 type evalFlags struct {
@@ -86,7 +77,7 @@ func (a *app) evalText(name, short, long, against string, shown ...string) *cobr
 			if f.againstModel != "" && f.against == "" {
 				f.against = "f32"
 			}
-			report, err := a.measureText(cmd.Context(), f, data)
+			report, err := a.files(f, data, a.progress("tokens", "词元")).Predictions(cmd.Context())
 			if err != nil {
 				return interrupted(err)
 			}
@@ -121,55 +112,11 @@ func interrupted(err error) error {
 	return err
 }
 
-func (a *app) measureText(ctx context.Context, f *evalFlags, data eval.Data) (eval.Report, error) {
-	open := func(path, plan, calibration string) (*native.Runner, eval.Subject, error) {
-		r, err := native.OpenRunner(native.RunnerConfig{Path: path, Plan: plan, Threads: f.threads, Context: f.context, Calibration: calibration})
-		if err != nil {
-			return nil, eval.Subject{}, err
-		}
-		return r, subject(path, plan, r.Info()), nil
-	}
-	start := time.Now()
-	measured, model, err := open(f.model, f.plan, f.calibration)
-	if err != nil {
-		return eval.Report{}, err
-	}
-	defer func() { _ = measured.Close() }()
-	cfg := eval.Config{
-		Measured: eval.Native(measured), Data: data, Context: f.context, Stride: f.stride, Limit: f.limit, Seed: evalSeed,
-		Progress: a.progress("tokens", "词元"),
-	}
-	report := f.report(model, data, measured.ISA(), start)
-	if f.against != "" {
-		path := f.againstModel
-		if path == "" {
-			path = f.model
-		}
-		baseline, subject, err := open(path, f.against, "")
-		if err != nil {
-			return eval.Report{}, fmt.Errorf("baseline: %w", err)
-		}
-		defer func() { _ = baseline.Close() }()
-		cfg.Baseline, report.Baseline = eval.Native(baseline), &subject
-	}
-	result, err := eval.Run(ctx, cfg)
-	report.Tokens, report.Context, report.Stride, report.Figures = result.Items, result.Context, result.Stride, result.Figures
-	report.Seconds = time.Since(start).Seconds()
-	return report, err
-}
-
-func subject(path, plan string, info engine.Model) eval.Subject {
-	return eval.Subject{File: filepath.Base(filepath.Clean(path)), Digest: info.Digest, Plan: plan, Precision: info.Precision, Template: info.Template}
-}
-
-func (f *evalFlags) report(model eval.Subject, data eval.Data, isa string, start time.Time) eval.Report {
-	threads := f.threads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	return eval.Report{
-		Format: eval.Format, Model: model, Engine: eval.Engine{Version: version, ISA: isa, Threads: threads},
-		Data: eval.Source{Name: data.Name, Digest: data.Digest, Documents: len(data.Documents)}, Seed: evalSeed, Time: start.UTC().Truncate(time.Second),
+// files is what to measure, on data.
+func (a *app) files(f *evalFlags, data eval.Data, progress func(done, total int)) eval.Files {
+	return eval.Files{
+		Model: f.model, Plan: f.plan, Calibration: f.calibration, BaselineModel: f.againstModel, BaselinePlan: f.against, Data: data,
+		Context: f.context, Stride: f.stride, Limit: f.limit, Threads: f.threads, Version: version, Progress: progress,
 	}
 }
 
@@ -197,7 +144,10 @@ model are left out and counted. 逐段比较向量：文本按空行分段，超
 			if err != nil {
 				return err
 			}
-			report, err := a.measureVectors(cmd.Context(), f, data)
+			if f.limit < 0 {
+				return usageError{fmt.Errorf("--limit is %d; use a positive number, or 0 for all", f.limit)}
+			}
+			report, err := a.files(f, data, a.progress("texts", "段")).Vectors(cmd.Context())
 			if err != nil {
 				return interrupted(err)
 			}
@@ -209,60 +159,6 @@ model are left out and counted. 逐段比较向量：文本按空行分段，超
 	cmd.Flags().StringVar(&f.model, "model", "", "directory of the encoder, or its name in sluice models list / 向量模型的目录或名称")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "passages to compare; 0: all / 段落数上限")
 	return cmd
-}
-
-func (a *app) measureVectors(ctx context.Context, f *evalFlags, data eval.Data) (eval.Report, error) {
-	if f.limit < 0 {
-		return eval.Report{}, usageError{fmt.Errorf("--limit is %d; use a positive number, or 0 for all", f.limit)}
-	}
-	log := slog.New(slog.DiscardHandler)
-	var engines []*native.Engine
-	defer func() {
-		for _, e := range engines {
-			_ = e.Close()
-		}
-	}()
-	open := func(path, plan, calibration string) (eval.Embed, eval.Subject, error) {
-		const id = engine.ModelID("model")
-		e, err := native.New(native.Config{Threads: f.threads, Models: []native.ModelConfig{
-			{ID: id, Path: path, Precision: plan, Calibration: calibration},
-		}}, log, nil)
-		if err != nil {
-			return nil, eval.Subject{}, err
-		}
-		engines = append(engines, e)
-		infos, err := e.Models(ctx)
-		if err != nil {
-			return nil, eval.Subject{}, err
-		}
-		return func(ctx context.Context, texts []string) ([][]float32, error) {
-			out, err := e.Embed(ctx, &engine.EmbedRequest{Model: id, Input: texts})
-			if err != nil {
-				return nil, err
-			}
-			return out.Vectors, nil
-		}, subject(path, plan, infos[0]), nil
-	}
-	start := time.Now()
-	measured, model, err := open(f.model, f.plan, f.calibration)
-	if err != nil {
-		return eval.Report{}, err
-	}
-	path := f.againstModel
-	if path == "" {
-		path = f.model
-	}
-	baseline, base, err := open(path, f.against, "")
-	if err != nil {
-		return eval.Report{}, fmt.Errorf("baseline: %w", err)
-	}
-	report := f.report(model, data, kernel.Detect(log).ISA(), start)
-	report.Baseline = &base
-	result, err := eval.Vectors(ctx, eval.VectorConfig{
-		Measured: measured, Baseline: baseline, Data: data, Limit: f.limit, Seed: evalSeed, Progress: a.progress("texts", "段"),
-	})
-	report.Texts, report.Skipped, report.Figures, report.Seconds = result.Items, result.Skipped, result.Figures, time.Since(start).Seconds()
-	return report, err
 }
 
 // progress returns a function that keeps one line of a terminal up to date, or nil where nobody looks.

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/engine/arch"
 	"github.com/sluice-project/sluice/engine/eval"
-	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/prune"
 )
 
@@ -89,14 +86,7 @@ func (a *app) preparePruning(ctx context.Context, p *pruneFlags, path string) er
 	}
 	if p.measure > 0 {
 		p.options.Measure = func(path string) (float64, error) {
-			r, err := native.OpenRunner(native.RunnerConfig{Path: path, Threads: p.threads})
-			if err != nil {
-				return 0, err
-			}
-			defer func() { _ = r.Close() }()
-			result, err := eval.Run(ctx, eval.Config{Measured: eval.Native(r), Data: data, Limit: p.measure, Seed: evalSeed, Progress: a.progress("tokens", "词元")})
-			perplexity, _ := result.Get(eval.Perplexity)
-			return perplexity.Value, err
+			return eval.PerplexityOf(ctx, path, p.threads, data, p.measure, a.progress("tokens", "词元"))
 		}
 	}
 	if p.calibrate == "" {
@@ -106,40 +96,8 @@ func (a *app) preparePruning(ctx context.Context, p *pruneFlags, path string) er
 	if err != nil {
 		return err
 	}
-	p.options.Importance, err = a.calibrate(ctx, path, p.threads, text)
+	p.options.Importance, err = eval.Importance(ctx, path, p.threads, text, a.progress("tokens", "词元"))
 	return err
-}
-
-// calibrationTokens bounds what a calibration reads: the sums settle long before.
-const calibrationTokens = 4096
-
-// calibrate records what a model's heads and channels do on a text.
-func (a *app) calibrate(ctx context.Context, path string, threads int, text eval.Data) (*prune.Importance, error) {
-	files, err := arch.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	seen := prune.NewImportance(files.Config.Layers)
-	if err := files.Close(); err != nil {
-		return nil, err
-	}
-	r, err := native.OpenRunner(native.RunnerConfig{Path: path, Plan: native.PlanF32, Threads: threads})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.Close() }()
-	r.Observe(func(matrix string, input []float32) {
-		layer, part, _ := strings.Cut(strings.TrimPrefix(matrix, "blk."), ".")
-		n, err := strconv.Atoi(layer)
-		switch {
-		case err != nil:
-		case part == "attn_output.weight":
-			seen.Observe(n, input, nil)
-		case part == "ffn_down.weight":
-			seen.Observe(n, nil, input)
-		}
-	})
-	return seen, eval.Read(ctx, eval.Native(r), text, calibrationTokens, a.progress("tokens", "词元"))
 }
 
 func (a *app) printPruning(out string, r prune.Report) {
