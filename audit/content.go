@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
@@ -60,7 +61,7 @@ func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) (
 		return nil, errors.New("keep audit contents: the texts are nobody's, so they could not be erased")
 	}
 	// The owner goes through JSON into a database, so it must come out as it went in.
-	k, err := c.key(owner{column(strings.ToValidUTF8(e.Tenant, "\uFFFD")), column(strings.ToValidUTF8(subject, "\uFFFD"))}, now.UnixMicro())
+	k, err := c.key(owner{database.Text(strings.ToValidUTF8(e.Tenant, "\uFFFD")), database.Text(strings.ToValidUTF8(subject, "\uFFFD"))}, now.UnixMicro())
 	if err != nil {
 		return nil, err
 	}

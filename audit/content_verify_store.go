@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 const keptBytes = 8 << 20 // how much ciphertext is read at once
@@ -129,7 +130,7 @@ func erasedKeys(db *gorm.DB, v checkpoint.Verifier, ids []string) (map[string]bo
 		}
 		for _, r := range rows {
 			k := keyRow{ID: r.ID, Nonce: r.Nonce, Tenant: r.Tenant, Subject: r.Subject, Created: r.Created}.key()
-			if k.Sound() && column(e.Tenant) == r.Tenant && column(e.Resource) == r.Subject && r.Created <= e.Time {
+			if k.Sound() && database.Text(e.Tenant) == r.Tenant && database.Text(e.Resource) == r.Subject && r.Created <= e.Time {
 				out[r.ID] = true
 			}
 		}

@@ -3,28 +3,21 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/facet"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 const (
-	// countMost bounds how many records are counted: behind it only their number is unknown.
-	countMost = 10_000
-	// examples is how many records stand for all that a hold covers.
-	examples = 3
 	// turnSlack is how far, in microseconds, the records of a turn may lie from the time in which it is known to have been.
 	turnSlack = int64(3_600_000_000)
 	// releaserBound is for how long, in microseconds, a hold goes on binding whoever released it: one person alone does not get past a hold.
 	releaserBound = int64(24 * 3_600_000_000)
-	// longActor is the length from which an actor may be stored cut off, so that nobody can say whose he is.
-	longActor = 500
 )
 
 // Part is a part of what an erasure destroys, as far as holds go: all that is kept of a person, or what was said by one in a time. Zero times
@@ -60,34 +53,6 @@ func (l *Log) Covering(ctx context.Context, tenant string, by Actor, reach Reach
 		return nil, database.Unavailable("look for holds", err)
 	}
 	return out, nil
-}
-
-// CountRecords returns how many records of a person there are, at most 10000, and the time of the newest.
-func (l *Log) CountRecords(ctx context.Context, tenant, subject string) (n, newest int64, err error) {
-	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) error {
-		of, err := l.store.recordsOf(tx, tenant, []string{subject})
-		if err == nil {
-			n, newest, _, err = of[subject].count(tx, nil)
-		}
-		return err
-	})
-	if err != nil {
-		return 0, 0, fault.Wrap(fmt.Errorf("count records: %w", err), fault.CodeDatabaseUnavailable)
-	}
-	return n, newest, nil
-}
-
-// countPeriodMost is how many records of a period are counted.
-const countPeriodMost = 1_000_000
-
-// CountPeriod returns how many records a tenant has in a period, and whether there are more than were counted: a million. Zero times are open.
-func (l *Log) CountPeriod(ctx context.Context, tenant string, from, to int64) (n int64, more bool, err error) {
-	c := all(bounds{from: from, to: to}.on(), []condition{{"e.tenant = ?", []any{column(tenant)}}})
-	err = l.store.db.WithContext(ctx).Raw("SELECT COUNT(*) FROM (SELECT 1 FROM audit_events AS e WHERE "+c.sql+" LIMIT ?) AS part", append(c.args, countPeriodMost+1)...).Scan(&n).Error
-	if err != nil {
-		return 0, false, fault.Wrap(fmt.Errorf("count records: %w", err), fault.CodeDatabaseUnavailable)
-	}
-	return min(n, countPeriodMost), n > countPeriodMost, nil
 }
 
 // WithoutHold does something for somebody in a transaction in which no hold covers what take says it is about, as [Log.Covering] says, but for those
@@ -153,7 +118,7 @@ func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now 
 	for _, p := range reach.Parts {
 		subjects = append(subjects, p.Subject)
 	}
-	people, err := s.recordsOf(tx, tenant, subjects)
+	people, err := search.People(tx, tenant, subjects, s.subject)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
@@ -162,7 +127,7 @@ func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now 
 		c := Covered{Hold: h}
 		covers := reach.Unknown
 		for _, p := range reach.Parts {
-			yes, n, ids, err := s.covers(tx, h, p, people[p.Subject], now)
+			yes, n, ids, err := s.covers(tx, h, tenant, p, people[p.Subject], now)
 			if err != nil {
 				return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 			}
@@ -171,7 +136,7 @@ func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now 
 			c.Examples = append(c.Examples, ids...)
 		}
 		if covers {
-			c.Records, c.Examples = min(c.Records, countMost), c.Examples[:min(len(c.Examples), examples)]
+			c.Records, c.Examples = min(c.Records, search.MaxCount), c.Examples[:min(len(c.Examples), search.MaxExamples)]
 			out = append(out, c)
 		}
 	}
@@ -179,7 +144,7 @@ func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now 
 }
 
 // covers says whether a hold covers a part, whose person has these records, and which of them.
-func (s *store) covers(tx *gorm.DB, h Hold, p Part, of *recordsOf, now int64) (yes bool, n int64, ids []string, err error) {
+func (s *store) covers(tx *gorm.DB, h Hold, tenant string, p Part, of *search.Person, now int64) (yes bool, n int64, ids []string, err error) {
 	from, to := p.From, p.To
 	if from != 0 {
 		from -= turnSlack
@@ -195,86 +160,15 @@ func (s *store) covers(tx *gorm.DB, h Hold, p Part, of *recordsOf, now int64) (y
 	if h.Subject != "" && h.Subject != p.Subject || from >= to {
 		return false, 0, nil, nil
 	}
-	where := []condition{{"e.time >= ? AND e.time < ?", []any{from, to}}}
-	if h.Request != "" {
-		where = append(where, condition{"e.request = ?", []any{h.Request}})
+	some := search.Part{From: from, To: to, Request: h.Request, Actor: h.Actor}
+	if h.Actor != "" { // he is the actor, or uses a key of his own
+		some.OnBehalfOf = s.subject(database.Text(tenant), h.Actor)
 	}
-	if h.Actor != "" {
-		// He is the actor, or uses a key of his own.
-		where = append(where, condition{"(e.actor = ? OR e.on_behalf_of = ?)", []any{h.Actor, s.subject(of.tenant, h.Actor)}})
-	}
-	n, _, ids, err = of.count(tx, where)
+	n, _, ids, err = of.Count(tx, some)
 	// A hold on a time covers whoever did something in it, or does so now: the record of it may be on its way.
 	whoever := h.Request == "" && h.Actor == ""
 	now = min(now, to)
 	return n > 0 || whoever && (h.Subject != "" || p.To != 0 || to > now), n, ids, err
-}
-
-// recordsOf finds the records of a person: those on behalf of the person, and of actors who are the person those on nobody's behalf.
-type recordsOf struct {
-	tenant, subject string
-	actors          []string
-}
-
-// recordsOf is about several persons at once: the actors of the tenant, of which a digest is made each, are read one by one and only once.
-func (s *store) recordsOf(tx *gorm.DB, tenant string, subjects []string) (map[string]*recordsOf, error) {
-	out := map[string]*recordsOf{}
-	for _, x := range subjects {
-		out[x] = &recordsOf{tenant: column(tenant), subject: column(x)}
-	}
-	rows, err := tx.Table("audit_facets").Distinct("actor").Where("tenant = ? AND actor <> ''", facet.Value(tenant)).Rows()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var actor string
-		if err := rows.Scan(&actor); err != nil {
-			return nil, err
-		}
-		if len(actor) >= longActor {
-			for _, of := range out {
-				of.actors = append(of.actors, actor)
-			}
-		} else if of := out[s.subject(tenant, actor)]; of != nil {
-			of.actors = append(of.actors, actor)
-		}
-	}
-	return out, rows.Err()
-}
-
-// count counts the records that meet the conditions, on a table called e, and returns the newest ones.
-func (of *recordsOf) count(tx *gorm.DB, where []condition) (n, last int64, ids []string, err error) {
-	mine := []condition{{"e.on_behalf_of = ? AND e.on_behalf_of <> '' AND e.tenant = ?", []any{of.subject, of.tenant}}}
-	if len(of.actors) > 0 {
-		mine = append(mine, condition{
-			"e.facet IN (SELECT f.id FROM audit_facets AS f WHERE f.tenant = ? AND f.actor IN ?) AND e.on_behalf_of = ''",
-			[]any{facet.Value(of.tenant), of.actors},
-		})
-	}
-	var found []place
-	for _, m := range mine {
-		c := all([]condition{m}, where)
-		var k int64
-		err := tx.Raw("SELECT COUNT(*) FROM (SELECT 1 FROM audit_events AS e WHERE "+c.sql+" LIMIT ?) AS part", append(slices.Clone(c.args), countMost)...).Scan(&k).Error
-		if err != nil {
-			return 0, 0, nil, err
-		}
-		var some []place
-		err = tx.Raw("SELECT e.time, e.id FROM audit_events AS e WHERE "+c.sql+" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(slices.Clone(c.args), examples)...).Scan(&some).Error
-		if err != nil {
-			return 0, 0, nil, err
-		}
-		n, found = n+k, append(found, some...)
-	}
-	slices.SortFunc(found, newest)
-	for _, p := range found[:min(len(found), examples)] {
-		ids = append(ids, p.ID)
-	}
-	if len(found) > 0 {
-		last = found[0].Time
-	}
-	return min(n, countMost), last, ids, nil
 }
 
 // refusedAfter reports whether an erasure was refused, and did not fail.

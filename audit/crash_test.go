@@ -21,6 +21,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations"
@@ -318,7 +319,7 @@ func checkSite(t *testing.T, site crash, db *gorm.DB, acked map[string]bool) {
 	l.now = site.clock()
 	flush(t, l)
 	stored, texts := map[string]int{}, 0
-	for q := (Query{Limit: 500}); ; {
+	for q := (search.Query{Limit: 500}); ; {
 		p, err := l.Search(t.Context(), q)
 		must(t, err)
 		for _, e := range p.Events {

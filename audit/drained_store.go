@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -62,11 +63,11 @@ func (l *Log) Unbooked(ctx context.Context, after Unbooked, limit int) ([]Unbook
 	}
 	out := make([]Unbooked, 0, len(rows))
 	for _, r := range rows {
-		e, err := (entryRow{ID: r.ID, Payload: r.Payload}).entry()
+		e, err := record.Decode(r.Payload)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read audit record %s: %w", r.ID, err)
 		}
-		out = append(out, Unbooked{Writer: r.Writer, Seq: r.Seq, Cause: r.Cause, Event: e.Event})
+		out = append(out, Unbooked{Writer: r.Writer, Seq: r.Seq, Cause: r.Cause, Event: e})
 	}
 	return out, nil
 }

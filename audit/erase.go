@@ -62,7 +62,7 @@ func (l *Log) Subject(tenant, who string) string { return Subject(l.contents.key
 
 // Kept says how many keys and texts are kept of a subject: what an erasure would destroy.
 func (l *Log) Kept(ctx context.Context, tenant, subject string) (keys, contents int64, err error) {
-	e := Erasure{Tenant: column(tenant), Subject: column(subject)}
+	e := Erasure{Tenant: database.Text(tenant), Subject: database.Text(subject)}
 	_, err = l.store.kept(ctx, &e)
 	return e.Keys, e.Contents, err
 }
@@ -95,7 +95,7 @@ func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 		return Erasure{}, fmt.Errorf("erase: %w", err)
 	}
 	l.contents.forget()
-	out := Erasure{Tenant: column(o.Tenant), Subject: column(o.Subject)}
+	out := Erasure{Tenant: database.Text(o.Tenant), Subject: database.Text(o.Subject)}
 	newest, err := l.store.kept(ctx, &out)
 	if err != nil {
 		return Erasure{}, err
@@ -116,7 +116,7 @@ func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 // Finish ends an erasure of a person that an approval let pass a hold and that is not complete, and reports whether there is one. It destroys
 // copies of what is gone from the database, and nothing else: so it needs no approval, and asks no hold. Errors: as of Erase.
 func (l *Log) Finish(ctx context.Context, tenant, subject, approval string, by Actor) (out Erasure, found bool, err error) {
-	open, err := l.store.uncertified(ctx, column(tenant), column(subject))
+	open, err := l.store.uncertified(ctx, database.Text(tenant), database.Text(subject))
 	if err != nil {
 		return Erasure{}, false, err
 	}

@@ -244,7 +244,7 @@ func (s *store) erasures(ctx context.Context, tenant string) ([]Erasure, error) 
 	db := s.db.WithContext(ctx).Table("audit_erasures AS e").Select("e.record", "e.tenant", "e.subject", "e.time", "r.certificate").
 		Joins("LEFT JOIN audit_erasure_results AS r ON r.record = e.record")
 	if tenant != "" {
-		db = db.Where("e.tenant = ?", column(tenant))
+		db = db.Where("e.tenant = ?", database.Text(tenant))
 	}
 	var rows []struct {
 		Record      string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 // Export selects what an evidence bundle holds.
@@ -130,7 +131,7 @@ func (s *store) selected(ctx context.Context, size int64, x Export) *gorm.DB {
 		db = db.Where("l.idx >= ?", x.first)
 	}
 	if x.Tenant != "" {
-		db = db.Where("e.tenant = ?", column(x.Tenant))
+		db = db.Where("e.tenant = ?", database.Text(x.Tenant))
 	}
 	if x.From != 0 {
 		db = db.Where("e.time >= ?", x.From)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -237,7 +238,7 @@ func testWriteFailure(t *testing.T, op string, m mode, n int, dirty bool) {
 	l = openTest(t, cfg, db, nil, diskFiles{})
 	flush(t, l)
 	mustVerify(t, l, db)
-	ids := searchIDs(t, l, Query{Limit: 500})
+	ids := searchIDs(t, l, search.Query{Limit: 500})
 	if len(ids) > len(acked)+1 {
 		t.Errorf("%d records for %d acknowledged appends", len(ids), len(acked))
 	}
@@ -274,7 +275,7 @@ func TestFailedRecordIsNotShipped(t *testing.T) {
 		disk.set(nil)
 		flush(t, l)
 		mustVerify(t, l, db)
-		ids := searchIDs(t, l, Query{})
+		ids := searchIDs(t, l, search.Query{})
 		if len(ids) != 6 {
 			t.Errorf("%d records, want 6", len(ids))
 		}

@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -107,7 +108,7 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 		}
 		flush(t, l)
 		for _, action := range []string{ActionErase, ActionErasureRefused} { // what is held is refused before anything says that it is done
-			if page, err := l.Search(t.Context(), Query{Tenant: "demo", Action: action}); err != nil || len(page.Events) != 0 {
+			if page, err := l.Search(t.Context(), search.Query{Tenant: "demo", Action: action}); err != nil || len(page.Events) != 0 {
 				t.Errorf("%+v, %v", page, err)
 			}
 		}
@@ -324,7 +325,7 @@ func TestAHoldThatComesBetween(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		flush(t, l)
-		page, err := l.Search(t.Context(), Query{Tenant: "demo", Action: ActionErasureRefused})
+		page, err := l.Search(t.Context(), search.Query{Tenant: "demo", Action: ActionErasureRefused})
 		if err != nil || len(page.Events) != 1 || page.Events[0].Detail["erasure"] == "" || page.Events[0].ErrorCode != "legal_hold" {
 			t.Errorf("%+v, %v", page, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -48,7 +49,7 @@ func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 	refuse := func(param string, why fault.Phrase) (Hold, error) {
 		return Hold{}, fault.New(fault.CodeInvalidValue, param, why).WithParam(param)
 	}
-	h.Tenant, h.Request, h.Actor, h.Reason = column(h.Tenant), column(h.Request), column(h.Actor), column(strings.TrimSpace(h.Reason))
+	h.Tenant, h.Request, h.Actor, h.Reason = database.Text(h.Tenant), database.Text(h.Request), database.Text(h.Actor), database.Text(strings.TrimSpace(h.Reason))
 	if h.Reason == "" {
 		return refuse("reason", fault.Say("say why the records are held", "请说明理由"))
 	}
@@ -72,7 +73,7 @@ func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 	}
 	row := holdRow{
 		ID: id.String(), Tenant: h.Tenant, Request: h.Request, Actor: h.Actor, Subject: h.Subject, Since: h.From, Before: h.To, Reason: h.Reason,
-		Created: l.now().UnixMicro(), CreatedBy: column(h.CreatedBy),
+		Created: l.now().UnixMicro(), CreatedBy: database.Text(h.CreatedBy),
 	}
 	err = l.store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := lockPruning(tx); err != nil {
@@ -101,17 +102,17 @@ func (l *Log) ReleaseHold(ctx context.Context, tenant, id string, by Actor) (Hol
 		if err := lockPruning(tx); err != nil {
 			return fault.Wrap(err, fault.CodeDatabaseUnavailable)
 		}
-		rows, err := readHolds(tx.Where("id = ?", column(id)))
+		rows, err := readHolds(tx.Where("id = ?", database.Text(id)))
 		if err != nil {
 			return err
 		}
-		if len(rows) == 0 || tenant != "" && rows[0].Tenant != column(tenant) {
+		if len(rows) == 0 || tenant != "" && rows[0].Tenant != database.Text(tenant) {
 			return fault.New(fault.CodeNotFound, fault.Say("hold", "法律保全"), id)
 		}
 		if out = rows[0]; out.Released != 0 {
 			return fault.New(fault.CodeConflict, fault.Say("the hold was released before", "该保全已解除"))
 		}
-		out.Released, out.ReleasedBy = l.now().UnixMicro(), column(by.Name)
+		out.Released, out.ReleasedBy = l.now().UnixMicro(), database.Text(by.Name)
 		if by.Kind == "user" {
 			out.Releaser = by.ID
 		}
@@ -130,7 +131,7 @@ func (l *Log) ReleaseHold(ctx context.Context, tenant, id string, by Actor) (Hol
 
 // HoldTenant returns the tenant of a hold; "" if it is of all tenants, or is not there.
 func (l *Log) HoldTenant(ctx context.Context, id string) (string, error) {
-	rows, err := readHolds(l.store.db.WithContext(ctx).Where("id = ?", column(id)))
+	rows, err := readHolds(l.store.db.WithContext(ctx).Where("id = ?", database.Text(id)))
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}
@@ -144,7 +145,7 @@ const maxHolds = 1000
 func (l *Log) Holds(ctx context.Context, tenant string) ([]Hold, error) {
 	db := l.store.db.WithContext(ctx).Order("created DESC, id DESC").Limit(maxHolds)
 	if tenant != "" {
-		db = db.Where("tenant = ?", column(tenant))
+		db = db.Where("tenant = ?", database.Text(tenant))
 	}
 	return readHolds(db)
 }
@@ -168,7 +169,7 @@ func activeHolds(db *gorm.DB) ([]Hold, error) { return readHolds(db.Where("relea
 // bindingHolds are those that bind somebody who would erase what is of a tenant: the active ones, and those that he has released himself lately, or
 // somebody of whom nobody knows who he is.
 func bindingHolds(db *gorm.DB, tenant, by string, now int64) ([]Hold, error) {
-	db = db.Where("tenant = ? OR tenant = ''", column(tenant))
+	db = db.Where("tenant = ? OR tenant = ''", database.Text(tenant))
 	return readHolds(db.Where("released = 0 OR releaser IN (?, '') AND released > ?", by, now-releaserBound).Order("id"))
 }
 

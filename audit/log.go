@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -27,6 +28,8 @@ const (
 
 // Log is the audit log of one process. Its methods are safe for concurrent use.
 type Log struct {
+	*search.Reader // what was recorded
+
 	cfg       Config
 	store     *store
 	wal       *wal // takes the records

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -104,7 +105,7 @@ func TestDatabaseAway(t *testing.T) {
 	l = openTest(t, cfg, db, nil, diskFiles{})
 	flush(t, l)
 	mustVerify(t, l, db)
-	ids := searchIDs(t, l, Query{Limit: 500})
+	ids := searchIDs(t, l, search.Query{Limit: 500})
 	for _, r := range receipts {
 		if !slices.Contains(ids, r.ID) {
 			t.Errorf("record %s was lost", r.ID)
@@ -112,7 +113,7 @@ func TestDatabaseAway(t *testing.T) {
 	}
 }
 
-func searchIDs(t testing.TB, l *Log, q Query) []string {
+func searchIDs(t testing.TB, l *Log, q search.Query) []string {
 	t.Helper()
 	var ids []string
 	for {

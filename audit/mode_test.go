@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -89,7 +90,7 @@ func TestModes(t *testing.T) {
 				t.Errorf("%v %+v", err, r)
 			}
 			found := map[string]bool{}
-			for _, id := range searchIDs(t, l, Query{Limit: 500}) {
+			for _, id := range searchIDs(t, l, search.Query{Limit: 500}) {
 				found[id] = true
 			}
 			for id := range acked {

@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
@@ -45,6 +46,7 @@ func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 		return nil, err
 	}
 	l.store.subject = func(tenant, who string) string { return Subject(keys, tenant, who) }
+	l.Reader = search.NewReader(db, l.store.subject)
 	all, err := allKeys(cfg, keys)
 	if err != nil {
 		return nil, err

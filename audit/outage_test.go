@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -110,7 +111,7 @@ func testDatabaseDown(t *testing.T, db *gorm.DB, away, back func()) {
 	if left := l.wal.snapshot(); len(left) > 1 {
 		t.Errorf("%d segments stay", len(left))
 	}
-	for _, id := range searchIDs(t, l, Query{Limit: 500}) {
+	for _, id := range searchIDs(t, l, search.Query{Limit: 500}) {
 		ids[id]--
 	}
 	for id, n := range ids {

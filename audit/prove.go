@@ -14,11 +14,11 @@ import (
 // Prove returns the proof of inclusion of the record called id under the newest checkpoint. A record that is not sealed yet, which
 // takes about a checkpoint interval, is a conflict: ask again. The checkpoint has the cosignatures that are there.
 func (l *Log) Prove(ctx context.Context, id string) (evidence.Proof, error) {
-	row, err := l.store.entry(ctx, id)
+	payload, index, err := l.Payload(ctx, id)
 	if err != nil {
 		return evidence.Proof{}, err
 	}
-	if row.Idx == nil {
+	if index < 0 {
 		return evidence.Proof{}, fault.New(fault.CodeConflict, fault.Say("the record is not sealed yet, ask again in a moment", "该记录尚未封存，请稍后再试")).WithRetryAfter(l.cfg.CheckpointEvery)
 	}
 	text, err := l.CosignedCheckpoint(ctx)
@@ -29,11 +29,11 @@ func (l *Log) Prove(ctx context.Context, id string) (evidence.Proof, error) {
 	if err != nil {
 		return evidence.Proof{}, fmt.Errorf("prove audit record: %w", err)
 	}
-	path, err := tlog.ProveRecord(t.Size, *row.Idx, l.store.hashes(ctx))
+	path, err := tlog.ProveRecord(t.Size, index, l.store.hashes(ctx))
 	if err != nil {
 		return evidence.Proof{}, fmt.Errorf("prove audit record: %w", err)
 	}
-	p := evidence.Proof{Record: string(row.Payload), Index: *row.Idx, Hashes: path, Checkpoint: text}
+	p := evidence.Proof{Record: string(payload), Index: index, Hashes: path, Checkpoint: text}
 	if _, err := evidence.VerifyProof(l.key, p); err != nil {
 		return evidence.Proof{}, fmt.Errorf("prove audit record %s: %w; run `sluice audit verify`", id, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 const (
@@ -148,7 +149,7 @@ func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
 	}
 	row := pruningRow{
 		FirstIndex: p.First, UntilIndex: p.Until, Kept: p.Kept, Root: hex.EncodeToString(root[:]), Oldest: p.Oldest, Newest: p.Newest, Size: size,
-		Archive: p.Archive, Digest: p.Digest, Time: l.now().UnixMicro(), Actor: column(by),
+		Archive: p.Archive, Digest: p.Digest, Time: l.now().UnixMicro(), Actor: database.Text(by),
 	}
 	vault, err := vaultDigest(l.store.db.WithContext(ctx), p.First, p.Until)
 	if err != nil {

@@ -5,17 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
+	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/fault"
 )
 
 const (
@@ -27,8 +26,6 @@ const (
 	pruneStepSQLite = 1 << 13
 	// pruneFor is for how long a replica that prunes keeps the others from it.
 	pruneFor = time.Hour
-	// idSlack is how far the time in the id of a record and the time it states may lie apart, in microseconds: an outcome states its end.
-	idSlack = int64(time.Minute / time.Microsecond)
 	// pruneBatch is how many positions one statement is about.
 	pruneBatch = 1024
 )
@@ -272,7 +269,7 @@ func pruneIn(tx *gorm.DB, row pruningRow, vault string) error {
 			return err
 		}
 	}
-	return removeUnused(tx, row.Newest)
+	return search.RemoveUnused(tx, row.Newest)
 }
 
 // going are the records of the positions from lo to hi that nobody keeps.
@@ -315,7 +312,7 @@ func removeRecords(tx *gorm.DB, rows []eventRow) error {
 		for _, r := range rows[:n] {
 			keys = append(keys, []any{r.Writer, r.Seq, r.Time}[:len(columns)]...)
 		}
-		res := tx.Exec("DELETE FROM audit_events WHERE "+oneOf(tx, n, columns...), keys...)
+		res := tx.Exec("DELETE FROM audit_events WHERE "+database.OneOf(tx, n, columns...), keys...)
 		if res.Error == nil && res.RowsAffected != int64(n) {
 			return fmt.Errorf("%w: %d of %d records were removed", errRewritten, res.RowsAffected, n)
 		}
@@ -327,65 +324,23 @@ func removeRecords(tx *gorm.DB, rows []eventRow) error {
 	return nil
 }
 
-// oneOf is the condition that columns are one of n lists of values. SQLite takes such lists as a table only.
-func oneOf(tx *gorm.DB, n int, columns ...string) string {
-	list := "(" + strings.Repeat("?,", len(columns)-1) + "?)"
-	list = strings.Repeat(list+",", n-1) + list
-	if database.IsSQLite(tx) {
-		list = "VALUES " + list
-	}
-	return "(" + strings.Join(columns, ", ") + ") IN (" + list + ")"
-}
-
 // removeDerived removes what was stored beside records: the texts that were kept with them and what they are found by.
 func removeDerived(tx *gorm.DB, rows []eventRow) error {
 	var ids []string
-	var postings []any
+	var events []Event
 	for _, r := range rows {
 		e, err := record.Decode(r.Payload)
 		if err != nil {
 			return fmt.Errorf("read record %s: %w", r.ID, err)
 		}
-		ids = append(ids, r.ID)
-		for _, p := range listsOf(e).postings {
-			postings = append(postings, p.Time, p.Term, p.ID) // the bytes not first: gorm would take them for a list
-		}
+		ids, events = append(ids, r.ID), append(events, e)
 	}
-	for len(ids) > 0 {
-		n := min(len(ids), insertBatch)
-		if err := tx.Exec("DELETE FROM audit_contents WHERE record IN ?", ids[:n]).Error; err != nil {
+	for part := range slices.Chunk(ids, insertBatch) {
+		if err := tx.Exec("DELETE FROM audit_contents WHERE record IN ?", part).Error; err != nil {
 			return err
 		}
-		ids = ids[n:]
 	}
-	for len(postings) > 0 {
-		n := min(len(postings), 3*insertBatch)
-		if err := tx.Exec("DELETE FROM audit_postings WHERE "+oneOf(tx, n/3, "time", "term", "id"), postings[:n]...).Error; err != nil {
-			return err
-		}
-		postings = postings[n:]
-	}
-	return nil
-}
-
-// whereGone is what to say about a record that is not there: it may have been pruned. The ids tell the time, and that tells the archives.
-func (s *store) whereGone(ctx context.Context, id string) error {
-	u, err := uuid.Parse(id)
-	var names []string
-	if err == nil && u.Version() == 7 {
-		sec, nsec := u.Time().UnixTime()
-		made := time.Unix(sec, nsec).UnixMicro()
-		err := s.db.WithContext(ctx).Model(&pruningRow{}).Where("oldest <= ? AND newest >= ?", made+idSlack, made-idSlack).
-			Order("first_index").Limit(3).Pluck("archive", &names).Error
-		if err != nil {
-			return fault.Wrap(err, fault.CodeDatabaseUnavailable)
-		}
-	}
-	if len(names) == 0 {
-		return fault.New(fault.CodeNotFound, fault.Say("audit record", "审计记录"), id)
-	}
-	list := strings.Join(names, ", ")
-	return fault.New(fault.CodeNotFound, fault.Say("audit record (records of its time were pruned; look into the archive %s)", "审计记录（该时段的记录已清理，请查阅归档 %s）", list), id)
+	return search.Remove(tx, events)
 }
 
 // rootAt returns the root of the tree of the first size records, by the stored hashes.

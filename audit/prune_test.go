@@ -19,6 +19,8 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -163,7 +165,7 @@ func TestPrune(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		page, err := l.Search(ctx, Query{Tenant: "other", Limit: 500})
+		page, err := l.Search(ctx, search.Query{Tenant: "other", Limit: 500})
 		if err != nil || len(page.Events) != len(g.others) {
 			t.Errorf("%d held records are found, want %d, %v", len(page.Events), len(g.others), err)
 		}
@@ -319,7 +321,7 @@ func TestPruneTampered(t *testing.T) {
 			"a record":           "DELETE FROM audit_events WHERE id = '" + g.ids[600] + "'",
 			"a kept record":      "DELETE FROM audit_events WHERE id = '" + g.ids[g.sensitive[0]] + "'",
 			"a position":         "DELETE FROM audit_leaves WHERE idx = 600",
-			"a kept position":    "DELETE FROM audit_leaves WHERE idx = " + column("7"),
+			"a kept position":    "DELETE FROM audit_leaves WHERE idx = " + database.Text("7"),
 			"the vault":          "DELETE FROM audit_vault",
 			"a proof too early":  "UPDATE audit_vault SET proof = ''",
 			"the time to stay":   "UPDATE audit_vault SET until = 0",

@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -147,7 +148,7 @@ func (w wreck) recover(t *testing.T, how string, disk files) {
 	flush(t, again)
 	report := mustVerify(t, again, db)
 	want := append(slices.Clone(w.ids), r.ID)
-	if got := searchIDs(t, again, Query{Limit: 100}); len(got) != len(want) || report.Sealed != int64(len(want)) || count(t, db, "installation_settings") != int64(len(want)) {
+	if got := searchIDs(t, again, search.Query{Limit: 100}); len(got) != len(want) || report.Sealed != int64(len(want)) || count(t, db, "installation_settings") != int64(len(want)) {
 		t.Errorf("%d records, want %d: %+v", len(got), len(want), report)
 	}
 	for _, id := range want {

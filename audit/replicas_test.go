@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -182,7 +183,7 @@ func TestClockJumpsBack(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if ids := searchIDs(t, l, Query{Limit: 4}); len(ids) != len(receipts) {
+		if ids := searchIDs(t, l, search.Query{Limit: 4}); len(ids) != len(receipts) {
 			t.Errorf("a search finds %d of %d", len(ids), len(receipts))
 		}
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 const (
@@ -159,7 +161,7 @@ func (of subjects) record(e Event) string {
 
 // matches says whether the hold keeps a record.
 func (h Hold) matches(e Event, of subjects) bool {
-	same := func(want, have string) bool { return want == "" || want == column(have) }
+	same := func(want, have string) bool { return want == "" || want == database.Text(have) }
 	actor := same(h.Actor, e.Actor.ID) || e.Actor.OnBehalfOf != "" && e.Actor.OnBehalfOf == of(e.Tenant, h.Actor) // with a key of his own
 	// A part of a request has the id of the whole, a dot and a word.
 	request := same(h.Request, e.Request) || strings.HasPrefix(e.Request, h.Request+".")

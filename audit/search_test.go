@@ -11,113 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/mod/sumdb/tlog"
-	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
-	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
-
-func TestSearchPagesAndFilters(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
-		var all []string
-		for i := range 60 {
-			e := recordtest.Sample(i)
-			e.Time = 1000 + int64(i/7) // many share a time
-			if i%2 == 0 {
-				e.Tenant, e.Outcome = "other", "failed"
-			}
-			if i%3 == 0 {
-				e.Actor.ID, e.Model.Asked, e.Action = "k3", "m3", "a3"
-			}
-			if i == 59 {
-				e.Rollout, e.Stage, e.Request = "r9", StageAdmitted, "nul\x00byte"
-			}
-			r, err := l.Append(t.Context(), e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, r.ID)
-		}
-		flush(t, l)
-		mustVerify(t, l, db)
-		slices.Reverse(all)
-		for _, limit := range []int{1, 7, 60, 500} {
-			if got := searchIDs(t, l, Query{Limit: limit}); !slices.Equal(got, all) {
-				t.Errorf("pages of %d: wrong order or records", limit)
-			}
-		}
-		for _, c := range []struct {
-			q    Query
-			want int
-		}{
-			{Query{Tenant: "other"}, 30},
-			{Query{Tenant: "nobody"}, 0},
-			{Query{Outcome: "failed", Actor: "k3"}, 10},
-			{Query{Model: "m3"}, 20},
-			{Query{Action: "a3", Tenant: "demo"}, 10},
-			{Query{Request: "req-5"}, 1},
-			{Query{Request: "nul\x00byte"}, 1},
-			{Query{Rollout: "r9"}, 1},
-			{Query{Stage: StageAdmitted}, 1},
-			{Query{From: 1001, To: 1003}, 14},
-		} {
-			if got := searchIDs(t, l, c.q); len(got) != c.want {
-				t.Errorf("%+v: %d records, want %d", c.q, len(got), c.want)
-			}
-		}
-		for _, q := range []Query{{Limit: 501}, {Limit: -1}, {Cursor: "!"}, {Cursor: "eA"}} {
-			if _, err := l.Search(t.Context(), q); fault.KindOf(err) != fault.Invalid {
-				t.Errorf("%+v: %v", q, err)
-			}
-		}
-		if _, err := l.Get(t.Context(), "none"); !fault.Is(err, fault.CodeNotFound) {
-			t.Errorf("get: %v", err)
-		}
-	})
-}
-
-func TestArmStats(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
-		add := func(n int, arm, outcome string, at int64, stage Stage) {
-			e := recordtest.Sample(n)
-			e.Arm, e.Outcome, e.Time, e.Stage = arm, outcome, at, stage
-			e.Latency = Latency{FirstToken: int64(n), Total: int64(10 * n)}
-			if _, err := l.Append(t.Context(), e); err != nil {
-				t.Fatal(err)
-			}
-		}
-		add(1, "stable", "ok", 100, StageOutcome)
-		add(2, "stable", "ok", 200, StageOutcome)
-		add(0, "stable", "ok", 150, StageOutcome) // no first token
-		add(3, "candidate", "failed", 100, StageOutcome)
-		add(4, "candidate", "ok", 100, StageOutcome)
-		add(5, "candidate", "refused", 100, StageOutcome)
-		add(6, "candidate", "aborted", 100, StageOutcome)
-		add(7, "candidate", "ok", 99, StageOutcome)
-		add(8, "candidate", "", 100, StageAdmitted)
-		flush(t, l)
-		got, err := l.ArmStats(t.Context(), "ro-1", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, c := got["stable"], got["candidate"]
-		if s.Requests != 3 || s.Errors != 0 || !slices.Equal(s.FirstToken, []int64{2, 1}) || !slices.Equal(s.Total, []int64{20, 0, 10}) {
-			t.Errorf("stable %+v", s)
-		}
-		if c.Requests != 3 || c.Errors != 1 || !slices.Equal(c.Total, []int64{40}) {
-			t.Errorf("candidate %+v", c)
-		}
-		if none, err := l.ArmStats(t.Context(), "unknown", 0); err != nil || len(none) != 0 {
-			t.Errorf("unknown rollout: %+v, %v", none, err)
-		}
-	})
-}
 
 // TestProofs takes proofs through JSON, as the API does, checks them against an independent walk, and flips every part.
 func TestProofs(t *testing.T) {

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -27,7 +27,7 @@ type store struct {
 	db      *gorm.DB
 	sink    Sink
 	months  partitions
-	subject subjects
+	subject func(tenant, who string) string // whose a record is
 }
 
 // eventRow is a row of audit_events: the payload, and columns copied out of it for searching.
@@ -113,7 +113,7 @@ func (unbookedRow) TableName() string { return "audit_unbooked" }
 type arrival struct {
 	row      eventRow
 	event    Event
-	lists    lists
+	lists    search.Lists
 	attached []attachment
 }
 
@@ -126,22 +126,19 @@ func arrive(writer string, seq uint64, payload []byte) (arrival, error) {
 	if err != nil {
 		return arrival{}, err
 	}
-	leaf, lists := tlog.RecordHash(payload), listsOf(e)
+	leaf, lists := tlog.RecordHash(payload), search.ListsOf(e)
 	row := eventRow{
-		Writer: writer, Seq: int64(seq), ID: column(e.ID), Request: column(e.Request), Stage: column(string(e.Stage)), Time: e.Time,
-		Tenant: column(e.Tenant), Project: column(e.Project), ActorKind: column(e.Actor.Kind), Actor: column(e.Actor.ID),
-		Session: column(e.Session), Source: column(e.Source), Action: column(e.Action), Resource: column(e.Resource),
-		Model: column(e.Model.Asked), Routed: column(e.Model.Routed), Version: column(e.Model.Version), Policy: column(e.Policy),
-		Rollout: column(e.Rollout), Arm: column(e.Arm), Decision: column(e.Decision), Outcome: column(e.Outcome),
-		ErrorCode: column(e.ErrorCode), Status: int64(e.Status), PromptTokens: e.Usage.PromptTokens,
+		Writer: writer, Seq: int64(seq), ID: database.Text(e.ID), Request: database.Text(e.Request), Stage: database.Text(string(e.Stage)), Time: e.Time,
+		Tenant: database.Text(e.Tenant), Project: database.Text(e.Project), ActorKind: database.Text(e.Actor.Kind), Actor: database.Text(e.Actor.ID),
+		Session: database.Text(e.Session), Source: database.Text(e.Source), Action: database.Text(e.Action), Resource: database.Text(e.Resource),
+		Model: database.Text(e.Model.Asked), Routed: database.Text(e.Model.Routed), Version: database.Text(e.Model.Version), Policy: database.Text(e.Policy),
+		Rollout: database.Text(e.Rollout), Arm: database.Text(e.Arm), Decision: database.Text(e.Decision), Outcome: database.Text(e.Outcome),
+		ErrorCode: database.Text(e.ErrorCode), Status: int64(e.Status), PromptTokens: e.Usage.PromptTokens,
 		CompletionTokens: e.Usage.CompletionTokens, Cost: e.Usage.Cost, FirstToken: e.Latency.FirstToken, Total: e.Latency.Total,
-		Payload: payload, LeafHash: leaf[:], OnBehalfOf: column(e.Actor.OnBehalfOf), Facet: lists.facet.Head.ID,
+		Payload: payload, LeafHash: leaf[:], OnBehalfOf: database.Text(e.Actor.OnBehalfOf), Facet: lists.Set(),
 	}
 	return arrival{row: row, event: e, lists: lists}, nil
 }
-
-// column makes s storable: PostgreSQL text takes no NUL, which the payload can hold.
-func column(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
 // shipment says what became of records that were stored: unbooked is how many sinks refused for good, erased are the ids of the keys
 // that were not stored because their subject was erased.
@@ -210,14 +207,14 @@ func (s *store) shipIn(tx *gorm.DB, writer string, arrivals []arrival, book func
 		return done, err
 	}
 	if len(fresh) > 0 {
-		rows, records := make([]*eventRow, len(fresh)), make([]*lists, len(fresh))
+		rows, records := make([]*eventRow, len(fresh)), make([]*search.Lists, len(fresh))
 		for i := range fresh {
 			rows[i], records[i] = &fresh[i].row, &fresh[i].lists
 		}
 		if err := database.Insert(tx, rows, ""); err != nil {
 			return done, err
 		}
-		if err := index(tx, records); err != nil {
+		if err := search.Add(tx, records); err != nil {
 			return done, err
 		}
 	}
@@ -251,7 +248,7 @@ func (s *store) bookEach(tx *gorm.DB, fresh []arrival) (unbooked int, err error)
 		}
 		if err != nil {
 			unbooked++
-			row := unbookedRow{Writer: a.row.Writer, Seq: a.row.Seq, Cause: column(string(fault.Public(err).Code()))}
+			row := unbookedRow{Writer: a.row.Writer, Seq: a.row.Seq, Cause: database.Text(string(fault.Public(err).Code()))}
 			if err := tx.Create(&row).Error; err != nil {
 				return 0, err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/search"
 )
 
 // vaultBatch is how many records are proven and copied in one transaction.
@@ -193,7 +194,7 @@ func (s *store) expire(ctx context.Context, holder string, due []recordRow, hold
 		if err := tx.Exec("DELETE FROM audit_leaves WHERE idx IN (SELECT idx FROM audit_vault WHERE id IN ?)", ids).Error; err != nil {
 			return err
 		}
-		return removeUnused(tx, newest)
+		return search.RemoveUnused(tx, newest)
 	})
 	if err != nil {
 		return fmt.Errorf("remove records from the vault: %w", err)

@@ -74,6 +74,7 @@ func Verify(ctx context.Context, src VerifySource, progress func(done, total int
 		archive: src.ArchiveDir, pruned: map[string]int64{}, since: math.MinInt64, rooted: map[int64]tlog.Hash{}, now: time.Now,
 		sealed: map[string]int64{}, counted: map[string]int64{}, expected: map[int64]tlog.Hash{}, logSeqs: map[string]map[uint64]logRecord{},
 	}
+	w.search.Problem = func(record string, index int64, cause string) { w.problem("column", record, index, cause) }
 	if src.UntilIndex != 0 {
 		return w.onlyRange(ctx, src)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 // readPruned reads up to where records were pruned. A range that is beyond the tree, or not in order, is none.
@@ -273,7 +274,7 @@ func (w *walk) vaulted(r vaultRow, there, expired bool) {
 	switch {
 	case p.Index != r.Idx || p.Index >= t.Size || tlog.CheckRecord(p.Hashes, t.Size, t.Root, p.Index, tlog.RecordHash([]byte(p.Record))) != nil:
 		bad("the proof in the vault does not hold")
-	case err != nil || column(e.ID) != r.ID || column(e.Tenant) != r.Tenant:
+	case err != nil || database.Text(e.ID) != r.ID || database.Text(e.Tenant) != r.Tenant:
 		bad("the vault says something else about the record than the record itself")
 	case r.Until < leastUntil(e):
 		bad("the vault gives the record less time than its class has")

@@ -16,6 +16,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
 )
 
@@ -80,7 +81,7 @@ type walk struct {
 	refused   map[string]bool // writer/sequence of the records whose usage the ledger refused
 	due       []booked        // records to be compared with the books
 	keepers   []keeper        // records to be compared with what is kept of them
-	search    searchable
+	search    search.Check
 
 	least   int64               // records below were pruned, but for those that are kept
 	stated  int64               // what the database says it is
@@ -175,7 +176,7 @@ func (w *walk) readRefused(db *gorm.DB) error {
 
 // compare compares the records read since the last call with everything that is stored because of them.
 func (w *walk) compare(db *gorm.DB) error {
-	return errors.Join(w.compareSearch(db), w.compareBooks(db), w.compareContents(db))
+	return errors.Join(w.search.Compare(db), w.compareBooks(db), w.compareContents(db))
 }
 
 // compareBooks compares the records read since the last call with the books.
@@ -371,7 +372,7 @@ func (w *walk) record(r eventRow, idx int64) tlog.Hash {
 	if w.books != nil && e.Stage == StageOutcome && !w.refused[fmt.Sprintf("%s/%d", r.Writer, r.Seq)] {
 		w.due = append(w.due, booked{e, idx})
 	}
-	w.searchBy(a, idx)
+	w.search.Note(a.lists, a.event.ID, idx)
 	if bad := differing(r, want); len(bad) > 0 {
 		w.problem("column", want.ID, idx, "these columns differ from the payload: "+strings.Join(bad, ", "))
 	}

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -24,7 +25,7 @@ func forge(t *testing.T, db *gorm.DB, writer string, e Event) Event {
 	a, err := arrive(writer, 1, payload)
 	must(t, err)
 	must(t, db.Transaction(func(tx *gorm.DB) error {
-		return firstError(tx.Create(&a.row).Error, index(tx, []*lists{&a.lists}), tx.Create(&writerRow{Writer: writer, Shipped: 1}).Error)
+		return firstError(tx.Create(&a.row).Error, search.Add(tx, []*search.Lists{&a.lists}), tx.Create(&writerRow{Writer: writer, Shipped: 1}).Error)
 	}))
 	return a.event
 }

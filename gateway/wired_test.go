@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
 	"github.com/sluice-project/sluice/engine"
@@ -142,7 +143,7 @@ func TestRealParts(t *testing.T) {
 		}
 	}
 	ok(t, w.log.Flush(t.Context()))
-	page := must(w.log.Search(t.Context(), audit.Query{Tenant: "acme", Request: "req-1"}))(t)
+	page := must(w.log.Search(t.Context(), search.Query{Tenant: "acme", Request: "req-1"}))(t)
 	if len(page.Events) != 2 {
 		t.Fatalf("%d records", len(page.Events))
 	}
@@ -194,7 +195,7 @@ func TestRealRefusals(t *testing.T) {
 		t.Errorf("budget: %v", err)
 	}
 	ok(t, w.log.Flush(t.Context()))
-	page := must(w.log.Search(t.Context(), audit.Query{Tenant: "acme"}))(t)
+	page := must(w.log.Search(t.Context(), search.Query{Tenant: "acme"}))(t)
 	if len(page.Events) != 3 || len(w.engine.Requests()) != 0 {
 		t.Errorf("%d records, want one for each refusal of a known caller; engine asked %d times", len(page.Events), len(w.engine.Requests()))
 	}

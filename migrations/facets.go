@@ -2,14 +2,18 @@ package migrations
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/facet"
 )
 
 // facetsVersion is the migration after which older audit records get what they are searched by.
@@ -109,28 +113,25 @@ func fillOne(tx *gorm.DB, r oldRow, seen map[string]bool) error {
 	for _, f := range e.Findings {
 		classes = append(classes, f.Class)
 	}
-	f := facet.Of(facet.Facet{
-		Tenant: r.Tenant, Project: e.Project, ActorKind: e.Actor.Kind, Actor: e.Actor.ID, ActorName: e.Actor.Name, Action: r.Action, Stage: r.Stage,
-		Model: r.Model, Routed: r.Routed, Version: r.Version, Policy: r.Policy, Rollout: r.Rollout, Arm: r.Arm, Decision: r.Decision,
-		Outcome: r.Outcome, ErrorCode: r.ErrorCode,
+	f := newOldSet([]string{
+		r.Tenant, e.Project, e.Actor.Kind, e.Actor.ID, e.Actor.Name, r.Action, r.Stage, r.Model, r.Routed, r.Version, r.Policy, r.Rollout, r.Arm,
+		r.Decision, r.Outcome, r.ErrorCode,
 	}, classes)
-	if err := addOnce(tx, seen, "audit_facets", f.ID(), map[string]any{
-		"id": f.ID(), "tenant": f.Tenant, "project": f.Project, "actor_kind": f.ActorKind, "actor": f.Actor, "actor_name": f.ActorName,
-		"action": f.Action, "stage": f.Stage, "model": f.Model, "routed": f.Routed, "version": f.Version, "policy": f.Policy, "rollout": f.Rollout,
-		"arm": f.Arm, "decision": f.Decision, "outcome": f.Outcome, "error_code": f.ErrorCode, "classes": f.Classes, "text": f.Text(),
-	}); err != nil {
+	if err := addOnce(tx, seen, "audit_facets", f["id"].([]byte), f); err != nil {
 		return err
 	}
-	for _, t := range facet.Terms(r.Tenant, e.Resource, e.Documents) {
-		if err := addOnce(tx, seen, "audit_terms", t.ID(), map[string]any{"id": t.ID(), "tenant": t.Tenant, "text": t.Text}); err != nil {
+	for _, text := range oldTerms(e.Resource, e.Documents) {
+		tenant := oldValue(r.Tenant)
+		id := oldID("term", tenant, text)
+		if err := addOnce(tx, seen, "audit_terms", id, map[string]any{"id": id, "tenant": tenant, "text": text}); err != nil {
 			return err
 		}
-		posting := map[string]any{"term": t.ID(), "time": r.Time, "id": r.ID, "facet": f.ID()}
+		posting := map[string]any{"term": id, "time": r.Time, "id": r.ID, "facet": f["id"]}
 		if err := tx.Table("audit_postings").Create(posting).Error; err != nil {
 			return err
 		}
 	}
-	return tx.Exec("UPDATE audit_events SET facet = ? WHERE writer = ? AND seq = ?", f.ID(), r.Writer, r.Seq).Error
+	return tx.Exec("UPDATE audit_events SET facet = ? WHERE writer = ? AND seq = ?", f["id"], r.Writer, r.Seq).Error
 }
 
 func addOnce(tx *gorm.DB, seen map[string]bool, table string, id []byte, row map[string]any) error {
@@ -139,4 +140,79 @@ func addOnce(tx *gorm.DB, seen map[string]bool, table string, id []byte, row map
 	}
 	seen[string(id)] = true
 	return tx.Table(table).Clauses(clause.OnConflict{DoNothing: true}).Create(row).Error
+}
+
+// What follows is a copy of how records were condensed for searches at facetsVersion. It is frozen: package search goes its own way.
+
+// newOldSet returns the row of audit_facets with these values, which are in the order of its columns, and these classes of findings.
+func newOldSet(values, classes []string) map[string]any {
+	names := []string{
+		"tenant", "project", "actor_kind", "actor", "actor_name", "action", "stage", "model", "routed", "version", "policy", "rollout", "arm",
+		"decision", "outcome", "error_code", "classes",
+	}
+	values = append(values, "")
+	row := map[string]any{}
+	for i, v := range values {
+		values[i] = oldValue(v)
+	}
+	values[len(values)-1] = oldClasses(classes)
+	for i, v := range values {
+		row[names[i]] = v
+	}
+	row["id"] = oldID("facet", values...)
+	row["text"] = strings.ToLower(strings.Join([]string{values[3], values[4], values[5], values[7], values[8], values[15], values[11], values[10]}, "\n"))
+	return row
+}
+
+// oldTerms are the resource and the documents of a record, without the place in them, as they are stored.
+func oldTerms(resource string, documents []string) []string {
+	texts := []string{resource}
+	for _, d := range documents {
+		whole, _, _ := strings.Cut(d, "#")
+		texts = append(texts, whole)
+	}
+	var out []string
+	for _, text := range texts {
+		t := oldValue(strings.ToLower(text))
+		if text != "" && !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// oldValue is s without NUL, and cut at 512 bytes, between two runes.
+func oldValue(s string) string {
+	const most = 512
+	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
+
+// oldClasses writes classes sorted, each between newlines, "" for none.
+func oldClasses(classes []string) string {
+	if len(classes) == 0 {
+		return ""
+	}
+	sorted := slices.Sorted(slices.Values(classes))
+	for i, c := range sorted {
+		sorted[i] = strings.Trim(strings.ReplaceAll(oldValue(c), "\n", " "), "\n")
+	}
+	return "\n" + strings.Join(slices.Compact(sorted), "\n") + "\n"
+}
+
+func oldID(kind string, parts ...string) []byte {
+	b := []byte("sluice/" + kind + "/v1")
+	for _, p := range parts {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(p)))
+		b = append(b, p...)
+	}
+	h := sha256.Sum256(b)
+	return h[:16]
 }

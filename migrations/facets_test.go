@@ -1,10 +1,17 @@
 package migrations_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
+	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/audit/record"
@@ -54,11 +61,38 @@ func TestOldRecordsAreIndexed(t *testing.T) {
 			if facets != 2 || postings != 60 {
 				t.Errorf("%d facets, %d postings", facets, postings)
 			}
+			if got := indexDigest(t, db); got != "99db06959d2c86c22c875bbcad5c8386a9204174e015993900f91eaca915dec8" {
+				t.Errorf("the rows are others than those of the release that made them: %s", got)
+			}
 			if err := db.Exec("UPDATE audit_events SET tenant = 'x'").Error; err == nil {
 				t.Error("records can be changed")
 			}
 		})
 	}
+}
+
+// indexDigest is over all rows that the migration made.
+func indexDigest(t *testing.T, db *gorm.DB) string {
+	t.Helper()
+	sum := sha256.New()
+	for _, query := range []string{
+		"SELECT * FROM audit_facets ORDER BY id", "SELECT * FROM audit_terms ORDER BY id", "SELECT * FROM audit_postings ORDER BY term, time, id",
+		"SELECT id, facet FROM audit_events ORDER BY id",
+	} {
+		var rows []map[string]any
+		if err := db.Raw(query).Scan(&rows).Error; err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			for _, name := range slices.Sorted(maps.Keys(row)) {
+				if name == "oldest" || name == "newest" { // of a later migration
+					continue
+				}
+				fmt.Fprintf(sum, "%s %q\n", name, fmt.Sprint(row[name]))
+			}
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // oldRow is a record as the release before stored it.
@@ -67,6 +101,7 @@ func oldRow(t *testing.T, n int) map[string]any {
 	e := recordtest.Sample(n)
 	e.Schema, e.ID, e.Salt = 2, e.Request, "00"
 	e.Actor.Name = []string{"a\x00b", "Ünïcode"}[n%2]
+	e.Model.Asked = strings.Repeat("长", 100*(n%2+1))
 	payload, err := record.Encode(e)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
 	"github.com/sluice-project/sluice/internal/database"
@@ -146,7 +147,7 @@ func (in *installation) checkKept(record string, requests map[string]string, tex
 	}
 	defer func() { _ = log.Close() }()
 	for name, request := range requests {
-		page, err := log.Search(in.t.Context(), audit.Query{Request: request})
+		page, err := log.Search(in.t.Context(), search.Query{Request: request})
 		if err != nil || len(page.Events) != 2 {
 			in.t.Fatalf("%s: %d records, %v", name, len(page.Events), err)
 		}

@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -167,12 +168,12 @@ func (r *replica) silence() {
 	r.exec("UPDATE audit_writers SET drained = 0 WHERE writer = ?", r.audit.Writer())
 }
 
-func (r *replica) outcomesOf(id string) []audit.Entry {
+func (r *replica) outcomesOf(id string) []search.Entry {
 	r.t.Helper()
 	if err := r.audit.Drain(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	page, err := r.audit.Search(r.t.Context(), audit.Query{Request: id, Stage: audit.StageOutcome})
+	page, err := r.audit.Search(r.t.Context(), search.Query{Request: id, Stage: audit.StageOutcome})
 	if err != nil {
 		r.t.Fatal(err)
 	}

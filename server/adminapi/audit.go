@@ -10,12 +10,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // SearchAudit implements GET /audit/records.
 func (s *Server) SearchAudit(c *gin.Context, params SearchAuditParams) {
-	q := audit.Query{
+	q := search.Query{
 		Tenant: tenantOf(c), Request: deref(params.Request), Actor: deref(params.Actor), Action: deref(params.Action),
 		Stage: audit.Stage(deref(params.Stage)), Outcome: string(deref(params.Outcome)), Model: deref(params.Model), Rollout: deref(params.Rollout),
 		Class: deref(params.Class), Text: deref(params.Text), OnBehalfOf: deref(params.OnBehalfOf), Project: deref(params.Project),
@@ -61,13 +62,13 @@ func (s *Server) SearchAudit(c *gin.Context, params SearchAuditParams) {
 	s.reply(c, http.StatusOK, out, nil)
 }
 
-func entryView(e audit.Entry) (AuditEntry, error) {
+func entryView(e search.Entry) (AuditEntry, error) {
 	raw, err := json.Marshal(e.Event)
 	return AuditEntry{Event: raw, Index: e.Index, LeafHash: optional(e.LeafHash)}, err
 }
 
 // entry returns a record of the tenant the permission was checked in; another tenant's is not found.
-func (s *Server) entry(c *gin.Context, id string) (audit.Entry, error) {
+func (s *Server) entry(c *gin.Context, id string) (search.Entry, error) {
 	e, err := s.deps.Audit.Get(c.Request.Context(), id)
 	if err == nil && e.Event.Tenant != tenantOf(c) {
 		err = fault.New(fault.CodeNotFound, fault.Say("record", "记录"), id)

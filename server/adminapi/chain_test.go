@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -48,7 +49,7 @@ func TestAnActThatPanicsHasFailed(t *testing.T) {
 	if err := log.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	page, err := log.Search(ctx, audit.Query{Action: "admin.breakIt"})
+	page, err := log.Search(ctx, search.Query{Action: "admin.breakIt"})
 	if err != nil || len(page.Events) != 2 {
 		t.Fatalf("%d records, %v", len(page.Events), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/access"
 	"github.com/sluice-project/sluice/governance/approval"
@@ -106,7 +107,7 @@ func (s *Server) valuesOf(c *gin.Context, session, request *string) (pseudonym.T
 	if session != nil {
 		return t, nil
 	}
-	found, err := s.deps.Audit.Search(c.Request.Context(), audit.Query{Tenant: t.Tenant, Request: *request, Limit: 1})
+	found, err := s.deps.Audit.Search(c.Request.Context(), search.Query{Tenant: t.Tenant, Request: *request, Limit: 1})
 	if err == nil && len(found.Events) == 0 {
 		err = fault.New(fault.CodeNotFound, fault.Say("request", "请求"), clip(*request, maxResource))
 	}

@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/governance/approval"
 	"github.com/sluice-project/sluice/governance/identity"
 	"github.com/sluice-project/sluice/governance/pseudonym"
@@ -161,9 +162,9 @@ func stuck(op string) dbtest.Outcome {
 }
 
 // certificates are the records that say that an erasure is done.
-func (k *kit) certificates(action string) []audit.Entry {
+func (k *kit) certificates(action string) []search.Entry {
 	k.t.Helper()
-	page, err := k.log.Search(k.t.Context(), audit.Query{Tenant: "demo", Action: action})
+	page, err := k.log.Search(k.t.Context(), search.Query{Tenant: "demo", Action: action})
 	if err != nil {
 		k.t.Fatal(err)
 	}

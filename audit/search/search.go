@@ -1,4 +1,4 @@
-package audit
+package search
 
 import (
 	"context"
@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/google/uuid"
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/record"
@@ -22,12 +24,12 @@ const maxPage = 500
 // Query selects records. Empty fields select all. Model is the model as asked. From and To are unix microseconds, To exclusive.
 type Query struct {
 	Tenant, Request, Actor, Action string
-	Stage                          Stage
+	Stage                          record.Stage
 	Outcome, Model, Rollout        string
 	Project, Source, Session       string
 	Version, Policy                string
 	Class                          string // of a finding
-	OnBehalfOf                     string // what [Subject] returns for the person
+	OnBehalfOf                     string // what audit.Subject returns for the person
 	// Keys are ids of keys of the actor's own: what they did is the actor's, too.
 	Keys []string
 	// Text is part of the id or name of the actor, of the resource, action, model as asked or routed, error code, rollout, policy or a document
@@ -40,7 +42,7 @@ type Query struct {
 
 // Entry is a stored record: Index is its position in the tree, -1 before it is sealed; LeafHash is the hex RFC 6962 leaf hash.
 type Entry struct {
-	Event
+	record.Event
 	Index    int64  `json:"index"`
 	LeafHash string `json:"leaf_hash"`
 }
@@ -59,8 +61,19 @@ type entryRow struct {
 	Idx      *int64
 }
 
+// Reader reads the records of one database. It is safe for concurrent use.
+type Reader struct {
+	db      *gorm.DB
+	subject func(tenant, who string) string
+}
+
+// NewReader returns the reader of a database. subject says who stands for a person in records, as audit.Subject does.
+func NewReader(db *gorm.DB, subject func(tenant, who string) string) *Reader {
+	return &Reader{db: db, subject: subject}
+}
+
 // Search returns a page of the records that match q, newest first, equal times by id.
-func (l *Log) Search(ctx context.Context, q Query) (Page, error) {
+func (r *Reader) Search(ctx context.Context, q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = 50
 	}
@@ -72,7 +85,7 @@ func (l *Log) Search(ctx context.Context, q Query) (Page, error) {
 		return Page{}, err
 	}
 	var places []place
-	err = database.Snapshot(ctx, l.store.db, func(tx *gorm.DB) (err error) {
+	err = database.Snapshot(ctx, r.db, func(tx *gorm.DB) (err error) {
 		places, err = f.find(tx)
 		return err
 	})
@@ -85,13 +98,13 @@ func (l *Log) Search(ctx context.Context, q Query) (Page, error) {
 		last := places[q.Limit-1]
 		page.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.Time, 10) + " " + last.ID))
 	}
-	rows, err := l.store.at(ctx, places)
+	rows, err := r.at(ctx, places)
 	if err != nil {
 		return Page{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
 	page.Events = make([]Entry, 0, len(rows))
-	for _, r := range rows {
-		e, err := r.entry()
+	for _, row := range rows {
+		e, err := row.entry()
 		if err != nil {
 			return Page{}, err
 		}
@@ -100,14 +113,14 @@ func (l *Log) Search(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-func (s *store) entries(ctx context.Context) *gorm.DB {
-	return s.db.WithContext(ctx).Table("audit_events AS e").
+func (r *Reader) entries(ctx context.Context) *gorm.DB {
+	return r.db.WithContext(ctx).Table("audit_events AS e").
 		Select("e.time", "e.id", "e.payload", "e.leaf_hash", "l.idx").
 		Joins("LEFT JOIN audit_leaves AS l ON l.writer = e.writer AND l.seq = e.seq")
 }
 
 // at returns the records at these places, in their order. One that was pruned meanwhile is left out.
-func (s *store) at(ctx context.Context, places []place) ([]entryRow, error) {
+func (r *Reader) at(ctx context.Context, places []place) ([]entryRow, error) {
 	if len(places) == 0 {
 		return nil, nil
 	}
@@ -116,7 +129,7 @@ func (s *store) at(ctx context.Context, places []place) ([]entryRow, error) {
 		ids[i] = p.ID
 	}
 	var rows []entryRow
-	err := s.entries(ctx).Where("e.id IN ? AND e.time BETWEEN ? AND ?", ids, places[len(places)-1].Time, places[0].Time).Find(&rows).Error
+	err := r.entries(ctx).Where("e.id IN ? AND e.time BETWEEN ? AND ?", ids, places[len(places)-1].Time, places[0].Time).Find(&rows).Error
 	slices.SortFunc(rows, func(a, b entryRow) int { return newest(place{a.Time, a.ID}, place{b.Time, b.ID}) })
 	return rows, err
 }
@@ -148,23 +161,55 @@ func (r entryRow) entry() (Entry, error) {
 }
 
 // Get returns the record called id. It fails with not_found also while the record is still on its way into the database.
-func (l *Log) Get(ctx context.Context, id string) (Entry, error) {
-	r, err := l.store.entry(ctx, id)
+func (r *Reader) Get(ctx context.Context, id string) (Entry, error) {
+	row, err := r.entry(ctx, id)
 	if err != nil {
 		return Entry{}, err
 	}
-	return r.entry()
+	return row.entry()
 }
 
-func (s *store) entry(ctx context.Context, id string) (entryRow, error) {
+// Payload returns the bytes of the record called id, and its position, -1 before it is sealed. Errors: as of [Reader.Get].
+func (r *Reader) Payload(ctx context.Context, id string) (payload []byte, index int64, err error) {
+	row, err := r.entry(ctx, id)
+	if err != nil || row.Idx == nil {
+		return row.Payload, -1, err
+	}
+	return row.Payload, *row.Idx, nil
+}
+
+func (r *Reader) entry(ctx context.Context, id string) (entryRow, error) {
 	var rows []entryRow
-	if err := s.entries(ctx).Where("e.id = ?", column(id)).Limit(1).Find(&rows).Error; err != nil {
+	if err := r.entries(ctx).Where("e.id = ?", database.Text(id)).Limit(1).Find(&rows).Error; err != nil {
 		return entryRow{}, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 	}
 	if len(rows) == 0 {
-		return entryRow{}, s.whereGone(ctx, id)
+		return entryRow{}, r.notFound(ctx, id)
 	}
 	return rows[0], nil
+}
+
+// idSlack is how far the time in the id of a record and the time it states may lie apart, in microseconds: an outcome states its end.
+const idSlack = int64(time.Minute / time.Microsecond)
+
+// notFound is what to say about a record that is not there: it may have been pruned. The ids tell the time, and that tells the archives.
+func (r *Reader) notFound(ctx context.Context, id string) error {
+	u, err := uuid.Parse(id)
+	var names []string
+	if err == nil && u.Version() == 7 {
+		sec, nsec := u.Time().UnixTime()
+		made := time.Unix(sec, nsec).UnixMicro()
+		err := r.db.WithContext(ctx).Table("audit_prunings").Where("oldest <= ? AND newest >= ?", made+idSlack, made-idSlack).
+			Order("first_index").Limit(3).Pluck("archive", &names).Error
+		if err != nil {
+			return fault.Wrap(err, fault.CodeDatabaseUnavailable)
+		}
+	}
+	if len(names) == 0 {
+		return fault.New(fault.CodeNotFound, fault.Say("audit record", "审计记录"), id)
+	}
+	list := strings.Join(names, ", ")
+	return fault.New(fault.CodeNotFound, fault.Say("audit record (records of its time were pruned; look into the archive %s)", "审计记录（该时段的记录已清理，请查阅归档 %s）", list), id)
 }
 
 // ArmStats sums up the outcomes of one arm of a rollout.
@@ -178,9 +223,9 @@ type ArmStats struct {
 const maxSamples = 10000
 
 // ArmStats returns the outcomes of a rollout since a time in unix microseconds, by arm. Records show here once they are shipped.
-func (l *Log) ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error) {
-	db := l.store.db.WithContext(ctx).Model(&eventRow{}).
-		Where("rollout = ? AND rollout <> '' AND stage = ? AND time >= ? AND outcome IN ?", column(rollout), string(StageOutcome), since, []string{"ok", "failed", "aborted"})
+func (r *Reader) ArmStats(ctx context.Context, rollout string, since int64) (map[string]ArmStats, error) {
+	db := r.db.WithContext(ctx).Table("audit_events").
+		Where("rollout = ? AND rollout <> '' AND stage = ? AND time >= ? AND outcome IN ?", database.Text(rollout), string(record.StageOutcome), since, []string{"ok", "failed", "aborted"})
 	var counts []struct {
 		Arm, Outcome string
 		N            int64
@@ -199,17 +244,17 @@ func (l *Log) ArmStats(ctx context.Context, rollout string, since int64) (map[st
 		out[c.Arm] = s
 	}
 	for arm, s := range out {
-		var rows []eventRow
+		var rows []struct{ FirstToken, Total int64 }
 		err := db.Session(&gorm.Session{}).Select("first_token", "total").Where("arm = ? AND outcome = ?", arm, "ok").
 			Order("time DESC").Limit(maxSamples).Find(&rows).Error
 		if err != nil {
 			return nil, fault.Wrap(err, fault.CodeDatabaseUnavailable)
 		}
-		for _, r := range rows {
-			if r.FirstToken > 0 { // a request without tokens, such as an embedding, has none
-				s.FirstToken = append(s.FirstToken, r.FirstToken)
+		for _, row := range rows {
+			if row.FirstToken > 0 { // a request without tokens, such as an embedding, has none
+				s.FirstToken = append(s.FirstToken, row.FirstToken)
 			}
-			s.Total = append(s.Total, r.Total)
+			s.Total = append(s.Total, row.Total)
 		}
 		out[arm] = s
 	}

@@ -1,4 +1,4 @@
-package audit
+package search
 
 import (
 	"cmp"
@@ -8,13 +8,13 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/sluice-project/sluice/internal/facet"
+	"github.com/sluice-project/sluice/internal/database"
 )
 
 const (
-	// fewFacets is how many facets are asked for their newest record before anything else is tried.
-	fewFacets = 1000
-	// scanWindow is how many records are looked at, newest first, when many facets match: then a page is usually among the newest.
+	// fewSets is how many attribute sets are asked for their newest record before anything else is tried.
+	fewSets = 1000
+	// scanWindow is how many records are looked at, newest first, when many attribute sets match: then a page is usually among the newest.
 	scanWindow = 4000
 	// unionParts keeps one statement within what both databases take.
 	unionParts = 50
@@ -51,36 +51,36 @@ func all(conditions ...[]condition) condition {
 // whatever is asked for:
 //
 //   - What few records have (a request, a session, a person) is read through its index.
-//   - Otherwise the facets that match are picked, and asked for their newest record; the newest of the page can only be in the facets with
-//     the newest of these. If many facets match, the newest records of all are looked at first; then facets are asked in the order of what
-//     they say is before all their records, as long as that can be newer than what is found.
-//   - An address is looked for among the facets that have it, and the records of each with that address have an index.
-//   - Text is looked for in facets, and in the terms of the few records that have some, which are asked in the same way.
+//   - Otherwise it picks the attribute sets that match and asks each for its newest record: the newest of the page can only be in the sets
+//     with the newest of these. If many sets match, it looks at the newest records of all first. Then it asks sets in the order of what they
+//     say is before all their records, as long as that can be newer than what is found.
+//   - It looks for an address among the attribute sets that have it; the records of each with that address have an index.
+//   - It looks for text in attribute sets, and in the terms of the few records that have some, which it asks in the same way.
 //
 // A finder is for one call of find, in a snapshot.
 type finder struct {
 	db     *gorm.DB
 	n      int
-	few    int         // fewFacets
+	few    int         // fewSets
 	window int         // scanWindow
 	bounds bounds      // on a table called e
 	exact  []condition // on e: what few records have
 	source string
 	tenant string
-	facets []condition // on f, with the tenant
+	sets   []condition // on f, a row of audit_facets, with the tenant
 	text   string      // pattern for LIKE
 	ask    string      // the text as it was asked for
 }
 
 func newFinder(q Query, n int) (finder, error) {
-	f := finder{n: n, few: fewFacets, window: scanWindow, source: column(q.Source), tenant: facet.Value(q.Tenant), ask: q.Text}
+	f := finder{n: n, few: fewSets, window: scanWindow, source: database.Text(q.Source), tenant: value(q.Tenant), ask: q.Text}
 	for _, c := range []struct{ sql, value string }{
 		{"e.request = ?", q.Request},
 		{"e.session = ? AND e.session <> ''", q.Session},
 		{"e.on_behalf_of = ? AND e.on_behalf_of <> ''", q.OnBehalfOf},
 	} {
 		if c.value != "" {
-			f.exact = append(f.exact, condition{c.sql, []any{column(c.value)}})
+			f.exact = append(f.exact, condition{c.sql, []any{database.Text(c.value)}})
 		}
 	}
 	for _, c := range []struct{ column, value string }{
@@ -95,21 +95,21 @@ func newFinder(q Query, n int) (finder, error) {
 		{"policy", q.Policy},
 	} {
 		if c.value != "" {
-			f.facets = append(f.facets, condition{"f." + c.column + " = ?", []any{facet.Value(c.value)}})
+			f.sets = append(f.sets, condition{"f." + c.column + " = ?", []any{value(c.value)}})
 		}
 	}
 	if q.Actor != "" {
-		actors := []string{facet.Value(q.Actor)}
+		actors := []string{value(q.Actor)}
 		for _, k := range q.Keys {
-			actors = append(actors, facet.Value(k))
+			actors = append(actors, value(k))
 		}
-		f.facets = append(f.facets, condition{"f.actor IN ?", []any{actors}})
+		f.sets = append(f.sets, condition{"f.actor IN ?", []any{actors}})
 	}
 	if q.Class != "" {
-		f.facets = append(f.facets, condition{`f.classes LIKE ? ESCAPE '\'`, []any{like(facet.Class(q.Class))}})
+		f.sets = append(f.sets, condition{`f.classes LIKE ? ESCAPE '\'`, []any{like(class(q.Class))}})
 	}
 	if q.Text != "" {
-		f.text = like(facet.Fold(facet.Value(q.Text)))
+		f.text = like(fold(value(q.Text)))
 	}
 	f.bounds = bounds{from: q.From, to: q.To}
 	if q.Cursor != "" {
@@ -170,11 +170,11 @@ func (f finder) find(tx *gorm.DB) ([]place, error) {
 		return f.fewHave(slices.Concat(f.exact, f.fromSource()))
 	case f.text != "":
 		return f.withText()
-	case f.source == "" && (len(f.facets) == 0 || f.tenant != "" && len(f.facets) == 1):
+	case f.source == "" && (len(f.sets) == 0 || f.tenant != "" && len(f.sets) == 1):
 		c := all(f.bounds.on(), f.ofTenant())
 		return f.places("SELECT e.time, e.id FROM audit_events AS e WHERE "+c.sql+" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(c.args, f.n)...)
 	}
-	return f.inFacets(f.facets)
+	return f.inSets(f.sets)
 }
 
 func (f finder) places(sql string, args ...any) ([]place, error) {
@@ -204,7 +204,7 @@ func (f finder) inText() []condition { return []condition{{`f.text LIKE ? ESCAPE
 // fewHave reads the records with exact, which are few. CROSS JOIN has SQLite begin with them.
 func (f finder) fewHave(exact []condition) ([]place, error) {
 	read := func(more ...condition) ([]place, error) {
-		c := all(exact, f.bounds.on(), f.facets, more)
+		c := all(exact, f.bounds.on(), f.sets, more)
 		return f.places("SELECT e.time, e.id FROM audit_events AS e CROSS JOIN audit_facets AS f WHERE f.id = e.facet AND "+c.sql+
 			" ORDER BY e.time DESC, e.id DESC LIMIT ?", append(c.args, f.n)...)
 	}
@@ -219,7 +219,7 @@ func (f finder) fewHave(exact []condition) ([]place, error) {
 			return read(condition{"EXISTS (SELECT 1 FROM audit_terms AS t CROSS JOIN audit_postings AS p WHERE " + t.sql +
 				" AND p.term = t.id AND p.time = e.time AND p.id = e.id)", t.args})
 		},
-		func() ([]place, error) { return read(condition{"e.request = ?", []any{column(f.ask)}}) },
+		func() ([]place, error) { return read(condition{"e.request = ?", []any{database.Text(f.ask)}}) },
 	)
 }
 
@@ -232,15 +232,15 @@ func (f finder) termsWithText() []condition {
 	return c
 }
 
-// withText finds what has the text in its facet, in a term, or as its request.
+// withText finds what has the text in its attribute set, in a term, or as its request.
 func (f finder) withText() ([]place, error) {
 	return f.merge(
-		func() ([]place, error) { return f.inFacets(slices.Concat(f.facets, f.inText())) },
+		func() ([]place, error) { return f.inSets(slices.Concat(f.sets, f.inText())) },
 		f.inTerms,
 		func() ([]place, error) {
 			f := f
 			f.text = ""
-			return f.fewHave(append(f.fromSource(), condition{"e.request = ?", []any{column(f.ask)}}))
+			return f.fewHave(append(f.fromSource(), condition{"e.request = ?", []any{database.Text(f.ask)}}))
 		},
 	)
 }
@@ -264,8 +264,8 @@ func (f finder) first(places []place) []place {
 	return places[:min(len(places), f.n)]
 }
 
-// inFacets finds the newest records of the facets that match.
-func (f finder) inFacets(conditions []condition) ([]place, error) {
+// inSets finds the newest records of the attribute sets that match.
+func (f finder) inSets(conditions []condition) ([]place, error) {
 	r := reading{of: "audit_facets AS f", id: "f.id", row: "f", on: "audit_events AS e", key: "e.facet", more: f.fromSource()}
 	var join []condition
 	if f.source != "" {
@@ -316,7 +316,7 @@ func (f finder) lastOf(within bounds, window int) (*place, error) {
 	return &last[0], nil
 }
 
-// scanAll looks at every record until n are found, in windows that grow. It is for the case that more facets than a page has records have
+// scanAll looks at every record until n are found, in windows that grow. It is for the case that more attribute sets than a page has records have
 // their newest record at the same microsecond.
 func (f finder) scanAll(conditions []condition) ([]place, error) {
 	var out []place
@@ -337,7 +337,7 @@ func (f finder) scanAll(conditions []condition) ([]place, error) {
 	}
 }
 
-// reading says which lists of records are read, newest first: those of facets, and those of terms.
+// reading says which lists of records are read, newest first: those of attribute sets, and those of terms.
 type reading struct {
 	of    string      // tables of the lists
 	where condition   // which of them
@@ -436,11 +436,11 @@ func (f finder) newestOf(r reading) (found []place, tied bool, err error) {
 // inTerms finds the newest records that have a term with the text.
 func (f finder) inTerms() ([]place, error) {
 	r := reading{of: "audit_terms AS t", where: all(f.termsWithText()), id: "t.id", row: "t", on: "audit_postings AS e", key: "e.term"}
-	if len(f.facets) > 1 || f.tenant == "" && len(f.facets) > 0 { // a term is of one tenant
+	if len(f.sets) > 1 || f.tenant == "" && len(f.sets) > 0 { // a term is of one tenant
 		r.on += " CROSS JOIN audit_facets AS f"
-		r.more = slices.Concat([]condition{{sql: "f.id = e.facet"}}, f.facets)
+		r.more = slices.Concat([]condition{{sql: "f.id = e.facet"}}, f.sets)
 	}
-	if f.source != "" { // of the facets that have it some of the records have it
+	if f.source != "" { // some records of the sets that have it have it
 		r.more = append(r.more, condition{"e.facet IN (SELECT s.facet FROM audit_sources AS s WHERE s.source = ?)", []any{f.source}},
 			condition{"EXISTS (SELECT 1 FROM audit_events AS x WHERE x.id = e.id AND x.time = e.time AND x.source = ?)", []any{f.source}})
 	}

@@ -1,4 +1,4 @@
-package facet
+package search
 
 import (
 	"bytes"
@@ -8,29 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-func TestFacetsDifferInEveryValue(t *testing.T) {
+func TestAttributeSetsDifferInEveryvalue(t *testing.T) {
 	seen := map[string]bool{}
-	var f Facet
-	for i, v := range f.values() {
-		*v = "a"
-		if id := string(f.ID()); seen[id] {
+	var a attributes
+	for i, v := range a.values() {
+		*v = "x"
+		if id := string(a.id()); seen[id] {
 			t.Errorf("value %d is not part of the id", i)
 		} else {
 			seen[id] = true
 		}
 		*v = ""
 	}
-	if bytes.Equal(Facet{Tenant: "ab", Project: "c"}.ID(), Facet{Tenant: "a", Project: "bc"}.ID()) {
+	if bytes.Equal(attributes{Tenant: "ab", Project: "c"}.id(), attributes{Tenant: "a", Project: "bc"}.id()) {
 		t.Error("values run into each other")
 	}
 }
 
 func TestTermsAreDocumentsAndResources(t *testing.T) {
-	got := Terms("t", "Key-1", []string{"kb/A@1#3", "kb/A@1#4", "kb/B@2", ""})
-	if want := []Term{{"t", "key-1"}, {"t", "kb/a@1"}, {"t", "kb/b@2"}}; !slices.Equal(got, want) {
+	got := termsOf("t", "Key-1", []string{"kb/A@1#3", "kb/A@1#4", "kb/B@2", ""})
+	if want := []term{{"t", "key-1"}, {"t", "kb/a@1"}, {"t", "kb/b@2"}}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if Terms("t", "", nil) != nil {
+	if termsOf("t", "", nil) != nil {
 		t.Error("nothing has terms")
 	}
 }
@@ -41,16 +41,16 @@ func FuzzClasses(f *testing.F) {
 	f.Add("a\nb", "", "b")
 	f.Add("x\x00", strings.Repeat("长", 300), "x")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
-		all := Classes([]string{a, b, a})
+		all := classList([]string{a, b, a})
 		for _, s := range []string{a, b} {
-			if !strings.Contains(all, Class(s)) && strings.Trim(s, "\n ") != "" {
+			if !strings.Contains(all, class(s)) && strings.Trim(s, "\n ") != "" {
 				t.Errorf("%q is not found in %q", s, all)
 			}
 		}
-		if strings.Contains(all, Class(c)) && Class(c) != Class(a) && Class(c) != Class(b) && Class(c) != "\n\n" {
+		if strings.Contains(all, class(c)) && class(c) != class(a) && class(c) != class(b) && class(c) != "\n\n" {
 			t.Errorf("%q is found in %q", c, all)
 		}
-		if v := Value(a); len(v) > maxValue || strings.Contains(v, "\x00") || utf8.ValidString(a) && !utf8.ValidString(v) {
+		if v := value(a); len(v) > maxValue || strings.Contains(v, "\x00") || utf8.ValidString(a) && !utf8.ValidString(v) {
 			t.Errorf("%q is stored as %q", a, v)
 		}
 	})

@@ -1,4 +1,4 @@
-package audit
+package search
 
 import (
 	"bytes"
@@ -11,9 +11,12 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/facet"
 )
+
+// insertBatch is how many rows, or ids to look for, go into one statement of the ORM.
+const insertBatch = 500
 
 // listUnit is what oldest and newest of a list are rounded to, in microseconds: a list is touched once an hour, not with every record.
 const listUnit = int64(time.Hour / time.Microsecond)
@@ -49,15 +52,15 @@ func (h head) join(o head) head { return head{h.ID, min(h.Oldest, o.Oldest), max
 // list is a row of a list of records, which a search reads newest first.
 type list interface{ head() *head }
 
-// facetRow is what many records have in common, see package facet. Text is what a search for text looks at.
-type facetRow struct {
-	Head        head `gorm:"embedded"`
-	facet.Facet `gorm:"embedded"`
-	Text        string
+// setRow is the list of an attribute set. Text is what a search for text looks at.
+type setRow struct {
+	Head       head       `gorm:"embedded"`
+	Attributes attributes `gorm:"embedded"`
+	Text       string
 }
 
-func (*facetRow) TableName() string { return "audit_facets" }
-func (r *facetRow) head() *head     { return &r.Head }
+func (*setRow) TableName() string { return "audit_facets" }
+func (r *setRow) head() *head     { return &r.Head }
 
 // termRow is a text that few records have: a resource or a document.
 type termRow struct {
@@ -69,11 +72,11 @@ type termRow struct {
 func (*termRow) TableName() string { return "audit_terms" }
 func (r *termRow) head() *head     { return &r.Head }
 
-// sourceRow is an address that records of a facet came from. Its id is the facet in hexadecimal and the address.
+// sourceRow is an address that records of an attribute set came from. Its id is the id of the set in hexadecimal and the address.
 type sourceRow struct {
 	Head   head `gorm:"embedded"`
 	Source string
-	Facet  []byte
+	Set    []byte `gorm:"column:facet"`
 }
 
 func (*sourceRow) TableName() string { return "audit_sources" }
@@ -81,69 +84,60 @@ func (r *sourceRow) head() *head     { return &r.Head }
 
 // postingRow says that a record has a term.
 type postingRow struct {
-	Term  []byte
-	Time  int64
-	ID    string
-	Facet []byte
+	Term []byte
+	Time int64
+	ID   string
+	Set  []byte `gorm:"column:facet"`
 }
 
 func (postingRow) TableName() string { return "audit_postings" }
 
-// facetOf returns what e has in common with others.
-func facetOf(e Event) facet.Facet {
-	var classes []string
-	for _, f := range e.Findings {
-		classes = append(classes, f.Class)
-	}
-	return facet.Of(facet.Facet{
-		Tenant: e.Tenant, Project: e.Project, ActorKind: e.Actor.Kind, Actor: e.Actor.ID, ActorName: e.Actor.Name, Action: e.Action,
-		Stage: string(e.Stage), Model: e.Model.Asked, Routed: e.Model.Routed, Version: e.Model.Version, Policy: e.Policy, Rollout: e.Rollout,
-		Arm: e.Arm, Decision: e.Decision, Outcome: e.Outcome, ErrorCode: e.ErrorCode,
-	}, classes)
-}
-
-// lists are the lists that a record is on, and its postings. They depend on nothing but the record.
-type lists struct {
-	facet    facetRow
+// Lists are the lists that a record is on, and its postings. They depend on nothing but the record.
+type Lists struct {
+	set      setRow
 	sources  []sourceRow // none without an address
 	terms    []termRow
 	postings []postingRow
 }
 
-func listsOf(e Event) lists {
+// ListsOf returns the lists of a record.
+func ListsOf(e record.Event) Lists {
 	of := func(id []byte) head { return head{id, oldestFor(e.Time), newestFor(e.Time)} }
-	f := facetOf(e)
-	id := f.ID()
-	l := lists{facet: facetRow{Head: of(id), Facet: f, Text: f.Text()}}
-	if source := column(e.Source); source != "" {
-		l.sources = []sourceRow{{Head: of(append(hex.AppendEncode(nil, id), source...)), Source: source, Facet: id}}
+	a := attributesOf(e)
+	id := a.id()
+	l := Lists{set: setRow{Head: of(id), Attributes: a, Text: a.text()}}
+	if source := database.Text(e.Source); source != "" {
+		l.sources = []sourceRow{{Head: of(append(hex.AppendEncode(nil, id), source...)), Source: source, Set: id}}
 	}
-	for _, t := range facet.Terms(e.Tenant, e.Resource, e.Documents) {
-		term := t.ID()
+	for _, t := range termsOf(e.Tenant, e.Resource, e.Documents) {
+		term := t.id()
 		l.terms = append(l.terms, termRow{Head: of(term), Tenant: t.Tenant, Text: t.Text})
-		l.postings = append(l.postings, postingRow{Term: term, Time: e.Time, ID: column(e.ID), Facet: id})
+		l.postings = append(l.postings, postingRow{Term: term, Time: e.Time, ID: database.Text(e.ID), Set: id})
 	}
 	return l
 }
 
-// index puts records on their lists, in the transaction that stores them. Lists are stored in the order of their ids, so that two replicas
+// Set returns the id of the attribute set of the record.
+func (l Lists) Set() []byte { return l.set.Head.ID }
+
+// Add puts records on their lists, in the transaction that stores them. Lists are stored in the order of their ids, so that two replicas
 // wait for each other and do not lock each other out.
-func index(tx *gorm.DB, records []*lists) error {
+func Add(tx *gorm.DB, records []*Lists) error {
 	if !database.IsSQLite(tx) { // keeps a pruning from removing a list that is only looked at here
 		if err := tx.Exec("LOCK TABLE audit_facets IN ROW EXCLUSIVE MODE").Error; err != nil {
-			return fmt.Errorf("lock facets: %w", err)
+			return fmt.Errorf("lock attribute sets: %w", err)
 		}
 	}
-	facets, sources, terms := map[string]*facetRow{}, map[string]*sourceRow{}, map[string]*termRow{}
+	sets, sources, terms := map[string]*setRow{}, map[string]*sourceRow{}, map[string]*termRow{}
 	var postings []postingRow
 	for _, r := range records {
-		collect(facets, []facetRow{r.facet})
+		collect(sets, []setRow{r.set})
 		collect(sources, r.sources)
 		collect(terms, r.terms)
 		postings = append(postings, r.postings...)
 	}
-	if err := addNew(tx, facets); err != nil {
-		return fmt.Errorf("store facets: %w", err)
+	if err := addNew(tx, sets); err != nil {
+		return fmt.Errorf("store attribute sets: %w", err)
 	}
 	if err := addNew(tx, sources); err != nil {
 		return fmt.Errorf("store sources: %w", err)
@@ -226,11 +220,27 @@ func addNew[R any, P pointer[R]](tx *gorm.DB, rows map[string]P) error {
 	return nil
 }
 
-// removeUnused removes the lists whose records are all gone, after a pruning of records up to a time. It holds off whoever indexes.
-func removeUnused(tx *gorm.DB, upTo int64) error {
+// Remove takes records off their lists by removing their postings, in the transaction that removes the records. [RemoveUnused] comes behind it.
+func Remove(tx *gorm.DB, records []record.Event) error {
+	var postings []any
+	for _, e := range records {
+		for _, p := range ListsOf(e).postings {
+			postings = append(postings, p.Time, p.Term, p.ID) // the bytes not first: gorm would take them for a list
+		}
+	}
+	for part := range slices.Chunk(postings, 3*insertBatch) {
+		if err := tx.Exec("DELETE FROM audit_postings WHERE "+database.OneOf(tx, len(part)/3, "time", "term", "id"), part...).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveUnused removes the lists whose records are all gone, after a pruning of records up to a time. It holds off whoever indexes.
+func RemoveUnused(tx *gorm.DB, upTo int64) error {
 	if !database.IsSQLite(tx) {
 		if err := tx.Exec("LOCK TABLE audit_facets IN SHARE ROW EXCLUSIVE MODE").Error; err != nil {
-			return fmt.Errorf("lock facets: %w", err)
+			return fmt.Errorf("lock attribute sets: %w", err)
 		}
 	}
 	for _, statement := range []string{

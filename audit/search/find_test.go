@@ -1,4 +1,4 @@
-package audit
+package search_test
 
 import (
 	"cmp"
@@ -11,27 +11,28 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/audittest"
+	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // TestSearchAgainstScan asks random questions about random records and compares every page with a plain look at all of them, also when the
-// finder takes nearly every set of facets for many, and when many records share a time.
+// finder takes nearly every attribute set for many, and when many records share a time.
 func TestSearchAgainstScan(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := audittest.Open(t, db, nil)
 		r := rand.New(rand.NewPCG(7, 11))
-		var events []Event
+		var events []record.Event
 		for i := range 400 {
 			e := randomRecord(r, i)
-			receipt, err := l.Append(t.Context(), e)
-			must(t, err)
-			e.ID = receipt.ID
+			e.ID = l.AppendEvent(e)
 			events = append(events, e)
 		}
-		flush(t, l)
-		mustVerify(t, l, db)
-		slices.SortFunc(events, func(a, b Event) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(b.ID, a.ID)) })
+		l.Flush()
+		l.MustVerify()
+		slices.SortFunc(events, func(a, b record.Event) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(b.ID, a.ID)) })
 		hits := 0
 		for range 120 {
 			q := randomQuery(r)
@@ -42,11 +43,11 @@ func TestSearchAgainstScan(t *testing.T) {
 				}
 			}
 			hits += min(1, len(want))
-			if got := searchIDs(t, l, q); !slices.Equal(got, want) {
+			if got := searchIDs(t, l.Reader, q); !slices.Equal(got, want) {
 				t.Errorf("%+v: %d records, want %d", q, len(got), len(want))
 			}
 			for _, limits := range [][2]int{{0, 3}, {2, 10}, {5, 1000}} {
-				if got := findAll(t, l, q, limits[0], limits[1]); !slices.Equal(got, want) {
+				if got := findAll(t, db, q, limits[0], limits[1]); !slices.Equal(got, want) {
 					t.Errorf("%+v with %v: %d records, want %d", q, limits, len(got), len(want))
 				}
 			}
@@ -57,24 +58,20 @@ func TestSearchAgainstScan(t *testing.T) {
 	})
 }
 
-// findAll pages through what a finder with other limits finds.
-func findAll(t *testing.T, l *Log, q Query, few, window int) []string {
+// findAll pages through what a search with other limits finds.
+func findAll(t *testing.T, db *gorm.DB, q search.Query, few, window int) []string {
 	t.Helper()
 	var out []string
 	for {
-		f, err := newFinder(q, q.Limit)
-		must(t, err)
-		f.few, f.window = few, window
-		places, err := f.find(l.store.db.WithContext(t.Context()))
-		must(t, err)
-		for _, p := range places {
-			out = append(out, p.ID)
+		ids, last, err := search.FindWithin(db.WithContext(t.Context()), q, few, window)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if len(places) < q.Limit {
+		out = append(out, ids...)
+		if len(ids) < q.Limit {
 			return out
 		}
-		last := places[len(places)-1]
-		q.Cursor = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Time, last.ID))
+		q.Cursor = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last, ids[len(ids)-1]))
 	}
 }
 
@@ -82,10 +79,10 @@ func one(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
 
 // randomTime is one of few times in each of a few hours.
 func randomTime(r *rand.Rand) int64 {
-	return 1_700_000_000_000_000 + int64(r.IntN(4))*listUnit + int64(r.IntN(20))
+	return 1_700_000_000_000_000 + int64(r.IntN(4))*search.ListUnit + int64(r.IntN(20))
 }
 
-func randomRecord(r *rand.Rand, i int) Event {
+func randomRecord(r *rand.Rand, i int) record.Event {
 	e := recordtest.Sample(i)
 	e.Time = randomTime(r)
 	e.Request = fmt.Sprintf("req-%d", r.IntN(150))
@@ -99,7 +96,7 @@ func randomRecord(r *rand.Rand, i int) Event {
 	e.Findings, e.Documents = nil, nil
 	for _, c := range []string{"email", "mobile", "own class%"} {
 		if r.IntN(4) == 0 {
-			e.Findings = append(e.Findings, Finding{Direction: "request", Class: c, Action: "masked", Count: 1}, Finding{Direction: "answer", Class: c, Action: "masked", Count: 1})
+			e.Findings = append(e.Findings, record.Finding{Direction: "request", Class: c, Action: "masked", Count: 1}, record.Finding{Direction: "answer", Class: c, Action: "masked", Count: 1})
 		}
 	}
 	for range r.IntN(3) {
@@ -109,8 +106,8 @@ func randomRecord(r *rand.Rand, i int) Event {
 	return e
 }
 
-func randomQuery(r *rand.Rand) Query {
-	q := Query{Limit: 1 + r.IntN(60)}
+func randomQuery(r *rand.Rand) search.Query {
+	q := search.Query{Limit: 1 + r.IntN(60)}
 	some := func(to *string, of ...string) {
 		if r.IntN(6) == 0 {
 			*to = one(r, of...)
@@ -144,7 +141,7 @@ func randomQuery(r *rand.Rand) Query {
 }
 
 // matches says what a query means, record by record.
-func matches(e Event, q Query) bool {
+func matches(e record.Event, q search.Query) bool {
 	for _, c := range [][2]string{
 		{q.Tenant, e.Tenant},
 		{q.Project, e.Project},
@@ -166,7 +163,7 @@ func matches(e Event, q Query) bool {
 	if q.Actor != "" && q.Actor != e.Actor.ID && !slices.Contains(q.Keys, e.Actor.ID) {
 		return false
 	}
-	if q.Class != "" && !slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Class == q.Class }) {
+	if q.Class != "" && !slices.ContainsFunc(e.Findings, func(f record.Finding) bool { return f.Class == q.Class }) {
 		return false
 	}
 	if q.From != 0 && e.Time < q.From || q.To != 0 && e.Time >= q.To {

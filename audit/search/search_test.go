@@ -1,0 +1,126 @@
+package search_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/sluice-project/sluice/audit/audittest"
+	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/migrations/dbtest"
+)
+
+func TestSearchPagesAndFilters(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := audittest.Open(t, db, nil)
+		var all []string
+		for i := range 60 {
+			e := recordtest.Sample(i)
+			e.Time = 1000 + int64(i/7) // many share a time
+			if i%2 == 0 {
+				e.Tenant, e.Outcome = "other", "failed"
+			}
+			if i%3 == 0 {
+				e.Actor.ID, e.Model.Asked, e.Action = "k3", "m3", "a3"
+			}
+			if i == 59 {
+				e.Rollout, e.Stage, e.Request = "r9", record.StageAdmitted, "nul\x00byte"
+			}
+			all = append(all, l.AppendEvent(e))
+		}
+		l.Flush()
+		l.MustVerify()
+		slices.Reverse(all)
+		for _, limit := range []int{1, 7, 60, 500} {
+			if got := searchIDs(t, l.Reader, search.Query{Limit: limit}); !slices.Equal(got, all) {
+				t.Errorf("pages of %d: wrong order or records", limit)
+			}
+		}
+		for _, c := range []struct {
+			q    search.Query
+			want int
+		}{
+			{search.Query{Tenant: "other"}, 30},
+			{search.Query{Tenant: "nobody"}, 0},
+			{search.Query{Outcome: "failed", Actor: "k3"}, 10},
+			{search.Query{Model: "m3"}, 20},
+			{search.Query{Action: "a3", Tenant: "demo"}, 10},
+			{search.Query{Request: "req-5"}, 1},
+			{search.Query{Request: "nul\x00byte"}, 1},
+			{search.Query{Rollout: "r9"}, 1},
+			{search.Query{Stage: record.StageAdmitted}, 1},
+			{search.Query{From: 1001, To: 1003}, 14},
+		} {
+			if got := searchIDs(t, l.Reader, c.q); len(got) != c.want {
+				t.Errorf("%+v: %d records, want %d", c.q, len(got), c.want)
+			}
+		}
+		for _, q := range []search.Query{{Limit: 501}, {Limit: -1}, {Cursor: "!"}, {Cursor: "eA"}} {
+			if _, err := l.Search(t.Context(), q); fault.KindOf(err) != fault.Invalid {
+				t.Errorf("%+v: %v", q, err)
+			}
+		}
+		if _, err := l.Get(t.Context(), "none"); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("get: %v", err)
+		}
+	})
+}
+
+func TestArmStats(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
+		l := audittest.Open(t, db, nil)
+		add := func(n int, arm, outcome string, at int64, stage record.Stage) {
+			e := recordtest.Sample(n)
+			e.Arm, e.Outcome, e.Time, e.Stage = arm, outcome, at, stage
+			e.Latency = record.Latency{FirstToken: int64(n), Total: int64(10 * n)}
+			l.AppendEvent(e)
+		}
+		add(1, "stable", "ok", 100, record.StageOutcome)
+		add(2, "stable", "ok", 200, record.StageOutcome)
+		add(0, "stable", "ok", 150, record.StageOutcome) // no first token
+		add(3, "candidate", "failed", 100, record.StageOutcome)
+		add(4, "candidate", "ok", 100, record.StageOutcome)
+		add(5, "candidate", "refused", 100, record.StageOutcome)
+		add(6, "candidate", "aborted", 100, record.StageOutcome)
+		add(7, "candidate", "ok", 99, record.StageOutcome)
+		add(8, "candidate", "", 100, record.StageAdmitted)
+		l.Flush()
+		got, err := l.ArmStats(t.Context(), "ro-1", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, c := got["stable"], got["candidate"]
+		if s.Requests != 3 || s.Errors != 0 || !slices.Equal(s.FirstToken, []int64{2, 1}) || !slices.Equal(s.Total, []int64{20, 0, 10}) {
+			t.Errorf("stable %+v", s)
+		}
+		if c.Requests != 3 || c.Errors != 1 || !slices.Equal(c.Total, []int64{40}) {
+			t.Errorf("candidate %+v", c)
+		}
+		if none, err := l.ArmStats(t.Context(), "unknown", 0); err != nil || len(none) != 0 {
+			t.Errorf("unknown rollout: %+v, %v", none, err)
+		}
+	})
+}
+
+func searchIDs(t testing.TB, r *search.Reader, q search.Query) []string {
+	t.Helper()
+	var ids []string
+	for {
+		p, err := r.Search(context.Background(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Events {
+			ids = append(ids, e.ID)
+		}
+		if p.Next == "" {
+			return ids
+		}
+		q.Cursor = p.Next
+	}
+}
