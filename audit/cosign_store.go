@@ -44,14 +44,14 @@ type Witnessed struct {
 // what is no hash tile, CodeNotFound for one with hashes beyond the checkpoint.
 func (l *Log) HashTile(ctx context.Context, t tlog.Tile) ([]byte, error) {
 	if t.H != tileHeight || t.L < 0 || t.L > maxTileLevel || t.N < 0 || t.N > maxTileNumber || t.W < 1 || t.W > 1<<tileHeight {
-		return nil, fault.New(fault.CodeInvalidValue, "tile", fault.Say("the log has hash tiles of height 8 only", "日志仅提供高度为 8 的哈希分片"))
+		return nil, fault.New(fault.CodeInvalidValue, "tile", fault.Say("audit.tile_height"))
 	}
 	_, top, err := l.store.checkpoint(ctx, l.reads)
 	if err != nil {
 		return nil, err
 	}
 	if t.N<<tileHeight+int64(t.W) > top.Size>>(tileHeight*t.L) {
-		return nil, fault.New(fault.CodeNotFound, fault.Say("tile", "分片"), strings.TrimPrefix(t.Path(), "tile/8/"))
+		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.tile"), strings.TrimPrefix(t.Path(), "tile/8/"))
 	}
 	b, err := tlog.ReadTileData(t, l.store.hashes(ctx))
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *Log) CosignedCheckpoint(ctx context.Context) (string, error) {
 func (l *Log) Cosign(ctx context.Context, note string) error {
 	t, err := l.reads.Open(note)
 	if err != nil {
-		return fault.Wrap(err, fault.CodeInvalidValue, "body", fault.Say("it is not a checkpoint that this log signed", "不是本日志签名的检查点"))
+		return fault.Wrap(err, fault.CodeInvalidValue, "body", fault.Say("audit.foreign_checkpoint"))
 	}
 	stored, err := l.store.checkpointOf(ctx, t.Size)
 	if err != nil {
@@ -96,7 +96,7 @@ func (l *Log) Cosign(ctx context.Context, note string) error {
 	}
 	body, lines := splitNote(note)
 	if own, _ := splitNote(stored); own != body {
-		return fault.New(fault.CodeConflict, fault.Say("this log has no such checkpoint", "本日志没有该检查点"))
+		return fault.New(fault.CodeConflict, fault.Say("audit.checkpoint_unknown"))
 	}
 	rows, err := l.cosignatures(stored, t.Size, lines)
 	if err != nil {
@@ -118,17 +118,17 @@ func (l *Log) cosignatures(stored string, size int64, lines []string) ([]cosigna
 	for _, line := range lines {
 		_, found, err := l.reads.OpenCosigned(checkpoint.Add(stored, line), l.witnesses)
 		if err != nil {
-			return nil, fault.Wrap(err, fault.CodeInvalidValue, "body", fault.Say("a cosignature does not hold", "联署签名无效"))
+			return nil, fault.Wrap(err, fault.CodeInvalidValue, "body", fault.Say("audit.cosignature_invalid"))
 		}
 		for _, c := range found { // of this line: stored has none
 			if c.Time.Unix() > lastTime {
-				return nil, fault.New(fault.CodeInvalidValue, "body", fault.Say("a cosignature is of no time a witness can live in", "联署签名的时间不合法"))
+				return nil, fault.New(fault.CodeInvalidValue, "body", fault.Say("audit.cosignature_time"))
 			}
 			rows = append(rows, cosignatureRow{Size: size, Witness: c.Witness, Line: line, Time: c.Time.UnixMicro()})
 		}
 	}
 	if len(rows) == 0 {
-		return nil, fault.New(fault.CodeInvalidValue, "body", fault.Say("no witness of the configuration (audit.witnesses) cosigned it", "没有配置中的见证方（audit.witnesses）联署"))
+		return nil, fault.New(fault.CodeInvalidValue, "body", fault.Say("audit.cosignature_missing"))
 	}
 	return rows, nil
 }

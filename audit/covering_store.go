@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"gorm.io/gorm"
 
@@ -85,28 +84,32 @@ func (s *store) withoutHold(tx *gorm.DB, tenant string, by Actor, pass []string,
 // Held is the refusal that holds are the reason of, nil if all are let pass. It keeps to itself why the operator holds what is of all tenants. Error:
 // CodeHeld.
 func Held(held []Covered, pass []string) error {
-	var english, chinese []string
+	var refused *fault.Phrase
 	for _, c := range held {
 		if slices.Contains(pass, c.Hold.ID) {
 			continue
 		}
-		en, zh := c.Hold.Reason, c.Hold.Reason
+		var why any = c.Hold.Reason
 		if c.Hold.Tenant == "" {
-			en, zh = "of all tenants", "涵盖所有租户"
+			why = fault.Say("audit.hold_of_all_tenants")
 		}
 		switch {
 		case c.Hold.Released == 0:
 		case c.Hold.Releaser == "":
-			en, zh = en+"; released less than 24 hours ago by somebody who was not signed in", zh+"；24 小时内由未登录者解除"
+			why = fault.Say("audit.hold_released_unsigned", why)
 		default:
-			en, zh = en+"; released by yourself less than 24 hours ago", zh+"；24 小时内由您本人解除"
+			why = fault.Say("audit.hold_released_by_self", why)
 		}
-		english, chinese = append(english, c.Hold.ID+" ("+en+")"), append(chinese, c.Hold.ID+"（"+zh+"）")
+		cover := fault.Say("audit.hold_covers", c.Hold.ID, why)
+		if refused != nil {
+			cover = fault.Say("audit.hold_and_hold", *refused, cover)
+		}
+		refused = &cover
 	}
-	if len(english) == 0 {
+	if refused == nil {
 		return nil
 	}
-	return fault.New(fault.CodeHeld, fault.Say(strings.Join(english, "; "), strings.Join(chinese, "；")))
+	return fault.New(fault.CodeHeld, *refused)
 }
 
 func (s *store) covering(tx *gorm.DB, tenant string, by Actor, reach Reach, now int64) ([]Covered, error) {

@@ -82,7 +82,7 @@ func (l *Log) EmptyDatabaseLog(ctx context.Context) error { return l.store.empty
 // certificate yet; the erasure is to be repeated then, or finished by [Log.Finish]. Error: CodeDatabaseUnavailable for what has no code.
 func (l *Log) Erase(ctx context.Context, o Order) (Erasure, error) {
 	if o.Subject == "" {
-		return Erasure{}, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
+		return Erasure{}, fault.New(fault.CodeInvalidValue, "subject", fault.Say("value.empty")).WithParam("subject")
 	}
 	if err := l.Flush(ctx); err != nil { // what is on its way counts
 		return Erasure{}, database.Unavailable("erase", err)

@@ -51,21 +51,21 @@ func (l *Log) Hold(ctx context.Context, h Hold) (Hold, error) {
 	}
 	h.Tenant, h.Request, h.Actor, h.Reason = database.Text(h.Tenant), database.Text(h.Request), database.Text(h.Actor), database.Text(strings.TrimSpace(h.Reason))
 	if h.Reason == "" {
-		return refuse("reason", fault.Say("say why the records are held", "请说明理由"))
+		return refuse("reason", fault.Say("audit.hold_reason"))
 	}
 	for param, text := range map[string]string{"tenant": h.Tenant, "request": h.Request, "actor": h.Actor, "reason": h.Reason} {
 		if len(text) > maxHoldText || !utf8.ValidString(text) {
-			return refuse(param, fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxHoldText))
+			return refuse(param, fault.Say("value.text_bytes", maxHoldText))
 		}
 	}
 	if h.Tenant == "" && h.Request == "" && h.Actor == "" && h.Subject == "" && h.From == 0 && h.To == 0 {
-		return refuse("tenant", fault.Say("select records by tenant, person, request, actor or time", "请按租户、人员、请求、操作者或时间选定记录"))
+		return refuse("tenant", fault.Say("audit.hold_selection"))
 	}
 	if h.Subject != "" && (h.Tenant == "" || !digestPattern(h.Subject)) {
-		return refuse("subject", fault.Say("a person is one of a tenant, and held by digest", "人员属于某一租户，并以摘要指定"))
+		return refuse("subject", fault.Say("audit.hold_subject"))
 	}
 	if h.From < 0 || h.To != 0 && h.To <= h.From {
-		return refuse("to", fault.Say("must lie behind from", "须晚于 from"))
+		return refuse("to", fault.Say("value.end_before_start"))
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -107,10 +107,10 @@ func (l *Log) ReleaseHold(ctx context.Context, tenant, id string, by Actor) (Hol
 			return err
 		}
 		if len(rows) == 0 || tenant != "" && rows[0].Tenant != database.Text(tenant) {
-			return fault.New(fault.CodeNotFound, fault.Say("hold", "法律保全"), id)
+			return fault.New(fault.CodeNotFound, fault.Say("thing.hold"), id)
 		}
 		if out = rows[0]; out.Released != 0 {
-			return fault.New(fault.CodeConflict, fault.Say("the hold was released before", "该保全已解除"))
+			return fault.New(fault.CodeConflict, fault.Say("audit.hold_released"))
 		}
 		out.Released, out.ReleasedBy = l.now().UnixMicro(), database.Text(by.Name)
 		if by.Kind == "user" {

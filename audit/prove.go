@@ -19,7 +19,7 @@ func (l *Log) Prove(ctx context.Context, id string) (evidence.Proof, error) {
 		return evidence.Proof{}, err
 	}
 	if index < 0 {
-		return evidence.Proof{}, fault.New(fault.CodeConflict, fault.Say("the record is not sealed yet, ask again in a moment", "该记录尚未封存，请稍后再试")).WithRetryAfter(l.cfg.CheckpointEvery)
+		return evidence.Proof{}, fault.New(fault.CodeConflict, fault.Say("audit.record_unsealed")).WithRetryAfter(l.cfg.CheckpointEvery)
 	}
 	text, err := l.CosignedCheckpoint(ctx)
 	if err != nil {

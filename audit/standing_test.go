@@ -104,7 +104,7 @@ func TestBookAgain(t *testing.T) {
 		refuse := true
 		book := func(tx *gorm.DB, e Event) error {
 			if refuse {
-				return fault.New(fault.CodeConflict, fault.Say("refused", "拒绝"))
+				return fault.New(fault.CodeConflict, fault.Quote("refused", "拒绝"))
 			}
 			return tx.Exec("INSERT INTO booked VALUES (?)", e.ID).Error
 		}

@@ -66,7 +66,7 @@ func invalidBook(err error) error {
 	if errors.As(err, &e) {
 		return fault.Wrap(err, fault.CodeInvalidPriceBook, e.Path, e.Reason)
 	}
-	return fault.Wrap(err, fault.CodeInvalidPriceBook, "document", fault.Say("it cannot be read", "无法读取"))
+	return fault.Wrap(err, fault.CodeInvalidPriceBook, "document", fault.Say("value.unreadable"))
 }
 
 func digest(b []byte) string {

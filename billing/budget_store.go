@@ -140,7 +140,7 @@ func (s store) removeBudget(ctx context.Context, tenant, key string, period Peri
 			return err
 		}
 		if len(have) == 0 {
-			return fault.New(fault.CodeNotFound, fault.Say("budget", "预算"), string(period))
+			return fault.New(fault.CodeNotFound, fault.Say("thing.budget"), string(period))
 		}
 		return deleteBudget(tx, have[0].ID)
 	})

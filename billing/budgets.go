@@ -48,13 +48,13 @@ func (b Budget) check() error {
 		return fault.New(fault.CodeMissing, "tenant").WithParam("tenant")
 	}
 	if !b.Period.valid() {
-		return invalid("period", fault.Say("must be day, month or total", "须为 day、month 或 total"))
+		return invalid("period", fault.Say("billing.budget_period"))
 	}
 	if b.Limit < 0 || b.Limit > 1<<60 {
-		return invalid("limit", fault.Say("must be a whole number from 0 to 2^60", "须为 0 至 2^60 的整数"))
+		return invalid("limit", fault.Say("billing.budget_limit"))
 	}
 	if _, err := time.LoadLocation(b.Zone); err != nil || b.Zone == "Local" {
-		return invalid("zone", fault.Say("must be a time zone such as Asia/Shanghai", "须为时区，例如 Asia/Shanghai"))
+		return invalid("zone", fault.Say("billing.zone"))
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func (l *Ledger) register(r *Reservation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[r.request] != nil {
-		return fault.New(fault.CodeConflict, fault.Say("the request id is in use", "该请求编号正在使用"))
+		return fault.New(fault.CodeConflict, fault.Say("billing.request_in_use"))
 	}
 	l.open[r.request] = r
 	l.metrics.open.Set(float64(len(l.open)))

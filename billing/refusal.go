@@ -20,9 +20,9 @@ func (r *Reservation) refusal(b *budget, ask Ask, short *shortage) error {
 		}
 		return fault.New(code, b.period.adjective(), who, spent, limit, b.renewalNotice(ask.At))
 	}
-	whose := fault.Say("tenant '%s'", "租户 '%s'", b.tenant)
+	whose := fault.Say("billing.of_tenant", b.tenant)
 	if b.key != "" {
-		whose = fault.Say("API key '%s'", "API 密钥 '%s'", b.key)
+		whose = fault.Say("billing.of_key", b.key)
 	}
 	return fault.New(fault.CodeOverBudget, b.period.adjective(), whose, limit, spent, short.leased.format(currency), short.reservedFor(), short.remaining().format(currency),
 		r.worstCase.format(currency), r.worstCaseBasis(ask), r.remedy(ask, short.remaining()), b.renewalNotice(ask.At))
@@ -31,55 +31,53 @@ func (r *Reservation) refusal(b *budget, ask Ask, short *shortage) error {
 // reservedFor says what the leased amounts are for. A server leases part of a budget ahead of its requests.
 func (s *shortage) reservedFor() fault.Phrase {
 	if s.sharedWithServers {
-		return fault.Say("for running requests and by other servers", "用于运行中的请求，含其他服务器所占部分")
+		return fault.Say("billing.for_running_elsewhere")
 	}
-	return fault.Say("for running requests", "用于运行中的请求")
+	return fault.Say("billing.for_running")
 }
 
 // worstCaseBasis says how the worst case is computed.
 func (r *Reservation) worstCaseBasis(ask Ask) fault.Phrase {
 	prompt := perMillion(max(r.rate.Prompt, r.rate.Cached), r.quote.Currency)
 	if ask.Embed {
-		return fault.Say("%d tokens at %s per million", "%d 个 token，每百万 %s", ask.PromptTokens, prompt)
+		return fault.Say("billing.one_rate", ask.PromptTokens, prompt)
 	}
-	return fault.Say("%d prompt tokens at %s and up to %d completion tokens at %s per million",
-		"%d 个输入 token，每百万 %s；最多 %d 个输出 token，每百万 %s",
-		ask.PromptTokens, prompt, ask.MaxCompletion, perMillion(r.rate.Completion, r.quote.Currency))
+	return fault.Say("billing.split_rates", ask.PromptTokens, prompt, ask.MaxCompletion, perMillion(r.rate.Completion, r.quote.Currency))
 }
 
 // remedy says what the caller can do himself.
 func (r *Reservation) remedy(ask Ask, left Money) fault.Phrase {
 	if ask.Embed {
-		return fault.Say("Send less text at once", "请减少单次发送的文本")
+		return fault.Say("billing.send_less")
 	}
 	prompt, _ := r.rate.Worst(ask.PromptTokens, 0) // the whole was in range
 	if room := int64(left) - prompt; room > 0 && r.rate.Completion > 0 {
 		if fits := room / r.rate.Completion / max(1, ask.Choices); fits > 0 {
-			return fault.Say("Lower max_tokens to at most %d", "请将 max_tokens 降至不超过 %d", fits)
+			return fault.Say("billing.lower_max_tokens", fits)
 		}
 	}
-	return fault.Say("No max_tokens fits; shorten the prompt", "没有合适的 max_tokens，请缩短输入")
+	return fault.Say("billing.shorten_prompt")
 }
 
 // adjective returns the period as an adjective of its budget.
 func (p Period) adjective() fault.Phrase {
 	switch p {
 	case Day:
-		return fault.Say("daily", "每日")
+		return fault.Say("billing.daily")
 	case Month:
-		return fault.Say("monthly", "每月")
+		return fault.Say("billing.monthly")
 	case Total:
 	}
-	return fault.Say("total", "总")
+	return fault.Say("billing.total")
 }
 
 // renewalNotice says when the next period of the budget begins.
 func (b *budget) renewalNotice(at time.Time) fault.Phrase {
 	if b.period == Total {
-		return fault.Say("This budget never begins anew", "该预算不会重新计算")
+		return fault.Say("billing.budget_total")
 	}
 	_, to := b.period.bounds(at, b.loc)
-	return fault.Say("The budget begins anew at %s (%s)", "预算将于 %s（%s）重新计算", time.UnixMicro(to).In(b.loc).Format("2006-01-02 15:04"), b.zone)
+	return fault.Say("billing.budget_renewal", time.UnixMicro(to).In(b.loc).Format("2006-01-02 15:04"), b.zone)
 }
 
 // format writes an amount exactly, with its currency: "0.00001 CNY".

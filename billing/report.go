@@ -43,18 +43,18 @@ const dayMicros = 24 * 3600 * 1_000_000
 func (l *Ledger) Report(ctx context.Context, q ReportQuery) (Report, error) {
 	for _, g := range q.GroupBy {
 		if !slices.Contains([]string{"tenant", "key", "model", "day"}, g) {
-			return Report{}, fault.New(fault.CodeInvalidValue, "group_by", fault.Say("must be tenant, key, model or day", "须为 tenant、key、model 或 day")).WithParam("group_by")
+			return Report{}, fault.New(fault.CodeInvalidValue, "group_by", fault.Say("billing.group_by")).WithParam("group_by")
 		}
 	}
 	if q.From < 0 || q.To < 0 || (q.To != 0 && q.To < q.From) {
-		return Report{}, fault.New(fault.CodeInvalidValue, "to", fault.Say("must not lie before 'from'", "不能早于 'from'")).WithParam("to")
+		return Report{}, fault.New(fault.CodeInvalidValue, "to", fault.Say("billing.range_reversed")).WithParam("to")
 	}
 	rows, err := l.store.report(ctx, q)
 	if err != nil {
 		return Report{}, dbError("report usage", err)
 	}
 	if len(rows) > maxRows {
-		return Report{}, fault.New(fault.CodeInvalidValue, "group_by", fault.Say("the report has too many rows; narrow the range or the grouping", "报表行数过多；请缩小时间范围或减少分组")).WithParam("group_by")
+		return Report{}, fault.New(fault.CodeInvalidValue, "group_by", fault.Say("billing.report_too_large")).WithParam("group_by")
 	}
 	rep := Report{Rows: rows}
 	for _, r := range rows {

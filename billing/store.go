@@ -138,7 +138,7 @@ func (s store) publish(ctx context.Context, doc []byte, actor string, now time.T
 		if len(last) > 0 {
 			row.Version = last[0].Version + 1
 			if last[0].Digest == row.Digest {
-				return fault.New(fault.CodeExists, fault.Say("price book", "价格表"), bookName(last[0].Version))
+				return fault.New(fault.CodeExists, fault.Say("thing.price_book"), bookName(last[0].Version))
 			}
 		}
 		if len(last) > 0 && last[0].Currency != row.Currency {
@@ -161,7 +161,7 @@ func currencyMayChange(tx *gorm.DB, old string) error {
 		return err
 	}
 	if usage > 0 || budgets > 0 {
-		return fault.New(fault.CodeInvalidPriceBook, "currency", fault.Say("this installation already bills in %s", "此安装已使用 %s 计费", old))
+		return fault.New(fault.CodeInvalidPriceBook, "currency", fault.Say("billing.other_currency", old))
 	}
 	return nil
 }

@@ -26,11 +26,11 @@ func (u Usage) check() error {
 	var why fault.Phrase
 	switch {
 	case u.Request == "" || u.Tenant == "":
-		why = fault.Say("request and tenant must be set", "必须有请求和租户")
+		why = fault.Say("billing.usage_unnamed")
 	case u.Cost < 0 || u.Energy < 0:
-		why = fault.Say("cost and energy must not be negative", "费用和能耗不能为负数")
+		why = fault.Say("billing.negative_usage")
 	case u.At <= 0 || u.At >= maxTime:
-		why = fault.Say("the admission time is missing", "缺少受理时间")
+		why = fault.Say("billing.usage_time")
 	default:
 		return nil
 	}

@@ -175,7 +175,7 @@ func insertUsage(tx *gorm.DB, rows []usageRow) (added map[string]bool, err error
 }
 
 func otherUsage(request string) error {
-	return fault.New(fault.CodeConflict, fault.Say("other usage is recorded for request %s", "请求 %s 已记录了其他用量", request))
+	return fault.New(fault.CodeConflict, fault.Say("billing.usage_differs", request))
 }
 
 // addDaily adds up in memory first: many usages are of few groups. Groups come in order, as rows of usage do.

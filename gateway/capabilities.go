@@ -14,7 +14,7 @@ func (c *Call) checkModel(need route.Need, m engine.Model) error {
 	}
 	if need == route.Embed {
 		if c.Dimensions > m.EmbedDim {
-			return unsupported("dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", m.EmbedDim))
+			return unsupported("dimensions", fault.Say("model.vector_size", m.EmbedDim))
 		}
 		return nil
 	}
@@ -22,23 +22,23 @@ func (c *Call) checkModel(need route.Need, m engine.Model) error {
 		return nil
 	}
 	if c.Logprobs >= 0 && !m.HasLogprobs {
-		return unsupported("logprobs", fault.Say("the model does not give log-probabilities", "该模型不提供对数概率"))
+		return unsupported("logprobs", fault.Say("model.no_logprobs"))
 	}
 	if field := c.Sampling.field(); field != "" && !m.HasSampling {
-		return unsupported(field, fault.Say("the model does not honour it; leave it out", "该模型不支持；请去掉此参数"))
+		return unsupported(field, fault.Say("model.unsupported"))
 	}
 	if c.Format != nil && !m.HasFormats {
-		return unsupported(c.FormatField, fault.Say("the model cannot be held to a format; ask for it in the prompt", "该模型无法约束输出格式；请在提示词中说明"))
+		return unsupported(c.FormatField, fault.Say("model.no_formats"))
 	}
 	if m.HasTools {
 		return nil
 	}
 	if len(c.Tools) > 0 {
-		return unsupported("tools", fault.Say("the model does not call tools", "该模型不支持工具调用"))
+		return unsupported("tools", fault.Say("model.no_tools"))
 	}
 	for i := range c.Messages {
 		if len(c.Messages[i].ToolCalls) > 0 {
-			return unsupported(at("messages", i)+".tool_calls", fault.Say("the model does not call tools", "该模型不支持工具调用"))
+			return unsupported(at("messages", i)+".tool_calls", fault.Say("model.no_tools"))
 		}
 	}
 	return nil

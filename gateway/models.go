@@ -85,9 +85,9 @@ func (r *run) notCapable(ctx context.Context, m engine.Model) error {
 	if len(names) > namedModels {
 		names = append(names[:namedModels], "…")
 	}
-	instead := fault.Say("no model that you may use does %s", "您可用的模型均不支持%s", purpose(r.call.Action))
+	instead := fault.Say("gateway.no_model", purpose(r.call.Action))
 	if len(names) > 0 {
-		instead = fault.Say("for %s use one of: %s", "%s请使用：%s", purpose(r.call.Action), strings.Join(names, ", "))
+		instead = fault.Say("gateway.other_models", purpose(r.call.Action), strings.Join(names, ", "))
 	}
 	return fault.New(fault.CodeModelNotCapable, string(r.call.Model), does(m), instead).WithParam("model")
 }
@@ -95,27 +95,27 @@ func (r *run) notCapable(ctx context.Context, m engine.Model) error {
 func does(m engine.Model) fault.Phrase {
 	switch {
 	case m.CanGenerate && m.PromptOnly:
-		return fault.Say("continues texts and has no chat template", "仅支持文本续写，没有对话模板")
+		return fault.Say("gateway.is_continuer")
 	case m.CanGenerate:
-		return fault.Say("generates text", "用于生成文本")
+		return fault.Say("gateway.is_generator")
 	case m.CanEmbed:
-		return fault.Say("makes embeddings", "用于生成向量")
+		return fault.Say("gateway.is_embedder")
 	default:
-		return fault.Say("scores documents", "用于文档打分")
+		return fault.Say("gateway.is_scorer")
 	}
 }
 
 func purpose(a Action) fault.Phrase {
 	switch a {
 	case ActionCompletion:
-		return fault.Say("completions", "文本续写")
+		return fault.Say("gateway.completions")
 	case ActionEmbed:
-		return fault.Say("embeddings", "生成向量")
+		return fault.Say("gateway.embeddings")
 	case ActionRerank:
-		return fault.Say("reranking", "重排序")
+		return fault.Say("gateway.reranking")
 	case ActionScore:
-		return fault.Say("scores", "文本打分")
+		return fault.Say("gateway.scores")
 	case ActionChat, ActionSearch, ActionPassage, ActionIngest, ActionModels:
 	}
-	return fault.Say("chat", "对话")
+	return fault.Say("gateway.chat")
 }

@@ -130,7 +130,7 @@ func TestEveryStepRefuses(t *testing.T) {
 		{step: "route", err: fault.New(fault.CodeModelNotFound, "chat"), code: fault.CodeModelNotFound, trail: "outcome/refused"},
 		{step: "route", err: fault.New(fault.CodeEngineUnavailable, "chat"), code: fault.CodeEngineUnavailable, trail: "outcome/failed"},
 		{step: "context", prepare: func(_ *world, c *Call) { c.Messages[0].Content = strings.Repeat("x", 20_000) }, code: fault.CodeContextLength, trail: "outcome/refused"},
-		{step: "reserve", err: fault.New(fault.CodeTenantBudget, fault.Say("monthly", "每月"), "acme", "1 CNY", "1 CNY", fault.Say("it begins anew", "将重新计算")), code: fault.CodeTenantBudget, trail: "outcome/refused"},
+		{step: "reserve", err: fault.New(fault.CodeTenantBudget, fault.Say("billing.monthly"), "acme", "1 CNY", "1 CNY", fault.Quote("it begins anew", "将重新计算")), code: fault.CodeTenantBudget, trail: "outcome/refused"},
 		{step: "retrieve", err: errBroken, prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "c"} }, code: fault.CodeRetrievalFailed, trail: "outcome/refused"},
 		{step: "retrieve", err: fault.New(fault.CodeCollectionNotFound, "c"), prepare: func(_ *world, c *Call) { c.RAG = &RAG{Collection: "c"} }, code: fault.CodeCollectionNotFound, trail: "outcome/refused"},
 		{step: "mask passage", err: blocked, prepare: func(w *world, c *Call) {

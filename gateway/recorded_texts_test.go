@@ -109,7 +109,7 @@ func TestKeptForWhom(t *testing.T) {
 		{name: "the caller", keep: "masked", subject: subject("k1"), kept: 2},
 		{name: "the owner of the key", keep: "masked", owner: "u1", recorded: subject("u1"), subject: subject("u1"), kept: 2},
 		{name: "a person, with a key of one's own", keep: "masked", owner: "u1", onBehalfOf: "alice", recorded: subject("alice"), subject: subject("alice"), kept: 2},
-		{name: "refused", keep: "clear", onBehalfOf: "alice", recorded: subject("alice"), refuse: fault.New(fault.CodeTenantBudget, fault.Say("monthly", "每月"), "acme", "1 CNY", "1 CNY", fault.Say("it begins anew", "将重新计算"))},
+		{name: "refused", keep: "clear", onBehalfOf: "alice", recorded: subject("alice"), refuse: fault.New(fault.CodeTenantBudget, fault.Say("billing.monthly"), "acme", "1 CNY", "1 CNY", fault.Quote("it begins anew", "将重新计算"))},
 	} {
 		w := newWorld(t, nil)
 		w.keep, w.fail["reserve"] = test.keep, test.refuse

@@ -165,11 +165,10 @@ func (t *texts) addJSON(path string, source []byte, keywords map[string]bool, se
 	}
 	j, ok := jsontext.Parse(source)
 	if !ok {
-		return fault.New(fault.CodeInvalidValue, path, fault.Say("must be JSON", "须为合法的 JSON")).WithParam(path)
+		return fault.New(fault.CodeInvalidValue, path, fault.Say("value.json")).WithParam(path)
 	}
 	if t.values += len(j.Parts); t.values > maxValues {
-		return fault.New(fault.CodeInvalidValue, path,
-			fault.Say("must not bring the request to more than %d names and values", "请求中的键与值总数不能超过 %d 个", maxValues)).WithParam(path)
+		return fault.New(fault.CodeInvalidValue, path, fault.Say("gateway.too_many_texts", maxValues)).WithParam(path)
 	}
 	for i := range j.Parts {
 		p := &j.Parts[i]
@@ -192,8 +191,7 @@ func (t *texts) addJSON(path string, source []byte, keywords map[string]bool, se
 // apply takes over what the guard has made of the fields.
 func (t *texts) apply() error {
 	refuse := func(path string) error {
-		return fault.New(fault.CodeInvalidValue, path,
-			fault.Say("holds sensitive data in a place that cannot be masked; take it out", "含有敏感数据且所在位置无法脱敏；请将其移除")).WithParam(path)
+		return fault.New(fault.CodeInvalidValue, path, fault.Say("gateway.unmaskable_place")).WithParam(path)
 	}
 	for _, p := range t.escaped {
 		if *p.shown != p.plain {

@@ -401,7 +401,7 @@ func TestBlockedJSONAnswers(t *testing.T) {
 func TestFormatsAreNamedAsAsked(t *testing.T) {
 	for _, field := range []string{"response_format", "guided_regex", "structured_outputs.grammar"} {
 		w := newWorld(t, func(int, *engine.Request) enginetest.Plan {
-			return enginetest.Plan{Err: fmt.Errorf("engine: %w", fault.New(fault.CodeInvalidValue, "response_format", fault.Say("is wrong", "有误")).WithParam("response_format"))}
+			return enginetest.Plan{Err: fmt.Errorf("engine: %w", fault.New(fault.CodeInvalidValue, "response_format", fault.Quote("is wrong", "有误")).WithParam("response_format"))}
 		})
 		c := call("x")
 		c.Format, c.FormatField = &engine.Format{Regex: "(("}, field

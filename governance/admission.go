@@ -414,11 +414,11 @@ func (g *Guard) Preview(_ context.Context, preview PreviewRequest) (PreviewResul
 	}
 	d := cmp.Or(preview.Direction, DirectionRequest)
 	if !slices.Contains(directions(), d) {
-		return PreviewResult{}, fault.New(fault.CodeInvalidValue, "direction", fault.Say("must be request, passage or answer", "须为 request、passage 或 answer")).WithParam("direction")
+		return PreviewResult{}, fault.New(fault.CodeInvalidValue, "direction", fault.Say("governance.direction")).WithParam("direction")
 	}
 	if known := slices.Sorted(maps.Values(channels())); preview.Channel != "" && !slices.Contains(known, preview.Channel) {
 		list := strings.Join(known, ", ")
-		return PreviewResult{}, fault.New(fault.CodeInvalidValue, "channel", fault.Say("must be one of %s", "须为以下之一：%s", list)).WithParam("channel")
+		return PreviewResult{}, fault.New(fault.CodeInvalidValue, "channel", fault.Say("value.one_of", list)).WithParam("channel")
 	}
 	scope, _ := scopeOf(active.policy, "", "")
 	values := g.newPseudonyms(preview.Tenant, scope)

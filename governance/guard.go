@@ -249,7 +249,7 @@ func (g *Guard) EnsureDefault(ctx context.Context, actor string) (created bool, 
 
 func (g *Guard) publish(ctx context.Context, tenant string, source []byte, actor string, onlyFirst bool, expected *string) (Version, error) {
 	if tenant == "" || len(tenant) > 64 {
-		return Version{}, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("name a tenant, or * for all without their own", "请指定租户，或用 * 表示所有没有自己策略的租户")).WithParam("tenant")
+		return Version{}, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("governance.tenant")).WithParam("tenant")
 	}
 	p, err := parsePolicy(source)
 	if err != nil {

@@ -207,15 +207,15 @@ func (p *policy) allowsModel(model string) bool { return identity.Matches(p.Mode
 // quote values.
 func parsePolicy(source []byte) (*policy, error) {
 	if len(source) > maxPolicySize || !utf8.Valid(source) {
-		return nil, invalid("", fault.Say("must be UTF-8 text of at most %d bytes", "须为不超过 %d 字节的 UTF-8 文本", maxPolicySize))
+		return nil, invalid("", fault.Say("value.utf8_text", maxPolicySize))
 	}
 	d := yaml.NewDecoder(bytes.NewReader(source))
 	var root yaml.Node
 	if err := d.Decode(&root); err != nil || len(root.Content) != 1 {
-		return nil, invalid("", withLine(fault.Say("is no YAML document", "不是 YAML 文档"), yamlLine(err)))
+		return nil, invalid("", withLine(fault.Say("governance.not_yaml"), yamlLine(err)))
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, invalid("", fault.Say("must be a single YAML document", "只能含一个 YAML 文档"))
+		return nil, invalid("", fault.Say("governance.several_documents"))
 	}
 	p := &policy{Pseudonyms: pseudonymsPerSession, Label: identity.LabelMetadata, Purposes: []string{}, Entities: map[string]actions{}}
 	err := object(root.Content[0], "", []field{
@@ -267,11 +267,10 @@ func fieldNode(n *yaml.Node, name string) *yaml.Node {
 
 func (p *policy) readSchema(n *yaml.Node, path string) error {
 	if n.Kind == yaml.ScalarNode && n.Value == "1" {
-		return errorAt(n, path, fault.Say("must be 2: what was mask is token now, and redact in answers; what was pass is observe",
-			"须为 2：原 mask 现为 token（回答方向为 redact），原 pass 现为 observe"))
+		return errorAt(n, path, fault.Say("governance.schema_version"))
 	}
 	if n.Kind != yaml.ScalarNode || n.Value != strconv.Itoa(policySchema) {
-		return errorAt(n, path, fault.Say("must be %d", "须为 %d", policySchema))
+		return errorAt(n, path, fault.Say("governance.version", policySchema))
 	}
 	p.Schema = policySchema
 	return nil
@@ -284,8 +283,7 @@ func (p *policy) readPurposes(n *yaml.Node, path string) error {
 	}
 	for i, s := range p.Purposes {
 		if !ValidPurpose(s) {
-			return errorAt(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("must be 1 to 128 letters, digits, hyphens, underscores or dots, as a header takes them",
-				"须为 1–128 个英文字母、数字、连字符、下划线或句点，以便用请求头发送"))
+			return errorAt(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("governance.purpose"))
 		}
 	}
 	return nil
@@ -325,7 +323,7 @@ func (p *policy) readCustom(n *yaml.Node, path string) error {
 		return err
 	}
 	if n.Kind != yaml.SequenceNode {
-		return errorAt(n, path, fault.Say("must be a list", "须为列表"))
+		return errorAt(n, path, fault.Say("value.list"))
 	}
 	for i, item := range n.Content {
 		c, a, path := custom{}, p.Default, path+"["+strconv.Itoa(i)+"]"
@@ -342,7 +340,7 @@ func (p *policy) readCustom(n *yaml.Node, path string) error {
 			return err
 		}
 		if c.Class == classDefault {
-			return errorAt(item, path+".class", fault.Say("must not be called default", "不能名为 default"))
+			return errorAt(item, path+".class", fault.Say("governance.name_default"))
 		}
 		p.Custom = append(p.Custom, c)
 		if _, err := p.detectors(classify.New()); err != nil {

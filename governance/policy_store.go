@@ -130,7 +130,7 @@ func (s *PolicyStore) get(ctx context.Context, tenant string, version int64) (po
 		return policyRow{}, policyFault("read policy", err)
 	}
 	if len(rows) != 1 {
-		return policyRow{}, fault.New(fault.CodeNotFound, fault.Say("policy", "策略"), fmt.Sprintf("%s@%d", tenant, version))
+		return policyRow{}, fault.New(fault.CodeNotFound, fault.Say("thing.policy"), fmt.Sprintf("%s@%d", tenant, version))
 	}
 	return rows[0], nil
 }

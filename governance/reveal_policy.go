@@ -100,7 +100,7 @@ func (p *policy) readRevealRules(n *yaml.Node, path string, to *[]revealRule) er
 		return err
 	}
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > 100 {
-		return errorAt(n, path, fault.Say("must be a list of 1 to 100 rules", "须为 1 至 100 条规则的列表"))
+		return errorAt(n, path, fault.Say("governance.reveal_rules"))
 	}
 	var roles []string
 	for _, r := range access.Roles() {

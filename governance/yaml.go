@@ -25,17 +25,17 @@ func object(n *yaml.Node, path string, fields []field) error {
 		return err
 	}
 	if n.Kind != yaml.MappingNode {
-		return errorAt(n, path, fault.Say("must be a mapping", "须为映射（键值对）"))
+		return errorAt(n, path, fault.Say("governance.mapping"))
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		k := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		if k < 0 || key.Kind != yaml.ScalarNode {
-			return errorAt(key, path, fault.Say("has an unknown key; known are %s", "含有未知的键；可用的键为 %s", names(fields)))
+			return errorAt(key, path, fault.Say("governance.unknown_key", names(fields)))
 		}
 		if seen[key.Value] {
-			return errorAt(key, join(path, key.Value), fault.Say("is given twice", "重复出现"))
+			return errorAt(key, join(path, key.Value), fault.Say("governance.given_twice"))
 		}
 		seen[key.Value] = true
 		if err := fields[k].read(n.Content[i+1], join(path, key.Value)); err != nil {
@@ -44,7 +44,7 @@ func object(n *yaml.Node, path string, fields []field) error {
 	}
 	for _, f := range fields {
 		if f.required && !seen[f.name] {
-			return errorAt(n, join(path, f.name), fault.Say("is missing", "缺失"))
+			return errorAt(n, join(path, f.name), fault.Say("governance.missing"))
 		}
 	}
 	return nil
@@ -53,7 +53,7 @@ func object(n *yaml.Node, path string, fields []field) error {
 // rejectAliases refuses anchors and aliases: a document must say what it says.
 func rejectAliases(n *yaml.Node, path string) error {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		return errorAt(n, path, fault.Say("must not use anchors or aliases", "不能使用锚点或别名"))
+		return errorAt(n, path, fault.Say("governance.alias"))
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func text(to *string) func(*yaml.Node, string) error {
 		}
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" || utf8.RuneCountInString(n.Value) > 128 ||
 			strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return errorAt(n, path, fault.Say("must be text of 1 to 128 printable characters", "须为 1 至 128 个可打印字符的文本"))
+			return errorAt(n, path, fault.Say("governance.short_text"))
 		}
 		*to = n.Value
 		return nil
@@ -79,7 +79,7 @@ func pattern(to *string) func(*yaml.Node, string) error {
 			return err
 		}
 		if n.Kind != yaml.ScalarNode || n.Value == "" || len(n.Value) > 1000 {
-			return errorAt(n, path, fault.Say("must be an expression of 1 to 1000 bytes", "须为 1 至 1000 字节的表达式"))
+			return errorAt(n, path, fault.Say("governance.expression"))
 		}
 		*to = n.Value
 		return nil
@@ -93,11 +93,11 @@ func words(to *[]string) func(*yaml.Node, string) error {
 			return err
 		}
 		if n.Kind != yaml.SequenceNode {
-			return errorAt(n, path, fault.Say("must be a list", "须为列表"))
+			return errorAt(n, path, fault.Say("value.list"))
 		}
 		for i, item := range n.Content {
 			if item.Kind != yaml.ScalarNode || item.Anchor != "" || item.Value == "" {
-				return errorAt(item, path+"["+strconv.Itoa(i)+"]", fault.Say("must be text", "须为文本"))
+				return errorAt(item, path+"["+strconv.Itoa(i)+"]", fault.Say("governance.text"))
 			}
 			*to = append(*to, item.Value)
 		}
@@ -111,7 +111,7 @@ func choice(to *string, values ...string) func(*yaml.Node, string) error {
 			return err
 		}
 		if n.Kind != yaml.ScalarNode || !slices.Contains(values, n.Value) {
-			return errorAt(n, path, fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(values, ", ")))
+			return errorAt(n, path, fault.Say("value.one_of", strings.Join(values, ", ")))
 		}
 		*to = n.Value
 		return nil
@@ -124,7 +124,7 @@ func list(to *[]string) func(*yaml.Node, string) error {
 			return err
 		}
 		if n.Kind != yaml.SequenceNode || len(n.Content) > 1000 {
-			return errorAt(n, path, fault.Say("must be a list of at most 1000 entries", "须为不超过 1000 项的列表"))
+			return errorAt(n, path, fault.Say("governance.list_length"))
 		}
 		out := []string{}
 		for i, item := range n.Content {
@@ -164,7 +164,7 @@ func withLine(reason fault.Phrase, line int) fault.Phrase {
 	if line == 0 {
 		return reason
 	}
-	return fault.Say("%s (line %d)", "%s（第 %d 行）", reason, line)
+	return fault.Say("governance.on_line", reason, line)
 }
 
 func invalid(path string, reason fault.Phrase) error {
@@ -193,11 +193,11 @@ func choices(to *[]string, values ...string) func(*yaml.Node, string) error {
 			return err
 		}
 		if len(names) == 0 {
-			return errorAt(n, path, fault.Say("must name at least one", "须至少列出一项"))
+			return errorAt(n, path, fault.Say("governance.one_entry"))
 		}
 		for i, name := range names {
 			if !slices.Contains(values, name) {
-				return errorAt(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(values, ", ")))
+				return errorAt(n.Content[i], path+"["+strconv.Itoa(i)+"]", fault.Say("value.one_of", strings.Join(values, ", ")))
 			}
 		}
 		*to = names
@@ -213,7 +213,7 @@ func number(to *int, least, most int) func(*yaml.Node, string) error {
 		}
 		v, err := strconv.Atoi(n.Value)
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < least || v > most {
-			return errorAt(n, path, fault.Say("must be a whole number from %d to %d", "须为 %d 至 %d 的整数", least, most))
+			return errorAt(n, path, fault.Say("value.whole_between", least, most))
 		}
 		*to = v
 		return nil
@@ -228,7 +228,7 @@ func span(to *time.Duration, least, most time.Duration) func(*yaml.Node, string)
 		}
 		d, err := time.ParseDuration(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil || d < least || d > most || d%time.Second != 0 {
-			return errorAt(n, path, fault.Say("must be a time from %s to %s in hours, minutes and seconds, such as 24h or 90m", "须为 %s 至 %s 的时长（时、分、秒），如 24h 或 90m", least, most))
+			return errorAt(n, path, fault.Say("governance.duration", least, most))
 		}
 		*to = d
 		return nil

@@ -28,10 +28,10 @@ func (s *Service) CreateCollection(ctx context.Context, c Collection) error {
 		return fault.New(fault.CodeMissing, "tenant").WithParam("tenant")
 	}
 	if !validName(c.Name, 64, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r) }) {
-		return fault.New(fault.CodeInvalidValue, "name", fault.Say("must be 1 to 64 letters, digits, dots, dashes or underscores", "须为 1 至 64 个字母、数字、点、短横线或下划线")).WithParam("name")
+		return fault.New(fault.CodeInvalidValue, "name", fault.Say("rag.name")).WithParam("name")
 	}
 	if !utf8.ValidString(c.Title) || len(c.Title) > 400 || strings.ContainsFunc(c.Title, unicode.IsControl) {
-		return fault.New(fault.CodeInvalidValue, "title", fault.Say("must be one line of at most 400 bytes", "须为不超过 400 字节的一行文字")).WithParam("title")
+		return fault.New(fault.CodeInvalidValue, "title", fault.Say("rag.description")).WithParam("title")
 	}
 	labels, err := cleanLabels(c.Labels)
 	if err != nil {
@@ -181,11 +181,11 @@ func cleanLabels(labels []string) ([]string, error) {
 		if !validName(l, 64, func(r rune) bool {
 			return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-:/", r)
 		}) {
-			return nil, fault.New(fault.CodeInvalidValue, "labels", fault.Say("must each be 1 to 64 letters, digits, or . _ - : /", "每个须为 1 至 64 个字母、数字或 . _ - : /")).WithParam("labels")
+			return nil, fault.New(fault.CodeInvalidValue, "labels", fault.Say("rag.label")).WithParam("labels")
 		}
 	}
 	if len(out) > 64 {
-		return nil, fault.New(fault.CodeInvalidValue, "labels", fault.Say("must be at most 64", "最多 64 个")).WithParam("labels")
+		return nil, fault.New(fault.CodeInvalidValue, "labels", fault.Say("rag.label_count")).WithParam("labels")
 	}
 	return out, nil
 }

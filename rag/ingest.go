@@ -140,7 +140,7 @@ const maxChunks = 20_000
 // read extracts and splits the text.
 func (s *Service) read(d Document) (*indexedDocument, error) {
 	if strings.TrimSpace(d.Name) == "" || !validName(d.Name, 200, func(r rune) bool { return unicode.IsPrint(r) && r != '#' && r != '@' }) {
-		return nil, fault.New(fault.CodeInvalidValue, "name", fault.Say("must be 1 to 200 printable characters without # and @", "须为 1 至 200 个可见字符，且不含 # 和 @")).WithParam("name")
+		return nil, fault.New(fault.CodeInvalidValue, "name", fault.Say("rag.document_name")).WithParam("name")
 	}
 	labels, err := cleanLabels(d.Labels)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Service) read(d Document) (*indexedDocument, error) {
 		return nil, err
 	}
 	if len(d.Body) > s.cfg.MaxBytes {
-		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("it is larger than %d bytes; split it", "超过 %d 字节，请拆分", s.cfg.MaxBytes))
+		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_large", s.cfg.MaxBytes))
 	}
 	kind, err := parse.Kind(d.MIME, d.Name)
 	if err != nil {
@@ -177,10 +177,10 @@ func (s *Service) read(d Document) (*indexedDocument, error) {
 		b.chunks = append(b.chunks, chunkRow{Chunk: i, Section: c.Section, Start: c.Start, End: c.End})
 	}
 	if len(b.chunks) > maxChunks {
-		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("it has %d passages, more than %d; split it", "含 %d 个段落，超过 %d 个，请拆分", len(b.chunks), maxChunks))
+		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.too_many_passages", len(b.chunks), maxChunks))
 	}
 	if len(b.chunks) == 0 {
-		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("it contains no text", "不含任何文字"))
+		return nil, fault.New(fault.CodeInvalidDocument, d.Name, fault.Say("rag.no_text"))
 	}
 	return b, nil
 }
@@ -188,7 +188,7 @@ func (s *Service) read(d Document) (*indexedDocument, error) {
 func unreadable(name string, err error) error {
 	var e *parse.Error
 	if errors.As(err, &e) {
-		return fault.New(fault.CodeInvalidDocument, name, fault.Say(e.Reason, e.Chinese))
+		return fault.New(fault.CodeInvalidDocument, name, e.Reason)
 	}
 	return err
 }

@@ -23,11 +23,11 @@ func encodeKnown(known []Known) (string, error) {
 		return fault.New(fault.CodeInvalidValue, "known", why).WithParam("known")
 	}
 	if len(known) > MaxKnown {
-		return "", invalid(fault.Say("must have at most %d items", "最多 %d 项", MaxKnown))
+		return "", invalid(fault.Say("value.item_count", MaxKnown))
 	}
 	for _, k := range known {
 		if n := utf8.RuneCountInString(k.Value); n < minKnown || n > maxKnown || !utf8.ValidString(k.Value) || k.Class == "" {
-			return "", invalid(fault.Say("each needs a class and a value of %d to %d characters", "每项须有类别与 %d 至 %d 个字符的取值", minKnown, maxKnown))
+			return "", invalid(fault.Say("rag.known_item", minKnown, maxKnown))
 		}
 	}
 	b, err := json.Marshal(known)

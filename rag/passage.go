@@ -41,17 +41,17 @@ func (ci *collectionIndex) passagesAround(q PassageRef) ([]Passage, error) {
 	}
 	b := ci.docs[q.DocumentID]
 	if b == nil || !permits(b.labels, q.Labels) {
-		return nil, fault.New(fault.CodeNotFound, fault.Say("document", "文档"), q.DocumentID).WithParam("document_id")
+		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.document"), q.DocumentID).WithParam("document_id")
 	}
 	version, err := versionNumber(q.Version)
 	if err != nil || version > b.Version {
-		return nil, fault.New(fault.CodeNotFound, fault.Say("version", "版本"), q.Version).WithParam("version")
+		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.version"), q.Version).WithParam("version")
 	}
 	if version < b.Version {
 		return nil, fault.New(fault.CodePassageReplaced, q.Version, q.DocumentID, versionName(b.Version)).WithParam("version")
 	}
 	if q.Chunk < 0 || q.Chunk >= len(b.chunks) {
-		return nil, fault.New(fault.CodeNotFound, fault.Say("passage", "段落"), strconv.Itoa(q.Chunk)).WithParam("chunk")
+		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.passage"), strconv.Itoa(q.Chunk)).WithParam("chunk")
 	}
 	around := max(0, min(q.Context, MaxContext))
 	var out []Passage

@@ -55,13 +55,13 @@ func (s *Service) search(ctx context.Context, q Query) ([]Passage, error) {
 		q.TopK = s.cfg.TopK
 	}
 	if q.TopK < 0 || q.TopK > s.cfg.MaxTopK {
-		return nil, fault.New(fault.CodeInvalidValue, "top_k", fault.Say("must lie between 1 and %d", "须在 1 到 %d 之间", s.cfg.MaxTopK)).WithParam("top_k")
+		return nil, fault.New(fault.CodeInvalidValue, "top_k", fault.Say("value.from_one", s.cfg.MaxTopK)).WithParam("top_k")
 	}
 	if strings.TrimSpace(q.Text) == "" {
 		return nil, fault.New(fault.CodeMissing, "query").WithParam("query")
 	}
 	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) {
-		return nil, fault.New(fault.CodeInvalidValue, "query", fault.Say("must be UTF-8 text of at most %d bytes", "须为不超过 %d 字节的 UTF-8 文本", maxQuery)).WithParam("query")
+		return nil, fault.New(fault.CodeInvalidValue, "query", fault.Say("value.utf8_text", maxQuery)).WithParam("query")
 	}
 	vectors, err := s.embed(ctx, q.Embed, []string{q.Text}, true)
 	if err != nil {

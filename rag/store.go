@@ -118,7 +118,7 @@ func (s store) createCollection(ctx context.Context, c Collection, labels string
 		return tx.Create(&row).Error
 	})
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
-		return row, fault.New(fault.CodeExists, fault.Say("collection", "知识库"), c.Name)
+		return row, fault.New(fault.CodeExists, fault.Say("thing.collection"), c.Name)
 	}
 	return row, dbError("create collection", err)
 }
@@ -154,7 +154,7 @@ func touch(tx *gorm.DB, collection string) (int64, error) {
 	}
 	res := tx.Model(&collectionRow{}).Where("id = ?", collection).Update("revision", revision)
 	if res.Error == nil && res.RowsAffected == 0 {
-		return 0, fault.New(fault.CodeConflict, fault.Say("the collection was deleted meanwhile", "该知识库已被删除"))
+		return 0, fault.New(fault.CodeConflict, fault.Say("rag.collection_deleted"))
 	}
 	return revision, res.Error
 }
@@ -207,7 +207,7 @@ func (s store) deleteDocument(ctx context.Context, collection, name string) (id 
 			return err
 		}
 		if len(rows) == 0 {
-			return fault.New(fault.CodeNotFound, fault.Say("document", "文档"), name)
+			return fault.New(fault.CodeNotFound, fault.Say("thing.document"), name)
 		}
 		id = rows[0].ID
 		return deleteRows(tx, id)

@@ -50,8 +50,7 @@ func (p *parts) offerAdapter(ctx context.Context, id engine.ModelID) error {
 	}
 	for _, v := range known {
 		if v.Engine == nativeEngine && v.EngineModel == id && v.Digest != digest {
-			return fault.New(fault.CodeConflict, fault.Say("the id '%s' stands for other weights in version %s; load these under another id and register that as a version of the model",
-				"id '%s' 在版本 %s 中对应的是另一份权重；请用其他 id 加载，并将其注册为该模型的一个版本", id, v.Version)).WithParam("id")
+			return fault.New(fault.CodeConflict, fault.Say("adapters.id_taken", id, v.Version)).WithParam("id")
 		}
 	}
 	if len(known) > 0 {
@@ -84,7 +83,7 @@ func (p *parts) unloadAdapter(ctx context.Context, id engine.ModelID) error {
 func inside(folder, path string) (string, error) {
 	refuse := func(why fault.Phrase) error { return fault.New(fault.CodeInvalidValue, "path", why).WithParam("path") }
 	if !filepath.IsLocal(path) {
-		return "", refuse(fault.Say("it must lie in the folder models/adapters of the downloads and be written relative to it", "须位于下载目录的 models/adapters 之下，并写为相对路径"))
+		return "", refuse(fault.Say("adapters.folder"))
 	}
 	root, err := os.OpenRoot(folder)
 	if err == nil {
@@ -92,10 +91,10 @@ func inside(folder, path string) (string, error) {
 		err = errors.Join(err, root.Close())
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return "", refuse(fault.Say("there is no such file or folder in models/adapters", "models/adapters 中没有此文件或目录"))
+		return "", refuse(fault.Say("adapters.no_file"))
 	}
 	if err != nil {
-		return "", fault.Wrap(fmt.Errorf("adapter %q: %w", path, err), fault.CodeInvalidValue, "path", fault.Say("it leads out of the folder or cannot be read", "指向目录之外或无法读取")).WithParam("path")
+		return "", fault.Wrap(fmt.Errorf("adapter %q: %w", path, err), fault.CodeInvalidValue, "path", fault.Say("adapters.outside")).WithParam("path")
 	}
 	return filepath.Join(folder, path), nil
 }

@@ -71,7 +71,7 @@ func (s *store) changeCapacity(ctx context.Context, c Capacity) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	lost := fault.New(fault.CodeConflict, fault.Say("the capacity plan was changed by somebody else at the same time", "容量计划刚被其他人更改"))
+	lost := fault.New(fault.CodeConflict, fault.Say("capacity.changed"))
 	row := capacityRow{
 		Name: capacityName, Plan: plan, Source: c.Source, Version: c.version, Slot: c.Slot, Concurrency: c.Concurrency, Actor: actor,
 		Reason: c.Reason, At: c.At,

@@ -98,7 +98,7 @@ func (t Transition) Why(th Thresholds, look *Look) (code string, text fault.Phra
 	case t.Cause != nil:
 		return t.Cause.Code, t.Cause.Sentence(th)
 	case t.Actor != rolloutActor():
-		return "", fault.Say(t.Reason, t.Reason)
+		return "", fault.Quote(t.Reason, t.Reason)
 	}
 	c := Cause{Code: causeStopped, English: strings.TrimPrefix(t.Reason, "the rollout stopped: ")}
 	switch {

@@ -48,16 +48,16 @@ func (p Plan) Validate() error {
 		return fault.New(fault.CodeInvalidValue, field, want).WithParam(field)
 	}
 	if _, err := p.zone(); err != nil {
-		return bad("timezone", fault.Say("must be the IANA name of a time zone, such as Asia/Shanghai", "须为 IANA 时区名，例如 Asia/Shanghai"))
+		return bad("timezone", fault.Say("capacity.zone"))
 	}
 	if p.PeakConcurrency < 1 || p.PeakConcurrency > mostConcurrency {
-		return bad("peak_concurrency", fault.Say("must lie between 1 and 4096", "须在 1 与 4096 之间"))
+		return bad("peak_concurrency", fault.Say("capacity.concurrency"))
 	}
 	if p.ValleyConcurrency < 1 || p.ValleyConcurrency > mostConcurrency {
-		return bad("valley_concurrency", fault.Say("must lie between 1 and 4096", "须在 1 与 4096 之间"))
+		return bad("valley_concurrency", fault.Say("capacity.concurrency"))
 	}
 	if len(p.Peak) > 32 {
-		return bad("peak", fault.Say("must have at most 32 windows", "最多 32 个时段"))
+		return bad("peak", fault.Say("capacity.window_count"))
 	}
 	for i, w := range p.Peak {
 		field := fmt.Sprintf("peak[%d]", i)
@@ -65,13 +65,13 @@ func (p Plan) Validate() error {
 		to, err2 := minutes(w.To)
 		switch {
 		case err1 != nil || from == 24*60:
-			return bad(field+".from", fault.Say("must be a time from 00:00 to 23:59", "须为 00:00 至 23:59 的时间"))
+			return bad(field+".from", fault.Say("capacity.from"))
 		case err2 != nil:
-			return bad(field+".to", fault.Say("must be a time from 00:00 to 24:00", "须为 00:00 至 24:00 的时间"))
+			return bad(field+".to", fault.Say("capacity.to"))
 		case from == to:
-			return bad(field, fault.Say("must not be empty; a whole day is 00:00 to 24:00", "时段不能为空；全天为 00:00 至 24:00"))
+			return bad(field, fault.Say("capacity.empty_window"))
 		case slices.ContainsFunc(w.Days, func(d int) bool { return d < 0 || d > 6 }):
-			return bad(field+".days", fault.Say("must be from 0 (Sunday) to 6", "须为 0（星期日）至 6"))
+			return bad(field+".days", fault.Say("capacity.days"))
 		}
 	}
 	return nil

@@ -139,13 +139,13 @@ func (s *Service) startable(ctx context.Context, spec Spec) (Assignment, error) 
 	case err != nil:
 		return cur, err
 	case !known:
-		return cur, fault.New(fault.CodeNotFound, fault.Say("version", "版本"), spec.Model+"@"+spec.Candidate).WithParam("candidate")
+		return cur, fault.New(fault.CodeNotFound, fault.Say("thing.version"), spec.Model+"@"+spec.Candidate).WithParam("candidate")
 	case cur.Stable == "":
-		return cur, fault.New(fault.CodeConflict, fault.Say("the model has no stable version to compare with", "该模型没有可供对比的稳定版本"))
+		return cur, fault.New(fault.CodeConflict, fault.Say("rollout.no_stable"))
 	case cur.Stable == spec.Candidate:
-		return cur, fault.New(fault.CodeConflict, fault.Say("the candidate is the stable version already", "候选版本已是稳定版本"))
+		return cur, fault.New(fault.CodeConflict, fault.Say("rollout.candidate_is_stable"))
 	case cur.Rollout != "":
-		return cur, fault.New(fault.CodeConflict, fault.Say("a rollout of this model is running; abort it first", "该模型有灰度发布正在进行；请先中止"))
+		return cur, fault.New(fault.CodeConflict, fault.Say("rollout.abort_first"))
 	}
 	return cur, nil
 }
@@ -210,7 +210,7 @@ func (s *Service) abortDirectly(ctx context.Context, st State, actor Actor, reas
 func (s *Service) running(ctx context.Context, id string) (State, error) {
 	st, err := s.store.get(ctx, id)
 	if err == nil && finished(st.Phase) {
-		err = fault.New(fault.CodeConflict, fault.Say("the rollout is over: %s", "灰度发布已结束：%s", st.Phase))
+		err = fault.New(fault.CodeConflict, fault.Say("rollout.over", st.Phase))
 	}
 	return st, err
 }
@@ -289,7 +289,7 @@ func temporalError(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &started):
-		return fault.Wrap(err, fault.CodeConflict, fault.Say("a rollout of this model is running; abort it first", "该模型有灰度发布正在进行；请先中止"))
+		return fault.Wrap(err, fault.CodeConflict, fault.Say("rollout.abort_first"))
 	case errors.As(err, &app) && app.Type() == errDenied:
 		return fault.Wrap(err, fault.CodeSecondPerson)
 	case errors.As(err, &app) && app.Type() == errConflict:
@@ -302,7 +302,7 @@ func temporalError(err error) error {
 func conflict(app *temporal.ApplicationError) fault.Phrase {
 	var phase string
 	if app.HasDetails() && app.Details(&phase) == nil {
-		return fault.Say("the rollout is in the phase %s", "灰度发布处于 %s 阶段", phase)
+		return fault.Say("rollout.in_phase", phase)
 	}
-	return fault.Say("another rollout of this model is running", "该模型的另一次灰度发布正在进行")
+	return fault.Say("rollout.another_running")
 }

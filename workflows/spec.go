@@ -113,30 +113,30 @@ func (s Spec) check() error {
 	}
 	switch {
 	case s.Model == "" || len(s.Model) > 256:
-		return bad("model", fault.Say("must have 1 to 256 characters", "须为 1 至 256 个字符"))
+		return bad("model", fault.Say("rollout.name_length"))
 	case s.Candidate == "" || len(s.Candidate) > 256:
-		return bad("candidate", fault.Say("must have 1 to 256 characters", "须为 1 至 256 个字符"))
+		return bad("candidate", fault.Say("rollout.name_length"))
 	case len(s.Reason) > 1024:
-		return bad("reason", fault.Say("must have at most 1024 characters", "最多 1024 个字符"))
+		return bad("reason", fault.Say("rollout.reason_length"))
 	case len(s.Steps) > 20:
-		return bad("steps", fault.Say("must be at most 20", "最多 20 步"))
+		return bad("steps", fault.Say("rollout.step_count"))
 	case s.Steps[len(s.Steps)-1] != 100:
-		return bad("steps", fault.Say("must end with 100", "最后一步须为 100"))
+		return bad("steps", fault.Say("rollout.last_step"))
 	case s.Poll < 100*time.Millisecond || s.Poll > time.Hour:
-		return bad("poll", fault.Say("must lie between 100 ms and one hour", "须在 100 毫秒与一小时之间"))
+		return bad("poll", fault.Say("rollout.poll_range"))
 	case s.Dwell < s.Poll || s.Dwell > 30*24*time.Hour:
-		return bad("dwell", fault.Say("must lie between poll and 30 days", "须在 poll 与 30 天之间"))
+		return bad("dwell", fault.Say("rollout.dwell_range"))
 	case s.Deadline <= s.Dwell || s.Deadline > 90*24*time.Hour:
-		return bad("deadline", fault.Say("must be longer than dwell and at most 90 days", "须长于 dwell，最多 90 天"))
+		return bad("deadline", fault.Say("rollout.deadline_range"))
 	}
 	for i, step := range s.Steps {
 		if step < 1 || step > 100 || i > 0 && step <= s.Steps[i-1] {
-			return bad(fmt.Sprintf("steps[%d]", i), fault.Say("shares must rise, from 1 to 100", "流量占比须在 1 至 100 之间逐步上升"))
+			return bad(fmt.Sprintf("steps[%d]", i), fault.Say("rollout.shares"))
 		}
 	}
 	for i, step := range s.RequireApproval {
 		if step != 0 && !slices.Contains(s.Steps, step) {
-			return bad(fmt.Sprintf("require_approval[%d]", i), fault.Say("must be 0 or one of the steps", "须为 0 或 steps 中的一步"))
+			return bad(fmt.Sprintf("require_approval[%d]", i), fault.Say("rollout.approval_step"))
 		}
 	}
 	if field, want := s.Thresholds.problem(); field != "" {

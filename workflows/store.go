@@ -267,7 +267,7 @@ func (s *store) get(ctx context.Context, id string) (State, error) {
 		return State{}, unavailable("read rollout", err)
 	}
 	if len(rows) == 0 {
-		return State{}, fault.New(fault.CodeNotFound, fault.Say("rollout", "灰度发布"), id)
+		return State{}, fault.New(fault.CodeNotFound, fault.Say("thing.rollout"), id)
 	}
 	st, err := rows[0].state()
 	if err != nil {

@@ -67,23 +67,23 @@ func (t Thresholds) problem() (field string, want fault.Phrase) {
 	below := func(v, limit float64) bool { return v > 0 && v < limit }
 	switch {
 	case t.MinRequests < 1:
-		return "min_requests", fault.Say("must be at least 1", "至少为 1")
+		return "min_requests", fault.Say("value.at_least_one")
 	case !below(t.MaxErrorRate, 1):
-		return "max_error_rate", fault.Say("must lie between 0 and 1", "须在 0 与 1 之间")
+		return "max_error_rate", fault.Say("value.fraction")
 	case !below(t.ErrorMargin, 1):
-		return "error_margin", fault.Say("must lie between 0 and 1", "须在 0 与 1 之间")
+		return "error_margin", fault.Say("value.fraction")
 	case !(t.Quantile >= 0.5 && t.Quantile <= 0.999):
-		return "quantile", fault.Say("must lie between 0.5 and 0.999", "须在 0.5 与 0.999 之间")
+		return "quantile", fault.Say("rollout.quantile_range")
 	case !(t.LatencyRatio >= 1 && t.LatencyRatio <= 100):
-		return "latency_ratio", fault.Say("must lie between 1 and 100", "须在 1 与 100 之间")
+		return "latency_ratio", fault.Say("rollout.ratio_range")
 	case t.LatencyFloor < 0 || t.LatencyFloor > time.Hour:
-		return "latency_floor", fault.Say("must lie between 0 and one hour", "须在 0 与一小时之间")
+		return "latency_floor", fault.Say("rollout.floor_range")
 	case !below(t.PromoteAlpha, 0.5):
-		return "promote_alpha", fault.Say("must lie between 0 and 0.5", "须在 0 与 0.5 之间")
+		return "promote_alpha", fault.Say("rollout.alpha_range")
 	case !below(t.AbortAlpha, 0.5):
-		return "abort_alpha", fault.Say("must lie between 0 and 0.5", "须在 0 与 0.5 之间")
+		return "abort_alpha", fault.Say("rollout.alpha_range")
 	case t.Looks < 1:
-		return "looks", fault.Say("must be at least 1", "至少为 1")
+		return "looks", fault.Say("value.at_least_one")
 	}
 	return "", fault.Phrase{}
 }

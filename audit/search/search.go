@@ -78,7 +78,7 @@ func (r *Reader) Search(ctx context.Context, q Query) (Page, error) {
 		q.Limit = 50
 	}
 	if q.Limit < 1 || q.Limit > maxPage {
-		return Page{}, fault.New(fault.CodeInvalidValue, "limit", fault.Say("use 1 to %d", "须为 1 至 %d", maxPage)).WithParam("limit")
+		return Page{}, fault.New(fault.CodeInvalidValue, "limit", fault.Say("audit.page_size", maxPage)).WithParam("limit")
 	}
 	f, err := newFinder(q, q.Limit+1)
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *Reader) at(ctx context.Context, places []place) ([]entryRow, error) {
 }
 
 func parseCursor(c string) (int64, string, error) {
-	bad := fault.New(fault.CodeInvalidValue, "cursor", fault.Say("use the value of the page before", "请使用上一页返回的值")).WithParam("cursor")
+	bad := fault.New(fault.CodeInvalidValue, "cursor", fault.Say("audit.page_cursor")).WithParam("cursor")
 	b, err := base64.RawURLEncoding.DecodeString(c)
 	if err != nil {
 		return 0, "", bad
@@ -206,10 +206,10 @@ func (r *Reader) notFound(ctx context.Context, id string) error {
 		}
 	}
 	if len(names) == 0 {
-		return fault.New(fault.CodeNotFound, fault.Say("audit record", "审计记录"), id)
+		return fault.New(fault.CodeNotFound, fault.Say("thing.audit_record"), id)
 	}
 	list := strings.Join(names, ", ")
-	return fault.New(fault.CodeNotFound, fault.Say("audit record (records of its time were pruned; look into the archive %s)", "审计记录（该时段的记录已清理，请查阅归档 %s）", list), id)
+	return fault.New(fault.CodeNotFound, fault.Say("audit.record_pruned", list), id)
 }
 
 // ArmStats sums up the outcomes of one arm of a rollout.

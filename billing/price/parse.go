@@ -54,7 +54,7 @@ type notWhole struct {
 func (e *notWhole) Error() string { return e.reason().String() }
 
 func (e *notWhole) reason() fault.Phrase {
-	return fault.Say("line %d: %q is not a whole number", "第 %d 行：%q 不是整数", e.line, e.value)
+	return fault.Say("price.not_whole", e.line, e.value)
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -69,10 +69,10 @@ func (u *unit) UnmarshalYAML(n *yaml.Node) error {
 // each an [*Error] that names its place.
 func Parse(doc []byte) (*Book, error) {
 	if len(doc) > MaxBytes {
-		return nil, &Error{"document", fault.Say("larger than %d bytes", "超过 %d 字节", MaxBytes)}
+		return nil, &Error{"document", fault.Say("price.too_large", MaxBytes)}
 	}
 	if !utf8.Valid(doc) {
-		return nil, &Error{"document", fault.Say("not valid UTF-8", "不是合法的 UTF-8")}
+		return nil, &Error{"document", fault.Say("price.not_utf8")}
 	}
 	var d document
 	dec := yaml.NewDecoder(bytes.NewReader(doc))
@@ -81,7 +81,7 @@ func Parse(doc []byte) (*Book, error) {
 		return nil, &Error{"document", reason(err)}
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, &Error{"document", fault.Say("more than one YAML document", "含有多个 YAML 文档")}
+		return nil, &Error{"document", fault.Say("price.several_documents")}
 	}
 	return d.book()
 }
@@ -89,31 +89,31 @@ func Parse(doc []byte) (*Book, error) {
 // reason flattens the messages of the YAML library, which exist in English only, into one line.
 func reason(err error) fault.Phrase {
 	if errors.Is(err, io.EOF) {
-		return fault.Say("empty", "内容为空")
+		return fault.Say("price.empty")
 	}
 	var price *notWhole
 	if errors.As(err, &price) {
 		return price.reason()
 	}
-	return fault.Say("%s", "不符合价格表格式（%s）", strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "))
+	return fault.Say("price.format", strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "))
 }
 
 func (d document) book() (*Book, error) {
 	if d.Schema != 1 {
-		return nil, &Error{"schema", fault.Say("must be 1", "须为 1")}
+		return nil, &Error{"schema", fault.Say("price.schema")}
 	}
 	if !isCurrency(d.Currency) {
-		return nil, &Error{"currency", fault.Say("must be three capital letters, such as CNY", "须为三个大写字母，例如 CNY")}
+		return nil, &Error{"currency", fault.Say("price.currency")}
 	}
 	from, err := time.Parse(time.RFC3339, d.EffectiveFrom)
 	if err != nil {
-		return nil, &Error{"effective_from", fault.Say("must be a time with zone, such as 2026-01-01T00:00:00+08:00", "须为带时区的时间，例如 2026-01-01T00:00:00+08:00")}
+		return nil, &Error{"effective_from", fault.Say("price.effective_zone")}
 	}
 	if from.Year() < 1970 {
-		return nil, &Error{"effective_from", fault.Say("must not lie before 1970", "不能早于 1970 年")}
+		return nil, &Error{"effective_from", fault.Say("price.effective_early")}
 	}
 	if len(d.Models) == 0 {
-		return nil, &Error{"models", fault.Say("must list at least one model", "至少列出一个模型")}
+		return nil, &Error{"models", fault.Say("price.no_models")}
 	}
 	b := &Book{Currency: d.Currency, EffectiveFrom: from.UTC()}
 	seen := map[string]bool{}
@@ -123,7 +123,7 @@ func (d document) book() (*Book, error) {
 			return nil, err
 		}
 		if seen[e.pattern] {
-			return nil, &Error{fmt.Sprintf("models[%d].model", i), fault.Say("listed twice", "重复列出")}
+			return nil, &Error{fmt.Sprintf("models[%d].model", i), fault.Say("price.listed_twice")}
 		}
 		seen[e.pattern] = true
 		b.models = append(b.models, e)
@@ -145,7 +145,7 @@ func isCurrency(s string) bool {
 
 func (m model) entry(path string) (entry, error) {
 	if m.Model == "" || len(m.Model) > 200 {
-		return entry{}, &Error{path + ".model", fault.Say("must name a model or a pattern with *, of at most 200 bytes", "须为模型名或含 * 的通配符，最多 200 字节")}
+		return entry{}, &Error{path + ".model", fault.Say("price.model_pattern")}
 	}
 	generate := 0
 	for _, p := range []struct {
@@ -156,18 +156,17 @@ func (m model) entry(path string) (entry, error) {
 			continue
 		}
 		if *p.unit < 0 || *p.unit > MaxUnit {
-			return entry{}, &Error{path + "." + p.name, fault.Say("must be a whole number from 0 to %d", "须为 0 至 %d 的整数", MaxUnit)}
+			return entry{}, &Error{path + "." + p.name, fault.Say("price.unit", MaxUnit)}
 		}
 		if p.name != "embedding" {
 			generate++
 		}
 	}
 	if generate != 0 && generate != 3 {
-		return entry{}, &Error{path, fault.Say("prompt, cached_prompt and completion must be priced together; write 0 for a free class",
-			"prompt、cached_prompt 与 completion 须一并定价；免费的类别请写 0")}
+		return entry{}, &Error{path, fault.Say("price.incomplete")}
 	}
 	if generate == 0 && m.Embedding == nil {
-		return entry{}, &Error{path, fault.Say("has no price", "没有价格")}
+		return entry{}, &Error{path, fault.Say("price.missing")}
 	}
 	return entry{m.Model, (*int64)(m.Prompt), (*int64)(m.Cached), (*int64)(m.Completion), (*int64)(m.Embedding)}, nil
 }

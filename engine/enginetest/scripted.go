@@ -121,7 +121,7 @@ func (s *Scripted) model(id engine.ModelID) (engine.Model, error) {
 func (s *Scripted) writer(id engine.ModelID) (engine.Model, error) {
 	m, err := s.model(id)
 	if err == nil && !m.CanGenerate {
-		err = fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not generate text", "该模型不生成文本")).WithParam("model")
+		err = fault.New(fault.CodeUnsupported, "model", fault.Say("model.no_generation")).WithParam("model")
 	}
 	return m, err
 }
@@ -232,7 +232,7 @@ func lacking(m engine.Model, req *engine.Request) error {
 		{m.HasSampling, sampling, "sampling"},
 	} {
 		if c.asked && !c.has {
-			return fault.New(fault.CodeUnsupported, c.field, fault.Say("the model does not do that", "该模型不支持")).WithParam(c.field)
+			return fault.New(fault.CodeUnsupported, c.field, fault.Say("model.no_such_ability")).WithParam(c.field)
 		}
 	}
 	return nil
@@ -468,7 +468,7 @@ func (s *Scripted) Score(ctx context.Context, req *engine.ScoreRequest) (*engine
 		return nil, err
 	}
 	if !m.CanScore {
-		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not score documents", "该模型不支持文档打分")).WithParam("model")
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("model.no_scoring")).WithParam("model")
 	}
 	s.mu.Lock()
 	asked := *req
@@ -500,7 +500,7 @@ func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine
 		return nil, err
 	}
 	if !m.CanEmbed {
-		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("the model does not embed", "该模型不生成向量")).WithParam("model")
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("model.no_embedding")).WithParam("model")
 	}
 	s.mu.Lock()
 	asked := *req
@@ -508,7 +508,7 @@ func (s *Scripted) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine
 	s.inputs = append(s.inputs, asked)
 	s.mu.Unlock()
 	if req.Dimensions < 0 || req.Dimensions > m.EmbedDim {
-		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", m.EmbedDim)).WithParam("dimensions")
+		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("model.vector_size", m.EmbedDim)).WithParam("dimensions")
 	}
 	dim := m.EmbedDim
 	if req.Dimensions > 0 {

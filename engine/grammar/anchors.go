@@ -1,5 +1,7 @@
 package grammar
 
+import "github.com/sluice-project/sluice/internal/fault"
+
 // The places ^ and $ (without (?m)) depend on what stands around them. withoutAnchors rewrites an expression that must match a whole
 // text into one without them: first ^, reading from the left, then $, reading from the right. Each is true at the text's border, any
 // number of times, and nowhere else.
@@ -17,8 +19,7 @@ func withoutAnchors(t *tree) *tree {
 	t = anchors{opBegin, &steps}.border(t)
 	t = anchors{opEnd, &steps}.border(t)
 	if steps <= 0 && t.err == nil {
-		t = &tree{op: opAlt, depth: 1, err: exceeded("BuildSteps", "the regular expression has too many ^ and $ inside groups; put them at its ends only",
-			"正则表达式的分组内 ^ 与 $ 过多；请只写在首尾")}
+		t = &tree{op: opAlt, depth: 1, err: exceeded("BuildSteps", fault.Say("grammar.anchors"))}
 	}
 	return t
 }

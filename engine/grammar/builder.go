@@ -82,7 +82,7 @@ func (b *Builder) ids(ns []Node) ([]int32, error) {
 	out := make([]int32, len(ns))
 	for i, n := range ns {
 		if n.b != b {
-			return nil, wrong("a node is missing or belongs to another builder; use nodes of one builder", "节点缺失或属于另一个构建器；请使用同一构建器的节点")
+			return nil, wrong(fault.Say("grammar.foreign_node"))
 		}
 		out[i] = n.id
 	}
@@ -173,11 +173,11 @@ func (b *Builder) Define(r, body Node) {
 		return
 	}
 	if n.kind != nodeRule {
-		b.fail(wrong("only a rule can be defined; make the node with Rule", "只有规则才能被定义；请用 Rule 创建该节点"))
+		b.fail(wrong(fault.Say("grammar.not_a_rule")))
 		return
 	}
 	if b.rules[n.rule].body >= 0 {
-		b.fail(wrong("the rule %s is defined twice; remove one definition", "规则 %s 被定义了两次；请删除其中一个", quoted(b.rules[n.rule].name)))
+		b.fail(wrong(fault.Say("grammar.rule_twice", quoted(b.rules[n.rule].name))))
 		return
 	}
 	b.rules[n.rule].body = sub[1]
@@ -198,7 +198,7 @@ func (b *Builder) build(start Node, strict bool) (*Grammar, error) {
 		return nil, err
 	}
 	if i := slices.IndexFunc(b.rules, func(r rule) bool { return r.body < 0 }); i >= 0 {
-		return nil, wrong("the rule %s is used and not defined; define it", "规则 %s 被引用但未定义；请定义该规则", quoted(b.rules[i].name))
+		return nil, wrong(fault.Say("grammar.rule_undefined", quoted(b.rules[i].name)))
 	}
 	return newGrammar(&source{limits: b.limits, nodes: b.nodes, rules: b.rules, start: sub[0]}, strict)
 }
@@ -214,6 +214,5 @@ func quoted(name string) string {
 
 // unproductive says that no text of a rule ever ends.
 func unproductive(name string) error {
-	return &Error{Reason: fault.Say("no text of the rule %s can ever end; give it an alternative that does not need the rule itself or a part that nothing matches",
-		"规则 %s 的文本永远无法结束；请为其添加不依赖自身且可匹配的分支", quoted(name))}
+	return &Error{Reason: fault.Say("grammar.endless_rule", quoted(name))}
 }

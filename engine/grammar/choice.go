@@ -1,5 +1,7 @@
 package grammar
 
+import "github.com/sluice-project/sluice/internal/fault"
+
 // ParseRegex returns the grammar of the texts that re, in RE2 syntax, matches as a whole; see [ParseRegexp].
 func ParseRegex(re string, limits Limits) (*Grammar, error) {
 	b := NewBuilder(limits)
@@ -23,7 +25,7 @@ func Choice(texts []string, limits Limits) (*Grammar, error) {
 		return nil, tooLong(total, b.limits.SourceBytes)
 	}
 	if len(texts) == 0 {
-		return nil, wrong("it is an empty list; give it a text to choose", "列表为空；请至少提供一个可选文本")
+		return nil, wrong(fault.Say("grammar.empty_list"))
 	}
 	return b.Build(b.Lexeme(Alternate(rs...)))
 }

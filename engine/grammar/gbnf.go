@@ -3,6 +3,8 @@ package grammar
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // ParseGBNF returns the grammar of a text in GBNF, the notation of llama.cpp; texts are those of the rule "root". Rules that can never
@@ -14,14 +16,14 @@ func ParseGBNF(text string, limits Limits) (*Grammar, error) {
 		return nil, tooLong(len(text), b.limits.SourceBytes)
 	}
 	if !utf8.ValidString(text) {
-		return nil, wrong("it is not valid UTF-8; send it as UTF-8", "不是有效的 UTF-8；请使用 UTF-8 编码")
+		return nil, wrong(fault.Say("grammar.not_utf8"))
 	}
 	p := &gbnf{b: b, text: text}
 	if err := p.rules(); err != nil {
 		return nil, err
 	}
 	if _, ok := b.names["root"]; !ok {
-		return nil, wrong(`it has no rule called root; define root, the rule of the whole text`, "缺少名为 root 的规则；请定义 root，即整个文本的规则")
+		return nil, wrong(fault.Say("grammar.no_root"))
 	}
 	return b.build(b.Rule("root"), true)
 }
@@ -35,10 +37,10 @@ type gbnf struct {
 }
 
 // fail says where in the text something is missing.
-func (p *gbnf) fail(english, chinese string) error {
+func (p *gbnf) fail(what fault.Phrase) error {
 	line := 1 + strings.Count(p.text[:p.pos], "\n")
 	column := 1 + utf8.RuneCountInString(p.text[strings.LastIndexByte(p.text[:p.pos], '\n')+1:p.pos])
-	return wrong("line %d, column %d: "+english, "第 %d 行第 %d 列："+chinese, line, column)
+	return wrong(fault.Say("grammar.located", line, column, what))
 }
 
 // peek is the next byte, or 0 at the end.
@@ -91,11 +93,11 @@ func (p *gbnf) rules() error {
 	for p.pos < len(p.text) {
 		name := p.name()
 		if name == "" {
-			return p.fail("a rule's name is expected; write name ::= body", "此处应为规则名；请写成 name ::= body")
+			return p.fail(fault.Say("grammar.rule_name"))
 		}
 		p.space(false)
 		if !p.take("::=") {
-			return p.fail("::= is expected after a rule's name; write name ::= body", "规则名之后应为 ::=；请写成 name ::= body")
+			return p.fail(fault.Say("grammar.rule_sign"))
 		}
 		p.space(true)
 		body, err := p.alternatives(false)
@@ -107,8 +109,7 @@ func (p *gbnf) rules() error {
 			return p.b.err
 		}
 		if c := p.peek(); p.pos < len(p.text) && c != '\r' && c != '\n' {
-			return p.fail("this does not belong to a rule; write literals in quotes and each rule on a line of its own",
-				"此处内容不属于规则；字面文本请加引号，每条规则单独成行")
+			return p.fail(fault.Say("grammar.outside_rule"))
 		}
 		p.space(true)
 	}
@@ -157,9 +158,9 @@ func (p *gbnf) sequence(nested bool) (Node, error) {
 		case wordByte(c):
 			n = p.b.Rule(p.name())
 		case c == '<' || c == '!':
-			err = p.fail("tokens such as <think> are not supported; write the text in quotes", "不支持 <think> 之类的词元；请写成带引号的文本")
+			err = p.fail(fault.Say("grammar.token_literal"))
 		case c == '*' || c == '+' || c == '?' || c == '{':
-			err = p.fail("a repetition needs something before it; write what to repeat, or put the sign in quotes", "重复符号之前缺少内容；请写明要重复的内容，或将该符号加引号")
+			err = p.fail(fault.Say("grammar.nothing_to_repeat"))
 		default:
 			if len(parts) == 1 {
 				return parts[0], nil
@@ -186,7 +187,7 @@ func (p *gbnf) group() (Node, error) {
 		return Node{}, err
 	}
 	if !p.take(")") {
-		return Node{}, p.fail("a closing parenthesis is missing; add it", "缺少右括号；请补上")
+		return Node{}, p.fail(fault.Say("grammar.parenthesis"))
 	}
 	return n, nil
 }
@@ -222,7 +223,7 @@ func (p *gbnf) counts(nested bool) (lo, hi int, err error) {
 	p.space(nested)
 	lo, ok := p.number()
 	if !ok {
-		return 0, 0, p.fail("a number is expected; write {2}, {2,} or {2,5}", "此处应为数字；请写成 {2}、{2,} 或 {2,5}")
+		return 0, 0, p.fail(fault.Say("grammar.repetition_number"))
 	}
 	p.space(nested)
 	hi = lo
@@ -234,7 +235,7 @@ func (p *gbnf) counts(nested bool) (lo, hi int, err error) {
 		p.space(nested)
 	}
 	if !p.take("}") {
-		return 0, 0, p.fail("a closing brace is missing; write {2}, {2,} or {2,5}", "缺少右花括号；请写成 {2}、{2,} 或 {2,5}")
+		return 0, 0, p.fail(fault.Say("grammar.brace"))
 	}
 	return lo, hi, nil
 }
@@ -277,12 +278,12 @@ func (p *gbnf) class() (Node, error) {
 			}
 		}
 		if hi < lo {
-			return Node{}, p.fail("a character range is in the wrong order; write the smaller character first", "字符范围顺序颠倒；请将较小的字符写在前面")
+			return Node{}, p.fail(fault.Say("grammar.range_order"))
 		}
 		ranges = append(ranges, Range{lo, hi})
 	}
 	if len(ranges) == 0 {
-		return Node{}, p.fail("a character class is empty; name a character, or write . for any", "字符类为空；请列出字符，或用 . 表示任意字符")
+		return Node{}, p.fail(fault.Say("grammar.empty_class"))
 	}
 	if negated {
 		return p.b.Lexeme(NotChars(ranges...)), nil
@@ -293,7 +294,7 @@ func (p *gbnf) class() (Node, error) {
 // char reads one character of a literal or a class.
 func (p *gbnf) char() (rune, error) {
 	if p.pos >= len(p.text) {
-		return 0, p.fail("a literal or a character class does not end; close it", "字面文本或字符类没有结束；请补上结束符")
+		return 0, p.fail(fault.Say("grammar.unclosed"))
 	}
 	if p.text[p.pos] != '\\' {
 		r, n := utf8.DecodeRuneInString(p.text[p.pos:])
@@ -319,8 +320,7 @@ func (p *gbnf) char() (rune, error) {
 	case '\\', '"', '[', ']', '-', '^':
 		return rune(c), nil
 	}
-	return 0, p.fail(`an unknown escape; known are \\ \" \[ \] \- \^ \t \r \n \x41 \u0041 and \U00000041`,
-		`未知的转义；支持 \\ \" \[ \] \- \^ \t \r \n \x41 \u0041 与 \U00000041`)
+	return 0, p.fail(fault.Say("grammar.unknown_escape"))
 }
 
 func (p *gbnf) hex(digits int) (rune, error) {
@@ -328,13 +328,13 @@ func (p *gbnf) hex(digits int) (rune, error) {
 	for range digits {
 		d := strings.IndexByte("0123456789abcdef", p.peek()|0x20)
 		if c := p.peek(); d < 0 || '0'-0x20 <= c && c < '0' {
-			return 0, p.fail(`a hexadecimal digit is missing in an escape; write \x41, \u0041 or \U00000041`, `转义中缺少十六进制数字；请写成 \x41、\u0041 或 \U00000041`)
+			return 0, p.fail(fault.Say("grammar.hexadecimal"))
 		}
 		r = r<<4 | int64(d)
 		p.pos++
 	}
 	if r > utf8.MaxRune || 0xd800 <= r && r <= 0xdfff {
-		return 0, p.fail("an escape names no character of Unicode; write the character itself", "转义不对应任何 Unicode 字符；请直接写出该字符")
+		return 0, p.fail(fault.Say("grammar.escaped_character"))
 	}
 	return rune(r), nil
 }

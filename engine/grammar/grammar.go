@@ -3,6 +3,8 @@ package grammar
 import (
 	"errors"
 	"sync"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // Grammar is a language of texts. It is immutable to its users and safe for concurrent use: what it learns about its states is shared
@@ -58,7 +60,7 @@ func (g *Grammar) fit(v *Vocabulary) *fitting {
 	f.once.Do(func() {
 		f.a, f.err = newAutomaton(g.src, v, false)
 		if e := (*Error)(nil); errors.As(f.err, &e) && e.Limit == "" {
-			f.err = wrong("the model's tokens cannot spell any text of it; allow other characters", "模型的词元无法拼写出任何符合要求的文本；请允许其他字符")
+			f.err = wrong(fault.Say("grammar.unspellable"))
 		}
 	})
 	return f

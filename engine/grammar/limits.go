@@ -67,43 +67,34 @@ func Reason(err error) (fault.Phrase, bool) {
 	return fault.Phrase{}, false
 }
 
-func wrong(english, chinese string, args ...any) *Error {
-	return &Error{Reason: fault.Say(english, chinese, args...)}
-}
+func wrong(reason fault.Phrase) *Error { return &Error{Reason: reason} }
 
-func exceeded(limit, english, chinese string, args ...any) *Error {
-	return &Error{Limit: limit, Reason: fault.Say(english, chinese, args...)}
-}
+func exceeded(limit string, reason fault.Phrase) *Error { return &Error{Limit: limit, Reason: reason} }
 
 func tooLong(n, limit int) *Error {
-	return exceeded("SourceBytes", "it has %d bytes and at most %d are read; shorten it", "长度为 %d 字节，最多读取 %d 字节；请缩短", n, limit)
+	return exceeded("SourceBytes", fault.Say("grammar.too_long", n, limit))
 }
 
 func tooDeep(limit int) *Error {
-	return exceeded("Depth", "it nests more than %d levels deep; name its inner parts as rules of their own, or flatten it",
-		"嵌套超过 %d 层；请将内层拆分为单独的规则，或减少嵌套", limit)
+	return exceeded("Depth", fault.Say("grammar.too_deep", limit))
 }
 
 func tooManyNodes(limit int) *Error {
-	return exceeded("Nodes", "it has more than %d parts once its repetitions are written out; use smaller counts, or no upper bound",
-		"展开重复次数后超过 %d 个部分；请减小重复次数，或不设上限", limit)
+	return exceeded("Nodes", fault.Say("grammar.too_many_parts", limit))
 }
 
 func tooManyRules(limit int) *Error {
-	return exceeded("Rules", "it has more than %d rules; use fewer", "规则超过 %d 条；请减少规则", limit)
+	return exceeded("Rules", fault.Say("grammar.too_many_rules", limit))
 }
 
 func tooManyItems(limit int) *Error {
-	return exceeded("Items", "it can be read in more than %d ways at one position of the text; make it less ambiguous",
-		"在文本的同一位置有超过 %d 种读法；请减少歧义", limit)
+	return exceeded("Items", fault.Say("grammar.ambiguous", limit))
 }
 
 func buildTooLong() *Error {
-	return exceeded("BuildSteps", "it takes too long to prepare; make it smaller, or use fewer intersections and exclusions",
-		"准备耗时过长；请缩小，或减少交集与排除")
+	return exceeded("BuildSteps", fault.Say("grammar.slow_preparation"))
 }
 
 func maskTooLong() *Error {
-	return exceeded("MaskSteps", "the next token takes too long to find; make it less ambiguous, or use smaller repetition counts",
-		"确定下一个词元耗时过长；请减少歧义，或减小重复次数")
+	return exceeded("MaskSteps", fault.Say("grammar.slow_token"))
 }

@@ -1,5 +1,7 @@
 package grammar
 
+import "github.com/sluice-project/sluice/internal/fault"
+
 // Matcher follows one text through a grammar. It serves one goroutine at a time; matchers of one grammar may be used at once. It is
 // small: a Clone costs a few words.
 type Matcher struct {
@@ -60,7 +62,7 @@ func (m *Matcher) Accept(token int32) error {
 	if m.err != nil {
 		return m.err
 	}
-	refused := wrong("a token came that it does not allow; choose from the mask", "出现了不被允许的词元；请仅从掩码中选择")
+	refused := wrong(fault.Say("grammar.token_refused"))
 	if m.ended {
 		return refused
 	}

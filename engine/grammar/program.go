@@ -1,6 +1,10 @@
 package grammar
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-project/sluice/internal/fault"
+)
 
 // program is a grammar as the parser runs it: points in the bodies of procedures, which are rules and shared parts of rules.
 type program struct {
@@ -87,7 +91,7 @@ func (c *compiler) checkProductive(strict bool) error {
 	if n := c.shape.nodes[c.shape.start]; n.kind == nodeRule {
 		return unproductive(c.shape.rules[n.rule].name)
 	}
-	return wrong("it matches no text at all; remove what contradicts itself", "没有任何文本能匹配；请去除相互矛盾的部分")
+	return wrong(fault.Say("grammar.no_text"))
 }
 
 func (c *compiler) add(p point) (int32, error) {

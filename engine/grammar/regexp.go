@@ -3,6 +3,8 @@ package grammar
 import (
 	"slices"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // Regexp is a regular expression over characters: a set of texts. Values are immutable and may be shared between grammars. The zero
@@ -71,7 +73,7 @@ func Text(s string) Regexp {
 	}
 	t := &tree{op: opText, text: s, weight: len(s), depth: 1}
 	if !utf8.ValidString(s) {
-		t.err = wrong("a literal text is not valid UTF-8; send it as UTF-8", "字面文本不是有效的 UTF-8；请使用 UTF-8 编码")
+		t.err = wrong(fault.Say("grammar.literal_not_utf8"))
 	}
 	return Regexp{t}
 }
@@ -81,8 +83,7 @@ func Chars(ranges ...Range) Regexp {
 	t := &tree{op: opChars, depth: 1}
 	for _, r := range ranges {
 		if r.Lo < 0 || r.Hi > utf8.MaxRune || r.Lo > r.Hi {
-			t.err = wrong("the character range %U-%U is not in order or not in Unicode; write the smaller character first",
-				"字符范围 %U-%U 顺序颠倒或超出 Unicode；请将较小的字符写在前面", r.Lo, r.Hi)
+			t.err = wrong(fault.Say("grammar.range_invalid", r.Lo, r.Hi))
 		}
 	}
 	if t.err == nil {
@@ -116,7 +117,7 @@ func Times(r Regexp, least, most int) Regexp { return Regexp{newRepeat(r.tree(),
 // Intersect matches the texts that all of rs match. It needs one expression at least.
 func Intersect(rs ...Regexp) Regexp {
 	if len(rs) == 0 {
-		return Regexp{&tree{op: opAlt, depth: 1, err: wrong("an intersection is empty; give it an expression", "交集为空；请至少提供一个表达式")}}
+		return Regexp{&tree{op: opAlt, depth: 1, err: wrong(fault.Say("grammar.empty_intersection"))}}
 	}
 	if len(rs) == 1 {
 		return rs[0]
@@ -205,10 +206,10 @@ const maxCount = 1 << 29
 
 func badCounts(lo, hi int) error {
 	if lo < 0 || hi < -1 || (hi >= 0 && hi < lo) {
-		return wrong("a repetition of %d to %d is impossible; write the smaller count first", "重复次数 %d 至 %d 无法成立；请将较小的次数写在前面", lo, hi)
+		return wrong(fault.Say("grammar.repetition_order", lo, hi))
 	}
 	if lo > maxCount || hi > maxCount {
-		return exceeded("Nodes", "a repetition count is above %d; use a smaller one, or no upper bound", "重复次数超过 %d；请减小，或不设上限", maxCount)
+		return exceeded("Nodes", fault.Say("grammar.repetition_count", maxCount))
 	}
 	return nil
 }

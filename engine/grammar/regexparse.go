@@ -4,6 +4,8 @@ import (
 	"errors"
 	"regexp/syntax"
 	"unicode"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // ParseRegexp returns the expression of the texts that re, in RE2 syntax, matches as a whole. Capturing and laziness mean nothing;
@@ -27,20 +29,19 @@ func ParseRegexp(re string) (Regexp, error) {
 func regexError(err error) error {
 	var e *syntax.Error
 	if !errors.As(err, &e) {
-		return wrong("the regular expression cannot be read; use RE2 syntax", "无法解析正则表达式；请使用 RE2 语法")
+		return wrong(fault.Say("grammar.regexp_unreadable"))
 	}
 	switch e.Code {
 	case syntax.ErrInvalidRepeatSize:
-		return exceeded("Nodes", "the regular expression repeats more than 1000 times, nested counts multiplied; use smaller counts, or no upper bound",
-			"正则表达式的重复次数（嵌套相乘）超过 1000；请减小次数，或不设上限")
+		return exceeded("Nodes", fault.Say("grammar.regexp_repetitions"))
 	case syntax.ErrNestingDepth:
-		return exceeded("Depth", "the regular expression nests too deep; flatten it", "正则表达式嵌套过深；请减少嵌套")
+		return exceeded("Depth", fault.Say("grammar.regexp_too_deep"))
 	case syntax.ErrLarge:
-		return exceeded("Nodes", "the regular expression is too large; use smaller counts and classes", "正则表达式过大；请减小重复次数与字符类")
+		return exceeded("Nodes", fault.Say("grammar.regexp_too_large"))
 	case syntax.ErrInvalidUTF8:
-		return wrong("the regular expression is not valid UTF-8; send it as UTF-8", "正则表达式不是有效的 UTF-8；请使用 UTF-8 编码")
+		return wrong(fault.Say("grammar.regexp_not_utf8"))
 	default:
-		return wrong("the regular expression is wrong: %s; use RE2 syntax", "正则表达式有误：%s；请使用 RE2 语法", string(e.Code))
+		return wrong(fault.Say("grammar.regexp_wrong", string(e.Code)))
 	}
 }
 
@@ -68,8 +69,7 @@ func fromSyntax(re *syntax.Regexp) (*tree, error) {
 	case syntax.OpEndText:
 		return endTree, nil
 	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
-		return nil, wrong("%s is not supported in a regular expression here; spell out which characters may stand there", "此处的正则表达式不支持 %s；请写明该处允许的字符",
-			re.String())
+		return nil, wrong(fault.Say("grammar.regexp_unsupported", re.String()))
 	case syntax.OpCapture:
 		return fromSyntax(re.Sub[0])
 	default:
@@ -100,7 +100,7 @@ func fromCompound(re *syntax.Regexp) (*tree, error) {
 	case syntax.OpRepeat:
 		return newRepeat(sub[0], re.Min, re.Max), nil
 	default:
-		return nil, wrong("the regular expression contains something unknown; use RE2 syntax", "正则表达式包含未知内容；请使用 RE2 语法")
+		return nil, wrong(fault.Say("grammar.regexp_unknown"))
 	}
 }
 

@@ -69,14 +69,14 @@ func (e *Engine) LoadAdapter(cfg AdapterConfig) (Adapter, error) {
 		return Adapter{}, fault.New(fault.CodeModelNotFound, string(cfg.Model)).WithParam("model")
 	}
 	if e.taken(cfg.ID) { // before anything is read; what counts is the look below
-		return Adapter{}, fault.New(fault.CodeExists, fault.Say("model or adapter", "模型或适配器"), string(cfg.ID)).WithParam("id")
+		return Adapter{}, fault.New(fault.CodeExists, fault.Say("thing.model_or_adapter"), string(cfg.ID)).WithParam("id")
 	}
 	a, err := e.readAdapter(cfg, g.prog, g.adapts)
 	if err != nil {
 		return Adapter{}, err
 	}
 	if !e.register(a) {
-		return Adapter{}, fault.New(fault.CodeExists, fault.Say("model or adapter", "模型或适配器"), string(cfg.ID)).WithParam("id")
+		return Adapter{}, fault.New(fault.CodeExists, fault.Say("thing.model_or_adapter"), string(cfg.ID)).WithParam("id")
 	}
 	return a.describe(), nil
 }
@@ -129,7 +129,7 @@ func (e *Engine) readAdapter(cfg AdapterConfig, prog *exec.Program, base lora.Ba
 	refuse := func(err error) error {
 		reason := strings.ReplaceAll(err.Error(), cfg.Path, filepath.Base(cfg.Path)) // folders of this machine are nobody's business
 		return fault.Wrap(fmt.Errorf("load adapter %s: %w", cfg.ID, err), fault.CodeInvalidValue, "path",
-			fault.Say("the adapter cannot be used: %s", "适配器无法使用（%s）", reason)).WithParam("path")
+			fault.Say("native.adapter_unusable", reason)).WithParam("path")
 	}
 	f, err := lora.Open(cfg.Path, base)
 	if err != nil {

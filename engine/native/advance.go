@@ -83,7 +83,7 @@ func refusal(err error, s *sequence) error {
 		return tooCostly(err, s.job)
 	}
 	if errors.Is(err, sample.ErrNothingAllowed) && s.matcher != nil && s.step() < s.job.least {
-		return fault.Wrap(err, fault.CodeInvalidValue, "min_tokens", fault.Say("the format ends before the least number of tokens", "输出格式在达到最少 token 数之前已结束")).WithParam("min_tokens")
+		return fault.Wrap(err, fault.CodeInvalidValue, "min_tokens", fault.Say("native.format_too_short")).WithParam("min_tokens")
 	}
 	return fault.Wrap(err, fault.CodeInternal) // a hook that failed, or logits that are no numbers: asking again does not help
 }
@@ -94,8 +94,7 @@ func tooCostly(err error, j *job) error {
 	if j.grammar == nil || j.calls != nil && j.calls.Guaranteed {
 		field = "tools"
 	}
-	return fault.Wrap(fmt.Errorf("follow a grammar: %w", err), fault.CodeInvalidValue, field, fault.Say(
-		"its grammar became too costly on the way; make it simpler", "其语法在生成过程中代价过高，请简化")).WithParam(field)
+	return fault.Wrap(fmt.Errorf("follow a grammar: %w", err), fault.CodeInvalidValue, field, fault.Say("native.grammar_cost")).WithParam(field)
 }
 
 // force takes tokens that the grammar leaves no choice about; they are computed together in the next step.

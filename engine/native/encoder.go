@@ -72,11 +72,11 @@ func (e *encoder) close() error {
 // embed returns the vectors of texts, in order. A text that is too long is refused with CodeContextLength; nothing is cut off.
 func (e *encoder) embed(ctx context.Context, req *engine.EmbedRequest) (*engine.Embeddings, error) {
 	if !e.info.CanEmbed {
-		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("it scores documents and computes no embeddings", "该模型用于文档打分，不生成向量")).WithParam("model")
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("native.vectors_of_scorer")).WithParam("model")
 	}
 	dim := e.info.EmbedDim
 	if req.Dimensions < 0 || req.Dimensions > dim {
-		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("the model's vectors have %d numbers, so that 1 to %d can be asked for", "该模型的向量有 %d 维，可取 1 至 %d", dim, dim)).WithParam("dimensions")
+		return nil, fault.New(fault.CodeInvalidValue, "dimensions", fault.Say("native.vector_range", dim, dim)).WithParam("dimensions")
 	}
 	if req.Dimensions > 0 {
 		dim = req.Dimensions
@@ -92,7 +92,7 @@ func (e *encoder) embed(ctx context.Context, req *engine.EmbedRequest) (*engine.
 			return nil, fault.New(fault.CodeContextLength, e.info.ContextTokens, n).WithParam(param)
 		}
 		if len(ids) == 0 {
-			return nil, fault.New(fault.CodeInvalidValue, param, fault.Say("the model has no token for it", "模型没有与之对应的 token")).WithParam(param)
+			return nil, fault.New(fault.CodeInvalidValue, param, fault.Say("native.no_token")).WithParam(param)
 		}
 		call.add(encoderText{index: i, ids: ids, second: len(ids)})
 	}
@@ -126,7 +126,7 @@ func truncate(v []float32, dim int) []float32 {
 // query never is.
 func (e *encoder) score(ctx context.Context, req *engine.ScoreRequest) (*engine.Scores, error) {
 	if !e.info.CanScore {
-		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("it computes embeddings and scores no documents", "该模型仅生成向量，不支持文档打分")).WithParam("model")
+		return nil, fault.New(fault.CodeUnsupported, "model", fault.Say("native.scores_of_embedder")).WithParam("model")
 	}
 	query := e.tokens.Pieces(req.Query)
 	call := newEncoderCall(ctx, req.Tenant, req.Class, len(req.Documents))

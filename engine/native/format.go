@@ -164,16 +164,16 @@ func (g *generator) constrain(ctx context.Context, j *job, req *engine.Request) 
 	calls := len(req.Tools) > 0 && req.ToolChoice.Mode != engine.ToolNone
 	if calls {
 		if g.dialect == toolcall.None {
-			return fault.New(fault.CodeUnsupported, "tools", fault.Say("the model's chat template knows no tools", "该模型的对话模板不支持工具")).WithParam("tools")
+			return fault.New(fault.CodeUnsupported, "tools", fault.Say("native.template_without_tools")).WithParam("tools")
 		}
 		j.calls = g.parsing(j, req)
 	}
 	must := mustCall(req)
 	if must && len(offered(req)) == 0 {
-		return fault.New(fault.CodeInvalidValue, "tool_choice", fault.Say("it names a function that is not among the tools", "所指定的函数不在 tools 中")).WithParam("tool_choice")
+		return fault.New(fault.CodeInvalidValue, "tool_choice", fault.Say("model.unknown_function")).WithParam("tool_choice")
 	}
 	if must && req.Format != nil {
-		return fault.New(fault.CodeInvalidValue, "response_format", fault.Say("a call is demanded by tool_choice; leave one of the two out", "tool_choice 已要求调用工具，请去掉其中之一")).WithParam("response_format")
+		return fault.New(fault.CodeInvalidValue, "response_format", fault.Say("native.format_and_tool_choice")).WithParam("response_format")
 	}
 	may := calls && mayCall(req)
 	if !must && !may && req.Format == nil {
@@ -191,7 +191,7 @@ func (g *generator) constrain(ctx context.Context, j *job, req *engine.Request) 
 		if _, broken := json.Marshal(req.Format); broken != nil {
 			field = "response_format"
 		}
-		return fault.Wrap(err, fault.CodeInvalidValue, field, fault.Say("a schema in it is no JSON, or nested too deeply", "其中的 schema 不是有效的 JSON，或嵌套过深")).WithParam(field)
+		return fault.Wrap(err, fault.CodeInvalidValue, field, fault.Say("native.tool_schema")).WithParam(field)
 	}
 	sum := sha256.Sum256(key)
 	if must || may {
@@ -232,7 +232,7 @@ func reason(err error) fault.Phrase {
 	if p, ok := grammar.Reason(err); ok {
 		return p
 	}
-	return fault.Say("it cannot be compiled", "无法编译")
+	return fault.Say("native.format_not_compiled")
 }
 
 func compileFormat(f *engine.Format) (*grammar.Grammar, error) {

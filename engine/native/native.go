@@ -189,7 +189,7 @@ func (e *Engine) generator(id engine.ModelID, tenant string) (*generator, *adapt
 	if a := e.adapter(id); a != nil && a.open(tenant) {
 		return a.base, a, nil
 	}
-	return nil, nil, e.missing(id, fault.Say("it computes embeddings only", "该模型仅生成向量"))
+	return nil, nil, e.missing(id, fault.Say("native.embeds_only"))
 }
 
 // missing says why a model cannot be used: it does not exist, or it does something else.
@@ -209,7 +209,7 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 	}
 	m, ok := e.encoders[req.Model]
 	if !ok {
-		return nil, e.missing(req.Model, fault.Say("it generates text only", "该模型仅生成文本"))
+		return nil, e.missing(req.Model, fault.Say("native.generates_only"))
 	}
 	return m.embed(ctx, req)
 }
@@ -221,7 +221,7 @@ func (e *Engine) Score(ctx context.Context, req *engine.ScoreRequest) (*engine.S
 	}
 	m, ok := e.encoders[req.Model]
 	if !ok {
-		return nil, e.missing(req.Model, fault.Say("it generates text only", "该模型仅生成文本"))
+		return nil, e.missing(req.Model, fault.Say("native.generates_only"))
 	}
 	return m.score(ctx, req)
 }

@@ -146,13 +146,13 @@ func (g *generator) render(req *engine.Request) ([]tokenizer.Part, error) {
 		return []tokenizer.Part{{Text: req.Prompt, Special: true}}, nil
 	}
 	if g.template == nil {
-		return nil, fault.New(fault.CodeUnsupported, "messages", fault.Say("the model has no chat template", "该模型没有对话模板"))
+		return nil, fault.New(fault.CodeUnsupported, "messages", fault.Say("native.no_template"))
 	}
 	in := conversation(req)
 	in.BOS, in.EOS = g.tokenName(g.bos), g.tokenName(g.eos)
 	segments, err := g.template.RenderSegments(in)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.CodeInvalidValue, "messages", fault.Say("the model's chat template refuses this conversation", "该模型的对话模板不接受这段对话"))
+		return nil, fault.Wrap(err, fault.CodeInvalidValue, "messages", fault.Say("native.template_refused"))
 	}
 	parts := make([]tokenizer.Part, len(segments))
 	for i, s := range segments {

@@ -47,7 +47,7 @@ func (e *Engine) job(ctx context.Context, p *engine.Prompt) (*job, error) {
 		return nil, fault.New(fault.CodeContextLength, exec.Positions(g.pages), len(ids)+j.limit)
 	}
 	if j.least = req.MinTokens; j.least > j.limit {
-		return nil, fault.New(fault.CodeInvalidValue, "min_tokens", fault.Say("at most %d tokens can be generated", "最多可生成 %d 个 token", j.limit)).WithParam("min_tokens")
+		return nil, fault.New(fault.CodeInvalidValue, "min_tokens", fault.Say("native.token_count", j.limit)).WithParam("min_tokens")
 	}
 	if j.rules, err = sample.NewRules(req, seed, g.tokens.Size()); err != nil {
 		return nil, err
@@ -115,21 +115,21 @@ func checkRequest(req *engine.Request) error {
 	}
 	switch {
 	case req.MaxTokens < 0:
-		return invalid("max_tokens", fault.Say("it must not be negative", "不能为负数"))
+		return invalid("max_tokens", fault.Say("sample.negative"))
 	case req.MinTokens < 0:
-		return invalid("min_tokens", fault.Say("it must not be negative", "不能为负数"))
+		return invalid("min_tokens", fault.Say("sample.negative"))
 	case req.Choices < 0 || req.Choices > maxChoices:
-		return invalid("n", fault.Say("this engine gives 1 to %d choices", "此引擎可生成 1 至 %d 个结果", maxChoices))
+		return invalid("n", fault.Say("native.choices", maxChoices))
 	case req.Logprobs > maxLogprobs:
-		return invalid("top_logprobs", fault.Say("at most %d alternatives are given", "最多给出 %d 个候选 token", maxLogprobs))
+		return invalid("top_logprobs", fault.Say("native.alternatives", maxLogprobs))
 	case len(req.Stop) > maxStops:
-		return invalid("stop", fault.Say("at most %d strings are allowed", "最多 %d 个字符串", maxStops))
+		return invalid("stop", fault.Say("native.stop_count", maxStops))
 	case req.Echo && req.Messages != nil:
-		return invalid("echo", fault.Say("only the prompt of a completion can be repeated", "仅支持在补全接口中回显提示词"))
+		return invalid("echo", fault.Say("native.echo"))
 	case len(req.Tools) > 0 && req.Messages == nil:
-		return invalid("tools", fault.Say("tools need messages", "使用工具须提供 messages"))
+		return invalid("tools", fault.Say("native.tools_without_messages"))
 	case !slices.Contains([]engine.Class{"", engine.ClassInteractive, engine.ClassStandard, engine.ClassBatch}, req.Class):
-		return invalid("service_tier", fault.Say("there is no such queue class", "没有此队列类别"))
+		return invalid("service_tier", fault.Say("native.queue_class"))
 	}
 	return nil
 }

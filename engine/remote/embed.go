@@ -23,7 +23,7 @@ func (e *Engine) Embed(ctx context.Context, req *engine.EmbedRequest) (*engine.E
 		return nil, err
 	}
 	if req.Dimensions < 0 || req.Dimensions > m.EmbedDim {
-		return nil, unsupported("dimensions", fault.Say("the model's vectors have %d", "该模型的向量为 %d 维", m.EmbedDim))
+		return nil, unsupported("dimensions", fault.Say("model.vector_size", m.EmbedDim))
 	}
 	if len(req.Input) == 0 { // which not every server takes
 		return &engine.Embeddings{Model: engine.ReportedModel(m.Upstream)}, nil

@@ -167,8 +167,7 @@ func (x *exchange) refused(status int, d openai.ErrorDetail, retry time.Duration
 		status >= http.StatusBadRequest && strings.Contains(d.Message, "too large to process"):
 		return fault.Wrap(cause, fault.CodeContextLength, x.limit, x.needs).WithParam("messages")
 	case x.format && status == http.StatusBadRequest && aboutFormat(d.Message):
-		return fault.Wrap(cause, fault.CodeInvalidValue, "response_format", fault.Say(
-			"the model's server refuses it; is it valid, and does the server know all of it?", "该模型的服务拒绝了它；请检查其是否有效，以及该服务是否支持")).WithParam("response_format")
+		return fault.Wrap(cause, fault.CodeInvalidValue, "response_format", fault.Say("remote.format_refused")).WithParam("response_format")
 	case status == http.StatusNotFound:
 		return fault.Wrap(cause, fault.CodeModelNotFound, x.model).WithParam("model")
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && retry > 0:

@@ -279,12 +279,12 @@ func (e *Engine) model(ctx context.Context, id engine.ModelID, need task) (Model
 	}
 	m := e.models[i]
 	if m.task() != need {
-		what := fault.Say("the model does not generate text", "该模型不生成文本")
+		what := fault.Say("model.no_generation")
 		switch need {
 		case embeds:
-			what = fault.Say("the model does not embed", "该模型不生成向量")
+			what = fault.Say("model.no_embedding")
 		case reranks:
-			what = fault.Say("the model does not score documents", "该模型不支持文档打分")
+			what = fault.Say("model.no_scoring")
 		case generates:
 		}
 		return ModelConfig{}, fault.New(fault.CodeUnsupported, "model", what).WithParam("model")

@@ -13,7 +13,7 @@ import (
 // wire turns a request into the upstream's dialect. Error: CodeUnsupported for a field that the upstream has no name for.
 func wire(m ModelConfig, req *engine.Request) (path string, body any, err error) {
 	if req.Hook != nil {
-		return "", nil, unsupported("hook", fault.Say("another server draws the tokens; choose a model of this installation's own engine", "token 由其他服务抽取；请选择本机引擎的模型"))
+		return "", nil, unsupported("hook", fault.Say("remote.no_token_choice"))
 	}
 	more, err := extras(m, req)
 	if err != nil {
@@ -84,7 +84,7 @@ func offer(m ModelConfig, req *engine.Request, c *openai.ChatRequest) error {
 		return nil
 	}
 	if !m.Tools {
-		return unsupported("tools", fault.Say("the model does not call tools", "该模型不支持工具调用"))
+		return unsupported("tools", fault.Say("model.no_tools"))
 	}
 	// llama.cpp calls any tool though one is named, so it is told of no other.
 	only := m.Dialect == dialectLlama && req.ToolChoice.Mode == engine.ToolFunction
@@ -101,7 +101,7 @@ func offer(m ModelConfig, req *engine.Request, c *openai.ChatRequest) error {
 	case engine.ToolFunction:
 		if only {
 			if len(c.Tools) == 0 {
-				return fault.New(fault.CodeInvalidValue, "tool_choice", fault.Say("it names a function that is not among the tools", "所指定的函数不在 tools 中")).WithParam("tool_choice")
+				return fault.New(fault.CodeInvalidValue, "tool_choice", fault.Say("model.unknown_function")).WithParam("tool_choice")
 			}
 			c.ToolChoice = string(engine.ToolRequired)
 			break
@@ -148,7 +148,7 @@ func extras(m ModelConfig, req *engine.Request) (openai.Extras, error) {
 	asked := unknown != "" || req.Echo || penalty != 0 || x.TopK > 0 || x.MinP > 0 || x.MinTokens > 0 || len(x.LogitBias) > 0 ||
 		x.FrequencyPenalty != 0 || x.PresencePenalty != 0
 	if asked && !m.Sampling || unknown != "" {
-		return x, unsupported(firstSet(named{unknown, unknown != ""}, named{"sampling", true}), fault.Say("the model's server does not honour it; leave it out", "该模型的服务不支持；请去掉此参数"))
+		return x, unsupported(firstSet(named{unknown, unknown != ""}, named{"sampling", true}), fault.Say("remote.unsupported"))
 	}
 	if m.Dialect == dialectLlama && req.Temperature > 0 {
 		// Left out, they are 40 and 0.05 there; these bound nothing, and a share of 0 would be left out again.
@@ -182,7 +182,7 @@ func shape(m ModelConfig, f *engine.Format, x *openai.Extras) error {
 	case f == nil:
 		return nil
 	case !m.Formats:
-		return unsupported("response_format", fault.Say("the model cannot be held to a format; ask for it in the prompt", "该模型无法约束输出格式；请在提示词中说明"))
+		return unsupported("response_format", fault.Say("model.no_formats"))
 	case f.JSONObject:
 		x.ResponseFormat = &openai.ResponseFormat{Type: openai.FormatObject}
 	case f.JSONSchema != nil:
@@ -196,7 +196,7 @@ func shape(m ModelConfig, f *engine.Format, x *openai.Extras) error {
 	case m.Dialect == dialectLlama && f.Choice != nil:
 		x.Grammar = choiceGrammar(f.Choice)
 	default:
-		return unsupported("response_format", fault.Say("the model's server takes JSON formats only", "该模型的服务仅支持 JSON 格式"))
+		return unsupported("response_format", fault.Say("remote.json_formats_only"))
 	}
 	return nil
 }

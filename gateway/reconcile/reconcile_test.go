@@ -47,7 +47,7 @@ func newReplica(t *testing.T, db *gorm.DB, dir string) *replica {
 	r.sink = func(tx *gorm.DB, events []audit.Event) error {
 		for _, e := range events {
 			if e.Stage == audit.StageOutcome && r.refuse(e) {
-				return fault.New(fault.CodeConflict, fault.Say("refused", "拒绝"))
+				return fault.New(fault.CodeConflict, fault.Quote("refused", "拒绝"))
 			}
 		}
 		return Sink(ledger)(tx, events)

@@ -299,8 +299,7 @@ func (r *Router) Pick(a Ask) (Choice, error) {
 		return c, fault.Wrap(err, fault.CodeEngineUnavailable, a.Model).WithRetryAfter(time.Second)
 	}
 	if !a.Need.Met(c.Info) {
-		return c, fault.New(fault.CodeModelNotCapable, a.Model, fault.Say("does something else", "用途不同"),
-			fault.Say("choose another", "请选择其他模型")).WithParam("model")
+		return c, fault.New(fault.CodeModelNotCapable, a.Model, fault.Say("route.other_use"), fault.Say("route.choose_another")).WithParam("model")
 	}
 	if err != nil {
 		return c, fault.Wrap(err, fault.CodeEngineUnavailable, a.Model)
@@ -438,12 +437,12 @@ func (r *Router) Register(ctx context.Context, v Version) error {
 		return err
 	}
 	if _, ok := r.engines[v.Engine]; !ok {
-		return invalid("engine", fault.Say("no engine of this name is configured", "未配置此名称的推理引擎"))
+		return invalid("engine", fault.Say("route.no_engine"))
 	}
 	if s, loaded := r.last(); loaded {
 		info := s.models[v.Engine][v.EngineModel]
 		if changed(v, info) {
-			return invalid("digest", fault.Say("is not that of the weights the engine has (%s)", "与引擎所持权重的摘要（%s）不符", digest(info)))
+			return invalid("digest", fault.Say("route.digest", digest(info)))
 		}
 		v.Digest, v.Precision = cmp.Or(v.Digest, digest(info)), cmp.Or(v.Precision, info.Precision)
 	}
@@ -463,18 +462,18 @@ func (v Version) check() error {
 			return fault.New(fault.CodeMissing, f.field).WithParam(f.field)
 		}
 		if len(f.value) > 200 || f.field != "engine_model" && strings.ContainsAny(f.value, "@\n\r\t ") {
-			return invalid(f.field, fault.Say("must have at most 200 characters and neither '@' nor spaces", "最多 200 个字符，且不含 '@' 和空白"))
+			return invalid(f.field, fault.Say("route.name"))
 		}
 	}
 	d := v.Defaults
 	if d.Temperature != nil && (*d.Temperature < 0 || *d.Temperature > 2) {
-		return invalid("temperature", fault.Say("must lie between 0 and 2", "须在 0 与 2 之间")).WithParam("defaults.temperature")
+		return invalid("temperature", fault.Say("value.from_zero_to_two")).WithParam("defaults.temperature")
 	}
 	if d.TopP != nil && (*d.TopP <= 0 || *d.TopP > 1) {
-		return invalid("top_p", fault.Say("must lie between 0 and 1", "须在 0 与 1 之间")).WithParam("defaults.top_p")
+		return invalid("top_p", fault.Say("value.fraction")).WithParam("defaults.top_p")
 	}
 	if d.MaxTokens != nil && *d.MaxTokens < 1 {
-		return invalid("max_tokens", fault.Say("must be positive", "须为正数")).WithParam("defaults.max_tokens")
+		return invalid("max_tokens", fault.Say("value.positive")).WithParam("defaults.max_tokens")
 	}
 	return nil
 }
@@ -493,13 +492,13 @@ func (r *Router) Digest(engineName string, id engine.ModelID) (string, error) {
 // CodeNotFound (version), CodeDatabaseUnavailable.
 func (r *Router) SetAssignment(ctx context.Context, a Assignment) error {
 	if a.Basis < 0 || a.Basis > Scale {
-		return invalid("basis", fault.Say("must lie between 0 and %d", "须在 0 与 %d 之间", Scale))
+		return invalid("basis", fault.Say("value.from_zero", Scale))
 	}
 	if a.Candidate != "" && (a.Rollout == "" || a.Salt == "") {
-		return invalid("candidate", fault.Say("needs a rollout and a salt", "需要 rollout 与 salt"))
+		return invalid("candidate", fault.Say("route.no_rollout"))
 	}
 	if a.Candidate == "" && a.Basis != 0 {
-		return invalid("basis", fault.Say("needs a candidate", "需要候选版本"))
+		return invalid("basis", fault.Say("route.no_candidate"))
 	}
 	if err := r.store.assign(ctx, a, r.now().UnixMicro()); err != nil {
 		return err

@@ -113,7 +113,7 @@ func (s store) register(ctx context.Context, v Version) error {
 			}
 			have.CreatedAt = v.CreatedAt
 			if !reflect.DeepEqual(have, v) {
-				return fault.New(fault.CodeExists, fault.Say("version", "版本"), v.Model+"@"+v.Version)
+				return fault.New(fault.CodeExists, fault.Say("thing.version"), v.Model+"@"+v.Version)
 			}
 			return nil
 		}
@@ -142,7 +142,7 @@ func (s store) assign(ctx context.Context, a Assignment, now int64) error {
 				return err
 			}
 			if n == 0 {
-				return fault.New(fault.CodeNotFound, fault.Say("version", "版本"), a.Model+"@"+name)
+				return fault.New(fault.CodeNotFound, fault.Say("thing.version"), a.Model+"@"+name)
 			}
 		}
 		// A model with a version has an assignment: registering its first version made it.

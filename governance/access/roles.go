@@ -61,34 +61,34 @@ func Permissions() []Permission {
 
 // Role is a named set of permissions.
 type Role struct {
-	ID, TitleEN, TitleZH string
-	Permissions          []Permission // in the tenant of the holder, or, where marked by Installation, of the installation
+	ID          string
+	Permissions []Permission // in the tenant of the holder, or, where marked by Installation, of the installation
 }
 
 // Roles returns every role.
 func Roles() []Role {
 	return []Role{
-		{identity.RolePlatformAdmin, "Platform administrator", "平台管理员", Permissions()},
-		{identity.RoleSystemAdmin, "System administrator", "系统管理员", []Permission{
+		{identity.RolePlatformAdmin, Permissions()},
+		{identity.RoleSystemAdmin, []Permission{
 			ModelsRead, ModelsWrite, RAGRead, RAGWrite, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, PriceWrite, BudgetRead,
 			BudgetWrite, UsageRead, RolloutRead, RolloutWrite, CapacityRead, CapacityWrite, SystemRead,
 		}},
-		{identity.RoleSecurityAdmin, "Security administrator", "安全管理员", []Permission{
+		{identity.RoleSecurityAdmin, []Permission{
 			ModelsRead, RAGRead, KeysRead, KeysWrite, UsersRead, UsersWrite, TenantsRead, PolicyRead, PolicyWrite, MaskingPreview,
 			MaskingReveal, MaskingApprove,
 		}},
-		{identity.RoleAuditor, "Auditor", "审计管理员", []Permission{
+		{identity.RoleAuditor, []Permission{
 			ModelsRead, RAGRead, KeysRead, UsersRead, TenantsRead, PolicyRead, PriceRead, BudgetRead, UsageRead, AuditRead, AuditVerify,
 			AuditWitness, RolloutRead, CapacityRead, SystemRead,
 		}},
-		{identity.RoleCompliance, "Compliance officer", "合规专员", []Permission{
+		{identity.RoleCompliance, []Permission{
 			TenantsRead, PolicyRead, UsageRead, AuditRead, AuditVerify, AuditContent, AuditErase, AuditHold, MaskingReveal,
 		}},
-		{identity.RoleWitness, "Witness of the audit log", "审计日志见证方", []Permission{AuditWitness}},
-		{identity.RoleDeveloper, "Developer", "开发者", []Permission{
+		{identity.RoleWitness, []Permission{AuditWitness}},
+		{identity.RoleDeveloper, []Permission{
 			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch, RAGRead, RAGWrite, KeysOwn, UsageRead, MaskingPreview, MaskingReveal, PlaygroundUse,
 		}},
-		{identity.RoleApplication, "Application", "业务应用", []Permission{
+		{identity.RoleApplication, []Permission{
 			InferenceGenerate, InferenceEmbed, ModelsRead, RAGSearch,
 		}},
 	}

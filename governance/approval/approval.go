@@ -114,7 +114,7 @@ func (b *Store) Decline(ctx context.Context, kind Kind, tenant, id, reason strin
 		return Approval{}, fault.New(fault.CodeMissing, "reason").WithParam("reason")
 	}
 	if len(reason) > maxReason || !utf8.ValidString(reason) {
-		return Approval{}, fault.New(fault.CodeInvalidValue, "reason", fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxReason)).WithParam("reason")
+		return Approval{}, fault.New(fault.CodeInvalidValue, "reason", fault.Say("value.text_bytes", maxReason)).WithParam("reason")
 	}
 	return b.store.decline(ctx, kind, tenant, id, reason, who, b.timestamp())
 }

@@ -66,7 +66,7 @@ func (b *Store) Ask(tx *gorm.DB, a Approval, digest string) error {
 		return err
 	}
 	if waiting >= maxWaiting {
-		return fault.New(fault.CodeConflict, fault.Say("%d of your requests wait for an approval already", "您已有 %d 个申请等待批准", waiting))
+		return fault.New(fault.CodeConflict, fault.Say("approval.too_many_pending", waiting))
 	}
 	return of(tx, a.Kind).Create(&approvalRow{
 		ID: a.ID, Tenant: a.Tenant, Digest: digest, Target: a.Target, Purpose: a.Purpose, Counts: string(counts), AskedBy: a.AskedBy,
@@ -102,23 +102,23 @@ func unusable(db *gorm.DB, kind Kind, id, digest string, now time.Time) error {
 	if err := of(db, kind).Select("digest", "approved", "used", "expires", "declined", "declined_name", "decline_reason").Where("id = ?", id).Find(&rows).Error; err != nil {
 		return err
 	}
-	why := fault.Say("the approval was given for something else", "该批准针对的不是此请求")
+	why := fault.Say("approval.other_purpose")
 	switch {
 	case len(rows) == 0 || rows[0].Digest != digest:
 	case rows[0].Declined > 0:
 		why = declined(rows[0].DeclinedName, rows[0].DeclineReason)
 	case rows[0].Used > 0:
-		why = fault.Say("the approval was used before", "该批准已被使用")
+		why = fault.Say("approval.used")
 	case rows[0].Expires <= now.UnixMicro():
-		why = fault.Say("the approval has expired", "该批准已过期")
+		why = fault.Say("approval.expired")
 	case rows[0].Approved == 0:
-		why = fault.Say("the approval has not been given yet", "该申请尚未获得批准")
+		why = fault.Say("approval.pending")
 	}
 	return fault.New(fault.CodeConflict, why).WithParam("approval")
 }
 
 func declined(by, reason string) fault.Phrase {
-	return fault.Say("it was declined by %s: %s", "该申请已被 %s 拒绝：%s", by, reason)
+	return fault.Say("approval.declined", by, reason)
 }
 
 func (s tables) spendable(ctx context.Context, kind Kind, id, digest string, now time.Time) (out Approval, err error) {
@@ -139,7 +139,7 @@ func (s tables) approve(ctx context.Context, kind Kind, tenant, id string, who i
 			return false, err
 		}
 		if !a.Approved.IsZero() {
-			return false, fault.New(fault.CodeConflict, fault.Say("it was approved before", "该申请已获批准"))
+			return false, fault.New(fault.CodeConflict, fault.Say("approval.approved_before"))
 		}
 		res := tx.Where("approved = 0").Updates(map[string]any{"approved": now.UnixMicro(), "approved_by": who.ID, "approved_name": who.Name})
 		a.Approved, a.ApprovedBy, a.ApprovedName = now, who.ID, who.Name
@@ -187,13 +187,13 @@ func (s tables) settle(ctx context.Context, kind Kind, tenant, id string, who id
 		case !out.Declined.IsZero():
 			return refuse(declined(out.DeclinedName, out.Reason))
 		case !out.Used.IsZero():
-			return refuse(fault.Say("it was used before", "该批准已被使用"))
+			return refuse(fault.Say("approval.request_used"))
 		case !out.Expires.After(now):
-			return refuse(fault.Say("it has expired", "该申请已过期"))
+			return refuse(fault.Say("approval.request_expired"))
 		}
 		done, err := do(of(tx, kind).Where("id = ? AND declined = 0", id), &out)
 		if err == nil && !done {
-			err = refuse(fault.Say("somebody has decided about it before", "该申请已被处理"))
+			err = refuse(fault.Say("approval.decided_before"))
 		}
 		return err
 	})
@@ -206,7 +206,7 @@ func (s tables) settle(ctx context.Context, kind Kind, tenant, id string, who id
 func find(db *gorm.DB, kind Kind, tenant, id string) (Approval, error) {
 	rows, err := read(of(db, kind).Where("id = ? AND tenant = ?", id, tenant), kind)
 	if err == nil && len(rows) == 0 {
-		err = fault.New(fault.CodeNotFound, fault.Say("approval", "批准申请"), id)
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.approval"), id)
 	}
 	if err != nil {
 		return Approval{}, err

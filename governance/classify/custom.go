@@ -46,9 +46,7 @@ type CustomError struct {
 // Error implements error.
 func (e *CustomError) Error() string { return e.Field + ": " + e.Reason.String() }
 
-func wrong(field string, english, chinese string, args ...any) error {
-	return &CustomError{field, fault.Say(english, chinese, args...)}
-}
+func wrong(field string, reason fault.Phrase) error { return &CustomError{field, reason} }
 
 // defined is a custom class, ready for use.
 type defined struct {
@@ -73,14 +71,14 @@ func (s *Set) Define(classes []Custom) (*Set, error) {
 			return nil, err
 		}
 		if len(out.custom) == maxCustom {
-			return nil, wrong("class", "at most %d classes may be defined", "自定义类别不能超过 %d 个", maxCustom)
+			return nil, wrong("class", fault.Say("classify.class_count", maxCustom))
 		}
 		if _, ok := out.TypeOf(c.Class); ok {
-			return nil, wrong("class", "there is a class of this name", "该类别名称已存在")
+			return nil, wrong("class", fault.Say("classify.class_taken"))
 		}
 		for _, t := range out.tags() {
 			if strings.HasPrefix(t, c.Tag) || strings.HasPrefix(c.Tag, t) {
-				return nil, wrong("tag", "must not begin like another tag, such as %s", "不能与其他标签（如 %s）开头相同", t)
+				return nil, wrong("tag", fault.Say("classify.tag_taken", t))
 			}
 		}
 		d.kind = kinds + kind(len(out.custom))
@@ -93,16 +91,16 @@ func define(c Custom) (*defined, error) {
 	d := &defined{Custom: c, form: threshold}
 	name := string(c.Class)
 	if len(name) < 2 || len(name) > 40 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || name[0] < 'a' {
-		return nil, wrong("class", "must be 2 to 40 lower-case letters, digits and underscores, and begin with a letter", "须为 2 至 40 个小写字母、数字或下划线，且以字母开头")
+		return nil, wrong("class", fault.Say("classify.class_name"))
 	}
 	if n := utf8.RuneCountInString(c.Tag); n < 1 || n > 8 || strings.ContainsFunc(c.Tag, func(r rune) bool { return !isHan(r) && !isAlnum(r) }) {
-		return nil, wrong("tag", "must be 1 to 8 Chinese characters, letters or digits", "须为 1 至 8 个汉字、字母或数字")
+		return nil, wrong("tag", fault.Say("classify.tag"))
 	}
 	if c.Check != "" && !slices.Contains(Checks(), c.Check) {
-		return nil, wrong("check", "must be one of %s", "须为以下之一：%s", strings.Join(Checks(), ", "))
+		return nil, wrong("check", fault.Say("value.one_of", strings.Join(Checks(), ", ")))
 	}
 	if len(c.Context) > maxContexts || slices.ContainsFunc(c.Context, func(w string) bool { n := utf8.RuneCountInString(w); return n < 1 || n > 12 }) {
-		return nil, wrong("context", "must be at most %d words of 1 to 12 characters", "不能超过 %d 个词，每个 1 至 12 个字符", maxContexts)
+		return nil, wrong("context", fault.Say("classify.context_words", maxContexts))
 	}
 	d.Context = nil
 	for _, w := range c.Context {
@@ -113,15 +111,15 @@ func define(c Custom) (*defined, error) {
 	}
 	switch {
 	case (c.Pattern == "") == (len(c.Words) == 0):
-		return nil, wrong("pattern", "give a pattern or words, not both", "请指定 pattern 或 words 其中之一")
+		return nil, wrong("pattern", fault.Say("classify.pattern_or_words"))
 	case c.Pattern == "":
 		if len(c.Words) > maxListed {
-			return nil, wrong("words", "must be at most %d", "不能超过 %d 个", maxListed)
+			return nil, wrong("words", fault.Say("classify.word_count", maxListed))
 		}
 		d.words = &words{}
 		for _, w := range c.Words {
 			if !d.words.add(w, 0) {
-				return nil, wrong("words", "must each have 2 to %d characters", "每个须为 2 至 %d 个字符", maxLength)
+				return nil, wrong("words", fault.Say("classify.word_length", maxLength))
 			}
 		}
 		return d, nil
@@ -133,14 +131,14 @@ func define(c Custom) (*defined, error) {
 func (d *defined) compile() error {
 	re, err := syntax.Parse(d.Pattern, syntax.Perl)
 	if err != nil {
-		return wrong("pattern", "is no RE2 expression", "不是合法的 RE2 表达式")
+		return wrong("pattern", fault.Say("classify.pattern_syntax"))
 	}
 	low, high := lengths(re)
 	if low < 2 || high > maxLength {
-		return wrong("pattern", "must match 2 to %d characters; write bounds such as {2,20} in place of * and +", "匹配长度须为 2 至 %d 个字符；请用 {2,20} 之类的上下界代替 * 和 +", maxLength)
+		return wrong("pattern", fault.Say("classify.pattern_length", maxLength))
 	}
 	if d.prog, err = syntax.Compile(re.Simplify()); err != nil || len(d.prog.Inst) > maxProgram {
-		return wrong("pattern", "is too large", "过于复杂")
+		return wrong("pattern", fault.Say("classify.pattern_too_large"))
 	}
 	m := machine{prog: d.prog}
 	m.reset()

@@ -198,7 +198,7 @@ func checkPersonsRoles(roles []string) error {
 		return err
 	}
 	if slices.Contains(roles, RoleApplication) {
-		return invalid("roles", fault.Say("application is the role of API keys", "application 是 API 密钥的角色"))
+		return invalid("roles", fault.Say("identity.role_of_keys"))
 	}
 	return nil
 }
@@ -272,8 +272,7 @@ const oneTimeSize = 20
 
 func (i *Identity) changeUser(ctx context.Context, by Changer, step, tenant, id string, end bool, fn func(row *userRow) error) (before, after User, err error) {
 	if by.ID == id {
-		return User{}, User{}, fault.New(fault.CodeConflict,
-			fault.Say("somebody else has to change the account you are signed in with", "当前登录的账号须由他人更改"))
+		return User{}, User{}, fault.New(fault.CodeConflict, fault.Say("identity.own_account"))
 	}
 	defer i.reload(ctx)
 	was, is, err := i.store.changeUser(ctx, step, tenant, id, i.now().UnixMicro(), end, func(row *userRow) error {
@@ -350,7 +349,7 @@ func (i *Identity) CreateKey(ctx context.Context, k NewKey) (Key, string, error)
 func (i *Identity) ChangeKey(ctx context.Context, tenant, id string, change KeyChange) (before, after Key, err error) {
 	was, is, err := i.store.changeKey(ctx, tenant, id, func(row *keyRow) error {
 		if row.RevokedAt != 0 {
-			return fault.New(fault.CodeConflict, fault.Say("the key is revoked", "密钥已吊销"))
+			return fault.New(fault.CodeConflict, fault.Say("identity.key_revoked"))
 		}
 		old := *row
 		change.apply(row)
@@ -396,8 +395,7 @@ func (i *Identity) checkOwned(before, after keyRow, byOwner bool) error {
 		return nil
 	}
 	if byOwner && before.ExpiresAt != 0 && after.ExpiresAt > before.ExpiresAt {
-		return invalid("expires_at", fault.Say("you can only shorten the life of a key of your own; make another key, or ask an administrator of the tenant",
-			"个人密钥的有效期只能由本人缩短；请另建密钥，或联系租户管理员"))
+		return invalid("expires_at", fault.Say("identity.key_extension"))
 	}
 	if byOwner {
 		if err := i.checkLowered(before, after); err != nil {
@@ -405,10 +403,10 @@ func (i *Identity) checkOwned(before, after keyRow, byOwner bool) error {
 		}
 	}
 	if after.ExpiresAt > after.CreatedAt+i.cfg.KeyTTL.Microseconds() && after.ExpiresAt != before.ExpiresAt {
-		return invalid("expires_at", fault.Say("a key of your own ends within %d days of its creation", "个人密钥自创建起最长 %d 天有效", int(i.cfg.KeyTTL.Hours()/24)))
+		return invalid("expires_at", fault.Say("identity.key_lifetime", int(i.cfg.KeyTTL.Hours()/24)))
 	}
 	if after.LabelMode == LabelMetadata && after.LabelMode != before.LabelMode {
-		return invalid("label_mode", fault.Say("a key of your own takes the mode of the policy, or 'text'", "个人密钥须采用策略的标识方式或 'text'"))
+		return invalid("label_mode", fault.Say("identity.key_label"))
 	}
 	return nil
 }
@@ -426,8 +424,7 @@ func (i *Identity) checkLowered(before, after keyRow) error {
 		// 0 is the limit of the installation, and if that is 0, too, there is none.
 		most, asked := cmp.Or(l.before, l.standard), cmp.Or(l.after, l.standard)
 		if most != 0 && (asked == 0 || asked > most) {
-			return invalid("limits."+l.name, fault.Say("the most for this key of your own is %d; an administrator of the tenant can raise it",
-				"此个人密钥最多为 %d；租户管理员可以提高", most))
+			return invalid("limits."+l.name, fault.Say("identity.key_limit", most))
 		}
 	}
 	return nil
@@ -443,13 +440,13 @@ func (k NewKey) check(now time.Time) error {
 		}
 	}
 	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.AddDate(5, 0, 0)) {
-		return invalid("expires_at", fault.Say("choose a time within the next five years", "请选择五年之内的时间"))
+		return invalid("expires_at", fault.Say("identity.expiry"))
 	}
 	if k.LabelMode != "" && k.LabelMode != LabelMetadata && k.LabelMode != LabelText {
-		return invalid("label_mode", fault.Say("use 'metadata' or 'text'", "须为 'metadata' 或 'text'"))
+		return invalid("label_mode", fault.Say("identity.label_mode"))
 	}
 	if k.Limits.RequestsPerMinute < 0 || k.Limits.TokensPerMinute < 0 || k.Limits.Concurrent < 0 {
-		return invalid("limits", fault.Say("must not be negative", "不能为负数"))
+		return invalid("limits", fault.Say("value.negative"))
 	}
 	for _, list := range []struct {
 		name   string
@@ -543,7 +540,7 @@ func checkID(param, id string) error {
 		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.')
 	}
 	if !ok {
-		return invalid(param, fault.Say("use 1 to 64 of a-z, 0-9, '-', '_' and '.'", "须为 1 至 64 个 a-z、0-9、'-'、'_' 或 '.'"))
+		return invalid(param, fault.Say("identity.name"))
 	}
 	return nil
 }
@@ -553,14 +550,14 @@ func checkText(param, s string) error {
 		return fault.New(fault.CodeMissing, param).WithParam(param)
 	}
 	if utf8.RuneCountInString(s) > 128 || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return invalid(param, fault.Say("use at most 128 printable characters", "最多 128 个可打印字符"))
+		return invalid(param, fault.Say("identity.printable"))
 	}
 	return nil
 }
 
 func checkList(param string, list []string) error {
 	if len(list) > 100 {
-		return invalid(param, fault.Say("use at most 100 entries", "最多 100 项"))
+		return invalid(param, fault.Say("identity.entries"))
 	}
 	for _, s := range list {
 		if err := checkText(param, s); err != nil {

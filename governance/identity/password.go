@@ -28,8 +28,7 @@ const (
 
 func checkPassword(param, password string) error {
 	if n := utf8.RuneCountInString(password); n < minPassword || len(password) > maxPassword || !utf8.ValidString(password) {
-		return invalid(param,
-			fault.Say("use %d characters or more, at most %d bytes", "至少 %d 个字符，最多 %d 字节", minPassword, maxPassword))
+		return invalid(param, fault.Say("identity.password_length", minPassword, maxPassword))
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func CheckRoles(roles []string) error {
 	first := ""
 	for i, r := range roles {
 		if !slices.Contains(known, r) || slices.Contains(roles[:i], r) {
-			return invalid("roles", fault.Say("unknown or repeated role", "角色未知或重复"))
+			return invalid("roles", fault.Say("identity.role"))
 		}
 		if !slices.Contains(admins, r) {
 			continue

@@ -92,7 +92,7 @@ func (i *Identity) ChangePassword(ctx context.Context, p Principal, current, pas
 	}
 	i.throttle.succeeded(name, origin)
 	if current == password {
-		return Session{}, invalid("new_password", fault.Say("choose another password than the current one", "新密码不能与当前密码相同"))
+		return Session{}, invalid("new_password", fault.Say("identity.same_password"))
 	}
 	now := i.now()
 	refresh, sum := i.newRefresh()

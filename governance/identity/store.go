@@ -153,7 +153,7 @@ func Creator(db *gorm.DB, id string) (string, error) {
 func tenantExists(tx *gorm.DB, id string) error {
 	_, found, err := one[tenantRow](tx.Where("id = ?", id), tenantColumns)
 	if err == nil && !found {
-		return fault.New(fault.CodeNotFound, fault.Say("tenant", "租户"), id)
+		return fault.New(fault.CodeNotFound, fault.Say("thing.tenant"), id)
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func insert(tx *gorm.DB, row any, what fault.Phrase, name string) error {
 }
 
 func (s store) createTenant(ctx context.Context, row tenantRow) error {
-	return s.change(ctx, "create tenant", func(tx *gorm.DB) error { return insert(tx, &row, fault.Say("tenant", "租户"), row.ID) })
+	return s.change(ctx, "create tenant", func(tx *gorm.DB) error { return insert(tx, &row, fault.Say("thing.tenant"), row.ID) })
 }
 
 func (s store) createUser(ctx context.Context, row userRow) error {
@@ -176,7 +176,7 @@ func (s store) createUser(ctx context.Context, row userRow) error {
 		if err := tenantExists(tx, row.Tenant); err != nil {
 			return err
 		}
-		return insert(tx, &row, fault.Say("user", "用户"), row.Name)
+		return insert(tx, &row, fault.Say("thing.user"), row.Name)
 	})
 }
 
@@ -212,7 +212,7 @@ func (s store) userByName(ctx context.Context, name string) (userRow, bool, erro
 func user(tx *gorm.DB, tenant, id string) (userRow, error) {
 	row, found, err := one[userRow](tx.Where("tenant = ? AND id = ?", tenant, id), userColumns)
 	if err == nil && !found {
-		err = fault.New(fault.CodeNotFound, fault.Say("user", "用户"), id)
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.user"), id)
 	}
 	return row, err
 }
@@ -259,7 +259,7 @@ func lastAdminStays(tx *gorm.DB, before, after userRow) error {
 	err := tx.Raw("SELECT COUNT(id) FROM identity_users WHERE disabled_at = 0 AND id <> ? AND roles LIKE ?",
 		before.ID, `%"`+RolePlatformAdmin+`"%`).Scan(&others).Error
 	if err == nil && others == 0 {
-		err = fault.New(fault.CodeConflict, fault.Say("this is the last platform administrator", "这是最后一位平台管理员"))
+		err = fault.New(fault.CodeConflict, fault.Say("identity.last_administrator"))
 	}
 	return err
 }
@@ -298,7 +298,7 @@ func (s store) createKey(ctx context.Context, row keyRow) error {
 		if err := fewOwn(tx, row); err != nil {
 			return err
 		}
-		return insert(tx, &row, fault.Say("key", "密钥"), row.ID)
+		return insert(tx, &row, fault.Say("thing.key"), row.ID)
 	})
 }
 
@@ -318,10 +318,10 @@ func ownerAllows(tx *gorm.DB, before, after keyRow) error {
 		return err
 	}
 	if owner.DisabledAt != 0 || !OwnsKeys(roles) {
-		return fault.New(fault.CodeConflict, fault.Say("the owner of the key is disabled or may have no keys", "密钥所有者已停用或不得持有密钥"))
+		return fault.New(fault.CodeConflict, fault.Say("identity.owner_disabled"))
 	}
 	if n := slices.IndexFunc(labels, func(l string) bool { return !slices.Contains(own, l) }); n >= 0 && after.Labels != before.Labels {
-		return invalid("labels", fault.Say("the owner of the key does not have the label '%s'", "密钥所有者没有标签 '%s'", labels[n]))
+		return invalid("labels", fault.Say("identity.owner_label", labels[n]))
 	}
 	return nil
 }
@@ -334,8 +334,7 @@ func fewOwn(tx *gorm.DB, row keyRow) error {
 	var alive int64
 	err := tx.Model(&keyRow{}).Where("owner = ? AND revoked_at = 0 AND expires_at > ?", row.Owner, row.CreatedAt).Count(&alive).Error
 	if err == nil && alive >= MostOwnKeys {
-		err = fault.New(fault.CodeConflict, fault.Say("you have %d API keys of your own, which is the most; revoke one that you no longer use",
-			"您已有 %d 个个人 API 密钥，已达上限；请吊销不再使用的密钥", alive))
+		err = fault.New(fault.CodeConflict, fault.Say("identity.key_count", alive))
 	}
 	return err
 }
@@ -349,7 +348,7 @@ func (s store) key(ctx context.Context, tenant, id string) (keyRow, error) {
 func key(tx *gorm.DB, tenant, id string) (keyRow, error) {
 	row, found, err := one[keyRow](tx.Where("tenant = ? AND id = ?", tenant, id), keyColumns)
 	if err == nil && !found {
-		err = fault.New(fault.CodeNotFound, fault.Say("key", "密钥"), id)
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.key"), id)
 	}
 	return row, err
 }

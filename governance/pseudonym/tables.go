@@ -248,7 +248,7 @@ func insertValues(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) 
 	case err != nil:
 		return 0, err
 	case !ok:
-		p.err = errFull(fault.Say("this conversation", "此会话"), cfg.PerSession, fault.Say("start a new one", "请开启新会话"))
+		p.err = errFull(fault.Say("vault.this_conversation"), cfg.PerSession, fault.Say("vault.new_conversation"))
 		return 0, nil
 	}
 	tenant := tenantRow{Tenant: p.turn.Tenant}
@@ -259,9 +259,8 @@ func insertValues(tx *gorm.DB, p *pending, cfg Config) (fresh int64, err error) 
 	case err != nil:
 		return 0, err
 	case !ok:
-		p.err = errFull(fault.Say("the tenant", "该租户"), cfg.PerTenant,
-			fault.Say("the operator can raise governance.vault.per_tenant, or the policy keep values for a shorter time",
-				"可由运维人员提高 governance.vault.per_tenant，或在策略中缩短保留时间"))
+		p.err = errFull(fault.Say("vault.the_tenant"), cfg.PerTenant,
+			fault.Say("vault.raise_limit"))
 		_, err := addHeld(tx, &scopeRow{}, "scope = ?", p.scope[:], -n, cfg.PerSession)
 		return 0, err
 	}

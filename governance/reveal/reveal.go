@@ -228,7 +228,7 @@ func (s *Service) RequestApproval(ctx context.Context, ask Request) (approval.Ap
 		return approval.Approval{}, err
 	}
 	if p.clear == 0 {
-		return approval.Approval{}, fault.New(fault.CodeConflict, fault.Say("nothing would be shown in full", "没有原值会完整显示"))
+		return approval.Approval{}, fault.New(fault.CodeConflict, fault.Say("reveal.nothing_in_full"))
 	}
 	a, err := s.approvals.New(approval.Approval{
 		Tenant: ask.Target.Tenant, Kind: approval.KindReveal, Target: s.values.Digest(ask.Target), Purpose: ask.Purpose,
@@ -256,7 +256,7 @@ func (s *Service) prepare(ctx context.Context, ask *Request) (*lookup, error) {
 		return nil, fault.New(fault.CodeMissing, "purpose").WithParam("purpose")
 	}
 	if len(ask.Purpose) > maxPurpose || !utf8.ValidString(ask.Purpose) {
-		return nil, fault.New(fault.CodeInvalidValue, "purpose", fault.Say("at most %d bytes of text", "最多 %d 字节文本", maxPurpose)).WithParam("purpose")
+		return nil, fault.New(fault.CodeInvalidValue, "purpose", fault.Say("value.text_bytes", maxPurpose)).WithParam("purpose")
 	}
 	rules, err := s.rules(ask.Target.Tenant, ask.Principal.Roles, ask.Purpose)
 	if err != nil {
@@ -265,7 +265,7 @@ func (s *Service) prepare(ctx context.Context, ask *Request) (*lookup, error) {
 	p := &lookup{rules: rules, tokens: mask.Tokens(rules.Detectors, ask.Text)}
 	codes := p.collect(ask)
 	if len(codes) > maxTokens {
-		return nil, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d pseudonyms, at most %d in one request", "共 %d 个假名，一次最多 %d 个", len(codes), maxTokens)).WithParam("tokens")
+		return nil, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("reveal.too_many_pseudonyms", len(codes), maxTokens)).WithParam("tokens")
 	}
 	found, err := s.values.Find(ctx, ask.Target, codes)
 	if err != nil {
@@ -273,7 +273,7 @@ func (s *Service) prepare(ctx context.Context, ask *Request) (*lookup, error) {
 	}
 	p.applyRules(found)
 	if n := p.clear + p.partial; n > s.cfg.PerHour {
-		return nil, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("%d values would be shown in full or in part, at most %d at once", "将完整或部分显示 %d 个原值，一次最多 %d 个", n, s.cfg.PerHour)).WithParam("tokens")
+		return nil, fault.New(fault.CodeInvalidValue, "tokens", fault.Say("reveal.too_many_values", n, s.cfg.PerHour)).WithParam("tokens")
 	}
 	return p, nil
 }

@@ -174,8 +174,7 @@ func (s tables) addApproval(ctx context.Context, book *approval.Store, a approva
 			return err
 		}
 		if n := unapproved(uses) + u.clear; n < u.second {
-			return fault.New(fault.CodeConflict, fault.Say("%d values would be shown in full, with those of the last hour that nobody approved, and fewer than %d need no approval",
-				"连同最近一小时未经批准查看的，将完整显示 %d 个原值，少于 %d 个无需批准", n, u.second))
+			return fault.New(fault.CodeConflict, fault.Say("reveal.no_approval_needed", n, u.second))
 		}
 		return book.Ask(tx, a, u.digest)
 	})

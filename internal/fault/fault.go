@@ -2,7 +2,6 @@ package fault
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -72,42 +71,15 @@ type Error struct {
 	cause      error
 }
 
-// Phrase is a piece of a sentence in both languages: an argument of New and Wrap that says what is wrong, such as "must be
-// positive". A plain string argument is for what has no language, such as a name or a number.
-type Phrase struct {
-	english, chinese string
-	args             []any
-}
+// Phrase is a piece of a sentence: an argument of New and Wrap that says what is wrong, such as "must be positive". A plain
+// string argument is for what has no language, such as a name or a number.
+type Phrase = message.Phrase
 
-// Say returns a Phrase; args, which may be phrases themselves, fill the verbs of both sentences.
-func Say(english, chinese string, args ...any) Phrase { return Phrase{english, chinese, args} }
+// Say returns the phrase id of the catalogues; args, which may be phrases themselves, fill its verbs.
+func Say(id message.ID, args ...any) Phrase { return message.Say(id, args...) }
 
-// String returns the English form, for logs.
-func (p Phrase) String() string { return p.In(English) }
-
-// In returns the phrase in a language.
-func (p Phrase) In(l Lang) string {
-	text := p.english
-	if l == Chinese {
-		text = p.chinese
-	}
-	if len(p.args) == 0 {
-		return text
-	}
-	return fmt.Sprintf(text, speak(p.args, l)...)
-}
-
-// speak returns args with every phrase in the language l.
-func speak(args []any, l Lang) []any {
-	out := make([]any, len(args))
-	for i, a := range args {
-		if p, ok := a.(Phrase); ok {
-			a = p.In(l)
-		}
-		out[i] = a
-	}
-	return out
-}
+// Quote returns a phrase whose texts come from elsewhere, such as a stored reason.
+func Quote(english, chinese string) Phrase { return message.Quote(english, chinese) }
 
 // New returns an error for code. args fill the verbs of the code's sentences, in order.
 func New(code Code, args ...any) *Error { return &Error{code: code, args: args} }
@@ -161,7 +133,7 @@ func (e *Error) Message(l Lang) string {
 	if _, ok := kinds[e.code]; !ok {
 		return message.Say(message.ID(CodeInternal)).In(l)
 	}
-	return message.Say(message.ID(e.code), speak(e.args, l)...).In(l)
+	return message.Say(message.ID(e.code), e.args...).In(l)
 }
 
 // Error implements error with the private form: the English sentence, then the cause.

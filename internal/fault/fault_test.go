@@ -90,21 +90,21 @@ func TestWithReturnsCopies(t *testing.T) {
 }
 
 func TestPhraseSpeaksTheSentencesLanguage(t *testing.T) {
-	e := New(CodeInvalidValue, "top_k", Say("must lie between %d and %d", "须在 %d 与 %d 之间", 1, 50))
+	e := New(CodeInvalidValue, "top_k", Say("value.whole_range", 1, 50))
 	if got := e.Message(English); got != "Invalid value for 'top_k': must lie between 1 and 50." {
 		t.Error(got)
 	}
 	if got := e.Message(Chinese); got != "参数 'top_k' 的值不正确：须在 1 与 50 之间。" {
 		t.Error(got)
 	}
-	nested := New(CodeInvalidPolicy, "rules", Say("%s (line %d)", "%s（第 %d 行）", Say("is missing", "缺失"), 3))
+	nested := New(CodeInvalidPolicy, "rules", Say("governance.on_line", Say("governance.missing"), 3))
 	if got := nested.Message(Chinese); got != "策略文档在 'rules' 处不合法：缺失（第 3 行）。" {
 		t.Error(got)
 	}
 	if got := nested.Error(); got != "The policy document is not valid at 'rules': is missing (line 3)." {
 		t.Error(got)
 	}
-	if got := Wrap(errors.New("why"), CodeInvalidValue, "x", Say("is 100%", "是 100%")).Error(); got != "Invalid value for 'x': is 100%: why" {
+	if got := Wrap(errors.New("why"), CodeInvalidValue, "x", Quote("is 100%", "是 100%")).Error(); got != "Invalid value for 'x': is 100%: why" {
 		t.Error(got)
 	}
 }

@@ -61,10 +61,10 @@ type message struct {
 // title begins with the product's name, so that a robot can demand that word.
 func (m message) title() string {
 	label := map[Severity]fault.Phrase{
-		Info: fault.Say("note", "提示"), Warning: fault.Say("warning", "警告"), Critical: fault.Say("critical", "严重"),
+		Info: fault.Say("notify.info"), Warning: fault.Say("notify.warning"), Critical: fault.Say("notify.critical"),
 	}[m.alert.Severity]
 	if m.alert.Resolved {
-		label = fault.Say("resolved", "已恢复")
+		label = fault.Say("notify.resolved")
 	}
 	return fmt.Sprintf(m.pick("[Sluice] [%s] %s", "【Sluice】【%s】%s"), label.In(m.lang), m.alert.Title.In(m.lang))
 }
@@ -89,10 +89,10 @@ func (m message) lines() []string {
 	for _, d := range m.alert.Details {
 		named(d.Name, plain(d.Value))
 	}
-	named(fault.Say("Alert", "告警"), m.alert.Code)
-	named(fault.Say("Time", "时间"), m.at.UTC().Format(time.RFC3339))
+	named(fault.Say("notify.alert"), m.alert.Code)
+	named(fault.Say("notify.time"), m.at.UTC().Format(time.RFC3339))
 	if m.source != "" {
-		named(fault.Say("Installation", "安装"), m.source)
+		named(fault.Say("notify.installation"), m.source)
 	}
 	return out
 }

@@ -352,9 +352,9 @@ func sendOut(t *testing.T, n *Notifier, alerts ...Alert) {
 
 func sample() Alert {
 	return Alert{
-		Code: "audit.rewritten", Severity: Critical, Title: fault.Say("The audit log was rewritten", "审计日志被改写"),
-		Text:    fault.Say("Requests are refused; run `sluice audit verify`", "请求已被拒绝，请运行 `sluice audit verify`"),
-		Details: []Detail{{fault.Say("Node", "节点"), "n-1\nline [two](http://x)"}},
+		Code: "audit.rewritten", Severity: Critical, Title: fault.Quote("The audit log was rewritten", "审计日志被改写"),
+		Text:    fault.Quote("Requests are refused; run `sluice audit verify`", "请求已被拒绝，请运行 `sluice audit verify`"),
+		Details: []Detail{{fault.Quote("Node", "节点"), "n-1\nline [two](http://x)"}},
 	}
 }
 
@@ -506,7 +506,7 @@ func TestKeyword(t *testing.T) {
 	n, _ := notifier(t, Config{Channels: []Channel{c}})
 	a := sample()
 	for range 40 {
-		a.Details = append(a.Details, Detail{fault.Say("Name", "名称"), strings.Repeat("很长", 300)})
+		a.Details = append(a.Details, Detail{fault.Quote("Name", "名称"), strings.Repeat("很长", 300)})
 	}
 	short := sample()
 	short.About = "short"

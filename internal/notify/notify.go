@@ -94,15 +94,15 @@ func (n *Notifier) Test(ctx context.Context, name string) ([]Result, error) {
 		out = append(out, Result{Channel: c.cfg.Name, Kind: c.cfg.Kind, Took: time.Since(begun), Err: err})
 	}
 	if len(out) == 0 && name != "" {
-		return nil, fault.New(fault.CodeNotFound, fault.Say("channel of notify.channels", "notify.channels 中的通道"), name)
+		return nil, fault.New(fault.CodeNotFound, fault.Say("thing.channel"), name)
 	}
 	return out, nil
 }
 
 func testAlert() Alert {
 	return Alert{
-		Code: "notify.test", Severity: Info, Title: fault.Say("Test message", "测试消息"),
-		Text: fault.Say("Somebody tests this channel; nothing needs to be done", "有人正在测试此通道，无需处理"),
+		Code: "notify.test", Severity: Info, Title: fault.Say("notify.test_title"),
+		Text: fault.Say("notify.test_text"),
 	}
 }
 

@@ -100,7 +100,7 @@ func (sc scene) dropped(reason string) float64 {
 }
 
 func alert(code, about string, s Severity) Alert {
-	return Alert{Code: code, About: about, Severity: s, Title: fault.Say("t", "标题"), Text: fault.Say("x", "内容")}
+	return Alert{Code: code, About: about, Severity: s, Title: fault.Quote("t", "标题"), Text: fault.Quote("x", "内容")}
 }
 
 func over(a Alert) Alert {

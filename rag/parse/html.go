@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // maxTime bounds the parser. Some hostile pages take it quadratic time, such as text between tags that it ignores, which it adds to
@@ -41,10 +43,10 @@ func hypertextWithin(body []byte, limit time.Duration) (Document, error) {
 	defer time.AfterFunc(limit, func() { in.late.Store(true) }).Stop()
 	root, err := html.Parse(in)
 	if errors.Is(err, errSlow) {
-		return Document{}, &Error{"its elements are nested or repeated in a way that takes too long to read", "元素的嵌套或重复方式使读取耗时过长"}
+		return Document{}, &Error{fault.Say("parse.too_slow")}
 	}
 	if err != nil {
-		return Document{}, &Error{"its elements are nested too deeply", "元素嵌套过深"}
+		return Document{}, &Error{fault.Say("parse.too_deep")}
 	}
 	w := &writer{}
 	w.children(root)

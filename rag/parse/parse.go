@@ -10,6 +10,8 @@ import (
 	"path"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/internal/fault"
 )
 
 // Document is what a file says.
@@ -25,11 +27,11 @@ type Heading struct {
 	Level      int // 1 is the highest
 }
 
-// Error says why a document cannot be read, in both languages.
-type Error struct{ Reason, Chinese string }
+// Error says why a document cannot be read.
+type Error struct{ Reason fault.Phrase }
 
 // Error implements error.
-func (e *Error) Error() string { return e.Reason }
+func (e *Error) Error() string { return e.Reason.String() }
 
 // The kinds of document.
 const (
@@ -49,14 +51,14 @@ func Kind(mimeType, name string) (string, error) {
 		case ".html", ".htm", ".xhtml":
 			return HTML, nil
 		}
-		return "", &Error{"files with this ending are not supported; add text (.txt), Markdown (.md) or HTML (.html), or declare the type", "不支持此扩展名；请提供文本（.txt）、Markdown（.md）或 HTML（.html），或声明类型"}
+		return "", &Error{fault.Say("parse.unknown_ending")}
 	}
 	kind, params, err := mime.ParseMediaType(mimeType)
 	if err != nil {
-		return "", &Error{"its declared type is malformed", "声明的类型格式有误"}
+		return "", &Error{fault.Say("parse.type_malformed")}
 	}
 	if cs := strings.ToLower(params["charset"]); cs != "" && cs != "utf-8" && cs != "utf8" && cs != "us-ascii" {
-		return "", &Error{"its character set is not UTF-8; convert it", "字符集不是 UTF-8，请先转换"}
+		return "", &Error{fault.Say("parse.character_set")}
 	}
 	switch kind {
 	case Text, HTML:
@@ -66,17 +68,17 @@ func Kind(mimeType, name string) (string, error) {
 	case "application/xhtml+xml":
 		return HTML, nil
 	}
-	return "", &Error{"this type is not supported; send plain text, Markdown or HTML", "不支持此类型；请提供纯文本、Markdown 或 HTML"}
+	return "", &Error{fault.Say("parse.unknown_type")}
 }
 
 // Parse extracts the text of body, a document of that kind. Every failure is an [*Error].
 func Parse(kind string, body []byte) (Document, error) {
 	body = []byte(strings.TrimPrefix(string(body), "\ufeff"))
 	if !utf8.Valid(body) {
-		return Document{}, &Error{"it is not valid UTF-8; convert it", "不是合法的 UTF-8，请先转换"}
+		return Document{}, &Error{fault.Say("parse.not_utf8")}
 	}
 	if isBinary(body) {
-		return Document{}, &Error{"it is not text", "不是文本"}
+		return Document{}, &Error{fault.Say("parse.not_text")}
 	}
 	var d Document
 	var err error
@@ -88,13 +90,13 @@ func Parse(kind string, body []byte) (Document, error) {
 	case HTML:
 		d, err = hypertext(body)
 	default:
-		err = &Error{"this type is not supported; send plain text, Markdown or HTML", "不支持此类型；请提供纯文本、Markdown 或 HTML"}
+		err = &Error{fault.Say("parse.unknown_type")}
 	}
 	if err != nil {
 		return Document{}, err
 	}
 	if strings.TrimSpace(d.Text) == "" {
-		return Document{}, &Error{"it contains no text", "不含任何文字"}
+		return Document{}, &Error{fault.Say("rag.no_text")}
 	}
 	return d, nil
 }

@@ -77,7 +77,7 @@ func TestProblems(t *testing.T) {
 	var out strings.Builder
 	for _, e := range []error{
 		errors.New("plain"),
-		fault.New(fault.CodeInvalidValue, "name", fault.Say("must not be empty", "不能为空")).WithParam("name"),
+		fault.New(fault.CodeInvalidValue, "name", fault.Say("value.empty")).WithParam("name"),
 		fault.New(fault.CodeInvalidKey),
 		fault.New(fault.CodeRateLimited, 60).WithRetryAfter(1234 * time.Millisecond),
 		fault.New(fault.CodeDatabaseUnavailable),

@@ -71,7 +71,7 @@ func entryView(e search.Entry) (AuditEntry, error) {
 func (s *Server) entry(c *gin.Context, id string) (search.Entry, error) {
 	e, err := s.deps.Audit.Get(c.Request.Context(), id)
 	if err == nil && e.Event.Tenant != tenantOf(c) {
-		err = fault.New(fault.CodeNotFound, fault.Say("record", "记录"), id)
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.record"), id)
 	}
 	return e, err
 }
@@ -196,5 +196,5 @@ func (s *Server) GetVerification(c *gin.Context, id IdPath) {
 			return
 		}
 	}
-	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("verification", "校验任务"), id))
+	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.verification"), id))
 }

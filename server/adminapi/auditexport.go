@@ -59,7 +59,7 @@ func period(since, before *time.Time) (from, to int64, err error) {
 		to = before.UnixMicro()
 	}
 	if to != 0 && to <= from {
-		return 0, 0, fault.New(fault.CodeInvalidValue, "to", fault.Say("must lie behind from", "须晚于 from")).WithParam("to")
+		return 0, 0, fault.New(fault.CodeInvalidValue, "to", fault.Say("value.end_before_start")).WithParam("to")
 	}
 	return from, to, nil
 }

@@ -15,7 +15,7 @@ import (
 func (s *Server) GetLogCheckpoint(c *gin.Context) {
 	note, err := s.deps.Audit.CosignedCheckpoint(c.Request.Context())
 	if err == nil && note == "" {
-		err = fault.New(fault.CodeNotFound, fault.Say("checkpoint", "检查点"), "newest")
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.checkpoint"), "newest")
 	}
 	if err != nil {
 		s.Fail(c, err)
@@ -46,7 +46,7 @@ func (s *Server) GetLogTile(c *gin.Context) {
 func parseTile(path string) (tlog.Tile, error) {
 	t, err := tlog.ParseTilePath("tile/8/" + path)
 	if err != nil || t.L < 0 {
-		return tlog.Tile{}, fault.New(fault.CodeInvalidValue, "path", fault.Say("want <L>/<N> or <L>/<N>.p/<W> of a hash tile", "应为哈希分片的 <L>/<N> 或 <L>/<N>.p/<W>")).WithParam("path")
+		return tlog.Tile{}, fault.New(fault.CodeInvalidValue, "path", fault.Say("adminapi.tile_path")).WithParam("path")
 	}
 	return t, nil
 }

@@ -102,7 +102,7 @@ func (s *Server) SetBudget(c *gin.Context) {
 			return
 		}
 	}
-	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("budget", "预算"), key))
+	s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.budget"), key))
 }
 
 // RemoveBudget implements DELETE /budgets.

@@ -40,7 +40,7 @@ func (s *Server) chain(c *gin.Context) {
 	defer s.panicked(c)
 	op, ok := s.operations[c.Request.Method+" "+c.FullPath()]
 	if !ok {
-		s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("path", "路径"), clip(c.Request.URL.Path, maxResource)))
+		s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.path"), clip(c.Request.URL.Path, maxResource)))
 		return
 	}
 	c.Set(keyOperation, op.id)

@@ -31,7 +31,7 @@ func actor(c *gin.Context) audit.Actor {
 // subject is the digest of the person whom a request names in one of two ways.
 func (s *Server) subject(c *gin.Context, subject, digest *string) (string, error) {
 	if (subject == nil) == (digest == nil) {
-		return "", fault.New(fault.CodeInvalidValue, "subject", fault.Say("give either subject or digest", "请提供 subject 或 digest 之一")).WithParam("subject")
+		return "", fault.New(fault.CodeInvalidValue, "subject", fault.Say("adminapi.subject_or_digest")).WithParam("subject")
 	}
 	if subject != nil {
 		return s.deps.Audit.Subject(tenantOf(c), *subject), nil
@@ -48,7 +48,7 @@ func (s *Server) erasing(c *gin.Context, subject, digest, session, request *stri
 		return t, err
 	}
 	if subject != nil || digest != nil {
-		return t, fault.New(fault.CodeInvalidValue, "session", fault.Say("give a person or a conversation", "请提供人员或会话之一")).WithParam("session")
+		return t, fault.New(fault.CodeInvalidValue, "session", fault.Say("adminapi.person_or_conversation")).WithParam("session")
 	}
 	values, err := s.valuesOf(c, session, request)
 	about(c, s.revealTarget(values, deref(request)), nil)

@@ -35,7 +35,7 @@ func explain(c *gin.Context, re *openapi3filter.RequestError, body []byte) *faul
 	content := re.RequestBody.Content.Get(c.GetHeader("Content-Type"))
 	if content == nil {
 		kinds := strings.Join(slices.Sorted(maps.Keys(re.RequestBody.Content)), ", ")
-		return wrongValue("Content-Type", fault.Say("must be %s", "须为 %s", kinds))
+		return wrongValue("Content-Type", fault.Say("adminapi.content_type", kinds))
 	}
 	var value any = string(body)
 	if !strings.HasSuffix(strings.ToLower(mediaType(c)), "json") {
@@ -63,7 +63,7 @@ func mediaType(c *gin.Context) string {
 
 // misfit is what is left to say where the fault cannot be named.
 func misfit(field string, err error) *fault.Error {
-	return fault.Wrap(err, fault.CodeInvalidValue, field, fault.Say("it does not match the API description", "不符合 API 描述")).WithParam(field)
+	return fault.Wrap(err, fault.CodeInvalidValue, field, fault.Say("adminapi.not_as_described")).WithParam(field)
 }
 
 func explainParameter(c *gin.Context, p *openapi3.Parameter, re *openapi3filter.RequestError) *fault.Error {
@@ -108,11 +108,11 @@ func formats() map[string]format {
 	return map[string]format{
 		"date-time": {
 			func(v string) bool { _, err := time.Parse(time.RFC3339, v); return err == nil },
-			fault.Say("must be a time as in RFC 3339, such as 2026-01-31T08:00:00Z", "须为 RFC 3339 格式的时间，例如 2026-01-31T08:00:00Z"),
+			fault.Say("adminapi.time"),
 		},
 		"byte": {
 			func(v string) bool { _, err := base64.StdEncoding.DecodeString(v); return err == nil },
-			fault.Say("must be base64", "须为 base64 编码"),
+			fault.Say("adminapi.base64"),
 		},
 	}
 }
@@ -155,7 +155,7 @@ func violation(s *openapi3.Schema, value any, field string) *fault.Error {
 			word, _ := json.Marshal(e)
 			words = append(words, strings.Trim(string(word), `"`))
 		}
-		return wrongValue(name, fault.Say("must be one of %s", "须为以下之一：%s", strings.Join(words, ", ")))
+		return wrongValue(name, fault.Say("value.one_of", strings.Join(words, ", ")))
 	}
 	switch v := value.(type) {
 	case string:
@@ -201,17 +201,17 @@ func typed(s *openapi3.Schema, value any) bool {
 func typeName(s *openapi3.Schema) fault.Phrase {
 	switch {
 	case s.Type.Includes(openapi3.TypeObject):
-		return fault.Say("an object", "对象")
+		return fault.Say("type.object")
 	case s.Type.Includes(openapi3.TypeArray):
-		return fault.Say("an array", "数组")
+		return fault.Say("type.array")
 	case s.Type.Includes(openapi3.TypeInteger):
-		return fault.Say("an integer", "整数")
+		return fault.Say("type.integer")
 	case s.Type.Includes(openapi3.TypeNumber):
-		return fault.Say("a number", "数字")
+		return fault.Say("type.number")
 	case s.Type.Includes(openapi3.TypeBoolean):
-		return fault.Say("a boolean", "布尔值")
+		return fault.Say("type.boolean")
 	default:
-		return fault.Say("a string", "字符串")
+		return fault.Say("type.string")
 	}
 }
 
@@ -219,15 +219,15 @@ func textViolation(s *openapi3.Schema, v, name string) *fault.Error {
 	n := uint64(utf8.RuneCountInString(v))
 	switch {
 	case n == 0 && s.MinLength > 0:
-		return wrongValue(name, fault.Say("must not be empty", "不能为空"))
+		return wrongValue(name, fault.Say("value.empty"))
 	case n < s.MinLength:
-		return wrongValue(name, fault.Say("must have at least %d characters", "至少 %d 个字符", s.MinLength))
+		return wrongValue(name, fault.Say("value.characters_at_least", s.MinLength))
 	case s.MaxLength != nil && n > *s.MaxLength:
-		return wrongValue(name, fault.Say("must have at most %d characters", "最多 %d 个字符", *s.MaxLength))
+		return wrongValue(name, fault.Say("value.characters_at_most", *s.MaxLength))
 	}
 	if s.Pattern != "" {
 		if form, err := regexp.Compile(s.Pattern); err == nil && !form.MatchString(v) {
-			return wrongValue(name, fault.Say("must match %s", "须匹配 %s", s.Pattern))
+			return wrongValue(name, fault.Say("value.pattern", s.Pattern))
 		}
 	}
 	if form, ok := formats()[s.Format]; ok && !form.fits(v) {
@@ -253,24 +253,24 @@ func numberViolation(s *openapi3.Schema, v json.Number, name string) *fault.Erro
 	}
 	switch {
 	case s.Max == nil && s.Min != nil && f < low:
-		return wrongValue(name, fault.Say("must be at least %v", "不能小于 %v", low))
+		return wrongValue(name, fault.Say("value.at_least", low))
 	case s.Min == nil && s.Max != nil && f > high:
-		return wrongValue(name, fault.Say("must be at most %v", "不能大于 %v", high))
+		return wrongValue(name, fault.Say("value.at_most", high))
 	case s.Min == nil || s.Max == nil:
-		return wrongValue(name, fault.Say("is out of range", "超出范围"))
+		return wrongValue(name, fault.Say("value.out_of_range"))
 	}
-	return wrongValue(name, fault.Say("must lie between %v and %v", "须在 %v 与 %v 之间", low, high))
+	return wrongValue(name, fault.Say("value.between", low, high))
 }
 
 func listViolation(s *openapi3.Schema, v []any, field, name string) *fault.Error {
 	n := uint64(len(v))
 	switch {
 	case n < s.MinItems && n == 0:
-		return wrongValue(name, fault.Say("must not be empty", "不能为空"))
+		return wrongValue(name, fault.Say("value.empty"))
 	case n < s.MinItems:
-		return wrongValue(name, fault.Say("must have at least %d items", "至少 %d 项", s.MinItems))
+		return wrongValue(name, fault.Say("value.items_at_least", s.MinItems))
 	case s.MaxItems != nil && n > *s.MaxItems:
-		return wrongValue(name, fault.Say("must have at most %d items", "最多 %d 项", *s.MaxItems))
+		return wrongValue(name, fault.Say("value.item_count", *s.MaxItems))
 	}
 	if s.Items == nil {
 		return nil
@@ -299,7 +299,7 @@ func objectViolation(s *openapi3.Schema, v map[string]any, field string) *fault.
 			}
 		case s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has:
 			known := strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")
-			return fault.New(fault.CodeUnsupported, under(shownName(name)), fault.Say("the fields are %s", "可用的字段为 %s", known)).WithParam(under(shownName(name)))
+			return fault.New(fault.CodeUnsupported, under(shownName(name)), fault.Say("adminapi.fields", known)).WithParam(under(shownName(name)))
 		case s.AdditionalProperties.Schema != nil:
 			if why := violation(s.AdditionalProperties.Schema.Value, v[name], under(shownName(name))); why != nil {
 				return why

@@ -92,7 +92,7 @@ func (s *Server) ValidatePolicy(c *gin.Context) {
 func (s *Server) GetPolicy(c *gin.Context, version string, _ GetPolicyParams) {
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil {
-		s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("policy version", "策略版本"), version))
+		s.Fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.policy_version"), version))
 		return
 	}
 	v, source, err := s.deps.Guard.Get(c.Request.Context(), tenantOf(c), n)

@@ -50,7 +50,7 @@ func (s *Server) CreateTenant(c *gin.Context) {
 	tenants, err := s.deps.Identity.ListTenants(c.Request.Context())
 	i := slices.IndexFunc(tenants, func(t identity.Tenant) bool { return t.ID == in.Id })
 	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, fault.Say("tenant", "租户"), in.Id)
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.tenant"), in.Id)
 	}
 	if err != nil {
 		s.Fail(c, err)

@@ -27,7 +27,7 @@ func owner(c *gin.Context) string {
 func (s *Server) theirKey(c *gin.Context, id string) (identity.Key, error) {
 	k, err := s.deps.Identity.Key(c.Request.Context(), tenantOf(c), id)
 	if err == nil && owner(c) != "" && k.Owner != owner(c) {
-		err = fault.New(fault.CodeNotFound, fault.Say("key", "密钥"), id)
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.key"), id)
 	}
 	return k, err
 }

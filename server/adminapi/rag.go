@@ -83,7 +83,7 @@ func (s *Server) IngestDocument(c *gin.Context, collection CollectionPath, _ Ing
 		return
 	}
 	if (in.Text == nil) == (in.Content == nil) {
-		s.Fail(c, fault.New(fault.CodeInvalidValue, "text", fault.Say("send exactly one of text and content", "text 与 content 须且只能提供一个")).WithParam("text"))
+		s.Fail(c, fault.New(fault.CodeInvalidValue, "text", fault.Say("adminapi.text_or_content")).WithParam("text"))
 		return
 	}
 	body := []byte(deref(in.Text))
@@ -121,8 +121,7 @@ func knownValues(in []KnownValue) ([]rag.Known, error) {
 		}
 		if _, ok := classify.TypeOf(class); !ok {
 			field := "known[" + strconv.Itoa(i) + "].class"
-			return nil, fault.New(fault.CodeInvalidValue, field,
-				fault.Say("must be a class of the guide to masking, such as person", "须为脱敏指南中的类别，例如 person")).WithParam(field)
+			return nil, fault.New(fault.CodeInvalidValue, field, fault.Say("value.class")).WithParam(field)
 		}
 		out = append(out, rag.Known{Class: string(class), Value: k.Value})
 	}
@@ -135,7 +134,7 @@ func (s *Server) DeleteDocument(c *gin.Context, collection CollectionPath, id Id
 	found, err := s.deps.RAG.Documents(ctx, tenantOf(c), collection)
 	i := slices.IndexFunc(found, func(d rag.DocumentInfo) bool { return d.ID == id })
 	if err == nil && i < 0 {
-		err = fault.New(fault.CodeNotFound, fault.Say("document", "文档"), id)
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.document"), id)
 	}
 	if err == nil {
 		err = s.deps.RAG.DeleteDocument(ctx, tenantOf(c), collection, found[i].Name)
@@ -185,8 +184,7 @@ func (s *Server) PreviewSearch(c *gin.Context, params PreviewSearchParams) {
 // retrieval is a call of the signed-in user for passages.
 func (s *Server) retrieval(c *gin.Context, action gateway.Action, collection string, purpose *PurposeHeader) (*gateway.Call, error) {
 	if tenantOf(c) != caller(c).Tenant {
-		return nil, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("search in your own tenant: a search sees what your account may see",
-			"只能在自己的租户中检索：检索范围由您的账号决定")).WithParam("tenant")
+		return nil, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("adminapi.own_tenant_search")).WithParam("tenant")
 	}
 	token, _ := bearer(c)
 	return &gateway.Call{

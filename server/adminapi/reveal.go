@@ -91,7 +91,7 @@ func (s *Server) revealAsk(c *gin.Context, in RevealRequest) (reveal.Request, er
 		Principal: caller(c), Target: pseudonym.Target{Tenant: tenantOf(c)}, Purpose: in.Purpose, Text: deref(in.Text), Tokens: deref(in.Tokens), Approval: deref(in.Approval),
 	}
 	if (in.Text == nil) == (in.Tokens == nil) {
-		return ask, fault.New(fault.CodeInvalidValue, "text", fault.Say("give either text or tokens", "请提供 text 或 tokens 之一")).WithParam("text")
+		return ask, fault.New(fault.CodeInvalidValue, "text", fault.Say("adminapi.text_or_tokens")).WithParam("text")
 	}
 	var err error
 	ask.Target, err = s.valuesOf(c, in.Session, in.Request)
@@ -102,14 +102,14 @@ func (s *Server) revealAsk(c *gin.Context, in RevealRequest) (reveal.Request, er
 func (s *Server) valuesOf(c *gin.Context, session, request *string) (pseudonym.Target, error) {
 	t := pseudonym.Target{Tenant: tenantOf(c), Name: deref(session)}
 	if (session == nil) == (request == nil) {
-		return t, fault.New(fault.CodeInvalidValue, "session", fault.Say("give either session or request", "请提供 session 或 request 之一")).WithParam("session")
+		return t, fault.New(fault.CodeInvalidValue, "session", fault.Say("adminapi.session_or_request")).WithParam("session")
 	}
 	if session != nil {
 		return t, nil
 	}
 	found, err := s.deps.Audit.Search(c.Request.Context(), search.Query{Tenant: t.Tenant, Request: *request, Limit: 1})
 	if err == nil && len(found.Events) == 0 {
-		err = fault.New(fault.CodeNotFound, fault.Say("request", "请求"), clip(*request, maxResource))
+		err = fault.New(fault.CodeNotFound, fault.Say("thing.request"), clip(*request, maxResource))
 	}
 	if err != nil {
 		return t, err

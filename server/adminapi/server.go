@@ -105,7 +105,7 @@ func New(cfg Config, deps Deps, r gin.IRouter, log *slog.Logger) (*Server, error
 	RegisterHandlersWithOptions(group, s, GinServerOptions{
 		BaseURL: Prefix,
 		ErrorHandler: func(c *gin.Context, err error, _ int) {
-			s.Fail(c, fault.Wrap(err, fault.CodeInvalidValue, "request", fault.Say("a parameter cannot be read", "有参数无法解析")).WithParam("request"))
+			s.Fail(c, fault.Wrap(err, fault.CodeInvalidValue, "request", fault.Say("adminapi.parameter_unreadable")).WithParam("request"))
 		},
 	})
 	return s, nil
@@ -128,7 +128,7 @@ func decode[T any](c *gin.Context) (T, error) {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &kind) && kind.Field != "": // only a number can be of the right kind and not fit
-		return v, wrongValue(kind.Field, fault.Say("is out of range", "超出范围"))
+		return v, wrongValue(kind.Field, fault.Say("value.out_of_range"))
 	case err != nil:
 		return v, misfit("body", err)
 	}
@@ -209,7 +209,7 @@ func window(cursor *string, limit *int) (offset, n int, err error) {
 		offset, derr = strconv.Atoi(string(raw))
 	}
 	if derr != nil || offset < 0 {
-		return 0, 0, fault.Wrap(errors.Join(derr), fault.CodeInvalidValue, "cursor", fault.Say("it is not a cursor of this list", "不是此列表的游标")).WithParam("cursor")
+		return 0, 0, fault.Wrap(errors.Join(derr), fault.CodeInvalidValue, "cursor", fault.Say("adminapi.cursor")).WithParam("cursor")
 	}
 	return offset, n, nil
 }

@@ -50,33 +50,32 @@ func AuditOfReplica(node string, read func() (Replica, error)) Check {
 		if err != nil {
 			return nil, err
 		}
-		where := detail(fault.Say("Replica", "副本"), node)
+		where := detail(fault.Say("alerts.replica"), node)
 		var out []notify.Alert
 		switch {
 		case r.Rewritten:
 			out = append(out, notify.Alert{
-				Code: "audit.rewritten", About: node, Severity: notify.Critical, Title: fault.Say("The audit log in the database was altered", "数据库中的审计日志被改动"),
-				Text: fault.Say("Requests are refused. Keep the database as it is and run `sluice audit verify`", "请求已被拒绝。请保持数据库原状并运行 `sluice audit verify`"), Details: []notify.Detail{where},
+				Code: "audit.rewritten", About: node, Severity: notify.Critical, Title: fault.Say("alerts.log_altered_title"),
+				Text: fault.Say("alerts.log_altered"), Details: []notify.Detail{where},
 			})
 		case r.Unavailable:
 			out = append(out, notify.Alert{
-				Code: "audit.unavailable", About: node, Severity: notify.Critical, Title: fault.Say("The audit log cannot be written", "审计日志无法写入"),
-				Text: fault.Say("Requests are refused. Check the disk of audit.dir", "请求已被拒绝。请检查 audit.dir 所在磁盘"), Details: []notify.Detail{where},
+				Code: "audit.unavailable", About: node, Severity: notify.Critical, Title: fault.Say("alerts.log_unwritable_title"),
+				Text: fault.Say("alerts.log_unwritable"), Details: []notify.Detail{where},
 			})
 		}
 		if !r.Oldest.IsZero() && time.Since(r.Oldest) > shipLate {
 			out = append(out, notify.Alert{
-				Code: "audit.backlog", About: node, Severity: notify.Warning, Title: fault.Say("Audit records wait for the database", "审计记录等待入库"),
-				Text: fault.Say("They are safe on the disk until audit.max_bytes is reached; then requests are refused. Check the database",
-					"记录已安全落盘；达到 audit.max_bytes 后请求将被拒绝。请检查数据库"),
-				Details: []notify.Detail{where, detail(fault.Say("Records", "记录数"), r.Waiting), detail(fault.Say("Oldest", "最早记录"), inUTC(r.Oldest))},
+				Code: "audit.backlog", About: node, Severity: notify.Warning, Title: fault.Say("alerts.records_wait_title"),
+				Text:    fault.Say("alerts.records_wait"),
+				Details: []notify.Detail{where, detail(fault.Say("alerts.records"), r.Waiting), detail(fault.Say("alerts.oldest"), inUTC(r.Oldest))},
 			})
 		}
 		if r.Lost > 0 {
 			out = append(out, notify.Alert{
-				Code: "audit.lost", About: node, Severity: notify.Critical, Title: fault.Say("Answers went out without an audit record", "部分回答未留下审计记录"),
-				Text:    fault.Say("The mode of their tenants is best-effort. Check the disk of audit.dir", "所属租户的模式为 best-effort。请检查 audit.dir 所在磁盘"),
-				Details: []notify.Detail{where, detail(fault.Say("Records since the start", "启动以来的丢失数"), r.Lost)},
+				Code: "audit.lost", About: node, Severity: notify.Critical, Title: fault.Say("alerts.records_lost_title"),
+				Text:    fault.Say("alerts.records_lost"),
+				Details: []notify.Detail{where, detail(fault.Say("alerts.records_since_start"), r.Lost)},
 			})
 		}
 		return out, nil
@@ -104,9 +103,9 @@ func Sealing(read func(ctx context.Context) (unsealed int64, newest time.Time, e
 			return nil, err
 		}
 		return []notify.Alert{{
-			Code: "audit.unsealed", Severity: notify.Warning, Title: fault.Say("Audit records are not sealed", "审计记录未能封存"),
-			Text:    fault.Say("No replica signs a checkpoint over the newest records; the logs of the servers say why", "没有副本为最新记录签署检查点，原因见服务器日志"),
-			Details: []notify.Detail{detail(fault.Say("Records", "记录数"), unsealed), detail(fault.Say("Since", "始于"), inUTC(s.since))},
+			Code: "audit.unsealed", Severity: notify.Warning, Title: fault.Say("alerts.unsealed_title"),
+			Text:    fault.Say("alerts.unsealed"),
+			Details: []notify.Detail{detail(fault.Say("alerts.records"), unsealed), detail(fault.Say("alerts.since"), inUTC(s.since))},
 		}}, nil
 	}}
 }
@@ -134,9 +133,9 @@ func Witnesses(read func(ctx context.Context) ([]Witness, error)) Check {
 				continue
 			}
 			out = append(out, notify.Alert{
-				Code: "audit.witness_late", About: w.Name, Severity: notify.Warning, Title: fault.Say("A witness does not cosign", "见证方未联署"),
-				Text:    fault.Say("Check that `sluice audit witness` runs there and reaches this server", "请确认其 `sluice audit witness` 正在运行且可访问本服务器"),
-				Details: []notify.Detail{detail(fault.Say("Witness", "见证方"), w.Name), detail(fault.Say("Records behind", "落后记录数"), w.Behind), detail(fault.Say("Since", "始于"), inUTC(s.since))},
+				Code: "audit.witness_late", About: w.Name, Severity: notify.Warning, Title: fault.Say("alerts.witness_title"),
+				Text:    fault.Say("alerts.witness_away"),
+				Details: []notify.Detail{detail(fault.Say("alerts.witness"), w.Name), detail(fault.Say("alerts.records_behind"), w.Behind), detail(fault.Say("alerts.since"), inUTC(s.since))},
 			})
 		}
 		return out, err
@@ -153,9 +152,9 @@ func Findings(read func(ctx context.Context) (map[string]int64, error)) Check {
 				continue
 			}
 			out = append(out, notify.Alert{
-				Code: "audit.finding", About: kind, Severity: notify.Warning, Title: fault.Say("The audit log and the books do not agree", "审计日志与账目不一致"),
-				Text:    fault.Say("`sluice audit reconcile` lists what is open", "`sluice audit reconcile` 可列出未解决的问题"),
-				Details: []notify.Detail{detail(fault.Say("Kind", "类别"), kind), detail(fault.Say("Open findings", "未解决的问题"), open[kind])},
+				Code: "audit.finding", About: kind, Severity: notify.Warning, Title: fault.Say("alerts.books_title"),
+				Text:    fault.Say("alerts.books"),
+				Details: []notify.Detail{detail(fault.Say("alerts.kind"), kind), detail(fault.Say("alerts.open_findings"), open[kind])},
 			})
 		}
 		return out, err
@@ -172,20 +171,20 @@ func Budgets(read func(ctx context.Context) ([]billing.BudgetState, error)) Chec
 				continue
 			}
 			about := fmt.Sprintf("%s/%s/%s/%s", b.Tenant, b.Key, b.Period, b.Current)
-			details := []notify.Detail{detail(fault.Say("Tenant", "租户"), b.Tenant), detail(fault.Say("Period", "周期"), b.Current)}
+			details := []notify.Detail{detail(fault.Say("alerts.tenant"), b.Tenant), detail(fault.Say("alerts.period"), b.Current)}
 			if b.Key != "" {
-				details = append(details, detail(fault.Say("API key", "API 密钥"), b.Key))
+				details = append(details, detail(fault.Say("alerts.api_key"), b.Key))
 			}
 			percent := strconv.FormatFloat(100*float64(b.Spent)/float64(b.Limit), 'f', 0, 64)
-			details = append(details, detail(fault.Say("Spent", "已用"), percent+" %"))
+			details = append(details, detail(fault.Say("alerts.spent"), percent+" %"))
 			out = append(out, notify.Alert{
-				Code: "billing.budget_near", About: about, Severity: notify.Warning, Title: fault.Say("A budget is spent by %d %% or more", "预算已用 %d %% 或以上", nearPercent),
-				Text: fault.Say("When it is spent, requests are refused until the period ends or the budget is raised", "用尽后，请求将被拒绝，直至周期结束或预算提高"), Details: details,
+				Code: "billing.budget_near", About: about, Severity: notify.Warning, Title: fault.Say("alerts.budget_low_title", nearPercent),
+				Text: fault.Say("alerts.budget_low"), Details: details,
 			})
 			if b.Spent >= b.Limit {
 				out = append(out, notify.Alert{
-					Code: "billing.budget_spent", About: about, Severity: notify.Critical, Title: fault.Say("A budget is spent", "预算已用尽"),
-					Text: fault.Say("Requests are refused until the period ends or the budget is raised", "请求将被拒绝，直至周期结束或预算提高"), Details: details,
+					Code: "billing.budget_spent", About: about, Severity: notify.Critical, Title: fault.Say("alerts.budget_spent_title"),
+					Text: fault.Say("alerts.budget_spent"), Details: details,
 				})
 			}
 		}
@@ -201,9 +200,9 @@ func Rollouts(read func(ctx context.Context) ([]workflows.State, error)) Check {
 		for _, r := range list {
 			if r.Awaiting {
 				out = append(out, notify.Alert{
-					Code: "rollout.approval", About: fmt.Sprintf("%s/%d", r.ID, r.Share), Severity: notify.Warning, Title: fault.Say("A rollout waits for approval", "灰度发布等待批准"),
-					Text:    fault.Say("The evidence of its step passes; approve or abort it", "本步骤的证据已通过，请批准或中止"),
-					Details: append(aboutRollout(r.Model, r.ID, r.Candidate), detail(fault.Say("Share", "流量占比"), strconv.Itoa(r.Share)+" %")),
+					Code: "rollout.approval", About: fmt.Sprintf("%s/%d", r.ID, r.Share), Severity: notify.Warning, Title: fault.Say("alerts.approval_title"),
+					Text:    fault.Say("alerts.approval"),
+					Details: append(aboutRollout(r.Model, r.ID, r.Candidate), detail(fault.Say("alerts.share"), strconv.Itoa(r.Share)+" %")),
 				})
 			}
 		}
@@ -212,15 +211,15 @@ func Rollouts(read func(ctx context.Context) ([]workflows.State, error)) Check {
 }
 
 func aboutRollout(model, id, candidate string) []notify.Detail {
-	return []notify.Detail{detail(fault.Say("Model", "模型"), model), detail(fault.Say("Candidate", "候选版本"), candidate), detail(fault.Say("Rollout", "灰度发布"), id)}
+	return []notify.Detail{detail(fault.Say("alerts.model"), model), detail(fault.Say("alerts.candidate"), candidate), detail(fault.Say("alerts.rollout"), id)}
 }
 
 // RolloutBack is what to tell when a rollout went back by itself from a phase.
 func RolloutBack(model, id, candidate, phase string) notify.Alert {
 	return notify.Alert{
-		Code: "rollout.rolled_back", About: id, Severity: notify.Warning, Title: fault.Say("A rollout was taken back", "灰度发布已回退"),
-		Text:    fault.Say("The stable version answers every conversation again; the rollout shows the evidence", "稳定版本重新承担全部会话；证据见该灰度发布"),
-		Details: append(aboutRollout(model, id, candidate), detail(fault.Say("From", "回退前阶段"), phase)),
+		Code: "rollout.rolled_back", About: id, Severity: notify.Warning, Title: fault.Say("alerts.taken_back_title"),
+		Text:    fault.Say("alerts.taken_back"),
+		Details: append(aboutRollout(model, id, candidate), detail(fault.Say("alerts.from"), phase)),
 	}
 }
 
@@ -235,9 +234,9 @@ func Keys(read func(ctx context.Context) ([]identity.Key, error)) Check {
 				continue
 			}
 			out = append(out, notify.Alert{
-				Code: "identity.key_expires", About: k.ID, Severity: notify.Warning, Title: fault.Say("An API key that is in use expires", "使用中的 API 密钥即将到期"),
-				Text:    fault.Say("Make a new key and give it to the application before that", "请在到期前创建新密钥并更换"),
-				Details: []notify.Detail{detail(fault.Say("Tenant", "租户"), k.Tenant), detail(fault.Say("API key", "API 密钥"), cmp.Or(k.Name, k.ID)), detail(fault.Say("Expires", "到期时间"), inUTC(k.ExpiresAt))},
+				Code: "identity.key_expires", About: k.ID, Severity: notify.Warning, Title: fault.Say("alerts.key_expires_title"),
+				Text:    fault.Say("alerts.key_expires"),
+				Details: []notify.Detail{detail(fault.Say("alerts.tenant"), k.Tenant), detail(fault.Say("alerts.api_key"), cmp.Or(k.Name, k.ID)), detail(fault.Say("alerts.expires"), inUTC(k.ExpiresAt))},
 			})
 		}
 		return out, err
@@ -247,17 +246,17 @@ func Keys(read func(ctx context.Context) ([]identity.Key, error)) Check {
 // VerificationFailed is what to tell when a verification of the audit log found problems.
 func VerificationFailed(problems int) notify.Alert {
 	return notify.Alert{
-		Code: "audit.verification_failed", Severity: notify.Critical, Title: fault.Say("The verification of the audit log found problems", "审计日志校验发现问题"),
-		Text:    fault.Say("Keep the database and the files as they are; `sluice audit verify` lists the problems", "请保持数据库与文件原状；`sluice audit verify` 可列出问题"),
-		Details: []notify.Detail{detail(fault.Say("Problems", "问题数"), problems)},
+		Code: "audit.verification_failed", Severity: notify.Critical, Title: fault.Say("alerts.problems_title"),
+		Text:    fault.Say("alerts.problems_found"),
+		Details: []notify.Detail{detail(fault.Say("alerts.problems"), problems)},
 	}
 }
 
 // RevealSweep is what to tell when a person looked at the values of unusually many conversations.
 func RevealSweep(tenant string, conversations int) notify.Alert {
 	return notify.Alert{
-		Code: "governance.reveal_sweep", About: tenant, Severity: notify.Critical, Title: fault.Say("Somebody looks at the values of unusually many conversations", "有人查看了大量会话的原值"),
-		Text:    fault.Say("The audit log names the person under the action governance.reveal_sweep", "操作者见审计日志中的 governance.reveal_sweep"),
-		Details: []notify.Detail{detail(fault.Say("Tenant", "租户"), tenant), detail(fault.Say("Conversations within an hour", "一小时内的会话数"), conversations)},
+		Code: "governance.reveal_sweep", About: tenant, Severity: notify.Critical, Title: fault.Say("alerts.sweep_title"),
+		Text:    fault.Say("alerts.sweep"),
+		Details: []notify.Detail{detail(fault.Say("alerts.tenant"), tenant), detail(fault.Say("alerts.conversations"), conversations)},
 	}
 }

@@ -148,10 +148,10 @@ func reach(t Target, f pseudonym.Found) audit.Reach {
 func (e *Eraser) Preview(ctx context.Context, t Target, by audit.Actor) (Preview, error) {
 	p := Preview{Tenant: t.Tenant, Subject: e.subject(t)}
 	if p.Subject == "" {
-		return p, fault.New(fault.CodeInvalidValue, "subject", fault.Say("must not be empty", "不能为空")).WithParam("subject")
+		return p, fault.New(fault.CodeInvalidValue, "subject", fault.Say("value.empty")).WithParam("subject")
 	}
 	if t.Tenant == access.AllTenants {
-		return p, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("name one tenant", "请指定一个租户")).WithParam("tenant")
+		return p, fault.New(fault.CodeInvalidValue, "tenant", fault.Say("erasure.one_tenant")).WithParam("tenant")
 	}
 	if err := e.cfg.Tenant(ctx, t.Tenant); err != nil {
 		return p, err
@@ -240,7 +240,7 @@ func (e *Eraser) Request(ctx context.Context, t Target, reason string, by audit.
 		return approval.Approval{}, err
 	}
 	if len(p.Holds) == 0 {
-		return approval.Approval{}, fault.New(fault.CodeConflict, fault.Say("no legal hold covers it, so it needs no approval", "没有法律保全涵盖此内容，无需批准"))
+		return approval.Approval{}, fault.New(fault.CodeConflict, fault.Say("erasure.no_hold"))
 	}
 	counts := map[string]int{
 		"kind/" + t.kind(): 1, "keys": int(p.Goes.Keys), "contents": int(p.Goes.Contents), "values": int(p.Goes.Values), "conversations": int(p.Goes.Conversations),
@@ -364,13 +364,12 @@ func (e *Eraser) ended(done audit.Erasure, err error) (Result, error) {
 	if err == nil {
 		return out, nil
 	}
-	left := fault.Say("copies of the keys in files of the database and in the write-ahead log", "数据库文件与预写日志中的密钥副本")
+	left := fault.Say("erasure.key_copies")
 	if done.Clean {
-		left = fault.Say("nothing; but the record that certifies it could not be made", "无；但未能写入擦除证明记录")
+		left = fault.Say("erasure.uncertified")
 	}
 	return out, fault.Wrap(err, fault.CodeErasureIncomplete,
-		fault.Say("%d keys, %d texts, %d values of %d conversations; record %s", "密钥 %d 个、文本 %d 段、原值 %d 个（会话 %d 个）；记录 %s",
-			out.Gone.Keys, out.Gone.Contents, out.Gone.Values, out.Gone.Conversations, out.Record), left)
+		fault.Say("erasure.erased", out.Gone.Keys, out.Gone.Contents, out.Gone.Values, out.Gone.Conversations, out.Record), left)
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

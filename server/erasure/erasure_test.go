@@ -49,7 +49,7 @@ func newKit(t *testing.T, db *gorm.DB) *kit {
 		Forget: func(tenant string) { k.forgot = append(k.forgot, tenant) },
 		Tenant: func(_ context.Context, id string) error {
 			if id != "demo" {
-				return fault.New(fault.CodeNotFound, fault.Say("tenant", "租户"), id)
+				return fault.New(fault.CodeNotFound, fault.Say("thing.tenant"), id)
 			}
 			return nil
 		},

@@ -171,7 +171,7 @@ func (a *API) NewEngine(fail func(*gin.Context, error)) (*gin.Engine, error) {
 	}
 	e.Use(a.Middleware())
 	e.NoRoute(func(c *gin.Context) {
-		fail(c, fault.New(fault.CodeNotFound, fault.Say("path", "路径"), clip(c.Request.URL.Path)))
+		fail(c, fault.New(fault.CodeNotFound, fault.Say("thing.path"), clip(c.Request.URL.Path)))
 	})
 	e.NoMethod(func(c *gin.Context) { // gin has set Allow
 		fail(c, fault.New(fault.CodeMethodNotAllowed, clip(c.Request.URL.Path), clip(c.Request.Method)))

@@ -419,7 +419,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 
 func TestBudgetRefusalIsNotRetried(t *testing.T) {
 	k := newKit(t, Config{}, nil)
-	k.fail["reserve"] = fault.New(fault.CodeTenantBudget, fault.Say("monthly", "每月"), "acme", "1 CNY", "1 CNY", fault.Say("it begins anew", "将重新计算"))
+	k.fail["reserve"] = fault.New(fault.CodeTenantBudget, fault.Say("billing.monthly"), "acme", "1 CNY", "1 CNY", fault.Quote("it begins anew", "将重新计算"))
 	resp, body := k.post(t, "/v1/chat/completions", hello+"}")
 	if resp.StatusCode != 429 || resp.Header.Get("X-Should-Retry") != "false" || resp.Header.Get("X-Sluice-Receipt") == "" || resp.Header.Get("X-Ratelimit-Limit-Requests") == "" ||
 		!strings.Contains(body, `"type":"insufficient_quota"`) || !strings.Contains(body, `"param":null`) {

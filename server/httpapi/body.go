@@ -63,9 +63,9 @@ func (f *inFlight) refuse(h holder, n int64) error {
 	}
 	switch {
 	case f.keys[h.key]+n > f.perKey:
-		return own(fault.Say("caller", "调用者"), f.perKey)
+		return own(fault.Say("thing.caller"), f.perKey)
 	case f.tenants[h.tenant]+n > f.perTenant:
-		return own(fault.Say("tenant", "租户"), f.perTenant)
+		return own(fault.Say("thing.tenant"), f.perTenant)
 	case f.held+n > f.all:
 		return fault.New(fault.CodeOverloaded).WithRetryAfter(time.Second)
 	}
@@ -112,7 +112,7 @@ func (a *API) body(c *gin.Context, who identity.Principal) (f *fields, done func
 	none := func() {}
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		hangUp(c)
-		return nil, none, fault.New(fault.CodeUnsupported, "Content-Encoding", fault.Say("send the body uncompressed", "请发送未压缩的请求体")).WithParam("Content-Encoding")
+		return nil, none, fault.New(fault.CodeUnsupported, "Content-Encoding", fault.Say("httpapi.compressed")).WithParam("Content-Encoding")
 	}
 	size := c.Request.ContentLength
 	if size > a.cfg.MaxBodyBytes {

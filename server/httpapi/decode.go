@@ -36,7 +36,7 @@ func parse(body string, maxDepth int) (*fields, error) {
 	}
 	m, ok := rawjson.Object(rawjson.Trim(body))
 	if !ok {
-		return nil, fault.New(fault.CodeInvalidType, "body", fault.Say("an object", "对象"))
+		return nil, fault.New(fault.CodeInvalidType, "body", fault.Say("type.object"))
 	}
 	return &fields{m: m}, nil
 }
@@ -118,7 +118,7 @@ func (f *fields) text(field string) (s string, ok bool) {
 		return "", false
 	}
 	if s, ok = textOf(raw); !ok {
-		f.wrongType(field, fault.Say("a string", "字符串"))
+		f.wrongType(field, fault.Say("type.string"))
 	}
 	return s, ok
 }
@@ -145,7 +145,7 @@ func (f *fields) needText(field string) string {
 func (f *fields) flag(field string) (b bool) {
 	raw, ok := f.raw(field)
 	if ok && raw != "true" && raw != "false" {
-		f.wrongType(field, fault.Say("a boolean", "布尔值"))
+		f.wrongType(field, fault.Say("type.boolean"))
 	}
 	return ok && raw == "true"
 }
@@ -158,11 +158,11 @@ func (f *fields) number(field string, low, high float64) *float64 {
 	}
 	v, err := strconv.ParseFloat(raw, 64)
 	if !isNumber(raw) || err != nil {
-		f.wrongType(field, fault.Say("a number", "数字"))
+		f.wrongType(field, fault.Say("type.number"))
 		return nil
 	}
 	if v < low || v > high {
-		f.invalid(field, fault.Say("must lie between %v and %v", "须在 %v 与 %v 之间", low, high))
+		f.invalid(field, fault.Say("value.between", low, high))
 		return nil
 	}
 	return &v
@@ -179,11 +179,11 @@ func (f *fields) integer(field string, low, high int64) *int64 {
 	}
 	v, err := strconv.ParseInt(raw, 10, 64)
 	if !isNumber(raw) || errors.Is(err, strconv.ErrSyntax) {
-		f.wrongType(field, fault.Say("an integer", "整数"))
+		f.wrongType(field, fault.Say("type.integer"))
 		return nil
 	}
 	if err != nil || v < low || v > high {
-		f.invalid(field, fault.Say("must lie between %d and %d", "须在 %d 与 %d 之间", low, high))
+		f.invalid(field, fault.Say("value.whole_range", low, high))
 		return nil
 	}
 	return &v
@@ -191,7 +191,7 @@ func (f *fields) integer(field string, low, high int64) *int64 {
 
 // list reads an array.
 func (f *fields) list(field string) (items []string, ok bool) {
-	return f.items(field, fault.Say("an array", "数组"))
+	return f.items(field, fault.Say("type.array"))
 }
 
 func (f *fields) items(field string, want fault.Phrase) (items []string, ok bool) {
@@ -207,7 +207,7 @@ func (f *fields) items(field string, want fault.Phrase) (items []string, ok bool
 
 // object reads a nested object; its first error becomes f's when the caller calls join.
 func (f *fields) object(field string) (*fields, bool) {
-	return f.members(field, fault.Say("an object", "对象"))
+	return f.members(field, fault.Say("type.object"))
 }
 
 func (f *fields) members(field string, want fault.Phrase) (*fields, bool) {
@@ -230,7 +230,7 @@ func (f *fields) item(field string, i int, raw string) *fields {
 	}
 	var ok bool
 	if sub.m, ok = rawjson.Object(raw); !ok {
-		f.fail(fault.CodeInvalidType, field+"["+strconv.Itoa(i)+"]", fault.Say("an object", "对象"))
+		f.fail(fault.CodeInvalidType, field+"["+strconv.Itoa(i)+"]", fault.Say("type.object"))
 	}
 	return sub
 }
@@ -263,7 +263,7 @@ func (f *fields) strings(field string, want fault.Phrase, limit int) []string {
 		}
 	}
 	if len(out) > limit {
-		f.invalid(field, fault.Say("must have at most %d items", "最多 %d 项", limit))
+		f.invalid(field, fault.Say("value.item_count", limit))
 	}
 	return out
 }

@@ -25,12 +25,12 @@ func ours(f *fields, c *gateway.Call) {
 	}
 	for _, member := range o.m.All() { // a word that is not understood must not pass for one that was obeyed
 		if member.Name != "known" {
-			f.invalid("sluice", fault.Say("may have the member known and no other", "只能含有成员 known"))
+			f.invalid("sluice", fault.Say("httpapi.sluice_members"))
 		}
 	}
 	items, _ := o.list("known")
 	if len(items) > maxKnown {
-		o.invalid("known", fault.Say("must have at most %d items", "最多 %d 项", maxKnown))
+		o.invalid("known", fault.Say("value.item_count", maxKnown))
 	}
 	for i, raw := range items {
 		if o.err != nil {
@@ -50,13 +50,13 @@ func known(o *fields, i int, raw string) classify.Known {
 	}
 	k.Value = item.needText("value")
 	if n := utf8.RuneCountInString(k.Value); n < minKnownRunes || n > maxKnownRunes {
-		item.invalid("value", fault.Say("must have %d to %d characters", "须有 %d 至 %d 个字符", minKnownRunes, maxKnownRunes))
+		item.invalid("value", fault.Say("value.characters", minKnownRunes, maxKnownRunes))
 	}
 	if class, ok := item.text("class"); ok {
 		k.Class = classify.Class(class)
 	}
 	if _, ok := classify.TypeOf(k.Class); !ok {
-		item.invalid("class", fault.Say("must be a class of the guide to masking, such as person", "须为脱敏指南中的类别，例如 person"))
+		item.invalid("class", fault.Say("value.class"))
 	}
 	o.join(item)
 	return k

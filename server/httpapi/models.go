@@ -94,8 +94,7 @@ func modelOf(m gateway.Model, lang fault.Lang) openai.Model {
 	case m.Err != nil:
 		x.Status, x.Reason = statusUnavailable, fault.Public(m.Err).Message(lang)
 	case m.Price == nil:
-		x.Status, x.Reason = statusUnavailable, fault.Say("no price book in force has a price for it, so requests are refused",
-			"生效的价格表中没有该模型的价格，因此请求会被拒绝").In(lang)
+		x.Status, x.Reason = statusUnavailable, fault.Say("httpapi.no_price").In(lang)
 	}
 	return openai.Model{ID: m.Name, Object: openai.ObjectModel, Created: m.CreatedAt / 1_000_000, OwnedBy: m.Engine, Sluice: x}
 }

@@ -84,9 +84,9 @@ func rerankCall(f *fields, c *gateway.Call) error {
 	case !ok:
 		f.fail(fault.CodeMissing, "documents")
 	case len(items) == 0:
-		f.invalid("documents", fault.Say("must not be empty", "不能为空"))
+		f.invalid("documents", fault.Say("value.empty"))
 	case len(items) > maxDocuments:
-		f.invalid("documents", fault.Say("must have at most %d items", "最多 %d 项", maxDocuments))
+		f.invalid("documents", fault.Say("value.item_count", maxDocuments))
 	}
 	for i, raw := range items {
 		if f.err == nil {
@@ -121,7 +121,7 @@ func document(f *fields, i int, raw string) string {
 func scoreCall(f *fields, c *gateway.Call) error {
 	c.Model = model(f)
 	texts := func(field string) []string {
-		out := f.strings(field, fault.Say("a string or an array of strings", "字符串或字符串数组"), maxDocuments)
+		out := f.strings(field, fault.Say("type.strings"), maxDocuments)
 		if len(out) == 0 {
 			f.fail(fault.CodeMissing, field)
 		}
@@ -138,7 +138,7 @@ func scoreCall(f *fields, c *gateway.Call) error {
 	case len(second):
 		c.Queries = first
 	default:
-		f.invalid("text_1", fault.Say("must be one text, or as many as text_2", "须为一段文本，或与 text_2 数量相同"))
+		f.invalid("text_1", fault.Say("httpapi.text_pair"))
 	}
 	ours(f, c)
 	urgency(f, c)

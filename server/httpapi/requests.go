@@ -58,11 +58,11 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	ours(f, c)
 	tools(f, c)
 	if list, ok := f.list("modalities"); ok && (len(list) != 1 || list[0] != `"text"`) {
-		f.unsupported("modalities", fault.Say("only text is generated", "仅生成文本"))
+		f.unsupported("modalities", fault.Say("httpapi.text_generated_only"))
 	}
 	for _, field := range []string{"audio", "prediction", "web_search_options"} {
 		if _, ok := f.raw(field); ok {
-			f.unsupported(field, fault.Say("leave it out", "请去掉此参数"))
+			f.unsupported(field, fault.Say("httpapi.leave_out"))
 		}
 	}
 	for _, field := range []string{"reasoning_effort", "verbosity", "prompt_cache_key"} {
@@ -74,7 +74,7 @@ func chatCall(f *fields, choices int, c *gateway.Call) (options, error) {
 // completionCall decodes POST /v1/completions.
 func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	c.Model = model(f)
-	prompts := f.strings("prompt", fault.Say("a string, or an array with one string", "字符串，或只含一个字符串的数组"), 1)
+	prompts := f.strings("prompt", fault.Say("type.one_string"), 1)
 	if len(prompts) != 1 || prompts[0] == "" {
 		f.fail(fault.CodeMissing, "prompt")
 	} else {
@@ -88,17 +88,17 @@ func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 	ours(f, c)
 	for _, field := range []string{"tools", "functions"} {
 		if list, ok := f.list(field); ok && len(list) > 0 {
-			f.unsupported(field, fault.Say("use /v1/chat/completions", "请使用 /v1/chat/completions"))
+			f.unsupported(field, fault.Say("httpapi.use_chat"))
 		}
 	}
 	if s, _ := f.text("suffix"); s != "" {
-		f.unsupported("suffix", fault.Say("only continuations are generated", "仅生成续写内容"))
+		f.unsupported("suffix", fault.Say("httpapi.continuations_only"))
 	}
 	if n := f.integer("best_of", 1, maxChoices); n != nil && *n > int64(max(1, c.Choices)) {
-		f.unsupported("best_of", fault.Say("use n and choose yourself", "请使用 n 并自行选择"))
+		f.unsupported("best_of", fault.Say("httpapi.use_n"))
 	}
 	if _, ok := f.raw("rag"); ok {
-		f.unsupported("rag", fault.Say("use /v1/chat/completions", "请使用 /v1/chat/completions"))
+		f.unsupported("rag", fault.Say("httpapi.use_chat"))
 	}
 	conversation(f, c)
 	return o, f.err
@@ -107,14 +107,13 @@ func completionCall(f *fields, choices int, c *gateway.Call) (options, error) {
 // embeddingCall decodes POST /v1/embeddings.
 func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 	c.Model = model(f)
-	c.Input = f.strings("input", fault.Say(
-		"a string or an array of strings (arrays of tokens are not supported)", "字符串或字符串数组（不支持 token 数组）"), maxInputs)
+	c.Input = f.strings("input", fault.Say("type.strings_no_tokens"), maxInputs)
 	if len(c.Input) == 0 {
 		f.fail(fault.CodeMissing, "input")
 	}
 	for i, s := range c.Input {
 		if s == "" {
-			f.invalid("input["+strconv.Itoa(i)+"]", fault.Say("must not be empty", "不能为空"))
+			f.invalid("input["+strconv.Itoa(i)+"]", fault.Say("value.empty"))
 		}
 	}
 	var o options
@@ -122,7 +121,7 @@ func embeddingCall(f *fields, c *gateway.Call) (options, error) {
 	case format == "base64":
 		o.base64 = true
 	case ok && format != "float":
-		f.invalid("encoding_format", fault.Say("must be 'float' or 'base64'", "须为 'float' 或 'base64'"))
+		f.invalid("encoding_format", fault.Say("httpapi.encoding"))
 	}
 	if d := f.integer("dimensions", 1, 1<<20); d != nil {
 		c.Dimensions = int(*d)
@@ -164,7 +163,7 @@ func passageCall(f *fields, c *gateway.Call) error {
 func name(f *fields, field string) string {
 	id := f.needText(field)
 	if !saneID(id, maxNameBytes) {
-		f.invalid(field, fault.Say("must have 1 to %d letters, digits, dots, dashes or underscores", "须为 1 至 %d 个字母、数字、点、短横线或下划线", maxNameBytes))
+		f.invalid(field, fault.Say("httpapi.identifier", maxNameBytes))
 	}
 	return id
 }
@@ -176,7 +175,7 @@ func collection(f *fields) string {
 	if utf8.RuneCountInString(name) > maxNameBytes || strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 	}) {
-		f.invalid("collection", fault.Say("must be 1 to %d letters, digits, dots, dashes or underscores", "须为 1 至 %d 个字母、数字、点、短横线或下划线", maxNameBytes))
+		f.invalid("collection", fault.Say("httpapi.name", maxNameBytes))
 	}
 	return name
 }
@@ -184,7 +183,7 @@ func collection(f *fields) string {
 func model(f *fields) gateway.AskedModel {
 	m := f.needText("model")
 	if len(m) > maxModelName || strings.ContainsFunc(m, func(r rune) bool { return r < ' ' }) {
-		f.invalid("model", fault.Say("must have at most %d printable characters", "最多 %d 个可打印字符", maxModelName))
+		f.invalid("model", fault.Say("httpapi.printable", maxModelName))
 	}
 	return gateway.AskedModel(m)
 }
@@ -196,7 +195,7 @@ func messages(f *fields) []engine.Message {
 	if !ok {
 		f.fail(fault.CodeMissing, "messages")
 	} else if len(items) == 0 {
-		f.invalid("messages", fault.Say("must not be empty", "不能为空"))
+		f.invalid("messages", fault.Say("value.empty"))
 	}
 	out := make([]engine.Message, 0, len(items))
 	for i, raw := range items {
@@ -217,25 +216,25 @@ func message(m *fields) engine.Message {
 		out.Role = "system"
 	case "system", "user", "assistant", "tool":
 	case "function":
-		m.unsupported("role", fault.Say("it is deprecated; use 'tool' with tool_call_id", "已弃用；请使用 'tool' 并提供 tool_call_id"))
+		m.unsupported("role", fault.Say("httpapi.use_tool_role"))
 	default:
-		m.invalid("role", fault.Say("must be system, developer, user, assistant or tool", "须为 system、developer、user、assistant 或 tool"))
+		m.invalid("role", fault.Say("httpapi.role"))
 	}
 	if _, ok := m.raw("function_call"); ok {
-		m.unsupported("function_call", fault.Say("it is deprecated; use tool_calls", "已弃用；请使用 tool_calls"))
+		m.unsupported("function_call", fault.Say("httpapi.use_tool_calls"))
 	}
 	if _, ok := m.raw("audio"); ok {
-		m.unsupported("audio", fault.Say("only text is", "仅支持文本"))
+		m.unsupported("audio", fault.Say("httpapi.text_only"))
 	}
 	out.ToolCalls = toolCalls(m, out.Role)
 	if out.Role == "tool" {
 		if out.ToolCallID = m.needText("tool_call_id"); len(out.ToolCallID) > maxIDBytes {
-			m.invalid("tool_call_id", fault.Say("must have at most %d bytes", "最多 %d 字节", maxIDBytes))
+			m.invalid("tool_call_id", fault.Say("value.bytes_at_most", maxIDBytes))
 		}
 	}
 	out.Name, _ = m.text("name")
 	if len(out.Name) > maxNameBytes {
-		m.invalid("name", fault.Say("must have at most %d bytes", "最多 %d 字节", maxNameBytes))
+		m.invalid("name", fault.Say("value.bytes_at_most", maxNameBytes))
 	}
 	_, said := m.raw("content")
 	if s, ok := m.text("refusal"); ok && !said && out.Role == "assistant" { // an answer of ours that comes back
@@ -256,18 +255,18 @@ func content(m *fields) string {
 		s, _ := m.text("content")
 		return s
 	}
-	items, ok := m.items("content", fault.Say("a string or an array of parts", "字符串或内容片段数组"))
+	items, ok := m.items("content", fault.Say("type.parts"))
 	if !ok {
 		return ""
 	}
 	if len(items) == 0 {
-		m.invalid("content", fault.Say("must not be empty", "不能为空"))
+		m.invalid("content", fault.Say("value.empty"))
 	}
 	texts := make([]string, len(items))
 	for j, item := range items {
 		part := m.item("content", j, item)
 		if kind := part.needText("type"); kind != "text" {
-			part.unsupported("type", fault.Say("only text parts are", "仅支持文本片段"))
+			part.unsupported("type", fault.Say("httpapi.text_parts_only"))
 		}
 		s, ok := part.text("text")
 		if !ok {
@@ -282,7 +281,7 @@ func content(m *fields) string {
 func tokenLimit(f *fields, c *gateway.Call) {
 	older, newer := f.integer("max_tokens", 1, maxTokens), f.integer("max_completion_tokens", 1, maxTokens)
 	if older != nil && newer != nil && *older != *newer {
-		f.invalid("max_completion_tokens", fault.Say("differs from max_tokens; send one of the two", "与 max_tokens 不一致；请只发送其中一个"))
+		f.invalid("max_completion_tokens", fault.Say("httpapi.max_tokens_twice"))
 		return
 	}
 	if newer == nil {
@@ -299,7 +298,7 @@ func chatLogprobs(f *fields, c *gateway.Call) {
 	top := f.integer("top_logprobs", 0, maxTopLogprobs)
 	switch {
 	case top != nil && !on:
-		f.invalid("top_logprobs", fault.Say("needs logprobs: true", "需要 logprobs: true"))
+		f.invalid("top_logprobs", fault.Say("httpapi.needs_logprobs"))
 	case top != nil:
 		c.Logprobs = int(*top)
 	case on:
@@ -315,7 +314,7 @@ func conversation(f *fields, c *gateway.Call) {
 		}
 		if id, ok := md.text("conversation_id"); ok && c.Session == "" {
 			if !saneID(id, 128) {
-				md.invalid("conversation_id", fault.Say("must have 1 to 128 letters, digits, dots, dashes or underscores", "须为 1 至 128 个字母、数字、点、短横线或下划线"))
+				md.invalid("conversation_id", fault.Say("httpapi.cache_key"))
 			}
 			c.Session = id
 		}

@@ -26,10 +26,10 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 		c.Choices = int(*n)
 	}
 	tokenLimit(f, c)
-	c.Stop = f.strings("stop", fault.Say("a string or an array of strings", "字符串或字符串数组"), maxStops)
+	c.Stop = f.strings("stop", fault.Say("type.strings"), maxStops)
 	for _, s := range c.Stop {
 		if s == "" || len(s) > maxStopBytes {
-			f.invalid("stop", fault.Say("each string must have 1 to %d bytes", "每个字符串须为 1 至 %d 字节", maxStopBytes))
+			f.invalid("stop", fault.Say("httpapi.string_bytes", maxStopBytes))
 		}
 	}
 	extras(f, c)
@@ -38,7 +38,7 @@ func sampling(f *fields, choices int, c *gateway.Call) options {
 	o := options{stream: f.flag("stream")}
 	if so, ok := f.object("stream_options"); ok {
 		if !o.stream {
-			f.invalid("stream_options", fault.Say("is allowed only with stream: true", "仅在 stream: true 时可用"))
+			f.invalid("stream_options", fault.Say("httpapi.needs_stream"))
 		}
 		o.includeUsage = so.flag("include_usage")
 		so.flag("include_obfuscation")
@@ -63,7 +63,7 @@ func extras(f *fields, c *gateway.Call) {
 	c.MinP = value("min_p", 0, 1)
 	c.RepetitionPenalty = value("repetition_penalty", 0, 2)
 	if _, ok := f.raw("repetition_penalty"); ok && c.RepetitionPenalty == 0 {
-		f.invalid("repetition_penalty", fault.Say("must be above 0; 1 changes nothing", "须大于 0；1 表示不惩罚"))
+		f.invalid("repetition_penalty", fault.Say("httpapi.repetition_penalty"))
 	}
 	c.FrequencyPenalty = value("frequency_penalty", -2, 2)
 	c.PresencePenalty = value("presence_penalty", -2, 2)
@@ -71,7 +71,7 @@ func extras(f *fields, c *gateway.Call) {
 		c.MinTokens = int(*n)
 	}
 	if c.MaxTokens != nil && c.MinTokens > *c.MaxTokens {
-		f.invalid("min_tokens", fault.Say("must not be above the completion limit", "不能大于生成上限"))
+		f.invalid("min_tokens", fault.Say("httpapi.above_limit"))
 	}
 	c.LogitBias = logitBias(f)
 }
@@ -83,14 +83,14 @@ func logitBias(f *fields) map[int32]float64 {
 		return nil
 	}
 	if len(in.m.All()) > maxBiases {
-		f.invalid("logit_bias", fault.Say("must have at most %d items", "最多 %d 项", maxBiases))
+		f.invalid("logit_bias", fault.Say("value.item_count", maxBiases))
 	}
 	out := make(map[int32]float64, len(in.m.All()))
 	for _, member := range in.m.All() {
 		id := member.Name
 		token, err := strconv.ParseInt(id, 10, 32)
 		if err != nil || token < 0 {
-			f.invalid("logit_bias", fault.Say("its names must be token ids", "键须为 token 编号"))
+			f.invalid("logit_bias", fault.Say("httpapi.token_ids"))
 			continue
 		}
 		if v := in.number(id, -100, 100); v != nil {
@@ -105,7 +105,7 @@ func logitBias(f *fields) map[int32]float64 {
 func format(f *fields, c *gateway.Call) {
 	keep := func(field string, v *engine.Format) {
 		if c.Format != nil && v != nil {
-			f.invalid(field, fault.Say("cannot be combined with %s; send one of the two", "不能与 %s 同时使用；请只发送其中一个", c.FormatField))
+			f.invalid(field, fault.Say("httpapi.one_format", c.FormatField))
 		}
 		if v != nil {
 			c.Format, c.FormatField = v, field
@@ -155,7 +155,7 @@ func responseFormat(rf *fields) *engine.Format {
 		rf.join(js)
 		return &engine.Format{JSONSchema: schema}
 	default:
-		rf.invalid("type", fault.Say("must be 'text', 'json_object' or 'json_schema'", "须为 'text'、'json_object' 或 'json_schema'"))
+		rf.invalid("type", fault.Say("httpapi.format_type"))
 		return nil
 	}
 }
@@ -171,7 +171,7 @@ func constraint(f *fields, field, kind string) *engine.Format {
 		if raw[0] == '"' { // some clients send the schema as a text
 			text, _ := f.text(field)
 			if _, err := rawjson.Check(text, schemaDepth); err != nil {
-				f.invalid(field, fault.Say("must be a JSON schema", "须为 JSON Schema"))
+				f.invalid(field, fault.Say("httpapi.json_schema"))
 				return nil
 			}
 			inner := &fields{path: f.path, m: rawjson.One(field, rawjson.Trim(text))}
@@ -181,21 +181,21 @@ func constraint(f *fields, field, kind string) *engine.Format {
 		}
 		return &engine.Format{JSONSchema: schemaOf(f, field)}
 	case "choice":
-		list := f.strings(field, fault.Say("an array of strings", "字符串数组"), maxAnswers)
+		list := f.strings(field, fault.Say("type.string_array"), maxAnswers)
 		for _, s := range list {
 			if s == "" {
-				f.invalid(field, fault.Say("must hold texts that are not empty", "各项不能为空"))
+				f.invalid(field, fault.Say("httpapi.empty_items"))
 			}
 		}
 		if len(list) == 0 {
-			f.invalid(field, fault.Say("must not be empty", "不能为空"))
+			f.invalid(field, fault.Say("value.empty"))
 		}
 		return &engine.Format{Choice: list}
 	}
 	text, _ := f.text(field)
 	switch {
 	case text == "":
-		f.invalid(field, fault.Say("must not be empty", "不能为空"))
+		f.invalid(field, fault.Say("value.empty"))
 		return nil
 	case kind == "regex":
 		return &engine.Format{Regex: text}
@@ -226,7 +226,7 @@ func urgency(f *fields, c *gateway.Call) {
 	case tier == "flex":
 		class = engine.ClassBatch
 	default:
-		f.invalid("service_tier", fault.Say("must be auto, default, priority or flex", "须为 auto、default、priority 或 flex"))
+		f.invalid("service_tier", fault.Say("httpapi.service_tier"))
 	}
 	if c.Class == "" {
 		c.Class = class
@@ -256,8 +256,7 @@ func urgencyHeaders(class, patience string, c *gateway.Call) error {
 	case "", engine.ClassInteractive, engine.ClassStandard, engine.ClassBatch:
 		c.Class = v
 	default:
-		return fault.New(fault.CodeInvalidValue, headerClass,
-			fault.Say("must be interactive, standard or batch", "须为 interactive、standard 或 batch")).WithParam(headerClass)
+		return fault.New(fault.CodeInvalidValue, headerClass, fault.Say("httpapi.queue_class")).WithParam(headerClass)
 	}
 	if patience == "" {
 		return nil
@@ -265,7 +264,7 @@ func urgencyHeaders(class, patience string, c *gateway.Call) error {
 	ms, err := strconv.Atoi(patience)
 	if err != nil || ms < 1 || ms > maxFirstTokenTimeout {
 		return fault.New(fault.CodeInvalidValue, headerFirstTokenTimeout,
-			fault.Say("must be milliseconds between 1 and %d", "须为 1 至 %d 之间的毫秒数", maxFirstTokenTimeout)).WithParam(headerFirstTokenTimeout)
+			fault.Say("httpapi.patience", maxFirstTokenTimeout)).WithParam(headerFirstTokenTimeout)
 	}
 	c.FirstTokenTimeout = time.Duration(ms) * time.Millisecond
 	return nil
@@ -281,7 +280,7 @@ func role(f *fields, c *gateway.Call) {
 		case v == "passage" || v == "document" || v == "search_document" || v == "retrieval.passage":
 			c.Role = engine.RolePassage
 		default:
-			f.invalid(field, fault.Say("must be 'query', 'passage' or 'document'", "须为 'query'、'passage' 或 'document'"))
+			f.invalid(field, fault.Say("httpapi.input_type"))
 		}
 	}
 }

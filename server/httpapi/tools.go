@@ -11,7 +11,7 @@ import (
 
 // tools decodes what a chat may call.
 func tools(f *fields, c *gateway.Call) {
-	useTools := fault.Say("it is deprecated; use tools and tool_choice", "已弃用；请使用 tools 与 tool_choice")
+	useTools := fault.Say("httpapi.use_tools")
 	if list, ok := f.list("functions"); ok && len(list) > 0 {
 		f.unsupported("functions", useTools)
 	}
@@ -20,14 +20,14 @@ func tools(f *fields, c *gateway.Call) {
 	}
 	items, _ := f.list("tools")
 	if len(items) > maxTools {
-		f.invalid("tools", fault.Say("must have at most %d items", "最多 %d 项", maxTools))
+		f.invalid("tools", fault.Say("value.item_count", maxTools))
 	}
 	seen := map[string]bool{}
 	for i, raw := range items {
 		item := f.item("tools", i, raw)
 		t := tool(item)
 		if seen[t.Name] {
-			item.invalid("function.name", fault.Say("is used twice", "重复"))
+			item.invalid("function.name", fault.Say("httpapi.used_twice"))
 		}
 		seen[t.Name] = true
 		c.Tools = append(c.Tools, t)
@@ -45,7 +45,7 @@ func tools(f *fields, c *gateway.Call) {
 
 func tool(t *fields) engine.Tool {
 	if kind := t.needText("type"); kind != "function" {
-		t.unsupported("type", fault.Say("only functions are", "仅支持 function"))
+		t.unsupported("type", fault.Say("httpapi.functions_only"))
 	}
 	fn, ok := t.object("function")
 	if !ok {
@@ -57,7 +57,7 @@ func tool(t *fields) engine.Tool {
 	if out.Parameters != nil {
 		p, _ := fn.object("parameters")
 		if kind, ok := p.raw("type"); ok && kind != `"object"` {
-			p.invalid("type", fault.Say("must be 'object': arguments have names", "须为 'object'：参数以名称传递"))
+			p.invalid("type", fault.Say("httpapi.parameters_object"))
 		}
 		fn.join(p)
 	}
@@ -69,7 +69,7 @@ func tool(t *fields) engine.Tool {
 func toolName(f *fields, field string) string {
 	name := f.needText(field)
 	if len(name) > maxNameBytes || strings.Trim(name, nameLetters) != "" {
-		f.invalid(field, fault.Say("must be 1 to %d letters, digits, dashes or underscores", "须为 1 至 %d 个字母、数字、短横线或下划线", maxNameBytes))
+		f.invalid(field, fault.Say("httpapi.function_name", maxNameBytes))
 	}
 	return name
 }
@@ -84,7 +84,7 @@ func toolChoice(f *fields, offered map[string]bool) engine.ToolChoice {
 	}
 	needs := func() {
 		if len(offered) == 0 {
-			f.invalid("tool_choice", fault.Say("needs tools", "需要 tools"))
+			f.invalid("tool_choice", fault.Say("httpapi.needs_tools"))
 		}
 	}
 	if raw[0] == '"' {
@@ -95,16 +95,16 @@ func toolChoice(f *fields, offered map[string]bool) engine.ToolChoice {
 			needs()
 			return engine.ToolChoice{Mode: engine.ToolRequired}
 		default:
-			f.invalid("tool_choice", fault.Say("must be none, auto, required or name a function", "须为 none、auto、required 或指定函数"))
+			f.invalid("tool_choice", fault.Say("httpapi.tool_choice"))
 			return engine.ToolChoice{}
 		}
 	}
-	choice, ok := f.members("tool_choice", fault.Say("a string or an object", "字符串或对象"))
+	choice, ok := f.members("tool_choice", fault.Say("type.string_or_object"))
 	if !ok {
 		return engine.ToolChoice{}
 	}
 	if kind := choice.needText("type"); kind != "function" {
-		choice.unsupported("type", fault.Say("only functions are", "仅支持 function"))
+		choice.unsupported("type", fault.Say("httpapi.functions_only"))
 	}
 	fn, ok := choice.object("function")
 	if !ok {
@@ -112,7 +112,7 @@ func toolChoice(f *fields, offered map[string]bool) engine.ToolChoice {
 	}
 	name := fn.needText("name")
 	if fn.err == nil && !offered[name] {
-		fn.invalid("name", fault.Say("is not among the tools", "不在 tools 之中"))
+		fn.invalid("name", fault.Say("httpapi.unknown_tool"))
 	}
 	choice.join(fn)
 	f.join(choice)
@@ -124,10 +124,10 @@ func toolChoice(f *fields, offered map[string]bool) engine.ToolChoice {
 func toolCalls(m *fields, role string) []engine.ToolCall {
 	items, _ := m.list("tool_calls")
 	if len(items) > 0 && role != "assistant" {
-		m.invalid("tool_calls", fault.Say("belong to the assistant's messages", "只能出现在 assistant 消息中"))
+		m.invalid("tool_calls", fault.Say("httpapi.assistant_only"))
 	}
 	if len(items) > maxTools {
-		m.invalid("tool_calls", fault.Say("must have at most %d items", "最多 %d 项", maxTools))
+		m.invalid("tool_calls", fault.Say("value.item_count", maxTools))
 	}
 	var out []engine.ToolCall
 	for i, raw := range items {
@@ -144,10 +144,10 @@ func toolCalls(m *fields, role string) []engine.ToolCall {
 func toolCall(item *fields) engine.ToolCall {
 	call := engine.ToolCall{ID: item.needText("id")}
 	if len(call.ID) > maxIDBytes {
-		item.invalid("id", fault.Say("must have at most %d bytes", "最多 %d 字节", maxIDBytes))
+		item.invalid("id", fault.Say("value.bytes_at_most", maxIDBytes))
 	}
 	if kind, ok := item.text("type"); ok && kind != "function" {
-		item.unsupported("type", fault.Say("only functions are", "仅支持 function"))
+		item.unsupported("type", fault.Say("httpapi.functions_only"))
 	}
 	fn, ok := item.object("function")
 	if !ok {
@@ -162,7 +162,7 @@ func toolCall(item *fields) engine.ToolCall {
 		call.Arguments = "{}"
 	}
 	if fn.err == nil && !isObject(call.Arguments) {
-		fn.invalid("arguments", fault.Say("must be the text of a JSON object", "须为 JSON 对象的文本"))
+		fn.invalid("arguments", fault.Say("httpapi.arguments"))
 	}
 	item.join(fn)
 	return call

@@ -88,8 +88,7 @@ func (c *compiler) work(steps int, at string) error {
 	if c.worked += steps; c.worked <= c.opt.Limits.Work {
 		return nil
 	}
-	return refuse(at, fault.Say("the schema takes more than %d steps to compile: use fewer combinations, references or values",
-		"编译该模式需要超过 %d 步：请减少组合、引用或取值", c.opt.Limits.Work))
+	return refuse(at, fault.Say("jsonschema.too_much_work", c.opt.Limits.Work))
 }
 
 // name returns the name of the rule with the number i.

@@ -51,7 +51,7 @@ const maxRules = 20_000
 // rule returns a new rule.
 func (e *emitter) rule(at string) (grammar.Node, error) {
 	if e.rules++; e.rules > maxRules {
-		return grammar.Node{}, refuse(at, fault.Say("the schema needs more than %d rules: use fewer properties or smaller counts", "该模式需要超过 %d 条规则：请减少属性或减小计数", maxRules))
+		return grammar.Node{}, refuse(at, fault.Say("jsonschema.too_many_rules", maxRules))
 	}
 	return e.b.Rule(e.c.name(e.rules)), e.c.work(1, at)
 }

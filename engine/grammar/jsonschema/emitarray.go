@@ -101,9 +101,7 @@ func (e *emitter) uniqueItems(x *arrayShape) (grammar.Node, error) {
 		}
 	}
 	if r := x.rest; len(x.prefix)+len(x.contains)+len(r.texts)+len(r.numbers)+len(r.objects)+len(r.arrays) > 0 || len(values) > maxUnique {
-		return grammar.Node{}, refuse(x.unique, fault.Say(
-			"that items differ is enforced only for lists whose items are an enum of at most %d values: give such an enum, or leave uniqueItems away",
-			"仅当元素为至多 %d 个取值的 enum 时才能保证互不相同：请使用此类 enum，或去掉 uniqueItems", maxUnique))
+		return grammar.Node{}, refuse(x.unique, fault.Say("jsonschema.unique_items", maxUnique))
 	}
 	return e.subsets(x, values)
 }
@@ -156,9 +154,7 @@ func (e *emitter) containing(x *arrayShape) (grammar.Node, error) {
 	k := x.contains[0]
 	items, hits := max(x.min, x.max, 1), max(k.min, k.max, 0)
 	if len(x.prefix) > 0 || len(x.contains) > 1 || (items+1)*(hits+1) > maxContains {
-		return grammar.Node{}, refuse(k.at, fault.Say(
-			"contains is enforced only once per list, without prefixItems, and with small counts: simplify it, or name the items' schema under items",
-			"contains 每个数组只支持一次、不能与 prefixItems 同用、且计数要小：请简化，或在 items 中给出元素模式"))
+		return grammar.Node{}, refuse(k.at, fault.Say("jsonschema.contains"))
 	}
 	yes, err := e.shape(k.yes)
 	if err != nil {

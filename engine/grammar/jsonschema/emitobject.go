@@ -41,9 +41,7 @@ func (e *emitter) object(at string, x *objectShape) (grammar.Node, error) {
 		w.cap = max(w.cap, x.max)
 	}
 	if len(w.free) > 0 && x.min > required+1 {
-		return grammar.Node{}, refuse(x.minAt, fault.Say(
-			"more than %d properties cannot be counted where names are free, because names may repeat: require named properties, or forbid others with additionalProperties",
-			"名称不受限时可能重复，无法保证多于 %d 个属性：请用 required 列出属性，或用 additionalProperties 禁止其他属性", required+1))
+		return grammar.Node{}, refuse(x.minAt, fault.Say("jsonschema.property_count", required+1))
 	}
 	start, err := w.state(0, 0)
 	for err == nil && len(w.todo) > 0 {

@@ -54,8 +54,7 @@ func (c *compiler) add(alts []alternative, d ref) ([]alternative, error) {
 		return nil, nil
 	}
 	if c.open[d] {
-		return nil, refuse(d.node.at, fault.Say("this schema refers to itself without a property or item in between, so it says nothing: break the circle",
-			"该模式未经属性或元素就引用了自身，没有意义：请打破循环"))
+		return nil, refuse(d.node.at, fault.Say("jsonschema.self_reference"))
 	}
 	c.open[d] = true
 	defer delete(c.open, d)
@@ -77,8 +76,7 @@ func (c *compiler) add(alts []alternative, d ref) ([]alternative, error) {
 }
 
 func (c *compiler) tooMany(at string) error {
-	return refuse(at, fault.Say("anyOf, oneOf and their like combine in more than %d ways here: use fewer branches, or nest them in properties",
-		"anyOf、oneOf 等在此处的组合超过 %d 种：请减少分支，或放到属性中", c.opt.Limits.Alternatives))
+	return refuse(at, fault.Say("jsonschema.too_many_alternatives", c.opt.Limits.Alternatives))
 }
 
 // addTo returns the alternatives that satisfy both a and d. It remembers them, because the same question comes up along every path of
@@ -192,9 +190,7 @@ func (c *compiler) chooseOne(alts []alternative, one oneOf) ([]alternative, erro
 	}
 	out, err := c.choose(alts, one.at, conjunctions)
 	if why := asOpposite(err); why != nil {
-		return nil, refuse(one.at, fault.Say(
-			"its branches may overlap, and that only one holds cannot be enforced (%s: %s): use anyOf, or give every branch a required property with a const of its own",
-			"各分支可能重叠，无法保证只有一个成立（%s：%s）：请使用 anyOf，或为每个分支设置取值各异的必填 const 属性", why.Pointer, why.Problem))
+		return nil, refuse(one.at, fault.Say("jsonschema.one_of_overlap", why.Pointer, why.Problem))
 	}
 	return out, err
 }

@@ -90,8 +90,7 @@ func (p *parser) format(n *node, v *value) error {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		return refuse(v.at(), fault.Say("this format is not enforced; %s are: use one of these, a pattern, or leave it away",
-			"不支持该格式；支持的有 %s：请使用其中之一、改用 pattern，或去掉", strings.Join(names, ", ")))
+		return refuse(v.at(), fault.Say("jsonschema.format", strings.Join(names, ", ")))
 	}
 	n.texts.formats = append(n.texts.formats, format{at: v.at(), name: v.text})
 	return nil

@@ -52,8 +52,7 @@ func (c *compiler) holdAll(v *value, list []ref) (count int, err error) {
 // combinedHolds answers for what a node says of other subschemas at the same place.
 func (c *compiler) combinedHolds(v *value, n *node) (bool, error) {
 	if c.holding > maxHolding {
-		return false, refuse(n.at, fault.Say("this schema refers to itself without a property or item in between, so it says nothing: break the circle",
-			"该模式未经属性或元素就引用了自身，没有意义：请打破循环"))
+		return false, refuse(n.at, fault.Say("jsonschema.self_reference"))
 	}
 	c.holding++
 	defer func() { c.holding-- }()

@@ -25,8 +25,7 @@ func (p *parser) keyword(n *node, schema *value, name string, v *value) error {
 	switch {
 	case slices.Contains(annotations, name), strings.HasPrefix(name, "x-"):
 		if (name == "$id" || name == "id") && schema != p.root && v.kind == kindString {
-			return refuse(v.at(), fault.Say("identifiers inside the schema change what references mean: remove it and refer by \"#/$defs/name\"",
-				"内层标识会改变引用的含义：请删除，并用 \"#/$defs/name\" 引用"))
+			return refuse(v.at(), fault.Say("jsonschema.inner_identifier"))
 		}
 		return nil
 	case slices.Contains(related, name):
@@ -48,16 +47,13 @@ func (p *parser) keyword(n *node, schema *value, name string, v *value) error {
 	case "minItems", "maxItems", "uniqueItems":
 		return p.array(n, name, v)
 	case "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor":
-		return refuse(v.at(), fault.Say("dynamic references are not supported: use $ref and $defs", "不支持动态引用：请使用 $ref 和 $defs"))
+		return refuse(v.at(), fault.Say("jsonschema.dynamic_reference"))
 	case "unevaluatedProperties":
-		return refuse(v.at(), fault.Say("unevaluatedProperties is not supported: write the properties in one schema with additionalProperties",
-			"不支持 unevaluatedProperties：请把属性写在同一模式中并使用 additionalProperties"))
+		return refuse(v.at(), fault.Say("jsonschema.unevaluated_properties"))
 	case "unevaluatedItems":
-		return refuse(v.at(), fault.Say("unevaluatedItems is not supported: write the items in one schema with prefixItems and items",
-			"不支持 unevaluatedItems：请把元素写在同一模式中并使用 prefixItems 和 items"))
+		return refuse(v.at(), fault.Say("jsonschema.unevaluated_items"))
 	}
-	return refuse(v.at(), fault.Say("this keyword is not known, so it cannot be enforced: remove it, correct its spelling, or begin its name with \"x-\"",
-		"未知的关键字，无法执行：请删除、更正拼写，或以 \"x-\" 开头命名"))
+	return refuse(v.at(), fault.Say("jsonschema.unknown_keyword"))
 }
 
 func (p *parser) general(n *node, name string, v *value) error {
@@ -66,19 +62,19 @@ func (p *parser) general(n *node, name string, v *value) error {
 		return p.types(n, v)
 	case "nullable":
 		if v.kind != kindBool {
-			return wrongType(v, "boolean", "布尔值")
+			return wrongType(v, fault.Say("jsonschema.type_boolean"))
 		}
 		return nil
 	}
 	list := []*value{v}
 	if name == "enum" {
 		if v.kind != kindArray {
-			return wrongType(v, "list", "数组")
+			return wrongType(v, fault.Say("jsonschema.type_list"))
 		}
 		list = v.items
 	}
 	if p.values += len(list); p.values > p.lim.Values {
-		return refuse(v.at(), fault.Say("the schema lists more than %d values: use a pattern, or fewer values", "模式列出的值超过 %d 个：请使用 pattern，或减少取值", p.lim.Values))
+		return refuse(v.at(), fault.Say("jsonschema.too_many_values", p.lim.Values))
 	}
 	if n.enum != nil { // enum and const side by side
 		list = slices.DeleteFunc(slices.Clone(list), func(e *value) bool {
@@ -98,8 +94,7 @@ func (p *parser) types(n *node, v *value) error {
 	for _, t := range list {
 		bits, ok := typeNames[t.text]
 		if t.kind != kindString || !ok {
-			return refuse(v.at(), fault.Say("types are \"string\", \"number\", \"integer\", \"boolean\", \"object\", \"array\" and \"null\": use these",
-				"类型只有 \"string\"、\"number\"、\"integer\"、\"boolean\"、\"object\"、\"array\"、\"null\"：请使用这些"))
+			return refuse(v.at(), fault.Say("jsonschema.types"))
 		}
 		n.types |= bits
 	}
@@ -146,7 +141,7 @@ func (p *parser) text(n *node, name string, v *value) (err error) {
 		return err
 	}
 	if v.kind != kindString {
-		return wrongType(v, "string", "字符串")
+		return wrongType(v, fault.Say("jsonschema.type_string"))
 	}
 	if name == "pattern" {
 		n.texts.patterns = append(n.texts.patterns, pattern{at: v.at(), text: v.text})
@@ -157,7 +152,7 @@ func (p *parser) text(n *node, name string, v *value) (err error) {
 
 func (p *parser) number(n *node, name string, v *value) error {
 	if v.kind != kindNumber {
-		return wrongType(v, "number", "数字")
+		return wrongType(v, fault.Say("jsonschema.type_number"))
 	}
 	switch name {
 	case "minimum":
@@ -166,7 +161,7 @@ func (p *parser) number(n *node, name string, v *value) error {
 		n.numbers.high = tighter(n.numbers.high, bound{v.num, false}, false)
 	default:
 		if v.num.Sign() <= 0 {
-			return refuse(v.at(), fault.Say("multipleOf must be above zero: correct it", "multipleOf 必须大于零：请更正"))
+			return refuse(v.at(), fault.Say("jsonschema.multiple_of_zero"))
 		}
 		n.numbers.multiples = append(n.numbers.multiples, multiple{v.at(), v.num})
 	}
@@ -201,7 +196,7 @@ func (p *parser) object(n *node, name string, v *value) (err error) {
 // named reads properties and patternProperties.
 func (p *parser) named(o *objects, name string, v *value) error {
 	if v.kind != kindObject {
-		return wrongType(v, "object", "对象")
+		return wrongType(v, fault.Say("jsonschema.type_object"))
 	}
 	if p.properties += len(v.names); p.properties > p.lim.Properties {
 		return p.tooMany(v.at())
@@ -223,13 +218,13 @@ func (p *parser) named(o *objects, name string, v *value) error {
 // stringList reads a list of strings that are not repeated.
 func (p *parser) stringList(v *value) ([]string, error) {
 	if v.kind != kindArray {
-		return nil, wrongType(v, "list of strings", "字符串数组")
+		return nil, wrongType(v, fault.Say("jsonschema.type_strings"))
 	}
 	list := make([]string, 0, len(v.items))
 	seen := map[string]bool{}
 	for _, c := range v.items {
 		if c.kind != kindString {
-			return nil, wrongType(v, "list of strings", "字符串数组")
+			return nil, wrongType(v, fault.Say("jsonschema.type_strings"))
 		}
 		if !seen[c.text] {
 			list = append(list, c.text)
@@ -243,7 +238,7 @@ func (p *parser) stringList(v *value) ([]string, error) {
 // Values that are no objects have no property, so the first holds for them.
 func (p *parser) dependent(n *node, v *value) error {
 	if v.kind != kindObject {
-		return wrongType(v, "object", "对象")
+		return wrongType(v, fault.Say("jsonschema.type_object"))
 	}
 	for i, name := range v.names {
 		c := v.items[i]
@@ -278,7 +273,7 @@ func (p *parser) array(n *node, name string, v *value) (err error) {
 		n.arrays.max, err = p.count(v)
 	default:
 		if v.kind != kindBool {
-			return wrongType(v, "boolean", "布尔值")
+			return wrongType(v, fault.Say("jsonschema.type_boolean"))
 		}
 		if v.yes {
 			n.arrays.unique = v.at()

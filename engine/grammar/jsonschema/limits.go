@@ -17,7 +17,7 @@ func (e *Error) Error() string { return e.Phrase().String() }
 
 // Phrase returns the whole refusal in both languages, for an argument of a fault.
 func (e *Error) Phrase() fault.Phrase {
-	return fault.Say("in the schema at %s: %s", "模式的 %s 处：%s", e.Pointer, e.Problem)
+	return fault.Say("jsonschema.located", e.Pointer, e.Problem)
 }
 
 // maxPointer bounds the pointer in an error: names in a schema may be long.

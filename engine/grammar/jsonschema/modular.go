@@ -15,9 +15,7 @@ func (e *emitter) modular(x *numberShape) (grammar.Node, error) {
 	step := x.step()
 	at := x.multiples[len(x.multiples)-1].at
 	if step.Num().Cmp(big.NewInt(maxModulus)) > 0 || len(x.exclude) > 0 {
-		return grammar.Node{}, refuse(at, fault.Say(
-			"multiples of this number are not enforced: use one up to %d, one that divides a power of ten, or a minimum and a maximum with at most %d multiples between them",
-			"不支持该倍数：请使用不超过 %d 的数、能整除 10 的幂的数，或给出其间至多 %d 个倍数的 minimum 和 maximum", maxModulus, maxListed))
+		return grammar.Node{}, refuse(at, fault.Say("jsonschema.multiple_of_number", maxModulus, maxListed))
 	}
 	w := &digitWriter{e: e, at: at, modulus: int(step.Num().Int64()), states: map[string]grammar.Node{}}
 	most := new(big.Int).Exp(big.NewInt(10), big.NewInt(plainDigits), nil)

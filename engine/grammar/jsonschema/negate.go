@@ -89,8 +89,7 @@ func (o *opposites) way(demands ...ref) { o.ways = append(o.ways, demands) }
 // impossible notes that the opposite of a keyword cannot be said.
 func (o *opposites) impossible(at string) {
 	if o.err == nil {
-		o.err = &oppositeError{&Error{at, fault.Say("that this keyword fails cannot be enforced: say what is allowed instead of what is not",
-			"无法强制该关键字不成立：请改为说明允许什么")}}
+		o.err = &oppositeError{&Error{at, fault.Say("jsonschema.negated_keyword")}}
 	}
 }
 

@@ -265,8 +265,7 @@ func (c *compiler) multiples(x *numberShape) (re grammar.Regexp, ok bool, err er
 		return *re, true, nil
 	}
 	at := x.multiples[len(x.multiples)-1].at
-	return re, false, refuse(at, fault.Say("multiples of this number cannot be enforced: use a whole number or one over a power of ten such as 0.01 or 0.25, or give a minimum and a maximum with at most %d multiples between them",
-		"无法强制该倍数：请使用整数或 0.01、0.25 之类的数，或给出其间至多 %d 个倍数的 minimum 和 maximum", maxListed))
+	return re, false, refuse(at, fault.Say("jsonschema.multiple_of_fraction", maxListed))
 }
 
 // step returns the least common multiple of the multiples; of integers, the least whole one.

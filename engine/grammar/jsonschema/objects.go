@@ -164,8 +164,7 @@ func (m *objectMerge) cells(x *objectShape) error {
 		}
 	}
 	if len(texts) > maxNamePatterns {
-		return refuse(texts[maxNamePatterns].at, fault.Say("more than %d patterns of names meet in this object: use fewer",
-			"该对象中同时出现的名称模式超过 %d 个：请减少", maxNamePatterns))
+		return refuse(texts[maxNamePatterns].at, fault.Say("jsonschema.too_many_name_patterns", maxNamePatterns))
 	}
 	for set := range 1 << len(texts) {
 		if err := m.cell(x, texts, set); err != nil {

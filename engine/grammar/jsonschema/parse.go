@@ -69,7 +69,7 @@ func (p *parser) node(v *value) (*node, error) {
 		return n, nil
 	case kindObject:
 	default:
-		return nil, refuse(n.at, fault.Say("a schema is an object, true or false: write one of these", "模式应为对象、true 或 false：请改写"))
+		return nil, refuse(n.at, fault.Say("jsonschema.schema_type"))
 	}
 	for i, name := range v.names {
 		if err := p.keyword(n, v, name, v.items[i]); err != nil {
@@ -87,7 +87,7 @@ func (p *parser) ref(v *value) (ref, error) {
 // refs reads a list of subschemas, of which there is at least one.
 func (p *parser) refs(v *value) ([]ref, error) {
 	if v.kind != kindArray || len(v.items) == 0 {
-		return nil, refuse(v.at(), fault.Say("this must be a list of at least one schema: correct it", "此处应为至少含一个模式的数组：请更正"))
+		return nil, refuse(v.at(), fault.Say("jsonschema.schema_list"))
 	}
 	list := make([]ref, len(v.items))
 	for i, c := range v.items {
@@ -103,7 +103,7 @@ func (p *parser) refs(v *value) ([]ref, error) {
 // resolve returns the place that a $ref names.
 func (p *parser) resolve(v *value) (*value, error) {
 	if v.kind != kindString {
-		return nil, refuse(v.at(), fault.Say("$ref must be a string such as \"#/$defs/name\": correct it", "$ref 应为字符串，如 \"#/$defs/name\"：请更正"))
+		return nil, refuse(v.at(), fault.Say("jsonschema.reference_type"))
 	}
 	target := v.text
 	if p.rootID != "" {
@@ -111,12 +111,10 @@ func (p *parser) resolve(v *value) (*value, error) {
 	}
 	fragment, ok := strings.CutPrefix(target, "#")
 	if !ok && target != "" {
-		return nil, refuse(v.at(), fault.Say("it refers to another document; only this one is read: copy that schema into $defs and refer to \"#/$defs/name\"",
-			"它引用了另一份文档，而这里只读取本文档：请把该模式复制到 $defs，并引用 \"#/$defs/name\""))
+		return nil, refuse(v.at(), fault.Say("jsonschema.foreign_reference"))
 	}
 	fragment, err := url.PathUnescape(fragment)
-	missing := refuse(v.at(), fault.Say("there is no such place in this schema: define it under $defs or correct the reference",
-		"本模式中没有该位置：请在 $defs 中定义，或更正引用"))
+	missing := refuse(v.at(), fault.Say("jsonschema.reference_target"))
 	if err != nil {
 		return nil, missing
 	}
@@ -174,7 +172,7 @@ func (p *parser) finish(n *node, v *value) error {
 }
 
 func (p *parser) tooMany(at string) error {
-	return refuse(at, fault.Say("the schema names more than %d properties: drop some, or split the request", "模式中的属性名超过 %d 个：请删减，或拆分请求", p.lim.Properties))
+	return refuse(at, fault.Say("jsonschema.too_many_properties", p.lim.Properties))
 }
 
 // condition reads if, then and else. Without if, the others say nothing.
@@ -204,7 +202,7 @@ func (p *parser) items(n *node, v *value) error {
 	list, rest := v.member("prefixItems"), v.member("items")
 	if rest != nil && rest.kind == kindArray {
 		if list != nil {
-			return refuse(n.at+"/items", fault.Say("a list here does not go with prefixItems: give one schema", "与 prefixItems 同用时此处不能是数组：请给出一个模式"))
+			return refuse(n.at+"/items", fault.Say("jsonschema.list_with_prefix_items"))
 		}
 		list, rest = rest, v.member("additionalItems")
 	}
@@ -238,7 +236,7 @@ func (p *parser) openBounds(n *node, v *value) error {
 		case s.kind == kindNumber:
 			*e.bound = tighter(*e.bound, bound{s.num, true}, e.above)
 		default:
-			return wrongType(s, "number", "数字")
+			return wrongType(s, fault.Say("jsonschema.type_number"))
 		}
 	}
 	return nil
@@ -286,14 +284,14 @@ func (p *parser) contains(n *node, v, c *value) error {
 // count reads a length or number of items.
 func (p *parser) count(v *value) (int, error) {
 	if v.kind != kindNumber || !v.num.IsInt() || v.num.Sign() < 0 {
-		return 0, wrongType(v, "whole number that is not negative", "非负整数")
+		return 0, wrongType(v, fault.Say("jsonschema.type_count"))
 	}
 	if v.num.Cmp(big.NewRat(int64(p.lim.Count), 1)) > 0 {
-		return 0, refuse(v.at(), fault.Say("it is above %d: give a smaller number, or leave the keyword away", "它大于 %d：请给出较小的数，或去掉该关键字", p.lim.Count))
+		return 0, refuse(v.at(), fault.Say("jsonschema.number_too_large", p.lim.Count))
 	}
 	return int(v.num.Num().Int64()), nil
 }
 
-func wrongType(v *value, english, chinese string) error {
-	return refuse(v.at(), fault.Say("this must be a %s: correct it", "此处应为%s：请更正", fault.Say(english, chinese)))
+func wrongType(v *value, want fault.Phrase) error {
+	return refuse(v.at(), fault.Say("jsonschema.wrong_type", want))
 }

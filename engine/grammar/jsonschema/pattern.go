@@ -29,8 +29,7 @@ func parsePattern(at, text string) (*syntax.Regexp, error) {
 }
 
 func patternError(at string, err error) error {
-	return refuse(at, fault.Say("the pattern cannot be used (%v): use RE2 syntax, without look-around and back-references",
-		"该正则表达式无法使用（%v）：请使用 RE2 语法，不含环视和反向引用", err))
+	return refuse(at, fault.Say("jsonschema.pattern_syntax", err))
 }
 
 // dotFlag finds the s flag, which has the dot match everything.
@@ -152,8 +151,7 @@ func branches(at string, re *syntax.Regexp) ([]branch, error) {
 	case syntax.OpEndText:
 		return []branch{{end: true}}, nil
 	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
-		return nil, refuse(at, fault.Say("the pattern uses \\b, \\B or the m flag: write the characters that may stand there instead",
-			"该正则表达式使用了 \\b、\\B 或 m 标志：请改为写明此处允许的字符"))
+		return nil, refuse(at, fault.Say("jsonschema.pattern_boundaries"))
 	default:
 	}
 	if !anchored(re) {
@@ -178,7 +176,7 @@ func branches(at string, re *syntax.Regexp) ([]branch, error) {
 	case syntax.OpConcat:
 		return concatBranches(at, re.Sub)
 	default:
-		return nil, refuse(at, fault.Say("the pattern repeats ^ or $: take them out of the repetition", "该正则表达式重复了 ^ 或 $：请移到重复之外"))
+		return nil, refuse(at, fault.Say("jsonschema.pattern_anchor_repeated"))
 	}
 }
 
@@ -186,7 +184,7 @@ func tooManyBranches(at string, list []branch) error {
 	if len(list) <= maxBranches {
 		return nil
 	}
-	return refuse(at, fault.Say("the pattern has ^ or $ in more than %d combinations: put them around the whole", "该正则表达式中 ^ 或 $ 的组合超过 %d 种：请放在整体的首尾", maxBranches))
+	return refuse(at, fault.Say("jsonschema.pattern_anchors", maxBranches))
 }
 
 // concatBranches joins the readings of parts that follow one another: nothing but the empty text goes before ^ or after $.

@@ -107,8 +107,7 @@ func (c *compiler) shapeOf(at string, demands []ref) (*shape, error) {
 		c.strict++
 	}
 	if c.strict > c.opt.Limits.Shapes {
-		return nil, refuse(at, fault.Say("the schema has more than %d distinct places once its combinations are written out: use fewer branches or properties",
-			"模式展开组合后的不同位置超过 %d 处：请减少分支或属性", c.opt.Limits.Shapes))
+		return nil, refuse(at, fault.Say("jsonschema.too_many_shapes", c.opt.Limits.Shapes))
 	}
 	s := &shape{at: at, demands: demands, loose: c.loose}
 	c.shapes[key.String()] = s
@@ -215,8 +214,7 @@ func (c *compiler) merge(s *shape, a alternative) error {
 	}
 	for _, e := range exclude {
 		if typeOf(e)&a.types&(typeArray|typeObject) != 0 && !c.loose {
-			return refuse(e.at(), fault.Say("that a value is not this list or object cannot be enforced: say what is allowed instead",
-				"无法强制取值不等于该数组或对象：请改为说明允许什么"))
+			return refuse(e.at(), fault.Say("jsonschema.negated_value"))
 		}
 	}
 	if a.types&typeObject != 0 {

@@ -102,7 +102,7 @@ func (c *compiler) pattern(at, text string) (grammar.Regexp, error) {
 func grammarError(at string, err error) error {
 	reason, ok := grammar.Reason(err)
 	if !ok {
-		reason = fault.Say("it cannot be compiled: %v", "无法编译：%v", err)
+		reason = fault.Say("jsonschema.not_compiled", err)
 	}
 	return refuse(at, reason)
 }

@@ -98,11 +98,10 @@ func (v *value) key() string {
 // decode reads text as one JSON value within the limits on bytes and depth.
 func decode(text json.RawMessage, lim Limits) (*value, error) {
 	if len(text) > lim.Bytes {
-		return nil, refuse("#", fault.Say("the schema has %d bytes, at most %d are allowed: shorten it, or share parts through $defs",
-			"模式有 %d 字节，最多允许 %d 字节：请缩短，或用 $defs 共享重复部分", len(text), lim.Bytes))
+		return nil, refuse("#", fault.Say("jsonschema.too_long", len(text), lim.Bytes))
 	}
 	if !utf8.Valid(text) {
-		return nil, refuse("#", fault.Say("the schema is not valid UTF-8: encode it as UTF-8", "模式不是合法的 UTF-8：请以 UTF-8 编码"))
+		return nil, refuse("#", fault.Say("jsonschema.not_utf8"))
 	}
 	d := &decoder{json: json.NewDecoder(bytes.NewReader(text)), depth: lim.Depth}
 	d.json.UseNumber()
@@ -111,7 +110,7 @@ func decode(text json.RawMessage, lim Limits) (*value, error) {
 		return nil, err
 	}
 	if _, err := d.json.Token(); !errors.Is(err, io.EOF) {
-		return nil, refuse("#", fault.Say("something follows the schema's JSON value: remove it", "模式的 JSON 值之后还有内容：请删除"))
+		return nil, refuse("#", fault.Say("jsonschema.trailing_text"))
 	}
 	return v, nil
 }
@@ -128,8 +127,7 @@ func (d *decoder) value(parent *value, step string, depth int) (*value, error) {
 	}
 	v := &value{parent: parent, step: step}
 	if depth > d.depth {
-		return nil, refuse("#", fault.Say("the schema nests deeper than %d levels: move inner parts to $defs and refer to them",
-			"模式嵌套超过 %d 层：请把内层移到 $defs 并引用", d.depth))
+		return nil, refuse("#", fault.Say("jsonschema.too_deep", d.depth))
 	}
 	switch t := t.(type) {
 	case nil:
@@ -140,8 +138,7 @@ func (d *decoder) value(parent *value, step string, depth int) (*value, error) {
 	case json.Number:
 		v.kind, v.text = kindNumber, t.String()
 		if v.num = parseNumber(v.text); v.num == nil {
-			return nil, refuse(v.at(), fault.Say("this number has too many digits or too large an exponent (at most %d): write a shorter one",
-				"该数字的位数或指数过大（最多 %d）：请写较短的数字", maxDigits))
+			return nil, refuse(v.at(), fault.Say("jsonschema.number_too_long", maxDigits))
 		}
 	case json.Delim:
 		return v, d.children(v, t, depth)
@@ -165,7 +162,7 @@ func (d *decoder) children(v *value, open json.Delim, depth int) error {
 			}
 			step, _ = t.(string)
 			if seen[step] {
-				return refuse(v.at()+"/"+escapeStep(step), fault.Say("this name occurs twice in its object: keep one", "该名称在对象中重复出现：请只保留一个"))
+				return refuse(v.at()+"/"+escapeStep(step), fault.Say("jsonschema.name_twice"))
 			}
 			seen[step] = true
 			v.names = append(v.names, step)
@@ -183,8 +180,7 @@ func (d *decoder) children(v *value, open json.Delim, depth int) error {
 }
 
 func (d *decoder) syntax() error {
-	return refuse("#", fault.Say("the schema is not valid JSON near byte %d: check quotes, commas and brackets",
-		"模式不是合法的 JSON（第 %d 字节附近）：请检查引号、逗号和括号", d.json.InputOffset()))
+	return refuse("#", fault.Say("jsonschema.not_json", d.json.InputOffset()))
 }
 
 // maxDigits bounds the digits and the exponent of a schema's numbers; without it, 1e999999999 would fill the memory.

@@ -64,18 +64,18 @@ func check(req *engine.Request, vocab int) error {
 	invalid := func(field string, cause fault.Phrase) error {
 		return fault.New(fault.CodeInvalidValue, field, cause).WithParam(field)
 	}
-	within := fault.Say("it must be between %d and %d", "须在 %d 与 %d 之间", -int(strongest), int(strongest))
+	within := fault.Say("sample.between", -int(strongest), int(strongest))
 	switch {
 	case !(req.Temperature >= 0) || math.IsInf(req.Temperature, 0):
-		return invalid("temperature", fault.Say("it must be a number from 0 on", "须为不小于 0 的数"))
+		return invalid("temperature", fault.Say("sample.not_negative"))
 	case !(req.TopP >= 0 && req.TopP <= 1):
-		return invalid("top_p", fault.Say("it must be between 0 and 1", "须在 0 与 1 之间"))
+		return invalid("top_p", fault.Say("sample.probability"))
 	case req.TopK < 0:
-		return invalid("top_k", fault.Say("it must not be negative", "不能为负数"))
+		return invalid("top_k", fault.Say("sample.negative"))
 	case !(req.MinP >= 0 && req.MinP <= 1):
-		return invalid("min_p", fault.Say("it must be between 0 and 1", "须在 0 与 1 之间"))
+		return invalid("min_p", fault.Say("sample.probability"))
 	case req.RepetitionPenalty != 0 && !(req.RepetitionPenalty >= 1/strongest && req.RepetitionPenalty <= strongest):
-		return invalid("repetition_penalty", fault.Say("it must be above 0, and at most %d", "须大于 0 且不超过 %d", int(strongest)))
+		return invalid("repetition_penalty", fault.Say("sample.positive_at_most", int(strongest)))
 	case !bounded(req.FrequencyPenalty):
 		return invalid("frequency_penalty", within)
 	case !bounded(req.PresencePenalty):
@@ -83,7 +83,7 @@ func check(req *engine.Request, vocab int) error {
 	}
 	for token, add := range req.LogitBias {
 		if token < 0 || int(token) >= vocab {
-			return invalid("logit_bias", fault.Say("the model's tokens are numbered from 0 to %d", "该模型的 token 编号为 0 至 %d", vocab-1))
+			return invalid("logit_bias", fault.Say("sample.token_range", vocab-1))
 		}
 		if !bounded(add) {
 			return invalid("logit_bias", within)
