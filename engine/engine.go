@@ -95,9 +95,9 @@ type Request struct {
 	Messages []Message
 	Prompt   string // used when Messages is nil
 
-	// Segments are optional pieces of text that stand, in order, one after the other behind the content of the first message. Prepare
-	// keeps as many as fit, from the first. SegmentTokens is the most that all of them may take; 0: no bound but the context.
-	// They need Messages.
+	// Segments are optional pieces of text that stand, in order, one after the other in front of the content of the last message of a user
+	// (of the last message, if none is a user's). Prepare keeps as many as fit, from the first. SegmentTokens is the most that all of
+	// them may take; 0: no bound but the context. They need Messages.
 	Segments      []string
 	SegmentTokens int
 

@@ -10,7 +10,7 @@ import (
 
 // Prompt is a request that an engine has prepared. Nobody changes it any more.
 type Prompt struct {
-	// Request is what will run: the segments that were kept stand behind the first message's content, and none are left. MaxTokens is at
+	// Request is what will run: the segments that were kept are part of their message, and none are left. MaxTokens is at
 	// most what the context still holds, as far as that is known; 0, as many as it holds, becomes that number where Tokens is exact.
 	Request *Request
 
@@ -22,14 +22,25 @@ type Prompt struct {
 	Prepared any
 }
 
-// Keep returns a copy of r whose first message ends with its first n segments. It has no segments any more.
+// Keep returns a copy of r with its first n segments in their message. It has no segments any more.
 func (r *Request) Keep(n int) *Request {
 	out := *r
 	out.Segments, out.SegmentTokens = nil, 0
 	if out.Messages = slices.Clone(r.Messages); len(out.Messages) > 0 {
-		out.Messages[0].Content += strings.Join(r.Segments[:n], "")
+		m := &out.Messages[r.SegmentMessage()]
+		m.Content = strings.Join(r.Segments[:n], "") + m.Content
 	}
 	return &out
+}
+
+// SegmentMessage returns the index of the message that segments stand in. There is one.
+func (r *Request) SegmentMessage() int {
+	for i, m := range slices.Backward(r.Messages) {
+		if m.Role == "user" {
+			return i
+		}
+	}
+	return len(r.Messages) - 1
 }
 
 // Lengths are what an engine has counted of a request, in tokens.

@@ -35,13 +35,14 @@ func TestFit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := &engine.Request{Messages: []engine.Message{{Content: "m"}}, SegmentTokens: c.most, MaxTokens: c.asked.max}
-			text := "m"
+			text := ""
 			for i := range c.segments {
 				req.Segments = append(req.Segments, string(rune('a'+i)))
 				if i < c.kept {
 					text += req.Segments[i]
 				}
 			}
+			text += "m"
 			next := 0
 			p, err := engine.Fit(req, engine.Lengths{Context: c.context, Base: c.base, Exact: c.exact, Segment: func(i int) (int, error) {
 				if i != next {

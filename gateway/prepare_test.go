@@ -63,9 +63,9 @@ func TestPreparedOnce(t *testing.T) {
 			if used := int64(e.ran.Tokens); used != reserved {
 				t.Errorf("%d tokens, reserved %d", used, reserved)
 			}
-			content := e.ran.Request.Messages[0].Content
-			if n := strings.Count(content, "<passage"); n != c.kept || c.rag && strings.Contains(content, noPassagesEN) != (c.kept == 0) {
-				t.Errorf("%d passages kept, the model reads %q", c.kept, content)
+			given := e.ran.Request.Messages
+			if n := strings.Count(given[len(given)-1].Content, "<passage"); n != c.kept || c.rag && strings.Contains(given[0].Content, noPassagesEN) != (c.kept == 0) {
+				t.Errorf("%d passages kept, the model reads %q", c.kept, given)
 			}
 		})
 	}

@@ -92,10 +92,10 @@ func (r *run) prepare(ctx context.Context) error {
 		req.MaxTokens = min(req.MaxTokens, r.p.cfg.MaxTokens)
 	}
 	var err error
-	if pieces := segments(r.masked.passages); len(pieces) > 0 {
-		with := *req
-		with.Messages = withSystem(req.Messages, passageInstruction(r.sources.question))
-		with.Segments, with.SegmentTokens = pieces, r.p.cfg.PassageTokens
+	if len(r.masked.passages) > 0 {
+		tag, with := r.passageTag(), *req
+		with.Messages = withSystem(req.Messages, passageInstruction(r.sources.question, tag))
+		with.Segments, with.SegmentTokens = segments(r.masked.passages, tag), r.p.cfg.PassageTokens
 		if r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, &with); err != nil {
 			return err
 		}

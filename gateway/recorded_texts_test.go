@@ -44,10 +44,10 @@ func TestKeptMasked(t *testing.T) {
 	got := w.log.texts()
 	given := w.engine.Requests()[0].Messages
 	want := map[string]string{
-		"admitted request/masked": "system\x00" + given[0].Content + "\x00user\x00I am ⟦1⟧\x00",
+		"admitted request/masked": "system\x00" + given[0].Content + "\x00user\x00" + given[1].Content + "\x00",
 		"outcome answer/masked":   "Dear ⟦1⟧, 〔〕 ⟦3⟧.",
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) || !strings.Contains(given[0].Content, "of ⟦3⟧") {
+	if fmt.Sprint(got) != fmt.Sprint(want) || !strings.Contains(given[1].Content, "of ⟦3⟧") || !strings.HasSuffix(given[1].Content, "I am ⟦1⟧") {
 		t.Errorf("kept %q\nwant %q", got, want)
 	}
 	if text := fmt.Sprint(got); strings.Contains(text, "SECRET") || strings.Contains(text, "BROUGHT") {

@@ -218,8 +218,8 @@ func TestRealRetrieval(t *testing.T) {
 	reply := must(w.Chat(t.Context(), c))(t)
 	must(reply.Collect())(t)
 	q := w.engine.Requests()[0]
-	if !strings.Contains(q.Messages[0].Content, "120 yuan") || strings.Contains(q.Messages[0].Content, mobile) || len(reply.Citations) != 1 {
-		t.Errorf("the engine was given %q, citations %+v", q.Messages[0].Content, reply.Citations)
+	if !strings.Contains(q.Messages[1].Content, "120 yuan") || strings.Contains(q.Messages[1].Content, mobile) || len(reply.Citations) != 1 {
+		t.Errorf("the engine was given %q, citations %+v", q.Messages[1].Content, reply.Citations)
 	}
 	c = w.call("r2", "x")
 	c.RAG = &gateway.RAG{Collection: "secret"}

@@ -30,6 +30,7 @@ type collectionIndex struct {
 
 	mu          sync.RWMutex
 	docs        map[string]*indexedDocument // by id
+	newest      int64                       // revision of the document that changed last
 	groups      map[groupKey]*group
 	chunks      []chunkRef // by number
 	freeNumbers []uint32
@@ -110,6 +111,7 @@ func (ci *collectionIndex) swap(b *indexedDocument) *indexedDocument {
 	}
 	g.numbers.AddMany(b.numbers)
 	ci.docs[b.ID] = b
+	ci.newest = max(ci.newest, b.Revision)
 	delete(ci.unreadable, b.ID)
 	return old
 }
@@ -121,6 +123,12 @@ func (ci *collectionIndex) remove(ctx context.Context, id string) error {
 	ci.hide(old)
 	delete(ci.docs, id)
 	delete(ci.unreadable, id)
+	if old != nil && old.Revision == ci.newest {
+		ci.newest = 0
+		for _, d := range ci.docs {
+			ci.newest = max(ci.newest, d.Revision)
+		}
+	}
 	ci.mu.Unlock()
 	return ci.drop(ctx, old)
 }
@@ -310,6 +318,7 @@ func (ci *collectionIndex) passage(p chunkRef) Passage {
 	return Passage{
 		Collection: ci.key.name, Document: p.document.Name, DocumentID: p.document.ID, Version: versionName(p.document.Version),
 		Title: p.document.Title, Section: c.Section, Chunk: c.Chunk, Text: p.document.text(p.chunk), Start: c.Start, End: c.End, Known: p.document.known,
+		Revision: ci.newest,
 	}
 }
 

@@ -32,7 +32,7 @@ func TestIngestSearchDelete(t *testing.T) {
 		}
 		want := Passage{
 			Collection: "kb", Document: "户籍.md", DocumentID: in.ID, Version: "v1", Title: "户籍", Section: "户籍 > 迁移",
-			Text: "户籍\n\n迁移\n\n户口迁移需要身份证和户口本。", Start: 0, End: len("户籍\n\n迁移\n\n户口迁移需要身份证和户口本。"), Score: got[0].Score,
+			Text: "户籍\n\n迁移\n\n户口迁移需要身份证和户口本。", Start: 0, End: len("户籍\n\n迁移\n\n户口迁移需要身份证和户口本。"), Score: got[0].Score, Revision: got[1].Revision,
 		}
 		if !reflect.DeepEqual(got[0], want) || got[0].Score <= got[1].Score || got[0].Score > 1 {
 			t.Errorf("got  %+v\nwant %+v", got[0], want)
@@ -44,6 +44,9 @@ func TestIngestSearchDelete(t *testing.T) {
 		again := ingest(t, s, "kb", "户籍.md", "# 户籍\n\n户口迁移改为网上办理。\n")
 		if again.ID != in.ID || again.Version != "v2" {
 			t.Errorf("second version %+v of %+v", again, in)
+		}
+		if now := find(t, s, "kb", "怎么迁移户口")[0].Revision; now <= got[0].Revision {
+			t.Errorf("revision %d after %d", now, got[0].Revision)
 		}
 		for _, p := range find(t, s, "kb", "户口 身份证 死亡证明") {
 			if p.Document == "户籍.md" && p.Version != "v2" {

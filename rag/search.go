@@ -32,6 +32,7 @@ type Passage struct {
 	Start, End                                int     // bytes of the document's extracted text
 	Score                                     float64 // 0…1, comparable within one answer only
 	Known                                     []Known // what is sensitive, as the document says
+	Revision                                  int64   // of the collection's newest document: another one after whatever came in
 }
 
 // maxQuery bounds the text of a query, in bytes.

@@ -21,14 +21,14 @@ type passage struct {
 	Start, End, Chunk       int
 }
 
-var quoted = regexp.MustCompile(`(?s)<passage number="1">\n(.*?)\n</passage>`)
+var quoted = regexp.MustCompile(`(?s)<passage-[0-9a-f]{12} number="1">\n(.*?)\n</passage-`)
 
 // TestCitationsCutTheText ingests long documents of every kind. Whatever is found stands in the document's text at the offsets the
 // citation says, with what was masked for the engine, and an engine that quotes a passage gives the caller what stands there.
 func TestCitationsCutTheText(t *testing.T) {
 	t.Parallel()
 	in := start(t, setup{retrieval: true, plan: func(_ int, req *engine.Request) enginetest.Plan {
-		m := quoted.FindStringSubmatch(req.Messages[0].Content)
+		m := quoted.FindStringSubmatch(req.Messages[len(req.Messages)-1].Content)
 		if m == nil {
 			return enginetest.Plan{Texts: []string{"no passage"}}
 		}
@@ -93,7 +93,7 @@ func TestCitationsCutTheText(t *testing.T) {
 		t.Errorf("only %d different passages were seen", len(seen))
 	}
 	for _, r := range in.scripted.Requests() {
-		if lead := r.Messages[0].Content; strings.Contains(lead, "1380013") || !strings.Contains(lead, "⟦") {
+		if lead := r.Messages[1].Content; strings.Contains(lead, "1380013") || !strings.Contains(lead, "⟦") {
 			t.Errorf("the engine was given %q", lead)
 		}
 	}

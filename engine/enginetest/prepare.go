@@ -51,12 +51,16 @@ func (s *suite) prepare(req *engine.Request) *engine.Prompt {
 		s.Errorf("%d tokens for the completion, asked for were %d", p.Request.MaxTokens, req.MaxTokens)
 	}
 	if len(req.Messages) > 0 {
-		content, want := p.Request.Messages[0].Content, req.Messages[0].Content+strings.Join(req.Segments[:p.Kept], "")
-		if content != want {
-			s.Errorf("with %d segments the message is %q, want %q", p.Kept, content, want)
+		want := slices.Clone(req.Messages)
+		last := len(want) - 1
+		for i, m := range want {
+			if m.Role == "user" {
+				last = i
+			}
 		}
-		if !slices.EqualFunc(p.Request.Messages[1:], req.Messages[1:], func(a, b engine.Message) bool { return reflect.DeepEqual(a, b) }) {
-			s.Errorf("other messages are %+v", p.Request.Messages[1:])
+		want[last].Content = strings.Join(req.Segments[:p.Kept], "") + want[last].Content
+		if !reflect.DeepEqual(p.Request.Messages, want) {
+			s.Errorf("with %d segments the messages are %+v, want %+v", p.Kept, p.Request.Messages, want)
 		}
 	}
 	return p
@@ -105,7 +109,7 @@ func (s *suite) passages() *engine.Request {
 	req := s.request()
 	req.Messages = append([]engine.Message{{Role: "system", Content: "Answer from these passages."}}, req.Messages...)
 	for i, text := range []string{"The river rises in spring.", "The town lies beside it; its mill is old.", "说明：河水上涨。", "No boat has come for years, and the bridge is closed."} {
-		req.Segments = append(req.Segments, "\n\n<passage number=\""+string(rune('1'+i))+"\">\n"+text+"\n</passage>")
+		req.Segments = append(req.Segments, "<passage number=\""+string(rune('1'+i))+"\">\n"+text+"\n</passage>\n\n")
 	}
 	return req
 }

@@ -61,26 +61,26 @@ func templateFile(t *testing.T, name string) string {
 	return string(source)
 }
 
-// fitting is a question with segments; a "h" before the "e" of the next would be one token, were they one text.
+// fitting is a question with segments; a "h" before the "e" of the next, or of the question, would be one token, were they one text.
 func fitting(segments ...string) *engine.Request {
 	return &engine.Request{
 		Model: tinyID, Logprobs: -1, MaxTokens: 4, Segments: segments,
-		Messages: []engine.Message{{Role: "system", Content: " Read h"}, {Role: "user", Content: "Which?"}},
+		Messages: []engine.Message{{Role: "system", Content: " Read"}, {Role: "user", Content: "e or which?"}},
 	}
 }
 
 // TestTokenisedOnce: every piece of a prompt is given to the tokenizer once, however many segments are kept and however often it is run.
 func TestTokenisedOnce(t *testing.T) {
 	e, r := withTemplate(t, templateFile(t, "smollm2.jinja"))
-	for _, c := range []struct{ tokens, kept, encoded int }{{0, 3, 3}, {13, 2, 3}, {12, 1, 2}, {4, 0, 1}} {
-		req := fitting("e first", "e other", "e third")
+	for _, c := range []struct{ tokens, kept, encoded int }{{0, 3, 3}, {15, 2, 3}, {14, 1, 2}, {4, 0, 1}} {
+		req := fitting("e firsth", "e otherh", "e thirdh")
 		req.SegmentTokens = c.tokens
 		p, err := e.Prepare(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		texts := r.taken()
-		want := append([]string{"<|im_start|>system\n Read h", "<|im_end|>\n<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant\n"}, req.Segments[:c.encoded]...)
+		want := append([]string{"<|im_start|>system\n Read<|im_end|>\n<|im_start|>user\n", "e or which?<|im_end|>\n<|im_start|>assistant\n"}, req.Segments[:c.encoded]...)
 		if p.Kept != c.kept || !slices.Equal(texts, want) {
 			t.Errorf("kept %d, tokenised %q, want %q", p.Kept, texts, want)
 		}
