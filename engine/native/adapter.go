@@ -71,7 +71,7 @@ func (e *Engine) LoadAdapter(cfg AdapterConfig) (Adapter, error) {
 	if e.taken(cfg.ID) { // before anything is read; what counts is the look below
 		return Adapter{}, fault.New(fault.CodeExists, fault.Say("thing.model_or_adapter"), string(cfg.ID)).WithParam("id")
 	}
-	a, err := e.readAdapter(cfg, g.prog, g.adapts)
+	a, err := e.readAdapter(cfg, g.prog, g.supportsAdapters)
 	if err != nil {
 		return Adapter{}, err
 	}

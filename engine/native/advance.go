@@ -56,7 +56,7 @@ func (l *loop) next(m *generator, s *sequence, logits []float32) {
 	at := sample.Position{
 		Choice: s.choice, Step: s.step(), Prompt: s.tokens[:len(j.prompt)], Completion: s.tokens[len(j.prompt):], History: s.history,
 	}
-	if s.step() < j.least {
+	if s.step() < j.minTokens {
 		at.Forbidden = m.ends
 	}
 	if s.matcher != nil {
@@ -82,7 +82,7 @@ func refusal(err error, s *sequence) error {
 	if _, ok := grammar.Reason(err); ok {
 		return tooCostly(err, s.job)
 	}
-	if errors.Is(err, sample.ErrNothingAllowed) && s.matcher != nil && s.step() < s.job.least {
+	if errors.Is(err, sample.ErrNothingAllowed) && s.matcher != nil && s.step() < s.job.minTokens {
 		return fault.Wrap(err, fault.CodeInvalidValue, "min_tokens", fault.Say("native.format_too_short")).WithParam("min_tokens")
 	}
 	return fault.Wrap(err, fault.CodeInternal) // a hook that failed, or logits that are no numbers: asking again does not help
@@ -99,12 +99,12 @@ func tooCostly(err error, j *job) error {
 
 // force takes tokens that the grammar leaves no choice about; they are computed together in the next step.
 func (l *loop) force(m *generator, s *sequence) {
-	if s.ended || s.step() < s.job.least {
+	if s.ended || s.step() < s.job.minTokens {
 		return
 	}
 	var room [decodeRows - 1]int32
 	for _, id := range s.matcher.Forced(room[:0]) {
-		if s.rest() >= decodeRows || s.ended {
+		if s.uncomputed() >= decodeRows || s.ended {
 			return
 		}
 		l.push(m, s, id, nil)
@@ -116,7 +116,7 @@ func (l *loop) force(m *generator, s *sequence) {
 func (l *loop) push(m *generator, s *sequence, id int32, lp *engine.TokenLogprob) {
 	j := s.job
 	step := s.step() + 1
-	j.produced++
+	j.generated++
 	if m.tokens.IsEOG(id) {
 		l.finish(s, s.out.close(false), engine.FinishStop)
 		return
@@ -129,7 +129,7 @@ func (l *loop) push(m *generator, s *sequence, id int32, lp *engine.TokenLogprob
 		l.failed(s, tooCostly(err, j))
 		return
 	}
-	p := s.out.push(m.shown(id, j), lp, step >= j.least)
+	p := s.out.push(m.displayText(id, j), lp, step >= j.minTokens)
 	switch {
 	case p.stopped:
 		l.finish(s, p, engine.FinishStop)
@@ -159,7 +159,7 @@ func (g *generator) follow(s *sequence, id int32) error {
 }
 
 // finish ends a choice.
-func (l *loop) finish(s *sequence, p piece, why engine.Finish) {
+func (l *loop) finish(s *sequence, p textPart, why engine.Finish) {
 	s.ended = true
 	s.job.open--
 	m := s.job.model
@@ -170,12 +170,12 @@ func (l *loop) finish(s *sequence, p piece, why engine.Finish) {
 	l.deliver(s, p, why)
 }
 
-func join(a, b piece) piece {
-	return piece{text: a.text + b.text, logprobs: append(a.logprobs, b.logprobs...), stopped: a.stopped || b.stopped}
+func join(a, b textPart) textPart {
+	return textPart{text: a.text + b.text, logprobs: append(a.logprobs, b.logprobs...), stopped: a.stopped || b.stopped}
 }
 
 // deliver hands a piece to the caller, the calls in it as such; the last one of the job carries the usage.
-func (l *loop) deliver(s *sequence, p piece, why engine.Finish) {
+func (l *loop) deliver(s *sequence, p textPart, why engine.Finish) {
 	j := s.job
 	ev := engine.Event{Choice: s.choice, Text: p.text, Logprobs: p.logprobs, Finish: why}
 	if j.echo != "" && !s.echoed {
@@ -212,8 +212,8 @@ func (l *loop) split(s *sequence, ev *engine.Event) {
 	}
 }
 
-// prompted keeps the log-probabilities of a prompt that is to be repeated with them.
-func (l *loop) prompted(m *generator, f *fed) {
+// echoPrompt keeps the log-probabilities of a prompt that is to be repeated with them.
+func (l *loop) echoPrompt(m *generator, f *stepInput) {
 	s := f.s
 	if !s.job.wantsPrompt() || s.step() > 0 {
 		return

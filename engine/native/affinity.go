@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// place is where the engine's threads run and where they take memory from. The zero value is anywhere.
-type place struct {
+// cpuSet is where the engine's threads run and where they take memory from. The zero value is anywhere.
+type cpuSet struct {
 	cpus []int // processors; none: any
 	node *int  // NUMA node whose memory is preferred; nil: any
 	log  *slog.Logger
 }
 
-// topology is what a place is chosen from.
-type topology struct {
+// cpuTopology is what a place is chosen from.
+type cpuTopology struct {
 	allowed []int         // processors that this process may run on
 	nodes   map[int][]int // processors by NUMA node
 }
@@ -93,17 +93,17 @@ func readNodes(sys fs.FS) (map[int][]int, error) {
 }
 
 // newPlace finds the place that a configuration names. note says what of it has no effect on this machine.
-func newPlace(cpus string, node *int, t topology) (p place, note string, err error) {
+func newPlace(cpus string, node *int, t cpuTopology) (p cpuSet, note string, err error) {
 	if cpus == "" && node == nil {
-		return place{}, "", nil
+		return cpuSet{}, "", nil
 	}
 	p.cpus = t.allowed
 	if cpus != "" {
 		if p.cpus, err = parseCPUs(cpus); err != nil {
-			return place{}, "", fmt.Errorf("engines.native.cpus: %w", err)
+			return cpuSet{}, "", fmt.Errorf("engines.native.cpus: %w", err)
 		}
 		if foreign := without(p.cpus, t.allowed); len(foreign) > 0 {
-			return place{}, "", fmt.Errorf("engines.native.cpus names %s, but this process may use the processors %s only", formatCPUs(foreign), formatCPUs(t.allowed))
+			return cpuSet{}, "", fmt.Errorf("engines.native.cpus names %s, but this process may use the processors %s only", formatCPUs(foreign), formatCPUs(t.allowed))
 		}
 	}
 	if node == nil {
@@ -117,13 +117,13 @@ func newPlace(cpus string, node *int, t topology) (p place, note string, err err
 	}
 	own, ok := t.nodes[*node]
 	if !ok {
-		return place{}, "", fmt.Errorf("engines.native.numa_node is %d, but the machine has the nodes %s", *node, formatCPUs(numbers(t.nodes)))
+		return cpuSet{}, "", fmt.Errorf("engines.native.numa_node is %d, but the machine has the nodes %s", *node, formatCPUs(numbers(t.nodes)))
 	}
 	if foreign := without(p.cpus, own); cpus != "" && len(foreign) > 0 {
-		return place{}, "", fmt.Errorf("engines.native.cpus names %s, which NUMA node %d does not have; its processors are %s", formatCPUs(foreign), *node, formatCPUs(own))
+		return cpuSet{}, "", fmt.Errorf("engines.native.cpus names %s, which NUMA node %d does not have; its processors are %s", formatCPUs(foreign), *node, formatCPUs(own))
 	}
 	if p.cpus = without(p.cpus, without(p.cpus, own)); len(p.cpus) == 0 {
-		return place{}, "", fmt.Errorf("engines.native.numa_node is %d, but this process may use none of its processors (%s)", *node, formatCPUs(own))
+		return cpuSet{}, "", fmt.Errorf("engines.native.numa_node is %d, but this process may use none of its processors (%s)", *node, formatCPUs(own))
 	}
 	p.node = node
 	return p, "", nil
@@ -163,11 +163,11 @@ func formatCPUs(cpus []int) string {
 }
 
 // bound reports whether the place is not just anywhere.
-func (p place) bound() bool { return len(p.cpus) > 0 || p.node != nil }
+func (p cpuSet) bound() bool { return len(p.cpus) > 0 || p.node != nil }
 
 // enter brings the calling goroutine to the place, on a thread of its own. The thread ends with the goroutine, so that no other one
 // inherits the binding.
-func (p place) enter() {
+func (p cpuSet) enter() {
 	if !p.bound() {
 		return
 	}
@@ -177,8 +177,8 @@ func (p place) enter() {
 	}
 }
 
-// try binds a thread that is thrown away.
-func (p place) try() error {
+// tryBind binds a thread that is thrown away.
+func (p cpuSet) tryBind() error {
 	if !p.bound() {
 		return nil
 	}
@@ -198,18 +198,18 @@ func (p place) try() error {
 }
 
 // settle finds the place of a configuration on this machine, and takes from it how many threads compute where that is not said.
-func (c *Config) settle(log *slog.Logger) (place, error) {
+func (c *Config) settle(log *slog.Logger) (cpuSet, error) {
 	node, err := parseNode(c.NUMANode)
 	if err != nil || c.CPUs == "" && node == nil {
-		return place{}, err
+		return cpuSet{}, err
 	}
 	t, err := readTopology()
 	if err != nil {
-		return place{}, err
+		return cpuSet{}, err
 	}
 	p, note, err := newPlace(c.CPUs, node, t)
 	if err != nil {
-		return place{}, err
+		return cpuSet{}, err
 	}
 	p.log = log
 	if note != "" {
@@ -218,5 +218,5 @@ func (c *Config) settle(log *slog.Logger) (place, error) {
 	if c.Threads == 0 && len(p.cpus) > 0 {
 		c.Threads = min(len(p.cpus), runtime.GOMAXPROCS(0))
 	}
-	return p, p.try()
+	return p, p.tryBind()
 }

@@ -8,12 +8,12 @@ import (
 )
 
 // readTopology asks the kernel.
-func readTopology() (topology, error) {
+func readTopology() (cpuTopology, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return topology{}, os.NewSyscallError("sched_getaffinity", err)
+		return cpuTopology{}, os.NewSyscallError("sched_getaffinity", err)
 	}
-	var t topology
+	var t cpuTopology
 	for cpu := range maxCPU {
 		if set.IsSet(cpu) {
 			t.allowed = append(t.allowed, cpu)
@@ -26,7 +26,7 @@ func readTopology() (topology, error) {
 
 // bind moves the calling thread to the place's processors, and lets it take memory from its node while there is some: memory of another
 // node is slower, but none at all would be the end of the process.
-func (p place) bind() error {
+func (p cpuSet) bind() error {
 	if len(p.cpus) > 0 {
 		var set unix.CPUSet
 		for _, cpu := range p.cpus {
@@ -48,7 +48,7 @@ func (p place) bind() error {
 }
 
 // fetch asks for memory that was mapped already, such as packed weights that were read for their checksum, to be moved to the node.
-func (p place) fetch(mem []byte) error {
+func (p cpuSet) fetch(mem []byte) error {
 	if p.node == nil || len(mem) == 0 {
 		return nil
 	}

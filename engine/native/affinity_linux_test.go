@@ -124,8 +124,8 @@ func TestNode(t *testing.T) {
 	if len(machine.nodes) == 0 {
 		t.Skip("a kernel without NUMA")
 	}
-	p = place{node: &node, log: log}
-	if err := p.try(); err != nil {
+	p = cpuSet{node: &node, log: log}
+	if err := p.tryBind(); err != nil {
 		t.Errorf("bind to the memory of node 0: %v", err)
 	}
 	mem, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

@@ -79,13 +79,13 @@ func TestReadNodes(t *testing.T) {
 }
 
 func TestNewPlace(t *testing.T) {
-	two := topology{allowed: []int{0, 1, 2, 3, 4, 5}, nodes: map[int][]int{0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}, 2: {8}}}
-	one := topology{allowed: []int{0, 1}, nodes: map[int][]int{0: {0, 1}}}
+	two := cpuTopology{allowed: []int{0, 1, 2, 3, 4, 5}, nodes: map[int][]int{0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}, 2: {8}}}
+	one := cpuTopology{allowed: []int{0, 1}, nodes: map[int][]int{0: {0, 1}}}
 	node := func(n int) *int { return &n }
 	for name, c := range map[string]struct {
 		cpus  string
 		node  *int
-		t     topology
+		t     cpuTopology
 		want  string // processors
 		bound bool   // to memory
 		note  bool

@@ -92,7 +92,7 @@ func (g *generator) trigger(s *sequence) error {
 	tail, from := "", len(s.tokens)
 	for len(tail) < len(marker) && from > len(s.job.prompt) {
 		from--
-		tail = string(g.shown(s.tokens[from], s.job)) + tail
+		tail = string(g.displayText(s.tokens[from], s.job)) + tail
 	}
 	if tail != marker || atStart && from > len(s.job.prompt) {
 		return nil

@@ -52,7 +52,7 @@ func TestConformanceOfE5(t *testing.T) {
 	enginetest.Run(t, func(*testing.T) (engine.Engine, enginetest.Options) {
 		e := newEngine(first.opener)
 		e.models = first.models
-		own := sharing(first.encoders["encoder"], e.pool, e.loop.poke)
+		own := sharing(first.encoders["encoder"], e.pool, e.loop.wakeEncoder)
 		e.encoders["encoder"], e.loop.encoders = own, append(e.loop.encoders, own)
 		return e, enginetest.Options{Embed: "encoder", Roles: true}
 	})

@@ -41,13 +41,13 @@ func openEngine(t testing.TB, cfg Config) *Engine {
 			e.models = first.models
 		}
 		own := *g
-		own.load, own.seen, own.fed = load{}, SchedulerState{}, nil
+		own.load, own.observed, own.inputs = load{}, SchedulerState{}, nil
 		own.serve(o, Tuning{PromptRows: defaultPromptRows}, e.pool)
 		e.generators[id] = &own
 		e.loop.generators = append(e.loop.generators, &own)
 	}
 	for id, enc := range first.encoders {
-		own := sharing(enc, e.pool, e.loop.poke)
+		own := sharing(enc, e.pool, e.loop.wakeEncoder)
 		e.encoders[id], e.loop.encoders = own, append(e.loop.encoders, own)
 	}
 	t.Cleanup(func() { _ = e.Close() })

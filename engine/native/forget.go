@@ -8,7 +8,7 @@ import (
 // tenants share among them, and the texts that tokens are guessed from. What is in use goes when it is released, and is not kept again. It
 // happens before the next step; the content of places in the spill file, which is encrypted, stays until they are used again.
 func (e *Engine) Forget(tenant string) {
-	f := forgetting{tenant: tenant, spaces: map[*generator][]prefix.NamespaceID{}, texts: map[*generator][]string{}}
+	f := forgetRequest{tenant: tenant, spaces: map[*generator][]prefix.NamespaceID{}, texts: map[*generator][]string{}}
 	e.mu.RLock()
 	for _, g := range e.generators {
 		for _, digest := range append([]string{""}, e.digests...) {
@@ -24,18 +24,18 @@ func (e *Engine) Forget(tenant string) {
 	e.loop.forget(f)
 }
 
-// forgetting is what goes of a tenant.
-type forgetting struct {
+// forgetRequest is what goes of a tenant.
+type forgetRequest struct {
 	tenant string
 	spaces map[*generator][]prefix.NamespaceID
 	texts  map[*generator][]string
 }
 
 // forget drops it now if nothing is computed, else between two steps: pages are the goroutine's own.
-func (l *loop) forget(f forgetting) {
+func (l *loop) forget(f forgetRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forgets = append(l.forgets, f)
+	l.forgetRequests = append(l.forgetRequests, f)
 	if !l.running {
 		l.drop()
 	}
@@ -43,7 +43,7 @@ func (l *loop) forget(f forgetting) {
 
 // drop forgets what is to be forgotten. The caller holds the lock, and nothing is computed.
 func (l *loop) drop() {
-	for _, f := range l.forgets {
+	for _, f := range l.forgetRequests {
 		for _, all := range [][]*sequence{l.active, l.queue} {
 			for _, s := range all {
 				s.job.forgotten = s.job.forgotten || s.job.tenant == f.tenant
@@ -58,5 +58,5 @@ func (l *loop) drop() {
 			}
 		}
 	}
-	l.forgets = nil
+	l.forgetRequests = nil
 }

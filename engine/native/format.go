@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// formats compiles the grammars of requests for one vocabulary, outside the loop, and keeps the latest. It is safe for concurrent use.
-type formats struct {
+// formatCache compiles the grammars of requests for one vocabulary, outside the loop, and keeps the latest. It is safe for concurrent use.
+type formatCache struct {
 	words [2]func() *grammar.Vocabulary // made when first needed; the second one knows the markers of calls, too
 
 	compiling singleflight.Group
@@ -40,17 +40,17 @@ type format struct {
 }
 
 const (
-	keptFormats       = 64
-	keptOfTenant      = 16
-	compilingFormats  = 2
-	compilingOfTenant = 8 // waiting ones included
+	maxCachedFormats      = 64
+	maxCachedPerTenant    = 16
+	maxCompiling          = 2
+	maxCompilingPerTenant = 8 // waiting ones included
 )
 
 // formatLimits bounds what a grammar may cost the loop, which computes everybody's tokens, and the memory it may take with the others.
 func formatLimits() grammar.Limits { return grammar.Limits{MaskSteps: 250_000, CacheBytes: 8 << 20} }
 
-func newFormats(words func(calls bool) *grammar.Vocabulary) *formats {
-	f := &formats{gate: make(chan struct{}, compilingFormats), entries: map[string]*list.Element{}, busy: map[string]int{}}
+func newFormats(words func(calls bool) *grammar.Vocabulary) *formatCache {
+	f := &formatCache{gate: make(chan struct{}, maxCompiling), entries: map[string]*list.Element{}, busy: map[string]int{}}
 	for i := range f.words {
 		f.words[i] = sync.OnceValue(func() *grammar.Vocabulary { return words(i > 0) })
 	}
@@ -58,7 +58,7 @@ func newFormats(words func(calls bool) *grammar.Vocabulary) *formats {
 }
 
 // vocabulary is the tokens as their text is shown, in answers that may call or in others.
-func (f *formats) vocabulary(calls bool) *grammar.Vocabulary {
+func (f *formatCache) vocabulary(calls bool) *grammar.Vocabulary {
 	if calls {
 		return f.words[1]()
 	}
@@ -67,14 +67,14 @@ func (f *formats) vocabulary(calls bool) *grammar.Vocabulary {
 
 // get returns the grammar of a key, made by build when it is not there. The key names the tenant too: whether a grammar is there already
 // tells nobody what others asked.
-func (f *formats) get(ctx context.Context, tenant, key string, calls bool, build func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
-	if g, err, ok := f.look(key); ok {
+func (f *formatCache) get(ctx context.Context, tenant, key string, calls bool, build func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
+	if g, err, ok := f.lookup(key); ok {
 		return g, err
 	}
-	if !f.enter(tenant) {
+	if !f.acquire(tenant) {
 		return nil, errManyFormats
 	}
-	defer f.leave(tenant)
+	defer f.release(tenant)
 	select {
 	case <-ctx.Done(): // what nobody waits for any more is not made
 		return nil, cancelled(ctx.Err())
@@ -97,18 +97,18 @@ func (f *formats) get(ctx context.Context, tenant, key string, calls bool, build
 // errManyFormats says that a tenant has as many formats compiled at a time as one may.
 var errManyFormats = errors.New("too many formats of the tenant are being compiled")
 
-// enter counts a compilation of a tenant; it is false when there are enough.
-func (f *formats) enter(tenant string) bool {
+// acquire counts a compilation of a tenant; it is false when there are enough.
+func (f *formatCache) acquire(tenant string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.busy[tenant] >= compilingOfTenant {
+	if f.busy[tenant] >= maxCompilingPerTenant {
 		return false
 	}
 	f.busy[tenant]++
 	return true
 }
 
-func (f *formats) leave(tenant string) {
+func (f *formatCache) release(tenant string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.busy[tenant]--; f.busy[tenant] <= 0 {
@@ -117,8 +117,8 @@ func (f *formats) leave(tenant string) {
 }
 
 // compile makes a grammar and keeps it, unless another one did so meanwhile.
-func (f *formats) compile(tenant, key string, calls bool, build func() (*grammar.Grammar, error)) *format {
-	if g, err, ok := f.look(key); ok {
+func (f *formatCache) compile(tenant, key string, calls bool, build func() (*grammar.Grammar, error)) *format {
+	if g, err, ok := f.lookup(key); ok {
 		return &format{key, tenant, g, err}
 	}
 	g, err := build()
@@ -130,7 +130,7 @@ func (f *formats) compile(tenant, key string, calls bool, build func() (*grammar
 	return made
 }
 
-func (f *formats) look(key string) (g *grammar.Grammar, err error, ok bool) { //nolint:revive // the error is data here
+func (f *formatCache) lookup(key string) (g *grammar.Grammar, err error, ok bool) { //nolint:revive // the error is data here
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at, ok := f.entries[key]
@@ -142,19 +142,19 @@ func (f *formats) look(key string) (g *grammar.Grammar, err error, ok bool) { //
 	return found.grammar, found.err, true
 }
 
-func (f *formats) put(made *format) {
+func (f *formatCache) put(made *format) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entries[made.key] = f.latest.PushFront(made)
 	own, oldest := 0, f.latest.Back()
 	for at := f.latest.Front(); at != nil; at = at.Next() {
 		if at.Value.(*format).tenant == made.tenant {
-			if own++; own > keptOfTenant {
+			if own++; own > maxCachedPerTenant {
 				oldest = at
 			}
 		}
 	}
-	if own > keptOfTenant || f.latest.Len() > keptFormats {
+	if own > maxCachedPerTenant || f.latest.Len() > maxCachedFormats {
 		delete(f.entries, f.latest.Remove(oldest).(*format).key)
 	}
 }

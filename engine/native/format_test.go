@@ -16,7 +16,7 @@ import (
 // Who leaves while others compile leaves nothing behind that would be compiled for nobody.
 func TestFormatsOfThoseWhoLeft(t *testing.T) {
 	f := newFormats(nil)
-	for range compilingFormats {
+	for range maxCompiling {
 		f.gate <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -27,7 +27,7 @@ func TestFormatsOfThoseWhoLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range compilingFormats {
+	for range maxCompiling {
 		<-f.gate
 	}
 	refused := errors.New("refused")
@@ -78,32 +78,32 @@ func TestFormatsAreBoundedByTenant(t *testing.T) {
 	if err := ask("quiet", "quiet 0"); !errors.Is(err, refused) {
 		t.Fatal(err)
 	}
-	for i := range 3 * keptFormats {
+	for i := range 3 * maxCachedFormats {
 		_ = ask("loud", fmt.Sprint("loud ", i))
 	}
 	built = 0
 	if _ = ask("quiet", "quiet 0"); built != 0 {
 		t.Error("another tenant's formats drove this one out")
 	}
-	for i := range keptFormats {
+	for i := range maxCachedFormats {
 		_ = ask(fmt.Sprint("tenant ", i), fmt.Sprint("tenant ", i))
 	}
-	if n := f.latest.Len(); n > keptFormats || n != len(f.entries) {
+	if n := f.latest.Len(); n > maxCachedFormats || n != len(f.entries) {
 		t.Errorf("%d formats are kept, %d entries", n, len(f.entries))
 	}
-	for range compilingFormats {
+	for range maxCompiling {
 		f.gate <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	for i := range compilingOfTenant {
+	for i := range maxCompilingPerTenant {
 		group.Go(func() { _, _ = f.get(ctx, "loud", fmt.Sprint("new ", i), false, build) })
 	}
 	for { // until they wait
 		f.mu.Lock()
 		n := f.busy["loud"]
 		f.mu.Unlock()
-		if n == compilingOfTenant {
+		if n == maxCompilingPerTenant {
 			break
 		}
 		runtime.Gosched()

@@ -22,39 +22,39 @@ import (
 
 // generator is a model that generates text. What stands behind pass is the loop's; the rest is immutable or safe for concurrent use.
 type generator struct {
-	info     engine.Model
-	tokens   tokenizer.Tokenizer
-	template *chattemplate.Template // nil if the file has none
-	bos, eos int32
-	ends     []int32          // tokens that end a text
-	markers  map[int32][]byte // control tokens that calls are written with
-	dialect  toolcall.Dialect
-	formats  *formats
-	texts    *draft.Index
-	prog     *exec.Program
-	adapts   lora.Base
-	pages    int // of keys and values that may exist
+	info             engine.Model
+	tokens           tokenizer.Tokenizer
+	template         *chattemplate.Template // nil if the file has none
+	bos, eos         int32
+	ends             []int32          // tokens that end a text
+	markers          map[int32][]byte // control tokens that calls are written with
+	dialect          toolcall.Dialect
+	formats          *formatCache
+	texts            *draft.Index
+	prog             *exec.Program
+	supportsAdapters lora.Base
+	pages            int // of keys and values that may exist
 
 	promptRows int // prompt tokens of a step that are computed best
 
-	pass    *exec.Pass
-	sampler *sample.Sampler
-	control *sched.Controller // guarded by the loop's lock
-	tree    *prefix.Tree      // the same
-	spare   int               // pages that are free or only kept for later, while sequences are let in; below 0: to be counted
-	load    load              // guarded by the loop's lock
-	seen    SchedulerState    // the same; what of it only the loop may look at, as of the last step
+	pass       *exec.Pass
+	sampler    *sample.Sampler
+	control    *sched.Controller // guarded by the loop's lock
+	tree       *prefix.Tree      // the same
+	spareSlots int               // pages that are free or only kept for later, while sequences are let in; below 0: to be counted
+	load       load              // guarded by the loop's lock
+	observed   SchedulerState    // the same; what of it only the loop may look at, as of the last step
 
 	// Of the step.
-	fed     []fed
+	inputs  []stepInput
 	planned sched.Load
 	shares  []sched.Share
 	gaps    []gap
 
-	finished   time.Time     // when the last step ended
-	beside     time.Duration // between two steps, lately
-	completion float64       // tokens of a completion, on average
-	acceptance float64       // share of the guesses that were right, lately
+	finished     time.Time     // when the last step ended
+	betweenSteps time.Duration // between two steps, lately
+	completion   float64       // tokens of a completion, on average
+	acceptance   float64       // share of the guesses that were right, lately
 }
 
 // gap is the time between two tokens of a sequence.
@@ -83,7 +83,7 @@ func (o *opener) generator(c *compiled, pool *exec.Pool) (*generator, error) {
 			slog.String("model", string(c.info.ID)), slog.Int("context_tokens", c.info.ContextTokens), slog.Int("tokens_that_fit", fit))
 		c.info.ContextTokens = fit
 	}
-	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, adapts: c.files.Config.AdapterBase(), dialect: toolcall.Detect(source), texts: draft.NewIndex(draft.Config{})}
+	g := &generator{pages: pages, info: c.info, tokens: tokens, prog: c.prog, supportsAdapters: c.files.Config.AdapterBase(), dialect: toolcall.Detect(source), texts: draft.NewIndex(draft.Config{})}
 	g.ends, g.markers = special(tokens, g.dialect)
 	g.formats = newFormats(func(calls bool) *grammar.Vocabulary {
 		return grammar.NewVocabulary(func(id int32) []byte { return g.text(id, calls) }, tokens.Size(), g.ends)
@@ -135,8 +135,8 @@ func special(tokens tokenizer.Tokenizer, d toolcall.Dialect) (ends []int32, mark
 	return ends, markers
 }
 
-// shown is the text of a token in an answer.
-func (g *generator) shown(id int32, j *job) []byte { return g.text(id, j.calls != nil) }
+// displayText is the text of a token in an answer.
+func (g *generator) displayText(id int32, j *job) []byte { return g.text(id, j.calls != nil) }
 
 // text is the bytes of a token. The markers of calls have some only where there may be calls.
 func (g *generator) text(id int32, calls bool) []byte {

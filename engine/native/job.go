@@ -33,7 +33,7 @@ type job struct {
 	echo      string // text of the prompt that is to be repeated
 	choices   int
 	limit     int // completion tokens per choice
-	least     int // before these no choice ends
+	minTokens int // before these no choice ends
 	rules     *sample.Rules
 	logprobs  int
 	stops     []string
@@ -44,20 +44,20 @@ type job struct {
 	adapter   *adapter
 	bytes     int // what it counts in the queue
 
-	gone atomic.Bool // the caller left
+	callerLeft atomic.Bool // the caller left
 
 	// The loop's.
-	open      int // sequences without an end, or not begun
-	produced  int // completion tokens
-	known     int // prompt tokens that were in the cache when it came
-	cached    int // prompt tokens that were found in the cache
-	looked    bool
-	echoed    []engine.TokenLogprob
-	submitted time.Time
-	admitted  time.Time
-	first     time.Time // when the first token came
-	queued    bool      // it counts in the queue
-	forgotten bool      // nothing of it is kept for others
+	open          int // sequences without an end, or not begun
+	generated     int // completion tokens
+	knownPrefix   int // prompt tokens that were in the cache when it came
+	cached        int // prompt tokens that were found in the cache
+	prefixMatched bool
+	echoed        []engine.TokenLogprob
+	submitted     time.Time
+	admitted      time.Time
+	first         time.Time // when the first token came
+	queued        bool      // it counts in the queue
+	forgotten     bool      // nothing of it is kept for others
 
 	// Handed from the loop to the caller.
 	mu     sync.Mutex
@@ -86,11 +86,11 @@ type sequence struct {
 	out     output
 	calls   *toolcall.Parser
 
-	last     time.Time      // when its latest token came
-	lastStep uint64         // in which it had a row
-	standing sched.Standing // of its tenant, as of this step
-	yielded  bool           // since its latest token it was left out for another tenant
-	share    sched.Share
+	last       time.Time        // when its latest token came
+	lastStep   uint64           // in which it had a row
+	shareState sched.ShareState // of its tenant, as of this step
+	yielded    bool             // since its latest token it was left out for another tenant
+	share      sched.Share
 }
 
 func newSequence(j *job, choice int) *sequence {
@@ -115,30 +115,32 @@ func newSequence(j *job, choice int) *sequence {
 // step is the number of tokens that the choice has.
 func (s *sequence) step() int { return len(s.tokens) - len(s.job.prompt) }
 
-// rest is the number of tokens to be computed before the next one can be picked.
-func (s *sequence) rest() int { return len(s.tokens) - s.computed }
+// uncomputed is the number of tokens to be computed before the next one can be picked.
+func (s *sequence) uncomputed() int { return len(s.tokens) - s.computed }
 
-// missing is what rest will be once the cache has been looked at, as far as is known.
-func (s *sequence) missing() int {
-	if s.job.looked {
-		return s.rest()
+// expectedUncomputed is what rest will be once the cache has been looked at, as far as is known.
+func (s *sequence) expectedUncomputed() int {
+	if s.job.prefixMatched {
+		return s.uncomputed()
 	}
-	return s.rest() - s.job.known
+	return s.uncomputed() - s.job.knownPrefix
 }
 
 // decodes reports whether the sequence is past its prompt and computes a token or a few: its reader waits for each.
-func (s *sequence) decodes() bool { return s.step() > 0 && s.cache != nil && s.rest() <= decodeRows }
+func (s *sequence) decodes() bool {
+	return s.step() > 0 && s.cache != nil && s.uncomputed() <= decodeRows
+}
 
 // decodeRows is up to how many tokens a sequence still counts as decoding: more than one follow from a grammar that leaves no choice.
 const decodeRows = 16
 
 // candidate describes the sequence to the scheduler.
 func (s *sequence) candidate() sched.Candidate {
-	return sched.Candidate{Tenant: s.job.tenant, Class: s.job.class, Priority: s.job.priority, Arrived: s.job.submitted, Tokens: s.rest()}
+	return sched.Candidate{Tenant: s.job.tenant, Class: s.job.class, Priority: s.job.priority, Arrived: s.job.submitted, Tokens: s.uncomputed()}
 }
 
 // dropped reports whether nobody waits for the job any more.
-func (j *job) dropped() bool { return j.gone.Load() || j.ctx.Err() != nil }
+func (j *job) dropped() bool { return j.callerLeft.Load() || j.ctx.Err() != nil }
 
 // over reports whether the job has its last event.
 func (j *job) over() bool {
@@ -153,7 +155,7 @@ func (j *job) usage(now time.Time) *engine.Usage {
 		Model:            engine.ReportedModel(j.model.name(j)),
 		PromptTokens:     len(j.prompt),
 		CachedTokens:     j.cached,
-		CompletionTokens: j.produced,
+		CompletionTokens: j.generated,
 		Replay:           replayToken(j.model.info, j.adapter, j.rules.Seed()),
 		Queue:            j.admitted.Sub(j.submitted),
 		Prefill:          j.first.Sub(j.admitted),

@@ -15,44 +15,44 @@ import (
 // loop computes sequences, step by step, in one goroutine that runs while there is something to do. What waits is in queue; what was
 // admitted is in active. Package sched decides who and how much, the loop does it.
 type loop struct {
-	place      place
+	place      cpuSet
 	metrics    *metrics
 	steps      *sched.StepLog
 	generators []*generator
 	encoders   []*encoder
 	latency    [sched.Classes]time.Duration
 
-	mu       sync.Mutex // guards what follows, and the controllers and prefix trees of the generators
-	slots    int        // sequences that may run at a time, whatever the controllers say
-	occupied sched.Occupancy
-	fair     *sched.Fair
-	queue    []*sequence
-	running  bool
-	closed   bool
-	forgets  []forgetting // before the next step
-	idle     sync.WaitGroup
-	arrived  atomic.Bool // something was queued since the last admission
+	mu             sync.Mutex // guards what follows, and the controllers and prefix trees of the generators
+	slots          int        // sequences that may run at a time, whatever the controllers say
+	occupancy      sched.QueueOccupancy
+	fair           *sched.Fair
+	queue          []*sequence
+	running        bool
+	closed         bool
+	forgetRequests []forgetRequest // before the next step
+	idle           sync.WaitGroup
+	arrived        atomic.Bool // something was queued since the last admission
 
 	// The goroutine's own.
-	active     []*sequence
-	step       uint64
-	turn       int  // of encoders
-	promotions int  // left in this step
-	preempted  bool // in the last step: nobody is admitted then
-	candidates []sched.Candidate
-	order      []int
-	standings  []sched.Standing
-	some       []*sequence // that may be preempted
-	victims    []sched.Candidate
+	active      []*sequence
+	step        uint64
+	turn        int  // of encoders
+	promotions  int  // left in this step
+	preempted   bool // in the last step: nobody is admitted then
+	candidates  []sched.Candidate
+	order       []int
+	shareStates []sched.ShareState
+	buffer      []*sequence // that may be preempted
+	victims     []sched.Candidate
 }
 
 func newLoop(o *opener) *loop {
 	cfg := &o.cfg
 	most := func(n int) int { return max(1, n-n/4) }
 	return &loop{
-		place: o.place, metrics: o.metrics, slots: cfg.Concurrency, latency: cfg.Latency.targets(), steps: sched.NewStepLog(stepsKept, sharesKept),
+		place: o.place, metrics: o.metrics, slots: cfg.Concurrency, latency: cfg.Latency.targets(), steps: sched.NewStepLog(stepLogSize, shareLogSize),
 		fair: sched.NewFair(sched.FairConfig{Weights: cfg.Tenants}),
-		occupied: sched.Occupancy{Bounds: sched.Bounds{
+		occupancy: sched.QueueOccupancy{Bounds: sched.Limits{
 			Requests: cfg.QueueLimit, Tokens: cfg.QueueTokens, Bytes: cfg.QueueBytes,
 			TenantRequests: most(cfg.QueueLimit), TenantTokens: most(cfg.QueueTokens), TenantBytes: most(cfg.QueueBytes),
 		}},
@@ -61,8 +61,8 @@ func newLoop(o *opener) *loop {
 
 // What the log of steps remembers.
 const (
-	stepsKept  = 4096
-	sharesKept = 256
+	stepLogSize  = 4096
+	shareLogSize = 256
 )
 
 // submit queues a job or refuses it: when the queue is full, and when its first token would come too late.
@@ -75,14 +75,14 @@ func (l *loop) submit(j *job) error {
 	l.dropQueued()
 	now := time.Now()
 	wait := j.model.control.Estimate(l.backlog(j))
-	if !j.deadline.IsZero() && (j.model.control.Knows() || now.After(j.deadline)) {
-		alone := j.model.control.Estimate(l.alone(j))
+	if !j.deadline.IsZero() && (j.model.control.HasClass() || now.After(j.deadline)) {
+		alone := j.model.control.Estimate(l.onlyModel(j))
 		if v := sched.Decide(wait, alone, j.deadline.Sub(now)); !v.Admit {
 			l.metrics.refused.WithLabelValues("deadline").Inc()
 			return fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(v.RetryAfter)
 		}
 	}
-	if full := l.occupied.Admit(j.tenant, len(j.prompt), j.bytes); full != sched.BoundNone {
+	if full := l.occupancy.Admit(j.tenant, len(j.prompt), j.bytes); full != sched.LimitNone {
 		l.metrics.refused.WithLabelValues(string(full)).Inc()
 		return fault.New(fault.CodeEngineOverloaded, string(j.model.info.ID)).WithRetryAfter(min(max(wait.Round(time.Second), time.Second), time.Minute))
 	}
@@ -103,8 +103,8 @@ func (l *loop) wake() {
 	}
 }
 
-// poke starts the goroutine for an encoder that has something to do.
-func (l *loop) poke() {
+// wakeEncoder starts the goroutine for an encoder that has something to do.
+func (l *loop) wakeEncoder() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
@@ -114,25 +114,25 @@ func (l *loop) poke() {
 
 // backlog is what stands between a new job and its first token.
 func (l *loop) backlog(j *job) sched.Backlog {
-	b := l.alone(j)
-	j.known = b.Known
+	b := l.onlyModel(j)
+	j.knownPrefix = b.Known
 	g := j.model
 	b.Running, b.PrefillAhead = g.load.running, g.load.prefill
 	for _, s := range l.queue {
 		if s.job.model == g && s.job.class <= j.class {
 			b.SequencesAhead++
-			b.PrefillAhead += s.missing()
+			b.PrefillAhead += s.expectedUncomputed()
 		}
 	}
 	return b
 }
 
-// alone is the backlog of a job on an idle engine.
-func (l *loop) alone(j *job) sched.Backlog {
+// onlyModel is the backlog of a job on an idle engine.
+func (l *loop) onlyModel(j *job) sched.Backlog {
 	g := j.model
 	known := 0
 	if !j.wantsPrompt() {
-		known = g.tree.Known(j.space, j.prompt)
+		known = g.tree.MatchLength(j.space, j.prompt)
 	}
 	return sched.Backlog{
 		Class: j.class, Context: max(g.load.context, len(j.prompt)), Known: known, Prompt: len(j.prompt) - known, Sequences: j.choices,
@@ -198,10 +198,10 @@ func (l *loop) admit() bool {
 	l.dropQueued()
 	l.expire()
 	if !l.preempted || len(l.active) == 0 {
-		l.letIn()
+		l.admitWaiting()
 	}
 	l.preempted = false
-	l.count()
+	l.countOutcome()
 	l.running = len(l.active) > 0 || len(l.queue) > 0 || !l.closed && l.encoding()
 	return l.running
 }
@@ -227,7 +227,7 @@ func (l *loop) dropQueued() {
 func (l *loop) leaveQueue(j *job) {
 	if j.queued {
 		j.queued = false
-		l.occupied.Release(j.tenant, len(j.prompt), j.bytes)
+		l.occupancy.Release(j.tenant, len(j.prompt), j.bytes)
 	}
 }
 
@@ -243,9 +243,9 @@ func (l *loop) expire() {
 	l.dropQueued()
 }
 
-// letIn admits sequences in fair order, while the controller of their model allows more, a slot is free, and the memory for what they
-// have to compute is there. Where it is not, less urgent ones that run make room.
-func (l *loop) letIn() {
+// admitWaiting admits sequences in fair order, while the controller of their model allows more, a slot is free and memory suffices. Where
+// memory is short, it preempts less urgent sequences.
+func (l *loop) admitWaiting() {
 	if len(l.queue) == 0 {
 		return
 	}
@@ -253,9 +253,9 @@ func (l *loop) letIn() {
 	for _, s := range l.queue {
 		l.candidates = append(l.candidates, s.candidate())
 	}
-	l.order = l.fair.Order(l.order[:0], l.candidates, time.Now(), min(len(l.queue), looked))
+	l.order = l.fair.Order(l.order[:0], l.candidates, time.Now(), min(len(l.queue), maxAdmitScan))
 	for _, m := range l.generators {
-		m.spare = -1
+		m.spareSlots = -1
 	}
 	waiting := slices.Clone(l.queue) // who makes room on the way waits behind these
 	for _, i := range l.order {
@@ -266,8 +266,8 @@ func (l *loop) letIn() {
 	}
 }
 
-// looked is how many waiting sequences are looked at between two steps, in the order of their turns.
-const looked = 256
+// maxAdmitScan is how many waiting sequences admission considers between two steps, in fair order.
+const maxAdmitScan = 256
 
 // start makes a waiting sequence an active one.
 func (l *loop) start(s *sequence) {
@@ -301,7 +301,7 @@ func (l *loop) mayRun(s *sequence) bool {
 		return false
 	}
 	ofModel := func(a *sequence) bool { return a.job.model == m }
-	if lacks := -l.room(m, len(s.tokens)); mine > 0 && lacks > 0 && lacks > l.gain(s) { // nobody leaves in vain
+	if lacks := -l.room(m, len(s.tokens)); mine > 0 && lacks > 0 && lacks > l.reclaimable(s) { // nobody leaves in vain
 		return false
 	}
 	for len(l.active) >= l.slots {
@@ -321,31 +321,31 @@ func (l *loop) mayRun(s *sequence) bool {
 // it and the admitted sequences still need for what they have to compute. A page more for each that runs, so that none has to leave
 // again as soon as the others grow.
 func (l *loop) room(m *generator, newcomer int) int {
-	if m.spare < 0 {
-		m.spare = m.pass.Pages().Free() + m.tree.Evictable()
+	if m.spareSlots < 0 {
+		m.spareSlots = m.pass.Pages().Free() + m.tree.Evictable()
 	}
-	free := m.spare - exec.Needed(newcomer+1)
+	free := m.spareSlots - exec.PagesFor(newcomer+1)
 	for _, s := range l.active {
 		if s.job.model != m {
 			continue
 		}
-		free -= exec.Needed(len(s.tokens)+1) + 1
+		free -= exec.PagesFor(len(s.tokens)+1) + 1
 		if s.cache != nil {
-			free += exec.Needed(s.cache.Len())
+			free += exec.PagesFor(s.cache.Len())
 		}
 	}
 	return free
 }
 
-// gain is how many pages of its model a waiting sequence may get at most from those that it is worth preempting.
-func (l *loop) gain(s *sequence) int {
+// reclaimable is how many pages of its model a waiting sequence may get at most from those that it is worth preempting.
+func (l *loop) reclaimable(s *sequence) int {
 	pages, me := 0, s.candidate()
 	for _, a := range l.active {
 		if a.job.model != s.job.model || a.ended {
 			continue
 		}
 		if l.victims = append(l.victims[:0], a.candidate()); l.fair.VictimFor(me, l.victims) == 0 {
-			pages += exec.Needed(len(a.tokens)+1) + 1
+			pages += exec.PagesFor(len(a.tokens)+1) + 1
 		}
 	}
 	return pages
@@ -373,13 +373,13 @@ func (l *loop) victim(may func(*sequence) bool) *sequence {
 
 // preemptable lists the active sequences that may leave. The lists are valid until the next call.
 func (l *loop) preemptable(may func(*sequence) bool) (some []*sequence, candidates []sched.Candidate) {
-	some, candidates = l.some[:0], l.victims[:0]
+	some, candidates = l.buffer[:0], l.victims[:0]
 	for _, s := range l.active {
 		if !s.ended && may(s) {
 			some, candidates = append(some, s), append(candidates, s.candidate())
 		}
 	}
-	l.some, l.victims = some, candidates
+	l.buffer, l.victims = some, candidates
 	return some, candidates
 }
 
@@ -388,7 +388,7 @@ func (l *loop) preemptable(may func(*sequence) bool) (some []*sequence, candidat
 func (l *loop) preempt(s *sequence) {
 	l.preempted = true
 	l.metrics.preemptions.WithLabelValues(sched.ClassName(s.job.class)).Inc()
-	l.park(s)
+	l.requeue(s)
 	s.running = false
 	l.active = slices.DeleteFunc(l.active, func(a *sequence) bool { return a == s })
 	l.fair.Leave(s.job.tenant, false)
@@ -396,27 +396,27 @@ func (l *loop) preempt(s *sequence) {
 	l.queue = append(l.queue, s)
 }
 
-// park gives the pages of a sequence to the prefix tree, and what the tree does not keep back.
-func (l *loop) park(s *sequence) {
+// requeue gives the pages of a sequence to the prefix tree, and what the tree does not keep back.
+func (l *loop) requeue(s *sequence) {
 	if s.cache == nil {
 		return
 	}
 	s.cache.Truncate(s.computed)
-	s.job.model.keep(s)
+	s.job.model.insertPrefix(s)
 	s.cache.Release()
-	s.cache, s.computed, s.job.model.spare = nil, 0, -1
+	s.cache, s.computed, s.job.model.spareSlots = nil, 0, -1
 }
 
 // release ends a sequence that was active.
 func (l *loop) release(s *sequence) {
 	s.ended = true
-	l.park(s)
+	l.requeue(s)
 	l.fair.Leave(s.job.tenant, false)
 	l.leaveQueue(s.job)
 }
 
-// count updates the gauges, and what an estimate needs to know of each model.
-func (l *loop) count() {
+// countOutcome updates the gauges, and what an estimate needs to know of each model.
+func (l *loop) countOutcome() {
 	for _, m := range l.generators {
 		m.load = load{completion: m.completion}
 	}
@@ -425,7 +425,7 @@ func (l *loop) count() {
 		m.load.running[s.job.class]++
 		m.load.context += len(s.tokens)
 		if !s.decodes() {
-			m.load.prefill += s.rest()
+			m.load.prefill += s.uncomputed()
 		}
 	}
 	for _, m := range l.generators {
@@ -434,7 +434,7 @@ func (l *loop) count() {
 		} else {
 			m.finished = time.Time{} // the time until the next step is nobody's work
 		}
-		m.seen = SchedulerState{PagesInUse: m.pass.Pages().InUse(), Prefix: m.tree.Stats(), Acceptance: m.acceptance}
+		m.observed = SchedulerState{PagesInUse: m.pass.Pages().InUse(), Prefix: m.tree.Stats(), Acceptance: m.acceptance}
 	}
 	l.metrics.occupancy(l.queue, l.active)
 }

@@ -20,7 +20,7 @@ type opener struct {
 	kernels kernel.Kernels
 	log     *slog.Logger
 	metrics *metrics
-	place   place
+	place   cpuSet
 	budget  budget
 }
 

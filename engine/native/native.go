@@ -121,7 +121,7 @@ func (e *Engine) add(c *compiled) error {
 	var info engine.Model
 	var err error
 	if c.files.Config.Encoder() {
-		enc, encErr := o.encoderOn(c, e.pool, e.loop.poke)
+		enc, encErr := o.encoderOn(c, e.pool, e.loop.wakeEncoder)
 		if err = encErr; err == nil {
 			e.encoders[c.info.ID], info = enc, enc.info
 			e.loop.encoders = append(e.loop.encoders, enc)
@@ -176,7 +176,7 @@ func (e *Engine) Generate(ctx context.Context, p *engine.Prompt) iter.Seq2[engin
 			yield(engine.Event{}, err)
 			return
 		}
-		defer j.gone.Store(true)
+		defer j.callerLeft.Store(true)
 		j.stream(yield)
 	}
 }

@@ -158,7 +158,7 @@ func TestNobodyLeavesInVain(t *testing.T) {
 	}
 	last := l.queue[2]
 	l.queue = l.queue[2:]
-	if l.letIn(); l.preempted || len(l.active) != 2 || len(l.queue) != 1 || l.queue[0] != last {
+	if l.admitWaiting(); l.preempted || len(l.active) != 2 || len(l.queue) != 1 || l.queue[0] != last {
 		t.Errorf("%d are active, %d wait", len(l.active), len(l.queue))
 	}
 	all(t, e)
@@ -176,8 +176,8 @@ func TestIdleTimeIsNobodysWork(t *testing.T) {
 	}
 	queued(t, e, t.Context(), free("x", 2, ""))
 	all(t, e)
-	if g.beside > 100*time.Millisecond {
-		t.Errorf("%v", g.beside)
+	if g.betweenSteps > 100*time.Millisecond {
+		t.Errorf("%v", g.betweenSteps)
 	}
 }
 

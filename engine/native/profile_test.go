@@ -120,7 +120,7 @@ func TestKeyValueMemoryIsBounded(t *testing.T) {
 	}
 	roomy, tight := openTiny(t, f, Config{}), openTiny(t, f, Config{Concurrency: 8})
 	g := tight.generators[tinyID]
-	g.pages = exec.Needed(tinyContext) + 1
+	g.pages = exec.PagesFor(tinyContext) + 1
 	g.pass.Pages().SetLimit(g.pages)
 	got := make([]collected, len(reqs))
 	var wg sync.WaitGroup

@@ -43,10 +43,10 @@ func (e *Engine) job(ctx context.Context, p *engine.Prompt) (*job, error) {
 	}
 	// Choices make room for one another by waiting, so one of them has to fit.
 	j.limit = req.MaxTokens
-	if exec.Needed(len(ids)+j.limit) > g.pages {
+	if exec.PagesFor(len(ids)+j.limit) > g.pages {
 		return nil, fault.New(fault.CodeContextLength, exec.Positions(g.pages), len(ids)+j.limit)
 	}
-	if j.least = req.MinTokens; j.least > j.limit {
+	if j.minTokens = req.MinTokens; j.minTokens > j.limit {
 		return nil, fault.New(fault.CodeInvalidValue, "min_tokens", fault.Say("native.token_count", j.limit)).WithParam("min_tokens")
 	}
 	if j.rules, err = sample.NewRules(req, seed, g.tokens.Size()); err != nil {

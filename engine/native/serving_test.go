@@ -100,7 +100,7 @@ func TestRandomSchedule(t *testing.T) {
 	state := e.Scheduler()[0]
 	t.Logf("%d steps, %d of %d pages in use at the end, prefix cache %+v", state.Controller.Steps, state.PagesInUse, state.Pages, state.Prefix)
 	g.tree.Clear()
-	requests, tokens, bytes := e.loop.occupied.Waiting()
+	requests, tokens, bytes := e.loop.occupancy.Waiting()
 	if n := g.pass.Pages().InUse(); n != 0 || requests != 0 || tokens != 0 || bytes != 0 || len(e.loop.active) != 0 || len(e.loop.queue) != 0 {
 		t.Errorf("%d pages, %d requests, %d tokens, %d bytes, %d active, %d queued are left", n, requests, tokens, bytes, len(e.loop.active), len(e.loop.queue))
 	}
@@ -168,7 +168,7 @@ func TestPrefixesAreShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.loop.mu.Lock()
-		left := e.loop.alone(j).Prompt
+		left := e.loop.onlyModel(j).Prompt
 		e.loop.mu.Unlock()
 		if cached != (left < len(j.prompt)/2) {
 			t.Errorf("tenant %s: %d of %d tokens are expected to be computed", tenant, left, len(j.prompt))
@@ -192,7 +192,7 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	}
 	settled(t, guessing)
 	accepted, proposed := 0, 0
-	for _, s := range guessing.StepPage(nil, stepsKept) {
+	for _, s := range guessing.StepPage(nil, stepLogSize) {
 		accepted, proposed = accepted+s.Accepted, proposed+s.Load.Drafts
 	}
 	t.Logf("%d of %d guesses were right", accepted, proposed)
@@ -212,7 +212,7 @@ func TestStepsAddUp(t *testing.T) {
 	}
 	wg.Wait()
 	settled(t, e)
-	steps := e.StepPage(nil, stepsKept)
+	steps := e.StepPage(nil, stepLogSize)
 	for _, s := range steps {
 		sum := s.Load
 		for _, share := range s.Shares {

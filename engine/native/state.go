@@ -34,7 +34,7 @@ func (e *Engine) Scheduler() []SchedulerState {
 	defer l.mu.Unlock()
 	out := make([]SchedulerState, 0, len(l.generators))
 	for _, g := range l.generators {
-		s := g.seen
+		s := g.observed
 		s.Model, s.Concurrency, s.Controller, s.Drafts = g.info.ID, l.slots, g.control.State(), g.texts.Stats()
 		s.Pages, s.PageTokens, s.PageBytes = g.pages, exec.PagePositions, g.prog.PageBytes()
 		s.Running, s.Waiting = g.load.sequences(), 0

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-project/sluice/engine/native/sched"
 )
 
-// fed is what one sequence gives to a step: rows that follow one another, first its tokens, then guesses.
-type fed struct {
+// stepInput is what one sequence gives to a step: rows that follow one another, first its tokens, then guesses.
+type stepInput struct {
 	s      *sequence
 	tokens []int32 // of the rows
 	known  int     // of these, tokens that stand
@@ -20,10 +20,10 @@ type fed struct {
 
 // promotions bounds how often the look-ups of a step go to the disk: reading a page back takes a hundredth of computing it, but the step
 // waits.
-const promotions = 4
+const maxPromotions = 4
 
-// mostDrafts is the most guessed tokens of a sequence in a step.
-const mostDrafts = 12
+// maxDrafts is the most guessed tokens of a sequence in a step.
+const maxDrafts = 12
 
 // compute makes one step of a model: its controller says how much goes in, and the rows go through the weights together.
 func (l *loop) compute(m *generator) {
@@ -38,10 +38,10 @@ func (l *loop) compute(m *generator) {
 	layouts := m.pass.Layouts()
 	m.pass.Run()
 	l.metrics.layouts.Add(float64(m.pass.Layouts() - layouts))
-	for i := range m.fed {
-		l.harvest(m, &m.fed[i])
+	for i := range m.inputs {
+		l.sampleOutputs(m, &m.inputs[i])
 	}
-	l.book(m, begin)
+	l.recordStep(m, begin)
 }
 
 // limit is how long a step of a model may take because of the sequences of other models that decode: a half of the tightest target, since
@@ -56,17 +56,17 @@ func (l *loop) limit(m *generator) time.Duration {
 	return least / 2
 }
 
-// stand finds how the tenants of a model's sequences stand to each other.
-func (l *loop) stand(m *generator) {
-	l.candidates, l.some = l.candidates[:0], l.some[:0]
+// updateShareStates finds how the tenants of a model's sequences stand to each other.
+func (l *loop) updateShareStates(m *generator) {
+	l.candidates, l.buffer = l.candidates[:0], l.buffer[:0]
 	for _, s := range l.active {
 		if s.job.model == m && !s.ended {
-			l.candidates, l.some = append(l.candidates, s.candidate()), append(l.some, s)
+			l.candidates, l.buffer = append(l.candidates, s.candidate()), append(l.buffer, s)
 		}
 	}
-	l.standings = l.fair.Standings(l.standings[:0], l.candidates)
-	for i, s := range l.some {
-		s.standing = l.standings[i]
+	l.shareStates = l.fair.ShareStates(l.shareStates[:0], l.candidates)
+	for i, s := range l.buffer {
+		s.shareState = l.shareStates[i]
 	}
 }
 
@@ -74,10 +74,10 @@ func (l *loop) stand(m *generator) {
 func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 	var d sched.Demand
 	if !m.finished.IsZero() && now.Sub(m.finished) < time.Second {
-		m.beside += (now.Sub(m.finished) - m.beside) / 8
+		m.betweenSteps += (now.Sub(m.finished) - m.betweenSteps) / 8
 	}
-	l.stand(m)
-	d.Beside, d.Limit = m.beside, l.limit(m)
+	l.updateShareStates(m)
+	d.Beside, d.Limit = m.betweenSteps, l.limit(m)
 	rates, drafts := 0.0, 0
 	for _, s := range l.active {
 		if s.job.model != m || s.ended {
@@ -85,21 +85,21 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 		}
 		c := &d.Classes[s.job.class]
 		if !s.decodes() {
-			if s.standing == sched.Behind {
-				c.Behind += s.missing()
+			if s.shareState == sched.BelowShare {
+				c.Behind += s.expectedUncomputed()
 			}
-			c.Prefill += s.rest()
-			c.PrefillContext += sched.ChunkContext(s.computed, s.rest())
+			c.Prefill += s.uncomputed()
+			c.PrefillContext += sched.ChunkContext(s.computed, s.uncomputed())
 			continue
 		}
 		s.drafts = s.drafts[:0]
-		if s.drafter != nil && s.rest() == 1 {
-			room := min(mostDrafts, s.job.limit-s.step()-1, m.info.ContextTokens-len(s.tokens)-1)
+		if s.drafter != nil && s.uncomputed() == 1 {
+			room := min(maxDrafts, s.job.limit-s.step()-1, m.info.ContextTokens-len(s.tokens)-1)
 			s.drafts = s.drafter.Propose(s.drafts, s.tokens, room)
 			rates += s.drafter.Rate() * float64(len(s.drafts))
 			drafts += len(s.drafts)
 		}
-		if s.standing == sched.Ahead {
+		if s.shareState == sched.AboveShare {
 			c.Ahead++
 		}
 		c.Decoding++
@@ -121,31 +121,31 @@ func (l *loop) demand(m *generator, now time.Time) sched.Demand {
 // yield is left out.
 func (l *loop) fill(m *generator, d *sched.Decision) {
 	l.step++
-	l.promotions = promotions
-	m.pass.Rows, m.fed, m.planned = m.pass.Rows[:0], m.fed[:0], sched.Load{}
+	l.promotions = maxPromotions
+	m.pass.Rows, m.inputs, m.planned = m.pass.Rows[:0], m.inputs[:0], sched.Load{}
 	wanted := 0
 	for class := range sched.Classes {
 		part := d.Classes[class]
-		decoding := l.of(m, class, true)
+		decoding := l.sequencesOf(m, class, true)
 		yields := d.Yield && class >= d.YieldClass
 		if yields {
 			decoding = slices.DeleteFunc(decoding, func(s *sequence) bool {
-				s.yielded = s.yielded || s.standing == sched.Ahead
-				return s.standing == sched.Ahead
+				s.yielded = s.yielded || s.shareState == sched.AboveShare
+				return s.shareState == sched.AboveShare
 			})
 		}
 		slices.SortStableFunc(decoding, func(a, b *sequence) int { return cmp.Compare(a.lastStep, b.lastStep) })
 		drafts := part.Drafts
 		for _, s := range decoding[:min(part.Decode, len(decoding))] {
 			n := min(drafts, len(s.drafts))
-			if l.feed(m, s, s.rest(), n, &wanted) {
+			if l.addRows(m, s, s.uncomputed(), n, &wanted) {
 				drafts -= n
 			}
 		}
 	}
 	for class := range sched.Classes {
 		left := d.Classes[class].Prefill
-		prompts := l.of(m, class, false)
+		prompts := l.sequencesOf(m, class, false)
 		if left == 0 || len(prompts) == 0 {
 			continue
 		}
@@ -159,19 +159,19 @@ func (l *loop) fill(m *generator, d *sched.Decision) {
 				break
 			}
 			s := prompts[i]
-			if d.Yield && class >= d.YieldClass && s.standing != sched.Behind || !s.running { // one before it took its pages
+			if d.Yield && class >= d.YieldClass && s.shareState != sched.BelowShare || !s.running { // one before it took its pages
 				continue
 			}
-			l.look(m, s)
+			l.matchPrefix(m, s)
 			before := len(m.pass.Rows)
-			l.feed(m, s, min(left, s.rest()), 0, &wanted)
+			l.addRows(m, s, min(left, s.uncomputed()), 0, &wanted)
 			left -= len(m.pass.Rows) - before
 		}
 	}
 }
 
-// of lists the active sequences of a model and class that decode, or that do not.
-func (l *loop) of(m *generator, class int, decoding bool) []*sequence {
+// sequencesOf lists the active sequences of a model and class that decode, or that do not.
+func (l *loop) sequencesOf(m *generator, class int, decoding bool) []*sequence {
 	var out []*sequence
 	for _, s := range l.active {
 		if s.job.model == m && s.job.class == class && !s.ended && s.decodes() == decoding {
@@ -181,9 +181,9 @@ func (l *loop) of(m *generator, class int, decoding bool) []*sequence {
 	return out
 }
 
-// look finds what of a sequence was computed before, when its first chunk is due: by then another one with the same beginning may have
-// computed it.
-func (l *loop) look(m *generator, s *sequence) {
+// matchPrefix looks up the cached prefix of a sequence when its first chunk is due: another sequence with the same prefix may have computed
+// it by then.
+func (l *loop) matchPrefix(m *generator, s *sequence) {
 	if s.cache != nil {
 		return
 	}
@@ -199,23 +199,23 @@ func (l *loop) look(m *generator, s *sequence) {
 		s.cache, s.computed, more = m.tree.Match(j.space, s.tokens)
 		before.Release()
 	}
-	if !j.looked { // later it finds what it computed itself
-		j.looked, j.cached = true, s.computed
+	if !j.prefixMatched { // later it finds what it computed itself
+		j.prefixMatched, j.cached = true, s.computed
 	}
 	s.share.Cached += s.computed
 	l.fair.Charge(j.tenant, j.class, 0, s.computed, 0)
 	l.metrics.prefix(len(s.tokens), s.computed)
 }
 
-// feed adds the rows of n tokens of a sequence and of its first guesses. It returns false when the memory is not there; then the
+// addRows adds the rows of n tokens of a sequence and of its first drafts to the step. It returns false when memory is short; then the
 // sequence waits, for this step or in the queue.
-func (l *loop) feed(m *generator, s *sequence, n, drafts int, wanted *int) bool {
+func (l *loop) addRows(m *generator, s *sequence, n, drafts int, wanted *int) bool {
 	if s.ended || !s.running || !l.reserve(m, s, n+drafts) {
 		return false
 	}
 	s.lastStep = l.step
-	f := fed{s: s, known: n, result: *wanted}
-	last := s.rest() - 1 // the row whose output gives the next token
+	f := stepInput{s: s, known: n, result: *wanted}
+	last := s.uncomputed() - 1 // the row whose output gives the next token
 	first := last
 	if s.job.wantsPrompt() && s.step() == 0 {
 		first = 0
@@ -247,7 +247,7 @@ func (l *loop) feed(m *generator, s *sequence, n, drafts int, wanted *int) bool 
 		m.planned.Prefill += n
 		s.share.Prefill += n
 	}
-	m.fed = append(m.fed, f)
+	m.inputs = append(m.inputs, f)
 	return true
 }
 
@@ -255,11 +255,11 @@ func (l *loop) feed(m *generator, s *sequence, n, drafts int, wanted *int) bool 
 // yet. The one that asks may be the one that has to wait.
 func (l *loop) reserve(m *generator, s *sequence, n int) bool {
 	for !s.cache.Reserve(n) {
-		if m.tree.Evict(s.cache.Lacks(n)-m.pass.Pages().Free()) > 0 {
+		if m.tree.Evict(s.cache.MissingPages(n)-m.pass.Pages().Free()) > 0 {
 			continue
 		}
 		v := l.victim(func(a *sequence) bool { return a.job.model == m && a.cache != nil && a.lastStep != l.step })
-		if v == nil || v == s && l.unshare(s) {
+		if v == nil || v == s && l.truncateSharedPage(s) {
 			return false
 		}
 		l.preempt(v)
@@ -270,9 +270,9 @@ func (l *loop) reserve(m *generator, s *sequence, n int) bool {
 	return true
 }
 
-// unshare gives up the beginning of a page that a sequence shares with the prefix tree, when no other sequence holds pages: the copy that
+// truncateSharedPage gives up the beginning of a page that a sequence shares with the prefix tree, when no other sequence holds pages: the copy that
 // it would write to is one page more than it can have, however often it comes back.
-func (l *loop) unshare(s *sequence) bool {
+func (l *loop) truncateSharedPage(s *sequence) bool {
 	over := s.computed % exec.PagePositions
 	others := func(a *sequence) bool { return a != s && a.cache != nil && a.job.model == s.job.model }
 	if over == 0 || slices.ContainsFunc(l.active, others) {
@@ -283,14 +283,14 @@ func (l *loop) unshare(s *sequence) bool {
 	return true
 }
 
-// harvest takes the outputs of a sequence's rows: it picks tokens, and goes on as long as the next row computed the one that was
-// picked. What a row computes depends on the tokens up to it alone, so the text is the same with guesses and without.
-func (l *loop) harvest(m *generator, f *fed) {
+// sampleOutputs samples tokens from the outputs of a sequence's rows, as long as the next row computed the sampled token. A row depends only
+// on the tokens up to it, so the text is the same with drafts and without.
+func (l *loop) sampleOutputs(m *generator, f *stepInput) {
 	s := f.s
 	if s.ended || s.job.over() {
 		return
 	}
-	l.prompted(m, f)
+	l.echoPrompt(m, f)
 	right, before := f.known, s.step()
 	for !s.ended {
 		if s.computed+right == len(s.tokens) {
@@ -319,20 +319,20 @@ func (l *loop) harvest(m *generator, f *fed) {
 	s.cache.Truncate(s.computed)
 	if wasPrompt && !s.ended {
 		l.mu.Lock()
-		m.keep(s)
+		m.insertPrefix(s)
 		l.mu.Unlock()
 	}
 }
 
-// keep lets the prefix tree hold the full pages of a sequence.
-func (g *generator) keep(s *sequence) {
+// insertPrefix gives the full pages of a sequence to the prefix tree.
+func (g *generator) insertPrefix(s *sequence) {
 	if s.cache != nil && !s.job.forgotten && s.computed >= exec.PagePositions {
 		g.tree.Insert(s.job.space, s.tokens[:s.computed], s.cache)
 	}
 }
 
-// book tells the controller, the fair shares, the log and the metrics what the step was.
-func (l *loop) book(m *generator, begin time.Time) {
+// recordStep reports the step to the controller, the fair shares, the log and the metrics.
+func (l *loop) recordStep(m *generator, begin time.Time) {
 	now := time.Now()
 	took := now.Sub(begin)
 	l.mu.Lock()
@@ -345,8 +345,8 @@ func (l *loop) book(m *generator, begin time.Time) {
 	}
 	m.gaps = m.gaps[:0]
 	shares, accepted := m.shares[:0], 0
-	for i := range m.fed {
-		s := m.fed[i].s
+	for i := range m.inputs {
+		s := m.inputs[i].s
 		j := s.job
 		s.share.Request = j.id
 		shares = append(shares, s.share)

@@ -23,15 +23,15 @@ type tokenText struct {
 	logprob    engine.TokenLogprob
 }
 
-// piece is what may be shown.
-type piece struct {
+// textPart is what may be shown.
+type textPart struct {
 	text     string
 	logprobs []engine.TokenLogprob
 	stopped  bool // a stop string was found; nothing more will come
 }
 
 // push adds a token. lp is nil when nobody asked for log-probabilities. Until armed, stop strings are text like any other.
-func (o *output) push(token []byte, lp *engine.TokenLogprob, armed bool) piece {
+func (o *output) push(token []byte, lp *engine.TokenLogprob, armed bool) textPart {
 	start := o.total
 	text := o.stream.Write(token)
 	o.pending += text
@@ -50,7 +50,7 @@ func (o *output) push(token []byte, lp *engine.TokenLogprob, armed bool) piece {
 
 // close ends the text without a stop string and returns what was held back. The bytes of an unfinished character are shown as
 // U+FFFD when the model ended there, and dropped when a limit cut it off: the rest of it was never asked for.
-func (o *output) close(cut bool) piece {
+func (o *output) close(cut bool) textPart {
 	text := o.stream.Close()
 	if cut {
 		text = ""
@@ -69,8 +69,8 @@ func (o *output) close(cut bool) piece {
 }
 
 // release lets the first n pending bytes through, with the tokens that end in them.
-func (o *output) release(n int) piece {
-	p := piece{text: o.pending[:n]}
+func (o *output) release(n int) textPart {
+	p := textPart{text: o.pending[:n]}
 	o.pending = o.pending[n:]
 	shown := o.total - len(o.pending)
 	done := 0
@@ -83,7 +83,7 @@ func (o *output) release(n int) piece {
 }
 
 // stopAt ends the text before the pending byte cut; a token that reaches over the cut still counts.
-func (o *output) stopAt(cut int) piece {
+func (o *output) stopAt(cut int) textPart {
 	end := o.total - len(o.pending) + cut
 	p := o.release(cut)
 	for _, t := range o.tokens {

@@ -13,7 +13,7 @@ import (
 // runOutput pushes tokens and returns the text, the pieces and the log-probabilities that came out.
 func runOutput(stops []string, tokens [][]byte) (text string, stopped bool, shown []string, logprobs []string) {
 	o := output{stops: stops}
-	add := func(p piece) {
+	add := func(p textPart) {
 		text += p.text
 		shown = append(shown, p.text)
 		for _, lp := range p.logprobs {

@@ -5,29 +5,29 @@ import "math"
 // Drafter guesses for one sequence. Its guesses depend on the tokens, on what came of earlier guesses and on the index, and on
 // nothing else.
 type Drafter struct {
-	index     *Index
-	namespace string
-	own       *window
-	rate      float64 // share of the guessed tokens that were right, lately
-	pause     int     // calls of Propose to let pass before the next attempt; long matches shorten it
-	patience  int     // the pause after the next attempt that fails
+	index       *Index
+	namespace   string
+	own         *window
+	rate        float64 // share of the guessed tokens that were right, lately
+	pausedSteps int     // calls of Propose to let pass before the next attempt; long matches shorten it
+	waitSteps   int     // the pause after the next attempt that fails
 }
 
 const (
-	startRate = 0.7
-	learning  = 0.2  // weight of the newest token in the rate
-	leastRate = 0.12 // below it guessing stops for a while
-	probeRate = 0.14 // the rate after a pause: the next attempt is one token, and the only one if it is wrong
-	firstPace = 8    // the first pause
-	lastPace  = 128  // the longest
-	strong    = 4    // what a match of full length takes off a pause
-	ownLimit  = 1 << 17
+	startRate    = 0.7
+	learningRate = 0.2  // weight of the newest token in the rate
+	leastRate    = 0.12 // below it guessing stops for a while
+	probeRate    = 0.14 // the rate after a pause: the next attempt is one token, and the only one if it is wrong
+	firstPace    = 8    // the first pause
+	lastPace     = 128  // the longest
+	strongMatch  = 4    // what a match of full length takes off a pause
+	ownLimit     = 1 << 17
 )
 
 // NewDrafter returns a Drafter for a sequence whose texts may come from the namespace of index; without an index, from the sequence
 // alone.
 func NewDrafter(index *Index, namespace string) *Drafter {
-	return &Drafter{index: index, namespace: namespace, own: newWindow(ownGram, ownLimit), rate: startRate, patience: firstPace}
+	return &Drafter{index: index, namespace: namespace, own: newWindow(ownGram, ownLimit), rate: startRate, waitSteps: firstPace}
 }
 
 // Propose appends to dst up to most tokens that may follow tokens: the whole sequence so far, which only ever grows at its end.
@@ -38,16 +38,16 @@ func (d *Drafter) Propose(dst, tokens []int32, most int) []int32 {
 	if most <= 0 {
 		return dst
 	}
-	m := d.own.find(tokens, ownEnough)
-	if d.pause > 0 {
-		d.pause--
-		if m.length == ownEnough {
-			d.pause = max(0, d.pause+1-strong)
+	m := d.own.find(tokens, minOwnMatch)
+	if d.pausedSteps > 0 {
+		d.pausedSteps--
+		if m.length == minOwnMatch {
+			d.pausedSteps = max(0, d.pausedSteps+1-strongMatch)
 		}
 		return dst
 	}
 	most = min(most, d.length())
-	if d.index != nil && m.length < ownEnough {
+	if d.index != nil && m.length < minOwnMatch {
 		if out := d.index.propose(dst, d.namespace, tokens, m.length, most); len(out) > len(dst) {
 			return out
 		}
@@ -81,19 +81,19 @@ func (d *Drafter) Accept(proposed, accepted int) {
 		return
 	}
 	for range min(accepted, proposed) {
-		d.rate += learning * (1 - d.rate)
+		d.rate += learningRate * (1 - d.rate)
 	}
 	if accepted >= proposed {
-		d.patience = firstPace
+		d.waitSteps = firstPace
 		return
 	}
 	if accepted > 0 {
-		d.patience = firstPace
+		d.waitSteps = firstPace
 	}
-	d.rate -= learning * d.rate
+	d.rate -= learningRate * d.rate
 	if d.rate < leastRate {
-		d.rate, d.pause = probeRate, d.patience
-		d.patience = min(2*d.patience, lastPace)
+		d.rate, d.pausedSteps = probeRate, d.waitSteps
+		d.waitSteps = min(2*d.waitSteps, lastPace)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestFindEqualsAFullSearch(t *testing.T) {
 					w.add(text[n])
 					sofar := text[:n+1]
 					want, crowd := search(w, sofar, gram, 5)
-					if crowd >= tries {
+					if crowd >= maxProbes {
 						continue
 					}
 					if got := w.find(sofar, 5); got != want {
@@ -330,21 +330,21 @@ func TestAcceptanceKeepsWithinBounds(t *testing.T) {
 	for range 10_000 {
 		n := len(d.Propose(nil, text, 8))
 		d.Accept(n, []int{0, n, r.IntN(n + 1)}[r.IntN(3)])
-		if d.Rate() < 0 || d.Rate() > 1 || d.length() < 1 || d.pause > lastPace {
+		if d.Rate() < 0 || d.Rate() > 1 || d.length() < 1 || d.pausedSteps > lastPace {
 			t.Fatalf("%+v", d)
 		}
 	}
 	for range 100 {
 		d.Accept(8, 8)
 	}
-	if got := d.Propose(nil, text, 40); d.pause == 0 && len(got) != 40 {
+	if got := d.Propose(nil, text, 40); d.pausedSteps == 0 && len(got) != 40 {
 		t.Errorf("%d tokens at the rate %v", len(got), d.Rate())
 	}
 	// Nothing proposed is no evidence, and while nothing may be proposed no pause goes by.
 	before := *d
 	d.Accept(0, 0)
 	d.Propose(nil, text, 0)
-	if d.rate != before.rate || d.pause != before.pause {
+	if d.rate != before.rate || d.pausedSteps != before.pausedSteps {
 		t.Error("the rate changed")
 	}
 	// Failing again and again makes attempts rare.
@@ -425,7 +425,7 @@ func BenchmarkPropose(b *testing.B) {
 						d.Propose(dst, text[:n], 8)
 						b.StartTimer()
 					}
-					d.pause = 0
+					d.pausedSteps = 0
 					d.Propose(dst[:0], text[:n], 8)
 				}
 			})

@@ -14,7 +14,7 @@ type Config struct {
 // Index remembers texts by namespace: the newest tokens of each, and of the namespaces those used last. Nothing found in one ever
 // reaches another. It is safe for concurrent use.
 type Index struct {
-	limit, most int
+	limit, maxTokens int
 
 	mu     sync.Mutex
 	clock  uint64
@@ -35,8 +35,8 @@ type Stats struct {
 
 // A text of another request has to agree in more tokens than the sequence itself, and the longer match is the better one.
 const (
-	ownGram, ownEnough       = 2, 5
-	sharedGram, sharedEnough = 3, 16
+	ownGram, minOwnMatch       = 2, 5
+	sharedGram, minSharedMatch = 3, 16
 )
 
 // NewIndex returns an empty Index.
@@ -47,7 +47,7 @@ func NewIndex(cfg Config) *Index {
 	if cfg.Namespaces <= 0 {
 		cfg.Namespaces = 64
 	}
-	return &Index{limit: 1 << bits.Len(uint(max(cfg.Tokens, smallest)-1)), most: cfg.Namespaces, spaces: map[string]*space{}}
+	return &Index{limit: 1 << bits.Len(uint(max(cfg.Tokens, smallest)-1)), maxTokens: cfg.Namespaces, spaces: map[string]*space{}}
 }
 
 // Add remembers a text of the namespace: a completion, or a document given to its prompts.
@@ -59,7 +59,7 @@ func (x *Index) Add(namespace string, tokens []int32) {
 	defer x.mu.Unlock()
 	s := x.spaces[namespace]
 	if s == nil {
-		if len(x.spaces) >= x.most {
+		if len(x.spaces) >= x.maxTokens {
 			x.forgetOldest()
 		}
 		s = &space{text: newWindow(sharedGram, x.limit)}
@@ -100,7 +100,7 @@ func (x *Index) propose(dst []int32, namespace string, text []int32, longer, mos
 		return dst
 	}
 	x.touch(s)
-	if m := s.text.find(text, sharedEnough); m.length > longer {
+	if m := s.text.find(text, minSharedMatch); m.length > longer {
 		return s.text.follow(dst, m.place, most)
 	}
 	return dst

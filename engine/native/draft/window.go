@@ -71,7 +71,7 @@ func (w *window) bucket(h uint32) int { return int((h ^ h>>15) & uint32(len(w.he
 type match struct{ place, length int }
 
 // tries bounds the places that find looks at.
-const tries = 32
+const maxProbes = 32
 
 // find returns the newest place whose preceding tokens are the last ones of text, up to enough of them; if no place has enough, the
 // one that has most. Its length is 0 when no place has a gram of them.
@@ -85,7 +85,7 @@ func (w *window) find(text []int32, enough int) match {
 		h = hash(h, t)
 	}
 	place := w.heads[w.bucket(h)] - 1
-	for range tries {
+	for range maxProbes {
 		if place < w.start()+w.gram {
 			break
 		}

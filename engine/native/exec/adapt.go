@@ -148,13 +148,13 @@ func (p *Pass) adapt(s *step) {
 	for i := range l.blocks {
 		rows += l.blocks[i].count
 	}
-	p.pool.run(len(l.blocks), p.piece(len(l.blocks), rows*s.in[0].cols, leastNumbers), l.fnGather)
-	p.pool.run(l.downs, p.piece(l.downs, products*s.in[0].cols, leastProducts), l.fnDown)
-	p.pool.run(l.ups, p.piece(l.ups, products*s.out.cols, leastProducts), l.fnUp)
+	p.pool.run(len(l.blocks), p.grainSize(len(l.blocks), rows*s.in[0].cols, leastNumbers), l.fnGather)
+	p.pool.run(l.downs, p.grainSize(l.downs, products*s.in[0].cols, leastProducts), l.fnDown)
+	p.pool.run(l.ups, p.grainSize(l.ups, products*s.out.cols, leastProducts), l.fnUp)
 }
 
-// piece is how many units make a piece of work that is worth a thread, work being that of all units.
-func (p *Pass) piece(units, work, least int) int {
+// grainSize is how many units make a piece of work that is worth a thread, work being that of all units.
+func (p *Pass) grainSize(units, work, least int) int {
 	return max(1, units/(4*p.pool.inUse()), min(units, units*least/max(1, work)))
 }
 
@@ -204,7 +204,7 @@ func atLeast(mem []byte, n int) []byte {
 	if len(mem) >= n {
 		return mem
 	}
-	return slab(max(n, 2*len(mem)))
+	return alignedFloats(max(n, 2*len(mem)))
 }
 
 // readBack gets what the product read of the rows of some blocks.

@@ -22,7 +22,7 @@ func (p *Pass) prepare(_, from, to int) {
 			}
 		}
 		if a.rope != nil {
-			turn := p.turn(a.rope, r.Pos)
+			turn := p.rotateHeads(a.rope, r.Pos)
 			p.k.Rope(q, a.heads, a.dim, a.rope.rotated, turn, a.rope.neox)
 			p.k.Rope(keys, a.kv, a.dim, a.rope.rotated, turn, a.rope.neox)
 		}

@@ -47,7 +47,7 @@ func (c *calibrator) constants(all []constant) []constant {
 
 func (c *calibrator) fill(w constant, mem []byte) error {
 	c.once.Do(func() {
-		if err := c.from.Read(c.see); err != nil && c.err == nil {
+		if err := c.from.Read(c.accumulate); err != nil && c.err == nil {
 			c.err = err
 		}
 	})
@@ -63,8 +63,8 @@ func (c *calibrator) fill(w constant, mem []byte) error {
 	return nil
 }
 
-// see collects the inputs of a matrix and packs it after the last.
-func (c *calibrator) see(matrix string, input []float32, of int) {
+// accumulate collects the inputs of a matrix and packs it after the last.
+func (c *calibrator) accumulate(matrix string, input []float32, of int) {
 	w := c.weights[matrix]
 	s := w.stack
 	if s == nil || s.cols != len(input) || c.err != nil {
@@ -75,7 +75,7 @@ func (c *calibrator) see(matrix string, input []float32, of int) {
 	if c.in.rows < of {
 		return
 	}
-	mem := slab(w.bytes)
+	mem := alignedFloats(w.bytes)
 	if err := c.pack(s, kernel.NewMatrix(w.format, s.rows, s.cols, mem)); err != nil {
 		c.err = fmt.Errorf("weight %q: %w", matrix, err)
 	}

@@ -257,7 +257,7 @@ func newCompensator(f *factor, k kernel.Kernels, format kernel.Format) *compensa
 	}
 	c := &compensator{
 		f: f, k: k, format: format, width: f.n, energy: normalized(sums, all), carried: make([]float32, together*blockColumns),
-		left: slab(kernel.ActivationsBytes(kernel.Dense, together, f.n)),
+		left: alignedFloats(kernel.ActivationsBytes(kernel.Dense, together, f.n)),
 	}
 	if format == kernel.Q8 {
 		c.width = 32

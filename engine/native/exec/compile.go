@@ -128,7 +128,7 @@ func (p *Program) PassBytes(rows, positions, threads int) int {
 	for _, perRow := range p.arena {
 		n += 2 * rows * perRow
 	}
-	n += threads * 2 * Needed(positions) * PagePositions * blockRows * 4
+	n += threads * 2 * PagesFor(positions) * PagePositions * blockRows * 4
 	for _, r := range p.rotations {
 		n += max(positions, 256) * r.rotated * 4
 	}
@@ -224,7 +224,7 @@ func (p *Program) openOrPack(key Key, constants []constant, opt Options) (map[st
 	}
 	data := map[string][]byte{}
 	for _, c := range constants {
-		mem := slab(c.bytes)
+		mem := alignedFloats(c.bytes)
 		if err := c.fill(mem); err != nil {
 			return nil, report, fmt.Errorf("pack %q: %w", c.name, err)
 		}

@@ -41,8 +41,8 @@ type Pages struct {
 	free               []*Page
 }
 
-// keptPages bounds the memory that is kept for reuse.
-const keptPages = 64
+// maxFreePages bounds the memory that is kept for reuse.
+const maxFreePages = 64
 
 // NewPages returns the pages of a model with so many layers, key-value heads and dimensions of a head, in half precision or in eight
 // bits. Those of a pass are its own.
@@ -62,8 +62,8 @@ func (p *Pages) Bytes() int {
 // vectors is how many keys and values are in a page.
 func (p *Pages) vectors() int { return p.layers * p.heads * 2 * PagePositions }
 
-// Needed is the number of pages that n positions take.
-func Needed(n int) int { return (n + PagePositions - 1) / PagePositions }
+// PagesFor is the number of pages that n positions take.
+func PagesFor(n int) int { return (n + PagePositions - 1) / PagePositions }
 
 // Positions is the number of positions that pages hold.
 func Positions(pages int) int { return pages * PagePositions }
@@ -101,7 +101,7 @@ func (p *Pages) Drop(pg *Page) {
 		panic("exec: a page was given back more often than taken")
 	}
 	p.used--
-	if len(p.free) < keptPages {
+	if len(p.free) < maxFreePages {
 		clear(pg.mem)
 		p.free = append(p.free, pg)
 		return
@@ -149,7 +149,7 @@ func newPage(n int) *Page {
 			return pg
 		}
 	}
-	pg.mem = slab(n)
+	pg.mem = alignedFloats(n)
 	return pg
 }
 
@@ -184,7 +184,7 @@ func (p *Pages) NewCache() *Cache { return &Cache{pool: p} }
 
 // Share returns a cache of the first length positions of pages, each of which it holds in addition to those who hold it already.
 func (p *Pages) Share(pages []*Page, length int) *Cache {
-	if length < 0 || Needed(length) != len(pages) {
+	if length < 0 || PagesFor(length) != len(pages) {
 		panic(fmt.Sprintf("exec: %d positions in %d pages", length, len(pages)))
 	}
 	c := &Cache{pool: p, length: length, pages: make([]*Page, len(pages), len(pages)+1)}
@@ -201,27 +201,27 @@ func (c *Cache) Len() int { return c.length }
 // Page returns the i-th page, whose first position is Positions(i). The cache holds it; who keeps it must hold it too.
 func (c *Cache) Page(i int) *Page { return c.pages[i] }
 
-// Lacks is how many pages Reserve(n) would take.
-func (c *Cache) Lacks(n int) int {
-	lacks := max(0, Needed(c.length+n)-len(c.pages))
-	if n > 0 && c.sharesLast() {
+// MissingPages is how many pages Reserve(n) would take.
+func (c *Cache) MissingPages(n int) int {
+	lacks := max(0, PagesFor(c.length+n)-len(c.pages))
+	if n > 0 && c.lastPageShared() {
 		lacks++
 	}
 	return lacks
 }
 
-// sharesLast reports whether others hold the page of the next position too.
-func (c *Cache) sharesLast() bool {
+// lastPageShared reports whether others hold the page of the next position too.
+func (c *Cache) lastPageShared() bool {
 	return c.length < Positions(len(c.pages)) && c.pages[c.length/PagePositions].refs > 1
 }
 
 // Reserve makes room for n more positions, in pages that nobody else holds: to be called before their rows are computed. It takes
 // nothing and returns false if that many pages are not free.
 func (c *Cache) Reserve(n int) bool {
-	if c.Lacks(n) > c.pool.Free() {
+	if c.MissingPages(n) > c.pool.Free() {
 		return false
 	}
-	if n > 0 && c.sharesLast() {
+	if n > 0 && c.lastPageShared() {
 		at := c.length / PagePositions
 		shared, own := c.pages[at], c.pool.get()
 		copy(own.mem, shared.mem)
@@ -235,7 +235,7 @@ func (c *Cache) Reserve(n int) bool {
 }
 
 // Fork returns a cache with the same content. It takes no page: what both begin to write to is copied then.
-func (c *Cache) Fork() *Cache { return c.pool.Share(c.pages[:Needed(c.length)], c.length) }
+func (c *Cache) Fork() *Cache { return c.pool.Share(c.pages[:PagesFor(c.length)], c.length) }
 
 // Advance counts n more positions as filled: those of rows that the next run computes.
 func (c *Cache) Advance(n int) { c.length += n }
@@ -246,11 +246,11 @@ func (c *Cache) Truncate(n int) {
 	if n < 0 || n > c.length {
 		panic(fmt.Sprintf("exec: %d of %d positions kept", n, c.length))
 	}
-	for i := Needed(n); i < len(c.pages); i++ {
+	for i := PagesFor(n); i < len(c.pages); i++ {
 		c.pool.Drop(c.pages[i])
 		c.pages[i] = nil
 	}
-	c.pages, c.length = c.pages[:Needed(n)], n
+	c.pages, c.length = c.pages[:PagesFor(n)], n
 }
 
 // Release gives the pages back; the cache is empty afterwards.

@@ -28,7 +28,7 @@ func TestForksShareUntilTheyWrite(t *testing.T) {
 	if p.InUse() != 2 || b.Len() != a.Len() || !slices.Equal(a.pages, b.pages) {
 		t.Fatal("the fork differs from its origin")
 	}
-	if b.Lacks(1) != 1 || a.Lacks(0) != 0 || !b.Reserve(1) || p.InUse() != 3 {
+	if b.MissingPages(1) != 1 || a.MissingPages(0) != 0 || !b.Reserve(1) || p.InUse() != 3 {
 		t.Fatalf("%d pages in use: the page that both would write to is not copied", p.InUse())
 	}
 	if b.pages[0] != a.pages[0] || b.pages[1] == a.pages[1] || !bytes.Equal(b.pages[1].mem, a.pages[1].mem) {
@@ -53,7 +53,7 @@ func TestForkOfFullPagesNeedsNoCopy(t *testing.T) {
 	p := NewPages(1, 1, 2, false)
 	a := fill(t, p, PagePositions)
 	b := a.Fork()
-	if b.Lacks(1) != 1 || !b.Reserve(1) || b.pages[0] != a.pages[0] || len(b.pages) != 2 {
+	if b.MissingPages(1) != 1 || !b.Reserve(1) || b.pages[0] != a.pages[0] || len(b.pages) != 2 {
 		t.Error("a cache that ends with a full page shares it for good")
 	}
 }
@@ -122,7 +122,7 @@ func TestHandles(t *testing.T) {
 	copy(loaded.Memory(), saved)
 	b := p.Share([]*Page{loaded}, 10)
 	p.Drop(loaded)
-	if b.Len() != 10 || loaded.Holders() != 1 || b.Lacks(1) != 0 {
+	if b.Len() != 10 || loaded.Holders() != 1 || b.MissingPages(1) != 0 {
 		t.Error("a page that only the cache holds is written in place")
 	}
 	k, s := p.eights(loaded, 1, 0, 1)
@@ -221,11 +221,11 @@ func TestCachesAreIsolated(t *testing.T) {
 			all[i].want = all[i].want[:n]
 		case op == 4 && len(all) < 8: // through handles, as the prefix tree does
 			n := r.IntN(len(all[i].want) + 1)
-			c := p.Share(all[i].cache.pages[:Needed(n)], n)
+			c := p.Share(all[i].cache.pages[:PagesFor(n)], n)
 			all = append(all, sequence{c, slices.Clone(all[i].want[:n])})
 		default:
 			s, n := &all[i], 1+r.IntN(100)
-			lacks, free := s.cache.Lacks(n), p.Free()
+			lacks, free := s.cache.MissingPages(n), p.Free()
 			if ok := s.cache.Reserve(n); ok != (lacks <= free) {
 				t.Fatalf("%d pages free, %d wanted, reserved: %v", free, lacks, ok)
 			} else if !ok {

@@ -194,7 +194,7 @@ func (p *Pass) bind() {
 	for a, n := range counts {
 		if n > p.room[a] {
 			p.room[a] = max(n, 2*p.room[a])
-			p.mem[a] = slab(p.room[a] * p.prog.arena[a])
+			p.mem[a] = alignedFloats(p.room[a] * p.prog.arena[a])
 			changed = true
 		}
 	}
@@ -222,7 +222,7 @@ func (p *Pass) bind() {
 }
 
 func (p *Pass) growScratch(longest int) {
-	n := Needed(longest) * PagePositions * blockRows
+	n := PagesFor(longest) * PagePositions * blockRows
 	if len(p.work[0].scores) >= n {
 		return
 	}

@@ -64,7 +64,7 @@ func NewPool(threads int) *Pool {
 // before the first run.
 func (p *Pool) OnStart(do func()) { p.onStart = do }
 
-func (p *Pool) hire() {
+func (p *Pool) spawn() {
 	for i := range p.workers {
 		p.wait.Go(func() {
 			if p.onStart != nil {
@@ -101,7 +101,7 @@ func (p *Pool) run(units, chunk int, fn func(worker, from, to int)) {
 		}
 		return
 	}
-	p.begin.Do(p.hire)
+	p.begin.Do(p.spawn)
 	p.fn, p.units, p.chunk = fn, int64(units), int64(chunk)
 	p.next.Store(0)
 	p.state.Store(p.state.Load()&^(stateRun-1) + stateRun | stateOpen)

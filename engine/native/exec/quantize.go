@@ -84,9 +84,9 @@ func (f *fitter) clipped(ratio float32) float32 {
 }
 
 // rounder, added to a small number and taken away again, leaves it rounded to the nearest even integer.
-const rounder = 3 << 22
+const errorRounder = 3 << 22
 
-func whole(steps float32) float32 { return float32(steps+rounder) - rounder }
+func whole(steps float32) float32 { return float32(steps+errorRounder) - errorRounder }
 
 // code is a number of steps rounded to the nearest even integer in range.
 func code(steps float32) float32 {

@@ -75,7 +75,7 @@ func (p *Pass) rowwise(worker, from, to int) {
 func (p *Pass) compute(s *step, i int, dst []float32) {
 	switch s.op {
 	case graph.OpEmbed:
-		p.lookUp(s, i, dst)
+		p.embedRows(s, i, dst)
 	case graph.OpGLU:
 		x := p.row(&s.in[0], i)
 		p.gate(s.fn, dst, x[:len(dst)], x[len(dst):])
@@ -98,7 +98,7 @@ func (p *Pass) compute(s *step, i int, dst []float32) {
 		copy(dst, p.row(&s.in[0], i))
 	case graph.OpRope:
 		copy(dst, p.row(&s.in[0], i))
-		p.k.Rope(dst, s.rope.heads, s.rope.dim, s.rope.rotated, p.turn(s.rope, p.Rows[i].Pos), s.rope.neox)
+		p.k.Rope(dst, s.rope.heads, s.rope.dim, s.rope.rotated, p.rotateHeads(s.rope, p.Rows[i].Pos), s.rope.neox)
 	case graph.OpPool:
 		p.gather(s, i, dst)
 	case graph.OpNormalize:
@@ -115,7 +115,7 @@ func (p *Pass) compute(s *step, i int, dst []float32) {
 	}
 }
 
-func (p *Pass) lookUp(s *step, i int, dst []float32) {
+func (p *Pass) embedRows(s *step, i int, dst []float32) {
 	id := int(p.Rows[i].Token)
 	switch {
 	case s.in[0].positions:
@@ -210,7 +210,7 @@ func normalize(dst, x []float32) {
 	}
 }
 
-// turn returns the cosines and sines of a position.
-func (p *Pass) turn(r *rotation, pos int) []float32 {
+// rotateHeads returns the cosines and sines of a position.
+func (p *Pass) rotateHeads(r *rotation, pos int) []float32 {
 	return p.tables[r.table][pos*r.rotated : (pos+1)*r.rotated]
 }

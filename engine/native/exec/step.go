@@ -84,8 +84,8 @@ func floats(mem []byte, o *operand, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&mem[at])), o.rowBytes/4*n)
 }
 
-// slab allocates memory that begins at a 64-byte border and holds no pointers.
-func slab(bytes int) []byte {
+// alignedFloats allocates memory that begins at a 64-byte border and holds no pointers.
+func alignedFloats(bytes int) []byte {
 	raw := make([]byte, bytes+64)
 	skip := -int(uintptr(unsafe.Pointer(&raw[0]))) & 63
 	return raw[skip : skip+bytes : skip+bytes]

@@ -161,7 +161,7 @@ func writeStore(dir string, key Key, constants []constant) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	sweep(dir)
+	removeStale(dir)
 	f, err := os.CreateTemp(dir, ".pack-*")
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func writeStore(dir string, key Key, constants []constant) (err error) {
 		return err
 	}
 	for i, c := range constants {
-		mem := slab(align(c.bytes))
+		mem := alignedFloats(align(c.bytes))
 		if err := c.fill(mem[:c.bytes]); err != nil {
 			return fmt.Errorf("pack %q: %w", c.name, err)
 		}
@@ -210,8 +210,8 @@ func writeStore(dir string, key Key, constants []constant) (err error) {
 	return os.Rename(f.Name(), filepath.Join(dir, key.name()))
 }
 
-// sweep removes what processes left that ended while they packed.
-func sweep(dir string) {
+// removeStale removes what processes left that ended while they packed.
+func removeStale(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, ".pack-*"))
 	for _, path := range left {
 		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > 24*time.Hour {

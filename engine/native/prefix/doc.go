@@ -31,6 +31,6 @@
 //
 // # Concurrency
 //
-// The methods of a Tree are called by one goroutine at a time, which no pass over its pages runs beside; [Tree.Known] looks at no page and
+// The methods of a Tree are called by one goroutine at a time, which no pass over its pages runs beside; [Tree.MatchLength] looks at no page and
 // needs no more than that no other method runs. [Namespace] may be called from anywhere.
 package prefix

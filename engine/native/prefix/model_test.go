@@ -47,7 +47,7 @@ func compute(t testing.TB, id NamespaceID, tokens []int32, c *exec.Cache) {
 	if !c.Reserve(len(tokens) - from) {
 		t.Fatal("no page is free")
 	}
-	for i := exec.Needed(from); i < exec.Needed(len(tokens)); i++ {
+	for i := exec.PagesFor(from); i < exec.PagesFor(len(tokens)); i++ {
 		if slices.Max(c.Page(i).Memory()) != 0 {
 			t.Fatal("a fresh page holds what others computed")
 		}
@@ -273,13 +273,13 @@ func randomUse(t *testing.T, r *rand.Rand, cfg Config, limit int, damage, exact 
 		switch op := r.IntN(20); {
 		case op < 10: // a prompt comes
 			id, tokens := spaces[r.IntN(len(spaces))], source.next()
-			if r.IntN(5) == 0 && exec.Needed(len(tokens)) <= pages.Free() { // at the same time as another that begins so
+			if r.IntN(5) == 0 && exec.PagesFor(len(tokens)) <= pages.Free() { // at the same time as another that begins so
 				c := pages.NewCache()
 				compute(t, id, tokens, c)
 				running = append(running, sequence{id, tokens, c})
 				break
 			}
-			told := tree.Known(id, tokens)
+			told := tree.MatchLength(id, tokens)
 			c, n, more := tree.Match(id, tokens)
 			if n < told {
 				t.Fatalf("%d tokens are said to be known, and %d found", told, n)
@@ -303,7 +303,7 @@ func randomUse(t *testing.T, r *rand.Rand, cfg Config, limit int, damage, exact 
 				hits++
 			}
 			check(t, tree)
-			if lacks := c.Lacks(len(tokens) - n); lacks > pages.Free() {
+			if lacks := c.MissingPages(len(tokens) - n); lacks > pages.Free() {
 				tree.Evict(lacks - pages.Free())
 				if lacks > pages.Free() {
 					c.Release()
@@ -352,7 +352,7 @@ func randomUse(t *testing.T, r *rand.Rand, cfg Config, limit int, damage, exact 
 			}
 		}
 		for _, s := range running {
-			for i := range exec.Needed(s.cache.Len()) {
+			for i := range exec.PagesFor(s.cache.Len()) {
 				held[s.cache.Page(i)] = true
 			}
 		}

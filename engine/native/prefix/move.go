@@ -7,16 +7,16 @@ import (
 	"github.com/sluice-project/sluice/engine/native/exec"
 )
 
-// enter puts a node into memory.
-func (t *Tree) enter(v *node, pg *exec.Page) {
+// addResident puts a node into memory.
+func (t *Tree) addResident(v *node, pg *exec.Page) {
 	v.page = pg
 	v.parent.warm++
 	t.resident.push(v)
 	v.space.resident.push(v)
 }
 
-// leave takes a node out of memory and returns its page, which the caller drops.
-func (t *Tree) leave(v *node) *exec.Page {
+// removeResident takes a node out of memory and returns its page, which the caller drops.
+func (t *Tree) removeResident(v *node) *exec.Page {
 	pg := v.page
 	v.page = nil
 	v.parent.warm--
@@ -25,14 +25,14 @@ func (t *Tree) leave(v *node) *exec.Page {
 	return pg
 }
 
-// enterSpill puts a node that is not in memory into the spill file.
-func (t *Tree) enterSpill(v *node, at slot) {
+// addSpilled puts a node that is not in memory into the spill file.
+func (t *Tree) addSpilled(v *node, at slot) {
 	v.slot = at
 	t.spilled.push(v)
 	v.space.spilled.push(v)
 }
 
-func (t *Tree) leaveSpill(v *node) {
+func (t *Tree) removeSpilled(v *node) {
 	t.spill.free(v.slot)
 	v.slot = noSlot
 	t.spilled.remove(v)
@@ -46,9 +46,9 @@ func (t *Tree) forget(v *node) {
 	}
 	switch {
 	case v.page != nil:
-		t.pages.Drop(t.leave(v))
+		t.pages.Drop(t.removeResident(v))
 	case v.slot != noSlot:
-		t.leaveSpill(v)
+		t.removeSpilled(v)
 	}
 	delete(t.edges, edge{v.parent.id, v.tokens})
 	v.parent.children.remove(v)
@@ -86,12 +86,12 @@ func (t *Tree) evict(l *list, n int) int {
 	for v := l.last; v != nil && len(victims) < n; {
 		before := v.links[l.by].before
 		if v.warm == 0 && v.page.Holders() == 1 {
-			victims = append(victims, victim{v, t.leave(v)})
+			victims = append(victims, victim{v, t.removeResident(v)})
 		}
 		v = before
 	}
 	for i, v := range victims {
-		if len(victims)-i > t.writes || !t.spillOut(v.node, v.page) {
+		if len(victims)-i > t.writes || !t.spillPage(v.node, v.page) {
 			t.forget(v.node)
 		}
 		t.pages.Drop(v.page)
@@ -103,8 +103,8 @@ func (t *Tree) evict(l *list, n int) int {
 	return len(victims)
 }
 
-// spillOut writes the page of a node that has left the memory into the spill file, and reports whether it could.
-func (t *Tree) spillOut(v *node, pg *exec.Page) bool {
+// spillPage writes the page of a node that has left the memory into the spill file, and reports whether it could.
+func (t *Tree) spillPage(v *node, pg *exec.Page) bool {
 	if t.spill == nil {
 		return false
 	}
@@ -119,7 +119,7 @@ func (t *Tree) spillOut(v *node, pg *exec.Page) bool {
 		t.endSpill(err)
 		return false
 	}
-	t.enterSpill(v, at)
+	t.addSpilled(v, at)
 	t.stats.Spilled++
 	return true
 }
@@ -179,8 +179,8 @@ func (t *Tree) promote(v *node) bool {
 	}
 	switch err := t.spill.read(v.slot, pg.Memory()); {
 	case err == nil:
-		t.leaveSpill(v)
-		t.enter(v, pg)
+		t.removeSpilled(v)
+		t.addResident(v, pg)
 		t.stats.Promoted++
 		return true
 	case errors.Is(err, errDamaged):

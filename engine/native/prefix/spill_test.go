@@ -38,7 +38,7 @@ func spilling(t *testing.T, cfg Config, slots int) (*Tree, *exec.Pages) {
 func TestSpilledPagesComeBack(t *testing.T) {
 	tree, pages := spilling(t, Config{SpillMoves: 3}, 20)
 	id, tokens := NamespaceID{1}, words(1, 8*full)
-	learn(t, tree, id, tokens)
+	insert(t, tree, id, tokens)
 	for tree.Stats().Pages > 0 {
 		tree.Evict(2)
 		check(t, tree)
@@ -71,7 +71,7 @@ func TestSpilledPagesComeBack(t *testing.T) {
 func TestSpillKeepsBeginnings(t *testing.T) {
 	tree, _ := spilling(t, Config{SpillMoves: 3}, 20)
 	id, tokens := NamespaceID{1}, words(1, 8*full)
-	learn(t, tree, id, tokens)
+	insert(t, tree, id, tokens)
 	if got := tree.Evict(8); got != 8 {
 		t.Fatalf("%d pages evicted", got)
 	}
@@ -87,7 +87,7 @@ func TestSpillKeepsBeginnings(t *testing.T) {
 func TestInsertReplacesSpilledPages(t *testing.T) {
 	tree, pages := spilling(t, Config{SpillMoves: 9}, 20)
 	id, tokens := NamespaceID{1}, words(1, 4*full)
-	learn(t, tree, id, tokens)
+	insert(t, tree, id, tokens)
 	tree.Evict(3)
 	c := pages.NewCache()
 	compute(t, id, tokens, c)
@@ -104,7 +104,7 @@ func TestFullSpillFile(t *testing.T) {
 	tree, _ := spilling(t, Config{Pages: 4, SpillMoves: 9}, 6)
 	id := NamespaceID{1}
 	for kind := range 10 {
-		learn(t, tree, id, words(kind, 2*full+1))
+		insert(t, tree, id, words(kind, 2*full+1))
 	}
 	if st := tree.Stats(); st.SpillPages != 6 || st.SpillDropped != 2*10-4-6 {
 		t.Errorf("%+v", st)
@@ -121,10 +121,10 @@ func TestFullSpillFile(t *testing.T) {
 func TestSpillQuota(t *testing.T) {
 	tree, _ := spilling(t, Config{Pages: 8, Quota: 4, SpillMoves: 9}, 8)
 	mine, theirs := NamespaceID{1}, NamespaceID{2}
-	learn(t, tree, theirs, words(9, 4*full))
+	insert(t, tree, theirs, words(9, 4*full))
 	tree.Evict(4)
 	for kind := range 20 {
-		learn(t, tree, mine, words(kind, 3*full))
+		insert(t, tree, mine, words(kind, 3*full))
 	}
 	if got := known(t, tree, theirs, words(9, 4*full)); got != 4*full-1 {
 		t.Errorf("%d tokens of another tenant are left on disk", got)
@@ -134,7 +134,7 @@ func TestSpillQuota(t *testing.T) {
 func TestSpillFileHasNoNameAndNoPlainContent(t *testing.T) {
 	tree, _ := spilling(t, Config{SpillMoves: 9}, 20)
 	id, tokens := NamespaceID{1}, words(1, 4*full)
-	learn(t, tree, id, tokens)
+	insert(t, tree, id, tokens)
 	tree.Evict(4)
 	info, err := tree.spill.file.Stat()
 	if err != nil || info.Mode() != 0o600 || info.Size() != int64(20*tree.spill.stride) {
@@ -201,9 +201,9 @@ func TestDamagedSlotsAreMisses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tree, _ := spilling(t, Config{SpillMoves: 9}, 4)
 			id, a, b := NamespaceID{1}, words(1, full), words(2, full)
-			learn(t, tree, id, a)
+			insert(t, tree, id, a)
 			tree.Evict(1)
-			learn(t, tree, id, b)
+			insert(t, tree, id, b)
 			tree.Evict(1)
 			harm(t, tree)
 			if got := known(t, tree, id, a); got != 0 {
@@ -212,7 +212,7 @@ func TestDamagedSlotsAreMisses(t *testing.T) {
 			if st := tree.Stats(); st.SpillDamaged != 1 || tree.SpillErr() != nil {
 				t.Errorf("%+v, %v", st, tree.SpillErr())
 			}
-			learn(t, tree, id, a)
+			insert(t, tree, id, a)
 			if got := known(t, tree, id, a); got != full-1 {
 				t.Errorf("%d tokens after it was computed again", got)
 			}
@@ -245,7 +245,7 @@ func TestNoSpillFile(t *testing.T) {
 			}
 			id := NamespaceID{1}
 			for kind := range 4 {
-				learn(t, tree, id, words(kind, 2*full))
+				insert(t, tree, id, words(kind, 2*full))
 			}
 			if known(t, tree, id, words(3, 2*full)) != 2*full-1 || tree.Stats().Spilled != 0 || tree.Close() != nil {
 				t.Errorf("%+v", tree.Stats())
@@ -267,7 +267,7 @@ func TestSpillFileFails(t *testing.T) {
 			tree, _ := spilling(t, Config{Pages: 4, SpillMoves: 9}, 20)
 			id := NamespaceID{1}
 			for kind := range 4 {
-				learn(t, tree, id, words(kind, 2*full))
+				insert(t, tree, id, words(kind, 2*full))
 			}
 			if name == "read" {
 				tree.Evict(4) // so that nothing has to be written before
@@ -278,7 +278,7 @@ func TestSpillFileFails(t *testing.T) {
 			if name == "read" {
 				known(t, tree, id, words(0, 2*full))
 			} else {
-				learn(t, tree, id, words(4, 2*full))
+				insert(t, tree, id, words(4, 2*full))
 			}
 			check(t, tree)
 			if err := tree.SpillErr(); !errors.Is(err, c.want) {
@@ -287,7 +287,7 @@ func TestSpillFileFails(t *testing.T) {
 			if st := tree.Stats(); st.SpillPages != 0 || st.SpillRoom != 0 {
 				t.Errorf("%+v", st)
 			}
-			learn(t, tree, id, words(7, 2*full))
+			insert(t, tree, id, words(7, 2*full))
 			if got := known(t, tree, id, words(7, 2*full)); got != 2*full-1 {
 				t.Errorf("%d tokens found in memory", got)
 			}

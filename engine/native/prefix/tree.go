@@ -106,8 +106,8 @@ func (t *Tree) Match(id NamespaceID, tokens []int32) (c *exec.Cache, n int, more
 	return c, n, more
 }
 
-// Known is how many tokens Match would find in memory: those in the spill file come back a few pages at a time. It counts as no use.
-func (t *Tree) Known(id NamespaceID, tokens []int32) int {
+// MatchLength is how many tokens Match would find in memory: those in the spill file come back a few pages at a time. It counts as no use.
+func (t *Tree) MatchLength(id NamespaceID, tokens []int32) int {
 	path, tail := t.find(id, tokens)
 	in := 0
 	for in < len(path) && path[in].page != nil {
@@ -197,7 +197,7 @@ func (t *Tree) Insert(id NamespaceID, tokens []int32, c *exec.Cache) {
 				t.stats.Refused += uint64(full - have - room)
 				break
 			}
-			at = t.adopt(s, at, chunkAt(tokens, have+i), c.Page(have+i))
+			at = t.attach(s, at, chunkAt(tokens, have+i), c.Page(have+i))
 			path = append(path, at)
 		}
 		t.touch(path)
@@ -211,8 +211,8 @@ func chunkAt(tokens []int32, i int) chunk {
 
 func (t *Tree) nextID() uint64 { t.ids++; return t.ids }
 
-// adopt makes a page the child of a node. If it is known from the spill file it need not be read any more.
-func (t *Tree) adopt(s *space, parent *node, tokens chunk, pg *exec.Page) *node {
+// attach makes a page the child of a node. A copy in the spill file is no longer needed.
+func (t *Tree) attach(s *space, parent *node, tokens chunk, pg *exec.Page) *node {
 	e := edge{parent.id, tokens}
 	v := t.edges[e]
 	if v == nil {
@@ -221,10 +221,10 @@ func (t *Tree) adopt(s *space, parent *node, tokens chunk, pg *exec.Page) *node 
 		parent.children.push(v)
 		t.spaces[s.id] = s // it may have been emptied while room was made
 	} else {
-		t.leaveSpill(v)
+		t.removeSpilled(v)
 	}
 	t.pages.Hold(pg)
-	t.enter(v, pg)
+	t.addResident(v, pg)
 	t.stats.Inserted++
 	return v
 }

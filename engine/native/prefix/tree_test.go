@@ -18,8 +18,8 @@ func words(kind, n int) []int32 {
 	return out
 }
 
-// learn computes tokens and leaves their full pages in the tree.
-func learn(t testing.TB, tree *Tree, id NamespaceID, tokens []int32) {
+// insert computes tokens and leaves their full pages in the tree.
+func insert(t testing.TB, tree *Tree, id NamespaceID, tokens []int32) {
 	t.Helper()
 	c, _, _ := tree.Match(id, tokens)
 	compute(t, id, tokens, c)
@@ -31,7 +31,7 @@ func learn(t testing.TB, tree *Tree, id NamespaceID, tokens []int32) {
 // known is how many of tokens a look-up finds, all of them as they should be.
 func known(t testing.TB, tree *Tree, id NamespaceID, tokens []int32) int {
 	t.Helper()
-	before, told := tree.Stats(), tree.Known(id, tokens)
+	before, told := tree.Stats(), tree.MatchLength(id, tokens)
 	if after := tree.Stats(); after != before {
 		t.Errorf("asking what is known counts as %+v", after)
 	}
@@ -50,9 +50,9 @@ func TestMatchFindsTheLongestBeginning(t *testing.T) {
 	tree := New(Config{}, pages)
 	id := NamespaceID{1}
 	a := words(1, 3*full+10)
-	learn(t, tree, id, a)
+	insert(t, tree, id, a)
 	other := slices.Concat(a[:full+20], words(2, 3*full))
-	learn(t, tree, id, other)
+	insert(t, tree, id, other)
 	if pages.InUse() != 3+3 {
 		t.Fatalf("%d pages: the first one is not shared, or parts are kept", pages.InUse())
 	}
@@ -97,11 +97,11 @@ func TestTailIsCopied(t *testing.T) {
 	tree := New(Config{}, pages)
 	id := NamespaceID{1}
 	a := words(1, full)
-	learn(t, tree, id, a)
+	insert(t, tree, id, a)
 	b := slices.Concat(a[:10], words(2, full))
 	c, n, _ := tree.Match(id, b)
-	if n != 10 || pages.InUse() != 1 || c.Lacks(1) != 1 {
-		t.Fatalf("%d tokens, %d pages, %d lacking", n, pages.InUse(), c.Lacks(1))
+	if n != 10 || pages.InUse() != 1 || c.MissingPages(1) != 1 {
+		t.Fatalf("%d tokens, %d pages, %d lacking", n, pages.InUse(), c.MissingPages(1))
 	}
 	compute(t, id, b, c)
 	verify(t, id, b, c)
@@ -139,7 +139,7 @@ func TestNamespacesAreApart(t *testing.T) {
 	}
 	tree := New(Config{}, newPages())
 	tokens := words(1, 3*full)
-	learn(t, tree, Namespace(key, base), tokens)
+	insert(t, tree, Namespace(key, base), tokens)
 	for id := range all {
 		want := 0
 		if id == Namespace(key, base) {
@@ -150,7 +150,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		}
 	}
 	// By policy two tenants use one namespace.
-	learn(t, tree, Namespace(key, Scope{Tenant: "handbook", Shared: true}), tokens)
+	insert(t, tree, Namespace(key, Scope{Tenant: "handbook", Shared: true}), tokens)
 	shared, tenant := Namespace(key, Scope{Tenant: "handbook", Shared: true}), Namespace(key, Scope{Tenant: "handbook"})
 	if known(t, tree, shared, tokens) != 3*full-1 || known(t, tree, tenant, tokens) != 0 {
 		t.Error("a shared namespace is not shared, or a tenant of its name gets in")
@@ -173,7 +173,7 @@ func TestEvictionTakesTheLeastRecentlyUsed(t *testing.T) {
 	id := NamespaceID{1}
 	a, b, c := words(1, 2*full+1), words(2, 2*full+1), words(3, 2*full+1)
 	for _, x := range [][]int32{a, b, c} {
-		learn(t, tree, id, x)
+		insert(t, tree, id, x)
 	}
 	known(t, tree, id, a)
 	held, n, _ := tree.Match(id, b[:full+1])
@@ -204,9 +204,9 @@ func TestEvictionTakesTheLeastRecentlyUsed(t *testing.T) {
 func TestQuota(t *testing.T) {
 	tree := New(Config{Pages: 10, Quota: 4}, newPages())
 	mine, theirs := NamespaceID{1}, NamespaceID{2}
-	learn(t, tree, theirs, words(9, 3*full+1))
+	insert(t, tree, theirs, words(9, 3*full+1))
 	for kind := range 20 {
-		learn(t, tree, mine, words(kind, 2*full+1))
+		insert(t, tree, mine, words(kind, 2*full+1))
 	}
 	if got := known(t, tree, theirs, words(9, 3*full+1)); got != 3*full {
 		t.Errorf("%d tokens of another tenant are left, not %d", got, 3*full)
@@ -214,7 +214,7 @@ func TestQuota(t *testing.T) {
 	if st := tree.Stats(); st.Pages != 7 || known(t, tree, mine, words(19, 2*full+1)) != 2*full || known(t, tree, mine, words(18, 2*full+1)) != 2*full {
 		t.Errorf("%+v: the last prompts are not there", st)
 	}
-	learn(t, tree, mine, words(30, 9*full+1)) // more than the quota, and more than is left in all: its beginning stays
+	insert(t, tree, mine, words(30, 9*full+1)) // more than the quota, and more than is left in all: its beginning stays
 	if got := known(t, tree, mine, words(30, 9*full+1)); got != 4*full {
 		t.Errorf("%d tokens of a prompt above the quota", got)
 	}
@@ -227,15 +227,15 @@ func TestQuota(t *testing.T) {
 func TestInsertKeepsWhatItGrowsOn(t *testing.T) {
 	tree := New(Config{Pages: 2}, newPages())
 	id := NamespaceID{1}
-	learn(t, tree, id, words(1, full))
-	learn(t, tree, id, words(1, 2*full))
-	learn(t, tree, id, words(1, 5*full))
+	insert(t, tree, id, words(1, full))
+	insert(t, tree, id, words(1, 2*full))
+	insert(t, tree, id, words(1, 5*full))
 	if got := known(t, tree, id, words(1, 5*full)); got != 2*full {
 		t.Errorf("%d tokens", got)
 	}
 	// The same, of a sequence that computed everything itself: the pages of the tree are not held by it.
 	tree.Clear()
-	learn(t, tree, id, words(1, full))
+	insert(t, tree, id, words(1, full))
 	c := tree.pages.NewCache()
 	compute(t, id, words(1, 5*full), c)
 	tree.Insert(id, words(1, 5*full), c)
@@ -250,7 +250,7 @@ func TestPagesAreClearBeforeOthersGetThem(t *testing.T) {
 	pages := newPages()
 	pages.SetLimit(4)
 	tree := New(Config{}, pages)
-	learn(t, tree, NamespaceID{1}, words(1, 4*full))
+	insert(t, tree, NamespaceID{1}, words(1, 4*full))
 	if pages.Take() != nil {
 		t.Fatal("a page is free")
 	}
@@ -262,8 +262,8 @@ func TestPagesAreClearBeforeOthersGetThem(t *testing.T) {
 	}
 }
 
-// learnQuickly is learn without content.
-func learnQuickly(tree *Tree, pages *exec.Pages, id NamespaceID, tokens []int32) {
+// insertQuickly is learn without content.
+func insertQuickly(tree *Tree, pages *exec.Pages, id NamespaceID, tokens []int32) {
 	c := pages.NewCache()
 	c.Reserve(len(tokens))
 	c.Advance(len(tokens))
@@ -278,7 +278,7 @@ func BenchmarkMatch(b *testing.B) {
 	var prompts [][]int32
 	for kind := range 100 {
 		prompts = append(prompts, words(kind, 4096))
-		learnQuickly(tree, pages, id, prompts[kind])
+		insertQuickly(tree, pages, id, prompts[kind])
 	}
 	i := 0
 	b.ReportAllocs()
@@ -303,7 +303,7 @@ func BenchmarkInsert(b *testing.B) {
 				if bound == 6400 {
 					tokens[0]++
 				}
-				learnQuickly(tree, pages, id, tokens)
+				insertQuickly(tree, pages, id, tokens)
 			}
 			if (tree.Stats().Evicted > 0) != (bound == 6400) && b.N > 200 {
 				b.Error("not what the benchmark is for")

@@ -7,11 +7,11 @@ import (
 
 // History counts the tokens of one sequence, for the penalties. Keep one only where [Rules.Counts] says so.
 type History struct {
-	seen  []seen // in the order of first appearance
-	where map[int32]int32
+	counts []tokenCount // in the order of first appearance
+	where  map[int32]int32
 }
 
-type seen struct {
+type tokenCount struct {
 	token int32
 	count int32 // in the completion; those of the prompt alone have 0
 }
@@ -33,15 +33,15 @@ func (h *History) Add(token int32) { h.entry(token).count++ }
 
 // Fork returns an independent copy, for another choice of the same prompt.
 func (h *History) Fork() *History {
-	return &History{seen: slices.Clone(h.seen), where: maps.Clone(h.where)}
+	return &History{counts: slices.Clone(h.counts), where: maps.Clone(h.where)}
 }
 
-func (h *History) entry(token int32) *seen {
+func (h *History) entry(token int32) *tokenCount {
 	i, ok := h.where[token]
 	if !ok {
-		i = int32(len(h.seen))
+		i = int32(len(h.counts))
 		h.where[token] = i
-		h.seen = append(h.seen, seen{token: token})
+		h.counts = append(h.counts, tokenCount{token: token})
 	}
-	return &h.seen[i]
+	return &h.counts[i]
 }

@@ -4,7 +4,7 @@ import "math"
 
 // random draws a token. x may be the scratch memory; best is its likeliest token.
 func (s *Sampler) random(x []float32, best int32, r *Rules, at *Position) (int32, error) {
-	sum := s.weigh(x, best, r.temperature)
+	sum := s.weights(x, best, r.temperature)
 	narrowed := s.narrow(r, best, sum)
 	u := uniform(r.seed, at.Choice, at.Step)
 	switch {
@@ -16,9 +16,9 @@ func (s *Sampler) random(x []float32, best int32, r *Rules, at *Position) (int32
 	return s.drawAny(best, u*float64(sum)), nil
 }
 
-// weigh fills the scratch memory with the tokens' probabilities but for a common factor, and returns their sum. At temperature 0,
+// weights fills the scratch memory with the tokens' probabilities but for a common factor, and returns their sum. At temperature 0,
 // which a hook gets to see, they are those at temperature 1.
-func (s *Sampler) weigh(x []float32, best int32, temperature float64) float32 {
+func (s *Sampler) weights(x []float32, best int32, temperature float64) float32 {
 	inv := float32(1)
 	if temperature > 0 {
 		// Within these bounds a forbidden token stays one, and the likeliest one possible: no product is zero times infinity.

@@ -24,8 +24,8 @@ type bias struct {
 	add   float64
 }
 
-// strongest bounds biases and penalties, so that no sum of them leaves the range of float32. It is far above every logit.
-const strongest = 1e6
+// maxBias bounds biases and penalties, so that no sum of them leaves the range of float32. It is far above every logit.
+const maxBias = 1e6
 
 // NewRules checks the sampling fields of req, for a vocabulary of the given size. The seed is the request's, or the random one drawn
 // for it.
@@ -64,7 +64,7 @@ func check(req *engine.Request, vocab int) error {
 	invalid := func(field string, cause fault.Phrase) error {
 		return fault.New(fault.CodeInvalidValue, field, cause).WithParam(field)
 	}
-	within := fault.Say("sample.between", -int(strongest), int(strongest))
+	within := fault.Say("sample.between", -int(maxBias), int(maxBias))
 	switch {
 	case !(req.Temperature >= 0) || math.IsInf(req.Temperature, 0):
 		return invalid("temperature", fault.Say("sample.not_negative"))
@@ -74,8 +74,8 @@ func check(req *engine.Request, vocab int) error {
 		return invalid("top_k", fault.Say("sample.negative"))
 	case !(req.MinP >= 0 && req.MinP <= 1):
 		return invalid("min_p", fault.Say("sample.probability"))
-	case req.RepetitionPenalty != 0 && !(req.RepetitionPenalty >= 1/strongest && req.RepetitionPenalty <= strongest):
-		return invalid("repetition_penalty", fault.Say("sample.positive_at_most", int(strongest)))
+	case req.RepetitionPenalty != 0 && !(req.RepetitionPenalty >= 1/maxBias && req.RepetitionPenalty <= maxBias):
+		return invalid("repetition_penalty", fault.Say("sample.positive_at_most", int(maxBias)))
 	case !bounded(req.FrequencyPenalty):
 		return invalid("frequency_penalty", within)
 	case !bounded(req.PresencePenalty):
@@ -93,4 +93,4 @@ func check(req *engine.Request, vocab int) error {
 }
 
 // bounded is false for what is not a number.
-func bounded(x float64) bool { return math.Abs(x) <= strongest }
+func bounded(x float64) bool { return math.Abs(x) <= maxBias }

@@ -62,7 +62,7 @@ func (s *Sampler) Pick(logits []float32, r *Rules, at *Position) (int32, error) 
 	}
 	greedy := r.temperature == 0 && r.hook == nil
 	if greedy || at.Grammar == nil {
-		best, err := s.likeliest(x)
+		best, err := s.argmax(x)
 		switch {
 		case err != nil:
 			return 0, err
@@ -77,7 +77,7 @@ func (s *Sampler) Pick(logits []float32, r *Rules, at *Position) (int32, error) 
 	if err != nil {
 		return 0, err
 	}
-	best, err := s.likeliest(x)
+	best, err := s.argmax(x)
 	if err != nil || greedy {
 		return best, err
 	}
@@ -124,7 +124,7 @@ func (s *Sampler) adjusted(logits []float32, r *Rules, at *Position) []float32 {
 }
 
 func penalise(x []float32, r *Rules, h *History) {
-	for _, t := range h.seen {
+	for _, t := range h.counts {
 		if int(t.token) >= len(x) || t.token < 0 {
 			continue // a prompt may hold tokens for which the model has no logit
 		}
@@ -161,8 +161,8 @@ func (s *Sampler) masked(x []float32, g Grammar) ([]float32, error) {
 	return s.scratch, nil
 }
 
-// likeliest returns the first of the largest logits.
-func (s *Sampler) likeliest(x []float32) (int32, error) {
+// argmax returns the first of the largest logits.
+func (s *Sampler) argmax(x []float32) (int32, error) {
 	switch top := s.k.Max(x); {
 	case top == forbidden:
 		return 0, ErrNothingAllowed

@@ -267,10 +267,10 @@ func TestHistory(t *testing.T) {
 	grown.Add(100) // new to both
 	completion = append(completion, 100)
 	rebuilt := NewHistory(prompt, completion)
-	if !slices.Equal(grown.seen, rebuilt.seen) {
-		t.Errorf("%v\n%v", grown.seen, rebuilt.seen)
+	if !slices.Equal(grown.counts, rebuilt.counts) {
+		t.Errorf("%v\n%v", grown.counts, rebuilt.counts)
 	}
-	for _, e := range rebuilt.seen {
+	for _, e := range rebuilt.counts {
 		n := 0
 		for _, id := range completion {
 			if id == e.token {

@@ -23,7 +23,7 @@ type Backlog struct {
 // sequences have ended that there is room for its own, or until the prompts ahead are computed, whichever are more; those of its own
 // prompt; and the time of all these tokens. It is an estimate of the mean, so a request is refused only when it is more likely than not to be late.
 func (c *Controller) Estimate(b Backlog) time.Duration {
-	c.aim(float64(b.Context))
+	c.setTarget(float64(b.Context))
 	k := c.fit.coefficients()
 	tight := b.Class
 	for i := Classes - 1; i >= 0; i-- {
@@ -33,7 +33,7 @@ func (c *Controller) Estimate(b Backlog) time.Duration {
 	}
 	budget := c.budget(tight, c.state.demand.Beside)
 	if b.Running == [Classes]int{} {
-		budget *= newcomer
+		budget *= prefillBudgetFactor
 	}
 	running, decoding := 0, 0.0 // decoding: sequences in a step, on average
 	for i, n := range b.Running {
@@ -62,8 +62,8 @@ func (c *Controller) Estimate(b Backlog) time.Duration {
 	return microseconds(steps*fixed + float64(b.PrefillAhead)*each + float64(b.Prompt)*own)
 }
 
-// Verdict is the answer to a request with a deadline.
-type Verdict struct {
+// AdmitDecision is the answer to a request with a deadline.
+type AdmitDecision struct {
 	Admit      bool
 	Estimate   time.Duration // to the first token
 	RetryAfter time.Duration // when not admitted: in whole seconds, 1 to 60
@@ -72,15 +72,15 @@ type Verdict struct {
 
 // The bounds of RetryAfter.
 const (
-	leastRetry = time.Second
-	mostRetry  = time.Minute
+	minRetry = time.Second
+	maxRetry = time.Minute
 )
 
 // Decide says whether a request whose first token is worth nothing after patience is admitted. estimate is that of its backlog, alone
 // that of the same request without one. RetryAfter is honest: by then the backlog has drained so far that the same request would be
 // admitted, if nobody else comes, up to the bound of a minute.
-func Decide(estimate, alone, patience time.Duration) Verdict {
-	v := Verdict{Admit: estimate <= patience, Estimate: estimate}
+func Decide(estimate, alone, patience time.Duration) AdmitDecision {
+	v := AdmitDecision{Admit: estimate <= patience, Estimate: estimate}
 	if v.Admit {
 		return v
 	}
@@ -89,33 +89,33 @@ func Decide(estimate, alone, patience time.Duration) Verdict {
 	if v.Never {
 		v.RetryAfter = estimate - alone // when it is served as soon as it can be
 	}
-	v.RetryAfter = min(max((v.RetryAfter+time.Second-1).Truncate(time.Second), leastRetry), mostRetry)
+	v.RetryAfter = min(max((v.RetryAfter+time.Second-1).Truncate(time.Second), minRetry), maxRetry)
 	return v
 }
 
-// Bounds limit what waits. Zero fields do not limit.
-type Bounds struct {
+// Limits limit what waits. Zero fields do not limit.
+type Limits struct {
 	Requests, Tokens, Bytes                   int // of all tenants
 	TenantRequests, TenantTokens, TenantBytes int // of one
 }
 
-// Bound names what is full.
-type Bound string
+// Limit names what is full.
+type Limit string
 
 // What can be full.
 const (
-	BoundNone           Bound = ""
-	BoundRequests       Bound = "requests"
-	BoundTokens         Bound = "tokens"
-	BoundBytes          Bound = "bytes"
-	BoundTenantRequests Bound = "tenant_requests"
-	BoundTenantTokens   Bound = "tenant_tokens"
-	BoundTenantBytes    Bound = "tenant_bytes"
+	LimitNone           Limit = ""
+	LimitRequests       Limit = "requests"
+	LimitTokens         Limit = "tokens"
+	LimitBytes          Limit = "bytes"
+	LimitTenantRequests Limit = "tenant_requests"
+	LimitTenantTokens   Limit = "tenant_tokens"
+	LimitTenantBytes    Limit = "tenant_bytes"
 )
 
-// Occupancy counts what waits. The zero value with bounds is ready.
-type Occupancy struct {
-	Bounds  Bounds
+// QueueOccupancy counts what waits. The zero value with bounds is ready.
+type QueueOccupancy struct {
+	Bounds  Limits
 	total   amount
 	tenants map[string]amount
 }
@@ -130,19 +130,19 @@ func (a amount) plus(b amount) amount {
 // never fits, however empty the queue is.
 //
 // A request that nothing waits beside is admitted whatever its size: it would be refused for ever otherwise.
-func (o *Occupancy) Admit(tenant string, tokens, bytes int) Bound {
+func (o *QueueOccupancy) Admit(tenant string, tokens, bytes int) Limit {
 	add := amount{1, tokens, bytes}
 	total, own := o.total.plus(add), o.tenants[tenant].plus(add)
 	for _, c := range []struct {
-		bound      Bound
+		bound      Limit
 		have, most int
 	}{
-		{BoundRequests, total.requests, o.Bounds.Requests},
-		{BoundTokens, total.tokens, o.Bounds.Tokens},
-		{BoundBytes, total.bytes, o.Bounds.Bytes},
-		{BoundTenantRequests, own.requests, o.Bounds.TenantRequests},
-		{BoundTenantTokens, own.tokens, o.Bounds.TenantTokens},
-		{BoundTenantBytes, own.bytes, o.Bounds.TenantBytes},
+		{LimitRequests, total.requests, o.Bounds.Requests},
+		{LimitTokens, total.tokens, o.Bounds.Tokens},
+		{LimitBytes, total.bytes, o.Bounds.Bytes},
+		{LimitTenantRequests, own.requests, o.Bounds.TenantRequests},
+		{LimitTenantTokens, own.tokens, o.Bounds.TenantTokens},
+		{LimitTenantBytes, own.bytes, o.Bounds.TenantBytes},
 	} {
 		if c.most > 0 && c.have > c.most && o.total.requests > 0 {
 			return c.bound
@@ -152,11 +152,11 @@ func (o *Occupancy) Admit(tenant string, tokens, bytes int) Bound {
 		o.tenants = map[string]amount{}
 	}
 	o.total, o.tenants[tenant] = total, own
-	return BoundNone
+	return LimitNone
 }
 
 // Release counts a request out, with what it was admitted with.
-func (o *Occupancy) Release(tenant string, tokens, bytes int) {
+func (o *QueueOccupancy) Release(tenant string, tokens, bytes int) {
 	less := amount{-1, -tokens, -bytes}
 	o.total = o.total.plus(less)
 	own := o.tenants[tenant].plus(less)
@@ -168,6 +168,6 @@ func (o *Occupancy) Release(tenant string, tokens, bytes int) {
 }
 
 // Waiting returns how many requests, tokens and bytes are counted in.
-func (o *Occupancy) Waiting() (requests, tokens, bytes int) {
+func (o *QueueOccupancy) Waiting() (requests, tokens, bytes int) {
 	return o.total.requests, o.total.tokens, o.total.bytes
 }

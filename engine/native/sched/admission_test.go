@@ -110,15 +110,15 @@ func TestDecide(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for _, k := range []struct {
 		estimate, alone, patience time.Duration
-		want                      Verdict
+		want                      AdmitDecision
 	}{
-		{3 * s, 1 * s, 3 * s, Verdict{Admit: true}},
-		{3 * s, 1 * s, 2900 * ms, Verdict{RetryAfter: 1 * s}},
-		{9500 * ms, 1 * s, 3 * s, Verdict{RetryAfter: 7 * s}},
-		{900 * s, 1 * s, 3 * s, Verdict{RetryAfter: 60 * s}},
-		{5 * s, 4 * s, 3 * s, Verdict{Never: true, RetryAfter: 1 * s}},
-		{50 * ms, 40 * ms, 0, Verdict{Never: true, RetryAfter: 1 * s}},
-		{50 * ms, 40 * ms, -5 * s, Verdict{Never: true, RetryAfter: 1 * s}},
+		{3 * s, 1 * s, 3 * s, AdmitDecision{Admit: true}},
+		{3 * s, 1 * s, 2900 * ms, AdmitDecision{RetryAfter: 1 * s}},
+		{9500 * ms, 1 * s, 3 * s, AdmitDecision{RetryAfter: 7 * s}},
+		{900 * s, 1 * s, 3 * s, AdmitDecision{RetryAfter: 60 * s}},
+		{5 * s, 4 * s, 3 * s, AdmitDecision{Never: true, RetryAfter: 1 * s}},
+		{50 * ms, 40 * ms, 0, AdmitDecision{Never: true, RetryAfter: 1 * s}},
+		{50 * ms, 40 * ms, -5 * s, AdmitDecision{Never: true, RetryAfter: 1 * s}},
 	} {
 		k.want.Estimate = k.estimate
 		if got := Decide(k.estimate, k.alone, k.patience); got != k.want {
@@ -129,30 +129,30 @@ func TestDecide(t *testing.T) {
 
 func TestOccupancy(t *testing.T) {
 	t.Parallel()
-	o := Occupancy{Bounds: Bounds{Requests: 5, Tokens: 1000, Bytes: 10000, TenantRequests: 3, TenantTokens: 600, TenantBytes: 7000}}
+	o := QueueOccupancy{Bounds: Limits{Requests: 5, Tokens: 1000, Bytes: 10000, TenantRequests: 3, TenantTokens: 600, TenantBytes: 7000}}
 	for _, k := range []struct {
 		tenant        string
 		tokens, bytes int
-		want          Bound
+		want          Limit
 	}{
-		{"a", 200, 2000, BoundNone},
-		{"a", 500, 10, BoundTenantTokens},
-		{"a", 10, 5001, BoundTenantBytes},
-		{"a", 900, 10, BoundTokens},
-		{"b", 500, 8001, BoundBytes},
-		{"a", 1, 1, BoundNone},
-		{"a", 1, 1, BoundNone},
-		{"a", 1, 1, BoundTenantRequests},
-		{"b", 1, 1, BoundNone},
-		{"c", 1, 1, BoundNone},
-		{"d", 1, 1, BoundRequests},
+		{"a", 200, 2000, LimitNone},
+		{"a", 500, 10, LimitTenantTokens},
+		{"a", 10, 5001, LimitTenantBytes},
+		{"a", 900, 10, LimitTokens},
+		{"b", 500, 8001, LimitBytes},
+		{"a", 1, 1, LimitNone},
+		{"a", 1, 1, LimitNone},
+		{"a", 1, 1, LimitTenantRequests},
+		{"b", 1, 1, LimitNone},
+		{"c", 1, 1, LimitNone},
+		{"d", 1, 1, LimitRequests},
 	} {
 		if got := o.Admit(k.tenant, k.tokens, k.bytes); got != k.want {
 			t.Errorf("%+v: %q", k, got)
 		}
 	}
-	var unlimited Occupancy
-	if got := unlimited.Admit("a", 1<<40, 1<<40); got != BoundNone {
+	var unlimited QueueOccupancy
+	if got := unlimited.Admit("a", 1<<40, 1<<40); got != LimitNone {
 		t.Errorf("without bounds %q is full", got)
 	}
 }
@@ -161,7 +161,7 @@ func TestOccupancy(t *testing.T) {
 func TestOccupancyReturnsToZero(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	o := Occupancy{Bounds: Bounds{Requests: 50, Tokens: 5000, TenantBytes: 3000}}
+	o := QueueOccupancy{Bounds: Limits{Requests: 50, Tokens: 5000, TenantBytes: 3000}}
 	type held struct {
 		tenant        string
 		tokens, bytes int
@@ -176,7 +176,7 @@ func TestOccupancyReturnsToZero(t *testing.T) {
 			continue
 		}
 		h := held{fmt.Sprint(rng.IntN(9)), rng.IntN(500), rng.IntN(900)}
-		if o.Admit(h.tenant, h.tokens, h.bytes) == BoundNone {
+		if o.Admit(h.tenant, h.tokens, h.bytes) == LimitNone {
 			all = append(all, h)
 		}
 		requests, tokens, _ := o.Waiting()
@@ -229,18 +229,18 @@ func TestRetryAfterIsHonest(t *testing.T) {
 
 // What is larger than a bound can wait alone: refused, it would come back for ever.
 func TestOccupancyLetsOneInAlone(t *testing.T) {
-	o := Occupancy{Bounds: Bounds{Requests: 4, Tokens: 100, TenantTokens: 75}}
-	if b := o.Admit("a", 500, 0); b != BoundNone {
+	o := QueueOccupancy{Bounds: Limits{Requests: 4, Tokens: 100, TenantTokens: 75}}
+	if b := o.Admit("a", 500, 0); b != LimitNone {
 		t.Fatalf("alone: %s", b)
 	}
-	if b := o.Admit("b", 1, 0); b != BoundTokens {
+	if b := o.Admit("b", 1, 0); b != LimitTokens {
 		t.Errorf("beside it: %q", b)
 	}
 	o.Release("a", 500, 0)
-	if b := o.Admit("b", 1, 0); b != BoundNone {
+	if b := o.Admit("b", 1, 0); b != LimitNone {
 		t.Errorf("after it: %s", b)
 	}
-	if b := o.Admit("a", 500, 0); b != BoundTokens {
+	if b := o.Admit("a", 500, 0); b != LimitTokens {
 		t.Errorf("beside another: %q", b)
 	}
 }

@@ -54,25 +54,25 @@ func (cfg ControllerConfig) withDefaults() ControllerConfig {
 
 // The outer correction: the margin is the share of a target that is planned with.
 const (
-	gapWindow   = 512  // gaps the observed P99 is taken from
-	gapsBetween = 128  // gaps between two corrections
-	firstMargin = 0.9  // before gaps are observed
-	leastMargin = 0.6  // below, smaller steps do not help: what makes tokens late then is not what the steps carry
-	marginCut   = 0.85 // when the P99 is over the target
-	marginRaise = 0.25 // when it is comfortably under: this part of what is missing to the target
-	comfortable = 0.92 // share of the target
+	gapWindow       = 512  // gaps the observed P99 is taken from
+	gapsBetween     = 128  // gaps between two corrections
+	initialMargin   = 0.9  // before gaps are observed
+	minMargin       = 0.6  // below, smaller steps do not help: what makes tokens late then is not what the steps carry
+	marginCut       = 0.85 // when the P99 is over the target
+	marginRaise     = 0.25 // when it is comfortably under: this part of what is missing to the target
+	comfortableLoad = 0.92 // share of the target
 )
 
 // promptShare is the part of a step's tokens that MaxSequences leaves for prompts, by the class whose target bounds the step. With a half, the
 // first token of a newcomer takes about twice as long as on an idle machine. Batch leaves little: nobody waits for its first token.
 var promptShare = [Classes]float64{0.5, 0.5, 0.1}
 
-// leastBudget is the part of a target that a step may take in any case. Lateness beyond the rest of the target comes from pauses, against
+// minBudget is the part of a target that a step may take in any case. Lateness beyond the rest of the target comes from pauses, against
 // which smaller steps do not help, while everybody pays for them.
-const leastBudget = 0.45
+const minBudget = 0.45
 
 // stretch is how much longer than a step of one sequence with a few prompt tokens a target must be, to be worth aiming at.
-const stretch = 2
+const maxBudgetFactor = 2
 
 // Controller decides per step how many sequences, prompt tokens and draft tokens go in, so that 99 in 100 tokens come within the
 // target of their class. There is one per model.
@@ -109,7 +109,7 @@ func NewController(cfg ControllerConfig) *Controller {
 	c := &Controller{cfg: cfg.withDefaults()}
 	c.fit = newFit(c.cfg.Prior)
 	for i := range c.classes {
-		c.classes[i] = classControl{margin: firstMargin, gaps: newWindow(gapWindow), all: newWindow(gapWindow), effective: c.cfg.Targets[i]}
+		c.classes[i] = classControl{margin: initialMargin, gaps: newWindow(gapWindow), all: newWindow(gapWindow), effective: c.cfg.Targets[i]}
 	}
 	return c
 }
@@ -121,8 +121,8 @@ func (c *Controller) Observe(l Load, took time.Duration) {
 	c.took = took
 }
 
-// Knows reports whether the controller has seen steps of this machine. Before, its estimates are those of another one.
-func (c *Controller) Knows() bool { return c.fit.steps > 0 }
+// HasClass reports whether the controller has seen steps of this machine. Before, its estimates are those of another one.
+func (c *Controller) HasClass() bool { return c.fit.steps > 0 }
 
 // ObserveGap tells the time between two tokens of a sequence of the class. Where a step brings a sequence several tokens, their gap is
 // that of the step, once. That of a sequence that yielded meanwhile says nothing of the size of steps.
@@ -139,9 +139,9 @@ func (c *Controller) ObserveGap(class int, gap time.Duration, yielded bool) {
 	k.fresh = 0
 	switch p99, target := k.gaps.p99(), milliseconds(k.effective); {
 	case p99 > target:
-		k.margin = max(leastMargin, k.margin*marginCut)
+		k.margin = max(minMargin, k.margin*marginCut)
 		k.gaps.clear() // the next correction is from what comes after this one
-	case p99 < comfortable*target:
+	case p99 < comfortableLoad*target:
 		k.margin = min(1, k.margin*(1+marginRaise*(1-p99/target)))
 	}
 }
@@ -152,11 +152,11 @@ func (c *Controller) Predict(l Load) (mean, p99 time.Duration) {
 	return microseconds(t), microseconds(t + c.fit.lateness())
 }
 
-// aim sets the effective targets for sequences that attend to that many positions.
-func (c *Controller) aim(context float64) {
+// setTarget sets the effective targets for sequences that attend to that many positions.
+func (c *Controller) setTarget(context float64) {
 	k := c.fit.coefficients()
 	alone := k.Step + k.Decode + k.Context*context + float64(c.cfg.MinPrefill)*k.Prefill
-	least := microseconds(stretch * alone)
+	least := microseconds(maxBudgetFactor * alone)
 	for i := range c.classes {
 		c.classes[i].effective = max(c.cfg.Targets[i], least)
 	}
@@ -165,7 +165,7 @@ func (c *Controller) aim(context float64) {
 // budget returns the microseconds that a step may take on average for the target of a class.
 func (c *Controller) budget(class int, beside time.Duration) float64 {
 	t := c.within(class, beside)
-	return max(t*c.classes[class].margin-c.fit.lateness(), t*leastBudget)
+	return max(t*c.classes[class].margin-c.fit.lateness(), t*minBudget)
 }
 
 // within returns the microseconds of a class's target that are left to the steps.
@@ -187,7 +187,7 @@ func (c *Controller) share(class int, step float64) float64 {
 // context is the positions a sequence attends to, on average. The answer is at least 1 and at most the configuration's bound; the bound
 // on the sum of all classes is the caller's to keep.
 func (c *Controller) MaxSequences(class int, running [Classes]int, context int) int {
-	c.aim(float64(context))
+	c.setTarget(float64(context))
 	running[class] = 1
 	tight := 0
 	for running[tight] == 0 {

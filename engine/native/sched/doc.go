@@ -4,7 +4,7 @@
 //   - Controller decides what goes into one step, so that tokens come within the target of the most urgent class that waits for one.
 //   - Fair decides whose turn it is: tenants share the tokens computed by their weights, whatever the number of their requests.
 //   - Controller.Estimate and Decide say whether a request can have its first token in time, and if not, when to come back.
-//   - Bounds and Occupancy limit what waits.
+//   - Limits and QueueOccupancy limit what waits.
 //   - StepLog keeps what the latest steps computed, and for which requests.
 //
 // Nothing here is safe for use by several goroutines at a time, except StepLog.

@@ -64,7 +64,7 @@ type Fair struct {
 	tenants map[string]*tenant
 	idle    int              // tenants without an open request
 	level   float64          // where a newcomer begins when nobody has an open request
-	late    [Classes]bool    // at the latest Order, the class' oldest candidate had waited too long
+	starved [Classes]bool    // at the latest Order, the class' oldest candidate had waited too long
 	debt    [Classes]float64 // tokens that a late class may start before more urgent ones
 }
 
@@ -116,13 +116,13 @@ func (f *Fair) Arrive(name string) {
 		f.idle--
 	}
 	if t.waiting == 0 {
-		t.counter = max(t.counter, f.lift())
+		t.counter = max(t.counter, f.minCounter())
 	}
 	t.waiting++
 }
 
-// lift returns the counter a tenant is given at least when it begins to wait.
-func (f *Fair) lift() float64 {
+// minCounter returns the counter a tenant is given at least when it begins to wait.
+func (f *Fair) minCounter() float64 {
 	least, most := math.Inf(1), f.level
 	for _, t := range f.tenants {
 		if t.waiting > 0 {
@@ -146,7 +146,7 @@ func (f *Fair) Start(c Candidate) {
 	}
 	t.waiting--
 	t.running++
-	if f.late[c.Class] {
+	if f.starved[c.Class] {
 		f.debt[c.Class] = max(-maxDebt, f.debt[c.Class]-f.cfg.Prefill*float64(c.Tokens))
 	}
 }
@@ -179,7 +179,7 @@ func (f *Fair) Leave(name string, waiting bool) {
 // forget drops idle tenants: those that a return would lift anyway, of whom nothing is lost, and if they are not enough, those with the
 // smallest counters, who gain least by being forgotten.
 func (f *Fair) forget() {
-	floor := f.lift()
+	floor := f.minCounter()
 	var above []string
 	for name, t := range f.tenants {
 		if t.open() > 0 {
@@ -206,7 +206,7 @@ func (f *Fair) Charge(name string, class, prefill, cached, decode int) {
 		t.counter += cost / f.weight(name)
 	}
 	for k := class + 1; k < Classes; k++ {
-		if f.late[k] {
+		if f.starved[k] {
 			f.debt[k] = min(maxDebt, f.debt[k]+f.cfg.MinShare*cost)
 		}
 	}
@@ -217,24 +217,24 @@ func (f *Fair) Counter(name string) float64 {
 	if t := f.tenants[name]; t != nil {
 		return t.counter
 	}
-	return f.lift()
+	return f.minCounter()
 }
 
-// Standing says how much of what runs is a tenant's.
-type Standing int8
+// ShareState compares what a tenant runs with its fair share.
+type ShareState int8
 
-// What a tenant can be.
+// The share states.
 const (
-	Even   Standing = iota
-	Ahead           // it runs more than its share
-	Behind          // it runs half of its share or less, and was not given more than those who are ahead, but for a quantum
+	AtShare    ShareState = iota
+	AboveShare            // it runs more than its share
+	BelowShare            // it runs at most half of its share, and its counter is at most a quantum above that of tenants above their share
 )
 
-// Standings appends how the tenant of each running candidate stands, among all of its class and more urgent ones: who runs much that is
-// less urgent takes nothing from those whose matter is. A tenant's share is that of its weight.
-func (f *Fair) Standings(dst []Standing, running []Candidate) []Standing {
+// ShareStates appends the share state of each running candidate's tenant. It compares the candidates of the same and more urgent classes,
+// because less urgent work takes nothing from urgent work. A tenant's share is proportional to its weight.
+func (f *Fair) ShareStates(dst []ShareState, running []Candidate) []ShareState {
 	from := len(dst)
-	dst = append(dst, make([]Standing, len(running))...)
+	dst = append(dst, make([]ShareState, len(running))...)
 	count := map[string]int{}
 	for class := range Classes {
 		clear(count)
@@ -262,9 +262,9 @@ func (f *Fair) Standings(dst []Standing, running []Candidate) []Standing {
 			switch n := float64(count[c.Tenant]); {
 			case c.Class != class:
 			case n > share(c.Tenant):
-				dst[from+i] = Ahead
+				dst[from+i] = AboveShare
 			case 2*n <= share(c.Tenant) && f.Counter(c.Tenant) <= least+f.cfg.Quantum:
-				dst[from+i] = Behind
+				dst[from+i] = BelowShare
 			}
 		}
 	}
@@ -287,9 +287,9 @@ func (f *Fair) Victim(running []Candidate) int {
 	return f.victim(running, func(Candidate) bool { return true })
 }
 
-// VictimFor returns the index of the running candidate that a waiting one is worth preempting, or −1: one of a less urgent class, or in
-// the same class, when nothing of the waiting one's tenant runs, one of a tenant of which several run. Otherwise nobody is preempted for
-// another's turn: they would throw away each other's work for ever.
+// VictimFor returns the index of the running candidate to preempt for a waiting one, or −1. It is a candidate of a less urgent class; or, in
+// the same class, one of a tenant with several running, if the waiting tenant runs nothing. Other preemptions are refused: two tenants would
+// discard each other's work forever.
 func (f *Fair) VictimFor(waiting Candidate, running []Candidate) int {
 	own := f.tenants[waiting.Tenant]
 	return f.victim(running, func(c Candidate) bool {

@@ -443,18 +443,18 @@ func TestStandings(t *testing.T) {
 		name    string
 		running []Candidate
 		given   map[string]int
-		want    []Standing // of the first candidate of each tenant and class
+		want    []ShareState // of the first candidate of each tenant and class
 	}{
-		{"alone", running("a", 1, 9), nil, []Standing{Even}},
-		{"many and one", running("a", 1, 9, "b", 1, 1), nil, []Standing{Ahead, Behind}},
-		{"about even", running("a", 1, 3, "b", 1, 2), nil, []Standing{Ahead, Even}},
-		{"half of the share", running("a", 1, 3, "b", 1, 1), nil, []Standing{Ahead, Behind}},
-		{"fifty with one each", running("a", 1, 1, "b", 1, 1, "c", 1, 1), nil, []Standing{Even, Even, Even}},
-		{"by weight", running("heavy", 1, 3, "b", 1, 1), nil, []Standing{Even, Even}},
-		{"who was given more is not behind", running("a", 1, 9, "b", 1, 1), map[string]int{"b": 5000}, []Standing{Ahead, Even}},
-		{"but for a quantum", running("a", 1, 9, "b", 1, 1), map[string]int{"b": 2000}, []Standing{Ahead, Behind}},
-		{"batch takes nothing from chats", running("a", 0, 1, "a", 2, 30, "b", 0, 1), nil, []Standing{Even, Ahead, Even}},
-		{"chats count for batch", running("a", 0, 9, "a", 2, 1, "b", 2, 1), nil, []Standing{Even, Ahead, Behind}},
+		{"alone", running("a", 1, 9), nil, []ShareState{AtShare}},
+		{"many and one", running("a", 1, 9, "b", 1, 1), nil, []ShareState{AboveShare, BelowShare}},
+		{"about even", running("a", 1, 3, "b", 1, 2), nil, []ShareState{AboveShare, AtShare}},
+		{"half of the share", running("a", 1, 3, "b", 1, 1), nil, []ShareState{AboveShare, BelowShare}},
+		{"fifty with one each", running("a", 1, 1, "b", 1, 1, "c", 1, 1), nil, []ShareState{AtShare, AtShare, AtShare}},
+		{"by weight", running("heavy", 1, 3, "b", 1, 1), nil, []ShareState{AtShare, AtShare}},
+		{"who was given more is not behind", running("a", 1, 9, "b", 1, 1), map[string]int{"b": 5000}, []ShareState{AboveShare, AtShare}},
+		{"but for a quantum", running("a", 1, 9, "b", 1, 1), map[string]int{"b": 2000}, []ShareState{AboveShare, BelowShare}},
+		{"batch takes nothing from chats", running("a", 0, 1, "a", 2, 30, "b", 0, 1), nil, []ShareState{AtShare, AboveShare, AtShare}},
+		{"chats count for batch", running("a", 0, 9, "a", 2, 1, "b", 2, 1), nil, []ShareState{AtShare, AboveShare, BelowShare}},
 	} {
 		f := NewFair(FairConfig{Weights: map[string]float64{"heavy": 3}})
 		for _, c := range k.running {
@@ -464,8 +464,8 @@ func TestStandings(t *testing.T) {
 		for tenant, n := range k.given {
 			f.Charge(tenant, Standard, n, 0, 0)
 		}
-		var got []Standing
-		all := f.Standings([]Standing{Ahead}, k.running)[1:]
+		var got []ShareState
+		all := f.ShareStates([]ShareState{AboveShare}, k.running)[1:]
 		for i, c := range k.running {
 			if i == 0 || c.Tenant != k.running[i-1].Tenant || c.Class != k.running[i-1].Class {
 				got = append(got, all[i])

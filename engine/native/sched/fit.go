@@ -7,40 +7,40 @@ import (
 
 // How the fit behaves. Residuals are relative: measured ÷ predicted − 1.
 const (
-	forgetting   = 0.99 // weight of a step relative to the next one's: about the latest hundred count
-	hold         = 0.02 // pull of a coefficient to where it was, relative to what a hundred steps told about it
-	outlier      = 5.0  // times the usual residual: a pause, a noisy neighbour
-	outlierRun   = 3    // so many on one side in a row are no accident: the machine has changed
-	leastScatter = 0.02 // the usual residual is taken as at least this
-	positions    = 1000 // unit of the context coefficient inside the fit, so that the coefficients are of one order
+	forgettingFactor = 0.99 // weight of a step relative to the next one's: about the latest hundred count
+	hold             = 0.02 // pull of a coefficient to where it was, relative to what a hundred steps told about it
+	outlier          = 5.0  // times the usual residual: a pause, a noisy neighbour
+	outlierRun       = 3    // so many on one side in a row are no accident: the machine has changed
+	minScatter       = 0.02 // the usual residual is taken as at least this
+	positions        = 1000 // unit of the context coefficient inside the fit, so that the coefficients are of one order
 
-	mostExtra = 1 // a row that is sampled costs at most so much more than one that is not
+	maxExtra = 1 // a row that is sampled costs at most so much more than one that is not
 
-	lateWindow  = 256  // steps the lateness is taken from
-	lateEnough  = 32   // from so many on it is believed
-	defaultLate = 1000 // before, microseconds
+	latenessWindow  = 256  // steps the lateness is taken from
+	latenessSamples = 32   // from so many on it is believed
+	defaultLateness = 1000 // before, microseconds
 )
 
 // fit estimates t ≈ Step + Decode·d + Prefill·p + Context·c online: least squares of the relative residuals, with forgetting, without
 // negative coefficients. It is recursive least squares in its information form, which keeps the sums of products instead of their
 // inverse: so coefficients that have no evidence (no prompt for an hour) can be held where they were instead of drifting with the noise.
 type fit struct {
-	theta    [4]float64    // microseconds
-	info     [4][4]float64 // Σ weight · x xᵀ
-	rhs      [4]float64    // Σ weight · x y
-	most     [4]float64    // largest diagonals of info lately
-	scatter  float64       // usual size of a residual
-	run      int           // outliers in a row: positive of long steps, negative of short ones
-	steps    int
-	outliers int
-	late     window // measured − predicted, of steps in which something decodes, in microseconds
+	theta       [4]float64    // microseconds
+	info        [4][4]float64 // Σ weight · x xᵀ
+	rhs         [4]float64    // Σ weight · x y
+	maxObserved [4]float64    // largest diagonals of info lately
+	scatter     float64       // usual size of a residual
+	run         int           // outliers in a row: positive of long steps, negative of short ones
+	steps       int
+	outliers    int
+	late        window // measured − predicted, of steps in which something decodes, in microseconds
 }
 
 func newFit(prior Coefficients) fit {
 	f := fit{
 		theta:   [4]float64{prior.Step, prior.Prefill, max(0, prior.Decode-prior.Prefill), prior.Context * positions},
 		scatter: 0.1,
-		late:    newWindow(lateWindow),
+		late:    newWindow(latenessWindow),
 	}
 	return f
 }
@@ -55,7 +55,7 @@ func (f *fit) begin(ratio float64) {
 	all := f.predict(usual)
 	for i, x := range features(usual) {
 		f.info[i][i] = 0.05 * (x / all) * (x / all)
-		f.most[i] = f.info[i][i]
+		f.maxObserved[i] = f.info[i][i]
 		f.rhs[i] = f.info[i][i] * f.theta[i]
 	}
 }
@@ -80,8 +80,8 @@ func (f *fit) coefficients() Coefficients {
 // lateness returns how many microseconds later than predicted 99 in 100 steps come at most. It is a time and no factor, since what makes
 // steps late (the collector, neighbours, the kernel) takes as long whatever the step carries.
 func (f *fit) lateness() float64 {
-	if f.late.len() < lateEnough {
-		return max(defaultLate, f.late.p99())
+	if f.late.len() < latenessSamples {
+		return max(defaultLateness, f.late.p99())
 	}
 	return max(0, f.late.p99())
 }
@@ -98,7 +98,7 @@ func (f *fit) observe(l Load, took time.Duration) {
 	if l.Decode > 0 {
 		f.late.add(y - predicted)
 	}
-	if f.isAccident(y/predicted - 1) {
+	if f.isOutlier(y/predicted - 1) {
 		return
 	}
 	// A step counts by its relative error, since machines are late in proportion. Far from the truth its own time is the better measure.
@@ -110,20 +110,20 @@ func (f *fit) observe(l Load, took time.Duration) {
 	y /= unit
 	for i := range x {
 		for j := range x {
-			f.info[i][j] = forgetting*f.info[i][j] + x[i]*x[j]
+			f.info[i][j] = forgettingFactor*f.info[i][j] + x[i]*x[j]
 		}
-		f.rhs[i] = forgetting*f.rhs[i] + x[i]*y
-		f.most[i] = max(f.info[i][i], 0.9999*f.most[i])
+		f.rhs[i] = forgettingFactor*f.rhs[i] + x[i]*y
+		f.maxObserved[i] = max(f.info[i][i], 0.9999*f.maxObserved[i])
 	}
 	f.solve()
 }
 
-// isAccident tells single outliers, which say nothing about the machine, from a run of them: then what was learned before counts little
+// isOutlier tells single outliers, which say nothing about the machine, from a run of them: then what was learned before counts little
 // any more.
-func (f *fit) isAccident(residual float64) bool {
+func (f *fit) isOutlier(residual float64) bool {
 	size := math.Abs(residual)
 	far := size > outlier*f.scatter
-	f.scatter = max(leastScatter, f.scatter+(min(size, 4*f.scatter)-f.scatter)/32)
+	f.scatter = max(minScatter, f.scatter+(min(size, 4*f.scatter)-f.scatter)/32)
 	if !far {
 		f.run = 0
 		return false
@@ -153,7 +153,7 @@ func (f *fit) solve() {
 	for range 50 {
 		var moved float64
 		for i := range f.theta {
-			pull := hold * f.most[i]
+			pull := hold * f.maxObserved[i]
 			sum := f.rhs[i] + pull*before[i]
 			for j := range f.theta {
 				if j != i {
@@ -162,7 +162,7 @@ func (f *fit) solve() {
 			}
 			next := max(0, sum/(f.info[i][i]+pull))
 			if i == 2 {
-				next = min(next, mostExtra*f.theta[1])
+				next = min(next, maxExtra*f.theta[1])
 			}
 			moved = max(moved, math.Abs(next-f.theta[i])/(1+next))
 			f.theta[i] = next

@@ -18,16 +18,16 @@ func (f *Fair) Order(dst []int, candidates []Candidate, now time.Time, limit int
 	return dst
 }
 
-// ordering is one call of Order.
-type ordering struct {
+// fairOrder is one call of Order.
+type fairOrder struct {
 	f          *Fair
 	candidates []Candidate
-	classes    [Classes][]*turn // the tenants that have candidates of the class
+	classes    [Classes][]*tenantQueue // the tenants that have candidates of the class
 	debt       [Classes]float64
 }
 
-// turn is a tenant during one call.
-type turn struct {
+// tenantQueue is a tenant during one call.
+type tenantQueue struct {
 	name    string
 	weight  float64
 	counter float64 // with what is ahead in the order
@@ -35,14 +35,14 @@ type turn struct {
 	heaps   [Classes][]int // indices of its candidates by class, the first one at the top
 }
 
-func (f *Fair) gather(candidates []Candidate, now time.Time) *ordering {
-	o := &ordering{f: f, candidates: candidates, debt: f.debt}
-	turns := map[string]*turn{}
+func (f *Fair) gather(candidates []Candidate, now time.Time) *fairOrder {
+	o := &fairOrder{f: f, candidates: candidates, debt: f.debt}
+	turns := map[string]*tenantQueue{}
 	var oldest [Classes]time.Time
 	for i, c := range candidates {
 		t := turns[c.Tenant]
 		if t == nil {
-			t = &turn{name: c.Tenant, weight: f.weight(c.Tenant), counter: f.Counter(c.Tenant)}
+			t = &tenantQueue{name: c.Tenant, weight: f.weight(c.Tenant), counter: f.Counter(c.Tenant)}
 			if known := f.tenants[c.Tenant]; known != nil {
 				t.open = known.open()
 			}
@@ -60,12 +60,12 @@ func (f *Fair) gather(candidates []Candidate, now time.Time) *ordering {
 		if len(list) == 0 {
 			continue
 		}
-		if f.late[class] = now.Sub(oldest[class]) > f.cfg.MaxWait; !f.late[class] {
+		if f.starved[class] = now.Sub(oldest[class]) > f.cfg.MaxWait; !f.starved[class] {
 			f.debt[class], o.debt[class] = 0, 0
 		}
 		for _, t := range list {
 			for i := len(t.heaps[class])/2 - 1; i >= 0; i-- {
-				o.sink(t.heaps[class], i)
+				o.siftDown(t.heaps[class], i)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (f *Fair) gather(candidates []Candidate, now time.Time) *ordering {
 }
 
 // before orders the candidates of one tenant and class.
-func (o *ordering) before(i, j int) bool {
+func (o *fairOrder) before(i, j int) bool {
 	a, b := &o.candidates[i], &o.candidates[j]
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
@@ -84,8 +84,8 @@ func (o *ordering) before(i, j int) bool {
 	return i < j
 }
 
-// sink restores the heap below i.
-func (o *ordering) sink(heap []int, i int) {
+// siftDown restores the heap below i.
+func (o *fairOrder) siftDown(heap []int, i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
@@ -102,7 +102,7 @@ func (o *ordering) sink(heap []int, i int) {
 }
 
 // next takes the candidate whose turn it is.
-func (o *ordering) next() int {
+func (o *fairOrder) next() int {
 	for class := Classes - 1; class > 0; class-- {
 		if o.debt[class] > 0 && len(o.classes[class]) > 0 {
 			i := o.take(class)
@@ -118,7 +118,7 @@ func (o *ordering) next() int {
 }
 
 // take takes the next candidate of a class.
-func (o *ordering) take(class int) int {
+func (o *fairOrder) take(class int) int {
 	list := o.classes[class]
 	least := list[0].counter
 	for _, t := range list[1:] {
@@ -126,7 +126,7 @@ func (o *ordering) take(class int) int {
 	}
 	at := -1
 	for i, t := range list {
-		if t.counter <= least+o.f.cfg.Quantum && (at < 0 || o.sooner(t, list[at], class)) {
+		if t.counter <= least+o.f.cfg.Quantum && (at < 0 || o.less(t, list[at], class)) {
 			at = i
 		}
 	}
@@ -140,13 +140,13 @@ func (o *ordering) take(class int) int {
 		list[at] = list[len(list)-1]
 		o.classes[class] = list[:len(list)-1]
 	} else {
-		o.sink(t.heaps[class], 0)
+		o.siftDown(t.heaps[class], 0)
 	}
 	return first
 }
 
-// sooner orders tenants whose counters are about even.
-func (o *ordering) sooner(a, b *turn, class int) bool {
+// less orders tenants whose counters are about even.
+func (o *fairOrder) less(a, b *tenantQueue, class int) bool {
 	x, y := o.candidates[a.heaps[class][0]], o.candidates[b.heaps[class][0]]
 	return cmp.Or(cmp.Compare(a.open, b.open), cmp.Compare(a.counter, b.counter), x.Arrived.Compare(y.Arrived), cmp.Compare(a.name, b.name)) < 0
 }

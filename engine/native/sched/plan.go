@@ -3,9 +3,9 @@ package sched
 import "time"
 
 const (
-	patience = 8 // steps a class is left out of, at most, before a sequence or some prompt tokens of it go in whatever the target
-	yielding = 2 // times the target that a step may take for which others yield
-	newcomer = 4 // times the target that a step may take while nothing decodes: then those who have just come are looked at
+	starvationLimit     = 8 // steps a class is left out of, at most, before a sequence or some prompt tokens of it go in whatever the target
+	yieldBudgetFactor   = 2 // times the target that a step may take for which others yield
+	prefillBudgetFactor = 4 // times the target that a step may take while nothing decodes: then those who have just come are looked at
 )
 
 // Plan decides what goes into the next step. It counts as that step: guarantees of the kind "once in eight steps" count calls, so the
@@ -24,13 +24,13 @@ const (
 // the other prompts, those of more urgent classes excepted. So beside one tenant that asks for much, another one's prompt of some steps
 // takes less than twice the time that it takes on an idle machine; until then the former has a token in three targets' time instead of one.
 func (c *Controller) Plan(d Demand) Decision {
-	p := planner{c: c, d: d, all: d, k: c.fit.coefficients()}
-	c.aim(p.positions())
+	p := planner{c: c, d: d, full: d, k: c.fit.coefficients()}
+	c.setTarget(p.positions())
 	p.yield()
 	p.begin()
 	if p.urgent < Classes {
-		p.due()
-		p.least()
+		p.dueSequences()
+		p.minimumPrompt()
 		p.out.Reason = ReasonAll
 		if p.spent > p.budget {
 			p.out.Reason = ReasonFloor
@@ -47,7 +47,7 @@ func (c *Controller) Plan(d Demand) Decision {
 type planner struct {
 	c       *Controller
 	d       Demand // that counts in this step
-	all     Demand
+	full    Demand
 	k       Coefficients
 	urgent  int     // most urgent class that wants anything, or Classes
 	budget  float64 // what the step may take
@@ -131,9 +131,9 @@ func (p *planner) begin() {
 	p.chunk, p.spent = p.c.cfg.PromptRows, p.k.Step
 	longest := func(class int) float64 {
 		if p.out.Yield { // others decode, though not in this step: with the next one they wait for three targets
-			return p.c.within(class, p.d.Beside) * yielding
+			return p.c.within(class, p.d.Beside) * yieldBudgetFactor
 		}
-		return p.c.budget(class, p.d.Beside) * newcomer
+		return p.c.budget(class, p.d.Beside) * prefillBudgetFactor
 	}
 	p.budget = longest(p.urgent)
 	p.out.Target, p.longest = p.urgent, true
@@ -176,10 +176,10 @@ func (p *planner) room(n int, cost float64) int {
 	return n
 }
 
-// due adds the decoding sequences that must not wait.
-func (p *planner) due() {
+// dueSequences adds the decoding sequences that must not wait.
+func (p *planner) dueSequences() {
 	for i := range Classes {
-		k, n, all := &p.c.classes[i], p.d.Classes[i].Decoding, float64(p.all.Classes[i].Decoding)
+		k, n, all := &p.c.classes[i], p.d.Classes[i].Decoding, float64(p.full.Classes[i].Decoding)
 		k.owed = min(k.owed+all*p.c.share(i, float64(p.c.took)/float64(time.Microsecond)), all)
 		switch {
 		case n == 0:
@@ -189,7 +189,7 @@ func (p *planner) due() {
 			p.decode(i, n)
 		default:
 			take := p.room(min(int(k.owed), n), p.decodeCost(i))
-			if take == 0 && k.skipped+1 >= patience {
+			if take == 0 && k.skipped+1 >= starvationLimit {
 				take = 1
 			}
 			p.decode(i, take)
@@ -197,15 +197,15 @@ func (p *planner) due() {
 	}
 }
 
-// least adds the prompt tokens without which somebody would starve.
-func (p *planner) least() {
+// minimumPrompt adds the prompt tokens without which somebody would starve.
+func (p *planner) minimumPrompt() {
 	first := true
 	for i := range Classes {
 		n := p.d.Classes[i].Prefill
 		if n == 0 {
 			continue
 		}
-		if first || p.c.classes[i].held+1 >= patience {
+		if first || p.c.classes[i].held+1 >= starvationLimit {
 			p.prefill(i, min(n, p.c.cfg.MinPrefill, p.chunk))
 		}
 		first = false
@@ -251,7 +251,7 @@ func (p *planner) drafts() {
 // finish sums up, and remembers who was left out.
 func (p *planner) finish() Decision {
 	out, left, skipped := &p.out, 0, 0
-	for i, q := range p.all.Classes {
+	for i, q := range p.full.Classes {
 		k, got := &p.c.classes[i], out.Classes[i]
 		before := *k
 		k.owed = max(0, k.owed-float64(got.Decode))

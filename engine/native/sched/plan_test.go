@@ -58,7 +58,7 @@ func TestPlanKeepsItsPromises(t *testing.T) {
 			checkPlan(t, c, d, got)
 			for i, q := range d.Classes {
 				skipped[i], held[i] = count(skipped[i], q.Decoding, got.Classes[i].Decode), count(held[i], q.Prefill, got.Classes[i].Prefill)
-				if skipped[i] > patience || held[i] >= 2*patience {
+				if skipped[i] > starvationLimit || held[i] >= 2*starvationLimit {
 					t.Fatalf("seed %d, step %d: %s was left out for %d steps, its prompts for %d: %+v", seed, step, ClassName(i), skipped[i], held[i], got)
 				}
 			}
@@ -271,17 +271,17 @@ func TestMarginFollowsObservedGaps(t *testing.T) {
 	for range 100 * gapsBetween {
 		c.ObserveGap(Interactive, 30*time.Millisecond, false)
 	}
-	if margin() != leastMargin {
+	if margin() != minMargin {
 		t.Errorf("after long gaps the margin is %v", margin())
 	}
-	if other := c.State().Classes[Batch].Margin; other != firstMargin {
+	if other := c.State().Classes[Batch].Margin; other != initialMargin {
 		t.Errorf("the margin of another class moved to %v", other)
 	}
 	c.ObserveGap(Interactive, time.Hour, false)
 	for range 2 * gapWindow {
 		c.ObserveGap(Interactive, 19*time.Millisecond, false)
 	}
-	if m := margin(); m != leastMargin {
+	if m := margin(); m != minMargin {
 		t.Errorf("gaps just under the target moved the margin to %v", m)
 	}
 }
@@ -410,7 +410,7 @@ func TestYieldingStarvesNobody(t *testing.T) {
 				if yields {
 					ahead[i], prompts[i] = count(ahead[i]-min(ahead[i], 0), q.Ahead, 0), prompts[i]+1
 				}
-				if ahead[i] > 2*patience || prompts[i] > 3*patience {
+				if ahead[i] > 2*starvationLimit || prompts[i] > 3*starvationLimit {
 					t.Fatalf("seed %d, step %d: %s: nothing of those who yield for %d steps, of their prompts for %d: %+v", seed, step, ClassName(i), ahead[i], prompts[i], got)
 				}
 			}

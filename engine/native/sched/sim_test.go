@@ -54,7 +54,7 @@ type simSequence struct {
 	last           time.Duration // when the latest token came
 	stepped        int           // the latest step it was in
 	yielded        bool          // since its latest token it was left out for another tenant
-	standing       Standing      // of its tenant, as of this step
+	shareState     ShareState    // of its tenant, as of this step
 }
 
 // simClient sends requests: one after the other, with pauses between, or at random times.
@@ -154,8 +154,8 @@ func (s *simulation) demand() (d Demand) {
 		for _, q := range s.active {
 			running = append(running, q.candidate())
 		}
-		for i, standing := range s.f.Standings(nil, running) {
-			s.active[i].standing = standing
+		for i, shareState := range s.f.ShareStates(nil, running) {
+			s.active[i].shareState = shareState
 		}
 	}
 	for _, q := range s.waiting {
@@ -166,11 +166,11 @@ func (s *simulation) demand() (d Demand) {
 		if rest := q.prompt - q.computed; rest > 0 {
 			k.Prefill += rest
 			k.PrefillContext += ChunkContext(q.computed, rest)
-			if q.standing == Behind {
+			if q.shareState == BelowShare {
 				k.Behind += rest
 			}
 		} else {
-			if q.standing == Ahead {
+			if q.shareState == AboveShare {
 				k.Ahead++
 			}
 			k.Decoding++
@@ -193,7 +193,7 @@ func (s *simulation) turn() {
 	for _, q := range s.active {
 		k := &left[q.class]
 		rest := q.prompt - q.computed
-		if rest == 0 && decision.Yield && q.class >= decision.YieldClass && q.standing == Ahead {
+		if rest == 0 && decision.Yield && q.class >= decision.YieldClass && q.shareState == AboveShare {
 			q.yielded = true
 			continue
 		}
@@ -215,7 +215,7 @@ func (s *simulation) turn() {
 	for _, i := range s.whose(s.active) {
 		q := s.active[i]
 		k := &left[q.class]
-		if decision.Yield && q.class >= decision.YieldClass && q.standing != Behind {
+		if decision.Yield && q.class >= decision.YieldClass && q.shareState != BelowShare {
 			continue
 		}
 		if n := min(q.prompt-q.computed, k.Prefill); n > 0 {
