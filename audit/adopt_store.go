@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
@@ -16,10 +17,10 @@ import (
 // back. It may run beside the others, on a copy of the directory too, and again after it was cut off: a record that is there already is
 // left alone. It returns how many records it found. A replica that still runs holds its directory, and Adopt fails.
 func Adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger) (records int64, err error) {
-	return adopt(ctx, cfg, dir, db, keys, sink, log, diskFiles{})
+	return adopt(ctx, cfg, dir, db, keys, sink, log, durable.OS{})
 }
 
-func adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, fsys files) (records int64, err error) {
+func adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, fsys durable.Files) (records int64, err error) {
 	if _, err := os.Stat(walDir(dir)); err != nil {
 		return 0, fmt.Errorf("adopt %s: there is no write-ahead log: give the audit directory of the lost replica, or its spool: %w", dir, err)
 	}
@@ -33,8 +34,8 @@ func adopt(ctx context.Context, cfg Config, dir string, db *gorm.DB, keys *keyri
 	}
 	l.pins.files = fsys
 	defer func() { err = errors.Join(err, l.Close()) }() //nolint:contextcheck // closing goes on when the context has ended
-	for _, s := range l.wal.snapshot() {
-		records += int64(s.last - s.first + 1)
+	for _, s := range l.wal.Segments() {
+		records += int64(s.Last - s.First + 1)
 	}
 	if err := l.Flush(ctx); err != nil {
 		return records, fmt.Errorf("adopt %s: %w", dir, err)

@@ -6,17 +6,18 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // A replica dies with records that it never shipped and does not come back: another one's machine adopts its directory, while it goes on.
 func TestAdopt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		mine := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		mine := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		appendN(t, mine, 0, 5)
 		flush(t, mine)
-		must(t, mine.store.releaseLease(t.Context(), mine.wal.writer)) // a replica that runs would seal what is adopted; this one has no loop
-		lost := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		must(t, mine.store.releaseLease(t.Context(), mine.wal.Writer)) // a replica that runs would seal what is adopted; this one has no loop
+		lost := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		receipts := appendN(t, lost, 100, 7)
 		if _, err := Adopt(t.Context(), testConfig(""), lost.cfg.Dir, db, testKeys(), nil, discard()); err == nil {
 			t.Fatal("a replica that runs was adopted")

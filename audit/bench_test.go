@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -18,7 +19,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			cfg := testConfig(b.TempDir())
 			cfg.SegmentBytes, cfg.MaxBytes = 16<<20, 8<<30
-			l := openTest(b, cfg, dbtest.SQLite(b), nil, diskFiles{})
+			l := openTest(b, cfg, dbtest.SQLite(b), nil, durable.OS{})
 			waits := make([]time.Duration, b.N)
 			var next atomic.Int64
 			var all sync.WaitGroup
@@ -45,14 +46,18 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 			b.ReportMetric(float64(waits[b.N/2].Microseconds()), "p50-µs")
 			b.ReportMetric(float64(waits[b.N*99/100].Microseconds()), "p99-µs")
-			b.ReportMetric(float64(l.wal.bytes)/float64(b.N), "bytes/record")
+			size := int64(0)
+			for _, s := range l.wal.Segments() {
+				size += s.Size
+			}
+			b.ReportMetric(float64(size)/float64(b.N), "bytes/record")
 		})
 	}
 }
 
 // BenchmarkShipAndSeal measures moving records into the database and the tree; BenchmarkVerify walks them again.
 func BenchmarkShipAndSeal(b *testing.B) {
-	l := openTest(b, testConfig(b.TempDir()), dbtest.SQLite(b), nil, diskFiles{})
+	l := openTest(b, testConfig(b.TempDir()), dbtest.SQLite(b), nil, durable.OS{})
 	for b.Loop() {
 		b.StopTimer()
 		appendN(b, l, 0, 1000)
@@ -64,7 +69,7 @@ func BenchmarkShipAndSeal(b *testing.B) {
 
 func BenchmarkVerify(b *testing.B) {
 	db := dbtest.SQLite(b)
-	l := openTest(b, testConfig(b.TempDir()), db, nil, diskFiles{})
+	l := openTest(b, testConfig(b.TempDir()), db, nil, durable.OS{})
 	appendN(b, l, 0, 5000)
 	flush(b, l)
 	for b.Loop() {

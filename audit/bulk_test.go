@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -83,7 +84,7 @@ func openBilled(t testing.TB, db, shipTo *gorm.DB) *Log {
 			}
 		}
 		return ledger.RecordUsage(tx, usages...)
-	}, diskFiles{})
+	}, durable.OS{})
 }
 
 // exchange is the two records of a request as the gateway writes them, from one of a few tenants, keys, models and documents.

@@ -102,7 +102,7 @@ func (c Config) Validate() error {
 	if c.MaxBytes < 2*c.SegmentBytes {
 		errs = append(errs, fmt.Errorf("max_bytes: must be at least twice segment_bytes (%d)", 2*c.SegmentBytes))
 	}
-	if c.MaxContentBytes < 1<<10 || c.MaxContentBytes > maxContentBytes {
+	if c.MaxContentBytes < 1<<10 || c.MaxContentBytes > content.MaxText {
 		errs = append(errs, errors.New("max_content_bytes: must lie between 1 KiB and 16 MiB"))
 	}
 	if c.ShipEvery < 0 || c.CheckpointEvery < 0 || c.WriteDeadline < 0 {

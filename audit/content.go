@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
 
 const (
-	maxContentBytes = 16 << 20 // what the configuration may allow at most
 	// maxHeldKeys bounds the data keys in memory. Beyond it they are all dropped, and subjects get new ones.
 	maxHeldKeys = 20000
 	cutForm     = "-cut" // behind the form of a text that was longer than allowed
@@ -51,7 +51,7 @@ func newContents(keys *keyring.Ring, suite content.Suite, limit int) (*contents,
 }
 
 // seal encrypts texts for e, fills its Contents and returns what goes before it in the write-ahead log.
-func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) ([]attachment, error) {
+func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) ([]wal.Attachment, error) {
 	e.Contents = nil
 	texts = slices.DeleteFunc(slices.Clone(texts), func(t Text) bool { return t.Text == "" })
 	if len(texts) == 0 {
@@ -65,7 +65,7 @@ func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	attached := []attachment{{keyMagic, k.encoded}}
+	attached := []wal.Attachment{{Kind: wal.KindKey, Payload: k.encoded}}
 	for _, t := range texts {
 		if t.Direction != "request" && t.Direction != "answer" {
 			return nil, fmt.Errorf("keep audit contents: direction %q is neither request nor answer", t.Direction)
@@ -78,7 +78,7 @@ func (c *contents) seal(e *Event, subject string, texts []Text, now time.Time) (
 			text, form = cutText(text, c.limit), form+cutForm
 		}
 		b := k.data.Seal(e.ID, t.Direction, []byte(text))
-		attached = append(attached, attachment{contentMagic, b})
+		attached = append(attached, wal.Attachment{Kind: wal.KindContent, Payload: b})
 		e.Contents = append(e.Contents, Content{Direction: t.Direction, Form: form, Key: k.id, Digest: contentDigest(b), Bytes: int64(len(b))})
 	}
 	return attached, nil

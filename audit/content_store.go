@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -106,11 +107,11 @@ func unpackContents(a arrival, rows []contentRow, keys map[string]content.Key) (
 	mine := map[string]bool{}
 	ciphertexts := map[string][]byte{}
 	for _, x := range a.attached {
-		if x.magic == contentMagic {
-			ciphertexts[contentDigest(x.payload)] = x.payload
+		if x.Kind == wal.KindContent {
+			ciphertexts[contentDigest(x.Payload)] = x.Payload
 			continue
 		}
-		k, err := content.ParseKey(x.payload)
+		k, err := content.ParseKey(x.Payload)
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,10 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -54,7 +57,7 @@ func said(n int) []string { return []string{canary(n), canary(n) + "!"} }
 
 func TestKeptTextsComeBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		appendN(t, l, 0, 3)
 		a, b, c := say(t, l, 10, alice), say(t, l, 11, alice), say(t, l, 12, bob)
 		flush(t, l)
@@ -90,7 +93,7 @@ func mustAppend(t testing.TB, l *Log, request string) string {
 
 // TestWhatIsRefused lists texts that cannot be kept: better no answer than a text that cannot be erased.
 func TestWhatIsRefused(t *testing.T) {
-	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, durable.OS{})
 	for name, try := range map[string]func() (Receipt, error){
 		"nobody's": func() (Receipt, error) {
 			return l.AppendWith(t.Context(), of("demo", 1), "", Text{"request", "clear", "x"})
@@ -116,7 +119,7 @@ func TestLongTexts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		cfg := testConfig(t.TempDir())
 		cfg.MaxContentBytes = 5 << 20
-		l := openTest(t, cfg, db, nil, diskFiles{})
+		l := openTest(t, cfg, db, nil, durable.OS{})
 		long := strings.Repeat("长", 1<<20)
 		var ids []string
 		for n, texts := range [][]Text{{{"request", "masked", long}, {"answer", "clear", long + "end"}}, {{"answer", "clear", long + long}}, {{"request", "clear", "short"}}} {
@@ -152,26 +155,26 @@ func TestCutText(t *testing.T) {
 // TestKeptAfterFailedWrites appends while the disk fails in every way: what was acknowledged is readable, whatever the failed commit left.
 func TestKeptAfterFailedWrites(t *testing.T) {
 	for _, op := range []string{"create", "write", "sync", "syncdir"} {
-		for _, m := range []mode{failsBefore, failsAfter, failsShort, failsHalf} {
+		for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter, durabletest.FailsShort, durabletest.FailsHalf} {
 			t.Run(fmt.Sprintf("%s %d", op, m), func(t *testing.T) {
 				t.Parallel()
-				db, disk, cfg := dbtest.SQLite(t), &faultyFiles{}, testConfig(t.TempDir())
+				db, disk, cfg := dbtest.SQLite(t), &durabletest.Files{}, testConfig(t.TempDir())
 				l := openTest(t, cfg, db, nil, disk)
 				acked := map[string]int{}
 				for n := range 12 {
 					failing := n%3 == 1
-					disk.set(func(o string) mode {
+					disk.Set(func(o string) durabletest.Mode {
 						if failing && o == op {
 							return m
 						}
-						return healthy
+						return durabletest.Healthy
 					})
 					r, err := l.AppendWith(t.Context(), recordtest.Sample(n), alice, Text{"request", "masked", canary(n)}, Text{"answer", "masked", canary(n) + "!"})
 					if err == nil {
 						acked[r.ID] = n
 					}
 				}
-				disk.set(nil)
+				disk.Set(nil)
 				must(t, l.Close())
 				l = openTest(t, cfg, db, nil, disk)
 				flush(t, l)
@@ -193,13 +196,13 @@ func TestKeptAfterFailedWrites(t *testing.T) {
 func TestKeptInTheSpool(t *testing.T) {
 	db := dbtest.SQLite(t)
 	l, first, _ := openDevices(t, db, func(*Config) {})
-	first.set(always(failsAfter))
+	first.Set(always(durabletest.FailsAfter))
 	e := of("spool", 1)
 	r, err := l.AppendWith(t.Context(), e, alice, Text{"request", "masked", canary(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.set(nil)
+	first.Set(nil)
 	say(t, l, 2, alice)
 	flush(t, l)
 	if got := texts(t, l, r.ID); !slices.Equal(got, []string{canary(1)}) {
@@ -217,22 +220,22 @@ func TestShippingKeptTextsAgain(t *testing.T) {
 		failing := true
 		l := openTest(t, testConfig(t.TempDir()), db, func(*gorm.DB, []Event) error {
 			if failing {
-				return errInjected
+				return durabletest.ErrInjected
 			}
 			return nil
-		}, diskFiles{})
+		}, durable.OS{})
 		for n := range 5 {
 			say(t, l, n, alice)
 		}
-		if err := l.Flush(t.Context()); !errors.Is(err, errInjected) || count(t, db, "audit_contents")+count(t, db, "audit_subject_keys") != 0 {
+		if err := l.Flush(t.Context()); !errors.Is(err, durabletest.ErrInjected) || count(t, db, "audit_contents")+count(t, db, "audit_subject_keys") != 0 {
 			t.Errorf("a failed transaction left something: %v", err)
 		}
 		failing = false
-		seg := l.wal.snapshot()[0]
-		frames, _, err := readBatch(seg)
+		seg := l.wal.Segments()[0]
+		frames, _, err := seg.Read()
 		must(t, err)
 		for range 2 {
-			if _, err := l.store.ship(t.Context(), seg.writer, frames); err != nil {
+			if _, err := l.store.ship(t.Context(), seg.Writer, frames); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -241,9 +244,9 @@ func TestShippingKeptTextsAgain(t *testing.T) {
 			t.Errorf("%d keys, %d texts", k, c)
 		}
 		forged := frames[0]
-		forged.seq += 100
-		forged.attached = forged.attached[:2]
-		if _, err := l.store.ship(t.Context(), seg.writer, []frame{forged}); err == nil {
+		forged.Seq += 100
+		forged.Attached = forged.Attached[:2]
+		if _, err := l.store.ship(t.Context(), seg.Writer, []wal.Record{forged}); err == nil {
 			t.Error("a record was shipped without all that it keeps")
 		}
 		mustVerify(t, l, db)
@@ -259,7 +262,7 @@ func TestKeptWhileErasing(t *testing.T) {
 		var loops, work sync.WaitGroup
 		var logs []*Log
 		for range 2 {
-			l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+			l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 			l.cfg.ShipEvery, l.cfg.CheckpointEvery = time.Millisecond, time.Millisecond
 			logs = append(logs, l)
 			loops.Go(func() { _ = l.Run(ctx) })

@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -70,7 +71,7 @@ func (r tiles) ReadTiles(list []tlog.Tile) ([][]byte, error) {
 // TestHashTiles: the tiles give every hash of the tree under the newest checkpoint, and nothing beyond it.
 func TestHashTiles(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		if _, err := l.HashTile(t.Context(), tlog.Tile{H: 8, W: 1}); !fault.Is(err, fault.CodeNotFound) {
 			t.Errorf("a tile of an empty log: %v", err)
 		}
@@ -133,7 +134,7 @@ func TestHashTiles(t *testing.T) {
 func TestCosign(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		a, b, stranger := testWitness(t, "a.example", 1_800_000_000), testWitness(t, "b.example", 1_800_000_001), testWitness(t, "c.example", 1)
-		l := openTest(t, witnessed(t.TempDir(), a.Key(), b.Key()), db, nil, diskFiles{})
+		l := openTest(t, witnessed(t.TempDir(), a.Key(), b.Key()), db, nil, durable.OS{})
 		ctx := t.Context()
 		if note, err := l.CosignedCheckpoint(ctx); note != "" || err != nil {
 			t.Errorf("an empty log: %q %v", note, err)
@@ -197,7 +198,7 @@ func lastLine(note string) string {
 func TestCosignRefuses(t *testing.T) {
 	db := dbtest.SQLite(t)
 	a, stranger := testWitness(t, "a.example", 1_800_000_000), testWitness(t, "c.example", 1_800_000_000)
-	l := openTest(t, witnessed(t.TempDir(), a.Key()), db, nil, diskFiles{})
+	l := openTest(t, witnessed(t.TempDir(), a.Key()), db, nil, durable.OS{})
 	appendN(t, l, 0, 5)
 	flush(t, l)
 	note, err := l.Checkpoint(t.Context())
@@ -257,7 +258,7 @@ func TestCosignRefuses(t *testing.T) {
 func TestCosignaturesAreEvidence(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		a := testWitness(t, "a.example", 1_800_000_000)
-		l := openTest(t, witnessed(t.TempDir(), a.Key()), db, nil, diskFiles{})
+		l := openTest(t, witnessed(t.TempDir(), a.Key()), db, nil, durable.OS{})
 		appendN(t, l, 0, 5)
 		flush(t, l)
 		must(t, l.Cosign(t.Context(), cosignedNote(t, l, a)))
@@ -300,7 +301,7 @@ func TestCosignaturesAreEvidence(t *testing.T) {
 func FuzzCosign(f *testing.F) {
 	db := dbtest.SQLite(f)
 	a := testWitness(f, "a.example", 1_800_000_000)
-	l := openTest(f, witnessed(f.TempDir(), a.Key()), db, nil, diskFiles{})
+	l := openTest(f, witnessed(f.TempDir(), a.Key()), db, nil, durable.OS{})
 	appendN(f, l, 0, 5)
 	flush(f, l)
 	good := cosignedNote(f, l, a)

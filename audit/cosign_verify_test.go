@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -31,7 +32,7 @@ func TestVerifyChecksCosignatures(t *testing.T) {
 				must(t, err)
 				cfg := testConfig(t.TempDir())
 				cfg.Witnesses = []string{one.Key(), two.Key()}
-				l := openTest(t, cfg, db, nil, diskFiles{})
+				l := openTest(t, cfg, db, nil, durable.OS{})
 				for _, step := range []struct {
 					add int
 					by  []checkpoint.Witness

@@ -20,6 +20,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
@@ -52,7 +54,7 @@ type crash struct {
 	// The process kills itself at the At-th operation whose name contains Op: before it, in the middle of it or after it.
 	Op   string
 	At   int
-	Mode mode
+	Mode durabletest.Mode
 }
 
 func (c crash) String() string {
@@ -72,32 +74,32 @@ func randomCrash(r *rand.Rand) crash {
 	c := crash{Acks: 1 + r.IntN(80), Rotate: r.IntN(2) == 0, Slow: r.IntN(4) == 0}
 	if r.IntN(2) == 0 {
 		c.Op, c.At, c.Acks = crashPoints[r.IntN(len(crashPoints))], 1+r.IntN(4), 300
-		switch c.Mode = []mode{healthy, diesAfter, diesHalf}[r.IntN(3)]; { // healthy: it dies before
+		switch c.Mode = []durabletest.Mode{durabletest.Healthy, durabletest.DiesAfter, durabletest.DiesHalf}[r.IntN(3)]; { // healthy: it dies before
 		case c.Op == "begin":
-			c.Mode = healthy
-		case c.Op != "write" && c.Mode == diesHalf:
-			c.Mode = diesAfter
+			c.Mode = durabletest.Healthy
+		case c.Op != "write" && c.Mode == durabletest.DiesHalf:
+			c.Mode = durabletest.DiesAfter
 		}
 	}
 	return c
 }
 
 // plan dies at the chosen operation. It serves the files and the database alike.
-func (c crash) plan(slow bool) func(string) mode {
+func (c crash) plan(slow bool) func(string) durabletest.Mode {
 	var mu sync.Mutex
-	return func(op string) mode {
+	return func(op string) durabletest.Mode {
 		if slow {
 			time.Sleep(time.Duration(rand.IntN(15)) * time.Millisecond) // the fault itself: a database that is slow
 		}
 		if c.Op == "" || !strings.Contains(strings.ReplaceAll(op, `"`, ""), c.Op) && !strings.Contains(strings.ReplaceAll(op, "`", ""), c.Op) {
-			return healthy
+			return durabletest.Healthy
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if c.At--; c.At != 0 {
-			return healthy
+			return durabletest.Healthy
 		}
-		if c.Mode == healthy {
+		if c.Mode == durabletest.Healthy {
 			dbtest.Die()
 		}
 		return c.Mode
@@ -128,13 +130,13 @@ func crashRun(spec string) error {
 		return err
 	}
 	plan := c.plan(false)
-	disk, spool, faulty := &faultyFiles{plan: plan}, &faultyFiles{plan: plan}, &dbtest.Faults{}
+	disk, spool, faulty := &durabletest.Files{Plan: plan}, &durabletest.Files{Plan: plan}, &dbtest.Faults{}
 	faulty.Set(c.plan(c.Slow))
 	started := atomic.Bool{} // a start on a disk that fails is refused, and tested elsewhere
 	if c.Spool != "" {
-		disk.plan = func(op string) mode {
+		disk.Plan = func(op string) durabletest.Mode {
 			if (op == "write" || op == "sync") && started.Load() && rand.IntN(3) == 0 {
-				return []mode{failsBefore, failsAfter, failsHalf}[rand.IntN(3)]
+				return []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter, durabletest.FailsHalf}[rand.IntN(3)]
 			}
 			return plan(op)
 		}
@@ -144,7 +146,7 @@ func crashRun(spec string) error {
 		return err
 	}
 	started.Store(true)
-	l.pins.files = &faultyFiles{plan: plan}
+	l.pins.files = &durabletest.Files{Plan: plan}
 	l.now = c.clock()
 	var out sync.Mutex
 	for w := range 8 {
@@ -313,7 +315,7 @@ func killAndVerify(t *testing.T, site crash, rounds int, random *rand.Rand) {
 
 // checkSite starts the log once more and compares what was acknowledged with what is stored, booked and kept.
 func checkSite(t *testing.T, site crash, db *gorm.DB, acked map[string]bool) {
-	l, err := open(site.config(), db, testKeys(), countingSink, discard(), newMetrics(nil), diskFiles{}, diskFiles{})
+	l, err := open(site.config(), db, testKeys(), countingSink, discard(), newMetrics(nil), durable.OS{}, durable.OS{})
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	l.now = site.clock()

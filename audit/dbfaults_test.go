@@ -10,6 +10,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -20,27 +22,27 @@ func TestEveryDatabaseFailure(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		faulty := &dbtest.Faults{}
-		l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, durable.OS{})
 		appendN(t, l, 0, 3)
 		var ops []string
-		faulty.Set(func(op string) mode { ops = append(ops, op); return healthy })
+		faulty.Set(func(op string) durabletest.Mode { ops = append(ops, op); return durabletest.Healthy })
 		flush(t, l)
 		faulty.Set(nil)
 		if n := len(ops); n < 20 || !slices.Contains(ops, "commit") {
 			t.Fatalf("a pass is %d operations: %q", n, ops)
 		}
 		total := 3
-		for _, m := range []mode{failsBefore, failsAfter} {
+		for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter} {
 			for n := 1; ; n++ {
 				appendN(t, l, 10*total, 2)
 				total += 2
 				failed, at := "", n
-				faulty.Set(func(op string) mode {
+				faulty.Set(func(op string) durabletest.Mode {
 					if at--; at == 0 {
 						failed = op
 						return m
 					}
-					return healthy
+					return durabletest.Healthy
 				})
 				err := l.Flush(t.Context())
 				faulty.Set(nil)
@@ -63,7 +65,7 @@ func TestEveryDatabaseFailure(t *testing.T) {
 			}
 		}
 		must(t, l.Close())
-		again := openTest(t, l.cfg, db, countingSink, diskFiles{})
+		again := openTest(t, l.cfg, db, countingSink, durable.OS{})
 		flush(t, again)
 		if r := mustVerify(t, again, db); r.Records != int64(total) {
 			t.Errorf("%d records after reopening", r.Records)
@@ -80,13 +82,13 @@ func TestEveryPinFailure(t *testing.T) {
 	db := dbtest.SQLite(t)
 	cfg := testConfig(t.TempDir())
 	cfg.SegmentBytes = 100 // every append starts a segment, so every pass retires some
-	l := openTest(t, cfg, db, nil, diskFiles{})
-	disk := &faultyFiles{}
-	l.pins.files, l.wal.files = disk, diskFiles{}
+	l := openTest(t, cfg, db, nil, durable.OS{})
+	disk := &durabletest.Files{}
+	l.pins.files, l.wal.Files = disk, durable.OS{}
 	total := 0
-	for _, m := range []mode{failsBefore, failsAfter, failsShort, failsHalf} {
+	for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter, durabletest.FailsShort, durabletest.FailsHalf} {
 		for _, op := range []string{"open", "write", "sync", "close", "rename", "syncdir", "truncate", "remove"} {
-			if m >= failsShort && op != "write" {
+			if m >= durabletest.FailsShort && op != "write" {
 				continue
 			}
 			for n := 1; n <= 2; n++ {
@@ -95,21 +97,21 @@ func TestEveryPinFailure(t *testing.T) {
 						appendN(t, l, total, 1)
 						appendN(t, l, total+1, 1)
 						total += 2
-						l.wal.files = disk // appends are for another test
-						disk.set(once(op, n, m, dirty))
+						l.wal.Files = disk // appends are for another test
+						disk.Set(durabletest.Once(op, n, m, dirty))
 						for range 2 {
-							if err := l.Flush(t.Context()); err != nil && !errors.Is(err, errInjected) && !errors.Is(err, io.ErrShortWrite) && !errors.Is(err, syscall.ENOSPC) {
+							if err := l.Flush(t.Context()); err != nil && !errors.Is(err, durabletest.ErrInjected) && !errors.Is(err, io.ErrShortWrite) && !errors.Is(err, syscall.ENOSPC) {
 								t.Errorf("flush: %v", err)
 							}
 							mustVerify(t, l, db)
 						}
-						disk.set(nil)
-						l.wal.files = diskFiles{}
+						disk.Set(nil)
+						l.wal.Files = durable.OS{}
 						flush(t, l)
 						if r := mustVerify(t, l, db); r.Sealed != int64(total) || len(r.Findings) > 0 {
 							t.Errorf("%+v", r)
 						}
-						if segs := l.wal.snapshot(); len(segs) > 1 {
+						if segs := l.wal.Segments(); len(segs) > 1 {
 							t.Errorf("%d segments stay", len(segs))
 						}
 					})
@@ -118,7 +120,7 @@ func TestEveryPinFailure(t *testing.T) {
 		}
 	}
 	must(t, l.Close())
-	l = openTest(t, cfg, db, nil, diskFiles{}) // the files say the same to a fresh process
+	l = openTest(t, cfg, db, nil, durable.OS{}) // the files say the same to a fresh process
 	if l.pins.latest.Size != int64(total) {
 		t.Errorf("pinned %d of %d", l.pins.latest.Size, total)
 	}

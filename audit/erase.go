@@ -1,13 +1,10 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -226,8 +223,8 @@ func (l *Log) heedErasures(ctx context.Context) error {
 	}
 	l.contents.forget()
 	for _, w := range l.logs() {
-		w.turn()
-		if err := w.dropCuts(); err != nil {
+		w.Turn()
+		if err := w.DropCuts(); err != nil {
 			return err
 		}
 	}
@@ -244,7 +241,7 @@ func (l *Log) heedErasures(ctx context.Context) error {
 func (l *Log) emptySegments(ctx context.Context) error {
 	var paths []string
 	for _, w := range l.logs() {
-		paths = append(paths, w.turn()...)
+		paths = append(paths, w.Turn()...)
 	}
 	wait := time.NewTicker(20 * time.Millisecond)
 	defer wait.Stop()
@@ -254,8 +251,8 @@ func (l *Log) emptySegments(ctx context.Context) error {
 		}
 		left := 0
 		for _, w := range l.logs() {
-			for _, s := range w.snapshot() {
-				if slices.Contains(paths, s.path) {
+			for _, s := range w.Segments() {
+				if slices.Contains(paths, s.Path) {
 					left++
 				}
 			}
@@ -269,22 +266,4 @@ func (l *Log) emptySegments(ctx context.Context) error {
 		case <-wait.C:
 		}
 	}
-}
-
-// dropCuts removes what recovery cut off a segment if it may hold a wrapped key.
-func (w *wal) dropCuts() error {
-	paths, err := filepath.Glob(filepath.Join(w.dir, "*.cut"))
-	if err != nil {
-		return fmt.Errorf("remove cut records: %w", err)
-	}
-	for _, path := range paths {
-		b, err := os.ReadFile(path)
-		if err == nil && bytes.Contains(b, []byte(keyMagic)) {
-			err = w.files.Remove(path)
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove cut records: %w", err)
-		}
-	}
-	return nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -18,21 +20,21 @@ func TestEveryDatabaseFailureOfAnErasure(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		faulty := &dbtest.Faults{}
-		l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, durable.OS{})
 		broken, complete, step := 0, 0, 9
 		if os.Getenv("SLUICE_TEST_LONG") != "" {
 			step = 1
 		}
-		for _, m := range []mode{failsBefore, failsAfter} {
+		for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter} {
 			for n := min(step, 4*int(m)); ; n += step {
 				r, other := say(t, l, 1000*int(m)+2*n, alice), say(t, l, 1000*int(m)+2*n+1, bob)
 				failed, at := "", n
-				faulty.Set(func(op string) mode {
+				faulty.Set(func(op string) durabletest.Mode {
 					if at--; at == 0 {
 						failed = op
 						return m
 					}
-					return healthy
+					return durabletest.Healthy
 				})
 				_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
 				faulty.Set(nil)

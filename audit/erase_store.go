@@ -213,7 +213,7 @@ func (s *store) emptyLog(ctx context.Context) error {
 func (l *Log) Others(ctx context.Context, tx *gorm.DB) (bool, error) {
 	var mine []string
 	for _, w := range l.logs() {
-		mine = append(append(mine, w.writer), w.former...)
+		mine = append(append(mine, w.Writer), w.Former...)
 	}
 	if tx == nil {
 		tx = l.store.db

@@ -14,6 +14,8 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -77,7 +79,7 @@ func wrappedKeys(t *testing.T, db *gorm.DB, subject string) (out [][]byte) {
 // is, except in the backup that was taken before. Every proof, old or new, holds.
 func TestEraseReachesEveryCopy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		var mine, others []string
 		for n := range 40 { // enough keys that rows move between pages, and that pages become free
 			others = append(others, say(t, l, 100+n, Subject(testKeys(), "demo", string(rune('a'+n)))).ID)
@@ -190,7 +192,7 @@ func theErasureIsRecorded(t *testing.T, l *Log, done Erasure) {
 // TestEraseIsRepeatable erases again what an old copy of the database brought back.
 func TestEraseIsRepeatable(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		r := say(t, l, 1, alice)
 		flush(t, l)
 		var key keyRow
@@ -225,8 +227,8 @@ func TestEraseIsRepeatable(t *testing.T) {
 // without it, and what it keeps from then on is under a new key.
 func TestErasureReachesOtherReplicas(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		here := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
-		there := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		here := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
+		there := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		shipped := say(t, there, 1, alice)
 		turnTo(t, there, here)
 		late, bobs := say(t, there, 2, alice), say(t, there, 3, bob)
@@ -263,7 +265,7 @@ func TestErasureReachesOtherReplicas(t *testing.T) {
 func turnTo(t *testing.T, from, to *Log) {
 	t.Helper()
 	flush(t, from)
-	must(t, from.store.releaseLease(t.Context(), from.wal.writer))
+	must(t, from.store.releaseLease(t.Context(), from.wal.Writer))
 	if to != nil {
 		flush(t, to)
 	}
@@ -272,8 +274,8 @@ func turnTo(t *testing.T, from, to *Log) {
 // TestErasureOfALostReplica erases a subject whose texts lie in the directory of a replica that is gone, and adopts that directory after.
 func TestErasureOfALostReplica(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		here := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
-		lost := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		here := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
+		lost := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		r, kept := say(t, lost, 1, alice), say(t, lost, 2, bob)
 		for _, lock := range lost.locks {
 			_ = lock.Close()
@@ -297,31 +299,31 @@ func TestErasureOfALostReplica(t *testing.T) {
 
 // TestErasureThatFails breaks off at every step: either nothing happened, or repeating it finishes it.
 func TestErasureThatFails(t *testing.T) {
-	for _, m := range []mode{failsBefore, failsAfter} {
-		db, disk := dbtest.SQLite(t), &faultyFiles{}
+	for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter} {
+		db, disk := dbtest.SQLite(t), &durabletest.Files{}
 		l := openTest(t, testConfig(t.TempDir()), db, nil, disk)
 		r := say(t, l, 1, alice)
 		flush(t, l)
-		disk.set(always(m))
+		disk.Set(always(m))
 		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); !fault.Is(err, fault.CodeAuditUnavailable) {
 			t.Errorf("an erasure without a record: %v", err)
 		}
 		if got := texts(t, l, r.ID); !slices.Equal(got, said(1)) {
 			t.Errorf("%q", got)
 		}
-		disk.set(nil)
+		disk.Set(nil)
 		say(t, l, 2, alice)
 		flush(t, l)
-		disk.set(func(op string) mode {
+		disk.Set(func(op string) durabletest.Mode {
 			if op == "remove" {
 				return m
 			}
-			return healthy
+			return durabletest.Healthy
 		})
 		if done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err == nil || done.Keys != 2 {
 			t.Errorf("the segment could not be removed: %+v, %v", done, err)
 		}
-		disk.set(nil)
+		disk.Set(nil)
 		if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 			t.Error(err)
 		}
@@ -334,25 +336,25 @@ func TestErasureThatFails(t *testing.T) {
 func TestCertifiedOnce(t *testing.T) {
 	t.Parallel()
 	db, faulty := dbtest.SQLite(t), &dbtest.Faults{}
-	l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), nil, diskFiles{})
-	other := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), nil, durable.OS{})
+	other := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	say(t, l, 1, alice)
 	flush(t, l)
 	came, theirs := false, Erasure{}
-	faulty.Set(func(op string) mode {
+	faulty.Set(func(op string) durabletest.Mode {
 		if came || !strings.Contains(op, "wal_checkpoint") {
-			return healthy
+			return durabletest.Healthy
 		}
 		came = true
-		must(t, l.store.releaseLease(t.Context(), l.wal.writer))
+		must(t, l.store.releaseLease(t.Context(), l.wal.Writer))
 		var found bool
 		var err error
 		if theirs, found, err = other.Finish(t.Context(), "demo", alice, "", officer); err != nil || !found {
 			t.Errorf("%t, %v", found, err)
 		}
-		must(t, other.store.releaseLease(t.Context(), other.wal.writer))
+		must(t, other.store.releaseLease(t.Context(), other.wal.Writer))
 		must(t, db.Create(&resultRow{Record: "late", Tenant: "demo", Subject: alice, Detail: `{"keys":"0","contents":"0","time":"1"}`}).Error)
-		return healthy
+		return durabletest.Healthy
 	})
 	done, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
 	faulty.Set(nil)
@@ -367,14 +369,14 @@ func TestCertifiedOnce(t *testing.T) {
 
 // TestCutRecordsAreErased removes what recovery kept for inspection when it may hold a key.
 func TestCutRecordsAreErased(t *testing.T) {
-	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, durable.OS{})
 	for name, b := range map[string]string{"a.log.cut": "..SLWK..", "b.log.cut": "..SLWF.."} {
-		must(t, os.WriteFile(filepath.Join(l.wal.dir, name), []byte(b), 0o600))
+		must(t, os.WriteFile(filepath.Join(l.wal.Dir, name), []byte(b), 0o600))
 	}
 	if _, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer}); err != nil {
 		t.Fatal(err)
 	}
-	left, err := filepath.Glob(filepath.Join(l.wal.dir, "*.cut"))
+	left, err := filepath.Glob(filepath.Join(l.wal.Dir, "*.cut"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "b.log.cut" {
 		t.Errorf("%v, %v", left, err)
 	}
@@ -383,7 +385,7 @@ func TestCutRecordsAreErased(t *testing.T) {
 // TestContentsAreCovered changes everything that is kept, one thing at a time: each shows, and names the record.
 func TestContentsAreCovered(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		id, other := say(t, l, 1, alice).ID, say(t, l, 2, bob).ID
 		say(t, l, 3, Subject(testKeys(), "demo", "carol"))
 		_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: Subject(testKeys(), "demo", "carol"), By: officer})
@@ -466,7 +468,7 @@ func (s *scene) inside(what string, change func(*gorm.DB) error, record string) 
 // TestContentsOfAnotherKey reports texts that this installation's master key does not open, instead of showing nothing.
 func TestContentsOfAnotherKey(t *testing.T) {
 	db := dbtest.SQLite(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	r := say(t, l, 1, alice)
 	flush(t, l)
 	var err error

@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -15,7 +16,7 @@ import (
 // A bundle of everything shows that it is complete; one of a tenant and a time holds those records and no others, and says that it cannot.
 func TestExport(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		if _, err := l.Export(t.Context(), &bytes.Buffer{}, Export{}); err == nil {
 			t.Error("an empty log was exported")
 		}

@@ -18,7 +18,7 @@ var faultList = []struct {
 	tests []string
 }{
 	{"kill -9 at random points under load, during rotation, shipping, sealing, pinning, with a slow database, with a spool", []string{
-		"audit TestKillAtRandomMoments", "server TestKillDuringStreams", "audit TestDiesBeforeTheHeader", "audit TestTornTail",
+		"audit TestKillAtRandomMoments", "server TestKillDuringStreams", "audit TestDiesBeforeTheHeader", "audit/wal TestTornTail",
 	}},
 	{"the disk is full", []string{
 		"audit TestDiskFullThenSpace", "audit TestEveryWriteFailure", "audit TestEveryPinFailure", "audit TestEveryRecoveryFailure",
@@ -29,7 +29,7 @@ var faultList = []struct {
 	}},
 	{"the same at every operation of pinning and retiring", []string{"audit TestEveryPinFailure"}},
 	{"the same at every operation of a start over a wreck, and of adoption", []string{"audit TestEveryRecoveryFailure"}},
-	{"fsync is slow", []string{"audit TestSlowDisk"}},
+	{"fsync is slow", []string{"audit/wal TestSlowDisk"}},
 	{"a device hangs", []string{"audit TestHungDevice", "audit TestHungDeviceSpools"}},
 	{"every statement of shipping and sealing fails, before or after it was carried out", []string{"audit TestEveryDatabaseFailure"}},
 	{"the database is down for a minute under load: locked, refused or silent", []string{

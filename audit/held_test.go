@@ -10,6 +10,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -43,7 +45,7 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 	const hour = int64(time.Hour / time.Microsecond)
 	app := Subject(testKeys(), "demo", "app")
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		now := time.Now().UnixMicro()
 		mine := spoke(t, l, "r1", "app", alice, now-48*hour)
 		spoke(t, l, "r2", "app", bob, now-40*hour)
@@ -138,7 +140,7 @@ func TestAHoldStopsAnErasure(t *testing.T) {
 func TestCountPeriod(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		for i := range int64(5) {
 			spoke(t, l, "r", "app", "", 1_767_225_600_000_000+i)
 		}
@@ -160,7 +162,7 @@ func TestAHoldCoversATime(t *testing.T) {
 	t.Parallel()
 	const hour = int64(time.Hour / time.Microsecond)
 	db := dbtest.SQLite(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	now := time.Now().UnixMicro()
 	spoke(t, l, "r1", "app", alice, now-48*hour)
 	spoke(t, l, "r2", "app", alice, now-24*hour)
@@ -195,7 +197,7 @@ func TestAHoldCoversATime(t *testing.T) {
 func TestAHoldCoversWhatLives(t *testing.T) {
 	t.Parallel()
 	const hour = int64(time.Hour / time.Microsecond)
-	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), dbtest.SQLite(t), nil, durable.OS{})
 	now := time.Now().UnixMicro()
 	for want, h := range map[bool]Hold{
 		true:  {Tenant: "demo", From: now - 5*hour, To: now - 4*hour, Reason: "r"},
@@ -216,7 +218,7 @@ func TestAHoldCoversWhatLives(t *testing.T) {
 func TestAReleasedHoldBindsWhoReleasedIt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		now := time.Now()
 		l.now = func() time.Time { return now }
 		spoke(t, l, "r1", "app", alice, now.UnixMicro())
@@ -269,7 +271,7 @@ func TestAReleasedHoldBindsWhoReleasedIt(t *testing.T) {
 func TestAHoldReleasedByACommandBindsEverybody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		now := time.Now()
 		l.now = func() time.Time { return now }
 		spoke(t, l, "r1", "app", alice, now.UnixMicro())
@@ -301,19 +303,19 @@ func TestAHoldThatComesBetween(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		faulty := &dbtest.Faults{}
-		l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), nil, diskFiles{})
-		other := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), faulty.Over(db), nil, durable.OS{})
+		other := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		id := spoke(t, l, "r1", "app", alice, 0)
 		flush(t, l)
 		var hold Hold
-		faulty.Set(func(op string) mode {
+		faulty.Set(func(op string) durabletest.Mode {
 			if hold.ID == "" && strings.Contains(op, "audit_subject_keys") && strings.Contains(op, "COUNT") { // behind the first look at the holds
 				var err error
 				if hold, err = other.Hold(t.Context(), Hold{Tenant: "demo", Request: "r1", Reason: "case 17"}); err != nil {
 					t.Error(err)
 				}
 			}
-			return healthy
+			return durabletest.Healthy
 		})
 		_, err := l.Erase(t.Context(), Order{Tenant: "demo", Subject: alice, By: officer})
 		faulty.Set(nil)
@@ -354,7 +356,7 @@ func (b *beside) Destroy(*gorm.DB) (map[string]string, error) {
 func TestWhatGoesBeside(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	id := spoke(t, l, "r1", "app", alice, 0)
 	spoke(t, l, "r2", "app", bob, 0)
 	flush(t, l)
@@ -388,7 +390,7 @@ func TestWhatGoesBeside(t *testing.T) {
 func TestAHoldOnAPerson(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		for name, h := range map[string]Hold{"no tenant": {Subject: alice}, "in clear": {Tenant: "demo", Subject: "alice"}, "upper case": {Tenant: "demo", Subject: strings.ToUpper(alice)}} {
 			h.Reason = "r"
 			if _, err := l.Hold(t.Context(), h); !fault.Is(err, fault.CodeInvalidValue) {
@@ -420,7 +422,7 @@ func TestAHoldOnAPerson(t *testing.T) {
 func TestOthersAreToldOfErasures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		here, there := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{}), openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		here, there := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{}), openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		told := map[string][]string{}
 		here.WhenErased(func(tenant string) { told["here"] = append(told["here"], tenant) })
 		there.WhenErased(func(tenant string) { told["there"] = append(told["there"], tenant) })

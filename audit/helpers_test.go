@@ -2,15 +2,14 @@ package audit
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -24,9 +23,9 @@ func testConfig(dir string) Config {
 }
 
 // openTest opens a log that the test closes, or that is closed at its end.
-func openTest(t testing.TB, cfg Config, db *gorm.DB, sink Sink, fsys files) *Log {
+func openTest(t testing.TB, cfg Config, db *gorm.DB, sink Sink, fsys durable.Files) *Log {
 	t.Helper()
-	l, err := open(cfg.withDefaults(), db, testKeys(), sink, discard(), newMetrics(nil), fsys, diskFiles{})
+	l, err := open(cfg.withDefaults(), db, testKeys(), sink, discard(), newMetrics(nil), fsys, durable.OS{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +76,6 @@ func mustVerify(t testing.TB, l *Log, db *gorm.DB) Report {
 	}
 	return r
 }
-
-// errInjected is what a disk says whose medium fails.
-var errInjected = fmt.Errorf("injected: %w", syscall.EIO)
 
 func openMigrated(t testing.TB, path string) *gorm.DB {
 	t.Helper()

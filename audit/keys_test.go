@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/content"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -29,7 +30,7 @@ func TestSuiteChanges(t *testing.T) {
 		} {
 			cfg.Suite, cfg.CheckpointKeys, cfg.SM2Keys = step.Suite, step.CheckpointKeys, step.SM2Keys
 			must(t, cfg.Validate())
-			l := openTest(t, cfg, db, nil, diskFiles{})
+			l := openTest(t, cfg, db, nil, durable.OS{})
 			e := recordtest.Sample(i)
 			r, err := l.AppendWith(t.Context(), e, Subject(testKeys(), e.Tenant, "someone"), Text{Direction: "request", Form: "masked", Text: "the question"})
 			must(t, err)
@@ -89,12 +90,12 @@ func TestSuiteChanges(t *testing.T) {
 func TestSuiteWithoutTheOldKey(t *testing.T) {
 	db := dbtest.SQLite(t)
 	cfg := testConfig(t.TempDir())
-	l := openTest(t, cfg, db, nil, diskFiles{})
+	l := openTest(t, cfg, db, nil, durable.OS{})
 	appendN(t, l, 0, 1)
 	flush(t, l)
 	must(t, l.Close())
 	cfg.Suite = content.GM
-	_, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{}, diskFiles{})
+	_, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), durable.OS{}, durable.OS{})
 	if err == nil || !strings.Contains(err.Error(), "sm2_keys") {
 		t.Errorf("%v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -32,8 +33,8 @@ type Log struct {
 
 	cfg       Config
 	store     *store
-	wal       *wal // takes the records
-	spool     *wal // takes them when wal does not, if the tenant's mode says so; nil without one
+	wal       *wal.Log // takes the records
+	spool     *wal.Log // takes them when wal does not, if the tenant's mode says so; nil without one
 	lost      losses
 	contents  *contents
 	signer    checkpoint.Signer
@@ -89,13 +90,13 @@ func (l *Log) AppendWith(ctx context.Context, e Event, subject string, texts ...
 	if err != nil {
 		return Receipt{}, fault.Wrap(err, fault.CodeInternal)
 	}
-	share := int64(10)
+	share := int64(wal.FullShare)
 	if e.Stage == StageAdmitted {
-		share = admittedShare
+		share = wal.ShareOfAdmitted
 	}
 	mode := l.cfg.modeOf(e.Tenant)
 	w := l.wal
-	seq, err := w.append(ctx, payload, share, attached...)
+	seq, err := w.Append(ctx, payload, share, attached...)
 	if err != nil && mode == ModeSpool {
 		var second error
 		if e.ID, seq, second = l.appendSpool(ctx, e, share, subject, texts); second == nil {
@@ -105,7 +106,7 @@ func (l *Log) AppendWith(ctx context.Context, e Event, subject string, texts ...
 		}
 	}
 	if err == nil {
-		return Receipt{ID: e.ID, Writer: w.writer, Seq: seq}, nil
+		return Receipt{ID: e.ID, Writer: w.Writer, Seq: seq}, nil
 	}
 	if mode == ModeBestEffort {
 		l.lost.add(e.Tenant)
@@ -116,7 +117,7 @@ func (l *Log) AppendWith(ctx context.Context, e Event, subject string, texts ...
 }
 
 // encode returns the payload of e and what stands before it in the write-ahead log.
-func (l *Log) encode(e Event, subject string, texts []Text) ([]byte, []attachment, error) {
+func (l *Log) encode(e Event, subject string, texts []Text) ([]byte, []wal.Attachment, error) {
 	attached, err := l.contents.seal(&e, subject, texts, l.now())
 	if err != nil {
 		return nil, nil, err
@@ -137,7 +138,7 @@ func (l *Log) appendSpool(ctx context.Context, e Event, share int64, subject str
 	if err != nil {
 		return "", 0, err
 	}
-	seq, err := l.spool.append(ctx, payload, share, attached...)
+	seq, err := l.spool.Append(ctx, payload, share, attached...)
 	if err != nil {
 		return "", 0, err
 	}
@@ -152,11 +153,11 @@ func newSalt() string {
 }
 
 // logs are the write-ahead logs, first the one that is written to first.
-func (l *Log) logs() []*wal {
+func (l *Log) logs() []*wal.Log {
 	if l.spool == nil {
-		return []*wal{l.wal}
+		return []*wal.Log{l.wal}
 	}
-	return []*wal{l.wal, l.spool}
+	return []*wal.Log{l.wal, l.spool}
 }
 
 // Ready reports why the log would refuse records of tenants without a mode of their own now, or that the database was found rewritten.
@@ -165,9 +166,9 @@ func (l *Log) Ready() error {
 	if r := l.rewritten.Load(); r != nil {
 		return fault.Wrap(errors.New(*r), fault.CodeAuditUnavailable)
 	}
-	err := l.wal.ready()
+	err := l.wal.Ready()
 	if err != nil && l.cfg.Mode == ModeSpool {
-		err = l.spool.ready()
+		err = l.spool.Ready()
 	}
 	if err != nil && l.cfg.Mode != ModeBestEffort {
 		return fault.Wrap(err, fault.CodeAuditUnavailable).WithRetryAfter(retryAfter)
@@ -195,7 +196,7 @@ func (l *Log) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		for _, w := range l.logs() {
-			w.probe()
+			w.Probe()
 		}
 		now := l.now()
 		if now.Before(resume) {
@@ -222,8 +223,8 @@ func (l *Log) Run(ctx context.Context) error {
 func (l *Log) Flush(ctx context.Context) error {
 	target := map[string]uint64{}
 	for _, w := range l.logs() {
-		for _, s := range w.snapshot() {
-			target[s.writer] = max(target[s.writer], s.last)
+		for _, s := range w.Segments() {
+			target[s.Writer] = max(target[s.Writer], s.Last)
 		}
 	}
 	wait := time.NewTicker(20 * time.Millisecond)
@@ -272,9 +273,9 @@ func (l *Log) Close() error {
 	defer cancel()
 	var err error
 	for _, w := range l.logs() {
-		err = errors.Join(err, w.close(ctx))
+		err = errors.Join(err, w.Close(ctx))
 	}
-	if rerr := l.store.releaseLease(ctx, l.wal.writer); rerr != nil {
+	if rerr := l.store.releaseLease(ctx, l.wal.Writer); rerr != nil {
 		l.log.Warn("the sealing lease stays until it expires", slog.String("error", rerr.Error()))
 	}
 	for _, lock := range l.locks {

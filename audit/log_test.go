@@ -2,15 +2,12 @@ package audit
 
 import (
 	"context"
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
@@ -21,7 +18,7 @@ func TestAppendShipSealVerify(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		var sunk []string
 		book := func(_ *gorm.DB, e Event) error { sunk = append(sunk, e.ID); return nil }
-		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), durable.OS{})
 		receipts := appendN(t, l, 0, 700)
 		flush(t, l)
 		r := mustVerify(t, l, db)
@@ -57,7 +54,7 @@ func TestSurvivesReopen(t *testing.T) {
 		cfg := testConfig(t.TempDir())
 		var ids []string
 		for run := range 3 {
-			l := openTest(t, cfg, db, eachEvent(book), diskFiles{})
+			l := openTest(t, cfg, db, eachEvent(book), durable.OS{})
 			for _, r := range appendN(t, l, run*100, 100) {
 				ids = append(ids, r.ID)
 			}
@@ -68,7 +65,7 @@ func TestSurvivesReopen(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := openTest(t, cfg, db, eachEvent(book), diskFiles{})
+		l := openTest(t, cfg, db, eachEvent(book), durable.OS{})
 		flush(t, l)
 		mustVerify(t, l, db)
 		for _, id := range ids {
@@ -76,7 +73,7 @@ func TestSurvivesReopen(t *testing.T) {
 				t.Errorf("record %s was sunk %d times", id, counts[id])
 			}
 		}
-		if segs := l.wal.snapshot(); len(segs) != 0 {
+		if segs := l.wal.Segments(); len(segs) != 0 {
 			t.Errorf("segments of earlier runs stay: %+v", segs)
 		}
 	})
@@ -90,7 +87,7 @@ func TestDatabaseAway(t *testing.T) {
 	if err := database.Close(db); err != nil {
 		t.Fatal(err)
 	}
-	l := openTest(t, cfg, db, nil, diskFiles{})
+	l := openTest(t, cfg, db, nil, durable.OS{})
 	receipts := appendN(t, l, 0, 50)
 	if err := l.Flush(t.Context()); err == nil {
 		t.Fatal("flush succeeded without a database")
@@ -102,7 +99,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	db = openMigrated(t, path)
-	l = openTest(t, cfg, db, nil, diskFiles{})
+	l = openTest(t, cfg, db, nil, durable.OS{})
 	flush(t, l)
 	mustVerify(t, l, db)
 	ids := searchIDs(t, l, search.Query{Limit: 500})
@@ -128,31 +125,5 @@ func searchIDs(t testing.TB, l *Log, q search.Query) []string {
 			return ids
 		}
 		q.Cursor = p.Next
-	}
-}
-
-// A verifier that lists the segments of a running log may find, when it opens them, that some were retired meanwhile. What it read of those
-// before must not look like the end in front of a gap.
-func TestSegmentsRetiredWhileRead(t *testing.T) {
-	dir := t.TempDir()
-	writer := strings.Repeat("ab", 16)
-	for n := range 3 {
-		path := segmentPath(dir, writer, n+1)
-		first := uint64(1 + 10*n)
-		b := segmentHeader(filepath.Base(path), first)
-		for seq := first; seq < first+10; seq++ {
-			b = appendFrame(b, seq, []byte("x"))
-		}
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	second := segmentPath(dir, writer, 2)
-	if err := errors.Join(os.Remove(second), os.Symlink(filepath.Join(dir, "gone"), second)); err != nil { // listed, and not there when it is opened
-		t.Fatal(err)
-	}
-	got, err := readSegments(dir)
-	if err != nil || len(got) != 1 || got[0].number != 3 || got[0].damage != whole {
-		t.Fatalf("%+v, %v", got, err)
 	}
 }

@@ -1,13 +1,13 @@
 package audit
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-project/sluice/audit/wal"
+)
 
 type metrics struct {
-	appended    prometheus.Counter
-	failures    prometheus.Counter
-	fsync       prometheus.Histogram
-	batch       prometheus.Histogram
-	walBytes    *prometheus.GaugeVec
+	wal         *wal.Metrics
 	spooled     prometheus.Counter
 	lost        prometheus.Counter
 	shipped     prometheus.Counter
@@ -34,20 +34,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		reg.MustRegister(g)
 		return g
 	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_audit_" + name, Help: help, Buckets: buckets})
-		reg.MustRegister(h)
-		return h
-	}
-	sizes := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_audit_wal_bytes", Help: "Size of the local write-ahead log (log) and of the second one (spool)."}, []string{"device"})
-	reg.MustRegister(sizes)
-	sizes.WithLabelValues("log")
 	return &metrics{
-		appended:    counter("records_appended_total", "Records made durable in the local write-ahead log."),
-		failures:    counter("commit_failures_total", "Commits of the write-ahead log that failed; their records were refused."),
-		fsync:       histogram("fsync_seconds", "Time one fsync of the write-ahead log took.", prometheus.ExponentialBuckets(0.0001, 2, 16)),
-		batch:       histogram("commit_records", "Records that shared one fsync.", prometheus.ExponentialBuckets(1, 2, 12)),
-		walBytes:    sizes,
+		wal:         wal.NewMetrics(reg),
 		spooled:     counter("records_spooled_total", "Records that only the second directory took."),
 		lost:        counter("records_lost_total", "Records that no directory took, of tenants whose mode is best-effort: their answers went out without a record."),
 		shipped:     counter("records_shipped_total", "Records moved into the database."),

@@ -6,6 +6,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -13,7 +15,7 @@ import (
 )
 
 // openDevices opens a log with a spool, both on disks that may fail.
-func openDevices(t *testing.T, db *gorm.DB, change func(*Config)) (l *Log, first, second *faultyFiles) {
+func openDevices(t *testing.T, db *gorm.DB, change func(*Config)) (l *Log, first, second *durabletest.Files) {
 	t.Helper()
 	cfg := testConfig(t.TempDir())
 	cfg.SpoolDir, cfg.Modes = t.TempDir(), map[string]Mode{"strict": ModeStrict, "spool": ModeSpool, "best": ModeBestEffort}
@@ -21,7 +23,7 @@ func openDevices(t *testing.T, db *gorm.DB, change func(*Config)) (l *Log, first
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	first, second = &faultyFiles{}, &faultyFiles{}
+	first, second = &durabletest.Files{}, &durabletest.Files{}
 	l, err := open(cfg.withDefaults(), db, testKeys(), nil, discard(), newMetrics(nil), first, second)
 	if err != nil {
 		t.Fatal(err)
@@ -36,17 +38,17 @@ func of(tenant string, n int) Event {
 	return e
 }
 
-func always(m mode) func(string) mode {
-	return func(op string) mode {
+func always(m durabletest.Mode) func(string) durabletest.Mode {
+	return func(op string) durabletest.Mode {
 		if op == "write" || op == "sync" {
 			return m
 		}
-		return healthy
+		return durabletest.Healthy
 	}
 }
 
 func TestModes(t *testing.T) {
-	for name, m := range map[string]mode{"nothing persisted": failsBefore, "persisted": failsAfter} {
+	for name, m := range map[string]durabletest.Mode{"nothing persisted": durabletest.FailsBefore, "persisted": durabletest.FailsAfter} {
 		t.Run(name, func(t *testing.T) {
 			db := dbtest.SQLite(t)
 			l, first, second := openDevices(t, db, func(*Config) {})
@@ -65,12 +67,12 @@ func TestModes(t *testing.T) {
 			for _, tenant := range []string{"strict", "spool", "best", "other"} {
 				try(tenant, true)
 			}
-			first.set(always(m))
+			first.Set(always(m))
 			try("strict", false)
 			try("other", false)
 			try("spool", true)
 			try("best", true)
-			second.set(always(m))
+			second.Set(always(m))
 			try("spool", false)
 			try("strict", false)
 			try("best", true)
@@ -80,8 +82,8 @@ func TestModes(t *testing.T) {
 			if l.Ready() == nil {
 				t.Error("a strict log without a disk is ready")
 			}
-			first.set(nil)
-			second.set(nil)
+			first.Set(nil)
+			second.Set(nil)
 			try("strict", true)
 			try("spool", true)
 			flush(t, l)
@@ -106,7 +108,7 @@ func TestModes(t *testing.T) {
 func TestSpoolSurvivesTheProcess(t *testing.T) {
 	db := dbtest.SQLite(t)
 	l, first, _ := openDevices(t, db, func(c *Config) { c.Mode = ModeSpool })
-	first.set(always(failsBefore))
+	first.Set(always(durabletest.FailsBefore))
 	r, err := l.Append(t.Context(), of("x", 1))
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +119,7 @@ func TestSpoolSurvivesTheProcess(t *testing.T) {
 	for _, lock := range l.locks { // the process dies
 		_ = lock.Close()
 	}
-	again := openTest(t, l.cfg, db, nil, diskFiles{})
+	again := openTest(t, l.cfg, db, nil, durable.OS{})
 	flush(t, again)
 	if _, err := again.Get(t.Context(), r.ID); err != nil {
 		t.Error(err)
@@ -149,7 +151,7 @@ func TestCheckpointKeysChange(t *testing.T) {
 	var keys []string
 	for i, numbers := range [][]int{{1}, {1, 2}, {2}} {
 		cfg.CheckpointKeys = numbers
-		l := openTest(t, cfg, db, nil, diskFiles{})
+		l := openTest(t, cfg, db, nil, durable.OS{})
 		appendN(t, l, 10*i, 3)
 		flush(t, l)
 		mustVerify(t, l, db)

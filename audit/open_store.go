@@ -15,7 +15,9 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
 )
@@ -27,14 +29,14 @@ func Open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
-	l, err := open(cfg.withDefaults(), db, keys, sink, log.With(slog.String("component", "audit")), newMetrics(reg), diskFiles{}, diskFiles{})
+	l, err := open(cfg.withDefaults(), db, keys, sink, log.With(slog.String("component", "audit")), newMetrics(reg), durable.OS{}, durable.OS{})
 	if err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
 	return l, nil
 }
 
-func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, m *metrics, fsys, spool files) (_ *Log, err error) {
+func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logger, m *metrics, fsys, spool durable.Files) (_ *Log, err error) {
 	l := &Log{cfg: cfg, store: &store{db: db, sink: sink}, log: log, metrics: m, now: time.Now, patience: patience, portion: pruneStep, disk: newArchiveDisk()}
 	if database.IsSQLite(db) {
 		l.portion = pruneStepSQLite
@@ -77,11 +79,11 @@ func open(cfg Config, db *gorm.DB, keys *keyring.Ring, sink Sink, log *slog.Logg
 }
 
 // openWAL takes a directory for this process and recovers what is in it.
-func (l *Log) openWAL(device, dir string, fsys files) (*wal, error) {
-	if err := os.MkdirAll(walDir(dir), 0o700); err != nil {
+func (l *Log) openWAL(device, dir string, fsys durable.Files) (*wal.Log, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(dir)
+	lock, err := durable.Lock(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -91,14 +93,13 @@ func (l *Log) openWAL(device, dir string, fsys files) (*wal, error) {
 		return nil, err
 	}
 	writer := hex.EncodeToString(id[:])
-	if err := replaceFile(filepath.Join(dir, "writer"), []byte(writer+"\n")); err != nil {
+	if err := durable.Replace(durable.OS{}, filepath.Join(dir, "writer"), []byte(writer+"\n")); err != nil {
 		l.log.Warn("the writer id could not be noted; it only serves people who look", slog.String("error", err.Error()))
 	}
-	w := &wal{
-		dir: walDir(dir), writer: writer, segmentBytes: l.cfg.SegmentBytes, maxBytes: l.cfg.MaxBytes, deadline: l.cfg.WriteDeadline,
-		files: fsys, now: time.Now, log: l.log.With(slog.String("device", device)), metrics: l.metrics, device: device, next: 1,
-	}
-	return w, w.recover()
+	return wal.Open(wal.Config{
+		Dir: walDir(dir), Writer: writer, SegmentBytes: l.cfg.SegmentBytes, MaxBytes: l.cfg.MaxBytes, Deadline: l.cfg.WriteDeadline,
+		Files: fsys, Now: time.Now, Log: l.log.With(slog.String("device", device)), Metrics: l.metrics.wal, Device: device,
+	})
 }
 
 func walDir(dir string) string { return filepath.Join(dir, "wal") }

@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -52,7 +53,7 @@ func testDatabaseDown(t *testing.T, db *gorm.DB, away, back func()) {
 	cfg := testConfig(t.TempDir())
 	cfg.ShipEvery, cfg.CheckpointEvery = 5*time.Millisecond, 10*time.Millisecond
 	cfg.MaxBytes = 1 << 30
-	l := openTest(t, cfg, db, countingSink, diskFiles{})
+	l := openTest(t, cfg, db, countingSink, durable.OS{})
 	l.patience = 500 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -108,7 +109,7 @@ func testDatabaseDown(t *testing.T, db *gorm.DB, away, back func()) {
 	if n := int64(len(ids)); n != taken.Load() || r.Sealed != n || count(t, db, "installation_settings") != n || during.Load() < 20 {
 		t.Errorf("%d taken, %d of them during the outage, %d ids, %d sealed", taken.Load(), during.Load(), n, r.Sealed)
 	}
-	if left := l.wal.snapshot(); len(left) > 1 {
+	if left := l.wal.Segments(); len(left) > 1 {
 		t.Errorf("%d segments stay", len(left))
 	}
 	for _, id := range searchIDs(t, l, search.Query{Limit: 500}) {

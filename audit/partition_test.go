@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -23,7 +24,7 @@ func at(date string) int64 {
 // lies in the one of its month, to the microsecond, and the log verifies.
 func TestPartitions(t *testing.T) {
 	db := dbtest.Postgres(t)
-	a, b := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{}), openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	a, b := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{}), openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	want := map[string]int64{}
 	for i, c := range []struct {
 		time      int64
@@ -89,7 +90,7 @@ func TestPartitions(t *testing.T) {
 // a partitioned table, is that of the record.
 func TestShippedOnceIntoPartitions(t *testing.T) {
 	db := dbtest.Postgres(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	appendN(t, l, 0, 1)
 	flush(t, l)
 	var r eventRow

@@ -5,19 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/wal"
 )
 
-const (
-	shipBatch      = 500
-	shipBatchBytes = 1 << 20
-	// patience is how long one step waits for the database. Without a bound, a connection that died without a word, as when a firewall forgets
-	// it, would stop shipping until the operating system gives it up.
-	patience = time.Minute
-)
+// patience is how long one step waits for the database. Without a bound, a connection that died without a word, as when a firewall forgets
+// it, would stop shipping until the operating system gives it up.
+const patience = time.Minute
 
 var errSilent = errors.New("the database does not answer; check it and the way to it")
 
@@ -59,29 +55,29 @@ func (l *Log) ship(ctx context.Context) error {
 	return nil
 }
 
-func (l *Log) shipFrom(ctx context.Context, w *wal) error {
-	for _, s := range w.snapshot() {
-		for s.waiting() {
-			frames, next, err := readBatch(s)
+func (l *Log) shipFrom(ctx context.Context, w *wal.Log) error {
+	for _, s := range w.Segments() {
+		for s.Waiting() {
+			frames, next, err := s.Read()
 			if err != nil {
 				return err
 			}
-			if e, err := record.Decode(frames[0].payload); err == nil {
-				w.shipping(e.Time)
+			if e, err := record.Decode(frames[0].Payload); err == nil {
+				w.MarkOldest(e.Time)
 				l.metrics.shipLag.Set(max(0, l.now().Sub(time.UnixMicro(e.Time)).Seconds()))
 			}
-			if err := l.shipFrames(ctx, s.writer, frames); err != nil {
+			if err := l.shipFrames(ctx, s.Writer, frames); err != nil {
 				return err
 			}
-			s.shipped = next
-			w.shippedTo(s.path, next, frames[len(frames)-1].seq)
+			s.Shipped = next
+			w.MarkShipped(s.Path, next, frames[len(frames)-1].Seq)
 		}
 	}
-	w.shipping(0)
+	w.MarkOldest(0)
 	return nil
 }
 
-func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) error {
+func (l *Log) shipFrames(ctx context.Context, writer string, frames []wal.Record) error {
 	var done shipment
 	err := l.step(ctx, func(ctx context.Context) (err error) {
 		done, err = l.store.ship(ctx, writer, frames)
@@ -93,7 +89,7 @@ func (l *Log) shipFrames(ctx context.Context, writer string, frames []frame) err
 	if len(done.erased) > 0 { // a record that was being made when its person was erased: its segment holds the key
 		l.contents.forgetKeys(done.erased)
 		for _, w := range l.logs() {
-			w.turn()
+			w.Turn()
 		}
 	}
 	l.metrics.shipped.Add(float64(len(frames)))
@@ -113,43 +109,6 @@ func (l *Log) step(ctx context.Context, do func(context.Context) error) error {
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return err
-}
-
-// readBatch reads records from where the shipping of s stands, up to its durable end. It returns the offset behind them.
-func readBatch(s segment) ([]frame, int64, error) {
-	f, err := os.Open(s.path)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read audit segment: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // read only
-	at := max(s.shipped, headerSize)
-	for room := int64(shipBatchBytes + frameHead + record.MaxPayload); ; room *= 4 { // until the first record fits, whatever it keeps
-		buf := make([]byte, min(s.size-at, room))
-		if _, err := f.ReadAt(buf, at); err != nil {
-			return nil, 0, fmt.Errorf("read audit segment %s: %w", s.path, err)
-		}
-		frames, n, damaged := framesIn(buf)
-		if damaged && at+int64(len(buf)) < s.size && len(frames) == 0 {
-			continue
-		}
-		if damaged && (len(frames) == 0 || at+int64(len(buf)) == s.size) {
-			return nil, 0, fmt.Errorf("audit segment %s is damaged at byte %d: stop the server and run `sluice audit verify`", s.path, at+n)
-		}
-		return frames, at + n, nil // what did not fit the buffer comes with the next one
-	}
-}
-
-// framesIn returns the records at the start of buf, at most as many as are shipped at once, and where they end. damaged says that what
-// follows there is not a whole and sound record.
-func framesIn(buf []byte) (frames []frame, n int64, damaged bool) {
-	for n < int64(len(buf)) && len(frames) < shipBatch && n < shipBatchBytes {
-		f, _, ok := readRecord(buf[n:])
-		if !ok {
-			return frames, n, true
-		}
-		frames, n = append(frames, f), n+f.size()
-	}
-	return frames, n, false
 }
 
 // seal extends the tree if this replica may, pins the newest checkpoint whoever signed it, and retires segments behind it.
@@ -181,7 +140,7 @@ func (l *Log) extend(ctx context.Context) error {
 	})
 	for n := 1; err == nil && waiting && n > 0; {
 		err = l.step(ctx, func(ctx context.Context) (err error) {
-			n, err = l.store.seal(ctx, l.signer, l.reads, l.wal.writer, l.now())
+			n, err = l.store.seal(ctx, l.signer, l.reads, l.wal.Writer, l.now())
 			return err
 		})
 	}
@@ -205,10 +164,10 @@ func (l *Log) retire(ctx context.Context) error {
 	seen := map[string]bool{}
 	var writers []string
 	for _, w := range l.logs() {
-		for _, s := range w.snapshot() {
-			if !seen[s.writer] {
-				seen[s.writer] = true
-				writers = append(writers, s.writer)
+		for _, s := range w.Segments() {
+			if !seen[s.Writer] {
+				seen[s.Writer] = true
+				writers = append(writers, s.Writer)
 			}
 		}
 	}
@@ -218,7 +177,7 @@ func (l *Log) retire(ctx context.Context) error {
 	}
 	var errs []error
 	for _, w := range l.logs() {
-		errs = append(errs, w.retire(sealed))
+		errs = append(errs, w.Retire(sealed))
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/durable"
 )
 
 // errRewritten means that the database no longer contains what a checkpoint outside it attests.
@@ -20,7 +21,7 @@ var errRewritten = errors.New("the database does not extend the checkpoint kept 
 // new checkpoint only with a proof that it extends the one before: a small witness beside the log. The caller serialises calls.
 type pins struct {
 	dir      string
-	files    files
+	files    durable.Files
 	verifier checkpoint.Verifier
 	latest   checkpoint.Tree
 	size     int64 // of the log of checkpoints, as far as it is known to be whole
@@ -28,7 +29,7 @@ type pins struct {
 }
 
 func openPins(dir string, v checkpoint.Verifier) (*pins, error) {
-	p := &pins{dir: dir, files: diskFiles{}, verifier: v}
+	p := &pins{dir: dir, files: durable.OS{}, verifier: v}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open checkpoint files: %w", err)
 	}
@@ -66,7 +67,7 @@ func (p *pins) take(text string, t checkpoint.Tree, hashes tlog.HashReader) erro
 	if err := p.note(append(line, '\n')); err != nil {
 		return fmt.Errorf("pin checkpoint: %w", err)
 	}
-	if err := replaceIn(p.files, p.latestPath(), []byte(text)); err != nil {
+	if err := durable.Replace(p.files, p.latestPath(), []byte(text)); err != nil {
 		return fmt.Errorf("pin checkpoint: %w", err)
 	}
 	p.latest = t
@@ -101,7 +102,7 @@ func (p *pins) extends(t checkpoint.Tree, hashes tlog.HashReader) error {
 // another, or behind a page that was lost, would be read as a changed file.
 func (p *pins) note(line []byte) error {
 	if p.dirty {
-		if err := truncate(p.files, p.logPath(), p.size); err != nil {
+		if err := durable.Truncate(p.files, p.logPath(), p.size); err != nil {
 			return err
 		}
 	}
@@ -110,7 +111,7 @@ func (p *pins) note(line []byte) error {
 		return err
 	}
 	p.dirty = true
-	if err := errors.Join(writeSync(f, line), f.Close()); err != nil {
+	if err := errors.Join(durable.WriteSync(f, line), f.Close()); err != nil {
 		return err
 	}
 	p.dirty, p.size = false, p.size+int64(len(line))
@@ -130,5 +131,5 @@ func (p *pins) recover() error {
 	if p.size == int64(len(b)) {
 		return nil
 	}
-	return truncate(p.files, p.logPath(), p.size)
+	return durable.Truncate(p.files, p.logPath(), p.size)
 }

@@ -87,11 +87,11 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 		return nil, fmt.Errorf("prune audit records: %s", *r)
 	}
 	db, lease := l.store.db.WithContext(ctx), pruneLease()
-	if err := lease.Take(db, l.wal.writer, l.now()); err != nil {
+	if err := lease.Take(db, l.wal.Writer, l.now()); err != nil {
 		return nil, fmt.Errorf("prune audit records: %w", err)
 	}
 	defer func() {
-		err = errors.Join(err, lease.Release(db.WithContext(context.WithoutCancel(ctx)), l.wal.writer))
+		err = errors.Join(err, lease.Release(db.WithContext(context.WithoutCancel(ctx)), l.wal.Writer))
 	}()
 	if err := l.sweepArchive(); err != nil {
 		return nil, fmt.Errorf("prune audit records: %w", err)
@@ -107,7 +107,7 @@ func (l *Log) Prune(ctx context.Context, by string) (done []Pruning, err error) 
 		l.metrics.pruned.Add(float64(p.Until - p.First - p.Kept))
 		l.log.Info("audit records were pruned", slog.Int64("first", p.First), slog.Int64("until", p.Until), slog.Int64("kept", p.Kept), slog.String("archive", p.Archive))
 		done = append(done, p)
-		if err := lease.Take(db, l.wal.writer, l.now()); err != nil { // for another hour
+		if err := lease.Take(db, l.wal.Writer, l.now()); err != nil { // for another hour
 			return done, fmt.Errorf("prune audit records: %w", err)
 		}
 	}
@@ -159,7 +159,7 @@ func (l *Log) pruneStep(ctx context.Context, by string) (Pruning, error) {
 		return Pruning{}, err
 	}
 	p.Record = row.Record
-	return p, l.store.prune(ctx, l.wal.writer, row, vault, plan.holds)
+	return p, l.store.prune(ctx, l.wal.Writer, row, vault, plan.holds)
 }
 
 // detail is what the record of a pruning says about it, all of which Verify compares. vault is the digest of what stays.
@@ -216,7 +216,7 @@ func (l *Log) expireVault(ctx context.Context, by string) error {
 			if _, err := l.recordPruning(ctx, vaultResource, by, detail); err != nil {
 				return err
 			}
-			if err := l.store.expire(ctx, l.wal.writer, due, holds); err != nil {
+			if err := l.store.expire(ctx, l.wal.Writer, due, holds); err != nil {
 				return err
 			}
 			l.metrics.pruned.Add(float64(len(due)))

@@ -10,6 +10,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -30,19 +32,19 @@ func TestPruneEveryDatabaseFailure(t *testing.T) {
 		faulty := &dbtest.Faults{}
 		cfg := testConfig(t.TempDir())
 		cfg.SegmentBytes, cfg.Retention.ArchiveDir = 1<<20, t.TempDir()
-		g := growOn(t, openTest(t, cfg, faulty.Over(db), nil, diskFiles{}), db, 300)
+		g := growOn(t, openTest(t, cfg, faulty.Over(db), nil, durable.OS{}), db, 300)
 		hold, err := g.l.Hold(t.Context(), Hold{Tenant: "other", Reason: "r"})
 		must(t, err)
 		least := int64(0)
-		for _, m := range []mode{failsBefore, failsAfter} {
+		for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter} {
 			for n := 1; ; n += stride {
 				failed, at := "", n
-				faulty.Set(func(op string) mode {
+				faulty.Set(func(op string) durabletest.Mode {
 					if at--; at == 0 {
 						failed = op
 						return m
 					}
-					return healthy
+					return durabletest.Healthy
 				})
 				_, err := g.l.Prune(t.Context(), "tester")
 				faulty.Set(nil)
@@ -51,7 +53,7 @@ func TestPruneEveryDatabaseFailure(t *testing.T) {
 					break
 				}
 				r := g.mustVerify()
-				if err == nil && !strings.Contains(failed, "lease") && m == failsBefore && r.Least == least {
+				if err == nil && !strings.Contains(failed, "lease") && m == durabletest.FailsBefore && r.Least == least {
 					t.Fatalf("%s (%d): no error and nothing pruned", failed, n)
 				}
 				if r.Least > least { // it was carried out: something new is due
@@ -93,14 +95,14 @@ type failingArchive struct {
 func (f failingArchive) Write(b []byte) (int, error) {
 	if f.fails == "write" {
 		n, _ := f.archiveFile.Write(b[:len(b)/2])
-		return n, errInjected
+		return n, durabletest.ErrInjected
 	}
 	return f.archiveFile.Write(b)
 }
 
 func (f failingArchive) Sync() error {
 	if f.fails == "sync" {
-		return errors.Join(errInjected, f.archiveFile.Sync())
+		return errors.Join(durabletest.ErrInjected, f.archiveFile.Sync())
 	}
 	return f.archiveFile.Sync()
 }
@@ -108,7 +110,7 @@ func (f failingArchive) Sync() error {
 func (f failingArchive) Close() error {
 	err := f.archiveFile.Close()
 	if f.fails == "close" {
-		return errInjected
+		return durabletest.ErrInjected
 	}
 	return err
 }
@@ -119,13 +121,15 @@ func TestPruneArchiveFails(t *testing.T) {
 	g := newGrown(t, dbtest.SQLite(t), 300)
 	healthyDisk, dir := newArchiveDisk(), g.l.cfg.Retention.ArchiveDir
 	publish := map[string]func(from, to string) error{
-		"not published":           func(string, string) error { return errInjected },
-		"published without a say": func(from, to string) error { return errors.Join(errInjected, healthyDisk.publish(from, to)) },
+		"not published": func(string, string) error { return durabletest.ErrInjected },
+		"published without a say": func(from, to string) error {
+			return errors.Join(durabletest.ErrInjected, healthyDisk.publish(from, to))
+		},
 	}
 	for _, fails := range []string{"create", "write", "sync", "close", "not published", "published without a say"} {
 		g.l.disk.create = func(path string) (archiveFile, error) {
 			if fails == "create" {
-				return nil, errInjected
+				return nil, durabletest.ErrInjected
 			}
 			f, err := healthyDisk.create(path)
 			return failingArchive{f, fails}, err
@@ -134,7 +138,7 @@ func TestPruneArchiveFails(t *testing.T) {
 		if p := publish[fails]; p != nil {
 			g.l.disk.publish = p
 		}
-		if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, errInjected) {
+		if _, err := g.l.Prune(t.Context(), "tester"); !errors.Is(err, durabletest.ErrInjected) {
 			t.Fatalf("%s: %v", fails, err)
 		}
 		if r := g.mustVerify(); r.Least != 0 || count(t, g.db, "audit_events") != 300 {

@@ -17,6 +17,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/search"
@@ -40,7 +41,7 @@ func newGrown(t *testing.T, db *gorm.DB, n int) *grown {
 	cfg := testConfig(t.TempDir())
 	cfg.SegmentBytes = 1 << 20
 	cfg.Retention.ArchiveDir = filepath.Join(t.TempDir(), "archive")
-	return growOn(t, openTest(t, cfg, db, nil, diskFiles{}), db, n)
+	return growOn(t, openTest(t, cfg, db, nil, durable.OS{}), db, n)
 }
 
 func growOn(t *testing.T, l *Log, db *gorm.DB, n int) *grown {
@@ -393,7 +394,7 @@ func TestPruneMonths(t *testing.T) {
 	db := dbtest.Postgres(t)
 	cfg := testConfig(t.TempDir())
 	cfg.Retention.ArchiveDir = t.TempDir()
-	l := openTest(t, cfg, db, nil, diskFiles{})
+	l := openTest(t, cfg, db, nil, durable.OS{})
 	g := &grown{t: t, db: db, l: l}
 	months := []int64{at("2025-01-31 23:00:00"), at("2025-02-10 00:00:00"), at("2025-03-03 03:00:00")}
 	for i := range 3 * 256 {
@@ -439,7 +440,7 @@ func TestPruneWaitsForWitnesses(t *testing.T) {
 	one, two := testWitness(t, "one.example", 1_800_000_000), testWitness(t, "two.example", 1_800_000_001)
 	cfg := witnessed(t.TempDir(), one.Key(), two.Key())
 	cfg.Retention.ArchiveDir = t.TempDir()
-	g := growOn(t, openTest(t, cfg, db, nil, diskFiles{}), db, 300)
+	g := growOn(t, openTest(t, cfg, db, nil, durable.OS{}), db, 300)
 	for _, w := range []checkpoint.Witness{one, two} {
 		if done := g.prune(); len(done) != 0 {
 			t.Fatalf("pruned without a witness: %+v", done)

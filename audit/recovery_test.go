@@ -14,8 +14,11 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
@@ -33,7 +36,7 @@ func newWreck(t *testing.T) wreck {
 	db := openMigrated(t, w.db)
 	cfg := testConfig(t.TempDir())
 	for run, tail := range []string{"torn", "spoiled", "nothing"} {
-		l := openTest(t, cfg, db, countingSink, diskFiles{})
+		l := openTest(t, cfg, db, countingSink, durable.OS{})
 		for n := range 3 {
 			w.ids = append(w.ids, appendN(t, l, 10*run+n, 1)[0].ID)
 		}
@@ -44,24 +47,24 @@ func newWreck(t *testing.T) wreck {
 			l.work.Unlock()
 			must(t, l.pass(t.Context(), true))
 		}
-		segs := l.wal.snapshot()
+		segs := l.wal.Segments()
 		seg := segs[len(segs)-1]
 		must(t, l.Close())
-		b, err := os.ReadFile(seg.path)
+		b, err := os.ReadFile(seg.Path)
 		must(t, err)
-		frame := b[len(b)-800:]
+		last := b[len(b)-800:]
 		switch tail {
 		case "torn":
-			b = append(b, frame[:300]...)
+			b = append(b, last[:300]...)
 		case "spoiled":
 			payload := slices.Repeat([]byte("x"), 100)
-			bad := appendFrame(nil, seg.last+1, payload)
+			bad := wal.AppendRecord(nil, wal.Record{Seq: seg.Last + 1, Payload: payload})
 			bad[len(bad)-1] ^= 1
 			b = append(b, bad...)
 		case "nothing":
-			must(t, os.WriteFile(segmentPath(walDir(cfg.Dir), seg.writer, seg.number+1), nil, 0o600))
+			must(t, os.WriteFile(wal.Path(walDir(cfg.Dir), seg.Writer, seg.Number+1), nil, 0o600))
 		}
-		must(t, os.WriteFile(seg.path, b, 0o600))
+		must(t, os.WriteFile(seg.Path, b, 0o600))
 	}
 	pin, err := os.OpenFile(filepath.Join(pinDir(cfg.Dir), "checkpoints.log"), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
@@ -102,14 +105,15 @@ func TestEveryRecoveryFailure(t *testing.T) {
 	must(t, openMigrated(t, w.db).Exec("PRAGMA wal_checkpoint(TRUNCATE)").Error)
 	for _, how := range []string{"start", "adopt"} {
 		for _, op := range []string{"open", "create", "write", "sync", "truncate", "close", "rename", "syncdir", "remove"} {
-			for _, m := range []mode{failsBefore, failsAfter, failsShort, failsHalf} {
-				if m >= failsShort && op != "write" {
+			for _, m := range []durabletest.Mode{durabletest.FailsBefore, durabletest.FailsAfter, durabletest.FailsShort, durabletest.FailsHalf} {
+				if m >= durabletest.FailsShort && op != "write" {
 					continue
 				}
 				for n := 1; n <= 3; n++ {
 					t.Run(fmt.Sprintf("%s %s mode %d at %d", how, op, m, n), func(t *testing.T) {
 						t.Parallel()
-						disk := &faultyFiles{plan: once(op, n, m, false)}
+						disk := &durabletest.Files{}
+						disk.Set(durabletest.Once(op, n, m, false))
 						w.recover(t, how, disk)
 					})
 				}
@@ -118,31 +122,31 @@ func TestEveryRecoveryFailure(t *testing.T) {
 	}
 }
 
-func (w wreck) recover(t *testing.T, how string, disk files) {
+func (w wreck) recover(t *testing.T, how string, disk durable.Files) {
 	dir, path := w.lay(t)
 	db := openMigrated(t, path)
 	cfg := testConfig(dir)
 	allowed := func(err error) {
 		t.Helper()
-		if err != nil && !errors.Is(err, errInjected) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, io.ErrShortWrite) {
+		if err != nil && !errors.Is(err, durabletest.ErrInjected) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, io.ErrShortWrite) {
 			t.Error(err)
 		}
 	}
 	if how == "adopt" {
 		_, err := adopt(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), disk)
 		allowed(err)
-		_, err = adopt(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), diskFiles{})
+		_, err = adopt(t.Context(), testConfig(""), dir, db, testKeys(), countingSink, discard(), durable.OS{})
 		must(t, err)
 	} else {
-		l, err := open(cfg.withDefaults(), db, testKeys(), countingSink, discard(), newMetrics(nil), disk, diskFiles{})
+		l, err := open(cfg.withDefaults(), db, testKeys(), countingSink, discard(), newMetrics(nil), disk, durable.OS{})
 		allowed(err)
 		if err == nil {
 			l.pins.files = disk
 			allowed(l.Flush(t.Context()))
-			must(t, errors.Join(l.store.releaseLease(t.Context(), l.wal.writer), l.locks[0].Close())) // it dies
+			must(t, errors.Join(l.store.releaseLease(t.Context(), l.wal.Writer), l.locks[0].Close())) // it dies
 		}
 	}
-	again := openTest(t, cfg, db, countingSink, diskFiles{})
+	again := openTest(t, cfg, db, countingSink, durable.OS{})
 	r, err := again.Append(t.Context(), recordtest.Sample(99))
 	must(t, err)
 	flush(t, again)
@@ -162,31 +166,31 @@ func (w wreck) recover(t *testing.T, how string, disk files) {
 // database would: the two no longer agree, and the record is named.
 func TestAlteredInTheLog(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		var receipts []Receipt
 		for n := range 5 {
 			receipts = append(receipts, appendN(t, l, n, 1)...)
 		}
 		flush(t, l)
-		seg := l.wal.snapshot()[0]
-		whole, err := os.ReadFile(seg.path)
+		seg := l.wal.Segments()[0]
+		whole, err := os.ReadFile(seg.Path)
 		must(t, err)
-		img := parseSegment(filepath.Base(seg.path), whole)
+		img := wal.Parse(filepath.Base(seg.Path), whole)
 		for at, altered := range receipts {
-			b := segmentHeader(filepath.Base(seg.path), img.first)
-			for n, f := range img.frames {
+			b := wal.AppendHeader(nil, filepath.Base(seg.Path), img.First)
+			for n, f := range img.Records {
 				if n == at {
-					f.payload = bytes.Replace(f.payload, []byte("10.0.0.1"), []byte("10.0.0.2"), 1)
+					f.Payload = bytes.Replace(f.Payload, []byte("10.0.0.1"), []byte("10.0.0.2"), 1)
 				}
-				b = appendFrame(b, f.seq, f.payload)
+				b = wal.AppendRecord(b, f)
 			}
-			must(t, os.WriteFile(seg.path, b, 0o600))
+			must(t, os.WriteFile(seg.Path, b, 0o600))
 			r := verify(t, l, db)
 			if r.OK || r.Problems[0].Kind != "wal" || r.Problems[0].Record != altered.ID {
 				t.Errorf("record %d: %+v", at, r.Problems)
 			}
 		}
-		must(t, os.WriteFile(seg.path, whole, 0o600))
+		must(t, os.WriteFile(seg.Path, whole, 0o600))
 		mustVerify(t, l, db)
 	})
 }
@@ -225,7 +229,7 @@ func TestEveryCheckpointSignedAnew(t *testing.T) {
 			t.Errorf("the server went on: %v", err)
 		}
 		must(t, s.l.Close())
-		if _, err := open(s.l.cfg, db, testKeys(), nil, discard(), newMetrics(nil), diskFiles{}, diskFiles{}); err == nil {
+		if _, err := open(s.l.cfg, db, testKeys(), nil, discard(), newMetrics(nil), durable.OS{}, durable.OS{}); err == nil {
 			t.Error("a start with the old key takes checkpoints of another one")
 		}
 	})

@@ -15,6 +15,8 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/internal/database"
@@ -35,8 +37,8 @@ func TestPausedSealer(t *testing.T) {
 
 func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 	faulty := &dbtest.Faults{Rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
-	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, diskFiles{})
-	b := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
+	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), countingSink, durable.OS{})
+	b := openTest(t, testConfig(t.TempDir()), db, countingSink, durable.OS{})
 	b.now = func() time.Time { return time.Now().Add(2 * leaseFor) }
 	appendN(t, a, 0, 5)
 	appendN(t, b, 10, 4)
@@ -47,11 +49,11 @@ func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 
 	paused, resume := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	faulty.Set(func(op string) mode {
+	faulty.Set(func(op string) durabletest.Mode {
 		if op == table || writes(op, table) {
 			once.Do(func() { close(paused); <-resume })
 		}
-		return healthy
+		return durabletest.Healthy
 	})
 	done := make(chan error, 1)
 	go func() { done <- a.pass(t.Context(), true) }()
@@ -78,7 +80,7 @@ func testPausedSealer(t *testing.T, db *gorm.DB, table string) {
 	for _, l := range []*Log{a, b} {
 		l.now = func() time.Time { return time.Now().Add(4 * leaseFor) }
 		flush(t, l)
-		must(t, l.store.releaseLease(t.Context(), l.wal.writer))
+		must(t, l.store.releaseLease(t.Context(), l.wal.Writer))
 	}
 	for _, l := range []*Log{a, b} {
 		if r := mustVerify(t, l, db); r.Sealed != 13 || count(t, db, "installation_settings") != 13 {
@@ -97,17 +99,17 @@ func TestPausedShipper(t *testing.T) {
 		return tx.Exec("UPDATE installation_settings SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = 'budget'").Error
 	}
 	faulty := &dbtest.Faults{Rewrite: strings.NewReplacer("idle_in_transaction_session_timeout = 10000", "idle_in_transaction_session_timeout = 100")}
-	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), eachEvent(book), diskFiles{})
-	b := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
+	a := openTest(t, testConfig(t.TempDir()), faulty.Over(db), eachEvent(book), durable.OS{})
+	b := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), durable.OS{})
 	appendN(t, a, 0, 5)
 	appendN(t, b, 10, 4)
 	paused, resume := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	faulty.Set(func(op string) mode {
+	faulty.Set(func(op string) durabletest.Mode {
 		if writes(op, "audit_writers") { // after the sink
 			once.Do(func() { close(paused); <-resume })
 		}
-		return healthy
+		return durabletest.Healthy
 	})
 	done := make(chan error, 1)
 	go func() { done <- a.pass(t.Context(), true) }()
@@ -117,7 +119,7 @@ func TestPausedShipper(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("the paused replica shipped although its transaction was ended")
 	}
-	must(t, b.store.releaseLease(t.Context(), b.wal.writer))
+	must(t, b.store.releaseLease(t.Context(), b.wal.Writer))
 	flush(t, a)
 	var total string
 	must(t, db.Raw("SELECT value FROM installation_settings WHERE name = 'budget'").Scan(&total).Error)
@@ -131,7 +133,7 @@ func TestPausedShipper(t *testing.T) {
 func TestSilentDatabase(t *testing.T) {
 	t.Parallel()
 	way := newWay(t, dbtest.PostgresURL(t))
-	l := openTest(t, testConfig(t.TempDir()), way.open(t), countingSink, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), way.open(t), countingSink, durable.OS{})
 	appendN(t, l, 0, 5)
 	flush(t, l)
 	l.patience = 100 * time.Millisecond
@@ -157,7 +159,7 @@ func TestSilentDatabase(t *testing.T) {
 // falls silent. Records stay in the order in which they were made durable, sealing goes on, and the times are what the clock said.
 func TestClockJumpsBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, countingSink, durable.OS{})
 		var receipts []Receipt
 		for i, jump := range []time.Duration{0, 3 * time.Hour, -5 * time.Hour, -55 * 365 * 24 * time.Hour, time.Hour, 10 * 365 * 24 * time.Hour, 0} {
 			l.now = func() time.Time { return time.Now().Add(jump) }
@@ -191,7 +193,7 @@ func TestClockJumpsBack(t *testing.T) {
 		l.now = func() time.Time { return time.Now().Add(time.Hour) }
 		appendN(t, l, 100, 1)
 		flush(t, l)
-		other := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
+		other := openTest(t, testConfig(t.TempDir()), db, countingSink, durable.OS{})
 		appendN(t, other, 200, 1)
 		if err := other.pass(t.Context(), true); err != nil {
 			t.Errorf("nobody can seal until the clock is where the other one was: %v", err)
@@ -227,7 +229,7 @@ func TestForkShownToTwoReaders(t *testing.T) {
 				for db, n := range map[*gorm.DB]int{first: 20, second: 20 + more} {
 					cfg := testConfig(t.TempDir())
 					cfg.Witnesses = []string{w.Key()}
-					l := openTest(t, cfg, db, nil, diskFiles{})
+					l := openTest(t, cfg, db, nil, durable.OS{})
 					appendN(t, l, 0, n)
 					flush(t, l)
 					mustVerify(t, l, db)
@@ -246,7 +248,7 @@ func TestForkShownToTwoReaders(t *testing.T) {
 					cfg := readers[mine]
 					// Without the records of its own write-ahead log: a reader elsewhere has the checkpoints only.
 					must(t, os.RemoveAll(walDir(cfg.Dir)))
-					l := openTest(t, cfg, other, nil, diskFiles{})
+					l := openTest(t, cfg, other, nil, durable.OS{})
 					appendN(t, l, 900, 1)
 					if err := l.Flush(t.Context()); !errors.Is(err, errRewritten) {
 						t.Errorf("the other history was accepted: %v", err)

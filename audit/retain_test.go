@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -80,7 +81,7 @@ func TestAHoldOnAnAccountKeepsItsKeys(t *testing.T) {
 func TestHoldTenant(t *testing.T) {
 	t.Parallel()
 	db := dbtest.SQLite(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	h, err := l.Hold(t.Context(), Hold{Tenant: "a", Reason: "r"})
 	must(t, err)
 	newer := make([]holdRow, maxHolds)
@@ -98,7 +99,7 @@ func TestHoldTenant(t *testing.T) {
 // TestHolds: what is refused, and who finds what.
 func TestHolds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l, ctx := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{}), t.Context()
+		l, ctx := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{}), t.Context()
 		for name, h := range map[string]Hold{
 			"no reason": {Tenant: "a"}, "a blank reason": {Tenant: "a", Reason: " \n"}, "no selection": {Reason: "r"}, "order": {Tenant: "a", Reason: "r", From: 5, To: 5},
 			"too long": {Tenant: strings.Repeat("x", 2000), Reason: "r"}, "no text": {Tenant: "\xff", Reason: "r"}, "before time": {Reason: "r", From: -1, Tenant: "a"},

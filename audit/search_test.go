@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/sluice-project/sluice/audit/checkpoint"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/evidence"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/internal/keyring"
@@ -22,7 +23,7 @@ import (
 // TestProofs takes proofs through JSON, as the API does, checks them against an independent walk, and flips every part.
 func TestProofs(t *testing.T) {
 	db := dbtest.SQLite(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	receipts := appendN(t, l, 0, 13)
 	flush(t, l)
 	for _, r := range receipts {

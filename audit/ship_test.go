@@ -12,7 +12,10 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -23,14 +26,14 @@ func TestSinkFailsForAWhile(t *testing.T) {
 		failing := true
 		book := func(tx *gorm.DB, e Event) error {
 			if failing && e.Request == "req-7" {
-				return errInjected
+				return durabletest.ErrInjected
 			}
 			return countEvent(tx, e)
 		}
-		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), durable.OS{})
 		appendN(t, l, 0, 20)
 		for range 2 {
-			if err := l.Flush(t.Context()); !errors.Is(err, errInjected) {
+			if err := l.Flush(t.Context()); !errors.Is(err, durabletest.ErrInjected) {
 				t.Fatalf("flush: %v", err)
 			}
 			if n := count(t, db, "installation_settings") + count(t, db, "audit_events"); n != 0 {
@@ -59,7 +62,7 @@ func TestSinkRefusesForGood(t *testing.T) {
 			}
 			return countEvent(tx, e)
 		}
-		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), durable.OS{})
 		appendN(t, l, 0, 20)
 		flush(t, l)
 		r := mustVerify(t, l, db)
@@ -75,21 +78,21 @@ func TestSinkRefusesForGood(t *testing.T) {
 // TestDuplicateDelivery ships the same records twice, as after a commit whose answer was lost, and refuses a changed one.
 func TestDuplicateDelivery(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, countingSink, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, countingSink, durable.OS{})
 		appendN(t, l, 0, 30)
-		seg := l.wal.snapshot()[0]
-		frames, _, err := readBatch(seg)
+		seg := l.wal.Segments()[0]
+		frames, _, err := seg.Read()
 		must(t, err)
-		for _, part := range [][]frame{frames[:10], frames[:10], frames[5:20], frames} {
-			if _, err := l.store.ship(t.Context(), seg.writer, part); err != nil {
+		for _, part := range [][]wal.Record{frames[:10], frames[:10], frames[5:20], frames} {
+			if _, err := l.store.ship(t.Context(), seg.Writer, part); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if b := count(t, db, "installation_settings"); b != 30 {
 			t.Errorf("%d booked", b)
 		}
-		forged := frame{seq: frames[3].seq, payload: []byte(`{"schema":1,"id":"x","stage":"action","time":1}`)}
-		if _, err := l.store.ship(t.Context(), seg.writer, []frame{forged}); err == nil {
+		forged := wal.Record{Seq: frames[3].Seq, Payload: []byte(`{"schema":1,"id":"x","stage":"action","time":1}`)}
+		if _, err := l.store.ship(t.Context(), seg.Writer, []wal.Record{forged}); err == nil {
 			t.Error("another payload under a shipped sequence was taken")
 		}
 		flush(t, l)
@@ -109,7 +112,7 @@ func TestTwoReplicas(t *testing.T) {
 		for range 2 {
 			cfg := testConfig(t.TempDir())
 			cfg.ShipEvery, cfg.CheckpointEvery = time.Millisecond, time.Millisecond
-			l := openTest(t, cfg, db, countingSink, diskFiles{})
+			l := openTest(t, cfg, db, countingSink, durable.OS{})
 			l.now = func() time.Time { return time.Now().Add(time.Duration(skew.Add(1)) * time.Minute) }
 			logs = append(logs, l)
 			loops.Go(func() {
@@ -138,8 +141,8 @@ func TestTwoReplicas(t *testing.T) {
 
 func TestLeaseKeepsOneSealer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		a := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
-		b := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		a := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
+		b := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		appendN(t, a, 0, 3)
 		flush(t, a)
 		appendN(t, b, 0, 3)
@@ -164,22 +167,22 @@ func TestLeaseKeepsOneSealer(t *testing.T) {
 func TestAdoption(t *testing.T) {
 	db := dbtest.SQLite(t)
 	lost, heir := testConfig(t.TempDir()), testConfig(t.TempDir())
-	l := openTest(t, lost, db, countingSink, diskFiles{})
+	l := openTest(t, lost, db, countingSink, durable.OS{})
 	appendN(t, l, 0, 9)
 	must(t, l.Close())
 	must(t, os.MkdirAll(walDir(heir.Dir), 0o700))
-	for _, s := range l.wal.snapshot() {
-		b, err := os.ReadFile(s.path)
+	for _, s := range l.wal.Segments() {
+		b, err := os.ReadFile(s.Path)
 		must(t, err)
-		must(t, os.WriteFile(filepath.Join(walDir(heir.Dir), filepath.Base(s.path)), b, 0o600))
+		must(t, os.WriteFile(filepath.Join(walDir(heir.Dir), filepath.Base(s.Path)), b, 0o600))
 	}
-	h := openTest(t, heir, db, countingSink, diskFiles{})
+	h := openTest(t, heir, db, countingSink, durable.OS{})
 	appendN(t, h, 10, 4)
 	flush(t, h)
 	if r := mustVerify(t, h, db); r.Sealed != 13 {
 		t.Errorf("sealed %d", r.Sealed)
 	}
-	again := openTest(t, lost, db, countingSink, diskFiles{}) // it came back after all
+	again := openTest(t, lost, db, countingSink, durable.OS{}) // it came back after all
 	flush(t, again)
 	if b := count(t, db, "installation_settings"); b != 13 {
 		t.Errorf("%d booked", b)
@@ -191,7 +194,7 @@ func TestVerifyWhileRunning(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		cfg := testConfig(t.TempDir())
 		cfg.ShipEvery, cfg.CheckpointEvery, cfg.SegmentBytes = time.Millisecond, 2*time.Millisecond, 4096
-		l := openTest(t, cfg, db, nil, diskFiles{})
+		l := openTest(t, cfg, db, nil, durable.OS{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { _ = l.Run(ctx) })
@@ -218,7 +221,7 @@ func TestVerifyWhileRunning(t *testing.T) {
 // TestDanglingAdmitted lists an admitted request without an outcome and does not call it tampering.
 func TestDanglingAdmitted(t *testing.T) {
 	db := dbtest.SQLite(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	for i := range 3 {
 		e := recordtest.Sample(i)
 		e.Stage = StageAdmitted

@@ -25,7 +25,7 @@ type Standing struct {
 func (l *Log) Standing() (Standing, error) {
 	var out Standing
 	for _, w := range l.logs() {
-		waiting, oldest := w.backlog()
+		waiting, oldest := w.Backlog()
 		out.Waiting += waiting
 		if oldest != 0 && (out.Oldest == 0 || oldest < out.Oldest) {
 			out.Oldest = oldest
@@ -50,21 +50,6 @@ func (l *Log) Standing() (Standing, error) {
 	return out, nil
 }
 
-// backlog counts the durable records that are not in the database, as far as this process knows, and says when the first was written.
-func (w *wal) backlog() (records, oldest int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, s := range w.segments {
-		if s.waiting() {
-			records += int64(s.last + 1 - max(s.first, s.landed+1))
-		}
-	}
-	if records == 0 {
-		return 0, 0
-	}
-	return records, w.oldest
-}
-
 // Mode says what happens to requests of the tenant whose record cannot be made durable.
 func (l *Log) Mode(tenant string) Mode { return l.cfg.modeOf(tenant) }
 
@@ -72,7 +57,7 @@ func (l *Log) Mode(tenant string) Mode { return l.cfg.modeOf(tenant) }
 func (l *Log) Retention() Retention { return l.cfg.Retention }
 
 // Writer names this run of the process in its records. A second directory has a writer of its own.
-func (l *Log) Writer() string { return l.wal.writer }
+func (l *Log) Writer() string { return l.wal.Writer }
 
 // Drain ships what is durable here, and notes in the database up to when everything is there that this run wrote, and that nothing of the
 // runs before it is left in its directories. Who misses a record of theirs then knows that it never comes.
@@ -83,25 +68,10 @@ func (l *Log) Drain(ctx context.Context) error {
 	}
 	through := map[string]int64{}
 	for _, w := range l.logs() {
-		through[w.writer] = before
-		for _, writer := range w.drained() {
+		through[w.Writer] = before
+		for _, writer := range w.Drained() {
 			through[writer] = forever
 		}
 	}
 	return l.store.drained(ctx, through)
-}
-
-// drained returns the writers of earlier runs of which nothing waits any more.
-func (w *wal) drained() []string {
-	waits := map[string]bool{}
-	for _, s := range w.snapshot() {
-		waits[s.writer] = waits[s.writer] || s.waiting()
-	}
-	var out []string
-	for _, writer := range w.former {
-		if !waits[writer] {
-			out = append(out, writer)
-		}
-	}
-	return out
 }

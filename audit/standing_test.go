@@ -5,6 +5,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
+	"github.com/sluice-project/sluice/audit/durable/durabletest"
 	"github.com/sluice-project/sluice/audit/record/recordtest"
 	"github.com/sluice-project/sluice/internal/fault"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -23,7 +25,7 @@ func drainedOf(t *testing.T, db *gorm.DB, writer string) int64 {
 func TestStanding(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
 		cfg := testConfig(t.TempDir())
-		l := openTest(t, cfg, db, nil, diskFiles{})
+		l := openTest(t, cfg, db, nil, durable.OS{})
 		standing := func(l *Log) Standing {
 			t.Helper()
 			s, err := l.Standing()
@@ -49,7 +51,7 @@ func TestStanding(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		next := openTest(t, cfg, db, nil, diskFiles{})
+		next := openTest(t, cfg, db, nil, durable.OS{})
 		if s := standing(next); s.Waiting != 10 { // it does not know yet what the run before it shipped
 			t.Errorf("a second run: %+v", s)
 		}
@@ -76,7 +78,7 @@ func TestStanding(t *testing.T) {
 // TestStandingWhileTheDatabaseIsAway: nothing of what is durable here is called shipped, and its age shows.
 func TestStandingWhileTheDatabaseIsAway(t *testing.T) {
 	db := dbtest.SQLite(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	appendN(t, l, 0, 1)
 	flush(t, l)
 	if err := db.Exec("ALTER TABLE audit_events RENAME TO away").Error; err != nil {
@@ -108,7 +110,7 @@ func TestBookAgain(t *testing.T) {
 			}
 			return tx.Exec("INSERT INTO booked VALUES (?)", e.ID).Error
 		}
-		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, eachEvent(book), durable.OS{})
 		for i := range 3 {
 			e := recordtest.Sample(i)
 			if _, err := l.Append(t.Context(), e); err != nil {
@@ -129,7 +131,7 @@ func TestBookAgain(t *testing.T) {
 			t.Errorf("refused again: %v, %v", booked, err)
 		}
 		refuse = false
-		if booked, err := l.Book(t.Context(), rest[0], func(*gorm.DB) error { return errInjected }); booked || err == nil {
+		if booked, err := l.Book(t.Context(), rest[0], func(*gorm.DB) error { return durabletest.ErrInjected }); booked || err == nil {
 			t.Errorf("what belongs to it failed: %v, %v", booked, err)
 		}
 		count := func(query string) (n int64) {

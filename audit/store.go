@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/audit/search"
+	"github.com/sluice-project/sluice/audit/wal"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/fault"
 )
@@ -114,7 +115,7 @@ type arrival struct {
 	row      eventRow
 	event    Event
 	lists    search.Lists
-	attached []attachment
+	attached []wal.Attachment
 }
 
 // arrive builds what is stored for a payload. It is the only place that copies a payload into columns; Verify compares against it.
@@ -149,7 +150,7 @@ type shipment struct {
 
 // ship stores consecutive records of one writer, with what they keep and with their sinks, in one transaction. Records that are there
 // already, since an earlier attempt committed without our learning it, are compared and left alone.
-func (s *store) ship(ctx context.Context, writer string, frames []frame) (done shipment, err error) {
+func (s *store) ship(ctx context.Context, writer string, frames []wal.Record) (done shipment, err error) {
 	arrivals, err := arriveAll(writer, frames)
 	if err != nil {
 		return shipment{}, fmt.Errorf("ship audit records: %w", err)
@@ -178,14 +179,14 @@ func (s *store) ship(ctx context.Context, writer string, frames []frame) (done s
 	return done, nil
 }
 
-func arriveAll(writer string, frames []frame) ([]arrival, error) {
+func arriveAll(writer string, frames []wal.Record) ([]arrival, error) {
 	out := make([]arrival, len(frames))
 	for i, f := range frames {
-		a, err := arrive(writer, f.seq, f.payload)
+		a, err := arrive(writer, f.Seq, f.Payload)
 		if err != nil {
-			return nil, fmt.Errorf("record %s/%d: %w", writer, f.seq, err)
+			return nil, fmt.Errorf("record %s/%d: %w", writer, f.Seq, err)
 		}
-		a.attached = f.attached
+		a.attached = f.Attached
 		out[i] = a
 	}
 	return out, nil

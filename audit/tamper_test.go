@@ -11,6 +11,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
@@ -26,7 +27,7 @@ type scene struct {
 }
 
 func newScene(t *testing.T, db *gorm.DB) *scene {
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	s := &scene{t: t, l: l, db: db}
 	for i := range 4 {
 		for n := range 5 {
@@ -328,16 +329,16 @@ func cut(s *scene, size int64) {
 // TestForkIsRefused shows the replica a second history of the same log, correctly signed: it neither pins nor extends it.
 func TestForkIsRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		mine := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		mine := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		appendN(t, mine, 0, 10)
 		flush(t, mine)
 		path := t.TempDir() + "/fork.db"
 		fork := openMigrated(t, path)
-		other := openTest(t, testConfig(t.TempDir()), fork, nil, diskFiles{})
+		other := openTest(t, testConfig(t.TempDir()), fork, nil, durable.OS{})
 		appendN(t, other, 50, 17)
 		flush(t, other)
 		must(t, mine.Close())
-		mine = openTest(t, mine.cfg, fork, nil, diskFiles{})
+		mine = openTest(t, mine.cfg, fork, nil, durable.OS{})
 		appendN(t, mine, 90, 1)
 		if err := mine.Flush(t.Context()); err == nil {
 			t.Error("a forked history was accepted")
@@ -353,7 +354,7 @@ func TestForkIsRefused(t *testing.T) {
 func TestFilesAreCovered(t *testing.T) {
 	skipShort(t)
 	s := newScene(t, dbtest.SQLite(t))
-	segs := s.l.wal.snapshot()
+	segs := s.l.wal.Segments()
 	seg := segs[len(segs)-1]
 	check := func(path string, step int, limit int, wants ...string) {
 		whole, err := os.ReadFile(path)
@@ -367,7 +368,7 @@ func TestFilesAreCovered(t *testing.T) {
 		}
 		must(t, os.WriteFile(path, whole, 0o600))
 	}
-	check(seg.path, 1511, int(seg.size), "wal", "missing")
+	check(seg.Path, 1511, int(seg.Size), "wal", "missing")
 	check(filepath.Join(pinDir(s.l.cfg.Dir), "latest"), 29, 1<<20, "checkpoint")
 	check(filepath.Join(pinDir(s.l.cfg.Dir), "checkpoints.log"), 137, 1<<20, "checkpoint")
 	mustVerify(t, s.l, s.db)
@@ -376,17 +377,17 @@ func TestFilesAreCovered(t *testing.T) {
 // TestLastShippedWALRecordIsNamed flips one byte of the last record of a stopped directory.
 func TestLastShippedWALRecordIsNamed(t *testing.T) {
 	db := dbtest.SQLite(t)
-	l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+	l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 	var last Receipt
 	for i := range 4 {
 		last = appendN(t, l, i, 1)[0]
 	}
 	flush(t, l)
-	seg := l.wal.snapshot()[0]
+	seg := l.wal.Segments()[0]
 	must(t, l.Close())
-	b, err := os.ReadFile(seg.path)
+	b, err := os.ReadFile(seg.Path)
 	must(t, err)
-	must(t, os.WriteFile(seg.path, flipped(b, len(b)-5), 0o600))
+	must(t, os.WriteFile(seg.Path, flipped(b, len(b)-5), 0o600))
 	r := verify(t, l, db)
 	if r.OK || r.Problems[0].Kind != "wal" || r.Problems[0].Record != last.ID {
 		t.Errorf("%+v", r.Problems)
@@ -396,7 +397,7 @@ func TestLastShippedWALRecordIsNamed(t *testing.T) {
 // TestTriggersGuardEvidence holds that plain SQL can neither change nor remove evidence.
 func TestTriggersGuardEvidence(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		appendN(t, l, 0, 3)
 		flush(t, l)
 		queries := []string{

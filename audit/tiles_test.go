@@ -10,13 +10,14 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/migrations/dbtest"
 )
 
 // TestExportTiles: the directory holds what the checkpoint covers, hash by hash and entry by entry, and grows with the log.
 func TestExportTiles(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		dir := t.TempDir()
 		if _, err := l.ExportTiles(t.Context(), dir); err == nil {
 			t.Error("an empty log was exported")

@@ -10,7 +10,6 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -18,6 +17,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/record"
+	"github.com/sluice-project/sluice/audit/wal"
 )
 
 // Report is the result of [Verify]. OK means that no problem was found; findings do not count against it.
@@ -170,28 +170,22 @@ func (w *walk) pinned(dir string) (latest checkpoint.Tree, err error) {
 
 // writeAheadLog reads every segment and remembers the records, to be compared with those in the database.
 func (w *walk) writeAheadLog(ctx context.Context, dir string) error {
-	entries, err := os.ReadDir(dir)
+	writers, err := wal.Writers(dir)
 	if err != nil {
-		return fmt.Errorf("read write-ahead log: %w", err)
-	}
-	var writers []string
-	for _, e := range entries {
-		if m := segmentName.FindStringSubmatch(e.Name()); m != nil && !slices.Contains(writers, m[1]) {
-			writers = append(writers, m[1])
-		}
+		return err
 	}
 	shipped, err := w.shipped(ctx, writers) // before the segments are read, see Verify
 	if err != nil {
 		return err
 	}
-	segments, err := readSegments(dir)
+	segments, err := wal.Segments(dir)
 	if err != nil {
 		return err
 	}
 	for i, s := range segments {
-		last := i+1 == len(segments) || segments[i+1].writer != s.writer
-		known := s.first != 0 || s.last != 0
-		if err := w.segment(ctx, s, last && known && shipped[s.writer] > int64(s.last)); err != nil {
+		last := i+1 == len(segments) || segments[i+1].Writer != s.Writer
+		known := s.First != 0 || s.Last != 0
+		if err := w.segment(ctx, s, last && known && shipped[s.Writer] > int64(s.Last)); err != nil {
 			return err
 		}
 	}
@@ -199,44 +193,40 @@ func (w *walk) writeAheadLog(ctx context.Context, dir string) error {
 }
 
 // segment checks one segment. lost says that the database holds records behind its last readable one.
-func (w *walk) segment(ctx context.Context, s stored, lost bool) error {
-	name := filepath.Base(s.path)
+func (w *walk) segment(ctx context.Context, s wal.Stored, lost bool) error {
+	name := filepath.Base(s.Path)
 	switch {
-	case s.damage == corrupt || s.damage == spoiled || s.damage == torn && lost:
-		w.problem("wal", w.idOf(ctx, s.writer, s.last+1), -1, "write-ahead log segment "+name+" is damaged: "+s.cause)
-	case s.damage == torn:
-		w.finding("torn", "", -1, fmt.Sprintf("write-ahead log segment %s ends in an unfinished write (%d bytes), which was not acknowledged", name, s.length-s.size))
+	case s.Damage == wal.Corrupt || s.Damage == wal.Spoiled || s.Damage == wal.Torn && lost:
+		w.problem("wal", w.idOf(ctx, s.Writer, s.Last+1), -1, "write-ahead log segment "+name+" is damaged: "+s.Cause)
+	case s.Damage == wal.Torn:
+		w.finding("torn", "", -1, fmt.Sprintf("write-ahead log segment %s ends in an unfinished write (%d bytes), which was not acknowledged", name, s.Length-s.Size))
 	}
-	if w.logSeqs[s.writer] == nil {
-		w.logSeqs[s.writer] = map[uint64]logRecord{}
+	if w.logSeqs[s.Writer] == nil {
+		w.logSeqs[s.Writer] = map[uint64]logRecord{}
 	}
 	return w.logRecords(s)
 }
 
 // logRecords reads the records of a segment again and keeps what is needed to compare them.
-func (w *walk) logRecords(s stored) error {
-	b, err := os.ReadFile(s.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // retired by the running process: sealed
-	}
+func (w *walk) logRecords(s wal.Stored) error {
+	frames, err := s.Records()
 	if err != nil {
-		return fmt.Errorf("read write-ahead log: %w", err)
+		return err
 	}
-	frames := parseSegment(filepath.Base(s.path), b).frames
-	for _, f := range frames[:min(len(frames), len(s.ends))] {
+	for _, f := range frames {
 		w.report.WALRecords++
-		e, err := record.Decode(f.payload)
+		e, err := record.Decode(f.Payload)
 		if err != nil {
-			w.problem("wal", fmt.Sprintf("%s/%d", s.writer, f.seq), -1, err.Error())
+			w.problem("wal", fmt.Sprintf("%s/%d", s.Writer, f.Seq), -1, err.Error())
 		}
-		if _, err := unpackContents(arrival{event: e, attached: f.attached}, nil, map[string]content.Key{}); err != nil {
+		if _, err := unpackContents(arrival{event: e, attached: f.Attached}, nil, map[string]content.Key{}); err != nil {
 			w.problem("wal", e.ID, -1, err.Error())
 		}
-		r := logRecord{leaf: tlog.RecordHash(f.payload), id: e.ID}
+		r := logRecord{leaf: tlog.RecordHash(f.Payload), id: e.ID}
 		if e.Stage == StageOutcome {
 			r.outcome = e.Request
 		}
-		w.logSeqs[s.writer][f.seq] = r
+		w.logSeqs[s.Writer][f.Seq] = r
 	}
 	return nil
 }

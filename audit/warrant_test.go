@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/audit/record"
 	"github.com/sluice-project/sluice/audit/search"
 	"github.com/sluice-project/sluice/migrations/dbtest"
@@ -66,7 +67,7 @@ func TestForgedPruning(t *testing.T) {
 // TestForgedErasure: the same with kept texts.
 func TestForgedErasure(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		id := say(t, l, 1, alice).ID
 		flush(t, l)
 		dropTriggers(t, db)
@@ -115,10 +116,10 @@ func TestForgedExpiry(t *testing.T) {
 // TestForgedSequences: a row that says a writer's records were pruned keeps none of them out, and shows.
 func TestForgedSequences(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, db *gorm.DB) {
-		l := openTest(t, testConfig(t.TempDir()), db, nil, diskFiles{})
+		l := openTest(t, testConfig(t.TempDir()), db, nil, durable.OS{})
 		appendN(t, l, 0, 3)
 		flush(t, l)
-		must(t, db.Create(&prunedRow{Writer: l.wal.writer, UntilIndex: 1, Seq: 1 << 60}).Error)
+		must(t, db.Create(&prunedRow{Writer: l.wal.Writer, UntilIndex: 1, Seq: 1 << 60}).Error)
 		r := appendN(t, l, 3, 1)[0]
 		flush(t, l)
 		if _, err := l.Get(t.Context(), r.ID); err != nil {

@@ -62,7 +62,8 @@ var cages = []struct {
 	{"github.com/golang-jwt/", "tokens are identity's", map[string]string{"governance/identity": "it signs and checks them"}},
 	{"go.temporal.io/", "workflows are orchestration only", map[string]string{"workflows": "it is the orchestration", "workflows/devserver": "it runs Temporal"}},
 	{"github.com/prometheus/", "metrics are a private struct of the package that counts", map[string]string{
-		"audit":                "appends, seals and searches",
+		"audit":                "what is shipped, sealed and pruned",
+		"audit/wal":            "appends",
 		"billing":              "reservations and settlements",
 		"engine/native":        "steps and sequences",
 		"gateway/route":        "the age of its snapshots",
@@ -159,7 +160,7 @@ func layer(pkg string) int {
 
 // testSupport packages exist for tests and may be imported from tests only; they may import what they test.
 func testSupport(pkg string) bool {
-	return slices.Contains([]string{"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "internal/testmodel", "internal/testpython", "bench", "audit/audittest"}, pkg)
+	return slices.Contains([]string{"migrations/dbtest", "engine/enginetest", "rag/index/indextest", "internal/testmodel", "internal/testpython", "bench", "audit/audittest", "audit/durable/durabletest"}, pkg)
 }
 
 func TestImportDirection(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/audit/durable"
 	"github.com/sluice-project/sluice/governance"
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
@@ -47,7 +48,7 @@ func (p *parts) openCommandLog(sink audit.Sink) (err error) {
 	own := p.cfg.Audit
 	own.Dir, own.SpoolDir, own.Mode, own.Modes = filepath.Join(own.Dir, "cli"), "", audit.ModeStrict, nil
 	p.audit, err = audit.Open(own, p.db, p.keys, sink, p.log, nil)
-	if used := (*audit.InUseError)(nil); errors.As(err, &used) {
+	if used := (*durable.InUseError)(nil); errors.As(err, &used) {
 		return fmt.Errorf("another sluice command (pid %s) works on the audit log of this installation: wait until it has ended, or end that process / "+
 			"另一条 sluice 命令（进程号 %s）正在操作本安装的审计日志：请等它结束，或结束该进程", used.PID, used.PID)
 	}

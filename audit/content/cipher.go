@@ -17,6 +17,9 @@ const (
 	GM   = seal.GM
 )
 
+// MaxText bounds a text, in bytes.
+const MaxText = 16 << 20
+
 // Overhead is how much longer a ciphertext is than its text.
 const Overhead = seal.Overhead
 

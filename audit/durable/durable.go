@@ -1,4 +1,6 @@
-package audit
+// Package durable writes the files of an audit log so that they survive a crash: what [Replace], [WriteSync] and [Truncate] return from without an
+// error is on the disk. [Files] is what is asked of the file system, so that tests can let it fail; [Lock] keeps a directory for one process.
+package durable
 
 import (
 	"cmp"
@@ -12,37 +14,39 @@ import (
 	"syscall"
 )
 
-// files is what the write-ahead log and the checkpoint files ask of the file system to write; tests inject failures here.
-type files interface {
-	Create(path string) (file, error)         // fails if path exists
-	Open(path string, flag int) (file, error) // to write, with the flags of [os.OpenFile]
+// Files is what the write-ahead log and the checkpoint files ask of the file system to write.
+type Files interface {
+	Create(path string) (File, error)         // fails if path exists
+	Open(path string, flag int) (File, error) // to write, with the flags of [os.OpenFile]
 	Rename(from, to string) error
 	SyncDir(path string) error
 	Remove(path string) error
 }
 
-type file interface {
+// File is a file to write.
+type File interface {
 	io.Writer
 	Sync() error
 	Truncate(size int64) error
 	Close() error
 }
 
-type diskFiles struct{}
+// OS is the file system of the operating system.
+type OS struct{}
 
-func (diskFiles) Create(path string) (file, error) {
+func (OS) Create(path string) (File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-func (diskFiles) Open(path string, flag int) (file, error) {
+func (OS) Open(path string, flag int) (File, error) {
 	return os.OpenFile(path, os.O_WRONLY|flag, 0o600)
 }
 
-func (diskFiles) Rename(from, to string) error {
+func (OS) Rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-func (diskFiles) SyncDir(path string) error {
+func (OS) SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err
@@ -50,7 +54,7 @@ func (diskFiles) SyncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func (diskFiles) Remove(path string) error { return os.Remove(path) }
+func (OS) Remove(path string) error { return os.Remove(path) }
 
 // InUseError says that another process has opened a log in the same directory.
 type InUseError struct {
@@ -62,8 +66,8 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("lock audit directory %s: another process (pid %s) uses it; stop that process or give each replica its own directory", e.Dir, e.PID)
 }
 
-// lockDir takes dir for this process until the file is closed, so that two processes never write the same log. Errors: [InUseError].
-func lockDir(dir string) (*os.File, error) {
+// Lock takes dir for this process until the file is closed, so that two processes never write the same log. Errors: [InUseError].
+func Lock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -84,16 +88,14 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// replaceFile writes b to path so that a reader, or a crash, sees the old content or the new one.
-func replaceFile(path string, b []byte) error { return replaceIn(diskFiles{}, path, b) }
-
-func replaceIn(fsys files, path string, b []byte) error {
+// Replace writes b to path so that a reader, or a crash, sees the old content or the new one.
+func Replace(fsys Files, path string, b []byte) error {
 	tmp := path + ".new"
 	f, err := fsys.Open(tmp, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(writeSync(f, b), f.Close()); err != nil {
+	if err := errors.Join(WriteSync(f, b), f.Close()); err != nil {
 		return err
 	}
 	if err := fsys.Rename(tmp, path); err != nil {
@@ -102,8 +104,8 @@ func replaceIn(fsys files, path string, b []byte) error {
 	return fsys.SyncDir(filepath.Dir(path))
 }
 
-// writeSync writes b and makes it durable.
-func writeSync(f file, b []byte) error {
+// WriteSync writes b and makes it durable.
+func WriteSync(f File, b []byte) error {
 	n, err := f.Write(b)
 	if err == nil && n < len(b) {
 		err = io.ErrShortWrite
@@ -114,8 +116,8 @@ func writeSync(f file, b []byte) error {
 	return f.Sync()
 }
 
-// truncate makes the file at path size bytes long, durably.
-func truncate(fsys files, path string, size int64) error {
+// Truncate makes the file at path size bytes long, durably.
+func Truncate(fsys Files, path string, size int64) error {
 	f, err := fsys.Open(path, 0)
 	if err != nil {
 		return err
