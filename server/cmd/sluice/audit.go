@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/server"
+	"github.com/sluice-project/sluice/server/compliance"
 )
 
 func (a *app) auditCommand() *cobra.Command {
@@ -22,53 +23,66 @@ func (a *app) auditCommand() *cobra.Command {
 }
 
 func (a *app) verifyCommand() *cobra.Command {
-	var verifier string
+	var v server.Verification
 	var asJSON bool
-	var firstIndex, untilIndex int64
+	var out string
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Check every record, the tree and the checkpoints / 校验每条记录、树与检查点", Args: exactly(0),
 		Long: `Works on a running and on a stopped installation and changes nothing. Exit code 3: problems were found.
 With --from-index or --to-index only these records are checked, and that they, with all before them, are what the newest checkpoint covers.
 With --key the checkpoints are verified with that key alone, so an auditor need not trust the installation's own.
-可在运行中或停止的安装上执行，不做任何更改。退出码 3 表示发现问题。给出 --key 时仅用该公钥校验检查点，审计人员无需信任本安装自身的密钥。给出 --from-index 或 --to-index 时仅校验该区间，以及其与之前的记录正是最新检查点所覆盖的内容。`,
+With --report the result is also written for the files, as PDF, DOCX or Markdown, in the language of the command.
+可在运行中或停止的安装上执行，不做任何更改。退出码 3 表示发现问题。给出 --key 时仅用该公钥校验检查点，审计人员无需信任本安装自身的密钥。给出 --from-index 或 --to-index 时仅校验该区间，以及其与之前的记录正是最新检查点所覆盖的内容。使用 --report 时，结果同时写成可归档的报告（PDF、DOCX 或 Markdown），语言与命令一致。`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			first, until, err := indexRange(cmd, firstIndex, untilIndex)
-			if err != nil {
+			if err := indexRange(cmd, &v); err != nil {
 				return err
 			}
-			report, err := a.verify(cmd.Context(), server.Verification{VerifierKey: verifier, FirstIndex: first, UntilIndex: until})
-			if err != nil {
-				return err
-			}
-			return a.printReport(report, asJSON)
+			return a.verify(cmd.Context(), v, asJSON, out)
 		},
 	}
-	cmd.Flags().StringVar(&verifier, "key", "", "verifier `KEY` of the checkpoints, as sluice audit key printed it / 校验公钥")
-	cmd.Flags().Int64Var(&firstIndex, "from-index", 0, "check from the record at this `INDEX` / 起始序号")
-	cmd.Flags().Int64Var(&untilIndex, "to-index", 0, "check up to, but not including, this `INDEX` / 结束序号（不含）")
+	cmd.Flags().StringVar(&v.VerifierKey, "key", "", "verifier `KEY` of the checkpoints, as sluice audit key printed it / 校验公钥")
+	cmd.Flags().Int64Var(&v.FirstIndex, "from-index", 0, "check from the record at this `INDEX` / 起始序号")
+	cmd.Flags().Int64Var(&v.UntilIndex, "to-index", 0, "check up to, but not including, this `INDEX` / 结束序号（不含）")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON / 以 JSON 输出报告")
+	cmd.Flags().StringVar(&out, "report", "", "also write the result to `FILE`, .pdf, .docx or .md; it must not exist / 将结果另存为报告")
 	return cmd
 }
 
-// verify verifies with the key of the installation unless v names another.
-func (a *app) verify(ctx context.Context, v server.Verification) (audit.Report, error) {
+// verify verifies with the key of the installation unless v names another. The report is written whatever was found.
+func (a *app) verify(ctx context.Context, v server.Verification, asJSON bool, out string) error {
+	if err := reportable(out); err != nil {
+		return err
+	}
 	cfg, err := a.load(nil)
 	if err != nil {
-		return audit.Report{}, err
+		return err
 	}
 	if v.VerifierKey == "" {
 		v.VerifierKey, err = server.VerifierKey(cfg)
 		if errors.Is(err, fs.ErrNotExist) {
-			return audit.Report{}, fmt.Errorf("no master key at %s: is --data right? Or give the verifier key with --key", cfg.MasterKeyFile)
+			return fmt.Errorf("no master key at %s: is --data right? Or give the verifier key with --key", cfg.MasterKeyFile)
 		}
 		if err != nil {
-			return audit.Report{}, err
+			return err
 		}
 	}
 	if show := a.progress("records", "条记录"); show != nil {
 		v.Progress = func(done, total int64) { show(int(done), int(total)) }
 	}
-	return server.Verify(ctx, cfg, v)
+	result, err := server.Verify(ctx, cfg, v)
+	if err != nil {
+		return err
+	}
+	if out != "" {
+		d, err := compliance.Verification{VerifierKey: v.VerifierKey, Finished: time.Now(), Program: version, Result: result}.Document(a.lang())
+		if err != nil {
+			return err
+		}
+		if err := writeReport(out, d); err != nil {
+			return err
+		}
+	}
+	return a.printReport(result, asJSON)
 }
 
 func (a *app) verifierKeyCommand() *cobra.Command {
@@ -110,16 +124,16 @@ DIR 为不再恢复的副本的审计目录、其备用目录或其副本。其�
 	}
 }
 
-// indexRange is the range to check, 0 to 0 for all.
-func indexRange(cmd *cobra.Command, first, until int64) (int64, int64, error) {
+// indexRange completes the range to check, 0 to 0 for all.
+func indexRange(cmd *cobra.Command, v *server.Verification) error {
 	if !cmd.Flags().Changed("from-index") && !cmd.Flags().Changed("to-index") {
-		return 0, 0, nil
+		return nil
 	}
 	if !cmd.Flags().Changed("to-index") {
-		until = math.MaxInt64
+		v.UntilIndex = math.MaxInt64
 	}
-	if first < 0 || until <= first {
-		return 0, 0, errors.New("--to-index must lie behind --from-index, and neither below 0")
+	if v.FirstIndex < 0 || v.UntilIndex <= v.FirstIndex {
+		return errors.New("--to-index must lie behind --from-index, and neither below 0")
 	}
-	return first, until, nil
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/message"
+	"github.com/sluice-project/sluice/server/compliance"
 )
 
 // printReport says what a verification found, to people or to programs.
@@ -59,7 +61,7 @@ func (a *app) sayReport(r audit.Report) {
 // JSON and the management API have too.
 func (a *app) describe(p audit.Problem) string {
 	text := p.Kind
-	if name := problemName(p.Kind); name != "" {
+	if name := compliance.ProblemName(p.Kind, message.Chinese); name != "" {
 		text = a.say(text, text+"（"+name+"）")
 	}
 	if p.Record != "" {
@@ -69,15 +71,4 @@ func (a *app) describe(p audit.Problem) string {
 		text += fmt.Sprintf(a.say(", index %d", "，序号 %d"), p.Index)
 	}
 	return text + a.say(": ", "：") + p.Cause
-}
-
-// problemName is what a kind of problem is called in Chinese, as in the console; "" for one that has no name.
-func problemName(kind string) string {
-	return map[string]string{
-		"payload": "内容不可读", "column": "检索列被改动", "leaf": "记录被改动", "tree": "树哈希被改动", "root": "树根不符", "fork": "存在两份历史",
-		"truncated": "尾部被截断", "checkpoint": "检查点无效", "cosignature": "联署无效", "gap": "位置为空", "missing": "记录被删除", "extra": "记录被添加",
-		"sequence": "序号中断", "wal": "预写日志损坏", "storage": "数据库文件损坏或被改动", "usage": "已入账用量与记录不符", "content": "留存文本缺失或被更改",
-		"pruning": "清理未获记录证实", "early": "记录提前清理", "vault": "应保留的记录缺失", "archive": "归档缺失或被更改", "unfinished": "请求缺少结果", "unbooked": "用量未入账",
-		"torn": "未完成的写入", "unpinned": "数据库之外没有检查点",
-	}[kind]
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -176,26 +173,6 @@ held, so that it is refused (see --ask):
 			if got := said(lang, c.print); got != want {
 				t.Errorf("%s, %s:\n%s\nwant:\n%s", name, lang, got, want)
 			}
-		}
-	}
-}
-
-// TestProblemNamesAreTheConsoles: a kind of problem has one name in Chinese, and every kind has one.
-func TestProblemNamesAreTheConsoles(t *testing.T) {
-	t.Parallel()
-	b, err := os.ReadFile(filepath.Join("..", "..", "..", "web", "src", "locales", "zh.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var zh struct {
-		Label struct{ Problem map[string]string }
-	}
-	if err := json.Unmarshal(b, &zh); err != nil || len(zh.Label.Problem) < 20 {
-		t.Fatalf("%d names, %v", len(zh.Label.Problem), err)
-	}
-	for kind, want := range zh.Label.Problem {
-		if got := problemName(kind); got != want {
-			t.Errorf("%s is %q here and %q in the console", kind, got, want)
 		}
 	}
 }
