@@ -40,6 +40,24 @@ func Say(id ID, args ...any) Phrase { return Phrase{id: id, args: args} }
 // Quote returns a phrase whose texts come from elsewhere, such as a stored reason. It takes them as they are.
 func Quote(english, chinese string) Phrase { return Phrase{quoted: []string{english, chinese}} }
 
+// Both returns the text id in English and in Chinese, with between between them, for readers who have not named a language. Where
+// a line break is between, the languages take turns paragraph by paragraph.
+func Both(id ID, between string) string {
+	en, zh := Say(id).In(English), Say(id).In(Chinese)
+	if between == "\n" {
+		return inTurns(en, zh)
+	}
+	return en + between + zh
+}
+
+func inTurns(en, zh string) string {
+	paragraphs, other := strings.Split(en, "\n\n"), strings.Split(zh, "\n\n")
+	for i := range min(len(paragraphs), len(other)) {
+		paragraphs[i] += "\n" + other[i]
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
 // String returns the English form, for logs.
 func (p Phrase) String() string { return p.In(English) }
 

@@ -20,8 +20,8 @@ type approvalKind struct {
 }
 
 func (k *approvalKind) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&k.tenant, "tenant", "", "tenant (default: your own) / 租户")
-	cmd.Flags().BoolVar(&k.erasures, "erasures", false, "approvals of erasures that a legal hold covers, not of reveals / 受法律保全的擦除申请，而非查看申请")
+	cmd.Flags().StringVar(&k.tenant, "tenant", "", both("cli.shared.tenant"))
+	cmd.Flags().BoolVar(&k.erasures, "erasures", false, both("cli.approval_flags.erasures"))
 }
 
 func (k *approvalKind) path(rest string) string {
@@ -79,7 +79,7 @@ func (x askedFor) state(now time.Time) string {
 func (a *app) giveCommand(flags *remoteFlags) *cobra.Command {
 	var kind approvalKind
 	cmd := &cobra.Command{
-		Use: "give ID", Short: "Approve what somebody else asked for / 批准他人的申请", Args: exactly(1),
+		Use: "give ID", Short: both("cli.approval_give.short"), Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out, err := a.decide(cmd.Context(), flags, kind.path("/"+args[0]+"/approve"), nil)
 			if err != nil {
@@ -97,7 +97,7 @@ func (a *app) declineCommand(flags *remoteFlags) *cobra.Command {
 	var kind approvalKind
 	var reason string
 	cmd := &cobra.Command{
-		Use: "decline ID", Short: "Decline what somebody else asked for, or take an unused approval back / 拒绝他人的申请，或撤回未使用的批准", Args: exactly(1),
+		Use: "decline ID", Short: both("cli.approval_decline.short"), Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
 				return usageError{errors.New("want --reason: the asker sees it, and it is recorded")}
@@ -111,7 +111,7 @@ func (a *app) declineCommand(flags *remoteFlags) *cobra.Command {
 		},
 	}
 	kind.register(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`; the asker sees it, and it is recorded / 理由，申请人可见并会被记录")
+	cmd.Flags().StringVar(&reason, "reason", "", both("cli.approval_decline.reason"))
 	return cmd
 }
 
@@ -124,7 +124,7 @@ func (a *app) decide(ctx context.Context, flags *remoteFlags, path string, in an
 func (a *app) approvalsCommand(flags *remoteFlags) *cobra.Command {
 	var kind approvalKind
 	cmd := &cobra.Command{
-		Use: "list", Short: "List what waits for an approval, and what was approved or declined / 列出申请", Args: exactly(0),
+		Use: "list", Short: both("cli.approval_list.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out struct {
 				Items []askedFor `json:"items"`

@@ -14,16 +14,16 @@ import (
 func (a *app) budgetCommand() *cobra.Command {
 	var flags remoteFlags
 	var tenant string
-	cmd := &cobra.Command{Use: "budget", Short: "List, set and remove budgets / 管理预算"}
+	cmd := &cobra.Command{Use: "budget", Short: both("cli.budget.short")}
 	flags.register(cmd, a.env)
-	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
+	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", both("cli.shared.tenant"))
 	cmd.AddCommand(a.listBudgetsCommand(&flags, &tenant), a.setBudgetCommand(&flags, &tenant), a.removeBudgetCommand(&flags, &tenant))
 	return cmd
 }
 
 func (a *app) listBudgetsCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List budgets with what is spent and reserved / 列出预算及使用情况", Args: exactly(0),
+		Use: "list", Short: both("cli.budget_list.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out adminapi.BudgetList
 			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/budgets"+query("tenant", *tenant), nil, &out); err != nil {
@@ -46,7 +46,7 @@ func (a *app) listBudgetsCommand(flags *remoteFlags, tenant *string) *cobra.Comm
 func (a *app) setBudgetCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	var what budgetFlags
 	cmd := &cobra.Command{
-		Use: "set AMOUNT", Short: "Set a budget, in units of the currency / 设置预算（货币单位）", Args: exactly(1),
+		Use: "set AMOUNT", Short: both("cli.budget_set.short"), Args: exactly(1),
 		Example: `  sluice budget set 200.50 --period month --key 4fTq8ZbN2cXa`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := billing.ParseMoney(args[0])
@@ -69,7 +69,7 @@ func (a *app) setBudgetCommand(flags *remoteFlags, tenant *string) *cobra.Comman
 func (a *app) removeBudgetCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	var what budgetFlags
 	cmd := &cobra.Command{
-		Use: "remove", Short: "Remove a budget: nothing limits what it covered / 移除预算，其范围不再受限", Args: exactly(0),
+		Use: "remove", Short: both("cli.budget_remove.short"), Args: exactly(0),
 		Example: `  sluice budget remove --period month`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.ask(cmd.Context(), *flags, http.MethodDelete, "/budgets"+query("tenant", *tenant, "key", what.key, "period", what.period), nil, nil); err != nil {
@@ -87,8 +87,8 @@ func (a *app) removeBudgetCommand(flags *remoteFlags, tenant *string) *cobra.Com
 type budgetFlags struct{ key, period string }
 
 func (f *budgetFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.key, "key", "", "key `ID` (default: the whole tenant) / 密钥编号，默认为整个租户")
-	cmd.Flags().StringVar(&f.period, "period", "month", "day, month or total / 周期：day、month 或 total")
+	cmd.Flags().StringVar(&f.key, "key", "", both("cli.budget_flags.key"))
+	cmd.Flags().StringVar(&f.period, "period", "month", both("cli.budget_flags.period"))
 }
 
 // amount writes 10⁻⁹ currency units as a decimal.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/engine/openai"
+	"github.com/sluice-project/sluice/internal/message"
 )
 
 func (a *app) chatCommand() *cobra.Command {
@@ -22,9 +23,9 @@ func (a *app) chatCommand() *cobra.Command {
 	var maxTokens int
 	cmd := &cobra.Command{
 		Use:   "chat [TEXT…]",
-		Short: "Chat with a running server; without TEXT, line by line / 与运行中的服务器对话",
+		Short: both("cli.chat.short"),
 		Args:  cobra.ArbitraryArgs,
-		Long:  "The API key comes from SLUICE_API_KEY. API 密钥取自 SLUICE_API_KEY。",
+		Long:  message.Both("cli.chat.long", " "),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key := a.env.get("SLUICE_API_KEY")
 			if key == "" {
@@ -63,9 +64,9 @@ func (a *app) chatCommand() *cobra.Command {
 	if def == "" {
 		def = "http://127.0.0.1:8080"
 	}
-	cmd.Flags().StringVar(&base, "url", def, "server address (SLUICE_URL) / 服务器地址")
-	cmd.Flags().StringVar(&model, "model", "smollm2-135m-instruct", "model; without it also the only one you may use / 模型")
-	cmd.Flags().IntVar(&maxTokens, "max-tokens", 512, "longest answer / 最长回答")
+	cmd.Flags().StringVar(&base, "url", def, both("cli.shared.url"))
+	cmd.Flags().StringVar(&model, "model", "smollm2-135m-instruct", both("cli.chat.model"))
+	cmd.Flags().IntVar(&maxTokens, "max-tokens", 512, both("cli.chat.max_tokens"))
 	return cmd
 }
 

@@ -10,10 +10,10 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration / 查看与检查配置"}
+	cmd := &cobra.Command{Use: "config", Short: both("cli.config.short")}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "print", Short: "Print the effective configuration, secrets hidden / 打印生效的配置", Args: exactly(0),
+			Use: "print", Short: both("cli.config_print.short"), Args: exactly(0),
 			RunE: func(*cobra.Command, []string) error {
 				cfg, err := a.load(nil)
 				if err != nil {
@@ -25,14 +25,14 @@ func (a *app) configCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "check", Short: "Check the configuration and say nothing if it is good / 检查配置", Args: exactly(0),
+			Use: "check", Short: both("cli.config_check.short"), Args: exactly(0),
 			RunE: func(*cobra.Command, []string) error {
 				_, err := a.load(nil)
 				return err
 			},
 		},
 		&cobra.Command{
-			Use: "example", Short: "Print the annotated example with every key / 打印带注释的示例", Args: exactly(0),
+			Use: "example", Short: both("cli.config_example.short"), Args: exactly(0),
 			RunE: func(*cobra.Command, []string) error {
 				_, err := fmt.Fprint(a.env.stdout, config.Example)
 				return err

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/internal/database"
 	"github.com/sluice-project/sluice/internal/keyring"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
@@ -37,8 +38,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	var url string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check what an installation needs; exit code 3 if something is wrong / 自检", Args: exactly(0),
-		Long: "Changes nothing. With --url it also asks a running server whether it is ready. 不做任何更改。",
+		Use: "doctor", Short: both("cli.doctor.short"), Args: exactly(0),
+		Long: message.Both("cli.doctor.long", " "),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {
@@ -68,8 +69,8 @@ func (a *app) doctorCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "", "also ask this running server, such as http://127.0.0.1:8080 / 同时询问运行中的服务器")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON: {ok, checks: [{name, state, detail}]} / 以 JSON 输出")
+	cmd.Flags().StringVar(&url, "url", "", both("cli.doctor.url"))
+	cmd.Flags().BoolVar(&asJSON, "json", false, both("cli.doctor.json"))
 	return cmd
 }
 

@@ -18,9 +18,9 @@ import (
 
 func (a *app) engineCommand() *cobra.Command {
 	var flags remoteFlags
-	cmd := &cobra.Command{Use: "engine", Short: "Look into a running server's engine, load adapters / 查看引擎状态，加载适配器"}
+	cmd := &cobra.Command{Use: "engine", Short: both("cli.engine.short")}
 	flags.register(cmd, a.env)
-	adapters := &cobra.Command{Use: "adapters", Short: "LoRA adapters of a running server / 运行中的 LoRA 适配器"}
+	adapters := &cobra.Command{Use: "adapters", Short: both("cli.engine_adapters.short")}
 	adapters.AddCommand(a.loadAdapterCommand(&flags), a.listAdaptersCommand(&flags), a.unloadAdapterCommand(&flags))
 	cmd.AddCommand(a.schedulerCommand(&flags), a.stepsCommand(&flags), adapters)
 	return cmd
@@ -28,7 +28,7 @@ func (a *app) engineCommand() *cobra.Command {
 
 func (a *app) schedulerCommand(flags *remoteFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "scheduler", Short: "What the scheduler sees, targets and observed latency / 调度器状态、时延目标与实测", Args: exactly(0),
+		Use: "scheduler", Short: both("cli.engine_scheduler.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out struct{ Items []native.SchedulerState }
 			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/engine/scheduler", nil, &out); err != nil {
@@ -42,7 +42,7 @@ func (a *app) schedulerCommand(flags *remoteFlags) *cobra.Command {
 func (a *app) stepsCommand(flags *remoteFlags) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
-		Use: "steps", Short: "What the latest steps computed / 最近各步计算的内容", Args: exactly(0),
+		Use: "steps", Short: both("cli.engine_steps.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out struct{ Items []sched.StepRecord }
 			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/engine/steps"+query("limit", strconv.Itoa(limit)), nil, &out); err != nil {
@@ -51,14 +51,14 @@ func (a *app) stepsCommand(flags *remoteFlags) *cobra.Command {
 			return a.printSteps(out.Items)
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 20, "steps to show, at most 500 / 显示的步数，最多 500")
+	cmd.Flags().IntVar(&limit, "limit", 20, both("cli.engine_steps.limit"))
 	return cmd
 }
 
 func (a *app) loadAdapterCommand(flags *remoteFlags) *cobra.Command {
 	var tenants []string
 	cmd := &cobra.Command{
-		Use: "load ID MODEL PATH", Short: "Load one from below <downloads>/models/adapters of the server / 加载服务器 <downloads>/models/adapters 之下的适配器", Args: exactly(3),
+		Use: "load ID MODEL PATH", Short: both("cli.engine_load.short"), Args: exactly(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := adminapi.NewAdapter{Id: args[0], Model: args[1], Path: args[2]}
 			if len(tenants) > 0 {
@@ -72,13 +72,13 @@ func (a *app) loadAdapterCommand(flags *remoteFlags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&tenants, "tenant", nil, "who may use it, several separated by commas; without it everybody / 可使用的租户，逗号分隔，默认不限")
+	cmd.Flags().StringSliceVar(&tenants, "tenant", nil, both("cli.engine_load.tenant"))
 	return cmd
 }
 
 func (a *app) listAdaptersCommand(flags *remoteFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List them / 列出", Args: exactly(0),
+		Use: "list", Short: both("cli.engine_list.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out adminapi.AdapterList
 			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/engine/adapters", nil, &out); err != nil {
@@ -100,7 +100,7 @@ func (a *app) listAdaptersCommand(flags *remoteFlags) *cobra.Command {
 
 func (a *app) unloadAdapterCommand(flags *remoteFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "unload ID", Short: "Unload one; requests that use it finish / 卸载，正在使用的请求照常完成", Args: exactly(1),
+		Use: "unload ID", Short: both("cli.engine_unload.short"), Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.ask(cmd.Context(), *flags, http.MethodDelete, "/engine/adapters/"+url.PathEscape(args[0]), nil, nil); err != nil {
 				return err

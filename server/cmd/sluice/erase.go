@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
@@ -31,25 +32,8 @@ type eraseFlags struct {
 func (a *app) eraseCommand() *cobra.Command {
 	var f eraseFlags
 	cmd := &cobra.Command{
-		Use: "erase", Short: "Erase what is kept of a person / 擦除所留存的某人内容", Args: exactly(0),
-		Long: `Destroys what was kept of one person's prompts and answers (keys and ciphertexts: in the database, in its pages, and in the write-ahead logs, those
-of running replicas within seconds, that of a stopped one when it starts), and the values behind the pseudonyms of every conversation in which the
-person took part. Running servers drop the tenant's part of their engine caches. First it shows what would go, what would stay and why, and the legal
-holds that refuse it, and asks; --preview ends there. The records stay, and every proof of them holds. The erasure is itself recorded: its record,
-with its proof (--certificate, or sluice audit proof), is the certificate, which sluice-verify checks. The person is named as requests name them: the
-value of on-behalf-of, else the user, else the id of the API key. A backup made before still holds what was erased: keep the list apart from the
-backups, and erase again after a restore.
-销毁某人留存的提示词与回答（密钥与密文：数据库及其页面，以及各副本的预写日志；运行中的副本数秒内完成，已停止的副本在启动时完成），并销毁此人参与过的
-每个会话中的假名原值；运行中的服务器会清除该租户的引擎缓存。执行前会显示将擦除的内容、仍会保留的内容及原因、以及阻止擦除的法律保全，并请您确认；
---preview 仅显示不执行。审计记录保留，其证明依然有效；擦除行为本身也会记录，该记录连同证明（--certificate 或 sluice audit proof）即为擦除证明，可用
-sluice-verify 校验。人员按请求中的名称指定：on-behalf-of 的值，否则为用户，否则为 API 密钥的 ID。此前的备份仍含被擦除的内容：请将清单与备份分开保存，
-恢复备份后重新擦除。
-
-Where a legal hold covers it: --ask REASON asks a second person, who approves in the console or with sluice approval give --erasures ID; then run it
-with --approval ID within the hour. Both go to the running server under your account (--user), for who runs a command is no account, so that nobody
-could tell whether another one approves.
-若有法律保全涵盖：用 --ask 理由 申请第二人批准；对方在控制台或用 sluice approval give --erasures 编号 批准后，一小时内以 --approval 编号 执行。
-二者均以您的账户（--user）经运行中的服务器执行：仅运行命令者不是账户，无从判断批准者是否为另一人。`,
+		Use: "erase", Short: both("cli.erase.short"), Args: exactly(0),
+		Long: message.Both("cli.erase.long", "\n"),
 		Example: `  sluice audit erase --tenant demo --subject alice@example.com
   sluice audit erase --tenant demo --subject alice@example.com --preview
   sluice audit erase --tenant demo --subject alice@example.com --yes --certificate alice.json
@@ -57,15 +41,15 @@ could tell whether another one approves.
   sluice audit erase --again erasures.jsonl --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eraseAs(cmd.Context(), f) },
 	}
-	cmd.Flags().StringVar(&f.tenant, "tenant", "", "`TENANT` of the person / 所属租户")
-	cmd.Flags().StringVar(&f.subject, "subject", "", "`PERSON` to erase / 要擦除的人员")
-	cmd.Flags().BoolVar(&f.preview, "preview", false, "only show what would go, what would stay and what holds it / 仅显示将擦除与保留的内容")
-	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask / 不再确认")
-	cmd.Flags().StringVar(&f.ask, "ask", "", "ask a second person to let it pass the holds, for this `REASON` / 以此理由申请第二人批准")
-	cmd.Flags().StringVar(&f.approval, "approval", "", "`ID` of an approval that was given / 已获批准的申请编号")
-	cmd.Flags().StringVar(&f.certificate, "certificate", "", "write the proof of the erasure's record into `FILE`, which must not exist / 将擦除证明写入文件")
-	cmd.Flags().BoolVar(&f.list, "list", false, "print the erasures as JSON Lines; persons are keyed digests / 以 JSON Lines 输出擦除清单（人员为带密钥摘要）")
-	cmd.Flags().StringVar(&f.again, "again", "", "`FILE` of such a list whose erasures are repeated / 按清单文件重新擦除")
+	cmd.Flags().StringVar(&f.tenant, "tenant", "", both("cli.erase.tenant"))
+	cmd.Flags().StringVar(&f.subject, "subject", "", both("cli.erase.subject"))
+	cmd.Flags().BoolVar(&f.preview, "preview", false, both("cli.erase.preview"))
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, both("cli.erase.yes"))
+	cmd.Flags().StringVar(&f.ask, "ask", "", both("cli.erase.ask"))
+	cmd.Flags().StringVar(&f.approval, "approval", "", both("cli.shared.approval"))
+	cmd.Flags().StringVar(&f.certificate, "certificate", "", both("cli.erase.certificate"))
+	cmd.Flags().BoolVar(&f.list, "list", false, both("cli.erase.list"))
+	cmd.Flags().StringVar(&f.again, "again", "", both("cli.erase.again"))
 	f.remote.register(cmd, a.env)
 	cmd.MarkFlagsMutuallyExclusive("preview", "ask", "approval")
 	cmd.MarkFlagsMutuallyExclusive("preview", "yes")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/engine/eval"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/internal/progress"
 )
 
@@ -22,20 +23,15 @@ type evalFlags struct {
 
 func (a *app) evalCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "eval", Short: "Measure precision plans of models, and the masking / 评测模型精度方案与脱敏效果",
-		Long: `sluice eval masking measures the detectors of sensitive values; the other commands measure a model file on a text: on your own with --data, else on a short one in English and Chinese that comes with the
-program. Plans: native (the file's own), int8, both with -kv8 behind for keys and values in eight bits, f16, f32; "int8,head=i8" sets
-single classes. Every figure has a 95 % confidence interval; --json prints all of them with what they were measured on.
-
-sluice eval masking 评测敏感信息识别；其余命令在文本上评测模型文件：用 --data 指定自己的文本，缺省使用内置的中英文短文。精度方案：native（文件自身）、int8（加 -kv8 则键值缓存
-也用八位）、f16、f32；"int8,head=i8" 可单独指定某类权重。每个数值都带 95 % 置信区间；--json 输出全部数值及其评测条件。`,
+		Use: "eval", Short: both("cli.eval.short"),
+		Long: message.Both("cli.eval.long", "\n\n"),
 	}
 	cmd.AddCommand(
-		a.evalText("perplexity", "How well the model predicts the text / 困惑度", `Without --against only the model itself is measured. 不带 --against 时只评测模型本身。`, "",
+		a.evalText("perplexity", both("cli.eval.perplexity_short"), message.Both("cli.eval.perplexity_long", " "), "",
 			eval.Perplexity, eval.BaselinePerplexity, eval.PerplexityChange),
-		a.evalText("kld", "How far the predictions move from a baseline / 与基准的 KL 散度", "", "f32",
+		a.evalText("kld", both("cli.eval.kld_short"), "", "f32",
 			eval.MeanKLD, eval.KLD99, eval.MaxKLD, eval.RMSDeltaP, eval.MeanDeltaLogprob, eval.MaxDeltaLogprob),
-		a.evalText("agreement", "How often the likeliest token is the baseline's / 首选词元一致率", "", "f32",
+		a.evalText("agreement", both("cli.eval.agreement_short"), "", "f32",
 			eval.Agreement, eval.RMSDeltaP, eval.PerplexityChange),
 		a.evalEmbeddings(),
 		a.evalMasking(),
@@ -44,14 +40,14 @@ sluice eval masking 评测敏感信息识别；其余命令在文本上评测模
 }
 
 func (f *evalFlags) register(cmd *cobra.Command, against string) {
-	cmd.Flags().StringVar(&f.plan, "plan", "native", "precision plan to measure / 待评测的精度方案")
-	cmd.Flags().StringVar(&f.against, "against", against, "precision plan of the baseline / 基准的精度方案")
-	cmd.Flags().StringVar(&f.againstModel, "against-model", "", "model of the baseline (default: the same) / 基准模型")
-	cmd.Flags().StringVar(&f.calibration, "calibration", "", "text file by which int8 weights of --plan are rounded / 校准文本文件")
-	cmd.Flags().StringVar(&f.data, "data", "", "UTF-8 text, or JSON objects line by line (.jsonl) (default: built in) / 文本或 JSONL 文件")
-	cmd.Flags().StringVar(&f.field, "field", "", "field of the objects that holds the text (default: text) / JSONL 中的文本字段")
-	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads that compute; 0: all processors / 计算线程数")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "as JSON, all figures / 以 JSON 输出全部数值")
+	cmd.Flags().StringVar(&f.plan, "plan", "native", both("cli.eval_flags.plan"))
+	cmd.Flags().StringVar(&f.against, "against", against, both("cli.eval_flags.against"))
+	cmd.Flags().StringVar(&f.againstModel, "against-model", "", both("cli.eval_flags.against_model"))
+	cmd.Flags().StringVar(&f.calibration, "calibration", "", both("cli.eval_flags.calibration"))
+	cmd.Flags().StringVar(&f.data, "data", "", both("cli.eval_flags.data"))
+	cmd.Flags().StringVar(&f.field, "field", "", both("cli.eval_flags.field"))
+	cmd.Flags().IntVar(&f.threads, "threads", 0, both("cli.shared.threads"))
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, both("cli.eval_flags.json"))
 }
 
 func (a *app) evalText(name, short, long, against string, shown ...string) *cobra.Command {
@@ -86,10 +82,10 @@ func (a *app) evalText(name, short, long, against string, shown ...string) *cobr
 		},
 	}
 	f.register(cmd, against)
-	cmd.Flags().StringVar(&f.model, "model", "", "model file, or its name in sluice models list; without it the model of the configuration / 模型文件或名称，默认取配置中的模型")
-	cmd.Flags().IntVar(&f.context, "context", 512, "tokens of a window / 窗口词元数")
-	cmd.Flags().IntVar(&f.stride, "stride", 0, "tokens from one window to the next (default: half a window) / 窗口步长")
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "tokens to score; 0: all / 评测词元数上限")
+	cmd.Flags().StringVar(&f.model, "model", "", both("cli.shared.model"))
+	cmd.Flags().IntVar(&f.context, "context", 512, both("cli.eval.context"))
+	cmd.Flags().IntVar(&f.stride, "stride", 0, both("cli.eval.stride"))
+	cmd.Flags().IntVar(&f.limit, "limit", 0, both("cli.eval.limit"))
 	return cmd
 }
 
@@ -123,9 +119,8 @@ func (a *app) files(f *evalFlags, data eval.Data, progress func(done, total int)
 func (a *app) evalEmbeddings() *cobra.Command {
 	f := &evalFlags{}
 	cmd := &cobra.Command{
-		Use: "embeddings --model DIR", Short: "How far an encoder's vectors turn from a baseline's / 向量与基准的余弦相似度", Args: exactly(0),
-		Long: `Compares the vectors of each passage: of a text the paragraphs, which end at empty lines. Passages that are too long for the
-model are left out and counted. 逐段比较向量：文本按空行分段，超出模型长度的段落会被略过并计数。`,
+		Use: "embeddings --model DIR", Short: both("cli.eval_embeddings.short"), Args: exactly(0),
+		Long: message.Both("cli.eval_embeddings.long", "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.model == "" {
 				return usageError{errors.New("name the encoder's directory with --model; sluice models list shows those that are here")}
@@ -156,8 +151,8 @@ model are left out and counted. 逐段比较向量：文本按空行分段，超
 		},
 	}
 	f.register(cmd, "f32")
-	cmd.Flags().StringVar(&f.model, "model", "", "directory of the encoder, or its name in sluice models list / 向量模型的目录或名称")
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "passages to compare; 0: all / 段落数上限")
+	cmd.Flags().StringVar(&f.model, "model", "", both("cli.eval_embeddings.model"))
+	cmd.Flags().IntVar(&f.limit, "limit", 0, both("cli.eval_embeddings.limit"))
 	return cmd
 }
 

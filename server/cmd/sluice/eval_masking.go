@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-project/sluice/governance/classify/corpus"
 	"github.com/sluice-project/sluice/governance/classify/eval"
+	"github.com/sluice-project/sluice/internal/message"
 )
 
 type maskingFlags struct {
@@ -20,16 +21,8 @@ type maskingFlags struct {
 func (a *app) evalMasking() *cobra.Command {
 	f := &maskingFlags{}
 	cmd := &cobra.Command{
-		Use: "masking", Short: "How much of what is sensitive is found, and what else / 敏感信息识别的召回率与精确率", Args: exactly(0),
-		Long: `Measures the detectors on texts whose sensitive values are known: on the set that comes with the program, or on your own with --corpus.
-A value counts as found only if no character of it survives; all bounds are Wilson's at 95 %. On the built-in gate set the result is
-held against the project's gates; where one is not reached, or where something is missed that --baseline found, the exit code is 3.
-A corpus of your own is a JSON Lines file of {"id", "text", "spans": [{"start", "end", "type", "wellformed"}]} with offsets in characters, or a folder
-with such files or with frames/SET/*.txt, negatives/SET.txt and lines/SET.txt.
-
-在已知敏感值的文本上评测识别器：缺省使用内置评测集，也可用 --corpus 指定自己的语料。敏感值须完全遮盖才算命中；所有区间均为 95 % Wilson 区间。
-内置 gate 集按项目门槛核对；未达门槛，或漏检了 --baseline 中命中的值时，退出码为 3。自有语料可为 JSON Lines 文件（偏移按字符计），
-也可为文件夹，内含此类文件或 frames/SET/*.txt、negatives/SET.txt、lines/SET.txt。`,
+		Use: "masking", Short: both("cli.eval_masking.short"), Args: exactly(0),
+		Long: message.Both("cli.eval_masking.long", "\n\n"),
 		Example: `  sluice eval masking
   sluice eval masking --json > report.json
   sluice eval masking --baseline report.json
@@ -54,11 +47,11 @@ with such files or with frames/SET/*.txt, negatives/SET.txt and lines/SET.txt.
 			return a.printMasking(f, set, report, baseline)
 		},
 	}
-	cmd.Flags().StringVar(&f.set, "set", "gate", "gate, to be measured by, or tune, to work with / 评测集：gate 用于评测，tune 用于调优")
-	cmd.Flags().StringVar(&f.corpus, "corpus", "", "corpus of your own: a folder or a .jsonl file / 自有语料：文件夹或 .jsonl 文件")
-	cmd.Flags().StringVar(&f.baseline, "baseline", "", "report of --json to compare with / 用于比较的 --json 报告")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "as JSON, with the identifiers of all that was missed / 以 JSON 输出，含全部漏检项的标识")
-	cmd.Flags().BoolVar(&f.misses, "show-misses", false, "print the texts of what was missed; not to those who tune detectors, on the gate set / 打印漏检文本（调优者不应查看 gate 集）")
+	cmd.Flags().StringVar(&f.set, "set", "gate", both("cli.eval_masking.set"))
+	cmd.Flags().StringVar(&f.corpus, "corpus", "", both("cli.eval_masking.corpus"))
+	cmd.Flags().StringVar(&f.baseline, "baseline", "", both("cli.eval_masking.baseline"))
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, both("cli.eval_masking.json"))
+	cmd.Flags().BoolVar(&f.misses, "show-misses", false, both("cli.eval_masking.show_misses"))
 	return cmd
 }
 

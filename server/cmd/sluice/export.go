@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/compliance"
 )
@@ -19,15 +20,8 @@ import (
 func (a *app) exportCommand() *cobra.Command {
 	var from, to, tenant, out, tiles, about string
 	cmd := &cobra.Command{
-		Use: "export", Short: "Write an evidence bundle that proves records offline / 导出可离线校验的证据包", Args: exactly(0),
-		Long: `Writes a zip with the sealed records, their proofs, the signed checkpoint and tables for people. Whoever has the public key of the log
-(sluice audit key) checks it with sluice-verify, without this installation. The export is itself recorded.
-With --report a document beside the zip says what is in it, in the language of the command.
-将已封存的记录、证明、已签名的检查点及供人阅读的表格写入 zip。持有日志公钥（sluice audit key）者可用 sluice-verify 离线校验。导出行为本身也会记录。
-使用 --report 时，另写一份说明证据包内容的文件，语言与命令一致。
-
-With --tiles the whole log goes into a directory as C2SP tlog-tiles, which other programs read; a later run adds what is new.
-使用 --tiles 时，整个日志以 C2SP tlog-tiles 格式写入目录，供其他程序读取；再次运行会补充新增部分。`,
+		Use: "export", Short: both("cli.export.short"), Args: exactly(0),
+		Long: message.Both("cli.export.long", "\n"),
 		Example: `  sluice audit export --out evidence.zip
   sluice audit export --from 2026-11-01 --to 2026-12-01 --tenant demo --out november.zip --report november.pdf
   sluice audit export --tiles /srv/tiles`,
@@ -49,12 +43,12 @@ With --tiles the whole log goes into a directory as C2SP tlog-tiles, which other
 			return a.export(cmd.Context(), x, out, about)
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "first `TIME`, as 2026-11-22 or 2026-11-22T08:00:00+08:00 / 起始时间")
-	cmd.Flags().StringVar(&to, "to", "", "`TIME` behind the last / 结束时间（不含）")
-	cmd.Flags().StringVar(&tenant, "tenant", "", "only records of this tenant / 仅此租户")
-	cmd.Flags().StringVar(&out, "out", "evidence.zip", "`FILE` to write; it must not exist / 输出文件")
-	cmd.Flags().StringVar(&about, "report", "", "also write what is in the bundle to `FILE`, .pdf, .docx or .md; it must not exist / 另写证据包内容说明")
-	cmd.Flags().StringVar(&tiles, "tiles", "", "write the whole log into `DIR` as tiles, in place of a bundle / 将整个日志以分片格式写入目录")
+	cmd.Flags().StringVar(&from, "from", "", both("cli.shared.from"))
+	cmd.Flags().StringVar(&to, "to", "", both("cli.shared.to"))
+	cmd.Flags().StringVar(&tenant, "tenant", "", both("cli.export.tenant"))
+	cmd.Flags().StringVar(&out, "out", "evidence.zip", both("cli.shared.out"))
+	cmd.Flags().StringVar(&about, "report", "", both("cli.export.report"))
+	cmd.Flags().StringVar(&tiles, "tiles", "", both("cli.export.tiles"))
 	for _, other := range []string{"out", "from", "to", "tenant", "report"} {
 		cmd.MarkFlagsMutuallyExclusive("tiles", other)
 	}

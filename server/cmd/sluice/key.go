@@ -12,15 +12,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
 func (a *app) keyCommand() *cobra.Command {
 	var flags remoteFlags
 	var tenant string
-	cmd := &cobra.Command{Use: "key", Short: "Create, list, edit and revoke API keys / 管理 API 密钥"}
+	cmd := &cobra.Command{Use: "key", Short: both("cli.key.short")}
 	flags.register(cmd, a.env)
-	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
+	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", both("cli.shared.tenant"))
 	cmd.AddCommand(a.createKeyCommand(&flags, &tenant), a.listKeysCommand(&flags, &tenant), a.editKeyCommand(&flags, &tenant), a.revokeKeyCommand(&flags, &tenant))
 	return cmd
 }
@@ -34,12 +35,12 @@ type keyFlags struct {
 }
 
 func (f *keyFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.project, "project", "", "project that usage is reported for / 项目")
-	cmd.Flags().StringSliceVar(&f.labels, "label", nil, "access label for knowledge bases (repeatable) / 知识库访问标签")
-	cmd.Flags().StringVar(&f.mode, "label-mode", "", "how AI answers are marked: policy, metadata or text / AI 标识方式")
-	cmd.Flags().IntVar(&f.requests, "requests-per-minute", 0, "requests per minute; 0: the installation's default / 每分钟请求数，0 为默认值")
-	cmd.Flags().IntVar(&f.tokens, "tokens-per-minute", 0, "tokens per minute; 0: the installation's default / 每分钟 token 数，0 为默认值")
-	cmd.Flags().IntVar(&f.concurrent, "concurrent", 0, "requests at once; 0: the installation's default / 并发请求数，0 为默认值")
+	cmd.Flags().StringVar(&f.project, "project", "", both("cli.key_flags.project"))
+	cmd.Flags().StringSliceVar(&f.labels, "label", nil, both("cli.shared.label"))
+	cmd.Flags().StringVar(&f.mode, "label-mode", "", both("cli.key_flags.label_mode"))
+	cmd.Flags().IntVar(&f.requests, "requests-per-minute", 0, both("cli.key_flags.requests_per_minute"))
+	cmd.Flags().IntVar(&f.tokens, "tokens-per-minute", 0, both("cli.key_flags.tokens_per_minute"))
+	cmd.Flags().IntVar(&f.concurrent, "concurrent", 0, both("cli.key_flags.concurrent"))
 }
 
 // limits returns the limits of before with those that were given in their place.
@@ -99,10 +100,8 @@ func (f *keyFlags) list() []string {
 func (a *app) createKeyCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	var f keyFlags
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Create a key; its secret is printed once / 创建密钥，仅显示一次", Args: exactly(1),
-		Long: `Makes a key and prints its secret on standard output, and how to use it on standard error. Developers make keys of their own, which end with their
-account; administrators make keys of the tenant.
-创建密钥：密钥输出到标准输出，使用方法输出到标准错误。开发者创建的是个人密钥，随账号失效；管理员创建的是租户密钥。`,
+		Use: "create NAME", Short: both("cli.key_create.short"), Args: exactly(1),
+		Long:    message.Both("cli.key_create.long", "\n"),
 		Example: `  sluice key create hotline --project service --requests-per-minute 600 --days 90`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ch := f.change(cmd, adminapi.Key{})
@@ -121,13 +120,13 @@ account; administrators make keys of the tenant.
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().IntVar(&f.days, "days", 0, "days until it expires (default: the installation's) / 有效天数")
+	cmd.Flags().IntVar(&f.days, "days", 0, both("cli.key_create.days"))
 	return cmd
 }
 
 func (a *app) listKeysCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List keys / 列出密钥", Args: exactly(0),
+		Use: "list", Short: both("cli.key_list.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.login(cmd.Context(), *flags)
 			if err != nil {
@@ -205,9 +204,8 @@ func (a *app) editKeyCommand(flags *remoteFlags, tenant *string) *cobra.Command 
 	var f keyFlags
 	var name string
 	cmd := &cobra.Command{
-		Use: "edit ID", Short: "Change a key; its secret stays / 修改密钥，密钥本身不变", Args: exactly(1),
-		Long: `Changes what the flags name and nothing else. --label "" takes all labels away.
-仅修改参数指定的内容。--label "" 移除所有标签。`,
+		Use: "edit ID", Short: both("cli.key_edit.short"), Args: exactly(1),
+		Long:    message.Both("cli.key_edit.long", "\n"),
 		Example: `  sluice key edit 4fTq8ZbN2cXa --requests-per-minute 1200 --days 180`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name == "" && f.change(cmd, adminapi.Key{}) == (adminapi.KeyChange{}) {
@@ -239,15 +237,15 @@ func (a *app) editKeyCommand(flags *remoteFlags, tenant *string) *cobra.Command 
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "new name / 新名称")
+	cmd.Flags().StringVar(&name, "name", "", both("cli.key_edit.name"))
 	f.register(cmd)
-	cmd.Flags().IntVar(&f.days, "days", 0, "days from now until it expires / 自现在起的有效天数")
+	cmd.Flags().IntVar(&f.days, "days", 0, both("cli.key_edit.days"))
 	return cmd
 }
 
 func (a *app) revokeKeyCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "Revoke a key; every replica refuses it within two seconds / 吊销密钥", Args: exactly(1),
+		Use: "revoke ID", Short: both("cli.key_revoke.short"), Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.ask(cmd.Context(), *flags, http.MethodPost, "/keys/"+url.PathEscape(args[0])+"/revoke"+query("tenant", *tenant), nil, nil); err != nil {
 				return err

@@ -13,11 +13,12 @@ import (
 
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/governance/scan"
+	"github.com/sluice-project/sluice/internal/message"
 )
 
 func (a *app) maskCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "mask", Short: "Find and mask what is sensitive in your own data / 在自有数据中识别并遮盖敏感信息",
+		Use: "mask", Short: both("cli.mask.short"),
 	}
 	cmd.AddCommand(a.maskScan())
 	return cmd
@@ -33,19 +34,8 @@ type scanFlags struct {
 func (a *app) maskScan() *cobra.Command {
 	f := &scanFlags{}
 	cmd := &cobra.Command{
-		Use: "scan [FILE…]", Short: "Print what is found in JSON Lines or text files / 扫描 JSON Lines 或文本文件",
-		Long: `Looks for sensitive values without a server and without a key, to learn what is in one's data before choosing a policy. Reads the files,
-or standard input: JSON Lines {"id", "text"} where the name ends in .jsonl or .ndjson, else plain text, whose name becomes its id. Writes one JSON
-line for each text: {"id", "findings": [{"start", "end", "type", "score"}], "masked"}. Offsets count characters (Unicode code points), not bytes.
-In "masked", what people know by its ends keeps them (138****8000, 张**) and all else becomes a label; nothing can be restored from it. A text may have 64 MiB; longer
-text files are cut at line ends. Lines that cannot be read are left out, counted and named by number, and the exit code is then 1. With --explain each finding has
-"form", what its form alone scores, and "reasons" [{"name", "weight"}] for it and, with a weight below zero, against it; the score is their sum, at most 1.
-
-无需服务器与密钥，在自有数据中查找敏感信息，便于在选定策略前了解数据。读取文件或标准输入：文件名以 .jsonl 或 .ndjson 结尾的按
-JSON Lines {"id", "text"} 读取，其余按纯文本读取，以文件名为 id。每段文本输出一行 JSON：{"id", "findings": [{"start", "end", "type", "score"}],
-"masked"}，偏移按字符（Unicode 码位）计。"masked" 中常用号码与姓名只保留首尾（138****8000、张**），其余替换为标签，且不可还原。单段文本不超过 64 MiB，更长的
-文本文件按行切分。无法读取的行会被略过、计数并列出行号，此时退出码为 1。加 --explain 后，每项结果另含 "form"（仅凭形式的得分）与
-"reasons" [{"name", "weight"}]（支持的理由；权重为负的是反对的理由），score 为其总和，最多为 1。`,
+		Use: "scan [FILE…]", Short: both("cli.mask_scan.short"),
+		Long: message.Both("cli.mask_scan.long", "\n\n"),
 		Example: `  sluice mask scan calls.jsonl > found.jsonl
   sluice mask scan --only-counts *.txt
   sluice mask scan --explain note.txt
@@ -58,10 +48,10 @@ JSON Lines {"id", "text"} 读取，其余按纯文本读取，以文件名为 id
 			return a.scan(cmd.Context(), f, set, args)
 		},
 	}
-	cmd.Flags().StringSliceVar(&f.types, "types", nil, "types to look for (default: all that a policy covers by default) / 要查找的类型（缺省为策略默认覆盖的类型）")
-	cmd.Flags().StringVar(&f.format, "format", "auto", "auto, jsonl or text / 输入格式")
-	cmd.Flags().BoolVar(&f.onlyCounts, "only-counts", false, "print a table of how much was found instead / 仅打印各类型的数量")
-	cmd.Flags().BoolVar(&f.explain, "explain", false, "say why each value was found / 说明每个值为何被检出")
+	cmd.Flags().StringSliceVar(&f.types, "types", nil, both("cli.mask_scan.types"))
+	cmd.Flags().StringVar(&f.format, "format", "auto", both("cli.mask_scan.format"))
+	cmd.Flags().BoolVar(&f.onlyCounts, "only-counts", false, both("cli.mask_scan.only_counts"))
+	cmd.Flags().BoolVar(&f.explain, "explain", false, both("cli.mask_scan.explain"))
 	return cmd
 }
 

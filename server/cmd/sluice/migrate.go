@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/internal/database"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server"
 )
@@ -13,8 +14,8 @@ import (
 func (a *app) migrateCommand() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Bring the database schema up to date / 升级数据库结构", Args: exactly(0),
-		Long: "Replicas may run while it does: the release before works on the new schema. 升级期间副本可以继续运行。",
+		Use: "migrate", Short: both("cli.migrate.short"), Args: exactly(0),
+		Long: message.Both("cli.migrate.long", " "),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			cfg, err := a.load(nil)
 			if err != nil {
@@ -44,6 +45,6 @@ func (a *app) migrateCommand() *cobra.Command {
 			return st.Usable()
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "only say which version it has; exit code 3 if it is not the newest / 仅查看版本，退出码 3 表示不是最新")
+	cmd.Flags().BoolVar(&check, "check", false, both("cli.migrate.check"))
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine/inspect"
 	"github.com/sluice-project/sluice/engine/modelstore"
+	"github.com/sluice-project/sluice/internal/message"
 )
 
 func (a *app) modelsInspectCommand() *cobra.Command {
@@ -20,13 +21,8 @@ func (a *app) modelsInspectCommand() *cobra.Command {
 	var without []string
 	var showGraph, showSteps, asJSON bool
 	cmd := &cobra.Command{
-		Use: "inspect MODEL", Short: "Show what a model file is and how it is computed / 查看模型文件及其计算图", Args: exactly(1),
-		Long: `MODEL is a GGUF file, a directory with config.json and safetensors, or a name of sluice models list. Nothing is computed.
-With --graph it prints the model's graph: as the file describes it, or, with --plan, after the passes for that precision plan
-(native, int8, f16, f32; "int8,head=i8" for single classes). --steps prints the flat steps that remain and where their results lie.
-
-MODEL 可以是 GGUF 文件、含 config.json 与 safetensors 的目录，或 sluice models list 中的名称。不做任何计算。
---graph 打印计算图；再加 --plan 则打印该精度方案优化之后的图。--steps 打印最终步骤及其结果在内存中的位置。`,
+		Use: "inspect MODEL", Short: both("cli.models_inspect.short"), Args: exactly(1),
+		Long: message.Both("cli.models_inspect.long", "\n\n"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, err := a.modelPath(args[0])
 			if err != nil {
@@ -54,11 +50,11 @@ MODEL 可以是 GGUF 文件、含 config.json 与 safetensors 的目录，或 sl
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&showGraph, "graph", false, "print the graph / 打印计算图")
-	f.BoolVar(&showSteps, "steps", false, "print the steps and the memory they use / 打印步骤与内存安排")
-	f.StringVar(&plan, "plan", "", "precision plan whose passes to apply / 应用该精度方案的优化")
-	f.StringSliceVar(&without, "without", nil, "passes to leave out, for debugging (repeatable) / 跳过的优化步骤")
-	f.BoolVar(&asJSON, "json", false, "the summary as JSON / 以 JSON 输出概要")
+	f.BoolVar(&showGraph, "graph", false, both("cli.models_inspect.graph"))
+	f.BoolVar(&showSteps, "steps", false, both("cli.models_inspect.steps"))
+	f.StringVar(&plan, "plan", "", both("cli.models_inspect.plan"))
+	f.StringSliceVar(&without, "without", nil, both("cli.models_inspect.without"))
+	f.BoolVar(&asJSON, "json", false, both("cli.models_inspect.json"))
 	cmd.MarkFlagsMutuallyExclusive("graph", "steps", "json")
 	return cmd
 }

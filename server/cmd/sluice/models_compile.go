@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -18,15 +19,8 @@ func (a *app) modelsCompileCommand() *cobra.Command {
 	var threads int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "compile MODEL", Short: "Pack a model's weights ahead of the first load / 预先编译模型", Args: exactly(1),
-		Long: `Compiles a model under a precision plan for the processor of this machine and keeps the packed weights where the server looks for
-them, so that its first load only maps them. A server does the same by itself at the first load. Run it again after an update: what
-is still good is kept. With --calibration, the weights of plan int8 are rounded so that they suit that text, which takes a minute for
-some hundred million of them; name the same file in the server's configuration (engines.native.models, calibration).
-
-按精度方案和本机处理器编译模型，并将打包后的权重存放在服务器查找的位置，使首次加载只需映射文件。服务器首次加载时也会自动完成。
-升级后可再次执行：仍然有效的结果会保留。使用 --calibration 时，int8 方案的权重按该文本舍入（每数亿参数约需一分钟）；服务器配置
-（engines.native.models 的 calibration）须指定同一文件。`,
+		Use: "compile MODEL", Short: both("cli.models_compile.short"), Args: exactly(1),
+		Long: message.Both("cli.models_compile.long", "\n\n"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if base, _, _ := strings.Cut(plan, ","); base != "" && !slices.Contains(native.Plans(), base) {
 				return usageError{fmt.Errorf("unknown precision plan %q; there are %s", plan, strings.Join(native.Plans(), ", "))}
@@ -73,10 +67,10 @@ some hundred million of them; name the same file in the server's configuration (
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&plan, "plan", "", "precision plan (default: the configuration's for this model, else native) / 精度方案")
-	f.StringVar(&calibration, "calibration", "", "text file by which int8 weights are rounded / 校准文本文件")
-	f.IntVar(&threads, "threads", 0, "threads that work; 0: all processors / 线程数")
-	f.BoolVar(&asJSON, "json", false, "as JSON / 以 JSON 输出")
+	f.StringVar(&plan, "plan", "", both("cli.models_compile.plan"))
+	f.StringVar(&calibration, "calibration", "", both("cli.models_compile.calibration"))
+	f.IntVar(&threads, "threads", 0, both("cli.models_compile.threads"))
+	f.BoolVar(&asJSON, "json", false, both("cli.shared.json"))
 	return cmd
 }
 

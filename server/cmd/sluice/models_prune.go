@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine/eval"
 	"github.com/sluice-project/sluice/engine/prune"
+	"github.com/sluice-project/sluice/internal/message"
 )
 
 // pruneFlags say what to leave out and how to tell what that costs.
@@ -25,13 +26,8 @@ type pruneFlags struct {
 func (a *app) modelsPruneCommand() *cobra.Command {
 	p := &pruneFlags{}
 	cmd := &cobra.Command{
-		Use: "prune MODEL --out FILE", Short: "Write a smaller model file without its least important parts / 结构化剪枝", Args: exactly(1),
-		Long: `Leaves out attention heads and feed-forward channels of a GGUF file, in every layer as many, and measures the perplexity before
-and after. With --calibrate, what matters is judged by what the model does on that text, else by its weights alone. The result is
-a plain GGUF file. Pruning costs quality; look at the figures before you use it.
-
-从 GGUF 文件中去掉不重要的注意力头和前馈通道（每层数量相同），并测量剪枝前后的困惑度。用 --calibrate 指定校准文本时按模型在该文本上的
-激活判断重要性，否则仅按权重判断。结果是普通的 GGUF 文件。剪枝会降低质量，使用前请查看数值。`,
+		Use: "prune MODEL --out FILE", Short: both("cli.models_prune.short"), Args: exactly(1),
+		Long: message.Both("cli.models_prune.long", "\n\n"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if p.out == "" {
 				return usageError{errors.New("name the new file with --out")}
@@ -58,16 +54,16 @@ a plain GGUF file. Pruning costs quality; look at the figures before you use it.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.out, "out", "", "the new file / 输出文件")
-	f.IntVar(&p.options.Heads, "heads", 0, "attention heads that each layer keeps; 0: all / 每层保留的注意力头数")
-	f.IntVar(&p.options.FFN, "ffn", 0, "feed-forward channels that each layer keeps; 0: all / 每层保留的前馈通道数")
-	f.BoolVar(&p.options.SameFormat, "same-format", false, "round what is not copied into its old format instead of Q8_0 / 重新量化时沿用原格式")
-	f.StringVar(&p.calibrate, "calibrate", "", "text or JSONL file that shows what matters / 校准文本")
-	f.StringVar(&p.data, "data", "", "text or JSONL file to measure on (default: built in) / 评测文本")
-	f.StringVar(&p.field, "field", "", "field of JSONL objects that holds the text (default: text) / JSONL 中的文本字段")
-	f.IntVar(&p.measure, "measure", 1000, "tokens to measure on; 0: do not measure / 评测词元数")
-	f.IntVar(&p.threads, "threads", 0, "threads that compute; 0: all processors / 计算线程数")
-	f.BoolVar(&p.asJSON, "json", false, "as JSON / 以 JSON 输出")
+	f.StringVar(&p.out, "out", "", both("cli.models_prune.out"))
+	f.IntVar(&p.options.Heads, "heads", 0, both("cli.models_prune.heads"))
+	f.IntVar(&p.options.FFN, "ffn", 0, both("cli.models_prune.ffn"))
+	f.BoolVar(&p.options.SameFormat, "same-format", false, both("cli.models_prune.same_format"))
+	f.StringVar(&p.calibrate, "calibrate", "", both("cli.models_prune.calibrate"))
+	f.StringVar(&p.data, "data", "", both("cli.models_prune.data"))
+	f.StringVar(&p.field, "field", "", both("cli.models_prune.field"))
+	f.IntVar(&p.measure, "measure", 1000, both("cli.models_prune.measure"))
+	f.IntVar(&p.threads, "threads", 0, both("cli.shared.threads"))
+	f.BoolVar(&p.asJSON, "json", false, both("cli.shared.json"))
 	return cmd
 }
 

@@ -7,15 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/internal/notify"
 )
 
 func (a *app) notifyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "notify", Short: "Try the channels that people are told through / 通知通道"}
+	cmd := &cobra.Command{Use: "notify", Short: both("cli.notify.short")}
 	cmd.AddCommand(&cobra.Command{
-		Use: "test [CHANNEL]", Short: "Send a test message, and say what became of it / 发送测试消息并报告结果", Args: atMostOne,
-		Long: `Sends one message, once, to a channel of notify.channels or to all of them, from this machine. Exit code 3: one of them did not take it.
-从本机向 notify.channels 中的一个或全部通道各发送一条消息，不重试。退出码 3 表示有通道未接收。`,
+		Use: "test [CHANNEL]", Short: both("cli.notify_test.short"), Args: atMostOne,
+		Long: message.Both("cli.notify_test.long", "\n"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {

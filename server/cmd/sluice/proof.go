@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
 )
@@ -17,10 +18,8 @@ import (
 func (a *app) proofCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use: "proof RECORD", Short: "Write the proof of one record, which sluice-verify checks / 导出单条记录的证明", Args: exactly(1),
-		Long: `Writes the sealed record with this id, its path in the tree, the signed checkpoint with cosignatures, and the public key, as the console does. Whoever has
-the public key of the log (sluice audit key) checks the file with sluice-verify, without this installation.
-写出该编号的已封存记录、其在树中的路径、带联署的已签名检查点以及公钥，与控制台下载的相同。持有日志公钥（sluice audit key）者可用 sluice-verify 离线校验。`,
+		Use: "proof RECORD", Short: both("cli.proof.short"), Args: exactly(1),
+		Long: message.Both("cli.proof.long", "\n"),
 		Example: `  sluice audit proof 01930000-0000-7000-8000-000000000000 --out proof.json
   sluice-verify --key "$KEY" proof.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,7 +30,7 @@ the public key of the log (sluice audit key) checks the file with sluice-verify,
 			return a.prove(cmd.Context(), cfg, args[0], out, log)
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "proof.json", "`FILE` to write; it must not exist / 输出文件")
+	cmd.Flags().StringVar(&out, "out", "proof.json", both("cli.shared.out"))
 	return cmd
 }
 

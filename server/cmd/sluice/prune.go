@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/audit"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/adminapi"
 	"github.com/sluice-project/sluice/server/config"
@@ -29,12 +30,8 @@ func (a *app) site() (*config.Config, *slog.Logger, error) {
 func (a *app) pruneCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
-		Use: "prune", Short: "Archive and remove audit records whose time is over / 归档并清理到期的审计记录", Args: exactly(0),
-		Long: `What goes is written into audit.retention.archive_dir as an evidence bundle and verified from there before anything is removed; what a longer
-time or a hold keeps stays, with its proof. Each pruning is itself recorded. The server prunes once a day by itself; cut off at any point, a
-pruning loses nothing and goes on the next time.
-待清理的记录先以证据包写入 audit.retention.archive_dir 并从磁盘校验，之后才会移除；保留期更长或被保全的记录连同证明留下。清理行为本身也会记录。
-服务器每天自动清理一次；清理随时中断都不会丢失数据，下次继续。`,
+		Use: "prune", Short: both("cli.prune.short"), Args: exactly(0),
+		Long: message.Both("cli.prune.long", "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, log, err := a.site()
 			if err != nil {
@@ -46,7 +43,7 @@ pruning loses nothing and goes on the next time.
 			return a.prune(cmd.Context(), cfg, log)
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what is due / 仅显示到期记录")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, both("cli.prune.dry_run"))
 	return cmd
 }
 
@@ -104,13 +101,8 @@ type holdFlags struct {
 func (a *app) holdCommand() *cobra.Command {
 	var f holdFlags
 	cmd := &cobra.Command{
-		Use: "hold", Short: "Keep audit records from being pruned and erased, for a court or an authority / 依法保全审计记录，使其不被清理或擦除", Args: exactly(0),
-		Long: `A hold keeps the records it selects, with their proofs, when others of their time are pruned, and refuses the erasure of what is kept of the persons whose
-records they are, until it is released. It blocks nothing else. With --subject it holds one person, who is named as requests name them and stored as
-a digest. Holding and releasing are recorded. Whoever releases a hold is bound by it for 24 hours more: to erase what it covered takes somebody else.
-被选定的记录及其证明在同期记录清理时留下，所涉人员的留存内容也不会被擦除，直至解除保全；不影响其他记录。--subject 保全某一人员（按请求中的名称指定，
-以摘要保存）。保全与解除均会记录。解除者本人在 24 小时内仍受该保全约束：擦除其涵盖的
-内容须经他人批准。`,
+		Use: "hold", Short: both("cli.prune_hold.short"), Args: exactly(0),
+		Long: message.Both("cli.prune_hold.long", "\n"),
 		Example: `  sluice audit hold --tenant demo --from 2026-11-01 --to 2026-12-01 --reason 'case 17/26'
   sluice audit hold --tenant demo --subject alice@example.com --reason 'case 17/26'
   sluice audit hold --list
@@ -122,15 +114,15 @@ a digest. Holding and releasing are recorded. Whoever releases a hold is bound b
 			return a.hold(cmd.Context(), f)
 		},
 	}
-	cmd.Flags().StringVar(&f.hold.Tenant, "tenant", "", "records of this `TENANT` / 租户")
-	cmd.Flags().StringVar(&f.hold.Request, "request", "", "records of the request with this `ID` / 请求 ID")
-	cmd.Flags().StringVar(&f.hold.Actor, "actor", "", "records of the key or user with this `ID` / 操作者 ID")
-	cmd.Flags().StringVar(&f.subject, "subject", "", "records of this `PERSON`, and what is kept of the person / 某一人员的记录及留存内容")
-	cmd.Flags().StringVar(&f.from, "from", "", "first `TIME`, as 2026-11-22 or 2026-11-22T08:00:00+08:00 / 起始时间")
-	cmd.Flags().StringVar(&f.to, "to", "", "`TIME` behind the last / 结束时间（不含）")
-	cmd.Flags().StringVar(&f.hold.Reason, "reason", "", "`WHY` they are held, or released / 保全或解除的理由")
-	cmd.Flags().BoolVar(&f.list, "list", false, "print the holds as JSON Lines / 以 JSON Lines 输出")
-	cmd.Flags().StringVar(&f.release, "release", "", "`ID` of the hold to release / 要解除的保全 ID")
+	cmd.Flags().StringVar(&f.hold.Tenant, "tenant", "", both("cli.prune_hold.tenant"))
+	cmd.Flags().StringVar(&f.hold.Request, "request", "", both("cli.prune_hold.request"))
+	cmd.Flags().StringVar(&f.hold.Actor, "actor", "", both("cli.prune_hold.actor"))
+	cmd.Flags().StringVar(&f.subject, "subject", "", both("cli.prune_hold.subject"))
+	cmd.Flags().StringVar(&f.from, "from", "", both("cli.shared.from"))
+	cmd.Flags().StringVar(&f.to, "to", "", both("cli.shared.to"))
+	cmd.Flags().StringVar(&f.hold.Reason, "reason", "", both("cli.prune_hold.reason"))
+	cmd.Flags().BoolVar(&f.list, "list", false, both("cli.prune_hold.list"))
+	cmd.Flags().StringVar(&f.release, "release", "", both("cli.prune_hold.release"))
 	return cmd
 }
 

@@ -11,17 +11,15 @@ import (
 
 	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/engine/native"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/config"
 )
 
 func (a *app) pullCommand() *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
-		Use: "pull [NAME…]", Short: "Fetch models and programs, checked against their digests / 下载模型与程序",
-		Long: `Without names it fetches what the configuration needs and is not there yet: the default models and the Temporal CLI.
-Each artefact has several sources; the first that answers wins and the digest decides. On a closed network, copy the file
-over and use --from file:/path.
-不带名称时下载配置所需且尚不存在的内容。每个工件有多个来源，以最先响应者为准，由摘要判定。离线环境请用 --from file:/路径。`,
+		Use: "pull [NAME…]", Short: both("cli.pull.short"),
+		Long: message.Both("cli.pull.long", "\n"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {
@@ -54,14 +52,14 @@ over and use --from file:/path.
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "take the artefact from this source, such as file:/media/usb/model.gguf / 指定来源")
+	cmd.Flags().StringVar(&from, "from", "", both("cli.pull.from"))
 	return cmd
 }
 
 func (a *app) modelsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "models", Short: "List and check the artefacts of this machine / 本机模型与程序"}
+	cmd := &cobra.Command{Use: "models", Short: both("cli.pull_models.short")}
 	list := &cobra.Command{
-		Use: "list", Short: "List the catalogue and what is here / 列出", Args: exactly(0),
+		Use: "list", Short: both("cli.pull_list.short"), Args: exactly(0),
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {
@@ -85,8 +83,8 @@ func (a *app) modelsCommand() *cobra.Command {
 		},
 	}
 	verify := &cobra.Command{
-		Use: "verify [NAME…]", Short: "Check the digests of what is here / 校验摘要",
-		Long: "Exit code 3: a file was damaged or replaced. 退出码 3 表示文件已损坏或被替换。",
+		Use: "verify [NAME…]", Short: both("cli.pull_verify.short"),
+		Long: message.Both("cli.pull_verify.long", " "),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.load(nil)
 			if err != nil {

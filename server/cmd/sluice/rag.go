@@ -27,7 +27,7 @@ type ragFlags struct {
 }
 
 func (f *ragFlags) collectionFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.collection, "collection", "", "name of the collection / 知识库名称")
+	cmd.Flags().StringVar(&f.collection, "collection", "", both("cli.rag_flags.collection"))
 }
 
 // path returns the path of the documents of the collection, or of one of them.
@@ -41,9 +41,9 @@ func (f *ragFlags) path(document string) string {
 
 func (a *app) ragCommand() *cobra.Command {
 	f := &ragFlags{}
-	cmd := &cobra.Command{Use: "rag", Short: "Fill and search knowledge bases / 管理知识库"}
+	cmd := &cobra.Command{Use: "rag", Short: both("cli.rag.short")}
 	f.register(cmd, a.env)
-	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", "tenant (default: your own) / 租户")
+	cmd.PersistentFlags().StringVar(&f.tenant, "tenant", "", both("cli.shared.tenant"))
 	cmd.AddCommand(a.ragCreateCommand(f), a.ragIngestCommand(f), a.ragListCommand(f), a.ragSearchCommand(f), a.ragDeleteCommand(f))
 	return cmd
 }
@@ -51,7 +51,7 @@ func (a *app) ragCommand() *cobra.Command {
 func (a *app) ragCreateCommand(f *ragFlags) *cobra.Command {
 	var title string
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Create an empty collection / 创建知识库", Args: exactly(1),
+		Use: "create NAME", Short: both("cli.rag_create.short"), Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.collection = args[0]
 			if err := a.ask(cmd.Context(), f.remoteFlags, http.MethodPost, "/rag/collections", f.newCollection(title), nil); err != nil {
@@ -61,8 +61,8 @@ func (a *app) ragCreateCommand(f *ragFlags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&title, "title", "", "title for people / 标题")
-	cmd.Flags().StringSliceVar(&f.labels, "label", nil, "readers need one of these access labels; none: everybody of the tenant (repeatable) / 访问标签")
+	cmd.Flags().StringVar(&title, "title", "", both("cli.rag_create.title"))
+	cmd.Flags().StringSliceVar(&f.labels, "label", nil, both("cli.rag_create.label"))
 	return cmd
 }
 
@@ -76,7 +76,7 @@ func (f *ragFlags) newCollection(title string) adminapi.NewCollection {
 
 func (a *app) ragListCommand(f *ragFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List collections, or the documents of one / 列出知识库或其中的文档", Args: exactly(0),
+		Use: "list", Short: both("cli.rag_list.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.login(cmd.Context(), f.remoteFlags)
 			if err != nil {
@@ -119,7 +119,7 @@ func dash(labels []string) string {
 func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 	var topK int
 	cmd := &cobra.Command{
-		Use: "search QUERY", Short: "Search a collection with your own access labels / 检索", Args: exactly(1),
+		Use: "search QUERY", Short: both("cli.rag_search.short"), Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.collection == "" {
 				return errNoCollection
@@ -144,13 +144,13 @@ func (a *app) ragSearchCommand(f *ragFlags) *cobra.Command {
 		},
 	}
 	f.collectionFlag(cmd)
-	cmd.Flags().IntVar(&topK, "top", 5, "number of passages, at most 50 / 返回段落数")
+	cmd.Flags().IntVar(&topK, "top", 5, both("cli.rag_search.top"))
 	return cmd
 }
 
 func (a *app) ragDeleteCommand(f *ragFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "delete DOCUMENT…", Short: "Delete documents from a collection, by name / 删除文档", Args: atLeast(1),
+		Use: "delete DOCUMENT…", Short: both("cli.rag_delete.short"), Args: atLeast(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.collection == "" {
 				return errNoCollection

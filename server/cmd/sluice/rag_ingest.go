@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-project/sluice/governance/classify"
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -25,20 +26,8 @@ func (a *app) ragIngestCommand(f *ragFlags) *cobra.Command {
 	var create bool
 	var known string
 	cmd := &cobra.Command{
-		Use: "ingest PATH…", Short: "Add text, Markdown and HTML files and folders of them / 导入文件或文件夹", Args: atLeast(1),
-		Long: `Adds files to a collection. Of a folder it takes every .txt, .text, .md, .markdown, .html, .htm and .xhtml file, also in
-folders below, except hidden ones; their names in the collection are their paths inside the folder. Run it again after
-changes or an interruption: what is unchanged is left alone, what differs becomes a new version.
-
---known names a file of values that are masked wherever they stand in these documents, and in questions and answers that
-draw on them: one a line, a name of a person, or a class of the guide to masking, a tab and a value; at most 200. They belong
-to the version: give the file each time.
-
-将文件导入知识库。文件夹会递归导入其中的文本、Markdown 与 HTML 文件（隐藏文件除外）。可重复执行：未变化的文档保持不变，
-有变化的文档成为新版本。
-
---known 指定一个文件，其中的值无论出现在这些文档中，还是出现在引用它们的提问与回答中，都会脱敏：每行一个人名，或“类别、制表符、值”
-（类别见脱敏指南），最多 200 个。这些值属于文档版本，每次导入都须指定。`,
+		Use: "ingest PATH…", Short: both("cli.rag_ingest.short"), Args: atLeast(1),
+		Long: message.Both("cli.rag_ingest.long", "\n\n"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.collection == "" {
 				return errNoCollection
@@ -68,9 +57,9 @@ to the version: give the file each time.
 		},
 	}
 	f.collectionFlag(cmd)
-	cmd.Flags().StringSliceVar(&f.labels, "label", nil, "readers need one of these access labels, besides the collection's (repeatable) / 文档访问标签")
-	cmd.Flags().StringVar(&known, "known", "", "`FILE` with values to mask in the documents, one a line / 文档中须脱敏的值，每行一个")
-	cmd.Flags().BoolVar(&create, "create", false, "create the collection if it does not exist / 知识库不存在时创建")
+	cmd.Flags().StringSliceVar(&f.labels, "label", nil, both("cli.rag_ingest.label"))
+	cmd.Flags().StringVar(&known, "known", "", both("cli.rag_ingest.known"))
+	cmd.Flags().BoolVar(&create, "create", false, both("cli.rag_ingest.create"))
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
@@ -21,12 +22,8 @@ const shownFindings = 1000
 func (a *app) reconcileCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "reconcile", Short: "Compare the audit log with itself and with the books / 将审计日志与自身及账目对账", Args: exactly(0),
-		Long: `Looks for requests without an outcome, answers without an admitted record, usage that was not booked, and hours whose sums differ. What can
-be mended is mended, each time with a record. The server does the same every hour. Works on a running and on a stopped installation. Exit
-code 3: findings are open.
-查找没有结果的请求、没有受理记录的回答、未入账的用量以及合计不一致的小时。可修复的会自动修复，每次修复均留有记录。服务器每小时执行一次同样的对账。
-可在运行中或停止的安装上执行。退出码 3 表示仍有未解决的问题。`,
+		Use: "reconcile", Short: both("cli.reconcile.short"), Args: exactly(0),
+		Long: message.Both("cli.reconcile.long", "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, log, err := a.site()
 			if err != nil {
@@ -39,7 +36,7 @@ code 3: findings are open.
 			return a.printReconciliation(found, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON / 以 JSON 输出")
+	cmd.Flags().BoolVar(&asJSON, "json", false, both("cli.reconcile.json"))
 	return cmd
 }
 

@@ -40,8 +40,8 @@ func (f *remoteFlags) register(cmd *cobra.Command, env environment) {
 	if user == "" {
 		user = "admin"
 	}
-	cmd.PersistentFlags().StringVar(&f.url, "url", base, "server address (SLUICE_URL) / 服务器地址")
-	cmd.PersistentFlags().StringVar(&f.user, "user", user, "user to sign in as (SLUICE_ADMIN_USER) / 登录用户")
+	cmd.PersistentFlags().StringVar(&f.url, "url", base, both("cli.shared.url"))
+	cmd.PersistentFlags().StringVar(&f.user, "user", user, both("cli.remote_flags.user"))
 }
 
 // login signs in. The password comes from SLUICE_ADMIN_PASSWORD or from the terminal, never from a flag: flags show in process

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/internal/fault"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -22,11 +23,11 @@ const maxRevealText = 256 << 10
 type revealWhat struct{ tenant, session, request, purpose, file string }
 
 func (w *revealWhat) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.tenant, "tenant", "", "tenant (default: your own) / 租户")
-	cmd.Flags().StringVar(&w.session, "session", "", "`CONVERSATION` as the application calls it / 应用所用的会话名称")
-	cmd.Flags().StringVar(&w.request, "request", "", "`ID` of a request, in place of --session / 请求编号，代替 --session")
-	cmd.Flags().StringVar(&w.file, "file", "-", "`FILE` with the text; - is standard input / 文本文件，- 为标准输入")
-	cmd.Flags().StringVar(&w.purpose, "purpose", "", "why; it is recorded, so no personal data / 用途，会被记录，请勿包含个人信息")
+	cmd.Flags().StringVar(&w.tenant, "tenant", "", both("cli.shared.tenant"))
+	cmd.Flags().StringVar(&w.session, "session", "", both("cli.reveal_flags.session"))
+	cmd.Flags().StringVar(&w.request, "request", "", both("cli.reveal_flags.request"))
+	cmd.Flags().StringVar(&w.file, "file", "-", both("cli.reveal_flags.file"))
+	cmd.Flags().StringVar(&w.purpose, "purpose", "", both("cli.reveal_flags.purpose"))
 }
 
 // ask builds the request for pseudonyms, or for the text of the file.
@@ -69,12 +70,8 @@ func (a *app) revealCommand() *cobra.Command {
 	var what revealWhat
 	var approval string
 	cmd := &cobra.Command{
-		Use: "reveal [TOKEN...]", Short: "Show the values behind pseudonyms, as far as the policy lets you / 查看假名对应的原值",
-		Long: `Reads a text with pseudonyms from standard input or a file, or takes pseudonyms (or their codes) as arguments, and prints it with the values in it. What
-you see of each depends on your roles, the purpose and the policy of the tenant; whatever you see is recorded. Every call signs in anew, which the
-server wants for values in full. Many values need somebody else: sluice approval ask, then sluice approval give by another person.
-从标准输入或文件读取含假名的文本，或以参数给出假名（或其代码），输出带原值的文本。可见程度取决于您的角色、用途与租户策略，查看行为会被记录。
-完整查看需要刚刚登录，本命令每次都会重新登录。数量较多时需第二人批准：先 sluice approval ask，再由另一人 sluice approval give。`,
+		Use: "reveal [TOKEN...]", Short: both("cli.reveal.short"),
+		Long: message.Both("cli.reveal.long", "\n"),
 		Example: `  sluice reveal --session case-17 --purpose complaint < answer.txt
   sluice reveal --request 01a20301-0000-7000-8000-000000000000 --purpose complaint K7Q2F`,
 		Args: cobra.ArbitraryArgs,
@@ -97,14 +94,14 @@ server wants for values in full. Many values need somebody else: sluice approval
 	}
 	flags.register(cmd, a.env)
 	what.register(cmd)
-	cmd.Flags().StringVar(&approval, "approval", "", "`ID` of an approval that was given / 已获批准的申请编号")
+	cmd.Flags().StringVar(&approval, "approval", "", both("cli.shared.approval"))
 	return cmd
 }
 
 func (a *app) approvalCommand() *cobra.Command {
 	var flags remoteFlags
 	cmd := &cobra.Command{
-		Use: "approval", Short: "Ask for, give, decline and list approvals, of reveals of many values and of held erasures / 批量查看原值与受保全擦除的批准",
+		Use: "approval", Short: both("cli.reveal_approval.short"),
 	}
 	flags.register(cmd, a.env)
 	cmd.AddCommand(a.askCommand(&flags), a.giveCommand(&flags), a.declineCommand(&flags), a.approvalsCommand(&flags))
@@ -137,7 +134,7 @@ func (a *app) printRevealed(out adminapi.RevealAnswer) error {
 func (a *app) askCommand(flags *remoteFlags) *cobra.Command {
 	var what revealWhat
 	cmd := &cobra.Command{
-		Use: "ask [TOKEN...]", Short: "Ask somebody else to approve a reveal of many values / 申请由他人批准批量查看", Args: cobra.ArbitraryArgs,
+		Use: "ask [TOKEN...]", Short: both("cli.reveal_ask.short"), Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := what.ask(a.env.stdin, args)
 			if err != nil {

@@ -14,11 +14,11 @@ import (
 
 func (a *app) rolloutCommand() *cobra.Command {
 	var flags remoteFlags
-	cmd := &cobra.Command{Use: "rollout", Short: "Move a model version to full traffic on evidence / 灰度发布"}
+	cmd := &cobra.Command{Use: "rollout", Short: both("cli.rollout.short")}
 	flags.register(cmd, a.env)
 	cmd.AddCommand(
 		a.startRolloutCommand(&flags), a.listRolloutsCommand(&flags), a.getRolloutCommand(&flags),
-		a.tellRolloutCommand(&flags, "approve", "Let it go on / 批准"), a.tellRolloutCommand(&flags, "abort", "Take it back / 中止"),
+		a.tellRolloutCommand(&flags, "approve", both("cli.rollout_approve.short")), a.tellRolloutCommand(&flags, "abort", both("cli.rollout_abort.short")),
 	)
 	return cmd
 }
@@ -26,7 +26,7 @@ func (a *app) rolloutCommand() *cobra.Command {
 func (a *app) startRolloutCommand(flags *remoteFlags) *cobra.Command {
 	var minRequests, dwell, deadline int
 	cmd := &cobra.Command{
-		Use: "start MODEL CANDIDATE", Short: "Start a rollout / 开始", Args: exactly(2),
+		Use: "start MODEL CANDIDATE", Short: both("cli.rollout_start.short"), Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := adminapi.NewRollout{
 				Model: args[0], Candidate: args[1], MinRequests: ifPositive(minRequests), DwellSeconds: ifPositive(dwell), DeadlineSeconds: ifPositive(deadline),
@@ -38,9 +38,9 @@ func (a *app) startRolloutCommand(flags *remoteFlags) *cobra.Command {
 			return a.printRollout(out)
 		},
 	}
-	cmd.Flags().IntVar(&minRequests, "min-requests", 0, "requests each arm needs before a step is judged / 每组判定所需请求数")
-	cmd.Flags().IntVar(&dwell, "dwell", 0, "least seconds on a step / 每步最短秒数")
-	cmd.Flags().IntVar(&deadline, "deadline", 0, "seconds after which an undecided step is rolled back / 每步超时秒数，超时回滚")
+	cmd.Flags().IntVar(&minRequests, "min-requests", 0, both("cli.rollout_start.min_requests"))
+	cmd.Flags().IntVar(&dwell, "dwell", 0, both("cli.rollout_start.dwell"))
+	cmd.Flags().IntVar(&deadline, "deadline", 0, both("cli.rollout_start.deadline"))
 	return cmd
 }
 
@@ -54,7 +54,7 @@ func ifPositive(n int) *int {
 
 func (a *app) listRolloutsCommand(flags *remoteFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List rollouts / 列出", Args: exactly(0),
+		Use: "list", Short: both("cli.rollout_list.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var out adminapi.RolloutPage
 			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/rollouts", nil, &out); err != nil {
@@ -72,7 +72,7 @@ func (a *app) listRolloutsCommand(flags *remoteFlags) *cobra.Command {
 
 func (a *app) getRolloutCommand(flags *remoteFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "get ID", Short: "Show one rollout with its evidence / 查看", Args: exactly(1),
+		Use: "get ID", Short: both("cli.rollout_get.short"), Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var out adminapi.Rollout
 			if err := a.ask(cmd.Context(), *flags, http.MethodGet, "/rollouts/"+url.PathEscape(args[0]), nil, &out); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/config"
 )
 
@@ -54,14 +55,9 @@ func newRoot(env environment) *cobra.Command {
 	a := &app{env: env}
 	root := &cobra.Command{
 		Use:   "sluice",
-		Short: "A governed inference platform / 受治理的推理平台",
-		Long: `Sluice runs models behind a gateway with roles, masking, labels, audit and budgets.
-Sluice 在具备权限、脱敏、标识、审计和预算的网关之后运行模型。
-
-Start with: sluice pull && sluice up
-
-Exit codes: 0 done, 1 failed, 2 called in a wrong way, 3 a check ran and found problems.
-退出码：0 成功，1 失败，2 用法错误，3 检查发现问题。`,
+		Short: both("cli.sluice.short"),
+		Long: message.Both("cli.sluice.long", "\n") + "\n\nStart with: sluice pull && sluice up\n\n" +
+			message.Both("cli.sluice.exit_codes", "\n"),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       version,
@@ -69,8 +65,8 @@ Exit codes: 0 done, 1 failed, 2 called in a wrong way, 3 a check ran and found p
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
-	root.PersistentFlags().StringVar(&a.configPath, "config", env.get("SLUICE_CONFIG"), "configuration file (YAML) / 配置文件")
-	root.PersistentFlags().StringVar(&a.data, "data", "", "data directory / 数据目录 (default "+config.DefaultData()+")")
+	root.PersistentFlags().StringVar(&a.configPath, "config", env.get("SLUICE_CONFIG"), both("cli.sluice.config"))
+	root.PersistentFlags().StringVar(&a.data, "data", "", both("cli.sluice.data")+" (default "+config.DefaultData()+")")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
@@ -86,15 +82,18 @@ Exit codes: 0 done, 1 failed, 2 called in a wrong way, 3 a check ran and found p
 	return root
 }
 
+// both returns a text in English and in Chinese, for help, whose reader has not named a language.
+func both(id message.ID) string { return message.Both(id, " / ") }
+
 // group makes every command that only holds others print its help when called alone, and refuse a word it does not know. Left to
 // itself the library prints the help and reports success.
 func group(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		switch sub.Name() {
 		case "help":
-			sub.Short += " / 查看帮助"
+			sub.Short = both("cli.sluice.help")
 		case "completion":
-			sub.Short = "Print the completion script of a shell / 打印命令补全脚本"
+			sub.Short = both("cli.sluice.completion")
 		}
 		group(sub)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-project/sluice/engine/modelstore"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
 )
@@ -21,10 +22,10 @@ type serveFlags struct {
 }
 
 func (f *serveFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.listen, "listen", "", "address of the API and the console (default 127.0.0.1:8080) / 监听地址")
-	cmd.Flags().StringVar(&f.readyFile, "ready-file", "", "write addresses, and on the first start the secrets, to this file as JSON (mode 0600) / 就绪文件")
-	cmd.Flags().BoolVar(&f.noTemporal, "no-temporal", false, "run without workflows: no rollouts, no capacity schedule / 不启动工作流")
-	cmd.Flags().BoolVar(&f.noConsole, "no-console", false, "do not serve the web console / 不提供控制台")
+	cmd.Flags().StringVar(&f.listen, "listen", "", both("cli.serve_flags.listen"))
+	cmd.Flags().StringVar(&f.readyFile, "ready-file", "", both("cli.serve_flags.ready_file"))
+	cmd.Flags().BoolVar(&f.noTemporal, "no-temporal", false, both("cli.serve_flags.no_temporal"))
+	cmd.Flags().BoolVar(&f.noConsole, "no-console", false, both("cli.serve_flags.no_console"))
 }
 
 func (f *serveFlags) overrides() map[string]any {
@@ -44,10 +45,8 @@ func (f *serveFlags) overrides() map[string]any {
 func (a *app) upCommand() *cobra.Command {
 	var flags serveFlags
 	cmd := &cobra.Command{
-		Use: "up", Short: "Set up if needed and serve: one machine, nothing else required / 一条命令启动", Args: exactly(0),
-		Long: `Creates the data directory, the master key, the schema and a demo tenant on the first start, then serves.
-The administrator password and the API key are shown once. Ctrl-C drains running requests and stops everything.
-首次启动时创建数据目录、主密钥、数据库结构和演示租户，然后提供服务。管理员密码和 API 密钥只显示一次。`,
+		Use: "up", Short: both("cli.serve_up.short"), Args: exactly(0),
+		Long: message.Both("cli.serve_up.long", "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, flags, true) },
 	}
 	flags.register(cmd)
@@ -57,7 +56,7 @@ The administrator password and the API key are shown once. Ctrl-C drains running
 func (a *app) serveCommand() *cobra.Command {
 	var flags serveFlags
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve an installation that is set up; never downloads or migrates / 提供服务", Args: exactly(0),
+		Use: "serve", Short: both("cli.serve.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, flags, false) },
 	}
 	flags.register(cmd)

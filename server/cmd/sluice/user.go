@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -22,13 +23,13 @@ const newPasswordVariable = "SLUICE_NEW_PASSWORD" //nolint:gosec // the name of 
 func (a *app) userCommand() *cobra.Command {
 	var flags remoteFlags
 	var tenant string
-	cmd := &cobra.Command{Use: "user", Short: "Create, list and change accounts of people / 管理用户账号"}
+	cmd := &cobra.Command{Use: "user", Short: both("cli.user.short")}
 	flags.register(cmd, a.env)
-	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", "tenant (default: your own) / 租户")
+	cmd.PersistentFlags().StringVar(&tenant, "tenant", "", both("cli.shared.tenant"))
 	cmd.AddCommand(
 		a.listUsersCommand(&flags, &tenant), a.createUserCommand(&flags, &tenant), a.editUserCommand(&flags, &tenant), a.resetPasswordCommand(&flags, &tenant),
-		a.setUserCommand(&flags, &tenant, "disable", "Disable an account and end its sessions / 停用账号并结束其会话", "disabled"),
-		a.setUserCommand(&flags, &tenant, "enable", "Enable a disabled account / 启用已停用的账号", "enabled"),
+		a.setUserCommand(&flags, &tenant, "disable", both("cli.user_disable.short"), "disabled"),
+		a.setUserCommand(&flags, &tenant, "enable", both("cli.user_enable.short"), "enabled"),
 		a.ownPasswordCommand(&flags),
 	)
 	return cmd
@@ -36,7 +37,7 @@ func (a *app) userCommand() *cobra.Command {
 
 func (a *app) listUsersCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List users / 列出用户", Args: exactly(0),
+		Use: "list", Short: both("cli.user_list.short"), Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.login(cmd.Context(), *flags)
 			if err != nil {
@@ -97,7 +98,7 @@ func userPath(ctx context.Context, r *remote, tenant, meant string) (string, err
 func (a *app) createUserCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	var roles, labels []string
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Create an account; its one-time password is printed once / 创建账号，一次性密码仅显示一次", Args: exactly(1),
+		Use: "create NAME", Short: both("cli.user_create.short"), Args: exactly(1),
 		Example: `  sluice user create wang.fang --role developer --label public`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(roles) == 0 {
@@ -117,8 +118,8 @@ func (a *app) createUserCommand(flags *remoteFlags, tenant *string) *cobra.Comma
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&roles, "role", nil, "role (repeatable) / 角色")
-	cmd.Flags().StringSliceVar(&labels, "label", nil, "access label for knowledge bases (repeatable) / 知识库访问标签")
+	cmd.Flags().StringSliceVar(&roles, "role", nil, both("cli.shared.role"))
+	cmd.Flags().StringSliceVar(&labels, "label", nil, both("cli.shared.label"))
 	return cmd
 }
 
@@ -132,9 +133,8 @@ func (a *app) printOnce(u adminapi.User, password string) {
 func (a *app) editUserCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	var roles, labels []string
 	cmd := &cobra.Command{
-		Use: "edit NAME", Short: "Set roles and labels of an account / 设置账号的角色与标签", Args: exactly(1),
-		Long: `Sets the roles, or the labels, or both. They take the place of those of before and are in force at once. --label "" takes all labels away.
-设置角色和/或标签，替换原有内容并立即生效。--label "" 移除所有标签。`,
+		Use: "edit NAME", Short: both("cli.user_edit.short"), Args: exactly(1),
+		Long:    message.Both("cli.user_edit.long", "\n"),
 		Example: `  sluice user edit wang.fang --role auditor --role developer`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var in adminapi.UserChange
@@ -151,8 +151,8 @@ func (a *app) editUserCommand(flags *remoteFlags, tenant *string) *cobra.Command
 			return a.changeUser(cmd.Context(), *flags, *tenant, args[0], http.MethodPatch, "", in, "changed")
 		},
 	}
-	cmd.Flags().StringSliceVar(&roles, "role", nil, "role (repeatable) / 角色")
-	cmd.Flags().StringSliceVar(&labels, "label", nil, "access label for knowledge bases (repeatable) / 知识库访问标签")
+	cmd.Flags().StringSliceVar(&roles, "role", nil, both("cli.shared.role"))
+	cmd.Flags().StringSliceVar(&labels, "label", nil, both("cli.shared.label"))
 	return cmd
 }
 
@@ -184,7 +184,7 @@ func (a *app) changeUser(ctx context.Context, flags remoteFlags, tenant, meant, 
 
 func (a *app) resetPasswordCommand(flags *remoteFlags, tenant *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "reset-password NAME", Short: "Give an account a one-time password and end its sessions / 重置为一次性密码并结束会话", Args: exactly(1),
+		Use: "reset-password NAME", Short: both("cli.user_reset_password.short"), Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.login(cmd.Context(), *flags)
 			if err != nil {
@@ -206,7 +206,7 @@ func (a *app) resetPasswordCommand(flags *remoteFlags, tenant *string) *cobra.Co
 
 func (a *app) ownPasswordCommand(flags *remoteFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "password", Short: "Change your own password / 修改自己的密码", Args: exactly(0),
+		Use: "password", Short: both("cli.user_password.short"), Args: exactly(0),
 		Long: `Changes the password of the user that signs in. Your other sign-ins end. The new password comes from ` + newPasswordVariable + ` or from the terminal, never from a flag.
 修改登录用户自己的密码，其他登录会话随即结束。新密码取自环境变量 ` + newPasswordVariable + ` 或终端输入，不作为命令行参数。`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

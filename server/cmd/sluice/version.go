@@ -14,7 +14,7 @@ import (
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print version and build / 打印版本", Args: exactly(0),
+		Use: "version", Short: both("cli.version.short"), Args: exactly(0),
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]any{
 				"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
@@ -27,6 +27,6 @@ func (a *app) versionCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON / 以 JSON 输出")
+	cmd.Flags().BoolVar(&asJSON, "json", false, both("cli.shared.json"))
 	return cmd
 }

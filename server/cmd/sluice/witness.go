@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-project/sluice/audit/checkpoint"
 	"github.com/sluice-project/sluice/audit/content"
 	"github.com/sluice-project/sluice/audit/witness"
+	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server/adminapi"
 )
 
@@ -43,38 +44,25 @@ type witnessFlags struct {
 func (a *app) witnessCommand() *cobra.Command {
 	var f witnessFlags
 	cmd := &cobra.Command{
-		Use: "witness", Short: "Remember what an audit log states, and object when it states something else / 为审计日志作见证", Args: exactly(0),
-		Long: `Runs on another team's machine, with its own key and its own directory, and needs nothing of the server but its address and its public key.
-It reads each new checkpoint, demands a proof that it extends the one before, cosigns it and hands the cosignature back.
-Register its public key, which it prints, with the log (audit.witnesses), and give it an account with the role witness.
-
-The first checkpoint it ever sees is trusted, unless --first-size and --first-root name one. From then on nothing is.
-An alarm, such as a database restored from an older copy, is kept in DIR/alarms and repeated until somebody moves the file away.
-With --once it looks once: exit code 0 all is proven, 3 there are alarms, 1 the log could not be read.
-
-运行在另一团队的机器上，拥有自己的密钥和目录；除服务器的地址和公钥外不依赖服务器的任何内容。
-它读取每个新检查点，要求证明其延续了前一个检查点，然后联署并交回签名。
-请将其打印的公钥登记到日志（audit.witnesses），并为其建立角色为 witness 的账号。
-首次见到的检查点将被信任（除非用 --first-size 和 --first-root 指定），此后一律要求证明。
-告警（例如数据库被恢复为旧副本）保存在 DIR/alarms，在有人移走文件之前会一直重复。
-使用 --once 时只检查一次：退出码 0 表示全部得到证明，3 表示有告警，1 表示无法读取日志。`,
+		Use: "witness", Short: both("cli.witness.short"), Args: exactly(0),
+		Long: message.Both("cli.witness.long", "\n\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.witness(cmd.Context(), f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.log, "log", "", "address of the server, or of the log's endpoints / 服务器或日志接口的地址")
-	flags.StringArrayVar(&f.keys, "key", nil, "public `KEY` of the log, as sluice audit key printed it; repeat it for several / 日志的公钥")
-	flags.StringVar(&f.name, "name", "", "name of this witness in its cosignatures, for example its host name / 见证方名称")
-	flags.StringVar(&f.dir, "dir", "", "directory of its key and its memory / 保存密钥和记忆的目录")
-	flags.StringVar(&f.suite, "suite", "intl", "what it cosigns with: intl (Ed25519) or gm (SM2 with SM3); each has its own key / 联署所用密码套件，各有公钥")
-	flags.DurationVar(&f.every, "every", 10*time.Second, "pause between two looks / 检查间隔")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file with the bearer token to show, read anew for each request / 令牌文件")
-	flags.StringVar(&f.user, "user", "", "account to sign in with, in place of a token / 登录账号")
-	flags.StringVar(&f.passwordFile, "password-file", "", "file with the password of the account / 密码文件")
-	flags.Int64Var(&f.firstSize, "first-size", 0, "size of a checkpoint to start from, with --first-root / 起始检查点的记录数")
-	flags.StringVar(&f.firstRoot, "first-root", "", "root of that checkpoint, in base64 or hex / 起始检查点的根")
-	flags.BoolVar(&f.once, "once", false, "look once and end / 只检查一次")
-	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` at which GET / tells the state as JSON, 200 or 503 / 状态监听地址")
-	flags.BoolVar(&f.printKey, "print-key", false, "print the public key of the witness and end / 打印见证方公钥后退出")
+	flags.StringVar(&f.log, "log", "", both("cli.witness.log"))
+	flags.StringArrayVar(&f.keys, "key", nil, both("cli.witness.key"))
+	flags.StringVar(&f.name, "name", "", both("cli.witness.name"))
+	flags.StringVar(&f.dir, "dir", "", both("cli.witness.dir"))
+	flags.StringVar(&f.suite, "suite", "intl", both("cli.witness.suite"))
+	flags.DurationVar(&f.every, "every", 10*time.Second, both("cli.witness.every"))
+	flags.StringVar(&f.tokenFile, "token-file", "", both("cli.witness.token_file"))
+	flags.StringVar(&f.user, "user", "", both("cli.witness.user"))
+	flags.StringVar(&f.passwordFile, "password-file", "", both("cli.witness.password_file"))
+	flags.Int64Var(&f.firstSize, "first-size", 0, both("cli.witness.first_size"))
+	flags.StringVar(&f.firstRoot, "first-root", "", both("cli.witness.first_root"))
+	flags.BoolVar(&f.once, "once", false, both("cli.witness.once"))
+	flags.StringVar(&f.listen, "listen", "", both("cli.witness.listen"))
+	flags.BoolVar(&f.printKey, "print-key", false, both("cli.witness.print_key"))
 	return cmd
 }
 
