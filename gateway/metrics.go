@@ -19,6 +19,7 @@ type metrics struct {
 	tokens     *prometheus.CounterVec
 	running    prometheus.Gauge
 	unrecorded prometheus.Counter
+	imitations prometheus.Counter
 	held       *prometheus.HistogramVec
 	wait       *prometheus.HistogramVec
 }
@@ -57,6 +58,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_gateway_unrecorded_outcomes_total", Help: "Outcome records that could not be written: their usage is not booked, the verifier lists them as unfinished.",
 		}),
+		imitations: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sluice_gateway_passage_imitations_total", Help: "Passages that imitated the tags around them, as a document does that tries to give the model orders.",
+		}),
 		held: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sluice_gateway_held_characters", Help: "Characters of an answer that wait for what follows, after each piece of it, by kind of text.",
 			Buckets: []float64{0, 1, 2, 4, 8, 16, 24, 32, 64, 128, 256, 1024},
@@ -66,7 +70,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: []float64{.0001, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"kind"}),
 	}
-	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.held, m.wait)
+	reg.MustRegister(m.requests, m.refusals, m.stages, m.overhead, m.firstToken, m.duration, m.tokens, m.running, m.unrecorded, m.imitations, m.held, m.wait)
 	return m
 }
 

@@ -244,14 +244,17 @@ var imitation = regexp.MustCompile(`(?i)[<＜]([\s\p{Z}\p{Cf}]*[/／]?[\s\p{Z}\p
 var taglike = regexp.MustCompile(`(?i)passage-[0-9a-f]{12}`)
 
 // segments are the passages as they stand before the question. A passage cannot close its own quotation: nobody can guess the tag, and what
-// looks like one is shown as text.
-func segments(passages []rag.Passage, tag string) []string {
-	out := make([]string, len(passages))
+// looks like one is shown as text. imitations is how many passages have such.
+func segments(passages []rag.Passage, tag string) (out []string, imitations int) {
+	out = make([]string, len(passages))
 	for i, p := range passages {
 		text := taglike.ReplaceAllString(imitation.ReplaceAllString(p.Text, "&lt;$1"), "passage")
+		if text != p.Text {
+			imitations++
+		}
 		out[i] = fmt.Sprintf("<%[1]s number=\"%[2]d\">\n%[3]s\n</%[1]s>\n\n", tag, i+1, strings.TrimSpace(text))
 	}
-	return out
+	return out, imitations
 }
 
 // withSystem returns the messages with a text at the end of the leading system message, where every chat template accepts it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/sluice-project/sluice/governance/classify"
@@ -104,6 +105,9 @@ func TestImitations(t *testing.T) {
 	if _, other, _ := ask(8, "Nothing."); other == tag {
 		t.Error("a change of the collection leaves the tag as it was")
 	}
+	if n := testutil.ToFloat64(w.metrics.imitations); n != 0 {
+		t.Errorf("%v imitations among honest passages", n)
+	}
 	like := regexp.MustCompile(`(?i)<[\s\p{Z}\p{Cf}]*/?[\s\p{Z}\p{Cf}]*passage`)
 	for _, text := range imitations {
 		text = strings.ReplaceAll(strings.ReplaceAll(text, "TAG", tag), "tAg", strings.ToUpper(tag))
@@ -119,5 +123,8 @@ func TestImitations(t *testing.T) {
 		if strings.Contains(strings.ToLower(inside), tag) || like.MatchString(norm.NFKC.String(inside)) {
 			t.Errorf("%q is quoted as %q", text, inside)
 		}
+	}
+	if n := testutil.ToFloat64(w.metrics.imitations); n != float64(len(imitations)) {
+		t.Errorf("%v imitations are counted, there were %d", n, len(imitations))
 	}
 }

@@ -95,7 +95,9 @@ func (r *run) prepare(ctx context.Context) error {
 	if len(r.masked.passages) > 0 {
 		tag, with := r.passageTag(), *req
 		with.Messages = withSystem(req.Messages, passageInstruction(r.sources.question, tag))
-		with.Segments, with.SegmentTokens = segments(r.masked.passages, tag), r.p.cfg.PassageTokens
+		pieces, imitations := segments(r.masked.passages, tag)
+		r.p.metrics.imitations.Add(float64(imitations))
+		with.Segments, with.SegmentTokens = pieces, r.p.cfg.PassageTokens
 		if r.prompt.Prompt, err = r.choice.Engine.Prepare(ctx, &with); err != nil {
 			return err
 		}
