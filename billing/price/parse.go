@@ -14,8 +14,12 @@ import (
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
-// MaxBytes bounds the size of a document.
-const MaxBytes = 1 << 20
+const (
+	// MaxBytes bounds the size of a document.
+	MaxBytes = 1 << 20
+	// maxKeys bounds the keys of a mapping; the known ones are fewer.
+	maxKeys = 32
+)
 
 // Error says where a document is wrong and why.
 type Error struct {
@@ -74,6 +78,13 @@ func Parse(doc []byte) (*Book, error) {
 	if !utf8.Valid(doc) {
 		return nil, &Error{"document", fault.Say("price.not_utf8")}
 	}
+	var root yaml.Node
+	if err := yaml.NewDecoder(bytes.NewReader(doc)).Decode(&root); err != nil {
+		return nil, &Error{"document", reason(err)}
+	}
+	if line := crowded(&root); line > 0 {
+		return nil, &Error{"document", fault.Say("price.crowded", line, maxKeys)}
+	}
 	var d document
 	dec := yaml.NewDecoder(bytes.NewReader(doc))
 	dec.KnownFields(true)
@@ -86,7 +97,21 @@ func Parse(doc []byte) (*Book, error) {
 	return d.book()
 }
 
-// reason flattens the messages of the YAML library, which exist in English only, into one line.
+// crowded returns the line of a mapping with more than maxKeys keys, 0 if there is none. The YAML library compares each key of a mapping with
+// every other one, which takes hours for a document of the largest size.
+func crowded(n *yaml.Node) int {
+	if n.Kind == yaml.MappingNode && len(n.Content) > 2*maxKeys {
+		return n.Line
+	}
+	for _, c := range n.Content {
+		if line := crowded(c); line > 0 {
+			return line
+		}
+	}
+	return 0
+}
+
+// reason makes one line of the first message of the YAML library, which speaks English only.
 func reason(err error) fault.Phrase {
 	if errors.Is(err, io.EOF) {
 		return fault.Say("price.empty")
@@ -94,6 +119,9 @@ func reason(err error) fault.Phrase {
 	var price *notWhole
 	if errors.As(err, &price) {
 		return price.reason()
+	}
+	if several := (*yaml.TypeError)(nil); errors.As(err, &several) && len(several.Errors) > 1 {
+		err = &yaml.TypeError{Errors: several.Errors[:1]} // there may be one for each line
 	}
 	return fault.Say("price.format", strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "))
 }

@@ -2,6 +2,7 @@ package price_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -141,4 +142,27 @@ func FuzzParse(f *testing.F) {
 		}
 		b.Embed(model)
 	})
+}
+
+// TestHostileBooksTakeLinearTime: the largest document is refused in moments, and in one line, also where every key stands in the same mapping.
+func TestHostileBooksTakeLinearTime(t *testing.T) {
+	t.Parallel()
+	many := strings.Builder{}
+	for i := 0; many.Len() < price.MaxBytes-20; i++ {
+		fmt.Fprintf(&many, "k%d: v\n", i)
+	}
+	for name, doc := range map[string]string{
+		"one key": strings.Repeat("models:\n", price.MaxBytes/8), "many keys": many.String(), "unknown keys": strings.Repeat("? {a: b}\n", 20) + "c: d\n",
+	} {
+		done := make(chan error, 1)
+		go func() { _, err := price.Parse([]byte(doc)); done <- err }()
+		select {
+		case err := <-done:
+			if err == nil || len(err.Error()) > 500 {
+				t.Errorf("%s: %.600v", name, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: it takes forever", name)
+		}
+	}
 }
