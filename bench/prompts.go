@@ -84,6 +84,7 @@ func prose(random *rand.Rand, words int) string {
 	return b.String()
 }
 
+//nolint:gochecknoglobals // constant tables
 var (
 	sentences = []string{
 		"On page {n} of the log, {who} wrote that the {thing} from {place} had arrived {how}.",

@@ -74,7 +74,9 @@ type step struct {
 }
 
 // The steps, in their order. The package comment says what each may refuse.
-var ( //nolint:gochecknoglobals // constant
+//
+//nolint:gochecknoglobals // constant
+var (
 	authenticate = step{"authenticate", (*run).authenticate, func(s *audit.Steps) *int64 { return &s.Authenticate }}
 	authorize    = step{"authorize", (*run).authorize, func(s *audit.Steps) *int64 { return &s.Authenticate }}
 	takeSlot     = step{"limit", (*run).limit, func(s *audit.Steps) *int64 { return &s.Limit }}

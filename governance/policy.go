@@ -52,7 +52,7 @@ const (
 )
 
 //go:embed default_policy.yaml
-var defaultPolicy []byte //nolint:gochecknoglobals // embedded file
+var defaultPolicy []byte
 
 // Direction is where a text comes from.
 type Direction string

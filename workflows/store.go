@@ -35,6 +35,7 @@ type rolloutRow struct {
 
 func (rolloutRow) TableName() string { return "rollout_rollouts" }
 
+//nolint:gochecknoglobals // a constant table
 var rolloutColumns = []string{
 	"id", "model", "stable", "candidate", "spec", "starter", "phase", "share", "decision", "checked_at", "seq",
 	"started_at", "entered_at", "finished_at",

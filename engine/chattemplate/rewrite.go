@@ -195,6 +195,8 @@ func (r *rewriter) binary(n *nodes.BinaryExpression, weight *int) nodes.Expressi
 }
 
 // comparisons are the operators whose result depends on a text without its marks.
+//
+//nolint:gochecknoglobals // a constant table
 var comparisons = map[tokens.Type]bool{
 	tokens.LowerThan: true, tokens.LowerThanOrEqual: true, tokens.GreaterThan: true, tokens.GreaterThanOrEqual: true,
 }

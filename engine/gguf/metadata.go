@@ -28,6 +28,8 @@ const (
 )
 
 // metaSize holds the encoded size of the fixed-size types, 0 for the others.
+//
+//nolint:gochecknoglobals // a constant table
 var metaSize = [...]uint64{
 	metaU8: 1, metaI8: 1, metaU16: 2, metaI16: 2, metaU32: 4, metaI32: 4, metaF32: 4, metaBool: 1, metaU64: 8, metaI64: 8, metaF64: 8,
 }

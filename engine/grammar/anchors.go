@@ -6,6 +6,7 @@ import "github.com/sluice-project/sluice/internal/fault"
 // text into one without them: first ^, reading from the left, then $, reading from the right. Each is true at the text's border, any
 // number of times, and nowhere else.
 
+//nolint:gochecknoglobals // constant leaves
 var (
 	beginTree = &tree{op: opBegin, weight: 1, depth: 1, begins: true}
 	endTree   = &tree{op: opEnd, weight: 1, depth: 1, finishes: true}

@@ -8,6 +8,7 @@ import (
 // byteSet is a set of bytes.
 type byteSet [4]uint64
 
+//nolint:gochecknoglobals // constant
 var fullSet = byteSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
 
 func (s byteSet) has(b byte) bool { return s[b>>6]>>(b&63)&1 != 0 }

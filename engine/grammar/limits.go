@@ -18,33 +18,22 @@ type Limits struct {
 	CacheBytes  int // about what a grammar remembers of lexer and parser states between calls; beyond, it forgets and begins anew
 }
 
-// The defaults keep Build under about a second, one call of a Matcher under some tens of milliseconds, and what a grammar keeps under
-// about 100 MB, on one core of a server. Ordinary grammars need a hundredth of that.
-var defaults = Limits{
-	SourceBytes: 1 << 20,
-	Rules:       20_000,
-	Nodes:       200_000,
-	Depth:       500,
-	Items:       4_000,
-	BuildSteps:  4_000_000,
-	MaskSteps:   1_000_000,
-	CacheBytes:  32 << 20,
-}
-
+// withDefaults fills the zero fields. The defaults keep Build under about a second, one call of a Matcher under some tens of milliseconds, and
+// what a grammar keeps under about 100 MB, on one core of a server. Ordinary grammars need a hundredth of that.
 func (l Limits) withDefaults() Limits {
 	set := func(field *int, value int) {
 		if *field <= 0 {
 			*field = value
 		}
 	}
-	set(&l.SourceBytes, defaults.SourceBytes)
-	set(&l.Rules, defaults.Rules)
-	set(&l.Nodes, defaults.Nodes)
-	set(&l.Depth, defaults.Depth)
-	set(&l.Items, defaults.Items)
-	set(&l.BuildSteps, defaults.BuildSteps)
-	set(&l.MaskSteps, defaults.MaskSteps)
-	set(&l.CacheBytes, defaults.CacheBytes)
+	set(&l.SourceBytes, 1<<20)
+	set(&l.Rules, 20_000)
+	set(&l.Nodes, 200_000)
+	set(&l.Depth, 500)
+	set(&l.Items, 4_000)
+	set(&l.BuildSteps, 4_000_000)
+	set(&l.MaskSteps, 1_000_000)
+	set(&l.CacheBytes, 32<<20)
 	return l
 }
 

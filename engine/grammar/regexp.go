@@ -51,6 +51,7 @@ const (
 	wideTimes = 4  // and repeated more often than this, a place where a text stays
 )
 
+//nolint:gochecknoglobals // constant leaves
 var (
 	emptyTree = &tree{op: opText, null: true, weight: 1, depth: 1}
 	noneTree  = &tree{op: opAlt, weight: 1, depth: 1}

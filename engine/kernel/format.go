@@ -24,6 +24,7 @@ const (
 	wide6 // the same, Q6K
 )
 
+//nolint:gochecknoglobals // a constant table
 var formatNames = [...]string{"f32", "f16", "q4", "q4k", "q5", "q5k", "q6k", "q8", "i8", "q8x"}
 
 // String returns the format's name in graphs.

@@ -1,5 +1,7 @@
 package kernel
 
+import "encoding/binary"
+
 // Products per round of the assembly's loops.
 const (
 	roundAVX2   = 6 * 32
@@ -61,7 +63,7 @@ func (k Kernels) ReadLoop(mem []byte) int {
 func refReadLoop(mem []byte) {
 	sum := uint64(0)
 	for ; len(mem) >= 32; mem = mem[32:] {
-		sum |= le.Uint64(mem) | le.Uint64(mem[8:]) | le.Uint64(mem[16:]) | le.Uint64(mem[24:])
+		sum |= binary.LittleEndian.Uint64(mem) | binary.LittleEndian.Uint64(mem[8:]) | binary.LittleEndian.Uint64(mem[16:]) | binary.LittleEndian.Uint64(mem[24:])
 	}
 	if len(mem) == 1 && sum == 1 { // keeps the compiler from leaving the loop out
 		panic(sum)

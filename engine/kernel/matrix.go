@@ -79,11 +79,11 @@ func (w *Matrix) Row(r int, dst []float32) {
 	switch w.format {
 	case F32:
 		for c := range dst {
-			dst[c] = math.Float32frombits(le.Uint32(panel[c*64+4*lane:]))
+			dst[c] = math.Float32frombits(binary.LittleEndian.Uint32(panel[c*64+4*lane:]))
 		}
 	case F16:
 		for c := range dst {
-			dst[c] = fromHalf(le.Uint16(panel[c*32+2*lane:]))
+			dst[c] = fromHalf(binary.LittleEndian.Uint16(panel[c*32+2*lane:]))
 		}
 	default:
 		var b block
@@ -96,8 +96,6 @@ func (w *Matrix) Row(r int, dst []float32) {
 		}
 	}
 }
-
-var le = binary.LittleEndian
 
 // block is 32 columns of one row taken apart: the value of column j is d·scale[j/16]·q[j] + m.
 type block struct {
@@ -147,16 +145,16 @@ func (w *Matrix) decode(r, b int, out *block) {
 	case I8:
 		blk, lane := w.stream(r, b)
 		panel, _ := w.panel(r)
-		out.d = math.Float32frombits(le.Uint32(panel[4*lane:]))
+		out.d = math.Float32frombits(binary.LittleEndian.Uint32(panel[4*lane:]))
 		getBytes(out, blk, lane)
 	default:
 		blk, lane := w.stream(r, b)
-		out.d, out.m = math.Float32frombits(le.Uint32(blk[4*lane:])), math.Float32frombits(le.Uint32(blk[64+4*lane:]))
+		out.d, out.m = math.Float32frombits(binary.LittleEndian.Uint32(blk[4*lane:])), math.Float32frombits(binary.LittleEndian.Uint32(blk[64+4*lane:]))
 		getBytes(out, blk[128:], lane)
 	}
 }
 
-func half(v []byte, lane int) float32 { return fromHalf(le.Uint16(v[2*lane:])) }
+func half(v []byte, lane int) float32 { return fromHalf(binary.LittleEndian.Uint16(v[2*lane:])) }
 
 // The bytes of four neighbouring columns go through one register.
 
@@ -168,7 +166,7 @@ func (b *block) put4(at int, v uint32) {
 // getNibbles reads four vectors: the low halves are columns 0 to 15.
 func getNibbles(out *block, v []byte, lane int) {
 	for g := range 4 {
-		n := le.Uint32(v[64*g+4*lane:])
+		n := binary.LittleEndian.Uint32(v[64*g+4*lane:])
 		out.put4(4*g, n&0x0f0f0f0f)
 		out.put4(4*g+16, n>>4&0x0f0f0f0f)
 	}
@@ -187,7 +185,7 @@ func getHigh(out *block, v []byte, lane, bits int) {
 // getBytes reads eight vectors of bytes that have 128 added.
 func getBytes(out *block, v []byte, lane int) {
 	for g := range 8 {
-		n := le.Uint32(v[64*g+4*lane:]) ^ 0x80808080
+		n := binary.LittleEndian.Uint32(v[64*g+4*lane:]) ^ 0x80808080
 		q := out.q[4*g : 4*g+4]
 		q[0], q[1], q[2], q[3] = int32(int8(n)), int32(int8(n>>8)), int32(int8(n>>16)), int32(int8(n>>24))
 	}

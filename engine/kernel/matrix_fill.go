@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"math"
 	"unsafe"
 )
@@ -75,8 +76,8 @@ func (w *Matrix) SetBlocks(r int, q []int8, d, m []float32) {
 		in := unsigned(q[b*32 : b*32+32])
 		switch w.format {
 		case Q4, Q5:
-			le.PutUint16(blk[2*lane:], toHalf(d[b]))
-			le.PutUint16(blk[32+2*lane:], toHalf(m[b]-float32(lift)*d[b]))
+			binary.LittleEndian.PutUint16(blk[2*lane:], toHalf(d[b]))
+			binary.LittleEndian.PutUint16(blk[32+2*lane:], toHalf(m[b]-float32(lift)*d[b]))
 			if lift != 0 {
 				var u [32]uint8
 				for j, v := range in {
@@ -90,11 +91,11 @@ func (w *Matrix) SetBlocks(r int, q []int8, d, m []float32) {
 			}
 		case Q8:
 			panel, _ := w.panel(r)
-			le.PutUint16(panel[b*32+2*lane:], toHalf(d[b]))
+			binary.LittleEndian.PutUint16(panel[b*32+2*lane:], toHalf(d[b]))
 			putBytes(blk, lane, in)
 		case Q8X:
-			le.PutUint32(blk[4*lane:], math.Float32bits(d[b]))
-			le.PutUint32(blk[64+4*lane:], math.Float32bits(m[b]))
+			binary.LittleEndian.PutUint32(blk[4*lane:], math.Float32bits(d[b]))
+			binary.LittleEndian.PutUint32(blk[64+4*lane:], math.Float32bits(m[b]))
 			putBytes(blk[128:], lane, in)
 		default:
 			mismatch("SetBlocks", int(w.format))
@@ -109,8 +110,8 @@ func (w *Matrix) SetK(r, b int, d, dmin uint16, scales, offsets *[8]uint8, q *[2
 		mismatch("SetK", int(w.format), r)
 	}
 	blk, lane := w.stream(r, b)
-	le.PutUint16(blk[2*lane:], d)
-	le.PutUint16(blk[32+2*lane:], dmin)
+	binary.LittleEndian.PutUint16(blk[2*lane:], d)
+	binary.LittleEndian.PutUint16(blk[32+2*lane:], dmin)
 	for g := range 8 {
 		blk[64+32*g+lane], blk[80+32*g+lane] = scales[g], offsets[g]
 		if w.format == Q4K {
@@ -129,7 +130,7 @@ func (w *Matrix) SetQ6K(r, b int, d uint16, scales *[16]int8, q *[256]int8) {
 		mismatch("SetQ6K", int(w.format), r)
 	}
 	blk, lane := w.stream(r, b)
-	le.PutUint16(blk[2*lane:], d)
+	binary.LittleEndian.PutUint16(blk[2*lane:], d)
 	var u [32]uint8
 	for g := range 8 {
 		blk[64+32*g+2*lane], blk[65+32*g+2*lane] = uint8(scales[2*g]), uint8(scales[2*g+1])
@@ -151,11 +152,11 @@ func (w *Matrix) SetRow(r int, x []float32) {
 	switch w.format {
 	case F32:
 		for c, v := range x {
-			le.PutUint32(panel[c*64+4*lane:], math.Float32bits(v))
+			binary.LittleEndian.PutUint32(panel[c*64+4*lane:], math.Float32bits(v))
 		}
 	case F16:
 		for c, v := range x {
-			le.PutUint16(panel[c*32+2*lane:], toHalf(v))
+			binary.LittleEndian.PutUint16(panel[c*32+2*lane:], toHalf(v))
 		}
 	case I8:
 		q := make([]int8, len(x))
@@ -172,7 +173,7 @@ func (w *Matrix) SetScaledRow(r int, q []int8, d float32) {
 		mismatch("SetScaledRow", int(w.format), r, len(q))
 	}
 	panel, lane := w.panel(r)
-	le.PutUint32(panel[4*lane:], math.Float32bits(d))
+	binary.LittleEndian.PutUint32(panel[4*lane:], math.Float32bits(d))
 	for b := range w.cols / 32 {
 		blk, _ := w.stream(r, b)
 		putBytes(blk, lane, unsigned(q[b*32:b*32+32]))
@@ -184,7 +185,7 @@ func (w *Matrix) SetScaledRow(r int, q []int8, d float32) {
 func putNibbles(v []byte, lane int, q []uint8) {
 	v, q = v[4*lane:], q[:32]
 	for g := range 4 {
-		le.PutUint32(v[64*g:], le.Uint32(q[4*g:])&0x0f0f0f0f|le.Uint32(q[4*g+16:])&0x0f0f0f0f<<4)
+		binary.LittleEndian.PutUint32(v[64*g:], binary.LittleEndian.Uint32(q[4*g:])&0x0f0f0f0f|binary.LittleEndian.Uint32(q[4*g+16:])&0x0f0f0f0f<<4)
 	}
 }
 
@@ -198,16 +199,16 @@ func putHigh(v []byte, lane, bits int, q []uint8) {
 	for at := range bits {
 		all := uint32(0)
 		for g := range per {
-			all |= le.Uint32(q[4*(at*per+g):]) >> 4 & mask << (g * bits)
+			all |= binary.LittleEndian.Uint32(q[4*(at*per+g):]) >> 4 & mask << (g * bits)
 		}
-		le.PutUint32(v[64*at:], all)
+		binary.LittleEndian.PutUint32(v[64*at:], all)
 	}
 }
 
 func putBytes(v []byte, lane int, q []uint8) {
 	v, q = v[4*lane:], q[:32]
 	for g := range 8 {
-		le.PutUint32(v[64*g:], le.Uint32(q[4*g:])^0x80808080)
+		binary.LittleEndian.PutUint32(v[64*g:], binary.LittleEndian.Uint32(q[4*g:])^0x80808080)
 	}
 }
 

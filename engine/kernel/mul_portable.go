@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // This file has the products of machines without a faster tier, in Go for any 64-bit processor. Two rows share a register: the layout
 // of panels makes the same column of two neighbouring rows lie 32 bits apart, so that a shift and a mask take both, and one
@@ -69,7 +72,7 @@ func (w *Matrix) portableDense(acc []sums, p int, a *Activations, from int) {
 		} else {
 			v := panel[c*64 : c*64+64]
 			for r := range column {
-				column[r] = float64(math.Float32frombits(le.Uint32(v[4*r:])))
+				column[r] = float64(math.Float32frombits(binary.LittleEndian.Uint32(v[4*r:])))
 			}
 		}
 		for t := range acc {
@@ -266,7 +269,7 @@ func (b *panelBlock) halves(d, m []byte) {
 
 func (*panelBlock) floats(to *sums, v []byte) {
 	for r := range to {
-		to[r] = float64(math.Float32frombits(le.Uint32(v[4*r:])))
+		to[r] = float64(math.Float32frombits(binary.LittleEndian.Uint32(v[4*r:])))
 	}
 }
 
@@ -282,7 +285,7 @@ func (b *panelBlock) nibbles(v []byte) {
 		v := v[64*g : 64*g+64]
 		low, high := (*[4]pairs)(b.w[4*g:]), (*[4]pairs)(b.w[4*g+16:])
 		for r := range panelRows / 2 {
-			u := le.Uint64(v[8*r:])
+			u := binary.LittleEndian.Uint64(v[8*r:])
 			low[0][r], low[1][r], low[2][r], low[3][r] = u&fours, u>>8&fours, u>>16&fours, u>>24&fours
 			u >>= 4
 			high[0][r], high[1][r], high[2][r], high[3][r] = u&fours, u>>8&fours, u>>16&fours, u>>24&fours
@@ -296,7 +299,7 @@ func (b *panelBlock) high(v []byte, bits int) {
 	for g := range 8 {
 		v, to, shift := v[64*(g/per):][:64], (*[4]pairs)(b.w[4*g:]), g%per*bits&63
 		for r := range panelRows / 2 {
-			u := le.Uint64(v[8*r:]) >> shift
+			u := binary.LittleEndian.Uint64(v[8*r:]) >> shift
 			to[0][r] |= u & mask << 4
 			to[1][r] |= u >> 8 & mask << 4
 			to[2][r] |= u >> 16 & mask << 4
@@ -310,7 +313,7 @@ func (b *panelBlock) codes(v []byte) {
 	for g := range 8 {
 		v, to := v[64*g:64*g+64], (*[4]pairs)(b.w[4*g:])
 		for r := range panelRows / 2 {
-			u := le.Uint64(v[8*r:])
+			u := binary.LittleEndian.Uint64(v[8*r:])
 			to[0][r], to[1][r], to[2][r], to[3][r] = u&eights, u>>8&eights, u>>16&eights, u>>24&eights
 		}
 	}

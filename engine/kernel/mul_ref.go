@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // This file is the reference of the matrix products: always compiled, the oracle of the tests. Machines without a faster tier run
 // mul_portable.go.
@@ -40,7 +43,7 @@ func (w *Matrix) refDense(acc []float32, r int, a *Activations, from int) {
 			if w.format == F16 {
 				acc[i] = fma(half(panel[c*32:], lane), x, acc[i])
 			} else {
-				acc[i] = fma(math.Float32frombits(le.Uint32(panel[c*64+4*lane:])), x, acc[i])
+				acc[i] = fma(math.Float32frombits(binary.LittleEndian.Uint32(panel[c*64+4*lane:])), x, acc[i])
 			}
 		}
 	}

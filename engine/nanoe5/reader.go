@@ -7,8 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-var order = binary.LittleEndian
-
 func float(bits uint32) float32 { return math.Float32frombits(bits) }
 
 // reader walks the file. The first failure sticks; later reads return zeros.
@@ -63,21 +61,21 @@ func (r *reader) u8() uint8 {
 
 func (r *reader) u16() uint16 {
 	if b := r.bytes(2); b != nil {
-		return order.Uint16(b)
+		return binary.LittleEndian.Uint16(b)
 	}
 	return 0
 }
 
 func (r *reader) u32() uint32 {
 	if b := r.bytes(4); b != nil {
-		return order.Uint32(b)
+		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
 func (r *reader) u64() uint64 {
 	if b := r.bytes(8); b != nil {
-		return order.Uint64(b)
+		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
 }

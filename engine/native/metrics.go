@@ -48,13 +48,10 @@ func New(cfg Config, log *slog.Logger, reg prometheus.Registerer) (*Engine, erro
 	return e, err
 }
 
-var (
-	fast  = []float64{.001, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .2, .5, 1, 2, 5}
-	long  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
-	sizes = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768}
-)
-
 func newMetrics(reg prometheus.Registerer) *metrics {
+	fast := []float64{.001, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .2, .5, 1, 2, 5}
+	long := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
+	sizes := []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768}
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}

@@ -5,6 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // state collects the metrics that are read when somebody asks.
 type state struct{ e *Engine }
 
+//nolint:gochecknoglobals // constant descriptions
 var (
 	descPages    = prometheus.NewDesc(namespace+"kv_pages", "Pages of keys and values that a model may have.", []string{"model"}, nil)
 	descUsage    = prometheus.NewDesc(namespace+"kv_usage_ratio", "Share of these pages that is in use or kept for later.", []string{"model"}, nil)

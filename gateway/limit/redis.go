@@ -30,6 +30,8 @@ func NewRedis(cfg Config, client redis.UniversalClient, log *slog.Logger) (*Limi
 // takeScript charges all keys or none. ARGV: now, ticket, lease, window, then per key the slots and the cost, one of them zero.
 // Slots are a sorted set of tickets by the instant their lease ends. Lua's numbers are doubles, exact for these magnitudes;
 // they are formatted by hand since the default notation would round.
+//
+//nolint:gochecknoglobals // a constant script
 var takeScript = redis.NewScript(`
 local now, ticket, lease, window = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local refused, wait, levels, at = -1, 0, {}, {}
@@ -66,6 +68,8 @@ return out
 
 // settleScript adds a delta to every rate and removes the ticket from every set of slots. ARGV: now, ticket, then per key the
 // slots and the delta.
+//
+//nolint:gochecknoglobals // a constant script
 var settleScript = redis.NewScript(`
 local now, ticket = tonumber(ARGV[1]), ARGV[2]
 for i, key in ipairs(KEYS) do

@@ -57,7 +57,8 @@ type sessionRow struct {
 
 func (sessionRow) TableName() string { return "identity_sessions" }
 
-var ( //nolint:gochecknoglobals // constant lists
+//nolint:gochecknoglobals // constant lists
+var (
 	tenantColumns = []string{"id", "name", "is_operator", "created_at"}
 	userColumns   = []string{
 		"id", "tenant", "name", "password_hash", "roles", "labels", "epoch", "created_at", "created_by", "disabled_at", "must_change", "last_sign_in_at",

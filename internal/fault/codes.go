@@ -89,6 +89,8 @@ const (
 )
 
 // kinds holds every code's kind; its sentences are the texts of the same name in the catalogues of internal/message.
+//
+//nolint:gochecknoglobals // a constant table
 var kinds = map[Code]Kind{
 	CodeInternal: Internal,
 

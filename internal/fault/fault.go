@@ -29,6 +29,7 @@ const (
 	Method // the path is known, the method is not one of its
 )
 
+//nolint:gochecknoglobals // a constant table
 var kindNames = [...]string{
 	"internal", "invalid", "unauthenticated", "denied", "blocked", "not_found", "conflict", "too_large", "rate_limited",
 	"quota", "unavailable", "timeout", "method",
@@ -42,6 +43,7 @@ func (k Kind) String() string {
 	return "internal"
 }
 
+//nolint:gochecknoglobals // a constant table
 var kindStatus = [...]int{500, 400, 401, 403, 403, 404, 409, 413, 429, 429, 503, 504, 405}
 
 // Status returns the HTTP status of the kind; every dialect uses it, and audit records carry it.

@@ -153,6 +153,7 @@ func open(t testing.TB, rawURL string) *gorm.DB {
 	return db
 }
 
+//nolint:gochecknoglobals // the one server of a test binary
 var (
 	counter atomic.Int64
 	server  = sync.OnceValues(startServer)

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrInjected is what an operation that [Faults] fails returns.
-var ErrInjected = errors.New("injected failure") //nolint:gochecknoglobals // a sentinel
+var ErrInjected = errors.New("injected failure")
 
 // Outcome says what becomes of an operation on the database.
 type Outcome uint8

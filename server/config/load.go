@@ -23,6 +23,8 @@ import (
 const envPrefix = "SLUICE_"
 
 // otherEnv are variables with our prefix that are not configuration keys: they steer the CLI's client side, the kernels and tests.
+//
+//nolint:gochecknoglobals // a constant table
 var otherEnv = []string{
 	"SLUICE_CONFIG", "SLUICE_URL", "SLUICE_API_KEY", "SLUICE_ADMIN_USER", "SLUICE_ADMIN_PASSWORD", "SLUICE_ISA", "SLUICE_REQUIRE",
 	"SLUICE_LANG",

@@ -30,6 +30,8 @@ const (
 )
 
 // formats are those that are enforced.
+//
+//nolint:gochecknoglobals // a constant table
 var formats = map[string]formatForm{
 	"date":         {pattern: fullDate, exact: true},
 	"time":         {pattern: fullTime},

@@ -8,6 +8,8 @@ import (
 )
 
 // annotations say nothing about which values are valid.
+//
+//nolint:gochecknoglobals // a constant table
 var annotations = []string{
 	"$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "$vocabulary", "title", "description", "default", "examples",
 	"example", "discriminator", "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "externalDocs", "xml",
@@ -15,6 +17,8 @@ var annotations = []string{
 }
 
 // read elsewhere, because they concern one another.
+//
+//nolint:gochecknoglobals // a constant table
 var related = []string{
 	"if", "then", "else", "prefixItems", "items", "additionalItems", "contains", "minContains", "maxContains",
 	"exclusiveMinimum", "exclusiveMaximum",

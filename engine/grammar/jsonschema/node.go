@@ -21,6 +21,7 @@ const (
 	typeAny    = typeNull | typeBool | typeNumber | typeString | typeArray | typeObject
 )
 
+//nolint:gochecknoglobals // a constant table
 var typeNames = map[string]types{
 	"null": typeNull, "boolean": typeBool, "integer": typeInteger, "number": typeNumber, "string": typeString, "array": typeArray,
 	"object": typeObject,

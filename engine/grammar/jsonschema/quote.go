@@ -36,6 +36,7 @@ func newSpelling() spelling {
 	return spelling{plain: plainChars([]rune{0, unicode.MaxRune}), any: grammar.Alternate(raw, escape)}
 }
 
+//nolint:gochecknoglobals // a constant table
 var shortEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
 
 // plainChar is the one spelling of a character.

@@ -77,7 +77,7 @@ func check(t testing.TB, tree *Tree) {
 		switch {
 		case v.parent == nil || v.parent.id != e.parent || v.tokens != e.tokens || tree.edges[e] != v:
 			t.Fatal("an edge leads to a node that is not there")
-		case v.page != nil && v.slot != noSlot, v.page == nil && v.slot == noSlot:
+		case v.page != nil && v.slot != noSlot(), v.page == nil && v.slot == noSlot():
 			t.Fatal("a node is in both tiers or in none")
 		case v.page != nil && v.parent != v.space.root && v.parent.page == nil:
 			t.Fatal("a node in memory has a parent on disk")

@@ -34,7 +34,7 @@ func (t *Tree) addSpilled(v *node, at slot) {
 
 func (t *Tree) removeSpilled(v *node) {
 	t.spill.free(v.slot)
-	v.slot = noSlot
+	v.slot = noSlot()
 	t.spilled.remove(v)
 	v.space.spilled.remove(v)
 }
@@ -47,7 +47,7 @@ func (t *Tree) forget(v *node) {
 	switch {
 	case v.page != nil:
 		t.pages.Drop(t.removeResident(v))
-	case v.slot != noSlot:
+	case v.slot != noSlot():
 		t.removeSpilled(v)
 	}
 	delete(t.edges, edge{v.parent.id, v.tokens})

@@ -30,7 +30,7 @@ type slot struct {
 	write uint64
 }
 
-var noSlot = slot{at: -1}
+func noSlot() slot { return slot{at: -1} }
 
 var (
 	errDamaged    = errors.New("the slot does not hold what was written")
@@ -83,7 +83,7 @@ func (s *spill) write(page []byte) (slot, error) {
 	s.writes++
 	s.scratch = s.aead.Seal(s.scratch[:0], nil, page, at.bind()) //nolint:gosec // it makes its own nonce and wants none
 	if _, err := s.file.WriteAt(s.scratch, int64(at.at)*int64(s.stride)); err != nil {
-		return noSlot, err
+		return noSlot(), err
 	}
 	s.unused = s.unused[:len(s.unused)-1]
 	return at, nil

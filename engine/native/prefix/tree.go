@@ -216,7 +216,7 @@ func (t *Tree) attach(s *space, parent *node, tokens chunk, pg *exec.Page) *node
 	e := edge{parent.id, tokens}
 	v := t.edges[e]
 	if v == nil {
-		v = &node{id: t.nextID(), space: s, parent: parent, tokens: tokens, children: list{by: bySibling}, slot: noSlot}
+		v = &node{id: t.nextID(), space: s, parent: parent, tokens: tokens, children: list{by: bySibling}, slot: noSlot()}
 		t.edges[e] = v
 		parent.children.push(v)
 		t.spaces[s.id] = s // it may have been emptied while room was made

@@ -141,6 +141,7 @@ func penalise(x []float32, r *Rules, h *History) {
 	}
 }
 
+//nolint:gochecknoglobals // constant
 var forbidden = float32(math.Inf(-1))
 
 // masked returns x without the tokens that the grammar forbids, in the scratch memory.

@@ -65,6 +65,8 @@ const (
 
 // promptShare is the part of a step's tokens that MaxSequences leaves for prompts, by the class whose target bounds the step. With a half, the
 // first token of a newcomer takes about twice as long as on an idle machine. Batch leaves little: nobody waits for its first token.
+//
+//nolint:gochecknoglobals // a constant table
 var promptShare = [Classes]float64{0.5, 0.5, 0.1}
 
 // minBudget is the part of a target that a step may take in any case. Lateness beyond the rest of the target comes from pauses, against
