@@ -246,22 +246,23 @@ func (p *parts) buildEngines(ctx context.Context) error {
 // nativeConfig is what the native engine is to run, with absolute paths.
 func (p *parts) nativeConfig() native.Config {
 	cfg := p.cfg.Engines.Native
-	below := func(dir, path string) string {
-		if path == "" || filepath.IsAbs(path) {
-			return path
+	optional := func(path string) string {
+		if path == "" {
+			return ""
 		}
-		return filepath.Join(dir, path)
+		return p.cfg.ModelPath(path)
 	}
-	models := filepath.Join(p.cfg.Downloads, "models")
 	cfg.Models, cfg.Adapters = slices.Clone(cfg.Models), slices.Clone(cfg.Adapters)
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		m.Path, m.Calibration = below(models, m.Path), below(models, m.Calibration)
+		m.Path, m.Calibration = optional(m.Path), optional(m.Calibration)
 	}
 	for i := range cfg.Adapters {
-		cfg.Adapters[i].Path = below(models, cfg.Adapters[i].Path)
+		cfg.Adapters[i].Path = optional(cfg.Adapters[i].Path)
 	}
-	cfg.PrefixCache.SpillDir = below(p.cfg.Data, cfg.PrefixCache.SpillDir)
+	if dir := cfg.PrefixCache.SpillDir; dir != "" && !filepath.IsAbs(dir) {
+		cfg.PrefixCache.SpillDir = filepath.Join(p.cfg.Data, dir)
+	}
 	return cfg
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-project/sluice/audit"
 	"github.com/sluice-project/sluice/billing"
 	"github.com/sluice-project/sluice/billing/energy"
+	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/engine/native"
 	"github.com/sluice-project/sluice/engine/remote"
 	"github.com/sluice-project/sluice/gateway"
@@ -274,4 +275,12 @@ func (c Config) Validate() error {
 	add("notify", c.Notify.Validate())
 	key("workflows.embedded.port", c.Workflows.Embedded.Port >= 0 && c.Workflows.Embedded.Port < 65536, "must be a port number")
 	return errors.Join(errs...)
+}
+
+// ModelPath returns where a model file lies: paths that are not absolute are below the models of Downloads.
+func (c *Config) ModelPath(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(c.Downloads, modelstore.Models, path)
 }

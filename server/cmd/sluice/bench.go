@@ -28,28 +28,8 @@ func (a *app) benchEngineCommand() *cobra.Command {
 		Use: "engine", Short: both("cli.bench_engine.short"), Args: exactly(0),
 		Long: message.Both("cli.bench_engine.long", "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.Path == "" {
-				path, err := a.defaultModel()
-				if err != nil {
-					return err
-				}
-				c.Path = path
-			}
-			path, err := a.modelPath(c.Path)
-			if err != nil {
+			if err := a.prepareBench(&c); err != nil {
 				return err
-			}
-			c.Path = path
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			self, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("find this program: %w", err)
-			}
-			c.Worker = enginebench.Command{Args: []string{self, "bench", "worker"}, Env: a.env.environ}
-			if cache, err := os.UserCacheDir(); err == nil && os.MkdirAll(cache, 0o700) == nil {
-				c.Scratch = cache // large models do not fit where temporary files go
 			}
 			r, err := enginebench.Run(cmd.Context(), c)
 			if err != nil {
@@ -74,6 +54,31 @@ func (a *app) benchEngineCommand() *cobra.Command {
 	return cmd
 }
 
+// prepareBench finds the model file, and this program, which also is what measures.
+func (a *app) prepareBench(c *enginebench.Config) error {
+	var err error
+	if c.Path == "" {
+		if c.Path, err = a.defaultModel(); err != nil {
+			return err
+		}
+	}
+	if c.Path, err = a.modelPath(c.Path); err != nil {
+		return err
+	}
+	if err := c.Validate(); err != nil {
+		return usageError{err}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	c.Worker = enginebench.Command{Args: []string{self, "bench", "worker"}, Env: a.env.environ}
+	if cache, err := os.UserCacheDir(); err == nil && os.MkdirAll(cache, 0o700) == nil {
+		c.Scratch = cache // large models do not fit where temporary files go
+	}
+	return nil
+}
+
 // benchWorkerCommand is the process that measures. Programs start it.
 func (a *app) benchWorkerCommand() *cobra.Command {
 	return &cobra.Command{
@@ -93,10 +98,7 @@ func (a *app) defaultModel() (string, error) {
 	if i < 0 {
 		return "", usageError{errors.New("the configuration has no GGUF file; name one with --model")}
 	}
-	path := models[i].Path
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(cfg.Downloads, "models", path)
-	}
+	path := cfg.ModelPath(models[i].Path)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("%w; run `sluice pull`, or name another file with --model", err)
 	}

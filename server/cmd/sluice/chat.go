@@ -42,22 +42,7 @@ func (a *app) chatCommand() *cobra.Command {
 			if len(args) > 0 {
 				return c.say(cmd.Context(), strings.Join(args, " "), a.env.stdout, a.env.stderr)
 			}
-			lines := bufio.NewScanner(a.env.stdin)
-			for prompt := isTerminal(a.env.stdin); ; {
-				if prompt {
-					fmt.Fprint(a.env.stderr, "> ")
-				}
-				more, err := unlessDone(cmd.Context(), func() (bool, error) { return lines.Scan(), lines.Err() }, func() {})
-				if err != nil || !more {
-					return err
-				}
-				if strings.TrimSpace(lines.Text()) == "" {
-					continue
-				}
-				if err := c.say(cmd.Context(), lines.Text(), a.env.stdout, a.env.stderr); err != nil {
-					return err
-				}
-			}
+			return a.chat(cmd.Context(), &c)
 		},
 	}
 	def := a.env.get("SLUICE_URL")
@@ -68,6 +53,26 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd.Flags().StringVar(&model, "model", "smollm2-135m-instruct", both("cli.chat.model"))
 	cmd.Flags().IntVar(&maxTokens, "max-tokens", 512, both("cli.chat.max_tokens"))
 	return cmd
+}
+
+// chat answers line by line.
+func (a *app) chat(ctx context.Context, c *conversation) error {
+	lines := bufio.NewScanner(a.env.stdin)
+	for prompt := isTerminal(a.env.stdin); ; {
+		if prompt {
+			fmt.Fprint(a.env.stderr, "> ")
+		}
+		more, err := unlessDone(ctx, func() (bool, error) { return lines.Scan(), lines.Err() }, func() {})
+		if err != nil || !more {
+			return err
+		}
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		if err := c.say(ctx, lines.Text(), a.env.stdout, a.env.stderr); err != nil {
+			return err
+		}
+	}
 }
 
 // conversation keeps the turns, so that the session's pseudonyms and the rollout arm stay the same.

@@ -1,38 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/engine/modelstore"
-	"github.com/sluice-project/sluice/internal/database"
-	"github.com/sluice-project/sluice/internal/keyring"
 	"github.com/sluice-project/sluice/internal/message"
-	"github.com/sluice-project/sluice/migrations"
 	"github.com/sluice-project/sluice/server"
-	"github.com/sluice-project/sluice/server/config"
 )
-
-// check is one thing doctor looks at. A warning does not fail the command.
-type check struct {
-	name string
-	run  func(ctx context.Context, cfg *config.Config) (detail string, err error)
-	warn bool
-}
 
 func (a *app) doctorCommand() *cobra.Command {
 	var url string
@@ -45,22 +21,8 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			checks := []check{
-				{"data directory", checkData, false},
-				{"free space", checkSpace, false},
-				{"master key", checkKey, false},
-				{"database", checkDatabase, false},
-				{"models", func(_ context.Context, c *config.Config) (string, error) { return "", checkModels(c) }, false},
-				{"temporal", checkTemporal, false},
-				{"listen address", checkListen, true},
-			}
-			if url != "" {
-				checks = append(checks, check{"server", func(ctx context.Context, cfg *config.Config) (string, error) {
-					return askReady(ctx, url, cfg.Operations.Token)
-				}, false})
-			}
-			results, ok := examine(cmd.Context(), cfg, checks)
-			if err := a.printChecks(results, ok, asJSON); err != nil {
+			checks, ok := server.Diagnose(cmd.Context(), cfg, url)
+			if err := a.printChecks(checks, ok, asJSON); err != nil {
 				return err
 			}
 			if !ok {
@@ -74,35 +36,12 @@ func (a *app) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// checked is the result of one check. State is "ok", "warning" or "failed".
-type checked struct {
-	Name   string `json:"name"`
-	State  string `json:"state"`
-	Detail string `json:"detail"`
-}
-
-func examine(ctx context.Context, cfg *config.Config, checks []check) (results []checked, ok bool) {
-	ok = true
-	for _, c := range checks {
-		detail, err := c.run(ctx, cfg)
-		state := "ok"
-		switch {
-		case err != nil && c.warn:
-			state, detail = "warning", err.Error()
-		case err != nil:
-			state, detail, ok = "failed", err.Error(), false
-		}
-		results = append(results, checked{c.name, state, detail})
-	}
-	return results, ok
-}
-
-func (a *app) printChecks(results []checked, ok, asJSON bool) error {
+func (a *app) printChecks(checks []server.Check, ok, asJSON bool) error {
 	if asJSON {
-		return printJSON(a.env.stdout, map[string]any{"ok": ok, "checks": results})
+		return printJSON(a.env.stdout, map[string]any{"ok": ok, "checks": checks})
 	}
 	w := tabwriter.NewWriter(a.env.stdout, 0, 4, 2, ' ', 0)
-	for _, r := range results {
+	for _, r := range checks {
 		state := r.State
 		if state == "failed" {
 			state = "FAILED"
@@ -110,120 +49,4 @@ func (a *app) printChecks(results []checked, ok, asJSON bool) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", state, r.Name, r.Detail)
 	}
 	return w.Flush()
-}
-
-func checkData(_ context.Context, cfg *config.Config) (string, error) {
-	info, err := os.Stat(cfg.Data)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s does not exist; is --data right? `sluice up` sets a new installation up", cfg.Data)
-	}
-	if err != nil {
-		return "", err
-	}
-	if !info.IsDir() {
-		return "", fmt.Errorf("%s is a file; choose a directory with --data", cfg.Data)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s is readable by others (mode %#o); run chmod 700 %s", cfg.Data, info.Mode().Perm(), cfg.Data)
-	}
-	return cfg.Data, nil
-}
-
-// lowSpace is where the audit log's disk gets dangerous: when it is full, requests are refused.
-const lowSpace = 1 << 30
-
-func checkSpace(_ context.Context, cfg *config.Config) (string, error) {
-	dir := cfg.Audit.Dir
-	for {
-		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return "", err
-	}
-	free := int64(st.Bavail) * st.Bsize
-	text := fmt.Sprintf("%.1f GiB free at %s", float64(free)/(1<<30), dir)
-	if free < lowSpace {
-		return "", fmt.Errorf("only %s; without room for the audit log every request is refused", text)
-	}
-	return text, nil
-}
-
-func checkKey(_ context.Context, cfg *config.Config) (string, error) {
-	_, err := keyring.Open(cfg.MasterKeyFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s does not exist; restore it from your backup, or, for a new installation, run `sluice up`", cfg.MasterKeyFile)
-	}
-	return cfg.MasterKeyFile, err
-}
-
-func checkDatabase(ctx context.Context, cfg *config.Config) (string, error) {
-	if err := server.DatabaseExists(cfg); err != nil {
-		return "", err
-	}
-	db, err := database.Open(ctx, cfg.Database)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = database.Close(db) }()
-	st, err := migrations.Check(ctx, db)
-	if err != nil {
-		return "", err
-	}
-	if err := st.Usable(); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s, schema version %d", db.Name(), st.Current), nil
-}
-
-// checkTemporal looks for the program that `sluice up` supervises.
-func checkTemporal(_ context.Context, cfg *config.Config) (string, error) {
-	switch {
-	case !cfg.Workflows.Enabled:
-		return "workflows are switched off", nil
-	case cfg.Workflows.Address != "":
-		return "cluster at " + cfg.Workflows.Address, nil
-	case cfg.Workflows.Embedded.Binary != "":
-		return exec.LookPath(cfg.Workflows.Embedded.Binary)
-	}
-	if path, err := exec.LookPath(modelstore.Temporal); err == nil {
-		return path, nil
-	}
-	return modelstore.Open(cfg.Downloads).Path(modelstore.Temporal)
-}
-
-func checkListen(ctx context.Context, cfg *config.Config) (string, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
-	if err != nil {
-		return "", fmt.Errorf("%s is taken, perhaps by the running server", cfg.Listen)
-	}
-	return cfg.Listen + " is free", l.Close()
-}
-
-// askReady asks the readiness probe, which names its parts to whoever has the token.
-func askReady(ctx context.Context, url string, token keyring.Secret) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/readyz", nil)
-	if err != nil {
-		return "", err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token.Reveal())
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("the server does not answer; is it running? (%w)", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
-	text := strings.TrimSpace(string(body))
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = errors.New("not ready: " + text)
-	}
-	return text, err
 }

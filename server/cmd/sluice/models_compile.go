@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,13 +32,9 @@ func (a *app) modelsCompileCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if entry, ok := configured(cfg, path); ok && !cmd.Flags().Changed("plan") {
-				plan = cmp.Or(entry.Precision, native.PlanNative)
-				if !cmd.Flags().Changed("calibration") {
-					calibration = entry.Calibration
-				}
-			}
-			r, err := native.Compile(native.CompileConfig{Path: path, Plan: plan, Calibration: calibration, Threads: threads, CacheDir: cfg.Engines.Native.CacheDir})
+			c := native.CompileConfig{Path: path, Plan: plan, Calibration: calibration, Threads: threads, CacheDir: cfg.Engines.Native.CacheDir}
+			asConfigured(cmd, cfg, &c)
+			r, err := native.Compile(c)
 			if err != nil {
 				return err
 			}
@@ -49,20 +44,7 @@ func (a *app) modelsCompileCommand() *cobra.Command {
 					"seconds": r.Took.Seconds(), "tuning": r.Tuning,
 				})
 			}
-			result := map[string]string{
-				"hit": a.say("was there and is good", "已存在且有效"), "built": a.say("built", "已生成"), "rebuilt": a.say("built again: ", "已重新生成：") + r.Reason,
-			}[r.Cache]
-			tuning := a.say("nothing to measure", "无需测量")
-			if r.Tuning != nil {
-				tuning = fmt.Sprintf(a.say("prompts in steps of %d tokens, generation on %d threads (measured)", "提示每步 %d 个 token，生成使用 %d 个线程（实测）"), r.Tuning.PromptRows, r.Tuning.GenerationThreads)
-			}
-			printColumns(a.env.stdout, [][]string{
-				{a.say("model", "模型"), r.Digest},
-				{a.say("plan", "精度方案"), r.Plan + ", " + r.ISA},
-				{a.say("packed weights", "打包权重"), fmt.Sprintf("%.1f MB, %s, %.2f s", float64(r.Bytes)/1e6, result, r.Took.Seconds())},
-				{a.say("fastest", "最快设置"), tuning},
-				{a.say("directory", "目录"), cfg.Engines.Native.CacheDir},
-			})
+			a.printCompiled(r, cfg.Engines.Native.CacheDir)
 			return nil
 		},
 	}
@@ -74,16 +56,32 @@ func (a *app) modelsCompileCommand() *cobra.Command {
 	return cmd
 }
 
-// configured returns the configuration's entry of the model at path.
-func configured(cfg *config.Config, path string) (native.ModelConfig, bool) {
-	for _, m := range cfg.Engines.Native.Models {
-		have := m.Path
-		if !filepath.IsAbs(have) {
-			have = filepath.Join(cfg.Downloads, "models", have)
-		}
-		if have == path {
-			return m, true
-		}
+func (a *app) printCompiled(r native.CompileReport, dir string) {
+	result := map[string]string{
+		"hit": a.say("was there and is good", "已存在且有效"), "built": a.say("built", "已生成"), "rebuilt": a.say("built again: ", "已重新生成：") + r.Reason,
+	}[r.Cache]
+	tuning := a.say("nothing to measure", "无需测量")
+	if r.Tuning != nil {
+		tuning = fmt.Sprintf(a.say("prompts in steps of %d tokens, generation on %d threads (measured)", "提示每步 %d 个 token，生成使用 %d 个线程（实测）"), r.Tuning.PromptRows, r.Tuning.GenerationThreads)
 	}
-	return native.ModelConfig{}, false
+	printColumns(a.env.stdout, [][]string{
+		{a.say("model", "模型"), r.Digest},
+		{a.say("plan", "精度方案"), r.Plan + ", " + r.ISA},
+		{a.say("packed weights", "打包权重"), fmt.Sprintf("%.1f MB, %s, %.2f s", float64(r.Bytes)/1e6, result, r.Took.Seconds())},
+		{a.say("fastest", "最快设置"), tuning},
+		{a.say("directory", "目录"), dir},
+	})
+}
+
+// asConfigured takes the plan, and the calibration that goes with it, from the configuration's entry of the model unless a flag says otherwise.
+func asConfigured(cmd *cobra.Command, cfg *config.Config, c *native.CompileConfig) {
+	models := cfg.Engines.Native.Models
+	i := slices.IndexFunc(models, func(m native.ModelConfig) bool { return cfg.ModelPath(m.Path) == c.Path })
+	if i < 0 || cmd.Flags().Changed("plan") {
+		return
+	}
+	c.Plan = cmp.Or(models[i].Precision, native.PlanNative)
+	if !cmd.Flags().Changed("calibration") {
+		c.Calibration = models[i].Calibration
+	}
 }

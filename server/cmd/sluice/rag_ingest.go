@@ -46,10 +46,7 @@ func (a *app) ragIngestCommand(f *ragFlags) *cobra.Command {
 				return err
 			}
 			if create {
-				in := *f
-				in.labels = nil // those of the documents
-				err := r.call(cmd.Context(), http.MethodPost, "/rag/collections", in.newCollection(""), nil)
-				if p := (*problemError)(nil); err != nil && (!errors.As(err, &p) || p.Code != string(fault.CodeExists)) {
+				if err := r.createCollection(cmd.Context(), f); err != nil {
 					return err
 				}
 			}
@@ -61,6 +58,17 @@ func (a *app) ragIngestCommand(f *ragFlags) *cobra.Command {
 	cmd.Flags().StringVar(&known, "known", "", both("cli.rag_ingest.known"))
 	cmd.Flags().BoolVar(&create, "create", false, both("cli.rag_ingest.create"))
 	return cmd
+}
+
+// createCollection creates the collection of the flags if it does not exist.
+func (r *remote) createCollection(ctx context.Context, f *ragFlags) error {
+	in := *f
+	in.labels = nil // those of the documents
+	err := r.call(ctx, http.MethodPost, "/rag/collections", in.newCollection(""), nil)
+	if p := (*problemError)(nil); errors.As(err, &p) && p.Code == string(fault.CodeExists) {
+		return nil
+	}
+	return err
 }
 
 // readKnown reads values, one a line, each behind its class and a tab unless it is a person's name. Values are in a file, since others see the
@@ -174,9 +182,7 @@ func (a *app) ingest(ctx context.Context, r *remote, f *ragFlags, found sources)
 	for _, d := range before {
 		versions[d.Name] = d.Version
 	}
-	r.http = &http.Client{} // a long document takes as long as it takes to embed
-	var added, updated, unchanged int
-	var failed []string
+	done := ingestion{app: a}
 	for i, file := range found.files {
 		fmt.Fprintf(a.env.stdout, "[%d/%d] %s … ", i+1, len(found.files), file.name)
 		if info, err := os.Stat(file.path); err == nil && info.Size() > 256<<10 {
@@ -184,31 +190,44 @@ func (a *app) ingest(ctx context.Context, r *remote, f *ragFlags, found sources)
 		}
 		start := time.Now()
 		d, err := r.add(ctx, f, file)
-		took := time.Since(start).Round(10 * time.Millisecond)
-		switch {
-		case err != nil && !ofFile(err):
+		if err != nil && !ofFile(err) {
 			fmt.Fprintln(a.env.stdout)
 			return fmt.Errorf("%s: %w\n%s", file.name, err, fmt.Sprintf(a.say("%d of %d files were handled; run it again to go on.", "已处理 %d/%d 个文件；再次执行即可继续。"), i, len(found.files)))
-		case err != nil:
-			failed = append(failed, file.name)
-			fmt.Fprintf(a.env.stdout, a.say("NOT ADDED: %v\n", "未导入：%v\n"), err)
-		case versions[d.Name] == "":
-			added++
-			fmt.Fprintf(a.env.stdout, a.say("new, chunks: %d (%s)\n", "新增，分块：%d（%s）\n"), d.Chunks, took)
-		case versions[d.Name] == d.Version:
-			unchanged++
-			fmt.Fprintln(a.env.stdout, a.say("unchanged", "未变化"))
-		default:
-			updated++
-			fmt.Fprintf(a.env.stdout, a.say("%s → %s, chunks: %d (%s)\n", "%s → %s，分块：%d（%s）\n"), versions[d.Name], d.Version, d.Chunks, took)
 		}
+		done.tell(file.name, versions[d.Name], d, time.Since(start).Round(10*time.Millisecond), err)
 	}
 	fmt.Fprintf(a.env.stdout, a.say("%s: %d new, %d updated, %d unchanged, %d not added; %d files of other types left out\n",
-		"%s：新增 %d，更新 %d，未变化 %d，未导入 %d；另有 %d 个其他类型的文件被略过\n"), f.collection, added, updated, unchanged, len(failed), found.other)
-	if len(failed) > 0 {
-		return fmt.Errorf(a.say("not added (%d): %s", "未导入（%d）：%s"), len(failed), strings.Join(failed, ", "))
+		"%s：新增 %d，更新 %d，未变化 %d，未导入 %d；另有 %d 个其他类型的文件被略过\n"), f.collection, done.added, done.updated, done.unchanged, len(done.failed), found.other)
+	if len(done.failed) > 0 {
+		return fmt.Errorf(a.say("not added (%d): %s", "未导入（%d）：%s"), len(done.failed), strings.Join(done.failed, ", "))
 	}
 	return nil
+}
+
+// ingestion counts how the files of one run went.
+type ingestion struct {
+	app                       *app
+	added, updated, unchanged int
+	failed                    []string
+}
+
+// tell says how a file went. former is the version that the document had before, "" for none.
+func (n *ingestion) tell(name, former string, d adminapi.Document, took time.Duration, err error) {
+	a := n.app
+	switch {
+	case err != nil:
+		n.failed = append(n.failed, name)
+		fmt.Fprintf(a.env.stdout, a.say("NOT ADDED: %v\n", "未导入：%v\n"), err)
+	case former == "":
+		n.added++
+		fmt.Fprintf(a.env.stdout, a.say("new, chunks: %d (%s)\n", "新增，分块：%d（%s）\n"), d.Chunks, took)
+	case former == d.Version:
+		n.unchanged++
+		fmt.Fprintln(a.env.stdout, a.say("unchanged", "未变化"))
+	default:
+		n.updated++
+		fmt.Fprintf(a.env.stdout, a.say("%s → %s, chunks: %d (%s)\n", "%s → %s，分块：%d（%s）\n"), former, d.Version, d.Chunks, took)
+	}
 }
 
 // ofFile reports whether an error concerns one file only.

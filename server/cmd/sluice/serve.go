@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-project/sluice/engine/modelstore"
 	"github.com/sluice-project/sluice/internal/message"
 	"github.com/sluice-project/sluice/server"
 	"github.com/sluice-project/sluice/server/config"
@@ -68,7 +67,7 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 	if err != nil {
 		return err
 	}
-	if err := checkModels(cfg); err != nil {
+	if err := server.CheckModels(cfg); err != nil {
 		return err
 	}
 	if info, err := os.Stat(flags.readyFile); err == nil && info.Mode().IsRegular() {
@@ -88,29 +87,6 @@ func (a *app) serve(cmd *cobra.Command, flags serveFlags, setup bool) error {
 			return writeReady(flags.readyFile, s)
 		},
 	})
-}
-
-// checkModels finds missing and cut-off model files before anything is started, with the remedy.
-func checkModels(cfg *config.Config) error {
-	store := modelstore.Open(cfg.Downloads)
-	for _, m := range cfg.Engines.Native.Models {
-		for _, e := range modelstore.Catalogue() {
-			if e.Path != modelstore.Models+"/"+m.Path {
-				continue
-			}
-			if _, err := store.Path(e.Name); err != nil {
-				return fmt.Errorf("model %s: %w", m.ID, err)
-			}
-		}
-		path := m.Path
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(cfg.Downloads, "models", path)
-		}
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("model %s is not at %s; put the file there, or correct engines.native.models", m.ID, path)
-		}
-	}
-	return nil
 }
 
 // greet prints how to use the server: on a terminal for people, on stdout in any case. Logs go to stderr.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-project/sluice/engine"
 	"github.com/sluice-project/sluice/engine/enginetest"
+	"github.com/sluice-project/sluice/server"
 )
 
 // TestAgainstAServer goes the way of an operator: make a key, chat with it, revoke it, look at the rest, verify the log while the
@@ -81,7 +82,7 @@ func TestAgainstAServer(t *testing.T) {
 	doctor := s.run("doctor", "--json", "--url", url)
 	var report struct {
 		OK     bool
-		Checks []checked
+		Checks []server.Check
 	}
 	if err := json.Unmarshal([]byte(doctor.out), &report); err != nil || !report.OK || len(report.Checks) != 8 {
 		t.Errorf("doctor --json: %v %s", err, doctor.out)
