@@ -3,6 +3,9 @@ package classify
 import (
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/governance/classify/finding"
+	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
 const (
@@ -11,24 +14,15 @@ const (
 	stepBase64  = 768  // from one piece to the next: values lie whole in one of two
 )
 
-func isBase64(r rune) bool { return uint32(r) < 0x80 && base64Table[r] }
-
-var base64Table = func() (t [0x80]bool) { //nolint:gochecknoglobals // a constant table
-	for r := range t {
-		t[r] = isAlnum(rune(r)) || r == '+' || r == '/' || r == '-' || r == '_'
-	}
-	return t
-}()
-
 // runBase64 returns where the run of base64 begins that is to be looked into at cell i. Small letters at the beginning of a run are not
 // kept back, or every word of prose would wait for its end; so a run is looked into at its first other character, wherever that is.
-func (w *window) runBase64(i int) (start int, ok bool) {
-	if r := w.at(i); !isBase64(r) || r >= 'a' && r <= 'z' {
+func runBase64(w *text.Window, i int) (start int, ok bool) {
+	if r := w.At(i); !text.IsBase64(r) || r >= 'a' && r <= 'z' {
 		return 0, false
 	}
 	for start = i; start > 0 && i-start < leastBase64; start-- {
-		left := w.at(start - 1)
-		if !isBase64(left) {
+		left := w.At(start - 1)
+		if !text.IsBase64(left) {
 			break
 		}
 		if left < 'a' || left > 'z' {
@@ -40,46 +34,46 @@ func (w *window) runBase64(i int) (start int, ok bool) {
 
 // encoded looks into a run of base64 that begins at cell start: where the decoded text has something, the run is masked from cell i to the
 // end of the piece. It is looked into one level deep. next is where the run is to be looked into again, 0 if it ends.
-func encoded(w *window, start, i int, s *Set) (m match, next int, v verdict) {
+func encoded(w *text.Window, start, i int, s *Set) (m finding.Candidate, next int, v text.Verdict) {
 	end, last := i, start+pieceBase64
-	for end < last && isBase64(w.at(end)) {
+	for end < last && text.IsBase64(w.At(end)) {
 		end++
 	}
-	if end < last && w.at(end) == unknown {
-		return m, 0, open
+	if end < last && w.At(end) == text.Unknown {
+		return m, 0, text.Open
 	}
 	if end-start == pieceBase64 {
 		next = start + stepBase64
 	}
 	if end-start < leastBase64 {
-		return m, 0, no
+		return m, 0, text.No
 	}
 	inner := *s
 	inner.inner = true
-	text := decodeBase64(w.cells[start:end])
-	if text == "" {
-		return m, next, no
+	str := decodeBase64(w.Cells(start, end))
+	if str == "" {
+		return m, next, text.No
 	}
-	for _, f := range inner.Find(text) {
-		if k, _ := s.kindOf(f.Class); m.end == 0 || f.Score > m.score() {
-			m = match{kind: k, start: i, end: end, form: f.Why.form, why: f.Why.why | inBase64}
+	for _, f := range inner.Find(str) {
+		if k, _ := s.kindOf(f.Class); m.End == 0 || f.Score > m.Score() {
+			m = finding.Candidate{Kind: k, Start: i, End: end, Form: f.Why.Form(), Evidence: f.Why.Evidence() | finding.InBase64}
 		}
 	}
-	if m.end == 0 {
-		return m, next, no
+	if m.End == 0 {
+		return m, next, text.No
 	}
-	m.end, v = w.while(end, 2, func(r rune) bool { return r == '=' })
+	m.End, v = w.While(end, 2, func(r rune) bool { return r == '=' })
 	return m, next, v
 }
 
 // decodeBase64 returns the text that cells encode, "" if it is none. The end of it may be missing, and of the text the first and the last
 // rune.
-func decodeBase64(cells []cell) string {
+func decodeBase64(cells []text.Cell) string {
 	var room [pieceBase64 / 4 * 3]byte
 	b := room[:0]
 	bits, count := uint32(0), 0
 	for _, c := range cells {
-		bits, count = bits<<6|uint32(base64Value(c.r)), count+6
+		bits, count = bits<<6|uint32(base64Value(c.R)), count+6
 		if count >= 8 {
 			count -= 8
 			b = append(b, byte(bits>>count))

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/sluice-project/sluice/governance/classify/finding"
 )
 
 // version numbers the rules of all detectors. It is raised whenever one of them may find something else than before: records name it, so
@@ -32,9 +34,18 @@ type Finding struct {
 	Why        Why
 }
 
+// Why says why something was found. It is small and holds nothing of the text.
+type Why = finding.Why
+
+// Reason is a piece of evidence: how it is called, and what it weighs for a finding or, below zero, against it.
+type Reason = finding.Reason
+
+// Reasons returns all reasons that there may be.
+func Reasons() []Reason { return finding.Reasons() }
+
 // Set is an immutable choice of detectors, safe for concurrent use.
 type Set struct {
-	on      bits
+	on      finding.Kinds
 	inner   bool // inside base64, which is not looked into again
 	custom  []*defined
 	spare   *sync.Pool      // of scanners
@@ -45,7 +56,7 @@ type Set struct {
 
 // New returns a set that looks for the given classes, for all that are not quiet if none is given. Unknown classes are ignored.
 func New(classes ...Class) *Set {
-	s := &Set{spare: &sync.Pool{New: func() any { return new(Scanner) }}}
+	s := &Set{spare: &sync.Pool{New: func() any { return newScanner() }}}
 	for n, t := range types {
 		if len(classes) == 0 && !t.Quiet || slices.Contains(classes, t.Class) {
 			s.on |= 1 << n
@@ -59,7 +70,7 @@ func (s *Set) Only(keep func(Class) bool) *Set {
 	out := *s
 	out.on, out.custom = 0, nil
 	for n, t := range types {
-		if s.on.has(kind(n)) && keep(t.Class) {
+		if s.on.Has(finding.Kind(n)) && keep(t.Class) {
 			out.on |= 1 << n
 		}
 	}

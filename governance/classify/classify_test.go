@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/governance/classify/number"
 )
 
 // Values made up for tests; check characters are right.
@@ -19,17 +21,24 @@ const (
 // luhnCard completes digits with the right check digit.
 func luhnCard(digits string) string {
 	for c := '0'; c <= '9'; c++ {
-		if luhn(digits + string(c)) {
+		if number.Luhn(digits + string(c)) {
 			return digits + string(c)
 		}
 	}
 	panic("unreachable")
 }
 
-func resident(body string) string { return body + string(residentCheck(body)) }
+// resident adds the check character of GB 11643 to seventeen digits.
+func resident(body string) string {
+	sum := 0
+	for i, weight := range [17]int{7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2} {
+		sum += int(body[i]-'0') * weight
+	}
+	return body + string("10X98765432"[sum%11])
+}
 
 func usccCode(body string) string {
-	for _, c := range usccSymbols {
+	for _, c := range "0123456789ABCDEFGHJKLMNPQRTUWXY" {
 		sc := New(USCC)
 		if len(sc.Find(body+string(c))) == 1 {
 			return body + string(c)
@@ -396,7 +405,7 @@ func TestCounter(t *testing.T) {
 						found++
 					}
 					rest = rest[n:]
-					if n := len(counter.buf); n > maxEscape {
+					if n := len(counter.buf); n > 12 {
 						t.Fatalf("%s: %d bytes are held", text, n)
 					}
 				}

@@ -164,21 +164,31 @@ func codeExamples() []example {
 	}
 }
 
-// vinOf puts the right check character between the eight characters before it and the eight behind it.
+// vinOf puts the right check character of ISO 3779 between the eight characters before it and the eight behind it.
 func vinOf(head, tail string) string {
-	var code [17]byte
-	copy(code[:], head+"0"+tail)
-	code[8] = vinCheck(code)
-	return string(code[:])
+	const letters, values = "ABCDEFGHJKLMNPRSTUVWXYZ", "12345678123457923456789"
+	sum := 0
+	for i, c := range head + "0" + tail {
+		value := int(c - '0')
+		if at := strings.IndexRune(letters, c); at >= 0 {
+			value = int(values[at] - '0')
+		}
+		sum += value * [17]int{8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2}[i]
+	}
+	return head + string("0123456789X"[sum%11]) + tail
 }
 
+// hkCheck returns the check character of two letters and six digits of Hong Kong.
 func hkCheck(body string) string {
-	n := number{w: &window{}}
-	for i := range len(body) {
-		n.w.cells = append(n.w.cells, cellOf(rune(body[i]), 1, i))
-		n.digit, n.at = append(n.digit, body[i]), append(n.at, i)
+	sum := 0
+	for i, c := range body {
+		value := int(c - '0')
+		if c >= 'A' {
+			value = int(c-'A') + 10
+		}
+		sum += value * (9 - i)
 	}
-	return string(hongKongCheck(&n, len(body)))
+	return string("0A987654321"[sum%11])
 }
 
 func TestCodes(t *testing.T) {

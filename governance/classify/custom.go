@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-project/sluice/governance/classify/finding"
+	"github.com/sluice-project/sluice/governance/classify/text"
 	"github.com/sluice-project/sluice/internal/fault"
 )
 
@@ -56,7 +58,7 @@ type defined struct {
 	first []*syntax.Inst
 	ascii [2]uint64 // which characters of ASCII a match may begin with
 	words *words    // nil for a pattern
-	kind  kind
+	kind  finding.Kind
 	form  float64
 	off   bool // not looked for
 }
@@ -81,19 +83,19 @@ func (s *Set) Define(classes []Custom) (*Set, error) {
 				return nil, wrong("tag", fault.Say("classify.tag_taken", t))
 			}
 		}
-		d.kind = kinds + kind(len(out.custom))
+		d.kind = finding.Count + finding.Kind(len(out.custom))
 		out.custom = append(out.custom, d)
 	}
 	return &out, nil
 }
 
 func define(c Custom) (*defined, error) {
-	d := &defined{Custom: c, form: threshold}
+	d := &defined{Custom: c, form: finding.Threshold}
 	name := string(c.Class)
 	if len(name) < 2 || len(name) > 40 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || name[0] < 'a' {
 		return nil, wrong("class", fault.Say("classify.class_name"))
 	}
-	if n := utf8.RuneCountInString(c.Tag); n < 1 || n > 8 || strings.ContainsFunc(c.Tag, func(r rune) bool { return !isHan(r) && !isAlnum(r) }) {
+	if n := utf8.RuneCountInString(c.Tag); n < 1 || n > 8 || strings.ContainsFunc(c.Tag, func(r rune) bool { return !text.IsHan(r) && !text.IsAlnum(r) }) {
 		return nil, wrong("tag", fault.Say("classify.tag"))
 	}
 	if c.Check != "" && !slices.Contains(Checks(), c.Check) {
@@ -237,16 +239,16 @@ func (m *machine) follow(pc uint32, flags syntax.EmptyOp) {
 }
 
 // longest returns the end of the longest match that begins at cell i, i itself if there is none.
-func (m *machine) longest(w *window, i int) (end int, v verdict) {
+func (m *machine) longest(w *text.Window, i int) (end int, v text.Verdict) {
 	end = i
 	m.reset()
 	waiting := append(m.next[:0], uint32(m.prog.Start))
 	for k := i; ; k++ {
-		next := w.at(k)
-		if next == unknown {
-			return 0, open
+		next := w.At(k)
+		if next == text.Unknown {
+			return 0, text.Open
 		}
-		flags := syntax.EmptyOpContext(max(w.at(k-1), edge), next)
+		flags := syntax.EmptyOpContext(max(w.At(k-1), text.Edge), next)
 		m.live = m.live[:0]
 		clear(m.seen)
 		for _, pc := range waiting {
@@ -258,12 +260,12 @@ func (m *machine) longest(w *window, i int) (end int, v verdict) {
 			switch {
 			case in.Op == syntax.InstMatch:
 				end = k
-			case next != edge && in.MatchRune(next):
+			case next != text.Edge && in.MatchRune(next):
 				waiting = append(waiting, in.Out)
 			}
 		}
 		if len(waiting) == 0 {
-			return end, yes
+			return end, text.Yes
 		}
 	}
 }

@@ -1,6 +1,12 @@
 package classify
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-project/sluice/governance/classify/finding"
+	"github.com/sluice-project/sluice/governance/classify/number"
+	"github.com/sluice-project/sluice/governance/classify/text"
+)
 
 // Know returns s that also finds these values, wherever they stand. Values of fewer than two characters, and of classes that s does not
 // have, are left out.
@@ -36,10 +42,10 @@ func (s *Set) Allow(values []string) *Set {
 		out.allowed[v] = true
 	}
 	for _, v := range values {
-		var n normaliser
-		cells, _ := n.add(nil, v, 0, true)
-		for k := range kinds { // each kind of value has a form of its own
-			out.allowed[canonical(k, cells)] = true
+		var w text.Buffer
+		w.Read(v, 0, true)
+		for k := range finding.Count { // each kind of value has a form of its own
+			out.allowed[canonical(k, w.Cells(0, w.End()))] = true
 		}
 	}
 	delete(out.allowed, "")
@@ -79,8 +85,8 @@ func (s *Set) tags() []string {
 }
 
 // named returns the number of a class.
-func (s *Set) named(c Class) (kind, bool) {
-	if k := kindOf(c); k < kinds {
+func (s *Set) named(c Class) (finding.Kind, bool) {
+	if k := kindOf(c); k < finding.Count {
 		return k, true
 	}
 	for _, d := range s.custom {
@@ -92,42 +98,42 @@ func (s *Set) named(c Class) (kind, bool) {
 }
 
 // kindOf returns the number of a class that s looks for.
-func (s *Set) kindOf(c Class) (kind, bool) {
+func (s *Set) kindOf(c Class) (finding.Kind, bool) {
 	k, ok := s.named(c)
 	return k, ok && s.looksFor(k)
 }
 
-func (s *Set) looksFor(k kind) bool {
-	if k < kinds {
-		return s.on.has(k)
+func (s *Set) looksFor(k finding.Kind) bool {
+	if k < finding.Count {
+		return s.on.Has(k)
 	}
-	return !s.custom[k-kinds].off
+	return !s.custom[k-finding.Count].off
 }
 
 // class is the name of a kind.
-func (s *Set) class(k kind) Class {
-	if k < kinds {
+func (s *Set) class(k finding.Kind) Class {
+	if k < finding.Count {
 		return types[k].Class
 	}
-	return s.custom[k-kinds].Class
+	return s.custom[k-finding.Count].Class
 }
 
 // custom runs what a tenant defined, and what the caller knows, at cell i.
-func (s *Scanner) custom(d *decision, i int) {
+func (s *Scanner) custom(d *finding.Decision, i int) {
 	w := &s.w
 	if t := s.set.known; t != nil {
-		if end, k, v := t.longest(w, i); v == open || v == yes && (s.set.insists || s.set.looksFor(k)) {
-			d.ask(match{kind: k, start: i, end: end, form: threshold, why: listed}, v)
+		if end, k, v := t.longest(&w.Window, i); v == text.Open || v == text.Yes && (s.set.insists || s.set.looksFor(k)) {
+			d.Ask(finding.Candidate{Kind: k, Start: i, End: end, Form: finding.Threshold, Evidence: finding.Listed}, v)
 		}
 	}
 	if len(s.set.custom) > len(s.until) {
 		s.until = make([]int, len(s.set.custom))
 	}
 	for n, c := range s.set.custom {
-		if c.off || i < s.until[n] || !c.begins(w.cells[i].r) {
+		if c.off || i < s.until[n] || !c.begins(w.At(i)) {
 			continue
 		}
-		d.ask(c.at(w, &s.machine, i))
+		d.Ask(c.at(&w.Window, &s.machine, i))
 	}
 }
 
@@ -142,58 +148,58 @@ func (d *defined) begins(r rune) bool {
 }
 
 // at looks for a value of the class that begins at cell i.
-func (d *defined) at(w *window, run *machine, i int) (match, verdict) {
-	m := match{kind: d.kind, start: i, form: d.form}
-	var v verdict
+func (d *defined) at(w *text.Window, run *machine, i int) (finding.Candidate, text.Verdict) {
+	m := finding.Candidate{Kind: d.kind, Start: i, Form: d.form}
+	var v text.Verdict
 	if d.words != nil {
-		m.end, _, v = d.words.longest(w, i)
+		m.End, _, v = d.words.longest(w, i)
 	} else {
 		run.prog = d.prog
-		m.end, v = run.longest(w, i)
+		m.End, v = run.longest(w, i)
 	}
-	if v == open {
-		return match{}, open
+	if v == text.Open {
+		return finding.Candidate{}, text.Open
 	}
-	if v == no || m.end <= i+1 || !passes(d.Check, w.cells[i:m.end]) {
-		return match{}, no
+	if v == text.No || m.End <= i+1 || !passes(d.Check, w.Cells(i, m.End)) {
+		return finding.Candidate{}, text.No
 	}
 	if len(d.Context) == 0 {
-		return m, yes
+		return m, text.Yes
 	}
-	if w.cued(i, d.Context...) {
-		m.why |= cueBefore
-		return m, yes
+	if w.PrecededBy(i, d.Context...) {
+		m.Evidence |= finding.CueBefore
+		return m, text.Yes
 	}
-	cued, v := w.cuedBehind(m.end, d.Context...)
+	cued, v := w.FollowedBy(m.End, d.Context...)
 	if cued {
-		m.why |= cueBehind
+		m.Evidence |= finding.CueBehind
 	}
 	return m, v
 }
 
 // passes reports whether the digits and letters of a value pass a check.
-func passes(check string, cells []cell) bool {
+func passes(check string, cells []text.Cell) bool {
 	if check == "" {
 		return true
 	}
 	var b strings.Builder
 	for _, c := range cells {
-		if isAlnum(c.r) {
-			b.WriteRune(upper(c.r))
+		if text.IsAlnum(c.R) {
+			b.WriteRune(text.Upper(c.R))
 		}
 	}
 	s := b.String()
 	switch check {
 	case "luhn":
-		return !strings.ContainsFunc(s, func(r rune) bool { return !isDigit(r) }) && luhn(s)
+		return !strings.ContainsFunc(s, func(r rune) bool { return !text.IsDigit(r) }) && number.Luhn(s)
 	case "mod11_2": // ISO/IEC 7064: digits, and an X at the end
 		sum := 0
 		for n, r := range s {
-			if !isDigit(r) && (r != 'X' || n != len(s)-1) {
+			if !text.IsDigit(r) && (r != 'X' || n != len(s)-1) {
 				return false
 			}
 			value := 10
-			if isDigit(r) {
+			if text.IsDigit(r) {
 				value = int(r - '0')
 			}
 			sum = sum*2 + value
@@ -205,7 +211,7 @@ func passes(check string, cells []cell) bool {
 	case "mod97_10": // ISO/IEC 7064: letters count from ten
 		sum := 0
 		for _, r := range s {
-			if isDigit(r) {
+			if text.IsDigit(r) {
 				sum = (sum*10 + int(r-'0')) % 97
 			} else {
 				sum = (sum*100 + int(r-'A') + 10) % 97
@@ -217,6 +223,6 @@ func passes(check string, cells []cell) bool {
 }
 
 // leaves reports whether a finding is on the list of what is left alone.
-func (s *Scanner) leaves(m match) bool {
-	return len(s.set.allowed) > 0 && m.why&listed == 0 && s.set.allowed[canonical(m.kind, s.w.cells[m.start:m.end])]
+func (s *Scanner) leaves(m finding.Candidate) bool {
+	return len(s.set.allowed) > 0 && m.Evidence&finding.Listed == 0 && s.set.allowed[canonical(m.Kind, s.w.Cells(m.Start, m.End))]
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
 func defineAll(t testing.TB, classes ...Custom) *Set {
@@ -182,24 +184,23 @@ func TestMachineAgainstRegexp(t *testing.T) {
 			for range r.IntN(12) {
 				b.WriteByte("aabbccxy01 \n"[r.IntN(12)])
 			}
-			text := b.String()
-			w := window{final: true}
-			var n normaliser
-			w.cells, _ = n.add(nil, text, 0, true)
-			for i := range w.cells {
+			row := b.String()
+			var w text.Buffer
+			w.Read(row, 0, true)
+			for i := range w.End() {
 				if strings.ContainsAny(p, `^\`) && i > 0 { // the regexp package sees no left context of a slice
 					continue
 				}
-				got, v := (&machine{prog: d.prog}).longest(&w, i)
+				got, v := (&machine{prog: d.prog}).longest(&w.Window, i)
 				want := i
-				if m := re.FindStringIndex(text[i:]); m != nil {
+				if m := re.FindStringIndex(row[i:]); m != nil {
 					want = i + m[1]
 				}
-				if v != yes || got != want {
-					t.Fatalf("%s in %q at %d: %d, want %d", p, text, i, got, want)
+				if v != text.Yes || got != want {
+					t.Fatalf("%s in %q at %d: %d, want %d", p, row, i, got, want)
 				}
-				if d.begins(w.cells[i].r) == false && want > i {
-					t.Fatalf("%s cannot begin with %q", p, w.cells[i].r)
+				if d.begins(w.At(i)) == false && want > i {
+					t.Fatalf("%s cannot begin with %q", p, w.At(i))
 				}
 			}
 		}

@@ -45,27 +45,3 @@ func TestWordsThatLookLikeNames(t *testing.T) {
 		}
 	}
 }
-
-// TestWeightsAreWhole: every feature has its line, and every weight its place.
-func TestWeightsAreWhole(t *testing.T) {
-	lines := 0
-	for line := range strings.Lines(weightText) {
-		if !strings.HasPrefix(line, "#") {
-			lines++
-		}
-	}
-	if lines != int(features) {
-		t.Errorf("%d lines of weights for %d features; fit anew: SLUICE_UPDATE=1 go test ./governance/classify -run TestFitNames", lines, features)
-	}
-	if m := nameWeights(); m.format(floats(m)) != weightText {
-		t.Error("the weights are not as they were written")
-	}
-}
-
-func floats(m *model) []float64 {
-	w := make([]float64, len(m.weights))
-	for i, x := range m.weights {
-		w[i] = float64(x) / 100
-	}
-	return w
-}

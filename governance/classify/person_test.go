@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-project/sluice/governance/classify/lexicon"
+	"github.com/sluice-project/sluice/governance/classify/text"
 )
 
 // names reads «…» marks: the text without them and the values between.
@@ -118,7 +119,7 @@ func TestNobodyIsFound(t *testing.T) {
 func TestEverySurnameBehindALabel(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	var typical, surnames []rune
-	for c := rune(hanFirst); c < hanLast; c++ {
+	for c := rune(text.HanFirst); c < text.HanLast; c++ {
 		if lexicon.Given(c) == lexicon.Common {
 			typical = append(typical, c)
 		}
@@ -229,19 +230,6 @@ func TestNamesHoldLittleBack(t *testing.T) {
 	slices.Sort(held)
 	if p95, most := held[len(held)*95/100], held[len(held)-1]; p95 > 10 || most > 24 {
 		t.Errorf("held back: %d at the 95th percentile, %d at most", p95, most)
-	}
-}
-
-func TestNamesCostNoAllocation(t *testing.T) {
-	w := &window{final: true}
-	w.cells, _ = new(normaliser).add(nil, strings.Repeat("高度重视周边方案，于是王国马上成功。", 4), 0, true)
-	if n := testing.AllocsPerRun(20, func() {
-		for i := range w.cells {
-			person(w, i)
-			latin(w, i)
-		}
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

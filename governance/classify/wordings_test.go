@@ -656,13 +656,3 @@ func TestWordingsOfIPv4(t *testing.T) {
 见第3。2。0。1节
 `)
 }
-
-// TestSpelledChinese: only small letters are syllables.
-func TestSpelledChinese(t *testing.T) {
-	w := new(window)
-	for text, want := range map[string]bool{"zhangsan": true, "wangxiaoming": true, "AA": false, "zhangAA": false, "EUAE": false, "zhang": false, "service": false, "\x00": false} {
-		if got := w.spelledChinese([]byte(text)); got != want {
-			t.Errorf("%s: %t", text, got)
-		}
-	}
-}
